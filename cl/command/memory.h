@@ -38,6 +38,7 @@ void *ocl_pinned_data(ocl_pinned *pinned);
 
 /* An event the caller owns; NULL is fine everywhere. */
 void ocl_event_release(ocl_event *event);
+CLT_SCOPED_POINTER(ocl_event, ocl_event_release)
 /* fn is called once, from a driver thread, when the command has ended (ok = false: it failed). It must not
  * call OpenCL. */
 typedef void (*ocl_event_fn)(void *context, bool ok);

@@ -132,5 +132,6 @@ clt_status ocl_tuning_log_add(ocl_tuning_log *log, const char *family, const cha
                               size_t size, double flops, const ocl_choice *record);
 clt_status ocl_tuning_log_merge(ocl_tuning_log *log, const ocl_tuning_log *from);
 void ocl_tuning_log_free(ocl_tuning_log *log);
+CLT_SCOPED_VALUE(ocl_tuning_log, ocl_tuning_log_free)
 
 #endif

@@ -86,11 +86,10 @@ static clt_status not_built(const cltrain *net, const char *what)
 
 static clt_status add_layer(cltrain *net, const char *json)
 {
-    clt_json_doc *doc;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     CLT_TRY(not_built(net, "adding a layer"));
     CLT_TRY(clt_json_parse(json, strlen(json), "layer", CLT_ECONFIG, &doc));
     clt_str_printf(&net->layers, "%s%s", net->layers.length ? ",\n" : "", json);
-    clt_json_destroy(doc);
     return clt_str_check(&net->layers);
 }
 
@@ -190,16 +189,13 @@ static clt_status make_config(cltrain *net)
         return clt_config_load(net->config_path, overrides, (int)net->n_overrides, &net->config);
     if (!net->layers.length || !net->source)
         CLT_FAIL(CLT_EUSAGE, "building the net: add layers and data, or give a config");
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_str_printf(&text,
                    "{\"model\": {\"type\": \"graph\", \"layers\": [\n%s\n]},\n"
                    " \"data\": {\"type\": \"synthetic\", \"shape\": [1]}}",
                    net->layers.text);
-    clt_status status = clt_str_check(&text);
-    if (status == CLT_OK)
-        status = clt_config_parse(text.text, "net", overrides, (int)net->n_overrides, &net->config);
-    clt_str_free(&text);
-    return status;
+    CLT_TRY(clt_str_check(&text));
+    return clt_config_parse(text.text, "net", overrides, (int)net->n_overrides, &net->config);
 }
 
 clt_status clt_api_build(cltrain *net)
@@ -279,13 +275,11 @@ int cltrain_save(cltrain *net, const char *path)
 static clt_status check_table(const cltrain *net, const char *path)
 {
     const clt_table *own = net->run->job->train_source->table;
-    clt_data_facts facts;
+    CLT_SCOPED(clt_data_facts) facts = {0};
     if (!own)
         return CLT_OK;
     CLT_TRY(clt_known_beside(path, &facts));
-    bool fits = !facts.table || clt_table_same(own, facts.table);
-    clt_data_facts_free(&facts);
-    if (!fits)
+    if (facts.table && !clt_table_same(own, facts.table))
         CLT_FAIL(CLT_ECHECKPOINT,
                  "loading '%s': the " CLT_DATA_FACTS_FILE
                  " beside it says that these weights were trained on a table with other columns, means or "
@@ -300,5 +294,5 @@ int cltrain_load(cltrain *net, const char *path)
     clt_status status = clt_api_build(net);
     if (status == CLT_OK)
         status = check_table(net, path);
-    return code(status == CLT_OK ? clt_run_load_parameters(net->run, path, false) : status);
+    return code(status == CLT_OK ? clt_run_load_parameters(net->run, path) : status);
 }

@@ -102,26 +102,20 @@ static clt_status predict_all(cltrain *net, int64_t samples, const float *x, int
                               int64_t out_size, float *out)
 {
     int64_t micro = net->run->eval->plan->graph->micro_batch;
-    float *x_pad = NULL, *y_pad = NULL;
-    double *norm;
+    CLT_FREED float *x_pad = NULL, *y_pad = NULL;
+    CLT_FREED double *norm = NULL;
     const clt_table *table = net->run->job->train_source->table;
     CLT_TRY(table_norm(net, in_size, &norm));
-    clt_status status = clt_alloc(&x_pad, (size_t)(micro * in_size), sizeof *x_pad, "prediction");
-    if (status == CLT_OK)
-        status = clt_alloc(&y_pad, (size_t)(micro * out_size), sizeof *y_pad, "prediction");
-    for (int64_t done = 0; done < samples && status == CLT_OK; done += micro) {
+    CLT_TRY(clt_alloc(&x_pad, (size_t)(micro * in_size), sizeof *x_pad, "prediction"));
+    CLT_TRY(clt_alloc(&y_pad, (size_t)(micro * out_size), sizeof *y_pad, "prediction"));
+    for (int64_t done = 0; done < samples; done += micro) {
         int64_t n = samples - done < micro ? samples - done : micro;
-        status = predict_batch(net, x + done * in_size, n, in_size, norm, x_pad, y_pad);
-        if (status == CLT_OK)
-            for (int64_t i = 0; i < n * out_size; i++)
-                out[done * out_size + i] = table && table->target_scaled
-                                               ? (float)clt_table_number(table, (double)y_pad[i])
-                                               : y_pad[i];
+        CLT_TRY(predict_batch(net, x + done * in_size, n, in_size, norm, x_pad, y_pad));
+        for (int64_t i = 0; i < n * out_size; i++)
+            out[done * out_size + i] =
+                table && table->target_scaled ? (float)clt_table_number(table, (double)y_pad[i]) : y_pad[i];
     }
-    free(norm);
-    free(x_pad);
-    free(y_pad);
-    return status;
+    return CLT_OK;
 }
 
 clt_status clt_api_predict(cltrain *net, int64_t samples, const float *x, float *out, int64_t out_count)

@@ -52,28 +52,26 @@ static clt_status check_free_space(const char *folder, const clt_checkpoint_cont
 /* step_N.tmp-PID is a checkpoint that was being written or deleted when the process was killed; it is
  * removed. step_N.old-PID is one that was being replaced: it gets its name back if its replacement is
  * missing. */
+static clt_status remove_remains(const char *folder)
+{
+    CLT_SCOPED(clt_step_list) list = {0};
+    CLT_TRY(clt_steps_list(folder, CLT_STEP_REMAINS, &list));
+    for (size_t i = 0; i < list.count; i++) {
+        CLT_FREED char *path = NULL, *name = NULL;
+        CLT_TRY(clt_path_join(folder, list.at[i].name, &path));
+        CLT_TRY(clt_checkpoint_folder(folder, list.at[i].step, &name));
+        bool is_old = strstr(list.at[i].name, ".old-") != NULL;
+        if (is_old && !clt_file_exists(name) && rename(path, name) == 0)
+            CLT_WARN("%s was being replaced when its run ended; it is back in place", name);
+        else
+            CLT_TRY(clt_remove_tree(path));
+    }
+    return CLT_OK;
+}
+
 static clt_status clean_up(const char *folder)
 {
-    clt_step_list list = {0};
-    clt_status status = clt_steps_list(folder, CLT_STEP_REMAINS, &list);
-    clt_str path = {0}, name = {0};
-    for (size_t i = 0; status == CLT_OK && i < list.count; i++) {
-        path.length = name.length = 0;
-        clt_str_printf(&path, "%s/%s", folder, list.at[i].name);
-        clt_str_printf(&name, "%s/step_%" PRId64, folder, list.at[i].step);
-        CLT_TRY_GOTO(clt_str_check(&path), done);
-        CLT_TRY_GOTO(clt_str_check(&name), done);
-        bool is_old = strstr(list.at[i].name, ".old-") != NULL;
-        if (is_old && !clt_file_exists(name.text) && rename(path.text, name.text) == 0)
-            CLT_WARN("%s was being replaced when its run ended; it is back in place", name.text);
-        else
-            status = clt_remove_tree(path.text);
-    }
-done:
-    clt_str_free(&path);
-    clt_str_free(&name);
-    clt_steps_free(&list);
-    return clt_fail_prefix(status, "removing what an interrupted save left in %s", folder);
+    return clt_fail_prefix(remove_remains(folder), "removing what an interrupted save left in %s", folder);
 }
 
 void clt_checkpoint_tidy(const char *folder)
@@ -85,10 +83,18 @@ void clt_checkpoint_tidy(const char *folder)
 
 /* --- writing --- */
 
-clt_status clt_checkpoint_temporary(const char *folder, int64_t step, const char *tag, clt_str *out)
+clt_status clt_checkpoint_temporary(const char *folder, int64_t step, const char *tag, char **out)
 {
-    clt_str_printf(out, "%s/step_%" PRId64 ".tmp-%s", folder, step, tag);
-    return clt_str_check(out);
+    char name[256];
+    (void)snprintf(name, sizeof name, "step_%" PRId64 ".tmp-%s", step, tag);
+    return clt_path_join(folder, name, out);
+}
+
+clt_status clt_checkpoint_folder(const char *folder, int64_t step, char **out)
+{
+    char name[32];
+    (void)snprintf(name, sizeof name, "step_%" PRId64, step);
+    return clt_path_join(folder, name, out);
 }
 
 typedef struct target {
@@ -104,50 +110,53 @@ static void note_file(target *t, const char *name, uint64_t bytes, uint64_t sum)
     file->sum = sum;
 }
 
+/* Opens the file, which makes a network disk report its true size. */
+static clt_status size_of(const char *path, uint64_t *size)
+{
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC), error = fd < 0 || fstat(fd, &info) != 0 ? errno : 0;
+    if (fd >= 0)
+        (void)close(fd);
+    if (error)
+        return clt_fail_errno(CLT_ESTORAGE, error, "asking for the size of '%s'", path);
+    *size = (uint64_t)info.st_size;
+    return CLT_OK;
+}
+
 /* Checks that all bytes of a tensor file have been written. */
 static clt_status note_tensors(target *t, const clt_checkpoint_content *content, int index,
                                const clt_part *all)
 {
-    clt_tensor_file file;
-    char *path = NULL;
-    struct stat info;
+    CLT_SCOPED(clt_tensor_file) file = {0};
+    CLT_FREED char *path = NULL;
+    uint64_t size = 0;
     CLT_TRY(clt_tensor_file_make(content, index, &file));
-    clt_status status = file.size ? clt_path_join(t->folder, file.name, &path) : CLT_OK;
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1; /* makes a network disk report the true size */
-    if (path && (fd < 0 || fstat(fd, &info) != 0))
-        status = clt_fail_errno(CLT_ESTORAGE, errno, "asking for the size of '%s'", path);
-    else if (path && ((uint64_t)info.st_size != file.size || all->bytes[index] != file.size))
-        status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__,
-                          "%s: has %lld bytes, and %" PRIu64 " were written, instead of %" PRIu64, path,
-                          (long long)info.st_size, all->bytes[index], file.size);
-    else if (path)
-        note_file(t, file.name, file.size, clt_crc64_whole(all->share[index], file.size));
-    if (fd >= 0)
-        (void)close(fd);
-    clt_tensor_file_free(&file);
-    free(path);
-    return status;
+    if (!file.size)
+        return CLT_OK;
+    CLT_TRY(clt_path_join(t->folder, file.name, &path));
+    CLT_TRY(size_of(path, &size));
+    if (size != file.size || all->bytes[index] != file.size)
+        CLT_FAIL(CLT_ESTORAGE, "%s: has %" PRIu64 " bytes, and %" PRIu64 " were written, instead of %" PRIu64,
+                 path, size, all->bytes[index], file.size);
+    note_file(t, file.name, file.size, clt_crc64_whole(all->share[index], file.size));
+    return CLT_OK;
 }
 
 static clt_status write_text(target *t, const char *name, const char *text, size_t length, bool note)
 {
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
     CLT_TRY(clt_path_join(t->folder, name, &path));
-    clt_status status = clt_own_file_write(path, text, length);
-    if (status == CLT_OK && note)
+    CLT_TRY(clt_own_file_write(path, text, length));
+    if (note)
         note_file(t, name, length, clt_manifest_sum(CLT_MANIFEST_VERSION, text, length));
-    free(path);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status write_manifest(target *t)
 {
-    clt_str text = {0};
-    clt_status status = clt_manifest_print(&t->manifest, &text);
-    if (status == CLT_OK)
-        status = write_text(t, CLT_MANIFEST_FILE, text.text, text.length, false);
-    clt_str_free(&text);
-    return status;
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_TRY(clt_manifest_print(&t->manifest, &text));
+    return write_text(t, CLT_MANIFEST_FILE, text.text, text.length, false);
 }
 
 /* Writes all files but the tensor files, which exist already. */
@@ -174,11 +183,10 @@ static clt_status complete_folder(const char *temporary, const clt_checkpoint_co
  * Returns `status` and keeps its message. */
 static clt_status discard(const char *path, clt_status status)
 {
-    clt_error error;
-    clt_error_take(status, &error);
+    CLT_KEEP_ERROR();
     if (clt_is_directory(path) && clt_remove_tree(path) != CLT_OK)
         CLT_WARN("%s could not be removed: %s", path, clt_error_text());
-    return clt_error_put(&error);
+    return status;
 }
 
 /* Renames `temporary` to `name`, which may exist. If the file system can exchange two folders, a complete
@@ -192,18 +200,15 @@ static clt_status put_in_place(const char *temporary, const char *name)
         return clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary, name);
     if (renameat2(AT_FDCWD, temporary, AT_FDCWD, name, RENAME_EXCHANGE) == 0)
         return discard(temporary, CLT_OK);
-    clt_str old = {0};
+    CLT_SCOPED(clt_str) old = {0};
     clt_str_printf(&old, "%s.old-%ld", name, (long)getpid());
-    clt_status status = clt_str_check(&old);
-    if (status == CLT_OK && rename(name, old.text) != 0)
-        status = clt_fail_errno(CLT_ESTORAGE, errno, "moving '%s' aside", name);
-    if (status == CLT_OK && rename(temporary, name) != 0) {
-        status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary, name);
-        (void)rename(old.text, name);
-    } else if (status == CLT_OK) {
-        status = discard(old.text, CLT_OK);
-    }
-    clt_str_free(&old);
+    CLT_TRY(clt_str_check(&old));
+    if (rename(name, old.text) != 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "moving '%s' aside", name);
+    if (rename(temporary, name) == 0)
+        return discard(old.text, CLT_OK);
+    clt_status status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary, name);
+    (void)rename(old.text, name);
     return status;
 }
 
@@ -211,19 +216,14 @@ static clt_status put_in_place(const char *temporary, const char *name)
  * checkpoint. */
 static clt_status delete_checkpoint(const char *folder, const char *name)
 {
-    clt_str from = {0}, to = {0};
-    clt_str_printf(&from, "%s/%s", folder, name);
-    clt_str_printf(&to, "%s/%s.tmp-%ld", folder, name, (long)getpid());
-    clt_status status = clt_str_check(&from);
-    if (status == CLT_OK)
-        status = clt_str_check(&to);
-    if (status == CLT_OK && rename(from.text, to.text) != 0)
-        status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to delete it", from.text);
-    if (status == CLT_OK)
-        status = clt_remove_tree(to.text);
-    clt_str_free(&from);
-    clt_str_free(&to);
-    return status;
+    CLT_FREED char *from = NULL;
+    CLT_SCOPED(clt_str) to = {0};
+    CLT_TRY(clt_path_join(folder, name, &from));
+    clt_str_printf(&to, "%s.tmp-%ld", from, (long)getpid());
+    CLT_TRY(clt_str_check(&to));
+    if (rename(from, to.text) != 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to delete it", from);
+    return clt_remove_tree(to.text);
 }
 
 static bool kept_anyway(const clt_retention *r, int64_t step)
@@ -245,49 +245,45 @@ static clt_status delete_older(const char *folder, int64_t step, const clt_step_
                                const clt_retention *r)
 {
     int kept = 1;
-    clt_status status = CLT_OK;
-    for (size_t i = list->count; status == CLT_OK && i-- > 0;) {
+    for (size_t i = list->count; i-- > 0;) {
         if (list->at[i].step == step || kept_anyway(r, list->at[i].step))
             continue;
         if (kept < r->keep)
             kept++;
         else
-            status = delete_checkpoint(folder, list->at[i].name);
+            CLT_TRY(delete_checkpoint(folder, list->at[i].name));
     }
-    return status;
+    return CLT_OK;
 }
 
 bool clt_checkpoint_exceeds(const char *folder, int64_t step, const clt_retention *r)
 {
-    clt_step_list list = {0};
+    CLT_SCOPED(clt_step_list) list = {0};
     bool exceeds = r->keep > 0;
     if (exceeds && clt_steps_list(folder, CLT_STEP_COMPLETE, &list) == CLT_OK)
         exceeds = surplus(&list, step, r) > 0;
     clt_error_clear();
-    clt_steps_free(&list);
     return exceeds;
+}
+
+static clt_status retain(const char *folder, int64_t step, const clt_retention *r, bool verified)
+{
+    CLT_SCOPED(clt_step_list) list = {0};
+    CLT_FREED char *path = NULL;
+    CLT_TRY(clt_steps_list(folder, CLT_STEP_COMPLETE, &list));
+    CLT_TRY(clt_checkpoint_folder(folder, step, &path));
+    if (surplus(&list, step, r) == 0)
+        return CLT_OK;
+    if (!verified)
+        CLT_TRY(clt_fail_prefix(clt_checkpoint_verify(path),
+                                "older checkpoints are kept, because the new one does not verify"));
+    return delete_older(folder, step, &list, r);
 }
 
 void clt_checkpoint_retain(const char *folder, int64_t step, const clt_retention *r, bool verified)
 {
-    clt_step_list list = {0};
-    clt_str path = {0};
-    if (r->keep <= 0)
-        return;
-    clt_status status = clt_steps_list(folder, CLT_STEP_COMPLETE, &list);
-    clt_str_printf(&path, "%s/step_%" PRId64, folder, step);
-    if (status == CLT_OK)
-        status = clt_str_check(&path);
-    bool deletes = status == CLT_OK && surplus(&list, step, r) > 0;
-    if (deletes && !verified)
-        status = clt_fail_prefix(clt_checkpoint_verify(path.text),
-                                 "older checkpoints are kept, because the new one does not verify");
-    if (status == CLT_OK && deletes)
-        status = delete_older(folder, step, &list, r);
-    if (status != CLT_OK)
+    if (r->keep > 0 && retain(folder, step, r, verified) != CLT_OK)
         CLT_WARN("deleting old checkpoints of %s: %s", folder, clt_error_text());
-    clt_str_free(&path);
-    clt_steps_free(&list);
 }
 
 static clt_status make_tensor_files(const char *temporary, const clt_checkpoint_content *content,
@@ -299,31 +295,36 @@ static clt_status make_tensor_files(const char *temporary, const clt_checkpoint_
     return status == CLT_OK ? CLT_OK : discard(temporary, status);
 }
 
+static clt_status begin(const char *folder, const char *tag, const clt_checkpoint_content *content,
+                        clt_part *part)
+{
+    CLT_FREED char *temporary = NULL;
+    CLT_TRY(clt_checkpoint_temporary(folder, content->step, tag, &temporary));
+    CLT_TRY(clt_mkdir_p(folder));
+    CLT_TRY(clean_up(folder));
+    CLT_TRY(check_free_space(folder, content));
+    if (mkdir(temporary, 0777) != 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "creating the folder '%s'", temporary);
+    return make_tensor_files(temporary, content, part);
+}
+
 clt_status clt_checkpoint_begin(const char *folder, const char *tag, const clt_checkpoint_content *content,
                                 clt_part *part)
 {
-    clt_str temporary = {0};
-    clt_status status;
     *part = (clt_part){0};
     if (content->step < 0)
         CLT_FAIL(CLT_EINTERNAL, "saving a checkpoint into %s: step %" PRId64 " is negative", folder,
                  content->step);
-    CLT_TRY_GOTO(clt_checkpoint_temporary(folder, content->step, tag, &temporary), done);
-    CLT_TRY_GOTO(clt_mkdir_p(folder), done);
-    CLT_TRY_GOTO(clean_up(folder), done);
-    CLT_TRY_GOTO(check_free_space(folder, content), done);
-    if (mkdir(temporary.text, 0777) != 0)
-        status = clt_fail_errno(CLT_ESTORAGE, errno, "creating the folder '%s'", temporary.text);
-    else
-        status = make_tensor_files(temporary.text, content, part);
-done:
-    clt_str_free(&temporary);
-    return clt_fail_prefix(status, "saving the checkpoint of step %" PRId64, content->step);
+    return clt_fail_prefix(begin(folder, tag, content, part), "saving the checkpoint of step %" PRId64,
+                           content->step);
 }
 
-static clt_status place_as(const char *folder, const char *temporary, const char *name,
-                           const clt_checkpoint_content *content, const clt_part *all)
+static clt_status place(const char *folder, const char *tag, const clt_checkpoint_content *content,
+                        const clt_part *all)
 {
+    CLT_FREED char *temporary = NULL, *name = NULL;
+    CLT_TRY(clt_checkpoint_folder(folder, content->step, &name));
+    CLT_TRY(clt_checkpoint_temporary(folder, content->step, tag, &temporary));
     clt_status status = complete_folder(temporary, content, all);
     if (status == CLT_OK)
         status = put_in_place(temporary, name);
@@ -335,27 +336,16 @@ static clt_status place_as(const char *folder, const char *temporary, const char
 clt_status clt_checkpoint_place(const char *folder, const char *tag, const clt_checkpoint_content *content,
                                 const clt_part *all)
 {
-    clt_str temporary = {0}, name = {0};
-    clt_str_printf(&name, "%s/step_%" PRId64, folder, content->step);
-    clt_status status = clt_str_check(&name);
-    if (status == CLT_OK)
-        status = clt_checkpoint_temporary(folder, content->step, tag, &temporary);
-    if (status == CLT_OK)
-        status = place_as(folder, temporary.text, name.text, content, all);
-    clt_str_free(&name);
-    clt_str_free(&temporary);
-    return clt_fail_prefix(status, "saving the checkpoint of step %" PRId64, content->step);
+    return clt_fail_prefix(place(folder, tag, content, all), "saving the checkpoint of step %" PRId64,
+                           content->step);
 }
 
 void clt_checkpoint_discard(const char *folder, const char *tag, int64_t step)
 {
-    clt_str temporary = {0};
-    clt_error kept;
-    clt_error_take(CLT_EINTERNAL, &kept);
+    CLT_FREED char *temporary = NULL;
+    CLT_KEEP_ERROR();
     if (clt_checkpoint_temporary(folder, step, tag, &temporary) == CLT_OK)
-        (void)discard(temporary.text, CLT_OK);
-    clt_str_free(&temporary);
-    (void)clt_error_put(&kept);
+        (void)discard(temporary, CLT_OK);
 }
 
 /* --- saving by one process --- */
@@ -364,7 +354,7 @@ void clt_checkpoint_discard(const char *folder, const char *tag, int64_t step)
 static clt_status write_whole(const char *folder, const char *tag, const clt_checkpoint_content *content,
                               clt_part *part)
 {
-    clt_tensor_piece *pieces;
+    CLT_FREED clt_tensor_piece *pieces = NULL;
     int n = content->n_model + content->n_optimizer;
     CLT_TRY(clt_alloc(&pieces, (size_t)n + 1, sizeof *pieces, "checkpoint"));
     for (int i = 0; i < n; i++) {
@@ -373,9 +363,7 @@ static clt_status write_whole(const char *folder, const char *tag, const clt_che
         pieces[i] = (clt_tensor_piece){
             .tensor = i, .count = (uint64_t)clt_shape_elements(&tensor->shape), .data = tensor->data};
     }
-    clt_status status = clt_checkpoint_write_part(folder, tag, content, pieces, n, part);
-    free(pieces);
-    return status;
+    return clt_checkpoint_write_part(folder, tag, content, pieces, n, part);
 }
 
 clt_status clt_checkpoint_save(const char *folder, const clt_checkpoint_content *content, int keep)

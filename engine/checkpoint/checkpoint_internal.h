@@ -55,10 +55,14 @@ typedef struct clt_tensor_file {
 } clt_tensor_file;
 clt_status clt_tensor_file_make(const clt_checkpoint_content *content, int index, clt_tensor_file *out);
 void clt_tensor_file_free(clt_tensor_file *file);
+CLT_SCOPED_VALUE(clt_tensor_file, clt_tensor_file_free)
 /* Makes the tensor files in their full size, with their headers, and syncs. Adds the headers to *part. */
 clt_status clt_tensor_files_create(const char *folder, const clt_checkpoint_content *content, clt_part *part);
-/* The folder in which a checkpoint is written: folder/step_N.tmp-TAG. */
-clt_status clt_checkpoint_temporary(const char *folder, int64_t step, const char *tag, clt_str *out);
+/* The folder in which a checkpoint is written: folder/step_N.tmp-TAG. The caller frees the path, also those
+ * of clt_path_join. */
+clt_status clt_checkpoint_temporary(const char *folder, int64_t step, const char *tag, char **out);
+/* folder/step_N */
+clt_status clt_checkpoint_folder(const char *folder, int64_t step, char **out);
 
 /* Checks the manifest, and size and hash of every file it lists. */
 clt_status clt_checkpoint_verify(const char *folder);
@@ -76,5 +80,6 @@ typedef struct clt_step_list {
 } clt_step_list;
 clt_status clt_steps_list(const char *folder, clt_step_kind kind, clt_step_list *out);
 void clt_steps_free(clt_step_list *list);
+CLT_SCOPED_VALUE(clt_step_list, clt_steps_free)
 
 #endif

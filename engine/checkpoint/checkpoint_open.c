@@ -17,23 +17,18 @@
 
 static clt_status verify_file(const char *folder, int version, const clt_manifest_file *file)
 {
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
+    CLT_SCOPED(clt_mapping) mapping = {0};
     CLT_TRY(clt_path_join(folder, file->name, &path));
-    clt_mapping mapping = {0};
-    clt_status status = clt_map_open(path, CLT_ECHECKPOINT, &mapping);
-    if (status == CLT_OK && mapping.size != file->bytes)
-        status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__,
-                          "%s: has %zu bytes, its manifest says %" PRIu64 "; it was truncated or changed",
-                          path, mapping.size, file->bytes);
-    else if (status == CLT_OK && clt_manifest_sum(version, mapping.data, mapping.size) != file->sum)
-        status = clt_fail(
-            CLT_ECHECKPOINT, __FILE__, __LINE__,
-            "%s: its content does not match the hash in its manifest; it was damaged or changed", path);
-    if (status == CLT_OK)
-        status = clt_map_check_one(&mapping);
-    clt_map_close(&mapping);
-    free(path);
-    return status;
+    CLT_TRY(clt_map_open(path, CLT_ECHECKPOINT, &mapping));
+    if (mapping.size != file->bytes)
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "%s: has %zu bytes, its manifest says %" PRIu64 "; it was truncated or changed", path,
+                 mapping.size, file->bytes);
+    if (clt_manifest_sum(version, mapping.data, mapping.size) != file->sum)
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "%s: its content does not match the hash in its manifest; it was damaged or changed", path);
+    return clt_map_check_one(&mapping);
 }
 
 /* small: verifies only the files without tensors, which is quick. */
@@ -57,43 +52,38 @@ clt_status clt_checkpoint_verify(const char *folder)
 
 static clt_status open_tensors(const char *folder, const char *name, clt_safetensors **out)
 {
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
     CLT_TRY(clt_path_join(folder, name, &path));
-    clt_status status = clt_safetensors_open(path, out);
-    free(path);
-    return status;
+    return clt_safetensors_open(path, out);
 }
 
 static clt_status open_state(const char *folder, clt_json_doc **out)
 {
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
     CLT_TRY(clt_path_join(folder, CLT_STATE_FILE, &path));
-    clt_status status = clt_json_parse_file(path, CLT_ECHECKPOINT, out);
-    free(path);
-    return status;
+    return clt_json_parse_file(path, CLT_ECHECKPOINT, out);
 }
 
-static clt_status open_step(const char *folder, clt_checkpoint **out)
+/* tensors: opens and verifies the tensor files, too. Without them a checkpoint is still rejected if one of its
+ * other files is damaged. */
+static clt_status open_step(const char *folder, bool tensors, clt_checkpoint **out)
 {
-    clt_status status;
     clt_manifest manifest;
-    clt_checkpoint *checkpoint = NULL;
+    CLT_SCOPED(clt_checkpoint) *checkpoint = NULL;
     CLT_TRY(clt_alloc(&checkpoint, 1, sizeof *checkpoint, "a checkpoint"));
     checkpoint->path = strdup(folder);
     if (!checkpoint->path)
-        CLT_FAIL_GOTO(CLT_ENOMEM, fail, "opening checkpoint %s: out of host memory", folder);
-    CLT_TRY_GOTO(clt_manifest_read(folder, &manifest, &checkpoint->manifest), fail);
-    CLT_TRY_GOTO(verify_files(folder, &manifest, false), fail);
+        CLT_FAIL(CLT_ENOMEM, "opening checkpoint %s: out of host memory", folder);
+    CLT_TRY(clt_manifest_read(folder, &manifest, &checkpoint->manifest));
+    CLT_TRY(verify_files(folder, &manifest, !tensors));
     checkpoint->step = manifest.step;
-    CLT_TRY_GOTO(open_tensors(folder, CLT_MODEL_FILE, &checkpoint->model), fail);
-    if (clt_manifest_find(&manifest, CLT_OPTIMIZER_FILE))
-        CLT_TRY_GOTO(open_tensors(folder, CLT_OPTIMIZER_FILE, &checkpoint->optimizer), fail);
-    CLT_TRY_GOTO(open_state(folder, &checkpoint->state), fail);
-    *out = checkpoint;
+    if (tensors)
+        CLT_TRY(open_tensors(folder, CLT_MODEL_FILE, &checkpoint->model));
+    if (tensors && clt_manifest_find(&manifest, CLT_OPTIMIZER_FILE))
+        CLT_TRY(open_tensors(folder, CLT_OPTIMIZER_FILE, &checkpoint->optimizer));
+    CLT_TRY(open_state(folder, &checkpoint->state));
+    *out = CLT_TAKE(checkpoint);
     return CLT_OK;
-fail:
-    clt_checkpoint_close(checkpoint);
-    return status;
 }
 
 void clt_checkpoint_close(clt_checkpoint *checkpoint)
@@ -159,40 +149,29 @@ static clt_status find_steps(const char *path, char **folder, clt_step_list *lis
 
 bool clt_checkpoint_exists(const char *path)
 {
-    char *folder = NULL;
-    clt_step_list list = {0};
-    bool found = find_steps(path, &folder, &list) != CLT_OK || list.count > 0;
-    clt_steps_free(&list);
-    free(folder);
-    return found;
+    CLT_FREED char *folder = NULL;
+    CLT_SCOPED(clt_step_list) list = {0};
+    return find_steps(path, &folder, &list) != CLT_OK || list.count > 0;
 }
 
-typedef clt_status (*step_opener)(const char *folder, clt_checkpoint **out);
-
-static clt_status open_newest(const char *folder, const clt_step_list *list, step_opener opener, bool tell,
+/* With `tensors` a warning is logged for each checkpoint that is rejected. */
+static clt_status open_newest(const char *folder, const clt_step_list *list, bool tensors,
                               clt_checkpoint **out)
 {
-    clt_str reasons = {0};
-    clt_status status = CLT_ECHECKPOINT;
+    CLT_SCOPED(clt_str) reasons = {0};
     for (size_t i = list->count; i-- > 0;) {
-        char *path = NULL;
-        CLT_TRY_GOTO(clt_path_join(folder, list->at[i].name, &path), done);
-        status = opener(path, out);
-        if (status == CLT_OK || status == CLT_ENOMEM) {
-            free(path);
-            goto done;
-        }
-        if (tell && clt_is_directory(path)) /* otherwise a training that is still running has removed it */
+        CLT_FREED char *path = NULL;
+        CLT_TRY(clt_path_join(folder, list->at[i].name, &path));
+        clt_status status = open_step(path, tensors, out);
+        if (status == CLT_OK || status == CLT_ENOMEM)
+            return status;
+        if (tensors && clt_is_directory(path)) /* else a training that is still running has removed it */
             CLT_WARN("checkpoint %s is skipped: %s", list->at[i].name, clt_error_text());
-        free(path);
         clt_str_printf(&reasons, "\n  %s", clt_error_text());
     }
-    CLT_TRY_GOTO(clt_str_check(&reasons), done);
-    status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__, "none of the %zu checkpoints in %s can be used:%s",
-                      list->count, folder, reasons.text);
-done:
-    clt_str_free(&reasons);
-    return status;
+    CLT_TRY(clt_str_check(&reasons));
+    CLT_FAIL(CLT_ECHECKPOINT, "none of the %zu checkpoints in %s can be used:%s", list->count, folder,
+             reasons.text);
 }
 
 /* True if the last component of the path, without trailing slashes, is step_N. */
@@ -213,110 +192,73 @@ static bool holds_weights(const char *path)
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
     bool found = false;
     for (int i = 0; i < 2 && !found; i++) {
-        char *file = NULL;
-        if (clt_path_join(path, names[i], &file) == CLT_OK)
-            found = clt_file_exists(file);
-        free(file);
+        CLT_FREED char *file = NULL;
+        found = clt_path_join(path, names[i], &file) == CLT_OK && clt_file_exists(file);
     }
     return found;
 }
 
 /* newest: receives the last step in the list, -1 if the list is empty. */
-static clt_status open_listed(const char *path, step_opener opener, bool tell, int64_t *newest,
-                              clt_checkpoint **out)
+static clt_status open_listed(const char *path, bool tensors, int64_t *newest, clt_checkpoint **out)
 {
-    char *folder = NULL;
-    clt_step_list list = {0};
-    clt_status status = find_steps(path, &folder, &list);
-    *newest = status == CLT_OK && list.count > 0 ? list.at[list.count - 1].step : -1;
-    if (status == CLT_OK && list.count == 0)
-        status = clt_fail(
-            CLT_ECHECKPOINT, __FILE__, __LINE__,
-            "opening a checkpoint: %s holds none (no folder step_N, here or in checkpoints/)%s", path,
-            holds_weights(path)
-                ? "; it holds weights of another program, which train and eval take as CONFIG --init"
-                : "");
-    else if (status == CLT_OK)
-        status = clt_fail_prefix(open_newest(folder, &list, opener, tell, out), "opening a checkpoint");
-    clt_steps_free(&list);
-    free(folder);
-    return status;
+    CLT_FREED char *folder = NULL;
+    CLT_SCOPED(clt_step_list) list = {0};
+    *newest = -1;
+    CLT_TRY(find_steps(path, &folder, &list));
+    if (list.count == 0)
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "opening a checkpoint: %s holds none (no folder step_N, here or in checkpoints/)%s", path,
+                 holds_weights(path)
+                     ? "; it holds weights of another program, which train and eval take as CONFIG --init"
+                     : "");
+    *newest = list.at[list.count - 1].step;
+    return clt_fail_prefix(open_newest(folder, &list, tensors, out), "opening a checkpoint");
 }
 
 static bool has_newer(const char *path, int64_t step)
 {
-    char *folder = NULL;
-    clt_step_list list = {0};
-    clt_error kept;
-    clt_error_take(CLT_ECHECKPOINT, &kept);
-    bool newer =
-        find_steps(path, &folder, &list) == CLT_OK && list.count > 0 && list.at[list.count - 1].step > step;
-    clt_steps_free(&list);
-    free(folder);
-    (void)clt_error_put(&kept);
-    return newer;
+    CLT_FREED char *folder = NULL;
+    CLT_SCOPED(clt_step_list) list = {0};
+    CLT_KEEP_ERROR();
+    return find_steps(path, &folder, &list) == CLT_OK && list.count > 0 &&
+           list.at[list.count - 1].step > step;
 }
 
 /* Opens the newest checkpoint of a run. If the training is still running, it may remove the listed
  * checkpoints before one of them is read, so the list is read again then. */
-static clt_status open_in_run(const char *path, step_opener opener, bool tell, clt_checkpoint **out)
+static clt_status open_in_run(const char *path, bool tensors, clt_checkpoint **out)
 {
     int64_t newest;
-    clt_status status = open_listed(path, opener, tell, &newest, out);
+    clt_status status = open_listed(path, tensors, &newest, out);
     for (int again = 0;
          status == CLT_ECHECKPOINT && newest >= 0 && again < CLT_READ_AGAIN && has_newer(path, newest);
          again++)
-        status = open_listed(path, opener, tell, &newest, out);
+        status = open_listed(path, tensors, &newest, out);
     return status;
 }
 
-/* tell: log a warning for each checkpoint that is rejected. */
-static clt_status find_checkpoint(const char *path, step_opener opener, bool tell, clt_checkpoint **out)
+static clt_status find_checkpoint(const char *path, bool tensors, clt_checkpoint **out)
 {
+    CLT_FREED char *manifest = NULL;
     *out = NULL;
     if (!clt_is_directory(path))
         CLT_FAIL(CLT_ECHECKPOINT, "opening checkpoint %s: %s", path,
                  clt_file_exists(path) ? "it is a file; name a run folder, or a folder step_N of one"
                                        : "there is no such folder");
-    char *folder = NULL;
-    CLT_TRY(clt_path_join(path, CLT_MANIFEST_FILE, &folder));
-    bool is_step = clt_file_exists(folder) || is_named_step(path);
-    free(folder);
-    if (is_step)
-        return clt_fail_prefix(opener(path, out), "opening a checkpoint");
-    return open_in_run(path, opener, tell, out);
+    CLT_TRY(clt_path_join(path, CLT_MANIFEST_FILE, &manifest));
+    if (clt_file_exists(manifest) || is_named_step(path))
+        return clt_fail_prefix(open_step(path, tensors, out), "opening a checkpoint");
+    return open_in_run(path, tensors, out);
 }
 
 clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out)
 {
-    return find_checkpoint(path, open_step, true, out);
-}
-
-/* Reads the manifest and verifies all files without tensors, so that a checkpoint is rejected here if one of
- * them is damaged, as it is by clt_checkpoint_open. */
-static clt_status peek_step(const char *folder, clt_checkpoint **out)
-{
-    clt_status status;
-    clt_manifest manifest;
-    clt_checkpoint *checkpoint = NULL;
-    CLT_TRY(clt_alloc(&checkpoint, 1, sizeof *checkpoint, "a checkpoint"));
-    checkpoint->path = strdup(folder);
-    if (!checkpoint->path)
-        CLT_FAIL_GOTO(CLT_ENOMEM, fail, "opening checkpoint %s: out of host memory", folder);
-    CLT_TRY_GOTO(clt_manifest_read(folder, &manifest, &checkpoint->manifest), fail);
-    CLT_TRY_GOTO(verify_files(folder, &manifest, true), fail);
-    CLT_TRY_GOTO(open_state(folder, &checkpoint->state), fail);
-    checkpoint->step = manifest.step;
-    *out = checkpoint;
-    return CLT_OK;
-fail:
-    clt_checkpoint_close(checkpoint);
-    return status;
+    return find_checkpoint(path, true, out);
 }
 
 clt_status clt_checkpoint_peek(const char *path, clt_checkpoint **out)
 {
-    return find_checkpoint(path, peek_step, false, out);
+    return find_checkpoint(path, false, out);
 }
 
 clt_status clt_checkpoint_peek_state(const char *path, clt_json_doc **state)
@@ -339,7 +281,7 @@ clt_status clt_checkpoint_text(const clt_checkpoint *checkpoint, const char *nam
                                size_t *length)
 {
     clt_manifest manifest;
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
     *text = NULL;
     *length = 0;
     CLT_TRY(clt_manifest_read(checkpoint->path, &manifest, NULL));
@@ -348,9 +290,7 @@ clt_status clt_checkpoint_text(const clt_checkpoint *checkpoint, const char *nam
         return CLT_OK;
     CLT_TRY(verify_file(checkpoint->path, manifest.version, file));
     CLT_TRY(clt_path_join(checkpoint->path, name, &path));
-    clt_status status = clt_file_read(path, false, CLT_CHECKPOINT_TEXT_MAX, CLT_ECHECKPOINT, text, length);
-    free(path);
-    return status;
+    return clt_file_read(path, false, CLT_CHECKPOINT_TEXT_MAX, CLT_ECHECKPOINT, text, length);
 }
 
 int64_t clt_checkpoint_int(const clt_checkpoint *checkpoint, const char *key, int64_t missing)
@@ -362,24 +302,21 @@ int64_t clt_checkpoint_int(const clt_checkpoint *checkpoint, const char *key, in
 
 clt_status clt_checkpoint_best(const char *path, char *best, size_t size)
 {
-    clt_checkpoint *newest;
+    CLT_SCOPED(clt_checkpoint) *newest = NULL;
     CLT_TRY(clt_checkpoint_peek(path, &newest));
     int64_t step = clt_checkpoint_int(newest, "best_step", -1);
     const char *slash = strrchr(newest->path, '/');
     int n = snprintf(best, size, "%.*sstep_%" PRId64, slash ? (int)(slash - newest->path) + 1 : 0,
                      newest->path, step);
-    clt_status status = CLT_OK;
     if (step < 0)
-        status = clt_fail(
-            CLT_ECHECKPOINT, __FILE__, __LINE__,
-            "the best checkpoint of '%s': there has been no evaluation of which checkpoint '%s' knows", path,
-            newest->path);
-    else if (n < 0 || (size_t)n >= size || !clt_is_directory(best))
-        status = clt_fail(
-            CLT_ECHECKPOINT, __FILE__, __LINE__,
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "the best checkpoint of '%s': there has been no evaluation of which checkpoint '%s' knows",
+                 path, newest->path);
+    if (n < 0 || (size_t)n >= size || !clt_is_directory(best))
+        CLT_FAIL(
+            CLT_ECHECKPOINT,
             "the best checkpoint of '%s': its best evaluation was after step %" PRId64
             ", whose checkpoint was not kept; a training with checkpoint.best, for instance loss, keeps it",
             path, step);
-    clt_checkpoint_close(newest);
-    return status;
+    return CLT_OK;
 }

@@ -26,12 +26,9 @@ clt_status clt_tensor_file_make(const clt_checkpoint_content *content, int index
                              .count = index ? content->n_optimizer : content->n_model};
     if (index && out->count == 0)
         return CLT_OK;
-    clt_status status = clt_safetensors_head(out->name, out->tensors, out->count, metadata, 1, &out->head);
-    if (status != CLT_OK)
-        clt_tensor_file_free(out);
-    else
-        out->size = out->head.length + clt_named_tensors_bytes(out->tensors, out->count);
-    return status;
+    CLT_TRY(clt_safetensors_head(out->name, out->tensors, out->count, metadata, 1, &out->head));
+    out->size = out->head.length + clt_named_tensors_bytes(out->tensors, out->count);
+    return CLT_OK;
 }
 
 void clt_tensor_file_free(clt_tensor_file *file)
@@ -254,7 +251,7 @@ clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
                                      int n, clt_part *part)
 {
     part_file file[2] = {{.fd = -1}, {.fd = -1}};
-    clt_str temporary = {0};
+    CLT_FREED char *temporary = NULL;
     clt_status status = clt_checkpoint_temporary(folder, content->step, tag, &temporary);
     for (int i = 0; i < n && status == CLT_OK; i++) {
         int index = pieces[i].tensor - content->n_model;
@@ -265,7 +262,7 @@ clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
         status = clt_tensor_file_make(content, k, &file[k].plan);
     for (int i = 0; i < n && status == CLT_OK; i++) {
         int k = pieces[i].tensor >= content->n_model, index = pieces[i].tensor - k * content->n_model;
-        status = open_part(&file[k], temporary.text, 0);
+        status = open_part(&file[k], temporary, 0);
         if (status == CLT_OK)
             status = clt_fail_prefix(write_piece(&file[k], &pieces[i], index), "tensor \"%s\"",
                                      file[k].plan.tensors[index].name);
@@ -274,7 +271,6 @@ clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
         status = close_part(&file[k], status);
         add_written(&file[k], k, part);
     }
-    clt_str_free(&temporary);
     return clt_fail_prefix(status, "saving the checkpoint of step %" PRId64, content->step);
 }
 
@@ -283,29 +279,26 @@ clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
 /* Adds bytes [from, to) of a file to the checksum. Reads them: a mapping counts as the process's memory. */
 static clt_status sum_bytes(int fd, const char *path, uint64_t from, uint64_t to, run_sum *sum)
 {
-    uint8_t *buffer;
-    clt_status status = CLT_OK;
+    CLT_FREED uint8_t *buffer = NULL;
     CLT_TRY(clt_alloc(&buffer, READ_GRAIN, 1, "a part of a checkpoint"));
-    for (ssize_t n; from < to && status == CLT_OK; from += (uint64_t)n) {
-        n = pread(fd, buffer, to - from < READ_GRAIN ? to - from : READ_GRAIN, (off_t)from);
-        if (n > 0)
-            add_run(sum, buffer, (uint64_t)n, from);
-        else if (n < 0 && errno == EINTR)
-            n = 0;
-        else if (n < 0)
-            status = clt_fail_errno(CLT_ECHECKPOINT, errno, "reading '%s'", path);
-        else
-            status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__, "%s: ends at byte %" PRIu64, path, from);
-        n = n < 0 ? 0 : n;
+    while (from < to) {
+        ssize_t n = pread(fd, buffer, to - from < READ_GRAIN ? to - from : READ_GRAIN, (off_t)from);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return clt_fail_errno(CLT_ECHECKPOINT, errno, "reading '%s'", path);
+        if (n == 0)
+            CLT_FAIL(CLT_ECHECKPOINT, "%s: ends at byte %" PRIu64, path, from);
+        add_run(sum, buffer, (uint64_t)n, from);
+        from += (uint64_t)n;
     }
-    free(buffer);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status read_file_part(const char *folder, const clt_tensor_file *plan, int index, int parts,
                                  uint64_t *bytes, uint64_t *share)
 {
-    char *path;
+    CLT_FREED char *path = NULL;
     run_sum sum = {0};
     uint64_t grains = clt_div_up(plan->size, READ_GRAIN);
     uint64_t from = grains * (uint64_t)index / (uint64_t)parts * READ_GRAIN,
@@ -321,25 +314,19 @@ static clt_status read_file_part(const char *folder, const clt_tensor_file *plan
         (void)close(fd);
     *bytes = to - from;
     *share = clt_crc64_move(sum.value, plan->size - to);
-    free(path);
     return status;
 }
 
 clt_status clt_checkpoint_read_part(const char *folder, const clt_checkpoint_content *content, int index,
                                     int parts, clt_part *part)
 {
-    clt_str step = {0};
+    CLT_FREED char *step = NULL;
     *part = (clt_part){0};
-    clt_str_printf(&step, "%s/step_%" PRId64, folder, content->step);
-    clt_status status = clt_str_check(&step);
-    for (int k = 0; k < 2 && status == CLT_OK; k++) {
-        clt_tensor_file plan;
-        status = clt_tensor_file_make(content, k, &plan);
-        if (status != CLT_OK)
-            break;
-        status = read_file_part(step.text, &plan, index, parts, &part->bytes[k], &part->share[k]);
-        clt_tensor_file_free(&plan);
+    CLT_TRY(clt_checkpoint_folder(folder, content->step, &step));
+    for (int k = 0; k < 2; k++) {
+        CLT_SCOPED(clt_tensor_file) plan = {0};
+        CLT_TRY(clt_tensor_file_make(content, k, &plan));
+        CLT_TRY(read_file_part(step, &plan, index, parts, &part->bytes[k], &part->share[k]));
     }
-    clt_str_free(&step);
-    return status;
+    return CLT_OK;
 }

@@ -29,6 +29,7 @@ static void export_free(export *x)
     free(x->data);
     free(x->tensors);
 }
+CLT_SCOPED_VALUE(export, export_free)
 
 /* values: f32 in the mapped file, possibly not aligned. */
 static clt_status narrow(export *x, const clt_named_tensor *from, clt_dtype dtype, uint16_t *out)
@@ -65,16 +66,14 @@ static clt_status add(export *x, const clt_named_tensor *from, clt_dtype dtype)
 
 clt_status clt_export_check_outside(const char *out)
 {
-    clt_str manifest = {0};
+    CLT_SCOPED(clt_str) manifest = {0};
     const char *slash = strrchr(out, '/');
     clt_str_printf(&manifest, "%.*s%s", slash ? (int)(slash - out) + 1 : 0, out, CLT_MANIFEST_FILE);
-    clt_status status = clt_str_check(&manifest);
-    bool inside = status == CLT_OK && clt_file_exists(manifest.text);
-    clt_str_free(&manifest);
-    if (inside)
+    CLT_TRY(clt_str_check(&manifest));
+    if (clt_file_exists(manifest.text))
         CLT_FAIL(CLT_EUSAGE, "exporting to '%s': it is the folder of a checkpoint, which must not change",
                  out);
-    return status;
+    return CLT_OK;
 }
 
 /* Refuses to overwrite what is no regular file (a device, say), or a file that holds no weights. */
@@ -116,19 +115,17 @@ static clt_status write_all(export *x, const clt_named_tensor *tensors, int n, c
 clt_status clt_export_tensors(const clt_named_tensor *tensors, int n, clt_dtype dtype, const char *out,
                               clt_export_result *result)
 {
-    export x = {.result = result};
+    CLT_SCOPED(export) x = {.result = result};
     memset(result, 0, sizeof *result);
     CLT_TRY(check_type(dtype));
-    clt_status status = write_all(&x, tensors, n, dtype, out);
-    export_free(&x);
-    return status;
+    return write_all(&x, tensors, n, dtype, out);
 }
 
 static clt_status export_model(const clt_checkpoint *saved, clt_values values, clt_dtype dtype,
                                const char *out, clt_export_result *result)
 {
     int n = clt_safetensors_count(saved->model);
-    clt_named_tensor *tensors;
+    CLT_FREED clt_named_tensor *tensors = NULL;
     CLT_TRY(clt_alloc(&tensors, (size_t)n + 1, sizeof *tensors, "exported weights"));
     for (int i = 0; i < n; i++)
         (void)clt_checkpoint_values(saved, clt_safetensors_at(saved->model, i)->name, values, &tensors[i]);
@@ -136,22 +133,19 @@ static clt_status export_model(const clt_checkpoint *saved, clt_values values, c
     clt_status whole = clt_checkpoint_whole(saved);
     if (whole != CLT_OK && status == CLT_OK)
         (void)unlink(out);
-    status = whole != CLT_OK ? whole : status; /* writing from a mapping that was cut fails, too */
-    free(tensors);
     result->averaged = values == CLT_VALUES_AVERAGED && clt_checkpoint_averages(saved);
-    return status;
+    return whole != CLT_OK ? whole : status; /* writing from a mapping that was cut fails, too */
 }
 
 clt_status clt_checkpoint_export(const char *path, clt_values values, clt_dtype dtype, const char *out,
                                  clt_export_result *result)
 {
-    clt_checkpoint *saved;
+    CLT_SCOPED(clt_checkpoint) *saved = NULL;
     memset(result, 0, sizeof *result);
     CLT_TRY(check_type(dtype));
     CLT_TRY(check_place(out));
     CLT_TRY(clt_checkpoint_open(path, &saved));
     clt_status status = export_model(saved, values, dtype, out, result);
     snprintf(result->from, sizeof result->from, "%s", saved->path);
-    clt_checkpoint_close(saved);
     return clt_fail_prefix(status, "exporting '%s'", result->from);
 }

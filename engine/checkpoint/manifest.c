@@ -120,30 +120,22 @@ static clt_status read_members(const char *path, const clt_json *root, clt_manif
 
 clt_status clt_manifest_read(const char *folder, clt_manifest *manifest, clt_json_doc **doc)
 {
-    clt_status status;
-    char *path = NULL, *text = NULL;
+    CLT_FREED char *path = NULL, *text = NULL;
+    CLT_SCOPED(clt_json_doc) *parsed = NULL;
     size_t length = 0;
-    clt_json_doc *parsed = NULL;
     memset(manifest, 0, sizeof *manifest);
     CLT_TRY(clt_path_join(folder, CLT_MANIFEST_FILE, &path));
     if (!clt_file_exists(path))
-        CLT_FAIL_GOTO(CLT_ECHECKPOINT, done,
-                      "%s: has no " CLT_MANIFEST_FILE ", so it is not a complete checkpoint", folder);
-    CLT_TRY_GOTO(clt_file_read(path, false, MANIFEST_MAX_BYTES, CLT_ECHECKPOINT, &text, &length), done);
+        CLT_FAIL(CLT_ECHECKPOINT, "%s: has no " CLT_MANIFEST_FILE ", so it is not a complete checkpoint",
+                 folder);
+    CLT_TRY(clt_file_read(path, false, MANIFEST_MAX_BYTES, CLT_ECHECKPOINT, &text, &length));
     if (!clt_json_sealed(text, length, SEAL))
-        CLT_FAIL_GOTO(CLT_ECHECKPOINT, done, "%s: does not match its own hash; it was damaged or edited",
-                      path);
-    CLT_TRY_GOTO(clt_json_parse(text, length, path, CLT_ECHECKPOINT, &parsed), done);
-    CLT_TRY_GOTO(read_members(path, clt_json_root(parsed), manifest), done);
-    if (doc) {
-        *doc = parsed;
-        parsed = NULL;
-    }
-done:
-    clt_json_destroy(parsed);
-    free(text);
-    free(path);
-    return status;
+        CLT_FAIL(CLT_ECHECKPOINT, "%s: does not match its own hash; it was damaged or edited", path);
+    CLT_TRY(clt_json_parse(text, length, path, CLT_ECHECKPOINT, &parsed));
+    CLT_TRY(read_members(path, clt_json_root(parsed), manifest));
+    if (doc)
+        *doc = CLT_TAKE(parsed);
+    return CLT_OK;
 }
 
 const clt_manifest_file *clt_manifest_find(const clt_manifest *manifest, const char *name)

@@ -213,24 +213,22 @@ static clt_status read_entries(const char *path, clt_safetensors *file, uint64_t
     if (clt_json_count(root) > INT32_MAX)
         REFUSE("%s: has too many tensors", path);
     const uint64_t buffer_bytes = file->mapping.size - data_begin;
-    entry *entries = NULL;
+    CLT_FREED entry *entries = NULL;
     CLT_TRY(
         clt_alloc(&entries, clt_json_count(root), sizeof *entries, "the tensor table of a safetensors file"));
-    clt_status status = CLT_OK;
     int count = 0;
     for (const clt_json *value = clt_json_first(root); value; value = clt_json_next(value)) {
         if (strcmp(clt_json_key(value), METADATA_KEY) == 0) {
             file->metadata = value;
-            CLT_TRY_GOTO(check_metadata(path, value), done);
+            CLT_TRY(check_metadata(path, value));
             continue;
         }
         entries[count].order = count;
-        CLT_TRY_GOTO(read_entry(path, value, file->mapping.data + data_begin, buffer_bytes, &entries[count]),
-                     done);
+        CLT_TRY(read_entry(path, value, file->mapping.data + data_begin, buffer_bytes, &entries[count]));
         count++;
     }
-    CLT_TRY_GOTO(check_tiling(path, entries, count, buffer_bytes), done);
-    CLT_TRY_GOTO(make_tables(file, count), done);
+    CLT_TRY(check_tiling(path, entries, count, buffer_bytes));
+    CLT_TRY(make_tables(file, count));
     for (int i = 0; i < count; i++) {
         file->tensors[i] = entries[i].tensor;
         file->types[i] = entries[i].type;
@@ -238,30 +236,23 @@ static clt_status read_entries(const char *path, clt_safetensors *file, uint64_t
     }
     qsort(file->by_name, (size_t)count, sizeof *file->by_name, compare_names);
     file->count = count;
-done:
-    free(entries);
-    return status;
+    return CLT_OK;
 }
 
 clt_status clt_safetensors_open(const char *path, clt_safetensors **out)
 {
-    *out = NULL;
-    clt_safetensors *file = NULL;
-    CLT_TRY(clt_alloc(&file, 1, sizeof *file, "a safetensors file"));
-    clt_status status;
+    CLT_SCOPED(clt_safetensors) *file = NULL;
     uint64_t data_begin = 0;
-    CLT_TRY_GOTO(clt_map_open(path, CLT_ECHECKPOINT, &file->mapping), fail);
-    CLT_TRY_GOTO(clt_fail_prefix(clt_refuse_pointer(file->mapping.data, file->mapping.size,
-                                                    "the weights themselves", CLT_ECHECKPOINT),
-                                 "reading '%s'", path),
-                 fail);
-    CLT_TRY_GOTO(read_header(path, &file->mapping, &file->header, &data_begin), fail);
-    CLT_TRY_GOTO(read_entries(path, file, data_begin), fail);
-    *out = file;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&file, 1, sizeof *file, "a safetensors file"));
+    CLT_TRY(clt_map_open(path, CLT_ECHECKPOINT, &file->mapping));
+    CLT_TRY(clt_fail_prefix(
+        clt_refuse_pointer(file->mapping.data, file->mapping.size, "the weights themselves", CLT_ECHECKPOINT),
+        "reading '%s'", path));
+    CLT_TRY(read_header(path, &file->mapping, &file->header, &data_begin));
+    CLT_TRY(read_entries(path, file, data_begin));
+    *out = CLT_TAKE(file);
     return CLT_OK;
-fail:
-    clt_safetensors_close(file);
-    return status;
 }
 
 void clt_safetensors_close(clt_safetensors *file)
@@ -305,19 +296,14 @@ static clt_status list_parts(clt_safetensors *file, const char *const *paths)
 
 clt_status clt_safetensors_open_parts(const char *const *paths, int count, clt_safetensors **out)
 {
-    clt_safetensors *file = NULL;
+    CLT_SCOPED(clt_safetensors) *file = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&file, 1, sizeof *file, "a safetensors file"));
-    clt_status status = clt_alloc(&file->parts, (size_t)count, sizeof *file->parts, "safetensors files");
-    for (; status == CLT_OK && file->n_parts < count; file->n_parts += status == CLT_OK)
-        status = clt_safetensors_open(paths[file->n_parts], &file->parts[file->n_parts]);
-    if (status == CLT_OK)
-        status = list_parts(file, paths);
-    if (status != CLT_OK) {
-        clt_safetensors_close(file);
-        return status;
-    }
-    *out = file;
+    CLT_TRY(clt_alloc(&file->parts, (size_t)count, sizeof *file->parts, "safetensors files"));
+    for (; file->n_parts < count; file->n_parts++)
+        CLT_TRY(clt_safetensors_open(paths[file->n_parts], &file->parts[file->n_parts]));
+    CLT_TRY(list_parts(file, paths));
+    *out = CLT_TAKE(file);
     return CLT_OK;
 }
 

@@ -153,10 +153,9 @@ static clt_status make_header(const char *path, const clt_named_tensor *tensors,
     clt_jw_end_object(&w);
     CLT_TRY(clt_str_check(header));
     /* parsing the header again finds names that are used twice */
-    clt_json_doc *doc = NULL;
-    clt_status status = clt_json_parse(header->text, header->length, "its header", CLT_EINTERNAL, &doc);
-    clt_json_destroy(doc);
-    CLT_TRY(clt_fail_prefix(status, "writing %s", path));
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    CLT_TRY(clt_fail_prefix(clt_json_parse(header->text, header->length, "its header", CLT_EINTERNAL, &doc),
+                            "writing %s", path));
     while ((8 + header->length) % DATA_ALIGNMENT != 0)
         clt_str_append(header, " ");
     return clt_str_check(header);
@@ -165,16 +164,12 @@ static clt_status make_header(const char *path, const clt_named_tensor *tensors,
 clt_status clt_safetensors_head(const char *path, const clt_named_tensor *tensors, int count,
                                 const char *const *metadata, int n_metadata, clt_str *out)
 {
-    clt_str header = {0};
-    clt_status status = make_header(path, tensors, count, metadata, n_metadata, &header);
+    CLT_SCOPED(clt_str) header = {0};
+    CLT_TRY(make_header(path, tensors, count, metadata, n_metadata, &header));
     const uint64_t length = header.length;
-    if (status == CLT_OK) {
-        clt_str_append_n(out, (const char *)&length, sizeof length);
-        clt_str_append_n(out, header.text, header.length);
-        status = clt_str_check(out);
-    }
-    clt_str_free(&header);
-    return status;
+    clt_str_append_n(out, (const char *)&length, sizeof length);
+    clt_str_append_n(out, header.text, header.length);
+    return clt_str_check(out);
 }
 
 /* --- file --- */
@@ -217,30 +212,22 @@ static clt_status write_temporary(const char *temporary, const clt_str *head, co
 clt_status clt_safetensors_write(const char *path, const clt_named_tensor *tensors, int count,
                                  const char *const *metadata, int n_metadata, uint64_t *hash)
 {
-    clt_status status;
-    clt_str head = {0}, temporary = {0};
+    CLT_SCOPED(clt_str) head = {0}, temporary = {0};
     uint64_t value = 0;
-    bool exists = false;
     for (int i = 0; i < count; i++)
         if (clt_named_tensors_bytes(&tensors[i], 1) > 0 && !tensors[i].data)
             CLT_FAIL(CLT_EINTERNAL, "writing %s: tensor \"%s\" has no data", path, tensors[i].name);
-    CLT_TRY_GOTO(clt_safetensors_head(path, tensors, count, metadata, n_metadata, &head), done);
+    CLT_TRY(clt_safetensors_head(path, tensors, count, metadata, n_metadata, &head));
     clt_str_printf(&temporary, "%s.tmp-%ld", path, (long)getpid());
-    CLT_TRY_GOTO(clt_str_check(&temporary), done);
-    exists = true;
-    CLT_TRY_GOTO(write_temporary(temporary.text, &head, tensors, count, &value), done);
-    if (rename(temporary.text, path) != 0) {
+    CLT_TRY(clt_str_check(&temporary));
+    clt_status status = write_temporary(temporary.text, &head, tensors, count, &value);
+    if (status == CLT_OK && rename(temporary.text, path) != 0)
         status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary.text, path);
-        goto done;
-    }
-    exists = false;
-    CLT_TRY_GOTO(clt_fsync_parent(path), done);
+    if (status != CLT_OK)
+        (void)unlink(temporary.text);
+    CLT_TRY(status);
+    CLT_TRY(clt_fsync_parent(path));
     if (hash)
         *hash = value;
-done:
-    if (exists)
-        (void)unlink(temporary.text);
-    clt_str_free(&temporary);
-    clt_str_free(&head);
-    return status;
+    return CLT_OK;
 }

@@ -18,13 +18,10 @@
 /* The path of a file in the run folder, if the checkpoint lies in one (run/checkpoints/step_N). */
 static clt_status above(const char *step, const char *name, char **path)
 {
-    clt_str relative = {0};
+    CLT_SCOPED(clt_str) relative = {0};
     clt_str_printf(&relative, "../../%s", name);
-    clt_status status = clt_str_check(&relative);
-    if (status == CLT_OK)
-        status = clt_path_join(step, relative.text, path);
-    clt_str_free(&relative);
-    return status;
+    CLT_TRY(clt_str_check(&relative));
+    return clt_path_join(step, relative.text, path);
 }
 
 /* Derives the run folder: "run/checkpoints/step_5" -> "run"; a path of another form gets "/../.."
@@ -46,7 +43,7 @@ static void name_folder(clt_saved_run *saved)
 
 static clt_status find_folder(clt_saved_run *saved)
 {
-    char *config = NULL;
+    CLT_FREED char *config = NULL;
     snprintf(saved->path, sizeof saved->path, "%s", saved->checkpoint->path);
     if (strlen(saved->checkpoint->path) >= sizeof saved->path)
         CLT_FAIL(CLT_ECHECKPOINT, "opening a saved run: its path of %zu bytes is too long",
@@ -54,7 +51,6 @@ static clt_status find_folder(clt_saved_run *saved)
     CLT_TRY(above(saved->path, "config.resolved.json", &config));
     if (clt_file_exists(config))
         name_folder(saved);
-    free(config);
     return CLT_OK;
 }
 
@@ -84,78 +80,65 @@ static clt_status config_beside(const clt_saved_run *saved, char **found)
 static clt_status check_overrides(const clt_saved_run *saved, const char *text,
                                   const clt_saved_run_options *o)
 {
-    clt_str diff = {0};
+    CLT_SCOPED(clt_str) diff = {0};
     if (!saved->facts.table || o->training || o->n_overrides == 0)
         return CLT_OK;
-    clt_status status = clt_config_diff(text, saved->config, CLT_KEYS_TABLE, &diff);
-    if (status == CLT_OK && diff.length)
-        status = clt_fail(
-            CLT_ECONFIG, __FILE__, __LINE__,
-            "opening the saved run '%s': these keys were fixed when the run read its table; start a new "
-            "run to change them\n%s",
-            saved->path, diff.text);
-    clt_str_free(&diff);
-    return status;
+    CLT_TRY(clt_config_diff(text, saved->config, CLT_KEYS_TABLE, &diff));
+    if (diff.length)
+        CLT_FAIL(CLT_ECONFIG,
+                 "opening the saved run '%s': these keys were fixed when the run read its table; start a new "
+                 "run to change them\n%s",
+                 saved->path, diff.text);
+    return CLT_OK;
 }
 
 static clt_status open_config(clt_saved_run *saved, const clt_saved_run_options *o)
 {
-    char *text = NULL, *path = NULL;
+    CLT_FREED char *text = NULL, *path = NULL;
     size_t length;
     CLT_TRY(clt_checkpoint_text(saved->checkpoint, CLT_SAVED_CONFIG_FILE, &text, &length));
-    clt_status status =
-        text ? clt_path_join(saved->path, CLT_SAVED_CONFIG_FILE, &path) : config_beside(saved, &path);
-    if (status == CLT_OK && text)
-        status = clt_config_parse(text, path, o->overrides, o->n_overrides, &saved->config);
-    else if (status == CLT_OK)
-        status = clt_config_load(path, o->overrides, o->n_overrides, &saved->config);
-    if (status == CLT_OK && text)
-        status = check_overrides(saved, text, o);
-    free(path);
-    free(text);
-    return status;
+    if (!text) {
+        CLT_TRY(config_beside(saved, &path));
+        return clt_config_load(path, o->overrides, o->n_overrides, &saved->config);
+    }
+    CLT_TRY(clt_path_join(saved->path, CLT_SAVED_CONFIG_FILE, &path));
+    CLT_TRY(clt_config_parse(text, path, o->overrides, o->n_overrides, &saved->config));
+    return check_overrides(saved, text, o);
 }
 
 static clt_status open_facts(clt_saved_run *saved)
 {
-    char *text = NULL, *path = NULL;
+    CLT_FREED char *text = NULL, *path = NULL;
     size_t length;
     CLT_TRY(clt_checkpoint_text(saved->checkpoint, CLT_DATA_FACTS_FILE, &text, &length));
     if (!text)
         return CLT_OK;
-    clt_status status = clt_path_join(saved->path, CLT_DATA_FACTS_FILE, &path);
-    if (status == CLT_OK)
-        status = clt_data_facts_parse(text, length, path, &saved->facts);
-    saved->has_facts = status == CLT_OK;
-    free(path);
-    free(text);
-    return status;
+    CLT_TRY(clt_path_join(saved->path, CLT_DATA_FACTS_FILE, &path));
+    CLT_TRY(clt_data_facts_parse(text, length, path, &saved->facts));
+    saved->has_facts = true;
+    return CLT_OK;
 }
 
 /* --- its data and tokenizer --- */
 
 static clt_status find_data(clt_saved_run *saved)
 {
-    char *near = NULL;
+    CLT_FREED char *near = NULL;
     clt_data_places places = {.then = saved->facts.folder};
     if (saved->folder[0] && saved->facts.folder_from_run[0])
         CLT_TRY(clt_path_join(saved->folder, saved->facts.folder_from_run, &near));
     places.near = near;
-    clt_status status = clt_data_paths_find(saved->config, &places);
-    free(near);
-    return clt_fail_prefix(status, "opening the saved run '%s'", saved->path);
+    return clt_fail_prefix(clt_data_paths_find(saved->config, &places), "opening the saved run '%s'",
+                           saved->path);
 }
 
 static clt_status set_path(clt_config *config, const char *key, const char *path)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 0);
     clt_jw_string(&w, path);
-    clt_status status = clt_str_check(&text);
-    if (status == CLT_OK)
-        status = clt_config_set(config, key, text.text);
-    clt_str_free(&text);
-    return status;
+    CLT_TRY(clt_str_check(&text));
+    return clt_config_set(config, key, text.text);
 }
 
 /* Chooses the tokenizer: the one on the command line, else the one saved with the checkpoint, as it was when
@@ -164,7 +147,7 @@ static clt_status set_path(clt_config *config, const char *key, const char *path
 static clt_status choose_tokenizer(clt_saved_run *saved, const clt_saved_run_options *o)
 {
     const char *named = clt_config_string(saved->config, "data.tokenizer");
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
     if (o->tokenizer)
         return set_path(saved->config, "data.tokenizer", o->tokenizer);
     if (strcmp(clt_config_origin(saved->config, "data.tokenizer"), "override") == 0)
@@ -172,14 +155,11 @@ static clt_status choose_tokenizer(clt_saved_run *saved, const clt_saved_run_opt
     if (o->training && (!*named || clt_file_exists(named)))
         return CLT_OK;
     CLT_TRY(clt_path_join(saved->path, CLT_SAVED_TOKENIZER_FILE, &path));
-    clt_status status = CLT_OK;
     if (clt_file_exists(path))
-        status = set_path(saved->config, "data.tokenizer", path);
-    else if (*named &&
-             strcmp(saved->facts.tokenizer, "bytes") == 0) /* the file is not needed to encode bytes */
-        status = set_path(saved->config, "data.tokenizer", "bytes");
-    free(path);
-    return status;
+        return set_path(saved->config, "data.tokenizer", path);
+    if (*named && strcmp(saved->facts.tokenizer, "bytes") == 0) /* encoding bytes needs no file */
+        return set_path(saved->config, "data.tokenizer", "bytes");
+    return CLT_OK;
 }
 
 /* Puts the class names that the training found into the config, so that other commands need no data for
@@ -187,7 +167,7 @@ static clt_status choose_tokenizer(clt_saved_run *saved, const clt_saved_run_opt
 static clt_status choose_class_names(clt_saved_run *saved, const clt_saved_run_options *o)
 {
     static const char key[] = "data.class_names";
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     if (o->training || saved->facts.n_class_names == 0 || clt_config_list_count(saved->config, key) > 0 ||
         !clt_config_part_has(clt_config_chosen(saved->config, "data.type"), key))
         return CLT_OK;
@@ -197,11 +177,8 @@ static clt_status choose_class_names(clt_saved_run *saved, const clt_saved_run_o
     for (int64_t i = 0; i < saved->facts.n_class_names; i++, name += strlen(name) + 1)
         clt_jw_string(&w, name);
     clt_jw_end_array(&w);
-    clt_status status = clt_str_check(&text);
-    if (status == CLT_OK)
-        status = clt_config_set(saved->config, key, text.text);
-    clt_str_free(&text);
-    return status;
+    CLT_TRY(clt_str_check(&text));
+    return clt_config_set(saved->config, key, text.text);
 }
 
 /* data.micro_batch auto: takes the size that the training found, unless the command line gives another. */
@@ -235,15 +212,13 @@ static clt_status fill(clt_saved_run *saved, const char *path, const clt_saved_r
 static clt_status open_once(const char *path, const clt_saved_run_options *o, bool *removed,
                             clt_saved_run **out)
 {
-    clt_saved_run *saved;
+    CLT_SCOPED(clt_saved_run) *saved = NULL;
     *removed = false;
     CLT_TRY(clt_alloc(&saved, 1, sizeof *saved, "a saved run"));
     clt_status status = fill(saved, path, o);
     *removed = status != CLT_OK && saved->checkpoint && !clt_is_directory(saved->checkpoint->path);
     if (status == CLT_OK)
-        *out = saved;
-    else
-        clt_saved_run_close(saved);
+        *out = CLT_TAKE(saved);
     return status;
 }
 

@@ -20,12 +20,8 @@
 
 static bool has_file(const char *folder, const char *name)
 {
-    char *path = NULL;
-    if (clt_path_join(folder, name, &path) != CLT_OK)
-        return false;
-    bool there = clt_is_regular(path);
-    free(path);
-    return there;
+    CLT_FREED char *path = NULL;
+    return clt_path_join(folder, name, &path) == CLT_OK && clt_is_regular(path);
 }
 
 #define SAVE_AS_SAFETENSORS                                                                                  \
@@ -91,47 +87,27 @@ static clt_status refuse_format(const char *path)
     return CLT_OK;
 }
 
-typedef struct parts {
-    char **path; /* in the order in which the index first names them */
-    size_t count, capacity;
-} parts;
-
-static void parts_free(parts *p)
-{
-    for (size_t i = 0; i < p->count; i++)
-        free(p->path[i]);
-    free(p->path);
-}
-
 /* Adds a file that the index names. The name must not contain a path, so that nothing outside the folder is
  * read. */
-static clt_status add_part(parts *p, const char *index_path, const char *name)
+static clt_status add_part(clt_file_list *parts, const char *index_path, const char *name)
 {
     const char *slash = strrchr(index_path, '/');
-    clt_str path = {0};
+    CLT_SCOPED(clt_str) path = {0};
     if (!*name || strchr(name, '/') || strcmp(name, "..") == 0)
         CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': \"%.200s\" is not the name of a file beside it", index_path,
                  name);
     clt_str_printf(&path, "%.*s%s", slash ? (int)(slash - index_path) + 1 : 0, index_path, name);
-    clt_status status = clt_str_check(&path);
-    for (size_t i = 0; status == CLT_OK && i < p->count; i++)
-        if (strcmp(p->path[i], path.text) == 0) {
-            clt_str_free(&path);
+    CLT_TRY(clt_str_check(&path));
+    for (size_t i = 0; i < parts->count; i++)
+        if (strcmp(parts->name[i], path.text) == 0)
             return CLT_OK;
-        }
-    if (status == CLT_OK && p->count == MAX_PARTS)
-        status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__, "reading '%s': more than %d files", index_path,
-                          MAX_PARTS);
-    if (status == CLT_OK)
-        status = clt_grow(&p->path, &p->capacity, p->count + 1, sizeof *p->path, "the files of an index");
-    if (status == CLT_OK)
-        p->path[p->count++] = path.text;
-    else
-        clt_str_free(&path);
-    return status;
+    if (parts->count == MAX_PARTS)
+        CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': more than %d files", index_path, MAX_PARTS);
+    return clt_file_list_add(parts, CLT_TAKE(path.text));
 }
 
-static clt_status list_parts(const char *path, const clt_json *map, parts *p)
+/* Lists the files in the order in which the index first names them. */
+static clt_status list_parts(const char *path, const clt_json *map, clt_file_list *parts)
 {
     if (!map || clt_json_typeof(map) != CLT_JSON_OBJECT || !clt_json_first(map))
         CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': it has no \"weight_map\" with tensors", path);
@@ -139,7 +115,7 @@ static clt_status list_parts(const char *path, const clt_json *map, parts *p)
         if (clt_json_typeof(entry) != CLT_JSON_STRING)
             CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': tensor \"%.200s\" has no file name", path,
                      clt_json_key(entry));
-        CLT_TRY(add_part(p, path, clt_json_string(entry)));
+        CLT_TRY(add_part(parts, path, clt_json_string(entry)));
     }
     return CLT_OK;
 }
@@ -163,51 +139,40 @@ static clt_status check_parts(const char *path, const clt_json *map, const clt_s
 
 static clt_status open_index(const char *path, clt_safetensors **out)
 {
-    clt_json_doc *doc = NULL;
-    parts p = {0};
-    char *text = NULL;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    CLT_SCOPED(clt_file_list) parts = {0};
+    CLT_SCOPED(clt_safetensors) *file = NULL;
+    CLT_FREED char *text = NULL;
     size_t size;
     CLT_TRY(clt_file_read(path, false, INDEX_MAX_BYTES, CLT_ECHECKPOINT, &text, &size));
-    clt_status status = clt_json_parse(text, size, path, CLT_ECHECKPOINT, &doc);
-    free(text);
-    CLT_TRY(status);
+    CLT_TRY(clt_json_parse(text, size, path, CLT_ECHECKPOINT, &doc));
     const clt_json *map = clt_json_get(clt_json_root(doc), "weight_map");
-    CLT_TRY_GOTO(list_parts(path, map, &p), done);
-    CLT_TRY_GOTO(clt_safetensors_open_parts((const char *const *)p.path, (int)p.count, out), done);
-    status = check_parts(path, map, *out);
-    if (status != CLT_OK) {
-        clt_safetensors_close(*out);
-        *out = NULL;
-    }
-done:
-    parts_free(&p);
-    clt_json_destroy(doc);
-    return status;
+    CLT_TRY(list_parts(path, map, &parts));
+    CLT_TRY(clt_safetensors_open_parts((const char *const *)parts.name, (int)parts.count, &file));
+    CLT_TRY(check_parts(path, map, file));
+    *out = CLT_TAKE(file);
+    return CLT_OK;
 }
 
 /* Opens the model of the newest checkpoint of a run that verifies. */
 static clt_status open_checkpoint(const char *path, clt_safetensors **out)
 {
-    clt_checkpoint *saved;
+    CLT_SCOPED(clt_checkpoint) *saved = NULL;
     CLT_TRY(clt_checkpoint_open(path, &saved));
-    *out = saved->model;
-    saved->model = NULL;
-    clt_checkpoint_close(saved);
+    *out = CLT_TAKE(saved->model);
     return CLT_OK;
 }
 
 static clt_status open_in_folder(const char *path, clt_safetensors **out)
 {
-    char *inside = NULL;
+    CLT_FREED char *inside = NULL;
     if (has_file(path, CLT_MANIFEST_FILE) || clt_checkpoint_exists(path))
         return open_checkpoint(path, out);
     bool one = has_file(path, "model.safetensors");
     if (!one && !has_file(path, "model.safetensors.index.json"))
         return refuse_folder(path);
     CLT_TRY(clt_path_join(path, one ? "model.safetensors" : "model.safetensors.index.json", &inside));
-    clt_status status = one ? clt_safetensors_open(inside, out) : open_index(inside, out);
-    free(inside);
-    return status;
+    return one ? clt_safetensors_open(inside, out) : open_index(inside, out);
 }
 
 clt_status clt_weights_open(const char *path, clt_safetensors **out)

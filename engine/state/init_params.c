@@ -100,13 +100,10 @@ clt_status clt_store_init(clt_store *store, const clt_graph *graph, uint64_t see
     for (size_t i = 0; i < graph->n_params; i++) {
         const clt_param *param = &graph->params[i];
         const clt_store_slot *slot = clt_store_layout_find(store->layout, param->name);
-        float *values;
+        CLT_FREED float *values = NULL;
         CLT_TRY(clt_alloc(&values, slot->elements, sizeof *values, param->name));
-        clt_status status = clt_init_values(param, seed, values);
-        if (status == CLT_OK)
-            status = clt_store_write(store, CLT_ARENA_PARAM, slot, values);
-        free(values);
-        CLT_TRY(status);
+        CLT_TRY(clt_init_values(param, seed, values));
+        CLT_TRY(clt_store_write(store, CLT_ARENA_PARAM, slot, values));
     }
     return CLT_OK;
 }

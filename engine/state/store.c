@@ -42,26 +42,17 @@ clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, 
 clt_status clt_store_create_over(ocl_device *device, const clt_store_layout *layout, bool training,
                                  const clt_store_over *over, clt_store **out)
 {
-    clt_store *store;
+    CLT_SCOPED(clt_store) *store = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&store, 1, sizeof *store, "store"));
     store->device = device;
     store->layout = layout;
     store->training = training;
-    clt_status status = CLT_OK;
-    for (int kind = 0; kind < CLT_ARENA_COUNT && status == CLT_OK; kind++) {
-        if (!training && !clt_arenas[kind].evaluation)
-            continue;
-        for (int32_t s = 0; s < layout->n_slabs && status == CLT_OK; s++)
-            status = create_slab(store, (clt_arena_kind)kind, s, over);
-    }
-    if (status == CLT_OK)
-        status = ocl_finish(device, OCL_QUEUE_COMPUTE);
-    if (status != CLT_OK) {
-        clt_store_destroy(store);
-        return status;
-    }
-    *out = store;
+    for (int kind = 0; kind < CLT_ARENA_COUNT; kind++)
+        for (int32_t s = 0; s < layout->n_slabs && (training || clt_arenas[kind].evaluation); s++)
+            CLT_TRY(create_slab(store, (clt_arena_kind)kind, s, over));
+    CLT_TRY(ocl_finish(device, OCL_QUEUE_COMPUTE));
+    *out = CLT_TAKE(store);
     return CLT_OK;
 }
 
@@ -118,14 +109,12 @@ static clt_status write_derived(clt_store *store, clt_arena_kind source, const c
     ocl_buffer *buffer = derived ? store->slab[derived->arena][slot->slab] : NULL;
     clt_dtype type = store->layout->working;
     uint64_t width = clt_dtype_bytes(type);
-    void *out;
+    CLT_FREED void *out = NULL;
     if (!buffer)
         return CLT_OK;
     CLT_TRY(clt_alloc(&out, slot->elements + 1, width, clt_arenas[derived->arena].name));
     derived->transform(slot, values, type, out);
-    clt_status status = ocl_write(buffer, slot->offset * width, out, slot->elements * width);
-    free(out);
-    return status;
+    return ocl_write(buffer, slot->offset * width, out, slot->elements * width);
 }
 
 clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
@@ -191,7 +180,7 @@ static clt_status write_matrices(clt_store *store, int32_t slab)
 {
     const clt_store_layout *layout = store->layout;
     uint64_t bytes = clt_store_slab_bytes(layout, CLT_ARENA_MATRICES, slab);
-    uint32_t *chunks;
+    CLT_FREED uint32_t *chunks = NULL;
     if (!bytes)
         return CLT_OK;
     CLT_TRY(clt_alloc(&chunks, bytes / sizeof *chunks, sizeof *chunks, "chunks of matrices"));
@@ -206,9 +195,7 @@ static clt_status write_matrices(clt_store *store, int32_t slab)
             }
         }
     }
-    clt_status status = ocl_write(store->slab[CLT_ARENA_MATRICES][slab], 0, chunks, bytes);
-    free(chunks);
-    return status;
+    return ocl_write(store->slab[CLT_ARENA_MATRICES][slab], 0, chunks, bytes);
 }
 
 clt_status clt_store_set_groups(clt_store *store, float weight_decay)
@@ -216,23 +203,17 @@ clt_status clt_store_set_groups(clt_store *store, float weight_decay)
     const clt_store_layout *layout = store->layout;
     for (int32_t s = 0; s < layout->n_slabs; s++) {
         uint64_t chunks = layout->trainable_elements[s] / CLT_STORE_CHUNK;
-        float *table;
-        uint32_t *spans = NULL;
+        CLT_FREED float *table = NULL;
+        CLT_FREED uint32_t *spans = NULL;
         if (!chunks)
             continue;
         CLT_TRY(clt_alloc(&table, chunks * 2, sizeof *table, "parameter groups"));
-        clt_status status = clt_alloc(&spans, chunks * 2, sizeof *spans, "parameter spans");
-        if (status == CLT_OK) {
-            fill_groups(layout, s, weight_decay, table, spans);
-            status = ocl_write(store->slab[CLT_ARENA_TABLE][s], 0, table, chunks * 2 * sizeof *table);
-        }
-        if (status == CLT_OK && store->slab[CLT_ARENA_SPANS][s])
-            status = ocl_write(store->slab[CLT_ARENA_SPANS][s], 0, spans, chunks * 2 * sizeof *spans);
-        if (status == CLT_OK)
-            status = write_matrices(store, s);
-        free(table);
-        free(spans);
-        CLT_TRY(status);
+        CLT_TRY(clt_alloc(&spans, chunks * 2, sizeof *spans, "parameter spans"));
+        fill_groups(layout, s, weight_decay, table, spans);
+        CLT_TRY(ocl_write(store->slab[CLT_ARENA_TABLE][s], 0, table, chunks * 2 * sizeof *table));
+        if (store->slab[CLT_ARENA_SPANS][s])
+            CLT_TRY(ocl_write(store->slab[CLT_ARENA_SPANS][s], 0, spans, chunks * 2 * sizeof *spans));
+        CLT_TRY(write_matrices(store, s));
     }
     return CLT_OK;
 }

@@ -203,7 +203,7 @@ static void create_run(const golden_case *c, const clt_run_options *options, clt
     char path[512];
     must(clt_run_create(options, kind, run), "run");
     snprintf(path, sizeof path, DATA "%s_init.safetensors", c->net->name);
-    must(clt_run_load_parameters(*run, path, false), "initial parameters");
+    must(clt_run_load_parameters(*run, path), "initial parameters");
 }
 
 static void create_feed(clt_run *run, clt_realized *realized, clt_source *source, bool evaluation)

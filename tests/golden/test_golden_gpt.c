@@ -72,7 +72,7 @@ static void create_run(const gpt_case *c, const clt_run_options *options, clt_jo
     char path[512];
     must(clt_run_create(options, kind, run), "run");
     snprintf(path, sizeof path, DATA "%s_%s.safetensors", c->net->name, c->init);
-    must(clt_run_load_parameters(*run, path, false), "initial parameters");
+    must(clt_run_load_parameters(*run, path), "initial parameters");
 }
 
 static void create_feed(clt_run *run, clt_realized *realized, clt_source *source, bool evaluation)
@@ -258,7 +258,7 @@ static void expect_refusal(const char *model, const char *words)
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL, .on_train = true};
     clt_run *run;
     must(clt_run_create(&options, CLT_JOB_EVAL, &run), "run");
-    assert_int_equal(clt_run_load_parameters(run, DATA "gpt_published.safetensors", false), CLT_ECHECKPOINT);
+    assert_int_equal(clt_run_load_parameters(run, DATA "gpt_published.safetensors"), CLT_ECHECKPOINT);
     expect_words(clt_error_text(), words);
     clt_run_destroy(run);
     /* the same is known before a device is opened */

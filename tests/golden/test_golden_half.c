@@ -165,7 +165,7 @@ static clt_run *create_run(const half_case *c, const clt_run_options *options)
 {
     clt_run *run;
     must(clt_run_create(options, CLT_JOB_TRAIN, &run), "run");
-    must(clt_run_load_parameters(run, DATA "gpt_init.safetensors", false), "initial parameters");
+    must(clt_run_load_parameters(run, DATA "gpt_init.safetensors"), "initial parameters");
     clt_feed_options feed = {.realized = run->train,
                              .source = run->job->train_source,
                              .global_batch = BATCH,

@@ -242,7 +242,7 @@ static void create_run(const clt_run_options *options, clt_job_kind kind, clt_ru
     must(clt_run_create(options, kind, run), "run");
     write_weights((evaluation ? (*run)->eval : (*run)->train)->plan->graph);
     file_path(path, sizeof path, "weights.safetensors");
-    must(clt_run_load_parameters(*run, path, false), "weights");
+    must(clt_run_load_parameters(*run, path), "weights");
     clt_run *r = *run;
     clt_feed_options feed = {.realized = evaluation ? r->eval : r->train,
                              .source = evaluation ? r->job->eval_source : r->job->train_source,

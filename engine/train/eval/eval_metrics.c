@@ -172,13 +172,12 @@ clt_status clt_eval_classes_prepare(clt_run *run)
 
 static clt_status take_facts_names(const clt_data_facts *facts, clt_class_counts *counts)
 {
-    const char **names, *name = facts->class_names.text;
+    CLT_FREED const char **names = NULL;
+    const char *name = facts->class_names.text;
     CLT_TRY(clt_alloc(&names, (size_t)facts->n_class_names, sizeof *names, "names of classes"));
     for (int64_t i = 0; i < facts->n_class_names; i++, name += strlen(name) + 1)
         names[i] = name;
-    clt_status status = clt_class_counts_take_names(counts, names, facts->n_class_names);
-    free(names);
-    return status;
+    return clt_class_counts_take_names(counts, names, facts->n_class_names);
 }
 
 static clt_status make_counts(clt_run *run)

@@ -109,23 +109,20 @@ clt_status clt_eval_regression_take(clt_run *run, int64_t valid_samples)
 static clt_status sum_over_ranks(clt_run *run, struct clt_regression_reader *r)
 {
     double mine = (double)r->n, all = mine;
-    double *means;
+    CLT_FREED double *means = NULL;
     CLT_TRY(comm_all_reduce(run->options->comm, &all, 1, COMM_F64, COMM_SUM));
     CLT_TRY(clt_alloc(&means, (size_t)r->elements, sizeof *means, "figures of a regression"));
     for (int64_t i = 0; i < r->elements; i++)
         means[i] = all > 0 ? r->sums[i].mean * mine / all : 0;
-    clt_status status = comm_all_reduce(run->options->comm, means, r->elements, COMM_F64, COMM_SUM);
-    for (int64_t i = 0; i < r->elements && status == CLT_OK; i++) {
+    CLT_TRY(comm_all_reduce(run->options->comm, means, r->elements, COMM_F64, COMM_SUM));
+    for (int64_t i = 0; i < r->elements; i++) {
         double away = r->sums[i].mean - means[i];
         r->sums[i].spread += mine * away * away;
     }
-    if (status == CLT_OK) /* this sums the means, too, which is meaningless; nothing reads them afterwards */
-        status =
-            comm_all_reduce(run->options->comm, r->sums,
-                            r->elements * (int64_t)(sizeof *r->sums / sizeof(double)), COMM_F64, COMM_SUM);
-    free(means);
     r->n = (int64_t)all;
-    return status;
+    /* this sums the means, too, which is meaningless; nothing reads them afterwards */
+    return comm_all_reduce(run->options->comm, r->sums,
+                           r->elements * (int64_t)(sizeof *r->sums / sizeof(double)), COMM_F64, COMM_SUM);
 }
 
 clt_status clt_eval_regression_end(clt_run *run, clt_eval_metrics *m)

@@ -50,7 +50,7 @@ static clt_status prepare(clt_eval_volumes *e, int64_t batches)
 clt_status clt_eval_volumes_begin(clt_run *run, int64_t batches, clt_eval_volumes **out)
 {
     const clt_graph *graph = run->eval->plan->graph;
-    clt_eval_volumes *e;
+    CLT_SCOPED(clt_eval_volumes) *e = NULL;
     clt_slide_view view;
     clt_model_info info;
     *out = NULL;
@@ -65,12 +65,8 @@ clt_status clt_eval_volumes_begin(clt_run *run, int64_t batches, clt_eval_volume
     e->view = view;
     e->has_ignore = graph->losses[0].has_ignore;
     e->ignore = graph->losses[0].ignore_index;
-    clt_status status = prepare(e, batches);
-    if (status != CLT_OK) {
-        clt_eval_volumes_free(e);
-        return status;
-    }
-    *out = e;
+    CLT_TRY(prepare(e, batches));
+    *out = CLT_TAKE(e);
     return CLT_OK;
 }
 

@@ -24,5 +24,6 @@ clt_status clt_eval_volumes_add(clt_eval_volumes *e);
 /* Adds up the figures of all ranks and fills in the members volume... of the metrics. */
 clt_status clt_eval_volumes_end(clt_eval_volumes *e, clt_eval_metrics *metrics);
 void clt_eval_volumes_free(clt_eval_volumes *e); /* NULL is fine */
+CLT_SCOPED_POINTER(clt_eval_volumes, clt_eval_volumes_free)
 
 #endif

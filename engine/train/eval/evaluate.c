@@ -28,6 +28,17 @@ typedef struct eval_sums {
     double bytes; /* length of the text that the target tokens represent */
 } eval_sums;
 
+/* What stays the same in all micro-batches of an evaluation. */
+typedef struct eval_pass {
+    clt_eval_volumes *volumes; /* or NULL */
+    eval_sums *sums;
+    ocl_buffer *losses; /* the loss records on the device: `floats` numbers from `offset` on */
+    uint64_t offset;
+    size_t floats;
+    int loss;   /* see language_loss */
+    bool bytes; /* see counts_bytes */
+} eval_pass;
+
 /* How many micro-batches this rank evaluates of the first `batches` (0: of all). They are dealt to the ranks
  * in turn, so the evaluated samples do not depend on the number of ranks. */
 static int64_t micro_batches(const clt_run *run, int64_t batches)
@@ -84,22 +95,37 @@ void clt_eval_language(double nats, double targets, double bytes, clt_eval_metri
     m->bits_per_byte = bytes > 0 ? nats / log(2) / bytes : NAN;
 }
 
+/* Enqueues the micro-batch that has been fed, with a read of its loss record. waiting: samples of the one
+ * before, whose predictions are still on the device. */
+static clt_status run_batch(clt_run *run, const eval_pass *p, const clt_fed *fed, int64_t waiting,
+                            float *record)
+{
+    if (p->volumes)
+        CLT_TRY(clt_eval_volumes_read(p->volumes, waiting));
+    CLT_TRY(clt_realized_run(run->eval, CLT_PHASE_FORWARD));
+    CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, p->losses, p->offset, record, p->floats * sizeof *record, NULL,
+                           NULL));
+    CLT_TRY(clt_eval_classes_take(run, fed->valid_samples));
+    CLT_TRY(clt_eval_regression_take(run, fed->valid_samples));
+    if (p->bytes) /* counted while the device computes */
+        p->sums->bytes += bytes_of_batch(run, p->loss, fed);
+    return p->volumes ? clt_eval_volumes_add(p->volumes) : CLT_OK;
+}
+
 /* Runs `all` micro-batches and adds up their loss records. volumes: receives predictions if not NULL. */
 static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t all, clt_eval_volumes *volumes,
                               eval_sums *sums)
 {
     const clt_plan *plan = run->eval->plan;
     size_t floats = (size_t)plan->graph->n_losses * 4;
-    ocl_buffer *losses;
-    uint64_t offset;
     float *got;
     clt_fed fed = {0};
-    int loss = language_loss(run);
-    bool bytes = counts_bytes(run, loss);
-    CLT_TRY(clt_realized_resolve(run->eval, plan->losses, &losses, &offset));
+    eval_pass pass = {.volumes = volumes, .sums = sums, .loss = language_loss(run), .floats = floats};
+    pass.bytes = counts_bytes(run, pass.loss);
+    CLT_TRY(clt_realized_resolve(run->eval, plan->losses, &pass.losses, &pass.offset));
     CLT_TRY(clt_alloc(&got, FLUSH_EVERY * floats, sizeof *got, "evaluation"));
     clt_status status = CLT_OK;
-    int64_t waiting = 0; /* samples of the previous micro-batch, whose predictions are still on the device */
+    int64_t waiting = 0;
     clt_run_progress(run, "evaluating", 0, all);
     for (int64_t done = 0; status == CLT_OK && !fed.end && done < all;) {
         size_t n = 0;
@@ -110,22 +136,8 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t all, clt_eva
             sums->samples += (double)fed.valid_samples;
             for (int k = 0; k < plan->graph->n_losses; k++)
                 sums->class_weights[k] += fed.class_weights[k];
-            if (volumes)
-                status = clt_eval_volumes_read(volumes, waiting);
+            status = run_batch(run, &pass, &fed, waiting, got + n * floats);
             waiting = fed.valid_samples;
-            if (status == CLT_OK)
-                status = clt_realized_run(run->eval, CLT_PHASE_FORWARD);
-            if (status == CLT_OK)
-                status = ocl_read_async(OCL_QUEUE_COMPUTE, losses, offset, got + n * floats,
-                                        floats * sizeof *got, NULL, NULL);
-            if (status == CLT_OK)
-                status = clt_eval_classes_take(run, fed.valid_samples);
-            if (status == CLT_OK)
-                status = clt_eval_regression_take(run, fed.valid_samples);
-            if (bytes) /* counted while the device computes */
-                sums->bytes += bytes_of_batch(run, loss, &fed);
-            if (volumes && status == CLT_OK)
-                status = clt_eval_volumes_add(volumes);
         }
         clt_status finished = ocl_finish(run->device, OCL_QUEUE_COMPUTE);
         status = status == CLT_OK ? finished : status;
@@ -210,11 +222,9 @@ static clt_status feed_batches(clt_run *run, int64_t batches, clt_eval_volumes *
     CLT_TRY(clt_eval_regression_begin(run));
     if (options.source->samples == 0)
         return CLT_OK;
-    clt_feed *feed;
+    CLT_SCOPED(clt_feed) *feed = NULL;
     CLT_TRY(clt_feed_create(&options, &feed));
-    clt_status status = sum_batches(run, feed, all, volumes, sums);
-    clt_feed_destroy(feed);
-    return status;
+    return sum_batches(run, feed, all, volumes, sums);
 }
 
 clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eval_metrics *metrics)
@@ -228,16 +238,14 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
         return CLT_OK;
     double start = clt_now();
     eval_sums sums = {0};
-    clt_eval_volumes *volumes;
+    CLT_SCOPED(clt_eval_volumes) *volumes = NULL;
     CLT_TRY(clt_eval_volumes_begin(run, batches, &volumes));
-    clt_status status = feed_batches(run, batches, volumes, &sums);
-    if (status == CLT_OK && run->ranks.ranks > 1)
-        status = comm_all_reduce(run->options->comm, &sums, (int64_t)(sizeof sums / sizeof(double)), COMM_F64,
-                                 COMM_SUM);
-    if (status == CLT_OK && volumes)
-        status = clt_eval_volumes_end(volumes, metrics);
-    clt_eval_volumes_free(volumes);
-    CLT_TRY(status);
+    CLT_TRY(feed_batches(run, batches, volumes, &sums));
+    if (run->ranks.ranks > 1)
+        CLT_TRY(comm_all_reduce(run->options->comm, &sums, (int64_t)(sizeof sums / sizeof(double)), COMM_F64,
+                                COMM_SUM));
+    if (volumes)
+        CLT_TRY(clt_eval_volumes_end(volumes, metrics));
     mean_over_targets(run, &sums, metrics);
     CLT_TRY(clt_eval_classes_end(run, metrics));
     CLT_TRY(clt_eval_regression_end(run, metrics));
@@ -266,21 +274,19 @@ static void warn_of_other_data(const clt_run *run)
 
 clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result)
 {
-    clt_run *run;
+    CLT_SCOPED(clt_run) *run = NULL;
+    if (options->classes)
+        *options->classes = NULL;
     CLT_TRY(clt_run_create(options, CLT_JOB_EVAL, &run));
-    clt_status status = CLT_OK;
     warn_of_other_data(run);
     if (options->init)
-        status = clt_run_take_init(run);
+        CLT_TRY(clt_run_take_init(run));
     else if (options->saved)
-        status = clt_run_load_saved(run, options->saved->checkpoint, options->saved->path);
+        CLT_TRY(clt_run_load_saved(run, options->saved->checkpoint, options->saved->path));
     else
-        status =
-            clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "eval: no parameters; give a run folder or --init PATH");
-    if (status == CLT_OK)
-        status = clt_run_evaluate(run, -1, clt_config_int(options->config, "train.eval_batches"), result);
+        CLT_FAIL(CLT_EUSAGE, "eval: no parameters; give a run folder or --init PATH");
+    CLT_TRY(clt_run_evaluate(run, -1, clt_config_int(options->config, "train.eval_batches"), result));
     if (options->classes)
-        *options->classes = status == CLT_OK ? clt_eval_classes_release(run) : NULL;
-    clt_run_destroy(run);
-    return status;
+        *options->classes = clt_eval_classes_release(run);
+    return CLT_OK;
 }

@@ -27,17 +27,14 @@ static clt_status refuse_language_model(const clt_saved_run *saved)
 {
     bool language = clt_model_family_of(saved->config)->part->language ||
                     clt_config_chosen(saved->config, "data.type")->language;
-    clt_str words = {0};
+    CLT_SCOPED(clt_str) words = {0};
     if (!language)
         return CLT_OK;
     clt_saved_run_words(saved, &words);
-    clt_status status = clt_fail(
-        CLT_EUSAGE, __FILE__, __LINE__,
-        "predicting: '%s' holds %s, which predicts the next token: continue a text with 'cltrain "
-        "generate %s', or measure it with 'cltrain eval %s'; predict is for classifiers and regressions",
-        saved->path, words.text ? words.text : "a language model", saved->path, saved->path);
-    clt_str_free(&words);
-    return status;
+    CLT_FAIL(CLT_EUSAGE,
+             "predicting: '%s' holds %s, which predicts the next token: continue a text with 'cltrain "
+             "generate %s', or measure it with 'cltrain eval %s'; predict is for classifiers and regressions",
+             saved->path, words.text ? words.text : "a language model", saved->path, saved->path);
 }
 
 /* True if only `flatten` ops read the tensor, directly or after a cast. */
@@ -91,29 +88,24 @@ static clt_status describe_model(clt_predictor *p, const clt_graph *graph)
 
 static clt_status describe(clt_predictor *p)
 {
-    clt_job *job = NULL;
+    CLT_SCOPED(clt_job) *job = NULL;
     CLT_TRY(refuse_language_model(p->saved));
     CLT_TRY(clt_saved_run_shapes(p->saved, &p->shapes));
     const clt_job_data data = {
         .source = p->shapes, .facts = p->saved->has_facts ? &p->saved->facts : NULL, .predicts = true};
     CLT_TRY(clt_job_open(p->saved->config, &data, 1, CLT_JOB_EVAL, &job));
-    clt_status status = describe_model(p, job->model);
-    clt_job_destroy(job);
-    return status;
+    return describe_model(p, job->model);
 }
 
 clt_status clt_predictor_open(const clt_saved_run *saved, clt_predictor **out)
 {
-    clt_predictor *p;
+    CLT_SCOPED(clt_predictor) *p = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&p, 1, sizeof *p, "a predictor"));
     p->saved = saved;
-    clt_status status = describe(p);
-    if (status == CLT_OK)
-        *out = p;
-    else
-        clt_predictor_close(p);
-    return status;
+    CLT_TRY(describe(p));
+    *out = CLT_TAKE(p);
+    return CLT_OK;
 }
 
 void clt_predictor_close(clt_predictor *p)

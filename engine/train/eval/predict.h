@@ -44,6 +44,7 @@ clt_status clt_predictor_open(const clt_saved_run *saved, clt_predictor **out);
 clt_status clt_predictor_start(clt_predictor *p, const char *device_spec, uint32_t caps,
                                const clt_observer *observer);
 void clt_predictor_close(clt_predictor *p); /* NULL is fine */
+CLT_SCOPED_POINTER(clt_predictor, clt_predictor_close)
 /* The name of a class in the training data; NULL if it has none. */
 const char *clt_predictor_class(const clt_predictor *p, int64_t index);
 /* To be called when the input `path` is bytes. CLT_ECONFIG: the run was trained on floats and leaves

@@ -73,10 +73,9 @@ static int files_of(const char *path, int64_t channels)
     int channel;
     size_t stem = clt_volume_stem(path);
     bool first = clt_volume_channel(path, stem, &channel) && channel == 0;
-    char *second = NULL;
+    CLT_FREED char *second = NULL;
     bool several = first && channels > 1 && clt_volume_channel_path(path, 1, &second) == CLT_OK &&
                    clt_file_exists(second);
-    free(second);
     return several ? (int)channels : 1;
 }
 
@@ -168,7 +167,7 @@ static clt_status stored_values(const volume_run *r, uint16_t **out, bool *wide)
 static clt_status write_mask(const volume_run *r, const char *out)
 {
     const int64_t *size = r->image.size;
-    uint16_t *values;
+    CLT_FREED uint16_t *values = NULL;
     bool wide;
     CLT_TRY(stored_values(r, &values, &wide));
     for (int64_t i = 0; values && !wide && i < clt_voxels(size); i++)
@@ -178,32 +177,31 @@ static clt_status write_mask(const volume_run *r, const char *out)
                                    .dim = {size[2], size[1], size[0]},
                                    .data = wide ? (const void *)values : r->mask,
                                    .like = r->image.is_nifti ? &r->image.header : NULL};
-    clt_status status = clt_nifti_write(out, &image);
-    free(values);
-    return status;
+    return clt_nifti_write(out, &image);
 }
+
+static void volume_run_free(volume_run *r)
+{
+    clt_slide_destroy(r->slide);
+    clt_volume_close(&r->image);
+    free(r->mask);
+    free(r->values);
+}
+CLT_SCOPED_VALUE(volume_run, volume_run_free)
 
 clt_status clt_predictor_volume(clt_predictor *p, const char *path, const char *out,
                                 const clt_observer *observer, clt_volume_prediction *result)
 {
-    volume_run r = {.p = p, .result = result};
+    CLT_SCOPED(volume_run) r = {.p = p, .result = result};
     memset(result, 0, sizeof *result);
-    clt_status status = open_volume(&r, path);
-    if (status == CLT_OK)
-        status = predict_all(&r, observer);
-    if (status == CLT_OK)
-        status = turn_back(&r);
-    for (int64_t i = 0; status == CLT_OK && i < clt_voxels(r.image.size); i++)
-        result->voxels[r.mask[i]]++;
-    if (status == CLT_OK)
-        status = write_mask(&r, out);
-    int64_t bad = status == CLT_OK ? clt_slide_not_finite(r.slide) : 0;
+    CLT_TRY(open_volume(&r, path));
     memcpy(result->size, r.image.size, sizeof result->size);
-    clt_slide_destroy(r.slide);
-    clt_volume_close(&r.image);
-    free(r.mask);
-    free(r.values);
-    CLT_TRY(status);
+    CLT_TRY(predict_all(&r, observer));
+    CLT_TRY(turn_back(&r));
+    for (int64_t i = 0; i < clt_voxels(r.image.size); i++)
+        result->voxels[r.mask[i]]++;
+    CLT_TRY(write_mask(&r, out));
+    int64_t bad = clt_slide_not_finite(r.slide);
     if (bad > 0)
         CLT_FAIL(
             CLT_ENUMERIC,

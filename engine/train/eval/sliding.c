@@ -79,7 +79,7 @@ static clt_status allocate(clt_slide *s, clt_window_weights weights)
 clt_status clt_slide_create(const clt_windows *grid, const clt_slide_view *view, clt_window_weights weights,
                             clt_slide_plane plane, void *context, clt_slide **out)
 {
-    clt_slide *s;
+    CLT_SCOPED(clt_slide) *s = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&s, 1, sizeof *s, "sliding windows"));
     s->grid = *grid;
@@ -87,12 +87,8 @@ clt_status clt_slide_create(const clt_windows *grid, const clt_slide_view *view,
     s->plane = plane;
     s->context = context;
     s->slots = grid->window[0] < grid->size[0] ? grid->window[0] : grid->size[0];
-    clt_status status = allocate(s, weights);
-    if (status != CLT_OK) {
-        clt_slide_destroy(s);
-        return status;
-    }
-    *out = s;
+    CLT_TRY(allocate(s, weights));
+    *out = CLT_TAKE(s);
     return CLT_OK;
 }
 

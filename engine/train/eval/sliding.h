@@ -37,6 +37,7 @@ typedef struct clt_slide clt_slide;
 clt_status clt_slide_create(const clt_windows *grid, const clt_slide_view *view, clt_window_weights weights,
                             clt_slide_plane plane, void *context, clt_slide **out);
 void clt_slide_destroy(clt_slide *slide); /* NULL is fine */
+CLT_SCOPED_POINTER(clt_slide, clt_slide_destroy)
 /* Adds the logits of the next window, in the order of clt_windows_at. */
 clt_status clt_slide_add(clt_slide *slide, const float *logits);
 /* After the last window: passes the remaining planes to the caller. */

@@ -50,15 +50,12 @@ static clt_status find_tokenizer(clt_decoder *d, const clt_config *config, const
             "generating from '%s': the run's data is tokens without a tokenizer; name one with --tokenizer "
             "(a folder or file of its vocabulary)",
             name);
-    clt_str surplus = {0};
-    clt_status status = CLT_OK;
+    CLT_SCOPED(clt_str) surplus = {0};
     if (!clt_tokenizer_surplus(d->tokenizer, vocab, &surplus))
-        status = clt_fail(
-            CLT_EDATA, __FILE__, __LINE__,
-            "generating from '%s': the tokenizer (%s) has tokens that the model (%lld) lacks: %s", name,
-            clt_tokenizer_description(d->tokenizer), (long long)vocab, surplus.text ? surplus.text : "");
-    clt_str_free(&surplus);
-    return status;
+        CLT_FAIL(CLT_EDATA,
+                 "generating from '%s': the tokenizer (%s) has tokens that the model (%lld) lacks: %s", name,
+                 clt_tokenizer_description(d->tokenizer), (long long)vocab, surplus.text ? surplus.text : "");
+    return CLT_OK;
 }
 
 static clt_status open_model(clt_decoder *d)
@@ -73,18 +70,13 @@ static clt_status open_model(clt_decoder *d)
 
 clt_status clt_decoder_create(const clt_run_options *options, const char *name, clt_decoder **out)
 {
-    clt_decoder *d;
+    CLT_SCOPED(clt_decoder) *d = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&d, 1, sizeof *d, "generation"));
     d->run_options = *options;
-    clt_status status = find_tokenizer(d, options->config, name);
-    if (status == CLT_OK)
-        status = open_model(d);
-    if (status != CLT_OK) {
-        clt_decoder_destroy(d);
-        return status;
-    }
-    *out = d;
+    CLT_TRY(find_tokenizer(d, options->config, name));
+    CLT_TRY(open_model(d));
+    *out = CLT_TAKE(d);
     return CLT_OK;
 }
 
@@ -139,15 +131,13 @@ static clt_status check_prompt(const clt_decoder *d, int64_t rows)
         uint32_t id = d->ids.id[i];
         if (id < rows)
             continue;
-        clt_str name = {0};
-        clt_status status = clt_tokenizer_decode(d->tokenizer, &id, 1, &name);
-        if (status == CLT_OK)
-            status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                              "generating: the prompt holds the token \"%s\" (%u), which the model lacks; it "
-                              "has the tokens 0 to %lld; leave that token out of the prompt",
-                              name.text ? name.text : "", id, (long long)rows - 1);
-        clt_str_free(&name);
-        return status;
+        CLT_SCOPED(clt_str) name = {0};
+        CLT_TRY(clt_tokenizer_decode(d->tokenizer, &id, 1, &name));
+        CLT_FAIL(
+            CLT_EDATA,
+            "generating: the prompt holds the token \"%s\" (%u), which the model lacks; it has the tokens "
+            "0 to %lld; leave that token out of the prompt",
+            name.text ? name.text : "", id, (long long)rows - 1);
     }
     return CLT_OK;
 }
@@ -161,12 +151,11 @@ static clt_status push_id(clt_ids *ids, uint32_t id)
 
 static clt_status give_text(clt_decoder *d, uint32_t id)
 {
-    clt_str text = {0};
-    clt_status status = clt_tokenizer_decode(d->tokenizer, &id, 1, &text);
-    if (status == CLT_OK && d->wanted->text && text.length)
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_TRY(clt_tokenizer_decode(d->tokenizer, &id, 1, &text));
+    if (d->wanted->text && text.length)
         d->wanted->text(d->wanted->context, text.text, text.length);
-    clt_str_free(&text);
-    return status;
+    return CLT_OK;
 }
 
 /* Draws the next token and computes the logits after it. *ended: the token was the end of the text. */
@@ -236,26 +225,23 @@ static clt_status find_vocab(clt_saved_run *saved)
 static clt_status generate_gpt(const clt_generate_options *o, clt_saved_run *saved,
                                clt_generate_result *result)
 {
-    clt_decoder *d = NULL;
+    CLT_SCOPED(clt_decoder) *d = NULL;
     const clt_run_options run = {.config = saved->config,
                                  .device_spec = o->device_spec,
                                  .caps_mask = o->caps_mask,
                                  .observer = o->observer};
     CLT_TRY(find_vocab(saved));
     CLT_TRY(clt_decoder_create(&run, saved->path, &d));
-    clt_status status = clt_run_load_saved(d->run, saved->checkpoint, saved->path);
-    if (status == CLT_OK)
-        status = clt_decoder_generate(d, o, result);
-    clt_decoder_destroy(d);
-    return status;
+    CLT_TRY(clt_run_load_saved(d->run, saved->checkpoint, saved->path));
+    return clt_decoder_generate(d, o, result);
 }
 
 /* Window models generate the whole text in one call. */
 static clt_status generate_window(const clt_generate_options *o, const clt_saved_run *saved,
                                   clt_generate_result *result)
 {
-    clt_source *shapes = NULL;
-    clt_str text = {0};
+    CLT_SCOPED(clt_source) *shapes = NULL;
+    CLT_SCOPED(clt_str) text = {0};
     if (o->logits)
         CLT_FAIL(CLT_EUNSUPPORTED, "generating from '%s': only a gpt has logits to write", saved->path);
     if (saved->has_facts)
@@ -273,26 +259,21 @@ static clt_status generate_window(const clt_generate_options *o, const clt_saved
         o->text(o->context, text.text, text.length);
     result->new_tokens = (int)text.length;
     result->new_seconds = clt_now() - start;
-    clt_str_free(&text);
-    clt_source_close(shapes);
     return status;
 }
 
 /* Fails for other models: the message says what the run trained, and which commands are for that. */
 static clt_status no_language_model(const clt_saved_run *saved)
 {
-    clt_str words = {0};
+    CLT_SCOPED(clt_str) words = {0};
     clt_saved_run_words(saved, &words);
-    clt_status status = clt_str_check(&words);
-    if (status == CLT_OK)
-        status = clt_fail(
-            CLT_EUNSUPPORTED, __FILE__, __LINE__,
-            "generating from '%s': this run trained %s; generate continues texts with a gpt, or with "
-            "a model of data.window bytes. Use 'cltrain predict' for what the model makes of new "
-            "samples, 'cltrain eval' for its loss on the evaluation data",
-            saved->path, words.text);
-    clt_str_free(&words);
-    return status;
+    CLT_TRY(clt_str_check(&words));
+    CLT_FAIL(
+        CLT_EUNSUPPORTED,
+        "generating from '%s': this run trained %s; generate continues texts with a gpt, or with a model "
+        "of data.window bytes. Use 'cltrain predict' for what the model makes of new samples, 'cltrain "
+        "eval' for its loss on the evaluation data",
+        saved->path, words.text);
 }
 
 /* True for a model that predicts the next byte from a window of bytes. */
@@ -306,17 +287,14 @@ static bool is_window_model(const clt_saved_run *saved)
 
 clt_status clt_generate(const clt_generate_options *options, clt_generate_result *result)
 {
-    clt_saved_run *saved;
+    CLT_SCOPED(clt_saved_run) *saved = NULL;
     clt_saved_run_options open = {.tensors = true,
                                   .tokenizer = options->tokenizer,
                                   .overrides = options->overrides,
                                   .n_overrides = options->n_overrides};
     *result = (clt_generate_result){0};
     CLT_TRY(clt_saved_run_open(options->checkpoint, &open, &saved));
-    clt_status status = clt_model_family_of(saved->config)->build_decode
-                            ? generate_gpt(options, saved, result)
-                        : is_window_model(saved) ? generate_window(options, saved, result)
-                                                 : no_language_model(saved);
-    clt_saved_run_close(saved);
-    return status;
+    if (clt_model_family_of(saved->config)->build_decode)
+        return generate_gpt(options, saved, result);
+    return is_window_model(saved) ? generate_window(options, saved, result) : no_language_model(saved);
 }

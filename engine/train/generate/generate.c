@@ -60,23 +60,25 @@ static clt_status next_byte(sampler *s, int index, const clt_sampling *sampling)
     return CLT_OK;
 }
 
+static void sampler_free(sampler *s)
+{
+    clt_run_destroy(s->run);
+    free(s->x);
+    free(s->logits);
+    free(s->text);
+}
+CLT_SCOPED_VALUE(sampler, sampler_free)
+
 clt_status clt_sample_window(const clt_run_options *options, const char *prompt, int n,
                              const clt_sampling *sampling, clt_str *out)
 {
-    sampler s = {0};
+    CLT_SCOPED(sampler) s = {0};
     CLT_TRY(clt_run_create(options, CLT_JOB_EVAL, &s.run));
-    clt_status status = clt_run_load_saved(s.run, options->saved->checkpoint, options->saved->path);
-    if (status == CLT_OK)
-        status = find_shapes(&s);
-    if (status == CLT_OK)
-        status = prepare(&s, prompt, n);
-    for (int i = 0; i < n && status == CLT_OK; i++)
-        status = next_byte(&s, i, sampling);
-    if (status == CLT_OK)
-        clt_str_append_n(out, (const char *)s.text + s.window, (size_t)n);
-    clt_run_destroy(s.run);
-    free(s.x);
-    free(s.logits);
-    free(s.text);
-    return status == CLT_OK ? clt_str_check(out) : status;
+    CLT_TRY(clt_run_load_saved(s.run, options->saved->checkpoint, options->saved->path));
+    CLT_TRY(find_shapes(&s));
+    CLT_TRY(prepare(&s, prompt, n));
+    for (int i = 0; i < n; i++)
+        CLT_TRY(next_byte(&s, i, sampling));
+    clt_str_append_n(out, (const char *)s.text + s.window, (size_t)n);
+    return clt_str_check(out);
 }

@@ -59,7 +59,8 @@ struct clt_run;
 /* options: borrowed; their config must have model.vocab. The caller sets the parameters afterwards. name:
  * the run's name, for messages. CLT_EDATA (tokenizer), CLT_EDEVMEM. */
 clt_status clt_decoder_create(const clt_run_options *options, const char *name, clt_decoder **out);
-void clt_decoder_destroy(clt_decoder *decoder);        /* NULL is fine */
+void clt_decoder_destroy(clt_decoder *decoder);
+CLT_SCOPED_POINTER(clt_decoder, clt_decoder_destroy)   /* NULL is fine */
 struct clt_run *clt_decoder_run(clt_decoder *decoder); /* the run whose store holds the parameters */
 /* Continues options->prompt. Options that choose a model are ignored. */
 clt_status clt_decoder_generate(clt_decoder *decoder, const clt_generate_options *options,

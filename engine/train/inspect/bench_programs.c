@@ -18,6 +18,13 @@ typedef struct collection {
     size_t count, capacity, built_capacity;
 } collection;
 
+static void collection_free(collection *all)
+{
+    free(all->programs);
+    free(all->built);
+}
+CLT_SCOPED_VALUE(collection, collection_free)
+
 static clt_status add_command(collection *all, const ocl_command *c)
 {
     size_t at = 0;
@@ -151,10 +158,10 @@ static clt_status plan(const clt_config *config, ocl_device_desc *desc, struct o
 clt_status clt_bench_programs(const clt_bench_programs_options *options, clt_bench_programs_sum *out,
                               clt_str *json)
 {
-    collection all = {.options = options};
-    clt_job *job = NULL;
-    struct ocl_tuning *tuning = NULL;
-    ocl_device *device = NULL;
+    CLT_SCOPED(collection) all = {.options = options};
+    CLT_SCOPED(ocl_device) *device = NULL;
+    CLT_SCOPED(ocl_tuning) *tuning = NULL; /* the job's plans borrow its records */
+    CLT_SCOPED(clt_job) *job = NULL;
     const char *spec = options->device_spec != NULL ? options->device_spec
                                                     : clt_config_string(options->config, "device.spec");
     ocl_open_options open = {.spec = spec != NULL && spec[0] != '\0' ? spec : NULL,
@@ -162,16 +169,8 @@ clt_status clt_bench_programs(const clt_bench_programs_options *options, clt_ben
     *out = (clt_bench_programs_sum){0};
     CLT_TRY(ocl_device_open(&open, &device));
     ocl_device_desc desc = *ocl_device_describe(device);
-    clt_status status = CLT_OK;
-    CLT_TRY_GOTO(plan(options->config, &desc, &tuning, &job), done);
-    CLT_TRY_GOTO(add_plan(&all, job->train), done);
-    CLT_TRY_GOTO(add_plan(&all, job->eval), done);
-    status = examine(&all, device, out, json);
-done:
-    clt_job_destroy(job);
-    ocl_tuning_destroy(tuning);
-    ocl_device_close(device);
-    free(all.programs);
-    free(all.built);
-    return status;
+    CLT_TRY(plan(options->config, &desc, &tuning, &job));
+    CLT_TRY(add_plan(&all, job->train));
+    CLT_TRY(add_plan(&all, job->eval));
+    return examine(&all, device, out, json);
 }

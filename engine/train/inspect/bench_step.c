@@ -140,7 +140,7 @@ static void write_text(const bench *b, double step_ms, double samples, clt_str *
 /* Writes what building the programs cost: in total, and for each program on the thread that built it. */
 static clt_status write_programs(const clt_run *run, clt_json_writer *w)
 {
-    ocl_program_info *list;
+    CLT_FREED ocl_program_info *list = NULL;
     size_t count;
     ocl_counters counters = ocl_device_counters(run->device);
     CLT_TRY(ocl_device_programs(run->device, &list, &count));
@@ -166,7 +166,6 @@ static clt_status write_programs(const clt_run *run, clt_json_writer *w)
     }
     clt_jw_end_array(w);
     clt_jw_end_object(w);
-    free(list);
     return CLT_OK;
 }
 
@@ -257,6 +256,14 @@ static clt_status measure(bench *b, clt_str *text, clt_str *json, clt_str *trace
     return write_result(b, text, json, trace);
 }
 
+static void bench_free(bench *b)
+{
+    clt_watch_destroy(b->watch);
+    clt_run_destroy(b->run);
+    free(b->ms);
+}
+CLT_SCOPED_VALUE(bench, bench_free)
+
 clt_status clt_bench_step(const clt_bench_options *options, clt_str *text, clt_str *json, clt_str *trace)
 {
     clt_run_options run = {.config = options->config,
@@ -265,22 +272,16 @@ clt_status clt_bench_step(const clt_bench_options *options, clt_str *text, clt_s
                            .profile = options->profile,
                            .observer = options->observer};
     int steps = options->steps > 0 ? options->steps : 1;
-    bench b = {.profile = options->profile,
-               .warmup = options->warmup > 0 ? options->warmup : 1,
-               .steps = steps,
-               .rounds = steps < WAITED ? steps : WAITED,
-               .profiled = !options->profile  ? 0
-                           : steps < PROFILED ? steps
-                                              : PROFILED,
-               .busy = NAN,
-               .h2d_gbs = NAN,
-               .d2h_gbs = NAN};
+    int profiled = steps < PROFILED ? steps : PROFILED;
+    CLT_SCOPED(bench) b = {.profile = options->profile,
+                           .warmup = options->warmup > 0 ? options->warmup : 1,
+                           .steps = steps,
+                           .rounds = steps < WAITED ? steps : WAITED,
+                           .profiled = options->profile ? profiled : 0,
+                           .busy = NAN,
+                           .h2d_gbs = NAN,
+                           .d2h_gbs = NAN};
     CLT_TRY(clt_run_create(&run, CLT_JOB_SYNTHETIC, &b.run));
-    clt_status status = clt_alloc(&b.ms, (size_t)b.steps, sizeof *b.ms, "bench");
-    if (status == CLT_OK)
-        status = measure(&b, text, json, options->profile ? trace : NULL);
-    clt_watch_destroy(b.watch);
-    clt_run_destroy(b.run);
-    free(b.ms);
-    return status;
+    CLT_TRY(clt_alloc(&b.ms, (size_t)b.steps, sizeof *b.ms, "bench"));
+    return measure(&b, text, json, options->profile ? trace : NULL);
 }

@@ -14,10 +14,9 @@
 static clt_status open_device(const char *spec, uint32_t caps, ocl_device_desc *desc)
 {
     ocl_open_options open = {.spec = spec && *spec ? spec : NULL, .caps_mask = caps};
-    ocl_device *device = NULL;
+    CLT_SCOPED(ocl_device) *device = NULL;
     CLT_TRY(ocl_device_open(&open, &device));
     *desc = *ocl_device_describe(device);
-    ocl_device_close(device);
     return CLT_OK;
 }
 
@@ -67,15 +66,12 @@ static clt_status describe(clt_description *d, const clt_config *config, const c
 clt_status clt_describe(const clt_config *config, const char *spec, uint32_t caps, int ranks,
                         clt_description **out)
 {
-    clt_description *d;
+    CLT_SCOPED(clt_description) *d = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&d, 1, sizeof *d, "the description of a training"));
-    clt_status status = describe(d, config, spec, caps, ranks);
-    if (status == CLT_OK)
-        *out = d;
-    else
-        clt_description_close(d);
-    return status;
+    CLT_TRY(describe(d, config, spec, caps, ranks));
+    *out = CLT_TAKE(d);
+    return CLT_OK;
 }
 
 void clt_description_close(clt_description *d)

@@ -31,6 +31,7 @@ typedef struct clt_description {
 clt_status clt_describe(const clt_config *config, const char *spec, uint32_t caps, int ranks,
                         clt_description **out);
 void clt_description_close(clt_description *d); /* NULL is fine */
+CLT_SCOPED_POINTER(clt_description, clt_description_close)
 
 /* A layer of the training plan, or all repetitions of a block together. */
 typedef struct clt_layer_row {

@@ -74,20 +74,18 @@ static clt_status measure(const clt_bench_loader_options *b, const clt_job *job,
                             .workers = workers,
                             .n_slots = prefetch < 2 ? 2 : (int)prefetch};
     clt_loader_rate rate = {.workers = workers, .micro_batch = job->micro_batch};
-    char *room = NULL;
+    CLT_FREED char *room = NULL;
+    CLT_FREED void **slots = NULL;
     CLT_TRY(clt_feed_fields(job->model, job->train_source, &o));
     o.slot_bytes = place_fields(job, &o, &rate.sample_bytes);
-    CLT_TRY(clt_alloc(&o.slots, (size_t)o.n_slots, sizeof *o.slots, "loader slots"));
-    clt_status status = clt_alloc(&room, (size_t)o.n_slots, o.slot_bytes, "loader slots");
-    for (int i = 0; status == CLT_OK && i < o.n_slots; i++)
-        o.slots[i] = room + (uint64_t)i * o.slot_bytes;
-    if (status == CLT_OK)
-        status = run(b, &o, &rate);
-    free(room);
-    free(o.slots);
-    if (status == CLT_OK)
-        b->each(b->context, &rate);
-    return status;
+    CLT_TRY(clt_alloc(&slots, (size_t)o.n_slots, sizeof *slots, "loader slots"));
+    CLT_TRY(clt_alloc(&room, (size_t)o.n_slots, o.slot_bytes, "loader slots"));
+    for (int i = 0; i < o.n_slots; i++)
+        slots[i] = room + (uint64_t)i * o.slot_bytes;
+    o.slots = slots;
+    CLT_TRY(run(b, &o, &rate));
+    b->each(b->context, &rate);
+    return CLT_OK;
 }
 
 static clt_status measure_all(const clt_bench_loader_options *b, clt_job *job)
@@ -108,10 +106,8 @@ static clt_status measure_all(const clt_bench_loader_options *b, clt_job *job)
 
 clt_status clt_bench_loader(const clt_bench_loader_options *options)
 {
-    clt_job *job = NULL;
+    CLT_SCOPED(clt_job) *job = NULL;
     const clt_job_data data = {0};
     CLT_TRY(clt_job_open(options->config, &data, 1, CLT_JOB_TRAIN, &job));
-    clt_status status = measure_all(options, job);
-    clt_job_destroy(job);
-    return status;
+    return measure_all(options, job);
 }

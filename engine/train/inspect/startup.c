@@ -283,7 +283,7 @@ static void add_job(table *t, const clt_job *job, const ocl_device_desc *d, cons
 static void add_step_time(table *t, const clt_job *job, const clt_run_record *record)
 {
     const clt_json_doc *start = clt_run_start(record);
-    clt_str device = {0};
+    CLT_SCOPED(clt_str) device = {0};
     char ms[32], rest[32];
     if (!start || record->session_count == 0 || clt_run_number(start, "ranks") != (double)job->ranks)
         return;
@@ -299,7 +299,6 @@ static void add_step_time(table *t, const clt_job *job, const clt_run_record *re
             (long long)s->first_step, (long long)s->last_step, (long long)job->steps,
             clt_duration_text(seconds * (double)job->steps, rest, sizeof rest));
     }
-    clt_str_free(&device);
 }
 
 int clt_startup_job_rows(const clt_job *job, const char *resumed, const clt_weights_taken *taken,

@@ -105,19 +105,15 @@ static clt_status start(clt_watch *w)
 
 clt_status clt_watch_create(clt_run *run, const clt_watch_options *options, clt_watch **out)
 {
-    clt_watch *w;
+    CLT_SCOPED(clt_watch) *w = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&w, 1, sizeof *w, "watch"));
     w->run = run;
     w->options = *options;
     clt_phase_fill_init(&w->fill);
     clt_watch_mode(w, options->profile, options->profile ? CLT_WATCH_METER_EVERY : 0);
-    clt_status status = start(w);
-    if (status != CLT_OK) {
-        clt_watch_destroy(w);
-        return status;
-    }
-    *out = w;
+    CLT_TRY(start(w));
+    *out = CLT_TAKE(w);
     return CLT_OK;
 }
 

@@ -31,6 +31,7 @@ clt_status clt_watch_create(clt_run *run, const clt_watch_options *options, clt_
 /* Also destroys the run's feed, whose threads write into the spans. Call it before destroying the run, after
  * the saver. */
 void clt_watch_destroy(clt_watch *watch);
+CLT_SCOPED_POINTER(clt_watch, clt_watch_destroy)
 /* Changes the mode while no step is in flight. every_command: record all commands of every step, or only of
  * some. meter_every: time the OpenCL calls of one step in `meter_every` (at least 2, since plain steps are
  * needed for comparison); 0: of no step. */

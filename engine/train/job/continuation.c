@@ -43,13 +43,14 @@ static clt_status config_text(const clt_checkpoint *saved, char **text, char **p
 
 static clt_status read_facts(comparison *c)
 {
-    char *text = NULL;
+    CLT_FREED char *text = NULL;
     size_t size;
     CLT_TRY(clt_checkpoint_text(c->saved, CLT_DATA_FACTS_FILE, &text, &size));
-    clt_status status = text ? clt_data_facts_parse(text, size, CLT_DATA_FACTS_FILE, &c->facts) : CLT_OK;
-    c->has_facts = text && status == CLT_OK;
-    free(text);
-    return clt_fail_prefix(status, "resuming from '%s'", c->saved->path);
+    if (text)
+        CLT_TRY(clt_fail_prefix(clt_data_facts_parse(text, size, CLT_DATA_FACTS_FILE, &c->facts),
+                                "resuming from '%s'", c->saved->path));
+    c->has_facts = text != NULL;
+    return CLT_OK;
 }
 
 /* --- keys --- */
@@ -64,30 +65,27 @@ static clt_status refuse(const comparison *c, const char *why, const clt_str *di
 static clt_status check_length(const comparison *c, const char *was)
 {
     clt_continuation *out = c->out;
-    clt_str diff = {0};
+    CLT_SCOPED(clt_str) diff = {0};
     int64_t samples = c->has_facts ? c->facts.samples : c->job->train_source->samples;
     out->steps_now = c->job->steps;
     CLT_TRY(clt_job_steps(c->was, samples, c->job->global_batch, &out->steps_before));
-    clt_status status = clt_config_diff(was, c->job->config, CLT_KEYS_LENGTH, &diff);
+    CLT_TRY(clt_config_diff(was, c->job->config, CLT_KEYS_LENGTH, &diff));
     out->longer = diff.length && out->steps_now > out->steps_before;
     if (out->longer)
         out->schedule_before = clt_job_schedule(c->was, out->steps_before, c->job->global_batch);
-    else if (status == CLT_OK && diff.length && out->steps_now < out->steps_before)
-        status = clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
-                          "resuming from '%s': the run is %" PRId64
-                          " steps long and cannot become shorter (%" PRId64
-                          "). If it was made longer after this config was written: give train.steps=%" PRId64
-                          " as well, or go on with 'cltrain train --resume RUN' alone, which takes the run's "
-                          "own config. To end it early give --max-steps N\n%s",
-                          c->saved->path, out->steps_before, out->steps_now, out->steps_before, diff.text);
-    else if (status == CLT_OK && diff.length && strstr(diff.text, "schedule."))
-        status =
-            refuse(c,
-                   "the schedule can change only when the run becomes longer: give a larger train.steps or "
-                   "train.epochs, or undo it",
-                   &diff);
-    clt_str_free(&diff);
-    return status;
+    else if (diff.length && out->steps_now < out->steps_before)
+        CLT_FAIL(CLT_ECONFIG,
+                 "resuming from '%s': the run is %" PRId64 " steps long and cannot become shorter (%" PRId64
+                 "). If it was made longer after this config was written: give train.steps=%" PRId64
+                 " as well, or go on with 'cltrain train --resume RUN' alone, which takes the run's own "
+                 "config. To end it early give --max-steps N\n%s",
+                 c->saved->path, out->steps_before, out->steps_now, out->steps_before, diff.text);
+    else if (diff.length && strstr(diff.text, "schedule."))
+        return refuse(c,
+                      "the schedule can change only when the run becomes longer: give a larger train.steps "
+                      "or train.epochs, or undo it",
+                      &diff);
+    return CLT_OK;
 }
 
 /* --- data --- */
@@ -184,58 +182,54 @@ static clt_status check_scale(const comparison *c)
 static clt_status check_data(const comparison *c, const char *was)
 {
     char now[CLT_HASH64_TEXT], eval[CLT_HASH64_TEXT] = "";
-    clt_str diff = {0};
+    CLT_SCOPED(clt_str) diff = {0};
     CLT_TRY(check_scale(c));
     clt_source_fingerprint(c->job->train_source, now);
     if (c->job->eval_source)
         clt_source_fingerprint(c->job->eval_source, eval);
-    clt_status status = clt_config_diff(was, c->job->config, CLT_KEYS_DATA, &diff);
+    CLT_TRY(clt_config_diff(was, c->job->config, CLT_KEYS_DATA, &diff));
     bool other = c->has_facts && c->facts.fingerprint[0] && strcmp(c->facts.fingerprint, now) != 0;
     c->out->eval_changed = c->has_facts && c->facts.eval_fingerprint[0] && eval[0] &&
                            strcmp(c->facts.eval_fingerprint, eval) != 0;
-    if (status == CLT_OK && (other || c->out->eval_changed))
-        status = check_joined(c);
-    if (status == CLT_OK && diff.length)
-        status = check_moved(c, &diff, now);
+    if (other || c->out->eval_changed)
+        CLT_TRY(check_joined(c));
+    if (diff.length)
+        CLT_TRY(check_moved(c, &diff, now));
     else
         c->out->data_changed = other;
-    clt_str_free(&diff);
-    return status == CLT_OK ? check_tokenizer(c) : status;
+    return check_tokenizer(c);
 }
 
 /* --- all of it --- */
 
-static clt_status compare(comparison *c)
+static void comparison_free(comparison *c)
 {
-    char *text = NULL, *path = NULL;
-    clt_status status = config_text(c->saved, &text, &path);
-    if (status == CLT_OK && text)
-        status = clt_config_check_fixed(text, c->job->config, c->saved->path);
-    if (status == CLT_OK && text)
-        status = clt_fail_prefix(clt_config_parse(text, path, NULL, 0, &c->was), "resuming from '%s'",
-                                 c->saved->path);
-    if (status == CLT_OK)
-        status = read_facts(c);
-    if (status == CLT_OK && text && c->job->train_source)
-        status = check_length(c, text);
-    if (status == CLT_OK && text && c->job->train_source)
-        status = check_data(c, text);
-    clt_config_destroy(c->was);
-    clt_data_facts_free(&c->facts);
-    free(path);
-    free(text);
-    return status;
+    if (c) {
+        clt_config_destroy(c->was);
+        clt_data_facts_free(&c->facts);
+    }
+    free(c);
 }
+CLT_SCOPED_POINTER(comparison, comparison_free)
 
 clt_status clt_continuation_check(const clt_checkpoint *saved, const clt_job *job, clt_continuation *out)
 {
-    comparison *c;
+    CLT_FREED char *text = NULL, *path = NULL;
+    CLT_SCOPED(comparison) *c = NULL;
     memset(out, 0, sizeof *out);
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "comparing configs"));
     *c = (comparison){.saved = saved, .job = job, .out = out};
-    clt_status status = compare(c);
-    free(c);
-    return status;
+    CLT_TRY(config_text(saved, &text, &path));
+    if (text) {
+        CLT_TRY(clt_config_check_fixed(text, job->config, saved->path));
+        CLT_TRY(clt_fail_prefix(clt_config_parse(text, path, NULL, 0, &c->was), "resuming from '%s'",
+                                saved->path));
+    }
+    CLT_TRY(read_facts(c));
+    if (!text || !job->train_source)
+        return CLT_OK;
+    CLT_TRY(check_length(c, text));
+    return check_data(c, text);
 }
 
 /* --- as text --- */

@@ -112,7 +112,7 @@ clt_status clt_job_graph(const clt_config *config, const clt_source *source, int
     memcpy(inputs.channel_std, source->channel_std, sizeof inputs.channel_std);
     const clt_json_doc *doc;
     const clt_json *model = clt_config_model(config, &doc);
-    clt_graph *graph;
+    CLT_SCOPED(clt_graph) *graph = NULL;
     *out = NULL;
     for (int i = 0; i < source->n_fields && i < CLT_MODEL_MAX_FIELDS; i++) {
         const clt_source_field *f = &source->fields[i];
@@ -121,17 +121,11 @@ clt_status clt_job_graph(const clt_config *config, const clt_source *source, int
     }
     CLT_TRY(clt_graph_create(micro_batch, &graph));
     clt_model_info info = {.prediction = -1};
-    clt_status status = clt_model_build(model, doc, &inputs, graph);
-    if (status == CLT_OK)
-        status = clt_model_describe(graph, &info);
-    if (status == CLT_OK)
-        status = mark_params(config, graph);
-    if (status != CLT_OK) {
-        clt_graph_destroy(graph);
-        return status;
-    }
+    CLT_TRY(clt_model_build(model, doc, &inputs, graph));
+    CLT_TRY(clt_model_describe(graph, &info));
+    CLT_TRY(mark_params(config, graph));
     *prediction = info.prediction;
-    *out = graph;
+    *out = CLT_TAKE(graph);
     return CLT_OK;
 }
 
@@ -260,8 +254,6 @@ clt_status clt_job_plan_train(clt_job *job)
     int32_t prediction;
     CLT_TRY(clt_job_graph(job->config, job->train_source, job->micro_batch, &graph, &prediction));
     clt_graph_tensor(graph, prediction)->is_output = false; /* training reads only losses */
-    for (int i = 0; i < graph->n_losses; i++)
-        job->correct_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_CORRECT) != 0;
     clt_plan_options options = plan_options(job, CLT_PLAN_TRAIN);
     return clt_plan_compute(graph, &job->desc, &options, &job->train);
 }
@@ -322,9 +314,6 @@ clt_status clt_job_plan_eval(clt_job *job)
     CLT_TRY(model_graph(job, &graph, &job->prediction));
     clt_graph_tensor(graph, job->prediction)->is_output =
         job->predicts || clt_volumes_windowed(job->eval_source); /* Dice is computed from it */
-    job->correct_losses = 0;
-    for (int i = 0; i < graph->n_losses; i++)
-        job->correct_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_CORRECT) != 0;
     clt_plan_options options = plan_options(job, CLT_PLAN_EVAL);
     options.layout = job->train ? job->train->layout : NULL;
     return clt_plan_compute(graph, &job->desc, &options, &job->eval);
@@ -335,14 +324,12 @@ static clt_status decode_graph(clt_job *job, clt_graph **out)
 {
     const clt_json_doc *doc;
     const clt_json *model = clt_config_model(job->config, &doc);
-    CLT_TRY(clt_graph_create(1, out));
-    clt_status status = clt_model_build_decode(model, doc, clt_config_int(job->config, "model.vocab"), *out,
-                                               &job->prediction, &job->context);
-    if (status != CLT_OK) {
-        clt_graph_destroy(*out);
-        *out = NULL;
-    }
-    return status;
+    CLT_SCOPED(clt_graph) *graph = NULL;
+    CLT_TRY(clt_graph_create(1, &graph));
+    CLT_TRY(clt_model_build_decode(model, doc, clt_config_int(job->config, "model.vocab"), graph,
+                                   &job->prediction, &job->context));
+    *out = CLT_TAKE(graph);
+    return CLT_OK;
 }
 
 static clt_status plan_decode(clt_job *job)
@@ -403,9 +390,8 @@ static clt_status open_sources(clt_job *job, clt_job_kind kind)
     if (status != CLT_EDATA || !clt_source_like_needs_no_files(job->config))
         return status;
     /* memory and commands depend on the config only, so a plan can be described before its text exists */
-    clt_error error;
-    clt_error_take(status, &error);
-    snprintf(job->data_missing, sizeof job->data_missing, "%.500s", error.text);
+    snprintf(job->data_missing, sizeof job->data_missing, "%.500s", clt_error_text());
+    clt_error_clear();
     clt_source_close(job->train_source);
     clt_source_close(job->eval_source);
     job->train_source = job->eval_source = NULL;
@@ -537,7 +523,7 @@ static clt_status plan_all(clt_job *job)
 clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int ranks, clt_job_kind kind,
                         clt_job **out)
 {
-    clt_job *job;
+    CLT_SCOPED(clt_job) *job = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&job, 1, sizeof *job, "job"));
     job->config = config;
@@ -555,13 +541,9 @@ clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int 
     job->recompute = (clt_recompute)clt_config_choice(config, "train.recompute");
     job->borrowed = data->source != NULL;
     job->train_source = job->eval_source = data->source;
-    clt_status status = decide(job);
+    CLT_TRY(decide(job));
     job->known = NULL; /* sources have copied it */
-    if (status != CLT_OK) {
-        clt_job_destroy(job);
-        return status;
-    }
-    *out = job;
+    *out = CLT_TAKE(job);
     return CLT_OK;
 }
 
@@ -583,15 +565,13 @@ clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc,
 {
     const clt_update_order own = {0};
     const clt_job_data data = {0};
-    CLT_TRY(clt_job_open(config, &data, ranks, kind, out));
-    clt_status status = clt_job_choose_micro_batch(*out, desc, &own);
-    if (status == CLT_OK)
-        status = clt_job_plan(*out, desc, &own);
-    if (status != CLT_OK) {
-        clt_job_destroy(*out);
-        *out = NULL;
-    }
-    return status;
+    CLT_SCOPED(clt_job) *job = NULL;
+    *out = NULL;
+    CLT_TRY(clt_job_open(config, &data, ranks, kind, &job));
+    CLT_TRY(clt_job_choose_micro_batch(job, desc, &own));
+    CLT_TRY(clt_job_plan(job, desc, &own));
+    *out = CLT_TAKE(job);
+    return CLT_OK;
 }
 
 clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc)

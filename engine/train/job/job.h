@@ -54,7 +54,6 @@ typedef struct clt_job {
     int64_t context;        /* DECODE: longest sequence */
     int32_t prediction;     /* tensor of the eval plan's graph: input 0 of the first loss */
     bool predicts;          /* the prediction stays readable after a run */
-    int32_t correct_losses; /* number of losses that count correct predictions */
 } clt_job;
 
 /* Data of a job that the config does not describe. Everything is borrowed. */

@@ -11,7 +11,6 @@ static uint64_t need(const clt_job *job)
 
 static clt_status plan_both(clt_job *job, bool train, bool eval)
 {
-    job->correct_losses = 0;
     if (train)
         CLT_TRY(clt_job_plan_train(job));
     return eval ? clt_job_plan_eval(job) : CLT_OK;
@@ -45,14 +44,14 @@ static clt_status micro_batch_fits(const clt_job *job, wanted_plans wanted, int6
     trial.accumulation = clt_job_most(&trial);
     trial.train = trial.eval = NULL;
     clt_error kept;
-    clt_error_take(CLT_EINTERNAL, &kept);
+    clt_error_save(&kept);
     clt_status status = clt_job_plan_both(&trial, wanted.train, wanted.eval);
     *fits = status == CLT_OK && need(&trial) <= job->desc.usable_bytes;
     clt_plan_destroy(trial.eval);
     clt_plan_destroy(trial.train);
     if (status == CLT_ENOMEM)
         return status;
-    clt_error_put(&kept);
+    clt_error_restore(&kept);
     return CLT_OK;
 }
 

@@ -226,7 +226,7 @@ static clt_status open_set(clt_tuned *t, comm *ranks, const char *pins, const cl
 clt_status clt_tuned_open(const clt_config *config, const ocl_device_desc *device, comm *ranks,
                           const char *pins, const clt_observer *observer, clt_tuned **out)
 {
-    clt_tuned *t;
+    CLT_SCOPED(clt_tuned) *t = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&t, 1, sizeof *t, "tuning"));
     t->mode = clt_tune_mode_of(config);
@@ -235,12 +235,8 @@ clt_status clt_tuned_open(const clt_config *config, const ocl_device_desc *devic
     clt_job_view(config, &t->desc);
     t->desc.tuning = NULL;
     t->caps = device->caps;
-    clt_status status = open_set(t, ranks, pins, observer);
-    if (status != CLT_OK) {
-        clt_tuned_close(t);
-        return status;
-    }
-    *out = t;
+    CLT_TRY(open_set(t, ranks, pins, observer));
+    *out = CLT_TAKE(t);
     return CLT_OK;
 }
 
@@ -295,28 +291,20 @@ static clt_status collect(const clt_job *job, ocl_tuning_log *log)
 
 clt_status clt_tuned_note(clt_tuned *t, const clt_job *job)
 {
-    ocl_tuning_log log = {0};
-    ocl_tuning *used = NULL;
-    clt_status status = collect(job, &log);
-    if (status == CLT_OK)
-        status = ocl_tuning_create(&t->desc, &used);
-    t->problems = 0;
-    for (size_t i = 0; i < log.count && status == CLT_OK; i++) {
-        t->problems++;
+    CLT_SCOPED(ocl_tuning_log) log = {0};
+    CLT_SCOPED(ocl_tuning) *used = NULL;
+    CLT_TRY(collect(job, &log));
+    CLT_TRY(ocl_tuning_create(&t->desc, &used));
+    t->problems = (int)log.count;
+    for (size_t i = 0; i < log.count; i++)
         if (log.at[i].tuned)
-            status = ocl_tuning_set(used, &log.at[i].record);
-    }
-    ocl_tuning_log_free(&log);
-    if (status != CLT_OK) {
-        ocl_tuning_destroy(used);
-        return status;
-    }
+            CLT_TRY(ocl_tuning_set(used, &log.at[i].record));
     used->exact = true;
     used->style = clt_tuned_style(&t->desc);
     used->has_denials = true;
     clt_denials_of(&t->desc, t->caps, 0, &used->denials);
     ocl_tuning_destroy(t->used);
-    t->used = used;
+    t->used = CLT_TAKE(used);
     return CLT_OK;
 }
 
@@ -442,30 +430,26 @@ static clt_status measure_missing(clt_tuned *t, ocl_device *device, const clt_co
                                   const ocl_tuning_log *log)
 {
     measuring m = {.desc = &t->desc, .observer = observer};
-    ocl_tuning *fresh = NULL;
+    CLT_SCOPED(ocl_tuning) *fresh = NULL;
     double start = clt_now();
     CLT_TRY(measure(&m, device, log, t->set, clt_config_float(config, "device.tune_seconds"), true, stop,
                     &fresh));
-    clt_status status = ocl_tuning_merge(t->set, fresh, true);
-    ocl_tuning_destroy(fresh);
     t->seconds = clt_now() - start;
-    return status;
+    return ocl_tuning_merge(t->set, fresh, true);
 }
 
 clt_status clt_tuned_measure(clt_tuned *t, ocl_device *device, const clt_config *config, comm *ranks,
                              const clt_observer *observer, const atomic_int *stop, clt_job *job)
 {
-    ocl_tuning_log log = {0};
+    CLT_SCOPED(ocl_tuning_log) log = {0};
     if (t->mode != CLT_TUNE_ON || (t->pinned && is_alone(ranks)))
         return CLT_OK;
-    clt_status status = collect(job, &log);
+    CLT_TRY(collect(job, &log));
     /* only rank 0 knows whether there is something to do: a rank with another device may have no pinned
      * choices */
-    int64_t missing = status == CLT_OK && rank_of(ranks) == 0 && !t->pinned && ocl_tune_missing(&log, t->set);
-    if (status == CLT_OK && missing)
-        status = measure_missing(t, device, config, observer, stop, &log);
-    ocl_tuning_log_free(&log);
-    CLT_TRY(status);
+    int64_t missing = rank_of(ranks) == 0 && !t->pinned && ocl_tune_missing(&log, t->set);
+    if (missing)
+        CLT_TRY(measure_missing(t, device, config, observer, stop, &log));
     if (!is_alone(ranks))
         CLT_TRY(comm_broadcast(ranks, &missing, sizeof missing, 0));
     if (!missing)
@@ -478,33 +462,26 @@ clt_status clt_tuned_measure(clt_tuned *t, ocl_device *device, const clt_config 
 
 static clt_status tune_problems(const clt_tune_options *o, const ocl_device_desc *desc, ocl_tuning_log *log)
 {
-    clt_job *job;
+    CLT_SCOPED(clt_job) *job = NULL;
     if (!o->config)
         return ocl_gemm_log_builtin(log);
     CLT_TRY(clt_job_create(o->config, desc, 1, CLT_JOB_TRAIN, &job));
-    clt_status status = collect(job, log);
-    clt_job_destroy(job);
-    return status;
+    return collect(job, log);
 }
 
 static clt_status tune_device(const clt_tune_options *o, ocl_device *device, ocl_tuning **records)
 {
-    ocl_tuning_log log = {0};
-    ocl_tuning *known = NULL;
+    CLT_SCOPED(ocl_tuning_log) log = {0};
+    CLT_SCOPED(ocl_tuning) *known = NULL;
     ocl_device_desc desc = *ocl_device_describe(device);
     if (o->config)
         clt_job_view(o->config, &desc);
     measuring m = {.desc = &desc, .observer = &o->observer, .options = o};
-    clt_status status = tune_problems(o, &desc, &log);
-    CLT_TRY_GOTO(status, done);
-    CLT_TRY_GOTO(ocl_tuning_load(&desc, &known), done);
+    CLT_TRY(tune_problems(o, &desc, &log));
+    CLT_TRY(ocl_tuning_load(&desc, &known));
     if (o->device)
         o->device(o->context, &desc, (int)log.count);
-    CLT_TRY_GOTO(measure(&m, device, &log, known, o->seconds, false, o->stop, records), done);
-done:
-    ocl_tuning_log_free(&log);
-    ocl_tuning_destroy(known);
-    return status;
+    return measure(&m, device, &log, known, o->seconds, false, o->stop, records);
 }
 
 clt_status clt_tune(const clt_tune_options *o, ocl_tuning **records)

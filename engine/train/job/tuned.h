@@ -41,6 +41,7 @@ typedef struct clt_tuned {
 clt_status clt_tuned_open(const clt_config *config, const ocl_device_desc *device, comm *ranks,
                           const char *pins, const clt_observer *say, clt_tuned **out);
 void clt_tuned_close(clt_tuned *tuned);
+CLT_SCOPED_POINTER(clt_tuned, clt_tuned_close)
 /* The style of kernels that plans for a device use; ASKED if the user or an emulated device decides it. */
 ocl_style clt_tuned_style(const ocl_device_desc *desc);
 /* To be called when the device has been opened again in another style: plans are made for it from now on. */

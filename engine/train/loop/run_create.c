@@ -31,12 +31,10 @@ static clt_status initialise(clt_run *run)
         return CLT_OK;
     CLT_TRY(clt_store_init(run->store, job->train->graph, job->seed));
     CLT_TRY(clt_store_set_groups(run->store, (float)job->update.weight_decay));
-    float *table;
+    CLT_FREED float *table = NULL;
     CLT_TRY(clt_alloc(&table, (size_t)job->steps * 4, sizeof *table, "schedule"));
     clt_job_table(job, table);
-    clt_status status = clt_store_set_schedule(run->store, table);
-    free(table);
-    CLT_TRY(status);
+    CLT_TRY(clt_store_set_schedule(run->store, table));
     clt_state_block state = {.loss_scale = job->update.scaling.on ? job->loss_scale : 1.0f};
     return clt_store_set_state(run->store, &state);
 }
@@ -153,17 +151,14 @@ static clt_status open_init(clt_run *run)
 
 clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job, clt_weights_taken *taken)
 {
-    clt_safetensors *file;
+    CLT_SCOPED(clt_safetensors) *file = NULL;
     if (!options->init)
         return CLT_OK;
     CLT_TRY(clt_pretrained_check_tokenizer(options->init, options->config));
     CLT_TRY(clt_weights_open(options->init, &file));
-    clt_status status = clt_fail_prefix(
-        clt_weights_take_off_prefix(job->model, file, options->init_skip, taken), "%s", options->init);
-    if (status == CLT_OK)
-        status = clt_weights_check(job->model, file, options->init, options->init_skip, taken);
-    clt_safetensors_close(file);
-    return status;
+    CLT_TRY(clt_fail_prefix(clt_weights_take_off_prefix(job->model, file, options->init_skip, taken), "%s",
+                            options->init));
+    return clt_weights_check(job->model, file, options->init, options->init_skip, taken);
 }
 
 /* All ranks must cut arenas into the same slabs, so no slab is larger than every rank's device allows. */
@@ -284,7 +279,7 @@ static clt_status create(clt_run *run, clt_job_kind kind)
 
 clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out)
 {
-    clt_run *run;
+    CLT_SCOPED(clt_run) *run = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&run, 1, sizeof *run, "run"));
     run->options = options;
@@ -295,12 +290,8 @@ clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt
     else if (gethostname(run->ranks.host, sizeof run->ranks.host - 1) != 0)
         run->ranks.host[0] = '\0';
     clt_log_set_first(run->ranks.rank == 0);
-    clt_status status = create(run, kind);
-    if (status != CLT_OK) {
-        clt_run_destroy(run);
-        return status;
-    }
-    *out = run;
+    CLT_TRY(create(run, kind));
+    *out = CLT_TAKE(run);
     return CLT_OK;
 }
 

@@ -60,16 +60,14 @@ clt_status clt_run_open_device(clt_run *run)
 static clt_status try_staging(const clt_run *run)
 {
     const clt_plan *plans[2] = {run->job->train, run->job->eval};
-    ocl_buffer *ring[2] = {NULL, NULL};
-    clt_status status = CLT_OK;
-    for (int i = 0; i < 2 && status == CLT_OK && run->job->auto_micro; i++) {
+    CLT_SCOPED(ocl_buffer) *train = NULL, *eval = NULL;
+    ocl_buffer **ring[2] = {&train, &eval};
+    for (int i = 0; i < 2 && run->job->auto_micro; i++) {
         uint64_t stride = plans[i] ? clt_align_up(plans[i]->input_bytes, plans[i]->device.align_bytes) : 0;
         if (stride > 0)
-            status = ocl_buffer_create(run->device, stride * CLT_STAGING_SLOTS, "staging ring", &ring[i]);
+            CLT_TRY(ocl_buffer_create(run->device, stride * CLT_STAGING_SLOTS, "staging ring", ring[i]));
     }
-    ocl_buffer_destroy(ring[0]);
-    ocl_buffer_destroy(ring[1]);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status realize(clt_run *run, ocl_refusal *refusal)
@@ -93,14 +91,12 @@ static clt_status realize(clt_run *run, ocl_refusal *refusal)
                                    .refusal = refusal};
     /* the saver's buffers are created when the run folder is opened */
     clt_realized *made[2];
-    clt_checksums *sums = NULL;
+    CLT_SCOPED(clt_checksums) *sums = NULL;
     if (plans[0] && run->options->out_dir) {
         CLT_TRY(clt_checksums_plan(run->store, &run->tuned->desc, NULL, &sums));
         options.ahead = clt_checksums_ahead(sums);
     }
-    clt_status status = clt_plans_realize(plans, run->device, &options, made);
-    clt_checksums_destroy(sums);
-    CLT_TRY(status);
+    CLT_TRY(clt_plans_realize(plans, run->device, &options, made));
     run->train = made[0];
     run->eval = made[1];
     if (run->train)
@@ -212,11 +208,9 @@ static clt_status plan_again(clt_run *run)
  * returns `lost` as the cause of that, too: some drivers fail until the process ends. */
 static clt_status after_loss(clt_status status, const clt_error *lost, const clt_run *run)
 {
-    clt_error own;
     if (status == CLT_OK || lost->status == CLT_OK || !(run->tuned->desc.quirks & OCL_QUIRK_LASTING_FAILURES))
         return status;
-    clt_error_take(status, &own);
-    CLT_FAIL(lost->status, "%.2600s\n  and after that: %.1000s", lost->text, own.text);
+    CLT_FAIL(lost->status, "%.2600s\n  and after that: %.1000s", lost->text, clt_error_text());
 }
 
 /* Gives up what the refused command needed, and plans without it. `cause`: the error of the refusal; CLT_OK
@@ -243,11 +237,9 @@ static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_erro
     /* the agreement may need a variant that is now gone; ranks agree again when all have planned */
     run->order = run->job->order = (clt_update_order){0};
     clt_status status = plan_again(run);
-    clt_error second;
     if (status != CLT_EUNSUPPORTED || cause->status == CLT_OK)
         return status;
-    clt_error_take(status, &second);
-    CLT_FAIL(cause->status, "%.2600s\n  and there is no alternative: %.1000s", cause->text, second.text);
+    CLT_FAIL(cause->status, "%.2600s\n  and there is no alternative: %.1000s", cause->text, clt_error_text());
 }
 
 /* When a rank has planned again, the ranks agree again on what they must have in common. */

@@ -401,20 +401,18 @@ static clt_status finish(clt_loop *l, bool stopped)
  * saved. */
 static clt_status save_before_end(clt_loop *l, clt_status failure)
 {
-    clt_error error;
     bool alone = l->run->ranks.ranks == 1, new = l->enqueued > l->run->first_step;
     bool gave_up = l->keeper.failures >= CLT_KEEPER_FAILURES;
     if ((failure != CLT_EDATA && failure != CLT_ESTORAGE) || !alone || !new || gave_up || !l->keeper.saver)
         return failure;
-    clt_error_take(failure, &error);
+    CLT_KEEP_ERROR();
     if (l->run->micro && clt_graph_buffers(l->run->job->train->graph) > 0)
         clt_tell_warning(l,
                          "running statistics, such as those of batch norm, include a part of the step that "
                          "was not finished");
     if (drain(l, true) != CLT_OK || clt_keeper_finish(&l->keeper, l->enqueued, CLT_SAVE_ERROR) != CLT_OK)
         clt_tell_warning(l, clt_error_text());
-    clt_error_clear();
-    return clt_error_put(&error);
+    return failure;
 }
 
 static clt_status train(clt_loop *l)

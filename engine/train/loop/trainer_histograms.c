@@ -15,7 +15,7 @@ static clt_status one(const clt_loop *l, int64_t step, clt_arena_kind arena, con
                       float *values)
 {
     bool gradient = arena == CLT_ARENA_GRAD;
-    clt_str tag = {0};
+    CLT_SCOPED(clt_str) tag = {0};
     clt_histogram h;
     CLT_TRY(clt_store_read(l->run->store, arena, slot, values));
     if (clt_store_divides(l->run->store->layout, arena, slot)) /* zeros where other ranks have values */
@@ -26,7 +26,6 @@ static clt_status one(const clt_loop *l, int64_t step, clt_arena_kind arena, con
     clt_str_printf(&tag, "%s/%s", gradient ? "gradients" : "parameters", slot->name);
     if (!tag.failed && h.finite > 0)
         clt_rundir_histogram(l->dir, tag.text, step, &h);
-    clt_str_free(&tag);
     return CLT_OK;
 }
 
@@ -34,20 +33,17 @@ static clt_status all(const clt_loop *l, int64_t step)
 {
     const clt_store_layout *layout = l->run->store->layout;
     uint64_t most = 0;
-    float *values;
+    CLT_FREED float *values = NULL;
     for (int32_t i = 0; i < layout->n_slots; i++)
         most = layout->slots[i].elements > most ? layout->slots[i].elements : most;
     CLT_TRY(clt_alloc(&values, (size_t)most, sizeof *values, "histograms"));
-    clt_status status = CLT_OK;
-    for (int32_t i = 0; i < layout->n_slots && status == CLT_OK; i++) {
+    for (int32_t i = 0; i < layout->n_slots; i++) {
         const clt_store_slot *slot = &layout->slots[i];
         if (slot->trainable)
-            status = one(l, step, CLT_ARENA_GRAD, slot, values);
-        if (status == CLT_OK)
-            status = one(l, step, CLT_ARENA_PARAM, slot, values);
+            CLT_TRY(one(l, step, CLT_ARENA_GRAD, slot, values));
+        CLT_TRY(one(l, step, CLT_ARENA_PARAM, slot, values));
     }
-    free(values);
-    return status;
+    return CLT_OK;
 }
 
 bool clt_histograms_due(const clt_loop *l, int64_t step)

@@ -33,9 +33,8 @@ static clt_status gather(const clt_loop *l, told_rank *all)
         clt_cores_print(&cores, mine->cores, sizeof mine->cores);
     mine->samples = l->run->micro_batches * l->run->job->micro_batch;
     mine->own_ms = l->own_steps > 0 ? l->own_ms / (double)l->own_steps : 0;
-    for (int rank = 0; rank < run->ranks.ranks; rank++)
-        CLT_TRY(comm_broadcast(l->options->comm, &all[rank], sizeof all[rank], rank));
-    return CLT_OK;
+    return comm_all_gather(l->options->comm, all, run->ranks.ranks * (int64_t)sizeof *all, sizeof *all,
+                           COMM_U8);
 }
 
 /* Samples or tokens per second, for a rank's part of the batch. */
@@ -105,18 +104,17 @@ static void show_slowest(const clt_loop *l, const told_rank *all)
 clt_status clt_tell_ranks(clt_loop *l, clt_ranks_when when)
 {
     int ranks = l->run->ranks.ranks;
-    told_rank *all;
+    CLT_FREED told_rank *all = NULL;
     if (ranks < 2)
         return CLT_OK;
     CLT_TRY(clt_alloc(&all, (size_t)ranks, sizeof *all, "table of ranks"));
-    clt_status status = gather(l, all);
+    CLT_TRY(gather(l, all));
     bool speeds = when != CLT_RANKS_START;
     for (int i = 0; i < ranks; i++)
         speeds = speeds && all[i].own_ms > 0;
-    if (status == CLT_OK && !l->quiet && (speeds || when == CLT_RANKS_START))
+    if (!l->quiet && (speeds || when == CLT_RANKS_START))
         show_rows(l, all, speeds);
-    if (status == CLT_OK && !l->quiet && speeds)
+    if (!l->quiet && speeds)
         show_slowest(l, all);
-    free(all);
-    return status;
+    return CLT_OK;
 }

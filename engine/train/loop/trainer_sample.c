@@ -27,20 +27,16 @@ typedef struct clt_sampler {
 static clt_status copy_config(const clt_loop *l, clt_config **out)
 {
     const clt_graph *graph = l->run->job->train->graph;
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     char vocab[32] = "";
     const char *table = clt_model_family_of(l->options->config)->published->table;
     *out = NULL;
     for (size_t i = 0; i < graph->n_params; i++)
         if (strcmp(graph->params[i].file_name, table) == 0)
             snprintf(vocab, sizeof vocab, "%lld", (long long)clt_param_file_shape(&graph->params[i]).dim[0]);
-    clt_status status = clt_config_print(l->options->config, false, &text);
-    if (status == CLT_OK)
-        status = clt_config_parse(text.text, "the run's config", NULL, 0, out);
-    if (status == CLT_OK)
-        status = clt_config_set(*out, "model.vocab", vocab);
-    clt_str_free(&text);
-    return status;
+    CLT_TRY(clt_config_print(l->options->config, false, &text));
+    CLT_TRY(clt_config_parse(text.text, "the run's config", NULL, 0, out));
+    return clt_config_set(*out, "model.vocab", vocab);
 }
 
 static uint64_t largest(const clt_store_layout *layout)
@@ -51,9 +47,23 @@ static uint64_t largest(const clt_store_layout *layout)
     return most;
 }
 
-static clt_status create(clt_sampler *s, const clt_loop *l)
+static void sampler_destroy(clt_sampler *s)
+{
+    if (!s)
+        return;
+    clt_decoder_destroy(s->decoder);
+    clt_config_destroy(s->config);
+    free(s->values);
+    free(s->spec);
+    free(s);
+}
+CLT_SCOPED_POINTER(clt_sampler, sampler_destroy)
+
+static clt_status create(const clt_loop *l, clt_sampler **out)
 {
     const clt_run *run = l->run;
+    CLT_SCOPED(clt_sampler) *s = NULL;
+    CLT_TRY(clt_alloc(&s, 1, sizeof *s, "samples"));
     CLT_TRY(copy_config(l, &s->config));
     CLT_TRY(clt_alloc(&s->values, (size_t)largest(run->store->layout), sizeof *s->values, "samples"));
     s->spec = strdup(ocl_device_describe(run->device)->spec);
@@ -64,16 +74,9 @@ static clt_status create(clt_sampler *s, const clt_loop *l)
         .device_spec = s->spec,
         .caps_mask = l->options->caps_mask,
         .observer = {.context = l->options->observer.context, .progress = l->options->observer.progress}};
-    return clt_decoder_create(&s->options, "this training", &s->decoder);
-}
-
-static void destroy(clt_sampler *s)
-{
-    clt_decoder_destroy(s->decoder);
-    clt_config_destroy(s->config);
-    free(s->values);
-    free(s->spec);
-    free(s);
+    CLT_TRY(clt_decoder_create(&s->options, "this training", &s->decoder));
+    *out = CLT_TAKE(s);
+    return CLT_OK;
 }
 
 static void give_up(clt_loop *l, const char *why)
@@ -86,31 +89,19 @@ static void give_up(clt_loop *l, const char *why)
 
 void clt_sampler_open(clt_loop *l)
 {
-    clt_sampler *s;
     const clt_config *c = l->options->config;
     if (l->quiet ||
         (clt_config_int(c, "log.sample_every") == 0 && !clt_config_string(c, "log.sample_prompt")[0]))
         return;
-    if (!clt_model_family_of(c)->build_decode) {
+    if (!clt_model_family_of(c)->build_decode)
         give_up(l, "only a gpt generates text (model.type)");
-        return;
-    }
-    clt_status status = clt_alloc(&s, 1, sizeof *s, "samples");
-    if (status == CLT_OK) {
-        status = create(s, l);
-        if (status == CLT_OK)
-            l->sampler = s;
-        else
-            destroy(s);
-    }
-    if (status != CLT_OK)
+    else if (create(l, &l->sampler) != CLT_OK)
         give_up(l, clt_error_text());
 }
 
 void clt_sampler_close(clt_loop *l)
 {
-    if (l->sampler)
-        destroy(l->sampler);
+    sampler_destroy(l->sampler);
     l->sampler = NULL;
 }
 
@@ -168,10 +159,9 @@ static void tell(const clt_loop *l, int64_t step, const char *prompt, const char
 {
     char line[240];
     const clt_event_field fields[] = {CLT_FIELD_TEXT("prompt", prompt), CLT_FIELD_TEXT("text", text)};
-    clt_str whole = {0};
+    CLT_SCOPED(clt_str) whole = {0};
     clt_str_printf(&whole, "sample of step %lld: %s%s", (long long)step, prompt, text);
     one_line(whole.text ? whole.text : "", line, sizeof line);
-    clt_str_free(&whole);
     clt_tell(l, line);
     if (clt_rundir_event(l->dir, "sample", step, fields, sizeof fields / sizeof fields[0]) != CLT_OK)
         clt_error_clear(); /* as for every event: the next step reports the same error */
@@ -195,7 +185,7 @@ static clt_status generate(const clt_loop *l, clt_str *text)
 
 void clt_tell_sample(clt_loop *l, int64_t step)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     double begin = clt_now();
     if (!l->sampler)
         return;
@@ -206,7 +196,6 @@ void clt_tell_sample(clt_loop *l, int64_t step)
         give_up(l, clt_error_text());
         clt_sampler_close(l);
     }
-    clt_str_free(&text);
     l->last_done = clt_now(); /* the time spent here does not belong to the next step */
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "sample", step, begin, l->last_done);
 }

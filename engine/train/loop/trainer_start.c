@@ -101,10 +101,9 @@ static clt_status describe_device(const clt_run_options *options, ocl_device_des
                            ? options->device_spec
                            : clt_config_string(options->config, "device.spec");
     ocl_open_options open = {.spec = *spec ? spec : NULL, .caps_mask = options->caps_mask};
-    ocl_device *device;
+    CLT_SCOPED(ocl_device) *device = NULL;
     CLT_TRY(ocl_device_open(&open, &device));
     *desc = *ocl_device_describe(device);
-    ocl_device_close(device);
     return CLT_OK;
 }
 

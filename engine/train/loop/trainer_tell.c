@@ -126,13 +126,10 @@ clt_status clt_tell_step(clt_loop *l, const clt_step_metrics *m)
 
 static clt_status write_text(const clt_loop *l, const char *name, const clt_str *text)
 {
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
     CLT_TRY(clt_str_check(text));
-    clt_status status = clt_path_join(clt_rundir_path(l->dir), name, &path);
-    if (status == CLT_OK)
-        status = clt_own_file_write(path, text->text, text->length);
-    free(path);
-    return status;
+    CLT_TRY(clt_path_join(clt_rundir_path(l->dir), name, &path));
+    return clt_own_file_write(path, text->text, text->length);
 }
 
 /* A file that only reports read never ends a training: if it could not be written, that is a warning. */
@@ -149,7 +146,7 @@ static void tell_missing(const clt_loop *l, const char *name, clt_status status)
 /* classes.json: what the newest evaluation counted by class. */
 static void write_classes(clt_loop *l, const clt_eval_metrics *m)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 2);
     clt_jw_object(&w);
     clt_jw_kint(&w, "step", m->step);
@@ -163,7 +160,6 @@ static void write_classes(clt_loop *l, const clt_eval_metrics *m)
     else
         tell_missing(l, CLT_CLASSES_FILE, status);
     l->classes_missing = status != CLT_OK;
-    clt_str_free(&text);
 }
 
 clt_status clt_tell_eval(clt_loop *l, const clt_eval_metrics *m)
@@ -288,25 +284,22 @@ static clt_status tell_summary(const clt_loop *l, const clt_profile *profile, cl
     return CLT_OK;
 }
 
-void clt_tell_profile(const clt_loop *l)
+static clt_status write_profile(const clt_loop *l)
 {
-    clt_str text = {0}, json = {0}, trace = {0};
+    CLT_SCOPED(clt_str) text = {0}, json = {0}, trace = {0};
     char line[512], window[96] = "";
     int64_t first, last;
-    if (!l->options->profile || !l->dir || l->result->steps <= l->run->first_step)
-        return;
     clt_watch_measure_limits(l->watch);
     const clt_profile *profile = clt_watch_profile(l->watch);
     clt_json_writer w = clt_json_writer_make(&json, 2);
-    clt_status status = tell_summary(l, profile, &text);
-    CLT_TRY_GOTO(status, done);
-    CLT_TRY_GOTO(clt_profile_text(profile, &text), done);
-    CLT_TRY_GOTO(write_text(l, "profile.txt", &text), done);
-    CLT_TRY_GOTO(clt_profile_json(profile, &w), done);
-    CLT_TRY_GOTO(write_text(l, "profile.json", &json), done);
+    CLT_TRY(tell_summary(l, profile, &text));
+    CLT_TRY(clt_profile_text(profile, &text));
+    CLT_TRY(write_text(l, "profile.txt", &text));
+    CLT_TRY(clt_profile_json(profile, &w));
+    CLT_TRY(write_text(l, "profile.json", &json));
     if (clt_watch_trace_window(l->watch, &first, &last)) {
-        CLT_TRY_GOTO(clt_watch_trace(l->watch, &trace), done);
-        CLT_TRY_GOTO(write_text(l, "trace.json", &trace), done);
+        CLT_TRY(clt_watch_trace(l->watch, &trace));
+        CLT_TRY(write_text(l, "trace.json", &trace));
         snprintf(window, sizeof window, ", trace.json (steps %lld to %lld)", (long long)first + 1,
                  (long long)last + 1);
     } else {
@@ -321,11 +314,13 @@ void clt_tell_profile(const clt_loop *l)
                  clt_rundir_path(l->dir));
         clt_tell(l, line);
     }
-done:
-    clt_str_free(&text);
-    clt_str_free(&json);
-    clt_str_free(&trace);
-    tell_missing(l, "the profile", status);
+    return CLT_OK;
+}
+
+void clt_tell_profile(const clt_loop *l)
+{
+    if (l->options->profile && l->dir && l->result->steps > l->run->first_step)
+        tell_missing(l, "the profile", write_profile(l));
 }
 
 clt_status clt_tell_advice(const clt_loop *l)
@@ -377,10 +372,10 @@ clt_status clt_tell_end(const clt_loop *l, bool stopped)
 void clt_tell_failed(const clt_loop *l, clt_status status)
 {
     clt_error error;
-    clt_rundir_log(l->dir, "%s: %s", clt_status_text(status), clt_error_text());
-    clt_error_take(status, &error);
+    clt_error_save(&error);
+    clt_rundir_log(l->dir, "%s: %s", clt_status_text(status), error.text);
     const clt_event_field fields[] = {CLT_FIELD_INT("code", clt_status_exit_code(status)),
                                       CLT_FIELD_TEXT("message", error.text)};
     note(l, "failed", -1, fields, COUNT(fields));
-    (void)clt_error_put(&error);
+    clt_error_restore(&error);
 }

@@ -57,19 +57,18 @@ static void print(const ocl_denials *denials, uint32_t caps, clt_str *what)
 
 static void tell(const ocl_denials *denials, const ocl_device_desc *desc, uint32_t caps, bool kept)
 {
-    clt_str what = {0};
+    CLT_SCOPED(clt_str) what = {0};
     print(denials, caps, &what);
     CLT_WARN("device %s '%s': this run goes on without %s, which the driver refused %s", desc->spec,
              desc->name, what.text ? what.text : "?",
              kept ? "in the run of the checkpoint: so both compute the same"
                   : "in an earlier run; 'cltrain devices --again' forgets that");
-    clt_str_free(&what);
 }
 
 /* Warns of features that the driver refused to another run, while the run of the checkpoint used them. */
 static void tell_tried(const ocl_denials *kept, const ocl_denials *remembered, const ocl_device_desc *desc)
 {
-    clt_str what = {0};
+    CLT_SCOPED(clt_str) what = {0};
     ocl_denials more = {.caps = remembered->caps & ~kept->caps};
     for (int i = 0; i < remembered->count; i++)
         if (!ocl_denials_has(kept, &remembered->list[i]))
@@ -79,7 +78,6 @@ static void tell_tried(const ocl_denials *kept, const ocl_denials *remembered, c
         CLT_WARN("device %s '%s': the driver refused %s to another run; the run of the checkpoint used it, "
                  "so it is tried again",
                  desc->spec, desc->name, what.text);
-    clt_str_free(&what);
 }
 
 clt_status clt_recall_denials(clt_run *run)

@@ -46,15 +46,13 @@ static clt_flight *flight_of(const clt_exchanges *x, int64_t step, int64_t micro
 /* All ranks must exchange the same things in the same order; sync.c has compared their number. */
 static clt_status compare(const clt_exchanges *x)
 {
-    int64_t *list;
+    CLT_FREED int64_t *list = NULL;
     CLT_TRY(clt_alloc(&list, x->n + 1, sizeof *list, "exchanges of ranks"));
     for (size_t k = 0; k < x->n; k++)
         list[k] = (int64_t)exchange_of(x, k)->elements;
     list[x->n] = x->micro_batches;
-    clt_status status = comm_check_equal(x->run->options->comm, list, (int64_t)((x->n + 1) * sizeof *list),
-                                         "what they exchange in a step");
-    free(list);
-    return status;
+    return comm_check_equal(x->run->options->comm, list, (int64_t)((x->n + 1) * sizeof *list),
+                            "what they exchange in a step");
 }
 
 static clt_status make(clt_exchanges *x)
@@ -75,7 +73,7 @@ static clt_status make(clt_exchanges *x)
 
 clt_status clt_exchanges_create(clt_flights *shared, int64_t steps, clt_exchanges **out)
 {
-    clt_exchanges *x;
+    CLT_SCOPED(clt_exchanges) *x = NULL;
     const clt_job *job = shared->run->job;
     *out = NULL;
     if (job->train->n_exchanges == 0 && job->train->options.sync_norms && shared->run->ranks.rank == 0)
@@ -91,12 +89,9 @@ clt_status clt_exchanges_create(clt_flights *shared, int64_t steps, clt_exchange
     x->steps = steps;
     x->micro_batches = clt_job_most(job);
     x->now = -1;
-    clt_status status = make(x);
-    if (status != CLT_OK)
-        clt_exchanges_destroy(x);
-    else
-        *out = x;
-    return status;
+    CLT_TRY(make(x));
+    *out = CLT_TAKE(x);
+    return CLT_OK;
 }
 
 void clt_exchanges_destroy(clt_exchanges *x)

@@ -18,6 +18,7 @@ typedef struct clt_exchanges clt_exchanges;
 clt_status clt_exchanges_create(clt_flights *shared, int64_t steps, clt_exchanges **out);
 /* All flights must have ended. NULL is fine. */
 void clt_exchanges_destroy(clt_exchanges *x);
+CLT_SCOPED_POINTER(clt_exchanges, clt_exchanges_destroy)
 /* begin: step `step` begins. close: its exchanges are over. In between, each runs once for each
  * micro-batch. */
 void clt_exchanges_begin(clt_exchanges *x, int64_t step);

@@ -24,8 +24,7 @@ void clt_flights_free(clt_flights *shared)
 
 void clt_flights_drain(clt_flights *shared)
 {
-    clt_error kept;
-    clt_error_take(CLT_EINTERNAL, &kept);
+    CLT_KEEP_ERROR();
     for (int q = OCL_QUEUE_COMPUTE; q < OCL_QUEUE_COUNT; q++)
         (void)ocl_finish(shared->run->device, (ocl_queue)q);
     if (ocl_commands_failed(shared->run->device)) {
@@ -33,7 +32,6 @@ void clt_flights_drain(clt_flights *shared)
         shared->gone = true;
         pthread_mutex_unlock(&shared->lock);
     }
-    clt_error_put(&kept);
 }
 
 static void data_ready(void *context, bool ok)
@@ -90,18 +88,12 @@ static clt_status take_back(const clt_route *r, ocl_event *done, ocl_event **bac
  * route->later, enqueues the write back after the collective. */
 static clt_status enqueue(clt_flight *f, const clt_route *route, bool *announced)
 {
-    ocl_event *made = NULL, *read = NULL;
-    clt_status status = ocl_marker(f->shared->run->device, OCL_QUEUE_COMPUTE, &made);
-    if (status == CLT_OK)
-        status = hand_out(route, made, &read);
-    if (status == CLT_OK)
-        status = ocl_event_callback(read, data_ready, f);
-    *announced = status == CLT_OK;
-    if (status == CLT_OK && !route->later)
-        status = take_back(route, f->summed, &f->written);
-    ocl_event_release(made);
-    ocl_event_release(read);
-    return status;
+    CLT_SCOPED(ocl_event) *made = NULL, *read = NULL;
+    CLT_TRY(ocl_marker(f->shared->run->device, OCL_QUEUE_COMPUTE, &made));
+    CLT_TRY(hand_out(route, made, &read));
+    CLT_TRY(ocl_event_callback(read, data_ready, f));
+    *announced = true;
+    return route->later ? CLT_OK : take_back(route, f->summed, &f->written);
 }
 
 clt_status clt_flight_start(clt_flight *f, comm *group, comm_call call, const clt_route *route)
@@ -139,15 +131,12 @@ clt_status clt_flight_wait(clt_flight *f)
 clt_status clt_flight_take(clt_flight *f, const clt_route *route)
 {
     ocl_device *device = f->shared->run->device;
-    ocl_event *came = NULL;
+    CLT_SCOPED(ocl_event) *came = NULL;
     if (!f->request || f->asked)
         CLT_FAIL(CLT_EINTERNAL, "a collective of %s is taken and was not posted", f->what ? f->what : "?");
-    clt_status status = ocl_marker(device, OCL_QUEUE_COMPUTE, &came);
-    if (status == CLT_OK)
-        status = ocl_event_callback(came, device_came, f);
-    f->asked = status == CLT_OK;
-    ocl_event_release(came);
-    CLT_TRY(status);
+    CLT_TRY(ocl_marker(device, OCL_QUEUE_COMPUTE, &came));
+    CLT_TRY(ocl_event_callback(came, device_came, f));
+    f->asked = true;
     return ocl_write_async(OCL_QUEUE_COMPUTE, route->to, route->to_at, route->to_host, route->to_bytes,
                            f->summed, NULL);
 }

@@ -53,16 +53,15 @@ static clt_status tell_difference(clt_run *run, const clt_str *own, int rank, ch
 {
     comm *c = run->options->comm;
     int64_t length = (int64_t)own->length;
-    char *first = NULL;
+    CLT_FREED char *first = NULL;
     CLT_TRY(comm_broadcast(c, &length, sizeof length, 0));
     CLT_TRY(clt_alloc(&first, (size_t)length + 1, 1, "the config of rank 0"));
     if (run->ranks.rank == 0)
         memcpy(first, own->text, (size_t)length);
-    clt_status status = comm_broadcast(c, first, length, 0);
-    if (status == CLT_OK && run->ranks.rank == rank)
+    CLT_TRY(comm_broadcast(c, first, length, 0));
+    if (run->ranks.rank == rank)
         different_line(first, own->text, line, size);
-    free(first);
-    return status == CLT_OK ? comm_broadcast(c, line, (int64_t)size, rank) : status;
+    return comm_broadcast(c, line, (int64_t)size, rank);
 }
 
 static clt_status compare(clt_run *run, const clt_str *own)
@@ -86,29 +85,24 @@ static clt_status compare(clt_run *run, const clt_str *own)
 
 clt_status clt_preflight_config(clt_run *run)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     if (run->ranks.ranks <= 1)
         return CLT_OK;
-    clt_status status = clt_config_print(run->options->config, false, &text);
-    if (status == CLT_OK)
-        status = compare(run, &text);
-    clt_str_free(&text);
-    return status;
+    CLT_TRY(clt_config_print(run->options->config, false, &text));
+    return compare(run, &text);
 }
 
 /* --- what ranks tell --- */
 
 static uint64_t hash_program(void)
 {
-    char *bytes = NULL;
+    CLT_FREED char *bytes = NULL;
     size_t size = 0;
     if (clt_file_read("/proc/self/exe", false, MOST_PROGRAM, CLT_ESTORAGE, &bytes, &size) != CLT_OK) {
         clt_error_clear();
         return 0;
     }
-    uint64_t hash = clt_hash64(bytes, size);
-    free(bytes);
-    return hash;
+    return clt_hash64(bytes, size);
 }
 
 static void fill(const clt_run *run, const clt_nearness *near, clt_told_preflight *t)
@@ -242,19 +236,18 @@ int clt_preflight_sharing(const clt_told_preflight *told, int ranks, int rank)
 
 static void warn(const clt_told_preflight *told, int ranks)
 {
-    clt_str lines = {0};
+    CLT_SCOPED(clt_str) lines = {0};
     clt_preflight_warnings(told, ranks, &lines);
     for (char *at = lines.text; at && *at;) {
         size_t length = strcspn(at, "\n");
         CLT_WARN("%.*s", (int)length, at);
         at += length + (at[length] == '\n');
     }
-    clt_str_free(&lines);
 }
 
 clt_status clt_preflight(clt_run *run, const clt_nearness *near, int *sharing)
 {
-    clt_told_preflight *told;
+    CLT_FREED clt_told_preflight *told = NULL;
     int ranks = run->ranks.ranks;
     *sharing = 1;
     if (ranks <= 1)
@@ -262,15 +255,12 @@ clt_status clt_preflight(clt_run *run, const clt_nearness *near, int *sharing)
     CLT_TRY(comm_check_links(run->options->comm));
     CLT_TRY(clt_alloc(&told, (size_t)ranks, sizeof *told, "table of ranks"));
     fill(run, near, &told[run->ranks.rank]);
-    clt_status status = comm_all_gather(run->options->comm, told, ranks * (int64_t)sizeof *told,
-                                        (int64_t)sizeof *told, COMM_U8);
-    if (status == CLT_OK)
-        status = clt_preflight_refuse(told, ranks,
-                                      clt_config_bool(run->options->config, "parallel.share_devices"));
-    if (status == CLT_OK && run->ranks.rank == 0)
+    CLT_TRY(comm_all_gather(run->options->comm, told, ranks * (int64_t)sizeof *told, (int64_t)sizeof *told,
+                            COMM_U8));
+    CLT_TRY(
+        clt_preflight_refuse(told, ranks, clt_config_bool(run->options->config, "parallel.share_devices")));
+    if (run->ranks.rank == 0)
         warn(told, ranks);
-    if (status == CLT_OK)
-        *sharing = clt_preflight_sharing(told, ranks, run->ranks.rank);
-    free(told);
-    return status;
+    *sharing = clt_preflight_sharing(told, ranks, run->ranks.rank);
+    return CLT_OK;
 }

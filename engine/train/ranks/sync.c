@@ -157,7 +157,7 @@ static clt_status make(clt_sync *s)
 static clt_status compare_sums(const clt_sync *s)
 {
     const clt_plan *plan = s->run->job->train;
-    int64_t(*list)[6];
+    CLT_FREED int64_t(*list)[6] = NULL;
     CLT_TRY(clt_alloc(&list, s->n + 1, sizeof *list, "sums over ranks"));
     for (size_t k = 0; k < s->n; k++) {
         const clt_sum *sum = &plan->sums[k];
@@ -171,31 +171,24 @@ static clt_status compare_sums(const clt_sync *s)
         list[k][5] = sum->grain;
     }
     list[s->n][0] = (int64_t)plan->n_exchanges;
-    clt_status status = comm_check_equal(s->run->options->comm, list, (int64_t)((s->n + 1) * sizeof *list),
-                                         "what they sum in a step");
-    free(list);
-    return status;
+    return comm_check_equal(s->run->options->comm, list, (int64_t)((s->n + 1) * sizeof *list),
+                            "what they sum in a step");
 }
 
 clt_status clt_sync_create(clt_run *run, clt_sync **out)
 {
-    clt_sync *s;
+    CLT_SCOPED(clt_sync) *s = NULL;
     *out = NULL;
     if (run->ranks.ranks <= 1 || !run->train)
         return CLT_OK;
     CLT_TRY(clt_alloc(&s, 1, sizeof *s, "sums over ranks"));
     s->run = run;
     clt_flights_init(&s->shared, run);
-    clt_status status = make(s);
-    if (status == CLT_OK)
-        status = compare_sums(s);
-    if (status == CLT_OK)
-        status = clt_exchanges_create(&s->shared, s->steps, &s->exchanges);
-    if (status != CLT_OK)
-        clt_sync_destroy(s);
-    else
-        *out = s;
-    return status;
+    CLT_TRY(make(s));
+    CLT_TRY(compare_sums(s));
+    CLT_TRY(clt_exchanges_create(&s->shared, s->steps, &s->exchanges));
+    *out = CLT_TAKE(s);
+    return CLT_OK;
 }
 
 /* The host memory of a sum in a step under way; NULL where it happens in memory that ranks share. */
@@ -250,33 +243,31 @@ void clt_sync_drain(clt_sync *s)
 
 void clt_sync_destroy(clt_sync *s)
 {
-    clt_error kept;
     clt_sync_result unread;
     if (!s)
         return;
-    clt_error_take(CLT_EINTERNAL, &kept);
+    CLT_KEEP_ERROR();
     clt_sync_drain(s);
     /* after a failed command reads may never end, nor the sums that wait for them: memory that these use
      * is not freed */
-    if (!ocl_commands_failed(s->run->device)) {
-        for (int64_t i = 0; i < s->steps && s->step && s->flights; i++)
-            if (s->step[i] >= 0)
-                (void)end_step(s, i, &unread);
-        for (size_t i = 0; s->flights && i < s->n * (size_t)s->steps; i++) {
-            comm_times times;
-            (void)clt_flight_end(&s->flights[i], &times);
-        }
-        clt_exchanges_destroy(s->exchanges);
-        for (size_t k = 0; k < s->n && s->places; k++)
-            ocl_pinned_destroy(s->places[k].staging);
-        free(s->places);
-        free(s->flights);
-        free(s->open);
-        free(s->step);
-        clt_flights_free(&s->shared);
-        free(s);
+    if (ocl_commands_failed(s->run->device))
+        return;
+    for (int64_t i = 0; i < s->steps && s->step && s->flights; i++)
+        if (s->step[i] >= 0)
+            (void)end_step(s, i, &unread);
+    for (size_t i = 0; s->flights && i < s->n * (size_t)s->steps; i++) {
+        comm_times times;
+        (void)clt_flight_end(&s->flights[i], &times);
     }
-    clt_error_put(&kept);
+    clt_exchanges_destroy(s->exchanges);
+    for (size_t k = 0; k < s->n && s->places; k++)
+        ocl_pinned_destroy(s->places[k].staging);
+    free(s->places);
+    free(s->flights);
+    free(s->open);
+    free(s->step);
+    clt_flights_free(&s->shared);
+    free(s);
 }
 
 /* --- posting and waiting --- */

@@ -53,6 +53,7 @@ clt_status clt_sync_create(struct clt_run *run, clt_sync **out);
 /* Waits for the sums that were posted; NULL is fine. */
 void clt_sync_drain(clt_sync *sync);
 void clt_sync_destroy(clt_sync *sync);
+CLT_SCOPED_POINTER(clt_sync, clt_sync_destroy)
 /* begin: a step begins; from here on exchanges of micro-batches (exchanges.h) are carried out. last: its
  * last micro-batch begins; from here on sums are carried out, too. end: its update was enqueued; neither
  * is from here on. NULL is fine. */

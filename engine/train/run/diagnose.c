@@ -27,17 +27,16 @@ static clt_status first_bad(clt_run *run, int32_t tensor, int64_t *bad)
 {
     const clt_tensor *t = clt_graph_tensor(run->train->plan->graph, tensor);
     int64_t n = clt_shape_elements(&t->shape);
-    void *values;
+    CLT_FREED void *values = NULL;
     *bad = -1;
     if (t->dtype != CLT_F32 && t->dtype != CLT_F16 && t->dtype != CLT_BF16)
         return CLT_OK;
     CLT_TRY(clt_alloc(&values, (size_t)n, clt_dtype_bytes(t->dtype), "diagnosis"));
-    clt_status status = clt_realized_read(run->train, tensor, values);
-    for (int64_t i = 0; status == CLT_OK && i < n && *bad < 0; i++)
+    CLT_TRY(clt_realized_read(run->train, tensor, values));
+    for (int64_t i = 0; i < n && *bad < 0; i++)
         if (is_bad(t->dtype, values, i))
             *bad = i;
-    free(values);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status check_command(clt_run *run, const ocl_command *command, char *text, size_t size,
@@ -144,18 +143,16 @@ static clt_status check_norm(clt_run *run, char *text, size_t size, bool *found)
         return CLT_OK;
     const clt_tensor *t = clt_graph_tensor(run->train->plan->graph, partial);
     int64_t n = clt_shape_elements(&t->shape);
-    float *sums;
+    CLT_FREED float *sums = NULL;
     double total = 0;
     CLT_TRY(clt_alloc(&sums, (size_t)n, sizeof *sums, "diagnosis"));
-    clt_status status = ocl_exec_run_range(run->train->exec, first, last, NULL);
-    if (status == CLT_OK)
-        status = clt_realized_read(run->train, partial, sums);
+    CLT_TRY(ocl_exec_run_range(run->train->exec, first, last, NULL));
+    CLT_TRY(clt_realized_read(run->train, partial, sums));
     for (int64_t i = 0; i < n; i++)
         total += (double)sums[i];
-    free(sums);
     *found = !(total <= (double)FLT_MAX);
     snprintf(text, size, "none, but the sum of the squares of all gradients is more than f32 holds");
-    return status;
+    return CLT_OK;
 }
 
 /* Loads the batch of the step again. */
@@ -182,12 +179,10 @@ clt_status clt_run_diagnose(clt_run *run, int64_t step, float loss_scale, char *
     CLT_TRY(clear_results(run));
     CLT_TRY(clt_store_get_state(run->store, &state));
     CLT_TRY(set_scale(run, loss_scale));
-    clt_status status = CLT_OK;
-    for (int32_t micro = 0; micro < run->micro_batches && !*found && status == CLT_OK; micro++)
-        status = look_at_micro_batch(run, micro, text, size, found);
-    if (!*found && status == CLT_OK && run->ranks.ranks == 1)
-        status = check_norm(run, text, size, found);
-    CLT_TRY(status);
+    for (int32_t micro = 0; micro < run->micro_batches && !*found; micro++)
+        CLT_TRY(look_at_micro_batch(run, micro, text, size, found));
+    if (!*found && run->ranks.ranks == 1)
+        CLT_TRY(check_norm(run, text, size, found));
     if (!*found && run->ranks.ranks > 1 && run->train->plan->options.wire == CLT_F16)
         snprintf(text, size, "none on any rank; f16 (parallel.gradients) cannot hold a sum over the ranks");
     else if (!*found)

@@ -99,7 +99,7 @@ static clt_status check_commands(void *context)
 clt_status clt_feed_create(const clt_feed_options *options, clt_feed **out)
 {
     const clt_plan *plan = options->realized->plan;
-    clt_feed *feed;
+    CLT_SCOPED(clt_feed) *feed = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&feed, 1, sizeof *feed, "feed"));
     feed->realized = options->realized;
@@ -126,42 +126,31 @@ clt_status clt_feed_create(const clt_feed_options *options, clt_feed **out)
                             .spans = options->realized->spans,
                             .check = check_commands,
                             .check_context = options->realized->device};
-    clt_status status = clt_feed_fields(plan->graph, options->source, &o);
-    for (int f = 0; f < o.n_fields && status == CLT_OK; f++)
+    CLT_TRY(clt_feed_fields(plan->graph, options->source, &o));
+    for (int f = 0; f < o.n_fields; f++)
         o.offset[f] = plan->place[plan->graph->fields[f].tensor].offset;
-    if (status == CLT_OK)
-        status =
-            clt_realized_resolve(options->realized, plan->graph->step, &feed->input, &feed->input_offset);
+    CLT_TRY(clt_realized_resolve(options->realized, plan->graph->step, &feed->input, &feed->input_offset));
     feed->input_offset = 0; /* the input region is at the start of slab 0 */
-    if (status == CLT_OK)
-        status = make_slots(feed, options->prefetch);
+    CLT_TRY(make_slots(feed, options->prefetch));
     o.n_slots = feed->n_slots;
     o.slots = feed->slots;
-    if (status == CLT_OK)
-        status = clt_loader_create(&o, &feed->loader);
-    if (status != CLT_OK) {
-        clt_feed_destroy(feed);
-        return status;
-    }
-    *out = feed;
+    CLT_TRY(clt_loader_create(&o, &feed->loader));
+    *out = CLT_TAKE(feed);
     return CLT_OK;
 }
 
 void clt_feed_destroy(clt_feed *feed)
 {
-    clt_error kept;
     if (!feed)
         return;
-    clt_error_take(CLT_EINTERNAL, &kept);
+    CLT_KEEP_ERROR();
     /* callbacks refer to this object, so wait until both queues are empty */
     (void)ocl_finish(feed->realized->device, OCL_QUEUE_COPY);
     (void)ocl_finish(feed->realized->device, OCL_QUEUE_COMPUTE);
     bool ended = !ocl_commands_failed(feed->realized->device);
     clt_loader_stop(feed->loader);
-    if (!ended) { /* pending transfers may still use the slots and call back, so nothing is freed */
-        clt_error_put(&kept);
+    if (!ended) /* pending transfers may still use the slots and call back, so nothing is freed */
         return;
-    }
     clt_loader_destroy(feed->loader);
     for (int i = 0; i < RING; i++)
         ocl_event_release(feed->copied[i]);
@@ -172,7 +161,6 @@ void clt_feed_destroy(clt_feed *feed)
     free(feed->slots);
     free(feed->uploads);
     free(feed);
-    clt_error_put(&kept);
 }
 
 static void upload_done(void *context, bool ok)
@@ -201,7 +189,8 @@ static void fill_step_block(const clt_feed *feed, const clt_slot *slot)
 clt_status clt_feed_next(clt_feed *feed, clt_fed *fed)
 {
     clt_slot *slot;
-    ocl_event *up = NULL, *copied = NULL;
+    CLT_SCOPED(ocl_event) *up = NULL;
+    ocl_event *copied = NULL;
     int piece = feed->next;
     clt_spans *spans = feed->realized->spans;
     double begin = spans ? clt_now() : 0;
@@ -220,14 +209,10 @@ clt_status clt_feed_next(clt_feed *feed, clt_fed *fed)
     CLT_TRY(ocl_write_async(OCL_QUEUE_COPY, feed->ring, offset, slot->data, feed->bytes, feed->copied[piece],
                             &up));
     feed->uploads[slot->index] = (upload){feed, slot};
-    clt_status status = ocl_event_callback(up, upload_done, &feed->uploads[slot->index]);
-    if (status == CLT_OK)
-        status = ocl_flush(feed->realized->device, OCL_QUEUE_COPY);
-    if (status == CLT_OK)
-        status = ocl_copy_async(OCL_QUEUE_COMPUTE, feed->ring, offset, feed->input, feed->input_offset,
-                                feed->bytes, up, &copied);
-    ocl_event_release(up);
-    CLT_TRY(status);
+    CLT_TRY(ocl_event_callback(up, upload_done, &feed->uploads[slot->index]));
+    CLT_TRY(ocl_flush(feed->realized->device, OCL_QUEUE_COPY));
+    CLT_TRY(ocl_copy_async(OCL_QUEUE_COMPUTE, feed->ring, offset, feed->input, feed->input_offset,
+                           feed->bytes, up, &copied));
     ocl_event_release(feed->copied[piece]);
     feed->copied[piece] = copied;
     feed->next = (piece + 1) % RING;

@@ -28,6 +28,7 @@ clt_status clt_feed_fields(const clt_graph *graph, const clt_source *source, clt
 typedef struct clt_feed clt_feed;
 clt_status clt_feed_create(const clt_feed_options *options, clt_feed **out);
 void clt_feed_destroy(clt_feed *feed);
+CLT_SCOPED_POINTER(clt_feed, clt_feed_destroy)
 
 typedef struct clt_fed {
     int64_t step, valid_samples;

@@ -42,7 +42,7 @@ int clt_reporter_depth(const clt_plan *plan)
 
 clt_status clt_reporter_create(const clt_realized *realized, int depth, clt_reporter **out)
 {
-    clt_reporter *r;
+    CLT_SCOPED(clt_reporter) *r = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&r, 1, sizeof *r, "reporter"));
     pthread_mutex_init(&r->lock, NULL);
@@ -51,40 +51,30 @@ clt_status clt_reporter_create(const clt_realized *realized, int depth, clt_repo
     r->depth = depth;
     r->losses_bytes = (uint64_t)realized->plan->graph->n_losses * 4 * sizeof(float);
     uint64_t stride = clt_align_up(sizeof(clt_state_block) + r->losses_bytes, 64);
-    clt_status status = clt_realized_resolve(realized, realized->plan->state, &r->state, &r->state_offset);
-    if (status == CLT_OK)
-        status = clt_realized_resolve(realized, realized->plan->losses, &r->losses, &r->losses_offset);
-    if (status == CLT_OK)
-        status = clt_alloc(&r->ring, (size_t)depth, sizeof *r->ring, "reporter");
-    if (status == CLT_OK)
-        status = ocl_pinned_create(realized->device, stride * (uint64_t)depth, "step reports", &r->pinned);
-    if (status != CLT_OK) {
-        clt_reporter_destroy(r);
-        return status;
-    }
+    CLT_TRY(clt_realized_resolve(realized, realized->plan->state, &r->state, &r->state_offset));
+    CLT_TRY(clt_realized_resolve(realized, realized->plan->losses, &r->losses, &r->losses_offset));
+    CLT_TRY(clt_alloc(&r->ring, (size_t)depth, sizeof *r->ring, "reporter"));
+    CLT_TRY(ocl_pinned_create(realized->device, stride * (uint64_t)depth, "step reports", &r->pinned));
     for (int i = 0; i < depth; i++) {
         char *base = (char *)ocl_pinned_data(r->pinned) + stride * (uint64_t)i;
         r->ring[i].reporter = r;
         r->ring[i].state = (clt_state_block *)(void *)base;
         r->ring[i].losses = (float *)(void *)(base + sizeof(clt_state_block));
     }
-    *out = r;
+    *out = CLT_TAKE(r);
     return CLT_OK;
 }
 
 void clt_reporter_destroy(clt_reporter *r)
 {
-    clt_error kept;
     if (!r)
         return;
-    clt_error_take(CLT_EINTERNAL, &kept);
+    CLT_KEEP_ERROR();
     (void)ocl_finish(r->realized->device, OCL_QUEUE_COMPUTE);
-    if (ocl_commands_failed(r->realized->device)) {
-        /* Callbacks refer to the ring, and after a failed command they may come at any time or never, so it
-         * is not freed. */
-        clt_error_put(&kept);
+    /* callbacks refer to the ring, and after a failed command they may come at any time or never, so it is not
+     * freed */
+    if (ocl_commands_failed(r->realized->device))
         return;
-    }
     pthread_mutex_lock(&r->lock);
     for (int i = 0; i < r->posted; i++)
         while (!r->ring[(r->head + i) % r->depth].done)
@@ -95,7 +85,6 @@ void clt_reporter_destroy(clt_reporter *r)
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->lock);
     free(r);
-    clt_error_put(&kept);
 }
 
 static void report_done(void *context, bool ok)
@@ -134,7 +123,7 @@ clt_status clt_reporter_room(clt_reporter *r)
 
 clt_status clt_reporter_post(clt_reporter *r, int64_t step)
 {
-    ocl_event *done = NULL;
+    CLT_SCOPED(ocl_event) *done = NULL;
     if (r->posted == r->depth)
         CLT_FAIL(CLT_EINTERNAL, "reporter: step %lld posted while %d results wait to be taken",
                  (long long)step, r->depth);
@@ -147,9 +136,7 @@ clt_status clt_reporter_post(clt_reporter *r, int64_t step)
     CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, r->losses, r->losses_offset, e->losses, r->losses_bytes, NULL,
                            &done));
     e->last_command = ocl_commands_enqueued(r->realized->device);
-    clt_status status = ocl_event_callback(done, report_done, e);
-    ocl_event_release(done);
-    CLT_TRY(status);
+    CLT_TRY(ocl_event_callback(done, report_done, e));
     pthread_mutex_lock(&r->lock);
     r->posted++;
     pthread_mutex_unlock(&r->lock);

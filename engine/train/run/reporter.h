@@ -24,6 +24,7 @@ typedef struct clt_reporter clt_reporter;
 /* depth: how many steps the host may be ahead of the device. */
 clt_status clt_reporter_create(const clt_realized *realized, int depth, clt_reporter **out);
 void clt_reporter_destroy(clt_reporter *reporter);
+CLT_SCOPED_POINTER(clt_reporter, clt_reporter_destroy)
 /* Enqueues the reads of step `step`. Needs a free entry, so call clt_reporter_room first. */
 clt_status clt_reporter_post(clt_reporter *reporter, int64_t step);
 /* Number of steps posted whose results have not been taken. */

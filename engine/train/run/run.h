@@ -97,7 +97,8 @@ clt_shape clt_param_matrices(const clt_param *param, bool in_file);
 void clt_transpose_last(const clt_shape *shape, const float *in, float *out);
 /* Writes only the parameters, as one safetensors file. */
 clt_status clt_run_save_parameters(clt_run *run, const char *path);
-clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoint);
+/* Loads the parameters of a file, which another program may have written, or of a run (clt_weights_open). */
+clt_status clt_run_load_parameters(clt_run *run, const char *path);
 /* Checks that the weights of options->init fit the job's model, and their tokenizer the data. Needs no
  * device. taken as for clt_weights_check. */
 clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job, clt_weights_taken *taken);

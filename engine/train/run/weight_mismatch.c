@@ -208,7 +208,7 @@ static void add_hints(const clt_mismatches *list, const char *path, clt_str *out
     const clt_model_published *p = clt_weights_published(graph);
     const clt_named_tensor *table = p ? clt_weights_find(file, p->table) : NULL;
     const clt_param *own = p ? clt_graph_find_param(graph, p->table) : NULL;
-    clt_str keys = {0}, tied = {0}; /* a folder's config.json does not fix model.tied */
+    CLT_SCOPED(clt_str) keys = {0}, tied = {0}; /* a folder's config.json does not fix model.tied */
     if (!own || !table || table->shape.ndim != 2) {
         clt_str_append(out, "\ncheck the model section of the config against the file");
         return;
@@ -250,8 +250,6 @@ static void add_hints(const clt_mismatches *list, const char *path, clt_str *out
         clt_str_append(
             out,
             " (the data's tokenizer may have no more tokens: set data.tokenizer to that of the weights)");
-    clt_str_free(&tied);
-    clt_str_free(&keys);
 }
 
 /* --- how to leave a head out --- */
@@ -294,7 +292,7 @@ static void add_skip_hint(const clt_mismatches *list, clt_str *out)
 
 clt_status clt_mismatches_finish(const clt_mismatches *list, const char *path)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     int64_t untold = list->untold;
     if (list->count == 0)
         return CLT_OK;
@@ -310,11 +308,7 @@ clt_status clt_mismatches_finish(const clt_mismatches *list, const char *path)
         clt_str_printf(&text, "\n  and %lld more", (long long)untold);
     add_hints(list, path, &text);
     add_skip_hint(list, &text);
-    clt_status status = clt_str_check(&text);
-    if (status == CLT_OK)
-        status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__,
-                          "the weights of '%.300s' and the model do not fit together (%lld tensor%s):%s",
-                          path, (long long)list->count, list->count == 1 ? "" : "s", text.text);
-    clt_str_free(&text);
-    return status;
+    CLT_TRY(clt_str_check(&text));
+    CLT_FAIL(CLT_ECHECKPOINT, "the weights of '%.300s' and the model do not fit together (%lld tensor%s):%s",
+             path, (long long)list->count, list->count == 1 ? "" : "s", text.text);
 }

@@ -93,20 +93,20 @@ static void emit_slab(ocl_emitter *e, const clt_checksums *sums, clt_arena_kind 
 
 static clt_status make_list(clt_checksums *sums, const ocl_device_desc *device)
 {
-    ocl_emitter emitter = {.list = &sums->list, .device = device, .label = "checksums"};
+    CLT_SCOPED(ocl_emitter) emitter = {.list = &sums->list, .device = device, .label = "checksums"};
     CLT_TRY(clt_arena_create(&sums->list.arena));
     for (int a = 0; a < CLT_ARENA_COUNT; a++)
         for (int32_t s = 0; s < sums->store->layout->n_slabs; s++)
             emit_slab(&emitter, sums, (clt_arena_kind)a, s);
-    clt_status status = ocl_emit_status(&emitter);
-    ocl_emitter_free(&emitter);
-    return status;
+    return ocl_emit_status(&emitter);
 }
 
-/* Runs the kernels once before the first step, so that a driver that refuses a launch does not end the
- * training at its first checkpoint. */
-static clt_status prime(const clt_checksums *sums)
+/* Builds the kernels and runs them once before the first step, so that a driver that refuses a launch does not
+ * end the training at its first checkpoint. */
+static clt_status prepare(clt_checksums *sums)
 {
+    ocl_exec_options options = {.resolve = resolve, .resolve_context = sums};
+    CLT_TRY(ocl_exec_create(sums->store->device, &sums->list, &options, &sums->exec));
     CLT_TRY(ocl_exec_run(sums->exec, NULL));
     return ocl_finish(sums->store->device, OCL_QUEUE_COMPUTE);
 }
@@ -114,8 +114,7 @@ static clt_status prime(const clt_checksums *sums)
 clt_status clt_checksums_plan(const clt_store *store, const ocl_device_desc *device,
                               const clt_checksum_ranges *ranges, clt_checksums **out)
 {
-    clt_checksums *sums;
-    clt_status status;
+    CLT_SCOPED(clt_checksums) *sums = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&sums, 1, sizeof *sums, "checksums"));
     sums->store = store;
@@ -126,16 +125,12 @@ clt_status clt_checksums_plan(const clt_store *store, const ocl_device_desc *dev
             sums->chunks += clt_div_up(range_words(sums, a, s), CLT_STORE_CHUNK);
         }
     }
-    CLT_TRY_GOTO(clt_alloc(&sums->host, sums->chunks, 2 * sizeof *sums->host, "checksums"), fail);
-    CLT_TRY_GOTO(
-        ocl_buffer_create(store->device, sums->chunks * 2 * sizeof *sums->host, "checksums", &sums->table),
-        fail);
-    CLT_TRY_GOTO(make_list(sums, device), fail);
-    *out = sums;
+    CLT_TRY(clt_alloc(&sums->host, sums->chunks, 2 * sizeof *sums->host, "checksums"));
+    CLT_TRY(
+        ocl_buffer_create(store->device, sums->chunks * 2 * sizeof *sums->host, "checksums", &sums->table));
+    CLT_TRY(make_list(sums, device));
+    *out = CLT_TAKE(sums);
     return CLT_OK;
-fail:
-    clt_checksums_destroy(sums);
-    return status;
 }
 
 ocl_exec_ahead clt_checksums_ahead(clt_checksums *sums)
@@ -146,23 +141,17 @@ ocl_exec_ahead clt_checksums_ahead(clt_checksums *sums)
 clt_status clt_checksums_create(const clt_store *store, const ocl_device_desc *device,
                                 const clt_checksum_ranges *ranges, clt_checksums **out)
 {
-    clt_checksums *sums;
-    clt_status status;
+    CLT_SCOPED(clt_checksums) *sums = NULL;
     *out = NULL;
     CLT_TRY(clt_checksums_plan(store, device, ranges, &sums));
-    ocl_exec_options options = {.resolve = resolve, .resolve_context = sums};
-    CLT_TRY_GOTO(ocl_exec_create(store->device, &sums->list, &options, &sums->exec), refused);
-    CLT_TRY_GOTO(prime(sums), refused);
-    *out = sums;
+    clt_status status = prepare(sums);
+    if (status == CLT_OK)
+        *out = CLT_TAKE(sums);
+    if (status == CLT_OK || status == CLT_ENOMEM || status == CLT_EDEVLOST)
+        return status;
+    CLT_WARN("checkpoints are saved without checksums of the device: %s", clt_error_text());
+    clt_error_clear();
     return CLT_OK;
-refused:
-    if (status != CLT_ENOMEM && status != CLT_EDEVLOST) {
-        CLT_WARN("checkpoints are saved without checksums of the device: %s", clt_error_text());
-        clt_error_clear();
-        status = CLT_OK;
-    }
-    clt_checksums_destroy(sums);
-    return status;
 }
 
 void clt_checksums_destroy(clt_checksums *sums)

@@ -31,6 +31,7 @@ ocl_exec_ahead clt_checksums_ahead(clt_checksums *sums);
 clt_status clt_checksums_create(const clt_store *store, const ocl_device_desc *device,
                                 const clt_checksum_ranges *ranges, clt_checksums **out);
 void clt_checksums_destroy(clt_checksums *sums);
+CLT_SCOPED_POINTER(clt_checksums, clt_checksums_destroy)
 /* Enqueues on the compute queue the kernels for all ranges and a read of the sums; does not block. The
  * memory of the sums must not be touched until the reads that the caller enqueues next have ended. */
 clt_status clt_checksums_enqueue(clt_checksums *sums);

@@ -22,6 +22,7 @@ static void snapshot_free(snapshot *s)
     free(s->tensors);
     free(s->data);
 }
+CLT_SCOPED_VALUE(snapshot, snapshot_free)
 
 void clt_transpose_last(const clt_shape *shape, const float *in, float *out)
 {
@@ -86,14 +87,10 @@ static clt_status snapshot_take(clt_run *run, snapshot *s)
 
 clt_status clt_run_save_parameters(clt_run *run, const char *path)
 {
-    snapshot model = {0};
-    clt_status status = snapshot_take(run, &model);
-    if (status == CLT_OK)
-        status = clt_named_tensors_check_finite(model.tensors, model.count);
-    if (status == CLT_OK)
-        status = clt_safetensors_write(path, model.tensors, model.count, NULL, 0, NULL);
-    snapshot_free(&model);
-    return status;
+    CLT_SCOPED(snapshot) model = {0};
+    CLT_TRY(snapshot_take(run, &model));
+    CLT_TRY(clt_named_tensors_check_finite(model.tensors, model.count));
+    return clt_safetensors_write(path, model.tensors, model.count, NULL, 0, NULL);
 }
 
 clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_kind arena,
@@ -106,25 +103,20 @@ clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_k
         CLT_FAIL(CLT_ECHECKPOINT, "loading '%s': tensor '%s' has shape %s; the model needs %s", path,
                  tensor->name, clt_shape_text(&tensor->shape, a, sizeof a),
                  clt_shape_text(&want, b, sizeof b));
-    float *values, *swapped = NULL;
+    CLT_FREED float *values = NULL, *swapped = NULL;
     uint64_t in_file = (uint64_t)clt_shape_elements(&tensor->shape),
              used = (uint64_t)clt_shape_elements(&want);
     CLT_TRY(clt_alloc(&values, in_file > slot->elements ? in_file : slot->elements, sizeof *values,
                       "parameters"));
-    clt_status status = clt_named_tensor_to_f32(tensor, values);
+    CLT_TRY(clt_named_tensor_to_f32(tensor, values));
     if (used < slot->elements) /* the file may have values in what is padding here */
         memset(values + used, 0, (slot->elements - used) * sizeof *values);
-    if (status == CLT_OK && param->file_transposed && want.ndim >= 2)
-        status = clt_alloc(&swapped, slot->elements, sizeof *swapped, "parameters");
-    if (swapped) {
+    if (param->file_transposed && want.ndim >= 2) {
         clt_shape matrices = clt_param_matrices(param, true);
+        CLT_TRY(clt_alloc(&swapped, slot->elements, sizeof *swapped, "parameters"));
         clt_transpose_last(&matrices, values, swapped);
     }
-    if (status == CLT_OK)
-        status = clt_store_write(run->store, arena, slot, swapped ? swapped : values);
-    free(values);
-    free(swapped);
-    return status;
+    return clt_store_write(run->store, arena, slot, swapped ? swapped : values);
 }
 
 /* Loads all parameters from the file or, if `saved` is not NULL, the values that the checkpoint is evaluated
@@ -171,29 +163,13 @@ clt_status clt_run_take_init(clt_run *run)
     return status;
 }
 
-/* Loads a file that another program may have written. */
-static clt_status load_others(clt_run *run, clt_safetensors *file, const char *path)
+clt_status clt_run_load_parameters(clt_run *run, const char *path)
 {
+    CLT_SCOPED(clt_safetensors) *file = NULL;
     clt_weights_taken taken;
+    clt_run_progress(run, "loading the parameters", 0, 0);
+    CLT_TRY(clt_weights_open(path, &file));
     CLT_TRY(clt_fail_prefix(clt_weights_take_off_prefix(run->job->model, file, NULL, &taken), "%s", path));
     CLT_TRY(clt_weights_check(run->job->model, file, path, NULL, &taken));
     return load_all(run, file, NULL, path, NULL);
-}
-
-clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoint)
-{
-    clt_safetensors *file = NULL;
-    clt_checkpoint *saved = NULL;
-    clt_status status;
-    clt_run_progress(run, "loading the parameters", 0, 0);
-    if (checkpoint) {
-        CLT_TRY(clt_checkpoint_open(path, &saved));
-        status = clt_run_load_file(run, saved->model, saved->path);
-    } else {
-        CLT_TRY(clt_weights_open(path, &file));
-        status = load_others(run, file, path);
-    }
-    clt_checkpoint_close(saved);
-    clt_safetensors_close(file);
-    return status;
 }

@@ -60,61 +60,58 @@ static void remove_old_tokens(const char *parent)
 static clt_status make_token(const char *folder, said *s, clt_str *token)
 {
     const char *last = strrchr(folder, '/');
-    clt_str parent = {0};
+    CLT_SCOPED(clt_str) parent = {0};
     clt_str_printf(&parent, "%.*s/.", last ? (int)(last - folder) : 1, last ? folder : ".");
     CLT_TRY(clt_str_check(&parent));
-    char *whole = realpath(parent.text, NULL);
-    clt_str_free(&parent);
+    CLT_FREED char *whole = realpath(parent.text, NULL);
     if (!whole)
         CLT_FAIL(CLT_ESTORAGE, "the folder of '%s' cannot be found", folder);
     remove_old_tokens(whole);
     int length = snprintf(s->folder, sizeof s->folder, "%s/%s", whole, last ? last + 1 : folder);
-    free(whole);
     if (length < 0 || (size_t)length >= sizeof s->folder)
         CLT_FAIL(CLT_ESTORAGE, "the path of '%s' is too long", folder);
     CLT_TRY(token_of(s, token));
     return clt_own_file_write(token->text, s->tag, strlen(s->tag));
 }
 
-/* True if this rank finds rank 0's token and can make another file beside it. */
+/* Fails unless this rank finds rank 0's token and can make another file beside it. */
+static clt_status look_for_token(int rank, const said *s)
+{
+    CLT_SCOPED(clt_str) token = {0};
+    CLT_FREED char *text = NULL;
+    size_t length = 0;
+    CLT_TRY(token_of(s, &token));
+    CLT_TRY(clt_file_read(token.text, false, CLT_SAVED_TAG, CLT_ESTORAGE, &text, &length));
+    if (length != strlen(s->tag) || memcmp(text, s->tag, length) != 0)
+        CLT_FAIL(CLT_ESTORAGE, "another file has the name of rank 0's");
+    clt_str_printf(&token, "-%d", rank);
+    CLT_TRY(clt_str_check(&token));
+    return clt_file_can_write(token.text);
+}
+
 static bool sees(const clt_run *run, const said *s)
 {
-    clt_str token = {0};
-    char *text = NULL;
-    size_t length = 0;
-    clt_status status = token_of(s, &token);
-    if (status == CLT_OK)
-        status = clt_file_read(token.text, false, CLT_SAVED_TAG, CLT_ESTORAGE, &text, &length);
-    if (status == CLT_OK && (length != strlen(s->tag) || memcmp(text, s->tag, length) != 0))
-        status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "another file has the name of rank 0's");
-    clt_str_printf(&token, "-%d", run->ranks.rank);
-    if (status == CLT_OK)
-        status = clt_str_check(&token);
-    if (status == CLT_OK)
-        status = clt_file_can_write(token.text);
+    clt_status status = look_for_token(run->ranks.rank, s);
     if (status != CLT_OK)
         CLT_DEBUG("rank %d does not write checkpoints: %s", run->ranks.rank, clt_error_text());
     clt_error_clear();
-    clt_str_free(&token);
-    free(text);
     return status == CLT_OK;
 }
 
 /* Numbers the ranks that see the folder. */
 static clt_status count_writers(clt_run *run, clt_saved_ranks *r, const said *s)
 {
-    int64_t *see;
+    CLT_FREED int64_t *see = NULL;
     int n = run->ranks.ranks, rank = run->ranks.rank;
     CLT_TRY(clt_alloc(&see, (size_t)n, sizeof *see, "ranks that write checkpoints"));
     see[rank] = rank == 0 || sees(run, s);
-    clt_status status = comm_all_gather(run->options->comm, see, n, 1, COMM_I64);
-    for (int i = 0; i < n && status == CLT_OK; i++) {
+    CLT_TRY(comm_all_gather(run->options->comm, see, n, 1, COMM_I64));
+    for (int i = 0; i < n; i++) {
         if (i == rank && see[i])
             r->writer = r->writers;
         r->writers += see[i] != 0;
     }
-    free(see);
-    return status;
+    return CLT_OK;
 }
 
 /* Tells all ranks where the folder is and finds out which of them see it. */
@@ -288,7 +285,7 @@ clt_status clt_saved_tell(const clt_run *run, clt_error *error)
 
 clt_status clt_saved_collect(const clt_run *run, clt_error *error, clt_part *part, bool *exceeds)
 {
-    outcome *all;
+    CLT_FREED outcome *all = NULL;
     int n = run->ranks.ranks, rank = run->ranks.rank;
     if (n == 1)
         return CLT_OK;
@@ -296,11 +293,10 @@ clt_status clt_saved_collect(const clt_run *run, clt_error *error, clt_part *par
     all[rank] = (outcome){.status = error->status, .exceeds = *exceeds, .part = *part};
     snprintf(all[rank].host, sizeof all[rank].host, "%s", run->ranks.host);
     snprintf(all[rank].text, sizeof all[rank].text, "%.1000s", error->text);
-    clt_status status =
-        comm_all_gather(run->options->comm, all, n * (int64_t)sizeof *all, sizeof *all, COMM_U8);
+    CLT_TRY(comm_all_gather(run->options->comm, all, n * (int64_t)sizeof *all, sizeof *all, COMM_U8));
     *part = (clt_part){0};
     *error = (clt_error){.status = CLT_OK};
-    for (int i = 0; i < n && status == CLT_OK; i++) {
+    for (int i = 0; i < n; i++) {
         clt_part_add(part, &all[i].part);
         if (all[i].status != CLT_OK && error->status == CLT_OK) {
             error->status = (clt_status)all[i].status;
@@ -308,6 +304,5 @@ clt_status clt_saved_collect(const clt_run *run, clt_error *error, clt_part *par
         }
     }
     *exceeds = all[0].exceeds != 0;
-    free(all);
-    return status;
+    return CLT_OK;
 }

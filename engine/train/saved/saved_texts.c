@@ -44,7 +44,7 @@ static void keep(const char *path, char *out, size_t size)
 static void tell_folder(const char *checkpoints, clt_data_facts *facts)
 {
     char here[PATH_MAX], run[PATH_MAX];
-    clt_str up = {0}, from = {0};
+    CLT_SCOPED(clt_str) up = {0}, from = {0};
     if (!getcwd(here, sizeof here))
         return;
     keep(here, facts->folder, sizeof facts->folder);
@@ -60,8 +60,6 @@ static void tell_folder(const char *checkpoints, clt_data_facts *facts)
             keep(from.text, facts->folder_from_run, sizeof facts->folder_from_run);
     }
     clt_error_clear();
-    clt_str_free(&up);
-    clt_str_free(&from);
 }
 
 static void add_file(clt_saved_texts *t, const char *name, const clt_str *text)
@@ -69,28 +67,24 @@ static void add_file(clt_saved_texts *t, const char *name, const clt_str *text)
     t->files[t->n_files++] = (clt_checkpoint_file){name, text->text, text->length};
 }
 
+static clt_status print_facts(const clt_run *run, const char *folder, clt_str *out)
+{
+    CLT_SCOPED(clt_data_facts) facts = {0};
+    CLT_TRY(clt_data_facts_take(run->job->train_source, run->job->eval_source, &facts));
+    tell_folder(folder, &facts);
+    return clt_data_facts_print(&facts, out);
+}
+
 clt_status clt_saved_texts_make(const clt_run *run, const char *folder, clt_saved_texts *out)
 {
-    const clt_source *source = run->job->train_source;
-    clt_data_facts *facts;
+    const clt_tokenizer *tokenizer = run->job->train_source->tokenizer;
     memset(out, 0, sizeof *out);
-    CLT_TRY(clt_alloc(&facts, 1, sizeof *facts, "data.json"));
-    clt_status status = clt_data_facts_take(source, run->job->eval_source, facts);
-    tell_folder(folder, facts);
-    if (status == CLT_OK)
-        status = clt_data_facts_print(facts, &out->data);
-    clt_data_facts_free(facts);
-    free(facts);
-    if (status == CLT_OK)
-        status = clt_config_print(run->options->config, true, &out->config);
-    if (status == CLT_OK && source->tokenizer && !clt_tokenizer_is_bytes(source->tokenizer))
-        status = clt_tokenizer_print(source->tokenizer, &out->tokenizer);
-    if (status == CLT_OK && out->tokenizer.length && clt_tokenizer_has_roles(source->tokenizer))
-        status = clt_tokenizer_print_config(source->tokenizer, 0, &out->roles);
-    if (status != CLT_OK) {
-        clt_saved_texts_free(out);
-        return status;
-    }
+    CLT_TRY(print_facts(run, folder, &out->data));
+    CLT_TRY(clt_config_print(run->options->config, true, &out->config));
+    if (tokenizer && !clt_tokenizer_is_bytes(tokenizer))
+        CLT_TRY(clt_tokenizer_print(tokenizer, &out->tokenizer));
+    if (out->tokenizer.length && clt_tokenizer_has_roles(tokenizer))
+        CLT_TRY(clt_tokenizer_print_config(tokenizer, 0, &out->roles));
     add_file(out, CLT_SAVED_CONFIG_FILE, &out->config);
     add_file(out, CLT_DATA_FACTS_FILE, &out->data);
     if (out->tokenizer.length)

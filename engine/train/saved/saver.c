@@ -138,32 +138,33 @@ static clt_checkpoint_content content_of(const clt_saver *s, const char *state)
                                     .n_files = s->texts.n_files};
 }
 
+/* Whether the reads from the device succeeded and brought the bits that it holds. */
+static clt_status check_reads(const clt_saver *s)
+{
+    CLT_TRY(ocl_commands_check(s->run->device, s->last_command));
+    if (!s->read_ok)
+        CLT_FAIL(CLT_EDEVLOST, "reading the parameters from the device failed");
+    CLT_TRY(clt_error_put(&s->ranks.send_error));
+    return clt_saved_part_compare(s->run, &s->part, &s->state);
+}
+
 static clt_status write_part(clt_saver *s)
 {
     const clt_saved_part *p = &s->part;
     clt_checkpoint_content content = content_of(s, "");
-    clt_status well = ocl_commands_check(s->run->device, s->last_command);
-    if (well == CLT_OK && !s->read_ok)
-        well = clt_fail(CLT_EDEVLOST, __FILE__, __LINE__, "reading the parameters from the device failed");
-    if (well == CLT_OK)
-        well = clt_error_put(&s->ranks.send_error);
-    if (well == CLT_OK)
-        well = clt_saved_part_compare(s->run, p, &s->state);
-    CLT_TRY(clt_fail_prefix(well, "saving step %" PRId64 ": ", s->result.step));
+    CLT_TRY(clt_fail_prefix(check_reads(s), "saving step %" PRId64 ": ", s->result.step));
     return clt_checkpoint_write_part(s->ranks.folder, s->ranks.tag, &content, p->pieces, (int)p->n_pieces,
                                      &s->written);
 }
 
 static clt_status place(clt_saver *s)
 {
-    clt_str state = {0};
-    clt_status status = state_text(s, &state);
+    CLT_SCOPED(clt_str) state = {0};
+    CLT_TRY(state_text(s, &state));
     clt_checkpoint_content content = content_of(s, state.text);
-    if (status == CLT_OK)
-        status = clt_checkpoint_place(s->ranks.folder, s->ranks.tag, &content, &s->all);
-    s->exceeds = status == CLT_OK && clt_checkpoint_exceeds(s->ranks.folder, s->result.step, &s->retention);
-    clt_str_free(&state);
-    return status;
+    CLT_TRY(clt_checkpoint_place(s->ranks.folder, s->ranks.tag, &content, &s->all));
+    s->exceeds = clt_checkpoint_exceeds(s->ranks.folder, s->result.step, &s->retention);
+    return CLT_OK;
 }
 
 static clt_status write_all(clt_saver *s)
@@ -269,18 +270,14 @@ static clt_status make(clt_saver *s, const char *folder)
 
 clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out)
 {
-    clt_saver *s;
+    CLT_SCOPED(clt_saver) *s = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&s, 1, sizeof *s, "saver"));
     s->run = run;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
-    clt_status status = make(s, folder);
-    if (status != CLT_OK) {
-        clt_saver_destroy(s);
-        return status;
-    }
-    *out = s;
+    CLT_TRY(make(s, folder));
+    *out = CLT_TAKE(s);
     return CLT_OK;
 }
 
@@ -339,14 +336,12 @@ static void reads_done(void *context, bool ok)
 static clt_status enqueue_reads(clt_saver *s)
 {
     const clt_store *store = s->run->store;
-    ocl_event *done = NULL;
+    CLT_SCOPED(ocl_event) *done = NULL;
     CLT_TRY(clt_saved_part_read(s->run, &s->part));
     CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, store->slab[CLT_ARENA_STATE][0], 0, &s->state, sizeof s->state,
                            NULL, &done));
     s->last_command = ocl_commands_enqueued(s->run->device);
-    clt_status status = ocl_event_callback(done, reads_done, s);
-    ocl_event_release(done);
-    return status;
+    return ocl_event_callback(done, reads_done, s);
 }
 
 static void set_phase(clt_saver *s, saver_phase phase, saver_round round)
@@ -397,12 +392,10 @@ clt_status clt_saver_begin(clt_saver *s, int64_t step, const clt_saved_state *st
     clt_status status = enqueue_reads(s);
     if (status == CLT_OK)
         return ocl_flush(s->run->device, OCL_QUEUE_COMPUTE);
-    /* reads that were enqueued still write into this memory */
-    clt_error error;
-    clt_error_take(status, &error);
-    ocl_finish(s->run->device, OCL_QUEUE_COMPUTE);
+    CLT_KEEP_ERROR();
+    ocl_finish(s->run->device, OCL_QUEUE_COMPUTE); /* reads that were enqueued still write into this memory */
     set_phase(s, SAVER_IDLE, ROUND_ALL);
-    return clt_error_put(&error);
+    return status;
 }
 
 bool clt_saver_waits(clt_saver *s)
@@ -516,18 +509,15 @@ clt_status clt_saver_poll(clt_saver *s, clt_saver_poll_kind kind, clt_save_resul
 
 clt_status clt_run_save(clt_run *run, const char *folder, int64_t step, char *path, size_t path_size)
 {
-    clt_saver *saver;
+    CLT_SCOPED(clt_saver) *saver = NULL;
     clt_save_result result = {0};
     clt_saved_state state = CLT_SAVED_STATE_NEW;
     clt_retention retention = {.keep = (int)clt_config_int(run->options->config, "checkpoint.keep"),
                                .best = -1};
     bool have = false;
     CLT_TRY(clt_saver_create(run, folder, &saver));
-    clt_status status = clt_saver_begin(saver, step, &state, &retention);
-    if (status == CLT_OK)
-        status = clt_saver_poll(saver, CLT_SAVER_WAIT, &result, &have);
-    clt_saver_destroy(saver);
-    CLT_TRY(status);
+    CLT_TRY(clt_saver_begin(saver, step, &state, &retention));
+    CLT_TRY(clt_saver_poll(saver, CLT_SAVER_WAIT, &result, &have));
     snprintf(path, path_size, "%s", result.path);
     return clt_error_put(&result.error);
 }

@@ -53,6 +53,7 @@ clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out);
 /* Waits for this rank's part of the save in flight, if any. With several ranks that save is lost: its files
  * stay until the next save or run removes them, because other ranks may still write. */
 void clt_saver_destroy(clt_saver *saver);
+CLT_SCOPED_POINTER(clt_saver, clt_saver_destroy)
 /* Enqueues the snapshot of step `step`. No save may be in flight (call poll first). If the save cannot
  * begin, the next poll gives its error. */
 clt_status clt_saver_begin(clt_saver *saver, int64_t step, const clt_saved_state *state,

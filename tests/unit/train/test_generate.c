@@ -38,7 +38,7 @@ static float *logits_at_once(const clt_config *config, const char *checkpoint, c
         .config = config, .caps_mask = OCL_CAPS_ALL, .on_train = true, .predicts = true};
     clt_run *run;
     must(clt_run_create(&options, CLT_JOB_EVAL, &run), "evaluation");
-    must(clt_run_load_parameters(run, checkpoint, true), "parameters");
+    must(clt_run_load_parameters(run, checkpoint), "parameters");
     const clt_graph *graph = run->job->eval->graph;
     const clt_shape *shape = &clt_graph_tensor(graph, run->job->prediction)->shape;
     *outputs = (int)clt_shape_last(shape);
@@ -80,7 +80,7 @@ static void compare_logits(const char *what, const clt_config *config, const cha
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
     clt_run *run;
     must(clt_run_create(&options, CLT_JOB_DECODE, &run), "decoding");
-    must(clt_run_load_parameters(run, result.checkpoint, true), "parameters");
+    must(clt_run_load_parameters(run, result.checkpoint), "parameters");
     assert_int_equal(run->job->context, clt_config_int(config, "model.context"));
     float *got = malloc((size_t)outputs * sizeof *got);
     assert_non_null(got);

@@ -536,7 +536,7 @@ static void test_init_round_trip(void **state)
     must(train_run(config, "source", NULL, &rec, &result), "train");
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
     must(clt_run_create(&options, CLT_JOB_TRAIN, &run), "run");
-    must(clt_run_load_parameters(run, in_dir("source/checkpoints/step_20/model.safetensors"), false), "load");
+    must(clt_run_load_parameters(run, in_dir("source/checkpoints/step_20/model.safetensors")), "load");
     snprintf(folder, sizeof folder, "%s", in_dir("copy"));
     must(clt_run_save(run, folder, 0, saved, sizeof saved), "save");
     assert_true(files_equal("source/checkpoints/step_20/model.safetensors", "copy/step_0/model.safetensors"));
@@ -548,7 +548,7 @@ static void test_init_round_trip(void **state)
     assert_true(
         files_equal("source/checkpoints/step_20/model.safetensors", "pinned/step_0/model.safetensors"));
     assert_true(files_equal("copy/step_0/optimizer.safetensors", "pinned/step_0/optimizer.safetensors"));
-    must(clt_run_load_parameters(run, in_dir("source"), true), "load a run folder");
+    must(clt_run_load_parameters(run, in_dir("source")), "load a run folder");
     clt_run_destroy(run);
     clt_config_destroy(config);
 }

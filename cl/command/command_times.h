@@ -27,5 +27,6 @@ clt_status ocl_command_times_start(ocl_device *device, const ocl_command_list *l
 /* Waits for the commands under way and adds up their times. CLT_EDEVICE when a time is missing. */
 clt_status ocl_command_times_collect(ocl_command_times *times);
 void ocl_command_times_stop(ocl_command_times *times); /* NULL is fine */
+CLT_SCOPED_POINTER(ocl_command_times, ocl_command_times_stop)
 
 #endif

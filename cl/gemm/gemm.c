@@ -377,6 +377,13 @@ const ocl_variant *const ocl_gemm_variants[] = {&ocl_gemm_lane,
                                                 &ocl_gemm_wgmma,   &ocl_gemm_mma, &ocl_gemm_tile,
                                                 &gemm_simple,      NULL};
 
+uint32_t ocl_gemm_promises(const ocl_variant *backend)
+{
+    return backend == &gemm_simple     ? OCL_GEMM_CHAINS | OCL_GEMM_ALL
+           : backend == &ocl_gemm_lane ? OCL_GEMM_CHAINS | OCL_GEMM_MOMENTS
+                                       : 0;
+}
+
 const ocl_library *ocl_gemm_library(void)
 {
 #ifdef CLT_HAVE_CLBLAST

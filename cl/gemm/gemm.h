@@ -88,6 +88,13 @@ typedef struct ocl_gemm {
 
 /* The backends in order, NULL-terminated; the last one (simple) accepts everything without windows.
  * problem = const ocl_gemm *. */
+/* What the checker can rely on. */
+enum {
+    OCL_GEMM_CHAINS = 1,  /* long sums are added in chains of SUM_STEPS (long_sum.clh) */
+    OCL_GEMM_MOMENTS = 2, /* wanted moments are always computed */
+    OCL_GEMM_ALL = 4      /* every product without windows is accepted */
+};
+uint32_t ocl_gemm_promises(const ocl_variant *backend); /* OCL_GEMM_... bits */
 extern const ocl_variant *const ocl_gemm_variants[];
 #define OCL_GEMM_FAMILY "gemm"
 extern const ocl_family ocl_gemm_family;

@@ -297,6 +297,26 @@ void ocl_form_want_split(ocl_gemm_form *wanted, int value)
     wanted->stream = value < 0 ? -value : 0;
 }
 
+clt_status ocl_form_record(const ocl_form_family *family, const ocl_gemm_form *form, int split,
+                           ocl_choice *out)
+{
+    *out = (ocl_choice){.family = OCL_GEMM_FAMILY};
+    snprintf(out->variant, sizeof out->variant, "%s", family->variant->name);
+    for (const ocl_form_key *key = family->keys; key->name != NULL; key++)
+        if (value_of(form, key) != 0)
+            CLT_TRY(ocl_choice_set(out, key->name, value_of(form, key)));
+    return ocl_choice_set(out, "split", split);
+}
+
+ocl_gemm_form ocl_form_wanted(const ocl_form_family *family, const ocl_choice *record)
+{
+    ocl_gemm_form wanted = {0};
+    for (const ocl_form_key *key = family->keys; key->name != NULL; key++)
+        *value(&wanted, key) = ocl_choice_value(record, key->name, 0);
+    ocl_form_want_split(&wanted, ocl_choice_value(record, "split", 0));
+    return wanted;
+}
+
 clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g,
                            ocl_gemm_form *out)
 {

@@ -83,6 +83,12 @@ clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *emitter, 
 /* Sets `wanted` from the value of "split" in a record: parts of k or, negative, stream-k; 0: no wish. */
 void ocl_form_want_split(ocl_gemm_form *wanted, int value);
 
+/* The record that asks for this form: its values that are not 0, and `split` (as in ocl_form_want_split). */
+clt_status ocl_form_record(const ocl_form_family *family, const ocl_gemm_form *form, int split,
+                           ocl_choice *out);
+/* The reverse: the values that a record has. */
+ocl_gemm_form ocl_form_wanted(const ocl_form_family *family, const ocl_choice *record);
+
 /* Emits a product in the form of ocl_form_decide and, with split-K or stream-k, the kernel that adds the
  * partial sums. It is the `emit` of these variants. CLT_EUNSUPPORTED with the reason. */
 clt_status ocl_form_emit(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm);

@@ -158,7 +158,7 @@ static clt_status create_buffers(ocl_gemm_bench *b, int copies)
 clt_status ocl_gemm_bench_create(ocl_device *device, const ocl_gemm *gemm, const ocl_gemm_fill *fill,
                                  int copies, ocl_gemm_bench **out)
 {
-    ocl_gemm_bench *b;
+    CLT_SCOPED(ocl_gemm_bench) *b = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&b, 1, sizeof *b, "a product's bench"));
     b->device = device;
@@ -169,16 +169,9 @@ clt_status ocl_gemm_bench_create(ocl_device *device, const ocl_gemm *gemm, const
         b->line_sums = (ocl_line_sums){.out = OCL_GEMM_LINE_SUMS, .accumulate = gemm->line_sums->accumulate};
         b->gemm.line_sums = &b->line_sums;
     }
-    clt_status status = fill_all(b, fill);
-    if (status == CLT_OK)
-        status = create_buffers(b, copies);
-    if (status != CLT_OK) {
-        clt_error error;
-        clt_error_take(status, &error);
-        ocl_gemm_bench_destroy(b);
-        return clt_error_put(&error);
-    }
-    *out = b;
+    CLT_TRY(fill_all(b, fill));
+    CLT_TRY(create_buffers(b, copies));
+    *out = CLT_TAKE(b);
     return CLT_OK;
 }
 
@@ -261,7 +254,7 @@ static clt_status emit(ocl_gemm_ready *r, const char *force)
 clt_status ocl_gemm_ready_create(ocl_gemm_bench *bench, const ocl_emitter *how, const char *force,
                                  ocl_gemm_ready **out)
 {
-    ocl_gemm_ready *r;
+    CLT_SCOPED(ocl_gemm_ready) *r = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&r, 1, sizeof *r, "a product's commands"));
     r->bench = bench;
@@ -271,14 +264,8 @@ clt_status ocl_gemm_ready_create(ocl_gemm_bench *bench, const ocl_emitter *how, 
     r->emitter.node = -1;
     r->emitter.workspace = workspace;
     r->emitter.owner = r;
-    clt_status status = emit(r, force);
-    if (status != CLT_OK) {
-        clt_error error;
-        clt_error_take(status, &error);
-        ocl_gemm_ready_destroy(r);
-        return clt_error_put(&error);
-    }
-    *out = r;
+    CLT_TRY(emit(r, force));
+    *out = CLT_TAKE(r);
     return CLT_OK;
 }
 
@@ -309,12 +296,10 @@ static clt_status clear_workspaces(ocl_gemm_ready *r)
 {
     for (int i = 0; i < r->workspaces; i++) {
         size_t bytes = ocl_gemm_array_bytes(&r->workspace[i]);
-        uint8_t *ones;
+        CLT_FREED uint8_t *ones = NULL;
         CLT_TRY(clt_alloc(&ones, bytes, 1, "a product's workspace"));
         memset(ones, 0xff, bytes);
-        clt_status status = ocl_write(r->workspace_buffer[i], 0, ones, bytes);
-        free(ones);
-        CLT_TRY(status);
+        CLT_TRY(ocl_write(r->workspace_buffer[i], 0, ones, bytes));
     }
     return CLT_OK;
 }
@@ -333,9 +318,12 @@ clt_status ocl_gemm_ready_run(ocl_gemm_ready *r)
     return ocl_finish(b->device, OCL_QUEUE_COMPUTE);
 }
 
-clt_status ocl_gemm_ready_read(ocl_gemm_ready *r, int operand, void *out)
+clt_status ocl_gemm_ready_read(ocl_gemm_ready *r, int operand, uint8_t **out)
 {
-    return ocl_read(r->bench->buffer[0][operand], 0, out, ocl_gemm_array_bytes(&r->bench->array[operand]));
+    size_t bytes = ocl_gemm_array_bytes(&r->bench->array[operand]);
+    if (*out == NULL)
+        CLT_TRY(clt_alloc(out, bytes, 1, "an operand after a product"));
+    return ocl_read(r->bench->buffer[0][operand], 0, *out, bytes);
 }
 
 /* Reads an f32 workspace without its guard zones; the caller frees *out. */
@@ -350,13 +338,11 @@ clt_status ocl_gemm_ready_moments(ocl_gemm_ready *r, double *rows, double *mean,
 {
     const ocl_moments *m = &r->bench->moments;
     size_t columns = (size_t)(r->bench->gemm.n * r->bench->gemm.batch), blocks = (size_t)m->blocks;
-    float *count = NULL, *means = NULL, *squares = NULL;
-    clt_status status = read_floats(r, m->count, blocks, &count);
-    if (status == CLT_OK)
-        status = read_floats(r, m->mean, blocks * columns, &means);
-    if (status == CLT_OK)
-        status = read_floats(r, m->square, blocks * columns, &squares);
-    for (size_t j = 0; j < columns && status == CLT_OK; j++) {
+    CLT_FREED float *count = NULL, *means = NULL, *squares = NULL;
+    CLT_TRY(read_floats(r, m->count, blocks, &count));
+    CLT_TRY(read_floats(r, m->mean, blocks * columns, &means));
+    CLT_TRY(read_floats(r, m->square, blocks * columns, &squares));
+    for (size_t j = 0; j < columns; j++) {
         double all = 0.0, sum = 0.0, apart = 0.0;
         for (size_t b = 0; b < blocks; b++) {
             all += (double)count[b];
@@ -370,10 +356,7 @@ clt_status ocl_gemm_ready_moments(ocl_gemm_ready *r, double *rows, double *mean,
         mean[j] = sum / all;
         square[j] = apart;
     }
-    free(count);
-    free(means);
-    free(squares);
-    return status;
+    return CLT_OK;
 }
 
 clt_status ocl_gemm_ready_batch(void *ready, int runs, double *seconds)
@@ -419,16 +402,13 @@ static clt_status workspace_guards(ocl_gemm_ready *r, int index, bool *right, ch
 {
     const ocl_gemm_array *a = &r->workspace[index];
     size_t bytes = ocl_gemm_array_bytes(a), guard = OCL_GEMM_GUARD * clt_dtype_bytes(a->type);
-    uint8_t *both;
+    CLT_FREED uint8_t *both = NULL;
     CLT_TRY(clt_alloc(&both, 2, bytes, "a product's workspace"));
     memset(both, 0xff, 2 * bytes);
-    clt_status status = ocl_read(r->workspace_buffer[index], 0, both, guard);
-    if (status == CLT_OK)
-        status = ocl_read(r->workspace_buffer[index], bytes - guard, both + bytes - guard, guard);
-    if (status == CLT_OK)
-        blame(a, "its workspace", both + bytes, both, right, why, size);
-    free(both);
-    return status;
+    CLT_TRY(ocl_read(r->workspace_buffer[index], 0, both, guard));
+    CLT_TRY(ocl_read(r->workspace_buffer[index], bytes - guard, both + bytes - guard, guard));
+    blame(a, "its workspace", both + bytes, both, right, why, size);
+    return CLT_OK;
 }
 
 clt_status ocl_gemm_ready_guards(ocl_gemm_ready *r, bool *right, char *why, size_t size)
@@ -438,20 +418,16 @@ clt_status ocl_gemm_ready_guards(ocl_gemm_ready *r, bool *right, char *why, size
     *right = true;
     for (int i = 0; i < OCL_GEMM_OPERANDS; i++) {
         const ocl_gemm_array *a = &r->bench->array[i];
-        uint8_t *after;
+        CLT_FREED uint8_t *after = NULL;
         if (a->elements == 0)
             continue;
-        CLT_TRY(clt_alloc(&after, ocl_gemm_array_bytes(a), 1, "an operand after a product"));
-        clt_status status = ocl_gemm_ready_read(r, i, after);
-        if (status == CLT_OK && (i == OCL_GEMM_C || i == OCL_GEMM_PRE))
+        CLT_TRY(ocl_gemm_ready_read(r, i, &after));
+        if (i == OCL_GEMM_C || i == OCL_GEMM_PRE)
             forget_results(&r->bench->gemm, a, after);
-        if (status == CLT_OK && i == OCL_GEMM_LINE_SUMS && r->bench->line_sums.made)
+        if (i == OCL_GEMM_LINE_SUMS && r->bench->line_sums.made)
             memcpy(after + a->first * sizeof(float), a->image + a->first * sizeof(float),
                    (size_t)r->bench->gemm.m * sizeof(float));
-        if (status == CLT_OK)
-            blame(a, names[i], a->image, after, right, why, size);
-        free(after);
-        CLT_TRY(status);
+        blame(a, names[i], a->image, after, right, why, size);
     }
     for (int i = 0; i < r->workspaces; i++)
         CLT_TRY(workspace_guards(r, i, right, why, size));
@@ -460,22 +436,13 @@ clt_status ocl_gemm_ready_guards(ocl_gemm_ready *r, bool *right, char *why, size
 
 clt_status ocl_gemm_ready_check(ocl_gemm_ready *r, int64_t sample, bool *right, char *why, size_t size)
 {
-    uint8_t *c = NULL, *pre = NULL;
-    clt_status status = ocl_gemm_ready_run(r);
-    if (status == CLT_OK)
-        status = ocl_gemm_ready_guards(r, right, why, size);
-    if (status != CLT_OK || !*right)
-        return status;
-    CLT_TRY_GOTO(clt_alloc(&c, ocl_gemm_array_bytes(&r->bench->array[OCL_GEMM_C]), 1, "a product"), done);
-    CLT_TRY_GOTO(ocl_gemm_ready_read(r, OCL_GEMM_C, c), done);
-    if (r->bench->array[OCL_GEMM_PRE].elements > 0) {
-        CLT_TRY_GOTO(clt_alloc(&pre, ocl_gemm_array_bytes(&r->bench->array[OCL_GEMM_PRE]), 1, "a product"),
-                     done);
-        CLT_TRY_GOTO(ocl_gemm_ready_read(r, OCL_GEMM_PRE, pre), done);
-    }
-    status = ocl_gemm_compare(r->bench, c, pre, sample, NULL, right, why, size);
-done:
-    free(c);
-    free(pre);
-    return status;
+    CLT_FREED uint8_t *c = NULL, *pre = NULL;
+    CLT_TRY(ocl_gemm_ready_run(r));
+    CLT_TRY(ocl_gemm_ready_guards(r, right, why, size));
+    if (!*right)
+        return CLT_OK;
+    CLT_TRY(ocl_gemm_ready_read(r, OCL_GEMM_C, &c));
+    if (r->bench->array[OCL_GEMM_PRE].elements > 0)
+        CLT_TRY(ocl_gemm_ready_read(r, OCL_GEMM_PRE, &pre));
+    return ocl_gemm_compare(r->bench, c, pre, sample, NULL, right, why, size);
 }

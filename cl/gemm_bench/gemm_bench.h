@@ -61,6 +61,7 @@ typedef struct ocl_gemm_bench {
 clt_status ocl_gemm_bench_create(ocl_device *device, const ocl_gemm *gemm, const ocl_gemm_fill *fill,
                                  int copies, ocl_gemm_bench **out);
 void ocl_gemm_bench_destroy(ocl_gemm_bench *bench);
+CLT_SCOPED_POINTER(ocl_gemm_bench, ocl_gemm_bench_destroy)
 size_t ocl_gemm_array_bytes(const ocl_gemm_array *array);
 
 /* A product with its commands built. */
@@ -84,10 +85,11 @@ clt_status ocl_gemm_ready_create(ocl_gemm_bench *bench, const ocl_emitter *how, 
 /* Builds the programs. CLT_EUNSUPPORTED when the device cannot run it although the backend accepted. */
 clt_status ocl_gemm_ready_build(ocl_gemm_ready *ready);
 void ocl_gemm_ready_destroy(ocl_gemm_ready *ready);
+CLT_SCOPED_POINTER(ocl_gemm_ready, ocl_gemm_ready_destroy)
 /* Resets the first copy to its initial values, runs it once and waits. */
 clt_status ocl_gemm_ready_run(ocl_gemm_ready *ready);
-/* Reads an operand's buffer of the first copy. */
-clt_status ocl_gemm_ready_read(ocl_gemm_ready *ready, int operand, void *out);
+/* Reads an operand's buffer of the first copy to *out, which is allocated if it is NULL; free(). */
+clt_status ocl_gemm_ready_read(ocl_gemm_ready *ready, int operand, uint8_t **out);
 /* Combines in double precision the moments that the first copy computed (bench->moments.blocks > 0): *rows
  * is the number of rows; mean[] and square[] get, for every column (of all batch items), the mean and the
  * sum of squared distances from it. */

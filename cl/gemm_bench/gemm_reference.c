@@ -49,6 +49,13 @@ typedef struct sums {
     double sum, size, squares; /* sums of the products, of their magnitudes and of their squares */
 } sums;
 
+static void add_product(sums *s, double product)
+{
+    s->sum += product;
+    s->size += fabs(product);
+    s->squares += product * product;
+}
+
 static void load_many(const ocl_gemm_array *a, int64_t at, int64_t step, int64_t n, double *out)
 {
     for (int64_t i = 0; i < n; i++)
@@ -97,12 +104,8 @@ static void add_products(const ocl_gemm_bench *b, int64_t z, int64_t i, int64_t 
     if (g->tb) {
         for (int64_t e = 0; e < n; e++) {
             load_many(&b->array[OCL_GEMM_B], z * g->stride_b + (j + e) * g->ldb, 1, g->k, other);
-            for (int64_t p = 0; p < g->k; p++) {
-                double product = row[p] * other[p];
-                out[e].sum += product;
-                out[e].size += fabs(product);
-                out[e].squares += product * product;
-            }
+            for (int64_t p = 0; p < g->k; p++)
+                add_product(&out[e], row[p] * other[p]);
         }
         return;
     }
@@ -111,12 +114,8 @@ static void add_products(const ocl_gemm_bench *b, int64_t z, int64_t i, int64_t 
             load_windows(b, false, z, p, j, n, other);
         else
             load_many(&b->array[OCL_GEMM_B], z * g->stride_b + p * g->ldb + j, 1, n, other);
-        for (int64_t e = 0; e < n; e++) {
-            double product = row[p] * other[e];
-            out[e].sum += product;
-            out[e].size += fabs(product);
-            out[e].squares += product * product;
-        }
+        for (int64_t e = 0; e < n; e++)
+            add_product(&out[e], row[p] * other[e]);
     }
 }
 
@@ -200,18 +199,14 @@ clt_status ocl_gemm_expect(const ocl_gemm_bench *b, int64_t z, int64_t i, int64_
                            ocl_gemm_value *out)
 {
     const ocl_gemm *g = &b->gemm;
-    double *scratch;
-    sums *s;
+    CLT_FREED double *scratch = NULL;
+    CLT_FREED sums *s = NULL;
     CLT_TRY(clt_alloc(&scratch, (size_t)(2 * g->k + n), sizeof *scratch, "a product's reference"));
-    clt_status status = clt_alloc(&s, (size_t)n, sizeof *s, "a product's reference");
-    if (status == CLT_OK) {
-        add_products(b, z, i, j, n, scratch, s);
-        for (int64_t e = 0; e < n; e++)
-            out[e] = finish(b, &s[e], j + e, z * g->stride_c + i * g->ldc + j + e);
-        free(s);
-    }
-    free(scratch);
-    return status;
+    CLT_TRY(clt_alloc(&s, (size_t)n, sizeof *s, "a product's reference"));
+    add_products(b, z, i, j, n, scratch, s);
+    for (int64_t e = 0; e < n; e++)
+        out[e] = finish(b, &s[e], j + e, z * g->stride_c + i * g->ldc + j + e);
+    return CLT_OK;
 }
 
 /* --- comparison --- */
@@ -251,9 +246,8 @@ clt_status ocl_gemm_compare(const ocl_gemm_bench *b, const void *c, const void *
 {
     const ocl_gemm *g = &b->gemm;
     comparison cmp = {b, worst, right, why, size};
-    ocl_gemm_value *want;
+    CLT_FREED ocl_gemm_value *want = NULL;
     int64_t total = g->m * g->n * g->batch, step = 1, run;
-    clt_status status = CLT_OK;
     *right = true;
     if (worst != NULL)
         *worst = 0.0;
@@ -262,16 +256,15 @@ clt_status ocl_gemm_compare(const ocl_gemm_bench *b, const void *c, const void *
         step = (total - 1) / (sample - 1);
     run = some || g->n == 0 ? 1 : g->n;
     CLT_TRY(clt_alloc(&want, (size_t)run, sizeof *want, "a product's reference"));
-    for (int64_t e = 0; e < total && status == CLT_OK; e += some ? step : run) {
+    for (int64_t e = 0; e < total; e += some ? step : run) {
         int64_t place[3] = {e / (g->m * g->n), e / g->n % g->m, e % g->n}, j = place[2];
-        status = ocl_gemm_expect(b, place[0], place[1], j, run, want);
-        for (int64_t i = 0; i < run && status == CLT_OK; i++) {
+        CLT_TRY(ocl_gemm_expect(b, place[0], place[1], j, run, want));
+        for (int64_t i = 0; i < run; i++) {
             place[2] = j + i;
             compare_one(&cmp, "C", &b->array[OCL_GEMM_C], c, place, want[i].c, want[i].bound_c);
             if (pre != NULL)
                 compare_one(&cmp, "pre", &b->array[OCL_GEMM_PRE], pre, place, want[i].pre, want[i].bound_pre);
         }
     }
-    free(want);
-    return status;
+    return CLT_OK;
 }

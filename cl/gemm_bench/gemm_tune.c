@@ -20,12 +20,12 @@
 #define HOST_FLOPS 1e8
 #define CHECKED 64 /* number of elements of a larger reference that the host checks */
 
-struct ocl_tune_bench {
+typedef struct tune_bench {
     ocl_gemm_bench *bench;
     ocl_gemm full;
-    double scale;        /* work of the full problem divided by the work of the measured one */
-    void *want[2], *got; /* references and results of C and pre */
-};
+    double scale;           /* work of the full problem divided by the work of the measured one */
+    uint8_t *want[2], *got; /* references and results of C and pre */
+} tune_bench;
 
 /* The operands that a product writes. */
 static const int results[2] = {OCL_GEMM_C, OCL_GEMM_PRE};
@@ -156,24 +156,39 @@ static int count_copies(const ocl_device *device, const ocl_gemm *g)
 
 /* --- candidates --- */
 
-clt_status ocl_tune_bench_ready(ocl_tune_bench *t, const ocl_device_desc *desc, const ocl_choice *candidate,
-                                const char *force, ocl_choice *asked, ocl_gemm_ready **out)
+/* candidate: a variant with tunables, emitted exactly; if NULL, `force` names a backend, or NULL leaves the
+ * choice to the engine. */
+static clt_status make_ready(const tune_bench *t, const ocl_device_desc *desc, const ocl_choice *candidate,
+                             const char *force, ocl_choice *asked, ocl_gemm_ready **out)
 {
     ocl_emitter how = {.device = desc, .label = "tuning", .record = candidate, .asked = asked};
-    CLT_TRY(ocl_gemm_ready_create(t->bench, &how, force, out));
-    clt_status status = ocl_gemm_ready_build(*out);
-    if (status != CLT_OK) {
-        clt_error error;
-        clt_error_take(status, &error);
-        ocl_gemm_ready_destroy(*out);
-        *out = NULL;
-        return clt_error_put(&error);
-    }
+    CLT_SCOPED(ocl_gemm_ready) *ready = NULL;
+    *out = NULL;
+    CLT_TRY(ocl_gemm_ready_create(t->bench, &how, force, &ready));
+    CLT_TRY(ocl_gemm_ready_build(ready));
+    *out = CLT_TAKE(ready);
     return CLT_OK;
 }
 
-clt_status ocl_tune_bench_time(const ocl_tune_bench *t, ocl_gemm_ready *r, double *ns)
+static clt_status ready(void *bench, const ocl_device_desc *desc, const ocl_choice *candidate,
+                        ocl_choice *asked, void **out)
 {
+    ocl_gemm_ready *made;
+    clt_status status = make_ready(bench, desc, candidate, NULL, asked, &made);
+    *out = made;
+    return status;
+}
+
+static void release(void *bench, void *made)
+{
+    (void)bench;
+    ocl_gemm_ready_destroy(made);
+}
+
+static clt_status time_one(void *bench, void *made, double *ns)
+{
+    const tune_bench *t = bench;
+    ocl_gemm_ready *r = made;
     CLT_TRY(ocl_time_trial(ocl_gemm_ready_batch, r, 10000, &r->runs, ns));
     *ns *= t->scale / t->bench->copies;
     return CLT_OK;
@@ -189,11 +204,11 @@ static double tolerance(const ocl_gemm *g, double value)
 }
 
 /* Compares a result with the reference: equal where the arithmetic is exact, else within the tolerance. */
-static bool is_right(const ocl_tune_bench *t, int result, char *why, size_t size)
+static bool is_right(const tune_bench *t, int result, char *why, size_t size)
 {
     const ocl_gemm *g = &t->bench->gemm;
     const ocl_gemm_array *a = &t->bench->array[results[result]];
-    const char *want = t->want[result], *got = t->got;
+    const uint8_t *want = t->want[result], *got = t->got;
     size_t unit = clt_dtype_bytes(a->type);
     bool exact = g->activation == OCL_ACT_NONE && fabsf(g->alpha) == 1.0f;
     if (memcmp(want, got, ocl_gemm_array_bytes(a)) == 0)
@@ -211,13 +226,13 @@ static bool is_right(const ocl_tune_bench *t, int result, char *why, size_t size
     return true;
 }
 
-clt_status ocl_tune_bench_check(const ocl_tune_bench *t, ocl_gemm_ready *r, bool *right, char *why,
-                                size_t size)
+static clt_status check(void *bench, void *made, bool *right, char *why, size_t size)
 {
+    tune_bench *t = bench;
     *right = false;
-    CLT_TRY(ocl_gemm_ready_run(r));
+    CLT_TRY(ocl_gemm_ready_run(made));
     for (int i = 0; i < 2 && t->want[i] != NULL; i++) {
-        CLT_TRY(ocl_gemm_ready_read(r, results[i], t->got));
+        CLT_TRY(ocl_gemm_ready_read(made, results[i], &t->got));
         *right = is_right(t, i, why, size);
         if (!*right)
             break;
@@ -227,60 +242,46 @@ clt_status ocl_tune_bench_check(const ocl_tune_bench *t, ocl_gemm_ready *r, bool
 
 /* --- the reference --- */
 
-static clt_status host_reference(ocl_tune_bench *t)
+static clt_status host_reference(tune_bench *t)
 {
     const ocl_gemm *g = &t->bench->gemm;
-    ocl_gemm_value *row;
-    clt_status status = CLT_OK;
+    bool pre = t->bench->array[OCL_GEMM_PRE].elements > 0;
+    CLT_FREED ocl_gemm_value *row = NULL;
     CLT_TRY(clt_alloc(&row, (size_t)g->n, sizeof *row, "a tuner's reference"));
-    for (int i = 0; i < 2 && t->want[i] != NULL; i++) {
+    for (int i = 0; i < (pre ? 2 : 1); i++) {
         const ocl_gemm_array *a = &t->bench->array[results[i]];
+        CLT_TRY(clt_alloc(&t->want[i], ocl_gemm_array_bytes(a), 1, "a tuner's reference"));
         memcpy(t->want[i], a->image, ocl_gemm_array_bytes(a));
     }
-    for (int64_t line = 0; line < g->batch * g->m && status == CLT_OK; line++) {
+    for (int64_t line = 0; line < g->batch * g->m; line++) {
         int64_t z = line / g->m, i = line % g->m;
         size_t at = (size_t)(z * g->stride_c + i * g->ldc);
-        status = ocl_gemm_expect(t->bench, z, i, 0, g->n, row);
-        for (int64_t j = 0; j < g->n && status == CLT_OK; j++, at++) {
+        CLT_TRY(ocl_gemm_expect(t->bench, z, i, 0, g->n, row));
+        for (int64_t j = 0; j < g->n; j++, at++) {
             clt_dtype_store(g->type_c, t->want[0], t->bench->array[OCL_GEMM_C].first + at, row[j].c);
-            if (t->want[1] != NULL)
+            if (pre)
                 clt_dtype_store(g->type_c, t->want[1], t->bench->array[OCL_GEMM_PRE].first + at, row[j].pre);
         }
     }
-    free(row);
-    return status;
+    return CLT_OK;
 }
 
-static clt_status device_reference(ocl_tune_bench *t, const ocl_device_desc *desc)
+static clt_status device_reference(tune_bench *t, const ocl_device_desc *desc)
 {
-    ocl_gemm_ready *ready;
-    bool right = true;
+    CLT_SCOPED(ocl_gemm_ready) *made = NULL;
+    bool right, pre = t->bench->array[OCL_GEMM_PRE].elements > 0;
     char why[200];
     /* `simple` does not read windows: for them the standard backend computes the reference, checked by the
      * host in the same way */
     const char *by = ocl_has_windows(&t->bench->gemm) ? NULL : "simple";
-    CLT_TRY(ocl_tune_bench_ready(t, desc, NULL, by, NULL, &ready));
-    clt_status status = ocl_gemm_ready_run(ready);
-    for (int i = 0; i < 2 && t->want[i] != NULL && status == CLT_OK; i++)
-        status = ocl_gemm_ready_read(ready, results[i], t->want[i]);
-    clt_error error;
-    clt_error_take(status, &error);
-    ocl_gemm_ready_destroy(ready);
-    CLT_TRY(clt_error_put(&error));
+    CLT_TRY(make_ready(t, desc, NULL, by, NULL, &made));
+    CLT_TRY(ocl_gemm_ready_run(made));
+    for (int i = 0; i < (pre ? 2 : 1); i++)
+        CLT_TRY(ocl_gemm_ready_read(made, results[i], &t->want[i]));
     CLT_TRY(ocl_gemm_compare(t->bench, t->want[0], NULL, CHECKED, NULL, &right, why, sizeof why));
     if (!right)
         CLT_FAIL(CLT_ECHECK, "the reference product is wrong on this device: %s; run 'cltrain verify'", why);
     return CLT_OK;
-}
-
-static clt_status make_reference(ocl_tune_bench *t, const ocl_device_desc *desc)
-{
-    size_t bytes = ocl_gemm_array_bytes(&t->bench->array[OCL_GEMM_C]);
-    bool pre = t->bench->array[OCL_GEMM_PRE].elements > 0;
-    CLT_TRY(clt_alloc(&t->got, bytes, 1, "a tuner's result"));
-    for (int i = 0; i < (pre ? 2 : 1); i++)
-        CLT_TRY(clt_alloc(&t->want[i], bytes, 1, "a tuner's reference"));
-    return ocl_gemm_flops(&t->bench->gemm) <= HOST_FLOPS ? host_reference(t) : device_reference(t, desc);
 }
 
 /* --- creating --- */
@@ -296,36 +297,9 @@ static void settle(ocl_gemm *g)
             *extra[i] = (ocl_tensor_ref){ids[i], 0};
 }
 
-static clt_status create(ocl_tune_bench *t, ocl_device *device, const ocl_device_desc *desc, ocl_gemm g)
+static void destroy(void *bench)
 {
-    double full = ocl_gemm_flops(&g);
-    t->full = g;
-    settle(&g);
-    make_measurable(&g, desc);
-    t->scale = ocl_gemm_flops(&g) > 0 ? full / ocl_gemm_flops(&g) : 1.0;
-    CLT_TRY(ocl_gemm_bench_create(device, &g, &(ocl_gemm_fill){0}, count_copies(device, &g), &t->bench));
-    return make_reference(t, desc);
-}
-
-clt_status ocl_tune_bench_create(ocl_device *device, const ocl_device_desc *desc, const ocl_gemm *gemm,
-                                 ocl_tune_bench **out)
-{
-    ocl_tune_bench *t;
-    *out = NULL;
-    CLT_TRY(clt_alloc(&t, 1, sizeof *t, "a tuner's problem"));
-    clt_status status = create(t, device, desc, *gemm);
-    if (status != CLT_OK) {
-        clt_error error;
-        clt_error_take(status, &error);
-        ocl_tune_bench_destroy(t);
-        return clt_error_put(&error);
-    }
-    *out = t;
-    return CLT_OK;
-}
-
-void ocl_tune_bench_destroy(ocl_tune_bench *t)
-{
+    tune_bench *t = bench;
     if (t == NULL)
         return;
     ocl_gemm_bench_destroy(t->bench);
@@ -334,68 +308,34 @@ void ocl_tune_bench_destroy(ocl_tune_bench *t)
     free(t->got);
     free(t);
 }
+CLT_SCOPED_POINTER(tune_bench, destroy)
 
-const ocl_gemm *ocl_tune_bench_problem(const ocl_tune_bench *bench)
+static clt_status create(ocl_device *device, const ocl_device_desc *desc, const void *data, void **out)
 {
-    return &bench->bench->gemm;
+    CLT_SCOPED(tune_bench) *t = NULL;
+    ocl_gemm g = *(const ocl_gemm *)data;
+    double full = ocl_gemm_flops(&g);
+    *out = NULL;
+    CLT_TRY(clt_alloc(&t, 1, sizeof *t, "a tuner's problem"));
+    t->full = g;
+    settle(&g);
+    make_measurable(&g, desc);
+    t->scale = ocl_gemm_flops(&g) > 0 ? full / ocl_gemm_flops(&g) : 1.0;
+    CLT_TRY(ocl_gemm_bench_create(device, &g, &(ocl_gemm_fill){0}, count_copies(device, &g), &t->bench));
+    CLT_TRY(ocl_gemm_flops(&t->bench->gemm) <= HOST_FLOPS ? host_reference(t) : device_reference(t, desc));
+    *out = CLT_TAKE(t);
+    return CLT_OK;
 }
 
-/* --- for the tuner --- */
-
-static clt_status family_create(ocl_device *device, const ocl_device_desc *desc, const void *data,
-                                void **bench)
+static const void *problem(const void *bench, bool measured)
 {
-    ocl_tune_bench *t;
-    clt_status status = ocl_tune_bench_create(device, desc, data, &t);
-    *bench = t;
-    return status;
-}
-
-static void family_destroy(void *bench)
-{
-    ocl_tune_bench_destroy(bench);
-}
-
-static const void *family_problem(const void *bench, bool measured)
-{
-    const ocl_tune_bench *t = bench;
+    const tune_bench *t = bench;
     return measured ? &t->bench->gemm : &t->full;
 }
 
-static clt_status family_ready(void *bench, const ocl_device_desc *desc, const ocl_choice *candidate,
-                               ocl_choice *asked, void **ready)
-{
-    ocl_gemm_ready *r;
-    clt_status status = ocl_tune_bench_ready(bench, desc, candidate, NULL, asked, &r);
-    *ready = r;
-    return status;
-}
+const ocl_family_bench ocl_gemm_family_bench = {create, destroy, problem, ready, release, time_one, check};
 
-static void family_release(void *bench, void *ready)
-{
-    (void)bench;
-    ocl_gemm_ready_destroy(ready);
-}
-
-static clt_status family_time(void *bench, void *ready, double *ns)
-{
-    return ocl_tune_bench_time(bench, ready, ns);
-}
-
-static clt_status family_check(void *bench, void *ready, bool *right, char *why, size_t size)
-{
-    return ocl_tune_bench_check(bench, ready, right, why, size);
-}
-
-const ocl_family_bench ocl_gemm_family_bench = {.create = family_create,
-                                                .destroy = family_destroy,
-                                                .problem = family_problem,
-                                                .ready = family_ready,
-                                                .release = family_release,
-                                                .time = family_time,
-                                                .check = family_check};
-
-/* The problems of `cltrain tune` without a config */
+/* --- the problems of `cltrain tune` without a config --- */
 
 static clt_status add_product(ocl_tuning_log *log, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
 {

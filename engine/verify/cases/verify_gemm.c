@@ -192,7 +192,7 @@ static clt_status refused(clt_gemm_run *r)
             *close = '\0';
     }
     clt_error_clear();
-    if (!r->choice && strcmp(r->backend, "simple") == 0 && !clt_gemm_has_windows(r->problem))
+    if (!r->choice && (ocl_gemm_promises(r->backend) & OCL_GEMM_ALL) && !clt_gemm_has_windows(r->problem))
         clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "the last backend must accept everything: %s", reason);
     else
         clt_verify_set(r->outcome, CLT_VERIFY_SKIP, "%s", reason);
@@ -208,7 +208,7 @@ static clt_status open_run(clt_gemm_run *r)
     ocl_emitter how = {.device = &desc, .label = r->problem->name, .record = r->choice};
     add_epilogue(r->problem, &gemm);
     CLT_TRY(ocl_gemm_bench_create(r->session->device, &gemm, &from, 1, &r->bench));
-    clt_status status = ocl_gemm_ready_create(r->bench, &how, r->backend, &r->ready);
+    clt_status status = ocl_gemm_ready_create(r->bench, &how, r->backend->name, &r->ready);
     if (status == CLT_EUNSUPPORTED)
         return refused(r);
     return status == CLT_OK ? ocl_gemm_ready_build(r->ready) : status;
@@ -219,15 +219,17 @@ static void close_run(clt_gemm_run *r)
     ocl_gemm_ready_destroy(r->ready);
     ocl_gemm_bench_destroy(r->bench);
 }
+CLT_SCOPED_VALUE(clt_gemm_run, close_run)
 
 /* --- judging --- */
 
 /* Relative error of a sum of k equal products in one chain (kernel_shared.clh): CLBlast adds so, and matrix
- * units where they are emulated. `lane` and `simple` add chains of SUM_STEPS. */
+ * units where they are emulated. */
 static double rounded_in_a_chain(const clt_gemm_run *r)
 {
-    bool chains = strcmp(r->backend, "lane") == 0 || strcmp(r->backend, "simple") == 0;
-    return r->problem->equal && !chains ? (double)r->bench->gemm.k / 3.0 * 0x1p-24 : 0.0;
+    return r->problem->equal && !(ocl_gemm_promises(r->backend) & OCL_GEMM_CHAINS)
+               ? (double)r->bench->gemm.k / 3.0 * 0x1p-24
+               : 0.0;
 }
 
 /* Relative error by intermediate rounding: of the operands, and of the stored value to which the activation
@@ -260,61 +262,53 @@ static clt_status read_result(clt_gemm_run *r, int operand, double *out)
 {
     const ocl_gemm *g = &r->bench->gemm;
     const ocl_gemm_array *a = &r->bench->array[operand];
-    uint8_t *after;
-    CLT_TRY(clt_alloc(&after, ocl_gemm_array_bytes(a), 1, "checker's result"));
-    clt_status status = ocl_gemm_ready_read(r->ready, operand, after);
-    for (int64_t z = 0; z < g->batch && status == CLT_OK; z++)
+    CLT_FREED uint8_t *after = NULL;
+    CLT_TRY(ocl_gemm_ready_read(r->ready, operand, &after));
+    for (int64_t z = 0; z < g->batch; z++)
         for (int64_t i = 0; i < g->m; i++)
             for (int64_t j = 0; j < g->n; j++)
                 *out++ =
                     clt_dtype_load(a->type, after, a->first + (size_t)(z * g->stride_c + i * g->ldc + j));
-    free(after);
-    return status;
+    return CLT_OK;
 }
 
 /* c and pre: n results each, followed by room for n expected values and n bounds. */
 static clt_status expect(const clt_gemm_run *r, double *c, double *pre, size_t n)
 {
     const ocl_gemm *g = &r->bench->gemm;
-    ocl_gemm_value *row;
-    clt_status status = CLT_OK;
+    CLT_FREED ocl_gemm_value *row = NULL;
     size_t e = 0;
     CLT_TRY(clt_alloc(&row, (size_t)g->n, sizeof *row, "checker's reference"));
-    for (int64_t line = 0; line < g->batch * g->m && status == CLT_OK; line++) {
-        status = ocl_gemm_expect(r->bench, line / g->m, line % g->m, 0, g->n, row);
-        for (int64_t j = 0; j < g->n && status == CLT_OK; j++, e++) {
+    for (int64_t line = 0; line < g->batch * g->m; line++) {
+        CLT_TRY(ocl_gemm_expect(r->bench, line / g->m, line % g->m, 0, g->n, row));
+        for (int64_t j = 0; j < g->n; j++, e++) {
             c[n + e] = row[j].c;
             c[2 * n + e] = row[j].bound_c;
             pre[n + e] = row[j].pre;
             pre[2 * n + e] = row[j].bound_pre;
         }
     }
-    free(row);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status judge(clt_gemm_run *r)
 {
     const ocl_gemm *g = &r->bench->gemm;
     bool kept = r->problem->pre;
-    double *c, *pre;
+    CLT_FREED double *c = NULL;
     size_t n = (size_t)(g->m * g->n * g->batch);
-    clt_status status;
     CLT_TRY(clt_alloc(&c, 6 * n, sizeof *c, "checker's results"));
-    pre = c + 3 * n;
-    CLT_TRY_GOTO(read_result(r, OCL_GEMM_C, c), done);
+    double *pre = c + 3 * n;
+    CLT_TRY(read_result(r, OCL_GEMM_C, c));
     if (kept)
-        CLT_TRY_GOTO(read_result(r, OCL_GEMM_PRE, pre), done);
-    CLT_TRY_GOTO(expect(r, c, pre, n), done);
+        CLT_TRY(read_result(r, OCL_GEMM_PRE, pre));
+    CLT_TRY(expect(r, c, pre, n));
     compare(r, r->integers ? "C (integers)" : "C", c, n);
     if (kept)
         compare(r, r->integers ? "pre (integers)" : "pre", pre, n);
     if (!r->integers && g->k > 0)
         clt_verify_trust(r->outcome, "C", c, n, 0.02);
-    status = clt_gemm_judge_additions(r, c);
-done:
-    free(c);
-    return status;
+    return clt_gemm_judge_additions(r, c);
 }
 
 /* --- modes --- */
@@ -338,61 +332,41 @@ static clt_status check_guards(clt_gemm_run *r)
 
 static clt_status check_values(clt_gemm_run *r)
 {
-    clt_status status = open_run(r);
-    if (status == CLT_OK && r->ready)
-        status = ocl_gemm_ready_run(r->ready);
-    if (status == CLT_OK && r->ready)
-        status = check_guards(r);
-    if (status == CLT_OK && r->ready)
-        status = judge(r);
-    close_run(r);
-    return status;
+    CLT_TRY(ocl_gemm_ready_run(r->ready));
+    CLT_TRY(check_guards(r));
+    return judge(r);
 }
 
 static clt_status check_bits(clt_gemm_run *r)
 {
-    const ocl_gemm_array *c;
-    uint8_t *first = NULL;
-    double *additions[2] = {NULL, NULL};
-    size_t bytes, where, addition_bytes = 0;
-    clt_status status = open_run(r);
-    if (status != CLT_OK || !r->ready)
-        goto done;
-    c = &r->bench->array[OCL_GEMM_C];
-    bytes = ocl_gemm_array_bytes(c);
-    CLT_TRY_GOTO(clt_alloc(&first, 2 * bytes, 1, "checker's results"), done);
-    for (int run = 0; run < 2; run++) {
-        CLT_TRY_GOTO(ocl_gemm_ready_run(r->ready), done);
-        CLT_TRY_GOTO(ocl_gemm_ready_read(r->ready, OCL_GEMM_C, first + (run ? bytes : 0)), done);
-        CLT_TRY_GOTO(clt_gemm_read_additions(r, &additions[run], &addition_bytes), done);
-    }
-    if (clt_verify_changed(first, first + bytes, NULL, bytes, &where))
+    const ocl_gemm_array *c = &r->bench->array[OCL_GEMM_C];
+    CLT_FREED uint8_t *first = NULL, *second = NULL;
+    CLT_FREED double *additions = NULL, *others = NULL;
+    size_t where, bytes;
+    CLT_TRY(ocl_gemm_ready_run(r->ready));
+    CLT_TRY(ocl_gemm_ready_read(r->ready, OCL_GEMM_C, &first));
+    CLT_TRY(clt_gemm_read_additions(r, &additions, &bytes));
+    CLT_TRY(ocl_gemm_ready_run(r->ready));
+    CLT_TRY(ocl_gemm_ready_read(r->ready, OCL_GEMM_C, &second));
+    CLT_TRY(clt_gemm_read_additions(r, &others, &bytes));
+    if (clt_verify_changed(first, second, NULL, ocl_gemm_array_bytes(c), &where))
         clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "the second run differs in element %lld of C",
                        (long long)(where / clt_dtype_bytes(c->type)) - (long long)c->first);
-    else if (memcmp(additions[0], additions[1], addition_bytes) != 0)
+    else if (memcmp(additions, others, bytes) != 0)
         clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "the second run differs in the moments or the line sums");
-done:
-    free(first);
-    free(additions[0]);
-    free(additions[1]);
-    close_run(r);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status check_speed(clt_gemm_run *r)
 {
-    ocl_command_times *times = NULL;
-    const ocl_command_list *list;
-    clt_status status = open_run(r);
-    if (status != CLT_OK || !r->ready)
-        goto done;
-    list = &r->ready->list;
-    CLT_TRY_GOTO(ocl_gemm_ready_run(r->ready), done); /* warm-up */
-    CLT_TRY_GOTO(ocl_command_times_start(r->bench->device, list, 1, &times), done);
+    CLT_SCOPED(ocl_command_times) *times = NULL;
+    const ocl_command_list *list = &r->ready->list;
+    CLT_TRY(ocl_gemm_ready_run(r->ready)); /* warm-up */
+    CLT_TRY(ocl_command_times_start(r->bench->device, list, 1, &times));
     double start = clt_now(), ms = 0.0, bytes = 0.0;
     for (int run = 0; run < 1000 && clt_now() - start < 0.05; run++) {
-        CLT_TRY_GOTO(ocl_exec_run(r->ready->exec, NULL), done);
-        CLT_TRY_GOTO(ocl_command_times_collect(times), done);
+        CLT_TRY(ocl_exec_run(r->ready->exec, NULL));
+        CLT_TRY(ocl_command_times_collect(times));
     }
     for (size_t c = 0; c < list->count; c++) {
         ms += times->at[c].calls ? (double)times->at[c].total_ns / (double)times->at[c].calls * 1e-6 : 0.0;
@@ -402,42 +376,44 @@ static clt_status check_speed(clt_gemm_run *r)
     r->outcome->ms = ms;
     snprintf(r->outcome->reason, sizeof r->outcome->reason, "%.4f ms %.2f GB/s %.2f GFLOP/s", ms,
              ms > 0.0 ? bytes * 1e-6 / ms : 0.0, ms > 0.0 ? flops * 1e-6 / ms : 0.0);
-done:
-    ocl_command_times_stop(times);
-    close_run(r);
-    return status;
+    return CLT_OK;
 }
 
-static clt_status check_mode(clt_verify_session *session, const clt_gemm_case *c, const char *label,
-                             const char *backend, const ocl_choice *choice, unsigned mode)
+/* Opens a copy of the run and checks it, unless the backend refuses. */
+static clt_status run_check(const clt_gemm_run *like, bool integers, clt_status (*check)(clt_gemm_run *))
 {
+    CLT_SCOPED(clt_gemm_run) run = *like;
+    run.integers = integers;
+    CLT_TRY(open_run(&run));
+    return run.ready ? check(&run) : CLT_OK;
+}
+
+static clt_status check_mode(const clt_gemm_run *run, const char *label, unsigned mode)
+{
+    const clt_gemm_case *c = run->problem;
     clt_verify_item item = {"gemm", c->name, label, mode, c->small, false};
     for (int i = 0; i < 3; i++)
         item.bf16 |= c->type[i] == CLT_BF16;
-    clt_verify_outcome outcome;
-    if (!clt_verify_wants(session, &item, &outcome))
+    if (!clt_verify_wants(run->session, &item, run->outcome))
         return CLT_OK;
-    clt_gemm_run r = {
-        .session = session, .outcome = &outcome, .problem = c, .backend = backend, .choice = choice};
-    clt_status status;
-    if (mode == CLT_VERIFY_CORRECT) {
-        clt_gemm_run exact = r;
-        exact.integers = true;
-        status = check_values(&r);
-        if (status == CLT_OK && is_exact(c) && !clt_verify_bad(&outcome))
-            status = check_values(&exact);
-    } else {
-        status = mode == CLT_VERIFY_BITWISE ? check_bits(&r) : check_speed(&r);
-    }
-    return clt_verify_finish(session, &outcome, status);
+    clt_status status = run_check(run, false,
+                                  mode == CLT_VERIFY_CORRECT   ? check_values
+                                  : mode == CLT_VERIFY_BITWISE ? check_bits
+                                                               : check_speed);
+    if (status == CLT_OK && mode == CLT_VERIFY_CORRECT && is_exact(c) && !clt_verify_bad(run->outcome))
+        status = run_check(run, true, check_values);
+    return clt_verify_finish(run->session, run->outcome, status);
 }
 
 clt_status clt_gemm_check_modes(clt_verify_session *session, const clt_gemm_case *c, const char *label,
-                                const char *backend, const ocl_choice *choice)
+                                const ocl_variant *backend, const ocl_choice *choice)
 {
     static const unsigned modes[] = {CLT_VERIFY_CORRECT, CLT_VERIFY_BITWISE, CLT_VERIFY_PERF};
+    clt_verify_outcome outcome;
+    const clt_gemm_run run = {
+        .session = session, .outcome = &outcome, .problem = c, .backend = backend, .choice = choice};
     for (size_t m = 0; m < sizeof modes / sizeof modes[0]; m++)
-        CLT_TRY(check_mode(session, c, label, backend, choice, modes[m]));
+        CLT_TRY(check_mode(&run, label, modes[m]));
     return CLT_OK;
 }
 
@@ -446,8 +422,8 @@ clt_status clt_verify_gemm(clt_verify_session *session)
     for (const clt_gemm_case *c = clt_gemm_cases; c->name; c++) {
         for (size_t v = 0; ocl_gemm_variants[v]; v++)
             if (ocl_gemm_variants[v] != &ocl_gemm_mma && ocl_gemm_variants[v] != &ocl_gemm_wgmma)
-                CLT_TRY(clt_gemm_check_modes(session, c, ocl_gemm_variants[v]->name,
-                                             ocl_gemm_variants[v]->name, NULL));
+                CLT_TRY(
+                    clt_gemm_check_modes(session, c, ocl_gemm_variants[v]->name, ocl_gemm_variants[v], NULL));
         CLT_TRY(clt_gemm_check_forms(session, c));
     }
     return CLT_OK;

@@ -42,13 +42,13 @@ static void expect_moments(const ocl_gemm *g, const double *c, int64_t z, int64_
                     rows * unit * unit + 1e-30;
 }
 
-/* Whether the backend must compute the wanted moments: `lane` always must; backends with forms must if k is
- * not split and C is stored in vectors. */
+/* Whether the backend must compute the wanted moments: backends with forms must if k is not split and C is
+ * stored in vectors, others if they promise it. */
 static bool must_make_moments(const clt_gemm_run *r)
 {
     bool unsplit = r->choice != NULL && ocl_choice_value(r->choice, "split", 0) == 1;
-    return r->problem->moments &&
-           (strcmp(r->backend, "lane") == 0 || (unsplit && r->problem->form == FORM_ALIGNED));
+    return r->problem->moments && ((ocl_gemm_promises(r->backend) & OCL_GEMM_MOMENTS) ||
+                                   (unsplit && r->problem->form == FORM_ALIGNED));
 }
 
 /* Checks the moments that the run computed; c: the stored values. */
@@ -56,26 +56,24 @@ static clt_status judge_moments(clt_gemm_run *r, const double *c)
 {
     const ocl_gemm *g = &r->bench->gemm;
     size_t n = (size_t)(g->n * g->batch);
-    double rows = 0.0, *mean, *square;
+    CLT_FREED double *mean = NULL;
+    double rows = 0.0;
     if (r->bench->moments.blocks == 0 && must_make_moments(r))
         clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "it made no moments");
     if (r->bench->moments.blocks == 0)
         return CLT_OK;
     CLT_TRY(clt_alloc(&mean, 6 * n, sizeof *mean, "checker's results"));
-    square = mean + 3 * n;
-    clt_status status = ocl_gemm_ready_moments(r->ready, &rows, mean, square);
-    for (size_t e = 0; e < n && status == CLT_OK; e++)
+    double *square = mean + 3 * n;
+    CLT_TRY(ocl_gemm_ready_moments(r->ready, &rows, mean, square));
+    for (size_t e = 0; e < n; e++)
         expect_moments(g, c, (int64_t)e / g->n, (int64_t)e % g->n, &mean[n + e], &square[n + e],
                        &mean[2 * n + e], &square[2 * n + e]);
-    if (status == CLT_OK && rows != (double)g->m)
+    if (rows != (double)g->m)
         clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "its moments count %.0f rows, not %lld", rows,
                        (long long)g->m);
-    if (status == CLT_OK) {
-        clt_verify_compare_bounds(r->outcome, "means", mean, mean + n, mean + 2 * n, n, CLT_F32, 0.0);
-        clt_verify_compare_bounds(r->outcome, "squares", square, square + n, square + 2 * n, n, CLT_F32, 0.0);
-    }
-    free(mean);
-    return status;
+    clt_verify_compare_bounds(r->outcome, "means", mean, mean + n, mean + 2 * n, n, CLT_F32, 0.0);
+    clt_verify_compare_bounds(r->outcome, "squares", square, square + n, square + 2 * n, n, CLT_F32, 0.0);
+    return CLT_OK;
 }
 
 /* --- line sums --- */
@@ -87,14 +85,10 @@ static bool must_make_line_sums(const clt_gemm_run *r)
     ocl_device_desc desc = clt_gemm_run_desc(r);
     ocl_gemm_form wanted = {0}, form;
     char reason[240];
-    if (strcmp(r->backend, "wgmma") != 0)
+    if (r->backend != &ocl_gemm_wgmma)
         return false;
-    if (r->choice != NULL) {
-        wanted.bm = (int)ocl_choice_value(r->choice, "bm", 0);
-        wanted.bn = (int)ocl_choice_value(r->choice, "bn", 0);
-        wanted.stages = (int)ocl_choice_value(r->choice, "stages", 0);
-        ocl_form_want_split(&wanted, ocl_choice_value(r->choice, "split", 0));
-    }
+    if (r->choice != NULL)
+        wanted = ocl_form_wanted(&ocl_wgmma_family, r->choice);
     return ocl_form_choose(&ocl_wgmma_family, &r->bench->gemm, &desc, &wanted, &form, reason,
                            sizeof reason) &&
            ocl_wgmma_family.makes_line_sums(&r->bench->gemm, &desc, &form);
@@ -123,36 +117,31 @@ static void expect_line_sums(const clt_gemm_run *r, double *want, double *bound)
 static clt_status read_line_sums(clt_gemm_run *r, double *out)
 {
     const ocl_gemm_array *sums = &r->bench->array[OCL_GEMM_LINE_SUMS];
-    void *after;
-    CLT_TRY(clt_alloc(&after, ocl_gemm_array_bytes(sums), 1, "checker's results"));
-    clt_status status = ocl_gemm_ready_read(r->ready, OCL_GEMM_LINE_SUMS, after);
-    for (int64_t i = 0; i < r->bench->gemm.m && status == CLT_OK; i++)
+    CLT_FREED uint8_t *after = NULL;
+    CLT_TRY(ocl_gemm_ready_read(r->ready, OCL_GEMM_LINE_SUMS, &after));
+    for (int64_t i = 0; i < r->bench->gemm.m; i++)
         out[i] = clt_dtype_load(CLT_F32, after, sums->first + (size_t)i);
-    free(after);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status judge_line_sums(clt_gemm_run *r)
 {
     const clt_verify_rule exact = {.exact = true};
     size_t n = (size_t)r->bench->gemm.m;
-    double *got;
+    CLT_FREED double *got = NULL;
     if (!r->bench->line_sums.made) {
         if (must_make_line_sums(r))
             clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "it made no sums of A's lines");
         return CLT_OK;
     }
     CLT_TRY(clt_alloc(&got, 3 * n, sizeof *got, "checker's results"));
-    clt_status status = read_line_sums(r, got);
-    if (status == CLT_OK) {
-        expect_line_sums(r, got + n, got + 2 * n);
-        if (r->integers)
-            clt_verify_compare(r->outcome, "line sums (integers)", got, got + n, n, &exact);
-        else
-            clt_verify_compare_bounds(r->outcome, "line sums", got, got + n, got + 2 * n, n, CLT_F32, 0.0);
-    }
-    free(got);
-    return status;
+    CLT_TRY(read_line_sums(r, got));
+    expect_line_sums(r, got + n, got + 2 * n);
+    if (r->integers)
+        clt_verify_compare(r->outcome, "line sums (integers)", got, got + n, n, &exact);
+    else
+        clt_verify_compare_bounds(r->outcome, "line sums", got, got + n, got + 2 * n, n, CLT_F32, 0.0);
+    return CLT_OK;
 }
 
 /* --- both --- */

@@ -10,23 +10,26 @@
 #include "cl/backends/gemm_wgmma.h"
 #include "engine/verify/cases/verify_gemm_run.h"
 
+/* Checks the case in exactly this form. split: parts of k or, negative, stream-k. */
+static clt_status check_form(clt_verify_session *session, const clt_gemm_case *c,
+                             const ocl_form_family *family, const ocl_gemm_form *form, int split,
+                             const char *label)
+{
+    ocl_choice choice;
+    CLT_TRY(ocl_form_record(family, form, split, &choice));
+    return clt_gemm_check_modes(session, c, label, family->variant, &choice);
+}
+
 /* Checks tiles of the backend `tile` that it would not choose for a problem of this size, every second one
  * with split-K in two parts. */
 static clt_status check_tile_forms(clt_verify_session *session, const clt_gemm_case *c)
 {
     for (int i = 0; ocl_tile_forms[i].bm; i++) {
         const ocl_gemm_form *f = &ocl_tile_forms[i];
-        ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "tile"};
         char label[64];
         int splits = 1 + (i + c->ta) % 2;
         snprintf(label, sizeof label, "tile_%dx%dx%d_%dx%d_k%d", f->bm, f->bn, f->bk, f->pm, f->pn, splits);
-        CLT_TRY(ocl_choice_set(&choice, "bm", f->bm));
-        CLT_TRY(ocl_choice_set(&choice, "bn", f->bn));
-        CLT_TRY(ocl_choice_set(&choice, "bk", f->bk));
-        CLT_TRY(ocl_choice_set(&choice, "tm", f->pm));
-        CLT_TRY(ocl_choice_set(&choice, "tn", f->pn));
-        CLT_TRY(ocl_choice_set(&choice, "split", splits));
-        CLT_TRY(clt_gemm_check_modes(session, c, label, "tile", &choice));
+        CLT_TRY(check_form(session, c, &ocl_tile_family, f, splits, label));
     }
     return CLT_OK;
 }
@@ -36,51 +39,42 @@ static clt_status check_tile_forms(clt_verify_session *session, const clt_gemm_c
  * tiles. */
 static clt_status check_lane_forms(clt_verify_session *session, const clt_gemm_case *c)
 {
+    enum { MR, NV, KC, MT, NT, PACK_A, VALUES };
+    static const char *const names[VALUES] = {"mr", "nv", "kc", "mt", "nt", "pack_a"};
     static const struct {
-        int mr, nv, kc, mt, nt, pack_a;
+        int value[VALUES];
         bool small;
-    } forms[] = {{6, 1, 192, 8, 8, 0, true},   {6, 1, 192, 8, 4, 1, false},  {8, 2, 192, 8, 4, 0, false},
-                 {12, 1, 256, 8, 8, 1, false}, {14, 2, 192, 8, 4, 1, false}, {8, 3, 256, 8, 4, 1, false}};
+    } forms[] = {{{6, 1, 192, 8, 8, 0}, true},   {{6, 1, 192, 8, 4, 1}, false},
+                 {{8, 2, 192, 8, 4, 0}, false},  {{12, 1, 256, 8, 8, 1}, false},
+                 {{14, 2, 192, 8, 4, 1}, false}, {{8, 3, 256, 8, 4, 1}, false}};
     bool windows = clt_gemm_has_windows(c);
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "lane"};
+        ocl_choice choice = {.family = OCL_GEMM_FAMILY, .variant = "lane"};
+        const int *v = forms[i].value;
         clt_gemm_case form = *c;
         char label[64];
         /* only every second form of a layout, since compiling takes most of the time */
         if (!windows && (i + c->ta + c->tb) % 2 != 0)
             continue;
         form.small = forms[i].small && (windows || (!c->ta && !c->tb));
-        snprintf(label, sizeof label, "lane_%dx%d_kc%d_%dx%d%s", forms[i].mr, forms[i].nv, forms[i].kc,
-                 forms[i].mt, forms[i].nt, forms[i].pack_a ? "_packed" : "");
-        CLT_TRY(ocl_choice_set(&choice, "mr", forms[i].mr));
-        CLT_TRY(ocl_choice_set(&choice, "nv", forms[i].nv));
-        CLT_TRY(ocl_choice_set(&choice, "kc", forms[i].kc));
-        CLT_TRY(ocl_choice_set(&choice, "mt", forms[i].mt));
-        CLT_TRY(ocl_choice_set(&choice, "nt", forms[i].nt));
-        CLT_TRY(ocl_choice_set(&choice, "pack_a", forms[i].pack_a));
-        CLT_TRY(clt_gemm_check_modes(session, &form, label, "lane", &choice));
+        snprintf(label, sizeof label, "lane_%dx%d_kc%d_%dx%d%s", v[MR], v[NV], v[KC], v[MT], v[NT],
+                 v[PACK_A] ? "_packed" : "");
+        for (int k = 0; k < VALUES; k++)
+            CLT_TRY(ocl_choice_set(&choice, names[k], v[k]));
+        CLT_TRY(clt_gemm_check_modes(session, &form, label, &ocl_gemm_lane, &choice));
     }
     return CLT_OK;
 }
 
-static clt_status check_mma_form(clt_verify_session *session, const clt_gemm_case *c, const ocl_gemm_form *f,
+static clt_status check_mma_form(clt_verify_session *session, const clt_gemm_case *c, ocl_gemm_form f,
                                  int splits)
 {
-    ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "mma"};
     const char *type = c->tf32 ? "tf32" : clt_dtype_name(c->type[0]);
     char label[80];
-    int bk = c->tf32 ? f->bk / 2 : f->bk;
-    snprintf(label, sizeof label, "mma_%s_sm%d_%dx%dx%d_%dx%d_s%d_k%d", type, f->sm, f->bm, f->bn, bk, f->pm,
-             f->pn, f->stages, splits);
-    CLT_TRY(ocl_choice_set(&choice, "bm", f->bm));
-    CLT_TRY(ocl_choice_set(&choice, "bn", f->bn));
-    CLT_TRY(ocl_choice_set(&choice, "bk", bk));
-    CLT_TRY(ocl_choice_set(&choice, "wm", f->pm));
-    CLT_TRY(ocl_choice_set(&choice, "wn", f->pn));
-    CLT_TRY(ocl_choice_set(&choice, "stages", f->stages));
-    CLT_TRY(ocl_choice_set(&choice, "sm", f->sm));
-    CLT_TRY(ocl_choice_set(&choice, "split", splits));
-    return clt_gemm_check_modes(session, c, label, "mma", &choice);
+    f.bk = c->tf32 ? f.bk / 2 : f.bk;
+    snprintf(label, sizeof label, "mma_%s_sm%d_%dx%dx%d_%dx%d_s%d_k%d", type, f.sm, f.bm, f.bn, f.bk, f.pm,
+             f.pn, f.stages, splits);
+    return check_form(session, c, &ocl_mma_family, &f, splits, label);
 }
 
 /* Checks every tile; the types take turns. */
@@ -91,9 +85,9 @@ static clt_status check_mma_forms(clt_verify_session *session, const clt_gemm_ca
         int splits = 1 + (i / 2 + c->ta) % 2;
         f.sm = 80;
         if (i % 3 == turn)
-            CLT_TRY(check_mma_form(session, c, &f, splits));
+            CLT_TRY(check_mma_form(session, c, f, splits));
         for (f.sm = 75; c->type[0] == CLT_F16 && f.stages == 2 && f.sm >= 70; f.sm -= 5)
-            CLT_TRY(check_mma_form(session, c, &f, 3 - splits));
+            CLT_TRY(check_mma_form(session, c, f, 3 - splits));
     }
     return CLT_OK;
 }
@@ -101,20 +95,12 @@ static clt_status check_mma_forms(clt_verify_session *session, const clt_gemm_ca
 /* Checks the instructions of an older generation, in their smallest tile. */
 static clt_status check_mma_generation(clt_verify_session *session, const clt_gemm_case *c, int sm)
 {
-    ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "mma"};
+    const ocl_gemm_form smallest = {.bm = 32, .bn = 32, .bk = 32, .pm = 16, .pn = 16, .stages = 2, .sm = sm};
     clt_gemm_case older = *c;
     char label[32];
     older.small = false;
     snprintf(label, sizeof label, "mma_f16_sm%d", sm);
-    CLT_TRY(ocl_choice_set(&choice, "bm", 32));
-    CLT_TRY(ocl_choice_set(&choice, "bn", 32));
-    CLT_TRY(ocl_choice_set(&choice, "bk", 32));
-    CLT_TRY(ocl_choice_set(&choice, "wm", 16));
-    CLT_TRY(ocl_choice_set(&choice, "wn", 16));
-    CLT_TRY(ocl_choice_set(&choice, "stages", 2));
-    CLT_TRY(ocl_choice_set(&choice, "sm", sm));
-    CLT_TRY(ocl_choice_set(&choice, "split", 1));
-    return clt_gemm_check_modes(session, &older, label, "mma", &choice);
+    return check_form(session, &older, &ocl_mma_family, &smallest, 1, label);
 }
 
 /* The backend `mma` needs operands of equal type: checks the case with each type that matrix units have. */
@@ -131,7 +117,7 @@ static clt_status check_mma(clt_verify_session *session, const clt_gemm_case *c)
         bool chosen = clt_gemm_has_windows(c) ? c->mma && strcmp(c->mma, labels[t]) == 0
                                               : c->form == FORM_ALIGNED || turn;
         narrow.small = c->small && chosen;
-        CLT_TRY(clt_gemm_check_modes(session, &narrow, labels[t], "mma", NULL));
+        CLT_TRY(clt_gemm_check_modes(session, &narrow, labels[t], &ocl_gemm_mma, NULL));
         if (types[t] == CLT_F16) {
             CLT_TRY(check_mma_generation(session, &narrow, 75));
             CLT_TRY(check_mma_generation(session, &narrow, 70));
@@ -140,20 +126,6 @@ static clt_status check_mma(clt_verify_session *session, const clt_gemm_case *c)
             CLT_TRY(check_mma_forms(session, &narrow, t));
     }
     return CLT_OK;
-}
-
-static clt_status check_wgmma_form(clt_verify_session *session, const clt_gemm_case *c,
-                                   const ocl_gemm_form *f, int splits)
-{
-    ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "wgmma"};
-    char label[80];
-    snprintf(label, sizeof label, "wgmma_%s_%dx%d_s%d_k%d", clt_dtype_name(c->type[0]), f->bm, f->bn,
-             f->stages, splits);
-    CLT_TRY(ocl_choice_set(&choice, "bm", f->bm));
-    CLT_TRY(ocl_choice_set(&choice, "bn", f->bn));
-    CLT_TRY(ocl_choice_set(&choice, "stages", f->stages));
-    CLT_TRY(ocl_choice_set(&choice, "split", splits));
-    return clt_gemm_check_modes(session, c, label, "wgmma", &choice);
 }
 
 /* The case enlarged: several tiles in each direction, and more steps of k than any tile has pipeline
@@ -172,9 +144,15 @@ static clt_gemm_case several_tiles(const clt_gemm_case *c)
 static clt_status check_wgmma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
 {
     clt_gemm_case tiles = several_tiles(c);
-    for (int i = 0; ocl_wgmma_forms[i].bm; i++)
+    for (int i = 0; ocl_wgmma_forms[i].bm; i++) {
+        const ocl_gemm_form *f = &ocl_wgmma_forms[i];
+        int splits = 1 + (i / 2 + c->ta) % 2;
+        char label[80];
+        snprintf(label, sizeof label, "wgmma_%s_%dx%d_s%d_k%d", clt_dtype_name(c->type[0]), f->bm, f->bn,
+                 f->stages, splits);
         if ((i + c->tb) % 2 == turn)
-            CLT_TRY(check_wgmma_form(session, &tiles, &ocl_wgmma_forms[i], 1 + (i / 2 + c->ta) % 2));
+            CLT_TRY(check_form(session, &tiles, &ocl_wgmma_family, f, splits, label));
+    }
     return CLT_OK;
 }
 
@@ -198,7 +176,7 @@ static const struct {
 static clt_status check_wgmma_streams(clt_verify_session *session, const clt_gemm_case *c)
 {
     for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
-        ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "wgmma"};
+        const ocl_gemm_form form = {.bm = streams[i].bm, .bn = streams[i].bn, .stages = streams[i].stages};
         clt_gemm_case streamed = c->forms ? several_tiles(c) : *c;
         char label[80];
         if (strcmp(streams[i].name, c->name) != 0 || streams[i].type != c->type[0])
@@ -206,11 +184,7 @@ static clt_status check_wgmma_streams(clt_verify_session *session, const clt_gem
         streamed.units = streams[i].units;
         snprintf(label, sizeof label, "wgmma_%s_%dx%d_s%d_stream%d", clt_dtype_name(c->type[0]),
                  streams[i].bm, streams[i].bn, streams[i].stages, streams[i].units);
-        CLT_TRY(ocl_choice_set(&choice, "bm", streams[i].bm));
-        CLT_TRY(ocl_choice_set(&choice, "bn", streams[i].bn));
-        CLT_TRY(ocl_choice_set(&choice, "stages", streams[i].stages));
-        CLT_TRY(ocl_choice_set(&choice, "split", -1));
-        CLT_TRY(clt_gemm_check_modes(session, &streamed, label, "wgmma", &choice));
+        CLT_TRY(check_form(session, &streamed, &ocl_wgmma_family, &form, -1, label));
     }
     return CLT_OK;
 }
@@ -232,7 +206,7 @@ static clt_status check_wgmma(clt_verify_session *session, const clt_gemm_case *
             narrow.form = FORM_ALIGNED;
         /* fewer small cases, since compiling takes most of the time */
         narrow.small = c->small && (windows || c->ta == t % 2);
-        CLT_TRY(clt_gemm_check_modes(session, &narrow, labels[t], "wgmma", NULL));
+        CLT_TRY(clt_gemm_check_modes(session, &narrow, labels[t], &ocl_gemm_wgmma, NULL));
         narrow.small = false;
         CLT_TRY(check_wgmma_streams(session, &narrow));
         if (c->forms)

@@ -13,7 +13,7 @@ typedef struct clt_gemm_run {
     clt_verify_session *session;
     clt_verify_outcome *outcome;
     const clt_gemm_case *problem;
-    const char *backend;
+    const ocl_variant *backend;
     const ocl_choice *choice; /* the tunables that the backend must use; NULL: its standard choice */
     bool integers;
     ocl_gemm_bench *bench;
@@ -37,7 +37,7 @@ static inline bool clt_gemm_has_windows(const clt_gemm_case *c)
 
 /* Checks the case in every mode, by the backend's own choice or with the tunables of `choice`. */
 clt_status clt_gemm_check_modes(clt_verify_session *session, const clt_gemm_case *c, const char *label,
-                                const char *backend, const ocl_choice *choice);
+                                const ocl_variant *backend, const ocl_choice *choice);
 /* Checks the case with all forms that backends would not choose themselves (verify_gemm_forms.c). */
 clt_status clt_gemm_check_forms(clt_verify_session *session, const clt_gemm_case *c);
 

@@ -77,9 +77,8 @@ static inline clt_status gemm_emit(gemm_test *test, ocl_gemm_bench *bench, const
 /* Reads the buffer of an operand; the caller frees the result. */
 static inline void *gemm_read(ocl_gemm_ready *ready, int operand)
 {
-    void *out = malloc(ocl_gemm_array_bytes(&ready->bench->array[operand]));
-    assert_non_null(out);
-    assert_ok(ocl_gemm_ready_read(ready, operand, out));
+    uint8_t *out = NULL;
+    assert_ok(ocl_gemm_ready_read(ready, operand, &out));
     return out;
 }
 

@@ -68,9 +68,10 @@ static clt_status run(gemm_test *test, ocl_gemm_bench *bench, const ocl_gemm_for
     out->size = c + ocl_gemm_array_bytes(&bench->array[OCL_GEMM_PRE]);
     out->bytes = malloc(out->size);
     assert_non_null(out->bytes);
-    assert_ok(ocl_gemm_ready_read(ready, OCL_GEMM_C, out->bytes));
+    uint8_t *pre = out->bytes + c;
+    assert_ok(ocl_gemm_ready_read(ready, OCL_GEMM_C, &out->bytes));
     if (out->size > c)
-        assert_ok(ocl_gemm_ready_read(ready, OCL_GEMM_PRE, out->bytes + c));
+        assert_ok(ocl_gemm_ready_read(ready, OCL_GEMM_PRE, &pre));
     ocl_gemm_ready_destroy(ready);
     return CLT_OK;
 }

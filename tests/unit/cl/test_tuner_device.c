@@ -49,32 +49,33 @@ static ocl_gemm product(int64_t m, int64_t n, int64_t k, bool ta, bool tb)
 /* Runs every backend that accepts the problem and compares it; returns how many there were. */
 static int all_backends(const ocl_gemm *g)
 {
-    ocl_tune_bench *bench;
+    const ocl_family_bench *by = &ocl_gemm_family_bench;
     char reason[256], why[256] = "";
+    void *bench, *ready;
     int count = 0;
-    assert_ok(ocl_tune_bench_create(device, &desc, g, &bench));
+    assert_ok(by->create(device, &desc, g, &bench));
     for (size_t i = 0; ocl_gemm_variants[i] != NULL; i++) {
-        ocl_gemm_ready *ready;
+        ocl_choice candidate = {.family = OCL_GEMM_FAMILY}, asked = candidate;
         bool right;
         double ns = 0;
-        if (!ocl_variant_accepts(ocl_gemm_variants[i], ocl_tune_bench_problem(bench), &desc, reason,
+        if (!ocl_variant_accepts(ocl_gemm_variants[i], by->problem(bench, true), &desc, reason,
                                  sizeof reason))
             continue;
-        assert_ok(ocl_tune_bench_ready(bench, &desc, NULL, ocl_gemm_variants[i]->name, NULL, &ready));
-        assert_ok(ocl_tune_bench_check(bench, ready, &right, why, sizeof why));
+        snprintf(candidate.variant, sizeof candidate.variant, "%s", ocl_gemm_variants[i]->name);
+        assert_ok(by->ready(bench, &desc, &candidate, &asked, &ready));
+        assert_ok(by->check(bench, ready, &right, why, sizeof why));
         if (!right) {
             char text[OCL_TUNE_PROBLEM];
             fail_msg("%s, %s: %s", ocl_gemm_variants[i]->name, ocl_gemm_problem(g, text, sizeof text), why);
         }
-        assert_ok(ocl_tune_bench_time(bench, ready, &ns));
+        assert_ok(by->time(bench, ready, &ns));
         assert_true(ns > 0 && isfinite(ns));
-        assert_ok(
-            ocl_tune_bench_check(bench, ready, &right, why, sizeof why)); /* also after it ran many times */
+        assert_ok(by->check(bench, ready, &right, why, sizeof why)); /* also after it ran many times */
         assert_true(right);
-        ocl_gemm_ready_destroy(ready);
+        by->release(bench, ready);
         count++;
     }
-    ocl_tune_bench_destroy(bench);
+    by->destroy(bench);
     return count;
 }
 
@@ -115,16 +116,16 @@ static void test_reference_of_every_form(void **state)
 /* Bytes of the operands through which a product rotates on a device of that kind. */
 static uint64_t operands(bool cpu, uint64_t cache, uint64_t usable)
 {
-    ocl_tune_bench *bench;
+    void *bench;
     ocl_gemm g = product(512, 512, 512, false, true);
     ocl_device_desc kept = device->desc;
     uint64_t before = device->bytes;
     device->desc.is_cpu = cpu;
     device->desc.cache_bytes = cache;
     device->desc.usable_bytes = usable;
-    assert_ok(ocl_tune_bench_create(device, &desc, &g, &bench));
+    assert_ok(ocl_gemm_family_bench.create(device, &desc, &g, &bench));
     uint64_t bytes = device->bytes - before;
-    ocl_tune_bench_destroy(bench);
+    ocl_gemm_family_bench.destroy(bench);
     device->desc = kept;
     return bytes;
 }
@@ -151,17 +152,17 @@ static void test_large_problems(void **state)
     ocl_gemm g = product(640, 640, 512, false, true);
     assert_true(ocl_gemm_flops(&g) > 4e8);
     assert_true(all_backends(&g) >= 1);
-    ocl_tune_bench *bench;
+    void *bench;
     g = product(60000, 7000, 3000, true, false);
     g.lda += 8;
-    assert_ok(ocl_tune_bench_create(device, &desc, &g, &bench));
-    const ocl_gemm *made = ocl_tune_bench_problem(bench);
+    assert_ok(ocl_gemm_family_bench.create(device, &desc, &g, &bench));
+    const ocl_gemm *made = ocl_gemm_family_bench.problem(bench, true);
     assert_true(ocl_gemm_flops(made) <= 2e9 * (desc.compute_units + 1));
     assert_true(made->m >= made->k && made->k > 500); /* the largest sizes were halved */
     assert_int_equal(made->lda, 60008);               /* what was strided stays so */
     assert_int_equal(made->ldb, made->n);
     assert_ok(ocl_gemm_check(made));
-    ocl_tune_bench_destroy(bench);
+    ocl_gemm_family_bench.destroy(bench);
 }
 
 /* --- a kernel that computes something else --- */

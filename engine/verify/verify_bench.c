@@ -107,7 +107,7 @@ clt_status clt_verify_graph(const clt_verify_subject *subject, const clt_verify_
                             clt_verify_bench *bench, clt_graph **out)
 {
     const clt_op_case *c = subject->op_case;
-    clt_graph *graph;
+    CLT_SCOPED(clt_graph) *graph = NULL;
     bench->copies = setup->copies;
     memset(bench->dout, 0xff, sizeof bench->dout);
     memset(bench->earlier, 0xff, sizeof bench->earlier);
@@ -116,11 +116,9 @@ clt_status clt_verify_graph(const clt_verify_subject *subject, const clt_verify_
     clt_status status = add_inputs(graph, c, bench->in);
     if (status == CLT_OK)
         status = add_nodes(graph, subject, setup, bench);
-    if (status != CLT_OK) {
-        clt_graph_destroy(graph);
+    if (status != CLT_OK)
         return clt_fail_prefix(status, "building case '%s' of op '%s': ", c->name, subject->op->name);
-    }
-    *out = graph;
+    *out = CLT_TAKE(graph);
     return CLT_OK;
 }
 
@@ -178,7 +176,7 @@ clt_status clt_verify_host(void *context, const ocl_command *command)
     clt_verify_bench *b = context;
     const clt_op_ref *ref = b->node[0]->op->ref;
     uint64_t words = command->args[0].bytes / sizeof(float);
-    float *all;
+    CLT_FREED float *all = NULL;
     if (command->host_code != CLT_HOST_GET)
         return CLT_OK;
     CLT_TRY(clt_alloc(&all, (size_t)(words * (uint64_t)b->peers.ranks), sizeof *all, "records of ranks"));
@@ -186,14 +184,10 @@ clt_status clt_verify_host(void *context, const ocl_command *command)
         for (uint64_t i = 0; i < words && r != b->peers.rank; i++)
             all[(uint64_t)r * words + i] =
                 (float)ref->peer(&b->peers, b->phase != CLT_PHASE_FORWARD, r, (int64_t)i);
-    clt_status status = ocl_finish(b->device, OCL_QUEUE_COMPUTE);
-    if (status == CLT_OK)
-        status = clt_realized_read(b->realized, command->args[0].ref.tensor,
-                                   all + (uint64_t)b->peers.rank * words);
-    if (status == CLT_OK)
-        status = clt_realized_write(b->realized, command->args[2].ref.tensor, all);
-    free(all);
-    return status;
+    CLT_TRY(ocl_finish(b->device, OCL_QUEUE_COMPUTE));
+    CLT_TRY(
+        clt_realized_read(b->realized, command->args[0].ref.tensor, all + (uint64_t)b->peers.rank * words));
+    return clt_realized_write(b->realized, command->args[2].ref.tensor, all);
 }
 
 /* --- plan --- */
@@ -332,11 +326,13 @@ static clt_status make_plan(clt_verify_session *session, const clt_verify_subjec
 
 static clt_status make_images(clt_verify_bench *b)
 {
+    CLT_TRY(clt_arena_create(&b->arena));
     for (int32_t s = 0; s < b->plan->n_slabs; s++) {
         size_t n = b->plan->slab_bytes[s];
-        CLT_TRY(clt_alloc(&b->before[s], n, 1, "checker's image of a slab"));
-        CLT_TRY(clt_alloc(&b->after[s], n, 1, "checker's image of a slab"));
-        CLT_TRY(clt_alloc(&b->writable[s], n, 1, "checker's map of a slab"));
+        CLT_TRY(clt_verify_image_make(b->arena, b->pool->slab[s], n, n, &b->image[s]));
+        b->writable[s] = clt_arena_alloc(b->arena, n);
+        if (!b->writable[s])
+            return CLT_ENOMEM;
     }
     return CLT_OK;
 }
@@ -345,46 +341,24 @@ clt_status clt_verify_bench_create(clt_verify_session *session, const clt_verify
                                    const clt_verify_setup *setup, clt_verify_outcome *outcome,
                                    clt_verify_bench **out)
 {
-    clt_verify_bench *bench;
-    clt_status status;
+    CLT_SCOPED(clt_verify_bench) *bench = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&bench, 1, sizeof *bench, "checker's bench"));
     bench->device = session->device;
-    CLT_TRY_GOTO(make_plan(session, subject, setup, outcome, bench), fail);
+    CLT_TRY(make_plan(session, subject, setup, outcome, bench));
     if (!bench->plan)
-        goto fail; /* the check is skipped */
-    const clt_plan *plans[1] = {bench->plan};
-    CLT_TRY_GOTO(clt_pool_create(bench->device, plans, 1, &bench->pool), fail);
-    clt_realize_options options = {.pool = bench->pool, .host = clt_verify_host, .host_context = bench};
-    CLT_TRY_GOTO(clt_plan_realize(bench->plan, bench->device, &options, &bench->realized), fail);
-    CLT_TRY_GOTO(make_images(bench), fail);
-    *out = bench;
+        return CLT_OK; /* the check is skipped */
+    CLT_TRY(clt_verify_realise(bench, 0));
+    CLT_TRY(make_images(bench));
+    *out = CLT_TAKE(bench);
     return CLT_OK;
-fail:
-    clt_verify_bench_destroy(bench);
-    return status;
-}
-
-void clt_verify_bench_destroy(clt_verify_bench *bench)
-{
-    if (!bench)
-        return;
-    for (int32_t s = 0; s < CLT_MAX_PLAN_SLABS; s++) {
-        free(bench->before[s]);
-        free(bench->after[s]);
-        free(bench->writable[s]);
-    }
-    clt_realized_destroy(bench->realized);
-    clt_pool_destroy(bench->pool);
-    clt_plan_destroy(bench->plan);
-    free(bench);
 }
 
 void clt_verify_bench_clear(clt_verify_bench *b, uint32_t pattern)
 {
     for (int32_t s = 0; s < b->plan->n_slabs; s++)
         for (size_t i = 0; i < b->plan->slab_bytes[s]; i++)
-            b->before[s][i] = (uint8_t)(pattern >> (i % 4 * 8));
+            b->image[s].before[i] = (uint8_t)(pattern >> (i % 4 * 8));
 }
 
 const clt_tensor *clt_verify_tensor(const clt_verify_bench *b, int32_t tensor)
@@ -415,14 +389,15 @@ void clt_verify_bench_put(clt_verify_bench *b, int32_t tensor, const double *val
     const clt_place *place = &b->plan->place[tensor];
     size_t n = clt_verify_elements(b, tensor);
     for (size_t i = 0; i < n; i++)
-        clt_dtype_store(t->dtype, b->before[place->slab] + place->offset, memory_index(t, i), values[i]);
+        clt_dtype_store(t->dtype, b->image[place->slab].before + place->offset, memory_index(t, i),
+                        values[i]);
 }
 
 void clt_verify_bench_put_bytes(clt_verify_bench *b, int32_t tensor, const void *bytes)
 {
     const clt_place *place = &b->plan->place[tensor];
     size_t n = clt_verify_elements(b, tensor) * clt_dtype_bytes(clt_verify_tensor(b, tensor)->dtype);
-    memcpy(b->before[place->slab] + place->offset, bytes, n);
+    memcpy(b->image[place->slab].before + place->offset, bytes, n);
 }
 
 void clt_verify_bench_get(const clt_verify_bench *b, int32_t tensor, double *out)
@@ -431,13 +406,12 @@ void clt_verify_bench_get(const clt_verify_bench *b, int32_t tensor, double *out
     const clt_place *place = &b->plan->place[tensor];
     size_t n = clt_verify_elements(b, tensor);
     for (size_t i = 0; i < n; i++)
-        out[i] = clt_dtype_load(t->dtype, b->after[place->slab] + place->offset, memory_index(t, i));
+        out[i] = clt_dtype_load(t->dtype, b->image[place->slab].after + place->offset, memory_index(t, i));
 }
 
 void clt_verify_bench_keep(clt_verify_bench *b)
 {
-    for (int32_t s = 0; s < b->plan->n_slabs; s++)
-        memcpy(b->before[s], b->after[s], b->plan->slab_bytes[s]);
+    clt_verify_images_keep(b->image, (size_t)b->plan->n_slabs);
 }
 
 /* --- running --- */
@@ -506,16 +480,16 @@ static void blame(const clt_verify_bench *b, clt_phase phase, int32_t slab, size
 
 clt_status clt_verify_bench_run(clt_verify_bench *b, clt_phase phase, clt_verify_outcome *outcome)
 {
-    for (int32_t s = 0; s < b->plan->n_slabs; s++)
-        CLT_TRY(ocl_write(b->pool->slab[s], 0, b->before[s], b->plan->slab_bytes[s]));
+    CLT_TRY(clt_verify_images_write(b->image, (size_t)b->plan->n_slabs));
     b->phase = phase;
     CLT_TRY(clt_realized_run(b->realized, phase));
     CLT_TRY(ocl_finish(b->device, OCL_QUEUE_COMPUTE));
     mark_writable(b, phase);
+    CLT_TRY(clt_verify_images_read(b->image, (size_t)b->plan->n_slabs));
     for (int32_t s = 0; s < b->plan->n_slabs; s++) {
+        const clt_verify_image *image = &b->image[s];
         size_t where;
-        CLT_TRY(ocl_read(b->pool->slab[s], 0, b->after[s], b->plan->slab_bytes[s]));
-        if (clt_verify_changed(b->before[s], b->after[s], b->writable[s], b->plan->slab_bytes[s], &where))
+        if (clt_verify_changed(image->before, image->after, b->writable[s], image->bytes, &where))
             blame(b, phase, s, where, outcome);
     }
     return CLT_OK;

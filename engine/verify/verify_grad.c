@@ -165,24 +165,19 @@ clt_status clt_verify_grad(clt_verify_session *session, const clt_verify_subject
                            clt_verify_outcome *outcome)
 {
     clt_verify_bench bench = {0}; /* without a device: only the ids of the graph are used */
-    clt_verify_setup setup = {
-        .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true};
+    clt_verify_setup setup = CLT_VERIFY_SINGLE;
     clt_verify_data data = {.unrounded = true}; /* a maximum of two equal numbers has no derivative */
     clt_ref_call call;
-    clt_graph *graph;
+    CLT_SCOPED(clt_graph) *graph = NULL;
+    CLT_SCOPED(clt_arena) *arena = NULL;
     char key[128];
     snprintf(key, sizeof key, "%s.%s", subject->op->name, subject->op_case->name);
     CLT_TRY(clt_verify_graph(subject, &setup, &bench, &graph));
-    clt_status status = clt_arena_create(&data.arena);
-    if (status == CLT_OK)
-        status = clt_verify_data_make(&data, graph, subject, &bench, session->seed, false, false);
-    if (status == CLT_OK)
-        status = clt_verify_ref_make(&data, graph, subject, bench.node[0], 0, true, &call);
+    CLT_TRY(clt_arena_create(&arena));
+    data.arena = arena;
+    CLT_TRY(clt_verify_data_make(&data, graph, subject, &bench, session->seed, false, false));
+    CLT_TRY(clt_verify_ref_make(&data, graph, subject, bench.node[0], 0, true, &call));
     call.peers_quiet = true;
-    grad_check g = {subject->op->ref, &call, data.arena, session->seed, key, outcome};
-    if (status == CLT_OK)
-        status = check_all(&g);
-    clt_arena_destroy(data.arena);
-    clt_graph_destroy(graph);
-    return status;
+    grad_check g = {subject->op->ref, &call, arena, session->seed, key, outcome};
+    return check_all(&g);
 }

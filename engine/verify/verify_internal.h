@@ -8,6 +8,7 @@
 #include "engine/ops/op.h"
 #include "engine/plan/realize.h"
 #include "engine/graph/step_block.h"
+#include "engine/state/store.h"
 #include "engine/verify/verify.h"
 
 /* --- session: verify.c --- */
@@ -174,22 +175,51 @@ typedef struct clt_verify_setup {
     const ocl_choice *candidate; /* as in clt_plan_options */
     ocl_choice *asked;
 } clt_verify_setup;
+/* One node that wants every gradient. */
+#define CLT_VERIFY_SINGLE                                                                                    \
+    (clt_verify_setup)                                                                                       \
+    {                                                                                                        \
+        .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true                      \
+    }
 
+/* A buffer of the device, and its content before and after a run. */
+typedef struct clt_verify_image {
+    ocl_buffer *buffer;
+    size_t bytes; /* 0: there is no such buffer, and nothing is written or read */
+    uint8_t *before, *after;
+} clt_verify_image;
+
+/* A plan on the device. The first members serve every plan, the others one op case. */
 typedef struct clt_verify_bench {
     ocl_device *device;
-    clt_phase phase;    /* the running phase */
-    clt_ref_call peers; /* for records of other ranks: node, shapes of inputs, ranks */
     clt_plan *plan;
+    clt_store *store; /* NULL: the plan has none */
     clt_slab_pool *pool;
     clt_realized *realized;
-    ocl_choice tuned; /* tunables that the case asks for */
+    clt_arena *arena;   /* for the images */
+    clt_phase phase;    /* the running phase */
+    clt_ref_call peers; /* for records of other ranks: node, shapes of inputs, ranks */
+    ocl_choice tuned;   /* tunables that the case asks for */
     int copies;
     clt_node *node[CLT_VERIFY_COPIES];
     int32_t in[CLT_MAX_IN];
     int32_t dout[CLT_VERIFY_COPIES][CLT_MAX_OUT]; /* -1: none */
     int32_t earlier[CLT_MAX_IN]; /* gradients of the inputs that have a value before backward; -1: none */
-    uint8_t *before[CLT_MAX_PLAN_SLABS], *after[CLT_MAX_PLAN_SLABS], *writable[CLT_MAX_PLAN_SLABS];
+    clt_verify_image image[CLT_MAX_PLAN_SLABS];
+    uint8_t *writable[CLT_MAX_PLAN_SLABS];
 } clt_verify_bench;
+
+/* verify_device.c: makes the store, the slabs and the commands of bench->plan. phases: as in
+ * clt_realize_options. */
+clt_status clt_verify_realise(clt_verify_bench *bench, uint32_t phases);
+void clt_verify_bench_destroy(clt_verify_bench *bench); /* NULL is fine */
+CLT_SCOPED_POINTER(clt_verify_bench, clt_verify_bench_destroy)
+/* Makes an image of a buffer of `bytes` bytes, with memory for `room` bytes, which are 0. */
+clt_status clt_verify_image_make(clt_arena *arena, ocl_buffer *buffer, size_t bytes, size_t room,
+                                 clt_verify_image *out);
+clt_status clt_verify_images_write(const clt_verify_image *images, size_t n); /* `before` to the device */
+clt_status clt_verify_images_read(const clt_verify_image *images, size_t n);  /* from the device to `after` */
+void clt_verify_images_keep(const clt_verify_image *images, size_t n);        /* copies `after` to `before` */
 
 /* For cases with ranks: sets the number of ranks and the computed rank. */
 void clt_verify_set_ranks(const clt_op_case *c, clt_ref_call *call);
@@ -203,7 +233,6 @@ clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject
 clt_status clt_verify_bench_create(clt_verify_session *session, const clt_verify_subject *subject,
                                    const clt_verify_setup *setup, clt_verify_outcome *outcome,
                                    clt_verify_bench **out);
-void clt_verify_bench_destroy(clt_verify_bench *bench);
 /* Fills `before` with the pattern. */
 void clt_verify_bench_clear(clt_verify_bench *bench, uint32_t pattern);
 /* Put: writes values of a tensor into `before`. Get: reads them from `after`. Values are in row-major order,

@@ -27,14 +27,20 @@ static clt_status known_resolve(void *context, int32_t tensor, ocl_buffer **buff
 static clt_status execute(ocl_device *device, const ocl_command_list *list, known_memory *memory)
 {
     ocl_exec_options options = {.resolve = known_resolve, .resolve_context = memory};
-    ocl_exec *exec;
+    CLT_SCOPED(ocl_exec) *exec = NULL;
     CLT_TRY(ocl_exec_create(device, list, &options, &exec));
-    clt_status status = ocl_exec_run(exec, NULL);
-    if (status == CLT_OK)
-        status = ocl_finish(device, OCL_QUEUE_COMPUTE);
-    ocl_exec_destroy(exec);
-    return status;
+    CLT_TRY(ocl_exec_run(exec, NULL));
+    return ocl_finish(device, OCL_QUEUE_COMPUTE);
 }
+
+/* A check of this file. */
+typedef struct known {
+    const char *name;
+    clt_status (*check)(clt_verify_session *session, const struct known *known, clt_verify_outcome *outcome);
+    clt_dtype dt;
+    uint32_t width; /* elements per work-item */
+    bool other;     /* the second of two forms: in work-groups, to even, in lanes */
+} known;
 
 #define FRAGMENT 2 /* 16-bit elements in a word of a fragment of matrix units */
 
@@ -63,24 +69,18 @@ static clt_status begin(clt_verify_session *session, const char *label, ocl_comm
 static clt_status run_command(clt_verify_session *session, ocl_emitter *e, const void *x, size_t x_bytes,
                               void *y, size_t y_bytes)
 {
-    known_memory memory = {{NULL}};
-    ocl_command_list *list = e->list;
-    clt_status status;
-    CLT_TRY_GOTO(ocl_emit_status(e), done);
-    CLT_TRY_GOTO(ocl_buffer_create(session->device, y_bytes, "known answers", &memory.buffer[0]), done);
-    CLT_TRY_GOTO(ocl_buffer_create(session->device, x_bytes, "known questions", &memory.buffer[1]), done);
-    CLT_TRY_GOTO(ocl_write(memory.buffer[0], 0, y, y_bytes), done);
-    CLT_TRY_GOTO(ocl_write(memory.buffer[1], 0, x, x_bytes), done);
-    CLT_TRY_GOTO(execute(session->device, list, &memory), done);
-    status = ocl_read(memory.buffer[0], 0, y, y_bytes);
-done:
-    ocl_buffer_destroy(memory.buffer[0]);
-    ocl_buffer_destroy(memory.buffer[1]);
-    ocl_emitter_free(e);
-    clt_arena *arena = list->arena;
-    ocl_command_list_free(list);
-    clt_arena_destroy(arena);
-    return status;
+    CLT_SCOPED(clt_arena) *arena = e->list->arena;
+    CLT_SCOPED(ocl_command_list) list = *e->list;
+    CLT_SCOPED(ocl_emitter) emitter = *e;
+    CLT_SCOPED(ocl_buffer) *answers = NULL, *questions = NULL;
+    CLT_TRY(ocl_emit_status(e));
+    CLT_TRY(ocl_buffer_create(session->device, y_bytes, "known answers", &answers));
+    CLT_TRY(ocl_buffer_create(session->device, x_bytes, "known questions", &questions));
+    known_memory memory = {{answers, questions}};
+    CLT_TRY(ocl_write(answers, 0, y, y_bytes));
+    CLT_TRY(ocl_write(questions, 0, x, x_bytes));
+    CLT_TRY(execute(session->device, &list, &memory));
+    return ocl_read(answers, 0, y, y_bytes);
 }
 
 /* y = kernel(x), n elements; sizes in bytes. */
@@ -116,8 +116,9 @@ static clt_status run_kernel(clt_verify_session *session, known_kernel kernel, c
 #define PHILOX_RANDOM 253
 #define PHILOX_ALL (PHILOX_KNOWN + PHILOX_RANDOM)
 
-static clt_status check_philox(clt_verify_session *session, clt_verify_outcome *outcome)
+static clt_status check_philox(clt_verify_session *session, const known *unused, clt_verify_outcome *outcome)
 {
+    (void)unused;
     static const uint32_t known_in[PHILOX_KNOWN][6] = {
         {0, 0, 0, 0, 0, 0},
         {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
@@ -230,51 +231,71 @@ static clt_status check_narrow(clt_verify_session *session, clt_dtype dt, uint32
     return CLT_OK;
 }
 
-static clt_status check_storage(clt_verify_session *session, clt_dtype dt, uint32_t width,
-                                clt_verify_outcome *outcome)
+static bool may_use_lanes(const clt_verify_session *session, const char *what, bool lanes,
+                          clt_verify_outcome *outcome)
 {
-    uint16_t *half = NULL;
-    float *wide = NULL;
-    clt_status status = clt_alloc(&half, AROUND * HALVES, sizeof *half, "known answers");
-    if (status == CLT_OK)
-        status = clt_alloc(&wide, AROUND * HALVES, sizeof *wide, "known answers");
-    if (status == CLT_OK && width != FRAGMENT)
-        status = check_widen(session, dt, width, half, wide, outcome);
-    if (status == CLT_OK && !clt_verify_bad(outcome))
-        status = check_narrow(session, dt, width, half, wide, outcome);
-    free(half);
-    free(wide);
-    return status;
+    return clt_verify_offers(session, what, lanes ? OCL_CAP_WIDE_VECTORS : 0, outcome);
+}
+
+/* True if instructions of matrix units convert to fragments; false if the conversion is emulated. */
+static bool makes_fragments(const clt_verify_session *session, clt_dtype dt)
+{
+    return session->desc.compute_capability == 0 || ocl_mma_generation(dt, &session->desc) >= 75;
+}
+
+static clt_status check_storage(clt_verify_session *session, const known *k, clt_verify_outcome *outcome)
+{
+    CLT_FREED uint16_t *half = NULL;
+    CLT_FREED float *wide = NULL;
+    if (k->width == FRAGMENT && !makes_fragments(session, k->dt))
+        clt_verify_set(outcome, CLT_VERIFY_SKIP, "the device's matrix units have no known fragments");
+    else
+        (void)may_use_lanes(session, "conversions", k->width == 16, outcome);
+    if (clt_verify_bad(outcome))
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&half, AROUND * HALVES, sizeof *half, "known answers"));
+    CLT_TRY(clt_alloc(&wide, AROUND * HALVES, sizeof *wide, "known answers"));
+    if (k->width != FRAGMENT)
+        CLT_TRY(check_widen(session, k->dt, k->width, half, wide, outcome));
+    return clt_verify_bad(outcome) ? CLT_OK : check_narrow(session, k->dt, k->width, half, wide, outcome);
 }
 
 /* Checks an epilogue's rounding to a 16-bit type whose result is stored as f32. */
-static clt_status check_epilogue(clt_verify_session *session, clt_dtype dt, uint32_t width,
-                                 clt_verify_outcome *outcome)
+static clt_status check_epilogue(clt_verify_session *session, const known *k, clt_verify_outcome *outcome)
 {
     const uint32_t n = AROUND * HALVES;
-    float *wide;
+    const clt_dtype dt = k->dt;
+    CLT_FREED float *wide = NULL;
+    if (!may_use_lanes(session, "epilogues", k->width == 16, outcome))
+        return CLT_OK;
     CLT_TRY(clt_alloc(&wide, 2 * n, sizeof *wide, "known answers"));
     float *rounded = wide + n;
     fill_around(dt, wide);
-    known_kernel kernel = {.name = "known_round", .dt = dt, .width = width, .rounding = ROUND_EPILOGUE};
-    clt_status status = run_kernel(session, kernel, wide, n * sizeof *wide, rounded, n * sizeof *wide, n);
-    for (uint32_t i = 0; i < n && status == CLT_OK; i++) {
+    known_kernel kernel = {.name = "known_round", .dt = dt, .width = k->width, .rounding = ROUND_EPILOGUE};
+    CLT_TRY(run_kernel(session, kernel, wide, n * sizeof *wide, rounded, n * sizeof *wide, n));
+    for (uint32_t i = 0; i < n; i++) {
         float want = widen(dt, narrow(dt, wide[i]));
         if (!same_float(rounded[i], want))
             clt_verify_set(outcome, CLT_VERIFY_FAIL, "%.9g becomes %.9g as %s and must be %.9g",
                            (double)wide[i], (double)rounded[i], clt_dtype_name(dt), (double)want);
     }
-    free(wide);
-    return status;
+    return CLT_OK;
 }
 
 /* Number of values for checking the rounding of f32 to the 10 bits of mantissa that matrix units use. */
 #define OPERANDS 4096u
 
-static clt_status check_operand(clt_verify_session *session, bool even, clt_verify_outcome *outcome)
+static clt_status check_operand(clt_verify_session *session, const known *k, clt_verify_outcome *outcome)
 {
+    const bool even = k->other;
+    const uint32_t capability = session->desc.compute_capability;
     static const uint32_t cut[4] = {0x0fffu, 0x1000u, 0x1001u, 0x0u}; /* below, at, above the middle */
     uint32_t in[OPERANDS], out[OPERANDS] = {0};
+    /* NVIDIA: the instructions, never their emulation */
+    if (capability != 0 && (!makes_fragments(session, CLT_F32) || (even && capability < 90))) {
+        clt_verify_set(outcome, CLT_VERIFY_SKIP, "the device does not round in this way");
+        return CLT_OK;
+    }
     clt_verify_stream stream = clt_verify_stream_make(session->seed, "known.tf32", 0);
     for (uint32_t i = 0; i < OPERANDS; i++) {
         uint32_t word = (clt_verify_word(&stream, i) & 0xbfffffffu) | 0x20000000u; /* finite, not tiny */
@@ -292,12 +313,6 @@ static clt_status check_operand(clt_verify_session *session, bool even, clt_veri
     return CLT_OK;
 }
 
-/* True if instructions of matrix units convert to fragments; false if the conversion is emulated. */
-static bool makes_fragments(const clt_verify_session *session, clt_dtype dt)
-{
-    return session->desc.compute_capability == 0 || ocl_mma_generation(dt, &session->desc) >= 75;
-}
-
 /* --- checksums of what is saved --- */
 
 #define SUM_CHUNK 256u
@@ -305,12 +320,19 @@ static bool makes_fragments(const clt_verify_session *session, clt_dtype dt)
 #define SUM_CHUNKS 4
 #define SUM_ITEMS 64u
 
-static clt_status check_checksum(clt_verify_session *session, bool group, clt_verify_outcome *outcome)
+static clt_status check_checksum(clt_verify_session *session, const known *k, clt_verify_outcome *outcome)
 {
+    const bool group = k->other;
     uint32_t words[SUM_WORDS], sums[SUM_CHUNKS][2] = {{0}};
     clt_verify_stream stream = clt_verify_stream_make(session->seed, "known.checksum", 0);
     ocl_command_list list;
     ocl_emitter e;
+    if (group && !(session->desc.caps & OCL_CAP_LOCAL)) {
+        clt_verify_set(outcome, CLT_VERIFY_SKIP, "the device lacks local");
+        return CLT_OK;
+    }
+    if (!may_use_lanes(session, "checksum_lane", !group, outcome))
+        return CLT_OK;
     for (uint32_t i = 0; i < SUM_WORDS; i++)
         words[i] = clt_verify_word(&stream, i);
     CLT_TRY(begin(session, "checksum", &list, &e));
@@ -344,8 +366,9 @@ static clt_status check_checksum(clt_verify_session *session, bool group, clt_ve
 #define FILL_ITEMS 64u
 #define FILL_PATTERN 0x9e3779b1u
 
-static clt_status check_fill(clt_verify_session *session, clt_dtype type, clt_verify_outcome *outcome)
+static clt_status check_fill(clt_verify_session *session, const known *k, clt_verify_outcome *outcome)
 {
+    const clt_dtype type = k->dt;
     uint8_t bytes[FILL_BYTES], want[FILL_BYTES];
     uint32_t pattern = FILL_PATTERN, unit = (uint32_t)clt_dtype_bytes(type);
     ocl_command_list list;
@@ -448,139 +471,67 @@ static clt_status check_tree_step(clt_verify_session *session, tree_case *t, boo
 }
 
 /* The micro-batches of a step, one after the other, with arrays aligned to vectors and with others. */
-static clt_status check_tree(clt_verify_session *session, clt_style style, clt_verify_outcome *outcome)
+static clt_status check_tree(clt_verify_session *session, const known *k, clt_verify_outcome *outcome)
 {
-    tree_case *t;
-    clt_status status = CLT_OK;
+    const clt_style style = k->other ? CLT_STYLE_LANE : CLT_STYLE_FLAT;
+    CLT_FREED tree_case *t = NULL;
     clt_verify_stream stream = clt_verify_stream_make(session->seed, "known.combine", 0);
+    if (session->options->own_forms && style != clt_style_of(&session->desc))
+        clt_verify_set(outcome, CLT_VERIFY_SKIP, "no training on this device uses this style");
+    else
+        (void)may_use_lanes(session, k->name, k->other, outcome);
+    if (clt_verify_bad(outcome))
+        return CLT_OK;
     CLT_TRY(clt_alloc(&t, 1, sizeof *t, "known answers"));
     t->style = style;
     for (t->pitch = TREE_ALIGNED; t->pitch <= TREE_ALIGNED + 1; t->pitch++) {
         for (uint32_t i = 0; i < TREE_ARRAYS * (TREE_ALIGNED + 1); i++)
             t->want[i] = (float)(int32_t)clt_verify_word(&stream, i) * 0x1p-31f;
-        for (t->micro = 0; t->micro < TREE_MICRO && status == CLT_OK && !clt_verify_bad(outcome);
-             t->micro++) {
-            status = check_tree_step(session, t, true, outcome);
+        for (t->micro = 0; t->micro < TREE_MICRO && !clt_verify_bad(outcome); t->micro++) {
+            CLT_TRY(check_tree_step(session, t, true, outcome));
             for (uint32_t i = 0; i < TREE_COUNT; i++)
                 t->want[TREE_VALUE * t->pitch + i] =
                     (float)(int32_t)clt_verify_word(&stream, (t->micro + 8) * TREE_COUNT + i) * 0x1p-31f;
-            if (status == CLT_OK && !clt_verify_bad(outcome))
-                status = check_tree_step(session, t, false, outcome);
+            if (!clt_verify_bad(outcome))
+                CLT_TRY(check_tree_step(session, t, false, outcome));
         }
     }
-    free(t);
-    return status;
-}
-
-static clt_status check_trees(clt_verify_session *session)
-{
-    for (int lane = 0; lane < 2; lane++) {
-        clt_verify_item item = {
-            "known", lane ? "combine_lane" : "combine_flat", NULL, CLT_VERIFY_CORRECT, true, false};
-        clt_verify_outcome outcome;
-        clt_style style = lane ? CLT_STYLE_LANE : CLT_STYLE_FLAT;
-        clt_status status = CLT_OK;
-        if (!clt_verify_wants(session, &item, &outcome))
-            continue;
-        if (session->options->own_forms && style != clt_style_of(&session->desc))
-            clt_verify_set(&outcome, CLT_VERIFY_SKIP, "no training on this device uses this style");
-        else if (clt_verify_offers(session, item.name, lane ? OCL_CAP_WIDE_VECTORS : 0, &outcome))
-            status = check_tree(session, style, &outcome);
-        CLT_TRY(clt_verify_finish(session, &outcome, status));
-    }
     return CLT_OK;
 }
 
-/* Checks the rounding of values that are stored as f32. */
-static clt_status check_roundings(clt_verify_session *session)
-{
-    static const struct {
-        const char *name;
-        clt_dtype dt;
-        uint32_t width;
-        bool even;
-    } kinds[] = {{"f16_epilogue", CLT_F16, 1, false},   {"f16_epilogue_by_16", CLT_F16, 16, false},
-                 {"bf16_epilogue", CLT_BF16, 1, false}, {"bf16_epilogue_by_16", CLT_BF16, 16, false},
-                 {"tf32_away", CLT_F32, 1, false},      {"tf32_even", CLT_F32, 1, true}};
-    bool units = session->desc.compute_capability != 0; /* NVIDIA: the instructions, never their emulation */
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-        clt_verify_item item = {"known", kinds[k].name, NULL, CLT_VERIFY_CORRECT, true, false};
-        clt_verify_outcome outcome;
-        clt_status status = CLT_OK;
-        if (!clt_verify_wants(session, &item, &outcome))
-            continue;
-        uint32_t caps = kinds[k].width == 16 ? OCL_CAP_WIDE_VECTORS : 0;
-        if (!clt_verify_offers(session, "epilogues", caps, &outcome)) {
-            /* the check is skipped, with its reason */
-        } else if (kinds[k].dt != CLT_F32)
-            status = check_epilogue(session, kinds[k].dt, kinds[k].width, &outcome);
-        else if (units && (!makes_fragments(session, CLT_F32) ||
-                           (kinds[k].even && session->desc.compute_capability < 90)))
-            clt_verify_set(&outcome, CLT_VERIFY_SKIP, "the device does not round in this way");
-        else
-            status = check_operand(session, kinds[k].even, &outcome);
-        CLT_TRY(clt_verify_finish(session, &outcome, status));
-    }
-    return CLT_OK;
-}
+/* --- all of them --- */
 
-static clt_status check_fills(clt_verify_session *session)
-{
-    static const clt_dtype types[] = {CLT_U32, CLT_U8};
-    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
-        clt_verify_item item = {"known", t ? "fill_u8" : "fill_u32", NULL, CLT_VERIFY_CORRECT, true, false};
-        clt_verify_outcome outcome;
-        if (clt_verify_wants(session, &item, &outcome))
-            CLT_TRY(clt_verify_finish(session, &outcome, check_fill(session, types[t], &outcome)));
-    }
-    return CLT_OK;
-}
+static const known all[] = {{"philox", check_philox, CLT_F16, 1, false},
+                            {"f16", check_storage, CLT_F16, 1, false},
+                            {"f16_by_4", check_storage, CLT_F16, 4, false},
+                            {"f16_by_8", check_storage, CLT_F16, 8, false},
+                            {"f16_by_16", check_storage, CLT_F16, 16, false},
+                            {"bf16", check_storage, CLT_BF16, 1, false},
+                            {"bf16_by_4", check_storage, CLT_BF16, 4, false},
+                            {"bf16_by_8", check_storage, CLT_BF16, 8, false},
+                            {"bf16_by_16", check_storage, CLT_BF16, 16, false},
+                            {"f16_fragment", check_storage, CLT_F16, FRAGMENT, false},
+                            {"bf16_fragment", check_storage, CLT_BF16, FRAGMENT, false},
+                            {"checksum", check_checksum, CLT_U32, 1, false},
+                            {"checksum_group", check_checksum, CLT_U32, 1, true},
+                            {"f16_epilogue", check_epilogue, CLT_F16, 1, false},
+                            {"f16_epilogue_by_16", check_epilogue, CLT_F16, 16, false},
+                            {"bf16_epilogue", check_epilogue, CLT_BF16, 1, false},
+                            {"bf16_epilogue_by_16", check_epilogue, CLT_BF16, 16, false},
+                            {"tf32_away", check_operand, CLT_F32, 1, false},
+                            {"tf32_even", check_operand, CLT_F32, 1, true},
+                            {"combine_flat", check_tree, CLT_F32, 1, false},
+                            {"combine_lane", check_tree, CLT_F32, 1, true},
+                            {"fill_u32", check_fill, CLT_U32, 1, false},
+                            {"fill_u8", check_fill, CLT_U8, 1, false}};
 
 clt_status clt_verify_known(clt_verify_session *session)
 {
-    clt_verify_outcome outcome;
-    clt_verify_item philox = {"known", "philox", NULL, CLT_VERIFY_CORRECT, true, false};
-    if (clt_verify_wants(session, &philox, &outcome))
-        CLT_TRY(clt_verify_finish(session, &outcome, check_philox(session, &outcome)));
-    static const struct {
-        const char *name;
-        clt_dtype dt;
-        uint32_t width;
-    } conversions[] = {{"f16", CLT_F16, 1},
-                       {"f16_by_4", CLT_F16, 4},
-                       {"f16_by_8", CLT_F16, 8},
-                       {"f16_by_16", CLT_F16, 16},
-                       {"bf16", CLT_BF16, 1},
-                       {"bf16_by_4", CLT_BF16, 4},
-                       {"bf16_by_8", CLT_BF16, 8},
-                       {"bf16_by_16", CLT_BF16, 16},
-                       {"f16_fragment", CLT_F16, FRAGMENT},
-                       {"bf16_fragment", CLT_BF16, FRAGMENT}};
-    for (size_t t = 0; t < sizeof conversions / sizeof conversions[0]; t++) {
-        clt_verify_item item = {"known", conversions[t].name, NULL, CLT_VERIFY_CORRECT, true, false};
-        uint32_t width = conversions[t].width, caps = width == 16 ? OCL_CAP_WIDE_VECTORS : 0;
-        if (!clt_verify_wants(session, &item, &outcome))
-            continue;
-        clt_status status = CLT_OK;
-        if (width == FRAGMENT && !makes_fragments(session, conversions[t].dt))
-            clt_verify_set(&outcome, CLT_VERIFY_SKIP, "the device's matrix units have no known fragments");
-        else if (clt_verify_offers(session, "conversions", caps, &outcome))
-            status = check_storage(session, conversions[t].dt, width, &outcome);
-        CLT_TRY(clt_verify_finish(session, &outcome, status));
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        clt_verify_item item = {"known", all[i].name, NULL, CLT_VERIFY_CORRECT, true, false};
+        clt_verify_outcome outcome;
+        if (clt_verify_wants(session, &item, &outcome))
+            CLT_TRY(clt_verify_finish(session, &outcome, all[i].check(session, &all[i], &outcome)));
     }
-    for (int group = 0; group < 2; group++) {
-        clt_verify_item item = {
-            "known", group ? "checksum_group" : "checksum", NULL, CLT_VERIFY_CORRECT, true, false};
-        if (!clt_verify_wants(session, &item, &outcome))
-            continue;
-        clt_status status = CLT_OK;
-        if (group && !(session->desc.caps & OCL_CAP_LOCAL))
-            clt_verify_set(&outcome, CLT_VERIFY_SKIP, "the device lacks local");
-        else if (clt_verify_offers(session, "checksum_lane", group ? 0 : OCL_CAP_WIDE_VECTORS, &outcome))
-            status = check_checksum(session, group != 0, &outcome);
-        CLT_TRY(clt_verify_finish(session, &outcome, status));
-    }
-    CLT_TRY(check_roundings(session));
-    CLT_TRY(check_trees(session));
-    return check_fills(session);
+    return CLT_OK;
 }

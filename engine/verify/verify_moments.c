@@ -35,29 +35,28 @@ static const char *const algorithms[] = {"winograd", "implicit", "matrix"};
 
 typedef struct moments_run {
     const moments_case *c;
-    clt_graph *graph; /* until the plan takes it */
-    clt_plan *plan;
-    clt_store *store;
-    clt_slab_pool *pool;
-    clt_realized *realized;
+    clt_verify_bench *bench;
     clt_node *norm;
     int32_t x;
 } moments_run;
 
-static clt_status make_graph(moments_run *r)
+static clt_status make_graph(moments_run *r, clt_graph **out)
 {
+    CLT_SCOPED(clt_graph) *graph = NULL;
     clt_node *conv, *loss;
     clt_shape image = clt_shape3(CHANNELS, r->c->height, r->c->width),
               target = clt_shape3(RESULTS, r->c->height, r->c->width);
     int32_t with[2];
-    CLT_TRY(clt_graph_create(BATCH, &r->graph));
-    CLT_TRY(clt_graph_field(r->graph, "x", CLT_F32, &image, &r->x));
-    CLT_TRY(clt_graph_field(r->graph, "y", CLT_F32, &target, &with[1]));
-    CLT_TRY(clt_graph_add_text(r->graph, "conv2d", "conv", "{\"out\": 20, \"kernel\": 3, \"padding\": 1}",
-                               &r->x, 1, &conv));
-    CLT_TRY(clt_graph_add_text(r->graph, "batch_norm", "norm", "{}", conv->out, 1, &r->norm));
+    CLT_TRY(clt_graph_create(BATCH, &graph));
+    CLT_TRY(clt_graph_field(graph, "x", CLT_F32, &image, &r->x));
+    CLT_TRY(clt_graph_field(graph, "y", CLT_F32, &target, &with[1]));
+    CLT_TRY(clt_graph_add_text(graph, "conv2d", "conv", "{\"out\": 20, \"kernel\": 3, \"padding\": 1}", &r->x,
+                               1, &conv));
+    CLT_TRY(clt_graph_add_text(graph, "batch_norm", "norm", "{}", conv->out, 1, &r->norm));
     with[0] = r->norm->out[0];
-    return clt_graph_add_text(r->graph, "l1", "loss", "{}", with, 2, &loss);
+    CLT_TRY(clt_graph_add_text(graph, "l1", "loss", "{}", with, 2, &loss));
+    *out = CLT_TAKE(graph);
+    return CLT_OK;
 }
 
 /* Plans the case. SKIP if the algorithm refuses it or computes no moments. */
@@ -71,18 +70,17 @@ static clt_status make_plan(moments_run *r, const clt_verify_session *session, c
                                 .storage = r->c->storage,
                                 .update = {.optimizer = &clt_optimizer_sgd, .schedule_entries = 1},
                                 .force_variant = algorithm};
-    CLT_TRY(make_graph(r));
-    clt_graph *graph = r->graph;
-    r->graph = NULL; /* now owned by the plan */
-    clt_status status = clt_plan_compute(graph, &desc, &options, &r->plan);
+    clt_graph *graph;
+    CLT_TRY(make_graph(r, &graph));
+    clt_status status = clt_plan_compute(graph, &desc, &options, &r->bench->plan);
     if (status == CLT_EUNSUPPORTED && strstr(clt_error_text(), "none accepts (")) {
         clt_verify_set(outcome, CLT_VERIFY_SKIP, "%s", clt_error_text());
         clt_error_clear();
         return CLT_OK;
     }
     CLT_TRY(status);
-    r->norm = clt_graph_find(r->plan->graph, "norm"); /* the plan has a copy */
-    const ocl_command_list *forward = &r->plan->phase[CLT_PHASE_FORWARD];
+    r->norm = clt_graph_find(r->bench->plan->graph, "norm"); /* the plan has a copy */
+    const ocl_command_list *forward = &r->bench->plan->phase[CLT_PHASE_FORWARD];
     for (size_t c = 0; c < forward->count; c++)
         if (strcmp(forward->commands[c].kernel, "batch_norm_moments") == 0)
             clt_verify_set(outcome, CLT_VERIFY_SKIP,
@@ -92,28 +90,18 @@ static clt_status make_plan(moments_run *r, const clt_verify_session *session, c
 
 static clt_status run_forward(moments_run *r, const clt_verify_session *session)
 {
-    clt_realize_options options = {.phases = 1u << CLT_PHASE_FORWARD};
+    const clt_verify_bench *b = r->bench;
     clt_step_block step = {.valid = BATCH};
     size_t elements = (size_t)(BATCH * CHANNELS * r->c->height * r->c->width);
-    float *x = malloc(elements * sizeof *x);
-    clt_status status;
-    if (!x)
-        CLT_FAIL(CLT_ENOMEM, "verify: out of host memory for an image");
+    CLT_FREED float *x = NULL;
+    CLT_TRY(clt_alloc(&x, elements, sizeof *x, "an image"));
     for (size_t i = 0; i < elements; i++)
         x[i] = (float)(3 + clt_rng_normal(session->seed, CLT_RNG_VERIFY, 1, 0, i));
-    CLT_TRY_GOTO(clt_store_create(session->device, r->plan->store, true, &r->store), done);
-    CLT_TRY_GOTO(clt_store_init(r->store, r->plan->graph, session->seed), done);
-    const clt_plan *plan = r->plan;
-    CLT_TRY_GOTO(clt_pool_create(session->device, &plan, 1, &r->pool), done);
-    options.store = r->store;
-    options.pool = r->pool;
-    CLT_TRY_GOTO(clt_plan_realize(plan, session->device, &options, &r->realized), done);
-    CLT_TRY_GOTO(clt_realized_write(r->realized, r->x, x), done);
-    CLT_TRY_GOTO(clt_realized_write(r->realized, plan->graph->step, &step), done);
-    status = clt_realized_run(r->realized, CLT_PHASE_FORWARD);
-done:
-    free(x);
-    return status;
+    CLT_TRY(clt_verify_realise(r->bench, 1u << CLT_PHASE_FORWARD));
+    CLT_TRY(clt_store_init(b->store, b->plan->graph, session->seed));
+    CLT_TRY(clt_realized_write(b->realized, r->x, x));
+    CLT_TRY(clt_realized_write(b->realized, b->plan->graph->step, &step));
+    return clt_realized_run(b->realized, CLT_PHASE_FORWARD);
 }
 
 /* Rounding of the means of blocks leaves errors of about its size times the deviation in the variance; a
@@ -121,13 +109,13 @@ done:
 static clt_status judge(const moments_run *r, clt_verify_outcome *outcome)
 {
     int64_t rows = BATCH * r->c->height * r->c->width;
-    float mean[RESULTS], rstd[RESULTS], *y = malloc((size_t)(rows * RESULTS) * sizeof *y);
-    clt_status status;
-    if (!y)
-        CLT_FAIL(CLT_ENOMEM, "verify: out of host memory for a convolution");
-    CLT_TRY_GOTO(clt_realized_read_f32(r->realized, r->norm->in[0], y), done);
-    CLT_TRY_GOTO(clt_realized_read(r->realized, r->norm->saved[0], mean), done);
-    CLT_TRY_GOTO(clt_realized_read(r->realized, r->norm->saved[1], rstd), done);
+    const clt_realized *realized = r->bench->realized;
+    CLT_FREED float *y = NULL;
+    float mean[RESULTS], rstd[RESULTS];
+    CLT_TRY(clt_alloc(&y, (size_t)(rows * RESULTS), sizeof *y, "a convolution"));
+    CLT_TRY(clt_realized_read_f32(realized, r->norm->in[0], y));
+    CLT_TRY(clt_realized_read(realized, r->norm->saved[0], mean));
+    CLT_TRY(clt_realized_read(realized, r->norm->saved[1], rstd));
     for (int64_t c = 0; c < RESULTS && !clt_verify_bad(outcome); c++) {
         double sum = 0, apart = 0; /* y is channels-last, as moments need it */
         for (int64_t i = 0; i < rows; i++)
@@ -143,26 +131,21 @@ static clt_status judge(const moments_run *r, clt_verify_outcome *outcome)
                 "channel %lld: mean %.9g and 1/deviation %.9g, the stored convolution has %.9g and %.9g",
                 (long long)c, (double)mean[c], (double)rstd[c], middle, want);
     }
-done:
-    free(y);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status check(clt_verify_session *session, const moments_case *c, const char *algorithm,
                         clt_verify_outcome *outcome)
 {
-    moments_run r = {.c = c};
-    clt_status status = make_plan(&r, session, algorithm, outcome);
-    if (status == CLT_OK && outcome->state == CLT_VERIFY_PASS)
-        status = run_forward(&r, session);
-    if (status == CLT_OK && outcome->state == CLT_VERIFY_PASS)
-        status = judge(&r, outcome);
-    clt_realized_destroy(r.realized);
-    clt_pool_destroy(r.pool);
-    clt_store_destroy(r.store);
-    clt_plan_destroy(r.plan);
-    clt_graph_destroy(r.graph);
-    return status;
+    CLT_SCOPED(clt_verify_bench) *bench = NULL;
+    CLT_TRY(clt_alloc(&bench, 1, sizeof *bench, "checker's bench"));
+    bench->device = session->device;
+    moments_run r = {.c = c, .bench = bench};
+    CLT_TRY(make_plan(&r, session, algorithm, outcome));
+    if (clt_verify_bad(outcome))
+        return CLT_OK;
+    CLT_TRY(run_forward(&r, session));
+    return judge(&r, outcome);
 }
 
 clt_status clt_verify_moments(clt_verify_session *session)

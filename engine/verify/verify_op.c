@@ -304,21 +304,20 @@ static clt_status run_data(clt_verify_session *session, const clt_verify_subject
                            const char *what, clt_verify_outcome *outcome)
 {
     op_run r = {.subject = subject, .bench = bench, .outcome = outcome, .what = what};
-    CLT_TRY(clt_arena_create(&r.data.arena));
-    clt_status status = clt_verify_data_make(&r.data, bench->plan->graph, subject, bench, session->seed,
-                                             kind.integers, setup->copies > 1);
+    CLT_SCOPED(clt_arena) *arena = NULL;
+    CLT_TRY(clt_arena_create(&arena));
+    r.data.arena = arena;
+    CLT_TRY(clt_verify_data_make(&r.data, bench->plan->graph, subject, bench, session->seed, kind.integers,
+                                 setup->copies > 1));
     r.data.step.sample_lo += kind.samples_on;
-    if (status == CLT_OK)
-        status = check_run(&r, setup);
-    clt_arena_destroy(r.data.arena);
-    return status;
+    return check_run(&r, setup);
 }
 
 static clt_status check_setup(clt_verify_session *session, const clt_verify_subject *subject,
                               const clt_verify_setup *setup, bool integers_too, const char *what,
                               clt_verify_outcome *outcome)
 {
-    clt_verify_bench *bench;
+    CLT_SCOPED(clt_verify_bench) *bench = NULL;
     if (clt_verify_bad(outcome))
         return CLT_OK;
     CLT_TRY(clt_verify_bench_create(session, subject, setup, outcome, &bench));
@@ -330,7 +329,6 @@ static clt_status check_setup(clt_verify_session *session, const clt_verify_subj
     uint32_t starts = subject->op_case->four_starts ? 4 : 1;
     for (uint32_t on = 1; on < starts && status == CLT_OK && !clt_verify_bad(outcome); on++)
         status = run_data(session, subject, setup, bench, (data_kind){.samples_on = on}, what, outcome);
-    clt_verify_bench_destroy(bench);
     return status;
 }
 
@@ -338,9 +336,8 @@ static clt_status check_setup(clt_verify_session *session, const clt_verify_subj
 static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int *params, bool *buffers)
 {
     clt_verify_bench scratch = {0};
-    clt_verify_setup setup = {
-        .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true};
-    clt_graph *graph;
+    clt_verify_setup setup = CLT_VERIFY_SINGLE;
+    CLT_SCOPED(clt_graph) *graph = NULL;
     CLT_TRY(clt_verify_graph(subject, &setup, &scratch, &graph));
     *inputs = 0;
     *params = subject->op->backward.variants ? scratch.node[0]->n_param : 0;
@@ -348,7 +345,6 @@ static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int 
         if (clt_verify_takes_gradient(subject, graph, scratch.node[0], i))
             *inputs |= 1u << i;
     *buffers = clt_node_updates_buffers(graph, scratch.node[0]);
-    clt_graph_destroy(graph);
     return CLT_OK;
 }
 
@@ -385,8 +381,7 @@ static bool has_narrow(const clt_op_case *c)
 static clt_status check_correct(clt_verify_session *session, const clt_verify_subject *subject,
                                 clt_verify_outcome *outcome)
 {
-    clt_verify_setup single = {
-        .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true};
+    clt_verify_setup single = CLT_VERIFY_SINGLE;
     clt_verify_setup twin = single, scaled = single, narrow = single, fixed = single;
     clt_verify_setup eval = {.mode = CLT_PLAN_EVAL, .copies = 1};
     twin.copies = 2;
@@ -440,7 +435,7 @@ static clt_status keep_bits(const op_run *r, uint8_t *kept[CLT_MAX_PLAN_SLABS])
         kept[s] = clt_arena_alloc(r->data.arena, b->plan->slab_bytes[s]);
         if (!kept[s])
             return CLT_ENOMEM;
-        memcpy(kept[s], b->after[s], b->plan->slab_bytes[s]);
+        memcpy(kept[s], b->image[s].after, b->plan->slab_bytes[s]);
     }
     return CLT_OK;
 }
@@ -455,8 +450,9 @@ static void compare_bits(op_run *r, const clt_plan *first, uint8_t *const kept[C
         const clt_tensor *t = clt_verify_tensor(b, (int32_t)i);
         const clt_place *p = &b->plan->place[i], *q = &first->place[i];
         size_t where;
-        if (is_result(b, t) && clt_verify_changed(kept[q->slab] + q->offset, b->after[p->slab] + p->offset,
-                                                  NULL, p->bytes, &where))
+        if (is_result(b, t) &&
+            clt_verify_changed(kept[q->slab] + q->offset, b->image[p->slab].after + p->offset, NULL, p->bytes,
+                               &where))
             clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "'%s': %s differs in byte %zu (element %zu); %s",
                            t->name, what, where, where / clt_dtype_bytes(t->dtype),
                            first == b->plan
@@ -481,18 +477,16 @@ static clt_status bits_past_caches(clt_verify_session *session, const clt_verify
                                    uint8_t *const kept[CLT_MAX_PLAN_SLABS])
 {
     clt_verify_session small = *session;
-    clt_verify_bench *ordinary = r->bench;
+    op_run other = *r;
+    CLT_SCOPED(clt_verify_bench) *bench = NULL;
     small.desc.cache_bytes = 1;
-    CLT_TRY(clt_verify_bench_create(&small, r->subject, setup, r->outcome, &r->bench));
-    clt_status status = CLT_OK;
-    if (r->bench && any_past_caches(r->bench->plan)) {
-        status = run_both(r, CLT_VERIFY_NAN_PATTERN);
-        if (status == CLT_OK)
-            compare_bits(r, ordinary->plan, kept, "the run with nontemporal stores");
-    }
-    clt_verify_bench_destroy(r->bench);
-    r->bench = ordinary;
-    return status;
+    CLT_TRY(clt_verify_bench_create(&small, r->subject, setup, r->outcome, &bench));
+    if (!bench || !any_past_caches(bench->plan))
+        return CLT_OK;
+    other.bench = bench;
+    CLT_TRY(run_both(&other, CLT_VERIFY_NAN_PATTERN));
+    compare_bits(&other, r->bench->plan, kept, "the run with nontemporal stores");
+    return CLT_OK;
 }
 
 static clt_status check_bits(clt_verify_session *session, const clt_verify_setup *setup, op_run *r)
@@ -513,18 +507,15 @@ typedef clt_status (*bench_check)(clt_verify_session *session, const clt_verify_
 static clt_status on_bench(clt_verify_session *session, const clt_verify_subject *subject,
                            clt_verify_outcome *outcome, bench_check check)
 {
-    clt_verify_setup setup = {
-        .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true};
-    op_run r = {.subject = subject, .outcome = outcome, .what = ""};
-    CLT_TRY(clt_verify_bench_create(session, subject, &setup, outcome, &r.bench));
-    if (!r.bench)
+    clt_verify_setup setup = CLT_VERIFY_SINGLE;
+    CLT_SCOPED(clt_verify_bench) *bench = NULL;
+    CLT_SCOPED(clt_arena) *arena = NULL;
+    CLT_TRY(clt_verify_bench_create(session, subject, &setup, outcome, &bench));
+    if (!bench)
         return CLT_OK;
-    clt_status status = clt_arena_create(&r.data.arena);
-    if (status == CLT_OK)
-        status = check(session, &setup, &r);
-    clt_arena_destroy(r.data.arena);
-    clt_verify_bench_destroy(r.bench);
-    return status;
+    CLT_TRY(clt_arena_create(&arena));
+    op_run r = {.subject = subject, .bench = bench, .outcome = outcome, .data.arena = arena, .what = ""};
+    return check(session, &setup, &r);
 }
 
 /* --- speed --- */

@@ -46,11 +46,9 @@ static void tell_times(const clt_verify_bench *b, const ocl_command_time *times,
 
 clt_status clt_verify_time(clt_verify_bench *b, clt_verify_outcome *outcome)
 {
-    ocl_command_times *times;
+    CLT_SCOPED(ocl_command_times) *times = NULL;
     CLT_TRY(ocl_command_times_start(b->device, &b->realized->all, 1, &times));
-    clt_status status = run_timed(b, times);
-    if (status == CLT_OK)
-        tell_times(b, times->at, outcome);
-    ocl_command_times_stop(times);
-    return status;
+    CLT_TRY(run_timed(b, times));
+    tell_times(b, times->at, outcome);
+    return CLT_OK;
 }

@@ -15,8 +15,8 @@
 #include "engine/ops/node.h"
 #include "engine/verify/cases/verify_update_run.h"
 
-static const clt_arena_kind float_arenas[CLT_IMAGES] = {CLT_ARENA_PARAM, CLT_ARENA_GRAD, CLT_ARENA_OPT1,
-                                                        CLT_ARENA_OPT2, CLT_ARENA_EMA};
+static const clt_arena_kind arenas[CLT_IMAGES + 1] = {CLT_ARENA_PARAM, CLT_ARENA_GRAD, CLT_ARENA_OPT1,
+                                                      CLT_ARENA_OPT2,  CLT_ARENA_EMA,  CLT_ARENA_WORK};
 
 /* --- the net --- */
 
@@ -26,38 +26,32 @@ static const clt_arena_kind float_arenas[CLT_IMAGES] = {CLT_ARENA_PARAM, CLT_ARE
  * first size. */
 static clt_status make_graph(const clt_update_case *c, clt_graph **out)
 {
-    clt_graph *graph;
+    CLT_SCOPED(clt_graph) *graph = NULL;
     clt_node *first, *last, *second, *loss;
     clt_shape in = clt_shape1(c->cols), target = clt_shape1(11);
     int32_t x, y;
     char attrs[64];
-    clt_status status;
     *out = NULL;
     CLT_TRY(clt_graph_create(2, &graph));
     snprintf(attrs, sizeof attrs, "{\"out\":%lld}", (long long)c->rows);
-    CLT_TRY_GOTO(clt_graph_field(graph, "x", CLT_F32, &in, &x), fail);
-    CLT_TRY_GOTO(clt_graph_field(graph, "y", CLT_F32, &target, &y), fail);
-    CLT_TRY_GOTO(clt_graph_add_text(graph, "linear", "first", attrs, &x, 1, &first), fail);
+    CLT_TRY(clt_graph_field(graph, "x", CLT_F32, &in, &x));
+    CLT_TRY(clt_graph_field(graph, "y", CLT_F32, &target, &y));
+    CLT_TRY(clt_graph_add_text(graph, "linear", "first", attrs, &x, 1, &first));
     last = first;
     if (c->deeper) {
-        CLT_TRY_GOTO(clt_graph_add_op(graph, "linear", "turned", NULL, &first->out[0], 1,
-                                      CLT_ATTRS(CLT_A_INT("out", c->cols)), &last),
-                     fail);
-        CLT_TRY_GOTO(clt_graph_add_text(graph, "linear", "twin", attrs, &last->out[0], 1, &last), fail);
+        CLT_TRY(clt_graph_add_op(graph, "linear", "turned", NULL, &first->out[0], 1,
+                                 CLT_ATTRS(CLT_A_INT("out", c->cols)), &last));
+        CLT_TRY(clt_graph_add_text(graph, "linear", "twin", attrs, &last->out[0], 1, &last));
     }
-    CLT_TRY_GOTO(clt_graph_add_text(graph, "linear", "second", "{\"out\":11}", &last->out[0], 1, &second),
-                 fail);
+    CLT_TRY(clt_graph_add_text(graph, "linear", "second", "{\"out\":11}", &last->out[0], 1, &second));
     int32_t loss_in[2] = {second->out[0], y};
-    CLT_TRY_GOTO(clt_graph_add_text(graph, "mse", "loss", NULL, loss_in, 2, &loss), fail);
-    CLT_TRY_GOTO(clt_graph_add_text(graph, "l1", "last_loss", NULL, loss_in, 2, &loss), fail);
+    CLT_TRY(clt_graph_add_text(graph, "mse", "loss", NULL, loss_in, 2, &loss));
+    CLT_TRY(clt_graph_add_text(graph, "l1", "last_loss", NULL, loss_in, 2, &loss));
     graph->params[first->param[1]].lr_scale = 0.5f;
     graph->params[second->param[1]].lr_scale = 0.0f;
     graph->params[second->param[0]].frozen = true;
-    *out = graph;
+    *out = CLT_TAKE(graph);
     return CLT_OK;
-fail:
-    clt_graph_destroy(graph);
-    return status;
 }
 
 static clt_status make_plan(const clt_verify_session *session, clt_update_run *r)
@@ -74,40 +68,40 @@ static clt_status make_plan(const clt_verify_session *session, clt_update_run *r
                                 .force_variant = r->variant};
     options.update.schedule_entries = ENTRIES;
     CLT_TRY(make_graph(r->c, &graph));
-    return clt_plan_compute(graph, &desc, &options, &r->plan);
+    return clt_plan_compute(graph, &desc, &options, &r->bench->plan);
 }
 
 static clt_status make_images(clt_update_run *r)
 {
-    const clt_store_layout *layout = r->plan->store;
-    for (int32_t s = 0; s < layout->n_slabs; s++) {
-        size_t n =
-            layout->slab_elements[s] + CLT_STORE_CHUNK; /* the last slab of gradients is one chunk longer */
+    for (int32_t s = 0; s < r->layout->n_slabs; s++) {
+        /* the last slab of gradients is one chunk longer */
+        size_t room = (r->layout->slab_elements[s] + CLT_STORE_CHUNK) * sizeof(float);
+        for (int a = 0; a <= CLT_IMAGES; a++)
+            CLT_TRY(clt_verify_image_make(r->bench->arena, r->bench->store->slab[arenas[a]][s],
+                                          clt_store_slab_bytes(r->layout, arenas[a], s), room,
+                                          &r->image[s][a]));
         for (int a = 0; a < CLT_IMAGES; a++) {
-            r->before[a][s] = clt_arena_alloc(r->arena, n * sizeof(float));
-            r->after[a][s] = clt_arena_alloc(r->arena, n * sizeof(float));
-            if (!r->before[a][s] || !r->after[a][s])
-                return CLT_ENOMEM;
-            memset(r->before[a][s], 0, n * sizeof(float));
-            memset(r->after[a][s], 0, n * sizeof(float));
+            r->before[a][s] = (float *)(void *)r->image[s][a].before;
+            r->after[a][s] = (float *)(void *)r->image[s][a].after;
         }
-        r->narrow_before[s] = clt_arena_alloc(r->arena, n * sizeof(uint16_t));
-        r->narrow_after[s] = clt_arena_alloc(r->arena, n * sizeof(uint16_t));
-        if (!r->narrow_before[s] || !r->narrow_after[s])
-            return CLT_ENOMEM;
-        memset(r->narrow_before[s], 0x5b, n * sizeof(uint16_t));
+        r->narrow_before[s] = (uint16_t *)(void *)r->image[s][CLT_IMAGE_NARROW].before;
+        r->narrow_after[s] = (uint16_t *)(void *)r->image[s][CLT_IMAGE_NARROW].after;
+        memset(r->narrow_before[s], 0x5b, room);
     }
     return CLT_OK;
+}
+
+static size_t images_of(const clt_update_run *r)
+{
+    return (size_t)r->layout->n_slabs * (CLT_IMAGES + 1);
 }
 
 static clt_status realise(const clt_verify_session *session, clt_update_run *r)
 {
     CLT_TRY(make_plan(session, r));
-    const clt_plan *plans[1] = {r->plan};
-    CLT_TRY(clt_store_create(r->device, r->plan->store, true, &r->store));
-    CLT_TRY(clt_pool_create(r->device, plans, 1, &r->pool));
-    clt_realize_options options = {.store = r->store, .pool = r->pool, .phases = 1u << CLT_PHASE_UPDATE};
-    CLT_TRY(clt_plan_realize(r->plan, r->device, &options, &r->realized));
+    r->layout = r->bench->plan->store;
+    CLT_TRY(clt_verify_realise(r->bench, 1u << CLT_PHASE_UPDATE));
+    CLT_TRY(clt_arena_create(&r->bench->arena));
     return make_images(r);
 }
 
@@ -138,7 +132,7 @@ static float tie(clt_dtype type, uint32_t i)
 static void fill_slot(clt_update_run *r, const clt_store_slot *slot, uint32_t number)
 {
     clt_verify_stream stream = clt_verify_stream_make(r->seed, r->c->name, 16 * number);
-    int states = r->plan->store->opt_states;
+    int states = r->layout->opt_states;
     for (uint64_t i = 0; i < slot->elements; i++) {
         uint64_t at = slot->offset + i;
         double v = normal(r, &stream, 3 * i + 2);
@@ -146,7 +140,7 @@ static void fill_slot(clt_update_run *r, const clt_store_slot *slot, uint32_t nu
             is_zero(r, number, ZERO_VALUES) ? 0.0f : (float)normal(r, &stream, 3 * i);
         if (slot->lr_scale == 0.0f && r->c->storage != CLT_F32)
             r->before[CLT_IMAGE_PARAM][slot->slab][at] = tie(r->c->storage, (uint32_t)i);
-        if (slot->trainable && r->plan->store->ema)
+        if (slot->trainable && r->layout->ema)
             r->before[CLT_IMAGE_AVERAGE][slot->slab][at] = (float)v;
         if (is_zero(r, number, ZERO_GRADIENTS))
             continue;
@@ -173,38 +167,6 @@ static void fill_gradients(clt_update_run *r, const clt_store_slot *slot, uint32
     }
 }
 
-static clt_status write_all(clt_update_run *r)
-{
-    const clt_store_layout *layout = r->store->layout;
-    for (int32_t s = 0; s < layout->n_slabs; s++) {
-        for (int a = 0; a < CLT_IMAGES; a++) {
-            uint64_t bytes = clt_store_slab_bytes(layout, float_arenas[a], s);
-            if (bytes)
-                CLT_TRY(ocl_write(r->store->slab[float_arenas[a]][s], 0, r->before[a][s], bytes));
-        }
-        uint64_t bytes = clt_store_slab_bytes(layout, CLT_ARENA_WORK, s);
-        if (bytes)
-            CLT_TRY(ocl_write(r->store->slab[CLT_ARENA_WORK][s], 0, r->narrow_before[s], bytes));
-    }
-    return CLT_OK;
-}
-
-static clt_status read_all(clt_update_run *r)
-{
-    const clt_store_layout *layout = r->store->layout;
-    for (int32_t s = 0; s < layout->n_slabs; s++) {
-        for (int a = 0; a < CLT_IMAGES; a++) {
-            uint64_t bytes = clt_store_slab_bytes(layout, float_arenas[a], s);
-            if (bytes)
-                CLT_TRY(ocl_read(r->store->slab[float_arenas[a]][s], 0, r->after[a][s], bytes));
-        }
-        uint64_t bytes = clt_store_slab_bytes(layout, CLT_ARENA_WORK, s);
-        if (bytes)
-            CLT_TRY(ocl_read(r->store->slab[CLT_ARENA_WORK][s], 0, r->narrow_after[s], bytes));
-    }
-    return clt_store_get_state(r->store, &r->found);
-}
-
 static clt_status begin(clt_update_run *r)
 {
     const clt_update_spec *spec = &r->c->spec;
@@ -216,12 +178,12 @@ static clt_status begin(clt_update_run *r)
         r->schedule[u][1] = (float)correction[0];
         r->schedule[u][2] = (float)correction[1];
     }
-    for (int32_t i = 0; i < r->store->layout->n_slots; i++)
-        fill_slot(r, &r->store->layout->slots[i], (uint32_t)i);
+    for (int32_t i = 0; i < r->layout->n_slots; i++)
+        fill_slot(r, &r->layout->slots[i], (uint32_t)i);
     r->state = (clt_state_block){.loss_scale = r->c->loss_scale};
-    CLT_TRY(clt_store_set_groups(r->store, (float)spec->weight_decay));
-    CLT_TRY(clt_store_set_schedule(r->store, r->schedule[0]));
-    return clt_store_set_state(r->store, &r->state);
+    CLT_TRY(clt_store_set_groups(r->bench->store, (float)spec->weight_decay));
+    CLT_TRY(clt_store_set_schedule(r->bench->store, r->schedule[0]));
+    return clt_store_set_state(r->bench->store, &r->state);
 }
 
 /* --- expected results --- */
@@ -229,8 +191,8 @@ static clt_status begin(clt_update_run *r)
 static double squares(const clt_update_run *r)
 {
     double sum = 0.0;
-    for (int32_t s = 0; s < r->store->layout->n_slabs; s++)
-        for (uint64_t i = 0; i < r->store->layout->trainable_elements[s]; i++)
+    for (int32_t s = 0; s < r->layout->n_slabs; s++)
+        for (uint64_t i = 0; i < r->layout->trainable_elements[s]; i++)
             sum += (double)r->before[CLT_IMAGE_GRAD][s][i] * (double)r->before[CLT_IMAGE_GRAD][s][i];
     return sum;
 }
@@ -364,7 +326,7 @@ static void check_state(clt_update_run *r)
  * parameters. */
 static clt_status check_untouched(clt_update_run *r, bool good)
 {
-    const clt_store_layout *layout = r->store->layout;
+    const clt_store_layout *layout = r->layout;
     for (int32_t s = 0; s < layout->n_slabs; s++) {
         size_t n = layout->slab_elements[s], where;
         uint8_t *writable;
@@ -374,14 +336,14 @@ static clt_status check_untouched(clt_update_run *r, bool good)
                 memset(writable + layout->slots[i].offset * sizeof(float), 1,
                        layout->slots[i].elements * sizeof(float));
         for (int a = 0; a < CLT_IMAGES; a++) {
-            uint64_t bytes = clt_store_slab_bytes(layout, float_arenas[a], s);
+            uint64_t bytes = clt_store_slab_bytes(layout, arenas[a], s);
             if (a == CLT_IMAGE_GRAD) /* loss records follow */
                 bytes = layout->trainable_elements[s] * sizeof(float);
             if (bytes && clt_verify_changed((uint8_t *)r->before[a][s], (uint8_t *)r->after[a][s],
                                             a == CLT_IMAGE_GRAD ? NULL : writable, bytes, &where))
                 clt_verify_set(r->outcome, CLT_VERIFY_FAIL,
                                "%s: element %zu of the %s changed (slab %d), which must not", r->what,
-                               where / sizeof(float), clt_arenas[float_arenas[a]].name, s);
+                               where / sizeof(float), clt_arenas[arenas[a]].name, s);
         }
         free(writable);
     }
@@ -391,7 +353,7 @@ static clt_status check_untouched(clt_update_run *r, bool good)
 /* Checks that the 16-bit copies are the new parameters rounded to nearest even, also in gaps. */
 static void check_narrow(clt_update_run *r, bool good)
 {
-    const clt_store_layout *layout = r->store->layout;
+    const clt_store_layout *layout = r->layout;
     clt_dtype type = layout->working;
     for (int32_t s = 0; s < layout->n_slabs && type != CLT_F32; s++) {
         for (uint64_t i = 0; i < layout->slab_elements[s]; i++) {
@@ -414,7 +376,7 @@ static void check_narrow(clt_update_run *r, bool good)
 
 static clt_status prepare_step(clt_update_run *r, int step, char kind)
 {
-    const clt_store_layout *layout = r->store->layout;
+    const clt_store_layout *layout = r->layout;
     const clt_store_slot *first = NULL, *last = NULL;
     float losses[2][4] = {{0.5f, 0.25f, 2.0f, 1.0f}, {1.5f, 3.0f, 2.0f, 1.0f}};
     for (int32_t i = 0; i < layout->n_slots; i++) {
@@ -429,13 +391,13 @@ static clt_status prepare_step(clt_update_run *r, int step, char kind)
         r->before[CLT_IMAGE_GRAD][last->slab][last->offset + last->elements - 1] = INFINITY;
     if (kind == GRAD_NAN)
         r->before[CLT_IMAGE_GRAD][first->slab][first->offset] = NAN;
-    CLT_TRY(write_all(r));
+    CLT_TRY(clt_verify_images_write(r->image[0], images_of(r)));
     losses[1][0] += 0.125f * (float)(step % 3) + (kind == HIGH_LOSS   ? 10.0f
                                                   : kind == HUGE_LOSS ? 1e30f
                                                                       : 0.0f);
     losses[1][0] = kind == LOSS_NAN ? NAN : losses[1][0];
     r->loss = (double)losses[0][0] + (double)losses[1][0];
-    return clt_realized_write(r->realized, r->plan->losses, losses);
+    return clt_realized_write(r->bench->realized, r->bench->plan->losses, losses);
 }
 
 static clt_status run_step(clt_update_run *r, int step)
@@ -444,9 +406,10 @@ static clt_status run_step(clt_update_run *r, int step)
     bool good = kind == GOOD || kind == HIGH_LOSS || kind == HUGE_LOSS || kind == HIGH_NORM;
     snprintf(r->what, sizeof r->what, "step %d%s", step + 1, good ? "" : ", which must be skipped");
     CLT_TRY(prepare_step(r, step, kind));
-    CLT_TRY(clt_realized_run(r->realized, CLT_PHASE_UPDATE));
-    CLT_TRY(ocl_finish(r->device, OCL_QUEUE_COMPUTE));
-    CLT_TRY(read_all(r));
+    CLT_TRY(clt_realized_run(r->bench->realized, CLT_PHASE_UPDATE));
+    CLT_TRY(ocl_finish(r->bench->device, OCL_QUEUE_COMPUTE));
+    CLT_TRY(clt_verify_images_read(r->image[0], images_of(r)));
+    CLT_TRY(clt_store_get_state(r->bench->store, &r->found));
     clt_update_factors f = {.gradient = next_state(r, good)};
     f.lr = (double)r->state.lr;
     f.correction[0] = (double)r->state.correction1;
@@ -455,20 +418,15 @@ static clt_status run_step(clt_update_run *r, int step)
     check_state(r);
     CLT_TRY(check_untouched(r, good));
     check_narrow(r, good);
-    for (int32_t i = 0; i < r->store->layout->n_slots && good; i++) {
-        const clt_store_slot *slot = &r->store->layout->slots[i];
+    for (int32_t i = 0; i < r->layout->n_slots && good; i++) {
+        const clt_store_slot *slot = &r->layout->slots[i];
         clt_update_factors own = f;
         own.lr *= (double)slot->lr_scale;
         own.decay = slot->group == CLT_GROUP_DECAY ? (double)(float)r->c->spec.weight_decay : 0.0;
         if (slot->trainable)
             CLT_TRY(clt_verify_slot(r, slot, own));
     }
-    for (int32_t s = 0; s < r->store->layout->n_slabs; s++) {
-        for (int a = 0; a < CLT_IMAGES; a++)
-            memcpy(r->before[a][s], r->after[a][s], r->store->layout->slab_elements[s] * sizeof(float));
-        memcpy(r->narrow_before[s], r->narrow_after[s],
-               r->store->layout->slab_elements[s] * sizeof(uint16_t));
-    }
+    clt_verify_images_keep(r->image[0], images_of(r));
     return CLT_OK;
 }
 
@@ -483,14 +441,13 @@ static clt_status run_steps(clt_update_run *r)
 /* Checks that repeating the steps gives the same bits. */
 static clt_status check_bits(clt_update_run *r)
 {
-    const clt_store_layout *layout = r->store->layout;
     uint8_t *kept[CLT_IMAGES][CLT_MAX_STORE_SLABS];
     size_t where;
     CLT_TRY(run_steps(r));
-    for (int32_t s = 0; s < layout->n_slabs; s++) {
-        size_t n = layout->slab_elements[s] * sizeof(float);
+    for (int32_t s = 0; s < r->layout->n_slabs; s++) {
+        size_t n = r->layout->slab_elements[s] * sizeof(float);
         for (int a = 0; a < CLT_IMAGES; a++) {
-            kept[a][s] = clt_arena_alloc(r->arena, n);
+            kept[a][s] = clt_arena_alloc(r->bench->arena, n);
             if (!kept[a][s])
                 return CLT_ENOMEM;
             memcpy(kept[a][s], r->after[a][s], n);
@@ -498,10 +455,10 @@ static clt_status check_bits(clt_update_run *r)
         memset(r->narrow_before[s], 0x5b, n / 2);
     }
     CLT_TRY(run_steps(r));
-    for (int32_t s = 0; s < layout->n_slabs; s++)
+    for (int32_t s = 0; s < r->layout->n_slabs; s++)
         for (int a = 0; a < CLT_IMAGES; a++)
             if (clt_verify_changed(kept[a][s], (uint8_t *)r->after[a][s], NULL,
-                                   layout->slab_elements[s] * sizeof(float), &where))
+                                   r->layout->slab_elements[s] * sizeof(float), &where))
                 clt_verify_set(
                     r->outcome, CLT_VERIFY_FAIL,
                     "the second run differs in byte %zu of slab %d: the result depends on the order of "
@@ -515,19 +472,13 @@ static clt_status check_bits(clt_update_run *r)
 static clt_status check_case(clt_verify_session *session, const clt_update_case *c, const char *variant,
                              unsigned mode, clt_verify_outcome *outcome)
 {
+    CLT_SCOPED(clt_verify_bench) *bench = NULL;
+    CLT_TRY(clt_alloc(&bench, 1, sizeof *bench, "checker's bench"));
+    bench->device = session->device;
     clt_update_run r = {
-        .c = c, .variant = variant, .device = session->device, .outcome = outcome, .seed = session->seed};
-    clt_status status = clt_arena_create(&r.arena);
-    if (status == CLT_OK)
-        status = realise(session, &r);
-    if (status == CLT_OK)
-        status = mode == CLT_VERIFY_BITWISE ? check_bits(&r) : run_steps(&r);
-    clt_realized_destroy(r.realized);
-    clt_pool_destroy(r.pool);
-    clt_store_destroy(r.store);
-    clt_plan_destroy(r.plan);
-    clt_arena_destroy(r.arena);
-    return status;
+        .c = c, .variant = variant, .outcome = outcome, .seed = session->seed, .bench = bench};
+    CLT_TRY(realise(session, &r));
+    return mode == CLT_VERIFY_BITWISE ? check_bits(&r) : run_steps(&r);
 }
 
 static clt_status check_variant(clt_verify_session *session, const clt_update_case *c,

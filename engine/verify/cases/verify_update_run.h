@@ -5,25 +5,22 @@
 #ifndef ENGINE_VERIFY_CASES_VERIFY_UPDATE_RUN_H
 #define ENGINE_VERIFY_CASES_VERIFY_UPDATE_RUN_H
 
-#include "engine/plan/realize.h"
-#include "engine/state/store.h"
 #include "engine/verify/cases/verify_update_cases.h"
 #include "engine/verify/verify_internal.h"
 
 enum { CLT_IMAGE_PARAM, CLT_IMAGE_GRAD, CLT_IMAGE_MOMENT1, CLT_IMAGE_MOMENT2, CLT_IMAGE_AVERAGE, CLT_IMAGES };
+#define CLT_IMAGE_NARROW CLT_IMAGES /* the image of 16-bit copies, after the images of floats */
 
 /* A case on the device, and copies of all its arenas before and after a step on the host. */
 typedef struct clt_update_run {
     const clt_update_case *c;
     const char *variant;
-    ocl_device *device;
     clt_verify_outcome *outcome;
     uint64_t seed;
-    clt_plan *plan;
-    clt_store *store;
-    clt_slab_pool *pool;
-    clt_realized *realized;
-    clt_arena *arena;
+    clt_verify_bench *bench;
+    const clt_store_layout *layout;
+    clt_verify_image image[CLT_MAX_STORE_SLABS][CLT_IMAGES + 1];
+    /* the content of the images */
     float *before[CLT_IMAGES][CLT_MAX_STORE_SLABS], *after[CLT_IMAGES][CLT_MAX_STORE_SLABS];
     uint16_t *narrow_before[CLT_MAX_STORE_SLABS], *narrow_after[CLT_MAX_STORE_SLABS];
     clt_state_block state, found; /* the expected and the actual state block */

@@ -62,7 +62,8 @@ static clt_status expect_matrix(const clt_update_run *r, const clt_store_slot *s
     const clt_update_spec *spec = &r->c->spec;
     const clt_optimizer *optimizer = spec->optimizer;
     int64_t rows = slot->shape.dim[0], cols = slot->shape.dim[1];
-    double rate = f->lr * optimizer->matrix_rate(spec->value, rows, cols), *gradient;
+    double rate = f->lr * optimizer->matrix_rate(spec->value, rows, cols);
+    CLT_FREED double *gradient = NULL;
     CLT_TRY(clt_alloc(&gradient, slot->elements, sizeof *gradient, "gradients of a matrix"));
     for (uint64_t i = 0; i < slot->elements; i++) {
         uint64_t at = slot->offset + i;
@@ -74,10 +75,7 @@ static clt_status expect_matrix(const clt_update_run *r, const clt_store_slot *s
         e->bound[1][i] = CLT_VERIFY_EPS * (8.0 * fabs(gradient[i] * f->gradient) + 4.0 * fabs(e->want[1][i]));
         e->bound[2][i] = 0.0;
     }
-    clt_status status =
-        optimizer->matrix_reference(spec->value, f, rows, cols, gradient, e->want[0], e->want[1]);
-    free(gradient);
-    return status;
+    return optimizer->matrix_reference(spec->value, f, rows, cols, gradient, e->want[0], e->want[1]);
 }
 
 static clt_status check_slot(clt_update_run *r, const clt_store_slot *slot, const clt_update_factors *f)
@@ -86,7 +84,7 @@ static clt_status check_slot(clt_update_run *r, const clt_store_slot *slot, cons
     static const int images[3] = {CLT_IMAGE_PARAM, CLT_IMAGE_MOMENT1, CLT_IMAGE_MOMENT2};
     expected e;
     size_t n = slot->elements;
-    double *memory;
+    CLT_FREED double *memory = NULL;
     CLT_TRY(clt_alloc(&memory, 9 * n, sizeof *memory, "expected parameters"));
     for (int k = 0; k < 3; k++) {
         e.got[k] = memory + (size_t)(3 * k) * n;
@@ -94,37 +92,36 @@ static clt_status check_slot(clt_update_run *r, const clt_store_slot *slot, cons
         e.bound[k] = e.want[k] + n;
     }
     bool whole = slot->adapts && r->c->spec.optimizer->orthogonalise;
-    clt_status status = whole ? expect_matrix(r, slot, f, &e) : CLT_OK;
+    if (whole)
+        CLT_TRY(expect_matrix(r, slot, f, &e));
     for (uint64_t i = 0; i < n; i++) {
         if (!whole)
             expect_element(r, slot, f, i, &e);
         for (int k = 0; k < 3; k++)
             e.got[k][i] = (double)r->after[images[k]][slot->slab][slot->offset + i];
     }
-    for (int k = 0; k <= r->plan->store->opt_states && status == CLT_OK; k++) {
+    for (int k = 0; k <= r->layout->opt_states; k++) {
         char what[192];
         snprintf(what, sizeof what, "%s, %s of '%s'", r->what, clt_arenas[arenas[k]].name, slot->name);
         clt_verify_compare_bounds(r->outcome, what, e.got[k], e.want[k], e.bound[k], n, CLT_F32, 0.0);
     }
-    free(memory);
-    return status;
+    return CLT_OK;
 }
 
 /* Checks that the average follows the device's parameters; after the first update it equals them. */
 static clt_status check_average(clt_update_run *r, const clt_store_slot *slot)
 {
-    clt_dtype type = r->plan->store->working;
+    clt_dtype type = r->layout->working;
     const float *p = r->after[CLT_IMAGE_PARAM][slot->slab] + slot->offset,
                 *got = r->after[CLT_IMAGE_AVERAGE][slot->slab] + slot->offset;
     const float *old = r->before[CLT_IMAGE_AVERAGE][slot->slab] + slot->offset;
     double rest = r->state.update == 1 ? 1.0 : 1.0 - r->c->spec.ema;
-    uint16_t *narrow;
+    CLT_FREED uint16_t *narrow = NULL;
     CLT_TRY(clt_alloc(&narrow, slot->elements, sizeof *narrow, "16-bit averages"));
-    clt_status status =
-        type == CLT_F32 ? CLT_OK
-                        : ocl_read(r->store->slab[CLT_ARENA_EMA_WORK][slot->slab],
-                                   slot->offset * sizeof *narrow, narrow, slot->elements * sizeof *narrow);
-    for (uint64_t i = 0; i < slot->elements && status == CLT_OK; i++) {
+    if (type != CLT_F32)
+        CLT_TRY(ocl_read(r->bench->store->slab[CLT_ARENA_EMA_WORK][slot->slab], slot->offset * sizeof *narrow,
+                         narrow, slot->elements * sizeof *narrow));
+    for (uint64_t i = 0; i < slot->elements; i++) {
         double want = (double)old[i] + rest * ((double)p[i] - (double)old[i]);
         uint16_t bits = type == CLT_F16 ? clt_f32_to_f16(got[i]) : clt_f32_to_bf16(got[i]);
         if (!(fabs((double)got[i] - want) <=
@@ -137,13 +134,12 @@ static clt_status check_average(clt_update_run *r, const clt_store_slot *slot)
                            "%s: the 16-bit copy of average %llu of '%s' is %04x and must be %04x", r->what,
                            (unsigned long long)i, slot->name, narrow[i], bits);
     }
-    free(narrow);
-    return status;
+    return CLT_OK;
 }
 
 clt_status clt_verify_slot(clt_update_run *r, const clt_store_slot *slot, clt_update_factors f)
 {
     f.trust = slot->adapts && r->c->spec.optimizer->trust ? trust_of(r, slot, &f) : 1.0;
     CLT_TRY(check_slot(r, slot, &f));
-    return r->plan->store->ema ? check_average(r, slot) : CLT_OK;
+    return r->layout->ema ? check_average(r, slot) : CLT_OK;
 }

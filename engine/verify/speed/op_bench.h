@@ -24,22 +24,6 @@ typedef struct clt_bench_fill {
 clt_status clt_bench_write(ocl_buffer *buffer, uint64_t offset, uint64_t elements,
                            const clt_bench_fill *fill);
 
-/* A phase of a realised plan as the tuner times it. */
-typedef struct clt_phase_trial {
-    clt_realized *realized;
-    clt_phase phase;
-    int runs; /* in one timed batch; 0: not timed yet */
-} clt_phase_trial;
-/* Runs the phase `runs` times and waits for the end. */
-clt_status clt_phase_trial_run(const clt_phase_trial *trial, int runs);
-/* Nanoseconds of one run. */
-clt_status clt_phase_trial_time(clt_phase_trial *trial, double *ns);
-
-/* True if two results agree: no element differs by more than tolerance * the largest magnitude of `want`.
- * Otherwise `why` says which one differs. */
-bool clt_bench_equal(const float *got, const float *want, size_t n, double tolerance, const char *what,
-                     char *why, size_t size);
-
 /* The bench of the families of ops, for the tuner. */
 extern const ocl_family_bench clt_op_family_bench;
 

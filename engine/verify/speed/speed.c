@@ -38,6 +38,17 @@ typedef struct speed_rounds {
     double stream[2][MAX_ROUNDS + 1]; /* GB/s of plain and nontemporal streams, before and after each round */
 } speed_rounds;
 
+static void rounds_destroy(speed_rounds *r)
+{
+    if (r == NULL)
+        return;
+    ocl_command_times_stop(r->times);
+    free(r->tracks);
+    free(r->before);
+    free(r);
+}
+CLT_SCOPED_POINTER(speed_rounds, rounds_destroy)
+
 static double middle(const double *values, int n)
 {
     double sorted[MAX_ROUNDS];
@@ -141,8 +152,7 @@ static void report(const clt_speed_session *s, const speed_rounds *r, clt_phase 
 clt_status clt_speed_phase(const clt_speed_session *s, clt_realized *realized, clt_phase phase,
                            const char *name)
 {
-    speed_rounds *r;
-    clt_status status;
+    CLT_SCOPED(speed_rounds) *r = NULL;
     if (realized->first[phase] == realized->last[phase])
         return CLT_OK;
     CLT_TRY(clt_alloc(&r, 1, sizeof *r, "a speed measurement"));
@@ -153,54 +163,34 @@ clt_status clt_speed_phase(const clt_speed_session *s, clt_realized *realized, c
     for (size_t c = 0; c < r->count; c++)
         bytes += (double)ocl_command_bytes(&realized->all.commands[r->first + c]);
     r->large = is_large(&s->desc, bytes);
-    CLT_TRY_GOTO(clt_alloc(&r->tracks, r->count + 1, sizeof *r->tracks, "a speed measurement"), done);
-    CLT_TRY_GOTO(clt_alloc(&r->before, r->count, sizeof *r->before, "a speed measurement"), done);
-    CLT_TRY_GOTO(ocl_command_times_start(s->device, &realized->all, 1, &r->times), done);
-    CLT_TRY_GOTO(run_streams(s, r, 0), done);
+    CLT_TRY(clt_alloc(&r->tracks, r->count + 1, sizeof *r->tracks, "a speed measurement"));
+    CLT_TRY(clt_alloc(&r->before, r->count, sizeof *r->before, "a speed measurement"));
+    CLT_TRY(ocl_command_times_start(s->device, &realized->all, 1, &r->times));
+    CLT_TRY(run_streams(s, r, 0));
     for (double until = clt_now() + s->options->seconds;
          r->rounds < LEAST_ROUNDS || (r->rounds < MAX_ROUNDS && clt_now() < until);)
-        CLT_TRY_GOTO(run_round(s, phase, r), done);
+        CLT_TRY(run_round(s, phase, r));
     report(s, r, phase, name);
-done:
-    ocl_command_times_stop(r->times);
-    free(r->tracks);
-    free(r->before);
-    free(r);
-    return status;
+    return CLT_OK;
 }
 
 /* --- one case of an op --- */
 
 static clt_status measure_case(clt_speed_session *s, const clt_verify_subject *subject, const char *name)
 {
-    clt_verify_bench *bench;
-    clt_verify_setup setup = {
-        .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true};
-    clt_status status;
-    CLT_TRY(clt_op_bench_create(s->device, &s->desc, subject, &setup, 0, &bench));
-    CLT_TRY_GOTO(clt_realized_prime(bench->realized, NULL, NULL, NULL), done);
-    CLT_TRY_GOTO(clt_speed_phase(s, bench->realized, CLT_PHASE_FORWARD, name), done);
-    status = clt_speed_phase(s, bench->realized, CLT_PHASE_BACKWARD, name);
-done:
-    clt_verify_bench_destroy(bench);
-    return status;
+    CLT_SCOPED(clt_verify_bench) *bench = NULL;
+    CLT_TRY(clt_op_bench_create(s->device, &s->desc, subject, &CLT_VERIFY_SINGLE, 0, &bench));
+    CLT_TRY(clt_realized_prime(bench->realized, NULL, NULL, NULL));
+    CLT_TRY(clt_speed_phase(s, bench->realized, CLT_PHASE_FORWARD, name));
+    return clt_speed_phase(s, bench->realized, CLT_PHASE_BACKWARD, name);
 }
 
-/* Measures a case; leaves it out if it does not fit into the machine's memory. */
 static clt_status run_case(clt_speed_session *s, const clt_op *op, const clt_op_case *c)
 {
     char name[128];
     clt_verify_subject subject = {op, c, NULL};
     snprintf(name, sizeof name, "%s.%s", op->name, c->name);
-    if (!clt_speed_wants(s, name))
-        return CLT_OK;
-    clt_status status = measure_case(s, &subject, name);
-    if (status == CLT_EDEVMEM) {
-        clt_speed_refuse(s, name, clt_error_text());
-        clt_error_clear();
-        return CLT_OK;
-    }
-    return status == CLT_OK ? CLT_OK : clt_fail_prefix(status, "timing %s: ", name);
+    return clt_speed_wants(s, name) ? clt_speed_end(s, name, measure_case(s, &subject, name)) : CLT_OK;
 }
 
 static clt_status run_ops(clt_speed_session *s)
@@ -222,9 +212,13 @@ bool clt_speed_wants(clt_speed_session *s, const char *name)
     return wanted;
 }
 
-void clt_speed_refuse(const clt_speed_session *s, const char *name, const char *why)
+clt_status clt_speed_end(const clt_speed_session *s, const char *name, clt_status status)
 {
-    s->options->result(s->options->context, &(clt_speed_result){.name = name, .refusal = why});
+    if (status != CLT_EDEVMEM)
+        return status == CLT_OK ? CLT_OK : clt_fail_prefix(status, "timing %s: ", name);
+    s->options->result(s->options->context, &(clt_speed_result){.name = name, .refusal = clt_error_text()});
+    clt_error_clear();
+    return CLT_OK;
 }
 
 static clt_status run(clt_speed_session *s)

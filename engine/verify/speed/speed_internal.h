@@ -20,7 +20,8 @@ typedef struct clt_speed_session {
 
 /* True if the options ask for the case. */
 bool clt_speed_wants(clt_speed_session *session, const char *name);
-void clt_speed_refuse(const clt_speed_session *session, const char *name, const char *why);
+/* The status of a case: one that does not fit into the machine's memory is reported and left out. */
+clt_status clt_speed_end(const clt_speed_session *session, const char *name, clt_status status);
 /* Times a phase and reports the results of the phase and of its commands. The phase must have run once
  * before. */
 clt_status clt_speed_phase(const clt_speed_session *session, clt_realized *realized, clt_phase phase,

@@ -29,28 +29,17 @@ static clt_status measure(const clt_speed_session *s, const update_case *c)
     clt_update_bench_setup setup = {.spec = {.optimizer = c->optimizer, .weight_decay = 0.1, .clip = 1.0f},
                                     .rows = c->rows,
                                     .cols = c->cols};
-    clt_update_bench *bench;
+    CLT_SCOPED(clt_verify_bench) *bench = NULL;
     memcpy(setup.spec.value, c->value, sizeof c->value);
     CLT_TRY(clt_update_bench_create(s->device, &s->desc, &setup, &bench));
-    clt_status status = clt_realized_run(bench->realized, CLT_PHASE_UPDATE);
-    if (status == CLT_OK)
-        status = clt_speed_phase(s, bench->realized, CLT_PHASE_UPDATE, c->name);
-    clt_update_bench_destroy(bench);
-    return status;
+    CLT_TRY(clt_realized_run(bench->realized, CLT_PHASE_UPDATE));
+    return clt_speed_phase(s, bench->realized, CLT_PHASE_UPDATE, c->name);
 }
 
 clt_status clt_speed_updates(clt_speed_session *s)
 {
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (!clt_speed_wants(s, cases[i].name))
-            continue;
-        clt_status status = measure(s, &cases[i]);
-        if (status == CLT_EDEVMEM) {
-            clt_speed_refuse(s, cases[i].name, clt_error_text());
-            clt_error_clear();
-        } else if (status != CLT_OK) {
-            return clt_fail_prefix(status, "timing %s: ", cases[i].name);
-        }
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (clt_speed_wants(s, cases[i].name))
+            CLT_TRY(clt_speed_end(s, cases[i].name, measure(s, &cases[i])));
     return CLT_OK;
 }

@@ -5,16 +5,7 @@
 #ifndef ENGINE_VERIFY_SPEED_UPDATE_BENCH_H
 #define ENGINE_VERIFY_SPEED_UPDATE_BENCH_H
 
-#include "cl/tune/family.h"
-#include "engine/plan/realize.h"
-#include "engine/state/store.h"
-
-typedef struct clt_update_bench {
-    clt_plan *plan;
-    clt_store *store;
-    clt_slab_pool *pool;
-    clt_realized *realized;
-} clt_update_bench;
+#include "engine/verify/verify_internal.h"
 
 /* variant, candidate, asked: as in clt_plan_options. spec.schedule_entries is replaced. */
 typedef struct clt_update_bench_setup {
@@ -30,11 +21,10 @@ typedef struct clt_update_bench_setup {
 clt_status clt_update_bench_plan(const ocl_device_desc *desc, const clt_update_bench_setup *setup,
                                  clt_plan **out);
 clt_status clt_update_bench_create(ocl_device *device, const ocl_device_desc *desc,
-                                   const clt_update_bench_setup *setup, clt_update_bench **out);
-void clt_update_bench_destroy(clt_update_bench *bench); /* NULL is fine */
+                                   const clt_update_bench_setup *setup, clt_verify_bench **out);
 /* Fills in values whose squares stay positive numbers over all updates of a measurement, and sets the
  * learning rate of the next update. */
-clt_status clt_update_bench_fill(clt_update_bench *bench, float learning_rate);
+clt_status clt_update_bench_fill(clt_verify_bench *bench, float learning_rate);
 
 /* The bench of the family of updates (engine/plan/update_family.c), for the tuner. */
 extern const ocl_family_bench clt_update_family_bench;

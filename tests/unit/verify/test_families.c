@@ -106,10 +106,10 @@ static void tuner_keeps(const ocl_tuning_log *log, const char *family)
 
 /* --- the update --- */
 
-static clt_update_bench *update_of(double beta1, const ocl_tuning *tuning)
+static clt_verify_bench *update_of(double beta1, const ocl_tuning *tuning)
 {
     ocl_device_desc own = desc;
-    clt_update_bench *bench;
+    clt_verify_bench *bench;
     clt_update_bench_setup setup = {.spec = {.optimizer = &clt_optimizer_adamw,
                                              .value = {beta1, 0.95, 1e-8},
                                              .weight_decay = 0.1,
@@ -133,7 +133,7 @@ static bool has(const clt_plan *plan, const char *kernel, const char *define)
 
 static void test_update(void **state)
 {
-    clt_update_bench *bench = update_of(0.9, NULL), *other = update_of(0.5, NULL);
+    clt_verify_bench *bench = update_of(0.9, NULL), *other = update_of(0.5, NULL);
     const ocl_tuning_use *use = logged(&bench->plan->tuning, "update");
     ocl_tuning *tuning;
     (void)state;
@@ -141,7 +141,7 @@ static void test_update(void **state)
     assert_true(all_values(use) >= 5);
     tells_apart(use, logged(&other->plan->tuning, "update"));
     tuner_keeps(&bench->plan->tuning, "update");
-    clt_update_bench_destroy(other);
+    clt_verify_bench_destroy(other);
 
     assert_ok(ocl_tuning_create(&desc, &tuning));
     ocl_choice record = choice_of("update", use->problem, "group");
@@ -155,9 +155,9 @@ static void test_update(void **state)
     } else {
         print_message("skipped: the device runs no groups\n");
     }
-    clt_update_bench_destroy(other);
+    clt_verify_bench_destroy(other);
     ocl_tuning_destroy(tuning);
-    clt_update_bench_destroy(bench);
+    clt_verify_bench_destroy(bench);
 }
 
 /* Ranks that agreed on an order of sums keep to it: a record may not take another one. */

@@ -35,6 +35,14 @@ typedef struct search {
     bool out_of_time;
 } search;
 
+static void search_destroy(search *s)
+{
+    if (s != NULL)
+        free(s->seen);
+    free(s);
+}
+CLT_SCOPED_POINTER(search, search_destroy)
+
 static bool over(search *s)
 {
     if (s->result->tried >= s->limits->max_candidates)
@@ -62,7 +70,7 @@ static clt_status measure(search *s, void *ready, double *ns, bool *abandoned)
     int count = s->limits->rounds < 1 ? 1 : s->limits->rounds > MAX_ROUNDS ? MAX_ROUNDS : s->limits->rounds;
     *abandoned = false;
     for (int i = 0; i < count; i++) {
-        CLT_TRY(s->t->time(s->t->context, ready, &rounds[i]));
+        CLT_TRY(s->t->bench->time(s->t->operands, ready, &rounds[i]));
         if (i == 0 && s->best.ns > 0 && rounds[0] > HOPELESS * s->best.ns) {
             *abandoned = rounds[0] > s->limits->abandon * s->best.ns;
             *ns = rounds[0];
@@ -85,7 +93,7 @@ static int index_of(const search *s, const char *name)
 static clt_status judge(search *s, const ocl_choice *candidate, void *ready, bool *right)
 {
     char why[256] = "";
-    CLT_TRY(s->t->check(s->t->context, ready, right, why, sizeof why));
+    CLT_TRY(s->t->bench->check(s->t->operands, ready, right, why, sizeof why));
     if (*right)
         return CLT_OK;
     s->result->wrong++;
@@ -132,6 +140,13 @@ static bool looked_at(const search *s, const ocl_choice *candidate)
     return false;
 }
 
+static clt_status note_seen(search *s, const ocl_choice *candidate)
+{
+    CLT_TRY(clt_grow(&s->seen, &s->seen_capacity, s->n_seen + 1, sizeof *s->seen, "tuning candidates"));
+    s->seen[s->n_seen++] = *candidate;
+    return CLT_OK;
+}
+
 /* Measures one candidate, unless it was measured before. candidate->ns: its time, 0 when it cannot be
  * used. */
 static clt_status attempt(search *s, ocl_choice *candidate)
@@ -141,21 +156,17 @@ static clt_status attempt(search *s, ocl_choice *candidate)
     candidate->ns = 0;
     if (looked_at(s, candidate))
         return CLT_OK;
-    CLT_TRY(clt_grow(&s->seen, &s->seen_capacity, s->n_seen + 1, sizeof *s->seen, "tuning candidates"));
-    s->seen[s->n_seen++] = *candidate;
-    clt_status status = s->t->prepare(s->t->context, candidate, &ready, &asked);
+    CLT_TRY(note_seen(s, candidate));
+    clt_status status = s->t->bench->ready(s->t->operands, s->t->device, candidate, &asked, &ready);
     /* A candidate without values may turn out to use the values of one that was measured already. */
     bool repeated =
         status == CLT_OK && candidate->n_values == 0 && asked.n_values > 0 && looked_at(s, &asked);
-    if (status == CLT_OK && asked.n_values > 0 && !looked_at(s, &asked)) {
-        status = clt_grow(&s->seen, &s->seen_capacity, s->n_seen + 1, sizeof *s->seen, "tuning candidates");
-        if (status == CLT_OK)
-            s->seen[s->n_seen++] = asked;
-    }
+    if (status == CLT_OK && asked.n_values > 0 && !looked_at(s, &asked))
+        status = note_seen(s, &asked);
     if (status == CLT_OK && !repeated)
         status = run(s, candidate, ready, &asked);
     if (ready != NULL)
-        s->t->release(s->t->context, ready);
+        s->t->bench->release(s->t->operands, ready);
     if (is_impossible(status)) {
         char text[OCL_CHOICE_TEXT];
         CLT_DEBUG("tuning %s: %s: %s", s->t->problem, ocl_choice_text(candidate, text, sizeof text),
@@ -319,7 +330,7 @@ static clt_status compare_finals(search *s, void *ready[2], double ns[2], bool *
     int faster = 0;
     for (int i = 0; i < count; i++) {
         for (int k = 0; k < 2; k++)
-            CLT_TRY(s->t->time(s->t->context, ready[k], &rounds[k][i]));
+            CLT_TRY(s->t->bench->time(s->t->operands, ready[k], &rounds[k][i]));
         faster += rounds[1][i] < rounds[0][i];
     }
     for (int k = 0; k < 2; k++)
@@ -337,13 +348,13 @@ static clt_status finals(search *s, bool *wins)
     *wins = false;
     for (int k = 0; k < 2 && status == CLT_OK; k++) {
         ocl_choice asked = *side[k];
-        status = s->t->prepare(s->t->context, side[k], &ready[k], &asked);
+        status = s->t->bench->ready(s->t->operands, s->t->device, side[k], &asked, &ready[k]);
     }
     if (status == CLT_OK)
         status = compare_finals(s, ready, ns, wins);
     for (int k = 0; k < 2; k++)
         if (ready[k] != NULL)
-            s->t->release(s->t->context, ready[k]);
+            s->t->bench->release(s->t->operands, ready[k]);
     if (is_impossible(status)) { /* not enough memory for both at once: no decision */
         *wins = false;
         clt_error_clear();
@@ -389,15 +400,12 @@ static clt_status search_all(search *s, const ocl_choice *seed)
 clt_status ocl_tune_search(const ocl_tune_target *target, const ocl_tune_limits *limits,
                            const ocl_choice *seed, ocl_tune_result *result)
 {
-    search *s;
+    CLT_SCOPED(search) *s = NULL;
     memset(result, 0, sizeof *result);
     CLT_TRY(clt_alloc(&s, 1, sizeof *s, "a tuning search"));
     s->t = target;
     s->limits = limits;
     s->result = result;
     snprintf(result->standard, sizeof result->standard, "%s", target->standard->name);
-    clt_status status = search_all(s, seed);
-    free(s->seen);
-    free(s);
-    return status;
+    return search_all(s, seed);
 }

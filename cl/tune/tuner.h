@@ -9,26 +9,21 @@
 
 #include <stdatomic.h>
 
-#include "cl/tune/tuning.h"
+#include "cl/tune/family.h"
 
 /* The interface between the search and one problem of a family. */
 typedef struct ocl_tune_target {
-    void *context;
+    void *context; /* of `now`, `skip` and `wrong` */
     const char *family, *problem;
     const ocl_variant *const *list;
     const void *data; /* passed to the variants' accepts functions */
     const ocl_device_desc *device;
     const ocl_variant *standard; /* the standard choice */
     const char *only;            /* try only this variant; NULL: all */
-    /* Makes a candidate ready to run; `asked` gets the values that it runs with, as far as they are known. A
-     * failure of prepare, time or check drops the candidate; CLT_ENOMEM and CLT_EDEVLOST end the search. */
-    clt_status (*prepare)(void *context, const ocl_choice *candidate, void **ready, ocl_choice *asked);
-    /* Nanoseconds of one execution: the mean over enough executions for the clock. The first call warms
-     * up. */
-    clt_status (*time)(void *context, void *ready, double *ns);
-    /* Runs it and compares the result with the reference; *right false: `why` says what is wrong. */
-    clt_status (*check)(void *context, void *ready, bool *right, char *why, size_t size);
-    void (*release)(void *context, void *ready);
+    /* Makes, times, checks and releases candidates. A failure drops the candidate; CLT_ENOMEM and CLT_EDEVLOST
+     * end the search. */
+    const ocl_family_bench *bench;
+    void *operands;               /* what bench->create made */
     double (*now)(void *context); /* seconds */
     /* Variants that were far behind on other problems and are not worth building again. May be NULL. */
     bool (*skip)(void *context, const ocl_variant *variant);

@@ -59,24 +59,6 @@ static double now(void *context)
     return clt_now();
 }
 
-static void release(void *context, void *ready)
-{
-    const session *s = context;
-    s->family->bench->release(s->bench, ready);
-}
-
-static clt_status time_one(void *context, void *ready, double *ns)
-{
-    const session *s = context;
-    return s->family->bench->time(s->bench, ready, ns);
-}
-
-static clt_status check(void *context, void *ready, bool *right, char *why, size_t size)
-{
-    const session *s = context;
-    return s->family->bench->check(s->bench, ready, right, why, size);
-}
-
 static void wrong(void *context, const ocl_choice *candidate, const char *why)
 {
     const session *s = context;
@@ -86,13 +68,6 @@ static void wrong(void *context, const ocl_choice *candidate, const char *why)
              s->problem, ocl_choice_text(candidate, text, sizeof text), why);
     say(s->run, line);
     CLT_WARN("%s", line);
-}
-
-static clt_status prepare(void *context, const ocl_choice *candidate, void **ready, ocl_choice *asked)
-{
-    session *s = context;
-    asked->n_values = candidate->n_values;
-    return s->family->bench->ready(s->bench, &s->run->desc, candidate, asked, ready);
 }
 
 static bool skip(void *context, const ocl_variant *variant)
@@ -195,16 +170,14 @@ static clt_status search_problem(tuning_run *r, const ocl_tuning_use *use, sessi
                          .list = s->family->variants,
                          .device = &r->desc,
                          .only = ocl_family_preferred(s->family),
-                         .prepare = prepare,
-                         .time = time_one,
-                         .check = check,
-                         .release = release,
+                         .bench = s->family->bench,
                          .now = now,
                          .skip = skip,
                          .wrong = wrong};
     double start = clt_now();
     CLT_TRY(s->family->bench->create(r->device, &r->desc, use->data, &s->bench));
     double prepared = clt_now();
+    t.operands = s->bench;
     t.data = s->family->bench->problem(s->bench, true);
     limits.deadline = deadline;
     limits.stop = r->options->stop;
@@ -236,10 +209,7 @@ static clt_status tune_problem(tuning_run *r, const ocl_tuning_use *use, double 
     if (r->options->progress != NULL)
         r->options->progress(r->options->context, r->done, r->total, use->problem);
     clt_status status = search_problem(r, use, &s, clt_now() + seconds, &result);
-    clt_error error;
-    clt_error_take(status, &error);
     s.family->bench->destroy(s.bench);
-    status = clt_error_put(&error);
     r->done++;
     if (status != CLT_OK)
         return forgive(r, use->problem, status);
@@ -282,7 +252,7 @@ static clt_status tune_all(tuning_run *r, const ocl_tuning_use *const *uses, siz
 static clt_status run_all(tuning_run *r)
 {
     const ocl_tuning_log *log = r->options->log;
-    const ocl_tuning_use **uses;
+    CLT_FREED const ocl_tuning_use **uses = NULL;
     size_t count = 0;
     if (log->count == 0)
         return CLT_OK;
@@ -293,9 +263,7 @@ static clt_status run_all(tuning_run *r)
             uses[count++] = &log->at[i];
     qsort(uses, count, sizeof *uses, by_cost);
     r->total = (int)count;
-    clt_status status = count > 0 ? tune_all(r, uses, count) : CLT_OK;
-    free(uses);
-    return status;
+    return count > 0 ? tune_all(r, uses, count) : CLT_OK;
 }
 
 /* Checks the preferred variants' names in the environment: with an unknown name there would be nothing to
@@ -315,21 +283,22 @@ static clt_status check_preferred(const ocl_tuning_log *log)
 clt_status ocl_tune_run(ocl_device *device, const ocl_device_desc *desc, const ocl_tune_options *options,
                         ocl_tuning **out)
 {
-    tuning_run r = {.device = device, .desc = *desc, .options = options};
-    clt_status status = CLT_OK;
+    CLT_SCOPED(ocl_tuning) *fresh = NULL, *in_use = NULL;
     *out = NULL;
     CLT_TRY(check_preferred(options->log));
-    r.deadline = clt_now() + options->seconds;
-    CLT_TRY_GOTO(ocl_tuning_create(desc, &r.fresh), done);
-    CLT_TRY_GOTO(ocl_tuning_create(desc, &r.in_use), done);
+    double deadline = clt_now() + options->seconds;
+    CLT_TRY(ocl_tuning_create(desc, &fresh));
+    CLT_TRY(ocl_tuning_create(desc, &in_use));
     if (options->known != NULL)
-        CLT_TRY_GOTO(ocl_tuning_merge(r.in_use, options->known, true), done);
-    r.desc.tuning = r.in_use;
-    CLT_TRY_GOTO(run_all(&r), done);
-    *out = r.fresh;
-    r.fresh = NULL;
-done:
-    ocl_tuning_destroy(r.fresh);
-    ocl_tuning_destroy(r.in_use);
-    return status;
+        CLT_TRY(ocl_tuning_merge(in_use, options->known, true));
+    tuning_run r = {.device = device,
+                    .desc = *desc,
+                    .options = options,
+                    .deadline = deadline,
+                    .fresh = fresh,
+                    .in_use = in_use};
+    r.desc.tuning = in_use;
+    CLT_TRY(run_all(&r));
+    *out = CLT_TAKE(fresh);
+    return CLT_OK;
 }

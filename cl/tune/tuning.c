@@ -128,18 +128,14 @@ void ocl_tuning_destroy(ocl_tuning *tuning)
 
 clt_status ocl_tuning_copy(const ocl_tuning *tuning, ocl_tuning **out)
 {
-    ocl_tuning *t;
+    CLT_SCOPED(ocl_tuning) *t = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&t, 1, sizeof *t, "tuning records"));
     t->key = tuning->key;
     t->exact = tuning->exact;
     t->style = tuning->style;
-    clt_status status = ocl_tuning_merge(t, tuning, true);
-    if (status != CLT_OK) {
-        ocl_tuning_destroy(t);
-        return status;
-    }
-    *out = t;
+    CLT_TRY(ocl_tuning_merge(t, tuning, true));
+    *out = CLT_TAKE(t);
     return CLT_OK;
 }
 

@@ -16,6 +16,7 @@
 #include "cl/kernels/program_source.h"
 #include "cl/tune/families.h"
 #include "engine/base/hash.h"
+#include "engine/base/text.h"
 #include "engine/json/json_seal.h"
 
 #define FORMAT_NAME "cltrain-tuning"
@@ -53,14 +54,12 @@ clt_status ocl_family_hash(const char *family, uint64_t *hash)
     hash_text(&state, CLT_VERSION);
     hash_text(&state, family);
     for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++) {
-        size_t length = strlen(s->name);
-        char *text = NULL;
-        if (length < 3 || strcmp(s->name + length - 3, ".cl") != 0)
+        CLT_FREED char *text = NULL;
+        if (!clt_ends_with(s->name, ".cl"))
             continue;
         CLT_TRY(ocl_source_text(s->name, &text));
         if (strstr(text, begins) != NULL)
             hash_text(&state, text);
-        free(text);
     }
     if (known != NULL)
         hash_variants(&state, known->variants);
@@ -307,17 +306,14 @@ static clt_status read_all(reader *r, const clt_json *root)
 
 clt_status ocl_tuning_read(const clt_json *object, const char *source, ocl_tuning **out, int *outdated)
 {
-    reader r = {.source = source};
+    CLT_SCOPED(ocl_tuning) *tuning = NULL;
     *out = NULL;
-    CLT_TRY(clt_alloc(&r.tuning, 1, sizeof *r.tuning, "tuning records"));
-    clt_status status = read_all(&r, object);
-    if (status != CLT_OK) {
-        ocl_tuning_destroy(r.tuning);
-        return status;
-    }
+    CLT_TRY(clt_alloc(&tuning, 1, sizeof *tuning, "tuning records"));
+    reader r = {.source = source, .tuning = tuning};
+    CLT_TRY(read_all(&r, object));
     if (outdated != NULL)
         *outdated = r.outdated;
-    *out = r.tuning;
+    *out = CLT_TAKE(tuning);
     return CLT_OK;
 }
 
@@ -337,12 +333,10 @@ clt_status ocl_tuning_print(const ocl_tuning *tuning, clt_str *out)
 clt_status ocl_tuning_parse(const char *text, size_t length, const char *source, ocl_tuning **out,
                             int *outdated)
 {
-    clt_json_doc *doc;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     *out = NULL;
     if (!clt_json_sealed(text, length, SEAL))
         CLT_FAIL(CLT_EDATA, "%s: does not match its own hash; it was cut off, damaged or edited", source);
     CLT_TRY(clt_json_parse(text, length, source, CLT_EDATA, &doc));
-    clt_status status = ocl_tuning_read(clt_json_root(doc), source, out, outdated);
-    clt_json_destroy(doc);
-    return status;
+    return ocl_tuning_read(clt_json_root(doc), source, out, outdated);
 }

@@ -7,7 +7,9 @@
 
 #include "cli/screen/args.h"
 #include "cli/screen/cmd.h"
+#include "cli/screen/table.h"
 #include "engine/base/mem.h"
+#include "engine/json/json.h"
 
 typedef struct bench_common {
     const char *device, *caps, *json, *compare;
@@ -29,6 +31,13 @@ clt_status bench_loader(cmd_context *context, int argc, char **argv);
 clt_status bench_memory(cmd_context *context, int argc, char **argv);
 clt_status bench_ops(cmd_context *context, int argc, char **argv);
 clt_status bench_step(cmd_context *context, int argc, char **argv);
+
+/* Begins a record "bench": `name` in an empty text, and ends it. */
+clt_json_writer bench_record(clt_str *json, const char *name);
+void bench_record_end(clt_json_writer *w, clt_str *json);
+/* Prints the titles of a table that is as wide as the screen, or one line of it. */
+void bench_titles(const table_column *columns, int count);
+void bench_line(const table_column *columns, int count, const char *const *cells);
 
 /* Checks the common options before anything is measured. */
 clt_status bench_begin(bench_common *common);

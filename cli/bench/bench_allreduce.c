@@ -254,9 +254,7 @@ static void print_head(const allreduce_bench *b)
 static clt_status run_sizes(allreduce_bench *b, clt_str *json)
 {
     const comm_info *info = b->run.info;
-    b->writer = clt_json_writer_make(json, 2);
-    clt_jw_object(&b->writer);
-    clt_jw_kstring(&b->writer, "bench", "allreduce");
+    b->writer = bench_record(json, "allreduce");
     clt_jw_kstring(&b->writer, "op", b->op);
     clt_jw_kstring(&b->writer, "transport", info->transport);
     clt_jw_kstring(&b->writer, "algorithm", comm_chosen_algorithm(b->run.c));
@@ -269,8 +267,7 @@ static clt_status run_sizes(allreduce_bench *b, clt_str *json)
     for (int64_t bytes = b->first; bytes <= b->last; bytes *= b->factor)
         CLT_TRY(run_size(b, bytes));
     clt_jw_end_array(&b->writer);
-    clt_jw_end_object(&b->writer);
-    clt_str_append(json, "\n");
+    bench_record_end(&b->writer, json);
     return CLT_OK;
 }
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "cli/bench/bench.h"
-#include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
 #include "engine/files/fileio.h"
 #include "engine/train/inspect/bench_programs.h"
@@ -16,11 +15,6 @@ static const table_column columns[COLUMNS] = {{"seconds", 7, 0, 0, true},  {"reg
                                               {"local", 6, 0, 3, true},    {"commands", 8, 0, 2, true},
                                               {"kernel", 34, 0, 0, false}, {"binary", 40, 20, 1, false}};
 
-typedef struct sheet {
-    table table;
-    const char *device;
-} sheet;
-
 static const char *number(int64_t value, char out[24])
 {
     if (value < 0)
@@ -29,25 +23,19 @@ static const char *number(int64_t value, char out[24])
     return out;
 }
 
-static void begin(void *context, const ocl_device_desc *device, size_t count)
+static void begin(void *unused, const ocl_device_desc *device, size_t count)
 {
-    sheet *s = context;
-    clt_str text = {0};
+    (void)unused;
     terminal_say("device %s, driver %s: %zu programs\n", device->name, device->driver, count);
-    table_make(&s->table, columns, COLUMNS, terminal_columns());
-    table_head(&s->table, &text);
-    table_print(&text);
-    clt_str_free(&text);
-    (void)fflush(stdout); /* so that the list so far can be seen if the compiler hangs */
+    bench_titles(columns, COLUMNS);
 }
 
-static void each(void *context, const clt_built *built)
+static void each(void *unused, const clt_built *built)
 {
-    const sheet *s = context;
+    (void)unused;
     const ocl_examined *p = built->program;
     char seconds[24], numbers[5][24];
     const char *cells[COLUMNS] = {[KERNEL] = built->kernel, [BINARY] = p->binary};
-    clt_str text = {0};
     snprintf(seconds, sizeof seconds, "%.3f", p->seconds);
     cells[SECONDS] = p->error.status == CLT_OK ? seconds : "REFUSED";
     cells[REGISTERS] = number(p->resources.registers, numbers[0]);
@@ -55,40 +43,35 @@ static void each(void *context, const clt_built *built)
     cells[STACK] = number(p->resources.stack_bytes, numbers[2]);
     cells[LOCAL] = number(p->resources.static_local_bytes, numbers[3]);
     cells[COMMANDS] = number(built->commands, numbers[4]);
-    table_row(&s->table, cells, &text);
-    if (p->error.status != CLT_OK)
-        clt_str_printf(&text, "  %s, for '%s': %s\n", p->family, built->label, p->error.text);
+    bench_line(columns, COLUMNS, cells);
+    if (p->error.status == CLT_OK)
+        return;
+    clt_str text = {0};
+    clt_str_printf(&text, "  %s, for '%s': %s\n", p->family, built->label, p->error.text);
     table_print(&text);
-    clt_str_free(&text);
-    (void)fflush(stdout);
 }
 
 static clt_status measure(const bench_common *common, clt_bench_programs_options *build)
 {
     clt_bench_programs_sum sum;
-    clt_str json = {0};
-    clt_status status = clt_bench_programs(build, &sum, &json);
-    if (status == CLT_OK) {
-        terminal_say(
-            "%zu programs in %.2f s (their own times add up to %.2f s, the slowest took %.2f s), %zu "
-            "refused, %zu with spills\n",
-            sum.count, sum.seconds, sum.sum, sum.largest, sum.failed, sum.spilled);
-        status = bench_finish(common, &json);
-    }
-    clt_str_free(&json);
-    if (status == CLT_OK && sum.failed > 0)
+    CLT_SCOPED(clt_str) json = {0};
+    CLT_TRY(clt_bench_programs(build, &sum, &json));
+    terminal_say("%zu programs in %.2f s (their own times add up to %.2f s, the slowest took %.2f s), %zu "
+                 "refused, %zu with spills\n",
+                 sum.count, sum.seconds, sum.sum, sum.largest, sum.failed, sum.spilled);
+    CLT_TRY(bench_finish(common, &json));
+    if (sum.failed > 0)
         CLT_FAIL(CLT_EBUILD, "bench build: %zu of %zu programs do not build", sum.failed, sum.count);
-    return status;
+    return CLT_OK;
 }
 
 clt_status bench_build(cmd_context *unused, int argc, char **argv)
 {
     (void)unused;
     bench_common common = {0};
-    sheet s = {0};
     const char *extra = "", *folder = NULL;
     int64_t jobs = 0;
-    clt_config *config = NULL;
+    CLT_SCOPED(clt_config) *config = NULL;
     args_result r;
     const args_option options[] = {
         ARGS_DEVICE(common.device),
@@ -121,9 +104,6 @@ clt_status bench_build(cmd_context *unused, int argc, char **argv)
                                         .threads = (int)jobs,
                                         .folder = folder,
                                         .begin = begin,
-                                        .each = each,
-                                        .context = &s};
-    clt_status status = measure(&common, &build);
-    clt_config_destroy(config);
-    return status;
+                                        .each = each};
+    return measure(&common, &build);
 }

@@ -54,18 +54,17 @@ static void tell(comparison *c, const char *what, double ratio)
 
 static void compare_row(comparison *c, const clt_json *row, const clt_json *old_rows)
 {
-    clt_str name = {0};
+    CLT_SCOPED(clt_str) name = {0};
     const clt_json *match = NULL;
     identity(row, &name);
     for (const clt_json *old = old_rows ? clt_json_first(old_rows) : NULL; old && !match && !name.failed;
          old = clt_json_next(old)) {
-        clt_str other = {0};
+        CLT_SCOPED(clt_str) other = {0};
         if (clt_json_typeof(old) != CLT_JSON_OBJECT) /* not a row of a benchmark */
             continue;
         identity(old, &other);
         if (!other.failed && other.text && name.text && strcmp(other.text, name.text) == 0)
             match = old;
-        clt_str_free(&other);
     }
     double now_ms = number(row, "ms"), old_ms = match ? number(match, "ms") : 0;
     double now_rate = number(row, "value"), old_rate = match ? number(match, "value") : 0;
@@ -75,7 +74,6 @@ static void compare_row(comparison *c, const clt_json *row, const clt_json *old_
         tell(c, name.text, old_rate / now_rate);
     else
         c->missing++;
-    clt_str_free(&name);
 }
 
 static clt_status compare(const char *path, const clt_json *now, const clt_json *old)
@@ -112,31 +110,58 @@ static clt_status compare(const char *path, const clt_json *now, const clt_json 
     return CLT_OK;
 }
 
+/* --- for the parts --- */
+
+clt_json_writer bench_record(clt_str *json, const char *name)
+{
+    clt_json_writer w = clt_json_writer_make(json, 2);
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "bench", name);
+    return w;
+}
+
+void bench_record_end(clt_json_writer *w, clt_str *json)
+{
+    clt_jw_end_object(w);
+    clt_str_append(json, "\n");
+}
+
+void bench_titles(const table_column *columns, int count)
+{
+    clt_str text = {0};
+    table t;
+    table_make(&t, columns, count, terminal_columns());
+    table_head(&t, &text);
+    table_print(&text);
+}
+
+void bench_line(const table_column *columns, int count, const char *const *cells)
+{
+    clt_str text = {0};
+    table t;
+    table_make(&t, columns, count, terminal_columns());
+    table_row(&t, cells, &text);
+    table_print(&text);
+}
+
 clt_status bench_begin(bench_common *common)
 {
-    clt_json_doc *old = NULL;
+    CLT_SCOPED(clt_json_doc) *old = NULL;
     CLT_TRY(cmd_caps(common->caps, &common->caps_mask));
     if (common->compare)
         CLT_TRY(clt_json_parse_file(common->compare, CLT_EUSAGE, &old));
-    clt_json_destroy(old);
     return cmd_can_write(common->json);
 }
 
 clt_status bench_finish(const bench_common *common, const clt_str *json)
 {
-    clt_json_doc *now = NULL, *old = NULL;
-    clt_status status = CLT_OK;
+    CLT_SCOPED(clt_json_doc) *now = NULL, *old = NULL;
     CLT_TRY(clt_str_check(json));
     if (common->compare) { /* read first, because the new record may overwrite it */
-        CLT_TRY_GOTO(clt_json_parse_file(common->compare, CLT_EUSAGE, &old), done);
-        CLT_TRY_GOTO(clt_json_parse(json->text, json->length, "this record", CLT_EINTERNAL, &now), done);
+        CLT_TRY(clt_json_parse_file(common->compare, CLT_EUSAGE, &old));
+        CLT_TRY(clt_json_parse(json->text, json->length, "this record", CLT_EINTERNAL, &now));
     }
     if (common->json)
-        CLT_TRY_GOTO(cmd_write_text(common->json, json->text), done);
-    if (common->compare)
-        status = compare(common->compare, clt_json_root(now), clt_json_root(old));
-done:
-    clt_json_destroy(now);
-    clt_json_destroy(old);
-    return status;
+        CLT_TRY(cmd_write_text(common->json, json->text));
+    return common->compare ? compare(common->compare, clt_json_root(now), clt_json_root(old)) : CLT_OK;
 }

@@ -11,9 +11,7 @@
 #include "cl/measure/timing.h"
 #include "cl/tune/tuning_store.h"
 #include "cli/bench/bench.h"
-#include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
-#include "engine/json/json.h"
 
 #define MAX_SIZES 64
 #define CHECKED 256 /* elements of a result that are compared */
@@ -36,8 +34,7 @@ typedef struct gemm_bench {
     clt_dtype dtype;
     double seconds;
     bool untuned;
-    ocl_tuning *tuning;   /* the device's tuning records, NULL with --untuned */
-    ocl_device_desc desc; /* the device's description, which refers to `tuning` */
+    ocl_device_desc desc; /* the device's description with its tuning records, unless --untuned */
     clt_json_writer writer;
     int measured;
 } gemm_bench;
@@ -96,24 +93,16 @@ static const table_column columns[] = {{"m", 6, 0, 0, true},       {"n", 6, 0, 0
                                        {"best", 14, 12, 4, false}, {"choice", 36, 12, 5, false}};
 #define N_COLUMNS ((int)(sizeof columns / sizeof columns[0]))
 
-static void print_titles(void)
-{
-    table t;
-    clt_str text = {0};
-    table_make(&t, columns, N_COLUMNS, terminal_columns());
-    table_head(&t, &text);
-    table_print(&text);
-}
-
 /* Prints a refusal in full if the screen has no room for the column `choice`, which shows the reason. */
 static void refused_row(const char *m, const char *n, const char *k, const char *layout, const char *backend,
-                        const char *reason, clt_str *out)
+                        const char *reason)
 {
-    clt_str line = {0};
+    CLT_SCOPED(clt_str) line = {0};
+    clt_str out = {0};
     clt_str_printf(&line, "%6s  %6s  %6s  %s %s %s", m, n, k, layout, backend, reason);
     if (clt_str_check(&line) == CLT_OK)
-        text_wrap(line.text, 0, 24, terminal_columns(), out);
-    clt_str_free(&line);
+        text_wrap(line.text, 0, 24, terminal_columns(), &out);
+    table_print(&out);
 }
 
 /* choice: tunables of the tuning record; or why the backend refused, if `time` is "". */
@@ -122,7 +111,6 @@ static void print_row(const gemm_bench *b, const ocl_gemm *g, const char *backen
 {
     char m[24], n[24], k[24], layout[3] = {g->ta ? 't' : 'n', g->tb ? 't' : 'n', '\0'};
     table t;
-    clt_str text = {0};
     snprintf(m, sizeof m, "%lld", (long long)g->m);
     snprintf(n, sizeof n, "%lld", (long long)g->n);
     snprintf(k, sizeof k, "%lld", (long long)g->k);
@@ -130,10 +118,9 @@ static void print_row(const gemm_bench *b, const ocl_gemm *g, const char *backen
                                     backend, time, speed, best,   choice};
     table_make(&t, columns, N_COLUMNS, terminal_columns());
     if (!*time && t.width[N_COLUMNS - 1] == 0)
-        refused_row(m, n, k, layout, backend, choice, &text);
+        refused_row(m, n, k, layout, backend, choice);
     else
-        table_row(&t, cells, &text);
-    table_print(&text);
+        bench_line(columns, N_COLUMNS, cells);
 }
 
 static void write_row(gemm_bench *b, const ocl_gemm *g, const ocl_tuning_log *log, const char *backend,
@@ -194,9 +181,9 @@ static clt_status measure_ready(gemm_bench *b, ocl_gemm_ready *ready, const char
  * skipped. */
 static clt_status measure_backend(gemm_bench *b, ocl_gemm_bench *bench, const char *force)
 {
-    ocl_tuning_log log = {0}; /* receives the tuning record that is used */
+    CLT_SCOPED(ocl_tuning_log) log = {0}; /* receives the tuning record that is used */
     ocl_emitter how = {.device = &b->desc, .label = "gemm", .log = &log};
-    ocl_gemm_ready *ready;
+    CLT_SCOPED(ocl_gemm_ready) *ready = NULL;
     clt_status status = ocl_gemm_ready_create(bench, &how, force, &ready);
     if (status == CLT_OK)
         status = ocl_gemm_ready_build(ready);
@@ -205,15 +192,10 @@ static clt_status measure_backend(gemm_bench *b, ocl_gemm_bench *bench, const ch
         snprintf(reason, sizeof reason, "refused: %s", clt_error_text());
         clt_error_clear();
         print_row(b, &bench->gemm, force, "", "", "", reason);
-        status = CLT_OK;
-    } else if (status == CLT_OK) {
-        status = measure_ready(b, ready, force);
+        return CLT_OK;
     }
-    clt_error error;
-    clt_error_take(status, &error);
-    ocl_gemm_ready_destroy(ready);
-    ocl_tuning_log_free(&log);
-    return clt_error_put(&error);
+    CLT_TRY(status);
+    return measure_ready(b, ready, force);
 }
 
 static clt_status measure_layout(gemm_bench *b, const gemm_size *size, bool ta, bool tb)
@@ -222,17 +204,14 @@ static clt_status measure_layout(gemm_bench *b, const gemm_size *size, bool ta, 
     if (b->layout ? strcmp(b->layout, layout) != 0 : ta && tb)
         return CLT_OK;
     ocl_gemm g = ocl_gemm_make(size->m, size->n, size->k, ta, tb);
-    ocl_gemm_bench *bench;
+    CLT_SCOPED(ocl_gemm_bench) *bench = NULL;
     g.type_a = g.type_b = b->dtype;
     CLT_TRY(ocl_gemm_bench_create(b->device, &g, &(ocl_gemm_fill){0}, 1, &bench));
-    clt_status status = CLT_OK;
     if (!b->backend || strcmp(b->backend, "all") != 0)
-        status = measure_backend(b, bench, b->backend);
-    else
-        for (const ocl_variant *const *v = ocl_gemm_variants; *v && status == CLT_OK; v++)
-            status = measure_backend(b, bench, (*v)->name);
-    ocl_gemm_bench_destroy(bench);
-    return status;
+        return measure_backend(b, bench, b->backend);
+    for (const ocl_variant *const *v = ocl_gemm_variants; *v; v++)
+        CLT_TRY(measure_backend(b, bench, (*v)->name));
+    return CLT_OK;
 }
 
 static clt_status run_all(gemm_bench *b, clt_str *json)
@@ -243,10 +222,8 @@ static clt_status run_all(gemm_bench *b, clt_str *json)
     CLT_TRY(ocl_measure_limits(b->device, 2.0, &limits));
     terminal_say("limits: %.1f GFLOP/s FMA, %.1f GB/s streaming\n", limits.fma_peak_gflops,
                  limits.stream_gbs);
-    print_titles();
-    b->writer = clt_json_writer_make(json, 2);
-    clt_jw_object(&b->writer);
-    clt_jw_kstring(&b->writer, "bench", "gemm");
+    bench_titles(columns, N_COLUMNS);
+    b->writer = bench_record(json, "gemm");
     clt_jw_kstring(&b->writer, "device", d->name);
     clt_jw_kstring(&b->writer, "driver", d->driver);
     clt_jw_kdouble(&b->writer, "fma_peak_gflops", limits.fma_peak_gflops);
@@ -256,12 +233,11 @@ static clt_status run_all(gemm_bench *b, clt_str *json)
         for (int layout = 0; layout < 4; layout++)
             CLT_TRY(measure_layout(b, &b->sizes[i], (layout & 2) != 0, (layout & 1) != 0));
     clt_jw_end_array(&b->writer);
-    clt_jw_end_object(&b->writer);
-    clt_str_append(json, "\n");
+    bench_record_end(&b->writer, json);
     return CLT_OK;
 }
 
-static clt_status check_words(const gemm_bench *b, const char *dtype)
+static clt_status check_words(gemm_bench *b, const char *dtype)
 {
     const char *names[16];
     size_t count = 0;
@@ -276,7 +252,8 @@ static clt_status check_words(const gemm_bench *b, const char *dtype)
                  near ? "; did you mean '" : "", near ? near : "",
                  near ? "'?" : "; 'all' measures every one");
     }
-    if (b->dtype != CLT_F32 && b->dtype != CLT_F16 && b->dtype != CLT_BF16)
+    if (!clt_dtype_from_name(dtype, &b->dtype) ||
+        (b->dtype != CLT_F32 && b->dtype != CLT_F16 && b->dtype != CLT_BF16))
         CLT_FAIL(CLT_EUSAGE, "cltrain bench gemm: --dtype %s: valid: f32, f16, bf16", dtype);
     if (b->layout && strcmp(b->layout, "nn") != 0 && strcmp(b->layout, "nt") != 0 &&
         strcmp(b->layout, "tn") != 0 && strcmp(b->layout, "tt") != 0)
@@ -288,21 +265,19 @@ static clt_status check_words(const gemm_bench *b, const char *dtype)
 
 static clt_status run(gemm_bench *b, bench_common *common)
 {
-    clt_str json = {0};
+    CLT_SCOPED(clt_str) json = {0};
+    CLT_SCOPED(ocl_device) *device = NULL;
+    CLT_SCOPED(ocl_tuning) *tuning = NULL;
     CLT_TRY(bench_begin(common));
     ocl_open_options open = {.spec = common->device, .caps_mask = common->caps_mask};
-    CLT_TRY(ocl_device_open(&open, &b->device));
-    b->desc = *ocl_device_describe(b->device);
-    clt_status status = b->untuned ? CLT_OK : ocl_tuning_load(&b->desc, &b->tuning);
-    b->desc.tuning = b->tuning;
-    if (status == CLT_OK)
-        status = run_all(b, &json);
-    if (status == CLT_OK)
-        status = bench_finish(common, &json);
-    clt_str_free(&json);
-    ocl_tuning_destroy(b->tuning);
-    ocl_device_close(b->device);
-    return status;
+    CLT_TRY(ocl_device_open(&open, &device));
+    b->device = device;
+    b->desc = *ocl_device_describe(device);
+    if (!b->untuned)
+        CLT_TRY(ocl_tuning_load(&b->desc, &tuning));
+    b->desc.tuning = tuning;
+    CLT_TRY(run_all(b, &json));
+    return bench_finish(common, &json);
 }
 
 clt_status bench_gemm(cmd_context *unused, int argc, char **argv)
@@ -328,8 +303,6 @@ clt_status bench_gemm(cmd_context *unused, int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    if (!clt_dtype_from_name(dtype, &b.dtype))
-        CLT_FAIL(CLT_EUSAGE, "cltrain bench gemm: --dtype %s: valid: f32, f16, bf16", dtype);
     CLT_TRY(check_words(&b, dtype));
     CLT_TRY(parse_sizes(sizes, &b));
     return run(&b, &common);

@@ -4,9 +4,7 @@
 #include <stdio.h>
 
 #include "cli/bench/bench.h"
-#include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
-#include "engine/json/json.h"
 #include "engine/train/inspect/loader_rates.h"
 
 enum { THREADS, SAMPLES, MEGABYTES, BATCH, BUSY, COLUMNS };
@@ -16,29 +14,20 @@ static const table_column columns[COLUMNS] = {{"threads", 7, 0, 0, true},
                                               {"ms/micro-batch", 14, 0, 1, true},
                                               {"cores busy", 10, 0, 2, true}};
 
-typedef struct sheet {
-    table table;
-    clt_json_writer w;
-} sheet;
-
-static void begin(void *context, const clt_source *source)
+static void begin(void *unused, const clt_source *source)
 {
-    sheet *s = context;
     clt_str text = {0};
+    (void)unused;
     text_wrap(source->description ? source->description : source->type->format->name, 0, 0,
               terminal_columns(), &text);
-    table_make(&s->table, columns, COLUMNS, terminal_columns());
-    table_head(&s->table, &text);
     table_print(&text);
-    clt_str_free(&text);
-    (void)fflush(stdout);
+    bench_titles(columns, COLUMNS);
 }
 
 static void each(void *context, const clt_loader_rate *rate)
 {
-    sheet *s = context;
+    clt_json_writer *w = context;
     char cell[COLUMNS][24], name[32];
-    clt_str text = {0};
     double samples = (double)(rate->micro_batch * rate->batches), per_second = samples / rate->seconds,
            busy = rate->cpu_seconds / rate->seconds, ms = 1e3 * rate->seconds / (double)rate->batches;
     const char *cells[COLUMNS] = {cell[0], cell[1], cell[2], cell[3], cell[4]};
@@ -47,38 +36,29 @@ static void each(void *context, const clt_loader_rate *rate)
     snprintf(cell[MEGABYTES], sizeof cell[0], "%.1f", 1e-6 * per_second * (double)rate->sample_bytes);
     snprintf(cell[BATCH], sizeof cell[0], "%.3f", ms);
     snprintf(cell[BUSY], sizeof cell[0], "%.2f", busy);
-    table_row(&s->table, cells, &text);
-    table_print(&text);
-    clt_str_free(&text);
-    (void)fflush(stdout);
+    bench_line(columns, COLUMNS, cells);
     snprintf(name, sizeof name, "%d threads", rate->workers);
-    clt_jw_object(&s->w);
-    clt_jw_kstring(&s->w, "name", name);
-    clt_jw_kstring(&s->w, "unit", "samples/s");
-    clt_jw_kdouble(&s->w, "value", per_second);
-    clt_jw_kint(&s->w, "threads", rate->workers);
-    clt_jw_kint(&s->w, "micro_batch", rate->micro_batch);
-    clt_jw_kint(&s->w, "sample_bytes", (int64_t)rate->sample_bytes);
-    clt_jw_kdouble(&s->w, "cores_busy", busy);
-    clt_jw_end_object(&s->w);
+    clt_jw_object(w);
+    clt_jw_kstring(w, "name", name);
+    clt_jw_kstring(w, "unit", "samples/s");
+    clt_jw_kdouble(w, "value", per_second);
+    clt_jw_kint(w, "threads", rate->workers);
+    clt_jw_kint(w, "micro_batch", rate->micro_batch);
+    clt_jw_kint(w, "sample_bytes", (int64_t)rate->sample_bytes);
+    clt_jw_kdouble(w, "cores_busy", busy);
+    clt_jw_end_object(w);
 }
 
 static clt_status measure(const bench_common *common, clt_bench_loader_options *bench)
 {
-    clt_str json = {0};
-    sheet s = {.w = clt_json_writer_make(&json, 2)};
-    bench->context = &s;
-    clt_jw_object(&s.w);
-    clt_jw_kstring(&s.w, "bench", "loader");
-    clt_jw_karray(&s.w, "rows");
-    clt_status status = clt_bench_loader(bench);
-    clt_jw_end_array(&s.w);
-    clt_jw_end_object(&s.w);
-    clt_str_append(&json, "\n");
-    if (status == CLT_OK)
-        status = bench_finish(common, &json);
-    clt_str_free(&json);
-    return status;
+    CLT_SCOPED(clt_str) json = {0};
+    clt_json_writer w = bench_record(&json, "loader");
+    bench->context = &w;
+    clt_jw_karray(&w, "rows");
+    CLT_TRY(clt_bench_loader(bench));
+    clt_jw_end_array(&w);
+    bench_record_end(&w, &json);
+    return bench_finish(common, &json);
 }
 
 clt_status bench_loader(cmd_context *unused, int argc, char **argv)
@@ -86,7 +66,7 @@ clt_status bench_loader(cmd_context *unused, int argc, char **argv)
     (void)unused;
     bench_common common = {0};
     double seconds = 2;
-    clt_config *config = NULL;
+    CLT_SCOPED(clt_config) *config = NULL;
     args_result r;
     const args_option options[] = {
         BENCH_RECORDS(common),
@@ -107,7 +87,5 @@ clt_status bench_loader(cmd_context *unused, int argc, char **argv)
     CLT_TRY(bench_begin(&common));
     CLT_TRY(cmd_load_config(&r, &config));
     clt_bench_loader_options bench = {.config = config, .seconds = seconds, .begin = begin, .each = each};
-    clt_status status = measure(&common, &bench);
-    clt_config_destroy(config);
-    return status;
+    return measure(&common, &bench);
 }

@@ -7,9 +7,7 @@
 #include <string.h>
 
 #include "cli/bench/bench.h"
-#include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
-#include "engine/json/json.h"
 #include "engine/verify/speed/speed.h"
 
 typedef struct ops_run {
@@ -25,15 +23,6 @@ static const table_column columns[] = {{"case", 28, 16, 0, false}, {"direction",
                                        {"", 8, 8, 0, false}};
 #define N_COLUMNS ((int)(sizeof columns / sizeof columns[0]))
 
-static void print_titles(void)
-{
-    table t;
-    clt_str text = {0};
-    table_make(&t, columns, N_COLUMNS, terminal_columns());
-    table_head(&t, &text);
-    table_print(&text);
-}
-
 /* "93%"; "93%n": compared with a stream that uses non-temporal stores; "(93%)": caches or arithmetic, not
  * memory, limit the result. */
 static const char *share_text(const clt_speed_result *r, char *text, size_t size)
@@ -48,16 +37,12 @@ static const char *share_text(const clt_speed_result *r, char *text, size_t size
 static void print_row(const char *name, const clt_speed_result *r, const char *judgement)
 {
     char ms[32], gbs[32], gflops[32], share[32];
-    table t;
-    clt_str text = {0};
     snprintf(ms, sizeof ms, "%.4f", r->ms);
     snprintf(gbs, sizeof gbs, "%.2f", r->gbs);
     snprintf(gflops, sizeof gflops, "%.2f", r->gflops);
     const char *cells[N_COLUMNS] = {name,   r->kernel ? "" : r->direction,      ms,       gbs,
                                     gflops, share_text(r, share, sizeof share), judgement};
-    table_make(&t, columns, N_COLUMNS, terminal_columns());
-    table_row(&t, cells, &text);
-    table_print(&text);
+    bench_line(columns, N_COLUMNS, cells);
 }
 
 static void on_limits(void *context, const ocl_device_desc *desc, const ocl_limits *limits)
@@ -65,7 +50,7 @@ static void on_limits(void *context, const ocl_device_desc *desc, const ocl_limi
     ops_run *run = context;
     terminal_say("device %s: %.1f GFLOP/s, stream %.1f GB/s, %.1f with plain stores\n", desc->name,
                  limits->fma_peak_gflops, limits->stream_gbs, limits->plain_stream_gbs);
-    print_titles();
+    bench_titles(columns, N_COLUMNS);
     clt_jw_kstring(&run->writer, "device", desc->name);
     clt_jw_kstring(&run->writer, "driver", desc->driver);
     clt_jw_kdouble(&run->writer, "fma_peak_gflops", limits->fma_peak_gflops);
@@ -79,11 +64,11 @@ static void on_result(void *context, const clt_speed_result *r)
     ops_run *run = context;
     char name[120];
     if (r->refusal) {
-        clt_str line = {0}, lines = {0};
+        CLT_SCOPED(clt_str) line = {0};
+        clt_str lines = {0};
         clt_str_printf(&line, "%-28s  left out: %s", r->name, r->refusal);
         if (clt_str_check(&line) == CLT_OK)
             text_wrap(line.text, 0, 30, terminal_columns(), &lines);
-        clt_str_free(&line);
         table_print(&lines);
         return;
     }
@@ -142,14 +127,12 @@ clt_status bench_ops(cmd_context *unused, int argc, char **argv)
                                          "speed (a stream) is measured before and after each.",
                               .options = options};
     args_result r;
-    clt_str json = {0};
+    CLT_SCOPED(clt_str) json = {0};
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
     CLT_TRY(bench_begin(&common));
-    run.writer = clt_json_writer_make(&json, 2);
-    clt_jw_object(&run.writer);
-    clt_jw_kstring(&run.writer, "bench", "ops");
+    run.writer = bench_record(&json, "ops");
     clt_speed_options speed = {.pattern = pattern,
                                .device_spec = common.device,
                                .caps_mask = common.caps_mask,
@@ -157,14 +140,9 @@ clt_status bench_ops(cmd_context *unused, int argc, char **argv)
                                .limits = on_limits,
                                .result = on_result,
                                .context = &run};
-    clt_status status = clt_speed_run(&speed);
+    CLT_TRY(clt_speed_run(&speed));
     clt_jw_end_array(&run.writer);
-    clt_jw_end_object(&run.writer);
-    clt_str_append(&json, "\n");
-    if (status == CLT_OK)
-        status = bench_finish(&common, &json);
-    if (status == CLT_OK)
-        status = check(&run);
-    clt_str_free(&json);
-    return status;
+    bench_record_end(&run.writer, &json);
+    CLT_TRY(bench_finish(&common, &json));
+    return check(&run);
 }

@@ -56,9 +56,7 @@ typedef struct memory_results {
 static void memory_record(const ocl_device_desc *d, const memory_results *m, clt_str *out)
 {
     const ocl_limits *l = &m->limits;
-    clt_json_writer w = clt_json_writer_make(out, 2);
-    clt_jw_object(&w);
-    clt_jw_kstring(&w, "bench", "memory");
+    clt_json_writer w = bench_record(out, "memory");
     clt_jw_kstring(&w, "device", d->name);
     clt_jw_kstring(&w, "driver", d->driver);
     clt_jw_kstring(&w, "binary", m->binary);
@@ -87,7 +85,7 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
     memory_row(&w, "launch_in_row_event", m->plain.in_row_event_us, "us");
     memory_row(&w, "launch_in_row_stamped", m->stamped.in_row_us, "us");
     clt_jw_end_array(&w);
-    clt_jw_end_object(&w);
+    bench_record_end(&w, out);
     terminal_say("%-22s %s\n", "binary", m->binary[0] ? m->binary : "none given");
     printf("%-22s %" PRIu64 " of %" PRIu64 " B reported\n", "local memory proven", d->local_proven_bytes,
            d->local_bytes);
@@ -95,32 +93,27 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
         printf("%-22s %" PRIu64 " B by programs for sm_90a\n", "", d->local_retargeted_bytes);
     if (d->local_argument_bytes > d->local_proven_bytes)
         printf("%-22s %" PRIu64 " B as an argument\n", "", d->local_argument_bytes);
-    clt_str_append(out, "\n");
 }
 
 /* Measures the limits, and kernel launches with and without time stamps; opens the device once for each. */
 static clt_status measure_memory(ocl_open_options options, double seconds, ocl_device_desc *desc,
                                  memory_results *out)
 {
-    ocl_device *device = NULL;
+    CLT_SCOPED(ocl_device) *device = NULL;
     ocl_program *program;
-    clt_status status = CLT_OK;
     options.profiling = true;
     CLT_TRY(ocl_device_open(&options, &device));
     *desc = *ocl_device_describe(device);
     terminal_say("device %s\n", desc->name);
-    CLT_TRY_GOTO(ocl_measure_limits(device, 0.9 * seconds, &out->limits), done);
-    CLT_TRY_GOTO(ocl_measure_launches(device, 0.05 * seconds, &out->stamped), done);
-    CLT_TRY_GOTO(ocl_program_get(device, "fill", "", &program), done);
+    CLT_TRY(ocl_measure_limits(device, 0.9 * seconds, &out->limits));
+    CLT_TRY(ocl_measure_launches(device, 0.05 * seconds, &out->stamped));
+    CLT_TRY(ocl_program_get(device, "fill", "", &program));
     ocl_program_describe(program, out->binary);
     ocl_device_close(device);
     device = NULL;
     options.profiling = false;
-    CLT_TRY_GOTO(ocl_device_open(&options, &device), done);
-    status = ocl_measure_launches(device, 0.05 * seconds, &out->plain);
-done:
-    ocl_device_close(device);
-    return status;
+    CLT_TRY(ocl_device_open(&options, &device));
+    return ocl_measure_launches(device, 0.05 * seconds, &out->plain);
 }
 
 clt_status bench_memory(cmd_context *unused, int argc, char **argv)
@@ -138,7 +131,7 @@ clt_status bench_memory(cmd_context *unused, int argc, char **argv)
     args_result r;
     ocl_device_desc desc;
     memory_results results = {0};
-    clt_str json = {0};
+    CLT_SCOPED(clt_str) json = {0};
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
@@ -146,9 +139,7 @@ clt_status bench_memory(cmd_context *unused, int argc, char **argv)
     ocl_open_options open = {.spec = common.device, .caps_mask = common.caps_mask};
     CLT_TRY(measure_memory(open, seconds, &desc, &results));
     memory_record(&desc, &results, &json);
-    clt_status status = bench_finish(&common, &json);
-    clt_str_free(&json);
-    return status;
+    return bench_finish(&common, &json);
 }
 
 clt_status bench_step(cmd_context *unused, int argc, char **argv)
@@ -178,8 +169,8 @@ clt_status bench_step(cmd_context *unused, int argc, char **argv)
                               .max_operands = 1,
                               .overrides = true};
     args_result r;
-    clt_config *config = NULL;
-    clt_str text = {0}, json = {0}, trace = {0};
+    CLT_SCOPED(clt_config) *config = NULL;
+    CLT_SCOPED(clt_str) text = {0}, json = {0}, trace = {0};
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
@@ -198,15 +189,10 @@ clt_status bench_step(cmd_context *unused, int argc, char **argv)
                                .observer = observer};
     clt_status status = clt_bench_step(&bench, &text, &json, trace_path ? &trace : NULL);
     console_close(&c);
-    if (status == CLT_OK && text.text)
+    CLT_TRY(status);
+    if (text.text)
         terminal_say("%s", text.text);
-    if (status == CLT_OK && trace.text)
-        status = cmd_write_text(trace_path, trace.text);
-    if (status == CLT_OK)
-        status = bench_finish(&common, &json);
-    clt_str_free(&trace);
-    clt_str_free(&text);
-    clt_str_free(&json);
-    clt_config_destroy(config);
-    return status;
+    if (trace.text)
+        CLT_TRY(cmd_write_text(trace_path, trace.text));
+    return bench_finish(&common, &json);
 }

@@ -34,8 +34,10 @@ typedef struct machine {
     ocl_choice open[8];
 } machine;
 
-static clt_status prepare(void *context, const ocl_choice *c, void **ready, ocl_choice *asked)
+static clt_status prepare(void *context, const ocl_device_desc *device, const ocl_choice *c,
+                          ocl_choice *asked, void **ready)
 {
+    (void)device;
     machine *m = context;
     if (m->prepared < 64)
         ocl_choice_text(c, m->first[m->prepared], sizeof m->first[0]);
@@ -109,6 +111,9 @@ static const ocl_variant plain = {.name = "plain"};
 static const ocl_variant gpu = {.name = "gpu", .needs = OCL_CAP_MMA_F16};
 static const ocl_variant *const family[] = {&gpu, &tiled, &small, &plain, NULL};
 
+static const ocl_family_bench invented = {
+    .ready = prepare, .time = measure, .check = check, .release = release};
+
 static ocl_tune_result run(machine *m, const ocl_tune_limits *limits, const char *data, const char *only,
                            const ocl_choice *seed)
 {
@@ -124,10 +129,8 @@ static ocl_tune_result run(machine *m, const ocl_tune_limits *limits, const char
                          .device = &desc,
                          .standard = &plain,
                          .only = only,
-                         .prepare = prepare,
-                         .time = measure,
-                         .check = check,
-                         .release = release,
+                         .bench = &invented,
+                         .operands = m,
                          .now = now,
                          .wrong = told};
     assert_ok(ocl_tune_search(&t, limits ? limits : &standard, seed, &result));
@@ -289,8 +292,8 @@ static void test_impossible_candidates(void **state)
     ocl_device_desc desc;
     ocl_tune_limits limits = ocl_tune_limits_default();
     ocl_desc_generic(&desc);
-    ocl_tune_target t = {&lost,   "invented", "n=1", family,  "",  &desc, &plain, NULL,
-                         prepare, measure,    check, release, now, NULL,  told};
+    ocl_tune_target t = {&lost, "invented", "n=1", family, "",   &desc, &plain,
+                         NULL,  &invented,  &lost, now,    NULL, told};
     assert_int_equal(ocl_tune_search(&t, &limits, NULL, &r), CLT_EDEVLOST);
     assert_int_equal(lost.prepared, lost.released);
 }

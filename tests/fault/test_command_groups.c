@@ -172,9 +172,8 @@ static const char *failure(int fails, size_t first, size_t last)
     return clt_error_text();
 }
 
-static void test_each(void **state)
+TEST(test_each)
 {
-    (void)state;
     open_with(false);
     assert_int_equal(events_of_run(), KERNELS);
     played.launches = 0;
@@ -187,9 +186,8 @@ static void test_each(void **state)
 }
 
 /* Groups of 16 end early before the host command and at the end of the range. */
-static void test_groups(void **state)
+TEST(test_groups)
 {
-    (void)state;
     open_with(true);
     assert_int_equal(events_of_run(), 4); /* 16 and 4, 16 and 4 */
     assert_int_equal(f.events_at_host, 2);
@@ -204,18 +202,16 @@ static void test_groups(void **state)
 }
 
 /* A group of one command is named as a command. */
-static void test_short_range(void **state)
+TEST(test_short_range)
 {
-    (void)state;
     open_with(true);
     assert_contains(failure(1, 3, 4), "' accepted command 'c03', kernel add_two, which then failed");
     assert_int_equal(played.events, 1);
     shut();
 }
 
-static void test_switch(void **state)
+TEST(test_switch)
 {
-    (void)state;
     setenv("CLTRAIN_EVENTS", "each", 1);
     open_with(true);
     unsetenv("CLTRAIN_EVENTS");
@@ -227,9 +223,8 @@ static void test_switch(void **state)
 }
 
 /* A recorder has the times of what it asks for: a group ends there. */
-static void test_recorded(void **state)
+TEST(test_recorded)
 {
-    (void)state;
     open_with(true);
     assert_ok(ocl_record_start(f.device, 2 * KERNELS));
     ocl_record_set(f.device, OCL_RECORD_ALL, 1);
@@ -240,9 +235,8 @@ static void test_recorded(void **state)
 }
 
 /* The driver refuses everything after the failure: the group is named, not the command that it refused. */
-static void test_refused_after_failure(void **state)
+TEST(test_refused_after_failure)
 {
-    (void)state;
     open_with(true);
     played.fails = 23;
     played.refuses = true;
@@ -255,9 +249,8 @@ static void test_refused_after_failure(void **state)
 }
 
 /* A command is refused for reasons of its own: those before it are waited for with a marker. */
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     open_with(true);
     played.refused = 23;
     clt_status status = ocl_exec_run(f.exec, NULL);
@@ -271,13 +264,4 @@ static void test_refused(void **state)
     shut();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each),     cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_switch),   cmocka_unit_test(test_short_range),
-        cmocka_unit_test(test_recorded), cmocka_unit_test(test_refused_after_failure),
-        cmocka_unit_test(test_refused)};
-    test_need_device();
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true);

@@ -105,7 +105,7 @@ static void play(void)
     for (cl_uint p = 0; p < n && !v.device; p++)
         clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, 1, &v.device, NULL);
     if (!v.device)
-        exit(TEST_SKIP);
+        exit(TEST_SKIPPED);
     for (i = 0; i < ITEMS; i++)
         x[i] = i;
     v.context = clCreateContext(NULL, 1, &v.device, NULL, NULL, &code);
@@ -216,12 +216,11 @@ static const struct {
     {"launch:*", 99, 0, {0}},
 };
 
-static void test_entries(void **state)
+TEST(test_entries)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
         int code = run(entries[i].shim);
-        if (code == TEST_SKIP)
+        if (code == TEST_SKIPPED)
             skip();
         if (strstr(entries[i].shim, ":idle") && strstr(output, "launch=-59")) {
             print_message("%s: the device runs no native kernels\n", entries[i].shim);
@@ -237,21 +236,20 @@ static void test_entries(void **state)
     }
 }
 
-static void test_log(void **state)
+TEST(test_log)
 {
-    (void)state;
     int code = run("launch:toy_add:garbage:nth=2");
-    if (code == TEST_SKIP)
+    if (code == TEST_SKIPPED)
         skip();
     assert_int_equal(code, 0);
     assert_contains(log_text, " launch toy toy_add garbage 2\n");
 }
 
-int main(int argc, char **argv)
+static void play_victim(int argc, char **argv)
 {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(test_entries), cmocka_unit_test(test_log)};
     self = argv[0];
     if (argc > 1 && strcmp(argv[1], "victim") == 0)
         play();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
+
+TEST_PROGRAM(.begin = play_victim);

@@ -7,24 +7,15 @@
  * turn and restarted (without the argument "all": at every seventh call), and every call of a save fails in
  * turn, with each kind of error, while training goes on. fault/io_shim.c makes the calls fail; checkpoints
  * are opened here with the engine's own reader. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "cl/device/device.h"
 #include "engine/base/log.h"
@@ -43,7 +34,6 @@ static const char config_text[] =
     " \"optimizer\": {\"type\": \"sgd\", \"momentum\": 0.9, \"learning_rate\": 0.05},\n"
     " \"train\": {\"steps\": 1000}, \"checkpoint\": {\"every\": 1, \"keep\": 1}}\n";
 
-static bool everything; /* the argument "all" */
 static char root[64];
 static char warnings[65536];
 
@@ -228,12 +218,11 @@ static void restart_completes(const char *name, int64_t from)
     assert_straight(name, STEPS);
 }
 
-static void a_kill_at_any_call_of_a_save(void **state)
+TEST(a_kill_at_any_call_of_a_save)
 {
-    (void)state;
     int64_t previous = BASE_STEP;
     must_train("base", BASE_STEP);
-    const int stride = everything ? 1 : 7;
+    const int stride = run_everything ? 1 : 7;
     for (int call = 1; call < MAX_CALLS; call += stride) {
         char plan[16];
         (void)snprintf(plan, sizeof plan, "%d", call);
@@ -243,7 +232,7 @@ static void a_kill_at_any_call_of_a_save(void **state)
         int64_t step = newest_step(in_root("killed"));
         assert_in_range(step, previous, BASE_STEP + 1); /* once the new one is there it stays */
         /* Restarts cost the most time here: all round the moment of the change, a sample elsewhere. */
-        if (step != previous || call % (everything ? 8 : 5) == 3)
+        if (step != previous || call % (run_everything ? 8 : 5) == 3)
             restart_completes("killed", step);
         previous = step;
         if (code == 0) {
@@ -315,25 +304,22 @@ static int sweep(const char *action, const char *reason)
     return failures;
 }
 
-static void any_call_may_fail(void **state)
+TEST(any_call_may_fail)
 {
-    (void)state;
     assert_in_range(sweep("EIO", "Input/output error"), 30, MAX_CALLS);
     assert_in_range(sweep("ENOSPC", "No space left on device"), 30, MAX_CALLS);
     assert_in_range(sweep("EDQUOT", "quota exceeded"), 30, MAX_CALLS);
 }
 
-static void writes_may_be_short(void **state)
+TEST(writes_may_be_short)
 {
-    (void)state;
     assert_in_range(sweep("short", "No space left on device"), 6, MAX_CALLS);
     assert_int_equal(sweep("half", "-"), 0);
 }
 
 /* Everything from one call on, deleting included: what could not be deleted goes away with the next save. */
-static void storage_may_stay_broken_for_a_save(void **state)
+TEST(storage_may_stay_broken_for_a_save)
 {
-    (void)state;
     char *output;
     int code = train("readonly", STEPS, (trouble){"0,7+,0,2+,3+,0,30+,0,73+", "EROFS", NULL}, &output);
     if (code != 0)
@@ -345,9 +331,8 @@ static void storage_may_stay_broken_for_a_save(void **state)
     free(output);
 }
 
-static void three_failures_in_a_row_end_the_run(void **state)
+TEST(three_failures_in_a_row_end_the_run)
 {
-    (void)state;
     char *output;
     int code = train("three", STEPS, (trouble){"0,4,4,0,4,4,0,4,4,4", "ENOSPC", NULL}, &output);
     if (code != 8 || occurrences(output, "could not be written (") != 6 ||
@@ -360,9 +345,8 @@ static void three_failures_in_a_row_end_the_run(void **state)
 }
 
 /* The last checkpoint of a run is tried again. */
-static void the_last_save_is_repeated(void **state)
+TEST(the_last_save_is_repeated)
 {
-    (void)state;
     char *output;
     int code = train("last", 4, (trouble){"0,0,0,11,11", "EIO", NULL}, &output);
     if (code != 0 || occurrences(output, "the checkpoint of step 4 could not be written (") != 2 ||
@@ -380,11 +364,10 @@ static void the_last_save_is_repeated(void **state)
 }
 
 /* Metrics that cannot be written: the training is done and saved, the code tells. */
-static void metrics_may_be_lost(void **state)
+TEST(metrics_may_be_lost)
 {
-    (void)state;
     char *output;
-    assert_int_equal(clt_mkdir_p(in_root("full")), CLT_OK);
+    assert_ok(clt_mkdir_p(in_root("full")));
     /* the file is as long as files may be, with lines that a resumed run keeps; other files are not */
     enum { FULL = 1 << 20 };
     static char lines[FULL];
@@ -407,12 +390,13 @@ static void metrics_may_be_lost(void **state)
 
 /* --- */
 
-static int set_up(void **state)
+FIXTURE(set_up)
 {
-    (void)state;
     /* Thousands of fsync calls: in memory where that is possible. */
     const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     (void)snprintf(root, sizeof root, "%s/cltrain-test-save-XXXXXX", base);
+    if (!getenv("CLTRAIN"))
+        fail_msg("set CLTRAIN to the cltrain program");
     if (!mkdtemp(root))
         return -1;
     clt_log_set_sink(keep_line, NULL, CLT_LOG_WARN);
@@ -420,35 +404,10 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+FIXTURE(tear_down)
 {
-    (void)state;
     clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
     return clt_remove_tree(root) == CLT_OK ? 0 : -1;
 }
 
-int main(int argc, char **argv)
-{
-    everything = argc > 1 && strcmp(argv[1], "all") == 0;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kill_at_any_call_of_a_save),
-        cmocka_unit_test(any_call_may_fail),
-        cmocka_unit_test(writes_may_be_short),
-        cmocka_unit_test(storage_may_stay_broken_for_a_save),
-        cmocka_unit_test(three_failures_in_a_row_end_the_run),
-        cmocka_unit_test(the_last_save_is_repeated),
-        cmocka_unit_test(metrics_may_be_lost),
-    };
-    ocl_device_desc *list;
-    int count;
-    if (!getenv("CLTRAIN")) {
-        fprintf(stderr, "set CLTRAIN to the cltrain program\n");
-        return 1;
-    }
-    if (ocl_list_devices(&list, &count) == CLT_EDEVICE) {
-        fprintf(stderr, "SKIP: %s\n", clt_error_text());
-        return 77;
-    }
-    free(list);
-    return cmocka_run_group_tests_name("save_syscalls", tests, set_up, tear_down);
-}
+TEST_PROGRAM(.device = true, .set_up = set_up, .tear_down = tear_down);

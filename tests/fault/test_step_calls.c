@@ -177,9 +177,8 @@ static void check_model(const char *model, int accumulation, bool library, bool 
     clt_config_destroy(config);
 }
 
-static void test_windows(void **state)
+TEST(test_windows)
 {
-    (void)state;
     setenv("CLTRAIN_GEMM", "simple", 1);
     check_model(models[0], 3, false, false, UNWATCHED);
     check_model(models[1], 1, false, false, UNWATCHED);
@@ -191,9 +190,8 @@ static void test_windows(void **state)
 }
 
 #ifdef CLT_HAVE_CLBLAST
-static void test_windows_with_library(void **state)
+TEST(test_windows_with_library)
 {
-    (void)state;
     setenv("CLTRAIN_GEMM", "clblast", 1);
     call_counts start = calls_now();
     check_model(models[0], 2, true, false, WATCHED);
@@ -205,9 +203,8 @@ static void test_windows_with_library(void **state)
 #endif
 
 /* The public trainer: twice the steps, the same number of forbidden calls. */
-static void test_longer_run(void **state)
+TEST(test_longer_run)
 {
-    (void)state;
     call_counts c[2];
     setenv("CLTRAIN_GEMM", "simple", 1);
     for (int i = 0; i < 2; i++) {
@@ -230,9 +227,8 @@ static void test_longer_run(void **state)
 }
 
 /* The counting itself: what must not happen in a step is seen when it does happen. */
-static void test_counters_see(void **state)
+TEST(test_counters_see)
 {
-    (void)state;
     float value;
     ocl_buffer *buffer;
     clt_config *config = config_of(models[0], 1, 64);
@@ -252,14 +248,4 @@ static void test_counters_see(void **state)
     clt_config_destroy(config);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_windows),
-#ifdef CLT_HAVE_CLBLAST
-                                       cmocka_unit_test(test_windows_with_library),
-#endif
-                                       cmocka_unit_test(test_longer_run),
-                                       cmocka_unit_test(test_counters_see)};
-    int missing = train_need_device();
-    return missing ? missing : cmocka_run_group_tests(tests, train_setup, train_teardown);
-}
+TEST_PROGRAM(.device = true);

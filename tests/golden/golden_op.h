@@ -11,8 +11,6 @@
 #include "engine/ops/node.h"
 #include "engine/plan/realize.h"
 
-#define SKIPPED 77
-
 static ocl_device *device;
 
 typedef struct golden_rig {
@@ -100,19 +98,6 @@ static int close_device(void **state)
     (void)state;
     ocl_device_close(device);
     return 0;
-}
-
-/* False, with a line that says why, where nothing can be tested. */
-static bool has_device(void)
-{
-    ocl_device_desc *list;
-    int found;
-    if (ocl_list_devices(&list, &found) != CLT_OK) {
-        fprintf(stderr, "skipped: %s\n", clt_error_text());
-        return false;
-    }
-    free(list);
-    return true;
 }
 
 #endif

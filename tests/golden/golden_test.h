@@ -5,27 +5,13 @@
 #ifndef TESTS_GOLDEN_GOLDEN_TEST_H
 #define TESTS_GOLDEN_GOLDEN_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/checkpoint/checkpoint.h"
 
 #define DATA CLT_TEST_SOURCE_DIR "/tests/golden/data/"
-
-static void must(clt_status status, const char *what)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
-}
 
 /* "data/NET_REST.safetensors" */
 static inline clt_safetensors *open_file(const char *net, const char *rest)

@@ -18,7 +18,6 @@
 #define STEPS 10
 #define BATCH 15
 #define MICRO 5
-#define SKIPPED 77
 
 typedef struct golden_net {
     const char *name, *model;
@@ -299,13 +298,11 @@ static void run_case(const golden_case *c)
     clt_config_destroy(config);
 }
 
-static bool everything; /* the argument "all" */
-
 /* Clipping comes with accumulation; every: SGD has all four pairings. What is wrong with an optimizer shows
  * with any net, and what is wrong with a net's gradients with any optimizer. */
 static void run_net(const golden_net *net, bool every)
 {
-    size_t n = net == &nets[2] ? N_OPTIMIZERS : everything ? N_COMMON : 1;
+    size_t n = net == &nets[2] ? N_OPTIMIZERS : run_everything ? N_COMMON : 1;
     for (size_t o = 0; o < n; o++)
         for (int clip = 0; clip < 2; clip++)
             for (int micro = MICRO; micro <= BATCH; micro += BATCH - MICRO) {
@@ -315,35 +312,30 @@ static void run_net(const golden_net *net, bool every)
             }
 }
 
-static void test_mlp_tanh(void **state)
+TEST(test_mlp_tanh)
 {
-    (void)state;
     run_net(&nets[0], false);
 }
 
-static void test_mlp_gelu(void **state)
+TEST(test_mlp_gelu)
 {
-    (void)state;
     run_net(&nets[1], false);
 }
 
-static void test_residual(void **state)
+TEST(test_residual)
 {
-    (void)state;
     run_net(&nets[2], true);
 }
 
 /* The running statistics besides, and predictions that are made with them (test_logits). */
-static void test_batch_norm(void **state)
+TEST(test_batch_norm)
 {
-    (void)state;
     run_net(&nets[4], false);
 }
 
 /* The same through the library's GEMM, where there is one: by default a CPU device takes our own. */
-static void test_library_gemm(void **state)
+TEST(test_library_gemm)
 {
-    (void)state;
     golden_case c = {&nets[2], &optimizers[0], true, MICRO, true};
     if (strcmp(ocl_gemm_variants[0]->name, "clblast") != 0)
         skip();
@@ -353,9 +345,8 @@ static void test_library_gemm(void **state)
 }
 
 /* Predictions of the evaluation plan over the first micro-batch. */
-static void test_logits(void **state)
+TEST(test_logits)
 {
-    (void)state;
     for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++) {
         golden_case c = {&nets[n], &optimizers[0], false, MICRO, false};
         clt_config *config = make_config(&c);
@@ -384,9 +375,8 @@ static void test_logits(void **state)
 
 /* Golden runs differ from each other by far more than the tolerance, so that no optimizer can pass for
  * another one. */
-static void test_files_are_distinct(void **state)
+TEST(test_files_are_distinct)
 {
-    (void)state;
     for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++) {
         double seen[2 * N_OPTIMIZERS][STEPS];
         int count = 0;
@@ -407,22 +397,4 @@ static void test_files_are_distinct(void **state)
     }
 }
 
-int main(int argc, char **argv)
-{
-    everything = argc > 1 && strcmp(argv[1], "all") == 0;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files_are_distinct), cmocka_unit_test(test_logits),
-        cmocka_unit_test(test_mlp_tanh),           cmocka_unit_test(test_mlp_gelu),
-        cmocka_unit_test(test_residual),           cmocka_unit_test(test_batch_norm),
-        cmocka_unit_test(test_library_gemm)};
-    ocl_device_desc *list;
-    int count;
-    clt_status status = ocl_list_devices(&list, &count);
-    if (status == CLT_EDEVICE) {
-        fprintf(stderr, "skipped: %s\n", clt_error_text());
-        return SKIPPED;
-    }
-    if (status == CLT_OK)
-        free(list);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true);

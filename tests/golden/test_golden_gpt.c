@@ -18,7 +18,6 @@
 #define STEPS 10
 #define BATCH 15
 #define MICRO 5
-#define SKIPPED 77
 
 typedef struct gpt_net {
     const char *name, *model;
@@ -182,30 +181,26 @@ static void run_net(const gpt_net *net)
         }
 }
 
-static void test_gpt(void **state)
+TEST(test_gpt)
 {
-    (void)state;
     run_net(&nets[0]);
 }
 
-static void test_gpt_free(void **state)
+TEST(test_gpt_free)
 {
-    (void)state;
     run_net(&nets[1]);
 }
 
 /* The same run from the file as it is published. */
-static void test_published(void **state)
+TEST(test_published)
 {
-    (void)state;
     gpt_case c = {&nets[0], false, MICRO, "published"};
     run_case(&c);
 }
 
 /* Predictions of the evaluation plan over the first micro-batch; logits of the padding are left out. */
-static void test_logits(void **state)
+TEST(test_logits)
 {
-    (void)state;
     for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++) {
         gpt_case c = {&nets[n], false, MICRO, "init"};
         clt_config *config = make_config(&c);
@@ -270,9 +265,8 @@ static void expect_refusal(const char *model, const char *words)
 }
 
 /* Weights that the model has no place for, or not enough of, are refused by name. */
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     expect_refusal("{\"type\": \"gpt\", \"layers\": 1, \"heads\": 3, \"channels\": 15, \"vocab\": 29}",
                    "together (12 tensors)|transformer.h.1.attn.c_attn.weight [15,45]: the model has no such "
                    "parameter|would fit the file: model.layers=2");
@@ -298,19 +292,4 @@ static void test_refusals(void **state)
         "[16,48]|lm_head.weight|model.channels=15 model.vocab=29");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_logits), cmocka_unit_test(test_gpt),
-                                       cmocka_unit_test(test_gpt_free), cmocka_unit_test(test_published),
-                                       cmocka_unit_test(test_refusals)};
-    ocl_device_desc *list;
-    int count;
-    clt_status status = ocl_list_devices(&list, &count);
-    if (status == CLT_EDEVICE) {
-        fprintf(stderr, "skipped: %s\n", clt_error_text());
-        return SKIPPED;
-    }
-    if (status == CLT_OK)
-        free(list);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true);

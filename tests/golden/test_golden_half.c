@@ -109,19 +109,15 @@ static void check_curves(bool adamw)
     }
 }
 
-static bool everything; /* the argument "all" */
-
-static void test_sgd(void **state)
+TEST(test_sgd)
 {
-    (void)state;
-    if (!everything)
+    if (!run_everything)
         skip();
     check_curves(false);
 }
 
-static void test_adamw(void **state)
+TEST(test_adamw)
 {
-    (void)state;
     check_curves(true);
 }
 
@@ -277,19 +273,17 @@ static void run_case(const half_case *c)
     clt_config_destroy(config);
 }
 
-static void test_injected(void **state)
+TEST(test_injected)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         run_case(&cases[i]);
 }
 
 /* Parameters from a file of 16-bit numbers, under the names of published files: the same run. */
-static void test_published(void **state)
+TEST(test_published)
 {
-    (void)state;
     static const char *const modes[] = {"f16", "bf16"};
-    for (int m = 0; m < (everything ? 2 : 1); m++) {
+    for (int m = 0; m < (run_everything ? 2 : 1); m++) {
         float loss[2][STEPS];
         train_curve(modes[m], true, DATA "gpt_init.safetensors", loss[0]);
         train_curve(modes[m], true, DATA "gpt_published.safetensors", loss[1]);
@@ -297,11 +291,4 @@ static void test_published(void **state)
     }
 }
 
-int main(int argc, char **argv)
-{
-    everything = argc > 1 && strcmp(argv[1], "all") == 0;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sgd), cmocka_unit_test(test_adamw),
-                                       cmocka_unit_test(test_injected), cmocka_unit_test(test_published)};
-    int code = train_need_device();
-    return code ? code : cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true);

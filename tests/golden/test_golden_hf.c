@@ -4,15 +4,9 @@
  * section follows from config.json, the logits are those of transformers within 1e-4, and the tokenizer gives
  * the same ids. Needs a device, but no Python.
  * ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/files/fileio.h"
@@ -20,13 +14,6 @@
 #include "tests/golden/first_logits.h"
 
 #define DATA CLT_TEST_SOURCE_DIR "/tests/golden/data/"
-#define SKIPPED 77
-
-static void must(clt_status status, const char *what)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
-}
 
 static const char *const folders[] = {"hf_tied", "hf_shards"};
 
@@ -46,9 +33,8 @@ static clt_config *config_of(const char *name)
     return config;
 }
 
-static void test_config(void **state)
+TEST(test_config)
 {
-    (void)state;
     clt_config *tied = config_of("hf_tied"), *shards = config_of("hf_shards");
     assert_string_equal(clt_config_string(tied, "model.type"), "gpt");
     assert_string_equal(clt_config_origin(tied, "model.type"), "init");
@@ -85,9 +71,8 @@ static float *npy_values(const char *name, int64_t count)
     return values;
 }
 
-static void test_logits(void **state)
+TEST(test_logits)
 {
-    (void)state;
     for (size_t n = 0; n < sizeof folders / sizeof folders[0]; n++) {
         char path[512];
         float *got;
@@ -106,9 +91,8 @@ static void test_logits(void **state)
     }
 }
 
-static void test_ids(void **state)
+TEST(test_ids)
 {
-    (void)state;
     for (size_t n = 0; n < sizeof folders / sizeof folders[0]; n++) {
         char path[512];
         clt_tokenizer *t;
@@ -136,18 +120,4 @@ static void test_ids(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_config), cmocka_unit_test(test_ids),
-                                       cmocka_unit_test(test_logits)};
-    ocl_device_desc *list;
-    int count;
-    clt_status status = ocl_list_devices(&list, &count);
-    if (status == CLT_EDEVICE) {
-        fprintf(stderr, "skipped: %s\n", clt_error_text());
-        return SKIPPED;
-    }
-    if (status == CLT_OK)
-        free(list);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true);

@@ -110,9 +110,8 @@ static void run_norm(const clt_safetensors *file, const golden_case *c, bool gro
     close_golden(&r);
 }
 
-static void test_norms(void **state)
+TEST(test_norms)
 {
-    (void)state;
     clt_safetensors *file = open_file("spatial", "norms");
     for (size_t i = 0; i < sizeof norms / sizeof norms[0]; i++) {
         run_norm(file, &norms[i], false);
@@ -215,9 +214,8 @@ static void run_loss(const clt_safetensors *file, const golden_case *c, bool gro
     close_golden(&r.op);
 }
 
-static void test_losses(void **state)
+TEST(test_losses)
 {
-    (void)state;
     clt_safetensors *file = open_file("spatial", "losses");
     for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
         run_loss(file, &losses[i], false);
@@ -226,8 +224,4 @@ static void test_losses(void **state)
     clt_safetensors_close(file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_norms), cmocka_unit_test(test_losses)};
-    return has_device() ? cmocka_run_group_tests(tests, open_device, close_device) : SKIPPED;
-}
+TEST_PROGRAM(.device = true, .set_up = open_device, .tear_down = close_device);

@@ -13,8 +13,6 @@
  * ctest-labels: quick ctest-full: all ctest-cost: 40 */
 #include "tests/golden/golden_test.h"
 
-#include <unistd.h>
-
 #include "engine/files/fileio.h"
 #include "engine/train/run/run.h"
 
@@ -24,7 +22,6 @@
 #define ROW (1 + SAMPLES) /* norm and samples of a tensor */
 #define MARGIN 5.0
 #define KINK 2e-4
-#define SKIPPED 77
 
 typedef struct net {
     const char *name, *model;
@@ -447,9 +444,8 @@ static int setup(void **state)
     return mkdtemp(folder) ? 0 : -1;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     return clt_remove_tree(folder) == CLT_OK ? 0 : -1;
 }
 
@@ -457,17 +453,8 @@ int main(int argc, char **argv)
 {
     enum { COUNT = sizeof nets / sizeof nets[0] };
     struct CMUnitTest tests[COUNT];
-    ocl_device_desc *list;
-    int count;
     run_all = argc > 1 && strcmp(argv[1], "all") == 0;
     for (int i = 0; i < COUNT; i++)
         tests[i] = (struct CMUnitTest){nets[i].name, test_net, NULL, NULL, (void *)(uintptr_t)&nets[i]};
-    clt_status status = ocl_list_devices(&list, &count);
-    if (status == CLT_EDEVICE) {
-        fprintf(stderr, "skipped: %s\n", clt_error_text());
-        return SKIPPED;
-    }
-    if (status == CLT_OK)
-        free(list);
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return test_has_device() ? cmocka_run_group_tests(tests, setup, teardown) : TEST_SKIPPED;
 }

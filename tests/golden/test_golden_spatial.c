@@ -82,9 +82,8 @@ static void run_case(const clt_safetensors *file, const golden_case *c, bool gro
     close_golden(&r.op);
 }
 
-static void test_cases(void **state)
+TEST(test_cases)
 {
-    (void)state;
     clt_safetensors *file = open_file("spatial", "pool");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         run_case(file, &cases[i], false);
@@ -93,8 +92,4 @@ static void test_cases(void **state)
     clt_safetensors_close(file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases)};
-    return has_device() ? cmocka_run_group_tests(tests, open_device, close_device) : SKIPPED;
-}
+TEST_PROGRAM(.device = true, .set_up = open_device, .tear_down = close_device);

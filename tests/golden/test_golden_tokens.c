@@ -30,8 +30,8 @@ static uint32_t sum_of(const clt_tokenizer *t, clt_encoder *encoder, uint32_t va
     clt_ids ids = {0};
     size_t before, after;
     const uint32_t *first = clt_tokenizer_before(t, &before), *last = clt_tokenizer_after(t, &after);
-    assert_int_equal(clt_encode(encoder, text, strlen(text), &ids), CLT_OK);
-    assert_int_equal(clt_grow(&ids.id, &ids.capacity, ids.count + before + after, 4, "ids"), CLT_OK);
+    assert_ok(clt_encode(encoder, text, strlen(text), &ids));
+    assert_ok(clt_grow(&ids.id, &ids.capacity, ids.count + before + after, 4, "ids"));
     memmove(ids.id + before, ids.id, ids.count * sizeof *ids.id);
     memcpy(ids.id, first, before * sizeof *first);
     memcpy(ids.id + before + ids.count, last, after * sizeof *last);
@@ -94,14 +94,14 @@ static void test_tokenizer(void **state)
     size_t size;
     clt_json_doc *doc;
     clt_tokenizer *first;
-    assert_int_equal(clt_json_parse_file(PLACE "strings.json", CLT_EDATA, &doc), CLT_OK);
+    assert_ok(clt_json_parse_file(PLACE "strings.json", CLT_EDATA, &doc));
     (void)snprintf(path, sizeof path, PLACE "%s/ids.txt", name);
-    assert_int_equal(clt_file_read(path, false, 0, CLT_EDATA, &sums, &size), CLT_OK);
+    assert_ok(clt_file_read(path, false, 0, CLT_EDATA, &sums, &size));
     (void)snprintf(path, sizeof path, PLACE "%s", name);
     if (clt_tokenizer_open(path, &first) != CLT_OK)
         fail_msg("%s", clt_error_text());
-    assert_int_equal(clt_tokenizer_save_folder(first, 0, test_dir), CLT_OK);
-    clt_tokenizer *again = open_tokenizer(test_dir);
+    assert_ok(clt_tokenizer_save_folder(first, 0, test_folder()));
+    clt_tokenizer *again = open_tokenizer(test_folder());
     assert_true(clt_tokenizer_hash(first) == clt_tokenizer_hash(again));
     for (clt_token_role role = 0; role < CLT_TOKEN_ROLES; role++)
         assert_int_equal(clt_tokenizer_role(first, role), clt_tokenizer_role(again, role));
@@ -109,7 +109,7 @@ static void test_tokenizer(void **state)
         clt_tokenizer *t = pass ? again : first;
         clt_encoder *encoder;
         const char *line = sums;
-        assert_int_equal(clt_encoder_create(t, &encoder), CLT_OK);
+        assert_ok(clt_encoder_create(t, &encoder));
         for (int special = 0; special < 2; special++) {
             uint32_t number = 0;
             clt_tokenizer_read_special(t, special == 1);
@@ -135,5 +135,5 @@ int main(void)
         {"added", test_tokenizer, NULL, NULL, "added"}, {"llama3", test_tokenizer, NULL, NULL, "llama3"},
         {"qwen2", test_tokenizer, NULL, NULL, "qwen2"},
     };
-    return cmocka_run_group_tests(tests, data_setup, data_teardown);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

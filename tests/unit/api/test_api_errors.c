@@ -4,29 +4,18 @@
  *
  * The errors of the public API (engine/cltrain.h): what each function refuses, with which code and message,
  * and that a net can be used, corrected or destroyed after each of them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cl/device/device.h"
 #include "engine/cltrain.h"
 #include "engine/files/fileio.h"
 
-#define SKIPPED 77
 #define SAMPLES 12
 
 enum { USAGE = 2, DATA = 3, NO_DEVICE = 4, SHAPE = 2, NOT_FINITE = 6, CHECKPOINT = 7, STORAGE = 8 };
 
-static char folder[64];
 static float inputs[SAMPLES * 2], targets[SAMPLES];
 static int32_t labels[SAMPLES];
 static const int64_t two[] = {2}, one[] = {1};
@@ -71,25 +60,10 @@ static cltrain *classes_net(void)
     return net;
 }
 
-static const char *in_folder(const char *name)
-{
-    static char path[4][128];
-    static int turn;
-    turn = (turn + 1) % 4;
-    (void)snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
-
-static void put_file(const char *name, const char *text)
-{
-    good((int)clt_file_write(in_folder(name), text, strlen(text)));
-}
-
 /* --- before a device is needed --- */
 
-static void test_nothing_given(void **state)
+TEST(test_nothing_given)
 {
-    (void)state;
     cltrain_destroy(NULL);
     assert_true(strlen(cltrain_version()) > 0);
     cltrain *net;
@@ -98,8 +72,8 @@ static void test_nothing_given(void **state)
     expect(cltrain_train(net, NULL, NULL), USAGE, "add layers and data", "config");
     expect(cltrain_evaluate(net, NULL, NULL), USAGE, "add layers and data", "config");
     expect(cltrain_predict(net, 1, inputs, targets, 1), USAGE, "add layers and data", "config");
-    expect(cltrain_save(net, in_folder("none")), USAGE, "add layers and data", "config");
-    expect(cltrain_load(net, in_folder("none")), USAGE, "add layers and data", "config");
+    expect(cltrain_save(net, in_dir("none")), USAGE, "add layers and data", "config");
+    expect(cltrain_load(net, in_dir("none")), USAGE, "add layers and data", "config");
     good(cltrain_layer(net, "{\"op\": \"relu\"}")); /* layers without data */
     expect(cltrain_build(net), USAGE, "add layers and data", "config");
     cltrain_destroy(net);
@@ -109,9 +83,8 @@ static void test_nothing_given(void **state)
     cltrain_destroy(net);
 }
 
-static void test_layers(void **state)
+TEST(test_layers)
 {
-    (void)state;
     static const struct {
         const char *layer, *word, *other;
     } bad[] = {{"{\"op\": \"linear\", \"out\": 3", "layer:1:", ""}, /* no JSON */
@@ -144,9 +117,8 @@ static void test_layers(void **state)
     }
 }
 
-static void test_keys(void **state)
+TEST(test_keys)
 {
-    (void)state;
     static const struct {
         const char *key, *value, *word;
     } bad[] = {{"train.stps", "3", "train.steps"},
@@ -164,25 +136,23 @@ static void test_keys(void **state)
     }
 }
 
-static void test_config_files(void **state)
+TEST(test_config_files)
 {
-    (void)state;
     cltrain *net = new_net();
-    good(cltrain_config(net, in_folder("missing.json")));
+    good(cltrain_config(net, in_dir("missing.json")));
     expect(cltrain_build(net), USAGE, "missing.json", "No such file");
-    put_file("broken.json", "{\"model\": {");
-    good(cltrain_config(net, in_folder("broken.json"))); /* in the place of the first one */
+    put_text("broken.json", "{\"model\": {");
+    good(cltrain_config(net, in_dir("broken.json"))); /* in the place of the first one */
     expect(cltrain_build(net), USAGE, "broken.json:1:", "");
-    put_file("wrong.json", "{\"model\": {\"type\": \"mlp\", \"hiden\": [3]},\n"
+    put_text("wrong.json", "{\"model\": {\"type\": \"mlp\", \"hiden\": [3]},\n"
                            " \"data\": {\"type\": \"synthetic\", \"shape\": [2], \"classes\": 3}}");
-    good(cltrain_config(net, in_folder("wrong.json")));
+    good(cltrain_config(net, in_dir("wrong.json")));
     expect(cltrain_build(net), USAGE, "model.hiden", "model.hidden");
     cltrain_destroy(net);
 }
 
-static void test_data(void **state)
+TEST(test_data)
 {
-    (void)state;
     static const int64_t none[] = {0}, negative[] = {2, -1}, deep[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     cltrain *net = small_net("{\"op\": \"cross_entropy\"}");
     expect(cltrain_data_classes(net, 0, inputs, 1, two, labels), DATA, "at least one sample", "");
@@ -221,9 +191,8 @@ static void test_data(void **state)
 
 /* --- with a device --- */
 
-static void test_too_late(void **state)
+TEST(test_too_late)
 {
-    (void)state;
     cltrain *net = classes_net();
     good(cltrain_build(net));
     good(cltrain_build(net)); /* once more is nothing */
@@ -236,9 +205,8 @@ static void test_too_late(void **state)
     cltrain_destroy(net);
 }
 
-static void test_no_device(void **state)
+TEST(test_no_device)
 {
-    (void)state;
     cltrain *net = classes_net();
     good(cltrain_set(net, "device.spec", "no such device"));
     expect(cltrain_build(net), NO_DEVICE, "no such device", "");
@@ -246,9 +214,8 @@ static void test_no_device(void **state)
 }
 
 /* What was refused can be put right, and the same net is built then. */
-static void test_put_right(void **state)
+TEST(test_put_right)
 {
-    (void)state;
     cltrain *net = classes_net();
     good(cltrain_set(net, "device.spec", "no such device"));
     expect(cltrain_build(net), NO_DEVICE, "no such device", "");
@@ -269,9 +236,8 @@ static void count(void *context, const cltrain_step_info *info)
     assert_int_equal(info->steps, 3);
 }
 
-static void test_training(void **state)
+TEST(test_training)
 {
-    (void)state;
     int steps = 0;
     cltrain *net = classes_net();
     good(cltrain_train(net, count, &steps));
@@ -296,9 +262,8 @@ static void test_training(void **state)
     cltrain_destroy(net);
 }
 
-static void test_prediction(void **state)
+TEST(test_prediction)
 {
-    (void)state;
     float out[SAMPLES * 3];
     cltrain *net = classes_net();
     good(cltrain_predict(net, SAMPLES, inputs, out, SAMPLES * 3));
@@ -311,45 +276,43 @@ static void test_prediction(void **state)
 }
 
 /* A config whose data has no part for evaluation. */
-static void test_no_evaluation_data(void **state)
+TEST(test_no_evaluation_data)
 {
-    (void)state;
     float out[3];
-    put_file("x.raw", "0123456701234567012345670123456701234567012345670123456701234567");
-    put_file("y.raw", "01234567012345670123456701234567");
+    put_text("x.raw", "0123456701234567012345670123456701234567012345670123456701234567");
+    put_text("y.raw", "01234567012345670123456701234567");
     char text[512];
     (void)snprintf(
         text, sizeof text,
         "{\"model\": {\"type\": \"mlp\", \"hidden\": [3], \"outputs\": 1, \"loss\": \"mse\"},\n"
         " \"data\": {\"type\": \"raw\", \"path\": \"%s\", \"targets\": \"%s\", \"shape\": [2],\n"
         "          \"target_shape\": [1], \"split\": 0, \"micro_batch\": 4}, \"train\": {\"steps\": 1}}",
-        in_folder("x.raw"), in_folder("y.raw"));
-    put_file("plain.json", text);
+        in_dir("x.raw"), in_dir("y.raw"));
+    put_text("plain.json", text);
     cltrain *net;
     good(cltrain_create(&net));
-    good(cltrain_config(net, in_folder("plain.json")));
+    good(cltrain_config(net, in_dir("plain.json")));
     expect(cltrain_evaluate(net, NULL, NULL), USAGE, "evaluating", "no evaluation data");
     expect(cltrain_predict(net, 1, inputs, out, 1), USAGE, "predicting", "no evaluation data");
     cltrain_destroy(net);
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     cltrain *net = classes_net();
-    expect(cltrain_save(net, in_folder("no/such/folder/net.safetensors")), STORAGE, "no/such/folder", "");
-    expect(cltrain_load(net, in_folder("missing.safetensors")), CHECKPOINT, "missing.safetensors", "");
-    put_file("text.safetensors", "this is no file of tensors");
-    expect(cltrain_load(net, in_folder("text.safetensors")), CHECKPOINT, "text.safetensors", "");
-    good(cltrain_save(net, in_folder("net.safetensors")));
-    good(cltrain_load(net, in_folder("net.safetensors")));
+    expect(cltrain_save(net, in_dir("no/such/folder/net.safetensors")), STORAGE, "no/such/folder", "");
+    expect(cltrain_load(net, in_dir("missing.safetensors")), CHECKPOINT, "missing.safetensors", "");
+    put_text("text.safetensors", "this is no file of tensors");
+    expect(cltrain_load(net, in_dir("text.safetensors")), CHECKPOINT, "text.safetensors", "");
+    good(cltrain_save(net, in_dir("net.safetensors")));
+    good(cltrain_load(net, in_dir("net.safetensors")));
     cltrain_destroy(net);
     /* Parameters of a net of another shape. */
     net = new_net();
     good(cltrain_layer(net, "{\"op\": \"linear\", \"name\": \"a\", \"out\": 5}"));
     good(cltrain_layer(net, "{\"op\": \"cross_entropy\"}"));
     good(cltrain_data_classes(net, SAMPLES, inputs, 1, two, labels));
-    expect(cltrain_load(net, in_folder("net.safetensors")), CHECKPOINT, "a.weight", "");
+    expect(cltrain_load(net, in_dir("net.safetensors")), CHECKPOINT, "a.weight", "");
     cltrain_destroy(net);
 }
 
@@ -367,41 +330,38 @@ static void put_facts(const char *mean)
         "\"y\", "
         "\"number\": 2, \"mean\": 20, \"std\": 8.16496580927726}}}",
         mean);
-    put_file("data.json", text);
+    put_text("data.json", text);
 }
 
 /* Weights know the unit of the table that they were trained on, if its data.json lies beside them. */
-static void test_weights_of_a_table(void **state)
+TEST(test_weights_of_a_table)
 {
     char config[512];
     cltrain *net;
-    (void)state;
-    put_file("t.csv", "a,y\n1,10\n2,20\n3,30\n");
+    put_text("t.csv", "a,y\n1,10\n2,20\n3,30\n");
     (void)snprintf(config, sizeof config,
                    "{\"model\": {\"type\": \"mlp\", \"hidden\": [], \"loss\": \"mse\"}, "
                    "\"data\": {\"type\": \"csv\", \"path\": \"%s\", \"split\": 0, \"micro_batch\": 3}, "
                    "\"train\": {\"steps\": 1}}",
-                   in_folder("t.csv"));
-    put_file("table.json", config);
+                   in_dir("t.csv"));
+    put_text("table.json", config);
     good(cltrain_create(&net));
-    good(cltrain_config(net, in_folder("table.json")));
-    good(cltrain_save(net, in_folder("table.safetensors")));
-    good(cltrain_load(net, in_folder("table.safetensors")));
+    good(cltrain_config(net, in_dir("table.json")));
+    good(cltrain_save(net, in_dir("table.safetensors")));
+    good(cltrain_load(net, in_dir("table.safetensors")));
     put_facts("2");
-    good(cltrain_load(net, in_folder("table.safetensors")));
+    good(cltrain_load(net, in_dir("table.safetensors")));
     put_facts("2.5");
-    expect(cltrain_load(net, in_folder("table.safetensors")), CHECKPOINT, "table.safetensors", "data.json");
-    put_file("data.json", "{\"format\": \"of another program\"}");
-    good(cltrain_load(net, in_folder("table.safetensors")));
+    expect(cltrain_load(net, in_dir("table.safetensors")), CHECKPOINT, "table.safetensors", "data.json");
+    put_text("data.json", "{\"format\": \"of another program\"}");
+    good(cltrain_load(net, in_dir("table.safetensors")));
     cltrain_destroy(net);
 }
 
 /* --- */
 
-static int set_up(void **state)
+FIXTURE(set_up)
 {
-    (void)state;
-    (void)snprintf(folder, sizeof folder, "/tmp/cltrain-test-api-XXXXXX");
     for (int i = 0; i < SAMPLES; i++) {
         inputs[2 * i] = (float)(i % 5) - 2.0f;
         inputs[2 * i + 1] = (float)(i % 3) - 1.0f;
@@ -409,36 +369,7 @@ static int set_up(void **state)
         labels[i] = i % 3;
     }
     setenv("CLTRAIN_GEMM", "simple", 1); /* starts fastest */
-    return mkdtemp(folder) ? 0 : -1;
+    return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    return clt_remove_tree(folder) == CLT_OK ? 0 : -1;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nothing_given),
-                                       cmocka_unit_test(test_layers),
-                                       cmocka_unit_test(test_keys),
-                                       cmocka_unit_test(test_config_files),
-                                       cmocka_unit_test(test_data),
-                                       cmocka_unit_test(test_no_device),
-                                       cmocka_unit_test(test_put_right),
-                                       cmocka_unit_test(test_too_late),
-                                       cmocka_unit_test(test_training),
-                                       cmocka_unit_test(test_prediction),
-                                       cmocka_unit_test(test_files),
-                                       cmocka_unit_test(test_no_evaluation_data),
-                                       cmocka_unit_test(test_weights_of_a_table)};
-    ocl_device_desc *list;
-    int count_of_devices;
-    if (ocl_list_devices(&list, &count_of_devices) == CLT_EDEVICE) {
-        fprintf(stderr, "SKIP: %s\n", clt_error_text());
-        return SKIPPED;
-    }
-    free(list);
-    return cmocka_run_group_tests_name("api_errors", tests, set_up, tear_down);
-}
+TEST_PROGRAM(.device = true, .set_up = set_up);

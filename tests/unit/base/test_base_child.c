@@ -3,18 +3,10 @@
  * Child processes, simulated by shell commands: lines one by one, many at once, incomplete, too long, with
  * NUL bytes; a child that crashes, hangs, leaves a grandchild, or ends without a message; what it inherits;
  * where the program is looked for. Knows only engine/base. ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
@@ -49,9 +41,8 @@ static void expect_end(clt_child *child, const char *text, const char *words)
     assert_string_equal(end.words, words);
 }
 
-static void test_lines(void **state)
+TEST(test_lines)
 {
-    (void)state;
     clt_child *child = shell("echo one >&3; echo two three >&3; echo >&3; exit 3");
     expect_line(child, "one");
     expect_line(child, "two three");
@@ -60,16 +51,14 @@ static void test_lines(void **state)
 }
 
 /* What it prints reaches neither stream of ours; the last line of it is told. */
-static void test_words(void **state)
+TEST(test_words)
 {
-    (void)state;
     clt_child *child = shell("echo first; echo 'last words' >&2; printf '\\n\\n'; kill -ABRT $$");
     expect_end(child, "SIGABRT", "last words");
 }
 
-static void test_many_lines(void **state)
+TEST(test_many_lines)
 {
-    (void)state;
     clt_child *child = shell("i=0; while [ $i -lt 20000 ]; do echo \"line $i\"; i=$((i + 1)); done >&3");
     char want[32];
     for (int i = 0; i < 20000; i++) {
@@ -79,17 +68,15 @@ static void test_many_lines(void **state)
     expect_end(child, "exit code 0", "");
 }
 
-static void test_partial_line(void **state)
+TEST(test_partial_line)
 {
-    (void)state;
     clt_child *child = shell("echo whole >&3; printf half >&3; kill -SEGV $$");
     expect_line(child, "whole");
     expect_end(child, "SIGSEGV", "");
 }
 
-static void test_garbage(void **state)
+TEST(test_garbage)
 {
-    (void)state;
     const char *line;
     clt_child *child =
         shell("printf 'a\\000b\\n' >&3; head -c 20000 /dev/zero | tr '\\0' x >&3; echo >&3; echo end >&3");
@@ -104,9 +91,8 @@ static void test_garbage(void **state)
     expect_end(child, "exit code 0", "");
 }
 
-static void test_hang(void **state)
+TEST(test_hang)
 {
-    (void)state;
     const char *line;
     clt_child_end end;
     clt_child *child = shell("echo begun >&3; sleep 1000 & echo $! >&3; wait");
@@ -133,18 +119,16 @@ static void test_hang(void **state)
     clt_error_clear();
 }
 
-static void test_lines_in_time(void **state)
+TEST(test_lines_in_time)
 {
-    (void)state;
     clt_child *child = shell("echo a >&3; sleep 0.2; printf 'b' >&3; sleep 0.2; echo c >&3");
     expect_line(child, "a");
     expect_line(child, "bc"); /* in two writes */
     expect_end(child, "exit code 0", "");
 }
 
-static void test_no_program(void **state)
+TEST(test_no_program)
 {
-    (void)state;
     const char *arguments[] = {NULL};
     clt_child *child;
     assert_int_equal(clt_child_start("/nowhere/cltrain", arguments, 0, &child), CLT_EUNSUPPORTED);
@@ -154,9 +138,8 @@ static void test_no_program(void **state)
 }
 
 /* Variables by which a launcher of MPI programs tells its processes who they are would make the child one. */
-static void test_environment(void **state)
+TEST(test_environment)
 {
-    (void)state;
     setenv("OMPI_COMM_WORLD_RANK", "1", 1);
     setenv("PMIX_RANK", "1", 1);
     setenv("CLTRAIN_TEST_KEPT", "kept", 1);
@@ -182,9 +165,8 @@ static void test_environment(void **state)
 }
 
 /* Children are told what this process's own environment does not say. */
-static void test_told(void **state)
+TEST(test_told)
 {
-    (void)state;
     clt_child_tell("CLTRAIN_TEST_TOLD=yes");
     clt_child_tell("CLTRAIN_TEST_TOLD=yes");
     for (int i = 0; i < 2; i++) {
@@ -206,9 +188,8 @@ static clt_child *stopping(double seconds, const char *stop)
 
 /* Time in which this process was stopped, with a job of which it is a part, is not the child's. The limit is
  * many times what the child needs while this process runs, and less than the time for which it is stopped. */
-static void test_stopped(void **state)
+TEST(test_stopped)
 {
-    (void)state;
     const char *line;
     double start = clt_now();
     clt_child *child = stopping(0, "-0");
@@ -222,18 +203,17 @@ static void test_stopped(void **state)
 }
 
 /* More than the socket holds, to a child that reads late, never, or is gone. */
-static void test_send(void **state)
+TEST(test_send)
 {
     enum { LENGTH = 4 << 20 };
     const char *const scripts[] = {"sleep 0.3; wc -c >&3", "echo stuck >&3; exec sleep 1000", "exit 0"};
     char *text = malloc(LENGTH);
-    (void)state;
     assert_non_null(text);
     memset(text, 'x', LENGTH);
     for (int i = 0; i < 3; i++) {
         const char *arguments[] = {"-c", scripts[i], NULL}, *line;
         clt_child *child = NULL;
-        assert_int_equal(clt_child_start("/bin/sh", arguments, CLT_CHILD_INPUT, &child), CLT_OK);
+        assert_ok(clt_child_start("/bin/sh", arguments, CLT_CHILD_INPUT, &child));
         double start = clt_now();
         clt_status status = clt_child_send(child, text, LENGTH, i == 1 ? 0.4 : NO_LIMIT);
         assert_int_equal(status, i == 0 ? CLT_OK : CLT_ESTORAGE);
@@ -249,9 +229,8 @@ static void test_send(void **state)
 }
 
 /* Signals that this process ignores or blocks work in the child. */
-static void test_signals(void **state)
+TEST(test_signals)
 {
-    (void)state;
     sigset_t set, old;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
@@ -263,40 +242,25 @@ static void test_signals(void **state)
     sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
-static void test_find(void **state)
+TEST(test_find)
 {
-    (void)state;
     char *path, *kept = getenv("CLTRAIN_PROGRAM") ? strdup(getenv("CLTRAIN_PROGRAM")) : NULL;
     setenv("CLTRAIN_PROGRAM", "/bin/sh", 1);
-    assert_int_equal(clt_program_find(&path), CLT_OK);
+    assert_ok(clt_program_find(&path));
     assert_string_equal(path, "/bin/sh");
     free(path);
     setenv("CLTRAIN_PROGRAM", "/nowhere/cltrain", 1);
     assert_int_equal(clt_program_find(&path), CLT_EUNSUPPORTED);
     assert_non_null(strstr(clt_error_text(), "CLTRAIN_PROGRAM=/nowhere/cltrain"));
     unsetenv("CLTRAIN_PROGRAM");
-    assert_int_equal(clt_program_find(&path), CLT_OK); /* the build folder's, beside this test's folder */
+    assert_ok(clt_program_find(&path)); /* the build folder's, beside this test's folder */
     assert_non_null(strstr(path, "/cltrain"));
     free(path);
     clt_program_is_this();
-    assert_int_equal(clt_program_find(&path), CLT_OK);
+    assert_ok(clt_program_find(&path));
     assert_string_equal(path, "/proc/self/exe");
     free(path);
     if (kept != NULL)
         setenv("CLTRAIN_PROGRAM", kept, 1);
     free(kept);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),         cmocka_unit_test(test_words),
-        cmocka_unit_test(test_many_lines),    cmocka_unit_test(test_partial_line),
-        cmocka_unit_test(test_garbage),       cmocka_unit_test(test_hang),
-        cmocka_unit_test(test_lines_in_time), cmocka_unit_test(test_no_program),
-        cmocka_unit_test(test_environment),   cmocka_unit_test(test_signals),
-        cmocka_unit_test(test_find),          cmocka_unit_test(test_told),
-        cmocka_unit_test(test_stopped),       cmocka_unit_test(test_send),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,9 @@
  * Conversions compared with an independent method: a half is its mantissa times a power of two, and the
  * rounded value of a number is the nearest entry in the sorted table of all halves. Knows only engine/base.
  * ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/dtype.h"
 #include "engine/base/rng.h"
@@ -142,15 +136,13 @@ static void check_narrow_all(const narrow_format *format)
     check_narrow(format, float_of(1));
 }
 
-static void test_f16_widen(void **state)
+TEST(test_f16_widen)
 {
-    (void)state;
     check_widen_all(&f16);
 }
 
-static void test_f16_narrow(void **state)
+TEST(test_f16_narrow)
 {
-    (void)state;
     check_narrow_all(&f16);
     assert_int_equal(clt_f32_to_f16(65504.0f), 0x7bff);
     assert_int_equal(clt_f32_to_f16(65519.996f), 0x7bff);
@@ -160,23 +152,20 @@ static void test_f16_narrow(void **state)
     assert_int_equal(clt_f32_to_f16(1.0f), 0x3c00);
 }
 
-static void test_bf16_widen(void **state)
+TEST(test_bf16_widen)
 {
-    (void)state;
     check_widen_all(&bf16);
 }
 
-static void test_bf16_narrow(void **state)
+TEST(test_bf16_narrow)
 {
-    (void)state;
     check_narrow_all(&bf16);
     assert_int_equal(clt_f32_to_bf16(1.0f), 0x3f80);
     assert_int_equal(clt_f32_to_bf16(float_of(0x7f7fffff)), 0x7f80);
 }
 
-static void test_table(void **state)
+TEST(test_table)
 {
-    (void)state;
     static const size_t bytes[] = {4, 2, 2, 4, 4, 2, 1, 8, 8};
     for (int i = 0; i < (int)CLT_DTYPE_COUNT; i++) {
         clt_dtype dtype = (clt_dtype)i, back = CLT_DTYPE_COUNT;
@@ -199,9 +188,8 @@ static void test_table(void **state)
     assert_false(clt_dtype_is_float(CLT_U16) || clt_dtype_is_float(CLT_I32));
 }
 
-static void test_shape(void **state)
+TEST(test_shape)
 {
-    (void)state;
     char text[CLT_SHAPE_TEXT];
     clt_shape scalar = clt_shape_make(0, NULL), one = clt_shape1(5), two = clt_shape2(2, 3);
     clt_shape three = clt_shape3(2, 0, 4), four = clt_shape4(2, 3, 4, 5);
@@ -238,14 +226,4 @@ static void test_shape(void **state)
         most.dim[i] = INT64_MIN;
     clt_shape_text(&most, text, sizeof text);
     assert_int_equal(text[strlen(text) - 1], ')');
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f16_widen),  cmocka_unit_test(test_f16_narrow),
-        cmocka_unit_test(test_bf16_widen), cmocka_unit_test(test_bf16_narrow),
-        cmocka_unit_test(test_table),      cmocka_unit_test(test_shape),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

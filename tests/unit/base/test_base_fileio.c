@@ -2,23 +2,15 @@
  *
  * Files: whole reads, gzip good and damaged, mappings, atomic writes, folders, removal that does not follow
  * links, locks between processes. Knows only engine/base. ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "engine/base/mem.h"
@@ -27,16 +19,14 @@
 
 static char folder[64];
 
-static int make_folder(void **state)
+FIXTURE(make_folder)
 {
-    (void)state;
     (void)snprintf(folder, sizeof folder, "/tmp/test_base_fileio_XXXXXX");
     return mkdtemp(folder) ? 0 : -1;
 }
 
-static int drop_folder(void **state)
+FIXTURE(drop_folder)
 {
-    (void)state;
     return clt_remove_tree(folder) == CLT_OK && !clt_file_exists(folder) ? 0 : -1;
 }
 
@@ -76,7 +66,7 @@ static void check_read(const char *name, bool gunzip, const void *data, size_t s
     clt_status status = clt_file_read(in_folder(name), gunzip, 0, CLT_EDATA, &got, &got_size);
     if (status != CLT_OK)
         print_error("%s\n", clt_error_text());
-    assert_int_equal(status, CLT_OK);
+    assert_ok(status);
     assert_int_equal(got_size, size);
     assert_memory_equal(got, data, size);
     assert_int_equal(got[size], 0);
@@ -97,9 +87,8 @@ static void check_refused(const char *name, bool gunzip, uint64_t max_bytes, con
     assert_non_null(strstr(clt_error_text(), in_folder(name)));
 }
 
-static void test_read(void **state)
+TEST_BETWEEN(test_read, make_folder, drop_folder)
 {
-    (void)state;
     static char data[200000];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (char)clt_rng_u32(1, CLT_RNG_VERIFY, 0, 0, i);
@@ -118,11 +107,11 @@ static void test_read(void **state)
     check_refused("many", false, sizeof data - 1, "more than the 199999 bytes");
     char *got;
     size_t size;
-    assert_int_equal(clt_file_read(in_folder("many"), false, sizeof data, CLT_EDATA, &got, &size), CLT_OK);
+    assert_ok(clt_file_read(in_folder("many"), false, sizeof data, CLT_EDATA, &got, &size));
     assert_int_equal(size, sizeof data);
     free(got);
     /* Files of /proc and pipes have no size. */
-    assert_int_equal(clt_file_read("/proc/self/maps", false, 0, CLT_EDATA, &got, &size), CLT_OK);
+    assert_ok(clt_file_read("/proc/self/maps", false, 0, CLT_EDATA, &got, &size));
     assert_true(size > 1000);
     free(got);
 }
@@ -141,14 +130,13 @@ static void pack(clt_str *out, const void *data, size_t size, int level)
     stream.avail_out = (uInt)bound;
     assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
     clt_str_append_n(out, packed, stream.total_out);
-    assert_int_equal(clt_str_check(out), CLT_OK);
+    assert_ok(clt_str_check(out));
     deflateEnd(&stream);
     free(packed);
 }
 
-static void test_gzip(void **state)
+TEST_BETWEEN(test_gzip, make_folder, drop_folder)
 {
-    (void)state;
     static char data[300000];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (char)(clt_rng_u32(2, CLT_RNG_VERIFY, 0, 0, i) % 16 + i / 50000);
@@ -160,7 +148,7 @@ static void test_gzip(void **state)
     check_refused("a.gz", true, sizeof data - 1, "more than the 299999 bytes");
     char *got;
     size_t size;
-    assert_int_equal(clt_file_read(in_folder("a.gz"), true, sizeof data, CLT_EDATA, &got, &size), CLT_OK);
+    assert_ok(clt_file_read(in_folder("a.gz"), true, sizeof data, CLT_EDATA, &got, &size));
     free(got);
     /* Two members, then the zeros of a tape block. */
     size_t first = packed.length;
@@ -188,14 +176,13 @@ static void test_gzip(void **state)
     pack(&packed, data, sizeof data, 0);
     assert_true(packed.length > sizeof data);
     put("e.gz", packed.text, packed.length);
-    assert_int_equal(clt_file_read(in_folder("e.gz"), true, sizeof data, CLT_EDATA, &got, &size), CLT_OK);
+    assert_ok(clt_file_read(in_folder("e.gz"), true, sizeof data, CLT_EDATA, &got, &size));
     free(got);
     clt_str_free(&packed);
 }
 
-static void test_gzip_damaged(void **state)
+TEST_BETWEEN(test_gzip_damaged, make_folder, drop_folder)
 {
-    (void)state;
     char data[2000];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (char)(clt_rng_u32(4, CLT_RNG_VERIFY, 0, 0, i) % 7);
@@ -222,12 +209,11 @@ static void test_gzip_damaged(void **state)
     clt_str_free(&packed);
 }
 
-static void test_map(void **state)
+TEST_BETWEEN(test_map, make_folder, drop_folder)
 {
-    (void)state;
     clt_mapping mapping;
     put("m", "mapped", 6);
-    assert_int_equal(clt_map_open(in_folder("m"), CLT_EDATA, &mapping), CLT_OK);
+    assert_ok(clt_map_open(in_folder("m"), CLT_EDATA, &mapping));
     assert_int_equal(mapping.size, 6);
     assert_memory_equal(mapping.data, "mapped", 6);
     clt_map_close(&mapping);
@@ -235,7 +221,7 @@ static void test_map(void **state)
     clt_map_close(&mapping);
     clt_map_close(NULL);
     put("m0", "", 0);
-    assert_int_equal(clt_map_open(in_folder("m0"), CLT_EDATA, &mapping), CLT_OK);
+    assert_ok(clt_map_open(in_folder("m0"), CLT_EDATA, &mapping));
     assert_non_null(mapping.data);
     assert_int_equal(mapping.size, 0);
     clt_map_close(&mapping);
@@ -248,9 +234,8 @@ static void test_map(void **state)
 
 /* The place of a closed mapping is used again, in any order, and each mapping keeps the name and size of its
  * file. */
-static void test_map_again(void **state)
+TEST_BETWEEN(test_map_again, make_folder, drop_folder)
 {
-    (void)state;
     enum { FILES = 40, PAGE = 4096 };
     static char bytes[2 * PAGE];
     clt_mapping mapping[FILES];
@@ -259,28 +244,26 @@ static void test_map_again(void **state)
     put("long", bytes, 2 * PAGE);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < FILES; i++)
-            assert_int_equal(
-                clt_map_open(in_folder((i + round) % 2 ? "long" : "short"), CLT_EDATA, &mapping[i]), CLT_OK);
+            assert_ok(clt_map_open(in_folder((i + round) % 2 ? "long" : "short"), CLT_EDATA, &mapping[i]));
         for (int i = 0; i < FILES; i++)
             clt_map_close(&mapping[(i * 7 + round) % FILES]);
     }
-    assert_int_equal(clt_map_open(in_folder("short"), CLT_EDATA, &mapping[0]), CLT_OK);
-    assert_int_equal(clt_map_open(in_folder("long"), CLT_EDATA, &mapping[1]), CLT_OK);
+    assert_ok(clt_map_open(in_folder("short"), CLT_EDATA, &mapping[0]));
+    assert_ok(clt_map_open(in_folder("long"), CLT_EDATA, &mapping[1]));
     assert_int_equal(truncate(in_folder("long"), PAGE), 0);
     assert_int_equal(((const char *)mapping[1].data)[PAGE - 1], 'a');
     assert_int_equal(((const char *)mapping[1].data)[PAGE], 0); /* what is gone reads as zeros */
-    assert_int_equal(clt_map_check_one(&mapping[0]), CLT_OK);
+    assert_ok(clt_map_check_one(&mapping[0]));
     assert_int_equal(clt_map_check_one(&mapping[1]), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "long'"));
     clt_map_close(&mapping[0]);
     clt_map_close(&mapping[1]);
-    assert_int_equal(clt_map_check(), CLT_OK);
+    assert_ok(clt_map_check());
 }
 
 /* A mapped file that becomes shorter reads as zeros, and the check names it with the code of the mapping. */
-static void test_map_cut(void **state)
+TEST_BETWEEN(test_map_cut, make_folder, drop_folder)
 {
-    (void)state;
     enum { PAGE = 4096, SIZE = 20 * PAGE + 100 };
     static char bytes[SIZE];
     clt_mapping cut, other, kept;
@@ -288,11 +271,11 @@ static void test_map_cut(void **state)
     put("cut", bytes, SIZE);
     put("other", bytes, SIZE);
     put("kept", bytes, SIZE);
-    assert_int_equal(clt_map_open(in_folder("cut"), CLT_EDATA, &cut), CLT_OK);
-    assert_int_equal(clt_map_open(in_folder("other"), CLT_ECHECKPOINT, &other), CLT_OK);
-    assert_int_equal(clt_map_open(in_folder("kept"), CLT_EDATA, &kept), CLT_OK);
+    assert_ok(clt_map_open(in_folder("cut"), CLT_EDATA, &cut));
+    assert_ok(clt_map_open(in_folder("other"), CLT_ECHECKPOINT, &other));
+    assert_ok(clt_map_open(in_folder("kept"), CLT_EDATA, &kept));
     clt_map_used(&cut);
-    assert_int_equal(clt_map_check(), CLT_OK);
+    assert_ok(clt_map_check());
 
     /* whole pages are missing: without a handler the process would end here */
     assert_int_equal(truncate(in_folder("cut"), 3 * PAGE), 0);
@@ -302,19 +285,19 @@ static void test_map_cut(void **state)
     assert_int_equal(cut.data[2 * PAGE], 'a');
     assert_int_equal(clt_map_check(), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "/cut': it ends after 12288 bytes now, and had 82020"));
-    assert_int_equal(clt_map_check_one(&kept), CLT_OK);
+    assert_ok(clt_map_check_one(&kept));
     assert_int_equal(clt_map_check_one(&cut), CLT_EDATA);
     /* the loss stays known when the file is whole again */
     assert_int_equal(truncate(in_folder("cut"), SIZE), 0);
     assert_int_equal(clt_map_check(), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "/cut': a part of it could not be read"));
     clt_map_close(&cut);
-    assert_int_equal(clt_map_check(), CLT_OK);
+    assert_ok(clt_map_check());
 
     /* within the last page there is no signal, only zeros; files that nobody used are not looked at */
     assert_int_equal(truncate(in_folder("other"), SIZE - 50), 0);
     assert_int_equal(other.data[SIZE - 1], 0);
-    assert_int_equal(clt_map_check(), CLT_OK);
+    assert_ok(clt_map_check());
     clt_map_used(&other);
     assert_int_equal(clt_map_check(), CLT_ECHECKPOINT);
     assert_non_null(strstr(clt_error_text(), "/other'"));
@@ -324,9 +307,9 @@ static void test_map_cut(void **state)
     put("new", "x", 1);
     assert_int_equal(rename(in_folder("new"), in_folder("kept")), 0);
     clt_map_used(&kept);
-    assert_int_equal(clt_map_check(), CLT_OK);
+    assert_ok(clt_map_check());
     assert_int_equal(unlink(in_folder("kept")), 0);
-    assert_int_equal(clt_map_check_one(&kept), CLT_OK);
+    assert_ok(clt_map_check_one(&kept));
     assert_int_equal(kept.data[SIZE - 1], 'a');
     clt_map_close(&kept);
 }
@@ -363,9 +346,8 @@ static int end_of_child(void (*handler)(int), bool sent)
 }
 
 /* Other causes of the signal are left to the handler that was there before, or end the process. */
-static void test_map_signal(void **state)
+TEST_BETWEEN(test_map_signal, make_folder, drop_folder)
 {
-    (void)state;
     struct rlimit none = {0, 0}, kept;
     assert_int_equal(getrlimit(RLIMIT_CORE, &kept), 0);
     assert_int_equal(setrlimit(RLIMIT_CORE, &none), 0);
@@ -379,14 +361,13 @@ static void test_map_signal(void **state)
     (void)setrlimit(RLIMIT_CORE, &kept);
 }
 
-static void test_write(void **state)
+TEST_BETWEEN(test_write, make_folder, drop_folder)
 {
-    (void)state;
-    assert_int_equal(clt_file_write(in_folder("w"), "first", 5), CLT_OK);
+    assert_ok(clt_file_write(in_folder("w"), "first", 5));
     check_read("w", false, "first", 5);
-    assert_int_equal(clt_file_write(in_folder("w"), "2nd", 3), CLT_OK);
+    assert_ok(clt_file_write(in_folder("w"), "2nd", 3));
     check_read("w", false, "2nd", 3);
-    assert_int_equal(clt_file_write(in_folder("w0"), NULL, 0), CLT_OK);
+    assert_ok(clt_file_write(in_folder("w0"), NULL, 0));
     check_read("w0", false, "", 0);
     assert_int_equal(entries(folder), 2);
     assert_int_equal(clt_file_write(in_folder("no/such"), "x", 1), CLT_ESTORAGE);
@@ -397,26 +378,25 @@ static void test_write(void **state)
     assert_int_equal(entries(folder), 3);
     assert_int_equal(clt_fd_write(-1, "x", 1, "closed"), CLT_ESTORAGE);
     assert_non_null(strstr(clt_error_text(), "'closed' at byte 0 of 1"));
-    assert_int_equal(clt_fsync_path(in_folder("w")), CLT_OK);
-    assert_int_equal(clt_fsync_path(folder), CLT_OK);
+    assert_ok(clt_fsync_path(in_folder("w")));
+    assert_ok(clt_fsync_path(folder));
     assert_int_equal(clt_fsync_path(in_folder("absent")), CLT_ESTORAGE);
     /* A relative path has a folder too. */
     char here[4096];
     assert_non_null(getcwd(here, sizeof here));
     assert_int_equal(chdir(folder), 0);
-    assert_int_equal(clt_file_write("relative", "r", 1), CLT_OK);
+    assert_ok(clt_file_write("relative", "r", 1));
     assert_int_equal(chdir(here), 0);
     check_read("relative", false, "r", 1);
 }
 
 /* Asked before something long is begun: the answer is that of the write itself, and nothing is left. */
-static void test_can_write(void **state)
+TEST_BETWEEN(test_can_write, make_folder, drop_folder)
 {
-    (void)state;
-    assert_int_equal(clt_file_can_write(in_folder("new")), CLT_OK);
+    assert_ok(clt_file_can_write(in_folder("new")));
     assert_int_equal(entries(folder), 0);
-    assert_int_equal(clt_file_write(in_folder("old"), "old", 3), CLT_OK);
-    assert_int_equal(clt_file_can_write(in_folder("old")), CLT_OK);
+    assert_ok(clt_file_write(in_folder("old"), "old", 3));
+    assert_ok(clt_file_can_write(in_folder("old")));
     check_read("old", false, "old", 3);
     assert_int_equal(entries(folder), 1);
     assert_int_equal(clt_file_can_write(in_folder("no/such")), CLT_ESTORAGE);
@@ -427,9 +407,8 @@ static void test_can_write(void **state)
 
 /* What is no regular file keeps being what it is. */
 /* Under names that the program chooses, only regular files are opened or written, and nothing blocks. */
-static void test_own_files(void **state)
+TEST_BETWEEN(test_own_files, make_folder, drop_folder)
 {
-    (void)state;
     int fd;
     put("target", "kept", 4);
     assert_int_equal(symlink("target", in_folder("link")), 0);
@@ -445,49 +424,47 @@ static void test_own_files(void **state)
     }
     check_read("target", false, "kept", 4);
     assert_false(clt_file_exists(in_folder("nowhere")));
-    assert_int_equal(clt_own_file_append(in_folder("new"), &fd), CLT_OK);
-    assert_int_equal(clt_fd_write(fd, "ab", 2, "new"), CLT_OK);
+    assert_ok(clt_own_file_append(in_folder("new"), &fd));
+    assert_ok(clt_fd_write(fd, "ab", 2, "new"));
     assert_int_equal(close(fd), 0);
-    assert_int_equal(clt_own_file_append(in_folder("new"), &fd), CLT_OK);
-    assert_int_equal(clt_fd_write(fd, "c", 1, "new"), CLT_OK);
+    assert_ok(clt_own_file_append(in_folder("new"), &fd));
+    assert_ok(clt_fd_write(fd, "c", 1, "new"));
     assert_int_equal(close(fd), 0);
     check_read("new", false, "abc", 3);
     assert_int_equal(clt_own_file_append(folder, &fd), CLT_ESTORAGE);
     /* what is made anew takes the place of a link or a pipe, and of an earlier file */
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(clt_own_file_create(in_folder(bad[i]), &fd), CLT_OK);
-        assert_int_equal(clt_fd_write(fd, "n", 1, "new"), CLT_OK);
+        assert_ok(clt_own_file_create(in_folder(bad[i]), &fd));
+        assert_ok(clt_fd_write(fd, "n", 1, "new"));
         assert_int_equal(close(fd), 0);
         check_read(bad[i], false, "n", 1);
     }
     check_read("target", false, "kept", 4);
 }
 
-static void test_write_special(void **state)
+TEST_BETWEEN(test_write_special, make_folder, drop_folder)
 {
-    (void)state;
     struct stat info;
     char link[4096];
     (void)snprintf(link, sizeof link, "%s", in_folder("sink"));
     assert_int_equal(symlink("/dev/null", link), 0);
-    assert_int_equal(clt_file_can_write(link), CLT_OK);
-    assert_int_equal(clt_file_write(link, "gone", 4), CLT_OK);
+    assert_ok(clt_file_can_write(link));
+    assert_ok(clt_file_write(link, "gone", 4));
     assert_int_equal(lstat(link, &info), 0);
     assert_true(S_ISLNK(info.st_mode));
     assert_int_equal(stat(link, &info), 0);
     assert_true(S_ISCHR(info.st_mode));
-    assert_int_equal(clt_file_can_write("/dev/full"), CLT_OK);
+    assert_ok(clt_file_can_write("/dev/full"));
     assert_int_equal(clt_file_write("/dev/full", "x", 1), CLT_ESTORAGE);
     assert_int_equal(entries(folder), 1);
 }
 
 /* A disk that is full half-way (a file size limit, in a child): the old content stays, the rest is cleaned
  * up. */
-static void test_write_fails_midway(void **state)
+TEST_BETWEEN(test_write_fails_midway, make_folder, drop_folder)
 {
-    (void)state;
     static char data[100000];
-    assert_int_equal(clt_file_write(in_folder("full"), "old", 3), CLT_OK);
+    assert_ok(clt_file_write(in_folder("full"), "old", 3));
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -506,9 +483,8 @@ static void test_write_fails_midway(void **state)
     assert_int_equal(entries(folder), 1);
 }
 
-static void test_short_writes(void **state)
+TEST(test_short_writes)
 {
-    (void)state;
     /* Through a pipe, whose buffer is smaller than the data. */
     static char data[500000];
     for (size_t i = 0; i < sizeof data; i++)
@@ -525,7 +501,7 @@ static void test_short_writes(void **state)
     char path[64], *got = NULL;
     size_t size = 0;
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
-    assert_int_equal(clt_file_read(path, true, 0, CLT_EDATA, &got, &size), CLT_OK);
+    assert_ok(clt_file_read(path, true, 0, CLT_EDATA, &got, &size));
     close(ends[0]);
     int result = 0;
     assert_int_equal(waitpid(child, &result, 0), child);
@@ -535,13 +511,12 @@ static void test_short_writes(void **state)
     free(got);
 }
 
-static void test_folders(void **state)
+TEST_BETWEEN(test_folders, make_folder, drop_folder)
 {
-    (void)state;
-    assert_int_equal(clt_mkdir_p(in_folder("a/b//c/")), CLT_OK);
-    assert_int_equal(clt_mkdir_p(in_folder("a/b//c/")), CLT_OK);
+    assert_ok(clt_mkdir_p(in_folder("a/b//c/")));
+    assert_ok(clt_mkdir_p(in_folder("a/b//c/")));
     assert_true(clt_is_directory(in_folder("a/b/c")));
-    assert_int_equal(clt_mkdir_p("/"), CLT_OK);
+    assert_ok(clt_mkdir_p("/"));
     assert_int_equal(clt_mkdir_p(""), CLT_ESTORAGE);
     put("file", "x", 1);
     assert_int_equal(clt_mkdir_p(in_folder("file")), CLT_ESTORAGE);
@@ -552,61 +527,58 @@ static void test_folders(void **state)
     assert_false(clt_file_exists(in_folder("absent")));
     /* A link to a folder is a folder on the way. */
     assert_int_equal(symlink("a", in_folder("link")), 0);
-    assert_int_equal(clt_mkdir_p(in_folder("link/d")), CLT_OK);
+    assert_ok(clt_mkdir_p(in_folder("link/d")));
     assert_true(clt_is_directory(in_folder("a/d")));
 }
 
-static void test_remove_tree(void **state)
+TEST_BETWEEN(test_remove_tree, make_folder, drop_folder)
 {
-    (void)state;
     char target[256];
-    assert_int_equal(clt_mkdir_p(in_folder("keep/inner")), CLT_OK);
+    assert_ok(clt_mkdir_p(in_folder("keep/inner")));
     put("keep/inner/file", "x", 1);
     put("keep/other", "y", 1);
-    assert_int_equal(clt_mkdir_p(in_folder("gone/1/2/3")), CLT_OK);
+    assert_ok(clt_mkdir_p(in_folder("gone/1/2/3")));
     put("gone/1/2/file", "z", 1);
     put("gone/.hidden", "z", 1);
     (void)snprintf(target, sizeof target, "%s", in_folder("keep"));
     assert_int_equal(symlink(target, in_folder("gone/1/link")), 0);
     assert_int_equal(symlink("../../keep/other", in_folder("gone/1/filelink")), 0);
     assert_int_equal(symlink("nowhere", in_folder("gone/dangling")), 0);
-    assert_int_equal(clt_remove_tree(in_folder("gone/")), CLT_OK);
+    assert_ok(clt_remove_tree(in_folder("gone/")));
     assert_false(clt_file_exists(in_folder("gone")));
     check_read("keep/inner/file", false, "x", 1);
     check_read("keep/other", false, "y", 1);
     /* A link as the path itself, with a slash too: the link goes, its target stays. */
     assert_int_equal(symlink(target, in_folder("direct")), 0);
-    assert_int_equal(clt_remove_tree(in_folder("direct/")), CLT_OK);
+    assert_ok(clt_remove_tree(in_folder("direct/")));
     assert_int_equal(faccessat(AT_FDCWD, in_folder("direct"), F_OK, AT_SYMLINK_NOFOLLOW), -1);
     check_read("keep/inner/file", false, "x", 1);
     /* A file, and nothing at all. */
-    assert_int_equal(clt_remove_tree(in_folder("keep/other")), CLT_OK);
+    assert_ok(clt_remove_tree(in_folder("keep/other")));
     assert_false(clt_file_exists(in_folder("keep/other")));
-    assert_int_equal(clt_remove_tree(in_folder("keep/other")), CLT_OK);
+    assert_ok(clt_remove_tree(in_folder("keep/other")));
     static const char *const refused[] = {"", "/", "//", ".", "..", "a/..", "x/./"};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         assert_int_equal(clt_remove_tree(refused[i]), CLT_ESTORAGE);
     check_read("keep/inner/file", false, "x", 1);
 }
 
-static void test_path_join(void **state)
+TEST(test_path_join)
 {
-    (void)state;
     static const char *const cases[][3] = {
         {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"a", "/b", "/b"}, {"", "b", "b"},
         {"a", "", "a"},    {"/", "b", "/b"},   {"", "", ""},      {"a/b", "c/d", "a/b/c/d"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char *joined = NULL;
-        assert_int_equal(clt_path_join(cases[i][0], cases[i][1], &joined), CLT_OK);
+        assert_ok(clt_path_join(cases[i][0], cases[i][1], &joined));
         assert_string_equal(joined, cases[i][2]);
         free(joined);
     }
 }
 
-static void test_lock(void **state)
+TEST_BETWEEN(test_lock, make_folder, drop_folder)
 {
-    (void)state;
     clt_lock *lock = NULL, *second = NULL;
     int to_parent[2], to_child[2];
     char byte = 0;
@@ -640,22 +612,21 @@ static void test_lock(void **state)
     }
     assert_false(clt_file_exists(in_folder("lock")));
     /* Free again; the same process cannot take it twice either. */
-    assert_int_equal(clt_lock_acquire(in_folder("lock"), &lock), CLT_OK);
+    assert_ok(clt_lock_acquire(in_folder("lock"), &lock));
     assert_int_equal(clt_lock_acquire(in_folder("lock"), &second), CLT_ESTORAGE);
     assert_null(second);
     clt_lock_release(lock);
     clt_lock_release(NULL);
     /* A lock file left by a process that died holds nobody up. */
     put("lock", "process 1 on host gone\n", 23);
-    assert_int_equal(clt_lock_acquire(in_folder("lock"), &lock), CLT_OK);
+    assert_ok(clt_lock_acquire(in_folder("lock"), &lock));
     clt_lock_release(lock);
     assert_int_equal(clt_lock_acquire(in_folder("no/lock"), &lock), CLT_ESTORAGE);
 }
 
 /* Many processes take and release: never two at once. */
-static void test_lock_contention(void **state)
+TEST_BETWEEN(test_lock_contention, make_folder, drop_folder)
 {
-    (void)state;
     enum { CHILDREN = 4, TURNS = 30 };
     put("counter", "\0\0\0\0", 4);
     pid_t children[CHILDREN];
@@ -690,29 +661,4 @@ static void test_lock_contention(void **state)
     }
     int32_t expected = CHILDREN * TURNS;
     check_read("counter", false, &expected, 4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_read, make_folder, drop_folder),
-        cmocka_unit_test_setup_teardown(test_gzip, make_folder, drop_folder),
-        cmocka_unit_test_setup_teardown(test_gzip_damaged, make_folder, drop_folder),
-        cmocka_unit_test_setup_teardown(test_map, make_folder, drop_folder),
-        cmocka_unit_test_setup_teardown(test_map_signal, make_folder, drop_folder),
-        cmocka_unit_test_setup_teardown(test_map_again, make_folder, drop_folder),
-        cmocka_unit_test_setup_teardown(test_map_cut, make_folder, drop_folder),
-        cmocka_unit_test_setup_teardown(test_write, make_folder, drop_folder),
-        cmocka_unit_test_setup_teardown(test_can_write, make_folder, drop_folder),
-        cmocka_unit_test_setup_teardown(test_own_files, make_folder, drop_folder),
-        cmocka_unit_test_setup_teardown(test_write_special, make_folder, drop_folder),
-        cmocka_unit_test_setup_teardown(test_write_fails_midway, make_folder, drop_folder),
-        cmocka_unit_test(test_short_writes),
-        cmocka_unit_test_setup_teardown(test_folders, make_folder, drop_folder),
-        cmocka_unit_test_setup_teardown(test_remove_tree, make_folder, drop_folder),
-        cmocka_unit_test(test_path_join),
-        cmocka_unit_test_setup_teardown(test_lock, make_folder, drop_folder),
-        cmocka_unit_test_setup_teardown(test_lock_contention, make_folder, drop_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

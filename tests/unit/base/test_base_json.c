@@ -2,17 +2,9 @@
  *
  * The JSON reader: every refusal with its line and column, exact integers, positions, lookups, limits. Knows
  * only engine/base. ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "engine/json/json.h"
 
@@ -217,9 +209,8 @@ static void check_refused(const char *text, size_t size, const char *place, cons
     assert_non_null(strstr(message, reason));
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     size_t count = sizeof refusals / sizeof refusals[0];
     assert_true(count > 100);
     for (size_t i = 0; i < count; i++)
@@ -237,7 +228,7 @@ static clt_json_doc *must_parse(const char *text)
     free(copy);
     if (status != CLT_OK)
         print_error("%s\n", clt_error_text());
-    assert_int_equal(status, CLT_OK);
+    assert_ok(status);
     assert_non_null(doc);
     return doc;
 }
@@ -251,9 +242,8 @@ static void check_position(const clt_json *value, int line, int column)
     assert_int_equal(got_column, column);
 }
 
-static void test_tree(void **state)
+TEST(test_tree)
 {
-    (void)state;
     clt_json_doc *doc =
         must_parse("\r\n{\"model\": {\"kind\":\"mlp\",\r\n"
                    "  \"sizes\": [784, 1.5e2, -0, 10], \"bias\" : true},\n"
@@ -309,9 +299,8 @@ static void test_tree(void **state)
     clt_json_destroy(NULL);
 }
 
-static void test_scalars(void **state)
+TEST(test_scalars)
 {
-    (void)state;
     static const struct {
         const char *text;
         clt_json_type type;
@@ -332,9 +321,8 @@ static void test_scalars(void **state)
     clt_json_destroy(doc);
 }
 
-static void test_integers(void **state)
+TEST(test_integers)
 {
-    (void)state;
     static const struct {
         const char *text;
         bool exact;
@@ -364,9 +352,8 @@ static void test_integers(void **state)
     }
 }
 
-static void test_long_numbers(void **state)
+TEST(test_long_numbers)
 {
-    (void)state;
     /* Longer than cJSON's own limit of 63 characters, and than the reader's small buffer. */
     clt_str text = {0};
     clt_str_append(&text, "[0.1");
@@ -376,7 +363,7 @@ static void test_long_numbers(void **state)
     for (int i = 0; i < 300; i++)
         clt_str_append(&text, "0");
     clt_str_append(&text, ", 1e-400, 5]");
-    assert_int_equal(clt_str_check(&text), CLT_OK);
+    assert_ok(clt_str_check(&text));
     clt_json_doc *doc = must_parse(text.text);
     const clt_json *item = clt_json_first(clt_json_root(doc));
     assert_true(clt_json_number(item) == 1.0);
@@ -400,9 +387,8 @@ static char *nested(int depth, char open, char close)
     return text;
 }
 
-static void test_depth(void **state)
+TEST(test_depth)
 {
-    (void)state;
     char *text = nested(64, '[', ']');
     clt_json_destroy(must_parse(text));
     free(text);
@@ -420,9 +406,8 @@ static void test_depth(void **state)
     clt_str_free(&objects);
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
-    (void)state;
     char byte = ' ';
     clt_json_doc *doc = NULL;
     /* The length is refused before a byte is read. */
@@ -439,9 +424,8 @@ static void test_limits(void **state)
     free(text);
 }
 
-static void test_large_object(void **state)
+TEST(test_large_object)
 {
-    (void)state;
     enum { COUNT = 20000 };
     clt_str text = {0};
     clt_str_append(&text, "{");
@@ -473,9 +457,8 @@ static void test_large_object(void **state)
     clt_str_free(&whole);
 }
 
-static void test_file(void **state)
+TEST(test_file)
 {
-    (void)state;
     char path[] = "/tmp/test_base_json_XXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -488,7 +471,7 @@ static void test_file(void **state)
     (void)snprintf(expected, sizeof expected, "%s:3:4: expected ',' or ']' after an element", path);
     assert_non_null(strstr(clt_error_text(), expected));
     assert_int_equal(pwrite(fd, ",", 1, 14), 1);
-    assert_int_equal(clt_json_parse_file(path, CLT_ECHECKPOINT, &doc), CLT_OK);
+    assert_ok(clt_json_parse_file(path, CLT_ECHECKPOINT, &doc));
     assert_string_equal(clt_json_source(doc), path);
     assert_int_equal(clt_json_count(clt_json_get(clt_json_root(doc), "a")), 3);
     clt_json_destroy(doc);
@@ -499,9 +482,8 @@ static void test_file(void **state)
 }
 
 /* Every prefix of a document is refused, and every one-byte change gives a verdict without a crash. */
-static void test_mutations(void **state)
+TEST(test_mutations)
 {
-    (void)state;
     static const char text[] =
         "{\"a\": [1, -2.5e3, true], \"b\\n\": {\"c\": null, \"d\": \"\\u20ac\xc3\xa9\"}}";
     static const char bytes[] = "\"\\{}[],:0-.eEu tn\x80\xff/\n";
@@ -525,19 +507,18 @@ static void test_mutations(void **state)
 
 /* Values of two documents in one: places are kept or left out, a later value takes the place of an earlier
  * one. */
-static void test_put(void **state)
+TEST(test_put)
 {
-    (void)state;
     clt_json_doc *from = NULL, *to = NULL;
     static const char text[] = "{\"a\":\n  {\"x\": [1, \"two\"]}, \"b\": 3}";
-    assert_int_equal(clt_json_parse(text, strlen(text), "from.json", CLT_ECONFIG, &from), CLT_OK);
-    assert_int_equal(clt_json_create("to.json", &to), CLT_OK);
+    assert_ok(clt_json_parse(text, strlen(text), "from.json", CLT_ECONFIG, &from));
+    assert_ok(clt_json_create("to.json", &to));
     assert_int_equal(clt_json_count(clt_json_root(to)), 0);
     const clt_json *a = clt_json_get(clt_json_root(from), "a"), *kept = NULL;
-    assert_int_equal(clt_json_put(to, "first", clt_json_get(clt_json_root(from), "b"), true), CLT_OK);
-    assert_int_equal(clt_json_put(to, "bare", a, false), CLT_OK);
-    assert_int_equal(clt_json_put(to, "first", a, true), CLT_OK);
-    assert_int_equal(clt_json_copy(to, a, &kept), CLT_OK);
+    assert_ok(clt_json_put(to, "first", clt_json_get(clt_json_root(from), "b"), true));
+    assert_ok(clt_json_put(to, "bare", a, false));
+    assert_ok(clt_json_put(to, "first", a, true));
+    assert_ok(clt_json_copy(to, a, &kept));
     clt_json_destroy(from);
     const clt_json *root = clt_json_root(to), *first = clt_json_get(root, "first");
     int line, column;
@@ -555,15 +536,4 @@ static void test_put(void **state)
     assert_int_equal(line, 2);
     assert_int_equal(clt_json_count(clt_json_get(kept, "x")), 2);
     clt_json_destroy(to);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_put),     cmocka_unit_test(test_refusals),  cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_scalars), cmocka_unit_test(test_integers),  cmocka_unit_test(test_long_numbers),
-        cmocka_unit_test(test_depth),   cmocka_unit_test(test_limits),    cmocka_unit_test(test_large_object),
-        cmocka_unit_test(test_file),    cmocka_unit_test(test_mutations),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,10 @@
  * The JSON writer: layout, escapes, and numbers that come back bit for bit with the fewest digits.
  * Knows only engine/base.
  * ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/rng.h"
 #include "engine/base/text.h"
@@ -41,9 +34,8 @@ static void write_sample(clt_json_writer *w)
     clt_jw_end_object(w);
 }
 
-static void test_layout(void **state)
+TEST(test_layout)
 {
-    (void)state;
     clt_str s = {0};
     clt_json_writer w = clt_json_writer_make(&s, 0);
     write_sample(&w);
@@ -64,17 +56,16 @@ static void test_layout(void **state)
 static clt_json_doc *parse(const clt_str *s)
 {
     clt_json_doc *doc = NULL;
-    assert_int_equal(clt_str_check(s), CLT_OK);
+    assert_ok(clt_str_check(s));
     clt_status status = clt_json_parse(s->text, s->length, "written", CLT_EDATA, &doc);
     if (status != CLT_OK)
         print_error("%s\n", clt_error_text());
-    assert_int_equal(status, CLT_OK);
+    assert_ok(status);
     return doc;
 }
 
-static void test_strings(void **state)
+TEST(test_strings)
 {
-    (void)state;
     /* Every byte value by itself: valid ones come back, invalid UTF-8 becomes U+FFFD. */
     for (int c = 1; c < 256; c++) {
         char text[4] = {'x', (char)c, 'y', 0};
@@ -127,9 +118,8 @@ static bool same_bits(const void *a, const void *b, size_t size)
     return memcmp(a, b, size) == 0;
 }
 
-static void test_double_round_trip(void **state)
+TEST(test_double_round_trip)
 {
-    (void)state;
     static const double special[] = {0.0,      -0.0,
                                      1.0,      -1.5,
                                      DBL_MIN,  DBL_MAX,
@@ -160,9 +150,8 @@ static void test_double_round_trip(void **state)
     }
 }
 
-static void test_float_round_trip(void **state)
+TEST(test_float_round_trip)
 {
-    (void)state;
     for (uint64_t i = 0; i < 40000; i++) {
         uint32_t word = clt_rng_u32(4, CLT_RNG_VERIFY, 0, 0, i);
         if (i < 2 * 254)
@@ -219,9 +208,8 @@ static void check_shortest(double value)
 }
 
 /* The way of numbers with few decimals says what printf says. */
-static void test_few_decimals(void **state)
+TEST(test_few_decimals)
 {
-    (void)state;
     char buffer[CLT_NUMBER_TEXT], plain[64];
     uint64_t x = 88172645463325252u;
     for (int i = 0; i < 20000; i++) {
@@ -240,9 +228,8 @@ static void test_few_decimals(void **state)
     assert_string_equal(clt_double_text(0.00009, buffer), "9e-05");
 }
 
-static void test_shortest(void **state)
+TEST(test_shortest)
 {
-    (void)state;
     for (int exponent = -1074; exponent < 1024; exponent++) {
         check_shortest(ldexp(1.0, exponent));
         check_shortest(ldexp(1.1, exponent));
@@ -266,14 +253,13 @@ static void test_shortest(void **state)
     }
 }
 
-static void test_copy(void **state)
+TEST(test_copy)
 {
-    (void)state;
     static const char text[] =
         "{\"a\":[1,-0,9007199254740993,1.5,1e+300,\"\\u0007\xc3\xa9\"],\"b\":{\"c\":null,\"d\":"
         "[true,false,{}]},\"\":[]}";
     clt_json_doc *doc = NULL;
-    assert_int_equal(clt_json_parse(text, sizeof text - 1, "copy", CLT_EDATA, &doc), CLT_OK);
+    assert_ok(clt_json_parse(text, sizeof text - 1, "copy", CLT_EDATA, &doc));
     clt_str s = {0};
     clt_json_writer w = clt_json_writer_make(&s, 0);
     clt_jw_value(&w, clt_json_root(doc));
@@ -283,9 +269,8 @@ static void test_copy(void **state)
 }
 
 /* A sealed record: every changed, added or missing byte is noticed; the text is a JSON object as before. */
-static void test_seal(void **state)
+TEST(test_seal)
 {
-    (void)state;
     clt_str out = {0};
     clt_json_doc *doc;
     clt_str_append(&out, "before ");
@@ -293,12 +278,12 @@ static void test_seal(void **state)
     clt_json_writer w = clt_json_writer_make(&out, 2);
     clt_jw_object(&w);
     clt_jw_kint(&w, "n", 7);
-    assert_int_equal(clt_json_seal(&out, from, "own_xxh64"), CLT_OK);
+    assert_ok(clt_json_seal(&out, from, "own_xxh64"));
     char *text = out.text + from;
     size_t length = out.length - from;
     assert_true(clt_json_sealed(text, length, "own_xxh64"));
     assert_false(clt_json_sealed(text, length, "other_xxh64"));
-    assert_int_equal(clt_json_parse(text, length, "sealed", CLT_EDATA, &doc), CLT_OK);
+    assert_ok(clt_json_parse(text, length, "sealed", CLT_EDATA, &doc));
     assert_int_equal(clt_json_count(clt_json_root(doc)), 2);
     clt_json_destroy(doc);
     for (size_t i = 0; i < length; i++) {
@@ -315,19 +300,4 @@ static void test_seal(void **state)
     assert_int_equal(clt_json_seal(&out, from, name), CLT_EINTERNAL);
     assert_false(clt_json_sealed(text, length, name));
     clt_str_free(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_double_round_trip),
-        cmocka_unit_test(test_float_round_trip),
-        cmocka_unit_test(test_shortest),
-        cmocka_unit_test(test_few_decimals),
-        cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_seal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

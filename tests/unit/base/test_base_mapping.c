@@ -2,18 +2,10 @@
  *
  * A mapped file becomes shorter while two threads read it and a third one opens and closes other files, whose
  * records are used again all the time: what is missing reads as zeros and is told, and nothing else changes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "engine/files/fileio.h"
 
@@ -32,9 +24,8 @@ static void put(const char *path, char letter, int pages)
     assert_int_equal(fclose(file), 0);
 }
 
-static int make_files(void **state)
+FIXTURE(make_files)
 {
-    (void)state;
     assert_non_null(mkdtemp(folder));
     (void)snprintf(path_of_cut, sizeof path_of_cut, "%s/cut", folder);
     for (int i = 0; i < OTHERS; i++) {
@@ -44,9 +35,8 @@ static int make_files(void **state)
     return 0;
 }
 
-static int drop_files(void **state)
+FIXTURE(drop_files)
 {
-    (void)state;
     (void)unlink(path_of_cut);
     for (int i = 0; i < OTHERS; i++)
         (void)unlink(path_of_other[i]);
@@ -99,9 +89,8 @@ static void *open_and_close(void *argument)
     return NULL;
 }
 
-static void test_map_two_readers(void **state)
+TEST(test_map_two_readers)
 {
-    (void)state;
     turnover others = {.stop = false};
     pthread_t turner, thread[2];
     int missing = 0;
@@ -135,10 +124,4 @@ static void test_map_two_readers(void **state)
     print_message("%d pages were missing\n", missing);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_map_two_readers, make_files, drop_files),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.before = make_files, .after = drop_files);

@@ -2,21 +2,13 @@
  *
  * Checked arithmetic, allocation limits, arenas, growing strings, edit distance (against a plain recursion),
  * number text. Knows only engine/base. ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
 
-static void test_arithmetic(void **state)
+TEST(test_arithmetic)
 {
-    (void)state;
     uint64_t out = 7;
     assert_true(clt_mul_u64(UINT64_C(1) << 32, (UINT64_C(1) << 32) - 1, &out));
     assert_true(out == UINT64_MAX - UINT32_MAX);
@@ -33,15 +25,14 @@ static void test_arithmetic(void **state)
     assert_int_equal(clt_div_up(64, 64), 1);
 }
 
-static void test_alloc(void **state)
+TEST(test_alloc)
 {
-    (void)state;
     int *block = NULL;
-    assert_int_equal(clt_alloc(&block, 1000, sizeof *block, "test numbers"), CLT_OK);
+    assert_ok(clt_alloc(&block, 1000, sizeof *block, "test numbers"));
     for (int i = 0; i < 1000; i++)
         assert_int_equal(block[i], 0);
     free(block);
-    assert_int_equal(clt_alloc(&block, 0, sizeof *block, "nothing"), CLT_OK);
+    assert_ok(clt_alloc(&block, 0, sizeof *block, "nothing"));
     assert_non_null(block);
     free(block);
     block = (int *)(uintptr_t)1;
@@ -51,13 +42,12 @@ static void test_alloc(void **state)
     assert_int_equal(clt_alloc(&block, (size_t)PTRDIFF_MAX + 1, 1, "too much"), CLT_ENOMEM);
 }
 
-static void test_grow(void **state)
+TEST(test_grow)
 {
-    (void)state;
     uint64_t *array = NULL;
     size_t capacity = 0, moves = 0, before = 0;
     for (size_t i = 0; i < 10000; i++) {
-        assert_int_equal(clt_grow(&array, &capacity, i + 1, sizeof *array, "test array"), CLT_OK);
+        assert_ok(clt_grow(&array, &capacity, i + 1, sizeof *array, "test array"));
         assert_true(capacity > i);
         assert_true(array[i] == 0);
         array[i] = i + 1;
@@ -75,14 +65,13 @@ static void test_grow(void **state)
     free(array);
 }
 
-static void test_arena(void **state)
+TEST(test_arena)
 {
-    (void)state;
     enum { COUNT = 3000 };
     static unsigned char *blocks[COUNT];
     clt_arena *arena = NULL;
     clt_arena_destroy(NULL);
-    assert_int_equal(clt_arena_create(&arena), CLT_OK);
+    assert_ok(clt_arena_create(&arena));
     for (size_t i = 0; i < COUNT; i++) {
         size_t size = i % 100 == 99 ? 40000 + i * 13 : i % 200;
         blocks[i] = clt_arena_alloc(arena, size);
@@ -105,9 +94,8 @@ static void test_arena(void **state)
     clt_arena_destroy(arena);
 }
 
-static void test_str(void **state)
+TEST(test_str)
 {
-    (void)state;
     clt_str s = {0};
     clt_str_append(&s, "");
     assert_non_null(s.text);
@@ -123,7 +111,7 @@ static void test_str(void **state)
     assert_int_equal(s.length, 8 + 5001);
     assert_int_equal(strlen(s.text), s.length);
     assert_int_equal(s.text[s.length - 1], '!');
-    assert_int_equal(clt_str_check(&s), CLT_OK);
+    assert_ok(clt_str_check(&s));
     /* Every length around the buffer's end. */
     for (int i = 0; i < 300; i++) {
         clt_str t = {0};
@@ -164,9 +152,8 @@ static int slow_distance(const char *a, size_t m, const char *b, size_t n)
     return best;
 }
 
-static void test_edit_distance(void **state)
+TEST(test_edit_distance)
 {
-    (void)state;
     uint32_t seed = 1;
     for (int trial = 0; trial < 1500; trial++) {
         char a[6] = {0}, b[6] = {0};
@@ -191,9 +178,8 @@ static void test_edit_distance(void **state)
     assert_int_equal(clt_edit_distance(far + 144, far + 145, 3), 1); /* 255 and 254 */
 }
 
-static void test_nearest_name(void **state)
+TEST(test_nearest_name)
 {
-    (void)state;
     static const char *const names[] = {"optimizer", "schedule", "learning_rate", "lr", "batch"};
     assert_string_equal(clt_nearest_name("optimiser", names, 5), "optimizer");
     assert_string_equal(clt_nearest_name("lerning_rat", names, 5), "learning_rate");
@@ -210,9 +196,8 @@ static void test_nearest_name(void **state)
     assert_null(clt_nearest_name("gpt2", sets, 5)); /* too short to be looked for inside a name */
 }
 
-static void test_number_text(void **state)
+TEST(test_number_text)
 {
-    (void)state;
     char text[CLT_NUMBER_TEXT], *end = NULL;
     assert_true(clt_strtod("1.5,2", &end) == 1.5);
     assert_string_equal(end, ",2");
@@ -228,9 +213,8 @@ static void test_number_text(void **state)
     assert_string_equal(clt_float_text(3.4028235e38f, text), "3.4028235e+38");
 }
 
-static void test_utf8(void **state)
+TEST(test_utf8)
 {
-    (void)state;
     static const struct {
         const char *bytes;
         size_t left, size;
@@ -261,9 +245,8 @@ static void test_utf8(void **state)
         assert_int_equal(clt_utf8_size(cases[i].bytes, cases[i].left), cases[i].size);
 }
 
-static void test_endings(void **state)
+TEST(test_endings)
 {
-    (void)state;
     assert_true(clt_ends_with("a.csv.gz", ".gz"));
     assert_true(clt_ends_with(".gz", ".gz"));
     assert_false(clt_ends_with("gz", ".gz"));
@@ -271,16 +254,4 @@ static void test_endings(void **state)
     assert_int_equal(clt_stem("a.csv.gz", ".gz"), 5);
     assert_int_equal(clt_stem(".gz", ".gz"), 0);
     assert_int_equal(clt_stem("a.csv", ".gz"), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arithmetic),   cmocka_unit_test(test_alloc),
-        cmocka_unit_test(test_grow),         cmocka_unit_test(test_arena),
-        cmocka_unit_test(test_str),          cmocka_unit_test(test_edit_distance),
-        cmocka_unit_test(test_nearest_name), cmocka_unit_test(test_number_text),
-        cmocka_unit_test(test_utf8),         cmocka_unit_test(test_endings),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

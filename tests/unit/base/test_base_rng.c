@@ -2,22 +2,14 @@
  *
  * Philox against the published known answers of Random123, the stream layout, the normals, and the keyed
  * shuffle. Knows only engine/base. ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/rng.c" /* the functions for each instruction set are its own */
 
-static void test_known_answers(void **state)
+TEST(test_known_answers)
 {
-    (void)state;
     static const struct {
         uint32_t counter[4], key[2], out[4];
     } cases[] = {
@@ -40,9 +32,8 @@ static void test_known_answers(void **state)
     }
 }
 
-static void test_stream_layout(void **state)
+TEST(test_stream_layout)
 {
-    (void)state;
     /* The third known answer, reached through the stream's fields. */
     uint32_t out[4];
     clt_rng_block(UINT64_C(0x299f31d0a4093822), (clt_rng_purpose)0x03, 0x707344, 0x13198a2e,
@@ -63,9 +54,8 @@ static void test_stream_layout(void **state)
     assert_int_not_equal(base, clt_rng_u32(1, CLT_RNG_DROPOUT, 2, 3, 5));
 }
 
-static void test_uniform(void **state)
+TEST(test_uniform)
 {
-    (void)state;
     assert_true(clt_rng_uniform(0) == 0.0f);
     assert_true(clt_rng_uniform(255) == 0.0f);
     assert_true(clt_rng_uniform(256) == 0x1p-24f);
@@ -73,9 +63,8 @@ static void test_uniform(void **state)
     assert_true(clt_rng_uniform(0xffffffffu) == 1.0f - 0x1p-24f);
 }
 
-static void test_normal(void **state)
+TEST(test_normal)
 {
-    (void)state;
     enum { COUNT = 100000 };
     double sum = 0, sum2 = 0, sum3 = 0, sum4 = 0, lag = 0, before = 0;
     for (uint64_t i = 0; i < COUNT; i++) {
@@ -105,12 +94,11 @@ static void test_normal(void **state)
 }
 
 /* A range is the same numbers one by one, wherever it begins and ends. */
-static void test_fill_normal(void **state)
+TEST(test_fill_normal)
 {
     static const uint64_t ranges[][2] = {{0, 1},     {1, 2},     {1, 130},     {0, 128},
                                          {127, 129}, {77, 1000}, {1000, 1000}, {1501, 1999}};
     static float out[2001];
-    (void)state;
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
         uint64_t first = ranges[i][0], last = ranges[i][1];
         memset(out, 0xff, sizeof out);
@@ -123,11 +111,10 @@ static void test_fill_normal(void **state)
     }
 }
 
-static void test_normals_of_instruction_sets(void **state)
+TEST(test_normals_of_instruction_sets)
 {
     normals_fn made[3] = {normals_any};
     int n = 1;
-    (void)state;
 #if defined __x86_64__ && defined __GNUC__
     if (__builtin_cpu_supports("avx2"))
         made[n++] = normals_avx2;
@@ -147,9 +134,8 @@ static void test_normals_of_instruction_sets(void **state)
         }
 }
 
-static void test_permute_is_bijection(void **state)
+TEST(test_permute_is_bijection)
 {
-    (void)state;
     static const uint64_t more[] = {255, 256, 257, 1000, 1023, 1024, 1025, 4097, 60000, 65535, 65536, 65537};
     uint64_t sizes[80 + sizeof more / sizeof more[0]], count = 0;
     for (uint64_t n = 1; n <= 80; n++)
@@ -172,9 +158,8 @@ static void test_permute_is_bijection(void **state)
     assert_int_equal(clt_permute(0, 0, 1, 1), 0);
 }
 
-static void test_permute_changes(void **state)
+TEST(test_permute_changes)
 {
-    (void)state;
     enum { N = 1000 };
     /* A random permutation keeps one position on average; another epoch agrees with it in one place on
      * average. */
@@ -194,9 +179,8 @@ static void test_permute_changes(void **state)
 
 /* Where position 0 of a small set goes, over many epochs: every index about as often (chi square, n-1
  * degrees). */
-static void test_permute_is_even(void **state)
+TEST(test_permute_is_even)
 {
-    (void)state;
     static const uint64_t sizes[] = {2, 3, 5, 7, 10, 64, 100};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         uint64_t n = sizes[s];
@@ -224,9 +208,8 @@ static void test_permute_is_even(void **state)
     assert_int_equal(kinds, 6);
 }
 
-static void test_permute_large(void **state)
+TEST(test_permute_large)
 {
-    (void)state;
     static const uint64_t sizes[] = {UINT64_C(1) << 32, (UINT64_C(1) << 40) + 1, UINT64_C(1) << 63,
                                      (UINT64_C(1) << 63) + 1, UINT64_MAX};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
@@ -238,21 +221,4 @@ static void test_permute_large(void **state)
                 assert_true(seen[i] != seen[j]);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_answers),
-        cmocka_unit_test(test_stream_layout),
-        cmocka_unit_test(test_uniform),
-        cmocka_unit_test(test_normal),
-        cmocka_unit_test(test_fill_normal),
-        cmocka_unit_test(test_normals_of_instruction_sets),
-        cmocka_unit_test(test_permute_is_bijection),
-        cmocka_unit_test(test_permute_changes),
-        cmocka_unit_test(test_permute_is_even),
-        cmocka_unit_test(test_permute_large),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,25 +2,17 @@
  *
  * Status table, error text, its transfer between threads, and the log sink. Knows only engine/base.
  * ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/log.h"
 #include "engine/base/status.h"
 #include "engine/base/text.h"
 
-static void test_table(void **state)
+TEST(test_table)
 {
-    (void)state;
     assert_string_equal(clt_status_name(CLT_EDATA), "CLT_EDATA");
     assert_string_equal(clt_status_text(CLT_EDATA), "data error");
     assert_int_equal(clt_status_exit_code(CLT_OK), 0);
@@ -76,9 +68,8 @@ done:
     return status;
 }
 
-static void test_fail(void **state)
+TEST(test_fail)
 {
-    (void)state;
     clt_error_clear();
     assert_string_equal(clt_error_text(), "");
     assert_string_equal(clt_error_origin(), "");
@@ -98,15 +89,14 @@ static void test_fail(void **state)
     assert_int_equal(clt_fail(CLT_OK, __FILE__, __LINE__, "odd"), CLT_EINTERNAL);
 }
 
-static void test_prefix(void **state)
+TEST(test_prefix)
 {
-    (void)state;
     (void)fails("b");
     assert_int_equal(clt_fail_prefix(CLT_EDATA, "layer %d", 3), CLT_EDATA);
     assert_string_equal(clt_error_text(), "layer 3: reading 'b': it is empty");
     assert_int_equal(clt_fail_prefix(CLT_EDATA, "model:"), CLT_EDATA);
     assert_string_equal(clt_error_text(), "model: layer 3: reading 'b': it is empty");
-    assert_int_equal(clt_fail_prefix(CLT_OK, "nothing"), CLT_OK);
+    assert_ok(clt_fail_prefix(CLT_OK, "nothing"));
     assert_string_equal(clt_error_text(), "model: layer 3: reading 'b': it is empty");
     clt_error_clear();
     assert_int_equal(clt_fail_prefix(CLT_ENOMEM, "first"), CLT_ENOMEM);
@@ -117,9 +107,8 @@ static void test_prefix(void **state)
     assert_string_equal(clt_error_text(), "again: reading 'c': it is empty");
 }
 
-static void test_long_message(void **state)
+TEST(test_long_message)
 {
-    (void)state;
     /* Two-byte letters: wherever the cut is, the text must stay valid UTF-8 and end in dots. */
     for (int shift = 0; shift < 2; shift++) {
         char *text = calloc(1, 10002);
@@ -157,9 +146,8 @@ static void *worker(void *context)
     return NULL;
 }
 
-static void test_transfer(void **state)
+TEST(test_transfer)
 {
-    (void)state;
     enum { THREADS = 8 };
     static clt_error errors[THREADS];
     pthread_t threads[THREADS];
@@ -180,7 +168,7 @@ static void test_transfer(void **state)
     clt_error_take(CLT_OK, &ok);
     assert_int_equal(ok.status, CLT_OK);
     assert_string_equal(ok.text, "");
-    assert_int_equal(clt_error_put(&ok), CLT_OK);
+    assert_ok(clt_error_put(&ok));
     clt_error_clear();
     clt_error bare;
     clt_error_take(CLT_ECOMM, &bare);
@@ -211,9 +199,8 @@ static void record_line(void *context, clt_log_level level, const char *line)
     record->inside--;
 }
 
-static void test_log(void **state)
+TEST(test_log)
 {
-    (void)state;
     log_record record = {0};
     clt_log(CLT_LOG_ERROR, "dropped: there is no sink");
     clt_log_set_sink(record_line, &record, CLT_LOG_INFO);
@@ -235,9 +222,8 @@ static void test_log(void **state)
     assert_int_equal(record.calls, 4);
 }
 
-static void test_log_once(void **state)
+TEST(test_log_once)
 {
-    (void)state;
     log_record record = {0};
     clt_log_set_sink(record_line, &record, CLT_LOG_INFO);
     for (int round = 0; round < 3; round++)
@@ -260,9 +246,8 @@ static void test_log_once(void **state)
 }
 
 /* The sink and the run's log have levels of their own. */
-static void test_log_copy(void **state)
+TEST(test_log_copy)
 {
-    (void)state;
     log_record record = {0}, run = {0};
     clt_log_level level = CLT_LOG_ERROR;
     clt_log_set_sink(record_line, &record, CLT_LOG_WARN);
@@ -293,9 +278,8 @@ static void *log_many(void *context)
     return NULL;
 }
 
-static void test_log_threads(void **state)
+TEST(test_log_threads)
 {
-    (void)state;
     log_record record = {0};
     pthread_t threads[4];
     clt_log_set_sink(record_line, &record, CLT_LOG_INFO);
@@ -305,16 +289,4 @@ static void test_log_threads(void **state)
         pthread_join(threads[i], NULL);
     clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
     assert_int_equal(record.calls, 800);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),       cmocka_unit_test(test_fail),
-        cmocka_unit_test(test_prefix),      cmocka_unit_test(test_long_message),
-        cmocka_unit_test(test_transfer),    cmocka_unit_test(test_log),
-        cmocka_unit_test(test_log_copy),    cmocka_unit_test(test_log_once),
-        cmocka_unit_test(test_log_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

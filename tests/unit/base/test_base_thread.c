@@ -2,21 +2,13 @@
  *
  * Threads, control group limits on made-up /proc and /sys trees of both versions, and the clocks. Knows only
  * engine/base. ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "engine/base/mem.h"
 #include "engine/base/thread.h"
@@ -39,16 +31,14 @@ static void *look_around(void *context)
     return NULL;
 }
 
-static void test_thread(void **state)
+TEST(test_thread)
 {
-    (void)state;
     seen_by_thread seen = {0};
     clt_thread *thread = NULL;
     sigset_t set;
     pthread_sigmask(SIG_BLOCK, NULL, &set);
     int blocked_before = sigismember(&set, SIGINT);
-    assert_int_equal(clt_thread_start(&thread, "a name that is longer than fifteen", look_around, &seen),
-                     CLT_OK);
+    assert_ok(clt_thread_start(&thread, "a name that is longer than fifteen", look_around, &seen));
     clt_thread_join(thread);
     clt_thread_join(NULL);
     assert_true(seen.ran);
@@ -62,16 +52,14 @@ static void test_thread(void **state)
 /* A tree of files under a folder of its own, which plays the root of the file system. */
 static char fake_root[64];
 
-static int make_root(void **state)
+FIXTURE(make_root)
 {
-    (void)state;
     (void)snprintf(fake_root, sizeof fake_root, "/tmp/test_base_thread_XXXXXX");
     return mkdtemp(fake_root) ? 0 : -1;
 }
 
-static int drop_root(void **state)
+FIXTURE(drop_root)
 {
-    (void)state;
     return clt_remove_tree(fake_root) == CLT_OK ? 0 : -1;
 }
 
@@ -81,15 +69,14 @@ static void put(const char *path, const char *text)
     clt_str_printf(&full, "%s%s", fake_root, path);
     char *slash = strrchr(full.text, '/');
     *slash = '\0';
-    assert_int_equal(clt_mkdir_p(full.text), CLT_OK);
+    assert_ok(clt_mkdir_p(full.text));
     *slash = '/';
-    assert_int_equal(clt_file_write(full.text, text, strlen(text)), CLT_OK);
+    assert_ok(clt_file_write(full.text, text, strlen(text)));
     clt_str_free(&full);
 }
 
-static void test_cgroup_v2(void **state)
+TEST_BETWEEN(test_cgroup_v2, make_root, drop_root)
 {
-    (void)state;
     uint64_t left = 5;
     assert_true(clt_cgroup_cpus(fake_root) == 0);
     assert_false(clt_cgroup_memory(fake_root, &left));
@@ -121,9 +108,8 @@ static void test_cgroup_v2(void **state)
     assert_int_equal(left, 600000);
 }
 
-static void test_cgroup_v1(void **state)
+TEST_BETWEEN(test_cgroup_v1, make_root, drop_root)
 {
-    (void)state;
     uint64_t left = 0;
     put("/proc/self/cgroup", "5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n1:name=systemd:/\n0::/\n");
     /* A container that sees only its own part of each hierarchy. */
@@ -156,9 +142,8 @@ static void test_cgroup_v1(void **state)
     assert_int_equal(left, 300);
 }
 
-static void test_cgroup_garbage(void **state)
+TEST_BETWEEN(test_cgroup_garbage, make_root, drop_root)
 {
-    (void)state;
     uint64_t left;
     put("/proc/self/cgroup", "\n:\n::\nnonsense\n0::/../..\n");
     put("/proc/self/mountinfo", " - \n - cgroup2\nx - cgroup2 a b\n1 2 3 / - cgroup2 c rw\n");
@@ -173,9 +158,8 @@ static void test_cgroup_garbage(void **state)
     assert_true(clt_cgroup_cpus(fake_root) == 0);
 }
 
-static void test_cpu_count(void **state)
+TEST(test_cpu_count)
 {
-    (void)state;
     cpu_set_t set, one;
     assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
     int count = clt_cpu_count();
@@ -197,9 +181,8 @@ static void test_cpu_count(void **state)
     assert_int_equal(WEXITSTATUS(result), 1);
 }
 
-static void test_memory_available(void **state)
+TEST(test_memory_available)
 {
-    (void)state;
     unsigned long long bytes = clt_memory_available();
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     assert_true(bytes > 1u << 20);
@@ -235,12 +218,11 @@ static void *burn(void *context)
     return NULL;
 }
 
-static void test_clocks(void **state)
+TEST(test_clocks)
 {
-    (void)state;
     double now = clt_now(), mine = clt_thread_cpu(), theirs = 0;
     clt_thread *thread = NULL;
-    assert_int_equal(clt_thread_start(&thread, "burn", burn, &theirs), CLT_OK);
+    assert_ok(clt_thread_start(&thread, "burn", burn, &theirs));
     clt_thread_join(thread);
     assert_true(clt_now() - now > 0.02);
     assert_true(theirs >= 0.03);
@@ -261,10 +243,9 @@ static void remember_thread(void *context, uint64_t first, uint64_t last)
         *(pthread_t *)context = pthread_self();
 }
 
-static void test_ranges(void **state)
+TEST(test_ranges)
 {
     enum { MOST = 1000 };
-    (void)state;
     for (uint64_t count = 0; count <= MOST; count += 37)
         for (uint64_t least = 1; least <= MOST; least *= 10) {
             unsigned char hits[MOST + 1] = {0};
@@ -275,19 +256,4 @@ static void test_ranges(void **state)
     pthread_t who = {0};
     clt_for_ranges(10, 11, "ranges", remember_thread, &who);
     assert_true(pthread_equal(who, pthread_self()));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_thread),
-        cmocka_unit_test_setup_teardown(test_cgroup_v2, make_root, drop_root),
-        cmocka_unit_test_setup_teardown(test_cgroup_v1, make_root, drop_root),
-        cmocka_unit_test_setup_teardown(test_cgroup_garbage, make_root, drop_root),
-        cmocka_unit_test(test_cpu_count),
-        cmocka_unit_test(test_memory_available),
-        cmocka_unit_test(test_clocks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,9 @@
  *
  * The list of caches: sizes, and clearing, which takes nothing but cached files, follows no link, and touches
  * no cache that other programs share. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/unit/test.h"
 
-#include <cmocka.h>
+#include <sys/stat.h>
 
 #include "engine/files/cache_list.h"
 #include "engine/files/fileio.h"
@@ -26,10 +18,10 @@ static void put(const char *path, const char *text)
     snprintf(whole, sizeof whole, "%s/%s", root, path);
     char *slash = strrchr(whole, '/');
     *slash = '\0';
-    assert_int_equal(clt_mkdir_p(whole), CLT_OK);
+    assert_ok(clt_mkdir_p(whole));
     assert_int_equal(chmod(whole, 0700), 0);
     *slash = '/';
-    assert_int_equal(clt_file_write(whole, text, strlen(text)), CLT_OK);
+    assert_ok(clt_file_write(whole, text, strlen(text)));
 }
 
 static bool there(const char *path)
@@ -52,7 +44,7 @@ static int index_of(const char *name)
 static clt_cache look(const char *name)
 {
     clt_cache cache;
-    assert_int_equal(clt_cache_look(index_of(name), &cache), CLT_OK);
+    assert_ok(clt_cache_look(index_of(name), &cache));
     assert_string_equal(cache.name, name);
     return cache;
 }
@@ -63,7 +55,7 @@ static void clear(const char *name, uint64_t want_files, uint64_t want_bytes)
     uint64_t files, bytes;
     assert_int_equal(cache.files, want_files);
     assert_int_equal(cache.bytes, want_bytes);
-    assert_int_equal(clt_cache_clear(&cache, &files, &bytes), CLT_OK);
+    assert_ok(clt_cache_clear(&cache, &files, &bytes));
     assert_int_equal(files, want_files);
     assert_int_equal(bytes, want_bytes);
     clt_cache_free(&cache);
@@ -87,15 +79,13 @@ static int prepare(void **state)
     return 0;
 }
 
-static int clean(void **state)
+FIXTURE(clean)
 {
-    (void)state;
     return clt_remove_tree(root) == CLT_OK ? 0 : -1;
 }
 
-static void test_own(void **state)
+TEST(test_own)
 {
-    (void)state;
     clear("programs", 0, 0); /* no folder */
     put("own/programs/0123456789abcdef.program", "12345");
     put("own/programs/0123456789abcdef.built", "");
@@ -116,10 +106,9 @@ static void test_own(void **state)
     assert_true(there("own/icd/photos/some.icd"));
 }
 
-static void test_links(void **state)
+TEST(test_links)
 {
     char target[512], link[512];
-    (void)state;
     put("novel/page.txt", "text");
     put("own/icd/keep.txt", "");
     snprintf(target, sizeof target, "%s/novel", root);
@@ -134,12 +123,11 @@ static void test_links(void **state)
     assert_true(there("own/icd/0123456789abcdef"));
 }
 
-static void test_drivers(void **state)
+TEST(test_drivers)
 {
     clt_cache cache;
     uint64_t files, bytes;
     char value[512];
-    (void)state;
     put(".cache/pocl/kcache/AB/CDEF/program.bc", "123");
     put(".cache/pocl/kcache/tempfile_1", "4");
     put(".cache/pocl/kcache/notes.txt", "keep");
@@ -160,11 +148,10 @@ static void test_drivers(void **state)
 }
 
 /* A folder that others may write to is not ours alone: nothing is removed in it. */
-static void test_open_folder(void **state)
+TEST(test_open_folder)
 {
     char folder[512];
     uint64_t files, bytes;
-    (void)state;
     put("own/tuning/a.json", "{}");
     snprintf(folder, sizeof folder, "%s/own/tuning", root);
     assert_int_equal(chmod(folder, 0777), 0);
@@ -175,7 +162,7 @@ static void test_open_folder(void **state)
 }
 
 /* What another user, root perhaps, has made cannot be removed, and keeps nothing else. */
-static void test_closed(void **state)
+TEST(test_closed)
 {
     static const char *const users[] = {"", "own", "own/icd", "own/icd/0000000000000001",
                                         "own/icd/0000000000000002"};
@@ -183,7 +170,6 @@ static void test_closed(void **state)
     clt_cache cache;
     uint64_t files, bytes;
     char path[512], why[CLT_ERROR_TEXT_SIZE];
-    (void)state;
     put("own/icd/0000000000000001/closed/a.icd", "1");
     put("own/icd/0000000000000001/b.icd", "12");
     put("own/icd/0000000000000001/c.icd", "123");
@@ -213,10 +199,9 @@ static void test_closed(void **state)
     assert_false(there("own/icd/0000000000000002"));
 }
 
-static void test_nowhere(void **state)
+TEST(test_nowhere)
 {
     clt_cache cache;
-    (void)state;
     unsetenv("CLTRAIN_CACHE_DIR");
     unsetenv("HOME");
     assert_int_equal(clt_cache_look(index_of("programs"), &cache), CLT_ESTORAGE);
@@ -229,15 +214,4 @@ static void test_nowhere(void **state)
     assert_null(clt_cache_name(-1));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_own, prepare, clean),
-        cmocka_unit_test_setup_teardown(test_links, prepare, clean),
-        cmocka_unit_test_setup_teardown(test_drivers, prepare, clean),
-        cmocka_unit_test_setup_teardown(test_open_folder, prepare, clean),
-        cmocka_unit_test_setup_teardown(test_closed, prepare, clean),
-        cmocka_unit_test_setup_teardown(test_nowhere, prepare, clean),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.before = prepare, .after = clean);

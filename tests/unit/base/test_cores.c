@@ -3,25 +3,17 @@
  * ctest-labels: quick
  *
  * Sets of cores, what the kernel tells of a machine (laid out here), and binding the threads of this process. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "engine/base/mem.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/host/cores.h"
 
-static void lists_are_read_and_printed(void **state)
+TEST(lists_are_read_and_printed)
 {
     static const struct {
         const char *text, *printed;
@@ -36,7 +28,6 @@ static void lists_are_read_and_printed(void **state)
     static const char *const bad[] = {"x", "-1", "3-1", "1-", "0-3;", "8192", "1 2"};
     clt_cores cores;
     char text[64];
-    (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         assert_true(clt_cores_read(good[i].text, &cores));
         assert_int_equal(clt_cores_count(&cores), good[i].count);
@@ -60,18 +51,17 @@ static void put(const char *path, const char *text)
     clt_str_printf(&full, "%s/%s", root, path);
     char *slash = strrchr(full.text, '/');
     *slash = '\0';
-    assert_int_equal(clt_mkdir_p(full.text), CLT_OK);
+    assert_ok(clt_mkdir_p(full.text));
     *slash = '/';
-    assert_int_equal(clt_file_write(full.text, text, strlen(text)), CLT_OK);
+    assert_ok(clt_file_write(full.text, text, strlen(text)));
     clt_str_free(&full);
 }
 
-static void a_machine_is_read(void **state)
+TEST(a_machine_is_read)
 {
     clt_cores cores;
     char text[64];
     int node;
-    (void)state;
     (void)snprintf(root, sizeof root, "/tmp/test_cores_XXXXXX");
     assert_non_null(mkdtemp(root));
     setenv("CLTRAIN_SYSFS", root, 1);
@@ -92,7 +82,7 @@ static void a_machine_is_read(void **state)
     assert_false(clt_cores_near("0000:3d:00.0", &cores, &node));
     assert_false(clt_cores_near("", &cores, &node));
     unsetenv("CLTRAIN_SYSFS");
-    assert_int_equal(clt_remove_tree(root), CLT_OK);
+    assert_ok(clt_remove_tree(root));
 }
 
 static atomic_bool leave;
@@ -112,18 +102,17 @@ static void *stay_and_look(void *context)
     return look(context);
 }
 
-static void every_thread_is_bound(void **state)
+TEST(every_thread_is_bound)
 {
     clt_cores all, one = {0}, of_old = {0}, of_new = {0};
     clt_thread *old, *new;
-    (void)state;
     assert_true(clt_cores_of_process(&all));
-    assert_int_equal(clt_thread_start(&old, "old", stay_and_look, &of_old), CLT_OK);
+    assert_ok(clt_thread_start(&old, "old", stay_and_look, &of_old));
     for (int i = 0; i < CLT_MOST_CORES && clt_cores_count(&one) == 0; i++)
         one.bit[i / 64] = all.bit[i / 64] & (uint64_t)1 << (i % 64);
-    assert_int_equal(clt_cores_bind(&one), CLT_OK);
+    assert_ok(clt_cores_bind(&one));
     assert_int_equal(clt_cpu_count(), 1);
-    assert_int_equal(clt_thread_start(&new, "new", look, &of_new), CLT_OK);
+    assert_ok(clt_thread_start(&new, "new", look, &of_new));
     clt_thread_join(new);
     assert_memory_equal(&of_new, &one, sizeof one);
     atomic_store(&leave, true);
@@ -132,15 +121,5 @@ static void every_thread_is_bound(void **state)
     const clt_cores none = {0}; /* which the kernel refuses */
     assert_int_equal(clt_cores_bind(&none), CLT_EUNSUPPORTED);
     clt_error_clear();
-    assert_int_equal(clt_cores_bind(&all), CLT_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_are_read_and_printed),
-        cmocka_unit_test(a_machine_is_read),
-        cmocka_unit_test(every_thread_is_bound),
-    };
-    return cmocka_run_group_tests_name("cores", tests, NULL, NULL);
+    assert_ok(clt_cores_bind(&all));
 }

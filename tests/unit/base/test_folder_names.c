@@ -2,18 +2,11 @@
  *
  * Names in a folder: sorted, without hidden ones, and never a part of them: a folder that cannot be read to
  * its end is another data set. readdir is defined here and fails when it is told to. ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/mem.h"
 #include "engine/files/fileio.h"
@@ -49,18 +42,16 @@ static int make_folder(void **state)
     return 0;
 }
 
-static int drop_folder(void **state)
+FIXTURE(drop_folder)
 {
-    (void)state;
     return clt_remove_tree(folder) == CLT_OK ? 0 : -1;
 }
 
-static void test_sorted(void **state)
+TEST_BETWEEN(test_sorted, make_folder, drop_folder)
 {
     static const char *const expected[] = {"10", "9", "a", "a.b", "b", "\xff"};
     clt_file_list names;
-    (void)state;
-    assert_int_equal(clt_folder_names(folder, &names), CLT_OK);
+    assert_ok(clt_folder_names(folder, &names));
     assert_int_equal(names.count, 6);
     for (int i = 0; i < 6; i++)
         assert_string_equal(names.name[i], expected[i]);
@@ -68,19 +59,17 @@ static void test_sorted(void **state)
     assert_int_equal(names.count, 0);
 }
 
-static void test_missing(void **state)
+TEST(test_missing)
 {
     clt_file_list names;
-    (void)state;
     assert_int_equal(clt_folder_names("/no/such/folder", &names), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "'/no/such/folder'"));
     clt_file_list_free(&names);
 }
 
 /* Wherever the disk fails, the list is refused. */
-static void test_failing_disk(void **state)
+TEST_BETWEEN(test_failing_disk, make_folder, drop_folder)
 {
-    (void)state;
     for (int good = 0; good <= 9; good++) { /* seven files, "." and "..", and the end */
         clt_file_list names;
         calls_left = good;
@@ -91,14 +80,4 @@ static void test_failing_disk(void **state)
         assert_non_null(strstr(clt_error_text(), strerror(EIO)));
         clt_file_list_free(&names);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_sorted, make_folder, drop_folder),
-        cmocka_unit_test(test_missing),
-        cmocka_unit_test_setup_teardown(test_failing_disk, make_folder, drop_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

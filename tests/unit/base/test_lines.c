@@ -4,16 +4,9 @@
  *
  * Lines about steps at every width from 60 to 250: they are never longer, always have loss and speed, and
  * leave out the less important fields first. Tables, and the columns that text takes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
@@ -72,9 +65,8 @@ static const clt_step_metrics samples[] = {
 };
 #define SAMPLES (sizeof samples / sizeof samples[0])
 
-static void step_lines_fit(void **state)
+TEST(step_lines_fit)
 {
-    (void)state;
     char line[CLT_LINE_SIZE], wider[CLT_LINE_SIZE];
     for (size_t i = 0; i < SAMPLES; i++)
         for (int bar = 0; bar < 2; bar++)
@@ -88,9 +80,8 @@ static void step_lines_fit(void **state)
             }
 }
 
-static void step_lines_drop_what_matters_least(void **state)
+TEST(step_lines_drop_what_matters_least)
 {
-    (void)state;
     char line[CLT_LINE_SIZE];
     static const char *const order[] = {"loss ", "/s", "eta ", "lr ", " ms", "acc ", "gnorm ", "["};
     int first[8] = {0};
@@ -116,9 +107,8 @@ static void step_lines_drop_what_matters_least(void **state)
     assert_null(strstr(line, "scale"));
 }
 
-static void progress_lines(void **state)
+TEST(progress_lines)
 {
-    (void)state;
     char line[CLT_LINE_SIZE];
     assert_string_equal(clt_progress_line("building kernels: gemm", 3, 12, 30, 0, 80, line),
                         "building kernels 3/12 | 30s | about 1m30s left | gemm");
@@ -130,9 +120,8 @@ static void progress_lines(void **state)
     assert_string_equal(clt_progress_line("a: a very long detail", 1, 2, 0.5, 0, 20, line), "a 1/2 | 0s");
 }
 
-static void evaluations(void **state)
+TEST(evaluations)
 {
-    (void)state;
     char line[CLT_LINE_SIZE];
     clt_eval_metrics m = {.step = -1, .loss = 0.5, .accuracy = 0.975, .samples = 100, .seconds = 0.25};
     assert_non_null(strstr(clt_eval_line(&m, line), "eval | loss 0.5000 "));
@@ -163,9 +152,8 @@ static void evaluations(void **state)
     assert_in_range(strlen(clt_eval_line(&m, line)), 1, CLT_LINE_SIZE - 1);
 }
 
-static void columns_of_text(void **state)
+TEST(columns_of_text)
 {
-    (void)state;
     char clean[64];
     assert_int_equal(text_columns("abc"), 3);
     assert_int_equal(text_columns("Prozeß™"), 7);
@@ -200,9 +188,8 @@ static int longest_line(const char *text)
     return longest;
 }
 
-static void tables_fit(void **state)
+TEST(tables_fit)
 {
-    (void)state;
     terminal_use_color(TERMINAL_NEVER);
     for (int screen = 60; screen <= 250; screen++) {
         table t;
@@ -217,9 +204,8 @@ static void tables_fit(void **state)
     }
 }
 
-static void narrow_tables_wrap_within_a_column(void **state)
+TEST(narrow_tables_wrap_within_a_column)
 {
-    (void)state;
     table t;
     clt_str text = {0};
     terminal_use_color(TERMINAL_NEVER);
@@ -267,9 +253,8 @@ static void narrow_tables_wrap_within_a_column(void **state)
 }
 
 /* A net of a millisecond a step: every tenth step would be a hundred lines a second. */
-static void test_line_pace(void **state)
+TEST(test_line_pace)
 {
-    (void)state;
     clt_line_pace paced = {.every = 10, .apart = 0.5}, given = {.every = 10};
     int lines = 0, all = 0;
     for (int64_t step = 1; step <= 3000; step++) {
@@ -287,19 +272,4 @@ static void test_line_pace(void **state)
     for (int64_t step = 6; step <= 35; step++)
         lines += clt_line_stays(&slow, step, step == 35, (double)step);
     assert_int_equal(lines, 5); /* 6, 10, 20, 30, 35 */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_line_pace),
-        cmocka_unit_test(step_lines_fit),
-        cmocka_unit_test(step_lines_drop_what_matters_least),
-        cmocka_unit_test(progress_lines),
-        cmocka_unit_test(evaluations),
-        cmocka_unit_test(columns_of_text),
-        cmocka_unit_test(tables_fit),
-        cmocka_unit_test(narrow_tables_wrap_within_a_column),
-    };
-    return cmocka_run_group_tests_name("lines", tests, NULL, NULL);
 }

@@ -2,17 +2,9 @@
  * ctest-labels: quick
  *
  * PoCL's folder of kernels: which one is chosen, and which files there count as cut off. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/unit/test.h"
 
-#include <cmocka.h>
+#include <sys/stat.h>
 
 #include "engine/files/fileio.h"
 #include "engine/files/pocl_cache.h"
@@ -31,14 +23,13 @@ static void put(const char *path, const void *data, size_t size)
     snprintf(whole, sizeof whole, "%s/%s", root, path);
     char *slash = strrchr(whole, '/');
     *slash = '\0';
-    assert_int_equal(clt_mkdir_p(whole), CLT_OK);
+    assert_ok(clt_mkdir_p(whole));
     *slash = '/';
-    assert_int_equal(clt_file_write(whole, data, size), CLT_OK);
+    assert_ok(clt_file_write(whole, data, size));
 }
 
-static int prepare(void **state)
+FIXTURE(prepare)
 {
-    (void)state;
     snprintf(root, sizeof root, "/tmp/test_pocl_cache.XXXXXX");
     assert_non_null(mkdtemp(root));
     setenv("HOME", root, 1);
@@ -46,13 +37,12 @@ static int prepare(void **state)
     unsetenv("POCL_CACHE_DIR");
     setenv("CLTRAIN_CACHE_DIR", in_root("own"), 1);
     setenv("TMPDIR", in_root("tmp"), 1);
-    assert_int_equal(clt_mkdir_p(in_root("tmp")), CLT_OK);
+    assert_ok(clt_mkdir_p(in_root("tmp")));
     return 0;
 }
 
-static int clean(void **state)
+FIXTURE(clean)
 {
-    (void)state;
     return clt_remove_tree(root) == CLT_OK ? 0 : -1;
 }
 
@@ -61,7 +51,7 @@ static void choose(const char *path, const char *refused, const char *why)
 {
     clt_pocl_folder folder;
     for (int make = 0; make < 2; make++) {
-        assert_int_equal(clt_pocl_folder_choose(make, &folder), CLT_OK);
+        assert_ok(clt_pocl_folder_choose(make, &folder));
         assert_string_equal(folder.path, in_root(path));
         if (refused == NULL)
             assert_null(folder.refused);
@@ -73,9 +63,8 @@ static void choose(const char *path, const char *refused, const char *why)
     }
 }
 
-static void test_own_folder(void **state)
+TEST(test_own_folder)
 {
-    (void)state;
     choose(".cache/pocl/kcache", NULL, "");
     setenv("XDG_CACHE_HOME", in_root("xdg"), 1);
     choose("xdg/pocl/kcache", NULL, "");
@@ -83,10 +72,9 @@ static void test_own_folder(void **state)
     choose("named", NULL, "");
 }
 
-static void test_another_folder(void **state)
+TEST(test_another_folder)
 {
     char refused[300], spare[64];
-    (void)state;
     put("file", "", 0);
     setenv("HOME", in_root("file"), 1);
     snprintf(refused, sizeof refused, "%s/file/.cache/pocl/kcache", root);
@@ -102,11 +90,10 @@ static void test_another_folder(void **state)
 }
 
 /* A link in the place of the temporary folder leads to files of somebody else. */
-static void test_link(void **state)
+TEST(test_link)
 {
     clt_pocl_folder folder;
     char target[200], link[200];
-    (void)state;
     put("file", "", 0);
     setenv("HOME", in_root("file"), 1);
     setenv("CLTRAIN_CACHE_DIR", in_root("file"), 1);
@@ -114,7 +101,7 @@ static void test_link(void **state)
     assert_int_equal(mkdir(target, 0700), 0);
     snprintf(link, sizeof link, "%s/tmp/cltrain-pocl-%lu", root, (unsigned long)geteuid());
     assert_int_equal(symlink(target, link), 0);
-    assert_int_equal(clt_pocl_folder_choose(false, &folder), CLT_OK);
+    assert_ok(clt_pocl_folder_choose(false, &folder));
     assert_non_null(folder.path); /* that of another place */
     assert_string_not_equal(folder.path, link);
     clt_pocl_folder_free(&folder);
@@ -144,13 +131,12 @@ static bool is_cut(const char *path, const void *data, size_t size)
     return !there;
 }
 
-static void test_mend(void **state)
+TEST(test_mend)
 {
     static const char so[] = PROGRAM "/kernel/64-1-1/kernel.so", bc[] = PROGRAM "/program.bc";
     char *library, *zeros;
     size_t size;
-    (void)state;
-    assert_int_equal(clt_file_read("/proc/self/exe", false, 0, CLT_EDATA, &library, &size), CLT_OK);
+    assert_ok(clt_file_read("/proc/self/exe", false, 0, CLT_EDATA, &library, &size));
     zeros = calloc(size, 1);
     assert_non_null(zeros);
     assert_false(is_cut(so, library, size));
@@ -170,7 +156,7 @@ static void test_mend(void **state)
 }
 
 /* What is no kernel, and what a link leads to, stays as it is: the folder may be a home. */
-static void test_others(void **state)
+TEST(test_others)
 {
     static const char *const foreign[] = {
         "kcache/x/y/calc.bc",
@@ -192,7 +178,6 @@ static void test_others(void **state)
     };
     clt_pocl_mended mended;
     char folder[200], link[200];
-    (void)state;
     put(PROGRAM "/last_accessed", "", 0);
     put("kcache/tempfile_1.so", "", 0); /* which another process is writing */
     put("kcache/tempfile_1.so.o", "", 0);
@@ -218,13 +203,12 @@ static void test_others(void **state)
 }
 
 /* What another user, root perhaps, has put there. */
-static void test_closed(void **state)
+TEST(test_closed)
 {
     static const char *const users[] = {"", "tmp", "kcache", "kcache/AB"};
     clt_pocl_mended mended;
     clt_pocl_folder folder = {0}, seen;
     char kcache[200];
-    (void)state;
     put(PROGRAM "/program.bc", bitcode, sizeof bitcode);
     put("kcache/notes/page.txt", "", 0); /* not of PoCL's */
     assert_int_equal(chmod(in_root("kcache/notes"), 0500), 0);
@@ -237,8 +221,8 @@ static void test_closed(void **state)
     clt_pocl_folder_mend(kcache, &mended);
     folder.path = strdup(kcache);
     setenv("POCL_CACHE_DIR", kcache, 1);
-    assert_int_equal(clt_pocl_folder_choose(false, &seen), CLT_OK); /* what 'cltrain cache' sees */
-    assert_int_equal(clt_pocl_folder_leave(&folder, mended.closed), CLT_OK);
+    assert_ok(clt_pocl_folder_choose(false, &seen)); /* what 'cltrain cache' sees */
+    assert_ok(clt_pocl_folder_leave(&folder, mended.closed));
     assert_true(!is_root || seteuid(0) == 0);
     assert_int_equal(chmod(in_root("kcache/notes"), 0700), 0);
     assert_int_equal(chmod(in_root(PROGRAM), 0700), 0);
@@ -255,15 +239,4 @@ static void test_closed(void **state)
     clt_pocl_folder_free(&seen);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_own_folder, prepare, clean),
-        cmocka_unit_test_setup_teardown(test_another_folder, prepare, clean),
-        cmocka_unit_test_setup_teardown(test_link, prepare, clean),
-        cmocka_unit_test_setup_teardown(test_mend, prepare, clean),
-        cmocka_unit_test_setup_teardown(test_others, prepare, clean),
-        cmocka_unit_test_setup_teardown(test_closed, prepare, clean),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.before = prepare, .after = clean);

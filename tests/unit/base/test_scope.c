@@ -2,13 +2,7 @@
  *
  * Cleaning up by scope: what is destroyed, in which order, on which paths; what is handed over; the kept error.
  * ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <string.h>
+#include "tests/unit/test.h"
 
 #include "engine/base/scope.h"
 
@@ -58,7 +52,7 @@ static clt_status work(thing *t, int fail_at, thing **out)
     return CLT_OK;
 }
 
-static void test_paths(void **state)
+TEST(test_paths)
 {
     static const struct {
         int fail_at;
@@ -67,7 +61,6 @@ static void test_paths(void **state)
                  {1, "521", "in turn 0"},
                  {2, "5621", "in turn 1"},
                  {9, "562", "as before"}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         thing t[3] = {{1}, {5}, {6}}, *out = NULL;
         memset(ended, 0, sizeof ended);
@@ -80,9 +73,8 @@ static void test_paths(void **state)
     }
 }
 
-static void test_kept_error(void **state)
+TEST(test_kept_error)
 {
-    (void)state;
     clt_error_clear();
     {
         CLT_KEEP_ERROR();
@@ -91,10 +83,4 @@ static void test_kept_error(void **state)
     }
     assert_string_equal(clt_error_text(), "");
     assert_string_equal(clt_error_origin(), "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_paths), cmocka_unit_test(test_kept_error)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

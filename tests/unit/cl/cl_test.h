@@ -5,52 +5,10 @@
 #ifndef TESTS_UNIT_CL_TEST_H
 #define TESTS_UNIT_CL_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/unit/test.h"
 
 #include "cl/exec/exec.h"
 #include "engine/files/fileio.h"
-
-#define TEST_SKIP 77
-
-/* Ends the program with "skipped" when the machine has no OpenCL device at all. */
-static inline void test_need_device(void)
-{
-    ocl_device_desc *list;
-    int count;
-    clt_status status = ocl_list_devices(&list, &count);
-    if (status == CLT_EDEVICE) {
-        fprintf(stderr, "skipped: %s\n", clt_error_text());
-        exit(TEST_SKIP);
-    }
-    if (status != CLT_OK) {
-        fprintf(stderr, "%s\n", clt_error_text());
-        exit(1);
-    }
-    free(list);
-}
-
-#define assert_ok(expr)                                                                                      \
-    do {                                                                                                     \
-        clt_status assert_ok_status_ = (expr);                                                               \
-        if (assert_ok_status_ != CLT_OK)                                                                     \
-            fail_msg("%s: %s: %s", #expr, clt_status_name(assert_ok_status_), clt_error_text());             \
-    } while (0)
-
-#define assert_contains(text, part)                                                                          \
-    do {                                                                                                     \
-        if (strstr((text), (part)) == NULL)                                                                  \
-            fail_msg("'%s' is not in: %s", (part), (text));                                                  \
-    } while (0)
 
 static inline ocl_device *test_open(bool profiling)
 {

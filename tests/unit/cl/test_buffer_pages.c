@@ -112,18 +112,16 @@ static bool is_cpu(void)
     return cpu;
 }
 
-static void test_which_buffers(void **state)
+TEST(test_which_buffers)
 {
-    (void)state;
     int own = is_cpu() ? 1 : 0; /* memory of other devices is theirs */
     one_buffer(8 * MIB, false, own, own);
     one_buffer(8 * MIB + 4096 + 12, false, own, own);
     one_buffer(8 * MIB - 4, false, 0, 0);
 }
 
-static void test_no_pages(void **state)
+TEST(test_no_pages)
 {
-    (void)state;
     one_buffer(16 * MIB, true, is_cpu() ? 1 : 0, 0);
 }
 
@@ -148,17 +146,15 @@ static void zeroed_buffer(uint64_t bytes, int taken)
     free(back);
 }
 
-static void test_zeroed_buffers(void **state)
+TEST(test_zeroed_buffers)
 {
-    (void)state;
     zeroed_buffer(8 * MIB + 12, is_cpu() ? 1 : 0);
     zeroed_buffer(4 * MIB, 0);
 }
 
 /* A buffer that is destroyed while commands still use it. */
-static void test_commands_in_flight(void **state)
+TEST(test_commands_in_flight)
 {
-    (void)state;
     enum { ROUNDS = 8 };
     const uint64_t bytes = 16 * MIB;
     ocl_device *device = test_open(false);
@@ -189,9 +185,8 @@ static void test_commands_in_flight(void **state)
 }
 
 /* The driver refuses the buffer, or the device has no room: no pages stay behind. */
-static void test_refused_buffer(void **state)
+TEST(test_refused_buffer)
 {
-    (void)state;
     ocl_device *device = test_open(false);
     ocl_buffer *buffer = NULL;
     begin(false);
@@ -205,9 +200,8 @@ static void test_refused_buffer(void **state)
 
 /* A buffer over the caller's memory: commands see what the host wrote while a range was mapped, and the host sees
  * in the same place what they wrote. */
-static void test_callers_memory(void **state)
+TEST(test_callers_memory)
 {
-    (void)state;
     const uint64_t bytes = 64 << 10, at = 4096, half = bytes / 2;
     ocl_device *device = test_open(false);
     ocl_buffer *buffer = NULL, *other = NULL;
@@ -245,13 +239,4 @@ static void test_callers_memory(void **state)
     free(memory);
 }
 
-int main(void)
-{
-    test_need_device();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_which_buffers),  cmocka_unit_test(test_no_pages),
-        cmocka_unit_test(test_zeroed_buffers), cmocka_unit_test(test_commands_in_flight),
-        cmocka_unit_test(test_refused_buffer), cmocka_unit_test(test_callers_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true);

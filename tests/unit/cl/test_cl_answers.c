@@ -36,9 +36,8 @@ static ocl_answers *sample(const ocl_device_desc *desc)
     return a;
 }
 
-static void test_caps(void **state)
+TEST(test_caps)
 {
-    (void)state;
     ocl_device_desc desc;
     ocl_desc_generic(&desc);
     ocl_answers *a = sample(&desc);
@@ -66,9 +65,8 @@ static void test_caps(void **state)
 }
 
 /* Sizes are used only if the answer of their test is yes. */
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
-    (void)state;
     ocl_device_desc desc;
     ocl_desc_generic(&desc);
     ocl_answers *a = sample(&desc);
@@ -105,9 +103,8 @@ static void test_sizes(void **state)
 }
 
 /* Lost self-tests are distinguished from lost probes. */
-static void test_lost_tests(void **state)
+TEST(test_lost_tests)
 {
-    (void)state;
     ocl_device_desc desc;
     ocl_desc_generic(&desc);
     ocl_answers *a = sample(&desc);
@@ -121,22 +118,19 @@ static void test_lost_tests(void **state)
 
 static char folder[64];
 
-static int make_folder(void **state)
+FIXTURE(make_folder)
 {
-    (void)state;
     snprintf(folder, sizeof folder, "/tmp/test_cl_answers_XXXXXX");
     return mkdtemp(folder) ? setenv("CLTRAIN_CACHE_DIR", folder, 1) : -1;
 }
 
-static int drop_folder(void **state)
+FIXTURE(drop_folder)
 {
-    (void)state;
     return clt_remove_tree(folder) == CLT_OK ? 0 : -1;
 }
 
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
-    (void)state;
     ocl_device_desc desc;
     ocl_desc_generic(&desc);
     ocl_answers *a = sample(&desc), *b = calloc(1, sizeof *b);
@@ -185,9 +179,8 @@ static ocl_answers *load_as(const char *path, ocl_device_desc *desc, const char 
 
 /* Two devices of one model have one file. What refuses the one is kept for it alone, whichever is asked last,
  * until it answers otherwise. */
-static void test_twins(void **state)
+TEST(test_twins)
 {
-    (void)state;
     ocl_device_desc desc;
     char *path, *lock;
     ocl_desc_generic(&desc);
@@ -235,9 +228,8 @@ static void test_twins(void **state)
 
 /* A number means another device when the environment shows other ones, so that a refusal stays with what it
  * was found under. */
-static void test_visible_devices(void **state)
+TEST(test_visible_devices)
 {
-    (void)state;
     static const char *const settings[][2] = {
         {"CUDA_VISIBLE_DEVICES", "0"},   {"CUDA_VISIBLE_DEVICES", "1"}, {"CUDA_VISIBLE_DEVICES", "0,1"},
         {"NVIDIA_VISIBLE_DEVICES", "1"}, {"ROCR_VISIBLE_DEVICES", "1"}, {"ZE_AFFINITY_MASK", "1"},
@@ -290,9 +282,8 @@ static void restart(clt_str *text)
 }
 
 /* Denials are kept once each, and with refusals until the machine is started again. */
-static void test_denials(void **state)
+TEST(test_denials)
 {
-    (void)state;
     ocl_device_desc desc;
     ocl_desc_generic(&desc);
     ocl_answers *a = sample(&desc), *b = calloc(1, sizeof *b);
@@ -332,9 +323,8 @@ static void test_denials(void **state)
 }
 
 /* Whatever byte is damaged, and wherever the text is cut: it is not believed. */
-static void test_damage(void **state)
+TEST(test_damage)
 {
-    (void)state;
     ocl_device_desc desc;
     ocl_desc_generic(&desc);
     ocl_answers *a = sample(&desc), *b = calloc(1, sizeof *b);
@@ -360,9 +350,8 @@ static void test_damage(void **state)
 }
 
 /* A whole file of another format, or one that lacks a member, is not believed either. */
-static void test_missing(void **state)
+TEST(test_missing)
 {
-    (void)state;
     static const char *const members[] = {"\"format\"",   "\"version\"", "\"key\"",     "\"boot\"",
                                           "\"tested\"",   "\"probed\"",  "\"refused\"", "\"capabilities\"",
                                           "\"variants\"", "\"denials\"", "\"answers\"", "\"item\"",
@@ -392,9 +381,8 @@ static void test_missing(void **state)
 }
 
 /* Files: private, replaced, ignored when they are no files or not whole. */
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     ocl_device_desc desc;
     struct stat info;
     char *path, *lock;
@@ -431,9 +419,8 @@ static void test_files(void **state)
 }
 
 /* What changes the answers changes the key. */
-static void test_key(void **state)
+TEST(test_key)
 {
-    (void)state;
     ocl_device_desc desc;
     uint64_t key, other;
     ocl_desc_generic(&desc);
@@ -452,15 +439,4 @@ static void test_key(void **state)
     assert_true(key != other);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_caps),    cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_twins),   cmocka_unit_test(test_visible_devices),
-        cmocka_unit_test(test_denials), cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_files),   cmocka_unit_test(test_key),
-        cmocka_unit_test(test_missing), cmocka_unit_test(test_lost_tests),
-        cmocka_unit_test(test_sizes),
-    };
-    return cmocka_run_group_tests(tests, make_folder, drop_folder);
-}
+TEST_PROGRAM(.set_up = make_folder, .tear_down = drop_folder);

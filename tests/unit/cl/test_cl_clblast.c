@@ -56,7 +56,7 @@ static void layouts(gemm_test *test)
     }
 }
 
-static void test_direct_path(void **state)
+TEST(test_direct_path)
 {
     gemm_test *test = *state;
     if (!usable(test))
@@ -65,7 +65,7 @@ static void test_direct_path(void **state)
     layouts(test);
 }
 
-static void test_indirect_path(void **state)
+TEST(test_indirect_path)
 {
     gemm_test *test = *state;
     if (!usable(test))
@@ -74,7 +74,7 @@ static void test_indirect_path(void **state)
     layouts(test);
 }
 
-static void test_batch_is_a_loop(void **state)
+TEST(test_batch_is_a_loop)
 {
     gemm_test *test = *state;
     if (!usable(test))
@@ -111,7 +111,7 @@ static void refuse(const gemm_test *test, ocl_gemm g, const char *part)
     clt_arena_destroy(list.arena);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     gemm_test *test = *state;
     test->desc.caps |= OCL_CAP_LOCAL;
@@ -137,7 +137,7 @@ static void test_refusals(void **state)
 /* A tensor that lies too far out in its slab is known only to the executor: then the call is answered without
  * the library. The limit is lowered so far that the guard in front of A, which emission does not see, makes
  * the difference. */
-static void test_far_tensor(void **state)
+TEST(test_far_tensor)
 {
     gemm_test *test = *state;
     ocl_gemm g = ocl_gemm_make(33, 20, 17, true, false);
@@ -160,15 +160,4 @@ static void test_far_tensor(void **state)
     assert_int_equal(created[1], 1); /* gemm_fwd_simple */
 }
 
-int main(void)
-{
-    test_need_device();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_direct_path, gemm_test_begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_indirect_path, gemm_test_begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_batch_is_a_loop, gemm_test_begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_refusals, gemm_test_begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_far_tensor, gemm_test_begin, gemm_test_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true, .before = gemm_test_begin, .after = gemm_test_end);

@@ -14,8 +14,6 @@
 #include "cl/gemm/gemm.h"
 #include "cl/device/internal.h"
 
-static bool everything; /* the argument "all" */
-
 #define BATCH 3
 #define MOVE 64 /* what is added to an offset or a stride */
 
@@ -240,7 +238,7 @@ static void summarize(const bugs *t, const char *bug)
                   t->calls_library, bug);
 }
 
-static void test_offsets_and_strides(void **state)
+TEST(test_offsets_and_strides)
 {
     bugs *t = *state;
     if (!usable(t))
@@ -250,14 +248,15 @@ static void test_offsets_and_strides(void **state)
     summarize(t, "indirect path, offsets and strides");
 }
 
-static void test_unrolled_k(void **state)
+/* The last test, because its parameters cannot be taken back. */
+TEST(test_unrolled_k)
 {
     static const char *const names[] = {"GEMMK", "KREG", "KWG", "KWI", "MDIMA", "MDIMC", "MWG", "NDIMB",
                                         "NDIMC", "NWG",  "SA",  "SB",  "STRM",  "STRN",  "VWM", "VWN"};
     static const size_t values[] = {1, 4, 1, 1, 4, 4, 32, 8, 8, 32, 0, 0, 0, 0, 4, 4};
     static const int64_t sizes[][3] = {{64, 64, 128}, {64, 64, 129}, {64, 64, 130}, {70, 50, 131}};
     bugs *t = *state;
-    if (!everything || !usable(t))
+    if (!run_everything || !usable(t))
         skip();
     set_switch(t, 1);
     assert_int_equal(CLBlastOverrideParameters(t->device->id, "Xgemm", CLBlastPrecisionSingle,
@@ -276,14 +275,4 @@ static void test_unrolled_k(void **state)
     summarize(t, "GEMMK=1");
 }
 
-int main(int count, char **arguments)
-{
-    test_need_device();
-    everything = count > 1 && strcmp(arguments[1], "all") == 0;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_offsets_and_strides, begin, end),
-        cmocka_unit_test_setup_teardown(test_unrolled_k, begin,
-                                        end), /* last: its parameters cannot be taken back */
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true, .before = begin, .after = end);

@@ -12,9 +12,8 @@
 
 static char folder[64];
 
-static void test_list_and_open(void **state)
+TEST(test_list_and_open)
 {
-    (void)state;
     ocl_device_desc *list;
     int count;
     assert_ok(ocl_list_devices(&list, &count));
@@ -47,9 +46,8 @@ static void test_list_and_open(void **state)
 }
 
 /* Queues that note times: as asked, or on CPU devices alone. */
-static void test_time_stamps(void **state)
+TEST(test_time_stamps)
 {
-    (void)state;
     ocl_open_options options = {.caps_mask = OCL_CAPS_ALL};
     ocl_device *device;
     assert_ok(ocl_device_open(&options, &device));
@@ -65,9 +63,8 @@ static void test_time_stamps(void **state)
     ocl_device_close(device);
 }
 
-static void test_open_errors(void **state)
+TEST(test_open_errors)
 {
-    (void)state;
     ocl_open_options options = {.spec = "no such device", .caps_mask = OCL_CAPS_ALL};
     ocl_device *device = (ocl_device *)1;
     assert_int_equal(ocl_device_open(&options, &device), CLT_EDEVICE);
@@ -80,9 +77,8 @@ static void test_open_errors(void **state)
     ocl_event_release(NULL);
 }
 
-static void test_accounting(void **state)
+TEST(test_accounting)
 {
-    (void)state;
     ocl_device *device = test_open(false);
     ocl_buffer *a, *b, *empty;
     assert_ok(ocl_buffer_create(device, 1000, "first", &a));
@@ -105,9 +101,8 @@ static void test_accounting(void **state)
     ocl_device_close(device);
 }
 
-static void test_memory_check(void **state)
+TEST(test_memory_check)
 {
-    (void)state;
     ocl_device *device = test_open(false);
     ocl_buffer *a, *b = (ocl_buffer *)1;
     uint64_t too_much = device->desc.usable_bytes + 1;
@@ -152,9 +147,8 @@ static void check_fills(ocl_device *device)
     ocl_buffer_destroy(buffer);
 }
 
-static void test_fill(void **state)
+TEST(test_fill)
 {
-    (void)state;
     ocl_device *device = test_open(false);
     device->desc.quirks &= ~(uint32_t)OCL_QUIRK_FILL_BY_KERNEL;
     check_fills(device);
@@ -181,9 +175,8 @@ static void on_event(void *context, bool ok)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void test_async_and_events(void **state)
+TEST(test_async_and_events)
 {
-    (void)state;
     enum { COUNT = 1 << 18 };
     ocl_device *device = test_open(false);
     ocl_buffer *a, *b;
@@ -250,9 +243,8 @@ static void *load(void *context)
     return NULL;
 }
 
-static void test_loader_thread(void **state)
+TEST(test_loader_thread)
 {
-    (void)state;
     ocl_device *device = test_open(false);
     ocl_buffer *target, *own;
     uint32_t got[200];
@@ -278,9 +270,8 @@ static void test_loader_thread(void **state)
     ocl_device_close(device);
 }
 
-static void test_marker_and_empty(void **state)
+TEST(test_marker_and_empty)
 {
-    (void)state;
     ocl_device *device = test_open(false);
     ocl_buffer *a;
     ocl_event *marker, *empty;
@@ -302,9 +293,8 @@ static void test_marker_and_empty(void **state)
 
 /* Programs */
 
-static void test_program_cache(void **state)
+TEST(test_program_cache)
 {
-    (void)state;
     ocl_device *device = test_open(false);
     ocl_program *one, *again, *other;
     assert_ok(ocl_program_get(device, "good", "-DFACTOR=2", &one));
@@ -318,9 +308,8 @@ static void test_program_cache(void **state)
     ocl_device_close(device);
 }
 
-static void test_sources(void **state)
+TEST(test_sources)
 {
-    (void)state;
     char *text;
     assert_ok(ocl_source_text("good.cl", &text));
     assert_contains(text, "#line 1 \"good.cl\"");
@@ -341,9 +330,8 @@ static void test_sources(void **state)
     ocl_device_close(device);
 }
 
-static void test_one_kernel(void **state)
+TEST(test_one_kernel)
 {
-    (void)state;
     static const char source[] =
         "#define GROUP __kernel __attribute__((reqd_work_group_size(8, 1, 1))) void\n"
         "#define MAKE(name) __kernel void name(__global int *x) { x[0] = 1; }\n"
@@ -377,9 +365,8 @@ static void test_one_kernel(void **state)
 }
 
 /* A command's program has the command's kernel and no other. */
-static void test_program_of_one_kernel(void **state)
+TEST(test_program_of_one_kernel)
 {
-    (void)state;
     ocl_device *device = test_open(false);
     ocl_program *program;
     char names[256];
@@ -419,9 +406,8 @@ static void check_failed_build(ocl_device *device, const char *expected_folder)
     free(text);
 }
 
-static void test_build_failure(void **state)
+TEST(test_build_failure)
 {
-    (void)state;
     ocl_device *device = test_open(false);
     char cache[128], file[160];
     snprintf(cache, sizeof cache, "%s/cache", folder);
@@ -441,9 +427,8 @@ static void test_build_failure(void **state)
     ocl_device_close(device);
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     test_kernel_folder(folder);
     test_write_source(folder, "good.cl",
                       "// one\n#include \"common.clh\"\n__kernel void good(__global int *x, ulong o) { x[o] "
@@ -456,30 +441,9 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     return clt_remove_tree(folder) == CLT_OK ? 0 : 1;
 }
 
-int main(void)
-{
-    test_need_device();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list_and_open),
-        cmocka_unit_test(test_time_stamps),
-        cmocka_unit_test(test_open_errors),
-        cmocka_unit_test(test_accounting),
-        cmocka_unit_test(test_memory_check),
-        cmocka_unit_test(test_fill),
-        cmocka_unit_test(test_async_and_events),
-        cmocka_unit_test(test_loader_thread),
-        cmocka_unit_test(test_marker_and_empty),
-        cmocka_unit_test(test_program_cache),
-        cmocka_unit_test(test_sources),
-        cmocka_unit_test(test_one_kernel),
-        cmocka_unit_test(test_program_of_one_kernel),
-        cmocka_unit_test(test_build_failure),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_PROGRAM(.device = true, .set_up = setup, .tear_down = teardown);

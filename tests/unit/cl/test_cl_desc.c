@@ -39,9 +39,8 @@ static int match(const char *spec, int local_rank, int *matches)
     return index;
 }
 
-static void test_spec(void **state)
+TEST(test_spec)
 {
-    (void)state;
     int n = 0;
     assert_int_equal(match(NULL, 0, &n), 1); /* first GPU */
     assert_int_equal(n, 2);                  /* of one platform */
@@ -62,9 +61,8 @@ static void test_spec(void **state)
 }
 
 /* A name that is a part of another device's name, which comes first in the list. */
-static void test_spec_whole_name(void **state)
+TEST(test_spec_whole_name)
 {
-    (void)state;
     ocl_device_desc all[] = {
         make_desc("0:0", "pthread-AMD EPYC 9V84", false, true),
         make_desc("1:0", "AMD EPYC 9V84", false, true), make_desc("2:0", "GeForce RTX 4060 Ti", true, false),
@@ -85,9 +83,8 @@ static void test_spec_whole_name(void **state)
     }
 }
 
-static void test_spec_errors(void **state)
+TEST(test_spec_errors)
 {
-    (void)state;
     static const char *const bad[] = {"0:7", "9:0", "1:", ":1", "1:1x", "-1:0", "tesla", "1:1:1"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         int n;
@@ -100,9 +97,8 @@ static void test_spec_errors(void **state)
     }
 }
 
-static void test_default_without_gpu(void **state)
+TEST(test_default_without_gpu)
 {
-    (void)state;
     ocl_device_desc accelerator = make_desc("0:0", "Accelerator", false, false),
                     cpu = make_desc("1:0", "A CPU", false, true);
     const ocl_device_desc *both[] = {&accelerator, &cpu}, *one[] = {&accelerator};
@@ -114,9 +110,8 @@ static void test_default_without_gpu(void **state)
     assert_int_equal(ocl_spec_match(one, 1, "gpu", 0, &index, &n), CLT_EDEVICE);
 }
 
-static void test_caps(void **state)
+TEST(test_caps)
 {
-    (void)state;
     uint32_t mask = 0;
     char text[256];
     assert_ok(ocl_caps_parse("all", &mask));
@@ -142,9 +137,8 @@ static void test_caps(void **state)
     }
 }
 
-static void test_caps_errors(void **state)
+TEST(test_caps_errors)
 {
-    (void)state;
     uint32_t mask = 42;
     assert_int_equal(ocl_caps_parse("lokal", &mask), CLT_EUSAGE);
     assert_contains(clt_error_text(), "lokal");
@@ -156,9 +150,8 @@ static void test_caps_errors(void **state)
     assert_int_equal(mask, 42);
 }
 
-static void test_error_codes(void **state)
+TEST(test_error_codes)
 {
-    (void)state;
     static const struct {
         int code;
         clt_status status;
@@ -180,9 +173,8 @@ static void test_error_codes(void **state)
     assert_string_equal(ocl_error_name(-9998), "unknown OpenCL code");
 }
 
-static void test_prepare_process(void **state)
+TEST(test_prepare_process)
 {
-    (void)state;
     static const char name[] = "POCL_MAX_PTHREAD_COUNT";
     char want[16];
     unsetenv(name);
@@ -207,9 +199,8 @@ static void test_prepare_process(void **state)
 
 /* PoCL counts the cores of the machine, so a process that may run on a part of them must say how many threads it gets:
  * one rank that is bound to a core, and ranks that have cores of their own. */
-static void test_prepare_bound_process(void **state)
+TEST(test_prepare_bound_process)
 {
-    (void)state;
     static const char *const names[] = {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"};
     cpu_set_t all, one;
     char want[16];
@@ -243,9 +234,8 @@ static void test_prepare_bound_process(void **state)
     ocl_prepare_process(1, 1);
 }
 
-static void test_quirks(void **state)
+TEST(test_quirks)
 {
-    (void)state;
     ocl_device_desc d;
     ocl_desc_generic(&d);
     ocl_apply_quirks(&d);
@@ -306,7 +296,7 @@ static int end_emission(void **state)
     return 0;
 }
 
-static void test_emit_kernel(void **state)
+TEST_BETWEEN(test_emit_kernel, begin_emission, end_emission)
 {
     emission *m = *state;
     ocl_emitter *e = &m->e;
@@ -343,7 +333,7 @@ static void test_emit_kernel(void **state)
 
 /* Where the checker plans kernels of other kinds of devices, they are compiled without optimisation; own kernels, and
  * all kernels of a training, are not. */
-static void test_emit_foreign(void **state)
+TEST_BETWEEN(test_emit_foreign, begin_emission, end_emission)
 {
     static const struct {
         ocl_kernel_style style;
@@ -376,7 +366,7 @@ static void test_emit_foreign(void **state)
         }
 }
 
-static void test_emit_sizes(void **state)
+TEST_BETWEEN(test_emit_sizes, begin_emission, end_emission)
 {
     emission *m = *state;
     ocl_emitter *e = &m->e;
@@ -400,7 +390,7 @@ static void test_emit_sizes(void **state)
 
 /* Items of their own: a prime number of them gets groups of a sensible size, and as large as a device allows.
  */
-static void test_emit_items(void **state)
+TEST_BETWEEN(test_emit_items, begin_emission, end_emission)
 {
     emission *m = *state;
     ocl_emitter *e = &m->e;
@@ -434,7 +424,7 @@ static void test_emit_items(void **state)
     }
 }
 
-static void test_emit_others(void **state)
+TEST_BETWEEN(test_emit_others, begin_emission, end_emission)
 {
     emission *m = *state;
     ocl_emitter *e = &m->e;
@@ -465,7 +455,7 @@ static void test_emit_others(void **state)
     assert_int_equal(ocl_command_bytes(&c[4]), 2 * 4 * 5 * 2 * 4 + 4 * 6 * 2 * 4 + 6 * 5 * 4);
 }
 
-static void test_emit_errors(void **state)
+TEST_BETWEEN(test_emit_errors, begin_emission, end_emission)
 {
     emission *m = *state;
     ocl_emitter *e = &m->e;
@@ -489,7 +479,7 @@ static void check_misuse(emission *m, const char *expected)
     m->e.open = NULL;
 }
 
-static void test_emit_misuse(void **state)
+TEST_BETWEEN(test_emit_misuse, begin_emission, end_emission)
 {
     emission *m = *state;
     ocl_emitter *e = &m->e;
@@ -529,9 +519,8 @@ static bool small_only(const void *problem, const ocl_device_desc *device, char 
     return false;
 }
 
-static void test_variants(void **state)
+TEST(test_variants)
 {
-    (void)state;
     static const ocl_variant tensor = {.name = "mma", .needs = OCL_CAP_MMA_F16},
                              small = {.name = "small", .accepts = small_only}, simple = {.name = "simple"};
     static const ocl_variant *const list[] = {&tensor, &small, &simple, NULL}, *const strict[] = {
@@ -556,29 +545,4 @@ static void test_variants(void **state)
     assert_ptr_equal(got, &tensor);
     assert_ok(ocl_variant_select(list, &problem, &d, "gemm", "simple", &got));
     assert_ptr_equal(got, &simple);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spec),
-        cmocka_unit_test(test_spec_whole_name),
-        cmocka_unit_test(test_spec_errors),
-        cmocka_unit_test(test_default_without_gpu),
-        cmocka_unit_test(test_caps),
-        cmocka_unit_test(test_caps_errors),
-        cmocka_unit_test(test_error_codes),
-        cmocka_unit_test(test_quirks),
-        cmocka_unit_test(test_prepare_process),
-        cmocka_unit_test(test_prepare_bound_process),
-        cmocka_unit_test_setup_teardown(test_emit_kernel, begin_emission, end_emission),
-        cmocka_unit_test_setup_teardown(test_emit_items, begin_emission, end_emission),
-        cmocka_unit_test_setup_teardown(test_emit_foreign, begin_emission, end_emission),
-        cmocka_unit_test_setup_teardown(test_emit_sizes, begin_emission, end_emission),
-        cmocka_unit_test_setup_teardown(test_emit_others, begin_emission, end_emission),
-        cmocka_unit_test_setup_teardown(test_emit_errors, begin_emission, end_emission),
-        cmocka_unit_test_setup_teardown(test_emit_misuse, begin_emission, end_emission),
-        cmocka_unit_test(test_variants),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

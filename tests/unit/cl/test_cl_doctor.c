@@ -88,9 +88,8 @@ static void check_no_platform(const report *r)
     assert_contains(r->text, "cltrain doctor");
 }
 
-static void test_empty_folder(void **state)
+TEST(test_empty_folder)
 {
-    (void)state;
     report r;
     char empty[256];
     snprintf(empty, sizeof empty, "%s/empty", folder);
@@ -105,18 +104,16 @@ static void test_empty_folder(void **state)
     assert_contains(r.text, "/empty (from OPENCL_VENDOR_PATH) holds no .icd file");
 }
 
-static void test_missing_folder(void **state)
+TEST(test_missing_folder)
 {
-    (void)state;
     report r;
     run(&r, "OCL_ICD_VENDORS", "/nonexistent/vendors/", false);
     check_no_platform(&r);
     assert_contains(r.text, "/nonexistent/vendors/");
 }
 
-static void test_missing_library(void **state)
+TEST(test_missing_library)
 {
-    (void)state;
     report r;
     char path[256];
     put(path, "gone.icd", "libno-such-driver.so.7\n");
@@ -127,9 +124,8 @@ static void test_missing_library(void **state)
     assert_contains(r.text, "cannot open shared object file");
 }
 
-static void test_missing_library_by_variable(void **state)
+TEST(test_missing_library_by_variable)
 {
-    (void)state;
     report r;
     run(&r, "OCL_ICD_VENDORS", "libno-such-driver.so.8", false);
     assert_contains(r.text,
@@ -144,9 +140,8 @@ static void test_missing_library_by_variable(void **state)
     assert_contains(r.text, "libother.so, which does not load");
 }
 
-static void test_unreadable_file(void **state)
+TEST(test_unreadable_file)
 {
-    (void)state;
     report r;
     char path[256];
     put(path, "locked.icd", "libpocl.so\n");
@@ -157,9 +152,8 @@ static void test_unreadable_file(void **state)
     assert_contains(r.text, "chmod 644");
 }
 
-static void test_empty_file(void **state)
+TEST(test_empty_file)
 {
-    (void)state;
     report r;
     char path[256];
     put(path, "void.icd", "\n");
@@ -168,9 +162,8 @@ static void test_empty_file(void **state)
     assert_contains(r.text, "void.icd is empty");
 }
 
-static void test_not_a_driver(void **state)
+TEST(test_not_a_driver)
 {
-    (void)state;
     report r;
     char path[256];
     put(path, "libm.icd", "libm.so.6\n"); /* loads, but offers no platform */
@@ -189,7 +182,7 @@ static void share_child(void)
     unsetenv("POCL_CPU_MAX_CU_COUNT");
     ocl_prepare_process(4, 4);
     if (ocl_list_devices(&list, &count) != CLT_OK)
-        _exit(TEST_SKIP);
+        _exit(TEST_SKIPPED);
     unsigned cores = clt_cpu_count() / 4 > 1 ? (unsigned)clt_cpu_count() / 4 : 1;
     for (int i = 0; i < count; i++) {
         if (!list[i].is_cpu)
@@ -202,9 +195,8 @@ static void share_child(void)
     _exit(0);
 }
 
-static void test_share_of_ranks(void **state)
+TEST(test_share_of_ranks)
 {
-    (void)state;
     int status;
     fflush(NULL);
     pid_t pid = fork();
@@ -213,7 +205,7 @@ static void test_share_of_ranks(void **state)
         share_child();
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == TEST_SKIP)
+    if (WEXITSTATUS(status) == TEST_SKIPPED)
         skip(); /* reported by cmocka: there is no OpenCL device */
     assert_int_equal(WEXITSTATUS(status), 0);
 }
@@ -232,9 +224,8 @@ static void check_rusticl(const char *kernel, bool amd, bool intel, bool other, 
 
 /* rusticl is switched on for GPUs that no other driver serves, and for the processor when there is nothing
  * else. */
-static void test_rusticl_switch(void **state)
+TEST(test_rusticl_switch)
 {
-    (void)state;
     check_rusticl("", false, false, true, "");
     check_rusticl("", false, false, false, "llvmpipe");
     check_rusticl("amdgpu", false, false, true, "radeonsi");
@@ -251,9 +242,8 @@ static void test_rusticl_switch(void **state)
 }
 
 /* With the machine's own drivers the verdict agrees with what opening a device says. */
-static void test_this_machine(void **state)
+TEST(test_this_machine)
 {
-    (void)state;
     report r;
     run(&r, NULL, NULL, false);
     if (r.healthy) {
@@ -270,27 +260,15 @@ static void test_this_machine(void **state)
     }
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     snprintf(folder, sizeof folder, "/tmp/cltrain-doctor-XXXXXX");
     return mkdtemp(folder) != NULL && chmod(folder, 0755) == 0 ? 0 : 1;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     return clt_remove_tree(folder) == CLT_OK ? 0 : 1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_empty_folder),    cmocka_unit_test(test_missing_folder),
-        cmocka_unit_test(test_missing_library), cmocka_unit_test(test_missing_library_by_variable),
-        cmocka_unit_test(test_unreadable_file), cmocka_unit_test(test_empty_file),
-        cmocka_unit_test(test_not_a_driver),    cmocka_unit_test(test_share_of_ranks),
-        cmocka_unit_test(test_this_machine),    cmocka_unit_test(test_rusticl_switch),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_PROGRAM(.set_up = setup, .tear_down = teardown);

@@ -161,19 +161,19 @@ static void check_everything(fixture *f)
     ocl_exec_destroy(exec);
 }
 
-static void test_everything(void **state)
+TEST_BETWEEN(test_everything, begin, end)
 {
     check_everything(*state);
 }
 
-static void test_everything_fill_by_kernel(void **state)
+TEST_BETWEEN(test_everything_fill_by_kernel, begin, end)
 {
     fixture *f = *state;
     f->device->desc.quirks |= OCL_QUIRK_FILL_BY_KERNEL;
     check_everything(f);
 }
 
-static void test_range(void **state)
+TEST_BETWEEN(test_range, begin, end)
 {
     fixture *f = *state;
     float y[COUNT];
@@ -189,7 +189,7 @@ static void test_range(void **state)
     ocl_exec_destroy(exec);
 }
 
-static void test_run_only_enqueues(void **state)
+TEST_BETWEEN(test_run_only_enqueues, begin, end)
 {
     fixture *f = *state;
     clear_slabs(f);
@@ -215,7 +215,7 @@ static void test_run_only_enqueues(void **state)
     ocl_exec_destroy(exec);
 }
 
-static void test_progress(void **state)
+TEST_BETWEEN(test_progress, begin, end)
 {
     fixture *f = *state;
     emit_axpy(f, 0, 1, 0, COUNT, 1.0f, 21);
@@ -236,7 +236,7 @@ static void test_progress(void **state)
     ocl_exec_destroy(exec);
 }
 
-static void test_wait_for_upload(void **state)
+TEST_BETWEEN(test_wait_for_upload, begin, end)
 {
     fixture *f = *state;
     float x[COUNT], y[COUNT];
@@ -262,7 +262,7 @@ static void test_wait_for_upload(void **state)
     ocl_exec_destroy(exec);
 }
 
-static void test_host_first_waits(void **state)
+TEST_BETWEEN(test_host_first_waits, begin, end)
 {
     fixture *f = *state;
     float x[COUNT], y[COUNT];
@@ -286,7 +286,7 @@ static void test_host_first_waits(void **state)
     ocl_exec_destroy(exec);
 }
 
-static void test_profile(void **state)
+TEST_BETWEEN(test_profile, begin_profiling, end)
 {
     fixture *f = *state;
     ocl_command_times *times;
@@ -319,7 +319,7 @@ static void test_profile(void **state)
 
 /* C (2,2) = A (2,3) B (3,2), each somewhere inside its tensor; the first command of the run waits for A's
  * upload. */
-static void test_library_gemm(void **state)
+TEST_BETWEEN(test_library_gemm, begin_profiling, end)
 {
     fixture *f = *state;
     const float a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {1, 2, 3, 4, 5, 6}, want[4] = {22, 28, 49, 64};
@@ -339,7 +339,7 @@ static void test_library_gemm(void **state)
         assert_contains(clt_error_text(), "this build has none");
         return;
     }
-    assert_int_equal(status, CLT_OK);
+    assert_ok(status);
     assert_ok(ocl_write(f->slab[0], 256 + 20, b, sizeof b));
     assert_ok(ocl_write_async(OCL_QUEUE_COPY, f->slab[1], 512 + 40, a, sizeof a, NULL, &uploaded));
     assert_ok(ocl_command_times_start(f->device, &f->list, 1, &times));
@@ -373,7 +373,7 @@ static void test_library_gemm(void **state)
 #endif
 }
 
-static void test_times_without_profiling(void **state)
+TEST_BETWEEN(test_times_without_profiling, begin, end)
 {
     fixture *f = *state;
     ocl_command_times *times;
@@ -392,7 +392,7 @@ static void expect_failure(fixture *f, clt_status expected, const char *part, co
     f->list.count = 0;
 }
 
-static void test_create_errors(void **state)
+TEST_BETWEEN(test_create_errors, begin, end)
 {
     fixture *f = *state;
     uint64_t too_many = f->device->desc.max_work_group * 2;
@@ -433,7 +433,7 @@ static void test_create_errors(void **state)
 }
 
 /* Groups that may have any size become smaller instead of being refused. */
-static void test_free_groups(void **state)
+TEST_BETWEEN(test_free_groups, begin, end)
 {
     fixture *f = *state;
     float x[COUNT], y[COUNT];
@@ -460,7 +460,7 @@ static void test_free_groups(void **state)
     ocl_exec_destroy(exec);
 }
 
-static void test_no_tensor_and_local(void **state)
+TEST_BETWEEN(test_no_tensor_and_local, begin, end)
 {
     fixture *f = *state;
     float y[COUNT];
@@ -498,7 +498,7 @@ static clt_status try_arrays(fixture *f, uint64_t room, uint64_t with_arguments,
 
 /* 4096 bytes of an array and 256 of an argument: what a factor says of the report is about the array alone.
  */
-static void test_local_limit(void **state)
+TEST_BETWEEN(test_local_limit, begin, end)
 {
     fixture *f = *state;
     ocl_kernel_begin(&f->e, "axpy", "arrays");
@@ -533,39 +533,17 @@ static const char axpy_source[] =
     "{ uint l = get_local_id(0); s[l] = (float)l; barrier(CLK_LOCAL_MEM_FENCE);\n"
     "  y[yo + l] = s[get_local_size(0) - 1 - l] + (float)a + (float)(b >> 30); }\n";
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     test_kernel_folder(folder);
     setenv("CLTRAIN_CACHE_DIR", folder, 1);
     test_write_source(folder, "axpy.cl", axpy_source);
     return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     return clt_remove_tree(folder) == CLT_OK ? 0 : 1;
 }
 
-int main(void)
-{
-    test_need_device();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_everything, begin, end),
-        cmocka_unit_test_setup_teardown(test_everything_fill_by_kernel, begin, end),
-        cmocka_unit_test_setup_teardown(test_free_groups, begin, end),
-        cmocka_unit_test_setup_teardown(test_range, begin, end),
-        cmocka_unit_test_setup_teardown(test_run_only_enqueues, begin, end),
-        cmocka_unit_test_setup_teardown(test_progress, begin, end),
-        cmocka_unit_test_setup_teardown(test_wait_for_upload, begin, end),
-        cmocka_unit_test_setup_teardown(test_host_first_waits, begin, end),
-        cmocka_unit_test_setup_teardown(test_profile, begin_profiling, end),
-        cmocka_unit_test_setup_teardown(test_library_gemm, begin_profiling, end),
-        cmocka_unit_test_setup_teardown(test_times_without_profiling, begin, end),
-        cmocka_unit_test_setup_teardown(test_create_errors, begin, end),
-        cmocka_unit_test_setup_teardown(test_no_tensor_and_local, begin, end),
-        cmocka_unit_test_setup_teardown(test_local_limit, begin, end),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_PROGRAM(.device = true, .set_up = setup, .tear_down = teardown);

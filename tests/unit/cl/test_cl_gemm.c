@@ -50,7 +50,7 @@ static void layouts(gemm_test *test, const char *backend, int64_t batch)
     }
 }
 
-static void test_simple_layouts(void **state)
+TEST_BETWEEN(test_simple_layouts, gemm_test_begin, gemm_test_end)
 {
     gemm_test *test = *state;
     for (int lane = 0; lane < 2; lane++) {
@@ -60,7 +60,7 @@ static void test_simple_layouts(void **state)
     }
 }
 
-static void test_exact(void **state)
+TEST_BETWEEN(test_exact, gemm_test_begin, gemm_test_end)
 {
     gemm_test *test = *state;
     test->integers = true;
@@ -70,7 +70,7 @@ static void test_exact(void **state)
     }
 }
 
-static void test_batches(void **state)
+TEST_BETWEEN(test_batches, gemm_test_begin, gemm_test_end)
 {
     gemm_test *test = *state;
     for (int lane = 0; lane < 2; lane++) {
@@ -92,7 +92,7 @@ static void test_batches(void **state)
     }
 }
 
-static void test_storage_types(void **state)
+TEST_BETWEEN(test_storage_types, gemm_test_begin, gemm_test_end)
 {
     static const clt_dtype types[][3] = {{CLT_F16, CLT_F16, CLT_F16},
                                          {CLT_BF16, CLT_BF16, CLT_BF16},
@@ -122,7 +122,7 @@ static void test_storage_types(void **state)
     }
 }
 
-static void test_epilogue(void **state)
+TEST_BETWEEN(test_epilogue, gemm_test_begin, gemm_test_end)
 {
     gemm_test *test = *state;
     for (int variant = 0; variant < 12; variant++) {
@@ -145,7 +145,7 @@ static void test_epilogue(void **state)
     }
 }
 
-static void test_no_products(void **state)
+TEST_BETWEEN(test_no_products, gemm_test_begin, gemm_test_end)
 {
     gemm_test *test = *state;
     ocl_gemm g = ocl_gemm_make(5, 40, 0, false, false);
@@ -157,7 +157,7 @@ static void test_no_products(void **state)
     gemm_case(test, g, NULL);
 }
 
-static void test_empty(void **state)
+TEST_BETWEEN(test_empty, gemm_test_begin, gemm_test_end)
 {
     gemm_test *test = *state;
     for (int i = 0; i < 2; i++) {
@@ -171,7 +171,7 @@ static void test_empty(void **state)
     }
 }
 
-static void test_repeats_bitwise(void **state)
+TEST_BETWEEN(test_repeats_bitwise, gemm_test_begin, gemm_test_end)
 {
     gemm_test *test = *state;
     for (int layout = 0; layout < 4; layout++) {
@@ -186,7 +186,7 @@ static void test_repeats_bitwise(void **state)
 }
 
 /* NaN and infinity in the operands reach C: nothing is multiplied away or clamped. */
-static void test_non_finite(void **state)
+TEST_BETWEEN(test_non_finite, gemm_test_begin, gemm_test_end)
 {
     gemm_test *test = *state;
     const float nan = NAN;
@@ -212,7 +212,7 @@ static void test_non_finite(void **state)
     }
 }
 
-static void test_folds_shared_b(void **state)
+TEST_BETWEEN(test_folds_shared_b, gemm_test_begin, gemm_test_end)
 {
     gemm_test *test = *state;
     ocl_gemm g = ocl_gemm_make(5, 33, 12, false, true);
@@ -242,9 +242,8 @@ static void refuse(ocl_gemm g, const char *part)
     assert_contains(clt_error_text(), part);
 }
 
-static void test_check(void **state)
+TEST(test_check)
 {
-    (void)state;
     ocl_gemm good = ocl_gemm_make(4, 5, 6, false, true), g;
     good.a = ocl_ref(1);
     good.b = ocl_ref(2);
@@ -270,9 +269,8 @@ static void test_check(void **state)
     g = good, g.activation = (ocl_activation)7, refuse(g, "activation");
 }
 
-static void test_check_activation_operands(void **state)
+TEST(test_check_activation_operands)
 {
-    (void)state;
     ocl_gemm good = ocl_gemm_make(4, 5, 6, false, true), g;
     good.a = ocl_ref(1);
     good.b = ocl_ref(2);
@@ -318,9 +316,8 @@ static ocl_gemm windows_product(int operand)
     return g;
 }
 
-static void test_check_windows(void **state)
+TEST(test_check_windows)
 {
-    (void)state;
     ocl_gemm good = windows_product(OCL_WINDOWS_A), g;
     assert_ok(ocl_gemm_check(&good));
     g = good, g.tb = false, g.ldb = 8;
@@ -343,7 +340,7 @@ static void test_check_windows(void **state)
 }
 
 /* A tuning record serves one problem only, and a refusal has a reason that is of use on the device. */
-static void test_windows_choice(void **state)
+TEST_BETWEEN(test_windows_choice, gemm_test_begin, gemm_test_end)
 {
     gemm_test *test = *state;
     char text[OCL_GEMM_TEXT], dilated[OCL_GEMM_TEXT], reason[160] = "";
@@ -364,10 +361,9 @@ static void test_windows_choice(void **state)
     assert_null(strstr(reason, "matrices in memory"));
 }
 
-static void test_text(void **state)
+TEST(test_text)
 {
     char text[OCL_GEMM_TEXT];
-    (void)state;
     ocl_gemm g = ocl_gemm_make(4, 5, 6, false, true);
     assert_string_equal(ocl_gemm_text(&g, text, sizeof text), "gemm NT m=4 n=5 k=6 batch=1 f32*f32->f32");
     g.bias = g.pre = g.residual = ocl_ref(1);
@@ -396,7 +392,7 @@ static const char *chosen(gemm_test *test, const ocl_gemm *problem, const char *
     return name;
 }
 
-static void test_choice(void **state)
+TEST_BETWEEN(test_choice, gemm_test_begin, gemm_test_end)
 {
     gemm_test *test = *state;
     clt_status status;
@@ -428,26 +424,4 @@ static void test_choice(void **state)
     unsetenv("CLTRAIN_GEMM");
 }
 
-int main(void)
-{
-    test_need_device();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_simple_layouts, gemm_test_begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_exact, gemm_test_begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_batches, gemm_test_begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_storage_types, gemm_test_begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_epilogue, gemm_test_begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_no_products, gemm_test_begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_empty, gemm_test_begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_repeats_bitwise, gemm_test_begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_non_finite, gemm_test_begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_folds_shared_b, gemm_test_begin, gemm_test_end),
-        cmocka_unit_test(test_check),
-        cmocka_unit_test(test_check_activation_operands),
-        cmocka_unit_test(test_check_windows),
-        cmocka_unit_test_setup_teardown(test_windows_choice, gemm_test_begin, gemm_test_end),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test_setup_teardown(test_choice, gemm_test_begin, gemm_test_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true);

@@ -4,8 +4,6 @@
  * several generations, without a device: what is chosen fits, follows the problem's shape, respects forced
  * choices and records, uses the instructions that probes have shown, and refusals have reasons.
  * ctest-labels: quick */
-#include <string.h>
-
 #include "cl/backends/gemm_mma.h"
 #include "cl/backends/gemm_tile.h"
 #include "cl/backends/gemm_wgmma.h"
@@ -35,14 +33,13 @@ static ocl_gemm_form chosen(const ocl_form_family *family, const ocl_gemm *g, co
     return f;
 }
 
-static void test_fits_everywhere(void **state)
+TEST(test_fits_everywhere)
 {
     static const int64_t sizes[][3] = {{8192, 8192, 8192}, {256, 768, 3072}, {768, 50257, 256},
                                        {1, 3072, 768},     {64, 64, 64},     {4096, 8, 512},
                                        {8, 4096, 512},     {3, 5, 0}};
     static const int generations[] = {70, 75, 80, 90, 120};
     static const clt_dtype types[] = {CLT_F16, CLT_BF16, CLT_F32};
-    (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
         for (size_t v = 0; v < sizeof generations / sizeof generations[0]; v++)
             for (int t = 0; t < 3; t++)
@@ -55,10 +52,9 @@ static void test_fits_everywhere(void **state)
                 }
 }
 
-static void test_shape_decides(void **state)
+TEST(test_shape_decides)
 {
     ocl_device_desc d = gpu(90);
-    (void)state;
     for (int i = 0; i < BOTH; i++) {
         ocl_gemm large = product(8192, 8192, 8192, 0, CLT_F16), small = product(128, 128, 128, 0, CLT_F16);
         ocl_gemm tall = product(65536, 32, 512, 1, CLT_F16), wide = product(32, 65536, 512, 1, CLT_F16);
@@ -114,11 +110,10 @@ static void check_layer(const played_gpu *p, int64_t rows, int64_t in, int64_t o
     check_played(p, &dw, 64, 64);
 }
 
-static void test_played_gpus(void **state)
+TEST(test_played_gpus)
 {
     static const clt_dtype types[] = {CLT_F16, CLT_BF16, CLT_F32};
     static const int64_t layers[][2] = {{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}, {768, 50304}};
-    (void)state;
     for (size_t i = 0; i < sizeof played_gpus / sizeof played_gpus[0]; i++)
         for (int t = 0; t < 3; t++) {
             for (int64_t rows = 1024; rows <= 8192; rows *= 2)
@@ -131,12 +126,11 @@ static void test_played_gpus(void **state)
         }
 }
 
-static void test_instructions(void **state)
+TEST(test_instructions)
 {
     ocl_gemm f16 = product(4096, 4096, 4096, 1, CLT_F16), bf16 = product(4096, 4096, 4096, 1, CLT_BF16);
     ocl_gemm tf32 = product(4096, 4096, 4096, 1, CLT_F32);
     ocl_device_desc volta = gpu(70), turing = gpu(75), ampere = gpu(80);
-    (void)state;
     ocl_gemm_form f = chosen(&ocl_mma_family, &f16, &ampere);
     assert_int_equal(f.sm, 80);
     int bk = f.bk;
@@ -172,14 +166,13 @@ static void refused(const ocl_gemm *g, const ocl_device_desc *d, const char *why
     assert_string_not_equal(variant->name, "mma");
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     ocl_gemm f16 = product(512, 512, 512, 0, CLT_F16), bf16 = product(512, 512, 512, 0, CLT_BF16);
     ocl_gemm f32 = product(512, 512, 512, 0, CLT_F32), mixed = f16;
     ocl_device_desc turing = gpu(75), ampere = gpu(80), none = gpu(60);
     const ocl_variant *variant;
     char reason[240];
-    (void)state;
     mixed.type_b = CLT_F32;
     refused(&mixed, &ampere, "not f16 by f32");
     refused(&bf16, &turing, "no matrix units for bf16");
@@ -212,7 +205,7 @@ static void test_refusals(void **state)
 }
 
 /* More stages where more local memory was shown to work, and never more than that. */
-static void test_proven_local_memory(void **state)
+TEST(test_proven_local_memory)
 {
     static const struct {
         int generation;
@@ -221,7 +214,6 @@ static void test_proven_local_memory(void **state)
         int stages;
     } devices[] = {
         {90, 132, 227, 4}, {80, 108, 163, 4}, {89, 128, 99, 4}, {80, 108, 72, 3}, {80, 108, 48, 2}};
-    (void)state;
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
         ocl_gemm g = product(8192, 8192, 8192, 1, CLT_BF16);
         ocl_device_desc d = gpu(devices[i].generation);
@@ -238,12 +230,11 @@ static void test_proven_local_memory(void **state)
 
 /* 16-bit lines along k fill a sector of 32 bytes where that costs no work-group on a unit; f32 ones do
  * anyway. */
-static void test_lines_of_tile(void **state)
+TEST(test_lines_of_tile)
 {
     ocl_device_desc d = gpu(60);
     ocl_gemm_form wish = {.bm = 128, .bn = 128, .pm = 8, .pn = 8}, f;
     char reason[240];
-    (void)state;
     for (int layout = 0; layout < 4; layout++) {
         ocl_gemm half = product(4096, 4096, 4096, layout, CLT_BF16),
                  f32 = product(4096, 4096, 4096, layout, CLT_F32);
@@ -264,12 +255,11 @@ static void test_lines_of_tile(void **state)
 }
 
 /* CLBlast is for records: without one, large plain f32 products on a GPU are `tile`'s too. */
-static void test_library_needs_record(void **state)
+TEST(test_library_needs_record)
 {
     ocl_gemm g = product(8192, 3072, 768, 0, CLT_F32);
     ocl_device_desc d = gpu(80);
     const ocl_variant *variant;
-    (void)state;
     g.tf32 = false;
     assert_ok(ocl_family_standard(&ocl_gemm_family, &g, &d, "test", &variant));
     assert_string_equal(variant->name, "tile");
@@ -278,13 +268,12 @@ static void test_library_needs_record(void **state)
     assert_string_equal(variant->name, "simple");
 }
 
-static void test_wishes(void **state)
+TEST(test_wishes)
 {
     ocl_gemm g = product(512, 512, 4096, 0, CLT_F16);
     ocl_device_desc d = gpu(80);
     ocl_gemm_form f, wish = {.bm = 64, .bn = 64, .splits = 4};
     char reason[240];
-    (void)state;
     for (int i = 0; i < BOTH; i++) {
         assert_true(ocl_form_choose(families[i], &g, &d, &wish, &f, reason, sizeof reason));
         assert_int_equal(f.bm, 64);
@@ -303,11 +292,10 @@ static void test_wishes(void **state)
     assert_contains(reason, "split=64");
 }
 
-static void test_vectors_of_c(void **state)
+TEST(test_vectors_of_c)
 {
     ocl_gemm g = product(64, 64, 64, 0, CLT_F16);
     ocl_gemm_form f = {.splits = 1};
-    (void)state;
     assert_int_equal(ocl_form_vector(&g, &f), 4); /* C is f32 */
     g.type_c = CLT_F16;
     assert_int_equal(ocl_form_vector(&g, &f), 8);
@@ -330,10 +318,9 @@ static void test_vectors_of_c(void **state)
 }
 
 /* What is emitted for f32 when precision.matmul is tf32. */
-static void test_emitted_tf32(void **state)
+TEST(test_emitted_tf32)
 {
     ocl_device_desc d = gpu(80);
-    (void)state;
     for (int tf32 = 0; tf32 < 2; tf32++) {
         ocl_command_list list = {0};
         ocl_emitter e = {.list = &list, .device = &d, .label = "test", .tf32 = tf32 != 0};
@@ -356,11 +343,10 @@ static void test_emitted_tf32(void **state)
 }
 
 /* Records of products that keep all bits say nothing about those that do not. */
-static void test_problem_text(void **state)
+TEST(test_problem_text)
 {
     char ieee[OCL_TUNE_PROBLEM], tf32[OCL_TUNE_PROBLEM];
     ocl_gemm g = product(8, 8, 8, 0, CLT_F32);
-    (void)state;
     ocl_gemm_problem(&g, tf32, sizeof tf32);
     g.tf32 = false;
     ocl_gemm_problem(&g, ieee, sizeof ieee);
@@ -386,14 +372,13 @@ static ocl_gemm weight_gradient(int64_t depth, clt_dtype type)
     return g;
 }
 
-static void test_windows_of_b(void **state)
+TEST(test_windows_of_b)
 {
     static const clt_dtype types[] = {CLT_F16, CLT_BF16};
     ocl_device_desc hopper = gpu(90);
     ocl_gemm image = weight_gradient(1, CLT_F16), volume = weight_gradient(4, CLT_F16), one = image;
     const ocl_variant *variant;
     char reason[240] = "";
-    (void)state;
     hopper.compute_units = 132;
     hopper.local_proven_bytes = hopper.local_retargeted_bytes = 227 << 10;
     hopper.caps |= OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | OCL_CAP_WGMMA_WIDE;
@@ -424,10 +409,9 @@ static void test_windows_of_b(void **state)
 }
 
 /* Kernels of windows have the most arguments, with every operand of an epilogue. */
-static void test_most_arguments(void **state)
+TEST(test_most_arguments)
 {
     int most = 0;
-    (void)state;
     for (int lanes = 0; lanes < 2; lanes++)
         for (const ocl_variant *const *v = ocl_gemm_variants; *v != NULL; v++) {
             ocl_device_desc d = gpu(90);
@@ -456,25 +440,4 @@ static void test_most_arguments(void **state)
         }
     /* fewer than three more would be too few for the next operand of an epilogue (cl/command/command.h) */
     assert_true(most >= 40 && most + 3 <= OCL_MAX_ARGS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fits_everywhere),
-        cmocka_unit_test(test_shape_decides),
-        cmocka_unit_test(test_played_gpus),
-        cmocka_unit_test(test_instructions),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_lines_of_tile),
-        cmocka_unit_test(test_proven_local_memory),
-        cmocka_unit_test(test_library_needs_record),
-        cmocka_unit_test(test_wishes),
-        cmocka_unit_test(test_vectors_of_c),
-        cmocka_unit_test(test_emitted_tf32),
-        cmocka_unit_test(test_problem_text),
-        cmocka_unit_test(test_windows_of_b),
-        cmocka_unit_test(test_most_arguments),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

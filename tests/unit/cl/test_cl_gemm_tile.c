@@ -146,11 +146,9 @@ static void pad(gemm_test *test, ocl_gemm *g)
 
 /* Kernels of this size take a second each to build: without the argument "all" one case in `every` is looked
  * at. */
-static bool everything;
-
 static bool skipped(int number, int every)
 {
-    return !everything && number % every != 0;
+    return !run_everything && number % every != 0;
 }
 
 /* One of eight epilogues; integers stay exact in those of f32 up to 4. */
@@ -197,7 +195,7 @@ static ocl_gemm case_of(gemm_test *test, const ocl_gemm_form *f, int layout, int
 
 /* Layouts and forms all with each other; storage types and epilogues take turns so that the whole set meets
  * all. */
-static void test_same_bits(void **state)
+TEST_BETWEEN(test_same_bits, begin, gemm_test_end)
 {
     gemm_test *test = *state;
     int number = 0;
@@ -213,14 +211,14 @@ static void test_same_bits(void **state)
 }
 
 /* Sizes 1, tails, exact tiles, no products; in the smallest form, which is the quickest to build. */
-static void test_sizes(void **state)
+TEST_BETWEEN(test_sizes, begin, gemm_test_end)
 {
     static const int64_t sizes[][3] = {{1, 1, 1},    {1, 33, 7},   {33, 1, 16},  {32, 32, 16},
                                        {31, 64, 17}, {64, 31, 15}, {65, 65, 33}, {40, 40, 0},
                                        {2, 300, 48}, {300, 2, 31}, {289, 35, 9}, {4, 4, 100}};
     gemm_test *test = *state;
     ocl_gemm_form f = {.bm = 32, .bn = 32, .bk = 16, .pm = 4, .pn = 4, .splits = 1};
-    f.va = f.vb = everything ? 8 : 1;
+    f.va = f.vb = run_everything ? 8 : 1;
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (int layout = 0; layout < 4; layout++) {
             ocl_gemm g = ocl_gemm_make(sizes[s][0], sizes[s][1], sizes[s][2], layout >> 1, layout & 1);
@@ -236,11 +234,11 @@ static void test_sizes(void **state)
 }
 
 /* Heads side by side in the rows, one B for all items, and C's items between each other. */
-static void test_batches(void **state)
+TEST_BETWEEN(test_batches, begin, gemm_test_end)
 {
     gemm_test *test = *state;
     ocl_gemm_form f = {.bm = 32, .bn = 32, .bk = 16, .pm = 4, .pn = 4, .splits = 1};
-    f.va = f.vb = everything ? 8 : 1;
+    f.va = f.vb = run_everything ? 8 : 1;
     for (int layout = 0; layout < 4; layout++) {
         ocl_gemm g = ocl_gemm_make(19, 24, 21, layout >> 1, layout & 1);
         g.batch = 3;
@@ -263,7 +261,7 @@ static void test_batches(void **state)
 
 /* Row strides so long that an offset inside a tile has more than 32 bits, where one row keeps that harmless.
  */
-static void test_wide_offsets(void **state)
+TEST_BETWEEN(test_wide_offsets, begin, gemm_test_end)
 {
     gemm_test *test = *state;
     ocl_gemm_form f = {.bm = 32, .bn = 32, .bk = 16, .pm = 4, .pn = 4, .splits = 1};
@@ -276,7 +274,7 @@ static void test_wide_offsets(void **state)
 }
 
 /* Integers add up exactly in any order: parts of k give the bits of one sum. */
-static void test_splits(void **state)
+TEST_BETWEEN(test_splits, begin, gemm_test_end)
 {
     gemm_test *test = *state;
     int number = 0;
@@ -298,7 +296,7 @@ static void test_splits(void **state)
 }
 
 /* Without integers a split problem repeats bitwise and lies as near to the unsplit one as rounding allows. */
-static void test_splits_rounding(void **state)
+TEST_BETWEEN(test_splits_rounding, begin, gemm_test_end)
 {
     gemm_test *test = *state;
     ocl_gemm_form f = {.bm = 32, .bn = 32, .bk = 16, .pm = 4, .pn = 4, .splits = 4};
@@ -322,7 +320,7 @@ static void test_splits_rounding(void **state)
 }
 
 /* NaN in the operands reaches the sums it belongs to, and nothing of what lies behind the edges does. */
-static void test_non_finite(void **state)
+TEST_BETWEEN(test_non_finite, begin, gemm_test_end)
 {
     gemm_test *test = *state;
     ocl_gemm_form f = {.bm = 32, .bn = 32, .bk = 16, .pm = 4, .pn = 4, .splits = 1};
@@ -375,14 +373,13 @@ static ocl_gemm_form chosen(const ocl_gemm *g, const ocl_device_desc *device)
     return f;
 }
 
-static void test_choice_fits_device(void **state)
+TEST(test_choice_fits_device)
 {
     static const int64_t sizes[][3] = {{4096, 4096, 4096}, {256, 768, 3072}, {768, 50257, 256},
                                        {1, 3072, 768},     {64, 64, 64},     {4096, 8, 512},
                                        {8, 4096, 512},     {3, 5, 0}};
     static const uint64_t locals[] = {16 << 10, 32 << 10, 48 << 10, 64 << 10, 128 << 10};
     static const uint64_t groups[] = {64, 128, 256, 1024};
-    (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
         for (size_t l = 0; l < sizeof locals / sizeof locals[0]; l++)
             for (size_t w = 0; w < sizeof groups / sizeof groups[0]; w++)
@@ -396,9 +393,8 @@ static void test_choice_fits_device(void **state)
                 }
 }
 
-static void test_choice_by_size(void **state)
+TEST(test_choice_by_size)
 {
-    (void)state;
     ocl_device_desc large = gpu(132, 48 << 10, 1024);
     ocl_gemm g = ocl_gemm_make(4096, 4096, 4096, false, false);
     ocl_gemm_form f = chosen(&g, &large);
@@ -414,9 +410,8 @@ static void test_choice_by_size(void **state)
     assert_true(chosen(&g, &large).bm <= 32);
 }
 
-static void test_choice_vectors(void **state)
+TEST(test_choice_vectors)
 {
-    (void)state;
     ocl_device_desc d = gpu(32, 48 << 10, 256);
     ocl_gemm g = ocl_gemm_make(512, 512, 512, false, false);
     assert_int_equal(chosen(&g, &d).va, 4);
@@ -435,10 +430,9 @@ static void test_choice_vectors(void **state)
     assert_int_equal(chosen(&g, &d).vb, 1);
 }
 
-static void test_accepts(void **state)
+TEST(test_accepts)
 {
     char reason[200];
-    (void)state;
     ocl_gemm g = ocl_gemm_make(64, 64, 64, false, false);
     ocl_device_desc d = gpu(32, 48 << 10, 256);
     assert_true(ocl_variant_accepts(&ocl_gemm_tile, &g, &d, reason, sizeof reason));
@@ -455,7 +449,7 @@ static void test_accepts(void **state)
     assert_contains(reason, "1024 bytes of local memory");
 }
 
-static void test_impossible_records(void **state)
+TEST_BETWEEN(test_impossible_records, begin, gemm_test_end)
 {
     static const ocl_gemm_form bad[] = {{.bm = 256, .bn = 256, .bk = 8, .pm = 2, .pn = 2, .splits = 1},
                                         {.bm = 16, .bn = 16, .bk = 8, .pm = 8, .pn = 8, .splits = 1},
@@ -470,23 +464,4 @@ static void test_impossible_records(void **state)
     ocl_gemm_bench_destroy(bench);
 }
 
-int main(int count, char **arguments)
-{
-    test_need_device();
-    everything = count > 1 && strcmp(arguments[1], "all") == 0;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_same_bits, begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_sizes, begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_batches, begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_wide_offsets, begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_splits, begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_splits_rounding, begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_non_finite, begin, gemm_test_end),
-        cmocka_unit_test(test_choice_fits_device),
-        cmocka_unit_test(test_choice_by_size),
-        cmocka_unit_test(test_choice_vectors),
-        cmocka_unit_test(test_accepts),
-        cmocka_unit_test_setup_teardown(test_impossible_records, begin, gemm_test_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true);

@@ -2,8 +2,6 @@
  *
  * The choice of tiles of the backend `wgmma`, of its stream-k and line sums, and of local memory as an
  * argument, on descriptions of GPUs without a device. ctest-labels: quick */
-#include <string.h>
-
 #include "cl/backends/gemm_mma.h"
 #include "cl/backends/gemm_tile.h"
 #include "cl/backends/gemm_wgmma.h"
@@ -11,7 +9,7 @@
 
 /* H100 takes wgmma for what is large enough for its tiles, no other device does, and what its copies cannot
  * read is not its. */
-static void test_wgmma(void **state)
+TEST(test_wgmma)
 {
     static const struct {
         int64_t m, n, k;
@@ -23,7 +21,6 @@ static void test_wgmma(void **state)
     const ocl_variant *variant;
     char reason[240];
     ocl_gemm_form f;
-    (void)state;
     hopper.compute_units = none.compute_units = 132;
     hopper.local_proven_bytes = none.local_proven_bytes = hopper.local_retargeted_bytes = 227 << 10;
     hopper.caps |= OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE;
@@ -106,14 +103,13 @@ static void expect_argument(const ocl_gemm *g, const ocl_device_desc *d, const c
 
 /* Local memory as an argument gives the forms that arrays of that size would give, and is used only where
  * arrays are too small. */
-static void test_local_argument(void **state)
+TEST(test_local_argument)
 {
     static const struct {
         int generation;
         uint32_t units;
         uint64_t kib;
     } devices[] = {{90, 132, 227}, {80, 108, 163}, {89, 128, 99}};
-    (void)state;
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
         ocl_gemm g = product(8192, 8192, 8192, 1, CLT_BF16);
         ocl_device_desc arrays = gpu(devices[i].generation), argument = arrays, both = arrays;
@@ -139,13 +135,12 @@ static void test_local_argument(void **state)
 }
 
 /* Programs for sm_90a: the tile is aligned to 1024 bytes, and the largest one needs 225 KiB with its ones. */
-static void test_wgmma_argument(void **state)
+TEST(test_wgmma_argument)
 {
     ocl_gemm g = product(8192, 8192, 8192, 1, CLT_BF16);
     ocl_device_desc d = gpu(90);
     ocl_gemm_form f;
     char reason[240];
-    (void)state;
     d.compute_units = 132;
     d.caps |= OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | OCL_CAP_WGMMA_WIDE;
     d.local_argument_bytes = 227 << 10;
@@ -171,7 +166,7 @@ static int32_t some_workspace(void *owner, clt_dtype dtype, uint64_t elements, c
 }
 
 /* Who makes sums of A's lines; they cost no command. */
-static void test_line_sums(void **state)
+TEST(test_line_sums)
 {
     static const struct {
         uint32_t caps;
@@ -186,7 +181,6 @@ static void test_line_sums(void **state)
                  {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | OCL_CAP_WGMMA_WIDE, 227, 768, 3072, 16384, true, 2},
                  {0, 224, 768, 768, 16384, false, 2}, /* mma */
                  {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE, 224, 768, 0, 16384, false, 0}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ocl_device_desc d = gpu(90);
         ocl_command_list list = {0};
@@ -229,14 +223,13 @@ static ocl_device_desc h100(void)
 
 /* The gradients of GPT-2's weights, 16384 tokens: all of them leave few compute units of an H100 idle, and
  * those with a number of tiles that no number of parts brings near 132 take stream-k. */
-static void test_weight_gradients_fill(void **state)
+TEST(test_weight_gradients_fill)
 {
     static const struct {
         int64_t m, n;
         bool streams;
     } weights[] = {{768, 768, false}, {2304, 768, true}, {3072, 768, true}, {768, 3072, true}};
     ocl_device_desc d = h100();
-    (void)state;
     for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) {
         ocl_gemm g = product(weights[i].m, weights[i].n, 16384, 2, CLT_BF16);
         ocl_gemm_form f;
@@ -283,10 +276,9 @@ static void check_shares(const ocl_gemm *g, const ocl_gemm_form *f)
     assert_true(most <= ocl_form_up(s.tiles * s.steps, f->groups) + (s.own_parts > 0 ? of_tiles : 0));
 }
 
-static void test_shares(void **state)
+TEST(test_shares)
 {
     static const int groups[] = {1, 2, 3, 5, 7, 13, 20, 29, 60, 108, 132, 264};
-    (void)state;
     for (int64_t m = 64; m <= 2304; m = 2 * m + 61)
         for (int64_t n = 1; n <= 3072; n = 3 * n + 100)
             for (int64_t k = 1; k <= 20000; k = 3 * k + 60)
@@ -300,7 +292,7 @@ static void test_shares(void **state)
 }
 
 /* What is emitted, what a record may ask for, and what a refusal costs. */
-static void test_emitted_stream(void **state)
+TEST(test_emitted_stream)
 {
     ocl_device_desc d = h100();
     ocl_command_list list = {0};
@@ -308,7 +300,6 @@ static void test_emitted_stream(void **state)
     ocl_gemm g = product(768, 3072, 16384, 2, CLT_BF16);
     ocl_gemm_form wanted = {0}, f;
     char reason[240];
-    (void)state;
     g.a.tensor = 0;
     g.b.tensor = 1;
     g.c.tensor = 2;
@@ -340,18 +331,4 @@ static void test_emitted_stream(void **state)
     assert_false(ocl_wgmma_family.makes_line_sums(&g, &d, &f));
     f.stream = 0;
     assert_true(ocl_wgmma_family.makes_line_sums(&g, &d, &f));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wgmma),
-        cmocka_unit_test(test_local_argument),
-        cmocka_unit_test(test_wgmma_argument),
-        cmocka_unit_test(test_line_sums),
-        cmocka_unit_test(test_weight_gradients_fill),
-        cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_emitted_stream),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,9 +6,8 @@
 
 #include "cl/kernels/kernel_source.h"
 
-static void test_every_family(void **state)
+TEST(test_every_family)
 {
-    (void)state;
     ocl_device *device = test_open(false);
     int families = 0;
     for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++) {
@@ -29,9 +28,4 @@ static void test_every_family(void **state)
     ocl_device_close(device);
 }
 
-int main(void)
-{
-    test_need_device();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_family)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true);

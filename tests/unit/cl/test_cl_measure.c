@@ -316,9 +316,8 @@ static ocl_device *open_cpu(native *n)
     return NULL;
 }
 
-static void test_streams_are_native(void **state)
+TEST(test_streams_are_native)
 {
-    (void)state;
     native n;
     ocl_device *device = open_cpu(&n);
     bool two = (device->desc.caps & OCL_CAP_NONTEMPORAL) != 0, agree = false;
@@ -340,9 +339,8 @@ static void test_streams_are_native(void **state)
     assert_true(agree);
 }
 
-static void test_peak_is_native(void **state)
+TEST(test_peak_is_native)
 {
-    (void)state;
     native n;
     ocl_device *device = open_cpu(&n);
     double best = 0.0;
@@ -368,24 +366,21 @@ static void skip_native(void)
     skip();
 }
 
-static void test_peak_is_native(void **state)
+TEST(test_peak_is_native)
 {
-    (void)state;
     skip_native();
 }
 
-static void test_streams_are_native(void **state)
+TEST(test_streams_are_native)
 {
-    (void)state;
     skip_native();
 }
 
 #endif
 
 /* Every field is measured, and nothing stays allocated. */
-static void test_all_fields(void **state)
+TEST(test_all_fields)
 {
-    (void)state;
     ocl_device *device = test_open(false);
     ocl_limits l;
     assert_ok(ocl_measure_limits(device, 0.2, &l));
@@ -401,9 +396,8 @@ static void test_all_fields(void **state)
 
 /* A launch in a row costs no more than one that is waited for, with time stamps and without. Both keep their
  * least value. */
-static void test_launches(void **state)
+TEST(test_launches)
 {
-    (void)state;
     for (int stamped = 0; stamped < 2; stamped++) {
         ocl_device *device = test_open(stamped);
         ocl_launch_times least = {.in_row_us = INFINITY, .alone_us = INFINITY};
@@ -421,9 +415,8 @@ static void test_launches(void **state)
 }
 
 /* A stream can be run again and again, in both kinds of stores, and gives its memory back. */
-static void test_stream(void **state)
+TEST(test_stream)
 {
-    (void)state;
     ocl_device *device = test_open(false);
     ocl_stream *stream;
     assert_ok(ocl_stream_create(device, &stream));
@@ -437,13 +430,4 @@ static void test_stream(void **state)
     ocl_device_close(device);
 }
 
-int main(void)
-{
-    test_need_device();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_fields),         cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_launches),           cmocka_unit_test(test_peak_is_native),
-        cmocka_unit_test(test_streams_are_native),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true);

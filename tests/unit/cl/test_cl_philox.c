@@ -64,9 +64,8 @@ static void run(const char *kernel, const char *dt, const void *x, size_t x_byte
     ocl_buffer_destroy(tensors.buffer[1]);
 }
 
-static void test_known_answers(void **state)
+TEST(test_known_answers)
 {
-    (void)state;
     static const uint32_t in[3][6] = {
         {0, 0, 0, 0, 0, 0},
         {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
@@ -89,9 +88,8 @@ static void test_known_answers(void **state)
 
 enum { RANDOM_COUNT = 2000 };
 
-static void test_random_counters(void **state)
+TEST(test_random_counters)
 {
-    (void)state;
     static uint32_t in[RANDOM_COUNT][6], got[RANDOM_COUNT][4];
     uint64_t x = 88172645463325252u; /* xorshift: not the generator under test */
     for (int i = 0; i < RANDOM_COUNT; i++) {
@@ -110,9 +108,8 @@ static void test_random_counters(void **state)
     }
 }
 
-static void test_stream(void **state)
+TEST(test_stream)
 {
-    (void)state;
     enum { N = 300, OP = 0x00abcdef, STEP = 77 };
     const uint64_t seed = UINT64_C(0x0123456789abcdef);
     uint32_t block[32] = {(uint32_t)seed, (uint32_t)(seed >> 32), STEP}; /* a step block */
@@ -172,41 +169,28 @@ static void check_conversions(bool bf16)
     }
 }
 
-static void test_f16(void **state)
+TEST(test_f16)
 {
-    (void)state;
     check_conversions(false);
 }
 
-static void test_bf16(void **state)
+TEST(test_bf16)
 {
-    (void)state;
     check_conversions(true);
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     test_kernel_folder(folder);
     test_write_source(folder, "philox_test.cl", source);
     device = test_open(false);
     return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     ocl_device_close(device);
     return clt_remove_tree(folder) == CLT_OK ? 0 : 1;
 }
 
-int main(void)
-{
-    test_need_device();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_answers), cmocka_unit_test(test_random_counters),
-        cmocka_unit_test(test_stream),        cmocka_unit_test(test_f16),
-        cmocka_unit_test(test_bf16),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_PROGRAM(.device = true, .set_up = setup, .tear_down = teardown);

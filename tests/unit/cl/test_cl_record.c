@@ -152,7 +152,7 @@ static void check_times(const fixture *f, int64_t tag, bool all)
     }
 }
 
-static void test_levels(void **state)
+TEST_BETWEEN(test_levels, begin, end)
 {
     fixture *f = *state;
     assert_ok(ocl_record_start(f->device, MAX_SPANS));
@@ -178,7 +178,7 @@ static void test_levels(void **state)
     assert_string_equal(text_of(f), "b()");
 }
 
-static void test_tags(void **state)
+TEST_BETWEEN(test_tags, begin, end)
 {
     fixture *f = *state;
     assert_ok(ocl_record_start(f->device, MAX_SPANS));
@@ -195,7 +195,7 @@ static void test_tags(void **state)
     assert_int_equal(f->span[2].tag, 2);
 }
 
-static void test_full_ring(void **state)
+TEST_BETWEEN(test_full_ring, begin, end)
 {
     fixture *f = *state;
     assert_ok(ocl_record_start(f->device, 4));
@@ -212,7 +212,7 @@ static void test_full_ring(void **state)
 }
 
 /* A step that is taken after the next one was enqueued is told of its own losses alone. */
-static void test_losses_by_tag(void **state)
+TEST_BETWEEN(test_losses_by_tag, begin, end)
 {
     fixture *f = *state;
     assert_ok(ocl_record_start(f->device, 4));
@@ -246,7 +246,7 @@ static void test_losses_by_tag(void **state)
     assert_int_equal(lost + take(f, 205), 200);
 }
 
-static void test_meter(void **state)
+TEST_BETWEEN(test_meter, begin, end)
 {
     fixture *f = *state;
     run_step(f);
@@ -264,7 +264,7 @@ static void test_meter(void **state)
     assert_true(one.inside > 0 && one.inside <= took);
 }
 
-static void test_without_timestamps(void **state)
+TEST_BETWEEN(test_without_timestamps, begin_plain, end)
 {
     fixture *f = *state;
     assert_int_equal(ocl_record_start(f->device, 4), CLT_EUNSUPPORTED);
@@ -275,16 +275,4 @@ static void test_without_timestamps(void **state)
     assert_int_equal(f->n, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_levels, begin, end),
-        cmocka_unit_test_setup_teardown(test_tags, begin, end),
-        cmocka_unit_test_setup_teardown(test_full_ring, begin, end),
-        cmocka_unit_test_setup_teardown(test_losses_by_tag, begin, end),
-        cmocka_unit_test_setup_teardown(test_meter, begin, end),
-        cmocka_unit_test_setup_teardown(test_without_timestamps, begin_plain, end),
-    };
-    test_need_device();
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true);

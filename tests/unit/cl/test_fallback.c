@@ -55,9 +55,8 @@ static ocl_device_desc gpu(uint32_t caps)
 }
 
 /* A decoration goes first, and comes back if the kernel is refused without it; it stays away if not. */
-static void test_decorations(void **state)
+TEST(test_decorations)
 {
-    (void)state;
     ocl_device_desc d = gpu(OCL_CAP_NONTEMPORAL | OCL_CAP_WIDE_VECTORS);
     assert_string_equal(once(&d, refusal(&plain, "k", "", OCL_CAP_NONTEMPORAL)), "capability nontemporal");
     assert_int_equal(d.caps, OCL_CAP_WIDE_VECTORS);
@@ -71,9 +70,8 @@ static void test_decorations(void **state)
 
 /* Three tiles, then what the variant used, then the variant; the third that needs local memory takes it
  * along. */
-static void test_order(void **state)
+TEST(test_order)
 {
-    (void)state;
     ocl_device_desc d = gpu(OCL_CAP_LOCAL | OCL_CAP_WG256 | OCL_CAP_MMA_F16 | OCL_CAP_MMA_BF16);
     uint32_t needs = OCL_CAP_WG256 | OCL_CAP_MMA_BF16;
     assert_string_equal(once(&d, refusal(&fast, "k", "bm=1", needs)), "tile bm=1 of variant 'fast'");
@@ -96,9 +94,8 @@ static void test_order(void **state)
 
 /* A driver that runs plain kernels with fewer items than any of ours asks for loses larger groups, once; a
  * kernel with a limit of its own loses its variant. */
-static void test_groups(void **state)
+TEST(test_groups)
 {
-    (void)state;
     ocl_device_desc d = gpu(OCL_CAP_LOCAL | OCL_CAP_WG256);
     ocl_refusal r = refusal(&fast, "k", "", 0);
     d.max_work_group = 1024;
@@ -115,9 +112,8 @@ static void test_groups(void **state)
 
 /* Large tiles are given up first, at most three of them, then all; a small one that is refused costs wgmma:
  * `mma` does the same products. */
-static void test_wgmma(void **state)
+TEST(test_wgmma)
 {
-    (void)state;
     uint32_t large = OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE;
     ocl_device_desc d = gpu(OCL_CAP_LOCAL | OCL_CAP_WG256 | OCL_CAP_MMA_F16 | large);
     ocl_gemm g = ocl_gemm_make(8192, 8192, 8192, false, true);
@@ -160,9 +156,8 @@ static void test_wgmma(void **state)
     assert_string_equal(variant->name, "mma");
 }
 
-static void test_select(void **state)
+TEST(test_select)
 {
-    (void)state;
     const ocl_variant *const list[] = {&fast, &plain, NULL}, *const last[] = {&slow, &fast, NULL}, *got;
     ocl_device_desc d = gpu(OCL_CAP_LOCAL);
     assert_ok(ocl_variant_select(list, NULL, &d, "it", NULL, &got));
@@ -239,9 +234,8 @@ static void check_products(uint32_t caps, bool cpu)
 }
 
 /* A refused tile of 16 steps of k is tried with 8 before a smaller one is taken. */
-static void test_shorter_steps(void **state)
+TEST(test_shorter_steps)
 {
-    (void)state;
     ocl_device_desc d = gpu(OCL_CAP_LOCAL | OCL_CAP_WG256);
     ocl_gemm g = ocl_gemm_make(4096, 4096, 4096, false, true);
     ocl_gemm_form wish = {.bm = 128, .bn = 128, .pm = 8, .pn = 8}, f, again;
@@ -259,17 +253,15 @@ static void test_shorter_steps(void **state)
     assert_int_equal(again.bk, 8);
 }
 
-static void test_products(void **state)
+TEST(test_products)
 {
-    (void)state;
     check_products(OCL_CAP_LOCAL | OCL_CAP_WG256, false);
     check_products(OCL_CAP_LOCAL | OCL_CAP_WG256 | OCL_CAP_WIDE_VECTORS | OCL_CAP_NONTEMPORAL, true);
     check_products(0, false);
 }
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
-    (void)state;
     int n = 0;
     for (; clt_variant_at(n); n++)
         assert_ptr_equal(clt_variant_at(clt_variant_number(clt_variant_at(n))), clt_variant_at(n));
@@ -287,14 +279,4 @@ static void test_numbers(void **state)
     assert_null(clt_variant_named("gemm/none"));
     char text[64];
     assert_false(clt_variant_name(&fast, text, sizeof text));
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decorations),   cmocka_unit_test(test_order),   cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_wgmma),         cmocka_unit_test(test_select),  cmocka_unit_test(test_products),
-        cmocka_unit_test(test_shorter_steps), cmocka_unit_test(test_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

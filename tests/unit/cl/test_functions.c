@@ -227,26 +227,24 @@ static int open_with(uint32_t caps)
     ocl_open_options options = {.spec = NULL, .caps_mask = caps};
     return ocl_device_open(&options, &device) == CLT_OK ? 0 : 1;
 }
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     return open_with(OCL_CAPS_ALL);
 }
-static int setup_bare(void **state)
+FIXTURE(setup_bare)
 {
-    (void)state;
     return open_with(0);
 }
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     ocl_device_close(device);
     return 0;
 }
 
 int main(void)
 {
-    test_need_device();
+    if (!test_has_device())
+        return TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_every_function, setup, teardown),
         cmocka_unit_test_setup_teardown(test_every_function, setup_bare, teardown),

@@ -40,9 +40,8 @@ static void check_blocks(const ocl_gemm *g, const ocl_device_desc *desc, const o
     assert_true(g->k <= b->kc || ocl_lane_local_bytes(g, b) >= (uint64_t)b->mt * b->nt * b->mr * b->nv * 64);
 }
 
-static void test_blocks(void **state)
+TEST(test_blocks)
 {
-    (void)state;
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         for (int layout = 0; layout < 4; layout++) {
             for (int wide = 0; wide < 2; wide++) {
@@ -73,9 +72,8 @@ static int64_t finish(const ocl_lane_blocks *b, uint32_t units)
 }
 
 /* Large problems keep every core busy until nearly the end. */
-static void test_shares(void **state)
+TEST(test_shares)
 {
-    (void)state;
     for (uint32_t units = 1; units <= 64; units *= 2) {
         ocl_device_desc desc = cpu(8, units);
         ocl_gemm g = ocl_gemm_make(2048, 2048, 2048, false, true);
@@ -88,9 +86,8 @@ static void test_shares(void **state)
 }
 
 /* What remains behind the last whole round is cut, so that it does not keep one core alone. */
-static void test_pieces(void **state)
+TEST(test_pieces)
 {
-    (void)state;
     ocl_device_desc desc = cpu(8, 2);
     ocl_gemm g = ocl_gemm_make(1200, 768, 3072, true, false);
     ocl_lane_blocks wanted = {.mt = 40, .nt = 16}, b;
@@ -101,9 +98,8 @@ static void test_pieces(void **state)
     assert_int_equal(finish(&b, 2), 15 * 40 / 2);
 }
 
-static void test_small_local_memory(void **state)
+TEST(test_small_local_memory)
 {
-    (void)state;
     ocl_device_desc desc = cpu(8, 2);
     ocl_gemm g = ocl_gemm_make(512, 512, 4096, true, false);
     ocl_lane_blocks b;
@@ -117,9 +113,8 @@ static void test_small_local_memory(void **state)
     assert_non_null(strstr(reason, "local memory"));
 }
 
-static void test_wanted(void **state)
+TEST(test_wanted)
 {
-    (void)state;
     ocl_device_desc desc = cpu(8, 2);
     ocl_gemm g = ocl_gemm_make(512, 512, 700, false, false);
     ocl_lane_blocks wanted = {.mr = 8, .nv = 3, .kc = 192, .mt = 8, .nt = 4, .pack_a = true}, b;
@@ -175,9 +170,7 @@ static const ocl_lane_blocks cuts[] = {
     {.mr = 6, .nv = 1, .mt = 16, .nt = 10}, /* the last block's second piece has no rows */
 };
 
-static bool everything; /* the argument "all" */
-
-static void test_cuts_change_no_bit(void **state)
+TEST_BETWEEN(test_cuts_change_no_bit, begin, gemm_test_end)
 {
     gemm_test *test = *state;
     if (test->desc.local_bytes < 512 << 10)
@@ -195,7 +188,7 @@ static void test_cuts_change_no_bit(void **state)
             void *first = run(test, bench, "lane", NULL);
             size_t bytes = ocl_gemm_array_bytes(&bench->array[OCL_GEMM_C]);
             for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
-                if (type && !everything && (int)i % 4 != layout)
+                if (type && !run_everything && (int)i % 4 != layout)
                     continue;
                 void *other = run(test, bench, "lane", &cuts[i]);
                 assert_memory_equal(first, other, bytes);
@@ -214,7 +207,7 @@ static void test_cuts_change_no_bit(void **state)
 
 /* More blocks than tiles: a group takes two at a time, and the last tile may be half full. With beta, a
  * block that is done twice or never shows. */
-static void test_many_blocks(void **state)
+TEST_BETWEEN(test_many_blocks, begin, gemm_test_end)
 {
     gemm_test *test = *state;
     ocl_gemm g = ocl_gemm_make(3, 4, 1, false, false);
@@ -224,19 +217,4 @@ static void test_many_blocks(void **state)
     for (int i = 0; i < 2; i++) /* the counters are left as they were */
         free(run(test, bench, "lane", NULL));
     ocl_gemm_bench_destroy(bench);
-}
-
-int main(int count, char **arguments)
-{
-    everything = count > 1 && strcmp(arguments[1], "all") == 0;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_small_local_memory),
-        cmocka_unit_test(test_wanted),
-        cmocka_unit_test_setup_teardown(test_cuts_change_no_bit, begin, gemm_test_end),
-        cmocka_unit_test_setup_teardown(test_many_blocks, begin, gemm_test_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

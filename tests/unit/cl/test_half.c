@@ -10,8 +10,6 @@
 
 /* --- models --- */
 
-static bool everything; /* the argument "all" */
-
 #define SAMPLES 48
 #define IN 7
 #define OUT 2
@@ -86,9 +84,8 @@ static clt_job *job_of(const clt_config *config)
     return job;
 }
 
-static void test_types(void **state)
+TEST(test_types)
 {
-    (void)state;
     put_data(-1);
     clt_config *config = mlp_config("{\"mode\":\"bf16\"}", SGD, 4, 3);
     clt_job *job = job_of(config);
@@ -117,9 +114,8 @@ static void test_types(void **state)
 }
 
 /* The residual stream, everything saved and the gradients take half; statistics stay. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     uint64_t bytes[2];
     for (int half = 0; half < 2; half++) {
         clt_config *config = gpt_config(half ? "f16" : "f32", GPT_ADAMW, 2);
@@ -134,11 +130,10 @@ static void test_memory(void **state)
 
 /* --- curves --- */
 
-static void test_curves(void **state)
+TEST(test_curves)
 {
-    (void)state;
     static const char *const modes[] = {"f32", "f16", "bf16"}, *const optimizers[] = {GPT_ADAMW, GPT_SGD};
-    for (int o = 0; o < (everything ? 2 : 1); o++) {
+    for (int o = 0; o < (run_everything ? 2 : 1); o++) {
         record rec[3];
         for (int m = 0; m < 3; m++) {
             clt_run_result result;
@@ -163,11 +158,10 @@ static void test_curves(void **state)
 
 /* What is computed again has the bits it had, also behind a fused product, which keeps its activation's input
  * in 16 bits. */
-static void test_recompute(void **state)
+TEST(test_recompute)
 {
-    (void)state;
     static const char *const modes[] = {"f16", "bf16"}, *const tiers[] = {"none", "gelu", "block"};
-    for (int m = 0; m < (everything ? 2 : 1); m++)
+    for (int m = 0; m < (run_everything ? 2 : 1); m++)
         for (int t = 0; t < 3; t++) {
             record rec = {.n = 0};
             clt_run_result result;
@@ -246,17 +240,15 @@ static void check_injected(const char *optimizer, int global, const char *out)
     clt_config_destroy(config);
 }
 
-static void test_injected(void **state)
+TEST(test_injected)
 {
-    (void)state;
     check_injected(ADAMW, 4, "adamw");
     check_injected(SGD, 12, "sgd"); /* one bad micro-batch of three */
 }
 
 /* Gradients overflow although the loss is finite: the scale falls until they fit, and training goes on. */
-static void test_overflow(void **state)
+TEST(test_overflow)
 {
-    (void)state;
     record rec = {.n = 0};
     clt_run_result result;
     int skipped = 0;
@@ -280,9 +272,8 @@ static void test_overflow(void **state)
 }
 
 /* Gradients of zero fit at any scale; the scale stops growing before it leaves f32. */
-static void test_scale_stays_finite(void **state)
+TEST(test_scale_stays_finite)
 {
-    (void)state;
     static const float zeros[SAMPLES * IN];
     record rec = {.n = 0};
     clt_run_result result;
@@ -310,9 +301,8 @@ static void expect_words(const char *what, const char *const words[4])
 
 /* The first tensor of the step that was not finite, found by repeating it: in the micro-batch it came from,
  * under the scale the step had. */
-static void test_first_bad(void **state)
+TEST(test_first_bad)
 {
-    (void)state;
     static const struct {
         const char *precision;
         int sample, step;
@@ -353,9 +343,8 @@ static void test_first_bad(void **state)
 }
 
 /* bf16 keeps every power of two apart from the rest of a number, so a scale of 1024 must not change a bit. */
-static void test_exact_unscale(void **state)
+TEST(test_exact_unscale)
 {
-    (void)state;
     static const char *const settings[] = {
         "{\"mode\":\"bf16\"}", "{\"mode\":\"bf16\",\"loss_scaling\":\"static\",\"loss_scale\":1024}",
         "{\"mode\":\"bf16\",\"loss_scaling\":\"static\",\"loss_scale\":1000}"};
@@ -377,9 +366,8 @@ static void test_exact_unscale(void **state)
 
 /* --- resuming --- */
 
-static void test_resume(void **state)
+TEST(test_resume)
 {
-    (void)state;
     record whole = {.n = 0}, rec = {.n = 0};
     clt_run_result result;
     char out[256];
@@ -414,9 +402,8 @@ static void test_resume(void **state)
 }
 
 /* Steps skipped in a row are counted on from where the first part ended. */
-static void test_resume_skipping(void **state)
+TEST(test_resume_skipping)
 {
-    (void)state;
     record rec = {.n = 0};
     clt_run_result result;
     char out[256];
@@ -441,9 +428,8 @@ static void test_resume_skipping(void **state)
 
 /* --- settings --- */
 
-static void test_settings(void **state)
+TEST(test_settings)
 {
-    (void)state;
     static const struct {
         const char *precision, *words;
     } wrong[] = {{"{\"mode\":\"f8\"}", "precision.mode"},
@@ -478,9 +464,8 @@ static void test_settings(void **state)
 }
 
 /* auto takes what the device has shown. */
-static void test_auto(void **state)
+TEST(test_auto)
 {
-    (void)state;
     static const struct {
         uint32_t caps;
         clt_dtype storage;
@@ -503,24 +488,4 @@ static void test_auto(void **state)
     clt_config_destroy(config);
 }
 
-int main(int argc, char **argv)
-{
-    everything = argc > 1 && strcmp(argv[1], "all") == 0;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_curves),
-        cmocka_unit_test(test_recompute),
-        cmocka_unit_test(test_injected),
-        cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_scale_stays_finite),
-        cmocka_unit_test(test_first_bad),
-        cmocka_unit_test(test_exact_unscale),
-        cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_resume_skipping),
-        cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_auto),
-    };
-    int skip = train_need_device();
-    return skip ? skip : cmocka_run_group_tests(tests, train_setup, train_teardown);
-}
+TEST_PROGRAM(.device = true);

@@ -109,9 +109,8 @@ static void good_file(char path[300])
     assert_int_equal(found, 1);
 }
 
-static void test_kept(void **state)
+TEST(test_kept)
 {
-    (void)state;
     char path[300];
     struct stat info;
     fresh_cache();
@@ -146,9 +145,8 @@ static void test_kept(void **state)
 }
 
 /* Whatever the user's umask lets others do, a kept file is this user's alone, or it would not be trusted. */
-static void test_umask(void **state)
+TEST(test_umask)
 {
-    (void)state;
     char path[300];
     struct stat info;
     static const mode_t masks[] = {002, 0, 077};
@@ -164,9 +162,8 @@ static void test_umask(void **state)
     }
 }
 
-static void test_other_driver(void **state)
+TEST(test_other_driver)
 {
-    (void)state;
     fresh_cache();
     build_good(2, 0, 0);
     ocl_device *device = test_open(false);
@@ -182,9 +179,8 @@ static void test_other_driver(void **state)
 }
 
 /* A byte at any place, a cut, a tail: refused, counted, built from source, replaced. */
-static void test_damage(void **state)
+TEST(test_damage)
 {
-    (void)state;
     char path[300], *data;
     size_t size;
     fresh_cache();
@@ -216,9 +212,8 @@ static void test_damage(void **state)
 }
 
 /* A file whose hash is right and whose binary the driver does not take. */
-static void test_refused_by_driver(void **state)
+TEST(test_refused_by_driver)
 {
-    (void)state;
     char path[300], *data;
     size_t size;
     uint64_t words[4];
@@ -236,9 +231,8 @@ static void test_refused_by_driver(void **state)
     build_good(2, 1, 0);
 }
 
-static void test_untrusted(void **state)
+TEST(test_untrusted)
 {
-    (void)state;
     char path[300], other[300];
     fresh_cache();
     build_good(2, 0, 0);
@@ -257,9 +251,8 @@ static void test_untrusted(void **state)
     build_good(2, 1, 0);
 }
 
-static void test_no_folder(void **state)
+TEST(test_no_folder)
 {
-    (void)state;
     setenv("CLTRAIN_CACHE_DIR", "/proc/self/no-folder-can-be-made-here", 1);
     build_good(2, 0, 0);
     fresh_cache();
@@ -269,9 +262,8 @@ static void test_no_folder(void **state)
 }
 
 /* No file may grow: what a full disk does to writers. */
-static void test_full_disk(void **state)
+TEST(test_full_disk)
 {
-    (void)state;
     struct rlimit before, none;
     char names[4][300];
     fresh_cache();
@@ -317,9 +309,8 @@ static bool is_there(const char *name)
     return clt_file_exists(path);
 }
 
-static void test_trim(void **state)
+TEST(test_trim)
 {
-    (void)state;
     fresh_cache();
     assert_ok(clt_mkdir_p(cache));
     put("0.program", 1000, 50);
@@ -366,9 +357,8 @@ static int child(void)
     return 0;
 }
 
-static void test_processes(void **state)
+TEST(test_processes)
 {
-    (void)state;
     enum { CHILDREN = 4 };
     extern char **environ;
     char *arguments[] = {"test_programs", "child", NULL};
@@ -412,9 +402,8 @@ static ocl_device *open_parallel(bool parallel)
     return device;
 }
 
-static void test_parallel(void **state)
+TEST(test_parallel)
 {
-    (void)state;
     enum { COUNT = 12 };
     char options[COUNT][32];
     ocl_program_wish wishes[COUNT];
@@ -457,9 +446,8 @@ static void test_parallel(void **state)
 }
 
 /* Child processes compile, and this process loads the results; the next process knows that it needs none. */
-static void test_in_children(void **state)
+TEST(test_in_children)
 {
-    (void)state;
     enum { COUNT = 6 };
     char options[COUNT][32];
     ocl_program_wish wishes[COUNT];
@@ -511,9 +499,8 @@ static void finish_turn(void *context, int done, int total, const char *family)
 }
 
 /* A program that another process is building comes last, and its binary is then loaded. */
-static void test_turns(void **state)
+TEST(test_turns)
 {
-    (void)state;
     const ocl_program_wish wishes[] = {{.family = "good", .options = "-DFACTOR=401"},
                                        {.family = "good", .options = "-DFACTOR=402"},
                                        {.family = "good", .options = "-DFACTOR=403"}};
@@ -543,9 +530,8 @@ static void test_turns(void **state)
 }
 
 /* Two programs of a list do not build: the first one is always reported, whatever the order of the threads. */
-static void test_error_in_the_middle(void **state)
+TEST(test_error_in_the_middle)
 {
-    (void)state;
     ocl_program_wish wishes[] = {
         {.family = "good", .options = "-DFACTOR=201"}, {.family = "good", .options = "-DFACTOR=202"},
         {.family = "good", .options = "-DFACTOR=203"}, {.family = "broken", .options = "-DREASON=1"},
@@ -564,9 +550,8 @@ static void test_error_in_the_middle(void **state)
     }
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     test_kernel_folder(folder);
     test_write_source(folder, "good.cl",
                       "// one\n__kernel void good(__global int *x, ulong o) { x[o] *= FACTOR; }\n");
@@ -576,30 +561,15 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     return clt_remove_tree(folder) == CLT_OK ? 0 : 1;
 }
 
-int main(int argc, char **argv)
+static void play_child(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept),
-                                       cmocka_unit_test(test_umask),
-                                       cmocka_unit_test(test_other_driver),
-                                       cmocka_unit_test(test_damage),
-                                       cmocka_unit_test(test_refused_by_driver),
-                                       cmocka_unit_test(test_untrusted),
-                                       cmocka_unit_test(test_no_folder),
-                                       cmocka_unit_test(test_full_disk),
-                                       cmocka_unit_test(test_trim),
-                                       cmocka_unit_test(test_processes),
-                                       cmocka_unit_test(test_parallel),
-                                       cmocka_unit_test(test_in_children),
-                                       cmocka_unit_test(test_turns),
-                                       cmocka_unit_test(test_error_in_the_middle)};
     if (argc > 1 && strcmp(argv[1], "child") == 0)
-        return child();
-    test_need_device();
-    return cmocka_run_group_tests(tests, setup, teardown);
+        exit(child());
 }
+
+TEST_PROGRAM(.begin = play_child, .device = true, .set_up = setup, .tear_down = teardown);

@@ -100,9 +100,8 @@ static clt_plan *plan_case(const byte_case *c, int copies)
     return bench.plan;
 }
 
-static void test_bytes(void **state)
+TEST(test_bytes)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const byte_case *c = &cases[i];
         clt_plan *plan = plan_case(c, 1);
@@ -153,9 +152,8 @@ static uint64_t bytes_added(const byte_case *c)
     return bytes;
 }
 
-static void test_bytes_of_accumulation(void **state)
+TEST(test_bytes_of_accumulation)
 {
-    (void)state;
     const byte_case *table_of_10 = &cases[EMBEDDING_OF_10], *table_of_3 = &cases[EMBEDDING_OF_10 + 1];
     assert_int_equal(bytes_added(table_of_10), table_of_10->backward - 80 * F + 2 * 48 * F);
     assert_int_equal(bytes_added(table_of_3), table_of_3->backward + 24 * F);
@@ -163,9 +161,8 @@ static void test_bytes_of_accumulation(void **state)
 
 /* --- judgement --- */
 
-static void test_share(void **state)
+TEST(test_share)
 {
-    (void)state;
     /* 300 bytes in 10 ns are 30 GB/s */
     assert_float_equal(clt_speed_share(300, 10, 30, 30), 1.0, 1e-12);
     assert_float_equal(clt_speed_share(300, 10, 40, 20), 1.0, 1e-12);
@@ -173,9 +170,8 @@ static void test_share(void **state)
     assert_float_equal(clt_speed_share(300, 0, 30, 30), 10.0, 1e-12); /* a clock that stood still */
 }
 
-static void test_what_memory_limits(void **state)
+TEST(test_what_memory_limits)
 {
-    (void)state;
     ocl_device_desc desc = lane_device(); /* 32 MiB of cache */
     const ocl_limits limits = {.fma_peak_gflops = 200, .stream_gbs = 50};
     const double large = 129.0 * (1 << 20), small = 127.0 * (1 << 20);
@@ -188,9 +184,8 @@ static void test_what_memory_limits(void **state)
     assert_true(clt_speed_streams(&desc, &limits, 257e6, 0));
 }
 
-static void test_too_slow(void **state)
+TEST(test_too_slow)
 {
-    (void)state;
     clt_speed_result r = {.name = "x.large", .share = 0.79, .streams = true};
     assert_true(clt_speed_too_slow(&r, 80));
     assert_false(clt_speed_too_slow(&r, 78));
@@ -208,9 +203,8 @@ static void test_too_slow(void **state)
 
 /* No name of an op's timed cases is used twice, since records are compared by name, and each can be planned.
  */
-static void test_timed_cases(void **state)
+TEST(test_timed_cases)
 {
-    (void)state;
     int n_ops, count = 0;
     const clt_op *const *ops = clt_op_list(&n_ops);
     for (int i = 0; i < n_ops; i++) {
@@ -223,14 +217,4 @@ static void test_timed_cases(void **state)
         }
     }
     assert_true(count > 40);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),    cmocka_unit_test(test_bytes_of_accumulation),
-        cmocka_unit_test(test_share),    cmocka_unit_test(test_what_memory_limits),
-        cmocka_unit_test(test_too_slow), cmocka_unit_test(test_timed_cases),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,25 +2,9 @@
  *
  * The tuner's search, with fictitious variants, times and clock: what is tried, dropped and trusted, and what
  * wins. Needs no device. ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 #include "cl/tune/tuner.h"
-
-#define assert_ok(expr)                                                                                      \
-    do {                                                                                                     \
-        clt_status assert_ok_status_ = (expr);                                                               \
-        if (assert_ok_status_ != CLT_OK)                                                                     \
-            fail_msg("%s: %s: %s", #expr, clt_status_name(assert_ok_status_), clt_error_text());             \
-    } while (0)
 
 /* An invented machine: each candidate has a time, and some have a fault. */
 typedef struct machine {
@@ -156,9 +140,8 @@ static double bowl(const ocl_choice *c)
     return 200.0;
 }
 
-static void test_finds_the_best(void **state)
+TEST(test_finds_the_best)
 {
-    (void)state;
     machine m = {.ns = bowl};
     ocl_tune_result r = run(&m, NULL, "", NULL, NULL);
     assert_true(r.found && r.complete);
@@ -187,9 +170,8 @@ static double together(const ocl_choice *c)
     return strcmp(c->variant, "tiled") == 0 ? 500.0 : 130.0;
 }
 
-static void test_small_spaces_are_tried_whole(void **state)
+TEST(test_small_spaces_are_tried_whole)
 {
-    (void)state;
     machine m = {.ns = together};
     ocl_tune_result r = run(&m, NULL, "", NULL, NULL);
     assert_string_equal(r.choice.variant, "small");
@@ -217,9 +199,8 @@ static double moody(const ocl_choice *c)
     return ++turn % 7 < 5 ? 90.0 : 130.0;
 }
 
-static void test_ties_keep_the_default(void **state)
+TEST(test_ties_keep_the_default)
 {
-    (void)state;
     machine m = {.ns = nearly};
     ocl_tune_result r = run(&m, NULL, "", NULL, NULL);
     assert_string_equal(r.choice.variant, "plain");
@@ -249,9 +230,8 @@ static bool all_are_wrong(const ocl_choice *c)
     return true;
 }
 
-static void test_wrong_results_never_win(void **state)
+TEST(test_wrong_results_never_win)
 {
-    (void)state;
     machine m = {.ns = together, .wrong = small_is_wrong};
     ocl_tune_result r = run(&m, NULL, "", NULL, NULL);
     assert_string_equal(r.choice.variant, "plain");
@@ -276,9 +256,8 @@ static clt_status device_lost(const ocl_choice *c)
     return strcmp(c->variant, "small") == 0 ? CLT_EDEVLOST : CLT_OK;
 }
 
-static void test_impossible_candidates(void **state)
+TEST(test_impossible_candidates)
 {
-    (void)state;
     machine m = {.ns = bowl, .fault = tiled_fails};
     ocl_tune_result r = run(&m, NULL, "", NULL, NULL);
     assert_string_equal(r.choice.variant, "small");
@@ -298,9 +277,8 @@ static void test_impossible_candidates(void **state)
     assert_int_equal(lost.prepared, lost.released);
 }
 
-static void test_time_budget(void **state)
+TEST(test_time_budget)
 {
-    (void)state;
     ocl_tune_limits limits = ocl_tune_limits_default();
     /* No time at all: the default is measured, nothing is claimed. */
     machine m = {.ns = bowl, .seconds_each = 1.0};
@@ -337,9 +315,8 @@ static void test_time_budget(void **state)
 }
 
 /* A seed is tried right after the default, one that no longer exists is not. */
-static void test_seeds(void **state)
+TEST(test_seeds)
 {
-    (void)state;
     ocl_choice seed = {.variant = "tiled"};
     assert_ok(ocl_choice_set(&seed, "a", 4));
     assert_ok(ocl_choice_set(&seed, "b", 30));
@@ -359,9 +336,8 @@ static void test_seeds(void **state)
     assert_string_equal(again.first[1], "tiled");
 }
 
-static void test_one_variant_only(void **state)
+TEST(test_one_variant_only)
 {
-    (void)state;
     machine m = {.ns = bowl};
     ocl_tune_result r = run(&m, NULL, "", "small", NULL);
     assert_string_equal(r.choice.variant, "small");
@@ -372,9 +348,8 @@ static void test_one_variant_only(void **state)
 }
 
 /* No candidate is measured twice: the defaults of a variant are one of its combinations. */
-static void test_nothing_twice(void **state)
+TEST(test_nothing_twice)
 {
-    (void)state;
     machine m = {.ns = bowl};
     run(&m, NULL, "", NULL, NULL);
     for (int i = 0; i < m.prepared && i < 64; i++)
@@ -382,20 +357,4 @@ static void test_nothing_twice(void **state)
             assert_string_not_equal(m.first[i], m.first[k]);
     for (int i = 0; i < m.prepared && i < 64; i++)
         assert_string_not_equal(m.first[i], "tiled a=2 b=20 c=5");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finds_the_best),
-        cmocka_unit_test(test_small_spaces_are_tried_whole),
-        cmocka_unit_test(test_ties_keep_the_default),
-        cmocka_unit_test(test_wrong_results_never_win),
-        cmocka_unit_test(test_impossible_candidates),
-        cmocka_unit_test(test_time_budget),
-        cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_one_variant_only),
-        cmocka_unit_test(test_nothing_twice),
-    };
-    return cmocka_run_group_tests_name("tuner", tests, NULL, NULL);
 }

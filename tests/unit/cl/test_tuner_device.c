@@ -21,18 +21,16 @@
 static ocl_device *device;
 static ocl_device_desc desc;
 
-static int begin(void **state)
+FIXTURE(begin)
 {
-    (void)state;
     unsetenv("CLTRAIN_GEMM");
     device = test_open(false);
     desc = *ocl_device_describe(device);
     return 0;
 }
 
-static int end(void **state)
+FIXTURE(end)
 {
-    (void)state;
     ocl_device_close(device);
     return 0;
 }
@@ -79,9 +77,8 @@ static int all_backends(const ocl_gemm *g)
     return count;
 }
 
-static void test_reference_of_every_form(void **state)
+TEST_BETWEEN(test_reference_of_every_form, begin, end)
 {
-    (void)state;
     ocl_gemm g = product(33, 29, 40, false, false);
     assert_true(all_backends(&g) >= 1);
     g = product(17, 50, 31, false, true);
@@ -131,9 +128,8 @@ static uint64_t operands(bool cpu, uint64_t cache, uint64_t usable)
 }
 
 /* A GPU reports its small first-level caches; its operands must not fit in the second level all the same. */
-static void test_cold_operands(void **state)
+TEST_BETWEEN(test_cold_operands, begin, end)
 {
-    (void)state;
     const uint64_t mib = UINT64_C(1) << 20, one = 3 * mib; /* a copy: three matrices of f32 */
     uint64_t bytes = operands(false, 4 * mib, 80000 * mib);
     assert_true(bytes >= 256 * mib && bytes <= 256 * mib + 2 * one);
@@ -146,9 +142,8 @@ static void test_cold_operands(void **state)
 }
 
 /* Large enough for a reference from the device, and to be made smaller. */
-static void test_large_problems(void **state)
+TEST_BETWEEN(test_large_problems, begin, end)
 {
-    (void)state;
     ocl_gemm g = product(640, 640, 512, false, true);
     assert_true(ocl_gemm_flops(&g) > 4e8);
     assert_true(all_backends(&g) >= 1);
@@ -259,9 +254,8 @@ static ocl_tuning *tune(heard *h, const ocl_tuning_log *log, const ocl_tuning *k
     return records;
 }
 
-static void test_wrong_kernels(void **state)
+TEST_BETWEEN(test_wrong_kernels, begin, mend_kernels)
 {
-    (void)state;
     break_kernels();
     heard h = {0};
     ocl_tuning_log log = {0};
@@ -291,9 +285,8 @@ static void test_wrong_kernels(void **state)
 
 /* --- a run --- */
 
-static void test_run(void **state)
+TEST_BETWEEN(test_run, begin, end)
 {
-    (void)state;
     ocl_tuning_log log = {0};
     ocl_gemm small = product(16, 16, 16, false, false), tall = product(64, 16, 16, false, false);
     heard h = {0};
@@ -341,9 +334,8 @@ static void test_run(void **state)
     unsetenv("CLTRAIN_GEMM");
 }
 
-static void test_builtin_list(void **state)
+TEST_BETWEEN(test_builtin_list, begin, end)
 {
-    (void)state;
     ocl_tuning_log log = {0};
     assert_ok(ocl_gemm_log_builtin(&log));
     assert_int_equal(log.count, 42);
@@ -355,18 +347,11 @@ static void test_builtin_list(void **state)
     ocl_tuning_log_free(&log);
 }
 
-int main(void)
+FIXTURE(register_families)
 {
     static const ocl_family *const families[] = {&ocl_gemm_family, NULL};
-    test_need_device();
     ocl_families_register(families);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_reference_of_every_form, begin, end),
-        cmocka_unit_test_setup_teardown(test_large_problems, begin, end),
-        cmocka_unit_test_setup_teardown(test_cold_operands, begin, end),
-        cmocka_unit_test_setup_teardown(test_wrong_kernels, begin, mend_kernels),
-        cmocka_unit_test_setup_teardown(test_run, begin, end),
-        cmocka_unit_test_setup_teardown(test_builtin_list, begin, end),
-    };
-    return cmocka_run_group_tests_name("tuner on a device", tests, NULL, NULL);
+    return 0;
 }
+
+TEST_PROGRAM(.set_up = register_families, .device = true);

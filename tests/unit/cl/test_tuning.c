@@ -6,7 +6,6 @@
 
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "cl/gemm/gemm.h"
 #include "cl/tune/tuning_store.h"
@@ -14,18 +13,16 @@
 
 static char folder[64];
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     snprintf(folder, sizeof folder, "/tmp/cltrain-tuning-XXXXXX");
     if (mkdtemp(folder) == NULL || setenv("CLTRAIN_CACHE_DIR", folder, 1) != 0)
         return -1;
     return unsetenv("CLTRAIN_GEMM");
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
     return clt_remove_tree(folder) == CLT_OK ? 0 : -1;
 }
@@ -83,9 +80,8 @@ static ocl_tuning *sample(const ocl_device_desc *d)
 
 /* --- records and sets --- */
 
-static void test_values(void **state)
+TEST(test_values)
 {
-    (void)state;
     ocl_choice a = {0}, b = {0};
     char text[OCL_CHOICE_TEXT], name[16];
     assert_ok(ocl_choice_set(&a, "nv", 2));
@@ -116,9 +112,8 @@ static void test_values(void **state)
     assert_int_equal(ocl_choice_value(&asked, "kc", -1), 3);
 }
 
-static void test_sets(void **state)
+TEST(test_sets)
 {
-    (void)state;
     ocl_device_desc d = device();
     ocl_tuning *t = sample(&d), *copy;
     assert_int_equal(t->count, 2);
@@ -163,9 +158,8 @@ static void test_sets(void **state)
 }
 
 /* Which record a problem gets. */
-static void test_likeness(void **state)
+TEST(test_likeness)
 {
-    (void)state;
     static const struct {
         const char *problem, *want;
     } cases[] = {
@@ -213,9 +207,8 @@ static void test_likeness(void **state)
     ocl_tuning_destroy(t);
 }
 
-static void test_log(void **state)
+TEST(test_log)
 {
-    (void)state;
     ocl_tuning_log log = {0}, all = {0};
     ocl_choice c = choice("a problem like it", "lane");
     int data = 5;
@@ -242,9 +235,8 @@ static void print(const ocl_tuning *t, clt_str *text)
     assert_ok(ocl_tuning_print(t, text));
 }
 
-static void test_text_round_trip(void **state)
+TEST(test_text_round_trip)
 {
-    (void)state;
     ocl_device_desc d = device();
     ocl_tuning *t = sample(&d), *back;
     clt_str a = {0}, b = {0};
@@ -277,9 +269,8 @@ static void test_text_round_trip(void **state)
 }
 
 /* Every truncation and every flipped bit is found. */
-static void test_text_damage(void **state)
+TEST(test_text_damage)
 {
-    (void)state;
     ocl_device_desc d = device();
     ocl_tuning *t = sample(&d), *back;
     clt_str text = {0};
@@ -301,9 +292,8 @@ static void test_text_damage(void **state)
 }
 
 /* Objects that are whole and say something impossible. */
-static void test_text_nonsense(void **state)
+TEST(test_text_nonsense)
 {
-    (void)state;
 #define HEAD                                                                                                 \
     "{\"format\":\"cltrain-tuning\",\"format_version\":1,\"platform\":\"p\",\"device\":\"d\",\"driver\":"    \
     "\"v\",\"compute_units\":1,\"exact\":false,\"families\":{\"gemm\":\"*\"},\"records\":"
@@ -351,9 +341,8 @@ static void test_text_nonsense(void **state)
 }
 
 /* Records of kernels that have changed since are left out. */
-static void test_other_kernels(void **state)
+TEST(test_other_kernels)
 {
-    (void)state;
     char text[1024], sources[64];
     uint64_t now, then;
     int outdated;
@@ -394,9 +383,8 @@ static char *own_path(const ocl_device_desc *d)
     return path;
 }
 
-static void test_files(void **state)
+TEST_BETWEEN(test_files, setup, teardown)
 {
-    (void)state;
     ocl_device_desc d = device(), driver = device(), units = device();
     ocl_tuning *t = sample(&d), *back;
     struct stat info;
@@ -463,9 +451,8 @@ static void save_some(const ocl_device_desc *d, int process, int count)
 }
 
 /* Ranks and runs of one machine share the file: nobody's records get lost. */
-static void test_processes(void **state)
+TEST_BETWEEN(test_processes, setup, teardown)
 {
-    (void)state;
     enum { PROCESSES = 6, RECORDS = 8 };
     ocl_device_desc d = device();
     ocl_tuning *back;
@@ -498,9 +485,8 @@ static void count_file(void *context, const char *path, const ocl_tuning *tuning
 
 /* A file that is half written, damaged, of another driver, or not ours: ignored with one line, then replaced.
  */
-static void test_bad_files(void **state)
+TEST_BETWEEN(test_bad_files, setup, teardown)
 {
-    (void)state;
     static const char *const junk[] = {"", "{", "[1,2",
                                        "\x7f"
                                        "ELF",
@@ -559,9 +545,8 @@ static void test_bad_files(void **state)
 }
 
 /* A folder that others can write to is not trusted, and not written to. */
-static void test_open_folder(void **state)
+TEST_BETWEEN(test_open_folder, setup, teardown)
 {
-    (void)state;
     ocl_device_desc d = device();
     ocl_tuning *t = sample(&d), *back;
     char *where;
@@ -586,9 +571,8 @@ static void test_open_folder(void **state)
     free(where);
 }
 
-static void test_folder_names(void **state)
+TEST_BETWEEN(test_folder_names, setup, teardown)
 {
-    (void)state;
     char *where, *home = strdup(getenv("HOME") ? getenv("HOME") : "");
     assert_int_equal(unsetenv("CLTRAIN_CACHE_DIR"), 0);
     assert_int_equal(setenv("XDG_CACHE_HOME", "/x", 1), 0);
@@ -616,9 +600,8 @@ static void test_folder_names(void **state)
 
 /* --- sets that ship --- */
 
-static void test_shipped(void **state)
+TEST_BETWEEN(test_shipped, setup, teardown)
 {
-    (void)state;
 #define SHIPPED(device, driver, units, hash, variant)                                                        \
     "{\"format\":\"cltrain-tuning\",\"format_version\":1,\"platform\":\"Test "                               \
     "platform\",\"device\":\"" device "\",\"driver\":\"" driver "\",\"compute_units\":" units                \
@@ -677,9 +660,8 @@ static const char *emitted(ocl_device_desc *d, const ocl_gemm *g, const char *fo
     return variant;
 }
 
-static void test_gemm_choice(void **state)
+TEST_BETWEEN(test_gemm_choice, setup, teardown)
 {
-    (void)state;
     ocl_device_desc d = device();
     ocl_gemm g = ocl_gemm_make(64, 64, 64, false, false);
     ocl_tuning *t;
@@ -736,26 +718,4 @@ static void test_gemm_choice(void **state)
     ocl_tuning_log_free(&log);
     ocl_tuning_destroy(t);
     free((void *)(uintptr_t)standard);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_sets),
-        cmocka_unit_test(test_likeness),
-        cmocka_unit_test(test_log),
-        cmocka_unit_test(test_text_round_trip),
-        cmocka_unit_test(test_text_damage),
-        cmocka_unit_test(test_text_nonsense),
-        cmocka_unit_test(test_other_kernels),
-        cmocka_unit_test_setup_teardown(test_files, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bad_files, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_open_folder, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_folder_names, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_shipped, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_gemm_choice, setup, teardown),
-    };
-    return cmocka_run_group_tests_name("tuning", tests, NULL, NULL);
 }

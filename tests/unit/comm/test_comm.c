@@ -6,20 +6,12 @@
  * (requests, groups, algorithms and deadlines: test_comm_algorithms.c). Under mpirun
  * (tests/comm/test_comm_mpi.sh) the same program checks the MPI transport: "test_comm" runs the collectives,
  * "test_comm abort|stuck|fail" end the job in three ways. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <dlfcn.h>
 #include <math.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "comm/comm_internal.h"
 #include "comm/kernels.h"
@@ -39,7 +31,7 @@ static void self_leaves_data_alone(void **state)
 {
     (void)state;
     comm *c = NULL;
-    assert_int_equal(comm_create(&c), CLT_OK);
+    assert_ok(comm_create(&c));
     const comm_info *info = comm_describe(c);
     assert_string_equal(info->transport, "self");
     assert_int_equal(info->rank, 0);
@@ -49,12 +41,12 @@ static void self_leaves_data_alone(void **state)
     assert_true(strlen(info->host) > 0 && strlen(info->description) > 0);
     float x[3] = {1.5F, -2.0F, 3.25F};
     const float same[3] = {1.5F, -2.0F, 3.25F};
-    assert_int_equal(comm_all_reduce(c, x, 3, COMM_F32, COMM_SUM), CLT_OK);
-    assert_int_equal(comm_broadcast(c, x, sizeof x, 0), CLT_OK);
-    assert_int_equal(comm_barrier(c), CLT_OK);
-    assert_int_equal(comm_all_reduce(c, NULL, 0, COMM_F32, COMM_SUM), CLT_OK);
+    assert_ok(comm_all_reduce(c, x, 3, COMM_F32, COMM_SUM));
+    assert_ok(comm_broadcast(c, x, sizeof x, 0));
+    assert_ok(comm_barrier(c));
+    assert_ok(comm_all_reduce(c, NULL, 0, COMM_F32, COMM_SUM));
     assert_memory_equal(x, same, sizeof x);
-    assert_int_equal(comm_check_equal(c, x, sizeof x, "the test data"), CLT_OK);
+    assert_ok(comm_check_equal(c, x, sizeof x, "the test data"));
     assert_int_equal(comm_broadcast(c, x, sizeof x, 1), CLT_EINTERNAL);
     assert_int_equal(comm_all_reduce(c, x, -1, COMM_F32, COMM_SUM), CLT_EINTERNAL);
     comm_abort(c, CLT_ECOMM); /* with one rank it only returns */
@@ -70,9 +62,8 @@ static const char *const launcher_names[] = {
     "SLURM_PROCID",         "PMI_FD",        "PMIX_NAMESPACE", "SLURM_STEP_NUM_TASKS",
     "SLURM_NTASKS",         "SLURM_STEP_ID", "SLURM_STEPID"};
 
-static int clear_launcher(void **state)
+FIXTURE(clear_launcher)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof launcher_names / sizeof launcher_names[0]; i++)
         unsetenv(launcher_names[i]);
     return 0;
@@ -380,10 +371,10 @@ static void mpi_reduces_every_type(void **state)
         i[k] = (me + 1) * (k + 1) + big;
         u[k] = (uint8_t)(me + k);
     }
-    assert_int_equal(comm_all_reduce(world, f, 5, COMM_F32, COMM_SUM), CLT_OK);
-    assert_int_equal(comm_all_reduce(world, d, 5, COMM_F64, COMM_SUM), CLT_OK);
-    assert_int_equal(comm_all_reduce(world, i, 5, COMM_I64, COMM_SUM), CLT_OK);
-    assert_int_equal(comm_all_reduce(world, u, 5, COMM_U8, COMM_MAX), CLT_OK);
+    assert_ok(comm_all_reduce(world, f, 5, COMM_F32, COMM_SUM));
+    assert_ok(comm_all_reduce(world, d, 5, COMM_F64, COMM_SUM));
+    assert_ok(comm_all_reduce(world, i, 5, COMM_I64, COMM_SUM));
+    assert_ok(comm_all_reduce(world, u, 5, COMM_U8, COMM_MAX));
     for (int k = 0; k < 5; k++) {
         assert_true(f[k] == (float)(sum * (k + 1)));
         assert_true(d[k] == (double)(sum * (k + 1)) * 0.5);
@@ -392,9 +383,9 @@ static void mpi_reduces_every_type(void **state)
     }
     f[0] = (float)-me;
     d[0] = (double)me;
-    assert_int_equal(comm_all_reduce(world, f, 1, COMM_F32, COMM_MAX), CLT_OK);
-    assert_int_equal(comm_all_reduce(world, d, 1, COMM_F64, COMM_MAX), CLT_OK);
-    assert_int_equal(comm_all_reduce(world, &least, 1, COMM_I64, COMM_MIN), CLT_OK);
+    assert_ok(comm_all_reduce(world, f, 1, COMM_F32, COMM_MAX));
+    assert_ok(comm_all_reduce(world, d, 1, COMM_F64, COMM_MAX));
+    assert_ok(comm_all_reduce(world, &least, 1, COMM_I64, COMM_MIN));
     assert_true(f[0] == 0.0F && d[0] == (double)(n - 1));
     assert_int_equal(least, 100 - (n - 1));
 }
@@ -414,8 +405,7 @@ static void mpi_sums_halves(void **state)
                 float value = (float)((k * 31 + info->rank * 17) % 2003) * 0.01F;
                 x[k] = bf ? clt_f32_to_bf16(value) : clt_f32_to_f16(value);
             }
-            assert_int_equal(comm_all_reduce(world, x, counts[c], bf ? COMM_BF16 : COMM_F16, COMM_SUM),
-                             CLT_OK);
+            assert_ok(comm_all_reduce(world, x, counts[c], bf ? COMM_BF16 : COMM_F16, COMM_SUM));
             for (int64_t k = 0; k < counts[c]; k++) {
                 float part[16];
                 for (int r = 0; r < info->ranks; r++) {
@@ -427,7 +417,7 @@ static void mpi_sums_halves(void **state)
                 wrong += x[k] != (bf ? clt_f32_to_bf16(sum) : clt_f32_to_f16(sum));
             }
             assert_int_equal(wrong, 0);
-            assert_int_equal(comm_check_equal(world, x, counts[c] * 2, "the sums"), CLT_OK);
+            assert_ok(comm_check_equal(world, x, counts[c] * 2, "the sums"));
         }
     free(x);
 }
@@ -443,7 +433,7 @@ static void mpi_reduces_large_counts(void **state)
     assert_non_null(x);
     for (int64_t k = 0; k < count; k++)
         x[k] = (float)(info->rank + 1) * (float)(k % 97);
-    assert_int_equal(comm_all_reduce(world, x, count, COMM_F32, COMM_SUM), CLT_OK);
+    assert_ok(comm_all_reduce(world, x, count, COMM_F32, COMM_SUM));
     int64_t wrong = 0;
     for (int64_t k = 0; k < count; k++)
         wrong += x[k] != sum * (float)(k % 97);
@@ -451,7 +441,7 @@ static void mpi_reduces_large_counts(void **state)
     if (info->rank == info->ranks - 1)
         for (int64_t k = 0; k < count; k++)
             x[k] = (float)(k % 101);
-    assert_int_equal(comm_broadcast(world, x, count * 4, info->ranks - 1), CLT_OK);
+    assert_ok(comm_broadcast(world, x, count * 4, info->ranks - 1));
     for (int64_t k = 0; k < count; k++)
         wrong += x[k] != (float)(k % 101);
     assert_int_equal(wrong, 0);
@@ -468,17 +458,17 @@ static void mpi_runs_posted_requests(void **state)
     for (int p = 0; p < POSTED; p++) {
         for (int k = 0; k < LENGTH; k++)
             x[p][k] = (float)(p * 10 + info->rank);
-        assert_int_equal(comm_all_reduce_post(world, x[p], LENGTH, COMM_F32, COMM_SUM, &r[p]), CLT_OK);
+        assert_ok(comm_all_reduce_post(world, x[p], LENGTH, COMM_F32, COMM_SUM, &r[p]));
     }
     /* Ranks finish their work in different orders; the order of the collectives is the order of posting. */
     for (int p = 0; p < POSTED; p++)
         comm_request_ready(r[info->rank % 2 ? p : POSTED - 1 - p], true);
     for (int p = 0; p < POSTED; p++) {
-        assert_int_equal(comm_request_wait(r[p]), CLT_OK);
+        assert_ok(comm_request_wait(r[p]));
         float expected = (float)(info->ranks * p * 10 + info->ranks * (info->ranks - 1) / 2);
         assert_true(x[p][0] == expected && x[p][LENGTH - 1] == expected);
     }
-    assert_int_equal(comm_barrier(world), CLT_OK);
+    assert_ok(comm_barrier(world));
 }
 
 static void mpi_check_equal_names_the_rank(void **state)
@@ -486,8 +476,8 @@ static void mpi_check_equal_names_the_rank(void **state)
     (void)state;
     const comm_info *info = comm_describe(world);
     char config[64] = "the same configuration on every rank";
-    assert_int_equal(comm_check_equal(world, config, sizeof config, "the configuration"), CLT_OK);
-    assert_int_equal(comm_check_equal(world, NULL, 0, "nothing"), CLT_OK);
+    assert_ok(comm_check_equal(world, config, sizeof config, "the configuration"));
+    assert_ok(comm_check_equal(world, NULL, 0, "nothing"));
     if (info->rank == info->ranks - 1)
         config[5] ^= 1;
     assert_int_equal(comm_check_equal(world, config, sizeof config, "the configuration"), CLT_ERANKS);
@@ -499,7 +489,7 @@ static void mpi_check_equal_names_the_rank(void **state)
     memset(config, 0, sizeof config);
     assert_int_equal(comm_check_equal(world, config, info->rank == 0 ? 32 : 33, "lengths"), CLT_ERANKS);
     assert_text_has("rank 1 of");
-    assert_int_equal(comm_barrier(world), CLT_OK); /* a disagreement is no failure of the transport */
+    assert_ok(comm_barrier(world)); /* a disagreement is no failure of the transport */
 }
 
 static int run_under_launcher(void)

@@ -49,9 +49,8 @@ static void all_ways(comm *c, void *context)
             }
 }
 
-static void ways_give_the_same_sums(void **state)
+TEST(ways_give_the_same_sums)
 {
-    (void)state;
     for (int ranks = 2; ranks <= MOST_RANKS; ranks++) {
         int tried = 0;
         (void)run_ranks(ranks, all_ways, &tried);
@@ -108,9 +107,8 @@ static void ways_by_order(comm *c, void *context)
     EXPECT(strcmp(comm_chosen_algorithm(c), "nodes") == 0);
 }
 
-static void ways_are_asked_for_or_measured(void **state)
+TEST(ways_are_asked_for_or_measured)
 {
-    (void)state;
     (void)run_ranks(3, ways_by_name, NULL);
     (void)run_ranks(3, ways_by_order, NULL);
     wire.places = "aab";
@@ -120,10 +118,9 @@ static void ways_are_asked_for_or_measured(void **state)
 
 #define CLT_WORD_OF_WAY(id, word) word,
 /* parallel.allreduce has a word for each of them, and "auto". */
-static void the_config_knows_every_way(void **state)
+TEST(the_config_knows_every_way)
 {
     static const char *const words[] = {CLT_ALLREDUCES(CLT_WORD_OF_WAY)};
-    (void)state;
     assert_string_equal(words[0], "auto");
     size_t algorithms = 0;
     for (; comm_algorithm_name(algorithms); algorithms++)
@@ -204,10 +201,9 @@ static void memory_sums(comm *c, void *context)
     comm_memory_destroy(memory[1]);
 }
 
-static void sums_in_shared_memory(void **state)
+TEST(sums_in_shared_memory)
 {
     int everywhere;
-    (void)state;
     for (int ranks = 1; ranks <= MOST_RANKS; ranks++) {
         (void)run_ranks(ranks, memory_sums, NULL);
         (void)run_ranks(ranks, memory_sums, &everywhere);
@@ -292,10 +288,9 @@ static void sum_over_hosts(comm *c, void *context)
     free(s.want);
 }
 
-static void hosts_of_any_shape(void **state)
+TEST(hosts_of_any_shape)
 {
     const char *const places[] = {"aabb", "aaab", "abab", "aabcc", "abbbbcc"};
-    (void)state;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         wire.places = places[i];
         (void)run_ranks((int)strlen(places[i]), sum_over_hosts, (void *)(uintptr_t)places[i]);
@@ -325,10 +320,9 @@ static void tree_over_hosts(comm *c, void *context)
     free(s.want);
 }
 
-static void the_tree_is_kept(void **state)
+TEST(the_tree_is_kept)
 {
     const char *const places[] = {"aaaa", "aabb", "aaab", "abab", "abbbbccc", "abcd"};
-    (void)state;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         wire.places = places[i];
         (void)run_ranks((int)strlen(places[i]), tree_over_hosts, NULL);
@@ -351,9 +345,8 @@ static void far_apart(comm *c, void *context)
     free(want);
 }
 
-static void a_host_for_each_rank(void **state)
+TEST(a_host_for_each_rank)
 {
-    (void)state;
     wire.places = "abc";
     (void)run_ranks(3, far_apart, (void *)(uintptr_t)wire.places);
     wire.places = NULL;
@@ -390,10 +383,9 @@ static void rounded_twice(comm *c, void *context)
         *differ = COUNT - exact;
 }
 
-static void half_types_travel_between_hosts(void **state)
+TEST(half_types_travel_between_hosts)
 {
     int differ = 0;
-    (void)state;
     wire.places = "aabb";
     (void)run_ranks(4, rounded_twice, &differ);
     wire.places = NULL;
@@ -421,29 +413,12 @@ static void long_data(comm *c, void *context)
     EXPECT(memcmp(data, want, sizeof data) == 0);
 }
 
-static void long_data_goes_in_several_messages(void **state)
+TEST(long_data_goes_in_several_messages)
 {
-    (void)state;
     (void)run_ranks(4, long_data, NULL);
     int whole = messages_sent;
     wire_most = 1001; /* no whole number of elements */
     (void)run_ranks(4, long_data, NULL);
     wire_most = (int64_t)1 << 30;
     assert_true(messages_sent > 10 * whole);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(half_types_travel_between_hosts),
-        cmocka_unit_test(long_data_goes_in_several_messages),
-        cmocka_unit_test(ways_give_the_same_sums),
-        cmocka_unit_test(ways_are_asked_for_or_measured),
-        cmocka_unit_test(the_config_knows_every_way),
-        cmocka_unit_test(sums_in_shared_memory),
-        cmocka_unit_test(hosts_of_any_shape),
-        cmocka_unit_test(the_tree_is_kept),
-        cmocka_unit_test(a_host_for_each_rank),
-    };
-    return cmocka_run_group_tests_name("comm algorithms", tests, NULL, NULL);
 }

@@ -48,9 +48,8 @@ static void groups_of_ranks(comm *c, void *context)
     comm_destroy(half);
 }
 
-static void groups_work_beside_each_other(void **state)
+TEST(groups_work_beside_each_other)
 {
-    (void)state;
     for (int ranks = 3; ranks <= MOST_RANKS; ranks += 2)
         (void)run_ranks(ranks, groups_of_ranks, NULL);
 }
@@ -80,7 +79,7 @@ static comm_engine *new_engine(void)
     comm_engine *e = NULL;
     clear_wire(1);
     memset(&traced, 0, sizeof traced);
-    assert_int_equal(comm_engine_create(&threads, &e), CLT_OK);
+    assert_ok(comm_engine_create(&threads, &e));
     return e;
 }
 
@@ -90,9 +89,8 @@ static void assert_text_has(const char *part)
         fail_msg("\"%s\" is not in the message \"%s\"", part, clt_error_text());
 }
 
-static void requests_run_in_the_order_of_posting(void **state)
+TEST(requests_run_in_the_order_of_posting)
 {
-    (void)state;
     comm_engine *e = new_engine();
     comm_request r[4];
     memset(r, 0, sizeof r);
@@ -106,15 +104,15 @@ static void requests_run_in_the_order_of_posting(void **state)
     usleep(20000);                     /* time for them to run too early */
     assert_int_equal(traced.count, 0); /* the first is not ready, so nothing may start */
     comm_request_ready(&r[0], true);
-    assert_int_equal(comm_engine_finish(&r[1]), CLT_OK); /* waits may come in any order */
+    assert_ok(comm_engine_finish(&r[1])); /* waits may come in any order */
     assert_int_equal(traced.count, 2);
     comm_request_ready(&r[2], true);
     traced.number[4] = 4;
-    assert_int_equal(comm_engine_run(e, NULL, note, &traced.number[4]), CLT_OK); /* behind them */
+    assert_ok(comm_engine_run(e, NULL, note, &traced.number[4])); /* behind them */
     assert_int_equal(traced.count, 5);
-    assert_int_equal(comm_engine_finish(&r[3]), CLT_OK);
-    assert_int_equal(comm_engine_finish(&r[0]), CLT_OK);
-    assert_int_equal(comm_engine_finish(&r[2]), CLT_OK);
+    assert_ok(comm_engine_finish(&r[3]));
+    assert_ok(comm_engine_finish(&r[0]));
+    assert_ok(comm_engine_finish(&r[2]));
     for (int i = 0; i < 5; i++)
         assert_int_equal(traced.order[i], i);
     comm_engine_destroy(e);
@@ -158,9 +156,8 @@ static clt_status take_long(void *context)
 
 /* The time of an urgent request is not counted a second time in the one that it interrupts: neither as time in sums, nor
  * by its deadline. */
-static void urgent_time_counts_once(void **state)
+TEST(urgent_time_counts_once)
 {
-    (void)state;
     comm_engine *e = new_engine();
     comm_request slow = {.body = wait_for_release, .context = &e},
                  nested = {.body = take_long, .context = &traced.number[0], .urgent = true};
@@ -169,8 +166,8 @@ static void urgent_time_counts_once(void **state)
     double begin = clt_now();
     run_slow(&slow);
     comm_request_ready(&nested, true);
-    assert_int_equal(comm_engine_finish(&nested), CLT_OK);
-    assert_int_equal(comm_engine_finish(&slow), CLT_OK);
+    assert_ok(comm_engine_finish(&nested));
+    assert_ok(comm_engine_finish(&slow));
     double all = clt_now() - begin;
     assert_true(nested.times.inside >= 0.05);
     assert_true(slow.times.inside > 0 && slow.times.inside + nested.times.inside <= all);
@@ -199,17 +196,16 @@ static int sleeps_of_a_rank(void)
     comm *c = NULL;
     int sleeps = -1;
     void *context[2] = {NULL, &sleeps};
-    assert_int_equal(comm_create_with(&comm_transport_self, &c), CLT_OK);
+    assert_ok(comm_create_with(&comm_transport_self, &c));
     context[0] = c;
-    assert_int_equal(comm_engine_run(c->engine, "counting", count_sleeps, context), CLT_OK);
+    assert_ok(comm_engine_run(c->engine, "counting", count_sleeps, context));
     comm_destroy(c);
     return sleeps;
 }
 
 /* A communication thread that shares its core with threads that compute sleeps; one with a core of its own yields. */
-static void crowded_threads_sleep(void **state)
+TEST(crowded_threads_sleep)
 {
-    (void)state;
     cpu_set_t all, one;
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
     int cores = CPU_COUNT(&all), first = 0;
@@ -225,9 +221,8 @@ static void crowded_threads_sleep(void **state)
         assert_in_range(sleeps_of_a_rank(), 0, 10);
 }
 
-static void urgent_requests_do_not_queue(void **state)
+TEST(urgent_requests_do_not_queue)
 {
-    (void)state;
     comm_engine *e = new_engine();
     for (int i = 0; i < 4; i++)
         traced.number[i] = i;
@@ -245,10 +240,10 @@ static void urgent_requests_do_not_queue(void **state)
     usleep(20000);                     /* time for the second to run too early */
     assert_int_equal(traced.count, 0);
     comm_request_ready(&first, true);
-    assert_int_equal(comm_engine_finish(&second), CLT_OK);
-    assert_int_equal(comm_engine_finish(&first), CLT_OK);
-    assert_int_equal(comm_engine_finish(&slow), CLT_OK);
-    assert_int_equal(comm_engine_finish(&behind), CLT_OK);
+    assert_ok(comm_engine_finish(&second));
+    assert_ok(comm_engine_finish(&first));
+    assert_ok(comm_engine_finish(&slow));
+    assert_ok(comm_engine_finish(&behind));
     assert_int_equal(traced.count, 3);
     for (int i = 0; i < 3; i++)
         assert_int_equal(traced.order[i], i);
@@ -323,18 +318,16 @@ static void urgent_beside_sums(comm *c, void *context)
     free(x);
 }
 
-static void urgent_requests_run_inside_sums(void **state)
+TEST(urgent_requests_run_inside_sums)
 {
-    (void)state;
     static char ring[] = "ring", slices[] = "slices", nodes[] = "nodes";
     assert_int_equal(run_ranks(3, urgent_beside_sums, ring), 3);
     assert_int_equal(run_ranks(4, urgent_beside_sums, slices), 4);
     assert_int_equal(run_ranks(4, urgent_beside_sums, nodes), 4);
 }
 
-static void failures_end_all_that_follows(void **state)
+TEST(failures_end_all_that_follows)
 {
-    (void)state;
     for (int device = 0; device < 2; device++) {
         comm_engine *e = new_engine();
         comm_request r[2] = {{.body = device ? note : cut, .context = &traced.number[0]},
@@ -353,9 +346,8 @@ static void failures_end_all_that_follows(void **state)
     }
 }
 
-static void failed_init_is_reported(void **state)
+TEST(failed_init_is_reported)
 {
-    (void)state;
     comm *c = (comm *)&wire;
     clear_wire(0);
     assert_int_equal(comm_create_with(&threads, &c), CLT_ECOMM);
@@ -364,16 +356,15 @@ static void failed_init_is_reported(void **state)
     assert_int_equal(atomic_load(&wire.finalized), 0);
 }
 
-static void destroy_drops_requests_that_never_ran(void **state)
+TEST(destroy_drops_requests_that_never_ran)
 {
-    (void)state;
     comm *c = NULL;
     comm_request *r[3];
     float x = 0;
     clear_wire(1);
-    assert_int_equal(comm_create_with(&threads, &c), CLT_OK);
+    assert_ok(comm_create_with(&threads, &c));
     for (int i = 0; i < 3; i++)
-        assert_int_equal(comm_all_reduce_post(c, &x, 1, COMM_F32, COMM_SUM, &r[i]), CLT_OK);
+        assert_ok(comm_all_reduce_post(c, &x, 1, COMM_F32, COMM_SUM, &r[i]));
     comm_request_ready(r[1], true);
     comm_destroy(c); /* must return, and leave nothing behind for the leak checker */
 }
@@ -430,10 +421,9 @@ static void one_rank_is_late(comm *c, void *context)
 
 /* A rank that this machine keeps from answering within 0.6 s is not heard: then the round says nothing, and
  * there is another one. */
-static void a_late_rank_is_named(void **state)
+TEST(a_late_rank_is_named)
 {
     enum { MOST_ROUNDS = 20 };
-    (void)state;
     for (int late = 0; late < 4; late++) {
         int rounds = 0, unheard;
         do {
@@ -476,28 +466,9 @@ static void cut_cable(comm *c, void *context)
     meet(&t->ended, info->ranks);
 }
 
-static void failed_messages_end_the_collective(void **state)
+TEST(failed_messages_end_the_collective)
 {
-    (void)state;
     cutting t = {.noticed = 0};
     (void)run_ranks(3, cut_cable, &t);
     assert_true(atomic_load(&t.noticed) > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_run_in_the_order_of_posting),
-        cmocka_unit_test(urgent_requests_do_not_queue),
-        cmocka_unit_test(urgent_time_counts_once),
-        cmocka_unit_test(crowded_threads_sleep),
-        cmocka_unit_test(urgent_requests_run_inside_sums),
-        cmocka_unit_test(failures_end_all_that_follows),
-        cmocka_unit_test(failed_init_is_reported),
-        cmocka_unit_test(destroy_drops_requests_that_never_ran),
-        cmocka_unit_test(groups_work_beside_each_other),
-        cmocka_unit_test(a_late_rank_is_named),
-        cmocka_unit_test(failed_messages_end_the_collective),
-    };
-    return cmocka_run_group_tests_name("comm requests", tests, NULL, NULL);
 }

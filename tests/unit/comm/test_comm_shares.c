@@ -8,9 +8,8 @@
 
 /* --- shares --- */
 
-static void shares_cover_everything_once(void **state)
+TEST(shares_cover_everything_once)
 {
-    (void)state;
     for (int64_t count = 0; count < 200; count += 7)
         for (int64_t grain = 1; grain <= 16; grain *= 4)
             for (int ranks = 1; ranks <= MOST_RANKS; ranks++) {
@@ -132,9 +131,8 @@ static void shared(comm *c, void *context)
     free(want);
 }
 
-static void on_one_host(void **state)
+TEST(on_one_host)
 {
-    (void)state;
     for (int ranks = 1; ranks <= MOST_RANKS; ranks += ranks < 5 ? 1 : 2) {
         (void)run_ranks(ranks, ordinary, NULL);
         (void)run_ranks(ranks, shared, NULL);
@@ -149,10 +147,9 @@ static void in_the_order_of_ranks(comm *c, void *context)
     shared(c, context);
 }
 
-static void on_several_hosts(void **state)
+TEST(on_several_hosts)
 {
     const char *const places[] = {"aabb", "aaab", "abab", "abbbcc", "abc"};
-    (void)state;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         wire.places = places[i];
         (void)run_ranks((int)strlen(places[i]), ordinary, NULL);
@@ -188,9 +185,8 @@ static int messages_of_both(const char *places)
 }
 
 /* Inside a host no message is sent, and between two hosts every share travels once. */
-static void few_messages_are_sent(void **state)
+TEST(few_messages_are_sent)
 {
-    (void)state;
     assert_int_equal(messages_of_both("aaaa"), 0);
     assert_int_equal(messages_of_both("aabb"), 2 * 4);
     assert_int_equal(messages_of_both("aaab"), 2 * 4);
@@ -216,21 +212,8 @@ static void other_collectives(comm *c, void *context)
     EXPECT(comm_all_reduce(c, &byte, 1, COMM_U8, COMM_MAX) == CLT_OK && byte == info->ranks - 1);
 }
 
-static void collectives_on_every_number_of_ranks(void **state)
+TEST(collectives_on_every_number_of_ranks)
 {
-    (void)state;
     for (int ranks = 1; ranks <= MOST_RANKS; ranks++)
         assert_int_equal(run_ranks(ranks, other_collectives, NULL), ranks);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_cover_everything_once),
-        cmocka_unit_test(on_one_host),
-        cmocka_unit_test(on_several_hosts),
-        cmocka_unit_test(few_messages_are_sent),
-        cmocka_unit_test(collectives_on_every_number_of_ranks),
-    };
-    return cmocka_run_group_tests_name("comm shares", tests, NULL, NULL);
 }

@@ -5,17 +5,9 @@
 #ifndef THREAD_RANKS_H
 #define THREAD_RANKS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "comm/comm_internal.h"
 #include "engine/base/dtype.h"
@@ -210,7 +202,7 @@ static inline int run_ranks(int ranks, void (*body)(comm *, void *), void *conte
     clear_wire(ranks);
     atomic_store(&wrong, 0);
     for (int r = 0; r < ranks; r++)
-        assert_int_equal(clt_thread_start(&thread[r], "rank", rank_thread, &b), CLT_OK);
+        assert_ok(clt_thread_start(&thread[r], "rank", rank_thread, &b));
     for (int r = 0; r < ranks; r++)
         clt_thread_join(thread[r]);
     int finalized = atomic_load(&wire.finalized);

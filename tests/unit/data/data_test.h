@@ -4,55 +4,12 @@
 #ifndef TESTS_UNIT_DATA_TEST_H
 #define TESTS_UNIT_DATA_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "engine/data/data.h"
 #include "engine/files/fileio.h"
-
-static char test_dir[64];
-
-static inline int data_setup(void **state)
-{
-    (void)state;
-    (void)snprintf(test_dir, sizeof test_dir, "/tmp/cltrain_data_XXXXXX");
-    return mkdtemp(test_dir) ? 0 : -1;
-}
-
-static inline int data_teardown(void **state)
-{
-    (void)state;
-    return clt_remove_tree(test_dir) == CLT_OK ? 0 : -1;
-}
-
-/* Path of a file in the test's folder. The text is valid for the next three calls. */
-static inline const char *in_dir(const char *name)
-{
-    static char path[4][256];
-    static int turn;
-    turn = (turn + 1) % 4;
-    (void)snprintf(path[turn], sizeof path[turn], "%s/%s", test_dir, name);
-    return path[turn];
-}
-
-static inline const char *put_file(const char *name, const void *bytes, size_t size)
-{
-    const char *path = in_dir(name);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-    return path;
-}
 
 static inline const char *put_gzip(const char *name, const void *bytes, size_t size)
 {
@@ -69,17 +26,10 @@ static inline clt_status parse_data_config(const char *members, clt_config **con
 {
     char text[4096] = "{\"model\":{\"type\":\"graph\",\"layers\":[{\"op\":\"linear\",\"out\":1}]},"
                       "\"train\":{\"steps\":1,\"seed\":7},\"data\":{";
-    size_t used = strlen(text);
-    for (const char *at = members; *at; at++) {
-        assert_true(used + 80 < sizeof text);
-        if (at[0] == '%' && at[1] == 'D') {
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s", test_dir);
-            at++;
-        } else {
-            text[used++] = *at;
-        }
-    }
-    text[used] = '\0';
+    char *there = with_folder(members);
+    assert_true(strlen(text) + strlen(there) + 3 < sizeof text);
+    strcat(text, there);
+    free(there);
     strcat(text, "}}");
     return clt_config_parse(text, "test", NULL, 0, config);
 }

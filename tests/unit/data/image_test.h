@@ -89,7 +89,7 @@ static inline char *shared_file(const char *name, size_t *size)
         print_message("skipped: %s is not on this machine\n", path);
         return NULL;
     }
-    assert_int_equal(clt_file_read(path, false, 0, CLT_EDATA, &data, size), CLT_OK);
+    assert_ok(clt_file_read(path, false, 0, CLT_EDATA, &data, size));
     return data;
 }
 

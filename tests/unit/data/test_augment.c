@@ -64,25 +64,25 @@ static uint8_t *compute(const clt_json *e, int *allowed)
     if (strcmp(op, "resize") == 0) {
         int th = int_at(e, "to", 0), tw = int_at(e, "to", 1);
         *allowed = 1;
-        assert_int_equal(clt_image_resize(&view, tw, th, (clt_box){0, 0, tw, th}, false, out), CLT_OK);
+        assert_ok(clt_image_resize(&view, tw, th, (clt_box){0, 0, tw, th}, false, out));
     } else if (strcmp(op, "resized_crop") == 0) {
         clt_box box = {int_at(e, "box", 0), int_at(e, "box", 1), int_at(e, "box", 2), int_at(e, "box", 3)};
         int th = int_at(e, "to", 0), tw = int_at(e, "to", 1);
         clt_view part = clt_view_part(&view, box);
         *allowed = 1;
-        assert_int_equal(clt_image_resize(&part, tw, th, (clt_box){0, 0, tw, th}, false, out), CLT_OK);
+        assert_ok(clt_image_resize(&part, tw, th, (clt_box){0, 0, tw, th}, false, out));
     } else if (strcmp(op, "center") == 0) {
         int size = int_at(e, "size", 0);
         clt_augment a = {
             .width = size, .height = size, .crop = CLT_CROP_CENTER, .resize = int_at(e, "resize", 0)};
         clt_cut cut = clt_augment_cut(&a, draw, 0, w, h);
         *allowed = 1;
-        assert_int_equal(clt_image_resize(&view, cut.width, cut.height, cut.window, cut.flip, out), CLT_OK);
+        assert_ok(clt_image_resize(&view, cut.width, cut.height, cut.window, cut.flip, out));
     } else if (strcmp(op, "flip") == 0) {
-        assert_int_equal(clt_image_resize(&view, w, h, (clt_box){0, 0, w, h}, true, out), CLT_OK);
+        assert_ok(clt_image_resize(&view, w, h, (clt_box){0, 0, w, h}, true, out));
     } else if (strcmp(op, "pad") == 0) {
         clt_box window = {int_at(e, "at", 0) - 4, int_at(e, "at", 1) - 4, 12, 12};
-        assert_int_equal(clt_image_resize(&view, w, h, window, false, out), CLT_OK);
+        assert_ok(clt_image_resize(&view, w, h, window, false, out));
     } else {
         *allowed = 1; /* rounding of factors: torchvision computes in f32 with another order of operations */
         memcpy(out, planes, 3 * (size_t)w * (size_t)h);
@@ -93,13 +93,11 @@ static uint8_t *compute(const clt_json *e, int *allowed)
     return out;
 }
 
-static void test_golden(void **state)
+TEST(test_golden)
 {
-    (void)state;
     clt_json_doc *doc;
     int checked = 0;
-    assert_int_equal(
-        clt_json_parse_file(CLT_TEST_SOURCE_DIR "/tests/golden/data/images.json", CLT_EDATA, &doc), CLT_OK);
+    assert_ok(clt_json_parse_file(CLT_TEST_SOURCE_DIR "/tests/golden/data/images.json", CLT_EDATA, &doc));
     for (const clt_json *e = clt_json_first(clt_json_get(clt_json_root(doc), "cases")); e;
          e = clt_json_next(e)) {
         int allowed;
@@ -117,9 +115,8 @@ static void test_golden(void **state)
 }
 
 /* A flipped window is the window mirrored, whatever else happens to it. */
-static void test_flip_of_windows(void **state)
+TEST(test_flip_of_windows)
 {
-    (void)state;
     uint8_t *planes = make_planes(40, 30, formula), *pixels = malloc(40 * 30 * CLT_PIXEL), a[3 * 20 * 18],
             b[3 * 20 * 18];
     assert_non_null(pixels);
@@ -128,8 +125,8 @@ static void test_flip_of_windows(void **state)
     static const clt_box windows[] = {{3, 2, 20, 18}, {-5, -4, 20, 18}, {25, 20, 20, 18}, {10, 10, 20, 18}};
     for (int size = 30; size <= 40; size += 10)
         for (size_t i = 0; i < 4; i++) {
-            assert_int_equal(clt_image_resize(&view, size, 30, windows[i], false, a), CLT_OK);
-            assert_int_equal(clt_image_resize(&view, size, 30, windows[i], true, b), CLT_OK);
+            assert_ok(clt_image_resize(&view, size, 30, windows[i], false, a));
+            assert_ok(clt_image_resize(&view, size, 30, windows[i], true, b));
             for (int row = 0; row < 3 * 18; row++)
                 for (int x = 0; x < 20; x++)
                     assert_int_equal(a[row * 20 + x], b[row * 20 + 19 - x]);
@@ -138,9 +135,8 @@ static void test_flip_of_windows(void **state)
     free(pixels);
 }
 
-static void test_choices(void **state)
+TEST(test_choices)
 {
-    (void)state;
     const clt_augment a = {.width = 224,
                            .height = 224,
                            .crop = CLT_CROP_RESIZED,
@@ -169,9 +165,8 @@ static void test_choices(void **state)
     assert_true(same < 5);
 }
 
-static void test_mixtures(void **state)
+TEST(test_mixtures)
 {
-    (void)state;
     const clt_augment up = {.width = 32, .height = 32, .mixup = 0.2},
                       cut = {.width = 32, .height = 32, .cutmix = 1},
                       both = {.width = 32, .height = 32, .mixup = 0.4, .cutmix = 1};
@@ -199,9 +194,8 @@ static void test_mixtures(void **state)
     assert_false(clt_augment_mix(&(clt_augment){.width = 32, .height = 32}, draw, 0, 1000).on);
 }
 
-static void test_blend(void **state)
+TEST(test_blend)
 {
-    (void)state;
     const clt_augment a = {.width = 8, .height = 6};
     uint8_t *x = make_planes(8, 6, formula), *y = make_planes(8, 6, smooth),
             *kept = make_planes(8, 6, formula);
@@ -222,9 +216,8 @@ static void test_blend(void **state)
     free(kept);
 }
 
-static void test_colors_are_chosen(void **state)
+TEST(test_colors_are_chosen)
 {
-    (void)state;
     const clt_augment a = {
         .width = 16, .height = 16, .brightness = 0.4, .contrast = 0.4, .saturation = 0.4, .hue = 0.1};
     uint8_t *x = make_planes(16, 16, formula), *again = make_planes(16, 16, formula),
@@ -237,13 +230,4 @@ static void test_colors_are_chosen(void **state)
     free(x);
     free(again);
     free(other);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),  cmocka_unit_test(test_flip_of_windows),
-        cmocka_unit_test(test_choices), cmocka_unit_test(test_mixtures),
-        cmocka_unit_test(test_blend),   cmocka_unit_test(test_colors_are_chosen)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

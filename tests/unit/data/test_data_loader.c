@@ -185,7 +185,7 @@ static void drain(const bench *b, int *seen)
     clt_slot *slot = NULL;
     int64_t ticket = 0;
     for (;; ticket++) {
-        assert_int_equal(clt_loader_next(loader, &slot), CLT_OK);
+        assert_ok(clt_loader_next(loader, &slot));
         if (!slot)
             break;
         check_slot(b, slot, ticket);
@@ -194,14 +194,13 @@ static void drain(const bench *b, int *seen)
         clt_loader_release(loader, slot);
     }
     assert_int_equal(ticket, (o->last_step - o->first_step) * o->accumulation);
-    assert_int_equal(clt_loader_next(loader, &slot), CLT_OK); /* the end stays the end */
+    assert_ok(clt_loader_next(loader, &slot)); /* the end stays the end */
     assert_null(slot);
     clt_loader_destroy(loader);
 }
 
-static void test_every_sample_once(void **state)
+TEST(test_every_sample_once)
 {
-    (void)state;
     static const int workers[] = {1, 2, 5};
     static bench b;
     for (int ranks = 1; ranks <= 7; ranks++)
@@ -225,9 +224,8 @@ static void test_every_sample_once(void **state)
 }
 
 /* Ranks take neighbours, as equal in number as can be, and together all of a step. */
-static void test_shares(void **state)
+TEST(test_shares)
 {
-    (void)state;
     for (int ranks = 1; ranks <= 9; ranks++)
         for (int64_t all = ranks; all <= 5 * ranks; all++) {
             const clt_job job = {.micro_batch = 6, .global_batch = 6 * all, .ranks = ranks};
@@ -243,9 +241,8 @@ static void test_shares(void **state)
 }
 
 /* A run that goes on with other numbers of ranks still sees every sample once in each epoch. */
-static void test_changing_ranks(void **state)
+TEST(test_changing_ranks)
 {
-    (void)state;
     static const int ranks[] = {4, 3, 1, 4};
     static bench b;
     int seen[256] = {0};
@@ -263,9 +260,8 @@ static void test_changing_ranks(void **state)
 }
 
 /* Epochs need not end with a batch, and a data set may be smaller than a batch. */
-static void test_odd_sizes(void **state)
+TEST(test_odd_sizes)
 {
-    (void)state;
     static const int64_t sizes[] = {1, 2, 5, 13, 31};
     static bench b;
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
@@ -280,9 +276,8 @@ static void test_odd_sizes(void **state)
 
 /* check_slot compares with the pure function, so a stream that begins anywhere is the tail of the whole one.
  */
-static void test_resume(void **state)
+TEST(test_resume)
 {
-    (void)state;
     static bench b;
     int whole[64] = {0}, parts[64] = {0};
     make_bench(&b, 50, 4, 2, 1);
@@ -315,9 +310,8 @@ static double weight_of(int64_t value, int64_t ignore)
     return value < 5 && value != ignore ? (double)class_weights[value] : 0;
 }
 
-static void test_evaluation(void **state)
+TEST(test_evaluation)
 {
-    (void)state;
     static bench b;
     for (int64_t samples = 1; samples <= 13; samples++)
         for (int ranks = 1; ranks <= 3; ranks++) {
@@ -335,7 +329,7 @@ static void test_evaluation(void **state)
                 clt_slot *slot = NULL;
                 int64_t turn = 0;
                 for (;; turn++) {
-                    assert_int_equal(clt_loader_next(loader, &slot), CLT_OK);
+                    assert_ok(clt_loader_next(loader, &slot));
                     if (!slot)
                         break;
                     assert_int_equal(slot->step, turn * ranks + rank);
@@ -365,9 +359,8 @@ static void test_evaluation(void **state)
         }
 }
 
-static void test_normalisers(void **state)
+TEST(test_normalisers)
 {
-    (void)state;
     static bench b;
     enum { SAMPLES = 29, MICRO = 3, ACC = 2, RANKS = 2, G = MICRO * ACC * RANKS };
     for (int rank = 0; rank < RANKS; rank++)
@@ -402,7 +395,7 @@ static void test_normalisers(void **state)
             for (int64_t ticket = 0; ticket < 40 * ACC; ticket++) {
                 int64_t valid = 0;
                 double weighted = 0, some = 0;
-                assert_int_equal(clt_loader_next(loader, &slot), CLT_OK);
+                assert_ok(clt_loader_next(loader, &slot));
                 check_slot(&b, slot, ticket);
                 for (int64_t i = 0; i < G; i++) {
                     int64_t s = clt_sample_index((uint64_t)(slot->step * G + i), SAMPLES, 99, true);
@@ -446,7 +439,7 @@ static int count_targets(int accumulation, int ranks, int workers, double value[
     clt_loader *loader = open_loader(&b);
     clt_slot *slot = NULL;
     for (int64_t ticket = 0; ticket < (int64_t)20 * accumulation; ticket++) {
-        assert_int_equal(clt_loader_next(loader, &slot), CLT_OK);
+        assert_ok(clt_loader_next(loader, &slot));
         check_slot(&b, slot, ticket);
         memcpy(value[slot->step], slot->normaliser, sizeof value[0]);
         clt_loader_release(loader, slot);
@@ -457,9 +450,8 @@ static int count_targets(int accumulation, int ranks, int workers, double value[
 
 /* A slot that holds the whole step is counted as it is; of other steps each target is read once for each loss, however
  * many threads and micro-batches need the result. All ways give the same bits. */
-static void test_targets_are_counted_once(void **state)
+TEST(test_targets_are_counted_once)
 {
-    (void)state;
     double whole[20][2], other[20][2];
     assert_int_equal(count_targets(1, 1, 1, whole), 0);
     for (int workers = 1; workers <= 8; workers += 7) {
@@ -475,9 +467,8 @@ static void test_targets_are_counted_once(void **state)
 }
 
 /* A traced slot adds at most one span for each thread, however many pieces it was filled in. */
-static void test_spans(void **state)
+TEST(test_spans)
 {
-    (void)state;
     static bench b;
     enum { STEPS = 50, WORKERS = 4 };
     size_t count;
@@ -486,7 +477,7 @@ static void test_spans(void **state)
     b.options.workers = WORKERS;
     b.options.last_step = STEPS;
     b.probe.slow_ns = 200000;
-    assert_int_equal(clt_spans_create(64 * STEPS, &b.options.spans), CLT_OK);
+    assert_ok(clt_spans_create(64 * STEPS, &b.options.spans));
     clt_spans_open(b.options.spans, true);
     drain(&b, NULL);
     const clt_span *span = clt_spans_list(b.options.spans, &count, &lost);
@@ -561,9 +552,8 @@ static void await_sleep(consumer *c)
     }
 }
 
-static void test_destroy_early(void **state)
+TEST(test_destroy_early)
 {
-    (void)state;
     static bench b;
     clt_loader_destroy(NULL);
     for (int take = 0; take < 6; take++)
@@ -575,7 +565,7 @@ static void test_destroy_early(void **state)
             clt_loader *loader = open_loader(&b);
             clt_slot *slot = NULL;
             for (int i = 0; i < take; i++) {
-                assert_int_equal(clt_loader_next(loader, &slot), CLT_OK);
+                assert_ok(clt_loader_next(loader, &slot));
                 if (!keep || i + 1 < take)
                     clt_loader_release(loader, slot);
             }
@@ -584,9 +574,8 @@ static void test_destroy_early(void **state)
 }
 
 /* A long fill is given up, not waited for: each thread ends with the sample at which the end finds it. */
-static void test_fill_is_given_up(void **state)
+TEST(test_fill_is_given_up)
 {
-    (void)state;
     static bench b;
     for (int workers = 1; workers <= 2; workers++) {
         make_bench(&b, 100, 64, 1, 1);
@@ -596,7 +585,7 @@ static void test_fill_is_given_up(void **state)
         consumer c = {.loader = open_loader(&b)};
         clt_thread *thread = NULL;
         await_count(&b.probe.inside, workers);
-        assert_int_equal(clt_thread_start(&thread, "destroyer", destroy, &c), CLT_OK);
+        assert_ok(clt_thread_start(&thread, "destroyer", destroy, &c));
         await_sleep(&c); /* it waits for them */
         atomic_store(&b.probe.open, true);
         clt_thread_join(thread);
@@ -606,9 +595,8 @@ static void test_fill_is_given_up(void **state)
 
 /* What is random about a sample follows from its epoch and the seed: not from who loads it, nor from where a
  * run goes on. */
-static void test_draws(void **state)
+TEST(test_draws)
 {
-    (void)state;
     static bench b;
     for (int workers = 1; workers <= 4; workers += 3)
         for (int64_t first = 0; first < 20; first += 13) {
@@ -627,7 +615,7 @@ static void test_draws(void **state)
     clt_loader *loader = open_loader(&b);
     clt_slot *slot = NULL;
     for (int again = 0; again < 5; again++) {
-        assert_int_equal(clt_loader_next(loader, &slot), CLT_OK);
+        assert_ok(clt_loader_next(loader, &slot));
         assert_non_null(slot);
         assert_int_equal(((uint8_t *)slot->data)[1], b.options.seed * 16 & 255);
         clt_loader_release(loader, slot);
@@ -635,9 +623,8 @@ static void test_draws(void **state)
     clt_loader_destroy(loader);
 }
 
-static void test_error_travels(void **state)
+TEST(test_error_travels)
 {
-    (void)state;
     static bench b;
     for (int workers = 1; workers <= 4; workers++) {
         make_bench(&b, 40, 4, 1, 1);
@@ -649,7 +636,7 @@ static void test_error_travels(void **state)
         clt_loader *loader = open_loader(&b);
         clt_slot *slot = NULL;
         for (int64_t k = 0; k < 5; k++) { /* everything before the bad batch arrives */
-            assert_int_equal(clt_loader_next(loader, &slot), CLT_OK);
+            assert_ok(clt_loader_next(loader, &slot));
             check_slot(&b, slot, k);
             clt_loader_release(loader, slot);
         }
@@ -675,9 +662,8 @@ static void test_error_travels(void **state)
     clt_loader_destroy(loader);
 }
 
-static void test_bounded(void **state)
+TEST(test_bounded)
 {
-    (void)state;
     static bench b;
     make_bench(&b, 40, 4, 1, 1);
     b.options.last_step = 50;
@@ -690,7 +676,7 @@ static void test_bounded(void **state)
     nap(20000000);
     assert_int_equal(atomic_load(&b.probe.reads), 12);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(clt_loader_next(loader, &held[i]), CLT_OK);
+        assert_ok(clt_loader_next(loader, &held[i]));
         check_slot(&b, held[i], i);
     }
     nap(20000000);
@@ -699,7 +685,7 @@ static void test_bounded(void **state)
         check_slot(&b, held[i], i);
     clt_loader_release(loader, held[1]); /* in any order */
     clt_slot *next = NULL;
-    assert_int_equal(clt_loader_next(loader, &next), CLT_OK);
+    assert_ok(clt_loader_next(loader, &next));
     check_slot(&b, next, 3);
     assert_int_equal(next->index, held[1]->index);
     clt_loader_release(loader, next);
@@ -708,7 +694,7 @@ static void test_bounded(void **state)
     clt_loader_release(loader, held[2]);
     clt_loader_release(loader, held[0]);
     for (int64_t k = 4; k < 50; k++) {
-        assert_int_equal(clt_loader_next(loader, &next), CLT_OK);
+        assert_ok(clt_loader_next(loader, &next));
         check_slot(&b, next, k);
         clt_loader_release(loader, next);
     }
@@ -720,7 +706,7 @@ static void test_bounded(void **state)
     b.options.last_step = 3;
     b.probe.slow_ns = 2000000;
     loader = open_loader(&b);
-    assert_int_equal(clt_loader_next(loader, &next), CLT_OK);
+    assert_ok(clt_loader_next(loader, &next));
     assert_true(next->load_seconds >= 0.008);
     clt_loader_destroy(loader);
     /* the consumer waits, and the wait is counted */
@@ -729,7 +715,7 @@ static void test_bounded(void **state)
     b.probe.gated = true;
     consumer c = {.loader = open_loader(&b)};
     clt_thread *thread = NULL;
-    assert_int_equal(clt_thread_start(&thread, "consumer", consume, &c), CLT_OK);
+    assert_ok(clt_thread_start(&thread, "consumer", consume, &c));
     await_sleep(&c);
     nap(8000000);
     atomic_store(&b.probe.open, true);
@@ -741,9 +727,8 @@ static void test_bounded(void **state)
 
 /* With two slots all of eight threads are busy at once, because they share them; what they fill is what one
  * thread fills. */
-static void test_slots_are_shared(void **state)
+TEST(test_slots_are_shared)
 {
-    (void)state;
     static bench b;
     make_bench(&b, 200, 32, 1, 1);
     b.options.workers = 8;
@@ -761,9 +746,8 @@ static void test_slots_are_shared(void **state)
 }
 
 /* Of several samples that fail at the same time the first one is reported, whichever thread reads it. */
-static void test_first_failure(void **state)
+TEST(test_first_failure)
 {
-    (void)state;
     static bench b;
     for (int round = 0; round < 20; round++) {
         make_bench(&b, 64, 32, 1, 1);
@@ -784,9 +768,8 @@ static void test_first_failure(void **state)
 }
 
 /* Several consumers share one stream without loss, and all of them see its end. */
-static void test_consumers(void **state)
+TEST(test_consumers)
 {
-    (void)state;
     static bench b;
     for (int broken = 0; broken < 2; broken++) {
         make_bench(&b, 400, 4, 1, 1);
@@ -799,7 +782,7 @@ static void test_consumers(void **state)
         clt_loader *loader = open_loader(&b);
         for (int i = 0; i < 3; i++) {
             c[i].loader = loader;
-            assert_int_equal(clt_thread_start(&threads[i], "consumer", consume, &c[i]), CLT_OK);
+            assert_ok(clt_thread_start(&threads[i], "consumer", consume, &c[i]));
         }
         for (int i = 0; i < 3; i++) {
             clt_thread_join(threads[i]);
@@ -814,7 +797,7 @@ static void test_consumers(void **state)
     b.probe.gated = true;
     consumer c = {.loader = open_loader(&b), .end = &b.probe.open};
     clt_thread *thread = NULL;
-    assert_int_equal(clt_thread_start(&thread, "consumer", consume, &c), CLT_OK);
+    assert_ok(clt_thread_start(&thread, "consumer", consume, &c));
     await_sleep(&c);
     clt_loader_destroy(c.loader);
     clt_thread_join(thread);
@@ -846,11 +829,10 @@ static clt_status after_three(void *context)
                                        : clt_fail(CLT_EDEVLOST, __FILE__, __LINE__, "the upload failed");
 }
 
-static void test_check_while_waiting(void **state)
+TEST(test_check_while_waiting)
 {
     bench b;
     questions q = {.fails = false};
-    (void)state;
     make_bench(&b, 200, 4, 1, 1);
     b.options.last_step = 40;
     b.options.check = after_three;
@@ -858,7 +840,7 @@ static void test_check_while_waiting(void **state)
     clt_loader *loader = open_loader(&b);
     clt_slot *slot[4] = {NULL};
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(clt_loader_next(loader, &slot[i]), CLT_OK);
+        assert_ok(clt_loader_next(loader, &slot[i]));
         assert_non_null(slot[i]);
     }
     assert_true(q.asked * 0.2 <= clt_loader_wait_seconds(loader));
@@ -867,14 +849,13 @@ static void test_check_while_waiting(void **state)
     assert_int_equal(q.asked, 3);
     assert_non_null(strstr(clt_error_text(), "the upload failed"));
     clt_loader_release(loader, slot[0]); /* it goes on where it was */
-    assert_int_equal(clt_loader_next(loader, &slot[3]), CLT_OK);
+    assert_ok(clt_loader_next(loader, &slot[3]));
     assert_int_equal(slot[3]->step, 3);
     clt_loader_destroy(loader);
 }
 
-static void test_options(void **state)
+TEST(test_options)
 {
-    (void)state;
     static bench b;
     make_bench(&b, 40, 4, 2, 2);
     b.options.first_micro = 3;
@@ -904,30 +885,4 @@ static void test_options(void **state)
     assert_true(clt_loader_auto_workers(1) >= 1);
     assert_int_equal(clt_loader_auto_workers(1000000), 1);
     assert_true(clt_loader_auto_workers(0) == clt_loader_auto_workers(1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_sample_once),
-        cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_changing_ranks),
-        cmocka_unit_test(test_odd_sizes),
-        cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_evaluation),
-        cmocka_unit_test(test_normalisers),
-        cmocka_unit_test(test_targets_are_counted_once),
-        cmocka_unit_test(test_spans),
-        cmocka_unit_test(test_destroy_early),
-        cmocka_unit_test(test_fill_is_given_up),
-        cmocka_unit_test(test_draws),
-        cmocka_unit_test(test_error_travels),
-        cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_slots_are_shared),
-        cmocka_unit_test(test_first_failure),
-        cmocka_unit_test(test_consumers),
-        cmocka_unit_test(test_check_while_waiting),
-        cmocka_unit_test(test_options),
-    };
-    return cmocka_run_group_tests_name("data loader", tests, data_setup, data_teardown);
 }

@@ -35,9 +35,8 @@ static const char *put_npy(const char *name, const char *header, const void *dat
     return put_file(name, file, make_npy(file, 1, header, data, bytes));
 }
 
-static void test_versions(void **state)
+TEST(test_versions)
 {
-    (void)state;
     float x[6] = {1, 2, 3, 4, 5, -0.5f}, got[2];
     for (int version = 1; version <= 3; version++) {
         uint8_t file[512];
@@ -110,9 +109,8 @@ static double delivered(const void *data, clt_dtype dtype, int i)
     return (double)((const float *)data)[i];
 }
 
-static void test_types(void **state)
+TEST(test_types)
 {
-    (void)state;
     for (size_t c = 0; c < sizeof type_cases / sizeof type_cases[0]; c++)
         for (int big = 0; big < 2; big++) {
             const type_case *t = &type_cases[c];
@@ -145,9 +143,8 @@ static void test_types(void **state)
         }
 }
 
-static void test_integers_that_do_not_fit(void **state)
+TEST(test_integers_that_do_not_fit)
 {
-    (void)state;
     static const struct {
         const char *header;
         int64_t value;
@@ -169,9 +166,8 @@ static void test_integers_that_do_not_fit(void **state)
     }
 }
 
-static void test_scale_and_finite(void **state)
+TEST(test_scale_and_finite)
 {
-    (void)state;
     uint16_t half[4] = {0x3c00, 0x7c00, 0x4000, 0x7e00}; /* 1, inf, 2, nan */
     float got[2];
     put_npy("x", "{'descr': '<f2', 'fortran_order': False, 'shape': (4, 1), }", half, sizeof half);
@@ -196,17 +192,16 @@ static void test_scale_and_finite(void **state)
     source = must_open(PAIR, CLT_SPLIT_TRAIN);
     int64_t count = 0;
     float scratch[2];
-    assert_int_equal(clt_source_count_valid(source, 0, (clt_draw){0}, 1, -1, scratch, &count), CLT_OK);
+    assert_ok(clt_source_count_valid(source, 0, (clt_draw){0}, 1, -1, scratch, &count));
     assert_int_equal(count, 1);
-    assert_int_equal(clt_source_count_valid(source, 0, (clt_draw){0}, 1, 1, scratch, &count), CLT_OK);
+    assert_ok(clt_source_count_valid(source, 0, (clt_draw){0}, 1, 1, scratch, &count));
     assert_int_equal(count, 0);
     clt_source_close(source);
 }
 
 /* Header text and the words of the refusal; the data after it is 24 bytes. */
-static void test_bad_headers(void **state)
+TEST(test_bad_headers)
 {
-    (void)state;
     static const struct {
         const char *header, *words;
     } cases[] = {
@@ -267,9 +262,8 @@ static void test_bad_headers(void **state)
     }
 }
 
-static void test_bad_files(void **state)
+TEST(test_bad_files)
 {
-    (void)state;
     static const struct {
         const char *bytes;
         size_t size;
@@ -298,9 +292,8 @@ static void test_bad_files(void **state)
     expect_refused(PAIR, CLT_SPLIT_TRAIN, CLT_EDATA, "4 samples|3 targets|belong together");
 }
 
-static void test_every_truncation_and_byte(void **state)
+TEST(test_every_truncation_and_byte)
 {
-    (void)state;
     uint8_t file[512], changed[512], sample[512];
     float x[4] = {1, 2, 3, 4};
     size_t size =
@@ -328,18 +321,4 @@ static void test_every_truncation_and_byte(void **state)
             clt_source_close(source);
         }
     assert_true(opened > 0 && opened < 100); /* '<' to '>', '4' to '2' and the like, and spaces to tabs */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_integers_that_do_not_fit),
-        cmocka_unit_test(test_scale_and_finite),
-        cmocka_unit_test(test_bad_headers),
-        cmocka_unit_test(test_bad_files),
-        cmocka_unit_test(test_every_truncation_and_byte),
-    };
-    return cmocka_run_group_tests_name("data sources: npy", tests, data_setup, data_teardown);
 }

@@ -15,9 +15,8 @@ static const uint8_t images[28] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2,  0,  0,
                                    0, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 255};
 static const uint8_t labels[11] = {0, 0, 8, 1, 0, 0, 0, 3, 7, 0, 9};
 
-static void test_idx_u8(void **state)
+TEST(test_idx_u8)
 {
-    (void)state;
     for (int packed = 0; packed < 2; packed++) {
         if (packed) {
             put_gzip("x", images, sizeof images);
@@ -49,8 +48,8 @@ static void test_idx_u8(void **state)
             assert_memory_equal(x, images + 16 + 4 * i, 4);
             assert_int_equal(y, labels[8 + i]);
         }
-        assert_int_equal(clt_source_check_bound(source, 1, 10, false, 0), CLT_OK);
-        assert_int_equal(clt_source_check_bound(source, 1, 9, true, 9), CLT_OK);
+        assert_ok(clt_source_check_bound(source, 1, 10, false, 0));
+        assert_ok(clt_source_check_bound(source, 1, 9, true, 9));
         assert_int_equal(clt_source_check_bound(source, 1, 9, false, 0), CLT_EDATA);
         expect_words("/y'|sample 2|byte 10|is 9|0 to 8|more classes");
         assert_int_equal(clt_source_check_bound(source, 1, 8, true, 200), CLT_EDATA);
@@ -69,9 +68,8 @@ static void put_be(uint8_t *at, uint64_t bits, int width)
 }
 
 /* Two samples of two numbers each, of every type that becomes f32. */
-static void test_idx_wide_types(void **state)
+TEST(test_idx_wide_types)
 {
-    (void)state;
     static const struct {
         uint8_t type;
         int width;
@@ -105,9 +103,8 @@ static void test_idx_wide_types(void **state)
     }
 }
 
-static void test_idx_i32_labels(void **state)
+TEST(test_idx_i32_labels)
 {
-    (void)state;
     uint8_t y[20] = {0, 0, 0x0c, 1, 0, 0, 0, 3};
     put_be(y + 8, 1000, 4);
     put_be(y + 12, (uint32_t)-100, 4);
@@ -120,22 +117,21 @@ static void test_idx_i32_labels(void **state)
     int32_t value = 0;
     must_read(source, 1, 1, &value);
     assert_int_equal(value, -100);
-    assert_int_equal(clt_source_check_bound(source, 1, 1001, true, -100), CLT_OK);
+    assert_ok(clt_source_check_bound(source, 1, 1001, true, -100));
     assert_int_equal(clt_source_check_bound(source, 1, 1001, false, 0), CLT_EDATA);
     expect_words("sample 1|-100");
     assert_int_equal(clt_source_check_bound(source, 1, 1000, true, -100), CLT_EDATA);
     expect_words("sample 0|is 1000|0 to 999");
     int64_t count = 0;
-    assert_int_equal(clt_source_count_valid(source, 1, (clt_draw){0}, 1, -100, &value, &count), CLT_OK);
+    assert_ok(clt_source_count_valid(source, 1, (clt_draw){0}, 1, -100, &value, &count));
     assert_int_equal(count, 0);
-    assert_int_equal(clt_source_count_valid(source, 2, (clt_draw){0}, 1, -100, &value, &count), CLT_OK);
+    assert_ok(clt_source_count_valid(source, 2, (clt_draw){0}, 1, -100, &value, &count));
     assert_int_equal(count, 1);
     clt_source_close(source);
 }
 
-static void test_not_finite(void **state)
+TEST(test_not_finite)
 {
-    (void)state;
     uint8_t file[12 + 32] = {0, 0, 0x0e, 2, 0, 0, 0, 2, 0, 0, 0, 2};
     put_be(file + 12 + 24, 0x7ff8000000000000, 8);
     put_be(file + 12 + 8, 0x7fe0000000000000, 8); /* finite, but not as a float */
@@ -167,9 +163,8 @@ typedef struct bad_file {
     const char *words;
 } bad_file;
 
-static void test_idx_bad_files(void **state)
+TEST(test_idx_bad_files)
 {
-    (void)state;
     static const bad_file cases[] = {
         {"empty", 0, {0}, "is empty"},
         {"three bytes", 3, {0, 0, 8}, "cut off|3 bytes"},
@@ -223,9 +218,8 @@ static void test_idx_bad_files(void **state)
     expect_refused(PAIR, CLT_SPLIT_TRAIN, CLT_EDATA, "/x'|/y'|3 samples|2 targets|belong together");
 }
 
-static void test_every_truncation(void **state)
+TEST(test_every_truncation)
 {
-    (void)state;
     put_file("y", labels, sizeof labels);
     for (size_t size = 0; size < sizeof images; size++) {
         put_file("x", images, size);
@@ -240,7 +234,7 @@ static void test_every_truncation(void **state)
     const char *packed = put_gzip("x.gz", images, sizeof images);
     char *bytes = NULL;
     size_t length = 0;
-    assert_int_equal(clt_file_read(packed, false, 0, CLT_EDATA, &bytes, &length), CLT_OK);
+    assert_ok(clt_file_read(packed, false, 0, CLT_EDATA, &bytes, &length));
     assert_true(length > 20);
     for (size_t size = 0; size < length; size++) {
         put_file("x", bytes, size);
@@ -255,9 +249,8 @@ static void test_every_truncation(void **state)
 }
 
 /* A small gzip file can unpack to a thousand times its size: reading stops at what the header declares. */
-static void test_gzip_bomb(void **state)
+TEST(test_gzip_bomb)
 {
-    (void)state;
     enum { SIZE = 48 << 20 };
     char *bytes = calloc(1, SIZE);
     assert_non_null(bytes);
@@ -270,16 +263,15 @@ static void test_gzip_bomb(void **state)
     /* the whole of a larger file is there when it is as large as declared */
     memcpy(bytes, "\0\0\x08\x01\x02\xff\xff\xf8", 8);
     path = put_gzip("large.gz", bytes, SIZE);
-    assert_int_equal(clt_source_check_file(path, "", &text), CLT_OK);
+    assert_ok(clt_source_check_file(path, "", &text));
     assert_non_null(strstr(text.text, "50331640 samples"));
     clt_str_free(&text);
     free(bytes);
 }
 
 /* Whatever a header says, the answer is data that can be read or a refusal. */
-static void test_every_header_byte(void **state)
+TEST(test_every_header_byte)
 {
-    (void)state;
     int opened = 0, refused = 0;
     for (size_t at = 0; at < 16; at++)
         for (int value = 0; value < 256; value++) {
@@ -304,9 +296,8 @@ static void test_every_header_byte(void **state)
     assert_int_equal(opened + refused, 16 * 256);
 }
 
-static void test_paths(void **state)
+TEST(test_paths)
 {
-    (void)state;
     put_file("x", images, sizeof images);
     put_file("y", labels, sizeof labels);
     expect_refused("\"type\":\"idx\",\"path\":\"%D/none\"", CLT_SPLIT_TRAIN, CLT_EDATA,
@@ -341,9 +332,8 @@ static void test_paths(void **state)
                     types[i]->close && types[i]->read);
 }
 
-static void test_raw(void **state)
+TEST(test_raw)
 {
-    (void)state;
     float x[12], y[6];
     for (int i = 0; i < 12; i++)
         x[i] = (float)i / 4;
@@ -436,9 +426,8 @@ static void check_mnist(const clt_source *source, const uint8_t first[10], const
     *std = sqrt(square / n - *mean * *mean);
 }
 
-static void test_mnist(void **state)
+TEST(test_mnist)
 {
-    (void)state;
     static const uint8_t train_first[10] = {5, 0, 4, 1, 9, 2, 1, 3, 1, 4},
                          test_first[10] = {7, 2, 1, 0, 4, 1, 4, 9, 5, 9};
     static const int64_t train_counts[10] = {5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949};
@@ -450,24 +439,11 @@ static void test_mnist(void **state)
     assert_int_equal(source->samples, 60000);
     check_mnist(source, train_first, train_counts, &mean, &std);
     assert_true(fabs(mean - 0.130660) < 1e-6 && fabs(std - 0.308108) < 1e-6);
-    assert_int_equal(clt_source_check_bound(source, 1, 10, false, 0), CLT_OK);
+    assert_ok(clt_source_check_bound(source, 1, 10, false, 0));
     clt_source_close(source);
     source = open_mnist("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz");
     assert_non_null(source);
     assert_int_equal(source->samples, 10000);
     check_mnist(source, test_first, test_counts, &mean, &std);
     clt_source_close(source);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_idx_u8),         cmocka_unit_test(test_idx_wide_types),
-        cmocka_unit_test(test_idx_i32_labels), cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_idx_bad_files),  cmocka_unit_test(test_every_truncation),
-        cmocka_unit_test(test_gzip_bomb),      cmocka_unit_test(test_every_header_byte),
-        cmocka_unit_test(test_paths),          cmocka_unit_test(test_raw),
-        cmocka_unit_test(test_mnist),
-    };
-    return cmocka_run_group_tests_name("data sources: idx, raw", tests, data_setup, data_teardown);
 }

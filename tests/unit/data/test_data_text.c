@@ -8,11 +8,6 @@
 
 #include "engine/base/log.h"
 
-static void put_text(const char *name, const char *text)
-{
-    put_file(name, text, strlen(text));
-}
-
 static void expect_window(const clt_source *source, int64_t index, const char *want)
 {
     char got[64] = {0};
@@ -23,9 +18,8 @@ static void expect_window(const clt_source *source, int64_t index, const char *w
     assert_string_equal(got, want);
 }
 
-static void test_text_files(void **state)
+TEST(test_text_files)
 {
-    (void)state;
     put_text("a", "abcdefg");
     put_text("b", "hijklmnopqrst");
     put_gzip("c", "0123456789", 10);
@@ -42,7 +36,7 @@ static void test_text_files(void **state)
     char x[3];
     assert_int_equal(clt_source_read_field(source, 4, 0, x), CLT_EINTERNAL);
     assert_int_equal(clt_source_read_field(source, -1, 0, x), CLT_EINTERNAL);
-    assert_int_equal(clt_source_check_bound(source, 0, 128, false, 0), CLT_OK);
+    assert_ok(clt_source_check_bound(source, 0, 128, false, 0));
     assert_int_equal(clt_source_check_bound(source, 1, 'e', false, 0), CLT_EDATA);
     expect_words("/a'|window 1|byte 4 on|is 101|0 to 100");
     clt_source_close(source);
@@ -64,9 +58,8 @@ static void test_text_files(void **state)
 }
 
 /* A folder, a pattern, and JSON Lines, whose records stay whole. */
-static void test_text_kinds(void **state)
+TEST(test_text_kinds)
 {
-    (void)state;
     assert_int_equal(mkdir(in_dir("kinds"), 0700), 0);
     put_text("kinds/b.txt", "def");
     put_text("kinds/a.txt", "abc");
@@ -89,13 +82,12 @@ static void test_text_kinds(void **state)
     clt_source_close(source);
 }
 
-static void test_text_list(void **state)
+TEST(test_text_list)
 {
-    (void)state;
     char list[512];
     put_text("a", "abc");
     put_text("b", "def");
-    (void)snprintf(list, sizeof list, "%s/a\r\n\n%s/b\n", test_dir, test_dir);
+    (void)snprintf(list, sizeof list, "%s/a\r\n\n%s/b\n", test_folder(), test_folder());
     put_text("list", list);
     clt_source *source =
         must_open("\"type\":\"text\",\"path\":\"@%D/list\",\"window\":2,\"split\":0", CLT_SPLIT_TRAIN);
@@ -133,9 +125,8 @@ static void note_line(void *context, clt_log_level level, const char *line)
         (void)snprintf(context, 256, "%s", line);
 }
 
-static void test_text_bad(void **state)
+TEST(test_text_bad)
 {
-    (void)state;
     char warning[256] = "";
     put_text("a", "abcdefghij");
     put_text("empty", "");
@@ -177,9 +168,8 @@ static void test_text_bad(void **state)
 }
 
 /* nanoGPT's figures for a split of 1,115,394 characters at 90 %. */
-static void test_text_split_figures(void **state)
+TEST(test_text_split_figures)
 {
-    (void)state;
     size_t size = 1115394;
     char *text = malloc(size);
     assert_non_null(text);
@@ -198,9 +188,8 @@ static void test_text_split_figures(void **state)
 
 /* Nearest class mean, the means taken from the training samples, must recover nearly all labels of the
  * others. */
-static void test_synthetic_classes(void **state)
+TEST(test_synthetic_classes)
 {
-    (void)state;
     double mean[7][15] = {{0}};
     int64_t seen[7] = {0};
     float x[15], again[15];
@@ -245,18 +234,17 @@ static void test_synthetic_classes(void **state)
     int64_t count = 0;
     uint8_t scratch;
     must_read(train, 0, 1, &y);
-    assert_int_equal(clt_source_count_valid(train, 0, (clt_draw){0}, 1, y, &scratch, &count), CLT_OK);
+    assert_ok(clt_source_count_valid(train, 0, (clt_draw){0}, 1, y, &scratch, &count));
     assert_int_equal(count, 0);
-    assert_int_equal(clt_source_count_valid(train, 0, (clt_draw){0}, 1, -1, &scratch, &count), CLT_OK);
+    assert_ok(clt_source_count_valid(train, 0, (clt_draw){0}, 1, -1, &scratch, &count));
     assert_int_equal(count, 1);
     clt_source_close(train);
     clt_source_close(other);
     clt_source_close(eval);
 }
 
-static void test_synthetic_many_classes(void **state)
+TEST(test_synthetic_many_classes)
 {
-    (void)state;
     clt_source *wide =
         must_open("\"type\":\"synthetic\",\"shape\":[2],\"classes\":1000,\"samples\":2000", CLT_SPLIT_TRAIN);
     int32_t most = 0, label;
@@ -267,7 +255,7 @@ static void test_synthetic_many_classes(void **state)
         most = label > most ? label : most;
     }
     assert_true(most > 900);
-    assert_int_equal(clt_source_check_bound(wide, 1, 1000, false, 0), CLT_OK);
+    assert_ok(clt_source_check_bound(wide, 1, 1000, false, 0));
     assert_int_equal(clt_source_check_bound(wide, 1, 500, false, 0), CLT_EDATA);
     expect_words("out of range|0 to 499");
     clt_source_close(wide);
@@ -275,9 +263,8 @@ static void test_synthetic_many_classes(void **state)
 
 /* Without noise the targets are linear in x: y(a) found from unit responses would need chosen inputs, so the
  * map is solved from as many samples as inputs and must then predict all others. */
-static void test_synthetic_regression(void **state)
+TEST(test_synthetic_regression)
 {
-    (void)state;
     enum { D = 5, T = 2 };
 #define LINEAR                                                                                               \
     "\"type\":\"synthetic\",\"shape\":[5],\"classes\":0,\"target_shape\":[2],\"samples\":200,\"noise\":0"
@@ -332,9 +319,8 @@ static void test_synthetic_regression(void **state)
     clt_config_destroy(config);
 }
 
-static void test_sample_index(void **state)
+TEST(test_sample_index)
 {
-    (void)state;
     enum { N = 101 };
     int64_t first[N];
     int moved = 0, differ = 0;
@@ -356,21 +342,4 @@ static void test_sample_index(void **state)
     assert_true(moved > 250 && differ > 150);
     assert_int_equal(clt_sample_index(UINT64_MAX, 1, 1, true), 0);
     assert_true(clt_sample_index(UINT64_MAX, INT64_MAX, 1, true) >= 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_files),
-        cmocka_unit_test(test_text_kinds),
-        cmocka_unit_test(test_text_list),
-        cmocka_unit_test(test_text_bad),
-        cmocka_unit_test(test_text_split_figures),
-        cmocka_unit_test(test_synthetic_classes),
-        cmocka_unit_test(test_synthetic_many_classes),
-        cmocka_unit_test(test_synthetic_regression),
-        cmocka_unit_test(test_sample_index),
-    };
-    return cmocka_run_group_tests_name("data sources: text, synthetic, order", tests, data_setup,
-                                       data_teardown);
 }

@@ -8,18 +8,10 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
+
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "engine/base/mem.h"
 #include "engine/data/open/fetch.h"
@@ -42,8 +34,8 @@ static void put(const char *path, const void *data, size_t size)
     char folder[512];
     snprintf(folder, sizeof folder, "%s", at(path));
     *strrchr(folder, '/') = '\0';
-    assert_int_equal(clt_mkdir_p(folder), CLT_OK);
-    assert_int_equal(clt_file_write(at(path), data, size), CLT_OK);
+    assert_ok(clt_mkdir_p(folder));
+    assert_ok(clt_file_write(at(path), data, size));
 }
 
 static bool there(const char *path)
@@ -55,7 +47,7 @@ static void assert_holds(const char *path, bool gunzip, const void *data, size_t
 {
     char *found;
     size_t length;
-    assert_int_equal(clt_file_read(at(path), gunzip, 0, CLT_EDATA, &found, &length), CLT_OK);
+    assert_ok(clt_file_read(at(path), gunzip, 0, CLT_EDATA, &found, &length));
     assert_int_equal(length, size);
     assert_memory_equal(found, data, size);
     free(found);
@@ -77,9 +69,8 @@ static char text_hash[CLT_SHA256_TEXT], packed_hash[CLT_SHA256_TEXT], content_ha
 static char base[64];
 static clt_fetch_set sets[3];
 
-static int prepare(void **state)
+FIXTURE(prepare)
 {
-    (void)state;
     strcpy(root, "/tmp/test_fetch.XXXXXX");
     assert_non_null(mkdtemp(root));
     uint32_t seed = 1;
@@ -88,7 +79,7 @@ static int prepare(void **state)
         content[i] = (char)(seed >> 24);
     }
     free(packed);
-    assert_int_equal(clt_gzip(content, SIZE, &packed, &packed_size), CLT_OK);
+    assert_ok(clt_gzip(content, SIZE, &packed, &packed_size));
     clt_sha256_text(content, 1000, text_hash);
     clt_sha256_text(content, SIZE, content_hash);
     clt_sha256_text(packed, packed_size, packed_hash);
@@ -104,9 +95,8 @@ static int prepare(void **state)
     return 0;
 }
 
-static int clean(void **state)
+FIXTURE(clean)
 {
-    (void)state;
     return clt_remove_tree(root) == CLT_OK ? 0 : -1;
 }
 
@@ -120,10 +110,9 @@ static clt_status fetch(int set, const char *from, clt_fetch_result *r)
 
 /* --- SHA-256 --- */
 
-static void test_sha256(void **state)
+TEST(test_sha256)
 {
     char text[CLT_SHA256_TEXT], *million = malloc(1000000);
-    (void)state;
     assert_string_equal(clt_sha256_text("", 0, text),
                         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     assert_string_equal(clt_sha256_text("abc", 3, text),
@@ -139,13 +128,12 @@ static void test_sha256(void **state)
 
 /* --- local copies --- */
 
-static void test_local(void **state)
+TEST_BETWEEN(test_local, prepare, clean)
 {
     clt_fetch_result r;
-    (void)state;
     put("from/a.gz", packed, packed_size);
     put("from/note.txt", content, 1000);
-    assert_int_equal(fetch(0, at("from"), &r), CLT_OK);
+    assert_ok(fetch(0, at("from"), &r));
     assert_int_equal(r.files, 2);
     assert_int_equal(r.there, 0);
     assert_int_equal(r.bytes, packed_size + 1000);
@@ -153,36 +141,34 @@ static void test_local(void **state)
     assert_holds("out/note.txt", false, content, 1000);
     /* Again: nothing is needed. */
     assert_int_equal(fetch(0, "/nonexistent", &r), CLT_EUSAGE);
-    assert_int_equal(clt_remove_tree(at("from")), CLT_OK);
+    assert_ok(clt_remove_tree(at("from")));
     assert_int_equal(mkdir(at("from"), 0700), 0);
-    assert_int_equal(fetch(0, at("from"), &r), CLT_OK);
+    assert_ok(fetch(0, at("from"), &r));
     assert_int_equal(r.there, 2);
 }
 
 /* Unpacked by somebody, under the other name, in a folder named after the set, and file://. */
-static void test_other_forms(void **state)
+TEST_BETWEEN(test_other_forms, prepare, clean)
 {
     clt_fetch_result r;
     char url[600];
-    (void)state;
     put("from/pair/b.bin", content, SIZE);
     put("from/note.txt", content, 1000);
     snprintf(url, sizeof url, "file://%s", at("from"));
-    assert_int_equal(fetch(0, url, &r), CLT_OK);
+    assert_ok(fetch(0, url, &r));
     assert_holds("out/a.gz", true, content, SIZE);
     /* One file of a set of one. */
-    assert_int_equal(fetch(1, at("from/note.txt"), &r), CLT_OK);
-    assert_int_equal(fetch(0, at("from/note.txt"), &r), CLT_OK); /* all there, nothing is asked of it */
-    assert_int_equal(clt_remove_tree(at("out")), CLT_OK);
+    assert_ok(fetch(1, at("from/note.txt"), &r));
+    assert_ok(fetch(0, at("from/note.txt"), &r)); /* all there, nothing is asked of it */
+    assert_ok(clt_remove_tree(at("out")));
     assert_int_equal(fetch(0, at("from/note.txt"), &r), CLT_EUSAGE);
     assert_text_has("name the folder");
     assert_false(there("out"));
 }
 
-static void test_wrong_copies(void **state)
+TEST_BETWEEN(test_wrong_copies, prepare, clean)
 {
     clt_fetch_result r;
-    (void)state;
     put("from/a.gz", packed, packed_size - 1);
     put("from/note.txt", content, 1000);
     assert_int_equal(fetch(0, at("from"), &r), CLT_EDATA);
@@ -321,12 +307,11 @@ static const char *url(const char *folder)
     return base;
 }
 
-static void test_download(void **state)
+TEST_BETWEEN(test_download, start_server, stop_server)
 {
     clt_fetch_result r;
-    (void)state;
     need_server();
-    assert_int_equal(fetch(0, url("good"), &r), CLT_OK);
+    assert_ok(fetch(0, url("good"), &r));
     assert_holds("out/a.gz", false, packed, packed_size);
     assert_holds("out/note.txt", false, content, 1000);
     assert_false(there("out/a.gz.part"));
@@ -334,20 +319,19 @@ static void test_download(void **state)
 }
 
 /* The first mirror has nothing, the second sends something else, the third is right. */
-static void test_mirrors(void **state)
+TEST_BETWEEN(test_mirrors, start_server, stop_server)
 {
     char mirrors[3][64];
     clt_fetch_result r;
-    (void)state;
     need_server();
     const char *const folders[] = {"none", "wrong", "good"};
     for (int i = 0; i < 3; i++) {
         snprintf(mirrors[i], sizeof mirrors[i], "http://127.0.0.1:%d/%s", server.port, folders[i]);
         sets[1].mirrors[i].base = mirrors[i];
     }
-    assert_int_equal(fetch(1, NULL, &r), CLT_OK);
+    assert_ok(fetch(1, NULL, &r));
     assert_holds("out/note.txt", false, content, 1000);
-    assert_int_equal(clt_remove_tree(at("out")), CLT_OK);
+    assert_ok(clt_remove_tree(at("out")));
     sets[1].mirrors[2].base = NULL;
     assert_int_equal(fetch(1, NULL, &r), CLT_EDATA);
     assert_text_has("404");
@@ -358,31 +342,30 @@ static void test_mirrors(void **state)
 }
 
 /* A connection that breaks; the next call goes on behind what came. */
-static void test_resume(void **state)
+TEST_BETWEEN(test_resume, start_server, stop_server)
 {
     clt_fetch_result r;
-    (void)state;
     need_server();
     put("out/a.gz.part", packed, packed_size / 3);
-    assert_int_equal(fetch(0, url("good"), &r), CLT_OK);
+    assert_ok(fetch(0, url("good"), &r));
     assert_int_equal(server.ranged, 1);
     assert_holds("out/a.gz", false, packed, packed_size);
     assert_int_equal(unlink(at("out/a.gz")), 0);
     assert_int_equal(fetch(0, url("cut"), &r), CLT_EDATA);
     assert_false(there("out/a.gz"));
     assert_true(there("out/a.gz.part"));
-    assert_int_equal(fetch(0, url("good"), &r), CLT_OK);
+    assert_ok(fetch(0, url("good"), &r));
     assert_true(server.ranged >= 2);
     assert_holds("out/a.gz", false, packed, packed_size);
     /* What is left of something else is given up. */
     assert_int_equal(unlink(at("out/a.gz")), 0);
     put("out/a.gz.part", content, 5000);
-    assert_int_equal(fetch(0, url("good"), &r), CLT_OK);
+    assert_ok(fetch(0, url("good"), &r));
     assert_holds("out/a.gz", false, packed, packed_size);
     /* So is one that is complete already, and right. */
     assert_int_equal(unlink(at("out/a.gz")), 0);
     put("out/a.gz.part", packed, packed_size);
-    assert_int_equal(fetch(0, url("good"), &r), CLT_OK);
+    assert_ok(fetch(0, url("good"), &r));
     assert_holds("out/a.gz", false, packed, packed_size);
 }
 
@@ -395,11 +378,10 @@ static clt_status stop_at_once(void *context, const char *what, uint64_t done, u
     CLT_FAIL(CLT_EINTERRUPTED, "stopped");
 }
 
-static void test_stopped(void **state)
+TEST_BETWEEN(test_stopped, start_server, stop_server)
 {
     char out[512];
     clt_fetch_result r;
-    (void)state;
     need_server();
     snprintf(out, sizeof out, "%s", at("out"));
     clt_fetch_options o = {
@@ -437,20 +419,18 @@ static size_t make_tar(char *tar, int bad_label)
     return used + 1024;
 }
 
-static void test_cifar10(void **state)
+TEST_BETWEEN(test_cifar10, prepare, clean)
 {
     static char tar[100000];
     clt_fetch_result r = {0};
     char *data, folder[512];
     size_t length;
-    (void)state;
     size_t size = make_tar(tar, 3);
     assert_int_equal(mkdir(at("out"), 0700), 0);
     snprintf(folder, sizeof folder, "%s", at("out"));
-    assert_int_equal(clt_fetch_cifar10(tar, size, folder, &r), CLT_OK);
+    assert_ok(clt_fetch_cifar10(tar, size, folder, &r));
     assert_int_equal(r.files, 4);
-    assert_int_equal(clt_file_read(at("out/train-images-idx4-ubyte"), false, 0, CLT_EDATA, &data, &length),
-                     CLT_OK);
+    assert_ok(clt_file_read(at("out/train-images-idx4-ubyte"), false, 0, CLT_EDATA, &data, &length));
     assert_int_equal(length, 20 + 10 * 3072);
     assert_memory_equal(data, "\0\0\x08\x04\0\0\0\x0a\0\0\0\x03\0\0\0\x20\0\0\0\x20", 20);
     assert_int_equal((uint8_t)data[20], 16);
@@ -476,9 +456,8 @@ static void test_cifar10(void **state)
 
 /* --- the table that ships --- */
 
-static void test_sets(void **state)
+TEST(test_sets)
 {
-    (void)state;
     for (const clt_fetch_set *s = clt_fetch_sets; s->name; s++) {
         assert_ptr_equal(clt_fetch_find(clt_fetch_sets, s->name), s);
         assert_true(s->kind == CLT_FETCH_VOLUMES || clt_fetch_bytes(clt_fetch_sets, s) > 1000);
@@ -503,21 +482,10 @@ static void test_sets(void **state)
     assert_null(clt_fetch_of_path("data/mnist2/x"));
 }
 
-int main(void)
+FIXTURE(free_packed)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sha256),
-        cmocka_unit_test(test_sets),
-        cmocka_unit_test_setup_teardown(test_local, prepare, clean),
-        cmocka_unit_test_setup_teardown(test_other_forms, prepare, clean),
-        cmocka_unit_test_setup_teardown(test_wrong_copies, prepare, clean),
-        cmocka_unit_test_setup_teardown(test_download, start_server, stop_server),
-        cmocka_unit_test_setup_teardown(test_mirrors, start_server, stop_server),
-        cmocka_unit_test_setup_teardown(test_resume, start_server, stop_server),
-        cmocka_unit_test_setup_teardown(test_stopped, start_server, stop_server),
-        cmocka_unit_test_setup_teardown(test_cifar10, prepare, clean),
-    };
-    int result = cmocka_run_group_tests(tests, NULL, NULL);
     free(packed);
-    return result;
+    return 0;
 }
+
+TEST_PROGRAM(.tear_down = free_packed);

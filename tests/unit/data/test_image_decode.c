@@ -27,16 +27,15 @@ static uint8_t *rgb_of(const clt_view *view)
     return rgb;
 }
 
-static void test_known_decodes(void **state)
+TEST(test_known_decodes)
 {
-    (void)state;
     clt_json_doc *doc;
     size_t size = 0;
     int checked = 0;
     char *text = shared_file("cifar10-jpeg/known_decodes.json", &size), name[256], hash[CLT_SHA256_TEXT];
     if (!text)
         skip();
-    assert_int_equal(clt_json_parse(text, size, "known_decodes.json", CLT_EDATA, &doc), CLT_OK);
+    assert_ok(clt_json_parse(text, size, "known_decodes.json", CLT_EDATA, &doc));
     for (const clt_json *e = clt_json_first(clt_json_get(clt_json_root(doc), "images")); e;
          e = clt_json_next(e)) {
         clt_encoded image;
@@ -44,7 +43,7 @@ static void test_known_decodes(void **state)
         snprintf(name, sizeof name, "cifar10-jpeg/%s", clt_json_string(clt_json_get(e, "file")));
         char *bytes = shared_file(name, &size);
         assert_non_null(bytes);
-        assert_int_equal(decode_all(bytes, size, &image, &view), CLT_OK);
+        assert_ok(decode_all(bytes, size, &image, &view));
         uint8_t *rgb = rgb_of(&view);
         clt_sha256_text((char *)rgb, (size_t)view.width * (size_t)view.height * 3, hash);
         assert_string_equal(hash, clt_json_string(clt_json_get(e, "rgb_sha256")));
@@ -82,7 +81,7 @@ static void check_parts(const char *name, const clt_encoded *image, const clt_vi
         clt_view view;
         box.width = 1 + (image->width - box.x - 1) * (i % 4) / 3;
         box.height = 1 + (image->height - box.y - 1) * (i % 3) / 2;
-        assert_int_equal(clt_image_decode(image, box, 1, &view), CLT_OK);
+        assert_ok(clt_image_decode(image, box, 1, &view));
         uint8_t *part = rgb_of(&view);
         for (int y = 0; y < box.height; y++)
             if (memcmp(part + (size_t)y * (size_t)box.width * 3,
@@ -96,16 +95,15 @@ static void check_parts(const char *name, const clt_encoded *image, const clt_vi
 }
 
 /* Every file does what expected.json says a decoder should do; those that decode have Pillow's mean. */
-static void test_bad_images(void **state)
+TEST(test_bad_images)
 {
-    (void)state;
     clt_json_doc *doc;
     size_t size = 0;
     int decoded = 0, reported = 0;
     char *text = shared_file("bad_images/expected.json", &size), name[256];
     if (!text)
         skip();
-    assert_int_equal(clt_json_parse(text, size, "expected.json", CLT_EDATA, &doc), CLT_OK);
+    assert_ok(clt_json_parse(text, size, "expected.json", CLT_EDATA, &doc));
     for (const clt_json *e = clt_json_first(clt_json_root(doc)); e; e = clt_json_next(e)) {
         clt_encoded image;
         clt_view view;
@@ -141,9 +139,8 @@ static void test_bad_images(void **state)
     free(text);
 }
 
-static void test_messages(void **state)
+TEST(test_messages)
 {
-    (void)state;
     static const struct {
         const char *bytes, *word;
         size_t size;
@@ -173,9 +170,8 @@ static const jpeg_kind kinds[] = {{3, 2, 2, false, 0}, {3, 1, 1, false, 0}, {3, 
                                   {1, 1, 1, false, 0}, {4, 1, 1, false, 0}, {3, 4, 1, false, 0}};
 
 /* Each part of an image, decoded alone, has the pixels that it has in the whole image. */
-static void test_regions(void **state)
+TEST(test_regions)
 {
-    (void)state;
     static const int sizes[][2] = {{401, 283}, {160, 333}, {33, 17}, {640, 64}};
     uint32_t random = 7;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
@@ -185,7 +181,7 @@ static void test_regions(void **state)
             uint8_t *jpeg = make_jpeg(w, h, kinds[k], &size);
             clt_encoded image;
             clt_view view;
-            assert_int_equal(decode_all(jpeg, size, &image, &view), CLT_OK);
+            assert_ok(decode_all(jpeg, size, &image, &view));
             assert_int_equal(image.width, w);
             assert_int_equal(image.height, h);
             uint8_t *all = rgb_of(&view);
@@ -194,7 +190,7 @@ static void test_regions(void **state)
                                (int)(next_random(&random) % (uint32_t)h), 0, 0};
                 box.width = 1 + (int)(next_random(&random) % (uint32_t)(w - box.x));
                 box.height = 1 + (int)(next_random(&random) % (uint32_t)(h - box.y));
-                assert_int_equal(clt_image_decode(&image, box, 1, &view), CLT_OK);
+                assert_ok(clt_image_decode(&image, box, 1, &view));
                 uint8_t *part = rgb_of(&view);
                 for (int y = 0; y < box.height; y++)
                     if (memcmp(part + (size_t)y * (size_t)box.width * 3,
@@ -210,19 +206,18 @@ static void test_regions(void **state)
 }
 
 /* A part at a half, a quarter or an eighth of its size is near to the means of the pixels. */
-static void test_shrink(void **state)
+TEST(test_shrink)
 {
-    (void)state;
     const clt_box box = {40, 24, 240, 160};
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         size_t size;
         uint8_t *jpeg = make_jpeg(401, 283, kinds[k], &size);
         clt_encoded image;
         clt_view view;
-        assert_int_equal(decode_all(jpeg, size, &image, &view), CLT_OK);
+        assert_ok(decode_all(jpeg, size, &image, &view));
         uint8_t *all = rgb_of(&view);
         for (int shrink = 2; shrink <= 8; shrink *= 2) {
-            assert_int_equal(clt_image_decode(&image, box, shrink, &view), CLT_OK);
+            assert_ok(clt_image_decode(&image, box, shrink, &view));
             assert_int_equal(view.width, box.width / shrink);
             assert_int_equal(view.height, box.height / shrink);
             double error = 0;
@@ -246,9 +241,8 @@ static void test_shrink(void **state)
 }
 
 /* A file that ends anywhere is an error; one with changed bytes is an error or an image of the same size. */
-static void test_damage(void **state)
+TEST(test_damage)
 {
-    (void)state;
     uint32_t random = 99;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         size_t size;
@@ -276,17 +270,16 @@ static void test_damage(void **state)
     }
 }
 
-static void test_png(void **state)
+TEST(test_png)
 {
-    (void)state;
     uint32_t random = 5;
     uint8_t *planes = make_planes(61, 43, formula), back[61 * 43 * 3];
     clt_str file = {0};
     clt_encoded image;
     clt_view view;
-    assert_int_equal(clt_png_write(planes, 3, 61, 43, &file), CLT_OK);
-    assert_int_equal(decode_all(file.text, file.length, &image, &view), CLT_OK);
-    assert_int_equal(clt_image_resize(&view, 61, 43, (clt_box){0, 0, 61, 43}, false, back), CLT_OK);
+    assert_ok(clt_png_write(planes, 3, 61, 43, &file));
+    assert_ok(decode_all(file.text, file.length, &image, &view));
+    assert_ok(clt_image_resize(&view, 61, 43, (clt_box){0, 0, 61, 43}, false, back));
     assert_memory_equal(back, planes, sizeof back);
     for (size_t cut = 0; cut + 12 < file.length; cut += 7)
         assert_int_equal(decode_all(file.text, cut, &image, &view), CLT_EDATA);
@@ -317,9 +310,8 @@ static void *decode_in_thread(void *context)
 }
 
 /* Threads have decoders of their own, which end with them. */
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     int good = 1;
     for (int round = 0; round < 3; round++) {
         pthread_t thread[4];
@@ -331,14 +323,4 @@ static void test_threads(void **state)
             assert_ptr_equal(result, &good);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_decodes), cmocka_unit_test(test_bad_images),
-        cmocka_unit_test(test_messages),      cmocka_unit_test(test_regions),
-        cmocka_unit_test(test_shrink),        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_png),           cmocka_unit_test(test_threads)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

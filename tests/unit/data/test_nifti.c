@@ -11,12 +11,6 @@
 #include "engine/data/volumes/volume_file.h"
 #include "engine/json/json.h"
 
-static void must(clt_status status)
-{
-    if (status != CLT_OK)
-        fail_msg("%s", clt_error_text());
-}
-
 /* --- real files --- */
 
 static double number_of(const clt_json *object, const char *key)
@@ -43,7 +37,7 @@ static void compare_file(const char *folder, const clt_json *known)
     char path[512];
     clt_volume v;
     (void)snprintf(path, sizeof path, "%s/%s", folder, clt_json_string(clt_json_get(known, "file")));
-    must(clt_volume_open(&v, path, 1, "test"));
+    assert_ok(clt_volume_open(&v, path, 1, "test"));
     int i = 0;
     for (const clt_json *d = clt_json_first(clt_json_get(known, "dim")); d; d = clt_json_next(d), i++)
         assert_int_equal(v.header.dim[i], (int64_t)clt_json_number(d));
@@ -60,7 +54,7 @@ static void compare_file(const char *folder, const clt_json *known)
     int64_t count = v.channels * clt_voxels(v.size), at[3] = {0};
     float *values = malloc((size_t)count * sizeof *values);
     assert_non_null(values);
-    must(clt_volume_box(&v, at, v.size, 0, values));
+    assert_ok(clt_volume_box(&v, at, v.size, 0, values));
     double sum = 0, least = HUGE_VAL, most = -HUGE_VAL;
     for (int64_t k = 0; k < count; k++) {
         sum += (double)values[k];
@@ -76,23 +70,22 @@ static void compare_file(const char *folder, const clt_json *known)
     clt_volume_close(&v);
 
     clt_volume look; /* the header alone says the same */
-    must(clt_volume_look(&look, path, 1));
+    assert_ok(clt_volume_look(&look, path, 1));
     assert_memory_equal(look.size, v.size, sizeof v.size);
 }
 
-static void test_known_files(void **state)
+TEST(test_known_files)
 {
     const char *folder = CLT_TEST_SOURCE_DIR "/../shared/data/nifti";
     clt_json_doc *doc;
     char path[512];
     int files = 0;
-    (void)state;
     (void)snprintf(path, sizeof path, "%s/known_values.json", folder);
     if (!clt_file_exists(path)) {
         print_message("SKIP: '%s' is not there: no real files to read\n", path);
         skip();
     }
-    must(clt_json_parse_file(path, CLT_EDATA, &doc));
+    assert_ok(clt_json_parse_file(path, CLT_EDATA, &doc));
     for (const clt_json *known = clt_json_first(clt_json_root(doc)); known;
          known = clt_json_next(known), files++)
         compare_file(folder, known);
@@ -127,12 +120,12 @@ static void read_back(const char *path, double slope, double inter, int64_t chan
     clt_volume v;
     int64_t at[3] = {0, 0, 0};
     float values[2 * 3 * 4 * 5];
-    must(clt_volume_open(&v, path, 1, "test"));
+    assert_ok(clt_volume_open(&v, path, 1, "test"));
     assert_int_equal(v.size[0], 3);
     assert_int_equal(v.size[1], 4);
     assert_int_equal(v.size[2], 5);
     assert_int_equal(v.channels, channels);
-    must(clt_volume_box(&v, at, v.size, 0, values));
+    assert_ok(clt_volume_box(&v, at, v.size, 0, values));
     for (int64_t i = 0; i < channels * 60; i++)
         assert_true(fabs((double)values[i] - (voxel(i) * slope + inter)) < 1e-4);
     clt_volume_close(&v);
@@ -152,12 +145,11 @@ static void other_header(bool second, bool big, clt_nifti *out)
     memcpy(out->header, bytes, sizeof bytes);
 }
 
-static void test_every_type(void **state)
+TEST(test_every_type)
 {
     static const clt_element types[] = {CLT_EL_U8,  CLT_EL_I8,  CLT_EL_U16, CLT_EL_I16, CLT_EL_U32,
                                         CLT_EL_I32, CLT_EL_I64, CLT_EL_U64, CLT_EL_F32, CLT_EL_F64};
     uint8_t data[120 * 8];
-    (void)state;
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
         for (int kind = 0; kind < 8; kind++) {
             clt_nifti like;
@@ -175,25 +167,24 @@ static void test_every_type(void **state)
             if (big || second)
                 image.like = &like;
             const char *path = in_dir(packed ? "v.nii.gz" : "v.nii");
-            must(clt_nifti_write(path, &image));
+            assert_ok(clt_nifti_write(path, &image));
             read_back(path, packed ? 0.5 : 1, packed ? -3 : 0, channels);
         }
 }
 
 /* A box reaches beyond the volume on every side. */
-static void test_box(void **state)
+TEST(test_box)
 {
     uint8_t data[60];
     clt_volume v;
     float out[7 * 8 * 9];
     const clt_nifti_image image = {.element = CLT_EL_U8, .ndim = 3, .dim = {5, 4, 3}, .data = data};
     const int64_t at[3] = {-2, -2, -2}, box[3] = {7, 8, 9};
-    (void)state;
     for (int i = 0; i < 60; i++)
         data[i] = (uint8_t)(i + 1);
-    must(clt_nifti_write(in_dir("box.nii"), &image));
-    must(clt_volume_open(&v, in_dir("box.nii"), 1, "test"));
-    must(clt_volume_box(&v, at, box, -7, out));
+    assert_ok(clt_nifti_write(in_dir("box.nii"), &image));
+    assert_ok(clt_volume_open(&v, in_dir("box.nii"), 1, "test"));
+    assert_ok(clt_volume_box(&v, at, box, -7, out));
     for (int64_t z = 0; z < 7; z++)
         for (int64_t y = 0; y < 8; y++)
             for (int64_t x = 0; x < 9; x++) {
@@ -204,39 +195,38 @@ static void test_box(void **state)
     clt_volume_close(&v);
 }
 
-static void test_mask(void **state)
+TEST(test_mask)
 {
     uint8_t data[60], out[60];
     clt_volume v;
     clt_nifti_image image = {.element = CLT_EL_U8, .ndim = 3, .dim = {5, 4, 3}, .data = data};
-    (void)state;
     for (int i = 0; i < 60; i++)
         data[i] = (uint8_t)(i % 4);
-    must(clt_nifti_write(in_dir("m.nii.gz"), &image));
-    must(clt_volume_open(&v, in_dir("m.nii.gz"), 1, "test"));
-    must(clt_volume_mask(&v, 4, NULL, out));
+    assert_ok(clt_nifti_write(in_dir("m.nii.gz"), &image));
+    assert_ok(clt_volume_open(&v, in_dir("m.nii.gz"), 1, "test"));
+    assert_ok(clt_volume_mask(&v, 4, NULL, out));
     assert_memory_equal(data, out, 60);
     assert_int_equal(clt_volume_mask(&v, 3, NULL, out), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "voxel 0,0,3 (depth, height, width) is 3, a class beyond"));
     assert_non_null(strstr(clt_error_text(), "raise data.mask_classes"));
     clt_volume_close(&v);
     image.slope = 100; /* of 256 classes, the most, more cannot be advised */
-    must(clt_nifti_write(in_dir("m.nii.gz"), &image));
-    must(clt_volume_open(&v, in_dir("m.nii.gz"), 1, "test"));
+    assert_ok(clt_nifti_write(in_dir("m.nii.gz"), &image));
+    assert_ok(clt_volume_open(&v, in_dir("m.nii.gz"), 1, "test"));
     assert_int_equal(clt_volume_mask(&v, 256, NULL, out), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "is 300, a class beyond the last one, 255"));
     assert_null(strstr(clt_error_text(), "data.mask_classes"));
     clt_volume_close(&v);
     image.slope = 0.5; /* the same numbers, halved, are no class numbers */
-    must(clt_nifti_write(in_dir("half.nii"), &image));
-    must(clt_volume_open(&v, in_dir("half.nii"), 1, "test"));
+    assert_ok(clt_nifti_write(in_dir("half.nii"), &image));
+    assert_ok(clt_volume_open(&v, in_dir("half.nii"), 1, "test"));
     assert_int_equal(clt_volume_mask(&v, 4, NULL, out), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "class numbers: whole"));
     clt_volume_close(&v);
 }
 
 /* Sizes that are known from torch.nn.functional.interpolate. */
-static void test_resize(void **state)
+TEST(test_resize)
 {
     const int64_t from[3] = {1, 1, 4}, to[3] = {1, 1, 2}, up[3] = {1, 1, 8};
     const float in[4] = {0, 1, 2, 3};
@@ -245,7 +235,6 @@ static void test_resize(void **state)
     const uint8_t classes[4] = {0, 1, 2, 3};
     uint8_t near[8];
     float out[8];
-    (void)state;
     clt_volume_resize(in, 1, from, up, out);
     for (int i = 0; i < 8; i++)
         assert_true(fabsf(out[i] - want[i]) < 1e-6f);
@@ -279,8 +268,8 @@ static void make_good(void)
     const clt_nifti_image image = {.element = CLT_EL_I16, .ndim = 3, .dim = {5, 4, 3}, .data = data};
     for (int i = 0; i < 60; i++)
         data[i] = (int16_t)i;
-    must(clt_nifti_write(in_dir("good.nii"), &image));
-    must(clt_file_read(in_dir("good.nii"), false, 0, CLT_EDATA, &bytes, &size));
+    assert_ok(clt_nifti_write(in_dir("good.nii"), &image));
+    assert_ok(clt_file_read(in_dir("good.nii"), false, 0, CLT_EDATA, &bytes, &size));
     assert_int_equal(size, sizeof good);
     memcpy(good, bytes, size);
     free(bytes);
@@ -308,12 +297,11 @@ static void refuse(size_t at, const void *bytes, size_t n, const char *word)
         fail_msg("'%s' does not say '%s'", clt_error_text(), word);
 }
 
-static void test_lies(void **state)
+TEST(test_lies)
 {
     const float nan = NAN, inf = INFINITY, zero = 0, far = 1e30f, odd = 352.5f;
-    (void)state;
     make_good();
-    must(open_changed(0, good, 1, sizeof good));
+    assert_ok(open_changed(0, good, 1, sizeof good));
     refuse(40, "\x00\x00", 2, "0 dimensions");
     refuse(40, "\x08\x00", 2, "8 dimensions");
     refuse(42, "\xff\xff", 2, "dimension 1 of 3 in the header is -1");
@@ -334,38 +322,36 @@ static void test_lies(void **state)
     refuse(344, "\0\0\0", 4, "ANALYZE 7.5");
     refuse(344, "n+2", 4, "another magic");
     refuse(0, "\x5d\x01", 2, "no NIfTI file");
-    must(open_changed(72, "\x0c\x00", 2, sizeof good)); /* 12 bits in 16 */
-    must(open_changed(112, &nan, 4, sizeof good));      /* no scaling */
-    must(open_changed(112, &zero, 4, sizeof good));
-    must(open_changed(108, &zero, 4, sizeof good)); /* right behind the header */
+    assert_ok(open_changed(72, "\x0c\x00", 2, sizeof good)); /* 12 bits in 16 */
+    assert_ok(open_changed(112, &nan, 4, sizeof good));      /* no scaling */
+    assert_ok(open_changed(112, &zero, 4, sizeof good));
+    assert_ok(open_changed(108, &zero, 4, sizeof good)); /* right behind the header */
     for (size_t size = 0; size < sizeof good; size += size < 360 ? 1 : 13)
         assert_int_equal(open_changed(0, good, 1, size), CLT_EDATA);
 }
 
-static void test_not_finite(void **state)
+TEST(test_not_finite)
 {
     float data[60] = {0};
     clt_volume v;
     const clt_nifti_image image = {.element = CLT_EL_F32, .ndim = 3, .dim = {5, 4, 3}, .data = data};
-    (void)state;
     data[33] = NAN;
-    must(clt_nifti_write(in_dir("nan.nii.gz"), &image));
-    must(clt_volume_open(&v, in_dir("nan.nii.gz"), 1, "test"));
+    assert_ok(clt_nifti_write(in_dir("nan.nii.gz"), &image));
+    assert_ok(clt_volume_open(&v, in_dir("nan.nii.gz"), 1, "test"));
     assert_int_equal(clt_volume_check(&v), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "element 33"));
     clt_volume_close(&v);
 }
 
 /* A packed file that ends early, is damaged, or unpacks to far more than its header declares. */
-static void test_packed_lies(void **state)
+TEST(test_packed_lies)
 {
     char *bytes;
     size_t size;
     clt_volume v;
-    (void)state;
     make_good();
     put_gzip("p.nii.gz", good, sizeof good);
-    must(clt_file_read(in_dir("p.nii.gz"), false, 0, CLT_EDATA, &bytes, &size));
+    assert_ok(clt_file_read(in_dir("p.nii.gz"), false, 0, CLT_EDATA, &bytes, &size));
     put_file("p.nii.gz", bytes, size - 12);
     assert_int_equal(clt_volume_open(&v, in_dir("p.nii.gz"), 1, "test"), CLT_EDATA);
     clt_volume_close(&v);
@@ -385,9 +371,8 @@ static void test_packed_lies(void **state)
 }
 
 /* Random damage: an error or a volume, never a crash. */
-static void test_random_damage(void **state)
+TEST(test_random_damage)
 {
-    (void)state;
     make_good();
     for (uint32_t round = 0; round < 3000; round++) {
         uint8_t copy[sizeof good];
@@ -406,26 +391,13 @@ static void test_random_damage(void **state)
     }
 }
 
-static void test_write_refusals(void **state)
+TEST(test_write_refusals)
 {
     uint8_t data[8] = {0};
     clt_nifti_image image = {.element = CLT_EL_U8, .ndim = 3, .dim = {2, 2, 2}, .data = data};
-    (void)state;
     assert_int_equal(clt_nifti_write(in_dir("x.img"), &image), CLT_EUSAGE);
     image.element = CLT_EL_F16;
     assert_int_equal(clt_nifti_write(in_dir("x.nii"), &image), CLT_EUNSUPPORTED);
     image = (clt_nifti_image){.element = CLT_EL_U8, .ndim = 1, .dim = {40000}, .data = data};
     assert_int_equal(clt_nifti_write(in_dir("x.nii"), &image), CLT_EUNSUPPORTED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_files),   cmocka_unit_test(test_every_type),
-        cmocka_unit_test(test_box),           cmocka_unit_test(test_mask),
-        cmocka_unit_test(test_resize),        cmocka_unit_test(test_lies),
-        cmocka_unit_test(test_not_finite),    cmocka_unit_test(test_packed_lies),
-        cmocka_unit_test(test_random_damage), cmocka_unit_test(test_write_refusals),
-    };
-    return cmocka_run_group_tests(tests, data_setup, data_teardown);
 }

@@ -2,17 +2,7 @@
  *
  * Samples to predict as text: separators, headers, quotes, and hostile input. Array files are read by the
  * sources of training, which have tests of their own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/unit/test.h"
 
 #include "engine/data/data.h"
 #include "engine/data/open/rows.h"
@@ -20,10 +10,10 @@
 
 static char path[64];
 
-static void put_file(const char *text, size_t size)
+static void put_rows(const char *text, size_t size)
 {
     snprintf(path, sizeof path, "test_rows-%ld.csv", (long)getpid());
-    assert_int_equal(clt_file_write(path, text, size), CLT_OK);
+    assert_ok(clt_file_write(path, text, size));
 }
 
 /* All samples of three numbers in a text; the status of reading them. */
@@ -32,8 +22,8 @@ static clt_status read_text(const char *text, size_t size, double *out, int64_t 
     clt_rows *rows;
     clt_shape shape = clt_shape1(3);
     int64_t got = 1;
-    put_file(text, size);
-    assert_int_equal(clt_rows_open(path, clt_rows_type("csv"), &shape, NULL, NULL, &rows), CLT_OK);
+    put_rows(text, size);
+    assert_ok(clt_rows_open(path, clt_rows_type("csv"), &shape, NULL, NULL, &rows));
     *samples = 0;
     clt_status status = CLT_OK;
     while (status == CLT_OK && got > 0 && *samples < 60) {
@@ -46,7 +36,7 @@ static clt_status read_text(const char *text, size_t size, double *out, int64_t 
     return status;
 }
 
-static void test_good(void **state)
+TEST(test_good)
 {
     static const struct {
         const char *text, *header;
@@ -67,7 +57,6 @@ static void test_good(void **state)
     double out[256];
     char header[128];
     int64_t samples;
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (read_text(cases[i].text, strlen(cases[i].text), out, &samples, header) != CLT_OK)
             fail_msg("'%s': %s", cases[i].text, clt_error_text());
@@ -78,7 +67,7 @@ static void test_good(void **state)
     }
 }
 
-static void test_bad(void **state)
+TEST(test_bad)
 {
     static const char *const cases[][2] = {
         {"1,2\n", "line 1 has 2 numbers, a sample of this model has 3"},
@@ -97,7 +86,6 @@ static void test_bad(void **state)
     double out[256];
     char header[128];
     int64_t samples;
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(read_text(cases[i][0], strlen(cases[i][0]), out, &samples, header), CLT_EDATA);
         if (!strstr(clt_error_text(), cases[i][1]))
@@ -108,13 +96,12 @@ static void test_bad(void **state)
 }
 
 /* Damaged text never crashes: it is read, or refused as data, and names nothing that steers a terminal. */
-static void test_hostile(void **state)
+TEST(test_hostile)
 {
     static const char letters[] = "0123456789,,,;; \t\n\n\r\"'-+.eExna\x1b\x7f\xef\xbb\xbf\x80";
     uint32_t seed = 12345;
     double out[256];
     char header[128], text[200];
-    (void)state;
     for (int round = 0; round < 300; round++) {
         int64_t samples;
         size_t n = 0;
@@ -130,12 +117,11 @@ static void test_hostile(void **state)
     }
 }
 
-static void test_types(void **state)
+TEST(test_types)
 {
     clt_rows *rows;
     char names[64];
     clt_shape shape = clt_shape1(3);
-    (void)state;
     assert_string_equal(clt_rows_type("npy")->format->name, "npy");
     assert_null(clt_rows_type("xlsx"));
     assert_null(clt_rows_type("tokens")); /* a format of training data alone */
@@ -144,19 +130,8 @@ static void test_types(void **state)
     assert_int_equal(clt_rows_open("absent.csv", NULL, &shape, NULL, NULL, &rows), CLT_EDATA);
     assert_int_equal(clt_rows_open("-", clt_rows_type("npy"), &shape, NULL, NULL, &rows), CLT_EUSAGE);
     assert_int_equal(clt_rows_open(".", clt_rows_type("csv"), &shape, NULL, NULL, &rows), CLT_EDATA);
-    put_file("\x93NUMPYgarbage", 13);
+    put_rows("\x93NUMPYgarbage", 13);
     assert_int_equal(clt_rows_open(path, NULL, &shape, NULL, NULL, &rows), CLT_EDATA);
     assert_null(strstr(clt_error_text(), "data.path"));
     remove(path);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),
-        cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_types),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

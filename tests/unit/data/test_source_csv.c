@@ -23,16 +23,15 @@ static void must_hold(const clt_source *s, int64_t index, const float *x, double
 {
     float got[8], number;
     int32_t label;
-    assert_int_equal(clt_source_read_field(s, index, 0, got), CLT_OK);
+    assert_ok(clt_source_read_field(s, index, 0, got));
     assert_memory_equal(got, x, clt_source_field_bytes(&s->fields[0]));
     void *to = s->fields[1].dtype == CLT_F32 ? (void *)&number : &label;
-    assert_int_equal(clt_source_read_field(s, index, 1, to), CLT_OK);
+    assert_ok(clt_source_read_field(s, index, 1, to));
     assert_true((s->fields[1].dtype == CLT_F32 ? (double)number : label) == y);
 }
 
-static void test_classes(void **state)
+TEST(test_classes)
 {
-    (void)state;
     static const char *const texts[] = {
         "a,b,kind\n1,2,dog\n-3,4e1,cat\n.5,6,dog\n",
         "\xef\xbb\xbf\"a\",\"b\",\"kind\"\r\n\"1\", 2 ,dog\r\n\r\n-3,4e1,\"cat\"\r\n.5,6,dog",
@@ -52,7 +51,7 @@ static void test_classes(void **state)
         must_hold(s, 1, (float[]){-3, 40}, 0);
         must_hold(s, 2, (float[]){.5f, 6}, 1);
         clt_data_facts facts;
-        assert_int_equal(clt_data_facts_take(s, NULL, &facts), CLT_OK);
+        assert_ok(clt_data_facts_take(s, NULL, &facts));
         assert_int_equal(facts.classes, 2);
         assert_string_equal(clt_data_facts_class(&facts, 1), "dog");
         assert_null(clt_data_facts_class(&facts, 2));
@@ -65,9 +64,8 @@ static void test_classes(void **state)
     clt_source_close(s);
 }
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
-    (void)state;
     put("t.csv", "1,10,3\n2,20,-4\n");
     clt_source *s = must_open(CSV(""), CLT_SPLIT_TRAIN);
     assert_int_equal(s->fields[1].dtype, CLT_I32); /* as they are: no classes are made of them */
@@ -109,9 +107,8 @@ static void test_numbers(void **state)
 }
 
 /* Each sample is in one of the parts, and the same one for every seed of the training. */
-static void test_split(void **state)
+TEST(test_split)
 {
-    (void)state;
     char text[4096] = "x,y\n";
     int seen[100] = {0};
     for (int i = 0; i < 100; i++)
@@ -126,8 +123,8 @@ static void test_split(void **state)
         const clt_source *s = i < 80 ? train : eval;
         float x;
         int32_t y;
-        assert_int_equal(clt_source_read_field(s, i % 80, 0, &x), CLT_OK);
-        assert_int_equal(clt_source_read_field(s, i % 80, 1, &y), CLT_OK);
+        assert_ok(clt_source_read_field(s, i % 80, 0, &x));
+        assert_ok(clt_source_read_field(s, i % 80, 1, &y));
         assert_int_equal(y, x >= 50);
         seen[(int)x]++;
         top += i >= 80 && y;
@@ -151,9 +148,8 @@ static void test_split(void **state)
 
 /* The evaluation file alone would number its classes otherwise, and take whole numbers for what they are not.
  */
-static void test_eval_file(void **state)
+TEST(test_eval_file)
 {
-    (void)state;
 #define BOTH CSV(",\"eval_path\":\"%D/e.csv\"")
     put("t.csv", "x,y\n1,a\n2,b\n3,c\n");
     put("e.csv", "x,y\n9,c\n8,b\n");
@@ -180,9 +176,8 @@ static void test_eval_file(void **state)
     clt_source_close(s);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     static const struct {
         const char *text, *more, *words;
     } cases[] = {
@@ -244,7 +239,7 @@ static void test_refused(void **state)
     expect_words("sample 0 (line 1) is 7");
     clt_source_close(s);
     clt_str line = {0};
-    assert_int_equal(clt_source_check_file(in_dir("t.csv"), "", &line), CLT_OK);
+    assert_ok(clt_source_check_file(in_dir("t.csv"), "", &line));
     assert_string_equal(line.text, "2 lines of 2 cells");
     clt_str_free(&line);
 }
@@ -256,36 +251,35 @@ static void must_be_near(const double *got, const double *want, int n)
 }
 
 /* What is learned from a table's training part, kept in JSON, and used for another table with other columns. */
-static void test_learned(void **state)
+TEST(test_learned)
 {
-    (void)state;
 #define LEARNED "\"type\":\"csv\",\"path\":\"%D/t.csv\",\"target\":\"y\""
     put("t.csv", "a,kind,y\n1.5,red,110\n2.5,blue,90.5\n,red,120.25\n4,,131\n");
     clt_source *s = must_open(LEARNED ",\"split\":0", CLT_SPLIT_TRAIN);
     assert_int_equal(s->fields[0].shape.dim[0], 4);
     const double mean = 8.0 / 3, std = 1.0274023338281626; /* numpy.std of 1.5, 2.5, 4 */
     float x[4], y;
-    assert_int_equal(clt_source_read_field(s, 0, 0, x), CLT_OK);
+    assert_ok(clt_source_read_field(s, 0, 0, x));
     assert_true(fabs((double)x[0] - (1.5 - mean) / std) < 1e-6 && x[1] == 0 && x[2] == 0 && x[3] == 1);
-    assert_int_equal(clt_source_read_field(s, 2, 0, x), CLT_OK);
+    assert_ok(clt_source_read_field(s, 2, 0, x));
     assert_true(x[0] == 0); /* a blank cell is the mean */
-    assert_int_equal(clt_source_read_field(s, 3, 0, x), CLT_OK);
+    assert_ok(clt_source_read_field(s, 3, 0, x));
     assert_true(x[1] == 1 && x[2] == 0 && x[3] == 0);
-    assert_int_equal(clt_source_read_field(s, 1, 1, &y), CLT_OK);
+    assert_ok(clt_source_read_field(s, 1, 1, &y));
     assert_true(y == 90.5f); /* until the model is known to be a regression */
     bool changed;
     assert_int_equal(s->type->regress(s, &changed), CLT_OK);
     assert_true(changed && s->table->target_scaled);
-    assert_int_equal(clt_source_read_field(s, 1, 1, &y), CLT_OK);
+    assert_ok(clt_source_read_field(s, 1, 1, &y));
     assert_true(fabs(clt_table_number(s->table, (double)y) - 90.5) < 1e-5 && y < -1);
     assert_int_equal(s->type->regress(s, &changed), CLT_OK);
     assert_false(changed);
 
     clt_data_facts facts, again;
     clt_str text = {0};
-    assert_int_equal(clt_data_facts_take(s, NULL, &facts), CLT_OK);
-    assert_int_equal(clt_data_facts_print(&facts, &text), CLT_OK);
-    assert_int_equal(clt_data_facts_parse(text.text, text.length, "data.json", &again), CLT_OK);
+    assert_ok(clt_data_facts_take(s, NULL, &facts));
+    assert_ok(clt_data_facts_print(&facts, &text));
+    assert_ok(clt_data_facts_parse(text.text, text.length, "data.json", &again));
     clt_source_close(s);
     assert_int_equal(again.table->elements, 4);
     assert_string_equal(again.table->columns[1].words[2], "red");
@@ -296,7 +290,7 @@ static void test_learned(void **state)
     put("t.csv", "kind,extra,a,y\nblue,7,3,1\ngreen,8,1700000001,2\n");
     clt_config *config = data_config(LEARNED ",\"split\":0");
     const clt_source_with with = {.table = again.table, .numbers = true};
-    assert_int_equal(clt_source_open_with(config, CLT_SPLIT_TRAIN, &with, &s), CLT_OK);
+    assert_ok(clt_source_open_with(config, CLT_SPLIT_TRAIN, &with, &s));
     double row[4];
     assert_int_equal(s->type->numbers(s, 0, row), CLT_OK);
     must_be_near(row, (double[]){3, 0, 1, 0}, 4);
@@ -312,13 +306,13 @@ static void test_learned(void **state)
     expect_words("\"table\"|order of words");
     clt_str_free(&text);
     facts.table->target_number = 9; /* of three columns */
-    assert_int_equal(clt_data_facts_print(&facts, &text), CLT_OK);
+    assert_ok(clt_data_facts_print(&facts, &text));
     assert_int_equal(clt_data_facts_parse(text.text, text.length, "data.json", &again), CLT_ECHECKPOINT);
     expect_words("\"table\": number");
     clt_str_free(&text);
     facts.table->target_number = 3;
     facts.table->n_columns = 1;
-    assert_int_equal(clt_data_facts_print(&facts, &text), CLT_OK);
+    assert_ok(clt_data_facts_print(&facts, &text));
     assert_int_equal(clt_data_facts_parse(text.text, text.length, "data.json", &again), CLT_ECHECKPOINT);
     expect_words("as wide as the field x");
     clt_str_free(&text);
@@ -326,14 +320,14 @@ static void test_learned(void **state)
 
     put("t.csv", "a,a,y\n1,2,5\n3,4,6\n"); /* columns of one name are found by their places */
     s = must_open(LEARNED ",\"split\":0,\"columns\":[\"2\"],\"standardize\":false", CLT_SPLIT_TRAIN);
-    assert_int_equal(clt_source_read_field(s, 1, 0, x), CLT_OK);
+    assert_ok(clt_source_read_field(s, 1, 0, x));
     assert_true(x[0] == 4 && !s->table->columns[0].name);
     clt_source_close(s);
 
     /* a column without spread; large numbers; the evaluation part is read with the means of the training part */
     put("t.csv", "a,b,y\n0.1,1700000001,1\n0.1,1700000002,2\n0.1,1700000003,3\n");
     s = must_open(LEARNED ",\"split\":0", CLT_SPLIT_TRAIN);
-    assert_int_equal(clt_source_read_field(s, 2, 0, x), CLT_OK);
+    assert_ok(clt_source_read_field(s, 2, 0, x));
     assert_true(x[0] == 0 && fabs((double)x[1] - 1.224744871391589) < 1e-6);
     clt_source_close(s);
     clt_source *part[2];
@@ -343,13 +337,4 @@ static void test_learned(void **state)
     assert_true(part[0]->table->columns[1].mean == part[1]->table->columns[1].mean);
     clt_source_close(part[0]);
     clt_source_close(part[1]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_classes),   cmocka_unit_test(test_numbers), cmocka_unit_test(test_split),
-        cmocka_unit_test(test_eval_file), cmocka_unit_test(test_refused), cmocka_unit_test(test_learned),
-    };
-    return cmocka_run_group_tests(tests, data_setup, data_teardown);
 }

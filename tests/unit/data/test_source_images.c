@@ -35,7 +35,7 @@ static void put_png(const char *name, int width, int height)
 {
     clt_str file = {0};
     uint8_t *planes = make_planes(width, height, formula);
-    assert_int_equal(clt_png_write(planes, 3, width, height, &file), CLT_OK);
+    assert_ok(clt_png_write(planes, 3, width, height, &file));
     put_file(name, file.text, file.length);
     clt_str_free(&file);
     free(planes);
@@ -48,7 +48,7 @@ static void make_folder(void)
                                           "set/dog", "set/dog/more", "set/.hidden"};
     const jpeg_kind usual = {3, 2, 2, false, 0};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
-        assert_int_equal(clt_mkdir_p(in_dir(folders[i])), CLT_OK);
+        assert_ok(clt_mkdir_p(in_dir(folders[i])));
     put_jpeg("set/b_cat/2.jpg", 80, 60, usual);
     put_jpeg("set/b_cat/10.JPEG", 50, 90, usual);
     put_png("set/b_cat/named.jpg", 40, 40);
@@ -81,9 +81,8 @@ static void expect_at(const clt_source *source, int64_t index, const char *name,
 }
 
 /* torchvision's order: classes by bytes (capitals first), then folders, then names. */
-static void test_order(void **state)
+TEST(test_order)
 {
-    (void)state;
     make_folder();
     clt_source *source = must_open(IMAGES ",\"size\":32", CLT_SPLIT_TRAIN);
     static const char *const names[] = {"Ant/x.jpg", "b_cat/10.JPEG", "b_cat/2.jpg",   "b_cat/named.jpg",
@@ -99,14 +98,13 @@ static void test_order(void **state)
     assert_int_equal(source->fields[0].dtype, CLT_U8);
     assert_int_equal(source->fields[0].shape.dim[0], 3);
     assert_int_equal(source->fields[0].shape.dim[2], 32);
-    assert_int_equal(clt_source_scan(source), CLT_OK);
+    assert_ok(clt_source_scan(source));
     clt_source_close(source);
 }
 
 /* Evaluation: shorter side resized, middle taken; a PNG that needs neither comes as it is. */
-static void test_evaluation(void **state)
+TEST(test_evaluation)
 {
-    (void)state;
     make_folder();
     uint8_t x[3 * 30 * 30], *planes = make_planes(40, 40, formula);
     clt_source *source =
@@ -145,9 +143,8 @@ static uint64_t read_all(const char *members, clt_draw draw, bool backward)
     "\"mixup\":0.4,\"cutmix\":1"
 
 /* A sample depends on seed, epoch and index alone, not on what was read before. */
-static void test_pure(void **state)
+TEST(test_pure)
 {
-    (void)state;
     make_folder();
     uint64_t first = read_all(IMAGES EVERYTHING, (clt_draw){7, 2}, false);
     assert_true(first == read_all(IMAGES EVERYTHING, (clt_draw){7, 2}, true));
@@ -201,9 +198,8 @@ static uint64_t load(const char *members, int workers, int64_t first, int64_t la
 }
 
 /* The same batches for any number of workers, and when loading begins in the middle, as a resumed run does. */
-static void test_workers(void **state)
+TEST(test_workers)
 {
-    (void)state;
     make_folder();
     put_file("set/dog/bad.jpg", "\xff\xd8\xff\xe0", 4);
     static const char members[] = IMAGES EVERYTHING ",\"on_bad_sample\":\"skip\"";
@@ -213,9 +209,8 @@ static void test_workers(void **state)
     assert_true(one == load(members, 3, 9, 20));
 }
 
-static void test_mixed_fields(void **state)
+TEST(test_mixed_fields)
 {
-    (void)state;
     make_folder();
     clt_source *train = must_open(IMAGES ",\"size\":16,\"mixup\":1", CLT_SPLIT_TRAIN);
     clt_source *eval = must_open(IMAGES ",\"eval_path\":\"%D/set\",\"size\":16,\"mixup\":1", CLT_SPLIT_EVAL);
@@ -246,33 +241,31 @@ static void test_mixed_fields(void **state)
     clt_source_close(eval);
 }
 
-static void test_classes_of_evaluation(void **state)
+TEST(test_classes_of_evaluation)
 {
-    (void)state;
     make_folder();
-    assert_int_equal(clt_mkdir_p(in_dir("few/dog")), CLT_OK);
+    assert_ok(clt_mkdir_p(in_dir("few/dog")));
     put_png("few/dog/1.png", 20, 20);
     clt_source *source = must_open(IMAGES ",\"eval_path\":\"%D/few\"", CLT_SPLIT_EVAL);
     expect_at(source, 0, "few/dog/1.png", 2); /* its number in the training data */
     assert_int_equal(source->fields[1].max_value, 2);
     clt_source_close(source);
-    assert_int_equal(clt_mkdir_p(in_dir("few/wolf")), CLT_OK);
+    assert_ok(clt_mkdir_p(in_dir("few/wolf")));
     put_png("few/wolf/1.png", 20, 20);
     expect_refused(IMAGES ",\"eval_path\":\"%D/few\"", CLT_SPLIT_EVAL, CLT_EDATA, "wolf|training");
 }
 
-static void test_refused_folders(void **state)
+TEST(test_refused_folders)
 {
-    (void)state;
     expect_refused(IMAGES, CLT_SPLIT_TRAIN, CLT_EDATA, "set");
-    assert_int_equal(clt_mkdir_p(in_dir("set")), CLT_OK);
+    assert_ok(clt_mkdir_p(in_dir("set")));
     expect_refused(IMAGES, CLT_SPLIT_TRAIN, CLT_EDATA, "no folders|CLASS/name.jpg");
     put_png("set/1.png", 8, 8);
     expect_refused(IMAGES, CLT_SPLIT_TRAIN, CLT_EDATA, "1 images lie in the folder itself");
-    assert_int_equal(clt_mkdir_p(in_dir("set/cat")), CLT_OK);
+    assert_ok(clt_mkdir_p(in_dir("set/cat")));
     expect_refused(IMAGES, CLT_SPLIT_TRAIN, CLT_EDATA, "'cat' has no images");
-    assert_int_equal(clt_mkdir_p(in_dir("set/train")), CLT_OK);
-    assert_int_equal(clt_mkdir_p(in_dir("set/val")), CLT_OK);
+    assert_ok(clt_mkdir_p(in_dir("set/train")));
+    assert_ok(clt_mkdir_p(in_dir("set/val")));
     expect_refused(IMAGES, CLT_SPLIT_TRAIN, CLT_EDATA, "parts of a data set|set/train");
     put_file("text", "text", 4);
     expect_refused("\"type\":\"images\",\"path\":\"%D/text\"", CLT_SPLIT_TRAIN, CLT_EDATA,
@@ -281,9 +274,8 @@ static void test_refused_folders(void **state)
     expect_refused(IMAGES ",\"size\":[1,2,3]", CLT_SPLIT_TRAIN, CLT_ECONFIG, "height and width");
 }
 
-static void test_bad_samples(void **state)
+TEST(test_bad_samples)
 {
-    (void)state;
     uint8_t x[3 * 256], next[3 * 256];
     make_folder();
     put_file("set/b_cat/10.JPEG", "version https://git-lfs.github.com/spec/v1\n", 43);
@@ -291,7 +283,7 @@ static void test_bad_samples(void **state)
     assert_int_equal(clt_source_read_field(stops, 1, 0, x), CLT_EDATA);
     expect_words("set/b_cat/10.JPEG|git-lfs");
     assert_int_equal(clt_source_scan(stops), CLT_EDATA);
-    assert_int_equal(clt_source_read_field(stops, 2, 0, x), CLT_OK);
+    assert_ok(clt_source_read_field(stops, 2, 0, x));
     clt_source_close(stops);
 
     clt_log_set_sink(on_log, NULL, CLT_LOG_WARN);
@@ -314,20 +306,19 @@ static void test_bad_samples(void **state)
     warnings = 0;
     const float weights[3] = {1, 2, 4}; /* counting targets decodes nothing: no image is found to be bad */
     double sum;
-    assert_int_equal(clt_source_sum_classes(skips, 6, (clt_draw){0}, 1,
-                                            &(clt_class_sum){weights, 3, false, 0}, next, &sum),
-                     CLT_OK);
+    assert_ok(clt_source_sum_classes(skips, 6, (clt_draw){0}, 1, &(clt_class_sum){weights, 3, false, 0}, next,
+                                     &sum));
     assert_true(sum > 3 && warnings == 0);
     int64_t valid;
-    assert_int_equal(clt_source_count_valid(skips, 6, (clt_draw){0}, 1, 2, next, &valid), CLT_OK);
+    assert_ok(clt_source_count_valid(skips, 6, (clt_draw){0}, 1, 2, next, &valid));
     assert_true(valid == 0 && warnings == 0);
     assert_int_equal(label_of(skips, 6), 0);
     assert_int_equal(warnings, 1);
     clt_source_close(skips);
-    assert_int_equal(clt_remove_tree(in_dir("set/b_cat")), CLT_OK);
-    assert_int_equal(clt_remove_tree(in_dir("set/Ant")), CLT_OK);
-    assert_int_equal(clt_remove_tree(in_dir("set/dog")), CLT_OK);
-    assert_int_equal(clt_mkdir_p(in_dir("set/dog")), CLT_OK);
+    assert_ok(clt_remove_tree(in_dir("set/b_cat")));
+    assert_ok(clt_remove_tree(in_dir("set/Ant")));
+    assert_ok(clt_remove_tree(in_dir("set/dog")));
+    assert_ok(clt_mkdir_p(in_dir("set/dog")));
     put_file("set/dog/1.jpg", "x", 1);
     put_file("set/dog/2.jpg", "y", 1);
     skips = must_open(IMAGES ",\"size\":16,\"on_bad_sample\":\"skip\"", CLT_SPLIT_TRAIN);
@@ -337,9 +328,8 @@ static void test_bad_samples(void **state)
     clt_log_set_sink(NULL, NULL, CLT_LOG_WARN);
 }
 
-static void test_fingerprint(void **state)
+TEST(test_fingerprint)
 {
-    (void)state;
     char a[CLT_HASH64_TEXT], b[CLT_HASH64_TEXT], c[CLT_HASH64_TEXT];
     make_folder();
     clt_source *source = must_open(IMAGES, CLT_SPLIT_TRAIN);
@@ -358,9 +348,8 @@ static void test_fingerprint(void **state)
 }
 
 /* A single image has no class and is cut as in evaluation: it is there to be predicted. */
-static void test_alone(void **state)
+TEST(test_alone)
 {
-    (void)state;
     uint8_t x[3 * 20 * 20], want[3 * 20 * 20];
     make_folder();
     clt_source *alone =
@@ -387,12 +376,11 @@ static clt_status pack(int resize, bool skips, clt_pack_result *result)
 
 #define PACKED "\"type\":\"images\",\"path\":\"%D/set.images\""
 
-static void test_pack(void **state)
+TEST(test_pack)
 {
-    (void)state;
     clt_pack_result result;
     make_folder();
-    assert_int_equal(pack(0, false, &result), CLT_OK);
+    assert_ok(pack(0, false, &result));
     assert_int_equal(result.images, 7);
     assert_int_equal(result.classes, 3);
     assert_true(clt_is_image_pack(in_dir("set.images")));
@@ -402,18 +390,17 @@ static void test_pack(void **state)
     clt_source *source = must_open(PACKED, CLT_SPLIT_TRAIN);
     assert_string_equal(source->class_names[1], "b_cat");
     expect_at(source, 1, "b_cat/10.JPEG", 1);
-    assert_int_equal(clt_source_scan(source), CLT_OK);
+    assert_ok(clt_source_scan(source));
     clt_source_close(source);
 }
 
-static void test_pack_resized(void **state)
+TEST(test_pack_resized)
 {
-    (void)state;
     clt_pack_result result;
     uint8_t x[3 * 24 * 24], y[3 * 24 * 24];
     int most = 0;
     make_folder();
-    assert_int_equal(pack(24, false, &result), CLT_OK);
+    assert_ok(pack(24, false, &result));
     clt_source *packed =
         must_open(PACKED ",\"eval_path\":\"%D/set.images\",\"size\":24,\"resize\":24", CLT_SPLIT_EVAL);
     clt_source *folder =
@@ -429,31 +416,29 @@ static void test_pack_resized(void **state)
     clt_source_close(folder);
 }
 
-static void test_pack_of_bad_images(void **state)
+TEST(test_pack_of_bad_images)
 {
-    (void)state;
     clt_pack_result result;
     make_folder();
     put_file("set/dog/a.png", "nothing", 7);
     assert_int_equal(pack(0, false, &result), CLT_EDATA);
     expect_words("set/dog/a.png|--skip-bad");
     assert_false(clt_file_exists(in_dir("set.images")));
-    assert_int_equal(pack(0, true, &result), CLT_OK);
+    assert_ok(pack(0, true, &result));
     assert_int_equal(result.images, 6);
     assert_int_equal(result.left_out, 1);
 }
 
 /* Damage to the index is an error when the file is opened, damage to an image when it is verified; nothing
  * crashes. */
-static void test_damaged_packs(void **state)
+TEST(test_damaged_packs)
 {
-    (void)state;
     clt_pack_result result;
     char *bytes = NULL;
     size_t size = 0;
     make_folder();
-    assert_int_equal(pack(0, false, &result), CLT_OK);
-    assert_int_equal(clt_file_read(in_dir("set.images"), false, 0, CLT_EDATA, &bytes, &size), CLT_OK);
+    assert_ok(pack(0, false, &result));
+    assert_ok(clt_file_read(in_dir("set.images"), false, 0, CLT_EDATA, &bytes, &size));
     for (size_t cut = 0; cut < size; cut += 97) {
         put_file("set.images", bytes, cut);
         expect_refused(PACKED, CLT_SPLIT_TRAIN, CLT_EDATA, "set.images");
@@ -499,9 +484,8 @@ static void put_records(const char *name, int count, int labels, int start)
 
 #define CIFAR "\"type\":\"cifar\",\"path\":\"%D\""
 
-static void test_cifar10(void **state)
+TEST(test_cifar10)
 {
-    (void)state;
     uint8_t x[3072];
     for (int i = 0; i < 5; i++) {
         char name[32];
@@ -551,9 +535,8 @@ static void test_cifar10(void **state)
     clt_source_close(train);
 }
 
-static void test_cifar100(void **state)
+TEST(test_cifar100)
 {
-    (void)state;
     put_records("train.bin", 120, 2, 0);
     put_records("test.bin", 5, 2, 90);
     clt_source *train = must_open(CIFAR, CLT_SPLIT_TRAIN), *test = must_open(CIFAR, CLT_SPLIT_EVAL);
@@ -564,9 +547,8 @@ static void test_cifar100(void **state)
     clt_source_close(test);
 }
 
-static void test_cifar_of_fetch(void **state)
+TEST(test_cifar_of_fetch)
 {
-    (void)state;
     uint8_t images[20 + 2 * 3072] = {0, 0, 8, 4, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 32, 0, 0, 0, 32},
                             labels[10] = {0, 0, 8, 1, 0, 0, 0, 2, 7, 9}, x[3072];
     for (int k = 0; k < 2 * 3072; k++)
@@ -584,9 +566,8 @@ static void test_cifar_of_fetch(void **state)
     expect_refused(CIFAR, CLT_SPLIT_TRAIN, CLT_EDATA, "data fetch");
 }
 
-static void test_cifar_refused(void **state)
+TEST(test_cifar_refused)
 {
-    (void)state;
     expect_refused(CIFAR, CLT_SPLIT_TRAIN, CLT_EDATA, "data_batch_1.bin|data fetch cifar10");
     put_file("data_batch_1.bin", "short", 5);
     expect_refused(CIFAR, CLT_SPLIT_TRAIN, CLT_EDATA, "no whole number of records");
@@ -594,7 +575,7 @@ static void test_cifar_refused(void **state)
     expect_refused(CIFAR, CLT_SPLIT_TRAIN, CLT_EDATA, "data_batch_2.bin");
     char *bytes = NULL;
     size_t size = 0;
-    assert_int_equal(clt_file_read(in_dir("data_batch_1.bin"), false, 0, CLT_EDATA, &bytes, &size), CLT_OK);
+    assert_ok(clt_file_read(in_dir("data_batch_1.bin"), false, 0, CLT_EDATA, &bytes, &size));
     bytes[3073] = 10;
     put_file("one.bin", bytes, size);
     expect_refused("\"type\":\"cifar\",\"path\":\"%D/one.bin\"", CLT_SPLIT_TRAIN, CLT_EDATA,
@@ -607,9 +588,8 @@ static void test_cifar_refused(void **state)
 #define IDX "\"type\":\"idx\",\"path\":\"%D/images\",\"targets\":\"%D/labels\""
 
 /* Crops and flips of the gray images of idx files, as MNIST has them. */
-static void test_idx(void **state)
+TEST(test_idx)
 {
-    (void)state;
     uint8_t images[16 + 2 * 30] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 5, 0, 0, 0, 6}, x[30],
                             labels[10] = {0, 0, 8, 1, 0, 0, 0, 2, 4, 7};
     for (int k = 0; k < 60; k++)
@@ -649,9 +629,8 @@ static void test_idx(void **state)
 
 /* --- means of channels --- */
 
-static void test_channel_means(void **state)
+TEST(test_channel_means)
 {
-    (void)state;
     put_records("train.bin", 3, 2, 0);
     clt_source *source = must_open(CIFAR ",\"mean\":[0.1,0.2,0.3],\"std\":0.5", CLT_SPLIT_TRAIN);
     assert_int_equal(source->channels, 3);
@@ -661,29 +640,4 @@ static void test_channel_means(void **state)
     expect_refused(CIFAR ",\"mean\":[1,2,3],\"std\":[1,2]", CLT_SPLIT_TRAIN, CLT_ECONFIG, "3 and 2");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, data_setup, data_teardown)
-        TEST(test_order),
-        TEST(test_evaluation),
-        TEST(test_pure),
-        TEST(test_workers),
-        TEST(test_mixed_fields),
-        TEST(test_classes_of_evaluation),
-        TEST(test_refused_folders),
-        TEST(test_bad_samples),
-        TEST(test_fingerprint),
-        TEST(test_alone),
-        TEST(test_pack),
-        TEST(test_pack_resized),
-        TEST(test_pack_of_bad_images),
-        TEST(test_damaged_packs),
-        TEST(test_cifar10),
-        TEST(test_cifar100),
-        TEST(test_cifar_of_fetch),
-        TEST(test_cifar_refused),
-        TEST(test_channel_means),
-        TEST(test_idx)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.fresh_folder = true);

@@ -13,9 +13,8 @@
 
 /* --- windows --- */
 
-static void test_geometry(void **state)
+TEST(test_geometry)
 {
-    (void)state;
     for (int64_t tokens = 0; tokens < 60; tokens++)
         for (int64_t context = 1; context < 20; context++) {
             clt_sequence s = clt_sequence_make(tokens, context, CLT_SPLIT_TRAIN, true);
@@ -48,7 +47,7 @@ static clt_status open_model(const char *model, const char *members, clt_split s
     *out = NULL;
     for (const char *at = members; *at; at++) {
         if (at[0] == '%' && at[1] == 'D') {
-            used += (size_t)snprintf(data + used, sizeof data - used, "%s", test_dir);
+            used += (size_t)snprintf(data + used, sizeof data - used, "%s", test_folder());
             at++;
         } else {
             data[used++] = *at;
@@ -66,7 +65,7 @@ static clt_status open_model(const char *model, const char *members, clt_split s
     return status;
 }
 
-static clt_source *must(const char *model, const char *members, clt_split split)
+static clt_source *must_model(const char *model, const char *members, clt_split split)
 {
     clt_source *source = NULL;
     if (open_model(model, members, split, &source) != CLT_OK)
@@ -95,12 +94,11 @@ static void expect_y(const clt_source *source, int64_t index, const int32_t *wan
         assert_int_equal(y[i], want[i]);
 }
 
-static void test_text_sequences(void **state)
+TEST(test_text_sequences)
 {
-    (void)state;
     put_file("a", "abcdefghijklmnopqrst", 20);
     clt_source *s =
-        must(",\"context\":4", "\"type\":\"text\",\"path\":\"%D/a\",\"split\":0.5", CLT_SPLIT_TRAIN);
+        must_model(",\"context\":4", "\"type\":\"text\",\"path\":\"%D/a\",\"split\":0.5", CLT_SPLIT_TRAIN);
     char x[4];
     assert_int_equal(s->samples, 6); /* beginnings 0..5 of the ten bytes a..j */
     assert_int_equal(s->fields[0].dtype, CLT_U8);
@@ -112,18 +110,18 @@ static void test_text_sequences(void **state)
     assert_int_equal(s->type->count_valid(s, 0, 1, -1), 4);
     assert_int_equal(s->type->count_valid(s, 0, 1, 'c'), 3);
     assert_int_equal(s->type->count_valid(s, 0, 0, 'c'), 3);
-    assert_int_equal(clt_source_check_bound(s, 0, 256, false, 0), CLT_OK);
+    assert_ok(clt_source_check_bound(s, 0, 256, false, 0));
     assert_int_equal(clt_source_check_bound(s, 1, 106, false, 0), CLT_EDATA);
     expect_words("token 9 is 106|0 to 105|model.vocab");
-    assert_int_equal(clt_source_check_bound(s, 1, 107, false, 0), CLT_OK); /* a..j */
-    assert_int_equal(clt_source_scan(s), CLT_OK);
+    assert_ok(clt_source_check_bound(s, 1, 107, false, 0)); /* a..j */
+    assert_ok(clt_source_scan(s));
     clt_source_close(s);
-    s = must(",\"context\":4", "\"type\":\"text\",\"path\":\"%D/a\",\"split\":0.5,\"shuffle\":false",
-             CLT_SPLIT_TRAIN);
+    s = must_model(",\"context\":4", "\"type\":\"text\",\"path\":\"%D/a\",\"split\":0.5,\"shuffle\":false",
+                   CLT_SPLIT_TRAIN);
     assert_int_equal(s->samples, 2);
     expect_y(s, 1, (int32_t[]){'f', 'g', 'h', 'i'}, 4);
     clt_source_close(s);
-    s = must(",\"context\":4", "\"type\":\"text\",\"path\":\"%D/a\",\"split\":0.5", CLT_SPLIT_EVAL);
+    s = must_model(",\"context\":4", "\"type\":\"text\",\"path\":\"%D/a\",\"split\":0.5", CLT_SPLIT_EVAL);
     assert_int_equal(s->samples, 3); /* nine targets of k..t */
     expect_y(s, 0, (int32_t[]){'l', 'm', 'n', 'o'}, 4);
     expect_y(s, 2, (int32_t[]){-1, -1, -1, 't'}, 4);
@@ -131,26 +129,25 @@ static void test_text_sequences(void **state)
     assert_memory_equal(x, "pqrs", 4);
     assert_int_equal(s->type->count_valid(s, 2, 1, -1), 1);
     assert_int_equal(s->type->count_valid(s, 2, 0, -1), 4);
-    assert_int_equal(clt_source_check_bound(s, 1, 256, true, -1), CLT_OK);
+    assert_ok(clt_source_check_bound(s, 1, 256, true, -1));
     assert_int_equal(clt_source_check_bound(s, 1, 256, false, 0), CLT_ECONFIG);
     expect_words("3 targets|ignore_index -1");
-    assert_int_equal(clt_source_check_bound(s, 0, 256, false, 0), CLT_OK);
+    assert_ok(clt_source_check_bound(s, 0, 256, false, 0));
     clt_source_close(s);
     bad("\"type\":\"text\",\"path\":\"%D/a\",\"split\":0.2", CLT_SPLIT_EVAL, CLT_EDATA,
         "evaluation part|4 bytes|model.context|need 5");
 }
 
-static void test_text_tokens(void **state)
+TEST(test_text_tokens)
 {
-    (void)state;
     size_t size;
     char *text = long_text(40, &size);
     clt_tokenizer *t = small_tokenizer();
-    assert_int_equal(clt_tokenizer_save(t, in_dir("tok.json")), CLT_OK);
+    assert_ok(clt_tokenizer_save(t, in_dir("tok.json")));
     put_file("a", text, size);
 #define TOK "\"type\":\"text\",\"path\":\"%D/a\",\"tokenizer\":\"%D/tok.json\",\"split\":0.1"
-    clt_source *train = must(",\"context\":8", TOK, CLT_SPLIT_TRAIN);
-    clt_source *eval = must(",\"context\":8", TOK, CLT_SPLIT_EVAL);
+    clt_source *train = must_model(",\"context\":8", TOK, CLT_SPLIT_TRAIN);
+    clt_source *eval = must_model(",\"context\":8", TOK, CLT_SPLIT_EVAL);
     size_t cut = (size_t)((double)size * 0.9);
     while (((uint8_t)text[cut] & 0xc0) == 0x80) /* between characters */
         cut--;
@@ -173,7 +170,7 @@ static void test_text_tokens(void **state)
     clt_source_close(eval);
     /* windows of data.window tokens, without model.context */
     clt_source *windows = NULL;
-    assert_int_equal(open_model("", TOK ",\"window\":5", CLT_SPLIT_TRAIN, &windows), CLT_OK);
+    assert_ok(open_model("", TOK ",\"window\":5", CLT_SPLIT_TRAIN, &windows));
     assert_int_equal(windows->samples, ids.count - 5);
     must_read(windows, 7, 0, x);
     assert_int_equal(x[4], ids.id[11]);
@@ -239,9 +236,8 @@ static void expect_stream(const clt_source *s, int64_t total)
     }
 }
 
-static void test_shards(void **state)
+TEST(test_shards)
 {
-    (void)state;
     put_stream("train_000.bin", 0, 10, true);
     put_stream("train_001.bin", 10, 0, true); /* empty shards are skipped over */
     put_stream("train_002.bin", 10, 3, true);
@@ -253,33 +249,34 @@ static void test_shards(void **state)
         "\"type\":\"tokens\",\"path\":[\"%D/train_000.bin\",\"%D/train_001.bin\",\"%D/train_00[23].bin\"]",
         "\"type\":\"tokens\",\"path\":\"@%D/list\""};
     char list[1024];
-    (void)snprintf(list, sizeof list, "%s/train_00[01].bin\n\n%s/train_002.bin\n%s/train_003.bin\n", test_dir,
-                   test_dir, test_dir);
+    (void)snprintf(list, sizeof list, "%s/train_00[01].bin\n\n%s/train_002.bin\n%s/train_003.bin\n",
+                   test_folder(), test_folder(), test_folder());
     put_file("list", list, strlen(list));
     for (int i = 0; i < 4; i++) {
-        clt_source *s = must(",\"context\":7", ways[i], CLT_SPLIT_TRAIN);
+        clt_source *s = must_model(",\"context\":7", ways[i], CLT_SPLIT_TRAIN);
         assert_int_equal(s->fields[0].dtype, CLT_U16);
         assert_int_equal(s->fields[0].max_value, -1);
         expect_stream(s, 33);
-        assert_int_equal(clt_source_scan(s), CLT_OK);
+        assert_ok(clt_source_scan(s));
         assert_int_equal(s->type->count_valid(s, 5, 1, -1), 7);
         assert_int_equal(s->type->count_valid(s, 5, 1, 110), 6);
         assert_non_null(strstr(s->description, "tokens: 33 of "));
         clt_source_close(s);
     }
     /* the folder's own evaluation shards: 10 targets in windows of 7 */
-    clt_source *s = must(",\"context\":7", ways[0], CLT_SPLIT_EVAL);
+    clt_source *s = must_model(",\"context\":7", ways[0], CLT_SPLIT_EVAL);
     assert_int_equal(s->samples, 2);
     expect_y(s, 0, (int32_t[]){101, 102, 103, 104, 105, 106, 107}, 7);
     expect_y(s, 1, (int32_t[]){-1, -1, -1, -1, 108, 109, 110}, 7);
     assert_int_equal(clt_source_check_bound(s, 1, 1000, false, 0), CLT_ECONFIG);
-    assert_int_equal(clt_source_check_bound(s, 1, 1000, true, -1), CLT_OK);
+    assert_ok(clt_source_check_bound(s, 1, 1000, true, -1));
     clt_source_close(s);
-    s = must(",\"context\":7", "\"type\":\"tokens\",\"path\":\"%D/train_000.bin\",\"eval_path\":\"%D\"",
-             CLT_SPLIT_EVAL);
+    s = must_model(",\"context\":7", "\"type\":\"tokens\",\"path\":\"%D/train_000.bin\",\"eval_path\":\"%D\"",
+                   CLT_SPLIT_EVAL);
     assert_int_equal(s->samples, 2);
     clt_source_close(s);
-    s = must(",\"context\":7", "\"type\":\"tokens\",\"path\":\"%D\",\"shuffle\":false", CLT_SPLIT_TRAIN);
+    s = must_model(",\"context\":7", "\"type\":\"tokens\",\"path\":\"%D\",\"shuffle\":false",
+                   CLT_SPLIT_TRAIN);
     assert_int_equal(s->samples, 4);
     clt_source_close(s);
     bad("\"type\":\"tokens\",\"path\":\"%D/train_000.bin\"", CLT_SPLIT_EVAL, CLT_ECONFIG, "data.eval_path");
@@ -297,17 +294,17 @@ static void test_shards(void **state)
     expect_words("model.context|required");
 }
 
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
-    (void)state;
     uint16_t small[] = {1, 2, 3, 500, 5, 6, 7, 8, 9, 10};
     uint32_t wide[] = {1, 2, 3, 4, 5, 70000, 7, 0xffffffffu, 9, 10};
     int32_t x[4];
     put_u16("small.bin", small, 10, true);
     put_u32("wide.bin", wide, 10);
-    clt_source *s = must(",\"context\":4", "\"type\":\"tokens\",\"path\":\"%D/small.bin\"", CLT_SPLIT_TRAIN);
-    must_read(s, 0, 0, x);                                                 /* no bound yet */
-    assert_int_equal(clt_source_check_bound(s, 0, 400, true, -1), CLT_OK); /* nothing is read now ... */
+    clt_source *s =
+        must_model(",\"context\":4", "\"type\":\"tokens\",\"path\":\"%D/small.bin\"", CLT_SPLIT_TRAIN);
+    must_read(s, 0, 0, x);                                  /* no bound yet */
+    assert_ok(clt_source_check_bound(s, 0, 400, true, -1)); /* nothing is read now ... */
     must_read(s, 4, 0, x);
     assert_int_equal(clt_source_read_field(s, 0, 0, x), CLT_EDATA); /* ... but before the window is used */
     expect_words("small.bin'|token 3 (byte 1030) is 500|0 to 399");
@@ -318,8 +315,8 @@ static void test_bounds(void **state)
     assert_non_null(strstr(where.text, "small.bin', sequence 2 (from token 3, byte 1030"));
     clt_str_free(&where);
     clt_source_close(s);
-    s = must(",\"context\":4", "\"type\":\"tokens\",\"path\":[\"%D/small.bin\",\"%D/wide.bin\"]",
-             CLT_SPLIT_TRAIN);
+    s = must_model(",\"context\":4", "\"type\":\"tokens\",\"path\":[\"%D/small.bin\",\"%D/wide.bin\"]",
+                   CLT_SPLIT_TRAIN);
     assert_int_equal(s->fields[0].dtype, CLT_I32);
     must_read(s, 9, 0, x);
     assert_true(x[0] == 10 && x[1] == 1 && x[3] == 3);
@@ -330,8 +327,8 @@ static void test_bounds(void **state)
     clt_source_close(s);
     /* the vocabulary of a tokenizer beside the shards */
     clt_tokenizer *t = small_tokenizer();
-    assert_int_equal(clt_tokenizer_save(t, in_dir("tokenizer.json")), CLT_OK);
-    s = must(",\"context\":4", "\"type\":\"tokens\",\"path\":\"%D/small.bin\"", CLT_SPLIT_TRAIN);
+    assert_ok(clt_tokenizer_save(t, in_dir("tokenizer.json")));
+    s = must_model(",\"context\":4", "\"type\":\"tokens\",\"path\":\"%D/small.bin\"", CLT_SPLIT_TRAIN);
     assert_int_equal(s->fields[0].max_value, clt_tokenizer_vocab(t) - 1);
     assert_int_equal(clt_source_scan(s), CLT_EDATA);
     expect_words("is 500|the tokenizer has ids 0 to 339");
@@ -346,9 +343,8 @@ static void bad_shard(const void *bytes, size_t size, const char *words)
     bad("\"type\":\"tokens\",\"path\":\"%D/bad.bin\"", CLT_SPLIT_TRAIN, CLT_EDATA, words);
 }
 
-static void test_bad_shards(void **state)
+TEST(test_bad_shards)
 {
-    (void)state;
     uint8_t b[CLT_SHARD_HEADER + 40];
     memset(b, 0, sizeof b);
     clt_shard_write_header(b, 2, 20);
@@ -394,9 +390,8 @@ static void test_bad_shards(void **state)
 }
 
 /* Random input of the right shapes, without any file. */
-static void test_like(void **state)
+TEST(test_like)
 {
-    (void)state;
     clt_config *config = NULL;
     clt_source *s = NULL;
     static const char text[] =
@@ -407,8 +402,8 @@ static void test_like(void **state)
         char json[512];
         int32_t y[6];
         (void)snprintf(json, sizeof json, text, types[i]);
-        assert_int_equal(clt_config_parse(json, "test", NULL, 0, &config), CLT_OK);
-        assert_int_equal(clt_source_open_like(config, &s), CLT_OK);
+        assert_ok(clt_config_parse(json, "test", NULL, 0, &config));
+        assert_ok(clt_source_open_like(config, &s));
         assert_int_equal(s->fields[0].dtype, i == 0 ? CLT_U8 : CLT_U16);
         assert_int_equal(s->fields[0].shape.dim[0], 6);
         must_read(s, 12345, 1, y);
@@ -438,7 +433,7 @@ static clt_status on_progress(void *context, const clt_prepare_progress *p)
 static int in_test_dir(const char *word)
 {
     char command[256], count[16] = "";
-    (void)snprintf(command, sizeof command, "ls %s | grep -c %s", test_dir, word);
+    (void)snprintf(command, sizeof command, "ls %s | grep -c %s", test_folder(), word);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
     assert_non_null(fgets(count, sizeof count, pipe));
@@ -460,7 +455,7 @@ static void expect_prepared_text(const char *out, const clt_prepare_result *r, c
     clt_tokenizer *t = open_tokenizer(out);
     char members[512];
     (void)snprintf(members, sizeof members, "\"type\":\"tokens\",\"path\":\"%s\",\"shuffle\":false", out);
-    clt_source *s = must(",\"context\":1", members, CLT_SPLIT_TRAIN);
+    clt_source *s = must_model(",\"context\":1", members, CLT_SPLIT_TRAIN);
     assert_int_equal(s->samples, r->train_tokens - 1);
     clt_str back = {0};
     for (int64_t i = 0; i < s->samples; i++) {
@@ -469,11 +464,11 @@ static void expect_prepared_text(const char *out, const clt_prepare_result *r, c
             uint16_t x;
             must_read(s, 0, 0, &x);
             uint32_t id = x;
-            assert_int_equal(clt_tokenizer_decode(t, &id, 1, &back), CLT_OK);
+            assert_ok(clt_tokenizer_decode(t, &id, 1, &back));
         }
         must_read(s, i, 1, &token);
         uint32_t id = (uint32_t)token;
-        assert_int_equal(clt_tokenizer_decode(t, &id, 1, &back), CLT_OK);
+        assert_ok(clt_tokenizer_decode(t, &id, 1, &back));
     }
     assert_memory_equal(back.text, text, size);
     assert_memory_equal(back.text + size, "<|endoftext|>", 13);
@@ -483,9 +478,8 @@ static void expect_prepared_text(const char *out, const clt_prepare_result *r, c
     clt_tokenizer_close(t);
 }
 
-static void test_prepare(void **state)
+TEST(test_prepare)
 {
-    (void)state;
     size_t size;
     char *text = long_text(30, &size);
     watch w = {0};
@@ -494,7 +488,7 @@ static void test_prepare(void **state)
     const char *inputs[3] = {strdup(put_file("one.txt", text, size)),
                              strdup(put_gzip("two.gz", text, size / 2)),
                              strdup(put_file("empty.txt", "", 0))};
-    (void)snprintf(out, sizeof out, "%s/new/prepared/", test_dir);
+    (void)snprintf(out, sizeof out, "%s/new/prepared/", test_folder());
     clt_prepare_options o = {.inputs = inputs,
                              .n_inputs = 3,
                              .out = out,
@@ -514,12 +508,12 @@ static void test_prepare(void **state)
     assert_int_equal(r.val_shards, (r.val_tokens + 699) / 700);
     expect_prepared_text(out, &r, text, size);
     int counts[2] = {0};
-    assert_int_equal(clt_prepare_check(out, count_reports, counts), CLT_OK);
+    assert_ok(clt_prepare_check(out, count_reports, counts));
     assert_true(counts[0] == 1 + r.train_shards + r.val_shards && counts[1] == 0);
     /* once more at the same place: refused; stopped half-way: nothing stays */
     assert_int_equal(clt_prepare(&o, &r), CLT_EUSAGE);
     expect_words("there already|--out");
-    (void)snprintf(out, sizeof out, "%s/stopped", test_dir);
+    (void)snprintf(out, sizeof out, "%s/stopped", test_folder());
     for (int stop = 1; stop <= w.calls; stop++) {
         watch again = {.stop_at = stop};
         o.context = &again;
@@ -536,20 +530,19 @@ static void test_prepare(void **state)
     o.train_bpe = 0;
     o.split = 0;
     o.n_inputs = 1;
-    assert_int_equal(clt_prepare(&o, &r), CLT_OK);
+    assert_ok(clt_prepare(&o, &r));
     assert_true(r.train_tokens == size && r.val_tokens == 0 && r.val_shards == 0 && r.vocab == 256);
     for (int i = 0; i < 3; i++)
         free((char *)(uintptr_t)inputs[i]);
     free(text);
 }
 
-static void test_prepare_check(void **state)
+TEST(test_prepare_check)
 {
-    (void)state;
     char path[256];
     int counts[2] = {0};
-    (void)snprintf(path, sizeof path, "%s/stopped", test_dir); /* bytes, from the test before */
-    assert_int_equal(clt_prepare_check(path, count_reports, counts), CLT_OK);
+    (void)snprintf(path, sizeof path, "%s/stopped", test_folder()); /* bytes, from the test before */
+    assert_ok(clt_prepare_check(path, count_reports, counts));
     assert_true(counts[0] > 2 && counts[1] == 0);
     FILE *file = fopen(in_dir("stopped/train_001.bin"), "r+b");
     assert_non_null(file);
@@ -557,7 +550,7 @@ static void test_prepare_check(void **state)
     assert_int_equal(fputc('~', file), '~');
     assert_int_equal(fclose(file), 0);
     assert_int_equal(truncate(in_dir("stopped/train_002.bin"), 1030), 0);
-    assert_int_equal(clt_prepare_check(path, count_reports, counts), CLT_OK);
+    assert_ok(clt_prepare_check(path, count_reports, counts));
     assert_int_equal(counts[1], 2);
     put_file("stopped/manifest.json",
              "{\"format\":\"cltrain-tokens-1\",\"train\":{\"files\":[{\"name\":\"../x\"}]}}", 66);
@@ -569,15 +562,4 @@ static void test_prepare_check(void **state)
     assert_int_equal(clt_prepare_check(path, count_reports, counts), CLT_EDATA);
     put_file("stopped/manifest.json", "{", 1);
     assert_int_equal(clt_prepare_check(path, count_reports, counts), CLT_EDATA);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_geometry),     cmocka_unit_test(test_text_sequences),
-        cmocka_unit_test(test_text_tokens),  cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_bounds),       cmocka_unit_test(test_bad_shards),
-        cmocka_unit_test(test_like),         cmocka_unit_test(test_prepare),
-        cmocka_unit_test(test_prepare_check)};
-    return cmocka_run_group_tests(tests, data_setup, data_teardown);
 }

@@ -73,14 +73,12 @@ static size_t read_string(const char **at, char *out)
     return size;
 }
 
-static void test_known_encodings(void **state)
+TEST(test_known_encodings)
 {
-    (void)state;
     char *known = NULL, text[4096];
     size_t size = 0;
     int pairs = 0, ids_seen = 0, with_nul = 0;
-    assert_int_equal(clt_file_read(shared("gpt2/known_encodings.json"), false, 0, CLT_EDATA, &known, &size),
-                     CLT_OK);
+    assert_ok(clt_file_read(shared("gpt2/known_encodings.json"), false, 0, CLT_EDATA, &known, &size));
     clt_tokenizer *t = open_tokenizer(shared("gpt2"));
     assert_int_equal(clt_tokenizer_vocab(t), 50257);
     assert_int_equal(clt_tokenizer_end_of_text(t), 50256);
@@ -107,14 +105,12 @@ static void test_known_encodings(void **state)
     free(known);
 }
 
-static void test_shakespeare(void **state)
+TEST(test_shakespeare)
 {
-    (void)state;
     static const uint32_t first[] = {5962, 22307, 25, 198, 8421}, last[] = {14210, 1242, 23137, 13, 198};
     char *text = NULL;
     size_t size = 0;
-    assert_int_equal(clt_file_read(shared("tinyshakespeare/input.txt"), false, 0, CLT_EDATA, &text, &size),
-                     CLT_OK);
+    assert_ok(clt_file_read(shared("tinyshakespeare/input.txt"), false, 0, CLT_EDATA, &text, &size));
     assert_int_equal(size, 1115394);
     clt_tokenizer *t = open_tokenizer(shared("gpt2/vocab.bpe")); /* its partner lies beside it */
     clt_ids ids = encode_all(t, text, size);
@@ -130,10 +126,10 @@ static void test_shakespeare(void **state)
     }
     assert_true(clt_hash64(raw, 2 * ids.count) == UINT64_C(0xec7d405218fb2b81));
     clt_encoder *encoder;
-    assert_int_equal(clt_encoder_create(t, &encoder), CLT_OK);
+    assert_ok(clt_encoder_create(t, &encoder));
     double begin = clt_thread_cpu();
     ids.count = 0;
-    assert_int_equal(clt_encode(encoder, text, size, &ids), CLT_OK);
+    assert_ok(clt_encode(encoder, text, size, &ids));
     print_message("tokenised at %.1f MB/s per core\n", (double)size / (clt_thread_cpu() - begin) / 1e6);
     assert_int_equal(ids.count, 338025);
     clt_encoder_destroy(encoder);
@@ -141,7 +137,7 @@ static void test_shakespeare(void **state)
     free(ids.id);
     free(text);
     /* the same vocabulary through our own tokenizer.json */
-    assert_int_equal(clt_tokenizer_save(t, in_dir("gpt2.json")), CLT_OK);
+    assert_ok(clt_tokenizer_save(t, in_dir("gpt2.json")));
     clt_tokenizer *again = open_tokenizer(in_dir("gpt2.json"));
     assert_true(clt_tokenizer_hash(t) == clt_tokenizer_hash(again));
     assert_int_equal(clt_tokenizer_end_of_text(again), 50256);
@@ -151,9 +147,8 @@ static void test_shakespeare(void **state)
 
 /* --- bytes --- */
 
-static void test_bytes(void **state)
+TEST(test_bytes)
 {
-    (void)state;
     char all[512];
     for (int i = 0; i < 512; i++)
         all[i] = (char)(i / 2);
@@ -174,7 +169,7 @@ static void test_bytes(void **state)
     expect_words("id 256|place 1|0 to 255");
     clt_str_free(&text);
     /* saved as a vocabulary of 256 letters without merges, and known again */
-    assert_int_equal(clt_tokenizer_save(t, in_dir("bytes.json")), CLT_OK);
+    assert_ok(clt_tokenizer_save(t, in_dir("bytes.json")));
     clt_tokenizer *again = open_tokenizer(in_dir("bytes.json"));
     assert_true(clt_tokenizer_is_bytes(again) && clt_tokenizer_hash(again) == clt_tokenizer_hash(t));
     clt_tokenizer_close(again);
@@ -185,9 +180,8 @@ static void test_bytes(void **state)
     clt_tokenizer_close(NULL);
 }
 
-static void test_letters(void **state)
+TEST(test_letters)
 {
-    (void)state;
     bool seen[512] = {false};
     char back[4];
     size_t count;
@@ -231,9 +225,8 @@ static size_t merge_by_definition(const clt_tokenizer *t, const char *word, size
     return n;
 }
 
-static void test_merges(void **state)
+TEST(test_merges)
 {
-    (void)state;
     char word[400];
     uint32_t want[400];
     clt_tokenizer *t = small_tokenizer();
@@ -258,9 +251,8 @@ static void test_merges(void **state)
 
 /* --- any bytes --- */
 
-static void test_any_bytes(void **state)
+TEST(test_any_bytes)
 {
-    (void)state;
     static const char *const odd[] = {"\xff",
                                       "a\xff",
                                       "\xc3",
@@ -299,9 +291,8 @@ static void test_any_bytes(void **state)
 }
 
 /* Words of a megabyte must not take a megabyte squared. */
-static void test_long_words(void **state)
+TEST(test_long_words)
 {
-    (void)state;
     size_t size = 1000000;
     char *text = malloc(size);
     assert_non_null(text);
@@ -342,9 +333,8 @@ static clt_status refuse(void *context, const uint32_t *ids, size_t count, size_
     CLT_FAIL(CLT_ESTORAGE, "no more after %zu bytes", bytes);
 }
 
-static void test_cut(void **state)
+TEST(test_cut)
 {
-    (void)state;
     static const char *const parts[] = {
         "the",  " ",    "  ",   "\n",           "'s",           "1",    "\xc2\xa0",
         "dog",  "\t",   "!?",   "\xe3\x80\x80", "\xe6\x97\xa5", "\xff", "\xc2\x85",
@@ -364,7 +354,7 @@ static void test_cut(void **state)
             assert_true(cut <= size && (cut > 0 || size == 0));
             clt_ids both = encode_all(t, text, cut);
             clt_ids right = encode_all(t, text + cut, size - cut);
-            assert_int_equal(gather(&both, right.id, right.count, 0), CLT_OK);
+            assert_ok(gather(&both, right.id, right.count, 0));
             expect_ids(&both, whole.id, whole.count);
             free(both.id);
             free(right.id);
@@ -374,23 +364,22 @@ static void test_cut(void **state)
     clt_tokenizer_close(t);
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     size_t size;
     char *text = long_text(14000, &size); /* several pieces */
     clt_tokenizer *t = small_tokenizer();
     clt_ids whole = encode_all(t, text, size);
     for (int threads = 1; threads <= 3; threads += 2) {
         clt_ids ids = {0};
-        assert_int_equal(clt_tokenize(t, text, size, threads, gather, &ids), CLT_OK);
+        assert_ok(clt_tokenize(t, text, size, threads, gather, &ids));
         assert_int_equal(ids.count, whole.count);
         assert_memory_equal(ids.id, whole.id, whole.count * sizeof *ids.id);
         free(ids.id);
     }
     assert_int_equal(clt_tokenize(t, text, size, 2, refuse, NULL), CLT_ESTORAGE);
     expect_words("no more after");
-    assert_int_equal(clt_tokenize(t, text, 0, 2, refuse, NULL), CLT_OK); /* nothing to deliver */
+    assert_ok(clt_tokenize(t, text, 0, 2, refuse, NULL)); /* nothing to deliver */
     free(whole.id);
     free(text);
     clt_tokenizer_close(t);
@@ -398,9 +387,8 @@ static void test_threads(void **state)
 
 /* --- training --- */
 
-static void test_training(void **state)
+TEST(test_training)
 {
-    (void)state;
     size_t size;
     char *text = long_text(50, &size);
     clt_tokenizer *t = train_on(text, size, 330), *other = NULL, *loaded;
@@ -409,17 +397,17 @@ static void test_training(void **state)
     assert_true(round_trip(t, text, size) < size * 2 / 3);
     /* in pieces, in another order: the same */
     clt_bpe_trainer *trainer;
-    assert_int_equal(clt_bpe_trainer_create(&trainer), CLT_OK);
+    assert_ok(clt_bpe_trainer_create(&trainer));
     size_t one = sizeof sample_text - 1;
     for (size_t i = 0; i < 50; i++)
-        assert_int_equal(clt_bpe_trainer_add(trainer, text + (49 - i) * one, one), CLT_OK);
-    assert_int_equal(clt_bpe_trainer_run(trainer, 330, NULL, NULL, &other), CLT_OK);
+        assert_ok(clt_bpe_trainer_add(trainer, text + (49 - i) * one, one));
+    assert_ok(clt_bpe_trainer_run(trainer, 330, NULL, NULL, &other));
     clt_bpe_trainer_destroy(trainer);
     assert_true(clt_tokenizer_hash(t) == clt_tokenizer_hash(other));
     clt_tokenizer_close(other);
     /* saved and loaded */
-    assert_int_equal(clt_tokenizer_save(t, in_dir("tokenizer.json")), CLT_OK);
-    loaded = open_tokenizer(test_dir);
+    assert_ok(clt_tokenizer_save(t, in_dir("tokenizer.json")));
+    loaded = open_tokenizer(test_folder());
     assert_true(clt_tokenizer_hash(t) == clt_tokenizer_hash(loaded));
     assert_int_equal(clt_tokenizer_end_of_text(loaded), 329);
     assert_non_null(strstr(clt_tokenizer_description(loaded), "330 tokens"));
@@ -430,13 +418,12 @@ static void test_training(void **state)
     clt_tokenizer_close(loaded);
     clt_tokenizer_close(t);
     free(text);
-    assert_int_equal(clt_remove_tree(in_dir("tokenizer.json")), CLT_OK);
+    assert_ok(clt_remove_tree(in_dir("tokenizer.json")));
 }
 
 /* Which merges come about, by hand: ties go to the smaller ids, a pair must occur twice. */
-static void test_training_order(void **state)
+TEST(test_training_order)
 {
-    (void)state;
     static const char text[] = "ab ab ab cd cd cd xy";
     clt_tokenizer *t = train_on(text, strlen(text), 10000);
     /* The pairs ab and cd occur three times each, in equal numbers; 'a' has the smaller id. Then " cd",
@@ -469,19 +456,18 @@ static clt_status stop_training(void *context, uint32_t merges, uint32_t of)
     CLT_FAIL(CLT_EINTERRUPTED, "stopped at merge %u", merges);
 }
 
-static void test_training_refused(void **state)
+TEST(test_training_refused)
 {
-    (void)state;
     clt_bpe_trainer *trainer;
     clt_tokenizer *t = NULL;
     uint32_t of = 0;
     size_t size;
     char *text = long_text(4, &size);
     clt_bpe_trainer_destroy(NULL);
-    assert_int_equal(clt_bpe_trainer_create(&trainer), CLT_OK);
+    assert_ok(clt_bpe_trainer_create(&trainer));
     assert_int_equal(clt_bpe_trainer_run(trainer, 300, NULL, NULL, &t), CLT_EDATA);
     expect_words("no text");
-    assert_int_equal(clt_bpe_trainer_add(trainer, text, size), CLT_OK);
+    assert_ok(clt_bpe_trainer_add(trainer, text, size));
     assert_int_equal(clt_bpe_trainer_run(trainer, 256, NULL, NULL, &t), CLT_EUSAGE);
     expect_words("256 tokens|257");
     assert_int_equal(clt_bpe_trainer_run(trainer, CLT_TOKENIZER_MAX_VOCAB + 1, NULL, NULL, &t), CLT_EUSAGE);
@@ -497,36 +483,22 @@ static void test_training_refused(void **state)
 }
 
 /* Normal form C puts marks into the order of their classes, also when there are very many of them. */
-static void test_nfc_marks(void **state)
+TEST(test_nfc_marks)
 {
-    (void)state;
     enum { PAIRS = 1000000 };
     clt_str text = {0}, normal = {0};
     /* above (U+0301, class 230), then below (U+0323, class 220), which joins the e first */
-    assert_int_equal(clt_nfc("e\xcc\x81\xcc\xa3", 5, &normal), CLT_OK);
+    assert_ok(clt_nfc("e\xcc\x81\xcc\xa3", 5, &normal));
     assert_string_equal(normal.text, "\xe1\xba\xb9\xcc\x81");
     clt_str_free(&normal);
     clt_str_append(&text, "q");
     for (int i = 0; i < PAIRS; i++)
         clt_str_append(&text, "\xcc\x81\xcc\xa3");
-    assert_int_equal(clt_nfc(text.text, text.length, &normal), CLT_OK);
+    assert_ok(clt_nfc(text.text, text.length, &normal));
     assert_int_equal(normal.length, text.length);
     assert_int_equal(normal.text[0], 'q');
     for (size_t i = 0; i < 2 * (size_t)PAIRS; i++)
         assert_memory_equal(normal.text + 1 + 2 * i, i < PAIRS ? "\xcc\xa3" : "\xcc\x81", 2);
     clt_str_free(&text);
     clt_str_free(&normal);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_encodings), cmocka_unit_test(test_shakespeare),
-        cmocka_unit_test(test_bytes),           cmocka_unit_test(test_letters),
-        cmocka_unit_test(test_merges),          cmocka_unit_test(test_any_bytes),
-        cmocka_unit_test(test_long_words),      cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_threads),         cmocka_unit_test(test_training),
-        cmocka_unit_test(test_training_order),  cmocka_unit_test(test_training_refused),
-        cmocka_unit_test(test_nfc_marks)};
-    return cmocka_run_group_tests(tests, data_setup, data_teardown);
 }

@@ -68,15 +68,14 @@ static void expect_hello(const clt_tokenizer *t)
     assert_int_equal(round_trip(t, "hi hello", 8), 5); /* SPh: "h" "i" " h" ... */
 }
 
-static void test_pair_of_files(void **state)
+TEST(test_pair_of_files)
 {
-    (void)state;
     static const char *const names[][2] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
     for (int i = 0; i < 2; i++) {
         put_vocab(names[i][0], EXTRA);
         put_merges(names[i][1],
                    i ? MERGES : "h e\r\nhe l\r\n" SP " h\r\nl o"); /* without version and last newline */
-        const char *const ways[] = {test_dir, in_dir(names[i][0]), in_dir(names[i][1])};
+        const char *const ways[] = {test_folder(), in_dir(names[i][0]), in_dir(names[i][1])};
         for (int k = 0; k < 3; k++) {
             clt_tokenizer *t = open_tokenizer(ways[k]);
             assert_int_equal(clt_tokenizer_vocab(t), 261);
@@ -93,9 +92,8 @@ static void test_pair_of_files(void **state)
     }
 }
 
-static void test_tokenizer_json(void **state)
+TEST(test_tokenizer_json)
 {
-    (void)state;
     put_json("s.json", EXTRA, MERGES_STRINGS, LEVEL, "");
     put_json("p.json", EXTRA, MERGES_PAIRS, LEVEL, "\"dropout\":null,\"unk_token\":null,");
     clt_tokenizer *s = open_tokenizer(in_dir("s.json")), *p = open_tokenizer(in_dir("p.json"));
@@ -113,14 +111,14 @@ static void test_tokenizer_json(void **state)
     uint32_t special[] = {261, 260};
     clt_str text = {0};
     assert_int_equal(clt_tokenizer_vocab(a), 262);
-    assert_int_equal(clt_tokenizer_decode(a, special, 2, &text), CLT_OK);
+    assert_ok(clt_tokenizer_decode(a, special, 2, &text));
     assert_string_equal(text.text, "a b<|endoftext|>");
     clt_str_free(&text);
     clt_ids ids = encode_all(a, "a b", 3);
     assert_int_equal(ids.count, 3);
     free(ids.id);
     /* saved, it is the same */
-    assert_int_equal(clt_tokenizer_save(a, in_dir("again.json")), CLT_OK);
+    assert_ok(clt_tokenizer_save(a, in_dir("again.json")));
     clt_tokenizer *again = open_tokenizer(in_dir("again.json"));
     assert_true(clt_tokenizer_hash(a) == clt_tokenizer_hash(again));
     clt_tokenizer_close(again);
@@ -152,9 +150,8 @@ static void bad_vocab(const char *extra, const char *words)
     expect_bad(in_dir("vocab.json"), words);
 }
 
-static void test_bad_vocab(void **state)
+TEST(test_bad_vocab)
 {
-    (void)state;
     put_merges("merges.txt", MERGES);
     bad_vocab(",\"he\":255", "vocab.json:1:|\"he\"|id 255|already");
     bad_vocab(",\"he\":257", "\"he\"|257 is out of range|257 tokens|0 to 256");
@@ -195,9 +192,8 @@ static void bad_merges(const char *text, const char *words)
     expect_bad(in_dir("merges.txt"), words);
 }
 
-static void test_bad_merges(void **state)
+TEST(test_bad_merges)
 {
-    (void)state;
     put_vocab("vocab.json", EXTRA);
     bad_merges("#version: 0.2\nh e\nh zz\n", "merges.txt': line 3|merge 2|no token 'zz'");
     bad_merges("zz e\n", "line 1|no token 'zz'");
@@ -264,9 +260,8 @@ static void bad_post_processors(void)
 }
 
 /* Those that other programs write and that leave every id as it is. */
-static void test_idle_post_processors(void **state)
+TEST(test_idle_post_processors)
 {
-    (void)state;
     static const char *const good[] = {
         POST("null"),
         POST("{\"type\":\"ByteLevel\",\"trim_offsets\":false}"),
@@ -288,9 +283,8 @@ static void test_idle_post_processors(void **state)
     "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"'s|'t|'re|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?"        \
     "[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior\":\"" behavior "\"}"
 
-static void test_bad_tokenizer_json(void **state)
+TEST(test_bad_tokenizer_json)
 {
-    (void)state;
     bad_json(EXTRA, "[\"h zz\"]", LEVEL, "", "tokenizer.json:1:|no token 'zz'");
     bad_json(EXTRA, "[[\"h\"]]", LEVEL, "", "merge 1|neither");
     bad_json(EXTRA, "[[\"h\",\"e\",\"l\"]]", LEVEL, "", "neither");
@@ -351,9 +345,8 @@ static void put_side(const char *name, const char *text)
     put_file(name, text, strlen(text));
 }
 
-static void test_sides_of_a_pair(void **state)
+TEST(test_sides_of_a_pair)
 {
-    (void)state;
     size_t before, after;
     put_vocab("vocab.json", EXTRA);
     put_merges("merges.txt", MERGES);
@@ -362,7 +355,7 @@ static void test_sides_of_a_pair(void **state)
              "{\"tokenizer_class\": \"GPT2Tokenizer\", \"add_prefix_space\": true, \"add_bos_token\": true, "
              "\"bos_token\": {\"content\": \"<s>\", \"lstrip\": false}, \"pad_token\": \"[PAD]\"}");
     put_side("special_tokens_map.json", "{\"pad_token\": \"[OTHER]\", \"eos_token\": \"</s>\"}");
-    clt_tokenizer *t = open_tokenizer(test_dir);
+    clt_tokenizer *t = open_tokenizer(test_folder());
     assert_int_equal(clt_tokenizer_vocab(t), 265);
     assert_int_equal(clt_tokenizer_role(t, CLT_TOKEN_BEGIN), 262);
     assert_int_equal(clt_tokenizer_end_of_text(t), 263);
@@ -387,9 +380,8 @@ static void test_sides_of_a_pair(void **state)
 }
 
 /* Contents of tokenizer_config.json beside a tokenizer.json or a pair, and the words of the refusal. */
-static void test_sides_refused(void **state)
+TEST(test_sides_refused)
 {
-    (void)state;
     static const char *const pairs[][2] = {
         {"{\"tokenizer_class\": \"RobertaTokenizer\"}", "tokenizer_config.json:1:|tokenizer_class"},
         {"{\"tokenizer_class\": \"Qwen2Tokenizer\", \"add_prefix_space\": true}", "add_prefix_space"},
@@ -431,9 +423,8 @@ static void test_sides_refused(void **state)
     }
 }
 
-static void test_missing(void **state)
+TEST(test_missing)
 {
-    (void)state;
     expect_bad("/nowhere/tok", "/nowhere/tok");
     assert_int_equal(mkdir(in_dir("empty"), 0700), 0);
     expect_bad(in_dir("empty"), "empty'|tokenizer.json|vocab.json|check the path");
@@ -443,15 +434,14 @@ static void test_missing(void **state)
 }
 
 /* Every single byte of a small tokenizer changed, and every length: accepted or refused, never a crash. */
-static void test_damage(void **state)
+TEST(test_damage)
 {
-    (void)state;
     clt_str text = {0};
     char *file = NULL;
     size_t size = 0;
     int accepted = 0, refused = 0;
     put_json("d.json", EXTRA, MERGES_PAIRS, LEVEL, "");
-    assert_int_equal(clt_file_read(in_dir("d.json"), false, 0, CLT_EDATA, &file, &size), CLT_OK);
+    assert_ok(clt_file_read(in_dir("d.json"), false, 0, CLT_EDATA, &file, &size));
     for (size_t i = 0; i < 2 * size; i += 1 + i % 7) {
         clt_tokenizer *t = NULL;
         text.length = 0;
@@ -469,19 +459,4 @@ static void test_damage(void **state)
     print_message("%d damaged files refused, %d still good\n", refused, accepted);
     clt_str_free(&text);
     free(file);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pair_of_files),
-                                       cmocka_unit_test(test_tokenizer_json),
-                                       cmocka_unit_test(test_bad_vocab),
-                                       cmocka_unit_test(test_bad_merges),
-                                       cmocka_unit_test(test_damage),
-                                       cmocka_unit_test(test_idle_post_processors),
-                                       cmocka_unit_test(test_bad_tokenizer_json),
-                                       cmocka_unit_test(test_missing),
-                                       cmocka_unit_test(test_sides_refused),
-                                       cmocka_unit_test(test_sides_of_a_pair)};
-    return cmocka_run_group_tests(tests, data_setup, data_teardown);
 }

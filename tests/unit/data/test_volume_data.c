@@ -14,12 +14,6 @@
 #include "engine/data/volumes/volume_set.h"
 #include "engine/data/volumes/volumes.h"
 
-static void must(clt_status status)
-{
-    if (status != CLT_OK)
-        fail_msg("%s", clt_error_text());
-}
-
 #define MOST 40000
 
 /* A volume whose voxel number i is `first` + i % 1000, or, as a mask, `value` in the box [low, high) along each axis. */
@@ -30,7 +24,7 @@ static void put_volume(const char *name, int64_t d, int64_t h, int64_t w, int fi
     assert_true(d * h * w <= MOST);
     for (int64_t i = 0; i < d * h * w; i++)
         data[i] = (int16_t)(first + i % 1000);
-    must(clt_nifti_write(in_dir(name), &image));
+    assert_ok(clt_nifti_write(in_dir(name), &image));
 }
 
 static void put_mask(const char *name, int64_t d, int64_t h, int64_t w, int64_t low, int64_t high, int value)
@@ -42,18 +36,18 @@ static void put_mask(const char *name, int64_t d, int64_t h, int64_t w, int64_t 
         bool inside = x >= low && x < high && y >= low && y < high && z >= low && z < high;
         data[i] = inside ? (uint8_t)value : 0;
     }
-    must(clt_nifti_write(in_dir(name), &image));
+    assert_ok(clt_nifti_write(in_dir(name), &image));
 }
 
 static void folder(const char *name)
 {
-    must(clt_mkdir_p(in_dir(name)));
+    assert_ok(clt_mkdir_p(in_dir(name)));
 }
 
 static void clear(void)
 {
-    must(clt_remove_tree(test_dir));
-    must(clt_mkdir_p(test_dir));
+    assert_ok(clt_remove_tree(test_folder()));
+    assert_ok(clt_mkdir_p(test_folder()));
 }
 
 /* Three volumes of different sizes with masks of class 1 and 2. */
@@ -74,11 +68,10 @@ static void put_masked(void)
 
 /* --- folders --- */
 
-static void test_whole_volumes(void **state)
+TEST(test_whole_volumes)
 {
     float x[6 * 6 * 6], raw[1];
     uint8_t y[6 * 6 * 6];
-    (void)state;
     put_masked();
     clt_source *s = must_open(
         "\"type\":\"nifti\",\"path\":\"%D\",\"volume\":[6],\"split\":0,\"flip_axes\":[]", CLT_SPLIT_TRAIN);
@@ -103,10 +96,9 @@ static void test_whole_volumes(void **state)
                    CLT_ECONFIG, "either data.patch");
 }
 
-static void test_padded_and_resized(void **state)
+TEST(test_padded_and_resized)
 {
     float x[16 * 16 * 16];
-    (void)state;
     put_masked();
     clt_source *s =
         must_open("\"type\":\"nifti\",\"path\":\"%D\",\"volume\":[16],\"split\":0,\"window_low\":-100,"
@@ -130,10 +122,9 @@ static void test_padded_and_resized(void **state)
     clt_source_close(s);
 }
 
-static void test_classes(void **state)
+TEST(test_classes)
 {
     int32_t y;
-    (void)state;
     clear();
     folder("train/lung");
     folder("train/bone");
@@ -159,12 +150,11 @@ static void test_classes(void **state)
                    "a class belongs to a whole volume");
 }
 
-static void test_decathlon_and_npy(void **state)
+TEST(test_decathlon_and_npy)
 {
     static const char header[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4, 4, 4), }";
     uint8_t npy[128 + 128 * 4] = {0};
     float x[128];
-    (void)state;
     clear();
     folder("imagesTr");
     folder("labelsTr");
@@ -187,7 +177,7 @@ static void test_decathlon_and_npy(void **state)
 }
 
 /* dataset.json names the classes of masks, in the form of nnU-Net or of the Decathlon. */
-static void test_labels(void **state)
+TEST(test_labels)
 {
     static const char source[] = "\"type\":\"nifti\",\"path\":\"%D\",\"volume\":[6],\"split\":0";
     static const char *const good[] = {
@@ -197,7 +187,6 @@ static void test_labels(void **state)
     static const char *const none[] = {"{\"name\": \"x\"}", "[1]", "{\"labels\": [\"a\", \"b\"]}",
                                        "{\"labels\": {\"background\": 0, \"whole\": [1, 2], \"core\": 2}}",
                                        "{\"labels\": {\"a\": 0.5}}"};
-    (void)state;
     put_masked();
     for (int i = 0; i < 3; i++) {
         put_file("dataset.json", good[i], strlen(good[i]));
@@ -253,16 +242,15 @@ static void read_sample(const clt_source *s, int64_t index, uint32_t epoch, floa
 {
     void *to[CLT_MAX_FIELDS] = {x, y};
     const clt_draw draw = {.seed = 5, .epoch = epoch};
-    must(s->type->read(s, index, draw, to));
+    assert_ok(s->type->read(s, index, draw, to));
 }
 
 /* The same sample twice is the same; with only one of the fields, too; another epoch gives others. */
-static void test_patches_are_pure(void **state)
+TEST(test_patches_are_pure)
 {
     float x[2][120], alone[120];
     uint8_t y[2][120], y_alone[120];
     int differ = 0;
-    (void)state;
     put_masked();
     clt_source *s =
         open_patches(",\"flip_axes\":[0,1,2],\"scale_intensity\":0.1,\"shift_intensity\":5", CLT_SPLIT_TRAIN);
@@ -285,12 +273,11 @@ static void test_patches_are_pure(void **state)
 }
 
 /* A patch of image and mask is the same place of both, also mirrored: the voxel's value says where it was. */
-static void test_image_and_mask_agree(void **state)
+TEST(test_image_and_mask_agree)
 {
     float x[120];
     uint8_t y[120];
     int mirrored = 0, foreground = 0;
-    (void)state;
     put_masked();
     clt_source *s = open_patches(",\"flip_axes\":[0,1,2],\"patch_foreground\":1", CLT_SPLIT_TRAIN);
     for (uint32_t epoch = 0; epoch < 8; epoch++)
@@ -312,13 +299,12 @@ static void test_image_and_mask_agree(void **state)
 }
 
 /* Random places reach every voxel, and with patch_foreground 0 most patches miss a small lesion. */
-static void test_places(void **state)
+TEST(test_places)
 {
     const clt_patch_options o = {.patch = {4, 4, 4}, .foreground = 0};
     const int64_t size[3] = {6, 5, 9}, small[3] = {3, 9, 4};
     int first[3][6] = {{0}};
     clt_patch p;
-    (void)state;
     for (int64_t i = 0; i < 600; i++) {
         clt_patch_draw(&o, size, NULL, (clt_draw){.seed = 1}, i, &p);
         for (int a = 0; a < 3; a++) {
@@ -335,7 +321,7 @@ static void test_places(void **state)
 }
 
 /* Every foreground voxel is drawn, with about the same frequency. */
-static void test_foreground_draw(void **state)
+TEST(test_foreground_draw)
 {
     enum { D = 3, H = 4, W = 5 };
     const int64_t size[3] = {D, H, W};
@@ -344,7 +330,6 @@ static void test_foreground_draw(void **state)
     uint64_t before[D * H + 1];
     int hits[D * H * W] = {0}, voxels = 0;
     clt_foreground f;
-    (void)state;
     for (int i = 0; i < D * H * W; i++)
         voxels += mask[i] = (uint8_t)(i % 7 == 3 || i == 59);
     clt_foreground_count(mask, size, before, &f);
@@ -360,10 +345,9 @@ static void test_foreground_draw(void **state)
         assert_true(!mask[i] || hits[i] > 1000 / voxels / 2);
 }
 
-static void test_flip(void **state)
+TEST(test_flip)
 {
     const int64_t size[3] = {3, 4, 5};
-    (void)state;
     for (int axes = 0; axes < 8; axes++) {
         const bool flip[3] = {axes & 1, axes & 2, axes & 4};
         int32_t v[2 * 60];
@@ -381,10 +365,9 @@ static void test_flip(void **state)
 }
 
 /* Neighbouring samples of a volume stay together in the shuffled order, and each comes once in an epoch. */
-static void test_groups(void **state)
+TEST(test_groups)
 {
     clt_source s = {.samples = 24, .together = 4};
-    (void)state;
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         bool seen[24] = {false};
         for (uint64_t i = 0; i < 24; i++) {
@@ -400,17 +383,16 @@ static void test_groups(void **state)
 
 /* --- windows --- */
 
-static void test_windows_cover(void **state)
+TEST(test_windows_cover)
 {
     static const double overlaps[] = {0, 0.25, 0.5, 0.9};
-    (void)state;
     for (int64_t n = 1; n < 30; n++)
         for (int64_t w = 1; w < 12; w++)
             for (int k = 0; k < 4; k++) {
                 const int64_t size[3] = {n, 7, 1}, window[3] = {w, 3, 2};
                 bool covered[32] = {false};
                 clt_windows g;
-                must(clt_windows_make(size, window, overlaps[k], &g));
+                assert_ok(clt_windows_make(size, window, overlaps[k], &g));
                 int64_t last = -1000;
                 for (int64_t i = 0; i < clt_windows_count(&g); i++) {
                     int64_t at[3];
@@ -430,12 +412,11 @@ static void test_windows_cover(void **state)
     assert_int_equal(clt_windows_make(size, window, 0.5, &g), CLT_EDATA);
 }
 
-static void test_evaluation_windows(void **state)
+TEST(test_evaluation_windows)
 {
     float x[120];
     uint8_t y[120];
     int64_t windows = 0;
-    (void)state;
     put_masked();
     clt_source *s = open_patches("", CLT_SPLIT_TRAIN_ONCE);
     assert_true(clt_volumes_windowed(s));
@@ -455,12 +436,12 @@ static void test_evaluation_windows(void **state)
     read_sample(s, 0, 0, x, y);
     assert_true(x[0] == 0 && x[1] == 1 && x[6] == 14);
     clt_source *part;
-    must(clt_volumes_part(s, 3, 1, 2, &part)); /* volume b alone */
+    assert_ok(clt_volumes_part(s, 3, 1, 2, &part)); /* volume b alone */
     assert_int_equal(clt_volumes_count(part), 1);
     read_sample(part, 0, 0, x, y);
     assert_true(x[0] == 100);
     clt_source_close(part);
-    must(clt_volumes_part(s, 2, 2, 3, &part));
+    assert_ok(clt_volumes_part(s, 2, 2, 3, &part));
     assert_int_equal(part->samples, 0);
     clt_source_close(part);
     assert_int_equal(clt_volumes_within(s, 1), 1);
@@ -524,12 +505,11 @@ static void *use_cache(void *context)
     return NULL;
 }
 
-static void test_cache(void **state)
+TEST(test_cache)
 {
     pthread_t thread[8];
     clt_volume_cache *cache;
-    (void)state;
-    must(clt_volume_cache_create(14, 50, make_counted, drop_counted, &counts, &cache));
+    assert_ok(clt_volume_cache_create(14, 50, make_counted, drop_counted, &counts, &cache));
     for (int i = 0; i < 8; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, use_cache, cache), 0);
     for (int i = 0; i < 8; i++) {
@@ -547,11 +527,10 @@ static void test_cache(void **state)
 }
 
 /* A cache too small for anything gives the same samples. */
-static void test_small_cache(void **state)
+TEST(test_small_cache)
 {
     float x[2][120];
     uint8_t y[2][120];
-    (void)state;
     put_masked();
     clt_source *large = open_patches("", CLT_SPLIT_TRAIN),
                *none = open_patches(",\"cache_mb\":0", CLT_SPLIT_TRAIN);
@@ -567,10 +546,9 @@ static void test_small_cache(void **state)
 
 /* --- bad files --- */
 
-static void test_bad_files(void **state)
+TEST(test_bad_files)
 {
     float x[120];
-    (void)state;
     put_masked();
     put_volume("images/d.nii.gz", 8, 8, 8, 0);
     expect_refused("\"type\":\"nifti\",\"path\":\"%D\",\"patch\":[4]", CLT_SPLIT_TRAIN, CLT_EDATA,
@@ -596,27 +574,4 @@ static void test_bad_files(void **state)
     assert_int_equal(s->type->read(s, 24, (clt_draw){.seed = 1}, to), CLT_EDATA);
     expect_words("d.nii.gz|is 7, a class beyond the last one, 2");
     clt_source_close(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_volumes),
-        cmocka_unit_test(test_padded_and_resized),
-        cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_decathlon_and_npy),
-        cmocka_unit_test(test_labels),
-        cmocka_unit_test(test_patches_are_pure),
-        cmocka_unit_test(test_image_and_mask_agree),
-        cmocka_unit_test(test_places),
-        cmocka_unit_test(test_foreground_draw),
-        cmocka_unit_test(test_flip),
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_windows_cover),
-        cmocka_unit_test(test_evaluation_windows),
-        cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_small_cache),
-        cmocka_unit_test(test_bad_files),
-    };
-    return cmocka_run_group_tests(tests, data_setup, data_teardown);
 }

@@ -12,12 +12,6 @@
 #include "engine/base/log.h"
 #include "engine/data/volumes/volume_set.h"
 
-static void must(clt_status status)
-{
-    if (status != CLT_OK)
-        fail_msg("%s", clt_error_text());
-}
-
 static void patch_file(const char *name, long at, const void *bytes, size_t n)
 {
     FILE *file = fopen(in_dir(name), "r+b");
@@ -37,7 +31,7 @@ static void put(const char *name, clt_element element, const void *data)
 {
     const clt_nifti_image image = {
         .element = element, .ndim = 3, .dim = {SIZE_X, SIZE_Y, SIZE_Z}, .data = data};
-    must(clt_nifti_write(in_dir(name), &image));
+    assert_ok(clt_nifti_write(in_dir(name), &image));
 }
 
 static void put_image(const char *name, int first)
@@ -58,15 +52,15 @@ static void put_mask(const char *name, uint8_t one)
 
 static void clear(void)
 {
-    must(clt_remove_tree(test_dir));
-    must(clt_mkdir_p(in_dir("images")));
-    must(clt_mkdir_p(in_dir("masks")));
+    assert_ok(clt_remove_tree(test_folder()));
+    assert_ok(clt_mkdir_p(in_dir("images")));
+    assert_ok(clt_mkdir_p(in_dir("masks")));
 }
 
 static void space_of(const char *name, clt_nifti_space *space)
 {
     clt_nifti header;
-    must(clt_nifti_read_header(in_dir(name), &header));
+    assert_ok(clt_nifti_read_header(in_dir(name), &header));
     clt_nifti_space_of(&header, space);
 }
 
@@ -99,12 +93,11 @@ static void expect_oblique(const clt_nifti_space *s)
     }
 }
 
-static void test_forms(void **state)
+TEST(test_forms)
 {
     const int16_t sform[2] = {0, 2}, qform[2] = {1, 0}, both[2] = {1, 2}, none[2] = {0, 0};
     const float wrong_pixdim[3] = {1, 1, 1}, other_place[3] = {-100.5f, 30.5f, 12}, flat[3] = {0, 0, 0};
     clt_nifti_space s;
-    (void)state;
     clear();
     put_image("a.nii", 0);
     patch_file("a.nii", 280, oblique, sizeof oblique);
@@ -163,11 +156,11 @@ typedef struct bench {
 
 static clt_status open_bench(bench *b)
 {
-    clt_volume_list_options options = {.path = test_dir, .key = "data.path"};
+    clt_volume_list_options options = {.path = test_folder(), .key = "data.path"};
     memset(b, 0, sizeof *b);
     b->set.key = "data.path";
     b->set.mask_classes = CLT_MASK_CLASSES;
-    must(clt_arena_create(&b->arena));
+    assert_ok(clt_arena_create(&b->arena));
     CLT_TRY(clt_volume_list_open(b->arena, &options, &b->set.list));
     return clt_volume_set_open(&b->set, 1 << 20);
 }
@@ -192,7 +185,7 @@ static const char *warnings(bool turned)
     bench b;
     warned[0] = '\0';
     clt_log_forget(); /* else the same warning is logged once */
-    must(open_bench(&b));
+    assert_ok(open_bench(&b));
     clt_log_set_copy(keep_line, NULL, CLT_LOG_WARN);
     clt_volume_list_warn(&b.set.list, "data.path", turned, "do something");
     clt_log_set_copy(NULL, NULL, CLT_LOG_WARN);
@@ -209,11 +202,10 @@ static void refuse_folder(const char *word)
     says(clt_error_text(), word);
 }
 
-static void test_masks_elsewhere(void **state)
+TEST(test_masks_elsewhere)
 {
     const float two[3] = {2, 2, 2}, place = -30, mirrored = -1,
                 corner = 3; /* the 4 voxels of x from 0 to 3 mm */
-    (void)state;
     clear();
     put_image("images/a.nii", 0);
     put_mask("masks/a.nii", 1);
@@ -243,7 +235,7 @@ static void copy_bytes(const char *from, size_t at, size_t n, const char *to)
 {
     char *bytes;
     size_t size;
-    must(clt_file_read(in_dir(from), false, 0, CLT_EDATA, &bytes, &size));
+    assert_ok(clt_file_read(in_dir(from), false, 0, CLT_EDATA, &bytes, &size));
     put_file(to, bytes + at, n ? n : size - at);
     free(bytes);
 }
@@ -258,28 +250,27 @@ static void make_pair(const char *single, const char *header, const char *voxels
     patch_file(header, 108, &zero, 4);
 }
 
-static void test_pairs(void **state)
+TEST(test_pairs)
 {
     float values[VOXELS];
     const int64_t origin[3] = {0}, size[3] = {SIZE_Z, SIZE_Y, SIZE_X};
     bench b;
     clt_volume v;
-    (void)state;
     clear();
     put_image("single.nii", 7);
     make_pair("single.nii", "images/a.hdr", "images/a.img");
     put_mask("whole.nii", 1);
     make_pair("whole.nii", "masks/a.hdr", "masks/a.img");
-    must(open_bench(&b));
+    assert_ok(open_bench(&b));
     assert_int_equal(b.set.list.count, 1);
     assert_int_equal(b.set.list.bytes, 2 * 348 + 2 * VOXELS + VOXELS);
-    must(clt_volume_set_image(&b.set, 0, origin, size, 0, values));
+    assert_ok(clt_volume_set_image(&b.set, 0, origin, size, 0, values));
     for (int i = 0; i < VOXELS; i++)
         assert_true(values[i] == (float)(7 + i));
     close_bench(&b);
     assert_string_equal(warnings(false), "");
     /* either of the two names the volume */
-    must(clt_volume_open(&v, in_dir("images/a.img"), 1, "test"));
+    assert_ok(clt_volume_open(&v, in_dir("images/a.img"), 1, "test"));
     assert_true(v.header.pair && v.size[0] == SIZE_Z);
     clt_volume_close(&v);
     /* one of the two is missing, or cut */
@@ -301,9 +292,8 @@ static void test_pairs(void **state)
     refuse_folder("images/c.hdr': it is an ANALYZE 7.5 header");
 }
 
-static void test_left_out(void **state)
+TEST(test_left_out)
 {
-    (void)state;
     clear();
     put_image("images/a.nii", 0);
     put_mask("masks/a.nii", 1);
@@ -320,29 +310,28 @@ static void test_left_out(void **state)
     assert_int_equal(remove(in_dir("images/a.nii.gz")), 0);
     copy_bytes("images/a.nii", 0, 0, "images/B.NII.GZ");
     refuse_folder("B.NII.GZ' has no mask");
-    assert_int_equal(clt_remove_tree(in_dir("masks")), CLT_OK);
+    assert_ok(clt_remove_tree(in_dir("masks")));
     refuse_folder("has a folder 'images', but none with its masks");
 }
 
-static void test_channels(void **state)
+TEST(test_channels)
 {
     float values[2 * VOXELS];
     const int64_t origin[3] = {0}, size[3] = {SIZE_Z, SIZE_Y, SIZE_X};
     bench b;
-    (void)state;
     clear();
-    must(clt_remove_tree(test_dir));
-    must(clt_mkdir_p(in_dir("imagesTr")));
-    must(clt_mkdir_p(in_dir("labelsTr")));
+    assert_ok(clt_remove_tree(test_folder()));
+    assert_ok(clt_mkdir_p(in_dir("imagesTr")));
+    assert_ok(clt_mkdir_p(in_dir("labelsTr")));
     put_image("imagesTr/case_0000.nii.gz", 0);
     put_mask("labelsTr/case.nii.gz", 1);
-    must(open_bench(&b));
+    assert_ok(open_bench(&b));
     assert_true(b.set.list.count == 1 && b.set.channels == 1 && b.set.list.entry[0].files == 1);
     close_bench(&b);
     put_image("imagesTr/case_0001.nii.gz", 1000);
-    must(open_bench(&b));
+    assert_ok(open_bench(&b));
     assert_true(b.set.list.count == 1 && b.set.channels == 2);
-    must(clt_volume_set_image(&b.set, 0, origin, size, 0, values));
+    assert_ok(clt_volume_set_image(&b.set, 0, origin, size, 0, values));
     for (int i = 0; i < VOXELS; i++)
         assert_true(values[i] == (float)i && values[VOXELS + i] == (float)(1000 + i));
     close_bench(&b);
@@ -368,13 +357,13 @@ static clt_status read_mask(float odd, int64_t classes, const int64_t *values, u
     clt_volume v;
     data[31] = odd;
     put("m.nii", CLT_EL_F32, data);
-    must(clt_volume_open(&v, in_dir("m.nii"), 1, "test"));
+    assert_ok(clt_volume_open(&v, in_dir("m.nii"), 1, "test"));
     clt_status status = clt_volume_mask(&v, classes, values, out);
     clt_volume_close(&v);
     return status;
 }
 
-static void test_mask_values(void **state)
+TEST(test_mask_values)
 {
     static const int64_t black_white[] = {0, 255}, large[] = {0, 77, 2035};
     uint8_t mask[VOXELS];
@@ -399,7 +388,6 @@ static void test_mask_values(void **state)
         {2035, 3, large, 2, ""},
         {NAN, 4, NULL, -1, "not a finite number"},
     };
-    (void)state;
     clear();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         clt_status status = read_mask(cases[i].value, cases[i].classes, cases[i].values, mask);
@@ -408,15 +396,14 @@ static void test_mask_values(void **state)
             says(clt_error_text(), cases[i].word);
             continue;
         }
-        must(status);
+        assert_ok(status);
         assert_int_equal(mask[31], cases[i].is);
         assert_int_equal(mask[30], 0);
     }
 }
 
-static void test_unused_classes(void **state)
+TEST(test_unused_classes)
 {
-    (void)state;
     clear();
     put_image("images/a.nii", 0);
     put_mask("masks/a.nii", 255);
@@ -442,7 +429,7 @@ static void test_unused_classes(void **state)
 
 /* i16 voxels of 12 bits with scl_slope 0.5 and scl_inter -1024: nibabel's get_fdata says -1024, -1023.5
  * ... */
-static void test_scaled_integers(void **state)
+TEST(test_scaled_integers)
 {
     const uint16_t stored[VOXELS] = {0, 1, 2047, 4095, 65535};
     const double is[5] = {-1024, -1023.5, -0.5, 1023.5, 31743.5};
@@ -456,26 +443,14 @@ static void test_scaled_integers(void **state)
                              .data = stored,
                              .slope = 0.5,
                              .inter = -1024};
-    (void)state;
     clear();
-    must(clt_nifti_write(in_dir("s.nii"), &image));
+    assert_ok(clt_nifti_write(in_dir("s.nii"), &image));
     for (int k = 0; k < 2; k++) {
-        must(clt_volume_open(&v, in_dir("s.nii"), 1, "test"));
-        must(clt_volume_box(&v, at, box, 0, values));
+        assert_ok(clt_volume_open(&v, in_dir("s.nii"), 1, "test"));
+        assert_ok(clt_volume_box(&v, at, box, 0, values));
         clt_volume_close(&v);
         for (int i = 0; i < 5; i++)
             assert_true((double)values[i] == is[i]);
         patch_file("s.nii", 72, &bits, 2);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),          cmocka_unit_test(test_masks_elsewhere),
-        cmocka_unit_test(test_pairs),          cmocka_unit_test(test_left_out),
-        cmocka_unit_test(test_channels),       cmocka_unit_test(test_mask_values),
-        cmocka_unit_test(test_unused_classes), cmocka_unit_test(test_scaled_integers),
-    };
-    return cmocka_run_group_tests(tests, data_setup, data_teardown);
 }

@@ -11,12 +11,6 @@
 #include "engine/base/log.h"
 #include "engine/data/volumes/volume_set.h"
 
-static void must(clt_status status)
-{
-    if (status != CLT_OK)
-        fail_msg("%s", clt_error_text());
-}
-
 /* How the axes x, y, z of a file lie: axis j goes along direction way[j] of the body (0 right, 1 front, 2 head), downwards
  * where down[j], its voxels spacing[j] mm apart. The body's corner is at 0: a voxel's centre is half a voxel from it. */
 typedef struct lie {
@@ -90,15 +84,15 @@ static void put(const char *name, const lie *l, bool mask)
                 values[n] = (int16_t)mask_at(mm);
                 numbers[n] = (float)image_at(mm);
             }
-    must(clt_nifti_write(in_dir(name), &image));
+    assert_ok(clt_nifti_write(in_dir(name), &image));
     patch_sform(name, l);
 }
 
 static void clear(void)
 {
-    must(clt_remove_tree(test_dir));
-    must(clt_mkdir_p(in_dir("images")));
-    must(clt_mkdir_p(in_dir("masks")));
+    assert_ok(clt_remove_tree(test_folder()));
+    assert_ok(clt_mkdir_p(in_dir("images")));
+    assert_ok(clt_mkdir_p(in_dir("masks")));
 }
 
 /* A set of the volumes of the test's folder. */
@@ -113,7 +107,7 @@ static clt_status open_bench(bench *b, const clt_volume_want *want, uint64_t cac
     memset(b, 0, sizeof *b);
     b->set.key = "data.path";
     b->set.mask_classes = 3;
-    must(clt_arena_create(&b->arena));
+    assert_ok(clt_arena_create(&b->arena));
     CLT_TRY(clt_volume_list_open(b->arena, &options, &b->set.list));
     return clt_volume_set_open(&b->set, cache_bytes);
 }
@@ -152,8 +146,8 @@ static void check_volume(const bench *b, int64_t index, const lie *l, const doub
     float *x = calloc((size_t)clt_voxels(size), sizeof *x);
     uint8_t *y = calloc((size_t)clt_voxels(size), 1);
     assert_true(x && y);
-    must(clt_volume_set_image(&b->set, index, origin, size, 0, x));
-    must(clt_volume_set_mask(&b->set, index, origin, size, y));
+    assert_ok(clt_volume_set_image(&b->set, index, origin, size, 0, x));
+    assert_ok(clt_volume_set_mask(&b->set, index, origin, size, y));
     for (int64_t i = 0; i < clt_voxels(size); i++) {
         int64_t at[3] = {i % size[2], i / size[2] % size[1], i / size[2] / size[1]};
         double mm[3], inside[3], voxel[3];
@@ -176,11 +170,10 @@ static void check_volume(const bench *b, int64_t index, const lie *l, const doub
 static const bool all_up[3] = {true, true, true};
 
 /* All 48 ways, turned to RAS; and to LPS, whose width goes left and height to the back. */
-static void test_orientations(void **state)
+TEST(test_orientations)
 {
     static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     static const bool lps[3] = {false, false, true};
-    (void)state;
     for (int way = 0; way < 48; way++) {
         lie l = {.spacing = {1.5, 1, 2}, .size = {6, 5, 4}};
         double spacing[3];
@@ -197,7 +190,7 @@ static void test_orientations(void **state)
             bench b;
             if (k)
                 memcpy(want.axes, "LPS", sizeof want.axes);
-            must(open_bench(&b, &want, 1 << 20));
+            assert_ok(open_bench(&b, &want, 1 << 20));
             assert_true(clt_volume_posed(&b.set.list.entry[0].pose) ||
                         strcmp(b.set.list.entry[0].space.axes, want.axes) == 0);
             check_volume(&b, 0, &l, spacing, k ? lps : all_up);
@@ -207,7 +200,7 @@ static void test_orientations(void **state)
 }
 
 /* The letters of a qform: the quaternion's b, c, d and the sign of the third axis (pixdim[0]). */
-static void test_qform(void **state)
+TEST(test_qform)
 {
     static const struct {
         float bcd[3], sign;
@@ -218,7 +211,6 @@ static void test_qform(void **state)
         {{0.5f, 0.5f, 0.5f}, -1, "ASL"}, {{0.1f, 0, 0.05f}, 1, "RAS"}, {{0, 0, 0.70710678f}, 1, "ALS"},
     };
     const lie l = {.way = {0, 1, 2}, .spacing = {1, 2, 3}, .size = {2, 2, 2}};
-    (void)state;
     clear();
     put("a.nii", &l, false);
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
@@ -228,7 +220,7 @@ static void test_qform(void **state)
         patch_file("a.nii", 252, codes, sizeof codes);
         patch_file("a.nii", 76, &forms[i].sign, 4);
         patch_file("a.nii", 256, forms[i].bcd, sizeof forms[i].bcd);
-        must(clt_nifti_read_header(in_dir("a.nii"), &header));
+        assert_ok(clt_nifti_read_header(in_dir("a.nii"), &header));
         clt_nifti_space_of(&header, &space);
         assert_string_equal(space.axes, forms[i].axes);
         assert_true(space.spacing[0] == 1 && space.spacing[1] == 2 && space.spacing[2] == 3);
@@ -239,27 +231,26 @@ static void test_qform(void **state)
 }
 
 /* Units of the header: metres and micrometres. */
-static void test_units(void **state)
+TEST(test_units)
 {
     const lie l = {.way = {0, 1, 2}, .spacing = {1, 2, 3}, .size = {2, 2, 2}};
     static const struct {
         uint8_t code;
         double factor;
     } units[] = {{0, 1}, {1, 1000}, {2, 1}, {3, 0.001}, {10, 1} /* and seconds */};
-    (void)state;
     clear();
     put("a.nii", &l, false);
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         clt_nifti header;
         clt_nifti_space space;
         patch_file("a.nii", 123, &units[i].code, 1);
-        must(clt_nifti_read_header(in_dir("a.nii"), &header));
+        assert_ok(clt_nifti_read_header(in_dir("a.nii"), &header));
         clt_nifti_space_of(&header, &space);
         assert_true(fabs(space.spacing[1] - 2 * units[i].factor) < 1e-9 * units[i].factor);
     }
 }
 
-static void test_spacing(void **state)
+TEST(test_spacing)
 {
     static const lie lies[] = {
         {{0, 1, 2}, {false, false, false}, {0.8, 0.8, 2.5}, {20, 15, 9}},
@@ -267,7 +258,6 @@ static void test_spacing(void **state)
         {{0, 1, 2}, {true, true, false}, {1, 1, 1}, {12, 10, 14}},
     };
     static const double wanted[][3] = {{1, 1, 1}, {0.5, 1.7, 2}, {4, 3, 7}}; /* right, front, head */
-    (void)state;
     clear();
     for (int i = 0; i < 3; i++) {
         char name[32];
@@ -280,7 +270,7 @@ static void test_spacing(void **state)
         const double *w = wanted[k];
         const clt_volume_want want = {.axes = "RAS", .spaces = true, .spacing = {w[2], w[1], w[0]}};
         bench b;
-        must(open_bench(&b, &want, 60000));
+        assert_ok(open_bench(&b, &want, 60000));
         for (int round = 0; round < 2; round++)
             for (int i = 0; i < 3; i++)
                 check_volume(&b, i, &lies[i], w, all_up);
@@ -291,21 +281,20 @@ static void test_spacing(void **state)
 }
 
 /* A predicted mask comes back to the file's voxels: without loss where voxels became smaller. */
-static void test_way_back(void **state)
+TEST(test_way_back)
 {
     const lie l = {{2, 0, 1}, {true, false, true}, {2, 3, 1}, {7, 6, 9}};
     const clt_volume_want want = {.axes = "RAS", .spaces = true, .spacing = {0.5, 0.5, 1}};
-    (void)state;
     clear();
     put("images/a.nii", &l, false);
     put("masks/a.nii", &l, true);
     bench b;
-    must(open_bench(&b, &want, 1 << 20));
+    assert_ok(open_bench(&b, &want, 1 << 20));
     const clt_volume_pose *pose = &b.set.list.entry[0].mask_pose;
     int64_t origin[3] = {0}, count = clt_voxels(pose->file);
     uint8_t *posed = malloc((size_t)clt_voxels(pose->size)), *back = malloc((size_t)count);
     assert_true(posed && back && clt_voxels(pose->size) > count);
-    must(clt_volume_set_mask(&b.set, 0, origin, pose->size, posed));
+    assert_ok(clt_volume_set_mask(&b.set, 0, origin, pose->size, posed));
     memset(back, 9, (size_t)count);
     clt_volume_pose_back(pose, posed, back);
     for (int64_t i = 0; i < count; i++)
@@ -323,7 +312,7 @@ static void keep_line(void *context, clt_log_level level, const char *line)
         snprintf(warned + strlen(warned), sizeof warned - strlen(warned), "%s\n", line);
 }
 
-static void test_what_is_missing(void **state)
+TEST(test_what_is_missing)
 {
     const lie ras = {{0, 1, 2}, {false, false, false}, {1, 2, 3}, {4, 4, 4}},
               lps = {{0, 1, 2}, {true, true, false}, {1, 2, 3}, {4, 4, 4}},
@@ -332,7 +321,6 @@ static void test_what_is_missing(void **state)
     const int16_t none[2] = {0, 0};
     const float zero = 0;
     bench b;
-    (void)state;
     clear();
     put("images/a.nii", &ras, false);
     put("masks/a.nii", &turned, true);
@@ -353,7 +341,7 @@ static void test_what_is_missing(void **state)
     put("masks/a.nii", &lps, true);
     put("images/b.nii", &lps, false);
     put("masks/b.nii", &lps, true);
-    must(open_bench(&b, NULL, 1000));
+    assert_ok(open_bench(&b, NULL, 1000));
     clt_log_set_copy(keep_line, NULL, CLT_LOG_WARN);
     clt_volume_list_warn(&b.set.list, "data.path", false, "do something");
     clt_log_set_copy(NULL, NULL, CLT_LOG_WARN);
@@ -363,7 +351,7 @@ static void test_what_is_missing(void **state)
         fail_msg("%s", warned);
     close_bench(&b);
     const clt_volume_want mirrored = {.axes = "RAS"};
-    must(open_bench(&b, &mirrored, 100000)); /* a mask that is mirrored otherwise goes its own way */
+    assert_ok(open_bench(&b, &mirrored, 100000)); /* a mask that is mirrored otherwise goes its own way */
     const double own[3] = {1, 2, 3};
     check_volume(&b, 0, &ras, own, all_up);
     check_volume(&b, 1, &lps, own, all_up);
@@ -399,16 +387,15 @@ static void describe_turned(void)
     patch_file("masks/b.nii", 252, (const int16_t[2]){1, 0}, 4);
     patch_file("images/b.nii", 80, &zero, 4);
     SPACE_OF(",\"orientation\":\"RAS\"", ", spacing unknown, RAS");
-    assert_int_equal(clt_remove_tree(in_dir("images/b.nii")), CLT_OK);
-    assert_int_equal(clt_remove_tree(in_dir("masks/b.nii")), CLT_OK);
+    assert_ok(clt_remove_tree(in_dir("images/b.nii")));
+    assert_ok(clt_remove_tree(in_dir("masks/b.nii")));
 }
 
 /* The keys of the config, and what is told of the data. */
-static void test_config(void **state)
+TEST(test_config)
 {
     const lie l = {{0, 1, 2}, {true, true, false}, {0.8, 0.8, 2}, {10, 10, 6}};
     float x[5 * 5 * 4];
-    (void)state;
     clear();
     put("images/a.nii", &l, false);
     put("masks/a.nii", &l, true);
@@ -432,15 +419,4 @@ static void test_config(void **state)
                    "data.spacing");
     expect_refused("\"type\":\"nifti\",\"path\":\"%D\",\"orientation\":\"RAL\"", CLT_SPLIT_TRAIN, CLT_ECONFIG,
                    "data.orientation");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_orientations), cmocka_unit_test(test_qform),
-        cmocka_unit_test(test_units),        cmocka_unit_test(test_spacing),
-        cmocka_unit_test(test_way_back),     cmocka_unit_test(test_what_is_missing),
-        cmocka_unit_test(test_config),
-    };
-    return cmocka_run_group_tests(tests, data_setup, data_teardown);
 }

@@ -34,8 +34,8 @@ static inline clt_tokenizer *train_on(const char *text, size_t size, int64_t voc
 {
     clt_bpe_trainer *trainer = NULL;
     clt_tokenizer *t = NULL;
-    assert_int_equal(clt_bpe_trainer_create(&trainer), CLT_OK);
-    assert_int_equal(clt_bpe_trainer_add(trainer, text, size), CLT_OK);
+    assert_ok(clt_bpe_trainer_create(&trainer));
+    assert_ok(clt_bpe_trainer_add(trainer, text, size));
     if (clt_bpe_trainer_run(trainer, vocab, NULL, NULL, &t) != CLT_OK)
         fail_msg("%s", clt_error_text());
     clt_bpe_trainer_destroy(trainer);
@@ -81,7 +81,7 @@ static inline size_t round_trip(const clt_tokenizer *t, const char *text, size_t
     clt_str back = {0};
     for (size_t i = 0; i < ids.count; i++)
         assert_true(ids.id[i] < clt_tokenizer_vocab(t));
-    assert_int_equal(clt_tokenizer_decode(t, ids.id, ids.count, &back), CLT_OK);
+    assert_ok(clt_tokenizer_decode(t, ids.id, ids.count, &back));
     assert_int_equal(back.length, size);
     if (size)
         assert_memory_equal(back.text, text, size);

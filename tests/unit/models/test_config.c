@@ -3,16 +3,7 @@
  * ctest-labels: quick
  * Configs: defaults, getters, overrides, messages, rules between keys, printing, and several hundred
  * mutations of the shipped configs, all of which must be detected. Needs no device. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 #include "engine/config/choices.h"
 #include "engine/config/config.h"
@@ -34,7 +25,7 @@ static char *read_shipped(const char *name)
     char path[1024], *text;
     size_t size;
     snprintf(path, sizeof path, "%s/configs/%s", CLT_TEST_SOURCE_DIR, name);
-    assert_int_equal(clt_file_read(path, false, 0, CLT_ECONFIG, &text, &size), CLT_OK);
+    assert_ok(clt_file_read(path, false, 0, CLT_ECONFIG, &text, &size));
     return text;
 }
 
@@ -44,7 +35,7 @@ static clt_config *parse_ok(const char *text, const char *const *overrides, int 
     clt_status status = clt_config_parse(text, "t.json", overrides, count, &config);
     if (status != CLT_OK)
         print_message("%s\n", clt_error_text());
-    assert_int_equal(status, CLT_OK);
+    assert_ok(status);
     return config;
 }
 
@@ -83,9 +74,8 @@ static int problem_count(void)
     return count;
 }
 
-static void test_values(void **state)
+TEST(test_values)
 {
-    (void)state;
     clt_config *c = parse_ok(good, NULL, 0);
     assert_string_equal(clt_config_string(c, "model.type"), "mlp");
     assert_int_equal(clt_config_list_count(c, "model.hidden"), 2);
@@ -107,9 +97,8 @@ static void test_values(void **state)
     clt_config_destroy(NULL);
 }
 
-static void test_overrides(void **state)
+TEST(test_overrides)
 {
-    (void)state;
     const char *const overrides[] = {
         "train.steps=7",   "data.path=[\"p\",\"q\"]",      "device.spec=0:0",
         "data.workers=3",  "optimizer.learning_rate=1e-4", "data.targets=12",
@@ -165,9 +154,8 @@ static void test_overrides(void **state)
     clt_config_destroy(c);
 }
 
-static void test_all_at_once(void **state)
+TEST(test_all_at_once)
 {
-    (void)state;
     const char *text =
         "{\n"
         "  \"model\": {\"type\": \"mpl\", \"hiden\": [8], \"dropout\": 1},\n"
@@ -202,9 +190,8 @@ static void test_all_at_once(void **state)
     }
 }
 
-static void test_many_problems(void **state)
+TEST(test_many_problems)
 {
-    (void)state;
     clt_str text = {0};
     clt_str_append(&text, "{\"model\": {\"type\": \"mlp\"");
     for (int i = 0; i < 300; i++)
@@ -216,7 +203,7 @@ static void test_many_problems(void **state)
 }
 
 /* What a user of another tool writes, and the line that the message suggests instead. */
-static void test_other_tools(void **state)
+TEST(test_other_tools)
 {
     static const char *const overrides[][2] = {
         {"learning_rate=0.1", "write: optimizer.learning_rate=0.1"},
@@ -269,7 +256,6 @@ static void test_other_tools(void **state)
         {"optim=torch.optim.Muon", "write: optimizer.type=muon"},
         {"ema_decay=0.999", "write: optimizer.ema=0.999"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof overrides / sizeof overrides[0]; i++)
         refused(good, overrides[i][0], overrides[i][1], NULL);
     /* the message does not repeat a value that our key would refuse, or one that a shell would change */
@@ -287,9 +273,8 @@ static void test_other_tools(void **state)
 }
 
 /* Every entry of the table names a key that exists, and none of our keys is treated as another tool's. */
-static void test_other_tools_table(void **state)
+TEST(test_other_tools_table)
 {
-    (void)state;
     for (const clt_config_key *key = clt_config_schema(); key->path; key++) {
         const clt_foreign_key *other = clt_foreign_find(strchr(key->path, '.') + 1);
         assert_true(!other || !other->path || strcmp(other->path, key->path) == 0 ||
@@ -309,9 +294,8 @@ static void test_other_tools_table(void **state)
 }
 
 /* Every word of the table leads to a value that the key takes. */
-static void test_other_tools_values(void **state)
+TEST(test_other_tools_values)
 {
-    (void)state;
     for (const clt_foreign_value *v = clt_foreign_values(); v->path; v++) {
         int index = clt_config_key_index(v->path);
         assert_true(index >= 0);
@@ -330,9 +314,8 @@ static void test_other_tools_values(void **state)
     refused("{}", "schedule.type=CosineAnnealingLR", "did you mean 'cosine'?", NULL);
 }
 
-static void test_documents(void **state)
+TEST(test_documents)
 {
-    (void)state;
     refused("model:\n  type: mlp\n", NULL, "looks like YAML, which is not read", NULL);
     refused("---\n# of a model\nmodel:\n", NULL, "not JSON", "YAML", NULL);
     refused("[model]\ntype = \"mlp\"\n", NULL, "TOML", NULL);
@@ -359,9 +342,8 @@ static void test_documents(void **state)
     assert_non_null(strstr(clt_error_text(), "folder"));
 }
 
-static void test_rules(void **state)
+TEST(test_rules)
 {
-    (void)state;
     refused(good, "data.global_batch=24", "data.global_batch", "multiple of data.micro_batch", NULL);
     refused(good, "schedule.min_learning_rate=1", "schedule.min_learning_rate", "optimizer.learning_rate",
             NULL);
@@ -438,29 +420,27 @@ static void test_rules(void **state)
     assert_non_null(strstr(clt_error_text(), "schedule.warmup"));
 }
 
-static void test_set(void **state)
+TEST(test_set)
 {
-    (void)state;
     clt_config *c = parse_ok(good, NULL, 0);
-    assert_int_equal(clt_config_set(c, "train.steps", "50"), CLT_OK);
+    assert_ok(clt_config_set(c, "train.steps", "50"));
     assert_int_equal(clt_config_int(c, "train.steps"), 50);
     assert_int_equal(clt_config_set(c, "train.steps", "\"x\""), CLT_ECONFIG);
     assert_int_equal(clt_config_int(c, "train.steps"), 50);
     assert_int_equal(clt_config_set(c, "train.stepz", "1"), CLT_ECONFIG);
     assert_non_null(strstr(clt_error_text(), "train.steps"));
     assert_int_equal(clt_config_set(c, "stepz", "1"), CLT_ECONFIG);
-    assert_int_equal(clt_config_set(c, "model.hidden", "[5]"), CLT_OK);
+    assert_ok(clt_config_set(c, "model.hidden", "[5]"));
     assert_int_equal(clt_json_count(clt_json_get(clt_config_model(c, NULL), "hidden")), 1);
-    assert_int_equal(clt_config_check(c), CLT_OK);
-    assert_int_equal(clt_config_set(c, "data.global_batch", "17"), CLT_OK);
+    assert_ok(clt_config_check(c));
+    assert_ok(clt_config_set(c, "data.global_batch", "17"));
     assert_int_equal(clt_config_check(c), CLT_ECONFIG);
     clt_config_destroy(c);
 }
 
 /* For a choice the getter returns the position of its word, which is the value of the enumerator. */
-static void test_choices(void **state)
+TEST(test_choices)
 {
-    (void)state;
     static const struct {
         const char *given, *key;
         int choice;
@@ -486,9 +466,8 @@ static void test_choices(void **state)
 }
 
 /* The builder's messages about layers must point into the user's file. */
-static void test_layer_positions(void **state)
+TEST(test_layer_positions)
 {
-    (void)state;
     static const char *const texts[] = {
         "{\"model\":{\"layers\":[{\"op\":\"relu\"},{\"op\":\"add\"}],\"type\":\"graph\"},\"data\":{\"type\":"
         "\"synthetic\",\"shape\":[4]}}",
@@ -526,18 +505,17 @@ static void test_layer_positions(void **state)
 
 /* A config that is printed, parsed and printed again gives the same text; the origins of values are
  * printed. */
-static void test_print_round_trip(void **state)
+TEST(test_print_round_trip)
 {
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         char *text = read_shipped(shipped[i]);
         clt_config *c = parse_ok(text, NULL, 0);
         clt_str first = {0}, with = {0}, second = {0};
-        assert_int_equal(clt_config_print(c, false, &first), CLT_OK);
-        assert_int_equal(clt_config_print(c, true, &with), CLT_OK);
+        assert_ok(clt_config_print(c, false, &first));
+        assert_ok(clt_config_print(c, true, &with));
         assert_non_null(strstr(with.text, "\"train.seed\": \""));
         clt_config *again = parse_ok(with.text, NULL, 0);
-        assert_int_equal(clt_config_print(again, false, &second), CLT_OK);
+        assert_ok(clt_config_print(again, false, &second));
         assert_string_equal(first.text, second.text);
         clt_config_destroy(c);
         clt_config_destroy(again);
@@ -548,14 +526,13 @@ static void test_print_round_trip(void **state)
     }
 }
 
-static void test_schema_prints(void **state)
+TEST(test_schema_prints)
 {
-    (void)state;
     clt_str schema = {0}, page = {0};
     clt_json_doc *doc = NULL;
-    assert_int_equal(clt_config_print_schema(&schema), CLT_OK);
-    assert_int_equal(clt_json_parse(schema.text, schema.length, "schema", CLT_ECONFIG, &doc), CLT_OK);
-    assert_int_equal(clt_config_print_markdown(&page), CLT_OK);
+    assert_ok(clt_config_print_schema(&schema));
+    assert_ok(clt_json_parse(schema.text, schema.length, "schema", CLT_ECONFIG, &doc));
+    assert_ok(clt_config_print_markdown(&page));
     size_t count = 0;
     for (const clt_config_key *key = clt_config_schema(); key->path; key++, count++) {
         for (const clt_config_key *other = key + 1; other->path; other++)
@@ -570,9 +547,7 @@ static void test_schema_prints(void **state)
     /* docs/config.md is this page. */
     char *committed = NULL;
     size_t size = 0;
-    assert_int_equal(
-        clt_file_read(CLT_TEST_SOURCE_DIR "/docs/config.md", false, 0, CLT_ECONFIG, &committed, &size),
-        CLT_OK);
+    assert_ok(clt_file_read(CLT_TEST_SOURCE_DIR "/docs/config.md", false, 0, CLT_ECONFIG, &committed, &size));
     assert_string_equal(committed, page.text);
     free(committed);
     clt_str_free(&page);
@@ -617,7 +592,7 @@ static int find_places(const char *text, place *places, int limit)
 {
     clt_json_doc *doc = NULL;
     int count = 0;
-    assert_int_equal(clt_json_parse(text, strlen(text), "good", CLT_ECONFIG, &doc), CLT_OK);
+    assert_ok(clt_json_parse(text, strlen(text), "good", CLT_ECONFIG, &doc));
     for (const clt_json *s = clt_json_first(clt_json_root(doc)); s; s = clt_json_next(s))
         for (const clt_json *k = clt_json_first(s); k && count < limit; k = clt_json_next(k)) {
             place *p = &places[count++];
@@ -800,9 +775,8 @@ static void mutate_file(const char *text, mutation_stats *stats)
     }
 }
 
-static void test_mutations(void **state)
+TEST(test_mutations)
 {
-    (void)state;
     mutation_stats stats = {0};
     for (size_t i = 0; i < 4; i++) {
         place places[64];
@@ -822,26 +796,4 @@ static void test_mutations(void **state)
     assert_true(stats.made >= 200);
     assert_true(stats.typos >= 200);
     assert_true(stats.typos_right * 100 >= stats.typos * 95);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_overrides),
-        cmocka_unit_test(test_all_at_once),
-        cmocka_unit_test(test_many_problems),
-        cmocka_unit_test(test_other_tools),
-        cmocka_unit_test(test_other_tools_table),
-        cmocka_unit_test(test_other_tools_values),
-        cmocka_unit_test(test_documents),
-        cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_layer_positions),
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_print_round_trip),
-        cmocka_unit_test(test_schema_prints),
-        cmocka_unit_test(test_mutations),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,9 @@
  * The gpt family: sizes, names, file layout, initial values and decay groups of the published model, the
  * padded vocabulary, what config rules and the family refuse, and attention's own shape rules. Needs no
  * device. ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/unit/test.h"
 
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/config/config.h"
 #include "engine/models/models.h"
@@ -29,8 +22,8 @@ static clt_status build(const char *json, clt_dtype dtype, int64_t length, int64
         .std = 1,
     };
     clt_json_doc *doc = NULL;
-    assert_int_equal(clt_json_parse(json, strlen(json), "net.json", CLT_ECONFIG, &doc), CLT_OK);
-    assert_int_equal(clt_graph_create(2, graph), CLT_OK);
+    assert_ok(clt_json_parse(json, strlen(json), "net.json", CLT_ECONFIG, &doc));
+    assert_ok(clt_graph_create(2, graph));
     clt_status status = clt_model_build(clt_json_root(doc), doc, &inputs, *graph);
     clt_json_destroy(doc);
     return status;
@@ -59,9 +52,8 @@ static void expect_shape(const clt_shape *shape, const char *expected)
 }
 
 /* 124,439,808 parameters in 148 tensors, without the padding. */
-static void published_sizes(void **state)
+TEST(published_sizes)
 {
-    (void)state;
     clt_graph *g = good("{\"type\":\"gpt\",\"layers\":12,\"heads\":12,\"channels\":768,\"context\":1024,"
                         "\"vocab\":50257,\"vocab_pad\":128}",
                         CLT_U16, 64, -1);
@@ -88,7 +80,7 @@ static void published_sizes(void **state)
     assert_int_equal(g->losses[0].ignore_index, -1);
     assert_int_equal(g->losses[0].targets_per_sample, 64);
     clt_model_info info;
-    assert_int_equal(clt_model_describe(g, &info), CLT_OK);
+    assert_ok(clt_model_describe(g, &info));
     assert_int_equal(info.outputs, 50304);
     assert_int_equal(info.classes, 50257);
     assert_int_equal(info.rows_per_sample, 64);
@@ -102,7 +94,7 @@ static double deviation(const clt_graph *g, const char *name, int64_t *zeros)
     float *values = malloc((size_t)n * sizeof *values);
     double squares = 0;
     assert_non_null(values);
-    assert_int_equal(clt_init_values(p, 7, values), CLT_OK);
+    assert_ok(clt_init_values(p, 7, values));
     *zeros = 0;
     for (int64_t i = 0; i < n; i++) {
         squares += (double)values[i] * (double)values[i];
@@ -115,9 +107,8 @@ static double deviation(const clt_graph *g, const char *name, int64_t *zeros)
 }
 
 /* N(0, 0.02); 0.02 / sqrt(2 layers) where a branch joins the residual stream; biases 0; padding 0. */
-static void initial_values(void **state)
+TEST(initial_values)
 {
-    (void)state;
     int64_t zeros;
     clt_graph *g =
         good("{\"type\":\"gpt\",\"layers\":8,\"heads\":2,\"channels\":64,\"vocab\":100}", CLT_I32, 32, -1);
@@ -133,9 +124,8 @@ static void initial_values(void **state)
     clt_graph_destroy(g);
 }
 
-static void variations(void **state)
+TEST(variations)
 {
-    (void)state;
     clt_graph *g =
         good("{\"type\":\"gpt\",\"layers\":1,\"heads\":3,\"channels\":12,\"bias\":false,\"tied\":false,"
              "\"activation\":\"gelu\",\"vocab_pad\":1}",
@@ -171,9 +161,8 @@ static void refused(const char *json, clt_dtype dtype, const char *words)
     clt_graph_destroy(graph);
 }
 
-static void bad_models(void **state)
+TEST(bad_models)
 {
-    (void)state;
     refused("{\"type\":\"gpt\",\"heads\":1,\"channels\":4}", CLT_U8, "model.layers: required");
     refused("{\"type\":\"gpt\",\"layers\":0,\"heads\":1,\"channels\":4}", CLT_U8, "net.json:1:");
     refused("{\"type\":\"gpt\",\"layers\":1,\"heads\":3,\"channels\":4}", CLT_U8, "multiple of model.heads");
@@ -196,9 +185,8 @@ static void bad_config(const char *model, const char *data, const char *words)
         fail_msg("'%s' is not in: %s", words, clt_error_text());
 }
 
-static void config_rules(void **state)
+TEST(config_rules)
 {
-    (void)state;
     const char *text = "{\"type\":\"text\",\"path\":\"a.txt\"}";
     bad_config("{\"type\":\"gpt\",\"layers\":2,\"heads\":2,\"channels\":8}", text, "model.context: required");
     bad_config("{\"type\":\"gpt\",\"heads\":2,\"channels\":8,\"context\":4}", text, "model.layers: required");
@@ -222,9 +210,8 @@ typedef struct attention_shape {
     const char *attrs, *words;
 } attention_shape;
 
-static void attention_shapes(void **state)
+TEST(attention_shapes)
 {
-    (void)state;
     static const attention_shape shapes[] = {
         {1, {{3, {2, 5, 18}}}, "{\"heads\":3}", ""},
         {1, {{3, {2, 5, 20}}}, "{\"heads\":4,\"kv_heads\":2,\"causal\":false}", "a multiple of the 8 heads"},
@@ -254,11 +241,11 @@ static void attention_shapes(void **state)
         clt_graph *graph;
         clt_node *node;
         int32_t in[3];
-        assert_int_equal(clt_graph_create(2, &graph), CLT_OK);
+        assert_ok(clt_graph_create(2, &graph));
         for (int k = 0; k < s->n; k++) {
             const char *const names[] = {"q", "k", "v"};
             clt_shape shape = clt_shape_make(s->in[k].ndim - 1, s->in[k].dim + 1);
-            assert_int_equal(clt_graph_field(graph, names[k], CLT_F32, &shape, &in[k]), CLT_OK);
+            assert_ok(clt_graph_field(graph, names[k], CLT_F32, &shape, &in[k]));
         }
         clt_status status = clt_graph_add_text(graph, "attention", "att", s->attrs, in, s->n, &node);
         assert_int_equal(status, *s->words ? CLT_ESHAPE : CLT_OK);
@@ -266,12 +253,4 @@ static void attention_shapes(void **state)
             fail_msg("case %zu: '%s' is not in: %s", i, s->words, clt_error_text());
         clt_graph_destroy(graph);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(published_sizes), cmocka_unit_test(initial_values),
-                                       cmocka_unit_test(variations),      cmocka_unit_test(bad_models),
-                                       cmocka_unit_test(config_rules),    cmocka_unit_test(attention_shapes)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

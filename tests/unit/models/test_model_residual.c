@@ -3,16 +3,9 @@
  * The families resnet, cnn3d and unet3d: sizes and names of the published networks, initial values, blocks for
  * recomputation, channels and sizes of a U-Net's levels, and what config rules and the families refuse. Needs no
  * device. ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/unit/test.h"
 
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/config/config.h"
 #include "engine/models/models.h"
@@ -40,8 +33,8 @@ static clt_status build(const char *json, const sample *s, clt_graph **graph)
         .std = 1,
     };
     clt_json_doc *doc = NULL;
-    assert_int_equal(clt_json_parse(json, strlen(json), "net.json", CLT_ECONFIG, &doc), CLT_OK);
-    assert_int_equal(clt_graph_create(2, graph), CLT_OK);
+    assert_ok(clt_json_parse(json, strlen(json), "net.json", CLT_ECONFIG, &doc));
+    assert_ok(clt_graph_create(2, graph));
     clt_status status = clt_model_build(clt_json_root(doc), doc, &inputs, *graph);
     clt_json_destroy(doc);
     return status;
@@ -87,7 +80,7 @@ static void expect_shape(const clt_shape *shape, const char *expected)
 }
 
 /* Numbers of parameters and of tensors as torchvision's documentation has them. */
-static void test_published_sizes(void **state)
+TEST(test_published_sizes)
 {
     static const struct {
         const char *keys;
@@ -103,7 +96,6 @@ static void test_published_sizes(void **state)
         {"\"depth\": 101, \"groups\": 32, \"width_per_group\": 8", 88791336, 314}, /* resnext101_32x8d */
         {"\"depth\": 50, \"width_per_group\": 128", 68883240, 161},                /* wide_resnet50_2 */
     };
-    (void)state;
     for (size_t i = 0; i < sizeof nets / sizeof nets[0]; i++) {
         char json[200];
         snprintf(json, sizeof json, "{\"type\": \"resnet\", %s}", nets[i].keys);
@@ -114,9 +106,8 @@ static void test_published_sizes(void **state)
     }
 }
 
-static void test_names_and_shapes(void **state)
+TEST(test_names_and_shapes)
 {
-    (void)state;
     clt_graph *g = good("{\"type\": \"resnet\", \"depth\": 50}", &photo);
     expect_shape(&param(g, "conv1.weight")->shape, "(64,7,7,3)"); /* in memory; files have torch's order */
     assert_int_equal(param(g, "conv1.weight")->file_transposed, 2);
@@ -135,7 +126,7 @@ static void test_names_and_shapes(void **state)
     for (size_t i = 0; i < g->n_params; i++)
         assert_string_equal(g->params[i].name, g->params[i].file_name);
     clt_model_info info;
-    assert_int_equal(clt_model_describe(g, &info), CLT_OK);
+    assert_ok(clt_model_describe(g, &info));
     assert_int_equal(info.classes, 1000);
     assert_int_equal(info.rows_per_sample, 1);
     assert_true(info.is_classifier);
@@ -150,11 +141,10 @@ static void test_names_and_shapes(void **state)
 }
 
 /* The layers of a block stand together, in the order that lets plans fuse norm, sum and ReLU. */
-static void test_blocks(void **state)
+TEST(test_blocks)
 {
     static const char *const order[] = {"downsample.0", "downsample.1", "conv1", "bn1", "relu1", "conv2",
                                         "bn2",          "relu2",        "conv3", "bn3", "add",   "relu3"};
-    (void)state;
     clt_graph *g = good("{\"type\": \"resnet\", \"depth\": 50}", &photo);
     int32_t first = clt_graph_find(g, "layer2.0.downsample.0")->id;
     for (int i = 0; i < 12; i++) {
@@ -178,7 +168,7 @@ static double deviation(const clt_graph *g, const char *name)
     float *values = malloc((size_t)n * sizeof *values);
     double squares = 0;
     assert_non_null(values);
-    assert_int_equal(clt_init_values(p, 7, values), CLT_OK);
+    assert_ok(clt_init_values(p, 7, values));
     for (int64_t i = 0; i < n; i++)
         squares += (double)values[i] * (double)values[i];
     free(values);
@@ -186,9 +176,8 @@ static double deviation(const clt_graph *g, const char *name)
 }
 
 /* Convolutions N(0, sqrt(2 / fan_out)), norms 1 and 0, the last layer U(+-1/sqrt(in)). */
-static void test_initial_values(void **state)
+TEST(test_initial_values)
 {
-    (void)state;
     clt_graph *g = good("{\"type\": \"resnet\", \"depth\": 50}", &photo);
     assert_true(fabs(deviation(g, "conv1.weight") / sqrt(2.0 / (64 * 49)) - 1) < 0.05);
     assert_true(fabs(deviation(g, "layer3.0.conv2.weight") / sqrt(2.0 / (256 * 9)) - 1) < 0.01);
@@ -209,11 +198,10 @@ static void test_initial_values(void **state)
 }
 
 /* Grey images without a dimension for channels; volumes. */
-static void test_other_inputs(void **state)
+TEST(test_other_inputs)
 {
     static const sample digit = {CLT_U8, {2, {28, 28}}, CLT_U8, {0, {0}}, 9},
                         volume = {CLT_F32, {4, {2, 40, 64, 48}}, CLT_I32, {0, {0}}, 1};
-    (void)state;
     clt_graph *g = good("{\"type\": \"resnet\", \"depth\": 18, \"stem\": \"cifar\"}", &digit);
     expect_shape(output(g, "channel"), "(2,1,28,28)");
     expect_shape(&param(g, "conv1.weight")->shape, "(64,3,3,1)");
@@ -232,9 +220,8 @@ static void test_other_inputs(void **state)
     clt_graph_destroy(g);
 }
 
-static void test_unet(void **state)
+TEST(test_unet)
 {
-    (void)state;
     clt_graph *g = good("{\"type\": \"unet3d\", \"width_limit\": 100}", &scan);
     expect_shape(output(g, "enc1.relu2"), "(2,32,32,48,40)");
     expect_shape(output(g, "enc4.relu2"), "(2,100,4,6,5)"); /* not 256 channels */
@@ -265,10 +252,9 @@ static const clt_node *layer(const clt_graph *graph, const char *name)
 }
 
 /* Norms over samples, and the losses of segmentation. */
-static void test_norms_and_losses(void **state)
+TEST(test_norms_and_losses)
 {
     static const sample volume = {CLT_F32, {4, {1, 32, 32, 32}}, CLT_I32, {0, {0}}, 1};
-    (void)state;
     clt_graph *g = good("{\"type\": \"unet3d\", \"levels\": 2}", &scan);
     assert_string_equal(layer(g, "enc1.norm1")->op->name, "instance_norm");
     expect_shape(&param(g, "enc1.norm1.weight")->shape, "(32)"); /* it learns a factor and a shift */
@@ -278,7 +264,7 @@ static void test_norms_and_losses(void **state)
     assert_false(clt_node_attr(layer(g, "dice"), "include_background")->b);
     assert_true(g->losses[0].weight == 1.0f && g->losses[1].weight == 1.0f);
     clt_model_info info;
-    assert_int_equal(clt_model_describe(g, &info), CLT_OK);
+    assert_ok(clt_model_describe(g, &info));
     assert_int_equal(info.classes, 4);
     assert_int_equal(info.rows_per_sample, 32 * 48 * 40);
     assert_true(info.is_classifier && info.classes_first);
@@ -306,10 +292,9 @@ static void test_norms_and_losses(void **state)
 }
 
 /* model.class_weights goes to all losses, and into the normaliser of cross_entropy. */
-static void test_class_weights(void **state)
+TEST(test_class_weights)
 {
     static const sample small = {CLT_U8, {3, {3, 32, 32}}, CLT_I32, {0, {0}}, 2};
-    (void)state;
     clt_graph *g = good("{\"type\": \"unet3d\", \"levels\": 2, \"class_weights\": [0.5, 2, 0, 8]}", &scan);
     for (int i = 0; i < 2; i++) {
         const clt_node *loss = g->nodes[g->losses[i].node];
@@ -335,9 +320,8 @@ static void test_class_weights(void **state)
 }
 
 /* Samples that the data mixed: the loss compares with both classes. */
-static void test_mixed(void **state)
+TEST(test_mixed)
 {
-    (void)state;
     clt_model_inputs inputs = {
         .n_fields = 4,
         .field = {{"x", CLT_U8, {3, {3, 32, 32}}, -1},
@@ -350,9 +334,9 @@ static void test_mixed(void **state)
     static const char json[] = "{\"type\": \"resnet\", \"depth\": 18, \"stem\": \"cifar\"}";
     clt_json_doc *doc = NULL;
     clt_graph *g = NULL;
-    assert_int_equal(clt_json_parse(json, strlen(json), "net.json", CLT_ECONFIG, &doc), CLT_OK);
-    assert_int_equal(clt_graph_create(2, &g), CLT_OK);
-    assert_int_equal(clt_model_build(clt_json_root(doc), doc, &inputs, g), CLT_OK);
+    assert_ok(clt_json_parse(json, strlen(json), "net.json", CLT_ECONFIG, &doc));
+    assert_ok(clt_graph_create(2, &g));
+    assert_ok(clt_model_build(clt_json_root(doc), doc, &inputs, g));
     const clt_node *loss = layer(g, "loss");
     assert_int_equal(loss->n_in, 4);
     assert_int_equal(loss->in[2], g->fields[2].tensor);
@@ -361,13 +345,12 @@ static void test_mixed(void **state)
     clt_graph_destroy(g);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     static const sample unknown = {CLT_U8, {3, {3, 32, 32}}, CLT_I32, {0, {0}}, -1},
                         numbers = {CLT_U8, {3, {3, 32, 32}}, CLT_F32, {0, {0}}, -1},
                         vector = {CLT_F32, {1, {64}}, CLT_I32, {0, {0}}, 3},
                         odd = {CLT_F32, {4, {1, 20, 32, 32}}, CLT_U8, {3, {20, 32, 32}}, 3};
-    (void)state;
     refuses("{\"type\": \"resnet\"}", &photo, "model.depth");
     refuses("{\"type\": \"resnet\", \"depth\": 18, \"groups\": 2}", &photo,
             "model.groups: only for bottlenecks");
@@ -404,9 +387,8 @@ static void rule(const char *model, const char *says)
         fail_msg("'%s' is missing in: %s", says, clt_error_text());
 }
 
-static void test_rules(void **state)
+TEST(test_rules)
 {
-    (void)state;
     rule("\"type\": \"resnet\", \"depth\": 152", NULL);
     rule("\"type\": \"cnn3d\", \"depth\": 10, \"stem\": \"small\"", NULL);
     rule("\"type\": \"unet3d\", \"down\": \"max_pool\"", NULL);
@@ -420,22 +402,4 @@ static void test_rules(void **state)
     rule("\"type\": \"unet3d\", \"classes\": 1", "must be at least 2");
     rule("\"type\": \"unet3d\", \"dice_weight\": 0, \"cross_entropy_weight\": 0", "nothing to minimise");
     rule("\"type\": \"resnet\", \"depth\": 18, \"norm\": \"group_norm\"", "model.norm");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published_sizes),
-        cmocka_unit_test(test_names_and_shapes),
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_initial_values),
-        cmocka_unit_test(test_other_inputs),
-        cmocka_unit_test(test_unet),
-        cmocka_unit_test(test_norms_and_losses),
-        cmocka_unit_test(test_class_weights),
-        cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_rules),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

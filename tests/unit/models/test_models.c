@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Model families: graphs from JSON, and the messages for invalid ones. ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/unit/test.h"
 
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "engine/models/models.h"
 #include "engine/ops/op.h"
@@ -37,8 +31,8 @@ static const clt_model_inputs numbers = {
 static clt_status build(const char *json, const clt_model_inputs *inputs, clt_graph **graph)
 {
     clt_json_doc *doc = NULL;
-    assert_int_equal(clt_json_parse(json, strlen(json), "net.json", CLT_ECONFIG, &doc), CLT_OK);
-    assert_int_equal(clt_graph_create(4, graph), CLT_OK);
+    assert_ok(clt_json_parse(json, strlen(json), "net.json", CLT_ECONFIG, &doc));
+    assert_ok(clt_graph_create(4, graph));
     clt_status status = clt_model_build(clt_json_root(doc), doc, inputs, *graph);
     clt_json_destroy(doc);
     return status;
@@ -73,9 +67,8 @@ static void expect_shape(const clt_graph *graph, const char *layer, const char *
                         expected);
 }
 
-static void mlp_of_images(void **state)
+TEST(mlp_of_images)
 {
-    (void)state;
     clt_graph *g =
         good("{\"type\":\"mlp\",\"hidden\":[64,32],\"activation\":\"gelu\",\"dropout\":0.1,\"outputs\":10}",
              &images);
@@ -89,7 +82,7 @@ static void mlp_of_images(void **state)
     assert_non_null(clt_graph_find_param(g, "fc2.weight"));
     assert_non_null(clt_graph_find_param(g, "out.bias"));
     clt_model_info info;
-    assert_int_equal(clt_model_describe(g, &info), CLT_OK);
+    assert_ok(clt_model_describe(g, &info));
     assert_int_equal(info.outputs, 10);
     assert_int_equal(info.rows_per_sample, 1);
     assert_true(info.is_classifier);
@@ -99,9 +92,8 @@ static void mlp_of_images(void **state)
     clt_graph_destroy(g);
 }
 
-static void mlp_of_text(void **state)
+TEST(mlp_of_text)
 {
-    (void)state;
     clt_graph *g =
         good("{\"type\":\"mlp\",\"hidden\":[16],\"embedding\":6,\"bias\":false,\"activation\":\"gelu_tanh\","
              "\"label_smoothing\":0.1,\"ignore_index\":0}",
@@ -119,9 +111,8 @@ static void mlp_of_text(void **state)
 }
 
 /* model.class_weights reaches the loss and its normaliser. */
-static void mlp_class_weights(void **state)
+TEST(mlp_class_weights)
 {
-    (void)state;
     clt_graph *g =
         good("{\"type\":\"mlp\",\"outputs\":3,\"class_weights\":[0.5,2,0],\"ignore_index\":1}", &images);
     const clt_tensor *weights = clt_graph_tensor(g, g->nodes[g->losses[0].node]->constant);
@@ -137,9 +128,8 @@ static void mlp_class_weights(void **state)
     clt_graph_destroy(g);
 }
 
-static void mlp_of_numbers(void **state)
+TEST(mlp_of_numbers)
 {
-    (void)state;
     clt_graph *g = good(
         "{\"type\":\"mlp\",\"hidden\":[],\"loss\":\"mse\",\"outputs\":0,\"ignore_index\":-100}", &numbers);
     expect_layers(g, "out:linear loss:mse");
@@ -156,9 +146,8 @@ static void mlp_of_numbers(void **state)
     clt_graph_destroy(g);
 }
 
-static void graph_chain(void **state)
+TEST(graph_chain)
 {
-    (void)state;
     clt_graph *g = good("{\"type\":\"graph\",\"layers\":[{\"op\":\"flatten\"},{\"op\":\"linear\",\"out\":12},"
                         "{\"op\":\"relu\"},"
                         "{\"op\":\"linear\",\"out\":10},{\"op\":\"cross_entropy\"}]}",
@@ -170,9 +159,8 @@ static void graph_chain(void **state)
     clt_graph_destroy(g);
 }
 
-static void graph_residual_and_order(void **state)
+TEST(graph_residual_and_order)
 {
-    (void)state;
     /* layers named before they are listed, two branches, a concat, a field used twice */
     clt_graph *g = good("{\"type\":\"graph\",\"layers\":["
                         "{\"op\":\"add\",\"name\":\"sum\",\"inputs\":[\"in\",\"b2\"]},"
@@ -189,9 +177,8 @@ static void graph_residual_and_order(void **state)
     clt_graph_destroy(g);
 }
 
-static void graph_share_and_two_losses(void **state)
+TEST(graph_share_and_two_losses)
 {
-    (void)state;
     clt_graph *g =
         good("{\"type\":\"graph\",\"layers\":["
              "{\"op\":\"linear\",\"name\":\"second\",\"out\":3,\"share\":\"first\",\"inputs\":[\"x\"]},"
@@ -208,9 +195,8 @@ static void graph_share_and_two_losses(void **state)
     clt_graph_destroy(g);
 }
 
-static void graph_slices_of_indices(void **state)
+TEST(graph_slices_of_indices)
 {
-    (void)state;
     /* slices of an integer field stay integers for the embedding, and become numbers once for the others */
     clt_graph *g = good("{\"type\":\"graph\",\"layers\":["
                         "{\"op\":\"slice\",\"name\":\"words\",\"axis\":1,\"stop\":6},"
@@ -340,9 +326,8 @@ static const bad_case bad_cases[] = {
 
 /* All mistakes in a list are reported at once, in the order of the file, without errors that only follow from
  * them. */
-static void all_of_a_list(void **state)
+TEST(all_of_a_list)
 {
-    (void)state;
     clt_graph *graph = NULL;
     assert_int_equal(build("{\"type\":\"graph\",\"layers\":[\n"
                            "{\"op\":\"liner\",\"out\":4},\n"
@@ -380,7 +365,7 @@ static void all_of_a_list(void **state)
 }
 
 /* The hint depends on the data: images need a flatten, numbers another loss. */
-static void hints_of_losses(void **state)
+TEST(hints_of_losses)
 {
     static const char *const cases[][2] = {
         {LAYERS("{\"op\":\"linear\",\"out\":10},{\"op\":\"cross_entropy\"}"),
@@ -392,7 +377,6 @@ static void hints_of_losses(void **state)
         {LAYERS("{\"op\":\"Dense\",\"out\":10},{\"op\":\"CrossEntropyLoss\"}"),
          "there is no op 'CrossEntropyLoss'; did you mean 'cross_entropy'?"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         clt_graph *graph = NULL;
         assert_true(build(cases[i][0], &images, &graph) != CLT_OK);
@@ -405,7 +389,7 @@ static void hints_of_losses(void **state)
 
 /* Colour images with constants for each channel; where samples are mixed, the loss compares with both classes,
  * if it can. */
-static void channels_and_mixtures(void **state)
+TEST(channels_and_mixtures)
 {
     static const char net[] = "{\"type\":\"mlp\",\"outputs\":10}";
     static const char list[] = LAYERS("{\"op\":\"flatten\"},{\"op\":\"linear\",\"out\":10},{\"op\":\"%s\"}");
@@ -415,7 +399,6 @@ static void channels_and_mixtures(void **state)
                                .channels = 3,
                                .channel_mean = {0.25, 0.5, 1},
                                .channel_std = {1, 2, 4}};
-    (void)state;
     clt_graph *graph = good(net, &colour);
     const clt_node *cast = graph->nodes[0];
     assert_string_equal(cast->op->name, "cast");
@@ -442,9 +425,8 @@ static void channels_and_mixtures(void **state)
     }
 }
 
-static void bad_models(void **state)
+TEST(bad_models)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof bad_cases / sizeof bad_cases[0]; i++) {
         clt_graph *graph = NULL;
         clt_status status = build(bad_cases[i].json, bad_cases[i].inputs, &graph);
@@ -459,9 +441,8 @@ static void bad_models(void **state)
     }
 }
 
-static void all_mistakes_at_once(void **state)
+TEST(all_mistakes_at_once)
 {
-    (void)state;
     clt_graph *graph = NULL;
     assert_int_equal(build(LAYERS("{\"op\":\"liner\"},{\"op\":\"rely\"},{\"op\":\"mse\",\"name\":\"x\"}"),
                            &numbers, &graph),
@@ -470,24 +451,4 @@ static void all_mistakes_at_once(void **state)
     assert_non_null(strstr(clt_error_text(), "'relu'"));
     assert_non_null(strstr(clt_error_text(), "the name 'x' is taken"));
     clt_graph_destroy(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mlp_of_images),
-        cmocka_unit_test(mlp_of_text),
-        cmocka_unit_test(mlp_class_weights),
-        cmocka_unit_test(mlp_of_numbers),
-        cmocka_unit_test(graph_chain),
-        cmocka_unit_test(graph_residual_and_order),
-        cmocka_unit_test(graph_share_and_two_losses),
-        cmocka_unit_test(graph_slices_of_indices),
-        cmocka_unit_test(bad_models),
-        cmocka_unit_test(all_of_a_list),
-        cmocka_unit_test(hints_of_losses),
-        cmocka_unit_test(channels_and_mixtures),
-        cmocka_unit_test(all_mistakes_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,7 @@
  * every byte changed and truncated at every length, values of wrong types, and the effect of presets on a
  * config. Nothing crashes; everything is accepted or refused with a message. Needs no device.
  * ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/unit/test.h"
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/files/fileio.h"
@@ -22,26 +12,11 @@
 
 #define GOLDEN CLT_TEST_SOURCE_DIR "/tests/golden/data/"
 
-static char dir[] = "/tmp/cltrain_pretrained_XXXXXX";
-
-static void must(clt_status status)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s", clt_status_name(status), clt_error_text());
-}
-
-static const char *in_dir(const char *name)
-{
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
-
 static char *read_golden(const char *name, size_t *size)
 {
     char path[512], *text;
     snprintf(path, sizeof path, GOLDEN "%s", name);
-    must(clt_file_read(path, false, 0, CLT_EDATA, &text, size));
+    assert_ok(clt_file_read(path, false, 0, CLT_EDATA, &text, size));
     return text;
 }
 
@@ -51,19 +26,8 @@ static void copy_golden(const char *folder, const char *name)
     size_t size;
     snprintf(from, sizeof from, "%s/%s", folder, name);
     char *text = read_golden(from, &size);
-    FILE *file = fopen(in_dir(name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, size, file), size);
-    fclose(file);
+    put_file(name, text, size);
     free(text);
-}
-
-static void put(const char *name, const char *text, size_t size)
-{
-    FILE *file = fopen(in_dir(name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, size, file), size);
-    fclose(file);
 }
 
 static const char few[] = "{\"data\": {\"type\": \"text\", \"path\": \"a.txt\"}}";
@@ -74,9 +38,9 @@ static clt_status try_folder(void)
     clt_pretrained *p = NULL;
     clt_config *config = NULL;
     clt_str made = {0};
-    clt_status status = clt_pretrained_open(dir, &p);
+    clt_status status = clt_pretrained_open(test_folder(), &p);
     if (status == CLT_OK)
-        must(clt_pretrained_config(p, &made));
+        assert_ok(clt_pretrained_config(p, &made));
     if (status == CLT_OK)
         status = clt_config_parse_over(few, "few.json", NULL, 0, clt_pretrained_presets(p, true), &config);
     if (status != CLT_OK)
@@ -109,22 +73,21 @@ static void damage(const char *name, const char *text, size_t size, clt_status (
     for (size_t i = 0; i < size; i++) {
         memcpy(copy, text, size);
         copy[i] = other[i % 5];
-        put(name, copy, size);
+        put_file(name, copy, size);
         *(attempt() == CLT_OK ? &accepted : &refused) += 1;
     }
     for (size_t n = 0; n + 2 < size; n += 7) {
-        put(name, text, n);
+        put_file(name, text, n);
         assert_int_not_equal(attempt(), CLT_OK);
     }
-    put(name, text, size);
-    assert_int_equal(attempt(), CLT_OK);
+    put_file(name, text, size);
+    assert_ok(attempt());
     assert_true(refused > 0 && accepted > 0);
     free(copy);
 }
 
-static void test_config_damage(void **state)
+TEST(test_config_damage)
 {
-    (void)state;
     size_t size;
     char *text = read_golden("hf_tied/config.json", &size);
     empty_dir();
@@ -136,16 +99,15 @@ static void test_config_damage(void **state)
 static clt_status try_weights(void)
 {
     clt_safetensors *file = NULL;
-    clt_status status = clt_weights_open(dir, &file);
+    clt_status status = clt_weights_open(test_folder(), &file);
     if (status != CLT_OK)
         assert_true(strlen(clt_error_text()) > 10);
     clt_safetensors_close(file);
     return status;
 }
 
-static void test_index_damage(void **state)
+TEST(test_index_damage)
 {
-    (void)state;
     size_t size;
     char *text = read_golden("hf_shards/model.safetensors.index.json", &size);
     empty_dir();
@@ -158,15 +120,14 @@ static void test_index_damage(void **state)
 
 static void expect_refusal(const char *json, clt_status want, const char *words)
 {
-    put("config.json", json, strlen(json));
+    put_file("config.json", json, strlen(json));
     assert_int_equal(try_folder(), want);
     if (!strstr(clt_error_text(), words))
         fail_msg("'%s' is not in: %s", words, clt_error_text());
 }
 
-static void test_types(void **state)
+TEST(test_types)
 {
-    (void)state;
     empty_dir();
     copy_golden("hf_tied", "model.safetensors");
     expect_refusal("[]", CLT_ECHECKPOINT, "not a JSON object");
@@ -196,8 +157,8 @@ static void test_types(void **state)
     expect_refusal("{\"model_type\": \"gpt2\", \"n_positions\": 30000000}", CLT_ECONFIG, "model.context");
     /* missing keys have the defaults of transformers; other names of the same keys are known */
     static const char sparse[] = "{\"model_type\": \"gpt2\", \"num_hidden_layers\": 2, \"n_head\": null}";
-    put("config.json", sparse, strlen(sparse));
-    assert_int_equal(try_folder(), CLT_OK);
+    put_file("config.json", sparse, strlen(sparse));
+    assert_ok(try_folder());
 }
 
 static const clt_config_preset items[] = {
@@ -219,11 +180,10 @@ static clt_status parse(const char *model, const char *data, clt_config **config
 
 #define SYNTHETIC "\"type\": \"synthetic\", \"shape\": [3]"
 
-static void test_presets(void **state)
+TEST(test_presets)
 {
-    (void)state;
     clt_config *c;
-    must(parse("", SYNTHETIC, &c));
+    assert_ok(parse("", SYNTHETIC, &c));
     assert_string_equal(clt_config_string(c, "model.type"), "mlp");
     assert_string_equal(clt_config_origin(c, "model.type"), "init");
     assert_int_equal(clt_config_int(c, "model.outputs"), 7);
@@ -231,7 +191,7 @@ static void test_presets(void **state)
     assert_false(clt_config_bool(c, "model.bias"));
     clt_config_destroy(c);
     /* the same, less where that is allowed, left to follow, and a default that is not kept */
-    must(parse(
+    assert_ok(parse(
         "\"type\": \"mlp\", \"bias\": false, \"outputs\": 5, \"activation\": \"auto\", \"dropout\": 0.5",
         SYNTHETIC, &c));
     assert_string_equal(clt_config_origin(c, "model.type"), "file");
@@ -239,7 +199,7 @@ static void test_presets(void **state)
     assert_string_equal(clt_config_string(c, "model.activation"), "tanh");
     assert_true(clt_config_float(c, "model.dropout") == 0.5);
     clt_config_destroy(c);
-    must(parse("\"outputs\": 0", "\"type\": \"text\", \"path\": \"x\"", &c));
+    assert_ok(parse("\"outputs\": 0", "\"type\": \"text\", \"path\": \"x\"", &c));
     assert_int_equal(clt_config_int(c, "model.outputs"), 7);
     assert_string_equal(clt_config_string(c, "data.tokenizer"), "folder");
     clt_config_destroy(c);
@@ -256,9 +216,8 @@ static void test_presets(void **state)
             fail_msg("'%s' is not in: %s", words[i], clt_error_text());
 }
 
-static void test_missing_preset(void **state)
+TEST(test_missing_preset)
 {
-    (void)state;
     static const clt_config_preset ask = {"model.dropout", NULL, "there are three", CLT_PRESET_MISSING, NULL};
     static const clt_config_presets presets = {"w.json", &ask, 1};
     static const char text[] = "{\"model\": {\"type\": \"mlp\"%s}, \"data\": {" SYNTHETIC "}}";
@@ -268,19 +227,6 @@ static void test_missing_preset(void **state)
     assert_int_equal(clt_config_parse_over(full, "t.json", NULL, 0, &presets, &c), CLT_ECONFIG);
     assert_non_null(strstr(clt_error_text(), "model.dropout: has to be given: there are three"));
     snprintf(full, sizeof full, text, ", \"dropout\": 0");
-    must(clt_config_parse_over(full, "t.json", NULL, 0, &presets, &c));
+    assert_ok(clt_config_parse_over(full, "t.json", NULL, 0, &presets, &c));
     clt_config_destroy(c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_config_damage),
-                                       cmocka_unit_test(test_index_damage), cmocka_unit_test(test_types),
-                                       cmocka_unit_test(test_presets), cmocka_unit_test(test_missing_preset)};
-    if (!mkdtemp(dir))
-        return 1;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    empty_dir();
-    (void)rmdir(dir);
-    return failed;
 }

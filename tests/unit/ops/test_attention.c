@@ -60,7 +60,7 @@ static void accepts(const ocl_variant *v, const problem *p, const ocl_device_des
 
 /* The tiles of the variant `lane` are limited, and it is for devices with wide vectors; it accepts gradients
  * of every storage type, by way of f32 copies. */
-static void test_lane_refuses(void **state)
+TEST(test_lane_refuses)
 {
     const clt_op *op = clt_op_find("attention");
     const ocl_variant *forward = form(op->forward.variants, "lane"),
@@ -68,7 +68,6 @@ static void test_lane_refuses(void **state)
     ocl_device_desc cpu = {.caps = OCL_CAP_WIDE_VECTORS, .compute_units = 2, .vector_floats = 8}, none = cpu;
     static const clt_dtype types[] = {CLT_F16, CLT_BF16};
     problem p;
-    (void)state;
     none.caps = 0;
     problem_make(&p, CLT_F32, 256, CLT_F32);
     accepts(forward, &p, &cpu);
@@ -92,7 +91,7 @@ static void test_lane_refuses(void **state)
 
 /* The variant for matrix units is chosen by what probes have shown for the storage type, not by the kind of
  * device; a device without matrix units uses the variant `group`. */
-static void test_mma_choice(void **state)
+TEST(test_mma_choice)
 {
     static const struct {
         clt_dtype dtype;
@@ -115,7 +114,6 @@ static void test_mma_choice(void **state)
     };
     const clt_op *op = clt_op_find("attention");
     const ocl_variant *chosen;
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ocl_device_desc gpu = {.is_gpu = true,
                                .caps = OCL_CAP_LOCAL | OCL_CAP_WG256 | cases[i].caps,
@@ -138,7 +136,7 @@ static void test_mma_choice(void **state)
 
 /* Properties that no real device has: gradients of another 16-bit type, local memory for no tile, groups of
  * one warp. */
-static void test_mma_refuses(void **state)
+TEST(test_mma_refuses)
 {
     const clt_op *op = clt_op_find("attention");
     const ocl_variant *forward = form(op->forward.variants, "mma"),
@@ -149,7 +147,6 @@ static void test_mma_refuses(void **state)
                            .max_work_group = 1024,
                            .local_bytes = 49152};
     problem p;
-    (void)state;
     problem_make(&p, CLT_F16, 128, CLT_F32);
     accepts(backward, &p, &gpu);
     gpu.local_bytes = 16384;
@@ -232,7 +229,7 @@ static uint64_t defines_of(const ocl_device_desc *desc, const char *name, const 
     return found;
 }
 
-static void test_group_blocks(void **state)
+TEST(test_group_blocks)
 {
     /* several blocks of each size, with tails; heads of 9 elements, then of 17 */
     static const struct {
@@ -252,7 +249,6 @@ static void test_group_blocks(void **state)
         {65536, "f16_cross", BIT(32) | BIT(16)},
     };
     ocl_device *device = test_open(false);
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char name[64];
         ocl_device_desc desc = *ocl_device_describe(device);
@@ -271,7 +267,7 @@ static void test_group_blocks(void **state)
 
 /* With few compute units small heads get wide blocks, with many narrow ones; little local memory or few rows
  * lead to small blocks. The checker's cases run all of them, which takes long to compile. */
-static void test_mma_forms(void **state)
+TEST(test_mma_forms)
 {
     static const struct {
         uint64_t local_bytes;
@@ -287,7 +283,6 @@ static void test_mma_forms(void **state)
         {49152, 1, "f16_head_128", BIT(4), BIT(1), BIT(32) | BIT(16)},
     };
     ocl_device *device = test_open(false);
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ocl_device_desc desc = *ocl_device_describe(device);
         desc.local_bytes = cases[i].local_bytes;
@@ -306,7 +301,7 @@ static void test_mma_forms(void **state)
 
 /* Kernels are compiled for the instructions that the device has: those of sm_80, or those of sm_75, which are
  * half as long. */
-static void test_mma_generation(void **state)
+TEST(test_mma_generation)
 {
     static const struct {
         uint32_t caps;
@@ -320,7 +315,6 @@ static void test_mma_generation(void **state)
         {0, "f16_tiles", BIT(80)}, /* emulated on request */
     };
     ocl_device *device = test_open(false);
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ocl_device_desc desc = *ocl_device_describe(device);
         desc.caps |= cases[i].caps;
@@ -333,13 +327,4 @@ static void test_mma_generation(void **state)
     ocl_device_close(device);
 }
 
-int main(void)
-{
-    test_need_device();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lane_refuses), cmocka_unit_test(test_mma_choice),
-        cmocka_unit_test(test_mma_refuses),  cmocka_unit_test(test_group_blocks),
-        cmocka_unit_test(test_mma_forms),    cmocka_unit_test(test_mma_generation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true);

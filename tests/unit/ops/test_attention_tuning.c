@@ -12,8 +12,6 @@
 #include "engine/verify/speed/family_list.h"
 #include "engine/verify/verify_internal.h"
 
-static bool everything; /* kernels of this size take a second each to build */
-
 static const clt_op_case packed = {.name = "packed",
                                    .attrs = "{\"heads\":2,\"kv_heads\":1}",
                                    .n_inputs = 1,
@@ -65,11 +63,10 @@ static ocl_device_desc lanes(void)
     return desc;
 }
 
-static void test_problems(void **state)
+TEST(test_problems)
 {
     ocl_device_desc desc = lanes();
     clt_status status;
-    (void)state;
     clt_plan *plan = plan_of(&desc, &packed, NULL, &status);
     assert_ok(status);
     assert_string_equal(logged(&plan->tuning, "attention.forward")->problem,
@@ -89,12 +86,11 @@ static void test_problems(void **state)
 
 /* A record decides on variant and tile; records that cannot be used are ignored; the environment overrides
  * records. */
-static void test_records(void **state)
+TEST(test_records)
 {
     ocl_device_desc desc = lanes();
     ocl_tuning *tuning;
     clt_status status;
-    (void)state;
     clt_plan *plan = plan_of(&desc, &packed, NULL, &status);
     assert_ok(status);
     assert_true(has(plan, "attention_fwd_lane", "-DBQ=80"));
@@ -193,7 +189,7 @@ static void all_tiles(measured *m, const char *name)
             void *ready;
             c = choice_of(name, use->problem, "lane");
             assert_ok(ocl_choice_set(&c, t->name, t->values[v]));
-            if (!everything && count++ % 3)
+            if (!run_everything && count++ % 3)
                 continue;
             if (family->bench->ready(bench, &m->desc, &c, NULL, &ready) == CLT_EUNSUPPORTED) {
                 clt_error_clear(); /* too many shares */
@@ -205,7 +201,30 @@ static void all_tiles(measured *m, const char *name)
     family->bench->destroy(bench);
 }
 
-static void test_tiles(void **state)
+static int begin(void **state)
+{
+    measured *m = calloc(1, sizeof *m);
+    clt_status status;
+    assert_non_null(m);
+    m->device = test_open(false);
+    m->desc = *ocl_device_describe(m->device);
+    m->desc.tuning = NULL;
+    m->plan = plan_of(&m->desc, &packed, NULL, &status);
+    assert_ok(status);
+    *state = m;
+    return 0;
+}
+
+static int end(void **state)
+{
+    measured *m = *state;
+    clt_plan_destroy(m->plan);
+    ocl_device_close(m->device);
+    free(m);
+    return 0;
+}
+
+TEST_BETWEEN(test_tiles, begin, end)
 {
     measured *m = *state;
     all_tiles(m, "attention.forward");
@@ -213,7 +232,7 @@ static void test_tiles(void **state)
 }
 
 /* The results of another problem, whose scores have another scale. */
-static void test_wrong_results(void **state)
+TEST_BETWEEN(test_wrong_results, begin, end)
 {
     measured *m = *state;
     static const char *const names[] = {"attention.forward", "attention.backward"};
@@ -242,7 +261,7 @@ static void test_wrong_results(void **state)
     clt_plan_destroy(second);
 }
 
-static void test_tuner(void **state)
+TEST_BETWEEN(test_tuner, begin, end)
 {
     measured *m = *state;
     ocl_tuning *records;
@@ -258,41 +277,11 @@ static void test_tuner(void **state)
     ocl_tuning_destroy(records);
 }
 
-static int begin(void **state)
+FIXTURE(register_families)
 {
-    measured *m = calloc(1, sizeof *m);
-    clt_status status;
-    assert_non_null(m);
-    m->device = test_open(false);
-    m->desc = *ocl_device_describe(m->device);
-    m->desc.tuning = NULL;
-    m->plan = plan_of(&m->desc, &packed, NULL, &status);
-    assert_ok(status);
-    *state = m;
-    return 0;
-}
-
-static int end(void **state)
-{
-    measured *m = *state;
-    clt_plan_destroy(m->plan);
-    ocl_device_close(m->device);
-    free(m);
-    return 0;
-}
-
-int main(int count, char **arguments)
-{
-    test_need_device();
     unsetenv("CLTRAIN_ATTENTION");
-    everything = count > 1 && strcmp(arguments[1], "all") == 0;
     clt_families_register();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_problems),
-        cmocka_unit_test(test_records),
-        cmocka_unit_test_setup_teardown(test_tiles, begin, end),
-        cmocka_unit_test_setup_teardown(test_wrong_results, begin, end),
-        cmocka_unit_test_setup_teardown(test_tuner, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+TEST_PROGRAM(.device = true, .set_up = register_families);

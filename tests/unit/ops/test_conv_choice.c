@@ -4,10 +4,6 @@
  * precision.matmul ieee and tf32 and in 16 bits, and the backend and the tiles of its products. With the argument
  * `table` it prints all of them.
  * ctest-labels: quick */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/graph/graph.h"
 #include "engine/ops/node.h"
 #include "engine/ops/op.h"
@@ -232,10 +228,9 @@ static void on_units(const layer *l, int way, const problem *p, const ocl_device
     discard(&list);
 }
 
-static void test_half(void **state)
+TEST(test_half)
 {
     ocl_device_desc hopper = gpu(90), ampere = gpu(80);
-    (void)state;
     each(&hopper, CLT_F16, false, on_units);
     each(&hopper, CLT_BF16, false, on_units);
     each(&ampere, CLT_F16, false, on_units);
@@ -257,10 +252,9 @@ static void takes_wgmma(const layer *l, int way, const problem *p, const ocl_dev
     discard(&list);
 }
 
-static void test_wgmma(void **state)
+TEST(test_wgmma)
 {
     ocl_device_desc hopper = gpu(90);
-    (void)state;
     each(&hopper, CLT_F16, false, takes_wgmma);
     each(&hopper, CLT_BF16, false, takes_wgmma);
 }
@@ -277,10 +271,9 @@ static void stays_winograd(const layer *l, int way, const problem *p, const ocl_
 }
 
 /* precision.matmul tf32 takes f32 to implicit products where the device has units for it, and nowhere else. */
-static void test_tf32(void **state)
+TEST(test_tf32)
 {
     ocl_device_desc hopper = gpu(90), ampere = gpu(80), turing = gpu(75), cpu = gpu(75), emulated;
-    (void)state;
     each(&hopper, CLT_F32, true, on_units);
     each(&ampere, CLT_F32, true, on_units);
     each(&hopper, CLT_F32, false, stays_winograd);
@@ -301,10 +294,9 @@ static void test_tf32(void **state)
 }
 
 /* Records of one precision say nothing about the other, and only f32 has two. */
-static void test_problem_text(void **state)
+TEST(test_problem_text)
 {
     ocl_device_desc d = gpu(80);
-    (void)state;
     for (int way = 0; way < WAYS; way++)
         for (int tf32 = 0; tf32 < 2; tf32++) {
             char single[OCL_TUNE_PROBLEM], half[OCL_TUNE_PROBLEM];
@@ -321,7 +313,7 @@ static void test_problem_text(void **state)
 }
 
 /* The option of a plan reaches the choice, and the tuner measures a problem with the precision it was found with. */
-static void test_plan(void **state)
+TEST(test_plan)
 {
     ocl_device_desc d = gpu(80);
     const clt_op *op = clt_op_find("conv2d");
@@ -329,7 +321,6 @@ static void test_plan(void **state)
                               .attrs = "{\"out\":64,\"kernel\":3,\"padding\":1}",
                               .n_inputs = 1,
                               .inputs = {{.dtype = CLT_F32, .ndim = 4, .dim = {2, 32, 14, 14}}}};
-    (void)state;
     for (int tf32 = 0; tf32 < 2; tf32++) {
         clt_verify_subject subject = {op, &layer_case, NULL};
         clt_verify_setup setup = {
@@ -369,13 +360,10 @@ static int print_tables(void)
     return 0;
 }
 
-int main(int argc, char **argv)
+static void print_if_asked(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_half),         cmocka_unit_test(test_wgmma), cmocka_unit_test(test_tf32),
-        cmocka_unit_test(test_problem_text), cmocka_unit_test(test_plan),
-    };
     if (argc > 1 && strcmp(argv[1], "table") == 0)
-        return print_tables();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+        exit(print_tables());
 }
+
+TEST_PROGRAM(.begin = print_if_asked);

@@ -261,14 +261,12 @@ static void embedding_out_of_range(bool group)
 }
 
 #define BOTH_STYLES(name)                                                                                    \
-    static void name##_group(void **state)                                                                   \
+    TEST(name##_group)                                                                                       \
     {                                                                                                        \
-        (void)state;                                                                                         \
         name(true);                                                                                          \
     }                                                                                                        \
-    static void name##_row(void **state)                                                                     \
+    TEST(name##_row)                                                                                         \
     {                                                                                                        \
-        (void)state;                                                                                         \
         name(false);                                                                                         \
     }
 BOTH_STYLES(cross_entropy_bad_values)
@@ -278,36 +276,16 @@ BOTH_STYLES(pointwise_losses)
 BOTH_STYLES(bce_extremes)
 BOTH_STYLES(embedding_out_of_range)
 
-static int open_device(void **state)
+FIXTURE(open_device)
 {
-    (void)state;
     device = test_open(false);
     return device ? 0 : 1;
 }
 
-static int close_device(void **state)
+FIXTURE(close_device)
 {
-    (void)state;
     ocl_device_close(device);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cross_entropy_bad_values_group),
-        cmocka_unit_test(cross_entropy_bad_values_row),
-        cmocka_unit_test(cross_entropy_counting_group),
-        cmocka_unit_test(cross_entropy_counting_row),
-        cmocka_unit_test(cross_entropy_extremes_group),
-        cmocka_unit_test(cross_entropy_extremes_row),
-        cmocka_unit_test(pointwise_losses_group),
-        cmocka_unit_test(pointwise_losses_row),
-        cmocka_unit_test(bce_extremes_group),
-        cmocka_unit_test(bce_extremes_row),
-        cmocka_unit_test(embedding_out_of_range_group),
-        cmocka_unit_test(embedding_out_of_range_row),
-    };
-    test_need_device();
-    return cmocka_run_group_tests(tests, open_device, close_device);
-}
+TEST_PROGRAM(.device = true, .set_up = open_device, .tear_down = close_device);

@@ -3,16 +3,7 @@
  * The pages about ops: every op is documented, every example is a valid list that can be planned for
  * training, names of learned parameters are those of the graph, and docs/ops.md is what the program writes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 #include "engine/files/fileio.h"
 #include "engine/models/models.h"
@@ -78,12 +69,12 @@ static void check_example(const clt_op *op)
     clt_graph *graph = NULL;
     bool found = false;
     clt_str_append(&text, "{\"type\": \"graph\", \"layers\": ");
-    assert_int_equal(clt_op_example_list(op, &text), CLT_OK);
+    assert_ok(clt_op_example_list(op, &text));
     clt_str_append(&text, "}");
     assert_non_null(strstr(text.text, op->doc->example));
     if (clt_json_parse(text.text, text.length, op->name, CLT_ECONFIG, &doc) != CLT_OK)
         fail_msg("%s: %s", op->name, clt_error_text());
-    assert_int_equal(clt_graph_create(4, &graph), CLT_OK);
+    assert_ok(clt_graph_create(4, &graph));
     if (clt_model_build(clt_json_root(doc), doc, &fields_of[op->doc->data], graph) != CLT_OK)
         fail_msg("%s: the example is not valid: %s\n%s", op->name, clt_error_text(), text.text);
     for (size_t i = 0; i < graph->n_nodes; i++)
@@ -98,11 +89,10 @@ static void check_example(const clt_op *op)
     clt_str_free(&text);
 }
 
-static void test_every_op(void **state)
+TEST(test_every_op)
 {
     int count;
     const clt_op *const *ops = clt_op_list(&count);
-    (void)state;
     for (int i = 0; i < count; i++) {
         const clt_op *op = ops[i];
         char text[CLT_ATTR_TEXT];
@@ -120,7 +110,7 @@ static void test_every_op(void **state)
     }
 }
 
-static void test_pages(void **state)
+TEST(test_pages)
 {
     clt_str page = {0}, json = {0};
     clt_json_doc *doc = NULL;
@@ -128,22 +118,20 @@ static void test_pages(void **state)
     size_t size = 0;
     int count;
     const clt_op *const *ops = clt_op_list(&count);
-    (void)state;
-    assert_int_equal(clt_ops_print_json(NULL, &json), CLT_OK);
-    assert_int_equal(clt_json_parse(json.text, json.length, "ops", CLT_ECONFIG, &doc), CLT_OK);
+    assert_ok(clt_ops_print_json(NULL, &json));
+    assert_ok(clt_json_parse(json.text, json.length, "ops", CLT_ECONFIG, &doc));
     assert_int_equal(clt_json_count(clt_json_get(clt_json_root(doc), "ops")), count);
     clt_json_destroy(doc);
     json.length = 0;
-    assert_int_equal(clt_ops_print_json(clt_op_find("linear"), &json), CLT_OK);
+    assert_ok(clt_ops_print_json(clt_op_find("linear"), &json));
     assert_null(strstr(json.text, "\"op\": \"relu\""));
-    assert_int_equal(clt_ops_print_markdown(&page), CLT_OK);
+    assert_ok(clt_ops_print_markdown(&page));
     for (int i = 0; i < count; i++) {
         char title[80];
         snprintf(title, sizeof title, "\n## %s\n", ops[i]->name);
         assert_non_null(strstr(page.text, title));
     }
-    assert_int_equal(
-        clt_file_read(CLT_TEST_SOURCE_DIR "/docs/ops.md", false, 0, CLT_ECONFIG, &committed, &size), CLT_OK);
+    assert_ok(clt_file_read(CLT_TEST_SOURCE_DIR "/docs/ops.md", false, 0, CLT_ECONFIG, &committed, &size));
     assert_string_equal(committed, page.text);
     free(committed);
     clt_str_free(&page);
@@ -151,7 +139,7 @@ static void test_pages(void **state)
 }
 
 /* Names that are no op, from other tools and misspelt. */
-static void test_names(void **state)
+TEST(test_names)
 {
     static const char *const cases[][2] = {{"Linear", "linear"},
                                            {"dense", "linear"},
@@ -165,7 +153,6 @@ static void test_names(void **state)
                                            {"conv", "conv2d"},
                                            {"ConvTranspose3d", "conv_transpose3d"}};
     char hint[256];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const clt_op *near = clt_op_near(cases[i][0]);
         assert_non_null(near);
@@ -178,14 +165,4 @@ static void test_names(void **state)
     memset(huge, 'a', sizeof huge);
     huge[sizeof huge - 1] = '\0';
     assert_null(clt_op_near(huge));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_op),
-        cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

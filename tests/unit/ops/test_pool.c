@@ -3,15 +3,7 @@
  * Pooling and upsampling without a device: the sizes of their outputs, what they refuse and say about it, and
  * the names that other tools have for them.
  * ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 #include "engine/ops/node.h"
 
@@ -23,7 +15,7 @@ static clt_status add(clt_graph *graph, const char *op, const char *attrs, clt_d
                       const clt_shape *sample, clt_node **node)
 {
     int32_t x;
-    assert_int_equal(clt_graph_field(graph, "x", dtype, sample, &x), CLT_OK);
+    assert_ok(clt_graph_field(graph, "x", dtype, sample, &x));
     return clt_graph_add_text(graph, op, "layer", attrs, &x, 1, node);
 }
 
@@ -32,7 +24,7 @@ static void expect_shape(const char *op, const char *attrs, clt_shape sample, cl
     clt_graph *graph;
     clt_node *node;
     char text[CLT_SHAPE_TEXT];
-    assert_int_equal(clt_graph_create(4, &graph), CLT_OK);
+    assert_ok(clt_graph_create(4, &graph));
     if (add(graph, op, attrs, CLT_F32, &sample, &node) != CLT_OK)
         fail_msg("%s %s: %s", op, attrs, clt_error_text());
     const clt_shape *got = &clt_graph_tensor(graph, node->out[0])->shape;
@@ -46,7 +38,7 @@ static void expect_error(const char *op, const char *attrs, clt_dtype dtype, clt
 {
     clt_graph *graph;
     clt_node *node;
-    assert_int_equal(clt_graph_create(4, &graph), CLT_OK);
+    assert_ok(clt_graph_create(4, &graph));
     if (add(graph, op, attrs, dtype, &sample, &node) == CLT_OK)
         fail_msg("%s %s is accepted", op, attrs);
     if (!strstr(clt_error_text(), text))
@@ -58,9 +50,8 @@ static void expect_error(const char *op, const char *attrs, clt_dtype dtype, clt
 #define SHAPE(...)                                                                                           \
     clt_shape_make((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
-    (void)state;
     expect_shape("max_pool", "{\"kernel\":2}", SHAPE(IMAGE), SHAPE(4, 3, 4, 5));
     expect_shape("max_pool", "{\"kernel\":2,\"ceil_mode\":true}", SHAPE(IMAGE), SHAPE(4, 3, 4, 6));
     /* the last window would start in the padding behind the input */
@@ -79,9 +70,8 @@ static void test_shapes(void **state)
     expect_shape("upsample", "{\"scale\":[3,1],\"mode\":\"linear\"}", SHAPE(IMAGE), SHAPE(4, 3, 24, 11));
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     expect_error("max_pool", "{\"kernel\":3,\"padding\":2}", CLT_F32, SHAPE(IMAGE),
                  "padding 2 in the height is more than half of the kernel, which is 3");
     expect_error("avg_pool", "{\"kernel\":[1,1,3],\"padding\":[1,0,0]}", CLT_F32, SHAPE(VOLUME),
@@ -103,7 +93,7 @@ static void test_refused(void **state)
     expect_error("upsample", "{\"scale\":0}", CLT_F32, SHAPE(IMAGE), "'scale'");
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
     static const char *const names[][2] = {
         {"MaxPool2d", "max_pool"},
@@ -117,17 +107,9 @@ static void test_names(void **state)
         {"interpolate", "upsample"},
         {"UpSampling3D", "upsample"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const clt_op *op = clt_op_near(names[i][0]);
         if (!op || strcmp(op->name, names[i][1]) != 0)
             fail_msg("%s: %s is suggested", names[i][0], op ? op->name : "nothing");
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_names)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,7 @@
 #ifndef TESTS_UNIT_PLAN_TEST_H
 #define TESTS_UNIT_PLAN_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 #include "engine/ops/node.h"
 #include "engine/plan/plan.h"
@@ -27,12 +18,6 @@ typedef struct net {
     clt_graph *graph;
     int32_t at, x, y;
 } net;
-
-static inline void must(clt_status status, const char *what)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
-}
 
 static inline net net_make(int64_t batch, int64_t features)
 {
@@ -388,10 +373,11 @@ static inline void refuse(clt_graph *graph, const ocl_device_desc *desc, const c
 }
 
 /* Hides every OpenCL driver, because planning needs none. */
-static inline void hide_drivers(void)
+static inline int hide_drivers(void **state)
 {
+    (void)state;
     setenv("OCL_ICD_VENDORS", "/nonexistent", 1);
-    setenv("OCL_ICD_FILENAMES", "", 1);
+    return setenv("OCL_ICD_FILENAMES", "", 1);
 }
 
 #endif

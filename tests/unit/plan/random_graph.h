@@ -7,15 +7,7 @@
 #ifndef TESTS_UNIT_RANDOM_GRAPH_H
 #define TESTS_UNIT_RANDOM_GRAPH_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 #include "engine/base/rng.h"
 #include "engine/graph/graph.h"
@@ -43,12 +35,6 @@ typedef struct maker {
     int n_outputs, accumulation;
     clt_str text; /* description of the graph for people */
 } maker;
-
-static inline void must(clt_status status, const char *what)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
-}
 
 static inline int roll(maker *m, int sides)
 {

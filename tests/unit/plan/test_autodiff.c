@@ -122,9 +122,8 @@ static void must_agree(const char *plain, const char *other)
 
 #define SCALE(v) "{\"op\":\"scale\",\"name\":\"s\",\"value\":" v "},"
 
-static void test_fan_out(void **state)
+TEST(test_fan_out)
 {
-    (void)state;
     /* h + h, both from one layer and from two */
     must_agree(SCALE("2"), "{\"op\":\"add\",\"name\":\"s\",\"inputs\":[\"h\",\"h\"]},");
     must_agree(SCALE("3"), "{\"op\":\"add\",\"name\":\"t\",\"inputs\":[\"h\",\"h\"]},"
@@ -143,9 +142,8 @@ static void test_fan_out(void **state)
                "{\"op\":\"multiply\",\"name\":\"s\",\"inputs\":[\"h\",\"h\"]},");
 }
 
-static void test_views(void **state)
+TEST(test_views)
 {
-    (void)state;
     must_agree(
         SCALE("2"),
         "{\"op\":\"reshape\",\"name\":\"grid\",\"shape\":[2,4]},{\"op\":\"flatten\",\"name\":\"line\"},"
@@ -166,9 +164,8 @@ static void test_views(void **state)
 
 /* A layer is used twice and the two equal results are averaged: the gradient of its weights has two
  * contributions. */
-static void test_shared_parameters(void **state)
+TEST(test_shared_parameters)
 {
-    (void)state;
     must_agree("{\"op\":\"linear\",\"name\":\"mid\",\"out\":8,\"bias\":false},",
                "{\"op\":\"linear\",\"name\":\"mid\",\"out\":8,\"bias\":false},"
                "{\"op\":\"linear\",\"name\":\"again\",\"out\":8,\"bias\":false,\"share\":\"mid\",\"inputs\":["
@@ -218,9 +215,8 @@ static void create_limited(clt_run *run, uint64_t max_alloc)
     must(clt_store_set_state(run->store, &block), "state");
 }
 
-static void test_slabs_compute_the_same(void **state)
+TEST(test_slabs_compute_the_same)
 {
-    (void)state;
     float *values[2];
     uint64_t total = 0;
     for (int limited = 0; limited < 2; limited++) {
@@ -250,19 +246,10 @@ static void test_slabs_compute_the_same(void **state)
     free(values[1]);
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    int failed = train_setup(state);
-    if (!failed)
-        put_data();
-    return failed;
+    put_data();
+    return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fan_out), cmocka_unit_test(test_views),
-                                       cmocka_unit_test(test_shared_parameters),
-                                       cmocka_unit_test(test_slabs_compute_the_same)};
-    int missing = train_need_device();
-    return missing ? missing : cmocka_run_group_tests(tests, setup, train_teardown);
-}
+TEST_PROGRAM(.device = true, .set_up = setup);

@@ -93,9 +93,8 @@ static void expect(made *m, uint64_t first, uint64_t rest, const int *wanted)
     free(list);
 }
 
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
-    (void)state;
     made m;
     make(&m, 7, (const int[]){16, 16, 16, 48, 64, 32, 32}, NULL);
     expect(&m, 32, 128, (const int[]){32, 128, 64, 0});
@@ -110,9 +109,8 @@ static void test_sizes(void **state)
 
 /* What is left of a parameter behind a multiple of 16 chunks goes into the next bucket, or at the end of the slab into
  * the last one. */
-static void test_tails_join_the_next(void **state)
+TEST(test_tails_join_the_next)
 {
-    (void)state;
     made m;
     make(&m, 4, (const int[]){20, 20, 20, 20}, NULL);
     expect(&m, 32, 48, (const int[]){16, 32, 32, 0});
@@ -124,9 +122,8 @@ static void test_tails_join_the_next(void **state)
     expect(&m, 16, 16, (const int[]){17, 0});
 }
 
-static void test_large_parameters_are_cut(void **state)
+TEST(test_large_parameters_are_cut)
 {
-    (void)state;
     made m;
     make(&m, 3, (const int[]){32, 160, 32}, NULL);
     expect(&m, 32, 64, (const int[]){32, 64, 48, 48, 32, 0});
@@ -138,9 +135,8 @@ static void test_large_parameters_are_cut(void **state)
     expect(&m, 16, 64, (const int[]){16, 48, 48, 48, 21, 0});
 }
 
-static void test_slabs_and_frozen(void **state)
+TEST(test_slabs_and_frozen)
 {
-    (void)state;
     made m;
     make(&m, 8, (const int[]){16, 16, 33, 1, 0, 20, 30, 0}, (const int[]){0, 0, 0, 1, 1, 2, 2, 2});
     expect(&m, 32, 1000, (const int[]){32, 33, 1, 50, 0}); /* no bucket reaches over the end of a slab */
@@ -149,9 +145,8 @@ static void test_slabs_and_frozen(void **state)
 }
 
 /* A parameter that is ready late holds back all buckets behind it: ranks sum buckets in one order. */
-static void test_ready_never_falls(void **state)
+TEST(test_ready_never_falls)
 {
-    (void)state;
     made m;
     make(&m, 4, (const int[]){16, 16, 16, 16}, NULL);
     m.ready[1] = 500;
@@ -303,9 +298,8 @@ static void check_plan_buckets(clt_graph *graph, int accumulation, uint64_t max_
     clt_plan_destroy(plan);
 }
 
-static void test_plans(void **state)
+TEST(test_plans)
 {
-    (void)state;
     for (size_t i = 0; i < N_NETS; i++)
         for (int form = 0; form < 4; form++)
             check_plan_buckets(makers[i](), form & 1 ? 3 : 1, form & 2 ? 704 << 10 : 0,
@@ -313,18 +307,16 @@ static void test_plans(void **state)
     check_plan_buckets(net_frozen(1).graph, 1, 0, CLT_F32, false, false);
 }
 
-static void test_plans_with_a_tree(void **state)
+TEST(test_plans_with_a_tree)
 {
-    (void)state;
     for (size_t i = 0; i < N_NETS; i++)
         for (int accumulation = 2; accumulation <= 4; accumulation *= 2)
             check_plan_buckets(makers[i](), accumulation, i % 2 ? 704 << 10 : 0, CLT_F32, true, true);
 }
 
 /* Without other ranks the sums of earlier micro-batches are joined at the end of the backward pass, a slab at once. */
-static void test_tree_of_one_rank(void **state)
+TEST(test_tree_of_one_rank)
 {
-    (void)state;
     ocl_device_desc desc = small_alignment();
     clt_plan_options options = train_options(4);
     options.tree = true;
@@ -339,9 +331,8 @@ static void test_tree_of_one_rank(void **state)
 }
 
 /* Two layers with one matrix: it is ready when the later of the two has added to it, and no sooner. */
-static void test_shared_parameter(void **state)
+TEST(test_shared_parameter)
 {
-    (void)state;
     for (int accumulation = 1; accumulation <= 2; accumulation++) {
         net n = net_make(8, 16);
         clt_node *shared;
@@ -360,9 +351,8 @@ static void test_shared_parameter(void **state)
 }
 
 /* What gradients are copied through: host memory beside a device, a part of a CPU device's memory, or nothing. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     uint64_t staging[2] = {0};
     for (int form = 0; form < 3; form++) {
         ocl_device_desc desc = small_alignment();
@@ -387,9 +377,8 @@ static void test_memory(void **state)
     }
 }
 
-static void test_one_rank_has_none(void **state)
+TEST(test_one_rank_has_none)
 {
-    (void)state;
     ocl_device_desc desc = small_alignment();
     clt_plan_options options = train_options(1);
     clt_plan *plan = plan_of(net_deep(), &desc, &options);
@@ -397,19 +386,4 @@ static void test_one_rank_has_none(void **state)
     clt_plan_destroy(plan);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes),
-                                       cmocka_unit_test(test_tails_join_the_next),
-                                       cmocka_unit_test(test_large_parameters_are_cut),
-                                       cmocka_unit_test(test_slabs_and_frozen),
-                                       cmocka_unit_test(test_ready_never_falls),
-                                       cmocka_unit_test(test_plans),
-                                       cmocka_unit_test(test_plans_with_a_tree),
-                                       cmocka_unit_test(test_tree_of_one_rank),
-                                       cmocka_unit_test(test_shared_parameter),
-                                       cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_one_rank_has_none)};
-    hide_drivers();
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.set_up = hide_drivers);

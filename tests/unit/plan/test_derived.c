@@ -197,9 +197,8 @@ static void done(outcome *both[2])
     free(both[1]);
 }
 
-static void test_accumulation(void **state)
+TEST(test_accumulation)
 {
-    (void)state;
     outcome *both[2];
     compare(3, "", both);
     assert_int_equal(both[0]->kept, 2 + 2 + 2);
@@ -209,9 +208,8 @@ static void test_accumulation(void **state)
     done(both);
 }
 
-static void test_one_micro_batch_keeps_nothing(void **state)
+TEST(test_one_micro_batch_keeps_nothing)
 {
-    (void)state;
     outcome *both[2];
     compare(1, "", both);
     assert_int_equal(both[0]->kept, 2); /* those of evaluation */
@@ -222,9 +220,8 @@ static void test_one_micro_batch_keeps_nothing(void **state)
 }
 
 /* What is frozen is derived again only when an evaluation has used the slabs: before the first and the third step. */
-static void test_frozen(void **state)
+TEST(test_frozen)
 {
-    (void)state;
     outcome *both[2];
     compare(1, "model.freeze=*.weight", both);
     assert_int_equal(both[0]->kept, 2 + 2 + 2);
@@ -238,26 +235,23 @@ static void test_frozen(void **state)
     done(both);
 }
 
-static void test_average(void **state)
+TEST(test_average)
 {
-    (void)state;
     outcome *both[2];
     compare(2, "optimizer.ema=0.5", both);
     done(both);
 }
 
-static void test_tree(void **state)
+TEST(test_tree)
 {
-    (void)state;
     outcome *both[2];
     compare(4, "parallel.rank_invariant=true", both);
     done(both);
 }
 
 /* Whoever recomputes has little memory: only evaluation keeps something. */
-static void test_recomputation(void **state)
+TEST(test_recomputation)
 {
-    (void)state;
     outcome *both[2];
     compare(2, "train.recompute=block", both);
     assert_int_equal(both[0]->derived, 0);
@@ -274,9 +268,8 @@ static bool by_winograd(const clt_plan *plan)
 
 /* With few tiles, of which an image has four, reading the transformed windows costs more than they save: fewer than 8 where
  * they are kept, fewer than 16 where they are mostly computed first. */
-static void test_few_tiles(void **state)
+TEST(test_few_tiles)
 {
-    (void)state;
     ocl_device_desc desc;
     ocl_desc_generic(&desc);
     for (int images = 1; images <= 4; images++) {
@@ -292,13 +285,4 @@ static void test_few_tiles(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accumulation), cmocka_unit_test(test_one_micro_batch_keeps_nothing),
-        cmocka_unit_test(test_frozen),       cmocka_unit_test(test_average),
-        cmocka_unit_test(test_tree),         cmocka_unit_test(test_recomputation),
-        cmocka_unit_test(test_few_tiles)};
-    int missing = train_need_device();
-    return missing ? missing : cmocka_run_group_tests(tests, train_setup, train_teardown);
-}
+TEST_PROGRAM(.device = true);

@@ -4,17 +4,9 @@
  * is kept, and what it waits for is what a transport would have given. Weights, targets and slopes of the loss are
  * small integers, so that sums are exact in any order, and the gradients must equal those of whole tables bit by bit.
  * Memory that the plan says is not in use is filled with NaNs. ctest-labels: quick ctest-cost: 4 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cl/device/device.h"
 #include "engine/graph/step_block.h"
@@ -22,7 +14,6 @@
 #include "engine/plan/realize.h"
 #include "engine/state/store.h"
 
-#define SKIPPED 77
 #define VOCAB 40
 #define DIM 4
 #define POSITIONS 3 /* of a sample */
@@ -31,12 +22,6 @@
 #define MAX_SUMS 16
 
 static ocl_device *device;
-
-static void must(clt_status status, const char *what)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
-}
 
 /* --- models --- */
 
@@ -401,9 +386,8 @@ static void check(const form *f)
 
 static const int shares[][MAX_RANKS] = {{1, 1, 0}, {1, 1, 1}, {2, 2, 0}, {2, 1, 1}, {3, 2, 2}};
 
-static void test_equals_whole_tables(void **state)
+TEST(test_equals_whole_tables)
 {
-    (void)state;
     for (int m = 0; m < MODELS; m++)
         for (size_t s = 0; s < sizeof shares / sizeof shares[0]; s++) {
             form f = {.model = (model)m, .ranks = shares[s][2] ? 3 : 2, .wire = CLT_F32};
@@ -412,9 +396,8 @@ static void test_equals_whole_tables(void **state)
         }
 }
 
-static void test_forms_of_plans(void **state)
+TEST(test_forms_of_plans)
 {
-    (void)state;
     for (int m = 0; m < MODELS; m++)
         for (int k = 0; k < 4; k++) {
             form f = {.model = (model)m,
@@ -430,9 +413,8 @@ static void test_forms_of_plans(void **state)
 }
 
 /* A table that nothing but rows make the gradient of is not summed, when no rank has an earlier micro-batch. */
-static void test_what_is_summed(void **state)
+TEST(test_what_is_summed)
 {
-    (void)state;
     for (int micro = 1; micro <= 2; micro++)
         for (int m = 0; m < 2; m++) {
             form f = {.model = (model)m, .ranks = 2, .micro = {micro, micro}, .wire = CLT_F32};
@@ -447,9 +429,8 @@ static void test_what_is_summed(void **state)
 }
 
 /* Rows and indices of all ranks pass through memory that is counted. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     const clt_embeddings kinds[2] = {CLT_EMBEDDINGS_DENSE, CLT_EMBEDDINGS_ROWS};
     uint64_t copied[2];
     for (int k = 0; k < 2; k++) {
@@ -465,9 +446,8 @@ static void test_memory(void **state)
 
 /* auto takes rows up to as many positions of all ranks as the table has rows, or a quarter of them where the table is
  * summed as well. */
-static void test_automatic(void **state)
+TEST(test_automatic)
 {
-    (void)state;
     int taken[3] = {0};
     for (int kind = 0; kind < 3; kind++)
         for (int ranks = 2; ranks <= 8; ranks++) {
@@ -505,9 +485,8 @@ static bool overlap(const clt_range *a, const clt_range *b)
 }
 
 /* The norm reads what is complete: nothing writes there behind it. */
-static void test_norm_comes_behind_rows(void **state)
+TEST(test_norm_comes_behind_rows)
 {
-    (void)state;
     for (int m = 0; m < MODELS; m++) {
         fields in;
         form f = {.model = (model)m, .ranks = 2, .micro = {1, 1}, .wire = CLT_F32};
@@ -533,33 +512,17 @@ static void test_norm_comes_behind_rows(void **state)
     }
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     setenv("CLTRAIN_GEMM", "simple", 1);
     ocl_open_options options = {.caps_mask = OCL_CAPS_ALL};
     return ocl_device_open(&options, &device) == CLT_OK ? 0 : -1;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     ocl_device_close(device);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equals_whole_tables), cmocka_unit_test(test_forms_of_plans),
-        cmocka_unit_test(test_what_is_summed),      cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_automatic),           cmocka_unit_test(test_norm_comes_behind_rows)};
-    ocl_device_desc *list;
-    int found;
-    if (ocl_list_devices(&list, &found) != CLT_OK) {
-        fprintf(stderr, "skipped: %s\n", clt_error_text());
-        return SKIPPED;
-    }
-    free(list);
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_PROGRAM(.device = true, .set_up = setup, .tear_down = teardown);

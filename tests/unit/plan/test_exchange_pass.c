@@ -116,9 +116,8 @@ static void check_plan_of(const clt_plan_options *options)
     clt_plan_destroy(plan);
 }
 
-static void test_exchanges(void **state)
+TEST(test_exchanges)
 {
-    (void)state;
     for (int recompute = CLT_RECOMPUTE_NONE; recompute <= CLT_RECOMPUTE_BLOCK; recompute++)
         for (int storage = 0; storage < 2; storage++)
             for (int accumulation = 1; accumulation < 3; accumulation++) {
@@ -130,9 +129,8 @@ static void test_exchanges(void **state)
 }
 
 /* The weight gradient of the layer behind a norm is computed while that norm's sums are under way. */
-static void test_work_beside_exchanges(void **state)
+TEST(test_work_beside_exchanges)
 {
-    (void)state;
     clt_plan_options o = sync_options(2, 2, 2);
     clt_plan *plan = plan_with(&o);
     for (int add = 0; add < 2; add++) {
@@ -146,9 +144,8 @@ static void test_work_beside_exchanges(void **state)
 }
 
 /* One rank exchanges nothing, nor do evaluations. */
-static void test_nothing_to_exchange(void **state)
+TEST(test_nothing_to_exchange)
 {
-    (void)state;
     clt_plan_options o = sync_options(2, 1, 2), eval = {.mode = CLT_PLAN_EVAL, .accumulation = 1, .ranks = 1};
     clt_plan *plan = plan_with(&o);
     eval.layout = plan->layout;
@@ -166,9 +163,8 @@ static void test_nothing_to_exchange(void **state)
 }
 
 /* Host memory that the records pass through is counted. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     uint64_t copied[2];
     for (int sync = 0; sync < 2; sync++) {
         clt_plan_options o = sync_options(2, 1, 2);
@@ -186,11 +182,4 @@ static void test_memory(void **state)
     assert_int_equal(copied[1] - copied[0], 2 * NORMS * 2 * (2 * 48 + 1) * sizeof(float));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exchanges), cmocka_unit_test(test_work_beside_exchanges),
-        cmocka_unit_test(test_nothing_to_exchange), cmocka_unit_test(test_memory)};
-    hide_drivers();
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.set_up = hide_drivers);

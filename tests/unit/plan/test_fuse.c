@@ -38,9 +38,8 @@ static size_t count(const clt_plan *plan, clt_phase phase, const char *kernel)
 
 /* Forward a residual block is a norm and two GEMMs; backward no gradient is copied, added or transformed
  * separately. */
-static void test_residual_plan(void **state)
+TEST(test_residual_plan)
 {
-    (void)state;
     clt_plan *plan = plan_of(RESIDUAL, "", true), *plain = plan_of(RESIDUAL, "", false);
     static const char *const gone[] = {"unary", "binary", "elementwise", "bias_fwd"};
     for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
@@ -56,9 +55,8 @@ static void test_residual_plan(void **state)
 }
 
 /* x + f(x) where f's own GEMM would add into the gradient that it reads: one branch needs a copy. */
-static void test_copy_that_must_stay(void **state)
+TEST(test_copy_that_must_stay)
 {
-    (void)state;
     clt_plan *plan = plan_of(GRAPH(STEM "," LAYER("linear", "mid", ",\"out\":16") "," LAYER(
                                  "add", "sum", ",\"inputs\":[\"stem\",\"mid\"]") "," HEAD),
                              "", true);
@@ -102,9 +100,8 @@ static void test_copy_that_must_stay(void **state)
                                                                                                     "\""     \
                                                                                                     "]") "," HEAD)
 
-static void test_copy_for_a_later_sum(void **state)
+TEST(test_copy_for_a_later_sum)
 {
-    (void)state;
     clt_plan *plan = plan_of(TWO_GROW, "", true);
     assert_int_equal(count(plan, CLT_PHASE_BACKWARD, "elementwise_bwd_copy"), 1);
     clt_plan_destroy(plan);
@@ -145,9 +142,8 @@ static const clt_work *work_of(const clt_plan *plan, clt_work_kind kind, const c
     return NULL;
 }
 
-static void test_norms_take_in(void **state)
+TEST(test_norms_take_in)
 {
-    (void)state;
     clt_plan *plan = plan_of(NORMED, "", true), *plain = plan_of(NORMED, "", false);
     static const char *const gone[] = {"unary", "binary", "elementwise"};
     for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
@@ -171,9 +167,8 @@ static void test_norms_take_in(void **state)
 }
 
 /* The input of relu need not be kept, because its output has the same sign. */
-static void test_relu_keeps_one_tensor(void **state)
+TEST(test_relu_keeps_one_tensor)
 {
-    (void)state;
     clt_plan *plan = plan_of("{\"type\":\"mlp\",\"hidden\":[64,64],\"activation\":\"relu\"}", "", true);
     for (size_t i = 0; i < plan->graph->n_tensors; i++) {
         const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
@@ -212,9 +207,8 @@ static const clt_tensor *named(const clt_plan *plan, const char *name)
         "cross_entropy", "loss", ",\"inputs\":[\"d\",\"y\"]") "," LAYER("cross_entropy", "again",            \
                                                                         ",\"inputs\":[\"d\",\"y\"]"))
 
-static void test_gradient_in_place(void **state)
+TEST(test_gradient_in_place)
 {
-    (void)state;
     static const char *const models[] = {SCALED, BENT, TWO_LOSSES};
     for (int m = 0; m < 3; m++) {
         clt_plan *plan = plan_of(models[m], "", true);
@@ -251,26 +245,23 @@ static void fused_is_unfused(const char *text)
     trained_free(&fused);
 }
 
-static void test_mlp(void **state)
+TEST(test_mlp)
 {
-    (void)state;
     fused_is_unfused(OVER_NUMBERS("{\"type\":\"mlp\",\"hidden\":[40,33],\"activation\":\"gelu\"}", ""));
     fused_is_unfused(
         OVER_NUMBERS("{\"type\":\"mlp\",\"hidden\":[40,33],\"activation\":\"relu\",\"dropout\":0.3}", TWICE));
     fused_is_unfused(OVER_NUMBERS("{\"type\":\"mlp\",\"hidden\":[40],\"activation\":\"tanh\"}", ""));
 }
 
-static void test_gpt(void **state)
+TEST(test_gpt)
 {
-    (void)state;
     fused_is_unfused(OVER_TEXT("\"activation\":\"gelu_tanh\"", ",\"global_batch\":4"));
     fused_is_unfused(OVER_TEXT("\"activation\":\"gelu\",\"bias\":false,\"tied\":false,\"dropout\":0.2", ""));
     fused_is_unfused(OVER_TEXT("\"activation\":\"relu\"", ""));
 }
 
-static void test_graphs(void **state)
+TEST(test_graphs)
 {
-    (void)state;
     fused_is_unfused(OVER_NUMBERS(RESIDUAL, TWICE));
     /* the activation's input and output have other readers */
     fused_is_unfused(OVER_NUMBERS(
@@ -314,9 +305,8 @@ static void test_graphs(void **state)
 }
 
 /* Derivatives that cannot be part of the GEMM before them, although it seems so. */
-static void test_derivatives(void **state)
+TEST(test_derivatives)
 {
-    (void)state;
     /* two activations in a row: one GEMM has room for one */
     fused_is_unfused(OVER_NUMBERS(
         GRAPH(STEM "," BEND("relu", "a", "stem") "," BEND("gelu", "b", "a") "," WIDE("c", "b") "," HEAD),
@@ -341,9 +331,8 @@ static void test_derivatives(void **state)
 }
 
 /* Sums that cannot be the residual of a GEMM. */
-static void test_sums(void **state)
+TEST(test_sums)
 {
-    (void)state;
     static const char *const graphs[] = {
         /* another reader wants what the layer gives */
         OVER_NUMBERS(GRAPH(STEM "," WIDE("b", "stem") "," PAIR("add", "c", "stem", "b") "," PAIR(
@@ -378,9 +367,8 @@ static void test_sums(void **state)
 
 /* Gradients that seem to be copies of another one until something is written there, so that the shared memory
  * has changed when the next reader comes. */
-static void test_gradients_that_move_on(void **state)
+TEST(test_gradients_that_move_on)
 {
-    (void)state;
     /* the sum passes its gradient to stem and b; tanh adds to stem's gradient before b's gradient is read */
     fused_is_unfused(
         OVER_NUMBERS(GRAPH(STEM "," BEND("silu", "a", "stem") "," BEND("silu", "b", "a") "," BEND(
@@ -400,9 +388,8 @@ static void test_gradients_that_move_on(void **state)
     fused_is_unfused(OVER_NUMBERS(TWO_LOSSES, ""));
 }
 
-static void test_norms(void **state)
+TEST(test_norms)
 {
-    (void)state;
     fused_is_unfused(OVER_NUMBERS(NORMED, TWICE));
     fused_is_unfused(OVER_NUMBERS(NORMED_IMAGES, ""));
     fused_is_unfused(OVER_NUMBERS(NORMED_STAY, TWICE));
@@ -421,9 +408,8 @@ static void close_to(const char *what, const float *a, const float *b, uint64_t 
 
 /* A head in chunks: the loss is bitwise equal, gradients differ only in the order of one sum, and neither
  * plan ever holds all logits. */
-static void test_chunked_head(void **state)
+TEST(test_chunked_head)
 {
-    (void)state;
     static const char *const models[] = {WIDE_HEAD(""), WIDE_HEAD(",\"tied\":false"), WIDE_CLASSES};
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
         if (left_out())
@@ -439,9 +425,8 @@ static void test_chunked_head(void **state)
     }
 }
 
-static void test_chunked_evaluation(void **state)
+TEST(test_chunked_evaluation)
 {
-    (void)state;
     clt_eval_metrics metrics[2];
     uint64_t bytes[2];
     for (int fuse = 0; fuse < 2; fuse++) {
@@ -462,24 +447,4 @@ static void test_chunked_evaluation(void **state)
     assert_true(bytes[1] < bytes[0] && bytes[1] < 1024 * 20032 * 4);
 }
 
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_residual_plan),
-                                       cmocka_unit_test(test_copy_that_must_stay),
-                                       cmocka_unit_test(test_copy_for_a_later_sum),
-                                       cmocka_unit_test(test_norms_take_in),
-                                       cmocka_unit_test(test_norms),
-                                       cmocka_unit_test(test_relu_keeps_one_tensor),
-                                       cmocka_unit_test(test_gradient_in_place),
-                                       cmocka_unit_test(test_mlp),
-                                       cmocka_unit_test(test_gpt),
-                                       cmocka_unit_test(test_graphs),
-                                       cmocka_unit_test(test_derivatives),
-                                       cmocka_unit_test(test_sums),
-                                       cmocka_unit_test(test_gradients_that_move_on),
-                                       cmocka_unit_test(test_chunked_head),
-                                       cmocka_unit_test(test_chunked_evaluation)};
-    every_case = argc > 1 && strcmp(argv[1], "all") == 0;
-    int missing = train_need_device();
-    return missing ? missing : cmocka_run_group_tests(tests, fuse_setup, train_teardown);
-}
+TEST_PROGRAM(.device = true, .set_up = fuse_setup);

@@ -73,12 +73,11 @@ static void check_output(maker make, const char *activation, const char *name,
     clt_plan_destroy(plan);
 }
 
-static void test_outputs_stay(void **state)
+TEST(test_outputs_stay)
 {
     static const char *const names[] = {"fc1", "act1", "fc2", "sum", "norm", "act2", "head"};
     static const char *const activations[] = {"gelu", "relu", "tanh"};
     static const clt_recompute tiers[] = {CLT_RECOMPUTE_NONE, CLT_RECOMPUTE_GELU, CLT_RECOMPUTE_BLOCK};
-    (void)state;
     for (size_t a = 0; a < sizeof activations / sizeof activations[0]; a++)
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
             for (int form = 0; form < 6; form++) {
@@ -93,10 +92,9 @@ static void test_outputs_stay(void **state)
 
 /* In the same nets without outputs these tensors are fused away; otherwise the test above would prove
  * nothing. */
-static void test_others_go(void **state)
+TEST(test_others_go)
 {
     static const char *const names[] = {"fc1", "fc2", "head"};
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         ocl_device_desc desc = small_alignment();
         clt_plan_options options = train_options(2);
@@ -108,9 +106,8 @@ static void test_others_go(void **state)
 
 /* If the loss reads the logits reshaped to more rows of fewer classes, they cannot be computed by one fused
  * head. */
-static void test_other_rows(void **state)
+TEST(test_other_rows)
 {
-    (void)state;
     for (int reshaped = 0; reshaped < 2; reshaped++) {
         ocl_device_desc desc = small_alignment();
         clt_plan_options options = train_options(1);
@@ -132,9 +129,8 @@ static void test_other_rows(void **state)
 }
 
 /* Evaluation: the output of dropout is its input, and a head of one chunk is not fused. */
-static void test_evaluation(void **state)
+TEST(test_evaluation)
 {
-    (void)state;
     ocl_device_desc desc = small_alignment();
     for (int no_fuse = 0; no_fuse < 2; no_fuse++) {
         net n = net_make(8, 12);
@@ -182,10 +178,9 @@ static net net_dropped(const char *p, bool read_twice)
 
 /* Dropout adds the residual that follows it, unless another layer reads dropout's own output, or the rate is
  * 0. */
-static void test_dropout(void **state)
+TEST(test_dropout)
 {
     static const char *const p[] = {"{\"p\": 0.5}", "{\"p\": 0.5}", "{\"p\": 0}"};
-    (void)state;
     for (int i = 0; i < 6; i++) {
         ocl_device_desc desc = small_alignment();
         clt_plan_options options = train_options(1);
@@ -200,11 +195,4 @@ static void test_dropout(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_outputs_stay), cmocka_unit_test(test_others_go),
-                                       cmocka_unit_test(test_other_rows), cmocka_unit_test(test_evaluation),
-                                       cmocka_unit_test(test_dropout)};
-    hide_drivers();
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.set_up = hide_drivers);

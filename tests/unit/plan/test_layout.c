@@ -4,16 +4,7 @@
  * tensor that has to be turned and no more, and the results are the same bits. The op with that wish is made
  * here, of one that works on elements and so does not mind; none of the product's has one yet.
  * ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 #include "cl/device/device.h"
 #include "engine/base/rng.h"
@@ -21,17 +12,10 @@
 #include "engine/plan/realize.h"
 #include "engine/state/store.h"
 
-#define SKIPPED 77
 #define BATCH 4
 #define SEED 3
 
 static ocl_device *device;
-
-static void must(clt_status status, const char *what)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
-}
 
 static clt_layout wants_last(const clt_node *node, const ocl_device_desc *desc)
 {
@@ -159,10 +143,9 @@ static clt_plan *plan_of(const net *n, bool no_fuse, clt_recompute recompute)
     return plan;
 }
 
-static void test_same_bits(void **state)
+TEST(test_same_bits)
 {
     static const clt_recompute tiers[] = {CLT_RECOMPUTE_NONE, CLT_RECOMPUTE_GELU, CLT_RECOMPUTE_BLOCK};
-    (void)state;
     for (int form = 0; form < 6; form++) {
         outcome *o = calloc(2, sizeof *o);
         assert_non_null(o);
@@ -191,9 +174,8 @@ static const clt_tensor *input_of(const clt_plan *plan, const char *node)
 }
 
 /* Which tensors lie how. */
-static void test_layouts(void **state)
+TEST(test_layouts)
 {
-    (void)state;
     net n = make_net(true);
     clt_plan *plan = plan_of(&n, true, CLT_RECOMPUTE_NONE);
     const clt_tensor *a = input_of(plan, "a"), *left = input_of(plan, "left");
@@ -219,9 +201,8 @@ static void test_layouts(void **state)
 
 /* A field that is written, and an output that is read, in the layout that the op has: nothing is turned for
  * them. */
-static void test_set_by_caller(void **state)
+TEST(test_set_by_caller)
 {
-    (void)state;
     net n = {.output = -1};
     clt_shape image = clt_shape3(4, 6, 5), none = {.ndim = 0};
     must(clt_graph_create(BATCH, &n.graph), "graph");
@@ -273,10 +254,9 @@ static net make_joined(const char *axis, bool turned)
 
 /* Concatenation works in the layout of its inputs, along any dimension: nothing but the first input and the
  * results is turned. */
-static void test_concat(void **state)
+TEST(test_concat)
 {
     static const char *const axes[] = {"1", "2", "-1"};
-    (void)state;
     for (int form = 0; form < 6; form++) {
         outcome *o = calloc(2, sizeof *o);
         assert_non_null(o);
@@ -301,9 +281,8 @@ static void test_concat(void **state)
 }
 
 /* Without a wish the graph stays as it is. */
-static void test_no_wish(void **state)
+TEST(test_no_wish)
 {
-    (void)state;
     net n = make_net(false);
     size_t nodes = n.graph->n_nodes;
     clt_plan *plan = plan_of(&n, true, CLT_RECOMPUTE_NONE);
@@ -313,31 +292,16 @@ static void test_no_wish(void **state)
     clt_plan_destroy(plan);
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     ocl_open_options options = {.caps_mask = OCL_CAPS_ALL};
     return ocl_device_open(&options, &device) == CLT_OK ? 0 : -1;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     ocl_device_close(device);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_wish), cmocka_unit_test(test_layouts),
-                                       cmocka_unit_test(test_set_by_caller), cmocka_unit_test(test_concat),
-                                       cmocka_unit_test(test_same_bits)};
-    ocl_device_desc *list;
-    int found;
-    if (ocl_list_devices(&list, &found) != CLT_OK) {
-        fprintf(stderr, "skipped: %s\n", clt_error_text());
-        return SKIPPED;
-    }
-    free(list);
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_PROGRAM(.device = true, .set_up = setup, .tear_down = teardown);

@@ -4,17 +4,9 @@
  * convolution stored, in double precision, for every algorithm and for channels whose mean is thousands of times their
  * deviation; where they are made, and where the norm makes its own pass; recomputation, evaluation, frozen norms.
  * ctest-labels: quick ctest-cost: 20 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cl/device/device.h"
 #include "engine/base/rng.h"
@@ -22,7 +14,6 @@
 #include "engine/plan/realize.h"
 #include "engine/state/store.h"
 
-#define SKIPPED 77
 #define BATCH 3
 #define CHANNELS 18 /* of the image */
 #define HEIGHT 11
@@ -31,12 +22,6 @@
 #define NORMS 4
 
 static ocl_device *device;
-
-static void must(clt_status status, const char *what)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
-}
 
 /* --- the net: four convolutions, each with a batch norm --- */
 
@@ -219,35 +204,31 @@ static bool is_lane_device(void)
 
 /* The last norm always makes a pass of its own: the algorithm for windows of single channels makes no moments. The first
  * convolution is chosen to be Winograd's. */
-static void test_algorithms(void **state)
+TEST(test_algorithms)
 {
     bool lane = is_lane_device();
-    (void)state;
     check_with(NULL, NULL, CLT_F32, lane ? 1 : -1);
     check_with("implicit", NULL, CLT_F32, lane ? 1 : -1);
     check_with("matrix", NULL, CLT_F32, -1);
 }
 
 /* Backends that only multiply leave the moments to the norms. */
-static void test_backends(void **state)
+TEST(test_backends)
 {
-    (void)state;
     check_with("matrix", "simple", CLT_F32, NORMS);
 }
 
 /* Of the values as they were rounded to 16 bits. */
-static void test_storage(void **state)
+TEST(test_storage)
 {
-    (void)state;
     check_with(NULL, NULL, CLT_BF16, is_lane_device() ? 1 : -1);
 }
 
 /* The kernels for GPUs: those of Winograd's transforms, of norms and of the backend `tile`. */
-static void test_flat(void **state)
+TEST(test_flat)
 {
     ocl_device *all = device;
     ocl_open_options options = {.caps_mask = OCL_CAPS_ALL & ~(uint32_t)OCL_CAP_WIDE_VECTORS};
-    (void)state;
     must(ocl_device_open(&options, &device), "device");
     check_with(NULL, NULL, CLT_F32, -1);
     ocl_device_close(device);
@@ -257,12 +238,11 @@ static void test_flat(void **state)
 /* --- where they are made --- */
 
 /* Recomputed work makes none, and gradients have the same bits. */
-static void test_recompute(void **state)
+TEST(test_recompute)
 {
     static const clt_recompute tiers[2] = {CLT_RECOMPUTE_NONE, CLT_RECOMPUTE_BLOCK};
     static float gradient[2][4096];
     size_t n_values[2] = {0, 0};
-    (void)state;
     for (int k = 0; k < 2; k++) {
         net n = make_net();
         clt_plan *plan = plan_of(&n, CLT_PLAN_TRAIN, CLT_F32, tiers[k], NULL);
@@ -292,9 +272,8 @@ static bool has_define(const ocl_command *command, const char *text)
 }
 
 /* Neither evaluation nor a frozen norm needs moments. */
-static void test_constants(void **state)
+TEST(test_constants)
 {
-    (void)state;
     net n = make_net(), e = make_net();
     clt_plan *train = plan_of(&n, CLT_PLAN_TRAIN, CLT_F32, CLT_RECOMPUTE_NONE, NULL);
     clt_plan *eval = plan_of(&e, CLT_PLAN_EVAL, CLT_F32, CLT_RECOMPUTE_NONE, train->store);
@@ -319,33 +298,18 @@ static void test_constants(void **state)
     clt_plan_destroy(train);
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     unsetenv("CLTRAIN_CONV");
     unsetenv("CLTRAIN_GEMM");
     ocl_open_options options = {.caps_mask = OCL_CAPS_ALL};
     return ocl_device_open(&options, &device) == CLT_OK ? 0 : -1;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     ocl_device_close(device);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_algorithms), cmocka_unit_test(test_backends),
-                                       cmocka_unit_test(test_storage),    cmocka_unit_test(test_flat),
-                                       cmocka_unit_test(test_recompute),  cmocka_unit_test(test_constants)};
-    ocl_device_desc *list;
-    int found;
-    if (ocl_list_devices(&list, &found) != CLT_OK) {
-        fprintf(stderr, "skipped: %s\n", clt_error_text());
-        return SKIPPED;
-    }
-    free(list);
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_PROGRAM(.device = true, .set_up = setup, .tear_down = teardown);

@@ -5,17 +5,15 @@
  * tensors that are too large. ctest-labels: quick */
 #include "tests/unit/plan/plan_test.h"
 
-static void test_no_device(void **state)
+TEST(test_no_device)
 {
-    (void)state;
     ocl_device_desc *list = NULL;
     int count = 0;
     assert_int_equal(ocl_list_devices(&list, &count), CLT_EDEVICE);
 }
 
-static void test_memory_bound(void **state)
+TEST(test_memory_bound)
 {
-    (void)state;
     for (size_t i = 0; i < N_NETS; i++)
         for (int form = 0; form < 4; form++) {
             ocl_device_desc desc = small_alignment();
@@ -33,9 +31,8 @@ static void test_memory_bound(void **state)
 }
 
 /* Sharing of memory is tested above; it is off here, because it would need less than this bound. */
-static void test_memory_is_shared(void **state)
+TEST(test_memory_is_shared)
 {
-    (void)state;
     for (size_t i = 0; i < N_NETS; i++) {
         ocl_device_desc desc = small_alignment();
         clt_plan_options options = train_options(1);
@@ -50,9 +47,8 @@ static void test_memory_is_shared(void **state)
     }
 }
 
-static void test_eval_plan(void **state)
+TEST(test_eval_plan)
 {
-    (void)state;
     for (size_t i = 0; i < N_NETS; i++) {
         ocl_device_desc desc = small_alignment();
         clt_plan_options options = train_options(1);
@@ -89,9 +85,8 @@ static char *json_of(clt_plan *plan)
     return out.text;
 }
 
-static void test_purity(void **state)
+TEST(test_purity)
 {
-    (void)state;
     char *seen[N_NETS];
     for (int round = 0; round < 2; round++)
         for (size_t i = 0; i < N_NETS; i++) {
@@ -113,9 +108,8 @@ static void test_purity(void **state)
         }
 }
 
-static void test_slabs(void **state)
+TEST(test_slabs)
 {
-    (void)state;
     for (size_t i = 0; i < N_NETS; i++) {
         ocl_device_desc desc = small_alignment();
         clt_plan_options options = train_options(3);
@@ -136,9 +130,8 @@ static void test_slabs(void **state)
     }
 }
 
-static void test_too_large(void **state)
+TEST(test_too_large)
 {
-    (void)state;
     ocl_device_desc desc = small_alignment();
     clt_plan_options options = train_options(1);
     desc.max_alloc_bytes = 64 << 10;
@@ -164,13 +157,4 @@ static void test_too_large(void **state)
     refuse(n.graph, &desc, &options, CLT_EDEVMEM, "schedule");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_device),        cmocka_unit_test(test_memory_bound),
-        cmocka_unit_test(test_memory_is_shared), cmocka_unit_test(test_eval_plan),
-        cmocka_unit_test(test_purity),           cmocka_unit_test(test_slabs),
-        cmocka_unit_test(test_too_large)};
-    hide_drivers();
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.set_up = hide_drivers);

@@ -17,9 +17,8 @@ static bool anybody_writes(const clt_plan *plan, const char *tensor)
     return false;
 }
 
-static void test_pruning_frozen(void **state)
+TEST(test_pruning_frozen)
 {
-    (void)state;
     static const char *const apart[] = {"fc1.backward",  "act1.backward", "fc2.backward",
                                         "act2.backward", "fc3.backward",  "loss.backward"},
                              *const fused[] = {"fc1.backward", "fc2.backward", "fc3+loss.backward"};
@@ -50,9 +49,8 @@ static void test_pruning_frozen(void **state)
     }
 }
 
-static void test_pruning_unneeded(void **state)
+TEST(test_pruning_unneeded)
 {
-    (void)state;
     ocl_device_desc desc = small_alignment();
     clt_plan_options options = train_options(1);
     net n = net_make(8, 12);
@@ -68,9 +66,8 @@ static void test_pruning_unneeded(void **state)
     clt_plan_destroy(plan);
 }
 
-static void test_nothing_to_train(void **state)
+TEST(test_nothing_to_train)
 {
-    (void)state;
     ocl_device_desc desc = small_alignment();
     clt_plan_options options = train_options(1);
     refuse(net_frozen(3).graph, &desc, &options, CLT_ECONFIG, "no trainable parameter");
@@ -102,9 +99,8 @@ static touch_count count_gradient(const clt_plan *plan, clt_phase phase, int32_t
 
 /* Three layers read h: the first contribution writes its gradient, the others add to it. The same holds for a
  * parameter shared by two layers; in later micro-batches all contributions are added. */
-static void test_fan_out(void **state)
+TEST(test_fan_out)
 {
-    (void)state;
     ocl_device_desc desc = small_alignment();
     clt_plan_options options = train_options(2);
     net n = net_make(8, 12);
@@ -141,9 +137,8 @@ static void test_fan_out(void **state)
 
 /* The gradient of a view's input is a view of the output's gradient if there is no other contribution,
  * otherwise a tensor of its own. */
-static void test_views(void **state)
+TEST(test_views)
 {
-    (void)state;
     ocl_device_desc desc = small_alignment();
     clt_plan_options options = train_options(1);
     for (int others = 0; others < 2; others++) {
@@ -209,9 +204,8 @@ static void check_layout(const clt_plan *plan, int frozen)
     }
 }
 
-static void test_layout_order(void **state)
+TEST(test_layout_order)
 {
-    (void)state;
     for (size_t i = 0; i < N_NETS; i++) {
         ocl_device_desc desc = small_alignment();
         clt_plan_options options = train_options(1);
@@ -233,9 +227,8 @@ static void test_layout_order(void **state)
     clt_plan_destroy(plan);
 }
 
-static void test_decay_groups(void **state)
+TEST(test_decay_groups)
 {
-    (void)state;
     for (int all = 0; all < 2; all++) {
         ocl_device_desc desc = small_alignment();
         clt_plan_options options = train_options(1);
@@ -249,15 +242,4 @@ static void test_decay_groups(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pruning_frozen),
-                                       cmocka_unit_test(test_pruning_unneeded),
-                                       cmocka_unit_test(test_nothing_to_train),
-                                       cmocka_unit_test(test_fan_out),
-                                       cmocka_unit_test(test_views),
-                                       cmocka_unit_test(test_layout_order),
-                                       cmocka_unit_test(test_decay_groups)};
-    hide_drivers();
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.set_up = hide_drivers);

@@ -7,24 +7,12 @@
  * argv[1]: how many graphs, argv[2]: the first seed, argv[3]: the device's capabilities in hexadecimal, to
  * play a weaker one. A failure prints the seed and the graph.
  * ctest-labels: quick ctest-cost: 18 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cl/device/device.h"
 #include "engine/plan/realize.h"
 #include "engine/state/store.h"
 #include "tests/unit/plan/random_graph.h"
-
-#define SKIPPED 77
 
 #define MAX_GRAPHS 10000
 
@@ -446,16 +434,14 @@ static void test_graph(void **state)
     maker_free(&m);
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     ocl_open_options options = {.caps_mask = caps};
     return ocl_device_open(&options, &device) == CLT_OK ? 0 : -1;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     ocl_device_close(device);
     return 0;
 }
@@ -465,16 +451,12 @@ int main(int argc, char **argv)
     static struct CMUnitTest tests[MAX_GRAPHS];
     static char names[MAX_GRAPHS][32];
     static uint64_t seeds[MAX_GRAPHS];
-    ocl_device_desc *list;
-    int found, count = argc > 1 ? atoi(argv[1]) : 20;
+    int count = argc > 1 ? atoi(argv[1]) : 20;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
     if (argc > 3)
         caps = (uint32_t)strtoul(argv[3], NULL, 16);
-    if (ocl_list_devices(&list, &found) != CLT_OK) {
-        fprintf(stderr, "skipped: %s\n", clt_error_text());
-        return SKIPPED;
-    }
-    free(list);
+    if (!test_has_device())
+        return TEST_SKIPPED;
     if (count < 1 || count > MAX_GRAPHS)
         count = MAX_GRAPHS;
     for (int i = 0; i < count; i++) {

@@ -154,11 +154,10 @@ static void check_parameters(const clt_plan *plan)
     assert_true(latest > forward->count / 2); /* the forward pass does not wait for everything first */
 }
 
-static void test_plans(void **state)
+TEST(test_plans)
 {
     static const clt_optimizer *const optimizers[] = {&clt_optimizer_adamw, &clt_optimizer_lamb,
                                                       &clt_optimizer_muon};
-    (void)state;
     for (size_t i = 0; i < N_NETS; i++)
         for (int form = 0; form < 6; form++) {
             ranks all = make(makers[i], optimizers[form % 3], form % 2 ? CLT_BF16 : CLT_F32,
@@ -174,9 +173,4 @@ static void test_plans(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans)};
-    hide_drivers();
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.set_up = hide_drivers);

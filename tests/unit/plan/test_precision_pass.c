@@ -75,9 +75,8 @@ static void put_shared(net *n, const char *op, const char *name, const char *att
 }
 
 /* Two readers of the f32 input, an op in the middle that stays f32, a view of its output, a shared layer. */
-static void test_types(void **state)
+TEST(test_types)
 {
-    (void)state;
     net n = net_make(8, 12);
     n.graph->block = 1;
     int32_t a = put_linear(&n, "a", 20);
@@ -113,9 +112,8 @@ static void test_types(void **state)
 }
 
 /* A table that a sum reads as well stays f32, because the sum cannot read its 16-bit copy. */
-static void test_tables(void **state)
+TEST(test_tables)
 {
-    (void)state;
     for (int shared = 0; shared < 2; shared++) {
         net n = net_make(8, 12);
         clt_shape tokens = clt_shape1(4);
@@ -134,9 +132,4 @@ static void test_tables(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_types), cmocka_unit_test(test_tables)};
-    hide_drivers();
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.set_up = hide_drivers);

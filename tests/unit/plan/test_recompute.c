@@ -22,17 +22,15 @@ static void same_as_kept(const char *text, const char *more)
     trained_free(&kept);
 }
 
-static void test_gpt(void **state)
+TEST(test_gpt)
 {
-    (void)state;
     same_as_kept(OVER_TEXT("\"dropout\":0.2", ",\"global_batch\":4"), "");
     same_as_kept(OVER_TEXT("\"dropout\":0.2,\"activation\":\"relu\",\"tied\":false", ""), "");
     same_as_kept(OVER_TEXT("\"activation\":\"silu\",\"bias\":false", ""), "train.fuse=off");
 }
 
-static void test_mlp(void **state)
+TEST(test_mlp)
 {
-    (void)state;
 #define DEEP "\"hidden\":[40,33,36,24,40,17]"
     same_as_kept(OVER_NUMBERS("{\"type\":\"mlp\"," DEEP ",\"activation\":\"gelu\",\"dropout\":0.3}", TWICE),
                  "");
@@ -74,9 +72,8 @@ static void test_mlp(void **state)
                                                                                                                      "last",                 \
                                                                                                                      "") "," HEAD)
 
-static void test_graphs(void **state)
+TEST(test_graphs)
 {
-    (void)state;
     same_as_kept(OVER_NUMBERS(BRANCHES, TWICE), "");
     same_as_kept(OVER_NUMBERS(RESIDUAL, TWICE), "");
     same_as_kept(OVER_NUMBERS(BRANCHES, ""), "train.fuse=off");
@@ -102,9 +99,8 @@ static void test_graphs(void **state)
                                                                                                                                           "flat",    \
                                                                                                                                           "") "," HEAD)
 
-static void test_convolutions(void **state)
+TEST(test_convolutions)
 {
-    (void)state;
     same_as_kept(OVER_IMAGES(RESNET("18"), "10,8", "3", ",\"global_batch\":6"), "");
     same_as_kept(OVER_IMAGES(RESNET("50"), "9,9", "2", ""), "");
     same_as_kept(OVER_IMAGES(RESNET("18"), "9,9", "2", ""), "train.fuse=off");
@@ -147,9 +143,8 @@ static cost cost_of(const char *text, const char *settings)
     "\"activation\":\"gelu\",\"dropout\":0.1},\"data\":{\"type\":\"synthetic\",\"shape\":[256],"             \
     "\"classes\":7,\"samples\":64,\"micro_batch\":256},\"train\":{\"steps\":3}}"
 
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     static const char *const models[] = {LARGER_GPT(""), LARGER_GPT(",\"dropout\":0.1"), LARGER_MLP};
     static const char *const forms[] = {"", "train.fuse=off"};
     for (int m = 0; m < 3; m++)
@@ -198,10 +193,9 @@ static bool reads_first(const clt_job *job, const char *name)
 
 /* block: values that a layer's own backward reads are recomputed; the layer's output is not, and neither is
  * the end of the model, whose backward comes at once. gelu: only outputs of cheap ops are recomputed. */
-static void test_what_is_repeated(void **state)
+TEST(test_what_is_repeated)
 {
     static const char *const inside[] = {"ln_1", "attn.c_attn", "attn", "attn.c_proj", "ln_2", "mlp.c_fc"};
-    (void)state;
     for (int block = 0; block < 2; block++) {
         clt_config *config = train_config(LARGER_GPT(""));
         ocl_device_desc desc;
@@ -231,10 +225,9 @@ static void test_what_is_repeated(void **state)
 }
 
 /* Of a batch norm the output alone is computed again: one command, which reads the statistics that the first one saved. */
-static void test_saved_statistics(void **state)
+TEST(test_saved_statistics)
 {
     static const char *const tiers[] = {"train.recompute=gelu", "train.recompute=block"};
-    (void)state;
     for (int tier = 0; tier < 2; tier++) {
         clt_config *config = train_config(OVER_IMAGES(RESNET("50"), "32,32", "8", ""));
         ocl_device_desc desc;
@@ -256,16 +249,4 @@ static void test_saved_statistics(void **state)
     }
 }
 
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gpt),
-                                       cmocka_unit_test(test_mlp),
-                                       cmocka_unit_test(test_graphs),
-                                       cmocka_unit_test(test_convolutions),
-                                       cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_what_is_repeated),
-                                       cmocka_unit_test(test_saved_statistics)};
-    every_case = argc > 1 && strcmp(argv[1], "all") == 0;
-    int missing = train_need_device();
-    return missing ? missing : cmocka_run_group_tests(tests, fuse_setup, train_teardown);
-}
+TEST_PROGRAM(.device = true, .set_up = fuse_setup);

@@ -3,17 +3,9 @@
  * The statistics of a synchronised batch norm, combined from the records of ranks with different numbers of rows, one
  * of them none, around means that are thousands of times the deviation, against sums in double precision. One rank
  * runs on the device, the others' records are made here. ctest-labels: quick ctest-cost: 3 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cl/device/device.h"
 #include "engine/base/rng.h"
@@ -22,7 +14,6 @@
 #include "engine/plan/realize.h"
 #include "engine/state/store.h"
 
-#define SKIPPED 77
 #define ROWS 37
 #define CHANNELS 19
 #define RANKS 4
@@ -32,12 +23,6 @@
 static ocl_device *device;
 static const int rows_of[RANKS] = {5, ROWS, 0, 64};
 static const int own_rank = 1;
-
-static void must(clt_status status, const char *what)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
-}
 
 /* Sample `row` of a rank: around (c + 1) * offset, with the deviation 1. */
 static float value_of(double offset, int rank, int row, int c)
@@ -219,54 +204,37 @@ static void run(double offset, bool by_conv)
     clt_plan_destroy(plan);
 }
 
-static void test_small_means(void **state)
+TEST(test_small_means)
 {
-    (void)state;
     run(0, false);
 }
 
 /* The sum of squares in f32 would have no digit left. */
-static void test_large_means(void **state)
+TEST(test_large_means)
 {
-    (void)state;
     run(300, false);
 }
 
 /* Moments of the convolution before the norm become the record. */
-static void test_moments_of_convolution(void **state)
+TEST(test_moments_of_convolution)
 {
-    (void)state;
     unsetenv("CLTRAIN_GEMM");
     run(0, true);
     run(300, true);
     setenv("CLTRAIN_GEMM", "simple", 1);
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     setenv("CLTRAIN_GEMM", "simple", 1);
     ocl_open_options options = {.caps_mask = OCL_CAPS_ALL};
     return ocl_device_open(&options, &device) == CLT_OK ? 0 : -1;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     ocl_device_close(device);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_means), cmocka_unit_test(test_large_means),
-                                       cmocka_unit_test(test_moments_of_convolution)};
-    ocl_device_desc *list;
-    int found;
-    if (ocl_list_devices(&list, &found) != CLT_OK) {
-        fprintf(stderr, "skipped: %s\n", clt_error_text());
-        return SKIPPED;
-    }
-    free(list);
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_PROGRAM(.device = true, .set_up = setup, .tear_down = teardown);

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The advice line's rules, one case each. ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
+#include "tests/unit/test.h"
 
 #include "engine/report/times/advice.h"
 
@@ -42,9 +35,8 @@ static void expect(const clt_advice_facts *f, clt_advice_kind kind, const char *
 }
 #define EXPECT(f, kind, ...) expect(f, kind, (const char *const[]){__VA_ARGS__, NULL})
 
-static void test_none(void **state)
+TEST(test_none)
 {
-    (void)state;
     clt_advice_facts f = fine;
     expect(&f, CLT_ADVICE_NONE, NULL);
     f.idle_host_ms = 9.9;
@@ -66,9 +58,8 @@ static void test_none(void **state)
     expect(&f, CLT_ADVICE_NONE, NULL);
 }
 
-static void test_workers(void **state)
+TEST(test_workers)
 {
-    (void)state;
     clt_advice_facts f = fine;
     f.idle_host_ms = 0;
     f.idle_input_ms = 75;
@@ -90,9 +81,8 @@ static void test_workers(void **state)
     EXPECT(&f, CLT_ADVICE_WORKERS, "data.workers=8"); /* four a core, no more */
 }
 
-static void test_data_is_the_limit(void **state)
+TEST(test_data_is_the_limit)
 {
-    (void)state;
     clt_advice_facts f = fine;
     f.idle_input_ms = 80;
     f.data_ms = 80;
@@ -103,9 +93,8 @@ static void test_data_is_the_limit(void **state)
     EXPECT(&f, CLT_ADVICE_DATA, "8 threads run on 2 cores", "more data.workers will not help");
 }
 
-static void test_prefetch(void **state)
+TEST(test_prefetch)
 {
-    (void)state;
     clt_advice_facts f = fine;
     f.idle_input_ms = 30;
     f.data_ms = 30;
@@ -119,9 +108,8 @@ static void test_prefetch(void **state)
     expect(&f, CLT_ADVICE_DATA, NULL);
 }
 
-static void test_communication(void **state)
+TEST(test_communication)
 {
-    (void)state;
     clt_advice_facts f = fine;
     f.ranks = 4;
     f.idle_comm_ms = 40;
@@ -133,9 +121,8 @@ static void test_communication(void **state)
     EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "data.micro_batch=32");
 }
 
-static void test_host(void **state)
+TEST(test_host)
 {
-    (void)state;
     clt_advice_facts f = fine;
     f.idle_host_ms = 50;
     f.idle_input_ms = 10; /* before the input too, though the data was there */
@@ -157,13 +144,4 @@ static void test_host(void **state)
     f.global_batch =
         48; /* two micro-batches on one rank, one on the other: half as many would be one and a half */
     EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "data.micro_batch=32 data.global_batch=96");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_none),     cmocka_unit_test(test_workers),
-        cmocka_unit_test(test_prefetch), cmocka_unit_test(test_data_is_the_limit),
-        cmocka_unit_test(test_host),     cmocka_unit_test(test_communication)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,12 @@
 #include "engine/report/write/class_counts.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 static clt_class_counts *make(int64_t classes, int32_t top_k)
 {
     clt_class_counts *c;
-    assert_int_equal(clt_class_counts_create(classes, top_k, &c), CLT_OK);
+    assert_ok(clt_class_counts_create(classes, top_k, &c));
     return c;
 }
 
@@ -37,9 +31,8 @@ static const float by_hand[] = {
     1, NAN, 0 /* target 0: nothing is predicted */};
 static const int32_t hand_targets[] = {0, 1, 2, 2, -100, 0};
 
-static void test_by_hand(void **state)
+TEST(test_by_hand)
 {
-    (void)state;
     clt_class_counts *c = make(3, 2);
     const clt_class_batch batch = {.logits = by_hand,
                                    .samples = 6,
@@ -52,7 +45,7 @@ static void test_by_hand(void **state)
                                    .has_ignore = true,
                                    .ignore = -100};
     static const int64_t confusion[] = {1, 0, 0, 1, 0, 0, 1, 0, 1};
-    assert_int_equal(clt_class_counts_add(c, &batch), CLT_OK);
+    assert_ok(clt_class_counts_add(c, &batch));
     assert_memory_equal(c->confusion, confusion, sizeof confusion);
     assert_int_equal(c->targets[0], 5);
     assert_int_equal(c->support[0], 2);
@@ -74,9 +67,8 @@ static void test_by_hand(void **state)
 }
 
 /* Two images of four pixels; class 1 is in the first alone, class 2 is predicted and never there. */
-static void test_dice(void **state)
+TEST(test_dice)
 {
-    (void)state;
     static const uint8_t targets[] = {0, 0, 1, 1, 0, 0, 0, 0};
     static const int guess[] = {0, 1, 1, 1, 0, 2, 0, 0};
     float logits[2 * 3 * 4] = {0};
@@ -92,7 +84,7 @@ static void test_dice(void **state)
                                    .class_stride = 4,
                                    .targets = targets,
                                    .target_dtype = CLT_U8};
-    assert_int_equal(clt_class_counts_add(c, &batch), CLT_OK);
+    assert_ok(clt_class_counts_add(c, &batch));
     near(clt_class_f1(c, 0), 2.0 * 4 / (6 + 4));
     near(clt_class_f1(c, 1), 2.0 * 2 / (2 + 3));
     near(clt_class_f1(c, 2), 0);
@@ -107,9 +99,8 @@ static void test_dice(void **state)
     clt_class_counts_destroy(c);
 }
 
-static void test_binary(void **state)
+TEST(test_binary)
 {
-    (void)state;
     static const float logits[] = {3, -1, 0, NAN, 2}, targets[] = {1, 0, 1, 1, 0};
     static const int64_t confusion[] = {1, 1, 1, 1};
     clt_class_counts *c = make(2, 5);
@@ -121,16 +112,15 @@ static void test_binary(void **state)
                                    .binary = true,
                                    .targets = targets,
                                    .target_dtype = CLT_F32};
-    assert_int_equal(clt_class_counts_add(c, &batch), CLT_OK);
+    assert_ok(clt_class_counts_add(c, &batch));
     assert_memory_equal(c->confusion, confusion, sizeof confusion);
     assert_int_equal(c->support[1], 3);
     clt_class_counts_destroy(c);
 }
 
 /* The same numbers with classes last and classes second, in one batch and in several, with several threads. */
-static void test_layouts(void **state)
+TEST(test_layouts)
 {
-    (void)state;
     enum { N = 7, C = 5, S = 1500 };
     float *last = malloc(sizeof *last * N * C * S), *second = malloc(sizeof *second * N * C * S);
     uint16_t *targets = malloc(sizeof *targets * N * S);
@@ -163,7 +153,7 @@ static void test_layouts(void **state)
                              .class_stride = 1,
                              .targets = targets,
                              .target_dtype = CLT_U16};
-    assert_int_equal(clt_class_counts_add(a, &batch), CLT_OK);
+    assert_ok(clt_class_counts_add(a, &batch));
     for (int n = 0; n < N; n++) {
         batch = (clt_class_batch){.logits = second + n * C * S,
                                   .samples = 1,
@@ -173,7 +163,7 @@ static void test_layouts(void **state)
                                   .class_stride = S,
                                   .targets = targets + n * S,
                                   .target_dtype = CLT_U16};
-        assert_int_equal(clt_class_counts_add(b, &batch), CLT_OK);
+        assert_ok(clt_class_counts_add(b, &batch));
     }
     assert_memory_equal(a->confusion, confusion, sizeof confusion);
     assert_int_equal(a->top_hits[0], top);
@@ -186,9 +176,8 @@ static void test_layouts(void **state)
     free(targets);
 }
 
-static void test_text(void **state)
+TEST(test_text)
 {
-    (void)state;
     static const char *const names[] = {"cat", "a \"big\", dog"};
     clt_class_counts *c = make(3, 2);
     clt_str csv = {0}, json = {0};
@@ -200,9 +189,9 @@ static void test_text(void **state)
                                    .class_stride = 1,
                                    .targets = hand_targets,
                                    .target_dtype = CLT_I32};
-    assert_int_equal(clt_class_counts_take_names(c, names, 2), CLT_OK);
-    assert_int_equal(clt_class_counts_add(c, &batch), CLT_OK);
-    assert_int_equal(clt_class_counts_csv(c, &csv), CLT_OK);
+    assert_ok(clt_class_counts_take_names(c, names, 2));
+    assert_ok(clt_class_counts_add(c, &batch));
+    assert_ok(clt_class_counts_csv(c, &csv));
     assert_string_equal(csv.text, "target\\prediction,cat,\"a \"\"big\"\", dog\",2\n"
                                   "cat,1,0,0\n\"a \"\"big\"\", dog\",1,0,0\n2,1,0,1\n");
     clt_json_writer w = clt_json_writer_make(&json, 0);
@@ -210,7 +199,7 @@ static void test_text(void **state)
     clt_class_counts_write(c, &w);
     clt_jw_end_object(&w);
     clt_json_doc *doc;
-    assert_int_equal(clt_json_parse(json.text, json.length, "test", CLT_EDATA, &doc), CLT_OK);
+    assert_ok(clt_json_parse(json.text, json.length, "test", CLT_EDATA, &doc));
     const clt_json *list = clt_json_get(clt_json_root(doc), "classes");
     assert_int_equal(clt_json_count(list), 3);
     assert_string_equal(clt_json_string(clt_json_get(clt_json_first(list), "name")), "cat");
@@ -226,12 +215,4 @@ static void test_text(void **state)
     clt_class_counts_destroy(c);
     clt_str_free(&csv);
     clt_str_free(&json);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_by_hand), cmocka_unit_test(test_dice),
-                                       cmocka_unit_test(test_binary), cmocka_unit_test(test_layouts),
-                                       cmocka_unit_test(test_text)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,9 @@
  *
  * Comparing runs: the first step with different losses, from where on runs are apart by more than their
  * noise, keys that differ; and plots made of characters. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/text.h"
 #include "engine/files/fileio.h"
@@ -24,22 +16,14 @@
 
 static char root[64];
 
-static void must(clt_status status)
+FIXTURE(set_up)
 {
-    if (status != CLT_OK)
-        fail_msg("%s", clt_error_text());
-}
-
-static int set_up(void **state)
-{
-    (void)state;
     (void)snprintf(root, sizeof root, "/tmp/cltrain-test-compare-XXXXXX");
     return mkdtemp(root) ? 0 : -1;
 }
 
-static int tear_down(void **state)
+FIXTURE(tear_down)
 {
-    (void)state;
     return clt_remove_tree(root) == CLT_OK ? 0 : -1;
 }
 
@@ -59,10 +43,10 @@ static clt_run_record *run_of(const char *name, const char *lines)
     char path[256];
     clt_run_record *record;
     (void)snprintf(path, sizeof path, "%s/%s", root, name);
-    must(clt_mkdir_p(path));
+    assert_ok(clt_mkdir_p(path));
     (void)snprintf(path, sizeof path, "%s/%s/metrics.jsonl", root, name);
-    must(clt_file_write(path, lines, strlen(lines)));
-    must(clt_run_record_load(path, &record));
+    assert_ok(clt_file_write(path, lines, strlen(lines)));
+    assert_ok(clt_run_record_load(path, &record));
     return record;
 }
 
@@ -76,7 +60,7 @@ static clt_run_record *run(const char *name, int steps, unsigned seed, double sc
         clt_str_printf(&text, "{\"step\":%d,\"loss\":%.17g}\n", i,
                        i >= from && i < to ? loss * factor : loss);
     }
-    must(clt_str_check(&text));
+    assert_ok(clt_str_check(&text));
     clt_run_record *record = run_of(name, text.text ? text.text : "");
     clt_str_free(&text);
     return record;
@@ -85,15 +69,14 @@ static clt_run_record *run(const char *name, int steps, unsigned seed, double sc
 static clt_divergence part(clt_run_record *a, clt_run_record *b)
 {
     clt_divergence p;
-    must(clt_compare_losses(a, b, CLT_COMPARE_TOLERANCE, &p));
+    assert_ok(clt_compare_losses(a, b, CLT_COMPARE_TOLERANCE, &p));
     clt_run_record_free(a);
     clt_run_record_free(b);
     return p;
 }
 
-static void equal_runs_are_equal(void **state)
+TEST_BETWEEN(equal_runs_are_equal, set_up, tear_down)
 {
-    (void)state;
     clt_divergence p = part(run("a", 500, 1, 0.1, 1, 0, 0), run("b", 300, 1, 0.1, 1, 0, 0));
     assert_int_equal(p.common, 300);
     assert_int_equal(p.last_common, 300);
@@ -104,25 +87,22 @@ static void equal_runs_are_equal(void **state)
     assert_int_equal(p.apart_once, -1);
 }
 
-static void the_last_bit_counts(void **state)
+TEST_BETWEEN(the_last_bit_counts, set_up, tear_down)
 {
-    (void)state;
     clt_divergence p = part(run("a", 500, 1, 0.1, 1, 0, 0), run("b", 500, 1, 0.1, 1 + 3e-16, 123, 500));
     assert_in_range(p.first_different, 123, 130); /* a product may round to the same number */
     assert_int_equal(p.apart_once, -1);
 }
 
-static void noise_is_not_a_difference(void **state)
+TEST_BETWEEN(noise_is_not_a_difference, set_up, tear_down)
 {
-    (void)state;
     clt_divergence p = part(run("a", 2000, 1, 0.1, 1, 0, 0), run("b", 2000, 2, 0.1, 1, 0, 0));
     assert_int_equal(p.first_different, 1);
     assert_int_equal(p.apart_from, -1);
 }
 
-static void runs_that_part_are_found(void **state)
+TEST_BETWEEN(runs_that_part_are_found, set_up, tear_down)
 {
-    (void)state;
     clt_divergence p = part(run("a", 2000, 1, 0.05, 1, 0, 0), run("b", 2000, 2, 0.05, 1.2, 700, 9999));
     assert_in_range(p.apart_from, 680, 721);
     assert_true(p.end_b / p.end_a > 1.15 && p.end_b / p.end_a < 1.25);
@@ -132,9 +112,8 @@ static void runs_that_part_are_found(void **state)
     assert_int_equal(p.first_different, 700);
 }
 
-static void few_steps_and_none(void **state)
+TEST_BETWEEN(few_steps_and_none, set_up, tear_down)
 {
-    (void)state;
     clt_divergence p = part(run("a", 3, 1, 0, 1, 0, 0), run("b", 3, 1, 0, 2, 2, 9));
     assert_int_equal(p.common, 3);
     assert_int_equal(p.first_different, 2);
@@ -149,9 +128,8 @@ static void few_steps_and_none(void **state)
     assert_int_equal(p.common, 49);
 }
 
-static void plots_fit_and_hold_their_line(void **state)
+TEST(plots_fit_and_hold_their_line)
 {
-    (void)state;
     clt_point line[200], marks[2] = {{0, 1}, {199, 0}};
     for (int i = 0; i < 200; i++)
         line[i] = (clt_point){i, i == 100 ? NAN : 1 - i / 199.0};
@@ -161,7 +139,7 @@ static void plots_fit_and_hold_their_line(void **state)
                 clt_text_plot plot = {columns, rows, unicode, false, 0, 199, line, marks, 200, 2};
                 clt_str out = {0};
                 int lines = 0, widest = 0, width = 0;
-                must(clt_text_plot_draw(&plot, &out));
+                assert_ok(clt_text_plot_draw(&plot, &out));
                 for (size_t at = 0; at < out.length;) {
                     size_t size = clt_utf8_size(out.text + at, out.length - at);
                     assert_true(size > 0);
@@ -178,25 +156,24 @@ static void plots_fit_and_hold_their_line(void **state)
             }
     clt_text_plot none = {80, 20, true, false, 0, 1, line + 100, NULL, 1, 0};
     clt_str out = {0};
-    must(clt_text_plot_draw(&none, &out));
+    assert_ok(clt_text_plot_draw(&none, &out));
     assert_int_equal(out.length, 0);
     clt_text_plot one = {80, 20, true, true, 5, 5, marks, NULL, 1, 0};
-    must(clt_text_plot_draw(&one, &out));
+    assert_ok(clt_text_plot_draw(&one, &out));
     assert_true(out.length > 0);
     clt_str_free(&out);
 }
 
 /* A label that is cut off would be another number. */
-static void labels_of_plots_are_whole(void **state)
+TEST(labels_of_plots_are_whole)
 {
-    (void)state;
     static const double values[][2] = {{-1.2345e8, 1.2345e8}, {-1e308, 1e308}, {1e30, 2e30}, {-2e-7, -1e-7}};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         double high = values[i][1];
         clt_point line[2] = {{0, values[i][0]}, {1, high}};
         clt_text_plot plot = {80, 20, false, false, 0, 1, line, NULL, 2, 0};
         clt_str out = {0};
-        must(clt_text_plot_draw(&plot, &out));
+        assert_ok(clt_text_plot_draw(&plot, &out));
         double first = strtod(out.text, NULL), last = 0;
         for (const char *at = out.text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
             char *end;
@@ -214,9 +191,8 @@ static void labels_of_plots_are_whole(void **state)
 }
 
 /* A fact that no line has is unknown; the best of several evaluations counts. */
-static void facts_of_runs(void **state)
+TEST_BETWEEN(facts_of_runs, set_up, tear_down)
 {
-    (void)state;
     static const struct {
         const char *lines;
         clt_fact fact;
@@ -255,19 +231,4 @@ static void facts_of_runs(void **state)
     for (int i = 0; i < CLT_FACT_COUNT; i++)
         for (int k = 0; k < i; k++)
             assert_string_not_equal(clt_fact_columns[i].key, clt_fact_columns[k].key);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(equal_runs_are_equal, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_last_bit_counts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(noise_is_not_a_difference, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(runs_that_part_are_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(few_steps_and_none, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(facts_of_runs, set_up, tear_down),
-        cmocka_unit_test(plots_fit_and_hold_their_line),
-        cmocka_unit_test(labels_of_plots_are_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

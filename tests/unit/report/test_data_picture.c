@@ -2,14 +2,7 @@
  *
  * Pictures of samples: which shapes are pictures, which levels values become, which planes of a volume are shown and
  * how masks are drawn. The PNG files are decoded again. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
+#include "tests/unit/test.h"
 
 #include "engine/data/pixels/image.h"
 #include "engine/report/page/data_picture.h"
@@ -27,7 +20,7 @@ static clt_source source_of(clt_dtype dtype, int ndim, const int64_t *dim)
 static clt_picture_form form_of(const clt_source *s)
 {
     clt_picture_form f;
-    assert_int_equal(clt_picture_form_of(s, &f), CLT_OK);
+    assert_ok(clt_picture_form_of(s, &f));
     return f;
 }
 
@@ -44,9 +37,8 @@ static void check_form(clt_source s, int64_t channels, int64_t depth, int64_t he
     assert_false(f.masked);
 }
 
-static void test_forms(void **state)
+TEST(test_forms)
 {
-    (void)state;
     check_form(SOURCE(CLT_U8, 4, 5), 1, 1, 4, 5, false);
     check_form(SOURCE(CLT_F32, 1, 4, 5), 1, 1, 4, 5, false);
     check_form(SOURCE(CLT_F32, 3, 4, 5), 3, 1, 4, 5, true);
@@ -67,9 +59,8 @@ static void test_forms(void **state)
     clt_error_clear();
 }
 
-static void test_window(void **state)
+TEST(test_window)
 {
-    (void)state;
     float values[1001];
     for (int i = 0; i <= 1000; i++)
         values[i] = (float)((i * 10) % 1001);
@@ -98,10 +89,9 @@ static drawn draw(const clt_source *s, void *const *data, clt_picture_window w, 
     drawn d = {.png = {0}};
     clt_encoded image;
     clt_picture_form f = form_of(s);
-    assert_int_equal(clt_picture_draw(s, &f, data, &w, at, axis, channel, &d.png), CLT_OK);
-    assert_int_equal(clt_image_header(d.png.text, d.png.length, &image), CLT_OK);
-    assert_int_equal(clt_image_decode(&image, (clt_box){0, 0, image.width, image.height}, 1, &d.view),
-                     CLT_OK);
+    assert_ok(clt_picture_draw(s, &f, data, &w, at, axis, channel, &d.png));
+    assert_ok(clt_image_header(d.png.text, d.png.length, &image));
+    assert_ok(clt_image_decode(&image, (clt_box){0, 0, image.width, image.height}, 1, &d.view));
     return d;
 }
 
@@ -114,9 +104,8 @@ static void check_pixel(const drawn *d, int row, int column, int red, int green,
 }
 
 /* Each voxel is 100 * depth + 10 * height + width. */
-static void test_planes(void **state)
+TEST(test_planes)
 {
-    (void)state;
     float x[2 * 4 * 3 * 2];
     for (int c = 0; c < 2; c++)
         for (int z = 0; z < 4; z++)
@@ -148,9 +137,8 @@ static void test_planes(void **state)
 }
 
 /* Bytes stay as they are, whether their channels come first or last. */
-static void test_colors(void **state)
+TEST(test_colors)
 {
-    (void)state;
     uint8_t first[3 * 4 * 5], last[4 * 5 * 3];
     for (int i = 0; i < 20; i++)
         for (int c = 0; c < 3; c++)
@@ -167,9 +155,8 @@ static void test_colors(void **state)
 
 /* A block of class 2 in a volume: the planes through it are shown, its border has the class's color and its inside a
  * quarter of it. */
-static void test_masks(void **state)
+TEST(test_masks)
 {
-    (void)state;
     enum { D = 9, H = 8, W = 7 };
     uint8_t x[D * H * W], y[D * H * W] = {0}, rgb[3];
     for (int z = 5; z < 8; z++)
@@ -201,13 +188,4 @@ static void test_masks(void **state)
     /* a target of as many elements in another shape is no mask */
     s.fields[1].shape = clt_shape_make(2, (int64_t[]){D * H * W / 2, 2});
     assert_false(form_of(&s).masked);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),  cmocka_unit_test(test_window), cmocka_unit_test(test_planes),
-        cmocka_unit_test(test_colors), cmocka_unit_test(test_masks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,20 +5,12 @@
  * TensorBoard's event files, read by a reader of the test's own: checksums of every bit, records, protobuf
  * fields. A run writes the values of metrics.jsonl as f32; of a file truncated at any byte the complete
  * records are read; a full disk loses no record that was written. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <dirent.h>
 #include <float.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "engine/base/log.h"
@@ -34,12 +26,6 @@ static char root[64], run[80];
 static clt_config *config;
 static int warnings;
 
-static void must(clt_status status)
-{
-    if (status != CLT_OK)
-        fail_msg("%s", clt_error_text());
-}
-
 static void count_warning(void *context, clt_log_level level, const char *line)
 {
     (void)context;
@@ -48,9 +34,8 @@ static void count_warning(void *context, clt_log_level level, const char *line)
     warnings++;
 }
 
-static int set_up(void **state)
+FIXTURE(set_up)
 {
-    (void)state;
     (void)snprintf(root, sizeof root, "/tmp/cltrain-test-events-XXXXXX");
     if (!mkdtemp(root))
         return -1;
@@ -66,9 +51,8 @@ static int set_up(void **state)
                : -1;
 }
 
-static int tear_down(void **state)
+FIXTURE(tear_down)
 {
-    (void)state;
     clt_config_destroy(config);
     clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
     return clt_remove_tree(root) == CLT_OK ? 0 : -1;
@@ -196,7 +180,7 @@ static int event_files(const char *folder, char *names[8])
     for (struct dirent *e; (e = readdir(dir));)
         if (strstr(e->d_name, "tfevents")) {
             assert_true(n < 8);
-            assert_int_equal(clt_path_join(folder, e->d_name, &names[n++]), CLT_OK);
+            assert_ok(clt_path_join(folder, e->d_name, &names[n++]));
         }
     closedir(dir);
     qsort(names, (size_t)n, sizeof *names, by_name);
@@ -209,7 +193,7 @@ static bytes newest_file(const char *folder)
     size_t size;
     int n = event_files(folder, names);
     assert_true(n > 0);
-    must(clt_file_read(names[n - 1], false, 0, CLT_EDATA, &data, &size));
+    assert_ok(clt_file_read(names[n - 1], false, 0, CLT_EDATA, &data, &size));
     while (n > 0)
         free(names[--n]);
     return (bytes){(const uint8_t *)data, size};
@@ -244,9 +228,8 @@ static float value_at(bytes file, const char *tag, int64_t step)
 
 /* --- tests --- */
 
-static void checksum_is_crc32c(void **state)
+TEST(checksum_is_crc32c)
 {
-    (void)state;
     uint8_t text[97];
     assert_int_equal(clt_crc32c("123456789", 9), 0xe3069283u);
     assert_int_equal(clt_crc32c("", 0), 0);
@@ -280,23 +263,23 @@ static void write_session(int64_t first, int64_t last, bool resume)
     clt_rundir *dir;
     const clt_event_field fields[] = {CLT_FIELD_TEXT("device", "<script>alert(1)</script>\n# \xff device"),
                                       CLT_FIELD_INT("ranks", 1)};
-    must(clt_rundir_open(run, config, resume, &dir));
+    assert_ok(clt_rundir_open(run, config, resume, &dir));
     if (resume)
-        must(clt_rundir_truncate(dir, first));
-    must(clt_rundir_event(dir, "warning", -1, &(clt_event_field)CLT_FIELD_TEXT("text", "from before"), 1));
-    must(clt_rundir_event(dir, "start", first, fields, 2));
+        assert_ok(clt_rundir_truncate(dir, first));
+    assert_ok(
+        clt_rundir_event(dir, "warning", -1, &(clt_event_field)CLT_FIELD_TEXT("text", "from before"), 1));
+    assert_ok(clt_rundir_event(dir, "start", first, fields, 2));
     for (int64_t step = first + 1; step <= last; step++) {
         clt_step_metrics m = metrics_of(step);
-        must(clt_rundir_step(dir, &m));
+        assert_ok(clt_rundir_step(dir, &m));
     }
     clt_eval_metrics eval = {.step = last, .loss = 0.3, .accuracy = 0.75, .samples = 10, .seconds = 0.1};
-    must(clt_rundir_eval(dir, &eval));
+    assert_ok(clt_rundir_eval(dir, &eval));
     clt_rundir_close(dir);
 }
 
-static void run_is_written_as_in_metrics(void **state)
+TEST_BETWEEN(run_is_written_as_in_metrics, set_up, tear_down)
 {
-    (void)state;
     bytes record, file, all;
     field f, g;
     float value;
@@ -329,9 +312,8 @@ static void run_is_written_as_in_metrics(void **state)
     free((void *)(uintptr_t)all.data);
 }
 
-static void times_are_those_of_the_steps(void **state)
+TEST_BETWEEN(times_are_those_of_the_steps, set_up, tear_down)
 {
-    (void)state;
     bytes record, file, all;
     field f;
     int found = 0;
@@ -348,9 +330,8 @@ static void times_are_those_of_the_steps(void **state)
 }
 
 /* A file truncated at any byte: all complete records before the cut are read, and nothing else. */
-static void cut_files_are_read_up_to_the_cut(void **state)
+TEST_BETWEEN(cut_files_are_read_up_to_the_cut, set_up, tear_down)
 {
-    (void)state;
     size_t ends[64], n = 0;
     bytes record;
     write_session(0, 4, false);
@@ -374,9 +355,8 @@ static void cut_files_are_read_up_to_the_cut(void **state)
 
 /* The file of each session sorts after the one before, whatever the clock says, and begins at its first
  * step. */
-static void sessions_follow_each_other(void **state)
+TEST_BETWEEN(sessions_follow_each_other, set_up, tear_down)
 {
-    (void)state;
     char *names[8], far[160];
     field f;
     bytes record;
@@ -393,7 +373,7 @@ static void sessions_follow_each_other(void **state)
     free((void *)(uintptr_t)file.data);
     /* a file from another machine, whose clock is ahead */
     (void)snprintf(far, sizeof far, "%s/events.out.tfevents.4000000000.zz.1.0", run);
-    must(clt_file_write(far, "", 0));
+    assert_ok(clt_file_write(far, "", 0));
     write_session(6, 7, true);
     int n = event_files(run, names);
     assert_int_equal(n, 4);
@@ -402,23 +382,21 @@ static void sessions_follow_each_other(void **state)
         free(names[--n]);
 }
 
-static void not_asked_for_no_file(void **state)
+TEST_BETWEEN(not_asked_for_no_file, set_up, tear_down)
 {
-    (void)state;
     char *names[8];
-    must(clt_config_set(config, "log.tensorboard", "false"));
+    assert_ok(clt_config_set(config, "log.tensorboard", "false"));
     write_session(0, 2, false);
     assert_int_equal(event_files(run, names), 0);
 }
 
 /* A run that is stopped before its first step leaves no folder. */
-static void discarded_runs_leave_nothing(void **state)
+TEST_BETWEEN(discarded_runs_leave_nothing, set_up, tear_down)
 {
-    (void)state;
     clt_rundir *dir;
-    must(clt_rundir_open(run, config, false, &dir));
-    must(clt_rundir_event(dir, "start", 0, NULL, 0));
-    assert_int_equal(clt_rundir_flush(dir), CLT_OK);
+    assert_ok(clt_rundir_open(run, config, false, &dir));
+    assert_ok(clt_rundir_event(dir, "start", 0, NULL, 0));
+    assert_ok(clt_rundir_flush(dir));
     assert_true(clt_is_directory(run));
     clt_rundir_discard(dir);
     assert_false(clt_is_directory(run));
@@ -426,17 +404,16 @@ static void discarded_runs_leave_nothing(void **state)
 
 /* While the file cannot grow the run goes on and warns once, and all records are written when it can grow
  * again. */
-static void full_disk_costs_nothing(void **state)
+TEST_BETWEEN(full_disk_costs_nothing, set_up, tear_down)
 {
-    (void)state;
     struct rlimit before, small;
     clt_tfevents *file;
     clt_str event = {0};
     char text[256];
     bytes record;
     int count = 0;
-    must(clt_mkdir_p(run));
-    must(clt_tfevents_create(run, &file));
+    assert_ok(clt_mkdir_p(run));
+    assert_ok(clt_tfevents_create(run, &file));
     getrlimit(RLIMIT_FSIZE, &before);
     small = before;
     small.rlim_cur = 1000;
@@ -473,34 +450,33 @@ static void full_disk_costs_nothing(void **state)
 
 /* Lines of fast steps are written together, but not late: what follows an event, or a moment, is in the file.
  */
-static void lines_are_not_kept_long(void **state)
+TEST_BETWEEN(lines_are_not_kept_long, set_up, tear_down)
 {
-    (void)state;
     clt_rundir *dir;
     char path[128], *text;
     size_t size;
     (void)snprintf(path, sizeof path, "%s/metrics.jsonl", run);
-    must(clt_rundir_open(run, config, false, &dir));
+    assert_ok(clt_rundir_open(run, config, false, &dir));
     for (int64_t step = 1; step <= 50; step++) {
         clt_step_metrics m = metrics_of(step);
-        must(clt_rundir_step(dir, &m));
+        assert_ok(clt_rundir_step(dir, &m));
     }
     for (int way = 0; way < 2; way++) {
         clt_step_metrics m = metrics_of(51 + way);
-        must(clt_rundir_step(dir, &m));
+        assert_ok(clt_rundir_step(dir, &m));
         if (way == 0)
-            must(clt_rundir_event(dir, "saved", -1, NULL, 0));
+            assert_ok(clt_rundir_event(dir, "saved", -1, NULL, 0));
         else
             clt_rundir_poll(dir);
-        must(clt_file_read(path, false, 0, CLT_EDATA, &text, &size));
+        assert_ok(clt_file_read(path, false, 0, CLT_EDATA, &text, &size));
         assert_non_null(strstr(text, way ? "{\"step\":52," : "{\"step\":51,"));
         assert_int_equal(text[size - 1], '\n');
         free(text);
     }
     clt_step_metrics last = metrics_of(53);
-    must(clt_rundir_step(dir, &last));
+    assert_ok(clt_rundir_step(dir, &last));
     clt_rundir_close(dir);
-    must(clt_file_read(path, false, 0, CLT_EDATA, &text, &size));
+    assert_ok(clt_file_read(path, false, 0, CLT_EDATA, &text, &size));
     assert_non_null(strstr(text, "{\"step\":53,"));
     free(text);
 }
@@ -526,18 +502,17 @@ static double cost_of_printing(int steps)
 /* What a step's line and its event cost the main thread, in units of what printing the numbers costs: 3 % of
  * a step of 1 ms are 30 us, where they are printed in 2 us. The limit leaves room for sanitizers; what is
  * measured is printed. */
-static void a_step_costs_little(void **state)
+TEST_BETWEEN(a_step_costs_little, set_up, tear_down)
 {
-    (void)state;
     enum { STEPS = 5000, MOST = 40 };
     clt_rundir *dir;
     double unit = cost_of_printing(STEPS);
-    must(clt_rundir_open(run, config, false, &dir));
-    must(clt_rundir_event(dir, "start", 0, NULL, 0));
+    assert_ok(clt_rundir_open(run, config, false, &dir));
+    assert_ok(clt_rundir_event(dir, "start", 0, NULL, 0));
     double start = clt_thread_cpu();
     for (int64_t step = 1; step <= STEPS; step++) {
         clt_step_metrics m = metrics_of(step);
-        must(clt_rundir_step(dir, &m));
+        assert_ok(clt_rundir_step(dir, &m));
     }
     double each = (clt_thread_cpu() - start) / STEPS;
     clt_rundir_close(dir);
@@ -548,14 +523,13 @@ static void a_step_costs_little(void **state)
 }
 
 /* A folder that cannot be written to any more: training goes on without events. */
-static void no_file_no_failure(void **state)
+TEST_BETWEEN(no_file_no_failure, set_up, tear_down)
 {
-    (void)state;
     clt_board *board;
     char text[4096];
     char gone[128];
     (void)snprintf(gone, sizeof gone, "%s/gone", root);
-    must(clt_board_create(gone, config, &board));
+    assert_ok(clt_board_create(gone, config, &board));
     clt_step_metrics m = metrics_of(1);
     clt_board_step(board, &m); /* before the start: nothing */
     clt_board_start(board, 0);
@@ -567,9 +541,8 @@ static void no_file_no_failure(void **state)
     clt_board_close(board);
 }
 
-static void histograms_count_every_value(void **state)
+TEST(histograms_count_every_value)
 {
-    (void)state;
     float values[1000];
     clt_histogram h;
     for (int i = 0; i < 1000; i++)
@@ -604,9 +577,8 @@ static void histograms_count_every_value(void **state)
     assert_true(h.finite == 0 && h.other == 0);
 }
 
-static void histograms_are_written(void **state)
+TEST_BETWEEN(histograms_are_written, set_up, tear_down)
 {
-    (void)state;
     clt_rundir *dir;
     clt_histogram h;
     const float values[] = {1, 2, 3, 4};
@@ -614,8 +586,8 @@ static void histograms_are_written(void **state)
     bytes record;
     bool found = false;
     clt_histogram_of(values, 4, 1.0, &h);
-    must(clt_rundir_open(run, config, false, &dir));
-    must(clt_rundir_event(dir, "start", 0, NULL, 0));
+    assert_ok(clt_rundir_open(run, config, false, &dir));
+    assert_ok(clt_rundir_event(dir, "start", 0, NULL, 0));
     clt_rundir_histogram(dir, "gradients/w", 1, &h);
     clt_rundir_close(dir);
     bytes file = newest_file(run), rest = file;
@@ -637,24 +609,4 @@ static void histograms_are_written(void **state)
     }
     assert_true(found);
     free((void *)(uintptr_t)file.data);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(checksum_is_crc32c),
-        cmocka_unit_test_setup_teardown(run_is_written_as_in_metrics, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(times_are_those_of_the_steps, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(cut_files_are_read_up_to_the_cut, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(sessions_follow_each_other, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(not_asked_for_no_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(discarded_runs_leave_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(full_disk_costs_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(lines_are_not_kept_long, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_step_costs_little, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(no_file_no_failure, set_up, tear_down),
-        cmocka_unit_test(histograms_count_every_value),
-        cmocka_unit_test_setup_teardown(histograms_are_written, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

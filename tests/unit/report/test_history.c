@@ -4,19 +4,10 @@
  *
  * Reading metrics.jsonl: numbers are those of strtod, lines that are no metrics are skipped and counted,
  * steps that a resumed run repeated, files that grow and shrink; and curves that keep every spike. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
@@ -26,15 +17,8 @@
 
 static char root[64], metrics[128];
 
-static void must(clt_status status)
+FIXTURE(set_up)
 {
-    if (status != CLT_OK)
-        fail_msg("%s", clt_error_text());
-}
-
-static int set_up(void **state)
-{
-    (void)state;
     (void)snprintf(root, sizeof root, "/tmp/cltrain-test-history-XXXXXX");
     if (!mkdtemp(root))
         return -1;
@@ -42,15 +26,14 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+FIXTURE(tear_down)
 {
-    (void)state;
     return clt_remove_tree(root) == CLT_OK ? 0 : -1;
 }
 
 static void put(const char *text)
 {
-    must(clt_file_write(metrics, text, strlen(text)));
+    assert_ok(clt_file_write(metrics, text, strlen(text)));
 }
 
 static void append(const char *text)
@@ -70,7 +53,7 @@ static const char *rest(clt_history *history)
     bool more = true;
     text[0] = '\0';
     for (;;) {
-        must(clt_history_next(history, &line, NULL, NULL, &more));
+        assert_ok(clt_history_next(history, &line, NULL, NULL, &more));
         if (!more || n + 32 > sizeof text)
             return text;
         static const char *const marks[] = {"", "e", "!", "?"};
@@ -81,9 +64,8 @@ static const char *rest(clt_history *history)
 
 /* --- lines --- */
 
-static void numbers_are_what_strtod_reads(void **state)
+TEST(numbers_are_what_strtod_reads)
 {
-    (void)state;
     unsigned long long seed = 88172645463325252ull;
     for (int i = 0; i < 300000; i++) {
         char text[CLT_NUMBER_TEXT], line[128];
@@ -108,15 +90,14 @@ static void numbers_are_what_strtod_reads(void **state)
         clt_double_text(value, text);
         (void)snprintf(line, sizeof line, "{\"step\":7,\"loss\":%s}", text);
         clt_metrics_line read;
-        must(clt_metrics_line_read(line, strlen(line), &read));
+        assert_ok(clt_metrics_line_read(line, strlen(line), &read));
         if (memcmp(&read.value[CLT_METRIC_LOSS], &value, sizeof value) != 0)
             fail_msg("%s was read as %.17g", text, read.value[CLT_METRIC_LOSS]);
     }
 }
 
-static void both_readers_agree(void **state)
+TEST(both_readers_agree)
 {
-    (void)state;
     static const char *const lines[] = {
         "{\"step\":1,\"loss\":2.5}",
         " {  \"step\" : 1 , \"loss\" : 2.5e0 } ",
@@ -195,13 +176,12 @@ static void both_readers_agree(void **state)
 
 /* --- files --- */
 
-static void garbage_is_counted(void **state)
+TEST_BETWEEN(garbage_is_counted, set_up, tear_down)
 {
-    (void)state;
     clt_history *history;
     put("{\"step\":1,\"loss\":3}\nnonsense\n\n\xff\xfe\x01\n{\"step\":2,\"loss\":null,\"nonfinite\":true}\n"
         "{\"step\":2,\"eval_loss\":2}\n{\"step\":2,\"event\":\"saved\",\"path\":\"x\"}\n{\"step\":3,\"lo");
-    must(clt_history_open(metrics, &history));
+    assert_ok(clt_history_open(metrics, &history));
     assert_string_equal(rest(history), "1 2 e2 !2");
     const clt_history_counts *counts = clt_history_counted(history);
     assert_int_equal(counts->garbage, 2);
@@ -218,15 +198,14 @@ static void garbage_is_counted(void **state)
     clt_history_close(history);
 }
 
-static void steps_computed_again_replace(void **state)
+TEST_BETWEEN(steps_computed_again_replace, set_up, tear_down)
 {
-    (void)state;
     clt_history *history;
     put("{\"step\":1,\"loss\":1}\n{\"step\":2,\"loss\":1}\n{\"step\":3,\"loss\":1}\n{\"step\":3,\"eval_"
         "loss\":1}\n"
         "{\"step\":4,\"loss\":1}\n{\"step\":3,\"loss\":9}\n{\"step\":4,\"loss\":9}\n{\"step\":5,\"loss\":9}\n"
         "{\"step\":5,\"eval_loss\":9}\n{\"step\":5,\"loss\":8}\n");
-    must(clt_history_open(metrics, &history));
+    assert_ok(clt_history_open(metrics, &history));
     assert_string_equal(rest(history), "1 2 3 4 5");
     assert_int_equal(clt_history_counted(history)->replaced, 5);
     assert_false(clt_history_is_stale(history));
@@ -234,34 +213,32 @@ static void steps_computed_again_replace(void **state)
     assert_string_equal(rest(history), "2");
     assert_true(clt_history_is_stale(history));
     clt_history_close(history);
-    must(clt_history_open(metrics, &history));
+    assert_ok(clt_history_open(metrics, &history));
     assert_string_equal(rest(history), "1 2");
     put("{\"step\":1,\"loss\":1}\n");
     assert_true(clt_history_is_stale(history));
     clt_history_close(history);
 }
 
-static void long_lines_are_passed_over(void **state)
+TEST_BETWEEN(long_lines_are_passed_over, set_up, tear_down)
 {
-    (void)state;
     clt_history *history;
     clt_str text = {0};
     clt_str_append(&text, "{\"step\":1,\"loss\":1}\n{\"step\":2,\"event\":\"sample\",\"text\":\"");
     for (int i = 0; i < 1000000; i++)
         clt_str_append_n(&text, "aaaaaaaaaa", 10);
     clt_str_append(&text, "\"}\n{\"step\":3,\"loss\":1}\n");
-    must(clt_str_check(&text));
+    assert_ok(clt_str_check(&text));
     put(text.text);
     clt_str_free(&text);
-    must(clt_history_open(metrics, &history));
+    assert_ok(clt_history_open(metrics, &history));
     assert_string_equal(rest(history), "1 3");
     assert_int_equal(clt_history_counted(history)->garbage, 1);
     clt_history_close(history);
 }
 
-static void odd_files_are_refused(void **state)
+TEST_BETWEEN(odd_files_are_refused, set_up, tear_down)
 {
-    (void)state;
     clt_history *history;
     char fifo[128];
     (void)snprintf(fifo, sizeof fifo, "%s/fifo", root);
@@ -270,24 +247,23 @@ static void odd_files_are_refused(void **state)
     assert_int_equal(clt_history_open(root, &history), CLT_EDATA);
     assert_int_equal(clt_history_open(metrics, &history), CLT_EDATA);
     put("");
-    must(clt_history_open(metrics, &history));
+    assert_ok(clt_history_open(metrics, &history));
     assert_string_equal(rest(history), "");
     assert_int_equal(clt_history_counted(history)->last, -1);
     clt_history_close(history);
 }
 
-static void runs_are_found_by_any_of_their_names(void **state)
+TEST_BETWEEN(runs_are_found_by_any_of_their_names, set_up, tear_down)
 {
-    (void)state;
     char path[256], *found, *folder;
     static const char *const names[] = {
         "", "/", "/metrics.jsonl", "/checkpoints", "/checkpoints/", "/checkpoints/step_5"};
     put("");
     (void)snprintf(path, sizeof path, "%s/checkpoints/step_5", root);
-    must(clt_mkdir_p(path));
+    assert_ok(clt_mkdir_p(path));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         (void)snprintf(path, sizeof path, "%s%s", root, names[i]);
-        must(clt_history_find(path, &found, &folder));
+        assert_ok(clt_history_find(path, &found, &folder));
         assert_true(clt_file_exists(found));
         assert_true(clt_same_folder(folder, root));
         assert_null(strstr(folder, ".."));
@@ -300,13 +276,12 @@ static void runs_are_found_by_any_of_their_names(void **state)
 
 /* --- curves --- */
 
-static void few_values_are_all_kept(void **state)
+TEST(few_values_are_all_kept)
 {
-    (void)state;
     clt_curve curve = {0};
     clt_point points[CLT_CURVE_POINTS];
     for (int i = 1; i <= CLT_CURVE_POINTS; i++)
-        must(clt_curve_add(&curve, i, i * 0.5));
+        assert_ok(clt_curve_add(&curve, i, i * 0.5));
     assert_int_equal(clt_curve_points(&curve, CLT_CURVE_POINTS, points), CLT_CURVE_POINTS);
     for (int i = 1; i <= CLT_CURVE_POINTS; i++)
         assert_true(points[i - 1].step == i && points[i - 1].value == i * 0.5);
@@ -315,17 +290,16 @@ static void few_values_are_all_kept(void **state)
     assert_int_equal(clt_curve_smooth(&curve, 0.02, CLT_CURVE_POINTS, points), 0);
 }
 
-static void no_spike_is_lost(void **state)
+TEST(no_spike_is_lost)
 {
-    (void)state;
     clt_curve curve = {0};
     clt_point points[CLT_CURVE_POINTS];
     for (int i = 1; i <= 1000000; i++)
-        must(clt_curve_add(&curve, i,
-                           i == 123457   ? 50
-                           : i == 765432 ? -40
-                           : i == 500001 ? NAN
-                                         : sin(i * 0.01)));
+        assert_ok(clt_curve_add(&curve, i,
+                                i == 123457   ? 50
+                                : i == 765432 ? -40
+                                : i == 500001 ? NAN
+                                              : sin(i * 0.01)));
     size_t count = clt_curve_points(&curve, CLT_CURVE_POINTS, points), broken = 0;
     bool up = false, down = false;
     assert_in_range(count, 700, CLT_CURVE_POINTS);
@@ -344,13 +318,12 @@ static void no_spike_is_lost(void **state)
     clt_curve_free(&curve);
 }
 
-static void smoothing_follows_the_middle(void **state)
+TEST(smoothing_follows_the_middle)
 {
-    (void)state;
     clt_curve curve = {0};
     clt_point points[CLT_CURVE_POINTS];
     for (int i = 0; i < 20000; i++)
-        must(clt_curve_add(&curve, i, 3 + (i % 2 ? 1 : -1)));
+        assert_ok(clt_curve_add(&curve, i, 3 + (i % 2 ? 1 : -1)));
     size_t count = clt_curve_smooth(&curve, 0.02, CLT_CURVE_POINTS, points);
     for (size_t i = 0; i < count; i++)
         assert_true(fabs(points[i].value - 3) < 1e-6);
@@ -358,38 +331,19 @@ static void smoothing_follows_the_middle(void **state)
     clt_curve_free(&curve);
 }
 
-static void steps_may_be_anything(void **state)
+TEST(steps_may_be_anything)
 {
-    (void)state;
     clt_curve curve = {0};
     clt_point points[16];
-    must(clt_curve_add(&curve, 0, 1));
-    must(clt_curve_add(&curve, CLT_METRICS_MAX_STEP, 2));
-    must(clt_curve_add(&curve, 5, 3)); /* a step back */
-    must(clt_curve_add(&curve, CLT_METRICS_MAX_STEP, NAN));
+    assert_ok(clt_curve_add(&curve, 0, 1));
+    assert_ok(clt_curve_add(&curve, CLT_METRICS_MAX_STEP, 2));
+    assert_ok(clt_curve_add(&curve, 5, 3)); /* a step back */
+    assert_ok(clt_curve_add(&curve, CLT_METRICS_MAX_STEP, NAN));
     assert_in_range(clt_curve_points(&curve, 8, points), 2, 8);
     clt_curve_free(&curve);
     for (int i = 0; i < 5000; i++)
-        must(clt_curve_add(&curve, i, NAN));
+        assert_ok(clt_curve_add(&curve, i, NAN));
     assert_in_range(clt_curve_points(&curve, 8, points), 1, 8);
     assert_true(isnan(clt_curve_tail(&curve, 0.1)));
     clt_curve_free(&curve);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_what_strtod_reads),
-        cmocka_unit_test(both_readers_agree),
-        cmocka_unit_test_setup_teardown(garbage_is_counted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(steps_computed_again_replace, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(long_lines_are_passed_over, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(odd_files_are_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(runs_are_found_by_any_of_their_names, set_up, tear_down),
-        cmocka_unit_test(few_values_are_all_kept),
-        cmocka_unit_test(no_spike_is_lost),
-        cmocka_unit_test(smoothing_follows_the_middle),
-        cmocka_unit_test(steps_may_be_anything),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,19 +2,10 @@
  *
  * Memory in whole pages: aligned, zeroed, requested as large pages, released completely; sizes that no system
  * has fail with a message. Checked by /proc/self/smaps of Linux. ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/unit/test.h"
 
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "engine/base/mem.h"
 
@@ -69,14 +60,13 @@ static bool mapped(const void *page)
     return mincore((void *)(uintptr_t)page, 1, &there) == 0;
 }
 
-static void test_memory(void **state)
+TEST(test_memory)
 {
     static const uint64_t sizes[] = {1, LARGE - 1, LARGE, LARGE + 1, 8 * MIB, 8 * MIB + 12345};
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         void *pages;
         uint64_t rounded = (sizes[i] + LARGE - 1) / LARGE * LARGE;
-        assert_int_equal(clt_pages_create(sizes[i], "a test", &pages), CLT_OK);
+        assert_ok(clt_pages_create(sizes[i], "a test", &pages));
         assert_int_equal((uintptr_t)pages % LARGE, 0);
         for (uint64_t at = 0; at < rounded; at += 512)
             assert_int_equal(((const char *)pages)[at], 0);
@@ -91,19 +81,18 @@ static void test_memory(void **state)
 }
 
 /* Nothing stays behind, neither what was cut off for the alignment nor the pages. */
-static void test_all_is_given_back(void **state)
+TEST(test_all_is_given_back)
 {
     enum { COUNT = 64 };
     void *pages[COUNT];
     unsigned long long before, after;
-    (void)state;
     for (int round = 0; round < 2; round++) { /* the first one fills the C library's own caches */
         FILE *file = fopen("/proc/self/statm", "r");
         assert_non_null(file);
         assert_int_equal(fscanf(file, "%llu", &before), 1);
         (void)fclose(file);
         for (int i = 0; i < COUNT; i++)
-            assert_int_equal(clt_pages_create((uint64_t)i * 100003 + 1, "a test", &pages[i]), CLT_OK);
+            assert_ok(clt_pages_create((uint64_t)i * 100003 + 1, "a test", &pages[i]));
         for (int i = 0; i < COUNT; i++)
             clt_pages_destroy(pages[(i * 37) % COUNT], (uint64_t)((i * 37) % COUNT) * 100003 + 1);
         file = fopen("/proc/self/statm", "r");
@@ -114,17 +103,16 @@ static void test_all_is_given_back(void **state)
     assert_int_equal(before, after);
 }
 
-static void test_large_pages(void **state)
+TEST(test_large_pages)
 {
     char setting[16];
     void *pages;
-    (void)state;
     large_pages_setting(setting);
     if (!setting[0]) {
         printf("SKIP: this kernel has no transparent large pages\n");
         skip();
     }
-    assert_int_equal(clt_pages_create(16 * MIB, "a test", &pages), CLT_OK);
+    assert_ok(clt_pages_create(16 * MIB, "a test", &pages));
     memset(pages, 1, 16 * MIB);
     mapping m = mapping_of(pages);
     assert_true(m.wanted_large);
@@ -150,14 +138,13 @@ __attribute__((no_sanitize("address"))) static void write_pages(volatile char *p
 }
 
 /* Every page is there before anybody writes to it. */
-static void test_take(void **state)
+TEST(test_take)
 {
     enum { BYTES = 64 * MIB + 12345, PAGE = 4096, PAGES = (BYTES + PAGE - 1) / PAGE };
     static unsigned char there[PAGES];
     void *pages;
     int missing = 0;
-    (void)state;
-    assert_int_equal(clt_pages_create(BYTES, "a test", &pages), CLT_OK);
+    assert_ok(clt_pages_create(BYTES, "a test", &pages));
     assert_int_equal(mincore(pages, BYTES, there), 0);
     for (int i = 0; i < PAGES; i++)
         missing += !(there[i] & 1);
@@ -178,14 +165,13 @@ static void test_take(void **state)
 }
 
 /* Used, and destroyed, while the system still gives them: what is written stays. */
-static void test_take_behind(void **state)
+TEST(test_take_behind)
 {
     enum { COUNT = 400, BYTES = 2 * MIB }; /* may be more blocks than the list has room for */
     static char *pages[COUNT];
-    (void)state;
     for (int i = 0; i < COUNT; i++) {
         void *block;
-        assert_int_equal(clt_pages_create(BYTES, "a test", &block), CLT_OK);
+        assert_ok(clt_pages_create(BYTES, "a test", &block));
         pages[i] = block;
         clt_pages_prefault(block, BYTES);
         for (uint64_t at = 0; at < BYTES; at += 4096)
@@ -214,9 +200,8 @@ static void refused(uint64_t bytes)
     clt_error_clear();
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     refused(0);
     refused(UINT64_MAX);
     refused(UINT64_MAX - 2 * LARGE);
@@ -230,17 +215,7 @@ static void test_refusals(void **state)
     refused(64 * MIB);
     assert_int_equal(setrlimit(RLIMIT_AS, &own), 0);
     void *pages;
-    assert_int_equal(clt_pages_create(64 * MIB, "a test", &pages), CLT_OK);
+    assert_ok(clt_pages_create(64 * MIB, "a test", &pages));
     clt_pages_destroy(pages, 64 * MIB);
 #endif
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory),      cmocka_unit_test(test_all_is_given_back),
-        cmocka_unit_test(test_large_pages), cmocka_unit_test(test_take),
-        cmocka_unit_test(test_take_behind), cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

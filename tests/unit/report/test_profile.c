@@ -2,27 +2,14 @@
  *
  * The arithmetic of profiles, with made-up numbers: a step's busy time and gaps, the roofline, grouping, the
  * tables, memory at the peak, traces. Needs no device. ctest-labels: quick */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/ops/node.h"
 #include "engine/report/times/memory_peak.h"
 #include "engine/report/times/profile.h"
 #include "engine/report/times/trace.h"
-
-static void must(clt_status status, const char *what)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
-}
 
 static void near(const char *what, double got, double want)
 {
@@ -68,9 +55,8 @@ static void put_step(clt_step_times *t, clt_phase_fill *fill, bool all, uint64_t
     near("before the read", clt_step_times_add(t, fill, &read, CLT_PHASE_FORWARD), 50);
 }
 
-static void test_step_times(void **state)
+TEST(test_step_times)
 {
-    (void)state;
     clt_step_times t;
     clt_phase_fill fill;
     clt_phase_fill_init(&fill);
@@ -96,9 +82,8 @@ static void test_step_times(void **state)
     near("forward stays", fill.share[CLT_PHASE_FORWARD], 0.8);
 }
 
-static void test_step_times_unknown(void **state)
+TEST(test_step_times_unknown)
 {
-    (void)state;
     clt_step_times t;
     clt_phase_fill fill;
     clt_phase_fill_init(&fill);
@@ -132,9 +117,8 @@ static void test_step_times_unknown(void **state)
 
 /* Two exchanges in a phase, measured wholly and at the ends of stretches alone. A device that has work until the records
  * are there waits for nothing, and what it waits for is counted once. */
-static void test_step_times_exchanges(void **state)
+TEST(test_step_times_exchanges)
 {
-    (void)state;
     for (int all = 0; all < 2; all++) {
         clt_step_times t;
         clt_phase_fill fill;
@@ -164,9 +148,8 @@ static void test_step_times_exchanges(void **state)
 
 static const ocl_limits limits = {.fma_peak_gflops = 100, .stream_gbs = 10};
 
-static void test_roofline(void **state)
+TEST(test_roofline)
 {
-    (void)state;
     bool memory;
     /* 1000 flops in 20 ns on 100 flops per ns: half of what is possible */
     near("arithmetic", clt_roofline_percent(&limits, 1000, 10, 20, &memory), 50);
@@ -211,9 +194,8 @@ static clt_profile made_up(const clt_plan *plan)
                          .limits = limits};
 }
 
-static void test_group(void **state)
+TEST(test_group)
 {
-    (void)state;
     clt_profile p = made_up(NULL);
     clt_profile_row *rows;
     size_t n;
@@ -238,9 +220,8 @@ static void test_group(void **state)
     free(rows);
 }
 
-static void test_summary(void **state)
+TEST(test_summary)
 {
-    (void)state;
     clt_profile p = made_up(NULL);
     char lines[CLT_SUMMARY_LINES][CLT_SUMMARY_SIZE];
     must(clt_profile_summary(&p, "", lines), "summary");
@@ -268,9 +249,8 @@ static void test_summary(void **state)
     assert_null(strstr(lines[1], "nan"));
 }
 
-static void test_added_spans(void **state)
+TEST(test_added_spans)
 {
-    (void)state;
     clt_profile_entry e = {.kernel = "x"};
     ocl_command c = {.kind = OCL_CMD_KERNEL, .flops = 30, .n_args = 1};
     c.args[0] = (ocl_arg){.kind = OCL_ARG_TENSOR, .access = OCL_READ_WRITE, .bytes = 100};
@@ -321,9 +301,8 @@ static clt_plan *make_plan(int accumulation)
     return plan;
 }
 
-static void test_memory_peak(void **state)
+TEST(test_memory_peak)
 {
-    (void)state;
     clt_plan *plan = make_plan(1);
     clt_memory_report r = clt_plan_memory(plan, NULL);
     clt_memory_peak peak;
@@ -355,9 +334,8 @@ static double member(const clt_json *object, const char *key)
     return clt_json_number(v);
 }
 
-static void test_tables(void **state)
+TEST(test_tables)
 {
-    (void)state;
     clt_plan *plan = make_plan(1);
     clt_profile p = made_up(plan);
     clt_str text = {0}, json = {0};
@@ -398,9 +376,8 @@ static void test_tables(void **state)
 }
 
 /* Every command of a plan has an entry with a shape that names what it writes. */
-static void test_entries(void **state)
+TEST(test_entries)
 {
-    (void)state;
     clt_plan *plan = make_plan(2);
     clt_profile *p;
     bool found = false;
@@ -502,25 +479,8 @@ static void check_trace(bool sums)
     clt_trace_destroy(trace);
 }
 
-static void test_trace(void **state)
+TEST(test_trace)
 {
-    (void)state;
     check_trace(false);
     check_trace(true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_step_times),
-                                       cmocka_unit_test(test_step_times_unknown),
-                                       cmocka_unit_test(test_step_times_exchanges),
-                                       cmocka_unit_test(test_roofline),
-                                       cmocka_unit_test(test_group),
-                                       cmocka_unit_test(test_added_spans),
-                                       cmocka_unit_test(test_memory_peak),
-                                       cmocka_unit_test(test_tables),
-                                       cmocka_unit_test(test_entries),
-                                       cmocka_unit_test(test_trace),
-                                       cmocka_unit_test(test_summary)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

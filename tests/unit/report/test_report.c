@@ -5,18 +5,9 @@
  * The report: malicious text never becomes markup, unusual runs (empty, one step, nothing finite, thousands
  * of events) give a page, and facts about a run are read from its folder: sessions, how it ended, unique
  * names. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "engine/base/text.h"
 #include "engine/files/fileio.h"
@@ -26,22 +17,14 @@
 
 static char root[64];
 
-static void must(clt_status status)
+FIXTURE(set_up)
 {
-    if (status != CLT_OK)
-        fail_msg("%s", clt_error_text());
-}
-
-static int set_up(void **state)
-{
-    (void)state;
     (void)snprintf(root, sizeof root, "/tmp/cltrain-test-report-XXXXXX");
     return mkdtemp(root) ? 0 : -1;
 }
 
-static int tear_down(void **state)
+FIXTURE(tear_down)
 {
-    (void)state;
     return clt_remove_tree(root) == CLT_OK ? 0 : -1;
 }
 
@@ -51,12 +34,12 @@ static const char *put(const char *name, const char *metrics, const char *config
     static char folder[256];
     char path[512];
     (void)snprintf(folder, sizeof folder, "%s/%s", root, name);
-    must(clt_mkdir_p(folder));
+    assert_ok(clt_mkdir_p(folder));
     (void)snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
-    must(clt_file_write(path, metrics, strlen(metrics)));
+    assert_ok(clt_file_write(path, metrics, strlen(metrics)));
     (void)snprintf(path, sizeof path, "%s/config.resolved.json", folder);
     if (config)
-        must(clt_file_write(path, config, strlen(config)));
+        assert_ok(clt_file_write(path, config, strlen(config)));
     return folder;
 }
 
@@ -66,9 +49,9 @@ static char *page_of(const char *const *folders, int count, const char *title)
     clt_report_options options = {.title = title};
     clt_str page = {0};
     for (int i = 0; i < count; i++)
-        must(clt_run_record_load(folders[i], &runs[i]));
-    must(clt_run_names(runs, count));
-    must(clt_report_html(runs, count, &options, &page));
+        assert_ok(clt_run_record_load(folders[i], &runs[i]));
+    assert_ok(clt_run_names(runs, count));
+    assert_ok(clt_report_html(runs, count, &options, &page));
     for (int i = 0; i < count; i++)
         clt_run_record_free(runs[i]);
     return page.text;
@@ -147,13 +130,12 @@ static const char *const hostile[] = {
 };
 #define HOSTILE (sizeof hostile / sizeof hostile[0])
 
-static void text_is_never_markup(void **state)
+TEST(text_is_never_markup)
 {
-    (void)state;
     for (size_t i = 0; i < HOSTILE; i++) {
         clt_str out = {0};
         clt_html_text(&out, hostile[i]);
-        must(clt_str_check(&out));
+        assert_ok(clt_str_check(&out));
         assert_null(strpbrk(out.text, "<>\"'"));
         for (const char *p = strchr(out.text, '&'); p; p = strchr(p + 1, '&'))
             assert_true(strncmp(p, "&amp;", 5) == 0 || strncmp(p, "&lt;", 4) == 0 ||
@@ -168,9 +150,8 @@ static void text_is_never_markup(void **state)
     }
 }
 
-static void escaping_keeps_what_can_be_kept(void **state)
+TEST(escaping_keeps_what_can_be_kept)
 {
-    (void)state;
     static const char *const pairs[][2] = {
         {"plain text", "plain text"},
         {"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"},
@@ -193,9 +174,8 @@ static void escaping_keeps_what_can_be_kept(void **state)
 }
 
 /* Everything that a run folder can hold, hostile: the page has no tag of it. */
-static void hostile_runs_give_a_harmless_page(void **state)
+TEST_BETWEEN(hostile_runs_give_a_harmless_page, set_up, tear_down)
 {
-    (void)state;
     clt_str metrics = {0}, config = {0};
     clt_json_writer c = clt_json_writer_make(&config, 1);
     clt_jw_object(&c);
@@ -217,8 +197,8 @@ static void hostile_runs_give_a_harmless_page(void **state)
     }
     clt_jw_end_object(&c);
     clt_jw_end_object(&c);
-    must(clt_str_check(&metrics));
-    must(clt_str_check(&config));
+    assert_ok(clt_str_check(&metrics));
+    assert_ok(clt_str_check(&config));
     char a[256], b[256];
     (void)snprintf(a, sizeof a, "%s", put("<img src=x onerror=alert(1)>", metrics.text, config.text));
     (void)snprintf(b, sizeof b, "%s", put("\"'&\xff<script>", metrics.text, config.text));
@@ -263,9 +243,8 @@ static void hostile_runs_give_a_harmless_page(void **state)
 
 /* --- odd runs --- */
 
-static void odd_runs_give_a_page(void **state)
+TEST_BETWEEN(odd_runs_give_a_page, set_up, tear_down)
 {
-    (void)state;
     static const char *const all[] = {
         "",
         "\n\n\n",
@@ -296,9 +275,8 @@ static void odd_runs_give_a_page(void **state)
     }
 }
 
-static void many_events_are_thinned(void **state)
+TEST_BETWEEN(many_events_are_thinned, set_up, tear_down)
 {
-    (void)state;
     clt_str metrics = {0};
     for (int i = 1; i <= 20000; i++)
         clt_str_printf(
@@ -308,7 +286,7 @@ static void many_events_are_thinned(void **state)
             "{\"event\":\"saved\",\"step\":%d,\"path\":\"x\"}\n{\"event\":\"start\",\"step\":%d}\n",
             i, i, i, i, i);
     clt_str_append(&metrics, "{\"event\":\"failed\",\"step\":20000,\"message\":\"the only one\"}\n");
-    must(clt_str_check(&metrics));
+    assert_ok(clt_str_check(&metrics));
     const char *folder = put("many", metrics.text, NULL);
     clt_str_free(&metrics);
     char *page = page_of(&folder, 1, NULL);
@@ -322,9 +300,8 @@ static void many_events_are_thinned(void **state)
 /* --- what is found --- */
 
 /* A language model, two classifiers and a regression on one page. */
-static void unlike_runs_keep_their_units(void **state)
+TEST_BETWEEN(unlike_runs_keep_their_units, set_up, tear_down)
 {
-    (void)state;
     static const char *const models[] = {
         "{\"model\": {\"type\": \"gpt\"}, \"data\": {\"type\": \"text\", \"tokenizer\": \"\"}}",
         "{\"model\": {\"type\": \"mlp\", \"loss\": \"cross_entropy\"}, \"data\": {\"type\": \"idx\"}}",
@@ -363,13 +340,12 @@ static void unlike_runs_keep_their_units(void **state)
 static clt_run_record *load(const char *name, const char *metrics, const char *config)
 {
     clt_run_record *run;
-    must(clt_run_record_load(put(name, metrics, config), &run));
+    assert_ok(clt_run_record_load(put(name, metrics, config), &run));
     return run;
 }
 
-static void verdicts_are_found(void **state)
+TEST_BETWEEN(verdicts_are_found, set_up, tear_down)
 {
-    (void)state;
     static const struct {
         const char *metrics, *cause;
         clt_run_verdict verdict;
@@ -401,15 +377,14 @@ static void verdicts_are_found(void **state)
     assert_int_equal(gethostname(host, sizeof host - 1), 0);
     (void)snprintf(path, sizeof path, "%s/verdict/lock", root);
     (void)snprintf(text, sizeof text, "process %ld on host %s\n", (long)getpid(), host);
-    must(clt_file_write(path, text, strlen(text)));
+    assert_ok(clt_file_write(path, text, strlen(text)));
     clt_run_record *run = load("verdict", cases[3].metrics, NULL);
     assert_int_equal(run->verdict, CLT_RUN_RUNNING);
     clt_run_record_free(run);
 }
 
-static void sessions_and_curves_are_found(void **state)
+TEST_BETWEEN(sessions_and_curves_are_found, set_up, tear_down)
 {
-    (void)state;
     clt_run_record *run =
         load("sessions",
              "{\"event\":\"start\",\"step\":0,\"time\":100,\"device\":\"one\"}\n{\"step\":1,\"loss\":5,"
@@ -433,15 +408,14 @@ static void sessions_and_curves_are_found(void **state)
     clt_run_record_free(run);
 }
 
-static void configs_are_compared_with_defaults(void **state)
+TEST_BETWEEN(configs_are_compared_with_defaults, set_up, tear_down)
 {
-    (void)state;
     clt_config_entries entries;
     clt_run_record *run =
         load("config", "",
              "{\"train\": {\"steps\": 5, \"seed\": 1337}, \"optimizer\": {\"beta2\": 999e-3}, "
              "\"odd\": {\"key\": [1, 2]}, \"_origin\": {\"train.steps\": \"file\"}}");
-    must(clt_run_config_entries(run, &entries));
+    assert_ok(clt_run_config_entries(run, &entries));
     assert_int_equal(entries.count, 4);
     assert_string_equal(clt_run_config_value(&entries, "odd.key"), "[1,2]");
     for (size_t i = 0; i < entries.count; i++) {
@@ -453,11 +427,10 @@ static void configs_are_compared_with_defaults(void **state)
     clt_run_record_free(run);
 }
 
-static void names_tell_runs_apart(void **state)
+TEST_BETWEEN(names_tell_runs_apart, set_up, tear_down)
 {
-    (void)state;
     clt_run_record *runs[3] = {load("a/x/run", "", NULL), load("b/x/run", "", NULL), load("other", "", NULL)};
-    must(clt_run_names(runs, 3));
+    assert_ok(clt_run_names(runs, 3));
     assert_string_equal(runs[0]->name, "a/x/run");
     assert_string_equal(runs[1]->name, "b/x/run");
     assert_string_equal(runs[2]->name, "other");
@@ -465,17 +438,16 @@ static void names_tell_runs_apart(void **state)
         clt_run_record_free(runs[i]);
 }
 
-static void lines_are_drawn_as_they_should(void **state)
+TEST(lines_are_drawn_as_they_should)
 {
-    (void)state;
     clt_point points[] = {{0, 0}, {1, 10}, {2, NAN}, {3, 5}, {4, NAN}};
     clt_chart chart = {.title = "t", .first = 0, .last = 4};
     clt_chart_line line = {.name = "n", .count = 5};
     clt_str out = {0};
-    must(clt_alloc(&line.points, 5, sizeof *line.points, "points"));
+    assert_ok(clt_alloc(&line.points, 5, sizeof *line.points, "points"));
     memcpy(line.points, points, sizeof points);
     clt_chart_add(&chart, line);
-    must(clt_chart_draw(&chart, &out));
+    assert_ok(clt_chart_draw(&chart, &out));
     /* a line of two points, a point alone, and two marks of what was not finite */
     assert_has(out.text, "d=\"M0 963l1000-926M3000 500h0\"");
     assert_has(out.text, "class=\"bad r0\" d=\"M2000 988h0M4000 988h0\"");
@@ -483,9 +455,8 @@ static void lines_are_drawn_as_they_should(void **state)
     clt_str_free(&out);
 }
 
-static void numbers_read_well(void **state)
+TEST(numbers_read_well)
 {
-    (void)state;
     static const struct {
         void (*write)(clt_str *out, double value);
         double value;
@@ -519,23 +490,4 @@ static void numbers_read_well(void **state)
         assert_string_equal(out.text, cases[i].text);
         clt_str_free(&out);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_is_never_markup),
-        cmocka_unit_test(escaping_keeps_what_can_be_kept),
-        cmocka_unit_test_setup_teardown(hostile_runs_give_a_harmless_page, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(odd_runs_give_a_page, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(many_events_are_thinned, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(verdicts_are_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(sessions_and_curves_are_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(unlike_runs_keep_their_units, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(configs_are_compared_with_defaults, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(names_tell_runs_apart, set_up, tear_down),
-        cmocka_unit_test(lines_are_drawn_as_they_should),
-        cmocka_unit_test(numbers_read_well),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

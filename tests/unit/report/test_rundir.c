@@ -4,21 +4,12 @@
  *
  * The run folder's metrics.jsonl: truncation to a step whatever a crash has left in it, and lines that wait
  * in memory while the file cannot be written, so that none is lost or torn. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
@@ -55,15 +46,8 @@ static void count_warning(void *context, clt_log_level level, const char *line)
     warnings++;
 }
 
-static void must(clt_status status)
+FIXTURE(set_up)
 {
-    if (status != CLT_OK)
-        fail_msg("%s", clt_error_text());
-}
-
-static int set_up(void **state)
-{
-    (void)state;
     (void)snprintf(root, sizeof root, "/tmp/cltrain-test-rundir-XXXXXX");
     if (!mkdtemp(root))
         return -1;
@@ -79,9 +63,8 @@ static int set_up(void **state)
                : -1;
 }
 
-static int tear_down(void **state)
+FIXTURE(tear_down)
 {
-    (void)state;
     if (is_full && setrlimit(RLIMIT_FSIZE, &before_full) != 0)
         return -1;
     is_full = false;
@@ -92,15 +75,15 @@ static int tear_down(void **state)
 
 static void put(const char *text)
 {
-    must(clt_mkdir_p(run));
-    must(clt_file_write(metrics, text, strlen(text)));
+    assert_ok(clt_mkdir_p(run));
+    assert_ok(clt_file_write(metrics, text, strlen(text)));
 }
 
 static void assert_metrics(const char *text)
 {
     char *data;
     size_t size;
-    must(clt_file_read(metrics, false, 0, CLT_EDATA, &data, &size));
+    assert_ok(clt_file_read(metrics, false, 0, CLT_EDATA, &data, &size));
     assert_string_equal(data, text);
     free(data);
 }
@@ -111,12 +94,12 @@ static int whole_lines(void)
     char *data;
     size_t size;
     int count = 0;
-    must(clt_file_read(metrics, false, 0, CLT_EDATA, &data, &size));
+    assert_ok(clt_file_read(metrics, false, 0, CLT_EDATA, &data, &size));
     for (char *line = data; *line; count++) {
         char *end = strchr(line, '\n');
         clt_json_doc *doc;
         assert_non_null(end);
-        must(clt_json_parse(line, (size_t)(end - line), "line", CLT_EDATA, &doc));
+        assert_ok(clt_json_parse(line, (size_t)(end - line), "line", CLT_EDATA, &doc));
         int64_t step = 0;
         assert_true(clt_json_int(clt_json_get(clt_json_root(doc), "step"), &step) && step == count + 1);
         clt_json_destroy(doc);
@@ -129,15 +112,15 @@ static int whole_lines(void)
 static void cut_back(int64_t step)
 {
     clt_rundir *dir;
-    must(clt_rundir_open(run, config, true, &dir));
-    must(clt_rundir_truncate(dir, step));
-    must(clt_rundir_step(dir, &(clt_step_metrics){.step = step + 1})); /* goes to the end of the new file */
+    assert_ok(clt_rundir_open(run, config, true, &dir));
+    assert_ok(clt_rundir_truncate(dir, step));
+    assert_ok(
+        clt_rundir_step(dir, &(clt_step_metrics){.step = step + 1})); /* goes to the end of the new file */
     clt_rundir_close(dir);
 }
 
-static void metrics_are_cut_back(void **state)
+TEST(metrics_are_cut_back)
 {
-    (void)state;
     static const char lines[] =
         "{\"step\":1,\"loss\":3}\n{\"step\":2,\"loss\":2}\n{\"step\":2,\"eval_loss\":2}\n"
         "{\"step\":3,\"loss\":1}\n";
@@ -149,7 +132,7 @@ static void metrics_are_cut_back(void **state)
         (void)snprintf(text, sizeof text, "%s%s", lines, tails[i]);
         put(text);
         cut_back(2);
-        must(clt_file_read(metrics, false, 0, CLT_EDATA, &data, &size));
+        assert_ok(clt_file_read(metrics, false, 0, CLT_EDATA, &data, &size));
         const size_t kept = (size_t)(strstr(lines, "{\"step\":3") - lines);
         assert_memory_equal(data, lines, kept);
         assert_memory_equal(data + kept, "{\"step\":3,\"update\":0,", 21);
@@ -157,24 +140,23 @@ static void metrics_are_cut_back(void **state)
     }
     put(lines);
     clt_rundir *dir;
-    must(clt_rundir_open(run, config, true, &dir));
-    must(clt_rundir_truncate(dir, 3));
+    assert_ok(clt_rundir_open(run, config, true, &dir));
+    assert_ok(clt_rundir_truncate(dir, 3));
     assert_metrics(lines);
-    must(clt_rundir_truncate(dir, 0));
+    assert_ok(clt_rundir_truncate(dir, 0));
     assert_metrics("");
     clt_rundir_close(dir);
 }
 
 /* A limit of the file's size takes the place of a full disk: a part of a line fits, then nothing does. */
-static void lines_wait_while_the_disk_is_full(void **state)
+TEST(lines_wait_while_the_disk_is_full)
 {
-    (void)state;
     clt_rundir *dir;
     struct rlimit old, small;
-    must(clt_rundir_open(run, config, false, &dir));
+    assert_ok(clt_rundir_open(run, config, false, &dir));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     for (int64_t step = 1; step <= 5; step++)
-        must(clt_rundir_step(dir, &(clt_step_metrics){.step = step}));
+        assert_ok(clt_rundir_step(dir, &(clt_step_metrics){.step = step}));
     clt_rundir_poll(dir);
     assert_int_equal(whole_lines(), 5);
     (void)usleep(250000); /* after 0.2 s the next line is written at once */
@@ -182,25 +164,24 @@ static void lines_wait_while_the_disk_is_full(void **state)
     small.rlim_cur = 5 * 300 + 100;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     for (int64_t step = 6; step <= 20; step++)
-        must(clt_rundir_step(dir, &(clt_step_metrics){.step = step}));
+        assert_ok(clt_rundir_step(dir, &(clt_step_metrics){.step = step}));
     assert_int_equal(clt_rundir_flush(dir), CLT_ESTORAGE);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(warnings, 1);
     assert_in_range(whole_lines(), 5, 19);
-    must(clt_rundir_step(dir, &(clt_step_metrics){.step = 21}));
+    assert_ok(clt_rundir_step(dir, &(clt_step_metrics){.step = 21}));
     assert_int_equal(whole_lines(), 21);
-    must(clt_rundir_flush(dir));
+    assert_ok(clt_rundir_flush(dir));
     clt_rundir_close(dir);
     assert_int_equal(whole_lines(), 21);
 }
 
-static void too_many_waiting_lines_are_an_error(void **state)
+TEST(too_many_waiting_lines_are_an_error)
 {
-    (void)state;
     clt_rundir *dir;
-    must(clt_mkdir_p(run));
+    assert_ok(clt_mkdir_p(run));
     fill_disk();
-    must(clt_rundir_open(run, config, false, &dir));
+    assert_ok(clt_rundir_open(run, config, false, &dir));
     clt_status status = CLT_OK;
     int64_t step = 0;
     for (; status == CLT_OK && step < 1000000; step++)
@@ -217,26 +198,25 @@ static char *all_lines(void)
 {
     char *data;
     size_t size;
-    must(clt_file_read(metrics, false, 0, CLT_EDATA, &data, &size));
+    assert_ok(clt_file_read(metrics, false, 0, CLT_EDATA, &data, &size));
     return data;
 }
 
-static void events_are_lines_like_steps(void **state)
+TEST(events_are_lines_like_steps)
 {
-    (void)state;
     clt_rundir *dir;
     const clt_event_field init[] = {CLT_FIELD_TEXT("file", "a\"b\n\xff"), CLT_FIELD_INT("tensors", 52)};
     const clt_event_field fields[] = {CLT_FIELD_TEXT("device", "GPU <é>"), CLT_FIELD_TEXT("absent", NULL),
                                       CLT_FIELD_NUMBER("seconds", 1.5),    CLT_FIELD_NUMBER("nan", NAN),
                                       CLT_FIELD_OBJECT("init", init, 2),   CLT_FIELD_OBJECT("none", init, 0)};
     double before = clt_wall_time(), time;
-    must(clt_rundir_event(NULL, "start", 0, fields, 6)); /* without a folder nothing happens */
-    must(clt_rundir_open(run, config, false, &dir));
-    must(clt_rundir_event(dir, "start", 0, fields, 6));
-    must(clt_rundir_step(dir, &(clt_step_metrics){.step = 1, .time = 1700000000.1234}));
-    must(clt_rundir_eval(dir, &(clt_eval_metrics){.step = 1}));
-    must(clt_rundir_step(dir, &(clt_step_metrics){.step = 2}));
-    must(clt_rundir_event(dir, "warning", -1, fields, 1));
+    assert_ok(clt_rundir_event(NULL, "start", 0, fields, 6)); /* without a folder nothing happens */
+    assert_ok(clt_rundir_open(run, config, false, &dir));
+    assert_ok(clt_rundir_event(dir, "start", 0, fields, 6));
+    assert_ok(clt_rundir_step(dir, &(clt_step_metrics){.step = 1, .time = 1700000000.1234}));
+    assert_ok(clt_rundir_eval(dir, &(clt_eval_metrics){.step = 1}));
+    assert_ok(clt_rundir_step(dir, &(clt_step_metrics){.step = 2}));
+    assert_ok(clt_rundir_event(dir, "warning", -1, fields, 1));
     char *text = all_lines();
     const char *first = "{\"event\":\"start\",\"step\":0,\"time\":";
     assert_memory_equal(text, first, strlen(first));
@@ -251,24 +231,24 @@ static void events_are_lines_like_steps(void **state)
     for (char *line = text; *line; lines++) { /* each is an object that a strict reader takes */
         char *end = strchr(line, '\n');
         clt_json_doc *doc;
-        must(clt_json_parse(line, (size_t)(end - line), "line", CLT_EDATA, &doc));
+        assert_ok(clt_json_parse(line, (size_t)(end - line), "line", CLT_EDATA, &doc));
         assert_non_null(clt_json_get(clt_json_root(doc), "time"));
         clt_json_destroy(doc);
         line = end + 1;
     }
     assert_int_equal(lines, 5);
     free(text);
-    must(clt_rundir_truncate(dir, 4));
+    assert_ok(clt_rundir_truncate(dir, 4));
     assert_false(clt_rundir_advised(dir));
-    must(clt_rundir_event(dir, "advice", 3, fields, 1));
-    must(clt_rundir_flush(dir));
-    must(clt_rundir_truncate(dir, 1));    /* events go with the steps they came after */
-    assert_true(clt_rundir_advised(dir)); /* also advice that was given after that step */
+    assert_ok(clt_rundir_event(dir, "advice", 3, fields, 1));
+    assert_ok(clt_rundir_flush(dir));
+    assert_ok(clt_rundir_truncate(dir, 1)); /* events go with the steps they came after */
+    assert_true(clt_rundir_advised(dir));   /* also advice that was given after that step */
     text = all_lines();
     assert_non_null(strstr(text, "\"start\""));
     assert_null(strstr(text, "\"warning\""));
     free(text);
-    must(clt_rundir_event(dir, "warning", -1, fields, 1));
+    assert_ok(clt_rundir_event(dir, "warning", -1, fields, 1));
     text = all_lines();
     assert_non_null(strstr(text, "{\"event\":\"warning\",\"step\":1,"));
     free(text);
@@ -284,21 +264,20 @@ static void *warn_often(void *context)
 }
 
 /* Warnings come from any thread, while the trainer writes steps; and the full disk is warned about, too. */
-static void logged_warnings_are_events(void **state)
+TEST(logged_warnings_are_events)
 {
-    (void)state;
     clt_rundir *dir;
     clt_runlog *log;
     struct rlimit old, small;
     clt_thread *threads[3];
-    must(clt_runlog_begin(config, &log));
+    assert_ok(clt_runlog_begin(config, &log));
     CLT_WARN("said %s", "early");
-    must(clt_rundir_open(run, config, false, &dir));
+    assert_ok(clt_rundir_open(run, config, false, &dir));
     clt_runlog_attach(log, dir);
     for (int i = 0; i < 3; i++)
-        must(clt_thread_start(&threads[i], "warner", warn_often, NULL));
+        assert_ok(clt_thread_start(&threads[i], "warner", warn_often, NULL));
     for (int64_t step = 1; step <= 200; step++)
-        must(clt_rundir_step(dir, &(clt_step_metrics){.step = step}));
+        assert_ok(clt_rundir_step(dir, &(clt_step_metrics){.step = step}));
     for (int i = 0; i < 3; i++)
         clt_thread_join(threads[i]);
     clt_rundir_poll(dir);
@@ -314,9 +293,9 @@ static void logged_warnings_are_events(void **state)
     small = old;
     small.rlim_cur = 10;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    must(clt_rundir_step(dir, &(clt_step_metrics){.step = 201}));
+    assert_ok(clt_rundir_step(dir, &(clt_step_metrics){.step = 201}));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    must(clt_rundir_flush(dir));
+    assert_ok(clt_rundir_flush(dir));
     text = all_lines();
     assert_non_null(strstr(text, "{\"event\":\"warning\",\"step\":201,"));
     assert_non_null(strstr(text, "its metrics wait in memory"));
@@ -328,23 +307,22 @@ static void logged_warnings_are_events(void **state)
 static clt_runlog *begin_on_full_disk(void)
 {
     clt_runlog *log;
-    must(clt_mkdir_p(run));
+    assert_ok(clt_mkdir_p(run));
     fill_disk();
-    must(clt_runlog_begin(config, &log));
+    assert_ok(clt_runlog_begin(config, &log));
     return log;
 }
 
 /* A warning that cannot be written is not the moment to warn of that: the next line is. */
-static void a_warning_meets_a_full_disk(void **state)
+TEST(a_warning_meets_a_full_disk)
 {
-    (void)state;
     clt_rundir *dir;
     clt_runlog *log = begin_on_full_disk();
-    must(clt_rundir_open(run, config, false, &dir));
+    assert_ok(clt_rundir_open(run, config, false, &dir));
     clt_runlog_attach(log, dir);
     CLT_WARN("said %s", "late");
     assert_int_equal(warnings, 1);
-    must(clt_rundir_step(dir, &(clt_step_metrics){.step = 1}));
+    assert_ok(clt_rundir_step(dir, &(clt_step_metrics){.step = 1}));
     assert_int_equal(warnings, 2);
     clt_runlog_attach(log, NULL);
     clt_rundir_close(dir);
@@ -353,34 +331,32 @@ static void a_warning_meets_a_full_disk(void **state)
 
 /* A full disk that a poll meets is reported with the next line. Lines within 0.2 s wait for the poll; on a slow machine
  * the second line may meet the disk itself. */
-static void a_poll_meets_a_full_disk(void **state)
+TEST(a_poll_meets_a_full_disk)
 {
-    (void)state;
     clt_rundir *dir;
     struct rlimit old, small;
-    must(clt_rundir_open(run, config, false, &dir));
+    assert_ok(clt_rundir_open(run, config, false, &dir));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     small = old;
     small.rlim_cur = 10;
-    must(clt_rundir_step(dir, &(clt_step_metrics){.step = 1}));
-    must(clt_rundir_flush(dir));
+    assert_ok(clt_rundir_step(dir, &(clt_step_metrics){.step = 1}));
+    assert_ok(clt_rundir_flush(dir));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    must(clt_rundir_step(dir, &(clt_step_metrics){.step = 2}));
+    assert_ok(clt_rundir_step(dir, &(clt_step_metrics){.step = 2}));
     clt_rundir_poll(dir);
-    must(clt_rundir_step(dir, &(clt_step_metrics){.step = 3}));
+    assert_ok(clt_rundir_step(dir, &(clt_step_metrics){.step = 3}));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(warnings, 1);
     clt_rundir_close(dir);
 }
 
 /* The warning that the disk is full comes while the lines from before the run folder are written. */
-static void the_disk_is_full_from_the_start(void **state)
+TEST(the_disk_is_full_from_the_start)
 {
-    (void)state;
     clt_rundir *dir;
     clt_runlog *log = begin_on_full_disk();
     CLT_WARN("said %s", "early");
-    must(clt_rundir_open(run, config, false, &dir));
+    assert_ok(clt_rundir_open(run, config, false, &dir));
     clt_runlog_attach(log, dir);
     assert_int_equal(warnings, 2);
     clt_runlog_attach(log, NULL);
@@ -388,19 +364,4 @@ static void the_disk_is_full_from_the_start(void **state)
     clt_runlog_end(log);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(metrics_are_cut_back),
-        TEST(events_are_lines_like_steps),
-        TEST(logged_warnings_are_events),
-        TEST(a_warning_meets_a_full_disk),
-        TEST(a_poll_meets_a_full_disk),
-        TEST(the_disk_is_full_from_the_start),
-        TEST(lines_wait_while_the_disk_is_full),
-        TEST(too_many_waiting_lines_are_an_error),
-    };
-    return cmocka_run_group_tests_name("rundir", tests, NULL, NULL);
-}
+TEST_PROGRAM(.before = set_up, .after = tear_down);

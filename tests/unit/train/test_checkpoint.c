@@ -5,11 +5,7 @@
  * Checkpoints: what is saved is what is opened, equal content gives equal files, every damage is found, and a
  * save that fails or is killed at any system call leaves only complete checkpoints. The system calls of a
  * save are interposed here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -17,14 +13,10 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "engine/base/log.h"
 #include "engine/base/rng.h"
@@ -113,9 +105,8 @@ static void keep_line(void *context, clt_log_level level, const char *line)
     (void)snprintf(log_text + used, sizeof log_text - used, "%s\n", line);
 }
 
-static int set_up(void **state)
+FIXTURE(set_up)
 {
-    (void)state;
     memset(&fault, 0, sizeof fault);
     log_text[0] = '\0';
     clt_log_set_sink(keep_line, NULL, CLT_LOG_WARN);
@@ -129,9 +120,8 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+FIXTURE(tear_down)
 {
-    (void)state;
     memset(&fault, 0, sizeof fault);
     clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
     return clt_remove_tree(root) == CLT_OK ? 0 : -1;
@@ -190,7 +180,7 @@ static float saved_fill(const char *path, int64_t *step)
     if (clt_checkpoint_open(path, &c) != CLT_OK)
         fail_msg("%s", clt_error_text());
     float values[600];
-    assert_int_equal(clt_named_tensor_to_f32(clt_safetensors_find(c->model, "fc.weight"), values), CLT_OK);
+    assert_ok(clt_named_tensor_to_f32(clt_safetensors_find(c->model, "fc.weight"), values));
     if (step)
         *step = c->step;
     clt_checkpoint_close(c);
@@ -218,7 +208,7 @@ static char *slurp(const char *name, size_t *size)
 {
     char path[256], *data = NULL;
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_int_equal(clt_file_read(path, false, 0, CLT_EDATA, &data, size), CLT_OK);
+    assert_ok(clt_file_read(path, false, 0, CLT_EDATA, &data, size));
     return data;
 }
 
@@ -236,7 +226,7 @@ static void make_stale(const char *name)
 {
     char path[256];
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_int_equal(clt_mkdir_p(path), CLT_OK);
+    assert_ok(clt_mkdir_p(path));
     (void)snprintf(path, sizeof path, "%s/model.safetensors", name);
     spill(path, "half", 4);
 }
@@ -246,9 +236,8 @@ static const char *const files[] = {"model.safetensors", "optimizer.safetensors"
 
 /* --- saving and opening --- */
 
-static void round_trip(void **state)
+TEST(round_trip)
 {
-    (void)state;
     assert_false(clt_checkpoint_exists(folder));
     must_save(7, 3.0F, 0);
     assert_string_equal(listing(), "step_7");
@@ -260,7 +249,7 @@ static void round_trip(void **state)
     const char *const ways[] = {run, folder, with_slash, step};
     for (size_t i = 0; i < 4; i++) {
         clt_checkpoint *c = NULL;
-        assert_int_equal(clt_checkpoint_open(ways[i], &c), CLT_OK);
+        assert_ok(clt_checkpoint_open(ways[i], &c));
         assert_string_equal(c->path, step);
         assert_int_equal(c->step, 7);
         assert_int_equal(clt_safetensors_count(c->model), 2);
@@ -280,21 +269,19 @@ static void round_trip(void **state)
     clt_checkpoint_close(NULL);
 }
 
-static void without_optimizer(void **state)
+TEST(without_optimizer)
 {
-    (void)state;
     clt_checkpoint_content content = content_of(1, 1.0F);
     content.n_optimizer = 0;
-    assert_int_equal(clt_checkpoint_save(folder, &content, 0), CLT_OK);
+    assert_ok(clt_checkpoint_save(folder, &content, 0));
     clt_checkpoint *c = NULL;
-    assert_int_equal(clt_checkpoint_open(folder, &c), CLT_OK);
+    assert_ok(clt_checkpoint_open(folder, &c));
     assert_null(c->optimizer);
     clt_checkpoint_close(c);
 }
 
-static void equal_content_gives_equal_files(void **state)
+TEST(equal_content_gives_equal_files)
 {
-    (void)state;
     char *first[4], name[64];
     size_t size[4], again = 0;
     must_save(5, 2.0F, 0);
@@ -321,9 +308,8 @@ static void equal_content_gives_equal_files(void **state)
         free(first[i]);
 }
 
-static void replaces_a_step_with_other_content(void **state)
+TEST(replaces_a_step_with_other_content)
 {
-    (void)state;
     for (int way = 0; way < 2; way++) {
         fault.no_exchange = way == 1; /* some file systems cannot exchange two names */
         must_save(4, 1.0F, 0);
@@ -333,9 +319,8 @@ static void replaces_a_step_with_other_content(void **state)
     }
 }
 
-static void a_nan_is_refused_by_name(void **state)
+TEST(a_nan_is_refused_by_name)
 {
-    (void)state;
     must_save(1, 1.0F, 0);
     clt_checkpoint_content content = content_of(2, 1.0F);
     bias[3] = NAN;
@@ -349,9 +334,8 @@ static void a_nan_is_refused_by_name(void **state)
     assert_string_equal(listing(), "step_1");
 }
 
-static void keep_deletes_the_oldest(void **state)
+TEST(keep_deletes_the_oldest)
 {
-    (void)state;
     must_save(9, 1.0F, 0);
     must_save(10, 1.0F, 0);
     must_save(100, 1.0F, 0);
@@ -376,10 +360,9 @@ static void saved_and_kept(int64_t step, const clt_retention *r, bool exceeds, c
 }
 
 /* Checkpoints that stay for another reason than their age leave nothing to delete, so nothing is read back. */
-static void major_and_best_take_no_room(void **state)
+TEST(major_and_best_take_no_room)
 {
     const clt_retention r = {.keep = 2, .major = 100, .best = 7};
-    (void)state;
     saved_and_kept(7, &r, false, "step_7");
     saved_and_kept(100, &r, false, "step_100 step_7");
     saved_and_kept(101, &r, false, "step_100 step_101 step_7");
@@ -390,9 +373,8 @@ static void major_and_best_take_no_room(void **state)
     saved_and_kept(105, &one, true, "step_105");
 }
 
-static void stale_folders_are_removed(void **state)
+TEST(stale_folders_are_removed)
 {
-    (void)state;
     must_save(3, 3.0F, 0);
     make_stale("step_8.tmp-12345");
     make_stale("step_3.old-12345");
@@ -473,9 +455,8 @@ static void expect_fallback(const char *file, const char *what, size_t where, ui
 
 static uint32_t damage_rounds = 200; /* or the program's argument */
 
-static void random_damage_is_found_and_passed_over(void **state)
+TEST(random_damage_is_found_and_passed_over)
 {
-    (void)state;
     must_save(1, 1.0F, 0);
     must_save(2, 2.0F, 0);
     for (uint32_t round = 0; round < damage_rounds; round++) {
@@ -499,9 +480,8 @@ static void random_damage_is_found_and_passed_over(void **state)
 }
 
 /* Files of the same name and size from another checkpoint, and two files of one checkpoint exchanged. */
-static void swapped_files_are_found(void **state)
+TEST(swapped_files_are_found)
 {
-    (void)state;
     must_save(1, 1.0F, 0);
     must_save(2, 2.0F, 0);
     for (int i = 0; i < 4; i++)
@@ -522,9 +502,8 @@ static void swapped_files_are_found(void **state)
     assert_true(saved_fill(folder, NULL) == 2.0F);
 }
 
-static void every_truncation_is_found(void **state)
+TEST(every_truncation_is_found)
 {
-    (void)state;
     must_save(1, 1.0F, 0);
     for (int i = 0; i < 4; i++) {
         char name[64];
@@ -546,9 +525,8 @@ static void every_truncation_is_found(void **state)
     assert_true(saved_fill(folder, NULL) == 1.0F);
 }
 
-static void a_damaged_one_is_passed_over_with_its_reason(void **state)
+TEST(a_damaged_one_is_passed_over_with_its_reason)
 {
-    (void)state;
     must_save(1, 1.0F, 0);
     must_save(2, 2.0F, 0);
     must_save(3, 3.0F, 0);
@@ -577,9 +555,8 @@ static void a_damaged_one_is_passed_over_with_its_reason(void **state)
     assert_text_has("state.json");
 }
 
-static void nothing_to_open_is_said(void **state)
+TEST(nothing_to_open_is_said)
 {
-    (void)state;
     clt_checkpoint *c = NULL;
     assert_int_equal(clt_checkpoint_open(folder, &c), CLT_ECHECKPOINT);
     assert_text_has("no such folder");
@@ -590,9 +567,8 @@ static void nothing_to_open_is_said(void **state)
 }
 
 /* Taken for an empty one, it would make a resumed run start anew. */
-static void a_folder_that_cannot_be_listed_is_not_empty(void **state)
+TEST(a_folder_that_cannot_be_listed_is_not_empty)
 {
-    (void)state;
     must_save(1, 1.0F, 0);
     clt_checkpoint *c = NULL;
     struct rlimit limit, none;
@@ -609,9 +585,8 @@ static void a_folder_that_cannot_be_listed_is_not_empty(void **state)
 }
 
 /* A complete manifest with false statements about its files: its hash only proves that it was not changed. */
-static void a_manifest_cannot_point_outside(void **state)
+TEST(a_manifest_cannot_point_outside)
 {
-    (void)state;
     must_save(1, 1.0F, 0);
     static const char *const bodies[] = {
         "{\"format\": \"cltrain-checkpoint\", \"format_version\": 1, \"step\": 1, \"config_xxh64\": "
@@ -636,9 +611,8 @@ static void a_manifest_cannot_point_outside(void **state)
 
 /* --- storage that fails --- */
 
-static void too_little_space_is_found_before_writing(void **state)
+TEST(too_little_space_is_found_before_writing)
 {
-    (void)state;
     must_save(1, 1.0F, 0);
     fault.free_bytes = 20 * 30 * 4; /* less than the tensors */
     assert_int_equal(save(2, 2.0F, 1), CLT_ESTORAGE);
@@ -650,9 +624,8 @@ static void too_little_space_is_found_before_writing(void **state)
     must_save(2, 2.0F, 1);
 }
 
-static void an_unwritable_folder_is_said(void **state)
+TEST(an_unwritable_folder_is_said)
 {
-    (void)state;
     char path[96];
     (void)snprintf(path, sizeof path, "%s/file", root);
     int fd = open(path, O_WRONLY | O_CREAT, 0600);
@@ -669,9 +642,8 @@ static void an_unwritable_folder_is_said(void **state)
     }
 }
 
-static void a_file_size_limit_leaves_the_old_one(void **state)
+TEST(a_file_size_limit_leaves_the_old_one)
 {
-    (void)state;
     must_save(1, 1.0F, 0);
     struct rlimit limit, small;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -699,7 +671,7 @@ static int fail_each_call(int64_t next, bool no_exchange)
     int failures = 0;
     for (int n = 1; n < 200; n++) {
         memset(&fault, 0, sizeof fault);
-        assert_int_equal(clt_remove_tree(folder), CLT_OK);
+        assert_ok(clt_remove_tree(folder));
         must_save(1, 1.0F, 0);
         fault.no_exchange = no_exchange;
         fault.at = n;
@@ -721,9 +693,8 @@ static int fail_each_call(int64_t next, bool no_exchange)
     return 0;
 }
 
-static void any_failing_call_leaves_complete_checkpoints(void **state)
+TEST(any_failing_call_leaves_complete_checkpoints)
 {
-    (void)state;
     assert_in_range(fail_each_call(2, false), 15, 100);
     assert_in_range(fail_each_call(1, false), 15, 100);
     assert_in_range(fail_each_call(1, true), 15, 100);
@@ -735,7 +706,7 @@ static int kill_at_each_call(int64_t next, bool no_exchange)
 {
     for (int n = 1; n < 200; n++) {
         memset(&fault, 0, sizeof fault);
-        assert_int_equal(clt_remove_tree(folder), CLT_OK);
+        assert_ok(clt_remove_tree(folder));
         must_save(1, 1.0F, 0);
         pid_t child = fork();
         assert_true(child >= 0);
@@ -761,44 +732,19 @@ static int kill_at_each_call(int64_t next, bool no_exchange)
     return 0;
 }
 
-static void a_kill_at_any_call_leaves_complete_checkpoints(void **state)
+TEST(a_kill_at_any_call_leaves_complete_checkpoints)
 {
-    (void)state;
     assert_in_range(kill_at_each_call(2, false), 15, 100);
     assert_in_range(kill_at_each_call(1, false), 15, 100);
     assert_in_range(kill_at_each_call(1, true), 15, 100);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(int argc, char **argv)
+static void repeat_damage(int argc, char **argv)
 {
     if (argc > 1) { /* a number of rounds: only the random damage, at length */
-        const struct CMUnitTest damage_only[] = {TEST(random_damage_is_found_and_passed_over)};
         damage_rounds = (uint32_t)strtoul(argv[1], NULL, 10);
-        return cmocka_run_group_tests_name("damage", damage_only, NULL, NULL);
+        cmocka_set_test_filter("random_damage_*");
     }
-    const struct CMUnitTest tests[] = {
-        TEST(round_trip),
-        TEST(without_optimizer),
-        TEST(equal_content_gives_equal_files),
-        TEST(replaces_a_step_with_other_content),
-        TEST(a_nan_is_refused_by_name),
-        TEST(keep_deletes_the_oldest),
-        TEST(major_and_best_take_no_room),
-        TEST(stale_folders_are_removed),
-        TEST(random_damage_is_found_and_passed_over),
-        TEST(swapped_files_are_found),
-        TEST(every_truncation_is_found),
-        TEST(a_damaged_one_is_passed_over_with_its_reason),
-        TEST(nothing_to_open_is_said),
-        TEST(a_folder_that_cannot_be_listed_is_not_empty),
-        TEST(a_manifest_cannot_point_outside),
-        TEST(too_little_space_is_found_before_writing),
-        TEST(an_unwritable_folder_is_said),
-        TEST(a_file_size_limit_leaves_the_old_one),
-        TEST(any_failing_call_leaves_complete_checkpoints),
-        TEST(a_kill_at_any_call_leaves_complete_checkpoints),
-    };
-    return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
 }
+
+TEST_PROGRAM(.begin = repeat_damage, .before = set_up, .after = tear_down);

@@ -4,17 +4,9 @@
  *
  * Checkpoints that several processes write together have the bytes of one that a single process writes, whatever the
  * parts; what is missing is found. The check sum of files in parts, and checkpoints of the older format. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "engine/base/log.h"
 #include "engine/base/rng.h"
@@ -23,25 +15,17 @@
 
 static char folder[64];
 
-static int set_up(void **state)
+FIXTURE(set_up)
 {
-    (void)state;
     clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
     const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     (void)snprintf(folder, sizeof folder, "%s/cltrain-test-parts-XXXXXX", base);
     return mkdtemp(folder) ? 0 : -1;
 }
 
-static int tear_down(void **state)
+FIXTURE(tear_down)
 {
-    (void)state;
     return clt_remove_tree(folder) == CLT_OK ? 0 : -1;
-}
-
-static void must(clt_status status)
-{
-    if (status != CLT_OK)
-        fail_msg("%s", clt_error_text());
 }
 
 static uint32_t draw(uint32_t round, uint32_t index, uint32_t below)
@@ -51,9 +35,8 @@ static uint32_t draw(uint32_t round, uint32_t index, uint32_t below)
 
 /* --- check sum --- */
 
-static void crc_has_the_published_value(void **state)
+TEST(crc_has_the_published_value)
 {
-    (void)state;
     assert_true(clt_crc64("", 0) == 0);
     assert_true(clt_crc64("123456789", 9) == 0x995dc9bbdf1939faULL);
 }
@@ -70,9 +53,8 @@ static uint64_t slow_crc(const uint8_t *data, size_t size)
     return ~value;
 }
 
-static void crc_of_parts_is_that_of_the_whole(void **state)
+TEST(crc_of_parts_is_that_of_the_whole)
 {
-    (void)state;
     static uint8_t data[2000];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (uint8_t)draw(0, (uint32_t)i, 256);
@@ -140,11 +122,11 @@ static void free_net(net *n)
     }
 }
 
-static char *read_file(int64_t step, const char *name, size_t *size)
+static char *read_of_step(int64_t step, const char *name, size_t *size)
 {
     char path[160], *data = NULL;
     (void)snprintf(path, sizeof path, "%s/step_%lld/%s", folder, (long long)step, name);
-    must(clt_file_read(path, false, 0, CLT_EDATA, &data, size));
+    assert_ok(clt_file_read(path, false, 0, CLT_EDATA, &data, size));
     return data;
 }
 
@@ -153,7 +135,7 @@ static void save_whole(net *n)
 {
     for (int t = 0; t < TENSORS; t++)
         n->tensors[t].data = n->file[t];
-    must(clt_checkpoint_save(folder, &n->content, 0));
+    assert_ok(clt_checkpoint_save(folder, &n->content, 0));
     for (int t = 0; t < TENSORS; t++)
         n->tensors[t].data = NULL;
 }
@@ -186,14 +168,13 @@ static void write_parts(const net *n, uint32_t round, int writers, int skip, clt
         for (int i = 0; i < count; i++)
             if (owner[i] == w && i != skip)
                 own[of++] = piece[i];
-        must(clt_checkpoint_write_part(folder, "tag-1", &n->content, own, of, &part));
+        assert_ok(clt_checkpoint_write_part(folder, "tag-1", &n->content, own, of, &part));
         clt_part_add(all, &part);
     }
 }
 
-static void parts_make_the_same_files(void **state)
+TEST_BETWEEN(parts_make_the_same_files, set_up, tear_down)
 {
-    (void)state;
     static const char *const names[] = {"model.safetensors", "optimizer.safetensors", "manifest.json"};
     for (uint32_t round = 1; round <= 12; round++) {
         net n;
@@ -204,12 +185,12 @@ static void parts_make_the_same_files(void **state)
         make_net(&n, 7);
         save_whole(&n);
         for (int k = 0; k < 3; k++)
-            want[k] = read_file(7, names[k], &size[k]);
-        must(clt_checkpoint_begin(folder, "tag-1", &n.content, &all));
+            want[k] = read_of_step(7, names[k], &size[k]);
+        assert_ok(clt_checkpoint_begin(folder, "tag-1", &n.content, &all));
         write_parts(&n, round, 1 + (int)round % 4, -1, &all);
-        must(clt_checkpoint_place(folder, "tag-1", &n.content, &all));
+        assert_ok(clt_checkpoint_place(folder, "tag-1", &n.content, &all));
         for (int k = 0; k < 3; k++) {
-            char *got = read_file(7, names[k], &again);
+            char *got = read_of_step(7, names[k], &again);
             assert_int_equal(again, size[k]);
             assert_memory_equal(got, want[k], again);
             free(got);
@@ -217,44 +198,42 @@ static void parts_make_the_same_files(void **state)
         }
         for (int k = 0; k < 3; k++) {
             clt_part part;
-            must(clt_checkpoint_read_part(folder, &n.content, k, 3, &part));
+            assert_ok(clt_checkpoint_read_part(folder, &n.content, k, 3, &part));
             clt_part_add(&back, &part);
         }
         assert_memory_equal(&back, &all, sizeof all);
-        must(clt_checkpoint_open(folder, &c));
+        assert_ok(clt_checkpoint_open(folder, &c));
         clt_checkpoint_close(c);
-        must(clt_remove_tree(folder));
+        assert_ok(clt_remove_tree(folder));
         free_net(&n);
     }
-    assert_int_equal(clt_mkdir_p(folder), CLT_OK);
+    assert_ok(clt_mkdir_p(folder));
 }
 
-static void a_missing_part_is_found(void **state)
+TEST_BETWEEN(a_missing_part_is_found, set_up, tear_down)
 {
-    (void)state;
     net n;
     clt_part all;
     clt_checkpoint *c;
     make_net(&n, 7);
     save_whole(&n);
     n.content.step = 8;
-    must(clt_checkpoint_begin(folder, "tag-1", &n.content, &all));
+    assert_ok(clt_checkpoint_begin(folder, "tag-1", &n.content, &all));
     write_parts(&n, 3, 3, 4, &all);
     assert_int_equal(clt_checkpoint_place(folder, "tag-1", &n.content, &all), CLT_ESTORAGE);
     assert_non_null(strstr(clt_error_text(), "model.safetensors: has "));
-    must(clt_checkpoint_open(folder, &c));
+    assert_ok(clt_checkpoint_open(folder, &c));
     assert_int_equal(c->step, 7);
     clt_checkpoint_close(c);
     free_net(&n);
 }
 
-static void a_value_that_is_not_finite_is_named(void **state)
+TEST_BETWEEN(a_value_that_is_not_finite_is_named, set_up, tear_down)
 {
-    (void)state;
     net n;
     clt_part part;
     make_net(&n, 7);
-    must(clt_checkpoint_begin(folder, "tag-1", &n.content, &part));
+    assert_ok(clt_checkpoint_begin(folder, "tag-1", &n.content, &part));
     n.memory[1][19 * 23 + 5] = -INFINITY; /* in the second matrix: column 0, row 5 of the file */
     const clt_tensor_piece piece = {
         .tensor = 1, .first = 400, .count = 100, .transposed = true, .data = n.memory[1] + 400};
@@ -271,9 +250,8 @@ static void a_value_that_is_not_finite_is_named(void **state)
 
 /* --- the older format --- */
 
-static void the_first_version_is_still_read(void **state)
+TEST_BETWEEN(the_first_version_is_still_read, set_up, tear_down)
 {
-    (void)state;
     net n;
     clt_manifest manifest;
     clt_checkpoint *c;
@@ -282,42 +260,27 @@ static void the_first_version_is_still_read(void **state)
     make_net(&n, 7);
     save_whole(&n);
     (void)snprintf(path, sizeof path, "%s/step_7", folder);
-    must(clt_manifest_read(path, &manifest, NULL));
+    assert_ok(clt_manifest_read(path, &manifest, NULL));
     assert_int_equal(manifest.version, 2);
     manifest.version = 1;
     for (int i = 0; i < manifest.n_files; i++) {
         size_t size;
-        char *data = read_file(7, manifest.files[i].name, &size);
+        char *data = read_of_step(7, manifest.files[i].name, &size);
         manifest.files[i].sum = clt_hash64(data, size);
         free(data);
     }
-    must(clt_manifest_print(&manifest, &text));
+    assert_ok(clt_manifest_print(&manifest, &text));
     assert_non_null(strstr(text.text, "\"xxh64\""));
     (void)snprintf(path, sizeof path, "%s/step_7/manifest.json", folder);
-    must(clt_file_write(path, text.text, text.length));
-    must(clt_checkpoint_open(folder, &c));
+    assert_ok(clt_file_write(path, text.text, text.length));
+    assert_ok(clt_checkpoint_open(folder, &c));
     clt_checkpoint_close(c);
     /* and its hashes are looked at */
     manifest.files[1].sum ^= 1;
     text.length = 0;
-    must(clt_manifest_print(&manifest, &text));
-    must(clt_file_write(path, text.text, text.length));
+    assert_ok(clt_manifest_print(&manifest, &text));
+    assert_ok(clt_file_write(path, text.text, text.length));
     assert_int_equal(clt_checkpoint_open(folder, &c), CLT_ECHECKPOINT);
     clt_str_free(&text);
     free_net(&n);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(crc_has_the_published_value),
-        cmocka_unit_test(crc_of_parts_is_that_of_the_whole),
-        TEST(parts_make_the_same_files),
-        TEST(a_missing_part_is_found),
-        TEST(a_value_that_is_not_finite_is_named),
-        TEST(the_first_version_is_still_read),
-    };
-    return cmocka_run_group_tests_name("checkpoint parts", tests, NULL, NULL);
 }

@@ -3,19 +3,14 @@
  * ctest-labels: quick
  *
  * The deadline in plain steps: what the config asks for, or 20 median steps of the newest, at least a minute. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include "engine/train/ranks/deadline.h"
 
-static void steps_decide_unless_it_is_set(void **state)
+TEST(steps_decide_unless_it_is_set)
 {
     clt_deadline d = {.start = 600};
     int64_t step = 0;
-    (void)state;
     assert_true(clt_deadline_plain(&d) == 600); /* no step yet */
     for (int i = 0; i < 40; i++)
         clt_deadline_step(&d, ++step, 0.5);
@@ -27,10 +22,4 @@ static void steps_decide_unless_it_is_set(void **state)
     assert_true(clt_deadline_plain(&d) == 220); /* 16 of 31 took 11 s */
     d.asked = 7;
     assert_true(clt_deadline_plain(&d) == 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(steps_decide_unless_it_is_set)};
-    return cmocka_run_group_tests_name("deadline", tests, NULL, NULL);
 }

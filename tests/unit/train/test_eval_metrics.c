@@ -5,12 +5,7 @@
 #include "engine/train/eval/eval_metrics.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include "engine/ops/op.h"
 
@@ -26,9 +21,9 @@ static void make(made *m, const char *op, clt_dtype targets, const clt_shape *x,
 {
     int32_t ids[2];
     memset(m, 0, sizeof *m);
-    assert_int_equal(clt_graph_create(4, &m->graph), CLT_OK);
-    assert_int_equal(clt_graph_field(m->graph, "x", CLT_F32, x, &ids[0]), CLT_OK);
-    assert_int_equal(clt_graph_field(m->graph, "y", targets, y, &ids[1]), CLT_OK);
+    assert_ok(clt_graph_create(4, &m->graph));
+    assert_ok(clt_graph_field(m->graph, "x", CLT_F32, x, &ids[0]));
+    assert_ok(clt_graph_field(m->graph, "y", targets, y, &ids[1]));
     m->node = (clt_node){.op = clt_op_find(op), .name = "loss", .n_in = 2, .in = {ids[0], ids[1]}};
     assert_non_null(m->node.op);
     m->nodes[0] = &m->node;
@@ -79,9 +74,8 @@ static void sees(const char *op, clt_dtype targets, clt_shape x, clt_shape y, in
     assert_true(v.batch.has_ignore && v.batch.ignore == 9);
 }
 
-static void test_views(void **state)
+TEST(test_views)
 {
-    (void)state;
     clt_shape none = {0};
     sees("cross_entropy", CLT_I32, SHAPE(10), none, 10, 1, 10, 10, 1);
     sees("cross_entropy", CLT_U8, SHAPE(5, 7, 3), SHAPE(5, 7), 3, 35, 105, 3, 1); /* classes last */
@@ -95,9 +89,8 @@ static void test_views(void **state)
     sees("mse", CLT_F32, SHAPE(3), SHAPE(3), 0, 0, 0, 0, 0);
 }
 
-static void test_better(void **state)
+TEST(test_better)
 {
-    (void)state;
     const clt_eval_metrics m = {.loss = 1, .accuracy = 2, .top_k_accuracy = 3, .f1 = 4, .dice = 5};
     static const int figures[] = {CLT_BEST_LOSS, CLT_BEST_ACCURACY, CLT_BEST_TOP_K, CLT_BEST_F1,
                                   CLT_BEST_DICE};
@@ -115,14 +108,18 @@ static void test_better(void **state)
     assert_false(clt_eval_better(CLT_BEST_LOSS, -INFINITY, 0.5, 0)); /* no loss is that low */
 }
 
-int main(void)
+FIXTURE(set_up)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_views), cmocka_unit_test(test_better)};
     static const char text[] = "{\"model\": {\"type\": \"graph\", \"layers\": [{\"op\": \"relu\"}]},"
                                " \"data\": {\"type\": \"synthetic\", \"shape\": [4]}}";
-    if (clt_config_parse(text, "test", NULL, 0, &config) != CLT_OK)
-        return 1;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    clt_config_destroy(config);
-    return failed;
+    assert_ok(clt_config_parse(text, "test", NULL, 0, &config));
+    return 0;
 }
+
+FIXTURE(tear_down)
+{
+    clt_config_destroy(config);
+    return 0;
+}
+
+TEST_PROGRAM(.set_up = set_up, .tear_down = tear_down);

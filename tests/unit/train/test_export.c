@@ -4,26 +4,18 @@
  *
  * Export of weights: every value is rounded to nearest even, names, shapes and order are kept, a value that a
  * type cannot represent is an error that names it and writes nothing, and checkpoints do not change. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/checkpoint/checkpoint.h"
 
 static char dir[64];
 static char run[80], out[80];
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     snprintf(dir, sizeof dir, "/tmp/cltrain_export_XXXXXX");
     if (!mkdtemp(dir))
         return -1;
@@ -32,16 +24,9 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     return clt_remove_tree(dir) == CLT_OK ? 0 : -1;
-}
-
-static void must(clt_status status, const char *what)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
 }
 
 /* Halves, ties, the largest number that f16 rounds down to, its smallest and what vanishes in it. */
@@ -93,9 +78,8 @@ static void check(clt_dtype dtype)
     clt_safetensors_close(file);
 }
 
-static void test_types(void **state)
+TEST(test_types)
 {
-    (void)state;
     save(7, 1);
     check(CLT_F32);
     check(CLT_F16);
@@ -112,9 +96,8 @@ static void refused(clt_dtype dtype, const char *path, clt_status want, const ch
     clt_error_clear();
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     char inside[160];
     assert_int_equal(remove(out), 0);
     save(65520.0f, 2); /* the tie above the largest number of f16 */
@@ -138,9 +121,8 @@ static void test_refused(void **state)
 }
 
 /* Moving averages take the place of the values that they belong to, under the same names. */
-static void test_averages(void **state)
+TEST(test_averages)
 {
-    (void)state;
     const float raw[3] = {1, 2, 3}, average[3] = {4, 5, 6};
     clt_named_tensor model[] = {{"w", CLT_F32, clt_shape1(3), raw}, {"frozen", CLT_F32, clt_shape1(3), raw}};
     clt_named_tensor optimizer[] = {{"w.moment1", CLT_F32, clt_shape1(3), raw},
@@ -169,9 +151,4 @@ static void test_averages(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_types), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_averages)};
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_PROGRAM(.set_up = setup, .tear_down = teardown);

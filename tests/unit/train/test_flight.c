@@ -3,22 +3,14 @@
  * Collectives beside the device: what is taken of an urgent one does not wait for the sums of earlier flights, commands
  * in between run meanwhile, and the time for which the device waited is known. One rank, whose communication thread a
  * request holds up. ctest-labels: quick ctest-cost: 3 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "comm/comm_internal.h"
 #include "engine/train/ranks/flight.h"
 #include "engine/train/run/run.h"
 
-#define SKIPPED 77
 #define BYTES 4096
 
 static ocl_device *device;
@@ -28,12 +20,6 @@ static clt_run run;
 static clt_flights shared;
 static atomic_bool released;
 static atomic_int reached; /* 1: all is well, -1: a command failed, 0: not yet */
-
-static void must(clt_status status, const char *what)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
-}
 
 /* Holds up all that is not urgent. */
 static clt_status hold(void *context)
@@ -124,9 +110,8 @@ static void check_result(const memory *m, char fill)
         assert_int_equal(data[i], fill);
 }
 
-static void test_urgent_results_do_not_queue(void **state)
+TEST(test_urgent_results_do_not_queue)
 {
-    (void)state;
     clt_flight bucket, record;
     clt_route route;
     comm_times times;
@@ -163,9 +148,8 @@ static void test_urgent_results_do_not_queue(void **state)
 
 /* An urgent request that is posted first holds up the record: a device that has nothing else to do waits for it, one that
  * is busy for longer does not. */
-static void test_waited_time(void **state)
+TEST(test_waited_time)
 {
-    (void)state;
     enum { LATE = 40 }; /* ms */
     for (int busy = 0; busy < 2; busy++) {
         clt_flight record;
@@ -216,32 +200,27 @@ static void test_waited_time(void **state)
     }
 }
 
-int main(void)
+FIXTURE(set_up)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_urgent_results_do_not_queue),
-                                       cmocka_unit_test(test_waited_time)};
-    ocl_device_desc *list;
-    int found;
-    if (ocl_list_devices(&list, &found) != CLT_OK) {
-        print_message("skipped: %s\n", clt_error_text());
-        return SKIPPED;
-    }
-    free(list);
     ocl_open_options options = {.caps_mask = OCL_CAPS_ALL};
-    if (ocl_device_open(&options, &device) != CLT_OK ||
-        ocl_device_open_queue(device, OCL_QUEUE_OUT) != CLT_OK ||
-        ocl_device_open_queue(device, OCL_QUEUE_IN) != CLT_OK ||
-        comm_create_with(&comm_transport_self, &all) != CLT_OK || comm_split(all, 0, 0, &own) != CLT_OK) {
-        print_error("%s\n", clt_error_text());
-        return 1;
-    }
+    assert_ok(ocl_device_open(&options, &device));
+    assert_ok(ocl_device_open_queue(device, OCL_QUEUE_OUT));
+    assert_ok(ocl_device_open_queue(device, OCL_QUEUE_IN));
+    assert_ok(comm_create_with(&comm_transport_self, &all));
+    assert_ok(comm_split(all, 0, 0, &own));
     run.device = device;
     run.train = &realized;
     clt_flights_init(&shared, &run);
-    int failed = cmocka_run_group_tests_name("flight", tests, NULL, NULL);
+    return 0;
+}
+
+FIXTURE(tear_down)
+{
     clt_flights_free(&shared);
     comm_destroy(own);
     comm_destroy(all);
     ocl_device_close(device);
-    return failed;
+    return 0;
 }
+
+TEST_PROGRAM(.device = true, .set_up = set_up, .tear_down = tear_down);

@@ -209,11 +209,6 @@ static const char letters[] =
     "\"data\":{\"type\":\"text\",\"path\":\"%D/a.txt\",\"micro_batch\":4},\"optimizer\":{\"type\":\"adamw\","
     "\"learning_rate\":0.02},\"train\":{\"steps\":12}}";
 
-static void put_text(const char *name, const char *text)
-{
-    must(clt_file_write(in_dir(name), text, strlen(text)), name);
-}
-
 static void train_letters(const char *run, clt_run_result *result)
 {
     char text[2001];
@@ -372,8 +367,7 @@ int main(void)
                                         cmocka_unit_test(text_goes_on_beyond_the_context),
                                         cmocka_unit_test(refusals_say_why)};
     int failed = cmocka_run_group_tests(pure, NULL, NULL);
-    int skipped = train_need_device();
-    if (failed || skipped)
-        return failed ? failed : skipped;
-    return cmocka_run_group_tests(device, train_setup, train_teardown);
+    if (failed || !test_has_device())
+        return failed ? failed : TEST_SKIPPED;
+    return cmocka_run_group_tests(device, NULL, NULL);
 }

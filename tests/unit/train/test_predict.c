@@ -3,18 +3,9 @@
  * Predictions of a saved run compared with cltrain_predict of the library with the same weights: values of a
  * regression and probabilities of a classifier, for numbers of samples that are not multiples of the
  * micro-batch. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "engine/cltrain.h"
 #include "engine/files/fileio.h"
@@ -40,8 +31,8 @@ static void check(const char *name, const char *model, const char *data, int out
              "{\"model\": %s, \"data\": {\"type\": \"synthetic\", \"samples\": 64, \"shape\": [5], "
              "\"micro_batch\": 8, %s}, \"train\": {\"steps\": 6}}",
              model, data);
-    assert_int_equal(clt_file_write(config_path, text, strlen(text)), CLT_OK);
-    assert_int_equal(clt_config_load(config_path, NULL, 0, &config), CLT_OK);
+    assert_ok(clt_file_write(config_path, text, strlen(text)));
+    assert_ok(clt_config_load(config_path, NULL, 0, &config));
     const clt_run_options options = {.config = config, .out_dir = folder, .caps_mask = OCL_CAPS_ALL};
     if (clt_train(&options, &result) != CLT_OK)
         fail_msg("%s", clt_error_text());
@@ -77,26 +68,23 @@ static void check(const char *name, const char *model, const char *data, int out
     }
     clt_config_destroy(config);
     remove(config_path);
-    assert_int_equal(clt_remove_tree(folder), CLT_OK);
+    assert_ok(clt_remove_tree(folder));
 }
 
-static void test_regression(void **state)
+TEST(test_regression)
 {
-    (void)state;
     check("values", "{\"type\": \"mlp\", \"hidden\": [7], \"loss\": \"mse\"}",
           "\"classes\": 0, \"target_shape\": [3]", 3, false);
 }
 
-static void test_classifier(void **state)
+TEST(test_classifier)
 {
-    (void)state;
     check("classes", "{\"type\": \"mlp\", \"hidden\": [7], \"dropout\": 0.5}", "\"classes\": 4", 4, true);
 }
 
 /* A table with words and blank cells: the library takes and gives numbers in the table's unit, as the command does. */
-static void test_table(void **state)
+TEST(test_table)
 {
-    (void)state;
     char text[2048] = "a,kind,y\n", table[64], config_path[64], folder[64], weights[1200];
     snprintf(table, sizeof table, "test_predict-table-%ld.csv", (long)getpid());
     snprintf(config_path, sizeof config_path, "test_predict-table-%ld.json", (long)getpid());
@@ -109,17 +97,17 @@ static void test_table(void **state)
             snprintf(text + used, sizeof text - used, "%d,%s,%d\n", 100 * i, i % 3 ? "red" : "blue",
                      1000 + 5 * i);
     }
-    assert_int_equal(clt_file_write(table, text, strlen(text)), CLT_OK);
+    assert_ok(clt_file_write(table, text, strlen(text)));
     snprintf(
         text, sizeof text,
         "{\"model\": {\"type\": \"mlp\", \"hidden\": [8], \"loss\": \"mse\"}, \"data\": {\"type\": \"csv\", "
         "\"path\": \"%s\", \"target\": \"y\", \"micro_batch\": 8, \"split\": 0.25}, \"optimizer\": "
         "{\"learning_rate\": 0.02}, \"train\": {\"steps\": 40}}",
         table);
-    assert_int_equal(clt_file_write(config_path, text, strlen(text)), CLT_OK);
+    assert_ok(clt_file_write(config_path, text, strlen(text)));
     clt_config *config;
     clt_run_result result;
-    assert_int_equal(clt_config_load(config_path, NULL, 0, &config), CLT_OK);
+    assert_ok(clt_config_load(config_path, NULL, 0, &config));
     const clt_run_options options = {.config = config, .out_dir = folder, .caps_mask = OCL_CAPS_ALL};
     if (clt_train(&options, &result) != CLT_OK)
         fail_msg("%s", clt_error_text());
@@ -154,22 +142,7 @@ static void test_table(void **state)
     clt_config_destroy(config);
     remove(table);
     remove(config_path);
-    assert_int_equal(clt_remove_tree(folder), CLT_OK);
+    assert_ok(clt_remove_tree(folder));
 }
 
-int main(void)
-{
-    ocl_device *device;
-    const ocl_open_options open = {.caps_mask = OCL_CAPS_ALL};
-    if (ocl_device_open(&open, &device) != CLT_OK) {
-        printf("SKIP: %s\n", clt_error_text());
-        return 77;
-    }
-    ocl_device_close(device);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_regression),
-        cmocka_unit_test(test_classifier),
-        cmocka_unit_test(test_table),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true);

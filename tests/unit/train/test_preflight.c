@@ -3,14 +3,7 @@
  * ctest-labels: quick
  *
  * What ranks refuse and warn of after they have compared themselves, from tables of ranks made up here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 #include "engine/train/ranks/preflight.h"
 
@@ -39,7 +32,7 @@ static void refused(const clt_told_preflight *told, bool share, const char *what
 {
     clt_status status = clt_preflight_refuse(told, RANKS, share);
     if (!what) {
-        assert_int_equal(status, CLT_OK);
+        assert_ok(status);
         return;
     }
     assert_int_equal(status, CLT_ERANKS);
@@ -47,10 +40,9 @@ static void refused(const clt_told_preflight *told, bool share, const char *what
         fail_msg("'%s' does not say '%s'", clt_error_text(), what);
 }
 
-static void ranks_that_differ_are_named(void **state)
+TEST(ranks_that_differ_are_named)
 {
     clt_told_preflight told[RANKS];
-    (void)state;
     make(told);
     refused(told, false, NULL);
     told[2].program = 8;
@@ -72,10 +64,9 @@ static void ranks_that_differ_are_named(void **state)
             "rank 3 on node1 reads other data than rank 0 on node0: the content of the evaluation data");
 }
 
-static void a_gpu_is_for_one_rank(void **state)
+TEST(a_gpu_is_for_one_rank)
 {
     clt_told_preflight told[RANKS];
-    (void)state;
     make(told);
     memcpy(told[3].place, told[2].place, sizeof told[3].place);
     refused(told, false, "ranks 2 and 3 on node1 would share the GPU 'GPU model' (0000:30:00.0)");
@@ -102,10 +93,9 @@ static void warned(const clt_told_preflight *told, const char *first, const char
     clt_str_free(&out);
 }
 
-static void what_makes_ranks_slow_is_said_once(void **state)
+TEST(what_makes_ranks_slow_is_said_once)
 {
     clt_told_preflight told[RANKS];
-    (void)state;
     make(told);
     warned(told, NULL, NULL);
     (void)snprintf(told[2].driver, sizeof told[2].driver, "551.0");
@@ -127,25 +117,13 @@ static void what_makes_ranks_slow_is_said_once(void **state)
            NULL);
 }
 
-static void ranks_near_a_node_are_counted(void **state)
+TEST(ranks_near_a_node_are_counted)
 {
     clt_told_preflight told[RANKS];
-    (void)state;
     make(told);
     told[1].node = 1;
     for (int r = 0; r < RANKS; r++)
         assert_int_equal(clt_preflight_sharing(told, RANKS, r), r < 2 ? 1 : 2);
     told[2].node = told[3].node = -1;
     assert_int_equal(clt_preflight_sharing(told, RANKS, 2), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_that_differ_are_named),
-        cmocka_unit_test(a_gpu_is_for_one_rank),
-        cmocka_unit_test(what_makes_ranks_slow_is_said_once),
-        cmocka_unit_test(ranks_near_a_node_are_counted),
-    };
-    return cmocka_run_group_tests_name("preflight", tests, NULL, NULL);
 }

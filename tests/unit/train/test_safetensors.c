@@ -4,18 +4,10 @@
  *
  * The 64-bit hash, the safetensors writer, and the reader with malicious files: each kind of false header is
  * refused with a message of its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
@@ -23,9 +15,8 @@
 
 static char folder[64], path[128];
 
-static int make_folder(void **state)
+FIXTURE(make_folder)
 {
-    (void)state;
     /* Thousands of small files: in memory where that is possible. */
     const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     (void)snprintf(folder, sizeof folder, "%s/cltrain-test-safetensors-XXXXXX", base);
@@ -35,13 +26,12 @@ static int make_folder(void **state)
     return 0;
 }
 
-static int remove_folder(void **state)
+FIXTURE(remove_folder)
 {
-    (void)state;
     return clt_remove_tree(folder) == CLT_OK ? 0 : -1;
 }
 
-static void put_file(const void *data, size_t size)
+static void put_bytes(const void *data, size_t size)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     assert_true(fd >= 0);
@@ -57,9 +47,8 @@ static void assert_text_has(const char *part)
 
 /* --- hash --- */
 
-static void hash_has_the_published_values(void **state)
+TEST(hash_has_the_published_values)
 {
-    (void)state;
     static const struct {
         const char *text;
         uint64_t hash;
@@ -73,9 +62,8 @@ static void hash_has_the_published_values(void **state)
     assert_string_equal(clt_hash64_text(0xabcULL, text), "0000000000000abc");
 }
 
-static void hash_in_parts_is_the_hash_of_the_whole(void **state)
+TEST(hash_in_parts_is_the_hash_of_the_whole)
 {
-    (void)state;
     uint8_t data[200];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (uint8_t)clt_rng_u32(1, CLT_RNG_VERIFY, 0, 0, i);
@@ -97,9 +85,8 @@ static void hash_in_parts_is_the_hash_of_the_whole(void **state)
 
 static const float values[6] = {1.5F, -2.25F, 3.0F, 0.0F, -0.0F, 1e-30F};
 
-static void every_type_and_shape_survives(void **state)
+TEST_BETWEEN(every_type_and_shape_survives, make_folder, remove_folder)
 {
-    (void)state;
     static const double wide[2] = {1.0 / 3.0, -1e300};
     static const uint16_t half[3] = {0x3c00, 0xc000, 0x3555}, brain[3] = {0x3f80, 0xc000, 0x4049};
     static const int32_t whole[2] = {-7, INT32_MAX};
@@ -121,11 +108,11 @@ static void every_type_and_shape_survives(void **state)
     enum { COUNT = sizeof tensors / sizeof tensors[0] };
     static const char *const metadata[] = {"format", "pt", "note", "two words"};
     uint64_t hash = 0;
-    assert_int_equal(clt_safetensors_write(path, tensors, COUNT, metadata, 2, &hash), CLT_OK);
+    assert_ok(clt_safetensors_write(path, tensors, COUNT, metadata, 2, &hash));
 
     char *bytes_read = NULL;
     size_t size = 0;
-    assert_int_equal(clt_file_read(path, false, 0, CLT_EDATA, &bytes_read, &size), CLT_OK);
+    assert_ok(clt_file_read(path, false, 0, CLT_EDATA, &bytes_read, &size));
     assert_true(clt_hash64(bytes_read, size) == hash);
     uint64_t header = 0;
     memcpy(&header, bytes_read, 8);
@@ -134,7 +121,7 @@ static void every_type_and_shape_survives(void **state)
     free(bytes_read);
 
     clt_safetensors *file = NULL;
-    assert_int_equal(clt_safetensors_open(path, &file), CLT_OK);
+    assert_ok(clt_safetensors_open(path, &file));
     assert_int_equal(clt_safetensors_count(file), COUNT);
     for (int i = 0; i < COUNT; i++) {
         const clt_named_tensor *t = clt_safetensors_at(file, i);
@@ -152,35 +139,33 @@ static void every_type_and_shape_survives(void **state)
     assert_null(clt_safetensors_metadata(file, "absent"));
 
     float out[6];
-    assert_int_equal(clt_named_tensor_to_f32(clt_safetensors_find(file, "h.0/weight"), out), CLT_OK);
+    assert_ok(clt_named_tensor_to_f32(clt_safetensors_find(file, "h.0/weight"), out));
     assert_memory_equal(out, values, sizeof values);
-    assert_int_equal(clt_named_tensor_to_f32(clt_safetensors_find(file, "f16"), out), CLT_OK);
+    assert_ok(clt_named_tensor_to_f32(clt_safetensors_find(file, "f16"), out));
     assert_true(out[0] == 1.0F && out[1] == -2.0F && fabsf(out[2] - 1.0F / 3.0F) < 1e-3F);
-    assert_int_equal(clt_named_tensor_to_f32(clt_safetensors_find(file, "bf16"), out), CLT_OK);
+    assert_ok(clt_named_tensor_to_f32(clt_safetensors_find(file, "bf16"), out));
     assert_true(out[0] == 1.0F && out[1] == -2.0F && out[2] == 3.140625F);
-    assert_int_equal(clt_named_tensor_to_f32(clt_safetensors_find(file, "f64"), out), CLT_OK);
+    assert_ok(clt_named_tensor_to_f32(clt_safetensors_find(file, "f64"), out));
     assert_true(out[0] == (float)(1.0 / 3.0) && isinf(out[1]));
-    assert_int_equal(clt_named_tensor_to_f32(clt_safetensors_find(file, "empty"), out), CLT_OK);
+    assert_ok(clt_named_tensor_to_f32(clt_safetensors_find(file, "empty"), out));
     assert_int_equal(clt_named_tensor_to_f32(clt_safetensors_find(file, "i32"), out), CLT_ECHECKPOINT);
     assert_text_has("\"i32\" is I32");
     clt_safetensors_close(file);
 }
 
-static void no_tensors_make_a_valid_file(void **state)
+TEST_BETWEEN(no_tensors_make_a_valid_file, make_folder, remove_folder)
 {
-    (void)state;
     clt_safetensors *file = NULL;
-    assert_int_equal(clt_safetensors_write(path, NULL, 0, NULL, 0, NULL), CLT_OK);
-    assert_int_equal(clt_safetensors_open(path, &file), CLT_OK);
+    assert_ok(clt_safetensors_write(path, NULL, 0, NULL, 0, NULL));
+    assert_ok(clt_safetensors_open(path, &file));
     assert_int_equal(clt_safetensors_count(file), 0);
     assert_null(clt_safetensors_find(file, "x"));
     clt_safetensors_close(file);
     clt_safetensors_close(NULL);
 }
 
-static void writer_refuses_what_no_reader_accepts(void **state)
+TEST_BETWEEN(writer_refuses_what_no_reader_accepts, make_folder, remove_folder)
 {
-    (void)state;
     clt_named_tensor twice[2] = {{"w", CLT_F32, clt_shape1(2), values},
                                  {"w", CLT_F32, clt_shape1(2), values}};
     assert_int_equal(clt_safetensors_write(path, twice, 2, NULL, 0, NULL), CLT_EINTERNAL);
@@ -192,9 +177,8 @@ static void writer_refuses_what_no_reader_accepts(void **state)
     assert_false(clt_file_exists(path));
 }
 
-static void finite_check_names_tensor_and_place(void **state)
+TEST(finite_check_names_tensor_and_place)
 {
-    (void)state;
     float x[40] = {0};
     double y[3] = {0};
     uint16_t half[4] = {0}, brain[4] = {0};
@@ -204,7 +188,7 @@ static void finite_check_names_tensor_and_place(void **state)
                                   {"half", CLT_F16, clt_shape1(4), half},
                                   {"brain", CLT_BF16, clt_shape1(4), brain},
                                   {"ids", CLT_I32, clt_shape1(2), all_ones}};
-    assert_int_equal(clt_named_tensors_check_finite(t, 5), CLT_OK);
+    assert_ok(clt_named_tensors_check_finite(t, 5));
     x[37] = -INFINITY;
     assert_int_equal(clt_named_tensors_check_finite(t, 5), CLT_ENUMERIC);
     assert_text_has("tensor \"x\" holds an infinity at element 37 of 40");
@@ -278,7 +262,7 @@ static const hostile liars[] = {
 };
 
 /* Types and ranks that the engine does not store matter only to who needs the tensor. */
-static void unknown_types_are_kept(void **state)
+TEST_BETWEEN(unknown_types_are_kept, make_folder, remove_folder)
 {
     static const char header[] = "{" T("a", "F99", "[3]", "[0,5]") "," T("b", "F32", "[1]", "[5,9]") "," T(
         "c", "BOOL", "[4]", "[9,13]") "," T("d", "F32", "[1,1,1,1,1,1,2]", "[13,21]") "}";
@@ -286,11 +270,10 @@ static void unknown_types_are_kept(void **state)
     const uint64_t length = strlen(header);
     clt_safetensors *file;
     float value[4];
-    (void)state;
     memcpy(bytes, &length, 8);
     memcpy(bytes + 8, header, length);
-    put_file(bytes, 8 + length + 21);
-    assert_int_equal(clt_safetensors_open(path, &file), CLT_OK);
+    put_bytes(bytes, 8 + length + 21);
+    assert_ok(clt_safetensors_open(path, &file));
     assert_int_equal(clt_safetensors_count(file), 4);
     const clt_named_tensor *a = clt_safetensors_find(file, "a"), *b = clt_safetensors_find(file, "b"),
                            *c = clt_safetensors_find(file, "c"), *d = clt_safetensors_find(file, "d");
@@ -299,31 +282,30 @@ static void unknown_types_are_kept(void **state)
     assert_string_equal(clt_safetensors_type(file, c), "BOOL");
     assert_false(clt_dtype_is_float(a->dtype) || clt_dtype_is_float(c->dtype));
     assert_int_equal(d->shape.ndim, -1);
-    assert_int_equal(clt_named_tensor_to_f32(b, value), CLT_OK);
+    assert_ok(clt_named_tensor_to_f32(b, value));
     assert_int_equal(clt_named_tensor_to_f32(a, value), CLT_ECHECKPOINT);
     assert_text_has("\"a\"");
     clt_safetensors_close(file);
 }
 
-static void prefixes_are_taken_off(void **state)
+TEST_BETWEEN(prefixes_are_taken_off, make_folder, remove_folder)
 {
     static const char header[] = "{" T("m.a", "F32", "[1]", "[0,4]") "," T("z", "F32", "[1]", "[4,8]") "," T(
         "m.z", "F32", "[1]", "[8,12]") "}";
     uint8_t bytes[1024] = {0};
     const uint64_t length = strlen(header);
     clt_safetensors *file;
-    (void)state;
     memcpy(bytes, &length, 8);
     memcpy(bytes + 8, header, length);
-    put_file(bytes, 8 + length + 12);
-    assert_int_equal(clt_safetensors_open(path, &file), CLT_OK);
+    put_bytes(bytes, 8 + length + 12);
+    assert_ok(clt_safetensors_open(path, &file));
     assert_int_equal(clt_safetensors_take_off(file, "m."), CLT_ECHECKPOINT);
     assert_text_has("\"z\" is there with the prefix 'm.' and without it");
     clt_safetensors_close(file);
     bytes[8 + (strstr(header, "\"z\"") + 1 - header)] = 'y';
-    put_file(bytes, 8 + length + 12);
-    assert_int_equal(clt_safetensors_open(path, &file), CLT_OK);
-    assert_int_equal(clt_safetensors_take_off(file, "m."), CLT_OK);
+    put_bytes(bytes, 8 + length + 12);
+    assert_ok(clt_safetensors_open(path, &file));
+    assert_ok(clt_safetensors_take_off(file, "m."));
     static const char *const names[] = {"a", "y", "z"};
     for (int i = 0; i < 3; i++)
         assert_string_equal(clt_safetensors_find(file, names[i])->name, names[i]);
@@ -331,15 +313,14 @@ static void prefixes_are_taken_off(void **state)
     clt_safetensors_close(file);
 }
 
-static void each_lie_is_refused_with_its_own_message(void **state)
+TEST_BETWEEN(each_lie_is_refused_with_its_own_message, make_folder, remove_folder)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof liars / sizeof liars[0]; i++) {
         uint8_t bytes[1024] = {0};
         const uint64_t length = strlen(liars[i].header);
         memcpy(bytes, &length, 8);
         memcpy(bytes + 8, liars[i].header, length);
-        put_file(bytes, 8 + length + liars[i].data);
+        put_bytes(bytes, 8 + length + liars[i].data);
         clt_safetensors *file = (clt_safetensors *)&file;
         if (clt_safetensors_open(path, &file) != CLT_ECHECKPOINT)
             fail_msg("accepted: %s", liars[i].header);
@@ -349,9 +330,8 @@ static void each_lie_is_refused_with_its_own_message(void **state)
     }
 }
 
-static void bad_header_lengths_are_refused(void **state)
+TEST_BETWEEN(bad_header_lengths_are_refused, make_folder, remove_folder)
 {
-    (void)state;
     static const struct {
         uint64_t length, size;
         const char *message;
@@ -363,7 +343,7 @@ static void bad_header_lengths_are_refused(void **state)
                  {0, 7, "too few"},
                  {0, 0, "too few"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        put_file(&cases[i].length, 8);
+        put_bytes(&cases[i].length, 8);
         assert_int_equal(truncate(path, (off_t)cases[i].size), 0);
         clt_safetensors *file = NULL;
         assert_int_equal(clt_safetensors_open(path, &file), CLT_ECHECKPOINT);
@@ -375,9 +355,8 @@ static void bad_header_lengths_are_refused(void **state)
 }
 
 /* Whatever a header contains, the reader accepts or refuses it, and what it accepts is inside the file. */
-static void mutated_headers_never_escape_the_file(void **state)
+TEST_BETWEEN(mutated_headers_never_escape_the_file, make_folder, remove_folder)
 {
-    (void)state;
     static const char header[] = "{\"__metadata__\":{\"k\":\"v\"}," T("a", "F32", "[2,3]", "[0,24]") "," T(
         "b", "BF16", "[4]", "[24,32]") "}";
     static const char alphabet[] = "0123456789-[]{},:\"eE.\\ aFB\x00\xff";
@@ -393,7 +372,7 @@ static void mutated_headers_never_escape_the_file(void **state)
                 clt_rng_u32(2, CLT_RNG_VERIFY, k, round, 1) % (uint32_t)(sizeof alphabet - 1);
             bytes[at] = (uint8_t)alphabet[what];
         }
-        put_file(bytes, sizeof bytes);
+        put_bytes(bytes, sizeof bytes);
         clt_safetensors *file = NULL;
         clt_status status = clt_safetensors_open(path, &file);
         assert_true(status == CLT_OK || status == CLT_ECHECKPOINT);
@@ -403,7 +382,7 @@ static void mutated_headers_never_escape_the_file(void **state)
             float out[64];
             total += clt_named_tensors_bytes(t, 1);
             if (clt_dtype_is_float(t->dtype))
-                assert_int_equal(clt_named_tensor_to_f32(t, out), CLT_OK);
+                assert_ok(clt_named_tensor_to_f32(t, out));
         }
         assert_true(total <= 32);
         accepted += status == CLT_OK;
@@ -413,26 +392,25 @@ static void mutated_headers_never_escape_the_file(void **state)
 }
 
 /* A file that is cut while its values are read: they are zeros, and the check says so. */
-static void a_file_that_is_cut_is_noticed(void **state)
+TEST_BETWEEN(a_file_that_is_cut_is_noticed, make_folder, remove_folder)
 {
-    (void)state;
     enum { N = 20000 };
     static float ones[N];
     float *read;
     for (int i = 0; i < N; i++)
         ones[i] = 1.0f;
     const clt_named_tensor tensor = {"w", CLT_F32, clt_shape1(N), ones};
-    assert_int_equal(clt_safetensors_write(path, &tensor, 1, NULL, 0, NULL), CLT_OK);
+    assert_ok(clt_safetensors_write(path, &tensor, 1, NULL, 0, NULL));
     clt_safetensors *file, *joined;
     const char *paths[1] = {path};
-    assert_int_equal(clt_safetensors_open(path, &file), CLT_OK);
-    assert_int_equal(clt_safetensors_open_parts(paths, 1, &joined), CLT_OK);
-    assert_int_equal(clt_safetensors_whole(file), CLT_OK);
-    assert_int_equal(clt_safetensors_whole(joined), CLT_OK);
-    assert_int_equal(clt_safetensors_whole(NULL), CLT_OK);
+    assert_ok(clt_safetensors_open(path, &file));
+    assert_ok(clt_safetensors_open_parts(paths, 1, &joined));
+    assert_ok(clt_safetensors_whole(file));
+    assert_ok(clt_safetensors_whole(joined));
+    assert_ok(clt_safetensors_whole(NULL));
     assert_int_equal(truncate(path, N), 0);
-    assert_int_equal(clt_alloc(&read, N, sizeof *read, "values"), CLT_OK);
-    assert_int_equal(clt_named_tensor_to_f32(clt_safetensors_at(file, 0), read), CLT_OK);
+    assert_ok(clt_alloc(&read, N, sizeof *read, "values"));
+    assert_ok(clt_named_tensor_to_f32(clt_safetensors_at(file, 0), read));
     assert_true(read[0] == 1.0f && read[N - 1] == 0.0f);
     assert_int_equal(clt_safetensors_whole(file), CLT_ECHECKPOINT);
     assert_text_has("x.safetensors': it ends after 20000 bytes now");
@@ -440,23 +418,4 @@ static void a_file_that_is_cut_is_noticed(void **state)
     free(read);
     clt_safetensors_close(file);
     clt_safetensors_close(joined);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hash_has_the_published_values),
-        cmocka_unit_test(hash_in_parts_is_the_hash_of_the_whole),
-        cmocka_unit_test_setup_teardown(every_type_and_shape_survives, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(no_tensors_make_a_valid_file, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(writer_refuses_what_no_reader_accepts, make_folder, remove_folder),
-        cmocka_unit_test(finite_check_names_tensor_and_place),
-        cmocka_unit_test_setup_teardown(each_lie_is_refused_with_its_own_message, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(unknown_types_are_kept, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(prefixes_are_taken_off, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(bad_header_lengths_are_refused, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_file_that_is_cut_is_noticed, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(mutated_headers_never_escape_the_file, make_folder, remove_folder),
-    };
-    return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
 }

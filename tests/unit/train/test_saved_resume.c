@@ -3,8 +3,6 @@
  * Checkpoints of programs that saved neither config.json nor data.json are evaluated, resumed and made longer
  * if their run folder has its config, bitwise like new ones. And models with label smoothing, several losses
  * or a regression have no perplexity. ctest-labels: quick */
-#include <unistd.h>
-
 #include "engine/checkpoint/saved_run.h"
 #include "tests/unit/train/train_test.h"
 
@@ -89,11 +87,10 @@ static clt_status go_on(const char *run, const char *steps, record *r, clt_run_r
 }
 
 /* Numbers that a stranger may have written. */
-static void hostile_states_do_no_harm(void **state)
+TEST(hostile_states_do_no_harm)
 {
     clt_run_result result;
     record r = {0};
-    (void)state;
     put_data();
     clt_config *config = train_config(net);
     must(train_run(config, "hostile", NULL, &r, &result), "training");
@@ -107,11 +104,10 @@ static void hostile_states_do_no_harm(void **state)
     assert_non_null(strstr(clt_error_text(), "steps took 9223372036854775804 samples"));
 }
 
-static void older_checkpoints_are_evaluated_and_gone_on_with(void **state)
+TEST(older_checkpoints_are_evaluated_and_gone_on_with)
 {
     clt_run_result result;
     record r = {0};
-    (void)state;
     put_data();
     clt_config *config = train_config(net);
     must(train_run(config, "new", NULL, &r, &result), "training");
@@ -137,11 +133,10 @@ static void older_checkpoints_are_evaluated_and_gone_on_with(void **state)
 }
 
 /* Old data at another place cannot be recognised. */
-static void older_checkpoints_know_their_data_by_path_alone(void **state)
+TEST(older_checkpoints_know_their_data_by_path_alone)
 {
     clt_run_result result;
     record r = {0};
-    (void)state;
     put_data();
     clt_config *config = train_config(net);
     must(train_run(config, "moved", NULL, &r, &result), "training");
@@ -177,10 +172,9 @@ static clt_eval_metrics last_eval(const char *text)
     "\"data\":{\"type\":\"text\",\"path\":\"%D/"                                                             \
     "t.txt\",\"window\":4,\"micro_batch\":4},\"train\":{\"steps\":2}}"
 
-static void only_plain_losses_over_tokens_have_a_perplexity(void **state)
+TEST(only_plain_losses_over_tokens_have_a_perplexity)
 {
     char letters[400];
-    (void)state;
     for (int i = 0; i < 400; i++)
         letters[i] = (char)('a' + i % 7);
     must(clt_file_write(in_dir("t.txt"), letters, sizeof letters), "text");
@@ -198,12 +192,4 @@ static void only_plain_losses_over_tokens_have_a_perplexity(void **state)
     assert_true(isnan(m.perplexity) && isnan(m.bits_per_byte));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(hostile_states_do_no_harm),
-                                       cmocka_unit_test(older_checkpoints_are_evaluated_and_gone_on_with),
-                                       cmocka_unit_test(older_checkpoints_know_their_data_by_path_alone),
-                                       cmocka_unit_test(only_plain_losses_over_tokens_have_a_perplexity)};
-    int skipped = train_need_device();
-    return skipped ? skipped : cmocka_run_group_tests(tests, train_setup, train_teardown);
-}
+TEST_PROGRAM(.device = true);

@@ -20,12 +20,6 @@
 #include "engine/report/write/rundir_config.h"
 #include "engine/train/eval/evaluate.h"
 
-static void must(clt_status status, const char *what)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s", what, clt_error_text());
-}
-
 static clt_data_facts example(void)
 {
     clt_data_facts f = {.type = "idx",
@@ -61,9 +55,8 @@ static clt_str printed(const clt_data_facts *facts)
     return text;
 }
 
-static void facts_read_back_as_they_were(void **state)
+TEST(facts_read_back_as_they_were)
 {
-    (void)state;
     clt_data_facts f = example(), g, none = {.type = "synthetic", .n_fields = 1, .std = 1};
     none.fields[0] = (clt_data_facts_field){"x", CLT_F32, clt_shape1(3), false, -1};
     const clt_data_facts *all[] = {&f, &none};
@@ -94,7 +87,7 @@ static void replaced(const char *text, const char *from, const char *to, clt_str
     must(clt_str_check(out), "text");
 }
 
-static void hostile_facts_are_refused_with_a_reason(void **state)
+TEST(hostile_facts_are_refused_with_a_reason)
 {
     static const struct {
         const char *from, *to, *says;
@@ -131,7 +124,6 @@ static void hostile_facts_are_refused_with_a_reason(void **state)
         {"idx: 60000", "idx\\u001b[2J", "control characters"},
         {"\"type\": \"idx\"", "\"type\": \"idx\", \"type\": \"npy\"", "type"},
     };
-    (void)state;
     clt_data_facts f = example(), g;
     clt_str text = printed(&f);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -149,9 +141,8 @@ static void hostile_facts_are_refused_with_a_reason(void **state)
 }
 
 /* Every cut, and bytes changed at random: refused or read, never more. */
-static void damaged_facts_do_no_harm(void **state)
+TEST(damaged_facts_do_no_harm)
 {
-    (void)state;
     clt_data_facts f = example(), g;
     clt_str text = printed(&f);
     char *copy = malloc(text.length);
@@ -183,10 +174,9 @@ static uint64_t print_of(const void *bytes, uint64_t size)
     return clt_hash64_end(&state);
 }
 
-static void fingerprints_see_every_byte_of_small_files(void **state)
+TEST(fingerprints_see_every_byte_of_small_files)
 {
     char bytes[1000];
-    (void)state;
     memset(bytes, 'a', sizeof bytes);
     uint64_t first = print_of(bytes, sizeof bytes);
     for (size_t i = 0; i < sizeof bytes; i++) {
@@ -198,11 +188,10 @@ static void fingerprints_see_every_byte_of_small_files(void **state)
     assert_true(print_of(bytes, sizeof bytes) == first);
 }
 
-static void fingerprints_of_large_files_see_size_and_both_ends(void **state)
+TEST(fingerprints_of_large_files_see_size_and_both_ends)
 {
     uint64_t size = CLT_FINGERPRINT_WHOLE + 12345;
     char *bytes = calloc(size + 1, 1);
-    (void)state;
     assert_non_null(bytes);
     uint64_t first = print_of(bytes, size);
     assert_true(print_of(bytes, size + 1) != first);
@@ -225,7 +214,7 @@ static clt_source *open_data(const char *members, clt_split split)
 }
 
 /* The same text in one file, in two, renamed, or packed. */
-static void the_fingerprint_stays_when_data_moves(void **state)
+TEST(the_fingerprint_stays_when_data_moves)
 {
     static const char text[] = "all work and no play makes a dull text, all work and no play";
     static const char *const members[] = {"\"type\":\"text\",\"path\":\"%D/whole.txt\",\"window\":4",
@@ -233,7 +222,6 @@ static void the_fingerprint_stays_when_data_moves(void **state)
                                           "\"type\":\"text\",\"path\":\"%D/packed.gz\",\"window\":4"};
     char first[CLT_HASH64_TEXT], other[CLT_HASH64_TEXT];
     size_t n = sizeof text - 1;
-    (void)state;
     put_file("whole.txt", text, n);
     put_file("one", text, 20);
     put_file("two", text + 20, n - 20);
@@ -266,13 +254,12 @@ static int64_t all_bytes(const clt_source *source)
 }
 
 /* Over an evaluation each target counts once: all bytes but those of the first token. */
-static void targets_stand_for_the_bytes_of_the_text(void **state)
+TEST(targets_stand_for_the_bytes_of_the_text)
 {
     size_t size;
     char *text = long_text(9, &size);
     clt_tokenizer *t = small_tokenizer();
     clt_ids ids = {0};
-    (void)state;
     put_file("text.txt", text, size);
     must(clt_tokenizer_save(t, in_dir("tokenizer.json")), "saving");
     must(clt_tokenizer_encode(t, text, size, &ids), "encoding");
@@ -286,7 +273,7 @@ static void targets_stand_for_the_bytes_of_the_text(void **state)
             "{\"model\":{\"type\":\"gpt\",\"layers\":1,\"heads\":1,\"channels\":4,\"context\":%d},"
             "\"data\":{\"type\":\"text\",\"path\":\"%s/text.txt\",\"tokenizer\":\"%s/tokenizer.json\","
             "\"split\":0}}",
-            context, test_dir, test_dir);
+            context, test_folder(), test_folder());
         must(clt_config_parse(whole, "test", NULL, 0, &config), "config");
         must(clt_source_open(config, CLT_SPLIT_TRAIN_ONCE, &source), "data");
         assert_int_equal(all_bytes(source), (int64_t)size - first);
@@ -302,10 +289,9 @@ static void targets_stand_for_the_bytes_of_the_text(void **state)
     free(text);
 }
 
-static void perplexity_and_bits_follow_from_the_sum(void **state)
+TEST(perplexity_and_bits_follow_from_the_sum)
 {
     clt_eval_metrics m;
-    (void)state;
     clt_eval_language(100 * log(2) * 8, 100, 400, &m);
     assert_true(fabs(m.perplexity - 256) < 1e-9);
     assert_true(fabs(m.bits_per_byte - 2) < 1e-12);
@@ -328,7 +314,7 @@ static clt_config *net_config(const char *override)
     return config;
 }
 
-static void keys_are_of_four_kinds(void **state)
+TEST(keys_are_of_four_kinds)
 {
     static const struct {
         const char *override;
@@ -347,7 +333,6 @@ static void keys_are_of_four_kinds(void **state)
                  {"data.workers=2", 0}};
     clt_config *was = net_config(NULL);
     clt_str text = {0};
-    (void)state;
     must(clt_config_print(was, true, &text), "printing");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         clt_config *is = net_config(cases[i].override);
@@ -390,14 +375,13 @@ static char *older_print(const clt_config *config)
 
 /* Runs of any format of data go on although the older program did not know the keys of tables; those of tables need the
  * values that repeat what that program did. */
-static void keys_of_tables_bind_older_tables_alone(void **state)
+TEST(keys_of_tables_bind_older_tables_alone)
 {
     static const char *const data[] = {"\"type\": \"synthetic\", \"shape\": [2], \"classes\": 2",
                                        "\"type\": \"npy\", \"path\": \"x.npy\", \"targets\": \"y.npy\"",
                                        "\"type\": \"idx\", \"path\": \"x\", \"targets\": \"y\"",
                                        "\"type\": \"csv\", \"path\": \"t.csv\""};
     static const char *const as_then[] = {"data.fill=refuse", "data.standardize=false"};
-    (void)state;
     for (size_t i = 0; i < sizeof data / sizeof data[0]; i++) {
         char text[512];
         clt_config *config, *given;
@@ -429,11 +413,10 @@ static char *read_all(const char *path)
     return text;
 }
 
-static void the_earlier_config_is_kept(void **state)
+TEST(the_earlier_config_is_kept)
 {
     clt_config *config = net_config(NULL);
     clt_str first = {0};
-    (void)state;
     must(clt_mkdir_p(in_dir("folder")), "folder");
     must(clt_config_print(config, true, &first), "printing");
     put_file("folder/config.resolved.json", first.text, first.length);
@@ -468,11 +451,10 @@ static void the_earlier_config_is_kept(void **state)
 }
 
 /* A printed config tells which values were defaults, and reading it back keeps that. */
-static void origins_survive_printing(void **state)
+TEST(origins_survive_printing)
 {
     clt_config *config = net_config("train.seed=3"), *again;
     clt_str text = {0};
-    (void)state;
     must(clt_config_print(config, true, &text), "printing");
     must(clt_config_parse(text.text, "config.json", NULL, 0, &again), "parsing");
     assert_string_equal(clt_config_origin(again, "train.epochs"), "default");
@@ -486,16 +468,15 @@ static void origins_survive_printing(void **state)
 
 /* --- paths --- */
 
-static void data_is_found_near_the_run_then_where_it_was(void **state)
+TEST(data_is_found_near_the_run_then_where_it_was)
 {
     char near[128], then[128], list[256];
     clt_config *config;
     clt_str missing = {0};
-    (void)state;
     must(clt_mkdir_p(in_dir("near")), "folder");
     must(clt_mkdir_p(in_dir("then")), "folder");
-    (void)snprintf(near, sizeof near, "%s/near", test_dir);
-    (void)snprintf(then, sizeof then, "%s/then", test_dir);
+    (void)snprintf(near, sizeof near, "%s/near", test_folder());
+    (void)snprintf(then, sizeof then, "%s/then", test_folder());
     put_file("near/a.txt", "x", 1);
     put_file("then/a.txt", "x", 1);
     put_file("then/b.txt", "x", 1);
@@ -560,7 +541,7 @@ static void expect_open(const char *path, clt_status want, const char *says)
     clt_saved_run_close(saved);
 }
 
-static void saved_runs_open_by_any_of_their_folders(void **state)
+TEST(saved_runs_open_by_any_of_their_folders)
 {
     clt_data_facts f = example();
     clt_str facts = printed(&f);
@@ -569,7 +550,6 @@ static void saved_runs_open_by_any_of_their_folders(void **state)
     clt_saved_run *saved;
     const char *paths[] = {"run", "run/", "run/checkpoints", "run/checkpoints/step_2",
                            "run/checkpoints/step_2/"};
-    (void)state;
     must(clt_mkdir_p(in_dir("run/checkpoints")), "folder");
     put_file("run/config.resolved.json", net, sizeof net - 1);
     save_step(in_dir("run/checkpoints"), 1, files, 1);
@@ -603,13 +583,12 @@ static void saved_runs_open_by_any_of_their_folders(void **state)
     clt_str_free(&facts);
 }
 
-static void damaged_or_missing_texts_are_told(void **state)
+TEST(damaged_or_missing_texts_are_told)
 {
     static const char bad[] = "{\"format\": \"cltrain-data\", \"format_version\": 1}",
                       broken[] = "{\"model\": 3}";
     clt_checkpoint_file none[] = {{"config.json", net, sizeof net - 1}, {"data.json", bad, sizeof bad - 1}};
     clt_checkpoint_file wrong[] = {{"config.json", broken, sizeof broken - 1}};
-    (void)state;
     save_step(in_dir("bad"), 1, none, 2);
     expect_open(in_dir("bad"), CLT_ECHECKPOINT, "\"type\" is missing");
     save_step(in_dir("wrong"), 1, wrong, 1);
@@ -642,7 +621,7 @@ static void *save_many(void *context)
     return NULL;
 }
 
-static void a_run_can_be_opened_while_it_removes_checkpoints(void **state)
+TEST(a_run_can_be_opened_while_it_removes_checkpoints)
 {
     clt_data_facts f = example();
     clt_str facts = printed(&f);
@@ -651,7 +630,6 @@ static void a_run_can_be_opened_while_it_removes_checkpoints(void **state)
     writing w = {.files = files};
     clt_thread *writer;
     int64_t last = 0;
-    (void)state;
     snprintf(w.folder, sizeof w.folder, "%s", in_dir("live"));
     save_step_keeping(w.folder, 0, files, 2, 1);
     must(clt_thread_start(&writer, "writer", save_many, &w), "thread");
@@ -668,32 +646,9 @@ static void a_run_can_be_opened_while_it_removes_checkpoints(void **state)
     expect_open(in_dir("live/step_59"), CLT_ECHECKPOINT, "no such folder");
 }
 
-static void messages_cannot_steer_a_terminal(void **state)
+TEST(messages_cannot_steer_a_terminal)
 {
     char text[] = "a\x1b[2J\x07 b\n\tc\x7f\xc2\x9b \xc3\xa9";
-    (void)state;
     clt_text_tame(text);
     assert_string_equal(text, "a?[2J? b\n\tc??? \xc3\xa9");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(facts_read_back_as_they_were),
-                                       cmocka_unit_test(hostile_facts_are_refused_with_a_reason),
-                                       cmocka_unit_test(damaged_facts_do_no_harm),
-                                       cmocka_unit_test(fingerprints_see_every_byte_of_small_files),
-                                       cmocka_unit_test(fingerprints_of_large_files_see_size_and_both_ends),
-                                       cmocka_unit_test(the_fingerprint_stays_when_data_moves),
-                                       cmocka_unit_test(targets_stand_for_the_bytes_of_the_text),
-                                       cmocka_unit_test(perplexity_and_bits_follow_from_the_sum),
-                                       cmocka_unit_test(keys_are_of_four_kinds),
-                                       cmocka_unit_test(keys_of_tables_bind_older_tables_alone),
-                                       cmocka_unit_test(the_earlier_config_is_kept),
-                                       cmocka_unit_test(origins_survive_printing),
-                                       cmocka_unit_test(data_is_found_near_the_run_then_where_it_was),
-                                       cmocka_unit_test(saved_runs_open_by_any_of_their_folders),
-                                       cmocka_unit_test(damaged_or_missing_texts_are_told),
-                                       cmocka_unit_test(a_run_can_be_opened_while_it_removes_checkpoints),
-                                       cmocka_unit_test(messages_cannot_steer_a_terminal)};
-    return cmocka_run_group_tests(tests, data_setup, data_teardown);
 }

@@ -3,24 +3,12 @@
  *
  * Maps put together from windows, against the definition: for every voxel the weighted mean of the logits of all windows
  * that cover it, in double precision. And Dice against counts by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/rng.h"
 #include "engine/train/eval/sliding.h"
-
-static void must(clt_status status)
-{
-    if (status != CLT_OK)
-        fail_msg("%s", clt_error_text());
-}
 
 typedef struct problem {
     clt_windows grid;
@@ -98,16 +86,16 @@ static void run_problem(problem *p, bool class_last, int64_t padding)
     float *logits = calloc((size_t)p->view.elements, sizeof *logits);
     double *sum = calloc((size_t)(voxels * n), sizeof *sum);
     assert_true(p->map && logits && sum);
-    must(clt_slide_create(&p->grid, &p->view, p->weights, keep_plane, p, &slide));
+    assert_ok(clt_slide_create(&p->grid, &p->view, p->weights, keep_plane, p, &slide));
     for (int64_t w = 0; w < clt_windows_count(&p->grid); w++) {
         for (int64_t i = 0; i < p->view.elements; i++)
             logits[i] = 1e9f; /* padding, which must not count */
         for (int64_t v = 0; v < inside; v++)
             for (int64_t c = 0; c < n; c++)
                 logits[c * p->view.class_stride + v * p->view.voxel_stride] = logit(w, v, c);
-        must(clt_slide_add(slide, logits));
+        assert_ok(clt_slide_add(slide, logits));
     }
-    must(clt_slide_finish(slide));
+    assert_ok(clt_slide_finish(slide));
     assert_int_equal(p->planes, p->grid.size[0]);
     assert_int_equal(clt_slide_not_finite(slide), 0);
     assert_int_equal(clt_slide_add(slide, logits), CLT_EINTERNAL);
@@ -119,12 +107,11 @@ static void run_problem(problem *p, bool class_last, int64_t padding)
     free(sum);
 }
 
-static void test_maps(void **state)
+TEST(test_maps)
 {
     static const int64_t sizes[][3] = {{9, 7, 11}, {4, 5, 3}, {16, 2, 5}, {3, 13, 8}, {40, 24, 24}};
     static const int64_t windows[][3] = {{4, 4, 4}, {5, 2, 3}, {6, 6, 6}, {1, 3, 2}, {32, 32, 16}};
     static const double overlaps[] = {0, 0.25, 0.6};
-    (void)state;
     for (int s = 0; s < 5; s++)
         for (int w = 0; w < 5; w++)
             for (int k = 0; k < 3; k++) {
@@ -132,48 +119,46 @@ static void test_maps(void **state)
                     continue;
                 problem p = {.weights = k == 1 ? CLT_WEIGHTS_CONSTANT : CLT_WEIGHTS_GAUSSIAN,
                              .view.classes = s == 4 ? 9 : 1 + (s + w + k) % 4};
-                must(clt_windows_make(sizes[s], windows[w], overlaps[k], &p.grid));
+                assert_ok(clt_windows_make(sizes[s], windows[w], overlaps[k], &p.grid));
                 memcpy(p.view.window, windows[w], sizeof p.view.window);
                 run_problem(&p, (s + k) % 2 == 0, (s + k) % 2 == 0 ? 3 : 0);
             }
 }
 
 /* A window whose logits are not numbers leaves the class to the others, and is counted. */
-static void test_not_finite(void **state)
+TEST(test_not_finite)
 {
     const int64_t size[3] = {1, 1, 2}, window[3] = {1, 1, 2};
     problem p = {.view = {.classes = 2, .class_stride = 2, .voxel_stride = 1, .elements = 4}};
     const float logits[4] = {NAN, 1, 0, 2};
     uint8_t map[2];
     clt_slide *slide;
-    (void)state;
-    must(clt_windows_make(size, window, 0, &p.grid));
+    assert_ok(clt_windows_make(size, window, 0, &p.grid));
     p.map = map;
-    must(clt_slide_create(&p.grid, &p.view, p.weights, keep_plane, &p, &slide));
-    must(clt_slide_add(slide, logits));
-    must(clt_slide_finish(slide));
+    assert_ok(clt_slide_create(&p.grid, &p.view, p.weights, keep_plane, &p, &slide));
+    assert_ok(clt_slide_add(slide, logits));
+    assert_ok(clt_slide_finish(slide));
     assert_int_equal(map[0], 1);
     assert_int_equal(map[1], 1);
     assert_int_equal(clt_slide_not_finite(slide), 1);
     clt_slide_destroy(slide);
 }
 
-static void test_views(void **state)
+TEST(test_views)
 {
     clt_graph *graph;
     clt_slide_view view;
     int32_t first, last, rows, other;
     clt_shape x = clt_shape4(1, 4, 5, 6), shape;
-    (void)state;
-    must(clt_graph_create(2, &graph));
+    assert_ok(clt_graph_create(2, &graph));
     shape = clt_shape_make(5, (int64_t[]){2, 3, 4, 5, 6});
-    must(clt_graph_new_tensor(graph, "first", CLT_F32, &shape, CLT_TC_ACTIVATION, &first));
+    assert_ok(clt_graph_new_tensor(graph, "first", CLT_F32, &shape, CLT_TC_ACTIVATION, &first));
     shape = clt_shape_make(5, (int64_t[]){2, 4, 5, 6, 8});
-    must(clt_graph_new_tensor(graph, "last", CLT_F32, &shape, CLT_TC_ACTIVATION, &last));
+    assert_ok(clt_graph_new_tensor(graph, "last", CLT_F32, &shape, CLT_TC_ACTIVATION, &last));
     shape = clt_shape3(2, 120, 3);
-    must(clt_graph_new_tensor(graph, "rows", CLT_F32, &shape, CLT_TC_ACTIVATION, &rows));
+    assert_ok(clt_graph_new_tensor(graph, "rows", CLT_F32, &shape, CLT_TC_ACTIVATION, &rows));
     shape = clt_shape2(2, 10);
-    must(clt_graph_new_tensor(graph, "other", CLT_F32, &shape, CLT_TC_ACTIVATION, &other));
+    assert_ok(clt_graph_new_tensor(graph, "other", CLT_F32, &shape, CLT_TC_ACTIVATION, &other));
     clt_model_info info = {.classes = 3, .is_classifier = true, .classes_first = true};
     assert_true(clt_slide_view_of(graph, first, &info, &x, &view));
     assert_int_equal(view.classes, 3);
@@ -191,11 +176,10 @@ static void test_views(void **state)
     clt_graph_destroy(graph);
 }
 
-static void test_dice(void **state)
+TEST(test_dice)
 {
     const uint8_t map[6] = {0, 1, 1, 2, 0, 3}, mask[6] = {0, 1, 2, 2, 255, 0};
     clt_dice *d = calloc(1, sizeof *d);
-    (void)state;
     assert_non_null(d);
     clt_dice_add(d, map, mask, 3, true, 255);
     clt_dice_add(d, map + 3, mask + 3, 3, true, 255);
@@ -210,15 +194,4 @@ static void test_dice(void **state)
     assert_true(fabs(clt_dice_of(d, 2) - 2.0 / 3) < 1e-12); /* of the first volume alone */
     assert_true(fabs(clt_dice_mean(d, 4) - ((2.0 / 3 + 1) / 2 + 2.0 / 3) / 2) < 1e-12);
     free(d);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_maps),
-        cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_views),
-        cmocka_unit_test(test_dice),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,9 +173,8 @@ static void check_trajectory(const regression *r, const recipe *c, int index)
     clt_config_destroy(config);
 }
 
-static void test_trajectories(void **state)
+TEST(test_trajectories)
 {
-    (void)state;
     regression r;
     make_regression(&r);
     for (size_t i = 0; i < N_RECIPES; i++)
@@ -184,9 +183,8 @@ static void test_trajectories(void **state)
 
 /* The other shapes on the way from a config to a rate, --max-steps among them: it ends a run and leaves the
  * schedule alone. */
-static void test_max_steps(void **state)
+TEST(test_max_steps)
 {
-    (void)state;
     regression r;
     record rec = {.n = 0};
     clt_run_result result;
@@ -215,9 +213,8 @@ static void check_rates(const clt_schedule *s, const char *name, const int64_t *
                      clt_schedule_rate(s, updates[i]), rates[i]);
 }
 
-static void test_schedules(void **state)
+TEST(test_schedules)
 {
-    (void)state;
     clt_schedule s = {.peak = 0.8, .min = 0.2, .warmup = 4, .horizon = 104, .every = 30, .factor = 0.5};
     /* updates:                  0    1    2    3    4    29             54   79             104  500 */
     static const int64_t at[] = {0, 1, 2, 3, 4, 29, 54, 79, 104, 500};
@@ -245,9 +242,8 @@ static void test_schedules(void **state)
     check_rates(&s, "wsd with decay_steps", short_at, tail, 5);
 }
 
-static void test_schedule_edges(void **state)
+TEST(test_schedule_edges)
 {
-    (void)state;
     for (int type = CLT_SCHEDULE_CONSTANT; type <= CLT_SCHEDULE_WSD; type++) {
         clt_schedule s = {
             .type = (clt_schedule_type)type, .peak = 1, .horizon = 1, .every = 1, .factor = 0.5};
@@ -349,9 +345,8 @@ static double host_cross_entropy(const classes *c, int first, int last, int *cou
 
 /* The mean is over the targets of the whole global batch: 4, 0 and some of three micro-batches, not a mean of
  * three means. */
-static void test_ignored_targets(void **state)
+TEST(test_ignored_targets)
 {
-    (void)state;
     classes c;
     int counted, hits, part[3], none;
     make_classes(&c);
@@ -375,9 +370,8 @@ static void test_ignored_targets(void **state)
 }
 
 /* A global batch without any target: loss 0, no gradient, no NaN, and the run goes on. */
-static void test_nothing_counts(void **state)
+TEST(test_nothing_counts)
 {
-    (void)state;
     classes c;
     record rec = {.n = 0};
     clt_run_result result;
@@ -394,9 +388,8 @@ static void test_nothing_counts(void **state)
     clt_config_destroy(config);
 }
 
-static void test_accumulation(void **state)
+TEST(test_accumulation)
 {
-    (void)state;
     classes c;
     static const char *const tensors[] = {"fc1.weight", "fc1.bias", "out.weight", "out.bias"};
     static const int sizes[] = {9 * CIN, 9, CLASSES * 9, CLASSES};
@@ -423,9 +416,8 @@ static void test_accumulation(void **state)
 }
 
 /* 26 samples in micro-batches of 8: the last one is padded with six that must not count. */
-static void test_evaluation(void **state)
+TEST(test_evaluation)
 {
-    (void)state;
     classes c;
     int counted, hits;
     clt_eval_metrics m;
@@ -474,9 +466,8 @@ static clt_config *repeat_config(void)
         "\"train\":{\"steps\":20,\"seed\":11}}");
 }
 
-static void test_determinism(void **state)
+TEST(test_determinism)
 {
-    (void)state;
     record rec = {.n = 0};
     clt_run_result result;
     clt_config *config = repeat_config();
@@ -497,9 +488,8 @@ static void test_determinism(void **state)
 
 /* A million parameters: the norm goes through all of its stages. With plain SGD the gradient is what a step
  * took off the parameters. */
-static void test_norm_of_many(void **state)
+TEST(test_norm_of_many)
 {
-    (void)state;
     enum { WIDE_IN = 1100, WIDE_OUT = 900, WEIGHTS = WIDE_IN * WIDE_OUT };
     static float before[WEIGHTS], after[WEIGHTS];
     record rec = {.n = 0};
@@ -525,9 +515,8 @@ static void test_norm_of_many(void **state)
 }
 
 /* File to store to file: equal bytes. */
-static void test_init_round_trip(void **state)
+TEST(test_init_round_trip)
 {
-    (void)state;
     char saved[1024], folder[256];
     clt_run *run;
     record rec = {.n = 0};
@@ -553,9 +542,8 @@ static void test_init_round_trip(void **state)
     clt_config_destroy(config);
 }
 
-static void test_init_refusals(void **state)
+TEST(test_init_refusals)
 {
-    (void)state;
     regression r;
     record rec = {.n = 0};
     clt_run_result result;
@@ -573,15 +561,4 @@ static void test_init_refusals(void **state)
     clt_config_destroy(config);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_schedules),       cmocka_unit_test(test_schedule_edges),
-        cmocka_unit_test(test_trajectories),    cmocka_unit_test(test_max_steps),
-        cmocka_unit_test(test_ignored_targets), cmocka_unit_test(test_nothing_counts),
-        cmocka_unit_test(test_accumulation),    cmocka_unit_test(test_evaluation),
-        cmocka_unit_test(test_determinism),     cmocka_unit_test(test_init_round_trip),
-        cmocka_unit_test(test_init_refusals),   cmocka_unit_test(test_norm_of_many)};
-    int missing = train_need_device();
-    return missing ? missing : cmocka_run_group_tests(tests, train_setup, train_teardown);
-}
+TEST_PROGRAM(.device = true);

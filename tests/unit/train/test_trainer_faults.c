@@ -75,9 +75,8 @@ static void expect_words(const char *const *words, int count)
 }
 
 /* An infinite parameter: after three skipped updates the run ends, and says which one it was. */
-static void test_bad_parameter(void **state)
+TEST(test_bad_parameter)
 {
-    (void)state;
     data d;
     record rec = {.n = 0};
     clt_run_result result;
@@ -124,9 +123,8 @@ static void test_bad_parameter(void **state)
 
 /* Finite parameters whose products are not: named is the first activation; parameters and moments stay as
  * they are, bit for bit. */
-static void test_overflow(void **state)
+TEST(test_overflow)
 {
-    (void)state;
     data d;
     float got[IN], moment[IN];
     record rec = {.n = 0};
@@ -158,9 +156,8 @@ static void test_overflow(void **state)
 
 /* What earlier steps have left in memory is nobody's fault: not of a command that writes only a part of a
  * tensor, nor of a loss record that is added to. */
-static void test_innocent_commands(void **state)
+TEST(test_innocent_commands)
 {
-    (void)state;
     char text[512];
     bool found;
     clt_run *run;
@@ -227,9 +224,8 @@ static void host_run(const data *d, int steps, bool adam, double p[IN + 1])
 
 /* Bad batches among good ones: exactly those updates are missing, the count in a row starts again, bias
  * corrections and the schedule go on from where they were. */
-static void test_bad_batches(void **state)
+TEST(test_bad_batches)
 {
-    (void)state;
     for (int adam = 0; adam < 2; adam++) {
         data d;
         double p[IN + 1];
@@ -266,9 +262,8 @@ static void test_bad_batches(void **state)
 }
 
 /* A run that diverges: it ends with code 6, and whatever was saved on the way is finite. */
-static void test_divergence(void **state)
+TEST(test_divergence)
 {
-    (void)state;
     data d;
     record rec = {.n = 0};
     clt_run_result result;
@@ -296,9 +291,8 @@ static void test_divergence(void **state)
     clt_config_destroy(config);
 }
 
-static void test_stop(void **state)
+TEST(test_stop)
 {
-    (void)state;
     data d;
     atomic_int stop = 0;
     record rec = {.n = 0, .stop = &stop, .stop_at = 4};
@@ -341,9 +335,8 @@ static void intrude(void *context, const clt_step_metrics *metrics)
     snprintf(in->text, sizeof in->text, "%s", clt_error_text());
 }
 
-static void test_locked_folder(void **state)
+TEST(test_locked_folder)
 {
-    (void)state;
     data d;
     char path[256];
     clt_run_result result;
@@ -368,9 +361,8 @@ static void test_locked_folder(void **state)
     clt_config_destroy(config);
 }
 
-static void test_unwritable_folder(void **state)
+TEST(test_unwritable_folder)
 {
-    (void)state;
     data d;
     clt_run_result result;
     record rec = {.n = 0};
@@ -387,13 +379,4 @@ static void test_unwritable_folder(void **state)
     clt_config_destroy(config);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_parameter),     cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_innocent_commands), cmocka_unit_test(test_bad_batches),
-        cmocka_unit_test(test_divergence),        cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_locked_folder),     cmocka_unit_test(test_unwritable_folder)};
-    int missing = train_need_device();
-    return missing ? missing : cmocka_run_group_tests(tests, train_setup, train_teardown);
-}
+TEST_PROGRAM(.device = true);

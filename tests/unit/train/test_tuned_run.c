@@ -15,10 +15,8 @@
 
 static clt_config *config;
 
-static int begin(void **state)
+FIXTURE(begin)
 {
-    if (train_setup(state) != 0)
-        return -1;
     unsetenv("CLTRAIN_GEMM");
     if (setenv("CLTRAIN_CACHE_DIR", in_dir("cache"), 1) != 0)
         return -1;
@@ -30,10 +28,10 @@ static int begin(void **state)
     return 0;
 }
 
-static int end(void **state)
+FIXTURE(end)
 {
     clt_config_destroy(config);
-    return train_teardown(state);
+    return 0;
 }
 
 /* The only record on disk says that this backend does the first product; NULL: there is none. */
@@ -160,9 +158,8 @@ static void straight_runs(void)
     assert_has(tuning_row, "0 of ");
 }
 
-static void test_pins_of_another_device(void **state)
+TEST(test_pins_of_another_device)
 {
-    (void)state;
     record r;
     size_t size;
     straight_runs();
@@ -186,9 +183,8 @@ static void test_pins_of_another_device(void **state)
     assert_true(files_equal(model_of("moved", STEPS), model_of("back", STEPS)));
 }
 
-static void test_pins_of_other_kernels(void **state)
+TEST(test_pins_of_other_kernels)
 {
-    (void)state;
     record r;
     straight_runs();
     copy_step("recorded", "updated", 2, "\"gemm\": \"", "\"gemm\": \"*");
@@ -204,9 +200,8 @@ static void test_pins_of_other_kernels(void **state)
 
 /* The newest checkpoint, whose state is read ahead of time, has a damaged model: the one before it is taken,
  * and the plans are made again with what was chosen there. */
-static void test_pins_of_a_damaged_checkpoint(void **state)
+TEST(test_pins_of_a_damaged_checkpoint)
 {
-    (void)state;
     record r;
     size_t size;
     char path[256];
@@ -225,15 +220,4 @@ static void test_pins_of_a_damaged_checkpoint(void **state)
     assert_true(files_equal(model_of("recorded", STEPS), model_of("damaged", STEPS)));
 }
 
-int main(void)
-{
-    int skip_code = train_need_device();
-    if (skip_code)
-        return skip_code;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_pins_of_another_device, begin, end),
-        cmocka_unit_test_setup_teardown(test_pins_of_other_kernels, begin, end),
-        cmocka_unit_test_setup_teardown(test_pins_of_a_damaged_checkpoint, begin, end),
-    };
-    return cmocka_run_group_tests_name("tuning of runs", tests, NULL, NULL);
-}
+TEST_PROGRAM(.fresh_folder = true, .device = true, .before = begin, .after = end);

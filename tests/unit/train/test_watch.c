@@ -5,8 +5,6 @@
  * ctest-labels: quick ctest-cost: 8 ctest-optimise: no */
 #include "tests/unit/train/train_test.h"
 
-#include <unistd.h>
-
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/report/times/trace.h"
@@ -47,9 +45,8 @@ static void run(const clt_config *config, const char *out, bool profile, int64_t
 
 /* --- metrics --- */
 
-static void test_metrics(void **state)
+TEST(test_metrics)
 {
-    (void)state;
     record r = {.n = 0};
     clt_config *config = small_config();
     run(config, "metrics", false, 0, NULL, &r);
@@ -78,9 +75,8 @@ static int count_lines(const char *file, const char *part)
 }
 
 /* A device without time stamps: unknown, not zero, and everything else is as it was. */
-static void test_no_timestamps(void **state)
+TEST(test_no_timestamps)
 {
-    (void)state;
     record with = {.n = 0}, without = {.n = 0};
     clt_config *config = small_config();
     run(config, "with", false, 0, NULL, &with);
@@ -242,9 +238,8 @@ static void check_trace(const char *file, int first, int last)
     clt_json_destroy(doc);
 }
 
-static void test_profile_and_trace(void **state)
+TEST(test_profile_and_trace)
 {
-    (void)state;
     record plain = {.n = 0}, profiled = {.n = 0};
     clt_config *config = small_config();
     run(config, "plain", false, 0, NULL, &plain);
@@ -303,10 +298,9 @@ static clt_status slow_bound(const clt_source *source, int field, int64_t bound,
 }
 
 /* Loading a micro-batch takes 32 ms or more, and 20 times what a step takes that need not wait for data. */
-static void test_starved_run(void **state)
+TEST(test_starved_run)
 {
     enum { SAMPLES = 8, LEAST_US = 4000, TIMES = 20 };
-    (void)state;
     static const clt_config_part format = {.name = "slow", .help = ""};
     static const clt_source_type type = {
         .format = &format, .close = slow_close, .read = slow_read, .check_bound = slow_bound};
@@ -338,9 +332,8 @@ static void test_starved_run(void **state)
 }
 
 /* A run too short to judge gets none. */
-static void test_no_advice(void **state)
+TEST(test_no_advice)
 {
-    (void)state;
     record r = {.n = 0};
     clt_config *config = small_config();
     set(config, "train.steps", "5");
@@ -349,11 +342,4 @@ static void test_no_advice(void **state)
     clt_config_destroy(config);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_metrics), cmocka_unit_test(test_no_timestamps),
-                                       cmocka_unit_test(test_profile_and_trace),
-                                       cmocka_unit_test(test_starved_run), cmocka_unit_test(test_no_advice)};
-    int missing = train_need_device();
-    return missing ? missing : cmocka_run_group_tests(tests, train_setup, train_teardown);
-}
+TEST_PROGRAM(.device = true);

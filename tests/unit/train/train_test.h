@@ -5,17 +5,9 @@
 #ifndef TESTS_UNIT_TRAIN_TEST_H
 #define TESTS_UNIT_TRAIN_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/rng.h"
 #include "engine/checkpoint/checkpoint.h"
@@ -23,54 +15,7 @@
 #include "engine/train/loop/trainer.h"
 #include "engine/train/run/run.h"
 
-#define TEST_SKIPPED 77
 #define TEST_MAX_STEPS 64
-
-static char test_dir[64];
-
-static inline void must(clt_status status, const char *what)
-{
-    if (status != CLT_OK)
-        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
-}
-
-static inline int train_setup(void **state)
-{
-    (void)state;
-    snprintf(test_dir, sizeof test_dir, "/tmp/cltrain_train_XXXXXX");
-    return mkdtemp(test_dir) ? 0 : -1;
-}
-
-static inline int train_teardown(void **state)
-{
-    (void)state;
-    return clt_remove_tree(test_dir) == CLT_OK ? 0 : -1;
-}
-
-/* For main(): returns 77 (skipped) if there is no OpenCL device. */
-static inline int train_need_device(void)
-{
-    ocl_device_desc *list;
-    int count;
-    clt_status status = ocl_list_devices(&list, &count);
-    if (status == CLT_EDEVICE) {
-        fprintf(stderr, "skipped: %s\n", clt_error_text());
-        return TEST_SKIPPED;
-    }
-    if (status == CLT_OK)
-        free(list);
-    return 0;
-}
-
-/* Path of a file in the test's folder. The text is valid for the next seven calls. */
-static inline const char *in_dir(const char *name)
-{
-    static char path[8][256];
-    static int turn;
-    turn = (turn + 1) % 8;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", test_dir, name);
-    return path[turn];
-}
 
 /* A .npy file of 4-byte elements; descr: "<f4" or "<i4". */
 static inline void put_npy(const char *name, const char *descr, const void *data, int rows, int columns)
@@ -103,20 +48,10 @@ static inline void fill_normal(float *out, int count, uint64_t seed)
 /* A config from JSON text; %D stands for the test's folder. */
 static inline clt_config *train_config(const char *text)
 {
-    char full[8192];
-    size_t used = 0;
+    char *there = with_folder(text);
     clt_config *config;
-    for (const char *at = text; *at; at++) {
-        assert_true(used + sizeof test_dir + 2 < sizeof full);
-        if (at[0] == '%' && at[1] == 'D') {
-            used += (size_t)snprintf(full + used, sizeof full - used, "%s", test_dir);
-            at++;
-        } else {
-            full[used++] = *at;
-        }
-    }
-    full[used] = '\0';
-    must(clt_config_parse(full, "test", NULL, 0, &config), "config");
+    must(clt_config_parse(there, "test", NULL, 0, &config), "config");
+    free(there);
     return config;
 }
 

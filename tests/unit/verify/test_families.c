@@ -131,12 +131,11 @@ static bool has(const clt_plan *plan, const char *kernel, const char *define)
     return false;
 }
 
-static void test_update(void **state)
+TEST(test_update)
 {
     clt_verify_bench *bench = update_of(0.9, NULL), *other = update_of(0.5, NULL);
     const ocl_tuning_use *use = logged(&bench->plan->tuning, "update");
     ocl_tuning *tuning;
-    (void)state;
     assert_string_equal(use->problem, "chunks=19 states=2 update_adam f32 +clip");
     assert_true(all_values(use) >= 5);
     tells_apart(use, logged(&other->plan->tuning, "update"));
@@ -161,12 +160,11 @@ static void test_update(void **state)
 }
 
 /* Ranks that agreed on an order of sums keep to it: a record may not take another one. */
-static void test_agreed_order(void **state)
+TEST(test_agreed_order)
 {
     ocl_device_desc own;
     ocl_tuning *tuning;
     clt_plan *plan;
-    (void)state;
     ocl_desc_generic(&own);
     own.caps |= OCL_CAP_LOCAL | OCL_CAP_WG256;
     assert_ok(ocl_tuning_create(&own, &tuning));
@@ -224,9 +222,8 @@ static clt_plan *plan_of(const op_problem *p, const char *attrs)
     return bench.plan;
 }
 
-static void test_ops(void **state)
+TEST(test_ops)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof op_problems / sizeof op_problems[0]; i++) {
         const op_problem *p = &op_problems[i];
         clt_plan *plan = plan_of(p, p->attrs), *other = p->others ? plan_of(p, p->others) : NULL;
@@ -248,17 +245,20 @@ static void test_ops(void **state)
     }
 }
 
-static void test_op_tuner(void **state)
+TEST(test_op_tuner)
 {
     clt_plan *plan = plan_of(&op_problems[0], "{}");
-    (void)state;
     tuner_keeps(&plan->tuning, "layernorm.backward");
     clt_plan_destroy(plan);
 }
 
-static int begin(void **state)
+FIXTURE(begin)
 {
-    (void)state;
+    unsetenv("CLTRAIN_UPDATE");
+    unsetenv("CLTRAIN_NORM");
+    unsetenv("CLTRAIN_SOFTMAX");
+    unsetenv("CLTRAIN_REDUCE");
+    clt_families_register();
     device = test_open(false);
     desc = *ocl_device_describe(device);
     desc.tuning = NULL;
@@ -266,26 +266,10 @@ static int begin(void **state)
     return 0;
 }
 
-static int end(void **state)
+FIXTURE(end)
 {
-    (void)state;
     ocl_device_close(device);
     return 0;
 }
 
-int main(void)
-{
-    test_need_device();
-    unsetenv("CLTRAIN_UPDATE");
-    unsetenv("CLTRAIN_NORM");
-    unsetenv("CLTRAIN_SOFTMAX");
-    unsetenv("CLTRAIN_REDUCE");
-    clt_families_register();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_update),
-        cmocka_unit_test(test_agreed_order),
-        cmocka_unit_test(test_ops),
-        cmocka_unit_test(test_op_tuner),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
-}
+TEST_PROGRAM(.device = true, .set_up = begin, .tear_down = end);

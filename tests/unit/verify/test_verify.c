@@ -74,9 +74,8 @@ static clt_verify_outcome compare(const double *got, const double *want, size_t 
     return o;
 }
 
-static void test_compare_limits(void **state)
+TEST(test_compare_limits)
 {
-    (void)state;
     const clt_verify_rule ten = {.tolerance = 10, .dtype = CLT_F32},
                           exact = {.tolerance = 10, .dtype = CLT_F32, .exact = true},
                           half = {.tolerance = 10, .dtype = CLT_F16};
@@ -97,9 +96,8 @@ static void test_compare_limits(void **state)
 }
 
 /* Sums of integers are exact in f32; what is stored in 16 bits is rounded once, to nearest, ties to even. */
-static void test_compare_exact(void **state)
+TEST(test_compare_exact)
 {
-    (void)state;
     const clt_verify_rule bf16 = {.dtype = CLT_BF16, .exact = true}, f16 = {.dtype = CLT_F16, .exact = true};
     double whole[3] = {265.0, 267.0, -255.0}, near[3] = {264.0, 268.0, -255.0},
            off[3] = {266.0, 268.0, -255.0};
@@ -112,9 +110,8 @@ static void test_compare_exact(void **state)
     assert_int_equal(compare(up, large, 1, f16).state, CLT_VERIFY_FAIL);
 }
 
-static void test_compare_not_finite(void **state)
+TEST(test_compare_not_finite)
 {
-    (void)state;
     const clt_verify_rule rule = {.tolerance = 1e30, .dtype = CLT_F32};
     double nan1[1] = {NAN}, inf1[1] = {INFINITY}, neg[1] = {-INFINITY}, one[1] = {1.0};
     assert_int_equal(compare(nan1, one, 1, rule).state, CLT_VERIFY_FAIL);
@@ -128,9 +125,8 @@ static void test_compare_not_finite(void **state)
 
 /* Within the largest error, but not within what most elements may have, or not within what small results
  * deserve. */
-static void test_compare_distribution(void **state)
+TEST(test_compare_distribution)
 {
-    (void)state;
     enum { N = 200 };
     const clt_verify_rule rule = {.tolerance = 10, .dtype = CLT_F32};
     double want[N], got[N];
@@ -152,9 +148,8 @@ static void test_compare_distribution(void **state)
 }
 
 /* A small difference of large terms has their roundings, and no more. */
-static void test_compare_terms(void **state)
+TEST(test_compare_terms)
 {
-    (void)state;
     enum { N = 20 };
     double want[N], got[N], terms[N];
     clt_verify_rule rule = {.tolerance = 1e6, .dtype = CLT_F32, .terms = terms};
@@ -173,9 +168,8 @@ static void test_compare_terms(void **state)
     assert_int_equal(compare(got, want, N, rule).state, CLT_VERIFY_FAIL);
 }
 
-static void test_compare_keeps_first(void **state)
+TEST(test_compare_keeps_first)
 {
-    (void)state;
     const clt_verify_rule rule = {.tolerance = 10, .dtype = CLT_F32};
     double want[1] = {1.0}, got[1] = {1.0 + 4 * CLT_VERIFY_EPS}, bad[1] = {2.0};
     clt_verify_outcome o = {.state = CLT_VERIFY_PASS};
@@ -188,9 +182,8 @@ static void test_compare_keeps_first(void **state)
     assert_contains(o.reason, "third");
 }
 
-static void test_trust(void **state)
+TEST(test_trust)
 {
-    (void)state;
     double v[100] = {0};
     clt_verify_outcome o = {.state = CLT_VERIFY_PASS};
     clt_verify_trust(&o, "y", v, 15, 0.02); /* too few to judge */
@@ -206,9 +199,8 @@ static void test_trust(void **state)
     assert_int_equal(o.state, CLT_VERIFY_MISTRUST);
 }
 
-static void test_changed(void **state)
+TEST(test_changed)
 {
-    (void)state;
     uint8_t before[300] = {0}, after[300] = {0}, writable[300] = {0};
     size_t where = 0;
     assert_false(clt_verify_changed(before, after, NULL, sizeof before, &where));
@@ -223,9 +215,8 @@ static void test_changed(void **state)
     }
 }
 
-static void test_match(void **state)
+TEST(test_match)
 {
-    (void)state;
     const char *name = "softmax.odd[row]/correct";
     const char *const yes[] = {"softmax.odd[row]/correct",
                                "softmax.odd[row]",
@@ -260,9 +251,8 @@ static void test_match(void **state)
     assert_true(clt_verify_match("known.f16", "known.f16/correct"));
 }
 
-static void test_fill(void **state)
+TEST(test_fill)
 {
-    (void)state;
     enum { N = 500 };
     double a[N], b[N];
     clt_verify_stream one = clt_verify_stream_make(9, "x.y", 3), other = clt_verify_stream_make(9, "x.z", 3);
@@ -318,9 +308,8 @@ static void wrong_backward(clt_ref_call *call)
     call->din[0].data[0] += 1e-3;
 }
 
-static void test_healthy(void **state)
+TEST(test_healthy)
 {
-    (void)state;
     clt_verify_summary summary;
     clt_verify_options options = options_of("relu.tail", 0);
     assert_ok(run(&options, fake("relu"), &summary));
@@ -334,9 +323,8 @@ static void test_healthy(void **state)
     assert_null(strstr(find("relu.tail/grad")->repeat, "--caps"));
 }
 
-static void test_wrong_values(void **state)
+TEST(test_wrong_values)
 {
-    (void)state;
     clt_verify_summary summary;
     clt_verify_options options = options_of("relu.tail", 0);
     fake("relu");
@@ -361,9 +349,8 @@ static void wrong_later(clt_ref_call *call)
     call->out[0].data[0] += n_forward++ > 0 ? 1e-3 : 0.0;
 }
 
-static void test_left_behind(void **state)
+TEST(test_left_behind)
 {
-    (void)state;
     clt_verify_summary summary;
     clt_verify_options options = options_of("relu.*[lane]", CLT_VERIFY_BITWISE | CLT_VERIFY_CORRECT);
     static const clt_op_case two[] = {
@@ -394,9 +381,8 @@ static void test_left_behind(void **state)
     assert_int_equal(seen[2].state, CLT_VERIFY_FAIL);
 }
 
-static void test_zeros(void **state)
+TEST(test_zeros)
 {
-    (void)state;
     static const clt_op_case zero[] = {{.name = "zero",
                                         .attrs = "{\"value\":0}",
                                         .n_inputs = 1,
@@ -412,9 +398,8 @@ static void test_zeros(void **state)
     assert_int_equal(summary.count[CLT_VERIFY_MISTRUST], 2);
 }
 
-static void test_unimplemented(void **state)
+TEST(test_unimplemented)
 {
-    (void)state;
     clt_verify_summary summary;
     clt_verify_options options = options_of("relu", 0);
     fake("relu");
@@ -427,9 +412,8 @@ static void test_unimplemented(void **state)
     assert_int_equal(summary.count[CLT_VERIFY_UNIMPL], 1);
 }
 
-static void test_skip_has_reason(void **state)
+TEST(test_skip_has_reason)
 {
-    (void)state;
     clt_verify_summary summary;
     clt_verify_options options = options_of("softmax.odd", CLT_VERIFY_CORRECT);
     options.caps_mask = 0;
@@ -487,32 +471,28 @@ static void spoilt(const char *macro, const char *with, const char *op, const ch
     assert_state(name, CLT_VERIFY_FAIL, reason);
 }
 
-static void test_kernel_off(void **state)
+TEST(test_kernel_off)
 {
-    (void)state;
     spoilt(STORE_F32, STORE_F32 " ((p)[i] = (v) + 1e-3f)", "relu", "relu.tail[lane]",
            "relu.tail[lane]/correct", "written 'node'");
 }
 
-static void test_kernel_outside(void **state)
+TEST(test_kernel_outside)
 {
-    (void)state;
     spoilt(STORE_F32, STORE_F32 " ((p)[i] = (v), (p)[(i) + 64] = 0.0f)", "relu", "relu.tail[lane]",
            "relu.tail[lane]/correct", "forward wrote where it must not");
 }
 
 /* A result that hangs on what memory held differs between two runs of the bitwise check. */
-static void test_kernel_stale(void **state)
+TEST(test_kernel_stale)
 {
-    (void)state;
     spoilt(STORE_F32, STORE_F32 " ((p)[i] = (v) + (isnan((p)[i]) ? 0.0f : 1e-7f))", "relu", "relu.tail[lane]",
            "relu.tail[lane]/bitwise", "the second run differs");
 }
 
 /* Stores past the caches, which only arrays larger than those get, are checked on small ones too. */
-static void test_kernel_past_caches(void **state)
+TEST(test_kernel_past_caches)
 {
-    (void)state;
     clt_verify_summary summary;
     clt_verify_options options = options_of("relu.chunk[lane]", CLT_VERIFY_BITWISE);
     ocl_device *device = test_open(false);
@@ -530,9 +510,8 @@ static void test_kernel_past_caches(void **state)
     assert_state("relu.chunk[lane]/bitwise", CLT_VERIFY_FAIL, "nontemporal stores");
 }
 
-static void test_kernel_zero(void **state)
+TEST(test_kernel_zero)
 {
-    (void)state;
     spoilt(STORE_F32, STORE_F32 " ((p)[i] = 0.0f * (v))", "relu", "relu.tail[flat]",
            "relu.tail[flat]/correct", "written");
 }
@@ -540,9 +519,8 @@ static void test_kernel_zero(void **state)
 #define STORE_GRAD "#define STORE_GRAD(dt, p, i, v, accumulate)"
 
 /* Accumulation that overwrites: found where a second node adds, and where a second micro-batch does. */
-static void test_kernel_overwrites(void **state)
+TEST(test_kernel_overwrites)
 {
-    (void)state;
     spoilt(STORE_GRAD, STORE_GRAD " STORE(dt, p, i, v)", "relu", "relu.tail[lane]", "relu.tail[lane]/correct",
            "accumulated 'd x0'");
     spoilt(STORE_GRAD, STORE_GRAD " STORE(dt, p, i, v)", "bias", "bias.odd[lane]", "bias.odd[lane]/correct",
@@ -550,25 +528,22 @@ static void test_kernel_overwrites(void **state)
 }
 
 /* A gradient that reads its NaN-filled target though it must only write. */
-static void test_kernel_reads_target(void **state)
+TEST(test_kernel_reads_target)
 {
-    (void)state;
     spoilt(STORE_GRAD, STORE_GRAD " STORE(dt, p, i, LOAD(dt, p, i) * 0.0f + (v))", "relu", "relu.tail[lane]",
            "relu.tail[lane]/correct", "written 'd x0'");
 }
 
-static void test_kernel_broken(void **state)
+TEST(test_kernel_broken)
 {
-    (void)state;
     spoilt(STORE_F32, STORE_F32 " no_such_function(v)", "relu", "relu.tail", "relu.tail[lane]/correct",
            "kernel build failed");
     assert_int_equal(find("relu.tail/grad")->state,
                      CLT_VERIFY_PASS); /* a broken kernel is no reason to stop */
 }
 
-static void test_known_answers_notice(void **state)
+TEST(test_known_answers_notice)
 {
-    (void)state;
     clt_verify_summary summary;
     clt_verify_options options = options_of("known", CLT_VERIFY_CORRECT);
     plant("#define STORE_f16(p, i, v)",
@@ -581,9 +556,8 @@ static void test_known_answers_notice(void **state)
 }
 
 /* GEMM writes C with STORE as well. */
-static void test_gemm_notices(void **state)
+TEST(test_gemm_notices)
 {
-    (void)state;
     clt_verify_summary summary;
     clt_verify_options options = options_of("gemm.odd_nn[simple]", 0);
     assert_ok(run(&options, NULL, &summary));
@@ -597,9 +571,8 @@ static void test_gemm_notices(void **state)
 
 /* --- runs --- */
 
-static void test_shards(void **state)
+TEST(test_shards)
 {
-    (void)state;
     static seen_result all[MAX_SEEN];
     clt_verify_summary summary;
     clt_verify_options options = options_of(NULL, CLT_VERIFY_LIST);
@@ -621,9 +594,8 @@ static void test_shards(void **state)
 }
 
 /* One check alone sees the data that it saw among others. */
-static void test_repeats(void **state)
+TEST(test_repeats)
 {
-    (void)state;
     clt_verify_summary summary;
     clt_verify_options options = options_of("gelu.t*[lane]", CLT_VERIFY_CORRECT);
     options.seed = 77;
@@ -641,18 +613,16 @@ static void test_repeats(void **state)
     assert_true(summary.seed != 0);
 }
 
-static void test_nothing_matches(void **state)
+TEST(test_nothing_matches)
 {
-    (void)state;
     clt_verify_summary summary;
     clt_verify_options options = options_of("sotfmax", 0);
     assert_int_equal(run(&options, NULL, &summary), CLT_EUSAGE);
     assert_contains(clt_error_text(), "sotfmax");
 }
 
-static void test_perf(void **state)
+TEST(test_perf)
 {
-    (void)state;
     clt_verify_summary summary;
     clt_verify_options options = options_of("relu.large[lane]", CLT_VERIFY_PERF);
     assert_ok(run(&options, NULL, &summary));
@@ -662,40 +632,4 @@ static void test_perf(void **state)
     assert_contains(seen[0].reason, "backward");
 }
 
-int main(void)
-{
-    test_need_device();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compare_limits),
-        cmocka_unit_test(test_compare_exact),
-        cmocka_unit_test(test_compare_not_finite),
-        cmocka_unit_test(test_compare_distribution),
-        cmocka_unit_test(test_compare_terms),
-        cmocka_unit_test(test_compare_keeps_first),
-        cmocka_unit_test(test_trust),
-        cmocka_unit_test(test_changed),
-        cmocka_unit_test(test_match),
-        cmocka_unit_test(test_fill),
-        cmocka_unit_test(test_healthy),
-        cmocka_unit_test(test_wrong_values),
-        cmocka_unit_test(test_left_behind),
-        cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_unimplemented),
-        cmocka_unit_test(test_skip_has_reason),
-        cmocka_unit_test(test_kernel_off),
-        cmocka_unit_test(test_kernel_outside),
-        cmocka_unit_test(test_kernel_stale),
-        cmocka_unit_test(test_kernel_past_caches),
-        cmocka_unit_test(test_kernel_zero),
-        cmocka_unit_test(test_kernel_overwrites),
-        cmocka_unit_test(test_kernel_reads_target),
-        cmocka_unit_test(test_kernel_broken),
-        cmocka_unit_test(test_known_answers_notice),
-        cmocka_unit_test(test_gemm_notices),
-        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_repeats),
-        cmocka_unit_test(test_nothing_matches),
-        cmocka_unit_test(test_perf),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_PROGRAM(.device = true);

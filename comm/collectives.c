@@ -120,6 +120,19 @@ clt_status comm_broadcast(comm *c, void *data, int64_t bytes, int root)
                                         .what = "broadcast"});
 }
 
+clt_status comm_share_text(comm *c, char **text, size_t *length, const char *what)
+{
+    bool first = comm_describe(c)->rank == 0;
+    int64_t bytes = first && *text ? (int64_t)*length : -1;
+    CLT_TRY(comm_broadcast(c, &bytes, sizeof bytes, 0));
+    if (bytes < 0)
+        return CLT_OK;
+    if (!first)
+        CLT_TRY(clt_alloc(text, (size_t)bytes + 1, 1, what));
+    *length = (size_t)bytes;
+    return bytes > 0 ? comm_broadcast(c, *text, bytes, 0) : CLT_OK;
+}
+
 clt_status comm_barrier(comm *c)
 {
     return run_blocking(c, &(comm_call){.kind = COMM_BARRIER, .what = "barrier"});

@@ -161,6 +161,7 @@ typedef struct clt_checkpoint {
     int64_t step;
     clt_safetensors *model, *optimizer; /* optimizer may be NULL */
     clt_json_doc *state, *manifest;
+    struct clt_manifest *files; /* what the manifest lists */
 } clt_checkpoint;
 /* A running training may remove a checkpoint before it is read: how often the newest one is looked up
  * again. */
@@ -189,10 +190,6 @@ clt_status clt_checkpoint_peek(const char *path, clt_checkpoint **out);
  * is NULL when the checkpoint has no file of that name. */
 clt_status clt_checkpoint_text(const clt_checkpoint *checkpoint, const char *name, char **text,
                                size_t *length);
-/* The run state of the checkpoint that clt_checkpoint_open would probably open, without its tensors: for
- * values that are needed before memory is allocated. *state is NULL when there is no complete checkpoint. */
-clt_status clt_checkpoint_peek_state(const char *path, clt_json_doc **state);
-
 /* export.c: writes the parameters of a checkpoint (path as for clt_checkpoint_open) to the safetensors file
  * `out` as f32, f16 or bf16, rounded to nearest even, with the names and layouts of the checkpoint.
  * CLT_ENUMERIC names a value beyond the range of the type; nothing is written. CLT_EUSAGE: `out` lies in the

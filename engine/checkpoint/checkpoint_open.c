@@ -15,19 +15,26 @@
 #include "engine/checkpoint/checkpoint_internal.h"
 #include "engine/state/arenas.h"
 
+static clt_status verify_content(const char *path, int version, const clt_manifest_file *file,
+                                 const void *data, size_t size)
+{
+    if (size != file->bytes)
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "%s: has %zu bytes, its manifest says %" PRIu64 "; it was truncated or changed", path, size,
+                 file->bytes);
+    if (clt_manifest_sum(version, data, size) != file->sum)
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "%s: its content does not match the hash in its manifest; it was damaged or changed", path);
+    return CLT_OK;
+}
+
 static clt_status verify_file(const char *folder, int version, const clt_manifest_file *file)
 {
     CLT_FREED char *path = NULL;
     CLT_SCOPED(clt_mapping) mapping = {0};
     CLT_TRY(clt_path_join(folder, file->name, &path));
     CLT_TRY(clt_map_open(path, CLT_ECHECKPOINT, &mapping));
-    if (mapping.size != file->bytes)
-        CLT_FAIL(CLT_ECHECKPOINT,
-                 "%s: has %zu bytes, its manifest says %" PRIu64 "; it was truncated or changed", path,
-                 mapping.size, file->bytes);
-    if (clt_manifest_sum(version, mapping.data, mapping.size) != file->sum)
-        CLT_FAIL(CLT_ECHECKPOINT,
-                 "%s: its content does not match the hash in its manifest; it was damaged or changed", path);
+    CLT_TRY(verify_content(path, version, file, mapping.data, mapping.size));
     return clt_map_check_one(&mapping);
 }
 
@@ -68,18 +75,18 @@ static clt_status open_state(const char *folder, clt_json_doc **out)
  * other files is damaged. */
 static clt_status open_step(const char *folder, bool tensors, clt_checkpoint **out)
 {
-    clt_manifest manifest;
     CLT_SCOPED(clt_checkpoint) *checkpoint = NULL;
     CLT_TRY(clt_alloc(&checkpoint, 1, sizeof *checkpoint, "a checkpoint"));
     checkpoint->path = strdup(folder);
     if (!checkpoint->path)
         CLT_FAIL(CLT_ENOMEM, "opening checkpoint %s: out of host memory", folder);
-    CLT_TRY(clt_manifest_read(folder, &manifest, &checkpoint->manifest));
-    CLT_TRY(verify_files(folder, &manifest, !tensors));
-    checkpoint->step = manifest.step;
+    CLT_TRY(clt_alloc(&checkpoint->files, 1, sizeof *checkpoint->files, "a checkpoint"));
+    CLT_TRY(clt_manifest_read(folder, checkpoint->files, &checkpoint->manifest));
+    CLT_TRY(verify_files(folder, checkpoint->files, !tensors));
+    checkpoint->step = checkpoint->files->step;
     if (tensors)
         CLT_TRY(open_tensors(folder, CLT_MODEL_FILE, &checkpoint->model));
-    if (tensors && clt_manifest_find(&manifest, CLT_OPTIMIZER_FILE))
+    if (tensors && clt_manifest_find(checkpoint->files, CLT_OPTIMIZER_FILE))
         CLT_TRY(open_tensors(folder, CLT_OPTIMIZER_FILE, &checkpoint->optimizer));
     CLT_TRY(open_state(folder, &checkpoint->state));
     *out = CLT_TAKE(checkpoint);
@@ -94,6 +101,7 @@ void clt_checkpoint_close(clt_checkpoint *checkpoint)
     clt_safetensors_close(checkpoint->optimizer);
     clt_json_destroy(checkpoint->state);
     clt_json_destroy(checkpoint->manifest);
+    free(checkpoint->files);
     free(checkpoint->path);
     free(checkpoint);
 }
@@ -261,36 +269,20 @@ clt_status clt_checkpoint_peek(const char *path, clt_checkpoint **out)
     return find_checkpoint(path, false, out);
 }
 
-clt_status clt_checkpoint_peek_state(const char *path, clt_json_doc **state)
-{
-    clt_checkpoint *checkpoint;
-    *state = NULL;
-    clt_status status = clt_checkpoint_peek(path, &checkpoint);
-    if (status == CLT_OK) {
-        *state = checkpoint->state;
-        checkpoint->state = NULL;
-        clt_checkpoint_close(checkpoint);
-    }
-    if (status == CLT_ENOMEM)
-        return status;
-    clt_error_clear();
-    return CLT_OK;
-}
-
 clt_status clt_checkpoint_text(const clt_checkpoint *checkpoint, const char *name, char **text,
                                size_t *length)
 {
-    clt_manifest manifest;
-    CLT_FREED char *path = NULL;
+    const clt_manifest_file *file = clt_manifest_find(checkpoint->files, name);
+    CLT_FREED char *path = NULL, *read = NULL;
     *text = NULL;
     *length = 0;
-    CLT_TRY(clt_manifest_read(checkpoint->path, &manifest, NULL));
-    const clt_manifest_file *file = clt_manifest_find(&manifest, name);
     if (!file)
         return CLT_OK;
-    CLT_TRY(verify_file(checkpoint->path, manifest.version, file));
     CLT_TRY(clt_path_join(checkpoint->path, name, &path));
-    return clt_file_read(path, false, CLT_CHECKPOINT_TEXT_MAX, CLT_ECHECKPOINT, text, length);
+    CLT_TRY(clt_file_read(path, false, CLT_CHECKPOINT_TEXT_MAX, CLT_ECHECKPOINT, &read, length));
+    CLT_TRY(verify_content(path, checkpoint->files->version, file, read, *length));
+    *text = CLT_TAKE(read);
+    return CLT_OK;
 }
 
 int64_t clt_checkpoint_int(const clt_checkpoint *checkpoint, const char *key, int64_t missing)

@@ -146,6 +146,18 @@ refused_alike 2 net.json --out run --resume auto data.samples=60
 refused_alike 2 net.json --out run --resume straight # holds an earlier run
 refused_alike 2 --resume straight/checkpoints/step_9 # not the newest
 refused_alike 7 net.json --out never --resume nowhere
+# a run that is still going on in the folder: told before anything is built
+exec 8<>run/lock
+echo 'process 4711 on host here' >&8
+flock 8
+for from in 'net.json --out run --resume auto' 'net.json --out run --resume run' '--resume run'; do
+    # shellcheck disable=SC2086 # words
+    refused_alike 8 $from
+    expect_text "locking 'run/lock': it is held by process 4711 on host here"
+    reject_text 'device' 'kernel'
+done
+exec 8>&-
+rm run/lock
 rm run/checkpoints/step_9/state.json
 refused_alike 7 net.json --out run --resume auto
 crashed run 9

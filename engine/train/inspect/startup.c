@@ -94,7 +94,7 @@ static void add_weights(table *t, const clt_run *run)
 {
     const clt_weights_taken *w = &run->taken;
     char hash[CLT_HASH64_TEXT];
-    if (w->file[0] && !run->resumed_from[0])
+    if (w->file[0] && !run->from.path[0])
         add(t, "weights", "%d tensors from %.180s (hash %s)%s%.150s", w->tensors, w->file,
             clt_hash64_text(w->hash, hash), w->notes[0] ? "; " : "", w->notes);
 }
@@ -319,7 +319,7 @@ int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows
     const clt_job *job = run->job;
     ocl_counters counters = ocl_device_counters(run->device);
     table t = {rows, 0};
-    add_job(&t, job, ocl_device_describe(run->device), run, run->resumed_from[0] ? NULL : &run->taken);
+    add_job(&t, job, ocl_device_describe(run->device), run, run->from.path[0] ? NULL : &run->taken);
     add(&t, "plan",
         "%zu commands per step, built in %.1f s (%llu programs, %llu of them from the cache, %llu compiled "
         "in child processes)",

@@ -10,6 +10,14 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/train/job/job.h"
 
+/* The checkpoint that a training goes on from, which is opened and verified once, before anything is planned. */
+typedef struct clt_resumed {
+    const char *name; /* the folder as the options name it; "": nothing is resumed */
+    char path[1024];  /* the checkpoint's folder, the same on all ranks; "": there is none, the run begins */
+    clt_checkpoint *saved; /* on rank 0, until its values are loaded; NULL on the other ranks */
+    int64_t micro_batch;   /* that data.micro_batch auto chose in the run that is resumed; 0: unknown */
+} clt_resumed;
+
 typedef struct clt_continuation {
     bool longer; /* the run was to end after steps_before and is now to end after steps_now */
     int64_t steps_before, steps_now;

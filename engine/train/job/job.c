@@ -3,7 +3,6 @@
  * Jobs: makes data sources, batch sizes, schedule and plans from a config. */
 #include "engine/train/job/job.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,19 +72,6 @@ static clt_status read_update(clt_job *job)
     if (!out->optimizer)
         CLT_FAIL(CLT_EINTERNAL, "optimizer.type: no optimizer is called '%s'", type);
     clt_optimizer_read(out->optimizer, c, out->value);
-    return CLT_OK;
-}
-
-clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *out)
-{
-    *out = clt_config_int(config, "train.steps");
-    if (*out == 0) {
-        double steps = clt_config_float(config, "train.epochs") * (double)samples / (double)global_batch;
-        *out = steps < 1 ? 1 : steps > (double)(INT64_C(1) << 53) ? INT64_C(1) << 53 : (int64_t)floor(steps);
-    }
-    if (*out > (INT64_C(1) << 24))
-        CLT_FAIL(CLT_ECONFIG, "train.steps: %lld; at most 16777216 steps are possible in one run",
-                 (long long)*out);
     return CLT_OK;
 }
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The batch of a job: micro-batches of a step, and which of them each rank computes. */
+ * The batch of a job: micro-batches of a step, which of them each rank computes, and the number of steps. */
 #include "engine/train/job/job.h"
+
+#include <math.h>
 
 clt_decay_counts clt_job_decay(const clt_job *job)
 {
@@ -16,6 +18,19 @@ clt_decay_counts clt_job_decay(const clt_job *job)
         n.all_tensors += slot->trainable;
     }
     return n;
+}
+
+clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *out)
+{
+    *out = clt_config_int(config, "train.steps");
+    if (*out == 0) {
+        double steps = clt_config_float(config, "train.epochs") * (double)samples / (double)global_batch;
+        *out = steps < 1 ? 1 : steps > (double)(INT64_C(1) << 53) ? INT64_C(1) << 53 : (int64_t)floor(steps);
+    }
+    if (*out > (INT64_C(1) << 24))
+        CLT_FAIL(CLT_ECONFIG, "train.steps: %lld; at most 16777216 steps are possible in one run",
+                 (long long)*out);
+    return CLT_OK;
 }
 
 /* Passes over text are counted in tokens, because shuffled windows of text overlap. */

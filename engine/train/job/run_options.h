@@ -27,11 +27,9 @@ typedef struct clt_run_options {
     bool on_train; /* eval: evaluate the training data; else the evaluation data, which must exist */
     const char *device_spec; /* NULL: device.spec of the config, else the default device */
     uint32_t caps_mask;      /* OCL_CAPS_ALL */
-    /* run or checkpoint folder whose tuning choices are kept; NULL: the run that is resumed */
-    const char *tuning_from;
-    int64_t max_steps; /* 0: no limit; ends the run early without changing the schedule */
-    bool dry_run;      /* plan, estimate and check the data; allocate nothing */
-    bool predicts;     /* the prediction of the evaluation plan is read after its runs */
+    int64_t max_steps;       /* 0: no limit; ends the run early without changing the schedule */
+    bool dry_run;            /* plan, estimate and check the data; allocate nothing */
+    bool predicts;           /* the prediction of the evaluation plan is read after its runs */
     /* eval: receives counts by class, which the caller frees (NULL: no classes are predicted); NULL: do not
      * count */
     struct clt_class_counts **classes;

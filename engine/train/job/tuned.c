@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/command/fallback.h"
 #include "cl/gemm_bench/gemm_tune.h"
 #include "cl/tune/tuning_store.h"
 #include "engine/base/hash.h"
@@ -89,24 +90,20 @@ static void tell_unused(const clt_tuned *t, const char *path, int others, int ou
 }
 
 /* Uses the set of a checkpoint that is for this device; the others are kept, to be saved again. */
-static clt_status take_pins(clt_tuned *t, const char *path, const clt_observer *observer)
+static clt_status take_pins(clt_tuned *t, const clt_resumed *from, const clt_observer *observer)
 {
     ocl_tuning *sets[CLT_MAX_PINNED] = {NULL};
-    clt_json_doc *state = NULL;
     int n = 0, outdated = 0;
     char why[600], line[1400];
-    CLT_TRY(clt_checkpoint_peek_state(path, &state));
-    if (!state)
-        return CLT_OK;
-    clt_status status = read_pins(clt_json_root(state), path, sets, &n, &outdated);
-    clt_json_destroy(state);
+    clt_status status = read_pins(clt_json_root(from->saved->state), from->name, sets, &n, &outdated);
     for (int i = 0; i < n; i++) {
         bool mine = !t->set && ocl_tuning_fits(sets[i], &t->desc, why, sizeof why);
         if (mine) {
             t->set = sets[i];
             t->style = sets[i]->style;
             t->keeps_denials = sets[i]->has_denials;
-            t->denials = sets[i]->denials;
+            if (t->keeps_denials)
+                t->denials = sets[i]->denials;
         }
         if (!mine)
             t->others[t->n_others++] = sets[i];
@@ -114,12 +111,12 @@ static clt_status take_pins(clt_tuned *t, const char *path, const clt_observer *
     CLT_TRY(status);
     t->pinned = t->set != NULL;
     if (!t->pinned)
-        tell_unused(t, path, n, outdated, observer);
+        tell_unused(t, from->name, n, outdated, observer);
     if (t->pinned && t->mode == CLT_TUNE_OFF) {
         snprintf(line, sizeof line,
                  "tuning: device.tune is off: the %zu choices in %s are not used, sums may be rounded "
                  "differently from here on",
-                 t->set->count, path);
+                 t->set->count, from->name);
         if (t->set->count)
             say(observer, line);
         ocl_tuning_destroy(t->set);
@@ -129,90 +126,66 @@ static clt_status take_pins(clt_tuned *t, const char *path, const clt_observer *
     return CLT_OK;
 }
 
-bool clt_tuned_differs(const clt_tuned *t, const clt_json *state, const char *path)
-{
-    ocl_tuning *sets[CLT_MAX_PINNED] = {NULL};
-    int n = 0, outdated = 0;
-    char why[600];
-    bool differs = false, found = false, off = t->mode == CLT_TUNE_OFF;
-    if (read_pins(state, path, sets, &n, &outdated) != CLT_OK)
-        clt_error_clear();
-    for (int i = 0; i < n; i++) {
-        if (!found &&
-            ocl_tuning_fits(sets[i], &t->desc, why, sizeof why)) { /* the first set that fits is used */
-            differs = !off && (!t->pinned || ocl_tuning_hash(sets[i]) != ocl_tuning_hash(t->set));
-            differs = differs || (sets[i]->has_denials &&
-                                  (!t->keeps_denials || !ocl_denials_equal(&sets[i]->denials, &t->denials)));
-            found = true;
-        }
-        ocl_tuning_destroy(sets[i]);
-    }
-    return differs;
-}
-
 /* --- agreement of ranks --- */
 
-/* The faster style of kernels is found by timing, which may have had different results on the ranks: rank
- * 0's style is used by all ranks with its device. Collective. */
-static clt_status share_style(clt_tuned *t, comm *ranks)
+/* What rank 0 decides for all ranks with its device. The faster style of kernels is found by timing, which may
+ * have had different results on the ranks; and each has its own record of what the driver refused. */
+typedef struct told_choices {
+    clt_told_device device;
+    int32_t style, keeps_denials;
+    ocl_denials denials;
+} told_choices;
+
+static clt_status share_choices(clt_tuned *t, comm *ranks)
 {
-    struct {
-        clt_told_device device;
-        int32_t style;
-    } told;
+    CLT_FREED told_choices *told = NULL;
     if (is_alone(ranks))
         return CLT_OK;
-    memset(&told, 0, sizeof told);
-    clt_tell_device(&t->desc, &told.device);
-    told.style = (int32_t)(t->style != OCL_STYLE_ASKED ? t->style : clt_tuned_style(&t->desc));
-    CLT_TRY(comm_broadcast(ranks, &told, sizeof told, 0));
-    if (clt_is_told_device(&told.device, &t->desc))
-        t->style = (ocl_style)told.style;
+    CLT_TRY(clt_alloc(&told, 1, sizeof *told, "choices of rank 0"));
+    clt_tell_device(&t->desc, &told->device);
+    told->style = (int32_t)(t->style != OCL_STYLE_ASKED ? t->style : clt_tuned_style(&t->desc));
+    told->keeps_denials = t->keeps_denials;
+    told->denials = t->denials;
+    CLT_TRY(comm_broadcast(ranks, told, sizeof *told, 0));
+    if (!clt_is_told_device(&told->device, &t->desc))
+        return CLT_OK;
+    t->style = (ocl_style)told->style;
+    t->keeps_denials = told->keeps_denials != 0;
+    t->denials = told->denials;
     return CLT_OK;
 }
 
 /* Sends rank 0's set to all ranks; a rank with another device keeps its own. */
 static clt_status share(clt_tuned *t, comm *ranks, const clt_observer *observer)
 {
-    clt_str text = {0};
-    int64_t length = 0;
-    bool first = rank_of(ranks) == 0;
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_SCOPED(ocl_tuning) *set = NULL;
+    char why[600], line[800];
     if (is_alone(ranks))
         return CLT_OK;
-    if (first)
+    if (rank_of(ranks) == 0)
         CLT_TRY(ocl_tuning_print(t->set, &text));
-    length = (int64_t)text.length;
-    clt_status status = comm_broadcast(ranks, &length, sizeof length, 0);
-    if (status == CLT_OK && !first)
-        status = clt_alloc(&text.text, (size_t)length + 1, 1, "tuning records");
-    if (status == CLT_OK)
-        status = comm_broadcast(ranks, text.text, length, 0);
-    ocl_tuning *set = NULL;
-    if (status == CLT_OK && !first)
-        status = ocl_tuning_parse(text.text, (size_t)length, "the tuning records of rank 0", &set, NULL);
-    clt_str_free(&text);
-    char why[600], line[800];
-    if (status == CLT_OK && set && ocl_tuning_fits(set, &t->desc, why, sizeof why)) {
+    CLT_TRY(comm_share_text(ranks, &text.text, &text.length, "tuning records"));
+    if (rank_of(ranks) == 0)
+        return CLT_OK;
+    CLT_TRY(ocl_tuning_parse(text.text, text.length, "the tuning records of rank 0", &set, NULL));
+    if (ocl_tuning_fits(set, &t->desc, why, sizeof why)) {
         ocl_tuning_destroy(t->set);
-        t->set = set;
-        t->desc.tuning = set;
+        t->desc.tuning = t->set = CLT_TAKE(set);
         return CLT_OK;
     }
-    if (status == CLT_OK && set) {
-        snprintf(line, sizeof line, "tuning: rank 0's choices are of %s; this rank makes its own", why);
-        say(observer, line);
-    }
-    ocl_tuning_destroy(set);
-    return status;
+    snprintf(line, sizeof line, "tuning: rank 0's choices are of %s; this rank makes its own", why);
+    say(observer, line);
+    return CLT_OK;
 }
 
 /* --- opening --- */
 
-static clt_status open_set(clt_tuned *t, comm *ranks, const char *pins, const clt_observer *observer)
+static clt_status open_set(clt_tuned *t, comm *ranks, const clt_resumed *from, const clt_observer *observer)
 {
-    if (pins && *pins && rank_of(ranks) == 0)
-        CLT_TRY(take_pins(t, pins, observer));
-    CLT_TRY(share_style(t, ranks));
+    if (from->saved)
+        CLT_TRY(take_pins(t, from, observer));
+    CLT_TRY(share_choices(t, ranks));
     if (t->mode == CLT_TUNE_OFF)
         return CLT_OK;
     if (!t->set)
@@ -223,19 +196,20 @@ static clt_status open_set(clt_tuned *t, comm *ranks, const char *pins, const cl
     return CLT_OK;
 }
 
-clt_status clt_tuned_open(const clt_config *config, const ocl_device_desc *device, comm *ranks,
-                          const char *pins, const clt_observer *observer, clt_tuned **out)
+clt_status clt_tuned_open(const clt_config *config, const ocl_device *device, comm *ranks,
+                          const clt_resumed *from, const clt_observer *observer, clt_tuned **out)
 {
     CLT_SCOPED(clt_tuned) *t = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&t, 1, sizeof *t, "tuning"));
     t->mode = clt_tune_mode_of(config);
     t->config = config;
-    t->desc = *device;
+    t->desc = *ocl_device_describe(device);
+    t->caps = t->desc.caps;
     clt_job_view(config, &t->desc);
     t->desc.tuning = NULL;
-    t->caps = device->caps;
-    CLT_TRY(open_set(t, ranks, pins, observer));
+    t->denials = *ocl_device_denials(device);
+    CLT_TRY(open_set(t, ranks, from, observer));
     *out = CLT_TAKE(t);
     return CLT_OK;
 }

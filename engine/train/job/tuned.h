@@ -9,6 +9,7 @@
 #include "cl/tune/tuner.h"
 #include "comm/comm.h"
 #include "engine/config/config.h"
+#include "engine/train/job/continuation.h"
 #include "engine/train/job/job.h"
 #include "engine/train/job/observer.h"
 
@@ -25,7 +26,7 @@ typedef struct clt_tuned {
     bool pinned;              /* the records come from a checkpoint, and no others are used */
     ocl_style style;          /* style of kernels of the checkpoint or of rank 0; ASKED: none is prescribed */
     bool keeps_denials;       /* the checkpoint lists what its run did without: `denials` */
-    ocl_denials denials;      /* what the driver refused to that run */
+    ocl_denials denials;      /* what the driver refused to that run, or else to earlier runs */
     uint32_t caps;            /* of the device, before anything was denied */
     ocl_tuning *used;         /* exactly the choices that the plans made */
     int problems;             /* number of problems in the plans that can be tuned */
@@ -34,12 +35,12 @@ typedef struct clt_tuned {
     int n_others;
 } clt_tuned;
 
-/* clt_tuned_open: decides which records are used on `device`. Rank 0 decides for all ranks with the same
- * device; collective when there are several ranks. pins: a run or checkpoint folder whose choices are kept,
- * NULL or "": none. say (may be NULL) receives a line when choices of a checkpoint cannot be used, or when a
- * rank does not follow rank 0. */
-clt_status clt_tuned_open(const clt_config *config, const ocl_device_desc *device, comm *ranks,
-                          const char *pins, const clt_observer *say, clt_tuned **out);
+/* clt_tuned_open: decides which records, style of kernels and features are used on `device`. Rank 0 decides for
+ * all ranks with the same device; collective when there are several ranks. from: the checkpoint whose choices
+ * are kept, on rank 0; it may be none. say (may be NULL) receives a line when choices of a checkpoint cannot be
+ * used, or when a rank does not follow rank 0. */
+clt_status clt_tuned_open(const clt_config *config, const ocl_device *device, comm *ranks,
+                          const clt_resumed *from, const clt_observer *say, clt_tuned **out);
 void clt_tuned_close(clt_tuned *tuned);
 CLT_SCOPED_POINTER(clt_tuned, clt_tuned_close)
 /* The style of kernels that plans for a device use; ASKED if the user or an emulated device decides it. */
@@ -60,8 +61,6 @@ const char *clt_tuned_text(const clt_tuned *tuned, char *buffer, size_t size);
 int clt_tuned_unmeasured(const clt_tuned *tuned);
 /* Writes the member "tuning" of a checkpoint's state: the choices in use, then those for other devices. */
 void clt_tuned_write(const clt_tuned *tuned, clt_json_writer *w);
-/* Whether a checkpoint's state has other choices for this device than the ones in force. */
-bool clt_tuned_differs(const clt_tuned *tuned, const clt_json *state, const char *path);
 
 /* `cltrain tune`: measures the problems of a config's training and evaluation, or, with config NULL, the
  * built-in list. */

@@ -13,7 +13,6 @@
 #include "engine/base/log.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/saved_run.h"
-#include "engine/data/open/data_paths.h"
 #include "engine/pretrained/pretrained.h"
 #include "engine/train/eval/eval_metrics.h"
 #include "engine/train/eval/eval_regression.h"
@@ -92,19 +91,6 @@ static clt_status choose_way(clt_run *run)
     return CLT_OK;
 }
 
-/* A resumed run keeps the tuning choices of its checkpoint, so that it computes the same bits. */
-static clt_status open_tuning(clt_run *run, clt_job_kind kind)
-{
-    const clt_run_options *o = run->options;
-    char pins[1024] = "";
-    if (o->tuning_from)
-        snprintf(pins, sizeof pins, "%s", o->tuning_from);
-    else if (kind == CLT_JOB_TRAIN)
-        clt_resume_path(o, pins, sizeof pins);
-    return clt_tuned_open(o->config, ocl_device_describe(run->device), o->comm, pins, &o->observer,
-                          &run->tuned);
-}
-
 /* A resumed run uses its checkpoint's style of kernels, and all ranks use rank 0's: the faster style is
  * found by timing, which may have another result this time. */
 static clt_status keep_style(clt_run *run)
@@ -161,16 +147,6 @@ clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job
     return clt_weights_check(job->model, file, options->init, options->init_skip, taken);
 }
 
-/* All ranks must cut arenas into the same slabs, so no slab is larger than every rank's device allows. */
-static clt_status agree_on_buffers(clt_run *run)
-{
-    int64_t most = (int64_t)(run->tuned->desc.max_alloc_bytes & INT64_MAX);
-    if (run->ranks.ranks > 1)
-        CLT_TRY(comm_all_reduce(run->options->comm, &most, 1, COMM_I64, COMM_MIN));
-    run->tuned->desc.max_alloc_bytes = (uint64_t)most;
-    return CLT_OK;
-}
-
 clt_status clt_run_set_micro_batch(clt_run *run, int64_t micro)
 {
     CLT_TRY(clt_job_set_micro_batch(run->job, micro));
@@ -190,20 +166,6 @@ static clt_status find_micro_batch(clt_run *run)
     return clt_run_set_micro_batch(run, micro);
 }
 
-/* The micro-batch that data.micro_batch auto chose in the run that is resumed; 0: unknown. */
-static clt_status recorded_micro_batch(const clt_run *run, const char *from, int64_t *out)
-{
-    clt_checkpoint *saved = NULL;
-    *out = 0;
-    if (clt_config_int(run->options->config, "data.micro_batch") > 0)
-        return CLT_OK;
-    if (run->ranks.rank == 0 && from[0] && clt_checkpoint_peek(from, &saved) == CLT_OK)
-        *out = clt_checkpoint_int(saved, "micro_batch", 0);
-    clt_error_clear(); /* resuming from the checkpoint reports what is wrong with it */
-    clt_checkpoint_close(saved);
-    return run->ranks.ranks > 1 ? comm_broadcast(run->options->comm, out, sizeof *out, 0) : CLT_OK;
-}
-
 static clt_status compare_ranks(clt_run *run)
 {
     clt_nearness near;
@@ -214,67 +176,53 @@ static clt_status compare_ranks(clt_run *run)
     return CLT_OK;
 }
 
-static clt_status create(clt_run *run, clt_job_kind kind)
+/* Opens checkpoint, data and weights, and decides all that needs no device. */
+static clt_status decide(clt_run *run, clt_job_kind kind)
 {
-    const clt_config *config = run->options->config;
-    bool changed;
-    if (run->options->comm)
-        comm_set_deadline(run->options->comm, clt_config_float(config, "parallel.start_deadline"));
+    const clt_run_options *o = run->options;
     CLT_TRY(clt_preflight_config(run));
     CLT_TRY(choose_way(run));
-    const clt_saved_run *saved = run->options->saved;
-    clt_job_data data = {.source = run->options->source,
-                         .facts = saved && saved->has_facts ? &saved->facts : NULL,
-                         .on_train = run->options->on_train,
-                         .predicts = run->options->predicts};
-    if (run->options->init)
-        CLT_TRY(clt_pretrained_check_tokenizer(run->options->init, config));
+    if (o->init)
+        CLT_TRY(clt_pretrained_check_tokenizer(o->init, o->config));
     clt_run_progress(run, "opening the data", 0, 0);
-    char from[1024] = "";
     if (kind == CLT_JOB_TRAIN)
-        clt_resume_path(run->options, from, sizeof from);
-    if (from[0])
-        CLT_TRY(clt_data_paths_need(config, false, "going on with", from, NULL));
-    if (kind != CLT_JOB_DECODE)
-        CLT_TRY(recorded_micro_batch(run, from, &data.micro_batch));
-    clt_data_facts known;
-    clt_status status = clt_known_table(run->options, from, &known);
-    data.known = known.table ? &known : NULL;
-    data.begins = known.table && !from[0];
-    if (status == CLT_OK)
-        status = clt_job_open(config, &data, run->ranks.ranks, kind, &run->job);
-    clt_data_facts_free(&known);
-    CLT_TRY(status);
+        CLT_TRY(clt_resumed_open(o, &run->from));
+    CLT_TRY(clt_known_job(o, &run->from, kind, &run->job));
     run->job->rank = run->ranks.rank;
     CLT_TRY(clt_eval_classes_prepare(run));
     CLT_TRY(clt_eval_regression_prepare(run));
     if (kind != CLT_JOB_DECODE)
         run->micro_batches = clt_job_share(run->job, run->ranks.rank, &run->first_micro);
     CLT_TRY(open_init(run));
-    if (kind == CLT_JOB_TRAIN)
-        CLT_TRY(clt_run_check_resume(run));
+    return run->from.saved ? clt_continuation_check(run->from.saved, run->job, &run->continuation) : CLT_OK;
+}
+
+static clt_status create(clt_run *run, clt_job_kind kind)
+{
+    const clt_run_options *o = run->options;
+    bool changed;
+    if (o->comm)
+        comm_set_deadline(o->comm, clt_config_float(o->config, "parallel.start_deadline"));
+    CLT_TRY(decide(run, kind));
     clt_run_progress(run, "testing what the device can do", 0, 0);
     CLT_TRY(clt_run_open_device(run));
     clt_run_progress(run, "comparing the ranks", 0, 0);
     CLT_TRY(compare_ranks(run));
-    CLT_TRY(open_tuning(run, kind));
+    CLT_TRY(clt_tuned_open(o->config, run->device, o->comm, &run->from, &o->observer, &run->tuned));
     CLT_TRY(keep_style(run));
-    CLT_TRY(clt_recall_denials(run));
+    clt_recall_denials(run);
     CLT_TRY(clt_agree_on_update(run, &changed));
     clt_run_progress(run, "planning", 0, 0);
-    CLT_TRY(agree_on_buffers(run));
     CLT_TRY(find_micro_batch(run));
     CLT_TRY(clt_job_plan(run->job, &run->tuned->desc, &run->order));
     if (run->job->train)
-        CLT_TRY(clt_tuned_measure(run->tuned, run->device, config, run->options->comm,
-                                  &run->options->observer, run->options->stop, run->job));
+        CLT_TRY(
+            clt_tuned_measure(run->tuned, run->device, o->config, o->comm, &o->observer, o->stop, run->job));
     CLT_TRY(clt_run_make_objects(run));
     clt_run_progress(run, "setting the parameters", 0, 0);
     CLT_TRY(initialise(run));
     clt_run_progress(run, "setting the parameters", 0, -1);
-    if (run->job->train)
-        CLT_TRY(clt_sync_create(run, &run->sync));
-    return CLT_OK;
+    return run->job->train ? clt_sync_create(run, &run->sync) : CLT_OK;
 }
 
 clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out)
@@ -334,6 +282,7 @@ void clt_run_destroy(clt_run *run)
     clt_eval_regression_free(run);
     clt_job_destroy(run->job);
     clt_safetensors_close(run->init);
+    clt_resumed_close(&run->from);
     clt_tuned_close(run->tuned); /* the job's plans borrowed its records */
     free(run);
 }

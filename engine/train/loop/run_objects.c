@@ -133,36 +133,23 @@ static clt_status check_precision(clt_run *run)
 /* A refusal as one rank sends it to the others. */
 typedef struct told_refusal {
     clt_told_device device;
-    int32_t variant, lasting;
-    uint32_t needs, group_limit;
-    char form[OCL_FORM_TEXT], kernel[64], label[96];
+    int32_t variant;     /* its number, in place of the pointer; -1: none */
+    ocl_refusal refusal; /* all ranks run the same program (preflight.h), so its layout is the same */
 } told_refusal;
 
 static void tell(const ocl_device_desc *desc, const ocl_refusal *r, told_refusal *out)
 {
-    memset(out, 0, sizeof *out);
     clt_tell_device(desc, &out->device);
     out->variant = r->variant ? clt_variant_number(r->variant) : -1;
-    out->lasting = r->lasting;
-    out->needs = r->needs;
-    out->group_limit = r->group_limit;
-    memcpy(out->form, r->form, sizeof out->form);
-    memcpy(out->kernel, r->kernel, sizeof out->kernel);
-    memcpy(out->label, r->label, sizeof out->label);
+    out->refusal = *r;
 }
 
 static void hear(const told_refusal *told, ocl_refusal *r)
 {
     bool lost = r->lost;
-    *r = (ocl_refusal){.refused = true,
-                       .lost = lost,
-                       .lasting = told->lasting,
-                       .needs = told->needs,
-                       .group_limit = told->group_limit};
+    *r = told->refusal;
+    r->lost = lost;
     r->variant = clt_variant_at(told->variant);
-    memcpy(r->form, told->form, sizeof r->form);
-    memcpy(r->kernel, told->kernel, sizeof r->kernel);
-    memcpy(r->label, told->label, sizeof r->label);
 }
 
 /* The refusal of the first rank that has one counts for all ranks with the same device and driver. *any:

@@ -310,30 +310,16 @@ static clt_status prepare(clt_loop *l)
     return clt_feed_create(&feed, &run->feed);
 }
 
-/* Rank 0 decides which checkpoint to resume from; every rank loads it. */
+/* Loads the checkpoint that the run goes on from, if there is one. */
 static clt_status resume(clt_loop *l)
 {
-    const clt_run_options *o = l->options;
-    char path[1024] = "";
-    if (!clt_resumes(o))
-        return CLT_OK;
-    if (l->dir)
-        clt_checkpoint_tidy(clt_rundir_checkpoints(l->dir));
-    if (!l->quiet)
-        clt_resume_path(o, path, sizeof path);
-    if (l->run->ranks.ranks > 1)
-        CLT_TRY(comm_broadcast(o->comm, path, sizeof path, 0));
-    if (!path[0]) /* no checkpoint yet: begin at step 0 */
+    if (!l->run->from.path[0])
         return CLT_OK;
     clt_run_progress(l->run, "loading the checkpoint", 0, 0);
-    CLT_TRY(clt_run_resume(l->run, path, &l->keeper.state));
+    CLT_TRY(clt_run_resume(l->run, &l->keeper.state));
     clt_run_progress(l->run, "loading the checkpoint", 0, -1);
     l->result->steps = l->run->first_step;
-    snprintf(l->result->checkpoint, sizeof l->result->checkpoint, "%s", l->run->resumed_from);
-    int64_t repin = l->run->repin;
-    if (l->run->ranks.ranks > 1)
-        CLT_TRY(comm_broadcast(o->comm, &repin, sizeof repin, 0));
-    l->repin = repin != 0 && !o->tuning_from; /* plan again only once */
+    snprintf(l->result->checkpoint, sizeof l->result->checkpoint, "%s", l->run->from.path);
     return CLT_OK;
 }
 
@@ -341,24 +327,25 @@ static clt_status resume(clt_loop *l)
 static clt_status tell_resumed(clt_loop *l)
 {
     char text[1200];
-    if (l->dir && clt_resumes(l->options)) {
+    if (l->dir && l->run->from.name[0]) {
         CLT_TRY(clt_rundir_truncate(l->dir, l->run->first_step));
         CLT_TRY(clt_resolved_config_update(clt_rundir_path(l->dir), l->options->config));
     }
     clt_runlog_attach(l->log, l->dir);
-    snprintf(text, sizeof text, "resumed from %s at step %lld", l->run->resumed_from,
+    snprintf(text, sizeof text, "resumed from %s at step %lld", l->run->from.path,
              (long long)l->run->first_step);
-    if (!l->quiet && l->run->resumed_from[0])
+    if (!l->quiet && l->run->from.path[0])
         clt_tell(l, text);
     return clt_tell_continuation(l);
 }
 
-/* Opens the run folder, once nothing but resuming from it can still fail. Rank 0 decides if there is one;
- * all ranks save. */
+/* Opens the run folder, when nothing else can fail any more. Rank 0 decides if there is one; all ranks save. */
 static clt_status open_folder(clt_loop *l)
 {
     const clt_run_options *o = l->options;
     int64_t saves;
+    /* the folder takes a lock of its own, and fails if another run has taken it in between */
+    clt_lock_release(CLT_TAKE(l->lock));
     if (o->out_dir && !l->quiet)
         CLT_TRY(clt_rundir_open(o->out_dir, o->config, clt_continues(o), &l->dir));
     saves = l->dir != NULL;
@@ -428,18 +415,12 @@ static clt_status train(clt_loop *l)
     l->keeper.state.best = best_by == CLT_BEST_NONE ? CLT_BEST_LOSS : best_by;
     l->evaluated = -1;
     CLT_TRY(clt_run_take_init(l->run));
-    bool same = clt_continues(l->options);
-    if (!same)
-        CLT_TRY(resume(l));
+    CLT_TRY(resume(l));
     if (l->run->ranks.ranks > 1) /* create no folder while another rank may still fail to start */
         CLT_TRY(comm_barrier(l->options->comm));
     if (l->options->observer.ready)
         l->options->observer.ready(l->options->observer.context);
     CLT_TRY(open_folder(l));
-    if (same)
-        CLT_TRY(resume(l));
-    if (l->repin) /* start again: the plans lack the tuning choices of the checkpoint that was loaded */
-        return CLT_OK;
     CLT_TRY(tell_resumed(l));
     CLT_TRY(prepare(l));
     clt_sampler_open(l);
@@ -465,67 +446,61 @@ static clt_status train(clt_loop *l)
     return status == CLT_OK ? status : save_before_end(l, status);
 }
 
-/* Opens the log. A run folder that is in use is refused here, before anything is built or measured. */
+/* Opens the log. A run folder that is in use is refused here, before anything is built or measured. What a killed
+ * save has left in the folder that is gone on with is repaired, since this process has its lock. */
 static clt_status open_log(clt_loop *l)
 {
     const clt_run_options *o = l->options;
-    CLT_TRY(clt_check_folder(o));
+    CLT_TRY(clt_check_folder(o, &l->lock));
+    if (l->lock) {
+        CLT_FREED char *checkpoints = NULL;
+        CLT_TRY(clt_path_join(o->out_dir, "checkpoints", &checkpoints));
+        clt_checkpoint_tidy(checkpoints);
+    }
     return o->out_dir && clt_first_rank(o) ? clt_runlog_begin(o->config, &l->log) : CLT_OK;
 }
 
-/* *pins receives the checkpoint whose tuning choices a second attempt must use, else "". */
-static clt_status run_once(const clt_run_options *options, clt_run_result *result, char *pins, size_t size)
+static clt_status run_all(clt_loop *l)
 {
-    memset(result, 0, sizeof *result);
-    result->last_loss = result->best_eval_loss = NAN;
-    pins[0] = '\0';
-    clt_loop l = {.options = options, .result = result};
-    CLT_TRY(open_log(&l));
-    clt_status status = clt_run_create(options, CLT_JOB_TRAIN, &l.run);
-    if (status != CLT_OK) {
-        clt_runlog_end(l.log);
-        return status;
-    }
-    l.quiet = l.run->ranks.rank != 0;
-    l.pace.every = clt_config_int(options->config, "train.log_every");
-    l.pace.apart = clt_config_is_set(options->config, "train.log_every") ? 0 : LINE_SECONDS;
-    l.max_nonfinite = clt_config_int(options->config, "train.max_nonfinite");
-    result->build_seconds = l.run->build_seconds;
-    result->parameters = (uint64_t)clt_graph_param_elements(l.run->job->train->graph);
-    status = train(&l);
+    const clt_run_options *o = l->options;
+    CLT_TRY(open_log(l));
+    CLT_TRY(clt_run_create(o, CLT_JOB_TRAIN, &l->run));
+    l->quiet = l->run->ranks.rank != 0;
+    l->pace.every = clt_config_int(o->config, "train.log_every");
+    l->pace.apart = clt_config_is_set(o->config, "train.log_every") ? 0 : LINE_SECONDS;
+    l->max_nonfinite = clt_config_int(o->config, "train.max_nonfinite");
+    l->result->build_seconds = l->run->build_seconds;
+    l->result->parameters = (uint64_t)clt_graph_param_elements(l->run->job->train->graph);
+    clt_status status = train(l);
     if (status != CLT_OK && status != CLT_EINTERRUPTED)
-        clt_tell_failed(&l, status);
-    clt_error error;
-    clt_error_take(status, &error);
-    if (status == CLT_OK && l.repin)
-        snprintf(pins, size, "%s", l.run->resumed_from);
-    clt_sampler_close(&l);
-    clt_keeper_close(&l.keeper); /* reads the store, so it is closed before the run */
-    clt_watch_destroy(l.watch);
-    clt_run_destroy(l.run);
-    clt_runlog_end(l.log);
-    if (l.discard)
-        clt_rundir_discard(l.dir);
-    else
-        clt_rundir_close(l.dir);
-    return clt_error_put(&error);
+        clt_tell_failed(l, status);
+    return status;
 }
+
+static void close_all(clt_loop *l)
+{
+    CLT_KEEP_ERROR();
+    clt_sampler_close(l);
+    clt_keeper_close(&l->keeper); /* reads the store, so it is closed before the run */
+    clt_watch_destroy(l->watch);
+    clt_run_destroy(l->run);
+    clt_runlog_end(l->log);
+    if (l->discard)
+        clt_rundir_discard(l->dir);
+    else
+        clt_rundir_close(l->dir);
+    clt_lock_release(l->lock);
+}
+CLT_SCOPED_VALUE(clt_loop, close_all)
 
 clt_status clt_train(const clt_run_options *options, clt_run_result *result)
 {
-    clt_run_options own = *options;
-    char pins[1024];
     clt_log_set_first(clt_first_rank(options));
     clt_log_forget();
-    if (options->dry_run) {
-        memset(result, 0, sizeof *result);
-        result->last_loss = result->best_eval_loss = NAN;
+    memset(result, 0, sizeof *result);
+    result->last_loss = result->best_eval_loss = NAN;
+    if (options->dry_run)
         return clt_dry_run(options, result);
-    }
-    clt_status status = run_once(&own, result, pins, sizeof pins);
-    if (status != CLT_OK || !pins[0])
-        return status;
-    own.tuning_from = pins;
-    char again[1024];
-    return run_once(&own, result, again, sizeof again);
+    CLT_SCOPED(clt_loop) l = {.options = options, .result = result};
+    return run_all(&l);
 }

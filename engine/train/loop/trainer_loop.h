@@ -31,6 +31,7 @@ typedef struct clt_loop {
     const clt_run_options *options;
     clt_rundir *dir; /* rank 0 with a run folder, else NULL */
     clt_runlog *log; /* on the same rank as dir, but opened earlier */
+    clt_lock *lock;  /* of the folder that the run goes on in, until dir is opened; NULL: none is held */
     clt_keeper keeper;
     clt_watch *watch;
     struct clt_sampler *sampler; /* rank 0 if texts are sampled during training; else NULL */
@@ -62,17 +63,15 @@ typedef struct clt_loop {
     int64_t stop;         /* why the run ends early: one of CLT_STOP_*, or the number of a signal */
     bool quiet;           /* another rank reports */
     bool classes_missing; /* classes.json could not be written after the newest evaluation */
-    bool repin;           /* the run must be created again with the tuning choices of the checkpoint */
 } clt_loop;
 
-/* trainer_start.c. clt_resumes: --resume names a run, or is auto. clt_continues: the run that is resumed
- * is in the same folder; from any other folder it is only read. clt_first_rank: the process
- * has rank 0. */
-bool clt_resumes(const clt_run_options *options);
+/* trainer_start.c. clt_continues: the run that is resumed is in the same folder; from any other folder it is only
+ * read. clt_first_rank: the process has rank 0. */
 bool clt_continues(const clt_run_options *options);
 bool clt_first_rank(const clt_run_options *options);
-/* On rank 0: refuses a run folder that cannot be made, is in use, or holds another run. Writes nothing. */
-clt_status clt_check_folder(const clt_run_options *options);
+/* On rank 0: refuses a run folder that cannot be made, is in use, or holds another run. Writes nothing but the lock
+ * of the folder that the run goes on in, which *lock receives; NULL: there is no such folder yet. */
+clt_status clt_check_folder(const clt_run_options *options, clt_lock **lock);
 /* The step after which this start ends: the last step of the job, or options->max_steps. */
 int64_t clt_steps_now(const clt_run_options *options, const clt_job *job);
 /* A line for the user if no step is left after `step`, or if the evaluations have ended the training early;

@@ -14,14 +14,9 @@
 #include "engine/train/saved/known_table.h"
 #include "engine/train/saved/resume_preview.h"
 
-bool clt_resumes(const clt_run_options *o)
-{
-    return o->resume && strcmp(o->resume, "none") != 0;
-}
-
 bool clt_continues(const clt_run_options *o)
 {
-    return clt_resumes(o) &&
+    return o->resume && strcmp(o->resume, "none") != 0 &&
            (strcmp(o->resume, "auto") == 0 || (o->out_dir && clt_same_folder(o->resume, o->out_dir)));
 }
 
@@ -30,12 +25,17 @@ bool clt_first_rank(const clt_run_options *o)
     return !o->comm || comm_describe(o->comm)->rank == 0;
 }
 
-clt_status clt_check_folder(const clt_run_options *o)
+clt_status clt_check_folder(const clt_run_options *o, clt_lock **lock)
 {
+    CLT_FREED char *path = NULL;
+    *lock = NULL;
     if (!o->out_dir || !clt_first_rank(o))
         return CLT_OK;
     CLT_TRY(clt_mkdir_possible(o->out_dir));
-    return clt_continues(o) ? CLT_OK : clt_rundir_check_free(o->out_dir);
+    if (!clt_continues(o))
+        return clt_rundir_check_free(o->out_dir);
+    CLT_TRY(clt_path_join(o->out_dir, "lock", &path));
+    return clt_is_directory(o->out_dir) ? clt_lock_acquire(path, lock) : CLT_OK;
 }
 
 int64_t clt_steps_now(const clt_run_options *o, const clt_job *job)
@@ -71,9 +71,9 @@ static void tell_resumed(const clt_run_options *options, const clt_job *job, con
 {
     char text[1200];
     bool warning;
-    if (!p->saved)
+    if (!p->from.saved)
         return;
-    snprintf(text, sizeof text, "would resume from %s at step %lld", p->saved->path, (long long)p->step);
+    snprintf(text, sizeof text, "would resume from %s at step %lld", p->from.path, (long long)p->step);
     tell(options, text);
     for (int i = 0;
          clt_continuation_line(&p->continuation, job, p->step, p->update, i, &warning, text, sizeof text);
@@ -89,7 +89,7 @@ static void tell_table(const clt_run_options *options, const clt_job *job, const
                        const clt_weights_taken *taken)
 {
     clt_table_row rows[CLT_STARTUP_ROWS];
-    int count = clt_startup_job_rows(job, p->saved ? p->from : NULL, taken, rows);
+    int count = clt_startup_job_rows(job, p->from.saved ? p->from.name : NULL, taken, rows);
     if (options->observer.start)
         options->observer.start(options->observer.context, rows, count);
 }
@@ -107,41 +107,26 @@ static clt_status describe_device(const clt_run_options *options, ocl_device_des
     return CLT_OK;
 }
 
-/* Opens the job with what the run to go on from, or to start from, knows of its data. */
-static clt_status open_job(const clt_run_options *options, const clt_resume_preview *p, clt_job **job)
-{
-    clt_job_data data = {.micro_batch = p->micro_batch};
-    clt_data_facts known;
-    int ranks = options->comm ? comm_describe(options->comm)->ranks : 1;
-    clt_status status = clt_known_table(options, p->from, &known);
-    data.known = known.table ? &known : NULL;
-    data.begins = known.table && !p->from[0];
-    if (status == CLT_OK)
-        status = clt_job_open(options->config, &data, ranks, CLT_JOB_TRAIN, job);
-    clt_data_facts_free(&known);
-    return status;
-}
-
 clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result)
 {
     const clt_update_order order = {0};
     bool first = clt_first_rank(options);
     clt_weights_taken taken = {0};
-    clt_resume_preview preview;
     ocl_device_desc desc;
-    ocl_tuning *set = NULL;
-    clt_job *job = NULL;
-    CLT_TRY(clt_check_folder(options));
-    clt_status status = clt_resume_preview_open(options, &preview);
-    CLT_TRY_GOTO(status, done);
-    CLT_TRY_GOTO(open_job(options, &preview, &job), done);
-    CLT_TRY_GOTO(clt_eval_classes_check(job), done);
-    CLT_TRY_GOTO(clt_run_check_init(options, job, &taken), done);
-    CLT_TRY_GOTO(clt_resume_preview_check(&preview, job), done);
-    CLT_TRY_GOTO(describe_device(options, &desc), done);
-    CLT_TRY_GOTO(clt_tuned_describe(options->config, &desc, &set), done);
-    CLT_TRY_GOTO(clt_job_choose_micro_batch(job, &desc, &order), done);
-    CLT_TRY_GOTO(clt_job_plan(job, &desc, &order), done);
+    CLT_SCOPED(clt_lock) *lock = NULL; /* a run that is still going on is told as when resuming */
+    CLT_SCOPED(clt_resume_preview) preview = {.state = CLT_SAVED_STATE_NEW};
+    CLT_SCOPED(ocl_tuning) *set = NULL; /* the job's plans borrow its records */
+    CLT_SCOPED(clt_job) *job = NULL;
+    CLT_TRY(clt_check_folder(options, &lock));
+    CLT_TRY(clt_resumed_open(options, &preview.from));
+    CLT_TRY(clt_known_job(options, &preview.from, CLT_JOB_TRAIN, &job));
+    CLT_TRY(clt_eval_classes_check(job));
+    CLT_TRY(clt_run_check_init(options, job, &taken));
+    CLT_TRY(clt_resume_preview_check(&preview, job));
+    CLT_TRY(describe_device(options, &desc));
+    CLT_TRY(clt_tuned_describe(options->config, &desc, &set));
+    CLT_TRY(clt_job_choose_micro_batch(job, &desc, &order));
+    CLT_TRY(clt_job_plan(job, &desc, &order));
     result->parameters = (uint64_t)clt_graph_param_elements(job->train->graph);
     result->device_bytes = clt_plan_memory(job->train, job->eval).total;
     clt_resume_preview_warn(&preview, job, first);
@@ -149,10 +134,5 @@ clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result)
         tell_resumed(options, job, &preview);
         tell_table(options, job, &preview, &taken);
     }
-    status = clt_job_check_memory(job);
-done:
-    clt_resume_preview_close(&preview);
-    clt_job_destroy(job);
-    ocl_tuning_destroy(set);
-    return status;
+    return clt_job_check_memory(job);
 }

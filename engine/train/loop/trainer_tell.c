@@ -212,7 +212,7 @@ static clt_status start_event(const clt_loop *l)
     const clt_run *run = l->run;
     const clt_job *job = run->job;
     const ocl_device_desc *d = ocl_device_describe(run->device);
-    const char *from = run->resumed_from[0] ? run->resumed_from : NULL;
+    const char *from = run->from.path[0] ? run->from.path : NULL;
     char hash[CLT_HASH64_TEXT];
     const clt_event_field init[] = {CLT_FIELD_TEXT("file", run->taken.file),
                                     CLT_FIELD_INT("tensors", run->taken.tensors),

@@ -17,33 +17,6 @@
 
 /* --- denials --- */
 
-/* The denials as rank 0 sends them to the others. */
-typedef struct told_denials {
-    clt_told_device device;
-    int32_t kept; /* they come from the checkpoint */
-    ocl_denials denials;
-} told_denials;
-
-/* Ranks with the same device as rank 0 use rank 0's list instead of their own. */
-static clt_status share(clt_run *run, ocl_denials *denials, bool *kept)
-{
-    const ocl_device_desc *desc = &run->tuned->desc;
-    told_denials *told;
-    if (run->ranks.ranks <= 1)
-        return CLT_OK;
-    CLT_TRY(clt_alloc(&told, 1, sizeof *told, "denials"));
-    clt_tell_device(desc, &told->device);
-    told->kept = *kept;
-    told->denials = *denials;
-    clt_status status = comm_broadcast(run->options->comm, told, sizeof *told, 0);
-    if (status == CLT_OK && clt_is_told_device(&told->device, desc)) {
-        *denials = told->denials;
-        *kept = told->kept != 0;
-    }
-    free(told);
-    return status;
-}
-
 static void print(const ocl_denials *denials, uint32_t caps, clt_str *what)
 {
     char names[200];
@@ -80,20 +53,17 @@ static void tell_tried(const ocl_denials *kept, const ocl_denials *remembered, c
                  desc->spec, desc->name, what.text);
 }
 
-clt_status clt_recall_denials(clt_run *run)
+void clt_recall_denials(clt_run *run)
 {
     ocl_device_desc *desc = &run->tuned->desc;
-    const ocl_denials *remembered = ocl_device_denials(run->device);
+    const ocl_denials *denials = &run->tuned->denials;
     bool kept = run->tuned->keeps_denials;
-    ocl_denials denials = kept ? run->tuned->denials : *remembered;
-    CLT_TRY(share(run, &denials, &kept));
-    uint32_t caps = desc->caps & denials.caps;
-    clt_apply_denials(&denials, desc);
-    if (caps || denials.count)
-        tell(&denials, desc, caps, kept);
+    uint32_t caps = desc->caps & denials->caps;
+    clt_apply_denials(denials, desc);
+    if (caps || denials->count)
+        tell(denials, desc, caps, kept);
     if (kept)
-        tell_tried(&denials, remembered, desc);
-    return CLT_OK;
+        tell_tried(denials, ocl_device_denials(run->device), desc);
 }
 
 void clt_note_denials(clt_run *run, uint32_t caps, int first)
@@ -152,39 +122,69 @@ static clt_status rows_of(const ocl_device_desc *desc, int64_t *variants)
     return CLT_OK;
 }
 
-clt_status clt_agree_on_update(clt_run *run, bool *changed)
+/* What ranks tell each other before they plan: a row is a number of each rank, of which all ranks learn the least
+ * and the greatest. */
+#define FACTS(X)                                                                                             \
+    X(ITEMS, clt_update_items(desc)) /* of a work-group of the update; 0: none is used */                    \
+    X(KIND, kind_of(desc))           /* platform, device and driver */                                       \
+    X(EXACT, desc->rounds_correctly) /* divisions and square roots */                                        \
+    X(UNITS, desc->compute_units)    /* they decide how sums are divided */                                  \
+    X(CHOICE, choice_of(desc))       /* which kernels compute products */                                    \
+    X(ROWS, rows)                    /* which variants add up rows of embeddings */                          \
+    X(BUFFER, buffer)                /* bytes of the largest buffer */
+#define FACT_NAME(name, value) name,
+#define FACT_VALUE(name, value) (int64_t)(value),
+enum { FACTS(FACT_NAME) FACT_COUNT };
+
+/* Collective. least, greatest: of each fact. */
+static clt_status tell_facts(clt_run *run, int64_t least[FACT_COUNT], int64_t greatest[FACT_COUNT])
 {
     const ocl_device_desc *desc = &run->tuned->desc;
+    const uint64_t buffer = desc->max_alloc_bytes & INT64_MAX;
+    int64_t rows, told[2 * FACT_COUNT];
+    CLT_TRY(rows_of(desc, &rows));
+    const int64_t mine[] = {FACTS(FACT_VALUE)};
+    for (int i = 0; i < FACT_COUNT; i++) {
+        told[i] = mine[i];
+        told[FACT_COUNT + i] = -mine[i];
+    }
+    CLT_TRY(comm_all_reduce(run->options->comm, told, 2 * FACT_COUNT, COMM_I64, COMM_MIN));
+    for (int i = 0; i < FACT_COUNT; i++) {
+        least[i] = told[i];
+        greatest[i] = -told[FACT_COUNT + i];
+    }
+    return CLT_OK;
+}
+
+clt_status clt_agree_on_update(clt_run *run, bool *changed)
+{
+    const clt_config *config = run->options->config;
     clt_update_order order = {0};
+    int64_t least[FACT_COUNT], most[FACT_COUNT];
     *changed = false;
     if (run->ranks.ranks <= 1)
         return CLT_OK;
-    enum { ITEMS, KIND, EXACT, UNITS, CHOICE, ROWS, COUNT };
-    int64_t least[COUNT] = {(int64_t)clt_update_items(desc), kind_of(desc), desc->rounds_correctly,
-                            desc->compute_units, choice_of(desc)};
-    int64_t most[COUNT];
-    CLT_TRY(rows_of(desc, &least[ROWS]));
-    memcpy(most, least, sizeof most);
-    CLT_TRY(comm_all_reduce(run->options->comm, least, COUNT, COMM_I64, COMM_MIN));
-    CLT_TRY(comm_all_reduce(run->options->comm, most, COUNT, COMM_I64, COMM_MAX));
-    if (least[KIND] != most[KIND] && clt_config_bool(run->options->config, "parallel.rank_invariant"))
+    CLT_TRY(tell_facts(run, least, most));
+    run->tuned->desc.max_alloc_bytes = (uint64_t)least[BUFFER]; /* all ranks cut arenas into the same slabs */
+    bool kinds = least[KIND] != most[KIND];
+    if (kinds && clt_config_bool(config, "parallel.rank_invariant"))
         CLT_FAIL(CLT_ERANKS,
                  "parallel.rank_invariant: the ranks' devices or drivers are of different kinds, so "
                  "their sums may round differently");
-    run->kinds_differ = least[KIND] != most[KIND];
+    run->kinds_differ = kinds;
     order.dense = least[ROWS] != most[ROWS];
-    if (order.dense && clt_config_choice(run->options->config, "parallel.embeddings") == CLT_EMBEDDINGS_ROWS)
+    if (order.dense && clt_config_choice(config, "parallel.embeddings") == CLT_EMBEDDINGS_ROWS)
         CLT_FAIL(CLT_ERANKS, "parallel.embeddings=rows: the ranks' devices would add up rows in different "
                              "orders; use auto or dense");
-    bool differ = least[KIND] != most[KIND] || least[ITEMS] != most[ITEMS];
+    bool differ = kinds || least[ITEMS] != most[ITEMS];
     if (differ || least[UNITS] != most[UNITS]) /* otherwise rank 0's tuning records hold for all */
         order.items = (uint32_t)least[ITEMS];
     order.exact = differ && least[EXACT] != 0;
     order.plain = run->job->update.optimizer->orthogonalise && least[CHOICE] != most[CHOICE];
-    if (least[KIND] != most[KIND] && !order.exact && run->ranks.rank == 0 && !run->warned_rounding)
+    if (kinds && !order.exact && run->ranks.rank == 0 && !run->warned_rounding)
         CLT_WARN("the ranks' devices are of different kinds, and not all of them round divisions and square "
                  "roots correctly: parameters may differ between ranks in their last bits");
-    if (least[KIND] != most[KIND] && !order.exact && run->job->update.spike.action == CLT_SPIKE_SKIP)
+    if (kinds && !order.exact && run->job->update.spike.action == CLT_SPIKE_SKIP)
         CLT_FAIL(CLT_ERANKS,
                  "train.on_spike=skip: the ranks' devices are of different kinds and round differently, so "
                  "they might not skip the same updates; use warn");

@@ -48,39 +48,35 @@ static void different_line(const char *first, const char *own, char *out, size_t
     }
 }
 
-/* Collective: how the config of rank `rank` differs from rank 0's, on all ranks. */
-static clt_status tell_difference(clt_run *run, const clt_str *own, int rank, char *line, size_t size)
+/* Collective: on all ranks, how the config of rank `rank` differs from rank 0's. */
+static clt_status tell_difference(clt_run *run, const clt_str *own, int rank, char *message, int64_t size)
 {
-    comm *c = run->options->comm;
-    int64_t length = (int64_t)own->length;
-    CLT_FREED char *first = NULL;
-    CLT_TRY(comm_broadcast(c, &length, sizeof length, 0));
-    CLT_TRY(clt_alloc(&first, (size_t)length + 1, 1, "the config of rank 0"));
-    if (run->ranks.rank == 0)
-        memcpy(first, own->text, (size_t)length);
-    CLT_TRY(comm_broadcast(c, first, length, 0));
-    if (run->ranks.rank == rank)
-        different_line(first, own->text, line, size);
-    return comm_broadcast(c, line, (int64_t)size, rank);
+    char line[512];
+    CLT_FREED char *first = run->ranks.rank == 0 ? strdup(own->text) : NULL;
+    size_t length = own->length;
+    CLT_TRY(comm_share_text(run->options->comm, &first, &length, "the config of rank 0"));
+    different_line(first ? first : "", own->text, line, sizeof line);
+    (void)snprintf(message, (size_t)size, "rank %d on %s is not that of rank 0: %s", rank, run->ranks.host,
+                   line);
+    return comm_broadcast(run->options->comm, message, size, rank);
 }
 
 static clt_status compare(clt_run *run, const clt_str *own)
 {
-    comm *c = run->options->comm;
-    char line[512] = "", host[64];
-    uint64_t mine = clt_hash64(own->text, own->length), first = mine;
-    CLT_TRY(comm_broadcast(c, &first, sizeof first, 0));
-    int64_t differs = mine != first ? run->ranks.rank : run->ranks.ranks;
-    CLT_TRY(comm_all_reduce(c, &differs, 1, COMM_I64, COMM_MIN));
-    if (differs == run->ranks.ranks)
+    CLT_FREED int64_t *hashes = NULL;
+    int ranks = run->ranks.ranks, differs = 1;
+    char message[640];
+    CLT_TRY(clt_alloc(&hashes, (size_t)ranks, sizeof *hashes, "configs of ranks"));
+    hashes[run->ranks.rank] = (int64_t)clt_hash64(own->text, own->length);
+    CLT_TRY(comm_all_gather(run->options->comm, hashes, ranks, 1, COMM_I64));
+    while (differs < ranks && hashes[differs] == hashes[0])
+        differs++;
+    if (differs == ranks)
         return CLT_OK;
-    CLT_TRY(tell_difference(run, own, (int)differs, line, sizeof line));
-    memcpy(host, run->ranks.host, sizeof host);
-    CLT_TRY(comm_broadcast(c, host, sizeof host, (int)differs));
+    CLT_TRY(tell_difference(run, own, differs, message, sizeof message));
     CLT_FAIL(CLT_ERANKS,
-             "the configuration of rank %lld on %s is not that of rank 0: %s; start every rank with the same "
-             "config and the same arguments",
-             (long long)differs, host, line);
+             "the configuration of %s; start every rank with the same config and the same arguments",
+             message);
 }
 
 clt_status clt_preflight_config(clt_run *run)

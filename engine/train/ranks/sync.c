@@ -153,12 +153,13 @@ static clt_status make(clt_sync *s)
     return CLT_OK;
 }
 
-/* All ranks must sum the same things in the same order, and have the same number of exchanges. */
+/* All ranks must sum and exchange the same things in the same order. */
 static clt_status compare_sums(const clt_sync *s)
 {
     const clt_plan *plan = s->run->job->train;
+    size_t rows = s->n + plan->n_exchanges + 1;
     CLT_FREED int64_t(*list)[6] = NULL;
-    CLT_TRY(clt_alloc(&list, s->n + 1, sizeof *list, "sums over ranks"));
+    CLT_TRY(clt_alloc(&list, rows, sizeof *list, "sums over ranks"));
     for (size_t k = 0; k < s->n; k++) {
         const clt_sum *sum = &plan->sums[k];
         const clt_place *place = &plan->place[sum->tensor];
@@ -170,8 +171,11 @@ static clt_status compare_sums(const clt_sync *s)
         list[k][4] = stored ? (int64_t)place->offset : -1;
         list[k][5] = sum->grain;
     }
-    list[s->n][0] = (int64_t)plan->n_exchanges;
-    return comm_check_equal(s->run->options->comm, list, (int64_t)((s->n + 1) * sizeof *list),
+    for (size_t k = 0; k < plan->n_exchanges; k++)
+        list[s->n + k][0] = (int64_t)plan->exchanges[k].elements;
+    list[rows - 1][0] = (int64_t)plan->n_exchanges;
+    list[rows - 1][1] = plan->n_exchanges ? clt_job_most(s->run->job) : 0;
+    return comm_check_equal(s->run->options->comm, list, (int64_t)(rows * sizeof *list),
                             "what they sum in a step");
 }
 

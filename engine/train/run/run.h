@@ -35,7 +35,6 @@ typedef struct clt_run {
     /* style of kernels that the device is opened for; ASKED: the faster one is chosen */
     ocl_style style;
     struct clt_tuned *tuned; /* tuning records in force, and those that the plans use (tuned.h) */
-    bool repin;              /* the checkpoint to resume has other tuning choices than the plans */
     clt_slab_pool *pool;
     clt_store *store;
     clt_realized *train, *eval;
@@ -52,7 +51,7 @@ typedef struct clt_run {
     int64_t first_micro; /* the micro-batches of a step that this rank computes (clt_job_share) */
     int32_t micro;       /* micro-batches of the step that is being enqueued, so far; 0 between steps */
     int32_t micro_batches;
-    char resumed_from[1024];       /* checkpoint folder, or "" */
+    clt_resumed from;              /* the checkpoint that the run goes on from */
     clt_continuation continuation; /* differences from the run that is resumed */
     char phase[64];                /* part of the start that the log has noted last */
     comm_info ranks;
@@ -139,16 +138,14 @@ clt_status clt_weights_check(const clt_graph *graph, const struct clt_safetensor
                              const char *skip, clt_weights_taken *taken);
 /* Whether the parameter is one that `skip` names. */
 bool clt_weights_skips(const char *skip, const clt_param *param);
-/* resume.c: loads parameters, optimizer state and counters; sets first_step and resumed_from. path: as for
- * clt_checkpoint_open. CLT_ECONFIG and CLT_EDATA as for clt_continuation_check; CLT_ECONFIG also for another
- * global batch. */
+/* resume.c. resumed_open: finds, opens and verifies the checkpoint that options->resume names; rank 0 does, and
+ * tells the others. Collective. An error is the same on all ranks. resumed_close: it need not have been opened. */
+clt_status clt_resumed_open(const clt_run_options *options, clt_resumed *out);
+void clt_resumed_close(clt_resumed *resumed);
+/* Loads parameters, optimizer state and counters of run->from, closes it, and sets first_step. CLT_ECONFIG and
+ * CLT_EDATA as for clt_continuation_check; CLT_ECONFIG also for another global batch. */
 struct clt_saved_state;
-/* The folder that options->resume refers to now; "" when there is nothing to resume. */
-void clt_resume_path(const clt_run_options *options, char *path, size_t size);
-/* Checks, before a device is opened, whether the checkpoint belongs to this run. Other problems of a
- * checkpoint are left to clt_run_resume. */
-clt_status clt_run_check_resume(clt_run *run);
-clt_status clt_run_resume(clt_run *run, const char *path, struct clt_saved_state *extra);
+clt_status clt_run_resume(clt_run *run, struct clt_saved_state *extra);
 /* diagnose.c: loads batch number `step` again and runs it command by command with its loss scale. *found: a
  * tensor was not finite, and `text` names the first one. Replaces the run's feed by one that is at its
  * end. */

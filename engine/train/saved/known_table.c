@@ -7,36 +7,28 @@
 #include <string.h>
 
 #include "engine/base/log.h"
-#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/saved_run.h"
+#include "engine/data/open/data_paths.h"
 #include "engine/data/tables/table_columns.h"
 #include "engine/files/fileio.h"
 
 #define MOST_BYTES (64 << 20)
 
-/* Reads data.json of a run or checkpoint; *from: its path. *text NULL: there is none. */
-static clt_status read_saved(const char *folder, char **text, size_t *length, char **from)
+/* Reads the data.json of an open checkpoint; *from: its path. *text NULL: there is none. */
+static clt_status read_saved(const clt_checkpoint *saved, char **text, size_t *length, char **from)
 {
-    clt_checkpoint *saved = NULL;
-    clt_status status = clt_checkpoint_peek(folder, &saved);
-    if (status == CLT_OK)
-        status = clt_checkpoint_text(saved, CLT_DATA_FACTS_FILE, text, length);
-    if (status == CLT_OK && *text)
-        status = clt_path_join(saved->path, CLT_DATA_FACTS_FILE, from);
-    clt_checkpoint_close(saved);
-    return status;
+    CLT_TRY(clt_checkpoint_text(saved, CLT_DATA_FACTS_FILE, text, length));
+    return *text ? clt_path_join(saved->path, CLT_DATA_FACTS_FILE, from) : CLT_OK;
 }
 
 /* Reads the data.json beside a file of weights, unless another program wrote it. */
 static clt_status read_beside(const char *file, char **text, size_t *length, char **from)
 {
     const char *last = strrchr(file, '/');
-    clt_str folder = {0};
+    CLT_SCOPED(clt_str) folder = {0};
     clt_str_append_n(&folder, last ? file : ".", last ? (size_t)(last - file) + (last == file) : 1);
-    clt_status status = clt_str_check(&folder);
-    if (status == CLT_OK)
-        status = clt_path_join(folder.text, CLT_DATA_FACTS_FILE, from);
-    clt_str_free(&folder);
-    CLT_TRY(status);
+    CLT_TRY(clt_str_check(&folder));
+    CLT_TRY(clt_path_join(folder.text, CLT_DATA_FACTS_FILE, from));
     if (clt_file_exists(*from))
         CLT_TRY(clt_file_read(*from, false, MOST_BYTES, CLT_ECHECKPOINT, text, length));
     if (*text && !clt_data_facts_ours(*text, *length)) {
@@ -46,10 +38,20 @@ static clt_status read_beside(const char *file, char **text, size_t *length, cha
     return CLT_OK;
 }
 
-static void read_text(const char *path, char **text, size_t *length, char **from)
+static clt_status read_weights(const char *path, char **text, size_t *length, char **from)
+{
+    CLT_SCOPED(clt_checkpoint) *saved = NULL;
+    if (!clt_is_directory(path))
+        return read_beside(path, text, length, from);
+    CLT_TRY(clt_checkpoint_peek(path, &saved));
+    return read_saved(saved, text, length, from);
+}
+
+/* Reads data.json of the checkpoint `saved`, or if that is NULL of the run or file of weights `path`. */
+static void read_text(const clt_checkpoint *saved, const char *path, char **text, size_t *length, char **from)
 {
     clt_status status =
-        clt_is_directory(path) ? read_saved(path, text, length, from) : read_beside(path, text, length, from);
+        saved ? read_saved(saved, text, length, from) : read_weights(path, text, length, from);
     if (status == CLT_OK)
         return;
     clt_error_clear(); /* an error of a checkpoint is reported when its weights are read */
@@ -57,52 +59,55 @@ static void read_text(const char *path, char **text, size_t *length, char **from
     *text = NULL;
 }
 
-static clt_status parse(const char *path, const char *text, int64_t length, const char *from,
+static clt_status parse(const char *path, const char *text, size_t length, const char *from,
                         clt_data_facts *facts)
 {
-    if (length == 0)
+    if (!text || length == 0)
         return CLT_OK;
-    return clt_fail_prefix(
-        clt_data_facts_parse(text, (size_t)length, from ? from : CLT_DATA_FACTS_FILE, facts),
-        "reading what '%s' knows of its table", path);
+    return clt_fail_prefix(clt_data_facts_parse(text, length, from ? from : CLT_DATA_FACTS_FILE, facts),
+                           "reading what '%s' knows of its table", path);
 }
 
 clt_status clt_known_beside(const char *path, clt_data_facts *facts)
 {
-    char *text = NULL, *from = NULL;
+    CLT_FREED char *text = NULL, *from = NULL;
     size_t size = 0;
     memset(facts, 0, sizeof *facts);
-    read_text(path, &text, &size, &from);
-    clt_status status = parse(path, text, text ? (int64_t)size : 0, from, facts);
-    free(text);
-    free(from);
-    return status;
+    read_text(NULL, path, &text, &size, &from);
+    return parse(path, text, size, from, facts);
 }
 
-clt_status clt_known_table(const clt_run_options *o, const char *resume, clt_data_facts *facts)
+/* facts->table stays NULL if nothing is known, or the data is no table. */
+static clt_status known_table(const clt_run_options *o, const clt_resumed *from, clt_data_facts *facts)
 {
-    const char *path = resume[0] ? resume : o->init;
-    int rank = o->comm ? comm_describe(o->comm)->rank : 0,
-        ranks = o->comm ? comm_describe(o->comm)->ranks : 1;
-    char *text = NULL, *from = NULL;
+    bool resumes = from->path[0];
+    const char *path = resumes ? from->name : o->init;
+    const comm_info *ranks = o->comm ? comm_describe(o->comm) : NULL;
+    CLT_FREED char *text = NULL, *file = NULL;
     size_t size = 0;
-    memset(facts, 0, sizeof *facts);
     if (!path || o->source || !clt_source_type_of(o->config)->regress ||
-        (!resume[0] && !clt_table_standardizes(o->config)))
+        (!resumes && !clt_table_standardizes(o->config)))
         return CLT_OK;
-    if (rank == 0)
-        read_text(path, &text, &size, &from);
-    int64_t length = text ? (int64_t)size : 0;
-    clt_status status = CLT_OK;
-    if (ranks > 1)
-        status = comm_broadcast(o->comm, &length, sizeof length, 0);
-    if (status == CLT_OK && rank > 0)
-        status = clt_alloc(&text, (size_t)length + 1, 1, "data.json");
-    if (status == CLT_OK && ranks > 1 && length > 0)
-        status = comm_broadcast(o->comm, text, length, 0);
-    if (status == CLT_OK)
-        status = parse(path, text, length, from, facts);
-    free(text);
-    free(from);
-    return status;
+    if (!ranks || ranks->rank == 0)
+        read_text(from->saved, path, &text, &size, &file);
+    if (ranks && ranks->ranks > 1)
+        CLT_TRY(comm_share_text(o->comm, &text, &size, "data.json"));
+    return parse(path, text, size, file, facts);
+}
+
+clt_status clt_known_job(const clt_run_options *o, const clt_resumed *from, clt_job_kind kind, clt_job **job)
+{
+    bool resumes = from->path[0];
+    CLT_SCOPED(clt_data_facts) known = {0};
+    clt_job_data data = {.source = o->source,
+                         .facts = o->saved && o->saved->has_facts ? &o->saved->facts : NULL,
+                         .on_train = o->on_train,
+                         .predicts = o->predicts,
+                         .micro_batch = from->micro_batch};
+    if (resumes)
+        CLT_TRY(clt_data_paths_need(o->config, false, "going on with", from->name, NULL));
+    CLT_TRY(known_table(o, from, &known));
+    data.known = known.table ? &known : NULL;
+    data.begins = known.table && !resumes;
+    return clt_job_open(o->config, &data, o->comm ? comm_describe(o->comm)->ranks : 1, kind, job);
 }

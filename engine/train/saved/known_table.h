@@ -9,11 +9,11 @@
 #include "engine/data/facts/data_facts.h"
 #include "engine/train/run/run.h"
 
-/* Reads the facts of the checkpoint `resume`, or if that is "" of the run or file of weights that
- * options->init names. The facts of a file of weights are in the data.json beside it, unless another program
- * wrote that. facts->table stays NULL if there are none, or the data is no table. Rank 0 reads and
- * broadcasts them. The caller frees the facts, also after a failure. */
-clt_status clt_known_table(const clt_run_options *options, const char *resume, clt_data_facts *facts);
+/* Opens the job of a training or an evaluation, on data that is read as in the run that it goes on from or starts
+ * with. Rank 0 reads these facts, from the checkpoint `from` or, if nothing is resumed, beside the weights that
+ * options->init names, and tells the other ranks. CLT_EDATA: data of the run that is resumed is missing. */
+clt_status clt_known_job(const clt_run_options *options, const clt_resumed *from, clt_job_kind kind,
+                         clt_job **job);
 /* Reads the facts of the file of weights, run or checkpoint `path` on one rank, whatever the config says. */
 clt_status clt_known_beside(const char *path, clt_data_facts *facts);
 

@@ -10,7 +10,6 @@
 
 #include "engine/base/log.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/data/open/data_paths.h"
 #include "engine/train/job/tuned.h"
 #include "engine/train/run/run.h"
 #include "engine/train/saved/resume_preview.h"
@@ -210,100 +209,101 @@ static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_save
     return clt_store_set_state(run->store, &state);
 }
 
-void clt_resume_path(const clt_run_options *o, char *path, size_t size)
+/* --- the checkpoint --- */
+
+static const char *name_of(const clt_run_options *o)
 {
-    bool automatic = o->resume && strcmp(o->resume, "auto") == 0;
-    path[0] = '\0';
     if (!o->resume || strcmp(o->resume, "none") == 0)
-        return;
-    if (!automatic || (o->out_dir && clt_checkpoint_exists(o->out_dir)))
-        snprintf(path, size, "%s", automatic ? o->out_dir : o->resume);
+        return "";
+    if (strcmp(o->resume, "auto") != 0)
+        return o->resume;
+    return o->out_dir ? o->out_dir : "";
 }
 
-clt_status clt_run_check_resume(clt_run *run)
+/* With "auto" a run folder without checkpoints is no error: the run begins at step 0. */
+static clt_status open_named(const clt_run_options *o, const char *name, clt_checkpoint **out)
 {
-    char path[1024];
-    clt_checkpoint *saved;
-    clt_continuation found;
-    clt_resume_path(run->options, path, sizeof path);
-    if (!path[0] || run->ranks.rank != 0)
-        return CLT_OK;
-    clt_status status = clt_checkpoint_peek(path, &saved);
-    if (status != CLT_OK && run->options->out_dir && clt_same_folder(path, run->options->out_dir)) {
-        /* clt_run_resume first repairs what a killed save left, and reports what remains */
-        clt_error_clear();
-        return CLT_OK;
-    }
-    CLT_TRY(status);
-    status = clt_continuation_check(saved, run->job, &found);
-    clt_checkpoint_close(saved);
-    return status;
+    bool automatic = strcmp(o->resume, "auto") == 0;
+    return automatic && !clt_checkpoint_exists(name) ? CLT_OK : clt_checkpoint_open(name, out);
 }
 
-clt_status clt_run_resume(clt_run *run, const char *path, clt_saved_state *extra)
+clt_status clt_resumed_open(const clt_run_options *o, clt_resumed *out)
+{
+    struct {
+        clt_error error;
+        int64_t micro_batch;
+        char path[sizeof out->path];
+    } told = {.path = ""};
+    bool several = o->comm && comm_describe(o->comm)->ranks > 1;
+    *out = (clt_resumed){.name = name_of(o)};
+    if (!out->name[0])
+        return CLT_OK;
+    if (!several || comm_describe(o->comm)->rank == 0) {
+        clt_error_take(open_named(o, out->name, &out->saved), &told.error);
+        snprintf(told.path, sizeof told.path, "%s", out->saved ? out->saved->path : "");
+        if (out->saved && clt_config_int(o->config, "data.micro_batch") <= 0)
+            told.micro_batch = clt_checkpoint_int(out->saved, "micro_batch", 0);
+    }
+    if (several) {
+        told.error.file = NULL; /* points to a constant of another process */
+        CLT_TRY(comm_broadcast(o->comm, &told, sizeof told, 0));
+    }
+    memcpy(out->path, told.path, sizeof out->path);
+    out->micro_batch = told.micro_batch;
+    return clt_error_put(&told.error);
+}
+
+void clt_resumed_close(clt_resumed *resumed)
+{
+    clt_checkpoint_close(resumed->saved);
+    resumed->saved = NULL;
+}
+
+clt_status clt_run_resume(clt_run *run, clt_saved_state *extra)
 {
     const clt_graph *graph = run->job->train->graph;
-    clt_checkpoint *saved;
-    CLT_TRY(clt_checkpoint_open(path, &saved));
-    snprintf(run->resumed_from, sizeof run->resumed_from, "%s", saved->path);
-    clt_status status = clt_continuation_check(saved, run->job, &run->continuation);
-    if (status == CLT_OK)
-        status = clt_run_load_file(run, saved->model, saved->path);
-    for (size_t i = 0; i < graph->n_params && status == CLT_OK; i++)
-        for (int arena = 0; arena < CLT_ARENA_COUNT && status == CLT_OK; arena++)
+    bool first = run->from.saved != NULL;
+    if (!first)
+        CLT_TRY(clt_checkpoint_open(run->from.path, &run->from.saved));
+    const clt_checkpoint *saved = run->from.saved;
+    if (!first || run->job->auto_micro) /* on rank 0 again: the micro-batch decides the number of steps */
+        CLT_TRY(clt_continuation_check(saved, run->job, &run->continuation));
+    CLT_TRY(clt_run_load_file(run, saved->model, saved->path));
+    for (size_t i = 0; i < graph->n_params; i++)
+        for (int arena = 0; arena < CLT_ARENA_COUNT; arena++)
             if (clt_store_saves(run->store, (clt_arena_kind)arena, &graph->params[i]))
-                status = load_state_tensor(run, saved, &graph->params[i], (clt_arena_kind)arena);
-    if (status == CLT_OK)
-        status = clt_safetensors_whole(saved->optimizer);
-    if (status == CLT_OK)
-        status = load_state(run, saved, extra);
-    run->repin =
-        run->ranks.rank == 0 && clt_tuned_differs(run->tuned, clt_json_root(saved->state), saved->path);
-    if (status == CLT_OK)
-        status = check_end(run->job, saved, run->first_step);
-    clt_checkpoint_close(saved);
-    return status;
+                CLT_TRY(load_state_tensor(run, saved, &graph->params[i], (clt_arena_kind)arena));
+    CLT_TRY(clt_safetensors_whole(saved->optimizer));
+    CLT_TRY(load_state(run, saved, extra));
+    CLT_TRY(check_end(run->job, saved, run->first_step));
+    clt_resumed_close(&run->from);
+    return CLT_OK;
 }
 
 /* --- a dry run --- */
 
-clt_status clt_resume_preview_open(const clt_run_options *options, clt_resume_preview *out)
-{
-    char path[1024];
-    *out = (clt_resume_preview){.state = CLT_SAVED_STATE_NEW};
-    clt_resume_path(options, path, sizeof path);
-    if (!path[0])
-        return CLT_OK;
-    CLT_TRY(clt_data_paths_need(options->config, false, "going on with", path, NULL));
-    CLT_TRY(clt_checkpoint_open(path, &out->saved));
-    snprintf(out->from, sizeof out->from, "%s", path);
-    if (clt_config_int(options->config, "data.micro_batch") == 0)
-        out->micro_batch = clt_checkpoint_int(out->saved, "micro_batch", 0);
-    return CLT_OK;
-}
-
 clt_status clt_resume_preview_check(clt_resume_preview *p, const clt_job *job)
 {
-    if (!p->saved)
+    const clt_checkpoint *saved = p->from.saved;
+    if (!saved)
         return CLT_OK;
-    CLT_TRY(clt_continuation_check(p->saved, job, &p->continuation));
-    CLT_TRY(clt_weights_check(job->model, p->saved->model, p->saved->path, NULL, NULL));
-    CLT_TRY(get_int(p->saved, "step", &p->step));
-    CLT_TRY(get_count(p->saved, "update", &p->update));
-    CLT_TRY(check_batch(job, p->saved, p->step));
-    return check_end(job, p->saved, p->step);
+    CLT_TRY(clt_continuation_check(saved, job, &p->continuation));
+    CLT_TRY(clt_weights_check(job->model, saved->model, saved->path, NULL, NULL));
+    CLT_TRY(get_int(saved, "step", &p->step));
+    CLT_TRY(get_count(saved, "update", &p->update));
+    CLT_TRY(check_batch(job, saved, p->step));
+    return check_end(job, saved, p->step);
 }
 
 void clt_resume_preview_warn(clt_resume_preview *p, const clt_job *job, bool tells)
 {
-    if (!p->saved)
+    if (!p->from.saved)
         return;
-    (void)same_storage(job, p->saved, tells);
-    restore_best(job->config, p->saved, tells, &p->state);
+    (void)same_storage(job, p->from.saved, tells);
+    restore_best(job->config, p->from.saved, tells, &p->state);
 }
 
 void clt_resume_preview_close(clt_resume_preview *p)
 {
-    clt_checkpoint_close(p->saved);
-    p->saved = NULL;
+    clt_resumed_close(&p->from);
 }

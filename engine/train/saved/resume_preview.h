@@ -9,21 +9,18 @@
 #include "engine/train/saved/saver.h"
 
 typedef struct clt_resume_preview {
-    struct clt_checkpoint *saved; /* NULL: there is nothing to resume, the run would begin at step 0 */
-    char from[1024];              /* the folder that options->resume refers to; "" without a checkpoint */
-    int64_t micro_batch; /* what data.micro_batch auto chose in the run that is resumed; 0: unknown */
+    clt_resumed from;
     int64_t step;
     uint32_t update;
     clt_continuation continuation;
     clt_saved_state state;
 } clt_resume_preview;
 
-/* Finds and opens the checkpoint. The caller closes the preview, also after a failure. */
-clt_status clt_resume_preview_open(const clt_run_options *options, clt_resume_preview *out);
 /* Refuses what clt_run_resume refuses; sets step, update and continuation. Needs the job's data, no plan. */
 clt_status clt_resume_preview_check(clt_resume_preview *preview, const clt_job *job);
 /* tells: logs the warnings of clt_run_resume. Sets state. The job is planned. */
 void clt_resume_preview_warn(clt_resume_preview *preview, const clt_job *job, bool tells);
 void clt_resume_preview_close(clt_resume_preview *preview);
+CLT_SCOPED_VALUE(clt_resume_preview, clt_resume_preview_close)
 
 #endif

@@ -138,11 +138,10 @@ static int train(const char *name, int steps, trouble t, char **output)
 
 static void must_train(const char *name, int steps)
 {
-    char *output;
+    CLT_FREED char *output = NULL;
     int code = train(name, steps, (trouble){0}, &output);
     if (code != 0)
         fail_msg("training %s up to step %d: code %d\n%s", name, steps, code, output);
-    free(output);
 }
 
 /* Step of the newest checkpoint; it must load, and nothing may be passed over on the way. */
@@ -320,7 +319,7 @@ TEST(writes_may_be_short)
 /* Everything from one call on, deleting included: what could not be deleted goes away with the next save. */
 TEST(storage_may_stay_broken_for_a_save)
 {
-    char *output;
+    CLT_FREED char *output = NULL;
     int code = train("readonly", STEPS, (trouble){"0,7+,0,2+,3+,0,30+,0,73+", "EROFS", NULL}, &output);
     if (code != 0)
         fail_msg("code %d\n%s", code, output);
@@ -328,7 +327,6 @@ TEST(storage_may_stay_broken_for_a_save)
     assert_true(occurrences(output, "Read-only file system; choose a place") >= 4);
     assert_int_equal(occurrences(output, "(2 in a row), the run goes on"), 1);
     assert_straight("readonly", STEPS);
-    free(output);
 }
 
 TEST(three_failures_in_a_row_end_the_run)

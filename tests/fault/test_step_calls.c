@@ -162,7 +162,7 @@ static void close_run(clt_run *run)
 
 static void check_model(const char *model, int accumulation, bool library, bool lasting, watching how)
 {
-    clt_config *config = config_of(model, accumulation, 64);
+    CLT_SCOPED(clt_config) *config = config_of(model, accumulation, 64);
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
     clt_run *run;
     open_run(&options, how, &run);
@@ -174,7 +174,6 @@ static void check_model(const char *model, int accumulation, bool library, bool 
     check_window(run, WARM_UP, 10, how);
     check_window(run, WARM_UP + 10, 20, how);
     close_run(run);
-    clt_config_destroy(config);
 }
 
 TEST(test_windows)
@@ -210,13 +209,12 @@ TEST(test_longer_run)
     for (int i = 0; i < 2; i++) {
         record rec = {.n = 0};
         clt_run_result result;
-        clt_config *config = config_of(models[1], 2, i ? 40 : 20);
+        CLT_SCOPED(clt_config) *config = config_of(models[1], 2, i ? 40 : 20);
         set(config, "schedule.horizon", "40");
         call_counts start = calls_now();
         must(train_run(config, NULL, NULL, &rec, &result), "train");
         c[i] = calls_since(&start);
         assert_int_equal(rec.n, i ? 40 : 20);
-        clt_config_destroy(config);
     }
     for (int kind = 0; kind < CALL_FORBIDDEN_COUNT; kind++)
         if (c[0].own[kind] != c[1].own[kind])
@@ -231,7 +229,7 @@ TEST(test_counters_see)
 {
     float value;
     ocl_buffer *buffer;
-    clt_config *config = config_of(models[0], 1, 64);
+    CLT_SCOPED(clt_config) *config = config_of(models[0], 1, 64);
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
     clt_run *run;
     open_run(&options, UNWATCHED, &run);
@@ -245,7 +243,6 @@ TEST(test_counters_see)
     assert_int_equal(c.own[CALL_RELEASE], 1);
     assert_true(c.own[CALL_BLOCKING] + c.own[CALL_WAIT] >= 2);
     close_run(run);
-    clt_config_destroy(config);
 }
 
 TEST_PROGRAM(.device = true);

@@ -59,9 +59,9 @@ static void run_golden(golden_rig *r)
 static void check_golden(const golden_rig *r, int32_t tensor, const clt_named_tensor *golden,
                          const char *what, double relative, double absolute)
 {
-    float *want = values_of(golden);
+    CLT_FREED float *want = values_of(golden);
     int64_t n = clt_shape_elements(&golden->shape);
-    float *got = malloc((size_t)n * sizeof *got);
+    CLT_FREED float *got = malloc((size_t)n * sizeof *got);
     assert_non_null(got);
     if (!clt_shape_equal(&golden->shape, &clt_graph_tensor(r->plan->graph, tensor)->shape))
         fail_msg("%s: PyTorch's has another shape", what);
@@ -74,16 +74,13 @@ static void check_golden(const golden_rig *r, int32_t tensor, const clt_named_te
             want[i] = got[i] = 0.0f;
     }
     compare(what, got, want, n, relative, absolute);
-    free(got);
-    free(want);
 }
 
 /* Writes a golden tensor to a tensor of the plan, f32. */
 static void write_golden(const golden_rig *r, int32_t tensor, const clt_named_tensor *golden)
 {
-    float *values = values_of(golden);
+    CLT_FREED float *values = values_of(golden);
     must(clt_realized_write(r->realized, tensor, values), golden->name);
-    free(values);
 }
 
 static int open_device(void **state)

@@ -164,9 +164,8 @@ static void compare_tensor(const char *what, const float *got, const clt_named_t
                            double relative, double absolute)
 {
     assert_int_equal(clt_shape_elements(&ref->shape), elements);
-    float *want = values_of(ref);
+    CLT_FREED float *want = values_of(ref);
     compare(what, got, want, elements, relative, absolute);
-    free(want);
 }
 
 static void compare_number(const char *what, int step, double got, double want, double allowed)
@@ -230,13 +229,12 @@ static void compare_store(const golden_case *c, const clt_run *run, clt_arena_ki
         char what[256];
         if (!slot->trainable && arena != CLT_ARENA_PARAM)
             continue;
-        float *values = malloc(slot->elements * sizeof *values);
+        CLT_FREED float *values = malloc(slot->elements * sizeof *values);
         assert_non_null(values);
         must(clt_store_read(run->store, arena, slot, values), slot->name);
         snprintf(what, sizeof what, "%s %s%s", c->net->name, prefix, slot->name);
         compare_tensor(what, values, tensor_of(file, prefix, slot->name), (int64_t)slot->elements, relative,
                        absolute);
-        free(values);
     }
 }
 
@@ -266,7 +264,7 @@ static bool has_library_calls(const clt_plan *plan)
 
 static void run_case(const golden_case *c)
 {
-    clt_config *config = make_config(c);
+    CLT_SCOPED(clt_config) *config = make_config(c);
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
     clt_run *run;
     char name[64];
@@ -295,7 +293,6 @@ static void run_case(const golden_case *c)
     clt_run_destroy(run);
     clt_safetensors_close(file);
     clt_safetensors_close(first);
-    clt_config_destroy(config);
 }
 
 /* Clipping comes with accumulation; every: SGD has all four pairings. What is wrong with an optimizer shows

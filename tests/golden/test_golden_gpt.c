@@ -147,7 +147,7 @@ static void compare_step(clt_run *run, int step, const double loss[STEPS], const
 
 static void run_case(const gpt_case *c)
 {
-    clt_config *config = make_config(c);
+    CLT_SCOPED(clt_config) *config = make_config(c);
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
     clt_run *run;
     double loss[STEPS], norm[STEPS], lr = c->adamw ? 0.01 : 0.05;
@@ -169,7 +169,6 @@ static void run_case(const gpt_case *c)
     clt_run_destroy(run);
     clt_safetensors_close(file);
     clt_safetensors_close(first);
-    clt_config_destroy(config);
 }
 
 static void run_net(const gpt_net *net)
@@ -249,7 +248,7 @@ static void expect_refusal(const char *model, const char *words)
 {
     gpt_net net = {.name = "gpt", .model = model};
     gpt_case c = {&net, false, MICRO, "published"};
-    clt_config *config = make_config(&c);
+    CLT_SCOPED(clt_config) *config = make_config(&c);
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL, .on_train = true};
     clt_run *run;
     must(clt_run_create(&options, CLT_JOB_EVAL, &run), "run");
@@ -261,7 +260,6 @@ static void expect_refusal(const char *model, const char *words)
     options.device_spec = "no such device";
     assert_int_equal(clt_run_create(&options, CLT_JOB_EVAL, &run), CLT_ECHECKPOINT);
     expect_words(clt_error_text(), words);
-    clt_config_destroy(config);
 }
 
 /* Weights that the model has no place for, or not enough of, are refused by name. */

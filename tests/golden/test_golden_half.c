@@ -39,7 +39,7 @@ static clt_config *make_config(const char *mode, bool adamw, int micro_batch)
 static void golden(const char *run, const char *what, float *out, int64_t rows)
 {
     char name[64];
-    clt_safetensors *file;
+    CLT_SCOPED(clt_safetensors) *file = NULL;
     snprintf(name, sizeof name, "%s.%s", run, what);
     must(clt_safetensors_open(DATA "gpt_half.safetensors", &file), "golden file");
     const clt_named_tensor *tensor = clt_safetensors_find(file, name);
@@ -47,7 +47,6 @@ static void golden(const char *run, const char *what, float *out, int64_t rows)
         fail_msg("the golden file has no tensor '%s'", name);
     assert_int_equal(tensor->shape.dim[0], rows);
     must(clt_named_tensor_to_f32(tensor, out), name);
-    clt_safetensors_close(file);
 }
 
 /* near: 0, or how close on average the curves may be at the closest. */
@@ -78,7 +77,7 @@ static void note_loss(void *context, const clt_step_metrics *m)
 
 static void train_curve(const char *mode, bool adamw, const char *init, float loss[STEPS])
 {
-    clt_config *config = make_config(mode, adamw, BATCH);
+    CLT_SCOPED(clt_config) *config = make_config(mode, adamw, BATCH);
     clt_run_result result;
     if (strcmp(mode, "f16") == 0)
         set(config, "precision.loss_scale", "1024");
@@ -89,7 +88,6 @@ static void train_curve(const char *mode, bool adamw, const char *init, float lo
     must(clt_train(&options, &result), mode);
     assert_int_equal(result.steps, STEPS);
     assert_int_equal(result.skipped, 0);
-    clt_config_destroy(config);
 }
 
 static void check_curves(bool adamw)
@@ -233,7 +231,7 @@ static void run_case(const half_case *c)
     golden(c->name, "update", update, STEPS);
     golden(c->name, "lr", lr, STEPS);
     golden(c->name, "inject", &injections[0][0], c->injections);
-    clt_config *config = make_config(c->mode, c->adamw, c->micro_batch);
+    CLT_SCOPED(clt_config) *config = make_config(c->mode, c->adamw, c->micro_batch);
     set(config, "precision.loss_scaling", "dynamic");
     set(config, "precision.loss_scale", c->scale);
     set(config, "precision.growth", c->growth);
@@ -243,7 +241,7 @@ static void run_case(const half_case *c)
     set(config, "schedule.warmup", "10");
     set(config, "schedule.min_learning_rate", c->adamw ? "0.0001" : "0.001");
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
-    clt_run *run = create_run(c, &options);
+    CLT_SCOPED(clt_run) *run = create_run(c, &options);
     take_snapshot(run, &before);
     for (int step = 0; step < STEPS; step++) {
         bool bad = step_with(run, step, (const float(*)[3])injections, c->injections);
@@ -269,8 +267,6 @@ static void run_case(const half_case *c)
         free(before.bytes[k]);
         free(after.bytes[k]);
     }
-    clt_run_destroy(run);
-    clt_config_destroy(config);
 }
 
 TEST(test_injected)

@@ -77,17 +77,15 @@ TEST(test_logits)
         char path[512];
         float *got;
         int64_t rows = 0, vocab = 0;
-        clt_config *config = config_of(folders[n]);
+        CLT_SCOPED(clt_config) *config = config_of(folders[n]);
         snprintf(path, sizeof path, DATA "%s", folders[n]);
         must(first_logits(config, path, &got, &rows, &vocab), folders[n]);
-        float *want = npy_values(folders[n], rows * vocab);
+        CLT_FREED float *want = npy_values(folders[n], rows * vocab);
         for (int64_t i = 0; i < rows * vocab; i++)
             if (!(fabsf(got[i] - want[i]) <= 1e-4f))
                 fail_msg("%s: logit %lld is %g, not %g", folders[n], (long long)i, (double)got[i],
                          (double)want[i]);
         free(got);
-        free(want);
-        clt_config_destroy(config);
     }
 }
 
@@ -96,7 +94,7 @@ TEST(test_ids)
     for (size_t n = 0; n < sizeof folders / sizeof folders[0]; n++) {
         char path[512];
         clt_tokenizer *t;
-        clt_json_doc *doc;
+        CLT_SCOPED(clt_json_doc) *doc = NULL;
         snprintf(path, sizeof path, DATA "%s_strings.json", folders[n]);
         must(clt_json_parse_file(path, CLT_EDATA, &doc), path);
         snprintf(path, sizeof path, DATA "%s", folders[n]);
@@ -116,7 +114,6 @@ TEST(test_ids)
             free(got.id);
         }
         clt_tokenizer_close(t);
-        clt_json_destroy(doc);
     }
 }
 

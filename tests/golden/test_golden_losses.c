@@ -112,12 +112,11 @@ static void run_norm(const clt_safetensors *file, const golden_case *c, bool gro
 
 TEST(test_norms)
 {
-    clt_safetensors *file = open_file("spatial", "norms");
+    CLT_SCOPED(clt_safetensors) *file = open_file("spatial", "norms");
     for (size_t i = 0; i < sizeof norms / sizeof norms[0]; i++) {
         run_norm(file, &norms[i], false);
         run_norm(file, &norms[i], true);
     }
-    clt_safetensors_close(file);
 }
 
 /* --- losses --- */
@@ -151,12 +150,11 @@ static void open_loss(loss_rig *r, const clt_safetensors *file, const char *pref
 static int32_t *whole_numbers(const clt_named_tensor *golden)
 {
     int64_t n = clt_shape_elements(&golden->shape);
-    float *values = values_of(golden);
+    CLT_FREED float *values = values_of(golden);
     int32_t *whole = malloc((size_t)n * sizeof *whole);
     assert_non_null(whole);
     for (int64_t i = 0; i < n; i++)
         whole[i] = (int32_t)values[i];
-    free(values);
     return whole;
 }
 
@@ -191,9 +189,8 @@ static void run_loss(const clt_safetensors *file, const golden_case *c, bool gro
         if (i == 0 || i == 3) {
             write_golden(&r.op, r.in[i], tensor_of(file, prefix, inputs[i]));
         } else {
-            int32_t *whole = whole_numbers(tensor_of(file, prefix, inputs[i]));
+            CLT_FREED int32_t *whole = whole_numbers(tensor_of(file, prefix, inputs[i]));
             must(clt_realized_write(r.op.realized, r.in[i], whole), inputs[i]);
-            free(whole);
         }
     int32_t *classes = whole_numbers(target);
     double divisor =
@@ -216,12 +213,11 @@ static void run_loss(const clt_safetensors *file, const golden_case *c, bool gro
 
 TEST(test_losses)
 {
-    clt_safetensors *file = open_file("spatial", "losses");
+    CLT_SCOPED(clt_safetensors) *file = open_file("spatial", "losses");
     for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
         run_loss(file, &losses[i], false);
         run_loss(file, &losses[i], true);
     }
-    clt_safetensors_close(file);
 }
 
 TEST_PROGRAM(.device = true, .set_up = open_device, .tear_down = close_device);

@@ -172,7 +172,7 @@ static void write_data(const net *n, const char *name)
         ys.dim[i] = n->shape[i];
     int64_t elements = clt_shape_elements(&xs), targets = clt_shape_elements(&ys);
     float *x = malloc((size_t)elements * sizeof *x);
-    int32_t *y = malloc((size_t)targets * sizeof *y);
+    CLT_FREED int32_t *y = malloc((size_t)targets * sizeof *y);
     assert_true(x && y);
     for (int64_t i = 0; i < elements; i++)
         x[i] = 1.75f * noise(name, (uint64_t)i);
@@ -181,7 +181,6 @@ static void write_data(const net *n, const char *name)
     write_npy("x.npy", "<f4", &xs, x);
     write_npy("y.npy", "<i4", &ys, y);
     free(x);
-    free(y);
 }
 
 /* Writes the state_dict, with torchvision's counters of batches, which nothing here needs. */
@@ -284,12 +283,11 @@ static void open_golden(const net *n, golden *g)
 static void compare_lists(const char *what, const float *got, const double *want, int64_t n, double relative,
                           double absolute)
 {
-    float *rounded = malloc((size_t)n * sizeof *rounded);
+    CLT_FREED float *rounded = malloc((size_t)n * sizeof *rounded);
     assert_non_null(rounded);
     for (int64_t i = 0; i < n; i++)
         rounded[i] = (float)want[i];
     compare(what, got, rounded, n, relative, absolute);
-    free(rounded);
 }
 
 static int by_name(const void *a, const void *b)
@@ -345,25 +343,23 @@ static void compare_store(const net *n, const clt_run *run, clt_arena_kind arena
         if (arena != CLT_ARENA_GRAD || !graph->params[i].buffer)
             sorted[count++] = &graph->params[i];
     qsort(sorted, (size_t)count, sizeof *sorted, by_name);
-    double *rows = malloc((size_t)count * ROW * sizeof *rows);
+    CLT_FREED double *rows = malloc((size_t)count * ROW * sizeof *rows);
     assert_non_null(rows);
     read_doubles(g->file, what, rows, count * ROW);
     for (int i = 0; i < count; i++) {
-        float *values = stored(run, arena, sorted[i]);
+        CLT_FREED float *values = stored(run, arena, sorted[i]);
         compare_row(n, what, sorted[i]->file_name, values, clt_shape_elements(&sorted[i]->shape),
                     rows + i * ROW, arena == CLT_ARENA_GRAD ? g->grad : g->after);
-        free(values);
     }
     free(sorted);
-    free(rows);
 }
 
 /* Five steps of training. */
 static void check_training(const net *n, const golden *g, const char *recompute)
 {
-    clt_config *config = make_config(n, recompute);
+    CLT_SCOPED(clt_config) *config = make_config(n, recompute);
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
-    clt_run *run;
+    CLT_SCOPED(clt_run) *run = NULL;
     double loss[STEPS], norm[STEPS];
     read_doubles(g->file, "loss", loss, STEPS);
     read_doubles(g->file, "norm", norm, STEPS);
@@ -381,8 +377,6 @@ static void check_training(const net *n, const golden *g, const char *recompute)
             compare_store(n, run, CLT_ARENA_GRAD, g);
     }
     compare_store(n, run, CLT_ARENA_PARAM, g);
-    clt_run_destroy(run);
-    clt_config_destroy(config);
 }
 
 /* Where an element of (batch, places, classes) is in (batch, classes, places). */

@@ -84,12 +84,11 @@ static void run_case(const clt_safetensors *file, const golden_case *c, bool gro
 
 TEST(test_cases)
 {
-    clt_safetensors *file = open_file("spatial", "pool");
+    CLT_SCOPED(clt_safetensors) *file = open_file("spatial", "pool");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         run_case(file, &cases[i], false);
         run_case(file, &cases[i], true);
     }
-    clt_safetensors_close(file);
 }
 
 TEST_PROGRAM(.device = true, .set_up = open_device, .tear_down = close_device);

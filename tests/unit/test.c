@@ -24,11 +24,18 @@ void test_enlist(test_entry *entry)
     *at = entry;
 }
 
-static void remove_folder(void)
+static int remove_folder(void)
 {
-    if (folder[0] && getpid() == owner && clt_remove_tree(folder) != CLT_OK)
+    clt_status status = folder[0] && getpid() == owner ? clt_remove_tree(folder) : CLT_OK;
+    if (status != CLT_OK)
         fprintf(stderr, "%s\n", clt_error_text());
     folder[0] = '\0';
+    return status == CLT_OK ? 0 : -1;
+}
+
+static void remove_at_exit(void)
+{
+    (void)remove_folder();
 }
 
 static int before_test(void **state)
@@ -44,8 +51,8 @@ static int after_test(void **state)
 {
     CMFixtureFunction after = current->before || current->after ? current->after : test_this_program.after;
     int failed = after ? after(state) : 0;
-    if (test_this_program.fresh_folder)
-        remove_folder();
+    if (test_this_program.fresh_folder && remove_folder() != 0)
+        failed = -1;
     return failed;
 }
 
@@ -110,16 +117,16 @@ void test_contains(const char *text, const char *part, const char *file, int lin
 
 const char *test_folder(void)
 {
-    static bool registered;
+    static char base[128]; /* as it was at first: tests change TMPDIR */
     if (folder[0])
         return folder;
-    const char *base = getenv("TMPDIR");
-    assert_true(snprintf(folder, sizeof folder, "%s/cltrain_test_XXXXXX", base && base[0] ? base : "/tmp") <
-                (int)sizeof folder);
+    if (!base[0]) {
+        const char *named = getenv("TMPDIR");
+        snprintf(base, sizeof base, "%s", named && named[0] ? named : "/tmp");
+        (void)atexit(remove_at_exit);
+    }
+    snprintf(folder, sizeof folder, "%s/cltrain_test_XXXXXX", base);
     assert_non_null(mkdtemp(folder));
-    if (!registered)
-        (void)atexit(remove_folder);
-    registered = true;
     owner = getpid();
     return folder;
 }
@@ -137,6 +144,10 @@ const char *in_dir(const char *name)
 const char *put_file(const char *name, const void *bytes, size_t size)
 {
     const char *path = in_dir(name);
+    char above[512];
+    snprintf(above, sizeof above, "%s", path);
+    *strrchr(above, '/') = '\0';
+    assert_ok(clt_mkdir_p(above));
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, size, file), size);

@@ -99,7 +99,7 @@ const char *test_folder(void);
 /* Path of a file in the temporary folder. The text is valid for the next seven calls. */
 const char *in_dir(const char *name);
 
-/* Writes a file in the temporary folder and returns its path. */
+/* Writes a file in the temporary folder, whose folders are made as well, and returns its path. */
 const char *put_file(const char *name, const void *bytes, size_t size);
 const char *put_text(const char *name, const char *text);
 

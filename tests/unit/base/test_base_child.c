@@ -207,7 +207,7 @@ TEST(test_send)
 {
     enum { LENGTH = 4 << 20 };
     const char *const scripts[] = {"sleep 0.3; wc -c >&3", "echo stuck >&3; exec sleep 1000", "exit 0"};
-    char *text = malloc(LENGTH);
+    CLT_FREED char *text = malloc(LENGTH);
     assert_non_null(text);
     memset(text, 'x', LENGTH);
     for (int i = 0; i < 3; i++) {
@@ -225,7 +225,6 @@ TEST(test_send)
         clt_error_clear();
         clt_child_stop(child, NULL);
     }
-    free(text);
 }
 
 /* Signals that this process ignores or blocks work in the child. */

@@ -61,7 +61,7 @@ static int entries(const char *path)
 
 static void check_read(const char *name, bool gunzip, const void *data, size_t size)
 {
-    char *got = NULL;
+    CLT_FREED char *got = NULL;
     size_t got_size = 99;
     clt_status status = clt_file_read(in_folder(name), gunzip, 0, CLT_EDATA, &got, &got_size);
     if (status != CLT_OK)
@@ -70,7 +70,6 @@ static void check_read(const char *name, bool gunzip, const void *data, size_t s
     assert_int_equal(got_size, size);
     assert_memory_equal(got, data, size);
     assert_int_equal(got[size], 0);
-    free(got);
 }
 
 static void check_refused(const char *name, bool gunzip, uint64_t max_bytes, const char *reason)
@@ -122,7 +121,7 @@ static void pack(clt_str *out, const void *data, size_t size, int level)
     z_stream stream = {0};
     assert_int_equal(deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
     uLong bound = deflateBound(&stream, (uLong)size);
-    char *packed = malloc(bound);
+    CLT_FREED char *packed = malloc(bound);
     assert_non_null(packed);
     stream.next_in = (Bytef *)(uintptr_t)data;
     stream.avail_in = (uInt)size;
@@ -132,7 +131,6 @@ static void pack(clt_str *out, const void *data, size_t size, int level)
     clt_str_append_n(out, packed, stream.total_out);
     assert_ok(clt_str_check(out));
     deflateEnd(&stream);
-    free(packed);
 }
 
 TEST_BETWEEN(test_gzip, make_folder, drop_folder)
@@ -140,7 +138,7 @@ TEST_BETWEEN(test_gzip, make_folder, drop_folder)
     static char data[300000];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (char)(clt_rng_u32(2, CLT_RNG_VERIFY, 0, 0, i) % 16 + i / 50000);
-    clt_str packed = {0};
+    CLT_SCOPED(clt_str) packed = {0};
     pack(&packed, data, sizeof data, 6);
     put("a.gz", packed.text, packed.length);
     check_read("a.gz", true, data, sizeof data);
@@ -178,7 +176,6 @@ TEST_BETWEEN(test_gzip, make_folder, drop_folder)
     put("e.gz", packed.text, packed.length);
     assert_ok(clt_file_read(in_folder("e.gz"), true, sizeof data, CLT_EDATA, &got, &size));
     free(got);
-    clt_str_free(&packed);
 }
 
 TEST_BETWEEN(test_gzip_damaged, make_folder, drop_folder)
@@ -186,7 +183,7 @@ TEST_BETWEEN(test_gzip_damaged, make_folder, drop_folder)
     char data[2000];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (char)(clt_rng_u32(4, CLT_RNG_VERIFY, 0, 0, i) % 7);
-    clt_str packed = {0};
+    CLT_SCOPED(clt_str) packed = {0};
     pack(&packed, data, sizeof data, 6);
     for (size_t cut = 2; cut < packed.length; cut += cut < 40 || cut + 40 > packed.length ? 1 : 23) {
         put("cut.gz", packed.text, cut);
@@ -206,7 +203,6 @@ TEST_BETWEEN(test_gzip_damaged, make_folder, drop_folder)
     packed.text[2] = 7;
     put("method.gz", packed.text, packed.length);
     check_refused("method.gz", true, 0, "damaged");
-    clt_str_free(&packed);
 }
 
 TEST_BETWEEN(test_map, make_folder, drop_folder)
@@ -570,10 +566,9 @@ TEST(test_path_join)
         {"a", "", "a"},    {"/", "b", "/b"},   {"", "", ""},      {"a/b", "c/d", "a/b/c/d"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char *joined = NULL;
+        CLT_FREED char *joined = NULL;
         assert_ok(clt_path_join(cases[i][0], cases[i][1], &joined));
         assert_string_equal(joined, cases[i][2]);
-        free(joined);
     }
 }
 

@@ -311,10 +311,9 @@ TEST(test_scalars)
         {"[\t]", CLT_JSON_ARRAY, "array"},      {"{\n}", CLT_JSON_OBJECT, "object"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        clt_json_doc *doc = must_parse(cases[i].text);
+        CLT_SCOPED(clt_json_doc) *doc = must_parse(cases[i].text);
         assert_int_equal(clt_json_typeof(clt_json_root(doc)), cases[i].type);
         assert_string_equal(clt_json_type_name(cases[i].type), cases[i].name);
-        clt_json_destroy(doc);
     }
     clt_json_doc *doc = must_parse("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0001\\u20AC/\x7f\"");
     assert_string_equal(clt_json_string(clt_json_root(doc)), "\"\\/\b\f\n\r\t\x01\xe2\x82\xac/\x7f");
@@ -343,19 +342,18 @@ TEST(test_integers)
         {"1E0", false, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        clt_json_doc *doc = must_parse(cases[i].text);
+        CLT_SCOPED(clt_json_doc) *doc = must_parse(cases[i].text);
         int64_t value = 77;
         assert_int_equal(clt_json_int(clt_json_root(doc), &value), cases[i].exact);
         assert_true(value == (cases[i].exact ? cases[i].value : 77));
         assert_true(clt_json_number(clt_json_root(doc)) == strtod(cases[i].text, NULL));
-        clt_json_destroy(doc);
     }
 }
 
 TEST(test_long_numbers)
 {
     /* Longer than cJSON's own limit of 63 characters, and than the reader's small buffer. */
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_str_append(&text, "[0.1");
     for (int i = 0; i < 500; i++)
         clt_str_append(&text, "0");
@@ -364,7 +362,7 @@ TEST(test_long_numbers)
         clt_str_append(&text, "0");
     clt_str_append(&text, ", 1e-400, 5]");
     assert_ok(clt_str_check(&text));
-    clt_json_doc *doc = must_parse(text.text);
+    CLT_SCOPED(clt_json_doc) *doc = must_parse(text.text);
     const clt_json *item = clt_json_first(clt_json_root(doc));
     assert_true(clt_json_number(item) == 1.0);
     item = clt_json_next(item);
@@ -374,8 +372,6 @@ TEST(test_long_numbers)
     item = clt_json_next(item);
     assert_true(clt_json_number(item) == 0.0);
     assert_true(clt_json_number(clt_json_next(item)) == 5.0);
-    clt_json_destroy(doc);
-    clt_str_free(&text);
 }
 
 static char *nested(int depth, char open, char close)
@@ -399,11 +395,10 @@ TEST(test_depth)
     text = nested(2000000, '[', ']');
     check_refused(text, 4000000, "1:65", "deeper than 64");
     free(text);
-    clt_str objects = {0};
+    CLT_SCOPED(clt_str) objects = {0};
     for (int i = 0; i < 65; i++)
         clt_str_append(&objects, "{\"a\":");
     check_refused(objects.text, objects.length, "1:321", "deeper than 64");
-    clt_str_free(&objects);
 }
 
 TEST(test_limits)
@@ -414,14 +409,13 @@ TEST(test_limits)
     assert_int_equal(clt_json_parse(&byte, 100000001, "huge", CLT_EDATA, &doc), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "huge:1:1: 100000001 bytes"));
     size_t count = 4000001, size = 2 * count + 1;
-    char *text = malloc(size);
+    CLT_FREED char *text = malloc(size);
     assert_non_null(text);
     for (size_t i = 0; i < count; i++)
         memcpy(text + 2 * i, i ? ",1" : "[1", 2);
     text[2 * count] = ']';
     assert_int_equal(clt_json_parse(text, size, "many", CLT_EDATA, &doc), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "more than 4000000 values"));
-    free(text);
 }
 
 TEST(test_large_object)
@@ -432,7 +426,7 @@ TEST(test_large_object)
     for (int i = 0; i < COUNT; i++)
         clt_str_printf(&text, "%s\n\"key%d\": %d", i ? "," : "", i * 7919 % COUNT, i);
     clt_json_doc *doc = NULL;
-    clt_str whole = {0};
+    CLT_SCOPED(clt_str) whole = {0};
     clt_str_printf(&whole, "%s}", text.text);
     doc = must_parse(whole.text);
     const clt_json *root = clt_json_root(doc);
@@ -454,7 +448,6 @@ TEST(test_large_object)
     clt_str_append(&text, ",\n\"key7919\": 0}");
     check_refused(text.text, text.length, "20002:1", "duplicate key \"key7919\" (first at 3:1)");
     clt_str_free(&text);
-    clt_str_free(&whole);
 }
 
 TEST(test_file)

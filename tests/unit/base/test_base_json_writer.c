@@ -69,18 +69,16 @@ TEST(test_strings)
     /* Every byte value by itself: valid ones come back, invalid UTF-8 becomes U+FFFD. */
     for (int c = 1; c < 256; c++) {
         char text[4] = {'x', (char)c, 'y', 0};
-        clt_str s = {0};
+        CLT_SCOPED(clt_str) s = {0};
         clt_json_writer w = clt_json_writer_make(&s, 0);
         clt_jw_object(&w);
         clt_jw_kstring(&w, text, text);
         clt_jw_end_object(&w);
-        clt_json_doc *doc = parse(&s);
+        CLT_SCOPED(clt_json_doc) *doc = parse(&s);
         const char *expected = c < 128 ? text : "x\xef\xbf\xbdy";
         const clt_json *value = clt_json_first(clt_json_root(doc));
         assert_string_equal(clt_json_string(value), expected);
         assert_string_equal(clt_json_key(value), expected);
-        clt_json_destroy(doc);
-        clt_str_free(&s);
     }
     clt_str s = {0};
     clt_json_writer w = clt_json_writer_make(&s, 0);
@@ -91,25 +89,21 @@ TEST(test_strings)
 
 static double back_double(double value)
 {
-    clt_str s = {0};
+    CLT_SCOPED(clt_str) s = {0};
     clt_json_writer w = clt_json_writer_make(&s, 0);
     clt_jw_double(&w, value);
-    clt_json_doc *doc = parse(&s);
+    CLT_SCOPED(clt_json_doc) *doc = parse(&s);
     double back = clt_json_number(clt_json_root(doc));
-    clt_json_destroy(doc);
-    clt_str_free(&s);
     return back;
 }
 
 static float back_float(float value)
 {
-    clt_str s = {0};
+    CLT_SCOPED(clt_str) s = {0};
     clt_json_writer w = clt_json_writer_make(&s, 0);
     clt_jw_float(&w, value);
-    clt_json_doc *doc = parse(&s);
+    CLT_SCOPED(clt_json_doc) *doc = parse(&s);
     float back = (float)clt_json_number(clt_json_root(doc));
-    clt_json_destroy(doc);
-    clt_str_free(&s);
     return back;
 }
 
@@ -245,11 +239,10 @@ TEST(test_shortest)
                  {1e15, "1e+15"},    {123456, "123456"},
                  {5e-324, "5e-324"}, {0.1 + 0.2, "0.30000000000000004"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        clt_str s = {0};
+        CLT_SCOPED(clt_str) s = {0};
         clt_json_writer w = clt_json_writer_make(&s, 0);
         clt_jw_double(&w, cases[i].value);
         assert_string_equal(s.text, cases[i].text);
-        clt_str_free(&s);
     }
 }
 
@@ -258,20 +251,18 @@ TEST(test_copy)
     static const char text[] =
         "{\"a\":[1,-0,9007199254740993,1.5,1e+300,\"\\u0007\xc3\xa9\"],\"b\":{\"c\":null,\"d\":"
         "[true,false,{}]},\"\":[]}";
-    clt_json_doc *doc = NULL;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     assert_ok(clt_json_parse(text, sizeof text - 1, "copy", CLT_EDATA, &doc));
-    clt_str s = {0};
+    CLT_SCOPED(clt_str) s = {0};
     clt_json_writer w = clt_json_writer_make(&s, 0);
     clt_jw_value(&w, clt_json_root(doc));
     assert_string_equal(s.text, text);
-    clt_str_free(&s);
-    clt_json_destroy(doc);
 }
 
 /* A sealed record: every changed, added or missing byte is noticed; the text is a JSON object as before. */
 TEST(test_seal)
 {
-    clt_str out = {0};
+    CLT_SCOPED(clt_str) out = {0};
     clt_json_doc *doc;
     clt_str_append(&out, "before ");
     size_t from = out.length;
@@ -299,5 +290,4 @@ TEST(test_seal)
     name[sizeof name - 1] = '\0';
     assert_int_equal(clt_json_seal(&out, from, name), CLT_EINTERNAL);
     assert_false(clt_json_sealed(text, length, name));
-    clt_str_free(&out);
 }

@@ -77,14 +77,13 @@ static void *open_and_close(void *argument)
 {
     turnover *t = argument;
     for (int round = 0; !atomic_load(&t->stop); round++) {
-        clt_mapping other;
+        CLT_SCOPED(clt_mapping) other = {0};
         if (clt_map_open(path_of_other[round % OTHERS], CLT_ECHECKPOINT, &other) != CLT_OK) {
             t->failed++;
             continue;
         }
         for (size_t at = 0; at < other.size; at += PAGE)
             t->strange += other.data[at] != 'b';
-        clt_map_close(&other);
     }
     return NULL;
 }

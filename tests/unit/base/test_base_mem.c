@@ -44,7 +44,7 @@ TEST(test_alloc)
 
 TEST(test_grow)
 {
-    uint64_t *array = NULL;
+    CLT_FREED uint64_t *array = NULL;
     size_t capacity = 0, moves = 0, before = 0;
     for (size_t i = 0; i < 10000; i++) {
         assert_ok(clt_grow(&array, &capacity, i + 1, sizeof *array, "test array"));
@@ -62,14 +62,13 @@ TEST(test_grow)
     assert_int_equal(clt_grow(&array, &capacity, SIZE_MAX / 4, sizeof *array, "far too much"), CLT_ENOMEM);
     assert_int_equal(capacity, before);
     assert_true(array[9999] == 10000);
-    free(array);
 }
 
 TEST(test_arena)
 {
     enum { COUNT = 3000 };
     static unsigned char *blocks[COUNT];
-    clt_arena *arena = NULL;
+    CLT_SCOPED(clt_arena) *arena = NULL;
     clt_arena_destroy(NULL);
     assert_ok(clt_arena_create(&arena));
     for (size_t i = 0; i < COUNT; i++) {
@@ -91,7 +90,6 @@ TEST(test_arena)
     assert_string_equal(clt_arena_printf(arena, "%s-%05d", text, 42), "hello-00042");
     assert_null(clt_arena_alloc(arena, SIZE_MAX - 3));
     assert_non_null(strstr(clt_error_text(), "arena"));
-    clt_arena_destroy(arena);
 }
 
 TEST(test_str)
@@ -104,7 +102,7 @@ TEST(test_str)
     clt_str_append_n(&s, "cdef", 2);
     clt_str_printf(&s, "[%d]", 12);
     assert_string_equal(s.text, "abcd[12]");
-    char *large = calloc(1, 5001);
+    CLT_FREED char *large = calloc(1, 5001);
     assert_non_null(large);
     memset(large, 'z', 5000);
     clt_str_printf(&s, "%s!", large);
@@ -114,12 +112,11 @@ TEST(test_str)
     assert_ok(clt_str_check(&s));
     /* Every length around the buffer's end. */
     for (int i = 0; i < 300; i++) {
-        clt_str t = {0};
+        CLT_SCOPED(clt_str) t = {0};
         clt_str_printf(&t, "%.*s", i, large);
         clt_str_printf(&t, "%.*s", i, large);
         assert_int_equal(t.length, 2 * i);
         assert_int_equal(strlen(t.text), 2 * i);
-        clt_str_free(&t);
     }
     size_t length = s.length;
     clt_str_append_n(&s, large, SIZE_MAX - 100);
@@ -129,7 +126,6 @@ TEST(test_str)
     assert_int_equal(clt_str_check(&s), CLT_ENOMEM);
     clt_str_free(&s);
     assert_null(s.text);
-    free(large);
 }
 
 /* The definition, by recursion from the ends. */

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "engine/base/rng.c" /* the functions for each instruction set are its own */
+#include "engine/base/scope.h"
 
 TEST(test_known_answers)
 {
@@ -145,7 +146,7 @@ TEST(test_permute_is_bijection)
     for (size_t i = 0; i < count; i++) {
         uint64_t n = sizes[i];
         uint64_t seed = i * UINT64_C(0x9e3779b97f4a7c15);
-        bool *seen = calloc(n, sizeof *seen);
+        CLT_FREED bool *seen = calloc(n, sizeof *seen);
         assert_non_null(seen);
         for (uint64_t position = 0; position < n; position++) {
             uint64_t index = clt_permute(position, n, seed, (uint32_t)i);
@@ -153,7 +154,6 @@ TEST(test_permute_is_bijection)
             assert_false(seen[index]);
             seen[index] = true;
         }
-        free(seen);
     }
     assert_int_equal(clt_permute(0, 0, 1, 1), 0);
 }

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "engine/base/log.h"
+#include "engine/base/scope.h"
 #include "engine/base/status.h"
 #include "engine/base/text.h"
 
@@ -111,7 +112,7 @@ TEST(test_long_message)
 {
     /* Two-byte letters: wherever the cut is, the text must stay valid UTF-8 and end in dots. */
     for (int shift = 0; shift < 2; shift++) {
-        char *text = calloc(1, 10002);
+        CLT_FREED char *text = calloc(1, 10002);
         assert_non_null(text);
         for (int i = 0; i < 5000; i++)
             memcpy(text + shift + 2 * i, "\xc3\xa9", 2);
@@ -130,7 +131,6 @@ TEST(test_long_message)
         (void)clt_fail(CLT_EDATA, __FILE__, __LINE__, "short");
         (void)clt_fail_prefix(CLT_EDATA, "%s", text);
         assert_true(strlen(clt_error_text()) < CLT_ERROR_TEXT_SIZE);
-        free(text);
     }
 }
 

@@ -49,113 +49,89 @@ TEST(test_thread)
     assert_int_equal(sigismember(&set, SIGINT), blocked_before);
 }
 
-/* A tree of files under a folder of its own, which plays the root of the file system. */
-static char fake_root[64];
-
-FIXTURE(make_root)
-{
-    (void)snprintf(fake_root, sizeof fake_root, "/tmp/test_base_thread_XXXXXX");
-    return mkdtemp(fake_root) ? 0 : -1;
-}
-
-FIXTURE(drop_root)
-{
-    return clt_remove_tree(fake_root) == CLT_OK ? 0 : -1;
-}
-
-static void put(const char *path, const char *text)
-{
-    clt_str full = {0};
-    clt_str_printf(&full, "%s%s", fake_root, path);
-    char *slash = strrchr(full.text, '/');
-    *slash = '\0';
-    assert_ok(clt_mkdir_p(full.text));
-    *slash = '/';
-    assert_ok(clt_file_write(full.text, text, strlen(text)));
-    clt_str_free(&full);
-}
-
-TEST_BETWEEN(test_cgroup_v2, make_root, drop_root)
+TEST(test_cgroup_v2)
 {
     uint64_t left = 5;
-    assert_true(clt_cgroup_cpus(fake_root) == 0);
-    assert_false(clt_cgroup_memory(fake_root, &left));
+    assert_true(clt_cgroup_cpus(test_folder()) == 0);
+    assert_false(clt_cgroup_memory(test_folder(), &left));
     assert_int_equal(left, 5);
-    put("/proc/self/cgroup", "0::/user.slice/job\n");
-    put("/proc/self/mountinfo", "22 1 0:20 / / rw - ext4 /dev/root rw\n"
-                                "30 22 0:26 / /sys/fs/cg\\040two rw,nosuid shared:4 - cgroup2 cgroup2 rw\n");
-    put("/sys/fs/cg two/user.slice/job/cpu.max", "max 100000\n");
-    put("/sys/fs/cg two/user.slice/job/memory.max", "max\n");
-    put("/sys/fs/cg two/user.slice/job/memory.current", "4000\n");
-    assert_true(clt_cgroup_cpus(fake_root) == 0);
-    assert_false(clt_cgroup_memory(fake_root, &left));
+    put_text("proc/self/cgroup", "0::/user.slice/job\n");
+    put_text("proc/self/mountinfo",
+             "22 1 0:20 / / rw - ext4 /dev/root rw\n"
+             "30 22 0:26 / /sys/fs/cg\\040two rw,nosuid shared:4 - cgroup2 cgroup2 rw\n");
+    put_text("sys/fs/cg two/user.slice/job/cpu.max", "max 100000\n");
+    put_text("sys/fs/cg two/user.slice/job/memory.max", "max\n");
+    put_text("sys/fs/cg two/user.slice/job/memory.current", "4000\n");
+    assert_true(clt_cgroup_cpus(test_folder()) == 0);
+    assert_false(clt_cgroup_memory(test_folder(), &left));
     /* A limit of an outer level binds too. */
-    put("/sys/fs/cg two/user.slice/cpu.max", "250000 100000\n");
-    assert_true(clt_cgroup_cpus(fake_root) == 2.5);
-    put("/sys/fs/cg two/user.slice/job/cpu.max", "50000 100000\n");
-    assert_true(clt_cgroup_cpus(fake_root) == 0.5);
-    put("/sys/fs/cg two/user.slice/memory.max", "1000000\n");
-    put("/sys/fs/cg two/user.slice/memory.current", "400000\n");
-    put("/sys/fs/cg two/user.slice/memory.stat", "anon 5\ninactive_file 100000\nactive_file 50000\nfile 9\n");
-    assert_true(clt_cgroup_memory(fake_root, &left));
+    put_text("sys/fs/cg two/user.slice/cpu.max", "250000 100000\n");
+    assert_true(clt_cgroup_cpus(test_folder()) == 2.5);
+    put_text("sys/fs/cg two/user.slice/job/cpu.max", "50000 100000\n");
+    assert_true(clt_cgroup_cpus(test_folder()) == 0.5);
+    put_text("sys/fs/cg two/user.slice/memory.max", "1000000\n");
+    put_text("sys/fs/cg two/user.slice/memory.current", "400000\n");
+    put_text("sys/fs/cg two/user.slice/memory.stat",
+             "anon 5\ninactive_file 100000\nactive_file 50000\nfile 9\n");
+    assert_true(clt_cgroup_memory(test_folder(), &left));
     assert_int_equal(left, 750000);
-    put("/sys/fs/cg two/user.slice/job/memory.max", "3000\n");
-    assert_true(clt_cgroup_memory(fake_root, &left));
+    put_text("sys/fs/cg two/user.slice/job/memory.max", "3000\n");
+    assert_true(clt_cgroup_memory(test_folder(), &left));
     assert_int_equal(left, 0); /* over its limit */
-    put("/sys/fs/cg two/user.slice/job/memory.max", "900000\n");
-    put("/sys/fs/cg two/user.slice/job/memory.high", "604000\n");
-    assert_true(clt_cgroup_memory(fake_root, &left));
+    put_text("sys/fs/cg two/user.slice/job/memory.max", "900000\n");
+    put_text("sys/fs/cg two/user.slice/job/memory.high", "604000\n");
+    assert_true(clt_cgroup_memory(test_folder(), &left));
     assert_int_equal(left, 600000);
 }
 
-TEST_BETWEEN(test_cgroup_v1, make_root, drop_root)
+TEST(test_cgroup_v1)
 {
     uint64_t left = 0;
-    put("/proc/self/cgroup", "5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n1:name=systemd:/\n0::/\n");
+    put_text("proc/self/cgroup", "5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n1:name=systemd:/\n0::/\n");
     /* A container that sees only its own part of each hierarchy. */
-    put("/proc/self/mountinfo",
-        "40 1 0:30 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro master:9 - cgroup cgroup rw,cpu,cpuacct\n"
-        "41 1 0:31 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
-    put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
-    put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
-    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-    put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "500\n");
-    assert_true(clt_cgroup_cpus(fake_root) == 0);
-    assert_false(clt_cgroup_memory(fake_root, &left));
-    put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "300000\n");
-    assert_true(clt_cgroup_cpus(fake_root) == 3.0);
-    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n");
-    put("/sys/fs/cgroup/memory/memory.stat",
-        "inactive_file 400\ntotal_inactive_file 100\ntotal_active_file 20\n");
-    assert_true(clt_cgroup_memory(fake_root, &left));
+    put_text("proc/self/mountinfo",
+             "40 1 0:30 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro master:9 - cgroup cgroup rw,cpu,cpuacct\n"
+             "41 1 0:31 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
+    put_text("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+    put_text("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+    put_text("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    put_text("sys/fs/cgroup/memory/memory.usage_in_bytes", "500\n");
+    assert_true(clt_cgroup_cpus(test_folder()) == 0);
+    assert_false(clt_cgroup_memory(test_folder(), &left));
+    put_text("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "300000\n");
+    assert_true(clt_cgroup_cpus(test_folder()) == 3.0);
+    put_text("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n");
+    put_text("sys/fs/cgroup/memory/memory.stat",
+             "inactive_file 400\ntotal_inactive_file 100\ntotal_active_file 20\n");
+    assert_true(clt_cgroup_memory(test_folder(), &left));
     assert_int_equal(left, 2000 - (500 - 120));
     /* The whole hierarchy mounted: the group's own folder counts, and its parents. */
-    put("/proc/self/mountinfo", "41 1 0:31 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
-    put("/sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "1000\n");
-    put("/sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes", "300\n");
-    assert_true(clt_cgroup_memory(fake_root, &left));
+    put_text("proc/self/mountinfo", "41 1 0:31 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+    put_text("sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "1000\n");
+    put_text("sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes", "300\n");
+    assert_true(clt_cgroup_memory(test_folder(), &left));
     assert_int_equal(left, 700);
-    assert_true(clt_cgroup_cpus(fake_root) == 0);
-    put("/sys/fs/cgroup/memory/docker/memory.limit_in_bytes", "800\n");
-    put("/sys/fs/cgroup/memory/docker/memory.usage_in_bytes", "500\n");
-    assert_true(clt_cgroup_memory(fake_root, &left));
+    assert_true(clt_cgroup_cpus(test_folder()) == 0);
+    put_text("sys/fs/cgroup/memory/docker/memory.limit_in_bytes", "800\n");
+    put_text("sys/fs/cgroup/memory/docker/memory.usage_in_bytes", "500\n");
+    assert_true(clt_cgroup_memory(test_folder(), &left));
     assert_int_equal(left, 300);
 }
 
-TEST_BETWEEN(test_cgroup_garbage, make_root, drop_root)
+TEST(test_cgroup_garbage)
 {
     uint64_t left;
-    put("/proc/self/cgroup", "\n:\n::\nnonsense\n0::/../..\n");
-    put("/proc/self/mountinfo", " - \n - cgroup2\nx - cgroup2 a b\n1 2 3 / - cgroup2 c rw\n");
-    assert_true(clt_cgroup_cpus(fake_root) == 0);
-    assert_false(clt_cgroup_memory(fake_root, &left));
-    put("/proc/self/mountinfo", "1 2 3 / /cg rw - cgroup2 c rw\n");
-    put("/cg/cpu.max", "abc def\n");
-    put("/cg/memory.max", "-5\n");
-    assert_true(clt_cgroup_cpus(fake_root) == 0);
-    assert_false(clt_cgroup_memory(fake_root, &left));
-    put("/cg/cpu.max", "100000 0\n");
-    assert_true(clt_cgroup_cpus(fake_root) == 0);
+    put_text("proc/self/cgroup", "\n:\n::\nnonsense\n0::/../..\n");
+    put_text("proc/self/mountinfo", " - \n - cgroup2\nx - cgroup2 a b\n1 2 3 / - cgroup2 c rw\n");
+    assert_true(clt_cgroup_cpus(test_folder()) == 0);
+    assert_false(clt_cgroup_memory(test_folder(), &left));
+    put_text("proc/self/mountinfo", "1 2 3 / /cg rw - cgroup2 c rw\n");
+    put_text("cg/cpu.max", "abc def\n");
+    put_text("cg/memory.max", "-5\n");
+    assert_true(clt_cgroup_cpus(test_folder()) == 0);
+    assert_false(clt_cgroup_memory(test_folder(), &left));
+    put_text("cg/cpu.max", "100000 0\n");
+    assert_true(clt_cgroup_cpus(test_folder()) == 0);
 }
 
 TEST(test_cpu_count)
@@ -257,3 +233,5 @@ TEST(test_ranges)
     clt_for_ranges(10, 11, "ranges", remember_thread, &who);
     assert_true(pthread_equal(who, pthread_self()));
 }
+
+TEST_PROGRAM(.fresh_folder = true);

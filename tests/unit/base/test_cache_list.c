@@ -10,12 +10,10 @@
 #include "engine/files/cache_list.h"
 #include "engine/files/fileio.h"
 
-static char root[] = "/tmp/test_cache_list.XXXXXX";
-
 static void put(const char *path, const char *text)
 {
     char whole[512];
-    snprintf(whole, sizeof whole, "%s/%s", root, path);
+    snprintf(whole, sizeof whole, "%s/%s", test_folder(), path);
     char *slash = strrchr(whole, '/');
     *slash = '\0';
     assert_ok(clt_mkdir_p(whole));
@@ -28,7 +26,7 @@ static bool there(const char *path)
 {
     char whole[512];
     struct stat info;
-    snprintf(whole, sizeof whole, "%s/%s", root, path);
+    snprintf(whole, sizeof whole, "%s/%s", test_folder(), path);
     return lstat(whole, &info) == 0;
 }
 
@@ -64,24 +62,13 @@ static void clear(const char *name, uint64_t want_files, uint64_t want_bytes)
     clt_cache_free(&cache);
 }
 
-static int prepare(void **state)
+FIXTURE(prepare)
 {
-    char value[512];
-    (void)state;
-    strcpy(root + strlen(root) - 6, "XXXXXX");
-    assert_non_null(mkdtemp(root));
-    setenv("HOME", root, 1);
+    setenv("HOME", test_folder(), 1);
     unsetenv("XDG_CACHE_HOME");
     unsetenv("POCL_CACHE_DIR");
     unsetenv("CUDA_CACHE_PATH");
-    snprintf(value, sizeof value, "%s/own", root);
-    setenv("CLTRAIN_CACHE_DIR", value, 1);
-    return 0;
-}
-
-FIXTURE(clean)
-{
-    return clt_remove_tree(root) == CLT_OK ? 0 : -1;
+    return setenv("CLTRAIN_CACHE_DIR", in_dir("own"), 1);
 }
 
 TEST(test_own)
@@ -111,12 +98,12 @@ TEST(test_links)
     char target[512], link[512];
     put("novel/page.txt", "text");
     put("own/icd/keep.txt", "");
-    snprintf(target, sizeof target, "%s/novel", root);
-    snprintf(link, sizeof link, "%s/own/icd/0123456789abcdef", root);
+    snprintf(target, sizeof target, "%s/novel", test_folder());
+    snprintf(link, sizeof link, "%s/own/icd/0123456789abcdef", test_folder());
     assert_int_equal(symlink(target, link), 0);
-    snprintf(link, sizeof link, "%s/own/icd/fedcba9876543210", root);
+    snprintf(link, sizeof link, "%s/own/icd/fedcba9876543210", test_folder());
     assert_int_equal(mkdir(link, 0700), 0);
-    snprintf(link, sizeof link, "%s/own/icd/fedcba9876543210/x.icd", root);
+    snprintf(link, sizeof link, "%s/own/icd/fedcba9876543210/x.icd", test_folder());
     assert_int_equal(symlink(target, link), 0);
     clear("icd", 1, 0); /* the link inside counts as one file; the one in its place is no folder */
     assert_true(there("novel/page.txt"));
@@ -134,11 +121,11 @@ TEST(test_drivers)
     clear("pocl", 2, 4);
     assert_true(there(".cache/pocl/kcache/notes.txt"));
     put("file", ""); /* a home that is no folder: what PoCL gets instead */
-    snprintf(value, sizeof value, "%s/file", root);
+    snprintf(value, sizeof value, "%s/file", test_folder());
     setenv("HOME", value, 1);
     put("own/pocl/AB/CDEF/program.bc", "12345");
     clear("pocl", 1, 5);
-    setenv("HOME", root, 1);
+    setenv("HOME", test_folder(), 1);
     put(".nv/ComputeCache/1/2/code", "12345678");
     cache = look("nvidia");
     assert_int_equal(cache.bytes, 8);
@@ -153,7 +140,7 @@ TEST(test_open_folder)
     char folder[512];
     uint64_t files, bytes;
     put("own/tuning/a.json", "{}");
-    snprintf(folder, sizeof folder, "%s/own/tuning", root);
+    snprintf(folder, sizeof folder, "%s/own/tuning", test_folder());
     assert_int_equal(chmod(folder, 0777), 0);
     clt_cache cache = look("tuning");
     assert_int_equal(clt_cache_clear(&cache, &files, &bytes), CLT_ESTORAGE);
@@ -175,11 +162,11 @@ TEST(test_closed)
     put("own/icd/0000000000000001/c.icd", "123");
     put("own/icd/0000000000000002/d.icd", "1234");
     bool is_root = geteuid() == 0; /* root may remove everything, and becomes another user */
-    snprintf(path, sizeof path, "%s/%s", root, closed);
+    snprintf(path, sizeof path, "%s/%s", test_folder(), closed);
     assert_int_equal(chmod(path, is_root ? 0755 : 0500), 0);
     for (size_t i = 0; is_root && i < sizeof users / sizeof users[0]; i++) {
         char whole[512];
-        snprintf(whole, sizeof whole, "%s/%s", root, users[i]);
+        snprintf(whole, sizeof whole, "%s/%s", test_folder(), users[i]);
         assert_int_equal(chown(whole, 65534, (gid_t)-1), 0);
     }
     assert_true(!is_root || seteuid(65534) == 0);
@@ -214,4 +201,4 @@ TEST(test_nowhere)
     assert_null(clt_cache_name(-1));
 }
 
-TEST_PROGRAM(.before = prepare, .after = clean);
+TEST_PROGRAM(.fresh_folder = true, .before = prepare);

@@ -43,46 +43,29 @@ TEST(lists_are_read_and_printed)
     assert_string_equal(clt_cores_print(&both, text, sizeof text), "4,6,8");
 }
 
-static char root[64];
-
-static void put(const char *path, const char *text)
-{
-    clt_str full = {0};
-    clt_str_printf(&full, "%s/%s", root, path);
-    char *slash = strrchr(full.text, '/');
-    *slash = '\0';
-    assert_ok(clt_mkdir_p(full.text));
-    *slash = '/';
-    assert_ok(clt_file_write(full.text, text, strlen(text)));
-    clt_str_free(&full);
-}
-
 TEST(a_machine_is_read)
 {
     clt_cores cores;
     char text[64];
     int node;
-    (void)snprintf(root, sizeof root, "/tmp/test_cores_XXXXXX");
-    assert_non_null(mkdtemp(root));
-    setenv("CLTRAIN_SYSFS", root, 1);
+    setenv("CLTRAIN_SYSFS", test_folder(), 1);
     assert_int_equal(clt_numa_nodes(), 1);
-    put("devices/system/node/online", "0-3\n");
+    put_text("devices/system/node/online", "0-3\n");
     assert_int_equal(clt_numa_nodes(), 4);
-    put("devices/system/node/has_cpu", "0,2\n"); /* nodes 1 and 3 are memory alone */
+    put_text("devices/system/node/has_cpu", "0,2\n"); /* nodes 1 and 3 are memory alone */
     assert_int_equal(clt_numa_nodes(), 2);
-    put("bus/pci/devices/0000:3b:00.0/numa_node", "2\n");
-    put("bus/pci/devices/0000:3b:00.0/local_cpulist", "16-31,48-63\n");
+    put_text("bus/pci/devices/0000:3b:00.0/numa_node", "2\n");
+    put_text("bus/pci/devices/0000:3b:00.0/local_cpulist", "16-31,48-63\n");
     assert_true(clt_cores_near("0000:3b:00.0", &cores, &node));
     assert_int_equal(node, 2);
     assert_string_equal(clt_cores_print(&cores, text, sizeof text), "16-31,48-63");
-    put("bus/pci/devices/0000:3c:00.0/numa_node", "-1\n"); /* a virtual machine that does not tell */
-    put("bus/pci/devices/0000:3c:00.0/local_cpulist", "\n");
+    put_text("bus/pci/devices/0000:3c:00.0/numa_node", "-1\n"); /* a virtual machine that does not tell */
+    put_text("bus/pci/devices/0000:3c:00.0/local_cpulist", "\n");
     assert_false(clt_cores_near("0000:3c:00.0", &cores, &node));
     assert_int_equal(node, -1);
     assert_false(clt_cores_near("0000:3d:00.0", &cores, &node));
     assert_false(clt_cores_near("", &cores, &node));
     unsetenv("CLTRAIN_SYSFS");
-    assert_ok(clt_remove_tree(root));
 }
 
 static atomic_bool leave;

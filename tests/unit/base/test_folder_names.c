@@ -24,34 +24,19 @@ struct dirent *readdir(DIR *dir)
     return next(dir);
 }
 
-static char folder[64];
-
-static int make_folder(void **state)
+FIXTURE(make_folder)
 {
     static const char *const names[] = {"b", ".hidden", "a", "a.b", "\xff", "10", "9"};
-    (void)state;
-    (void)snprintf(folder, sizeof folder, "/tmp/test_folder_names_XXXXXX");
-    if (!mkdtemp(folder))
-        return -1;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char path[128];
-        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        if (clt_file_write(path, "", 0) != CLT_OK)
-            return -1;
-    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        put_text(names[i], "");
     return 0;
 }
 
-FIXTURE(drop_folder)
-{
-    return clt_remove_tree(folder) == CLT_OK ? 0 : -1;
-}
-
-TEST_BETWEEN(test_sorted, make_folder, drop_folder)
+TEST_BETWEEN(test_sorted, make_folder, NULL)
 {
     static const char *const expected[] = {"10", "9", "a", "a.b", "b", "\xff"};
     clt_file_list names;
-    assert_ok(clt_folder_names(folder, &names));
+    assert_ok(clt_folder_names(test_folder(), &names));
     assert_int_equal(names.count, 6);
     for (int i = 0; i < 6; i++)
         assert_string_equal(names.name[i], expected[i]);
@@ -61,23 +46,23 @@ TEST_BETWEEN(test_sorted, make_folder, drop_folder)
 
 TEST(test_missing)
 {
-    clt_file_list names;
+    CLT_SCOPED(clt_file_list) names = {0};
     assert_int_equal(clt_folder_names("/no/such/folder", &names), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "'/no/such/folder'"));
-    clt_file_list_free(&names);
 }
 
 /* Wherever the disk fails, the list is refused. */
-TEST_BETWEEN(test_failing_disk, make_folder, drop_folder)
+TEST_BETWEEN(test_failing_disk, make_folder, NULL)
 {
     for (int good = 0; good <= 9; good++) { /* seven files, "." and "..", and the end */
-        clt_file_list names;
+        CLT_SCOPED(clt_file_list) names = {0};
         calls_left = good;
-        clt_status status = clt_folder_names(folder, &names);
+        clt_status status = clt_folder_names(test_folder(), &names);
         calls_left = -1;
         assert_int_equal(status, CLT_EDATA);
-        assert_non_null(strstr(clt_error_text(), folder));
+        assert_non_null(strstr(clt_error_text(), test_folder()));
         assert_non_null(strstr(clt_error_text(), strerror(EIO)));
-        clt_file_list_free(&names);
     }
 }
+
+TEST_PROGRAM(.fresh_folder = true);

@@ -193,14 +193,13 @@ TEST(tables_fit)
     terminal_use_color(TERMINAL_NEVER);
     for (int screen = 60; screen <= 250; screen++) {
         table t;
-        clt_str text = {0};
+        CLT_SCOPED(clt_str) text = {0};
         table_make(&t, columns, 5, screen);
         table_head(&t, &text);
         table_row(&t, cells, &text);
         assert_in_range(longest_line(text.text), 1, (unsigned)screen);
         assert_non_null(strstr(text.text, "128"));
         assert_non_null(strstr(text.text, "sentence"));
-        clt_str_free(&text);
     }
 }
 

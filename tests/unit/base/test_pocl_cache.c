@@ -9,41 +9,15 @@
 #include "engine/files/fileio.h"
 #include "engine/files/pocl_cache.h"
 
-static char root[64], text[600];
-
-static const char *in_root(const char *path)
-{
-    snprintf(text, sizeof text, "%s/%s", root, path);
-    return text;
-}
-
-static void put(const char *path, const void *data, size_t size)
-{
-    char whole[512];
-    snprintf(whole, sizeof whole, "%s/%s", root, path);
-    char *slash = strrchr(whole, '/');
-    *slash = '\0';
-    assert_ok(clt_mkdir_p(whole));
-    *slash = '/';
-    assert_ok(clt_file_write(whole, data, size));
-}
-
 FIXTURE(prepare)
 {
-    snprintf(root, sizeof root, "/tmp/test_pocl_cache.XXXXXX");
-    assert_non_null(mkdtemp(root));
-    setenv("HOME", root, 1);
+    setenv("HOME", test_folder(), 1);
     unsetenv("XDG_CACHE_HOME");
     unsetenv("POCL_CACHE_DIR");
-    setenv("CLTRAIN_CACHE_DIR", in_root("own"), 1);
-    setenv("TMPDIR", in_root("tmp"), 1);
-    assert_ok(clt_mkdir_p(in_root("tmp")));
+    setenv("CLTRAIN_CACHE_DIR", in_dir("own"), 1);
+    setenv("TMPDIR", in_dir("tmp"), 1);
+    assert_ok(clt_mkdir_p(in_dir("tmp")));
     return 0;
-}
-
-FIXTURE(clean)
-{
-    return clt_remove_tree(root) == CLT_OK ? 0 : -1;
 }
 
 /* Checks what is chosen; refused NULL: PoCL's own folder can be used. */
@@ -52,7 +26,7 @@ static void choose(const char *path, const char *refused, const char *why)
     clt_pocl_folder folder;
     for (int make = 0; make < 2; make++) {
         assert_ok(clt_pocl_folder_choose(make, &folder));
-        assert_string_equal(folder.path, in_root(path));
+        assert_string_equal(folder.path, in_dir(path));
         if (refused == NULL)
             assert_null(folder.refused);
         else
@@ -66,25 +40,25 @@ static void choose(const char *path, const char *refused, const char *why)
 TEST(test_own_folder)
 {
     choose(".cache/pocl/kcache", NULL, "");
-    setenv("XDG_CACHE_HOME", in_root("xdg"), 1);
+    setenv("XDG_CACHE_HOME", in_dir("xdg"), 1);
     choose("xdg/pocl/kcache", NULL, "");
-    setenv("POCL_CACHE_DIR", in_root("named"), 1);
+    setenv("POCL_CACHE_DIR", in_dir("named"), 1);
     choose("named", NULL, "");
 }
 
 TEST(test_another_folder)
 {
     char refused[300], spare[64];
-    put("file", "", 0);
-    setenv("HOME", in_root("file"), 1);
-    snprintf(refused, sizeof refused, "%s/file/.cache/pocl/kcache", root);
+    put_file("file", "", 0);
+    setenv("HOME", in_dir("file"), 1);
+    snprintf(refused, sizeof refused, "%s/file/.cache/pocl/kcache", test_folder());
     choose("own/pocl", refused, "no"); /* "is not a folder", "Not a directory" */
     /* a cache of our own that others may write to */
-    assert_int_equal(chmod(in_root("own/pocl"), 0777), 0);
+    assert_int_equal(chmod(in_dir("own/pocl"), 0777), 0);
     snprintf(spare, sizeof spare, "tmp/cltrain-pocl-%lu", (unsigned long)geteuid());
     choose(spare, refused, "no");
     /* everybody's folder */
-    assert_int_equal(chmod(in_root("own/pocl"), 0700), 0);
+    assert_int_equal(chmod(in_dir("own/pocl"), 0700), 0);
     unsetenv("HOME");
     choose("own/pocl", "/tmp/pocl/kcache", "everybody may write there");
 }
@@ -94,12 +68,12 @@ TEST(test_link)
 {
     clt_pocl_folder folder;
     char target[200], link[200];
-    put("file", "", 0);
-    setenv("HOME", in_root("file"), 1);
-    setenv("CLTRAIN_CACHE_DIR", in_root("file"), 1);
-    snprintf(target, sizeof target, "%s/elsewhere", root);
+    put_file("file", "", 0);
+    setenv("HOME", in_dir("file"), 1);
+    setenv("CLTRAIN_CACHE_DIR", in_dir("file"), 1);
+    snprintf(target, sizeof target, "%s/elsewhere", test_folder());
     assert_int_equal(mkdir(target, 0700), 0);
-    snprintf(link, sizeof link, "%s/tmp/cltrain-pocl-%lu", root, (unsigned long)geteuid());
+    snprintf(link, sizeof link, "%s/tmp/cltrain-pocl-%lu", test_folder(), (unsigned long)geteuid());
     assert_int_equal(symlink(target, link), 0);
     assert_ok(clt_pocl_folder_choose(false, &folder));
     assert_non_null(folder.path); /* that of another place */
@@ -119,15 +93,15 @@ static bool is_cut(const char *path, const void *data, size_t size)
 {
     clt_pocl_mended mended;
     char folder[200];
-    snprintf(folder, sizeof folder, "%s/kcache", root);
-    put(path, data, size);
+    snprintf(folder, sizeof folder, "%s/kcache", test_folder());
+    put_file(path, data, size);
     clt_pocl_folder_mend(folder, &mended);
     assert_int_equal(mended.files, 1);
     assert_null(mended.closed);
-    bool there = clt_file_exists(in_root(path));
+    bool there = clt_file_exists(in_dir(path));
     assert_int_equal(mended.removed, !there);
     if (there)
-        assert_int_equal(unlink(in_root(path)), 0);
+        assert_int_equal(unlink(in_dir(path)), 0);
     return !there;
 }
 
@@ -178,27 +152,27 @@ TEST(test_others)
     };
     clt_pocl_mended mended;
     char folder[200], link[200];
-    put(PROGRAM "/last_accessed", "", 0);
-    put("kcache/tempfile_1.so", "", 0); /* which another process is writing */
-    put("kcache/tempfile_1.so.o", "", 0);
-    put(PROGRAM "/program.bc_1.temp", "", 0);
+    put_file(PROGRAM "/last_accessed", "", 0);
+    put_file("kcache/tempfile_1.so", "", 0); /* which another process is writing */
+    put_file("kcache/tempfile_1.so.o", "", 0);
+    put_file(PROGRAM "/program.bc_1.temp", "", 0);
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
-        put(foreign[i], "", 0);
-    put("elsewhere/kernel.so", "", 0);
-    snprintf(folder, sizeof folder, "%s/kcache", root);
-    snprintf(link, sizeof link, "%s/" PROGRAM "/program.bc", root);
-    assert_int_equal(symlink(in_root("elsewhere/kernel.so"), link), 0);
-    snprintf(link, sizeof link, "%s/kcache/AC", root);
-    assert_int_equal(symlink(in_root("elsewhere"), link), 0);
+        put_file(foreign[i], "", 0);
+    put_file("elsewhere/kernel.so", "", 0);
+    snprintf(folder, sizeof folder, "%s/kcache", test_folder());
+    snprintf(link, sizeof link, "%s/" PROGRAM "/program.bc", test_folder());
+    assert_int_equal(symlink(in_dir("elsewhere/kernel.so"), link), 0);
+    snprintf(link, sizeof link, "%s/kcache/AC", test_folder());
+    assert_int_equal(symlink(in_dir("elsewhere"), link), 0);
     clt_pocl_folder_mend(folder, &mended);
     assert_int_equal(mended.files, 0);
     assert_int_equal(mended.removed, 0);
-    assert_true(clt_file_exists(in_root("elsewhere/kernel.so")));
-    assert_true(clt_file_exists(in_root("kcache/tempfile_1.so")));
+    assert_true(clt_file_exists(in_dir("elsewhere/kernel.so")));
+    assert_true(clt_file_exists(in_dir("kcache/tempfile_1.so")));
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
-        if (!clt_file_exists(in_root(foreign[i])))
+        if (!clt_file_exists(in_dir(foreign[i])))
             fail_msg("'%s' is no file of PoCL's, and is removed", foreign[i]);
-    clt_pocl_folder_mend(in_root("nowhere"), &mended);
+    clt_pocl_folder_mend(in_dir("nowhere"), &mended);
     assert_int_equal(mended.files, 0);
 }
 
@@ -209,14 +183,14 @@ TEST(test_closed)
     clt_pocl_mended mended;
     clt_pocl_folder folder = {0}, seen;
     char kcache[200];
-    put(PROGRAM "/program.bc", bitcode, sizeof bitcode);
-    put("kcache/notes/page.txt", "", 0); /* not of PoCL's */
-    assert_int_equal(chmod(in_root("kcache/notes"), 0500), 0);
-    snprintf(kcache, sizeof kcache, "%s/kcache", root);
+    put_file(PROGRAM "/program.bc", bitcode, sizeof bitcode);
+    put_file("kcache/notes/page.txt", "", 0); /* not of PoCL's */
+    assert_int_equal(chmod(in_dir("kcache/notes"), 0500), 0);
+    snprintf(kcache, sizeof kcache, "%s/kcache", test_folder());
     bool is_root = geteuid() == 0; /* root may write everywhere, and becomes another user */
-    assert_int_equal(chmod(in_root(PROGRAM), is_root ? 0755 : 0500), 0);
+    assert_int_equal(chmod(in_dir(PROGRAM), is_root ? 0755 : 0500), 0);
     for (size_t i = 0; is_root && i < sizeof users / sizeof users[0]; i++)
-        assert_int_equal(chown(in_root(users[i]), 65534, (gid_t)-1), 0);
+        assert_int_equal(chown(in_dir(users[i]), 65534, (gid_t)-1), 0);
     assert_true(!is_root || seteuid(65534) == 0);
     clt_pocl_folder_mend(kcache, &mended);
     folder.path = strdup(kcache);
@@ -224,19 +198,19 @@ TEST(test_closed)
     assert_ok(clt_pocl_folder_choose(false, &seen)); /* what 'cltrain cache' sees */
     assert_ok(clt_pocl_folder_leave(&folder, mended.closed));
     assert_true(!is_root || seteuid(0) == 0);
-    assert_int_equal(chmod(in_root("kcache/notes"), 0700), 0);
-    assert_int_equal(chmod(in_root(PROGRAM), 0700), 0);
-    assert_string_equal(mended.closed, in_root(PROGRAM));
+    assert_int_equal(chmod(in_dir("kcache/notes"), 0700), 0);
+    assert_int_equal(chmod(in_dir(PROGRAM), 0700), 0);
+    assert_string_equal(mended.closed, in_dir(PROGRAM));
     free(mended.closed);
     const clt_pocl_folder *both[] = {&folder, &seen};
     for (size_t i = 0; i < 2; i++) {
         assert_string_equal(both[i]->refused, kcache);
-        assert_string_equal(both[i]->path, in_root("own/pocl"));
-        assert_non_null(strstr(both[i]->why, in_root(PROGRAM)));
+        assert_string_equal(both[i]->path, in_dir("own/pocl"));
+        assert_non_null(strstr(both[i]->why, in_dir(PROGRAM)));
         assert_true(both[i]->closed);
     }
     clt_pocl_folder_free(&folder);
     clt_pocl_folder_free(&seen);
 }
 
-TEST_PROGRAM(.before = prepare, .after = clean);
+TEST_PROGRAM(.fresh_folder = true, .before = prepare);

@@ -30,9 +30,8 @@ static inline int gemm_test_begin(void **state)
 
 static inline int gemm_test_end(void **state)
 {
-    gemm_test *test = *state;
+    CLT_FREED gemm_test *test = *state;
     ocl_device_close(test->device);
-    free(test);
     return 0;
 }
 

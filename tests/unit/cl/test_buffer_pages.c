@@ -106,9 +106,8 @@ static void one_buffer(uint64_t bytes, bool refuse, int asked, int created)
 
 static bool is_cpu(void)
 {
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     bool cpu = ocl_device_describe(device)->is_cpu;
-    ocl_device_close(device);
     return cpu;
 }
 
@@ -130,7 +129,7 @@ static void zeroed_buffer(uint64_t bytes, int taken)
 {
     ocl_device *device = test_open(false);
     ocl_buffer *buffer;
-    uint8_t *back = malloc(bytes);
+    CLT_FREED uint8_t *back = malloc(bytes);
     assert_non_null(back);
     memset(back, 1, bytes);
     begin(false);
@@ -143,7 +142,6 @@ static void zeroed_buffer(uint64_t bytes, int taken)
     ocl_buffer_destroy(buffer);
     assert_int_equal(ledger.destroyed, taken);
     ocl_device_close(device);
-    free(back);
 }
 
 TEST(test_zeroed_buffers)
@@ -187,7 +185,7 @@ TEST(test_commands_in_flight)
 /* The driver refuses the buffer, or the device has no room: no pages stay behind. */
 TEST(test_refused_buffer)
 {
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     ocl_buffer *buffer = NULL;
     begin(false);
     uint64_t most = ocl_device_describe(device)->usable_bytes;
@@ -195,7 +193,6 @@ TEST(test_refused_buffer)
     assert_null(buffer);
     assert_int_equal(ledger.created, ledger.destroyed);
     clt_error_clear();
-    ocl_device_close(device);
 }
 
 /* A buffer over the caller's memory: commands see what the host wrote while a range was mapped, and the host sees

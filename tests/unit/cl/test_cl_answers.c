@@ -40,7 +40,7 @@ TEST(test_caps)
 {
     ocl_device_desc desc;
     ocl_desc_generic(&desc);
-    ocl_answers *a = sample(&desc);
+    CLT_FREED ocl_answers *a = sample(&desc);
     assert_int_equal(ocl_answers_caps(a, 0, true), OCL_CAP_LOCAL | OCL_CAP_MMA_BF16);
     assert_int_equal(ocl_answers_caps(a, OCL_CAP_MMA_F16 | OCL_CAP_MMA_TF32, true),
                      OCL_CAP_LOCAL | OCL_CAP_MMA_BF16 |
@@ -61,7 +61,6 @@ TEST(test_caps)
         assert_int_equal(back, i);
         assert_int_equal(ocl_answer_is_loss((ocl_answer)i), i >= OCL_ANSWER_WRONG);
     }
-    free(a);
 }
 
 /* Sizes are used only if the answer of their test is yes. */
@@ -69,7 +68,7 @@ TEST(test_sizes)
 {
     ocl_device_desc desc;
     ocl_desc_generic(&desc);
-    ocl_answers *a = sample(&desc);
+    CLT_FREED ocl_answers *a = sample(&desc);
     ocl_item item = {.name = "local_report", .answer = OCL_ANSWER_NO, .value = 2};
     assert_ok(ocl_answers_set(a, &item));
     ocl_answers_sizes(a, &desc);
@@ -99,7 +98,6 @@ TEST(test_sizes)
     ocl_answers_sizes(a, &desc);
     assert_int_equal(desc.local_proven_bytes, 64 << 10);
     assert_int_equal(desc.local_argument_bytes, 163 << 10);
-    free(a);
 }
 
 /* Lost self-tests are distinguished from lost probes. */
@@ -107,26 +105,17 @@ TEST(test_lost_tests)
 {
     ocl_device_desc desc;
     ocl_desc_generic(&desc);
-    ocl_answers *a = sample(&desc);
+    CLT_FREED ocl_answers *a = sample(&desc);
     assert_true(ocl_item_is_test(ocl_answers_find(a, "test:floor")));
     assert_false(ocl_item_is_test(ocl_answers_find(a, "wg256")));
     assert_true(ocl_answers_lost_test(a));
     set(a, "test:mma_f16", OCL_ANSWER_YES, OCL_CAP_MMA_F16, "");
     assert_false(ocl_answers_lost_test(a)); /* wg256 hung, which was a probe */
-    free(a);
 }
 
-static char folder[64];
-
-FIXTURE(make_folder)
+FIXTURE(set_cache)
 {
-    snprintf(folder, sizeof folder, "/tmp/test_cl_answers_XXXXXX");
-    return mkdtemp(folder) ? setenv("CLTRAIN_CACHE_DIR", folder, 1) : -1;
-}
-
-FIXTURE(drop_folder)
-{
-    return clt_remove_tree(folder) == CLT_OK ? 0 : -1;
+    return setenv("CLTRAIN_CACHE_DIR", test_folder(), 1);
 }
 
 TEST(test_round_trip)
@@ -439,4 +428,4 @@ TEST(test_key)
     assert_true(key != other);
 }
 
-TEST_PROGRAM(.set_up = make_folder, .tear_down = drop_folder);
+TEST_PROGRAM(.set_up = set_cache);

@@ -13,10 +13,9 @@ static void check(const char *data, size_t size, const char *expected)
     char *copy = malloc(size + 1); /* of exactly this size: reading past its end is seen by the sanitizers */
     assert_non_null(copy);
     memcpy(copy, data, size);
-    char *exact = realloc(copy, size > 0 ? size : 1);
+    CLT_FREED char *exact = realloc(copy, size > 0 ? size : 1);
     assert_non_null(exact);
     assert_string_equal(ocl_binary_describe(exact, size, out), expected);
-    free(exact);
 }
 
 TEST(test_formats)
@@ -51,7 +50,7 @@ TEST(test_this_device)
     if (ocl_list_devices(&list, &count) != CLT_OK)
         skip(); /* reported by cmocka: there is no OpenCL device */
     free(list);
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     ocl_program *program;
     char out[OCL_BINARY_TEXT];
     assert_ok(ocl_program_get(device, "fill", "", &program));
@@ -59,7 +58,6 @@ TEST(test_this_device)
     print_message("binary: %s\n", out);
     assert_true(out[0] != '\0');
     assert_null(strstr(out, "unknown"));
-    ocl_device_close(device);
 }
 
 /* NULL: refused, and why is in the message. A zero at the end stays one. */

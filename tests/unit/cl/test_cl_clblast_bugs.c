@@ -55,7 +55,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    bugs *t = *state;
+    CLT_FREED bugs *t = *state;
     for (int i = 0; i < 3; i++)
         ocl_buffer_destroy(t->tensors.buffer[i]);
     ocl_device_close(t->device);
@@ -63,7 +63,6 @@ static int end(void **state)
     free(t->b);
     free(t->c);
     free(t->want);
-    free(t);
     return 0;
 }
 
@@ -78,7 +77,7 @@ static void clear_c(bugs *t)
  * does not take long. */
 static void compute_want(bugs *t, const ocl_gemm *g)
 {
-    double *row = malloc((size_t)(g->k * g->n) * sizeof *row);
+    CLT_FREED double *row = malloc((size_t)(g->k * g->n) * sizeof *row);
     assert_non_null(row);
     for (int64_t z = 0; z < g->batch; z++) {
         const float *a = t->a + g->a.offset / 4 + z * g->stride_a,
@@ -94,7 +93,6 @@ static void compute_want(bugs *t, const ocl_gemm *g)
                     want[i * g->n + j] +=
                         (double)a[g->ta ? p * g->lda + i : i * g->lda + p] * row[p * g->n + j];
     }
-    free(row);
 }
 
 /* Largest error of C, infinite for NaN, and whether anything else of its buffer changed. */

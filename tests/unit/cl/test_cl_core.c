@@ -14,7 +14,7 @@ static char folder[64];
 
 TEST(test_list_and_open)
 {
-    ocl_device_desc *list;
+    CLT_FREED ocl_device_desc *list = NULL;
     int count;
     assert_ok(ocl_list_devices(&list, &count));
     assert_true(count > 0);
@@ -42,7 +42,6 @@ TEST(test_list_and_open)
     assert_ok(ocl_device_open(&options, &device));
     assert_int_equal(ocl_device_describe(device)->caps & ~(uint32_t)OCL_CAP_FP64, 0);
     ocl_device_close(device);
-    free(list);
 }
 
 /* Queues that note times: as asked, or on CPU devices alone. */
@@ -79,7 +78,7 @@ TEST(test_open_errors)
 
 TEST(test_accounting)
 {
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     ocl_buffer *a, *b, *empty;
     assert_ok(ocl_buffer_create(device, 1000, "first", &a));
     assert_ok(ocl_buffer_create(device, 3000, "second", &b));
@@ -98,12 +97,11 @@ TEST(test_accounting)
     ocl_buffer_destroy(b);
     ocl_buffer_destroy(empty);
     assert_int_equal(ocl_device_bytes(device), 0);
-    ocl_device_close(device);
 }
 
 TEST(test_memory_check)
 {
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     ocl_buffer *a, *b = (ocl_buffer *)1;
     uint64_t too_much = device->desc.usable_bytes + 1;
     assert_int_equal(ocl_buffer_create(device, too_much, "huge slab", &b), CLT_EDEVMEM);
@@ -126,13 +124,12 @@ TEST(test_memory_check)
     assert_contains(clt_error_text(), "largest single buffer");
     ocl_buffer_destroy(a);
     ocl_buffer_destroy(b);
-    ocl_device_close(device);
 }
 
 static void check_fills(ocl_device *device)
 {
     unsigned char host[64], back[64];
-    ocl_buffer *buffer;
+    CLT_SCOPED(ocl_buffer) *buffer = NULL;
     assert_ok(ocl_buffer_create(device, sizeof host, "fill target", &buffer));
     memset(host, 0xab, sizeof host);
     assert_ok(ocl_write(buffer, 0, host, sizeof host));
@@ -144,18 +141,16 @@ static void check_fills(ocl_device *device)
     assert_int_equal(ocl_fill_zero(buffer, 64, 1), CLT_EINTERNAL);
     assert_ok(ocl_read(buffer, 0, back, sizeof back));
     assert_memory_equal(host, back, sizeof host);
-    ocl_buffer_destroy(buffer);
 }
 
 TEST(test_fill)
 {
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     device->desc.quirks &= ~(uint32_t)OCL_QUIRK_FILL_BY_KERNEL;
     check_fills(device);
     device->desc.quirks |= OCL_QUIRK_FILL_BY_KERNEL;
     check_fills(device);
     assert_int_equal(ocl_device_counters(device).programs_built, 1); /* the second one ran kernels */
-    ocl_device_close(device);
 }
 
 typedef struct signal {
@@ -178,7 +173,7 @@ static void on_event(void *context, bool ok)
 TEST(test_async_and_events)
 {
     enum { COUNT = 1 << 18 };
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     ocl_buffer *a, *b;
     ocl_pinned *in, *out;
     ocl_event *written, *copied, *read;
@@ -218,7 +213,6 @@ TEST(test_async_and_events)
     ocl_pinned_destroy(out);
     ocl_buffer_destroy(a);
     ocl_buffer_destroy(b);
-    ocl_device_close(device);
 }
 
 /* What a loader does beside the main thread: buffers come and go, uploads on the copy queue. */
@@ -232,20 +226,19 @@ static void *load(void *context)
 {
     loader *l = context;
     for (uint32_t i = 0; i < 200; i++) {
-        ocl_buffer *extra = NULL;
+        CLT_SCOPED(ocl_buffer) *extra = NULL;
         ocl_event *done = NULL;
         l->failures += ocl_buffer_create(l->device, 100 + i, "loader", &extra) != CLT_OK;
         l->failures += ocl_write_async(OCL_QUEUE_COPY, l->target, 4 * i, &i, 4, NULL, &done) != CLT_OK;
         l->failures += ocl_event_wait(done) != CLT_OK;
         ocl_event_release(done);
-        ocl_buffer_destroy(extra);
     }
     return NULL;
 }
 
 TEST(test_loader_thread)
 {
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     ocl_buffer *target, *own;
     uint32_t got[200];
     pthread_t thread;
@@ -267,13 +260,12 @@ TEST(test_loader_thread)
     assert_int_equal(ocl_device_counters(device).buffers_created, 401);
     assert_int_equal(ocl_device_counters(device).host_waits, 202);
     ocl_buffer_destroy(target);
-    ocl_device_close(device);
 }
 
 TEST(test_marker_and_empty)
 {
-    ocl_device *device = test_open(false);
-    ocl_buffer *a;
+    CLT_SCOPED(ocl_device) *device = test_open(false);
+    CLT_SCOPED(ocl_buffer) *a = NULL;
     ocl_event *marker, *empty;
     char byte;
     assert_ok(ocl_buffer_create(device, 16, "a", &a));
@@ -287,15 +279,13 @@ TEST(test_marker_and_empty)
     assert_int_equal(ocl_read_async(OCL_QUEUE_COPY, a, 0, &byte, 17, marker, &empty), CLT_EINTERNAL);
     ocl_event_release(marker);
     ocl_event_release(empty);
-    ocl_buffer_destroy(a);
-    ocl_device_close(device);
 }
 
 /* Programs */
 
 TEST(test_program_cache)
 {
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     ocl_program *one, *again, *other;
     assert_ok(ocl_program_get(device, "good", "-DFACTOR=2", &one));
     assert_ok(ocl_program_get(device, "good", "-DFACTOR=2", &again));
@@ -305,7 +295,6 @@ TEST(test_program_cache)
     assert_int_equal(ocl_device_counters(device).programs_built, 2);
     assert_true(ocl_device_counters(device).build_seconds > 0.0);
     assert_non_null(ocl_program_log(one));
-    ocl_device_close(device);
 }
 
 TEST(test_sources)
@@ -323,11 +312,10 @@ TEST(test_sources)
     assert_int_equal(ocl_source_text("missing_include.cl", &text), CLT_EBUILD);
     assert_contains(clt_error_text(), "missing_include.cl:2");
     assert_contains(clt_error_text(), "nowhere.clh");
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     ocl_program *program;
     assert_int_equal(ocl_program_get(device, "no_such_family", "", &program), CLT_EBUILD);
     assert_contains(clt_error_text(), "no_such_family.cl");
-    ocl_device_close(device);
 }
 
 TEST(test_one_kernel)
@@ -367,14 +355,13 @@ TEST(test_one_kernel)
 /* A command's program has the command's kernel and no other. */
 TEST(test_program_of_one_kernel)
 {
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     ocl_program *program;
     char names[256];
     assert_ok(ocl_program_get(device, "batch_norm", "-DONLY=batch_norm_fwd -DLS=1", &program));
     assert_int_equal(clGetProgramInfo(program->program, CL_PROGRAM_KERNEL_NAMES, sizeof names, names, NULL),
                      CL_SUCCESS);
     assert_string_equal(names, "batch_norm_fwd");
-    ocl_device_close(device);
 }
 
 /* The path after "source saved in", copied out of the message. */
@@ -408,7 +395,7 @@ static void check_failed_build(ocl_device *device, const char *expected_folder)
 
 TEST(test_build_failure)
 {
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     char cache[128], file[160];
     snprintf(cache, sizeof cache, "%s/cache", folder);
     unsetenv("CLTRAIN_CACHE_DIR");
@@ -424,7 +411,6 @@ TEST(test_build_failure)
     check_failed_build(device, cache);
     unsetenv("TMPDIR");
     unsetenv("XDG_CACHE_HOME");
-    ocl_device_close(device);
 }
 
 FIXTURE(setup)

@@ -287,12 +287,10 @@ static int begin_emission(void **state)
 
 static int end_emission(void **state)
 {
-    emission *m = *state;
+    CLT_FREED emission *m = *state;
     ocl_emitter_free(&m->e);
-    clt_arena *arena = m->list.arena;
+    CLT_SCOPED(clt_arena) *arena = m->list.arena;
     ocl_command_list_free(&m->list);
-    clt_arena_destroy(arena);
-    free(m);
     return 0;
 }
 

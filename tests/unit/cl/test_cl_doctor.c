@@ -12,8 +12,6 @@
 #include "cl/drivers/icd_loader.h"
 #include "engine/base/thread.h"
 
-static char folder[64];
-
 typedef struct report {
     char text[32768];
     bool healthy;
@@ -72,7 +70,7 @@ static void run(report *r, const char *name, const char *value, bool as_nobody)
 
 static void put(char path[256], const char *name, const char *content)
 {
-    snprintf(path, 256, "%s/%s", folder, name);
+    snprintf(path, 256, "%s/%s", test_folder(), name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs(content, file);
@@ -92,7 +90,7 @@ TEST(test_empty_folder)
 {
     report r;
     char empty[256];
-    snprintf(empty, sizeof empty, "%s/empty", folder);
+    snprintf(empty, sizeof empty, "%s/empty", test_folder());
     assert_int_equal(mkdir(empty, 0755), 0);
     run(&r, "OCL_ICD_VENDORS", empty, false);
     check_no_platform(&r);
@@ -262,13 +260,7 @@ TEST(test_this_machine)
 
 FIXTURE(setup)
 {
-    snprintf(folder, sizeof folder, "/tmp/cltrain-doctor-XXXXXX");
-    return mkdtemp(folder) != NULL && chmod(folder, 0755) == 0 ? 0 : 1;
+    return chmod(test_folder(), 0755);
 }
 
-FIXTURE(teardown)
-{
-    return clt_remove_tree(folder) == CLT_OK ? 0 : 1;
-}
-
-TEST_PROGRAM(.set_up = setup, .tear_down = teardown);
+TEST_PROGRAM(.set_up = setup);

@@ -74,7 +74,7 @@ static int begin_profiling(void **state)
 
 static int end(void **state)
 {
-    fixture *f = *state;
+    CLT_FREED fixture *f = *state;
     ocl_emitter_free(&f->e);
     clt_arena *arena = f->list.arena;
     ocl_command_list_free(&f->list);
@@ -82,7 +82,6 @@ static int end(void **state)
     ocl_buffer_destroy(f->slab[0]);
     ocl_buffer_destroy(f->slab[1]);
     ocl_device_close(f->device);
-    free(f);
     return 0;
 }
 
@@ -139,7 +138,7 @@ static void check_everything(fixture *f)
     ocl_arg_tensor(&f->e, OCL_READ, ocl_ref(0), CLT_F32, COUNT);
     ocl_host_end(&f->e);
     ocl_emit_copy(&f->e, (ocl_tensor_ref){2, 8}, (ocl_tensor_ref){0, 4}, 100);
-    ocl_exec *exec = create(f);
+    CLT_SCOPED(ocl_exec) *exec = create(f);
     assert_ok(ocl_exec_run(exec, NULL));
     assert_int_equal(f->n_host_calls, 1);
     assert_int_equal(f->host_calls[0], 5);
@@ -158,7 +157,6 @@ static void check_everything(fixture *f)
         ocl_read(f->slab[0], 256 - 4, &around[0], 4)); /* nothing before or behind tensor 0 was touched */
     assert_ok(ocl_read(f->slab[0], 256 + COUNT * 4, &around[1], 4));
     assert_true(around[0] == 0.0f && around[1] == 0.0f);
-    ocl_exec_destroy(exec);
 }
 
 TEST_BETWEEN(test_everything, begin, end)
@@ -180,13 +178,12 @@ TEST_BETWEEN(test_range, begin, end)
     clear_slabs(f);
     for (int i = 1; i <= 3; i++)
         ocl_emit_fill(&f->e, (ocl_tensor_ref){0, (uint64_t)i * 4}, 4, float_bits((float)i));
-    ocl_exec *exec = create(f);
+    CLT_SCOPED(ocl_exec) *exec = create(f);
     assert_ok(ocl_exec_run_range(exec, 1, 2, NULL));
     read_tensor(f, 0, y);
     assert_true(y[1] == 0.0f && y[2] == 2.0f && y[3] == 0.0f);
     assert_ok(ocl_exec_run_range(exec, 2, 2, NULL));
     assert_int_equal(ocl_exec_run_range(exec, 0, 4, NULL), CLT_EINTERNAL);
-    ocl_exec_destroy(exec);
 }
 
 TEST_BETWEEN(test_run_only_enqueues, begin, end)
@@ -197,7 +194,7 @@ TEST_BETWEEN(test_run_only_enqueues, begin, end)
     emit_axpy(f, 2, 1, 0, COUNT, 1.0f, 1);
     ocl_emit_copy(&f->e, ocl_ref(1), ocl_ref(0), 64);
     ocl_emit_fill(&f->e, ocl_ref(1), 64, 0);
-    ocl_exec *exec = create(f);
+    CLT_SCOPED(ocl_exec) *exec = create(f);
     assert_ok(ocl_exec_run(exec, NULL));
     ocl_counters before = ocl_device_counters(f->device);
     for (int i = 0; i < 5; i++)
@@ -212,7 +209,6 @@ TEST_BETWEEN(test_run_only_enqueues, begin, end)
     assert_int_equal(after.fills, before.fills + 5);
     assert_ok(ocl_finish(f->device, OCL_QUEUE_COMPUTE));
     assert_int_equal(ocl_device_counters(f->device).host_waits, before.host_waits + 1);
-    ocl_exec_destroy(exec);
 }
 
 TEST_BETWEEN(test_progress, begin, end)
@@ -242,7 +238,7 @@ TEST_BETWEEN(test_wait_for_upload, begin, end)
     float x[COUNT], y[COUNT];
     clear_slabs(f);
     emit_axpy(f, 0, 1, 0, COUNT, 1.0f, 1);
-    ocl_exec *exec = create(f);
+    CLT_SCOPED(ocl_exec) *exec = create(f);
     double expected = 0.0;
     for (int round = 1; round <= 20; round++) {
         ocl_event *uploaded, *used;
@@ -259,7 +255,6 @@ TEST_BETWEEN(test_wait_for_upload, begin, end)
     read_tensor(f, 0, y);
     for (int i = 0; i < COUNT; i++)
         assert_true((double)y[i] == expected * i);
-    ocl_exec_destroy(exec);
 }
 
 TEST_BETWEEN(test_host_first_waits, begin, end)
@@ -271,7 +266,7 @@ TEST_BETWEEN(test_host_first_waits, begin, end)
     ocl_host_begin(&f->e, 1);
     ocl_host_end(&f->e);
     emit_axpy(f, 0, 1, 0, COUNT, 1.0f, 1);
-    ocl_exec *exec = create(f);
+    CLT_SCOPED(ocl_exec) *exec = create(f);
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)i + 0.5f;
     assert_ok(ocl_write_async(OCL_QUEUE_COPY, f->slab[1], 512, x, sizeof x, NULL, &uploaded));
@@ -283,7 +278,6 @@ TEST_BETWEEN(test_host_first_waits, begin, end)
     assert_int_equal(ocl_exec_run(exec, NULL), CLT_ECOMM);
     assert_contains(clt_error_text(), "the peer is gone");
     assert_contains(clt_error_text(), "test");
-    ocl_exec_destroy(exec);
 }
 
 TEST_BETWEEN(test_profile, begin_profiling, end)
@@ -293,7 +287,7 @@ TEST_BETWEEN(test_profile, begin_profiling, end)
     clear_slabs(f);
     emit_axpy(f, 0, 1, 0, COUNT, 1.0f, 1);
     ocl_emit_copy(&f->e, ocl_ref(2), ocl_ref(0), COUNT * 4);
-    ocl_exec *exec = create(f);
+    CLT_SCOPED(ocl_exec) *exec = create(f);
     assert_ok(ocl_exec_run(exec, NULL)); /* not timed */
     assert_ok(ocl_command_times_start(f->device, &f->list, 3, &times));
     for (int round = 1; round <= 2; round++) {
@@ -314,7 +308,6 @@ TEST_BETWEEN(test_profile, begin_profiling, end)
     assert_ok(ocl_exec_run(exec, NULL)); /* stopped with events kept */
     ocl_command_times_stop(times);
     assert_ok(ocl_exec_run(exec, NULL));
-    ocl_exec_destroy(exec);
 }
 
 /* C (2,2) = A (2,3) B (3,2), each somewhere inside its tensor; the first command of the run waits for A's
@@ -452,12 +445,11 @@ TEST_BETWEEN(test_free_groups, begin, end)
     ocl_arg_f32(&f->e, 2.0f);
     ocl_kernel_end_items(&f->e, COUNT, too_many, 0);
     assert_int_equal(f->list.commands[0].local[0], too_many);
-    ocl_exec *exec = create(f);
+    CLT_SCOPED(ocl_exec) *exec = create(f);
     assert_ok(ocl_exec_run(exec, NULL));
     read_tensor(f, 0, y);
     for (int i = 0; i < COUNT; i++)
         assert_true(y[i] == 2.0f * (float)i);
-    ocl_exec_destroy(exec);
 }
 
 TEST_BETWEEN(test_no_tensor_and_local, begin, end)
@@ -472,19 +464,18 @@ TEST_BETWEEN(test_no_tensor_and_local, begin, end)
     ocl_arg_i32(&f->e, -2);
     ocl_arg_u64(&f->e, UINT64_C(1) << 33);
     ocl_kernel_end_1d(&f->e, 64, 64, 0);
-    ocl_exec *exec = create(f);
+    CLT_SCOPED(ocl_exec) *exec = create(f);
     assert_ok(ocl_exec_run(exec, NULL));
     read_tensor(f, 0, y);
     for (int i = 0; i < 64; i++)
         assert_true(y[i] == (float)(63 - i) - 2.0f + 8.0f);
-    ocl_exec_destroy(exec);
 }
 
 /* As a device with `room` bytes of local memory, or more with arguments, whose driver says `factor` times
  * what arrays take. */
 static clt_status try_arrays(fixture *f, uint64_t room, uint64_t with_arguments, uint64_t factor)
 {
-    ocl_exec *exec;
+    CLT_SCOPED(ocl_exec) *exec = NULL;
     ocl_device_desc *desc = &f->device->desc, kept = *desc;
     desc->local_bytes = desc->local_proven_bytes = room;
     desc->local_argument_bytes = with_arguments;
@@ -492,7 +483,6 @@ static clt_status try_arrays(fixture *f, uint64_t room, uint64_t with_arguments,
     desc->local_report_factor = factor;
     clt_status status = ocl_exec_create(f->device, &f->list, &f->options, &exec);
     *desc = kept;
-    ocl_exec_destroy(exec);
     return status;
 }
 

@@ -96,9 +96,8 @@ static void expect_argument(const ocl_gemm *g, const ocl_device_desc *d, const c
     if (bytes > 0)
         assert_int_equal(last->value.u64, bytes);
     ocl_emitter_free(&e);
-    clt_arena *arena = list.arena;
+    CLT_SCOPED(clt_arena) *arena = list.arena;
     ocl_command_list_free(&list);
-    clt_arena_destroy(arena);
 }
 
 /* Local memory as an argument gives the forms that arrays of that size would give, and is used only where

@@ -8,7 +8,7 @@
 
 TEST(test_every_family)
 {
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     int families = 0;
     for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++) {
         const char *dot = strrchr(s->name, '.');
@@ -25,7 +25,6 @@ TEST(test_every_family)
         families++;
     }
     assert_true(families >= 2); /* fill and probe at least */
-    ocl_device_close(device);
 }
 
 TEST_PROGRAM(.device = true);

@@ -381,7 +381,7 @@ TEST(test_streams_are_native)
 /* Every field is measured, and nothing stays allocated. */
 TEST(test_all_fields)
 {
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     ocl_limits l;
     assert_ok(ocl_measure_limits(device, 0.2, &l));
     const double values[] = {l.fma_peak_gflops, l.stream_gbs, l.plain_stream_gbs, l.copy_gbs,
@@ -391,7 +391,6 @@ TEST(test_all_fields)
             fail_msg("limit %zu is %g", i, values[i]);
     assert_true(l.stream_gbs >= l.plain_stream_gbs);
     assert_true(ocl_device_bytes(device) == 0);
-    ocl_device_close(device);
 }
 
 /* A launch in a row costs no more than one that is waited for, with time stamps and without. Both keep their
@@ -399,7 +398,7 @@ TEST(test_all_fields)
 TEST(test_launches)
 {
     for (int stamped = 0; stamped < 2; stamped++) {
-        ocl_device *device = test_open(stamped);
+        CLT_SCOPED(ocl_device) *device = test_open(stamped);
         ocl_launch_times least = {.in_row_us = INFINITY, .alone_us = INFINITY};
         for (int round = 0; round < MAX_ROUNDS && !(least.in_row_us < 1.5 * least.alone_us); round++) {
             ocl_launch_times t;
@@ -410,14 +409,13 @@ TEST(test_launches)
         }
         assert_true(least.in_row_us < 1.5 * least.alone_us);
         assert_true(ocl_device_bytes(device) == 0);
-        ocl_device_close(device);
     }
 }
 
 /* A stream can be run again and again, in both kinds of stores, and gives its memory back. */
 TEST(test_stream)
 {
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     ocl_stream *stream;
     assert_ok(ocl_stream_create(device, &stream));
     for (int i = 0; i < 4; i++) {
@@ -427,7 +425,6 @@ TEST(test_stream)
     }
     ocl_stream_destroy(stream);
     assert_true(ocl_device_bytes(device) == 0);
-    ocl_device_close(device);
 }
 
 TEST_PROGRAM(.device = true);

@@ -184,7 +184,7 @@ typedef struct product {
 /* The first command that a product of 512^3 becomes; it belongs to *p until end(p). */
 static const ocl_command *emit(const ocl_device_desc *d, product *p)
 {
-    ocl_emitter e = {0};
+    CLT_SCOPED(ocl_emitter) e = {0};
     ocl_gemm g = ocl_gemm_make(512, 512, 512, false, true);
     memset(p, 0, sizeof *p);
     assert_ok(clt_arena_create(&p->arena));
@@ -197,7 +197,6 @@ static const ocl_command *emit(const ocl_device_desc *d, product *p)
     g.b = ocl_ref(1);
     g.c = ocl_ref(2);
     assert_ok(ocl_gemm_emit(&e, &g, NULL));
-    ocl_emitter_free(&e);
     return &p->list.commands[0];
 }
 static void end(product *p)

@@ -131,7 +131,7 @@ TEST(test_wanted)
 static void *run(gemm_test *test, ocl_gemm_bench *bench, const char *backend, const ocl_lane_blocks *wanted)
 {
     ocl_choice record = {.family = OCL_GEMM_FAMILY};
-    ocl_tuning *tuning = NULL;
+    CLT_SCOPED(ocl_tuning) *tuning = NULL;
     assert_ok(ocl_tuning_create(&test->desc, &tuning));
     if (wanted != NULL) {
         const struct {
@@ -149,7 +149,6 @@ static void *run(gemm_test *test, ocl_gemm_bench *bench, const char *backend, co
     test->desc.tuning = tuning;
     void *c = gemm_result(test, bench, backend);
     test->desc.tuning = NULL;
-    ocl_tuning_destroy(tuning);
     return c;
 }
 
@@ -190,9 +189,8 @@ TEST_BETWEEN(test_cuts_change_no_bit, begin, gemm_test_end)
             for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
                 if (type && !run_everything && (int)i % 4 != layout)
                     continue;
-                void *other = run(test, bench, "lane", &cuts[i]);
+                CLT_FREED void *other = run(test, bench, "lane", &cuts[i]);
                 assert_memory_equal(first, other, bytes);
-                free(other);
             }
             if (layout != 1) { /* NT: `simple` adds partial sums there */
                 void *other = run(test, bench, "simple", NULL);

@@ -87,8 +87,8 @@ static clt_job *job_of(const clt_config *config)
 TEST(test_types)
 {
     put_data(-1);
-    clt_config *config = mlp_config("{\"mode\":\"bf16\"}", SGD, 4, 3);
-    clt_job *job = job_of(config);
+    CLT_SCOPED(clt_config) *config = mlp_config("{\"mode\":\"bf16\"}", SGD, 4, 3);
+    CLT_SCOPED(clt_job) *job = job_of(config);
     const clt_plan *plan = job->train;
     int casts = 0;
     for (size_t k = 0; k < plan->graph->n_nodes; k++) {
@@ -109,8 +109,6 @@ TEST(test_types)
     assert_int_equal(clt_store_arena_bytes(plan->store, CLT_ARENA_WORK),
                      clt_store_arena_bytes(plan->store, CLT_ARENA_PARAM) / 2);
     assert_int_equal(plan->loss_scale, -1); /* bf16 has f32's range */
-    clt_job_destroy(job);
-    clt_config_destroy(config);
 }
 
 /* The residual stream, everything saved and the gradients take half; statistics stay. */
@@ -118,12 +116,10 @@ TEST(test_memory)
 {
     uint64_t bytes[2];
     for (int half = 0; half < 2; half++) {
-        clt_config *config = gpt_config(half ? "f16" : "f32", GPT_ADAMW, 2);
-        clt_job *job = job_of(config);
+        CLT_SCOPED(clt_config) *config = gpt_config(half ? "f16" : "f32", GPT_ADAMW, 2);
+        CLT_SCOPED(clt_job) *job = job_of(config);
         bytes[half] = clt_plan_memory(job->train, NULL).activations;
         assert_true(half == (job->train->loss_scale >= 0));
-        clt_job_destroy(job);
-        clt_config_destroy(config);
     }
     assert_true((double)bytes[1] < 0.6 * (double)bytes[0]);
 }
@@ -137,11 +133,10 @@ TEST(test_curves)
         record rec[3];
         for (int m = 0; m < 3; m++) {
             clt_run_result result;
-            clt_config *config = gpt_config(modes[m], optimizers[o], 60);
+            CLT_SCOPED(clt_config) *config = gpt_config(modes[m], optimizers[o], 60);
             memset(&rec[m], 0, sizeof rec[m]);
             must(train_run(config, NULL, NULL, &rec[m], &result), modes[m]);
             assert_int_equal(rec[m].n, 60);
-            clt_config_destroy(config);
         }
         assert_true(rec[0].step[59].loss < rec[0].step[0].loss - 1); /* it learns */
         for (int m = 1; m < 3; m++) {
@@ -166,7 +161,7 @@ TEST(test_recompute)
             record rec = {.n = 0};
             clt_run_result result;
             char out[32], model[96], first[96];
-            clt_config *config = gpt_config(modes[m], GPT_ADAMW, 6);
+            CLT_SCOPED(clt_config) *config = gpt_config(modes[m], GPT_ADAMW, 6);
             set(config, "model.dropout", "0.1");
             set(config, "data.global_batch", "12");
             set(config, "train.recompute", tiers[t]);
@@ -177,7 +172,6 @@ TEST(test_recompute)
             snprintf(first, sizeof first, "%s_none/checkpoints/step_6/model.safetensors", modes[m]);
             if (!files_equal(model, first))
                 fail_msg("train.recompute=%s changes a run in %s", tiers[t], modes[m]);
-            clt_config_destroy(config);
         }
 }
 
@@ -212,7 +206,7 @@ static void check_injected(const char *optimizer, int global, const char *out)
     int skipped = 0, per_epoch = SAMPLES / global;
     char before[128], after[128];
     put_data(BAD);
-    clt_config *config = mlp_config(SCALING, optimizer, global, STEPS);
+    CLT_SCOPED(clt_config) *config = mlp_config(SCALING, optimizer, global, STEPS);
     set(config, "checkpoint.every", "1");
     set(config, "checkpoint.keep", "50");
     must(train_run(config, out, NULL, &rec, &result), "train");
@@ -237,7 +231,6 @@ static void check_injected(const char *optimizer, int global, const char *out)
         }
     }
     assert_true(skipped >= 3);
-    clt_config_destroy(config);
 }
 
 TEST(test_injected)
@@ -253,7 +246,7 @@ TEST(test_overflow)
     clt_run_result result;
     int skipped = 0;
     put_data(-1);
-    clt_config *config = mlp_config("{\"mode\":\"f16\",\"loss_scale\":1e9}", ADAMW, 4, 30);
+    CLT_SCOPED(clt_config) *config = mlp_config("{\"mode\":\"f16\",\"loss_scale\":1e9}", ADAMW, 4, 30);
     must(train_run(config, NULL, NULL, &rec, &result), "train");
     for (int i = 0; i < 30; i++) {
         assert_true(isfinite(rec.step[i].loss));
@@ -268,7 +261,6 @@ TEST(test_overflow)
     assert_int_equal(rec.n, 9);
     assert_close("scale", 9, rec.step[8].loss_scale, 1e8, 10);
     assert_non_null(strstr(clt_error_text(), "precision.min_loss_scale, below which the scale (1e+08)"));
-    clt_config_destroy(config);
 }
 
 /* Gradients of zero fit at any scale; the scale stops growing before it leaves f32. */
@@ -279,9 +271,10 @@ TEST(test_scale_stays_finite)
     clt_run_result result;
     put_npy("x.npy", "<f4", zeros, SAMPLES, IN);
     put_npy("y.npy", "<f4", zeros, SAMPLES, OUT);
-    clt_config *config = mlp_config("{\"mode\":\"bf16\",\"loss_scaling\":\"dynamic\",\"loss_scale\":1e30,"
-                                    "\"growth\":1e6,\"growth_interval\":1}",
-                                    SGD, 4, 4);
+    CLT_SCOPED(clt_config) *config =
+        mlp_config("{\"mode\":\"bf16\",\"loss_scaling\":\"dynamic\",\"loss_scale\":1e30,"
+                   "\"growth\":1e6,\"growth_interval\":1}",
+                   SGD, 4, 4);
     set(config, "model.bias", "false");
     must(train_run(config, NULL, NULL, &rec, &result), "train");
     assert_int_equal(rec.n, 4);
@@ -289,7 +282,6 @@ TEST(test_scale_stays_finite)
         assert_false(rec.step[i].nonfinite);
         assert_close("scale", i + 1, rec.step[i].loss_scale, 1e36, 1e30);
     }
-    clt_config_destroy(config);
 }
 
 static void expect_words(const char *what, const char *const words[4])
@@ -331,14 +323,13 @@ TEST(test_first_bad)
         record rec = {.n = 0};
         clt_run_result result;
         put_data(runs[i].sample);
-        clt_config *config = mlp_config(runs[i].precision, ADAMW, 12, 30);
+        CLT_SCOPED(clt_config) *config = mlp_config(runs[i].precision, ADAMW, 12, 30);
         set(config, "train.max_nonfinite", "1");
         clt_status status = train_run(config, NULL, NULL, &rec, &result);
         if (status != CLT_ENUMERIC || clt_status_exit_code(status) != 6)
             fail_msg("run %zu: %s", i, clt_status_name(status));
         assert_int_equal(rec.n, runs[i].step);
         expect_words(runs[i].precision, runs[i].words);
-        clt_config_destroy(config);
     }
 }
 
@@ -353,10 +344,9 @@ TEST(test_exact_unscale)
     clt_run_result result;
     put_data(-1);
     for (int i = 0; i < 3; i++) {
-        clt_config *config = mlp_config(settings[i], ADAMW, 8, 12);
+        CLT_SCOPED(clt_config) *config = mlp_config(settings[i], ADAMW, 8, 12);
         must(train_run(config, out[i], NULL, &rec, &result), out[i]);
         assert_close("scale", 12, rec.step[11].loss_scale, i == 0 ? 1 : i == 1 ? 1024 : 1000, 0);
-        clt_config_destroy(config);
     }
     assert_true(files_equal("plain/checkpoints/step_12/model.safetensors",
                             "scaled/checkpoints/step_12/model.safetensors"));
@@ -474,18 +464,16 @@ TEST(test_auto)
                    {OCL_CAP_MMA_F16, CLT_F16},
                    {OCL_CAP_MMA_F16 | OCL_CAP_MMA_BF16, CLT_BF16}};
     put_data(-1);
-    clt_config *config = mlp_config("{\"mode\":\"auto\"}", SGD, 4, 3);
+    CLT_SCOPED(clt_config) *config = mlp_config("{\"mode\":\"auto\"}", SGD, 4, 3);
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
         ocl_device_desc desc;
-        clt_job *job;
+        CLT_SCOPED(clt_job) *job = NULL;
         ocl_desc_generic(&desc);
         desc.caps |= devices[i].caps;
         must(clt_job_create(config, &desc, 1, CLT_JOB_TRAIN, &job), "job");
         assert_int_equal(job->train->options.storage, devices[i].storage);
         assert_int_equal(job->update.scaling.on, devices[i].storage == CLT_F16);
-        clt_job_destroy(job);
     }
-    clt_config_destroy(config);
 }
 
 TEST_PROGRAM(.device = true);

@@ -71,7 +71,7 @@ static void check_good(ocl_device *device, ocl_program *program, int factor)
 /* Opens the device, builds "good" once, checks where it came from, closes. */
 static void build_good(int factor, uint64_t loaded, uint64_t refused)
 {
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     ocl_program *program;
     char options[32];
     ocl_counters before = ocl_device_counters(device);
@@ -82,7 +82,6 @@ static void build_good(int factor, uint64_t loaded, uint64_t refused)
     assert_int_equal(after.programs_loaded - before.programs_loaded, loaded);
     assert_int_equal(after.binaries_refused - before.binaries_refused, refused);
     check_good(device, program, factor);
-    ocl_device_close(device);
 }
 
 /* Only the file of `good`, so that a test knows which one it damages: probes are kept, too. */
@@ -92,7 +91,7 @@ static void good_file(char path[300])
     int found = 0, count = kept(names, 64);
     assert_in_range(count, 1, 64);
     for (int i = 0; i < count; i++) {
-        char *data;
+        CLT_FREED char *data = NULL;
         size_t size;
         assert_ok(clt_file_read(names[i], false, 0, CLT_ESTORAGE, &data, &size));
         for (size_t at = 0; at + 16 < size; at++) {
@@ -104,7 +103,6 @@ static void good_file(char path[300])
                 break;
             }
         }
-        free(data);
     }
     assert_int_equal(found, 1);
 }
@@ -267,7 +265,7 @@ TEST(test_full_disk)
     struct rlimit before, none;
     char names[4][300];
     fresh_cache();
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     ocl_program *program;
     int count = kept(names, 4);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -287,7 +285,6 @@ TEST(test_full_disk)
     cl_kernel kernel = clCreateKernel(program->program, "good", &code);
     assert_int_equal(code, CL_SUCCESS);
     clReleaseKernel(kernel);
-    ocl_device_close(device);
 }
 
 static void put(const char *name, size_t size, int age)
@@ -345,7 +342,7 @@ TEST(test_trim)
 /* This program again, as a process that only builds. */
 static int child(void)
 {
-    ocl_device *device = test_open(false);
+    CLT_SCOPED(ocl_device) *device = test_open(false);
     ocl_program *program;
     for (int i = 10; i < 14; i++) {
         char options[32];
@@ -353,7 +350,6 @@ static int child(void)
         assert_ok(ocl_program_get(device, "good", options, &program));
         check_good(device, program, i);
     }
-    ocl_device_close(device);
     return 0;
 }
 
@@ -460,7 +456,7 @@ TEST(test_in_children)
         wishes[i] = (ocl_program_wish){.family = "good", .options = options[i]};
     }
     for (int round = 0; round < 2; round++) {
-        ocl_device *device = open_parallel(false);
+        CLT_SCOPED(ocl_device) *device = open_parallel(false);
         assert_ok(ocl_programs_build(device, wishes, COUNT, NULL, NULL, &failed));
         ocl_counters counters = ocl_device_counters(device);
         assert_int_equal(counters.programs_in_children, round == 0 ? COUNT : 0);
@@ -470,7 +466,6 @@ TEST(test_in_children)
             assert_ok(ocl_program_get(device, "good", options[i], &program));
             check_good(device, program, 300 + i);
         }
-        ocl_device_close(device);
     }
     unsetenv("CLTRAIN_BUILDERS");
 }
@@ -538,7 +533,7 @@ TEST(test_error_in_the_middle)
         {.family = "good", .options = "-DFACTOR=204"}, {.family = "broken", .options = "-DREASON=2"},
         {.family = "good", .options = "-DFACTOR=205"}, {.family = "broken", .options = "-DREASON=3"}};
     for (int round = 0; round < 6; round++) {
-        ocl_device *device = open_parallel(round < 5);
+        CLT_SCOPED(ocl_device) *device = open_parallel(round < 5);
         size_t failed = 99;
         assert_int_equal(ocl_programs_build(device, wishes, 8, NULL, NULL, &failed), CLT_EBUILD);
         assert_int_equal(failed, 3);
@@ -546,7 +541,6 @@ TEST(test_error_in_the_middle)
         assert_contains(clt_error_text(), "no_such_variable");
         for (int i = 0; i < 3; i++)
             assert_true(ocl_program_cached(device, "good", wishes[i].options));
-        ocl_device_close(device);
     }
 }
 

@@ -104,13 +104,12 @@ TEST(test_bytes)
 {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const byte_case *c = &cases[i];
-        clt_plan *plan = plan_case(c, 1);
+        CLT_SCOPED(clt_plan) *plan = plan_case(c, 1);
         uint64_t forward = bytes_of(plan, CLT_PHASE_FORWARD), backward = bytes_of(plan, CLT_PHASE_BACKWARD);
         if (forward != c->forward || (c->backward != UINT64_MAX && backward != c->backward))
             fail_msg("case %zu, %s: %llu forward and %llu backward, must be %llu and %llu", i, c->op,
                      (unsigned long long)forward, (unsigned long long)backward,
                      (unsigned long long)c->forward, (unsigned long long)c->backward);
-        clt_plan_destroy(plan);
     }
 }
 

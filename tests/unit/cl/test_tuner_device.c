@@ -169,8 +169,8 @@ static void break_kernels(void)
 {
     test_kernel_folder(folder);
     for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++) {
-        char *text;
-        clt_str bad = {0};
+        CLT_FREED char *text = NULL;
+        CLT_SCOPED(clt_str) bad = {0};
         size_t length = strlen(s->name);
         if (strncmp(s->name, "gemm", 4) != 0 || strcmp(s->name + length - 3, ".cl") != 0)
             continue;
@@ -187,8 +187,6 @@ static void break_kernels(void)
             at = call + strlen(" fma(");
         }
         test_write_source(folder, s->name, bad.text);
-        clt_str_free(&bad);
-        free(text);
     }
 }
 

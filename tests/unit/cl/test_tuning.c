@@ -273,7 +273,7 @@ TEST(test_text_damage)
 {
     ocl_device_desc d = device();
     ocl_tuning *t = sample(&d), *back;
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     print(t, &text);
     for (size_t n = 0; n < text.length; n++) {
         assert_int_equal(ocl_tuning_parse(text.text, n, "test", &back, NULL), CLT_EDATA);
@@ -288,7 +288,6 @@ TEST(test_text_damage)
     assert_ok(ocl_tuning_parse(text.text, text.length, "test", &back, NULL));
     ocl_tuning_destroy(back);
     ocl_tuning_destroy(t);
-    clt_str_free(&text);
 }
 
 /* Objects that are whole and say something impossible. */
@@ -439,13 +438,12 @@ static void save_some(const ocl_device_desc *d, int process, int count)
 {
     for (int i = 0; i < count; i++) {
         char problem[OCL_TUNE_PROBLEM];
-        ocl_tuning *t;
+        CLT_SCOPED(ocl_tuning) *t = NULL;
         snprintf(problem, sizeof problem, "NN m=%d n=%d k=8 batch=1 f32*f32->f32", process + 1, i + 1);
         ocl_choice c = choice(problem, "simple");
         if (ocl_tuning_create(d, &t) != CLT_OK || ocl_tuning_set(t, &c) != CLT_OK ||
             ocl_tuning_save(d, t) != CLT_OK)
             _exit(1);
-        ocl_tuning_destroy(t);
     }
     _exit(0);
 }
@@ -455,7 +453,7 @@ TEST_BETWEEN(test_processes, setup, teardown)
 {
     enum { PROCESSES = 6, RECORDS = 8 };
     ocl_device_desc d = device();
-    ocl_tuning *back;
+    CLT_SCOPED(ocl_tuning) *back = NULL;
     pid_t child[PROCESSES];
     for (int p = 0; p < PROCESSES; p++) {
         child[p] = fork();
@@ -470,7 +468,6 @@ TEST_BETWEEN(test_processes, setup, teardown)
     }
     assert_ok(ocl_tuning_load(&d, &back));
     assert_int_equal(back->count, PROCESSES * RECORDS);
-    ocl_tuning_destroy(back);
 }
 
 static void count_file(void *context, const char *path, const ocl_tuning *tuning, int outdated,
@@ -549,7 +546,7 @@ TEST_BETWEEN(test_open_folder, setup, teardown)
 {
     ocl_device_desc d = device();
     ocl_tuning *t = sample(&d), *back;
-    char *where;
+    CLT_FREED char *where = NULL;
     assert_ok(ocl_tuning_folder(&where));
     assert_ok(ocl_tuning_save(&d, t));
     assert_int_equal(chmod(where, 0777), 0);
@@ -568,7 +565,6 @@ TEST_BETWEEN(test_open_folder, setup, teardown)
     assert_int_equal(back->count, 2);
     ocl_tuning_destroy(back);
     ocl_tuning_destroy(t);
-    free(where);
 }
 
 TEST_BETWEEN(test_folder_names, setup, teardown)

@@ -16,6 +16,7 @@
 #include "comm/comm_internal.h"
 #include "comm/kernels.h"
 #include "engine/base/dtype.h"
+#include "engine/base/scope.h"
 
 #define MANY 64
 
@@ -396,7 +397,7 @@ static void mpi_sums_halves(void **state)
     (void)state;
     const int64_t counts[] = {0, 1, 2, 1000, (INT64_C(1) << 21), (INT64_C(1) << 22) + 12345};
     const comm_info *info = comm_describe(world);
-    uint16_t *x = malloc((size_t)counts[5] * sizeof *x);
+    CLT_FREED uint16_t *x = malloc((size_t)counts[5] * sizeof *x);
     assert_non_null(x);
     for (int bf = 0; bf < 2; bf++)
         for (int c = 0; c < 6; c++) {
@@ -419,7 +420,6 @@ static void mpi_sums_halves(void **state)
             assert_int_equal(wrong, 0);
             assert_ok(comm_check_equal(world, x, counts[c] * 2, "the sums"));
         }
-    free(x);
 }
 
 /* More elements than one MPI call takes (2^24): the parts must meet without a gap. */
@@ -429,7 +429,7 @@ static void mpi_reduces_large_counts(void **state)
     const comm_info *info = comm_describe(world);
     const int64_t count = (INT64_C(1) << 24) + 12345;
     const float sum = (float)(info->ranks * (info->ranks + 1) / 2);
-    float *x = malloc((size_t)count * sizeof *x);
+    CLT_FREED float *x = malloc((size_t)count * sizeof *x);
     assert_non_null(x);
     for (int64_t k = 0; k < count; k++)
         x[k] = (float)(info->rank + 1) * (float)(k % 97);
@@ -445,7 +445,6 @@ static void mpi_reduces_large_counts(void **state)
     for (int64_t k = 0; k < count; k++)
         wrong += x[k] != (float)(k % 101);
     assert_int_equal(wrong, 0);
-    free(x);
 }
 
 static void mpi_runs_posted_requests(void **state)

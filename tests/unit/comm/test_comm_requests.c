@@ -268,7 +268,7 @@ static void urgent_beside_sums(comm *c, void *context)
     const comm_info *info = comm_describe(c);
     comm *own = NULL;
     comm_request *sum = NULL;
-    float *x = malloc(COUNT * sizeof *x);
+    CLT_FREED float *x = malloc(COUNT * sizeof *x);
     EXPECT(x != NULL && comm_set_algorithm(c, context, COMM_ANY_ORDER) == CLT_OK);
     EXPECT(comm_split_small(c, 0, info->rank, &own) == CLT_OK);
     for (int i = 0; i < COUNT; i++)
@@ -315,7 +315,6 @@ static void urgent_beside_sums(comm *c, void *context)
     comm_call call = {.kind = COMM_BARRIER, .urgent = true};
     EXPECT(comm_post(c, &call, &sum) == CLT_EINTERNAL); /* which needs a group of its own */
     comm_destroy(own);
-    free(x);
 }
 
 TEST(urgent_requests_run_inside_sums)

@@ -164,12 +164,11 @@ TEST(on_several_hosts)
 /* context: how often */
 static void both_kinds(comm *c, void *context)
 {
-    float *data = calloc(20000, sizeof *data);
+    CLT_FREED float *data = calloc(20000, sizeof *data);
     for (int i = 0; i < *(const int *)context; i++) {
         EXPECT(comm_reduce_scatter(c, data, 20000, 1, COMM_F32) == CLT_OK);
         EXPECT(comm_all_gather(c, data, 20000, 1, COMM_F32) == CLT_OK);
     }
-    free(data);
 }
 
 static int messages_of_both(const char *places)

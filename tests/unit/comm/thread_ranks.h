@@ -11,6 +11,7 @@
 
 #include "comm/comm_internal.h"
 #include "engine/base/dtype.h"
+#include "engine/base/scope.h"
 #include "engine/base/thread.h"
 
 #define MOST_RANKS 9
@@ -103,7 +104,7 @@ static clt_status wire_test(comm_message *message, bool *done)
     letter **at = &wire.first;
     while (*at && ((*at)->from != w->from || (*at)->to != w->to || (*at)->tag != w->tag))
         at = &(*at)->next;
-    letter *found = *at;
+    CLT_FREED letter *found = *at;
     if (found) {
         *at = found->next;
         if (!found->next)
@@ -116,7 +117,6 @@ static clt_status wire_test(comm_message *message, bool *done)
     bool fits = found->bytes == w->bytes;
     if (fits && w->bytes > 0)
         memcpy(w->data, found->data, (size_t)w->bytes);
-    free(found);
     return fits ? CLT_OK : wire.host->failed(__FILE__, __LINE__, "a message of another length arrived");
 }
 

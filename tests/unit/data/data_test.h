@@ -44,11 +44,10 @@ static inline clt_config *data_config(const char *members)
 
 static inline clt_status try_open(const char *members, clt_split split, clt_source **source)
 {
-    clt_config *config = NULL;
+    CLT_SCOPED(clt_config) *config = NULL;
     *source = NULL;
     CLT_TRY(parse_data_config(members, &config));
     clt_status status = clt_source_open(config, split, source);
-    clt_config_destroy(config);
     return status;
 }
 

@@ -95,7 +95,7 @@ static uint8_t *compute(const clt_json *e, int *allowed)
 
 TEST(test_golden)
 {
-    clt_json_doc *doc;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     int checked = 0;
     assert_ok(clt_json_parse_file(CLT_TEST_SOURCE_DIR "/tests/golden/data/images.json", CLT_EDATA, &doc));
     for (const clt_json *e = clt_json_first(clt_json_get(clt_json_root(doc), "cases")); e;
@@ -111,7 +111,6 @@ TEST(test_golden)
         checked++;
     }
     assert_int_equal(checked, 39);
-    clt_json_destroy(doc);
 }
 
 /* A flipped window is the window mirrored, whatever else happens to it. */

@@ -64,9 +64,8 @@ TEST(test_versions)
     };
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
         put_npy("x", headers[i], x, sizeof x);
-        clt_source *source = must_open(ONE, CLT_SPLIT_TRAIN);
+        CLT_SCOPED(clt_source) *source = must_open(ONE, CLT_SPLIT_TRAIN);
         assert_int_equal(source->samples, 3);
-        clt_source_close(source);
     }
     /* one dimension: both orders are one */
     put_npy("x", "{'descr': '<f4', 'fortran_order': True, 'shape': (6,), }", x, sizeof x);
@@ -124,7 +123,7 @@ TEST(test_types)
                            "{'descr': '%c%s', 'fortran_order': False, 'shape': (1, 2), }", order, t->letters);
             put_npy("x", header, data, 2 * (size_t)t->width);
             put_npy("y", header, data, 2 * (size_t)t->width);
-            clt_source *source = must_open(PAIR, CLT_SPLIT_TRAIN);
+            CLT_SCOPED(clt_source) *source = must_open(PAIR, CLT_SPLIT_TRAIN);
             for (int field = 0; field < 2; field++) {
                 union {
                     float align;
@@ -139,7 +138,6 @@ TEST(test_types)
                 for (int i = 0; i < 2; i++)
                     assert_true(delivered(&got, t->dtype, i) == t->want[i]);
             }
-            clt_source_close(source);
         }
 }
 
@@ -309,7 +307,7 @@ TEST(test_every_truncation_and_byte)
             memcpy(changed, file, size);
             changed[at] ^= flips[f];
             put_file("x", changed, size);
-            clt_source *source = NULL;
+            CLT_SCOPED(clt_source) *source = NULL;
             clt_status status = try_open(ONE, CLT_SPLIT_TRAIN, &source);
             assert_true(status == CLT_OK || status == CLT_EDATA);
             if (status == CLT_OK) {
@@ -318,7 +316,6 @@ TEST(test_every_truncation_and_byte)
                     (void)clt_source_read_field(source, i, 0, sample);
                 opened++;
             }
-            clt_source_close(source);
         }
     assert_true(opened > 0 && opened < 100); /* '<' to '>', '4' to '2' and the like, and spaces to tabs */
 }

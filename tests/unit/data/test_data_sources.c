@@ -25,7 +25,8 @@ TEST(test_idx_u8)
             put_file("x", images, sizeof images);
             put_file("y", labels, sizeof labels);
         }
-        clt_source *source = must_open(PAIR ",\"scale\":0.5,\"mean\":0.25,\"std\":2", CLT_SPLIT_TRAIN);
+        CLT_SCOPED(clt_source) *source =
+            must_open(PAIR ",\"scale\":0.5,\"mean\":0.25,\"std\":2", CLT_SPLIT_TRAIN);
         assert_int_equal(source->samples, 3);
         assert_int_equal(source->n_fields, 2);
         assert_string_equal(source->fields[0].name, "x");
@@ -54,11 +55,9 @@ TEST(test_idx_u8)
         expect_words("/y'|sample 2|byte 10|is 9|0 to 8|more classes");
         assert_int_equal(clt_source_check_bound(source, 1, 8, true, 200), CLT_EDATA);
         expect_words("or 200 to be ignored");
-        clt_source_close(source);
     }
-    clt_source *alone = must_open(ONE, CLT_SPLIT_TRAIN);
+    CLT_SCOPED(clt_source) *alone = must_open(ONE, CLT_SPLIT_TRAIN);
     assert_int_equal(alone->n_fields, 1);
-    clt_source_close(alone);
 }
 
 static void put_be(uint8_t *at, uint64_t bits, int width)
@@ -111,7 +110,7 @@ TEST(test_idx_i32_labels)
     put_be(y + 16, 2, 4);
     put_file("x", images, sizeof images);
     put_file("y", y, sizeof y);
-    clt_source *source = must_open(PAIR, CLT_SPLIT_TRAIN);
+    CLT_SCOPED(clt_source) *source = must_open(PAIR, CLT_SPLIT_TRAIN);
     assert_int_equal(source->fields[1].dtype, CLT_I32);
     assert_int_equal(source->fields[1].max_value, 1000);
     int32_t value = 0;
@@ -127,7 +126,6 @@ TEST(test_idx_i32_labels)
     assert_int_equal(count, 0);
     assert_ok(clt_source_count_valid(source, 2, (clt_draw){0}, 1, -100, &value, &count));
     assert_int_equal(count, 1);
-    clt_source_close(source);
 }
 
 TEST(test_not_finite)
@@ -232,7 +230,7 @@ TEST(test_every_truncation)
     }
     put_file("y", labels, sizeof labels);
     const char *packed = put_gzip("x.gz", images, sizeof images);
-    char *bytes = NULL;
+    CLT_FREED char *bytes = NULL;
     size_t length = 0;
     assert_ok(clt_file_read(packed, false, 0, CLT_EDATA, &bytes, &length));
     assert_true(length > 20);
@@ -245,14 +243,13 @@ TEST(test_every_truncation)
     bytes[length - 6] ^= 1; /* the checksum */
     put_file("x", bytes, length);
     expect_refused(PAIR, CLT_SPLIT_TRAIN, CLT_EDATA, "/x'|gzip|damaged");
-    free(bytes);
 }
 
 /* A small gzip file can unpack to a thousand times its size: reading stops at what the header declares. */
 TEST(test_gzip_bomb)
 {
     enum { SIZE = 48 << 20 };
-    char *bytes = calloc(1, SIZE);
+    CLT_FREED char *bytes = calloc(1, SIZE);
     assert_non_null(bytes);
     memcpy(bytes, "\0\0\x08\x01\0\0\0\x08", 8); /* 8 labels */
     const char *path = put_gzip("bomb.gz", bytes, SIZE);
@@ -266,7 +263,6 @@ TEST(test_gzip_bomb)
     assert_ok(clt_source_check_file(path, "", &text));
     assert_non_null(strstr(text.text, "50331640 samples"));
     clt_str_free(&text);
-    free(bytes);
 }
 
 /* Whatever a header says, the answer is data that can be read or a refusal. */

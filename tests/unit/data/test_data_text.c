@@ -195,7 +195,7 @@ TEST(test_synthetic_classes)
     float x[15], again[15];
     uint8_t y;
     clt_source *train = must_open(CLASSES, CLT_SPLIT_TRAIN), *other = must_open(CLASSES, CLT_SPLIT_TRAIN);
-    clt_source *eval = must_open(CLASSES, CLT_SPLIT_EVAL);
+    CLT_SCOPED(clt_source) *eval = must_open(CLASSES, CLT_SPLIT_EVAL);
     assert_int_equal(train->fields[1].dtype, CLT_U8);
     assert_int_equal(train->fields[1].max_value, 6);
     for (int64_t i = 0; i < train->samples; i++) {
@@ -240,7 +240,6 @@ TEST(test_synthetic_classes)
     assert_int_equal(count, 1);
     clt_source_close(train);
     clt_source_close(other);
-    clt_source_close(eval);
 }
 
 TEST(test_synthetic_many_classes)

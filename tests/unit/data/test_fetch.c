@@ -18,39 +18,18 @@
 #include "engine/files/fileio.h"
 #include "engine/files/sha256.h"
 
-static char root[64];
-
-static const char *at(const char *path)
-{
-    static char whole[8][512];
-    static int next;
-    char *out = whole[next++ % 8];
-    snprintf(out, sizeof whole[0], "%s/%s", root, path);
-    return out;
-}
-
-static void put(const char *path, const void *data, size_t size)
-{
-    char folder[512];
-    snprintf(folder, sizeof folder, "%s", at(path));
-    *strrchr(folder, '/') = '\0';
-    assert_ok(clt_mkdir_p(folder));
-    assert_ok(clt_file_write(at(path), data, size));
-}
-
 static bool there(const char *path)
 {
-    return clt_file_exists(at(path));
+    return clt_file_exists(in_dir(path));
 }
 
 static void assert_holds(const char *path, bool gunzip, const void *data, size_t size)
 {
-    char *found;
+    CLT_FREED char *found = NULL;
     size_t length;
-    assert_ok(clt_file_read(at(path), gunzip, 0, CLT_EDATA, &found, &length));
+    assert_ok(clt_file_read(in_dir(path), gunzip, 0, CLT_EDATA, &found, &length));
     assert_int_equal(length, size);
     assert_memory_equal(found, data, size);
-    free(found);
 }
 
 static void assert_text_has(const char *part)
@@ -71,8 +50,6 @@ static clt_fetch_set sets[3];
 
 FIXTURE(prepare)
 {
-    strcpy(root, "/tmp/test_fetch.XXXXXX");
-    assert_non_null(mkdtemp(root));
     uint32_t seed = 1;
     for (int i = 0; i < SIZE; i++) {
         seed = seed * 1664525 + 1013904223;
@@ -95,15 +72,10 @@ FIXTURE(prepare)
     return 0;
 }
 
-FIXTURE(clean)
-{
-    return clt_remove_tree(root) == CLT_OK ? 0 : -1;
-}
-
 static clt_status fetch(int set, const char *from, clt_fetch_result *r)
 {
     char out[512];
-    snprintf(out, sizeof out, "%s", at("out"));
+    snprintf(out, sizeof out, "%s", in_dir("out"));
     clt_fetch_options o = {.sets = sets, .set = &sets[set], .out = out, .from = from};
     return clt_fetch(&o, r);
 }
@@ -128,12 +100,12 @@ TEST(test_sha256)
 
 /* --- local copies --- */
 
-TEST_BETWEEN(test_local, prepare, clean)
+TEST_BETWEEN(test_local, prepare, NULL)
 {
     clt_fetch_result r;
-    put("from/a.gz", packed, packed_size);
-    put("from/note.txt", content, 1000);
-    assert_ok(fetch(0, at("from"), &r));
+    put_file("from/a.gz", packed, packed_size);
+    put_file("from/note.txt", content, 1000);
+    assert_ok(fetch(0, in_dir("from"), &r));
     assert_int_equal(r.files, 2);
     assert_int_equal(r.there, 0);
     assert_int_equal(r.bytes, packed_size + 1000);
@@ -141,52 +113,52 @@ TEST_BETWEEN(test_local, prepare, clean)
     assert_holds("out/note.txt", false, content, 1000);
     /* Again: nothing is needed. */
     assert_int_equal(fetch(0, "/nonexistent", &r), CLT_EUSAGE);
-    assert_ok(clt_remove_tree(at("from")));
-    assert_int_equal(mkdir(at("from"), 0700), 0);
-    assert_ok(fetch(0, at("from"), &r));
+    assert_ok(clt_remove_tree(in_dir("from")));
+    assert_int_equal(mkdir(in_dir("from"), 0700), 0);
+    assert_ok(fetch(0, in_dir("from"), &r));
     assert_int_equal(r.there, 2);
 }
 
 /* Unpacked by somebody, under the other name, in a folder named after the set, and file://. */
-TEST_BETWEEN(test_other_forms, prepare, clean)
+TEST_BETWEEN(test_other_forms, prepare, NULL)
 {
     clt_fetch_result r;
     char url[600];
-    put("from/pair/b.bin", content, SIZE);
-    put("from/note.txt", content, 1000);
-    snprintf(url, sizeof url, "file://%s", at("from"));
+    put_file("from/pair/b.bin", content, SIZE);
+    put_file("from/note.txt", content, 1000);
+    snprintf(url, sizeof url, "file://%s", in_dir("from"));
     assert_ok(fetch(0, url, &r));
     assert_holds("out/a.gz", true, content, SIZE);
     /* One file of a set of one. */
-    assert_ok(fetch(1, at("from/note.txt"), &r));
-    assert_ok(fetch(0, at("from/note.txt"), &r)); /* all there, nothing is asked of it */
-    assert_ok(clt_remove_tree(at("out")));
-    assert_int_equal(fetch(0, at("from/note.txt"), &r), CLT_EUSAGE);
+    assert_ok(fetch(1, in_dir("from/note.txt"), &r));
+    assert_ok(fetch(0, in_dir("from/note.txt"), &r)); /* all there, nothing is asked of it */
+    assert_ok(clt_remove_tree(in_dir("out")));
+    assert_int_equal(fetch(0, in_dir("from/note.txt"), &r), CLT_EUSAGE);
     assert_text_has("name the folder");
     assert_false(there("out"));
 }
 
-TEST_BETWEEN(test_wrong_copies, prepare, clean)
+TEST_BETWEEN(test_wrong_copies, prepare, NULL)
 {
     clt_fetch_result r;
-    put("from/a.gz", packed, packed_size - 1);
-    put("from/note.txt", content, 1000);
-    assert_int_equal(fetch(0, at("from"), &r), CLT_EDATA);
+    put_file("from/a.gz", packed, packed_size - 1);
+    put_file("from/note.txt", content, 1000);
+    assert_int_equal(fetch(0, in_dir("from"), &r), CLT_EDATA);
     assert_text_has("is not the published a.gz");
     assert_text_has(packed_hash);
     assert_false(there("out"));
-    put("from/a.gz", packed, packed_size);
-    put("from/note.txt", content + 1, 1000);
-    assert_int_equal(fetch(0, at("from"), &r), CLT_EDATA);
+    put_file("from/a.gz", packed, packed_size);
+    put_file("from/note.txt", content + 1, 1000);
+    assert_int_equal(fetch(0, in_dir("from"), &r), CLT_EDATA);
     assert_true(there("out/a.gz"));
     assert_false(there("out/note.txt"));
-    assert_int_equal(unlink(at("from/note.txt")), 0);
-    assert_int_equal(fetch(0, at("from"), &r), CLT_EDATA);
+    assert_int_equal(unlink(in_dir("from/note.txt")), 0);
+    assert_int_equal(fetch(0, in_dir("from"), &r), CLT_EDATA);
     assert_text_has("there is no 'note.txt'");
     /* What the user has under that name is not replaced. */
-    put("from/note.txt", content, 1000);
-    put("out/note.txt", "mine", 4);
-    assert_int_equal(fetch(0, at("from"), &r), CLT_EDATA);
+    put_file("from/note.txt", content, 1000);
+    put_file("out/note.txt", "mine", 4);
+    assert_int_equal(fetch(0, in_dir("from"), &r), CLT_EDATA);
     assert_text_has("remove it or choose another folder");
     assert_holds("out/note.txt", false, "mine", 4);
 }
@@ -271,14 +243,14 @@ static int start_server(void **state)
     return prepare(state);
 }
 
-static int stop_server(void **state)
+FIXTURE(stop_server)
 {
     if (server.port) {
         shutdown(server.socket, SHUT_RDWR);
         pthread_join(server.thread, NULL);
     }
     close(server.socket);
-    return clean(state);
+    return 0;
 }
 
 static bool has_program(const char *name)
@@ -331,7 +303,7 @@ TEST_BETWEEN(test_mirrors, start_server, stop_server)
     }
     assert_ok(fetch(1, NULL, &r));
     assert_holds("out/note.txt", false, content, 1000);
-    assert_ok(clt_remove_tree(at("out")));
+    assert_ok(clt_remove_tree(in_dir("out")));
     sets[1].mirrors[2].base = NULL;
     assert_int_equal(fetch(1, NULL, &r), CLT_EDATA);
     assert_text_has("404");
@@ -346,11 +318,11 @@ TEST_BETWEEN(test_resume, start_server, stop_server)
 {
     clt_fetch_result r;
     need_server();
-    put("out/a.gz.part", packed, packed_size / 3);
+    put_file("out/a.gz.part", packed, packed_size / 3);
     assert_ok(fetch(0, url("good"), &r));
     assert_int_equal(server.ranged, 1);
     assert_holds("out/a.gz", false, packed, packed_size);
-    assert_int_equal(unlink(at("out/a.gz")), 0);
+    assert_int_equal(unlink(in_dir("out/a.gz")), 0);
     assert_int_equal(fetch(0, url("cut"), &r), CLT_EDATA);
     assert_false(there("out/a.gz"));
     assert_true(there("out/a.gz.part"));
@@ -358,13 +330,13 @@ TEST_BETWEEN(test_resume, start_server, stop_server)
     assert_true(server.ranged >= 2);
     assert_holds("out/a.gz", false, packed, packed_size);
     /* What is left of something else is given up. */
-    assert_int_equal(unlink(at("out/a.gz")), 0);
-    put("out/a.gz.part", content, 5000);
+    assert_int_equal(unlink(in_dir("out/a.gz")), 0);
+    put_file("out/a.gz.part", content, 5000);
     assert_ok(fetch(0, url("good"), &r));
     assert_holds("out/a.gz", false, packed, packed_size);
     /* So is one that is complete already, and right. */
-    assert_int_equal(unlink(at("out/a.gz")), 0);
-    put("out/a.gz.part", packed, packed_size);
+    assert_int_equal(unlink(in_dir("out/a.gz")), 0);
+    put_file("out/a.gz.part", packed, packed_size);
     assert_ok(fetch(0, url("good"), &r));
     assert_holds("out/a.gz", false, packed, packed_size);
 }
@@ -383,7 +355,7 @@ TEST_BETWEEN(test_stopped, start_server, stop_server)
     char out[512];
     clt_fetch_result r;
     need_server();
-    snprintf(out, sizeof out, "%s", at("out"));
+    snprintf(out, sizeof out, "%s", in_dir("out"));
     clt_fetch_options o = {
         .sets = sets, .set = &sets[1], .out = out, .from = url("good"), .progress = stop_at_once};
     assert_int_equal(clt_fetch(&o, &r), CLT_EINTERRUPTED);
@@ -419,18 +391,18 @@ static size_t make_tar(char *tar, int bad_label)
     return used + 1024;
 }
 
-TEST_BETWEEN(test_cifar10, prepare, clean)
+TEST_BETWEEN(test_cifar10, prepare, NULL)
 {
     static char tar[100000];
     clt_fetch_result r = {0};
     char *data, folder[512];
     size_t length;
     size_t size = make_tar(tar, 3);
-    assert_int_equal(mkdir(at("out"), 0700), 0);
-    snprintf(folder, sizeof folder, "%s", at("out"));
+    assert_int_equal(mkdir(in_dir("out"), 0700), 0);
+    snprintf(folder, sizeof folder, "%s", in_dir("out"));
     assert_ok(clt_fetch_cifar10(tar, size, folder, &r));
     assert_int_equal(r.files, 4);
-    assert_ok(clt_file_read(at("out/train-images-idx4-ubyte"), false, 0, CLT_EDATA, &data, &length));
+    assert_ok(clt_file_read(in_dir("out/train-images-idx4-ubyte"), false, 0, CLT_EDATA, &data, &length));
     assert_int_equal(length, 20 + 10 * 3072);
     assert_memory_equal(data, "\0\0\x08\x04\0\0\0\x0a\0\0\0\x03\0\0\0\x20\0\0\0\x20", 20);
     assert_int_equal((uint8_t)data[20], 16);
@@ -488,4 +460,4 @@ FIXTURE(free_packed)
     return 0;
 }
 
-TEST_PROGRAM(.tear_down = free_packed);
+TEST_PROGRAM(.fresh_folder = true, .tear_down = free_packed);

@@ -32,7 +32,8 @@ TEST(test_known_decodes)
     clt_json_doc *doc;
     size_t size = 0;
     int checked = 0;
-    char *text = shared_file("cifar10-jpeg/known_decodes.json", &size), name[256], hash[CLT_SHA256_TEXT];
+    CLT_FREED char *text = shared_file("cifar10-jpeg/known_decodes.json", &size);
+    char name[256], hash[CLT_SHA256_TEXT];
     if (!text)
         skip();
     assert_ok(clt_json_parse(text, size, "known_decodes.json", CLT_EDATA, &doc));
@@ -53,7 +54,6 @@ TEST(test_known_decodes)
     }
     assert_int_equal(checked, 40);
     clt_json_destroy(doc);
-    free(text);
 }
 
 static void check_mean(const char *name, const clt_json *mean, const clt_view *view)
@@ -75,23 +75,21 @@ static void check_mean(const char *name, const clt_json *mean, const clt_view *v
 /* Parts that are decoded alone have the pixels of the whole. */
 static void check_parts(const char *name, const clt_encoded *image, const clt_view *whole)
 {
-    uint8_t *all = rgb_of(whole);
+    CLT_FREED uint8_t *all = rgb_of(whole);
     for (int i = 0; i < 12; i++) {
         clt_box box = {image->width * i / 13, image->height * (i * 5 % 13) / 13, 0, 0};
         clt_view view;
         box.width = 1 + (image->width - box.x - 1) * (i % 4) / 3;
         box.height = 1 + (image->height - box.y - 1) * (i % 3) / 2;
         assert_ok(clt_image_decode(image, box, 1, &view));
-        uint8_t *part = rgb_of(&view);
+        CLT_FREED uint8_t *part = rgb_of(&view);
         for (int y = 0; y < box.height; y++)
             if (memcmp(part + (size_t)y * (size_t)box.width * 3,
                        all + ((size_t)(box.y + y) * (size_t)image->width + (size_t)box.x) * 3,
                        (size_t)box.width * 3) != 0)
                 fail_msg("%s: the part %d %d %d %d differs in its row %d", name, box.x, box.y, box.width,
                          box.height, y);
-        free(part);
     }
-    free(all);
 }
 
 /* Every file does what expected.json says a decoder should do; those that decode have Pillow's mean. */
@@ -178,30 +176,27 @@ TEST(test_regions)
         for (size_t s = 0; s < 4; s++) {
             int w = sizes[s][0], h = sizes[s][1];
             size_t size;
-            uint8_t *jpeg = make_jpeg(w, h, kinds[k], &size);
+            CLT_FREED uint8_t *jpeg = make_jpeg(w, h, kinds[k], &size);
             clt_encoded image;
             clt_view view;
             assert_ok(decode_all(jpeg, size, &image, &view));
             assert_int_equal(image.width, w);
             assert_int_equal(image.height, h);
-            uint8_t *all = rgb_of(&view);
+            CLT_FREED uint8_t *all = rgb_of(&view);
             for (int i = 0; i < 40; i++) {
                 clt_box box = {(int)(next_random(&random) % (uint32_t)w),
                                (int)(next_random(&random) % (uint32_t)h), 0, 0};
                 box.width = 1 + (int)(next_random(&random) % (uint32_t)(w - box.x));
                 box.height = 1 + (int)(next_random(&random) % (uint32_t)(h - box.y));
                 assert_ok(clt_image_decode(&image, box, 1, &view));
-                uint8_t *part = rgb_of(&view);
+                CLT_FREED uint8_t *part = rgb_of(&view);
                 for (int y = 0; y < box.height; y++)
                     if (memcmp(part + (size_t)y * (size_t)box.width * 3,
                                all + ((size_t)(box.y + y) * (size_t)w + (size_t)box.x) * 3,
                                (size_t)box.width * 3) != 0)
                         fail_msg("kind %zu, %d x %d: the part %d %d %d %d differs in its row %d", k, w, h,
                                  box.x, box.y, box.width, box.height, y);
-                free(part);
             }
-            free(all);
-            free(jpeg);
         }
 }
 
@@ -211,11 +206,11 @@ TEST(test_shrink)
     const clt_box box = {40, 24, 240, 160};
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         size_t size;
-        uint8_t *jpeg = make_jpeg(401, 283, kinds[k], &size);
+        CLT_FREED uint8_t *jpeg = make_jpeg(401, 283, kinds[k], &size);
         clt_encoded image;
         clt_view view;
         assert_ok(decode_all(jpeg, size, &image, &view));
-        uint8_t *all = rgb_of(&view);
+        CLT_FREED uint8_t *all = rgb_of(&view);
         for (int shrink = 2; shrink <= 8; shrink *= 2) {
             assert_ok(clt_image_decode(&image, box, shrink, &view));
             assert_int_equal(view.width, box.width / shrink);
@@ -235,8 +230,6 @@ TEST(test_shrink)
             if (error > 8)
                 fail_msg("kind %zu at 1/%d: the mean difference is %g levels", k, shrink, error);
         }
-        free(all);
-        free(jpeg);
     }
 }
 
@@ -246,35 +239,33 @@ TEST(test_damage)
     uint32_t random = 99;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         size_t size;
-        uint8_t *jpeg = make_jpeg(67, 45, kinds[k], &size);
+        CLT_FREED uint8_t *jpeg = make_jpeg(67, 45, kinds[k], &size);
         clt_encoded image;
         clt_view view;
         for (size_t cut = 0; cut < size; cut += 1 + cut / 64) {
-            uint8_t *copy = malloc(cut + 1);
+            CLT_FREED uint8_t *copy = malloc(cut + 1);
             assert_non_null(copy);
             memcpy(copy, jpeg, cut);
             assert_int_equal(decode_all(copy, cut, &image, &view), CLT_EDATA);
-            free(copy);
         }
         for (int i = 0; i < 300; i++) {
-            uint8_t *copy = malloc(size);
+            CLT_FREED uint8_t *copy = malloc(size);
             assert_non_null(copy);
             memcpy(copy, jpeg, size);
             for (int n = 0; n < 3; n++)
                 copy[next_random(&random) % size] = (uint8_t)next_random(&random);
             clt_status status = decode_all(copy, size, &image, &view);
             assert_true(status == CLT_OK || status == CLT_EDATA);
-            free(copy);
         }
-        free(jpeg);
     }
 }
 
 TEST(test_png)
 {
     uint32_t random = 5;
-    uint8_t *planes = make_planes(61, 43, formula), back[61 * 43 * 3];
-    clt_str file = {0};
+    CLT_FREED uint8_t *planes = make_planes(61, 43, formula);
+    uint8_t back[61 * 43 * 3];
+    CLT_SCOPED(clt_str) file = {0};
     clt_encoded image;
     clt_view view;
     assert_ok(clt_png_write(planes, 3, 61, 43, &file));
@@ -284,28 +275,24 @@ TEST(test_png)
     for (size_t cut = 0; cut + 12 < file.length; cut += 7)
         assert_int_equal(decode_all(file.text, cut, &image, &view), CLT_EDATA);
     for (int i = 0; i < 500; i++) { /* every byte is under a checksum */
-        char *copy = malloc(file.length);
+        CLT_FREED char *copy = malloc(file.length);
         assert_non_null(copy);
         memcpy(copy, file.text, file.length);
         size_t at = next_random(&random) % file.length;
         copy[at] = (char)(copy[at] ^ (1 << next_random(&random) % 8));
         clt_status status = decode_all(copy, file.length, &image, &view);
         assert_true(status == CLT_EDATA || at + 12 >= file.length);
-        free(copy);
     }
-    clt_str_free(&file);
-    free(planes);
 }
 
 static void *decode_in_thread(void *context)
 {
     size_t size;
-    uint8_t *jpeg = make_jpeg(101, 77, kinds[0], &size);
+    CLT_FREED uint8_t *jpeg = make_jpeg(101, 77, kinds[0], &size);
     clt_encoded image;
     clt_view view;
     if (decode_all(jpeg, size, &image, &view) != CLT_OK || view.width != 101)
         context = NULL;
-    free(jpeg);
     return context;
 }
 

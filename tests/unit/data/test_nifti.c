@@ -263,7 +263,7 @@ static uint8_t good[352 + 60 * 2];
 static void make_good(void)
 {
     int16_t data[60];
-    char *bytes;
+    CLT_FREED char *bytes = NULL;
     size_t size;
     const clt_nifti_image image = {.element = CLT_EL_I16, .ndim = 3, .dim = {5, 4, 3}, .data = data};
     for (int i = 0; i < 60; i++)
@@ -272,7 +272,6 @@ static void make_good(void)
     assert_ok(clt_file_read(in_dir("good.nii"), false, 0, CLT_EDATA, &bytes, &size));
     assert_int_equal(size, sizeof good);
     memcpy(good, bytes, size);
-    free(bytes);
 }
 
 /* Puts bytes into a copy of the good file and opens it. */

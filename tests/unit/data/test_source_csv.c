@@ -41,7 +41,7 @@ TEST(test_classes)
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         put("t.csv", texts[i]);
-        clt_source *s = must_open(CSV(""), CLT_SPLIT_TRAIN);
+        CLT_SCOPED(clt_source) *s = must_open(CSV(""), CLT_SPLIT_TRAIN);
         assert_int_equal(s->samples, 3);
         assert_int_equal(s->fields[1].max_value, 1);
         assert_int_equal(s->n_class_names, 2);
@@ -50,13 +50,11 @@ TEST(test_classes)
         must_hold(s, 0, (float[]){1, 2}, 1);
         must_hold(s, 1, (float[]){-3, 40}, 0);
         must_hold(s, 2, (float[]){.5f, 6}, 1);
-        clt_data_facts facts;
+        CLT_SCOPED(clt_data_facts) facts = {0};
         assert_ok(clt_data_facts_take(s, NULL, &facts));
         assert_int_equal(facts.classes, 2);
         assert_string_equal(clt_data_facts_class(&facts, 1), "dog");
         assert_null(clt_data_facts_class(&facts, 2));
-        clt_data_facts_free(&facts);
-        clt_source_close(s);
     }
     put("t.csv", "x,y\n1,\"say \"\"a\"\", b;\"\n2,c\n");
     clt_source *s = must_open(CSV(""), CLT_SPLIT_TRAIN);

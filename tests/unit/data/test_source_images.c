@@ -26,19 +26,17 @@ static void on_log(void *context, clt_log_level level, const char *line)
 static void put_jpeg(const char *name, int width, int height, jpeg_kind kind)
 {
     size_t size;
-    uint8_t *jpeg = make_jpeg(width, height, kind, &size);
+    CLT_FREED uint8_t *jpeg = make_jpeg(width, height, kind, &size);
     put_file(name, jpeg, size);
-    free(jpeg);
 }
 
 static void put_png(const char *name, int width, int height)
 {
     clt_str file = {0};
-    uint8_t *planes = make_planes(width, height, formula);
+    CLT_FREED uint8_t *planes = make_planes(width, height, formula);
     assert_ok(clt_png_write(planes, 3, width, height, &file));
     put_file(name, file.text, file.length);
     clt_str_free(&file);
-    free(planes);
 }
 
 /* Three classes, seven images, and some things that are none. */
@@ -72,19 +70,18 @@ static int32_t label_of(const clt_source *source, int64_t index)
 
 static void expect_at(const clt_source *source, int64_t index, const char *name, int32_t label)
 {
-    clt_str where = {0};
+    CLT_SCOPED(clt_str) where = {0};
     source->type->locate(source, index, 0, &where);
     if (!strstr(where.text, name))
         fail_msg("sample %lld is %s, not %s", (long long)index, where.text, name);
     assert_int_equal(label_of(source, index), label);
-    clt_str_free(&where);
 }
 
 /* torchvision's order: classes by bytes (capitals first), then folders, then names. */
 TEST(test_order)
 {
     make_folder();
-    clt_source *source = must_open(IMAGES ",\"size\":32", CLT_SPLIT_TRAIN);
+    CLT_SCOPED(clt_source) *source = must_open(IMAGES ",\"size\":32", CLT_SPLIT_TRAIN);
     static const char *const names[] = {"Ant/x.jpg", "b_cat/10.JPEG", "b_cat/2.jpg",   "b_cat/named.jpg",
                                         "dog/a.png", "dog/z.jpg",     "dog/more/a.png"};
     static const int32_t labels[] = {0, 1, 1, 1, 2, 2, 2};
@@ -99,7 +96,6 @@ TEST(test_order)
     assert_int_equal(source->fields[0].shape.dim[0], 3);
     assert_int_equal(source->fields[0].shape.dim[2], 32);
     assert_ok(clt_source_scan(source));
-    clt_source_close(source);
 }
 
 /* Evaluation: shorter side resized, middle taken; a PNG that needs neither comes as it is. */
@@ -119,9 +115,9 @@ TEST(test_evaluation)
 
 static uint64_t read_all(const char *members, clt_draw draw, bool backward)
 {
-    clt_source *source = must_open(members, CLT_SPLIT_TRAIN);
+    CLT_SCOPED(clt_source) *source = must_open(members, CLT_SPLIT_TRAIN);
     clt_hash64_state hash;
-    uint8_t *all = calloc((size_t)source->samples, 4096);
+    CLT_FREED uint8_t *all = calloc((size_t)source->samples, 4096);
     assert_non_null(all);
     for (int64_t k = 0; k < source->samples; k++) {
         int64_t i = backward ? source->samples - 1 - k : k;
@@ -133,8 +129,6 @@ static uint64_t read_all(const char *members, clt_draw draw, bool backward)
     }
     clt_hash64_begin(&hash);
     clt_hash64_add(&hash, all, (size_t)source->samples * 4096);
-    free(all);
-    clt_source_close(source);
     return clt_hash64_end(&hash);
 }
 
@@ -157,7 +151,7 @@ static uint64_t load(const char *members, int workers, int64_t first, int64_t la
     enum { BATCH = 6, BYTES = 4096 * BATCH, SLOTS = 4 };
     static uint8_t memory[SLOTS][BYTES];
     void *slots[SLOTS] = {memory[0], memory[1], memory[2], memory[3]};
-    clt_source *source = must_open(members, CLT_SPLIT_TRAIN);
+    CLT_SCOPED(clt_source) *source = must_open(members, CLT_SPLIT_TRAIN);
     clt_hash64_state hash;
     clt_loader *loader = NULL;
     clt_loader_options o = {.source = source,
@@ -193,7 +187,6 @@ static uint64_t load(const char *members, int workers, int64_t first, int64_t la
         clt_loader_release(loader, slot);
     }
     clt_loader_destroy(loader);
-    clt_source_close(source);
     return clt_hash64_end(&hash);
 }
 
@@ -213,7 +206,8 @@ TEST(test_mixed_fields)
 {
     make_folder();
     clt_source *train = must_open(IMAGES ",\"size\":16,\"mixup\":1", CLT_SPLIT_TRAIN);
-    clt_source *eval = must_open(IMAGES ",\"eval_path\":\"%D/set\",\"size\":16,\"mixup\":1", CLT_SPLIT_EVAL);
+    CLT_SCOPED(clt_source) *eval =
+        must_open(IMAGES ",\"eval_path\":\"%D/set\",\"size\":16,\"mixup\":1", CLT_SPLIT_EVAL);
     int different = 0;
     assert_int_equal(train->n_fields, 4);
     assert_int_equal(eval->n_fields, 4);
@@ -238,7 +232,6 @@ TEST(test_mixed_fields)
     }
     assert_true(different > 0);
     clt_source_close(train);
-    clt_source_close(eval);
 }
 
 TEST(test_classes_of_evaluation)
@@ -355,14 +348,13 @@ TEST(test_alone)
     clt_source *alone =
         must_open("\"type\":\"images\",\"path\":\"%D/set/b_cat/2.jpg\",\"size\":20,\"flip\":1,\"mixup\":1",
                   CLT_SPLIT_TRAIN);
-    clt_source *eval = must_open(IMAGES ",\"eval_path\":\"%D/set\",\"size\":20", CLT_SPLIT_EVAL);
+    CLT_SCOPED(clt_source) *eval = must_open(IMAGES ",\"eval_path\":\"%D/set\",\"size\":20", CLT_SPLIT_EVAL);
     assert_int_equal(alone->samples, 1);
     assert_int_equal(alone->n_fields, 1);
     must_read(alone, 0, 0, x);
     must_read(eval, 2, 0, want);
     assert_memory_equal(x, want, sizeof x);
     clt_source_close(alone);
-    clt_source_close(eval);
 }
 
 /* --- packs --- */
@@ -387,11 +379,10 @@ TEST(test_pack)
     /* every sample is the same, augmentation included */
     assert_true(read_all(IMAGES EVERYTHING, (clt_draw){7, 2}, false) ==
                 read_all(PACKED EVERYTHING, (clt_draw){7, 2}, false));
-    clt_source *source = must_open(PACKED, CLT_SPLIT_TRAIN);
+    CLT_SCOPED(clt_source) *source = must_open(PACKED, CLT_SPLIT_TRAIN);
     assert_string_equal(source->class_names[1], "b_cat");
     expect_at(source, 1, "b_cat/10.JPEG", 1);
     assert_ok(clt_source_scan(source));
-    clt_source_close(source);
 }
 
 TEST(test_pack_resized)
@@ -434,7 +425,7 @@ TEST(test_pack_of_bad_images)
 TEST(test_damaged_packs)
 {
     clt_pack_result result;
-    char *bytes = NULL;
+    CLT_FREED char *bytes = NULL;
     size_t size = 0;
     make_folder();
     assert_ok(pack(0, false, &result));
@@ -446,7 +437,7 @@ TEST(test_damaged_packs)
     uint32_t random = 3;
     for (int i = 0; i < 300; i++) {
         clt_source *source = NULL;
-        char *copy = malloc(size);
+        CLT_FREED char *copy = malloc(size);
         assert_non_null(copy);
         memcpy(copy, bytes, size);
         random = random * 1664525u + 1013904223u;
@@ -459,9 +450,7 @@ TEST(test_damaged_packs)
         if (status != CLT_EDATA && !(at >= 64 && at < 80)) /* words of the header that are not used */
             fail_msg("a change of byte %zu of %zu was not noticed", at, size);
         clt_source_close(source);
-        free(copy);
     }
-    free(bytes);
 }
 
 /* --- CIFAR --- */
@@ -573,14 +562,13 @@ TEST(test_cifar_refused)
     expect_refused(CIFAR, CLT_SPLIT_TRAIN, CLT_EDATA, "no whole number of records");
     put_records("data_batch_1.bin", 2, 1, 0);
     expect_refused(CIFAR, CLT_SPLIT_TRAIN, CLT_EDATA, "data_batch_2.bin");
-    char *bytes = NULL;
+    CLT_FREED char *bytes = NULL;
     size_t size = 0;
     assert_ok(clt_file_read(in_dir("data_batch_1.bin"), false, 0, CLT_EDATA, &bytes, &size));
     bytes[3073] = 10;
     put_file("one.bin", bytes, size);
     expect_refused("\"type\":\"cifar\",\"path\":\"%D/one.bin\"", CLT_SPLIT_TRAIN, CLT_EDATA,
                    "record 1|label 10");
-    free(bytes);
 }
 
 /* --- idx --- */

@@ -141,7 +141,7 @@ TEST(test_text_sequences)
 TEST(test_text_tokens)
 {
     size_t size;
-    char *text = long_text(40, &size);
+    CLT_FREED char *text = long_text(40, &size);
     clt_tokenizer *t = small_tokenizer();
     assert_ok(clt_tokenizer_save(t, in_dir("tok.json")));
     put_file("a", text, size);
@@ -184,7 +184,6 @@ TEST(test_text_tokens)
     clt_tokenizer_close(t);
     free(ids.id);
     free(rest.id);
-    free(text);
 }
 
 /* --- shards --- */
@@ -253,7 +252,7 @@ TEST(test_shards)
                    test_folder(), test_folder(), test_folder());
     put_file("list", list, strlen(list));
     for (int i = 0; i < 4; i++) {
-        clt_source *s = must_model(",\"context\":7", ways[i], CLT_SPLIT_TRAIN);
+        CLT_SCOPED(clt_source) *s = must_model(",\"context\":7", ways[i], CLT_SPLIT_TRAIN);
         assert_int_equal(s->fields[0].dtype, CLT_U16);
         assert_int_equal(s->fields[0].max_value, -1);
         expect_stream(s, 33);
@@ -261,7 +260,6 @@ TEST(test_shards)
         assert_int_equal(s->type->count_valid(s, 5, 1, -1), 7);
         assert_int_equal(s->type->count_valid(s, 5, 1, 110), 6);
         assert_non_null(strstr(s->description, "tokens: 33 of "));
-        clt_source_close(s);
     }
     /* the folder's own evaluation shards: 10 targets in windows of 7 */
     clt_source *s = must_model(",\"context\":7", ways[0], CLT_SPLIT_EVAL);
@@ -326,7 +324,7 @@ TEST(test_bounds)
     expect_words("wide.bin'|token 7 (byte 1052) is 4294967295");
     clt_source_close(s);
     /* the vocabulary of a tokenizer beside the shards */
-    clt_tokenizer *t = small_tokenizer();
+    CLT_SCOPED(clt_tokenizer) *t = small_tokenizer();
     assert_ok(clt_tokenizer_save(t, in_dir("tokenizer.json")));
     s = must_model(",\"context\":4", "\"type\":\"tokens\",\"path\":\"%D/small.bin\"", CLT_SPLIT_TRAIN);
     assert_int_equal(s->fields[0].max_value, clt_tokenizer_vocab(t) - 1);
@@ -334,7 +332,6 @@ TEST(test_bounds)
     expect_words("is 500|the tokenizer has ids 0 to 339");
     clt_source_close(s);
     assert_int_equal(unlink(in_dir("tokenizer.json")), 0);
-    clt_tokenizer_close(t);
 }
 
 static void bad_shard(const void *bytes, size_t size, const char *words)
@@ -452,7 +449,7 @@ static void count_reports(void *context, const char *path, clt_status status, in
 /* The training shards decode to the text, the end of text, and the text's beginning. */
 static void expect_prepared_text(const char *out, const clt_prepare_result *r, const char *text, size_t size)
 {
-    clt_tokenizer *t = open_tokenizer(out);
+    CLT_SCOPED(clt_tokenizer) *t = open_tokenizer(out);
     char members[512];
     (void)snprintf(members, sizeof members, "\"type\":\"tokens\",\"path\":\"%s\",\"shuffle\":false", out);
     clt_source *s = must_model(",\"context\":1", members, CLT_SPLIT_TRAIN);
@@ -475,13 +472,12 @@ static void expect_prepared_text(const char *out, const clt_prepare_result *r, c
     assert_memory_equal(back.text + size + 13, text, back.length - size - 13);
     clt_str_free(&back);
     clt_source_close(s);
-    clt_tokenizer_close(t);
 }
 
 TEST(test_prepare)
 {
     size_t size;
-    char *text = long_text(30, &size);
+    CLT_FREED char *text = long_text(30, &size);
     watch w = {0};
     clt_prepare_result r;
     char out[256];
@@ -534,7 +530,6 @@ TEST(test_prepare)
     assert_true(r.train_tokens == size && r.val_tokens == 0 && r.val_shards == 0 && r.vocab == 256);
     for (int i = 0; i < 3; i++)
         free((char *)(uintptr_t)inputs[i]);
-    free(text);
 }
 
 TEST(test_prepare_check)

@@ -75,11 +75,12 @@ static size_t read_string(const char **at, char *out)
 
 TEST(test_known_encodings)
 {
-    char *known = NULL, text[4096];
+    CLT_FREED char *known = NULL;
+    char text[4096];
     size_t size = 0;
     int pairs = 0, ids_seen = 0, with_nul = 0;
     assert_ok(clt_file_read(shared("gpt2/known_encodings.json"), false, 0, CLT_EDATA, &known, &size));
-    clt_tokenizer *t = open_tokenizer(shared("gpt2"));
+    CLT_SCOPED(clt_tokenizer) *t = open_tokenizer(shared("gpt2"));
     assert_int_equal(clt_tokenizer_vocab(t), 50257);
     assert_int_equal(clt_tokenizer_end_of_text(t), 50256);
     assert_false(clt_tokenizer_is_bytes(t));
@@ -101,8 +102,6 @@ TEST(test_known_encodings)
     assert_int_equal(pairs, 97);
     assert_int_equal(ids_seen, 990);
     assert_int_equal(with_nul, 1);
-    clt_tokenizer_close(t);
-    free(known);
 }
 
 TEST(test_shakespeare)
@@ -112,7 +111,7 @@ TEST(test_shakespeare)
     size_t size = 0;
     assert_ok(clt_file_read(shared("tinyshakespeare/input.txt"), false, 0, CLT_EDATA, &text, &size));
     assert_int_equal(size, 1115394);
-    clt_tokenizer *t = open_tokenizer(shared("gpt2/vocab.bpe")); /* its partner lies beside it */
+    CLT_SCOPED(clt_tokenizer) *t = open_tokenizer(shared("gpt2/vocab.bpe")); /* its partner lies beside it */
     clt_ids ids = encode_all(t, text, size);
     assert_int_equal(ids.count, 338025);
     assert_memory_equal(ids.id, first, sizeof first);
@@ -138,11 +137,9 @@ TEST(test_shakespeare)
     free(text);
     /* the same vocabulary through our own tokenizer.json */
     assert_ok(clt_tokenizer_save(t, in_dir("gpt2.json")));
-    clt_tokenizer *again = open_tokenizer(in_dir("gpt2.json"));
+    CLT_SCOPED(clt_tokenizer) *again = open_tokenizer(in_dir("gpt2.json"));
     assert_true(clt_tokenizer_hash(t) == clt_tokenizer_hash(again));
     assert_int_equal(clt_tokenizer_end_of_text(again), 50256);
-    clt_tokenizer_close(again);
-    clt_tokenizer_close(t);
 }
 
 /* --- bytes --- */
@@ -187,13 +184,12 @@ TEST(test_letters)
     size_t count;
     for (unsigned byte = 0; byte < 256; byte++) {
         char text = (char)byte;
-        clt_str letters = {0};
+        CLT_SCOPED(clt_str) letters = {0};
         clt_letters_of_bytes(&text, 1, &letters);
         assert_false(seen[clt_byte_letter((uint8_t)byte)]);
         seen[clt_byte_letter((uint8_t)byte)] = true;
         assert_true(clt_bytes_of_letters(letters.text, letters.length, back, &count));
         assert_true(count == 1 && (uint8_t)back[0] == byte);
-        clt_str_free(&letters);
     }
     assert_int_equal(clt_byte_letter(' '), 0x120); /* the letter that vocabularies show for a space */
     assert_int_equal(clt_byte_letter('\n'), 0x10a);
@@ -267,7 +263,7 @@ TEST(test_any_bytes)
                                       "''s 'S",
                                       "\r\n\r\n",
                                       " "};
-    clt_tokenizer *t = small_tokenizer();
+    CLT_SCOPED(clt_tokenizer) *t = small_tokenizer();
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++)
         round_trip(t, odd[i], strlen(odd[i]));
     char bytes[3000];
@@ -287,16 +283,15 @@ TEST(test_any_bytes)
     for (size_t i = 0; i < ids.count; i++)
         assert_true(ids.id[i] != (uint32_t)clt_tokenizer_end_of_text(t));
     free(ids.id);
-    clt_tokenizer_close(t);
 }
 
 /* Words of a megabyte must not take a megabyte squared. */
 TEST(test_long_words)
 {
     size_t size = 1000000;
-    char *text = malloc(size);
+    CLT_FREED char *text = malloc(size);
     assert_non_null(text);
-    clt_tokenizer *t = small_tokenizer();
+    CLT_SCOPED(clt_tokenizer) *t = small_tokenizer();
     memset(text, ' ', size);
     text[size - 1] = 'x';
     round_trip(t, text, size);
@@ -307,8 +302,6 @@ TEST(test_long_words)
     round_trip(t, text, size);
     memset(text, 'e', size);
     round_trip(t, text, size);
-    clt_tokenizer_close(t);
-    free(text);
 }
 
 /* --- cutting and threads --- */
@@ -368,7 +361,7 @@ TEST(test_threads)
 {
     size_t size;
     char *text = long_text(14000, &size); /* several pieces */
-    clt_tokenizer *t = small_tokenizer();
+    CLT_SCOPED(clt_tokenizer) *t = small_tokenizer();
     clt_ids whole = encode_all(t, text, size);
     for (int threads = 1; threads <= 3; threads += 2) {
         clt_ids ids = {0};
@@ -382,7 +375,6 @@ TEST(test_threads)
     assert_ok(clt_tokenize(t, text, 0, 2, refuse, NULL)); /* nothing to deliver */
     free(whole.id);
     free(text);
-    clt_tokenizer_close(t);
 }
 
 /* --- training --- */
@@ -462,7 +454,7 @@ TEST(test_training_refused)
     clt_tokenizer *t = NULL;
     uint32_t of = 0;
     size_t size;
-    char *text = long_text(4, &size);
+    CLT_FREED char *text = long_text(4, &size);
     clt_bpe_trainer_destroy(NULL);
     assert_ok(clt_bpe_trainer_create(&trainer));
     assert_int_equal(clt_bpe_trainer_run(trainer, 300, NULL, NULL, &t), CLT_EDATA);
@@ -479,7 +471,6 @@ TEST(test_training_refused)
     t = train_on(text, size, 257);
     assert_int_equal(round_trip(t, text, size), size);
     clt_tokenizer_close(t);
-    free(text);
 }
 
 /* Normal form C puts marks into the order of their classes, also when there are very many of them. */

@@ -28,12 +28,11 @@ static void base_vocab(clt_str *out, const char *extra)
 
 static void put_vocab(const char *name, const char *extra)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_str_append(&text, "{");
     base_vocab(&text, extra);
     clt_str_append(&text, "}");
     put_file(name, text.text, text.length);
-    clt_str_free(&text);
 }
 
 static void put_merges(const char *name, const char *text)
@@ -45,12 +44,11 @@ static void put_merges(const char *name, const char *text)
 static void put_json(const char *name, const char *extra, const char *merges, const char *rest,
                      const char *more)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_str_printf(&text, "{\"version\":\"1.0\",%s\"model\":{\"type\":\"BPE\",%s\"vocab\":{", rest, more);
     base_vocab(&text, extra);
     clt_str_printf(&text, "},\"merges\":%s}}", merges);
     put_file(name, text.text, text.length);
-    clt_str_free(&text);
 }
 
 #define LEVEL "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
@@ -77,7 +75,7 @@ TEST(test_pair_of_files)
                    i ? MERGES : "h e\r\nhe l\r\n" SP " h\r\nl o"); /* without version and last newline */
         const char *const ways[] = {test_folder(), in_dir(names[i][0]), in_dir(names[i][1])};
         for (int k = 0; k < 3; k++) {
-            clt_tokenizer *t = open_tokenizer(ways[k]);
+            CLT_SCOPED(clt_tokenizer) *t = open_tokenizer(ways[k]);
             assert_int_equal(clt_tokenizer_vocab(t), 261);
             assert_int_equal(clt_tokenizer_end_of_text(t), 260);
             assert_int_equal(t->n_merges, 4);
@@ -85,7 +83,6 @@ TEST(test_pair_of_files)
             uint32_t want[] = {257, 259};
             expect_ids(&ids, want, 2);
             free(ids.id);
-            clt_tokenizer_close(t);
         }
         assert_int_equal(unlink(in_dir(names[i][0])), 0);
         assert_int_equal(unlink(in_dir(names[i][1])), 0);
@@ -181,9 +178,8 @@ TEST(test_bad_vocab)
     free(large);
     /* an entry that is not written in byte letters is kept as it is, and nothing encodes to it */
     put_vocab("vocab.json", EXTRA ",\"a b\":261");
-    clt_tokenizer *t = open_tokenizer(in_dir("vocab.json"));
+    CLT_SCOPED(clt_tokenizer) *t = open_tokenizer(in_dir("vocab.json"));
     assert_int_equal(round_trip(t, "a b", 3), 3);
-    clt_tokenizer_close(t);
 }
 
 static void bad_merges(const char *text, const char *words)
@@ -271,9 +267,8 @@ TEST(test_idle_post_processors)
     };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         put_json("post.json", EXTRA, MERGES_STRINGS, good[i], "");
-        clt_tokenizer *t = open_tokenizer(in_dir("post.json"));
+        CLT_SCOPED(clt_tokenizer) *t = open_tokenizer(in_dir("post.json"));
         expect_hello(t);
-        clt_tokenizer_close(t);
     }
 }
 
@@ -355,7 +350,7 @@ TEST(test_sides_of_a_pair)
              "{\"tokenizer_class\": \"GPT2Tokenizer\", \"add_prefix_space\": true, \"add_bos_token\": true, "
              "\"bos_token\": {\"content\": \"<s>\", \"lstrip\": false}, \"pad_token\": \"[PAD]\"}");
     put_side("special_tokens_map.json", "{\"pad_token\": \"[OTHER]\", \"eos_token\": \"</s>\"}");
-    clt_tokenizer *t = open_tokenizer(test_folder());
+    CLT_SCOPED(clt_tokenizer) *t = open_tokenizer(test_folder());
     assert_int_equal(clt_tokenizer_vocab(t), 265);
     assert_int_equal(clt_tokenizer_role(t, CLT_TOKEN_BEGIN), 262);
     assert_int_equal(clt_tokenizer_end_of_text(t), 263);
@@ -376,7 +371,6 @@ TEST(test_sides_of_a_pair)
     clt_str_free(&names);
     assert_string_equal(clt_tokenizer_special_in(t, "a </s>", 6), "</s>");
     assert_null(clt_tokenizer_special_in(t, "a < /s>", 7));
-    clt_tokenizer_close(t);
 }
 
 /* Contents of tokenizer_config.json beside a tokenizer.json or a pair, and the words of the refusal. */
@@ -437,13 +431,13 @@ TEST(test_missing)
 TEST(test_damage)
 {
     clt_str text = {0};
-    char *file = NULL;
+    CLT_FREED char *file = NULL;
     size_t size = 0;
     int accepted = 0, refused = 0;
     put_json("d.json", EXTRA, MERGES_PAIRS, LEVEL, "");
     assert_ok(clt_file_read(in_dir("d.json"), false, 0, CLT_EDATA, &file, &size));
     for (size_t i = 0; i < 2 * size; i += 1 + i % 7) {
-        clt_tokenizer *t = NULL;
+        CLT_SCOPED(clt_tokenizer) *t = NULL;
         text.length = 0;
         clt_str_append_n(&text, file, i < size ? size : i - size);
         if (i < size)
@@ -453,10 +447,8 @@ TEST(test_damage)
         assert_true(status == CLT_OK || status == CLT_EDATA);
         accepted += status == CLT_OK;
         refused += status != CLT_OK;
-        clt_tokenizer_close(t);
     }
     assert_true(refused > 500);
     print_message("%d damaged files refused, %d still good\n", refused, accepted);
     clt_str_free(&text);
-    free(file);
 }

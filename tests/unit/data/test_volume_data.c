@@ -168,12 +168,12 @@ TEST(test_decathlon_and_npy)
     }
     put_file("imagesTr/liver_1.npy", npy, sizeof npy);
     put_mask("labelsTr/liver_1.nii.gz", 4, 4, 4, 1, 3, 1);
-    clt_source *s = must_open("\"type\":\"nifti\",\"path\":\"%D\",\"split\":0", CLT_SPLIT_TRAIN_ONCE);
+    CLT_SCOPED(clt_source) *s =
+        must_open("\"type\":\"nifti\",\"path\":\"%D\",\"split\":0", CLT_SPLIT_TRAIN_ONCE);
     assert_int_equal(s->fields[0].shape.dim[0], 2); /* channels */
     must_read(s, 0, 0, x);
     for (int i = 0; i < 128; i++)
         assert_true(x[i] == (float)i);
-    clt_source_close(s);
 }
 
 /* dataset.json names the classes of masks, in the form of nnU-Net or of the Decathlon. */
@@ -190,18 +190,16 @@ TEST(test_labels)
     put_masked();
     for (int i = 0; i < 3; i++) {
         put_file("dataset.json", good[i], strlen(good[i]));
-        clt_source *s = must_open(source, CLT_SPLIT_TRAIN);
+        CLT_SCOPED(clt_source) *s = must_open(source, CLT_SPLIT_TRAIN);
         assert_int_equal(s->n_class_names, 3);
         assert_string_equal(s->class_names[0], "background");
         assert_string_equal(s->class_names[1], "liver");
         assert_string_equal(s->class_names[2], "tumour");
-        clt_source_close(s);
     }
     for (int i = 0; i < 5; i++) {
         put_file("dataset.json", none[i], strlen(none[i]));
-        clt_source *s = must_open(source, CLT_SPLIT_TRAIN);
+        CLT_SCOPED(clt_source) *s = must_open(source, CLT_SPLIT_TRAIN);
         assert_int_equal(s->n_class_names, 0);
-        clt_source_close(s);
     }
     static const char few[] = "{\"labels\": {\"background\": 0, \"liver\": 1}}";
     put_file("dataset.json", few, sizeof few - 1);
@@ -418,7 +416,7 @@ TEST(test_evaluation_windows)
     uint8_t y[120];
     int64_t windows = 0;
     put_masked();
-    clt_source *s = open_patches("", CLT_SPLIT_TRAIN_ONCE);
+    CLT_SCOPED(clt_source) *s = open_patches("", CLT_SPLIT_TRAIN_ONCE);
     assert_true(clt_volumes_windowed(s));
     assert_int_equal(clt_volumes_count(s), 3);
     for (int64_t v = 0; v < 3; v++) {
@@ -447,7 +445,6 @@ TEST(test_evaluation_windows)
     assert_int_equal(clt_volumes_within(s, 1), 1);
     assert_int_equal(clt_volumes_within(s, s->samples), 3);
     assert_int_equal(clt_volumes_within(s, s->samples - 1), 2);
-    clt_source_close(s);
 }
 
 /* --- the cache --- */

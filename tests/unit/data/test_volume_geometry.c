@@ -233,11 +233,10 @@ TEST(test_masks_elsewhere)
 
 static void copy_bytes(const char *from, size_t at, size_t n, const char *to)
 {
-    char *bytes;
+    CLT_FREED char *bytes = NULL;
     size_t size;
     assert_ok(clt_file_read(in_dir(from), false, 0, CLT_EDATA, &bytes, &size));
     put_file(to, bytes + at, n ? n : size - at);
-    free(bytes);
 }
 
 /* Makes a pair of a single file. */

@@ -144,7 +144,7 @@ static void check_volume(const bench *b, int64_t index, const lie *l, const doub
     for (int d = 0; d < 3; d++)
         assert_int_equal(size[2 - d], (int64_t)floor(body[d] / spacing[d] + 0.5));
     float *x = calloc((size_t)clt_voxels(size), sizeof *x);
-    uint8_t *y = calloc((size_t)clt_voxels(size), 1);
+    CLT_FREED uint8_t *y = calloc((size_t)clt_voxels(size), 1);
     assert_true(x && y);
     assert_ok(clt_volume_set_image(&b->set, index, origin, size, 0, x));
     assert_ok(clt_volume_set_mask(&b->set, index, origin, size, y));
@@ -164,7 +164,6 @@ static void check_volume(const bench *b, int64_t index, const lie *l, const doub
             fail_msg("the mask's voxel %lld is %d, by the formula %d", (long long)i, y[i], mask_at(voxel));
     }
     free(x);
-    free(y);
 }
 
 static const bool all_up[3] = {true, true, true};

@@ -45,9 +45,8 @@ static inline clt_tokenizer *train_on(const char *text, size_t size, int64_t voc
 static inline clt_tokenizer *small_tokenizer(void)
 {
     size_t size;
-    char *text = long_text(20, &size);
+    CLT_FREED char *text = long_text(20, &size);
     clt_tokenizer *t = train_on(text, size, 340);
-    free(text);
     return t;
 }
 

@@ -192,14 +192,13 @@ TEST(test_all_at_once)
 
 TEST(test_many_problems)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_str_append(&text, "{\"model\": {\"type\": \"mlp\"");
     for (int i = 0; i < 300; i++)
         clt_str_printf(&text, ",\n\"nonsense%d\": 1", i);
     clt_str_append(&text, "}, \"data\": {\"type\": \"synthetic\", \"shape\": [4]}}");
     refused(text.text, NULL, "t.json:2:", "nonsense0", "more problems", NULL);
     assert_true(strlen(clt_error_text()) < CLT_ERROR_TEXT_SIZE);
-    clt_str_free(&text);
 }
 
 /* What a user of another tool writes, and the line that the message suggests instead. */
@@ -422,7 +421,7 @@ TEST(test_rules)
 
 TEST(test_set)
 {
-    clt_config *c = parse_ok(good, NULL, 0);
+    CLT_SCOPED(clt_config) *c = parse_ok(good, NULL, 0);
     assert_ok(clt_config_set(c, "train.steps", "50"));
     assert_int_equal(clt_config_int(c, "train.steps"), 50);
     assert_int_equal(clt_config_set(c, "train.steps", "\"x\""), CLT_ECONFIG);
@@ -435,7 +434,6 @@ TEST(test_set)
     assert_ok(clt_config_check(c));
     assert_ok(clt_config_set(c, "data.global_batch", "17"));
     assert_int_equal(clt_config_check(c), CLT_ECONFIG);
-    clt_config_destroy(c);
 }
 
 /* For a choice the getter returns the position of its word, which is the value of the enumerator. */
@@ -456,9 +454,8 @@ TEST(test_choices)
                  {"checkpoint.best=true", "checkpoint.best", CLT_BEST_LOSS}, /* as older configs have it */
                  {"checkpoint.best=false", "checkpoint.best", CLT_BEST_NONE}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        clt_config *c = parse_ok(good, &cases[i].given, 1);
+        CLT_SCOPED(clt_config) *c = parse_ok(good, &cases[i].given, 1);
         assert_int_equal(clt_config_choice(c, cases[i].key), cases[i].choice);
-        clt_config_destroy(c);
     }
     clt_config *c = parse_ok(good, NULL, 0);
     assert_int_equal(clt_config_choice(c, "precision.loss_scaling"), CLT_SCALING_AUTO);
@@ -476,7 +473,7 @@ TEST(test_layer_positions)
         "     {\"op\": \"add\"}]}\n}"};
     static const int line[] = {1, 6}, column[] = {35, 6};
     for (int t = 0; t < 2; t++) {
-        clt_config *c = parse_ok(texts[t], NULL, 0);
+        CLT_SCOPED(clt_config) *c = parse_ok(texts[t], NULL, 0);
         const clt_json_doc *doc;
         const clt_json *layers = clt_json_get(clt_config_model(c, &doc), "layers");
         assert_int_equal(clt_json_count(layers), 2);
@@ -488,7 +485,6 @@ TEST(test_layer_positions)
         assert_int_equal(l, line[t]);
         assert_int_equal(k, column[t]);
         assert_string_equal(clt_json_source(doc), "t.json");
-        clt_config_destroy(c);
     }
     refused("{\"model\":{\"type\":\"graph\",\"layers\":[1,{\"name\":\"a\"},{\"op\":3}]},\"data\":{\"type\":"
             "\"synthetic\",\"shape\":[4]}}",
@@ -508,7 +504,7 @@ TEST(test_layer_positions)
 TEST(test_print_round_trip)
 {
     for (size_t i = 0; i < 4; i++) {
-        char *text = read_shipped(shipped[i]);
+        CLT_FREED char *text = read_shipped(shipped[i]);
         clt_config *c = parse_ok(text, NULL, 0);
         clt_str first = {0}, with = {0}, second = {0};
         assert_ok(clt_config_print(c, false, &first));
@@ -522,7 +518,6 @@ TEST(test_print_round_trip)
         clt_str_free(&first);
         clt_str_free(&with);
         clt_str_free(&second);
-        free(text);
     }
 }
 
@@ -590,7 +585,7 @@ static size_t value_length(const char *text)
 
 static int find_places(const char *text, place *places, int limit)
 {
-    clt_json_doc *doc = NULL;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     int count = 0;
     assert_ok(clt_json_parse(text, strlen(text), "good", CLT_ECONFIG, &doc));
     for (const clt_json *s = clt_json_first(clt_json_root(doc)); s; s = clt_json_next(s))
@@ -609,7 +604,6 @@ static int find_places(const char *text, place *places, int limit)
                 p->key_at--;
             p->key_at++;
         }
-    clt_json_destroy(doc);
     return count;
 }
 
@@ -715,7 +709,7 @@ static void mutate_value(const char *text, const place *p, mutation_stats *stats
     }
     if (key->type == CLT_CFG_CHOICE)
         must_refuse(splice(text, p->value_at, p->value_end, "\"nonsense\""), "no choice", p->key, stats);
-    char *value = calloc(1, p->value_end - p->value_at + 1);
+    CLT_FREED char *value = calloc(1, p->value_end - p->value_at + 1);
     assert_non_null(value);
     memcpy(value, text + p->value_at, p->value_end - p->value_at);
     clt_str nested = {0}, twice = {0};
@@ -725,7 +719,6 @@ static void mutate_value(const char *text, const place *p, mutation_stats *stats
     must_refuse(splice(text, p->value_at, p->value_end, twice.text), "duplicate key", p->key, stats);
     clt_str_free(&nested);
     clt_str_free(&twice);
-    free(value);
 }
 
 static void mutate_document(const char *text, mutation_stats *stats)
@@ -780,7 +773,7 @@ TEST(test_mutations)
     mutation_stats stats = {0};
     for (size_t i = 0; i < 4; i++) {
         place places[64];
-        char *text = read_shipped(shipped[i]);
+        CLT_FREED char *text = read_shipped(shipped[i]);
         int count = find_places(text, places, 64);
         assert_true(count > 10);
         for (int p = 0; p < count; p++) {
@@ -789,7 +782,6 @@ TEST(test_mutations)
         }
         mutate_document(text, &stats);
         mutate_file(text, &stats);
-        free(text);
     }
     print_message("%d mutations refused; %d of %d typos got the right key\n", stats.made, stats.typos_right,
                   stats.typos);

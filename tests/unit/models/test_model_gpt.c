@@ -21,11 +21,10 @@ static clt_status build(const char *json, clt_dtype dtype, int64_t length, int64
         .scale = 1,
         .std = 1,
     };
-    clt_json_doc *doc = NULL;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     assert_ok(clt_json_parse(json, strlen(json), "net.json", CLT_ECONFIG, &doc));
     assert_ok(clt_graph_create(2, graph));
     clt_status status = clt_model_build(clt_json_root(doc), doc, &inputs, *graph);
-    clt_json_destroy(doc);
     return status;
 }
 
@@ -54,9 +53,10 @@ static void expect_shape(const clt_shape *shape, const char *expected)
 /* 124,439,808 parameters in 148 tensors, without the padding. */
 TEST(published_sizes)
 {
-    clt_graph *g = good("{\"type\":\"gpt\",\"layers\":12,\"heads\":12,\"channels\":768,\"context\":1024,"
-                        "\"vocab\":50257,\"vocab_pad\":128}",
-                        CLT_U16, 64, -1);
+    CLT_SCOPED(clt_graph) *g =
+        good("{\"type\":\"gpt\",\"layers\":12,\"heads\":12,\"channels\":768,\"context\":1024,"
+             "\"vocab\":50257,\"vocab_pad\":128}",
+             CLT_U16, 64, -1);
     assert_int_equal(g->n_params, 148);
     assert_int_equal(clt_graph_param_elements(g), 124439808 + (50304 - 50257) * 768);
     expect_shape(&param(g, "wte.weight")->shape, "(50304,768)");
@@ -84,14 +84,13 @@ TEST(published_sizes)
     assert_int_equal(info.outputs, 50304);
     assert_int_equal(info.classes, 50257);
     assert_int_equal(info.rows_per_sample, 64);
-    clt_graph_destroy(g);
 }
 
 static double deviation(const clt_graph *g, const char *name, int64_t *zeros)
 {
     const clt_param *p = param(g, name);
     int64_t n = clt_shape_elements(&p->shape);
-    float *values = malloc((size_t)n * sizeof *values);
+    CLT_FREED float *values = malloc((size_t)n * sizeof *values);
     double squares = 0;
     assert_non_null(values);
     assert_ok(clt_init_values(p, 7, values));
@@ -102,7 +101,6 @@ static double deviation(const clt_graph *g, const char *name, int64_t *zeros)
     }
     for (int64_t i = p->file_rows ? p->file_rows * (n / p->shape.dim[0]) : n; i < n; i++)
         assert_true(values[i] == 0.0f);
-    free(values);
     return sqrt(squares / (double)(n - *zeros > 0 ? n - *zeros : 1));
 }
 
@@ -152,13 +150,12 @@ TEST(variations)
 
 static void refused(const char *json, clt_dtype dtype, const char *words)
 {
-    clt_graph *graph = NULL;
+    CLT_SCOPED(clt_graph) *graph = NULL;
     clt_status status = build(json, dtype, 8, -1, &graph);
     if (status != CLT_ECONFIG && status != CLT_ESHAPE)
         fail_msg("%s: %s", json, clt_status_name(status));
     if (!strstr(clt_error_text(), words))
         fail_msg("'%s' is not in: %s", words, clt_error_text());
-    clt_graph_destroy(graph);
 }
 
 TEST(bad_models)
@@ -238,7 +235,7 @@ TEST(attention_shapes)
     };
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const attention_shape *s = &shapes[i];
-        clt_graph *graph;
+        CLT_SCOPED(clt_graph) *graph = NULL;
         clt_node *node;
         int32_t in[3];
         assert_ok(clt_graph_create(2, &graph));
@@ -251,6 +248,5 @@ TEST(attention_shapes)
         assert_int_equal(status, *s->words ? CLT_ESHAPE : CLT_OK);
         if (*s->words && !strstr(clt_error_text(), s->words))
             fail_msg("case %zu: '%s' is not in: %s", i, s->words, clt_error_text());
-        clt_graph_destroy(graph);
     }
 }

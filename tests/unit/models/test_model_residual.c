@@ -32,11 +32,10 @@ static clt_status build(const char *json, const sample *s, clt_graph **graph)
         .scale = 1,
         .std = 1,
     };
-    clt_json_doc *doc = NULL;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     assert_ok(clt_json_parse(json, strlen(json), "net.json", CLT_ECONFIG, &doc));
     assert_ok(clt_graph_create(2, graph));
     clt_status status = clt_model_build(clt_json_root(doc), doc, &inputs, *graph);
-    clt_json_destroy(doc);
     return status;
 }
 
@@ -50,11 +49,10 @@ static clt_graph *good(const char *json, const sample *s)
 
 static void refuses(const char *json, const sample *s, const char *says)
 {
-    clt_graph *graph = NULL;
+    CLT_SCOPED(clt_graph) *graph = NULL;
     assert_int_equal(build(json, s, &graph), CLT_ECONFIG);
     if (!strstr(clt_error_text(), says))
         fail_msg("'%s' is missing in: %s", says, clt_error_text());
-    clt_graph_destroy(graph);
 }
 
 static const clt_param *param(const clt_graph *graph, const char *name)
@@ -99,10 +97,9 @@ TEST(test_published_sizes)
     for (size_t i = 0; i < sizeof nets / sizeof nets[0]; i++) {
         char json[200];
         snprintf(json, sizeof json, "{\"type\": \"resnet\", %s}", nets[i].keys);
-        clt_graph *g = good(json, &photo);
+        CLT_SCOPED(clt_graph) *g = good(json, &photo);
         assert_int_equal(clt_graph_param_elements(g), nets[i].elements);
         assert_int_equal(g->n_params - (size_t)clt_graph_buffers(g), nets[i].trained);
-        clt_graph_destroy(g);
     }
 }
 
@@ -145,7 +142,7 @@ TEST(test_blocks)
 {
     static const char *const order[] = {"downsample.0", "downsample.1", "conv1", "bn1", "relu1", "conv2",
                                         "bn2",          "relu2",        "conv3", "bn3", "add",   "relu3"};
-    clt_graph *g = good("{\"type\": \"resnet\", \"depth\": 50}", &photo);
+    CLT_SCOPED(clt_graph) *g = good("{\"type\": \"resnet\", \"depth\": 50}", &photo);
     int32_t first = clt_graph_find(g, "layer2.0.downsample.0")->id;
     for (int i = 0; i < 12; i++) {
         char name[64];
@@ -158,20 +155,18 @@ TEST(test_blocks)
     assert_int_equal(clt_graph_find(g, "maxpool")->block, 0);
     assert_int_equal(clt_graph_find(g, "layer4.2.relu3")->block, 16);
     assert_int_equal(clt_graph_find(g, "fc")->block, 17);
-    clt_graph_destroy(g);
 }
 
 static double deviation(const clt_graph *g, const char *name)
 {
     const clt_param *p = param(g, name);
     int64_t n = clt_shape_elements(&p->shape);
-    float *values = malloc((size_t)n * sizeof *values);
+    CLT_FREED float *values = malloc((size_t)n * sizeof *values);
     double squares = 0;
     assert_non_null(values);
     assert_ok(clt_init_values(p, 7, values));
     for (int64_t i = 0; i < n; i++)
         squares += (double)values[i] * (double)values[i];
-    free(values);
     return sqrt(squares / (double)n);
 }
 
@@ -333,7 +328,7 @@ TEST(test_mixed)
     };
     static const char json[] = "{\"type\": \"resnet\", \"depth\": 18, \"stem\": \"cifar\"}";
     clt_json_doc *doc = NULL;
-    clt_graph *g = NULL;
+    CLT_SCOPED(clt_graph) *g = NULL;
     assert_ok(clt_json_parse(json, strlen(json), "net.json", CLT_ECONFIG, &doc));
     assert_ok(clt_graph_create(2, &g));
     assert_ok(clt_model_build(clt_json_root(doc), doc, &inputs, g));
@@ -342,7 +337,6 @@ TEST(test_mixed)
     assert_int_equal(loss->in[2], g->fields[2].tensor);
     assert_int_equal(loss->in[3], g->fields[3].tensor);
     clt_json_destroy(doc);
-    clt_graph_destroy(g);
 }
 
 TEST(test_refusals)

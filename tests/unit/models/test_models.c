@@ -30,11 +30,10 @@ static const clt_model_inputs numbers = {
 
 static clt_status build(const char *json, const clt_model_inputs *inputs, clt_graph **graph)
 {
-    clt_json_doc *doc = NULL;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     assert_ok(clt_json_parse(json, strlen(json), "net.json", CLT_ECONFIG, &doc));
     assert_ok(clt_graph_create(4, graph));
     clt_status status = clt_model_build(clt_json_root(doc), doc, inputs, *graph);
-    clt_json_destroy(doc);
     return status;
 }
 
@@ -148,33 +147,32 @@ TEST(mlp_of_numbers)
 
 TEST(graph_chain)
 {
-    clt_graph *g = good("{\"type\":\"graph\",\"layers\":[{\"op\":\"flatten\"},{\"op\":\"linear\",\"out\":12},"
-                        "{\"op\":\"relu\"},"
-                        "{\"op\":\"linear\",\"out\":10},{\"op\":\"cross_entropy\"}]}",
-                        &images);
+    CLT_SCOPED(clt_graph) *g =
+        good("{\"type\":\"graph\",\"layers\":[{\"op\":\"flatten\"},{\"op\":\"linear\",\"out\":12},"
+             "{\"op\":\"relu\"},"
+             "{\"op\":\"linear\",\"out\":10},{\"op\":\"cross_entropy\"}]}",
+             &images);
     /* the integers travel raw until a layer needs numbers */
     expect_layers(g, "flatten1:flatten flatten1.f32:cast linear1:linear relu1:relu linear2:linear "
                      "cross_entropy1:cross_entropy");
     assert_true(fabs(clt_node_attr(clt_graph_find(g, "flatten1.f32"), "std")->f - 0.3081) < 1e-6);
-    clt_graph_destroy(g);
 }
 
 TEST(graph_residual_and_order)
 {
     /* layers named before they are listed, two branches, a concat, a field used twice */
-    clt_graph *g = good("{\"type\":\"graph\",\"layers\":["
-                        "{\"op\":\"add\",\"name\":\"sum\",\"inputs\":[\"in\",\"b2\"]},"
-                        "{\"op\":\"linear\",\"name\":\"in\",\"out\":5,\"inputs\":[\"x\"]},"
-                        "{\"op\":\"linear\",\"name\":\"b1\",\"out\":7,\"inputs\":[\"in\"]},"
-                        "{\"op\":\"tanh\",\"name\":\"t\"},"
-                        "{\"op\":\"linear\",\"name\":\"b2\",\"out\":5},"
-                        "{\"op\":\"concat\",\"name\":\"cat\",\"inputs\":[\"sum\",\"x\"]},"
-                        "{\"op\":\"linear\",\"name\":\"head\",\"out\":3},"
-                        "{\"op\":\"mse\",\"name\":\"err\"}]}",
-                        &numbers);
+    CLT_SCOPED(clt_graph) *g = good("{\"type\":\"graph\",\"layers\":["
+                                    "{\"op\":\"add\",\"name\":\"sum\",\"inputs\":[\"in\",\"b2\"]},"
+                                    "{\"op\":\"linear\",\"name\":\"in\",\"out\":5,\"inputs\":[\"x\"]},"
+                                    "{\"op\":\"linear\",\"name\":\"b1\",\"out\":7,\"inputs\":[\"in\"]},"
+                                    "{\"op\":\"tanh\",\"name\":\"t\"},"
+                                    "{\"op\":\"linear\",\"name\":\"b2\",\"out\":5},"
+                                    "{\"op\":\"concat\",\"name\":\"cat\",\"inputs\":[\"sum\",\"x\"]},"
+                                    "{\"op\":\"linear\",\"name\":\"head\",\"out\":3},"
+                                    "{\"op\":\"mse\",\"name\":\"err\"}]}",
+                                    &numbers);
     expect_layers(g, "in:linear b1:linear t:tanh b2:linear sum:add cat:concat head:linear err:mse");
     expect_shape(g, "cat", "(4,10)");
-    clt_graph_destroy(g);
 }
 
 TEST(graph_share_and_two_losses)
@@ -198,19 +196,19 @@ TEST(graph_share_and_two_losses)
 TEST(graph_slices_of_indices)
 {
     /* slices of an integer field stay integers for the embedding, and become numbers once for the others */
-    clt_graph *g = good("{\"type\":\"graph\",\"layers\":["
-                        "{\"op\":\"slice\",\"name\":\"words\",\"axis\":1,\"stop\":6},"
-                        "{\"op\":\"embedding\",\"name\":\"emb\",\"vocab\":256,\"dim\":4},"
-                        "{\"op\":\"flatten\",\"name\":\"flat\"},"
-                        "{\"op\":\"concat\",\"name\":\"all\",\"inputs\":[\"flat\",\"x\",\"words\",\"x\"]},"
-                        "{\"op\":\"linear\",\"name\":\"head\",\"out\":256},"
-                        "{\"op\":\"cross_entropy\",\"inputs\":[\"head\",\"y\"]}]}",
-                        &text);
+    CLT_SCOPED(clt_graph) *g =
+        good("{\"type\":\"graph\",\"layers\":["
+             "{\"op\":\"slice\",\"name\":\"words\",\"axis\":1,\"stop\":6},"
+             "{\"op\":\"embedding\",\"name\":\"emb\",\"vocab\":256,\"dim\":4},"
+             "{\"op\":\"flatten\",\"name\":\"flat\"},"
+             "{\"op\":\"concat\",\"name\":\"all\",\"inputs\":[\"flat\",\"x\",\"words\",\"x\"]},"
+             "{\"op\":\"linear\",\"name\":\"head\",\"out\":256},"
+             "{\"op\":\"cross_entropy\",\"inputs\":[\"head\",\"y\"]}]}",
+             &text);
     expect_layers(g,
                   "words:slice emb:embedding flat:flatten x.f32:cast words.f32:cast all:concat head:linear "
                   "cross_entropy1:cross_entropy");
     expect_shape(g, "all", "(4,46)");
-    clt_graph_destroy(g);
 }
 
 typedef struct bad_case {
@@ -328,7 +326,7 @@ static const bad_case bad_cases[] = {
  * them. */
 TEST(all_of_a_list)
 {
-    clt_graph *graph = NULL;
+    CLT_SCOPED(clt_graph) *graph = NULL;
     assert_int_equal(build("{\"type\":\"graph\",\"layers\":[\n"
                            "{\"op\":\"liner\",\"out\":4},\n"
                            "{\"op\":\"relu\"},\n"
@@ -361,7 +359,6 @@ TEST(all_of_a_list)
         assert_true((at != NULL) == (i + 1 < sizeof lines / sizeof lines[0]));
         at += at != NULL;
     }
-    clt_graph_destroy(graph);
 }
 
 /* The hint depends on the data: images need a flatten, numbers another loss. */
@@ -378,12 +375,11 @@ TEST(hints_of_losses)
          "there is no op 'CrossEntropyLoss'; did you mean 'cross_entropy'?"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        clt_graph *graph = NULL;
+        CLT_SCOPED(clt_graph) *graph = NULL;
         assert_true(build(cases[i][0], &images, &graph) != CLT_OK);
         if (!strstr(clt_error_text(), cases[i][1]))
             fail_msg("expected: %s\ngot:      %s", cases[i][1], clt_error_text());
         assert_null(strstr(clt_error_text(), "there is no loss"));
-        clt_graph_destroy(graph);
     }
 }
 
@@ -428,7 +424,7 @@ TEST(channels_and_mixtures)
 TEST(bad_models)
 {
     for (size_t i = 0; i < sizeof bad_cases / sizeof bad_cases[0]; i++) {
-        clt_graph *graph = NULL;
+        CLT_SCOPED(clt_graph) *graph = NULL;
         clt_status status = build(bad_cases[i].json, bad_cases[i].inputs, &graph);
         if (status != CLT_ECONFIG && status != CLT_ESHAPE)
             fail_msg("%s\nstatus %s: %s", bad_cases[i].json, clt_status_name(status), clt_error_text());
@@ -437,18 +433,16 @@ TEST(bad_models)
                      clt_error_text());
         if (strncmp(clt_error_text(), "net.json:1:", 11) != 0)
             fail_msg("%s\nhas no position: %s", bad_cases[i].json, clt_error_text());
-        clt_graph_destroy(graph);
     }
 }
 
 TEST(all_mistakes_at_once)
 {
-    clt_graph *graph = NULL;
+    CLT_SCOPED(clt_graph) *graph = NULL;
     assert_int_equal(build(LAYERS("{\"op\":\"liner\"},{\"op\":\"rely\"},{\"op\":\"mse\",\"name\":\"x\"}"),
                            &numbers, &graph),
                      CLT_ECONFIG);
     assert_non_null(strstr(clt_error_text(), "'linear'"));
     assert_non_null(strstr(clt_error_text(), "'relu'"));
     assert_non_null(strstr(clt_error_text(), "the name 'x' is taken"));
-    clt_graph_destroy(graph);
 }

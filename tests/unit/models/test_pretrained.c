@@ -25,9 +25,8 @@ static void copy_golden(const char *folder, const char *name)
     char from[256];
     size_t size;
     snprintf(from, sizeof from, "%s/%s", folder, name);
-    char *text = read_golden(from, &size);
+    CLT_FREED char *text = read_golden(from, &size);
     put_file(name, text, size);
-    free(text);
 }
 
 static const char few[] = "{\"data\": {\"type\": \"text\", \"path\": \"a.txt\"}}";
@@ -66,7 +65,7 @@ static void empty_dir(void)
 /* Every byte changed, then every length. */
 static void damage(const char *name, const char *text, size_t size, clt_status (*attempt)(void))
 {
-    char *copy = malloc(size + 1);
+    CLT_FREED char *copy = malloc(size + 1);
     int accepted = 0, refused = 0;
     static const char other[] = "0\"{[x";
     assert_non_null(copy);
@@ -83,39 +82,35 @@ static void damage(const char *name, const char *text, size_t size, clt_status (
     put_file(name, text, size);
     assert_ok(attempt());
     assert_true(refused > 0 && accepted > 0);
-    free(copy);
 }
 
 TEST(test_config_damage)
 {
     size_t size;
-    char *text = read_golden("hf_tied/config.json", &size);
+    CLT_FREED char *text = read_golden("hf_tied/config.json", &size);
     empty_dir();
     copy_golden("hf_tied", "model.safetensors");
     damage("config.json", text, size, try_folder);
-    free(text);
 }
 
 static clt_status try_weights(void)
 {
-    clt_safetensors *file = NULL;
+    CLT_SCOPED(clt_safetensors) *file = NULL;
     clt_status status = clt_weights_open(test_folder(), &file);
     if (status != CLT_OK)
         assert_true(strlen(clt_error_text()) > 10);
-    clt_safetensors_close(file);
     return status;
 }
 
 TEST(test_index_damage)
 {
     size_t size;
-    char *text = read_golden("hf_shards/model.safetensors.index.json", &size);
+    CLT_FREED char *text = read_golden("hf_shards/model.safetensors.index.json", &size);
     empty_dir();
     copy_golden("hf_shards", "model-00001-of-00003.safetensors");
     copy_golden("hf_shards", "model-00002-of-00003.safetensors");
     copy_golden("hf_shards", "model-00003-of-00003.safetensors");
     damage("model.safetensors.index.json", text, size, try_weights);
-    free(text);
 }
 
 static void expect_refusal(const char *json, clt_status want, const char *words)
@@ -222,11 +217,10 @@ TEST(test_missing_preset)
     static const clt_config_presets presets = {"w.json", &ask, 1};
     static const char text[] = "{\"model\": {\"type\": \"mlp\"%s}, \"data\": {" SYNTHETIC "}}";
     char full[256];
-    clt_config *c;
+    CLT_SCOPED(clt_config) *c = NULL;
     snprintf(full, sizeof full, text, "");
     assert_int_equal(clt_config_parse_over(full, "t.json", NULL, 0, &presets, &c), CLT_ECONFIG);
     assert_non_null(strstr(clt_error_text(), "model.dropout: has to be given: there are three"));
     snprintf(full, sizeof full, text, ", \"dropout\": 0");
     assert_ok(clt_config_parse_over(full, "t.json", NULL, 0, &presets, &c));
-    clt_config_destroy(c);
 }

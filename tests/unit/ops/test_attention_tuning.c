@@ -89,7 +89,7 @@ TEST(test_problems)
 TEST(test_records)
 {
     ocl_device_desc desc = lanes();
-    ocl_tuning *tuning;
+    CLT_SCOPED(ocl_tuning) *tuning = NULL;
     clt_status status;
     clt_plan *plan = plan_of(&desc, &packed, NULL, &status);
     assert_ok(status);
@@ -137,7 +137,6 @@ TEST(test_records)
     plan = plan_of(&desc, &packed, &backward, &status); /* the tuner wants that and nothing else */
     assert_int_equal(status, CLT_EUNSUPPORTED);
     clt_plan_destroy(plan);
-    ocl_tuning_destroy(tuning);
 }
 
 typedef struct measured {
@@ -217,10 +216,9 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    measured *m = *state;
+    CLT_FREED measured *m = *state;
     clt_plan_destroy(m->plan);
     ocl_device_close(m->device);
-    free(m);
     return 0;
 }
 
@@ -237,7 +235,7 @@ TEST_BETWEEN(test_wrong_results, begin, end)
     measured *m = *state;
     static const char *const names[] = {"attention.forward", "attention.backward"};
     clt_status status;
-    clt_plan *second = plan_of(&m->desc, &other, NULL, &status);
+    CLT_SCOPED(clt_plan) *second = plan_of(&m->desc, &other, NULL, &status);
     assert_ok(status);
     for (int i = 0; i < 2; i++) {
         const ocl_family *family = ocl_family_find(names[i]);
@@ -258,13 +256,12 @@ TEST_BETWEEN(test_wrong_results, begin, end)
         family->bench->destroy(bench);
         family->bench->destroy(wrong);
     }
-    clt_plan_destroy(second);
 }
 
 TEST_BETWEEN(test_tuner, begin, end)
 {
     measured *m = *state;
-    ocl_tuning *records;
+    CLT_SCOPED(ocl_tuning) *records = NULL;
     ocl_tune_options options = {.seconds = 1e9, .log = &m->plan->tuning};
     assert_true(ocl_tune_missing(&m->plan->tuning, NULL));
     assert_ok(ocl_tune_run(m->device, &m->desc, &options, &records));
@@ -274,7 +271,6 @@ TEST_BETWEEN(test_tuner, begin, end)
         assert_non_null(ocl_tuning_exact(records, i ? "attention.forward" : "attention.backward",
                                          logged(&m->plan->tuning, records->records[i].family)->problem));
     }
-    ocl_tuning_destroy(records);
 }
 
 FIXTURE(register_families)

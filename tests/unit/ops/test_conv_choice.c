@@ -119,22 +119,20 @@ static void emit(const problem *p, const ocl_device_desc *d, ocl_command_list *l
     int32_t scratch = 0;
     *list = (ocl_command_list){0};
     assert_ok(clt_arena_create(&list->arena));
-    ocl_emitter e = {.list = list,
-                     .device = d,
-                     .label = "layer",
-                     .workspace = workspace,
-                     .owner = &scratch,
-                     .tf32 = p->call.tf32};
+    CLT_SCOPED(ocl_emitter) e = {.list = list,
+                                 .device = d,
+                                 .label = "layer",
+                                 .workspace = workspace,
+                                 .owner = &scratch,
+                                 .tf32 = p->call.tf32};
     assert_ok(ocl_family_emit(&e, family_of(p), &p->call, "layer", NULL));
     assert_ok(ocl_emit_status(&e));
-    ocl_emitter_free(&e);
 }
 
 static void discard(ocl_command_list *list)
 {
-    clt_arena *arena = list->arena;
+    CLT_SCOPED(clt_arena) *arena = list->arena;
     ocl_command_list_free(list);
-    clt_arena_destroy(arena);
 }
 
 /* The number behind a define of a kernel, or 0. */

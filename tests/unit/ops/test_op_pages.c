@@ -64,8 +64,8 @@ static void check_plan(const clt_op *op, clt_graph *graph)
 
 static void check_example(const clt_op *op)
 {
-    clt_str text = {0};
-    clt_json_doc *doc = NULL;
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     clt_graph *graph = NULL;
     bool found = false;
     clt_str_append(&text, "{\"type\": \"graph\", \"layers\": ");
@@ -85,8 +85,6 @@ static void check_example(const clt_op *op)
         clt_graph_destroy(graph);
     else
         check_plan(op, graph); /* takes the graph */
-    clt_json_destroy(doc);
-    clt_str_free(&text);
 }
 
 TEST(test_every_op)

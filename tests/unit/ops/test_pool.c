@@ -21,7 +21,7 @@ static clt_status add(clt_graph *graph, const char *op, const char *attrs, clt_d
 
 static void expect_shape(const char *op, const char *attrs, clt_shape sample, clt_shape want)
 {
-    clt_graph *graph;
+    CLT_SCOPED(clt_graph) *graph = NULL;
     clt_node *node;
     char text[CLT_SHAPE_TEXT];
     assert_ok(clt_graph_create(4, &graph));
@@ -30,13 +30,12 @@ static void expect_shape(const char *op, const char *attrs, clt_shape sample, cl
     const clt_shape *got = &clt_graph_tensor(graph, node->out[0])->shape;
     if (!clt_shape_equal(got, &want))
         fail_msg("%s %s: the output is %s", op, attrs, clt_shape_text(got, text, sizeof text));
-    clt_graph_destroy(graph);
 }
 
 static void expect_error(const char *op, const char *attrs, clt_dtype dtype, clt_shape sample,
                          const char *text)
 {
-    clt_graph *graph;
+    CLT_SCOPED(clt_graph) *graph = NULL;
     clt_node *node;
     assert_ok(clt_graph_create(4, &graph));
     if (add(graph, op, attrs, dtype, &sample, &node) == CLT_OK)
@@ -44,7 +43,6 @@ static void expect_error(const char *op, const char *attrs, clt_dtype dtype, clt
     if (!strstr(clt_error_text(), text))
         fail_msg("%s %s: '%s' does not say '%s'", op, attrs, clt_error_text(), text);
     clt_error_clear();
-    clt_graph_destroy(graph);
 }
 
 #define SHAPE(...)                                                                                           \

@@ -69,10 +69,10 @@ static inline void override(clt_config *config, const char *settings)
 static inline trained train(const char *text, const char *settings, int steps)
 {
     trained t = {.n = steps};
-    clt_config *config = train_config(text);
+    CLT_SCOPED(clt_config) *config = train_config(text);
     override(config, settings);
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
-    clt_run *run;
+    CLT_SCOPED(clt_run) *run = NULL;
     must(clt_run_create(&options, CLT_JOB_TRAIN, &run), text);
     clt_feed_options feed = {.realized = run->train,
                              .source = run->job->train_source,
@@ -97,8 +97,6 @@ static inline trained train(const char *text, const char *settings, int steps)
     read_arena(run, CLT_ARENA_PARAM, &t.params, &t.elements);
     read_arena(run, CLT_ARENA_GRAD, &t.grads, &t.elements);
     t.train_bytes = run->job->train->activation_bytes;
-    clt_run_destroy(run);
-    clt_config_destroy(config);
     return t;
 }
 

@@ -282,9 +282,9 @@ static inline void check_places(const step *s, uint64_t max_alloc)
 static inline void check_order(const step *s, bool add)
 {
     const clt_plan *plan = s->plan;
-    bool *written = calloc(plan->graph->n_tensors, sizeof *written);
+    CLT_FREED bool *written = calloc(plan->graph->n_tensors, sizeof *written);
     /* may share the value's memory */
-    bool *as_gradient = calloc(plan->graph->n_tensors, sizeof *as_gradient);
+    CLT_FREED bool *as_gradient = calloc(plan->graph->n_tensors, sizeof *as_gradient);
     assert_true(written && as_gradient);
     for (size_t c = 0; c < s->n; c++) {
         const ocl_command *command = s->commands[c];
@@ -313,8 +313,6 @@ static inline void check_order(const step *s, bool add)
                 }
             }
     }
-    free(as_gradient);
-    free(written);
 }
 
 /* Checks the properties that every plan must have; returns the larger lower bound of the two versions of a

@@ -81,9 +81,9 @@ static void read_gradient(const clt_run *run, const char *name, float *out, uint
 static outcome gradients_of(const char *layers)
 {
     outcome o = {.loss = 0};
-    clt_config *config = config_of(layers);
+    CLT_SCOPED(clt_config) *config = config_of(layers);
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
-    clt_run *run;
+    CLT_SCOPED(clt_run) *run = NULL;
     must(clt_run_create(&options, CLT_JOB_TRAIN, &run), layers);
     open_feed(run);
     o.loss = one_step(run, 0);
@@ -93,8 +93,6 @@ static outcome gradients_of(const char *layers)
     o.has_mid = clt_store_layout_find(run->store->layout, "mid.weight") != NULL;
     if (o.has_mid)
         read_gradient(run, "mid.weight", o.mid, WIDTH * WIDTH);
-    clt_run_destroy(run);
-    clt_config_destroy(config);
     return o;
 }
 
@@ -220,9 +218,9 @@ TEST(test_slabs_compute_the_same)
     float *values[2];
     uint64_t total = 0;
     for (int limited = 0; limited < 2; limited++) {
-        clt_config *config = slab_config();
+        CLT_SCOPED(clt_config) *config = slab_config();
         clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
-        clt_run *run;
+        CLT_SCOPED(clt_run) *run = NULL;
         must(clt_alloc(&run, 1, sizeof *run, "run"), "run");
         run->options = &options;
         create_limited(run, limited ? 40 << 10 : 0);
@@ -238,8 +236,6 @@ TEST(test_slabs_compute_the_same)
             must(clt_store_read(run->store, CLT_ARENA_PARAM, &layout->slots[i], values[limited] + at),
                  "read");
         assert_int_equal(at, total);
-        clt_run_destroy(run);
-        clt_config_destroy(config);
     }
     assert_memory_equal(values[0], values[1], total * sizeof(float));
     free(values[0]);

@@ -78,7 +78,7 @@ static void check_ready(const clt_store_layout *layout, const size_t *ready, con
 /* first, rest, wanted: in chunks, of each bucket; 0 behind the last. */
 static void expect(made *m, uint64_t first, uint64_t rest, const int *wanted)
 {
-    clt_bucket *list;
+    CLT_FREED clt_bucket *list = NULL;
     size_t count, n = 0;
     clt_bucket_sizes sizes = {first * CHUNK_BYTES, rest * CHUNK_BYTES};
     must(clt_buckets_make(&m->layout, sizes, &list, &count), "buckets");
@@ -90,7 +90,6 @@ static void expect(made *m, uint64_t first, uint64_t rest, const int *wanted)
     assert_int_equal(count, n);
     for (size_t b = 0; b < n; b++)
         assert_int_equal(list[b].range.elements / CLT_STORE_CHUNK, wanted[b]);
-    free(list);
 }
 
 TEST(test_sizes)
@@ -214,8 +213,8 @@ static void check_combine(const clt_plan *plan, const size_t *at)
 static void check_posts(const clt_plan *plan, clt_phase phase)
 {
     const ocl_command_list *list = &plan->phase[phase];
-    size_t *at = find_host(plan, phase, CLT_HOST_POST);
-    bool *used = calloc(plan->n_buckets, sizeof *used);
+    CLT_FREED size_t *at = find_host(plan, phase, CLT_HOST_POST);
+    CLT_FREED bool *used = calloc(plan->n_buckets, sizeof *used);
     assert_non_null(used);
     for (size_t c = 0; c < list->count; c++)
         for (int a = 0; a < list->commands[c].n_args && list->commands[c].kind != OCL_CMD_HOST; a++) {
@@ -233,8 +232,6 @@ static void check_posts(const clt_plan *plan, clt_phase phase)
         }
     for (size_t b = 0; b < plan->n_buckets; b++)
         assert_true(used[b]);
-    free(used);
-    free(at);
 }
 
 /* The partial sums of the norm of a bucket are computed as soon as it has arrived, and are those that one command for
@@ -242,7 +239,8 @@ static void check_posts(const clt_plan *plan, clt_phase phase)
 static void check_norms(const clt_plan *plan)
 {
     const ocl_command_list *list = &plan->phase[CLT_PHASE_SYNC];
-    size_t *at = find_host(plan, CLT_PHASE_SYNC, CLT_HOST_WAIT), bucket = 0;
+    CLT_FREED size_t *at = find_host(plan, CLT_PHASE_SYNC, CLT_HOST_WAIT);
+    size_t bucket = 0;
     uint64_t end = 0;
     for (size_t c = 0; c < list->count; c++) {
         const ocl_command *command = &list->commands[c];
@@ -263,7 +261,6 @@ static void check_norms(const clt_plan *plan)
     assert_int_equal(bucket, plan->n_buckets);
     for (size_t c = 0; c < plan->phase[CLT_PHASE_UPDATE].count; c++)
         assert_string_not_equal(plan->phase[CLT_PHASE_UPDATE].commands[c].label, "update.norm");
-    free(at);
 }
 
 static void check_plan_buckets(clt_graph *graph, int accumulation, uint64_t max_alloc, clt_dtype wire,
@@ -277,7 +274,7 @@ static void check_plan_buckets(clt_graph *graph, int accumulation, uint64_t max_
     options.wire = wire;
     options.tree = tree;
     options.buckets = (clt_bucket_sizes){4 * CHUNK_BYTES, 60 * CHUNK_BYTES};
-    clt_plan *plan = plan_of(graph, &desc, &options);
+    CLT_SCOPED(clt_plan) *plan = plan_of(graph, &desc, &options);
     assert_true(plan->n_buckets > (several ? 2 : 0));
     assert_int_equal(plan->n_sums, 1 + plan->n_buckets);
     check_table(plan->store, options.buckets, plan->buckets, plan->n_buckets);
@@ -285,7 +282,7 @@ static void check_plan_buckets(clt_graph *graph, int accumulation, uint64_t max_
     assert_int_equal(plan->phase[CLT_PHASE_BACKWARD_ADD].count > 0, accumulation > 1 && !tree);
     if (accumulation > 1 && !tree)
         check_posts(plan, CLT_PHASE_BACKWARD_ADD);
-    size_t *posts = find_host(plan, CLT_PHASE_BACKWARD, CLT_HOST_POST);
+    CLT_FREED size_t *posts = find_host(plan, CLT_PHASE_BACKWARD, CLT_HOST_POST);
     if (tree)
         check_combine(plan, posts);
     check_norms(plan);
@@ -294,8 +291,6 @@ static void check_plan_buckets(clt_graph *graph, int accumulation, uint64_t max_
                 posts[1] + (tree ? 2 : 1) * plan->n_sums + 1 < plan->phase[CLT_PHASE_BACKWARD].count);
     assert_int_equal(plan->phase[CLT_PHASE_SEND].count, wire == CLT_F32 ? 0 : plan->n_buckets);
     check_plan(plan, desc.max_alloc_bytes);
-    free(posts);
-    clt_plan_destroy(plan);
 }
 
 TEST(test_plans)
@@ -320,14 +315,13 @@ TEST(test_tree_of_one_rank)
     ocl_device_desc desc = small_alignment();
     clt_plan_options options = train_options(4);
     options.tree = true;
-    clt_plan *plan = plan_of(net_deep(), &desc, &options);
+    CLT_SCOPED(clt_plan) *plan = plan_of(net_deep(), &desc, &options);
     const ocl_command_list *list = &plan->phase[CLT_PHASE_BACKWARD];
     assert_true(list->count > 2);
     for (size_t c = 0; c < list->count; c++)
         assert_int_equal(strcmp(list->commands[c].label, "combine") == 0, c + 2 >= list->count);
     assert_int_equal(plan->phase[CLT_PHASE_BACKWARD_ADD].count, 0);
     check_plan(plan, desc.max_alloc_bytes);
-    clt_plan_destroy(plan);
 }
 
 /* Two layers with one matrix: it is ready when the later of the two has added to it, and no sooner. */
@@ -336,7 +330,7 @@ TEST(test_shared_parameter)
     for (int accumulation = 1; accumulation <= 2; accumulation++) {
         net n = net_make(8, 16);
         clt_node *shared;
-        clt_json_doc *doc;
+        CLT_SCOPED(clt_json_doc) *doc = NULL;
         put_linear(&n, "early", 16);
         put(&n, "tanh", "bend", NULL);
         put_linear(&n, "middle", 16);
@@ -346,7 +340,6 @@ TEST(test_shared_parameter)
         n.at = shared->out[0];
         put_loss(&n);
         check_plan_buckets(n.graph, accumulation, 0, CLT_F32, false, false);
-        clt_json_destroy(doc);
     }
 }
 
@@ -362,7 +355,7 @@ TEST(test_memory)
         options.buckets = (clt_bucket_sizes){CHUNK_BYTES, CHUNK_BYTES};
         options.shared_memory = form < 2;
         desc.is_cpu = form > 0;
-        clt_plan *plan = plan_of(net_deep(), &desc, &options);
+        CLT_SCOPED(clt_plan) *plan = plan_of(net_deep(), &desc, &options);
         clt_memory_report r = clt_plan_memory(plan, NULL);
         uint64_t gradients = plan->store->trainable_elements[0] * 2;
         uint64_t losses = 4 * sizeof(float); /* the host always has a copy of them */
@@ -373,7 +366,6 @@ TEST(test_memory)
         assert_int_equal(r.staging, staging[0] + (form == 0 ? 0 : losses) + (form == 2 ? gradients : 0));
         assert_int_equal(r.total, r.params + r.gradients + r.optimizer + r.state + r.inputs + r.activations +
                                       r.staging);
-        clt_plan_destroy(plan);
     }
 }
 
@@ -381,9 +373,8 @@ TEST(test_one_rank_has_none)
 {
     ocl_device_desc desc = small_alignment();
     clt_plan_options options = train_options(1);
-    clt_plan *plan = plan_of(net_deep(), &desc, &options);
+    CLT_SCOPED(clt_plan) *plan = plan_of(net_deep(), &desc, &options);
     assert_int_equal(plan->n_buckets, 0);
-    clt_plan_destroy(plan);
 }
 
 TEST_PROGRAM(.set_up = hide_drivers);

@@ -113,13 +113,12 @@ static void evaluate(clt_run *run, outcome *o)
 static void overwrite(clt_run *run, const char *name)
 {
     const clt_store_slot *slot = clt_store_layout_find(run->store->layout, name);
-    float *values = malloc(slot->elements * sizeof *values);
+    CLT_FREED float *values = malloc(slot->elements * sizeof *values);
     assert_non_null(values);
     must(clt_store_read(run->store, CLT_ARENA_PARAM, slot, values), name);
     for (uint64_t i = 0; i < slot->elements; i++)
         values[i] *= 2;
     must(clt_store_write(run->store, CLT_ARENA_PARAM, slot, values), name);
-    free(values);
 }
 
 static void push_parameters(const clt_run *run, outcome *o)
@@ -138,9 +137,9 @@ static void push_parameters(const clt_run *run, outcome *o)
 static outcome *run_all(int micro_batches, const char *extra, uint64_t usable)
 {
     outcome *o = calloc(1, sizeof *o);
-    clt_config *config = config_of(micro_batches, extra);
+    CLT_SCOPED(clt_config) *config = config_of(micro_batches, extra);
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
-    clt_run *run = create(&options, usable);
+    CLT_SCOPED(clt_run) *run = create(&options, usable);
     const clt_plan *train = run->job->train;
     assert_non_null(o);
     o->need = clt_plan_memory(train, run->job->eval).total;
@@ -167,8 +166,6 @@ static outcome *run_all(int micro_batches, const char *extra, uint64_t usable)
     evaluate(run, o);
     assert_true(o->value[o->n - 1] != o->value[o->n - 2] && o->value[o->n - 2] != o->value[o->n - 3]);
     push_parameters(run, o);
-    clt_run_destroy(run);
-    clt_config_destroy(config);
     return o;
 }
 
@@ -275,13 +272,11 @@ TEST(test_few_tiles)
     for (int images = 1; images <= 4; images++) {
         char extra[64];
         snprintf(extra, sizeof extra, "data.micro_batch=%d data.global_batch=%d", images, images);
-        clt_config *config = config_of(1, extra);
-        clt_job *job;
+        CLT_SCOPED(clt_config) *config = config_of(1, extra);
+        CLT_SCOPED(clt_job) *job = NULL;
         must(clt_job_create(config, &desc, 1, CLT_JOB_TRAIN, &job), "job");
         assert_int_equal(by_winograd(job->train), images == 4);
         assert_int_equal(by_winograd(job->eval), images >= 2);
-        clt_job_destroy(job);
-        clt_config_destroy(config);
     }
 }
 

@@ -41,10 +41,9 @@ static int32_t put(clt_graph *graph, const char *op, const char *name, const cha
                    const int32_t *in, int n)
 {
     clt_node *node;
-    clt_json_doc *doc;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     must(clt_json_parse(attrs, strlen(attrs), "test", CLT_ECONFIG, &doc), "attributes");
     must(clt_graph_add(graph, op, name, clt_json_root(doc), doc, in, n, share, &node), name);
-    clt_json_destroy(doc);
     return node->n_out > 0 ? node->out[0] : -1;
 }
 
@@ -158,12 +157,11 @@ static void check_given(const exchange *x, size_t k)
 {
     const clt_sum *sum = &x->realized->plan->sums[k];
     uint64_t bytes = bytes_of(x->realized->plan, given_tensor(sum));
-    void *now = malloc(bytes);
+    CLT_FREED void *now = malloc(bytes);
     assert_non_null(now);
     must(clt_realized_read(x->realized, given_tensor(sum), now), "rows");
     if (clt_sum_of_rows(sum) && memcmp(now, x->given[x->ranks - 1][k], bytes) != 0)
         fail_msg("what sum %zu gives was overwritten before it was waited for", k);
-    free(now);
 }
 
 static clt_status host(void *context, const ocl_command *command)
@@ -192,11 +190,10 @@ static clt_status host(void *context, const ocl_command *command)
     must(clt_realized_read(r, given_tensor(sum), x->given[x->rank][k]), "what was posted");
     if (clt_sum_of_rows(sum)) { /* what arrives may be written from now on */
         uint64_t all = bytes_of(r->plan, sum->tensor);
-        void *nans = malloc(all);
+        CLT_FREED void *nans = malloc(all);
         assert_non_null(nans);
         memset(nans, 0xff, all);
         must(clt_realized_write(r, sum->tensor, nans), "NaNs");
-        free(nans);
     }
     return CLT_OK;
 }
@@ -207,12 +204,11 @@ static void put_params(const clt_graph *graph, clt_store *store)
 {
     for (size_t p = 0; p < graph->n_params; p++) {
         const clt_store_slot *slot = &store->layout->slots[p];
-        float *values = malloc(slot->elements * sizeof *values);
+        CLT_FREED float *values = malloc(slot->elements * sizeof *values);
         assert_non_null(values);
         for (uint64_t i = 0; i < slot->elements; i++) /* most are 0, so that sums stay small */
             values[i] = (float)(i * 7 % 11 == p) - (float)(i * 5 % 13 == 1);
         must(clt_store_write(store, CLT_ARENA_PARAM, slot, values), slot->name);
-        free(values);
     }
 }
 
@@ -236,12 +232,11 @@ static void upload(const clt_realized *r, const fields *f, int micro)
 static void fill_nan(ocl_buffer *buffer)
 {
     size_t bytes = buffer ? ocl_buffer_bytes(buffer) : 0;
-    void *nans = malloc(bytes + 1);
+    CLT_FREED void *nans = malloc(bytes + 1);
     assert_non_null(nans);
     memset(nans, 0xff, bytes);
     if (bytes)
         must(ocl_write(buffer, 0, nans, bytes), "NaNs");
-    free(nans);
 }
 
 static void fill_gradients(const clt_store *store)
@@ -436,10 +431,9 @@ TEST(test_memory)
     for (int k = 0; k < 2; k++) {
         fields in;
         form f = {.model = TIED, .ranks = 3, .micro = {1, 1, 1}, .wire = CLT_F32};
-        clt_plan *plan = plan_of(&f, make_graph(TIED, DIM, &in), kinds[k]);
+        CLT_SCOPED(clt_plan) *plan = plan_of(&f, make_graph(TIED, DIM, &in), kinds[k]);
         clt_memory_report r = clt_plan_memory(plan, NULL);
         copied[k] = r.host + r.staging;
-        clt_plan_destroy(plan);
     }
     assert_int_equal(copied[1] - copied[0], 3 * BATCH * POSITIONS * (DIM * sizeof(float) + sizeof(int32_t)));
 }
@@ -454,11 +448,10 @@ TEST(test_automatic)
             fields in;
             int table = kind == 0 ? TIED : UNTIED, most = kind == 1 ? VOCAB : VOCAB / 4;
             form f = {.model = table, .ranks = ranks, .micro = {kind == 2 ? 2 : 1}, .wire = CLT_F32};
-            clt_plan *plan = plan_of(&f, make_graph(table, DIM, &in), CLT_EMBEDDINGS_AUTO);
+            CLT_SCOPED(clt_plan) *plan = plan_of(&f, make_graph(table, DIM, &in), CLT_EMBEDDINGS_AUTO);
             bool rows = plan->phase[CLT_PHASE_ROWS].count > 0;
             assert_int_equal(rows, ranks * BATCH * POSITIONS <= most);
             taken[kind] += rows;
-            clt_plan_destroy(plan);
         }
     assert_true(taken[1] > 0 && taken[1] < 7);
     fields in;
@@ -490,7 +483,7 @@ TEST(test_norm_comes_behind_rows)
     for (int m = 0; m < MODELS; m++) {
         fields in;
         form f = {.model = (model)m, .ranks = 2, .micro = {1, 1}, .wire = CLT_F32};
-        clt_plan *plan = plan_of(&f, make_graph(f.model, 1000, &in), CLT_EMBEDDINGS_ROWS);
+        CLT_SCOPED(clt_plan) *plan = plan_of(&f, make_graph(f.model, 1000, &in), CLT_EMBEDDINGS_ROWS);
         const ocl_command_list *list = &plan->phase[CLT_PHASE_SYNC];
         clt_range read, written;
         size_t norms = 0;
@@ -508,7 +501,6 @@ TEST(test_norm_comes_behind_rows)
         }
         assert_int_equal(norms, plan->n_buckets);
         assert_true(norms > 1);
-        clt_plan_destroy(plan);
     }
 }
 

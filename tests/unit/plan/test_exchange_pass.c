@@ -93,7 +93,7 @@ static size_t count_kernels(const clt_plan *plan, clt_phase phase, const char *k
 
 static void check_plan_of(const clt_plan_options *options)
 {
-    clt_plan *plan = plan_with(options);
+    CLT_SCOPED(clt_plan) *plan = plan_with(options);
     assert_int_equal(plan->exchanges_forward, NORMS);
     assert_int_equal(plan->n_exchanges, 2 * NORMS);
     for (size_t k = 0; k < plan->n_exchanges; k++)
@@ -113,7 +113,6 @@ static void check_plan_of(const clt_plan_options *options)
     for (size_t k = 0; k < plan->n_sums; k++)
         assert_true(plan->sums[k].kind != CLT_SUM_BUFFERS);
     check_plan(plan, plan->device.max_alloc_bytes);
-    clt_plan_destroy(plan);
 }
 
 TEST(test_exchanges)
@@ -132,7 +131,7 @@ TEST(test_exchanges)
 TEST(test_work_beside_exchanges)
 {
     clt_plan_options o = sync_options(2, 2, 2);
-    clt_plan *plan = plan_with(&o);
+    CLT_SCOPED(clt_plan) *plan = plan_with(&o);
     for (int add = 0; add < 2; add++) {
         clt_phase phase = add ? CLT_PHASE_BACKWARD_ADD : CLT_PHASE_BACKWARD;
         assert_true(meanwhile(plan, phase, NORMS + 1, "fc2.backward") > 0);
@@ -140,7 +139,6 @@ TEST(test_work_beside_exchanges)
     }
     for (uint32_t k = 0; k < NORMS; k++)
         assert_int_equal(meanwhile(plan, CLT_PHASE_FORWARD, k, ""), 0);
-    clt_plan_destroy(plan);
 }
 
 /* One rank exchanges nothing, nor do evaluations. */
@@ -169,7 +167,7 @@ TEST(test_memory)
     for (int sync = 0; sync < 2; sync++) {
         clt_plan_options o = sync_options(2, 1, 2);
         o.sync_norms = sync;
-        clt_plan *plan = plan_with(&o);
+        CLT_SCOPED(clt_plan) *plan = plan_with(&o);
         clt_memory_report r = clt_plan_memory(plan, NULL);
         copied[sync] = r.host + r.staging;
         for (size_t k = 0; k < plan->n_sums; k++) /* which only ranks with statistics of their own average */
@@ -177,7 +175,6 @@ TEST(test_memory)
                 copied[sync] -= (uint64_t)clt_shape_elements(
                                     &clt_graph_tensor(plan->graph, plan->sums[k].tensor)->shape) *
                                 sizeof(float);
-        clt_plan_destroy(plan);
     }
     assert_int_equal(copied[1] - copied[0], 2 * NORMS * 2 * (2 * 48 + 1) * sizeof(float));
 }

@@ -15,15 +15,13 @@ static clt_plan *plan_of(const char *model, const char *more, bool fuse)
              "{\"model\":%s,\"data\":{\"type\":\"synthetic\",\"shape\":[24],\"classes\":7,\"samples\":64,"
              "\"micro_batch\":64},\"train\":{\"steps\":3,\"fuse\":\"%s\"%s}}",
              model, fuse ? "on" : "off", more);
-    clt_config *config = train_config(text);
+    CLT_SCOPED(clt_config) *config = train_config(text);
     ocl_device_desc desc;
-    clt_job *job;
+    CLT_SCOPED(clt_job) *job = NULL;
     ocl_desc_generic(&desc);
     must(clt_job_create(config, &desc, 1, CLT_JOB_TRAIN, &job), "job");
     clt_plan *plan = job->train;
     job->train = NULL;
-    clt_job_destroy(job);
-    clt_config_destroy(config);
     return plan;
 }
 
@@ -57,11 +55,10 @@ TEST(test_residual_plan)
 /* x + f(x) where f's own GEMM would add into the gradient that it reads: one branch needs a copy. */
 TEST(test_copy_that_must_stay)
 {
-    clt_plan *plan = plan_of(GRAPH(STEM "," LAYER("linear", "mid", ",\"out\":16") "," LAYER(
-                                 "add", "sum", ",\"inputs\":[\"stem\",\"mid\"]") "," HEAD),
-                             "", true);
+    CLT_SCOPED(clt_plan) *plan = plan_of(GRAPH(STEM "," LAYER("linear", "mid", ",\"out\":16") "," LAYER(
+                                             "add", "sum", ",\"inputs\":[\"stem\",\"mid\"]") "," HEAD),
+                                         "", true);
     assert_int_equal(count(plan, CLT_PHASE_BACKWARD, "elementwise_bwd_copy"), 1);
-    clt_plan_destroy(plan);
 }
 
 /* a + b, both of which are read by another layer, too. The gradient of a shares the memory of the sum's
@@ -102,9 +99,8 @@ TEST(test_copy_that_must_stay)
 
 TEST(test_copy_for_a_later_sum)
 {
-    clt_plan *plan = plan_of(TWO_GROW, "", true);
+    CLT_SCOPED(clt_plan) *plan = plan_of(TWO_GROW, "", true);
     assert_int_equal(count(plan, CLT_PHASE_BACKWARD, "elementwise_bwd_copy"), 1);
-    clt_plan_destroy(plan);
 }
 
 /* batch_norm takes in the relu that follows, and a sum before it, and computes their gradients, too; what lies
@@ -169,14 +165,14 @@ TEST(test_norms_take_in)
 /* The input of relu need not be kept, because its output has the same sign. */
 TEST(test_relu_keeps_one_tensor)
 {
-    clt_plan *plan = plan_of("{\"type\":\"mlp\",\"hidden\":[64,64],\"activation\":\"relu\"}", "", true);
+    CLT_SCOPED(clt_plan) *plan =
+        plan_of("{\"type\":\"mlp\",\"hidden\":[64,64],\"activation\":\"relu\"}", "", true);
     for (size_t i = 0; i < plan->graph->n_tensors; i++) {
         const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
         if (t->cls == CLT_TC_ACTIVATION && strcmp(t->name, "fc1") == 0)
             assert_int_equal(plan->place[i].kind, CLT_PLACE_NONE);
     }
     assert_int_equal(count(plan, CLT_PHASE_BACKWARD, "unary_bwd"), 0);
-    clt_plan_destroy(plan);
 }
 
 static const clt_tensor *named(const clt_plan *plan, const char *name)
@@ -211,9 +207,8 @@ TEST(test_gradient_in_place)
 {
     static const char *const models[] = {SCALED, BENT, TWO_LOSSES};
     for (int m = 0; m < 3; m++) {
-        clt_plan *plan = plan_of(models[m], "", true);
+        CLT_SCOPED(clt_plan) *plan = plan_of(models[m], "", true);
         assert_int_equal(named(plan, "d d")->view_of, m == 0 ? named(plan, "d")->id : -1);
-        clt_plan_destroy(plan);
     }
 }
 
@@ -430,15 +425,13 @@ TEST(test_chunked_evaluation)
     clt_eval_metrics metrics[2];
     uint64_t bytes[2];
     for (int fuse = 0; fuse < 2; fuse++) {
-        clt_config *config = train_config(WIDE_HEAD(""));
+        CLT_SCOPED(clt_config) *config = train_config(WIDE_HEAD(""));
         set(config, "train.fuse", fuse ? "on" : "off");
         clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
-        clt_run *run;
+        CLT_SCOPED(clt_run) *run = NULL;
         must(clt_run_create(&options, CLT_JOB_TRAIN, &run), "run");
         must(clt_run_evaluate(run, 0, 1, &metrics[fuse]), "evaluation");
         bytes[fuse] = run->job->eval->activation_bytes;
-        clt_run_destroy(run);
-        clt_config_destroy(config);
     }
     assert_true(metrics[0].samples > 0 && metrics[0].samples <= 32);
     assert_int_equal(metrics[0].targets, metrics[1].targets);

@@ -63,14 +63,13 @@ static void check_output(maker make, const char *activation, const char *name,
     clt_tensor *output = tensor_named(n.graph, name);
     int32_t id = output->id;
     output->is_output = true;
-    clt_plan *plan = plan_of(n.graph, &desc, options);
+    CLT_SCOPED(clt_plan) *plan = plan_of(n.graph, &desc, options);
     check_plan(plan, desc.max_alloc_bytes);
     if (writes(plan, CLT_PHASE_FORWARD, id) == 0)
         fail_msg("%s, recompute %d: forward does not write '%s'", activation, options->recompute, name);
     for (int p = CLT_PHASE_BACKWARD; p <= CLT_PHASE_UPDATE; p++)
         if (writes(plan, (clt_phase)p, id) != 0)
             fail_msg("%s, recompute %d: '%s' is written over", activation, options->recompute, name);
-    clt_plan_destroy(plan);
 }
 
 TEST(test_outputs_stay)
@@ -98,9 +97,8 @@ TEST(test_others_go)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         ocl_device_desc desc = small_alignment();
         clt_plan_options options = train_options(2);
-        clt_plan *plan = plan_of(net_neighbours("relu").graph, &desc, &options);
+        CLT_SCOPED(clt_plan) *plan = plan_of(net_neighbours("relu").graph, &desc, &options);
         assert_int_equal(writes(plan, CLT_PHASE_FORWARD, tensor_named(plan->graph, names[i])->id), 0);
-        clt_plan_destroy(plan);
     }
 }
 
@@ -121,10 +119,9 @@ TEST(test_other_rows)
             put(&n, "reshape", "view", "{\"shape\": [2, 5]}");
         }
         put2(&n, "cross_entropy", "loss", NULL, n.at, targets);
-        clt_plan *plan = plan_of(n.graph, &desc, &options);
+        CLT_SCOPED(clt_plan) *plan = plan_of(n.graph, &desc, &options);
         check_plan(plan, desc.max_alloc_bytes);
         assert_int_equal(count_commands(plan, CLT_PHASE_FORWARD, "head.forward") > 0, reshaped);
-        clt_plan_destroy(plan);
     }
 }
 
@@ -140,7 +137,7 @@ TEST(test_evaluation)
         put_loss(&n);
         clt_graph *copy = n.graph;
         clt_plan_options options = train_options(1);
-        clt_plan *train = plan_of(copy, &desc, &options);
+        CLT_SCOPED(clt_plan) *train = plan_of(copy, &desc, &options);
         n = net_make(8, 12);
         put_linear(&n, "fc1", 20);
         put(&n, "dropout", "drop", "{\"p\": 0.5}");
@@ -151,13 +148,11 @@ TEST(test_evaluation)
                                  .ranks = 1,
                                  .layout = train->layout,
                                  .no_fuse = no_fuse != 0};
-        clt_plan *plan = plan_of(n.graph, &desc, &eval);
+        CLT_SCOPED(clt_plan) *plan = plan_of(n.graph, &desc, &eval);
         assert_true(count_commands(train, CLT_PHASE_FORWARD, "drop.forward") > 0);
         assert_int_equal(count_commands(plan, CLT_PHASE_FORWARD, "drop.forward") > 0, no_fuse);
         assert_true(count_commands(plan, CLT_PHASE_FORWARD, "head.forward") > 0);
         assert_true(count_commands(plan, CLT_PHASE_FORWARD, "loss.forward") > 0);
-        clt_plan_destroy(plan);
-        clt_plan_destroy(train);
     }
 }
 
@@ -185,13 +180,12 @@ TEST(test_dropout)
         ocl_device_desc desc = small_alignment();
         clt_plan_options options = train_options(1);
         options.recompute = i < 3 ? CLT_RECOMPUTE_NONE : CLT_RECOMPUTE_BLOCK;
-        clt_plan *plan = plan_of(net_dropped(p[i % 3], i % 3 == 1).graph, &desc, &options);
+        CLT_SCOPED(clt_plan) *plan = plan_of(net_dropped(p[i % 3], i % 3 == 1).graph, &desc, &options);
         check_plan(plan, desc.max_alloc_bytes);
         bool apart = i % 3 > 0;
         assert_int_equal(writes(plan, CLT_PHASE_FORWARD, tensor_named(plan->graph, "drop")->id) > 0, apart);
         assert_int_equal(count_commands(plan, CLT_PHASE_FORWARD, "sum.forward") > 0, apart);
         assert_true(writes(plan, CLT_PHASE_FORWARD, tensor_named(plan->graph, "sum")->id) > 0);
-        clt_plan_destroy(plan);
     }
 }
 

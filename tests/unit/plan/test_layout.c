@@ -147,24 +147,22 @@ TEST(test_same_bits)
 {
     static const clt_recompute tiers[] = {CLT_RECOMPUTE_NONE, CLT_RECOMPUTE_GELU, CLT_RECOMPUTE_BLOCK};
     for (int form = 0; form < 6; form++) {
-        outcome *o = calloc(2, sizeof *o);
+        CLT_FREED outcome *o = calloc(2, sizeof *o);
         assert_non_null(o);
         for (int turned = 0; turned < 2; turned++) {
             net n = make_net(turned);
-            clt_plan *plan = plan_of(&n, form % 2, tiers[form / 2]);
+            CLT_SCOPED(clt_plan) *plan = plan_of(&n, form % 2, tiers[form / 2]);
             if (form / 2 == 0) {
                 assert_int_equal(transpositions(plan, CLT_PHASE_FORWARD), turned ? 3 : 0);
                 assert_int_equal(transpositions(plan, CLT_PHASE_BACKWARD), turned ? 2 : 0);
             }
             run(plan, &n, &o[turned]);
-            clt_plan_destroy(plan);
         }
         assert_int_equal(o[0].n, o[1].n);
         for (size_t i = 0; i < o[0].n; i++)
             if (memcmp(&o[0].values[i], &o[1].values[i], sizeof(float)) != 0)
                 fail_msg("form %d, value %zu: %.9g and %.9g", form, i, (double)o[0].values[i],
                          (double)o[1].values[i]);
-        free(o);
     }
 }
 
@@ -177,7 +175,7 @@ static const clt_tensor *input_of(const clt_plan *plan, const char *node)
 TEST(test_layouts)
 {
     net n = make_net(true);
-    clt_plan *plan = plan_of(&n, true, CLT_RECOMPUTE_NONE);
+    CLT_SCOPED(clt_plan) *plan = plan_of(&n, true, CLT_RECOMPUTE_NONE);
     const clt_tensor *a = input_of(plan, "a"), *left = input_of(plan, "left");
     assert_int_equal(a->layout, CLT_LAYOUT_CHANNELS_LAST);
     assert_ptr_equal(a, input_of(plan, "c")); /* turned once */
@@ -196,7 +194,6 @@ TEST(test_layouts)
     assert_memory_equal(clt_node_attr(behind, "perm")->list, to_rows, sizeof to_rows);
     assert_true(clt_shape_equal(&a->shape, &logical));
     assert_true(clt_shape_equal(&got, &memory));
-    clt_plan_destroy(plan);
 }
 
 /* A field that is written, and an output that is read, in the layout that the op has: nothing is turned for
@@ -215,7 +212,7 @@ TEST(test_set_by_caller)
     int32_t logits =
         put(n.graph, "linear", "fc", "{\"out\":5}", put(n.graph, "flatten", "flat", NULL, n.output, -1), -1);
     put(n.graph, "cross_entropy", "loss", NULL, logits, n.y);
-    clt_plan *plan = plan_of(&n, true, CLT_RECOMPUTE_NONE);
+    CLT_SCOPED(clt_plan) *plan = plan_of(&n, true, CLT_RECOMPUTE_NONE);
     const clt_node *a = clt_graph_find(plan->graph, "a");
     assert_int_equal(a->in[0], n.x);
     assert_int_equal(a->out[0], n.output);
@@ -224,7 +221,6 @@ TEST(test_set_by_caller)
     assert_int_equal(turned->layout, CLT_LAYOUT_ROW_MAJOR);
     assert_int_equal(view->view_of, turned->id); /* so that the turned tensor lives as long as the view */
     assert_int_equal(transpositions(plan, CLT_PHASE_FORWARD), 1); /* for flat */
-    clt_plan_destroy(plan);
 }
 
 /* A concatenation of channels-last tensors along `axis`; two sums read the parts, too, so that their gradients
@@ -258,25 +254,23 @@ TEST(test_concat)
 {
     static const char *const axes[] = {"1", "2", "-1"};
     for (int form = 0; form < 6; form++) {
-        outcome *o = calloc(2, sizeof *o);
+        CLT_FREED outcome *o = calloc(2, sizeof *o);
         assert_non_null(o);
         for (int turned = 0; turned < 2; turned++) {
             net n = make_joined(axes[form / 2], turned);
-            clt_plan *plan = plan_of(&n, form % 2, CLT_RECOMPUTE_NONE);
+            CLT_SCOPED(clt_plan) *plan = plan_of(&n, form % 2, CLT_RECOMPUTE_NONE);
             const clt_node *joined = clt_graph_find(plan->graph, "joined");
             assert_int_equal(clt_graph_tensor(plan->graph, joined->out[0])->layout,
                              turned ? CLT_LAYOUT_CHANNELS_LAST : CLT_LAYOUT_ROW_MAJOR);
             assert_int_equal(transpositions(plan, CLT_PHASE_FORWARD), turned ? 3 : 0);
             assert_int_equal(transpositions(plan, CLT_PHASE_BACKWARD), turned ? 3 : 0);
             run(plan, &n, &o[turned]);
-            clt_plan_destroy(plan);
         }
         assert_int_equal(o[0].n, o[1].n);
         for (size_t i = 0; i < o[0].n; i++)
             if (memcmp(&o[0].values[i], &o[1].values[i], sizeof(float)) != 0)
                 fail_msg("axis %s, form %d, value %zu: %.9g and %.9g", axes[form / 2], form % 2, i,
                          (double)o[0].values[i], (double)o[1].values[i]);
-        free(o);
     }
 }
 
@@ -285,11 +279,10 @@ TEST(test_no_wish)
 {
     net n = make_net(false);
     size_t nodes = n.graph->n_nodes;
-    clt_plan *plan = plan_of(&n, true, CLT_RECOMPUTE_NONE);
+    CLT_SCOPED(clt_plan) *plan = plan_of(&n, true, CLT_RECOMPUTE_NONE);
     assert_int_equal(plan->graph->n_nodes, nodes);
     for (size_t i = 0; i < plan->graph->n_tensors; i++)
         assert_int_equal(clt_graph_tensor(plan->graph, (int32_t)i)->layout, CLT_LAYOUT_ROW_MAJOR);
-    clt_plan_destroy(plan);
 }
 
 FIXTURE(setup)

@@ -137,7 +137,8 @@ static void check_norm(const running *r, const char *name, const char *what)
     const clt_node *node = clt_graph_find(r->plan->graph, name);
     const clt_tensor *t = clt_graph_tensor(r->plan->graph, node->in[0]);
     int64_t elements = clt_shape_elements(&t->shape), cols = t->shape.dim[1], rows = elements / cols;
-    float *x = calloc((size_t)elements, sizeof *x), mean[64], rstd[64];
+    CLT_FREED float *x = calloc((size_t)elements, sizeof *x);
+    float mean[64], rstd[64];
     assert_non_null(x);
     assert_int_equal(t->layout, CLT_LAYOUT_CHANNELS_LAST);
     must(clt_realized_read_f32(r->realized, node->in[0], x), name);
@@ -157,7 +158,6 @@ static void check_norm(const running *r, const char *name, const char *what)
             fail_msg("%s, %s, channel %lld: mean %.9g and rstd %.9g, of its input %.9g and %.9g", what, name,
                      (long long)c, (double)mean[c], (double)rstd[c], middle, want);
     }
-    free(x);
 }
 
 /* The statistics of all norms with an algorithm, or a backend of products (NULL: whichever is chosen); passes: how many norms
@@ -173,7 +173,7 @@ static void check_with(const char *algorithm, const char *backend, clt_dtype sto
         setenv("CLTRAIN_GEMM", backend, 1);
     for (int far = 0; far < 2; far++) {
         net n = make_net();
-        clt_plan *plan = plan_of(&n, CLT_PLAN_TRAIN, storage, CLT_RECOMPUTE_NONE, NULL);
+        CLT_SCOPED(clt_plan) *plan = plan_of(&n, CLT_PLAN_TRAIN, storage, CLT_RECOMPUTE_NONE, NULL);
         int made = commands(plan, CLT_PHASE_FORWARD, "batch_norm_moments");
         if (passes >= 0 && made != passes)
             fail_msg("%s: %d norms make their own pass, it should be %d", what, made, passes);
@@ -190,7 +190,6 @@ static void check_with(const char *algorithm, const char *backend, clt_dtype sto
         }
         assert_memory_equal(twice[0], twice[1], 37 * sizeof(float)); /* the same bits in every run */
         stop(&r);
-        clt_plan_destroy(plan);
     }
     unsetenv("CLTRAIN_CONV");
     unsetenv("CLTRAIN_GEMM");
@@ -245,7 +244,7 @@ TEST(test_recompute)
     size_t n_values[2] = {0, 0};
     for (int k = 0; k < 2; k++) {
         net n = make_net();
-        clt_plan *plan = plan_of(&n, CLT_PLAN_TRAIN, CLT_F32, tiers[k], NULL);
+        CLT_SCOPED(clt_plan) *plan = plan_of(&n, CLT_PLAN_TRAIN, CLT_F32, tiers[k], NULL);
         assert_int_equal(commands(plan, CLT_PHASE_BACKWARD, "batch_norm_stats"), 0);
         assert_int_equal(commands(plan, CLT_PHASE_BACKWARD, "batch_norm_moments"), 0);
         running r;
@@ -260,7 +259,6 @@ TEST(test_recompute)
             must(clt_store_read(r.options.store, CLT_ARENA_GRAD, slot, gradient[k]), slot->name);
         }
         stop(&r);
-        clt_plan_destroy(plan);
     }
     assert_int_equal(n_values[0], 20 * CHANNELS * 9);
     assert_memory_equal(gradient[0], gradient[1], n_values[0] * sizeof(float));
@@ -275,13 +273,13 @@ static bool has_define(const ocl_command *command, const char *text)
 TEST(test_constants)
 {
     net n = make_net(), e = make_net();
-    clt_plan *train = plan_of(&n, CLT_PLAN_TRAIN, CLT_F32, CLT_RECOMPUTE_NONE, NULL);
-    clt_plan *eval = plan_of(&e, CLT_PLAN_EVAL, CLT_F32, CLT_RECOMPUTE_NONE, train->store);
+    CLT_SCOPED(clt_plan) *train = plan_of(&n, CLT_PLAN_TRAIN, CLT_F32, CLT_RECOMPUTE_NONE, NULL);
+    CLT_SCOPED(clt_plan) *eval = plan_of(&e, CLT_PLAN_EVAL, CLT_F32, CLT_RECOMPUTE_NONE, train->store);
     net f = make_net();
     for (size_t i = 0; i < f.graph->n_params; i++)
         if (f.graph->params[i].buffer)
             f.graph->params[i].frozen = true;
-    clt_plan *frozen = plan_of(&f, CLT_PLAN_TRAIN, CLT_F32, CLT_RECOMPUTE_NONE, NULL);
+    CLT_SCOPED(clt_plan) *frozen = plan_of(&f, CLT_PLAN_TRAIN, CLT_F32, CLT_RECOMPUTE_NONE, NULL);
     const clt_plan *const without[2] = {eval, frozen};
     for (int k = 0; k < 2; k++) {
         assert_int_equal(commands(without[k], CLT_PHASE_FORWARD, "batch_norm_constants"), NORMS);
@@ -293,9 +291,6 @@ TEST(test_constants)
         makers += has_define(&train->phase[CLT_PHASE_FORWARD].commands[c], "MOMENTS=1");
     if (is_lane_device())
         assert_in_range(makers, NORMS - 1, 100);
-    clt_plan_destroy(frozen);
-    clt_plan_destroy(eval);
-    clt_plan_destroy(train);
 }
 
 FIXTURE(setup)

@@ -19,14 +19,13 @@ TEST(test_memory_bound)
             ocl_device_desc desc = small_alignment();
             clt_plan_options options = train_options(form & 1 ? 3 : 1);
             options.no_fuse = (form & 2) != 0;
-            clt_plan *plan = plan_of(makers[i](), &desc, &options);
+            CLT_SCOPED(clt_plan) *plan = plan_of(makers[i](), &desc, &options);
             uint64_t bound = check_plan(plan, desc.max_alloc_bytes);
             assert_true(bound > 200000);
             if (plan->activation_bytes * 10 > bound * 11)
                 fail_msg("net %zu: %llu bytes for activations, the lower bound is %llu", i,
                          (unsigned long long)plan->activation_bytes, (unsigned long long)bound);
             assert_int_equal(plan->activation_bound, bound);
-            clt_plan_destroy(plan);
         }
 }
 
@@ -36,14 +35,13 @@ TEST(test_memory_is_shared)
     for (size_t i = 0; i < N_NETS; i++) {
         ocl_device_desc desc = small_alignment();
         clt_plan_options options = train_options(1);
-        clt_plan *plan = plan_of(makers[i](), &desc, &options);
+        CLT_SCOPED(clt_plan) *plan = plan_of(makers[i](), &desc, &options);
         step *s = step_make(plan, false);
         uint64_t all = 0;
         for (size_t t = 0; t < plan->graph->n_tensors; t++)
             all += in_slabs(s, t) ? bytes_of(plan, t) : 0;
         assert_true(plan->activation_bytes * 4 < all * 3);
         step_free(s);
-        clt_plan_destroy(plan);
     }
 }
 
@@ -52,13 +50,13 @@ TEST(test_eval_plan)
     for (size_t i = 0; i < N_NETS; i++) {
         ocl_device_desc desc = small_alignment();
         clt_plan_options options = train_options(1);
-        clt_plan *train = plan_of(makers[i](), &desc, &options);
+        CLT_SCOPED(clt_plan) *train = plan_of(makers[i](), &desc, &options);
         options =
             (clt_plan_options){.mode = CLT_PLAN_EVAL, .accumulation = 1, .ranks = 1, .layout = train->layout};
         clt_graph *graph = makers[i]();
         int32_t prediction = graph->nodes[graph->losses[0].node]->in[0];
         clt_graph_tensor(graph, prediction)->is_output = true;
-        clt_plan *eval = plan_of(graph, &desc, &options);
+        CLT_SCOPED(clt_plan) *eval = plan_of(graph, &desc, &options);
         uint64_t bound = check_plan(eval, desc.max_alloc_bytes);
         if (eval->activation_bytes * 10 > bound * 11)
             fail_msg("net %zu: %llu bytes to evaluate, the lower bound is %llu", i,
@@ -71,8 +69,6 @@ TEST(test_eval_plan)
         step *s = step_make(eval, false);
         assert_int_equal(s->last[owner_of(eval, prediction)], s->n);
         step_free(s);
-        clt_plan_destroy(eval);
-        clt_plan_destroy(train);
     }
 }
 
@@ -114,7 +110,7 @@ TEST(test_slabs)
         ocl_device_desc desc = small_alignment();
         clt_plan_options options = train_options(3);
         desc.max_alloc_bytes = 704 << 10;
-        clt_plan *plan = plan_of(makers[i](), &desc, &options);
+        CLT_SCOPED(clt_plan) *plan = plan_of(makers[i](), &desc, &options);
         check_plan(plan, desc.max_alloc_bytes);
         assert_true(plan->n_slabs > 1);
         assert_true(plan->store->n_slabs > 1);
@@ -126,7 +122,6 @@ TEST(test_slabs)
         for (int32_t s = 0; s < plan->store->n_slots; s++)
             elements += plan->store->slots[s].elements;
         assert_int_equal(elements, clt_graph_param_elements(plan->graph));
-        clt_plan_destroy(plan);
     }
 }
 

@@ -27,7 +27,7 @@ TEST(test_pruning_frozen)
     for (int form = 0; form < 6; form++) {
         int frozen = form / 2;
         options.no_fuse = form % 2 != 0;
-        clt_plan *plan = plan_of(net_frozen(frozen).graph, &desc, &options);
+        CLT_SCOPED(clt_plan) *plan = plan_of(net_frozen(frozen).graph, &desc, &options);
         check_plan(plan, desc.max_alloc_bytes);
         for (int l = 0; l < (options.no_fuse ? 6 : 3); l++) {
             const char *label = options.no_fuse ? apart[l] : fused[l];
@@ -45,7 +45,6 @@ TEST(test_pruning_frozen)
         assert_true(store->trainable_elements[0] == store->slab_elements[0] - (frozen == 0   ? 0
                                                                                : frozen == 1 ? 2048
                                                                                              : 4096));
-        clt_plan_destroy(plan);
     }
 }
 
@@ -59,11 +58,10 @@ TEST(test_pruning_unneeded)
     n.at = stem;
     put(&n, "relu", "read", NULL);
     put_loss(&n);
-    clt_plan *plan = plan_of(n.graph, &desc, &options);
+    CLT_SCOPED(clt_plan) *plan = plan_of(n.graph, &desc, &options);
     check_plan(plan, desc.max_alloc_bytes);
     assert_int_equal(count_commands(plan, CLT_PHASE_BACKWARD, "unread.backward"), 0);
     assert_true(count_commands(plan, CLT_PHASE_BACKWARD, "read.backward") > 0);
-    clt_plan_destroy(plan);
 }
 
 TEST(test_nothing_to_train)
@@ -117,7 +115,7 @@ TEST(test_fan_out)
     clt_json_destroy(doc);
     n.at = shared->out[0];
     put_loss(&n);
-    clt_plan *plan = plan_of(n.graph, &desc, &options);
+    CLT_SCOPED(clt_plan) *plan = plan_of(n.graph, &desc, &options);
     check_plan(plan, desc.max_alloc_bytes);
     touch_count t = count_gradient(plan, CLT_PHASE_BACKWARD, plan->gradient[h]);
     assert_int_equal(t.writes, 1);
@@ -132,7 +130,6 @@ TEST(test_fan_out)
     t = count_gradient(plan, CLT_PHASE_BACKWARD_ADD, plan->gradient[h]);
     assert_int_equal(t.writes, 1); /* activations' gradients start anew in every micro-batch */
     assert_int_equal(t.adds, 2);
-    clt_plan_destroy(plan);
 }
 
 /* The gradient of a view's input is a view of the output's gradient if there is no other contribution,
@@ -150,13 +147,12 @@ TEST(test_views)
         if (others)
             put2(&n, "add", "sum", NULL, n.at, h);
         put_loss(&n);
-        clt_plan *plan = plan_of(n.graph, &desc, &options);
+        CLT_SCOPED(clt_plan) *plan = plan_of(n.graph, &desc, &options);
         check_plan(plan, desc.max_alloc_bytes);
         assert_int_equal(owner_of(plan, view), h);
         assert_int_equal(owner_of(plan, plan->gradient[h]) == owner_of(plan, plan->gradient[view]), !others);
         assert_int_equal(count_commands(plan, CLT_PHASE_FORWARD, "grid.forward"), 0);
         assert_int_equal(count_commands(plan, CLT_PHASE_BACKWARD, "grid.backward") > 0, others != 0);
-        clt_plan_destroy(plan);
     }
 }
 
@@ -233,12 +229,11 @@ TEST(test_decay_groups)
         ocl_device_desc desc = small_alignment();
         clt_plan_options options = train_options(1);
         options.update.decay_all = all != 0;
-        clt_plan *plan = plan_of(net_residual(), &desc, &options);
+        CLT_SCOPED(clt_plan) *plan = plan_of(net_residual(), &desc, &options);
         for (int32_t i = 0; i < plan->store->n_slots; i++) {
             const clt_store_slot *slot = &plan->store->slots[i];
             assert_int_equal(slot->group == CLT_GROUP_DECAY, all || slot->shape.ndim >= 2);
         }
-        clt_plan_destroy(plan);
     }
 }
 

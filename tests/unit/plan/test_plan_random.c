@@ -47,11 +47,10 @@ static void poison(ocl_buffer *buffer)
     size_t bytes = buffer ? ocl_buffer_bytes(buffer) : 0;
     if (!bytes)
         return;
-    void *nans = malloc(bytes);
+    CLT_FREED void *nans = malloc(bytes);
     assert_non_null(nans);
     memset(nans, 0xff, bytes);
     must(ocl_write(buffer, 0, nans, bytes), "NaNs");
-    free(nans);
 }
 
 static void upload(const maker *m, const clt_realized *r, int micro)
@@ -81,12 +80,11 @@ static void put_params(const maker *m, clt_store *store)
 {
     for (size_t p = 0; p < m->graph->n_params; p++) {
         const clt_store_slot *slot = &store->layout->slots[p];
-        float *values = malloc(slot->elements * sizeof *values);
+        CLT_FREED float *values = malloc(slot->elements * sizeof *values);
         assert_non_null(values);
         for (uint64_t i = 0; i < slot->elements; i++)
             values[i] = param_value(m->seed, &m->graph->params[p], i);
         must(clt_store_write(store, CLT_ARENA_PARAM, slot, values), slot->name);
-        free(values);
     }
 }
 

@@ -90,7 +90,7 @@ TEST(test_types)
     put_shared(&n, "linear", "again", "{\"out\": 20}", "a");
     put_linear(&n, "head", 5);
     put_loss(&n);
-    clt_plan *plan = narrow_plan(&n);
+    CLT_SCOPED(clt_plan) *plan = narrow_plan(&n);
     const clt_graph *graph = plan->graph;
     check_numbers(graph);
     assert_int_equal(casts_of(graph, "x"), 1);
@@ -108,7 +108,6 @@ TEST(test_types)
     for (size_t k = 0; k < graph->n_nodes; k++) /* a cast belongs to its first reader's block */
         if (strcmp(graph->nodes[k]->op->name, "cast") == 0)
             assert_int_equal(graph->nodes[k]->block, graph->nodes[k + 1]->block);
-    clt_plan_destroy(plan);
 }
 
 /* A table that a sum reads as well stays f32, because the sum cannot read its 16-bit copy. */
@@ -123,12 +122,11 @@ TEST(test_tables)
         put(&n, "flatten", "line", NULL);
         put_linear(&n, "head", 5);
         put_loss(&n);
-        clt_plan *plan = narrow_plan(&n);
+        CLT_SCOPED(clt_plan) *plan = narrow_plan(&n);
         check_numbers(plan->graph);
         assert_int_equal(named(plan->graph, "table.weight")->dtype, shared ? CLT_F32 : CLT_F16);
         assert_int_equal(named(plan->graph, "table")->dtype, CLT_F16);
         assert_int_equal(named(plan->graph, "place")->dtype, CLT_F16);
-        clt_plan_destroy(plan);
     }
 }
 

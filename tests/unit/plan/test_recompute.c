@@ -117,9 +117,9 @@ typedef struct cost {
 
 static cost cost_of(const char *text, const char *settings)
 {
-    clt_config *config = train_config(text);
+    CLT_SCOPED(clt_config) *config = train_config(text);
     ocl_device_desc desc;
-    clt_job *job;
+    CLT_SCOPED(clt_job) *job = NULL;
     ocl_desc_generic(&desc);
     override(config, settings);
     must(clt_job_create(config, &desc, 1, CLT_JOB_TRAIN, &job), text);
@@ -127,8 +127,6 @@ static cost cost_of(const char *text, const char *settings)
     const ocl_command_list *list = &job->train->phase[CLT_PHASE_BACKWARD];
     for (size_t i = 0; i < list->count; i++)
         c.again += strstr(list->commands[i].label, ".recompute") != NULL;
-    clt_job_destroy(job);
-    clt_config_destroy(config);
     return c;
 }
 
@@ -197,9 +195,9 @@ TEST(test_what_is_repeated)
 {
     static const char *const inside[] = {"ln_1", "attn.c_attn", "attn", "attn.c_proj", "ln_2", "mlp.c_fc"};
     for (int block = 0; block < 2; block++) {
-        clt_config *config = train_config(LARGER_GPT(""));
+        CLT_SCOPED(clt_config) *config = train_config(LARGER_GPT(""));
         ocl_device_desc desc;
-        clt_job *job;
+        CLT_SCOPED(clt_job) *job = NULL;
         ocl_desc_generic(&desc);
         override(config, block ? "train.recompute=block" : "train.recompute=gelu");
         must(clt_job_create(config, &desc, 1, CLT_JOB_TRAIN, &job), "job");
@@ -219,8 +217,6 @@ TEST(test_what_is_repeated)
         if (block)
             assert_int_equal(repeats(job, "ln_f"), 0);
         assert_int_equal(repeats(job, "wte"), 0);
-        clt_job_destroy(job);
-        clt_config_destroy(config);
     }
 }
 
@@ -229,9 +225,9 @@ TEST(test_saved_statistics)
 {
     static const char *const tiers[] = {"train.recompute=gelu", "train.recompute=block"};
     for (int tier = 0; tier < 2; tier++) {
-        clt_config *config = train_config(OVER_IMAGES(RESNET("50"), "32,32", "8", ""));
+        CLT_SCOPED(clt_config) *config = train_config(OVER_IMAGES(RESNET("50"), "32,32", "8", ""));
         ocl_device_desc desc;
-        clt_job *job;
+        CLT_SCOPED(clt_job) *job = NULL;
         ocl_desc_generic(&desc);
         override(config, tiers[tier]);
         must(clt_job_create(config, &desc, 1, CLT_JOB_TRAIN, &job), "job");
@@ -244,8 +240,6 @@ TEST(test_saved_statistics)
             snprintf(name, sizeof name, "layer2.%d.conv1", block);
             assert_int_equal(repeats(job, name) > 0, tier == 1);
         }
-        clt_job_destroy(job);
-        clt_config_destroy(config);
     }
 }
 

@@ -174,7 +174,7 @@ static void run(double offset, bool by_conv)
     played p = {.offset = offset};
     clt_realize_options realize = {
         .phases = 1u << CLT_PHASE_FORWARD | 1u << CLT_PHASE_BACKWARD, .host = host, .host_context = &p};
-    clt_plan *plan;
+    CLT_SCOPED(clt_plan) *plan = NULL;
     clt_realized *r;
     must(clt_plan_compute(graph, ocl_device_describe(device), &options, &plan), "plan");
     must(clt_store_create(device, plan->store, true, &realize.store), "store");
@@ -201,7 +201,6 @@ static void run(double offset, bool by_conv)
     clt_realized_destroy(r);
     clt_pool_destroy(realize.pool);
     clt_store_destroy(realize.store);
-    clt_plan_destroy(plan);
 }
 
 TEST(test_small_means)

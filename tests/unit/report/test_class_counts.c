@@ -123,7 +123,7 @@ TEST(test_layouts)
 {
     enum { N = 7, C = 5, S = 1500 };
     float *last = malloc(sizeof *last * N * C * S), *second = malloc(sizeof *second * N * C * S);
-    uint16_t *targets = malloc(sizeof *targets * N * S);
+    CLT_FREED uint16_t *targets = malloc(sizeof *targets * N * S);
     assert_true(last && second && targets);
     uint32_t random = 7;
     int64_t confusion[C * C] = {0}, top = 0;
@@ -173,7 +173,6 @@ TEST(test_layouts)
     clt_class_counts_destroy(b);
     free(last);
     free(second);
-    free(targets);
 }
 
 TEST(test_text)

@@ -14,19 +14,6 @@
 #include "engine/report/read/run_facts.h"
 #include "engine/report/read/text_plot.h"
 
-static char root[64];
-
-FIXTURE(set_up)
-{
-    (void)snprintf(root, sizeof root, "/tmp/cltrain-test-compare-XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-FIXTURE(tear_down)
-{
-    return clt_remove_tree(root) == CLT_OK ? 0 : -1;
-}
-
 static double noise(unsigned *seed)
 {
     double sum = 0;
@@ -42,9 +29,9 @@ static clt_run_record *run_of(const char *name, const char *lines)
 {
     char path[256];
     clt_run_record *record;
-    (void)snprintf(path, sizeof path, "%s/%s", root, name);
+    (void)snprintf(path, sizeof path, "%s/%s", test_folder(), name);
     assert_ok(clt_mkdir_p(path));
-    (void)snprintf(path, sizeof path, "%s/%s/metrics.jsonl", root, name);
+    (void)snprintf(path, sizeof path, "%s/%s/metrics.jsonl", test_folder(), name);
     assert_ok(clt_file_write(path, lines, strlen(lines)));
     assert_ok(clt_run_record_load(path, &record));
     return record;
@@ -54,7 +41,7 @@ static clt_run_record *run_of(const char *name, const char *lines)
 static clt_run_record *run(const char *name, int steps, unsigned seed, double scatter, double factor,
                            int from, int to)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     for (int i = 1; i <= steps; i++) {
         double loss = 2 + 3 * exp(-i / 100.0) + scatter * noise(&seed);
         clt_str_printf(&text, "{\"step\":%d,\"loss\":%.17g}\n", i,
@@ -62,7 +49,6 @@ static clt_run_record *run(const char *name, int steps, unsigned seed, double sc
     }
     assert_ok(clt_str_check(&text));
     clt_run_record *record = run_of(name, text.text ? text.text : "");
-    clt_str_free(&text);
     return record;
 }
 
@@ -75,7 +61,7 @@ static clt_divergence part(clt_run_record *a, clt_run_record *b)
     return p;
 }
 
-TEST_BETWEEN(equal_runs_are_equal, set_up, tear_down)
+TEST(equal_runs_are_equal)
 {
     clt_divergence p = part(run("a", 500, 1, 0.1, 1, 0, 0), run("b", 300, 1, 0.1, 1, 0, 0));
     assert_int_equal(p.common, 300);
@@ -87,21 +73,21 @@ TEST_BETWEEN(equal_runs_are_equal, set_up, tear_down)
     assert_int_equal(p.apart_once, -1);
 }
 
-TEST_BETWEEN(the_last_bit_counts, set_up, tear_down)
+TEST(the_last_bit_counts)
 {
     clt_divergence p = part(run("a", 500, 1, 0.1, 1, 0, 0), run("b", 500, 1, 0.1, 1 + 3e-16, 123, 500));
     assert_in_range(p.first_different, 123, 130); /* a product may round to the same number */
     assert_int_equal(p.apart_once, -1);
 }
 
-TEST_BETWEEN(noise_is_not_a_difference, set_up, tear_down)
+TEST(noise_is_not_a_difference)
 {
     clt_divergence p = part(run("a", 2000, 1, 0.1, 1, 0, 0), run("b", 2000, 2, 0.1, 1, 0, 0));
     assert_int_equal(p.first_different, 1);
     assert_int_equal(p.apart_from, -1);
 }
 
-TEST_BETWEEN(runs_that_part_are_found, set_up, tear_down)
+TEST(runs_that_part_are_found)
 {
     clt_divergence p = part(run("a", 2000, 1, 0.05, 1, 0, 0), run("b", 2000, 2, 0.05, 1.2, 700, 9999));
     assert_in_range(p.apart_from, 680, 721);
@@ -112,7 +98,7 @@ TEST_BETWEEN(runs_that_part_are_found, set_up, tear_down)
     assert_int_equal(p.first_different, 700);
 }
 
-TEST_BETWEEN(few_steps_and_none, set_up, tear_down)
+TEST(few_steps_and_none)
 {
     clt_divergence p = part(run("a", 3, 1, 0, 1, 0, 0), run("b", 3, 1, 0, 2, 2, 9));
     assert_int_equal(p.common, 3);
@@ -137,7 +123,7 @@ TEST(plots_fit_and_hold_their_line)
         for (int columns = 30; columns <= 250; columns += 55)
             for (int rows = 5; rows <= 40; rows += 7) {
                 clt_text_plot plot = {columns, rows, unicode, false, 0, 199, line, marks, 200, 2};
-                clt_str out = {0};
+                CLT_SCOPED(clt_str) out = {0};
                 int lines = 0, widest = 0, width = 0;
                 assert_ok(clt_text_plot_draw(&plot, &out));
                 for (size_t at = 0; at < out.length;) {
@@ -152,7 +138,6 @@ TEST(plots_fit_and_hold_their_line)
                 assert_int_equal(widest, columns);
                 assert_non_null(strchr(out.text, 'o'));
                 assert_true(unicode || strchr(out.text, '*'));
-                clt_str_free(&out);
             }
     clt_text_plot none = {80, 20, true, false, 0, 1, line + 100, NULL, 1, 0};
     clt_str out = {0};
@@ -172,7 +157,7 @@ TEST(labels_of_plots_are_whole)
         double high = values[i][1];
         clt_point line[2] = {{0, values[i][0]}, {1, high}};
         clt_text_plot plot = {80, 20, false, false, 0, 1, line, NULL, 2, 0};
-        clt_str out = {0};
+        CLT_SCOPED(clt_str) out = {0};
         assert_ok(clt_text_plot_draw(&plot, &out));
         double first = strtod(out.text, NULL), last = 0;
         for (const char *at = out.text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
@@ -186,12 +171,11 @@ TEST(labels_of_plots_are_whole)
         }
         assert_true(fabs(first - high) <= 0.1 * fabs(high));
         assert_true(fabs(last - values[i][0]) <= 0.1 * fabs(values[i][0]));
-        clt_str_free(&out);
     }
 }
 
 /* A fact that no line has is unknown; the best of several evaluations counts. */
-TEST_BETWEEN(facts_of_runs, set_up, tear_down)
+TEST(facts_of_runs)
 {
     static const struct {
         const char *lines;
@@ -232,3 +216,5 @@ TEST_BETWEEN(facts_of_runs, set_up, tear_down)
         for (int k = 0; k < i; k++)
             assert_string_not_equal(clt_fact_columns[i].key, clt_fact_columns[k].key);
 }
+
+TEST_PROGRAM(.fresh_folder = true);

@@ -408,7 +408,7 @@ TEST_BETWEEN(full_disk_costs_nothing, set_up, tear_down)
 {
     struct rlimit before, small;
     clt_tfevents *file;
-    clt_str event = {0};
+    CLT_SCOPED(clt_str) event = {0};
     char text[256];
     bytes record;
     int count = 0;
@@ -445,7 +445,6 @@ TEST_BETWEEN(full_disk_costs_nothing, set_up, tear_down)
     assert_int_equal(rest.size, 0);
     assert_int_equal(count, 202);
     free((void *)(uintptr_t)part.data);
-    clt_str_free(&event);
 }
 
 /* Lines of fast steps are written together, but not late: what follows an event, or a moment, is in the file.

@@ -15,20 +15,12 @@
 #include "engine/report/read/curve.h"
 #include "engine/report/read/history.h"
 
-static char root[64], metrics[128];
+static char metrics[128];
 
 FIXTURE(set_up)
 {
-    (void)snprintf(root, sizeof root, "/tmp/cltrain-test-history-XXXXXX");
-    if (!mkdtemp(root))
-        return -1;
-    (void)snprintf(metrics, sizeof metrics, "%s/metrics.jsonl", root);
+    (void)snprintf(metrics, sizeof metrics, "%s", in_dir("metrics.jsonl"));
     return 0;
-}
-
-FIXTURE(tear_down)
-{
-    return clt_remove_tree(root) == CLT_OK ? 0 : -1;
 }
 
 static void put(const char *text)
@@ -176,7 +168,7 @@ TEST(both_readers_agree)
 
 /* --- files --- */
 
-TEST_BETWEEN(garbage_is_counted, set_up, tear_down)
+TEST_BETWEEN(garbage_is_counted, set_up, NULL)
 {
     clt_history *history;
     put("{\"step\":1,\"loss\":3}\nnonsense\n\n\xff\xfe\x01\n{\"step\":2,\"loss\":null,\"nonfinite\":true}\n"
@@ -198,7 +190,7 @@ TEST_BETWEEN(garbage_is_counted, set_up, tear_down)
     clt_history_close(history);
 }
 
-TEST_BETWEEN(steps_computed_again_replace, set_up, tear_down)
+TEST_BETWEEN(steps_computed_again_replace, set_up, NULL)
 {
     clt_history *history;
     put("{\"step\":1,\"loss\":1}\n{\"step\":2,\"loss\":1}\n{\"step\":3,\"loss\":1}\n{\"step\":3,\"eval_"
@@ -220,7 +212,7 @@ TEST_BETWEEN(steps_computed_again_replace, set_up, tear_down)
     clt_history_close(history);
 }
 
-TEST_BETWEEN(long_lines_are_passed_over, set_up, tear_down)
+TEST_BETWEEN(long_lines_are_passed_over, set_up, NULL)
 {
     clt_history *history;
     clt_str text = {0};
@@ -237,14 +229,14 @@ TEST_BETWEEN(long_lines_are_passed_over, set_up, tear_down)
     clt_history_close(history);
 }
 
-TEST_BETWEEN(odd_files_are_refused, set_up, tear_down)
+TEST_BETWEEN(odd_files_are_refused, set_up, NULL)
 {
     clt_history *history;
     char fifo[128];
-    (void)snprintf(fifo, sizeof fifo, "%s/fifo", root);
+    (void)snprintf(fifo, sizeof fifo, "%s/fifo", test_folder());
     assert_int_equal(mkfifo(fifo, 0600), 0);
     assert_int_equal(clt_history_open(fifo, &history), CLT_EDATA);
-    assert_int_equal(clt_history_open(root, &history), CLT_EDATA);
+    assert_int_equal(clt_history_open(test_folder(), &history), CLT_EDATA);
     assert_int_equal(clt_history_open(metrics, &history), CLT_EDATA);
     put("");
     assert_ok(clt_history_open(metrics, &history));
@@ -253,19 +245,19 @@ TEST_BETWEEN(odd_files_are_refused, set_up, tear_down)
     clt_history_close(history);
 }
 
-TEST_BETWEEN(runs_are_found_by_any_of_their_names, set_up, tear_down)
+TEST_BETWEEN(runs_are_found_by_any_of_their_names, set_up, NULL)
 {
     char path[256], *found, *folder;
     static const char *const names[] = {
         "", "/", "/metrics.jsonl", "/checkpoints", "/checkpoints/", "/checkpoints/step_5"};
     put("");
-    (void)snprintf(path, sizeof path, "%s/checkpoints/step_5", root);
+    (void)snprintf(path, sizeof path, "%s/checkpoints/step_5", test_folder());
     assert_ok(clt_mkdir_p(path));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        (void)snprintf(path, sizeof path, "%s%s", root, names[i]);
+        (void)snprintf(path, sizeof path, "%s%s", test_folder(), names[i]);
         assert_ok(clt_history_find(path, &found, &folder));
         assert_true(clt_file_exists(found));
-        assert_true(clt_same_folder(folder, root));
+        assert_true(clt_same_folder(folder, test_folder()));
         assert_null(strstr(folder, ".."));
         free(found);
         free(folder);
@@ -347,3 +339,5 @@ TEST(steps_may_be_anything)
     assert_true(isnan(clt_curve_tail(&curve, 0.1)));
     clt_curve_free(&curve);
 }
+
+TEST_PROGRAM(.fresh_folder = true);

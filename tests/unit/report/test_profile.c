@@ -197,7 +197,7 @@ static clt_profile made_up(const clt_plan *plan)
 TEST(test_group)
 {
     clt_profile p = made_up(NULL);
-    clt_profile_row *rows;
+    CLT_FREED clt_profile_row *rows = NULL;
     size_t n;
     must(clt_profile_group(&p, &rows, &n), "group");
     assert_int_equal(n, 5);
@@ -217,7 +217,6 @@ TEST(test_group)
     for (size_t i = 0; i < n; i++)
         total += rows[i].ns;
     near("nothing is lost", total, 10000);
-    free(rows);
 }
 
 TEST(test_summary)
@@ -303,7 +302,7 @@ static clt_plan *make_plan(int accumulation)
 
 TEST(test_memory_peak)
 {
-    clt_plan *plan = make_plan(1);
+    CLT_SCOPED(clt_plan) *plan = make_plan(1);
     clt_memory_report r = clt_plan_memory(plan, NULL);
     clt_memory_peak peak;
     must(clt_memory_peak_find(plan, &peak), "peak");
@@ -323,7 +322,6 @@ TEST(test_memory_peak)
     for (int i = 1; i < peak.n_tensors; i++)
         assert_true(peak.tensor[i - 1].bytes >= peak.tensor[i].bytes);
     assert_int_equal(peak.tensor[0].bytes, 64 * 96 * 4);
-    clt_plan_destroy(plan);
 }
 
 static double member(const clt_json *object, const char *key)
@@ -336,7 +334,7 @@ static double member(const clt_json *object, const char *key)
 
 TEST(test_tables)
 {
-    clt_plan *plan = make_plan(1);
+    CLT_SCOPED(clt_plan) *plan = make_plan(1);
     clt_profile p = made_up(plan);
     clt_str text = {0}, json = {0};
     clt_json_doc *doc;
@@ -372,7 +370,6 @@ TEST(test_tables)
     clt_json_destroy(doc);
     clt_str_free(&text);
     clt_str_free(&json);
-    clt_plan_destroy(plan);
 }
 
 /* Every command of a plan has an entry with a shape that names what it writes. */

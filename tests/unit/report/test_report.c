@@ -15,25 +15,12 @@
 #include "engine/report/page/html.h"
 #include "engine/report/page/report.h"
 
-static char root[64];
-
-FIXTURE(set_up)
-{
-    (void)snprintf(root, sizeof root, "/tmp/cltrain-test-report-XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-FIXTURE(tear_down)
-{
-    return clt_remove_tree(root) == CLT_OK ? 0 : -1;
-}
-
 /* A run folder with such metrics and, unless NULL, such a config. */
 static const char *put(const char *name, const char *metrics, const char *config)
 {
     static char folder[256];
     char path[512];
-    (void)snprintf(folder, sizeof folder, "%s/%s", root, name);
+    (void)snprintf(folder, sizeof folder, "%s/%s", test_folder(), name);
     assert_ok(clt_mkdir_p(folder));
     (void)snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     assert_ok(clt_file_write(path, metrics, strlen(metrics)));
@@ -133,7 +120,7 @@ static const char *const hostile[] = {
 TEST(text_is_never_markup)
 {
     for (size_t i = 0; i < HOSTILE; i++) {
-        clt_str out = {0};
+        CLT_SCOPED(clt_str) out = {0};
         clt_html_text(&out, hostile[i]);
         assert_ok(clt_str_check(&out));
         assert_null(strpbrk(out.text, "<>\"'"));
@@ -146,7 +133,6 @@ TEST(text_is_never_markup)
             assert_true(size > 0 && (size > 1 || out.text[at] >= 0x20 || strchr("\t\n", out.text[at])));
             at += size;
         }
-        clt_str_free(&out);
     }
 }
 
@@ -161,11 +147,10 @@ TEST(escaping_keeps_what_can_be_kept)
         {"\xe2\x82", "\xef\xbf\xbd\xef\xbf\xbd"},
         {"", ""}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        clt_str out = {0};
+        CLT_SCOPED(clt_str) out = {0};
         clt_str_append(&out, "");
         clt_html_text(&out, pairs[i][0]);
         assert_string_equal(out.text, pairs[i][1]);
-        clt_str_free(&out);
     }
     clt_str cut = {0};
     clt_html_text_cut(&cut, "<<<<", 2);
@@ -174,7 +159,7 @@ TEST(escaping_keeps_what_can_be_kept)
 }
 
 /* Everything that a run folder can hold, hostile: the page has no tag of it. */
-TEST_BETWEEN(hostile_runs_give_a_harmless_page, set_up, tear_down)
+TEST(hostile_runs_give_a_harmless_page)
 {
     clt_str metrics = {0}, config = {0};
     clt_json_writer c = clt_json_writer_make(&config, 1);
@@ -243,7 +228,7 @@ TEST_BETWEEN(hostile_runs_give_a_harmless_page, set_up, tear_down)
 
 /* --- odd runs --- */
 
-TEST_BETWEEN(odd_runs_give_a_page, set_up, tear_down)
+TEST(odd_runs_give_a_page)
 {
     static const char *const all[] = {
         "",
@@ -267,15 +252,14 @@ TEST_BETWEEN(odd_runs_give_a_page, set_up, tear_down)
         char name[32];
         (void)snprintf(name, sizeof name, "odd%zu", i);
         const char *folder = put(name, all[i], i % 2 ? "{\"train\": {\"steps\": 10}}" : "{broken");
-        char *page = page_of(&folder, 1, NULL);
+        CLT_FREED char *page = page_of(&folder, 1, NULL);
         assert_has(page, "</html>");
         assert_lacks(page, "nan");
         assert_lacks(page, "M-");
-        free(page);
     }
 }
 
-TEST_BETWEEN(many_events_are_thinned, set_up, tear_down)
+TEST(many_events_are_thinned)
 {
     clt_str metrics = {0};
     for (int i = 1; i <= 20000; i++)
@@ -289,18 +273,17 @@ TEST_BETWEEN(many_events_are_thinned, set_up, tear_down)
     assert_ok(clt_str_check(&metrics));
     const char *folder = put("many", metrics.text, NULL);
     clt_str_free(&metrics);
-    char *page = page_of(&folder, 1, NULL);
+    CLT_FREED char *page = page_of(&folder, 1, NULL);
     assert_true(strlen(page) < 1000000);
     assert_has(page, "the only one");
     assert_has(page, "20001 sessions in all");
     assert_has(page, "step 20000</figcaption>");
-    free(page);
 }
 
 /* --- what is found --- */
 
 /* A language model, two classifiers and a regression on one page. */
-TEST_BETWEEN(unlike_runs_keep_their_units, set_up, tear_down)
+TEST(unlike_runs_keep_their_units)
 {
     static const char *const models[] = {
         "{\"model\": {\"type\": \"gpt\"}, \"data\": {\"type\": \"text\", \"tokenizer\": \"\"}}",
@@ -344,7 +327,7 @@ static clt_run_record *load(const char *name, const char *metrics, const char *c
     return run;
 }
 
-TEST_BETWEEN(verdicts_are_found, set_up, tear_down)
+TEST(verdicts_are_found)
 {
     static const struct {
         const char *metrics, *cause;
@@ -375,7 +358,7 @@ TEST_BETWEEN(verdicts_are_found, set_up, tear_down)
     }
     char path[256], text[400], host[200] = {0};
     assert_int_equal(gethostname(host, sizeof host - 1), 0);
-    (void)snprintf(path, sizeof path, "%s/verdict/lock", root);
+    (void)snprintf(path, sizeof path, "%s/verdict/lock", test_folder());
     (void)snprintf(text, sizeof text, "process %ld on host %s\n", (long)getpid(), host);
     assert_ok(clt_file_write(path, text, strlen(text)));
     clt_run_record *run = load("verdict", cases[3].metrics, NULL);
@@ -383,7 +366,7 @@ TEST_BETWEEN(verdicts_are_found, set_up, tear_down)
     clt_run_record_free(run);
 }
 
-TEST_BETWEEN(sessions_and_curves_are_found, set_up, tear_down)
+TEST(sessions_and_curves_are_found)
 {
     clt_run_record *run =
         load("sessions",
@@ -408,7 +391,7 @@ TEST_BETWEEN(sessions_and_curves_are_found, set_up, tear_down)
     clt_run_record_free(run);
 }
 
-TEST_BETWEEN(configs_are_compared_with_defaults, set_up, tear_down)
+TEST(configs_are_compared_with_defaults)
 {
     clt_config_entries entries;
     clt_run_record *run =
@@ -427,7 +410,7 @@ TEST_BETWEEN(configs_are_compared_with_defaults, set_up, tear_down)
     clt_run_record_free(run);
 }
 
-TEST_BETWEEN(names_tell_runs_apart, set_up, tear_down)
+TEST(names_tell_runs_apart)
 {
     clt_run_record *runs[3] = {load("a/x/run", "", NULL), load("b/x/run", "", NULL), load("other", "", NULL)};
     assert_ok(clt_run_names(runs, 3));
@@ -443,7 +426,7 @@ TEST(lines_are_drawn_as_they_should)
     clt_point points[] = {{0, 0}, {1, 10}, {2, NAN}, {3, 5}, {4, NAN}};
     clt_chart chart = {.title = "t", .first = 0, .last = 4};
     clt_chart_line line = {.name = "n", .count = 5};
-    clt_str out = {0};
+    CLT_SCOPED(clt_str) out = {0};
     assert_ok(clt_alloc(&line.points, 5, sizeof *line.points, "points"));
     memcpy(line.points, points, sizeof points);
     clt_chart_add(&chart, line);
@@ -452,7 +435,6 @@ TEST(lines_are_drawn_as_they_should)
     assert_has(out.text, "d=\"M0 963l1000-926M3000 500h0\"");
     assert_has(out.text, "class=\"bad r0\" d=\"M2000 988h0M4000 988h0\"");
     clt_chart_free(&chart);
-    clt_str_free(&out);
 }
 
 TEST(numbers_read_well)
@@ -485,9 +467,10 @@ TEST(numbers_read_well)
         {clt_html_percent, -1e300, "-100.00%"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        clt_str out = {0};
+        CLT_SCOPED(clt_str) out = {0};
         cases[i].write(&out, cases[i].value);
         assert_string_equal(out.text, cases[i].text);
-        clt_str_free(&out);
     }
 }
+
+TEST_PROGRAM(.fresh_folder = true);

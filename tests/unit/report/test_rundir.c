@@ -81,17 +81,16 @@ static void put(const char *text)
 
 static void assert_metrics(const char *text)
 {
-    char *data;
+    CLT_FREED char *data = NULL;
     size_t size;
     assert_ok(clt_file_read(metrics, false, 0, CLT_EDATA, &data, &size));
     assert_string_equal(data, text);
-    free(data);
 }
 
 /* Lines of metrics.jsonl, each of which must be whole. */
 static int whole_lines(void)
 {
-    char *data;
+    CLT_FREED char *data = NULL;
     size_t size;
     int count = 0;
     assert_ok(clt_file_read(metrics, false, 0, CLT_EDATA, &data, &size));
@@ -105,7 +104,6 @@ static int whole_lines(void)
         clt_json_destroy(doc);
         line = end + 1;
     }
-    free(data);
     return count;
 }
 

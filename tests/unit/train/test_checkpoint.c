@@ -176,14 +176,13 @@ static void must_save(int64_t step, float fill, int keep)
 
 static float saved_fill(const char *path, int64_t *step)
 {
-    clt_checkpoint *c = NULL;
+    CLT_SCOPED(clt_checkpoint) *c = NULL;
     if (clt_checkpoint_open(path, &c) != CLT_OK)
         fail_msg("%s", clt_error_text());
     float values[600];
     assert_ok(clt_named_tensor_to_f32(clt_safetensors_find(c->model, "fc.weight"), values));
     if (step)
         *step = c->step;
-    clt_checkpoint_close(c);
     return values[0];
 }
 
@@ -248,7 +247,7 @@ TEST(round_trip)
     assert_true(clt_checkpoint_exists(run) && clt_checkpoint_exists(folder));
     const char *const ways[] = {run, folder, with_slash, step};
     for (size_t i = 0; i < 4; i++) {
-        clt_checkpoint *c = NULL;
+        CLT_SCOPED(clt_checkpoint) *c = NULL;
         assert_ok(clt_checkpoint_open(ways[i], &c));
         assert_string_equal(c->path, step);
         assert_int_equal(c->step, 7);
@@ -264,7 +263,6 @@ TEST(round_trip)
         clt_hash64_text(clt_hash64("{\"model\": \"mlp\"}", 16), digest);
         assert_string_equal(clt_json_string(clt_json_get(manifest, "config_xxh64")), digest);
         assert_int_equal(clt_json_count(clt_json_get(manifest, "files")), 3);
-        clt_checkpoint_close(c);
     }
     clt_checkpoint_close(NULL);
 }
@@ -274,10 +272,9 @@ TEST(without_optimizer)
     clt_checkpoint_content content = content_of(1, 1.0F);
     content.n_optimizer = 0;
     assert_ok(clt_checkpoint_save(folder, &content, 0));
-    clt_checkpoint *c = NULL;
+    CLT_SCOPED(clt_checkpoint) *c = NULL;
     assert_ok(clt_checkpoint_open(folder, &c));
     assert_null(c->optimizer);
-    clt_checkpoint_close(c);
 }
 
 TEST(equal_content_gives_equal_files)
@@ -295,10 +292,9 @@ TEST(equal_content_gives_equal_files)
     must_save(6, 2.0F, 0);
     for (int i = 0; i < 4; i++) {
         (void)snprintf(name, sizeof name, "step_5/%s", files[i]);
-        char *data = slurp(name, &again);
+        CLT_FREED char *data = slurp(name, &again);
         assert_int_equal(again, size[i]);
         assert_memory_equal(data, first[i], again);
-        free(data);
     }
     char *other = slurp("step_6/model.safetensors", &again); /* the step is not in it either */
     assert_int_equal(again, size[0]);
@@ -464,8 +460,8 @@ TEST(random_damage_is_found_and_passed_over)
         char name[64];
         size_t size = 0, where;
         (void)snprintf(name, sizeof name, "step_2/%s", file);
-        char *data = slurp(name, &size);
-        char *damaged = malloc(size);
+        CLT_FREED char *data = slurp(name, &size);
+        CLT_FREED char *damaged = malloc(size);
         assert_non_null(damaged);
         memcpy(damaged, data, size);
         size_t left = size;
@@ -473,8 +469,6 @@ TEST(random_damage_is_found_and_passed_over)
         spill(name, damaged, left);
         expect_fallback(file, what, where, round);
         spill(name, data, size);
-        free(damaged);
-        free(data);
     }
     assert_true(saved_fill(folder, NULL) == 2.0F); /* whole again: it was the damage that was refused */
 }
@@ -509,7 +503,7 @@ TEST(every_truncation_is_found)
         char name[64];
         size_t size = 0;
         (void)snprintf(name, sizeof name, "step_1/%s", files[i]);
-        char *data = slurp(name, &size);
+        CLT_FREED char *data = slurp(name, &size);
         const size_t lengths[] = {0, 1, 7, 8, size / 2, size - 2, size - 1};
         for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
             spill(name, data, lengths[k]);
@@ -520,7 +514,6 @@ TEST(every_truncation_is_found)
         assert_int_equal(unlink(path), 0);
         expect_damage(files[i], 0);
         spill(name, data, size);
-        free(data);
     }
     assert_true(saved_fill(folder, NULL) == 1.0F);
 }

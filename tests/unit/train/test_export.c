@@ -46,7 +46,7 @@ static void save(float extra, int64_t step)
 
 static void check(clt_dtype dtype)
 {
-    clt_safetensors *file;
+    CLT_SCOPED(clt_safetensors) *file = NULL;
     clt_export_result result;
     int vanished = 0;
     must(clt_checkpoint_export(run, CLT_VALUES_RAW, dtype, out, &result), "export");
@@ -75,7 +75,6 @@ static void check(clt_dtype dtype)
     assert_int_equal(result.vanished, vanished);
     assert_int_equal(vanished, dtype == CLT_F16 ? 2 : 0);
     assert_int_equal(result.bytes, 15 * clt_dtype_bytes(dtype));
-    clt_safetensors_close(file);
 }
 
 TEST(test_types)
@@ -137,7 +136,7 @@ TEST(test_averages)
     must(clt_checkpoint_save(run, &content, 0), "save");
     for (int which = CLT_VALUES_RAW; which <= CLT_VALUES_AVERAGED; which++) {
         clt_export_result result;
-        clt_safetensors *file;
+        CLT_SCOPED(clt_safetensors) *file = NULL;
         must(clt_checkpoint_export(run, (clt_values)which, CLT_F32, out, &result), "export");
         assert_int_equal(result.averaged, which == CLT_VALUES_AVERAGED);
         assert_int_equal(result.tensors, 2);
@@ -147,7 +146,6 @@ TEST(test_averages)
         assert_true(w && frozen);
         assert_memory_equal(w->data, which == CLT_VALUES_AVERAGED ? average : raw, sizeof raw);
         assert_memory_equal(frozen->data, raw, sizeof raw);
-        clt_safetensors_close(file);
     }
 }
 

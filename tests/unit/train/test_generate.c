@@ -78,7 +78,7 @@ static void compare_logits(const char *what, const clt_config *config, const cha
     must(train_run(config, run_name, NULL, &r, &result), "training");
     float *want = logits_at_once(config, result.checkpoint, x, &outputs);
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
-    clt_run *run;
+    CLT_SCOPED(clt_run) *run = NULL;
     must(clt_run_create(&options, CLT_JOB_DECODE, &run), "decoding");
     must(clt_run_load_parameters(run, result.checkpoint), "parameters");
     assert_int_equal(run->job->context, clt_config_int(config, "model.context"));
@@ -92,7 +92,6 @@ static void compare_logits(const char *what, const clt_config *config, const cha
         }
     free(got);
     free(want);
-    clt_run_destroy(run);
 }
 
 static void decode_equals_evaluation(void **state)
@@ -107,11 +106,10 @@ static void decode_equals_evaluation(void **state)
     (void)state;
     put_sequences(x);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        clt_config *config = train_config(sequences);
+        CLT_SCOPED(clt_config) *config = train_config(sequences);
         for (int k = 0; k < 2; k++)
             set(config, cases[i].key[k], cases[i].value[k]);
         compare_logits(cases[i].run, config, cases[i].run, x);
-        clt_config_destroy(config);
     }
 }
 
@@ -217,9 +215,8 @@ static void train_letters(const char *run, clt_run_result *result)
         text[i] = (char)('a' + i % 7 + i / 7 % 3);
     text[2000] = '\0';
     put_text("a.txt", text);
-    clt_config *config = train_config(letters);
+    CLT_SCOPED(clt_config) *config = train_config(letters);
     must(train_run(config, run, NULL, &r, result), "training");
-    clt_config_destroy(config);
 }
 
 static void keep_text(void *context, const char *bytes, size_t count)
@@ -288,14 +285,13 @@ static void text_goes_on_beyond_the_context(void **state)
 
 static void expect_refusal(const char *what, const char *checkpoint, clt_status want, const char *message)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_generate_result made;
     clt_status status = continue_text(checkpoint, "abc", 1, 1, &text, &made);
     if (status != want || !strstr(clt_error_text(), message))
         fail_msg("%s: %s, expected %s with '%s'; it says: %s", what, clt_status_name(status),
                  clt_status_name(want), message, clt_error_text());
     assert_int_equal(text.length, 0);
-    clt_str_free(&text);
 }
 
 /* A checkpoint of an older program: saved again with neither config.json nor data.json; the run's config is
@@ -304,7 +300,7 @@ static void make_old(const char *run, int64_t step, const char *text)
 {
     char name[64];
     clt_checkpoint *saved;
-    clt_config *config = train_config(text);
+    CLT_SCOPED(clt_config) *config = train_config(text);
     clt_str printed = {0}, state = {0};
     must(clt_config_print(config, true, &printed), "config");
     snprintf(name, sizeof name, "%s/config.resolved.json", run);
@@ -322,7 +318,6 @@ static void make_old(const char *run, int64_t step, const char *text)
     clt_checkpoint_close(saved);
     clt_str_free(&printed);
     clt_str_free(&state);
-    clt_config_destroy(config);
 }
 
 static void refusals_say_why(void **state)

@@ -80,7 +80,7 @@ TEST(a_gpu_is_for_one_rank)
 
 static void warned(const clt_told_preflight *told, const char *first, const char *second)
 {
-    clt_str out = {0};
+    CLT_SCOPED(clt_str) out = {0};
     clt_preflight_warnings(told, RANKS, &out);
     int lines = 0;
     for (const char *at = out.text; at && (at = strchr(at, '\n')); at++)
@@ -90,7 +90,6 @@ static void warned(const clt_told_preflight *told, const char *first, const char
         assert_non_null(strstr(out.text, first));
     if (second)
         assert_non_null(strstr(out.text, second));
-    clt_str_free(&out);
 }
 
 TEST(what_makes_ranks_slow_is_said_once)

@@ -120,7 +120,7 @@ TEST_BETWEEN(every_type_and_shape_survives, make_folder, remove_folder)
     assert_int_equal(size, 8 + header + clt_named_tensors_bytes(tensors, COUNT));
     free(bytes_read);
 
-    clt_safetensors *file = NULL;
+    CLT_SCOPED(clt_safetensors) *file = NULL;
     assert_ok(clt_safetensors_open(path, &file));
     assert_int_equal(clt_safetensors_count(file), COUNT);
     for (int i = 0; i < COUNT; i++) {
@@ -150,7 +150,6 @@ TEST_BETWEEN(every_type_and_shape_survives, make_folder, remove_folder)
     assert_ok(clt_named_tensor_to_f32(clt_safetensors_find(file, "empty"), out));
     assert_int_equal(clt_named_tensor_to_f32(clt_safetensors_find(file, "i32"), out), CLT_ECHECKPOINT);
     assert_text_has("\"i32\" is I32");
-    clt_safetensors_close(file);
 }
 
 TEST_BETWEEN(no_tensors_make_a_valid_file, make_folder, remove_folder)
@@ -268,7 +267,7 @@ TEST_BETWEEN(unknown_types_are_kept, make_folder, remove_folder)
         "c", "BOOL", "[4]", "[9,13]") "," T("d", "F32", "[1,1,1,1,1,1,2]", "[13,21]") "}";
     uint8_t bytes[1024] = {0};
     const uint64_t length = strlen(header);
-    clt_safetensors *file;
+    CLT_SCOPED(clt_safetensors) *file = NULL;
     float value[4];
     memcpy(bytes, &length, 8);
     memcpy(bytes + 8, header, length);
@@ -285,7 +284,6 @@ TEST_BETWEEN(unknown_types_are_kept, make_folder, remove_folder)
     assert_ok(clt_named_tensor_to_f32(b, value));
     assert_int_equal(clt_named_tensor_to_f32(a, value), CLT_ECHECKPOINT);
     assert_text_has("\"a\"");
-    clt_safetensors_close(file);
 }
 
 TEST_BETWEEN(prefixes_are_taken_off, make_folder, remove_folder)
@@ -373,7 +371,7 @@ TEST_BETWEEN(mutated_headers_never_escape_the_file, make_folder, remove_folder)
             bytes[at] = (uint8_t)alphabet[what];
         }
         put_bytes(bytes, sizeof bytes);
-        clt_safetensors *file = NULL;
+        CLT_SCOPED(clt_safetensors) *file = NULL;
         clt_status status = clt_safetensors_open(path, &file);
         assert_true(status == CLT_OK || status == CLT_ECHECKPOINT);
         uint64_t total = 0;
@@ -386,7 +384,6 @@ TEST_BETWEEN(mutated_headers_never_escape_the_file, make_folder, remove_folder)
         }
         assert_true(total <= 32);
         accepted += status == CLT_OK;
-        clt_safetensors_close(file);
     }
     assert_in_range(accepted, 1, 1500); /* changed names and metadata are fine; most changes are not */
 }

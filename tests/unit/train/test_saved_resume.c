@@ -55,7 +55,7 @@ static void save_again(const char *run, const char *other_state)
 
 static double evaluate(const char *run)
 {
-    clt_saved_run *saved;
+    CLT_SCOPED(clt_saved_run) *saved = NULL;
     clt_saved_run_options open = {.tensors = true};
     clt_eval_metrics m;
     must(clt_saved_run_open(in_dir(run), &open, &saved), run);
@@ -64,14 +64,13 @@ static double evaluate(const char *run)
     assert_true(isnan(m.perplexity) && isnan(m.bits_per_byte)); /* a classifier */
     assert_int_equal(m.samples, ROWS);
     assert_int_equal(m.available, ROWS);
-    clt_saved_run_close(saved);
     return m.loss;
 }
 
 static clt_status go_on(const char *run, const char *steps, record *r, clt_run_result *result)
 {
     char path[256];
-    clt_config *config = train_config(net);
+    CLT_SCOPED(clt_config) *config = train_config(net);
     set(config, "train.steps", steps);
     snprintf(path, sizeof path, "%s", in_dir(run));
     clt_run_options options = {.config = config,
@@ -82,7 +81,6 @@ static clt_status go_on(const char *run, const char *steps, record *r, clt_run_r
     r->n = 0;
     r->messages[0] = '\0';
     clt_status status = clt_train(&options, result);
-    clt_config_destroy(config);
     return status;
 }
 

@@ -63,18 +63,16 @@ TEST(facts_read_back_as_they_were)
     for (int i = 0; i < 2; i++) {
         clt_str a = printed(all[i]);
         must(clt_data_facts_parse(a.text, a.length, "data.json", &g), "parsing");
-        clt_str b = printed(&g);
+        CLT_SCOPED(clt_str) b = printed(&g);
         assert_string_equal(a.text, b.text);
         clt_data_facts_free(&g);
         clt_str_free(&a);
-        clt_str_free(&b);
     }
-    clt_str text = printed(&f);
+    CLT_SCOPED(clt_str) text = printed(&f);
     must(clt_data_facts_parse(text.text, text.length, "data.json", &g), "parsing");
     assert_memory_equal(&f.fields, &g.fields, sizeof f.fields);
     assert_true(g.tokenizer_hash == f.tokenizer_hash);
     clt_data_facts_free(&g);
-    clt_str_free(&text);
 }
 
 /* One member replaced by something else. */
@@ -127,7 +125,7 @@ TEST(hostile_facts_are_refused_with_a_reason)
     clt_data_facts f = example(), g;
     clt_str text = printed(&f);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        clt_str bad = {0};
+        CLT_SCOPED(clt_str) bad = {0};
         replaced(text.text, cases[i].from, cases[i].to, &bad);
         clt_status status = clt_data_facts_parse(bad.text, bad.length, "data.json", &g);
         if (status != CLT_ECHECKPOINT || !strstr(clt_error_text(), cases[i].says) ||
@@ -135,7 +133,6 @@ TEST(hostile_facts_are_refused_with_a_reason)
             fail_msg("%s -> %s: %s: %s", cases[i].from, cases[i].to, clt_status_name(status),
                      clt_error_text());
         assert_int_equal(g.n_fields, 0); /* nothing half-read is left */
-        clt_str_free(&bad);
     }
     clt_str_free(&text);
 }
@@ -144,8 +141,8 @@ TEST(hostile_facts_are_refused_with_a_reason)
 TEST(damaged_facts_do_no_harm)
 {
     clt_data_facts f = example(), g;
-    clt_str text = printed(&f);
-    char *copy = malloc(text.length);
+    CLT_SCOPED(clt_str) text = printed(&f);
+    CLT_FREED char *copy = malloc(text.length);
     assert_non_null(copy);
     for (size_t n = 0; n + 2 < text.length; n++)
         assert_int_equal(clt_data_facts_parse(text.text, n, "data.json", &g), CLT_ECHECKPOINT);
@@ -160,8 +157,6 @@ TEST(damaged_facts_do_no_harm)
         assert_in_range(g.n_fields, 0, CLT_MAX_FIELDS);
         clt_data_facts_free(&g);
     }
-    free(copy);
-    clt_str_free(&text);
 }
 
 /* --- fingerprints --- */
@@ -191,7 +186,7 @@ TEST(fingerprints_see_every_byte_of_small_files)
 TEST(fingerprints_of_large_files_see_size_and_both_ends)
 {
     uint64_t size = CLT_FINGERPRINT_WHOLE + 12345;
-    char *bytes = calloc(size + 1, 1);
+    CLT_FREED char *bytes = calloc(size + 1, 1);
     assert_non_null(bytes);
     uint64_t first = print_of(bytes, size);
     assert_true(print_of(bytes, size + 1) != first);
@@ -200,16 +195,14 @@ TEST(fingerprints_of_large_files_see_size_and_both_ends)
     assert_true(print_of(bytes, size) != first);
     bytes[0] = 0;
     assert_true(print_of(bytes, size) != first);
-    free(bytes);
 }
 
 static clt_source *open_data(const char *members, clt_split split)
 {
-    clt_config *config;
+    CLT_SCOPED(clt_config) *config = NULL;
     clt_source *source;
     must(parse_data_config(members, &config), "config");
     must(clt_source_open(config, split, &source), "data");
-    clt_config_destroy(config);
     return source;
 }
 
@@ -227,12 +220,11 @@ TEST(the_fingerprint_stays_when_data_moves)
     put_file("two", text + 20, n - 20);
     put_gzip("packed.gz", text, n);
     for (int i = 0; i < 3; i++) {
-        clt_source *source = open_data(members[i], CLT_SPLIT_TRAIN);
+        CLT_SCOPED(clt_source) *source = open_data(members[i], CLT_SPLIT_TRAIN);
         clt_source_fingerprint(source, i ? other : first);
         assert_int_equal(strlen(first), 16);
         if (i)
             assert_string_equal(first, other);
-        clt_source_close(source);
     }
     put_file("two", text + 20, n - 21);
     clt_source *source = open_data(members[1], CLT_SPLIT_TRAIN);
@@ -257,16 +249,16 @@ static int64_t all_bytes(const clt_source *source)
 TEST(targets_stand_for_the_bytes_of_the_text)
 {
     size_t size;
-    char *text = long_text(9, &size);
-    clt_tokenizer *t = small_tokenizer();
+    CLT_FREED char *text = long_text(9, &size);
+    CLT_SCOPED(clt_tokenizer) *t = small_tokenizer();
     clt_ids ids = {0};
     put_file("text.txt", text, size);
     must(clt_tokenizer_save(t, in_dir("tokenizer.json")), "saving");
     must(clt_tokenizer_encode(t, text, size, &ids), "encoding");
     int64_t first = clt_tokenizer_text_bytes(t, ids.id[0]);
     for (int context = 1; context < 40; context += 6) {
-        clt_config *config;
-        clt_source *source;
+        CLT_SCOPED(clt_config) *config = NULL;
+        CLT_SCOPED(clt_source) *source = NULL;
         char whole[4096];
         (void)snprintf(
             whole, sizeof whole,
@@ -279,14 +271,10 @@ TEST(targets_stand_for_the_bytes_of_the_text)
         assert_int_equal(all_bytes(source), (int64_t)size - first);
         assert_int_equal(source->tokens, (int64_t)ids.count);
         assert_true(fabs(source->bytes_per_token - (double)size / (double)ids.count) < 1e-12);
-        clt_source_close(source);
-        clt_config_destroy(config);
     }
     assert_int_equal(clt_tokenizer_text_bytes(t, -1), 0);
     assert_int_equal(clt_tokenizer_text_bytes(t, clt_tokenizer_vocab(t)), 0);
     free(ids.id);
-    clt_tokenizer_close(t);
-    free(text);
 }
 
 TEST(perplexity_and_bits_follow_from_the_sum)
@@ -331,28 +319,24 @@ TEST(keys_are_of_four_kinds)
                  {"device.spec=cpu", 0},
                  {"log.level=warn", 0},
                  {"data.workers=2", 0}};
-    clt_config *was = net_config(NULL);
-    clt_str text = {0};
+    CLT_SCOPED(clt_config) *was = net_config(NULL);
+    CLT_SCOPED(clt_str) text = {0};
     must(clt_config_print(was, true, &text), "printing");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        clt_config *is = net_config(cases[i].override);
+        CLT_SCOPED(clt_config) *is = net_config(cases[i].override);
         for (unsigned kind = 1; kind <= CLT_KEYS_DATA; kind <<= 1) {
-            clt_str diff = {0};
+            CLT_SCOPED(clt_str) diff = {0};
             must(clt_config_diff(text.text, is, kind, &diff), "comparing");
             if ((diff.length > 0) != (kind == cases[i].kind))
                 fail_msg("%s, kind %u: %s", cases[i].override, kind, diff.text ? diff.text : "nothing");
-            clt_str_free(&diff);
         }
-        clt_config_destroy(is);
     }
-    clt_str_free(&text);
-    clt_config_destroy(was);
 }
 
 /* The config as a program printed it that knew neither data.fill nor data.standardize. */
 static char *older_print(const clt_config *config)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     char *to;
     must(clt_config_print(config, true, &text), "printing");
     must(clt_alloc(&to, text.length + 1, 1, "test"), "test");
@@ -369,7 +353,6 @@ static char *older_print(const clt_config *config)
         }
         line += n;
     }
-    clt_str_free(&text);
     return older;
 }
 
@@ -415,8 +398,8 @@ static char *read_all(const char *path)
 
 TEST(the_earlier_config_is_kept)
 {
-    clt_config *config = net_config(NULL);
-    clt_str first = {0};
+    CLT_SCOPED(clt_config) *config = net_config(NULL);
+    CLT_SCOPED(clt_str) first = {0};
     must(clt_mkdir_p(in_dir("folder")), "folder");
     must(clt_config_print(config, true, &first), "printing");
     put_file("folder/config.resolved.json", first.text, first.length);
@@ -425,7 +408,7 @@ TEST(the_earlier_config_is_kept)
     for (int i = 1; i <= 3; i++) {
         char steps[32], name[64], want[32];
         (void)snprintf(steps, sizeof steps, "train.steps=%d", 10 + i);
-        clt_config *longer = net_config(steps);
+        CLT_SCOPED(clt_config) *longer = net_config(steps);
         char *before = read_all(in_dir("folder/config.resolved.json"));
         (void)snprintf(name, sizeof name, "folder/config.resolved.%d.json", i);
         if (i == 2) /* a crash after the copy was kept and before the new one was written */
@@ -439,22 +422,18 @@ TEST(the_earlier_config_is_kept)
         free(before);
         free(kept);
         free(now);
-        clt_config_destroy(longer);
     }
     assert_false(clt_file_exists(in_dir("folder/config.resolved.4.json")));
-    clt_config *other = net_config("train.seed=4");
+    CLT_SCOPED(clt_config) *other = net_config("train.seed=4");
     assert_int_equal(clt_resolved_config_check(in_dir("folder"), other), CLT_ECONFIG);
     assert_non_null(strstr(clt_error_text(), "train.seed: was 1337, is 4"));
-    clt_config_destroy(other);
-    clt_str_free(&first);
-    clt_config_destroy(config);
 }
 
 /* A printed config tells which values were defaults, and reading it back keeps that. */
 TEST(origins_survive_printing)
 {
     clt_config *config = net_config("train.seed=3"), *again;
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     must(clt_config_print(config, true, &text), "printing");
     must(clt_config_parse(text.text, "config.json", NULL, 0, &again), "parsing");
     assert_string_equal(clt_config_origin(again, "train.epochs"), "default");
@@ -463,7 +442,6 @@ TEST(origins_survive_printing)
     assert_int_equal(clt_config_int(again, "train.seed"), 3);
     clt_config_destroy(again);
     clt_config_destroy(config);
-    clt_str_free(&text);
 }
 
 /* --- paths --- */
@@ -532,19 +510,18 @@ static void save_step(const char *folder, int64_t step, const clt_checkpoint_fil
 
 static void expect_open(const char *path, clt_status want, const char *says)
 {
-    clt_saved_run *saved = NULL;
+    CLT_SCOPED(clt_saved_run) *saved = NULL;
     clt_status status = clt_saved_run_open(path, NULL, &saved);
     if (status != want || (says && !strstr(clt_error_text(), says)))
         fail_msg("%s: %s: %s", path, clt_status_name(status), clt_error_text());
     if (status != CLT_OK)
         assert_null(saved);
-    clt_saved_run_close(saved);
 }
 
 TEST(saved_runs_open_by_any_of_their_folders)
 {
     clt_data_facts f = example();
-    clt_str facts = printed(&f);
+    CLT_SCOPED(clt_str) facts = printed(&f);
     clt_checkpoint_file files[] = {{"config.json", net, sizeof net - 1},
                                    {"data.json", facts.text, facts.length}};
     clt_saved_run *saved;
@@ -580,7 +557,6 @@ TEST(saved_runs_open_by_any_of_their_folders)
     assert_int_equal(clt_saved_run_need_data(saved, false, "testing"), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "data.path 'a', data.targets 'b'"));
     clt_saved_run_close(saved);
-    clt_str_free(&facts);
 }
 
 TEST(damaged_or_missing_texts_are_told)
@@ -635,11 +611,10 @@ TEST(a_run_can_be_opened_while_it_removes_checkpoints)
     must(clt_thread_start(&writer, "writer", save_many, &w), "thread");
     while (!atomic_load(&w.done)) {
         clt_saved_run_options tensors = {.tensors = last % 2 == 0};
-        clt_saved_run *saved;
+        CLT_SCOPED(clt_saved_run) *saved = NULL;
         must(clt_saved_run_open(w.folder, &tensors, &saved), "a run that goes on");
         assert_true(saved->step >= last && saved->has_facts);
         last = saved->step;
-        clt_saved_run_close(saved);
     }
     clt_thread_join(writer);
     clt_str_free(&facts);

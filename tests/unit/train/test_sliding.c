@@ -84,7 +84,7 @@ static void run_problem(problem *p, bool class_last, int64_t padding)
     p->map = malloc((size_t)voxels);
     p->planes = 0;
     float *logits = calloc((size_t)p->view.elements, sizeof *logits);
-    double *sum = calloc((size_t)(voxels * n), sizeof *sum);
+    CLT_FREED double *sum = calloc((size_t)(voxels * n), sizeof *sum);
     assert_true(p->map && logits && sum);
     assert_ok(clt_slide_create(&p->grid, &p->view, p->weights, keep_plane, p, &slide));
     for (int64_t w = 0; w < clt_windows_count(&p->grid); w++) {
@@ -104,7 +104,6 @@ static void run_problem(problem *p, bool class_last, int64_t padding)
     compare(p, sum);
     free(p->map);
     free(logits);
-    free(sum);
 }
 
 TEST(test_maps)
@@ -146,7 +145,7 @@ TEST(test_not_finite)
 
 TEST(test_views)
 {
-    clt_graph *graph;
+    CLT_SCOPED(clt_graph) *graph = NULL;
     clt_slide_view view;
     int32_t first, last, rows, other;
     clt_shape x = clt_shape4(1, 4, 5, 6), shape;
@@ -173,13 +172,12 @@ TEST(test_views)
     assert_true(clt_slide_view_of(graph, rows, &info, &x, &view));
     assert_int_equal(view.elements, 360);
     assert_false(clt_slide_view_of(graph, other, &info, &x, &view));
-    clt_graph_destroy(graph);
 }
 
 TEST(test_dice)
 {
     const uint8_t map[6] = {0, 1, 1, 2, 0, 3}, mask[6] = {0, 1, 2, 2, 255, 0};
-    clt_dice *d = calloc(1, sizeof *d);
+    CLT_FREED clt_dice *d = calloc(1, sizeof *d);
     assert_non_null(d);
     clt_dice_add(d, map, mask, 3, true, 255);
     clt_dice_add(d, map + 3, mask + 3, 3, true, 255);
@@ -193,5 +191,4 @@ TEST(test_dice)
     assert_true(fabs(clt_dice_of(d, 1) - (2.0 / 3 + 1) / 2) < 1e-12);
     assert_true(fabs(clt_dice_of(d, 2) - 2.0 / 3) < 1e-12); /* of the first volume alone */
     assert_true(fabs(clt_dice_mean(d, 4) - ((2.0 / 3 + 1) / 2 + 2.0 / 3) / 2) < 1e-12);
-    free(d);
 }

@@ -145,7 +145,7 @@ static void check_trajectory(const regression *r, const recipe *c, int index)
     clt_run_result result;
     char out[32], file[96];
     float weight[OUT * IN], bias[OUT];
-    clt_config *config = regression_config(c);
+    CLT_SCOPED(clt_config) *config = regression_config(c);
     snprintf(out, sizeof out, "regression%d", index);
     must(train_run(config, out, "rinit.safetensors", &rec, &result), out);
     assert_int_equal(rec.n, STEPS);
@@ -170,7 +170,6 @@ static void check_trajectory(const regression *r, const recipe *c, int index)
     for (int i = 0; i < PARAMS; i++)
         assert_close("parameter", STEPS, (double)(i < OUT * IN ? weight[i] : bias[i - OUT * IN]), s.p[i],
                      1e-5);
-    clt_config_destroy(config);
 }
 
 TEST(test_trajectories)
@@ -189,7 +188,7 @@ TEST(test_max_steps)
     record rec = {.n = 0};
     clt_run_result result;
     make_regression(&r);
-    clt_config *config = regression_config(&recipes[0]);
+    CLT_SCOPED(clt_config) *config = regression_config(&recipes[0]);
     clt_run_options options = {.config = config,
                                .caps_mask = OCL_CAPS_ALL,
                                .max_steps = 5,
@@ -199,7 +198,6 @@ TEST(test_max_steps)
     assert_int_equal(result.steps, 5);
     for (int step = 0; step < 5; step++)
         assert_close("learning rate", step, rec.step[step].lr, host_rate(step), 1e-8);
-    clt_config_destroy(config);
 }
 
 /* --- schedules --- */
@@ -360,12 +358,11 @@ TEST(test_ignored_targets)
     for (int micro = 4; micro <= 12; micro += 8) {
         record rec = {.n = 0};
         clt_run_result result;
-        clt_config *config = classes_config(micro, 12, "[]");
+        CLT_SCOPED(clt_config) *config = classes_config(micro, 12, "[]");
         set(config, "train.steps", "1");
         must(train_run(config, NULL, "cinit.safetensors", &rec, &result), "train");
         assert_close("loss", 1, rec.step[0].loss, sum / counted, 1e-5);
         assert_close("accuracy", 1, rec.step[0].accuracy, (double)hits / counted, 1e-6);
-        clt_config_destroy(config);
     }
 }
 
@@ -379,13 +376,12 @@ TEST(test_nothing_counts)
     for (int i = 0; i < 8; i++)
         c.y[i] = IGNORE;
     put_npy("cy.npy", "<i4", c.y, CSAMPLES, 0);
-    clt_config *config = classes_config(4, 8, "[]");
+    CLT_SCOPED(clt_config) *config = classes_config(4, 8, "[]");
     set(config, "train.steps", "2");
     must(train_run(config, NULL, "cinit.safetensors", &rec, &result), "train");
     assert_true(fabs(rec.step[0].loss) < 1e-30 && fabs(rec.step[0].grad_norm) < 1e-30);
     assert_false(rec.step[0].nonfinite);
     assert_true(rec.step[1].loss > 0.1 && rec.step[1].grad_norm > 0.01);
-    clt_config_destroy(config);
 }
 
 TEST(test_accumulation)
@@ -397,10 +393,9 @@ TEST(test_accumulation)
     record rec[2];
     for (int i = 0; i < 2; i++) {
         clt_run_result result;
-        clt_config *config = classes_config(i ? 4 : 12, 12, "[9]");
+        CLT_SCOPED(clt_config) *config = classes_config(i ? 4 : 12, 12, "[9]");
         memset(&rec[i], 0, sizeof rec[i]);
         must(train_run(config, i ? "three" : "one", NULL, &rec[i], &result), "train");
-        clt_config_destroy(config);
     }
     for (int step = 0; step < 10; step++) {
         assert_close("loss", step, rec[1].step[step].loss, rec[0].step[step].loss, 1e-6);
@@ -425,7 +420,7 @@ TEST(test_evaluation)
     put_npy("ex.npy", "<f4", c.x, 26, CIN);
     put_npy("ey.npy", "<i4", c.y, 26, 0);
     double sum = host_cross_entropy(&c, 0, 26, &counted, &hits);
-    clt_config *config = classes_config(8, 8, "[]");
+    CLT_SCOPED(clt_config) *config = classes_config(8, 8, "[]");
     char path[256], value[300];
     snprintf(value, sizeof value, "[\"%s\"]", in_dir("ex.npy"));
     set(config, "data.eval_path", value);
@@ -451,7 +446,6 @@ TEST(test_evaluation)
         assert_int_equal(rec.eval[i].samples, 26);
         assert_close("loss", i, rec.eval[i].loss, m.loss, 1e-12);
     }
-    clt_config_destroy(config);
 }
 
 /* --- repeatability --- */
@@ -470,7 +464,7 @@ TEST(test_determinism)
 {
     record rec = {.n = 0};
     clt_run_result result;
-    clt_config *config = repeat_config();
+    CLT_SCOPED(clt_config) *config = repeat_config();
     must(train_run(config, "first", NULL, &rec, &result), "train");
     set(config, "data.workers", "3"); /* neither threads nor prefetch may show */
     set(config, "data.prefetch", "7");
@@ -483,7 +477,6 @@ TEST(test_determinism)
                             "second/checkpoints/step_20/optimizer.safetensors"));
     assert_false(files_equal("first/checkpoints/step_20/model.safetensors",
                              "third/checkpoints/step_20/model.safetensors"));
-    clt_config_destroy(config);
 }
 
 /* A million parameters: the norm goes through all of its stages. With plain SGD the gradient is what a step
@@ -494,7 +487,7 @@ TEST(test_norm_of_many)
     static float before[WEIGHTS], after[WEIGHTS];
     record rec = {.n = 0};
     clt_run_result result;
-    clt_config *config = train_config(
+    CLT_SCOPED(clt_config) *config = train_config(
         "{\"model\":{\"type\":\"mlp\",\"hidden\":[],\"outputs\":900},"
         "\"data\":{\"type\":\"synthetic\",\"shape\":[1100],\"classes\":900,\"samples\":16,\"micro_batch\":8,"
         "\"workers\":1},\"optimizer\":{\"type\":\"sgd\",\"learning_rate\":8,\"momentum\":0},"
@@ -511,7 +504,6 @@ TEST(test_norm_of_many)
     }
     assert_true(sum > 0);
     assert_close("norm", 2, rec.step[1].grad_norm, sqrt(sum), 1e-5 * sqrt(sum));
-    clt_config_destroy(config);
 }
 
 /* File to store to file: equal bytes. */
@@ -521,7 +513,7 @@ TEST(test_init_round_trip)
     clt_run *run;
     record rec = {.n = 0};
     clt_run_result result;
-    clt_config *config = repeat_config();
+    CLT_SCOPED(clt_config) *config = repeat_config();
     must(train_run(config, "source", NULL, &rec, &result), "train");
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
     must(clt_run_create(&options, CLT_JOB_TRAIN, &run), "run");
@@ -539,7 +531,6 @@ TEST(test_init_round_trip)
     assert_true(files_equal("copy/step_0/optimizer.safetensors", "pinned/step_0/optimizer.safetensors"));
     must(clt_run_load_parameters(run, in_dir("source")), "load a run folder");
     clt_run_destroy(run);
-    clt_config_destroy(config);
 }
 
 TEST(test_init_refusals)
@@ -548,7 +539,7 @@ TEST(test_init_refusals)
     record rec = {.n = 0};
     clt_run_result result;
     make_regression(&r);
-    clt_config *config = regression_config(&recipes[0]);
+    CLT_SCOPED(clt_config) *config = regression_config(&recipes[0]);
     put_linear_init("wide.safetensors", &r.x[0][0], r.init, OUT, IN + 1);
     assert_int_equal(train_run(config, "refused", "wide.safetensors", &rec, &result), CLT_ECHECKPOINT);
     assert_non_null(strstr(clt_error_text(), "out.weight is ["));
@@ -558,7 +549,6 @@ TEST(test_init_refusals)
     assert_non_null(strstr(clt_error_text(), "out.bias is missing"));
     assert_int_equal(train_run(config, "refused", "absent.safetensors", &rec, &result), CLT_ECHECKPOINT);
     assert_false(clt_file_exists(in_dir("refused"))); /* nothing was begun */
-    clt_config_destroy(config);
 }
 
 TEST_PROGRAM(.device = true);

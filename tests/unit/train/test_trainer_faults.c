@@ -61,9 +61,8 @@ static int count_entries(const char *folder)
 static bool file_says(const char *file, const char *words)
 {
     size_t size;
-    char *text = read_bytes(file, &size);
+    CLT_FREED char *text = read_bytes(file, &size);
     bool found = strstr(text, words) != NULL;
-    free(text);
     return found;
 }
 
@@ -83,7 +82,7 @@ TEST(test_bad_parameter)
     make_data(&d);
     d.weight[1] = INFINITY;
     put_data(&d);
-    clt_config *config = config_of(ADAM, 10);
+    CLT_SCOPED(clt_config) *config = config_of(ADAM, 10);
     set(config, "checkpoint.every", "1");
     set(config, "train.max_nonfinite", "3");
     clt_status status = train_run(config, "inf", "init.safetensors", &rec, &result);
@@ -118,7 +117,6 @@ TEST(test_bad_parameter)
     expect_words((const char *const[]){"out.weight"}, 1);
     assert_int_equal(rec.n, 2);
     assert_int_equal(count_entries("inf3/checkpoints"), 0);
-    clt_config_destroy(config);
 }
 
 /* Finite parameters whose products are not: named is the first activation; parameters and moments stay as
@@ -135,7 +133,7 @@ TEST(test_overflow)
     for (int i = 0; i < SAMPLES; i++)
         d.x[i][0] = 7;
     put_data(&d);
-    clt_config *config = config_of(ADAM, 2);
+    CLT_SCOPED(clt_config) *config = config_of(ADAM, 2);
     must(train_run(config, "over", "init.safetensors", &rec, &result), "two skipped steps");
     assert_int_equal(result.updates, 0);
     assert_int_equal(result.skipped, 2);
@@ -151,7 +149,6 @@ TEST(test_overflow)
     assert_int_equal(train_run(config, "over2", "init.safetensors", &rec, &result), CLT_ENUMERIC);
     expect_words((const char *const[]){"first bad tensor: tensor 'out", "out.forward"}, 2);
     assert_int_equal(count_entries("over2/checkpoints"), 0);
-    clt_config_destroy(config);
 }
 
 /* What earlier steps have left in memory is nobody's fault: not of a command that writes only a part of a
@@ -161,7 +158,7 @@ TEST(test_innocent_commands)
     char text[512];
     bool found;
     clt_run *run;
-    clt_config *config = train_config(
+    CLT_SCOPED(clt_config) *config = train_config(
         "{\"model\":{\"type\":\"graph\",\"layers\":[{\"op\":\"linear\",\"name\":\"a\",\"inputs\":[\"x\"],"
         "\"out\":6},{\"op\":\"tanh\",\"name\":\"b\"},{\"op\":\"concat\",\"name\":\"c\",\"inputs\":[\"b\","
         "\"a\"]},"
@@ -184,7 +181,6 @@ TEST(test_innocent_commands)
             fail_msg("of what was left in %s: %s", k ? "gradients and records" : "activations", text);
     }
     clt_run_destroy(run);
-    clt_config_destroy(config);
 }
 
 /* Bad batches are those of steps 2 and 4 (from 0). */
@@ -236,7 +232,7 @@ TEST(test_bad_batches)
         make_data(&d);
         d.x[2 * BATCH + 1][0] = d.x[4 * BATCH + 2][0] = 3e38f;
         put_data(&d);
-        clt_config *config = config_of(adam ? ADAM : SGD, 6);
+        CLT_SCOPED(clt_config) *config = config_of(adam ? ADAM : SGD, 6);
         set(config, "train.max_nonfinite", "2");
         snprintf(out, sizeof out, "one%d", adam);
         must(train_run(config, out, "init.safetensors", &rec, &result), "train");
@@ -257,7 +253,6 @@ TEST(test_bad_batches)
         file_values(file, "out.bias", &bias, 1);
         for (int i = 0; i <= IN; i++)
             assert_close("parameter", 6, (double)(i < IN ? weight[i] : bias), p[i], 1e-5);
-        clt_config_destroy(config);
     }
 }
 
@@ -269,7 +264,7 @@ TEST(test_divergence)
     clt_run_result result;
     make_data(&d);
     put_data(&d);
-    clt_config *config = config_of("{\"type\":\"sgd\",\"learning_rate\":100000}", 60);
+    CLT_SCOPED(clt_config) *config = config_of("{\"type\":\"sgd\",\"learning_rate\":100000}", 60);
     set(config, "schedule.horizon", "1000");
     set(config, "checkpoint.every", "1");
     set(config, "checkpoint.keep", "0");
@@ -288,7 +283,6 @@ TEST(test_divergence)
             assert_true(isfinite(weight[i]));
     }
     assert_int_equal(saved, 0); /* every entry is a checkpoint: nothing half-written */
-    clt_config_destroy(config);
 }
 
 TEST(test_stop)
@@ -299,7 +293,7 @@ TEST(test_stop)
     clt_run_result result;
     make_data(&d);
     put_data(&d);
-    clt_config *config = config_of(SGD, 60);
+    CLT_SCOPED(clt_config) *config = config_of(SGD, 60);
     set(config, "schedule.horizon", "1000");
     set(config, "checkpoint.every", "50");
     clt_status status = train_run(config, "stopped", "init.safetensors", &rec, &result);
@@ -312,7 +306,6 @@ TEST(test_stop)
     snprintf(words, sizeof words, "\"update\": %d", rec.n);
     assert_true(file_says(file, words));
     assert_int_equal(count_entries("stopped/checkpoints"), 1);
-    clt_config_destroy(config);
 }
 
 /* --- run folders --- */
@@ -343,7 +336,7 @@ TEST(test_locked_folder)
     record rec = {.n = 0};
     make_data(&d);
     put_data(&d);
-    clt_config *config = config_of(SGD, 4);
+    CLT_SCOPED(clt_config) *config = config_of(SGD, 4);
     intruder in = {.config = config};
     snprintf(path, sizeof path, "%s", in_dir("shared"));
     clt_run_options options = {.config = config,
@@ -358,7 +351,6 @@ TEST(test_locked_folder)
     assert_int_equal(train_run(config, "shared", NULL, &rec, &result), CLT_EUSAGE);
     expect_words((const char *const[]){"shared", "earlier run"}, 2);
     assert_int_equal(rec.n, 0);
-    clt_config_destroy(config);
 }
 
 TEST(test_unwritable_folder)
@@ -369,14 +361,13 @@ TEST(test_unwritable_folder)
     make_data(&d);
     put_data(&d);
     put_npy("plain", "<f4", d.y, SAMPLES, 0);
-    clt_config *config = config_of(SGD, 4);
+    CLT_SCOPED(clt_config) *config = config_of(SGD, 4);
     int before = count_entries(".");
     assert_int_equal(train_run(config, "plain/run", NULL, &rec, &result), CLT_ESTORAGE);
     expect_words((const char *const[]){"plain"}, 1);
     assert_int_equal(train_run(config, "plain", NULL, &rec, &result), CLT_ESTORAGE);
     assert_int_equal(rec.n, 0);
     assert_int_equal(count_entries("."), before);
-    clt_config_destroy(config);
 }
 
 TEST_PROGRAM(.device = true);

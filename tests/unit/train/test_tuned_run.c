@@ -39,7 +39,7 @@ static void put_record(const char *variant)
 {
     ocl_open_options options = {.caps_mask = OCL_CAPS_ALL};
     ocl_choice c = {.family = OCL_GEMM_FAMILY, .problem = PROBLEM, .tried = 2, .complete = true};
-    ocl_device *device;
+    CLT_SCOPED(ocl_device) *device = NULL;
     ocl_tuning *records;
     bool removed;
     must(ocl_device_open(&options, &device), "device");
@@ -52,7 +52,6 @@ static void put_record(const char *variant)
         must(ocl_tuning_save(desc, records), "records");
         ocl_tuning_destroy(records);
     }
-    ocl_device_close(device);
 }
 
 /* What the run said at its start in the row "tuning". */
@@ -103,7 +102,7 @@ static void copy_step(const char *from, const char *to, int step, const char *wh
     snprintf(path, sizeof path, "%s/checkpoints/step_%d", in_dir(from), step);
     must(clt_checkpoint_open(path, &saved), path);
     snprintf(state_name, sizeof state_name, "%s/checkpoints/step_%d/state.json", from, step);
-    char *text = NULL;
+    CLT_FREED char *text = NULL;
     must(clt_file_read(in_dir(state_name), false, 0, CLT_ESTORAGE, &text, &size), state_name);
     if (!strstr(text, what))
         fail_msg("'%s' is not in %s", what, text);
@@ -136,7 +135,6 @@ static void copy_step(const char *from, const char *to, int step, const char *wh
     clt_checkpoint_close(saved);
     clt_str_free(&state);
     clt_str_free(&resolved);
-    free(text);
 }
 
 static void assert_has(const char *text, const char *part)

@@ -48,7 +48,7 @@ static void run(const clt_config *config, const char *out, bool profile, int64_t
 TEST(test_metrics)
 {
     record r = {.n = 0};
-    clt_config *config = small_config();
+    CLT_SCOPED(clt_config) *config = small_config();
     run(config, "metrics", false, 0, NULL, &r);
     assert_int_equal(r.n, STEPS);
     for (int i = 0; i < r.n; i++) {
@@ -60,17 +60,15 @@ TEST(test_metrics)
     }
     assert_false(clt_file_exists(in_dir("metrics/profile.txt")));
     assert_false(clt_file_exists(in_dir("metrics/trace.json")));
-    clt_config_destroy(config);
 }
 
 static int count_lines(const char *file, const char *part)
 {
     size_t size;
     int n = 0;
-    char *text = read_bytes(file, &size);
+    CLT_FREED char *text = read_bytes(file, &size);
     for (const char *at = text; (at = strstr(at, part)) != NULL; at += strlen(part))
         n++;
-    free(text);
     return n;
 }
 
@@ -78,7 +76,7 @@ static int count_lines(const char *file, const char *part)
 TEST(test_no_timestamps)
 {
     record with = {.n = 0}, without = {.n = 0};
-    clt_config *config = small_config();
+    CLT_SCOPED(clt_config) *config = small_config();
     run(config, "with", false, 0, NULL, &with);
     set(config, "device.timestamps", "false");
     run(config, "without", false, 0, NULL, &without);
@@ -93,7 +91,6 @@ TEST(test_no_timestamps)
     assert_int_equal(count_lines("without/metrics.jsonl", "\"h2d_gbs\":null"), STEPS);
     assert_int_equal(count_lines("with/metrics.jsonl", "\"d2h_gbs\":null"), 0);
     assert_int_equal(count_lines("with/metrics.jsonl", "\"d2h_gbs\":"), STEPS);
-    clt_config_destroy(config);
 }
 
 /* --- profile and trace --- */
@@ -129,7 +126,7 @@ static double sum_of(const clt_json *array, const char *key)
 
 static void check_profile(const char *file)
 {
-    clt_json_doc *doc = parse(file);
+    CLT_SCOPED(clt_json_doc) *doc = parse(file);
     const clt_json *root = clt_json_root(doc), *kernels = clt_json_get(root, "kernels"),
                    *commands = clt_json_get(root, "commands");
     double busy = member(root, "device_busy"), step_ms = member(root, "step_ms");
@@ -157,7 +154,6 @@ static void check_profile(const char *file)
         if (strcmp(phase, "update") == 0)
             assert_close("calls of an update command", 0, member(e, "calls"), 1, 1e-9);
     }
-    clt_json_destroy(doc);
 }
 
 /* Slices of a track of the trace. */
@@ -221,7 +217,7 @@ static void check_clocks(const clt_json *events, int step)
 
 static void check_trace(const char *file, int first, int last)
 {
-    clt_json_doc *doc = parse(file);
+    CLT_SCOPED(clt_json_doc) *doc = parse(file);
     const clt_json *events = clt_json_get(clt_json_root(doc), "traceEvents");
     int steps = last - first + 1;
     assert_int_equal(slices(events, CLT_TRACE_STEPS, "steps"), steps);
@@ -235,13 +231,12 @@ static void check_trace(const char *file, int first, int last)
     check_nesting(events, first, last);
     for (int step = first; step <= last; step++)
         check_clocks(events, step);
-    clt_json_destroy(doc);
 }
 
 TEST(test_profile_and_trace)
 {
     record plain = {.n = 0}, profiled = {.n = 0};
-    clt_config *config = small_config();
+    CLT_SCOPED(clt_config) *config = small_config();
     run(config, "plain", false, 0, NULL, &plain);
     run(config, "profiled", true, 0, NULL, &profiled);
     for (int i = 0; i < STEPS; i++)
@@ -259,7 +254,6 @@ TEST(test_profile_and_trace)
     run(config, "beyond", true, STEPS + 1, NULL, &profiled);
     assert_non_null(strstr(profiled.messages, "no trace: the run ended before step"));
     assert_false(clt_file_exists(in_dir("beyond/trace.json")));
-    clt_config_destroy(config);
 }
 
 /* --- advice --- */
@@ -335,11 +329,10 @@ TEST(test_starved_run)
 TEST(test_no_advice)
 {
     record r = {.n = 0};
-    clt_config *config = small_config();
+    CLT_SCOPED(clt_config) *config = small_config();
     set(config, "train.steps", "5");
     run(config, "short", false, 0, NULL, &r);
     assert_null(strstr(r.messages, "advice"));
-    clt_config_destroy(config);
 }
 
 TEST_PROGRAM(.device = true);

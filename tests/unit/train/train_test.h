@@ -48,10 +48,9 @@ static inline void fill_normal(float *out, int count, uint64_t seed)
 /* A config from JSON text; %D stands for the test's folder. */
 static inline clt_config *train_config(const char *text)
 {
-    char *there = with_folder(text);
+    CLT_FREED char *there = with_folder(text);
     clt_config *config;
     must(clt_config_parse(there, "test", NULL, 0, &config), "config");
-    free(there);
     return config;
 }
 
@@ -121,14 +120,13 @@ static inline clt_status train_run(const clt_config *config, const char *out, co
 /* Values of a tensor in a safetensors file of the test's folder. */
 static inline void file_values(const char *file, const char *tensor, float *out, int count)
 {
-    clt_safetensors *open;
+    CLT_SCOPED(clt_safetensors) *open = NULL;
     must(clt_safetensors_open(in_dir(file), &open), file);
     const clt_named_tensor *t = clt_safetensors_find(open, tensor);
     if (!t)
         fail_msg("'%s' has no tensor '%s'", file, tensor);
     assert_int_equal(clt_shape_elements(&t->shape), count);
     must(clt_named_tensor_to_f32(t, out), tensor);
-    clt_safetensors_close(open);
 }
 
 /* Parameters of a single linear layer called "out". */

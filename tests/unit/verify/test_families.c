@@ -94,14 +94,13 @@ static void tells_apart(const ocl_tuning_use *use, const ocl_tuning_use *other)
 
 static void tuner_keeps(const ocl_tuning_log *log, const char *family)
 {
-    ocl_tuning *records;
+    CLT_SCOPED(ocl_tuning) *records = NULL;
     ocl_tune_options options = {.seconds = 1e9, .log = log};
     assert_true(ocl_tune_missing(log, NULL));
     assert_ok(ocl_tune_run(device, &desc, &options, &records));
     const ocl_choice *record = ocl_tuning_exact(records, family, logged(log, family)->problem);
     assert_non_null(record);
     assert_true(record->tried > 1 && record->ns > 0);
-    ocl_tuning_destroy(records);
 }
 
 /* --- the update --- */
@@ -163,7 +162,7 @@ TEST(test_update)
 TEST(test_agreed_order)
 {
     ocl_device_desc own;
-    ocl_tuning *tuning;
+    CLT_SCOPED(ocl_tuning) *tuning = NULL;
     clt_plan *plan;
     ocl_desc_generic(&own);
     own.caps |= OCL_CAP_LOCAL | OCL_CAP_WG256;
@@ -183,7 +182,6 @@ TEST(test_agreed_order)
         assert_int_equal(logged(&plan->tuning, "update")->tuned, i > 0);
         clt_plan_destroy(plan);
     }
-    ocl_tuning_destroy(tuning);
 }
 
 /* --- ops --- */
@@ -247,9 +245,8 @@ TEST(test_ops)
 
 TEST(test_op_tuner)
 {
-    clt_plan *plan = plan_of(&op_problems[0], "{}");
+    CLT_SCOPED(clt_plan) *plan = plan_of(&op_problems[0], "{}");
     tuner_keeps(&plan->tuning, "layernorm.backward");
-    clt_plan_destroy(plan);
 }
 
 FIXTURE(begin)

@@ -73,59 +73,6 @@ TEST(test_shape_decides)
     }
 }
 
-/* GPUs that people rent, as they describe themselves. */
-typedef struct played_gpu {
-    const char *name;
-    int generation;
-    uint32_t units;
-    bool large_forward; /* forward products of a whole batch fill it with large tiles */
-} played_gpu;
-static const played_gpu played_gpus[] = {{"H100", 90, 132, true},
-                                         {"A100", 80, 108, true},
-                                         {"RTX 4090", 89, 128, true},
-                                         {"T4", 75, 40, false},
-                                         {"V100", 70, 80, false}};
-
-static void check_played(const played_gpu *p, const ocl_gemm *g, int least_m, int least_n)
-{
-    char what[OCL_GEMM_TEXT];
-    ocl_device_desc d = gpu(p->generation);
-    d.compute_units = p->units;
-    if (ocl_mma_generation(g->type_a, &d) == 0)
-        return;
-    ocl_gemm_form f = chosen(&ocl_mma_family, g, &d);
-    if (f.bm < least_m || f.bn < least_n)
-        fail_msg("%s: %s gets tiles of %dx%d (%d parts of k), at least %dx%d expected", p->name,
-                 ocl_gemm_text(g, what, sizeof what), f.bm, f.bn, f.splits, least_m, least_n);
-}
-
-/* A layer of `in` to `out` features on `rows` tokens: forward, gradient of its input, of its weight. */
-static void check_layer(const played_gpu *p, int64_t rows, int64_t in, int64_t out, clt_dtype type)
-{
-    ocl_gemm fwd = product(rows, out, in, 1, type), dx = product(rows, in, out, 0, type);
-    ocl_gemm dw = product(out, in, rows, 2, type);
-    int least = p->large_forward && rows == 8192 ? 128 : 64;
-    check_played(p, &fwd, least, least);
-    check_played(p, &dx, 64, 64);
-    check_played(p, &dw, 64, 64);
-}
-
-TEST(test_played_gpus)
-{
-    static const clt_dtype types[] = {CLT_F16, CLT_BF16, CLT_F32};
-    static const int64_t layers[][2] = {{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}, {768, 50304}};
-    for (size_t i = 0; i < sizeof played_gpus / sizeof played_gpus[0]; i++)
-        for (int t = 0; t < 3; t++) {
-            for (int64_t rows = 1024; rows <= 8192; rows *= 2)
-                for (size_t l = 0; l < sizeof layers / sizeof layers[0]; l++)
-                    check_layer(&played_gpus[i], rows, layers[l][0], layers[l][1], types[t]);
-            for (int layout = 0; layout < 4; layout++) {
-                ocl_gemm large = product(8192, 8192, 8192, layout, types[t]);
-                check_played(&played_gpus[i], &large, 128, 64);
-            }
-        }
-}
-
 TEST(test_instructions)
 {
     ocl_gemm f16 = product(4096, 4096, 4096, 1, CLT_F16), bf16 = product(4096, 4096, 4096, 1, CLT_BF16);

@@ -29,94 +29,66 @@ typedef struct test_cases {
     const char *names[9];
 } test_cases;
 
-/* For every device: the variants that accept everything. In style lanes these kernels use float16 vectors,
- * but also work without them. This style is tested first, so that a driver that fails in it loses
- * wide_vectors and not the device. */
-#define FLOOR_CASES                                                                                          \
+/* A test: its name, the capability that it decides about, the child process that runs it on CPUs, the kind of
+ * device, the cases. */
+#define TEST(name, capability, child, devices, ...)                                                          \
     {                                                                                                        \
-        "gemm.odd_nt[simple]/correct", "relu.tail[flat]/correct", "known.philox/correct"                     \
+        name, capability, &(const test_cases){devices, {__VA_ARGS__}}, child                                 \
     }
-#define UPDATE_CASES                                                                                         \
-    {                                                                                                        \
-        "update.adamw[lane]/correct"                                                                         \
-    }
-static const test_cases floor_lane_cases = {WITH_LANES, FLOOR_CASES};
-static const test_cases floor_cases = {ANY_DEVICE, FLOOR_CASES};
-static const test_cases update_lane_cases = {WITH_LANES, UPDATE_CASES};
-static const test_cases update_cases = {WITHOUT_LOCAL, UPDATE_CASES};
-static const test_cases update_group_cases = {WITH_GROUPS, {"update.adamw[group]/correct"}};
-/* Kernels of style lanes with prefetching, and with nontemporal stores (which a bitwise check uses for
- * arrays of any size). If these fail, the next test shows whether the style works without them. The product
- * uses a program that training builds as well. */
-static const test_cases prefetch_cases = {WITH_LANES, {"gemm.deep_columns[lane]/correct"}};
-static const test_cases nontemporal_cases = {WITH_LANES, {"relu.chunk[lane]/bitwise"}};
-static const test_cases lane_cases = {WITH_LANES, {"gemm.deep_columns[lane]/correct"}};
-static const test_cases attention_lane_cases = {WITH_LANES, {"attention.odd[lane]/correct"}};
-static const test_cases group_cases = {WITH_GROUPS,
-                                       {"gemm.odd_nn[tile]/correct", "gemm.odd_nt[tile]/correct",
-                                        "gemm.odd_tn[tile]/correct", "gemm.odd_tt[tile]/correct",
-                                        "softmax.odd[group]/correct", "layernorm.odd[group]/correct"}};
-/* Not on CPUs: compiling takes long there, PoCL 3.0 hangs in it, and products and the update are useful
- * without this. */
-static const test_cases attention_cases = {
-    ON_GPUS, {"attention.odd[group]/correct", "layernorm.vectors[blocks]/correct"}};
-static const test_cases large_group_cases = {WITHOUT_UNITS, {"gemm.tails_nn[tile_64x64x16_4x4_k1]/correct"}};
-#define UNIT_CASES(type, attention)                                                                          \
-    {                                                                                                        \
-        WITH_GROUPS,                                                                                         \
-        {                                                                                                    \
-            "gemm.odd_nn[mma_" type "]/correct", "gemm.odd_nt[mma_" type "]/correct",                        \
-                "gemm.odd_tn[mma_" type "]/correct", "gemm.odd_tt[mma_" type "]/correct", attention          \
-        }                                                                                                    \
-    }
-static const test_cases f16_cases = UNIT_CASES("f16", "attention.f16_odd[mma]/correct");
-static const test_cases bf16_cases = UNIT_CASES("bf16", "attention.bf16_shared[mma]/correct");
-/* All layouts, both types, and more steps of k than pipeline slots. The largest tiles are tested separately,
- * so that the others remain if they fail. */
-static const test_cases wgmma_large_cases = {WITH_GROUPS,
-                                             {"gemm.tails_nt[wgmma_bf16_128x256_s4_k1]/correct",
-                                              "gemm.tails_tn[wgmma_bf16_256x128_s4_k2]/correct",
-                                              "gemm.line_sums_forms[wgmma_bf16_128x128_s4_k2]/correct",
-                                              "gemm.tails_nn[wgmma_f16_128x128_s3_k1]/correct",
-                                              "gemm.tails_tn[wgmma_bf16_128x256_s4_stream5]/correct"}};
-static const test_cases wgmma_wide_cases = {WITH_GROUPS,
-                                            {"gemm.tails_nt[wgmma_f16_192x256_s4_k1]/correct",
-                                             "gemm.tails_tn[wgmma_bf16_192x256_s4_k2]/correct",
-                                             "gemm.line_sums_forms[wgmma_bf16_192x256_s4_k2]/correct",
-                                             "gemm.line_sums_forms[wgmma_bf16_192x256_s4_stream3]/correct"}};
-static const test_cases wgmma_cases = {WITH_GROUPS,
-                                       {"gemm.large_nn[wgmma_f16]/correct",
-                                        "gemm.large_tn[wgmma_bf16]/correct",
-                                        "gemm.large_tt[wgmma_f16]/correct", "gemm.deep[wgmma_bf16]/correct",
-                                        "gemm.tails_tn[wgmma_f16_64x64_s2_stream29]/correct"}};
-static const test_cases tf32_cases = UNIT_CASES("tf32", NULL);
-/* The older instructions are only used for products. */
-static const test_cases wmma_cases = UNIT_CASES("f16", NULL);
+#define FLOOR_CASES "gemm.odd_nt[simple]/correct", "relu.tail[flat]/correct", "known.philox/correct"
+/* Every layout of a product. */
+#define PRODUCTS(variant)                                                                                    \
+    "gemm.odd_nn[" variant "]/correct", "gemm.odd_nt[" variant "]/correct",                                  \
+        "gemm.odd_tn[" variant "]/correct", "gemm.odd_tt[" variant "]/correct"
 
 /* The test of an addition to a kernel (such as prefetching) comes before the test of the kernel, so that its
- * failure costs only the addition. The last number says which of two child processes runs the test on CPUs;
- * both take about as long. */
+ * failure costs only the addition. The two child processes take about equally long. */
 static const ocl_self_test tests[] = {
-    {"floor_lanes", OCL_CAP_WIDE_VECTORS, &floor_lane_cases, 0},
-    {"floor", 0, &floor_cases, 0},
-    {"prefetch", OCL_CAP_PREFETCH, &prefetch_cases, 0},
-    {"nontemporal", OCL_CAP_NONTEMPORAL, &nontemporal_cases, 1},
-    {"wide_vectors", OCL_CAP_WIDE_VECTORS, &lane_cases, 0},
-    {"attention_lanes", OCL_CAP_WIDE_VECTORS, &attention_lane_cases, 1},
-    {"local", OCL_CAP_LOCAL, &group_cases, 1},
-    {"attention", OCL_CAP_LOCAL, &attention_cases, 0},
-    {"wg256", OCL_CAP_WG256, &large_group_cases, 0},
-    {"update_group", OCL_CAP_LOCAL, &update_group_cases, 0},
-    {"update_lanes", OCL_CAP_WIDE_VECTORS, &update_lane_cases, 0},
-    {"update", 0, &update_cases, 0}, /* for every device: there is no alternative to this variant */
-    {"mma_f16", OCL_CAP_MMA_F16, &f16_cases, 0},
-    {"mma_bf16", OCL_CAP_MMA_BF16, &bf16_cases, 0},
-    {"mma_tf32", OCL_CAP_MMA_TF32, &tf32_cases, 0},
-    {"mma_f16_k8", OCL_CAP_MMA_F16_K8, &f16_cases, 0},
-    {"wmma_f16", OCL_CAP_WMMA_F16, &wmma_cases, 0},
-    {"wgmma_wide", OCL_CAP_WGMMA_WIDE, &wgmma_wide_cases, 0},
-    {"wgmma_large", OCL_CAP_WGMMA_LARGE, &wgmma_large_cases, 0},
-    {"wgmma", OCL_CAP_WGMMA, &wgmma_cases, 0},
+    /* For every device: the variants that accept everything. In style lanes these kernels use float16
+     * vectors, but also work without them. This style is tested first, so that a driver that fails in it
+     * loses wide_vectors and not the device. */
+    TEST("floor_lanes", OCL_CAP_WIDE_VECTORS, 0, WITH_LANES, FLOOR_CASES),
+    TEST("floor", 0, 0, ANY_DEVICE, FLOOR_CASES),
+    /* Kernels of style lanes with prefetching, and with nontemporal stores (which a bitwise check uses for
+     * arrays of any size). If these fail, the next test shows whether the style works without them. The
+     * product uses a program that training builds as well. */
+    TEST("prefetch", OCL_CAP_PREFETCH, 0, WITH_LANES, "gemm.deep_columns[lane]/correct"),
+    TEST("nontemporal", OCL_CAP_NONTEMPORAL, 1, WITH_LANES, "relu.chunk[lane]/bitwise"),
+    TEST("wide_vectors", OCL_CAP_WIDE_VECTORS, 0, WITH_LANES, "gemm.deep_columns[lane]/correct"),
+    TEST("attention_lanes", OCL_CAP_WIDE_VECTORS, 1, WITH_LANES, "attention.odd[lane]/correct"),
+    TEST("local", OCL_CAP_LOCAL, 1, WITH_GROUPS, PRODUCTS("tile"), "softmax.odd[group]/correct",
+         "layernorm.odd[group]/correct"),
+    /* Not on CPUs: compiling takes long there, PoCL 3.0 hangs in it, and products and the update are useful
+     * without this. */
+    TEST("attention", OCL_CAP_LOCAL, 0, ON_GPUS, "attention.odd[group]/correct",
+         "layernorm.vectors[blocks]/correct"),
+    TEST("wg256", OCL_CAP_WG256, 0, WITHOUT_UNITS, "gemm.tails_nn[tile_64x64x16_4x4_k1]/correct"),
+    TEST("update_group", OCL_CAP_LOCAL, 0, WITH_GROUPS, "update.adamw[group]/correct"),
+    TEST("update_lanes", OCL_CAP_WIDE_VECTORS, 0, WITH_LANES, "update.adamw[lane]/correct"),
+    /* for every device: there is no alternative to this variant */
+    TEST("update", 0, 0, WITHOUT_LOCAL, "update.adamw[lane]/correct"),
+    TEST("mma_f16", OCL_CAP_MMA_F16, 0, WITH_GROUPS, PRODUCTS("mma_f16"), "attention.f16_odd[mma]/correct"),
+    TEST("mma_bf16", OCL_CAP_MMA_BF16, 0, WITH_GROUPS, PRODUCTS("mma_bf16"),
+         "attention.bf16_shared[mma]/correct"),
+    TEST("mma_tf32", OCL_CAP_MMA_TF32, 0, WITH_GROUPS, PRODUCTS("mma_tf32")),
+    TEST("mma_f16_k8", OCL_CAP_MMA_F16_K8, 0, WITH_GROUPS, PRODUCTS("mma_f16"),
+         "attention.f16_odd[mma]/correct"),
+    /* The older instructions are only used for products. */
+    TEST("wmma_f16", OCL_CAP_WMMA_F16, 0, WITH_GROUPS, PRODUCTS("mma_f16")),
+    /* All layouts, both types, and more steps of k than pipeline slots. The largest tiles are tested
+     * separately, so that the others remain if they fail. */
+    TEST("wgmma_wide", OCL_CAP_WGMMA_WIDE, 0, WITH_GROUPS, "gemm.tails_nt[wgmma_f16_192x256_s4_k1]/correct",
+         "gemm.tails_tn[wgmma_bf16_192x256_s4_k2]/correct",
+         "gemm.line_sums_forms[wgmma_bf16_192x256_s4_k2]/correct",
+         "gemm.line_sums_forms[wgmma_bf16_192x256_s4_stream3]/correct"),
+    TEST("wgmma_large", OCL_CAP_WGMMA_LARGE, 0, WITH_GROUPS,
+         "gemm.tails_nt[wgmma_bf16_128x256_s4_k1]/correct", "gemm.tails_tn[wgmma_bf16_256x128_s4_k2]/correct",
+         "gemm.line_sums_forms[wgmma_bf16_128x128_s4_k2]/correct",
+         "gemm.tails_nn[wgmma_f16_128x128_s3_k1]/correct",
+         "gemm.tails_tn[wgmma_bf16_128x256_s4_stream5]/correct"),
+    TEST("wgmma", OCL_CAP_WGMMA, 0, WITH_GROUPS, "gemm.large_nn[wgmma_f16]/correct",
+         "gemm.large_tn[wgmma_bf16]/correct", "gemm.large_tt[wgmma_f16]/correct",
+         "gemm.deep[wgmma_bf16]/correct", "gemm.tails_tn[wgmma_f16_64x64_s2_stream29]/correct"),
 };
 
 static bool wanted(const ocl_self_test *test, const ocl_device_desc *device)

@@ -154,6 +154,7 @@ static void release(void *context)
     clt_arena_destroy(arena);
     free(call);
 }
+CLT_SCOPED_POINTER(clblast_call, release)
 
 static clt_status resolve_operand(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
 {
@@ -166,18 +167,15 @@ static clt_status resolve_operand(void *context, int32_t tensor, ocl_buffer **bu
 static clt_status make_simple(clblast_call *call)
 {
     ocl_gemm g = call->gemm;
-    ocl_emitter emitter = {
+    CLT_SCOPED(ocl_emitter) emitter = {
         .list = &call->list, .device = &call->device->desc, .label = "gemm beyond 2^31 elements"};
     ocl_exec_options options = {.resolve = resolve_operand, .resolve_context = call};
     g.a.tensor = 0;
     g.b.tensor = 1;
     g.c.tensor = 2;
     CLT_TRY(clt_arena_create(&call->list.arena));
-    clt_status status = ocl_gemm_emit(&emitter, &g, "simple");
-    if (status == CLT_OK)
-        status = ocl_exec_create(call->device, &call->list, &options, &call->simple);
-    ocl_emitter_free(&emitter);
-    return status;
+    CLT_TRY(ocl_gemm_emit(&emitter, &g, "simple"));
+    return ocl_exec_create(call->device, &call->list, &options, &call->simple);
 }
 
 static void clear_caches(void)
@@ -188,7 +186,7 @@ static void clear_caches(void)
 static clt_status prepare(ocl_device *device, const ocl_gemm *gemm, ocl_buffer *const operand[3],
                           const uint64_t offset[3], void **out)
 {
-    clblast_call *call;
+    CLT_SCOPED(clblast_call) *call = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&call, 1, sizeof *call, "a CLBlast call"));
     call->device = device;
@@ -198,14 +196,9 @@ static clt_status prepare(ocl_device *device, const ocl_gemm *gemm, ocl_buffer *
     call->gemm.c.offset = offset[2];
     memcpy(call->operand, operand, sizeof call->operand);
     ocl_device_when_last_closes(clear_caches);
-    clt_status status = indices_fit(&call->gemm) ? CLT_OK : make_simple(call);
-    if (status != CLT_OK) {
-        clt_error error;
-        clt_error_take(status, &error);
-        release(call);
-        return clt_error_put(&error);
-    }
-    *out = call;
+    if (!indices_fit(&call->gemm))
+        CLT_TRY(make_simple(call));
+    *out = CLT_TAKE(call);
     return CLT_OK;
 }
 

@@ -6,6 +6,7 @@
 #define CL_MEASURE_LIMITS_H
 
 #include "cl/device/device.h"
+#include "engine/base/scope.h"
 
 /* Measured limits (cl/measure/measure.c): FMA peak in GFLOP/s and streaming bandwidth in GB/s, best of
  * several runs. stream: triad with the best kind of stores; plain_stream: triad with plain stores; copy,
@@ -32,5 +33,6 @@ typedef struct ocl_stream ocl_stream;
 clt_status ocl_stream_create(ocl_device *device, ocl_stream **out);
 clt_status ocl_stream_triad(const ocl_stream *stream, bool nontemporal, double *gbs);
 void ocl_stream_destroy(ocl_stream *stream);
+CLT_SCOPED_POINTER(ocl_stream, ocl_stream_destroy)
 
 #endif

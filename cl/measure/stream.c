@@ -136,21 +136,17 @@ clt_status ocl_stream_program(ocl_device *device, ocl_program **out)
 
 clt_status ocl_stream_create(ocl_device *device, ocl_stream **out)
 {
-    ocl_stream *s;
-    clt_status status;
+    CLT_SCOPED(ocl_stream) *s = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&s, 1, sizeof *s, "a stream"));
     s->device = device;
     s->bytes = array_bytes(device);
-    CLT_TRY_GOTO(ocl_stream_program(device, &s->program), fail);
+    CLT_TRY(ocl_stream_program(device, &s->program));
     for (int i = 0; i < 3; i++)
-        CLT_TRY_GOTO(ocl_buffer_create(device, s->bytes, "a measurement array", &s->array[i]), fail);
-    CLT_TRY_GOTO(first_touch(s), fail);
-    *out = s;
+        CLT_TRY(ocl_buffer_create(device, s->bytes, "a measurement array", &s->array[i]));
+    CLT_TRY(first_touch(s));
+    *out = CLT_TAKE(s);
     return CLT_OK;
-fail:
-    ocl_stream_destroy(s);
-    return status;
 }
 
 clt_status ocl_stream_triad(const ocl_stream *stream, bool nontemporal, double *gbs)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chooses a family's variant for a problem and emits it. It must not know what is computed. */
+ * Keeps the list of families, chooses a family's variant for a problem and emits it. It must not know what is
+ * computed. */
 #include "cl/tune/family.h"
 
 #include <stdlib.h>
@@ -8,17 +9,19 @@
 
 #include "engine/base/log.h"
 
-static const ocl_variant *find(const ocl_variant *const *list, const char *name)
+static const ocl_family *const *known;
+
+void ocl_families_register(const ocl_family *const *families)
 {
-    for (size_t i = 0; list != NULL && list[i] != NULL; i++)
-        if (strcmp(list[i]->name, name) == 0)
-            return list[i];
-    return NULL;
+    known = families;
 }
 
-const ocl_variant *ocl_family_variant(const ocl_family *family, const char *name)
+const ocl_family *ocl_family_find(const char *name)
 {
-    return find(family->variants, name);
+    for (const ocl_family *const *f = known; f != NULL && *f != NULL; f++)
+        if (strcmp((*f)->name, name) == 0)
+            return *f;
+    return NULL;
 }
 
 const char *ocl_family_preferred(const ocl_family *family)
@@ -26,7 +29,10 @@ const char *ocl_family_preferred(const ocl_family *family)
     const char *name = family->variable != NULL ? getenv(family->variable) : NULL;
     if (name == NULL || name[0] == '\0')
         return NULL;
-    return find(family->variants, name) == NULL && find(family->others, name) != NULL ? NULL : name;
+    return ocl_variant_named(family->variants, name) == NULL &&
+                   ocl_variant_named(family->others, name) != NULL
+               ? NULL
+               : name;
 }
 
 clt_status ocl_family_log(ocl_tuning_log *log, const ocl_family *family, const void *problem,
@@ -71,7 +77,7 @@ static clt_status choose_preferred(const ocl_family *family, const void *problem
     clt_status status = ocl_variant_select(family->variants, problem, device, what, preferred, out);
     if (status == CLT_OK)
         return CLT_OK;
-    if (ocl_family_variant(family, preferred) == NULL)
+    if (ocl_variant_named(family->variants, preferred) == NULL)
         return clt_fail_prefix(status, "environment variable %s=%s: ", family->variable, preferred);
     clt_error_clear();
     return CLT_OK;

@@ -63,8 +63,12 @@ clt_status ocl_family_standard(const ocl_family *family, const void *problem, co
                                const char *what, const ocl_variant **out);
 /* The variant that the environment prefers, or NULL. */
 const char *ocl_family_preferred(const ocl_family *family);
-/* The variant of that name, or NULL. */
-const ocl_variant *ocl_family_variant(const ocl_family *family, const char *name);
+/* Registers the families that have tuning records: a list that ends with NULL and is kept by reference. It
+ * must be called once before records are read; otherwise records of these families count as records of
+ * unknown kernels. */
+void ocl_families_register(const ocl_family *const *families);
+/* The registered family of that name, or NULL. */
+const ocl_family *ocl_family_find(const char *name);
 /* Adds the problem to the log (NULL: does nothing). record: the record that was used, or NULL. */
 clt_status ocl_family_log(ocl_tuning_log *log, const ocl_family *family, const void *problem,
                           const ocl_choice *record);

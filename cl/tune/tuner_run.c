@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/tune/families.h"
+#include "cl/tune/family.h"
 #include "cl/tune/tuner.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
@@ -273,7 +273,7 @@ static clt_status check_preferred(const ocl_tuning_log *log)
     for (size_t i = 0; i < log->count; i++) {
         const ocl_family *family = ocl_family_find(log->at[i].family);
         const char *name = family != NULL ? ocl_family_preferred(family) : NULL;
-        if (name != NULL && ocl_family_variant(family, name) == NULL)
+        if (name != NULL && ocl_variant_named(family->variants, name) == NULL)
             CLT_FAIL(CLT_EUNSUPPORTED, "tuning: environment variable %s=%s: there is no such variant",
                      family->variable, name);
     }

@@ -81,14 +81,19 @@ static bool declares(const ocl_variant *variant, const ocl_tuned_value *value)
     return false;
 }
 
+const ocl_variant *ocl_variant_named(const ocl_variant *const *list, const char *name)
+{
+    for (size_t i = 0; list != NULL && list[i] != NULL; i++)
+        if (strcmp(list[i]->name, name) == 0)
+            return list[i];
+    return NULL;
+}
+
 const ocl_variant *ocl_choice_variant(const ocl_choice *record, const ocl_variant *const *list,
                                       const void *problem, const ocl_device_desc *device, char *reason,
                                       size_t size)
 {
-    const ocl_variant *variant = NULL;
-    for (size_t i = 0; list[i] != NULL && variant == NULL; i++)
-        if (strcmp(list[i]->name, record->variant) == 0)
-            variant = list[i];
+    const ocl_variant *variant = ocl_variant_named(list, record->variant);
     if (variant == NULL) {
         snprintf(reason, size, "there is no variant '%s'", record->variant);
         return NULL;

@@ -85,6 +85,8 @@ bool ocl_choice_equal(const ocl_choice *a, const ocl_choice *b); /* variant and 
 /* Writes "lane mr=6 nv=2"; returns buffer. */
 const char *ocl_choice_text(const ocl_choice *record, char *buffer, size_t size);
 #define OCL_CHOICE_TEXT 320
+/* The variant of that name, or NULL. list: NULL-terminated, or NULL. */
+const ocl_variant *ocl_variant_named(const ocl_variant *const *list, const char *name);
 /* The variant that a record names, if it is in the list, the device has the capabilities that it needs, it
  * accepts the problem, and it declares every value; else NULL with the reason. */
 const ocl_variant *ocl_choice_variant(const ocl_choice *record, const ocl_variant *const *list,

@@ -14,7 +14,7 @@
 #include "cl/device/internal.h"
 #include "cl/kernels/kernel_source.h"
 #include "cl/kernels/program_source.h"
-#include "cl/tune/families.h"
+#include "cl/tune/family.h"
 #include "engine/base/hash.h"
 #include "engine/base/text.h"
 #include "engine/json/json_seal.h"

@@ -274,7 +274,7 @@ static clt_status run_sizes(allreduce_bench *b, clt_str *json)
 /* The context owns the communicator, so that main can report a failure before it ends the other ranks. */
 static clt_status run(allreduce_bench *b, bench_common *common, cmd_context *context)
 {
-    clt_str json = {0};
+    CLT_SCOPED(clt_str) json = {0};
     allreduce_run *r = &b->run;
     CLT_TRY(bench_begin(common));
     CLT_TRY(comm_create(&context->comm));
@@ -295,7 +295,6 @@ static clt_status run(allreduce_bench *b, bench_common *common, cmd_context *con
         status = bench_finish(common, &json);
     allreduce_close(r);
     free(b->values);
-    clt_str_free(&json);
     return status;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compares a benchmark's JSON record with an earlier one: the time of a step, "step_ms", and of each row the
- * time "ms" or the rate "value". All members that are no measurements identify a row. */
+ * Begins and ends the records and tables of a benchmark, and compares a record with an earlier one: the time
+ * of a step, "step_ms", and of each row the time "ms" or the rate "value". All members that are no
+ * measurements identify a row. */
 #include <stdio.h>
 #include <string.h>
 

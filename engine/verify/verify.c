@@ -392,7 +392,7 @@ clt_status clt_verify_count(const clt_verify_options *options, uint64_t *out)
 {
     clt_verify_options names = *options;
     clt_verify_summary summary;
-    names.modes = (options->modes ? options->modes : 0) | CLT_VERIFY_LIST;
+    names.modes = options->modes | CLT_VERIFY_LIST;
     names.opened = NULL;
     names.claim = NULL;
     names.begun = NULL;

@@ -374,7 +374,7 @@ static int wanted(const supervisor *s, int jobs)
  * the kind of the device is known. */
 static clt_status run_workers(supervisor *s, int jobs)
 {
-    watcher *watchers;
+    CLT_FREED watcher *watchers = NULL;
     clt_status status;
     CLT_TRY(clt_alloc(&watchers, MAX_WORKERS, sizeof *watchers, "workers of the checker"));
     int n = 0, count = 1;
@@ -403,7 +403,6 @@ static clt_status run_workers(supervisor *s, int jobs)
         else if (watchers[i].end.status != CLT_OK && error.status == CLT_OK)
             error = watchers[i].end;
     }
-    free(watchers);
     return clt_error_put(&error);
 }
 
@@ -411,7 +410,7 @@ clt_status clt_verify_run_apart(const clt_verify_options *options, double limit,
                                 clt_verify_summary *summary)
 {
     supervisor s = {.options = options, .summary = summary, .limit = limit};
-    char *program;
+    CLT_FREED char *program = NULL;
     /* a failure is being investigated: stay in this process, to which a debugger may be attached */
     if (options->after)
         return clt_verify_run(options, summary);
@@ -437,7 +436,6 @@ clt_status clt_verify_run_apart(const clt_verify_options *options, double limit,
     pthread_mutex_destroy(&s.lock);
     drop(&s.subjects);
     drop(&s.cases);
-    free(program);
     summary->matched = s.matched;
     summary->seconds = clt_now() - summary->seconds;
     CLT_TRY(status);

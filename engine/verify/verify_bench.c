@@ -124,15 +124,19 @@ clt_status clt_verify_graph(const clt_verify_subject *subject, const clt_verify_
 
 /* --- plan --- */
 
-/* The variant named `name`, or NULL; *last: it is the last of the list. */
-static const ocl_variant *find_variant(const ocl_variant *const *list, const char *name, bool *last)
+/* The variant that the subject names, or NULL. */
+static const ocl_variant *find_variant(const ocl_family *family, const clt_verify_subject *subject)
 {
-    for (size_t i = 0; list && name && list[i]; i++)
-        if (strcmp(list[i]->name, name) == 0) {
-            *last = list[i + 1] == NULL;
-            return list[i];
-        }
-    return NULL;
+    return subject->variant ? ocl_variant_named(family->variants, subject->variant) : NULL;
+}
+
+/* True if the variant is before the last of the family, which must accept everything. */
+static bool is_choosy(const ocl_family *family, const ocl_variant *variant)
+{
+    size_t i = 0;
+    while (variant && family->variants[i] != variant)
+        i++;
+    return variant && family->variants[i + 1] != NULL;
 }
 
 /* If the forced variant refused: extracts the reason from "... none accepts (group: the device lacks
@@ -192,13 +196,11 @@ clt_status clt_verify_host(void *context, const ocl_command *command)
 
 /* --- plan --- */
 
-/* True unless the variant is the last of a list, which must accept everything. */
 static bool may_refuse(const clt_verify_subject *subject)
 {
-    bool last_forward = false, last_backward = false;
-    bool forward = find_variant(subject->op->forward.variants, subject->variant, &last_forward) != NULL;
-    bool backward = find_variant(subject->op->backward.variants, subject->variant, &last_backward) != NULL;
-    return !((!forward || last_forward) && (!backward || last_backward));
+    const clt_op *op = subject->op;
+    return is_choosy(&op->forward, find_variant(&op->forward, subject)) ||
+           is_choosy(&op->backward, find_variant(&op->backward, subject));
 }
 
 /* Gives tensors the layouts that the op uses for them, so that only its own kernels are checked and timed,
@@ -229,9 +231,8 @@ static void set_layouts(clt_graph *graph, const ocl_device_desc *desc, const clt
 static clt_status tuned_of(const clt_verify_subject *subject, const clt_verify_setup *setup,
                            ocl_choice *choice, const ocl_choice **out)
 {
-    bool last;
     const ocl_family *family = &subject->op->backward;
-    const ocl_variant *variant = find_variant(family->variants, subject->variant, &last);
+    const ocl_variant *variant = find_variant(family, subject);
     *out = setup->candidate;
     if (subject->op_case->tuned == 0 || !variant || !variant->tunables)
         return CLT_OK;
@@ -286,10 +287,9 @@ clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject
 static bool is_offered(const clt_verify_session *session, const clt_verify_subject *subject,
                        clt_verify_outcome *outcome)
 {
-    bool last;
     char what[64];
-    const ocl_variant *forward = find_variant(subject->op->forward.variants, subject->variant, &last);
-    const ocl_variant *backward = find_variant(subject->op->backward.variants, subject->variant, &last);
+    const ocl_variant *forward = find_variant(&subject->op->forward, subject);
+    const ocl_variant *backward = find_variant(&subject->op->backward, subject);
     uint32_t caps = (forward ? forward->written_for : 0) | (backward ? backward->written_for : 0);
     snprintf(what, sizeof what, "variant %s", subject->variant ? subject->variant : "");
     return clt_verify_offers(session, what, caps, outcome);

@@ -13,24 +13,12 @@
 #include "engine/plan/combine.h"
 #include "engine/verify/verify_internal.h"
 
-typedef struct known_memory {
-    ocl_buffer *buffer[2]; /* by tensor id: y, x */
-} known_memory;
-
+/* context: the buffers by tensor id. */
 static clt_status known_resolve(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
 {
-    *buffer = ((known_memory *)context)->buffer[tensor];
+    *buffer = ((ocl_buffer **)context)[tensor];
     *offset = 0;
     return CLT_OK;
-}
-
-static clt_status execute(ocl_device *device, const ocl_command_list *list, known_memory *memory)
-{
-    ocl_exec_options options = {.resolve = known_resolve, .resolve_context = memory};
-    CLT_SCOPED(ocl_exec) *exec = NULL;
-    CLT_TRY(ocl_exec_create(device, list, &options, &exec));
-    CLT_TRY(ocl_exec_run(exec, NULL));
-    return ocl_finish(device, OCL_QUEUE_COMPUTE);
 }
 
 /* A check of this file. */
@@ -73,13 +61,17 @@ static clt_status run_command(clt_verify_session *session, ocl_emitter *e, const
     CLT_SCOPED(ocl_command_list) list = *e->list;
     CLT_SCOPED(ocl_emitter) emitter = *e;
     CLT_SCOPED(ocl_buffer) *answers = NULL, *questions = NULL;
+    CLT_SCOPED(ocl_exec) *exec = NULL;
     CLT_TRY(ocl_emit_status(e));
     CLT_TRY(ocl_buffer_create(session->device, y_bytes, "known answers", &answers));
     CLT_TRY(ocl_buffer_create(session->device, x_bytes, "known questions", &questions));
-    known_memory memory = {{answers, questions}};
+    ocl_buffer *buffers[] = {answers, questions};
+    ocl_exec_options options = {.resolve = known_resolve, .resolve_context = buffers};
     CLT_TRY(ocl_write(answers, 0, y, y_bytes));
     CLT_TRY(ocl_write(questions, 0, x, x_bytes));
-    CLT_TRY(execute(session->device, &list, &memory));
+    CLT_TRY(ocl_exec_create(session->device, &list, &options, &exec));
+    CLT_TRY(ocl_exec_run(exec, NULL));
+    CLT_TRY(ocl_finish(session->device, OCL_QUEUE_COMPUTE));
     return ocl_read(answers, 0, y, y_bytes);
 }
 

@@ -54,12 +54,11 @@ static void put_data(op_run *r, uint32_t pattern)
         for (int i = 0; i < b->node[k]->n_out; i++)
             if (b->dout[k][i] >= 0)
                 clt_verify_bench_put(b, b->dout[k][i], r->data.dout[k][i]);
-    }
-    clt_verify_bench_put_bytes(b, graph->step, &r->data.step);
-    for (int k = 0; k < b->copies; k++)
         if (b->node[k]->constant >= 0)
             clt_verify_bench_put_bytes(b, b->node[k]->constant,
                                        clt_graph_tensor(graph, b->node[k]->constant)->values);
+    }
+    clt_verify_bench_put_bytes(b, graph->step, &r->data.step);
     if (b->plan->loss_scale >= 0)
         clt_verify_bench_put(b, b->plan->loss_scale, &r->data.loss_scale);
 }
@@ -127,8 +126,8 @@ static clt_status check_tensor(op_run *r, int32_t id, const tensor_check *check)
 {
     const clt_tensor *t = clt_verify_tensor(r->bench, id);
     size_t n = clt_verify_elements(r->bench, id);
-    bool exact = r->data.integers || !clt_dtype_is_float(t->dtype);
-    clt_verify_rule rule = {tolerance_of(r) * check->factor + check->extra, t->dtype, exact, check->terms};
+    bool whole = r->data.integers || !clt_dtype_is_float(t->dtype);
+    clt_verify_rule rule = {tolerance_of(r) * check->factor + check->extra, t->dtype, whole, check->terms};
     char what[256];
     double *got;
     CLT_TRY(new_doubles(r, n, &got));
@@ -141,10 +140,17 @@ static clt_status check_tensor(op_run *r, int32_t id, const tensor_check *check)
     return CLT_OK;
 }
 
+/* Checks values that the op stores without adding anything up. */
+static clt_status check_values(op_run *r, int32_t id, const double *reference, double share)
+{
+    return check_tensor(r, id, &(tensor_check){.reference = reference, .factor = 1.0, .share = share});
+}
+
+static const clt_verify_rule exact = {.dtype = CLT_F32, .exact = true};
+
 /* Checks a sum of terms of both signs: rounding errors are relative to the terms' magnitudes. */
 static void check_sum(op_run *r, const char *what, double got, double want, double terms)
 {
-    const clt_verify_rule exact = {.dtype = CLT_F32, .exact = true};
     double bound = (tolerance_of(r) + 1.0) * CLT_VERIFY_EPS * fmax(1.0, fmax(fabs(want), fabs(terms)));
     if (r->data.integers)
         clt_verify_compare(r->outcome, what, &got, &want, 1, &exact);
@@ -162,7 +168,6 @@ static void check_record(op_run *r, int copy)
         return;
     clt_verify_bench_get(r->bench, r->bench->plan->losses, all);
     const double *got = all + 4 * call->node->loss;
-    const clt_verify_rule exact = {.dtype = CLT_F32, .exact = true};
     snprintf(what, sizeof what, "%s loss record of '%s'", r->what, call->node->name);
     for (int i = 0; i < 2; i++)
         check_sum(r, what, got[i], call->loss_record[i], call->loss_terms[i]);
@@ -184,17 +189,14 @@ static clt_status check_forward(op_run *r)
         clt_ref_call *call = &r->call[k];
         r->subject->op->ref->forward(call);
         for (int i = 0; i < call->n_out; i++)
-            CLT_TRY(
-                check_tensor(r, call->node->out[i],
-                             &(tensor_check){.reference = call->out[i].data, .factor = 1.0, .share = 0.02}));
+            CLT_TRY(check_values(r, call->node->out[i], call->out[i].data, 0.02));
         for (int i = 0; i < call->n_saved; i++)
             if (is_told(&call->saved[i])) /* only values that the reference defines can be compared */
-                CLT_TRY(check_tensor(r, call->node->saved[i],
-                                     &(tensor_check){.reference = call->saved[i].data, .factor = 1.0}));
+                CLT_TRY(check_values(r, call->node->saved[i], call->saved[i].data, 0.0));
         for (int i = 0; i < call->n_param; i++)
             if (call->buffer[i].data && clt_node_updates_buffers(r->bench->plan->graph, call->node))
-                CLT_TRY(check_tensor(r, r->bench->plan->graph->params[call->node->param[i]].tensor,
-                                     &(tensor_check){.reference = call->buffer[i].data, .factor = 1.0}));
+                CLT_TRY(check_values(r, r->bench->plan->graph->params[call->node->param[i]].tensor,
+                                     call->buffer[i].data, 0.0));
         check_record(r, k);
         /* backward starts from the outputs as stored, so that their rounding is not an error of backward */
         for (int i = 0; i < call->n_out; i++)
@@ -221,16 +223,13 @@ static clt_status check_gradients(op_run *r, double *const prefill[CLT_VERIFY_CO
             sum[e] = earlier_value(e);
             terms[e] = fabs(sum[e]);
         }
-        for (int k = 0; k < r->bench->copies; k++) {
+        for (int k = 0; k < r->bench->copies; k++)
             for (size_t e = 0; e < n; e++) {
                 sum[e] += r->call[k].din[i].data[e];
                 terms[e] += r->call[k].din_terms[i][e];
             }
-        }
-        CLT_TRY(check_tensor(
-            r, gradient,
-            &(tensor_check){
-                .reference = sum, .terms = terms, .factor = factor, .extra = 2.0 * (factor - 1.0)}));
+        tensor_check check = {sum, terms, factor, 2.0 * (factor - 1.0), 0.0};
+        CLT_TRY(check_tensor(r, gradient, &check));
     }
     for (int k = 0; k < r->bench->copies; k++) {
         for (int i = 0; i < r->call[k].n_param; i++) {
@@ -242,8 +241,8 @@ static clt_status check_gradients(op_run *r, double *const prefill[CLT_VERIFY_CO
             CLT_TRY(new_doubles(r, n, &sum));
             for (size_t e = 0; e < n; e++)
                 sum[e] = r->call[k].dparam[i].data[e] + (prefill ? prefill[k][i][e] : 0.0);
-            CLT_TRY(check_tensor(
-                r, gradient, &(tensor_check){.reference = sum, .factor = 1.0, .extra = prefill ? 1.0 : 0.0}));
+            tensor_check check = {sum, NULL, 1.0, prefill ? 1.0 : 0.0, 0.0};
+            CLT_TRY(check_tensor(r, gradient, &check));
         }
     }
     return CLT_OK;
@@ -293,23 +292,18 @@ static clt_status check_run(op_run *r, const clt_verify_setup *setup)
     return check_add(r);
 }
 
-/* Properties of the data of a run. */
-typedef struct data_kind {
-    bool integers;
-    uint32_t samples_on; /* how many samples later in the global batch the micro-batch begins */
-} data_kind;
-
+/* samples_on: how many samples later in the global batch the micro-batch begins. */
 static clt_status run_data(clt_verify_session *session, const clt_verify_subject *subject,
-                           const clt_verify_setup *setup, clt_verify_bench *bench, data_kind kind,
-                           const char *what, clt_verify_outcome *outcome)
+                           const clt_verify_setup *setup, clt_verify_bench *bench, bool integers,
+                           uint32_t samples_on, const char *what, clt_verify_outcome *outcome)
 {
     op_run r = {.subject = subject, .bench = bench, .outcome = outcome, .what = what};
     CLT_SCOPED(clt_arena) *arena = NULL;
     CLT_TRY(clt_arena_create(&arena));
     r.data.arena = arena;
-    CLT_TRY(clt_verify_data_make(&r.data, bench->plan->graph, subject, bench, session->seed, kind.integers,
+    CLT_TRY(clt_verify_data_make(&r.data, bench->plan->graph, subject, bench, session->seed, integers,
                                  setup->copies > 1));
-    r.data.step.sample_lo += kind.samples_on;
+    r.data.step.sample_lo += samples_on;
     return check_run(&r, setup);
 }
 
@@ -323,22 +317,21 @@ static clt_status check_setup(clt_verify_session *session, const clt_verify_subj
     CLT_TRY(clt_verify_bench_create(session, subject, setup, outcome, &bench));
     if (!bench)
         return CLT_OK; /* the check is skipped */
-    clt_status status = run_data(session, subject, setup, bench, (data_kind){0}, what, outcome);
-    if (status == CLT_OK && integers_too && !clt_verify_bad(outcome))
-        status = run_data(session, subject, setup, bench, (data_kind){.integers = true}, what, outcome);
+    CLT_TRY(run_data(session, subject, setup, bench, false, 0, what, outcome));
+    if (integers_too && !clt_verify_bad(outcome))
+        CLT_TRY(run_data(session, subject, setup, bench, true, 0, what, outcome));
     uint32_t starts = subject->op_case->four_starts ? 4 : 1;
-    for (uint32_t on = 1; on < starts && status == CLT_OK && !clt_verify_bad(outcome); on++)
-        status = run_data(session, subject, setup, bench, (data_kind){.samples_on = on}, what, outcome);
-    return status;
+    for (uint32_t on = 1; on < starts && !clt_verify_bad(outcome); on++)
+        CLT_TRY(run_data(session, subject, setup, bench, false, on, what, outcome));
+    return CLT_OK;
 }
 
 /* Finds the inputs that can have a gradient, the number of parameters, and whether some are buffers. */
 static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int *params, bool *buffers)
 {
     clt_verify_bench scratch = {0};
-    clt_verify_setup setup = CLT_VERIFY_SINGLE;
     CLT_SCOPED(clt_graph) *graph = NULL;
-    CLT_TRY(clt_verify_graph(subject, &setup, &scratch, &graph));
+    CLT_TRY(clt_verify_graph(subject, &CLT_VERIFY_SINGLE, &scratch, &graph));
     *inputs = 0;
     *params = subject->op->backward.variants ? scratch.node[0]->n_param : 0;
     for (int i = 0; i < scratch.node[0]->n_in; i++)
@@ -370,10 +363,10 @@ static clt_status check_alone(clt_verify_session *session, const clt_verify_subj
     return CLT_OK;
 }
 
-static bool has_narrow(const clt_op_case *c)
+static bool has_type(const clt_op_case *c, clt_dtype type)
 {
     for (int i = 0; i < c->n_inputs; i++)
-        if (c->inputs[i].dtype == CLT_F16 || c->inputs[i].dtype == CLT_BF16)
+        if (c->inputs[i].dtype == type)
             return true;
     return false;
 }
@@ -383,28 +376,28 @@ static clt_status check_correct(clt_verify_session *session, const clt_verify_su
 {
     clt_verify_setup single = CLT_VERIFY_SINGLE;
     clt_verify_setup twin = single, scaled = single, narrow = single, fixed = single;
-    clt_verify_setup eval = {.mode = CLT_PLAN_EVAL, .copies = 1};
+    const clt_verify_setup eval = {.mode = CLT_PLAN_EVAL, .copies = 1};
     twin.copies = 2;
     scaled.scaled = true;
     narrow.narrow = true;
     fixed.frozen_buffers = true;
-    bool exact = subject->op_case->exact && !is_inexact(subject);
+    bool whole = subject->op_case->exact && !is_inexact(subject), buffers;
     uint32_t inputs;
     int params;
-    bool buffers;
     CLT_TRY(look(subject, &inputs, &params, &buffers));
-    CLT_TRY(check_setup(session, subject, &single, exact, "written", outcome));
-    CLT_TRY(check_setup(session, subject, &twin, exact, "accumulated", outcome));
+    CLT_TRY(check_setup(session, subject, &single, whole, "written", outcome));
+    CLT_TRY(check_setup(session, subject, &twin, whole, "accumulated", outcome));
     if (buffers)
-        CLT_TRY(check_setup(session, subject, &fixed, exact, "frozen buffers", outcome));
+        CLT_TRY(check_setup(session, subject, &fixed, whole, "frozen buffers", outcome));
     if (subject->op->flags & CLT_OP_LOSS)
-        CLT_TRY(check_setup(session, subject, &scaled, exact, "scaled", outcome));
-    if (subject->op->backward.variants && has_narrow(subject->op_case))
+        CLT_TRY(check_setup(session, subject, &scaled, whole, "scaled", outcome));
+    if (subject->op->backward.variants &&
+        (has_type(subject->op_case, CLT_F16) || has_type(subject->op_case, CLT_BF16)))
         CLT_TRY(check_setup(session, subject, &narrow, false, "16-bit gradients", outcome));
     if (subject->op_case->small && subject->op->backward.variants)
         CLT_TRY(check_alone(session, subject, inputs, params, outcome));
     if ((subject->op->flags & CLT_OP_RANDOM) && params == 0)
-        CLT_TRY(check_setup(session, subject, &eval, exact, "evaluated", outcome));
+        CLT_TRY(check_setup(session, subject, &eval, whole, "evaluated", outcome));
     return CLT_OK;
 }
 
@@ -473,14 +466,14 @@ static bool any_past_caches(const clt_plan *plan)
 /* Large arrays are written with nontemporal stores. Plans the same op for this device with almost no cache,
  * so that these stores are used; results must be equal. If the op has no such stores, the plan is the same
  * and is not run. */
-static clt_status bits_past_caches(clt_verify_session *session, const clt_verify_setup *setup, op_run *r,
+static clt_status bits_past_caches(clt_verify_session *session, op_run *r,
                                    uint8_t *const kept[CLT_MAX_PLAN_SLABS])
 {
     clt_verify_session small = *session;
     op_run other = *r;
     CLT_SCOPED(clt_verify_bench) *bench = NULL;
     small.desc.cache_bytes = 1;
-    CLT_TRY(clt_verify_bench_create(&small, r->subject, setup, r->outcome, &bench));
+    CLT_TRY(clt_verify_bench_create(&small, r->subject, &CLT_VERIFY_SINGLE, r->outcome, &bench));
     if (!bench || !any_past_caches(bench->plan))
         return CLT_OK;
     other.bench = bench;
@@ -489,7 +482,7 @@ static clt_status bits_past_caches(clt_verify_session *session, const clt_verify
     return CLT_OK;
 }
 
-static clt_status check_bits(clt_verify_session *session, const clt_verify_setup *setup, op_run *r)
+static clt_status check_bits(clt_verify_session *session, op_run *r)
 {
     uint8_t *kept[CLT_MAX_PLAN_SLABS];
     CLT_TRY(clt_verify_data_make(&r->data, r->bench->plan->graph, r->subject, r->bench, session->seed, false,
@@ -498,31 +491,27 @@ static clt_status check_bits(clt_verify_session *session, const clt_verify_setup
     CLT_TRY(keep_bits(r, kept));
     CLT_TRY(run_both(r, CLT_VERIFY_FINITE_PATTERN));
     compare_bits(r, r->bench->plan, kept, "the second run");
-    return clt_verify_bad(r->outcome) ? CLT_OK : bits_past_caches(session, setup, r, kept);
+    return clt_verify_bad(r->outcome) ? CLT_OK : bits_past_caches(session, r, kept);
 }
 
 /* A check that on_bench runs on a bench with every gradient; nothing is run if the variant refuses. */
-typedef clt_status (*bench_check)(clt_verify_session *session, const clt_verify_setup *setup, op_run *r);
+typedef clt_status (*bench_check)(clt_verify_session *session, op_run *r);
 
 static clt_status on_bench(clt_verify_session *session, const clt_verify_subject *subject,
                            clt_verify_outcome *outcome, bench_check check)
 {
-    clt_verify_setup setup = CLT_VERIFY_SINGLE;
     CLT_SCOPED(clt_verify_bench) *bench = NULL;
     CLT_SCOPED(clt_arena) *arena = NULL;
-    CLT_TRY(clt_verify_bench_create(session, subject, &setup, outcome, &bench));
+    CLT_TRY(clt_verify_bench_create(session, subject, &CLT_VERIFY_SINGLE, outcome, &bench));
     if (!bench)
         return CLT_OK;
     CLT_TRY(clt_arena_create(&arena));
     op_run r = {.subject = subject, .bench = bench, .outcome = outcome, .data.arena = arena, .what = ""};
-    return check(session, &setup, &r);
+    return check(session, &r);
 }
 
-/* --- speed --- */
-
-static clt_status check_speed(clt_verify_session *session, const clt_verify_setup *setup, op_run *r)
+static clt_status check_speed(clt_verify_session *session, op_run *r)
 {
-    (void)setup;
     CLT_TRY(clt_verify_data_make(&r->data, r->bench->plan->graph, r->subject, r->bench, session->seed, false,
                                  false));
     CLT_TRY(run_both(r, CLT_VERIFY_NAN_PATTERN)); /* fills in real data and warms up */
@@ -534,15 +523,13 @@ static clt_status check_speed(clt_verify_session *session, const clt_verify_setu
 static clt_status check_one(clt_verify_session *session, const clt_verify_subject *subject, unsigned mode)
 {
     const clt_op_case *c = subject->op_case;
-    clt_verify_item item = {subject->op->name, c->name, subject->variant, mode, c->small, false};
-    for (int i = 0; i < c->n_inputs; i++)
-        item.bf16 |= c->inputs[i].dtype == CLT_BF16;
+    clt_verify_item item = {subject->op->name,    c->name, subject->variant, mode, c->small,
+                            has_type(c, CLT_BF16)};
     clt_verify_outcome outcome;
     clt_status status = CLT_OK;
     if (!clt_verify_wants(session, &item, &outcome))
         return CLT_OK;
-    const clt_op_ref *ref = subject->op->ref;
-    if (subject->op->backward.variants && !ref->backward)
+    if (subject->op->backward.variants && !subject->op->ref->backward)
         clt_verify_set(&outcome, CLT_VERIFY_UNIMPL, "the op has a gradient and its reference has none");
     else if (mode == CLT_VERIFY_CORRECT)
         status = check_correct(session, subject, &outcome);
@@ -558,17 +545,13 @@ static clt_status check_one(clt_verify_session *session, const clt_verify_subjec
 /* Lists the names of the variants of both directions, each once. */
 static int variant_names(const clt_op *op, const char *names[], int max)
 {
-    const ocl_variant *const *lists[2] = {op->forward.variants, op->backward.variants};
+    const ocl_variant *const *forward = op->forward.variants, *const *backward = op->backward.variants;
     int count = 0;
-    for (int l = 0; l < 2; l++) {
-        for (size_t i = 0; lists[l] && lists[l][i]; i++) {
-            bool known = false;
-            for (int k = 0; k < count; k++)
-                known |= strcmp(names[k], lists[l][i]->name) == 0;
-            if (!known && count < max)
-                names[count++] = lists[l][i]->name;
-        }
-    }
+    for (size_t i = 0; forward && forward[i] && count < max; i++)
+        names[count++] = forward[i]->name;
+    for (size_t i = 0; backward && backward[i] && count < max; i++)
+        if (!ocl_variant_named(forward, backward[i]->name))
+            names[count++] = backward[i]->name;
     return count;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cl/gemm/gemm.h"
-#include "cl/tune/families.h"
+#include "cl/tune/family.h"
 #include "cl/tune/tuning_store.h"
 
 static clt_status put(const ocl_device_desc *desc, int argc, char **argv)

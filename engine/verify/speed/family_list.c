@@ -4,7 +4,7 @@
 #include "engine/verify/speed/family_list.h"
 
 #include "cl/gemm/gemm.h"
-#include "cl/tune/families.h"
+#include "cl/tune/family.h"
 #include "engine/ops/op.h"
 #include "engine/verify/speed/op_bench.h"
 #include "engine/verify/speed/update_bench.h"

@@ -223,12 +223,16 @@ clt_status clt_speed_end(const clt_speed_session *s, const char *name, clt_statu
 
 static clt_status run(clt_speed_session *s)
 {
+    CLT_SCOPED(ocl_device) *device = NULL;
+    CLT_SCOPED(ocl_stream) *stream = NULL;
     ocl_open_options open = {
         .spec = s->options->device_spec, .caps_mask = s->options->caps_mask, .profiling = true};
-    CLT_TRY(ocl_device_open(&open, &s->device));
-    s->desc = *ocl_device_describe(s->device);
-    CLT_TRY(ocl_measure_limits(s->device, 1.0, &s->limits));
-    CLT_TRY(ocl_stream_create(s->device, &s->stream));
+    CLT_TRY(ocl_device_open(&open, &device));
+    s->device = device;
+    s->desc = *ocl_device_describe(device);
+    CLT_TRY(ocl_measure_limits(device, 1.0, &s->limits));
+    CLT_TRY(ocl_stream_create(device, &stream));
+    s->stream = stream;
     s->options->limits(s->options->context, &s->desc, &s->limits);
     CLT_TRY(run_ops(s));
     return clt_speed_updates(s);
@@ -237,11 +241,9 @@ static clt_status run(clt_speed_session *s)
 clt_status clt_speed_run(const clt_speed_options *options)
 {
     clt_speed_session session = {.options = options};
-    clt_status status = run(&session);
-    ocl_stream_destroy(session.stream);
-    ocl_device_close(session.device);
-    if (status == CLT_OK && session.matched == 0)
+    CLT_TRY(run(&session));
+    if (session.matched == 0)
         CLT_FAIL(CLT_EUSAGE, "bench ops: no case matches '%s'; a name is 'gelu.large', 'update.adamw_large'",
                  options->pattern ? options->pattern : "");
-    return status;
+    return CLT_OK;
 }

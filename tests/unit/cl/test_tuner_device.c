@@ -12,7 +12,7 @@
 #include "cl/gemm_bench/gemm_tune.h"
 #include "cl/kernels/kernel_source.h"
 #include "cl/kernels/program_source.h"
-#include "cl/tune/families.h"
+#include "cl/tune/family.h"
 #include "cl/tune/tuner.h"
 #include "engine/base/log.h"
 

@@ -6,7 +6,7 @@
  * ctest-labels: quick ctest-full: all ctest-cost: 8 ctest-optimise: no */
 #include "tests/unit/cl/tuning_test.h"
 
-#include "cl/tune/families.h"
+#include "cl/tune/family.h"
 #include "cl/tune/tuner.h"
 #include "engine/ops/case.h"
 #include "engine/verify/speed/family_list.h"
@@ -169,7 +169,7 @@ static void all_tiles(measured *m, const char *name)
 {
     const ocl_family *family = ocl_family_find(name);
     const ocl_tuning_use *use = logged(&m->plan->tuning, name);
-    const ocl_variant *lane = ocl_family_variant(family, "lane");
+    const ocl_variant *lane = ocl_variant_named(family->variants, "lane");
     char reason[256];
     void *bench;
     int count = 0;

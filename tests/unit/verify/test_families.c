@@ -5,7 +5,7 @@
  * record decides, and a run of the tuner saves one. ctest-labels: quick ctest-optimise: no */
 #include "tests/unit/cl/tuning_test.h"
 
-#include "cl/tune/families.h"
+#include "cl/tune/family.h"
 #include "cl/tune/tuner.h"
 #include "engine/ops/case.h"
 #include "engine/verify/speed/family_list.h"

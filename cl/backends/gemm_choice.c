@@ -46,12 +46,11 @@ const char *ocl_gemm_problem(const ocl_gemm *g, char *buffer, size_t size)
     snprintf(buffer, size, "%c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s%s%s%s%s%s%s%s%s%s%s",
              g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', (long long)g->m, (long long)g->n, (long long)g->k,
              (long long)g->batch, clt_dtype_name(g->type_a), clt_dtype_name(g->type_b),
-             clt_dtype_name(g->type_c), g->beta != 0.0f ? " +add" : "",
-             g->bias.tensor != OCL_NO_TENSOR_ID ? " +bias" : "", ocl_gemm_activation_text(g),
-             g->pre.tensor != OCL_NO_TENSOR_ID ? " +pre" : "",
-             g->dact.tensor != OCL_NO_TENSOR_ID ? " +dact" : "",
-             g->residual.tensor != OCL_NO_TENSOR_ID ? " +residual" : "", dense ? "" : " +strided",
-             g->batch > 1 && g->stride_b == 0 ? " +shared" : "", g->tf32 ? " +tf32" : "", windows);
+             clt_dtype_name(g->type_c), g->beta != 0.0f ? " +add" : "", ocl_given(g->bias) ? " +bias" : "",
+             ocl_gemm_activation_text(g), ocl_given(g->pre) ? " +pre" : "",
+             ocl_given(g->dact) ? " +dact" : "", ocl_given(g->residual) ? " +residual" : "",
+             dense ? "" : " +strided", g->batch > 1 && g->stride_b == 0 ? " +shared" : "",
+             g->tf32 ? " +tf32" : "", windows);
     return buffer;
 }
 

@@ -42,33 +42,33 @@ double ocl_gemm_moment_flops(const ocl_gemm *gemm)
 /* Checks */
 
 /* Number of elements from an operand's first to its last one over all batch items; false above 2^62. */
-static bool span(int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64_t stride, int64_t *out)
+static bool span(ocl_stored_matrix m, int64_t batch, int64_t *out)
 {
     int64_t in_item, between;
-    if (rows == 0 || columns == 0) {
+    if (m.rows == 0 || m.columns == 0) {
         *out = 0;
         return true;
     }
-    if (__builtin_mul_overflow(rows - 1, ld, &in_item) ||
-        __builtin_add_overflow(in_item, columns, &in_item) ||
-        __builtin_mul_overflow(batch - 1, stride, &between) || __builtin_add_overflow(in_item, between, out))
+    if (__builtin_mul_overflow(m.rows - 1, m.ld, &in_item) ||
+        __builtin_add_overflow(in_item, m.columns, &in_item) ||
+        __builtin_mul_overflow(batch - 1, m.stride, &between) ||
+        __builtin_add_overflow(in_item, between, out))
         return false;
     return *out < INT64_C(1) << 62;
 }
 
+static ocl_stored_matrix stored_c(const ocl_gemm *g)
+{
+    return (ocl_stored_matrix){g->m, g->n, g->ldc, g->stride_c};
+}
+
 bool ocl_gemm_spans(const ocl_gemm *g, int64_t *a, int64_t *b, int64_t *c)
 {
-    bool fit = span(g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, g->batch, g->stride_a, a) &&
-               span(g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, g->batch, g->stride_b, b) &&
-               span(g->m, g->n, g->ldc, g->batch, g->stride_c, c);
+    bool fit = span(ocl_gemm_stored(g, true), g->batch, a) && span(ocl_gemm_stored(g, false), g->batch, b) &&
+               span(stored_c(g), g->batch, c);
     if (ocl_has_windows(g))
         *(ocl_is_windows(g, true) ? a : b) = g->windows.elements;
     return fit;
-}
-
-static bool given(ocl_tensor_ref ref)
-{
-    return ref.tensor != OCL_NO_TENSOR_ID;
 }
 
 const char *ocl_gemm_activation_text(const ocl_gemm *g)
@@ -82,26 +82,26 @@ const char *ocl_gemm_text(const ocl_gemm *g, char *buffer, size_t size)
     snprintf(buffer, size, "gemm %c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s%s%s%s%s%s%s%s",
              g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', (long long)g->m, (long long)g->n, (long long)g->k,
              (long long)g->batch, clt_dtype_name(g->type_a), clt_dtype_name(g->type_b),
-             clt_dtype_name(g->type_c), given(g->bias) ? " +bias" : "", ocl_gemm_activation_text(g),
-             given(g->pre) ? " +pre" : "", given(g->dact) ? " +dact" : "",
-             given(g->residual) ? " +residual" : "", g->tf32 ? " +tf32" : "",
+             clt_dtype_name(g->type_c), ocl_given(g->bias) ? " +bias" : "", ocl_gemm_activation_text(g),
+             ocl_given(g->pre) ? " +pre" : "", ocl_given(g->dact) ? " +dact" : "",
+             ocl_given(g->residual) ? " +residual" : "", g->tf32 ? " +tf32" : "",
              ocl_has_windows(g) ? " +windows" : "");
     return buffer;
 }
 
 static clt_status check_operand(const char *what, const char *operand, ocl_tensor_ref ref, clt_dtype type,
-                                int64_t rows, int64_t columns, int64_t ld, int64_t stride)
+                                ocl_stored_matrix m)
 {
     if (!clt_dtype_is_float(type) || type == CLT_F64)
         CLT_FAIL(CLT_ESHAPE, "checking %s: %s is stored as %s; f32, f16 and bf16 are possible", what, operand,
                  clt_dtype_name(type));
-    if (ld < columns || ld < 1)
+    if (m.ld < m.columns || m.ld < 1)
         CLT_FAIL(CLT_ESHAPE, "checking %s: the row stride of %s is %lld and its rows have %lld elements",
-                 what, operand, (long long)ld, (long long)columns);
-    if (stride < 0)
+                 what, operand, (long long)m.ld, (long long)m.columns);
+    if (m.stride < 0)
         CLT_FAIL(CLT_ESHAPE, "checking %s: the batch stride of %s is %lld, below 0", what, operand,
-                 (long long)stride);
-    if (ref.tensor == OCL_NO_TENSOR_ID && rows > 0 && columns > 0)
+                 (long long)m.stride);
+    if (ref.tensor == OCL_NO_TENSOR_ID && m.rows > 0 && m.columns > 0)
         CLT_FAIL(CLT_ESHAPE, "checking %s: %s has no tensor", what, operand);
     if (ref.offset % clt_dtype_bytes(type) != 0)
         CLT_FAIL(CLT_ESHAPE, "checking %s: %s starts at byte %llu, which is not a multiple of %s", what,
@@ -125,13 +125,13 @@ static clt_status check_items(const char *what, const ocl_gemm *g)
 
 static bool same(ocl_tensor_ref a, ocl_tensor_ref b)
 {
-    return given(a) && a.tensor == b.tensor && a.offset == b.offset;
+    return ocl_given(a) && a.tensor == b.tensor && a.offset == b.offset;
 }
 
 /* Checks that an operand's offset is a multiple of the element size. */
 static clt_status check_place(const char *what, const char *operand, ocl_tensor_ref ref, clt_dtype type)
 {
-    if (given(ref) && ref.offset % clt_dtype_bytes(type) != 0)
+    if (ocl_given(ref) && ref.offset % clt_dtype_bytes(type) != 0)
         CLT_FAIL(CLT_ESHAPE, "checking %s: the %s starts at byte %llu, which is not a multiple of %s", what,
                  operand, (unsigned long long)ref.offset, clt_dtype_name(type));
     return CLT_OK;
@@ -145,9 +145,10 @@ static clt_status check_epilogue(const char *what, const ocl_gemm *g)
     CLT_TRY(check_place(what, "residual", g->residual, g->type_c));
     CLT_TRY(check_place(what, "pre-activation", g->pre, g->type_c));
     CLT_TRY(check_place(what, "pre-activation of dact", g->dact, g->type_c));
-    if ((given(g->pre) || given(g->dact)) && g->activation == OCL_ACT_NONE)
-        CLT_FAIL(CLT_ESHAPE, "checking %s: %s without an activation", what, given(g->pre) ? "pre" : "dact");
-    if (given(g->dact) && (given(g->bias) || given(g->residual) || given(g->pre)))
+    if ((ocl_given(g->pre) || ocl_given(g->dact)) && g->activation == OCL_ACT_NONE)
+        CLT_FAIL(CLT_ESHAPE, "checking %s: %s without an activation", what,
+                 ocl_given(g->pre) ? "pre" : "dact");
+    if (ocl_given(g->dact) && (ocl_given(g->bias) || ocl_given(g->residual) || ocl_given(g->pre)))
         CLT_FAIL(CLT_ESHAPE, "checking %s: dact excludes bias, residual and pre", what);
     if (same(g->pre, g->c) || same(g->pre, g->residual) || same(g->pre, g->a) || same(g->pre, g->b))
         CLT_FAIL(CLT_ESHAPE, "checking %s: the pre-activation is the same memory as another operand", what);
@@ -163,11 +164,9 @@ clt_status ocl_gemm_check(const ocl_gemm *g)
         CLT_FAIL(CLT_ESHAPE, "checking %s: sizes go from 0 to 2^31-1", what);
     if (g->batch < 1 || g->batch > INT32_MAX)
         CLT_FAIL(CLT_ESHAPE, "checking %s: the batch goes from 1 to 2^31-1", what);
-    CLT_TRY(check_operand(what, "A", g->a, g->type_a, g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda,
-                          g->stride_a));
-    CLT_TRY(check_operand(what, "B", g->b, g->type_b, g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb,
-                          g->stride_b));
-    CLT_TRY(check_operand(what, "C", g->c, g->type_c, g->m, g->n, g->ldc, g->stride_c));
+    CLT_TRY(check_operand(what, "A", g->a, g->type_a, ocl_gemm_stored(g, true)));
+    CLT_TRY(check_operand(what, "B", g->b, g->type_b, ocl_gemm_stored(g, false)));
+    CLT_TRY(check_operand(what, "C", g->c, g->type_c, stored_c(g)));
     if (!ocl_gemm_spans(g, &a, &b, &c))
         CLT_FAIL(CLT_ESHAPE, "checking %s: an operand spans more than 2^62 elements", what);
     if (!ocl_windows_layout(g, reason, sizeof reason))
@@ -192,7 +191,7 @@ clt_status ocl_gemm_check(const ocl_gemm *g)
  * be NULL. */
 static int64_t presence(const ocl_gemm *g, ocl_tensor_ref ref, bool possible)
 {
-    return g->optional_operands && possible ? 2 : given(ref);
+    return g->optional_operands && possible ? 2 : ocl_given(ref);
 }
 
 /* Presence of the epilogue's operands, in the kernel's order; ocl_gemm_check refuses those that exclude each
@@ -203,11 +202,11 @@ typedef struct epilogue_operands {
 
 static epilogue_operands operands_of(const ocl_gemm *g)
 {
-    bool forward = !given(g->dact);
+    bool forward = !ocl_given(g->dact);
     return (epilogue_operands){.bias = presence(g, g->bias, forward),
                                .residual = presence(g, g->residual, forward),
                                .pre = presence(g, g->pre, forward && g->activation != OCL_ACT_NONE),
-                               .dact = given(g->dact)};
+                               .dact = ocl_given(g->dact)};
 }
 
 static uint64_t columns_of(const ocl_gemm *g)
@@ -409,6 +408,5 @@ void ocl_emit_library_gemm(ocl_emitter *e, const ocl_gemm *gemm, const ocl_libra
                                   operand_bytes(gemm->m, gemm->k, batch_a, gemm->type_a)},
                                  {OCL_READ, gemm->b, (uint32_t)clt_dtype_bytes(gemm->type_b),
                                   operand_bytes(gemm->k, gemm->n, batch_b, gemm->type_b)}};
-    ocl_emit_library(e, library, gemm, sizeof *gemm,
-                     2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k * (double)gemm->batch, use);
+    ocl_emit_library(e, library, gemm, sizeof *gemm, ocl_gemm_flops(gemm), use);
 }

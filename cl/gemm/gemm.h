@@ -135,6 +135,21 @@ double ocl_gemm_flops(const ocl_gemm *gemm); /* 2*m*n*k*batch */
 double ocl_gemm_moment_flops(
     const ocl_gemm *gemm); /* of the moments that it computes; 0 if it computes none */
 
+/* Whether an optional operand is there. */
+static inline bool ocl_given(ocl_tensor_ref ref)
+{
+    return ref.tensor != OCL_NO_TENSOR_ID;
+}
+
+/* A or B as it lies in memory: rows of `columns` elements, `ld` elements apart, in each batch item. */
+typedef struct ocl_stored_matrix {
+    int64_t rows, columns, ld, stride;
+} ocl_stored_matrix;
+static inline ocl_stored_matrix ocl_gemm_stored(const ocl_gemm *g, bool of_a)
+{
+    return of_a ? (ocl_stored_matrix){g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, g->stride_a}
+                : (ocl_stored_matrix){g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, g->stride_b};
+}
 /* Number of elements from the first to the last one of each operand; false on overflow. */
 bool ocl_gemm_spans(const ocl_gemm *gemm, int64_t *a, int64_t *b, int64_t *c);
 /* Writes "gemm NT m=4 n=8 k=16 batch=2 f32*f32->f32 +bias +gelu_tanh +pre"; returns buffer. */

@@ -8,20 +8,19 @@
 
 bool ocl_gemm_has_epilogue(const ocl_gemm *g)
 {
-    return g->bias.tensor != OCL_NO_TENSOR_ID || g->residual.tensor != OCL_NO_TENSOR_ID ||
-           g->activation != OCL_ACT_NONE;
+    return ocl_given(g->bias) || ocl_given(g->residual) || g->activation != OCL_ACT_NONE;
 }
 
 static bool is_c(const ocl_gemm *g, ocl_tensor_ref ref)
 {
-    return ref.tensor != OCL_NO_TENSOR_ID && ref.tensor == g->c.tensor && ref.offset == g->c.offset;
+    return ocl_given(ref) && ref.tensor == g->c.tensor && ref.offset == g->c.offset;
 }
 
 const char *ocl_gemm_epilogue_refusal(const ocl_gemm *g)
 {
     if (is_c(g, g->residual) || is_c(g, g->dact))
         return "an operand of the epilogue lies in C, which the product overwrites";
-    if (g->dact.tensor != OCL_NO_TENSOR_ID && g->beta != 0.0f)
+    if (ocl_given(g->dact) && g->beta != 0.0f)
         return "the derivative must be applied before the old C is added, which a later pass cannot do";
     if (ocl_gemm_has_epilogue(g) && g->type_c != CLT_F32)
         return "the epilogue would start from a sum rounded to 16 bits";

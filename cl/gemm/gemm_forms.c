@@ -117,7 +117,7 @@ uint64_t ocl_form_room(const ocl_form_family *family, const ocl_device_desc *dev
 /* The offset, or 0 without a tensor: its low bits decide the alignment. */
 static uint64_t low_bits(ocl_tensor_ref ref)
 {
-    return ref.tensor != OCL_NO_TENSOR_ID ? ref.offset : 0;
+    return ocl_given(ref) ? ref.offset : 0;
 }
 
 int ocl_form_vector(const ocl_gemm *g, const ocl_gemm_form *f)
@@ -305,7 +305,7 @@ clt_status ocl_form_record(const ocl_form_family *family, const ocl_gemm_form *f
     for (const ocl_form_key *key = family->keys; key->name != NULL; key++)
         if (value_of(form, key) != 0)
             CLT_TRY(ocl_choice_set(out, key->name, value_of(form, key)));
-    return ocl_choice_set(out, "split", split);
+    return split != 0 ? ocl_choice_set(out, "split", split) : CLT_OK;
 }
 
 ocl_gemm_form ocl_form_wanted(const ocl_form_family *family, const ocl_choice *record)

@@ -83,7 +83,7 @@ clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *emitter, 
 /* Sets `wanted` from the value of "split" in a record: parts of k or, negative, stream-k; 0: no wish. */
 void ocl_form_want_split(ocl_gemm_form *wanted, int value);
 
-/* The record that asks for this form: its values that are not 0, and `split` (as in ocl_form_want_split). */
+/* The record that asks for this form: its values and `split` (as in ocl_form_want_split) that are not 0. */
 clt_status ocl_form_record(const ocl_form_family *family, const ocl_gemm_form *form, int split,
                            ocl_choice *out);
 /* The reverse: the values that a record has. */

@@ -88,24 +88,18 @@ static void spoil_gaps_of(ocl_gemm_bench *b, bool of_a)
     const ocl_gemm *g = &b->gemm;
     ocl_gemm_array *array = &b->array[of_a ? OCL_GEMM_A : OCL_GEMM_B];
     int64_t elements = g->windows.elements;
+    const ocl_stored_matrix m = ocl_gemm_stored(g, of_a);
     if (ocl_is_windows(g, of_a))
         spoil_gaps(array, 1, elements, elements, 0, 1);
-    else if (of_a)
-        spoil_gaps(array, g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, g->stride_a, g->batch);
     else
-        spoil_gaps(array, g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, g->stride_b, g->batch);
-}
-
-static bool given(ocl_tensor_ref ref)
-{
-    return ref.tensor != OCL_NO_TENSOR_ID;
+        spoil_gaps(array, m.rows, m.columns, m.ld, m.stride, g->batch);
 }
 
 /* Makes an operand of C's shape, unless it is absent or is C itself. */
 static clt_status fill_like_c(ocl_gemm_bench *b, ocl_tensor_ref *ref, int which, int64_t span,
                               const ocl_gemm_fill *fill)
 {
-    if (!given(*ref) || ref->tensor == OCL_GEMM_C)
+    if (!ocl_given(*ref) || ref->tensor == OCL_GEMM_C)
         return CLT_OK;
     ref->tensor = which;
     return fill_array(b, which, b->gemm.type_c, ref->offset, span, fill, which == OCL_GEMM_PRE);
@@ -128,7 +122,7 @@ static clt_status fill_all(ocl_gemm_bench *b, const ocl_gemm_fill *fill)
         spoil_gaps_of(b, true);
         spoil_gaps_of(b, false);
     }
-    if (given(g->bias)) {
+    if (ocl_given(g->bias)) {
         g->bias.tensor = OCL_GEMM_BIAS;
         CLT_TRY(fill_array(b, OCL_GEMM_BIAS, CLT_F32, g->bias.offset, g->n, fill, false));
     }
@@ -232,7 +226,7 @@ static clt_status emit_copy(ocl_gemm_ready *r, int copy, const char *force)
     ocl_gemm g = r->bench->gemm;
     ocl_tensor_ref *refs[] = {&g.a, &g.b, &g.c, &g.bias, &g.residual, &g.pre, &g.dact};
     for (size_t i = 0; i < sizeof refs / sizeof refs[0]; i++)
-        if (given(*refs[i]))
+        if (ocl_given(*refs[i]))
             refs[i]->tensor += copy * OCL_GEMM_OPERANDS;
     r->bench->line_sums.out = OCL_GEMM_LINE_SUMS + copy * OCL_GEMM_OPERANDS;
     r->next_workspace = 0;

@@ -164,9 +164,9 @@ static ocl_gemm_value finish(const ocl_gemm_bench *b, const sums *s, int64_t j, 
     const ocl_gemm *g = &b->gemm;
     double units = 2.0 * sqrt((double)g->k) + 4.0, alpha = (double)g->alpha, v = alpha * s->sum;
     double size = fabs(alpha) * s->size, narrowed = STEEPEST * fabs(alpha) * tf32_bound(b, s);
-    bool has_dact = g->dact.tensor != OCL_NO_TENSOR_ID;
+    bool has_dact = ocl_given(g->dact);
     double old = g->beta != 0.0f ? (double)g->beta * like_c(b, g->c, at) : 0.0;
-    double bias = g->bias.tensor != OCL_NO_TENSOR_ID ? like_c(b, g->bias, j) : 0.0;
+    double bias = ocl_given(g->bias) ? like_c(b, g->bias, j) : 0.0;
     ocl_gemm_value e;
     if (has_dact) {
         /* the error of the derivative itself is relative to 1, not to the derivative */
@@ -183,7 +183,7 @@ static ocl_gemm_value finish(const ocl_gemm_bench *b, const sums *s, int64_t j, 
         narrowed += STEEPEST * unsure;
     }
     size += fabs(v);
-    if (g->residual.tensor != OCL_NO_TENSOR_ID)
+    if (ocl_given(g->residual))
         v += like_c(b, g->residual, at);
     units += g->activation > OCL_ACT_RELU ? 16.0 : 0.0;
     e.bound_c = units * EPS32 * (size + fabs(v)) + narrowed;

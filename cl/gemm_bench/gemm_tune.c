@@ -32,23 +32,6 @@ static const int results[2] = {OCL_GEMM_C, OCL_GEMM_PRE};
 
 /* --- the problem that is measured --- */
 
-static int64_t columns_a(const ocl_gemm *g)
-{
-    return g->ta ? g->m : g->k;
-}
-static int64_t columns_b(const ocl_gemm *g)
-{
-    return g->tb ? g->k : g->n;
-}
-static int64_t rows_a(const ocl_gemm *g)
-{
-    return g->ta ? g->k : g->m;
-}
-static int64_t rows_b(const ocl_gemm *g)
-{
-    return g->tb ? g->n : g->k;
-}
-
 /* Whether a size can be halved: a matrix of windows may have fewer rows (pixels), but its columns are
  * fixed. */
 static bool can_halve(const ocl_gemm *g, char size)
@@ -68,18 +51,18 @@ static void resize_image(ocl_windows *w, int64_t rows)
 /* Changes the sizes and adapts the strides: dense rows stay dense, stacked batch items stay stacked. */
 static void resize(ocl_gemm *g, int64_t m, int64_t n, int64_t k, int64_t batch)
 {
-    bool dense_a = g->lda == columns_a(g), dense_b = g->ldb == columns_b(g), dense_c = g->ldc == g->n;
-    bool stack_a = g->stride_a == rows_a(g) * g->lda, stack_b = g->stride_b == rows_b(g) * g->ldb,
-         stack_c = g->stride_c == g->m * g->ldc;
+    const ocl_stored_matrix a = ocl_gemm_stored(g, true), b = ocl_gemm_stored(g, false);
+    bool dense_c = g->ldc == g->n, stack_c = g->stride_c == g->m * g->ldc;
     g->m = m;
     g->n = n;
     g->k = k;
     g->batch = batch;
-    g->lda = dense_a ? columns_a(g) : g->lda;
-    g->ldb = dense_b ? columns_b(g) : g->ldb;
+    const ocl_stored_matrix to_a = ocl_gemm_stored(g, true), to_b = ocl_gemm_stored(g, false);
+    g->lda = a.ld == a.columns ? to_a.columns : g->lda;
+    g->ldb = b.ld == b.columns ? to_b.columns : g->ldb;
     g->ldc = dense_c ? g->n : g->ldc;
-    g->stride_a = batch == 1 ? 0 : stack_a ? rows_a(g) * g->lda : g->stride_a;
-    g->stride_b = batch == 1 ? 0 : stack_b ? rows_b(g) * g->ldb : g->stride_b;
+    g->stride_a = batch == 1 ? 0 : a.stride == a.rows * a.ld ? to_a.rows * g->lda : g->stride_a;
+    g->stride_b = batch == 1 ? 0 : b.stride == b.rows * b.ld ? to_b.rows * g->ldb : g->stride_b;
     g->stride_c = batch == 1 ? 0 : stack_c ? g->m * g->ldc : g->stride_c;
     if (ocl_has_windows(g))
         resize_image(&g->windows, ocl_is_windows(g, true) ? m : k);
@@ -142,7 +125,7 @@ static uint64_t operand_bytes(const ocl_gemm *g)
     uint64_t bytes = (uint64_t)a * clt_dtype_bytes(g->type_a) + (uint64_t)b * clt_dtype_bytes(g->type_b),
              bytes_c = (uint64_t)c * clt_dtype_bytes(g->type_c);
     for (size_t i = 0; i < sizeof like_c / sizeof like_c[0]; i++)
-        bytes += like_c[i].tensor != OCL_NO_TENSOR_ID ? bytes_c : 0;
+        bytes += ocl_given(like_c[i]) ? bytes_c : 0;
     return bytes + bytes_c;
 }
 
@@ -293,7 +276,7 @@ static void settle(ocl_gemm *g)
     static const int32_t ids[] = {OCL_GEMM_BIAS, OCL_GEMM_RESIDUAL, OCL_GEMM_PRE, OCL_GEMM_DACT};
     g->a.offset = g->b.offset = g->c.offset = 0;
     for (size_t i = 0; i < sizeof extra / sizeof extra[0]; i++)
-        if (extra[i]->tensor != OCL_NO_TENSOR_ID)
+        if (ocl_given(*extra[i]))
             *extra[i] = (ocl_tensor_ref){ids[i], 0};
 }
 

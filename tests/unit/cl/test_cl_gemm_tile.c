@@ -22,18 +22,8 @@ static int begin(void **state)
 /* The record that asks for a form. */
 static ocl_choice record_of(const ocl_gemm_form *f)
 {
-    ocl_choice record = {.family = OCL_GEMM_FAMILY, .problem = "test", .variant = "tile"};
-    assert_ok(ocl_choice_set(&record, "bm", f->bm));
-    assert_ok(ocl_choice_set(&record, "bn", f->bn));
-    assert_ok(ocl_choice_set(&record, "bk", f->bk));
-    assert_ok(ocl_choice_set(&record, "tm", f->pm));
-    assert_ok(ocl_choice_set(&record, "tn", f->pn));
-    if (f->va)
-        assert_ok(ocl_choice_set(&record, "va", f->va));
-    if (f->vb)
-        assert_ok(ocl_choice_set(&record, "vb", f->vb));
-    if (f->splits)
-        assert_ok(ocl_choice_set(&record, "split", f->splits));
+    ocl_choice record;
+    assert_ok(ocl_form_record(&ocl_tile_family, f, f->splits, &record));
     return record;
 }
 

@@ -140,14 +140,22 @@ static clt_status find_classes(const clt_config *config, clt_volumes_state *s, i
     return CLT_OK;
 }
 
-/* Names the classes of masks: by data.class_names, else by the labels of the folder's dataset.json. */
+/* Names the classes of masks: by data.class_names, else by the labels of the folder's dataset.json. A run that
+ * has begun goes on without names where these labels are refused: the version that began it did not read
+ * them, or they have changed since. */
 static clt_status name_classes(clt_source *source, const clt_config *config, const clt_volumes_state *s,
                                int64_t classes)
 {
     int n = clt_config_list_count(config, "data.class_names");
     if (n == 0) {
         const char **labels;
-        CLT_TRY(clt_volume_set_labels(s->set, s->seen, classes, source->arena, &labels));
+        clt_status status = clt_volume_set_labels(s->set, s->seen, classes, source->arena, &labels);
+        if (status == CLT_EDATA && source->with.facts) {
+            CLT_WARN_ONCE("%s; the run goes on without names of classes", clt_error_text());
+            clt_error_clear();
+            status = CLT_OK;
+        }
+        CLT_TRY(status);
         source->class_names = labels;
         source->n_class_names = labels ? classes : 0;
         return CLT_OK;

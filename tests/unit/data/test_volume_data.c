@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/rng.h"
+#include "engine/data/facts/data_facts.h"
 #include "engine/data/volumes/volume_set.h"
 #include "engine/data/volumes/volumes.h"
 
@@ -176,6 +177,19 @@ TEST(test_decathlon_and_npy)
         assert_true(x[i] == (float)i);
 }
 
+/* A run that has begun is not held up by labels that a new one is refused with. */
+static void goes_on_without_names(const char *text)
+{
+    static const clt_data_facts begun;
+    const clt_source_with with = {.facts = &begun};
+    clt_config *config = data_config(text);
+    clt_source *s = NULL;
+    assert_int_equal(clt_source_open_with(config, CLT_SPLIT_TRAIN, &with, &s), CLT_OK);
+    assert_int_equal(s->n_class_names, 0);
+    clt_source_close(s);
+    clt_config_destroy(config);
+}
+
 /* dataset.json names the classes of masks, in the form of nnU-Net or of the Decathlon. */
 TEST(test_labels)
 {
@@ -205,6 +219,7 @@ TEST(test_labels)
     put_file("dataset.json", few, sizeof few - 1);
     expect_refused(source, CLT_SPLIT_TRAIN, CLT_EDATA,
                    "dataset.json': its labels name no value 2, which is class 2 of 3|data.class_names");
+    goes_on_without_names(source);
     clt_source *s =
         must_open("\"type\":\"nifti\",\"path\":\"%D\",\"volume\":[6],\"split\":0,\"class_names\":["
                   "\"a\",\"b\",\"c\"]",

@@ -157,7 +157,7 @@ static void fill_gradients(clt_update_run *r, const clt_store_slot *slot, uint32
     double size = (r->c->gradients > 0.0 ? r->c->gradients : 0.1) * (r->c->steps[step] == HIGH_NORM ? 50 : 1);
     if (!slot->trainable)
         return;
-    if (is_zero(r, number, ZERO_GRADIENTS))
+    if (is_zero(r, number, ZERO_GRADIENTS) || IS_EXACT(r->c->steps[step]))
         size = 0.0;
     for (uint64_t i = 0; i < slot->elements; i++) {
         bool low = r->c->steep && (slot->elements < CLT_STORE_CHUNK || i >= CLT_STORE_CHUNK);
@@ -391,11 +391,17 @@ static clt_status prepare_step(clt_update_run *r, int step, char kind)
         r->before[CLT_IMAGE_GRAD][last->slab][last->offset + last->elements - 1] = INFINITY;
     if (kind == GRAD_NAN)
         r->before[CLT_IMAGE_GRAD][first->slab][first->offset] = NAN;
+    if (kind == HUGE_NORM)
+        r->before[CLT_IMAGE_GRAD][first->slab][first->offset] = 1e18f;
+    if (IS_EXACT(kind))
+        r->before[CLT_IMAGE_GRAD][first->slab][first->offset] = (float)(kind - '0') * r->state.loss_scale;
     CLT_TRY(clt_verify_images_write(r->image[0], images_of(r)));
     losses[1][0] += 0.125f * (float)(step % 3) + (kind == HIGH_LOSS   ? 10.0f
                                                   : kind == HUGE_LOSS ? 1e30f
                                                                       : 0.0f);
-    losses[1][0] = kind == LOSS_NAN ? NAN : losses[1][0];
+    losses[1][0] = kind == LOSS_NAN ? NAN
+                   : IS_EXACT(kind) ? (float)(kind - '0') - losses[0][0]
+                                    : losses[1][0];
     r->loss = (double)losses[0][0] + (double)losses[1][0];
     return clt_realized_write(r->bench->realized, r->bench->plan->losses, losses);
 }
@@ -403,7 +409,8 @@ static clt_status prepare_step(clt_update_run *r, int step, char kind)
 static clt_status run_step(clt_update_run *r, int step)
 {
     char kind = r->c->steps[step];
-    bool good = kind == GOOD || kind == HIGH_LOSS || kind == HUGE_LOSS || kind == HIGH_NORM;
+    bool good = kind == GOOD || kind == HIGH_LOSS || kind == HUGE_LOSS || kind == HIGH_NORM ||
+                kind == HUGE_NORM || IS_EXACT(kind);
     snprintf(r->what, sizeof r->what, "step %d%s", step + 1, good ? "" : ", which must be skipped");
     CLT_TRY(prepare_step(r, step, kind));
     CLT_TRY(clt_realized_run(r->bench->realized, CLT_PHASE_UPDATE));

@@ -16,6 +16,9 @@
 #define HIGH_LOSS 'L'
 #define HUGE_LOSS 'H' /* its square is infinite in f32 */
 #define HIGH_NORM 'N'
+#define HUGE_NORM 'M' /* its square is infinite in f32 if the loss scale is 2^-20 */
+/* '1' to '9': loss and gradient norm are exactly this number */
+#define IS_EXACT(kind) ((kind) >= '1' && (kind) <= '9')
 #define ENTRIES 4 /* entries of the schedule: fewer than steps, so the last entry is used several times */
 
 typedef struct clt_update_case {

@@ -204,7 +204,7 @@ typedef struct clt_op_case {
     bool exact; /* with inputs that are small integers (-3 to 3) the result is exact: no error is allowed */
     bool small; /* runs in --quick and under the interpreter */
     /* Repeat the case with the micro-batch one, two and three samples later in the global batch: a Philox
-     * block has four random numbers, and a sample may start at each of them. */
+     * block has four random numbers, and a sample may start at each of them; and just before element 2^34. */
     bool four_starts;
     bool remembers;  /* parts of the output keep old content: no bitwise comparison of two runs */
     double rounding; /* relative rounding error of 16-bit values between the op's products; 0: none */

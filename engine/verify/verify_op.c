@@ -86,7 +86,7 @@ static clt_status put_earlier(op_run *r)
     return CLT_OK;
 }
 
-/* Sets initial values of the loss records, to which a later micro-batch adds. */
+/* Sets initial values of the loss records, to which a later micro-batch adds, unless its sums stand apart. */
 static void put_losses(op_run *r)
 {
     double record[CLT_MAX_LOSSES * 4];
@@ -96,7 +96,7 @@ static void put_losses(op_run *r)
     for (size_t i = 0; i < 4 * (size_t)graph->n_losses; i++)
         record[i] = (double)(i + 2);
     clt_verify_bench_put(r->bench, r->bench->plan->losses, record);
-    for (int k = 0; k < r->bench->copies; k++)
+    for (int k = 0; k < r->bench->copies && !(r->data.step.flags & SB_FLAG_APART); k++)
         memcpy(r->call[k].loss_record, record + 4 * r->call[k].node->loss, sizeof r->call[k].loss_record);
 }
 
@@ -292,18 +292,32 @@ static clt_status check_run(op_run *r, const clt_verify_setup *setup)
     return check_add(r);
 }
 
-/* samples_on: how many samples later in the global batch the micro-batch begins. */
+/* Properties of the data of a run. */
+typedef struct data_kind {
+    bool integers;
+    uint32_t samples_on; /* how many samples later in the global batch the micro-batch begins */
+    bool far;   /* it begins just before element 2^34, where the number of a Philox block outgrows 32 bits */
+    bool apart; /* SB_FLAG_APART */
+} data_kind;
+
 static clt_status run_data(clt_verify_session *session, const clt_verify_subject *subject,
-                           const clt_verify_setup *setup, clt_verify_bench *bench, bool integers,
-                           uint32_t samples_on, const char *what, clt_verify_outcome *outcome)
+                           const clt_verify_setup *setup, clt_verify_bench *bench, data_kind kind,
+                           const char *what, clt_verify_outcome *outcome)
 {
     op_run r = {.subject = subject, .bench = bench, .outcome = outcome, .what = what};
     CLT_SCOPED(clt_arena) *arena = NULL;
     CLT_TRY(clt_arena_create(&arena));
     r.data.arena = arena;
-    CLT_TRY(clt_verify_data_make(&r.data, bench->plan->graph, subject, bench, session->seed, integers,
+    CLT_TRY(clt_verify_data_make(&r.data, bench->plan->graph, subject, bench, session->seed, kind.integers,
                                  setup->copies > 1));
-    r.data.step.sample_lo += samples_on;
+    r.data.step.sample_lo += kind.samples_on;
+    r.data.step.flags = kind.apart ? SB_FLAG_APART : 0;
+    if (kind.far) {
+        uint64_t rows = (uint64_t)bench->plan->graph->micro_batch;
+        uint64_t sample = ((UINT64_C(1) << 34) - 1) / (clt_verify_elements(bench, bench->in[0]) / rows) - 1;
+        r.data.step.sample_lo = (uint32_t)sample;
+        r.data.step.sample_hi = (uint32_t)(sample >> 32);
+    }
     return check_run(&r, setup);
 }
 
@@ -317,12 +331,16 @@ static clt_status check_setup(clt_verify_session *session, const clt_verify_subj
     CLT_TRY(clt_verify_bench_create(session, subject, setup, outcome, &bench));
     if (!bench)
         return CLT_OK; /* the check is skipped */
-    CLT_TRY(run_data(session, subject, setup, bench, false, 0, what, outcome));
+    CLT_TRY(run_data(session, subject, setup, bench, (data_kind){0}, what, outcome));
     if (integers_too && !clt_verify_bad(outcome))
-        CLT_TRY(run_data(session, subject, setup, bench, true, 0, what, outcome));
+        CLT_TRY(run_data(session, subject, setup, bench, (data_kind){.integers = true}, what, outcome));
     uint32_t starts = subject->op_case->four_starts ? 4 : 1;
     for (uint32_t on = 1; on < starts && !clt_verify_bad(outcome); on++)
-        CLT_TRY(run_data(session, subject, setup, bench, false, on, what, outcome));
+        CLT_TRY(run_data(session, subject, setup, bench, (data_kind){.samples_on = on}, what, outcome));
+    if (starts > 1 && !clt_verify_bad(outcome))
+        CLT_TRY(run_data(session, subject, setup, bench, (data_kind){.far = true}, what, outcome));
+    if (bench->plan->graph->n_losses > 0 && setup->copies > 1 && !clt_verify_bad(outcome))
+        CLT_TRY(run_data(session, subject, setup, bench, (data_kind){.apart = true}, what, outcome));
     return CLT_OK;
 }
 

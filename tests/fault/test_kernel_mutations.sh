@@ -411,6 +411,72 @@ spike.clh :: s/!isfinite(as_float(st\[ST_LOSS_VARIANCE\])) || // :: update.spike
 conv_depthwise.cl :: s/define BIAS16 vload16(0, bias + bias0 + c)/define BIAS16 vload16(0, bias + bias0)/ :: conv2d.depthwise[depthwise] :: conv2d
 dice.cl :: s/target < (CLASSES == 1/target <= (CLASSES == 1/ :: dice_loss.stray[voxel] :: dice_loss
 conv_implicit.cl :: s/(int)m0 \* step0/(int)m0 * step1/ :: conv3d.distinct[implicit] :: conv3d
+conv_winograd.cl :: s/squares - sum \* (sum \/ places)/squares - sum * (sum \/ (OUT * OUT))/ :: batch_norm.moments_9x13[winograd] :: batch_norm
+attention_lane.cl :: s/bool add = accumulate_q || round > 0;/bool add = round > 0;/ :: attention.one[lane] :: attention
+attention_group.cl :: s/mine > 0 ? top + log(total) : 0.0f/top + log(total)/ :: attention.lengths[group] :: attention
+attention_group.cl :: s/COLUMN(p_) < HEAD_SIZE)/COLUMN(p_) < WIDTH)/ :: attention.second_tile[group] :: attention
+attention_group.cl :: s/lid < rows ? lse\[lid\] : 0.0f/lid + 1 < rows ? lse[lid] : 0.0f/ :: attention.one[group] :: attention
+attention.clh :: s/return (uint)clamp(length, 0, (int)tk)/return (uint)max(length, 0)/ :: attention.lengths[row] :: attention
+attention.clh :: s/uint odd = -(at \& 1)/uint odd = -(at \& 1 ^ 1)/ :: attention.dropout[row] :: attention
+kv_cache.cl :: s/y\[y0 + i\] = x\[x0 + n \* width + c\]/y[y0 + i] = x[x0 + c]/ :: kv_cache.first[flat] :: kv_cache
+batch_norm.cl :: s/type middle = sum \/ count;/type middle = sum \/ (float)ranks;/ :: batch_norm.ranks[flat] :: batch_norm
+spike.clh :: s/steps >= window \&\& deviation/steps > window \&\& deviation/ :: update.spike_tie[group] :: update
+spike.clh :: s/min(steps + 1u, window);/steps + 1u;/ :: update.spike_tie[group] :: update
+spike.clh :: s/clamp(away, -SPIKE_MOST \* deviation, SPIKE_MOST \* deviation)/min(away, SPIKE_MOST * deviation)/ :: update.spike_tie[group] :: update
+spike.clh :: s/(1\.0f - share) \* fma(share \* away, away, v)/(1.0f - share) * fma(away, away, v)/ :: update.spike_norm[group] :: update
+spike.clh :: s/st\[ST_JUDGED\] = st\[ST_LOSS_MEAN\] = st\[ST_NORM_MEAN\] = 0u/st[ST_JUDGED] = st[ST_LOSS_MEAN] = 0u/ :: update.spike_norm[group] :: update
+muon.cl :: s/GET(m, mo + from + i)) \* trust/GET(m, mo + from + i))/ :: update.muon[group] :: update
+lars.cl :: s/value = KEPT(fma((REALS)(-lr), d, value), value);/value = fma((REALS)(-lr), buf, value);/ :: update.lars[group] :: update
+lamb.cl :: s/float rate = lr \* GET_TRUST;/float rate = lr;/ :: update.lamb[group] :: update
+lion.cl :: s/REALS mixed = fma((REALS)(rest1), change, m1);/REALS mixed = fma((REALS)(rest2), change, m1);/ :: update.lion[group] :: update
+lion.cl :: s/value \*= 1\.0f - lr \* decay;/value -= lr * decay;/ :: update.lion[group] :: update
+adam.clh :: s/#define ADAM_DECAY d = .*/#define ADAM_DECAY value *= 1.0f - lr * decay;/ :: update.adam[group] :: update
+dice.cl :: s/SQUARED ? 2\.0f \* p\[c\] : 1\.0f/1.0f/ :: dice_loss.squared[voxel] :: dice_loss
+dice.cl :: s/SIGMOID ? g\[c\] \* (1\.0f - p\[c\]) : g\[c\] - mean/SIGMOID ? g[c] : g[c] - mean/ :: dice_loss.sigmoid[voxel] :: dice_loss
+dice.cl :: s/share = WEIGHT_OF(c) \/ (float)(CLASSES - FIRST)/share = WEIGHT_OF(c) \/ (float)CLASSES/ :: dice_loss.volume[voxel] :: dice_loss
+dice.cl :: s/bool counts = c >= FIRST;/bool counts = true;/ :: dice_loss.volume[voxel] :: dice_loss
+dice.cl :: s/sums\[0\] + sums\[1\] + smooth/sums[0] + sums[1]/ :: dice_loss.squared[voxel] :: dice_loss
+dice.cl :: s/if (sample >= sb\[sb0 + SB_VALID\] || !dice_counts(t, ignore))/if (!dice_counts(t, ignore))/ :: dice_loss.image[voxel] :: dice_loss
+dice.cl :: s/int t = (int)target\[target0 + v\];/int t = (int)target[target0 + v % voxels];/ :: dice_loss.image[voxel] :: dice_loss
+dropout.cl :: s/index % 4 == 0 \&\& QUADS(GT, y)/QUADS(GT, y)/ :: dropout.odd[flat] :: dropout
+cross_entropy.cl :: s/HAS_IGNORE \&\& second == ignore ? first : second/second/ :: cross_entropy.mixed_smooth[row] :: cross_entropy
+cross_entropy.cl :: s/return (1\.0f - smoothing) \* cross_entropy_hot_weight(t, w) + smoothing \* w\.mean;/return cross_entropy_hot_weight(t, w);/ :: cross_entropy.weights_smooth[row] :: cross_entropy
+cross_entropy.cl :: s/second\[second0 + (r)\]/second[second0]/ :: cross_entropy.mixed_smooth[row] :: cross_entropy
+cross_entropy.cl :: s/in_range(t\.first, cols) \&\& cross_entropy_in_range(t\.second, cols)/in_range(t.first, cols)/ :: cross_entropy.mixed_stray[row] :: cross_entropy
+cross_entropy.cl :: s/(c == t\.second ? 1\.0f - t\.share : 0\.0f)/(c == t.second \&\& c != t.first ? 1.0f - t.share : 0.0f)/ :: cross_entropy.mixed[row] :: cross_entropy
+cross_entropy.cl :: s/(1\.0f - t\.share) \* WEIGHT_OF(w, t\.second) \* (log_sum - (row\.xm - row\.top))/(1.0f - t.share) * WEIGHT_OF(w, t.first) * (log_sum - (row.xm - row.top))/ :: cross_entropy.weights_mixed[row] :: cross_entropy
+cross_entropy.cl :: s/sum += WEIGHT16_OF(w, c) \* (LOAD16(DT, x, c) - top)/sum += WEIGHT16_OF(w, 0) * (LOAD16(DT, x, c) - top)/ :: cross_entropy.weights_wide[row] :: cross_entropy
+pool.cl :: s/(a\.in - 1 - s\.first) \/ APART(a) + 1/a.in - s.first/ :: max_pool.dilated[flat] :: max_pool
+pool.cl :: s/min(start + a\.window, a\.in + a\.padding) - start/a.window/ :: avg_pool.ceil[flat] :: avg_pool
+pool.cl :: s/from % a\.dilation == 0 ? from/true ? from/ :: max_pool.dilated[flat] :: max_pool
+pool.cl :: s/const int size = SIZE(i, deep) \* SIZE(j, high)/const int size = SIZE(i, deep) * SIZE(i, high)/ :: avg_pool.without_pad[flat] :: avg_pool
+pool.cl :: s/const ulong step = (ulong)APART(wide) \* channels, row_apart = APART(high) \* row_step/const ulong step = (ulong)APART(wide) * channels, row_apart = APART(wide) * row_step/ :: max_pool.dilated[flat] :: max_pool
+upsample.cl :: s/p\.second = min(p\.first + 1, a\.in - 1);/p.second = p.first + 1 < a.in ? p.first + 1 : 0;/ :: upsample.bilinear[flat] :: upsample
+upsample.cl :: s/clamp(o \* a\.multiply + a\.add, 0, (a\.in - 1) \* a\.divide)/max(o * a.multiply + a.add, 0)/ :: upsample.bilinear_exact[flat] :: upsample
+rotary.cl :: s/uint c = i + PAIRS;/uint c = i;/ :: rotary.part[flat] :: rotary
+gemm_windows.clh :: s/window->image += w->in\[0\];/;/ :: conv3d.odd[implicit] :: conv3d
+gemm_windows.clh :: s/window->at\[1\] = -w->padding\[1\];/window->at[1] = 0;/ :: conv2d.odd[implicit] :: conv2d
+gemm_windows.clh :: s/\& 0x1fffff)/\& 0xfffff)/ :: conv3d.odd[implicit] :: conv3d
+gemm_window_runs.clh :: s/p->t1 = p->t1 == w->runs\[1\] ? 0 : p->t1;/;/ :: conv3d.odd[implicit] :: conv3d
+gemm_window_runs.clh :: s/(uint)i0 < (uint)w->in\[0\] \&\& //  :: conv3d.odd[implicit] :: conv3d
+conv.cl :: s/t0_ \* dilation0 - padding0/t0_ * dilation1 - padding0/ :: conv3d.distinct[matrix] :: conv3d
+conv.cl :: s/- (t1_ - t0_ \* kernel1) \* dilation1, o1_/- (t1_ - t0_ * kernel1) * dilation2, o1_/ :: conv3d.distinct[matrix] :: conv3d
+conv.cl :: s/START(float16, vload16(0, bias + base + c))/START(float16, vload16(0, bias + c))/ :: conv_transpose2d.wide_groups[matrix] :: conv_transpose2d
+conv.cl :: s/float one = START(float, bias\[base + c\])/float one = START(float, bias[c])/ :: conv_transpose2d.groups[matrix] :: conv_transpose2d
+conv.cl :: s/o2_ \* stride2 == p2_;/true;/ :: conv_transpose2d.f16[matrix] :: conv_transpose2d
+conv_implicit.cl :: s/(uint)(p1 - p0 \* size1) \* stride1/(uint)(p1 - p0 * size1) * stride2/ :: conv3d.distinct[implicit] :: conv3d
+conv_implicit.cl :: s/uint t2 = (uint)(first2 + (int)m2 \* step2)/uint t2 = (uint)(first1 + (int)m2 * step2)/ :: conv3d.distinct[implicit] :: conv3d
+conv_depthwise.cl :: s/uint a1 = q1 + padding1 - t1 \* dilation1, o1/uint a1 = q1 + padding2 - t1 * dilation1, o1/ :: conv3d.distinct_depthwise[depthwise] :: conv3d
+spike.clh :: s/loss_z > loss_limit/loss_z >= loss_limit/ :: update.spike_tie[group] :: update
+spike.clh :: s/norm_z > norm_limit/norm_z >= norm_limit/ :: update.spike_tie[group] :: update
+spike.clh :: s/deviation > 0\.0f) {/true) {/ :: update.spike_tie[group] :: update
+spike.clh :: s/ || !isfinite(as_float(st\[ST_NORM_VARIANCE\]))// :: update.spike_norm[group] :: update
+dropout.cl :: s/(uint)block <= 0xffffffffu - VEC/true/ :: dropout.odd[lane] :: dropout
+loss.cl :: s/(sb\[SB_FLAGS\] \& SB_FLAG_APART)/false/ :: mse.odd[group] :: mse
+lars.cl :: s/REALS d = GET(g, go + base + i) \* clip;/REALS d = GET(g, go + base + i);/ :: update.lars[lane] :: update
+attention_group.cl :: s/n, h, i0 + line, tq, tk) + first;/n, h, i0 + line, tq, tk);/ :: attention.dropout[group] :: attention
+rotary.cl :: s/row % places) + OFFSET(row \/ places);/row % places) + OFFSET(row % places);/ :: rotary.far[lane] :: rotary
+conv_implicit.cl :: s/(ulong)group \* per_group + k) \* kernel0/(ulong)k) * kernel0/ :: conv2d.groups_plain[implicit] :: conv2d
 END
 }
 

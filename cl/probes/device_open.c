@@ -302,14 +302,14 @@ static clt_status check_file_limit(void)
     return CLT_OK;
 }
 
-/* PoCL calls abort() when it cannot load one of its kernels. */
+/* PoCL calls abort() when it cannot load one of its kernels, and runs a damaged one as it is. */
 static void prepare_last_words(const ocl_device_desc *desc)
 {
     char text[512];
     snprintf(text, sizeof text,
-             "device lost: something in this process called abort(), most likely the driver of device %s "
-             "'%.100s', as PoCL does when it cannot load a kernel of its cache; start again, and if that "
-             "does not help, empty the cache: 'cltrain cache --clear pocl'",
+             "device lost: something in this process called abort() or crashed, most likely the driver of "
+             "device %s '%.100s', as PoCL does when a kernel of its cache is damaged or cannot be loaded; "
+             "start again, and if that does not help, empty the cache: 'cltrain cache --clear pocl'",
              desc->spec, desc->name);
     clt_last_words_set(desc->quirks & OCL_QUIRK_OWN_CACHE ? text : NULL);
 }

@@ -248,9 +248,13 @@ static clt_status judge(ocl_builder *builder, const ocl_program_wish *wish, clt_
     if (end.signal != 0 && end.signal != SIGKILL)
         CLT_FAIL(CLT_EBUILD,
                  "building kernel family '%s' for device %s '%s' (driver %s): the compiler ended its process "
-                 "with %s%s%s\n  options: %s",
+                 "with %s%s%s%s\n  options: %s",
                  wish->family, desc->spec, desc->name, desc->driver, end.text, end.words[0] ? ": " : "",
-                 end.words, wish->options);
+                 end.words,
+                 desc->quirks & OCL_QUIRK_OWN_CACHE
+                     ? " (if its cache is damaged, 'cltrain cache --clear pocl' empties it)"
+                     : "",
+                 wish->options);
     CLT_DEBUG("a child process that built '%s' was lost: %s %s", wish->family, end.text, end.words);
     return CLT_OK;
 }

@@ -88,20 +88,22 @@ static void handle(int number)
     (void)on_signal(number);
 }
 
-/* Handles SIGABRT. If this process called abort(), most likely a driver did, whose message on stderr does
- * not say what to do: prints the last words and exits. Without last words, or if another process sent the
- * signal, the process ends as it does by default. */
-static void on_abort(int number, siginfo_t *info, void *context)
+/* Handles SIGABRT, SIGSEGV and SIGILL. If this process called abort(), most likely a driver did, whose message
+ * on stderr does not say what to do: prints the last words and exits. After the words of a crash, without
+ * last words, or if another process sent the signal, the process ends as it does by default. */
+static void on_fatal(int number, siginfo_t *info, void *context)
 {
     static const char name[] = "cltrain: ", end[] = "\n";
-    const char *words = info->si_pid == getpid() ? clt_last_words() : NULL;
+    bool crashed = number != SIGABRT && info->si_code > 0; /* the kernel sent the signal */
+    const char *words = crashed || info->si_pid == getpid() ? clt_last_words() : NULL;
     (void)context;
     if (words) {
         ssize_t written = write(STDERR_FILENO, name, sizeof name - 1);
         if (written >= 0 && write(STDERR_FILENO, words, strlen(words)) >= 0)
             written = write(STDERR_FILENO, end, sizeof end - 1);
         (void)written; /* the exit code says the same */
-        _exit(clt_status_exit_code(CLT_EDEVLOST));
+        if (!crashed)
+            _exit(clt_status_exit_code(CLT_EDEVLOST));
     }
     (void)signal(number, SIG_DFL);
     (void)raise(number);
@@ -162,7 +164,7 @@ void cmd_signals_install(cmd_signals_kind kind)
     }
     if (kind == CMD_SIGNALS_CHILD) /* the parent process reports how it ends */
         return;
-    clt_last_words_handler(on_abort);
+    clt_last_words_handler(on_fatal);
     if (clt_thread_start(&thread, "signals", take_signals, &set) == CLT_OK)
         pthread_sigmask(SIG_BLOCK, &set, NULL);
     else

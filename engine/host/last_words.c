@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps the text that the SIGABRT handler prints, in a form that a signal handler may read at any time. */
+ * Keeps the text that the handler of fatal signals prints, in a form that a signal handler may read at any time. */
 #include "engine/host/last_words.h"
 
 #include <pthread.h>
@@ -9,27 +9,36 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The signals of a driver that gives up or runs damaged code. AddressSanitizer explains the others itself. */
+#ifdef __SANITIZE_ADDRESS__
+static const int fatal[] = {SIGABRT};
+#else
+static const int fatal[] = {SIGABRT, SIGSEGV, SIGILL};
+#endif
+
 static char texts[2][512];
 static _Atomic(const char *) words;
-static void (*on_abort)(int, siginfo_t *, void *);
+static void (*on_fatal)(int, siginfo_t *, void *);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void clt_last_words_handler(void (*handler)(int, siginfo_t *, void *))
 {
-    on_abort = handler;
+    on_fatal = handler;
 }
 
 void clt_last_words_keep(void)
 {
     struct sigaction now, action;
-    if (on_abort == NULL || atomic_load(&words) == NULL || sigaction(SIGABRT, NULL, &now) != 0 ||
-        ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_abort))
+    if (on_fatal == NULL || atomic_load(&words) == NULL)
         return;
     memset(&action, 0, sizeof action);
-    action.sa_sigaction = on_abort;
+    action.sa_sigaction = on_fatal;
     action.sa_flags = SA_SIGINFO;
     sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGABRT, &action, NULL);
+    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
+        if (sigaction(fatal[i], NULL, &now) == 0 &&
+            ((now.sa_flags & SA_SIGINFO) == 0 || now.sa_sigaction != on_fatal))
+            (void)sigaction(fatal[i], &action, NULL);
 }
 
 void clt_last_words_set(const char *text)

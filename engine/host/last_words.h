@@ -7,8 +7,8 @@
 
 #include <signal.h>
 
-/* Sets the program's handler of SIGABRT, which prints the words. It is installed when words are set.
- * Programs that use the library set no handler; then none is installed. */
+/* Sets the program's handler of SIGABRT, SIGSEGV and SIGILL, which prints the words. It is installed when
+ * words are set. Programs that use the library set no handler; then none is installed. */
 void clt_last_words_handler(void (*handler)(int signal_number, siginfo_t *info, void *context));
 /* Sets the words, without a line end; NULL: no words. A text that is too long is cut. */
 void clt_last_words_set(const char *text);

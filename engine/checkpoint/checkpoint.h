@@ -88,23 +88,12 @@ typedef struct clt_checkpoint_content {
     int n_files;
 } clt_checkpoint_content;
 
-/* Refuses non-finite values in any tensor (CLT_ENUMERIC names the tensor): a checkpoint never holds a NaN.
- * Checks the free space, writes folder/step_N.tmp-PID, syncs every file, renames it to folder/step_N, and
- * syncs the parent. An existing step_N is replaced only after the new one is complete. If `keep` > 0, the
- * oldest checkpoints beyond that number are deleted once the new one is in place and verified. What a killed
- * save left behind is removed first, so only one process at a time may save into a folder (the run folder is
- * locked). CLT_ESTORAGE: nothing half-written is left and older checkpoints are untouched. The process must
- * ignore SIGXFSZ, or a file size limit kills it. */
-clt_status clt_checkpoint_save(const char *folder, const clt_checkpoint_content *content, int keep);
-
 /* Which checkpoints stay when a new one is in place: the `keep` newest (0: all), steps that are a multiple
  * of `major` (0: no such rule), and the step `best` (-1: none). */
 typedef struct clt_retention {
     int keep;
     int64_t major, best;
 } clt_retention;
-clt_status clt_checkpoint_save_retaining(const char *folder, const clt_checkpoint_content *content,
-                                         const clt_retention *retention);
 
 /* --- checkpoints of several processes: one calls begin, each calls write_part, one calls place --- */
 
@@ -128,16 +117,18 @@ void clt_part_add(clt_part *part, const clt_part *other);
  * free space, and makes the folder step_N.tmp-TAG with the tensor files in their full size and with their
  * headers. Only begin creates files or sets their size, because a client of a network disk would overwrite
  * with zeros what others wrote beyond the size that it knows. *part: what begin wrote. After an error
- * nothing of the folder is left. */
+ * nothing of the folder is left. Only one process at a time may save into a folder (the run folder is locked), and
+ * it must ignore SIGXFSZ, or a file size limit kills it. */
 clt_status clt_checkpoint_begin(const char *folder, const char *tag, const clt_checkpoint_content *content,
                                 clt_part *part);
-/* Writes the pieces, syncs, adds them to *part. CLT_ENUMERIC: a value is not finite; nothing was written. */
+/* Writes the pieces, syncs, adds them to *part. CLT_ENUMERIC: a value is not finite; nothing was
+ * written, so a checkpoint never holds a NaN. */
 clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
                                      const clt_checkpoint_content *content, const clt_tensor_piece *pieces,
                                      int n, clt_part *part);
 /* To be called after all parts are written. `all`: the sum of begin's part and all others, which must be
- * whole files. Writes the other files and puts the checkpoint in place. After an error the checkpoint is
- * discarded. */
+ * whole files. Writes the other files, syncs them, and puts the checkpoint in place; an existing step_N is replaced
+ * only then. CLT_ESTORAGE: the new checkpoint is discarded, and older ones are untouched. */
 clt_status clt_checkpoint_place(const char *folder, const char *tag, const clt_checkpoint_content *content,
                                 const clt_part *all);
 void clt_checkpoint_discard(const char *folder, const char *tag, int64_t step);

@@ -85,9 +85,7 @@ clt_status clt_step(clt_run *run, int64_t step);
 /* evaluate.c: one pass over the evaluation data; batches > 0: over this many micro-batches of all ranks.
  * Blocks. */
 clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eval_metrics *metrics);
-/* save.c. clt_run_save: writes one checkpoint and waits for it (the trainer uses the saver instead). */
-clt_status clt_run_save(clt_run *run, const char *folder, int64_t step, char *path, size_t path_size);
-/* file_shape: a parameter's shape in files. transpose_last: copies a tensor, transposing its last two
+/* save.c. file_shape: a parameter's shape in files. transpose_last: copies a tensor, transposing its last two
  * dimensions. */
 clt_shape clt_param_file_shape(const clt_param *param);
 /* A transposed parameter as n matrices (n, rows, columns), in memory, or in files, where they are

@@ -506,18 +506,3 @@ clt_status clt_saver_poll(clt_saver *s, clt_saver_poll_kind kind, clt_save_resul
         take_result(s, &s->error, result, have);
     return CLT_OK;
 }
-
-clt_status clt_run_save(clt_run *run, const char *folder, int64_t step, char *path, size_t path_size)
-{
-    CLT_SCOPED(clt_saver) *saver = NULL;
-    clt_save_result result = {0};
-    clt_saved_state state = CLT_SAVED_STATE_NEW;
-    clt_retention retention = {.keep = (int)clt_config_int(run->options->config, "checkpoint.keep"),
-                               .best = -1};
-    bool have = false;
-    CLT_TRY(clt_saver_create(run, folder, &saver));
-    CLT_TRY(clt_saver_begin(saver, step, &state, &retention));
-    CLT_TRY(clt_saver_poll(saver, CLT_SAVER_WAIT, &result, &have));
-    snprintf(path, path_size, "%s", result.path);
-    return clt_error_put(&result.error);
-}

@@ -12,6 +12,7 @@
 #include "engine/base/rng.h"
 #include "engine/checkpoint/checkpoint_internal.h"
 #include "engine/files/crc64.h"
+#include "tests/unit/train/checkpoint_save.h"
 
 static char folder[64];
 
@@ -135,7 +136,7 @@ static void save_whole(net *n)
 {
     for (int t = 0; t < TENSORS; t++)
         n->tensors[t].data = n->file[t];
-    assert_ok(clt_checkpoint_save(folder, &n->content, 0));
+    assert_ok(save_checkpoint(folder, &n->content, 0));
     for (int t = 0; t < TENSORS; t++)
         n->tensors[t].data = NULL;
 }

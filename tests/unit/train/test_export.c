@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "tests/unit/train/checkpoint_save.h"
 
 static char dir[64];
 static char run[80], out[80];
@@ -41,7 +42,7 @@ static void save(float extra, int64_t step)
     clt_checkpoint_content content = {
         .step = step, .model = model, .n_model = 2, .state_json = "{\"step\": 1}", .config_json = "{}"};
     must(clt_mkdir_p(run), "folder");
-    must(clt_checkpoint_save(run, &content, 0), "save");
+    must(save_checkpoint(run, &content, 0), "save");
 }
 
 static void check(clt_dtype dtype)
@@ -133,7 +134,7 @@ TEST(test_averages)
                                       .n_optimizer = 2,
                                       .state_json = "{\"step\": 4}",
                                       .config_json = "{}"};
-    must(clt_checkpoint_save(run, &content, 0), "save");
+    must(save_checkpoint(run, &content, 0), "save");
     for (int which = CLT_VALUES_RAW; which <= CLT_VALUES_AVERAGED; which++) {
         clt_export_result result;
         CLT_SCOPED(clt_safetensors) *file = NULL;

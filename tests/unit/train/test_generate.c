@@ -4,6 +4,7 @@
  * pure function, texts longer than the model's context, and what is said when a checkpoint cannot continue a
  * text.
  * ctest-labels: quick ctest-cost: 16 */
+#include "tests/unit/train/checkpoint_save.h"
 #include "tests/unit/train/train_test.h"
 
 #include "engine/train/generate/generate.h"
@@ -314,7 +315,7 @@ static void make_old(const char *run, int64_t step, const char *text)
                                       .state_json = state.text,
                                       .config_json = printed.text};
     snprintf(name, sizeof name, "%s/checkpoints", run);
-    must(clt_checkpoint_save(in_dir(name), &content, 1), "saving");
+    must(save_checkpoint(in_dir(name), &content, 1), "saving");
     clt_checkpoint_close(saved);
     clt_str_free(&printed);
     clt_str_free(&state);

@@ -4,6 +4,7 @@
  * if their run folder has its config, bitwise like new ones. And models with label smoothing, several losses
  * or a regression have no perplexity. ctest-labels: quick */
 #include "engine/checkpoint/saved_run.h"
+#include "tests/unit/train/checkpoint_save.h"
 #include "tests/unit/train/train_test.h"
 
 #define ROWS 24
@@ -46,7 +47,7 @@ static void save_again(const char *run, const char *other_state)
                                       .state_json = other_state ? other_state : state.text,
                                       .config_json = "{}"};
     snprintf(folder, sizeof folder, "%s/checkpoints", run);
-    must(clt_checkpoint_save(in_dir(folder), &content, 0), "saving");
+    must(save_checkpoint(in_dir(folder), &content, 0), "saving");
     clt_checkpoint_close(saved);
     clt_str_free(&state);
     snprintf(folder, sizeof folder, "%s/checkpoints/step_5/config.json", run);

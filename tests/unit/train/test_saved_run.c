@@ -19,6 +19,7 @@
 #include "engine/data/open/data_paths.h"
 #include "engine/report/write/rundir_config.h"
 #include "engine/train/eval/evaluate.h"
+#include "tests/unit/train/checkpoint_save.h"
 
 static clt_data_facts example(void)
 {
@@ -500,7 +501,7 @@ static void save_step_keeping(const char *folder, int64_t step, const clt_checkp
                                       .config_json = net,
                                       .files = files,
                                       .n_files = n_files};
-    must(clt_checkpoint_save(folder, &content, keep), "saving");
+    must(save_checkpoint(folder, &content, keep), "saving");
 }
 
 static void save_step(const char *folder, int64_t step, const clt_checkpoint_file *files, int n_files)

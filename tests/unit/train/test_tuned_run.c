@@ -4,6 +4,7 @@
  * carried along, those of other kernels are not taken for the same, and when the newest checkpoint turns out
  * to be damaged the choices of the one before it hold.
  * ctest-labels: quick ctest-cost: 7 */
+#include "tests/unit/train/checkpoint_save.h"
 #include "tests/unit/train/train_test.h"
 
 #include "cl/tune/tuning_store.h"
@@ -127,7 +128,7 @@ static void copy_step(const char *from, const char *to, int step, const char *wh
                                       .config_json = resolved.text};
     snprintf(folder, sizeof folder, "%s/checkpoints", in_dir(to));
     must(clt_mkdir_p(folder), folder);
-    must(clt_checkpoint_save(folder, &content, 0), folder);
+    must(save_checkpoint(folder, &content, 0), folder);
     snprintf(path, sizeof path, "%s/config.resolved.json", in_dir(to));
     must(clt_file_write(path, resolved.text, resolved.length), path);
     snprintf(path, sizeof path, "%s/metrics.jsonl", in_dir(to));

@@ -126,16 +126,20 @@ static clt_status side(const loading *l, const char *letters, size_t size, char 
     return CLT_OK;
 }
 
+static clt_status find_and_merge(loading *l, const char *left, size_t left_size, const char *right,
+                                 size_t right_size)
+{
+    uint32_t a, b;
+    CLT_TRY(side(l, left, left_size, &l->left, &l->left_capacity, &a));
+    CLT_TRY(side(l, right, right_size, &l->right, &l->right_capacity, &b));
+    return clt_tokenizer_merge(l->t, a, b);
+}
+
 static clt_status add_merge(loading *l, const char *left, size_t left_size, const char *right,
                             size_t right_size)
 {
-    uint32_t a, b;
-    clt_status status = side(l, left, left_size, &l->left, &l->left_capacity, &a);
-    if (status == CLT_OK)
-        status = side(l, right, right_size, &l->right, &l->right_capacity, &b);
-    if (status == CLT_OK)
-        status = clt_tokenizer_merge(l->t, a, b);
-    return clt_fail_prefix(status, "merge %u, '%.*s' with '%.*s'", l->t->n_merges + 1,
+    return clt_fail_prefix(find_and_merge(l, left, left_size, right, right_size),
+                           "merge %u, '%.*s' with '%.*s'", l->t->n_merges + 1,
                            (int)(left_size < 60 ? left_size : 60), left,
                            (int)(right_size < 60 ? right_size : 60), right);
 }
@@ -194,7 +198,7 @@ static clt_status check_made(const loading *l)
 {
     clt_tokenizer *t = l->t;
     uint32_t unmade = 0;
-    uint8_t *made = NULL;
+    CLT_FREED uint8_t *made = NULL;
     if (t->rules.ignore_merges)
         return CLT_OK;
     CLT_TRY(clt_alloc(&made, t->vocab, 1, "the check of a vocabulary"));
@@ -202,7 +206,6 @@ static clt_status check_made(const loading *l)
         made[t->merges[i].id] = 1;
     for (uint32_t id = 0; id < t->vocab; id++)
         unmade += t->tokens[id].size > 1 && !t->tokens[id].literal && !made[id];
-    free(made);
     if (unmade > MAX_UNMADE)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': %u tokens of the vocabulary are made by no merge (there are %u merges); the "
@@ -272,42 +275,34 @@ static clt_status read_pair(loading *l, const clt_json *root, const char *merges
 /* Reads a vocabulary with its merges, or a tokenizer.json. merges_path NULL: it must be a tokenizer.json. */
 static clt_status read_json(const char *path, const char *merges_path, loading *l)
 {
-    clt_json_doc *doc = NULL;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     l->path = l->merges_path = path;
     CLT_TRY(clt_refuse_pointer_file(path, "the tokenizer itself", CLT_EDATA));
     CLT_TRY(clt_fail_prefix(clt_json_parse_file(path, CLT_EDATA, &doc), "reading the tokenizer '%s'", path));
     l->doc = doc;
     const clt_json *root = clt_json_root(doc);
-    clt_status status = expect_type(l, root, CLT_JSON_OBJECT, "the document");
-    if (status == CLT_OK && clt_json_get(root, "model") &&
-        clt_json_typeof(clt_json_get(root, "model")) == CLT_JSON_OBJECT)
-        status = read_tokenizer_json(l, root);
-    else if (status == CLT_OK && merges_path)
-        status = read_pair(l, root, merges_path);
-    else if (status == CLT_OK)
-        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                          "reading the tokenizer '%s': it is a vocabulary without merges; put merges.txt or "
-                          "vocab.bpe beside it",
-                          path);
-    if (status == CLT_OK)
-        status = check_made(l);
-    clt_json_destroy(doc);
-    for (int i = 0; i < CLT_SIDES; i++)
-        clt_json_destroy(l->side[i]);
-    l->doc = NULL;
-    return status;
+    CLT_TRY(expect_type(l, root, CLT_JSON_OBJECT, "the document"));
+    if (clt_json_member(root, "model", CLT_JSON_OBJECT))
+        CLT_TRY(read_tokenizer_json(l, root));
+    else if (merges_path)
+        CLT_TRY(read_pair(l, root, merges_path));
+    else
+        CLT_FAIL(CLT_EDATA,
+                 "reading the tokenizer '%s': it is a vocabulary without merges; put merges.txt or vocab.bpe "
+                 "beside it",
+                 path);
+    return check_made(l);
 }
 
 /* *out: the path of the first of the names that exists beside `path`; NULL if none does. */
 static clt_status find_beside(const char *path, const char *const *names, int count, char **out)
 {
     *out = NULL;
-    for (int i = 0; i < count; i++) {
-        CLT_TRY(clt_path_beside(path, names[i], out));
-        if (clt_file_exists(*out) && !clt_is_directory(*out))
-            return CLT_OK;
-        free(*out);
-        *out = NULL;
+    for (int i = 0; i < count && !*out; i++) {
+        CLT_FREED char *beside = NULL;
+        CLT_TRY(clt_path_beside(path, names[i], &beside));
+        if (clt_file_exists(beside) && !clt_is_directory(beside))
+            *out = CLT_TAKE(beside);
     }
     return CLT_OK;
 }
@@ -346,26 +341,28 @@ static clt_status describe(clt_tokenizer *t, const char *path)
     return t->description ? CLT_OK : CLT_ENOMEM;
 }
 
+static void free_loading(loading *l)
+{
+    for (int i = 0; i < CLT_SIDES; i++)
+        clt_json_destroy(l->side[i]);
+    free(l->left);
+    free(l->right);
+    free(l->merges_text);
+    free(l->added);
+    clt_tokenizer_close(l->t);
+}
+
+CLT_SCOPED_VALUE(loading, free_loading)
+
 clt_status clt_tokenizer_load(const char *path, clt_tokenizer **out)
 {
-    char *json = NULL, *merges = NULL;
-    loading l = {0};
+    CLT_FREED char *json = NULL;
+    CLT_FREED char *merges = NULL;
+    CLT_SCOPED(loading) l = {0};
     *out = NULL;
-    clt_status status = find_files(path, &json, &merges);
-    if (status == CLT_OK)
-        status = read_json(json, merges, &l);
-    if (status == CLT_OK)
-        status = describe(l.t, json);
-    free(json);
-    free(merges);
-    free(l.left);
-    free(l.right);
-    free(l.merges_text);
-    free(l.added);
-    if (status != CLT_OK) {
-        clt_tokenizer_close(l.t);
-        return status;
-    }
-    *out = l.t;
+    CLT_TRY(find_files(path, &json, &merges));
+    CLT_TRY(read_json(json, merges, &l));
+    CLT_TRY(describe(l.t, json));
+    *out = CLT_TAKE(l.t);
     return CLT_OK;
 }

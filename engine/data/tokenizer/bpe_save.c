@@ -202,7 +202,7 @@ static void write_model(const clt_tokenizer *t, clt_json_writer *w, clt_str *nam
 
 clt_status clt_tokenizer_print(const clt_tokenizer *t, clt_str *text)
 {
-    clt_str name = {0};
+    CLT_SCOPED(clt_str) name = {0};
     clt_json_writer w = clt_json_writer_make(text, 1);
     clt_str_append(&name, "");
     clt_jw_object(&w);
@@ -210,13 +210,12 @@ clt_status clt_tokenizer_print(const clt_tokenizer *t, clt_str *text)
     clt_jw_knull(&w, "truncation");
     clt_jw_knull(&w, "padding");
     write_added(t, &w, &name);
-    clt_jw_key(&w, "normalizer");
     if (t->rules.nfc) {
-        clt_jw_object(&w);
+        clt_jw_kobject(&w, "normalizer");
         clt_jw_kstring(&w, "type", "NFC");
         clt_jw_end_object(&w);
     } else {
-        clt_jw_null(&w);
+        clt_jw_knull(&w, "normalizer");
     }
     write_pre_tokenizer(t, &w);
     write_post_processor(t, &w, &name);
@@ -225,18 +224,16 @@ clt_status clt_tokenizer_print(const clt_tokenizer *t, clt_str *text)
     write_model(t, &w, &name);
     clt_jw_end_object(&w);
     clt_str_append(text, "\n");
-    clt_status status = clt_str_check(&name);
-    clt_str_free(&name);
-    return status == CLT_OK ? clt_str_check(text) : status;
+    CLT_TRY(clt_str_check(&name));
+    return clt_str_check(text);
 }
 
 clt_status clt_tokenizer_save(const clt_tokenizer *t, const char *path)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_status status = clt_tokenizer_print(t, &text);
     if (status == CLT_OK)
         status = clt_file_write(path, text.text, text.length);
-    clt_str_free(&text);
     return clt_fail_prefix(status, "saving the tokenizer");
 }
 
@@ -249,7 +246,7 @@ clt_status clt_tokenizer_print_config(const clt_tokenizer *t, int64_t context, c
                  {"eos_token", CLT_TOKEN_END_OF_TEXT},
                  {"unk_token", CLT_TOKEN_UNKNOWN},
                  {"pad_token", CLT_TOKEN_PADDING}};
-    clt_str name = {0};
+    CLT_SCOPED(clt_str) name = {0};
     clt_json_writer w = clt_json_writer_make(text, 2);
     clt_jw_object(&w);
     clt_jw_kstring(&w, "tokenizer_class", "PreTrainedTokenizerFast");
@@ -265,9 +262,8 @@ clt_status clt_tokenizer_print_config(const clt_tokenizer *t, int64_t context, c
     }
     clt_jw_end_object(&w);
     clt_str_append(text, "\n");
-    clt_status status = clt_str_check(&name);
-    clt_str_free(&name);
-    return status == CLT_OK ? clt_str_check(text) : status;
+    CLT_TRY(clt_str_check(&name));
+    return clt_str_check(text);
 }
 
 bool clt_tokenizer_has_roles(const clt_tokenizer *t)
@@ -282,21 +278,14 @@ bool clt_tokenizer_has_roles(const clt_tokenizer *t)
 
 clt_status clt_tokenizer_save_folder(const clt_tokenizer *t, int64_t context, const char *folder)
 {
-    clt_str text = {0};
-    char *path = NULL;
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_FREED char *path = NULL;
+    CLT_FREED char *config = NULL;
     CLT_TRY(clt_path_join(folder, "tokenizer.json", &path));
-    clt_status status = clt_tokenizer_save(t, path);
-    free(path);
-    path = NULL;
-    if (status != CLT_OK || (context == 0 && !clt_tokenizer_has_roles(t)))
-        return status;
-    if (status == CLT_OK)
-        status = clt_path_join(folder, "tokenizer_config.json", &path);
-    if (status == CLT_OK)
-        status = clt_tokenizer_print_config(t, context, &text);
-    if (status == CLT_OK)
-        status = clt_file_write(path, text.text, text.length);
-    free(path);
-    clt_str_free(&text);
-    return status;
+    CLT_TRY(clt_tokenizer_save(t, path));
+    if (context == 0 && !clt_tokenizer_has_roles(t))
+        return CLT_OK;
+    CLT_TRY(clt_path_join(folder, "tokenizer_config.json", &config));
+    CLT_TRY(clt_tokenizer_print_config(t, context, &text));
+    return clt_file_write(config, text.text, text.length);
 }

@@ -62,11 +62,8 @@ struct clt_bpe_trainer {
 
 clt_status clt_bpe_trainer_create(clt_bpe_trainer **out)
 {
-    clt_bpe_trainer *t;
     *out = NULL;
-    CLT_TRY(clt_alloc(&t, 1, sizeof *t, "a BPE trainer"));
-    *out = t;
-    return CLT_OK;
+    return clt_alloc(out, 1, sizeof **out, "a BPE trainer");
 }
 
 void clt_bpe_trainer_destroy(clt_bpe_trainer *t)
@@ -102,21 +99,31 @@ static bool same_word(const clt_bpe_trainer *t, const train_word *word, const ch
     return true;
 }
 
+/* Doubles a hash table of indices, to be filled again; an empty slot is UINT32_MAX. */
+static clt_status double_slots(uint32_t **table, size_t *slots, const char *what)
+{
+    size_t twice = *slots ? *slots * 2 : 4096;
+    free(*table);
+    *table = NULL;
+    CLT_TRY(clt_alloc(table, twice, sizeof **table, what));
+    memset(*table, 0xff, twice * sizeof **table);
+    *slots = twice;
+    return CLT_OK;
+}
+
+static void put_index(uint32_t *table, size_t slots, uint64_t hash, uint32_t index)
+{
+    size_t at = (size_t)hash & (slots - 1);
+    while (table[at] != UINT32_MAX)
+        at = (at + 1) & (slots - 1);
+    table[at] = index;
+}
+
 static clt_status grow_table(clt_bpe_trainer *t)
 {
-    size_t slots = t->table_slots ? t->table_slots * 2 : 4096;
-    uint32_t *table;
-    CLT_TRY(clt_alloc(&table, slots, sizeof *table, "the table of words"));
-    memset(table, 0xff, slots * sizeof *table);
-    for (uint32_t i = 0; i < t->n_words; i++) {
-        size_t at = (size_t)t->words[i].hash & (slots - 1);
-        while (table[at] != UINT32_MAX)
-            at = (at + 1) & (slots - 1);
-        table[at] = i;
-    }
-    free(t->table);
-    t->table = table;
-    t->table_slots = slots;
+    CLT_TRY(double_slots(&t->table, &t->table_slots, "the table of words"));
+    for (uint32_t i = 0; i < t->n_words; i++)
+        put_index(t->table, t->table_slots, t->words[i].hash, i);
     return CLT_OK;
 }
 
@@ -309,48 +316,33 @@ static clt_status best_pair(clt_bpe_trainer *t, heap_item *best)
 
 static clt_status grow_names(clt_bpe_trainer *t)
 {
-    size_t slots = t->name_slots ? t->name_slots * 2 : 4096;
-    uint32_t *names;
-    CLT_TRY(clt_alloc(&names, slots, sizeof *names, "the vocabulary"));
-    memset(names, 0xff, slots * sizeof *names);
-    for (uint32_t i = 0; i < t->n_tokens; i++) {
-        size_t at = (size_t)clt_hash64(t->tokens[i].bytes, t->tokens[i].size) & (slots - 1);
-        while (names[at] != UINT32_MAX)
-            at = (at + 1) & (slots - 1);
-        names[at] = i;
-    }
-    free(t->names);
-    t->names = names;
-    t->name_slots = slots;
+    CLT_TRY(double_slots(&t->names, &t->name_slots, "the vocabulary"));
+    for (uint32_t i = 0; i < t->n_tokens; i++)
+        put_index(t->names, t->name_slots, clt_hash64(t->tokens[i].bytes, t->tokens[i].size), i);
     return CLT_OK;
 }
 
 /* Finds the token with these bytes, or adds one: two different merges may result in the same bytes. Takes
- * ownership of `bytes`. */
-static clt_status token_of(clt_bpe_trainer *t, char *bytes, size_t size, uint32_t *id)
+ * `owned`, the bytes. */
+static clt_status token_of(clt_bpe_trainer *t, char *owned, size_t size, uint32_t *id)
 {
-    clt_status status = CLT_OK;
+    CLT_FREED char *bytes = owned;
     if (2 * ((size_t)t->n_tokens + 1) > t->name_slots)
-        CLT_TRY_GOTO(grow_names(t), failed);
+        CLT_TRY(grow_names(t));
     size_t at = (size_t)clt_hash64(bytes, size) & (t->name_slots - 1);
     for (; t->names[at] != UINT32_MAX; at = (at + 1) & (t->name_slots - 1)) {
         const clt_token *token = &t->tokens[t->names[at]];
         if (token->size == size && memcmp(token->bytes, bytes, size) == 0) {
             *id = t->names[at];
-            free(bytes);
             return CLT_OK;
         }
     }
-    CLT_TRY_GOTO(clt_grow(&t->tokens, &t->tokens_capacity, (size_t)t->n_tokens + 1, sizeof *t->tokens,
-                          "the vocabulary"),
-                 failed);
-    t->tokens[t->n_tokens] = (clt_token){.bytes = bytes, .size = (uint32_t)size};
+    CLT_TRY(clt_grow(&t->tokens, &t->tokens_capacity, (size_t)t->n_tokens + 1, sizeof *t->tokens,
+                     "the vocabulary"));
+    t->tokens[t->n_tokens] = (clt_token){.bytes = CLT_TAKE(bytes), .size = (uint32_t)size};
     t->names[at] = t->n_tokens;
     *id = t->n_tokens++;
     return CLT_OK;
-failed:
-    free(bytes);
-    return status;
 }
 
 /* The first 256 tokens are the single bytes; the words' symbols become their ids. */
@@ -396,62 +388,47 @@ static bool holds(const clt_bpe_trainer *t, const train_word *word, uint32_t lef
 static clt_status merge_pair(clt_bpe_trainer *t, uint64_t key)
 {
     uint32_t left = (uint32_t)(key >> 32), right = (uint32_t)key, id;
-    const clt_token *a = &t->tokens[left], *b = &t->tokens[right];
-    size_t size = (size_t)a->size + b->size;
+    size_t size;
     char *bytes;
-    CLT_TRY(clt_alloc(&bytes, size, 1, "a token"));
-    memcpy(bytes, a->bytes, a->size);
-    memcpy(bytes + a->size, b->bytes, b->size);
+    CLT_TRY(clt_tokens_joined(&t->tokens[left], &t->tokens[right], &bytes, &size));
     CLT_TRY(token_of(t, bytes, size, &id));
     CLT_TRY(clt_grow(&t->merges, &t->merges_capacity, t->n_merges + 1, sizeof *t->merges, "the merges"));
     t->merges[t->n_merges++] = (clt_merge){left, right, id};
     /* Counting the words again may reallocate the table of pairs. The list of this pair's words does not
      * grow, so its address stays valid. */
     train_pair *pair = &t->pairs[pair_slot(t, key)];
-    uint32_t *words = pair->words;
+    CLT_FREED uint32_t *words = CLT_TAKE(pair->words);
     size_t n_words = pair->n_words;
-    pair->words = NULL;
     pair->n_words = pair->words_capacity = 0;
-    clt_status status = CLT_OK;
-    for (size_t i = 0; i < n_words && status == CLT_OK; i++) {
+    for (size_t i = 0; i < n_words; i++) {
         train_word *word = &t->words[words[i]];
         if (!holds(t, word, left, right))
             continue;
-        status = count_pairs(t, words[i], -word->count, CLT_NO_TOKEN);
+        CLT_TRY(count_pairs(t, words[i], -word->count, CLT_NO_TOKEN));
         merge_in_word(t, word, left, right, id);
-        if (status == CLT_OK)
-            status = count_pairs(t, words[i], word->count, id);
+        CLT_TRY(count_pairs(t, words[i], word->count, id));
     }
-    free(words);
-    return status == CLT_OK ? push_touched(t) : status;
+    return push_touched(t);
 }
 
 /* --- the result --- */
 
 static clt_status build(clt_bpe_trainer *t, clt_tokenizer **out)
 {
-    clt_tokenizer *made;
+    CLT_SCOPED(clt_tokenizer) *made = NULL;
     CLT_TRY(clt_tokenizer_begin(t->n_tokens + 1, (uint32_t)t->n_merges, &made));
-    clt_status status = CLT_OK;
-    for (uint32_t id = 0; id < t->n_tokens && status == CLT_OK; id++)
-        status = clt_tokenizer_put(made, id, t->tokens[id].bytes, t->tokens[id].size, false);
+    for (uint32_t id = 0; id < t->n_tokens; id++)
+        CLT_TRY(clt_tokenizer_put(made, id, t->tokens[id].bytes, t->tokens[id].size, false));
     /* An ordinary token with the same bytes as the special token stays a separate token. */
-    if (status == CLT_OK)
-        status = clt_tokenizer_put(made, t->n_tokens, CLT_END_OF_TEXT, strlen(CLT_END_OF_TEXT), true);
-    if (status == CLT_OK)
-        status = clt_tokenizer_ready(made);
-    for (size_t i = 0; i < t->n_merges && status == CLT_OK; i++)
-        status = clt_tokenizer_merge(made, t->merges[i].left, t->merges[i].right);
-    if (status == CLT_OK) {
-        made->description = clt_arena_printf(made->arena, "BPE, %u tokens, trained on %zu different words",
-                                             made->vocab, t->n_words);
-        status = made->description ? CLT_OK : CLT_ENOMEM;
-    }
-    if (status != CLT_OK) {
-        clt_tokenizer_close(made);
-        return status;
-    }
-    *out = made;
+    CLT_TRY(clt_tokenizer_put(made, t->n_tokens, CLT_END_OF_TEXT, strlen(CLT_END_OF_TEXT), true));
+    CLT_TRY(clt_tokenizer_ready(made));
+    for (size_t i = 0; i < t->n_merges; i++)
+        CLT_TRY(clt_tokenizer_merge(made, t->merges[i].left, t->merges[i].right));
+    made->description = clt_arena_printf(made->arena, "BPE, %u tokens, trained on %zu different words",
+                                         made->vocab, t->n_words);
+    if (!made->description)
+        return CLT_ENOMEM;
+    *out = CLT_TAKE(made);
     return CLT_OK;
 }
 

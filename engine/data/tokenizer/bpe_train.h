@@ -12,6 +12,7 @@ typedef struct clt_bpe_trainer clt_bpe_trainer;
 
 clt_status clt_bpe_trainer_create(clt_bpe_trainer **out);
 void clt_bpe_trainer_destroy(clt_bpe_trainer *trainer);
+CLT_SCOPED_POINTER(clt_bpe_trainer, clt_bpe_trainer_destroy)
 /* Counts the words of a text; cut long texts with clt_tokenize_cut. */
 clt_status clt_bpe_trainer_add(clt_bpe_trainer *trainer, const char *text, size_t size);
 

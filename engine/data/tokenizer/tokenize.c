@@ -171,11 +171,28 @@ static clt_status run_round(worker *workers, int count)
     return status;
 }
 
+/* Encodes the documents in rounds; every worker has an encoder. */
+static clt_status run_rounds(feed *f, worker *workers, int threads, clt_ids_sink sink, void *context)
+{
+    size_t done = 0;
+    while (f->next < f->n_documents) {
+        int count = 0;
+        for (; count < threads && f->next < f->n_documents; count++)
+            CLT_TRY(deal(f, &workers[count]));
+        CLT_TRY(run_round(workers, count));
+        for (int i = 0; i < count; i++) {
+            done += (size_t)workers[i].bytes;
+            if (workers[i].ids.count > 0)
+                CLT_TRY(sink(context, workers[i].ids.id, workers[i].ids.count, done));
+        }
+    }
+    return CLT_OK;
+}
+
 static clt_status tokenize_all(feed *f, bool framed, int threads, clt_ids_sink sink, void *context)
 {
-    worker *workers;
+    CLT_FREED worker *workers = NULL;
     clt_status status = CLT_OK;
-    size_t done = 0;
     threads = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
     CLT_TRY(clt_alloc(&workers, (size_t)threads, sizeof *workers, "the threads of a tokenizer"));
     for (int i = 0; i < threads && status == CLT_OK; i++) {
@@ -183,24 +200,13 @@ static clt_status tokenize_all(feed *f, bool framed, int threads, clt_ids_sink s
         workers[i].framed = framed;
         status = clt_encoder_create(f->tokenizer, &workers[i].encoder);
     }
-    while (status == CLT_OK && f->next < f->n_documents) {
-        int count = 0;
-        for (; count < threads && status == CLT_OK && f->next < f->n_documents; count++)
-            status = deal(f, &workers[count]);
-        if (status == CLT_OK)
-            status = run_round(workers, count);
-        for (int i = 0; i < count && status == CLT_OK; i++) {
-            done += (size_t)workers[i].bytes;
-            if (workers[i].ids.count > 0)
-                status = sink(context, workers[i].ids.id, workers[i].ids.count, done);
-        }
-    }
+    if (status == CLT_OK)
+        status = run_rounds(f, workers, threads, sink, context);
     for (int i = 0; i < threads; i++) {
         clt_encoder_destroy(workers[i].encoder);
         free(workers[i].ids.id);
         free(workers[i].pieces);
     }
-    free(workers);
     return status;
 }
 

@@ -38,7 +38,7 @@ static clt_status make_tables(clt_tokenizer *t)
 
 clt_status clt_tokenizer_begin(uint32_t vocab, uint32_t max_merges, clt_tokenizer **out)
 {
-    clt_tokenizer *t;
+    CLT_SCOPED(clt_tokenizer) *t = NULL;
     *out = NULL;
     if (vocab > CLT_TOKENIZER_MAX_VOCAB || max_merges > 4 * CLT_TOKENIZER_MAX_VOCAB)
         CLT_FAIL(CLT_EDATA, "%u tokens and %u merges are more than the %u and %u that are possible", vocab,
@@ -49,14 +49,9 @@ clt_status clt_tokenizer_begin(uint32_t vocab, uint32_t max_merges, clt_tokenize
     for (int role = 0; role < CLT_TOKEN_ROLES; role++)
         t->role[role] = -1;
     t->description = "";
-    clt_status status = clt_arena_create(&t->arena);
-    if (status == CLT_OK)
-        status = make_tables(t);
-    if (status != CLT_OK) {
-        clt_tokenizer_close(t);
-        return status;
-    }
-    *out = t;
+    CLT_TRY(clt_arena_create(&t->arena));
+    CLT_TRY(make_tables(t));
+    *out = CLT_TAKE(t);
     return CLT_OK;
 }
 
@@ -134,20 +129,25 @@ clt_status clt_tokenizer_ready(clt_tokenizer *t)
     return CLT_OK;
 }
 
+clt_status clt_tokens_joined(const clt_token *a, const clt_token *b, char **out, size_t *size)
+{
+    *size = (size_t)a->size + b->size;
+    CLT_TRY(clt_alloc(out, *size, 1, "a token"));
+    memcpy(*out, a->bytes, a->size);
+    memcpy(*out + a->size, b->bytes, b->size);
+    return CLT_OK;
+}
+
 clt_status clt_tokenizer_merge(clt_tokenizer *t, uint32_t left, uint32_t right)
 {
-    const clt_token *a = &t->tokens[left], *b = &t->tokens[right];
-    size_t size = (size_t)a->size + b->size;
-    char *joined;
+    CLT_FREED char *joined = NULL;
+    size_t size;
     if (t->n_merges >= t->max_merges)
         CLT_FAIL(CLT_EINTERNAL, "filling a tokenizer: more than %u merges", t->max_merges);
     if (clt_tokenizer_pair(t, left, right))
         CLT_FAIL(CLT_EDATA, "the merge is listed twice; remove one of the two");
-    CLT_TRY(clt_alloc(&joined, size, 1, "a token"));
-    memcpy(joined, a->bytes, a->size);
-    memcpy(joined + a->size, b->bytes, b->size);
+    CLT_TRY(clt_tokens_joined(&t->tokens[left], &t->tokens[right], &joined, &size));
     uint32_t id = clt_tokenizer_find(t, joined, size);
-    free(joined);
     if (id == CLT_NO_TOKEN)
         CLT_FAIL(CLT_EDATA, "the vocabulary has no token for the bytes that this merge joins; use files that "
                             "belong together");

@@ -73,6 +73,7 @@ uint64_t clt_tokenizer_hash(const clt_tokenizer *tokenizer);
 /* An encoder has scratch memory and a cache of words (4 MiB); one thread at a time may use it. */
 clt_status clt_encoder_create(const clt_tokenizer *tokenizer, clt_encoder **out);
 void clt_encoder_destroy(clt_encoder *encoder);
+CLT_SCOPED_POINTER(clt_encoder, clt_encoder_destroy)
 /* Appends the ids of the bytes of `text`; NUL bytes are bytes like others. */
 clt_status clt_encode(clt_encoder *encoder, const char *text, size_t size, clt_ids *out);
 /* The same with a temporary encoder, for a single short text. */

@@ -22,13 +22,12 @@ clt_status clt_added_ready(clt_tokenizer *t)
 {
     for (uint32_t i = 0; i < t->n_added; i++) {
         clt_added_token *a = &t->added[i];
-        clt_str normal = {0};
+        CLT_SCOPED(clt_str) normal = {0};
         if (!a->normalized || !t->rules.nfc || clt_nfc_is_plain(a->content, a->size))
             continue;
-        clt_status status = clt_nfc(a->content, a->size, &normal);
+        CLT_TRY(clt_nfc(a->content, a->size, &normal));
         a->size = normal.length;
-        a->content = status == CLT_OK ? clt_arena_strdup(t->arena, normal.text) : NULL;
-        clt_str_free(&normal);
+        a->content = clt_arena_strdup(t->arena, normal.text);
         if (!a->content)
             return CLT_ENOMEM;
     }

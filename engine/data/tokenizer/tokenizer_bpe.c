@@ -42,18 +42,14 @@ struct clt_encoder {
 
 clt_status clt_encoder_create(const clt_tokenizer *tokenizer, clt_encoder **out)
 {
-    clt_encoder *e;
+    CLT_SCOPED(clt_encoder) *e = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&e, 1, sizeof *e, "an encoder"));
     e->tokenizer = tokenizer;
-    clt_status status = clt_alloc(&e->cache_block, ((size_t)1 << CACHE_BITS) + 1, sizeof *e->cache,
-                                  "the cache of an encoder");
-    if (status != CLT_OK) {
-        clt_encoder_destroy(e);
-        return status;
-    }
+    CLT_TRY(clt_alloc(&e->cache_block, ((size_t)1 << CACHE_BITS) + 1, sizeof *e->cache,
+                      "the cache of an encoder"));
     e->cache = (cache_line *)(((uintptr_t)e->cache_block + 63) & ~(uintptr_t)63);
-    *out = e;
+    *out = CLT_TAKE(e);
     return CLT_OK;
 }
 
@@ -334,9 +330,7 @@ clt_status clt_encode(clt_encoder *e, const char *text, size_t size, clt_ids *ou
 
 clt_status clt_tokenizer_encode(const clt_tokenizer *tokenizer, const char *text, size_t size, clt_ids *out)
 {
-    clt_encoder *encoder;
+    CLT_SCOPED(clt_encoder) *encoder = NULL;
     CLT_TRY(clt_encoder_create(tokenizer, &encoder));
-    clt_status status = clt_encode(encoder, text, size, out);
-    clt_encoder_destroy(encoder);
-    return status;
+    return clt_encode(encoder, text, size, out);
 }

@@ -89,16 +89,12 @@ static clt_status fill(clt_tokenizer *t)
 
 clt_status clt_tokenizer_open(const char *path, clt_tokenizer **out)
 {
-    clt_tokenizer *t;
+    CLT_SCOPED(clt_tokenizer) *t = NULL;
     *out = NULL;
     if (*path && strcmp(path, "bytes") != 0)
         return clt_tokenizer_load(path, out);
     CLT_TRY(clt_tokenizer_begin(256, 0, &t));
-    clt_status status = fill(t);
-    if (status != CLT_OK) {
-        clt_tokenizer_close(t);
-        return status;
-    }
-    *out = t;
+    CLT_TRY(fill(t));
+    *out = CLT_TAKE(t);
     return CLT_OK;
 }

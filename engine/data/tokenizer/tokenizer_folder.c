@@ -20,19 +20,15 @@ static clt_status open_sides(clt_tokenizer_loading *l)
     static const char *const names[CLT_SIDES] = {"tokenizer_config.json", "added_tokens.json",
                                                  "special_tokens_map.json"};
     for (int i = 0; i < CLT_SIDES; i++) {
-        char *path = NULL;
-        clt_status status = CLT_OK;
+        CLT_FREED char *path = NULL;
         CLT_TRY(clt_path_beside(l->path, names[i], &path));
-        bool there = clt_file_exists(path) && !clt_is_directory(path);
-        if (there)
-            status = clt_refuse_pointer_file(path, "the tokenizer itself", CLT_EDATA);
-        if (there && status == CLT_OK)
-            status = clt_fail_prefix(clt_json_parse_file(path, CLT_EDATA, &l->side[i]),
-                                     "reading the tokenizer '%s'", path);
-        if (status == CLT_OK && l->side[i] && clt_json_typeof(clt_json_root(l->side[i])) != CLT_JSON_OBJECT)
-            status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "reading '%s': it is not a JSON object", path);
-        free(path);
-        CLT_TRY(status);
+        if (!clt_file_exists(path) || clt_is_directory(path))
+            continue;
+        CLT_TRY(clt_refuse_pointer_file(path, "the tokenizer itself", CLT_EDATA));
+        CLT_TRY(clt_fail_prefix(clt_json_parse_file(path, CLT_EDATA, &l->side[i]),
+                                "reading the tokenizer '%s'", path));
+        if (clt_json_typeof(clt_json_root(l->side[i])) != CLT_JSON_OBJECT)
+            CLT_FAIL(CLT_EDATA, "reading '%s': it is not a JSON object", path);
     }
     return CLT_OK;
 }
@@ -53,12 +49,6 @@ static clt_added_entry *find_entry(const clt_tokenizer_loading *l, const char *c
     return NULL;
 }
 
-static bool read_flag(const clt_json *object, const char *key, bool preset)
-{
-    const clt_json *value = clt_json_get(object, key);
-    return clt_json_is_absent(value) ? preset : clt_json_bool(value);
-}
-
 /* Reads {"content": ..., "lstrip": ...}, or the content alone. An object without "special" is a special
  * token. */
 static bool read_entry(const clt_json *value, bool special, clt_added_entry *out)
@@ -67,11 +57,11 @@ static bool read_entry(const clt_json *value, bool special, clt_added_entry *out
     *out = (clt_added_entry){.special = special, .id = -1};
     if (clt_json_typeof(value) == CLT_JSON_OBJECT) {
         content = clt_json_get(value, "content");
-        out->special = special || read_flag(value, "special", true);
-        out->normalized = read_flag(value, "normalized", !out->special);
-        out->single_word = read_flag(value, "single_word", false);
-        out->lstrip = read_flag(value, "lstrip", false);
-        out->rstrip = read_flag(value, "rstrip", false);
+        out->special = special || clt_json_flag(value, "special", true);
+        out->normalized = clt_json_flag(value, "normalized", !out->special);
+        out->single_word = clt_json_flag(value, "single_word", false);
+        out->lstrip = clt_json_flag(value, "lstrip", false);
+        out->rstrip = clt_json_flag(value, "rstrip", false);
     }
     if (!content || clt_json_typeof(content) != CLT_JSON_STRING || !*clt_json_string(content))
         return false;
@@ -107,72 +97,54 @@ static clt_status add_entry(clt_tokenizer_loading *l, const clt_added_entry *ent
     return CLT_OK;
 }
 
-/* Reads added_tokens of a tokenizer.json. */
-static clt_status read_list(clt_tokenizer_loading *l, const clt_json *list)
+/* Reads an entry of added_tokens of a tokenizer.json. */
+static clt_status read_listed(clt_tokenizer_loading *l, const clt_json *value)
 {
-    for (const clt_json *value = list ? clt_json_first(list) : NULL; value; value = clt_json_next(value)) {
-        clt_added_entry entry;
-        const clt_json *id = clt_json_typeof(value) == CLT_JSON_OBJECT ? clt_json_get(value, "id") : NULL;
-        clt_status status;
-        if (!id || !read_entry(value, false, &entry))
-            status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                              "an entry of added_tokens is no object with a \"content\" and an \"id\"");
-        else if (!clt_json_int(id, &entry.id))
-            status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "token \"%.60s\": its id is not an integer",
-                              entry.content);
-        else
-            status = add_entry(l, &entry);
-        CLT_TRY(clt_tokenizer_at(l->doc, value, status));
-    }
-    return CLT_OK;
+    clt_added_entry entry;
+    const clt_json *id = clt_json_get(value, "id");
+    if (!id || !read_entry(value, false, &entry))
+        CLT_FAIL(CLT_EDATA, "an entry of added_tokens is no object with a \"content\" and an \"id\"");
+    if (!clt_json_int(id, &entry.id))
+        CLT_FAIL(CLT_EDATA, "token \"%.60s\": its id is not an integer", entry.content);
+    return add_entry(l, &entry);
 }
 
-/* Reads added_tokens_decoder of tokenizer_config.json: {"260": {"content": ...}}. */
-static clt_status read_decoder(clt_tokenizer_loading *l)
+/* Reads an entry of added_tokens_decoder of tokenizer_config.json: {"260": {"content": ...}}. */
+static clt_status read_decoded(clt_tokenizer_loading *l, const clt_json *value)
 {
-    const clt_json_doc *doc = l->side[CLT_SIDE_CONFIG];
-    const clt_json *list = side_value(l, CLT_SIDE_CONFIG, "added_tokens_decoder");
-    bool object = list && clt_json_typeof(list) == CLT_JSON_OBJECT;
-    for (const clt_json *value = object ? clt_json_first(list) : NULL; value; value = clt_json_next(value)) {
-        clt_added_entry entry;
-        char *end;
-        clt_status status;
-        if (!read_entry(value, false, &entry)) {
-            status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "added_tokens_decoder: no \"content\"");
-        } else {
-            const char *key = clt_json_key(value);
-            entry.id = strtoll(key, &end, 10);
-            bool number = key[0] >= '0' && key[0] <= '9' && !*end && entry.id <= INT32_MAX;
-            status = number ? add_entry(l, &entry)
-                            : clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                                       "added_tokens_decoder: \"%.60s\" is no id", key);
-        }
-        CLT_TRY(clt_tokenizer_at(doc, value, status));
-    }
-    return CLT_OK;
+    clt_added_entry entry;
+    const char *key = clt_json_key(value);
+    char *end;
+    if (!read_entry(value, false, &entry))
+        CLT_FAIL(CLT_EDATA, "added_tokens_decoder: no \"content\"");
+    entry.id = strtoll(key, &end, 10);
+    if (key[0] < '0' || key[0] > '9' || *end || entry.id > INT32_MAX)
+        CLT_FAIL(CLT_EDATA, "added_tokens_decoder: \"%.60s\" is no id", key);
+    return add_entry(l, &entry);
 }
 
-/* Reads added_tokens.json: {"<speaker>": 260}. The settings of a token that another file has are kept. */
-static clt_status read_added_file(clt_tokenizer_loading *l)
+/* Reads an entry of added_tokens.json: {"<speaker>": 260}. The settings of a token that another file has are
+ * kept. */
+static clt_status read_named(clt_tokenizer_loading *l, const clt_json *value)
 {
-    const clt_json_doc *doc = l->side[CLT_SIDE_ADDED];
-    for (const clt_json *value = doc ? clt_json_first(clt_json_root(doc)) : NULL; value;
-         value = clt_json_next(value)) {
-        clt_added_entry entry = {.content = clt_json_key(value), .normalized = true};
-        const clt_added_entry *known = find_entry(l, entry.content);
-        clt_status status = CLT_OK;
-        if (!*entry.content || !clt_json_int(value, &entry.id)) {
-            status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "token \"%.60s\": its id is not an integer",
-                              entry.content);
-        } else {
-            int64_t id = entry.id;
-            if (known)
-                entry = *known;
-            entry.id = id;
-            status = add_entry(l, &entry);
-        }
-        CLT_TRY(clt_tokenizer_at(doc, value, status));
-    }
+    const char *content = clt_json_key(value);
+    clt_added_entry entry = {.content = content, .normalized = true};
+    const clt_added_entry *known = find_entry(l, content);
+    int64_t id;
+    if (!*content || !clt_json_int(value, &id))
+        CLT_FAIL(CLT_EDATA, "token \"%.60s\": its id is not an integer", content);
+    if (known)
+        entry = *known;
+    entry.id = id;
+    return add_entry(l, &entry);
+}
+
+/* Calls `read` for each entry of an object or array of `doc`; NULL: there is none. */
+static clt_status read_each(clt_tokenizer_loading *l, const clt_json_doc *doc, const clt_json *list,
+                            clt_status (*read)(clt_tokenizer_loading *l, const clt_json *value))
+{
+    for (const clt_json *value = list ? clt_json_first(list) : NULL; value; value = clt_json_next(value))
+        CLT_TRY(clt_tokenizer_at(doc, value, read(l, value)));
     return CLT_OK;
 }
 
@@ -315,9 +287,12 @@ static clt_status add_ends(clt_tokenizer_loading *l)
 clt_status clt_tokenizer_read_sides(clt_tokenizer_loading *l, const clt_json *list, bool whole)
 {
     CLT_TRY(open_sides(l));
-    CLT_TRY(read_list(l, list));
-    CLT_TRY(read_decoder(l));
-    CLT_TRY(read_added_file(l));
+    const clt_json_doc *config = l->side[CLT_SIDE_CONFIG], *added = l->side[CLT_SIDE_ADDED];
+    const clt_json *decoder =
+        config ? clt_json_member(clt_json_root(config), "added_tokens_decoder", CLT_JSON_OBJECT) : NULL;
+    CLT_TRY(read_each(l, l->doc, list, read_listed));
+    CLT_TRY(read_each(l, config, decoder, read_decoded));
+    CLT_TRY(read_each(l, added, added ? clt_json_root(added) : NULL, read_named));
     CLT_TRY(read_roles(l));
     CLT_TRY(read_more_specials(l));
     CLT_TRY(apply_class(l, whole));

@@ -117,6 +117,9 @@ void clt_letters_of_bytes(const char *bytes, size_t size, clt_str *out);
  * their letters. */
 uint8_t clt_byte_of_order(unsigned i);
 
+/* The bytes of two tokens joined, and their count; free() the result. */
+clt_status clt_tokens_joined(const clt_token *a, const clt_token *b, char **out, size_t *size);
+
 /* Reads the files of a tokenizer (bpe_files.c). */
 clt_status clt_tokenizer_load(const char *path, clt_tokenizer **out);
 

@@ -30,21 +30,15 @@ clt_status clt_tokenizer_refuse(const clt_json_doc *doc, const clt_json *value, 
 
 static bool has_type(const clt_json *part, const char *name)
 {
-    const clt_json *type = clt_json_typeof(part) == CLT_JSON_OBJECT ? clt_json_get(part, "type") : NULL;
-    return type && clt_json_typeof(type) == CLT_JSON_STRING && strcmp(clt_json_string(type), name) == 0;
-}
-
-static bool is_true(const clt_json *part, const char *key, bool preset)
-{
-    const clt_json *value = clt_json_get(part, key);
-    return clt_json_is_absent(value) ? preset : clt_json_bool(value);
+    const clt_json *type = clt_json_member(part, "type", CLT_JSON_STRING);
+    return type && strcmp(clt_json_string(type), name) == 0;
 }
 
 /* Refuses "WHAT of type TYPE". */
 static clt_status refuse_type(const clt_tokenizer_loading *l, const clt_json *part, const char *what)
 {
     char text[120];
-    const clt_json *type = clt_json_typeof(part) == CLT_JSON_OBJECT ? clt_json_get(part, "type") : NULL;
+    const clt_json *type = clt_json_get(part, "type");
     (void)snprintf(text, sizeof text, "%s of type %.60s", what, type ? clt_json_string(type) : "(none)");
     return clt_tokenizer_refuse(l->doc, part, text);
 }
@@ -59,8 +53,8 @@ static clt_status each_part(clt_tokenizer_loading *l, const clt_json *part, cons
         return CLT_OK;
     if (!has_type(part, "Sequence") || depth > MAX_DEPTH)
         return read(l, part);
-    const clt_json *parts = clt_json_get(part, list);
-    if (!parts || clt_json_typeof(parts) != CLT_JSON_ARRAY)
+    const clt_json *parts = clt_json_member(part, list, CLT_JSON_ARRAY);
+    if (!parts)
         return clt_tokenizer_refuse(l->doc, part, "a Sequence without its list");
     for (const clt_json *one = clt_json_first(parts); one; one = clt_json_next(one))
         CLT_TRY(each_part(l, one, list, read, depth + 1));
@@ -79,13 +73,13 @@ static clt_status read_normalizer(clt_tokenizer_loading *l, const clt_json *part
 
 static clt_status read_split(clt_tokenizer_loading *l, const clt_json *part)
 {
-    const clt_json *pattern = clt_json_get(part, "pattern"), *behavior = clt_json_get(part, "behavior");
-    const clt_json *regex =
-        pattern && clt_json_typeof(pattern) == CLT_JSON_OBJECT ? clt_json_get(pattern, "Regex") : NULL;
+    const clt_json *behavior = clt_json_get(part, "behavior");
+    const clt_json *regex = clt_json_get(clt_json_get(part, "pattern"), "Regex");
     if (!regex || !clt_words_find(clt_json_string(regex), &l->rules.splitting.words))
         return clt_tokenizer_refuse(l->doc, part,
                                     "a pre_tokenizer Split with an expression that is not known");
-    if (!behavior || strcmp(clt_json_string(behavior), "Isolated") != 0 || is_true(part, "invert", false))
+    if (!behavior || strcmp(clt_json_string(behavior), "Isolated") != 0 ||
+        clt_json_flag(part, "invert", false))
         return clt_tokenizer_refuse(l->doc, part, "a pre_tokenizer Split that does not isolate the words");
     return CLT_OK;
 }
@@ -97,8 +91,8 @@ static clt_status read_pre_tokenizer(clt_tokenizer_loading *l, const clt_json *r
     if (clt_json_is_absent(part))
         return clt_tokenizer_refuse(l->doc, root, "no pre_tokenizer");
     if (has_type(part, "Sequence")) {
-        const clt_json *list = clt_json_get(part, "pretokenizers");
-        parts = list && clt_json_typeof(list) == CLT_JSON_ARRAY ? clt_json_first(list) : NULL;
+        const clt_json *list = clt_json_member(part, "pretokenizers", CLT_JSON_ARRAY);
+        parts = list ? clt_json_first(list) : NULL;
         if (!parts)
             return clt_tokenizer_refuse(l->doc, part, "a pre_tokenizer Sequence without parts");
     }
@@ -110,7 +104,7 @@ static clt_status read_pre_tokenizer(clt_tokenizer_loading *l, const clt_json *r
             split = parts;
         } else if (has_type(parts, "Digits") && first && !l->rules.splitting.digits) {
             l->rules.splitting.digits =
-                is_true(parts, "individual_digits", false) ? CLT_DIGITS_SINGLE : CLT_DIGITS_RUNS;
+                clt_json_flag(parts, "individual_digits", false) ? CLT_DIGITS_SINGLE : CLT_DIGITS_RUNS;
         } else {
             return refuse_type(l, parts, "a pre_tokenizer");
         }
@@ -119,11 +113,11 @@ static clt_status read_pre_tokenizer(clt_tokenizer_loading *l, const clt_json *r
         return clt_tokenizer_refuse(l->doc, part, "a pre_tokenizer without ByteLevel");
     if (split)
         CLT_TRY(read_split(l, split));
-    if (is_true(level, "use_regex", true) == (split != NULL))
+    if (clt_json_flag(level, "use_regex", true) == (split != NULL))
         return clt_tokenizer_refuse(l->doc, level,
                                     split ? "pre_tokenizer.use_regex true after a Split"
                                           : "pre_tokenizer.use_regex false without a Split");
-    l->rules.prefix_space = is_true(level, "add_prefix_space", false);
+    l->rules.prefix_space = clt_json_flag(level, "add_prefix_space", false);
     if (l->rules.prefix_space && (split || l->rules.splitting.digits))
         return clt_tokenizer_refuse(l->doc, level, "pre_tokenizer.add_prefix_space after a Split or Digits");
     return CLT_OK;
@@ -144,23 +138,19 @@ static clt_status add_around(clt_tokenizer_loading *l, const clt_json *part, clt
 
 static clt_status read_template(clt_tokenizer_loading *l, const clt_json *part)
 {
-    const clt_json *single = clt_json_get(part, "single"), *specials = clt_json_get(part, "special_tokens");
-    bool list = single && clt_json_typeof(single) == CLT_JSON_ARRAY;
+    const clt_json *single = clt_json_member(part, "single", CLT_JSON_ARRAY);
+    const clt_json *specials = clt_json_get(part, "special_tokens");
     int texts = 0;
-    for (const clt_json *piece = list ? clt_json_first(single) : NULL; piece; piece = clt_json_next(piece)) {
-        bool object = clt_json_typeof(piece) == CLT_JSON_OBJECT;
-        const clt_json *special = object ? clt_json_get(piece, "SpecialToken") : NULL;
-        if (object && clt_json_get(piece, "Sequence")) {
+    for (const clt_json *piece = single ? clt_json_first(single) : NULL; piece;
+         piece = clt_json_next(piece)) {
+        if (clt_json_get(piece, "Sequence")) {
             texts++;
             continue;
         }
-        bool named = special && clt_json_typeof(special) == CLT_JSON_OBJECT && specials &&
-                     clt_json_typeof(specials) == CLT_JSON_OBJECT && clt_json_get(special, "id");
-        const clt_json *entry =
-            named ? clt_json_get(specials, clt_json_string(clt_json_get(special, "id"))) : NULL;
-        const clt_json *ids =
-            entry && clt_json_typeof(entry) == CLT_JSON_OBJECT ? clt_json_get(entry, "ids") : NULL;
-        if (!ids || clt_json_typeof(ids) != CLT_JSON_ARRAY)
+        const clt_json *name = clt_json_get(clt_json_get(piece, "SpecialToken"), "id");
+        const clt_json *entry = name ? clt_json_get(specials, clt_json_string(name)) : NULL;
+        const clt_json *ids = clt_json_member(entry, "ids", CLT_JSON_ARRAY);
+        if (!ids)
             return clt_tokenizer_refuse(l->doc, piece,
                                         "a post_processor with a token that it does not define");
         for (const clt_json *id = clt_json_first(ids); id; id = clt_json_next(id))
@@ -173,8 +163,8 @@ static clt_status read_template(clt_tokenizer_loading *l, const clt_json *part)
 /* The id in a member such as "cls": ["[CLS]", 101]. */
 static const clt_json *pair_id(const clt_json *part, const char *key)
 {
-    const clt_json *pair = clt_json_get(part, key);
-    const clt_json *name = pair && clt_json_typeof(pair) == CLT_JSON_ARRAY ? clt_json_first(pair) : NULL;
+    const clt_json *pair = clt_json_member(part, key, CLT_JSON_ARRAY);
+    const clt_json *name = pair ? clt_json_first(pair) : NULL;
     return name ? clt_json_next(name) : NULL;
 }
 

@@ -105,17 +105,13 @@ static clt_status on_merges(void *context, uint32_t merges, uint32_t of)
 static clt_status get_tokenizer(preparation *p)
 {
     const clt_prepare_options *o = p->options;
-    clt_bpe_trainer *trainer;
+    CLT_SCOPED(clt_bpe_trainer) *trainer = NULL;
     if (o->train_bpe == 0)
         return clt_tokenizer_open(o->tokenizer, &p->tokenizer);
     CLT_TRY(clt_bpe_trainer_create(&trainer));
-    clt_status status = count_words(p, trainer);
-    if (status == CLT_OK) {
-        begin_stage(p, "choosing merges");
-        status = clt_bpe_trainer_run(trainer, o->train_bpe, on_merges, p, &p->tokenizer);
-    }
-    clt_bpe_trainer_destroy(trainer);
-    return status;
+    CLT_TRY(count_words(p, trainer));
+    begin_stage(p, "choosing merges");
+    return clt_bpe_trainer_run(trainer, o->train_bpe, on_merges, p, &p->tokenizer);
 }
 
 /* --- shards --- */
@@ -215,17 +211,13 @@ static void manifest_text(const preparation *p, clt_str *out)
 
 static clt_status write_rest(preparation *p)
 {
-    char *path = NULL;
-    clt_str text = {0};
+    CLT_FREED char *path = NULL;
+    CLT_SCOPED(clt_str) text = {0};
     CLT_TRY(clt_tokenizer_save_folder(p->tokenizer, 0, p->partial.text));
     CLT_TRY(clt_path_join(p->partial.text, "manifest.json", &path));
     manifest_text(p, &text);
-    clt_status status = clt_str_check(&text);
-    if (status == CLT_OK)
-        status = clt_file_write(path, text.text, text.length);
-    clt_str_free(&text);
-    free(path);
-    return status;
+    CLT_TRY(clt_str_check(&text));
+    return clt_file_write(path, text.text, text.length);
 }
 
 /* --- the folder --- */
@@ -236,8 +228,10 @@ static bool is_empty_folder(const char *path)
     DIR *dir = opendir(path);
     if (!dir)
         return false;
+    errno = 0; /* readdir sets it if the folder cannot be read to its end */
     for (struct dirent *entry; empty && (entry = readdir(dir)) != NULL;)
         empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    empty = empty && errno == 0;
     closedir(dir);
     return empty;
 }
@@ -293,26 +287,28 @@ static void release(preparation *p)
     clt_str_free(&p->partial);
 }
 
+CLT_SCOPED_VALUE(preparation, release)
+
+/* Fills the folder and gives it its name. */
+static clt_status fill_folder(preparation *p)
+{
+    CLT_TRY(get_tokenizer(p));
+    CLT_TRY(write_shards(p));
+    CLT_TRY(clt_texts_check(&p->texts));
+    CLT_TRY(write_rest(p));
+    return publish(p);
+}
+
 clt_status clt_prepare(const clt_prepare_options *options, clt_prepare_result *result)
 {
-    preparation p = {.options = options, .result = result};
-    clt_status status;
+    CLT_SCOPED(preparation) p = {.options = options, .result = result};
     *result = (clt_prepare_result){0};
     CLT_TRY(check_options(options));
-    CLT_TRY_GOTO(open_inputs(&p), done);
-    CLT_TRY_GOTO(make_folder(&p), done);
-    CLT_TRY_GOTO(get_tokenizer(&p), remove);
-    CLT_TRY_GOTO(write_shards(&p), remove);
-    CLT_TRY_GOTO(clt_texts_check(&p.texts), remove);
-    CLT_TRY_GOTO(write_rest(&p), remove);
-    CLT_TRY_GOTO(publish(&p), remove);
-    goto done;
-remove:;
-    clt_error kept;
-    clt_error_take(status, &kept);
-    (void)clt_remove_tree(p.partial.text);
-    status = clt_error_put(&kept);
-done:
-    release(&p);
+    CLT_TRY(open_inputs(&p));
+    CLT_TRY(make_folder(&p));
+    clt_status status = fill_folder(&p);
+    CLT_KEEP_ERROR();
+    if (status != CLT_OK)
+        (void)clt_remove_tree(p.partial.text);
     return status;
 }

@@ -56,13 +56,10 @@ static clt_status check_content(const char *path, const listed_shard *listed, co
 
 static clt_status check_shard(const char *path, const listed_shard *listed, uint32_t vocab)
 {
-    clt_mapping mapping;
+    CLT_SCOPED(clt_mapping) mapping = {0};
     CLT_TRY(clt_map_open(path, CLT_EDATA, &mapping));
-    clt_status status = check_content(path, listed, &mapping, vocab);
-    if (status == CLT_OK)
-        status = clt_map_check_one(&mapping);
-    clt_map_close(&mapping);
-    return status;
+    CLT_TRY(check_content(path, listed, &mapping, vocab));
+    return clt_map_check_one(&mapping);
 }
 
 static clt_status check_part(const char *folder, const clt_json *part, uint32_t vocab,
@@ -73,59 +70,46 @@ static clt_status check_part(const char *folder, const clt_json *part, uint32_t 
         CLT_FAIL(CLT_EDATA, "its parts \"train\" and \"val\" must have a list \"files\"");
     for (const clt_json *entry = clt_json_first(files); entry; entry = clt_json_next(entry)) {
         listed_shard listed;
-        char *path;
+        CLT_FREED char *path = NULL;
         CLT_TRY(read_entry(entry, &listed));
         CLT_TRY(clt_path_join(folder, listed.name, &path));
         report(context, path, check_shard(path, &listed, vocab), listed.tokens);
-        free(path);
     }
     return CLT_OK;
 }
 
-static clt_status check_tokenizer(const char *folder, const clt_json *root, clt_prepare_report report,
-                                  void *context, uint32_t *vocab)
+static clt_status open_tokenizer(const char *path, const clt_json *root, uint32_t *vocab)
 {
-    const clt_json *entry = clt_json_get(root, "tokenizer"),
-                   *hash = entry ? clt_json_get(entry, "hash") : NULL;
-    clt_tokenizer *tokenizer = NULL;
-    char *path, text[CLT_HASH64_TEXT];
-    CLT_TRY(clt_path_join(folder, "tokenizer.json", &path));
-    clt_status status = clt_tokenizer_open(path, &tokenizer);
-    if (status == CLT_OK) {
-        *vocab = clt_tokenizer_vocab(tokenizer);
-        (void)clt_hash64_text(clt_tokenizer_hash(tokenizer), text);
-        if (!hash || strcmp(text, clt_json_string(hash)) != 0)
-            status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                              "reading '%s': it is not the tokenizer that manifest.json names", path);
-    }
-    clt_tokenizer_close(tokenizer);
-    report(context, path, status, 0);
-    free(path);
+    const clt_json *hash = clt_json_get(clt_json_get(root, "tokenizer"), "hash");
+    CLT_SCOPED(clt_tokenizer) *tokenizer = NULL;
+    char text[CLT_HASH64_TEXT];
+    CLT_TRY(clt_tokenizer_open(path, &tokenizer));
+    *vocab = clt_tokenizer_vocab(tokenizer);
+    (void)clt_hash64_text(clt_tokenizer_hash(tokenizer), text);
+    if (!hash || strcmp(text, clt_json_string(hash)) != 0)
+        CLT_FAIL(CLT_EDATA, "reading '%s': it is not the tokenizer that manifest.json names", path);
     return CLT_OK;
+}
+
+static clt_status check_files(const char *folder, const clt_json *root, clt_prepare_report report,
+                              void *context)
+{
+    const clt_json *format = clt_json_get(root, "format");
+    CLT_FREED char *path = NULL;
+    uint32_t vocab = UINT32_MAX;
+    if (!format || strcmp(clt_json_string(format), "cltrain-tokens-1") != 0)
+        CLT_FAIL(CLT_EDATA, "its format is not \"cltrain-tokens-1\"");
+    CLT_TRY(clt_path_join(folder, "tokenizer.json", &path));
+    report(context, path, open_tokenizer(path, root, &vocab), 0);
+    CLT_TRY(check_part(folder, clt_json_get(root, "train"), vocab, report, context));
+    return check_part(folder, clt_json_get(root, "val"), vocab, report, context);
 }
 
 clt_status clt_prepare_check(const char *folder, clt_prepare_report report, void *context)
 {
-    clt_json_doc *doc = NULL;
-    char *path;
-    uint32_t vocab = UINT32_MAX;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    CLT_FREED char *path = NULL;
     CLT_TRY(clt_path_join(folder, "manifest.json", &path));
-    clt_status status = clt_json_parse_file(path, CLT_EDATA, &doc);
-    if (status == CLT_OK) {
-        const clt_json *root = clt_json_root(doc);
-        const clt_json *format =
-            clt_json_typeof(root) == CLT_JSON_OBJECT ? clt_json_get(root, "format") : NULL;
-        if (!format || strcmp(clt_json_string(format), "cltrain-tokens-1") != 0)
-            status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "its format is not \"cltrain-tokens-1\"");
-        if (status == CLT_OK)
-            status = check_tokenizer(folder, root, report, context, &vocab);
-        if (status == CLT_OK)
-            status = check_part(folder, clt_json_get(root, "train"), vocab, report, context);
-        if (status == CLT_OK)
-            status = check_part(folder, clt_json_get(root, "val"), vocab, report, context);
-        status = clt_fail_prefix(status, "reading '%s'", path);
-    }
-    clt_json_destroy(doc);
-    free(path);
-    return status;
+    CLT_TRY(clt_json_parse_file(path, CLT_EDATA, &doc));
+    return clt_fail_prefix(check_files(folder, clt_json_root(doc), report, context), "reading '%s'", path);
 }

@@ -78,15 +78,13 @@ static clt_status load_files(const clt_config *config, text_state *state)
 /* "'a.txt', 'b.txt' and 3 more" */
 static const char *file_names(clt_source *source, const text_state *state)
 {
-    clt_str names = {0};
+    CLT_SCOPED(clt_str) names = {0};
     size_t files = state->texts.n_files, shown = files < 4 ? files : 3;
     for (size_t i = 0; i < shown; i++)
         clt_str_printf(&names, "%s'%s'", i ? ", " : "", state->texts.files[i].path);
     if (shown < files)
         clt_str_printf(&names, " and %zu more", files - shown);
-    const char *kept = clt_str_check(&names) == CLT_OK ? clt_arena_strdup(source->arena, names.text) : NULL;
-    clt_str_free(&names);
-    return kept;
+    return clt_str_check(&names) == CLT_OK ? clt_arena_strdup(source->arena, names.text) : NULL;
 }
 
 /* Chooses the bytes of this split. */

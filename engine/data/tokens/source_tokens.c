@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/data/fingerprint.h"
+#include "engine/data/texts/characters.h"
 #include "engine/data/texts/text_paths.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/data/tokens/sequence.h"
@@ -62,12 +63,11 @@ static clt_status add_entry(void *context, const char *path)
 {
     clt_source *source = context;
     tokens_state *state = source->state;
-    clt_file_list list = {0};
-    clt_status status = clt_shard_paths(path, state->word, state->key, &list);
-    for (size_t i = 0; i < list.count && status == CLT_OK; i++)
-        status = add_shard(source, state, list.name[i]);
-    clt_file_list_free(&list);
-    return status;
+    CLT_SCOPED(clt_file_list) list = {0};
+    CLT_TRY(clt_shard_paths(path, state->word, state->key, &list));
+    for (size_t i = 0; i < list.count; i++)
+        CLT_TRY(add_shard(source, state, list.name[i]));
+    return CLT_OK;
 }
 
 static clt_status open_shards(clt_source *source, const clt_config *config, clt_split split)
@@ -102,7 +102,11 @@ static clt_status describe(clt_source *source, const tokens_state *state)
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
-static const token_shard *shard_of(const tokens_state *state, int64_t at);
+/* The shard that contains token `at` of the stream; never an empty shard. */
+static const token_shard *shard_of(const tokens_state *state, int64_t at)
+{
+    return &state->shards[CLT_LAST_AT_MOST(state->n_shards, state->shards[i].begin, at)];
+}
 
 static uint32_t token_of(const tokens_state *state, int64_t at)
 {
@@ -176,20 +180,6 @@ static void tokens_close(clt_source *source)
     free(state->shards);
 }
 
-/* The shard that contains token `at` of the stream; never an empty shard. */
-static const token_shard *shard_of(const tokens_state *state, int64_t at)
-{
-    size_t low = 0, high = state->n_shards;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (state->shards[middle].begin <= at)
-            low = middle;
-        else
-            high = middle;
-    }
-    return &state->shards[low];
-}
-
 static clt_status beyond(const tokens_state *state, const token_shard *shard, int64_t at, int64_t token)
 {
     clt_map_used(&shard->mapping);
@@ -252,12 +242,8 @@ static int64_t tokens_count_valid(const clt_source *source, int64_t index, int f
     int64_t counted = field == 0 ? 0 : clt_sequence_counted(s, index), valid = counted;
     if (ignore < 0)
         return ignore == CLT_COUNTED_TARGET ? s->context - counted : s->context;
-    for (int64_t i = counted; i < s->context; i++) {
-        int64_t at = clt_sequence_begin(s, index) + field + i;
-        const token_shard *shard = shard_of(state, at);
-        valid += clt_shard_token(&shard->header, shard->mapping.data, at - shard->begin) != ignore;
-        clt_map_used(&shard->mapping);
-    }
+    for (int64_t i = counted; i < s->context; i++)
+        valid += token_of(state, clt_sequence_begin(s, index) + field + i) != ignore;
     return valid;
 }
 
@@ -327,15 +313,13 @@ static bool tokens_has_eval(const clt_config *config)
 
 static clt_status tokens_tokenizer(const clt_config *config, clt_tokenizer **out)
 {
-    char *beside = NULL;
+    CLT_FREED char *beside = NULL;
     if (clt_config_list_count(config, "data.path") == 0)
         return CLT_OK;
     CLT_TRY(clt_path_beside(clt_config_list_string(config, "data.path", 0), "tokenizer.json", &beside));
-    clt_status status = CLT_OK;
-    if (clt_file_exists(beside))
-        status = clt_fail_prefix(clt_tokenizer_open(beside, out), "opening the tokenizer of data.path");
-    free(beside);
-    return status;
+    if (!clt_file_exists(beside))
+        return CLT_OK;
+    return clt_fail_prefix(clt_tokenizer_open(beside, out), "opening the tokenizer of data.path");
 }
 
 static clt_status tokens_shapes(const clt_config *config, const clt_tokenizer *tokenizer, int64_t samples,
@@ -344,7 +328,8 @@ static clt_status tokens_shapes(const clt_config *config, const clt_tokenizer *t
     int64_t context = clt_config_int(config, "model.context");
     int64_t most = tokenizer ? (int64_t)clt_tokenizer_vocab(tokenizer) - 1 : -1;
     clt_sequence sequence = clt_sequence_make(samples + context, context, CLT_SPLIT_TRAIN, true);
-    clt_sequence_fields(source, &sequence, most < 65536 ? CLT_U16 : CLT_I32, most);
+    /* of an unknown vocabulary the ids may be wide */
+    clt_sequence_fields(source, &sequence, most >= 0 && most < 65536 ? CLT_U16 : CLT_I32, most);
     return CLT_OK;
 }
 
@@ -353,19 +338,14 @@ extern const clt_source_type clt_source_tokens;
 static clt_status tokens_check_file(const char *path, const char *tokenizer, clt_str *out)
 {
     const clt_data_file file = {&clt_source_tokens, path, NULL, 1, tokenizer};
-    clt_config *config = NULL;
-    clt_source *source = NULL;
-    clt_status status = clt_data_file_config(&file, &config);
-    if (status == CLT_OK)
-        status = clt_source_open(config, CLT_SPLIT_TRAIN, &source);
-    if (status == CLT_OK)
-        status = clt_source_scan(source);
-    if (status == CLT_OK)
-        clt_str_printf(out, "%lld tokens, %s", (long long)source->samples + 1,
-                       source->fields[0].max_value >= 0 ? "all in the vocabulary" : "vocabulary not known");
-    clt_source_close(source);
-    clt_config_destroy(config);
-    return status == CLT_OK ? clt_str_check(out) : status;
+    CLT_SCOPED(clt_config) *config = NULL;
+    CLT_SCOPED(clt_source) *source = NULL;
+    CLT_TRY(clt_data_file_config(&file, &config));
+    CLT_TRY(clt_source_open(config, CLT_SPLIT_TRAIN, &source));
+    CLT_TRY(clt_source_scan(source));
+    clt_str_printf(out, "%lld tokens, %s", (long long)source->samples + 1,
+                   source->fields[0].max_value >= 0 ? "all in the vocabulary" : "vocabulary not known");
+    return clt_str_check(out);
 }
 
 static const clt_config_key tokens_keys[] = {

@@ -39,7 +39,7 @@ struct clt_token_writer {
 clt_status clt_token_writer_create(const char *folder, const char *name, int width, int64_t shard_tokens,
                                    clt_token_writer **out)
 {
-    clt_token_writer *w;
+    CLT_SCOPED(clt_token_writer) *w = NULL;
     *out = NULL;
     if ((width != 2 && width != 4) || shard_tokens < 1 || shard_tokens > CLT_SHARD_MAX_TOKENS)
         CLT_FAIL(CLT_EUSAGE, "writing shards: %lld tokens of %d bytes in a shard; 1 to 2^31-1 are possible",
@@ -48,16 +48,10 @@ clt_status clt_token_writer_create(const char *folder, const char *name, int wid
     w->fd = -1;
     w->width = width;
     w->shard_tokens = shard_tokens;
-    w->folder = strdup(folder);
-    w->name = strdup(name);
-    clt_status status = clt_alloc(&w->buffer, BUFFER, 1, "the buffer of a shard writer");
-    if (status == CLT_OK && (!w->folder || !w->name))
-        status = clt_fail(CLT_ENOMEM, __FILE__, __LINE__, "making a shard writer: out of host memory");
-    if (status != CLT_OK) {
-        clt_token_writer_destroy(w);
-        return status;
-    }
-    *out = w;
+    CLT_TRY(clt_alloc(&w->buffer, BUFFER, 1, "the buffer of a shard writer"));
+    if (!(w->folder = strdup(folder)) || !(w->name = strdup(name)))
+        CLT_FAIL(CLT_ENOMEM, "making a shard writer: out of host memory");
+    *out = CLT_TAKE(w);
     return CLT_OK;
 }
 
@@ -164,18 +158,15 @@ void clt_token_writer_list(const clt_token_writer *w, clt_json_writer *json)
 {
     clt_jw_array(json);
     for (size_t i = 0; i < w->n_shards; i++) {
-        char hash[CLT_HASH64_TEXT], number[32];
-        clt_str name = {0};
-        (void)snprintf(number, sizeof number, "_%03zu.bin", i);
-        clt_str_append(&name, w->name);
-        clt_str_append(&name, number);
+        char hash[CLT_HASH64_TEXT];
+        CLT_SCOPED(clt_str) name = {0};
+        clt_str_printf(&name, "%s_%03zu.bin", w->name, i);
         json->out->failed = json->out->failed || name.failed;
         clt_jw_object(json);
         clt_jw_kstring(json, "name", name.text);
         clt_jw_kint(json, "tokens", w->shards[i].tokens);
         clt_jw_kstring(json, "xxh64", clt_hash64_text(w->shards[i].hash, hash));
         clt_jw_end_object(json);
-        clt_str_free(&name);
     }
     clt_jw_end_array(json);
 }

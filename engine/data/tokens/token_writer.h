@@ -13,6 +13,7 @@ typedef struct clt_token_writer clt_token_writer;
 clt_status clt_token_writer_create(const char *folder, const char *name, int width, int64_t shard_tokens,
                                    clt_token_writer **out);
 void clt_token_writer_destroy(clt_token_writer *writer);
+CLT_SCOPED_POINTER(clt_token_writer, clt_token_writer_destroy)
 clt_status clt_token_writer_put(clt_token_writer *writer, const uint32_t *ids, size_t count);
 /* Completes the last shard. No tokens can be added afterwards. */
 clt_status clt_token_writer_finish(clt_token_writer *writer);

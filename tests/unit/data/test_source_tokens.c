@@ -401,7 +401,8 @@ TEST(test_like)
         (void)snprintf(json, sizeof json, text, types[i]);
         assert_ok(clt_config_parse(json, "test", NULL, 0, &config));
         assert_ok(clt_source_open_like(config, &s));
-        assert_int_equal(s->fields[0].dtype, i == 0 ? CLT_U8 : CLT_U16);
+        /* of an unknown vocabulary, as here of the tokens, ids may be wide */
+        assert_int_equal(s->fields[0].dtype, i == 0 ? CLT_U8 : CLT_I32);
         assert_int_equal(s->fields[0].shape.dim[0], 6);
         must_read(s, 12345, 1, y);
         for (int k = 0; k < 6; k++)

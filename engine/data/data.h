@@ -258,6 +258,15 @@ clt_draw clt_sample_draw(uint64_t position, int64_t n, uint64_t seed);
 int64_t clt_source_sample(const clt_source *source, uint64_t position, uint64_t seed, bool shuffle,
                           clt_draw *draw);
 
+/* The rows that a split takes of `rows` rows: `count` of them from `begin` on. If they are divided between training and
+ * evaluation (data.split), these are positions in a permutation that depends on the number of rows alone. */
+typedef struct clt_split_part {
+    int64_t begin, count, rows;
+    bool divided;
+} clt_split_part;
+clt_split_part clt_split_choose(const clt_config *config, int64_t rows, bool divided, bool eval);
+int64_t clt_split_row(const clt_split_part *part, int64_t sample);
+
 /* A filled slot: one micro-batch of one rank. */
 typedef struct clt_slot {
     void *data;            /* caller's memory; fields at their offsets */

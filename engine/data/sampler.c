@@ -2,8 +2,12 @@
  *
  * The order of samples as a pure function: an endless stream of epochs, each a keyed permutation, so that
  * there is nothing to save and nothing to replay when a run resumes. */
+#include <math.h>
+
 #include "engine/base/rng.h"
 #include "engine/data/data.h"
+
+#define SPLIT_SEED 20170 /* constant, so that all programs divide alike */
 
 int64_t clt_sample_index(uint64_t position, int64_t n, uint64_t seed, bool shuffle)
 {
@@ -28,4 +32,18 @@ int64_t clt_source_sample(const clt_source *source, uint64_t position, uint64_t 
     /* n is a multiple of the group, so that position / group counts through the epochs of groups as well */
     int64_t inside = (int64_t)(position % (uint64_t)group);
     return clt_sample_index(position / (uint64_t)group, n / group, seed, shuffle) * group + inside;
+}
+
+clt_split_part clt_split_choose(const clt_config *config, int64_t rows, bool divided, bool eval)
+{
+    int64_t kept = divided ? (int64_t)llround(clt_config_float(config, "data.split") * (double)rows) : 0;
+    eval = eval && divided;
+    return (clt_split_part){eval ? rows - kept : 0, eval ? kept : rows - kept, rows, divided};
+}
+
+int64_t clt_split_row(const clt_split_part *part, int64_t sample)
+{
+    if (!part->divided)
+        return part->begin + sample;
+    return (int64_t)clt_permute((uint64_t)(part->begin + sample), (uint64_t)part->rows, SPLIT_SEED, 0);
 }

@@ -84,6 +84,7 @@ bool clt_is_directory(const char *path);
 bool clt_is_regular(
     /* A regular file: not a folder, and not a device or pipe, from which reading may never end. */
     const char *path);
+bool clt_is_folder_in(const char *folder, const char *name);
 bool clt_same_folder(const char *a, const char *b); /* both exist and are the same folder */
 clt_status clt_remove_tree(const char *path);       /* no symlink following; goes on after a failure */
 /* Joins with one '/'; an absolute b wins. Result must be freed. */

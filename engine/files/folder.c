@@ -76,6 +76,15 @@ bool clt_is_regular(const char *path)
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
+bool clt_is_folder_in(const char *folder, const char *name)
+{
+    CLT_FREED char *path = NULL;
+    bool joined = clt_path_join(folder, name, &path) == CLT_OK;
+    if (!joined)
+        clt_error_clear();
+    return joined && clt_is_directory(path);
+}
+
 bool clt_same_folder(const char *a, const char *b)
 {
     struct stat first, second;

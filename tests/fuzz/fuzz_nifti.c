@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         clt_fd_write(fd, data, size, "fuzz") != CLT_OK)
         abort();
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    clt_status looked = clt_volume_look(&volume, path, 1);
+    clt_status looked = clt_volume_look(&volume, path, 1, "data.path");
     clt_volume_close(&volume);
     clt_status status = clt_volume_open(&volume, path, 1, "fuzz");
     if (status == CLT_OK && looked != CLT_OK)

@@ -203,12 +203,9 @@ static clt_status pack_image(const packing *p, const char *name, packed_image *o
 {
     clt_encoded encoded;
     clt_view view;
-    char *path = NULL;
-    clt_status status = clt_path_join(p->o->folder, name, &path);
-    if (status == CLT_OK)
-        status = clt_file_read(path, false, UINT32_MAX, CLT_EDATA, &out->bytes, &out->size);
-    free(path);
-    CLT_TRY(status);
+    CLT_FREED char *path = NULL;
+    CLT_TRY(clt_path_join(p->o->folder, name, &path));
+    CLT_TRY(clt_file_read(path, false, UINT32_MAX, CLT_EDATA, &out->bytes, &out->size));
     CLT_TRY(clt_image_header(out->bytes, out->size, &encoded));
     CLT_TRY(clt_image_decode(&encoded, (clt_box){0, 0, encoded.width, encoded.height}, 1, &view));
     return p->o->resize > 0 ? to_pixels(&encoded, &view, p->o->resize, out) : CLT_OK;
@@ -263,21 +260,18 @@ static clt_status put_image(packing *p, const clt_image_file *file, packed_image
 
 static clt_status put_images(packing *p, clt_pack_result *result)
 {
-    clt_status status = CLT_OK;
-    for (p->first = 0; status == CLT_OK && p->first < (int64_t)p->list.count; p->first += AT_ONCE) {
+    for (p->first = 0; p->first < (int64_t)p->list.count; p->first += AT_ONCE) {
         int64_t left = (int64_t)p->list.count - p->first, n = left < AT_ONCE ? left : AT_ONCE;
         if (p->o->progress)
-            status = p->o->progress(p->o->context, p->first, (int64_t)p->list.count);
-        if (status == CLT_OK)
-            clt_for_ranges((uint64_t)n, 8, "clt-pack", pack_range, p);
+            CLT_TRY(p->o->progress(p->o->context, p->first, (int64_t)p->list.count));
+        clt_for_ranges((uint64_t)n, 8, "clt-pack", pack_range, p);
         for (int64_t i = 0; i < n; i++) {
-            if (status == CLT_OK)
-                status = put_image(p, &p->list.files[p->first + i], &p->images[i], result);
+            CLT_TRY(put_image(p, &p->list.files[p->first + i], &p->images[i], result));
             free(p->images[i].bytes);
             p->images[i].bytes = NULL;
         }
     }
-    return status;
+    return CLT_OK;
 }
 
 static clt_status put_index(packing *p, clt_pack_result *result)
@@ -323,28 +317,33 @@ static clt_status write_pack(packing *p, clt_pack_result *result)
     return clt_fsync_parent(p->o->out);
 }
 
+static void release(packing *p)
+{
+    if (p->fd >= 0)
+        (void)close(p->fd);
+    free(p->temporary);
+    for (int i = 0; p->images && i < AT_ONCE; i++)
+        free(p->images[i].bytes);
+    free(p->images);
+    free(p->records);
+    clt_str_free(&p->names);
+    clt_image_list_free(&p->list);
+}
+
+CLT_SCOPED_VALUE(packing, release)
+
 clt_status clt_pack_write(const clt_pack_options *options, clt_pack_result *result)
 {
-    packing p = {.o = options, .fd = -1};
+    CLT_SCOPED(packing) p = {.o = options, .fd = -1};
     *result = (clt_pack_result){0};
-    clt_status status = clt_image_list_folder(options->folder, &p.list);
-    if (status == CLT_OK)
-        status = clt_alloc(&p.images, AT_ONCE, sizeof *p.images, "images");
-    if (status == CLT_OK)
-        status = clt_alloc(&p.records, p.list.count, sizeof *p.records, "an index of images");
-    for (size_t i = 0; status == CLT_OK && i < p.list.n_classes; i++)
+    CLT_TRY(clt_image_list_folder(options->folder, &p.list));
+    CLT_TRY(clt_alloc(&p.images, AT_ONCE, sizeof *p.images, "images"));
+    CLT_TRY(clt_alloc(&p.records, p.list.count, sizeof *p.records, "an index of images"));
+    for (size_t i = 0; i < p.list.n_classes; i++)
         clt_str_append_n(&p.names, p.list.classes[i], strlen(p.list.classes[i]) + 1);
-    if (status == CLT_OK)
-        status = write_pack(&p, result);
     result->classes = (int64_t)p.list.n_classes;
-    if (p.fd >= 0)
-        (void)close(p.fd);
+    clt_status status = write_pack(&p, result);
     if (status != CLT_OK && p.temporary)
         (void)unlink(p.temporary);
-    free(p.temporary);
-    free(p.images);
-    free(p.records);
-    clt_str_free(&p.names);
-    clt_image_list_free(&p.list);
     return status;
 }

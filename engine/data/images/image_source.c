@@ -110,18 +110,18 @@ static bool holds_low_bits(const clt_encoded *encoded, const clt_view *view)
 static void note_low_bits(const clt_source *source, int64_t index)
 {
     clt_image_state *state = state_of(source);
-    clt_str where = {0};
+    CLT_SCOPED(clt_str) where = {0};
     pthread_mutex_lock(&state->lock);
     bool first = state->n_low++ == 0;
     pthread_mutex_unlock(&state->lock);
     if (first)
         source->type->locate(source, index, FIELD_X, &where);
     if (first && where.text)
-        CLT_WARN("image %s is a PNG of 16 bits whose values are below 4096, as if 12 bits or fewer were "
-                 "used: of 16 bits the upper 8 are read, so that it is almost black; write it with values up "
-                 "to 65535, or as 8 bits",
-                 where.text);
-    clt_str_free(&where);
+        CLT_WARN_ONCE(
+            "image %s is a PNG of 16 bits whose values are below 4096, as if 12 bits or fewer were "
+            "used: of 16 bits the upper 8 are read, so that it is almost black; write it with values up "
+            "to 65535, or as 8 bits",
+            where.text);
 }
 
 /* Whether the image is a PNG of 16 bits that uses only low bits; if so, it is counted. */
@@ -183,8 +183,8 @@ void clt_images_close(clt_source *source)
                  (long long)state->n_replaced, (long long)state->n_bad,
                  source->description ? source->description : "");
     if (state->n_low > 1)
-        CLT_WARN("%lld images are PNG files of 16 bits whose values are below 4096 (%s)",
-                 (long long)state->n_low, source->description ? source->description : "");
+        CLT_WARN_ONCE("%lld images are PNG files of 16 bits whose values are below 4096 (%s)",
+                      (long long)state->n_low, source->description ? source->description : "");
     pthread_mutex_destroy(&state->lock);
     free(state->bad);
 }
@@ -193,13 +193,11 @@ void clt_images_close(clt_source *source)
 
 static clt_status name_sample(const clt_source *source, int64_t index, clt_status status)
 {
-    clt_str where = {0};
+    CLT_SCOPED(clt_str) where = {0};
     if (status == CLT_OK || status == CLT_ENOMEM)
         return status;
     source->type->locate(source, index, FIELD_X, &where);
-    clt_status result = clt_fail_prefix(status, "reading image %s", where.text ? where.text : "");
-    clt_str_free(&where);
-    return result;
+    return clt_fail_prefix(status, "reading image %s", where.text ? where.text : "");
 }
 
 /* The factor by which a JPEG may be decoded smaller so that the crop need not be enlarged afterwards. */
@@ -395,27 +393,29 @@ clt_status clt_images_check_bound(const clt_source *source, int field, int64_t b
     return CLT_OK;
 }
 
-clt_status clt_images_check_sample(const clt_source *source, int64_t index)
+static clt_status check_image(const clt_source *source, int64_t index, clt_stored_image *stored)
 {
     const clt_image_state *state = state_of(source);
-    clt_stored_image stored = {0};
     clt_encoded encoded;
     clt_view view;
-    clt_status status = state->get(source, index, &stored);
-    if (status == CLT_OK && state->check)
-        status = state->check(source, index);
-    if (status == CLT_OK && stored.kind == CLT_STORED_ENCODED) {
-        status = clt_image_header(stored.bytes, stored.size, &encoded);
-        if (status == CLT_OK)
-            status = clt_image_decode(&encoded, (clt_box){0, 0, encoded.width, encoded.height}, 1, &view);
-        if (status == CLT_OK && holds_low_bits(&encoded, &view))
-            note_low_bits(source, index);
-    }
-    if (stored.mapping) {
-        clt_status whole = clt_map_check_one(stored.mapping);
-        status = whole == CLT_OK ? status : whole;
-    }
-    return name_sample(source, index, status);
+    CLT_TRY(state->get(source, index, stored));
+    if (state->check)
+        CLT_TRY(state->check(source, index));
+    if (stored->kind != CLT_STORED_ENCODED)
+        return CLT_OK;
+    CLT_TRY(clt_image_header(stored->bytes, stored->size, &encoded));
+    CLT_TRY(clt_image_decode(&encoded, (clt_box){0, 0, encoded.width, encoded.height}, 1, &view));
+    if (holds_low_bits(&encoded, &view))
+        note_low_bits(source, index);
+    return CLT_OK;
+}
+
+clt_status clt_images_check_sample(const clt_source *source, int64_t index)
+{
+    clt_stored_image stored = {0};
+    clt_status status = check_image(source, index, &stored);
+    clt_status whole = stored.mapping ? clt_map_check_one(stored.mapping) : CLT_OK;
+    return name_sample(source, index, whole == CLT_OK ? status : whole);
 }
 
 clt_status clt_images_match(const char *const *names, int64_t count, const char *const *training,

@@ -158,26 +158,25 @@ static void close_set(images_state *s)
     clt_image_list_free(&s->list);
 }
 
+CLT_SCOPED_VALUE(images_state, close_set)
+
 /* Gives the classes of evaluation data the numbers that they have in the training data. */
 static clt_status match_training(clt_source *source, const clt_config *config, images_state *s)
 {
-    images_state training = {.path = NULL};
+    CLT_SCOPED(images_state) training = {.path = NULL};
     const char *path;
     const char *const *names = NULL;
     int64_t count = 0;
     CLT_TRY(one_path(config, "data.path", &path));
-    clt_status status = open_set(source->arena, path, FOR_CLASSES, &training, &names, &count);
+    CLT_TRY(open_set(source->arena, path, FOR_CLASSES, &training, &names, &count));
     s->number = clt_arena_alloc(source->arena, (size_t)source->n_class_names * sizeof *s->number + 1);
     const char **kept = clt_arena_alloc(source->arena, (size_t)count * sizeof *kept + 1);
-    if (status == CLT_OK && (!s->number || !kept))
-        status = CLT_ENOMEM;
-    if (status == CLT_OK)
-        status = clt_images_match(source->class_names, source->n_class_names, names, count, s->number);
-    for (int64_t i = 0; i < count && status == CLT_OK; i++)
+    if (!s->number || !kept)
+        return CLT_ENOMEM;
+    CLT_TRY(clt_images_match(source->class_names, source->n_class_names, names, count, s->number));
+    for (int64_t i = 0; i < count; i++)
         if (!(kept[i] = clt_arena_strdup(source->arena, names[i])))
-            status = CLT_ENOMEM;
-    close_set(&training);
-    CLT_TRY(status);
+            return CLT_ENOMEM;
     source->class_names = kept;
     source->n_class_names = count;
     return CLT_OK;

@@ -41,60 +41,51 @@ void clt_image_list_free(clt_image_list *list)
     *list = (clt_image_list){0};
 }
 
+static clt_status add_image(const char *name, uint64_t bytes, clt_image_list *list)
+{
+    CLT_TRY(clt_grow(&list->files, &list->capacity, list->count + 1, sizeof *list->files, "images"));
+    list->files[list->count++] = (clt_image_file){list->names.length, bytes, (int32_t)list->n_classes - 1};
+    list->bytes += bytes;
+    clt_str_append_n(&list->names, name, strlen(name) + 1);
+    return clt_str_check(&list->names);
+}
+
 /* Adds the images of a folder and of the folders in it. `inner`: its path below the root, "CLASS" or
  * "CLASS/more"; "": the root itself. */
 static clt_status list_class(const char *root, const char *inner, int depth, clt_image_list *list)
 {
-    clt_file_list found = {0}, folders = {0};
-    clt_str path = {0};
-    clt_status status = CLT_OK;
+    CLT_SCOPED(clt_file_list) found = {0};
+    CLT_SCOPED(clt_file_list) folders = {0};
+    CLT_SCOPED(clt_str) path = {0};
     const char *slash = *inner ? "/" : "";
     clt_str_printf(&path, "%s%s%s", root, slash, inner);
-    CLT_TRY_GOTO(clt_str_check(&path), done);
-    CLT_TRY_GOTO(clt_folder_names(path.text, &found), done);
-    for (size_t i = 0; i < found.count && status == CLT_OK; i++) {
+    CLT_TRY(clt_str_check(&path));
+    CLT_TRY(clt_folder_names(path.text, &found));
+    for (size_t i = 0; i < found.count; i++) {
         struct stat info;
         path.length = 0;
         clt_str_printf(&path, "%s%s%s/%s", root, slash, inner, found.name[i]);
-        CLT_TRY_GOTO(clt_str_check(&path), done);
+        CLT_TRY(clt_str_check(&path));
         bool there = stat(path.text, &info) == 0;
-        if (there && S_ISDIR(info.st_mode)) {
-            CLT_TRY_GOTO(
-                clt_grow(&folders.name, &folders.capacity, folders.count + 1, sizeof *folders.name, "names"),
-                done);
-            folders.name[folders.count++] = found.name[i];
-            continue;
-        }
-        if (!is_image_name(found.name[i]) || (there && !S_ISREG(info.st_mode))) {
+        if (there && S_ISDIR(info.st_mode))
+            CLT_TRY(clt_file_list_add(&folders, CLT_TAKE(found.name[i])));
+        else if (!is_image_name(found.name[i]) || (there && !S_ISREG(info.st_mode)))
             list->others++;
-            continue;
-        }
-        CLT_TRY_GOTO(clt_grow(&list->files, &list->capacity, list->count + 1, sizeof *list->files, "images"),
-                     done);
-        list->files[list->count++] = (clt_image_file){list->names.length, there ? (uint64_t)info.st_size : 0,
-                                                      (int32_t)list->n_classes - 1};
-        list->bytes += there ? (uint64_t)info.st_size : 0;
-        clt_str_append_n(&list->names, path.text + strlen(root) + 1, path.length - strlen(root));
-        CLT_TRY_GOTO(clt_str_check(&list->names), done);
+        else
+            CLT_TRY(add_image(path.text + strlen(root) + 1, there ? (uint64_t)info.st_size : 0, list));
     }
-    for (size_t i = 0; i < folders.count && status == CLT_OK; i++) {
+    for (size_t i = 0; i < folders.count; i++) {
         path.length = 0;
         clt_str_printf(&path, "%s%s%s", inner, slash, folders.name[i]);
-        status = clt_str_check(&path);
-        if (status == CLT_OK && depth >= MAX_DEPTH)
-            status =
-                clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                         "listing '%s/%s': folders are nested more than %d deep; is a link among them that "
-                         "leads back?",
-                         root, path.text, MAX_DEPTH);
-        if (status == CLT_OK)
-            status = list_class(root, path.text, depth + 1, list);
+        CLT_TRY(clt_str_check(&path));
+        if (depth >= MAX_DEPTH)
+            CLT_FAIL(CLT_EDATA,
+                     "listing '%s/%s': folders are nested more than %d deep; is a link among them that leads "
+                     "back?",
+                     root, path.text, MAX_DEPTH);
+        CLT_TRY(list_class(root, path.text, depth + 1, list));
     }
-done:
-    free(folders.name);
-    clt_file_list_free(&found);
-    clt_str_free(&path);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status no_classes(const char *root, const clt_file_list *found)
@@ -112,61 +103,47 @@ static clt_status no_classes(const char *root, const clt_file_list *found)
              root, root);
 }
 
-static bool is_folder_in(const char *root, const char *name)
-{
-    clt_str path = {0};
-    clt_str_printf(&path, "%s/%s", root, name);
-    bool folder = clt_str_check(&path) == CLT_OK && clt_is_directory(path.text);
-    clt_str_free(&path);
-    return folder;
-}
-
 /* If `root` holds parts of a data set, such as "train" and "val", the part for training; else NULL. */
 static const char *deeper(const char *root)
 {
     static const char *const words[] = {"train", "training"};
     for (size_t i = 0; i < 2; i++)
-        if (is_folder_in(root, words[i]) &&
-            (is_folder_in(root, "val") || is_folder_in(root, "test") || is_folder_in(root, "valid")))
+        if (clt_is_folder_in(root, words[i]) &&
+            (clt_is_folder_in(root, "val") || clt_is_folder_in(root, "test") ||
+             clt_is_folder_in(root, "valid")))
             return words[i];
     return NULL;
 }
 
 clt_status clt_image_list_folder(const char *root, clt_image_list *list)
 {
-    clt_file_list found = {0};
+    CLT_SCOPED(clt_file_list) found = {0};
     *list = (clt_image_list){0};
-    clt_status status = clt_folder_names(root, &found);
-    const char *inner = status == CLT_OK ? deeper(root) : NULL;
+    CLT_TRY(clt_folder_names(root, &found));
+    const char *inner = deeper(root);
     if (inner)
-        status =
-            clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                     "listing '%s': it holds parts of a data set, not classes; name one of them: '%s/%s'",
-                     root, root, inner);
-    for (size_t i = 0; i < found.count && status == CLT_OK; i++) {
+        CLT_FAIL(CLT_EDATA,
+                 "listing '%s': it holds parts of a data set, not classes; name one of them: '%s/%s'", root,
+                 root, inner);
+    for (size_t i = 0; i < found.count; i++) {
         size_t before = list->count;
-        if (!is_folder_in(root, found.name[i]))
+        if (!clt_is_folder_in(root, found.name[i]))
             continue;
-        status = clt_grow(&list->classes, &list->class_capacity, list->n_classes + 1, sizeof *list->classes,
-                          "classes");
-        if (status != CLT_OK)
-            break;
-        list->classes[list->n_classes++] = found.name[i];
-        found.name[i] = NULL;
-        status = list_class(root, list->classes[list->n_classes - 1], 1, list);
-        if (status == CLT_OK && list->count == before)
-            status = clt_fail(
-                CLT_EDATA, __FILE__, __LINE__,
-                "listing '%s': the folder '%s' has no images (names that end in .jpg, .jpeg or .png); "
-                "remove it, or fill it",
-                root, list->classes[list->n_classes - 1]);
+        CLT_TRY(clt_grow(&list->classes, &list->class_capacity, list->n_classes + 1, sizeof *list->classes,
+                         "classes"));
+        const char *name = list->classes[list->n_classes++] = CLT_TAKE(found.name[i]);
+        CLT_TRY(list_class(root, name, 1, list));
+        if (list->count == before)
+            CLT_FAIL(CLT_EDATA,
+                     "listing '%s': the folder '%s' has no images (names that end in .jpg, .jpeg or .png); "
+                     "remove it, or fill it",
+                     root, name);
     }
-    if (status == CLT_OK && list->n_classes == 0)
-        status = no_classes(root, &found);
-    if (status == CLT_OK && list->count >= MAX_FILES)
-        status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "listing '%s': more than 2^31 images", root);
-    clt_file_list_free(&found);
-    return status;
+    if (list->n_classes == 0)
+        return no_classes(root, &found);
+    if (list->count >= MAX_FILES)
+        CLT_FAIL(CLT_EDATA, "listing '%s': more than 2^31 images", root);
+    return CLT_OK;
 }
 
 clt_status clt_image_list_all(const char *root, clt_image_list *list)
@@ -183,24 +160,25 @@ clt_status clt_image_list_all(const char *root, clt_image_list *list)
     return CLT_OK;
 }
 
+static bool has_image(const char *root, const char *name)
+{
+    CLT_FREED char *folder = NULL;
+    CLT_SCOPED(clt_file_list) inner = {0};
+    bool yes = false;
+    if (clt_path_join(root, name, &folder) == CLT_OK && clt_is_directory(folder) &&
+        clt_folder_names(folder, &inner) == CLT_OK)
+        for (size_t i = 0; i < inner.count && !yes; i++)
+            yes = is_image_name(inner.name[i]);
+    return yes;
+}
+
 bool clt_is_image_folder(const char *path)
 {
-    clt_file_list found = {0};
+    CLT_SCOPED(clt_file_list) found = {0};
     bool yes = false;
-    if (clt_is_directory(path) && clt_folder_names(path, &found) == CLT_OK) {
-        for (size_t i = 0; i < found.count && !yes; i++) {
-            clt_file_list inner = {0};
-            clt_str folder = {0};
-            clt_str_printf(&folder, "%s/%s", path, found.name[i]);
-            if (clt_str_check(&folder) == CLT_OK && clt_is_directory(folder.text) &&
-                clt_folder_names(folder.text, &inner) == CLT_OK)
-                for (size_t k = 0; k < inner.count && !yes; k++)
-                    yes = is_image_name(inner.name[k]);
-            clt_file_list_free(&inner);
-            clt_str_free(&folder);
-        }
-    }
-    clt_file_list_free(&found);
+    if (clt_is_directory(path) && clt_folder_names(path, &found) == CLT_OK)
+        for (size_t i = 0; i < found.count && !yes; i++)
+            yes = has_image(path, found.name[i]);
     clt_error_clear();
     return yes;
 }
@@ -231,11 +209,11 @@ clt_status clt_image_refuse_other_file(const char *path)
 /* Counts the files of a folder, and at depth 0 the files of its folders. */
 static void count_kinds(const char *path, int depth, size_t *images, size_t *others)
 {
-    clt_file_list found = {0};
+    CLT_SCOPED(clt_file_list) found = {0};
     if (clt_folder_names(path, &found) != CLT_OK)
         clt_error_clear();
     for (size_t i = 0; i < found.count; i++) {
-        clt_str inner = {0};
+        CLT_SCOPED(clt_str) inner = {0};
         clt_str_printf(&inner, "%s/%s", path, found.name[i]);
         bool folder = clt_str_check(&inner) == CLT_OK && clt_is_directory(inner.text);
         if (folder && depth == 0)
@@ -244,9 +222,7 @@ static void count_kinds(const char *path, int depth, size_t *images, size_t *oth
             ++*images;
         else if (!folder)
             ++*others;
-        clt_str_free(&inner);
     }
-    clt_file_list_free(&found);
 }
 
 bool clt_folder_has_images(const char *path)

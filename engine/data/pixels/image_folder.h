@@ -29,6 +29,7 @@ typedef struct clt_image_list {
  * folders of classes, or one of them has no images. Free the list even after a failure. */
 clt_status clt_image_list_folder(const char *root, clt_image_list *list);
 void clt_image_list_free(clt_image_list *list);
+CLT_SCOPED_VALUE(clt_image_list, clt_image_list_free)
 /* Whether at least half of the files in a folder and in its folders have names of images. */
 bool clt_folder_has_images(const char *path);
 /* Whether a folder has a folder with an image in it. */

@@ -83,7 +83,7 @@ static clt_status learn_targets(clt_source *source, const clt_csv_table *t, int 
     s->kind = whole ? TARGET_WHOLE : numbers ? TARGET_NUMBERS : TARGET_CLASSES;
     if (s->kind != TARGET_CLASSES)
         return CLT_OK;
-    const clt_table_part all = {.count = clt_csv_rows(t), .rows = clt_csv_rows(t)};
+    const clt_split_part all = {.count = clt_csv_rows(t), .rows = clt_csv_rows(t)};
     s->sorted = true;
     return clt_table_words(t, column, &all, "the class word", source->arena, &s->names, &s->n_names);
 }
@@ -112,20 +112,15 @@ static int64_t find_class(const csv_state *s, const char *name)
 
 /* --- what the training part tells --- */
 
-/* Chooses the rows of this split. If the table is divided between training and evaluation, they are
- * positions in a fixed permutation of its rows. */
+/* Chooses the rows of this split. */
 static clt_status choose_rows(const clt_config *config, bool eval, bool divided, int64_t rows,
-                              clt_table_part *part)
+                              clt_split_part *part)
 {
-    int64_t kept = divided ? (int64_t)llround(clt_config_float(config, "data.split") * (double)rows) : 0;
-    eval = eval && divided;
-    *part = (clt_table_part){.begin = eval ? rows - kept : 0,
-                             .count = eval ? kept : rows - kept,
-                             .rows = rows,
-                             .divided = divided};
+    *part = clt_split_choose(config, rows, divided, eval);
     if (part->count <= 0)
         CLT_FAIL(CLT_EDATA, "reading the table: data.split %g of %lld samples leaves none for %s",
-                 clt_config_float(config, "data.split"), (long long)rows, eval ? "evaluation" : "training");
+                 clt_config_float(config, "data.split"), (long long)rows,
+                 eval && divided ? "evaluation" : "training");
     return CLT_OK;
 }
 
@@ -155,7 +150,7 @@ static clt_status learn(clt_source *source, const clt_config *config, bool own_f
                         const clt_table *known, csv_state *s)
 {
     const clt_csv_table *from;
-    clt_table_part part;
+    clt_split_part part;
     int target;
     CLT_TRY(training_table(source, config, own_file, s, &from));
     CLT_TRY(find_target(from, config, &target));
@@ -339,6 +334,13 @@ typedef struct csv_scratch {
     double *numbers, *mean, *std;
 } csv_scratch;
 
+static void free_scratch(csv_scratch *scratch)
+{
+    free(scratch->numbers);
+}
+
+CLT_SCOPED_VALUE(csv_scratch, free_scratch)
+
 static clt_status fill_input(const csv_state *s, const csv_scratch *scratch, int64_t row, int64_t sample)
 {
     int64_t elements = s->columns->elements;
@@ -373,7 +375,7 @@ static clt_status first_bad_row(const csv_state *s, const csv_scratch *scratch, 
     return clt_error_put(&error);
 }
 
-static clt_status fill_rows(const clt_source *source, const clt_table_part *part, csv_state *s,
+static clt_status fill_rows(const clt_source *source, const clt_split_part *part, csv_state *s,
                             csv_scratch *scratch)
 {
     size_t elements = (size_t)s->columns->elements, samples = (size_t)source->samples;
@@ -389,7 +391,7 @@ static clt_status fill_rows(const clt_source *source, const clt_table_part *part
     CLT_TRY(clt_alloc(&s->number, samples, sizeof *s->number, "a table"));
     CLT_TRY(clt_alloc(&s->line, samples, sizeof *s->line, "a table"));
     for (int64_t i = 0; i < source->samples; i++) {
-        clt_status status = fill_sample(s, scratch, clt_table_part_row(part, i), i);
+        clt_status status = fill_sample(s, scratch, clt_split_row(part, i), i);
         if (status != CLT_OK)
             return first_bad_row(s, scratch, status);
     }
@@ -399,13 +401,11 @@ static clt_status fill_rows(const clt_source *source, const clt_table_part *part
 static clt_status fill(clt_source *source, const clt_config *config, clt_split split, bool divided,
                        csv_state *s)
 {
-    clt_table_part part;
-    csv_scratch scratch = {0};
+    clt_split_part part;
+    CLT_SCOPED(csv_scratch) scratch = {0};
     CLT_TRY(choose_rows(config, split == CLT_SPLIT_EVAL, divided, clt_csv_rows(&s->table), &part));
     source->samples = part.count;
-    clt_status status = fill_rows(source, &part, s, &scratch);
-    free(scratch.numbers);
-    return status;
+    return fill_rows(source, &part, s, &scratch);
 }
 
 static clt_status describe(clt_source *source, const csv_state *s)
@@ -553,17 +553,14 @@ static bool csv_has_eval(const clt_config *config)
 
 static clt_status csv_check_file(const char *path, const char *tokenizer, clt_str *out)
 {
-    clt_csv_table table = {0};
-    clt_arena *arena;
+    CLT_SCOPED(clt_arena) *arena = NULL;
+    CLT_SCOPED(clt_csv_table) table = {0};
     (void)tokenizer;
     CLT_TRY(clt_arena_create(&arena));
-    clt_status status = clt_csv_load(&table, arena, path, "auto");
-    if (status == CLT_OK)
-        clt_str_printf(out, "%lld lines of %d cells%s", (long long)clt_csv_rows(&table), table.columns,
-                       table.header ? " below their names" : "");
-    clt_csv_unload(&table);
-    clt_arena_destroy(arena);
-    return status == CLT_OK ? clt_str_check(out) : status;
+    CLT_TRY(clt_csv_load(&table, arena, path, "auto"));
+    clt_str_printf(out, "%lld lines of %d cells%s", (long long)clt_csv_rows(&table), table.columns,
+                   table.header ? " below their names" : "");
+    return clt_str_check(out);
 }
 
 static const clt_config_key csv_keys[] = {

@@ -12,16 +12,8 @@
 #include "engine/base/rng.h"
 #include "engine/base/text.h"
 
-#define SPLIT_SEED 20170 /* the choice of rows for evaluation depends on their number alone */
 #define MAX_WORDS 65536
 #define MAX_INPUT_WORDS 1000 /* of a column of the input: each is an element of x */
-
-int64_t clt_table_part_row(const clt_table_part *part, int64_t sample)
-{
-    if (!part->divided)
-        return part->begin + sample;
-    return (int64_t)clt_permute((uint64_t)(part->begin + sample), (uint64_t)part->rows, SPLIT_SEED, 0);
-}
 
 /* --- finding and naming --- */
 
@@ -106,7 +98,7 @@ static int by_text(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-clt_status clt_table_words(const clt_csv_table *t, int column, const clt_table_part *part, const char *what,
+clt_status clt_table_words(const clt_csv_table *t, int column, const clt_split_part *part, const char *what,
                            clt_arena *arena, const char ***words, int64_t *count)
 {
     const char **all = clt_arena_alloc(arena, (size_t)(part->count + 1) * sizeof *all);
@@ -116,7 +108,7 @@ clt_status clt_table_words(const clt_csv_table *t, int column, const clt_table_p
     for (int64_t row = 0; row < clt_csv_rows(t); row++) /* in the order of the file */
         CLT_TRY(clt_table_check_word(t, row, column, what));
     for (int64_t i = 0; i < part->count; i++)
-        all[i] = clt_csv_cell(t, clt_table_part_row(part, i), column);
+        all[i] = clt_csv_cell(t, clt_split_row(part, i), column);
     qsort(all, (size_t)part->count, sizeof *all, by_text);
     for (int64_t i = 0; i < part->count; i++)
         if (*count == 0 || strcmp(all[*count - 1], all[i]) != 0)
@@ -143,14 +135,14 @@ bool clt_table_standardizes(const clt_config *config)
            clt_config_list_count(config, "data.std") == 1 && clt_config_float(config, "data.std") == 1;
 }
 
-bool clt_table_moments(const clt_csv_table *t, int column, const clt_table_part *part, double *mean,
+bool clt_table_moments(const clt_csv_table *t, int column, const clt_split_part *part, double *mean,
                        double *std)
 {
     double squares = 0, least = INFINITY, most = -INFINITY, value;
     int64_t n = 0;
     *mean = 0;
     for (int64_t i = 0; i < part->count; i++) {
-        if (!clt_csv_is_number(clt_csv_cell(t, clt_table_part_row(part, i), column), &value))
+        if (!clt_csv_is_number(clt_csv_cell(t, clt_split_row(part, i), column), &value))
             continue;
         double away = value - *mean;
         *mean += away / (double)++n;
@@ -171,13 +163,13 @@ static int by_size(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static clt_status median(const clt_csv_table *t, int column, const clt_table_part *part, double *out)
+static clt_status median(const clt_csv_table *t, int column, const clt_split_part *part, double *out)
 {
     double *values, value;
     int64_t n = 0;
     CLT_TRY(clt_alloc(&values, (size_t)part->count, sizeof *values, "a column of a table"));
     for (int64_t i = 0; i < part->count; i++)
-        if (clt_csv_is_number(clt_csv_cell(t, clt_table_part_row(part, i), column), &value))
+        if (clt_csv_is_number(clt_csv_cell(t, clt_split_row(part, i), column), &value))
             values[n++] = value;
     qsort(values, (size_t)n, sizeof *values, by_size);
     *out = n > 0 ? (values[(n - 1) / 2] + values[n / 2]) / 2 : 0;
@@ -190,7 +182,7 @@ static clt_status median(const clt_csv_table *t, int column, const clt_table_par
 typedef struct learning {
     const clt_csv_table *t;
     const clt_config *config;
-    const clt_table_part *part;
+    const clt_split_part *part;
     clt_arena *arena;
     bool standardizes;
 } learning;
@@ -378,7 +370,7 @@ static clt_status check_listed(const learning *l, int target, const int *listed,
     return CLT_OK;
 }
 
-clt_status clt_table_learn(const clt_csv_table *t, const clt_config *config, const clt_table_part *part,
+clt_status clt_table_learn(const clt_csv_table *t, const clt_config *config, const clt_split_part *part,
                            int target, clt_arena *arena, clt_table **out)
 {
     const learning l = {t, config, part, arena, clt_table_standardizes(config)};

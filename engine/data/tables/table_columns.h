@@ -6,18 +6,11 @@
 #define ENGINE_DATA_TABLES_TABLE_COLUMNS_H
 
 #include "engine/config/config.h"
+#include "engine/data/data.h"
 #include "engine/data/facts/table_facts.h"
 #include "engine/data/tables/csv_table.h"
 
 #define CLT_DECIMAL_COMMA " (is that a decimal comma? write a point)"
-
-/* Rows of a table: `count` rows from `begin` on. If the table is divided between training and evaluation,
- * these are positions in a fixed permutation of its rows. */
-typedef struct clt_table_part {
-    int64_t begin, count, rows;
-    bool divided;
-} clt_table_part;
-int64_t clt_table_part_row(const clt_table_part *part, int64_t sample);
 
 /* Counts for a column while rows become numbers: blank cells, and words that the training part does not
  * have; the line of the first of them, and that word. */
@@ -37,7 +30,7 @@ bool clt_table_decimal_comma(const char *cell);
 /* Checks that a word can be kept in JSON: CLT_EDATA names its line and byte. what: "the class word". */
 clt_status clt_table_check_word(const clt_csv_table *t, int64_t row, int column, const char *what);
 /* The distinct cells of a column in the rows of the part, in byte order. */
-clt_status clt_table_words(const clt_csv_table *t, int column, const clt_table_part *part, const char *what,
+clt_status clt_table_words(const clt_csv_table *t, int column, const clt_split_part *part, const char *what,
                            clt_arena *arena, const char ***words, int64_t *count);
 
 /* The index of a word in the list of clt_table_words; -1: it is not there. */
@@ -48,11 +41,11 @@ int64_t clt_table_word(const char *const *words, int64_t count, const char *word
 bool clt_table_standardizes(const clt_config *config);
 /* Mean and deviation of a column's numbers in the rows of the part; blank cells are left out. A column
  * without spread has the deviation 1. False: there is no number. */
-bool clt_table_moments(const clt_csv_table *t, int column, const clt_table_part *part, double *mean,
+bool clt_table_moments(const clt_csv_table *t, int column, const clt_split_part *part, double *mean,
                        double *std);
 /* Learns the input's columns. Whether a column holds words or numbers follows from all rows, the rest from
  * the rows of the part. */
-clt_status clt_table_learn(const clt_csv_table *t, const clt_config *config, const clt_table_part *part,
+clt_status clt_table_learn(const clt_csv_table *t, const clt_config *config, const clt_split_part *part,
                            int target, clt_arena *arena, clt_table **out);
 
 /* Finds the input's columns in a table, by name if both have names: at[n_columns]. */

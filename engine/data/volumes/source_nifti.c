@@ -15,7 +15,6 @@
 #include "engine/data/volumes/volume_check.h"
 #include "engine/data/volumes/volumes_state.h"
 
-#define SPLIT_SEED 20170 /* constant: the choice for evaluation depends only on the number of volumes */
 #define MIB 1048576.0
 
 /* --- opening --- */
@@ -64,21 +63,19 @@ static clt_status open_list(clt_source *source, const clt_config *config, bool e
 static clt_status choose_volumes(clt_source *source, const clt_config *config, clt_split split, bool divided,
                                  clt_volumes_state *s)
 {
-    int64_t all = s->set->list.count;
-    double part = clt_config_float(config, "data.split");
-    int64_t kept = divided ? (int64_t)llround(part * (double)all) : 0;
-    bool eval = split == CLT_SPLIT_EVAL && divided;
-    int64_t begin = eval ? all - kept : 0, end = eval ? all : all - kept;
-    if (begin >= end)
+    const clt_split_part part =
+        clt_split_choose(config, s->set->list.count, divided, split == CLT_SPLIT_EVAL);
+    if (part.count <= 0)
         CLT_FAIL(CLT_EDATA,
                  "opening '%s': data.split %g of %lld volumes leaves none for %s; give data.eval_path, or "
                  "another data.split (0: no evaluation)",
-                 s->set->list.folder, part, (long long)all, eval ? "evaluation" : "training");
-    s->volume = clt_arena_alloc(source->arena, (size_t)(end - begin) * sizeof *s->volume);
+                 s->set->list.folder, clt_config_float(config, "data.split"), (long long)part.rows,
+                 split == CLT_SPLIT_EVAL && divided ? "evaluation" : "training");
+    s->volume = clt_arena_alloc(source->arena, (size_t)part.count * sizeof *s->volume);
     if (!s->volume)
         return CLT_ENOMEM;
-    for (int64_t i = begin; i < end; i++)
-        s->volume[s->count++] = divided ? (int64_t)clt_permute((uint64_t)i, (uint64_t)all, SPLIT_SEED, 0) : i;
+    for (; s->count < part.count; s->count++)
+        s->volume[s->count] = clt_split_row(&part, s->count);
     return CLT_OK;
 }
 

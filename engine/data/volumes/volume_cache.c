@@ -33,19 +33,15 @@ struct clt_volume_cache {
 clt_status clt_volume_cache_create(int64_t count, uint64_t limit, clt_cache_make make, clt_cache_drop drop,
                                    void *context, clt_volume_cache **out)
 {
-    clt_volume_cache *cache;
+    CLT_FREED clt_volume_cache *cache = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&cache, 1, sizeof *cache, "a cache of volumes"));
     *cache =
         (clt_volume_cache){.count = count, .limit = limit, .make = make, .drop = drop, .context = context};
-    clt_status status = clt_alloc(&cache->entry, (size_t)count, sizeof *cache->entry, "a cache of volumes");
-    if (status != CLT_OK) {
-        free(cache);
-        return status;
-    }
+    CLT_TRY(clt_alloc(&cache->entry, (size_t)count, sizeof *cache->entry, "a cache of volumes"));
     pthread_mutex_init(&cache->lock, NULL);
     pthread_cond_init(&cache->made, NULL);
-    *out = cache;
+    *out = CLT_TAKE(cache);
     return CLT_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "engine/data/volumes/volume_set.h"
+#include "engine/files/fileio.h"
 
 /* Writes ", 2 x 0.8 x 0.8 mm, axes RAS", with "unknown" for what the header does not say. */
 static const char *space_text(const clt_nifti_space *space, char *text, size_t size)
@@ -22,16 +23,14 @@ static const char *space_text(const clt_nifti_space *space, char *text, size_t s
 
 clt_status clt_volumes_check_file(const char *path, const char *tokenizer, clt_str *out)
 {
-    clt_volume v;
+    CLT_SCOPED(clt_volume) v = {.channels = 0};
     (void)tokenizer;
-    clt_status status = clt_volume_open(&v, path, 1, "data verify");
-    if (status == CLT_OK)
-        status = clt_volume_check(&v);
-    if (status == CLT_OK)
-        clt_str_printf(out, "%lld x %lld x %lld voxels (depth, height, width) of %s, %lld channel%s",
-                       (long long)v.size[0], (long long)v.size[1], (long long)v.size[2],
-                       clt_element_name(v.array.element), (long long)v.channels, v.channels == 1 ? "" : "s");
-    if (status == CLT_OK && v.is_nifti) {
+    CLT_TRY(clt_volume_open(&v, path, 1, "data verify"));
+    CLT_TRY(clt_volume_check(&v));
+    clt_str_printf(out, "%lld x %lld x %lld voxels (depth, height, width) of %s, %lld channel%s",
+                   (long long)v.size[0], (long long)v.size[1], (long long)v.size[2],
+                   clt_element_name(v.array.element), (long long)v.channels, v.channels == 1 ? "" : "s");
+    if (v.is_nifti) {
         char space[96];
         clt_str_printf(out, ", NIfTI-%d%s, value * %g + %g%s", v.header.version,
                        v.header.pair ? " (a pair of files)" : "", v.header.slope, v.header.inter,
@@ -39,8 +38,7 @@ clt_status clt_volumes_check_file(const char *path, const char *tokenizer, clt_s
         if (v.space.conflict[0])
             clt_str_printf(out, "; warning: %s", v.space.conflict);
     }
-    clt_volume_close(&v);
-    return status == CLT_OK ? clt_str_check(out) : status;
+    return clt_str_check(out);
 }
 
 typedef struct folder_check {
@@ -79,18 +77,16 @@ static clt_status check_entry(folder_check *check, const clt_volume_set *set, in
 {
     const clt_volume_entry *e = &set->list.entry[index];
     const char *bad;
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_status status = clt_volume_set_check(set, index, check->found, &bad);
     if (status != CLT_OK) {
         tell_bad(check, bad, status);
         return CLT_OK;
     }
     describe_entry(e, turned, &text);
-    status = clt_str_check(&text);
-    if (status == CLT_OK)
-        check->ended = !check->tell(check->context, e->image, CLT_OK, text.text);
-    clt_str_free(&text);
-    return status;
+    CLT_TRY(clt_str_check(&text));
+    check->ended = !check->tell(check->context, e->image, CLT_OK, text.text);
+    return CLT_OK;
 }
 
 /* Checks all files of a folder, even after bad ones. config: gives data.mask_values and data.orientation;
@@ -98,30 +94,27 @@ static clt_status check_entry(folder_check *check, const clt_volume_set *set, in
 static clt_status check_folder(const char *folder, const char *key, const clt_config *config,
                                folder_check *check)
 {
-    clt_arena *arena;
+    CLT_SCOPED(clt_arena) *arena = NULL;
     clt_volume_set set = {.key = key, .mask_classes = CLT_MASK_CLASSES};
     clt_volume_want want = {.spaces = false};
     const clt_volume_list_options options = {
         .path = folder, .key = key, .want = &want, .tell = tell_bad, .context = check};
     CLT_TRY(clt_arena_create(&arena));
-    clt_status status = CLT_OK;
     if (config) {
         clt_volume_want_read(config, &want);
-        status = clt_volume_set_read_masks(&set, config, arena);
+        CLT_TRY(clt_volume_set_read_masks(&set, config, arena));
     }
     bool turned = want.axes[0] != '\0';
-    if (status == CLT_OK)
-        status = clt_volume_list_open(arena, &options, &set.list);
-    for (int64_t i = 0; i < set.list.count && status == CLT_OK && !check->ended; i++)
-        status = check_entry(check, &set, i, turned);
-    if (status == CLT_OK && (!config || check->bad)) {
+    CLT_TRY(clt_volume_list_open(arena, &options, &set.list));
+    for (int64_t i = 0; i < set.list.count && !check->ended; i++)
+        CLT_TRY(check_entry(check, &set, i, turned));
+    if (!config || check->bad) {
         clt_volume_list_warn(&set.list, key, turned,
                              config ? "data.orientation=RAS turns all alike"
                                     : "data.orientation=RAS in a config turns all alike");
         clt_volume_set_warn_classes(&set, check->found);
     }
-    clt_arena_destroy(arena);
-    return status;
+    return CLT_OK;
 }
 
 clt_status clt_volumes_check_config(const clt_config *config, clt_file_tell tell, void *context)
@@ -137,20 +130,13 @@ clt_status clt_volumes_check_config(const clt_config *config, clt_file_tell tell
 clt_status clt_volumes_check_folder(const char *folder, clt_file_tell tell, void *context, bool *mine)
 {
     folder_check check = {.tell = tell, .context = context};
-    clt_arena *arena;
+    CLT_SCOPED(clt_arena) *arena = NULL;
     const char **names;
     int64_t n = 0;
-    char *images;
-    CLT_TRY(clt_path_join(folder, "images", &images));
-    *mine = clt_is_directory(images);
-    free(images);
-    CLT_TRY(clt_path_join(folder, "imagesTr", &images));
-    *mine = *mine || clt_is_directory(images);
-    free(images);
     CLT_TRY(clt_arena_create(&arena));
-    clt_status status = *mine ? CLT_OK : clt_volume_list_classes(arena, folder, &names, &n);
+    *mine = clt_is_folder_in(folder, "images") || clt_is_folder_in(folder, "imagesTr");
+    if (!*mine)
+        CLT_TRY(clt_volume_list_classes(arena, folder, &names, &n));
     *mine = *mine || n > 0;
-    clt_arena_destroy(arena);
-    CLT_TRY(status);
     return *mine ? check_folder(folder, "data verify", NULL, &check) : CLT_OK;
 }

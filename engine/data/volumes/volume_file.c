@@ -165,17 +165,15 @@ static clt_status take_npy(clt_volume *v, const char *path)
 static clt_status check_length(const clt_volume *v, const char *path)
 {
     uint64_t bytes;
-    clt_mapping mapping;
+    CLT_SCOPED(clt_mapping) mapping = {0};
     CLT_TRY(clt_nifti_bytes(&v->header, path, &bytes));
     CLT_TRY(clt_map_open(path, CLT_EDATA, &mapping));
-    uint64_t size = mapping.size;
-    bool packed = size >= 2 && mapping.data[0] == 0x1f && mapping.data[1] == 0x8b;
-    clt_map_close(&mapping);
-    if (!packed && size < bytes)
+    bool packed = mapping.size >= 2 && mapping.data[0] == 0x1f && mapping.data[1] == 0x8b;
+    if (!packed && mapping.size < bytes)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': the file is cut off: its header declares %llu bytes, it ends after %llu; "
                  "copy or download it again",
-                 path, (unsigned long long)bytes, (unsigned long long)size);
+                 path, (unsigned long long)bytes, (unsigned long long)mapping.size);
     return CLT_OK;
 }
 
@@ -224,11 +222,11 @@ static clt_status read_header(clt_volume *v, const char *path, const char **voxe
     return take_nifti(v, path);
 }
 
-static clt_status look_at_one(clt_volume *v, const char *path)
+static clt_status look_at_one(clt_volume *v, const char *path, const char *key)
 {
     const char *voxels;
     if (is_npy(path)) {
-        clt_status status = clt_array_file_open_at_most(&v->array, path, "data.path", 0);
+        clt_status status = clt_array_file_open_at_most(&v->array, path, key, 0);
         if (status == CLT_OK)
             status = take_npy(v, path);
         clt_array_file_close(&v->array);
@@ -277,16 +275,19 @@ static clt_status check_channel(clt_volume *v, const clt_volume *other, const ch
     return CLT_OK;
 }
 
-/* Opens the files of the other channels, or, if `key` is NULL, only reads their headers. */
-static clt_status add_channels(clt_volume *v, const char *path, int files, const char *key)
+/* Opens the files of all channels with open_one, or reads their headers with look_at_one. */
+static clt_status add_channels(clt_volume *v, const char *path, int files, const char *key,
+                               clt_status (*open_file)(clt_volume *, const char *, const char *))
 {
+    memset(v, 0, sizeof *v);
+    CLT_TRY(open_file(v, path, key));
     if (files <= 1)
         return CLT_OK;
     CLT_TRY(clt_alloc(&v->more, (size_t)files - 1, sizeof *v->more, "channels of a volume"));
     for (int k = 1; k < files; k++) {
         clt_volume *other = &v->more[k - 1];
         CLT_TRY(clt_volume_channel_path(path, k, &other->own_path));
-        clt_status status = key ? open_one(other, other->own_path, key) : look_at_one(other, other->own_path);
+        clt_status status = open_file(other, other->own_path, key);
         if (status == CLT_OK)
             status = check_channel(v, other, other->own_path);
         v->n_more = k;
@@ -296,18 +297,14 @@ static clt_status add_channels(clt_volume *v, const char *path, int files, const
     return CLT_OK;
 }
 
-clt_status clt_volume_look(clt_volume *v, const char *path, int files)
+clt_status clt_volume_look(clt_volume *v, const char *path, int files, const char *key)
 {
-    memset(v, 0, sizeof *v);
-    CLT_TRY(look_at_one(v, path));
-    return add_channels(v, path, files, NULL);
+    return add_channels(v, path, files, key, look_at_one);
 }
 
 clt_status clt_volume_open(clt_volume *v, const char *path, int files, const char *key)
 {
-    memset(v, 0, sizeof *v);
-    CLT_TRY(open_one(v, path, key));
-    return add_channels(v, path, files, key);
+    return add_channels(v, path, files, key, open_one);
 }
 
 void clt_volume_close(clt_volume *v)
@@ -381,21 +378,18 @@ void clt_values_box(const float *values, int64_t channels, const int64_t size[3]
 
 clt_status clt_volume_posed_values(const clt_volume *v, const clt_volume_pose *pose, float **out)
 {
-    float *all = NULL;
+    CLT_FREED float *all = NULL;
     int64_t origin[3] = {0};
     *out = NULL;
     CLT_TRY(clt_alloc(&all, (size_t)(v->channels * clt_voxels(v->size)), sizeof *all, "a volume"));
-    clt_status status = clt_volume_box(v, origin, v->size, 0.0f, all);
-    if (status == CLT_OK && !clt_volume_posed(pose)) {
-        *out = all;
+    CLT_TRY(clt_volume_box(v, origin, v->size, 0.0f, all));
+    if (!clt_volume_posed(pose)) {
+        *out = CLT_TAKE(all);
         return CLT_OK;
     }
-    if (status == CLT_OK)
-        status = clt_alloc(out, (size_t)(v->channels * clt_voxels(pose->size)), sizeof **out, "a volume");
-    if (status == CLT_OK)
-        clt_volume_pose_image(pose, all, v->channels, *out);
-    free(all);
-    return status;
+    CLT_TRY(clt_alloc(out, (size_t)(v->channels * clt_voxels(pose->size)), sizeof **out, "a volume"));
+    clt_volume_pose_image(pose, all, v->channels, *out);
+    return CLT_OK;
 }
 
 static clt_status bad_class(const clt_volume *v, int64_t voxel, double value, int64_t classes,

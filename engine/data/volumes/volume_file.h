@@ -43,12 +43,13 @@ clt_status clt_volume_channel_path(const char *path, int channel, char **out);
 /* Reads only headers: sets channels, size and header, and checks the length of NIfTI files that are not
  * packed. files: 1; if each channel has a file, their number, and the path names the first one. CLT_EDATA as
  * in nifti.h and for .npy files, and for channels of different sizes. Close it even after a failure. */
-clt_status clt_volume_look(clt_volume *volume, const char *path, int files);
+clt_status clt_volume_look(clt_volume *volume, const char *path, int files, const char *key);
 
 /* Opens the files of a volume: they are mapped, or unpacked in memory. `path` must stay valid. `key`: what
  * named the path, for messages. Close the volume even after a failure. */
 clt_status clt_volume_open(clt_volume *volume, const char *path, int files, const char *key);
 void clt_volume_close(clt_volume *volume);
+CLT_SCOPED_VALUE(clt_volume, clt_volume_close)
 /* Bytes of memory that an opened volume takes, because its files were packed. */
 uint64_t clt_volume_unpacked(const clt_volume *volume);
 

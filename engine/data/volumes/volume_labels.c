@@ -66,45 +66,35 @@ static clt_status take_names(const clt_volume_set *set, const char *path, const 
 static clt_status read_labels(const clt_volume_set *set, const char *path, const bool *seen, int64_t classes,
                               clt_arena *arena, const char ***names)
 {
-    clt_json_doc *doc = NULL;
-    label *labels = NULL;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    CLT_FREED label *labels = NULL;
     size_t count = 0;
     CLT_TRY(clt_json_parse_file(path, CLT_EDATA, &doc));
-    const clt_json *root = clt_json_root(doc);
-    const clt_json *object = clt_json_typeof(root) == CLT_JSON_OBJECT ? clt_json_get(root, "labels") : NULL;
+    const clt_json *object = clt_json_get(clt_json_root(doc), "labels");
     const clt_json *member =
         object && clt_json_typeof(object) == CLT_JSON_OBJECT ? clt_json_first(object) : NULL;
-    const char **found = NULL;
-    clt_status status = CLT_OK;
-    bool regions = false;
     if (!member) /* another program's file */
-        goto done;
-    CLT_TRY_GOTO(clt_alloc(&labels, clt_json_count(object), sizeof *labels, "labels"), done);
-    for (; member && !regions; member = clt_json_next(member))
-        regions = !read_label(member, &labels[count++]);
-    if (regions) {
-        CLT_WARN_ONCE(
-            "'%s': label '%.60s' is no number of one class, such as a region of several, so the classes "
-            "have no names; data.class_names gives them",
-            path, labels[count - 1].name);
-        goto done;
-    }
-    found = clt_arena_alloc(arena, (size_t)classes * sizeof *found);
-    status = found ? take_names(set, path, labels, count, seen, classes, arena, found) : CLT_ENOMEM;
-done:
-    free(labels);
-    clt_json_destroy(doc);
-    *names = status == CLT_OK ? found : NULL;
-    return status;
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&labels, clt_json_count(object), sizeof *labels, "labels"));
+    for (; member; member = clt_json_next(member))
+        if (!read_label(member, &labels[count++])) {
+            CLT_WARN_ONCE(
+                "'%s': label '%.60s' is no number of one class, such as a region of several, so the classes "
+                "have no names; data.class_names gives them",
+                path, labels[count - 1].name);
+            return CLT_OK;
+        }
+    const char **found = clt_arena_alloc(arena, (size_t)classes * sizeof *found);
+    CLT_TRY(found ? take_names(set, path, labels, count, seen, classes, arena, found) : CLT_ENOMEM);
+    *names = found;
+    return CLT_OK;
 }
 
 clt_status clt_volume_set_labels(const clt_volume_set *set, const bool seen[CLT_MASK_CLASSES],
                                  int64_t classes, clt_arena *arena, const char ***names)
 {
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
     *names = NULL;
     CLT_TRY(clt_path_join(set->list.folder, "dataset.json", &path));
-    clt_status status = clt_is_regular(path) ? read_labels(set, path, seen, classes, arena, names) : CLT_OK;
-    free(path);
-    return status;
+    return clt_is_regular(path) ? read_labels(set, path, seen, classes, arena, names) : CLT_OK;
 }

@@ -10,33 +10,11 @@
 #include <sys/stat.h>
 
 #include "engine/base/log.h"
+#include "engine/files/fileio.h"
 
 /* Names of the folders of images and of their masks. */
 static const char *const pairs[][2] = {{"images", "masks"}, {"images", "labels"}, {"imagesTr", "labelsTr"}};
 #define N_PAIRS ((int)(sizeof pairs / sizeof pairs[0]))
-
-/* Names in a folder, sorted by their bytes, without hidden files such as the ._NAME.nii.gz of archives made
- * on macOS. */
-typedef struct names {
-    clt_arena *arena;
-    const char **name;
-    size_t count;
-} names;
-
-static clt_status list_names(names *list, const char *folder)
-{
-    clt_file_list found;
-    clt_status status = clt_folder_names(folder, &found);
-    if (status == CLT_OK)
-        status = clt_alloc(&list->name, found.count + 1, sizeof *list->name, "names of files");
-    for (; status == CLT_OK && list->count < found.count; list->count++) {
-        list->name[list->count] = clt_arena_strdup(list->arena, found.name[list->count]);
-        if (!list->name[list->count])
-            status = CLT_ENOMEM;
-    }
-    clt_file_list_free(&found);
-    return status;
-}
 
 /* True if the name names a volume; of a pair of files only the header counts. */
 static bool is_volume(const char *name)
@@ -46,7 +24,7 @@ static bool is_volume(const char *name)
 
 /* Index of the first name that is not sorted before the names that begin with the first `length` bytes of
  * `start`. */
-static size_t first_with(const names *list, const char *start, size_t length)
+static size_t first_with(const clt_file_list *list, const char *start, size_t length)
 {
     size_t low = 0, high = list->count;
     while (low < high) {
@@ -59,28 +37,18 @@ static size_t first_with(const names *list, const char *start, size_t length)
     return low;
 }
 
-static bool begins(const names *list, size_t i, const char *start, size_t length)
+static bool begins(const clt_file_list *list, size_t i, const char *start, size_t length)
 {
     return i < list->count && strncmp(list->name[i], start, length) == 0;
 }
 
 /* Index of the volume whose name without ending is the first `stem` bytes of `start`; list->count: none. */
-static size_t find_stem(const names *list, const char *start, size_t stem)
+static size_t find_stem(const clt_file_list *list, const char *start, size_t stem)
 {
     for (size_t i = first_with(list, start, stem); begins(list, i, start, stem); i++)
         if (is_volume(list->name[i]) && clt_volume_stem(list->name[i]) == stem)
             return i;
     return list->count;
-}
-
-static bool is_subfolder(const char *folder, const char *name)
-{
-    char *path;
-    if (clt_path_join(folder, name, &path) != CLT_OK)
-        return false;
-    bool yes = clt_is_directory(path);
-    free(path);
-    return yes;
 }
 
 /* --- one file --- */
@@ -154,12 +122,9 @@ static clt_status compare_mask(const listing *l, const clt_volume *image, const 
 static clt_status look_at_mask(const listing *l, const clt_volume *image, const char *image_path,
                                const char *path, clt_volume_entry *e)
 {
-    clt_volume mask;
-    clt_status status = clt_volume_look(&mask, path, 1);
-    if (status == CLT_OK)
-        status = compare_mask(l, image, image_path, &mask, path, e);
-    clt_volume_close(&mask);
-    return status;
+    CLT_SCOPED(clt_volume) mask = {.channels = 0};
+    CLT_TRY(clt_volume_look(&mask, path, 1, l->options->key));
+    return compare_mask(l, image, image_path, &mask, path, e);
 }
 
 static int64_t file_bytes(const char *path)
@@ -174,36 +139,32 @@ static clt_status count_bytes(void *context, const char *path)
     return CLT_OK;
 }
 
+static clt_status each_of_pair(const char *path, clt_status (*each)(void *context, const char *path),
+                               void *context)
+{
+    CLT_FREED char *partner = NULL;
+    CLT_TRY(clt_volume_partner(path, &partner));
+    CLT_TRY(each(context, path));
+    return partner ? each(context, partner) : CLT_OK;
+}
+
 clt_status clt_volume_each_file(const clt_volume_entry *e,
                                 clt_status (*each)(void *context, const char *path), void *context)
 {
-    for (int k = 0; k <= e->files; k++) {
-        char *channel = NULL, *partner = NULL;
-        const char *path = k == e->files ? e->mask : e->image;
-        clt_status status = CLT_OK;
-        if (!path)
-            continue;
-        if (k > 0 && k < e->files)
-            status = clt_volume_channel_path(e->image, k, &channel);
-        path = channel ? channel : path;
-        if (status == CLT_OK)
-            status = clt_volume_partner(path, &partner);
-        if (status == CLT_OK)
-            status = each(context, path);
-        if (status == CLT_OK && partner)
-            status = each(context, partner);
-        free(channel);
-        free(partner);
-        CLT_TRY(status);
+    CLT_TRY(each_of_pair(e->image, each, context));
+    for (int k = 1; k < e->files; k++) {
+        CLT_FREED char *channel = NULL;
+        CLT_TRY(clt_volume_channel_path(e->image, k, &channel));
+        CLT_TRY(each_of_pair(channel, each, context));
     }
-    return CLT_OK;
+    return e->mask ? each_of_pair(e->mask, each, context) : CLT_OK;
 }
 
 static clt_status look_at_entry(const listing *l, clt_volume *v, clt_volume_entry *e, const char **bad)
 {
     static const clt_volume_want nothing = {.spaces = false};
     *bad = e->image;
-    CLT_TRY(clt_volume_look(v, e->image, e->files));
+    CLT_TRY(clt_volume_look(v, e->image, e->files, l->options->key));
     CLT_TRY(clt_volume_pose_find(l->options->want ? l->options->want : &nothing, space_of(v), v->size,
                                  e->image, &e->pose));
     *bad = e->mask ? e->mask : e->image;
@@ -213,16 +174,15 @@ static clt_status look_at_entry(const listing *l, clt_volume *v, clt_volume_entr
 /* Reads the headers of a volume and adds it. files: files of the image, 1 or one for each channel. */
 static clt_status add_file(listing *l, const char *image, int files, const char *mask, int32_t class_number)
 {
-    clt_volume v = {.channels = 0};
+    CLT_SCOPED(clt_volume) v = {.channels = 0};
     clt_volume_entry e = {.image = image, .mask = mask, .files = files, .class_number = class_number};
     const char *bad;
     clt_status status = look_at_entry(l, &v, &e, &bad);
+    if (status != CLT_OK)
+        return bad_file(l, bad, status);
     e.channels = v.channels;
     e.has_space = v.is_nifti;
     e.space = v.space;
-    clt_volume_close(&v);
-    if (status != CLT_OK)
-        return bad_file(l, bad, status);
     clt_volume_list *list = l->list;
     CLT_TRY(clt_grow(&list->entry, &l->room, (size_t)list->count + 1, sizeof *list->entry, "volumes"));
     list->entry[list->count++] = e;
@@ -243,7 +203,7 @@ static const char *joined(clt_arena *arena, const char *folder, const char *name
 static int find_pair(const char *folder)
 {
     for (int i = 0; i < N_PAIRS; i++)
-        if (is_subfolder(folder, pairs[i][0]) && is_subfolder(folder, pairs[i][1]))
+        if (clt_is_folder_in(folder, pairs[i][0]) && clt_is_folder_in(folder, pairs[i][1]))
             return i;
     return -1;
 }
@@ -259,11 +219,9 @@ static clt_status tell_other(listing *l, const char *folder, const char *name)
     if (!path)
         return CLT_ENOMEM;
     if (clt_volume_is_voxels(name)) {
-        char *header;
+        CLT_FREED char *header = NULL;
         CLT_TRY(clt_volume_partner(path, &header));
-        bool lonely = !header;
-        free(header);
-        if (!lonely)
+        if (header)
             return CLT_OK;
         return bad_file(
             l, path,
@@ -287,7 +245,7 @@ static clt_status tell_other(listing *l, const char *folder, const char *name)
 
 /* Index of the mask that has the name of the image without its ending, or, as in nnU-Net, also without _0000
  * before that (*is_channel is true then); masks->count: there is none. */
-static size_t find_mask(const names *masks, const char *image, bool *is_channel, int *channel)
+static size_t find_mask(const clt_file_list *masks, const char *image, bool *is_channel, int *channel)
 {
     size_t stem = clt_volume_stem(image), mask = find_stem(masks, image, stem);
     *is_channel = mask == masks->count && clt_volume_channel(image, stem, channel);
@@ -295,7 +253,7 @@ static size_t find_mask(const names *masks, const char *image, bool *is_channel,
 }
 
 /* *files: files of the volume whose first channel is `image`. CLT_EDATA if a channel is missing. */
-static clt_status count_channels(const names *images, const char *image, int *files)
+static clt_status count_channels(const clt_file_list *images, const char *image, int *files)
 {
     size_t stem = clt_volume_stem(image);
     int most = 0, n = 0, k;
@@ -335,7 +293,7 @@ static clt_status no_mask(const char *path, const char *masks, bool is_channel)
 
 typedef struct pairing {
     const char *images, *masks; /* folders */
-    names image, mask;
+    clt_file_list image, mask;
     const char **taken; /* for each mask: the image that it belongs to, or NULL */
 } pairing;
 
@@ -384,65 +342,76 @@ static clt_status find_lonely(listing *l, const pairing *p)
     return CLT_OK;
 }
 
+static void free_pairing(pairing *p)
+{
+    clt_file_list_free(&p->image);
+    clt_file_list_free(&p->mask);
+}
+
+CLT_SCOPED_VALUE(pairing, free_pairing)
+
 static clt_status list_pairs(listing *l, const char *images, const char *masks)
 {
-    pairing p = {.images = images, .masks = masks, .image = {.arena = l->arena}, .mask = {.arena = l->arena}};
-    clt_status status = list_names(&p.image, images);
-    if (status == CLT_OK)
-        status = list_names(&p.mask, masks);
+    CLT_SCOPED(pairing) p = {.images = images, .masks = masks};
+    CLT_TRY(clt_folder_names(images, &p.image));
+    CLT_TRY(clt_folder_names(masks, &p.mask));
     p.taken = clt_arena_alloc(l->arena, (p.mask.count + 1) * sizeof *p.taken);
-    if (status == CLT_OK && !p.taken)
-        status = CLT_ENOMEM;
-    for (size_t i = 0; i < p.image.count && status == CLT_OK; i++)
-        status = add_pair(l, &p, i);
-    if (status == CLT_OK)
-        status = find_lonely(l, &p);
-    free(p.image.name);
-    free(p.mask.name);
-    return status;
+    if (!p.taken)
+        return CLT_ENOMEM;
+    for (size_t i = 0; i < p.image.count; i++)
+        CLT_TRY(add_pair(l, &p, i));
+    return find_lonely(l, &p);
 }
 
 /* --- classes --- */
 
+/* Whether a volume lies in the folder. */
+static clt_status has_volumes(const char *root, const char *name, bool *any)
+{
+    CLT_FREED char *folder = NULL;
+    CLT_SCOPED(clt_file_list) inside = {0};
+    CLT_TRY(clt_path_join(root, name, &folder));
+    CLT_TRY(clt_folder_names(folder, &inside));
+    *any = false;
+    for (size_t i = 0; i < inside.count && !*any; i++)
+        *any = is_volume(inside.name[i]);
+    return CLT_OK;
+}
+
 clt_status clt_volume_list_classes(clt_arena *arena, const char *path, const char ***out, int64_t *count)
 {
-    names all = {.arena = arena};
+    CLT_SCOPED(clt_file_list) all = {0};
     *out = NULL;
     *count = 0;
-    clt_status status = list_names(&all, path);
-    if (status == CLT_OK && !(*out = clt_arena_alloc(arena, (all.count + 1) * sizeof **out)))
-        status = CLT_ENOMEM;
-    for (size_t i = 0; i < all.count && status == CLT_OK; i++) {
-        names inside = {.arena = arena};
+    CLT_TRY(clt_folder_names(path, &all));
+    if (!(*out = clt_arena_alloc(arena, (all.count + 1) * sizeof **out)))
+        return CLT_ENOMEM;
+    for (size_t i = 0; i < all.count; i++) {
         bool any = false;
-        if (!is_subfolder(path, all.name[i]))
-            continue;
-        const char *folder = joined(arena, path, all.name[i]);
-        status = folder ? list_names(&inside, folder) : CLT_ENOMEM;
-        for (size_t k = 0; k < inside.count && !any; k++)
-            any = is_volume(inside.name[k]);
-        if (any)
-            (*out)[(*count)++] = all.name[i];
-        free(inside.name);
+        if (clt_is_folder_in(path, all.name[i]))
+            CLT_TRY(has_volumes(path, all.name[i], &any));
+        if (any && !((*out)[(*count)++] = clt_arena_strdup(arena, all.name[i])))
+            return CLT_ENOMEM;
     }
-    free(all.name);
-    return status;
+    return CLT_OK;
+}
+
+/* Adds an entry of a folder without masks. */
+static clt_status add_entry(listing *l, const char *folder, const char *name, int32_t number)
+{
+    if (!is_volume(name))
+        return tell_other(l, folder, name);
+    const char *path = joined(l->arena, folder, name);
+    return path ? add_file(l, path, 1, NULL, number) : CLT_ENOMEM;
 }
 
 static clt_status list_class(listing *l, const char *folder, int32_t number)
 {
-    names inside = {.arena = l->arena};
-    clt_status status = list_names(&inside, folder);
-    for (size_t i = 0; i < inside.count && status == CLT_OK; i++) {
-        if (!is_volume(inside.name[i])) {
-            status = tell_other(l, folder, inside.name[i]);
-            continue;
-        }
-        const char *path = joined(l->arena, folder, inside.name[i]);
-        status = path ? add_file(l, path, 1, NULL, number) : CLT_ENOMEM;
-    }
-    free(inside.name);
-    return status;
+    CLT_SCOPED(clt_file_list) inside = {0};
+    CLT_TRY(clt_folder_names(folder, &inside));
+    for (size_t i = 0; i < inside.count; i++)
+        CLT_TRY(add_entry(l, folder, inside.name[i], number));
+    return CLT_OK;
 }
 
 static clt_status list_classes(listing *l)
@@ -483,7 +452,7 @@ static clt_status check_masks_there(const listing *l)
 {
     const clt_volume_list_options *o = l->options;
     for (int i = 0; i < N_PAIRS && o->n_classes == 0; i++)
-        if (is_subfolder(o->path, pairs[i][0]))
+        if (clt_is_folder_in(o->path, pairs[i][0]))
             CLT_FAIL(
                 CLT_EDATA,
                 "opening %s: '%s' has a folder '%s', but none with its masks: they are looked for in '%s'%s",
@@ -496,26 +465,21 @@ static clt_status check_masks_there(const listing *l)
 static clt_status list_plain(listing *l)
 {
     const clt_volume_list_options *o = l->options;
-    names all = {.arena = l->arena};
+    CLT_SCOPED(clt_file_list) all = {0};
     int pair = find_pair(o->path);
     const char *root = pair < 0 ? o->path : joined(l->arena, o->path, pairs[pair][0]);
-    CLT_TRY(root ? list_names(&all, root) : CLT_ENOMEM);
-    clt_status status = CLT_OK;
+    CLT_TRY(root ? clt_folder_names(root, &all) : CLT_ENOMEM);
     for (int inner = 0; inner < 2; inner++)
-        for (size_t i = 0; i < all.count && status == CLT_OK; i++) {
-            bool folder = is_subfolder(root, all.name[i]);
+        for (size_t i = 0; i < all.count; i++) {
+            bool folder = clt_is_folder_in(root, all.name[i]);
+            if (folder != (inner == 1))
+                continue;
             const char *path = joined(l->arena, root, all.name[i]);
             if (!path)
-                status = CLT_ENOMEM;
-            else if (inner && folder)
-                status = list_class(l, path, 0);
-            else if (!inner && !folder && is_volume(all.name[i]))
-                status = add_file(l, path, 1, NULL, 0);
-            else if (!inner && !folder)
-                status = tell_other(l, root, all.name[i]);
+                return CLT_ENOMEM;
+            CLT_TRY(folder ? list_class(l, path, 0) : add_entry(l, root, all.name[i], 0));
         }
-    free(all.name);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status list_folder(listing *l)

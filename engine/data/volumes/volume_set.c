@@ -34,6 +34,8 @@ static void drop_part(void *thing)
     free(part);
 }
 
+CLT_SCOPED_POINTER(cached_part, drop_part)
+
 void clt_volume_set_size(const clt_volume_set *set, int64_t index, int64_t size[3])
 {
     memcpy(size, set->fits ? set->target : set->list.entry[index].pose.size, 3 * sizeof *size);
@@ -64,11 +66,10 @@ static clt_status check_unchanged(const clt_volume *v, const int64_t size[3], in
 
 static clt_status resize_values(const clt_volume_set *set, const clt_volume_entry *e, cached_part *part)
 {
-    float *small;
-    CLT_TRY(clt_alloc(&small, (size_t)(e->channels * clt_voxels(set->target)), sizeof *small, "a volume"));
-    clt_volume_resize(part->values, e->channels, part->size, set->target, small);
-    free(part->values);
-    part->values = small;
+    CLT_FREED float *large = CLT_TAKE(part->values);
+    size_t voxels = (size_t)(e->channels * clt_voxels(set->target));
+    CLT_TRY(clt_alloc(&part->values, voxels, sizeof *part->values, "a volume"));
+    clt_volume_resize(large, e->channels, part->size, set->target, part->values);
     memcpy(part->size, set->target, sizeof part->size);
     return CLT_OK;
 }
@@ -110,17 +111,12 @@ static void crop_mask(const uint8_t *in, const int64_t from[3], const int64_t at
 static clt_status read_mask(const clt_volume_set *set, int64_t index, uint8_t **out)
 {
     const clt_volume_entry *e = &set->list.entry[index];
-    clt_volume v;
+    CLT_SCOPED(clt_volume) v = {.channels = 0};
     *out = NULL;
-    clt_status status = clt_volume_open(&v, e->mask, 1, set->key);
-    if (status == CLT_OK)
-        status = check_unchanged(&v, e->mask_pose.file, 1, e->mask);
-    if (status == CLT_OK)
-        status = clt_alloc(out, (size_t)clt_voxels(v.size), 1, "a mask");
-    if (status == CLT_OK)
-        status = clt_volume_mask(&v, set->mask_classes, set->mask_values, *out);
-    clt_volume_close(&v);
-    return status;
+    CLT_TRY(clt_volume_open(&v, e->mask, 1, set->key));
+    CLT_TRY(check_unchanged(&v, e->mask_pose.file, 1, e->mask));
+    CLT_TRY(clt_alloc(out, (size_t)clt_voxels(v.size), 1, "a mask"));
+    return clt_volume_mask(&v, set->mask_classes, set->mask_values, *out);
 }
 
 static clt_status make_mask(const clt_volume_set *set, int64_t index, cached_part *part, uint64_t *bytes)
@@ -130,22 +126,18 @@ static clt_status make_mask(const clt_volume_set *set, int64_t index, cached_par
     clt_volume_set_size(set, index, size);
     CLT_TRY(read_mask(set, index, &part->mask));
     if (clt_volume_posed(&e->mask_pose)) {
-        uint8_t *posed;
-        CLT_TRY(clt_alloc(&posed, (size_t)clt_voxels(e->mask_pose.size), 1, "a mask"));
-        clt_volume_pose_mask(&e->mask_pose, part->mask, posed);
-        free(part->mask);
-        part->mask = posed;
+        CLT_FREED uint8_t *stored = CLT_TAKE(part->mask);
+        CLT_TRY(clt_alloc(&part->mask, (size_t)clt_voxels(e->mask_pose.size), 1, "a mask"));
+        clt_volume_pose_mask(&e->mask_pose, stored, part->mask);
     }
     if (set->fits) {
-        uint8_t *fitted;
-        CLT_TRY(clt_alloc(&fitted, (size_t)clt_voxels(size), 1, "a mask"));
+        CLT_FREED uint8_t *whole = CLT_TAKE(part->mask);
+        CLT_TRY(clt_alloc(&part->mask, (size_t)clt_voxels(size), 1, "a mask"));
         find_shift(set, index, shift);
         if (set->fit == CLT_FIT_RESIZE)
-            clt_volume_resize_mask(part->mask, e->pose.size, size, fitted);
+            clt_volume_resize_mask(whole, e->pose.size, size, part->mask);
         else
-            crop_mask(part->mask, e->pose.size, shift, size, fitted);
-        free(part->mask);
-        part->mask = fitted;
+            crop_mask(whole, e->pose.size, shift, size, part->mask);
     }
     uint64_t rows = (uint64_t)(size[0] * size[1]) + 1;
     CLT_TRY(clt_alloc(&part->before, rows, sizeof *part->before, "a mask"));
@@ -157,15 +149,11 @@ static clt_status make_mask(const clt_volume_set *set, int64_t index, cached_par
 static clt_status make_part(void *context, int64_t number, void **thing, uint64_t *bytes)
 {
     const clt_volume_set *set = context;
-    cached_part *part;
+    CLT_SCOPED(cached_part) *part = NULL;
     CLT_TRY(clt_alloc(&part, 1, sizeof *part, "a volume"));
-    clt_status status =
-        number % 2 == 0 ? make_image(set, number / 2, part, bytes) : make_mask(set, number / 2, part, bytes);
-    if (status != CLT_OK) {
-        drop_part(part);
-        return status;
-    }
-    *thing = part;
+    CLT_TRY(number % 2 == 0 ? make_image(set, number / 2, part, bytes)
+                            : make_mask(set, number / 2, part, bytes));
+    *thing = CLT_TAKE(part);
     return CLT_OK;
 }
 
@@ -288,11 +276,10 @@ static void search_range(void *context, uint64_t first, uint64_t last)
     class_search *s = context;
     for (uint64_t i = first; i < last; i++) {
         bool here[CLT_MASK_CLASSES] = {false};
-        uint8_t *mask = NULL;
+        CLT_FREED uint8_t *mask = NULL;
         clt_status status = read_mask(s->set, (int64_t)i, &mask);
         if (status == CLT_OK)
             mark_classes(s->set, (int64_t)i, mask, here);
-        free(mask);
         pthread_mutex_lock(&s->lock);
         bool skip = status == CLT_EDATA && s->skip_bad;
         if (status != CLT_OK && s->error.status == CLT_OK && !skip)
@@ -344,23 +331,24 @@ void clt_volume_set_warn_classes(const clt_volume_set *set, const bool found[CLT
         values, (long long)used + !background);
 }
 
+static clt_status check_image(const clt_volume_set *set, const clt_volume_entry *e)
+{
+    CLT_SCOPED(clt_volume) v = {.channels = 0};
+    CLT_TRY(clt_volume_open(&v, e->image, e->files, set->key));
+    return clt_volume_check(&v);
+}
+
 clt_status clt_volume_set_check(const clt_volume_set *set, int64_t index, bool *found, const char **bad)
 {
     const clt_volume_entry *e = &set->list.entry[index];
-    clt_volume v;
-    uint8_t *mask = NULL;
+    CLT_FREED uint8_t *mask = NULL;
     *bad = e->image;
-    clt_status status = clt_volume_open(&v, e->image, e->files, set->key);
-    if (status == CLT_OK)
-        status = clt_volume_check(&v);
-    clt_volume_close(&v);
-    CLT_TRY(status);
+    CLT_TRY(check_image(set, e));
     if (!e->mask)
         return CLT_OK;
     *bad = e->mask;
-    status = read_mask(set, index, &mask);
-    if (status == CLT_OK && found)
+    CLT_TRY(read_mask(set, index, &mask));
+    if (found)
         mark_classes(set, index, mask, found);
-    free(mask);
-    return status;
+    return CLT_OK;
 }

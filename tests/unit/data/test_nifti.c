@@ -70,7 +70,7 @@ static void compare_file(const char *folder, const clt_json *known)
     clt_volume_close(&v);
 
     clt_volume look; /* the header alone says the same */
-    assert_ok(clt_volume_look(&look, path, 1));
+    assert_ok(clt_volume_look(&look, path, 1, "data.path"));
     assert_memory_equal(look.size, v.size, sizeof v.size);
 }
 

@@ -83,7 +83,10 @@ clt_status clt_fetch_download(const clt_fetch_options *o, const char *url, const
                                 "--url",
                                 url,
                                 NULL};
-    const char *const wget[] = {"--no-verbose", "--continue", "--tries=2", "--timeout=30", output, url, NULL};
+    /* wget follows redirections to FTP, too, for which this proxy, where nothing answers, leaves no way */
+    const char *const wget[] = {
+        "--no-verbose", "--continue", "--tries=2", "--timeout=30", "--execute=ftp_proxy=http://127.0.0.1:9/",
+        output,         url,          NULL};
     bool has_curl = find_program("curl", program, sizeof program);
     if (!has_curl && !find_program("wget", program, sizeof program))
         CLT_FAIL(

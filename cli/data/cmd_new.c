@@ -31,23 +31,20 @@ static void default_name(const char *path, char *out, size_t size)
 /* Prints what was found in the data, and the next command. */
 static clt_status tell(const cmd_context *context, const new_config *n, const char *out)
 {
-    clt_str line = {0};
+    CLT_SCOPED(clt_str) line = {0};
     cmd_append_command(&line, context);
     clt_str_append(&line, " train ");
     shell_append_word(&line, out);
-    clt_status status = clt_str_check(&line);
-    if (status == CLT_OK)
-        terminal_say("%s%s is written; change what you know better (docs/configs.md), then train:\n",
-                     n->found.text ? n->found.text : "", out);
-    if (status == CLT_OK)
-        terminal_say_whole("  %s\n", line.text);
-    clt_str_free(&line);
-    return status;
+    CLT_TRY(clt_str_check(&line));
+    terminal_say("%s%s is written; change what you know better (docs/configs.md), then train:\n",
+                 n->found.text ? n->found.text : "", out);
+    terminal_say_whole("  %s\n", line.text);
+    return CLT_OK;
 }
 
 clt_status cmd_new(cmd_context *context, int argc, char **argv)
 {
-    new_config n = {.path = NULL};
+    CLT_SCOPED(new_config) n = {.path = NULL};
     const char *out = NULL;
     const args_option options[] = {
         ARGS_TEXT("--out", "FILE", out,
@@ -80,20 +77,13 @@ clt_status cmd_new(cmd_context *context, int argc, char **argv)
         default_name(n.path, name, sizeof name);
         out = name;
     }
-    (void)context;
     if (clt_file_exists(out) || clt_is_directory(out)) /* before a long look at the data */
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain new: '%s' exists already and is not overwritten; name another file with --out FILE",
                  out);
     CLT_TRY(draft_open(&n.draft));
-    clt_status status = new_config_look(&n);
-    if (status == CLT_OK)
-        status = clt_str_check(&n.found);
-    if (status == CLT_OK)
-        status = draft_save(&n.draft, out);
-    if (status == CLT_OK)
-        status = tell(context, &n, out);
-    clt_str_free(&n.found);
-    draft_close(&n.draft);
-    return status;
+    CLT_TRY(new_config_look(&n));
+    CLT_TRY(clt_str_check(&n.found));
+    CLT_TRY(draft_save(&n.draft, out));
+    return tell(context, &n, out);
 }

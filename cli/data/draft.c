@@ -159,15 +159,12 @@ clt_status draft_write(const draft *d, bool probe, clt_str *out)
 
 clt_status draft_save(const draft *d, const char *path)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     if (clt_file_exists(path) || clt_is_directory(path))
         CLT_FAIL(CLT_EUSAGE,
                  "writing a config: '%s' exists already and is not overwritten; name another file "
                  "with --out FILE",
                  path);
-    clt_status status = draft_write(d, false, &text);
-    if (status == CLT_OK)
-        status = clt_file_write(path, text.text, text.length);
-    clt_str_free(&text);
-    return status;
+    CLT_TRY(draft_write(d, false, &text));
+    return clt_file_write(path, text.text, text.length);
 }

@@ -23,6 +23,7 @@ typedef struct draft {
 
 clt_status draft_open(draft *d);
 void draft_close(draft *d);
+CLT_SCOPED_VALUE(draft, draft_close)
 
 /* Each of these sets a key, or replaces its value. */
 void draft_text(draft *d, const char *key, const char *value);

@@ -23,30 +23,18 @@
 
 clt_status new_config_probe(const new_config *n, clt_config **config, clt_source **source)
 {
-    clt_str text = {0};
-    *config = NULL;
-    *source = NULL;
-    clt_status status = draft_write(&n->draft, true, &text);
-    if (status == CLT_OK)
-        status = clt_config_parse(text.text, n->path, NULL, 0, config);
-    if (status == CLT_OK)
-        status = clt_source_open(*config, CLT_SPLIT_TRAIN, source);
-    if (status != CLT_OK) {
-        clt_config_destroy(*config);
-        *config = NULL;
-    }
-    clt_str_free(&text);
-    return status;
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_TRY(draft_write(&n->draft, true, &text));
+    CLT_TRY(clt_config_parse(text.text, n->path, NULL, 0, config));
+    return clt_source_open(*config, CLT_SPLIT_TRAIN, source);
 }
 
 clt_status new_config_describe(new_config *n)
 {
-    clt_config *config;
-    clt_source *source;
+    CLT_SCOPED(clt_config) *config = NULL;
+    CLT_SCOPED(clt_source) *source = NULL;
     CLT_TRY(new_config_probe(n, &config, &source));
     clt_str_printf(&n->found, "%s\n", source->description);
-    clt_source_close(source);
-    clt_config_destroy(config);
     return CLT_OK;
 }
 
@@ -124,21 +112,20 @@ static void set_mlp(new_config *n, const clt_source *source, bool classes, bool 
 
 clt_status new_config_table(new_config *n)
 {
-    clt_config *config;
-    clt_source *source;
+    CLT_SCOPED(clt_config) *config = NULL;
+    CLT_SCOPED(clt_source) *source = NULL;
     bool classes = false;
     draft_text(&n->draft, "data.type", "csv");
     draft_text(&n->draft, "data.path", n->path);
     if (n->column)
         draft_text(&n->draft, "data.target", n->column);
     CLT_TRY(new_config_probe(n, &config, &source));
-    clt_status status = CLT_OK;
     classes = source->n_class_names > 0;
     if (!classes)
-        status = are_classes(source, 1, &classes);
+        CLT_TRY(are_classes(source, 1, &classes));
     clt_str_printf(&n->found, "%s%s\n", source->description,
                    n->column ? "" : " (the last column; another one: --target NAME)");
-    if (status == CLT_OK && !classes && source->fields[1].is_index && source->fields[1].max_value < 64)
+    if (!classes && source->fields[1].is_index && source->fields[1].max_value < 64)
         clt_str_append(&n->found,
                        "the targets are whole numbers, but do not look like numbers of classes: taken for "
                        "values, not for classes (to train on classes: model.loss cross_entropy)\n");
@@ -147,11 +134,8 @@ clt_status new_config_table(new_config *n)
         draft_number(&n->draft, "data.split", 0);
         clt_str_append(&n->found, "too few lines to keep some for evaluation (data.split 0)\n");
     }
-    if (status == CLT_OK)
-        set_mlp(n, source, classes, !small);
-    clt_source_close(source);
-    clt_config_destroy(config);
-    return status;
+    set_mlp(n, source, classes, !small);
+    return CLT_OK;
 }
 
 /* Pairs of words in the names of files: inputs and their targets; training data and evaluation data. */
@@ -186,8 +170,8 @@ static const char *sibling(new_config *n, const char *path, const char *const na
 
 clt_status new_config_arrays(new_config *n, const char *type)
 {
-    clt_config *config;
-    clt_source *source;
+    CLT_SCOPED(clt_config) *config = NULL;
+    CLT_SCOPED(clt_source) *source = NULL;
     bool classes = false;
     const char *targets = n->targets ? n->targets : sibling(n, n->path, target_names, COUNT(target_names));
     if (!targets)
@@ -205,46 +189,38 @@ clt_status new_config_arrays(new_config *n, const char *type)
         draft_text(&n->draft, "data.eval_path", eval);
         draft_text(&n->draft, "data.eval_targets", eval_targets);
     }
-    clt_status status = source->n_fields > 1 ? are_classes(source, 1, &classes) : CLT_OK;
+    if (source->n_fields > 1)
+        CLT_TRY(are_classes(source, 1, &classes));
     clt_str_printf(&n->found, "%s\n", source->description);
     if (eval && eval_targets)
         clt_str_printf(&n->found, "evaluation: '%s' with '%s'\n", eval, eval_targets);
-    if (status == CLT_OK)
-        set_mlp(n, source, classes, eval && eval_targets);
-    clt_source_close(source);
-    clt_config_destroy(config);
-    return status;
+    set_mlp(n, source, classes, eval && eval_targets);
+    return CLT_OK;
 }
 
 /* --- texts --- */
 
-static clt_status first_path(void *context, const char *path, const clt_text_group *group)
-{
-    char **first = context;
-    (void)group;
-    if (!*first)
-        *first = strdup(path);
-    return *first ? CLT_OK : CLT_ENOMEM;
-}
+typedef struct key_search {
+    new_config *n;
+    const char *key; /* NULL: not found yet */
+} key_search;
 
-/* Finds the member of the first record that holds its text: a member with a usual name, else the longest
- * string. *key stays NULL if the file does not look like JSON Lines, or is compressed. */
-static clt_status find_json_key(new_config *n, const char **key)
+/* Looks at the first record of a file: its text is in a member with a usual name, else in the longest string.
+ * A file that does not look like JSON Lines, or is compressed, has none. */
+static clt_status look_for_key(void *context, const char *path, const clt_text_group *group)
 {
     static const char *const usual[] = {"text", "content", "body"};
-    char *file = NULL, start[65536];
-    size_t got = 0;
-    clt_json_doc *doc = NULL;
-    *key = NULL;
-    clt_status status = clt_text_paths(n->path, "the text", first_path, &file);
-    if (status == CLT_OK)
-        status = clt_file_read_start(file, start, sizeof start - 1, CLT_EDATA, &got);
-    free(file);
-    CLT_TRY(status);
-    size_t line = 0, longest = 0;
+    key_search *search = context;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    char start[65536];
+    size_t got = 0, line = 0, longest = 0;
+    (void)group;
+    if (search->key)
+        return CLT_OK;
+    CLT_TRY(clt_file_read_start(path, start, sizeof start - 1, CLT_EDATA, &got));
     while (line < got && start[line] != '\n')
         line++;
-    if (got == 0 || start[0] != '{' || clt_json_parse(start, line, n->path, CLT_EDATA, &doc) != CLT_OK)
+    if (got == 0 || start[0] != '{' || clt_json_parse(start, line, path, CLT_EDATA, &doc) != CLT_OK)
         return clt_error_clear(), CLT_OK;
     for (const clt_json *m = clt_json_first(clt_json_root(doc)); m; m = clt_json_next(m)) {
         size_t length = clt_json_typeof(m) == CLT_JSON_STRING ? strlen(clt_json_string(m)) + 1 : 0;
@@ -253,23 +229,29 @@ static clt_status find_json_key(new_config *n, const char **key)
                 length = SIZE_MAX - i;
         if (length > longest) {
             longest = length;
-            *key = clt_arena_strdup(n->draft.arena, clt_json_key(m));
+            search->key = clt_arena_strdup(search->n->draft.arena, clt_json_key(m));
         }
     }
-    clt_json_destroy(doc);
+    return CLT_OK;
+}
+
+/* *key: the member that holds the texts of JSON Lines, by the first file of them; NULL: there is none. */
+static clt_status find_json_key(new_config *n, const char **key)
+{
+    key_search search = {.n = n};
+    CLT_TRY(clt_text_paths(n->path, "the text", look_for_key, &search));
+    *key = search.key;
     return CLT_OK;
 }
 
 /* Drafts a small GPT for the text or the tokens that the draft names. */
 static clt_status set_gpt(new_config *n, int64_t *tokens)
 {
-    clt_config *config;
-    clt_source *source;
+    CLT_SCOPED(clt_config) *config = NULL;
+    CLT_SCOPED(clt_source) *source = NULL;
     CLT_TRY(new_config_probe(n, &config, &source));
     *tokens = source->tokens;
     draft_gpt(&n->draft, (uint64_t)source->tokens, clt_source_has_eval(config));
-    clt_source_close(source);
-    clt_config_destroy(config);
     return new_config_describe(n);
 }
 
@@ -335,14 +317,13 @@ static bool holds_volumes(const char *folder)
 {
     const char **names;
     int64_t count = 0;
-    clt_arena *arena = NULL;
+    CLT_SCOPED(clt_arena) *arena = NULL;
     if ((has(folder, "images") && has(folder, "masks")) ||
         (has(folder, "imagesTr") && has(folder, "labelsTr")))
         return true;
     if (clt_arena_create(&arena) != CLT_OK ||
         clt_volume_list_classes(arena, folder, &names, &count) != CLT_OK)
         clt_error_clear();
-    clt_arena_destroy(arena);
     return count > 0;
 }
 

@@ -19,13 +19,21 @@ typedef struct new_config {
     clt_str found; /* lines for the user: what the data is, and what the config does with it */
 } new_config;
 
+static inline void new_config_free(new_config *n)
+{
+    clt_str_free(&n->found);
+    draft_close(&n->draft);
+}
+CLT_SCOPED_VALUE(new_config, new_config_free)
+
 /* Finds out what the data is and fills `draft` and `found`. CLT_EUSAGE: the kind of data is not known, or an
  * option does not belong to it. Other errors, such as CLT_EDATA, name the file and what is wrong with it. */
 clt_status new_config_look(new_config *n);
 
 /* --- the kinds --- */
 
-/* Opens the training data that the draft describes. The caller closes *source, and then destroys *config. */
+/* Opens the training data that the draft describes. The caller closes *source and destroys *config, also after a failure;
+ * both are NULL before. */
 clt_status new_config_probe(const new_config *n, clt_config **config, clt_source **source);
 /* Opens the data of the draft, and appends the source's description of it to `found`. */
 clt_status new_config_describe(new_config *n);

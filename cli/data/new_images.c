@@ -25,30 +25,27 @@ static int by_size(const void *a, const void *b)
 /* *side: the median of the shorter sides of some images of a folder; 0: no image could be read. */
 static clt_status usual_side(const char *folder, int64_t *side)
 {
-    clt_image_list list = {0};
+    CLT_SCOPED(clt_image_list) list = {0};
     int64_t sides[LOOKED_AT];
     int n = 0;
     *side = 0;
-    clt_status status = clt_image_list_folder(folder, &list);
+    CLT_TRY(clt_image_list_folder(folder, &list));
     size_t step = list.count / LOOKED_AT + 1;
-    for (size_t i = 0; status == CLT_OK && i < list.count && n < LOOKED_AT; i += step) {
-        char *path = NULL, *bytes = NULL;
+    for (size_t i = 0; i < list.count && n < LOOKED_AT; i += step) {
+        CLT_FREED char *path = NULL;
+        CLT_FREED char *bytes = NULL;
         size_t size = 0;
         clt_encoded image;
-        status = clt_path_join(folder, list.names.text + list.files[i].name, &path);
-        if (status == CLT_OK && clt_file_read(path, false, 1u << 30, CLT_EDATA, &bytes, &size) == CLT_OK &&
+        CLT_TRY(clt_path_join(folder, list.names.text + list.files[i].name, &path));
+        if (clt_file_read(path, false, 1u << 30, CLT_EDATA, &bytes, &size) == CLT_OK &&
             clt_image_header(bytes, size, &image) == CLT_OK)
             sides[n++] = image.width < image.height ? image.width : image.height;
-        free(bytes);
-        free(path);
     }
-    clt_image_list_free(&list);
-    if (status == CLT_OK)
-        clt_error_clear(); /* training reports a bad image */
+    clt_error_clear(); /* training reports a bad image */
     if (n > 0)
         qsort(sides, (size_t)n, sizeof *sides, by_size);
     *side = n > 0 ? sides[n / 2] : 0;
-    return status;
+    return CLT_OK;
 }
 
 /* Sets the folders of training and evaluation images, if the given folder contains both. */
@@ -100,8 +97,8 @@ static void set_resnet(new_config *n, int64_t samples, int64_t side, bool photos
 
 clt_status new_config_images(new_config *n)
 {
-    clt_config *config;
-    clt_source *source;
+    CLT_SCOPED(clt_config) *config = NULL;
+    CLT_SCOPED(clt_source) *source = NULL;
     int64_t side = 256;
     bool cifar = clt_is_cifar_folder(n->path);
     draft_text(&n->draft, "data.type", cifar ? "cifar" : "images");
@@ -115,8 +112,6 @@ clt_status new_config_images(new_config *n)
     CLT_TRY(new_config_probe(n, &config, &source));
     int64_t samples = source->samples;
     bool has_eval = clt_source_has_eval(config);
-    clt_source_close(source);
-    clt_config_destroy(config);
     set_resnet(n, samples, cifar ? 32 : side, !cifar, has_eval);
     CLT_TRY(new_config_describe(n));
     clt_str_printf(&n->found, "the config: a ResNet-18 of width %s, batches of %s, crops and flips",
@@ -145,23 +140,23 @@ static int by_value(const void *a, const void *b)
  * lie. */
 static clt_status set_window(new_config *n)
 {
-    clt_config *config;
-    clt_source *source;
-    float *x = NULL, *some = NULL;
+    CLT_SCOPED(clt_config) *config = NULL;
+    CLT_SCOPED(clt_source) *source = NULL;
+    CLT_FREED float *x = NULL;
+    CLT_FREED float *some = NULL;
     int64_t kept = 0;
     CLT_TRY(new_config_probe(n, &config, &source));
     int64_t voxels = clt_shape_elements(&source->fields[0].shape),
             samples = source->samples < 8 ? source->samples : 8;
     int64_t step = voxels / 65536 + 1;
-    clt_status status = clt_alloc(&x, (size_t)voxels, sizeof *x, "a volume");
-    if (status == CLT_OK)
-        status = clt_alloc(&some, (size_t)(samples * (voxels / step + 1)), sizeof *some, "voxels");
-    for (int64_t i = 0; i < samples && status == CLT_OK; i++) {
-        status = clt_source_read_field(source, i * source->samples / samples, 0, x);
-        for (int64_t v = 0; v < voxels && status == CLT_OK; v += step)
+    CLT_TRY(clt_alloc(&x, (size_t)voxels, sizeof *x, "a volume"));
+    CLT_TRY(clt_alloc(&some, (size_t)(samples * (voxels / step + 1)), sizeof *some, "voxels"));
+    for (int64_t i = 0; i < samples; i++) {
+        CLT_TRY(clt_source_read_field(source, i * source->samples / samples, 0, x));
+        for (int64_t v = 0; v < voxels; v += step)
             some[kept++] = x[v];
     }
-    if (status == CLT_OK && kept > 0) {
+    if (kept > 0) {
         qsort(some, (size_t)kept, sizeof *some, by_value);
         double low = (double)some[kept / 200], high = (double)some[kept - 1 - kept / 200];
         double grain = pow(10, floor(log10(high > low ? high - low : 1)) - 1); /* two digits are enough */
@@ -172,11 +167,7 @@ static clt_status set_window(new_config *n)
                            floor(low / grain) * grain, ceil(high / grain) * grain);
         }
     }
-    free(some);
-    free(x);
-    clt_source_close(source);
-    clt_config_destroy(config);
-    return status;
+    return CLT_OK;
 }
 
 /* The smallest size of each axis. */

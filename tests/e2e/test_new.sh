@@ -65,6 +65,9 @@ new_config records.json text gpt records.jsonl
 expect_text "the text of a record is 'body'"
 grep -q '"json_key": "body"' records.json && pass || fail 'the member is not in the config'
 new_config ids.json text gpt records.jsonl --json-key id
+mkdir -p parts && : >parts/0.jsonl && cp records.jsonl parts/1.jsonl # the first file of a folder may be empty
+new_config parts.json text gpt parts
+expect_text "the text of a record is 'body'"
 # the same config as data prepare writes, whose text may be short: its steps are few then
 expect_code 0 "$CLTRAIN" data prepare story.txt --out shards
 mv shards/gpt.json prepared.json

@@ -69,36 +69,28 @@ static void print_result(const clt_prepare_result *r)
  * *path. */
 static clt_status write_config(const clt_prepare_options *o, const clt_prepare_result *r, char **path)
 {
-    draft d;
+    CLT_SCOPED(draft) d = {.count = 0};
     CLT_TRY(draft_open(&d));
     draft_text(&d, "data.type", "tokens");
     draft_text(&d, "data.path", o->out);
     draft_gpt(&d, r->train_tokens, r->val_tokens > 0);
-    clt_status status = clt_path_join(o->out, "gpt.json", path);
-    if (status == CLT_OK)
-        status = draft_save(&d, *path);
-    draft_close(&d);
-    return status;
+    CLT_TRY(clt_path_join(o->out, "gpt.json", path));
+    return draft_save(&d, *path);
 }
 
 /* Prints the next command. A failure to write the example config is no error: the shards are complete. */
 static clt_status tell_next(const cmd_context *context, const clt_prepare_options *o,
                             const clt_prepare_result *r)
 {
-    char *path = NULL;
-    clt_str line = {0};
-    clt_status status = write_config(o, r, &path);
-    if (status == CLT_OK) {
-        cmd_append_command(&line, context);
-        clt_str_append(&line, " train ");
-        shell_append_word(&line, path);
-        status = clt_str_check(&line);
-    }
-    if (status == CLT_OK)
-        terminal_say_whole("train a small GPT on it:\n  %s\n", line.text);
-    clt_str_free(&line);
-    free(path);
-    return status;
+    CLT_FREED char *path = NULL;
+    CLT_SCOPED(clt_str) line = {0};
+    CLT_TRY(write_config(o, r, &path));
+    cmd_append_command(&line, context);
+    clt_str_append(&line, " train ");
+    shell_append_word(&line, path);
+    CLT_TRY(clt_str_check(&line));
+    terminal_say_whole("train a small GPT on it:\n  %s\n", line.text);
+    return CLT_OK;
 }
 
 static clt_status run_prepare(const cmd_context *context, clt_prepare_options *o)
@@ -111,11 +103,9 @@ static clt_status run_prepare(const cmd_context *context, clt_prepare_options *o
     o->context = &view;
     clt_status status = clt_prepare(o, &result);
     console_close(&c);
-    if (status == CLT_OK)
-        print_result(&result);
-    if (status == CLT_OK)
-        status = tell_next(context, o, &result);
-    return status;
+    CLT_TRY(status);
+    print_result(&result);
+    return tell_next(context, o, &result);
 }
 
 static clt_status data_prepare(cmd_context *context, int argc, char **argv)

@@ -52,7 +52,7 @@ static void write_paths(clt_json_writer *w, const char *key, char *const *paths,
 /* Makes the config of the demo. The trainer writes it into the run folder, as for every run. */
 static clt_status make_config(demo *d)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 1);
     clt_str_append(&text,
                    "{\n"
@@ -69,11 +69,8 @@ static clt_status make_config(demo *d)
     write_paths(&w, "eval_path", d->text.eval, d->text.n_eval);
     clt_jw_end_object(&w);
     clt_str_printf(&text, ",\n \"train\": {\"steps\": 1000, \"seed\": %lld}\n}\n", (long long)d->args->seed);
-    clt_status status = clt_str_check(&text);
-    if (status == CLT_OK)
-        status = clt_config_parse(text.text, "demo.json", NULL, 0, &d->config);
-    clt_str_free(&text);
-    return status;
+    CLT_TRY(clt_str_check(&text));
+    return clt_config_parse(text.text, "demo.json", NULL, 0, &d->config);
 }
 
 static void tell_text(const demo *d)
@@ -110,8 +107,9 @@ static clt_status choose_folder(demo *d)
 /* Measures the time of a step to decide on the number of steps. */
 static clt_status choose_steps(demo *d)
 {
-    clt_str text = {0}, json = {0};
-    clt_json_doc *doc = NULL;
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_SCOPED(clt_str) json = {0};
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     char count[32];
     d->steps = d->args->steps;
     if (d->steps == 0) {
@@ -122,15 +120,10 @@ static clt_status choose_steps(demo *d)
             .warmup = 5,
             .steps = 20,
             .observer = {.context = &d->console, .progress = console_observer(&d->console).progress}};
-        clt_status status = clt_bench_step(&bench, &text, &json, NULL);
-        if (status == CLT_OK)
-            status = clt_json_parse(json.text, json.length, "bench step", CLT_EINTERNAL, &doc);
-        const clt_json *ms = status == CLT_OK ? clt_json_get(clt_json_root(doc), "step_ms") : NULL;
+        CLT_TRY(clt_bench_step(&bench, &text, &json, NULL));
+        CLT_TRY(clt_json_parse(json.text, json.length, "bench step", CLT_EINTERNAL, &doc));
+        const clt_json *ms = clt_json_get(clt_json_root(doc), "step_ms");
         d->step_ms = ms && clt_json_typeof(ms) == CLT_JSON_NUMBER ? clt_json_number(ms) : 0;
-        clt_json_destroy(doc);
-        clt_str_free(&text);
-        clt_str_free(&json);
-        CLT_TRY(status);
         double steps = d->step_ms > 0 ? d->args->seconds * 1000 / d->step_ms : 500;
         d->steps = steps < 300 ? 300 : steps > 12000 ? 12000 : (int64_t)(steps / 100) * 100;
         terminal_say("a step takes %.1f ms here: training for %lld steps, about %s\n", d->step_ms,
@@ -212,7 +205,7 @@ static void append_config(clt_str *out, const demo *d, const char *name)
     static const char *const places[] = {"", "/../", "/", "/../share/cltrain/"};
     const char *program = d->context->program ? d->context->program : "";
     const char *slash = strrchr(program, '/');
-    clt_str path = {0};
+    CLT_SCOPED(clt_str) path = {0};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         clt_str_free(&path);
         if (*places[i])
@@ -223,14 +216,13 @@ static void append_config(clt_str *out, const demo *d, const char *name)
             break;
     }
     shell_append_word(out, path.text ? path.text : name);
-    clt_str_free(&path);
 }
 
 /* Prints what a command is for, and the command in a form that can be pasted into a shell. */
 static void tell_command(const demo *d, const char *what, const char *command, const char *config,
                          const char *rest)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     cmd_append_command(&text, d->context);
     clt_str_printf(&text, " %s", command);
     if (config) {
@@ -240,15 +232,15 @@ static void tell_command(const demo *d, const char *what, const char *command, c
     clt_str_append(&text, rest);
     if (clt_str_check(&text) == CLT_OK)
         terminal_say_whole("  %s\n    %s\n", what, text.text);
-    clt_str_free(&text);
 }
 
 static void tell_next(const demo *d)
 {
-    clt_str folder = {0}, generate = {0};
+    CLT_SCOPED(clt_str) folder = {0};
+    CLT_SCOPED(clt_str) generate = {0};
+    CLT_SCOPED(clt_str) text = {0};
     shell_append_word(&folder, d->folder);
     clt_str_printf(&generate, " %s --prompt \"The \"", folder.text ? folder.text : "");
-    clt_str text = {0};
     clt_str_printf(&text, " %s", folder.text ? folder.text : "");
     terminal_say("\nwhat to try next:\n");
     tell_command(d, "more of its text:", "generate", NULL, generate.text ? generate.text : "");
@@ -259,9 +251,6 @@ static void tell_next(const demo *d)
     tell_command(d, "  and then:", "train", "mlp-mnist.json", "");
     tell_command(d, "does this device compute correctly?", "verify --quick", NULL, "");
     tell_command(d, "everything else:", "help", NULL, "");
-    clt_str_free(&folder);
-    clt_str_free(&generate);
-    clt_str_free(&text);
 }
 
 static clt_status judge(const demo *d, const clt_run_result *result, double unigram)

@@ -57,7 +57,7 @@ static void print_sets(void)
 static clt_status find_set(const char *name, const clt_fetch_set **out)
 {
     const char *names[64];
-    clt_str list = {0};
+    CLT_SCOPED(clt_str) list = {0};
     size_t count = 0;
     *out = clt_fetch_find(clt_fetch_sets, name);
     if (*out)
@@ -67,13 +67,9 @@ static clt_status find_set(const char *name, const clt_fetch_set **out)
         names[count++] = set->name;
     }
     const char *near = clt_nearest_name(name, names, count);
-    clt_status status = clt_str_check(&list);
-    if (status == CLT_OK)
-        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
-                          "cltrain data fetch: there is no set '%s'%s%s%s; there are %s", name,
-                          near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "", list.text);
-    clt_str_free(&list);
-    return status;
+    CLT_TRY(clt_str_check(&list));
+    CLT_FAIL(CLT_EUSAGE, "cltrain data fetch: there is no set '%s'%s%s%s; there are %s", name,
+             near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "", list.text);
 }
 
 static void print_result(const clt_fetch_set *set, const char *folder, bool usual, const clt_fetch_result *r)

@@ -32,30 +32,19 @@ bool data_is_images(const char *path)
 static clt_status config_of_data(const char *type, const char *path, const char *const *overrides,
                                  int n_overrides, clt_config **out)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 0);
     const clt_source_type *known = clt_rows_type(type);
+    clt_str_append(&text, "{\"model\":{\"type\":\"graph\",\"layers\":[{\"op\":\"mse\"}]},\"data\":");
     clt_jw_object(&w);
-    clt_jw_kobject(&w, "model");
-    clt_jw_kstring(&w, "type", "graph");
-    clt_jw_karray(&w, "layers");
-    clt_jw_object(&w);
-    clt_jw_kstring(&w, "op", "mse");
-    clt_jw_end_object(&w);
-    clt_jw_end_array(&w);
-    clt_jw_end_object(&w);
-    clt_jw_kobject(&w, "data");
     clt_jw_kstring(&w, "type", type);
     clt_jw_kstring(&w, "path", path);
     if (known && clt_config_part_has(known->format, "data.split"))
         clt_jw_kint(&w, "split", 0); /* nobody asked for a part to be kept for evaluation */
     clt_jw_end_object(&w);
-    clt_jw_end_object(&w);
-    clt_status status = clt_str_check(&text);
-    if (status == CLT_OK)
-        status = clt_config_parse(text.text, path, overrides, n_overrides, out);
-    clt_str_free(&text);
-    return status;
+    clt_str_append(&text, "}");
+    CLT_TRY(clt_str_check(&text));
+    return clt_config_parse(text.text, path, overrides, n_overrides, out);
 }
 
 clt_status data_images_config(const char *path, const char *const *overrides, int n_overrides,
@@ -91,28 +80,25 @@ static void check_range(void *context, uint64_t first, uint64_t last)
 
 clt_status data_check_samples(const clt_source *source, data_check *check)
 {
-    checking c = {.source = source};
-    clt_status status = clt_alloc(&c.errors, AT_ONCE, sizeof *c.errors, "messages");
-    for (; c.first < source->samples && status == CLT_OK; c.first += AT_ONCE) {
+    CLT_FREED clt_error *errors = NULL;
+    CLT_TRY(clt_alloc(&errors, AT_ONCE, sizeof *errors, "messages"));
+    checking c = {.source = source, .errors = errors};
+    for (; c.first < source->samples; c.first += AT_ONCE) {
         int64_t left = source->samples - c.first, n = left < AT_ONCE ? left : AT_ONCE;
-        status = check->progress(check->context, c.first, source->samples);
-        if (status != CLT_OK)
-            break;
+        CLT_TRY(check->progress(check->context, c.first, source->samples));
         clt_for_ranges((uint64_t)n, 4, "clt-check", check_range, &c);
-        for (int64_t i = 0; i < n && status == CLT_OK; i++) {
-            check->good += c.errors[i].status == CLT_OK;
-            if (c.errors[i].status == CLT_OK)
+        for (int64_t i = 0; i < n; i++) {
+            check->good += errors[i].status == CLT_OK;
+            if (errors[i].status == CLT_OK)
                 continue;
-            status = clt_error_put(&c.errors[i]);
+            clt_status status = clt_error_put(&errors[i]);
             if (status != CLT_EDATA) /* such as missing memory: the sample is not at fault */
-                break;
-            status = CLT_OK;
+                return status;
             check->n_bad++;
             check->bad(check->context);
         }
     }
-    free(c.errors);
-    return status;
+    return CLT_OK;
 }
 
 /* --- prepare --- */
@@ -245,8 +231,9 @@ typedef struct show_args {
 
 static clt_status write_page(const show_args *a, const clt_config *config)
 {
-    clt_source *train = NULL, *eval = NULL;
-    clt_str page = {0};
+    CLT_SCOPED(clt_source) *train = NULL;
+    CLT_SCOPED(clt_source) *eval = NULL;
+    CLT_SCOPED(clt_str) page = {0};
     clt_data_page p = {.title = a->title,
                        .seed = (uint64_t)clt_config_int(config, "train.seed"),
                        .shuffle = clt_config_bool(config, "data.shuffle"),
@@ -254,19 +241,13 @@ static clt_status write_page(const show_args *a, const clt_config *config)
                        .now = clt_wall_time(),
                        .window_from = a->window ? "--window" : "data.window_low and data.window_high"};
     CLT_TRY(a->window ? read_window(a->window, &p.window) : window_of_config(config, &p.window));
-    clt_status status = clt_source_open(config, CLT_SPLIT_TRAIN, &train);
-    if (status == CLT_OK && clt_source_has_eval(config))
-        status = clt_source_open(config, CLT_SPLIT_EVAL, &eval);
+    CLT_TRY(clt_source_open(config, CLT_SPLIT_TRAIN, &train));
+    if (clt_source_has_eval(config))
+        CLT_TRY(clt_source_open(config, CLT_SPLIT_EVAL, &eval));
     p.train = train;
     p.eval = eval;
-    if (status == CLT_OK)
-        status = clt_data_page_write(&p, &page);
-    if (status == CLT_OK)
-        status = clt_file_write(a->out, page.text, page.length);
-    clt_str_free(&page);
-    clt_source_close(train);
-    clt_source_close(eval);
-    return status;
+    CLT_TRY(clt_data_page_write(&p, &page));
+    return clt_file_write(a->out, page.text, page.length);
 }
 
 clt_status data_show(cmd_context *context, int argc, char **argv)
@@ -297,12 +278,10 @@ clt_status data_show(cmd_context *context, int argc, char **argv)
         return CLT_OK;
     if (!a.out)
         CLT_FAIL(CLT_EUSAGE, "cltrain data show: name the page to write with --out FILE");
-    clt_config *config = NULL;
+    CLT_SCOPED(clt_config) *config = NULL;
     CLT_TRY(show_config(r.operands[0], &r, &config));
     a.title = r.operands[0];
-    clt_status status = write_page(&a, config);
-    clt_config_destroy(config);
-    if (status == CLT_OK)
-        terminal_say("%s: open it in a browser\n", a.out);
-    return status;
+    CLT_TRY(write_page(&a, config));
+    terminal_say("%s: open it in a browser\n", a.out);
+    return CLT_OK;
 }

@@ -95,21 +95,19 @@ static clt_status verify_samples(verify_run *v, const char *what, const clt_sour
  * data whose samples are checked one by one (report_source). */
 static clt_status check_source(const clt_config *config, const clt_source *shapes, const clt_source *source)
 {
-    clt_graph *graph;
+    CLT_SCOPED(clt_graph) *graph = NULL;
     int32_t prediction;
     int64_t micro =
         clt_config_int(config, "data.micro_batch"); /* below 0: auto; its size does not matter here */
     CLT_TRY(clt_job_graph(config, shapes, micro > 0 ? micro : 1, &graph, &prediction));
-    clt_status status = CLT_OK;
     for (size_t i = 0; i < graph->n_fields; i++) {
         const clt_field *field = &graph->fields[i];
-        for (int s = 0; s < source->n_fields && field->bound && status == CLT_OK; s++)
+        for (int s = 0; s < source->n_fields && field->bound; s++)
             if (strcmp(source->fields[s].name, field->name) == 0)
-                status = clt_source_check_bound(source, s, field->bound, field->bound_ignores,
-                                                field->bound_ignore);
+                CLT_TRY(clt_source_check_bound(source, s, field->bound, field->bound_ignores,
+                                               field->bound_ignore));
     }
-    clt_graph_destroy(graph);
-    return status == CLT_OK && !source->type->check_sample ? clt_source_scan(source) : status;
+    return source->type->check_sample ? CLT_OK : clt_source_scan(source);
 }
 
 /* Reports the result of check_source; of data whose samples are checked one by one, checks and
@@ -140,51 +138,44 @@ static clt_status verify_config(verify_run *v, const char *path, const clt_confi
         if (v->bad > bad || stopped(v)) /* opening would only repeat the first of them */
             return CLT_OK;
     }
-    clt_source *train = NULL, *eval = NULL;
-    clt_str what = {0};
+    CLT_SCOPED(clt_source) *train = NULL;
+    CLT_SCOPED(clt_source) *eval = NULL;
+    CLT_SCOPED(clt_str) what = {0};
     clt_status status = clt_source_open(config, CLT_SPLIT_TRAIN, &train);
     if (status == CLT_OK)
         status = check_source(config, train, train);
     clt_str_printf(&what, "%s, training data", path);
-    clt_status ended = report_source(v, what.text, status, train);
-    if (ended == CLT_OK && clt_source_has_eval(config)) {
-        status = clt_source_open(config, CLT_SPLIT_EVAL, &eval);
-        if (status == CLT_OK)
-            status = check_source(config, train ? train : eval, eval);
-        what.length = 0;
-        clt_str_printf(&what, "%s, evaluation data", path);
-        ended = report_source(v, what.text, status, eval);
-    }
-    clt_source_close(train);
-    clt_source_close(eval);
-    clt_str_free(&what);
-    return ended;
+    CLT_TRY(report_source(v, what.text, status, train));
+    if (!clt_source_has_eval(config))
+        return CLT_OK;
+    status = clt_source_open(config, CLT_SPLIT_EVAL, &eval);
+    if (status == CLT_OK)
+        status = check_source(config, train ? train : eval, eval);
+    what.length = 0;
+    clt_str_printf(&what, "%s, evaluation data", path);
+    return report_source(v, what.text, status, eval);
 }
 
 /* Checks a folder of images or a packed one. In CIFAR's folder the test images are checked, too. */
 static clt_status verify_images(verify_run *v, const char *path, const args_result *r)
 {
-    clt_config *config = NULL;
-    clt_status status = CLT_OK;
+    CLT_SCOPED(clt_config) *config = NULL;
     CLT_TRY(data_images_config(path, r->overrides, r->n_overrides, &config));
-    for (int split = 0; split < (clt_source_has_eval(config) ? 2 : 1) && status == CLT_OK; split++) {
-        clt_source *source = NULL;
-        status = clt_source_open(config, split ? CLT_SPLIT_EVAL : CLT_SPLIT_TRAIN, &source);
-        status = report_source(v, path, status, source);
-        clt_source_close(source);
+    for (int split = 0; split < (clt_source_has_eval(config) ? 2 : 1); split++) {
+        CLT_SCOPED(clt_source) *source = NULL;
+        clt_status status = clt_source_open(config, split ? CLT_SPLIT_EVAL : CLT_SPLIT_TRAIN, &source);
+        CLT_TRY(report_source(v, path, status, source));
     }
-    clt_config_destroy(config);
-    return status;
+    return CLT_OK;
 }
 
 /* --- files --- */
 
 static void verify_file(verify_run *v, const char *path)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_status status = clt_source_check_file(path, v->tokenizer, &text);
     report(v, path, status, text.text ? text.text : "");
-    clt_str_free(&text);
 }
 
 static void on_prepared(void *context, const char *path, clt_status status, int64_t tokens)
@@ -214,60 +205,55 @@ static bool verify_files_of(verify_run *v, const char *folder)
     return mine;
 }
 
-static void verify_folder(verify_run *v, const char *folder)
+static clt_status verify_folder(verify_run *v, const char *folder)
 {
-    char *manifest = NULL;
-    clt_file_list list = {0};
-    clt_status status = clt_path_join(folder, "manifest.json", &manifest);
-    if (status == CLT_OK && clt_file_exists(manifest)) {
-        status = clt_prepare_check(folder, on_prepared, v);
-    } else if (status == CLT_OK && !verify_files_of(v, folder)) {
-        status = clt_shard_paths(folder, "", "data verify", &list);
-        for (size_t i = 0; i < list.count && !stopped(v); i++)
-            verify_file(v, list.name[i]);
-    }
-    if (status != CLT_OK)
-        report(v, folder, status, "");
-    clt_file_list_free(&list);
-    free(manifest);
+    CLT_FREED char *manifest = NULL;
+    CLT_SCOPED(clt_file_list) list = {0};
+    CLT_TRY(clt_path_join(folder, "manifest.json", &manifest));
+    if (clt_file_exists(manifest))
+        return clt_prepare_check(folder, on_prepared, v);
+    if (verify_files_of(v, folder))
+        return CLT_OK;
+    CLT_TRY(clt_shard_paths(folder, "", "data verify", &list));
+    for (size_t i = 0; i < list.count && !stopped(v); i++)
+        verify_file(v, list.name[i]);
+    return CLT_OK;
 }
 
 static void verify_tokenizer(verify_run *v, const char *path)
 {
-    clt_tokenizer *tokenizer = NULL;
+    CLT_SCOPED(clt_tokenizer) *tokenizer = NULL;
     clt_status status = clt_tokenizer_open(path, &tokenizer);
     report(v, path, status, tokenizer ? clt_tokenizer_description(tokenizer) : "");
-    clt_tokenizer_close(tokenizer);
 }
 
 /* A JSON file with a member "data" is a config. */
 static bool is_config(const char *path)
 {
-    clt_json_doc *doc = NULL;
-    bool config = false;
-    if (clt_ends_with(path, ".json") && clt_json_parse_file(path, CLT_EDATA, &doc) == CLT_OK)
-        config = clt_json_get(clt_json_root(doc), "data") != NULL;
-    clt_json_destroy(doc);
-    return config;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    return clt_ends_with(path, ".json") && clt_json_parse_file(path, CLT_EDATA, &doc) == CLT_OK &&
+           clt_json_get(clt_json_root(doc), "data") != NULL;
 }
 
 static clt_status verify_operand(verify_run *v, const char *path, const args_result *r)
 {
     if (is_config(path)) {
-        clt_config *config = NULL;
+        CLT_SCOPED(clt_config) *config = NULL;
         CLT_TRY(clt_config_load(path, r->overrides, r->n_overrides, &config));
-        clt_status status = verify_config(v, path, config);
-        clt_config_destroy(config);
-        return status;
+        return verify_config(v, path, config);
     }
     if (data_is_images(path))
         return verify_images(v, path, r);
-    if (clt_is_directory(path))
-        verify_folder(v, path);
-    else if (clt_ends_with(path, ".json") || clt_ends_with(path, ".bpe") || clt_ends_with(path, "merges.txt"))
+    if (clt_is_directory(path)) {
+        clt_status status = verify_folder(v, path);
+        if (status != CLT_OK)
+            report(v, path, status, "");
+    } else if (clt_ends_with(path, ".json") || clt_ends_with(path, ".bpe") ||
+               clt_ends_with(path, "merges.txt")) {
         verify_tokenizer(v, path);
-    else
+    } else {
         verify_file(v, path);
+    }
     return CLT_OK;
 }
 

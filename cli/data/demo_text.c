@@ -54,20 +54,15 @@ static clt_status add_file(search *s, const char *path, const char *data, size_t
 {
     demo_text *t = s->text;
     bool eval = (t->n_train + t->n_eval) % 10 == 9;
-    char *copy = strdup(path);
+    CLT_FREED char *copy = strdup(path);
     if (!copy)
         CLT_FAIL(CLT_ENOMEM, "looking for text: out of host memory");
-    clt_status status =
-        eval ? clt_grow(&t->eval, &t->eval_capacity, t->n_eval + 1, sizeof *t->eval, "file names")
-             : clt_grow(&t->train, &t->train_capacity, t->n_train + 1, sizeof *t->train, "file names");
-    if (status != CLT_OK) {
-        free(copy);
-        return status;
-    }
+    CLT_TRY(eval ? clt_grow(&t->eval, &t->eval_capacity, t->n_eval + 1, sizeof *t->eval, "file names")
+                 : clt_grow(&t->train, &t->train_capacity, t->n_train + 1, sizeof *t->train, "file names"));
     if (eval)
-        t->eval[t->n_eval++] = copy;
+        t->eval[t->n_eval++] = CLT_TAKE(copy);
     else
-        t->train[t->n_train++] = copy;
+        t->train[t->n_train++] = CLT_TAKE(copy);
     for (size_t i = 0; i < size; i++)
         (eval ? t->eval_count : t->train_count)[(unsigned char)data[i]]++;
     *(eval ? &t->eval_bytes : &t->train_bytes) += size;
@@ -79,17 +74,14 @@ static clt_status add_file(search *s, const char *path, const char *data, size_t
 
 static clt_status try_file(search *s, const char *path, const char *name, const struct stat *info)
 {
-    char *data = NULL;
+    CLT_FREED char *data = NULL;
     size_t size = 0;
     if (fnmatch(s->place->pattern, name, 0) != 0 || info->st_size < FILE_MIN || info->st_size > FILE_MAX ||
         (size_t)info->st_size > s->budget)
         return CLT_OK;
     if (clt_file_read(path, false, FILE_MAX, CLT_EDATA, &data, &size) != CLT_OK)
         return CLT_OK; /* not readable: text from other places is used */
-    clt_status status =
-        size > 0 && size <= s->budget && is_text(data, size) ? add_file(s, path, data, size) : CLT_OK;
-    free(data);
-    return status;
+    return size > 0 && size <= s->budget && is_text(data, size) ? add_file(s, path, data, size) : CLT_OK;
 }
 
 static clt_status walk(search *s, const char *folder, int depth)

@@ -13,93 +13,13 @@
 
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
-#include "engine/data/data.h"
+#include "engine/data/loader_internal.h"
 #include "engine/files/fileio.h"
-
-enum { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_LENT };
-
-/* How one loss is counted, resolved from the graph. */
-typedef struct counted_loss {
-    int source_field;
-    bool has_ignore;
-    int64_t ignore;
-    int64_t per_sample;
-    float *weights; /* of its classes, owned; NULL: targets are counted */
-    int64_t n_weights;
-    uint64_t offset; /* of its targets in a slot */
-} counted_loss;
-
-static bool reads_targets(const counted_loss *loss)
-{
-    return loss->has_ignore || loss->weights;
-}
 
 static clt_class_sum class_sum_of(const counted_loss *loss)
 {
     return (clt_class_sum){loss->weights, loss->n_weights, loss->has_ignore, loss->ignore};
 }
-
-/* Cache of the normalisers of recent steps, since all micro-batches of a step need the same ones. counting:
- * a worker reads the targets of this step, and others wait for its result. */
-#define NORMALISER_CACHE 16
-typedef struct step_normaliser {
-    bool known, counting;
-    int64_t step;
-    double value[CLT_MAX_LOSSES];
-} step_normaliser;
-
-typedef struct loader_worker {
-    struct clt_loader *loader;
-    clt_thread *thread;
-    void *scratch; /* one sample of the largest counted field */
-    /* Its work on one slot since `begin`, which is recorded as one span; `ticket` -1: none. */
-    int64_t ticket, step;
-    double begin, end;
-} loader_worker;
-
-typedef struct loader_slot {
-    clt_slot slot; /* must be the first member: a pointer to it is converted back to its loader_slot */
-    int state;
-    int64_t ticket;
-    /* While FILLING. taken: samples that workers have taken. failed: the first sample of the piece that
-     * slot.error is about (INT64_MAX: no sample has failed). filling: workers that are filling pieces. */
-    int64_t taken, failed;
-    int filling;
-} loader_slot;
-
-/* Samples [first, last) of a slot, which a worker fills in one go: as many as it fills in about
- * PIECE_SECONDS, so that the time for the lock is negligible. */
-#define PIECE_SECONDS 1e-3
-typedef struct loader_piece {
-    loader_slot *slot;
-    int64_t first, last;
-} loader_piece;
-
-struct clt_loader {
-    clt_loader_options options;
-    uint64_t field_bytes[CLT_MAX_FIELDS]; /* of one sample */
-    int n_losses;
-    counted_loss losses[CLT_MAX_LOSSES];
-    /* counts_values: some loss has an ignore_index or class weights, so targets are read to be counted */
-    bool counts_values;
-    int64_t tickets; /* number of micro-batches of this rank */
-    loader_slot *slots;
-    loader_worker *workers;
-
-    pthread_mutex_t lock; /* guards all below */
-    pthread_cond_t has_work, has_ready, has_counted, is_idle;
-    int64_t next_ticket, next_delivery;
-    loader_slot *open;     /* the slot that has samples left to take; NULL: the next one must be begun */
-    double sample_seconds; /* time that a worker needs for a sample, averaged over recent ones; 0: unknown */
-    bool failed;           /* a worker failed: no more samples are taken */
-    bool delivered_failure;
-    clt_error failure;
-    int consumers; /* threads inside clt_loader_next */
-    double waited;
-    step_normaliser cache[NORMALISER_CACHE];
-
-    atomic_bool closing; /* read without the lock while filling, to stop early */
-};
 
 int clt_loader_auto_workers(int core_ranks)
 {
@@ -180,7 +100,7 @@ static clt_status count_step(loader_worker *worker, const clt_slot *slot, double
         clt_draw draw;
         int64_t index = clt_source_sample(o->source, position, o->seed, o->shuffle, &draw);
         for (int k = 0; k < loader->n_losses; k++) {
-            if (!reads_targets(&loader->losses[k]))
+            if (!clt_loader_reads_targets(&loader->losses[k]))
                 continue;
             if (o->micro_batch == o->global_batch)
                 count = count_in_slot(loader, &loader->losses[k], slot, i);
@@ -190,7 +110,7 @@ static clt_status count_step(loader_worker *worker, const clt_slot *slot, double
         }
     }
     for (int k = 0; k < loader->n_losses; k++)
-        value[k] = reads_targets(&loader->losses[k])
+        value[k] = clt_loader_reads_targets(&loader->losses[k])
                        ? total[k]
                        : (double)o->global_batch * (double)loader->losses[k].per_sample;
     return CLT_OK;
@@ -429,137 +349,6 @@ static void *work(void *context)
     return NULL;
 }
 
-/* --- options --- */
-
-static clt_status check_batch(const clt_loader_options *o)
-{
-    if (!o->source || o->source->samples < 1 || o->n_fields < 1 || o->n_fields > CLT_MAX_FIELDS ||
-        o->workers < 1 || o->n_slots < 2 || !o->slots || o->micro_batch < 1 || o->ranks < 1 || o->rank < 0 ||
-        o->rank >= o->ranks)
-        CLT_FAIL(CLT_EINTERNAL,
-                 "creating a loader: the options are not complete (%d fields, %d workers, %d slots, "
-                 "micro-batch %lld, rank %d of %d)",
-                 o->n_fields, o->workers, o->n_slots, (long long)o->micro_batch, o->rank, o->ranks);
-    if (o->evaluation)
-        return CLT_OK;
-    if (o->accumulation < 1 || o->first_step < 0 || o->last_step < o->first_step)
-        CLT_FAIL(CLT_EINTERNAL, "creating a loader: accumulation %d, batches %lld to %lld", o->accumulation,
-                 (long long)o->first_step, (long long)o->last_step);
-    uint64_t end = 0;
-    if (o->first_micro < 0 ||
-        !clt_mul_u64((uint64_t)o->first_micro + (uint64_t)o->accumulation, (uint64_t)o->micro_batch, &end) ||
-        end > (uint64_t)o->global_batch)
-        CLT_FAIL(
-            CLT_EINTERNAL,
-            "creating a loader: a global batch of %lld has no %d micro-batches of %lld from number %lld on",
-            (long long)o->global_batch, o->accumulation, (long long)o->micro_batch,
-            (long long)o->first_micro);
-    return CLT_OK;
-}
-
-/* Checks that the source's field has the type and shape that the graph was built for, since evaluation data
- * may come from other files. */
-static clt_status check_graph_field(const clt_loader_options *o, int f)
-{
-    const clt_source_field *field = &o->source->fields[o->source_field[f]];
-    if (!o->graph || (size_t)f >= o->graph->n_fields)
-        return CLT_OK;
-    const clt_field *wanted = &o->graph->fields[f];
-    if (wanted->dtype == field->dtype && clt_shape_equal(&wanted->shape, &field->shape))
-        return CLT_OK;
-    char have[CLT_SHAPE_TEXT], want[CLT_SHAPE_TEXT];
-    CLT_FAIL(CLT_ESHAPE,
-             "loading the %s data: field \"%s\" of the model takes samples of %s %s, but the data has %s %s "
-             "(%s); give data of the same kind as the training data",
-             o->evaluation ? "evaluation" : "training", wanted->name,
-             clt_shape_text(&wanted->shape, want, sizeof want), clt_dtype_name(wanted->dtype),
-             clt_shape_text(&field->shape, have, sizeof have), clt_dtype_name(field->dtype),
-             o->source->description ? o->source->description : "no description");
-}
-
-static clt_status check_fields(clt_loader *loader)
-{
-    const clt_loader_options *o = &loader->options;
-    for (int f = 0; f < o->n_fields; f++) {
-        if (o->source_field[f] < 0 || o->source_field[f] >= o->source->n_fields)
-            CLT_FAIL(CLT_EINTERNAL, "creating a loader: the source has no field %d", o->source_field[f]);
-        CLT_TRY(check_graph_field(o, f));
-        const clt_source_field *field = &o->source->fields[o->source_field[f]];
-        uint64_t bytes = 0, end = 0;
-        loader->field_bytes[f] = clt_source_field_bytes(field);
-        if (!clt_mul_u64(loader->field_bytes[f], (uint64_t)o->micro_batch, &bytes) ||
-            !clt_add_u64(bytes, o->offset[f], &end) || end > o->slot_bytes ||
-            o->offset[f] % clt_dtype_bytes(field->dtype) != 0)
-            CLT_FAIL(CLT_EINTERNAL,
-                     "creating a loader: field \"%s\" at offset %llu with %llu bytes does not fit a slot of "
-                     "%llu bytes",
-                     field->name, (unsigned long long)o->offset[f], (unsigned long long)bytes,
-                     (unsigned long long)o->slot_bytes);
-    }
-    return CLT_OK;
-}
-
-/* Finds the field of the batch that holds the targets of a loss. */
-static clt_status find_targets(const clt_loader *loader, const clt_loss *loss, counted_loss *counted)
-{
-    const clt_loader_options *o = &loader->options;
-    const clt_graph *graph = o->graph;
-    counted->source_field = -1;
-    for (size_t f = 0; f < graph->n_fields && f < (size_t)o->n_fields; f++)
-        if (loss->target_field && strcmp(graph->fields[f].name, loss->target_field) == 0) {
-            counted->source_field = o->source_field[f];
-            counted->offset = o->offset[f];
-        }
-    if (counted->source_field < 0)
-        CLT_FAIL(CLT_ECONFIG,
-                 "creating a loader: loss \"%s\" counts field \"%s\", which is not among the batch fields",
-                 loss->name ? loss->name : "", loss->target_field ? loss->target_field : "");
-    return CLT_OK;
-}
-
-static clt_status resolve_losses(clt_loader *loader, size_t *scratch_bytes)
-{
-    const clt_loader_options *o = &loader->options;
-    const clt_graph *graph = o->graph;
-    *scratch_bytes = 0;
-    for (int k = 0; graph && k < graph->n_losses; k++) {
-        const clt_loss *loss = &graph->losses[k];
-        counted_loss *counted = &loader->losses[loader->n_losses++];
-        counted->has_ignore = loss->has_ignore;
-        counted->ignore = loss->ignore_index;
-        counted->per_sample = loss->targets_per_sample;
-        if (loss->class_weights) {
-            counted->n_weights = loss->n_classes;
-            CLT_TRY(clt_alloc(&counted->weights, (size_t)loss->n_classes, sizeof *counted->weights,
-                              "class weights"));
-            memcpy(counted->weights, loss->class_weights, (size_t)loss->n_classes * sizeof *counted->weights);
-        }
-        if (!reads_targets(counted))
-            continue;
-        CLT_TRY(find_targets(loader, loss, counted));
-        loader->counts_values = true;
-        size_t bytes = clt_source_field_bytes(&o->source->fields[counted->source_field]);
-        if (bytes > *scratch_bytes)
-            *scratch_bytes = bytes;
-    }
-    return CLT_OK;
-}
-
-static clt_status count_tickets(clt_loader *loader)
-{
-    const clt_loader_options *o = &loader->options;
-    if (o->evaluation) {
-        int64_t total = (o->source->samples - 1) / o->micro_batch + 1;
-        loader->tickets = total > o->rank ? (total - 1 - o->rank) / o->ranks + 1 : 0;
-        return CLT_OK;
-    }
-    if (__builtin_mul_overflow(o->last_step - o->first_step, (int64_t)o->accumulation, &loader->tickets))
-        CLT_FAIL(CLT_ECONFIG,
-                 "creating a loader: %lld batches are more than can be counted; give fewer train.steps",
-                 (long long)(o->last_step - o->first_step));
-    return CLT_OK;
-}
-
 /* --- life --- */
 
 static clt_status start_workers(clt_loader *loader, size_t scratch_bytes)
@@ -575,12 +364,26 @@ static clt_status start_workers(clt_loader *loader, size_t scratch_bytes)
     return CLT_OK;
 }
 
+static clt_status make_slots(clt_loader *loader)
+{
+    const clt_loader_options *o = &loader->options;
+    CLT_TRY(clt_alloc(&loader->slots, (size_t)o->n_slots, sizeof *loader->slots, "a loader's slots"));
+    CLT_TRY(clt_alloc(&loader->workers, (size_t)o->workers, sizeof *loader->workers, "a loader's threads"));
+    for (int i = 0; i < o->n_slots; i++) {
+        if (!o->slots[i])
+            CLT_FAIL(CLT_EINTERNAL, "creating a loader: slot %d has no memory", i);
+        loader->slots[i].slot.data = o->slots[i];
+        loader->slots[i].slot.index = i;
+    }
+    return CLT_OK;
+}
+
 clt_status clt_loader_create(const clt_loader_options *options, clt_loader **out)
 {
-    clt_loader *loader = NULL;
+    CLT_SCOPED(clt_loader) *loader = NULL;
     size_t scratch_bytes = 0;
     *out = NULL;
-    CLT_TRY(check_batch(options));
+    CLT_TRY(clt_loader_check(options));
     CLT_TRY(clt_alloc(&loader, 1, sizeof *loader, "a loader"));
     loader->options = *options;
     pthread_mutex_init(&loader->lock, NULL);
@@ -589,34 +392,13 @@ clt_status clt_loader_create(const clt_loader_options *options, clt_loader **out
     pthread_cond_init(&loader->has_counted, NULL);
     pthread_cond_init(&loader->is_idle, NULL);
     atomic_init(&loader->closing, false);
-    clt_status status = check_fields(loader);
-    if (status == CLT_OK)
-        status = resolve_losses(loader, &scratch_bytes);
-    if (status == CLT_OK)
-        status = count_tickets(loader);
-    if (status == CLT_OK)
-        status =
-            clt_alloc(&loader->slots, (size_t)options->n_slots, sizeof *loader->slots, "a loader's slots");
-    if (status == CLT_OK)
-        status = clt_alloc(&loader->workers, (size_t)options->workers, sizeof *loader->workers,
-                           "a loader's threads");
-    for (int i = 0; status == CLT_OK && i < options->n_slots; i++) {
-        if (!options->slots[i])
-            status =
-                clt_fail(CLT_EINTERNAL, __FILE__, __LINE__, "creating a loader: slot %d has no memory", i);
-        loader->slots[i].slot.data = options->slots[i];
-        loader->slots[i].slot.index = i;
-    }
+    CLT_TRY(clt_loader_resolve(loader, &scratch_bytes));
+    CLT_TRY(make_slots(loader));
     /* The caller may free its list of slots and the graph from now on. */
     loader->options.slots = NULL;
     loader->options.graph = NULL;
-    if (status == CLT_OK)
-        status = start_workers(loader, scratch_bytes);
-    if (status != CLT_OK) {
-        clt_loader_destroy(loader);
-        return status;
-    }
-    *out = loader;
+    CLT_TRY(start_workers(loader, scratch_bytes));
+    *out = CLT_TAKE(loader);
     return CLT_OK;
 }
 

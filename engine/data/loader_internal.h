@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the sources of the loader share: its slots, its workers, and the losses whose targets it counts. */
+#ifndef ENGINE_DATA_LOADER_INTERNAL_H
+#define ENGINE_DATA_LOADER_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/base/thread.h"
+#include "engine/data/data.h"
+
+enum { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_LENT };
+
+/* How one loss is counted, resolved from the graph. */
+typedef struct counted_loss {
+    int source_field;
+    bool has_ignore;
+    int64_t ignore;
+    int64_t per_sample;
+    float *weights; /* of its classes, owned; NULL: targets are counted */
+    int64_t n_weights;
+    uint64_t offset; /* of its targets in a slot */
+} counted_loss;
+
+/* Cache of the normalisers of recent steps, since all micro-batches of a step need the same ones. counting:
+ * a worker reads the targets of this step, and others wait for its result. */
+#define NORMALISER_CACHE 16
+typedef struct step_normaliser {
+    bool known, counting;
+    int64_t step;
+    double value[CLT_MAX_LOSSES];
+} step_normaliser;
+
+typedef struct loader_worker {
+    struct clt_loader *loader;
+    clt_thread *thread;
+    void *scratch; /* one sample of the largest counted field */
+    /* Its work on one slot since `begin`, which is recorded as one span; `ticket` -1: none. */
+    int64_t ticket, step;
+    double begin, end;
+} loader_worker;
+
+typedef struct loader_slot {
+    clt_slot slot; /* must be the first member: a pointer to it is converted back to its loader_slot */
+    int state;
+    int64_t ticket;
+    /* While FILLING. taken: samples that workers have taken. failed: the first sample of the piece that
+     * slot.error is about (INT64_MAX: no sample has failed). filling: workers that are filling pieces. */
+    int64_t taken, failed;
+    int filling;
+} loader_slot;
+
+/* Samples [first, last) of a slot, which a worker fills in one go: as many as it fills in about
+ * PIECE_SECONDS, so that the time for the lock is negligible. */
+#define PIECE_SECONDS 1e-3
+typedef struct loader_piece {
+    loader_slot *slot;
+    int64_t first, last;
+} loader_piece;
+
+struct clt_loader {
+    clt_loader_options options;
+    uint64_t field_bytes[CLT_MAX_FIELDS]; /* of one sample */
+    int n_losses;
+    counted_loss losses[CLT_MAX_LOSSES];
+    /* counts_values: some loss has an ignore_index or class weights, so targets are read to be counted */
+    bool counts_values;
+    int64_t tickets; /* number of micro-batches of this rank */
+    loader_slot *slots;
+    loader_worker *workers;
+
+    pthread_mutex_t lock; /* guards all below */
+    pthread_cond_t has_work, has_ready, has_counted, is_idle;
+    int64_t next_ticket, next_delivery;
+    loader_slot *open;     /* the slot that has samples left to take; NULL: the next one must be begun */
+    double sample_seconds; /* time that a worker needs for a sample, averaged over recent ones; 0: unknown */
+    bool failed;           /* a worker failed: no more samples are taken */
+    bool delivered_failure;
+    clt_error failure;
+    int consumers; /* threads inside clt_loader_next */
+    double waited;
+    step_normaliser cache[NORMALISER_CACHE];
+
+    atomic_bool closing; /* read without the lock while filling, to stop early */
+};
+
+CLT_SCOPED_POINTER(clt_loader, clt_loader_destroy)
+
+/* loader_options.c: checks the batch that is asked for. */
+clt_status clt_loader_check(const clt_loader_options *options);
+/* Finds fields, losses and the number of tickets. *scratch_bytes: room for one sample of the largest counted field. */
+clt_status clt_loader_resolve(clt_loader *loader, size_t *scratch_bytes);
+static inline bool clt_loader_reads_targets(const counted_loss *loss)
+{
+    return loss->has_ignore || loss->weights;
+}
+
+#endif

@@ -98,11 +98,7 @@ static clt_status run_race(void *context)
 
 clt_status comm_measure_algorithms(comm *c, int64_t bytes, comm_type type, double *seconds, size_t capacity)
 {
-    race r = {.group = c,
-              .count = bytes / comm_type_bytes(type),
-              .type = type,
-              .seconds = seconds,
-              .capacity = capacity};
+    CLT_FREED void *data = NULL;
     for (size_t i = 0; i < capacity; i++)
         seconds[i] = 0;
     /* The sums of `nodes` have an order of their own here, so no other algorithm gives the same bits; and
@@ -112,8 +108,12 @@ clt_status comm_measure_algorithms(comm *c, int64_t bytes, comm_type type, doubl
     c->algorithm = NULL;
     if (c->info.ranks == 1 || two_levels)
         return CLT_OK;
-    CLT_TRY(clt_alloc(&r.data, (size_t)bytes, 1, "the measurement of all-reduces"));
-    clt_status status = comm_engine_run(c->engine, "measurement of all-reduces", run_race, &r);
-    free(r.data);
-    return status;
+    CLT_TRY(clt_alloc(&data, (size_t)bytes, 1, "the measurement of all-reduces"));
+    race r = {.group = c,
+              .data = data,
+              .count = bytes / comm_type_bytes(type),
+              .type = type,
+              .seconds = seconds,
+              .capacity = capacity};
+    return comm_engine_run(c->engine, "measurement of all-reduces", run_race, &r);
 }

@@ -213,23 +213,19 @@ static clt_status make_memory(void *context)
 
 clt_status comm_memory_create(comm *c, int64_t bytes, comm_memory **out)
 {
-    comm_memory *m = NULL;
+    CLT_SCOPED(comm_memory) *m = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&m, 1, sizeof *m, "memory for collectives"));
     m->group = c;
     m->bytes = bytes;
-    clt_status status = comm_engine_run(c->engine, "making shared memory", make_memory, m);
-    if (status == CLT_OK && m->segment)
+    CLT_TRY(comm_engine_run(c->engine, "making shared memory", make_memory, m));
+    if (m->segment) {
         m->own = comm_segment_part(m->segment, c->info.local_rank);
-    else if (status == CLT_OK && posix_memalign(&m->own, 4096, (size_t)(bytes > 0 ? bytes : 1)) != 0)
-        status = clt_fail(CLT_ENOMEM, __FILE__, __LINE__, "no memory for the %lld bytes of a collective",
-                          (long long)bytes);
-    if (status != CLT_OK) {
+    } else if (posix_memalign(&m->own, 4096, (size_t)(bytes > 0 ? bytes : 1)) != 0) {
         m->own = NULL;
-        comm_memory_destroy(m);
-        return status;
+        CLT_FAIL(CLT_ENOMEM, "no memory for the %lld bytes of a collective", (long long)bytes);
     }
-    *out = m;
+    *out = CLT_TAKE(m);
     return CLT_OK;
 }
 

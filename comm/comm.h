@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/base/scope.h"
 #include "engine/base/status.h"
 
 typedef enum comm_op { COMM_SUM, COMM_MAX, COMM_MIN } comm_op;
@@ -150,6 +151,7 @@ clt_status comm_request_wait_timed(comm_request *request, comm_times *times); /*
 typedef struct comm_memory comm_memory;
 clt_status comm_memory_create(comm *c, int64_t bytes, comm_memory **out);
 void comm_memory_destroy(comm_memory *m); /* NULL is fine; while no call uses it */
+CLT_SCOPED_POINTER(comm_memory, comm_memory_destroy)
 void *comm_memory_own(comm_memory *m);
 /* After a sum of `count` elements at `offset` without `everywhere`: the slice [*first, *first + *length)
  * that lies in the memory of `local_rank`, and its address. All slices together are the whole sum. */

@@ -17,6 +17,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
+#include "engine/base/thread.h"
 
 typedef enum abort_state { ABORT_NONE, ABORT_ASKED, ABORT_TAKEN, ABORT_RETURNED } abort_state;
 
@@ -98,6 +99,20 @@ static void note_urgent(comm_engine *e)
     atomic_store_explicit(&e->pressing, e->urgent && e->urgent->ready, memory_order_relaxed);
 }
 
+/* Not after a failure, and not without data. */
+static clt_status run_if_possible(comm_engine *e, comm_request *r)
+{
+    if (e->broken)
+        CLT_FAIL(CLT_ECOMM, "rank %d: this collective was not started, because an earlier one failed (%s)",
+                 e->rank, e->first_failure);
+    if (!r->ok)
+        CLT_FAIL(CLT_ECOMM,
+                 "rank %d (%s): a collective was not started, because the device work that makes its data "
+                 "failed; the first message about the device names the cause",
+                 e->rank, e->host);
+    return run_body(e, r);
+}
+
 /* Called with the mutex held. */
 static void run_next(comm_engine *e, comm_request *r)
 {
@@ -106,19 +121,7 @@ static void run_next(comm_engine *e, comm_request *r)
         next = next->next;
     *cursor_of(e, r) = next;
     note_urgent(e);
-    clt_status status = CLT_OK;
-    if (e->broken)
-        status = clt_fail(CLT_ECOMM, __FILE__, __LINE__,
-                          "rank %d: this collective was not started, because an earlier one failed (%s)",
-                          e->rank, e->first_failure);
-    else if (!r->ok)
-        status = clt_fail(
-            CLT_ECOMM, __FILE__, __LINE__,
-            "rank %d (%s): a collective was not started, because the device work that makes its data "
-            "failed; the first message about the device names the cause",
-            e->rank, e->host);
-    else
-        status = run_body(e, r);
+    clt_status status = run_if_possible(e, r);
     if (status != CLT_OK && !e->broken) {
         e->broken = true;
         (void)snprintf(e->first_failure, sizeof e->first_failure, "%.500s", clt_error_text());
@@ -155,10 +158,9 @@ static comm_word own_word(comm_engine *e, bool inside)
                      .within = inside && e->within,
                      .inside = inside};
     double now = clt_now();
-    pthread_mutex_lock(&e->mutex);
+    CLT_LOCKED(&e->mutex);
     (void)snprintf(own.phase, sizeof own.phase, "%s", e->phase[0] ? e->phase : "unnamed work");
     own.seconds = now - (inside ? e->begun : e->phase_began);
-    pthread_mutex_unlock(&e->mutex);
     return own;
 }
 
@@ -304,10 +306,9 @@ void comm_engine_set_crowded(comm_engine *e, bool crowded)
 
 void comm_engine_set_phase(comm_engine *e, const char *text)
 {
-    pthread_mutex_lock(&e->mutex);
+    CLT_LOCKED(&e->mutex);
     (void)snprintf(e->phase, sizeof e->phase, "%s", text);
     e->phase_began = clt_now();
-    pthread_mutex_unlock(&e->mutex);
 }
 
 /* --- create and destroy --- */
@@ -339,23 +340,17 @@ static clt_status wait_for_start(comm_engine *e)
 clt_status comm_engine_create(const comm_transport *transport, comm_engine **out)
 {
     *out = NULL;
-    comm_engine *e = NULL;
-    CLT_TRY(clt_alloc(&e, 1, sizeof *e, "a communicator"));
-    e->transport = transport;
-    e->deadline = COMM_DEADLINE;
-    e->phase_began = clt_now();
-    clt_status status = init_locks(e);
-    if (status != CLT_OK) {
-        free(e);
-        return status;
-    }
-    CLT_TRY_GOTO(clt_thread_start(&e->thread, "comm", engine_thread, e), fail);
-    CLT_TRY_GOTO(wait_for_start(e), fail);
-    *out = e;
+    CLT_FREED comm_engine *bare = NULL;
+    CLT_TRY(clt_alloc(&bare, 1, sizeof *bare, "a communicator"));
+    bare->transport = transport;
+    bare->deadline = COMM_DEADLINE;
+    bare->phase_began = clt_now();
+    CLT_TRY(init_locks(bare));
+    CLT_SCOPED(comm_engine) *e = CLT_TAKE(bare);
+    CLT_TRY(clt_thread_start(&e->thread, "comm", engine_thread, e));
+    CLT_TRY(wait_for_start(e));
+    *out = CLT_TAKE(e);
     return CLT_OK;
-fail:
-    comm_engine_destroy(e);
-    return status;
 }
 
 void comm_engine_destroy(comm_engine *e)
@@ -418,9 +413,8 @@ void comm_engine_use_tag(comm_engine *e, int tag)
 
 void comm_engine_set_host(comm_engine *e, const char *host)
 {
-    pthread_mutex_lock(&e->mutex);
+    CLT_LOCKED(&e->mutex);
     (void)snprintf(e->host, sizeof e->host, "%s", host);
-    pthread_mutex_unlock(&e->mutex);
 }
 
 /* --- requests --- */
@@ -428,7 +422,7 @@ void comm_engine_set_host(comm_engine *e, const char *host)
 void comm_engine_post(comm_engine *e, comm_request *r)
 {
     r->engine = e;
-    pthread_mutex_lock(&e->mutex);
+    CLT_LOCKED(&e->mutex);
     r->previous = e->tail;
     if (e->tail)
         e->tail->next = r;
@@ -440,7 +434,6 @@ void comm_engine_post(comm_engine *e, comm_request *r)
     note_urgent(e);
     if (r->ready)
         pthread_cond_signal(&e->work);
-    pthread_mutex_unlock(&e->mutex);
 }
 
 clt_status comm_engine_finish(comm_request *r)
@@ -474,13 +467,12 @@ void comm_request_ready(comm_request *request, bool ok)
     /* As soon as the mutex is released, the request may run, and its waiter may free it: from here on only
      * the local `e` is used. */
     comm_engine *e = request->engine;
-    pthread_mutex_lock(&e->mutex);
+    CLT_LOCKED(&e->mutex);
     request->ready = true;
     request->ready_at = clt_now();
     request->ok = ok;
     note_urgent(e);
     pthread_cond_signal(&e->work);
-    pthread_mutex_unlock(&e->mutex);
 }
 
 /* --- the end of the job --- */

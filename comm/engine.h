@@ -7,6 +7,7 @@
 
 #include "comm/comm.h"
 #include "comm/transport.h"
+#include "engine/base/scope.h"
 #include "engine/base/thread.h"
 
 #define COMM_DEADLINE 600.0 /* seconds, until comm_set_deadline */
@@ -31,6 +32,7 @@ struct comm_request {
 /* Starts the communication thread, which starts the transport. */
 clt_status comm_engine_create(const comm_transport *transport, comm_engine **out);
 void comm_engine_destroy(comm_engine *e);
+CLT_SCOPED_POINTER(comm_engine, comm_engine_destroy)
 const comm_transport *comm_engine_transport(const comm_engine *e);
 /* In the job; known once comm_engine_create has returned. */
 int comm_engine_rank(const comm_engine *e);

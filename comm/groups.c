@@ -26,11 +26,12 @@ static void free_group(comm *c)
     free(c->seat);
     free(c);
 }
+CLT_SCOPED_POINTER(comm, free_group)
 
 /* A group of `ranks` ranks, in which this process has the number `rank`; the caller fills member[]. */
 static clt_status new_group(comm_engine *e, comm *parent, int rank, int ranks, comm **out)
 {
-    comm *c = NULL;
+    CLT_SCOPED(comm) *c = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "a group of ranks"));
     c->engine = e;
@@ -40,18 +41,12 @@ static clt_status new_group(comm_engine *e, comm *parent, int rank, int ranks, c
     c->info.ranks = ranks;
     c->info.transport = comm_engine_transport(e)->name;
     c->info.description = comm_engine_description(e);
-    clt_status status = clt_alloc(&c->member, (size_t)ranks, sizeof *c->member, "a group of ranks");
-    if (status == CLT_OK)
-        status = clt_alloc(&c->local, (size_t)ranks, sizeof *c->local, "a group of ranks");
-    if (status == CLT_OK)
-        status = clt_alloc(&c->node, (size_t)ranks, sizeof *c->node, "a group of ranks");
-    if (status == CLT_OK)
-        status = clt_alloc(&c->seat, (size_t)ranks, sizeof *c->seat, "a group of ranks");
-    if (status != CLT_OK)
-        free_group(c);
-    else
-        *out = c;
-    return status;
+    CLT_TRY(clt_alloc(&c->member, (size_t)ranks, sizeof *c->member, "a group of ranks"));
+    CLT_TRY(clt_alloc(&c->local, (size_t)ranks, sizeof *c->local, "a group of ranks"));
+    CLT_TRY(clt_alloc(&c->node, (size_t)ranks, sizeof *c->node, "a group of ranks"));
+    CLT_TRY(clt_alloc(&c->seat, (size_t)ranks, sizeof *c->seat, "a group of ranks"));
+    *out = CLT_TAKE(c);
+    return CLT_OK;
 }
 
 /* Identifies a host. Two hosts may have the same name, hence `boot`; parts of one machine that name spaces
@@ -187,7 +182,7 @@ static clt_status make_across(comm *c, const int *lane)
 /* Prepares sums in two levels: shared memory, the number of lanes, and the group across hosts. */
 static clt_status make_lanes(comm *c)
 {
-    int *lane = NULL;
+    CLT_FREED int *lane = NULL;
     CLT_TRY(comm_segment_create(c, COMM_SLOTS * c->slot_bytes, &c->segment));
     int64_t shared = (c->segment || c->info.local_ranks == 1) && c->info.local_ranks <= COMM_MOST_LOCAL;
     CLT_TRY(comm_run_all_reduce(c, &shared, 1, COMM_I64, COMM_MIN));
@@ -195,11 +190,7 @@ static clt_status make_lanes(comm *c)
         return CLT_OK;
     CLT_TRY(clt_alloc(&lane, (size_t)c->info.ranks, sizeof *lane, "a group of ranks"));
     c->lanes = find_lane(c, lane);
-    clt_status status = CLT_OK;
-    if (c->info.nodes > 1 && c->info.local_rank < c->lanes)
-        status = make_across(c, lane);
-    free(lane);
-    return status;
+    return c->info.nodes > 1 && c->info.local_rank < c->lanes ? make_across(c, lane) : CLT_OK;
 }
 
 /* Runs on the communication thread of all ranks of the group: finds hosts, makes shared memory and the group
@@ -207,46 +198,36 @@ static clt_status make_lanes(comm *c)
 static clt_status settle(void *context)
 {
     comm *c = context;
-    told_place *told = NULL;
+    CLT_FREED told_place *told = NULL;
     CLT_TRY(clt_alloc(&told, (size_t)c->info.ranks, sizeof *told, "names of hosts"));
     told_place *mine = &told[c->info.rank];
     find_host(comm_engine_transport(c->engine), &mine->host);
     mine->process = getpid();
     mine->space = process_space();
     find_cores(mine->cores, sizeof mine->cores);
-    clt_status status =
-        comm_run_all_gather(c, told, c->info.ranks * (int64_t)sizeof *told, sizeof *told, COMM_U8);
-    if (status == CLT_OK)
-        place(c, told);
-    if (status == CLT_OK && !c->parent)
+    CLT_TRY(comm_run_all_gather(c, told, c->info.ranks * (int64_t)sizeof *told, sizeof *told, COMM_U8));
+    place(c, told);
+    if (!c->parent)
         comm_engine_set_crowded(c->engine, count_cores(mine) < 2 * c->info.core_ranks);
-    for (int r = 0; status == CLT_OK && !c->parent && r < c->info.ranks; r++)
+    for (int r = 0; !c->parent && r < c->info.ranks; r++)
         if (told[r].process != mine->process && told[r].space == mine->space && same_host(&told[r], mine))
             comm_engine_watch(c->engine, r, told[r].process);
-    if (status == CLT_OK)
-        status = make_lanes(c);
-    free(told);
-    return status;
+    return make_lanes(c);
 }
 
 clt_status comm_create_with(const comm_transport *transport, comm **out)
 {
-    comm_engine *e = NULL;
-    comm *c = NULL;
+    CLT_SCOPED(comm) *c = NULL;
+    CLT_SCOPED(comm_engine) *e = NULL;
     *out = NULL;
     CLT_TRY(comm_engine_create(transport, &e));
-    clt_status status = new_group(e, NULL, comm_engine_rank(e), comm_engine_ranks(e), &c);
-    for (int r = 0; status == CLT_OK && r < c->info.ranks; r++)
+    CLT_TRY(new_group(e, NULL, comm_engine_rank(e), comm_engine_ranks(e), &c));
+    for (int r = 0; r < c->info.ranks; r++)
         c->member[r] = r;
-    if (status == CLT_OK)
-        status = comm_engine_run(e, "meeting of all ranks", settle, c);
-    if (status != CLT_OK) {
-        comm_engine_destroy(e);
-        free_group(c);
-        return status;
-    }
+    CLT_TRY(comm_engine_run(e, "meeting of all ranks", settle, c));
     comm_engine_set_host(e, c->info.host);
-    *out = c;
+    *out = CLT_TAKE(c);
+    e = NULL; /* the group has it */
     return CLT_OK;
 }
 
@@ -356,28 +337,23 @@ static clt_status gather_seats(void *context)
 static clt_status split(comm *parent, int colour, int key, int64_t slot_bytes, comm **out)
 {
     int n = parent->info.ranks, me = parent->info.rank;
-    gathering g = {.parent = parent};
+    CLT_FREED seat *seats = NULL;
+    CLT_SCOPED(comm) *part = NULL;
     int64_t tag = 0;
     *out = NULL;
-    CLT_TRY(clt_alloc(&g.seats, (size_t)n, sizeof *g.seats, "a group of ranks"));
-    g.seats[me] = (seat){colour, key, me, comm_engine_last_tag(parent->engine)};
-    clt_status status = comm_engine_run(parent->engine, "making groups", gather_seats, &g);
-    if (status == CLT_OK) {
-        int kept = keep_colour(g.seats, n, colour, &tag);
-        comm_engine_use_tag(parent->engine, (int)(tag + 1));
-        if (colour >= 0)
-            status = make_part(parent, g.seats, kept, tag + 1, out);
-    }
-    free(g.seats);
-    if (*out)
-        (*out)->slot_bytes = slot_bytes;
-    if (status == CLT_OK && *out)
-        status = comm_engine_run(parent->engine, "meeting of a group", settle, *out);
-    if (status != CLT_OK) {
-        free_group(*out);
-        *out = NULL;
-    }
-    return status;
+    CLT_TRY(clt_alloc(&seats, (size_t)n, sizeof *seats, "a group of ranks"));
+    seats[me] = (seat){colour, key, me, comm_engine_last_tag(parent->engine)};
+    gathering g = {.parent = parent, .seats = seats};
+    CLT_TRY(comm_engine_run(parent->engine, "making groups", gather_seats, &g));
+    int kept = keep_colour(seats, n, colour, &tag);
+    comm_engine_use_tag(parent->engine, (int)(tag + 1));
+    if (colour < 0)
+        return CLT_OK;
+    CLT_TRY(make_part(parent, seats, kept, tag + 1, &part));
+    part->slot_bytes = slot_bytes;
+    CLT_TRY(comm_engine_run(parent->engine, "meeting of a group", settle, part));
+    *out = CLT_TAKE(part);
+    return CLT_OK;
 }
 
 int64_t comm_group_bytes(bool small)

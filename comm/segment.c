@@ -113,35 +113,39 @@ static void open_file(comm_segment *s, const address *where, int local_rank)
     close(file);
 }
 
+static clt_status agree_first(comm *c, comm_segment *s, char *all)
+{
+    address where = {0};
+    int n = c->info.local_ranks;
+    CLT_CLOSED int file = make_file(s, &where);
+    *all = s->head != NULL;
+    for (int r = 1; r < n; r++)
+        CLT_TRY(comm_exchange(c, &where, sizeof where, c->local[r], NULL, 0, -1));
+    for (int r = 1; r < n; r++) {
+        char good = 0;
+        CLT_TRY(comm_exchange(c, NULL, 0, -1, &good, 1, c->local[r]));
+        *all &= good;
+    }
+    for (int r = 1; r < n; r++)
+        CLT_TRY(comm_exchange(c, all, 1, c->local[r], NULL, 0, -1));
+    return CLT_OK;
+}
+
+static clt_status agree_other(comm *c, comm_segment *s, char *all)
+{
+    address where = {0};
+    CLT_TRY(comm_exchange(c, NULL, 0, -1, &where, sizeof where, c->local[0]));
+    open_file(s, &where, c->info.local_rank);
+    char good = s->head != NULL;
+    return comm_exchange(c, &good, 1, c->local[0], all, 1, c->local[0]);
+}
+
 /* The first local rank sends the address, all others report whether they have mapped the file, and the first
  * tells them whether all have. */
 static clt_status agree(comm *c, comm_segment *s)
 {
-    address where = {0};
-    int me = c->info.local_rank, n = c->info.local_ranks, file = -1;
-    char good = 0, all = 0;
-    clt_status status = CLT_OK;
-    if (me == 0) {
-        file = make_file(s, &where);
-        all = s->head != NULL;
-    }
-    for (int r = 1; me == 0 && status == CLT_OK && r < n; r++)
-        status = comm_exchange(c, &where, sizeof where, c->local[r], NULL, 0, -1);
-    if (me > 0)
-        status = comm_exchange(c, NULL, 0, -1, &where, sizeof where, c->local[0]);
-    if (me > 0 && status == CLT_OK) {
-        open_file(s, &where, me);
-        good = s->head != NULL;
-        status = comm_exchange(c, &good, 1, c->local[0], &all, 1, c->local[0]);
-    }
-    for (int r = 1; me == 0 && status == CLT_OK && r < n; r++) {
-        status = comm_exchange(c, NULL, 0, -1, &good, 1, c->local[r]);
-        all &= good;
-    }
-    for (int r = 1; me == 0 && status == CLT_OK && r < n; r++)
-        status = comm_exchange(c, &all, 1, c->local[r], NULL, 0, -1);
-    if (file >= 0)
-        close(file);
+    char all = 0;
+    clt_status status = c->info.local_rank == 0 ? agree_first(c, s, &all) : agree_other(c, s, &all);
     if (!all || status != CLT_OK)
         unmap(s);
     return status;
@@ -152,18 +156,14 @@ clt_status comm_segment_create(comm *c, int64_t bytes, comm_segment **out)
     *out = NULL;
     if (c->info.local_ranks < 2)
         return CLT_OK;
-    comm_segment *s = NULL;
+    CLT_FREED comm_segment *s = NULL;
     CLT_TRY(clt_alloc(&s, 1, sizeof *s, "memory shared between ranks"));
     s->local_ranks = c->info.local_ranks;
     int64_t page = bytes < LARGE_PAGE ? PAGE : LARGE_PAGE;
     s->each = (bytes + page - 1) / page * page;
     s->bytes = s->each * s->local_ranks + PAGE;
-    clt_status status = agree(c, s);
-    if (status != CLT_OK || !s->head) {
-        free(s);
-        return status;
-    }
-    *out = s;
+    CLT_TRY(agree(c, s));
+    *out = s->head ? CLT_TAKE(s) : NULL;
     return CLT_OK;
 }
 

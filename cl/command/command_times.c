@@ -10,21 +10,15 @@
 clt_status ocl_command_times_start(ocl_device *device, const ocl_command_list *list, int runs,
                                    ocl_command_times **out)
 {
-    ocl_command_times *t;
+    CLT_FREED ocl_command_times *t = NULL;
+    CLT_FREED ocl_command_time *at = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&t, 1, sizeof *t, "times of commands"));
-    t->device = device;
-    t->list = list;
-    clt_status status = clt_alloc(&t->at, list->count, sizeof *t->at, "times of commands");
-    if (status == CLT_OK)
-        status = ocl_record_start(device, list->count * (size_t)runs);
-    if (status != CLT_OK) {
-        free(t->at);
-        free(t);
-        return status;
-    }
+    CLT_TRY(clt_alloc(&at, list->count, sizeof *at, "times of commands"));
+    CLT_TRY(ocl_record_start(device, list->count * (size_t)runs));
     ocl_record_set(device, OCL_RECORD_ALL, 0);
-    *out = t;
+    *t = (ocl_command_times){.device = device, .list = list, .at = CLT_TAKE(at)};
+    *out = CLT_TAKE(t);
     return CLT_OK;
 }
 

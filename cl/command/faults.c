@@ -176,21 +176,18 @@ clt_status ocl_faults_close(ocl_device *device, cl_command_queue queue, ocl_grou
 
 uint64_t ocl_commands_enqueued(ocl_device *device)
 {
-    pthread_mutex_lock(&device->lock);
-    uint64_t number = device->faults->enqueued;
-    pthread_mutex_unlock(&device->lock);
-    return number;
+    CLT_LOCKED(&device->lock);
+    return device->faults->enqueued;
 }
 
 void ocl_commands_spoil(ocl_device *device, clt_status status, const char *text)
 {
     struct ocl_faults *f = device->faults;
-    pthread_mutex_lock(&device->lock);
+    CLT_LOCKED(&device->lock);
     if (f->spoiled == CLT_OK) {
         f->spoiled = status;
         copy_name(f->why_spoiled, sizeof f->why_spoiled, text);
     }
-    pthread_mutex_unlock(&device->lock);
 }
 
 bool ocl_commands_failed(ocl_device *device)
@@ -198,11 +195,9 @@ bool ocl_commands_failed(ocl_device *device)
     struct ocl_faults *f = device->faults;
     if (f == NULL)
         return false;
-    pthread_mutex_lock(&device->lock);
+    CLT_LOCKED(&device->lock);
     look(f, f->enqueued);
-    bool failed = f->failed;
-    pthread_mutex_unlock(&device->lock);
-    return failed;
+    return f->failed;
 }
 
 bool ocl_wait_for_callback(ocl_device *device, pthread_cond_t *changed, pthread_mutex_t *lock)

@@ -5,6 +5,7 @@
 #include "cl/command/faults_internal.h"
 #include "cl/command/memory.h"
 #include "cl/command/record_internal.h"
+#include "engine/base/thread.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ typedef struct ocl_pages {
 
 static void link_buffer(ocl_device *device, ocl_buffer *buffer)
 {
-    pthread_mutex_lock(&device->lock);
+    CLT_LOCKED(&device->lock);
     buffer->next = device->buffers;
     if (buffer->next != NULL)
         buffer->next->previous = buffer;
@@ -60,7 +61,6 @@ static void link_buffer(ocl_device *device, ocl_buffer *buffer)
     if (device->bytes > device->peak_bytes)
         device->peak_bytes = device->bytes;
     device->counters.buffers_created++;
-    pthread_mutex_unlock(&device->lock);
 }
 
 /* Device memory of a CPU device is host memory: buffers of at least this many bytes get huge pages, which
@@ -121,7 +121,7 @@ static cl_mem create_mem(ocl_device *device, uint64_t bytes, bool zeroed, void *
 static clt_status create_buffer(ocl_device *device, uint64_t bytes, bool zeroed, void *over, const char *what,
                                 ocl_buffer **out)
 {
-    ocl_buffer *buffer = NULL;
+    CLT_FREED ocl_buffer *buffer = NULL;
     cl_int code;
     *out = NULL;
     CLT_TRY(check_room(device, bytes, what));
@@ -131,13 +131,10 @@ static clt_status create_buffer(ocl_device *device, uint64_t bytes, bool zeroed,
     snprintf(buffer->what, sizeof buffer->what, "%s", what);
     buffer->over = over;
     buffer->mem = create_mem(device, bytes, zeroed, over, what, &buffer->pages, &code);
-    if (code != CL_SUCCESS) {
-        free(buffer);
-        return ocl_fail(code, __FILE__, __LINE__, "allocating '%s' of %.1f MiB on device %s '%s'", what,
-                        (double)bytes / MIB, device->desc.spec, device->desc.name);
-    }
+    OCL_CHECK(code, "allocating '%s' of %.1f MiB on device %s '%s'", what, (double)bytes / MIB,
+              device->desc.spec, device->desc.name);
     link_buffer(device, buffer);
-    *out = buffer;
+    *out = CLT_TAKE(buffer);
     return CLT_OK;
 }
 
@@ -158,13 +155,13 @@ clt_status ocl_buffer_create_over(ocl_device *device, void *memory, uint64_t byt
 
 clt_status ocl_buffer_create_zeroed(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out)
 {
-    CLT_TRY(create_buffer(device, bytes, true, NULL, what, out));
-    clt_status status = (*out)->pages != NULL ? CLT_OK : ocl_fill_zero(*out, 0, bytes);
-    if (status != CLT_OK) {
-        ocl_buffer_destroy(*out);
-        *out = NULL;
-    }
-    return status;
+    CLT_SCOPED(ocl_buffer) *buffer = NULL;
+    *out = NULL;
+    CLT_TRY(create_buffer(device, bytes, true, NULL, what, &buffer));
+    if (buffer->pages == NULL)
+        CLT_TRY(ocl_fill_zero(buffer, 0, bytes));
+    *out = CLT_TAKE(buffer);
+    return CLT_OK;
 }
 
 void ocl_buffer_destroy(ocl_buffer *buffer)
@@ -193,10 +190,8 @@ uint64_t ocl_buffer_bytes(const ocl_buffer *buffer)
 static uint64_t read_locked(const ocl_device *device, const uint64_t *value)
 {
     ocl_device *own = (ocl_device *)(uintptr_t)device; /* only the lock is touched */
-    pthread_mutex_lock(&own->lock);
-    uint64_t result = *value;
-    pthread_mutex_unlock(&own->lock);
-    return result;
+    CLT_LOCKED(&own->lock);
+    return *value;
 }
 
 uint64_t ocl_device_bytes(const ocl_device *device)
@@ -219,7 +214,7 @@ struct ocl_pinned {
 
 clt_status ocl_pinned_create(ocl_device *device, uint64_t bytes, const char *what, ocl_pinned **out)
 {
-    ocl_pinned *pinned = NULL;
+    CLT_FREED ocl_pinned *pinned = NULL;
     cl_int code;
     size_t size = bytes < 64 ? 64 : (size_t)bytes;
     *out = NULL;
@@ -230,15 +225,11 @@ clt_status ocl_pinned_create(ocl_device *device, uint64_t bytes, const char *wha
     if (code == CL_SUCCESS)
         pinned->data = clEnqueueMapBuffer(device->queue[OCL_QUEUE_COPY], pinned->mem, CL_TRUE,
                                           CL_MAP_READ | CL_MAP_WRITE, 0, size, 0, NULL, NULL, &code);
-    if (code != CL_SUCCESS) {
-        if (pinned->mem != NULL)
-            clReleaseMemObject(pinned->mem);
-        free(pinned);
-        return ocl_fail(code, __FILE__, __LINE__,
-                        "allocating '%s': %.1f MiB of pinned host memory for device %s '%s'", what,
-                        (double)bytes / MIB, device->desc.spec, device->desc.name);
-    }
-    *out = pinned;
+    if (code != CL_SUCCESS && pinned->mem != NULL)
+        clReleaseMemObject(pinned->mem);
+    OCL_CHECK(code, "allocating '%s': %.1f MiB of pinned host memory for device %s '%s'", what,
+              (double)bytes / MIB, device->desc.spec, device->desc.name);
+    *out = CLT_TAKE(pinned);
     return CLT_OK;
 }
 
@@ -306,19 +297,19 @@ static bool ended_by_poll(ocl_event *event)
 
 clt_status ocl_event_callback(ocl_event *event, ocl_event_fn fn, void *context)
 {
+    CLT_FREED callback_record *record = NULL;
     if (event == NULL || ended_by_poll(event)) {
         fn(context, true);
         return CLT_OK;
     }
-    callback_record *record = NULL;
     CLT_TRY(clt_alloc(&record, 1, sizeof *record, "an event callback"));
     record->fn = fn;
     record->context = context;
-    cl_int code = clSetEventCallback(ocl_event_raw(event), CL_COMPLETE, event_ended, record);
-    if (code != CL_SUCCESS) {
-        free(record);
-        return ocl_fail(code, __FILE__, __LINE__, "setting an event callback");
-    }
+    callback_record *given = CLT_TAKE(record);
+    cl_int code = clSetEventCallback(ocl_event_raw(event), CL_COMPLETE, event_ended, given);
+    if (code != CL_SUCCESS)
+        record = given; /* nobody calls back */
+    OCL_CHECK(code, "setting an event callback");
     return CLT_OK;
 }
 
@@ -386,20 +377,21 @@ clt_status ocl_read(ocl_buffer *src, uint64_t offset, void *dst, uint64_t bytes)
     return all_well(src->device);
 }
 
+static clt_status fill_zero(ocl_buffer *dst, uint64_t offset, uint64_t bytes)
+{
+    CLT_SCOPED(cl_event) done = NULL;
+    CLT_TRY(ocl_enqueue_fill(dst->device, dst->device->queue[OCL_QUEUE_COMPUTE], dst->mem, offset, bytes, 0,
+                             &done));
+    return ocl_faults_add_one(dst->device, dst->what, "", done);
+}
+
 clt_status ocl_fill_zero(ocl_buffer *dst, uint64_t offset, uint64_t bytes)
 {
     CLT_TRY(check_range(dst, offset, bytes, "clearing"));
     if (bytes == 0 ||
         dst->device->gathered != NULL) /* while programs are only noted, no kernel reads memory */
         return CLT_OK;
-    cl_event done = NULL;
-    clt_status status = ocl_enqueue_fill(dst->device, dst->device->queue[OCL_QUEUE_COMPUTE], dst->mem, offset,
-                                         bytes, 0, &done);
-    if (status == CLT_OK)
-        status = ocl_faults_add_one(dst->device, dst->what, "", done);
-    if (done != NULL)
-        clReleaseEvent(done);
-    return status == CLT_OK ? status : clt_fail_prefix(status, "clearing '%s': ", dst->what);
+    return clt_fail_prefix(fill_zero(dst, offset, bytes), "clearing '%s': ", dst->what);
 }
 
 /* Called after each asynchronous command. Flushes at once every queue but the compute queue, since commands
@@ -441,14 +433,21 @@ static clt_status empty_transfer(ocl_device *device, ocl_queue queue, ocl_event 
     return after_enqueue(device, queue, raw, done);
 }
 
+/* Checks the range of a transfer, which is named by a word such as "writing to"; no event yet. */
+static clt_status begin_transfer(const ocl_buffer *buffer, uint64_t offset, uint64_t bytes, const char *what,
+                                 ocl_event **done)
+{
+    if (done != NULL)
+        *done = NULL;
+    return check_range(buffer, offset, bytes, what);
+}
+
 clt_status ocl_write_async(ocl_queue queue, ocl_buffer *dst, uint64_t offset, const void *src, uint64_t bytes,
                            ocl_event *wait, ocl_event **done)
 {
     cl_event raw = NULL, before = ocl_event_raw(wait);
     cl_int code;
-    if (done != NULL)
-        *done = NULL;
-    CLT_TRY(check_range(dst, offset, bytes, "writing to"));
+    CLT_TRY(begin_transfer(dst, offset, bytes, "writing to", done));
     if (bytes == 0)
         return empty_transfer(dst->device, queue, wait, done);
     OCL_METERED(dst->device, code,
@@ -464,9 +463,7 @@ clt_status ocl_read_async(ocl_queue queue, ocl_buffer *src, uint64_t offset, voi
 {
     cl_event raw = NULL, before = ocl_event_raw(wait);
     cl_int code;
-    if (done != NULL)
-        *done = NULL;
-    CLT_TRY(check_range(src, offset, bytes, "reading from"));
+    CLT_TRY(begin_transfer(src, offset, bytes, "reading from", done));
     if (bytes == 0)
         return empty_transfer(src->device, queue, wait, done);
     OCL_METERED(src->device, code,
@@ -482,9 +479,7 @@ clt_status ocl_copy_async(ocl_queue queue, ocl_buffer *src, uint64_t src_offset,
 {
     cl_event raw = NULL, before = ocl_event_raw(wait);
     cl_int code;
-    if (done != NULL)
-        *done = NULL;
-    CLT_TRY(check_range(src, src_offset, bytes, "copying from"));
+    CLT_TRY(begin_transfer(src, src_offset, bytes, "copying from", done));
     CLT_TRY(check_range(dst, dst_offset, bytes, "copying to"));
     if (bytes == 0)
         return empty_transfer(dst->device, queue, wait, done);
@@ -539,18 +534,13 @@ clt_status ocl_unmap_async(ocl_queue queue, ocl_buffer *buffer, uint64_t offset,
 
 static clt_status map_and_unmap(ocl_device *device, void *memory, uint64_t bytes)
 {
-    ocl_buffer *buffer;
-    ocl_event *mapped = NULL, *unmapped = NULL;
+    CLT_SCOPED(ocl_buffer) *buffer = NULL;
+    CLT_SCOPED(ocl_event) *mapped = NULL;
+    CLT_SCOPED(ocl_event) *unmapped = NULL;
     CLT_TRY(ocl_buffer_create_over(device, memory, bytes, "memory of the host, to try it", &buffer));
-    clt_status status = ocl_map_async(OCL_QUEUE_COMPUTE, buffer, 0, bytes, NULL, &mapped);
-    if (status == CLT_OK)
-        status = ocl_unmap_async(OCL_QUEUE_COMPUTE, buffer, 0, NULL, &unmapped);
-    if (status == CLT_OK)
-        status = ocl_event_wait(unmapped);
-    ocl_event_release(mapped);
-    ocl_event_release(unmapped);
-    ocl_buffer_destroy(buffer);
-    return status;
+    CLT_TRY(ocl_map_async(OCL_QUEUE_COMPUTE, buffer, 0, bytes, NULL, &mapped));
+    CLT_TRY(ocl_unmap_async(OCL_QUEUE_COMPUTE, buffer, 0, NULL, &unmapped));
+    return ocl_event_wait(unmapped);
 }
 
 bool ocl_computes_on_host(ocl_device *device)

@@ -33,7 +33,7 @@ struct ocl_recorder {
 
 clt_status ocl_record_start(ocl_device *device, size_t capacity)
 {
-    struct ocl_recorder *r;
+    CLT_FREED struct ocl_recorder *r = NULL;
     if (!device->profiling)
         CLT_FAIL(CLT_EUNSUPPORTED,
                  "recording times: device %s '%s' was opened without time stamps, or its driver gives none",
@@ -41,12 +41,8 @@ clt_status ocl_record_start(ocl_device *device, size_t capacity)
     ocl_record_stop(device);
     CLT_TRY(clt_alloc(&r, 1, sizeof *r, "a recorder"));
     r->capacity = capacity > 0 ? capacity : 1;
-    clt_status status = clt_alloc(&r->ring, r->capacity, sizeof *r->ring, "a recorder's events");
-    if (status != CLT_OK) {
-        free(r);
-        return status;
-    }
-    device->recorder = r;
+    CLT_TRY(clt_alloc(&r->ring, r->capacity, sizeof *r->ring, "a recorder's events"));
+    device->recorder = CLT_TAKE(r);
     return CLT_OK;
 }
 

@@ -18,26 +18,22 @@
  * then the key. */
 clt_status ocl_answers_path(const ocl_device_desc *device, uint64_t key, char **path, char **lock)
 {
-    char *folder = NULL, name[OCL_DEVICE_FILE_NAME], file[160], text[CLT_HASH64_TEXT];
-    clt_status status = CLT_OK;
+    CLT_FREED char *folder = NULL;
+    CLT_FREED char *own = NULL;
+    char name[OCL_DEVICE_FILE_NAME], file[160], text[CLT_HASH64_TEXT];
     *path = *lock = NULL;
     ocl_device_file_name(device, name, sizeof name);
     char *dot = strrchr(name, '.');
     if (dot != NULL)
         *dot = '\0';
     CLT_TRY(clt_cache_folder("answers", &folder));
-    CLT_TRY_GOTO(clt_private_folder_make(folder), done);
+    CLT_TRY(clt_private_folder_make(folder));
     snprintf(file, sizeof file, "%s-%s.json", name, clt_hash64_text(key, text));
-    CLT_TRY_GOTO(clt_path_join(folder, file, path), done);
+    CLT_TRY(clt_path_join(folder, file, &own));
     snprintf(file, sizeof file, "%s-%s.lock", name, text);
-    status = clt_path_join(folder, file, lock);
-done:
-    free(folder);
-    if (status != CLT_OK) {
-        free(*path);
-        *path = NULL;
-    }
-    return status;
+    CLT_TRY(clt_path_join(folder, file, lock));
+    *path = CLT_TAKE(own);
+    return CLT_OK;
 }
 
 /* Reads the model's answers; none when there is no valid file. */
@@ -96,19 +92,13 @@ clt_status ocl_answers_load(const char *path, const ocl_device_desc *device, uin
 
 clt_status ocl_answers_save(const char *path, const ocl_device_desc *device, const ocl_answers *answers)
 {
-    clt_str text = {0};
-    ocl_answers *file = NULL;
-    CLT_TRY(clt_alloc(&file, 1, sizeof *file, "answers"));
-    clt_status status = read_file(path, device, answers->key, false, file);
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_FREED ocl_answers *file = NULL;
     char name[OCL_REFUSED_SPEC];
+    CLT_TRY(clt_alloc(&file, 1, sizeof *file, "answers"));
+    CLT_TRY(read_file(path, device, answers->key, false, file));
     name_device(device, name);
-    if (status == CLT_OK) {
-        ocl_answers_note(answers, name, file);
-        status = ocl_answers_print(file, device, &text);
-    }
-    if (status == CLT_OK)
-        status = clt_file_write(path, text.text, text.length);
-    clt_str_free(&text);
-    free(file);
-    return status;
+    ocl_answers_note(answers, name, file);
+    CLT_TRY(ocl_answers_print(file, device, &text));
+    return clt_file_write(path, text.text, text.length);
 }

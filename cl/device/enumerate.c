@@ -63,43 +63,35 @@ static clt_status ask_size(cl_device_id id, cl_device_info what, uint64_t *out)
 /* A text of any length; free() it. */
 clt_status ocl_device_ask_text(cl_device_id id, cl_device_info what, char **out)
 {
+    CLT_FREED char *text = NULL;
     size_t size = 0;
     *out = NULL;
     OCL_CHECK(clGetDeviceInfo(id, what, 0, NULL, &size), "asking a device for its property 0x%04x", what);
-    CLT_TRY(clt_alloc(out, size + 1, 1, "a device's text"));
-    clt_status status = ocl_device_ask(id, what, size, *out);
-    if (status != CLT_OK) {
-        free(*out);
-        *out = NULL;
-        return status;
-    }
-    trim(*out);
+    CLT_TRY(clt_alloc(&text, size + 1, 1, "a device's text"));
+    CLT_TRY(ocl_device_ask(id, what, size, text));
+    trim(text);
+    *out = CLT_TAKE(text);
     return CLT_OK;
 }
 
 /* At most OCL_NAME_SIZE-1 characters of a driver's text, whatever its length. */
 static clt_status ask_name(cl_device_id id, cl_device_info what, char *out)
 {
-    char *text;
+    CLT_FREED char *text = NULL;
     CLT_TRY(ocl_device_ask_text(id, what, &text));
     snprintf(out, OCL_NAME_SIZE, "%s", text);
-    free(text);
     return CLT_OK;
 }
 
 static clt_status ask_platform_name(cl_platform_id id, char *out)
 {
     size_t size = 0;
-    char *text = NULL;
+    CLT_FREED char *text = NULL;
     OCL_CHECK(clGetPlatformInfo(id, CL_PLATFORM_NAME, 0, NULL, &size), "asking a platform for its name");
     CLT_TRY(clt_alloc(&text, size + 1, 1, "a platform's name"));
-    cl_int code = clGetPlatformInfo(id, CL_PLATFORM_NAME, size, text, NULL);
-    if (code == CL_SUCCESS) {
-        trim(text);
-        snprintf(out, OCL_NAME_SIZE, "%s", text);
-    }
-    free(text);
-    OCL_CHECK(code, "asking a platform for its name");
+    OCL_CHECK(clGetPlatformInfo(id, CL_PLATFORM_NAME, size, text, NULL), "asking a platform for its name");
+    trim(text);
+    snprintf(out, OCL_NAME_SIZE, "%s", text);
     return CLT_OK;
 }
 
@@ -110,13 +102,11 @@ clt_status ocl_device_extensions(cl_device_id id, char **out)
 
 static clt_status ask_compute_capability(cl_device_id id, uint32_t *out)
 {
-    char *extensions;
+    CLT_FREED char *extensions = NULL;
     uint32_t major, minor;
     *out = 0;
     CLT_TRY(ocl_device_extensions(id, &extensions));
-    bool nvidia = strstr(extensions, "cl_nv_device_attribute_query") != NULL;
-    free(extensions);
-    if (!nvidia)
+    if (strstr(extensions, "cl_nv_device_attribute_query") == NULL)
         return CLT_OK;
     CLT_TRY(ask_u32(id, NV_COMPUTE_CAPABILITY_MAJOR, &major));
     CLT_TRY(ask_u32(id, NV_COMPUTE_CAPABILITY_MINOR, &minor));
@@ -212,6 +202,7 @@ static clt_status left_out(int p, cl_int code)
 static clt_status list_platform(cl_platform_id platform, int p, ocl_found **list, size_t *capacity,
                                 size_t *count)
 {
+    CLT_FREED cl_device_id *ids = NULL;
     cl_uint n = 0;
     cl_int code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &n);
     if (code == CL_SUCCESS ? n == 0 : code == CL_DEVICE_NOT_FOUND) {
@@ -220,23 +211,17 @@ static clt_status list_platform(cl_platform_id platform, int p, ocl_found **list
     }
     if (code != CL_SUCCESS)
         return left_out(p, code);
-    cl_device_id *ids = NULL;
-    clt_status status = CLT_OK;
     CLT_TRY(clt_alloc(&ids, n, sizeof *ids, "the list of devices"));
     code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, n, ids, NULL);
     if (code != CL_SUCCESS)
-        CLT_TRY_GOTO(left_out(p, code), done);
-    if (code != CL_SUCCESS)
-        goto done;
-    CLT_TRY_GOTO(clt_grow(list, capacity, *count + n, sizeof **list, "the list of devices"), done);
+        return left_out(p, code);
+    CLT_TRY(clt_grow(list, capacity, *count + n, sizeof **list, "the list of devices"));
     for (cl_uint d = 0; d < n; d++) {
         bool usable;
-        CLT_TRY_GOTO(add_device(platform, ids[d], p, (int)d, &(*list)[*count], &usable), done);
+        CLT_TRY(add_device(platform, ids[d], p, (int)d, &(*list)[*count], &usable));
         *count += usable;
     }
-done:
-    free(ids);
-    return status;
+    return CLT_OK;
 }
 
 /* A driver that cannot be mapped for want of address space looks to the loader like one that is not
@@ -275,11 +260,10 @@ static const char *without_folder(void)
 
 clt_status ocl_enumerate(ocl_found **out, int *count)
 {
-    cl_platform_id *platforms = NULL;
-    ocl_found *list = NULL;
+    CLT_FREED cl_platform_id *platforms = NULL;
+    CLT_FREED ocl_found *list = NULL;
     size_t capacity = 0, found = 0;
     cl_uint n = 0;
-    clt_status status = CLT_OK;
     *out = NULL;
     *count = 0;
     CLT_TRY(ocl_listing_prepare());
@@ -288,37 +272,38 @@ clt_status ocl_enumerate(ocl_found **out, int *count)
     OCL_CHECK(listed, "listing OpenCL platforms%s%s", memory_limit(limits, sizeof limits),
               hidden_drivers(hidden, sizeof hidden));
     CLT_TRY(clt_alloc(&platforms, n, sizeof *platforms, "the list of platforms"));
-    cl_int code = n > 0 ? clGetPlatformIDs(n, platforms, NULL) : CL_SUCCESS;
-    if (code != CL_SUCCESS) {
-        status = ocl_fail(code, __FILE__, __LINE__, "listing %u OpenCL platforms", n);
-        goto fail;
-    }
+    if (n > 0)
+        OCL_CHECK(clGetPlatformIDs(n, platforms, NULL), "listing %u OpenCL platforms", n);
     for (cl_uint p = 0; p < n; p++)
-        CLT_TRY_GOTO(list_platform(platforms[p], (int)p, &list, &capacity, &found), fail);
+        CLT_TRY(list_platform(platforms[p], (int)p, &list, &capacity, &found));
     if (found == 0)
-        CLT_FAIL_GOTO(CLT_EDEVICE, fail,
-                      "listing OpenCL devices: %u platform(s) and no device%s; run 'cltrain doctor'", n,
-                      without_folder());
-    free(platforms);
-    *out = list;
+        CLT_FAIL(CLT_EDEVICE, "listing OpenCL devices: %u platform(s) and no device%s; run 'cltrain doctor'",
+                 n, without_folder());
+    *out = CLT_TAKE(list);
     *count = (int)found;
     return CLT_OK;
-fail:
-    free(platforms);
-    free(list);
-    return status;
+}
+
+clt_status ocl_find_in_child(const char *spec, ocl_found *out)
+{
+    CLT_FREED ocl_found *found = NULL;
+    int count = 0;
+    CLT_TRY(ocl_enumerate(&found, &count));
+    for (int i = count; i-- > 0;)
+        if (strcmp(found[i].desc.spec, spec) == 0) {
+            *out = found[i];
+            return CLT_OK;
+        }
+    CLT_FAIL(CLT_EDEVICE, "there is no device %s in the child process", spec);
 }
 
 clt_status ocl_list_devices(ocl_device_desc **out, int *count)
 {
-    ocl_found *found = NULL;
-    clt_status status = CLT_OK;
+    CLT_FREED ocl_found *found = NULL;
     *out = NULL;
     CLT_TRY(ocl_enumerate(&found, count));
-    CLT_TRY_GOTO(clt_alloc(out, (size_t)*count, sizeof **out, "the list of devices"), done);
+    CLT_TRY(clt_alloc(out, (size_t)*count, sizeof **out, "the list of devices"));
     for (int i = 0; i < *count; i++)
         (*out)[i] = found[i].desc;
-done:
-    free(found);
-    return status;
+    return CLT_OK;
 }

@@ -10,6 +10,17 @@
 
 #include "cl/device/answers.h"
 
+static inline void cl_event_end_scope(const cl_event *event) /* for CLT_SCOPED(cl_event) */
+{
+    if (*event != NULL)
+        clReleaseEvent(*event);
+}
+static inline void cl_program_end_scope(const cl_program *program)
+{
+    if (*program != NULL)
+        clReleaseProgram(*program);
+}
+
 /* The meter of cl/command/record.h: CPU seconds and calls so far. */
 typedef struct ocl_meter_state {
     bool on;
@@ -122,6 +133,8 @@ typedef struct ocl_found {
 
 /* enumerate.c: every device of every platform; free() the array. */
 clt_status ocl_enumerate(ocl_found **out, int *count);
+/* In a child process: the device to which the parent gave this index. CLT_EDEVICE: there is none. */
+clt_status ocl_find_in_child(const char *spec, ocl_found *out);
 /* Finds the device that SPEC names among `count` descriptions: its index, and the number of matching
  * devices of its platform (ranks are distributed among them). CLT_EDEVICE lists the devices. Pure. */
 clt_status ocl_spec_match(const ocl_device_desc *const *list, int count, const char *spec, int local_rank,

@@ -21,6 +21,7 @@
 #include "cl/drivers/siblings.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
+#include "engine/base/thread.h"
 #include "engine/files/cache_folder.h"
 #include "engine/files/fileio.h"
 #include "engine/host/child.h"
@@ -152,15 +153,9 @@ static void make_key(sources *s)
 
 static clt_status memory_path(const sources *s, char **out)
 {
-    char *folder, name[64], text[CLT_HASH64_TEXT];
-    *out = NULL;
-    CLT_TRY(clt_cache_folder("listing", &folder));
+    char name[64], text[CLT_HASH64_TEXT];
     snprintf(name, sizeof name, "%s.json", clt_hash64_text(s->key, text));
-    clt_status status = clt_private_folder_make(folder);
-    if (status == CLT_OK)
-        status = clt_path_join(folder, name, out);
-    free(folder);
-    return status;
+    return clt_cache_file("listing", name, out);
 }
 
 static bool take_text(const clt_json *object, const char *key, char *out, size_t size)
@@ -200,9 +195,10 @@ static bool take_answers(const clt_json *root)
 /* Reads the remembered result; false: there is no valid one. */
 static bool recall(const sources *s)
 {
-    char *path = NULL, *text = NULL;
+    CLT_FREED char *path = NULL;
+    CLT_FREED char *text = NULL;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     size_t length;
-    clt_json_doc *doc = NULL;
     bool known = !ask_again && memory_path(s, &path) == CLT_OK && clt_file_exists(path) &&
                  clt_file_read(path, false, 1 << 20, CLT_EDATA, &text, &length) == CLT_OK &&
                  clt_json_sealed(text, length, SEAL) &&
@@ -212,17 +208,14 @@ static bool recall(const sources *s)
         n_dead = 0;
         stale_cache = false;
     }
-    clt_json_destroy(doc);
-    free(text);
-    free(path);
     clt_error_clear();
     return known;
 }
 
-static void remember(const sources *s)
+static clt_status remember(const sources *s)
 {
-    char *path = NULL;
-    clt_str text = {0};
+    CLT_FREED char *path = NULL;
+    CLT_SCOPED(clt_str) text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 2);
     clt_jw_object(&w);
     clt_jw_kstring(&w, "format", FORMAT_NAME);
@@ -236,16 +229,9 @@ static void remember(const sources *s)
         clt_jw_end_object(&w);
     }
     clt_jw_end_array(&w);
-    clt_status status = clt_json_seal(&text, 0, SEAL);
-    if (status == CLT_OK)
-        status = memory_path(s, &path);
-    if (status == CLT_OK)
-        status = clt_file_write(path, text.text, text.length);
-    if (status != CLT_OK)
-        CLT_DEBUG("%s", clt_error_text());
-    clt_error_clear();
-    clt_str_free(&text);
-    free(path);
+    CLT_TRY(clt_json_seal(&text, 0, SEAL));
+    CLT_TRY(memory_path(s, &path));
+    return clt_file_write(path, text.text, text.length);
 }
 
 /* --- asking --- */
@@ -261,14 +247,14 @@ static clt_status lists(const char *program, bool *good, bool *sure, char *why, 
     clt_child_end end;
     CLT_TRY(clt_child_start(program, arguments, 0, &child));
     clt_child_event event = clt_child_next(child, limit, &line);
-    if (event != CLT_CHILD_LINE || strcmp(line, "listing") != 0) {
-        clt_child_stop(child, &end);
-        CLT_FAIL(CLT_EUNSUPPORTED, "'%s' is another cltrain: %s %s", program, end.text, end.words);
-    }
-    while ((event = clt_child_next(child, limit, &line)) == CLT_CHILD_LINE && strcmp(line, STALE) == 0)
+    bool greeted = event == CLT_CHILD_LINE && strcmp(line, "listing") == 0;
+    while (greeted && (event = clt_child_next(child, limit, &line)) == CLT_CHILD_LINE &&
+           strcmp(line, STALE) == 0)
         stale_cache = true;
     *good = event == CLT_CHILD_LINE && strcmp(line, "done") == 0;
     clt_child_stop(child, &end);
+    if (!greeted)
+        CLT_FAIL(CLT_EUNSUPPORTED, "'%s' is another cltrain: %s %s", program, end.text, end.words);
     /* SIGKILL may come from a temporary lack of memory. A time-out is remembered; otherwise every start
      * would wait for it */
     *sure = *sure && (*good || event == CLT_CHILD_SILENT || end.signal != SIGKILL);
@@ -297,21 +283,17 @@ static bool is_dead(const ocl_icd_entry *entry)
 /* Makes the loader use only the entries before `end` that are not marked dead. */
 static clt_status name_living(const sources *s, size_t end)
 {
-    ocl_icd_file *files;
+    CLT_FREED ocl_icd_file *files = NULL;
+    CLT_FREED char *folder = NULL;
     size_t count = 0;
-    char *folder = NULL;
     CLT_TRY(clt_alloc(&files, s->n + 1, sizeof *files, "ICD entries"));
     for (size_t i = 0; i < end; i++)
         if (s->entries[i].library[0] != '\0' && !is_dead(&s->entries[i]))
             files[count++] = (ocl_icd_file){file_part(s->entries[i].path), s->entries[i].library};
-    clt_status status = ocl_icd_folder_make(files, count, &folder);
-    free(files);
-    if (status == CLT_OK) {
-        setenv(s->variable, folder, 1);
-        setenv("CLTRAIN_ICD_MADE", folder, 1);
-    }
-    free(folder);
-    return status;
+    CLT_TRY(ocl_icd_folder_make(files, count, &folder));
+    setenv(s->variable, folder, 1);
+    setenv("CLTRAIN_ICD_MADE", folder, 1);
+    return CLT_OK;
 }
 
 /* Adds one driver after the other, and leaves out each that crashes or hangs alone or together with the
@@ -346,7 +328,8 @@ static clt_status find_dead(const sources *s, const char *program, bool *sure)
 
 static clt_status ask(const sources *s)
 {
-    char *program, why[OCL_REASON_SIZE] = "";
+    CLT_FREED char *program = NULL;
+    char why[OCL_REASON_SIZE] = "";
     bool good = true, sure = true;
     clt_status status = clt_program_find(&program);
     if (status == CLT_OK)
@@ -354,21 +337,22 @@ static clt_status ask(const sources *s)
     if (status == CLT_EUNSUPPORTED) { /* no child can be started: reported when the device is asked */
         CLT_DEBUG("%s", clt_error_text());
         clt_error_clear();
-        free(program);
         return CLT_OK;
     }
-    if (status == CLT_OK && !good && (s->n == 0 || s->variable == NULL))
-        status =
-            clt_fail(CLT_EDEVICE, __FILE__, __LINE__,
-                     "an OpenCL driver cannot list its devices: %s; run 'cltrain doctor' with one driver "
-                     "at a time (OCL_ICD_VENDORS)",
-                     why);
-    if (status == CLT_OK && !good)
-        status = find_dead(s, program, &sure);
-    free(program);
-    if (status == CLT_OK && sure)
-        remember(s);
-    return status;
+    CLT_TRY(status);
+    if (!good && (s->n == 0 || s->variable == NULL))
+        CLT_FAIL(
+            CLT_EDEVICE,
+            "an OpenCL driver cannot list its devices: %s; run 'cltrain doctor' with one driver at a time "
+            "(OCL_ICD_VENDORS)",
+            why);
+    if (!good)
+        CLT_TRY(find_dead(s, program, &sure));
+    if (sure && remember(s) != CLT_OK) {
+        CLT_DEBUG("%s", clt_error_text());
+        clt_error_clear();
+    }
+    return CLT_OK;
 }
 
 static clt_status apply(const sources *s)
@@ -397,14 +381,12 @@ static clt_status settle(sources *s)
 /* Loads the libraries that a driver opens by name and the linker would not find. */
 static void load_siblings_of(const char *library)
 {
-    char *path = ocl_icd_locate(library);
-    if (path != NULL && ocl_has_siblings(path)) {
-        ocl_siblings siblings;
-        ocl_siblings_find(path, &siblings);
-        ocl_siblings_load(&siblings);
-        ocl_siblings_free(&siblings);
-    }
-    free(path);
+    CLT_FREED char *path = ocl_icd_locate(library);
+    if (path == NULL || !ocl_has_siblings(path))
+        return;
+    CLT_SCOPED(ocl_siblings) siblings = {0};
+    ocl_siblings_find(path, &siblings);
+    ocl_siblings_load(&siblings);
 }
 
 /* A variable's libraries and ICD files, separated by colons. */
@@ -439,13 +421,10 @@ static void load_siblings(const sources *s)
 /* Whether a variable names PoCL's library, or an ICD file that does. */
 static bool variable_names_pocl(const char *value)
 {
-    ocl_icd_entry entry;
-    bool named = value != NULL && strstr(value, "pocl") != NULL;
-    if (value == NULL || named || ocl_icd_entry_read(value, &entry) != CLT_OK)
-        return named;
-    named = strstr(entry.library, "pocl") != NULL;
-    ocl_icd_entry_free(&entry);
-    return named;
+    if (value == NULL || strstr(value, "pocl") != NULL)
+        return value != NULL;
+    CLT_SCOPED(ocl_icd_entry) entry = {0};
+    return ocl_icd_entry_read(value, &entry) == CLT_OK && strstr(entry.library, "pocl") != NULL;
 }
 
 static bool has_pocl(const sources *s)
@@ -453,39 +432,35 @@ static bool has_pocl(const sources *s)
     bool there = variable_names_pocl(getenv("OCL_ICD_FILENAMES")) ||
                  (s->folder == NULL && variable_names_pocl(getenv("OCL_ICD_VENDORS")));
     for (size_t i = 0; i < s->n && !there; i++) {
-        char real[PATH_MAX], *path = ocl_icd_locate(s->entries[i].library);
+        char real[PATH_MAX];
+        CLT_FREED char *path = ocl_icd_locate(s->entries[i].library);
         there = strstr(s->entries[i].library, "pocl") != NULL ||
                 (path != NULL && realpath(path, real) != NULL && strstr(file_part(real), "pocl") != NULL);
-        free(path);
     }
     clt_error_clear();
     return there;
 }
 
-static clt_status prepare(void)
+static clt_status prepare(sources *s)
 {
-    sources s = {0};
     /* The parent of a child has settled it, and its choice of drivers is in the environment. */
     bool settled = is_listing_child || getenv(LISTED) != NULL;
-    clt_status status = find_sources(&s);
-    if (status == CLT_OK && !settled && has_pocl(&s))
-        status = ocl_pocl_prepare();
-    if (status == CLT_OK && !settled)
-        status = settle(&s);
-    if (status == CLT_OK)
-        load_siblings(&s);
-    ocl_icd_entries_free(s.entries, s.n);
-    return status;
+    CLT_TRY(find_sources(s));
+    if (!settled && has_pocl(s))
+        CLT_TRY(ocl_pocl_prepare());
+    if (!settled)
+        CLT_TRY(settle(s));
+    load_siblings(s);
+    return CLT_OK;
 }
 
 clt_status ocl_listing_prepare(void)
 {
     static bool done;
-    clt_status status = CLT_OK;
-    pthread_mutex_lock(&lock);
-    if (!done)
-        status = prepare();
-    done = done || status == CLT_OK;
-    pthread_mutex_unlock(&lock);
+    sources s = {0};
+    CLT_LOCKED(&lock);
+    clt_status status = done ? CLT_OK : prepare(&s);
+    ocl_icd_entries_free(s.entries, s.n);
+    done = status == CLT_OK;
     return status;
 }

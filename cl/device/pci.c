@@ -29,13 +29,11 @@ void ocl_device_ask_pci(cl_device_id id, char *out, size_t size)
         cl_uint type;
         unsigned char unused[17], bus, device, function;
     } amd;
-    char *extensions = NULL;
+    CLT_FREED char *extensions = NULL;
     out[0] = '\0';
-    if (ocl_device_extensions(id, &extensions) != CLT_OK) {
+    if (ocl_device_extensions(id, &extensions) != CLT_OK)
         clt_error_clear();
-        return;
-    }
-    if (strstr(extensions, "cl_khr_pci_bus_info") && ask(id, KHR_PCI_BUS_INFO, sizeof khr, khr))
+    else if (strstr(extensions, "cl_khr_pci_bus_info") && ask(id, KHR_PCI_BUS_INFO, sizeof khr, khr))
         snprintf(out, size, "%04x:%02x:%02x.%x", khr[0], khr[1], khr[2], khr[3]);
     else if (strstr(extensions, "cl_nv_device_attribute_query") && ask(id, NV_PCI_BUS_ID, sizeof bus, &bus) &&
              ask(id, NV_PCI_SLOT_ID, sizeof slot, &slot)) {
@@ -44,5 +42,4 @@ void ocl_device_ask_pci(cl_device_id id, char *out, size_t size)
     } else if (strstr(extensions, "cl_amd_device_attribute_query") &&
                ask(id, AMD_TOPOLOGY, sizeof amd, &amd) && amd.type == AMD_TOPOLOGY_PCIE)
         snprintf(out, size, "%04x:%02x:%02x.%x", 0u, amd.bus, amd.device, amd.function);
-    free(extensions);
 }

@@ -16,6 +16,7 @@
 #include "cl/device/answers.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
+#include "engine/base/thread.h"
 #include "engine/files/cache_folder.h"
 #include "engine/files/fileio.h"
 
@@ -49,19 +50,14 @@ static struct {
 
 static clt_status stamp_path(const char *folder, char **out)
 {
-    char boot[64], *above, name[64], text[CLT_HASH64_TEXT];
+    char boot[64], name[64], text[CLT_HASH64_TEXT];
     clt_hash64_state state;
     ocl_boot_identity(boot, sizeof boot); /* a computer that lost power may have lost parts of files */
     clt_hash64_begin(&state);
     clt_hash64_add(&state, boot, strlen(boot) + 1);
     clt_hash64_add(&state, folder, strlen(folder));
     snprintf(name, sizeof name, "pocl-%s.json", clt_hash64_text(clt_hash64_end(&state), text));
-    CLT_TRY(clt_cache_folder("listing", &above));
-    clt_status status = clt_private_folder_make(above);
-    if (status == CLT_OK)
-        status = clt_path_join(above, name, out);
-    free(above);
-    return status;
+    return clt_cache_file("listing", name, out);
 }
 
 /* Removes the stamp; returns whether all files were checked a short time ago. */
@@ -129,22 +125,19 @@ static uint64_t look(uint64_t *files, char **closed)
 static clt_status look_once(void)
 {
     uint64_t files = 0;
-    char *closed = NULL;
+    CLT_FREED char *closed = NULL;
     begin_stamp(the_report.folder.path);
     if (take_stamp() && !look_at_all)
         return CLT_OK;
     (void)look(&files, &closed);
     stamp.wanted = stamp.path != NULL && files > OCL_POCL_MANY && closed == NULL;
     (void)clock_gettime(CLOCK_REALTIME, &stamp.when);
-    if (closed == NULL || the_report.folder.refused != NULL) {
-        free(closed);
+    if (closed == NULL || the_report.folder.refused != NULL)
         return CLT_OK;
-    }
-    clt_status status = clt_pocl_folder_leave(&the_report.folder, closed);
-    free(closed);
-    if (status == CLT_OK && the_report.folder.path != NULL)
+    CLT_TRY(clt_pocl_folder_leave(&the_report.folder, closed));
+    if (the_report.folder.path != NULL)
         (void)look(NULL, NULL); /* the folder that is used now may have been used before */
-    return status;
+    return CLT_OK;
 }
 
 static void tell_folder(const clt_pocl_folder *folder)
@@ -160,30 +153,34 @@ static void tell_folder(const clt_pocl_folder *folder)
             folder->refused, folder->why);
 }
 
+/* The first call of a process. */
+static clt_status prepare(void)
+{
+    clt_pocl_folder *folder = &the_report.folder;
+    CLT_TRY(clt_pocl_folder_choose(true, folder));
+    if (folder->path != NULL)
+        CLT_TRY(look_once());
+    tell_folder(folder);
+    if (folder->refused != NULL && folder->path != NULL)
+        setenv(CLT_POCL_FOLDER_VARIABLE, folder->path, 1);
+    return CLT_OK;
+}
+
 clt_status ocl_pocl_prepare(void)
 {
     clt_status status = CLT_OK;
-    pthread_mutex_lock(&lock);
+    CLT_LOCKED(&lock);
     if (!the_report.looked) {
         the_report.looked = true;
-        status = clt_pocl_folder_choose(true, &the_report.folder);
-        if (status == CLT_OK && the_report.folder.path != NULL)
-            status = look_once();
-        if (status == CLT_OK)
-            tell_folder(&the_report.folder);
-        if (status == CLT_OK && the_report.folder.refused != NULL && the_report.folder.path != NULL)
-            setenv(CLT_POCL_FOLDER_VARIABLE, the_report.folder.path, 1);
+        status = prepare();
         if (stamp.path != NULL)
             (void)atexit(put_stamp);
     }
-    pthread_mutex_unlock(&lock);
     return status;
 }
 
 bool ocl_pocl_mend(void)
 {
-    pthread_mutex_lock(&lock);
-    bool mended = the_report.looked && the_report.folder.path != NULL && look(NULL, NULL) > 0;
-    pthread_mutex_unlock(&lock);
-    return mended;
+    CLT_LOCKED(&lock);
+    return the_report.looked && the_report.folder.path != NULL && look(NULL, NULL) > 0;
 }

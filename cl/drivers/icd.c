@@ -160,12 +160,11 @@ static void find_vendor(preparation *p, int index)
     ocl_icd_report *r = p->report;
     size_t dangling = p->n_entries;
     for (size_t i = 0; i < p->n_entries && !p->present[index]; i++) {
-        char *path = ocl_icd_locate(p->entries[i].library);
+        CLT_FREED char *path = ocl_icd_locate(p->entries[i].library);
         bool named = is_of(v, p->entries[i].library, path);
         if (named && path == NULL && dangling == p->n_entries)
             dangling = i;
         p->present[index] = named && path != NULL;
-        free(path);
     }
     if (p->present[index])
         return;
@@ -242,10 +241,9 @@ static int kernel_drivers(char names[MAX_GPUS][64])
 static bool has_other_driver(const preparation *p)
 {
     for (size_t i = 0; i < p->n_entries; i++) {
-        char *path = ocl_icd_locate(p->entries[i].library);
+        CLT_FREED char *path = ocl_icd_locate(p->entries[i].library);
         bool mesa = is_of(&vendors[CLOVER], p->entries[i].library, path) ||
                     is_of(&vendors[RUSTICL], p->entries[i].library, path);
-        free(path);
         if (path != NULL && !mesa)
             return true;
     }
@@ -295,7 +293,7 @@ static const char *folder_variable(void)
 /* Makes the new folder: the system's entries, reduced to the library's name, and ours. */
 static clt_status make_folder(const preparation *p)
 {
-    ocl_icd_file *files;
+    CLT_FREED ocl_icd_file *files = NULL;
     size_t count = 0;
     ocl_icd_report *r = p->report;
     CLT_TRY(clt_alloc(&files, p->n_entries + N_VENDORS, sizeof *files, "ICD entries"));
@@ -304,9 +302,7 @@ static clt_status make_folder(const preparation *p)
             files[count++] = (ocl_icd_file){file_part(p->entries[i].path), p->entries[i].library};
     for (int i = 0; i < r->n_drivers; i++)
         files[count++] = (ocl_icd_file){r->drivers[i].file, r->drivers[i].library};
-    clt_status status = ocl_icd_folder_make(files, count, &r->folder);
-    free(files);
-    return status;
+    return ocl_icd_folder_make(files, count, &r->folder);
 }
 
 /* Sets the loader's variable, and a second variable that tells child processes that cltrain set the
@@ -398,21 +394,23 @@ static clt_status read_chosen(preparation *p)
 }
 
 /* Gives the loader copies of entries that it cannot read, such as ones with another system's line ends. */
+static clt_status rewrite(preparation *p)
+{
+    ocl_icd_report *r = p->report;
+    CLT_TRY(read_chosen(p));
+    CLT_TRY(clt_alloc(&p->dropped, p->n_entries, sizeof *p->dropped, "ICD entries"));
+    count_rewritten(p);
+    if (r->n_rewritten > 0) {
+        CLT_TRY(make_folder(p));
+        name_folder(r, r->folder);
+    }
+    return CLT_OK;
+}
+
 static void rewrite_chosen(preparation *p)
 {
     ocl_icd_report *r = p->report;
-    if (r->chosen == NULL || !leads_to_entries(r->variable))
-        return;
-    clt_status status = read_chosen(p);
-    if (status == CLT_OK)
-        status = clt_alloc(&p->dropped, p->n_entries, sizeof *p->dropped, "ICD entries");
-    if (status == CLT_OK)
-        count_rewritten(p);
-    if (status == CLT_OK && r->n_rewritten > 0)
-        status = make_folder(p);
-    if (status == CLT_OK && r->n_rewritten > 0)
-        name_folder(r, r->folder);
-    if (status != CLT_OK)
+    if (r->chosen != NULL && leads_to_entries(r->variable) && rewrite(p) != CLT_OK)
         CLT_DEBUG("the ICD files of %s stay as they are: %s", r->chosen, clt_error_text());
     clt_error_clear();
 }
@@ -458,11 +456,10 @@ const char *ocl_icd_hiding(char *entry, size_t size)
     if (ocl_icd_folder_read(the_report.system, &entries, &count, &error) != CLT_OK)
         clt_error_clear();
     for (size_t i = 0; i < count && !there; i++) {
-        char *path = ocl_icd_locate(entries[i].library);
+        CLT_FREED char *path = ocl_icd_locate(entries[i].library);
         there = path != NULL;
         if (there)
             snprintf(entry, size, "%s", entries[i].path);
-        free(path);
     }
     ocl_icd_entries_free(entries, count);
     return there ? the_report.variable : NULL;

@@ -78,6 +78,17 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const ocl_icd_entry *)a)->path, ((const ocl_icd_entry *)b)->path);
 }
 
+static clt_status add_entry(const char *folder, const char *name, ocl_icd_entry **list, size_t *capacity,
+                            size_t *count)
+{
+    CLT_FREED char *path = NULL;
+    CLT_TRY(clt_grow(list, capacity, *count + 1, sizeof **list, "ICD entries"));
+    CLT_TRY(clt_path_join(folder, name, &path));
+    CLT_TRY(ocl_icd_entry_read(path, &(*list)[*count]));
+    (*count)++;
+    return CLT_OK;
+}
+
 clt_status ocl_icd_folder_read(const char *folder, ocl_icd_entry **out, size_t *count, int *error)
 {
     size_t capacity = 0;
@@ -90,17 +101,8 @@ clt_status ocl_icd_folder_read(const char *folder, ocl_icd_entry **out, size_t *
         return CLT_OK;
     for (const struct dirent *item; status == CLT_OK && (item = readdir(handle)) != NULL;) {
         size_t length = strlen(item->d_name);
-        char *path = NULL;
-        if (length < 5 || strcmp(item->d_name + length - 4, ".icd") != 0)
-            continue;
-        status = clt_grow(out, &capacity, *count + 1, sizeof **out, "ICD entries");
-        if (status == CLT_OK)
-            status = clt_path_join(folder, item->d_name, &path);
-        if (status == CLT_OK)
-            status = ocl_icd_entry_read(path, &(*out)[*count]);
-        if (status == CLT_OK)
-            (*count)++;
-        free(path);
+        if (length >= 5 && strcmp(item->d_name + length - 4, ".icd") == 0)
+            status = add_entry(folder, item->d_name, out, &capacity, count);
     }
     closedir(handle);
     if (status != CLT_OK) {
@@ -142,14 +144,10 @@ static bool fits_machine(const char *path)
 
 static char *join_if_there(const char *folder, const char *name)
 {
-    char *path = NULL;
-    if (clt_path_join(folder, name, &path) != CLT_OK) {
-        clt_error_clear();
-        return NULL;
-    }
-    if (fits_machine(path))
-        return path;
-    free(path);
+    CLT_FREED char *path = NULL;
+    if (clt_path_join(folder, name, &path) == CLT_OK && fits_machine(path))
+        return CLT_TAKE(path);
+    clt_error_clear();
     return NULL;
 }
 
@@ -230,8 +228,7 @@ static const char *cache_text(const uint8_t *cache, size_t size, uint32_t offset
 
 static char *in_linker_cache(const char *name)
 {
-    clt_mapping file;
-    char *path = NULL;
+    CLT_SCOPED(clt_mapping) file = {0};
     if (clt_map_open("/etc/ld.so.cache", CLT_ESTORAGE, &file) != CLT_OK) {
         clt_error_clear();
         return NULL;
@@ -240,15 +237,14 @@ static char *in_linker_cache(const char *name)
     const uint8_t *cache = memmem(file.data, file.size, CACHE_MAGIC, sizeof CACHE_MAGIC - 1);
     size_t size = cache != NULL ? file.size - (size_t)(cache - file.data) : 0;
     size_t count = size >= CACHE_HEADER ? cache_word(cache + 20) : 0;
-    for (size_t i = 0; i < count && CACHE_HEADER + (i + 1) * CACHE_RECORD <= size && path == NULL; i++) {
+    for (size_t i = 0; i < count && CACHE_HEADER + (i + 1) * CACHE_RECORD <= size; i++) {
         const uint8_t *record = cache + CACHE_HEADER + i * CACHE_RECORD;
         const char *key = cache_text(cache, size, cache_word(record + 4));
         const char *value = cache_text(cache, size, cache_word(record + 8));
         if (key != NULL && value != NULL && strcmp(key, name) == 0 && fits_machine(value))
-            path = strdup(value);
+            return strdup(value);
     }
-    clt_map_close(&file);
-    return path;
+    return NULL;
 }
 
 char *ocl_icd_locate(const char *library)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "engine/base/scope.h"
 #include "engine/base/status.h"
 
 #define OCL_ICD_SYSTEM_FOLDER "/etc/OpenCL/vendors"
@@ -23,6 +24,7 @@ typedef struct ocl_icd_entry {
 /* Reads one file. Fails only for lack of memory. */
 clt_status ocl_icd_entry_read(const char *path, ocl_icd_entry *out);
 void ocl_icd_entry_free(ocl_icd_entry *entry);
+CLT_SCOPED_VALUE(ocl_icd_entry, ocl_icd_entry_free)
 /* Reads the folder's *.icd files, sorted by name. If the folder cannot be read, *error gets errno and there
  * are no entries. Fails only for lack of memory. */
 clt_status ocl_icd_folder_read(const char *folder, ocl_icd_entry **out, size_t *count, int *error);

@@ -19,20 +19,21 @@
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
 
+/* Writes one ICD file into the folder. */
+static clt_status write_entry(const char *folder, const ocl_icd_file *file)
+{
+    CLT_FREED char *path = NULL;
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_TRY(clt_path_join(folder, file->name, &path));
+    clt_str_printf(&text, "%s\n", file->library);
+    CLT_TRY(clt_str_check(&text));
+    return clt_file_write(path, text.text, text.length);
+}
+
 static clt_status write_files(const char *folder, const ocl_icd_file *files, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        char *path;
-        clt_str text = {0};
-        CLT_TRY(clt_path_join(folder, files[i].name, &path));
-        clt_str_printf(&text, "%s\n", files[i].library);
-        clt_status status = clt_str_check(&text);
-        if (status == CLT_OK)
-            status = clt_file_write(path, text.text, text.length);
-        clt_str_free(&text);
-        free(path);
-        CLT_TRY(status);
-    }
+    for (size_t i = 0; i < count; i++)
+        CLT_TRY(write_entry(folder, &files[i]));
     return CLT_OK;
 }
 
@@ -42,13 +43,12 @@ static bool holds_files(const char *folder, const ocl_icd_file *files, size_t co
 {
     bool same = clt_private_folder_check(folder) == CLT_OK;
     for (size_t i = 0; i < count && same; i++) {
-        char *path = NULL, *text = NULL;
+        CLT_FREED char *path = NULL;
+        CLT_FREED char *text = NULL;
         size_t size = 0, length = strlen(files[i].library);
         same = clt_path_join(folder, files[i].name, &path) == CLT_OK &&
                clt_file_read(path, false, 1 << 16, CLT_ESTORAGE, &text, &size) == CLT_OK &&
                size == length + 1 && memcmp(text, files[i].library, length) == 0;
-        free(path);
-        free(text);
     }
     clt_error_clear();
     return same;
@@ -82,33 +82,28 @@ static clt_status put_in_place(const char *made, const char *folder, const ocl_i
 
 static clt_status make_in_cache(const ocl_icd_file *files, size_t count, char **out)
 {
-    char hash[CLT_HASH64_TEXT], *above = NULL, *folder = NULL, *made = NULL;
-    clt_status status = CLT_OK;
+    char hash[CLT_HASH64_TEXT];
+    CLT_FREED char *above = NULL;
+    CLT_FREED char *folder = NULL;
+    CLT_FREED char *made = NULL;
     hash_files(files, count, hash);
-    CLT_TRY_GOTO(clt_cache_folder("icd", &above), done);
-    CLT_TRY_GOTO(clt_private_folder_make(above), done);
-    CLT_TRY_GOTO(clt_path_join(above, hash, &folder), done);
+    CLT_TRY(clt_cache_folder("icd", &above));
+    CLT_TRY(clt_private_folder_make(above));
+    CLT_TRY(clt_path_join(above, hash, &folder));
     if (!holds_files(folder, files, count)) {
-        CLT_TRY_GOTO(clt_path_join(above, "new-XXXXXX", &made), done);
-        if (mkdtemp(made) == NULL) {
-            status = clt_fail_errno(CLT_ESTORAGE, errno, "creating a folder in '%s'", above);
-            goto done;
-        }
-        status = write_files(made, files, count);
+        CLT_TRY(clt_path_join(above, "new-XXXXXX", &made));
+        if (mkdtemp(made) == NULL)
+            return clt_fail_errno(CLT_ESTORAGE, errno, "creating a folder in '%s'", above);
+        clt_status status = write_files(made, files, count);
         if (status == CLT_OK)
             status = put_in_place(made, folder, files, count);
+        CLT_KEEP_ERROR();
         if (clt_file_exists(made))
             (void)clt_remove_tree(made);
+        CLT_TRY(status);
     }
-    if (status == CLT_OK) {
-        *out = folder;
-        folder = NULL;
-    }
-done:
-    free(above);
-    free(folder);
-    free(made);
-    return status;
+    *out = CLT_TAKE(folder);
+    return CLT_OK;
 }
 
 /* The temporary folder */
@@ -125,7 +120,7 @@ static void remove_folder(void)
 static clt_status make_temporary(const ocl_icd_file *files, size_t count, char **out)
 {
     const char *above = getenv("TMPDIR");
-    char *made = NULL;
+    CLT_FREED char *made = NULL;
     static bool registered;
     if (to_remove != NULL) { /* the loader has not read the previous one */
         remove_folder();
@@ -133,22 +128,19 @@ static clt_status make_temporary(const ocl_icd_file *files, size_t count, char *
         to_remove = NULL;
     }
     CLT_TRY(clt_path_join(above != NULL && above[0] == '/' ? above : "/tmp", "cltrain-icd-XXXXXX", &made));
-    if (mkdtemp(made) == NULL) {
-        clt_status status = clt_fail_errno(CLT_ESTORAGE, errno, "creating the temporary folder '%s'", made);
-        free(made);
-        return status;
-    }
+    if (mkdtemp(made) == NULL)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "creating the temporary folder '%s'", made);
     clt_status status = write_files(made, files, count);
     if (status != CLT_OK) {
+        CLT_KEEP_ERROR();
         (void)clt_remove_tree(made);
-        free(made);
         return status;
     }
     to_remove = strdup(made);
     remover = getpid();
     if (!registered)
         registered = atexit(remove_folder) == 0;
-    *out = made;
+    *out = CLT_TAKE(made);
     return CLT_OK;
 }
 

@@ -37,7 +37,7 @@ static bool holds(const clt_mapping *file, const char *variable)
 ocl_loader_reads ocl_loader_variables(void)
 {
     char path[OCL_LOADER_PATH];
-    clt_mapping file;
+    CLT_SCOPED(clt_mapping) file = {0};
     ocl_loader_reads reads = {0};
     if (!ocl_loader_file(path, sizeof path))
         return reads;
@@ -49,6 +49,5 @@ ocl_loader_reads ocl_loader_variables(void)
     reads.filenames = holds(&file, "OCL_ICD_FILENAMES");
     reads.vendor_path = holds(&file, "OPENCL_VENDOR_PATH");
     reads.vendors_files = reads.vendors && reads.vendor_path; /* that is ocl-icd or behaves like it */
-    clt_map_close(&file);
     return reads;
 }

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "engine/base/scope.h"
+
 #define OCL_MAX_SIBLINGS 6
 #define OCL_DRIVER_VERSION 32
 
@@ -37,6 +39,7 @@ bool ocl_has_siblings(const char *library);
  * others. Free with ocl_siblings_free. */
 void ocl_siblings_find(const char *library, ocl_siblings *out);
 void ocl_siblings_free(ocl_siblings *siblings);
+CLT_SCOPED_VALUE(ocl_siblings, ocl_siblings_free)
 /* Loads each sibling of the driver's own version that the dynamic linker would not find. Constructors of
  * the libraries run, so a child process must have loaded them before. A sibling that the process has
  * already loaded stays. */

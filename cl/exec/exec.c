@@ -6,6 +6,7 @@
 #include "cl/command/faults_internal.h"
 #include "cl/command/record_internal.h"
 #include "cl/exec/exec_internal.h"
+#include "engine/base/thread.h"
 
 /* State of enqueueing one range of commands. */
 typedef struct run_state {
@@ -112,9 +113,8 @@ static clt_status run_host(ocl_exec *exec, size_t index, run_state *run)
 {
     const ocl_command *c = &exec->list->commands[index];
     CLT_TRY(settle(exec, run, index));
-    clt_status status = exec->options.host(exec->options.host_context, c);
-    return status == CLT_OK ? CLT_OK
-                            : clt_fail_prefix(status, "host command %d of '%s': ", c->host_code, c->label);
+    return clt_fail_prefix(exec->options.host(exec->options.host_context, c),
+                           "host command %d of '%s': ", c->host_code, c->label);
 }
 
 /* Adds the event of a group's last command to the list of commands under way and, if asked for, to the
@@ -198,12 +198,11 @@ static uint32_t edges_of(const ocl_exec *exec, const run_range *range, size_t in
 
 static void add_tally(ocl_device *device, const ocl_counters *tally)
 {
-    pthread_mutex_lock(&device->lock);
+    CLT_LOCKED(&device->lock);
     device->counters.kernels_enqueued += tally->kernels_enqueued;
     device->counters.library_calls += tally->library_calls;
     device->counters.copies += tally->copies;
     device->counters.fills += tally->fills;
-    pthread_mutex_unlock(&device->lock);
 }
 
 clt_status ocl_exec_run_without(ocl_exec *exec, size_t first, size_t last, uint32_t derives, ocl_event *wait)

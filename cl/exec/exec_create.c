@@ -14,6 +14,7 @@
 #include "cl/command/fallback.h"
 #include "cl/program/retarget.h"
 #include "engine/base/log.h"
+#include "engine/base/thread.h"
 
 /* Notes in options.refusal which command the driver refused, so that the plan can be made without it. */
 static clt_status refused(const ocl_exec *exec, const ocl_command *c, clt_status status)
@@ -64,7 +65,7 @@ typedef struct program_list {
     ocl_exec_ahead from[1 + OCL_AHEAD_MAX]; /* the lists; all but the first may be NULL */
 } program_list;
 
-static void free_programs(program_list *list)
+static void program_list_end_scope(program_list *list)
 {
     free(list->wishes);
     free(list->commands);
@@ -133,39 +134,35 @@ static void add_programs(program_list *out, const ocl_command *const *distinct, 
 static clt_status find_programs(program_list *out)
 {
     enum { LISTS = sizeof out->from / sizeof out->from[0] };
-    const ocl_command **distinct = NULL;
+    CLT_FREED const ocl_command **distinct = NULL;
     size_t all = 0, last[LISTS], count = 0, used = 0;
     for (int i = 0; i < LISTS; i++)
         all += out->from[i].list != NULL ? out->from[i].list->count : 0;
     CLT_TRY(clt_alloc(&distinct, all, sizeof *distinct, "the list of kernels"));
     for (int i = 0; i < LISTS; i++)
         last[i] = count = add_distinct(out->from[i].list, distinct, count);
-    clt_status status = clt_alloc(&out->wishes, count, sizeof *out->wishes, "the list of programs");
-    if (status == CLT_OK)
-        status = clt_alloc(&out->commands, count, sizeof *out->commands, "the list of programs");
-    for (int i = 0; i < LISTS && status == CLT_OK; i++)
+    CLT_TRY(clt_alloc(&out->wishes, count, sizeof *out->wishes, "the list of programs"));
+    CLT_TRY(clt_alloc(&out->commands, count, sizeof *out->commands, "the list of programs"));
+    for (int i = 0; i < LISTS; i++)
         add_programs(out, distinct, i > 0 ? last[i - 1] : 0, last[i], i, &used);
-    free(distinct);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status build_programs(ocl_exec *exec)
 {
-    program_list list = {.from = {{exec->list, exec->options.resolve, exec->options.resolve_context}}};
+    CLT_SCOPED(program_list)
+    list = {.from = {{exec->list, exec->options.resolve, exec->options.resolve_context}}};
     memcpy(list.from + 1, exec->options.ahead, sizeof exec->options.ahead);
     /* these lists may be freed before this executor is used */
     memset(exec->options.ahead, 0, sizeof exec->options.ahead);
     size_t failed = 0;
-    clt_status status = find_programs(&list);
-    if (status == CLT_OK) {
-        status = ocl_programs_build(exec->device, list.wishes, list.count, exec->options.progress,
-                                    exec->options.progress_context, &failed);
-        if (status != CLT_OK) {
-            const ocl_command *first = list.wishes[failed].launches[0];
-            clt_fail_prefix(refused(exec, first, status), "preparing '%s': ", first->label);
-        }
+    CLT_TRY(find_programs(&list));
+    clt_status status = ocl_programs_build(exec->device, list.wishes, list.count, exec->options.progress,
+                                           exec->options.progress_context, &failed);
+    if (status != CLT_OK) {
+        const ocl_command *first = list.wishes[failed].launches[0];
+        clt_fail_prefix(refused(exec, first, status), "preparing '%s': ", first->label);
     }
-    free_programs(&list);
     return status;
 }
 
@@ -328,9 +325,8 @@ static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl
 
 static void count_kernel(ocl_device *device)
 {
-    pthread_mutex_lock(&device->lock);
+    CLT_LOCKED(&device->lock);
     device->counters.kernels_created++;
-    pthread_mutex_unlock(&device->lock);
 }
 
 static clt_status create_kernel(ocl_exec *exec, const char *family, const char *options, const char *name,
@@ -448,24 +444,19 @@ static clt_status realise(ocl_exec *exec, size_t index)
 clt_status ocl_exec_create(ocl_device *device, const ocl_command_list *list, const ocl_exec_options *options,
                            ocl_exec **out)
 {
-    ocl_exec *exec = NULL;
-    clt_status status = CLT_OK;
+    CLT_SCOPED(ocl_exec) *exec = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&exec, 1, sizeof *exec, "an executor"));
     exec->device = device;
     exec->queue = device->queue[OCL_QUEUE_COMPUTE];
     exec->list = list;
     exec->options = *options;
-    CLT_TRY_GOTO(clt_alloc(&exec->entries, list->count, sizeof *exec->entries, "an executor's commands"),
-                 fail);
-    CLT_TRY_GOTO(build_programs(exec), fail);
+    CLT_TRY(clt_alloc(&exec->entries, list->count, sizeof *exec->entries, "an executor's commands"));
+    CLT_TRY(build_programs(exec));
     for (size_t i = 0; i < list->count; i++)
-        CLT_TRY_GOTO(realise(exec, i), fail);
-    *out = exec;
+        CLT_TRY(realise(exec, i));
+    *out = CLT_TAKE(exec);
     return CLT_OK;
-fail:
-    ocl_exec_destroy(exec);
-    return status;
 }
 
 void ocl_exec_destroy(ocl_exec *exec)

@@ -263,16 +263,14 @@ static clt_status note_questions(const asking *a)
 {
     asking guess = *a;
     ocl_asker guesser = *a->asker;
-    ocl_answers *answers;
-    clt_status status = CLT_OK;
+    CLT_FREED ocl_answers *answers = NULL;
     CLT_TRY(clt_alloc(&answers, 1, sizeof *answers, "answers"));
     *answers = *guesser.answers;
     guesser.answers = answers;
     guess.asker = &guesser;
-    for (const ocl_question *q = ocl_questions; q->name != NULL && status == CLT_OK; q++)
-        status = note_question(&guess, q);
-    free(answers);
-    return status;
+    for (const ocl_question *q = ocl_questions; q->name != NULL; q++)
+        CLT_TRY(note_question(&guess, q));
+    return CLT_OK;
 }
 
 static void note_tests(const asking *a)
@@ -353,15 +351,14 @@ static clt_status ask_rounds(asking *a)
 
 clt_status ocl_ask_here(ocl_asker *asker)
 {
-    asking a = {.asker = asker};
-    CLT_TRY(ocl_emulated_caps(&a.emulated));
-    CLT_TRY(ocl_device_extensions(asker->found->id, &a.extensions));
-    clt_status status = ask_rounds(&a);
-    free(a.extensions);
-    if (status == CLT_OK) {
-        ocl_answers_note_asked(asker->answers, asker->mask, a.emulated, asker->tests);
-    }
-    return status;
+    CLT_FREED char *extensions = NULL;
+    uint32_t emulated;
+    CLT_TRY(ocl_emulated_caps(&emulated));
+    CLT_TRY(ocl_device_extensions(asker->found->id, &extensions));
+    asking a = {.asker = asker, .extensions = extensions, .emulated = emulated};
+    CLT_TRY(ask_rounds(&a));
+    ocl_answers_note_asked(asker->answers, asker->mask, emulated, asker->tests);
+    return CLT_OK;
 }
 
 /* --- the child's side --- */
@@ -410,37 +407,26 @@ clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests)
     return clt_child_say(asker->spent ? "spent" : "done");
 }
 
-static clt_status serve(const char *spec, ocl_asker *asker, bool stay)
+static clt_status serve(const char *spec, const char *have, ocl_asker *asker, bool stay)
 {
-    ocl_found *found = NULL;
-    int count = 0, index = -1;
+    ocl_found found;
     char text[CLT_HASH64_TEXT];
-    CLT_TRY(ocl_enumerate(&found, &count));
-    for (int i = 0; i < count; i++)
-        if (strcmp(found[i].desc.spec, spec) == 0)
-            index = i;
-    clt_status status = CLT_OK;
-    if (index < 0)
-        status =
-            clt_fail(CLT_EDEVICE, __FILE__, __LINE__, "there is no device %s in the child process", spec);
-    if (status == CLT_OK)
-        status = ocl_answers_key(&found[index].desc, asker->style, &asker->answers->key);
-    if (status == CLT_OK)
-        status = clt_child_say("device %s", clt_hash64_text(asker->answers->key, text));
-    if (status == CLT_OK) {
-        asker->found = &found[index];
-        status = ocl_asking_again(asker, "", asker->tests);
-    }
+    CLT_TRY(parse_have(have, asker->answers));
+    CLT_TRY(ocl_find_in_child(spec, &found));
+    CLT_TRY(ocl_answers_key(&found.desc, asker->style, &asker->answers->key));
+    CLT_TRY(clt_child_say("device %s", clt_hash64_text(asker->answers->key, text)));
+    asker->found = &found;
+    clt_status status = ocl_asking_again(asker, "", asker->tests);
     if (status == CLT_OK && stay && !asker->spent)
         status = ocl_builder_go_on(asker);
     ocl_device_close(asker->device);
-    free(found);
     return status;
 }
 
 clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
                             bool with_tests, int share, bool one_by_one, bool stay)
 {
+    CLT_FREED ocl_answers *answers = NULL;
     ocl_asker asker = {.tests = with_tests,
                        .share = share,
                        .begun = say_begun,
@@ -457,11 +443,9 @@ clt_status ocl_asking_serve(const char *spec, const char *mask, const char *styl
     if (!ocl_style_from_name(style, &asker.style))
         CLT_FAIL(CLT_EUSAGE, "'%s' is no style", style);
     asker.mask = (uint32_t)bits;
-    CLT_TRY(clt_alloc(&asker.answers, 1, sizeof *asker.answers, "answers"));
-    clt_status status = parse_have(have, asker.answers);
-    if (status == CLT_OK)
-        status = serve(spec, &asker, stay);
-    free(asker.answers);
+    CLT_TRY(clt_alloc(&answers, 1, sizeof *answers, "answers"));
+    asker.answers = answers;
+    clt_status status = serve(spec, have, &asker, stay);
     if (status != CLT_OK)
         (void)clt_child_say("error %d %s", (int)status, clt_error_text());
     return status;

@@ -136,12 +136,21 @@ static void write_have(const ocl_answers *answers, clt_str *out)
 /* Starts a child with the questions, or sends them to the waiting child. */
 static clt_status start(prober *v, const char *program)
 {
-    clt_str have = {0}, line = {0};
+    CLT_SCOPED(clt_str) have = {0};
+    CLT_SCOPED(clt_str) line = {0};
     char mask[16], share[16];
+    write_have(v->answers, &have);
+    CLT_TRY(clt_str_check(&have));
+    if (v->child != NULL) {
+        clt_str_printf(&line, "ask\t%d\t%s\n", v->tests, have.length > 0 ? have.text : "");
+        CLT_TRY(clt_str_check(&line));
+        /* a child that has ended is noticed when no answer comes */
+        if (clt_child_send(v->child, line.text, line.length, PROBE_SECONDS) != CLT_OK)
+            clt_error_clear();
+        return CLT_OK;
+    }
     snprintf(mask, sizeof mask, "%08" PRIx32, v->mask);
     snprintf(share, sizeof share, "%d", v->share);
-    write_have(v->answers, &have);
-    clt_status status = clt_str_check(&have);
     const char *arguments[17] = {"probe", "--device", v->desc->spec,           "--mask",
                                  mask,    "--style",  ocl_style_name(v->style)};
     int n = 7;
@@ -155,23 +164,12 @@ static clt_status start(prober *v, const char *program)
         arguments[n++] = "--share";
         arguments[n++] = share;
     }
-    if (status == CLT_OK && have.length > 0) {
+    if (have.length > 0) {
         arguments[n++] = "--have";
         arguments[n++] = have.text;
     }
-    if (status == CLT_OK && v->child != NULL) {
-        clt_str_printf(&line, "ask\t%d\t%s\n", v->tests, have.length > 0 ? have.text : "");
-        status = clt_str_check(&line);
-        /* a child that has ended is noticed when no answer comes */
-        if (status == CLT_OK && clt_child_send(v->child, line.text, line.length, PROBE_SECONDS) != CLT_OK)
-            clt_error_clear();
-    } else if (status == CLT_OK) {
-        v->greeted = false;
-        status = clt_child_start(program, arguments, v->stay ? CLT_CHILD_INPUT : 0, &v->child);
-    }
-    clt_str_free(&line);
-    clt_str_free(&have);
-    return status;
+    v->greeted = false;
+    return clt_child_start(program, arguments, v->stay ? CLT_CHILD_INPUT : 0, &v->child);
 }
 
 /* Turns the end of the child into an answer to the question that it was working on. */
@@ -298,7 +296,7 @@ static clt_child *kept_child(const prober *v)
  * end with the thread that starts them. *well: both have answered all their questions. */
 static clt_status run_shares(prober *v, const char *program, bool tests, clt_child *kept[2], bool *well)
 {
-    companion *c;
+    CLT_FREED companion *c = NULL;
     clt_thread *thread = NULL;
     prober own = *v;
     *well = false;
@@ -324,10 +322,8 @@ static clt_status run_shares(prober *v, const char *program, bool tests, clt_chi
     kept[0] = kept_child(&own);
     kept[1] = kept_child(&c->own);
     *well = status == CLT_OK && second && own.done && c->own.done && c->error.status == CLT_OK;
-    if (status == CLT_OK)
-        status = merge(v->answers, &c->answers);
-    free(c);
-    return status;
+    CLT_TRY(status);
+    return merge(v->answers, &c->answers);
 }
 
 static void forget_new_tests(ocl_answers *answers, const ocl_answers *before)
@@ -345,26 +341,25 @@ static void forget_new_tests(ocl_answers *answers, const ocl_answers *before)
  * is, and the two children are kept waiting. */
 static clt_status run_two(prober *v, const char *program, clt_child *kept[2])
 {
-    ocl_answers *before;
+    CLT_FREED ocl_answers *before = NULL;
     bool well;
     clt_status status = run_shares(v, program, false, kept, &well);
     if (status != CLT_OK && status != CLT_EUNSUPPORTED) {
         clt_error_clear(); /* one child alone may succeed, with the memory of two */
-        status = CLT_OK;
+        return CLT_OK;
     }
-    if (status != CLT_OK || !well || ocl_answers_refusal(v->answers, false) != NULL)
-        return status;
+    CLT_TRY(status);
+    if (!well || ocl_answers_refusal(v->answers, false) != NULL)
+        return CLT_OK;
     CLT_TRY(clt_alloc(&before, 1, sizeof *before, "answers"));
     *before = *v->answers;
-    status = run_shares(v, program, true, kept, &well);
-    v->done = status == CLT_OK && well && !ocl_answers_lost_test(v->answers);
+    v->done =
+        run_shares(v, program, true, kept, &well) == CLT_OK && well && !ocl_answers_lost_test(v->answers);
     if (!v->done) {
         clt_error_clear();
-        status = CLT_OK;
         forget_new_tests(v->answers, before);
     }
-    free(before);
-    return status;
+    return CLT_OK;
 }
 
 /* Keeps the two children as builders for the training that begins now, if the driver compiles serially. */
@@ -429,8 +424,9 @@ static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answ
                 .share = OCL_ALL_SHARES,
                 .style = w->style,
                 .answers = answers};
-    char *program;
+    CLT_FREED char *program = NULL;
     clt_child *kept[2] = {NULL, NULL};
+    uint32_t emulated = 0;
     bool alone = !w->tests || !found->desc.is_cpu || clt_cpu_count() < 2 || ocl_answers_lost_test(answers);
     clt_status status = clt_program_find(&program);
     for (int i = 0; i < OCL_ITEMS_MAX && status == CLT_OK && !v.done; i++) {
@@ -439,21 +435,18 @@ static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answ
         if (ocl_answers_refusal(answers, w->tests) != NULL)
             break;
     }
-    free(program);
     if (status == CLT_OK && v.done && v.one_by_one)
         tell_lost_ahead(&found->desc, answers);
     keep_or_stop(found, status == CLT_OK && v.done, kept);
     if (status == CLT_EUNSUPPORTED)
         return ask_without_child(found, w, answers);
-    if (status == CLT_OK && !v.done && ocl_answers_refusal(answers, w->tests) == NULL)
+    CLT_TRY(status);
+    if (!v.done && ocl_answers_refusal(answers, w->tests) == NULL)
         CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': child processes come to no end of the questions",
                  found->desc.spec, found->desc.name);
-    uint32_t emulated = 0;
-    if (status == CLT_OK)
-        status = ocl_emulated_caps(&emulated);
-    if (status == CLT_OK)
-        ocl_answers_note_asked(answers, w->mask, emulated, w->tests);
-    return status;
+    CLT_TRY(ocl_emulated_caps(&emulated));
+    ocl_answers_note_asked(answers, w->mask, emulated, w->tests);
+    return CLT_OK;
 }
 
 /* --- remembering --- */
@@ -491,33 +484,28 @@ static void forgets(const ocl_found *found)
 
 static clt_status ask_and_keep(const ocl_found *found, const wishes *w, ocl_answers *out)
 {
-    char *path = NULL, *lock = NULL;
-    uint64_t key = out->key;
-    int turn = -1;
-    clt_status status = ocl_answers_path(&found->desc, key, &path, &lock);
+    CLT_FREED char *path = NULL;
+    CLT_FREED char *lock = NULL;
+    CLT_CLOSED int turn = -1;
+    clt_status status = ocl_answers_path(&found->desc, out->key, &path, &lock);
     if (status == CLT_ESTORAGE) { /* without a cache folder the device is asked at every start */
         forgets(found);
         return ask_children(found, w, out);
     }
     CLT_TRY(status);
-    if (!w->again)
-        status = ocl_answers_load(path, &found->desc, key, out);
-    if (status == CLT_OK && !is_complete(out, w)) {
-        turn = take_turn(lock);
+    for (int i = 0; i < 2; i++) { /* again when this process has its turn */
         if (!w->again)
-            status = ocl_answers_load(path, &found->desc, key, out);
+            CLT_TRY(ocl_answers_load(path, &found->desc, out->key, out));
+        if (is_complete(out, w))
+            return CLT_OK;
+        if (i == 0)
+            turn = take_turn(lock);
     }
-    if (status == CLT_OK && !is_complete(out, w)) {
-        status = ask_children(found, w, out);
-        out->remembered = false;
-        if (status == CLT_OK && ocl_answers_save(path, &found->desc, out) != CLT_OK)
-            forgets(found);
-    }
-    if (turn >= 0)
-        close(turn);
-    free(path);
-    free(lock);
-    return status;
+    CLT_TRY(ask_children(found, w, out));
+    out->remembered = false;
+    if (ocl_answers_save(path, &found->desc, out) != CLT_OK)
+        forgets(found);
+    return CLT_OK;
 }
 
 /* --- this process --- */
@@ -576,29 +564,20 @@ const ocl_denials *ocl_device_denials(const ocl_device *device)
 
 static clt_status keep_denials(const ocl_device *device, const ocl_denials *denials)
 {
-    char *path, *lock;
-    uint64_t key = device->answers.key;
-    ocl_answers *answers = NULL;
-    CLT_TRY(ocl_answers_path(&device->desc, key, &path, &lock));
-    int turn = take_turn(lock);
-    clt_status status = clt_alloc(&answers, 1, sizeof *answers, "answers");
-    if (status == CLT_OK)
-        status = ocl_answers_load(path, &device->desc, key, answers);
-    if (status == CLT_OK) {
-        ocl_denials_add(&answers->denials, denials);
-        status = ocl_answers_save(path, &device->desc, answers);
-    }
-    if (turn >= 0)
-        close(turn);
-    free(answers);
-    free(path);
-    free(lock);
-    return status;
+    CLT_FREED char *path = NULL;
+    CLT_FREED char *lock = NULL;
+    CLT_FREED ocl_answers *answers = NULL;
+    CLT_TRY(ocl_answers_path(&device->desc, device->answers.key, &path, &lock));
+    CLT_CLOSED int turn = take_turn(lock);
+    CLT_TRY(clt_alloc(&answers, 1, sizeof *answers, "answers"));
+    CLT_TRY(ocl_answers_load(path, &device->desc, device->answers.key, answers));
+    ocl_denials_add(&answers->denials, denials);
+    return ocl_answers_save(path, &device->desc, answers);
 }
 
 void ocl_device_remember_denials(ocl_device *device, const ocl_denials *denials)
 {
-    pthread_mutex_lock(&known_lock);
+    CLT_LOCKED(&known_lock);
     ocl_denials_add(&device->answers.denials, denials);
     for (size_t i = 0; i < n_known; i++)
         if (known[i].id == device->id && known[i].answers.key == device->answers.key)
@@ -608,7 +587,6 @@ void ocl_device_remember_denials(ocl_device *device, const ocl_denials *denials)
                   clt_error_text());
         clt_error_clear();
     }
-    pthread_mutex_unlock(&known_lock);
 }
 
 clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_answers *out)

@@ -60,28 +60,24 @@ void ocl_prepare_process(int local_ranks, int core_ranks)
 static clt_status choose(const ocl_found *found, int count, const ocl_open_options *options, int *index,
                          int *matches)
 {
-    const ocl_device_desc **list = NULL;
+    CLT_FREED const ocl_device_desc **list = NULL;
     CLT_TRY(clt_alloc(&list, (size_t)count, sizeof *list, "the list of devices"));
     for (int i = 0; i < count; i++)
         list[i] = &found[i].desc;
-    clt_status status = ocl_spec_match(list, count, options->spec, options->local_rank, index, matches);
-    free(list);
-    return status;
+    return ocl_spec_match(list, count, options->spec, options->local_rank, index, matches);
 }
 
 clt_status ocl_count_devices(const char *spec, int *count, bool *cpu)
 {
-    ocl_found *found = NULL;
+    CLT_FREED ocl_found *found = NULL;
     int n, index = 0;
     const ocl_open_options options = {.spec = spec};
     *count = 0;
     *cpu = false;
     CLT_TRY(ocl_enumerate(&found, &n));
-    clt_status status = choose(found, n, &options, &index, count);
-    if (status == CLT_OK)
-        *cpu = found[index].desc.is_cpu;
-    free(found);
-    return status;
+    CLT_TRY(choose(found, n, &options, &index, count));
+    *cpu = found[index].desc.is_cpu;
+    return CLT_OK;
 }
 
 /* The minimum: available, with a compiler, full profile, OpenCL 1.2, little-endian. */
@@ -95,6 +91,7 @@ static clt_status check_floor(cl_device_id id, const ocl_device_desc *desc)
         {CL_DEVICE_COMPILER_AVAILABLE, "its driver has no OpenCL C compiler"},
         {CL_DEVICE_ENDIAN_LITTLE, "it is big-endian"},
     };
+    CLT_FREED char *profile = NULL;
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
         cl_bool value = CL_FALSE;
         CLT_TRY(ocl_device_ask(id, needed[i].what, sizeof value, &value));
@@ -107,11 +104,8 @@ static clt_status check_floor(cl_device_id id, const ocl_device_desc *desc)
         CLT_FAIL(CLT_EDEVICE,
                  "opening device %s '%s': it reports '%s' and OpenCL 1.2 is needed; choose another device",
                  desc->spec, desc->name, desc->version);
-    char *profile;
     CLT_TRY(ocl_device_ask_text(id, CL_DEVICE_PROFILE, &profile));
-    bool full = strcmp(profile, "FULL_PROFILE") == 0;
-    free(profile);
-    if (!full)
+    if (strcmp(profile, "FULL_PROFILE") != 0)
         CLT_FAIL(CLT_EDEVICE,
                  "opening device %s '%s': it has only the embedded profile; choose another device",
                  desc->spec, desc->name);
@@ -149,19 +143,18 @@ static clt_status create_queues(ocl_device *device)
 
 static clt_status register_device(ocl_device *device)
 {
-    pthread_mutex_lock(&open_lock);
+    CLT_LOCKED(&open_lock);
     clt_status status =
         clt_grow(&open_devices, &open_capacity, n_open + 1, sizeof *open_devices, "the list of open devices");
     if (status == CLT_OK)
         open_devices[n_open++] = device;
-    pthread_mutex_unlock(&open_lock);
     return status;
 }
 
 /* True when it was the last open device. */
 static bool unregister_device(ocl_device *device)
 {
-    pthread_mutex_lock(&open_lock);
+    CLT_LOCKED(&open_lock);
     bool was_open = false;
     for (size_t i = 0; i < n_open; i++) {
         if (open_devices[i] == device) {
@@ -176,7 +169,6 @@ static bool unregister_device(ocl_device *device)
         open_devices = NULL;
         open_capacity = 0;
     }
-    pthread_mutex_unlock(&open_lock);
     return last;
 }
 
@@ -235,8 +227,7 @@ static clt_status take_answers(ocl_device *device, uint32_t mask, bool tests)
 
 clt_status ocl_device_open_bare(const ocl_found *found, bool profiling, ocl_device **out)
 {
-    ocl_device *device = NULL;
-    clt_status status = CLT_OK;
+    CLT_SCOPED(ocl_device) *device = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&device, 1, sizeof *device, "a device"));
     pthread_mutex_init(&device->lock, NULL);
@@ -244,13 +235,10 @@ clt_status ocl_device_open_bare(const ocl_found *found, bool profiling, ocl_devi
     device->id = found->id;
     device->desc = found->desc;
     device->profiling = profiling;
-    CLT_TRY_GOTO(create_queues(device), fail);
-    CLT_TRY_GOTO(register_device(device), fail);
-    *out = device;
+    CLT_TRY(create_queues(device));
+    CLT_TRY(register_device(device));
+    *out = CLT_TAKE(device);
     return CLT_OK;
-fail:
-    ocl_device_close(device);
-    return status;
 }
 
 /* Chooses the device that SPEC names, and gets its answers. A device that cannot be used is skipped, unless
@@ -314,22 +302,18 @@ static void prepare_last_words(const ocl_device_desc *desc)
     clt_last_words_set(desc->quirks & OCL_QUIRK_OWN_CACHE ? text : NULL);
 }
 
-clt_status ocl_device_open(const ocl_open_options *wanted, ocl_device **out)
+/* Opens the device that SPEC names, with its capabilities. */
+static clt_status open_device(const ocl_open_options *options, ocl_device **out)
 {
-    ocl_open_options own = *wanted, *options = &own;
-    ocl_found *found = NULL;
-    ocl_device *device = NULL;
-    ocl_answers *answers = NULL;
+    CLT_FREED ocl_found *found = NULL;
+    CLT_FREED ocl_answers *answers = NULL;
+    CLT_SCOPED(ocl_device) *device = NULL;
     int count, index = 0, matches = 1;
-    clt_status status = CLT_OK;
-    *out = NULL;
-    CLT_TRY(style_of_environment(&own.style));
-    CLT_TRY(check_file_limit());
     CLT_TRY(ocl_enumerate(&found, &count));
-    CLT_TRY_GOTO(clt_alloc(&answers, 1, sizeof *answers, "answers"), fail);
-    CLT_TRY_GOTO(choose_usable(found, count, options, &index, &matches, answers), fail);
+    CLT_TRY(clt_alloc(&answers, 1, sizeof *answers, "answers"));
+    CLT_TRY(choose_usable(found, count, options, &index, &matches, answers));
     bool profiling = options->profiling || (options->profiling_on_cpu && found[index].desc.is_cpu);
-    CLT_TRY_GOTO(ocl_device_open_bare(&found[index], profiling, &device), fail);
+    CLT_TRY(ocl_device_open_bare(&found[index], profiling, &device));
     int sharing = (rank_count + matches - 1) / matches; /* ranks per device */
     if (!device->desc.is_cpu && sharing > 1) {
         CLT_WARN("%d ranks share device %s '%s' and its memory", sharing, device->desc.spec,
@@ -337,19 +321,25 @@ clt_status ocl_device_open(const ocl_open_options *wanted, ocl_device **out)
         device->desc.usable_bytes /= (uint64_t)sharing;
     }
     device->answers = *answers;
-    CLT_TRY_GOTO(take_answers(device, options->caps_mask, !options->checker), fail);
-    ocl_binary_cache_open(device);
-    prepare_last_words(&device->desc);
-    free(found);
-    free(answers);
-    *out = device;
+    CLT_TRY(take_answers(device, options->caps_mask, !options->checker));
+    *out = CLT_TAKE(device);
     return CLT_OK;
-fail:
-    free(found);
-    free(answers);
-    ocl_device_close(device);
-    ocl_builders_forget();
-    return status;
+}
+
+clt_status ocl_device_open(const ocl_open_options *wanted, ocl_device **out)
+{
+    ocl_open_options options = *wanted;
+    *out = NULL;
+    CLT_TRY(style_of_environment(&options.style));
+    CLT_TRY(check_file_limit());
+    clt_status status = open_device(&options, out);
+    if (status != CLT_OK) {
+        ocl_builders_forget();
+        return status;
+    }
+    ocl_binary_cache_open(*out);
+    prepare_last_words(&(*out)->desc);
+    return CLT_OK;
 }
 
 ocl_cap_report ocl_device_cap_report(const ocl_device *device, int cap)
@@ -382,9 +372,8 @@ static void (*last_closed)(void);
 
 void ocl_device_when_last_closes(void (*fn)(void))
 {
-    pthread_mutex_lock(&open_lock);
+    CLT_LOCKED(&open_lock);
     last_closed = fn;
-    pthread_mutex_unlock(&open_lock);
 }
 
 void ocl_device_close(ocl_device *device)
@@ -428,12 +417,11 @@ const ocl_device_desc *ocl_device_describe(const ocl_device *device)
 ocl_device *ocl_device_of_queue(cl_command_queue queue)
 {
     ocl_device *result = NULL;
-    pthread_mutex_lock(&open_lock);
+    CLT_LOCKED(&open_lock);
     for (size_t i = 0; i < n_open && result == NULL && queue != NULL; i++)
         for (int q = 0; q < OCL_QUEUE_COUNT; q++)
             if (open_devices[i]->queue[q] == queue)
                 result = open_devices[i];
-    pthread_mutex_unlock(&open_lock);
     return result;
 }
 
@@ -441,16 +429,13 @@ void ocl_count_host_wait(ocl_device *device)
 {
     if (device == NULL)
         return;
-    pthread_mutex_lock(&device->lock);
+    CLT_LOCKED(&device->lock);
     device->counters.host_waits++;
-    pthread_mutex_unlock(&device->lock);
 }
 
 ocl_counters ocl_device_counters(const ocl_device *device)
 {
     ocl_device *own = (ocl_device *)(uintptr_t)device; /* the cast only allows locking */
-    pthread_mutex_lock(&own->lock);
-    ocl_counters result = own->counters;
-    pthread_mutex_unlock(&own->lock);
-    return result;
+    CLT_LOCKED(&own->lock);
+    return own->counters;
 }

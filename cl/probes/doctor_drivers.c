@@ -28,11 +28,10 @@ static bool is_folder(const char *path)
 
 static void note_nvidia(ocl_doctor_state *d, const char *library)
 {
-    char *path = ocl_icd_locate(library);
+    CLT_FREED char *path = ocl_icd_locate(library);
     const char *name = path != NULL ? path : library;
     if (d->nvidia == NULL && ocl_has_siblings(name))
         d->nvidia = strdup(name);
-    free(path);
 }
 
 static void check_library(ocl_doctor_state *d, const char *library, const char *named_by)

@@ -90,7 +90,7 @@ static bool has_older_compiler(const ocl_siblings *all)
 
 void ocl_doctor_nvidia(ocl_doctor_state *d)
 {
-    ocl_siblings all;
+    CLT_SCOPED(ocl_siblings) all = {0};
     if (d->nvidia == NULL) {
         tell_absent(d);
         return;
@@ -100,7 +100,6 @@ void ocl_doctor_nvidia(ocl_doctor_state *d)
     for (int i = 0; i < all.count; i++)
         if (strncmp(all.list[i].name, "libnvidia-nvvm.", 15) != 0 || !has_older_compiler(&all))
             tell_sibling(d, &all, &all.list[i]);
-    ocl_siblings_free(&all);
     free(d->nvidia);
     d->nvidia = NULL;
 }

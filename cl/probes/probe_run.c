@@ -75,17 +75,13 @@ clt_status ocl_probe_launch(ocl_device *device, const ocl_probe *run, const ocl_
 
 clt_status ocl_probe_run(ocl_device *device, const ocl_probe *run)
 {
-    ocl_probe_objects o = {0};
-    clt_status status;
-    CLT_TRY_GOTO(ocl_probe_create(device, run, &o), done);
-    CLT_TRY_GOTO(ocl_probe_launch(device, run, &o), done);
-    cl_int code = clEnqueueReadBuffer(device->queue[OCL_QUEUE_COMPUTE], o.out, CL_TRUE, 0, run->out_bytes,
-                                      run->out, 0, NULL, NULL);
-    if (code != CL_SUCCESS)
-        status = ocl_fail(code, __FILE__, __LINE__, "reading the result of %s", run->kernel);
-done:
-    ocl_probe_release(&o);
-    return status;
+    CLT_SCOPED(ocl_probe_objects) o = {0};
+    CLT_TRY(ocl_probe_create(device, run, &o));
+    CLT_TRY(ocl_probe_launch(device, run, &o));
+    OCL_CHECK(clEnqueueReadBuffer(device->queue[OCL_QUEUE_COMPUTE], o.out, CL_TRUE, 0, run->out_bytes,
+                                  run->out, 0, NULL, NULL),
+              "reading the result of %s", run->kernel);
+    return CLT_OK;
 }
 
 /* --- answers --- */
@@ -127,17 +123,15 @@ clt_status ocl_answer_wrong(ocl_item *item, const void *out, size_t bytes)
 
 clt_status ocl_probe_time(ocl_device *device, const ocl_probe *run, double *best)
 {
-    ocl_probe_objects o = {0};
-    clt_status status = ocl_probe_create(device, run, &o);
-    if (status == CLT_OK)
-        status = ocl_probe_launch(device, run, &o);
+    CLT_SCOPED(ocl_probe_objects) o = {0};
+    CLT_TRY(ocl_probe_create(device, run, &o));
+    CLT_TRY(ocl_probe_launch(device, run, &o));
     *best = 1e9;
-    for (int i = 0; i < 3 && status == CLT_OK; i++) {
+    for (int i = 0; i < 3; i++) {
         double start = clt_now();
-        status = ocl_probe_launch(device, run, &o);
+        CLT_TRY(ocl_probe_launch(device, run, &o));
         double seconds = clt_now() - start;
         *best = seconds < *best ? seconds : *best;
     }
-    ocl_probe_release(&o);
-    return status;
+    return CLT_OK;
 }

@@ -294,16 +294,12 @@ static clt_status reported_local(ocl_device *device, const char *options, const 
 {
     cl_uint in[1] = {0}, out[1] = {0};
     ocl_probe run = {options, kernel, in, sizeof in, out, sizeof out, 0, 1, 1, 0};
-    ocl_probe_objects o = {0};
-    clt_status status = ocl_probe_create(device, &run, &o);
-    if (status == CLT_OK) {
-        cl_int code = clGetKernelWorkGroupInfo(o.kernel, device->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof *bytes,
-                                               bytes, NULL);
-        if (code != CL_SUCCESS)
-            status = ocl_fail(code, __FILE__, __LINE__, "asking for the local memory of %s", kernel);
-    }
-    ocl_probe_release(&o);
-    return status;
+    CLT_SCOPED(ocl_probe_objects) o = {0};
+    CLT_TRY(ocl_probe_create(device, &run, &o));
+    OCL_CHECK(
+        clGetKernelWorkGroupInfo(o.kernel, device->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof *bytes, bytes, NULL),
+        "asking for the local memory of %s", kernel);
+    return CLT_OK;
 }
 
 #define PROBE_LOCAL_BYTES 2048 /* size of the two arrays of probe_local */

@@ -32,6 +32,7 @@ clt_status ocl_probe_run(ocl_device *device, const ocl_probe *run);
 clt_status ocl_probe_create(ocl_device *device, const ocl_probe *run, ocl_probe_objects *objects);
 clt_status ocl_probe_launch(ocl_device *device, const ocl_probe *run, const ocl_probe_objects *objects);
 void ocl_probe_release(ocl_probe_objects *objects);
+CLT_SCOPED_VALUE(ocl_probe_objects, ocl_probe_release)
 /* Best of three runs, in seconds. */
 clt_status ocl_probe_time(ocl_device *device, const ocl_probe *run, double *best);
 

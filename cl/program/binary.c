@@ -104,29 +104,28 @@ const char *ocl_binary_describe(const void *data, size_t size, char out[OCL_BINA
 
 clt_status ocl_program_binary(cl_program program, char **out, size_t *size)
 {
+    CLT_FREED char *data = NULL;
     OCL_CHECK(clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *size, size, NULL),
               "asking for the size of a program's binary");
     if (*size == 0)
         CLT_FAIL(CLT_EUNSUPPORTED, "the driver gives no binary of a program");
-    CLT_TRY(clt_alloc(out, *size + 1, 1, "a program's binary")); /* adds a NUL, which drivers may leave out */
+    CLT_TRY(
+        clt_alloc(&data, *size + 1, 1, "a program's binary")); /* adds a NUL, which drivers may leave out */
     /* The parameter is an array of pointers, one for each device of the program; our programs have one
      * device. */
-    cl_int code = clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(unsigned char *), out, NULL);
-    if (code == CL_SUCCESS)
-        return CLT_OK;
-    free(*out);
-    *out = NULL;
-    return ocl_fail(code, __FILE__, __LINE__, "asking for a program's binary");
+    OCL_CHECK(clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL),
+              "asking for a program's binary");
+    *out = CLT_TAKE(data);
+    return CLT_OK;
 }
 
 const char *ocl_program_describe(const ocl_program *program, char out[OCL_BINARY_TEXT])
 {
     size_t size = 0;
-    char *data = NULL;
+    CLT_FREED char *data = NULL;
     out[0] = '\0';
     if (ocl_program_binary(program->program, &data, &size) == CLT_OK)
         ocl_binary_describe(data, size, out);
     clt_error_clear();
-    free(data);
     return out;
 }

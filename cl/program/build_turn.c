@@ -21,12 +21,10 @@
 
 int ocl_turns_open(const char *folder)
 {
-    char *path = NULL;
-    int turns = -1;
-    if (clt_path_join(folder, "turns", &path) == CLT_OK)
-        turns = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    free(path);
-    return turns;
+    CLT_FREED char *path = NULL;
+    return clt_path_join(folder, "turns", &path) == CLT_OK
+               ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)
+               : -1;
 }
 
 /* Locks of an open file, and not of a process, so that a thread that closes another file gives none back. */

@@ -218,7 +218,7 @@ static clt_status obey(server *s, char *line)
 static clt_status obey_all(ocl_device *device, ocl_asker *asker)
 {
     server s = {.device = device, .asker = asker};
-    char *line = NULL;
+    CLT_FREED char *line = NULL;
     size_t size = 0;
     ssize_t length;
     clt_status status = CLT_OK;
@@ -228,7 +228,6 @@ static clt_status obey_all(ocl_device *device, ocl_asker *asker)
         status = obey(&s, line);
     }
     forget_launch(&s);
-    free(line);
     return status;
 }
 
@@ -239,27 +238,12 @@ clt_status ocl_builder_go_on(ocl_asker *asker)
 
 clt_status ocl_builder_serve(const char *spec)
 {
-    ocl_found *found = NULL;
-    ocl_device *device = NULL;
-    int count = 0, index = -1;
+    ocl_found found;
+    CLT_SCOPED(ocl_device) *device = NULL;
     CLT_TRY(clt_child_begin());
-    CLT_TRY(ocl_enumerate(&found, &count));
-    for (int i = 0; i < count; i++)
-        if (strcmp(found[i].desc.spec, spec) == 0)
-            index = i;
-    clt_status status = CLT_OK;
-    if (index < 0)
-        status =
-            clt_fail(CLT_EDEVICE, __FILE__, __LINE__, "there is no device %s in the child process", spec);
-    if (status == CLT_OK)
-        status = ocl_device_open_bare(&found[index], false, &device);
-    if (status == CLT_OK) {
-        ocl_binary_cache_open(device);
-        status = say_ready(device);
-    }
-    if (status == CLT_OK)
-        status = obey_all(device, NULL);
-    ocl_device_close(device);
-    free(found);
-    return status;
+    CLT_TRY(ocl_find_in_child(spec, &found));
+    CLT_TRY(ocl_device_open_bare(&found, false, &device));
+    ocl_binary_cache_open(device);
+    CLT_TRY(say_ready(device));
+    return obey_all(device, NULL);
 }

@@ -22,6 +22,7 @@
 #include "cl/program/program_internal.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
+#include "engine/base/thread.h"
 #include "engine/host/child.h"
 
 #define START_SECONDS 60.0
@@ -68,13 +69,12 @@ void ocl_builders_adopt(uint64_t key, clt_child *child)
 static clt_child *take_waiting(const uint64_t *key)
 {
     clt_child *child = NULL;
-    pthread_mutex_lock(&waiting.lock);
+    CLT_LOCKED(&waiting.lock);
     for (int i = 0; i < waiting.count && child == NULL; i++)
         if (key == NULL || waiting.list[i].key == *key) {
             child = waiting.list[i].child;
             waiting.list[i] = waiting.list[--waiting.count];
         }
-    pthread_mutex_unlock(&waiting.lock);
     return child;
 }
 
@@ -132,22 +132,16 @@ static ocl_builder *adopted_builder(const ocl_device *device)
 clt_status ocl_builder_start(const ocl_device *device, ocl_builder **out)
 {
     const char *arguments[] = {"probe", "--device", device->desc.spec, "--build", NULL};
-    char *program = NULL;
-    clt_child *child = NULL;
+    CLT_FREED char *program = NULL;
+    CLT_SCOPED(clt_child) *child = NULL;
     *out = adopted_builder(device);
     clt_error_clear();
     if (*out != NULL)
         return CLT_OK;
     CLT_TRY(clt_program_find(&program));
-    clt_status status = clt_child_start(program, arguments, CLT_CHILD_INPUT, &child);
-    free(program);
-    CLT_TRY(status);
-    status = clt_alloc(out, 1, sizeof **out, "a builder");
-    if (status != CLT_OK) {
-        clt_child_stop(child, NULL);
-        return status;
-    }
-    **out = (ocl_builder){.child = child, .device = device};
+    CLT_TRY(clt_child_start(program, arguments, CLT_CHILD_INPUT, &child));
+    CLT_TRY(clt_alloc(out, 1, sizeof **out, "a builder"));
+    **out = (ocl_builder){.child = CLT_TAKE(child), .device = device};
     return CLT_OK;
 }
 
@@ -261,7 +255,7 @@ static clt_status judge(ocl_builder *builder, const ocl_program_wish *wish, clt_
 
 clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_wish *wish, bool *usable)
 {
-    clt_str job = {0};
+    CLT_SCOPED(clt_str) job = {0};
     const char *line = "";
     clt_child_event event = CLT_CHILD_ENDED;
     *usable = false;
@@ -271,12 +265,9 @@ clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_wish *wish,
         return CLT_OK;
     }
     write_job(wish, &job);
-    clt_status status = clt_str_check(&job);
-    if (status == CLT_OK && clt_child_send(builder->child, job.text, job.length, BUILD_SECONDS) != CLT_OK)
+    CLT_TRY(clt_str_check(&job));
+    if (clt_child_send(builder->child, job.text, job.length, BUILD_SECONDS) != CLT_OK)
         clt_error_clear(); /* the child has ended or hangs, which the next lines find out */
-    clt_str_free(&job);
-    *usable = status == CLT_OK;
-    CLT_TRY(status);
     do
         event = clt_child_next(builder->child, BUILD_SECONDS, &line);
     while (event == CLT_CHILD_LINE && strcmp(line, "done") != 0);

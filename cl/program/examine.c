@@ -57,52 +57,43 @@ typedef struct examination {
 static clt_status write_file(const char *folder, const char *name, const char *ending, const char *data,
                              size_t size)
 {
-    char file[160], *path;
+    char file[160];
+    CLT_FREED char *path = NULL;
     snprintf(file, sizeof file, "%s.%s", name, ending);
     CLT_TRY(clt_path_join(folder, file, &path));
-    clt_status status = clt_file_write(path, data, size);
-    free(path);
-    return status;
+    return clt_file_write(path, data, size);
 }
 
 /* Keeps the log, with the options before it, and the binary. */
 static clt_status keep(const examination *x, size_t index, const ocl_program *program)
 {
     const ocl_examined *e = &x->programs[index];
-    char name[128], *data = NULL;
+    char name[128];
+    CLT_FREED char *data = NULL;
     size_t size = 0;
-    clt_str log = {0};
+    CLT_SCOPED(clt_str) log = {0};
     snprintf(name, sizeof name, "%03zu-%.100s", index, e->family);
     clt_str_printf(&log, "options: %s\nseconds: %.3f\nbinary: %s\n%s\n", program->options, e->seconds,
                    e->binary, program->log);
-    clt_status status = clt_str_check(&log);
-    if (status == CLT_OK)
-        status = write_file(x->options->folder, name, "log", log.text, log.length);
-    clt_str_free(&log);
-    CLT_TRY(status);
+    CLT_TRY(clt_str_check(&log));
+    CLT_TRY(write_file(x->options->folder, name, "log", log.text, log.length));
     if (ocl_program_binary(program->program, &data, &size) != CLT_OK) {
         clt_error_clear(); /* a driver that gives no binary has no file for it */
         return CLT_OK;
     }
     bool ptx = strncmp(e->binary, "PTX", 3) == 0;
-    size_t length = ptx ? strlen(data) : size;
-    status = write_file(x->options->folder, name, ptx ? "ptx" : "bin", data, length);
-    free(data);
-    return status;
+    return write_file(x->options->folder, name, ptx ? "ptx" : "bin", data, ptx ? strlen(data) : size);
 }
 
 static clt_status build(const examination *x, size_t index)
 {
     ocl_examined *e = &x->programs[index];
     ocl_program *program;
-    clt_str options = {0};
+    CLT_SCOPED(clt_str) options = {0};
     bool nvidia = x->device->desc.compute_capability != 0;
     clt_str_printf(&options, "%s%s %s", e->options, nvidia ? " " OCL_VERBOSE_OPTION : "", x->options->extra);
-    clt_status status = clt_str_check(&options);
-    if (status == CLT_OK)
-        status = ocl_program_get(x->device, e->family, options.text, &program);
-    clt_str_free(&options);
-    CLT_TRY(status);
+    CLT_TRY(clt_str_check(&options));
+    CLT_TRY(ocl_program_get(x->device, e->family, options.text, &program));
     e->seconds = program->build_seconds;
     e->resources = ocl_resources_of(program->log);
     ocl_program_describe(program, e->binary);

@@ -51,14 +51,12 @@ static bool save_in(const char *folder, const char *base, const char *source, co
 static void save_failed_build(const char *family, const char *options, const char *source, const char *log,
                               char *path, size_t size)
 {
-    char *folder = NULL, base[128], fallback[800];
+    CLT_FREED char *folder = NULL;
+    char base[128], fallback[800];
     const char *tmp = getenv("TMPDIR");
     uint64_t hash = hash_text(hash_text(UINT64_C(0xcbf29ce484222325), options), source);
     snprintf(base, sizeof base, "%.60s-%016llx", family, (unsigned long long)hash);
-    bool saved =
-        clt_cache_folder("crash", &folder) == CLT_OK && save_in(folder, base, source, log, path, size);
-    free(folder);
-    if (saved)
+    if (clt_cache_folder("crash", &folder) == CLT_OK && save_in(folder, base, source, log, path, size))
         return;
     clt_error_clear();
     /* in a folder that all users share: the name has the user's number, and a link or another user's folder
@@ -73,7 +71,7 @@ static void save_failed_build(const char *family, const char *options, const cha
 
 /* Building */
 
-void ocl_program_destroy(struct ocl_program *program)
+void ocl_program_destroy(ocl_program *program)
 {
     if (program == NULL)
         return;
@@ -217,39 +215,28 @@ static clt_status text_of(const char *family, const char *options, char **source
 
 bool ocl_program_known(const ocl_device *device, const char *family, const char *options, uint64_t *hash)
 {
-    char *source = NULL;
-    clt_str full_options = {0};
+    CLT_FREED char *source = NULL;
+    CLT_SCOPED(clt_str) full_options = {0};
     *hash = 0;
     bool known = text_of(family, options, &source, &full_options) == CLT_OK &&
                  ocl_binary_known(device, source, full_options.text, hash);
     clt_error_clear();
-    free(source);
-    clt_str_free(&full_options);
     return known;
 }
 
 static clt_status build(ocl_device *device, const char *family, const char *options, bool quiet,
                         ocl_program **out)
 {
-    ocl_program *program = NULL;
-    clt_str full_options = {0};
-    char *source = NULL;
-    clt_status status = CLT_OK;
-    *out = NULL;
-    CLT_TRY_GOTO(text_of(family, options, &source, &full_options), fail);
-    CLT_TRY_GOTO(clt_alloc(&program, 1, sizeof *program, "a program record"), fail);
-    CLT_TRY_GOTO(copy_text(family, &program->family), fail);
-    CLT_TRY_GOTO(copy_text(options, &program->options), fail);
-    CLT_TRY_GOTO(load_or_compile(device, program, source, full_options.text, quiet), fail);
-    clt_str_free(&full_options);
-    free(source);
-    *out = program;
+    CLT_SCOPED(ocl_program) *program = NULL;
+    CLT_SCOPED(clt_str) full_options = {0};
+    CLT_FREED char *source = NULL;
+    CLT_TRY(text_of(family, options, &source, &full_options));
+    CLT_TRY(clt_alloc(&program, 1, sizeof *program, "a program record"));
+    CLT_TRY(copy_text(family, &program->family));
+    CLT_TRY(copy_text(options, &program->options));
+    CLT_TRY(load_or_compile(device, program, source, full_options.text, quiet));
+    *out = CLT_TAKE(program);
     return CLT_OK;
-fail:
-    clt_str_free(&full_options);
-    free(source);
-    ocl_program_destroy(program);
-    return status;
 }
 
 /* Called with the device's lock held. */
@@ -265,17 +252,30 @@ static ocl_program *find(const ocl_device *device, const char *family, const cha
 
 bool ocl_program_cached(ocl_device *device, const char *family, const char *options)
 {
-    pthread_mutex_lock(&device->lock);
-    bool found = find(device, family, options) != NULL;
-    pthread_mutex_unlock(&device->lock);
-    return found;
+    CLT_LOCKED(&device->lock);
+    return find(device, family, options) != NULL;
+}
+
+/* Adds a program to those of the device, unless another thread has been faster. *out: the one that is there. */
+static clt_status add(ocl_device *device, ocl_program **fresh, ocl_program **out)
+{
+    CLT_LOCKED(&device->lock);
+    device->counters.programs_built++;
+    device->counters.programs_loaded += (*fresh)->from_cache;
+    device->counters.build_seconds += (*fresh)->build_seconds;
+    *out = find(device, (*fresh)->family, (*fresh)->options);
+    if (*out != NULL)
+        return CLT_OK;
+    CLT_TRY(clt_grow(&device->programs, &device->programs_capacity, device->n_programs + 1,
+                     sizeof *device->programs, "the program cache"));
+    *out = device->programs[device->n_programs++] = CLT_TAKE(*fresh);
+    return CLT_OK;
 }
 
 static clt_status get(ocl_device *device, const char *family, const char *options, bool quiet,
                       ocl_program **out)
 {
-    ocl_program *fresh;
-    clt_status status = CLT_OK;
+    CLT_SCOPED(ocl_program) *fresh = NULL;
     options = options ? options : "";
     if (device->gathered != NULL)
         return ocl_programs_note(device, &(ocl_program_wish){.family = family, .options = options}, 1);
@@ -286,23 +286,7 @@ static clt_status get(ocl_device *device, const char *family, const char *option
         return CLT_OK;
     /* takes seconds with some drivers, so the lock is not held */
     CLT_TRY(build(device, family, options, quiet, &fresh));
-    pthread_mutex_lock(&device->lock);
-    device->counters.programs_built++;
-    device->counters.programs_loaded += fresh->from_cache;
-    device->counters.build_seconds += fresh->build_seconds;
-    *out = find(device, family, options); /* another thread may have been faster */
-    if (*out == NULL) {
-        status = clt_grow(&device->programs, &device->programs_capacity, device->n_programs + 1,
-                          sizeof *device->programs, "the program cache");
-        if (status == CLT_OK) {
-            device->programs[device->n_programs++] = fresh;
-            *out = fresh;
-            fresh = NULL;
-        }
-    }
-    pthread_mutex_unlock(&device->lock);
-    ocl_program_destroy(fresh);
-    return status;
+    return add(device, &fresh, out);
 }
 
 clt_status ocl_program_get(ocl_device *device, const char *family, const char *options, ocl_program **out)

@@ -66,7 +66,7 @@ static void choose(build_pool *pool)
 static build_job *take(build_pool *pool)
 {
     build_job *job = NULL;
-    pthread_mutex_lock(&pool->lock);
+    CLT_LOCKED(&pool->lock);
     if (!pool->failed && pool->next < pool->count) {
         choose(pool);
         job = &pool->jobs[pool->next++];
@@ -74,7 +74,6 @@ static build_job *take(build_pool *pool)
         pool->begun = job->wish->family;
         pthread_cond_signal(&pool->changed);
     }
-    pthread_mutex_unlock(&pool->lock);
     return job;
 }
 
@@ -89,12 +88,11 @@ static void start_child(const ocl_device *device, ocl_builder **child)
 
 static void end_job(build_pool *pool, build_job *job)
 {
-    pthread_mutex_lock(&pool->lock);
+    CLT_LOCKED(&pool->lock);
     job->ended = true;
     pool->done++;
     pool->failed = pool->failed || (job->error.status != CLT_OK && !job->wish->ahead);
     pthread_cond_signal(&pool->changed);
-    pthread_mutex_unlock(&pool->lock);
 }
 
 /* Has the child compile the program into a cache, in which build() then finds it. Without a child, build()
@@ -209,7 +207,7 @@ static void watch(build_pool *pool, ocl_progress_fn progress, void *context)
     const char *told = NULL;
     size_t told_done = 0;
     double limit = slow_build();
-    pthread_mutex_lock(&pool->lock);
+    CLT_LOCKED(&pool->lock);
     while (pool->done < pool->next || (!pool->failed && pool->next < pool->count)) {
         if (pool->begun != NULL && (pool->begun != told || pool->done != told_done)) {
             told = pool->begun;
@@ -220,7 +218,6 @@ static void watch(build_pool *pool, ocl_progress_fn progress, void *context)
             tell_slow(pool, limit);
         }
     }
-    pthread_mutex_unlock(&pool->lock);
 }
 
 static void tell_here(build_pool *pool, const build_job *job, ocl_progress_fn progress, void *context)
@@ -320,31 +317,30 @@ static int by_length(const void *a, const void *b)
 clt_status ocl_programs_build(ocl_device *device, const ocl_program_wish *wishes, size_t count,
                               ocl_progress_fn progress, void *progress_context, size_t *failed)
 {
-    build_pool pool = {.device = device};
-    clt_status status = CLT_OK;
+    CLT_FREED build_job *jobs = NULL;
     *failed = 0;
     if (device->gathered != NULL && count > 0)
         return ocl_programs_note(device, wishes, count);
-    CLT_TRY(clt_alloc(&pool.jobs, count, sizeof *pool.jobs, "the programs to build"));
+    CLT_TRY(clt_alloc(&jobs, count, sizeof *jobs, "the programs to build"));
+    build_pool pool = {.device = device, .jobs = jobs};
     for (size_t i = 0; i < count; i++)
         if (!ocl_program_cached(device, wishes[i].family, wishes[i].options))
-            pool.jobs[pool.count++] =
+            jobs[pool.count++] =
                 (build_job){.wish = &wishes[i], .index = i, .length = ocl_source_length(wishes[i].family)};
-    qsort(pool.jobs, pool.count, sizeof *pool.jobs, by_length);
+    qsort(jobs, pool.count, sizeof *jobs, by_length);
     pthread_mutex_init(&pool.lock, NULL);
     pthread_cond_init(&pool.changed, NULL);
     build_all(&pool, progress, progress_context);
     pthread_cond_destroy(&pool.changed);
     pthread_mutex_destroy(&pool.lock);
     for (size_t i = 0; i < pool.count; i++)
-        if (pool.jobs[i].wish->outcome != NULL)
-            *pool.jobs[i].wish->outcome = pool.jobs[i].error.status;
-    for (size_t i = 0; i < pool.count && status == CLT_OK; i++) {
-        if (pool.jobs[i].wish->ahead)
+        if (jobs[i].wish->outcome != NULL)
+            *jobs[i].wish->outcome = jobs[i].error.status;
+    for (size_t i = 0; i < pool.count; i++) {
+        if (jobs[i].wish->ahead)
             continue;
-        *failed = pool.jobs[i].index;
-        status = clt_error_put(&pool.jobs[i].error);
+        *failed = jobs[i].index;
+        CLT_TRY(clt_error_put(&jobs[i].error));
     }
-    free(pool.jobs);
-    return status;
+    return CLT_OK;
 }

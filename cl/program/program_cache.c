@@ -24,6 +24,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
 #include "engine/base/text.h"
+#include "engine/base/thread.h"
 #include "engine/files/cache_folder.h"
 #include "engine/files/fileio.h"
 
@@ -58,12 +59,11 @@ typedef struct ocl_binary_cache {
 static void add_platform_version(clt_str *key, cl_platform_id platform)
 {
     size_t size = 0;
-    char *text = NULL;
+    CLT_FREED char *text = NULL;
     if (clGetPlatformInfo(platform, CL_PLATFORM_VERSION, 0, NULL, &size) == CL_SUCCESS &&
         clt_alloc(&text, size + 1, 1, "a platform string") == CLT_OK &&
         clGetPlatformInfo(platform, CL_PLATFORM_VERSION, size, text, NULL) == CL_SUCCESS)
         clt_str_append(key, text);
-    free(text);
     clt_error_clear();
 }
 
@@ -71,7 +71,7 @@ static void add_platform_version(clt_str *key, cl_platform_id platform)
  * share a home folder. */
 static void add_processor(clt_str *key)
 {
-    char *text = NULL;
+    CLT_FREED char *text = NULL;
     size_t size;
     static const char *const lines[] = {"model name", "flags", "Features", "CPU part"};
     if (clt_file_read("/proc/cpuinfo", false, UINT64_C(16) << 20, CLT_ESTORAGE, &text, &size) != CLT_OK)
@@ -81,7 +81,6 @@ static void add_processor(clt_str *key)
         if (at != NULL)
             clt_str_append_n(key, at, strcspn(at, "\n") + 1);
     }
-    free(text);
 }
 
 /* Adds environment variables that change what drivers' compilers do. */
@@ -209,9 +208,8 @@ bool ocl_binary_cache_keeps(const ocl_device *device)
 
 static void count_refused(ocl_device *device)
 {
-    pthread_mutex_lock(&device->lock);
+    CLT_LOCKED(&device->lock);
     device->counters.binaries_refused++;
-    pthread_mutex_unlock(&device->lock);
 }
 
 /* The binary inside a file; NULL when the file is damaged or has another key. */
@@ -256,27 +254,22 @@ static bool trusted(const char *path)
 
 static cl_program load(ocl_device *device, const clt_str *key, const char *path, const char *options)
 {
-    char *data = NULL;
+    CLT_FREED char *data = NULL;
     size_t size, bytes = 0;
-    cl_program program = NULL;
+    CLT_SCOPED(cl_program) program = NULL;
     if (!trusted(path) || clt_file_read(path, false, LIMIT, CLT_ESTORAGE, &data, &size) != CLT_OK)
         return NULL; /* the usual case: not in the cache yet */
     const unsigned char *binary = binary_in(data, size, key, &bytes);
-    if (binary != NULL && ocl_build_binary(device, binary, bytes, options, &program) != CL_SUCCESS &&
+    if (binary != NULL && ocl_build_binary(device, binary, bytes, options, &program) == CL_SUCCESS &&
         program != NULL) {
-        clReleaseProgram(program);
-        program = NULL;
-    }
-    if (program != NULL) {
         (void)utimensat(AT_FDCWD, path, NULL, 0); /* marks it as recently used, so that it is trimmed last */
-    } else {
-        CLT_DEBUG("a kept binary was removed (%s): %s",
-                  binary != NULL ? "the driver does not take it" : "damaged or of another program", path);
-        (void)unlink(path);
-        count_refused(device);
+        return CLT_TAKE(program);
     }
-    free(data);
-    return program;
+    CLT_DEBUG("a kept binary was removed (%s): %s",
+              binary != NULL ? "the driver does not take it" : "damaged or of another program", path);
+    (void)unlink(path);
+    count_refused(device);
+    return NULL;
 }
 
 int ocl_binary_turns(const ocl_device *device)
@@ -287,30 +280,26 @@ int ocl_binary_turns(const ocl_device *device)
 bool ocl_binary_known(const ocl_device *device, const char *source, const char *full_options, uint64_t *hash)
 {
     const ocl_binary_cache *cache = device->binaries;
-    clt_str key = {0};
-    char *path = NULL;
+    CLT_SCOPED(clt_str) key = {0};
+    CLT_FREED char *path = NULL;
     bool known = cache != NULL && cache->readable && make_key(cache, source, full_options, &key) == CLT_OK &&
                  path_of(cache, &key, &path) == CLT_OK && trusted(path);
     *hash = hash_of(&key);
     clt_error_clear();
-    free(path);
-    clt_str_free(&key);
     return known;
 }
 
 cl_program ocl_binary_load(ocl_device *device, const char *source, const char *full_options)
 {
     const ocl_binary_cache *cache = device->binaries;
-    clt_str key = {0};
-    char *path = NULL;
+    CLT_SCOPED(clt_str) key = {0};
+    CLT_FREED char *path = NULL;
     cl_program program = NULL;
     if (cache == NULL || !cache->readable || cache->marks)
         return NULL;
     if (make_key(cache, source, full_options, &key) == CLT_OK && path_of(cache, &key, &path) == CLT_OK)
         program = load(device, &key, path, full_options);
     clt_error_clear();
-    free(path);
-    clt_str_free(&key);
     return program;
 }
 
@@ -352,24 +341,21 @@ static clt_status write_mark(const char *path)
 static clt_status store(const ocl_binary_cache *cache, const char *source, const char *options,
                         cl_program program)
 {
-    clt_str key = {0};
-    char *path = NULL, *data = NULL;
+    CLT_SCOPED(clt_str) key = {0};
+    CLT_FREED char *path = NULL;
+    CLT_FREED char *data = NULL;
     size_t size = 0;
-    clt_status status = make_key(cache, source, options, &key);
-    if (status == CLT_OK)
-        status = path_of(cache, &key, &path);
-    if (status == CLT_OK && cache->marks)
-        status = write_mark(path);
-    if (status == CLT_OK && !cache->marks)
-        status = file_of(&key, program, &data, &size);
-    if (status == CLT_OK && !cache->marks)
-        status = clt_file_write(path, data, size);
-    if (status == CLT_OK && chmod(path, 0600) != 0)
-        status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "'%s' cannot be made private", path);
-    free(data);
-    free(path);
-    clt_str_free(&key);
-    return status;
+    CLT_TRY(make_key(cache, source, options, &key));
+    CLT_TRY(path_of(cache, &key, &path));
+    if (cache->marks) {
+        CLT_TRY(write_mark(path));
+    } else {
+        CLT_TRY(file_of(&key, program, &data, &size));
+        CLT_TRY(clt_file_write(path, data, size));
+    }
+    if (chmod(path, 0600) != 0)
+        CLT_FAIL(CLT_ESTORAGE, "'%s' cannot be made private", path);
+    return CLT_OK;
 }
 
 void ocl_binary_store(ocl_device *device, const char *source, const char *full_options, cl_program program)

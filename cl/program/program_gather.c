@@ -72,23 +72,29 @@ static bool is_refusal(clt_status status)
     return status == CLT_OK || status == CLT_EBUILD || status == CLT_EUNSUPPORTED;
 }
 
+/* Builds what was noted; in any case the list is the caller's to free. */
+static clt_status build_noted(ocl_device *device, struct ocl_gathered *gathered, ocl_progress_fn progress,
+                              void *context)
+{
+    CLT_FREED clt_status *outcomes = NULL;
+    size_t failed;
+    CLT_TRY(gathered->status);
+    CLT_TRY(clt_alloc(&outcomes, gathered->count, sizeof *outcomes, "a list of programs"));
+    for (size_t i = 0; i < gathered->count; i++)
+        gathered->wishes[i].outcome = &outcomes[i];
+    CLT_TRY(ocl_programs_build(device, gathered->wishes, gathered->count, progress, context, &failed));
+    for (size_t i = 0; i < gathered->count; i++)
+        if (!is_refusal(outcomes[i]))
+            CLT_FAIL(outcomes[i], "building '%s' (%s) failed", gathered->wishes[i].family,
+                     gathered->wishes[i].options);
+    return CLT_OK;
+}
+
 clt_status ocl_programs_build_gathered(ocl_device *device, ocl_progress_fn progress, void *context)
 {
     struct ocl_gathered *gathered = device->gathered;
-    clt_status status = gathered->status, *outcomes = NULL;
-    size_t failed;
     device->gathered = NULL;
-    if (status == CLT_OK)
-        status = clt_alloc(&outcomes, gathered->count, sizeof *outcomes, "a list of programs");
-    for (size_t i = 0; i < gathered->count && status == CLT_OK; i++)
-        gathered->wishes[i].outcome = &outcomes[i];
-    if (status == CLT_OK)
-        status = ocl_programs_build(device, gathered->wishes, gathered->count, progress, context, &failed);
-    for (size_t i = 0; i < gathered->count && status == CLT_OK; i++)
-        if (!is_refusal(outcomes[i]))
-            status = clt_fail(outcomes[i], __FILE__, __LINE__, "building '%s' (%s) failed",
-                              gathered->wishes[i].family, gathered->wishes[i].options);
-    free(outcomes);
+    clt_status status = build_noted(device, gathered, progress, context);
     ocl_gathered_free(gathered);
     return status;
 }

@@ -17,7 +17,8 @@ struct ocl_program {
 };
 
 /* program.c */
-void ocl_program_destroy(struct ocl_program *program);
+void ocl_program_destroy(ocl_program *program);
+CLT_SCOPED_POINTER(ocl_program, ocl_program_destroy)
 /* Releases every program of the device; none of their kernels may be in use. */
 void ocl_programs_forget(ocl_device *device);
 /* ocl_program_get without a saved source on failure: for probes, for which a failed build is a normal

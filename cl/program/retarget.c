@@ -275,46 +275,39 @@ clt_status ocl_retarget_text(const char *ptx, size_t size, clt_str *out)
 static clt_status load_text(ocl_device *device, ocl_program *program, const clt_str *text,
                             const char *options)
 {
-    cl_program loaded = NULL;
-    char *log = NULL;
+    CLT_SCOPED(cl_program) loaded = NULL;
+    CLT_FREED char *log = NULL;
     cl_int code =
         ocl_build_binary(device, (const unsigned char *)text->text, text->length,
                          strstr(options, OCL_VERBOSE_OPTION) != NULL ? OCL_VERBOSE_OPTION : "", &loaded);
-    clt_status status = loaded != NULL ? ocl_program_fetch_log(loaded, device->id, &log) : CLT_OK;
-    bool passing = code == CL_OUT_OF_HOST_MEMORY || code == CL_OUT_OF_RESOURCES ||
-                   /* these failures say nothing about the program */
-                   code == CL_MEM_OBJECT_ALLOCATION_FAILURE;
-    if (status == CLT_OK && passing)
-        status = ocl_fail(code, __FILE__, __LINE__, "loading a program for another target");
-    else if (status == CLT_OK && code != CL_SUCCESS)
-        status = clt_fail(CLT_EBUILD, __FILE__, __LINE__, "the driver does not take it: %s (%d)%s%.1600s",
-                          ocl_error_name(code), code, log != NULL && log[0] ? "; log:\n" : "",
-                          log != NULL ? log : "");
-    if (status == CLT_OK) {
-        clReleaseProgram(program->program);
-        program->program = loaded;
-        free(program->log);
-        program->log = log;
-        return CLT_OK;
-    }
     if (loaded != NULL)
-        clReleaseProgram(loaded);
-    free(log);
-    return status;
+        CLT_TRY(ocl_program_fetch_log(loaded, device->id, &log));
+    if (code == CL_OUT_OF_HOST_MEMORY || code == CL_OUT_OF_RESOURCES ||
+        code == CL_MEM_OBJECT_ALLOCATION_FAILURE) /* these failures say nothing about the program */
+        return ocl_fail(code, __FILE__, __LINE__, "loading a program for another target");
+    if (code != CL_SUCCESS)
+        CLT_FAIL(CLT_EBUILD, "the driver does not take it: %s (%d)%s%.1600s", ocl_error_name(code), code,
+                 log != NULL && log[0] ? "; log:\n" : "", log != NULL ? log : "");
+    clReleaseProgram(program->program);
+    program->program = CLT_TAKE(loaded);
+    free(program->log);
+    program->log = CLT_TAKE(log);
+    return CLT_OK;
+}
+
+static clt_status retarget(ocl_device *device, ocl_program *program, const char *options)
+{
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_FREED char *ptx = NULL;
+    size_t size = 0;
+    CLT_TRY(ocl_program_binary(program->program, &ptx, &size));
+    CLT_TRY(ocl_retarget_text(ptx, size, &text));
+    return load_text(device, program, &text, options);
 }
 
 clt_status ocl_program_retarget(ocl_device *device, ocl_program *program, const char *options)
 {
-    clt_str text = {0};
-    char *ptx = NULL;
-    size_t size = 0;
-    clt_status status = ocl_program_binary(program->program, &ptx, &size);
-    if (status == CLT_OK)
-        status = ocl_retarget_text(ptx, size, &text);
-    if (status == CLT_OK)
-        status = load_text(device, program, &text, options);
-    free(ptx);
-    clt_str_free(&text);
+    clt_status status = retarget(device, program, options);
     if (status == CLT_OK || status == CLT_ENOMEM)
         return status;
     return clt_fail_prefix(status, "loading kernel family '%s' as a program for sm_90a on device %s '%s'",

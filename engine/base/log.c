@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "engine/base/hash.h"
+#include "engine/base/thread.h"
 
 static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -31,11 +32,10 @@ static void set(receiver *r, clt_log_sink call, void *context, clt_log_level max
 {
     if (inside_sink)
         return;
-    pthread_mutex_lock(&sink_lock);
+    CLT_LOCKED(&sink_lock);
     r->call = call;
     r->context = context;
     atomic_store(&r->level, call ? (int)max_level : NOBODY);
-    pthread_mutex_unlock(&sink_lock);
 }
 
 void clt_log_set_sink(clt_log_sink call, void *context, clt_log_level max_level)
@@ -52,10 +52,9 @@ void clt_log_set_level(clt_log_level max_level)
 {
     if (inside_sink)
         return;
-    pthread_mutex_lock(&sink_lock);
+    CLT_LOCKED(&sink_lock);
     if (sink.call)
         atomic_store(&sink.level, (int)max_level);
-    pthread_mutex_unlock(&sink_lock);
 }
 
 static int highest(void)
@@ -85,7 +84,7 @@ bool clt_log_level_from_name(const char *name, clt_log_level *level)
 /* Hands over `text` line by line; the text is cut up in place. */
 static void deliver(clt_log_level level, char *text)
 {
-    pthread_mutex_lock(&sink_lock);
+    CLT_LOCKED(&sink_lock);
     inside_sink = true;
     size_t length = strlen(text);
     while (length > 0 && text[length - 1] == '\n')
@@ -102,7 +101,6 @@ static void deliver(clt_log_level level, char *text)
         line = end;
     }
     inside_sink = false;
-    pthread_mutex_unlock(&sink_lock);
 }
 
 /* Formats a line; *room receives memory to be freed, or NULL. Build logs can be longer than the buffer
@@ -146,25 +144,23 @@ static struct {
 
 void clt_log_set_first(bool first)
 {
-    pthread_mutex_lock(&once.mutex);
+    CLT_LOCKED(&once.mutex);
     once.not_first = !first;
-    pthread_mutex_unlock(&once.mutex);
 }
 
 void clt_log_forget(void)
 {
-    pthread_mutex_lock(&once.mutex);
+    CLT_LOCKED(&once.mutex);
     free(once.hash);
     once.hash = NULL;
     once.count = once.capacity = 0;
-    pthread_mutex_unlock(&once.mutex);
 }
 
 /* Whether the text is to be logged now. Without memory it is, each time. */
 static bool is_new(const char *text)
 {
     uint64_t hash = clt_hash64(text, strlen(text));
-    pthread_mutex_lock(&once.mutex);
+    CLT_LOCKED(&once.mutex);
     bool wanted = !once.not_first;
     for (size_t i = 0; i < once.count && wanted; i++)
         wanted = once.hash[i] != hash;
@@ -176,7 +172,6 @@ static bool is_new(const char *text)
     }
     if (wanted && once.count < once.capacity)
         once.hash[once.count++] = hash;
-    pthread_mutex_unlock(&once.mutex);
     return wanted;
 }
 
@@ -203,10 +198,9 @@ void clt_log_note(const char *line)
 {
     if (inside_sink || atomic_load(&copy.level) < (int)CLT_LOG_INFO)
         return;
-    pthread_mutex_lock(&sink_lock);
+    CLT_LOCKED(&sink_lock);
     inside_sink = true;
     if (copy.call)
         copy.call(copy.context, CLT_LOG_INFO, line);
     inside_sink = false;
-    pthread_mutex_unlock(&sink_lock);
 }

@@ -257,6 +257,15 @@ clt_status clt_str_check(const clt_str *s)
     return CLT_OK;
 }
 
+clt_status clt_str_take(clt_str *s, char **out)
+{
+    clt_status status = clt_str_check(s);
+    if (status == CLT_OK)
+        *out = CLT_TAKE(s->text);
+    clt_str_free(s);
+    return status;
+}
+
 void clt_str_free(clt_str *s)
 {
     free(s->text);

@@ -20,8 +20,10 @@
 #ifndef ENGINE_BASE_SCOPE_H
 #define ENGINE_BASE_SCOPE_H
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/status.h"
 
@@ -50,6 +52,16 @@ static inline void clt_freed_end_scope(void *pointer)
 }
 /* Before the type of a pointer variable: free() at the end of its scope. */
 #define CLT_FREED __attribute__((cleanup(clt_freed_end_scope)))
+
+static inline void clt_closed_end_scope(const int *fd)
+{
+    int kept = errno;
+    if (*fd >= 0)
+        (void)close(*fd);
+    errno = kept;
+}
+/* Before the type of a file descriptor: close() at the end of its scope, unless it is below 0. errno stays. */
+#define CLT_CLOSED __attribute__((cleanup(clt_closed_end_scope)))
 
 /* The value of a pointer variable, which becomes NULL: whoever takes it owns it. */
 #define CLT_TAKE(variable)                                                                                   \

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "engine/base/mem.h"
+#include "engine/base/thread.h"
 
 struct clt_spans {
     clt_span *list;
@@ -47,28 +48,25 @@ void clt_spans_open(clt_spans *s, bool open)
 {
     if (!s)
         return;
-    pthread_mutex_lock(&s->lock);
+    CLT_LOCKED(&s->lock);
     atomic_store(&s->open, open);
-    pthread_mutex_unlock(&s->lock);
 }
 
 void clt_spans_add(clt_spans *s, int track, const char *name, int64_t id, double begin, double end)
 {
     if (!s || !atomic_load(&s->open))
         return;
-    pthread_mutex_lock(&s->lock);
+    CLT_LOCKED(&s->lock);
     if (atomic_load(&s->open) && s->count < s->capacity)
         s->list[s->count++] = (clt_span){name, id, track, begin, end};
     else if (s->count == s->capacity)
         s->lost++;
-    pthread_mutex_unlock(&s->lock);
 }
 
 const clt_span *clt_spans_list(clt_spans *s, size_t *count, uint64_t *lost)
 {
-    pthread_mutex_lock(&s->lock);
+    CLT_LOCKED(&s->lock);
     *count = s->count;
     *lost = s->lost;
-    pthread_mutex_unlock(&s->lock);
     return s->list;
 }

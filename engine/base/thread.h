@@ -21,6 +21,15 @@ void clt_thread_block_signals(sigset_t *before);
  * may check whether what it waits for can still happen. */
 bool clt_cond_wait_turn(pthread_cond_t *changed, pthread_mutex_t *lock);
 
+static inline void clt_unlock_end_scope(pthread_mutex_t **lock)
+{
+    pthread_mutex_unlock(*lock);
+}
+/* Locks the mutex from this line to the end of the scope. */
+#define CLT_LOCKED(mutex)                                                                                    \
+    __attribute__((cleanup(clt_unlock_end_scope))) pthread_mutex_t *clt_locked_ = (mutex);                   \
+    pthread_mutex_lock(clt_locked_)
+
 typedef struct clt_thread clt_thread;
 clt_status clt_thread_start(clt_thread **out, const char *name, void *(*body)(void *), void *context);
 void clt_thread_join(clt_thread *thread); /* joins and frees; NULL is fine */

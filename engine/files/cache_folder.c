@@ -36,13 +36,7 @@ clt_status clt_cache_folder(const char *kind, char **out)
             "looking for the cache folder '%s': none of CLTRAIN_CACHE_DIR, XDG_CACHE_HOME and HOME names "
             "a folder; set one of them",
             kind);
-    clt_status status = clt_str_check(&path);
-    if (status != CLT_OK) {
-        clt_str_free(&path);
-        return status;
-    }
-    *out = path.text;
-    return CLT_OK;
+    return clt_str_take(&path, out);
 }
 
 clt_status clt_private_folder_check(const char *folder)
@@ -62,18 +56,24 @@ clt_status clt_private_folder_check(const char *folder)
 
 clt_status clt_private_folder_make(const char *folder)
 {
-    char *parent = strdup(folder);
+    CLT_FREED char *parent = strdup(folder);
     if (parent == NULL)
         CLT_FAIL(CLT_ENOMEM, "creating '%s': out of host memory", folder);
     char *slash = strrchr(parent, '/');
-    clt_status status = CLT_OK;
     if (slash != NULL && slash != parent) {
         *slash = '\0';
-        status = clt_mkdir_p(parent);
+        CLT_TRY(clt_mkdir_p(parent));
     }
-    free(parent);
-    CLT_TRY(status);
     if (mkdir(folder, 0700) != 0 && errno != EEXIST)
         return clt_fail_errno(CLT_ESTORAGE, errno, "creating the folder '%s'", folder);
     return clt_private_folder_check(folder);
+}
+
+clt_status clt_cache_file(const char *kind, const char *name, char **out)
+{
+    CLT_FREED char *folder = NULL;
+    *out = NULL;
+    CLT_TRY(clt_cache_folder(kind, &folder));
+    CLT_TRY(clt_private_folder_make(folder));
+    return clt_path_join(folder, name, out);
 }

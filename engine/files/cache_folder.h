@@ -15,6 +15,8 @@ clt_status clt_cache_folder(const char *kind, char **out);
 
 /* Makes the folder with mode 0700 if it is missing (and the folders above it), and checks it as below. */
 clt_status clt_private_folder_make(const char *folder);
+/* The path of a file in the folder of one kind, which is made private. Free with free(). */
+clt_status clt_cache_file(const char *kind, const char *name, char **out);
 /* CLT_ESTORAGE unless the folder belongs to this user and no other user may write to it. */
 clt_status clt_private_folder_check(const char *folder);
 

@@ -154,12 +154,7 @@ static clt_status driver_folder(const kind *k, char **out)
         clt_str_printf(&path, "%s/.cache/%s", home, k->folder);
     else
         CLT_FAIL(CLT_ESTORAGE, "looking for the cache of '%s': HOME names no folder; set it", k->name);
-    clt_status status = clt_str_check(&path);
-    if (status == CLT_OK)
-        *out = path.text;
-    else
-        clt_str_free(&path);
-    return status;
+    return clt_str_take(&path, out);
 }
 
 /* Sums over everything below `name`, itself included. Links are not followed. */
@@ -194,11 +189,10 @@ static bool is_folder(int parent, const char *name)
 static clt_status remove_one(int parent, const char *path, const char *name, uint64_t *files, uint64_t *bytes)
 {
     uint64_t left_files = 0, left_bytes = 0;
-    char *whole = NULL;
+    CLT_FREED char *whole = NULL;
     clt_status status = clt_path_join(path, name, &whole);
     if (status == CLT_OK)
         status = clt_remove_tree(whole);
-    free(whole);
     if (status != CLT_OK)
         measure(parent, name, 0, &left_files, &left_bytes);
     *files -= left_files < *files ? left_files : *files; /* another process may have added some */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "engine/base/mem.h"
+#include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
 
@@ -235,11 +236,10 @@ static clt_status check_entry(struct clt_mapped *m)
 clt_status clt_map_check(void)
 {
     clt_status status = CLT_OK;
-    pthread_mutex_lock(&lock);
+    CLT_LOCKED(&lock);
     for (struct clt_mapped *m = atomic_load(&entries); m && status == CLT_OK; m = m->next)
         if (atomic_load(&m->begin) != 0 && (atomic_exchange(&m->used, false) || atomic_load(&m->lost)))
             status = check_entry(m);
-    pthread_mutex_unlock(&lock);
     return status;
 }
 

@@ -198,11 +198,12 @@ static clt_status may_not_run(const char *folder)
 static clt_status try_file(const char *folder)
 {
     static const char zeros[TRIAL_BYTES];
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
     CLT_TRY(clt_path_join(folder, TRIAL, &path));
-    int fd = mkstemp(path);
-    clt_status status = fd >= 0 ? clt_fd_write(fd, zeros, sizeof zeros, path)
-                                : clt_fail_errno(CLT_ESTORAGE, errno, "creating a file in '%s'", folder);
+    CLT_CLOSED int fd = mkstemp(path);
+    if (fd < 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "creating a file in '%s'", folder);
+    clt_status status = clt_fd_write(fd, zeros, sizeof zeros, path);
     if (status == CLT_OK) {
         void *code = mmap(NULL, sizeof zeros, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
         int error = code == MAP_FAILED ? errno : 0;
@@ -213,11 +214,7 @@ static clt_status try_file(const char *folder)
         if (error == 0)
             (void)munmap(code, sizeof zeros);
     }
-    if (fd >= 0) {
-        (void)close(fd);
-        (void)unlink(path);
-    }
-    free(path);
+    (void)unlink(path);
     return status;
 }
 
@@ -253,12 +250,7 @@ static clt_status own_folder(char **out)
         clt_str_printf(&path, "%s/.cache/pocl/kcache", home);
     else
         clt_str_append(&path, "/tmp/pocl/kcache");
-    clt_status status = clt_str_check(&path);
-    if (status == CLT_OK)
-        *out = path.text;
-    else
-        clt_str_free(&path);
-    return status;
+    return clt_str_take(&path, out);
 }
 
 static clt_status check_own(const char *folder, bool make)
@@ -297,29 +289,21 @@ static clt_status spare_folder(int index, char **out)
     if (place == NULL || place[0] != '/')
         CLT_FAIL(CLT_ESTORAGE, "TMPDIR names no folder");
     clt_str_printf(&path, "%s/cltrain-pocl-%lu", place, (unsigned long)geteuid());
-    clt_status status = clt_str_check(&path);
-    if (status == CLT_OK)
-        *out = path.text;
-    else
-        clt_str_free(&path);
-    return status;
+    return clt_str_take(&path, out);
 }
 
 static clt_status choose_spare(bool make, clt_pocl_folder *out)
 {
     for (int i = 0;; i++) {
-        char *path = NULL;
+        CLT_FREED char *path = NULL;
         clt_status status = spare_folder(i, &path);
         if (status == CLT_OK && path == NULL)
             return CLT_OK;
         if (status == CLT_OK)
             status = check_private(path, make);
-        if (status == CLT_OK) {
-            out->path = path;
-            return CLT_OK;
-        }
-        free(path);
-        if (status == CLT_ENOMEM)
+        if (status == CLT_OK)
+            out->path = CLT_TAKE(path);
+        if (status == CLT_OK || status == CLT_ENOMEM)
             return status;
         clt_error_clear();
     }
@@ -359,15 +343,13 @@ clt_status clt_pocl_folder_choose(bool make, clt_pocl_folder *out)
         out->path = own;
         if (!make) /* else the caller looks at all of it: clt_pocl_folder_mend */
             status = leave_if_closed(out);
-        if (status != CLT_OK)
-            clt_pocl_folder_free(out);
-        return status;
-    }
-    out->refused = own;
-    snprintf(out->why, sizeof out->why, "%.399s", clt_error_text());
-    if (status != CLT_ENOMEM) {
-        clt_error_clear();
-        status = choose_spare(make, out);
+    } else {
+        out->refused = own;
+        snprintf(out->why, sizeof out->why, "%.399s", clt_error_text());
+        if (status != CLT_ENOMEM) {
+            clt_error_clear();
+            status = choose_spare(make, out);
+        }
     }
     if (status != CLT_OK)
         clt_pocl_folder_free(out);

@@ -118,12 +118,11 @@ static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
 void clt_child_tell(const char *assignment)
 {
     size_t i = 0;
-    pthread_mutex_lock(&told_lock);
+    CLT_LOCKED(&told_lock);
     while (i < n_told && strcmp(told[i], assignment) != 0)
         i++;
     if (i == n_told && n_told < MAX_TOLD)
         told[n_told++] = assignment;
-    pthread_mutex_unlock(&told_lock);
 }
 
 /* The child's environment: this process's without the variables of MPI launchers, and what clt_child_tell
@@ -137,10 +136,9 @@ static clt_status make_environment(char ***out)
     for (size_t i = 0; i < count; i++)
         if (!is_launchers(environ[i]))
             (*out)[used++] = environ[i];
-    pthread_mutex_lock(&told_lock);
+    CLT_LOCKED(&told_lock);
     for (size_t i = 0; i < n_told; i++)
         (*out)[used++] = (char *)(uintptr_t)told[i];
-    pthread_mutex_unlock(&told_lock);
     return CLT_OK;
 }
 

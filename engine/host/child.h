@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/base/scope.h"
 #include "engine/base/status.h"
 
 typedef struct clt_child clt_child;
@@ -63,6 +64,11 @@ typedef struct clt_child_end {
 /* Kills the child and its process group if it is still there, waits for it, and frees. end may be NULL;
  * a child that was still running ended by SIGKILL. */
 void clt_child_stop(clt_child *child, clt_child_end *end);
+static inline void clt_child_drop(clt_child *child) /* NULL is fine */
+{
+    clt_child_stop(child, NULL);
+}
+CLT_SCOPED_POINTER(clt_child, clt_child_drop)
 
 /* --- the child's side --- */
 

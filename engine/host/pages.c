@@ -120,12 +120,11 @@ static bool prefault_some(void)
 static void *prefault_thread(void *context)
 {
     (void)context;
-    pthread_mutex_lock(&prefaulting.lock);
+    CLT_LOCKED(&prefaulting.lock);
     while (prefault_some())
         continue;
     prefaulting.runs = false;
     pthread_cond_broadcast(&prefaulting.changed);
-    pthread_mutex_unlock(&prefaulting.lock);
     return NULL;
 }
 
@@ -134,10 +133,9 @@ static void prefault_range(void *context, uint64_t first, uint64_t last)
     (void)context;
     (void)first;
     (void)last;
-    pthread_mutex_lock(&prefaulting.lock);
+    CLT_LOCKED(&prefaulting.lock);
     while (prefault_some())
         continue;
-    pthread_mutex_unlock(&prefaulting.lock);
 }
 
 /* If the background thread has ended, takes its handle out of the state; the caller joins it after releasing

@@ -88,6 +88,23 @@ clt_status clt_grow(void *array, size_t *capacity, size_t need, size_t size, con
     return CLT_OK;
 }
 
+clt_status clt_scratch_alloc(clt_scratch *scratch, void *out, size_t count, size_t size, const char *what)
+{
+    size_t at = scratch->count;
+    CLT_TRY(clt_grow(&scratch->array, &scratch->capacity, at + 1, sizeof *scratch->array, what));
+    CLT_TRY(clt_alloc(&scratch->array[at], count, size, what));
+    store_pointer(out, scratch->array[scratch->count++]);
+    return CLT_OK;
+}
+
+void clt_scratch_free(clt_scratch *scratch)
+{
+    for (size_t i = 0; i < scratch->count; i++)
+        free(scratch->array[i]);
+    free(scratch->array);
+    *scratch = (clt_scratch){0};
+}
+
 /* Arena: a list of chunks, the current one first. Objects larger than a quarter of a chunk get a chunk of
  * their own, which is put second in the list. */
 #define ARENA_CHUNK ((size_t)64 * 1024)

@@ -31,6 +31,15 @@ clt_status clt_alloc(void *out, size_t count, size_t size, const char *what);
  * memory is zeroed. */
 clt_status clt_grow(void *array, size_t *capacity, size_t need, size_t size, const char *what);
 
+/* Arrays that are freed together. Zero-initialise to start; clt_scratch_alloc is like clt_alloc. */
+typedef struct clt_scratch {
+    void **array;
+    size_t count, capacity;
+} clt_scratch;
+clt_status clt_scratch_alloc(clt_scratch *scratch, void *out, size_t count, size_t size, const char *what);
+void clt_scratch_free(clt_scratch *scratch);
+CLT_SCOPED_VALUE(clt_scratch, clt_scratch_free)
+
 /* Arena: everything allocated from it is freed by destroy. Memory is zeroed and 16-byte aligned. One thread
  * at a time. */
 typedef struct clt_arena clt_arena;

@@ -20,18 +20,14 @@ struct clt_spans {
 
 clt_status clt_spans_create(size_t capacity, clt_spans **out)
 {
-    clt_spans *s;
+    CLT_FREED clt_spans *s = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&s, 1, sizeof *s, "host spans"));
-    clt_status status = clt_alloc(&s->list, capacity, sizeof *s->list, "host spans");
-    if (status != CLT_OK) {
-        free(s);
-        return status;
-    }
+    CLT_TRY(clt_alloc(&s->list, capacity, sizeof *s->list, "host spans"));
     s->capacity = capacity;
     atomic_init(&s->open, false);
     pthread_mutex_init(&s->lock, NULL);
-    *out = s;
+    *out = CLT_TAKE(s);
     return CLT_OK;
 }
 

@@ -177,5 +177,5 @@ clt_status clt_config_check(const clt_config *config)
 {
     clt_config_problems list = {0};
     clt_config_check_rules(config, &list);
-    return clt_config_problems_finish(&list);
+    return clt_config_problems_finish(CLT_OK, &list);
 }

@@ -153,22 +153,16 @@ static const clt_config_part *format_of(const clt_json *root)
 
 static clt_status diff(const char *resolved, const clt_config *config, comparing *c)
 {
-    clt_json_doc *was = NULL, *is = NULL;
-    clt_str text = {0};
-    clt_status status = clt_config_print(config, false, &text);
-    CLT_TRY_GOTO(status, done);
-    CLT_TRY_GOTO(clt_json_parse(text.text, text.length, "config", CLT_ECONFIG, &is), done);
-    CLT_TRY_GOTO(clt_json_parse(resolved, strlen(resolved), "the resolved config", CLT_ECONFIG, &was), done);
+    CLT_SCOPED(clt_json_doc) *was = NULL;
+    CLT_SCOPED(clt_json_doc) *is = NULL;
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_TRY(clt_config_print(config, false, &text));
+    CLT_TRY(clt_json_parse(text.text, text.length, "config", CLT_ECONFIG, &is));
+    CLT_TRY(clt_json_parse(resolved, strlen(resolved), "the resolved config", CLT_ECONFIG, &was));
     c->format = format_of(clt_json_root(was));
     compare(c, clt_json_root(was), clt_json_root(is));
-    status = clt_str_check(c->out);
-    if (status == CLT_OK && c->give)
-        status = clt_str_check(c->give);
-done:
-    clt_json_destroy(was);
-    clt_json_destroy(is);
-    clt_str_free(&text);
-    return status;
+    CLT_TRY(clt_str_check(c->out));
+    return c->give ? clt_str_check(c->give) : CLT_OK;
 }
 
 clt_status clt_config_diff(const char *resolved, const clt_config *config, unsigned kinds, clt_str *out)
@@ -179,22 +173,19 @@ clt_status clt_config_diff(const char *resolved, const clt_config *config, unsig
 
 clt_status clt_config_check_fixed(const char *resolved, const clt_config *config, const char *from)
 {
-    clt_str lines = {0}, give = {0};
+    CLT_SCOPED(clt_str) lines = {0};
+    CLT_SCOPED(clt_str) give = {0};
     comparing c = {.kinds = CLT_KEYS_FIXED, .out = &lines, .give = &give};
-    clt_status status = clt_fail_prefix(diff(resolved, config, &c), "resuming from '%s'", from);
-    if (status == CLT_OK && c.given > 0)
-        status =
-            clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
-                     "resuming from '%s': the program that saved it did not know %s yet; give %s, which is "
-                     "what it did%s, or start a new run with --init\n%s",
-                     from, c.given > 1 ? "some of these keys" : "one of these keys", give.text,
-                     c.lines > c.given ? ", and undo the other changes" : "", lines.text);
-    else if (status == CLT_OK && lines.length)
-        status = clt_fail(
-            CLT_ECONFIG, __FILE__, __LINE__,
-            "resuming from '%s': the config has changed; undo that, or start a new run with --init\n%s", from,
-            lines.text);
-    clt_str_free(&lines);
-    clt_str_free(&give);
-    return status;
+    CLT_TRY(clt_fail_prefix(diff(resolved, config, &c), "resuming from '%s'", from));
+    if (c.given > 0)
+        CLT_FAIL(CLT_ECONFIG,
+                 "resuming from '%s': the program that saved it did not know %s yet; give %s, which is what "
+                 "it did%s, or start a new run with --init\n%s",
+                 from, c.given > 1 ? "some of these keys" : "one of these keys", give.text,
+                 c.lines > c.given ? ", and undo the other changes" : "", lines.text);
+    if (lines.length)
+        CLT_FAIL(CLT_ECONFIG,
+                 "resuming from '%s': the config has changed; undo that, or start a new run with --init\n%s",
+                 from, lines.text);
+    return CLT_OK;
 }

@@ -391,24 +391,22 @@ static bool takes(const clt_config_key *key, const clt_json *json)
     return false;
 }
 
+static bool takes_json(const clt_config_key *key, const char *text)
+{
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    return clt_json_parse(text, strlen(text), "value", CLT_ECONFIG, &doc) == CLT_OK &&
+           takes(key, clt_json_root(doc));
+}
+
 /* Whether the key takes the text, as JSON or, where words need no quotes, as a word. */
 static bool takes_text(const clt_config_key *key, const char *text, bool json)
 {
     char quoted[160];
-    clt_json_doc *doc = NULL;
-    bool good = false;
-    if (clt_json_parse(text, strlen(text), "value", CLT_ECONFIG, &doc) == CLT_OK) {
-        good = takes(key, clt_json_root(doc));
-        clt_json_destroy(doc);
-    }
+    bool good = takes_json(key, text);
     if (good || json || strpbrk(text, "\"\\"))
         return good;
     snprintf(quoted, sizeof quoted, "\"%.150s\"", text);
-    if (clt_json_parse(quoted, strlen(quoted), "value", CLT_ECONFIG, &doc) != CLT_OK)
-        return false;
-    good = takes(key, clt_json_root(doc));
-    clt_json_destroy(doc);
-    return good;
+    return takes_json(key, quoted);
 }
 
 /* The right side of the pair whose left side is `word` (any case), or false. */

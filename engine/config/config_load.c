@@ -212,7 +212,7 @@ static clt_status override_doc(const clt_config_key *key, const char *given, con
     if (looks_like_json)
         return status; /* the parser's message says where the JSON is wrong */
     char number[CLT_NUMBER_TEXT];
-    clt_str quoted = {0};
+    CLT_SCOPED(clt_str) quoted = {0};
     clt_json_writer w = clt_json_writer_make(&quoted, 0);
     clt_json_destroy(*doc);
     *doc = NULL;
@@ -220,18 +220,15 @@ static clt_status override_doc(const clt_config_key *key, const char *given, con
         clt_str_append(&quoted, number);
     else
         clt_jw_string(&w, given);
-    status = clt_str_check(&quoted);
-    if (status == CLT_OK)
-        status = clt_json_parse(quoted.text, quoted.length, source, CLT_ECONFIG, doc);
-    clt_str_free(&quoted);
-    return status;
+    CLT_TRY(clt_str_check(&quoted));
+    return clt_json_parse(quoted.text, quoted.length, source, CLT_ECONFIG, doc);
 }
 
 clt_status clt_config_read_given(clt_config *config, int index, const char *given, const char *source,
                                  clt_config_value *value, clt_config_problems *list)
 {
     const clt_config_key *key = &clt_config_schema()[index];
-    clt_json_doc *doc = NULL;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     *value = (clt_config_value){.from = CLT_FROM_OVERRIDE, .source = source, .s = ""};
     clt_status status = override_doc(key, given, source, &doc);
     if (status == CLT_ECONFIG) {
@@ -239,10 +236,8 @@ clt_status clt_config_read_given(clt_config *config, int index, const char *give
         clt_config_report(list, source, 0, 0, "%s: not a JSON value (%s)", key->path, clt_error_text());
         return CLT_OK;
     }
-    if (status == CLT_OK)
-        status = clt_config_read_value(config, key, clt_json_root(doc), value, list);
-    clt_json_destroy(doc);
-    return status;
+    CLT_TRY(status);
+    return clt_config_read_value(config, key, clt_json_root(doc), value, list);
 }
 
 static clt_status apply_override(clt_config *config, const char *override, clt_config_problems *list)
@@ -337,26 +332,20 @@ static clt_status keep_older(clt_config *config, const clt_json_doc *doc, clt_co
 }
 
 /* Reads all values, from the file, the overrides and the presets, and collects all problems in one list. */
-static clt_status read_all(clt_config *config, const clt_json_doc *doc, const char *const *overrides,
-                           int n_overrides, const clt_config_presets *presets)
+static clt_status collect(clt_config *config, const clt_json_doc *doc, const char *const *overrides,
+                          int n_overrides, const clt_config_presets *presets, clt_config_problems *list)
 {
-    clt_config_problems list = {0};
-    clt_status status = read_file(config, doc, &list);
+    CLT_TRY(read_file(config, doc, list));
     int64_t file_steps = clt_config_at(config, "train.steps")->i;
-    for (int i = 0; i < n_overrides && status == CLT_OK; i++)
-        status = apply_override(config, overrides[i], &list);
-    if (status == CLT_OK && !clt_config_at(config, "data.type")->bad)
-        status = keep_older(config, doc, &list);
-    if (status == CLT_OK && presets)
-        status = clt_config_apply_presets(config, presets, &list);
-    if (status == CLT_OK) {
-        fit_schedule(config, doc, file_steps);
-        clt_config_check_rules(config, &list);
-    }
-    clt_error error;
-    clt_error_take(status, &error);
-    clt_status found = clt_config_problems_finish(&list);
-    return status != CLT_OK ? clt_error_put(&error) : found;
+    for (int i = 0; i < n_overrides; i++)
+        CLT_TRY(apply_override(config, overrides[i], list));
+    if (!clt_config_at(config, "data.type")->bad)
+        CLT_TRY(keep_older(config, doc, list));
+    if (presets)
+        CLT_TRY(clt_config_apply_presets(config, presets, list));
+    fit_schedule(config, doc, file_steps);
+    clt_config_check_rules(config, list);
+    return CLT_OK;
 }
 
 /* The format of a text that does not begin like JSON, judged by its first meaningful line. NULL: JSON, or
@@ -397,22 +386,17 @@ static clt_status config_parse(const char *text, size_t length, const char *sour
                                const char *const *overrides, int n_overrides,
                                const clt_config_presets *presets, clt_config **out)
 {
-    clt_status status = CLT_OK;
-    clt_config *config = NULL;
-    clt_json_doc *doc = NULL;
+    CLT_SCOPED(clt_config) *config = NULL;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    clt_config_problems list = {0};
     *out = NULL;
     CLT_TRY(parse_document(text, length, source, &doc));
-    CLT_TRY_GOTO(config_new(source, &config), done);
-    status = read_all(config, doc, overrides, n_overrides, presets);
-    if (status == CLT_OK)
-        status = clt_config_build_model(config);
-done:
-    clt_json_destroy(doc);
-    if (status == CLT_OK)
-        *out = config;
-    else
-        clt_config_destroy(config);
-    return status;
+    CLT_TRY(config_new(source, &config));
+    clt_status status = collect(config, doc, overrides, n_overrides, presets, &list);
+    CLT_TRY(clt_config_problems_finish(status, &list));
+    CLT_TRY(clt_config_build_model(config));
+    *out = CLT_TAKE(config);
+    return CLT_OK;
 }
 
 clt_status clt_config_parse_over(const char *text, const char *source, const char *const *overrides,
@@ -430,15 +414,13 @@ clt_status clt_config_parse(const char *text, const char *source, const char *co
 clt_status clt_config_load_over(const char *path, const char *const *overrides, int n_overrides,
                                 const clt_config_presets *presets, clt_config **out)
 {
-    char *text = NULL;
+    CLT_FREED char *text = NULL;
     size_t size = 0;
     *out = NULL;
     if (clt_is_directory(path))
         CLT_FAIL(CLT_ECONFIG, "reading config %s: it is a folder; name a JSON file", path);
     CLT_TRY(clt_file_read(path, false, CONFIG_MAX_BYTES, CLT_ECONFIG, &text, &size));
-    clt_status status = config_parse(text, size, path, overrides, n_overrides, presets, out);
-    free(text);
-    return status;
+    return config_parse(text, size, path, overrides, n_overrides, presets, out);
 }
 
 clt_status clt_config_load(const char *path, const char *const *overrides, int n_overrides, clt_config **out)
@@ -461,14 +443,10 @@ clt_status clt_config_set(clt_config *config, const char *key, const char *json_
             *dot = '\0';
         clt_config_report_unknown(&list, (clt_place){source, 0, 0}, dot ? section : NULL, dot ? dot + 1 : key,
                                   (clt_given_value){json_value, false});
-        return clt_config_problems_finish(&list);
+        return clt_config_problems_finish(CLT_OK, &list);
     }
     clt_status status = clt_config_read_given(config, index, json_value, source, &value, &list);
-    clt_error error;
-    clt_error_take(status, &error);
-    clt_status found = clt_config_problems_finish(&list);
-    if (status != CLT_OK || found != CLT_OK)
-        return status != CLT_OK ? clt_error_put(&error) : found;
+    CLT_TRY(clt_config_problems_finish(status, &list));
     config->values[index] = value;
     return clt_config_build_model(config);
 }

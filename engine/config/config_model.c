@@ -18,21 +18,16 @@ clt_status clt_config_build_model(clt_config *config)
 {
     const clt_config_value *layers = clt_config_at(config, "model.layers");
     bool override = layers->from == CLT_FROM_OVERRIDE;
-    clt_json_doc *doc = NULL;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     CLT_TRY(clt_json_create(override ? layers->source : config->source, &doc));
-    clt_status status = CLT_OK;
-    for (int i = 0; clt_config_schema()[i].path && status == CLT_OK; i++) {
+    for (int i = 0; clt_config_schema()[i].path; i++) {
         const clt_config_value *value = &config->values[i];
         bool placed = override ? value == layers : value->from == CLT_FROM_FILE;
         if (in_model(&clt_config_schema()[i]) && value->json)
-            status = clt_json_put(doc, clt_config_schema()[i].path + strlen("model."), value->json, placed);
-    }
-    if (status != CLT_OK) {
-        clt_json_destroy(doc);
-        return status;
+            CLT_TRY(clt_json_put(doc, clt_config_schema()[i].path + strlen("model."), value->json, placed));
     }
     clt_json_destroy(config->model);
-    config->model = doc;
+    config->model = CLT_TAKE(doc);
     return CLT_OK;
 }
 

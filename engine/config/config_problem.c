@@ -44,10 +44,10 @@ static int by_place(const void *left, const void *right)
     return a->order < b->order ? -1 : 1;
 }
 
-clt_status clt_config_problems_finish(clt_config_problems *list)
+/* One message of all problems, in their order in the text. */
+static clt_status tell_problems(clt_config_problems *list)
 {
-    clt_status status = CLT_OK;
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     size_t told = 0;
     if (list->count > 1)
         qsort(list->items, list->count, sizeof *list->items, by_place);
@@ -59,13 +59,19 @@ clt_status clt_config_problems_finish(clt_config_problems *list)
     if (told < list->count)
         clt_str_printf(&text, "\nand %zu more problems", list->count - told);
     if (list->failed || text.failed)
-        status = clt_fail(CLT_ENOMEM, __FILE__, __LINE__, "checking a config: out of host memory");
-    else if (list->count > 0)
-        status = clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "%s", text.text);
+        CLT_FAIL(CLT_ENOMEM, "checking a config: out of host memory");
+    if (list->count > 0)
+        CLT_FAIL(CLT_ECONFIG, "%s", text.text);
+    return CLT_OK;
+}
+
+clt_status clt_config_problems_finish(clt_status status, clt_config_problems *list)
+{
+    if (status == CLT_OK)
+        status = tell_problems(list);
     for (size_t i = 0; i < list->count; i++)
         free(list->items[i].text);
     free(list->items);
     memset(list, 0, sizeof *list);
-    clt_str_free(&text);
     return status;
 }

@@ -391,17 +391,14 @@ clt_status clt_config_read_defaults(clt_config *config)
         const clt_config_key *key = &clt_config_schema()[i];
         clt_config_value *value = &config->values[i];
         clt_config_problems list = {0};
-        clt_json_doc *doc = NULL;
+        CLT_SCOPED(clt_json_doc) *doc = NULL;
         value->s = "";
         value->source = "default";
         if (!key->default_text)
             continue;
         CLT_TRY(clt_json_parse(key->default_text, strlen(key->default_text), key->path, CLT_EINTERNAL, &doc));
         clt_status status = clt_config_read_value(config, key, clt_json_root(doc), value, &list);
-        clt_json_destroy(doc);
-        clt_status found = clt_config_problems_finish(&list);
-        if (status != CLT_OK || found != CLT_OK)
-            return status != CLT_OK ? status : found;
+        CLT_TRY(clt_config_problems_finish(status, &list));
     }
     return CLT_OK;
 }

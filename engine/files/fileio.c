@@ -49,41 +49,33 @@ static clt_status too_big(const char *path, uint64_t max_bytes, clt_status code,
 static clt_status read_all(int fd, const char *path, uint64_t guess, uint64_t limit, clt_status code,
                            bool *exceeds, char **data, size_t *size)
 {
-    char *buffer = NULL;
+    CLT_FREED char *buffer = NULL;
     size_t capacity = 0, used = 0;
-    clt_status status = CLT_OK;
     /* The guess of the size only saves reallocations; it may be wrong or even absurd. */
     if (guess > (1ull << 40) || (limit && guess > limit))
         guess = 0;
-    CLT_TRY_GOTO(clt_grow(&buffer, &capacity, (size_t)guess + 2, 1, path), failed);
+    CLT_TRY(clt_grow(&buffer, &capacity, (size_t)guess + 2, 1, path));
     for (;;) {
         size_t room = capacity - used - 1;
         if (room == 0) {
-            CLT_TRY_GOTO(clt_grow(&buffer, &capacity, capacity + 1, 1, path), failed);
+            CLT_TRY(clt_grow(&buffer, &capacity, capacity + 1, 1, path));
             continue;
         }
         ssize_t n = read(fd, buffer + used, room > (1u << 30) ? (1u << 30) : room);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0) {
-            status = clt_fail_errno(code, errno, "reading '%s' at byte %zu", path, used);
-            goto failed;
-        }
+        if (n < 0)
+            return clt_fail_errno(code, errno, "reading '%s' at byte %zu", path, used);
         if (n == 0)
             break;
         used += (size_t)n;
-        if (limit && used > limit) {
-            status = too_big(path, limit, code, exceeds);
-            goto failed;
-        }
+        if (limit && used > limit)
+            return too_big(path, limit, code, exceeds);
     }
     buffer[used] = '\0';
-    *data = buffer;
+    *data = CLT_TAKE(buffer);
     *size = used;
     return CLT_OK;
-failed:
-    free(buffer);
-    return status;
 }
 
 /* State of unpacking one file, which may hold several gzip members one after the other. */
@@ -199,22 +191,17 @@ static clt_status gunzip_data(const char *path, uint64_t max_bytes, clt_status c
 static clt_status read_open(int fd, uint64_t guess, const char *path, bool gunzip, uint64_t max_bytes,
                             clt_status code, bool *exceeds, char **data, size_t *size)
 {
-    char *content = NULL;
+    CLT_FREED char *content = NULL;
     size_t length = 0;
     /* Incompressible data grows a little when it is packed, so a packed file may be larger than its
      * content. */
     uint64_t limit = max_bytes && gunzip ? max_bytes + max_bytes / 64 + 4096 : max_bytes;
     CLT_TRY(read_all(fd, path, guess, limit, code, exceeds, &content, &length));
-    clt_status status = CLT_OK;
     if (gunzip && has_gzip_magic(content, length))
-        status = gunzip_data(path, max_bytes, code, exceeds, &content, &length);
+        CLT_TRY(gunzip_data(path, max_bytes, code, exceeds, &content, &length));
     else if (max_bytes && length > max_bytes)
-        status = too_big(path, max_bytes, code, exceeds);
-    if (status != CLT_OK) {
-        free(content);
-        return status;
-    }
-    *data = content;
+        return too_big(path, max_bytes, code, exceeds);
+    *data = CLT_TAKE(content);
     *size = length;
     return CLT_OK;
 }
@@ -289,12 +276,10 @@ clt_status clt_fsync_parent(const char *path)
         return clt_fsync_path(".");
     if (slash == path)
         return clt_fsync_path("/");
-    char *parent = NULL;
+    CLT_FREED char *parent = NULL;
     CLT_TRY(clt_alloc(&parent, (size_t)(slash - path) + 1, 1, "a path"));
     memcpy(parent, path, (size_t)(slash - path));
-    clt_status status = clt_fsync_path(parent);
-    free(parent);
-    return status;
+    return clt_fsync_path(parent);
 }
 
 clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_status code, char **data,
@@ -420,20 +405,16 @@ static clt_status temporary_of(const char *path, clt_str *out)
 
 clt_status clt_file_write(const char *path, const void *data, size_t size)
 {
-    clt_status status = CLT_OK;
-    clt_str temporary = {0};
+    CLT_SCOPED(clt_str) temporary = {0};
     if (is_special(path))
         return write_special(path, data, size);
-    CLT_TRY_GOTO(temporary_of(path, &temporary), done);
-    status = write_new(temporary.text, data, size);
+    CLT_TRY(temporary_of(path, &temporary));
+    clt_status status = write_new(temporary.text, data, size);
     if (status == CLT_OK && rename(temporary.text, path) != 0)
         status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary.text, path);
-    if (status != CLT_OK)
-        (void)unlink(temporary.text);
-    else
-        status = clt_fsync_parent(path);
-done:
-    clt_str_free(&temporary);
+    if (status == CLT_OK)
+        return clt_fsync_parent(path);
+    (void)unlink(temporary.text);
     return status;
 }
 

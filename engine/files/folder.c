@@ -110,24 +110,22 @@ static clt_status make_level(const char *path, const char *whole)
 
 clt_status clt_mkdir_p(const char *path)
 {
-    char *copy = NULL;
+    CLT_FREED char *copy = NULL;
     size_t length = strlen(path);
     if (length == 0)
         CLT_FAIL(CLT_ESTORAGE, "creating a folder: its path is empty; give one");
     CLT_TRY(clt_alloc(&copy, length + 1, 1, "a path"));
     memcpy(copy, path, length);
-    clt_status status = CLT_OK;
-    for (size_t i = 1; i <= length && status == CLT_OK; i++) {
+    for (size_t i = 1; i <= length; i++) {
         bool level_ends = (copy[i] == '/' || copy[i] == '\0') && copy[i - 1] != '/';
         if (!level_ends)
             continue;
         char kept = copy[i];
         copy[i] = '\0';
-        status = make_level(copy, path);
+        CLT_TRY(make_level(copy, path));
         copy[i] = kept;
     }
-    free(copy);
-    return status;
+    return CLT_OK;
 }
 
 /* Cuts `path`, in place, to its nearest ancestor that exists; "." or "/" if there is no other. */
@@ -149,24 +147,22 @@ static void cut_to_existing(char *path)
 clt_status clt_mkdir_possible(const char *path)
 {
     struct stat info;
-    char *above = NULL;
+    CLT_FREED char *above = NULL;
     size_t length = strlen(path);
     if (length == 0)
         CLT_FAIL(CLT_ESTORAGE, "creating a folder: its path is empty; give one");
     CLT_TRY(clt_alloc(&above, length + 2, 1, "a path"));
     memcpy(above, path, length);
     cut_to_existing(above);
-    clt_status status = CLT_OK;
     if (stat(above, &info) == 0 && !S_ISDIR(info.st_mode))
-        status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__,
-                          "creating the folder '%s': '%s' is there and is not a folder; remove it or choose "
-                          "another place",
-                          path, above);
-    else if (access(above, W_OK | X_OK) != 0)
-        status =
-            clt_fail_errno(CLT_ESTORAGE, errno, "creating the folder '%s': writing into '%s'", path, above);
-    free(above);
-    return status;
+        CLT_FAIL(CLT_ESTORAGE,
+                 "creating the folder '%s': '%s' is there and is not a folder; remove it or choose another "
+                 "place",
+                 path, above);
+    if (access(above, W_OK | X_OK) != 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "creating the folder '%s': writing into '%s'", path,
+                              above);
+    return CLT_OK;
 }
 
 static clt_status remove_entry(int parent, const char *name, const char *shown);
@@ -192,15 +188,12 @@ void clt_file_list_sort(clt_file_list *list, size_t from)
 
 clt_status clt_file_list_add(clt_file_list *list, char *name)
 {
-    if (!name)
+    CLT_FREED char *own = name;
+    if (!own)
         CLT_FAIL(CLT_ENOMEM, "listing files: out of host memory");
-    clt_status status =
-        clt_grow(&list->name, &list->capacity, list->count + 1, sizeof *list->name, "a list of files");
-    if (status == CLT_OK)
-        list->name[list->count++] = name;
-    else
-        free(name);
-    return status;
+    CLT_TRY(clt_grow(&list->name, &list->capacity, list->count + 1, sizeof *list->name, "a list of files"));
+    list->name[list->count++] = CLT_TAKE(own);
+    return CLT_OK;
 }
 
 clt_status clt_folder_names(const char *path, clt_file_list *out)
@@ -285,7 +278,7 @@ static clt_status remove_entry(int parent, const char *name, const char *shown)
 
 clt_status clt_remove_tree(const char *path)
 {
-    char *copy = NULL;
+    CLT_FREED char *copy = NULL;
     size_t length = strlen(path);
     /* A trailing slash would make "link/" mean the folder that the link points to. */
     while (length > 0 && path[length - 1] == '/')
@@ -294,15 +287,11 @@ clt_status clt_remove_tree(const char *path)
     memcpy(copy, path, length);
     const char *slash = strrchr(copy, '/');
     const char *name = slash ? slash + 1 : copy;
-    clt_status status;
     if (strcmp(name, "") == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        status = clt_fail(
-            CLT_ESTORAGE, __FILE__, __LINE__,
-            "removing the folder '%s': refused, because the path does not name a folder of its own", path);
-    else
-        status = remove_entry(AT_FDCWD, copy, copy);
-    free(copy);
-    return status;
+        CLT_FAIL(CLT_ESTORAGE,
+                 "removing the folder '%s': refused, because the path does not name a folder of its own",
+                 path);
+    return remove_entry(AT_FDCWD, copy, copy);
 }
 
 clt_status clt_path_join(const char *a, const char *b, char **out)

@@ -14,6 +14,22 @@
 
 #define GZIP_WINDOW (15 + 16) /* 15: the largest window; 16: a gzip header */
 
+static clt_status pack(z_stream *z, const void *data, size_t size, char **out, size_t *length)
+{
+    CLT_FREED char *packed = NULL;
+    size_t room = deflateBound(z, (uLong)size);
+    CLT_TRY(clt_alloc(&packed, room, 1, "a packed file"));
+    z->next_in = (Bytef *)(uintptr_t)data;
+    z->avail_in = (uInt)size;
+    z->next_out = (Bytef *)packed;
+    z->avail_out = (uInt)room;
+    if (deflate(z, Z_FINISH) != Z_STREAM_END)
+        CLT_FAIL(CLT_EINTERNAL, "packing %zu bytes: zlib did not come to an end", size);
+    *length = room - z->avail_out;
+    *out = CLT_TAKE(packed);
+    return CLT_OK;
+}
+
 clt_status clt_gzip(const void *data, size_t size, char **out, size_t *length)
 {
     z_stream z = {0};
@@ -23,23 +39,8 @@ clt_status clt_gzip(const void *data, size_t size, char **out, size_t *length)
         CLT_FAIL(CLT_EUNSUPPORTED, "packing %zu bytes: at most %u are packed in one go", size, UINT_MAX / 2);
     if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         CLT_FAIL(CLT_ENOMEM, "packing %zu bytes: out of host memory", size);
-    size_t room = deflateBound(&z, (uLong)size);
-    clt_status status = clt_alloc(out, room, 1, "a packed file");
-    if (status == CLT_OK) {
-        z.next_in = (Bytef *)(uintptr_t)data;
-        z.avail_in = (uInt)size;
-        z.next_out = (Bytef *)*out;
-        z.avail_out = (uInt)room;
-        if (deflate(&z, Z_FINISH) != Z_STREAM_END)
-            status = clt_fail(CLT_EINTERNAL, __FILE__, __LINE__,
-                              "packing %zu bytes: zlib did not come to an end", size);
-        *length = room - z.avail_out;
-    }
+    clt_status status = pack(&z, data, size, out, length);
     (void)deflateEnd(&z);
-    if (status != CLT_OK) {
-        free(*out);
-        *out = NULL;
-    }
     return status;
 }
 

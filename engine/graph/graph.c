@@ -19,24 +19,18 @@ const char *clt_tensor_class_name(clt_tensor_class c)
 
 clt_status clt_graph_create(int64_t micro_batch, clt_graph **out)
 {
+    CLT_SCOPED(clt_graph) *graph = NULL;
+    clt_shape words = clt_shape1(SB_WORDS);
     *out = NULL;
     if (micro_batch < 1)
         CLT_FAIL(CLT_ECONFIG,
                  "creating a graph: a micro-batch of %lld samples is not possible; use at least 1",
                  (long long)micro_batch);
-    clt_graph *graph;
     CLT_TRY(clt_alloc(&graph, 1, sizeof *graph, "graph"));
-    clt_status status = clt_arena_create(&graph->arena);
+    CLT_TRY(clt_arena_create(&graph->arena));
     graph->micro_batch = micro_batch;
-    if (status == CLT_OK) {
-        clt_shape words = clt_shape1(SB_WORDS);
-        status = clt_graph_new_tensor(graph, "step block", CLT_U32, &words, CLT_TC_STEP, &graph->step);
-    }
-    if (status != CLT_OK) {
-        clt_graph_destroy(graph);
-        return status;
-    }
-    *out = graph;
+    CLT_TRY(clt_graph_new_tensor(graph, "step block", CLT_U32, &words, CLT_TC_STEP, &graph->step));
+    *out = CLT_TAKE(graph);
     return CLT_OK;
 }
 

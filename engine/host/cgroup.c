@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/scope.h"
+
 /* One hierarchy: the folder of this process's group, and how many leading bytes of it are the mount
  * point. */
 typedef struct hierarchy {
@@ -60,7 +62,7 @@ static bool find_group(const char *root, const char *controller, char path[PATH_
     FILE *file = open_under(root, "/proc/self/cgroup");
     if (!file)
         return false;
-    char *line = NULL;
+    CLT_FREED char *line = NULL;
     size_t capacity = 0;
     bool got = false;
     while (!got && getline(&line, &capacity, file) > 0) {
@@ -77,7 +79,6 @@ static bool find_group(const char *root, const char *controller, char path[PATH_
             got = true;
         }
     }
-    free(line);
     (void)fclose(file);
     return got;
 }

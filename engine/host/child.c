@@ -252,38 +252,41 @@ static void close_fd(int fd)
 /* Closes this process's descriptors and frees. */
 static void free_child(clt_child *child)
 {
+    if (child == NULL)
+        return;
     close_fd(child->pipe);
     close_fd(child->words);
     close_fd(child->input);
     free(child);
 }
 
+typedef clt_child bare_child; /* one without a process, which clt_child_drop would end */
+CLT_SCOPED_POINTER(bare_child, free_child)
+
+static void child_ends_end_scope(child_ends *ends)
+{
+    close_fd(ends->answers);
+    close_fd(ends->input);
+}
+
 clt_status clt_child_start(const char *program, const char *const *arguments, uint32_t flags, clt_child **out)
 {
-    clt_child *child = NULL;
-    char **vector = NULL, **environment = NULL;
-    child_ends ends = {.input = -1, .answers = -1, .words = -1};
-    clt_status status = CLT_OK;
+    CLT_SCOPED(bare_child) *child = NULL;
+    CLT_FREED char **vector = NULL;
+    CLT_FREED char **environment = NULL;
+    CLT_SCOPED(child_ends) ends = {.input = -1, .answers = -1, .words = -1};
     *out = NULL;
     CLT_TRY(clt_alloc(&child, 1, sizeof *child, "a child process"));
     child->pipe = child->words = child->input = -1;
-    CLT_TRY_GOTO(make_arguments(program, arguments, &vector), done);
-    CLT_TRY_GOTO(make_environment(&environment), done);
-    CLT_TRY_GOTO(open_ends(child, flags, &ends), done);
+    CLT_TRY(make_arguments(program, arguments, &vector));
+    CLT_TRY(make_environment(&environment));
+    CLT_TRY(open_ends(child, flags, &ends));
     int code = spawn(program, vector, environment, &ends, &child->pid);
     if (code != 0)
-        status = clt_fail_errno(code == ENOMEM ? CLT_ENOMEM : CLT_EUNSUPPORTED, code,
-                                "starting '%s' as a child process", program);
-    else
-        *out = child;
-done:
-    close_fd(ends.answers);
-    close_fd(ends.input);
-    free(vector);
-    free(environment);
-    if (status != CLT_OK)
-        free_child(child);
-    return status;
+        return clt_fail_errno(code == ENOMEM ? CLT_ENOMEM : CLT_EUNSUPPORTED, code,
+                              "starting '%s' as a child process", program);
+    *out = CLT_TAKE(child);
+    return CLT_OK;
 }
 
 /* --- waiting --- */

@@ -47,8 +47,17 @@ struct clt_json_doc {
 typedef struct parse {
     clt_json_scan scan;
     clt_json_doc *doc;
+    cJSON *tree;
     size_t next_mark;
 } parse;
+
+static void parse_end_scope(parse *p)
+{
+    cJSON_Delete(p->tree);
+    free(p->scan.marks);
+    free(p->scan.lines);
+    clt_json_destroy(p->doc);
+}
 
 static clt_status no_memory(void)
 {
@@ -218,9 +227,9 @@ static clt_status build(parse *p, const cJSON *item, clt_json **out)
     return CLT_OK;
 }
 
-static clt_status run_cjson(parse *p, cJSON **out)
+static clt_status run_cjson(parse *p)
 {
-    char *copy = NULL;
+    CLT_FREED char *copy = NULL;
     CLT_TRY(clt_alloc(&copy, p->scan.length + 1, 1, "a copy of a JSON text"));
     memcpy(copy, p->scan.text, p->scan.length);
     for (size_t i = 0; i < p->scan.mark_count; i++) {
@@ -231,74 +240,47 @@ static clt_status run_cjson(parse *p, cJSON **out)
         }
     }
     errno = 0;
-    *out = cJSON_ParseWithLengthOpts(copy, p->scan.length + 1, NULL, true);
-    int code = errno;
-    free(copy);
-    if (*out)
-        return CLT_OK;
-    if (code == ENOMEM)
+    p->tree = cJSON_ParseWithLengthOpts(copy, p->scan.length + 1, NULL, true);
+    if (!p->tree && errno == ENOMEM)
         CLT_FAIL(CLT_ENOMEM, "reading %s: out of host memory for %zu values", p->scan.source,
                  p->scan.mark_count);
-    return out_of_step(p);
-}
-
-static clt_status build_document(parse *p)
-{
-    clt_status status = CLT_OK;
-    cJSON *tree = NULL;
-    clt_json *root = NULL;
-    CLT_TRY_GOTO(clt_json_scan_run(&p->scan), done);
-    CLT_TRY_GOTO(run_cjson(p, &tree), done);
-    CLT_TRY_GOTO(build(p, tree, &root), done);
-    if (p->next_mark != p->scan.mark_count)
-        CLT_TRY_GOTO(out_of_step(p), done);
-    p->doc->root = root;
-done:
-    cJSON_Delete(tree);
-    free(p->scan.marks);
-    free(p->scan.lines);
-    return status;
+    return p->tree ? CLT_OK : out_of_step(p);
 }
 
 static clt_status new_document(const char *source, clt_json_doc **out)
 {
-    clt_json_doc *doc = NULL;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&doc, 1, sizeof *doc, "a JSON document"));
-    clt_status status = clt_arena_create(&doc->arena);
-    if (status == CLT_OK && !(doc->source = clt_arena_strdup(doc->arena, source)))
-        status = no_memory();
-    if (status == CLT_OK)
-        *out = doc;
-    else
-        clt_json_destroy(doc);
-    return status;
+    CLT_TRY(clt_arena_create(&doc->arena));
+    if (!(doc->source = clt_arena_strdup(doc->arena, source)))
+        return no_memory();
+    *out = CLT_TAKE(doc);
+    return CLT_OK;
 }
 
 clt_status clt_json_parse(const char *text, size_t length, const char *source, clt_status code,
                           clt_json_doc **out)
 {
-    clt_status status = CLT_OK;
-    parse p = {.scan = {.text = text, .source = source, .length = length, .code = code}};
+    CLT_SCOPED(parse) p = {.scan = {.text = text, .source = source, .length = length, .code = code}};
     *out = NULL;
     CLT_TRY(new_document(source, &p.doc));
-    status = build_document(&p);
-    if (status == CLT_OK)
-        *out = p.doc;
-    else
-        clt_json_destroy(p.doc);
-    return status;
+    CLT_TRY(clt_json_scan_run(&p.scan));
+    CLT_TRY(run_cjson(&p));
+    CLT_TRY(build(&p, p.tree, &p.doc->root));
+    if (p.next_mark != p.scan.mark_count)
+        return out_of_step(&p);
+    *out = CLT_TAKE(p.doc);
+    return CLT_OK;
 }
 
 clt_status clt_json_parse_file(const char *path, clt_status code, clt_json_doc **out)
 {
-    char *text = NULL;
+    CLT_FREED char *text = NULL;
     size_t size = 0;
     *out = NULL;
     CLT_TRY(clt_file_read(path, false, CLT_JSON_MAX_BYTES, code, &text, &size));
-    clt_status status = clt_json_parse(text, size, path, code, out);
-    free(text);
-    return status;
+    return clt_json_parse(text, size, path, code, out);
 }
 
 void clt_json_destroy(clt_json_doc *doc)
@@ -407,15 +389,15 @@ void clt_json_position(const clt_json *value, int *line, int *column)
 
 clt_status clt_json_create(const char *source, clt_json_doc **out)
 {
-    CLT_TRY(new_document(source, out));
-    (*out)->root = clt_arena_alloc((*out)->arena, sizeof *(*out)->root);
-    if ((*out)->root) {
-        (*out)->root->type = CLT_JSON_OBJECT;
-        return CLT_OK;
-    }
-    clt_json_destroy(*out);
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     *out = NULL;
-    return no_memory();
+    CLT_TRY(new_document(source, &doc));
+    doc->root = clt_arena_alloc(doc->arena, sizeof *doc->root);
+    if (!doc->root)
+        return no_memory();
+    doc->root->type = CLT_JSON_OBJECT;
+    *out = CLT_TAKE(doc);
+    return CLT_OK;
 }
 
 static clt_status copy(clt_json_doc *doc, const clt_json *from, bool placed, clt_json **out)

@@ -16,6 +16,11 @@ typedef struct table {
     uint64_t first; /* of the next bucket, from the start of the slab */
 } table;
 
+static void table_end_scope(table *t)
+{
+    free(t->list);
+}
+
 /* Most elements of the next bucket. */
 static uint64_t most_elements(const table *t)
 {
@@ -66,20 +71,17 @@ static clt_status add(table *t, const clt_store_layout *layout, const clt_store_
 clt_status clt_buckets_make(const clt_store_layout *layout, clt_bucket_sizes sizes, clt_bucket **out,
                             size_t *count)
 {
-    table t = {.sizes = sizes};
-    clt_status status = CLT_OK;
-    for (int32_t i = 0; i < layout->n_slots && status == CLT_OK; i++) {
+    CLT_SCOPED(table) t = {.sizes = sizes};
+    *out = NULL;
+    *count = 0;
+    for (int32_t i = 0; i < layout->n_slots; i++) {
         const clt_store_slot *slot = &layout->slots[layout->order[i]];
         if (slot->trainable)
-            status = add(&t, layout, slot);
+            CLT_TRY(add(&t, layout, slot));
     }
-    if (status != CLT_OK) {
-        free(t.list);
-        t = (table){0};
-    }
-    *out = t.list;
+    *out = CLT_TAKE(t.list);
     *count = t.count;
-    return status;
+    return CLT_OK;
 }
 
 clt_range clt_bucket_share(const clt_bucket *bucket, int ranks, int rank)

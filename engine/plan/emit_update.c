@@ -513,15 +513,12 @@ static clt_status emit_pieces(clt_plan *plan, ocl_emitter *e, const update_style
 
 static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab)
 {
-    range_tensors *own = NULL;
+    CLT_FREED range_tensors *own = NULL;
     size_t pieces = 0;
     if (!plan->store->trainable_elements[slab])
         return CLT_OK;
-    clt_status status = find_own(plan, e, slab, &own, &pieces);
-    if (status == CLT_OK)
-        status = emit_pieces(plan, e, style, slab, own, pieces);
-    free(own);
-    return status;
+    CLT_TRY(find_own(plan, e, slab, &own, &pieces));
+    return emit_pieces(plan, e, style, slab, own, pieces);
 }
 
 /* Uses the tunables of a tuning record, or what suits the device. An order that ranks have agreed on

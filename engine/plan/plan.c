@@ -26,24 +26,17 @@ clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, con
         clt_pass_fold,     clt_pass_precision, clt_pass_layout,    clt_pass_autodiff, clt_pass_rows,
         clt_pass_store,    clt_pass_fuse,      clt_pass_recompute, clt_pass_share,    clt_pass_select,
         clt_pass_exchange, clt_pass_sync,      clt_pass_memory};
-    clt_plan *plan;
+    CLT_SCOPED(clt_graph) *given = graph;
+    CLT_SCOPED(clt_plan) *plan = NULL;
     *out = NULL;
-    clt_status status = clt_alloc(&plan, 1, sizeof *plan, "plan");
-    if (status != CLT_OK) {
-        clt_graph_destroy(graph);
-        return status;
-    }
-    plan->graph = graph;
+    CLT_TRY(clt_alloc(&plan, 1, sizeof *plan, "plan"));
+    plan->graph = CLT_TAKE(given);
     plan->options = *options;
     plan->device = *device;
     plan->losses = plan->state = plan->loss_scale = -1;
-    for (size_t i = 0; i < sizeof passes / sizeof passes[0] && status == CLT_OK; i++)
-        status = passes[i](plan);
-    if (status != CLT_OK) {
-        clt_plan_destroy(plan);
-        return status;
-    }
-    *out = plan;
+    for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++)
+        CLT_TRY(passes[i](plan));
+    *out = CLT_TAKE(plan);
     return CLT_OK;
 }
 

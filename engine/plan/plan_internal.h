@@ -12,7 +12,7 @@
 /* derived.c: decides whether a derived tensor is kept (ocl_emitter.derive). */
 clt_status clt_plan_derive(void *plan, const ocl_derivation *derivation, ocl_derived *out);
 
-void clt_emitter_start(clt_plan *plan, clt_phase phase, ocl_emitter *emitter);
+ocl_emitter clt_emitter_make(clt_plan *plan, clt_phase phase);
 
 /* Emits one piece of work. add: for the phase BACKWARD_ADD. */
 clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work *work, bool add);

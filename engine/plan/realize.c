@@ -14,11 +14,10 @@
 
 clt_status clt_pool_create(ocl_device *device, const clt_plan *const *plans, int n_plans, clt_slab_pool **out)
 {
-    clt_slab_pool *pool;
+    CLT_SCOPED(clt_slab_pool) *pool = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&pool, 1, sizeof *pool, "slab pool"));
-    clt_status status = CLT_OK;
-    for (int32_t s = 0; s < CLT_MAX_PLAN_SLABS && status == CLT_OK; s++) {
+    for (int32_t s = 0; s < CLT_MAX_PLAN_SLABS; s++) {
         uint64_t bytes = 0;
         char what[64];
         for (int i = 0; i < n_plans; i++)
@@ -27,14 +26,10 @@ clt_status clt_pool_create(ocl_device *device, const clt_plan *const *plans, int
         if (!bytes)
             continue;
         snprintf(what, sizeof what, "activations, slab %d", s);
-        status = ocl_buffer_create_zeroed(device, bytes, what, &pool->slab[s]);
+        CLT_TRY(ocl_buffer_create_zeroed(device, bytes, what, &pool->slab[s]));
         pool->n_slabs = s + 1;
     }
-    if (status != CLT_OK) {
-        clt_pool_destroy(pool);
-        return status;
-    }
-    *out = pool;
+    *out = CLT_TAKE(pool);
     return CLT_OK;
 }
 
@@ -101,19 +96,15 @@ static clt_status join_phases(clt_realized *r, uint32_t phases)
 static clt_status prepare(const clt_plan *plan, ocl_device *device, const clt_realize_options *options,
                           clt_realized **out)
 {
-    clt_realized *r;
-    *out = NULL;
+    CLT_SCOPED(clt_realized) *r = NULL;
     CLT_TRY(clt_alloc(&r, 1, sizeof *r, "realised plan"));
     r->plan = plan;
     r->device = device;
     r->store = options->store;
     r->pool = options->pool;
-    clt_status status = join_phases(r, options->phases);
-    if (status != CLT_OK)
-        clt_realized_destroy(r);
-    else
-        *out = r;
-    return status;
+    CLT_TRY(join_phases(r, options->phases));
+    *out = CLT_TAKE(r);
+    return CLT_OK;
 }
 
 static clt_status make_executor(clt_realized *r, const clt_realize_options *options,
@@ -133,25 +124,25 @@ static clt_status make_executor(clt_realized *r, const clt_realize_options *opti
 clt_status clt_plans_realize(const clt_plan *const plans[2], ocl_device *device,
                              const clt_realize_options *options, clt_realized *out[2])
 {
-    clt_status status = CLT_OK;
+    CLT_SCOPED(clt_realized) *first = NULL;
+    CLT_SCOPED(clt_realized) *second = NULL;
     out[0] = out[1] = NULL;
-    for (int i = 0; i < 2 && status == CLT_OK; i++)
-        if (plans[i] != NULL)
-            status = prepare(plans[i], device, options, &out[i]);
+    if (plans[0] != NULL)
+        CLT_TRY(prepare(plans[0], device, options, &first));
+    if (plans[1] != NULL)
+        CLT_TRY(prepare(plans[1], device, options, &second));
     ocl_exec_ahead ahead[OCL_AHEAD_MAX] = {options->ahead};
-    if (status == CLT_OK && out[0] != NULL) {
-        if (out[1] != NULL)
-            ahead[1] = (ocl_exec_ahead){&out[1]->all, resolve, out[1]};
-        status = make_executor(out[0], options, ahead);
+    if (first != NULL) {
+        if (second != NULL)
+            ahead[1] = (ocl_exec_ahead){&second->all, resolve, second};
+        CLT_TRY(make_executor(first, options, ahead));
         memset(ahead, 0, sizeof ahead);
     }
-    if (status == CLT_OK && out[1] != NULL)
-        status = make_executor(out[1], options, ahead);
-    for (int i = 0; i < 2 && status != CLT_OK; i++) {
-        clt_realized_destroy(out[i]);
-        out[i] = NULL;
-    }
-    return status;
+    if (second != NULL)
+        CLT_TRY(make_executor(second, options, ahead));
+    out[0] = CLT_TAKE(first);
+    out[1] = CLT_TAKE(second);
+    return CLT_OK;
 }
 
 clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_realize_options *options,
@@ -205,12 +196,10 @@ clt_status clt_realized_run(clt_realized *r, clt_phase phase)
  * failed. */
 static clt_status prime_one(clt_realized *r, size_t c)
 {
-    ocl_event *done = NULL;
+    CLT_SCOPED(ocl_event) *done = NULL;
     CLT_TRY(ocl_exec_run_range(r->exec, c, c + 1, NULL));
     CLT_TRY(ocl_marker(r->device, OCL_QUEUE_COMPUTE, &done));
-    clt_status status = ocl_event_wait(done);
-    ocl_event_release(done);
-    return status;
+    return ocl_event_wait(done);
 }
 
 /* True if a command with the same kernel was primed before: a training plan runs a few dozen kernels many
@@ -226,36 +215,47 @@ static bool primed_before(const ocl_command **seen, size_t *count, const ocl_com
 }
 
 /* Host commands, which need the other ranks, are left out. */
-clt_status clt_realized_prime(clt_realized *r, ocl_progress_fn progress, void *progress_context,
-                              ocl_refusal *refusal)
+/* Tells which command the driver refused. */
+static void note_refusal(const clt_realized *r, const ocl_command *command, clt_status status,
+                         ocl_refusal *refusal)
 {
-    ocl_builders_dismiss(r->device); /* all programs are built */
-    clt_pages_prefault_finish();
-    const ocl_command **seen;
+    clt_fail_prefix(status, "running %s of '%s' for the first time: ",
+                    command->kernel ? command->kernel : ocl_command_kind_name(command->kind), command->label);
+    CLT_KEEP_ERROR();
+    ocl_refusal_of(command, refusal);
+    refusal->lost = ocl_finish(r->device, OCL_QUEUE_COMPUTE) != CLT_OK;
+}
+
+static clt_status prime_all(clt_realized *r, ocl_progress_fn progress, void *progress_context,
+                            ocl_refusal *refusal)
+{
+    CLT_FREED const ocl_command **seen = NULL;
     size_t n_seen = 0;
     CLT_TRY(clt_alloc(&seen, r->all.count, sizeof *seen, "the list of kernels"));
-    clt_status status = CLT_OK;
-    for (size_t c = 0; c < r->all.count && status == CLT_OK; c++) {
+    for (size_t c = 0; c < r->all.count; c++) {
         const ocl_command *command = &r->all.commands[c];
         if (command->kind == OCL_CMD_HOST || primed_before(seen, &n_seen, command))
             continue;
         if (progress != NULL)
             progress(progress_context, (int)c, (int)r->all.count, command->label);
-        status = prime_one(r, c);
-        if (status == CLT_OK || status == CLT_ENOMEM || refusal == NULL)
-            continue;
-        clt_fail_prefix(status, "running %s of '%s' for the first time: ",
-                        command->kernel ? command->kernel : ocl_command_kind_name(command->kind),
-                        command->label);
-        ocl_refusal_of(command, refusal);
-        clt_error kept;
-        clt_error_take(status, &kept);
-        refusal->lost = ocl_finish(r->device, OCL_QUEUE_COMPUTE) != CLT_OK;
-        clt_error_put(&kept);
+        clt_status status = prime_one(r, c);
+        if (status != CLT_OK && status != CLT_ENOMEM && refusal != NULL)
+            note_refusal(r, command, status, refusal);
+        CLT_TRY(status);
     }
-    free(seen);
+    return CLT_OK;
+}
+
+/* Host commands, which need the other ranks, are left out. */
+clt_status clt_realized_prime(clt_realized *r, ocl_progress_fn progress, void *progress_context,
+                              ocl_refusal *refusal)
+{
+    ocl_builders_dismiss(r->device); /* all programs are built */
+    clt_pages_prefault_finish();
+    clt_status status = prime_all(r, progress, progress_context, refusal);
     clt_pool_overwritten(r->pool);
-    return status == CLT_OK ? ocl_finish(r->device, OCL_QUEUE_COMPUTE) : status;
+    CLT_TRY(status);
+    return ocl_finish(r->device, OCL_QUEUE_COMPUTE);
 }
 
 static uint64_t bytes_of(const clt_realized *r, int32_t tensor)

@@ -50,22 +50,19 @@ static clt_status note_commands(const clt_plan *plan, const ocl_command_list *li
 clt_status clt_work_touches(clt_plan *plan, const clt_work *work, clt_touched *out)
 {
     size_t tensors = plan->graph->n_tensors;
-    ocl_command_list list = {.arena = plan->graph->arena};
-    ocl_emitter emitter;
+    CLT_SCOPED(ocl_command_list) list = {.arena = plan->graph->arena};
     *out = (clt_touched){0};
     if (work->kind == CLT_WORK_ADD) {
         CLT_TRY(note(out, clt_plan_owner(plan, work->add_from), OCL_READ));
         return note(out, clt_plan_owner(plan, work->add_to), OCL_READ_WRITE);
     }
-    clt_emitter_start(plan, CLT_PHASE_FORWARD, &emitter);
+    CLT_SCOPED(ocl_emitter) emitter = clt_emitter_make(plan, CLT_PHASE_FORWARD);
     emitter.list = &list;
     emitter.derive = NULL;
     emitter.log = NULL; /* these commands never run, so the tuner must not see their problems */
     clt_status status = clt_select_work(plan, &emitter, work, false);
     if (status == CLT_OK)
         status = note_commands(plan, &list, tensors, out);
-    ocl_emitter_free(&emitter);
-    ocl_command_list_free(&list);
     plan->graph->n_tensors = tensors; /* drops the workspace that the commands requested */
     if (status != CLT_OK)
         clt_touched_free(out);

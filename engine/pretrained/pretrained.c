@@ -243,14 +243,11 @@ static clt_status read_model(clt_pretrained *p)
 
 static bool holds(const char *folder, const char *name)
 {
-    char *path = NULL;
-    if (clt_path_join(folder, name, &path) != CLT_OK) {
-        clt_error_clear();
-        return false;
-    }
-    bool there = clt_is_regular(path);
-    free(path);
-    return there;
+    CLT_FREED char *path = NULL;
+    if (clt_path_join(folder, name, &path) == CLT_OK)
+        return clt_is_regular(path);
+    clt_error_clear();
+    return false;
 }
 
 /* True for a run folder, its checkpoints folder or a step_N folder. */
@@ -279,23 +276,20 @@ static clt_status add_tokenizer(clt_pretrained *p, const char *path, const char 
 
 static clt_status read_folder(clt_pretrained *p)
 {
-    char *path = NULL, *text = NULL;
+    CLT_FREED char *path = NULL;
+    CLT_FREED char *text = NULL;
     size_t size;
     CLT_TRY(clt_path_join(p->folder, "config.json", &path));
     p->config_path = clt_arena_strdup(p->arena, path);
-    bool there = clt_is_regular(path);
-    free(path);
     if (!p->config_path)
         return CLT_ENOMEM;
-    if (!there)
+    if (!clt_is_regular(path))
         CLT_FAIL(CLT_ECHECKPOINT,
                  "'%.600s' holds no config.json, so it is no folder that save_pretrained wrote; for weights "
                  "alone name their file, such as %.600s/model.safetensors",
                  p->folder, p->folder);
     CLT_TRY(clt_file_read(p->config_path, false, CONFIG_MAX_BYTES, CLT_ECHECKPOINT, &text, &size));
-    clt_status status = clt_json_parse(text, size, p->config_path, CLT_ECHECKPOINT, &p->doc);
-    free(text);
-    CLT_TRY(status);
+    CLT_TRY(clt_json_parse(text, size, p->config_path, CLT_ECHECKPOINT, &p->doc));
     p->root = clt_json_root(p->doc);
     CLT_TRY(read_model(p));
     return has_tokenizer(p->folder) ? add_tokenizer(p, p->folder, "the tokenizer lies beside the weights")
@@ -325,35 +319,30 @@ static clt_status read_section(clt_pretrained *p, const clt_config *config)
 {
     const clt_json *model = clt_config_model(config, NULL);
     for (const clt_json *value = model ? clt_json_first(model) : NULL; value; value = clt_json_next(value)) {
-        clt_str text = {0};
+        CLT_SCOPED(clt_str) text = {0};
         clt_json_writer w = clt_json_writer_make(&text, 0);
         clt_jw_value(&w, value);
-        clt_status status = clt_str_check(&text);
-        bool open = status == CLT_OK && (strcmp(text.text, "0") == 0 || strcmp(text.text, "\"auto\"") == 0 ||
-                                         strcmp(text.text, "[]") == 0);
+        CLT_TRY(clt_str_check(&text));
+        bool open =
+            strcmp(text.text, "0") == 0 || strcmp(text.text, "\"auto\"") == 0 || strcmp(text.text, "[]") == 0;
         const char *key = clt_arena_printf(p->arena, "model.%s", clt_json_key(value));
-        if (status == CLT_OK && key && !open)
-            add(p, key, clt_arena_strdup(p->arena, text.text),
-                clt_arena_printf(p->arena, "%s is %.60s", key, text.text), kind_of(key, text.text), NULL);
-        clt_str_free(&text);
-        CLT_TRY(status);
         if (!key)
             CLT_FAIL(CLT_ENOMEM, "reading '%s': out of host memory", p->config_path);
+        if (!open)
+            add(p, key, clt_arena_strdup(p->arena, text.text),
+                clt_arena_printf(p->arena, "%s is %.60s", key, text.text), kind_of(key, text.text), NULL);
     }
     return CLT_OK;
 }
 
 static clt_status read_checkpoint(clt_pretrained *p, const char *path)
 {
-    clt_saved_run *saved;
+    CLT_SCOPED(clt_saved_run) *saved = NULL;
     CLT_TRY(clt_saved_run_open(path, NULL, &saved));
     p->config_path = clt_arena_printf(p->arena, "%s/config.json", saved->path);
-    clt_status status = p->config_path ? read_section(p, saved->config) : CLT_ENOMEM;
+    CLT_TRY(p->config_path ? read_section(p, saved->config) : CLT_ENOMEM);
     const char *tokenizer = clt_config_string(saved->config, "data.tokenizer");
-    if (status == CLT_OK && *tokenizer)
-        status = add_tokenizer(p, tokenizer, "the run has a tokenizer");
-    clt_saved_run_close(saved);
-    return status;
+    return *tokenizer ? add_tokenizer(p, tokenizer, "the run has a tokenizer") : CLT_OK;
 }
 
 /* An error if a text of the arena is NULL because memory ran out. */
@@ -367,30 +356,24 @@ static clt_status check_texts(const clt_pretrained *p)
 
 clt_status clt_pretrained_open(const char *path, clt_pretrained **out)
 {
-    clt_pretrained *p;
-    clt_safetensors *weights;
+    CLT_SCOPED(clt_pretrained) *p = NULL;
+    CLT_SCOPED(clt_safetensors) *weights = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&p, 1, sizeof *p, "pretrained weights"));
-    clt_status status = clt_arena_create(&p->arena);
-    /* a folder without weights is the wrong path, whatever else it contains */
-    bool own = is_checkpoint(path);
-    if (status == CLT_OK && own)
-        status = read_checkpoint(p, path);
-    else if (status == CLT_OK && (status = clt_weights_open(path, &weights)) == CLT_OK) {
+    CLT_TRY(clt_arena_create(&p->arena));
+    if (is_checkpoint(path)) {
+        CLT_TRY(read_checkpoint(p, path));
+    } else {
+        /* a folder without weights is the wrong path, whatever else it contains */
+        CLT_TRY(clt_weights_open(path, &weights));
         p->tensors = clt_safetensors_count(weights);
-        clt_safetensors_close(weights);
+        if (clt_is_directory(path)) {
+            p->folder = clt_arena_strdup(p->arena, path);
+            CLT_TRY(p->folder ? read_folder(p) : CLT_ENOMEM);
+        }
     }
-    if (status == CLT_OK && !own && clt_is_directory(path)) {
-        p->folder = clt_arena_strdup(p->arena, path);
-        status = p->folder ? read_folder(p) : CLT_ENOMEM;
-    }
-    if (status == CLT_OK)
-        status = check_texts(p);
-    if (status != CLT_OK) {
-        clt_pretrained_close(p);
-        return status;
-    }
-    *out = p;
+    CLT_TRY(check_texts(p));
+    *out = CLT_TAKE(p);
     return CLT_OK;
 }
 
@@ -422,21 +405,19 @@ static clt_status compare(const char *folder, const clt_tokenizer *own, const cl
 {
     int64_t tokens = clt_tokenizer_vocab(used), theirs = own ? (int64_t)clt_tokenizer_vocab(own) : vocab;
     const char *what = clt_tokenizer_description(used);
-    clt_str surplus = {0};
+    CLT_SCOPED(clt_str) surplus = {0};
     bool special = clt_tokenizer_surplus(used, vocab, &surplus);
-    clt_status status = clt_str_check(&surplus);
-    if (status == CLT_OK && tokens > vocab && special)
+    CLT_TRY(clt_str_check(&surplus));
+    if (tokens > vocab && special)
         CLT_INFO(
             "the model of '%.300s' has no rows for special tokens of the tokenizer (%.300s), to which no "
             "text leads: %s",
             folder, what, surplus.text);
-    else if (status == CLT_OK && tokens > vocab)
-        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                          "the data's tokenizer (%.300s) has %lld tokens, the model of '%.300s' %lld, which "
-                          "lacks %s; give the tokenizer that its weights were trained with as data.tokenizer",
-                          what, (long long)tokens, folder, (long long)vocab, surplus.text);
-    clt_str_free(&surplus);
-    CLT_TRY(status);
+    else if (tokens > vocab)
+        CLT_FAIL(CLT_EDATA,
+                 "the data's tokenizer (%.300s) has %lld tokens, the model of '%.300s' %lld, which lacks %s; "
+                 "give the tokenizer that its weights were trained with as data.tokenizer",
+                 what, (long long)tokens, folder, (long long)vocab, surplus.text);
     if (own && tokens != theirs)
         CLT_FAIL(
             CLT_EDATA,
@@ -459,19 +440,16 @@ static clt_status compare(const char *folder, const clt_tokenizer *own, const cl
 
 clt_status clt_pretrained_check_tokenizer(const char *path, const clt_config *config)
 {
-    clt_tokenizer *own = NULL, *used = NULL;
+    CLT_SCOPED(clt_tokenizer) *own = NULL;
+    CLT_SCOPED(clt_tokenizer) *used = NULL;
     bool reads_text = clt_config_chosen(config, "data.type")->language;
     int64_t vocab = clt_config_int(config, "model.vocab");
     if (!clt_is_directory(path) || !reads_text || vocab < 1)
         return CLT_OK;
-    clt_status status = clt_tokenizer_open_config(config, &used);
-    if (status == CLT_OK && has_tokenizer(path))
-        status = clt_fail_prefix(clt_tokenizer_open(path, &own), "opening the tokenizer beside the weights");
-    if (status == CLT_OK && used)
-        status = compare(path, own, used, vocab);
-    clt_tokenizer_close(own);
-    clt_tokenizer_close(used);
-    return status;
+    CLT_TRY(clt_tokenizer_open_config(config, &used));
+    if (has_tokenizer(path))
+        CLT_TRY(clt_fail_prefix(clt_tokenizer_open(path, &own), "opening the tokenizer beside the weights"));
+    return used ? compare(path, own, used, vocab) : CLT_OK;
 }
 
 /* --- a config --- */

@@ -16,6 +16,7 @@ typedef struct clt_pretrained clt_pretrained;
  * reason; CLT_ECHECKPOINT: the path, its config.json or its weights are missing or cannot be read. */
 clt_status clt_pretrained_open(const char *path, clt_pretrained **out);
 void clt_pretrained_close(clt_pretrained *p); /* NULL is fine */
+CLT_SCOPED_POINTER(clt_pretrained, clt_pretrained_close)
 /* The values that keys of the model section must have, and the tokenizer for text. training: also keys that
  * only training uses. */
 const clt_config_presets *clt_pretrained_presets(clt_pretrained *p, bool training);

@@ -29,12 +29,12 @@ static double bytes_of(const clt_graph *graph, int32_t owner)
 static clt_status measure(cuts *c)
 {
     const clt_again *a = c->again;
-    size_t *made = NULL, *last = NULL;
-    bool *kept = NULL;
-    clt_status status;
-    CLT_TRY_GOTO(clt_alloc(&made, a->n, sizeof *made, "recomputation"), done);
-    CLT_TRY_GOTO(clt_alloc(&last, a->n, sizeof *last, "recomputation"), done);
-    CLT_TRY_GOTO(clt_alloc(&kept, a->n, sizeof *kept, "recomputation"), done);
+    CLT_FREED size_t *made = NULL;
+    CLT_FREED size_t *last = NULL;
+    CLT_FREED bool *kept = NULL;
+    CLT_TRY(clt_alloc(&made, a->n, sizeof *made, "recomputation"));
+    CLT_TRY(clt_alloc(&last, a->n, sizeof *last, "recomputation"));
+    CLT_TRY(clt_alloc(&kept, a->n, sizeof *kept, "recomputation"));
     for (size_t w = a->plan->n_work; w-- > 0;)
         for (size_t i = 0; i < a->touched[w].n; i++) {
             int32_t owner = a->touched[w].tensor[i];
@@ -53,11 +53,7 @@ static clt_status measure(cuts *c)
         for (size_t p = made[t]; made[t] && kept[t] && p <= c->n; p++)
             c->weight[p] += bytes;
     }
-done:
-    free(kept);
-    free(last);
-    free(made);
-    return status;
+    return CLT_OK;
 }
 
 /* The fewest bytes that cross cuts if no segment has more than `limit` bytes (a single work may exceed
@@ -107,13 +103,13 @@ static void choose(cuts *c)
 
 static clt_status cut_by_weight(const clt_again *again, int32_t *segment, int32_t *count)
 {
+    CLT_SCOPED(clt_scratch) scratch = {0};
     cuts c = {.again = again, .n = again->plan->n_forward};
-    clt_status status;
-    CLT_TRY_GOTO(clt_alloc(&c.crossing, c.n + 1, sizeof *c.crossing, "recomputation"), done);
-    CLT_TRY_GOTO(clt_alloc(&c.weight, c.n + 1, sizeof *c.weight, "recomputation"), done);
-    CLT_TRY_GOTO(clt_alloc(&c.best, c.n + 1, sizeof *c.best, "recomputation"), done);
-    CLT_TRY_GOTO(clt_alloc(&c.from, c.n + 1, sizeof *c.from, "recomputation"), done);
-    CLT_TRY_GOTO(measure(&c), done);
+    CLT_TRY(clt_scratch_alloc(&scratch, &c.crossing, c.n + 1, sizeof *c.crossing, "recomputation"));
+    CLT_TRY(clt_scratch_alloc(&scratch, &c.weight, c.n + 1, sizeof *c.weight, "recomputation"));
+    CLT_TRY(clt_scratch_alloc(&scratch, &c.best, c.n + 1, sizeof *c.best, "recomputation"));
+    CLT_TRY(clt_scratch_alloc(&scratch, &c.from, c.n + 1, sizeof *c.from, "recomputation"));
+    CLT_TRY(measure(&c));
     choose(&c);
     *count = 0;
     for (size_t p = c.n; p > 0; p = c.from[p])
@@ -124,12 +120,7 @@ static clt_status cut_by_weight(const clt_again *again, int32_t *segment, int32_
         for (size_t w = c.from[p]; w < p; w++)
             segment[w] = s;
     }
-done:
-    free(c.crossing);
-    free(c.weight);
-    free(c.best);
-    free(c.from);
-    return status;
+    return CLT_OK;
 }
 
 clt_status clt_block_cuts(const clt_again *again, int32_t *segment, int32_t *count)

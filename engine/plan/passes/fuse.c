@@ -64,21 +64,17 @@ clt_status clt_fuse_open(clt_plan *plan, clt_fuse *f)
 {
     const clt_graph *graph = plan->graph;
     *f = (clt_fuse){.plan = plan};
-    clt_status status = clt_plan_kept(plan, &f->kept);
-    if (status == CLT_OK)
-        status = clt_alloc(&f->first, graph->n_tensors, sizeof *f->first, "mentions of tensors");
-    if (status == CLT_OK)
-        status = clt_alloc(&f->backward, graph->n_nodes + 1, sizeof *f->backward, "backward work");
-    for (size_t i = 0; i < graph->n_tensors && status == CLT_OK; i++)
+    CLT_TRY(clt_plan_kept(plan, &f->kept));
+    CLT_TRY(clt_alloc(&f->first, graph->n_tensors, sizeof *f->first, "mentions of tensors"));
+    CLT_TRY(clt_alloc(&f->backward, graph->n_nodes + 1, sizeof *f->backward, "backward work"));
+    for (size_t i = 0; i < graph->n_tensors; i++)
         f->first[i] = -1;
-    for (size_t i = 0; i < graph->n_nodes && status == CLT_OK; i++)
+    for (size_t i = 0; i < graph->n_nodes; i++)
         f->backward[i] = CLT_NO_WORK;
-    for (size_t w = plan->n_work; w-- > 0 && status == CLT_OK;)
-        status = clt_fuse_changed(f, w);
+    for (size_t w = plan->n_work; w-- > 0;)
+        CLT_TRY(clt_fuse_changed(f, w));
     f->opened = true;
-    if (status != CLT_OK)
-        clt_fuse_close(f);
-    return status;
+    return CLT_OK;
 }
 
 void clt_fuse_close(clt_fuse *f)

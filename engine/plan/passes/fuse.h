@@ -29,6 +29,7 @@ typedef struct clt_fuse {
 
 clt_status clt_fuse_open(clt_plan *plan, clt_fuse *fuse);
 void clt_fuse_close(clt_fuse *fuse);
+CLT_SCOPED_VALUE(clt_fuse, clt_fuse_close)
 /* Updates the index; to be called when the tensors that the work at `at` names have changed. */
 clt_status clt_fuse_changed(clt_fuse *fuse, size_t at);
 

@@ -25,7 +25,7 @@ clt_status clt_inserter_add(clt_inserter *in, const clt_node *near, const char *
 static clt_status renumber(clt_inserter *in)
 {
     clt_graph *graph = in->graph;
-    int32_t *now = NULL;
+    CLT_FREED int32_t *now = NULL;
     size_t old = graph->n_nodes;
     CLT_TRY(clt_alloc(&now, (in->n > old ? in->n : old) + 1, sizeof *now, "node order"));
     for (size_t k = 0; k < old; k++)
@@ -33,16 +33,15 @@ static clt_status renumber(clt_inserter *in)
     for (size_t k = 0; k < in->n; k++) /* inserted nodes have numbers after all others */
         if ((size_t)in->order[k]->id < old && graph->nodes[in->order[k]->id] == in->order[k])
             now[in->order[k]->id] = (int32_t)k;
-    clt_status status =
-        clt_grow(&graph->nodes, &graph->nodes_capacity, in->n + 1, sizeof *graph->nodes, "node table");
-    for (size_t i = 0; i < graph->n_tensors && status == CLT_OK; i++) {
+    CLT_TRY(clt_grow(&graph->nodes, &graph->nodes_capacity, in->n + 1, sizeof *graph->nodes, "node table"));
+    for (size_t i = 0; i < graph->n_tensors; i++) {
         clt_tensor *t = clt_graph_tensor(graph, (int32_t)i);
         if (t->producer >= 0)
             t->producer = now[t->producer];
     }
-    for (int32_t i = 0; i < graph->n_losses && status == CLT_OK; i++)
+    for (int32_t i = 0; i < graph->n_losses; i++)
         graph->losses[i].node = now[graph->losses[i].node];
-    for (size_t k = 0; k < in->n && status == CLT_OK; k++) {
+    for (size_t k = 0; k < in->n; k++) {
         clt_node *node = in->order[k];
         if (node->share >= 0)
             node->share = now[node->share];
@@ -51,10 +50,8 @@ static clt_status renumber(clt_inserter *in)
         for (int i = 0; i < node->n_out; i++)
             clt_graph_tensor(graph, node->out[i])->producer = (int32_t)k;
     }
-    if (status == CLT_OK)
-        graph->n_nodes = in->n;
-    free(now);
-    return status;
+    graph->n_nodes = in->n;
+    return CLT_OK;
 }
 
 clt_status clt_inserter_finish(clt_inserter *in)

@@ -22,5 +22,6 @@ clt_status clt_inserter_add(clt_inserter *in, const clt_node *near, const char *
  * position as its number. */
 clt_status clt_inserter_finish(clt_inserter *in);
 void clt_inserter_free(clt_inserter *in);
+CLT_SCOPED_VALUE(clt_inserter, clt_inserter_free)
 
 #endif

@@ -224,25 +224,18 @@ static clt_status build_work(autodiff *ad)
 
 clt_status clt_pass_autodiff(clt_plan *plan)
 {
+    CLT_SCOPED(clt_scratch) scratch = {0};
     autodiff ad = {.plan = plan, .graph = plan->graph, .n = plan->graph->n_tensors};
-    clt_status status;
     plan->n_gradient = ad.n;
     CLT_TRY(clt_alloc(&plan->gradient, ad.n, sizeof *plan->gradient, "gradient table"));
     for (size_t i = 0; i < ad.n; i++)
         plan->gradient[i] = -1;
-    CLT_TRY_GOTO(clt_alloc(&ad.needs, ad.n, sizeof *ad.needs, "autodiff"), done);
-    CLT_TRY_GOTO(clt_alloc(&ad.reaches, ad.n, sizeof *ad.reaches, "autodiff"), done);
-    CLT_TRY_GOTO(clt_alloc(&ad.uses, ad.n, sizeof *ad.uses, "autodiff"), done);
-    CLT_TRY_GOTO(clt_alloc(&ad.written, ad.n, sizeof *ad.written, "autodiff"), done);
-    CLT_TRY_GOTO(clt_alloc(&ad.param_written, plan->graph->n_params, sizeof *ad.param_written, "autodiff"),
-                 done);
+    CLT_TRY(clt_scratch_alloc(&scratch, &ad.needs, ad.n, sizeof *ad.needs, "autodiff"));
+    CLT_TRY(clt_scratch_alloc(&scratch, &ad.reaches, ad.n, sizeof *ad.reaches, "autodiff"));
+    CLT_TRY(clt_scratch_alloc(&scratch, &ad.uses, ad.n, sizeof *ad.uses, "autodiff"));
+    CLT_TRY(clt_scratch_alloc(&scratch, &ad.written, ad.n, sizeof *ad.written, "autodiff"));
+    CLT_TRY(clt_scratch_alloc(&scratch, &ad.param_written, plan->graph->n_params, sizeof *ad.param_written,
+                              "autodiff"));
     analyse(&ad);
-    status = build_work(&ad);
-done:
-    free(ad.needs);
-    free(ad.reaches);
-    free(ad.uses);
-    free(ad.written);
-    free(ad.param_written);
-    return status;
+    return build_work(&ad);
 }

@@ -97,13 +97,12 @@ static size_t first_to_move(const clt_plan *plan, const ocl_command_list *list, 
  * never fall. */
 static clt_status swap_parts(ocl_command_list *list, size_t first, size_t middle, size_t end)
 {
-    ocl_command *moved;
+    CLT_FREED ocl_command *moved = NULL;
     size_t n = middle - first, rest = end - middle;
     CLT_TRY(clt_alloc(&moved, n + 1, sizeof *moved, "commands"));
     memcpy(moved, &list->commands[first], n * sizeof *moved);
     memmove(&list->commands[first], &list->commands[middle], rest * sizeof *moved);
     memcpy(&list->commands[first + rest], moved, n * sizeof *moved);
-    free(moved);
     return CLT_OK;
 }
 

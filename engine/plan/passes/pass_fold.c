@@ -17,7 +17,6 @@ typedef struct fold {
     int32_t *readers;   /* by tensor: number of inputs of nodes that it is */
     int32_t *reader;    /* by tensor: the last node that reads it */
     clt_node **instead; /* by node id: what takes its place; NULL: it is part of a later one */
-    clt_inserter in;
 } fold;
 
 /* The node that reads the only output of a node, if it reads it once and nothing else does; NULL
@@ -74,12 +73,13 @@ static void fold_node(fold *f, clt_node *node)
     f->instead[node->id] = NULL;
 }
 
-static clt_status fold_all(fold *f)
+static clt_status fold_all(fold *f, clt_scratch *scratch)
 {
     clt_graph *graph = f->graph;
-    CLT_TRY(clt_alloc(&f->readers, graph->n_tensors, sizeof *f->readers, "folding"));
-    CLT_TRY(clt_alloc(&f->reader, graph->n_tensors, sizeof *f->reader, "folding"));
-    CLT_TRY(clt_alloc(&f->instead, graph->n_nodes, sizeof *f->instead, "folding"));
+    CLT_SCOPED(clt_inserter) in = {.graph = graph};
+    CLT_TRY(clt_scratch_alloc(scratch, &f->readers, graph->n_tensors, sizeof *f->readers, "folding"));
+    CLT_TRY(clt_scratch_alloc(scratch, &f->reader, graph->n_tensors, sizeof *f->reader, "folding"));
+    CLT_TRY(clt_scratch_alloc(scratch, &f->instead, graph->n_nodes, sizeof *f->instead, "folding"));
     for (size_t k = 0; k < graph->n_nodes; k++) {
         clt_node *node = graph->nodes[k];
         f->instead[k] = node;
@@ -93,19 +93,15 @@ static clt_status fold_all(fold *f)
             fold_node(f, graph->nodes[k]);
     for (size_t k = 0; k < graph->n_nodes; k++)
         if (f->instead[k])
-            CLT_TRY(clt_inserter_place(&f->in, f->instead[k]));
-    return clt_inserter_finish(&f->in);
+            CLT_TRY(clt_inserter_place(&in, f->instead[k]));
+    return clt_inserter_finish(&in);
 }
 
 clt_status clt_pass_fold(clt_plan *plan)
 {
-    fold f = {.graph = plan->graph, .in = {.graph = plan->graph}};
+    CLT_SCOPED(clt_scratch) scratch = {0};
+    fold f = {.graph = plan->graph};
     if (plan->options.mode == CLT_PLAN_CHECK || plan->options.no_fuse || plan->options.guard_bytes > 0)
         return CLT_OK;
-    clt_status status = fold_all(&f);
-    free(f.readers);
-    free(f.reader);
-    free(f.instead);
-    clt_inserter_free(&f.in);
-    return status;
+    return fold_all(&f, &scratch);
 }

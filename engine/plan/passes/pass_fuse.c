@@ -39,15 +39,11 @@ void clt_fuse_sweep(clt_plan *plan)
 
 static clt_status fuse_all(clt_plan *plan)
 {
-    clt_fuse fuse;
+    CLT_SCOPED(clt_fuse) fuse = {0};
     CLT_TRY(clt_fuse_open(plan, &fuse));
-    clt_status status = clt_fuse_head(&fuse);
-    if (status == CLT_OK)
-        status = clt_fuse_gemms(&fuse);
-    if (status == CLT_OK && plan->options.mode == CLT_PLAN_TRAIN)
-        status = clt_fuse_sums(&fuse);
-    clt_fuse_close(&fuse);
-    return status;
+    CLT_TRY(clt_fuse_head(&fuse));
+    CLT_TRY(clt_fuse_gemms(&fuse));
+    return plan->options.mode == CLT_PLAN_TRAIN ? clt_fuse_sums(&fuse) : CLT_OK;
 }
 
 clt_status clt_pass_fuse(clt_plan *plan)

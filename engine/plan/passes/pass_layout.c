@@ -16,7 +16,7 @@ typedef struct layouts {
     clt_plan *plan;
     clt_graph *graph;
     int32_t *other; /* by tensor id: the same values in the other layout, -1 none yet */
-    clt_inserter in;
+    clt_inserter *in;
 } layouts;
 
 static bool any_wish(const clt_graph *graph)
@@ -62,7 +62,7 @@ static clt_status turn(layouts *l, const clt_node *near, int32_t tensor, clt_nod
     for (int i = 1; i < ndim; i++)
         perm[i] = to_last ? (i + 1 < ndim ? i + 1 : 1) : (i == 1 ? ndim - 1 : i - 1);
     snprintf(name, sizeof name, "%s.%s", t->name, to_last ? "channels_last" : "row_major");
-    CLT_TRY(clt_inserter_add(&l->in, near, "transpose", name, CLT_ATTRS(CLT_A_INTS("perm", perm, ndim)),
+    CLT_TRY(clt_inserter_add(l->in, near, "transpose", name, CLT_ATTRS(CLT_A_INTS("perm", perm, ndim)),
                              tensor, out));
     clt_tensor *turned = clt_graph_tensor(l->graph, (*out)->out[0]);
     turned->shape = t->shape;
@@ -117,7 +117,7 @@ static clt_status set_node(layouts *l, clt_node *node)
             if (clt_graph_tensor(l->graph, node->out[k])->view_of == was)
                 clt_graph_tensor(l->graph, node->out[k])->view_of = node->in[i];
     }
-    CLT_TRY(clt_inserter_place(&l->in, node));
+    CLT_TRY(clt_inserter_place(l->in, node));
     for (int i = 0; i < node->n_out && need != CLT_LAYOUT_ROW_MAJOR; i++) {
         clt_tensor *t = clt_graph_tensor(l->graph, node->out[i]);
         if (!has_layouts(t))
@@ -132,21 +132,18 @@ static clt_status set_node(layouts *l, clt_node *node)
 
 clt_status clt_pass_layout(clt_plan *plan)
 {
-    layouts l = {.plan = plan, .graph = plan->graph, .in = {.graph = plan->graph}};
+    CLT_FREED int32_t *other = NULL;
     size_t nodes = plan->graph->n_nodes;
     /* each input of a node may be transposed, and each output may be replaced and transposed */
     size_t most = plan->graph->n_tensors + nodes * (CLT_MAX_IN + 2 * CLT_MAX_OUT);
     if (!any_wish(plan->graph))
         return CLT_OK;
-    CLT_TRY(clt_alloc(&l.other, most, sizeof *l.other, "layouts"));
+    CLT_TRY(clt_alloc(&other, most, sizeof *other, "layouts"));
     for (size_t i = 0; i < most; i++)
-        l.other[i] = -1;
-    clt_status status = CLT_OK;
-    for (size_t k = 0; k < nodes && status == CLT_OK; k++)
-        status = set_node(&l, plan->graph->nodes[k]);
-    if (status == CLT_OK)
-        status = clt_inserter_finish(&l.in);
-    free(l.other);
-    clt_inserter_free(&l.in);
-    return status;
+        other[i] = -1;
+    CLT_SCOPED(clt_inserter) in = {.graph = plan->graph};
+    layouts l = {.plan = plan, .graph = plan->graph, .other = other, .in = &in};
+    for (size_t k = 0; k < nodes; k++)
+        CLT_TRY(set_node(&l, plan->graph->nodes[k]));
+    return clt_inserter_finish(&in);
 }

@@ -323,7 +323,7 @@ static int by_time(const void *a, const void *b)
 /* The most bytes that are live at any one time, without alignment: no placement can need less. */
 static clt_status live_bound(const clt_plan *plan, const placement *p, uint64_t *bound)
 {
-    moment *moments;
+    CLT_FREED moment *moments = NULL;
     uint64_t sum = 0;
     CLT_TRY(clt_alloc(&moments, 2 * p->n, sizeof *moments, "memory plan"));
     for (size_t i = 0; i < p->n; i++) {
@@ -338,7 +338,6 @@ static clt_status live_bound(const clt_plan *plan, const placement *p, uint64_t 
         bool settled = i + 1 == 2 * p->n || moments[i + 1].time != moments[i].time;
         *bound = settled && sum > *bound ? sum : *bound;
     }
-    free(moments);
     return CLT_OK;
 }
 
@@ -369,13 +368,12 @@ static clt_status place_all(clt_plan *plan, placement *p)
 {
     static int (*const orders[])(const void *, const void *) = {by_size, by_start, by_length};
     uint64_t best = UINT64_MAX;
-    clt_status status = live_bound(plan, p, &plan->activation_bound);
-    for (size_t o = 0; o < sizeof orders / sizeof orders[0] && status == CLT_OK; o++) {
+    CLT_TRY(live_bound(plan, p, &plan->activation_bound));
+    for (size_t o = 0; o < sizeof orders / sizeof orders[0]; o++) {
         qsort(p->items, p->n, sizeof *p->items, orders[o]);
-        for (int t = tries_of(p->n); t > 0 && status == CLT_OK && best > p->start + plan->activation_bound;
-             t--) {
-            status = place_items(p);
-            if (status == CLT_OK && total_bytes(p) < best) {
+        for (int t = tries_of(p->n); t > 0 && best > p->start + plan->activation_bound; t--) {
+            CLT_TRY(place_items(p));
+            if (total_bytes(p) < best) {
                 best = total_bytes(p);
                 keep(plan, p);
             }
@@ -383,9 +381,14 @@ static clt_status place_all(clt_plan *plan, placement *p)
                 promote_top(p);
         }
     }
+    return CLT_OK;
+}
+
+static void placement_end_scope(placement *p)
+{
     for (int s = 0; s < CLT_MAX_PLAN_SLABS; s++)
         free(p->slab[s].items);
-    return status;
+    free(p->items);
 }
 
 static void place_views(clt_plan *plan)
@@ -398,26 +401,22 @@ static void place_views(clt_plan *plan)
 clt_status clt_pass_memory(clt_plan *plan)
 {
     size_t n = plan->graph->n_tensors, have = plan->n_place;
-    uint32_t *first = NULL, *last = NULL;
-    placement p = {.limit = plan->device.max_alloc_bytes};
+    CLT_FREED uint32_t *first = NULL;
+    CLT_FREED uint32_t *last = NULL;
+    CLT_SCOPED(placement) p = {.limit = plan->device.max_alloc_bytes};
     CLT_TRY(clt_grow(&plan->place, &have, n, sizeof *plan->place, "tensor places"));
     plan->n_place = have;
     if (plan->store)
         place_store(plan);
     CLT_TRY(place_inputs(plan));
     p.start = plan->input_bytes;
-    clt_status status = clt_alloc(&first, n, sizeof *first, "lifetimes");
-    CLT_TRY_GOTO(status, done);
-    CLT_TRY_GOTO(clt_alloc(&last, n, sizeof *last, "lifetimes"), done);
-    CLT_TRY_GOTO(clt_alloc(&p.items, n, sizeof *p.items, "memory plan"), done);
+    CLT_TRY(clt_alloc(&first, n, sizeof *first, "lifetimes"));
+    CLT_TRY(clt_alloc(&last, n, sizeof *last, "lifetimes"));
+    CLT_TRY(clt_alloc(&p.items, n, sizeof *p.items, "memory plan"));
     memset(first, 0xff, n * sizeof *first);
     find_lifetimes(plan, first, last);
-    CLT_TRY_GOTO(collect(plan, &p, first, last), done);
-    CLT_TRY_GOTO(place_all(plan, &p), done);
+    CLT_TRY(collect(plan, &p, first, last));
+    CLT_TRY(place_all(plan, &p));
     place_views(plan);
-done:
-    free(first);
-    free(last);
-    free(p.items);
-    return status;
+    return CLT_OK;
 }

@@ -44,7 +44,7 @@ static clt_status prove_f32(const clt_plan *plan)
 static clt_status narrow_weights(const precision *p)
 {
     enum { NARROW = 1, WIDE = 2 };
-    uint8_t *readers; /* by parameter: bits for the kinds of its readers */
+    CLT_FREED uint8_t *readers = NULL; /* by parameter: bits for the kinds of its readers */
     CLT_TRY(clt_alloc(&readers, p->graph->n_params + 1, sizeof *readers, "parameter readers"));
     for (size_t k = 0; k < p->graph->n_nodes; k++) {
         const clt_node *node = p->graph->nodes[k];
@@ -54,7 +54,6 @@ static clt_status narrow_weights(const precision *p)
     for (size_t i = 0; i < p->graph->n_params; i++)
         if (readers[i] == NARROW)
             clt_graph_tensor(p->graph, p->graph->params[i].tensor)->dtype = p->storage;
-    free(readers);
     return CLT_OK;
 }
 

@@ -114,21 +114,18 @@ static void name_tensors(const clt_again *a, named_by *by_owner)
  * original. */
 static clt_status drop_unread(clt_again *a, size_t n_forward)
 {
-    bool *kept;
-    named_by *by_owner = NULL;
+    CLT_FREED bool *kept = NULL;
+    CLT_FREED named_by *by_owner = NULL;
     CLT_TRY(clt_plan_kept(a->plan, &kept));
-    clt_status status = clt_alloc(&by_owner, a->plan->graph->n_tensors, sizeof *by_owner, "recomputation");
-    if (status == CLT_OK)
-        name_tensors(a, by_owner);
-    for (size_t w = 0; w < n_forward && status == CLT_OK; w++) {
+    CLT_TRY(clt_alloc(&by_owner, a->plan->graph->n_tensors, sizeof *by_owner, "recomputation"));
+    name_tensors(a, by_owner);
+    for (size_t w = 0; w < n_forward; w++) {
         int32_t pre = a->list[w].epilogue.pre, owner = pre < 0 ? -1 : clt_plan_owner(a->plan, pre);
         bool used = pre >= 0 && by_owner[owner].once && (by_owner[owner].others || by_owner[owner].work != w);
         if (pre >= 0 && !used && !kept[owner])
             a->list[w].epilogue.pre = -1;
     }
-    free(by_owner);
-    free(kept);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status again_open(clt_again *a, clt_plan *plan)
@@ -144,9 +141,9 @@ static clt_status again_open(clt_again *a, clt_plan *plan)
     return CLT_OK;
 }
 
-static void again_close(clt_again *a, size_t n_work)
+static void clt_again_end_scope(clt_again *a)
 {
-    for (size_t w = 0; a->touched && w < n_work; w++)
+    for (size_t w = 0; a->touched && w < a->n_work; w++)
         clt_touched_free(&a->touched[w]);
     free(a->touched);
     free(a->second);
@@ -155,25 +152,18 @@ static void again_close(clt_again *a, size_t n_work)
 
 clt_status clt_pass_recompute(clt_plan *plan)
 {
-    clt_again again = {0};
-    size_t n_work = plan->n_work;
+    CLT_SCOPED(clt_again) again = {.n_work = plan->n_work};
     clt_recompute tier = plan->options.recompute;
     if (plan->options.mode != CLT_PLAN_TRAIN || tier == CLT_RECOMPUTE_NONE)
         return CLT_OK;
-    clt_status status = again_open(&again, plan);
-    for (size_t w = 0; w < plan->n_forward && status == CLT_OK; w++)
-        status = clt_again_push(&again, &plan->work[w], false);
-    if (status == CLT_OK)
-        status = tier == CLT_RECOMPUTE_GELU ? clt_recompute_cheap(&again) : clt_recompute_blocks(&again);
-    if (status == CLT_OK)
-        status = drop_unread(&again, plan->n_forward);
-    if (status == CLT_OK) {
-        free(plan->work);
-        plan->work = again.list;
-        plan->n_work = again.count;
-        plan->work_capacity = again.capacity;
-        again.list = NULL;
-    }
-    again_close(&again, n_work);
-    return status;
+    CLT_TRY(again_open(&again, plan));
+    for (size_t w = 0; w < plan->n_forward; w++)
+        CLT_TRY(clt_again_push(&again, &plan->work[w], false));
+    CLT_TRY(tier == CLT_RECOMPUTE_GELU ? clt_recompute_cheap(&again) : clt_recompute_blocks(&again));
+    CLT_TRY(drop_unread(&again, plan->n_forward));
+    free(plan->work);
+    plan->work = CLT_TAKE(again.list);
+    plan->n_work = again.count;
+    plan->work_capacity = again.capacity;
+    return CLT_OK;
 }

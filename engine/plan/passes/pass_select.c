@@ -33,6 +33,11 @@ typedef struct shared_space {
     bool again;        /* the second version is being emitted */
 } shared_space;
 
+static void shared_space_end_scope(shared_space *space)
+{
+    free(space->at);
+}
+
 static int32_t shared_workspace(void *owner, clt_dtype dtype, uint64_t elements, const char *name)
 {
     shared_space *s = owner;
@@ -52,22 +57,22 @@ static int32_t shared_workspace(void *owner, clt_dtype dtype, uint64_t elements,
     return id;
 }
 
-void clt_emitter_start(clt_plan *plan, clt_phase phase, ocl_emitter *emitter)
+ocl_emitter clt_emitter_make(clt_plan *plan, clt_phase phase)
 {
-    memset(emitter, 0, sizeof *emitter);
     plan->phase[phase].arena = plan->graph->arena;
-    emitter->list = &plan->phase[phase];
-    emitter->device = &plan->device;
-    emitter->node = -1;
-    emitter->workspace = plan_workspace;
-    emitter->owner = plan;
-    emitter->derive = clt_plan_derive;
-    emitter->deriver = plan;
-    emitter->log = &plan->tuning;
-    emitter->tf32 = plan->options.tf32;
-    emitter->record = plan->options.candidate;
-    emitter->asked = plan->options.asked;
-    emitter->label = emitter->variant = "";
+    return (ocl_emitter){.list = &plan->phase[phase],
+                         .device = &plan->device,
+                         .node = -1,
+                         .workspace = plan_workspace,
+                         .owner = plan,
+                         .derive = clt_plan_derive,
+                         .deriver = plan,
+                         .log = &plan->tuning,
+                         .tf32 = plan->options.tf32,
+                         .record = plan->options.candidate,
+                         .asked = plan->options.asked,
+                         .label = "",
+                         .variant = ""};
 }
 
 static void call_common(const clt_plan *plan, const clt_node *node, clt_call *call)
@@ -262,43 +267,37 @@ clt_status clt_plan_stamp(clt_plan *plan, clt_phase phase, size_t from, size_t w
 static clt_status select_phase(clt_plan *plan, clt_phase phase, size_t first, size_t last,
                                shared_space *space)
 {
-    ocl_emitter emitter;
+    CLT_SCOPED(ocl_emitter) emitter = clt_emitter_make(plan, phase);
     size_t capacity = 0;
-    clt_emitter_start(plan, phase, &emitter);
     if (space) {
         emitter.workspace = shared_workspace;
         emitter.owner = space;
         space->next = 0;
         space->again = phase == CLT_PHASE_BACKWARD_ADD;
     }
-    clt_status status = phase == CLT_PHASE_FORWARD    ? clt_combine_emit_start(plan, &emitter)
-                        : phase == CLT_PHASE_BACKWARD ? clt_rows_emit_start(plan, &emitter)
-                                                      : CLT_OK;
-    if (status == CLT_OK)
-        status = clt_plan_stamp(plan, phase, 0, first, &capacity);
-    for (size_t w = first; w < last && status == CLT_OK; w++) {
+    CLT_TRY(phase == CLT_PHASE_FORWARD    ? clt_combine_emit_start(plan, &emitter)
+            : phase == CLT_PHASE_BACKWARD ? clt_rows_emit_start(plan, &emitter)
+                                          : CLT_OK);
+    CLT_TRY(clt_plan_stamp(plan, phase, 0, first, &capacity));
+    for (size_t w = first; w < last; w++) {
         size_t from = plan->phase[phase].count;
         const clt_work *work = &plan->work[w];
         if (work->rows)
             continue;
         if (space)
             space->work = w;
-        if (work->kind == CLT_WORK_ADD)
-            status = select_add(plan, &emitter, work);
-        else
-            status = clt_select_work(plan, &emitter, work, phase == CLT_PHASE_BACKWARD_ADD);
-        if (status == CLT_OK)
-            status = clt_plan_stamp(plan, phase, from, w, &capacity);
+        CLT_TRY(work->kind == CLT_WORK_ADD
+                    ? select_add(plan, &emitter, work)
+                    : clt_select_work(plan, &emitter, work, phase == CLT_PHASE_BACKWARD_ADD));
+        CLT_TRY(clt_plan_stamp(plan, phase, from, w, &capacity));
     }
     /* with several ranks pass_sync.c does it bucket by bucket */
-    if (status == CLT_OK && phase == CLT_PHASE_BACKWARD && plan->store && plan->options.ranks <= 1) {
+    if (phase == CLT_PHASE_BACKWARD && plan->store && plan->options.ranks <= 1) {
         size_t from = plan->phase[phase].count;
-        status = clt_combine_emit(plan, &emitter);
-        if (status == CLT_OK)
-            status = clt_plan_stamp(plan, phase, from, last, &capacity);
+        CLT_TRY(clt_combine_emit(plan, &emitter));
+        CLT_TRY(clt_plan_stamp(plan, phase, from, last, &capacity));
     }
-    ocl_emitter_free(&emitter);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status select_rows(clt_plan *plan, ocl_emitter *emitter)
@@ -325,16 +324,12 @@ static clt_status select_absent(clt_plan *plan, ocl_emitter *emitter)
 /* The ROWS, UPDATE and ABSENT phases get times after the times of all other work. */
 static clt_status select_after_work(clt_plan *plan, clt_phase phase)
 {
-    ocl_emitter emitter;
+    CLT_SCOPED(ocl_emitter) emitter = clt_emitter_make(plan, phase);
     size_t capacity = 0;
-    clt_emitter_start(plan, phase, &emitter);
-    clt_status status = phase == CLT_PHASE_ROWS     ? select_rows(plan, &emitter)
-                        : phase == CLT_PHASE_ABSENT ? select_absent(plan, &emitter)
-                                                    : clt_update_emit(plan, &emitter);
-    if (status == CLT_OK)
-        status = ocl_emit_status(&emitter);
-    ocl_emitter_free(&emitter);
-    CLT_TRY(status);
+    CLT_TRY(phase == CLT_PHASE_ROWS     ? select_rows(plan, &emitter)
+            : phase == CLT_PHASE_ABSENT ? select_absent(plan, &emitter)
+                                        : clt_update_emit(plan, &emitter));
+    CLT_TRY(ocl_emit_status(&emitter));
     return clt_plan_stamp(plan, phase, 0, plan->n_work + (size_t)phase, &capacity);
 }
 
@@ -360,21 +355,24 @@ clt_status clt_plan_make_records(clt_plan *plan)
                                  offsetof(clt_state_block, loss_scale), &plan->loss_scale);
 }
 
+static clt_status select_backward(clt_plan *plan)
+{
+    CLT_SCOPED(shared_space) space = {.plan = plan};
+    CLT_TRY(select_phase(plan, CLT_PHASE_BACKWARD, plan->n_forward, plan->n_work, &space));
+    return plan->options.accumulation > 1 && plan->options.mode != CLT_PLAN_EVAL && !plan->options.tree
+               ? select_phase(plan, CLT_PHASE_BACKWARD_ADD, plan->n_forward, plan->n_work, &space)
+               : CLT_OK;
+}
+
 clt_status clt_pass_select(clt_plan *plan)
 {
-    shared_space space = {.plan = plan};
     CLT_TRY(clt_plan_make_records(plan));
     clt_status status = clt_moments_open(plan);
     if (status == CLT_OK)
         status = select_phase(plan, CLT_PHASE_FORWARD, 0, plan->n_forward, NULL);
     clt_moments_close(plan);
     CLT_TRY(status);
-    status = select_phase(plan, CLT_PHASE_BACKWARD, plan->n_forward, plan->n_work, &space);
-    if (status == CLT_OK && plan->options.accumulation > 1 && plan->options.mode != CLT_PLAN_EVAL &&
-        !plan->options.tree)
-        status = select_phase(plan, CLT_PHASE_BACKWARD_ADD, plan->n_forward, plan->n_work, &space);
-    free(space.at);
-    CLT_TRY(status);
+    CLT_TRY(select_backward(plan));
     if (plan->options.mode != CLT_PLAN_TRAIN)
         return CLT_OK;
     CLT_TRY(select_after_work(plan, CLT_PHASE_ROWS));

@@ -234,17 +234,18 @@ static void note_last(share *s, size_t at)
             s->last[value_of(s, written(work, k))] = at;
 }
 
-static clt_status share_open(share *s, clt_plan *plan)
+static clt_status share_open(share *s, clt_plan *plan, clt_scratch *scratch)
 {
     s->plan = plan;
     s->n = plan->graph->n_tensors;
     CLT_TRY(clt_plan_kept(plan, &s->kept));
-    CLT_TRY(clt_alloc(&s->last, s->n, sizeof *s->last, "shared gradients"));
-    CLT_TRY(clt_alloc(&s->value, s->n, sizeof *s->value, "shared gradients"));
-    CLT_TRY(clt_alloc(&s->memory, s->n, sizeof *s->memory, "shared gradients"));
-    CLT_TRY(clt_alloc(&s->writes, s->n, sizeof *s->writes, "shared gradients"));
-    CLT_TRY(clt_alloc(&s->holds, s->n, sizeof *s->holds, "shared gradients"));
-    CLT_TRY(clt_alloc(&s->copied, plan->n_work * CLT_MAX_IN, sizeof *s->copied, "shared gradients"));
+    CLT_TRY(clt_scratch_alloc(scratch, &s->last, s->n, sizeof *s->last, "shared gradients"));
+    CLT_TRY(clt_scratch_alloc(scratch, &s->value, s->n, sizeof *s->value, "shared gradients"));
+    CLT_TRY(clt_scratch_alloc(scratch, &s->memory, s->n, sizeof *s->memory, "shared gradients"));
+    CLT_TRY(clt_scratch_alloc(scratch, &s->writes, s->n, sizeof *s->writes, "shared gradients"));
+    CLT_TRY(clt_scratch_alloc(scratch, &s->holds, s->n, sizeof *s->holds, "shared gradients"));
+    CLT_TRY(clt_scratch_alloc(scratch, &s->copied, plan->n_work * CLT_MAX_IN, sizeof *s->copied,
+                              "shared gradients"));
     for (size_t i = 0; i < s->n; i++)
         s->value[i] = s->memory[i] = clt_plan_owner(plan, (int32_t)i);
     memset(s->copied, 0xff, plan->n_work * CLT_MAX_IN * sizeof *s->copied);
@@ -253,15 +254,9 @@ static clt_status share_open(share *s, clt_plan *plan)
     return CLT_OK;
 }
 
-static void share_close(share *s)
+static void share_end_scope(share *s)
 {
     free(s->kept);
-    free(s->last);
-    free(s->value);
-    free(s->memory);
-    free(s->writes);
-    free(s->holds);
-    free(s->copied);
     free(s->changes);
 }
 
@@ -278,19 +273,17 @@ static clt_status share_work(share *s, size_t at)
 
 clt_status clt_pass_share(clt_plan *plan)
 {
-    share s = {0};
+    CLT_SCOPED(clt_scratch) scratch = {0};
+    CLT_SCOPED(share) s = {0};
     if (plan->options.mode != CLT_PLAN_TRAIN || plan->options.no_fuse)
         return CLT_OK;
-    clt_status status = clt_plan_make_records(plan);
-    if (status == CLT_OK)
-        status = share_open(&s, plan);
-    for (size_t w = plan->n_forward; w < plan->n_work && status == CLT_OK; w++)
-        status = share_work(&s, w);
-    for (size_t w = plan->n_forward; w < plan->n_work && status == CLT_OK; w++)
+    CLT_TRY(clt_plan_make_records(plan));
+    CLT_TRY(share_open(&s, plan, &scratch));
+    for (size_t w = plan->n_forward; w < plan->n_work; w++)
+        CLT_TRY(share_work(&s, w));
+    for (size_t w = plan->n_forward; w < plan->n_work; w++)
         if (plan->work[w].kind == CLT_WORK_BACKWARD && does_nothing(&plan->work[w]))
             clt_fuse_kill(&plan->work[w]);
-    if (status == CLT_OK)
-        clt_fuse_sweep(plan);
-    share_close(&s);
-    return status;
+    clt_fuse_sweep(plan);
+    return CLT_OK;
 }

@@ -58,7 +58,7 @@ static int compare_order(const void *a, const void *b)
 static clt_status find_matrices(const clt_plan *plan, bool *matrix)
 {
     const clt_graph *graph = plan->graph;
-    bool *predicts; /* by tensor: no product with a parameter follows before the loss */
+    CLT_FREED bool *predicts = NULL; /* by tensor: no product with a parameter follows before the loss */
     CLT_TRY(clt_alloc(&predicts, graph->n_tensors, sizeof *predicts, "last layers"));
     for (size_t i = 0; i < graph->n_params; i++)
         matrix[i] = graph->params[i].shape.ndim == 2 && !graph->params[i].elementwise;
@@ -72,7 +72,6 @@ static clt_status find_matrices(const clt_plan *plan, bool *matrix)
         for (int k = 0; k < (loss ? 1 : node->n_in) && last && !(product && node->n_param); k++)
             predicts[node->in[k]] = true;
     }
-    free(predicts);
     return CLT_OK;
 }
 
@@ -213,7 +212,7 @@ static clt_status take_optimizer(const clt_plan *plan, clt_store_layout *layout)
 {
     const clt_update_spec *update = &plan->options.update;
     const clt_optimizer *optimizer = update->optimizer;
-    bool *matrix;
+    CLT_FREED bool *matrix = NULL;
     if (!optimizer) /* an evaluation by itself, which has none */
         return CLT_OK;
     layout->opt_states = optimizer->states(update->value);
@@ -223,20 +222,37 @@ static clt_status take_optimizer(const clt_plan *plan, clt_store_layout *layout)
     if (!optimizer->adapts)
         return CLT_OK;
     CLT_TRY(clt_alloc(&matrix, plan->graph->n_params, sizeof *matrix, "matrices"));
-    clt_status status = find_matrices(plan, matrix);
-    for (int32_t i = 0; i < layout->n_slots && status == CLT_OK; i++) {
+    CLT_TRY(find_matrices(plan, matrix));
+    for (int32_t i = 0; i < layout->n_slots; i++) {
         clt_store_slot *slot = &layout->slots[i];
         slot->adapts = optimizer->adapts(update->value, slot->group == CLT_GROUP_DECAY, matrix[i]);
         if (slot->adapts && optimizer->orthogonalise)
             slot->states = optimizer->matrix_states;
     }
-    free(matrix);
-    return status;
+    return CLT_OK;
+}
+
+/* Orders the parameters by the time at which their gradients are ready, and places them. */
+static clt_status order_slots(clt_plan *plan, clt_store_layout *layout)
+{
+    size_t n = plan->graph->n_params;
+    const clt_optimizer *optimizer = plan->options.update.optimizer;
+    CLT_FREED size_t *ready = NULL;
+    CLT_FREED order_key *keys = NULL;
+    CLT_TRY(clt_alloc(&ready, n, sizeof *ready, "store order"));
+    CLT_TRY(clt_alloc(&keys, n, sizeof *keys, "store order"));
+    find_ready(plan, ready);
+    for (size_t i = 0; i < n; i++)
+        keys[i] = (order_key){ready[i], (int32_t)i, part_of(&layout->slots[i])};
+    qsort(keys, n, sizeof *keys, compare_order);
+    for (size_t i = 0; i < n; i++)
+        layout->order[i] = keys[i].index;
+    CLT_TRY(place_slots(plan, layout));
+    return optimizer && optimizer->orthogonalise ? group_matrices(layout) : CLT_OK;
 }
 
 static clt_status make_layout(clt_plan *plan)
 {
-    size_t n = plan->graph->n_params;
     clt_store_layout *layout;
     CLT_TRY(clt_alloc(&layout, 1, sizeof *layout, "store layout"));
     plan->layout = layout;
@@ -257,24 +273,7 @@ static clt_status make_layout(clt_plan *plan)
                  (unsigned long long)layout->schedule_entries,
                  (unsigned long long)clt_store_slab_bytes(layout, CLT_ARENA_STATE, 0), plan->device.name,
                  (unsigned long long)plan->device.max_alloc_bytes);
-    size_t *ready = NULL;
-    order_key *keys = NULL;
-    clt_status status;
-    CLT_TRY_GOTO(clt_alloc(&ready, n, sizeof *ready, "store order"), done);
-    CLT_TRY_GOTO(clt_alloc(&keys, n, sizeof *keys, "store order"), done);
-    find_ready(plan, ready);
-    for (size_t i = 0; i < n; i++)
-        keys[i] = (order_key){ready[i], (int32_t)i, part_of(&layout->slots[i])};
-    qsort(keys, n, sizeof *keys, compare_order);
-    for (size_t i = 0; i < n; i++)
-        layout->order[i] = keys[i].index;
-    status = place_slots(plan, layout);
-    if (status == CLT_OK && update->optimizer && update->optimizer->orthogonalise)
-        status = group_matrices(layout);
-done:
-    free(ready);
-    free(keys);
-    return status;
+    return order_slots(plan, layout);
 }
 
 /* An evaluation plan uses the layout of the training plan, which must have every parameter with the same

@@ -166,6 +166,11 @@ typedef struct insertion {
     size_t n, capacity;
 } insertion;
 
+static void insertion_end_scope(insertion *in)
+{
+    free(in->behind);
+}
+
 /* Marks the commands appended since the last call to be inserted after the first `behind` commands. */
 static clt_status insert_behind(const clt_plan *plan, insertion *in, size_t behind)
 {
@@ -181,15 +186,11 @@ static clt_status merge(clt_plan *plan, const insertion *in)
 {
     ocl_command_list *list = &plan->phase[in->phase];
     uint32_t *time = plan->time[in->phase];
-    ocl_command *commands;
-    uint32_t *times;
+    CLT_FREED ocl_command *commands = NULL;
+    CLT_FREED uint32_t *times = NULL;
     size_t n = 0, next = 0;
     CLT_TRY(clt_alloc(&commands, list->count + 1, sizeof *commands, "commands"));
-    clt_status status = clt_alloc(&times, list->count + 1, sizeof *times, "command times");
-    if (status != CLT_OK) {
-        free(commands);
-        return status;
-    }
+    CLT_TRY(clt_alloc(&times, list->count + 1, sizeof *times, "command times"));
     for (size_t c = 0; c <= in->count; c++) {
         for (; next < in->n && in->behind[next] <= c; next++) {
             times[n] = time[c > 0 ? c - 1 : 0];
@@ -202,9 +203,9 @@ static clt_status merge(clt_plan *plan, const insertion *in)
     }
     free(list->commands);
     free(time);
-    list->commands = commands;
+    list->commands = CLT_TAKE(commands);
     list->capacity = list->count + 1;
-    plan->time[in->phase] = times;
+    plan->time[in->phase] = CLT_TAKE(times);
     return CLT_OK;
 }
 
@@ -310,15 +311,10 @@ static clt_status emit_posts(clt_plan *plan, ocl_emitter *e, const last_uses *la
 
 static clt_status insert_posts(clt_plan *plan, clt_phase phase, const last_uses *last)
 {
-    ocl_emitter emitter;
-    insertion in = {.phase = phase, .count = plan->phase[phase].count};
-    clt_emitter_start(plan, phase, &emitter);
-    clt_status status = emit_posts(plan, &emitter, last, &in);
-    ocl_emitter_free(&emitter);
-    if (status == CLT_OK)
-        status = merge(plan, &in);
-    free(in.behind);
-    return status;
+    CLT_SCOPED(insertion) in = {.phase = phase, .count = plan->phase[phase].count};
+    CLT_SCOPED(ocl_emitter) emitter = clt_emitter_make(plan, phase);
+    CLT_TRY(emit_posts(plan, &emitter, last, &in));
+    return merge(plan, &in);
 }
 
 /* --- what the update gathers --- */
@@ -399,8 +395,8 @@ static size_t first_use(const clt_plan *plan, const clt_sum *sum)
  * later one. */
 static clt_status emit_waits(clt_plan *plan, ocl_emitter *e, insertion *in)
 {
-    size_t before = plan->n_sums - plan->n_gathered, *use;
-    clt_status status = CLT_OK;
+    size_t before = plan->n_sums - plan->n_gathered;
+    CLT_FREED size_t *use = NULL;
     CLT_TRY(clt_alloc(&use, plan->n_gathered + 1, sizeof *use, "sums over ranks"));
     e->label = "sync";
     for (size_t g = plan->n_gathered, next = in->count; g-- > 0;) {
@@ -409,28 +405,22 @@ static clt_status emit_waits(clt_plan *plan, ocl_emitter *e, insertion *in)
         use[g] = first_use(plan, &plan->gathered[g]);
         next = use[g] = use[g] < next ? use[g] : next;
     }
-    for (size_t g = 0; g < plan->n_gathered && status == CLT_OK; g++) {
+    for (size_t g = 0; g < plan->n_gathered; g++) {
         if (plan->gathered[g].kind != CLT_SUM_PARAMETERS)
             continue;
         emit_host(plan, e, before + g, &plan->gathered[g], CLT_HOST_WAIT);
-        status = insert_behind(plan, in, use[g]);
+        CLT_TRY(insert_behind(plan, in, use[g]));
     }
-    free(use);
-    return status == CLT_OK ? ocl_emit_status(e) : status;
+    return ocl_emit_status(e);
 }
 
 static clt_status wait_in_forward(clt_plan *plan)
 {
-    ocl_emitter emitter;
     size_t capacity = 0;
-    insertion in = {.phase = CLT_PHASE_FORWARD, .count = plan->phase[CLT_PHASE_FORWARD].count};
-    clt_emitter_start(plan, CLT_PHASE_FORWARD, &emitter);
-    clt_status status = emit_waits(plan, &emitter, &in);
-    ocl_emitter_free(&emitter);
-    if (status == CLT_OK)
-        status = merge(plan, &in);
-    free(in.behind);
-    CLT_TRY(status);
+    CLT_SCOPED(insertion) in = {.phase = CLT_PHASE_FORWARD, .count = plan->phase[CLT_PHASE_FORWARD].count};
+    CLT_SCOPED(ocl_emitter) emitter = clt_emitter_make(plan, CLT_PHASE_FORWARD);
+    CLT_TRY(emit_waits(plan, &emitter, &in));
+    CLT_TRY(merge(plan, &in));
     return clt_plan_stamp(plan, CLT_PHASE_TAKE, 0, plan->n_work + (size_t)CLT_PHASE_TAKE, &capacity);
 }
 
@@ -438,47 +428,33 @@ static clt_status wait_in_forward(clt_plan *plan)
 
 static clt_status emit_phase(clt_plan *plan, clt_phase phase)
 {
-    ocl_emitter emitter;
     size_t capacity = 0;
-    insertion in = {.phase = phase, .count = plan->phase[phase].count};
-    clt_emitter_start(plan, phase, &emitter);
-    clt_status status = emit_sums(plan, &emitter, phase == CLT_PHASE_SEND, &in);
-    ocl_emitter_free(&emitter);
-    if (status == CLT_OK)
-        status = clt_plan_stamp(plan, phase, 0, plan->n_work + (size_t)phase, &capacity);
-    if (status == CLT_OK && phase == CLT_PHASE_SYNC)
-        status = merge(plan, &in);
-    free(in.behind);
-    return status;
+    CLT_SCOPED(insertion) in = {.phase = phase, .count = plan->phase[phase].count};
+    CLT_SCOPED(ocl_emitter) emitter = clt_emitter_make(plan, phase);
+    CLT_TRY(emit_sums(plan, &emitter, phase == CLT_PHASE_SEND, &in));
+    CLT_TRY(clt_plan_stamp(plan, phase, 0, plan->n_work + (size_t)phase, &capacity));
+    return phase == CLT_PHASE_SYNC ? merge(plan, &in) : CLT_OK;
 }
 
 static clt_status make_sums(clt_plan *plan)
 {
-    ocl_emitter emitter;
+    CLT_SCOPED(ocl_emitter) emitter = clt_emitter_make(plan, CLT_PHASE_SEND);
     size_t capacity = 0;
-    clt_emitter_start(plan, CLT_PHASE_SEND, &emitter);
-    clt_status status = add_sum(plan, &capacity, (clt_sum){.kind = CLT_SUM_LOSSES, .tensor = plan->losses});
-    if (status == CLT_OK)
-        status = add_rows(plan, &capacity, &emitter, CLT_SUM_INDICES);
-    if (status == CLT_OK)
-        status = add_buffers(plan, &capacity, &emitter);
-    if (status == CLT_OK)
-        status = add_buckets(plan, &capacity);
-    if (status == CLT_OK)
-        status = add_rows(plan, &capacity, &emitter, CLT_SUM_ROWS);
-    ocl_emitter_free(&emitter);
-    return status;
+    CLT_TRY(add_sum(plan, &capacity, (clt_sum){.kind = CLT_SUM_LOSSES, .tensor = plan->losses}));
+    CLT_TRY(add_rows(plan, &capacity, &emitter, CLT_SUM_INDICES));
+    CLT_TRY(add_buffers(plan, &capacity, &emitter));
+    CLT_TRY(add_buckets(plan, &capacity));
+    return add_rows(plan, &capacity, &emitter, CLT_SUM_ROWS);
 }
 
 static clt_status post_in(clt_plan *plan, clt_phase phase)
 {
-    last_uses last = {0};
-    CLT_TRY(clt_alloc(&last.gradient, plan->graph->n_params + 1, sizeof *last.gradient, "sums over ranks"));
+    CLT_FREED size_t *gradient = NULL;
+    CLT_TRY(clt_alloc(&gradient, plan->graph->n_params + 1, sizeof *gradient, "sums over ranks"));
+    last_uses last = {.gradient = gradient};
     find_last_uses(plan, phase, &last);
-    clt_buckets_set_ready(plan->store, last.gradient, plan->buckets, plan->n_buckets);
-    clt_status status = insert_posts(plan, phase, &last);
-    free(last.gradient);
-    return status;
+    clt_buckets_set_ready(plan->store, gradient, plan->buckets, plan->n_buckets);
+    return insert_posts(plan, phase, &last);
 }
 
 clt_status clt_pass_sync(clt_plan *plan)

@@ -8,7 +8,7 @@
 
 typedef struct clt_again {
     clt_plan *plan;
-    size_t n;             /* tensors before the pass */
+    size_t n, n_work;     /* tensors and works before the pass */
     clt_touched *touched; /* by position in the plan's work list: what that work reads and writes */
     int32_t *second;      /* by tensor: its recomputed copy, which backward reads instead; -1 none */
     clt_work *list;       /* the new work list */

@@ -136,39 +136,29 @@ static clt_status rebuild(blocks *b, int32_t segments)
     return CLT_OK;
 }
 
-static clt_status blocks_open(blocks *b)
+static clt_status blocks_open(blocks *b, clt_scratch *scratch)
 {
-    size_t n = b->again->n, works = b->plan->n_work;
-    CLT_TRY(clt_alloc(&b->of_work, works, sizeof *b->of_work, "recomputation"));
-    CLT_TRY(clt_alloc(&b->of_node, b->plan->graph->n_nodes, sizeof *b->of_node, "recomputation"));
-    CLT_TRY(clt_alloc(&b->home, n, sizeof *b->home, "recomputation"));
-    CLT_TRY(clt_alloc(&b->stays, n, sizeof *b->stays, "recomputation"));
-    CLT_TRY(clt_alloc(&b->needed, n, sizeof *b->needed, "recomputation"));
-    CLT_TRY(clt_alloc(&b->repeat, works, sizeof *b->repeat, "recomputation"));
-    CLT_TRY(clt_alloc(&b->done, works, sizeof *b->done, "recomputation"));
+    size_t n = b->again->n, works = b->plan->n_work, nodes = b->plan->graph->n_nodes;
+    CLT_TRY(clt_scratch_alloc(scratch, &b->of_work, works, sizeof *b->of_work, "recomputation"));
+    CLT_TRY(clt_scratch_alloc(scratch, &b->of_node, nodes, sizeof *b->of_node, "recomputation"));
+    CLT_TRY(clt_scratch_alloc(scratch, &b->home, n, sizeof *b->home, "recomputation"));
+    CLT_TRY(clt_scratch_alloc(scratch, &b->stays, n, sizeof *b->stays, "recomputation"));
+    CLT_TRY(clt_scratch_alloc(scratch, &b->needed, n, sizeof *b->needed, "recomputation"));
+    CLT_TRY(clt_scratch_alloc(scratch, &b->repeat, works, sizeof *b->repeat, "recomputation"));
+    CLT_TRY(clt_scratch_alloc(scratch, &b->done, works, sizeof *b->done, "recomputation"));
     memset(b->home, 0xff, n * sizeof *b->home);
     return CLT_OK;
 }
 
 clt_status clt_recompute_blocks(clt_again *again)
 {
+    CLT_SCOPED(clt_scratch) scratch = {0};
     blocks b = {.again = again, .plan = again->plan};
     int32_t segments = 0;
-    clt_status status = blocks_open(&b);
-    if (status == CLT_OK)
-        status = clt_block_cuts(again, b.of_work, &segments);
-    if (status == CLT_OK) {
-        place_nodes(&b);
-        b.last = b.plan->n_work > b.plan->n_forward ? b.of_work[b.plan->n_forward] : 0;
-        find_homes(&b);
-        status = rebuild(&b, segments);
-    }
-    free(b.of_work);
-    free(b.of_node);
-    free(b.home);
-    free(b.stays);
-    free(b.needed);
-    free(b.repeat);
-    free(b.done);
-    return status;
+    CLT_TRY(blocks_open(&b, &scratch));
+    CLT_TRY(clt_block_cuts(again, b.of_work, &segments));
+    place_nodes(&b);
+    b.last = b.plan->n_work > b.plan->n_forward ? b.of_work[b.plan->n_forward] : 0;
+    find_homes(&b);
+    return rebuild(&b, segments);
 }

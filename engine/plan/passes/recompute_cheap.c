@@ -66,18 +66,14 @@ static clt_status rebuild(cheap *c)
 clt_status clt_recompute_cheap(clt_again *again)
 {
     const clt_plan *plan = again->plan;
+    CLT_SCOPED(clt_scratch) scratch = {0};
     cheap c = {.again = again, .graph = plan->graph};
-    clt_status status;
-    CLT_TRY_GOTO(clt_alloc(&c.read, again->n, sizeof *c.read, "recomputation"), done);
-    CLT_TRY_GOTO(clt_alloc(&c.derivable, again->n, sizeof *c.derivable, "recomputation"), done);
+    CLT_TRY(clt_scratch_alloc(&scratch, &c.read, again->n, sizeof *c.read, "recomputation"));
+    CLT_TRY(clt_scratch_alloc(&scratch, &c.derivable, again->n, sizeof *c.derivable, "recomputation"));
     for (size_t w = plan->n_forward; w < plan->n_work; w++)
         for (size_t i = 0; i < again->touched[w].n; i++)
             if (again->touched[w].access[i] & OCL_READ)
                 c.read[again->touched[w].tensor[i]] = true;
     find_derivable(&c);
-    status = rebuild(&c);
-done:
-    free(c.read);
-    free(c.derivable);
-    return status;
+    return rebuild(&c);
 }

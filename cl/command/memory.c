@@ -305,11 +305,9 @@ clt_status ocl_event_callback(ocl_event *event, ocl_event_fn fn, void *context)
     CLT_TRY(clt_alloc(&record, 1, sizeof *record, "an event callback"));
     record->fn = fn;
     record->context = context;
-    callback_record *given = CLT_TAKE(record);
-    cl_int code = clSetEventCallback(ocl_event_raw(event), CL_COMPLETE, event_ended, given);
-    if (code != CL_SUCCESS)
-        record = given; /* nobody calls back */
-    OCL_CHECK(code, "setting an event callback");
+    OCL_CHECK(clSetEventCallback(ocl_event_raw(event), CL_COMPLETE, event_ended, record),
+              "setting an event callback");
+    record = NULL; /* event_ended frees it */
     return CLT_OK;
 }
 
@@ -498,9 +496,7 @@ clt_status ocl_map_async(ocl_queue queue, ocl_buffer *buffer, uint64_t offset, u
     cl_event raw = NULL, before = ocl_event_raw(wait);
     cl_int code, refusal;
     void *at;
-    if (done != NULL)
-        *done = NULL;
-    CLT_TRY(check_range(buffer, offset, bytes, "mapping"));
+    CLT_TRY(begin_transfer(buffer, offset, bytes, "mapping", done));
     OCL_METERED(buffer->device, code,
                 (at = clEnqueueMapBuffer(buffer->device->queue[queue], buffer->mem, CL_FALSE,
                                          CL_MAP_READ | CL_MAP_WRITE, (size_t)offset, (size_t)bytes,
@@ -520,9 +516,7 @@ clt_status ocl_unmap_async(ocl_queue queue, ocl_buffer *buffer, uint64_t offset,
 {
     cl_event raw = NULL, before = ocl_event_raw(wait);
     cl_int code;
-    if (done != NULL)
-        *done = NULL;
-    CLT_TRY(check_range(buffer, offset, 0, "unmapping"));
+    CLT_TRY(begin_transfer(buffer, offset, 0, "unmapping", done));
     OCL_METERED(buffer->device, code,
                 clEnqueueUnmapMemObject(buffer->device->queue[queue], buffer->mem,
                                         (char *)buffer->over + offset, wait ? 1 : 0, wait ? &before : NULL,
@@ -535,8 +529,7 @@ clt_status ocl_unmap_async(ocl_queue queue, ocl_buffer *buffer, uint64_t offset,
 static clt_status map_and_unmap(ocl_device *device, void *memory, uint64_t bytes)
 {
     CLT_SCOPED(ocl_buffer) *buffer = NULL;
-    CLT_SCOPED(ocl_event) *mapped = NULL;
-    CLT_SCOPED(ocl_event) *unmapped = NULL;
+    CLT_SCOPED(ocl_event) *mapped = NULL, *unmapped = NULL;
     CLT_TRY(ocl_buffer_create_over(device, memory, bytes, "memory of the host, to try it", &buffer));
     CLT_TRY(ocl_map_async(OCL_QUEUE_COMPUTE, buffer, 0, bytes, NULL, &mapped));
     CLT_TRY(ocl_unmap_async(OCL_QUEUE_COMPUTE, buffer, 0, NULL, &unmapped));
@@ -549,9 +542,8 @@ bool ocl_computes_on_host(ocl_device *device)
     void *memory;
     if (!device->desc.is_cpu || posix_memalign(&memory, PAGE, PAGE) != 0)
         return false;
+    CLT_KEEP_ERROR();
     bool does = map_and_unmap(device, memory, PAGE) == CLT_OK;
-    if (!does)
-        clt_error_clear();
     if (!ocl_commands_failed(device))
         free(memory);
     return does;

@@ -379,7 +379,16 @@ static clt_status say_ahead(ocl_ahead phase, int done, int total)
     return clt_child_say("ahead %d %d %d", (int)phase, done, total);
 }
 
-/* "item=1:drops:value,..." */
+/* "item=1:drops:value,...", which parse_have reads */
+void ocl_asking_have(const ocl_answers *answers, clt_str *out)
+{
+    for (int i = 0; i < answers->count; i++) {
+        const ocl_item *item = &answers->items[i];
+        clt_str_printf(out, "%s%s=%d:%08" PRIx32 ":%" PRIu64, i ? "," : "", item->name, (int)item->answer,
+                       item->drops, item->value);
+    }
+}
+
 static clt_status parse_have(const char *text, ocl_answers *answers)
 {
     while (*text != '\0') {

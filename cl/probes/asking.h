@@ -45,6 +45,7 @@ void ocl_self_tests_register(const ocl_self_test_set *set);
  * OCL_ALL_SHARES: all. one_by_one: never builds several programs at the same time. stay: serves
  * afterwards as a builder that reads standard input (cl/program/builders.h). */
 #define OCL_ALL_SHARES (-1)
+void ocl_asking_have(const ocl_answers *answers, clt_str *out);
 clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
                             bool with_tests, int share, bool one_by_one, bool stay);
 

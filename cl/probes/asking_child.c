@@ -124,22 +124,12 @@ static bool take_line(prober *v, const char *line)
     return v->done || v->spent || take_begin(v, line) || take_end(v, line) || take_ahead(v, line);
 }
 
-static void write_have(const ocl_answers *answers, clt_str *out)
-{
-    for (int i = 0; i < answers->count; i++) {
-        const ocl_item *item = &answers->items[i];
-        clt_str_printf(out, "%s%s=%d:%08" PRIx32 ":%" PRIu64, i ? "," : "", item->name, (int)item->answer,
-                       item->drops, item->value);
-    }
-}
-
 /* Starts a child with the questions, or sends them to the waiting child. */
 static clt_status start(prober *v, const char *program)
 {
-    CLT_SCOPED(clt_str) have = {0};
-    CLT_SCOPED(clt_str) line = {0};
+    CLT_SCOPED(clt_str) have = {0}, line = {0};
     char mask[16], share[16];
-    write_have(v->answers, &have);
+    ocl_asking_have(v->answers, &have);
     CLT_TRY(clt_str_check(&have));
     if (v->child != NULL) {
         clt_str_printf(&line, "ask\t%d\t%s\n", v->tests, have.length > 0 ? have.text : "");
@@ -484,8 +474,7 @@ static void forgets(const ocl_found *found)
 
 static clt_status ask_and_keep(const ocl_found *found, const wishes *w, ocl_answers *out)
 {
-    CLT_FREED char *path = NULL;
-    CLT_FREED char *lock = NULL;
+    CLT_FREED char *path = NULL, *lock = NULL;
     CLT_CLOSED int turn = -1;
     clt_status status = ocl_answers_path(&found->desc, out->key, &path, &lock);
     if (status == CLT_ESTORAGE) { /* without a cache folder the device is asked at every start */
@@ -564,8 +553,7 @@ const ocl_denials *ocl_device_denials(const ocl_device *device)
 
 static clt_status keep_denials(const ocl_device *device, const ocl_denials *denials)
 {
-    CLT_FREED char *path = NULL;
-    CLT_FREED char *lock = NULL;
+    CLT_FREED char *path = NULL, *lock = NULL;
     CLT_FREED ocl_answers *answers = NULL;
     CLT_TRY(ocl_answers_path(&device->desc, device->answers.key, &path, &lock));
     CLT_CLOSED int turn = take_turn(lock);

@@ -32,8 +32,8 @@ clt_status new_config_look(new_config *n);
 
 /* --- the kinds --- */
 
-/* Opens the training data that the draft describes. The caller closes *source and destroys *config, also after a failure;
- * both are NULL before. */
+/* Opens the training data that the draft describes. Both are NULL before;
+ * the caller closes *source and destroys *config, also after a failure. */
 clt_status new_config_probe(const new_config *n, clt_config **config, clt_source **source);
 /* Opens the data of the draft, and appends the source's description of it to `found`. */
 clt_status new_config_describe(new_config *n);

@@ -258,7 +258,7 @@ clt_draw clt_sample_draw(uint64_t position, int64_t n, uint64_t seed);
 int64_t clt_source_sample(const clt_source *source, uint64_t position, uint64_t seed, bool shuffle,
                           clt_draw *draw);
 
-/* The rows that a split takes of `rows` rows: `count` of them from `begin` on. If they are divided between training and
+/* The rows of a split: `count` of `rows` rows, from `begin` on. If they are divided between training and
  * evaluation (data.split), these are positions in a permutation that depends on the number of rows alone. */
 typedef struct clt_split_part {
     int64_t begin, count, rows;

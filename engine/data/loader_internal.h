@@ -89,7 +89,7 @@ CLT_SCOPED_POINTER(clt_loader, clt_loader_destroy)
 
 /* loader_options.c: checks the batch that is asked for. */
 clt_status clt_loader_check(const clt_loader_options *options);
-/* Finds fields, losses and the number of tickets. *scratch_bytes: room for one sample of the largest counted field. */
+/* Finds fields, losses and the number of tickets. *scratch_bytes: one sample of the largest counted field. */
 clt_status clt_loader_resolve(clt_loader *loader, size_t *scratch_bytes);
 static inline bool clt_loader_reads_targets(const counted_loss *loss)
 {

@@ -16,7 +16,7 @@
 #define CLT_CHAR_SPACE 4u  /* \s */
 #define CLT_CHAR_WORD 8u   /* \w: letters, marks, digits, connectors */
 
-/* The last index `i` of a sorted table of `count` entries at which key_at_i is at most `wanted`; 0: there is none. */
+/* The last index `i` of a sorted table of `count` entries whose key_at_i is at most `wanted`; else 0. */
 #define CLT_LAST_AT_MOST(count, key_at_i, wanted)                                                            \
     __extension__({                                                                                          \
         size_t low_ = 0;                                                                                     \

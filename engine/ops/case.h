@@ -63,8 +63,15 @@
         dtype, CLT_FILL_PEAKS, every, CLT_CASE_DIMS(__VA_ARGS__)                                             \
     }
 #define CLT_CASE_COUNT(cases) (int)(sizeof(cases) / sizeof((cases)[0]))
-/* The last members of an initializer of clt_op_ref: the sizes at which the op is timed. */
-#define CLT_TIMED(cases) .timed = cases, .n_timed = CLT_CASE_COUNT(cases)
+/* Defines the reference of an op: its two directions and its table of cases; the rest are members of
+ * clt_op_ref. CLT_TIMED: the sizes at which the op is timed. */
+#define CLT_OP_REF(op, forwards, backwards, table, ...)                                                      \
+    const clt_op_ref clt_op_##op##_ref = {.forward = forwards,                                               \
+                                          .backward = backwards,                                             \
+                                          .cases = table,                                                    \
+                                          .n_cases = CLT_CASE_COUNT(table),                                  \
+                                          __VA_ARGS__}
+#define CLT_TIMED(table) .timed = table, .n_timed = CLT_CASE_COUNT(table)
 
 /* A case of a clt_op_ref: its name, its attributes as in a config (or NULL), flags for the checker, its
  * inputs. */

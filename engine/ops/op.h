@@ -317,6 +317,35 @@ typedef struct clt_op {
     const clt_op_ref *ref;
 } clt_op;
 
+/* The records of all ops and of their references. */
+#define CLT_OP(op)                                                                                           \
+    extern const clt_op clt_op_##op;                                                                         \
+    extern const clt_op_ref clt_op_##op##_ref;
+#include "engine/ops/ops.def"
+#undef CLT_OP
+
+/* Defines the documentation of an op; the rest are members of clt_op_doc. */
+#define CLT_OP_DOC(op, ...) static const clt_op_doc op##_doc = {__VA_ARGS__}
+/* Layers around an example that many ops share: x as numbers before it, and classes after an image. */
+#define CLT_DOC_LINEAR_BEFORE .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, "
+#define CLT_DOC_CLASSES_AFTER                                                                                \
+    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}"
+/* Defines the record of an op: its formula, the least and the largest number of inputs; the rest are members
+ * of clt_op. Its documentation stands before it. */
+#define CLT_OP_DEFINE(op, formula, least, most, ...)                                                         \
+    const clt_op clt_op_##op = {.name = #op,                                                                 \
+                                .summary = formula,                                                          \
+                                .doc = &op##_doc,                                                            \
+                                .min_in = least,                                                             \
+                                .max_in = most,                                                              \
+                                .ref = &clt_op_##op##_ref,                                                   \
+                                __VA_ARGS__}
+/* Members of a record: the table of attributes; both directions, if word_forward_variants and
+ * word_backward_variants are all there is to say. */
+#define CLT_OP_ATTRS(table) .attrs = table, .n_attrs = sizeof table / sizeof table[0]
+#define CLT_OP_VARIANTS(word)                                                                                \
+    .forward = {.variants = word##_forward_variants}, .backward = {.variants = word##_backward_variants}
+
 /* Defines the variants fn_variant_<first> and fn_variant_<last> of `clt_status fn(ocl_emitter *, const
  * clt_call *, ...)`, whose third argument says which variant is meant. The first is for devices that like
  * work-groups; the last is for devices that like vectors, and any device can run it. */

@@ -6,10 +6,6 @@
 
 #include "engine/ops/op.h"
 
-#define CLT_OP(name) extern const clt_op clt_op_##name;
-#include "engine/ops/ops.def"
-#undef CLT_OP
-
 static const clt_op *const op_table[] = {
 #define CLT_OP(name) &clt_op_##name,
 #include "engine/ops/ops.def"

@@ -262,53 +262,31 @@ static const ocl_variant bwd_row = {
 static const ocl_variant *const bwd_variants[] = {
     &clt_attention_bwd_mma, &bwd_group, &clt_attention_bwd_lane, &clt_attention_bwd_mma_one, &bwd_row, NULL};
 
-extern const clt_op_ref clt_op_attention_ref;
-static const clt_op_doc attention_doc = {
+CLT_OP_DOC(
+    attention,
     .text = "Scaled dot-product attention by heads. With one input it holds queries, keys and values side by "
             "side, as one linear layer of three times the width gives them; with three they come apart.",
     .inputs =
         "qkv: (N,T,3C), or with kv_heads (N,T,C+2*kv_heads*C/heads), f32, f16 or bf16\nor q: (N,Tq,C), k and "
         "v: (N,Tk,kv_heads*C/heads)\noptionally last, length: (N) i32, keys of each sample that count",
-    .output = "y: (N,Tq,C), type of q",
-    .example = "{\"op\": \"attention\", \"heads\": 4}",
+    .output = "y: (N,Tq,C), type of q", .example = "{\"op\": \"attention\", \"heads\": 4}",
     .before = "{\"op\": \"embedding\", \"vocab\": 256, \"dim\": 32}, {\"op\": \"positional\", \"positions\": "
               "64}, {\"op\": \"linear\", \"out\": 96}, ",
-    .after = ", {\"op\": \"linear\", \"out\": 256}, {\"op\": \"cross_entropy\"}",
-    .data = CLT_DOC_TEXT,
-};
+    .after = ", {\"op\": \"linear\", \"out\": 256}, {\"op\": \"cross_entropy\"}", .data = CLT_DOC_TEXT);
 
-extern const clt_op clt_op_attention;
-const clt_op clt_op_attention = {
-    .name = "attention",
-    .summary = "y = softmax(scale * q k^T) v by heads, causal or not",
-    .doc = &attention_doc,
-    .attrs = attention_attrs,
-    .n_attrs = sizeof attention_attrs / sizeof attention_attrs[0],
-    .min_in = 1,
-    .max_in = 4,
-    .flags = CLT_OP_RANDOM,
-    .infer = attention_infer,
-    .forward = {.variants = fwd_variants,
-                .name = "attention.forward",
-                .sources = "attention",
-                .variable = "CLTRAIN_ATTENTION",
-                .others = bwd_variants,
-                .problem = clt_attention_fwd_problem,
-                .flops = clt_attention_fwd_flops,
-                .describe = clt_attention_fwd_describe},
-    .backward = {.variants = bwd_variants,
-                 .name = "attention.backward",
-                 .sources = "attention",
-                 .variable = "CLTRAIN_ATTENTION",
-                 .problem = clt_attention_bwd_problem,
-                 .flops = clt_attention_bwd_flops,
-                 .describe = clt_attention_bwd_describe},
-    .no_grad_inputs = 1u << 3,
-    .rounding_variant = "mma",
+#define ATTENTION_FAMILY(way, word, ...)                                                                     \
+    {                                                                                                        \
+        .variants = way##_variants, .name = word, .sources = "attention", .variable = "CLTRAIN_ATTENTION",   \
+        .problem = clt_attention_##way##_problem, .flops = clt_attention_##way##_flops,                      \
+        .describe = clt_attention_##way##_describe, __VA_ARGS__                                              \
+    }
+CLT_OP_DEFINE(
+    attention, "y = softmax(scale * q k^T) v by heads, causal or not", 1, 4, CLT_OP_ATTRS(attention_attrs),
+    .flags = CLT_OP_RANDOM, .infer = attention_infer,
+    .forward = ATTENTION_FAMILY(fwd, "attention.forward", .others = bwd_variants),
+    .backward = ATTENTION_FAMILY(bwd, "attention.backward", .others = NULL), .no_grad_inputs = 1u << 3,
     /* P and dS are rounded, and dy where it has a wider type. Each error is relative to the terms of a sum,
      * which in short rows are larger than the result: errors up to 2.6 half units were seen in 2000 runs of
      * the smallest cases. Elements of a row share their errors, so that more than one in a hundred may be
      * above 2. */
-    .roundings = 6,
-    .ref = &clt_op_attention_ref,
-};
+    .rounding_variant = "mma", .roundings = 6);

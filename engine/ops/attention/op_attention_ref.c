@@ -310,7 +310,5 @@ static const clt_op_case attention_timed[] = {
  * relative error of its exponential is as large, plus 3 units in the last place. A result is a mean of
  * values, or a sum of such terms of mixed sign, and its error stays near that. 16 is three times the largest
  * error seen in any case. */
-extern const clt_op_ref clt_op_attention_ref;
-const clt_op_ref clt_op_attention_ref = {
-    attention_forward,         attention_backward, attention_cases, CLT_CASE_COUNT(attention_cases), 16,
-    CLT_TIMED(attention_timed)};
+CLT_OP_REF(attention, attention_forward, attention_backward, attention_cases, .tolerance = 16,
+           CLT_TIMED(attention_timed));

@@ -52,9 +52,9 @@ static clt_status kv_cache_forward(ocl_emitter *e, const void *problem)
 
 static const ocl_variant forward_flat = {.name = "flat", .emit = kv_cache_forward};
 static const ocl_variant *const forward_variants[] = {&forward_flat, NULL};
-extern const clt_op_ref clt_op_kv_cache_ref;
 
-static const clt_op_doc kv_cache_doc = {
+CLT_OP_DOC(
+    kv_cache,
     .text = "Keeps a row for each run on the device: the keys and values of earlier tokens while text is "
             "generated. It has no gradient, so it has no use in training.",
     .inputs =
@@ -64,19 +64,8 @@ static const clt_op_doc kv_cache_doc = {
     .before = "{\"op\": \"embedding\", \"name\": \"key\", \"vocab\": 256, \"dim\": 32}, ",
     .after = ", {\"op\": \"reduce\", \"axes\": [1]}, {\"op\": \"linear\", \"out\": 10}, {\"op\": "
              "\"cross_entropy\"}",
-    .data = CLT_DOC_DECODE,
-};
+    .data = CLT_DOC_DECODE);
 
-const clt_op clt_op_kv_cache = {
-    .name = "kv_cache",
-    .summary = "y[n, position[n]] = x[n]; y is kept from run to run",
-    .doc = &kv_cache_doc,
-    .attrs = kv_cache_attrs,
-    .n_attrs = 1,
-    .min_in = 2,
-    .max_in = 2,
-    .no_grad_inputs = 1 << 1,
-    .infer = kv_cache_infer,
-    .forward = {.variants = forward_variants},
-    .ref = &clt_op_kv_cache_ref,
-};
+CLT_OP_DEFINE(kv_cache, "y[n, position[n]] = x[n]; y is kept from run to run", 2, 2,
+              CLT_OP_ATTRS(kv_cache_attrs), .no_grad_inputs = 1 << 1, .infer = kv_cache_infer,
+              .forward = {.variants = forward_variants});

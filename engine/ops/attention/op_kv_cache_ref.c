@@ -37,5 +37,4 @@ static const clt_op_case cases[] = {
              {.dtype = CLT_I32, .fill = CLT_FILL_INDEX, .fill_max = 1, .ndim = 1, .dim = {1}}),
 };
 
-const clt_op_ref clt_op_kv_cache_ref = {
-    .forward = forward, .cases = cases, .n_cases = sizeof cases / sizeof cases[0], .tolerance = 1};
+CLT_OP_REF(kv_cache, forward, NULL, cases, .tolerance = 1);

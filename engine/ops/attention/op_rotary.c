@@ -126,35 +126,20 @@ static clt_status rotary_backward(ocl_emitter *e, const clt_call *call, clt_styl
 CLT_ELEMENTWISE_VARIANTS(rotary_forward)
 CLT_ELEMENTWISE_VARIANTS(rotary_backward)
 
-extern const clt_op_ref clt_op_rotary_ref;
-static const clt_op_doc rotary_doc = {
+CLT_OP_DOC(
+    rotary,
     .text =
         "Turns queries and keys by their place in the sequence, so that attention sees how far apart places "
         "are without a table of positions. Goes between the layer that makes queries, keys and values and "
         "the attention; of a packed row only the heads of queries and keys turn.",
     .inputs = "x: (N,T,H*head), f32, f16 or bf16\nposition: (N) i32, the place of each sample's first row; "
               "optional",
-    .output = "y: shape and type of x",
-    .example = "{\"op\": \"rotary\", \"head\": 8, \"heads\": 8}",
+    .output = "y: shape and type of x", .example = "{\"op\": \"rotary\", \"head\": 8, \"heads\": 8}",
     .before = "{\"op\": \"embedding\", \"vocab\": 256, \"dim\": 32}, {\"op\": \"linear\", \"out\": 96}, ",
     .after = ", {\"op\": \"attention\", \"heads\": 4}, {\"op\": \"linear\", \"out\": 256}, {\"op\": "
              "\"cross_entropy\"}",
-    .data = CLT_DOC_TEXT,
-};
+    .data = CLT_DOC_TEXT);
 
-extern const clt_op clt_op_rotary;
-const clt_op clt_op_rotary = {
-    .name = "rotary",
-    .summary = "y = pairs of x turned by place * base^(-2i/R): rotary position embedding",
-    .doc = &rotary_doc,
-    .attrs = rotary_attrs,
-    .n_attrs = sizeof rotary_attrs / sizeof rotary_attrs[0],
-    .min_in = 1,
-    .max_in = 2,
-    .flags = CLT_OP_CHEAP,
-    .infer = rotary_infer,
-    .forward = {.variants = rotary_forward_variants},
-    .backward = {.variants = rotary_backward_variants},
-    .no_grad_inputs = 1u << 1,
-    .ref = &clt_op_rotary_ref,
-};
+CLT_OP_DEFINE(rotary, "y = pairs of x turned by place * base^(-2i/R): rotary position embedding", 1, 2,
+              CLT_OP_ATTRS(rotary_attrs), .flags = CLT_OP_CHEAP, .infer = rotary_infer,
+              CLT_OP_VARIANTS(rotary), .no_grad_inputs = 1u << 1);

@@ -72,5 +72,4 @@ static const clt_op_case rotary_timed[] = {
 };
 
 /* The angle is within one ulp and its cosine and sine within a few; two products and a sum follow. */
-const clt_op_ref clt_op_rotary_ref = {
-    rotary_forward, rotary_backward, rotary_cases, CLT_CASE_COUNT(rotary_cases), 16, CLT_TIMED(rotary_timed)};
+CLT_OP_REF(rotary, rotary_forward, rotary_backward, rotary_cases, .tolerance = 16, CLT_TIMED(rotary_timed));

@@ -364,32 +364,16 @@ static double backward_flops(const void *problem)
 
 /* --- the ops --- */
 
-#define CONV_OP(word, about, page, table, count, reference)                                                  \
-    extern const clt_op_ref reference;                                                                       \
-    extern const clt_op clt_op_##word;                                                                       \
-    const clt_op clt_op_##word = {                                                                           \
-        .name = #word,                                                                                       \
-        .summary = about,                                                                                    \
-        .doc = &page,                                                                                        \
-        .attrs = table,                                                                                      \
-        .n_attrs = count,                                                                                    \
-        .min_in = 1,                                                                                         \
-        .max_in = 1,                                                                                         \
-        .flags = CLT_OP_SPLIT_BACKWARD,                                                                      \
-        .infer = word##_infer,                                                                               \
-        .forward = CONV_FAMILY(word, forward, fwd),                                                          \
-        .backward = CONV_FAMILY(word, backward, bwd),                                                        \
-        .layout = clt_spatial_layout,                                                                        \
-        .narrow_params = 1,                                                                                  \
-        .inexact_variant = "winograd",                                                                       \
-        .inexact_tolerance = 128,                                                                            \
-        .ref = &reference,                                                                                   \
-    }
+#define CONV_OP(word, formula, table)                                                                        \
+    CLT_OP_DEFINE(word, formula, 1, 1, CLT_OP_ATTRS(table), .flags = CLT_OP_SPLIT_BACKWARD,                  \
+                  .infer = word##_infer, .forward = CONV_FAMILY(word, forward, fwd),                         \
+                  .backward = CONV_FAMILY(word, backward, bwd), .layout = clt_spatial_layout,                \
+                  .narrow_params = 1, .inexact_variant = "winograd", .inexact_tolerance = 128)
 
-#define N_ATTRS(table) (int)(sizeof(table) / sizeof(table)[0])
 #define WEIGHT_TEXT " In memory the weight's channels come last; files have torch's order."
 
-static const clt_op_doc conv2d_doc = {
+CLT_OP_DOC(
+    conv2d,
     .text =
         "A convolution of images: every output channel is a weighted sum of a window of all input channels "
         "(of those of its group), which slides over height and width." WEIGHT_TEXT,
@@ -398,20 +382,17 @@ static const clt_op_doc conv2d_doc = {
         "y: (N,out,H',W'), type of x; H' = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) + 1",
     .params = "weight: (out,C/groups,kernel,kernel); bias: (out) unless bias is false",
     .example = "{\"op\": \"conv2d\", \"out\": 8, \"kernel\": 3, \"stride\": 2, \"padding\": 1}",
-    .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, ",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
-};
-static const clt_op_doc conv3d_doc = {
-    .text = "A convolution of volumes: as conv2d, with a window that slides over depth, height and "
-            "width." WEIGHT_TEXT,
-    .inputs = "x: (N,C,D,H,W), f32, f16 or bf16",
-    .output = "y: (N,out,D',H',W'), type of x; sizes as of conv2d",
-    .params = "weight: (out,C/groups,kernel,kernel,kernel); bias: (out) unless bias is false",
-    .example = "{\"op\": \"conv3d\", \"out\": 4, \"kernel\": [1, 3, 3], \"padding\": [0, 1, 1]}",
-    .before = "{\"op\": \"reshape\", \"shape\": [1, 4, 14, 14]}, ",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
-};
-static const clt_op_doc conv_transpose2d_doc = {
+    .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, ", CLT_DOC_CLASSES_AFTER);
+CLT_OP_DOC(conv3d,
+           .text = "A convolution of volumes: as conv2d, with a window that slides over depth, height and "
+                   "width." WEIGHT_TEXT,
+           .inputs = "x: (N,C,D,H,W), f32, f16 or bf16",
+           .output = "y: (N,out,D',H',W'), type of x; sizes as of conv2d",
+           .params = "weight: (out,C/groups,kernel,kernel,kernel); bias: (out) unless bias is false",
+           .example = "{\"op\": \"conv3d\", \"out\": 4, \"kernel\": [1, 3, 3], \"padding\": [0, 1, 1]}",
+           .before = "{\"op\": \"reshape\", \"shape\": [1, 4, 14, 14]}, ", CLT_DOC_CLASSES_AFTER);
+CLT_OP_DOC(
+    conv_transpose2d,
     .text =
         "The transposed convolution of images, which makes them larger: what conv2d does to gradients of its "
         "input. With stride 2 and kernel 2 it doubles height and width." WEIGHT_TEXT,
@@ -420,24 +401,16 @@ static const clt_op_doc conv_transpose2d_doc = {
               "output_padding + 1",
     .params = "weight: (C,out/groups,kernel,kernel); bias: (out) unless bias is false",
     .example = "{\"op\": \"conv_transpose2d\", \"out\": 2, \"kernel\": 2, \"stride\": 2}",
-    .before = "{\"op\": \"reshape\", \"shape\": [4, 14, 14]}, ",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
-};
-static const clt_op_doc conv_transpose3d_doc = {
-    .text = "The transposed convolution of volumes: see conv_transpose2d." WEIGHT_TEXT,
-    .inputs = "x: (N,C,D,H,W), f32, f16 or bf16",
-    .output = "y: (N,out,D',H',W'), type of x; sizes as of conv_transpose2d",
-    .params = "weight: (C,out/groups,kernel,kernel,kernel); bias: (out) unless bias is false",
-    .example = "{\"op\": \"conv_transpose3d\", \"out\": 1, \"kernel\": 2, \"stride\": 2}",
-    .before = "{\"op\": \"reshape\", \"shape\": [4, 4, 7, 7]}, ",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
-};
+    .before = "{\"op\": \"reshape\", \"shape\": [4, 14, 14]}, ", CLT_DOC_CLASSES_AFTER);
+CLT_OP_DOC(conv_transpose3d,
+           .text = "The transposed convolution of volumes: see conv_transpose2d." WEIGHT_TEXT,
+           .inputs = "x: (N,C,D,H,W), f32, f16 or bf16",
+           .output = "y: (N,out,D',H',W'), type of x; sizes as of conv_transpose2d",
+           .params = "weight: (C,out/groups,kernel,kernel,kernel); bias: (out) unless bias is false",
+           .example = "{\"op\": \"conv_transpose3d\", \"out\": 1, \"kernel\": 2, \"stride\": 2}",
+           .before = "{\"op\": \"reshape\", \"shape\": [4, 4, 7, 7]}, ", CLT_DOC_CLASSES_AFTER);
 
-CONV_OP(conv2d, "y = conv(x, w) + b over height and width", conv2d_doc, conv_attrs, N_ATTRS(conv_attrs),
-        clt_op_conv2d_ref);
-CONV_OP(conv3d, "y = conv(x, w) + b over depth, height and width", conv3d_doc, conv_attrs,
-        N_ATTRS(conv_attrs), clt_op_conv3d_ref);
-CONV_OP(conv_transpose2d, "y = the transposed convolution of x, + b", conv_transpose2d_doc, transpose_attrs,
-        N_ATTRS(transpose_attrs), clt_op_conv_transpose2d_ref);
-CONV_OP(conv_transpose3d, "y = the transposed convolution of x, + b", conv_transpose3d_doc, transpose_attrs,
-        N_ATTRS(transpose_attrs), clt_op_conv_transpose3d_ref);
+CONV_OP(conv2d, "y = conv(x, w) + b over height and width", conv_attrs);
+CONV_OP(conv3d, "y = conv(x, w) + b over depth, height and width", conv_attrs);
+CONV_OP(conv_transpose2d, "y = the transposed convolution of x, + b", transpose_attrs);
+CONV_OP(conv_transpose3d, "y = the transposed convolution of x, + b", transpose_attrs);

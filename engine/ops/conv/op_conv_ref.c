@@ -292,11 +292,9 @@ static const clt_op_case transpose3d_timed[] = {
     CLT_CASE("double", "{\"out\":32,\"kernel\":2,\"stride\":2}", 0, CLT_CASE_F32(1, 64, 32, 32, 32)),
 };
 
-#define CONV_REF(word, forward, backward, list, timed_list)                                                  \
-    extern const clt_op_ref clt_op_##word##_ref;                                                             \
-    const clt_op_ref clt_op_##word##_ref = {                                                                 \
-        forward, backward, list, CLT_CASE_COUNT(list), 32, CLT_TIMED(timed_list)}
-CONV_REF(conv2d, conv_forward, conv_backward, conv2d_cases, conv2d_timed);
-CONV_REF(conv3d, conv_forward, conv_backward, conv3d_cases, conv3d_timed);
-CONV_REF(conv_transpose2d, transpose_forward, transpose_backward, transpose2d_cases, transpose2d_timed);
-CONV_REF(conv_transpose3d, transpose_forward, transpose_backward, transpose3d_cases, transpose3d_timed);
+#define CONV_REF(word, way, list)                                                                            \
+    CLT_OP_REF(word, way##_forward, way##_backward, list##_cases, .tolerance = 32, CLT_TIMED(list##_timed))
+CONV_REF(conv2d, conv, conv2d);
+CONV_REF(conv3d, conv, conv3d);
+CONV_REF(conv_transpose2d, transpose, transpose2d);
+CONV_REF(conv_transpose3d, transpose, transpose3d);

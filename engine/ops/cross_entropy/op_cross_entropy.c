@@ -368,8 +368,8 @@ static clt_status cross_entropy_backward(ocl_emitter *e, const clt_call *call, b
 CLT_GROUP_ROW_VARIANTS(cross_entropy_forward, NULL, NULL)
 CLT_FLAT_ROW_VARIANTS(cross_entropy_backward)
 
-extern const clt_op_ref clt_op_cross_entropy_ref;
-static const clt_op_doc cross_entropy_doc = {
+CLT_OP_DOC(
+    cross_entropy,
     .text =
         "The loss of a classifier, softmax included: give it logits, not probabilities. Accuracy counts "
         "the rows whose largest logit is the target's. For segmentation the logits are images or volumes "
@@ -383,26 +383,9 @@ static const clt_op_doc cross_entropy_doc = {
               "second: shape and type of target; may be left out\n"
               "share: (N), f32, of target in a sample; with second",
     .example = "{\"op\": \"cross_entropy\", \"label_smoothing\": 0.1}",
-    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, ",
-    .after = "",
-};
+    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, ", .after = "");
 
-extern const clt_op clt_op_cross_entropy, clt_op_linear_cross_entropy;
-const clt_op clt_op_cross_entropy = {
-    .name = "cross_entropy",
-    .summary = "loss = -sum q log softmax(x), q = smoothed one-hot target",
-    .doc = &cross_entropy_doc,
-    .attrs = cross_entropy_attrs,
-    .n_attrs = sizeof cross_entropy_attrs / sizeof cross_entropy_attrs[0],
-    .min_in = 2,
-    .max_in = 4,
-    .flags = CLT_OP_LOSS | CLT_OP_CORRECT,
-    .layout = cross_entropy_layout,
-    .infer = cross_entropy_infer,
-    .forward = {.variants = cross_entropy_forward_variants},
-    .backward = {.variants = cross_entropy_backward_variants},
-    .no_grad_inputs = 2 | 4 | 8,
-    .in_place_inputs = 1,
-    .with_gemm = &clt_op_linear_cross_entropy,
-    .ref = &clt_op_cross_entropy_ref,
-};
+CLT_OP_DEFINE(cross_entropy, "loss = -sum q log softmax(x), q = smoothed one-hot target", 2, 4,
+              CLT_OP_ATTRS(cross_entropy_attrs), .flags = CLT_OP_LOSS | CLT_OP_CORRECT,
+              .layout = cross_entropy_layout, .infer = cross_entropy_infer, CLT_OP_VARIANTS(cross_entropy),
+              .no_grad_inputs = 2 | 4 | 8, .in_place_inputs = 1, .with_gemm = &clt_op_linear_cross_entropy);

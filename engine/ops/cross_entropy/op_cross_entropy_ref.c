@@ -220,6 +220,4 @@ static const clt_op_case ce_timed[] = {
              CLT_CASE_INDEX(CLT_U16, 50257, 16, 64)),
 };
 
-extern const clt_op_ref clt_op_cross_entropy_ref;
-const clt_op_ref clt_op_cross_entropy_ref = {
-    ce_forward, ce_backward, ce_cases, CLT_CASE_COUNT(ce_cases), 8, CLT_TIMED(ce_timed)};
+CLT_OP_REF(cross_entropy, ce_forward, ce_backward, ce_cases, .tolerance = 8, CLT_TIMED(ce_timed));

@@ -172,28 +172,15 @@ static clt_status head_backward(ocl_emitter *e, const clt_call *call, bool group
 CLT_GROUP_ROW_VARIANTS(head_forward, NULL, NULL)
 CLT_GROUP_ROW_VARIANTS(head_backward, NULL, NULL)
 
-extern const clt_op_ref clt_op_linear_cross_entropy_ref;
-static const clt_op_doc linear_cross_entropy_doc = {
+CLT_OP_DOC(
+    linear_cross_entropy,
     .text = "A linear layer and the loss behind it in one, some rows at a time, so that the logits never "
             "exist as a whole. The plan makes it where a linear layer is followed by cross_entropy; it is "
             "not for configs.",
     .inputs = "x: (N,...,I), f32, f16 or bf16\ntarget: class numbers, one for each row, u8, u16 or i32",
-    .params = "weight: (out,I); bias: (out) unless bias is false",
-};
+    .params = "weight: (out,I); bias: (out) unless bias is false");
 
-extern const clt_op clt_op_linear_cross_entropy;
-const clt_op clt_op_linear_cross_entropy = {
-    .name = "linear_cross_entropy",
-    .summary = "cross_entropy of a linear layer's outputs, some rows at a time; made by the plan",
-    .doc = &linear_cross_entropy_doc,
-    .attrs = head_attrs,
-    .n_attrs = sizeof head_attrs / sizeof head_attrs[0],
-    .min_in = 2,
-    .max_in = 2,
-    .flags = CLT_OP_LOSS | CLT_OP_CORRECT | CLT_OP_FUSED | CLT_OP_GEMM_DX,
-    .infer = head_infer,
-    .forward = {.variants = head_forward_variants},
-    .backward = {.variants = head_backward_variants},
-    .no_grad_inputs = 2,
-    .ref = &clt_op_linear_cross_entropy_ref,
-};
+CLT_OP_DEFINE(linear_cross_entropy,
+              "cross_entropy of a linear layer's outputs, some rows at a time; made by the plan", 2, 2,
+              CLT_OP_ATTRS(head_attrs), .flags = CLT_OP_LOSS | CLT_OP_CORRECT | CLT_OP_FUSED | CLT_OP_GEMM_DX,
+              .infer = head_infer, CLT_OP_VARIANTS(head), .no_grad_inputs = 2);

@@ -6,8 +6,6 @@
 
 #include "engine/ops/case.h"
 
-extern const clt_op_ref clt_op_linear_ref, clt_op_cross_entropy_ref;
-
 /* linear: x -> logits. cross_entropy: logits -> loss. Both have memory of their own. If it cannot be
  * allocated, the results are not written, which fails the check. */
 typedef struct head_ref {
@@ -123,9 +121,4 @@ static const clt_op_case head_cases[] = {
              CLT_CASE_INDEX(CLT_U8, 3, 2003)),
 };
 
-extern const clt_op_ref clt_op_linear_cross_entropy_ref;
-const clt_op_ref clt_op_linear_cross_entropy_ref = {.forward = head_forward,
-                                                    .backward = head_backward,
-                                                    .cases = head_cases,
-                                                    .n_cases = CLT_CASE_COUNT(head_cases),
-                                                    .tolerance = 32};
+CLT_OP_REF(linear_cross_entropy, head_forward, head_backward, head_cases, .tolerance = 32);

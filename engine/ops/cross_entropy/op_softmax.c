@@ -24,8 +24,6 @@ static clt_status softmax_infer(clt_infer *ctx)
     return clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape);
 }
 
-extern const clt_op clt_op_softmax, clt_op_log_softmax;
-
 /* Rows of one item of the variant row, which overlaps the passes over neighbouring rows: enough rows to make
  * the first and the last one negligible, few enough for every compute unit to get several items. */
 #define ITEM_ELEMENTS 16384
@@ -112,50 +110,29 @@ static const ocl_tunable row_tunables[] = {{"rows", 5, {1, 4, 8, 32, 128}}, {0}}
 CLT_GROUP_ROW_VARIANTS(softmax_forward, group_tunables, row_tunables)
 CLT_GROUP_ROW_VARIANTS(softmax_backward, group_tunables, row_tunables)
 
-extern const clt_op_ref clt_op_softmax_ref, clt_op_log_softmax_ref;
-static const clt_op_doc softmax_doc = {
-    .text = "Probabilities over the last dimension. Do not put it before the loss cross_entropy, which "
-            "includes it.",
-    .inputs = "x: (N,...,C), f32, f16 or bf16",
-    .output = "y: shape and type of x",
-    .example = "{\"op\": \"softmax\"}",
-    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
-};
+CLT_OP_DOC(softmax,
+           .text =
+               "Probabilities over the last dimension. Do not put it before the loss cross_entropy, which "
+               "includes it.",
+           .inputs = "x: (N,...,C), f32, f16 or bf16", .output = "y: shape and type of x",
+           .example = "{\"op\": \"softmax\"}", CLT_DOC_LINEAR_BEFORE);
 
-static const clt_op_doc log_softmax_doc = {
+CLT_OP_DOC(
+    log_softmax,
     .text = "Logarithms of the probabilities over the last dimension, in nats. Before the loss cross_entropy "
             "it is not needed.",
-    .inputs = "x: (N,...,C), f32, f16 or bf16",
-    .output = "y: shape and type of x",
-    .example = "{\"op\": \"log_softmax\"}",
-    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
-};
+    .inputs = "x: (N,...,C), f32, f16 or bf16", .output = "y: shape and type of x",
+    .example = "{\"op\": \"log_softmax\"}", CLT_DOC_LINEAR_BEFORE);
 
-const clt_op clt_op_softmax = {
-    .name = "softmax",
-    .summary = "y = exp(x) / sum exp(x) over the last dimension",
-    .doc = &softmax_doc,
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_WIDE,
-    .infer = softmax_infer,
-    .forward =
-        CLT_ROWS_FAMILY("softmax", "softmax", "CLTRAIN_SOFTMAX", fwd, "forward", softmax_forward_variants),
-    .backward =
-        CLT_ROWS_FAMILY("softmax", "softmax", "CLTRAIN_SOFTMAX", bwd, "backward", softmax_backward_variants),
-    .ref = &clt_op_softmax_ref,
-};
-const clt_op clt_op_log_softmax = {
-    .name = "log_softmax",
-    .summary = "y = x - log sum exp(x) over the last dimension",
-    .doc = &log_softmax_doc,
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_WIDE,
-    .infer = softmax_infer,
-    .forward = CLT_ROWS_FAMILY("log_softmax", "softmax", "CLTRAIN_SOFTMAX", fwd, "forward",
-                               softmax_forward_variants),
-    .backward = CLT_ROWS_FAMILY("log_softmax", "softmax", "CLTRAIN_SOFTMAX", bwd, "backward",
-                                softmax_backward_variants),
-    .ref = &clt_op_log_softmax_ref,
-};
+CLT_OP_DEFINE(softmax, "y = exp(x) / sum exp(x) over the last dimension", 1, 1, .flags = CLT_OP_WIDE,
+              .infer = softmax_infer,
+              .forward = CLT_ROWS_FAMILY("softmax", "softmax", "CLTRAIN_SOFTMAX", fwd, "forward",
+                                         softmax_forward_variants),
+              .backward = CLT_ROWS_FAMILY("softmax", "softmax", "CLTRAIN_SOFTMAX", bwd, "backward",
+                                          softmax_backward_variants));
+CLT_OP_DEFINE(log_softmax, "y = x - log sum exp(x) over the last dimension", 1, 1, .flags = CLT_OP_WIDE,
+              .infer = softmax_infer,
+              .forward = CLT_ROWS_FAMILY("log_softmax", "softmax", "CLTRAIN_SOFTMAX", fwd, "forward",
+                                         softmax_forward_variants),
+              .backward = CLT_ROWS_FAMILY("log_softmax", "softmax", "CLTRAIN_SOFTMAX", bwd, "backward",
+                                          softmax_backward_variants));

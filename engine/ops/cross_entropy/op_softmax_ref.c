@@ -109,10 +109,8 @@ static const clt_op_case log_softmax_timed[] = {
 
 /* exp is within 3 ulp; its argument, up to 8, is rounded too; then two more roundings and a division of 2.5
  * ulp. */
-const clt_op_ref clt_op_softmax_ref = {
-    softmax_forward,         softmax_backward, softmax_cases, CLT_CASE_COUNT(softmax_cases), 16,
-    CLT_TIMED(softmax_timed)};
+CLT_OP_REF(softmax, softmax_forward, softmax_backward, softmax_cases, .tolerance = 16,
+           CLT_TIMED(softmax_timed));
 /* As softmax; log is within 3 ulp of a result below 11. */
-const clt_op_ref clt_op_log_softmax_ref = {
-    log_softmax_forward,         log_softmax_backward, softmax_cases, CLT_CASE_COUNT(softmax_cases), 16,
-    CLT_TIMED(log_softmax_timed)};
+CLT_OP_REF(log_softmax, log_softmax_forward, log_softmax_backward, softmax_cases, .tolerance = 16,
+           CLT_TIMED(log_softmax_timed));

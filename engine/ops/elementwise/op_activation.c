@@ -18,7 +18,7 @@
 
 /* What the kernels are specialised with for one activation. */
 typedef struct activation {
-    const char *fn, *dfn;
+    const char *op, *fn, *dfn;
     bool from_output;
     int flops_fwd, flops_bwd;
     ocl_activation epilogue; /* a GEMM's epilogue that can replace the op */
@@ -29,13 +29,25 @@ static const clt_attr_spec gelu_attrs[] = {
                     "none: x Phi(x) with the error function; tanh: the approximation GPT-2 was trained with"),
 };
 /* Counts of flops: erf counts as one operation, like tanh and exp. */
-static const activation gelu_erf = {"clt_gelu_erf", "clt_dgelu_erf", false, 5, 10, OCL_ACT_GELU_ERF};
-static const activation gelu_tanh = {"clt_gelu_tanh", "clt_dgelu_tanh", false, 9, 16, OCL_ACT_GELU_TANH};
+static const activation gelu_tanh = {"gelu", "clt_gelu_tanh",  "clt_dgelu_tanh", false, 9,
+                                     16,     OCL_ACT_GELU_TANH};
+static const activation activations[] = {
+    {"gelu", "clt_gelu_erf", "clt_dgelu_erf", false, 5, 10, OCL_ACT_GELU_ERF},
+#define ACTIVATION_ROW(name, text, fn, dfn, from_output, fwd, bwd, epilogue, ...)                            \
+    {#name, fn, dfn, from_output, fwd, bwd, epilogue},
+    CLT_ACTIVATION_MAP(ACTIVATION_ROW)
+#undef ACTIVATION_ROW
+};
 
-#define ACTIVATION_SPEC(name, text, fn, dfn, from_output, fwd, bwd, epilogue, ...)                           \
-    static const activation name##_spec = {fn, dfn, from_output, fwd, bwd, epilogue};
-CLT_ACTIVATION_MAP(ACTIVATION_SPEC)
-#undef ACTIVATION_SPEC
+static const activation *activation_of(const clt_node *node)
+{
+    const activation *f = activations;
+    if (clt_node_attr(node, "approximate")->choice == CLT_GELU_TANH)
+        return &gelu_tanh;
+    while (strcmp(f->op, node->op->name) != 0)
+        f++;
+    return f;
+}
 
 static clt_status activation_infer(clt_infer *ctx)
 {
@@ -54,13 +66,13 @@ static bool is_light(const char *fn)
     return false;
 }
 
-static clt_status activation_forward(ocl_emitter *e, const clt_call *call, const activation *f,
-                                     clt_style style)
+static clt_status activation_forward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
+    const activation *f = activation_of(call->node);
     uint64_t n = (uint64_t)clt_call_elements(call, call->in[0]);
     clt_elementwise_begin(e, "unary", "unary_fwd", style);
     ocl_define_text(e, "FN", f->fn);
-    if (f == &gelu_erf)
+    if (f->epilogue == OCL_ACT_GELU_ERF)
         ocl_define(e, "STAGED", 1);
     clt_define_type_of(e, "DT", call, call->in[0]);
     if (is_light(f->fn))
@@ -71,9 +83,9 @@ static clt_status activation_forward(ocl_emitter *e, const clt_call *call, const
     return CLT_OK;
 }
 
-static clt_status activation_backward(ocl_emitter *e, const clt_call *call, const activation *f,
-                                      clt_style style)
+static clt_status activation_backward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
+    const activation *f = activation_of(call->node);
     if (call->din[0] < 0)
         return CLT_OK;
     int32_t v = f->from_output ? call->out[0] : call->in[0];
@@ -92,88 +104,32 @@ static clt_status activation_backward(ocl_emitter *e, const clt_call *call, cons
     return CLT_OK;
 }
 
-#define ACTIVATION_OP(op, text, spec, ...)                                                                   \
-    static clt_status op##_forward(ocl_emitter *e, const clt_call *call, clt_style style)                    \
-    {                                                                                                        \
-        const clt_node *node = call->node;                                                                   \
-        (void)node;                                                                                          \
-        return activation_forward(e, call, spec, style);                                                     \
-    }                                                                                                        \
-    static clt_status op##_backward(ocl_emitter *e, const clt_call *call, clt_style style)                   \
-    {                                                                                                        \
-        const clt_node *node = call->node;                                                                   \
-        (void)node;                                                                                          \
-        return activation_backward(e, call, spec, style);                                                    \
-    }                                                                                                        \
-    static ocl_activation op##_activation(const clt_node *node)                                              \
-    {                                                                                                        \
-        (void)node;                                                                                          \
-        return (spec)->epilogue;                                                                             \
-    }                                                                                                        \
-    CLT_ELEMENTWISE_VARIANTS(op##_forward)                                                                   \
-    CLT_ELEMENTWISE_VARIANTS(op##_backward)                                                                  \
-    extern const clt_op clt_op_##op;                                                                         \
-    const clt_op clt_op_##op = {.name = #op,                                                                 \
-                                .summary = text,                                                             \
-                                .doc = &op##_doc,                                                            \
-                                .min_in = 1,                                                                 \
-                                .max_in = 1,                                                                 \
-                                .flags = CLT_OP_CHEAP | CLT_OP_ANY_LAYOUT,                                   \
-                                .infer = activation_infer,                                                   \
-                                .forward = {.variants = op##_forward_variants},                              \
-                                .backward = {.variants = op##_backward_variants},                            \
-                                .activation = op##_activation,                                               \
-                                .ref = &clt_op_##op##_ref,                                                   \
-                                __VA_ARGS__};
-
-static const clt_op_doc relu_doc = {
-    .text = "Negative numbers become zero.",
-    .inputs = "x: any shape, f32, f16 or bf16",
-    .output = "y: shape and type of x",
-    .example = "{\"op\": \"relu\"}",
-    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
-};
-
-static const clt_op_doc tanh_doc = {
-    .text = "The hyperbolic tangent: results lie between -1 and 1.",
-    .inputs = "x: any shape, f32, f16 or bf16",
-    .output = "y: shape and type of x",
-    .example = "{\"op\": \"tanh\"}",
-    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
-};
-
-static const clt_op_doc sigmoid_doc = {
-    .text = "Results lie between 0 and 1. Do not put it before the loss bce_with_logits, which includes "
-            "it.",
-    .inputs = "x: any shape, f32, f16 or bf16",
-    .output = "y: shape and type of x",
-    .example = "{\"op\": \"sigmoid\"}",
-    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
-};
-
-static const clt_op_doc silu_doc = {
-    .text = "Also called swish.",
-    .inputs = "x: any shape, f32, f16 or bf16",
-    .output = "y: shape and type of x",
-    .example = "{\"op\": \"silu\"}",
-    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
-};
-
-static const clt_op_doc gelu_doc = {
-    .text = "The activation of GPT-2 and BERT; GPT-2 uses the approximation by tanh.",
-    .inputs = "x: any shape, f32, f16 or bf16",
-    .output = "y: shape and type of x",
-    .example = "{\"op\": \"gelu\", \"approximate\": \"tanh\"}",
-    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
-};
-
-#define ACTIVATION_FROM_TABLE(name, text, ...) ACTIVATION_OP(name, text, &name##_spec, .n_attrs = 0)
-CLT_ACTIVATION_MAP(ACTIVATION_FROM_TABLE)
-#undef ACTIVATION_FROM_TABLE
-
-static const activation *gelu_kind(const clt_node *node)
+static ocl_activation activation_epilogue(const clt_node *node)
 {
-    return clt_node_attr(node, "approximate")->choice == CLT_GELU_TANH ? &gelu_tanh : &gelu_erf;
+    return activation_of(node)->epilogue;
 }
-ACTIVATION_OP(gelu, "y = x * Phi(x), Phi the normal distribution", gelu_kind(node), .attrs = gelu_attrs,
-              .n_attrs = 1)
+CLT_ELEMENTWISE_VARIANTS(activation_forward)
+CLT_ELEMENTWISE_VARIANTS(activation_backward)
+
+#define ACTIVATION_SHAPES .inputs = "x: any shape, f32, f16 or bf16", .output = "y: shape and type of x"
+CLT_OP_DOC(relu, .text = "Negative numbers become zero.", ACTIVATION_SHAPES, .example = "{\"op\": \"relu\"}",
+           CLT_DOC_LINEAR_BEFORE);
+CLT_OP_DOC(tanh, .text = "The hyperbolic tangent: results lie between -1 and 1.", ACTIVATION_SHAPES,
+           .example = "{\"op\": \"tanh\"}", CLT_DOC_LINEAR_BEFORE);
+CLT_OP_DOC(sigmoid,
+           .text =
+               "Results lie between 0 and 1. Do not put it before the loss bce_with_logits, which includes "
+               "it.",
+           ACTIVATION_SHAPES, .example = "{\"op\": \"sigmoid\"}", CLT_DOC_LINEAR_BEFORE);
+CLT_OP_DOC(silu, .text = "Also called swish.", ACTIVATION_SHAPES, .example = "{\"op\": \"silu\"}",
+           CLT_DOC_LINEAR_BEFORE);
+CLT_OP_DOC(gelu, .text = "The activation of GPT-2 and BERT; GPT-2 uses the approximation by tanh.",
+           ACTIVATION_SHAPES, .example = "{\"op\": \"gelu\", \"approximate\": \"tanh\"}",
+           CLT_DOC_LINEAR_BEFORE);
+
+#define ACTIVATION_OP(op, formula, ...)                                                                      \
+    CLT_OP_DEFINE(op, formula, 1, 1, .flags = CLT_OP_CHEAP | CLT_OP_ANY_LAYOUT, .infer = activation_infer,   \
+                  CLT_OP_VARIANTS(activation), .activation = activation_epilogue, __VA_ARGS__);
+#define ACTIVATION_FROM_TABLE(name, text, ...) ACTIVATION_OP(name, text, .n_attrs = 0)
+CLT_ACTIVATION_MAP(ACTIVATION_FROM_TABLE)
+ACTIVATION_OP(gelu, "y = x * Phi(x), Phi the normal distribution", CLT_OP_ATTRS(gelu_attrs))

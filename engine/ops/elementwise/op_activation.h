@@ -23,9 +23,4 @@
     X(silu, "y = x / (1 + exp(-x))", "clt_silu", "clt_dsilu", false, 5, 9, OCL_ACT_NONE, x / (1 + exp(-x)),  \
       activation_dsilu(x), 16, false)
 
-extern const clt_op_ref clt_op_gelu_ref;
-#define CLT_ACTIVATION_REF(name, ...) extern const clt_op_ref clt_op_##name##_ref;
-CLT_ACTIVATION_MAP(CLT_ACTIVATION_REF)
-#undef CLT_ACTIVATION_REF
-
 #endif

@@ -13,31 +13,17 @@ static double activation_dsilu(double x)
     return s * (1 + x * (1 - s));
 }
 
-#define ACTIVATION_CASE(word, text, is_exact, is_small, ...)                                                 \
-    {                                                                                                        \
-        .name = word, .attrs = text, .n_inputs = 1, .inputs = {CLT_CASE_F32(__VA_ARGS__)},                   \
-        .exact = is_exact, .small = is_small                                                                 \
-    }
-#define ACTIVATION_CASE_16(word, dtype, text, is_exact, ...)                                                 \
-    {                                                                                                        \
-        .name = word, .attrs = text, .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(dtype, __VA_ARGS__)},          \
-        .exact = is_exact, .small = true                                                                     \
-    }
-/* NaN stays NaN in every vector width and in the rest that no vector covers. */
-#define ACTIVATION_CASE_NAN(text, is_exact)                                                                  \
-    {                                                                                                        \
-        .name = "nan", .attrs = text, .n_inputs = 1, .inputs = {CLT_CASE_NAN(CLT_F32, 3, 31)},               \
-        .exact = is_exact, .small = true                                                                     \
-    }
-/* Sizes around the chunk lengths of both styles: less than one chunk, exactly one, several and a tail. */
-#define ACTIVATION_CASES(text, is_exact)                                                                     \
-    ACTIVATION_CASE("one", text, is_exact, true, 1, 1),                                                      \
-        ACTIVATION_CASE("tail", text, is_exact, true, 3, 17),                                                \
-        ACTIVATION_CASE("chunk", text, is_exact, true, 1, 256),                                              \
-        ACTIVATION_CASE_16("bf16", CLT_BF16, text, is_exact, 3, 29),                                         \
-        ACTIVATION_CASE_16("f16", CLT_F16, text, is_exact, 5, 33), ACTIVATION_CASE_NAN(text, is_exact),      \
-        ACTIVATION_CASE("odd", text, is_exact, false, 3, 11, 33),                                            \
-        ACTIVATION_CASE("large", text, is_exact, false, 2, 3, 41, 67)
+/* Sizes around the chunk lengths of both styles: less than one chunk, exactly one, several and a tail. NaN
+ * stays NaN in every vector width and in the rest that no vector covers. exact: CLT_EXACT or 0. */
+#define ACTIVATION_CASES(text, exact)                                                                        \
+    CLT_CASE("one", text, CLT_SMALL | exact, CLT_CASE_F32(1, 1)),                                            \
+        CLT_CASE("tail", text, CLT_SMALL | exact, CLT_CASE_F32(3, 17)),                                      \
+        CLT_CASE("chunk", text, CLT_SMALL | exact, CLT_CASE_F32(1, 256)),                                    \
+        CLT_CASE("bf16", text, CLT_SMALL | exact, CLT_CASE_FLOAT(CLT_BF16, 3, 29)),                          \
+        CLT_CASE("f16", text, CLT_SMALL | exact, CLT_CASE_FLOAT(CLT_F16, 5, 33)),                            \
+        CLT_CASE("nan", text, CLT_SMALL | exact, CLT_CASE_NAN(CLT_F32, 3, 31)),                              \
+        CLT_CASE("odd", text, exact, CLT_CASE_F32(3, 11, 33)),                                               \
+        CLT_CASE("large", text, exact, CLT_CASE_F32(2, 3, 41, 67))
 
 #define ACTIVATION_REF(name, text, fn, dfn, from_output, fwd, bwd, epilogue, value, derivative, tol,         \
                        is_exact)                                                                             \
@@ -60,11 +46,10 @@ static double activation_dsilu(double x)
             call->din[0].data[i] += call->dout[0].data[i] * (derivative);                                    \
         }                                                                                                    \
     }                                                                                                        \
-    static const clt_op_case name##_cases[] = {ACTIVATION_CASES(NULL, is_exact)};                            \
+    static const clt_op_case name##_cases[] = {ACTIVATION_CASES(NULL, (is_exact ? CLT_EXACT : 0))};          \
     static const clt_op_case name##_timed[] = {CLT_TIMED_3072("", NULL)};                                    \
-    const clt_op_ref clt_op_##name##_ref = {                                                                 \
-        name##_forward,         name##_backward, name##_cases, CLT_CASE_COUNT(name##_cases), tol,            \
-        CLT_TIMED(name##_timed)};
+    CLT_OP_REF(name, name##_forward, name##_backward, name##_cases, .tolerance = tol,                        \
+               CLT_TIMED(name##_timed));
 CLT_ACTIVATION_MAP(ACTIVATION_REF)
 
 static double gelu_value(double x, int tanh_form, double *slope)
@@ -102,17 +87,14 @@ static void gelu_backward(clt_ref_call *call)
     }
 }
 
-#define GELU_WIDE(word, text)                                                                                \
-    {                                                                                                        \
-        .name = word, .attrs = text, .n_inputs = 1, .inputs = {CLT_CASE_WIDE(CLT_F32, 3, 67)}, .small = true \
-    }
 static const clt_op_case gelu_cases[] = {
-    GELU_WIDE("far", NULL),
-    GELU_WIDE("tanh_far", "{\"approximate\":\"tanh\"}"),
-    ACTIVATION_CASES(NULL, false),
-    ACTIVATION_CASE("stages", NULL, false, true, 3, 183), /* two whole stages of 256 elements, and a rest */
-    ACTIVATION_CASE("tanh_tail", "{\"approximate\":\"tanh\"}", false, true, 3, 17),
-    ACTIVATION_CASE("tanh_large", "{\"approximate\":\"tanh\"}", false, false, 5, 61, 33),
+    CLT_CASE("far", NULL, CLT_SMALL, CLT_CASE_WIDE(CLT_F32, 3, 67)),
+    CLT_CASE("tanh_far", "{\"approximate\":\"tanh\"}", CLT_SMALL, CLT_CASE_WIDE(CLT_F32, 3, 67)),
+    ACTIVATION_CASES(NULL, 0),
+    CLT_CASE("stages", NULL, CLT_SMALL,
+             CLT_CASE_F32(3, 183)), /* two whole stages of 256 elements, and a rest */
+    CLT_CASE("tanh_tail", "{\"approximate\":\"tanh\"}", CLT_SMALL, CLT_CASE_F32(3, 17)),
+    CLT_CASE("tanh_large", "{\"approximate\":\"tanh\"}", 0, CLT_CASE_F32(5, 61, 33)),
 };
 
 static const clt_op_case gelu_timed[] = {
@@ -122,5 +104,4 @@ static const clt_op_case gelu_timed[] = {
 
 /* For negative x, 1 + erf has an error of up to 3 ulp of 1 by cancellation, times |x|/2. tanh has 5 ulp, and
  * its argument, a cubic, a few more, which the derivative multiplies by x again. */
-const clt_op_ref clt_op_gelu_ref = {
-    gelu_forward, gelu_backward, gelu_cases, CLT_CASE_COUNT(gelu_cases), 32, CLT_TIMED(gelu_timed)};
+CLT_OP_REF(gelu, gelu_forward, gelu_backward, gelu_cases, .tolerance = 32, CLT_TIMED(gelu_timed));

@@ -72,26 +72,10 @@ static clt_status bias_backward(ocl_emitter *e, const clt_call *call, clt_style 
 CLT_ELEMENTWISE_VARIANTS(bias_forward)
 CLT_ELEMENTWISE_VARIANTS(bias_backward)
 
-extern const clt_op_ref clt_op_bias_ref;
-static const clt_op_doc bias_doc = {
-    .text = "Adds a learned vector to every row. A linear layer has one of its own.",
-    .inputs = "x: (N,...,C), f32, f16 or bf16",
-    .output = "y: shape and type of x",
-    .params = "bias: (C), zero at the start",
-    .example = "{\"op\": \"bias\"}",
-    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32, \"bias\": false}, ",
-};
+CLT_OP_DOC(bias, .text = "Adds a learned vector to every row. A linear layer has one of its own.",
+           .inputs = "x: (N,...,C), f32, f16 or bf16", .output = "y: shape and type of x",
+           .params = "bias: (C), zero at the start", .example = "{\"op\": \"bias\"}",
+           .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32, \"bias\": false}, ");
 
-extern const clt_op clt_op_bias;
-const clt_op clt_op_bias = {
-    .name = "bias",
-    .summary = "y = x + b over the last dimension",
-    .doc = &bias_doc,
-    .min_in = 1,
-    .max_in = 1,
-    .infer = bias_infer,
-    .forward = {.variants = bias_forward_variants},
-    .backward = {.variants = bias_backward_variants},
-    .same_grad_inputs = 1,
-    .ref = &clt_op_bias_ref,
-};
+CLT_OP_DEFINE(bias, "y = x + b over the last dimension", 1, 1, .infer = bias_infer, CLT_OP_VARIANTS(bias),
+              .same_grad_inputs = 1);

@@ -49,6 +49,4 @@ static const clt_op_case bias_timed[] = {
 
 /* Two additions per element forward; db is summed in stages of at most about sqrt(rows) terms, whose rounding
  * errors grow like a random walk. */
-extern const clt_op_ref clt_op_bias_ref;
-const clt_op_ref clt_op_bias_ref = {
-    bias_forward, bias_backward, bias_cases, CLT_CASE_COUNT(bias_cases), 16, CLT_TIMED(bias_timed)};
+CLT_OP_REF(bias, bias_forward, bias_backward, bias_cases, .tolerance = 16, CLT_TIMED(bias_timed));

@@ -131,19 +131,18 @@ CLT_ELEMENTWISE_VARIANTS(add_backward)
 CLT_ELEMENTWISE_VARIANTS(multiply_forward)
 CLT_ELEMENTWISE_VARIANTS(multiply_backward)
 
-extern const clt_op_ref clt_op_add_ref, clt_op_multiply_ref;
-static const clt_op_doc add_doc = {
+CLT_OP_DOC(
+    add,
     .text = "The sum of up to 16 tensors: residual connections. A later input may lack leading dimensions "
             "and is then repeated along them.",
     .inputs =
         "x0: any shape, f32, f16 or bf16\nx1, ...: the shape of x0 or its last dimensions, the type of x0",
-    .output = "y: shape and type of x0",
-    .example = "{\"op\": \"add\", \"inputs\": [\"in\", \"mid\"]}",
+    .output = "y: shape and type of x0", .example = "{\"op\": \"add\", \"inputs\": [\"in\", \"mid\"]}",
     .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"name\": \"in\", \"out\": 64}, {\"op\": "
-              "\"relu\"}, {\"op\": \"linear\", \"name\": \"mid\", \"out\": 64}, ",
-};
+              "\"relu\"}, {\"op\": \"linear\", \"name\": \"mid\", \"out\": 64}, ");
 
-static const clt_op_doc multiply_doc = {
+CLT_OP_DOC(
+    multiply,
     .text = "The product of two tensors, element by element: gates. The second one may lack leading "
             "dimensions and is then repeated along them.",
     .inputs = "x0: any shape, f32, f16 or bf16\nx1: the shape of x0 or its last dimensions, the type of x0",
@@ -151,32 +150,10 @@ static const clt_op_doc multiply_doc = {
     .example = "{\"op\": \"multiply\", \"inputs\": [\"value\", \"gate\"]}",
     .before = "{\"op\": \"flatten\", \"name\": \"flat\"}, {\"op\": \"linear\", \"name\": \"value\", \"out\": "
               "32}, {\"op\": \"linear\", \"name\": \"raw\", \"inputs\": [\"flat\"], \"out\": 32}, {\"op\": "
-              "\"sigmoid\", \"name\": \"gate\"}, ",
-};
+              "\"sigmoid\", \"name\": \"gate\"}, ");
 
-extern const clt_op clt_op_add, clt_op_multiply;
-const clt_op clt_op_add = {
-    .name = "add",
-    .summary = "y = x0 + x1 + ..., later inputs repeated along missing leading dimensions",
-    .doc = &add_doc,
-    .min_in = 2,
-    .max_in = CLT_MAX_IN,
-    .flags = CLT_OP_SUM | CLT_OP_ANY_LAYOUT,
-    .same_grad_inputs = UINT32_MAX,
-    .infer = binary_infer,
-    .forward = {.variants = add_forward_variants},
-    .backward = {.variants = add_backward_variants},
-    .ref = &clt_op_add_ref,
-};
-const clt_op clt_op_multiply = {
-    .name = "multiply",
-    .summary = "y = x0 * x1, x1 repeated along missing leading dimensions",
-    .doc = &multiply_doc,
-    .min_in = 2,
-    .max_in = 2,
-    .flags = CLT_OP_ANY_LAYOUT,
-    .infer = binary_infer,
-    .forward = {.variants = multiply_forward_variants},
-    .backward = {.variants = multiply_backward_variants},
-    .ref = &clt_op_multiply_ref,
-};
+CLT_OP_DEFINE(add, "y = x0 + x1 + ..., later inputs repeated along missing leading dimensions", 2, CLT_MAX_IN,
+              .flags = CLT_OP_SUM | CLT_OP_ANY_LAYOUT, .same_grad_inputs = UINT32_MAX, .infer = binary_infer,
+              CLT_OP_VARIANTS(add));
+CLT_OP_DEFINE(multiply, "y = x0 * x1, x1 repeated along missing leading dimensions", 2, 2,
+              .flags = CLT_OP_ANY_LAYOUT, .infer = binary_infer, CLT_OP_VARIANTS(multiply));

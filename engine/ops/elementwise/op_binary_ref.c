@@ -93,9 +93,7 @@ static const clt_op_case multiply_timed[] = {
 };
 
 /* Up to seven rounded additions, and column sums (see above). */
-const clt_op_ref clt_op_add_ref = {add_forward, add_backward,        add_cases, CLT_CASE_COUNT(add_cases),
-                                   16,          CLT_TIMED(add_timed)};
+CLT_OP_REF(add, add_forward, add_backward, add_cases, .tolerance = 16, CLT_TIMED(add_timed));
 /* One rounded product, except for column sums. */
-const clt_op_ref clt_op_multiply_ref = {
-    multiply_forward,         multiply_backward, multiply_cases, CLT_CASE_COUNT(multiply_cases), 16,
-    CLT_TIMED(multiply_timed)};
+CLT_OP_REF(multiply, multiply_forward, multiply_backward, multiply_cases, .tolerance = 16,
+           CLT_TIMED(multiply_timed));

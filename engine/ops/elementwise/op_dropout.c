@@ -86,16 +86,13 @@ static clt_status dropout_backward(ocl_emitter *e, const clt_call *call, clt_sty
 CLT_ELEMENTWISE_VARIANTS(dropout_forward)
 CLT_ELEMENTWISE_VARIANTS(dropout_backward)
 
-extern const clt_op_ref clt_op_dropout_ref;
-static const clt_op_doc dropout_doc = {
+CLT_OP_DOC(
+    dropout,
     .text =
         "Sets a random share of the elements to zero while training and scales the others up; does nothing "
         "in evaluation and generation. What is dropped depends on train.seed, the step and the sample alone.",
-    .inputs = "x: any shape, f32, f16 or bf16",
-    .output = "y: shape and type of x",
-    .example = "{\"op\": \"dropout\", \"p\": 0.1}",
-    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
-};
+    .inputs = "x: any shape, f32, f16 or bf16", .output = "y: shape and type of x",
+    .example = "{\"op\": \"dropout\", \"p\": 0.1}", CLT_DOC_LINEAR_BEFORE);
 
 static bool dropout_takes_residual(const clt_node *node)
 {
@@ -103,19 +100,6 @@ static bool dropout_takes_residual(const clt_node *node)
            0.0; /* otherwise the op does nothing, and so cannot add a residual */
 }
 
-extern const clt_op clt_op_dropout;
-const clt_op clt_op_dropout = {
-    .name = "dropout",
-    .summary = "y = x / (1 - p) with probability 1 - p, else 0; y = x when not training",
-    .doc = &dropout_doc,
-    .attrs = dropout_attrs,
-    .n_attrs = 1,
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_RANDOM | CLT_OP_EVAL_IDENTITY | CLT_OP_CHEAP,
-    .infer = dropout_infer,
-    .forward = {.variants = dropout_forward_variants},
-    .backward = {.variants = dropout_backward_variants},
-    .takes_residual = dropout_takes_residual,
-    .ref = &clt_op_dropout_ref,
-};
+CLT_OP_DEFINE(dropout, "y = x / (1 - p) with probability 1 - p, else 0; y = x when not training", 1, 1,
+              CLT_OP_ATTRS(dropout_attrs), .flags = CLT_OP_RANDOM | CLT_OP_EVAL_IDENTITY | CLT_OP_CHEAP,
+              .infer = dropout_infer, CLT_OP_VARIANTS(dropout), .takes_residual = dropout_takes_residual);

@@ -63,6 +63,5 @@ static const clt_op_case dropout_timed[] = {
 };
 
 /* A rounded factor and one product. */
-const clt_op_ref clt_op_dropout_ref = {
-    dropout_forward,         dropout_backward, dropout_cases, CLT_CASE_COUNT(dropout_cases), 2,
-    CLT_TIMED(dropout_timed)};
+CLT_OP_REF(dropout, dropout_forward, dropout_backward, dropout_cases, .tolerance = 2,
+           CLT_TIMED(dropout_timed));

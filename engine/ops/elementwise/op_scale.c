@@ -204,51 +204,22 @@ static clt_status affine_backward(ocl_emitter *e, const clt_call *call, clt_styl
 CLT_ELEMENTWISE_VARIANTS(affine_forward)
 CLT_ELEMENTWISE_VARIANTS(affine_backward)
 
-extern const clt_op_ref clt_op_scale_ref, clt_op_cast_ref;
-static const clt_op_doc scale_doc = {
-    .text = "Multiplies by a constant and adds another one; nothing is learned.",
-    .inputs = "x: any shape, f32, f16 or bf16",
-    .output = "y: shape and type of x",
-    .example = "{\"op\": \"scale\", \"value\": 0.5}",
-    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
-};
+CLT_OP_DOC(scale, .text = "Multiplies by a constant and adds another one; nothing is learned.",
+           .inputs = "x: any shape, f32, f16 or bf16", .output = "y: shape and type of x",
+           .example = "{\"op\": \"scale\", \"value\": 0.5}", CLT_DOC_LINEAR_BEFORE);
 
-static const clt_op_doc cast_doc = {
+CLT_OP_DOC(
+    cast,
     .text = "Makes numbers of stored integers. Where a layer needs numbers and gets integers, the model puts "
             "one there itself, for the field x with data.scale, data.mean and data.std.",
     .inputs = "x: any shape, u8, u16, i32, u32, f32, f16 or bf16; channels are its dimension 1",
     .output = "y: shape of x, f32",
     .example = "{\"op\": \"cast\", \"scale\": 0.00392156862745098, \"mean\": 0.1307, \"std\": 0.3081}",
-    .before = "",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
-};
+    .before = "", CLT_DOC_CLASSES_AFTER);
 
-extern const clt_op clt_op_scale, clt_op_cast;
-const clt_op clt_op_scale = {
-    .name = "scale",
-    .summary = "y = x * value + shift",
-    .doc = &scale_doc,
-    .attrs = scale_attrs,
-    .n_attrs = 2,
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_CHEAP | CLT_OP_CONVERTS | CLT_OP_ANY_LAYOUT,
-    .infer = scale_infer,
-    .forward = {.variants = affine_forward_variants},
-    .backward = {.variants = affine_backward_variants},
-    .ref = &clt_op_scale_ref,
-};
-const clt_op clt_op_cast = {
-    .name = "cast",
-    .summary = "y = (x * scale - mean) / std as f32, from any 8 to 32-bit type",
-    .doc = &cast_doc,
-    .attrs = cast_attrs,
-    .n_attrs = 3,
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_CHEAP | CLT_OP_CONVERTS | CLT_OP_ANY_LAYOUT,
-    .infer = cast_infer,
-    .forward = {.variants = affine_forward_variants},
-    .backward = {.variants = affine_backward_variants},
-    .ref = &clt_op_cast_ref,
-};
+CLT_OP_DEFINE(scale, "y = x * value + shift", 1, 1, CLT_OP_ATTRS(scale_attrs),
+              .flags = CLT_OP_CHEAP | CLT_OP_CONVERTS | CLT_OP_ANY_LAYOUT, .infer = scale_infer,
+              CLT_OP_VARIANTS(affine));
+CLT_OP_DEFINE(cast, "y = (x * scale - mean) / std as f32, from any 8 to 32-bit type", 1, 1,
+              CLT_OP_ATTRS(cast_attrs), .flags = CLT_OP_CHEAP | CLT_OP_CONVERTS | CLT_OP_ANY_LAYOUT,
+              .infer = cast_infer, CLT_OP_VARIANTS(affine));

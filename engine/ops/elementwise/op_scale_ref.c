@@ -100,8 +100,6 @@ static const clt_op_case cast_timed[] = {
 };
 
 /* One rounded factor, one rounded shift, one fused rounding. */
-const clt_op_ref clt_op_scale_ref = {
-    scale_forward, scale_backward, scale_cases, CLT_CASE_COUNT(scale_cases), 2, CLT_TIMED(scale_timed)};
+CLT_OP_REF(scale, scale_forward, scale_backward, scale_cases, .tolerance = 2, CLT_TIMED(scale_timed));
 /* As scale; after subtracting the mean, the result may be a few times smaller than the rounded product. */
-const clt_op_ref clt_op_cast_ref = {
-    cast_forward, cast_backward, cast_cases, CLT_CASE_COUNT(cast_cases), 4, CLT_TIMED(cast_timed)};
+CLT_OP_REF(cast, cast_forward, cast_backward, cast_cases, .tolerance = 4, CLT_TIMED(cast_timed));

@@ -139,16 +139,13 @@ static const ocl_variant *const forward_variants[] = {&forward_gemm, NULL};
 static const ocl_variant backward_gemm = {.name = "gemm", .emit = linear_backward};
 static const ocl_variant *const backward_variants[] = {&backward_gemm, NULL};
 
-extern const clt_op_ref clt_op_linear_ref;
-static const clt_op_doc linear_doc = {
+CLT_OP_DOC(
+    linear,
     .text = "A fully connected layer: every output is a weighted sum of all features of the last dimension. "
             "Dimensions before the last one are rows, each treated alike.",
-    .inputs = "x: (N,...,I), f32, f16 or bf16",
-    .output = "y: (N,...,out), type of x",
+    .inputs = "x: (N,...,I), f32, f16 or bf16", .output = "y: (N,...,out), type of x",
     .params = "weight: (out,I); bias: (out) unless bias is false",
-    .example = "{\"op\": \"linear\", \"out\": 64}",
-    .before = "{\"op\": \"flatten\"}, ",
-};
+    .example = "{\"op\": \"linear\", \"out\": 64}", .before = "{\"op\": \"flatten\"}, ");
 
 static bool linear_takes_residual(const clt_node *node)
 {
@@ -156,20 +153,7 @@ static bool linear_takes_residual(const clt_node *node)
     return true;
 }
 
-extern const clt_op clt_op_linear;
-const clt_op clt_op_linear = {
-    .name = "linear",
-    .summary = "y = x W^T + b",
-    .doc = &linear_doc,
-    .attrs = linear_attrs,
-    .n_attrs = sizeof linear_attrs / sizeof linear_attrs[0],
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_GEMM | CLT_OP_GEMM_DX,
-    .infer = linear_infer,
-    .forward = {.variants = forward_variants},
-    .backward = {.variants = backward_variants},
-    .narrow_params = 1,
-    .takes_residual = linear_takes_residual,
-    .ref = &clt_op_linear_ref,
-};
+CLT_OP_DEFINE(linear, "y = x W^T + b", 1, 1, CLT_OP_ATTRS(linear_attrs),
+              .flags = CLT_OP_GEMM | CLT_OP_GEMM_DX, .infer = linear_infer,
+              .forward = {.variants = forward_variants}, .backward = {.variants = backward_variants},
+              .narrow_params = 1, .takes_residual = linear_takes_residual);

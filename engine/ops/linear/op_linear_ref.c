@@ -57,6 +57,4 @@ static const clt_op_case linear_timed[] = {
     CLT_CASE("gpt2", "{\"out\":3072}", 0, CLT_CASE_F32(4, 64, 768)),
 };
 
-extern const clt_op_ref clt_op_linear_ref;
-const clt_op_ref clt_op_linear_ref = {
-    linear_forward, linear_backward, linear_cases, CLT_CASE_COUNT(linear_cases), 32, CLT_TIMED(linear_timed)};
+CLT_OP_REF(linear, linear_forward, linear_backward, linear_cases, .tolerance = 32, CLT_TIMED(linear_timed));

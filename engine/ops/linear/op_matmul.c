@@ -129,28 +129,14 @@ static const ocl_variant *const forward_variants[] = {&forward_gemm, NULL};
 static const ocl_variant backward_gemm = {.name = "gemm", .emit = matmul_backward};
 static const ocl_variant *const backward_variants[] = {&backward_gemm, NULL};
 
-extern const clt_op_ref clt_op_matmul_ref;
-static const clt_op_doc matmul_doc = {
-    .text = "The matrix product of two tensors, for each sample and each of the leading dimensions.",
-    .inputs = "a: (N,...,M,K), or (N,...,K,M) with transpose_a, f32, f16 or bf16\nb: (N,...,K,P), or "
-              "(N,...,P,K) with transpose_b, the type of a",
-    .output = "y: (N,...,M,P)",
-    .example = "{\"op\": \"matmul\", \"inputs\": [\"x\", \"x\"], \"transpose_b\": true}",
-    .before = "",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
-};
+CLT_OP_DOC(matmul,
+           .text = "The matrix product of two tensors, for each sample and each of the leading dimensions.",
+           .inputs = "a: (N,...,M,K), or (N,...,K,M) with transpose_a, f32, f16 or bf16\nb: (N,...,K,P), or "
+                     "(N,...,P,K) with transpose_b, the type of a",
+           .output = "y: (N,...,M,P)",
+           .example = "{\"op\": \"matmul\", \"inputs\": [\"x\", \"x\"], \"transpose_b\": true}", .before = "",
+           CLT_DOC_CLASSES_AFTER);
 
-extern const clt_op clt_op_matmul;
-const clt_op clt_op_matmul = {
-    .name = "matmul",
-    .summary = "y = scale * op(a) op(b), batched over equal leading dimensions",
-    .doc = &matmul_doc,
-    .attrs = matmul_attrs,
-    .n_attrs = sizeof matmul_attrs / sizeof matmul_attrs[0],
-    .min_in = 2,
-    .max_in = 2,
-    .infer = matmul_infer,
-    .forward = {.variants = forward_variants},
-    .backward = {.variants = backward_variants},
-    .ref = &clt_op_matmul_ref,
-};
+CLT_OP_DEFINE(matmul, "y = scale * op(a) op(b), batched over equal leading dimensions", 2, 2,
+              CLT_OP_ATTRS(matmul_attrs), .infer = matmul_infer, .forward = {.variants = forward_variants},
+              .backward = {.variants = backward_variants});

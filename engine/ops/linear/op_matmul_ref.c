@@ -89,6 +89,4 @@ static const clt_op_case matmul_timed[] = {
              CLT_CASE_F32(4, 12, 256, 64)),
 };
 
-extern const clt_op_ref clt_op_matmul_ref;
-const clt_op_ref clt_op_matmul_ref = {
-    matmul_forward, matmul_backward, matmul_cases, CLT_CASE_COUNT(matmul_cases), 32, CLT_TIMED(matmul_timed)};
+CLT_OP_REF(matmul, matmul_forward, matmul_backward, matmul_cases, .tolerance = 32, CLT_TIMED(matmul_timed));

@@ -15,31 +15,15 @@
 
 CLT_POINTWISE_VARIANTS(bce_with_logits, CLT_POINTWISE_BCE)
 
-extern const clt_op_ref clt_op_bce_with_logits_ref;
-static const clt_op_doc bce_with_logits_doc = {
+CLT_OP_DOC(
+    bce_with_logits,
     .text = "The loss for answers that are yes or no, one or several for each sample, sigmoid included: give "
             "it logits. Accuracy counts the elements where x is above 0 exactly when y is above 0.5.",
     .inputs = "x: logits (N,...), f32, f16 or bf16\ny: a field of the data with as many elements from 0 to "
               "1, f32, f16, bf16, u8, u16, i32 or u32",
-    .example = "{\"op\": \"bce_with_logits\"}",
-    .before = "{\"op\": \"linear\", \"out\": 1}, ",
-    .after = "",
-    .data = CLT_DOC_NUMBERS,
-};
+    .example = "{\"op\": \"bce_with_logits\"}", .before = "{\"op\": \"linear\", \"out\": 1}, ", .after = "",
+    .data = CLT_DOC_NUMBERS);
 
-extern const clt_op clt_op_bce_with_logits;
-const clt_op clt_op_bce_with_logits = {
-    .name = "bce_with_logits",
-    .summary = "loss = mean of -(y log s(x) + (1-y) log(1-s(x))), s the sigmoid",
-    .doc = &bce_with_logits_doc,
-    .attrs = clt_pointwise_loss_attrs,
-    .n_attrs = 1,
-    .min_in = 2,
-    .max_in = 2,
-    .flags = CLT_OP_LOSS | CLT_OP_CORRECT,
-    .infer = clt_pointwise_loss_infer,
-    .forward = {.variants = bce_with_logits_forward_variants},
-    .backward = {.variants = bce_with_logits_backward_variants},
-    .no_grad_inputs = 2,
-    .ref = &clt_op_bce_with_logits_ref,
-};
+CLT_OP_DEFINE(bce_with_logits, "loss = mean of -(y log s(x) + (1-y) log(1-s(x))), s the sigmoid", 2, 2,
+              CLT_OP_ATTRS(clt_pointwise_loss_attrs), .flags = CLT_OP_LOSS | CLT_OP_CORRECT,
+              .infer = clt_pointwise_loss_infer, CLT_OP_VARIANTS(bce_with_logits), .no_grad_inputs = 2);

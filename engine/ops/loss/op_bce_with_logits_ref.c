@@ -24,7 +24,5 @@ static const clt_op_case bce_with_logits_timed[] = {
     CLT_CASE("large", NULL, 0, CLT_CASE_F32(4096, 8192), CLT_CASE_BINARY(CLT_F32, 4096, 8192)),
 };
 
-extern const clt_op_ref clt_op_bce_with_logits_ref;
-const clt_op_ref clt_op_bce_with_logits_ref = {
-    bce_with_logits_forward,         bce_with_logits_backward, bce_with_logits_cases, CLT_POINTWISE_CASES, 8,
-    CLT_TIMED(bce_with_logits_timed)};
+CLT_OP_REF(bce_with_logits, bce_with_logits_forward, bce_with_logits_backward, bce_with_logits_cases,
+           .tolerance = 8, CLT_TIMED(bce_with_logits_timed));

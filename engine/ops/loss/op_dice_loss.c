@@ -203,8 +203,8 @@ static const ocl_variant backward_voxel = {.name = "voxel", .emit = dice_backwar
 static const ocl_variant *const forward_variants[] = {&forward_voxel, NULL};
 static const ocl_variant *const backward_variants[] = {&backward_voxel, NULL};
 
-extern const clt_op_ref clt_op_dice_loss_ref;
-static const clt_op_doc dice_loss_doc = {
+CLT_OP_DOC(
+    dice_loss,
     .text =
         "The soft Dice loss of segmentation: how little the predicted regions overlap those of the mask, as "
         "the mean over samples and classes, where class_weights multiply those of each class. Give it "
@@ -213,26 +213,10 @@ static const clt_op_doc dice_loss_doc = {
         "x: logits (N,C,...), f32, f16 or bf16\ntarget: a field of the data with a class number for each "
         "position, u8, u16 or i32; 0 or 1 where C is 1",
     .example = "{\"op\": \"dice_loss\", \"include_background\": false}",
-    .before = "{\"op\": \"conv2d\", \"out\": 3, \"kernel\": 3, \"padding\": 1}, ",
-    .after = "",
-    .data = CLT_DOC_MASKS,
-};
+    .before = "{\"op\": \"conv2d\", \"out\": 3, \"kernel\": 3, \"padding\": 1}, ", .after = "",
+    .data = CLT_DOC_MASKS);
 
-extern const clt_op clt_op_dice_loss;
-const clt_op clt_op_dice_loss = {
-    .name = "dice_loss",
-    .summary = "loss = 1 - (2 sum(p t) + s) / (sum(p) + sum(t) + s), mean over samples and classes",
-    .doc = &dice_loss_doc,
-    .attrs = dice_attrs,
-    .n_attrs = sizeof dice_attrs / sizeof dice_attrs[0],
-    .min_in = 2,
-    .max_in = 2,
-    .flags = CLT_OP_LOSS,
-    .infer = dice_loss_infer,
-    .forward = {.variants = forward_variants},
-    .backward = {.variants = backward_variants},
-    .layout = clt_spatial_layout,
-    .no_grad_inputs = 2,
-    .in_place_inputs = 1,
-    .ref = &clt_op_dice_loss_ref,
-};
+CLT_OP_DEFINE(dice_loss, "loss = 1 - (2 sum(p t) + s) / (sum(p) + sum(t) + s), mean over samples and classes",
+              2, 2, CLT_OP_ATTRS(dice_attrs), .flags = CLT_OP_LOSS, .infer = dice_loss_infer,
+              .forward = {.variants = forward_variants}, .backward = {.variants = backward_variants},
+              .layout = clt_spatial_layout, .no_grad_inputs = 2, .in_place_inputs = 1);

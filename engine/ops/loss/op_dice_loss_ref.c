@@ -180,7 +180,5 @@ static const clt_op_case dice_loss_timed[] = {
 };
 
 /* exp and sums as in cross_entropy; sums over few voxels are small, so quotients by them are large. */
-extern const clt_op_ref clt_op_dice_loss_ref;
-const clt_op_ref clt_op_dice_loss_ref = {
-    dice_loss_forward,         dice_loss_backward, dice_loss_cases, CLT_CASE_COUNT(dice_loss_cases), 64,
-    CLT_TIMED(dice_loss_timed)};
+CLT_OP_REF(dice_loss, dice_loss_forward, dice_loss_backward, dice_loss_cases, .tolerance = 64,
+           CLT_TIMED(dice_loss_timed));

@@ -14,30 +14,13 @@
 
 CLT_POINTWISE_VARIANTS(l1, CLT_POINTWISE_L1)
 
-extern const clt_op_ref clt_op_l1_ref;
-static const clt_op_doc l1_doc = {
-    .text = "The mean absolute error: less moved by single targets that are far off than mse.",
-    .inputs = "x: (N,...), f32, f16 or bf16\ny: a field of the data with as many elements, f32, f16, bf16, "
-              "u8, u16, i32 or u32",
-    .example = "{\"op\": \"l1\"}",
-    .before = "{\"op\": \"linear\", \"out\": 1}, ",
-    .after = "",
-    .data = CLT_DOC_NUMBERS,
-};
+CLT_OP_DOC(l1, .text = "The mean absolute error: less moved by single targets that are far off than mse.",
+           .inputs =
+               "x: (N,...), f32, f16 or bf16\ny: a field of the data with as many elements, f32, f16, bf16, "
+               "u8, u16, i32 or u32",
+           .example = "{\"op\": \"l1\"}", .before = "{\"op\": \"linear\", \"out\": 1}, ", .after = "",
+           .data = CLT_DOC_NUMBERS);
 
-extern const clt_op clt_op_l1;
-const clt_op clt_op_l1 = {
-    .name = "l1",
-    .summary = "loss = mean |x - y|",
-    .doc = &l1_doc,
-    .attrs = clt_pointwise_loss_attrs,
-    .n_attrs = 1,
-    .min_in = 2,
-    .max_in = 2,
-    .flags = CLT_OP_LOSS | CLT_OP_REGRESSION,
-    .infer = clt_pointwise_loss_infer,
-    .forward = {.variants = l1_forward_variants},
-    .backward = {.variants = l1_backward_variants},
-    .no_grad_inputs = 2,
-    .ref = &clt_op_l1_ref,
-};
+CLT_OP_DEFINE(l1, "loss = mean |x - y|", 2, 2, CLT_OP_ATTRS(clt_pointwise_loss_attrs),
+              .flags = CLT_OP_LOSS | CLT_OP_REGRESSION, .infer = clt_pointwise_loss_infer,
+              CLT_OP_VARIANTS(l1), .no_grad_inputs = 2);

@@ -13,7 +13,5 @@ static void l1_backward(clt_ref_call *call)
     clt_pointwise_loss_ref_backward(call, CLT_POINTWISE_L1);
 }
 
-extern const clt_op_ref clt_op_l1_ref;
 /* Each term is rounded once; sums run in blocks of 16 lanes and 1024 elements. */
-const clt_op_ref clt_op_l1_ref = {l1_forward,          l1_backward, clt_pointwise_cases,
-                                  CLT_POINTWISE_CASES, 8,           CLT_TIMED(clt_pointwise_timed)};
+CLT_OP_REF(l1, l1_forward, l1_backward, clt_pointwise_cases, .tolerance = 8, CLT_TIMED(clt_pointwise_timed));

@@ -14,30 +14,13 @@
 
 CLT_POINTWISE_VARIANTS(mse, CLT_POINTWISE_MSE)
 
-extern const clt_op_ref clt_op_mse_ref;
-static const clt_op_doc mse_doc = {
-    .text = "The mean squared error, the usual loss for targets that are numbers.",
-    .inputs = "x: (N,...), f32, f16 or bf16\ny: a field of the data with as many elements, f32, f16, bf16, "
-              "u8, u16, i32 or u32",
-    .example = "{\"op\": \"mse\"}",
-    .before = "{\"op\": \"linear\", \"out\": 1}, ",
-    .after = "",
-    .data = CLT_DOC_NUMBERS,
-};
+CLT_OP_DOC(mse, .text = "The mean squared error, the usual loss for targets that are numbers.",
+           .inputs =
+               "x: (N,...), f32, f16 or bf16\ny: a field of the data with as many elements, f32, f16, bf16, "
+               "u8, u16, i32 or u32",
+           .example = "{\"op\": \"mse\"}", .before = "{\"op\": \"linear\", \"out\": 1}, ", .after = "",
+           .data = CLT_DOC_NUMBERS);
 
-extern const clt_op clt_op_mse;
-const clt_op clt_op_mse = {
-    .name = "mse",
-    .summary = "loss = mean (x - y)^2",
-    .doc = &mse_doc,
-    .attrs = clt_pointwise_loss_attrs,
-    .n_attrs = 1,
-    .min_in = 2,
-    .max_in = 2,
-    .flags = CLT_OP_LOSS | CLT_OP_REGRESSION,
-    .infer = clt_pointwise_loss_infer,
-    .forward = {.variants = mse_forward_variants},
-    .backward = {.variants = mse_backward_variants},
-    .no_grad_inputs = 2,
-    .ref = &clt_op_mse_ref,
-};
+CLT_OP_DEFINE(mse, "loss = mean (x - y)^2", 2, 2, CLT_OP_ATTRS(clt_pointwise_loss_attrs),
+              .flags = CLT_OP_LOSS | CLT_OP_REGRESSION, .infer = clt_pointwise_loss_infer,
+              CLT_OP_VARIANTS(mse), .no_grad_inputs = 2);

@@ -639,8 +639,8 @@ static bool batch_norm_fold(clt_node *node, bool sum, ocl_activation activation)
     return true;
 }
 
-extern const clt_op_ref clt_op_batch_norm_ref;
-static const clt_op_doc batch_norm_doc = {
+CLT_OP_DOC(
+    batch_norm,
     .text =
         "Gives every channel the mean 0 and the variance 1 over the micro-batch, in images and volumes over "
         "all of their pixels, too, then a learned factor and shift. Evaluation uses running statistics, "
@@ -656,28 +656,13 @@ static const clt_op_doc batch_norm_doc = {
     .output = "y: shape and type of x",
     .params = "weight: (C), bias: (C) unless affine is false; buffers running_mean: (C), running_var: (C), "
               "the unbiased variance",
-    .example = "{\"op\": \"batch_norm\"}",
-    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
-};
+    .example = "{\"op\": \"batch_norm\"}", CLT_DOC_LINEAR_BEFORE);
 
 /* PyTorch's count of batches, from which it can derive a momentum. */
 static const char *const unused_in_files[] = {"num_batches_tracked", NULL};
 
-extern const clt_op clt_op_batch_norm;
-const clt_op clt_op_batch_norm = {
-    .name = "batch_norm",
-    .summary = "y = (x - mean) / sqrt(var + eps) * w + b for each channel, over the batch",
-    .doc = &batch_norm_doc,
-    .attrs = batch_norm_attrs,
-    .n_attrs = sizeof batch_norm_attrs / sizeof batch_norm_attrs[0],
-    .min_in = 1,
-    .max_in = 2,
-    .flags = CLT_OP_CHEAP | CLT_OP_EXCHANGES | CLT_OP_REPEATS_BY_SAVED | CLT_OP_TAKES_MOMENTS,
-    .infer = batch_norm_infer,
-    .forward = {.variants = batch_norm_forward_variants},
-    .backward = {.variants = batch_norm_backward_variants},
-    .layout = clt_spatial_layout,
-    .fold = batch_norm_fold,
-    .unused_in_files = unused_in_files,
-    .ref = &clt_op_batch_norm_ref,
-};
+CLT_OP_DEFINE(batch_norm, "y = (x - mean) / sqrt(var + eps) * w + b for each channel, over the batch", 1, 2,
+              CLT_OP_ATTRS(batch_norm_attrs),
+              .flags = CLT_OP_CHEAP | CLT_OP_EXCHANGES | CLT_OP_REPEATS_BY_SAVED | CLT_OP_TAKES_MOMENTS,
+              .infer = batch_norm_infer, CLT_OP_VARIANTS(batch_norm), .layout = clt_spatial_layout,
+              .fold = batch_norm_fold, .unused_in_files = unused_in_files);

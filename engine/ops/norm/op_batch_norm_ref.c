@@ -266,10 +266,5 @@ static const clt_op_case batch_norm_timed[] = {
 };
 
 /* The tolerance of layernorm. */
-const clt_op_ref clt_op_batch_norm_ref = {batch_norm_forward,
-                                          batch_norm_backward,
-                                          batch_norm_cases,
-                                          CLT_CASE_COUNT(batch_norm_cases),
-                                          32,
-                                          CLT_TIMED(batch_norm_timed),
-                                          .peer = batch_norm_peer};
+CLT_OP_REF(batch_norm, batch_norm_forward, batch_norm_backward, batch_norm_cases, .tolerance = 32,
+           CLT_TIMED(batch_norm_timed), .peer = batch_norm_peer);

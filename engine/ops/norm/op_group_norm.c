@@ -292,61 +292,33 @@ static clt_status norm_backward(ocl_emitter *e, const clt_call *call, clt_style 
 CLT_ELEMENTWISE_VARIANTS(norm_forward)
 CLT_ELEMENTWISE_VARIANTS(norm_backward)
 
-extern const clt_op_ref clt_op_group_norm_ref, clt_op_instance_norm_ref;
-static const clt_op_doc group_norm_doc = {
+CLT_OP_DOC(
+    group_norm,
     .text =
         "Gives the channels of a group in each sample the mean 0 and the variance 1 over all positions, then "
         "a learned factor and shift per channel. Unlike batch_norm it is independent of the other samples, "
         "and the same in training and evaluation.",
-    .inputs = "x: (N,C,...), f32, f16 or bf16",
-    .output = "y: shape and type of x",
+    .inputs = "x: (N,C,...), f32, f16 or bf16", .output = "y: shape and type of x",
     .params = "weight: (C), bias: (C) unless affine is false",
     .example = "{\"op\": \"group_norm\", \"groups\": 2}",
     .before =
         "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, {\"op\": \"conv2d\", \"out\": 4, \"kernel\": 3}, ",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
-};
-static const clt_op_doc instance_norm_doc = {
+    CLT_DOC_CLASSES_AFTER);
+CLT_OP_DOC(
+    instance_norm,
     .text =
         "Gives every channel of each sample the mean 0 and the variance 1 over all positions. There are no "
         "running statistics: training and evaluation are the same.",
-    .inputs = "x: (N,C,...), f32, f16 or bf16",
-    .output = "y: shape and type of x",
+    .inputs = "x: (N,C,...), f32, f16 or bf16", .output = "y: shape and type of x",
     .params = "weight: (C), bias: (C) with affine",
     .example = "{\"op\": \"instance_norm\", \"affine\": true}",
     .before =
         "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, {\"op\": \"conv2d\", \"out\": 4, \"kernel\": 3}, ",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
-};
+    CLT_DOC_CLASSES_AFTER);
 
-extern const clt_op clt_op_group_norm, clt_op_instance_norm;
-const clt_op clt_op_group_norm = {
-    .name = "group_norm",
-    .summary = "y = (x - mean) / sqrt(var + eps) * w + b for each sample and group of channels",
-    .doc = &group_norm_doc,
-    .attrs = group_norm_attrs,
-    .n_attrs = sizeof group_norm_attrs / sizeof group_norm_attrs[0],
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_CHEAP | CLT_OP_REPEATS_BY_SAVED,
-    .infer = norm_infer,
-    .forward = {.variants = norm_forward_variants},
-    .backward = {.variants = norm_backward_variants},
-    .layout = clt_spatial_layout,
-    .ref = &clt_op_group_norm_ref,
-};
-const clt_op clt_op_instance_norm = {
-    .name = "instance_norm",
-    .summary = "y = (x - mean) / sqrt(var + eps) * w + b for each sample and channel",
-    .doc = &instance_norm_doc,
-    .attrs = instance_norm_attrs,
-    .n_attrs = sizeof instance_norm_attrs / sizeof instance_norm_attrs[0],
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_CHEAP | CLT_OP_REPEATS_BY_SAVED,
-    .infer = norm_infer,
-    .forward = {.variants = norm_forward_variants},
-    .backward = {.variants = norm_backward_variants},
-    .layout = clt_spatial_layout,
-    .ref = &clt_op_instance_norm_ref,
-};
+CLT_OP_DEFINE(group_norm, "y = (x - mean) / sqrt(var + eps) * w + b for each sample and group of channels", 1,
+              1, CLT_OP_ATTRS(group_norm_attrs), .flags = CLT_OP_CHEAP | CLT_OP_REPEATS_BY_SAVED,
+              .infer = norm_infer, CLT_OP_VARIANTS(norm), .layout = clt_spatial_layout);
+CLT_OP_DEFINE(instance_norm, "y = (x - mean) / sqrt(var + eps) * w + b for each sample and channel", 1, 1,
+              CLT_OP_ATTRS(instance_norm_attrs), .flags = CLT_OP_CHEAP | CLT_OP_REPEATS_BY_SAVED,
+              .infer = norm_infer, CLT_OP_VARIANTS(norm), .layout = clt_spatial_layout);

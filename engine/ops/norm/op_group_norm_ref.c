@@ -123,16 +123,7 @@ static const clt_op_case instance_norm_timed[] = {
     CLT_CASE("volume", NULL, 0, CLT_CASE_F32(2, 32, 64, 64, 64)),
 };
 
-extern const clt_op_ref clt_op_group_norm_ref, clt_op_instance_norm_ref;
-const clt_op_ref clt_op_group_norm_ref = {norm_forward,
-                                          norm_backward,
-                                          group_norm_cases,
-                                          CLT_CASE_COUNT(group_norm_cases),
-                                          64,
-                                          CLT_TIMED(group_norm_timed)};
-const clt_op_ref clt_op_instance_norm_ref = {norm_forward,
-                                             norm_backward,
-                                             instance_norm_cases,
-                                             CLT_CASE_COUNT(instance_norm_cases),
-                                             64,
-                                             CLT_TIMED(instance_norm_timed)};
+CLT_OP_REF(group_norm, norm_forward, norm_backward, group_norm_cases, .tolerance = 64,
+           CLT_TIMED(group_norm_timed));
+CLT_OP_REF(instance_norm, norm_forward, norm_backward, instance_norm_cases, .tolerance = 64,
+           CLT_TIMED(instance_norm_timed));

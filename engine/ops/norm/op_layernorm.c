@@ -36,28 +36,13 @@ static clt_status layernorm_infer(clt_infer *ctx)
     return clt_infer_saved(ctx, "rstd", CLT_F32, &stats);
 }
 
-extern const clt_op_ref clt_op_layernorm_ref;
-static const clt_op_doc layernorm_doc = {
+CLT_OP_DOC(
+    layernorm,
     .text = "Gives every row the mean 0 and the variance 1, then a learned factor and shift for each column.",
-    .inputs = "x: (N,...,C), f32, f16 or bf16",
-    .output = "y: shape and type of x",
+    .inputs = "x: (N,...,C), f32, f16 or bf16", .output = "y: shape and type of x",
     .params = "weight: (C) unless affine is false; bias: (C) unless bias or affine is false",
-    .example = "{\"op\": \"layernorm\"}",
-    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
-};
+    .example = "{\"op\": \"layernorm\"}", CLT_DOC_LINEAR_BEFORE);
 
-extern const clt_op clt_op_layernorm;
-const clt_op clt_op_layernorm = {
-    .name = "layernorm",
-    .summary = "y = (x - mean) / sqrt(var + eps) * w + b over the last dimension",
-    .doc = &layernorm_doc,
-    .attrs = layernorm_attrs,
-    .n_attrs = 3,
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_CHEAP,
-    .infer = layernorm_infer,
-    .forward = CLT_NORM_FORWARD("layernorm"),
-    .backward = CLT_NORM_BACKWARD("layernorm"),
-    .ref = &clt_op_layernorm_ref,
-};
+CLT_OP_DEFINE(layernorm, "y = (x - mean) / sqrt(var + eps) * w + b over the last dimension", 1, 1,
+              CLT_OP_ATTRS(layernorm_attrs), .flags = CLT_OP_CHEAP, .infer = layernorm_infer,
+              .forward = CLT_NORM_FORWARD("layernorm"), .backward = CLT_NORM_BACKWARD("layernorm"));

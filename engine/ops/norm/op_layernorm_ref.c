@@ -98,6 +98,5 @@ static const clt_op_case layernorm_timed[] = {
 
 /* x - mean is rounded relative to x, rstd is within a few ulp, then two products; sums of C terms in sixteen
  * lanes add eps * sqrt(C/16). */
-const clt_op_ref clt_op_layernorm_ref = {
-    layernorm_forward,         layernorm_backward, layernorm_cases, CLT_CASE_COUNT(layernorm_cases), 32,
-    CLT_TIMED(layernorm_timed)};
+CLT_OP_REF(layernorm, layernorm_forward, layernorm_backward, layernorm_cases, .tolerance = 32,
+           CLT_TIMED(layernorm_timed));

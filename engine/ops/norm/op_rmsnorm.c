@@ -27,29 +27,14 @@ static clt_status rmsnorm_infer(clt_infer *ctx)
     return clt_infer_saved(ctx, "rstd", CLT_F32, &stats);
 }
 
-extern const clt_op_ref clt_op_rmsnorm_ref;
-static const clt_op_doc rmsnorm_doc = {
+CLT_OP_DOC(
+    rmsnorm,
     .text = "Divides every row by its root mean square, then a learned factor for each column. Cheaper than "
             "layernorm: nothing is subtracted and nothing is added.",
-    .inputs = "x: (N,...,C), f32, f16 or bf16",
-    .output = "y: shape and type of x",
-    .params = "weight: (C) unless affine is false",
-    .example = "{\"op\": \"rmsnorm\"}",
-    .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
-};
+    .inputs = "x: (N,...,C), f32, f16 or bf16", .output = "y: shape and type of x",
+    .params = "weight: (C) unless affine is false", .example = "{\"op\": \"rmsnorm\"}",
+    CLT_DOC_LINEAR_BEFORE);
 
-extern const clt_op clt_op_rmsnorm;
-const clt_op clt_op_rmsnorm = {
-    .name = "rmsnorm",
-    .summary = "y = x / sqrt(mean(x^2) + eps) * w over the last dimension",
-    .doc = &rmsnorm_doc,
-    .attrs = rmsnorm_attrs,
-    .n_attrs = 2,
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_CHEAP,
-    .infer = rmsnorm_infer,
-    .forward = CLT_NORM_FORWARD("rmsnorm"),
-    .backward = CLT_NORM_BACKWARD("rmsnorm"),
-    .ref = &clt_op_rmsnorm_ref,
-};
+CLT_OP_DEFINE(rmsnorm, "y = x / sqrt(mean(x^2) + eps) * w over the last dimension", 1, 1,
+              CLT_OP_ATTRS(rmsnorm_attrs), .flags = CLT_OP_CHEAP, .infer = rmsnorm_infer,
+              .forward = CLT_NORM_FORWARD("rmsnorm"), .backward = CLT_NORM_BACKWARD("rmsnorm"));

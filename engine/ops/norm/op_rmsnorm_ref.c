@@ -72,6 +72,5 @@ static const clt_op_case rmsnorm_timed[] = {
 };
 
 /* As layernorm: sums of C terms in sixteen lanes add eps * sqrt(C/16). */
-const clt_op_ref clt_op_rmsnorm_ref = {
-    rmsnorm_forward,         rmsnorm_backward, rmsnorm_cases, CLT_CASE_COUNT(rmsnorm_cases), 32,
-    CLT_TIMED(rmsnorm_timed)};
+CLT_OP_REF(rmsnorm, rmsnorm_forward, rmsnorm_backward, rmsnorm_cases, .tolerance = 32,
+           CLT_TIMED(rmsnorm_timed));

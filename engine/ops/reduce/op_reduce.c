@@ -312,42 +312,29 @@ static const char *reduce_bwd_problem(const void *problem, char *buffer, size_t 
     return buffer;
 }
 
-extern const clt_op_ref clt_op_reduce_ref;
-static const clt_op_doc reduce_doc = {
+CLT_OP_DOC(
+    reduce,
     .text = "The sum, the mean or the largest of the elements along some dimensions, the batch never among "
             "them: pooling over a sequence, for instance.",
     .inputs = "x: (N,...), f32, f16 or bf16",
     .output = "y: x without these dimensions, or with size 1 there (keepdims), type of x",
     .example = "{\"op\": \"reduce\", \"kind\": \"mean\", \"axes\": [1]}",
     .before = "{\"op\": \"embedding\", \"vocab\": 256, \"dim\": 32}, ",
-    .after = ", {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
-    .data = CLT_DOC_WORDS,
-};
+    .after = ", {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}", .data = CLT_DOC_WORDS);
 
-extern const clt_op clt_op_reduce;
-const clt_op clt_op_reduce = {
-    .name = "reduce",
-    .summary = "y = sum, mean or max of x over axes",
-    .doc = &reduce_doc,
-    .attrs = reduce_attrs,
-    .n_attrs = 3,
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_WIDE,
-    .infer = reduce_infer,
-    .forward = {.variants = reduce_forward_variants,
-                .name = "reduce.forward",
-                .sources = "reduce",
-                .variable = "CLTRAIN_REDUCE",
-                .problem = reduce_fwd_problem,
-                .flops = clt_rows_flops,
-                .describe = clt_op_fwd_describe},
-    .backward = {.variants = reduce_backward_variants,
-                 .name = "reduce.backward",
-                 .sources = "reduce",
-                 .variable = "CLTRAIN_REDUCE",
-                 .problem = reduce_bwd_problem,
-                 .flops = clt_rows_flops,
-                 .describe = clt_op_bwd_describe},
-    .ref = &clt_op_reduce_ref,
-};
+CLT_OP_DEFINE(reduce, "y = sum, mean or max of x over axes", 1, 1, CLT_OP_ATTRS(reduce_attrs),
+              .flags = CLT_OP_WIDE, .infer = reduce_infer,
+              .forward = {.variants = reduce_forward_variants,
+                          .name = "reduce.forward",
+                          .sources = "reduce",
+                          .variable = "CLTRAIN_REDUCE",
+                          .problem = reduce_fwd_problem,
+                          .flops = clt_rows_flops,
+                          .describe = clt_op_fwd_describe},
+              .backward = {.variants = reduce_backward_variants,
+                           .name = "reduce.backward",
+                           .sources = "reduce",
+                           .variable = "CLTRAIN_REDUCE",
+                           .problem = reduce_bwd_problem,
+                           .flops = clt_rows_flops,
+                           .describe = clt_op_bwd_describe});

@@ -136,5 +136,4 @@ static const clt_op_case reduce_timed[] = {
 
 /* A sum of n terms, in order or in lanes, has an error of about eps * sqrt(n) of the largest partial sum; n
  * <= 1030 gives less than half of this tolerance. */
-const clt_op_ref clt_op_reduce_ref = {
-    reduce_forward, reduce_backward, reduce_cases, CLT_CASE_COUNT(reduce_cases), 16, CLT_TIMED(reduce_timed)};
+CLT_OP_REF(reduce, reduce_forward, reduce_backward, reduce_cases, .tolerance = 16, CLT_TIMED(reduce_timed));

@@ -99,28 +99,13 @@ static clt_status concat_backward(ocl_emitter *e, const clt_call *call, bool by_
 CLT_FLAT_ROW_VARIANTS(concat_forward)
 CLT_FLAT_ROW_VARIANTS(concat_backward)
 
-extern const clt_op_ref clt_op_concat_ref;
-static const clt_op_doc concat_doc = {
-    .text = "Joins up to 16 tensors along one dimension, in the order of the inputs.",
-    .inputs = "x0, x1, ...: equal shapes but for axis, one type of 1, 2 or 4 bytes",
-    .output = "y: their shape with the sizes along axis added up",
-    .example = "{\"op\": \"concat\", \"inputs\": [\"a\", \"b\"]}",
-    .before = "{\"op\": \"flatten\", \"name\": \"flat\"}, {\"op\": \"linear\", \"name\": \"a\", \"out\": "
-              "32}, {\"op\": \"linear\", \"name\": \"b\", \"inputs\": [\"flat\"], \"out\": 16}, ",
-};
+CLT_OP_DOC(concat, .text = "Joins up to 16 tensors along one dimension, in the order of the inputs.",
+           .inputs = "x0, x1, ...: equal shapes but for axis, one type of 1, 2 or 4 bytes",
+           .output = "y: their shape with the sizes along axis added up",
+           .example = "{\"op\": \"concat\", \"inputs\": [\"a\", \"b\"]}",
+           .before =
+               "{\"op\": \"flatten\", \"name\": \"flat\"}, {\"op\": \"linear\", \"name\": \"a\", \"out\": "
+               "32}, {\"op\": \"linear\", \"name\": \"b\", \"inputs\": [\"flat\"], \"out\": 16}, ");
 
-extern const clt_op clt_op_concat;
-const clt_op clt_op_concat = {
-    .name = "concat",
-    .summary = "y = inputs joined along one axis, in order",
-    .doc = &concat_doc,
-    .attrs = concat_attrs,
-    .n_attrs = sizeof concat_attrs / sizeof concat_attrs[0],
-    .min_in = 1,
-    .max_in = CLT_MAX_IN,
-    .flags = CLT_OP_MOVE | CLT_OP_ALL_ONE_LAYOUT,
-    .infer = concat_infer,
-    .forward = {.variants = concat_forward_variants},
-    .backward = {.variants = concat_backward_variants},
-    .ref = &clt_op_concat_ref,
-};
+CLT_OP_DEFINE(concat, "y = inputs joined along one axis, in order", 1, CLT_MAX_IN, CLT_OP_ATTRS(concat_attrs),
+              .flags = CLT_OP_MOVE | CLT_OP_ALL_ONE_LAYOUT, .infer = concat_infer, CLT_OP_VARIANTS(concat));

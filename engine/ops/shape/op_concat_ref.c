@@ -64,6 +64,4 @@ static const clt_op_case concat_timed[] = {
     CLT_CASE("large", "{\"axis\":2}", 0, CLT_CASE_F32(32, 512, 768), CLT_CASE_F32(32, 512, 1536)),
 };
 
-extern const clt_op_ref clt_op_concat_ref;
-const clt_op_ref clt_op_concat_ref = {
-    concat_forward, concat_backward, concat_cases, CLT_CASE_COUNT(concat_cases), 1, CLT_TIMED(concat_timed)};
+CLT_OP_REF(concat, concat_forward, concat_backward, concat_cases, .tolerance = 1, CLT_TIMED(concat_timed));

@@ -199,33 +199,15 @@ static const ocl_variant bwd_row = {
     .name = "row", .emit = embedding_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
 static const ocl_variant *const bwd_variants[] = {&bwd_group, &bwd_row, NULL};
 
-extern const clt_op_ref clt_op_embedding_ref;
-static const clt_op_doc embedding_doc = {
+CLT_OP_DOC(
+    embedding,
     .text = "Looks up a learned row for each index: tokens become vectors. An index that is not below vocab "
             "is refused when the data is read.",
-    .inputs = "index: (N,...), u8, u16, i32 or u32",
-    .output = "y: (N,...,dim), f32",
-    .params = "weight: (vocab,dim)",
-    .example = "{\"op\": \"embedding\", \"vocab\": 256, \"dim\": 32}",
-    .before = "",
-    .after = ", {\"op\": \"linear\", \"out\": 256}, {\"op\": \"cross_entropy\"}",
-    .data = CLT_DOC_TEXT,
-};
+    .inputs = "index: (N,...), u8, u16, i32 or u32", .output = "y: (N,...,dim), f32",
+    .params = "weight: (vocab,dim)", .example = "{\"op\": \"embedding\", \"vocab\": 256, \"dim\": 32}",
+    .before = "", .after = ", {\"op\": \"linear\", \"out\": 256}, {\"op\": \"cross_entropy\"}",
+    .data = CLT_DOC_TEXT);
 
-extern const clt_op clt_op_embedding;
-const clt_op clt_op_embedding = {
-    .name = "embedding",
-    .summary = "y[p] = w[index[p]]",
-    .doc = &embedding_doc,
-    .attrs = embedding_attrs,
-    .n_attrs = sizeof embedding_attrs / sizeof embedding_attrs[0],
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_ROWS,
-    .infer = embedding_infer,
-    .forward = {.variants = embedding_forward_variants},
-    .backward = {.variants = bwd_variants},
-    .no_grad_inputs = 1,
-    .narrow_params = 1,
-    .ref = &clt_op_embedding_ref,
-};
+CLT_OP_DEFINE(embedding, "y[p] = w[index[p]]", 1, 1, CLT_OP_ATTRS(embedding_attrs), .flags = CLT_OP_ROWS,
+              .infer = embedding_infer, .forward = {.variants = embedding_forward_variants},
+              .backward = {.variants = bwd_variants}, .no_grad_inputs = 1, .narrow_params = 1);

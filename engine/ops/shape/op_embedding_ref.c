@@ -64,7 +64,5 @@ static const clt_op_case embedding_timed[] = {
     CLT_CASE("large", "{\"vocab\":50257,\"dim\":768}", 0, CLT_CASE_INDEX(CLT_U16, 50257, 64, 1024)),
 };
 
-extern const clt_op_ref clt_op_embedding_ref;
-const clt_op_ref clt_op_embedding_ref = {
-    embedding_forward,         embedding_backward, embedding_cases, CLT_CASE_COUNT(embedding_cases), 64,
-    CLT_TIMED(embedding_timed)};
+CLT_OP_REF(embedding, embedding_forward, embedding_backward, embedding_cases, .tolerance = 64,
+           CLT_TIMED(embedding_timed));

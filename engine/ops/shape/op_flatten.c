@@ -29,27 +29,13 @@ static clt_status flatten_bwd_copy(ocl_emitter *e, const void *problem)
 static const ocl_variant bwd_copy = {.name = "copy", .emit = flatten_bwd_copy};
 static const ocl_variant *const bwd_variants[] = {&bwd_copy, NULL};
 
-extern const clt_op_ref clt_op_flatten_ref;
-static const clt_op_doc flatten_doc = {
+CLT_OP_DOC(
+    flatten,
     .text = "All dimensions but the batch become one: images become rows of numbers, as linear layers of a "
             "classifier take them.",
-    .inputs = "x: (N,...), any type",
-    .output = "y: (N,F), F the product of the other dimensions, type of x",
-    .example = "{\"op\": \"flatten\"}",
-    .before = "",
-    .after = ", {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
-};
+    .inputs = "x: (N,...), any type", .output = "y: (N,F), F the product of the other dimensions, type of x",
+    .example = "{\"op\": \"flatten\"}", .before = "",
+    .after = ", {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}");
 
-extern const clt_op clt_op_flatten;
-const clt_op clt_op_flatten = {
-    .name = "flatten",
-    .summary = "y (N, everything else) = x (N,...)",
-    .doc = &flatten_doc,
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_VIEW | CLT_OP_MOVE,
-    .infer = flatten_infer,
-    .backward = {.variants = bwd_variants},
-    .same_grad_inputs = 1,
-    .ref = &clt_op_flatten_ref,
-};
+CLT_OP_DEFINE(flatten, "y (N, everything else) = x (N,...)", 1, 1, .flags = CLT_OP_VIEW | CLT_OP_MOVE,
+              .infer = flatten_infer, .backward = {.variants = bwd_variants}, .same_grad_inputs = 1);

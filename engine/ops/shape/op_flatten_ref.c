@@ -23,9 +23,4 @@ static const clt_op_case flatten_cases[] = {
     CLT_CASE("deep", NULL, CLT_EXACT, CLT_CASE_F32(2, 3, 4, 5, 6)),
 };
 
-extern const clt_op_ref clt_op_flatten_ref;
-const clt_op_ref clt_op_flatten_ref = {.forward = flatten_forward,
-                                       .backward = flatten_backward,
-                                       .cases = flatten_cases,
-                                       .n_cases = CLT_CASE_COUNT(flatten_cases),
-                                       .tolerance = 1};
+CLT_OP_REF(flatten, flatten_forward, flatten_backward, flatten_cases, .tolerance = 1);

@@ -65,30 +65,14 @@ static clt_status positional_backward(ocl_emitter *e, const clt_call *call, clt_
 CLT_ELEMENTWISE_VARIANTS(positional_forward)
 CLT_ELEMENTWISE_VARIANTS(positional_backward)
 
-extern const clt_op_ref clt_op_positional_ref;
-static const clt_op_doc positional_doc = {
-    .text = "Adds a learned row to each place of a sequence, so that attention can tell places apart.",
-    .inputs = "x: (N,T,C), T at most positions, f32, f16 or bf16",
-    .output = "y: shape and type of x",
-    .params = "weight: (positions,C)",
-    .example = "{\"op\": \"positional\", \"positions\": 64}",
-    .before = "{\"op\": \"embedding\", \"vocab\": 256, \"dim\": 32}, ",
-    .after = ", {\"op\": \"linear\", \"out\": 256}, {\"op\": \"cross_entropy\"}",
-    .data = CLT_DOC_TEXT,
-};
+CLT_OP_DOC(positional,
+           .text = "Adds a learned row to each place of a sequence, so that attention can tell places apart.",
+           .inputs = "x: (N,T,C), T at most positions, f32, f16 or bf16", .output = "y: shape and type of x",
+           .params = "weight: (positions,C)", .example = "{\"op\": \"positional\", \"positions\": 64}",
+           .before = "{\"op\": \"embedding\", \"vocab\": 256, \"dim\": 32}, ",
+           .after = ", {\"op\": \"linear\", \"out\": 256}, {\"op\": \"cross_entropy\"}",
+           .data = CLT_DOC_TEXT);
 
-extern const clt_op clt_op_positional;
-const clt_op clt_op_positional = {
-    .name = "positional",
-    .summary = "y[n,t] = x[n,t] + w[t]: a learned row for each place of a sequence",
-    .doc = &positional_doc,
-    .attrs = positional_attrs,
-    .n_attrs = sizeof positional_attrs / sizeof positional_attrs[0],
-    .min_in = 1,
-    .max_in = 1,
-    .infer = positional_infer,
-    .forward = {.variants = positional_forward_variants},
-    .backward = {.variants = positional_backward_variants},
-    .same_grad_inputs = 1,
-    .ref = &clt_op_positional_ref,
-};
+CLT_OP_DEFINE(positional, "y[n,t] = x[n,t] + w[t]: a learned row for each place of a sequence", 1, 1,
+              CLT_OP_ATTRS(positional_attrs), .infer = positional_infer, CLT_OP_VARIANTS(positional),
+              .same_grad_inputs = 1);

@@ -37,7 +37,5 @@ static const clt_op_case positional_timed[] = {
     CLT_TIMED_768("", "{\"positions\":512}"),
 };
 
-extern const clt_op_ref clt_op_positional_ref;
-const clt_op_ref clt_op_positional_ref = {
-    positional_forward,         positional_backward, positional_cases, CLT_CASE_COUNT(positional_cases), 16,
-    CLT_TIMED(positional_timed)};
+CLT_OP_REF(positional, positional_forward, positional_backward, positional_cases, .tolerance = 16,
+           CLT_TIMED(positional_timed));

@@ -60,28 +60,11 @@ static clt_status reshape_bwd_copy(ocl_emitter *e, const void *problem)
 static const ocl_variant bwd_copy = {.name = "copy", .emit = reshape_bwd_copy};
 static const ocl_variant *const bwd_variants[] = {&bwd_copy, NULL};
 
-extern const clt_op_ref clt_op_reshape_ref;
-static const clt_op_doc reshape_doc = {
-    .text = "The same numbers under another shape; the batch dimension is kept and not named.",
-    .inputs = "x: (N,...), any type",
-    .output = "y: (N, shape...), type of x",
-    .example = "{\"op\": \"reshape\", \"shape\": [7, -1]}",
-    .before = "",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
-};
+CLT_OP_DOC(reshape,
+           .text = "The same numbers under another shape; the batch dimension is kept and not named.",
+           .inputs = "x: (N,...), any type", .output = "y: (N, shape...), type of x",
+           .example = "{\"op\": \"reshape\", \"shape\": [7, -1]}", .before = "", CLT_DOC_CLASSES_AFTER);
 
-extern const clt_op clt_op_reshape;
-const clt_op clt_op_reshape = {
-    .name = "reshape",
-    .summary = "y = x under another shape, the batch kept",
-    .doc = &reshape_doc,
-    .attrs = reshape_attrs,
-    .n_attrs = sizeof reshape_attrs / sizeof reshape_attrs[0],
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_VIEW | CLT_OP_MOVE,
-    .infer = reshape_infer,
-    .backward = {.variants = bwd_variants},
-    .same_grad_inputs = 1,
-    .ref = &clt_op_reshape_ref,
-};
+CLT_OP_DEFINE(reshape, "y = x under another shape, the batch kept", 1, 1, CLT_OP_ATTRS(reshape_attrs),
+              .flags = CLT_OP_VIEW | CLT_OP_MOVE, .infer = reshape_infer,
+              .backward = {.variants = bwd_variants}, .same_grad_inputs = 1);

@@ -23,9 +23,4 @@ static const clt_op_case reshape_cases[] = {
     CLT_CASE("explicit", "{\"shape\":[4,3,5]}", CLT_EXACT, CLT_CASE_F32(33, 5, 12)),
 };
 
-extern const clt_op_ref clt_op_reshape_ref;
-const clt_op_ref clt_op_reshape_ref = {.forward = reshape_forward,
-                                       .backward = reshape_backward,
-                                       .cases = reshape_cases,
-                                       .n_cases = CLT_CASE_COUNT(reshape_cases),
-                                       .tolerance = 1};
+CLT_OP_REF(reshape, reshape_forward, reshape_backward, reshape_cases, .tolerance = 1);

@@ -80,28 +80,10 @@ static clt_status slice_backward(ocl_emitter *e, const clt_call *call, bool by_r
 CLT_FLAT_ROW_VARIANTS(slice_forward)
 CLT_FLAT_ROW_VARIANTS(slice_backward)
 
-extern const clt_op_ref clt_op_slice_ref;
-static const clt_op_doc slice_doc = {
-    .text = "A range of one dimension.",
-    .inputs = "x: (N,...), any type of 1, 2 or 4 bytes",
-    .output = "y: (N,...,stop-start,...), type of x",
-    .example = "{\"op\": \"slice\", \"axis\": 1, \"start\": 4, \"stop\": 24}",
-    .before = "",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
-};
+CLT_OP_DOC(slice, .text = "A range of one dimension.", .inputs = "x: (N,...), any type of 1, 2 or 4 bytes",
+           .output = "y: (N,...,stop-start,...), type of x",
+           .example = "{\"op\": \"slice\", \"axis\": 1, \"start\": 4, \"stop\": 24}", .before = "",
+           CLT_DOC_CLASSES_AFTER);
 
-extern const clt_op clt_op_slice;
-const clt_op clt_op_slice = {
-    .name = "slice",
-    .summary = "y = x[..., start:stop, ...] along one axis",
-    .doc = &slice_doc,
-    .attrs = slice_attrs,
-    .n_attrs = sizeof slice_attrs / sizeof slice_attrs[0],
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_MOVE,
-    .infer = slice_infer,
-    .forward = {.variants = slice_forward_variants},
-    .backward = {.variants = slice_backward_variants},
-    .ref = &clt_op_slice_ref,
-};
+CLT_OP_DEFINE(slice, "y = x[..., start:stop, ...] along one axis", 1, 1, CLT_OP_ATTRS(slice_attrs),
+              .flags = CLT_OP_MOVE, .infer = slice_infer, CLT_OP_VARIANTS(slice));

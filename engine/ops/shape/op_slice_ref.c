@@ -54,6 +54,4 @@ static const clt_op_case slice_timed[] = {
     CLT_CASE("large", "{\"axis\":2,\"start\":768,\"stop\":1536}", 0, CLT_CASE_F32(32, 512, 2304)),
 };
 
-extern const clt_op_ref clt_op_slice_ref;
-const clt_op_ref clt_op_slice_ref = {
-    slice_forward, slice_backward, slice_cases, CLT_CASE_COUNT(slice_cases), 1, CLT_TIMED(slice_timed)};
+CLT_OP_REF(slice, slice_forward, slice_backward, slice_cases, .tolerance = 1, CLT_TIMED(slice_timed));

@@ -311,28 +311,10 @@ static bool accepts_bwd_tile(const void *problem, const ocl_device_desc *device,
 TRANSPOSE_VARIANTS(transpose_forward, accepts_fwd_tile)
 TRANSPOSE_VARIANTS(transpose_backward, accepts_bwd_tile)
 
-extern const clt_op_ref clt_op_transpose_ref;
-static const clt_op_doc transpose_doc = {
-    .text = "Puts the dimensions in another order. The batch stays the first one.",
-    .inputs = "x: any shape, any type of 1, 2 or 4 bytes",
-    .output = "y: x's dimensions in the order of perm, type of x",
-    .example = "{\"op\": \"transpose\", \"perm\": [0, 2, 1]}",
-    .before = "",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
-};
+CLT_OP_DOC(transpose, .text = "Puts the dimensions in another order. The batch stays the first one.",
+           .inputs = "x: any shape, any type of 1, 2 or 4 bytes",
+           .output = "y: x's dimensions in the order of perm, type of x",
+           .example = "{\"op\": \"transpose\", \"perm\": [0, 2, 1]}", .before = "", CLT_DOC_CLASSES_AFTER);
 
-extern const clt_op clt_op_transpose;
-const clt_op clt_op_transpose = {
-    .name = "transpose",
-    .summary = "dimension d of y is dimension perm[d] of x",
-    .doc = &transpose_doc,
-    .attrs = transpose_attrs,
-    .n_attrs = sizeof transpose_attrs / sizeof transpose_attrs[0],
-    .min_in = 1,
-    .max_in = 1,
-    .flags = CLT_OP_MOVE,
-    .infer = transpose_infer,
-    .forward = {.variants = transpose_forward_variants},
-    .backward = {.variants = transpose_backward_variants},
-    .ref = &clt_op_transpose_ref,
-};
+CLT_OP_DEFINE(transpose, "dimension d of y is dimension perm[d] of x", 1, 1, CLT_OP_ATTRS(transpose_attrs),
+              .flags = CLT_OP_MOVE, .infer = transpose_infer, CLT_OP_VARIANTS(transpose));

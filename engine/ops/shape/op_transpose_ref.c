@@ -66,7 +66,5 @@ static const clt_op_case transpose_timed[] = {
     CLT_CASE("matrix_large", "{\"perm\":[0,2,1]}", 0, CLT_CASE_F32(4, 4096, 2048)),
 };
 
-extern const clt_op_ref clt_op_transpose_ref;
-const clt_op_ref clt_op_transpose_ref = {
-    transpose_forward,         transpose_backward, transpose_cases, CLT_CASE_COUNT(transpose_cases), 1,
-    CLT_TIMED(transpose_timed)};
+CLT_OP_REF(transpose, transpose_forward, transpose_backward, transpose_cases, .tolerance = 1,
+           CLT_TIMED(transpose_timed));

@@ -100,39 +100,20 @@ static clt_status avg_pool_backward(ocl_emitter *e, const clt_call *call, clt_st
 CLT_ELEMENTWISE_VARIANTS(avg_pool_forward)
 CLT_ELEMENTWISE_VARIANTS(avg_pool_backward)
 
-extern const clt_op_ref clt_op_avg_pool_ref, clt_op_adaptive_avg_pool_ref;
-static const clt_op_doc avg_pool_doc = {
-    .text = "The mean of each window that slides over an image or a volume.",
-    .output = "y: (N,C,sizes...), type of x; a size is floor((in + 2 padding - kernel) / stride) + 1",
-    .example = "{\"op\": \"avg_pool\", \"kernel\": 2}",
-    CLT_POOL_DOC,
-};
-static const clt_op_doc adaptive_doc = {
+CLT_OP_DOC(avg_pool, .text = "The mean of each window that slides over an image or a volume.",
+           .output = "y: (N,C,sizes...), type of x; a size is floor((in + 2 padding - kernel) / stride) + 1",
+           .example = "{\"op\": \"avg_pool\", \"kernel\": 2}", CLT_POOL_DOC);
+CLT_OP_DOC(
+    adaptive_avg_pool,
     .text =
         "The mean of each of as many windows as the output has elements; the windows divide the image or the "
         "volume, whatever its size. Without attributes it is global average pooling: one mean for each "
         "channel, with which classifiers of images end.",
     .output = "y: (N,C,output...), type of x",
-    .example = "{\"op\": \"adaptive_avg_pool\", \"output\": [7, 7]}",
-    CLT_POOL_DOC,
-};
+    .example = "{\"op\": \"adaptive_avg_pool\", \"output\": [7, 7]}", CLT_POOL_DOC);
 
-extern const clt_op clt_op_avg_pool, clt_op_adaptive_avg_pool;
-const clt_op clt_op_avg_pool = {
-    .name = "avg_pool",
-    .summary = "y = mean of each window",
-    .doc = &avg_pool_doc,
-    .attrs = avg_pool_attrs,
-    .n_attrs = 5,
-    .ref = &clt_op_avg_pool_ref,
-    CLT_POOL_OP(clt_pool_infer, avg_pool),
-};
-const clt_op clt_op_adaptive_avg_pool = {
-    .name = "adaptive_avg_pool",
-    .summary = "y = mean of each window from floor(i * in / out) to ceil((i + 1) * in / out)",
-    .doc = &adaptive_doc,
-    .attrs = adaptive_attrs,
-    .n_attrs = 1,
-    .ref = &clt_op_adaptive_avg_pool_ref,
-    CLT_POOL_OP(clt_pool_infer, avg_pool),
-};
+CLT_OP_DEFINE(avg_pool, "y = mean of each window", 1, 1, CLT_OP_ATTRS(avg_pool_attrs),
+              CLT_POOL_OP(clt_pool_infer, avg_pool));
+CLT_OP_DEFINE(adaptive_avg_pool,
+              "y = mean of each window from floor(i * in / out) to ceil((i + 1) * in / out)", 1, 1,
+              CLT_OP_ATTRS(adaptive_attrs), CLT_POOL_OP(clt_pool_infer, avg_pool));

@@ -88,9 +88,8 @@ static const clt_op_case avg_pool_timed[] = {
     CLT_CASE("large", "{\"kernel\":2}", 0, CLT_CASE_F32(8, 256, 56, 56)),
     CLT_CASE("volume", "{\"kernel\":2}", 0, CLT_CASE_F32(2, 32, 64, 96, 96)),
 };
-const clt_op_ref clt_op_avg_pool_ref = {
-    avg_pool_forward,         avg_pool_backward, avg_pool_cases, CLT_CASE_COUNT(avg_pool_cases), 16,
-    CLT_TIMED(avg_pool_timed)};
+CLT_OP_REF(avg_pool, avg_pool_forward, avg_pool_backward, avg_pool_cases, .tolerance = 16,
+           CLT_TIMED(avg_pool_timed));
 
 static const clt_op_case adaptive_cases[] = {
     CLT_CASE("global", NULL, CLT_SMALL, CLT_CASE_F32(2, 19, 7, 7)),
@@ -111,6 +110,5 @@ static const clt_op_case adaptive_timed[] = {
     CLT_CASE("global_large", NULL, 0, CLT_CASE_F32(64, 2048, 7, 7)),
     CLT_CASE("global_volume", NULL, 0, CLT_CASE_F32(1, 32, 64, 128, 128)),
 };
-const clt_op_ref clt_op_adaptive_avg_pool_ref = {
-    avg_pool_forward,         avg_pool_backward, adaptive_cases, CLT_CASE_COUNT(adaptive_cases), 16,
-    CLT_TIMED(adaptive_timed)};
+CLT_OP_REF(adaptive_avg_pool, avg_pool_forward, avg_pool_backward, adaptive_cases, .tolerance = 16,
+           CLT_TIMED(adaptive_timed));

@@ -69,40 +69,23 @@ static clt_status max_pool_backward(ocl_emitter *e, const clt_call *call, clt_st
 CLT_ELEMENTWISE_VARIANTS(max_pool_forward)
 CLT_ELEMENTWISE_VARIANTS(max_pool_backward)
 
-extern const clt_op_ref clt_op_max_pool_ref, clt_op_adaptive_max_pool_ref;
-static const clt_op_doc max_pool_doc = {
+CLT_OP_DOC(
+    max_pool,
     .text =
         "The largest element of each window that slides over an image or a volume. A gradient goes to that "
         "element, the first one if several are equal.",
     .output = "y: (N,C,sizes...), type of x; a size is floor((in + 2 padding - dilation (kernel - 1) - 1) / "
               "stride) + 1",
-    .example = "{\"op\": \"max_pool\", \"kernel\": 3, \"stride\": 2, \"padding\": 1}",
-    CLT_POOL_DOC,
-};
-static const clt_op_doc adaptive_doc = {
+    .example = "{\"op\": \"max_pool\", \"kernel\": 3, \"stride\": 2, \"padding\": 1}", CLT_POOL_DOC);
+CLT_OP_DOC(
+    adaptive_max_pool,
     .text = "The largest element of each of as many windows as the output has elements; the windows divide "
             "the image or the volume, whatever its size.",
     .output = "y: (N,C,output...), type of x",
-    .example = "{\"op\": \"adaptive_max_pool\", \"output\": [4, 4]}",
-    CLT_POOL_DOC,
-};
+    .example = "{\"op\": \"adaptive_max_pool\", \"output\": [4, 4]}", CLT_POOL_DOC);
 
-extern const clt_op clt_op_max_pool, clt_op_adaptive_max_pool;
-const clt_op clt_op_max_pool = {
-    .name = "max_pool",
-    .summary = "y = largest element of each window",
-    .doc = &max_pool_doc,
-    .attrs = max_pool_attrs,
-    .n_attrs = 5,
-    .ref = &clt_op_max_pool_ref,
-    CLT_POOL_OP(max_pool_infer, max_pool),
-};
-const clt_op clt_op_adaptive_max_pool = {
-    .name = "adaptive_max_pool",
-    .summary = "y = largest element of each window from floor(i * in / out) to ceil((i + 1) * in / out)",
-    .doc = &adaptive_doc,
-    .attrs = adaptive_attrs,
-    .n_attrs = 1,
-    .ref = &clt_op_adaptive_max_pool_ref,
-    CLT_POOL_OP(max_pool_infer, max_pool),
-};
+CLT_OP_DEFINE(max_pool, "y = largest element of each window", 1, 1, CLT_OP_ATTRS(max_pool_attrs),
+              CLT_POOL_OP(max_pool_infer, max_pool));
+CLT_OP_DEFINE(adaptive_max_pool,
+              "y = largest element of each window from floor(i * in / out) to ceil((i + 1) * in / out)", 1, 1,
+              CLT_OP_ATTRS(adaptive_attrs), CLT_POOL_OP(max_pool_infer, max_pool));

@@ -109,9 +109,8 @@ static const clt_op_case max_pool_timed[] = {
 };
 /* An element's gradient is the sum of the gradients of up to sixteen windows, namely all whose largest
  * element it is; each addition rounds. */
-const clt_op_ref clt_op_max_pool_ref = {
-    max_pool_forward,         max_pool_backward, max_pool_cases, CLT_CASE_COUNT(max_pool_cases), 4,
-    CLT_TIMED(max_pool_timed)};
+CLT_OP_REF(max_pool, max_pool_forward, max_pool_backward, max_pool_cases, .tolerance = 4,
+           CLT_TIMED(max_pool_timed));
 
 static const clt_op_case adaptive_cases[] = {
     CLT_CASE("global", NULL, CLT_EXACT, CLT_CASE_F32(2, 19, 5, 7)),
@@ -124,6 +123,5 @@ static const clt_op_case adaptive_cases[] = {
 static const clt_op_case adaptive_timed[] = {
     CLT_CASE("large", "{\"output\":28}", 0, CLT_CASE_F32(8, 64, 112, 112)),
 };
-const clt_op_ref clt_op_adaptive_max_pool_ref = {
-    max_pool_forward,         max_pool_backward, adaptive_cases, CLT_CASE_COUNT(adaptive_cases), 4,
-    CLT_TIMED(adaptive_timed)};
+CLT_OP_REF(adaptive_max_pool, max_pool_forward, max_pool_backward, adaptive_cases, .tolerance = 4,
+           CLT_TIMED(adaptive_timed));

@@ -153,28 +153,15 @@ static clt_status upsample_backward(ocl_emitter *e, const clt_call *call, clt_st
 CLT_ELEMENTWISE_VARIANTS(upsample_forward)
 CLT_ELEMENTWISE_VARIANTS(upsample_backward)
 
-extern const clt_op_ref clt_op_upsample_ref;
-static const clt_op_doc upsample_doc = {
+CLT_OP_DOC(
+    upsample,
     .text = "Makes images and volumes larger, for instance on the way up of a U-Net or in a generator.",
     .inputs = "x: (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16",
     .output = "y: (N,C,scale * sizes...), type of x",
     .example = "{\"op\": \"upsample\", \"scale\": 2, \"mode\": \"linear\"}",
     .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, {\"op\": \"max_pool\", \"kernel\": 4}, ",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
-};
+    CLT_DOC_CLASSES_AFTER);
 
-extern const clt_op clt_op_upsample;
-const clt_op clt_op_upsample = {
-    .name = "upsample",
-    .summary = "y = x made larger, by repeating elements or by linear interpolation",
-    .doc = &upsample_doc,
-    .attrs = upsample_attrs,
-    .n_attrs = 3,
-    .min_in = 1,
-    .max_in = 1,
-    .infer = upsample_infer,
-    .forward = {.variants = upsample_forward_variants},
-    .backward = {.variants = upsample_backward_variants},
-    .layout = clt_spatial_layout,
-    .ref = &clt_op_upsample_ref,
-};
+CLT_OP_DEFINE(upsample, "y = x made larger, by repeating elements or by linear interpolation", 1, 1,
+              CLT_OP_ATTRS(upsample_attrs), .infer = upsample_infer, CLT_OP_VARIANTS(upsample),
+              .layout = clt_spatial_layout);

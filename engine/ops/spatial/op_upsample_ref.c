@@ -108,6 +108,5 @@ static const clt_op_case upsample_timed[] = {
     CLT_CASE("bilinear_large", "{\"scale\":2" LINEAR "}", 0, CLT_CASE_F32(8, 64, 56, 56)),
     CLT_CASE("trilinear_large", "{\"scale\":2" LINEAR "}", 0, CLT_CASE_F32(2, 32, 32, 48, 48)),
 };
-const clt_op_ref clt_op_upsample_ref = {
-    upsample_forward,         upsample_backward, upsample_cases, CLT_CASE_COUNT(upsample_cases), 16,
-    CLT_TIMED(upsample_timed)};
+CLT_OP_REF(upsample, upsample_forward, upsample_backward, upsample_cases, .tolerance = 16,
+           CLT_TIMED(upsample_timed));

@@ -32,12 +32,10 @@ typedef struct clt_pool {
 /* The members that the records of all pooling ops, and their descriptions, have in common. variants_: the
  * beginning of the names of the op's lists of variants. */
 #define CLT_POOL_OP(infer_, variants_)                                                                       \
-    .min_in = 1, .max_in = 1, .infer = infer_, .forward = {.variants = variants_##_forward_variants},        \
-    .backward = {.variants = variants_##_backward_variants}, .layout = clt_spatial_layout
+    .infer = infer_, CLT_OP_VARIANTS(variants_), .layout = clt_spatial_layout
 #define CLT_POOL_DOC                                                                                         \
     .inputs = "x: (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16",                                               \
-    .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, ",                                             \
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}"
+    .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, ", CLT_DOC_CLASSES_AFTER
 
 /* The windows of a node for an input of shape `in`: by its attributes kernel, stride, padding, dilation and
  * ceil_mode, or `output`. Each sum is divided by the number of elements of its window, as count_include_pad

@@ -18,18 +18,10 @@
 #include "gemm_epilogue.clh"
 #include "gemm_operands.clh"
 
-#ifndef VW /* vector width: 4, 8 or 16 */
-#define VW 4
-#endif
-#ifndef NV /* vectors along the wide side of a tile */
-#define NV 1
-#endif
-#ifndef TILE /* narrow side of a tile of the wide form; both sides of a tile of the dot form */
-#define TILE 4
-#endif
-#ifndef LANE /* one work-item per work-group */
-#define LANE 0
-#endif
+#pragma option VW 4   /* vector width: 4, 8 or 16 */
+#pragma option NV 1   /* vectors along the wide side of a tile */
+#pragma option TILE 4 /* narrow side of a tile of the wide form; both sides of a tile of the dot form */
+#pragma option LANE 0 /* one work-item per work-group */
 
 #define WIDE_TYPE_(type, width) type##width
 #define WIDE_TYPE(type, width) WIDE_TYPE_(type, width)

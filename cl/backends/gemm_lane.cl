@@ -27,9 +27,8 @@
 #include "gemm_epilogue.clh"
 #include "gemm_operands.clh"
 
-#ifndef WINDOWS /* 1: A, 2: B is a matrix of windows of an image (gemm_windows.clh); layouts NT, NN and TN */
-#define WINDOWS 0
-#endif
+/* 1: A, 2: B is a matrix of windows of an image (gemm_windows.clh); layouts NT, NN and TN */
+#pragma option WINDOWS 0
 #if WINDOWS
 #include "gemm_windows.clh"
 #include "gemm_window_runs.clh"
@@ -37,35 +36,23 @@
 #define WINDOWS_PARAMS
 #endif
 
-#ifndef MR /* rows of a tile */
-#define MR 6
-#endif
-#ifndef NV /* float16 vectors along a tile's columns */
-#define NV 1
-#endif
-#ifndef PACK_A /* needed when A is not f32 or windows, and when m < MR */
-#define PACK_A 0
-#endif
-#ifndef PREFETCH /* 1: software prefetch, where the compiler has a builtin for it */
-#define PREFETCH 0
-#endif
+#pragma option MR 6       /* rows of a tile */
+#pragma option NV 1       /* float16 vectors along a tile's columns */
+#pragma option PACK_A 0   /* needed when A is not f32 or windows, and when m < MR */
+#pragma option PREFETCH 0 /* 1: software prefetch, where the compiler has a builtin for it */
 
-#ifndef MICRO_PANELS /* micro-panels of B that are packed together, a power of two */
-#define MICRO_PANELS 4
-#endif
+#pragma option MICRO_PANELS 4 /* micro-panels of B that are packed together, a power of two */
 
 /* unrolling of the loop over k: with packed A a step is short, and the loop overhead matters */
 #define STEPS 4
 #define AHEAD_STEPS (PACK_A || TA ? 16 : 32) /* steps of k between prefetches */
 
+#pragma option MOMENT_ROWS 128 /* rows of a block of moments */
 #define MOMENT_TILES (MOMENT_ROWS / MR)
 
-#ifndef CHAINS /* 1: k > SUM_STEPS; this code would make other products slower */
-#define CHAINS 0
-#endif
-#ifndef DIRECT /* 1: whole tiles are finished from registers, with MR * NV copies of the epilogue's code */
-#define DIRECT 0
-#endif
+#pragma option CHAINS 0 /* 1: k > SUM_STEPS; this code would make other products slower */
+/* 1: whole tiles are finished from registers, with MR * NV copies of the epilogue's code */
+#pragma option DIRECT 0
 
 #define NR (LANES * NV) /* columns of a tile */
 #if TA /* floats between the columns of a packed tile of A; TRANSPOSE8 writes eight at a time */

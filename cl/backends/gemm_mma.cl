@@ -42,40 +42,20 @@
 #include "common.clh"
 #include "lanes.clh"
 
-#ifndef DTA /* the same for A and B: bf16 with MMA_BF16, f32 with MMA_TF32, else f16 */
-#define DTA f16
-#endif
-#ifndef DTB
-#define DTB DTA
-#endif
+#pragma option DTA f16 /* the same for A and B: bf16 with MMA_BF16, f32 with MMA_TF32, else f16 */
+#pragma option DTB DTA
 #include "gemm_epilogue.clh"
 #include "gemm_operands.clh"
 #include "gemm_packed.clh"
 
-#ifndef BM /* tile of C; all sizes are powers of two */
-#define BM 64
-#endif
-#ifndef BN
-#define BN 64
-#endif
-#ifndef BK /* at least two chunks */
-#define BK 32
-#endif
-#ifndef WM /* part of a warp: WM and WN at least 16 */
-#define WM 32
-#endif
-#ifndef WN
-#define WN 32
-#endif
-#ifndef STAGES /* at least 2 */
-#define STAGES 3
-#endif
-#ifndef ALIGNED_A /* 1: every chunk of A (of B) is aligned to 16 bytes */
-#define ALIGNED_A 1
-#endif
-#ifndef ALIGNED_B
-#define ALIGNED_B 1
-#endif
+#pragma option BM 64 /* tile of C; all sizes are powers of two */
+#pragma option BN 64
+#pragma option BK 32 /* at least two chunks */
+#pragma option WM 32 /* part of a warp: WM and WN at least 16 */
+#pragma option WN 32
+#pragma option STAGES 3    /* at least 2 */
+#pragma option ALIGNED_A 1 /* 1: every chunk of A (of B) is aligned to 16 bytes */
+#pragma option ALIGNED_B 1
 #include "gemm_tiles.clh"
 #include "local_argument.clh"
 #include "mma.clh"

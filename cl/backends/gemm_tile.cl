@@ -40,31 +40,15 @@
 #include "gemm_operands.clh"
 #include "gemm_packed.clh"
 
-#ifndef BM /* tile of C; all sizes are powers of two */
-#define BM 64
-#endif
-#ifndef BN
-#define BN 64
-#endif
-#ifndef BK /* 8 or more */
-#define BK 16
-#endif
-#ifndef TM /* TM x TN sums of an item: 2, 4 or 8 each */
-#define TM 4
-#endif
-#ifndef TN
-#define TN 4
-#endif
-#ifndef VA /* vector width of loads of A and of B: 1, 2, 4, for 16-bit types also 8 */
-#define VA 4
-#endif
-#ifndef VB
-#define VB 4
-#endif
-#ifndef WIDE_OFFSETS /* 1: an offset inside a tile needs more than 32 bits */
-#define WIDE_OFFSETS 0
-#endif
-#define ACROSS (BN / TN) /* items along the edges of a tile */
+#pragma option BM 64 /* tile of C; all sizes are powers of two */
+#pragma option BN 64
+#pragma option BK 16 /* 8 or more */
+#pragma option TM 4  /* TM x TN sums of an item: 2, 4 or 8 each */
+#pragma option TN 4
+#pragma option VA 4 /* vector width of loads of A and of B: 1, 2, 4, for 16-bit types also 8 */
+#pragma option VB 4
+#pragma option WIDE_OFFSETS 0 /* 1: an offset inside a tile needs more than 32 bits */
+#define ACROSS (BN / TN)      /* items along the edges of a tile */
 #define DOWN (BM / TM)
 #define ITEMS (ACROSS * DOWN)
 #if WIDE_OFFSETS

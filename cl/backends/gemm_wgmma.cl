@@ -38,32 +38,18 @@
 #include "common.clh"
 #include "lanes.clh"
 
-#ifndef DTA /* the same for A and B: bf16 with MMA_BF16, else f16 */
-#define DTA f16
-#endif
-#ifndef DTB
-#define DTB DTA
-#endif
+#pragma option DTA f16 /* the same for A and B: bf16 with MMA_BF16, else f16 */
+#pragma option DTB DTA
 #include "gemm_epilogue.clh"
 #include "gemm_operands.clh"
 #include "gemm_packed.clh"
 
-#ifndef BM /* tile of C; powers of two, and 192 */
-#define BM 64
-#endif
-#ifndef BN
-#define BN 64
-#endif
+#pragma option BM 64 /* tile of C; powers of two, and 192 */
+#pragma option BN 64
 #define BK 64
-#ifndef WM /* part of a warpgroup: 64 x 64, 64 x 128, 64 x 256, 128 x 128 */
-#define WM 64
-#endif
-#ifndef WN
-#define WN 64
-#endif
-#ifndef STAGES /* 2, 3, 4 */
-#define STAGES 4
-#endif
+#pragma option WM 64 /* part of a warpgroup: 64 x 64, 64 x 128, 64 x 256, 128 x 128 */
+#pragma option WN 64
+#pragma option STAGES 4 /* 2, 3, 4 */
 #include "gemm_tiles.clh"
 #include "mma.clh"
 #define WGMMA_M WM

@@ -15,15 +15,9 @@
 #include "gemm_operands.clh"
 #include "gemm_packed.clh"
 
-#ifndef BM /* STREAM: the tile of C, and the steps of k that it is made in */
-#define BM 64
-#endif
-#ifndef BN
-#define BN 64
-#endif
-#ifndef BK
-#define BK 64
-#endif
+#pragma option BM 64 /* STREAM: the tile of C, and the steps of k that it is made in */
+#pragma option BN 64
+#pragma option BK 64
 #include "gemm_tiles.clh"
 
 #if VC == 8

@@ -1,10 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-# Writes OUT, a C file that holds every file of FILES as a byte array with its base name, in the table TABLE.
+# Writes OUT, a C file that holds every file of FILES as a byte array with its base name, in the table TABLE. With
+# FOLDER, the files are kernel sources: they are first written to that folder, each line `#pragma option NAME VALUE`, which declares a
+# define that the host may give and its default, as the #ifndef that it stands for.
 set(body "/* generated: do not edit */\n#include \"cl/kernels/kernel_source.h\"\n")
 set(table "")
 set(index 0)
 foreach(file IN LISTS FILES)
   get_filename_component(name "${file}" NAME)
+  if(FOLDER)
+    file(READ "${file}" text)
+    string(REGEX REPLACE "#pragma option ([A-Za-z0-9_]+) ([^\n]+)" "#ifndef \\1\n#define \\1 \\2\n#endif" text "${text}")
+    if(text MATCHES "#pragma option[^\n]*")
+      message(FATAL_ERROR "${file}: an option without a name or a default: ${CMAKE_MATCH_0}")
+    endif()
+    set(file "${FOLDER}/${name}")
+    file(WRITE "${file}" "${text}")
+  endif()
   file(READ "${file}" hex HEX)
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
   string(APPEND body "static const unsigned char kernel_${index}[] = {${bytes}0x00};\n")

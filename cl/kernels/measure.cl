@@ -7,9 +7,7 @@
  * -DNONTEMPORAL=1: also streams with non-temporal stores, if the compiler supports them */
 #include "common.clh"
 
-#ifndef NONTEMPORAL
-#define NONTEMPORAL 0
-#endif
+#pragma option NONTEMPORAL 0
 
 /* Independent chains of fma: enough to hide its latency on all ports, few enough to stay in registers. The
  * best number differs between devices, so several are tried. x converges to add / (1 - factor), so it stays

@@ -48,6 +48,7 @@ __kernel void probe_local(__global const uint *in, __global uint *out, uint n)
     }
 }
 
+#pragma option PROBE_LANES 0 /* 1: the program of the next two kernels, which the probe of lanes builds */
 /* group and lane do the same arithmetic: one float per item, or a float16 per item with a sixteenth of the
  * items. n = rounds. */
 __kernel void probe_group(__global const float *in, __global float *out, uint n)

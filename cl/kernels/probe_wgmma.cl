@@ -10,13 +10,9 @@
 #define WGMMA_TURN_B 1
 #include "wgmma.clh"
 
-#define CHUNKS 512 /* chunks of 16 bytes in a tile */
-#ifndef PROBE_BYTES
-#define PROBE_BYTES (2 * 16 * CHUNKS)
-#endif
-#ifndef PROBE_ITEMS /* items of the group: the first four warps multiply, the others do nothing */
-#define PROBE_ITEMS 128
-#endif
+#define CHUNKS 512               /* chunks of 16 bytes in a tile */
+#pragma option PROBE_BYTES 16384 /* two tiles of CHUNKS chunks */
+#pragma option PROBE_ITEMS 128 /* items of the group: the first four warps multiply, the others do nothing */
 #define PLACE_B (PROBE_BYTES / 16 - CHUNKS) /* position of B, in chunks */
 
 __kernel __attribute__((reqd_work_group_size(PROBE_ITEMS, 1, 1))) void probe_wgmma(__global const uint4 *in,

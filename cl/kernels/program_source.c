@@ -236,6 +236,31 @@ void ocl_source_keep_kernel(char *text, const char *kernel)
     }
 }
 
+/* Options */
+
+/* Whether a conditional of the text, a line that begins with #if, has the word. */
+static bool asks_for(const char *text, const char *word, size_t length)
+{
+    for (const char *line = text; *line != '\0'; line = next_line(line))
+        if (strncmp(line, "#if", 3) == 0 && find_word(line, end_of_line(line), word, length) != NULL)
+            return true;
+    return false;
+}
+
+clt_status ocl_source_check_options(const char *family, const char *text, const char *options)
+{
+    for (const char *at = options; (at = strstr(at, "-D")) != NULL;) {
+        const char *name = at + 2;
+        size_t length = strcspn(name, "= ");
+        bool word = at == options || at[-1] == ' ';
+        at = name + length;
+        if (word && strncmp(name, OCL_ONLY_DEFINE, length) != 0 && !asks_for(text, name, length))
+            CLT_FAIL(CLT_EINTERNAL, "building '%s': its kernels have no option '%.*s'", family, (int)length,
+                     name);
+    }
+    return CLT_OK;
+}
+
 clt_status ocl_kernels_hash(uint64_t *hash)
 {
     clt_hash64_state state;

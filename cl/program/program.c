@@ -208,6 +208,7 @@ static clt_status text_of(const char *family, const char *options, char **source
     clt_str_printf(full_options, STANDARD_OPTIONS "%s%s", options[0] ? " " : "", options);
     CLT_TRY(clt_str_check(full_options));
     CLT_TRY(ocl_source_text(file_name, source));
+    CLT_TRY(ocl_source_check_options(family, *source, options));
     if (only != NULL && sscanf(only, "-D" OCL_ONLY_DEFINE "=%127[a-z0-9_]", kernel) == 1)
         ocl_source_keep_kernel(*source, kernel);
     return CLT_OK;

@@ -4,9 +4,7 @@
  * The trust ratio is coefficient * |p| / (|g| + decay*|p| + eps). */
 #include "update.clh"
 
-#ifndef NESTEROV
-#define NESTEROV 0
-#endif
+#pragma option NESTEROV 0
 
 KERNEL void lars_norms(NORMS_PARAMS STATE(m) UPDATE_GROUPS NORMS, float momentum, float coefficient,
                        float eps)

@@ -5,9 +5,7 @@
  * matrix is 1/|u|. Everything else is updated as by AdamW, at `others` times the learning rate. */
 #include "adam.clh"
 
-#ifndef NESTEROV
-#define NESTEROV 1
-#endif
+#pragma option NESTEROV 1
 #if NESTEROV
 #define DIRECTION(d, m1) fma((REALS)(momentum), (m1) - (d), (d))
 #else

@@ -4,12 +4,8 @@
  * starts at 0 with dampening 0); p -= lr * (nesterov ? g + momentum*buf : buf). */
 #include "update.clh"
 
-#ifndef MOMENTUM
-#define MOMENTUM 1
-#endif
-#ifndef NESTEROV
-#define NESTEROV 0
-#endif
+#pragma option MOMENTUM 1
+#pragma option NESTEROV 0
 
 KERNEL void update_sgd(UPDATE_PARAMS
 #if MOMENTUM

@@ -9,13 +9,9 @@
 #include "attention.clh"
 
 /* clt_attention_kernel: 1: forward, 2: dq, 3: dk and dv, 4: delta; 0: all, for syntax checks */
-#ifndef KERNEL
-#define KERNEL 0
-#endif
+#pragma option KERNEL 0
 
-#ifndef WIDTH /* elements of a vector: 16, or 4 for compilers that have trouble with sixteen */
-#define WIDTH 16
-#endif
+#pragma option WIDTH 16 /* elements of a vector: 16, or 4 for compilers that have trouble with sixteen */
 #if WIDTH == 16
 #define REALS float16
 #define LOAD_REALS(dt, p, i) LOAD16(dt, p, i)

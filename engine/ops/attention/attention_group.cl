@@ -12,13 +12,9 @@
 #include "common.clh"
 #include "attention.clh"
 
-#ifndef BLOCK /* 8, 16 or 32 */
-#define BLOCK 16
-#endif
+#pragma option BLOCK 16 /* 8, 16 or 32 */
 /* clt_attention_kernel: 1: forward, 2: dq, 3: dk and dv, 4: delta; 0: all, for syntax checks */
-#ifndef KERNEL
-#define KERNEL 0
-#endif
+#pragma option KERNEL 0
 #define SIDE 8 /* items along each edge of the group */
 #define ITEMS (SIDE * SIDE)
 #define TILE (BLOCK / SIDE)     /* an item computes TILE x TILE scores */

@@ -14,27 +14,13 @@
 #include "lanes.clh"
 #include "types.clh"
 
-#ifndef YT
-#define YT f32
-#endif
-#ifndef SIGN
-#define SIGN 1
-#endif
-#ifndef GRAD
-#define GRAD 0
-#endif
-#ifndef INTERLEAVED
-#define INTERLEAVED 0
-#endif
-#ifndef OFFSETS
-#define OFFSETS 0
-#endif
-#ifndef DIM
-#define DIM 64
-#endif
-#ifndef TURNED
-#define TURNED DIM
-#endif
+#pragma option YT f32
+#pragma option SIGN 1
+#pragma option GRAD 0
+#pragma option INTERLEAVED 0
+#pragma option OFFSETS 0
+#pragma option DIM 64
+#pragma option TURNED DIM
 
 #define PAIRS (TURNED / 2)
 #define REST (DIM - TURNED)

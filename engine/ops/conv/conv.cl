@@ -14,15 +14,9 @@
 #include "lanes.clh"
 #include "types.clh"
 
-#ifndef LS
-#define LS 1
-#endif
-#ifndef PLACES
-#define PLACES 64
-#endif
-#ifndef HAS_BIAS
-#define HAS_BIAS 0
-#endif
+#pragma option LS 1
+#pragma option PLACES 64
+#pragma option HAS_BIAS 0
 
 #define CONV_PARAMS                                                                                          \
     uint in0, uint in1, uint in2, uint out0, uint out1, uint out2, uint kernel0, uint kernel1, uint kernel2, \

@@ -15,24 +15,12 @@
 #include "kernel_shared.clh"
 #include "long_sum.clh"
 
-#ifndef LS
-#define LS 1
-#endif
-#ifndef XT
-#define XT f32
-#endif
-#ifndef WT
-#define WT f32
-#endif
-#ifndef YT
-#define YT f32
-#endif
-#ifndef HAS_BIAS
-#define HAS_BIAS 0
-#endif
-#ifndef TAPS
-#define TAPS 9
-#endif
+#pragma option LS 1
+#pragma option XT f32
+#pragma option WT f32
+#pragma option YT f32
+#pragma option HAS_BIAS 0
+#pragma option TAPS 9
 
 #define KERNEL __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void
 #define SIZES                                                                                                \

@@ -12,12 +12,8 @@
 #include "lanes.clh"
 #include "types.clh"
 
-#ifndef LS
-#define LS 1
-#endif
-#ifndef EMPTY /* 1: no element of the window belongs to the phase */
-#define EMPTY 0
-#endif
+#pragma option LS 1
+#pragma option EMPTY 0 /* 1: no element of the window belongs to the phase */
 
 #if LS == 1
 #define ITEM(count)                                                                                          \

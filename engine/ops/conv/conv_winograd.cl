@@ -21,21 +21,11 @@
 #include "common.clh"
 #include "lanes.clh"
 
-#ifndef LS
-#define LS 64
-#endif
-#ifndef OUT
-#define OUT 4
-#endif
-#ifndef ROTATED
-#define ROTATED 0
-#endif
-#ifndef HAS_BIAS
-#define HAS_BIAS 0
-#endif
-#ifndef MOMENTS
-#define MOMENTS 0
-#endif
+#pragma option LS 64
+#pragma option OUT 4
+#pragma option ROTATED 0
+#pragma option HAS_BIAS 0
+#pragma option MOMENTS 0
 #define IN (OUT + 2)
 
 #define KERNEL __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void

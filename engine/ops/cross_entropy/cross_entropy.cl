@@ -24,33 +24,15 @@
 #include "types.clh"
 
 #include "softmax.clh"
-#ifndef TT
-#define TT i32
-#endif
-#ifndef HAS_IGNORE
-#define HAS_IGNORE 0
-#endif
-#ifndef SMOOTH
-#define SMOOTH 0
-#endif
-#ifndef MIXED
-#define MIXED 0
-#endif
-#ifndef WEIGHTED
-#define WEIGHTED 0
-#endif
-#ifndef HAS_SCALE
-#define HAS_SCALE 0
-#endif
-#ifndef KEEP_EXP /* f32 y can hold the exponentials between the passes */
-#define KEEP_EXP 1
-#endif
-#ifndef HELD
-#define HELD 0
-#endif
-#ifndef WIDE
-#define WIDE 0
-#endif
+#pragma option TT i32
+#pragma option HAS_IGNORE 0
+#pragma option SMOOTH 0
+#pragma option MIXED 0
+#pragma option WEIGHTED 0
+#pragma option HAS_SCALE 0
+#pragma option KEEP_EXP 1 /* f32 y can hold the exponentials between the passes */
+#pragma option HELD 0
+#pragma option WIDE 0
 #if WIDE
 #define INDEX ulong
 #else

@@ -14,12 +14,8 @@
 #include "quads.clh"
 #include "types.clh"
 
-#ifndef LOG
-#define LOG 0
-#endif
-#ifndef KEEP_EXP /* f32 y can hold the exponentials between the passes */
-#define KEEP_EXP 1
-#endif
+#pragma option LOG 0
+#pragma option KEEP_EXP 1 /* f32 y can hold the exponentials between the passes */
 
 #include "softmax.clh"
 /* restrict only in kernels: Oclgrind 21.10 does not support it in functions that are inlined into a loop. */

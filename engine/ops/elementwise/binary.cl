@@ -10,18 +10,10 @@
 #include "elements.clh"
 #include "types.clh"
 
-#ifndef MUL
-#define MUL 0
-#endif
-#ifndef NIN
-#define NIN 2
-#endif
-#ifndef BCAST
-#define BCAST 0
-#endif
-#ifndef BT
-#define BT f32
-#endif
+#pragma option MUL 0
+#pragma option NIN 2
+#pragma option BCAST 0
+#pragma option BT f32
 
 #if NIN > 1
 #define FULL_1 , __global const STORAGE(DT) *restrict in0, ulong off0

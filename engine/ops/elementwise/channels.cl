@@ -10,12 +10,8 @@
 #include "elements.clh"
 #include "types.clh"
 
-#ifndef CHANNELS
-#define CHANNELS 3
-#endif
-#ifndef SHIFTED
-#define SHIFTED 1
-#endif
+#pragma option CHANNELS 3
+#pragma option SHIFTED 1
 
 /* y = (x - centre[channel]) * factor[channel] + shift[channel] of integers: see elementwise_fwd_centred. */
 ELEMENTWISE void channels_centred(__global STORAGE(GT) *restrict y, ulong y0,

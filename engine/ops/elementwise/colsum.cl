@@ -22,23 +22,13 @@
 #include "reduce_shared.clh"
 #include "types.clh"
 
-#ifndef HAVE_P
-#define HAVE_P PRODUCT_DY_NORMALISED
-#endif
-#ifndef HAVE_Q
-#define HAVE_Q 1
-#endif
-#ifndef LS
-#define LS 1
-#endif
+#pragma option HAVE_P PRODUCT_DY_NORMALISED
+#pragma option HAVE_Q 1
+#pragma option LS 1
 
-#ifndef ROWS
-#define ROWS 1
-#endif
+#pragma option ROWS 1
 
-#ifndef VECTORS
-#define VECTORS 0
-#endif
+#pragma option VECTORS 0
 
 #if HAVE_P
 #define P_ARG __global STORAGE(GT) * p, ulong p0, int p_accumulate,

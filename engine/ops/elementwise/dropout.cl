@@ -14,9 +14,7 @@
 #include "philox.clh"
 #include "types.clh"
 
-#ifndef RESIDUAL
-#define RESIDUAL 0
-#endif
+#pragma option RESIDUAL 0
 
 /* The result at index `at`: the masked value v, plus the residual r there. */
 #if RESIDUAL

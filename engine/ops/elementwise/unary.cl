@@ -10,15 +10,9 @@
 #include "elements.clh"
 #include "types.clh"
 
-#ifndef FN
-#define FN clt_relu
-#endif
-#ifndef DFN
-#define DFN clt_drelu
-#endif
-#ifndef STAGED
-#define STAGED 0
-#endif
+#pragma option FN clt_relu
+#pragma option DFN clt_drelu
+#pragma option STAGED 0
 
 /* NaN stays NaN. Names of derivatives that take y instead of x end with _y. */
 #define UNARY_FUNCTIONS(type, name)                                                                          \

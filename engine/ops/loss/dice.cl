@@ -17,30 +17,14 @@
 #include "step_block.clh"
 #include "types.clh"
 
-#ifndef TT
-#define TT i32
-#endif
-#ifndef CLASSES
-#define CLASSES 3
-#endif
-#ifndef SIGMOID
-#define SIGMOID 0
-#endif
-#ifndef SQUARED
-#define SQUARED 0
-#endif
-#ifndef FIRST
-#define FIRST 0
-#endif
-#ifndef HAS_IGNORE
-#define HAS_IGNORE 0
-#endif
-#ifndef WEIGHTED
-#define WEIGHTED 0
-#endif
-#ifndef HAS_SCALE
-#define HAS_SCALE 0
-#endif
+#pragma option TT i32
+#pragma option CLASSES 3
+#pragma option SIGMOID 0
+#pragma option SQUARED 0
+#pragma option FIRST 0
+#pragma option HAS_IGNORE 0
+#pragma option WEIGHTED 0
+#pragma option HAS_SCALE 0
 #define SUMS 3 /* of p (or its square), of t, of p * t */
 
 static inline bool dice_counts(int target, int ignore)

@@ -15,18 +15,10 @@
 #include "loss_shared.clh"
 #include "types.clh"
 
-#ifndef KIND
-#define KIND POINTWISE_MSE
-#endif
-#ifndef TT
-#define TT f32
-#endif
-#ifndef HAS_SCALE
-#define HAS_SCALE 0
-#endif
-#ifndef BLOCK
-#define BLOCK 1024
-#endif
+#pragma option KIND POINTWISE_MSE
+#pragma option TT f32
+#pragma option HAS_SCALE 0
+#pragma option BLOCK 1024
 
 /* Loss, correct (1 or 0) and slope of one element, or of sixteen. The terms with x propagate a NaN in x,
  * which fmax alone would drop. */

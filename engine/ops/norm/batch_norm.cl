@@ -32,51 +32,21 @@
 #include "reduce_shared.clh"
 #include "types.clh"
 
-#ifndef LS
-#define LS 1
-#endif
-#ifndef AFFINE
-#define AFFINE 1
-#endif
-#ifndef BATCH
-#define BATCH 1
-#endif
-#ifndef RESIDUAL
-#define RESIDUAL 1
-#endif
-#ifndef RELU
-#define RELU 1
-#endif
-#ifndef MASK
-#define MASK MASK_NONE
-#endif
-#ifndef SUMS
-#define SUMS 1
-#endif
-#ifndef HAVE_DR
-#define HAVE_DR 0
-#endif
-#ifndef GROUPED
-#define GROUPED 0
-#endif
-#ifndef RECORD
-#define RECORD 0
-#endif
-#ifndef COUNTED
-#define COUNTED 0
-#endif
-#ifndef CHAINS
-#define CHAINS 0
-#endif
-#ifndef RT
-#define RT f32
-#endif
-#ifndef HAVE_DW
-#define HAVE_DW 1
-#endif
-#ifndef HAVE_DB
-#define HAVE_DB 1
-#endif
+#pragma option LS 1
+#pragma option AFFINE 1
+#pragma option BATCH 1
+#pragma option RESIDUAL 1
+#pragma option RELU 1
+#pragma option MASK MASK_NONE
+#pragma option SUMS 1
+#pragma option HAVE_DR 0
+#pragma option GROUPED 0
+#pragma option RECORD 0
+#pragma option COUNTED 0
+#pragma option CHAINS 0
+#pragma option RT f32
+#pragma option HAVE_DW 1
+#pragma option HAVE_DB 1
 
 #define KERNEL __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void
 #define IN_OF(dt, name) __global const STORAGE(dt) *restrict name, ulong name##0

@@ -20,27 +20,13 @@
 #include "quads.clh"
 #include "types.clh"
 
-#ifndef CENTRE
-#define CENTRE 1
-#endif
-#ifndef AFFINE
-#define AFFINE 1
-#endif
-#ifndef BIAS
-#define BIAS 1
-#endif
-#ifndef STATS
-#define STATS 1
-#endif
-#ifndef PARTS
-#define PARTS 3
-#endif
-#ifndef ITEM_QUADS
-#define ITEM_QUADS 1
-#endif
-#ifndef ROWS
-#define ROWS 8
-#endif
+#pragma option CENTRE 1
+#pragma option AFFINE 1
+#pragma option BIAS 1
+#pragma option STATS 1
+#pragma option PARTS 3
+#pragma option ITEM_QUADS 1
+#pragma option ROWS 8
 
 #if AFFINE
 #define W_ARG , __global const STORAGE(WT) *restrict w, ulong w0

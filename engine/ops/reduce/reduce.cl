@@ -20,18 +20,10 @@
 #include "reduce_shared.clh"
 #include "types.clh"
 
-#ifndef MAX
-#define MAX 0
-#endif
-#ifndef INDEX
-#define INDEX MAX
-#endif
-#ifndef LS
-#define LS 1
-#endif
-#ifndef ROWS
-#define ROWS 1
-#endif
+#pragma option MAX 0
+#pragma option INDEX MAX
+#pragma option LS 1
+#pragma option ROWS 1
 /* Sizes and strides in elements; kept sizes k0, k1, k2, reduced sizes r0, r1, r2, the innermost last. */
 #define SHAPE_ARGS                                                                                           \
     uint k0, uint k1, uint k2, ulong ks0, ulong ks1, ulong ks2, uint r0, uint r1, uint r2, ulong rs0,        \

@@ -13,12 +13,8 @@
 #include "groups.clh"
 #include "types.clh"
 
-#ifndef IT
-#define IT i32
-#endif
-#ifndef WIDE
-#define WIDE 0
-#endif
+#pragma option IT i32
+#pragma option WIDE 0
 #if WIDE
 #define INDEX ulong
 #else

@@ -12,12 +12,8 @@
 #include "shape_shared.clh"
 #include "types.clh"
 
-#ifndef GRAD
-#define GRAD 0
-#endif
-#ifndef WIDE
-#define WIDE 0
-#endif
+#pragma option GRAD 0
+#pragma option WIDE 0
 #if WIDE
 #define INDEX ulong
 #else
@@ -190,9 +186,7 @@ static inline void turn8(CELL *turned, uint ld, __global const STORAGE(DT) * x, 
 #endif
 }
 
-#ifndef PREFETCH /* 1: prefetch the next tile's cache lines, if the compiler has a builtin */
-#define PREFETCH 0
-#endif
+#pragma option PREFETCH 0 /* 1: prefetch the next tile's cache lines, if the compiler has a builtin */
 #if PREFETCH && defined(__clang__)
 #define FETCH_LINE(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 #else

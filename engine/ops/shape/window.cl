@@ -10,12 +10,8 @@
 #include "shape_shared.clh"
 #include "types.clh"
 
-#ifndef GRAD
-#define GRAD 0
-#endif
-#ifndef WIDE
-#define WIDE 0
-#endif
+#pragma option GRAD 0
+#pragma option WIDE 0
 #if WIDE
 #define INDEX ulong
 #else

@@ -19,33 +19,15 @@
 #include "types.clh"
 #include "places.clh"
 
-#ifndef STRIDE_D
-#define STRIDE_D 1
-#endif
-#ifndef STRIDE_H
-#define STRIDE_H 1
-#endif
-#ifndef STRIDE_W
-#define STRIDE_W 1
-#endif
-#ifndef ADAPTIVE
-#define ADAPTIVE 0
-#endif
-#ifndef DILATED
-#define DILATED 0
-#endif
-#ifndef OWN_SIZE
-#define OWN_SIZE 0
-#endif
-#ifndef COUNT_PAD
-#define COUNT_PAD 1
-#endif
-#ifndef INDEX
-#define INDEX 1
-#endif
-#ifndef IT
-#define IT u8
-#endif
+#pragma option STRIDE_D 1
+#pragma option STRIDE_H 1
+#pragma option STRIDE_W 1
+#pragma option ADAPTIVE 0
+#pragma option DILATED 0
+#pragma option OWN_SIZE 0
+#pragma option COUNT_PAD 1
+#pragma option INDEX 1
+#pragma option IT u8
 
 /* One spatial dimension. */
 typedef struct pool_axis {

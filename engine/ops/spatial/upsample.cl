@@ -14,9 +14,7 @@
 #include "types.clh"
 #include "places.clh"
 
-#ifndef DEEP
-#define DEEP 1
-#endif
+#pragma option DEEP 1
 
 /* One spatial dimension. */
 typedef struct upsample_axis {

@@ -318,6 +318,21 @@ TEST(test_sources)
     assert_contains(clt_error_text(), "no_such_family.cl");
 }
 
+/* A define that the kernels do not know is an error, which names it. */
+TEST(test_misspelt_option)
+{
+    ocl_device *device = test_open(false);
+    ocl_program *program = NULL;
+    assert_int_equal(ocl_program_get(device, "good", "-DFACTOR=2 -DFACTR=3", &program), CLT_EINTERNAL);
+    assert_contains(clt_error_text(), "'good'");
+    assert_contains(clt_error_text(), "'FACTR'");
+    assert_int_equal(ocl_program_get(device, "softmax", "-DONLY=softmax_fwd_row -DKEPT_EXP=1", &program),
+                     CLT_EINTERNAL);
+    assert_contains(clt_error_text(), "'KEPT_EXP'");
+    assert_null(program);
+    ocl_device_close(device);
+}
+
 TEST(test_one_kernel)
 {
     static const char source[] =
@@ -417,11 +432,12 @@ FIXTURE(setup)
 {
     test_kernel_folder(folder);
     test_write_source(folder, "good.cl",
-                      "// one\n#include \"common.clh\"\n__kernel void good(__global int *x, ulong o) { x[o] "
-                      "*= FACTOR; }\n");
-    test_write_source(folder, "broken.cl",
-                      "#include \"common.clh\"\n__kernel void broken(__global int *x) { x[0] = "
-                      "no_such_variable + REASON; }\n");
+                      "// one\n#include \"common.clh\"\n#ifndef FACTOR\n#define FACTOR 1\n#endif\n"
+                      "__kernel void good(__global int *x, ulong o) { x[o] *= FACTOR; }\n");
+    test_write_source(
+        folder, "broken.cl",
+        "#include \"common.clh\"\n#ifdef REASON\n__kernel void broken(__global int *x) { x[0] = "
+        "no_such_variable + REASON; }\n#endif\n");
     test_write_source(folder, "cycle.cl", "#include \"cycle.cl\"\n");
     test_write_source(folder, "missing_include.cl", "\n  #  include \"nowhere.clh\"\n");
     return 0;

@@ -89,6 +89,7 @@ static const function functions[] = {
 static const char source[] =
     "#include \"common.clh\"\n"
     "#include \"lanes.clh\"\n"
+    "#ifndef FN\n#error a function is missing\n#endif\n"
     "__kernel void function_one(__global float *y, ulong y0, __global const float *x, ulong x0, uint n)\n"
     "{ size_t i = get_global_id(0); if (i < n) y[y0 + i] = FN(x[x0 + i]); }\n"
     "__kernel void function_sixteen(__global float *y, ulong y0, __global const float *x, ulong x0, uint n)\n"

@@ -120,11 +120,13 @@ TEST(test_kept)
     assert_int_equal(stat(programs, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0700);
     test_write_source(folder, "good.cl",
-                      "// two\n__kernel void good(__global int *x, ulong o) { x[o] = FACTOR * 5; }\n");
+                      "// two\n#ifdef FACTOR\n#endif\n__kernel void good(__global int *x, ulong o) { x[o] = "
+                      "FACTOR * 5; }\n");
     build_good(2, 0, 0); /* another source */
     build_good(2, 1, 0);
-    test_write_source(folder, "good.cl",
-                      "// one\n__kernel void good(__global int *x, ulong o) { x[o] *= FACTOR; }\n");
+    test_write_source(
+        folder, "good.cl",
+        "// one\n#ifdef FACTOR\n#endif\n__kernel void good(__global int *x, ulong o) { x[o] *= FACTOR; }\n");
     build_good(2, 1, 0);
     setenv("CL_CONFIG_OF_A_DRIVER", "1", 1);
     build_good(2, 0, 0);
@@ -547,10 +549,12 @@ TEST(test_error_in_the_middle)
 FIXTURE(setup)
 {
     test_kernel_folder(folder);
-    test_write_source(folder, "good.cl",
-                      "// one\n__kernel void good(__global int *x, ulong o) { x[o] *= FACTOR; }\n");
+    test_write_source(
+        folder, "good.cl",
+        "// one\n#ifdef FACTOR\n#endif\n__kernel void good(__global int *x, ulong o) { x[o] *= FACTOR; }\n");
     test_write_source(folder, "broken.cl",
-                      "__kernel void broken(__global int *x) { x[0] = no_such_variable + REASON; }\n");
+                      "#ifdef REASON\n#endif\n__kernel void broken(__global int *x) { x[0] = "
+                      "no_such_variable + REASON; }\n");
     setenv("CLTRAIN_PROGRAM_CACHE", "on", 1);
     return 0;
 }

@@ -7,61 +7,31 @@
 #include "engine/ops/op.h"
 
 #define CLT_CASE_NDIM(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
-#define CLT_CASE_DIMS(...)                                                                                   \
-    CLT_CASE_NDIM(__VA_ARGS__),                                                                              \
-    {                                                                                                        \
-        __VA_ARGS__                                                                                          \
-    }
 /* Inputs of a case; their dimensions begin with the micro-batch. */
-#define CLT_CASE_F32(...)                                                                                    \
+#define CLT_CASE_INPUT(dtype, fill, limit, ...)                                                              \
     {                                                                                                        \
-        CLT_F32, CLT_FILL_NORMAL, 0, CLT_CASE_DIMS(__VA_ARGS__)                                              \
+        dtype, fill, limit, CLT_CASE_NDIM(__VA_ARGS__),                                                      \
+        {                                                                                                    \
+            __VA_ARGS__                                                                                      \
+        }                                                                                                    \
     }
-#define CLT_CASE_FLOAT(dtype, ...)                                                                           \
-    {                                                                                                        \
-        dtype, CLT_FILL_NORMAL, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                \
-    }
-#define CLT_CASE_INDEX(dtype, limit, ...)                                                                    \
-    {                                                                                                        \
-        dtype, CLT_FILL_INDEX, limit, CLT_CASE_DIMS(__VA_ARGS__)                                             \
-    }
-#define CLT_CASE_BINARY(dtype, ...)                                                                          \
-    {                                                                                                        \
-        dtype, CLT_FILL_BINARY, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                \
-    }
+#define CLT_CASE_F32(...) CLT_CASE_INPUT(CLT_F32, CLT_FILL_NORMAL, 0, __VA_ARGS__)
+#define CLT_CASE_FLOAT(dtype, ...) CLT_CASE_INPUT(dtype, CLT_FILL_NORMAL, 0, __VA_ARGS__)
+#define CLT_CASE_INDEX(dtype, limit, ...) CLT_CASE_INPUT(dtype, CLT_FILL_INDEX, limit, __VA_ARGS__)
+#define CLT_CASE_BINARY(dtype, ...) CLT_CASE_INPUT(dtype, CLT_FILL_BINARY, 0, __VA_ARGS__)
 /* Whole numbers from -3 to 3, so that the maximum of a row occurs several times. */
-#define CLT_CASE_WHOLE(dtype, ...)                                                                           \
-    {                                                                                                        \
-        dtype, CLT_FILL_WHOLE, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                 \
-    }
+#define CLT_CASE_WHOLE(dtype, ...) CLT_CASE_INPUT(dtype, CLT_FILL_WHOLE, 0, __VA_ARGS__)
 /* Normal numbers times eight, to reach the saturated ends of a function. */
-#define CLT_CASE_WIDE(dtype, ...)                                                                            \
-    {                                                                                                        \
-        dtype, CLT_FILL_WIDE, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                  \
-    }
-/* Indices below the limit and some out of range, for which a kernel must write NaN without reading out of
- * bounds. Not checked by finite differences. */
-#define CLT_CASE_STRAY(dtype, limit, ...)                                                                    \
-    {                                                                                                        \
-        dtype, CLT_FILL_STRAY, limit, CLT_CASE_DIMS(__VA_ARGS__)                                             \
-    }
-/* Normal numbers and some NaN, which must propagate. Not checked by finite differences. */
-#define CLT_CASE_NAN(dtype, ...)                                                                             \
-    {                                                                                                        \
-        dtype, CLT_FILL_NAN, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                   \
-    }
-/* Normal numbers, and minus infinity in half of the elements, so that whole windows and short rows consist of
- * it. Not checked by finite differences. */
-#define CLT_CASE_LOWEST(dtype, ...)                                                                          \
-    {                                                                                                        \
-        dtype, CLT_FILL_LOWEST, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                \
-    }
-/* Normal numbers; one in `every` has 120 added: exp overflows if a row's maximum is taken over only a part
- * of the row. Not checked by finite differences. */
-#define CLT_CASE_PEAKS(dtype, every, ...)                                                                    \
-    {                                                                                                        \
-        dtype, CLT_FILL_PEAKS, every, CLT_CASE_DIMS(__VA_ARGS__)                                             \
-    }
+#define CLT_CASE_WIDE(dtype, ...) CLT_CASE_INPUT(dtype, CLT_FILL_WIDE, 0, __VA_ARGS__)
+/* The inputs below are not checked by finite differences. STRAY: indices below the limit and some out of
+ * range, for which a kernel must write NaN without reading out of bounds. NAN: normal numbers and some NaN,
+ * which must propagate. LOWEST: normal numbers, and minus infinity in half of the elements, so that whole
+ * windows and short rows consist of it. PEAKS: normal numbers; one in `every` has 120 added: exp overflows if
+ * a row's maximum is taken over only a part of the row. */
+#define CLT_CASE_STRAY(dtype, limit, ...) CLT_CASE_INPUT(dtype, CLT_FILL_STRAY, limit, __VA_ARGS__)
+#define CLT_CASE_NAN(dtype, ...) CLT_CASE_INPUT(dtype, CLT_FILL_NAN, 0, __VA_ARGS__)
+#define CLT_CASE_LOWEST(dtype, ...) CLT_CASE_INPUT(dtype, CLT_FILL_LOWEST, 0, __VA_ARGS__)
+#define CLT_CASE_PEAKS(dtype, every, ...) CLT_CASE_INPUT(dtype, CLT_FILL_PEAKS, every, __VA_ARGS__)
 #define CLT_CASE_COUNT(cases) (int)(sizeof(cases) / sizeof((cases)[0]))
 /* Defines the reference of an op: its two directions and its table of cases; the rest are members of
  * clt_op_ref. CLT_TIMED: the sizes at which the op is timed. */

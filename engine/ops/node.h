@@ -18,30 +18,16 @@ typedef struct clt_attr_given {
     const double *numbers; /* FLOATS, n_list of them */
 } clt_attr_given;
 
-#define CLT_A_INT(key, value)                                                                                \
+#define CLT_A(kind, key, ...)                                                                                \
     {                                                                                                        \
-        .name = key, .type = CLT_ATTR_INT, .i = value                                                        \
+        .name = key, .type = CLT_ATTR_##kind, __VA_ARGS__                                                    \
     }
-#define CLT_A_FLOAT(key, value)                                                                              \
-    {                                                                                                        \
-        .name = key, .type = CLT_ATTR_FLOAT, .f = value                                                      \
-    }
-#define CLT_A_BOOL(key, value)                                                                               \
-    {                                                                                                        \
-        .name = key, .type = CLT_ATTR_BOOL, .i = value                                                       \
-    }
-#define CLT_A_WORD(key, value)                                                                               \
-    {                                                                                                        \
-        .name = key, .type = CLT_ATTR_CHOICE, .word = value                                                  \
-    }
-#define CLT_A_INTS(key, values, count)                                                                       \
-    {                                                                                                        \
-        .name = key, .type = CLT_ATTR_INTS, .list = values, .n_list = count                                  \
-    }
-#define CLT_A_FLOATS(key, values, count)                                                                     \
-    {                                                                                                        \
-        .name = key, .type = CLT_ATTR_FLOATS, .numbers = values, .n_list = count                             \
-    }
+#define CLT_A_INT(key, value) CLT_A(INT, key, .i = value)
+#define CLT_A_FLOAT(key, value) CLT_A(FLOAT, key, .f = value)
+#define CLT_A_BOOL(key, value) CLT_A(BOOL, key, .i = value)
+#define CLT_A_WORD(key, value) CLT_A(CHOICE, key, .word = value)
+#define CLT_A_INTS(key, values, count) CLT_A(INTS, key, .list = values, .n_list = count)
+#define CLT_A_FLOATS(key, values, count) CLT_A(FLOATS, key, .numbers = values, .n_list = count)
 /* A list of attributes: CLT_ATTRS(CLT_A_INT("out", 10), CLT_A_BOOL("bias", false)) */
 #define CLT_ATTRS(...)                                                                                       \
     (const clt_attr_given[])                                                                                 \

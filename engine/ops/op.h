@@ -33,34 +33,24 @@ typedef struct clt_attr_spec {
     bool no_default;                /* leaving it out has a meaning of its own, which `help` explains */
 } clt_attr_spec;
 
-/* Rows of a table of attributes. Both limits 0: no limits. */
-#define CLT_SPEC_INT(word, value, least, most, text)                                                         \
+/* Rows of a table of attributes; kind: INT, FLOAT and so on; more members may follow. Both limits 0: none.
+ * OPEN: an attribute without a default. */
+#define CLT_SPEC(kind, word, text, ...)                                                                      \
     {                                                                                                        \
-        .name = word, .type = CLT_ATTR_INT, .default_value = value, .min = least, .max = most, .help = text  \
+        .name = word, .type = CLT_ATTR_##kind, .help = text, __VA_ARGS__                                     \
     }
-#define CLT_SPEC_FLOAT(word, value, least, most, text)                                                       \
-    {                                                                                                        \
-        .name = word, .type = CLT_ATTR_FLOAT, .default_value = value, .min = least, .max = most,             \
-        .help = text                                                                                         \
-    }
-#define CLT_SPEC_FLOATS(word, value, least, most, text)                                                      \
-    {                                                                                                        \
-        .name = word, .type = CLT_ATTR_FLOATS, .default_value = value, .min = least, .max = most,            \
-        .help = text                                                                                         \
-    }
-#define CLT_SPEC_BOOL(word, value, text)                                                                     \
-    {                                                                                                        \
-        .name = word, .type = CLT_ATTR_BOOL, .default_value = value, .max = 1, .help = text                  \
-    }
+#define CLT_SPEC_IN(kind, word, value, least, most, text)                                                    \
+    CLT_SPEC(kind, word, text, .default_value = value, .min = least, .max = most)
+#define CLT_SPEC_INT(word, value, least, most, text) CLT_SPEC_IN(INT, word, value, least, most, text)
+#define CLT_SPEC_FLOAT(word, value, least, most, text) CLT_SPEC_IN(FLOAT, word, value, least, most, text)
+#define CLT_SPEC_FLOATS(word, value, least, most, text) CLT_SPEC_IN(FLOATS, word, value, least, most, text)
+#define CLT_SPEC_BOOL(word, value, text) CLT_SPEC_IN(BOOL, word, value, 0, 1, text)
 #define CLT_SPEC_CHOICE(word, value, words, text)                                                            \
-    {                                                                                                        \
-        .name = word, .type = CLT_ATTR_CHOICE, .default_value = value, .choices = words, .help = text        \
-    }
-/* A required attribute; kind: INT or INTS. */
+    CLT_SPEC(CHOICE, word, text, .default_value = value, .choices = words)
+#define CLT_SPEC_OPEN(kind, word, least, most, text)                                                         \
+    CLT_SPEC(kind, word, text, .min = least, .max = most, .no_default = true)
 #define CLT_SPEC_NEEDED(kind, word, least, most, text)                                                       \
-    {                                                                                                        \
-        .name = word, .type = CLT_ATTR_##kind, .required = true, .min = least, .max = most, .help = text     \
-    }
+    CLT_SPEC(kind, word, text, .min = least, .max = most, .required = true)
 
 /* The data (fields x and y) for which the example of an op is written. */
 typedef enum clt_doc_data {

@@ -48,12 +48,9 @@
 static const clt_attr_spec conv_attrs[] = {CONV_ATTRS};
 static const clt_attr_spec transpose_attrs[] = {
     CONV_ATTRS,
-    {.name = "output_padding",
-     .type = CLT_ATTR_INTS,
-     .max = 65536,
-     .no_default = true,
-     .help =
-         "added to one side of the output's size in each spatial dimension, or one for all; without it 0"}};
+    CLT_SPEC_OPEN(
+        INTS, "output_padding", 0, 65536,
+        "added to one side of the output's size in each spatial dimension, or one for all; without it 0")};
 
 static bool is_transposed(const clt_node *node)
 {

@@ -8,21 +8,16 @@
 #include "engine/ops/op.h"
 
 #define CLT_CROSS_ENTROPY_ATTRS                                                                              \
-    {.name = "ignore_index",                                                                                 \
-     .type = CLT_ATTR_INT,                                                                                   \
-     .min = -INT32_MAX,                                                                                      \
-     .max = INT32_MAX,                                                                                       \
-     .help = "targets of this value do not count; left out: all count",                                      \
-     .no_default = true},                                                                                    \
+    CLT_SPEC_OPEN(INT, "ignore_index", -INT32_MAX, INT32_MAX,                                                \
+                  "targets of this value do not count; left out: all count"),                                \
         CLT_SPEC_FLOAT("label_smoothing", 0, 0, 0.999999, "probability spread evenly over the classes"),     \
         CLT_SPEC_FLOAT("weight", 1, 0, 1e6, "factor of this loss"),                                          \
         CLT_SPEC_INT("classes", 0, 0, INT32_MAX,                                                             \
                      "logits that are classes, the rest of a row being padding; 0: all"),                    \
-    {                                                                                                        \
-        .name = "axis", .type = CLT_ATTR_INT, .min = -1, .max = CLT_MAX_DIMS - 1, .no_default = true,        \
-        .help = "dimension of the classes: 1, or -1 for the last; left out: told from the targets' shape, "  \
-                "and the last where both fit"                                                                \
-    }
+        CLT_SPEC_OPEN(                                                                                       \
+            INT, "axis", -1, CLT_MAX_DIMS - 1,                                                               \
+            "dimension of the classes: 1, or -1 for the last; left out: told from the targets' shape, "      \
+            "and the last where both fit")
 
 /* A range of rows of a micro-batch's logits. */
 typedef struct clt_cross_entropy {

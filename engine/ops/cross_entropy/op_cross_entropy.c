@@ -23,12 +23,10 @@
 
 static const clt_attr_spec cross_entropy_attrs[] = {
     CLT_CROSS_ENTROPY_ATTRS,
-    {.name = CLT_CLASS_WEIGHTS,
-     .type = CLT_ATTR_FLOATS,
-     .max = 1e6,
-     .help = "a list, one number for each class: its weight; the mean is divided by the sum of the targets' "
-             "weights; left out: all are 1",
-     .no_default = true},
+    CLT_SPEC_OPEN(
+        FLOATS, CLT_CLASS_WEIGHTS, 0, 1e6,
+        "a list, one number for each class: its weight; the mean is divided by the sum of the targets' "
+        "weights; left out: all are 1"),
 };
 
 static clt_attr *axis_of(clt_node *node)

@@ -28,19 +28,13 @@ static const clt_attr_spec dice_attrs[] = {
     CLT_SPEC_BOOL("include_background", true, "class 0 counts, too"),
     CLT_SPEC_BOOL("squared_pred", false, "sums squares of the probabilities in the denominator"),
     CLT_SPEC_FLOAT("smooth", 1e-5, 0, 1e6, "added to numerator and denominator"),
-    {.name = "ignore_index",
-     .type = CLT_ATTR_INT,
-     .min = -INT32_MAX,
-     .max = INT32_MAX,
-     .help = "voxels of this value do not count; left out: all count",
-     .no_default = true},
+    CLT_SPEC_OPEN(INT, "ignore_index", -INT32_MAX, INT32_MAX,
+                  "voxels of this value do not count; left out: all count"),
     CLT_SPEC_FLOAT("weight", 1, 0, 1e6, "factor of this loss"),
-    {.name = CLT_CLASS_WEIGHTS,
-     .type = CLT_ATTR_FLOATS,
-     .max = 1e6,
-     .help = "a list of one weight for each class, with one for a background that does not count, too; left "
-             "out: all are 1",
-     .no_default = true},
+    CLT_SPEC_OPEN(
+        FLOATS, CLT_CLASS_WEIGHTS, 0, 1e6,
+        "a list of one weight for each class, with one for a background that does not count, too; left "
+        "out: all are 1"),
 };
 
 #define MAX_CLASSES 256

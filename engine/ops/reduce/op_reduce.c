@@ -21,13 +21,9 @@
 enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX };
 static const clt_attr_spec reduce_attrs[] = {
     CLT_SPEC_CHOICE("kind", REDUCE_MEAN, "sum|mean|max", "what to compute"),
-    {.name = "axes",
-     .type = CLT_ATTR_INTS,
-     .min = -CLT_MAX_DIMS,
-     .max = CLT_MAX_DIMS,
-     .help =
-         "dimensions to reduce, 0 being the batch, which stays; negative: from the end; left out: all others",
-     .no_default = true},
+    CLT_SPEC_OPEN(
+        INTS, "axes", -CLT_MAX_DIMS, CLT_MAX_DIMS,
+        "dimensions to reduce, 0 being the batch, which stays; negative: from the end; left out: all others"),
     CLT_SPEC_BOOL("keepdims", false, "keep reduced dimensions with size 1"),
 };
 

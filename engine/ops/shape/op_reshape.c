@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op reshape: the same bytes under another shape. Knows no model. */
+ * The ops reshape and flatten: the same bytes under another shape. Knows no model. */
 #include "engine/ops/emit_util.h"
 
 /* reshape: y = x under another shape, the batch kept
@@ -9,6 +9,12 @@
  * grads   dx: copy of dy, write or accumulate                   memory  y has the bytes of x
  * errors  CLT_ESHAPE: element counts differ, two entries -1     source  -
  * tested  verify -t 'reshape*', exact */
+
+/* flatten: y (N, everything else) = x (N,...)
+ * shapes  x (N,...) -> y (N,F)                                  dtypes  any
+ * grads   dx: copy of dy, write or accumulate                   units   none
+ * memory  y has the bytes of x                                  errors  none of its own
+ * source  -                                                     tested  verify -t 'flatten*', exact */
 
 static const clt_attr_spec reshape_attrs[] = {
     CLT_SPEC_NEEDED(INTS, "shape", -1, 9e15, "dimensions without the batch; one may be -1: what is left"),
@@ -47,7 +53,14 @@ static clt_status reshape_infer(clt_infer *ctx)
     return clt_infer_view(ctx, 0, &y);
 }
 
-static clt_status reshape_bwd_copy(ocl_emitter *e, const void *problem)
+static clt_status flatten_infer(clt_infer *ctx)
+{
+    clt_shape x = clt_infer_in(ctx, 0)->shape;
+    clt_shape y = clt_shape2(x.dim[0], x.dim[0] ? clt_shape_elements(&x) / x.dim[0] : 0);
+    return clt_infer_view(ctx, 0, &y);
+}
+
+static clt_status bwd_copy_gradient(ocl_emitter *e, const void *problem)
 {
     const clt_call *call = problem;
     if (call->din[0] < 0)
@@ -57,7 +70,7 @@ static clt_status reshape_bwd_copy(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-static const ocl_variant bwd_copy = {.name = "copy", .emit = reshape_bwd_copy};
+static const ocl_variant bwd_copy = {.name = "copy", .emit = bwd_copy_gradient};
 static const ocl_variant *const bwd_variants[] = {&bwd_copy, NULL};
 
 CLT_OP_DOC(reshape,
@@ -68,3 +81,14 @@ CLT_OP_DOC(reshape,
 CLT_OP_DEFINE(reshape, "y = x under another shape, the batch kept", 1, 1, CLT_OP_ATTRS(reshape_attrs),
               .flags = CLT_OP_VIEW | CLT_OP_MOVE, .infer = reshape_infer,
               .backward = {.variants = bwd_variants}, .same_grad_inputs = 1);
+
+CLT_OP_DOC(
+    flatten,
+    .text = "All dimensions but the batch become one: images become rows of numbers, as linear layers of a "
+            "classifier take them.",
+    .inputs = "x: (N,...), any type", .output = "y: (N,F), F the product of the other dimensions, type of x",
+    .example = "{\"op\": \"flatten\"}", .before = "",
+    .after = ", {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}");
+
+CLT_OP_DEFINE(flatten, "y (N, everything else) = x (N,...)", 1, 1, .flags = CLT_OP_VIEW | CLT_OP_MOVE,
+              .infer = flatten_infer, .backward = {.variants = bwd_variants}, .same_grad_inputs = 1);

@@ -24,20 +24,14 @@ typedef struct clt_spatial {
 #define CLT_SPATIAL_KERNEL                                                                                   \
     CLT_SPEC_NEEDED(INTS, "kernel", 1, 65536, "size of the window in each spatial dimension, or one for all")
 #define CLT_SPATIAL_STRIDE(standard)                                                                         \
-    {                                                                                                        \
-        .name = "stride", .type = CLT_ATTR_INTS, .min = 1, .max = 65536, .no_default = true,                 \
-        .help = "steps of the window in each spatial dimension, or one for all; without it " standard        \
-    }
+    CLT_SPEC_OPEN(INTS, "stride", 1, 65536,                                                                  \
+                  "steps of the window in each spatial dimension, or one for all; without it " standard)
 #define CLT_SPATIAL_PADDING(with)                                                                            \
-    {                                                                                                        \
-        .name = "padding", .type = CLT_ATTR_INTS, .max = 65536, .no_default = true,                          \
-        .help = with " added on both sides of each spatial dimension, or one for all; without it 0"          \
-    }
+    CLT_SPEC_OPEN(INTS, "padding", 0, 65536,                                                                 \
+                  with " added on both sides of each spatial dimension, or one for all; without it 0")
 #define CLT_SPATIAL_DILATION                                                                                 \
-    {                                                                                                        \
-        .name = "dilation", .type = CLT_ATTR_INTS, .min = 1, .max = 65536, .no_default = true,               \
-        .help = "distance between neighbouring elements of the window, or one for all; without it 1"         \
-    }
+    CLT_SPEC_OPEN(INTS, "dilation", 1, 65536,                                                                \
+                  "distance between neighbouring elements of the window, or one for all; without it 1")
 
 /* Checks that the node's first input is an image or a volume (dims 2 or 3; 0: either) of a floating type, and
  * that lists of sizes have one value or one for each spatial dimension. CLT_ESHAPE otherwise. */

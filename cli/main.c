@@ -25,12 +25,11 @@ static void log_line(void *context, clt_log_level level, const char *line)
     console_make_way();
     if (c->ranks && c->ranks->ranks > 1)
         snprintf(who, sizeof who, "[rank %d %s] ", c->ranks->rank, c->ranks->host);
-    char *text = strdup(line);
+    CLT_FREED char *text = strdup(line);
     if (text)
         clt_text_tame(text);
     snprintf(label, sizeof label, "%s:", names[level]);
     terminal_tell(who, ink, label, text ? text : "out of host memory: this message is lost");
-    free(text);
 }
 
 /* CLTRAIN_LOG sets the log level before a config is read, and overrides the config's log.level. */

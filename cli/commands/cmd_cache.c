@@ -42,22 +42,20 @@ static bool is_wanted(const clt_cache *cache, const cache_args *a, const args_re
 static clt_status check_names(const args_result *r)
 {
     const char *names[MAX_CACHES];
-    clt_str all = {0};
+    CLT_SCOPED(clt_str) all = {0};
     int count = 0;
     for (; count < MAX_CACHES && clt_cache_name(count); count++)
         clt_str_printf(&all, "%s%s", count ? ", " : "", names[count] = clt_cache_name(count));
-    clt_status status = clt_str_check(&all);
-    for (int i = 0; i < r->n_operands && status == CLT_OK; i++) {
+    CLT_TRY(clt_str_check(&all));
+    for (int i = 0; i < r->n_operands; i++) {
         bool known = false;
         for (int k = 0; k < count; k++)
             known = known || strcmp(names[k], r->operands[i]) == 0;
         if (!known)
-            status =
-                clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
-                         "cltrain cache: there is no cache '%s'; there are %s", r->operands[i], all.text);
+            CLT_FAIL(CLT_EUSAGE, "cltrain cache: there is no cache '%s'; there are %s", r->operands[i],
+                     all.text);
     }
-    clt_str_free(&all);
-    return status;
+    return CLT_OK;
 }
 
 static void print_row(const cache_row *row)
@@ -119,7 +117,7 @@ static const char *owner_text(clt_cache_owner owner)
 
 static clt_status print_json(const cache_row *rows, int count)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 2);
     clt_jw_object(&w);
     clt_jw_karray(&w, "caches");
@@ -141,12 +139,7 @@ static clt_status print_json(const cache_row *rows, int count)
     }
     clt_jw_end_array(&w);
     clt_jw_end_object(&w);
-    clt_str_append(&text, "\n");
-    clt_status status = clt_str_check(&text);
-    if (status == CLT_OK)
-        status = cmd_write_text("-", text.text);
-    clt_str_free(&text);
-    return status;
+    return cmd_write_line("-", &text);
 }
 
 /* Looks at all caches, clears the selected ones, and looks at these again. failed: the last error of a cache
@@ -188,9 +181,7 @@ clt_status cmd_cache(cmd_context *context, int argc, char **argv)
     cache_row rows[MAX_CACHES] = {0};
     int count = 0;
     (void)context;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     if (!a.clear && (a.all || r.n_operands > 0))
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain cache: names and --all say what --clear clears; add --clear, or leave them out to "

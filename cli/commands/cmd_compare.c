@@ -402,9 +402,7 @@ clt_status cmd_compare(cmd_context *context, int argc, char **argv)
                               .max_operands = MAX_RUNS};
     args_result r;
     comparison *c;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     if (json && csv)
         CLT_FAIL(CLT_EUSAGE, "cltrain compare: give --json or --csv, not both");
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "the comparison of runs"));

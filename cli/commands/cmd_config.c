@@ -8,20 +8,16 @@
 
 static clt_status print_config(const args_result *r, clt_str *out)
 {
-    clt_config *config = NULL;
+    CLT_SCOPED(clt_config) *config = NULL;
     CLT_TRY(clt_config_load(r->operands[0], r->overrides, r->n_overrides, &config));
-    clt_status status = clt_config_print(config, true, out);
-    clt_config_destroy(config);
-    return status;
+    return clt_config_print(config, true, out);
 }
 
 static clt_status config_for(const char *folder, clt_str *out)
 {
-    clt_pretrained *pretrained = NULL;
+    CLT_SCOPED(clt_pretrained) *pretrained = NULL;
     CLT_TRY(clt_pretrained_open(folder, &pretrained));
-    clt_status status = clt_pretrained_config(pretrained, out);
-    clt_pretrained_close(pretrained);
-    return status;
+    return clt_pretrained_config(pretrained, out);
 }
 
 clt_status cmd_config(cmd_context *context, int argc, char **argv)
@@ -42,28 +38,18 @@ clt_status cmd_config(cmd_context *context, int argc, char **argv)
                               .max_operands = 1,
                               .overrides = true};
     args_result r;
-    clt_str text = {0};
-    clt_status status;
+    CLT_SCOPED(clt_str) text = {0};
     (void)context;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     if (schema + markdown + print + (from != NULL) != 1)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain config: give one of --schema, --markdown, --print CONFIG and --from FOLDER");
     if (print != (r.n_operands == 1))
         CLT_FAIL(CLT_EUSAGE, print ? "cltrain config --print: name the config to print"
                                    : "cltrain config: a CONFIG belongs to --print only");
-    if (from)
-        status = config_for(from, &text);
-    else if (schema)
-        status = clt_config_print_schema(&text);
-    else if (markdown)
-        status = clt_config_print_markdown(&text);
-    else
-        status = print_config(&r, &text);
-    if (status == CLT_OK)
-        status = cmd_write_text("-", text.text);
-    clt_str_free(&text);
-    return status;
+    CLT_TRY(from       ? config_for(from, &text)
+            : schema   ? clt_config_print_schema(&text)
+            : markdown ? clt_config_print_markdown(&text)
+                       : print_config(&r, &text));
+    return cmd_write_str("-", &text);
 }

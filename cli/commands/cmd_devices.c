@@ -105,7 +105,7 @@ static void print_device(const device_view *view)
     const ocl_device_desc *d = &view->desc;
     char memory[32];
     int screen = terminal_columns();
-    clt_str line = {0}, lines = {0};
+    CLT_SCOPED(clt_str) line = {0}, lines = {0};
     clt_str_printf(&line, "%-5s %-5s %s | %s | driver %s | %s | %u units | %s | ", d->spec,
                    d->is_gpu   ? "gpu"
                    : d->is_cpu ? "cpu"
@@ -128,14 +128,13 @@ static void print_device(const device_view *view)
             if (clt_str_check(&line) == CLT_OK)
                 text_wrap(line.text, 0, 12, screen, &lines);
         }
-    clt_str_free(&line);
     table_print(&lines); /* print now, since probing the next device may take long */
 }
 
 static void look(const ocl_device_desc *listed, bool again, device_view *view)
 {
     ocl_open_options options = {.spec = listed->spec, .caps_mask = OCL_CAPS_ALL, .ask_again = again};
-    ocl_device *device = NULL;
+    CLT_SCOPED(ocl_device) *device = NULL;
     memset(view, 0, sizeof *view);
     view->desc = *listed;
     view->usable = ocl_device_open(&options, &device) == CLT_OK;
@@ -146,7 +145,6 @@ static void look(const ocl_device_desc *listed, bool again, device_view *view)
     view->desc = *ocl_device_describe(device);
     for (int i = 0; i < OCL_CAP_COUNT; i++)
         view->report[i] = ocl_device_cap_report(device, i);
-    ocl_device_close(device);
 }
 
 clt_status cmd_devices(cmd_context *context, int argc, char **argv)
@@ -161,13 +159,11 @@ clt_status cmd_devices(cmd_context *context, int argc, char **argv)
                                          "running probe kernels and self-tests; the results are cached.",
                               .options = options};
     args_result r;
-    ocl_device_desc *list = NULL;
+    CLT_FREED ocl_device_desc *list = NULL;
     int count = 0, usable = 0;
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     (void)context;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     if (again)
         ocl_listing_again();
     CLT_TRY(ocl_list_devices(&list, &count));
@@ -183,13 +179,9 @@ clt_status cmd_devices(cmd_context *context, int argc, char **argv)
             print_device(&view);
     }
     clt_jw_end_array(&w);
-    clt_str_append(&text, "\n");
-    clt_status status = clt_str_check(&text);
-    if (status == CLT_OK && json)
-        status = cmd_write_text("-", text.text);
-    clt_str_free(&text);
-    free(list);
-    if (status == CLT_OK && usable == 0)
+    if (json)
+        CLT_TRY(cmd_write_line("-", &text));
+    if (usable == 0)
         CLT_FAIL(CLT_EDEVICE, "none of %d devices can be used; run 'cltrain doctor'", count);
-    return status;
+    return CLT_OK;
 }

@@ -29,9 +29,7 @@ clt_status cmd_doctor(cmd_context *context, int argc, char **argv)
     args_result r;
     bool healthy = false;
     (void)context;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(ocl_doctor(on_finding, NULL, &healthy));
     if (!healthy)
         CLT_FAIL(CLT_EDEVICE, "no device can be used; the findings above say what is missing");

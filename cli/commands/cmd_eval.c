@@ -18,7 +18,7 @@
 
 static clt_status write_json(const char *path, const clt_eval_metrics *m, const clt_class_counts *classes)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 2);
     clt_jw_object(&w);
     clt_jw_kdouble(&w, "loss", m->loss);
@@ -49,12 +49,7 @@ static clt_status write_json(const char *path, const clt_eval_metrics *m, const 
     if (classes)
         clt_class_counts_write(classes, &w);
     clt_jw_end_object(&w);
-    clt_str_append(&text, "\n");
-    clt_status status = clt_str_check(&text);
-    if (status == CLT_OK)
-        status = cmd_write_text(path, text.text);
-    clt_str_free(&text);
-    return status;
+    return cmd_write_line(path, &text);
 }
 
 /* Returns an error if the loss is not finite. */
@@ -136,18 +131,15 @@ static clt_status open_inputs(const eval_args *a, const args_result *r, clt_save
 
 static clt_status write_confusion(const char *path, const clt_class_counts *classes)
 {
-    clt_str text = {0};
-    clt_status status = clt_class_counts_csv(classes, &text);
-    if (status == CLT_OK)
-        status = cmd_write_text(path, text.text);
-    clt_str_free(&text);
-    return status;
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_TRY(clt_class_counts_csv(classes, &text));
+    return cmd_write_str(path, &text);
 }
 
 /* Prints or writes what was asked for besides the line of metrics: --classes, --confusion, --json. */
 static clt_status print_more(const eval_args *a, const clt_eval_metrics *m, const clt_class_counts *classes)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     if (!classes && (a->classes || a->confusion))
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain eval: %s is for models that predict classes: the first loss of this one is "
@@ -157,7 +149,6 @@ static clt_status print_more(const eval_args *a, const clt_eval_metrics *m, cons
         class_tables(classes, terminal_columns(), &text);
         table_print(&text);
     }
-    clt_str_free(&text);
     if (a->confusion)
         CLT_TRY(write_confusion(a->confusion, classes));
     return a->json ? write_json(a->json, m, classes) : CLT_OK;
@@ -167,7 +158,7 @@ static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_s
                            const clt_config *config)
 {
     clt_eval_metrics metrics = {0};
-    clt_class_counts *classes = NULL;
+    CLT_SCOPED(clt_class_counts) *classes = NULL;
     console c;
     console_init(&c, context);
     clt_run_options run = {.config = config,
@@ -186,14 +177,14 @@ static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_s
         run.observer = (clt_observer){0};
     clt_status status = clt_evaluate(&run, &metrics);
     console_close(&c);
-    if (status == CLT_OK && cmd_prints(context)) {
+    CLT_TRY(status);
+    if (cmd_prints(context)) {
         metrics.step = -1;
         if (!told)
             console_observer(&c).eval(&c, &metrics);
-        status = print_more(a, &metrics, classes);
+        CLT_TRY(print_more(a, &metrics, classes));
     }
-    clt_class_counts_destroy(classes);
-    return status == CLT_OK ? check_loss(&metrics, saved ? saved->path : a->init) : status;
+    return check_loss(&metrics, saved ? saved->path : a->init);
 }
 
 clt_status cmd_eval(cmd_context *context, int argc, char **argv)
@@ -226,20 +217,14 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
         .max_operands = 1,
         .overrides = true};
     args_result r;
-    clt_saved_run *saved = NULL;
-    clt_config *config = NULL;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    CLT_SCOPED(clt_saved_run) *saved = NULL;
+    CLT_SCOPED(clt_config) *config = NULL;
+    ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(check_args(&a, &r));
     if (cmd_prints(context)) { /* only one rank writes the files */
         CLT_TRY(cmd_can_write(a.json));
         CLT_TRY(cmd_can_write(a.confusion));
     }
-    clt_status status = open_inputs(&a, &r, &saved, &config);
-    if (status == CLT_OK)
-        status = evaluate(context, &a, saved, config ? config : saved->config);
-    clt_config_destroy(config);
-    clt_saved_run_close(saved);
-    return status;
+    CLT_TRY(open_inputs(&a, &r, &saved, &config));
+    return evaluate(context, &a, saved, config ? config : saved->config);
 }

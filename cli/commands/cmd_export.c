@@ -64,13 +64,11 @@ static clt_status export_folder(const char *run, const char *tokenizer, clt_valu
                                 const char *out)
 {
     const clt_saved_run_options options = {.tokenizer = tokenizer, .tensors = true};
-    clt_saved_run *saved;
+    CLT_SCOPED(clt_saved_run) *saved = NULL;
     clt_hf_exported result;
     CLT_TRY(clt_hf_export_place(out));
     CLT_TRY(clt_saved_run_open(run, &options, &saved));
-    clt_status status = clt_hf_export(saved, values, dtype, out, &result);
-    clt_saved_run_close(saved);
-    CLT_TRY(status);
+    CLT_TRY(clt_hf_export(saved, values, dtype, out, &result));
     tell(&result.weights, dtype, out);
     if (result.zero_biases)
         terminal_say("the model has no biases; GPT-2's class needs them, so zeros were written, which change "
@@ -127,9 +125,7 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
     clt_dtype dtype;
     bool folder;
     (void)context;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(cmd_run_operand(&r, "export", checkpoint, "a training", &run));
     CLT_TRY(cmd_best_of(best, &run, best_path));
     if (!out)

@@ -27,6 +27,12 @@ typedef struct generate_view {
     kept_logits kept;
 } generate_view;
 
+static void free_view(generate_view *v)
+{
+    free(v->kept.values);
+}
+CLT_SCOPED_VALUE(generate_view, free_view)
+
 static clt_status keep_logits(void *context, const float *logits, int count)
 {
     kept_logits *kept = &((generate_view *)context)->kept;
@@ -44,18 +50,15 @@ static clt_status write_logits(const char *path, const kept_logits *kept)
 {
     const int64_t dim[] = {kept->rows, kept->columns};
     char head[NPY_HEADER];
-    clt_str file = {0};
+    CLT_SCOPED(clt_str) file = {0};
     npy_head(dim, 2, head);
     clt_str_append_n(&file, head, NPY_HEADER);
     clt_str_append_n(&file, (const char *)kept->values, kept->count * sizeof *kept->values);
-    clt_status status = clt_str_check(&file);
-    if (status == CLT_OK)
-        status = clt_file_write(path, file.text, file.length);
-    clt_str_free(&file);
-    if (status == CLT_OK)
-        terminal_say_to(stderr, "logits of %lld tokens, (%lld, %lld): %s\n", (long long)kept->rows,
-                        (long long)kept->rows, (long long)kept->columns, path);
-    return status;
+    CLT_TRY(clt_str_check(&file));
+    CLT_TRY(clt_file_write(path, file.text, file.length));
+    terminal_say_to(stderr, "logits of %lld tokens, (%lld, %lld): %s\n", (long long)kept->rows,
+                    (long long)kept->rows, (long long)kept->columns, path);
+    return CLT_OK;
 }
 
 /* Prints the prompt, once: when the first generated text arrives, so that earlier errors print none. */
@@ -78,21 +81,18 @@ static void print_text(void *context, const char *bytes, size_t count)
 static clt_status generate(const cmd_context *context, clt_generate_options *options, const char *logits)
 {
     clt_generate_result result;
-    generate_view view = {.prompt = options->prompt};
+    CLT_SCOPED(generate_view) view = {.prompt = options->prompt};
     options->context = &view;
     options->observer = console_begin_result(&view.console, context);
     options->logits = logits ? keep_logits : NULL;
     clt_status status = clt_generate(options, &result);
     console_close(&view.console);
-    if (status == CLT_OK) {
-        print_prompt(&view);
-        terminal_say("\n");
-        fflush(stdout);
-    }
-    if (status == CLT_OK && logits)
-        status = write_logits(logits, &view.kept);
-    free(view.kept.values);
     CLT_TRY(status);
+    print_prompt(&view);
+    terminal_say("\n");
+    fflush(stdout);
+    if (logits)
+        CLT_TRY(write_logits(logits, &view.kept));
     terminal_say_to(stderr, "%d tokens in %.2f s (%.1f tokens/s)", result.new_tokens, result.new_seconds,
                     result.new_seconds > 0 ? result.new_tokens / result.new_seconds : 0.0);
     if (result.prompt_tokens > 0)
@@ -141,9 +141,7 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
         .overrides = true};
     args_result r;
     uint32_t caps;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(cmd_run_operand(&r, "generate", checkpoint, "a trained language model", &run));
     CLT_TRY(cmd_best_of(best, &run, best_path));
     CLT_TRY(cmd_caps(caps_text, &caps));

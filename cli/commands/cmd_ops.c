@@ -80,7 +80,7 @@ static clt_status print_op(const clt_op *op)
 {
     const clt_op_doc *doc = op->doc;
     char notes[CLT_ATTR_TEXT * 2];
-    clt_str text = {0}, list = {0};
+    CLT_SCOPED(clt_str) text = {0}, list = {0};
     int screen = terminal_columns();
     clt_status status = clt_op_example_list(op, &list);
     labelled(op->name, op->summary, screen, &text);
@@ -101,19 +101,14 @@ static clt_status print_op(const clt_op *op)
         labelled("in a list", list.text ? list.text : "", screen, &text);
     }
     table_print(&text);
-    clt_str_free(&text);
-    clt_str_free(&list);
     return status;
 }
 
 static clt_status write_page(bool markdown, const clt_op *op)
 {
-    clt_str text = {0};
-    clt_status status = markdown ? clt_ops_print_markdown(&text) : clt_ops_print_json(op, &text);
-    if (status == CLT_OK)
-        status = cmd_write_text("-", text.text);
-    clt_str_free(&text);
-    return status;
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_TRY(markdown ? clt_ops_print_markdown(&text) : clt_ops_print_json(op, &text));
+    return cmd_write_str("-", &text);
 }
 
 clt_status cmd_ops(cmd_context *context, int argc, char **argv)
@@ -131,9 +126,7 @@ clt_status cmd_ops(cmd_context *context, int argc, char **argv)
     const clt_op *op = NULL;
     char hint[256];
     (void)context;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     if (r.n_operands && !(op = clt_op_find(r.operands[0])))
         CLT_FAIL(CLT_EUSAGE, "there is no op '%.80s'%s", r.operands[0],
                  clt_op_hint(r.operands[0], hint, sizeof hint));

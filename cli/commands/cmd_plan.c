@@ -126,7 +126,7 @@ static clt_status print_layers(const clt_description *d, clt_str *out)
                                            {"output", 18, 10, 1, false},
                                            {"parameters", 12, 0, 0, true},
                                            {"activations", 12, 0, 0, true}};
-    clt_layer_row *rows;
+    CLT_FREED clt_layer_row *rows = NULL;
     int count;
     table t;
     CLT_TRY(clt_description_layers(d, &rows, &count));
@@ -144,7 +144,6 @@ static clt_status print_layers(const clt_description *d, clt_str *out)
         const char *const cells[] = {rows[i].name, rows[i].op, shape, parameters, bytes};
         table_row(&t, cells, out);
     }
-    free(rows);
     clt_str_append(out, "(activations that do not live at the same time share memory)\n");
     return clt_str_check(out);
 }
@@ -158,16 +157,14 @@ typedef struct plan_args {
 /* Commands and the memory map: on a terminal their lines are wrapped. */
 static clt_status print_full(const clt_description *d, clt_str *out)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     int begun = 0, screen = terminal_columns();
     clt_str_append(out, "\n");
     if (screen == 0)
         return clt_description_full(d, out);
-    clt_status status = clt_description_full(d, &text);
-    if (status == CLT_OK)
-        text_wrap_lines(text.text, &begun, 0, screen, out);
-    clt_str_free(&text);
-    return status == CLT_OK ? clt_str_check(out) : status;
+    CLT_TRY(clt_description_full(d, &text));
+    text_wrap_lines(text.text, &begun, 0, screen, out);
+    return clt_str_check(out);
 }
 
 static clt_status describe(const plan_args *a, const clt_description *d, clt_str *out)
@@ -186,21 +183,13 @@ static clt_status describe(const plan_args *a, const clt_description *d, clt_str
 
 static clt_status run(const plan_args *a, const args_result *r, uint32_t caps)
 {
-    clt_config *config = NULL;
-    clt_description *d = NULL;
-    clt_str text = {0};
+    CLT_SCOPED(clt_config) *config = NULL;
+    CLT_SCOPED(clt_description) *d = NULL;
+    CLT_SCOPED(clt_str) text = {0};
     CLT_TRY(cmd_load_config(r, &config));
-    clt_status status = clt_describe(config, a->device, caps, (int)a->ranks, &d);
-    if (status == CLT_OK)
-        status = describe(a, d, &text);
-    if (status == CLT_OK)
-        status = clt_str_check(&text);
-    if (status == CLT_OK && text.length > 0)
-        status = cmd_write_text("-", text.text);
-    clt_str_free(&text);
-    clt_description_close(d);
-    clt_config_destroy(config);
-    return status;
+    CLT_TRY(clt_describe(config, a->device, caps, (int)a->ranks, &d));
+    CLT_TRY(describe(a, d, &text));
+    return cmd_write_str("-", &text);
 }
 
 static clt_status command(int argc, char **argv, plan_args *a, const char *summary)
@@ -224,9 +213,7 @@ static clt_status command(int argc, char **argv, plan_args *a, const char *summa
                               .overrides = true};
     args_result r;
     uint32_t caps;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(cmd_caps(caps_text, &caps));
     return run(a, &r, caps);
 }

@@ -105,21 +105,18 @@ static clt_status check_shape(const clt_predictor *p, const char *path, const cl
 static clt_status check_files(const predict_args *a, const clt_predictor *p, bool *files)
 {
     for (int i = 0; i < a->n_files; i++) {
-        clt_rows *rows;
+        CLT_SCOPED(clt_rows) *rows = NULL;
         const char *file = NULL;
         if (clt_rows_once(a->files[i]))
             continue;
         CLT_TRY(clt_rows_open(a->files[i], a->rows_type, &p->input, p->saved->config, p->saved->facts.table,
                               &rows));
         const clt_rows_facts *facts = clt_rows_describe(rows);
-        clt_status status = check_shape(p, a->files[i], facts);
-        if (status == CLT_OK && facts->bytes)
-            status = clt_predictor_check_bytes(p, a->files[i]);
-        if (status == CLT_OK)
-            status = clt_rows_file(rows, 0, &file);
+        CLT_TRY(check_shape(p, a->files[i], facts));
+        if (facts->bytes)
+            CLT_TRY(clt_predictor_check_bytes(p, a->files[i]));
+        CLT_TRY(clt_rows_file(rows, 0, &file));
         *files = *files || (file && strcmp(file, a->files[i]) != 0);
-        clt_rows_close(rows);
-        CLT_TRY(status);
     }
     return CLT_OK;
 }
@@ -161,60 +158,60 @@ static void tell_progress(const predict_args *a, int64_t samples)
 static clt_status predict_file(const predict_args *a, clt_predictor *p, const char *path, predict_out *out,
                                double *x, float *y)
 {
-    clt_rows *rows;
+    CLT_SCOPED(clt_rows) *rows = NULL;
     int64_t got = 1, first = 0;
     bool told = false;
     CLT_TRY(
         clt_rows_open_again(path, a->rows_type, &p->input, p->saved->config, p->saved->facts.table, &rows));
-    clt_status status = CLT_OK;
     double scale = clt_predictor_scale(p);
     bool ask = clt_rows_describe(rows)->floats && (scale < 1 || scale > 1);
     /* an input that can be read only once may be typed, so each sample is answered at once */
     int64_t most = clt_rows_once(path) ? 1 : p->micro_batch;
-    while (status == CLT_OK && got > 0) {
-        status = clt_rows_next(rows, most, x, &got);
+    for (; got > 0; first += got) {
+        clt_status status = clt_rows_next(rows, most, x, &got);
         if (!told && clt_rows_describe(rows)->header[0]) {
             console_make_way();
             terminal_say_to(stderr, "%s: the first line (%s) is not a sample and is skipped\n", path,
                             clt_rows_describe(rows)->header);
             told = true;
         }
-        if (status == CLT_OK && got > 0)
-            status = clt_predictor_run(p, x, got, first, y);
+        CLT_TRY(status);
+        if (got > 0) {
+            CLT_TRY(clt_predictor_run(p, x, got, first, y));
+            CLT_TRY(write_out(out, rows, path, first, got, y));
+        }
         for (int64_t i = 0; i < got * p->elements && ask; i++)
             ask = fabs(x[i]) <= 1;
-        if (status == CLT_OK && got > 0)
-            status = write_out(out, rows, path, first, got, y);
-        if (status == CLT_OK && a->out)
+        if (a->out)
             tell_progress(a, out->samples);
-        if (most == 1 && status == CLT_OK && fflush(out->file) != 0)
-            status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "writing predictions failed");
-        first += got;
+        if (most == 1 && fflush(out->file) != 0)
+            CLT_FAIL(CLT_ESTORAGE, "writing predictions failed");
     }
-    if (status == CLT_OK && first > 0 && ask)
+    if (first > 0 && ask)
         tell_zeros_and_ones(p, path);
-    clt_rows_close(rows);
-    return status;
+    return CLT_OK;
+}
+
+static clt_status predict_all(const predict_args *a, clt_predictor *p, predict_out *out)
+{
+    CLT_FREED double *x = NULL;
+    CLT_FREED float *y = NULL;
+    CLT_TRY(clt_alloc(&x, (size_t)(p->micro_batch * p->elements), sizeof *x, "samples"));
+    CLT_TRY(clt_alloc(&y, (size_t)(p->micro_batch * p->rows * p->outputs), sizeof *y, "predictions"));
+    CLT_TRY(predict_out_open(out));
+    for (int i = 0; i < a->n_files; i++)
+        CLT_TRY(predict_file(a, p, a->files[i], out, x, y));
+    return CLT_OK;
 }
 
 static clt_status predict_files(predict_args *a, clt_predictor *p, predict_out *out)
 {
-    double *x = NULL, start = clt_now();
-    float *y = NULL;
-    clt_status status = clt_alloc(&x, (size_t)(p->micro_batch * p->elements), sizeof *x, "samples");
-    if (status == CLT_OK)
-        status = clt_alloc(&y, (size_t)(p->micro_batch * p->rows * p->outputs), sizeof *y, "predictions");
-    if (status == CLT_OK)
-        status = predict_out_open(out);
-    for (int i = 0; i < a->n_files && status == CLT_OK; i++)
-        status = predict_file(a, p, a->files[i], out, x, y);
+    double start = clt_now();
     clt_error error;
-    clt_error_take(status, &error);
+    clt_error_take(predict_all(a, p, out), &error);
     console_close(&a->console);
-    clt_status closed = predict_out_close(out, status != CLT_OK);
-    free(x);
-    free(y);
-    if (status != CLT_OK)
+    clt_status closed = predict_out_close(out, error.status != CLT_OK);
+    if (error.status != CLT_OK)
         return clt_error_put(&error);
     CLT_TRY(closed);
     if (out->samples == 0)
@@ -269,19 +266,13 @@ static clt_status write_mask(predict_args *a, clt_predictor *p)
 /* Predicts the mask of one volume, because --out names a NIfTI file. */
 static clt_status predict_mask(predict_args *a, const args_result *r, const clt_saved_run *saved)
 {
-    clt_predictor *p;
+    CLT_SCOPED(clt_predictor) *p = NULL;
     CLT_TRY(clt_predictor_open(saved, &p));
-    clt_status status = clt_predictor_check_volumes(p);
-    if (status == CLT_OK)
-        status = choose_files(a, r, saved);
-    if (status == CLT_OK)
-        status = check_mask_args(a);
-    if (status == CLT_OK)
-        status = clt_predictor_start(p, a->device, a->caps_mask, &a->observer);
-    if (status == CLT_OK)
-        status = write_mask(a, p);
-    clt_predictor_close(p);
-    return status;
+    CLT_TRY(clt_predictor_check_volumes(p));
+    CLT_TRY(choose_files(a, r, saved));
+    CLT_TRY(check_mask_args(a));
+    CLT_TRY(clt_predictor_start(p, a->device, a->caps_mask, &a->observer));
+    return write_mask(a, p);
 }
 
 static bool is_volume(const char *path)
@@ -309,43 +300,33 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
 {
     if (a->out && clt_nifti_named(a->out))
         return predict_mask(a, r, saved);
-    clt_predictor *p;
+    CLT_SCOPED(clt_predictor) *p = NULL;
     predict_out out = {.top = a->top, .path = a->out};
     if (a->out && strcmp(a->out, "-") == 0) /* the standard output, as with --json */
         a->out = out.path = NULL;
     CLT_TRY(predict_format_choose(a->format, a->out, &out.format));
     CLT_TRY(clt_predictor_open(saved, &p));
-    clt_status status = choose_files(a, r, saved);
-    if (status == CLT_OK)
-        status = refuse_mask_run(a, p);
+    CLT_TRY(choose_files(a, r, saved));
+    CLT_TRY(refuse_mask_run(a, p));
     out.of = p;
     out.files = a->n_files > 1;
-    if (status == CLT_OK && a->top && p->kind != CLT_PREDICT_CLASSES)
-        status =
-            clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
-                     "cltrain predict: --top-k is for classifiers with several classes; this run has none");
-    if (status == CLT_OK && a->top && out.format == PREDICT_NPY)
-        status =
-            clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
-                     "cltrain predict: --top-k writes csv or jsonl; an npy file has the probabilities of "
-                     "all classes");
-    if (status == CLT_OK && out.format == PREDICT_NPY && !a->out)
-        status =
-            clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "cltrain predict: npy needs a file: --out FILE.npy");
-    if (status == CLT_OK && out.top > p->outputs)
+    if (a->top && p->kind != CLT_PREDICT_CLASSES)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain predict: --top-k is for classifiers with several classes; this run has none");
+    if (a->top && out.format == PREDICT_NPY)
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: --top-k writes csv or jsonl; an npy file has the "
+                             "probabilities of all classes");
+    if (out.format == PREDICT_NPY && !a->out)
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: npy needs a file: --out FILE.npy");
+    if (out.top > p->outputs)
         out.top = p->outputs;
-    if (status == CLT_OK)
-        status = check_files(a, p, &out.files);
-    if (status == CLT_OK && a->out)
-        status = clt_file_can_write(a->out);
-    if (status == CLT_OK)
-        status = clt_predictor_start(p, a->device, a->caps_mask, &a->observer);
+    CLT_TRY(check_files(a, p, &out.files));
+    if (a->out)
+        CLT_TRY(clt_file_can_write(a->out));
+    CLT_TRY(clt_predictor_start(p, a->device, a->caps_mask, &a->observer));
     if (!a->out)
         console_close(&a->console);
-    if (status == CLT_OK)
-        status = predict_files(a, p, &out);
-    clt_predictor_close(p);
-    return status;
+    return predict_files(a, p, &out);
 }
 
 clt_status cmd_predict(cmd_context *context, int argc, char **argv)
@@ -382,10 +363,8 @@ clt_status cmd_predict(cmd_context *context, int argc, char **argv)
         .max_operands = ARGS_MAX,
         .overrides = true};
     args_result r;
-    clt_saved_run *saved;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    CLT_SCOPED(clt_saved_run) *saved = NULL;
+    ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(cmd_caps(a.caps, &a.caps_mask));
     a.rows_type = a.type ? clt_rows_type(a.type) : NULL;
     if (a.type && !a.rows_type && strcmp(a.type, "auto") != 0)
@@ -400,6 +379,5 @@ clt_status cmd_predict(cmd_context *context, int argc, char **argv)
     a.observer = console_begin_result(&a.console, context);
     clt_status status = predict(&a, &r, saved);
     console_close(&a.console);
-    clt_saved_run_close(saved);
     return status;
 }

@@ -46,9 +46,7 @@ clt_status cmd_probe(cmd_context *context, int argc, char **argv)
                               .options = options};
     args_result r;
     (void)context;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     if (count)
         return count_devices(*device ? device : NULL);
     if (build)

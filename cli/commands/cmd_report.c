@@ -12,39 +12,27 @@
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 
-/* Where the page goes by default: into the run's folder, or for several runs into the current one. */
-static clt_status default_path(clt_run_record *const *runs, int count, char **out)
+/* Writes the page: by default into the run's folder, or for several runs into the current one. */
+static clt_status write_page(clt_run_record *const *runs, int count, const char *title, const char *path)
 {
-    return clt_path_join(count == 1 ? runs[0]->folder : ".", "report.html", out);
-}
-
-static clt_status write_page(clt_run_record *const *runs, int count, const char *title, const char *wanted)
-{
-    clt_str page = {0};
-    char *usual = NULL, shown[4096];
+    CLT_SCOPED(clt_str) page = {0};
+    CLT_FREED char *usual = NULL;
+    char shown[4096];
     const clt_report_options options = {.title = title, .now = clt_wall_time()};
-    clt_status status = default_path(runs, count, &usual);
-    const char *path = wanted ? wanted : usual;
-    if (status == CLT_OK)
-        status = clt_report_html(runs, count, &options, &page);
-    if (status == CLT_OK)
-        status = cmd_write_text(path, page.text);
-    if (status == CLT_OK)
-        terminal_say("report: %s (%zu KiB); open it in a browser\n",
-                     strcmp(path, "-") == 0 ? "standard output" : text_clean(path, shown, sizeof shown),
-                     page.length / 1024 + 1);
-    free(usual);
-    clt_str_free(&page);
-    return status;
+    CLT_TRY(clt_path_join(count == 1 ? runs[0]->folder : ".", "report.html", &usual));
+    path = path ? path : usual;
+    CLT_TRY(clt_report_html(runs, count, &options, &page));
+    CLT_TRY(cmd_write_str(path, &page));
+    terminal_say("report: %s (%zu KiB); open it in a browser\n",
+                 strcmp(path, "-") == 0 ? "standard output" : text_clean(path, shown, sizeof shown),
+                 page.length / 1024 + 1);
+    return CLT_OK;
 }
 
 static clt_status load_all(const args_result *r, clt_run_record **runs)
 {
-    for (int i = 0; i < r->n_operands; i++) {
-        clt_status status = clt_run_record_load(r->operands[i], &runs[i]);
-        if (status != CLT_OK)
-            return status;
-    }
+    for (int i = 0; i < r->n_operands; i++)
+        CLT_TRY(clt_run_record_load(r->operands[i], &runs[i]));
     return clt_run_names(runs, r->n_operands);
 }
 
@@ -66,9 +54,7 @@ clt_status cmd_report(cmd_context *context, int argc, char **argv)
         .max_operands = CLT_REPORT_RUNS};
     args_result r;
     clt_run_record *runs[CLT_REPORT_RUNS] = {NULL};
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(cmd_can_write(out));
     clt_status status = load_all(&r, runs);
     if (status == CLT_OK)

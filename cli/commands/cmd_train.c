@@ -29,17 +29,13 @@ clt_status train_default_folder(const char *config, char *base, size_t size)
 /* Rank 0 looks for an unused folder name and sends it to the others. */
 static clt_status choose_folder(const cmd_context *context, const char *config, char *folder, size_t size)
 {
-    char *chosen = NULL;
-    clt_status status = CLT_OK;
+    CLT_FREED char *chosen = NULL;
+    char base[512];
     memset(folder, 0, size);
     if (cmd_prints(context)) {
-        char base[512];
         CLT_TRY(train_default_folder(config, base, sizeof base));
-        status = cmd_free_folder(base, &chosen);
-        if (status == CLT_OK)
-            snprintf(folder, size, "%s", chosen);
-        free(chosen);
-        CLT_TRY(status);
+        CLT_TRY(cmd_free_folder(base, &chosen));
+        snprintf(folder, size, "%s", chosen);
     }
     return context->comm ? comm_broadcast(context->comm, folder, (int64_t)size, 0) : CLT_OK;
 }
@@ -47,7 +43,7 @@ static clt_status choose_folder(const cmd_context *context, const char *config, 
 static void print_result(const clt_run_result *r, const char *folder, bool dry_run)
 {
     char time[32], language[96], path[2048];
-    clt_str done = {0}, lines = {0};
+    CLT_SCOPED(clt_str) done = {0}, lines = {0};
     if (dry_run) {
         terminal_say(
             "dry run: config and plan are good; data was opened, not read (cltrain data verify reads it); "
@@ -69,7 +65,6 @@ static void print_result(const clt_run_result *r, const char *folder, bool dry_r
     if (clt_str_check(&done) == CLT_OK)
         text_wrap(done.text, 0, 2, terminal_columns(), &lines);
     table_print(&lines);
-    clt_str_free(&done);
     if (r->checkpoint[0])
         terminal_say("checkpoint: %s\n", text_clean(r->checkpoint, path, sizeof path));
     if (folder)
@@ -91,15 +86,6 @@ static void on_stop(void *context, int number)
 {
     train_view *v = context;
     console_stopping(&v->console, number, atomic_load(&v->at_step));
-}
-
-/* Prints what to do next. If the run was interrupted, the thread's error message is kept. */
-static void tell_next(const cmd_context *context, const next_run *next, clt_status status)
-{
-    clt_error error;
-    clt_error_take(status, &error);
-    print_next_commands(context, next);
-    (void)clt_error_put(&error);
 }
 
 static clt_status train(cmd_context *context, const train_args *a, const clt_config *config,
@@ -140,8 +126,9 @@ static clt_status train(cmd_context *context, const train_args *a, const clt_con
         .result = &result,
         .ended = status == CLT_OK && (a->max_steps == 0 || result.steps < a->max_steps),
         .epochs = clt_config_int(config, "train.steps") > 0 ? 0 : clt_config_float(config, "train.epochs")};
+    CLT_KEEP_ERROR(); /* the message of an interrupted run */
     if ((status == CLT_OK || status == CLT_EINTERRUPTED) && cmd_prints(context) && !a->dry_run)
-        tell_next(context, &next, status);
+        print_next_commands(context, &next);
     return status;
 }
 
@@ -149,7 +136,7 @@ static clt_status train(cmd_context *context, const train_args *a, const clt_con
  * Resuming an older checkpoint in the same folder would destroy the newer ones. */
 static clt_status choose_saved_folder(const clt_saved_run *saved, const train_args *a, const char **folder)
 {
-    clt_checkpoint *newest;
+    CLT_SCOPED(clt_checkpoint) *newest = NULL;
     *folder = a->out ? a->out : saved->folder;
     if (a->out)
         return CLT_OK;
@@ -159,49 +146,42 @@ static clt_status choose_saved_folder(const clt_saved_run *saved, const train_ar
             "cltrain train: '%s' is not in a run folder; give a folder for the resumed run with --out DIR",
             saved->path);
     CLT_TRY(clt_checkpoint_peek(saved->folder, &newest));
-    int64_t step = newest->step;
-    clt_checkpoint_close(newest);
-    if (step != saved->step)
+    if (newest->step != saved->step)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain train: '%s' is not the newest checkpoint of '%s', which is step_%lld; to go on "
                  "from step %lld give a new run folder with --out DIR",
-                 saved->path, saved->folder, (long long)step, (long long)saved->step);
+                 saved->path, saved->folder, (long long)newest->step, (long long)saved->step);
     return CLT_OK;
 }
 
 /* Returns an error that names the process if the run in the folder is still going on. */
 static clt_status check_ended(const char *run)
 {
-    char *path = NULL;
-    clt_lock *lock = NULL;
+    CLT_FREED char *path = NULL;
+    CLT_SCOPED(clt_lock) *lock = NULL;
     CLT_TRY(clt_path_join(run, "lock", &path));
     clt_status status = clt_file_exists(path) ? clt_lock_acquire(path, &lock) : CLT_OK;
-    clt_lock_release(lock);
-    free(path);
     return clt_fail_prefix(status, "the run in '%s' is still going on", run);
 }
 
 /* Returns an error if the run has no checkpoint, because it cannot be resumed. */
 static clt_status check_saved_anything(const char *run)
 {
-    char *config = NULL;
+    CLT_FREED char *config = NULL;
     CLT_TRY(clt_path_join(run, "config.resolved.json", &config));
-    bool begun = clt_file_exists(config) && !clt_checkpoint_exists(run);
-    free(config);
-    if (begun)
-        CLT_TRY(check_ended(run));
-    if (begun)
-        CLT_FAIL(CLT_ECHECKPOINT,
-                 "'%s' holds a run that ended before its first checkpoint, so there is nothing to go on "
-                 "from; begin again with 'cltrain train %s/config.resolved.json --out %s --resume auto'",
-                 run, run, run);
-    return CLT_OK;
+    if (!clt_file_exists(config) || clt_checkpoint_exists(run))
+        return CLT_OK;
+    CLT_TRY(check_ended(run));
+    CLT_FAIL(CLT_ECHECKPOINT,
+             "'%s' holds a run that ended before its first checkpoint, so there is nothing to go on "
+             "from; begin again with 'cltrain train %s/config.resolved.json --out %s --resume auto'",
+             run, run, run);
 }
 
 /* --resume RUN without a config: uses the config of the run. */
 static clt_status train_saved(cmd_context *context, const train_args *a, const args_result *r)
 {
-    clt_saved_run *saved;
+    CLT_SCOPED(clt_saved_run) *saved = NULL;
     train_args own = *a;
     const char *folder;
     if (!a->resume || strcmp(a->resume, "none") == 0)
@@ -221,16 +201,12 @@ static clt_status train_saved(cmd_context *context, const train_args *a, const a
         .overrides = r->overrides, .n_overrides = r->n_overrides, .training = true};
     CLT_TRY(clt_saved_run_open(a->resume, &options, &saved));
     cmd_use_log_level(saved->config);
-    clt_status status = choose_saved_folder(saved, a, &folder);
-    if (status == CLT_OK)
-        status = clt_saved_run_need_data(saved, false, "going on with");
-    if (status == CLT_OK && clt_source_has_eval(saved->config))
-        status = clt_saved_run_need_data(saved, true, "going on with");
+    CLT_TRY(choose_saved_folder(saved, a, &folder));
+    CLT_TRY(clt_saved_run_need_data(saved, false, "going on with"));
+    if (clt_source_has_eval(saved->config))
+        CLT_TRY(clt_saved_run_need_data(saved, true, "going on with"));
     own.resume = a->out || !saved->folder[0] ? a->resume : saved->folder;
-    if (status == CLT_OK)
-        status = train(context, &own, saved->config, folder);
-    clt_saved_run_close(saved);
-    return status;
+    return train(context, &own, saved->config, folder);
 }
 
 clt_status train_check_args(const train_args *a)
@@ -262,10 +238,8 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
         .overrides = true};
     args_result r;
     char folder[1024];
-    clt_config *config = NULL;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    CLT_SCOPED(clt_config) *config = NULL;
+    ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(train_check_args(&a));
     if (!context->comm) /* with several ranks, none may end alone */
         cmd_signals_starting();
@@ -278,16 +252,11 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
             "it, a new run needs a CONFIG file",
             r.operands[0], r.operands[0]);
     CLT_TRY(cmd_load_config_over(&r, a.init, true, &config));
-    clt_status status = CLT_OK;
     bool automatic = a.resume && strcmp(a.resume, "auto") == 0;
-    if (!a.out && automatic)
-        /* --resume auto must find the same folder every time, so no number is added */
-        status = train_default_folder(r.operands[0], folder, sizeof folder);
+    if (!a.out && automatic) /* --resume auto must find the same folder every time, so no number is added */
+        CLT_TRY(train_default_folder(r.operands[0], folder, sizeof folder));
     else if (!a.out && !a.dry_run)
-        status = choose_folder(context, r.operands[0], folder, sizeof folder);
-    if (status == CLT_OK)
-        /* a dry run writes nothing, and only looks at a folder that is named */
-        status = train(context, &a, config, a.out ? a.out : a.dry_run && !automatic ? NULL : folder);
-    clt_config_destroy(config);
-    return status;
+        CLT_TRY(choose_folder(context, r.operands[0], folder, sizeof folder));
+    /* a dry run writes nothing, and only looks at a folder that is named */
+    return train(context, &a, config, a.out ? a.out : a.dry_run && !automatic ? NULL : folder);
 }

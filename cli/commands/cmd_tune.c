@@ -160,7 +160,7 @@ static void on_message(void *context, const char *line)
 
 static clt_status summary(const tune_view *v, const tune_args *a, const ocl_tuning *records)
 {
-    char *folder = NULL;
+    CLT_FREED char *folder = NULL;
     /* problems that were not measured, or have no alternative */
     int left = v->problems - (int)records->count;
     if (v->measured > 0)
@@ -169,7 +169,6 @@ static clt_status summary(const tune_view *v, const tune_args *a, const ocl_tuni
     CLT_TRY(ocl_tuning_folder(&folder));
     if (records->count > 0 && !v->masked)
         terminal_say("%zu records kept in %s\n", records->count, folder);
-    free(folder);
     if (left > 0)
         terminal_say("problems left as they are: %d; more time measures more (--seconds %g was given)\n",
                      left, a->seconds);
@@ -179,8 +178,8 @@ static clt_status summary(const tune_view *v, const tune_args *a, const ocl_tuni
 static clt_status measure(cmd_context *context, const tune_args *a, const clt_config *config)
 {
     console c;
-    clt_str json = {0};
-    ocl_tuning *records = NULL;
+    CLT_SCOPED(clt_str) json = {0};
+    CLT_SCOPED(ocl_tuning) *records = NULL;
     tune_view v = {.console = &c, .writer = clt_json_writer_make(&json, 2)};
     clt_tune_options options = {.config = config,
                                 .device_spec = a->device,
@@ -196,21 +195,16 @@ static clt_status measure(cmd_context *context, const tune_args *a, const clt_co
     clt_jw_object(&v.writer);
     clt_status status = clt_tune(&options, &records);
     console_close(&c);
-    if (status == CLT_OK) {
-        clt_jw_end_array(&v.writer);
-        clt_jw_end_object(&v.writer);
-        clt_str_append(&json, "\n");
-        status = clt_str_check(&json);
-    }
-    if (status == CLT_OK)
-        status = summary(&v, a, records);
-    if (status == CLT_OK && a->json)
-        status = cmd_write_text(a->json, json.text);
-    if (status == CLT_OK && context->stop && atomic_load(context->stop) != 0)
-        status = clt_fail(CLT_EINTERRUPTED, __FILE__, __LINE__, "stopped; what was measured is kept");
-    clt_str_free(&json);
-    ocl_tuning_destroy(records);
-    return status;
+    CLT_TRY(status);
+    clt_jw_end_array(&v.writer);
+    clt_jw_end_object(&v.writer);
+    CLT_TRY(clt_str_check(&json));
+    CLT_TRY(summary(&v, a, records));
+    if (a->json)
+        CLT_TRY(cmd_write_line(a->json, &json));
+    if (context->stop && atomic_load(context->stop) != 0)
+        CLT_FAIL(CLT_EINTERRUPTED, "stopped; what was measured is kept");
+    return CLT_OK;
 }
 
 /* --- saved records --- */
@@ -255,13 +249,12 @@ static void list_file(void *context, const char *path, const ocl_tuning *t, int 
 static clt_status list(void)
 {
     int files = 0;
-    char *folder = NULL;
+    CLT_FREED char *folder = NULL;
     CLT_TRY(ocl_tuning_folder(&folder));
-    clt_status status = ocl_tuning_list(list_file, &files);
-    if (status == CLT_OK && files == 0)
+    CLT_TRY(ocl_tuning_list(list_file, &files));
+    if (files == 0)
         terminal_say("%s holds no tuning records\n", folder);
-    free(folder);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status forget(const tune_args *a)
@@ -299,10 +292,8 @@ clt_status cmd_tune(cmd_context *context, int argc, char **argv)
                               .max_operands = 1,
                               .overrides = true};
     args_result r;
-    clt_config *config = NULL;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    CLT_SCOPED(clt_config) *config = NULL;
+    ARGS_PARSE(&usage, argc, argv, &r);
     if ((a.list || a.clear) && (r.n_operands > 0 || a.json || (a.list && a.clear)))
         CLT_FAIL(CLT_EUSAGE, "cltrain tune: --list and --clear can only be combined with --device");
     if (r.n_overrides > 0 && r.n_operands == 0)
@@ -313,7 +304,5 @@ clt_status cmd_tune(cmd_context *context, int argc, char **argv)
         return forget(&a);
     if (r.n_operands > 0)
         CLT_TRY(cmd_load_config(&r, &config));
-    clt_status status = measure(context, &a, config);
-    clt_config_destroy(config);
-    return status;
+    return measure(context, &a, config);
 }

@@ -80,7 +80,7 @@ static void tell_progress(verify_run *run, const char *name)
 /* Prints a line such as "FAIL     gemm.f32  error 0.1, limit 0.01  0.5 ms". */
 static void say_result(const clt_verify_result *result, bool failed)
 {
-    clt_str line = {0}, out = {0};
+    CLT_SCOPED(clt_str) line = {0}, out = {0};
     clt_str_append(&line, result->name);
     if (result->limit > 0)
         clt_str_printf(&line, "  error %.3g, limit %.3g", result->error, result->limit);
@@ -90,8 +90,6 @@ static void say_result(const clt_verify_result *result, bool failed)
            clt_verify_state_name(result->state), failed ? terminal_end(STDOUT_FILENO, INK_BAD) : "");
     text_wrap(line.failed ? result->name : line.text, 9, 2, terminal_columns(), &out);
     fputs(out.failed ? "\n" : out.text, stdout);
-    clt_str_free(&line);
-    clt_str_free(&out);
 }
 
 static void on_result(void *context, const clt_verify_result *result)
@@ -150,7 +148,7 @@ static clt_status run_device(const verify_args *a, clt_verify_options *options, 
 /* Checks every device, even after a failure on another one. */
 static clt_status run_all(const verify_args *a, clt_verify_options *options, verify_run *run, int count[5])
 {
-    ocl_device_desc *list = NULL;
+    CLT_FREED ocl_device_desc *list = NULL;
     int n = 0;
     clt_status worst = CLT_OK;
     clt_error error;
@@ -163,7 +161,6 @@ static clt_status run_all(const verify_args *a, clt_verify_options *options, ver
             clt_error_take(status, &error);
         }
     }
-    free(list);
     return worst == CLT_OK ? CLT_OK : clt_error_put(&error);
 }
 

@@ -40,7 +40,7 @@ static bool has_backend(const char *name)
 
 static clt_status print_json(const char *loader)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 2);
     clt_jw_object(&w);
     clt_jw_kstring(&w, "version", CLT_VERSION);
@@ -50,12 +50,7 @@ static clt_status print_json(const char *loader)
     clt_jw_kstring(&w, "opencl_loader", loader);
     clt_jw_kbool(&w, "clblast", has_backend("clblast"));
     clt_jw_end_object(&w);
-    clt_str_append(&text, "\n");
-    clt_status status = clt_str_check(&text);
-    if (status == CLT_OK)
-        status = cmd_write_text("-", text.text);
-    clt_str_free(&text);
-    return status;
+    return cmd_write_line("-", &text);
 }
 
 clt_status cmd_version(cmd_context *context, int argc, char **argv)
@@ -67,9 +62,7 @@ clt_status cmd_version(cmd_context *context, int argc, char **argv)
         .command = "version", .operands = "", .summary = "Prints versions.", .options = options};
     args_result r;
     (void)context;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     ocl_loader_text(loader, sizeof loader);
     if (json)
         return print_json(loader);

@@ -47,9 +47,8 @@ static void forget(watch *w)
 
 static clt_status open_run(watch *w)
 {
-    clt_status status = clt_run_record_open(w->operand, &w->run);
-    if (status == CLT_OK)
-        status = clt_history_open(w->run->metrics_path, &w->history);
+    CLT_TRY(clt_run_record_open(w->operand, &w->run));
+    clt_status status = clt_history_open(w->run->metrics_path, &w->history);
     if (status != CLT_OK)
         forget(w);
     return status;
@@ -81,7 +80,7 @@ static clt_status look(watch *w)
 static void put_head(const watch *w, int columns, clt_str *out)
 {
     const clt_run_record *r = w->run;
-    clt_str line = {0};
+    CLT_SCOPED(clt_str) line = {0};
     char eta[32];
     clt_str_printf(&line, "%s: %s", r->folder, clt_run_verdict_text(r->verdict));
     if (r->last_step >= 0)
@@ -101,7 +100,6 @@ static void put_head(const watch *w, int columns, clt_str *out)
         clt_str_printf(&line, ": %s", r->cause);
     text_wrap(line.text ? line.text : "", 0, 2, columns, out);
     out->failed = out->failed || line.failed;
-    clt_str_free(&line);
 }
 
 static void value(clt_str *out, const char *name, double x, int decimals)
@@ -124,7 +122,7 @@ static void put_values(const watch *w, int columns, clt_str *out)
     const clt_run_facts f = clt_run_facts_of(r);
     double eval = f.value[CLT_FACT_EVAL_LOSS], best = f.value[CLT_FACT_BEST_EVAL_LOSS];
     clt_metric speed = clt_run_speed_metric(r);
-    clt_str line = {0};
+    CLT_SCOPED(clt_str) line = {0};
     char rate[32];
     const clt_curve *accuracy = &r->curve[CLT_METRIC_EVAL_ACCURACY], *lr = &r->curve[CLT_METRIC_LR];
     value(&line, "loss", f.value[CLT_FACT_LOSS], 4);
@@ -146,7 +144,6 @@ static void put_values(const watch *w, int columns, clt_str *out)
         clt_str_printf(&line, " | skipped %lld", (long long)r->skipped);
     text_wrap(line.text ? line.text : "no step yet", 0, 2, columns, out);
     out->failed = out->failed || line.failed;
-    clt_str_free(&line);
 }
 
 typedef struct plot_kind {
@@ -158,7 +155,7 @@ static clt_status put_plot(const watch *w, const plot_kind *kind, int columns, i
 {
     const clt_run_record *r = w->run;
     const clt_curve *line = &r->curve[kind->line], *marks = &r->curve[kind->marks];
-    clt_point *points;
+    CLT_FREED clt_point *points = NULL;
     if (line->values + marks->values == 0)
         return CLT_OK;
     size_t wide = (size_t)columns * 2;
@@ -177,15 +174,13 @@ static clt_status put_plot(const watch *w, const plot_kind *kind, int columns, i
     plot.mark_count = kind->marks != kind->line ? clt_curve_points(marks, wide, points + wide) : 0;
     clt_str_printf(out, "%s%s%s\n", kind->title, plot.mark_count ? ", o: evaluation" : "",
                    plot.logarithmic && low > 0 ? " (logarithmic)" : "");
-    clt_status status = clt_text_plot_draw(&plot, out);
-    free(points);
-    return status;
+    return clt_text_plot_draw(&plot, out);
 }
 
 static void put_event(const clt_run_event *e, int columns, clt_str *out)
 {
     static const char *const members[] = {"text", "message", "reason", "path", "device"};
-    clt_str line = {0};
+    CLT_SCOPED(clt_str) line = {0};
     clt_str_printf(&line, "step %lld  ", (long long)e->step);
     clt_run_member(e->doc, "event", &line);
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
@@ -200,7 +195,6 @@ static void put_event(const clt_run_event *e, int columns, clt_str *out)
     size_t fit = columns > 0 ? text_fit(clean, columns - 2) : strlen(clean);
     clt_str_printf(out, "  %.*s\n", (int)fit, clean);
     out->failed = out->failed || line.failed;
-    clt_str_free(&line);
 }
 
 static void put_events(const watch *w, int most, int columns, clt_str *out)
@@ -317,16 +311,13 @@ static bool has_ended(const watch *w)
 
 static clt_status print_once(watch *w)
 {
-    clt_str picture = {0};
+    CLT_SCOPED(clt_str) picture = {0};
     int columns, rows;
     screen_size(&columns, &rows);
-    clt_status status = look(w);
-    if (status == CLT_OK)
-        status = draw(w, columns, rows, &picture);
-    if (status == CLT_OK)
-        table_print(&picture);
-    clt_str_free(&picture);
-    return status;
+    CLT_TRY(look(w));
+    CLT_TRY(draw(w, columns, rows, &picture));
+    table_print(&picture);
+    return CLT_OK;
 }
 
 /* Reads the run's files. No run yet is no error. */
@@ -363,7 +354,7 @@ static clt_status show(const watch *w, clt_str *picture)
 /* Redraws the alternate screen until the run ends, then prints the last picture on the usual one. */
 static clt_status follow_on_screen(watch *w)
 {
-    clt_str picture = {0};
+    CLT_SCOPED(clt_str) picture = {0};
     clt_status status;
     bool keys = take_keys();
     printf("\033[?1049h\033[?25l");
@@ -376,35 +367,31 @@ static clt_status follow_on_screen(watch *w)
     fflush(stdout);
     if (keys)
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &usual);
-    clt_str_free(&picture);
     return status == CLT_OK && w->run ? print_once(w) : status;
 }
 
 /* Without a terminal: prints a line from time to time, and the whole screen at the end. */
 static clt_status follow_in_lines(watch *w)
 {
-    clt_status status;
     double told = -1e9;
     bool waits = false;
     do {
-        clt_str line = {0};
-        status = look_or_wait(w);
-        bool due = clt_now() - told >= LINE_SECONDS;
-        if (status == CLT_OK && w->run && due && w->news) {
+        CLT_SCOPED(clt_str) line = {0};
+        CLT_TRY(look_or_wait(w));
+        if (w->run && w->news && clt_now() - told >= LINE_SECONDS) {
             put_head(w, 0, &line);
             put_values(w, 0, &line);
-            status = clt_str_check(&line);
+            CLT_TRY(clt_str_check(&line));
             table_print(&line);
             told = clt_now();
             w->news = false;
-        } else if (status == CLT_OK && !w->run && !waits) {
+        } else if (!w->run && !waits) {
             terminal_say("waiting for a run in %s\n", w->operand);
             fflush(stdout);
             waits = true;
         }
-        clt_str_free(&line);
-    } while (status == CLT_OK && !has_ended(w) && !wait_for_user(w, false));
-    return status == CLT_OK && w->run ? print_once(w) : status;
+    } while (!has_ended(w) && !wait_for_user(w, false));
+    return w->run ? print_once(w) : CLT_OK;
 }
 
 clt_status cmd_watch(cmd_context *context, int argc, char **argv)
@@ -422,9 +409,7 @@ clt_status cmd_watch(cmd_context *context, int argc, char **argv)
                               .min_operands = 1,
                               .max_operands = 1};
     args_result r;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     watch w = {.operand = r.operands[0], .context = context, .unicode = shows_unicode()};
     clt_status status = once                  ? print_once(&w)
                         : terminal_rewrites() ? follow_on_screen(&w)

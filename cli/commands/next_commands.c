@@ -12,7 +12,7 @@
 static void print_command(const cmd_context *context, const next_run *run, const char *what,
                           const char *command, const char *rest)
 {
-    clt_str line = {0};
+    CLT_SCOPED(clt_str) line = {0};
     bool trains = strncmp(command, "train", 5) == 0;
     const comm_info *ranks = context->ranks && context->ranks->ranks > 1 && trains ? context->ranks : NULL;
     if (ranks && ranks->nodes > 1)
@@ -36,13 +36,12 @@ static void print_command(const cmd_context *context, const next_run *run, const
         printf("  %-10s %s\n", what, line.text);
     else
         clt_error_clear();
-    clt_str_free(&line);
 }
 
 /* Prints commands that use the model: eval if there is evaluation data, and generate or predict. */
 static void print_uses(const cmd_context *context, const next_run *run)
 {
-    clt_saved_run *saved;
+    CLT_SCOPED(clt_saved_run) *saved = NULL;
     if (clt_saved_run_open(run->result->checkpoint, NULL, &saved) != CLT_OK) {
         clt_error_clear();
         return;
@@ -53,7 +52,6 @@ static void print_uses(const cmd_context *context, const next_run *run)
         print_command(context, run, "sample", "generate", " --prompt 'The '");
     else if (saved->has_facts)
         print_command(context, run, "predict", "predict", " FILE");
-    clt_saved_run_close(saved);
 }
 
 void print_next_commands(const cmd_context *context, const next_run *run)

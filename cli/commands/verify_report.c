@@ -157,28 +157,18 @@ static int by_index(const void *a, const void *b)
 
 clt_status verify_report_write(verify_report *report, const char *json, const char *junit, uint64_t seed)
 {
-    clt_str text = {0};
-    clt_status status = CLT_OK;
+    CLT_SCOPED(clt_str) results = {0}, tests = {0};
     if (report->failed)
         CLT_FAIL(CLT_ENOMEM, "collecting the checker's results: out of host memory");
     if (report->count > 0)
         qsort(report->items, report->count, sizeof *report->items, by_index);
     if (json) {
-        make_json(report, seed, &text);
-        status = clt_str_check(&text);
-        if (status == CLT_OK)
-            status = cmd_write_text(json, text.text);
-        clt_str_free(&text);
+        make_json(report, seed, &results);
+        CLT_TRY(cmd_write_str(json, &results));
     }
-    if (junit && status == CLT_OK) {
-        text = (clt_str){0};
-        make_junit(report, seed, &text);
-        status = clt_str_check(&text);
-        if (status == CLT_OK)
-            status = cmd_write_text(junit, text.text);
-        clt_str_free(&text);
-    }
-    return status;
+    if (junit)
+        make_junit(report, seed, &tests);
+    return junit ? cmd_write_str(junit, &tests) : CLT_OK;
 }
 
 /* --- skips --- */
@@ -230,7 +220,7 @@ static size_t collect_reasons(const verify_report *report, skip_reason *reasons)
 
 void verify_report_skips(const verify_report *report, bool own_forms)
 {
-    skip_reason *reasons;
+    CLT_FREED skip_reason *reasons = NULL;
     size_t left = 0;
     if (report->failed || report->count == 0 ||
         clt_alloc(&reasons, report->count, sizeof *reasons, "reasons of skipped checks") != CLT_OK) {
@@ -253,6 +243,4 @@ void verify_report_skips(const verify_report *report, bool own_forms)
             "--quick leaves out kernels that this device does not use; 'cltrain verify' checks all of them",
             0, 2, terminal_columns(), &text);
     table_print(&text);
-    clt_str_free(&text);
-    free(reasons);
 }

@@ -60,20 +60,15 @@ static clt_status completion_words(cmd_context *context, int argc, char **argv)
         .min_operands = 1,
         .max_operands = ARGS_MAX};
     args_result r;
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     char *end;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     long index = strtol(r.operands[0], &end, 10);
     if (*end || end == r.operands[0] || index < 1 || index >= ARGS_MAX)
         CLT_FAIL(CLT_EUSAGE, "cltrain completion words: '%s' is not the number of a word from 1 on",
                  r.operands[0]);
-    clt_status status = complete_words(context, r.n_operands - 1, r.operands + 1, (int)index, &text);
-    if (status == CLT_OK && text.text)
-        fputs(text.text, stdout);
-    clt_str_free(&text);
-    return status;
+    CLT_TRY(complete_words(context, r.n_operands - 1, r.operands + 1, (int)index, &text));
+    return cmd_write_str("-", &text);
 }
 
 clt_status cmd_completion(cmd_context *context, int argc, char **argv)

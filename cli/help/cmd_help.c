@@ -13,14 +13,9 @@ static clt_status help_unknown(int argc, char **argv)
 {
     const char *names[64], *name = argv[0];
     size_t count = 0;
-    clt_str advice = {0};
-    if (other_command(argc, argv, &advice) && !advice.failed) {
-        clt_status status =
-            clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "unknown command '%s'%s", name, advice.text);
-        clt_str_free(&advice);
-        return status;
-    }
-    clt_str_free(&advice);
+    CLT_SCOPED(clt_str) advice = {0};
+    if (other_command(argc, argv, &advice) && !advice.failed)
+        CLT_FAIL(CLT_EUSAGE, "unknown command '%s'%s", name, advice.text);
     for (const cmd_entry *entry = cmd_table; entry->name && count < 64; entry++)
         if (!(entry->flags & CMD_HIDDEN))
             names[count++] = entry->name;

@@ -156,11 +156,10 @@ static void put_config(clt_str *s)
         ".SH CONFIGURATION\nA config is a JSON file with one object for each section. Every "
         "key can be changed on the command line\n(\\fIsection.key=value\\fR). The default is in brackets.\n");
     for (const clt_config_key *key = clt_config_schema(); key->path; key++) {
-        clt_str help = {0};
+        CLT_SCOPED(clt_str) help = {0};
         clt_str_printf(&help, "%s%s%s%s", key->help, key->default_text ? " [" : "",
                        key->default_text ? key->default_text : "", key->default_text ? "]" : "");
         put_item(s, key->path, key->type == CLT_CFG_CHOICE ? key->choices : NULL, help.text ? help.text : "");
-        clt_str_free(&help);
     }
 }
 
@@ -243,13 +242,9 @@ clt_status cmd_man(cmd_context *context, int argc, char **argv)
                               .options = options};
     args_result r;
     page p = {.context = context};
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     put_page(&p);
-    clt_status status = clt_str_check(&p.text);
-    if (status == CLT_OK)
-        fputs(p.text.text, stdout);
+    clt_status status = cmd_write_str("-", &p.text);
     clt_str_free(&p.text);
     return status;
 }

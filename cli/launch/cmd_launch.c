@@ -35,6 +35,13 @@ typedef struct launch {
     bool cpu;            /* some ranks share CPU devices */
 } launch;
 
+static void end_launch(launch *l)
+{
+    launch_hosts_free(&l->hosts);
+    free(l->mpirun);
+}
+CLT_SCOPED_VALUE(launch, end_launch)
+
 static void say(const char *text)
 {
     terminal_say_to(stderr, "cltrain launch: %s\n", text);
@@ -88,11 +95,9 @@ static bool begins_again(const launch *l)
 /* Removes config.resolved.json: without this file a folder counts as new. */
 static clt_status forget_start(const launch *l)
 {
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
     CLT_TRY(clt_path_join(l->folder, "config.resolved.json", &path));
-    bool gone = unlink(path) == 0 || errno == ENOENT;
-    free(path);
-    if (!gone)
+    if (unlink(path) != 0 && errno != ENOENT)
         CLT_FAIL(CLT_ESTORAGE, "preparing '%s' for another start: %s", l->folder, strerror(errno));
     return CLT_OK;
 }
@@ -155,32 +160,26 @@ static bool by_mpirun(const launch *l)
 
 static clt_status start(launch *l, bool again, launch_end *end)
 {
-    launch_line line = {0};
-    clt_str hosts = {0};
-    clt_status status = choose_ranks(l);
-    if (status == CLT_OK)
-        status = launch_hosts_print(&l->hosts, &hosts);
-    if (status == CLT_OK && l->micro_batch > 0 && !l->batch[0])
+    CLT_SCOPED(launch_line) line = {0};
+    CLT_SCOPED(clt_str) hosts = {0};
+    CLT_TRY(choose_ranks(l));
+    CLT_TRY(launch_hosts_print(&l->hosts, &hosts));
+    if (l->micro_batch > 0 && !l->batch[0])
         snprintf(l->batch, sizeof l->batch, "data.global_batch=%lld", (long long)l->micro_batch * l->ranks);
-    if (status == CLT_OK && by_mpirun(l) && !l->mpirun)
-        status = launch_find_mpirun(l->program, &l->mpirun);
-    const launch_where where = {.hosts = hosts.text,
-                                .network = l->network,
-                                .ranks = l->ranks,
-                                .most = l->most,
-                                .far = l->hosts.far,
-                                .cpu = l->cpu};
-    if (status == CLT_OK && by_mpirun(l)) {
+    if (by_mpirun(l)) {
+        const launch_where where = {.hosts = hosts.text,
+                                    .network = l->network,
+                                    .ranks = l->ranks,
+                                    .most = l->most,
+                                    .far = l->hosts.far,
+                                    .cpu = l->cpu};
+        if (!l->mpirun)
+            CLT_TRY(launch_find_mpirun(l->program, &l->mpirun));
         launch_remove_leftovers();
-        status = launch_line_mpirun(&line, l->mpirun, &where);
+        CLT_TRY(launch_line_mpirun(&line, l->mpirun, &where));
     }
-    if (status == CLT_OK)
-        status = add_train(l, &line, again);
-    if (status == CLT_OK)
-        status = launch_run(l->context, &line, end);
-    launch_line_free(&line);
-    clt_str_free(&hosts);
-    return status;
+    CLT_TRY(add_train(l, &line, again));
+    return launch_run(l->context, &line, end);
 }
 
 /* --- what to do after its end --- */
@@ -188,27 +187,24 @@ static clt_status start(launch *l, bool again, launch_end *end)
 /* The step of the newest checkpoint; -1: there is no checkpoint. */
 static int64_t newest_step(const launch *l)
 {
-    clt_checkpoint *checkpoint;
+    CLT_SCOPED(clt_checkpoint) *checkpoint = NULL;
     const char *folder = l->folder[0] ? l->folder : l->train.resume;
     if (!folder || !clt_checkpoint_exists(folder) || clt_checkpoint_peek(folder, &checkpoint) != CLT_OK) {
         clt_error_clear();
         return -1;
     }
-    int64_t step = checkpoint->step;
-    clt_checkpoint_close(checkpoint);
-    return step;
+    return checkpoint->step;
 }
 
 /* The last line of the run's metrics.jsonl, which lies in `tail`; "": there is no line. */
 static const char *last_line(const launch *l, char *tail, size_t size)
 {
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
     const char *folder = l->folder[0] ? l->folder : l->train.resume;
     tail[0] = '\0';
     if (!folder || clt_path_join(folder, "metrics.jsonl", &path) != CLT_OK)
         return tail;
     FILE *file = fopen(path, "re");
-    free(path);
     if (!file)
         return tail;
     size_t got = fseek(file, -(long)(size - 1), SEEK_END) == 0 || fseek(file, 0, SEEK_SET) == 0
@@ -331,7 +327,8 @@ static clt_status take_devices(launch *l, const char *text)
  * before anything is started. */
 static clt_status read_config(launch *l, const clt_config *config)
 {
-    char *chosen = NULL, base[1024];
+    CLT_FREED char *chosen = NULL;
+    char base[1024];
     const train_args *a = &l->train;
     static char spec[256];
     snprintf(spec, sizeof spec, "%s", a->device ? a->device : clt_config_string(config, "device.spec"));
@@ -348,21 +345,17 @@ static clt_status read_config(launch *l, const clt_config *config)
     if (!same)
         CLT_TRY(cmd_free_folder(base, &chosen));
     snprintf(l->folder, sizeof l->folder, "%s", same ? base : chosen);
-    free(chosen);
     return CLT_OK;
 }
 
 static clt_status open_config(launch *l)
 {
     const args_result *r = l->given;
-    clt_config *config = NULL;
-    clt_saved_run *saved = NULL;
-    clt_status status;
+    CLT_SCOPED(clt_config) *config = NULL;
+    CLT_SCOPED(clt_saved_run) *saved = NULL;
     if (r->n_operands > 0) {
         CLT_TRY(cmd_load_config_over(r, l->train.init, true, &config));
-        status = read_config(l, config);
-        clt_config_destroy(config);
-        return status;
+        return read_config(l, config);
     }
     if (!l->train.resume || strcmp(l->train.resume, "none") == 0 || strcmp(l->train.resume, "auto") == 0)
         CLT_FAIL(CLT_EUSAGE,
@@ -371,9 +364,7 @@ static clt_status open_config(launch *l)
     const clt_saved_run_options options = {
         .overrides = r->overrides, .n_overrides = r->n_overrides, .training = true};
     CLT_TRY(clt_saved_run_open(l->train.resume, &options, &saved));
-    status = read_config(l, saved->config);
-    clt_saved_run_close(saved);
-    return status;
+    return read_config(l, saved->config);
 }
 
 static clt_status find_program(launch *l)
@@ -388,7 +379,7 @@ static clt_status find_program(launch *l)
 
 clt_status cmd_launch(cmd_context *context, int argc, char **argv)
 {
-    launch l = {.context = context, .max_restarts = 3};
+    CLT_SCOPED(launch) l = {.context = context, .max_restarts = 3};
     const char *devices = NULL, *hosts = NULL;
     const args_option options[] = {
         ARGS_TEXT(
@@ -420,9 +411,7 @@ clt_status cmd_launch(cmd_context *context, int argc, char **argv)
         .max_operands = 1,
         .overrides = true};
     args_result r;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    if (r.help)
-        return CLT_OK;
+    ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(train_check_args(&l.train));
     if (comm_under_launcher() || comm_tasks_alone() > 1)
         CLT_FAIL(
@@ -437,10 +426,6 @@ clt_status cmd_launch(cmd_context *context, int argc, char **argv)
     if (setenv(CMD_CALLED, context->program, 1) != 0)
         CLT_FAIL(CLT_ENOMEM, "cltrain launch: out of host memory");
     CLT_TRY(launch_hosts_read(hosts, &l.hosts));
-    clt_status status = open_config(&l);
-    if (status == CLT_OK)
-        status = run(&l);
-    launch_hosts_free(&l.hosts);
-    free(l.mpirun);
-    return status;
+    CLT_TRY(open_config(&l));
+    return run(&l);
 }

@@ -87,22 +87,20 @@ static clt_status read_line(const char *line, size_t length, const char *where, 
 
 static clt_status read_file(const char *path, launch_hosts *out)
 {
-    char *text = NULL, where[512];
+    CLT_FREED char *text = NULL;
+    char where[512];
     size_t size;
     CLT_TRY(clt_file_read(path, false, 1 << 20, CLT_EUSAGE, &text, &size));
-    clt_status status = CLT_OK;
     int line = 1;
-    for (const char *at = text; status == CLT_OK && *at; line++) {
+    for (const char *at = text; *at; line++) {
         size_t length = strcspn(at, "\n");
         (void)snprintf(where, sizeof where, "%.400s:%d", path, line);
-        status = read_line(at, length, where, out);
+        CLT_TRY(read_line(at, length, where, out));
         at += length + (at[length] == '\n');
     }
-    if (status == CLT_OK && out->count == 0)
-        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "cltrain launch: option --hosts: %s names no host",
-                          path);
-    free(text);
-    return status;
+    if (out->count == 0)
+        CLT_FAIL(CLT_EUSAGE, "cltrain launch: option --hosts: %s names no host", path);
+    return CLT_OK;
 }
 
 clt_status launch_hosts_read(const char *text, launch_hosts *out)
@@ -110,11 +108,7 @@ clt_status launch_hosts_read(const char *text, launch_hosts *out)
     *out = (launch_hosts){.far = text != NULL};
     if (!text)
         return add_host(out, "localhost", strlen("localhost"), 0, "");
-    clt_status status =
-        access(text, F_OK) == 0 && !clt_is_directory(text) ? read_file(text, out) : read_names(text, out);
-    if (status != CLT_OK)
-        launch_hosts_free(out);
-    return status;
+    return access(text, F_OK) == 0 && !clt_is_directory(text) ? read_file(text, out) : read_names(text, out);
 }
 
 void launch_hosts_free(launch_hosts *hosts)
@@ -170,24 +164,18 @@ static void quote(const char *text, clt_str *out)
 static clt_status ask_far(const char *name, const char *program, const char *spec, clt_child **out)
 {
     char agent[512];
-    clt_str inner = {0}, command = {0};
+    CLT_SCOPED(clt_str) inner = {0}, command = {0};
     quote(program, &inner);
     clt_str_append(&inner, " probe --count --device ");
     quote(spec, &inner);
     clt_str_append(&inner, " 3>&1 >&2 </dev/null | cat");
-    clt_status status = clt_str_check(&inner);
-    if (status == CLT_OK) {
-        clt_str_append(&command, "exec sh -c ");
-        quote(inner.text, &command);
-        status = clt_str_check(&command);
-    }
+    CLT_TRY(clt_str_check(&inner));
+    clt_str_append(&command, "exec sh -c ");
+    quote(inner.text, &command);
+    CLT_TRY(clt_str_check(&command));
     find_agent(agent, sizeof agent);
     const char *const arguments[] = {"-c", "exec $0 \"$@\" >&3", agent, name, command.text, NULL};
-    if (status == CLT_OK)
-        status = clt_child_start("/bin/sh", arguments, 0, out);
-    clt_str_free(&inner);
-    clt_str_free(&command);
-    return status;
+    return clt_child_start("/bin/sh", arguments, 0, out);
 }
 
 static clt_status ask(const launch_host *h, const char *program, const char *spec, clt_child **out)

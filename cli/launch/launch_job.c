@@ -25,14 +25,12 @@
 
 static bool in_folder(const char *folder, size_t length, char **out)
 {
-    clt_str file = {0};
+    CLT_SCOPED(clt_str) file = {0};
     clt_str_append_n(&file, folder, length);
     clt_str_append(&file, "/mpirun");
     if (length > 0 && clt_str_check(&file) == CLT_OK && !clt_is_directory(file.text) &&
         access(file.text, X_OK) == 0)
-        *out = file.text;
-    else
-        clt_str_free(&file);
+        *out = CLT_TAKE(file.text);
     return *out != NULL;
 }
 

@@ -24,6 +24,7 @@ typedef struct launch_line {
 } launch_line;
 clt_status launch_line_add(launch_line *line, const char *word);
 void launch_line_free(launch_line *line);
+CLT_SCOPED_VALUE(launch_line, launch_line_free)
 /* Where ranks run. */
 typedef struct launch_where {
     const char *hosts;   /* "a:4,b:4", as mpirun's --host */

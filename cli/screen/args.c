@@ -64,18 +64,14 @@ static clt_status unknown_elsewhere(const args_usage *usage, const char *const *
                                       .options = names,
                                       .n_options = count,
                                       .overrides = usage->overrides};
-    clt_str advice = {0};
-    clt_status status = CLT_OK;
+    CLT_SCOPED(clt_str) advice = {0};
     if (other_option(&place, word, value, &advice) && !advice.failed)
-        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "cltrain %s: unknown option '%s'%s", usage->command,
-                          word, advice.text);
-    else if (usage->overrides && clt_config_hint(word + strspn(word, "-"), value, key, sizeof key))
-        status =
-            clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
-                     "cltrain %s: unknown option '%s'%s (keys of the config are given as section.key=value)",
-                     usage->command, word, key);
-    clt_str_free(&advice);
-    return status;
+        CLT_FAIL(CLT_EUSAGE, "cltrain %s: unknown option '%s'%s", usage->command, word, advice.text);
+    if (usage->overrides && clt_config_hint(word + strspn(word, "-"), value, key, sizeof key))
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain %s: unknown option '%s'%s (keys of the config are given as section.key=value)",
+                 usage->command, word, key);
+    return CLT_OK;
 }
 
 /* True if the two are equal when case is ignored and '_' in `word` counts as '-'. */
@@ -253,22 +249,18 @@ static void print_parts(const args_usage *usage)
 static clt_status no_part(const args_usage *usage, const char *given)
 {
     const char *names[64];
-    clt_str list = {0};
+    CLT_SCOPED(clt_str) list = {0};
     size_t count = 0;
     for (const args_part *p = usage->parts; p->name && count < 64; p++) {
         clt_str_printf(&list, "%s%s", count ? ", " : "", p->name);
         names[count++] = p->name;
     }
     const char *near = given ? clt_nearest_name(given, names, count) : NULL;
-    clt_status status = clt_str_check(&list);
-    if (status == CLT_OK)
-        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
-                          "cltrain %s: %s%s%s%s%s%s; its parts are %s; see 'cltrain %s --help'",
-                          usage->command, given ? "there is no part '" : "name a part", given ? given : "",
-                          given ? "'" : "", near ? " (did you mean '" : "", near ? near : "",
-                          near ? "'?)" : "", list.text, usage->command);
-    clt_str_free(&list);
-    return status;
+    CLT_TRY(clt_str_check(&list));
+    CLT_FAIL(CLT_EUSAGE, "cltrain %s: %s%s%s%s%s%s; its parts are %s; see 'cltrain %s --help'",
+             usage->command, given ? "there is no part '" : "name a part", given ? given : "",
+             given ? "'" : "", near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "", list.text,
+             usage->command);
 }
 
 clt_status args_dispatch(const args_usage *usage, struct cmd_context *context, int argc, char **argv)

@@ -87,6 +87,13 @@ typedef struct args_result {
 
 /* argv[0] is the command's name. Returns CLT_EUSAGE, with a message, for anything that the table forbids. */
 clt_status args_parse(const args_usage *usage, int argc, char **argv, args_result *out);
+/* Parses the command line, and ends the function that it stands in after an error or --help. */
+#define ARGS_PARSE(usage, argc, argv, out)                                                                   \
+    do {                                                                                                     \
+        CLT_TRY(args_parse(usage, argc, argv, out));                                                         \
+        if ((out)->help)                                                                                     \
+            return CLT_OK;                                                                                   \
+    } while (0)
 /* For a command with parts: runs the part that argv[1] names, with its name as argv[0]; --help lists the
  * parts. CLT_EUSAGE: there is no such part. Uses only the command, summary and parts of `usage`. */
 clt_status args_dispatch(const args_usage *usage, struct cmd_context *context, int argc, char **argv);

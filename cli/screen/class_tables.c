@@ -49,7 +49,7 @@ static int64_t lowest(const clt_class_counts *c, const bool *marked)
 
 static void some_rows(const table *t, const clt_class_counts *c, clt_str *out)
 {
-    bool *marked = calloc((size_t)c->classes, sizeof *marked);
+    CLT_FREED bool *marked = calloc((size_t)c->classes, sizeof *marked);
     int n = 0;
     out->failed = out->failed || !marked;
     for (; marked && n < SHOWN; n++) {
@@ -59,7 +59,6 @@ static void some_rows(const table *t, const clt_class_counts *c, clt_str *out)
         marked[k] = true;
         class_row(t, c, k, out);
     }
-    free(marked);
     clt_str_printf(out, "(the %d of %lld classes with the lowest F1; --json has all)\n", n,
                    (long long)c->classes);
 }

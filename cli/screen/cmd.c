@@ -107,23 +107,18 @@ clt_status cmd_caps(const char *text, uint32_t *mask)
 
 clt_status cmd_free_folder(const char *base, char **out)
 {
-    clt_str path = {0};
+    CLT_SCOPED(clt_str) path = {0};
     for (int i = 1; i < 100000; i++) {
         path.length = 0;
         clt_str_printf(&path, "%s", base);
         if (i > 1)
             clt_str_printf(&path, "-%d", i);
-        clt_status status = clt_str_check(&path);
-        if (status != CLT_OK) {
-            clt_str_free(&path);
-            return status;
-        }
+        CLT_TRY(clt_str_check(&path));
         if (!clt_file_exists(path.text) && !clt_is_directory(path.text)) {
-            *out = path.text;
+            *out = CLT_TAKE(path.text);
             return CLT_OK;
         }
     }
-    clt_str_free(&path);
     CLT_FAIL(CLT_ESTORAGE,
              "choosing a run folder: %s and the numbered names after it are all taken; name one with --out",
              base);
@@ -143,13 +138,11 @@ clt_status cmd_load_config(const args_result *r, clt_config **out)
 
 clt_status cmd_load_config_over(const args_result *r, const char *init, bool training, clt_config **out)
 {
-    clt_pretrained *pretrained = NULL;
+    CLT_SCOPED(clt_pretrained) *pretrained = NULL;
     if (init)
         CLT_TRY(clt_pretrained_open(init, &pretrained));
-    clt_status status = clt_config_load_over(r->operands[0], r->overrides, r->n_overrides,
-                                             init ? clt_pretrained_presets(pretrained, training) : NULL, out);
-    clt_pretrained_close(pretrained);
-    CLT_TRY(status);
+    CLT_TRY(clt_config_load_over(r->operands[0], r->overrides, r->n_overrides,
+                                 init ? clt_pretrained_presets(pretrained, training) : NULL, out));
     cmd_use_log_level(*out);
     return CLT_OK;
 }
@@ -191,6 +184,18 @@ clt_status cmd_write_text(const char *path, const char *text)
     if (fputs(text, stdout) == EOF || fflush(stdout) == EOF)
         CLT_FAIL(CLT_ESTORAGE, "writing to the standard output: %s", strerror(errno));
     return CLT_OK;
+}
+
+clt_status cmd_write_str(const char *path, const clt_str *text)
+{
+    CLT_TRY(clt_str_check(text));
+    return cmd_write_text(path, text->text ? text->text : "");
+}
+
+clt_status cmd_write_line(const char *path, clt_str *text)
+{
+    clt_str_append(text, "\n");
+    return cmd_write_str(path, text);
 }
 
 clt_status cmd_best_of(bool best, const char **run, char buffer[1024])

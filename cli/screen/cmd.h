@@ -118,8 +118,11 @@ clt_status cmd_load_config(const struct args_result *r, clt_config **out);
  * that folder fills in keys of the config. training: the run trains. */
 clt_status cmd_load_config_over(const struct args_result *r, const char *init, bool training,
                                 clt_config **out);
-/* Writes text to a file, or to the standard output for "-". */
+/* Writes text to a file, or to the standard output for "-". The second function takes a string that may have
+ * failed, the third adds a newline to it. */
 clt_status cmd_write_text(const char *path, const char *text);
+clt_status cmd_write_str(const char *path, const clt_str *text);
+clt_status cmd_write_line(const char *path, clt_str *text);
 /* Checks that `path` can be written, before any long work; NULL: nothing to check. "-" reserves the standard
  * output for that text: from now on everything else is printed to stderr. */
 clt_status cmd_can_write(const char *path);

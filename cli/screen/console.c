@@ -274,7 +274,7 @@ static console *begin_told(void *context)
 static void on_start(void *context, const clt_table_row *rows, int count)
 {
     console *c = begin_told(context);
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     int width = 0, screen = terminal_columns();
     for (int i = 0; i < count; i++)
         width = !rows[i].technical && (int)strlen(rows[i].label) > width ? (int)strlen(rows[i].label) : width;
@@ -287,7 +287,6 @@ static void on_start(void *context, const clt_table_row *rows, int count)
     }
     if (may_print(c) && !text.failed)
         terminal_write(text.text, text.length);
-    clt_str_free(&text);
     pthread_mutex_unlock(&c->lock);
 }
 

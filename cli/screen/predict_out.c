@@ -63,7 +63,7 @@ static clt_status npy_header(predict_out *o)
 static clt_status csv_header(predict_out *o)
 {
     const clt_predictor *p = o->of;
-    clt_str line = {0};
+    CLT_SCOPED(clt_str) line = {0};
     bool single = p->outputs == 1, named = clt_predictor_class(p, 0) != NULL;
     clt_str_printf(&line, "%ssample%s", o->files ? "file," : "", p->rows > 1 ? ",row" : "");
     if (p->kind == CLT_PREDICT_CLASSES || (p->kind == CLT_PREDICT_YES_NO && single))
@@ -82,17 +82,14 @@ static clt_status csv_header(predict_out *o)
         for (int64_t i = 0; i < p->outputs; i++)
             clt_str_printf(&line, ",p%lld", (long long)i);
     clt_str_append(&line, "\n");
-    clt_status status = clt_str_check(&line);
-    if (status == CLT_OK)
-        status = put(o, line.text, line.length);
-    clt_str_free(&line);
-    return status;
+    CLT_TRY(clt_str_check(&line));
+    return put(o, line.text, line.length);
 }
 
 clt_status predict_out_open(predict_out *o)
 {
     struct stat info;
-    clt_str partial = {0};
+    CLT_SCOPED(clt_str) partial = {0};
     bool in_place = o->path && stat(o->path, &info) == 0 && !S_ISREG(info.st_mode);
     if (o->top)
         CLT_TRY(clt_alloc(&o->order, (size_t)o->of->outputs, sizeof *o->order, "predictions"));
@@ -103,7 +100,7 @@ clt_status predict_out_open(predict_out *o)
     } else {
         clt_str_printf(&partial, "%s.tmp-%ld", o->path, (long)getpid());
         CLT_TRY(clt_str_check(&partial));
-        o->partial = partial.text;
+        o->partial = CLT_TAKE(partial.text);
         int fd;
         CLT_TRY(clt_own_file_create(o->partial, &fd));
         o->file = fdopen(fd, "wb");
@@ -251,35 +248,35 @@ static void json_row(predict_out *o, const char *input, int64_t row, const float
     clt_str_append(line, "\n");
 }
 
+/* Writes the prediction of one row of a sample. line: room for its text. */
+static clt_status write_row(predict_out *o, const char *input, int64_t row, const float *scores,
+                            clt_str *line)
+{
+    int64_t n = o->of->outputs;
+    bool finite = true;
+    for (int64_t i = 0; i < n; i++)
+        finite = finite && isfinite(scores[i]);
+    o->not_finite += !finite;
+    if (o->format == PREDICT_NPY)
+        return put(o, scores, (size_t)n * sizeof *scores); /* hosts are little-endian */
+    line->length = 0;
+    if (o->top)
+        rank(o, scores);
+    (o->format == PREDICT_CSV ? csv_row : json_row)(o, input, row, scores, line);
+    CLT_TRY(clt_str_check(line));
+    return put(o, line->text, line->length);
+}
+
 clt_status predict_out_write(predict_out *o, const char *input, const float *scores, int64_t samples)
 {
-    const clt_predictor *p = o->of;
-    clt_str line = {0};
+    CLT_SCOPED(clt_str) line = {0};
     /* the header comes with the first sample, so that an input that is refused at once gives no output */
-    clt_status status = o->format == PREDICT_CSV && o->samples == 0 && samples > 0 ? csv_header(o) : CLT_OK;
-    for (int64_t s = 0; s < samples && status == CLT_OK; s++, o->samples++)
-        for (int64_t r = 0; r < p->rows && status == CLT_OK; r++, scores += p->outputs) {
-            bool finite = true;
-            for (int64_t i = 0; i < p->outputs; i++)
-                finite = finite && isfinite(scores[i]);
-            o->not_finite += !finite;
-            if (o->format == PREDICT_NPY) {
-                status = put(o, scores, (size_t)p->outputs * sizeof *scores); /* hosts are little-endian */
-                continue;
-            }
-            line.length = 0;
-            if (o->top)
-                rank(o, scores);
-            if (o->format == PREDICT_CSV)
-                csv_row(o, input, r, scores, &line);
-            else
-                json_row(o, input, r, scores, &line);
-            status = clt_str_check(&line);
-            if (status == CLT_OK)
-                status = put(o, line.text, line.length);
-        }
-    clt_str_free(&line);
-    return status;
+    if (o->format == PREDICT_CSV && o->samples == 0 && samples > 0)
+        CLT_TRY(csv_header(o));
+    for (int64_t s = 0; s < samples; s++, o->samples++)
+        for (int64_t r = 0; r < o->of->rows; r++, scores += o->of->outputs)
+            CLT_TRY(write_row(o, input, r, scores, &line));
+    return CLT_OK;
 }
 
 static clt_status finish_file(predict_out *o)

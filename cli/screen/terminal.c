@@ -299,7 +299,7 @@ static size_t whole_words(const char *text, int columns, size_t *skip)
 void text_wrap(const char *text, int at, int indent, int screen, clt_str *out)
 {
     size_t room = strlen(text) + CLEAN_ROOM;
-    char *clean = malloc(room);
+    CLT_FREED char *clean = malloc(room);
     if (!clean) {
         out->failed = true;
         return;
@@ -307,7 +307,6 @@ void text_wrap(const char *text, int at, int indent, int screen, clt_str *out)
     const char *left = text_clean(text, clean, room);
     if (screen <= 0 || screen <= indent + 8) {
         clt_str_printf(out, "%s\n", left);
-        free(clean);
         return;
     }
     do {
@@ -324,16 +323,15 @@ void text_wrap(const char *text, int at, int indent, int screen, clt_str *out)
             clt_str_printf(out, "%*s", indent, "");
         at = indent;
     } while (*left);
-    free(clean);
 }
 
 void text_wrap_lines(const char *text, int *begun, int hang, int screen, clt_str *out)
 {
     for (const char *line = text; *line;) {
         size_t size = strcspn(line, "\n"), blanks = strspn(line, " ");
-        char *one = strndup(line, size);
+        CLT_FREED char *one = strndup(line, size);
         int indent = hang > 0 ? hang : *begun > 0 ? 2 : (int)blanks + 2;
-        clt_str wrapped = {0};
+        CLT_SCOPED(clt_str) wrapped = {0};
         if (one)
             text_wrap(one, *begun, indent < screen / 2 ? indent : 2, screen, &wrapped);
         if (!one || wrapped.failed)
@@ -347,8 +345,6 @@ void text_wrap_lines(const char *text, int *begun, int hang, int screen, clt_str
         *begun = ended  ? 0
                  : last ? text_columns(last + 1)
                         : *begun + text_columns(out->text ? out->text : "");
-        free(one);
-        clt_str_free(&wrapped);
         line += size + ended;
     }
 }
@@ -357,15 +353,14 @@ static int begun[STDERR_FILENO + 1]; /* by descriptor: columns printed of an inc
 
 static void say_wrapped(FILE *file, int fd, const char *text, int hang, int screen)
 {
-    clt_str out = {0};
+    CLT_SCOPED(clt_str) out = {0};
     text_wrap_lines(text, &begun[fd], hang, screen, &out);
     fputs(out.failed || !out.text ? text : out.text, file);
-    clt_str_free(&out);
 }
 
 static void say(FILE *file, int hang, const char *format, va_list args)
 {
-    char *text = NULL;
+    CLT_FREED char *text = NULL;
     int fd = file == stderr ? STDERR_FILENO : STDOUT_FILENO, screen = hang < 0 ? 0 : terminal_columns_of(fd);
     if (vasprintf(&text, format, args) < 0) /* no memory */
         return;
@@ -374,7 +369,6 @@ static void say(FILE *file, int hang, const char *format, va_list args)
         say_wrapped(file, fd, text, hang, screen);
     else
         fputs(text, file);
-    free(text);
 }
 
 void terminal_say_to(FILE *file, const char *format, ...)
@@ -403,7 +397,7 @@ void terminal_say_whole(const char *format, ...)
 
 void terminal_tell(const char *who, terminal_ink ink, const char *label, const char *text)
 {
-    clt_str out = {0};
+    CLT_SCOPED(clt_str) out = {0};
     int screen = terminal_columns_of(STDERR_FILENO), at = text_columns(who) + text_columns(label);
     bool list = strchr(text, '\n') != NULL;
     clt_str_printf(&out, "%s%s%s%s%s", who, terminal_begin(STDERR_FILENO, ink), label,
@@ -413,15 +407,13 @@ void terminal_tell(const char *who, terminal_ink ink, const char *label, const c
                            : "\n");
     for (const char *line = text; *line;) {
         size_t size = strcspn(line, "\n");
-        char *one = strndup(line, size);
+        CLT_FREED char *one = strndup(line, size);
         int indent = list ? 4 : 2;
         if (one && screen > 0)
             text_wrap(one, list ? 0 : at + 1, indent, screen, &out);
         else
             clt_str_printf(&out, "%.*s\n", (int)size, line);
-        free(one);
         line += size + (line[size] == '\n');
     }
     fputs(out.failed || !out.text ? text : out.text, stderr);
-    clt_str_free(&out);
 }

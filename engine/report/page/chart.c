@@ -354,9 +354,7 @@ static void draw_marks(const clt_chart *chart, clt_str *out)
         clt_html_percent(out, x_share(chart, mark->step));
         clt_str_append(out, "\"");
         if (mark->title) {
-            clt_str_append(out, " title=\"");
-            clt_html_text_cut(out, mark->title, 300);
-            clt_str_append(out, "\"");
+            clt_html_in(out, " title=\"", mark->title, 300, "\"");
         }
         clt_str_append(out, "></i>");
     }

@@ -103,14 +103,12 @@ typedef struct drawing {
 static clt_status put_picture(const drawing *d, void *const *data, const int64_t at[3], int axis,
                               int64_t channel, clt_str *out)
 {
-    clt_str png = {0};
-    clt_status status = clt_picture_draw(d->source, &d->form, data, d->window, at, axis, channel, &png);
+    CLT_SCOPED(clt_str) png = {0};
+    CLT_TRY(clt_picture_draw(d->source, &d->form, data, d->window, at, axis, channel, &png));
     clt_str_append(out, "<img alt=\"\" src=\"data:image/png;base64,");
-    if (status == CLT_OK)
-        put_base64(out, png.text, png.length);
+    put_base64(out, png.text, png.length);
     clt_str_append(out, "\">");
-    clt_str_free(&png);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status put_sample(const drawing *d, int64_t index, clt_draw draw, void *const *data, clt_str *out)
@@ -118,16 +116,15 @@ static clt_status put_sample(const drawing *d, int64_t index, clt_draw draw, voi
     const clt_picture_form *form = &d->form;
     bool volume = form->size[0] > 1;
     int64_t at[3], rows = form->color ? 1 : form->channels;
-    clt_str where = {0};
+    CLT_SCOPED(clt_str) where = {0};
     CLT_TRY(d->source->type->read(d->source, index, draw, data));
     clt_picture_centre(d->source, form, data, at);
     rows = rows > CLT_PICTURE_CHANNELS ? CLT_PICTURE_CHANNELS : rows;
-    clt_status status = CLT_OK;
     clt_str_printf(out, "<figure class=\"card%s\">", volume ? " volume" : "");
-    for (int64_t c = 0; c < rows && status == CLT_OK; c++) {
+    for (int64_t c = 0; c < rows; c++) {
         clt_str_append(out, c > 0 ? "<br>" : "");
-        for (int axis = 0; axis < (volume ? 3 : 1) && status == CLT_OK; axis++)
-            status = put_picture(d, data, at, axis, c, out);
+        for (int axis = 0; axis < (volume ? 3 : 1); axis++)
+            CLT_TRY(put_picture(d, data, at, axis, c, out));
     }
     if (d->source->type->locate)
         d->source->type->locate(d->source, index, 0, &where);
@@ -143,43 +140,47 @@ static clt_status put_sample(const drawing *d, int64_t index, clt_draw draw, voi
                        (long long)form->channels);
     clt_html_text_cut(out, where.text ? where.text : "", 200);
     clt_str_append(out, "</small></figcaption></figure>\n");
-    clt_str_free(&where);
-    return status;
-}
-
-static clt_status make_sample(const clt_source *source, void **data)
-{
-    for (int f = 0; f < source->n_fields; f++)
-        CLT_TRY(clt_alloc(&data[f], 1, clt_source_field_bytes(&source->fields[f]), "a sample"));
     return CLT_OK;
 }
 
-static void free_sample(const clt_source *source, void **data)
+/* The fields of a sample, in memory of their own. */
+typedef struct sample_data {
+    void *field[CLT_MAX_FIELDS];
+} sample_data;
+
+static clt_status make_sample(const clt_source *source, sample_data *data)
 {
     for (int f = 0; f < source->n_fields; f++)
-        free(data[f]);
+        CLT_TRY(clt_alloc(&data->field[f], 1, clt_source_field_bytes(&source->fields[f]), "a sample"));
+    return CLT_OK;
 }
+
+static void free_sample(sample_data *data)
+{
+    for (int f = 0; f < CLT_MAX_FIELDS; f++)
+        free(data->field[f]);
+}
+CLT_SCOPED_VALUE(sample_data, free_sample)
 
 static clt_status put_samples(const clt_data_page *page, const drawing *d, bool train, int count,
                               clt_str *out)
 {
     const clt_source *source = d->source;
-    void *data[CLT_MAX_FIELDS] = {NULL};
+    CLT_SCOPED(sample_data) data = {0};
     int64_t n = count < source->samples ? count : source->samples;
     clt_str_printf(out, "<h3>%s <small>", train ? "Training, as augmented in the first epoch" : "Evaluation");
     clt_html_text_cut(out, source->description, 500);
     clt_str_append(out, "</small></h3>\n<div class=\"samples\">\n");
-    clt_status status = make_sample(source, data);
-    for (int64_t i = 0; i < n && status == CLT_OK; i++) {
+    CLT_TRY(make_sample(source, &data));
+    for (int64_t i = 0; i < n; i++) {
         clt_draw draw = {0};
         int64_t index = i * source->samples / n;
         if (train)
             index = clt_source_sample(source, (uint64_t)i, page->seed, page->shuffle, &draw);
-        status = put_sample(d, index, draw, data, out);
+        CLT_TRY(put_sample(d, index, draw, data.field, out));
     }
-    free_sample(source, data);
     clt_str_append(out, "</div>\n");
-    return status;
+    return CLT_OK;
 }
 
 /* Chooses the window of gray levels from values of the first samples. */
@@ -192,23 +193,19 @@ static clt_status find_window(const clt_data_page *page, clt_picture_window *win
     /* the distance is odd: otherwise rows whose length is a power of two would be read at the same
      * place only */
     int64_t every = elements / WINDOW_VALUES | 1;
-    void *data[CLT_MAX_FIELDS] = {NULL};
-    float *values = NULL;
-    clt_status status = clt_alloc(&data[0], 1, clt_source_field_bytes(x), "a sample");
-    if (status == CLT_OK)
-        status = clt_alloc(&values, (size_t)(n * (elements / every + 1)), sizeof *values, "values");
-    for (int64_t i = 0; i < n && status == CLT_OK; i++) {
+    CLT_SCOPED(sample_data) data = {0};
+    CLT_FREED float *values = NULL;
+    CLT_TRY(clt_alloc(&data.field[0], 1, clt_source_field_bytes(x), "a sample"));
+    CLT_TRY(clt_alloc(&values, (size_t)(n * (elements / every + 1)), sizeof *values, "values"));
+    for (int64_t i = 0; i < n; i++) {
         clt_draw draw;
         int64_t index = clt_source_sample(source, (uint64_t)i, page->seed, page->shuffle, &draw);
-        status = source->type->read(source, index, draw, data);
-        for (int64_t k = 0; k < elements && status == CLT_OK; k += every)
-            values[count++] = (float)clt_number_at(data[0], x->dtype, k);
+        CLT_TRY(source->type->read(source, index, draw, data.field));
+        for (int64_t k = 0; k < elements; k += every)
+            values[count++] = (float)clt_number_at(data.field[0], x->dtype, k);
     }
-    if (status == CLT_OK)
-        *window = clt_picture_window_of(values, count);
-    free(data[0]);
-    free(values);
-    return status;
+    *window = clt_picture_window_of(values, count);
+    return CLT_OK;
 }
 
 static void put_window(const clt_data_page *page, const clt_picture_window *window, clt_str *out)
@@ -247,9 +244,7 @@ clt_status clt_data_page_write(const clt_data_page *page, clt_str *out)
         ".samples .volume img { display: inline-block; vertical-align: top; margin-right: 4px; }\n"
         ".samples .color { display: inline-block; width: 10px; height: 10px; margin-right: 4px; }\n"
         ".samples figcaption { overflow-wrap: anywhere; font-size: 13px; }\n");
-    clt_str_append(out, "<h1>");
-    clt_html_text_cut(out, page->title, 300);
-    clt_str_append(out, "</h1>\n");
+    clt_html_in(out, "<h1>", page->title, 300, "</h1>\n");
     if (window.known)
         put_window(page, &window, out);
     CLT_TRY(put_samples(page, &train, true, page->samples, out));

@@ -74,6 +74,13 @@ void clt_html_text(clt_str *out, const char *text)
     clt_html_text_cut(out, text, SIZE_MAX);
 }
 
+void clt_html_in(clt_str *out, const char *before, const char *text, size_t most, const char *after)
+{
+    clt_str_append(out, before);
+    clt_html_text_cut(out, text, most);
+    clt_str_append(out, after);
+}
+
 void clt_html_number(clt_str *out, double value)
 {
     if (!isfinite(value))

@@ -15,6 +15,8 @@
 void clt_html_text(clt_str *out, const char *text);
 /* The same for the first `most` characters; a text that is longer ends with "…". */
 void clt_html_text_cut(clt_str *out, const char *text, size_t most);
+/* The first `most` characters of a text between two pieces of markup. */
+void clt_html_in(clt_str *out, const char *before, const char *text, size_t most, const char *after);
 
 /* --- numbers in readable form; each function appends --- */
 

@@ -47,9 +47,7 @@ static void verdict(const report_page *page, const clt_run_record *run)
     clt_str_printf(page->out, "<span class=\"verdict %s\">%s %s</span>", classes[run->verdict],
                    signs[run->verdict], clt_run_verdict_text(run->verdict));
     if (run->cause && *run->cause) {
-        clt_str_append(page->out, " <span class=\"cause\">");
-        clt_html_text_cut(page->out, run->cause, 1000);
-        clt_str_append(page->out, "</span>");
+        clt_html_in(page->out, " <span class=\"cause\">", run->cause, 1000, "</span>");
     }
 }
 
@@ -115,9 +113,7 @@ static void remarks(const report_page *page, const clt_run_record *run)
 
 static void run_head(const report_page *page, const clt_run_record *run, const char *title)
 {
-    clt_str_append(page->out, "<header><h1>");
-    clt_html_text_cut(page->out, title, 300);
-    clt_str_append(page->out, "</h1><p>");
+    clt_html_in(page->out, "<header><h1>", title, 300, "</h1><p>");
     verdict(page, run);
     clt_str_append(page->out, "</p>\n");
     facts(page, run);
@@ -148,9 +144,7 @@ static clt_status one_run(const report_page *page, const char *title)
 static clt_status several_runs(const report_page *page, const char *title)
 {
     clt_str *out = page->out;
-    clt_str_append(out, "<header><h1>");
-    clt_html_text_cut(out, title, 300);
-    clt_str_append(out, "</h1></header>\n");
+    clt_html_in(out, "<header><h1>", title, 300, "</h1></header>\n");
     report_runs_table(page);
     report_config_differences(page);
     CLT_TRY(report_charts(page));
@@ -179,30 +173,30 @@ static void join_names(const report_page *page, clt_str *title)
                        page->runs[i]->name);
 }
 
+static void free_page(report_page *page)
+{
+    for (int i = 0; i < page->count; i++)
+        clt_run_config_entries_free(&page->configs[i]);
+}
+CLT_SCOPED_VALUE(report_page, free_page)
+
 clt_status clt_report_html(clt_run_record *const *records, int count, const clt_report_options *options,
                            clt_str *out)
 {
-    clt_str title = {0};
+    CLT_SCOPED(clt_str) title = {0};
     if (count < 1 || count > CLT_REPORT_RUNS)
         CLT_FAIL(CLT_EUSAGE, "a report shows 1 to %d runs, not %d", CLT_REPORT_RUNS, count);
-    report_page page = {.runs = records, .count = count, .out = out};
+    CLT_SCOPED(report_page) page = {.runs = records, .count = count, .out = out};
     page.points = count <= 2 ? CLT_CURVE_POINTS : (size_t)(2 * CLT_CURVE_POINTS / count);
-    clt_status status = CLT_OK;
-    for (int i = 0; i < count && status == CLT_OK; i++)
-        status = clt_run_config_entries(records[i], &page.configs[i]);
+    for (int i = 0; i < count; i++)
+        CLT_TRY(clt_run_config_entries(records[i], &page.configs[i]));
     if (options->title)
         clt_str_append(&title, options->title);
     else
         join_names(&page, &title);
-    if (status == CLT_OK)
-        status = clt_str_check(&title);
-    if (status == CLT_OK) {
-        report_open_page(page.out, title.text, "");
-        status = count == 1 ? one_run(&page, title.text) : several_runs(&page, title.text);
-        report_close_page(page.out, options->now, true);
-    }
-    for (int i = 0; i < count; i++)
-        clt_run_config_entries_free(&page.configs[i]);
-    clt_str_free(&title);
-    return status == CLT_OK ? clt_str_check(out) : status;
+    CLT_TRY(clt_str_check(&title));
+    report_open_page(page.out, title.text, "");
+    CLT_TRY(count == 1 ? one_run(&page, title.text) : several_runs(&page, title.text));
+    report_close_page(page.out, options->now, true);
+    return clt_str_check(out);
 }

@@ -120,9 +120,7 @@ static void sample(clt_str *out, const clt_run_event *e)
     clt_str_printf(out, "<figure class=\"sample\"><figcaption>step %lld</figcaption><pre>",
                    (long long)e->step);
     /* HTML drops a newline right after <pre>, so something must precede the text */
-    clt_str_append(out, "<b>");
-    clt_html_text_cut(out, prompt.text, MAX_TEXT);
-    clt_str_append(out, "</b>");
+    clt_html_in(out, "<b>", prompt.text, MAX_TEXT, "</b>");
     size_t n = prompt.length;
     bool repeats = n > 0 && text.length >= n && memcmp(text.text, prompt.text, n) == 0;
     clt_html_text_cut(out, text.text ? text.text + (repeats ? n : 0) : NULL, MAX_TEXT);
@@ -169,9 +167,7 @@ void report_environment(const report_page *page, const clt_run_record *run)
         const char *key = clt_json_key(v);
         if (strcmp(key, "event") == 0 || strcmp(key, "time") == 0 || strcmp(key, "step") == 0)
             continue;
-        clt_str_append(out, "<tr><th>");
-        clt_html_text_cut(out, key, 100);
-        clt_str_append(out, "</th>");
+        clt_html_in(out, "<tr><th>", key, 100, "</th>");
         member_cell(out, start, key);
         clt_str_append(out, "</tr>\n");
     }
@@ -255,15 +251,11 @@ static void config_rows(clt_str *out, const clt_config_entries *entries, bool ch
         const clt_config_entry *e = &entries->items[i];
         if (e->changed != changed)
             continue;
-        clt_str_append(out, "<tr><th>");
-        clt_html_text_cut(out, e->key, 200);
-        clt_str_append(out, "</th><td><code>");
+        clt_html_in(out, "<tr><th>", e->key, 200, "</th><td><code>");
         clt_html_text_cut(out, e->value, MAX_TEXT);
         clt_str_append(out, "</code></td><td class=\"m\">");
         if (changed && e->preset) {
-            clt_str_append(out, "default <code>");
-            clt_html_text_cut(out, e->preset, 200);
-            clt_str_append(out, "</code>");
+            clt_html_in(out, "default <code>", e->preset, 200, "</code>");
         }
         clt_str_append(out, "</td></tr>\n");
     }
@@ -315,9 +307,7 @@ static void difference_rows(const report_page *page, size_t *rows)
                 earlier |= clt_run_config_value(&page->configs[k], key) != NULL;
             if (earlier || !differs(page, key) || *rows >= 200)
                 continue;
-            clt_str_append(out, "<tr><th>");
-            clt_html_text_cut(out, key, 200);
-            clt_str_append(out, "</th>");
+            clt_html_in(out, "<tr><th>", key, 200, "</th>");
             for (int k = 0; k < page->count; k++)
                 cell(out, clt_run_config_value(&page->configs[k], key));
             clt_str_append(out, "</tr>\n");
@@ -332,9 +322,7 @@ void report_config_differences(const report_page *page)
     clt_str_append(out, "<section class=\"card\"><h3>Config <small>keys that differ</small></h3>"
                         "<div class=\"scroll\"><table><thead><tr><th></th>");
     for (int i = 0; i < page->count; i++) {
-        clt_str_append(out, "<th>");
-        clt_html_text_cut(out, page->runs[i]->name, 60);
-        clt_str_append(out, "</th>");
+        clt_html_in(out, "<th>", page->runs[i]->name, 60, "</th>");
     }
     clt_str_append(out, "</tr></thead><tbody>\n");
     difference_rows(page, &rows);

@@ -119,8 +119,8 @@ static clt_status walk(clt_history *a, clt_history *b, comparison *c, clt_diverg
 clt_status clt_compare_losses(const clt_run_record *a, const clt_run_record *b, double tolerance,
                               clt_divergence *out)
 {
-    comparison *c;
-    clt_history *left = NULL, *right = NULL;
+    CLT_FREED comparison *c = NULL;
+    CLT_SCOPED(clt_history) *left = NULL, *right = NULL;
     *out = (clt_divergence){.last_common = -1,
                             .first_different = -1,
                             .largest_step = -1,
@@ -133,17 +133,11 @@ clt_status clt_compare_losses(const clt_run_record *a, const clt_run_record *b, 
         c->stretches[i].first_step = -1;
     c->begin = fmax((double)a->counts.first, (double)b->counts.first);
     c->width = (fmin((double)a->last_step, (double)b->last_step) + 1 - c->begin) / STRETCHES;
-    clt_status status = clt_history_open(a->metrics_path, &left);
-    if (status == CLT_OK)
-        status = clt_history_open(b->metrics_path, &right);
-    if (status == CLT_OK)
-        status = walk(left, right, c, out);
-    if (status == CLT_OK)
-        judge(c, tolerance, out);
-    clt_history_close(left);
-    clt_history_close(right);
-    free(c);
-    return status;
+    CLT_TRY(clt_history_open(a->metrics_path, &left));
+    CLT_TRY(clt_history_open(b->metrics_path, &right));
+    CLT_TRY(walk(left, right, c, out));
+    judge(c, tolerance, out);
+    return CLT_OK;
 }
 
 /* --- differences --- */
@@ -179,39 +173,27 @@ static clt_status differing_environment(const clt_run_record *a, const clt_run_r
                                         clt_differences *out)
 {
     static const char *const keys[] = {"device", "driver", "precision", "ranks", "host", "version", "init"};
-    clt_status status = CLT_OK;
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && status == CLT_OK; i++) {
-        clt_str x = {0}, y = {0};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        CLT_SCOPED(clt_str) x = {0}, y = {0};
         clt_run_member(clt_run_start(a), keys[i], &x);
         clt_run_member(clt_run_start(b), keys[i], &y);
-        status = clt_str_check(&x);
-        if (status == CLT_OK)
-            status = clt_str_check(&y);
-        if (status == CLT_OK && strcmp(x.text ? x.text : "", y.text ? y.text : "") != 0)
-            status = add_difference(out, keys[i], x.text, y.text, true);
-        clt_str_free(&x);
-        clt_str_free(&y);
+        CLT_TRY(clt_str_check(&x));
+        CLT_TRY(clt_str_check(&y));
+        if (strcmp(x.text ? x.text : "", y.text ? y.text : "") != 0)
+            CLT_TRY(add_difference(out, keys[i], x.text, y.text, true));
     }
-    return status;
+    return CLT_OK;
 }
 
 clt_status clt_run_differences(const clt_run_record *a, const clt_run_record *b, clt_differences *out)
 {
-    clt_config_entries x = {0}, y = {0};
+    CLT_SCOPED(clt_config_entries) x = {0}, y = {0};
     *out = (clt_differences){0};
-    bool known = a->config && b->config; /* otherwise every key of the other run would seem to differ */
-    clt_status status = clt_run_config_entries(a, &x);
-    if (status == CLT_OK)
-        status = clt_run_config_entries(b, &y);
-    if (status == CLT_OK && known)
-        status = differing_keys(&x, &y, out);
-    if (status == CLT_OK)
-        status = differing_environment(a, b, out);
-    clt_run_config_entries_free(&x);
-    clt_run_config_entries_free(&y);
-    if (status != CLT_OK)
-        clt_run_differences_free(out);
-    return status;
+    CLT_TRY(clt_run_config_entries(a, &x));
+    CLT_TRY(clt_run_config_entries(b, &y));
+    if (a->config && b->config) /* otherwise every key of the other run would seem to differ */
+        CLT_TRY(differing_keys(&x, &y, out));
+    return differing_environment(a, b, out);
 }
 
 void clt_run_differences_free(clt_differences *list)

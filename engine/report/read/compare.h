@@ -37,7 +37,9 @@ typedef struct clt_differences {
     clt_difference *items;
     size_t count, capacity;
 } clt_differences;
+/* After an error, too, the caller frees the list. */
 clt_status clt_run_differences(const clt_run_record *a, const clt_run_record *b, clt_differences *out);
 void clt_run_differences_free(clt_differences *list);
+CLT_SCOPED_VALUE(clt_differences, clt_run_differences_free)
 
 #endif

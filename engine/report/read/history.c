@@ -187,20 +187,14 @@ static clt_status open_file(clt_history *h, const char *path)
 
 clt_status clt_history_open(const char *path, clt_history **out)
 {
-    clt_history *h;
+    CLT_SCOPED(clt_history) *h = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&h, 1, sizeof *h, "the reader of a run's metrics"));
     h->fd = -1;
-    clt_status status = open_file(h, path);
-    if (status == CLT_OK)
-        status = clt_grow(&h->buffer, &h->capacity, CHUNK, 1, "a line of metrics");
-    if (status == CLT_OK)
-        status = first_pass(h);
-    if (status != CLT_OK) {
-        clt_history_close(h);
-        return status;
-    }
-    *out = h;
+    CLT_TRY(open_file(h, path));
+    CLT_TRY(clt_grow(&h->buffer, &h->capacity, CHUNK, 1, "a line of metrics"));
+    CLT_TRY(first_pass(h));
+    *out = CLT_TAKE(h);
     return CLT_OK;
 }
 
@@ -290,24 +284,19 @@ static const char *way_to_metrics(const char *folder)
 
 static clt_status find_in_folder(const char *operand, char **path)
 {
-    char *real = realpath(operand, NULL);
-    char *joined = NULL;
+    CLT_FREED char *real = realpath(operand, NULL), *joined = NULL;
     if (!real)
         return clt_fail_errno(errno == ENOMEM ? CLT_ENOMEM : CLT_EUSAGE, errno, "opening '%s'", operand);
     /* the run folder is shown as the user wrote it, which is shorter than its real path */
     const char *way = way_to_metrics(real);
-    clt_status status = clt_path_join(way[0] == '.' ? real : operand, way, &joined);
-    free(real);
-    CLT_TRY(status);
-    if (!clt_file_exists(joined)) {
-        free(joined);
+    CLT_TRY(clt_path_join(way[0] == '.' ? real : operand, way, &joined));
+    if (!clt_file_exists(joined))
         CLT_FAIL(
             CLT_EUSAGE,
             "'%s' has no metrics.jsonl, so it is no run folder, or nothing was trained in it yet; give the "
             "folder that 'cltrain train' writes, such as runs/demo",
             operand);
-    }
-    *path = joined;
+    *path = CLT_TAKE(joined);
     return CLT_OK;
 }
 
@@ -319,12 +308,11 @@ static clt_status out_of_memory(const char *operand)
 /* The run folder of a metrics.jsonl: its path without the path from the run folder to the file. */
 static clt_status folder_of(const char *path, char **folder)
 {
-    char *real = strstr(path, "/../") ? realpath(path, NULL) : strdup(path);
+    CLT_FREED char *real = strstr(path, "/../") ? realpath(path, NULL) : strdup(path);
     char *slash = real ? strrchr(real, '/') : NULL;
     if (slash)
         slash[slash == real] = '\0';
     *folder = slash ? strdup(real) : strdup(".");
-    free(real);
     return *folder ? CLT_OK : out_of_memory(path);
 }
 

@@ -7,6 +7,7 @@
 #ifndef ENGINE_REPORT_READ_HISTORY_H
 #define ENGINE_REPORT_READ_HISTORY_H
 
+#include "engine/base/scope.h"
 #include "engine/report/write/metrics_line.h"
 
 typedef struct clt_history clt_history;
@@ -26,6 +27,7 @@ typedef struct clt_history_counts {
 /* `path` is a metrics.jsonl. CLT_EDATA: it cannot be opened or is no regular file. */
 clt_status clt_history_open(const char *path, clt_history **out);
 void clt_history_close(clt_history *history);
+CLT_SCOPED_POINTER(clt_history, clt_history_close)
 
 /* Reads the next line; *more = false at the current end of the file. *text and *length (may be NULL) receive
  * the line as it is in the file, valid until the next call. */

@@ -28,53 +28,35 @@ static clt_status as_plain_text(const clt_json *value, clt_str *out)
 /* Compares two JSON texts. Numbers are compared by value: 1e-3 and 0.001 are equal. */
 static clt_status same_json(const char *a, const char *b, bool *same)
 {
-    clt_json_doc *x = NULL, *y = NULL;
-    clt_str p = {0}, q = {0};
+    CLT_SCOPED(clt_json_doc) *x = NULL, *y = NULL;
+    CLT_SCOPED(clt_str) p = {0}, q = {0};
     *same = strcmp(a, b) == 0;
     if (*same)
         return CLT_OK;
-    clt_status status = clt_json_parse(a, strlen(a), "value", CLT_EDATA, &x);
-    if (status == CLT_OK)
-        status = clt_json_parse(b, strlen(b), "default", CLT_EDATA, &y);
-    if (status == CLT_OK)
-        status = as_plain_text(clt_json_root(x), &p);
-    if (status == CLT_OK)
-        status = as_plain_text(clt_json_root(y), &q);
-    if (status == CLT_OK) {
-        const clt_json *v = clt_json_root(x), *w = clt_json_root(y);
-        bool numbers = clt_json_typeof(v) == CLT_JSON_NUMBER && clt_json_typeof(w) == CLT_JSON_NUMBER;
-        *same = numbers ? clt_json_number(v) == clt_json_number(w) : strcmp(p.text, q.text) == 0;
-    }
-    clt_json_destroy(x);
-    clt_json_destroy(y);
-    clt_str_free(&p);
-    clt_str_free(&q);
-    return status;
+    CLT_TRY(clt_json_parse(a, strlen(a), "value", CLT_EDATA, &x));
+    CLT_TRY(clt_json_parse(b, strlen(b), "default", CLT_EDATA, &y));
+    const clt_json *v = clt_json_root(x), *w = clt_json_root(y);
+    CLT_TRY(as_plain_text(v, &p));
+    CLT_TRY(as_plain_text(w, &q));
+    bool numbers = clt_json_typeof(v) == CLT_JSON_NUMBER && clt_json_typeof(w) == CLT_JSON_NUMBER;
+    *same = numbers ? clt_json_number(v) == clt_json_number(w) : strcmp(p.text, q.text) == 0;
+    return CLT_OK;
 }
 
 static clt_status add_entry(clt_config_entries *out, const char *section, const char *key,
                             const clt_json *value)
 {
-    clt_str path = {0}, text = {0};
-    clt_json_writer w = clt_json_writer_make(&text, 0);
+    CLT_SCOPED(clt_str) path = {0}, text = {0};
     clt_str_printf(&path, "%s%s%s", section, *section ? "." : "", key);
-    clt_jw_value(&w, value);
-    clt_status status = clt_str_check(&path);
-    if (status == CLT_OK)
-        status = clt_str_check(&text);
-    if (status == CLT_OK)
-        status = clt_grow(&out->items, &out->capacity, out->count + 1, sizeof *out->items, "a run's config");
-    if (status != CLT_OK) {
-        clt_str_free(&path);
-        clt_str_free(&text);
-        return status;
-    }
+    CLT_TRY(clt_str_check(&path));
+    CLT_TRY(as_plain_text(value, &text));
+    CLT_TRY(clt_grow(&out->items, &out->capacity, out->count + 1, sizeof *out->items, "a run's config"));
     const char *preset = preset_of(path.text);
     bool same = false;
-    out->items[out->count++] = (clt_config_entry){path.text, text.text, preset, true};
     if (preset)
         CLT_TRY(same_json(text.text, preset, &same));
-    out->items[out->count - 1].changed = !same;
+    out->items[out->count++] =
+        (clt_config_entry){CLT_TAKE(path.text), CLT_TAKE(text.text), preset, .changed = !same};
     return CLT_OK;
 }
 
@@ -131,9 +113,8 @@ static const char *tail_of(const char *path, int parts)
 
 static clt_status rename_run(clt_run_record *record, int parts)
 {
-    char *real = realpath(record->folder, NULL);
+    CLT_FREED char *real = realpath(record->folder, NULL);
     char *name = real ? strdup(tail_of(real, parts)) : NULL;
-    free(real);
     if (!name)
         CLT_FAIL(CLT_ENOMEM, "naming runs: out of host memory");
     free(record->name);
@@ -143,8 +124,7 @@ static clt_status rename_run(clt_run_record *record, int parts)
 
 clt_status clt_run_names(clt_run_record *const *records, int count)
 {
-    bool *twice;
-    clt_status status = CLT_OK;
+    CLT_FREED bool *twice = NULL;
     CLT_TRY(clt_alloc(&twice, (size_t)count, sizeof *twice, "names of runs"));
     for (int parts = 2; parts < 16; parts++) {
         for (int i = 0; i < count; i++)
@@ -152,11 +132,10 @@ clt_status clt_run_names(clt_run_record *const *records, int count)
                 if (strcmp(records[i]->name, records[k]->name) == 0 &&
                     !clt_same_folder(records[i]->folder, records[k]->folder))
                     twice[i] = twice[k] = true;
-        for (int i = 0; i < count && status == CLT_OK; i++)
+        for (int i = 0; i < count; i++)
             if (twice[i])
-                status = rename_run(records[i], parts);
+                CLT_TRY(rename_run(records[i], parts));
         memset(twice, 0, (size_t)count * sizeof *twice);
     }
-    free(twice);
-    return status;
+    return CLT_OK;
 }

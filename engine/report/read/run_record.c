@@ -132,7 +132,7 @@ static clt_run_event_kind kind_of(const clt_json_doc *doc)
 
 static clt_status add_event(clt_run_record *r, const clt_metrics_line *line, const char *text, size_t length)
 {
-    clt_json_doc *doc, *start = NULL;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     if (length > MAX_EVENT_BYTES) {
         r->counts.garbage++;
         return CLT_OK;
@@ -140,11 +140,8 @@ static clt_status add_event(clt_run_record *r, const clt_metrics_line *line, con
     CLT_TRY(clt_json_parse(text, length, "metrics.jsonl", CLT_EDATA, &doc));
     clt_run_event event = {kind_of(doc), line->step, line->value[CLT_METRIC_TIME], doc};
     if (event.kind == CLT_RUN_EVENT_START) {
-        clt_status status = clt_json_parse(text, length, "metrics.jsonl", CLT_EDATA, &start);
-        if (status != CLT_OK) {
-            clt_json_destroy(doc);
-            return status;
-        }
+        clt_json_doc *start;
+        CLT_TRY(clt_json_parse(text, length, "metrics.jsonl", CLT_EDATA, &start));
         open_session(r, start, event.time);
     }
     if (event.kind == CLT_RUN_EVENT_STOPPED || event.kind == CLT_RUN_EVENT_FAILED ||
@@ -155,6 +152,7 @@ static clt_status add_event(clt_run_record *r, const clt_metrics_line *line, con
         thin_events(r);
     r->events[r->event_count++] = event;
     r->event_total[event.kind]++;
+    doc = NULL; /* the event owns it */
     return CLT_OK;
 }
 
@@ -321,7 +319,7 @@ static void find_total(clt_run_record *r)
 clt_status clt_run_record_settle(clt_run_record *r, const clt_history_counts *counts)
 {
     struct stat info;
-    clt_str cause = {0};
+    CLT_SCOPED(clt_str) cause = {0};
     int64_t garbage = r->counts.garbage;
     r->counts = *counts;
     r->counts.garbage += garbage;
@@ -329,13 +327,9 @@ clt_status clt_run_record_settle(clt_run_record *r, const clt_history_counts *co
     find_total(r);
     clt_str_append(&cause, "");
     find_verdict(r, &cause);
-    clt_status status = clt_str_check(&cause);
-    if (status != CLT_OK) {
-        clt_str_free(&cause);
-        return status;
-    }
+    CLT_TRY(clt_str_check(&cause));
     free(r->cause);
-    r->cause = cause.text;
+    r->cause = CLT_TAKE(cause.text);
     return CLT_OK;
 }
 
@@ -343,22 +337,19 @@ clt_status clt_run_record_settle(clt_run_record *r, const clt_history_counts *co
 
 static clt_status open_config(clt_run_record *r)
 {
-    char *path = NULL, *text = NULL;
+    CLT_FREED char *path = NULL, *text = NULL;
     size_t size;
     CLT_TRY(clt_path_join(r->folder, "config.resolved.json", &path));
     clt_status status = clt_file_read(path, false, MAX_CONFIG_BYTES, CLT_EDATA, &text, &size);
     if (status == CLT_OK)
         status = clt_json_parse(text, size, "config.resolved.json", CLT_EDATA, &r->config);
-    free(text);
-    free(path);
-    if (status == CLT_EDATA) { /* a report without a config is still useful */
-        r->config_problem = strdup(clt_error_text());
-        clt_error_clear();
-        status = CLT_OK;
-        if (!r->config_problem)
-            CLT_FAIL(CLT_ENOMEM, "reading a run's config: out of host memory");
-    }
-    return status;
+    if (status != CLT_EDATA)
+        return status;
+    r->config_problem = strdup(clt_error_text()); /* a report without a config is still useful */
+    clt_error_clear();
+    if (!r->config_problem)
+        CLT_FAIL(CLT_ENOMEM, "reading a run's config: out of host memory");
+    return CLT_OK;
 }
 
 /* Sets the name: the last component of the folder's path; for "." and ".." of its real path. */
@@ -371,13 +362,12 @@ static clt_status take_name(clt_run_record *r)
     while (begin > 0 && r->folder[begin - 1] != '/')
         begin--;
     bool dots = strspn(r->folder + begin, ".") >= length - begin;
-    char *real = dots ? realpath(r->folder, NULL) : NULL;
+    CLT_FREED char *real = dots ? realpath(r->folder, NULL) : NULL;
     if (dots && !real)
         return clt_fail_errno(errno == ENOMEM ? CLT_ENOMEM : CLT_EDATA, errno, "opening '%s'", r->folder);
     const char *slash = real ? strrchr(real, '/') : NULL;
     r->name =
         real ? strdup(slash && slash[1] ? slash + 1 : real) : strndup(r->folder + begin, length - begin);
-    free(real);
     if (!r->name)
         CLT_FAIL(CLT_ENOMEM, "opening '%s': out of host memory", r->folder);
     return CLT_OK;
@@ -385,55 +375,36 @@ static clt_status take_name(clt_run_record *r)
 
 clt_status clt_run_record_open(const char *operand, clt_run_record **out)
 {
-    clt_run_record *r;
+    CLT_SCOPED(clt_run_record) *r = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&r, 1, sizeof *r, "the record of a run"));
     r->last_step = -1;
     r->last_time = NAN;
-    clt_status status = clt_history_find(operand, &r->metrics_path, &r->folder);
-    if (status == CLT_OK)
-        status = take_name(r);
-    if (status == CLT_OK)
-        status = open_config(r);
-    if (status != CLT_OK) {
-        clt_run_record_free(r);
-        return status;
-    }
-    *out = r;
+    CLT_TRY(clt_history_find(operand, &r->metrics_path, &r->folder));
+    CLT_TRY(take_name(r));
+    CLT_TRY(open_config(r));
+    *out = CLT_TAKE(r);
     return CLT_OK;
-}
-
-static clt_status read_all(clt_run_record *r)
-{
-    clt_history *history;
-    clt_metrics_line line;
-    const char *text;
-    size_t length;
-    bool more = true;
-    CLT_TRY(clt_history_open(r->metrics_path, &history));
-    clt_status status = CLT_OK;
-    while (status == CLT_OK && more) {
-        status = clt_history_next(history, &line, &text, &length, &more);
-        if (status == CLT_OK && more)
-            status = clt_run_record_add(r, &line, text, length);
-    }
-    if (status == CLT_OK)
-        status = clt_run_record_settle(r, clt_history_counted(history));
-    clt_history_close(history);
-    return status;
 }
 
 clt_status clt_run_record_load(const char *operand, clt_run_record **out)
 {
-    clt_run_record *r;
+    CLT_SCOPED(clt_run_record) *r = NULL;
+    CLT_SCOPED(clt_history) *history = NULL;
+    clt_metrics_line line;
+    const char *text;
+    size_t length;
+    bool more = true;
     *out = NULL;
     CLT_TRY(clt_run_record_open(operand, &r));
-    clt_status status = read_all(r);
-    if (status != CLT_OK) {
-        clt_run_record_free(r);
-        return status;
+    CLT_TRY(clt_history_open(r->metrics_path, &history));
+    while (more) {
+        CLT_TRY(clt_history_next(history, &line, &text, &length, &more));
+        if (more)
+            CLT_TRY(clt_run_record_add(r, &line, text, length));
     }
-    *out = r;
+    CLT_TRY(clt_run_record_settle(r, clt_history_counted(history)));
+    *out = CLT_TAKE(r);
     return CLT_OK;
 }
 

@@ -80,7 +80,7 @@ typedef struct clt_run_record {
 /* `operand`: a path as for clt_history_find. CLT_EUSAGE, CLT_EDATA. */
 clt_status clt_run_record_load(const char *operand, clt_run_record **out);
 void clt_run_record_free(clt_run_record *record);
-CLT_SCOPED_VALUE(clt_run_record, clt_run_record_free)
+CLT_SCOPED_POINTER(clt_run_record, clt_run_record_free)
 
 /* The same in parts, for following a run: `open` reads folder and config, `add` takes lines, `settle`
  * determines the verdict from all that has been read. */
@@ -126,6 +126,7 @@ typedef struct clt_config_entries {
 /* All keys of the run's config in its order; none if the config is unknown. */
 clt_status clt_run_config_entries(const clt_run_record *record, clt_config_entries *out);
 void clt_run_config_entries_free(clt_config_entries *entries);
+CLT_SCOPED_VALUE(clt_config_entries, clt_run_config_entries_free)
 const char *clt_run_config_value(const clt_config_entries *entries, const char *key); /* NULL: absent */
 
 #endif

@@ -167,17 +167,15 @@ clt_status clt_text_plot_draw(const clt_text_plot *p, clt_str *out)
     if (!find_range(p, &g))
         return CLT_OK;
     size_t cells = (size_t)g.columns * (size_t)g.rows;
-    clt_status status = clt_alloc(&g.dots, cells, 1, "a plot");
-    if (status == CLT_OK)
-        status = clt_alloc(&g.marks, cells, 1, "a plot");
-    if (status == CLT_OK) {
-        fill(p, &g);
-        for (int row = 0; row < g.rows; row++)
-            put_row(p, &g, row, out);
-        put_axis(p, &g, out);
-        status = clt_str_check(out);
-    }
-    free(g.dots);
-    free(g.marks);
-    return status;
+    CLT_FREED unsigned char *dots = NULL;
+    CLT_FREED char *marks = NULL;
+    CLT_TRY(clt_alloc(&dots, cells, 1, "a plot"));
+    CLT_TRY(clt_alloc(&marks, cells, 1, "a plot"));
+    g.dots = dots;
+    g.marks = marks;
+    fill(p, &g);
+    for (int row = 0; row < g.rows; row++)
+        put_row(p, &g, row, out);
+    put_axis(p, &g, out);
+    return clt_str_check(out);
 }

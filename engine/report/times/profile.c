@@ -90,21 +90,17 @@ static void describe_transfers(clt_profile *p)
 
 clt_status clt_profile_create(const clt_plan *plan, clt_profile **out)
 {
-    clt_profile *p;
+    CLT_SCOPED(clt_profile) *p = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&p, 1, sizeof *p, "profile"));
     p->plan = plan;
     for (int phase = 0; phase < CLT_PHASE_COUNT; phase++)
         p->n_commands += plan->phase[phase].count;
     p->n_entries = p->n_commands + TRANSFERS;
-    clt_status status = clt_alloc(&p->entries, p->n_entries, sizeof *p->entries, "profile");
-    if (status != CLT_OK) {
-        free(p);
-        return status;
-    }
+    CLT_TRY(clt_alloc(&p->entries, p->n_entries, sizeof *p->entries, "profile"));
     describe_commands(p);
     describe_transfers(p);
-    *out = p;
+    *out = CLT_TAKE(p);
     return CLT_OK;
 }
 
@@ -221,7 +217,7 @@ const char *clt_profile_layers(const clt_profile_row *row, char *buffer, size_t 
 
 clt_status clt_profile_group(const clt_profile *p, clt_profile_row **rows, size_t *count)
 {
-    const clt_profile_entry **ran;
+    CLT_FREED const clt_profile_entry **ran = NULL;
     size_t n = 0;
     *count = 0;
     *rows = NULL;
@@ -229,10 +225,10 @@ clt_status clt_profile_group(const clt_profile *p, clt_profile_row **rows, size_
     for (size_t i = 0; i < p->n_entries; i++)
         if (p->entries[i].calls > 0)
             ran[n++] = &p->entries[i];
-    clt_status status = clt_alloc(rows, n, sizeof **rows, "profile");
-    if (status == CLT_OK && n > 0)
+    CLT_TRY(clt_alloc(rows, n, sizeof **rows, "profile"));
+    if (n > 0)
         qsort(ran, n, sizeof *ran, by_work_then_place);
-    for (size_t i = 0; status == CLT_OK && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (i == 0 || by_work(&ran[i - 1], &ran[i]) != 0)
             (*rows)[(*count)++] = (clt_profile_row){.first = ran[i]};
         clt_profile_row *row = &(*rows)[*count - 1];
@@ -244,8 +240,6 @@ clt_status clt_profile_group(const clt_profile *p, clt_profile_row **rows, size_
         row->bytes += ran[i]->bytes;
         row->idle_ns += ran[i]->idle_ns;
     }
-    free(ran);
-    CLT_TRY(status);
     qsort(*rows, *count, sizeof **rows, longest_first);
     return CLT_OK;
 }

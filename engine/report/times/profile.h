@@ -41,6 +41,7 @@ typedef struct clt_profile {
 
 clt_status clt_profile_create(const clt_plan *plan, clt_profile **out);
 void clt_profile_destroy(clt_profile *profile);
+CLT_SCOPED_POINTER(clt_profile, clt_profile_destroy)
 /* The entry of a command: `index` counts the commands of all phases in their order. The entry of
  * a transfer. */
 clt_profile_entry *clt_profile_command(clt_profile *profile, size_t index);

@@ -147,7 +147,7 @@ static void text_row(const clt_profile *p, const clt_profile_row *r, double tota
 
 static clt_status text_kernels(const clt_profile *p, double total, clt_str *out)
 {
-    clt_profile_row *rows;
+    CLT_FREED clt_profile_row *rows = NULL;
     size_t n;
     CLT_TRY(clt_profile_group(p, &rows, &n));
     clt_str_printf(out, "\n%6s %10s %7s %9s %8s %8s  %-28s %-10s %-28s %s\n", "share", "ms/step", "calls",
@@ -155,7 +155,6 @@ static clt_status text_kernels(const clt_profile *p, double total, clt_str *out)
     for (size_t i = 0; i < n; i++)
         text_row(p, &rows[i], total, out);
     clt_str_append(out, "(%roof: m limited by memory, a by arithmetic)\n");
-    free(rows);
     return CLT_OK;
 }
 
@@ -205,7 +204,7 @@ static void json_work(const clt_profile *p, const clt_profile_entry *e, const cl
 
 static clt_status json_kernels(const clt_profile *p, double total, clt_json_writer *w)
 {
-    clt_profile_row *rows;
+    CLT_FREED clt_profile_row *rows = NULL;
     size_t n;
     CLT_TRY(clt_profile_group(p, &rows, &n));
     clt_jw_array(w);
@@ -221,7 +220,6 @@ static clt_status json_kernels(const clt_profile *p, double total, clt_json_writ
         clt_jw_end_object(w);
     }
     clt_jw_end_array(w);
-    free(rows);
     return CLT_OK;
 }
 

@@ -92,7 +92,7 @@ static void change(const clt_profile *p, const clt_profile_row *row, const char 
 clt_status clt_profile_summary(const clt_profile *p, const char *advice,
                                char lines[CLT_SUMMARY_LINES][CLT_SUMMARY_SIZE])
 {
-    clt_profile_row *rows;
+    CLT_FREED clt_profile_row *rows = NULL;
     size_t n;
     double total = 0;
     CLT_TRY(clt_profile_group(p, &rows, &n));
@@ -101,6 +101,5 @@ clt_status clt_profile_summary(const clt_profile *p, const char *advice,
     busiest(rows, n, total, lines[0]);
     device(p, lines[1]);
     change(p, n > 0 && is_kernel(&rows[0]) ? &rows[0] : NULL, advice, lines[2]);
-    free(rows);
     return CLT_OK;
 }

@@ -29,16 +29,12 @@ struct clt_trace {
 
 clt_status clt_trace_create(size_t capacity, clt_trace **out)
 {
-    clt_trace *t;
+    CLT_SCOPED(clt_trace) *t = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&t, 1, sizeof *t, "trace"));
-    clt_status status = clt_alloc(&t->slices, capacity, sizeof *t->slices, "trace");
-    if (status != CLT_OK) {
-        free(t);
-        return status;
-    }
+    CLT_TRY(clt_alloc(&t->slices, capacity, sizeof *t->slices, "trace"));
     t->capacity = capacity;
-    *out = t;
+    *out = CLT_TAKE(t);
     return CLT_OK;
 }
 

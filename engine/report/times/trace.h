@@ -28,6 +28,7 @@ typedef struct clt_trace clt_trace;
 /* capacity: most spans of queues that are kept; their memory is allocated here. */
 clt_status clt_trace_create(size_t capacity, clt_trace **out);
 void clt_trace_destroy(clt_trace *trace);
+CLT_SCOPED_POINTER(clt_trace, clt_trace_destroy)
 /* Adds a command of a queue. name and category are borrowed. */
 void clt_trace_span(clt_trace *trace, const ocl_span *span, const char *name, const char *category);
 /* Adds a step, counted from 1, on the device's clock. */

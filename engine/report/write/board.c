@@ -40,24 +40,19 @@ struct clt_board {
 
 clt_status clt_board_create(const char *folder, const clt_config *config, clt_board **out)
 {
-    clt_board *b;
+    CLT_SCOPED(clt_board) *b = NULL;
     *out = NULL;
     if (!clt_config_bool(config, "log.tensorboard"))
         return CLT_OK;
     CLT_TRY(clt_alloc(&b, 1, sizeof *b, "TensorBoard events"));
     b->folder = strdup(folder);
-    clt_status status = b->folder ? clt_config_print(config, false, &b->config_text) : CLT_ENOMEM;
-    if (status == CLT_OK) {
-        clt_board_hyper_parameters(config, &b->experiment, &b->session);
-        status = clt_str_check(&b->experiment);
-    }
-    if (status == CLT_OK)
-        status = clt_str_check(&b->session);
-    if (status != CLT_OK) {
-        clt_board_close(b);
-        return status;
-    }
-    *out = b;
+    if (!b->folder)
+        return CLT_ENOMEM;
+    CLT_TRY(clt_config_print(config, false, &b->config_text));
+    clt_board_hyper_parameters(config, &b->experiment, &b->session);
+    CLT_TRY(clt_str_check(&b->experiment));
+    CLT_TRY(clt_str_check(&b->session));
+    *out = CLT_TAKE(b);
     return CLT_OK;
 }
 
@@ -107,7 +102,7 @@ static void put_known(clt_board *b, const char *tag, double value)
 /* data_class 0: none. */
 static void put_metadata(clt_board *b, const char *plugin, const clt_str *content, int data_class)
 {
-    clt_str metadata = {0};
+    CLT_SCOPED(clt_str) metadata = {0};
     b->part.length = 0;
     clt_pb_string(&b->part, PLUGIN_NAME, plugin);
     if (content)
@@ -116,25 +111,22 @@ static void put_metadata(clt_board *b, const char *plugin, const clt_str *conten
     if (data_class)
         clt_pb_int(&metadata, METADATA_CLASS, data_class);
     clt_pb_message(&b->value, VALUE_METADATA, &metadata);
-    clt_str_free(&metadata);
 }
 
 static void put_shape(clt_str *tensor, const int64_t *sizes, int dims)
 {
-    clt_str shape = {0}, dim = {0};
+    CLT_SCOPED(clt_str) shape = {0}, dim = {0};
     for (int d = 0; d < dims; d++) {
         clt_pb_int(&dim, DIM_SIZE, sizes[d]);
         clt_pb_message(&shape, SHAPE_DIM, &dim);
     }
     clt_pb_message(tensor, TENSOR_SHAPE, &shape);
-    clt_str_free(&shape);
-    clt_str_free(&dim);
 }
 
 static void put_text(clt_board *b, const char *tag, const clt_str *markdown)
 {
     static const int64_t one[] = {1};
-    clt_str tensor = {0};
+    CLT_SCOPED(clt_str) tensor = {0};
     clt_pb_int(&tensor, TENSOR_TYPE, TYPE_STRING);
     put_shape(&tensor, one, 1);
     clt_pb_string(&tensor, TENSOR_STRING, markdown->text ? markdown->text : "");
@@ -142,7 +134,6 @@ static void put_text(clt_board *b, const char *tag, const clt_str *markdown)
     clt_pb_message(&b->value, VALUE_TENSOR, &tensor);
     put_metadata(b, "text", NULL, CLASS_TENSOR);
     clt_pb_message(&b->summary, SUMMARY_VALUE, &b->value);
-    clt_str_free(&tensor);
 }
 
 static void put_hparams(clt_board *b, const char *tag, const clt_str *content)
@@ -182,14 +173,13 @@ static void session_start(clt_board *b, int64_t step)
  * that session only. */
 static void describe(clt_board *b, int64_t step)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     put_code(&text, b->config_text.text ? b->config_text.text : "");
     begin(b, step, 0);
     put_text(b, "config", &text);
     put_hparams(b, "_hparams_/experiment", &b->experiment);
     put_hparams(b, "_hparams_/session_start_info", &b->session);
     send(b);
-    clt_str_free(&text);
     clt_str_free(&b->config_text);
     clt_str_free(&b->experiment);
     clt_str_free(&b->session);
@@ -287,7 +277,7 @@ void clt_board_eval(clt_board *b, const clt_eval_metrics *m, double time)
 void clt_board_histogram(clt_board *b, const char *tag, int64_t step, const clt_histogram *h)
 {
     static const int64_t shape[] = {CLT_HISTOGRAM_BINS, 3};
-    clt_str tensor = {0}, rows = {0}, row = {0};
+    CLT_SCOPED(clt_str) tensor = {0}, rows = {0}, row = {0};
     if (!b || !b->file)
         return;
     for (int i = 0; i < CLT_HISTOGRAM_BINS; i++) {
@@ -308,9 +298,6 @@ void clt_board_histogram(clt_board *b, const char *tag, int64_t step, const clt_
     put_metadata(b, "histograms", NULL, CLASS_TENSOR);
     clt_pb_message(&b->summary, SUMMARY_VALUE, &b->value);
     send(b);
-    clt_str_free(&tensor);
-    clt_str_free(&rows);
-    clt_str_free(&row);
 }
 
 /* --- texts --- */
@@ -326,16 +313,15 @@ static void keep_early(clt_board *b)
 
 static void session_end(clt_board *b, double time)
 {
-    clt_str content = {0};
+    CLT_SCOPED(clt_str) content = {0};
     clt_board_session_end(time, &content);
     put_hparams(b, "_hparams_/session_end_info", &content);
-    clt_str_free(&content);
     b->ended = true;
 }
 
 void clt_board_event(clt_board *b, const char *event, int64_t step, double time, const char *lines)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     bool sample = strcmp(event, "sample") == 0;
     if (!b || (b->started && !b->file))
         return;
@@ -344,7 +330,6 @@ void clt_board_event(clt_board *b, const char *event, int64_t step, double time,
     put_code(&text, lines);
     begin(b, step, time);
     put_text(b, sample ? "sample" : "events", &text);
-    clt_str_free(&text);
     if (b->started && !b->ended && strcmp(event, "end") == 0)
         session_end(b, time > 0 ? time : clt_wall_time());
     clt_pb_message(&b->event, EVENT_SUMMARY, &b->summary);

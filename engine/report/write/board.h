@@ -17,6 +17,7 @@ typedef struct clt_board clt_board;
  * config and the folder's name are copied. CLT_ENOMEM. */
 clt_status clt_board_create(const char *folder, const clt_config *config, clt_board **out);
 void clt_board_close(clt_board *board);
+CLT_SCOPED_POINTER(clt_board, clt_board_close)
 
 /* Creates the file for the steps after `step` (0: for all). Events that came before are written now. */
 void clt_board_start(clt_board *board, int64_t step);

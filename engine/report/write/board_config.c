@@ -36,7 +36,7 @@ static bool is_hyper_parameter(const clt_config_key *key)
 /* Writes the value of a key as a google.protobuf.Value and returns its type. */
 static int put_value(const clt_config *config, const clt_config_key *key, clt_str *out)
 {
-    clt_str list = {0};
+    CLT_SCOPED(clt_str) list = {0};
     switch (key->type) {
     case CLT_CFG_INT:
         clt_pb_double(out, VALUE_NUMBER, (double)clt_config_int(config, key->path));
@@ -54,10 +54,7 @@ static int put_value(const clt_config *config, const clt_config_key *key, clt_st
         for (int i = 0; i < clt_config_list_count(config, key->path) && i < 64; i++)
             clt_str_printf(&list, "%s%lld", i ? ", " : "",
                            (long long)clt_config_list_int(config, key->path, i));
-        out->failed |= list.failed;
-        clt_pb_string(out, VALUE_STRING, list.text ? list.text : "");
-        clt_str_free(&list);
-        return TYPE_STRING;
+        break;
     case CLT_CFG_FLOATS:
         if (clt_config_list_count(config, key->path) == 1) {
             clt_pb_double(out, VALUE_NUMBER, clt_config_float(config, key->path));
@@ -65,27 +62,25 @@ static int put_value(const clt_config *config, const clt_config_key *key, clt_st
         }
         for (int i = 0; i < clt_config_list_count(config, key->path) && i < 64; i++)
             clt_str_printf(&list, "%s%g", i ? ", " : "", clt_config_list_float(config, key->path, i));
-        out->failed |= list.failed;
-        clt_pb_string(out, VALUE_STRING, list.text ? list.text : "");
-        clt_str_free(&list);
-        return TYPE_STRING;
+        break;
     default:
         return 0;
     }
+    out->failed |= list.failed;
+    clt_pb_string(out, VALUE_STRING, list.text ? list.text : "");
+    return TYPE_STRING;
 }
 
 static void put_metrics(clt_str *experiment)
 {
     static const char *const tags[] = {"eval/loss", "eval/accuracy", "train/loss", "train/accuracy",
                                        "speed/tokens_per_s"};
-    clt_str name = {0}, info = {0};
+    CLT_SCOPED(clt_str) name = {0}, info = {0};
     for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++) {
         clt_pb_string(&name, METRIC_TAG, tags[i]);
         clt_pb_message(&info, METRIC_NAME, &name);
         clt_pb_message(experiment, EXPERIMENT_METRIC, &info);
     }
-    clt_str_free(&name);
-    clt_str_free(&info);
 }
 
 /* Writes model.layers if the key is a number: in configs of the family `graph` it is a list. */
@@ -100,7 +95,7 @@ static void put_layers(const clt_config *config, clt_str *value, int *type)
 
 void clt_board_hyper_parameters(const clt_config *config, clt_str *experiment, clt_str *session)
 {
-    clt_str all = {0}, values = {0}, info = {0}, value = {0}, entry = {0};
+    CLT_SCOPED(clt_str) all = {0}, values = {0}, info = {0}, value = {0}, entry = {0};
     clt_pb_double(&all, EXPERIMENT_CREATED, clt_wall_time());
     for (const clt_config_key *key = clt_config_schema(); key->path; key++) {
         int type = 0;
@@ -123,16 +118,12 @@ void clt_board_hyper_parameters(const clt_config *config, clt_str *experiment, c
     clt_pb_double(&values, START_TIME, clt_wall_time());
     clt_pb_message(experiment, DATA_EXPERIMENT, &all);
     clt_pb_message(session, DATA_START, &values);
-    clt_str *const texts[] = {&all, &values, &info, &value, &entry};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        clt_str_free(texts[i]);
 }
 
 void clt_board_session_end(double time, clt_str *out)
 {
-    clt_str end = {0};
+    CLT_SCOPED(clt_str) end = {0};
     clt_pb_int(&end, END_STATUS, SUCCESS);
     clt_pb_double(&end, END_TIME, time);
     clt_pb_message(out, DATA_END, &end);
-    clt_str_free(&end);
 }

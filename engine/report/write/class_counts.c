@@ -16,22 +16,16 @@
 
 clt_status clt_class_counts_create(int64_t classes, int32_t top_k, clt_class_counts **out)
 {
-    clt_class_counts *c;
+    CLT_SCOPED(clt_class_counts) *c = NULL;
     size_t n = (size_t)classes;
     *out = NULL;
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "counts of classes"));
     c->classes = classes;
     c->top_k = top_k < classes ? top_k : 0;
     c->n_all = 2 + PER_CLASS * n + (classes <= CLT_CONFUSION_CLASSES ? n * n : 0);
-    clt_status status = clt_alloc(&c->all, c->n_all, sizeof *c->all, "counts of classes");
-    if (status == CLT_OK)
-        status = clt_alloc(&c->dice_sum, n, sizeof *c->dice_sum, "counts of classes");
-    if (status == CLT_OK)
-        status = clt_alloc(&c->tally, 3 * n, sizeof *c->tally, "counts of classes");
-    if (status != CLT_OK) {
-        clt_class_counts_destroy(c);
-        return status;
-    }
+    CLT_TRY(clt_alloc(&c->all, c->n_all, sizeof *c->all, "counts of classes"));
+    CLT_TRY(clt_alloc(&c->dice_sum, n, sizeof *c->dice_sum, "counts of classes"));
+    CLT_TRY(clt_alloc(&c->tally, 3 * n, sizeof *c->tally, "counts of classes"));
     c->targets = c->all;
     c->top_hits = c->all + 1;
     c->support = c->all + 2;
@@ -39,7 +33,7 @@ clt_status clt_class_counts_create(int64_t classes, int32_t top_k, clt_class_cou
     c->hit = c->predicted + n;
     c->samples = c->hit + n;
     c->confusion = classes <= CLT_CONFUSION_CLASSES ? c->samples + n : NULL;
-    *out = c;
+    *out = CLT_TAKE(c);
     return CLT_OK;
 }
 

@@ -55,6 +55,7 @@ typedef struct clt_class_batch {
 /* top_k: 0: do not count it. `classes` or more is taken as 0. */
 clt_status clt_class_counts_create(int64_t classes, int32_t top_k, clt_class_counts **out);
 void clt_class_counts_destroy(clt_class_counts *counts); /* NULL is fine */
+CLT_SCOPED_POINTER(clt_class_counts, clt_class_counts_destroy)
 void clt_class_counts_reset(clt_class_counts *counts);
 /* Copies the names of the classes 0, 1, ... */
 clt_status clt_class_counts_take_names(clt_class_counts *counts, const char *const *names, int64_t n);

@@ -67,7 +67,7 @@ void clt_pb_bytes(clt_str *out, uint32_t field, const void *data, size_t size)
 
 void clt_pb_string(clt_str *out, uint32_t field, const char *text)
 {
-    clt_str clean = {0};
+    CLT_SCOPED(clt_str) clean = {0};
     size_t left = strlen(text), good = 0;
     while (good < left) {
         size_t size = clt_utf8_size(text + good, left - good);
@@ -89,7 +89,6 @@ void clt_pb_string(clt_str *out, uint32_t field, const char *text)
     }
     out->failed |= clean.failed;
     clt_pb_bytes(out, field, clean.text, clean.length);
-    clt_str_free(&clean);
 }
 
 void clt_pb_message(clt_str *out, uint32_t field, clt_str *message)

@@ -46,14 +46,12 @@ static clt_status check_names(const char *path)
     static const char *const names[] = {
         "config.resolved.json", "metrics.jsonl", "log.txt",   CLT_CLASSES_FILE,
         "profile.txt",          "profile.json",  "trace.json"};
-    clt_status status = CLT_OK;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && status == CLT_OK; i++) {
-        char *file = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        CLT_FREED char *file = NULL;
         CLT_TRY(clt_path_join(path, names[i], &file));
-        status = clt_own_file_check(file);
-        free(file);
+        CLT_TRY(clt_own_file_check(file));
     }
-    return status;
+    return CLT_OK;
 }
 
 static clt_status refuse_earlier(const char *path)
@@ -67,20 +65,16 @@ static clt_status refuse_earlier(const char *path)
 
 clt_status clt_rundir_check_free(const char *path)
 {
-    char *config_path = NULL, *lock_path = NULL;
-    clt_lock *lock = NULL;
+    CLT_FREED char *config_path = NULL, *lock_path = NULL;
+    CLT_SCOPED(clt_lock) *lock = NULL;
     CLT_TRY(check_names(path));
     CLT_TRY(clt_path_join(path, "config.resolved.json", &config_path));
-    bool earlier = clt_file_exists(config_path);
-    free(config_path);
-    if (!earlier)
+    if (!clt_file_exists(config_path))
         return CLT_OK;
     /* the error says which process uses the folder */
     CLT_TRY(clt_path_join(path, "lock", &lock_path));
-    clt_status status = clt_lock_acquire(lock_path, &lock);
-    free(lock_path);
-    clt_lock_release(lock);
-    return status == CLT_OK ? refuse_earlier(path) : status;
+    CLT_TRY(clt_lock_acquire(lock_path, &lock));
+    return refuse_earlier(path);
 }
 
 /* An earlier run in the folder is never overwritten: it is continued, or the folder is refused. */
@@ -97,47 +91,39 @@ static clt_status check_earlier(const char *path, const char *config_path, const
 
 static clt_status fill(clt_rundir *dir, const char *path, const clt_config *config, bool resume)
 {
-    char *lock_path = NULL, *config_path = NULL;
-    clt_str text = {0};
+    CLT_FREED char *lock_path = NULL, *config_path = NULL;
+    CLT_SCOPED(clt_str) text = {0};
     dir->made = !clt_is_directory(path);
-    clt_status status = clt_mkdir_p(path);
-    CLT_TRY_GOTO(status, done);
-    CLT_TRY_GOTO(check_names(path), done);
-    CLT_TRY_GOTO(clt_path_join(path, "config.resolved.json", &config_path), done);
-    CLT_TRY_GOTO(clt_path_join(path, "lock", &lock_path), done);
-    CLT_TRY_GOTO(clt_path_join(path, "checkpoints", &dir->checkpoints), done);
-    CLT_TRY_GOTO(clt_path_join(path, "metrics.jsonl", &dir->metrics_path), done);
-    CLT_TRY_GOTO(clt_path_join(path, "log.txt", &dir->log_path), done);
-    CLT_TRY_GOTO(clt_lock_acquire(lock_path, &dir->lock), done);
-    CLT_TRY_GOTO(check_earlier(path, config_path, config, resume, &dir->earlier), done);
-    CLT_TRY_GOTO(clt_config_print(config, true, &text), done);
+    CLT_TRY(clt_mkdir_p(path));
+    CLT_TRY(check_names(path));
+    CLT_TRY(clt_path_join(path, "config.resolved.json", &config_path));
+    CLT_TRY(clt_path_join(path, "lock", &lock_path));
+    CLT_TRY(clt_path_join(path, "checkpoints", &dir->checkpoints));
+    CLT_TRY(clt_path_join(path, "metrics.jsonl", &dir->metrics_path));
+    CLT_TRY(clt_path_join(path, "log.txt", &dir->log_path));
+    CLT_TRY(clt_lock_acquire(lock_path, &dir->lock));
+    CLT_TRY(check_earlier(path, config_path, config, resume, &dir->earlier));
+    CLT_TRY(clt_config_print(config, true, &text));
     if (!dir->earlier)
-        CLT_TRY_GOTO(clt_own_file_write(config_path, text.text, text.length), done);
-    CLT_TRY_GOTO(clt_path_join(path, "STOP", &dir->stop_path), done);
-    CLT_TRY_GOTO(clt_own_file_append(dir->metrics_path, &dir->metrics), done);
-    CLT_TRY_GOTO(clt_own_file_append(dir->log_path, &dir->log), done);
-    CLT_TRY_GOTO(clt_board_create(path, config, &dir->board), done);
-done:
-    clt_str_free(&text);
-    free(lock_path);
-    free(config_path);
-    return status;
+        CLT_TRY(clt_own_file_write(config_path, text.text, text.length));
+    CLT_TRY(clt_path_join(path, "STOP", &dir->stop_path));
+    CLT_TRY(clt_own_file_append(dir->metrics_path, &dir->metrics));
+    CLT_TRY(clt_own_file_append(dir->log_path, &dir->log));
+    return clt_board_create(path, config, &dir->board);
 }
 
 clt_status clt_rundir_open(const char *path, const clt_config *config, bool resume, clt_rundir **out)
 {
-    clt_rundir *dir;
+    CLT_SCOPED(clt_rundir) *dir = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&dir, 1, sizeof *dir, "run folder"));
     dir->metrics = dir->log = -1;
     pthread_mutex_init(&dir->lines, NULL);
     dir->path = strdup(path);
-    clt_status status = dir->path ? fill(dir, path, config, resume) : CLT_ENOMEM;
-    if (status != CLT_OK) {
-        clt_rundir_close(dir);
-        return status;
-    }
-    *out = dir;
+    if (!dir->path)
+        return CLT_ENOMEM;
+    CLT_TRY(fill(dir, path, config, resume));
+    *out = CLT_TAKE(dir);
     return CLT_OK;
 }
 
@@ -167,10 +153,9 @@ void clt_rundir_close(clt_rundir *dir)
 
 static void remove_in(const char *folder, const char *name)
 {
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
     if (clt_path_join(folder, name, &path) == CLT_OK)
         (void)remove(path);
-    free(path);
 }
 
 void clt_rundir_discard(clt_rundir *dir)
@@ -182,11 +167,10 @@ void clt_rundir_discard(clt_rundir *dir)
         for (size_t i = 0; i < sizeof mine / sizeof mine[0]; i++)
             remove_in(dir->path, mine[i]);
     }
-    char *path = dir && !dir->earlier && dir->made ? strdup(dir->path) : NULL;
+    CLT_FREED char *path = dir && !dir->earlier && dir->made ? strdup(dir->path) : NULL;
     clt_rundir_close(dir); /* releases the lock, which is a file in the folder */
     if (path)
         (void)rmdir(path);
-    free(path);
     clt_error_clear();
 }
 
@@ -229,14 +213,11 @@ static clt_status flush(clt_rundir *dir, trouble *t)
 }
 
 /* Reports a problem; the thread's error is kept. */
-static void say_trouble(const trouble *t, clt_status status)
+static void say_trouble(const trouble *t)
 {
-    clt_error error;
-    if (!t->text[0])
-        return;
-    clt_error_take(status, &error);
-    CLT_WARN("%s", t->text);
-    (void)clt_error_put(&error);
+    CLT_KEEP_ERROR();
+    if (t->text[0])
+        CLT_WARN("%s", t->text);
 }
 
 /* board_lock and board_unlock enclose calls of the board; problems are reported after the unlock. */
@@ -251,7 +232,7 @@ static void board_unlock(clt_rundir *dir)
     if (!clt_log_is_deaf())
         (void)clt_board_trouble(dir->board, t.text, sizeof t.text);
     pthread_mutex_unlock(&dir->lines);
-    say_trouble(&t, clt_error_text()[0] ? CLT_EINTERNAL : CLT_OK);
+    say_trouble(&t);
 }
 
 clt_status clt_rundir_flush(clt_rundir *dir)
@@ -261,7 +242,7 @@ clt_status clt_rundir_flush(clt_rundir *dir)
     clt_status status = flush(dir, &t);
     clt_board_flush(dir->board);
     pthread_mutex_unlock(&dir->lines);
-    say_trouble(&t, status);
+    say_trouble(&t);
     return status;
 }
 
@@ -292,15 +273,12 @@ void clt_rundir_poll(clt_rundir *dir)
 static clt_status append_line(clt_rundir *dir, clt_str *line, bool later, trouble *t)
 {
     clt_str_append(line, "\n");
-    clt_status status = clt_str_check(line);
-    if (status == CLT_OK) {
-        clt_str_append_n(&dir->waiting, line->text, line->length);
-        status = clt_str_check(&dir->waiting);
-    }
-    CLT_TRY(status);
+    CLT_TRY(clt_str_check(line));
+    clt_str_append_n(&dir->waiting, line->text, line->length);
+    CLT_TRY(clt_str_check(&dir->waiting));
     if (later && !dir->stuck && dir->waiting.length < WRITE_BYTES && clt_now() - dir->written < WRITE_SECONDS)
         return CLT_OK;
-    status = flush(dir, t);
+    clt_status status = flush(dir, t);
     if (status != CLT_ESTORAGE || dir->waiting.length > MAX_WAITING)
         return status;
     if (dir->untold && !clt_log_is_deaf()) { /* a warning that is itself being logged may be what failed */
@@ -323,7 +301,7 @@ static clt_status write_line(clt_rundir *dir, int64_t step, bool later, clt_str 
     clt_status status = append_line(dir, line, later, &t);
     pthread_mutex_unlock(&dir->lines);
     clt_str_free(line);
-    say_trouble(&t, status);
+    say_trouble(&t);
     return status;
 }
 
@@ -380,7 +358,7 @@ static void list_fields(clt_str *out, const char *prefix, const clt_event_field 
 static void event_to_board(clt_rundir *dir, const char *event, int64_t step, const clt_event_field *fields,
                            size_t count)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     if (!dir->board)
         return;
     if (strcmp(event, "sample") == 0) /* the prompt and the generated text */
@@ -393,7 +371,6 @@ static void event_to_board(clt_rundir *dir, const char *event, int64_t step, con
         clt_board_start(dir->board, step);
     clt_board_event(dir->board, event, step < 0 ? dir->step : step, 0, text.text ? text.text : "");
     board_unlock(dir);
-    clt_str_free(&text);
 }
 
 clt_status clt_rundir_event(clt_rundir *dir, const char *event, int64_t step, const clt_event_field *fields,
@@ -566,7 +543,7 @@ static void clock_text(double time, char *text, size_t size)
 
 void clt_rundir_log_at(clt_rundir *dir, double time, const char *text)
 {
-    clt_str line = {0};
+    CLT_SCOPED(clt_str) line = {0};
     char clock[48];
     if (!dir)
         return;
@@ -576,7 +553,6 @@ void clt_rundir_log_at(clt_rundir *dir, double time, const char *text)
     if (clt_str_check(&line) == CLT_OK &&
         clt_fd_write(dir->log, line.text, line.length, dir->log_path) != CLT_OK)
         clt_error_clear();
-    clt_str_free(&line);
 }
 
 void clt_rundir_log(clt_rundir *dir, const char *format, ...)
@@ -597,7 +573,7 @@ static clt_status kept_lines(const char *text, size_t size, int64_t step, clt_st
     const char *end = text + size;
     for (const char *line = text; line < end;) {
         const char *stop = memchr(line, '\n', (size_t)(end - line));
-        clt_json_doc *doc;
+        CLT_SCOPED(clt_json_doc) *doc = NULL;
         int64_t at;
         if (!stop) /* a line torn by a crash */
             break;
@@ -605,7 +581,6 @@ static clt_status kept_lines(const char *text, size_t size, int64_t step, clt_st
             const clt_json *value = clt_json_get(clt_json_root(doc), "step");
             if (value && clt_json_int(value, &at) && at <= step)
                 clt_str_append_n(out, line, (size_t)(stop - line) + 1);
-            clt_json_destroy(doc);
         } else {
             clt_error_clear();
         }
@@ -616,24 +591,20 @@ static clt_status kept_lines(const char *text, size_t size, int64_t step, clt_st
 
 clt_status clt_rundir_truncate(clt_rundir *dir, int64_t step)
 {
-    clt_str kept = {0};
-    char *text;
+    static const char advice[] = "\"event\":\"advice\"";
+    CLT_SCOPED(clt_str) kept = {0};
+    CLT_FREED char *text = NULL;
     size_t size;
     dir->step = step;
     CLT_TRY(clt_file_read(dir->metrics_path, false, 0, CLT_ESTORAGE, &text, &size));
-    static const char advice[] = "\"event\":\"advice\"";
     dir->advised = memmem(text, size, advice, sizeof advice - 1) != NULL;
-    clt_status status = kept_lines(text, size, step, &kept);
-    free(text);
-    if (status == CLT_OK && kept.length != size) {
-        close(dir->metrics);
-        dir->metrics = -1;
-        status = clt_own_file_write(dir->metrics_path, kept.text ? kept.text : "", kept.length);
-        if (status == CLT_OK)
-            status = clt_own_file_append(dir->metrics_path, &dir->metrics);
-    }
-    clt_str_free(&kept);
-    return status;
+    CLT_TRY(kept_lines(text, size, step, &kept));
+    if (kept.length == size)
+        return CLT_OK;
+    close(dir->metrics);
+    dir->metrics = -1;
+    CLT_TRY(clt_own_file_write(dir->metrics_path, kept.text ? kept.text : "", kept.length));
+    return clt_own_file_append(dir->metrics_path, &dir->metrics);
 }
 
 bool clt_rundir_advised(const clt_rundir *dir)

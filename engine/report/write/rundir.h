@@ -25,6 +25,7 @@ clt_status clt_rundir_truncate(clt_rundir *dir, int64_t step);
  * "advice". */
 bool clt_rundir_advised(const clt_rundir *dir);
 void clt_rundir_close(clt_rundir *dir);
+CLT_SCOPED_POINTER(clt_rundir, clt_rundir_close)
 /* Closes the folder. If the run made no step, the files and the folder that it created are removed; the
  * folder of an earlier run stays. */
 void clt_rundir_discard(clt_rundir *dir);

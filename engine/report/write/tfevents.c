@@ -94,35 +94,27 @@ static void file_name(const char *folder, char *name, size_t size)
 
 static void add_version(clt_tfevents *f)
 {
-    clt_str event = {0};
+    CLT_SCOPED(clt_str) event = {0};
     clt_pb_double(&event, 1, clt_wall_time());
     clt_pb_string(&event, 3, "brain.Event:2");
     clt_tfevents_add(f, &event);
-    clt_str_free(&event);
 }
 
 clt_status clt_tfevents_create(const char *folder, clt_tfevents **out)
 {
-    clt_tfevents *f;
+    CLT_SCOPED(clt_tfevents) *f = NULL;
     char name[192];
     *out = NULL;
     CLT_TRY(clt_alloc(&f, 1, sizeof *f, "event file"));
     f->fd = -1;
     file_name(folder, name, sizeof name);
-    clt_status status = clt_path_join(folder, name, &f->path);
-    if (status == CLT_OK) {
-        f->fd = open(f->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
-        if (f->fd < 0)
-            status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "opening '%s' for writing: %s", f->path,
-                              strerror(errno));
-    }
-    if (status != CLT_OK) {
-        clt_tfevents_close(f);
-        return status;
-    }
+    CLT_TRY(clt_path_join(folder, name, &f->path));
+    f->fd = open(f->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+    if (f->fd < 0)
+        CLT_FAIL(CLT_ESTORAGE, "opening '%s' for writing: %s", f->path, strerror(errno));
     f->written = clt_now();
     add_version(f);
-    *out = f;
+    *out = CLT_TAKE(f);
     return CLT_OK;
 }
 

@@ -20,6 +20,7 @@ typedef struct clt_tfevents clt_tfevents;
 clt_status clt_tfevents_create(const char *folder, clt_tfevents **out);
 /* Writes the waiting records, if that is possible, and closes the file. NULL is allowed. */
 void clt_tfevents_close(clt_tfevents *file);
+CLT_SCOPED_POINTER(clt_tfevents, clt_tfevents_close)
 const char *clt_tfevents_path(const clt_tfevents *file);
 
 /* Adds a serialised Event and empties the string (as clt_pb_message does). Writes the waiting records if the

@@ -340,10 +340,8 @@ clt_status bench_allreduce(cmd_context *context, int argc, char **argv)
         ARGS_FLAG("--native", b.native,
                   "also by the MPI library's own blocking all-reduce, from and to host memory"),
         ARGS_END};
-    const args_usage usage = {.command = "bench allreduce",
-                              .operands = "",
-                              .summary = "Measures sums over ranks; start it with mpirun.",
-                              .options = options};
+    const args_usage usage =
+        ARGS_USAGE("bench allreduce", "", 0, 0, options, "Measures sums over ranks; start it with mpirun.");
     args_result r;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)

@@ -81,16 +81,10 @@ clt_status bench_build(cmd_context *unused, int argc, char **argv)
         ARGS_TEXT("--out", "DIR", folder, "keep the log and the binary of each program there"),
         ARGS_TEXT("--options", "TEXT", extra, "further options for the device's compiler"),
         ARGS_END};
-    const args_usage usage = {
-        .command = "bench build",
-        .operands = "CONFIG [section.key=value ...]",
-        .summary =
-            "Builds the programs of a config from their sources, and shows the time of each and what the "
-            "compiler says of its registers, spills and memory (NVIDIA's says it).",
-        .options = options,
-        .min_operands = 1,
-        .max_operands = 1,
-        .overrides = true};
+    const args_usage usage = ARGS_USAGE(
+        "bench build", "CONFIG [section.key=value ...]", 1, 1, options,
+        "Builds the programs of a config from their sources, and shows the time of each and what the "
+        "compiler says of its registers, spills and memory (NVIDIA's says it).");
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;

@@ -295,10 +295,8 @@ clt_status bench_gemm(cmd_context *unused, int argc, char **argv)
         ARGS_FLOAT("--seconds", "S", b.seconds, 0.01, 60, "about how long to measure each (0.3)"),
         ARGS_FLAG("--untuned", b.untuned, "without the records of 'cltrain tune'"),
         ARGS_END};
-    const args_usage usage = {.command = "bench gemm",
-                              .operands = "",
-                              .summary = "Measures matrix products; results are checked first.",
-                              .options = options};
+    const args_usage usage =
+        ARGS_USAGE("bench gemm", "", 0, 0, options, "Measures matrix products; results are checked first.");
     args_result r;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)

@@ -71,16 +71,11 @@ clt_status bench_loader(cmd_context *unused, int argc, char **argv)
     const args_option options[] = {
         BENCH_RECORDS(common),
         ARGS_FLOAT("--seconds", "S", seconds, 0.01, 600, "about how long to measure each (2)"), ARGS_END};
-    const args_usage usage = {.command = "bench loader",
-                              .operands = "CONFIG [section.key=value ...]",
-                              .summary = "Measures how fast a config's training data is read, decoded and "
-                                         "augmented, by 1, 2, 4 ... threads up to "
-                                         "the cores, or by data.workers of them. Needs no device. The first "
-                                         "pass reads from the disk, later ones from the system's cache.",
-                              .options = options,
-                              .min_operands = 1,
-                              .max_operands = 1,
-                              .overrides = true};
+    const args_usage usage = ARGS_USAGE("bench loader", "CONFIG [section.key=value ...]", 1, 1, options,
+                                        "Measures how fast a config's training data is read, decoded and "
+                                        "augmented, by 1, 2, 4 ... threads up to "
+                                        "the cores, or by data.workers of them. Needs no device. The first "
+                                        "pass reads from the disk, later ones from the system's cache.");
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;

@@ -121,11 +121,9 @@ clt_status bench_ops(cmd_context *unused, int argc, char **argv)
         ARGS_FLOAT("--at-least", "PERCENT", run.at_least, 0, 1000,
                    "exit code 1 if anything that memory limits is slower than this percentage of the stream"),
         ARGS_END};
-    const args_usage usage = {.command = "bench ops",
-                              .operands = "",
-                              .summary = "Times ops and optimizers at the sizes of real work. The memory's "
-                                         "speed (a stream) is measured before and after each.",
-                              .options = options};
+    const args_usage usage = ARGS_USAGE("bench ops", "", 0, 0, options,
+                                        "Times ops and optimizers at the sizes of real work. The memory's "
+                                        "speed (a stream) is measured before and after each.");
     args_result r;
     CLT_SCOPED(clt_str) json = {0};
     CLT_TRY(args_parse(&usage, argc, argv, &r));

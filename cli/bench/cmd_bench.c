@@ -29,11 +29,8 @@ static const args_part parts[] = {
 clt_status cmd_bench(cmd_context *context, int argc, char **argv)
 {
     const args_option options[] = {ARGS_END};
-    const args_usage usage = {.command = "bench",
-                              .operands = "PART ...",
-                              .summary = "Measures this device.",
-                              .options = options,
-                              .parts = parts};
+    const args_usage usage =
+        ARGS_USAGE("bench", "PART ...", 0, 0, options, "Measures this device.", .parts = parts);
     return args_dispatch(&usage, context, argc, argv);
 }
 
@@ -124,10 +121,8 @@ clt_status bench_memory(cmd_context *unused, int argc, char **argv)
     const args_option options[] = {
         BENCH_OPTIONS(common), ARGS_FLOAT("--seconds", "S", seconds, 0.1, 600, "about how long to measure"),
         ARGS_END};
-    const args_usage usage = {.command = "bench memory",
-                              .operands = "",
-                              .summary = "Measures the limits of a device.",
-                              .options = options};
+    const args_usage usage =
+        ARGS_USAGE("bench memory", "", 0, 0, options, "Measures the limits of a device.");
     args_result r;
     ocl_device_desc desc;
     memory_results results = {0};
@@ -160,14 +155,9 @@ clt_status bench_step(cmd_context *unused, int argc, char **argv)
                                    ARGS_TEXT("--trace", "FILE", trace_path,
                                              "--profile, and a trace of up to 8 of its steps for Perfetto"),
                                    ARGS_END};
-    const args_usage usage = {.command = "bench step",
-                              .operands = "CONFIG [section.key=value ...]",
-                              .summary =
-                                  "Measures a training step with synthetic input of the config's shapes.",
-                              .options = options,
-                              .min_operands = 1,
-                              .max_operands = 1,
-                              .overrides = true};
+    const args_usage usage =
+        ARGS_USAGE("bench step", "CONFIG [section.key=value ...]", 1, 1, options,
+                   "Measures a training step with synthetic input of the config's shapes.");
     args_result r;
     CLT_SCOPED(clt_config) *config = NULL;
     CLT_SCOPED(clt_str) text = {0}, json = {0}, trace = {0};

@@ -171,12 +171,9 @@ clt_status cmd_cache(cmd_context *context, int argc, char **argv)
     const args_option options[] = {
         ARGS_FLAG("--clear", a.clear, "remove what is in the named caches, or in all of cltrain's own"),
         ARGS_FLAG("--all", a.all, "with --clear: also PoCL's cache"), ARGS_JSON(a.json), ARGS_END};
-    const args_usage usage = {.command = "cache",
-                              .operands = "[NAME...]",
-                              .summary = "Lists the user's cache folders with their sizes, or clears "
-                                         "them.\nThey are not needed: they only make starts faster.",
-                              .options = options,
-                              .max_operands = ARGS_MAX};
+    const args_usage usage = ARGS_USAGE("cache", "[NAME...]", 0, ARGS_MAX, options,
+                                        "Lists the user's cache folders with their sizes, or clears "
+                                        "them.\nThey are not needed: they only make starts faster.");
     args_result r;
     cache_row rows[MAX_CACHES] = {0};
     int count = 0;

@@ -49,104 +49,54 @@ static clt_status read_all(const args_result *r, comparison *c)
 
 static void free_all(comparison *c)
 {
-    for (int i = 0; i < MAX_RUNS; i++) {
+    for (int i = 0; c && i < MAX_RUNS; i++) {
         clt_run_record_free(c->runs[i]);
         clt_run_differences_free(&c->pairs[i].differences);
     }
     free(c);
 }
+CLT_SCOPED_POINTER(comparison, free_all)
 
 /* --- as text --- */
 
-#define CELL_TEXT 40
-
-/* A column of the table of runs. Without `always` it is left out if no run has a value. */
-typedef struct fact_column {
-    clt_fact fact;
-    const char *title;
-    int decimals, rank;
-    bool always;
-} fact_column;
-
-static const fact_column fact_columns[] = {{CLT_FACT_STEPS, "steps", 0, 3, true},
-                                           {CLT_FACT_LOSS, "loss", 4, 0, true},
-                                           {CLT_FACT_EVAL_LOSS, "eval loss", 4, 0, false},
-                                           {CLT_FACT_BEST_EVAL_LOSS, "best", 4, 0, false},
-                                           {CLT_FACT_PERPLEXITY, "perplexity", 2, 6, false},
-                                           {CLT_FACT_ACCURACY, "accuracy", 2, 4, false},
-                                           {CLT_FACT_MAE, "MAE", 4, 7, false},
-                                           {CLT_FACT_RMSE, "RMSE", 4, 6, false},
-                                           {CLT_FACT_R2, "R2", 4, 4, false},
-                                           {CLT_FACT_TOKENS_PER_S, "tok/s", 0, 2, false},
-                                           {CLT_FACT_SAMPLES_PER_S, "samples/s", 0, 2, false},
-                                           {CLT_FACT_SECONDS, "time", 0, 5, true}};
-#define FACT_COLUMNS ((int)(sizeof fact_columns / sizeof fact_columns[0]))
-#define COLUMNS (FACT_COLUMNS + 2) /* the run's name first, its state last */
-
-static const char *cell_of(const fact_column *column, double value, char *cell)
+static bool is_shown(const comparison *c, clt_fact fact)
 {
-    if (isnan(value))
-        return "-";
-    switch (clt_fact_columns[column->fact].form) {
-    case CLT_FORM_NUMBER:
-        return clt_value_text(value, column->decimals, cell, CELL_TEXT);
-    case CLT_FORM_COUNT:
-        return console_count(value, cell, CELL_TEXT);
-    case CLT_FORM_SECONDS:
-        return console_time(value, cell, CELL_TEXT);
-    case CLT_FORM_SHARE:
-        snprintf(cell, CELL_TEXT, "%.*f%%", column->decimals, 100 * value);
-        return cell;
-    case CLT_FORM_STEP:
-    case CLT_FORM_BYTES:
-        break;
-    }
-    snprintf(cell, CELL_TEXT, "%.0f", value);
-    return cell;
-}
-
-static bool is_shown(const comparison *c, const fact_column *column)
-{
+    const clt_column *column = &clt_fact_columns[fact];
     bool any = column->always;
-    if (column->fact == CLT_FACT_TOKENS_PER_S || column->fact == CLT_FACT_SAMPLES_PER_S)
-        return column->fact == clt_run_speed_fact(c->runs[0]);
     for (int i = 0; i < c->count; i++)
-        any |= !isnan(c->facts[i].value[column->fact]);
-    return any;
-}
-
-static void table_line(const comparison *c, const table *t, int run, clt_str *out)
-{
-    char cell[FACT_COLUMNS][CELL_TEXT];
-    const char *cells[COLUMNS] = {c->runs[run]->name};
-    for (int i = 0; i < FACT_COLUMNS; i++)
-        cells[1 + i] = cell_of(&fact_columns[i], c->facts[run].value[fact_columns[i].fact], cell[i]);
-    cells[COLUMNS - 1] = clt_run_verdict_text(c->runs[run]->verdict);
-    table_row(t, cells, out);
+        any |= !isnan(c->facts[i].value[fact]);
+    /* a run has its speed in both units: that of the first run is shown, even if it is unknown */
+    bool speed = fact == CLT_FACT_TOKENS_PER_S || fact == CLT_FACT_SAMPLES_PER_S;
+    return column->head && clt_run_shows(c->runs[0], fact) && (any || speed);
 }
 
 static void put_runs(const comparison *c, int screen, clt_str *out)
 {
     table t;
-    int longest = 3;
+    int longest = 3, n = 1;
+    clt_fact facts[TABLE_COLUMNS];
     for (int i = 0; i < c->count; i++) {
         int columns = text_columns(c->runs[i]->name);
         longest = columns > longest ? columns : longest;
     }
-    table_column columns[COLUMNS] = {{"run", longest, 10, 0, false},
-                                     [COLUMNS - 1] = {"state", 8, 0, 8, false}};
-    for (int i = 0; i < FACT_COLUMNS; i++) {
-        const fact_column *f = &fact_columns[i];
-        /* a column without values is left out on any screen, so table_make must count it out first */
-        columns[1 + i] = (table_column){f->title, 6, 0, is_shown(c, f) ? f->rank : 99, true};
-    }
-    table_make(&t, columns, COLUMNS, screen);
-    for (int i = 0; i < COLUMNS; i++)
-        if (columns[i].rank == 99)
-            t.width[i] = 0;
+    /* the run's name first, its state last */
+    table_column columns[TABLE_COLUMNS] = {{"run", longest, 10, 0, false}};
+    for (clt_fact f = 0; f < CLT_FACT_COUNT; f++)
+        if (is_shown(c, f)) {
+            facts[n] = f;
+            columns[n++] = (table_column){clt_fact_columns[f].head, 6, 0, clt_fact_columns[f].rank, true};
+        }
+    columns[n] = (table_column){"state", 8, 0, 8, false};
+    table_make(&t, columns, n + 1, screen);
     table_head(&t, out);
-    for (int i = 0; i < c->count; i++)
-        table_line(c, &t, i, out);
+    for (int i = 0; i < c->count; i++) {
+        char text[TABLE_COLUMNS][CLT_CELL_TEXT];
+        const char *cells[TABLE_COLUMNS] = {c->runs[i]->name};
+        for (int k = 1; k < n; k++)
+            cells[k] = clt_cell_text(&clt_fact_columns[facts[k]], c->facts[i].value[facts[k]], text[k]);
+        cells[n] = clt_run_verdict_text(c->runs[i]->verdict);
+        table_row(&t, cells, out);
+    }
 }
 
 static void put_losses(const comparison *c, const clt_divergence *p, clt_str *out)
@@ -180,7 +130,7 @@ static void put_losses(const comparison *c, const clt_divergence *p, clt_str *ou
 static void put_pair(const comparison *c, int run, int screen, clt_str *out)
 {
     const pair *p = &c->pairs[run];
-    clt_str losses = {0}, line = {0};
+    CLT_SCOPED(clt_str) losses = {0}, line = {0};
     char name[256], first[256];
     bool config = false;
     text_clean(c->runs[run]->name, name, sizeof name);
@@ -202,8 +152,6 @@ static void put_pair(const comparison *c, int run, int screen, clt_str *out)
     clt_str_append(out, "  losses: ");
     text_wrap(losses.text ? losses.text : "", 10, 6, screen, out);
     out->failed = out->failed || losses.failed || line.failed;
-    clt_str_free(&losses);
-    clt_str_free(&line);
 }
 
 static clt_status print_text(const comparison *c)
@@ -250,10 +198,7 @@ static void json_run(clt_json_writer *w, const clt_run_record *run, const clt_ru
     clt_jw_kstring(w, "cause", run->cause);
     clt_jw_kint(w, "steps_total", run->steps_total);
     for (int i = 0; i < CLT_FACT_COUNT; i++)
-        if (clt_fact_columns[i].form == CLT_FORM_STEP)
-            json_step(w, clt_fact_columns[i].key, isnan(f->value[i]) ? -1 : (int64_t)f->value[i]);
-        else
-            clt_jw_kdouble(w, clt_fact_columns[i].key, f->value[i]);
+        clt_cell_json(&clt_fact_columns[i], f->value[i], w);
     clt_jw_kint(w, "skipped", run->skipped);
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         json_member(w, run, members[i]);
@@ -277,7 +222,7 @@ static void json_differences(clt_json_writer *w, const pair *p, bool environment
 
 static clt_status print_json(const comparison *c)
 {
-    clt_str out = {0};
+    CLT_SCOPED(clt_str) out = {0};
     clt_json_writer w = clt_json_writer_make(&out, 1);
     clt_jw_object(&w);
     clt_jw_karray(&w, "runs");
@@ -304,29 +249,10 @@ static clt_status print_json(const comparison *c)
     }
     clt_jw_end_array(&w);
     clt_jw_end_object(&w);
-    clt_str_append(&out, "\n");
-    clt_status status = clt_str_check(&out);
-    if (status == CLT_OK)
-        fputs(out.text, stdout);
-    clt_str_free(&out);
-    return status;
+    return cmd_write_line("-", &out);
 }
 
 /* --- as CSV --- */
-
-static void csv_text(clt_str *out, const char *text)
-{
-    clt_str_append(out, ",\"");
-    for (const char *p = text ? text : ""; *p; p++)
-        clt_str_append_n(out, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1);
-    clt_str_append(out, "\"");
-}
-
-static void csv_number(clt_str *out, double value)
-{
-    char text[CLT_NUMBER_TEXT];
-    clt_str_printf(out, ",%s", isfinite(value) ? clt_double_text(value, text) : "");
-}
 
 /* True if no earlier difference, of this run or one before it, has the same key: one column for each key. */
 static bool first_to_differ(const comparison *c, int run, size_t index)
@@ -354,34 +280,27 @@ static void csv_keys(const comparison *c, int row, clt_str *out)
         for (size_t k = 0; k < c->pairs[i].differences.count; k++)
             if (first_to_differ(c, i, k)) {
                 const clt_difference *d = &c->pairs[i].differences.items[k];
-                csv_text(out, row == 0 ? d->key : value_in(c, row - 1, d));
+                clt_csv_text(out, row == 0 ? d->key : value_in(c, row - 1, d));
             }
 }
 
 static clt_status print_csv(const comparison *c)
 {
-    clt_str out = {0};
-    clt_str_append(&out, "\"run\",\"state\"");
+    CLT_SCOPED(clt_str) out = {0};
+    clt_csv_text(&out, "run");
+    clt_csv_text(&out, "state");
     for (int k = 0; k < CLT_FACT_COUNT; k++)
-        csv_text(&out, clt_fact_columns[k].key);
+        clt_csv_text(&out, clt_fact_columns[k].key);
     csv_keys(c, 0, &out);
     for (int i = 0; i < c->count; i++) {
-        clt_str name = {0};
-        csv_text(&name, c->runs[i]->name);
-        clt_str_printf(&out, "\n%s", name.text ? name.text + 1 : "");
-        out.failed = out.failed || name.failed;
-        clt_str_free(&name);
-        csv_text(&out, clt_run_verdict_text(c->runs[i]->verdict));
+        clt_str_append(&out, "\n");
+        clt_csv_text(&out, c->runs[i]->name);
+        clt_csv_text(&out, clt_run_verdict_text(c->runs[i]->verdict));
         for (int k = 0; k < CLT_FACT_COUNT; k++)
-            csv_number(&out, c->facts[i].value[k]);
+            clt_csv_number(&out, c->facts[i].value[k]);
         csv_keys(c, i + 1, &out);
     }
-    clt_str_append(&out, "\n");
-    clt_status status = clt_str_check(&out);
-    if (status == CLT_OK)
-        fputs(out.text, stdout);
-    clt_str_free(&out);
-    return status;
+    return cmd_write_line("-", &out);
 }
 
 clt_status cmd_compare(cmd_context *context, int argc, char **argv)
@@ -393,27 +312,16 @@ clt_status cmd_compare(cmd_context *context, int argc, char **argv)
                                               "losses that differ by less are not called apart (1)"),
                                    ARGS_JSON(json), ARGS_FLAG("--csv", csv, "as CSV: a row for each run"),
                                    ARGS_END};
-    const args_usage usage = {.command = "compare",
-                              .operands = "RUN_A RUN_B ...",
-                              .summary = "Compares runs: results, config keys that differ, and where their "
-                                         "losses diverge. All are compared with the first.",
-                              .options = options,
-                              .min_operands = 2,
-                              .max_operands = MAX_RUNS};
+    const args_usage usage = ARGS_USAGE("compare", "RUN_A RUN_B ...", 2, MAX_RUNS, options,
+                                        "Compares runs: results, config keys that differ, and where their "
+                                        "losses diverge. All are compared with the first.");
     args_result r;
-    comparison *c;
+    CLT_SCOPED(comparison) *c = NULL;
     ARGS_PARSE(&usage, argc, argv, &r);
     if (json && csv)
         CLT_FAIL(CLT_EUSAGE, "cltrain compare: give --json or --csv, not both");
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "the comparison of runs"));
     c->tolerance = tolerance / 100;
-    clt_status status = read_all(&r, c);
-    if (status == CLT_OK && json)
-        status = print_json(c);
-    else if (status == CLT_OK && csv)
-        status = print_csv(c);
-    else if (status == CLT_OK)
-        status = print_text(c);
-    free_all(c);
-    return status;
+    CLT_TRY(read_all(&r, c));
+    return json ? print_json(c) : csv ? print_csv(c) : print_text(c);
 }

@@ -31,12 +31,8 @@ clt_status cmd_config(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--from", "FOLDER", from,
                   "a config that trains the model of a save_pretrained folder further on a text"),
         ARGS_END};
-    const args_usage usage = {.command = "config",
-                              .operands = "[CONFIG [section.key=value ...]]",
-                              .summary = "Prints the schema or a config.",
-                              .options = options,
-                              .max_operands = 1,
-                              .overrides = true};
+    const args_usage usage = ARGS_USAGE("config", "[CONFIG [section.key=value ...]]", 0, 1, options,
+                                        "Prints the schema or a config.");
     args_result r;
     CLT_SCOPED(clt_str) text = {0};
     (void)context;

@@ -153,11 +153,9 @@ clt_status cmd_devices(cmd_context *context, int argc, char **argv)
     const args_option options[] = {
         ARGS_JSON(json),
         ARGS_FLAG("--again", again, "test the devices again instead of using cached results"), ARGS_END};
-    const args_usage usage = {.command = "devices",
-                              .operands = "",
-                              .summary = "Lists every OpenCL device; capabilities are found by building and "
-                                         "running probe kernels and self-tests; the results are cached.",
-                              .options = options};
+    const args_usage usage = ARGS_USAGE("devices", "", 0, 0, options,
+                                        "Lists every OpenCL device; capabilities are found by building and "
+                                        "running probe kernels and self-tests; the results are cached.");
     args_result r;
     CLT_FREED ocl_device_desc *list = NULL;
     int count = 0, usable = 0;

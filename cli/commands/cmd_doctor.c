@@ -20,12 +20,9 @@ static void on_finding(void *context, ocl_finding_level level, const char *text,
 clt_status cmd_doctor(cmd_context *context, int argc, char **argv)
 {
     const args_option options[] = {ARGS_END};
-    const args_usage usage = {
-        .command = "doctor",
-        .operands = "",
-        .summary =
-            "Looks for the reasons why there is no OpenCL device: ICD files, driver libraries, device nodes.",
-        .options = options};
+    const args_usage usage = ARGS_USAGE(
+        "doctor", "", 0, 0, options,
+        "Looks for the reasons why there is no OpenCL device: ICD files, driver libraries, device nodes.");
     args_result r;
     bool healthy = false;
     (void)context;

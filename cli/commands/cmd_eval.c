@@ -13,7 +13,7 @@
 #include "engine/checkpoint/saved_run.h"
 #include "engine/files/fileio.h"
 #include "engine/json/json.h"
-#include "engine/report/write/rundir.h"
+#include "engine/report/write/metric_rows.h"
 #include "engine/train/eval/evaluate.h"
 
 static clt_status write_json(const char *path, const clt_eval_metrics *m, const clt_class_counts *classes)
@@ -206,16 +206,10 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
                   "write the confusion matrix as CSV: a line for each target; - for the standard output"),
         ARGS_TEXT("--json", "FILE", a.json, "write the result as JSON; - for the standard output"),
         ARGS_END};
-    const args_usage usage = {
-        .command = "eval",
-        .operands = "RUN|CONFIG [section.key=value ...]",
-        .summary =
-            "Evaluates a trained model: RUN is a run folder, its checkpoints folder or one step_N of it,\n"
-            "which brings its config along. A CONFIG takes --checkpoint RUN or --init PATH.",
-        .options = options,
-        .min_operands = 0,
-        .max_operands = 1,
-        .overrides = true};
+    const args_usage usage = ARGS_USAGE(
+        "eval", "RUN|CONFIG [section.key=value ...]", 0, 1, options,
+        "Evaluates a trained model: RUN is a run folder, its checkpoints folder or one step_N of it,\n"
+        "which brings its config along. A CONFIG takes --checkpoint RUN or --init PATH.");
     args_result r;
     CLT_SCOPED(clt_saved_run) *saved = NULL;
     CLT_SCOPED(clt_config) *config = NULL;

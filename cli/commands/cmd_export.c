@@ -111,15 +111,11 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
         ARGS_BEST(best),
         ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"),
         ARGS_END};
-    const args_usage usage = {
-        .command = "export",
-        .operands = "RUN",
-        .summary =
-            "Writes a trained model for other programs: a folder for Hugging Face's transformers, or one\n"
-            "safetensors file that PyTorch and --init read.\n"
-            "RUN is a run folder, its checkpoints folder or one step_N of it.",
-        .options = options,
-        .max_operands = 1};
+    const args_usage usage = ARGS_USAGE(
+        "export", "RUN", 0, 1, options,
+        "Writes a trained model for other programs: a folder for Hugging Face's transformers, or one\n"
+        "safetensors file that PyTorch and --init read.\n"
+        "RUN is a run folder, its checkpoints folder or one step_N of it.");
     args_result r;
     clt_values values;
     clt_dtype dtype;

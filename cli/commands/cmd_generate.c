@@ -131,14 +131,10 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
         ARGS_DEVICE(device),
         ARGS_CAPS(caps_text),
         ARGS_END};
-    const args_usage usage = {
-        .command = "generate",
-        .operands = "RUN [section.key=value ...]",
-        .summary = "Continues a text with a trained language model. RUN is a run folder, its\n"
-                   "checkpoints folder or one step_N of it; config and tokenizer are in there.",
-        .options = options,
-        .max_operands = 1,
-        .overrides = true};
+    const args_usage usage =
+        ARGS_USAGE("generate", "RUN [section.key=value ...]", 0, 1, options,
+                   "Continues a text with a trained language model. RUN is a run folder, its\n"
+                   "checkpoints folder or one step_N of it; config and tokenizer are in there.");
     args_result r;
     uint32_t caps;
     ARGS_PARSE(&usage, argc, argv, &r);

@@ -116,12 +116,9 @@ clt_status cmd_ops(cmd_context *context, int argc, char **argv)
     bool markdown = false, json = false;
     const args_option options[] = {ARGS_FLAG("--markdown", markdown, "all of them as a page (docs/ops.md)"),
                                    ARGS_JSON(json), ARGS_END};
-    const args_usage usage = {.command = "ops",
-                              .operands = "[NAME]",
-                              .summary = "Lists the ops that can be layers of model.layers; with a NAME, "
-                                         "what that op computes, its inputs, attributes and an example.",
-                              .options = options,
-                              .max_operands = 1};
+    const args_usage usage = ARGS_USAGE("ops", "[NAME]", 0, 1, options,
+                                        "Lists the ops that can be layers of model.layers; with a NAME, "
+                                        "what that op computes, its inputs, attributes and an example.");
     args_result r;
     const clt_op *op = NULL;
     char hint[256];

@@ -204,13 +204,7 @@ static clt_status command(int argc, char **argv, plan_args *a, const char *summa
         ARGS_INT("--ranks", "N", a->ranks, 1, 65536, "plan for one of N ranks (1)"),
         ARGS_CAPS(caps_text),
         ARGS_END};
-    const args_usage usage = {.command = a->command,
-                              .operands = "CONFIG [section.key=value ...]",
-                              .summary = summary,
-                              .options = options,
-                              .min_operands = 1,
-                              .max_operands = 1,
-                              .overrides = true};
+    const args_usage usage = ARGS_USAGE(a->command, "CONFIG [section.key=value ...]", 1, 1, options, summary);
     args_result r;
     uint32_t caps;
     ARGS_PARSE(&usage, argc, argv, &r);

@@ -351,17 +351,11 @@ clt_status cmd_predict(cmd_context *context, int argc, char **argv)
         ARGS_DEVICE(a.device),
         ARGS_CAPS(a.caps),
         ARGS_END};
-    const args_usage usage = {
-        .command = "predict",
-        .operands = "RUN [FILE ...] [section.key=value ...]",
-        .summary =
-            "Predicts with a trained classifier or regression: RUN is a run folder, its checkpoints "
-            "folder or one step_N of it. Classifiers give probabilities, regressions values in the unit "
-            "of their targets. docs/predict.md says more.",
-        .options = options,
-        .min_operands = 1,
-        .max_operands = ARGS_MAX,
-        .overrides = true};
+    const args_usage usage = ARGS_USAGE(
+        "predict", "RUN [FILE ...] [section.key=value ...]", 1, ARGS_MAX, options,
+        "Predicts with a trained classifier or regression: RUN is a run folder, its checkpoints "
+        "folder or one step_N of it. Classifiers give probabilities, regressions values in the unit "
+        "of their targets. docs/predict.md says more.");
     args_result r;
     CLT_SCOPED(clt_saved_run) *saved = NULL;
     ARGS_PARSE(&usage, argc, argv, &r);

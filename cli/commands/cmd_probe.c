@@ -39,11 +39,9 @@ clt_status cmd_probe(cmd_context *context, int argc, char **argv)
         ARGS_FLAG("--count", count, "count the devices that SPEC names"),
         ARGS_FLAG("--build", build, "build the programs that standard input names"),
         ARGS_END};
-    const args_usage usage = {.command = "probe",
-                              .operands = "",
-                              .summary =
-                                  "Asks a device what it can do, for another cltrain that started this one.",
-                              .options = options};
+    const args_usage usage =
+        ARGS_USAGE("probe", "", 0, 0, options,
+                   "Asks a device what it can do, for another cltrain that started this one.");
     args_result r;
     (void)context;
     ARGS_PARSE(&usage, argc, argv, &r);

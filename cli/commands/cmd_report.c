@@ -43,15 +43,10 @@ clt_status cmd_report(cmd_context *context, int argc, char **argv)
     const args_option options[] = {
         ARGS_TEXT("--out", "FILE", out, "the page (RUN/report.html, or report.html for several runs)"),
         ARGS_TEXT("--title", "TEXT", title, "the page's title (the runs' names)"), ARGS_END};
-    const args_usage usage = {
-        .command = "report",
-        .operands = "RUN ...",
-        .summary =
-            "Writes a self-contained HTML page about a run: losses, speed, device, samples, config, events. "
-            "Several runs (up to 8) share their charts. RUN is a run folder; the run may still be going on.",
-        .options = options,
-        .min_operands = 1,
-        .max_operands = CLT_REPORT_RUNS};
+    const args_usage usage = ARGS_USAGE(
+        "report", "RUN ...", 1, CLT_REPORT_RUNS, options,
+        "Writes a self-contained HTML page about a run: losses, speed, device, samples, config, events. "
+        "Several runs (up to 8) share their charts. RUN is a run folder; the run may still be going on.");
     args_result r;
     clt_run_record *runs[CLT_REPORT_RUNS] = {NULL};
     ARGS_PARSE(&usage, argc, argv, &r);

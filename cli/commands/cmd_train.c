@@ -226,16 +226,11 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
 {
     train_args a = {0};
     const args_option options[] = {TRAIN_OPTIONS(a), ARGS_END};
-    const args_usage usage = {
-        .command = "train",
-        .operands = "CONFIG [section.key=value ...]",
-        .summary =
-            "Trains the model of a config; without CONFIG, --resume RUN goes on with a run as it "
-            "is, and train.steps=MORE makes it longer. SIGTERM, SIGINT, SIGUSR2, SIGHUP or a file STOP "
-            "in the run folder: finishes the step, saves, exits with 75.",
-        .options = options,
-        .max_operands = 1,
-        .overrides = true};
+    const args_usage usage = ARGS_USAGE(
+        "train", "CONFIG [section.key=value ...]", 0, 1, options,
+        "Trains the model of a config; without CONFIG, --resume RUN goes on with a run as it "
+        "is, and train.steps=MORE makes it longer. SIGTERM, SIGINT, SIGUSR2, SIGHUP or a file STOP "
+        "in the run folder: finishes the step, saves, exits with 75.");
     args_result r;
     char folder[1024];
     CLT_SCOPED(clt_config) *config = NULL;

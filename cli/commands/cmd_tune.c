@@ -282,15 +282,11 @@ clt_status cmd_tune(cmd_context *context, int argc, char **argv)
         ARGS_FLAG("--list", a.list, "show all saved records"),
         ARGS_FLAG("--clear", a.clear, "delete the records of the device"),
         ARGS_END};
-    const args_usage usage = {.command = "tune",
-                              .operands = "[CONFIG [section.key=value ...]]",
-                              .summary =
-                                  "Measures which variants of the kernels of a config's training (without "
-                                  "one: products of squares and of GPT-2 124M) are fastest on this device, "
-                                  "checks their results, and saves the best for later runs (device.tune).",
-                              .options = options,
-                              .max_operands = 1,
-                              .overrides = true};
+    const args_usage usage =
+        ARGS_USAGE("tune", "[CONFIG [section.key=value ...]]", 0, 1, options,
+                   "Measures which variants of the kernels of a config's training (without "
+                   "one: products of squares and of GPT-2 124M) are fastest on this device, "
+                   "checks their results, and saves the best for later runs (device.tune).");
     args_result r;
     CLT_SCOPED(clt_config) *config = NULL;
     ARGS_PARSE(&usage, argc, argv, &r);

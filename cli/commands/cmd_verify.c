@@ -228,11 +228,9 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         ARGS_INT("--limit", "SECONDS", a.limit, 1, 1e6, "a check that takes longer has failed (600)"),
         ARGS_FLAG("-v", a.verbose, "print every case, not only failures"),
         ARGS_END};
-    const args_usage usage = {
-        .command = "verify",
-        .operands = "",
-        .summary = "Checks every op and kernel variant on a device against double-precision references.",
-        .options = options};
+    const args_usage usage =
+        ARGS_USAGE("verify", "", 0, 0, options,
+                   "Checks every op and kernel variant on a device against double-precision references.");
     args_result r;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     return r.help ? CLT_OK : verify(context, &a);

@@ -23,10 +23,8 @@ clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv)
         ARGS_FLAG("--small", small, "small cases only"),
         ARGS_FLAG("--own-forms", own_forms, "only variants that a training on this device could use"),
         ARGS_END};
-    const args_usage usage = {.command = "verify-worker",
-                              .operands = "",
-                              .summary = "Runs checks for the cltrain verify that started this one.",
-                              .options = options};
+    const args_usage usage = ARGS_USAGE("verify-worker", "", 0, 0, options,
+                                        "Runs checks for the cltrain verify that started this one.");
     args_result r;
     (void)context;
     CLT_TRY(args_parse(&usage, argc, argv, &r));

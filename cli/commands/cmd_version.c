@@ -58,8 +58,7 @@ clt_status cmd_version(cmd_context *context, int argc, char **argv)
     bool json = false;
     char loader[512];
     const args_option options[] = {ARGS_JSON(json), ARGS_END};
-    const args_usage usage = {
-        .command = "version", .operands = "", .summary = "Prints versions.", .options = options};
+    const args_usage usage = ARGS_USAGE("version", "", 0, 0, options, "Prints versions.");
     args_result r;
     (void)context;
     ARGS_PARSE(&usage, argc, argv, &r);

@@ -399,15 +399,11 @@ clt_status cmd_watch(cmd_context *context, int argc, char **argv)
     bool once = false;
     const args_option options[] = {
         ARGS_FLAG("--once", once, "print one picture of the run as it is now, and end"), ARGS_END};
-    const args_usage usage = {.command = "watch",
-                              .operands = "RUN",
-                              .summary =
-                                  "Follows a run from another terminal: its losses as a curve, the newest "
-                                  "values, the time left, events. Waits if there is no run yet; ends with "
-                                  "the run, or with q or Ctrl-C, which do not affect the run.",
-                              .options = options,
-                              .min_operands = 1,
-                              .max_operands = 1};
+    const args_usage usage =
+        ARGS_USAGE("watch", "RUN", 1, 1, options,
+                   "Follows a run from another terminal: its losses as a curve, the newest "
+                   "values, the time left, events. Waits if there is no run yet; ends with "
+                   "the run, or with q or Ctrl-C, which do not affect the run.");
     args_result r;
     ARGS_PARSE(&usage, argc, argv, &r);
     watch w = {.operand = r.operands[0], .context = context, .unicode = shows_unicode()};

@@ -130,17 +130,13 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
                  "images: store pixels whose shorter side is at most N, instead of JPEG and PNG files"),
         ARGS_FLAG("--skip-bad", pack.skips_bad, "images: leave out those that cannot be decoded"),
         ARGS_END};
-    const args_usage usage = {
-        .command = "data prepare",
-        .operands = "TEXT...|FOLDER",
-        .summary = "Converts texts (files, plain or .gz; folders; patterns; - for the standard "
+    const args_usage usage =
+        ARGS_USAGE("data prepare", "TEXT...|FOLDER", 1, ARGS_MAX, options,
+                   "Converts texts (files, plain or .gz; folders; patterns; - for the standard "
                    "input; @LIST for the files that LIST names; JSON Lines with --json-key) "
                    "into token shards for data.type tokens, or a folder of images (CLASS/name.jpg) into one "
                    "file for data.type images. A folder is taken for one of images if at least half of its "
-                   "files are images and no option of texts is given.",
-        .options = options,
-        .min_operands = 1,
-        .max_operands = ARGS_MAX};
+                   "files are images and no option of texts is given.");
     args_result r;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
@@ -176,10 +172,7 @@ static const args_part parts[] = {
 clt_status cmd_data(cmd_context *context, int argc, char **argv)
 {
     const args_option options[] = {ARGS_END};
-    const args_usage usage = {.command = "data",
-                              .operands = "PART ...",
-                              .summary = "Downloads, prepares and checks data.",
-                              .options = options,
-                              .parts = parts};
+    const args_usage usage =
+        ARGS_USAGE("data", "PART ...", 0, 0, options, "Downloads, prepares and checks data.", .parts = parts);
     return args_dispatch(&usage, context, argc, argv);
 }

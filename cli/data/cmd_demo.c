@@ -312,12 +312,10 @@ clt_status cmd_demo(cmd_context *context, int argc, char **argv)
         ARGS_INT("--steps", "N", a.steps, 1, 1e9, "train for exactly N steps instead"),
         ARGS_INT("--seed", "N", a.seed, 0, 9e18, "seed of the run and the sample (1337)"),
         ARGS_END};
-    const args_usage usage = {
-        .command = "demo",
-        .operands = "",
-        .summary = "Trains a small GPT on text found on this machine, compares it with the text's unigram\n"
-                   "entropy and samples from it. Nothing is downloaded; only the run folder is written.",
-        .options = options};
+    const args_usage usage =
+        ARGS_USAGE("demo", "", 0, 0, options,
+                   "Trains a small GPT on text found on this machine, compares it with the text's unigram\n"
+                   "entropy and samples from it. Nothing is downloaded; only the run folder is written.");
     args_result r;
     demo d = {.context = context, .args = &a};
     CLT_TRY(args_parse(&usage, argc, argv, &r));

@@ -55,17 +55,12 @@ clt_status cmd_new(cmd_context *context, int argc, char **argv)
                   "JSON Lines: the member that holds the text of a record (text, content, or the longest)"),
         ARGS_TEXT("--tokenizer", "PATH", n.tokenizer, "texts: a folder or file of a BPE vocabulary (bytes)"),
         ARGS_END};
-    const args_usage usage = {
-        .command = "new",
-        .operands = "FILE|FOLDER [TARGETS]",
-        .summary =
-            "Looks at data and writes a config that trains on it: a table (.csv, .tsv), texts (a file, a "
-            "folder, JSON Lines), images (CLASS/name.jpg), volumes (images/ with masks/, or "
-            "CLASS/name.nii.gz), token shards, or arrays (npy, idx) with a second file of TARGETS, which is "
-            "found by its name where it is usual (x.npy and y.npy, MNIST's files).",
-        .options = options,
-        .min_operands = 1,
-        .max_operands = 2};
+    const args_usage usage = ARGS_USAGE(
+        "new", "FILE|FOLDER [TARGETS]", 1, 2, options,
+        "Looks at data and writes a config that trains on it: a table (.csv, .tsv), texts (a file, a "
+        "folder, JSON Lines), images (CLASS/name.jpg), volumes (images/ with masks/, or "
+        "CLASS/name.nii.gz), token shards, or arrays (npy, idx) with a second file of TARGETS, which is "
+        "found by its name where it is usual (x.npy and y.npy, MNIST's files).");
     args_result r;
     char name[512];
     CLT_TRY(args_parse(&usage, argc, argv, &r));

@@ -94,14 +94,11 @@ clt_status data_fetch(cmd_context *context, int argc, char **argv)
             "--from", "PATH", from,
             "a folder or file that holds a copy, or the URL of a folder, in place of the usual sources"),
         ARGS_END};
-    const args_usage usage = {
-        .command = "data fetch",
-        .operands = "[NAME]",
-        .summary = "Downloads a published data set into data/NAME and compares it with its published "
+    const args_usage usage =
+        ARGS_USAGE("data fetch", "[NAME]", 0, 1, options,
+                   "Downloads a published data set into data/NAME and compares it with its published "
                    "hash, or makes one (volumes-sample);\nwithout a NAME lists the sets. An interrupted "
-                   "download is resumed.",
-        .options = options,
-        .max_operands = 1};
+                   "download is resumed.");
     const clt_fetch_set *set;
     clt_fetch_result result;
     console c;

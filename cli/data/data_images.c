@@ -261,17 +261,11 @@ clt_status data_show(cmd_context *context, int argc, char **argv)
                   "values of x that become black and white, such as --window=-160,240 (volumes: "
                   "data.window_low and data.window_high; else the range of the samples)"),
         ARGS_END};
-    const args_usage usage = {
-        .command = "data show",
-        .operands = "CONFIG|FOLDER|FILE [section.key=value ...]",
-        .summary =
-            "Writes a page (HTML) of samples as training sees them, augmented, with their classes: of a "
-            "config, a folder of images or a packed one, a folder of volumes (slices, with their "
-            "masks), a file of samples (npy, idx, raw, a volume).",
-        .options = options,
-        .min_operands = 1,
-        .max_operands = 1,
-        .overrides = true};
+    const args_usage usage = ARGS_USAGE(
+        "data show", "CONFIG|FOLDER|FILE [section.key=value ...]", 1, 1, options,
+        "Writes a page (HTML) of samples as training sees them, augmented, with their classes: of a "
+        "config, a folder of images or a packed one, a folder of volumes (slices, with their "
+        "masks), a file of samples (npy, idx, raw, a volume).");
     args_result r;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)

@@ -265,16 +265,10 @@ clt_status data_verify(cmd_context *context, int argc, char **argv)
                   "vocabulary of shards given by name; without it the tokenizer.json "
                   "beside them, if any"),
         ARGS_END};
-    const args_usage usage = {
-        .command = "data verify",
-        .operands = "CONFIG|FILE|FOLDER... [section.key=value ...]",
-        .summary =
-            "Reads all data of a config, folders of images or volumes, or single files "
-            "(idx, npy, nifti, .bin shards, tokenizers, packed images) and folders of shards, to the end.",
-        .options = options,
-        .min_operands = 1,
-        .max_operands = ARGS_MAX,
-        .overrides = true};
+    const args_usage usage = ARGS_USAGE(
+        "data verify", "CONFIG|FILE|FOLDER... [section.key=value ...]", 1, ARGS_MAX, options,
+        "Reads all data of a config, folders of images or volumes, or single files "
+        "(idx, npy, nifti, .bin shards, tokenizers, packed images) and folders of shards, to the end.");
     args_result r;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)

@@ -236,10 +236,8 @@ static void put_page(page *p)
 clt_status cmd_man(cmd_context *context, int argc, char **argv)
 {
     const args_option options[] = {ARGS_END};
-    const args_usage usage = {.command = "man",
-                              .operands = "",
-                              .summary = "Prints the manual page for man(1): cltrain man | man -l -",
-                              .options = options};
+    const args_usage usage =
+        ARGS_USAGE("man", "", 0, 0, options, "Prints the manual page for man(1): cltrain man | man -l -");
     args_result r;
     page p = {.context = context};
     ARGS_PARSE(&usage, argc, argv, &r);

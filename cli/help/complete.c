@@ -190,7 +190,7 @@ static int count_operands(const line *l, const args_usage *usage)
         if (word[0] == '-' && word[1]) {
             const args_option *o = find_option(usage, word, strlen(word));
             i += o && o->value != NULL;
-        } else if (!usage->overrides || !strchr(word, '=')) {
+        } else if (!args_takes_overrides(usage) || !strchr(word, '=')) {
             count++;
         }
     }
@@ -222,9 +222,9 @@ static void offer_operands(const line *l, const args_usage *usage)
     int before = count_operands(l, usage);
     /* keys can follow the config, or come first where no config is needed */
     bool keys = before > 0 || *l->word || usage->max_operands == 0 || is_given(l, "--resume");
-    if (usage->overrides && keys && strncmp(l->word, "./", 2) != 0)
+    if (args_takes_overrides(usage) && keys && strncmp(l->word, "./", 2) != 0)
         offer_keys(l);
-    if (before >= usage->max_operands || (usage->overrides && strchr(l->word, '=')))
+    if (before >= usage->max_operands || (args_takes_overrides(usage) && strchr(l->word, '=')))
         return;
     operand_word(usage->operands, before, word, sizeof word);
     if (strcmp(usage->command, "cache") == 0)

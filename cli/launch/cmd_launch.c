@@ -397,19 +397,14 @@ clt_status cmd_launch(cmd_context *context, int argc, char **argv)
                  "restart at most N times, from the newest checkpoint (3)"),
         TRAIN_OPTIONS(l.train),
         ARGS_END};
-    const args_usage usage = {
-        .command = "launch",
-        .operands = "CONFIG [section.key=value ...]",
-        .summary =
-            "Trains on several devices of this host, or of several hosts (--hosts): one rank of 'cltrain "
-            "train' for each, started by Open MPI's mpirun. When a rank is lost or does not answer, or the "
-            "job is interrupted by something else than this command (codes 9, 10 and 75), it starts again "
-            "from the newest checkpoint, unless the last start has made no newer one. SIGTERM, SIGINT, "
-            "SIGUSR2, SIGHUP or a file STOP in the run folder: all ranks finish the same step, save, exit "
-            "with 75.",
-        .options = options,
-        .max_operands = 1,
-        .overrides = true};
+    const args_usage usage = ARGS_USAGE(
+        "launch", "CONFIG [section.key=value ...]", 0, 1, options,
+        "Trains on several devices of this host, or of several hosts (--hosts): one rank of 'cltrain "
+        "train' for each, started by Open MPI's mpirun. When a rank is lost or does not answer, or the "
+        "job is interrupted by something else than this command (codes 9, 10 and 75), it starts again "
+        "from the newest checkpoint, unless the last start has made no newer one. SIGTERM, SIGINT, "
+        "SIGUSR2, SIGHUP or a file STOP in the run folder: all ranks finish the same step, save, exit "
+        "with 75.");
     args_result r;
     ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(train_check_args(&l.train));

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/screen/shell_word.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/host/child.h"
@@ -146,18 +147,6 @@ static bool is_here(const char *name)
            (gethostname(own, sizeof own - 1) == 0 && strcmp(name, own) == 0);
 }
 
-/* Appends the text, quoted so that a shell reads it as one word. */
-static void quote(const char *text, clt_str *out)
-{
-    clt_str_append(out, "'");
-    for (; *text; text++)
-        if (*text == '\'')
-            clt_str_append(out, "'\\''");
-        else
-            clt_str_append_n(out, text, 1);
-    clt_str_append(out, "'");
-}
-
 /* Starts `cltrain probe --count` on another host. A child writes its answer to its file descriptor 3. On
  * the far host, 3 is made the output of the remote command; the agent carries it here, to the pipe that
  * is read. */
@@ -165,13 +154,13 @@ static clt_status ask_far(const char *name, const char *program, const char *spe
 {
     char agent[512];
     CLT_SCOPED(clt_str) inner = {0}, command = {0};
-    quote(program, &inner);
+    shell_quote(&inner, program);
     clt_str_append(&inner, " probe --count --device ");
-    quote(spec, &inner);
+    shell_quote(&inner, spec);
     clt_str_append(&inner, " 3>&1 >&2 </dev/null | cat");
     CLT_TRY(clt_str_check(&inner));
     clt_str_append(&command, "exec sh -c ");
-    quote(inner.text, &command);
+    shell_quote(&command, inner.text);
     CLT_TRY(clt_str_check(&command));
     find_agent(agent, sizeof agent);
     const char *const arguments[] = {"-c", "exec $0 \"$@\" >&3", agent, name, command.text, NULL};

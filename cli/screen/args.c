@@ -26,6 +26,11 @@ void args_describe(args_receiver receiver, void *context)
     describe_context = context;
 }
 
+bool args_takes_overrides(const args_usage *usage)
+{
+    return strstr(usage->operands, "section.key=value") != NULL;
+}
+
 static bool is_help(const char *text)
 {
     return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0;
@@ -63,11 +68,11 @@ static clt_status unknown_elsewhere(const args_usage *usage, const char *const *
                                       .operands = usage->operands,
                                       .options = names,
                                       .n_options = count,
-                                      .overrides = usage->overrides};
+                                      .overrides = args_takes_overrides(usage)};
     CLT_SCOPED(clt_str) advice = {0};
     if (other_option(&place, word, value, &advice) && !advice.failed)
         CLT_FAIL(CLT_EUSAGE, "cltrain %s: unknown option '%s'%s", usage->command, word, advice.text);
-    if (usage->overrides && clt_config_hint(word + strspn(word, "-"), value, key, sizeof key))
+    if (args_takes_overrides(usage) && clt_config_hint(word + strspn(word, "-"), value, key, sizeof key))
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain %s: unknown option '%s'%s (keys of the config are given as section.key=value)",
                  usage->command, word, key);
@@ -190,7 +195,7 @@ static bool is_override(const args_usage *usage, const char *text, const args_re
 
 static clt_status operand(const args_usage *usage, const char *text, args_result *out)
 {
-    bool override = usage->overrides && is_override(usage, text, out);
+    bool override = args_takes_overrides(usage) && is_override(usage, text, out);
     int *count = override ? &out->n_overrides : &out->n_operands;
     if (*count >= ARGS_MAX)
         CLT_FAIL(CLT_EUSAGE, "cltrain %s: more than %d arguments", usage->command, ARGS_MAX);
@@ -207,7 +212,8 @@ static clt_status check_operands(const args_usage *usage, const args_result *out
         return CLT_OK;
     CLT_FAIL(CLT_EUSAGE, "cltrain %s: unexpected argument '%s'%s; see 'cltrain %s --help'", usage->command,
              out->operands[usage->max_operands],
-             usage->overrides ? " (overrides have the form section.key=value)" : "", usage->command);
+             args_takes_overrides(usage) ? " (overrides have the form section.key=value)" : "",
+             usage->command);
 }
 
 clt_status args_parse(const args_usage *usage, int argc, char **argv, args_result *out)

@@ -66,15 +66,24 @@ typedef struct args_part {
     clt_status (*run)(struct cmd_context *context, int argc, char **argv);
 } args_part;
 
+/* A command; ARGS_USAGE writes it as a row. */
 typedef struct args_usage {
-    const char *command;  /* "train" */
-    const char *operands; /* "CONFIG [key.sub=value ...]" or "" */
-    const char *summary;
-    const args_option *options;     /* ends with a NULL name */
+    const char *command; /* "train" */
+    /* "CONFIG [section.key=value ...]" or "". Only if section.key=value stands here are there overrides. */
+    const char *operands;
     int min_operands, max_operands; /* overrides do not count */
-    bool overrides;                 /* operands of the form section.key=value are overrides */
-    const args_part *parts;         /* ends with a NULL name; NULL: the command has none */
+    const args_option *options;     /* ends with a NULL name */
+    const char *summary;
+    const args_part *parts; /* ends with a NULL name; NULL: the command has none */
 } args_usage;
+#define ARGS_USAGE(command_, operands_, min_, max_, options_, summary_, ...)                                 \
+    {                                                                                                        \
+        .command = command_, .operands = operands_, .min_operands = min_, .max_operands = max_,              \
+        .options = options_, .summary = summary_, __VA_ARGS__                                                \
+    }
+
+/* True if the command takes overrides. */
+bool args_takes_overrides(const args_usage *usage);
 
 #define ARGS_MAX 256
 

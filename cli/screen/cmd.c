@@ -20,38 +20,10 @@
 #include "engine/pretrained/pretrained.h"
 
 const cmd_entry cmd_table[] = {
-    {"demo", "train a small language model on text of this machine, then sample from it", cmd_demo,
-     CMD_STOPS},
-    {"new", "look at data and write a config that trains on it", cmd_new, 0},
-    {"train", "train the model of a config", cmd_train, CMD_STOPS | CMD_RANKS},
-    {"launch", "train on several devices of this host, and go on after failures", cmd_launch, CMD_STOPS},
-    {"eval", "evaluate a trained model, or weights", cmd_eval, CMD_RANKS},
-    {"devices", "list the OpenCL devices and what they can do", cmd_devices, 0},
-    {"doctor", "find out why there is no device", cmd_doctor, 0},
-    {"plan", "show memory map and commands of a config, without a device", cmd_plan, 0},
-    {"estimate", "show memory by class and the largest micro-batch that fits", cmd_estimate, 0},
-    {"bench", "measure matrix products, ops, memory, a training step or the loader", cmd_bench, 0},
-    {"tune", "measure which kernels are fastest on this device", cmd_tune, CMD_STOPS},
-    {"verify", "check that this device computes every op correctly", cmd_verify, 0},
-    {"data", "download a published data set, convert text into token shards, check data", cmd_data,
-     CMD_STOPS},
-    {"generate", "continue a text with a trained language model", cmd_generate, 0},
-    {"predict", "predict with a trained classifier or regression", cmd_predict, 0},
-    {"export", "write the weights of a checkpoint as one file, in f32 or 16 bits", cmd_export, 0},
-    {"report", "write an HTML page about one or several runs", cmd_report, 0},
-    {"compare", "compare runs: results, configs, where losses diverge", cmd_compare, 0},
-    {"watch", "follow a run: curves in the terminal", cmd_watch, CMD_STOPS},
-    {"ops", "list the ops of model.layers, or describe one", cmd_ops, 0},
-    {"config", "print the schema, or a config with all its values", cmd_config, 0},
-    {"cache", "list the cache folders, or clear them", cmd_cache, 0},
-    {"completion", "print the script that completes commands in bash, zsh or fish", cmd_completion, 0},
-    {"man", "print the manual page", cmd_man, 0},
-    {"version", "print versions", cmd_version, 0},
-    {"help", "print this list, or the options of a command", cmd_help, 0},
-    {"probe", "test what a driver can do, as a child process", cmd_probe, CMD_HIDDEN},
-    {"verify-worker", "run checks, as a child process", cmd_verify_worker, CMD_HIDDEN},
-    {NULL, NULL, NULL, 0},
-};
+#define CMD(name, function, summary, flags) {name, summary, function, flags},
+#include "cli/screen/commands.def"
+#undef CMD
+    {NULL, NULL, NULL, 0}};
 
 const cmd_entry *cmd_find(const char *name)
 {

@@ -40,34 +40,9 @@ typedef struct cmd_entry {
 extern const cmd_entry cmd_table[]; /* ends with a NULL name */
 const cmd_entry *cmd_find(const char *name);
 
-clt_status cmd_new(cmd_context *context, int argc, char **argv);
-clt_status cmd_train(cmd_context *context, int argc, char **argv);
-clt_status cmd_launch(cmd_context *context, int argc, char **argv);
-clt_status cmd_eval(cmd_context *context, int argc, char **argv);
-clt_status cmd_devices(cmd_context *context, int argc, char **argv);
-clt_status cmd_doctor(cmd_context *context, int argc, char **argv);
-clt_status cmd_plan(cmd_context *context, int argc, char **argv);
-clt_status cmd_estimate(cmd_context *context, int argc, char **argv);
-clt_status cmd_bench(cmd_context *context, int argc, char **argv);
-clt_status cmd_verify(cmd_context *context, int argc, char **argv);
-clt_status cmd_predict(cmd_context *context, int argc, char **argv);
-clt_status cmd_ops(cmd_context *context, int argc, char **argv);
-clt_status cmd_config(cmd_context *context, int argc, char **argv);
-clt_status cmd_cache(cmd_context *context, int argc, char **argv);
-clt_status cmd_completion(cmd_context *context, int argc, char **argv);
-clt_status cmd_man(cmd_context *context, int argc, char **argv);
-clt_status cmd_version(cmd_context *context, int argc, char **argv);
-clt_status cmd_demo(cmd_context *context, int argc, char **argv);
-clt_status cmd_data(cmd_context *context, int argc, char **argv);
-clt_status cmd_generate(cmd_context *context, int argc, char **argv);
-clt_status cmd_export(cmd_context *context, int argc, char **argv);
-clt_status cmd_report(cmd_context *context, int argc, char **argv);
-clt_status cmd_compare(cmd_context *context, int argc, char **argv);
-clt_status cmd_watch(cmd_context *context, int argc, char **argv);
-clt_status cmd_tune(cmd_context *context, int argc, char **argv);
-clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv);
-clt_status cmd_probe(cmd_context *context, int argc, char **argv);
-clt_status cmd_help(cmd_context *context, int argc, char **argv);
+#define CMD(name, function, summary, flags) clt_status function(cmd_context *context, int argc, char **argv);
+#include "cli/screen/commands.def"
+#undef CMD
 
 /* SIGTERM, SIGINT, SIGUSR2 and SIGHUP (signals.c). Install before any other thread is created. */
 typedef enum cmd_signals_kind {

@@ -15,6 +15,7 @@
 #include "engine/base/text.h"
 #include "engine/files/fileio.h"
 #include "engine/json/json.h"
+#include "engine/report/write/lines.h"
 
 clt_status predict_format_choose(const char *format, const char *path, predict_format *out)
 {
@@ -148,14 +149,10 @@ static void cell(clt_str *line, const char *text)
     bool plain = text[0] != ' ' && (!*text || text[strlen(text) - 1] != ' ');
     for (const char *c = text; *c && plain; c++)
         plain = *c != ',' && *c != '"' && *c != 127 && (unsigned char)*c >= ' ';
-    if (plain) {
+    if (plain)
         clt_str_append(line, text);
-        return;
-    }
-    clt_str_append(line, "\"");
-    for (; *text; text++)
-        clt_str_printf(line, *text == '"' ? "\"\"" : "%c", *text);
-    clt_str_append(line, "\"");
+    else
+        clt_csv_quoted(line, text);
 }
 
 /* Writes cells such as ",0,setosa,0.98". */

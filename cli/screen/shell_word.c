@@ -17,6 +17,17 @@ static void append_escaped(clt_str *out, const char *word)
     clt_str_append(out, "'");
 }
 
+void shell_quote(clt_str *out, const char *word)
+{
+    clt_str_append(out, "'");
+    for (; *word; word++)
+        if (*word == '\'')
+            clt_str_append(out, "'\\''");
+        else
+            clt_str_append_n(out, word, 1);
+    clt_str_append(out, "'");
+}
+
 void shell_append_word(clt_str *out, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
@@ -29,11 +40,5 @@ void shell_append_word(clt_str *out, const char *word)
             append_escaped(out, word);
             return;
         }
-    clt_str_append(out, "'");
-    for (; *word; word++)
-        if (*word == '\'')
-            clt_str_append(out, "'\\''");
-        else
-            clt_str_append_n(out, word, 1);
-    clt_str_append(out, "'");
+    shell_quote(out, word);
 }

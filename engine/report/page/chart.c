@@ -372,7 +372,7 @@ static void open_plot(const clt_chart *chart, const scale *s, clt_str *out)
 
 clt_status clt_chart_draw(const clt_chart *chart, clt_str *out)
 {
-    clt_str grid = {0}, labels = {0};
+    CLT_SCOPED(clt_str) grid = {0}, labels = {0};
     double low, high;
     if (!clt_chart_range(chart, &low, &high)) {
         /* no value is finite: the marks show where they are */
@@ -397,12 +397,7 @@ clt_status clt_chart_draw(const clt_chart *chart, clt_str *out)
     clt_str_append(out, labels.text ? labels.text : "");
     clt_str_append(out, "<span class=\"xl\">step</span>");
     clt_str_append(out, "</div>");
-    clt_status status = clt_str_check(&grid);
-    if (status == CLT_OK)
-        status = clt_str_check(&labels);
-    if (status == CLT_OK)
-        status = clt_str_check(out);
-    clt_str_free(&grid);
-    clt_str_free(&labels);
-    return status;
+    CLT_TRY(clt_str_check(&grid));
+    CLT_TRY(clt_str_check(&labels));
+    return clt_str_check(out);
 }

@@ -113,6 +113,14 @@ static clt_status finish(figure *f)
     return f->status;
 }
 
+static clt_status finish_card(figure *f, const char *title, const char *note)
+{
+    open_card(f->page, title, note, false);
+    CLT_TRY(finish(f));
+    close_card(f->page);
+    return CLT_OK;
+}
+
 /* A chart of one metric, with a line for each run. */
 typedef struct single {
     clt_metric metric;
@@ -149,10 +157,7 @@ static clt_status draw_single(const report_page *page, const single *s)
     /* values over many powers of ten can only be distinguished on a logarithmic axis */
     f.chart.logarithmic =
         s->logarithmic && clt_chart_range(&f.chart, &low, &high) && low > 0 && high > 30 * low;
-    open_card(page, s->title, f.chart.logarithmic ? "logarithmic" : s->note, false);
-    clt_status status = finish(&f);
-    close_card(page);
-    return status;
+    return finish_card(&f, s->title, f.chart.logarithmic ? "logarithmic" : s->note);
 }
 
 /* --- losses --- */
@@ -329,11 +334,8 @@ static clt_status accuracy(const report_page *page)
             CLT_CHART_DOTS, RAW);
     for (int i = 0; i < page->count && page->count == 1; i++)
         add(&f, i, "evaluation, top k", CLT_METRIC_EVAL_TOP_K, 3, CLT_CHART_DOTS, RAW);
-    open_card(page, "Accuracy", has_values(page, CLT_METRIC_EVAL_ACCURACY) ? "dots: evaluation" : NULL,
-              false);
-    clt_status status = finish(&f);
-    close_card(page);
-    return status;
+    return finish_card(&f, "Accuracy",
+                       has_values(page, CLT_METRIC_EVAL_ACCURACY) ? "dots: evaluation" : NULL);
 }
 
 /* The chart of a figure of evaluations; none if no run has it. */
@@ -345,10 +347,7 @@ static clt_status evaluated(const report_page *page, clt_metric metric, const ch
     for (int i = 0; i < page->count; i++)
         add(&f, i, label(&f, i, "evaluation"), metric, page->count == 1 ? COLOR_EVAL : i, CLT_CHART_DOTS,
             RAW);
-    open_card(page, title, note, false);
-    clt_status status = finish(&f);
-    close_card(page);
-    return status;
+    return finish_card(&f, title, note);
 }
 
 /* What evaluations count: the mean Dice of segmentations, else the macro F1; the errors of regressions. */

@@ -117,16 +117,14 @@ static void matrix(clt_str *out, const clt_json *classes, const clt_json *rows)
 /* Reads classes.json. *doc stays NULL if the run has no such file, or it cannot be read. */
 static clt_status read_classes(const clt_run_record *run, clt_json_doc **doc)
 {
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
     *doc = NULL;
     CLT_TRY(clt_path_join(run->folder, CLT_CLASSES_FILE, &path));
     clt_status status = clt_file_exists(path) ? clt_json_parse_file(path, CLT_EDATA, doc) : CLT_OK;
-    free(path);
-    if (status == CLT_EDATA) {
-        clt_error_clear();
-        status = CLT_OK;
-    }
-    return status;
+    if (status != CLT_EDATA)
+        return status;
+    clt_error_clear();
+    return CLT_OK;
 }
 
 static void head(clt_str *out, const clt_json *root)
@@ -152,7 +150,7 @@ static void head(clt_str *out, const clt_json *root)
 
 clt_status report_classes(const report_page *page, const clt_run_record *run)
 {
-    clt_json_doc *doc;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     CLT_TRY(read_classes(run, &doc));
     const clt_json *root = doc ? clt_json_root(doc) : NULL;
     const clt_json *classes =
@@ -163,6 +161,5 @@ clt_status report_classes(const report_page *page, const clt_run_record *run)
         matrix(page->out, classes, clt_json_get(root, "confusion"));
         clt_str_append(page->out, "</section>\n");
     }
-    clt_json_destroy(doc);
     return CLT_OK;
 }

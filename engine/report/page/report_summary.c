@@ -123,37 +123,22 @@ static const writer writers[] = {[CLT_FORM_STEP] = write_step,      [CLT_FORM_NU
                                  [CLT_FORM_COUNT] = clt_html_count, [CLT_FORM_SHARE] = clt_html_share,
                                  [CLT_FORM_BYTES] = clt_html_bytes, [CLT_FORM_SECONDS] = clt_html_duration};
 
-/* The values of a fact, by run. kind[i]: what the loss of run i measures, as a number. */
+/* A fact that a run has a value of; the values by run. */
 typedef struct column {
-    clt_fact fact;
-    const int *kind;
+    const clt_column *fact;
     double value[CLT_REPORT_RUNS];
 } column;
 
-/* Only runs of equal kind are compared: the best of them is marked, unless all of them are equal. */
-static bool is_best(const column *c, int count, int run)
+/* kind[i]: what the loss of run i measures, as a number. Only runs of equal kind are compared: the best of
+ * them is marked, unless all of them are equal. */
+static void column_cell(clt_str *out, const column *c, const int *kind, int count, int run)
 {
-    clt_fact_better better = clt_fact_columns[c->fact].better;
-    double best = NAN;
-    int equal = 0, values = 0;
-    for (int i = 0; i < count; i++)
-        if (c->kind[i] == c->kind[run] &&
-            (isnan(best) || (better == CLT_BETTER_LESS ? c->value[i] < best : c->value[i] > best)))
-            best = c->value[i];
-    for (int i = 0; i < count; i++) {
-        values += c->kind[i] == c->kind[run] && !isnan(c->value[i]);
-        equal += c->kind[i] == c->kind[run] && c->value[i] == best;
-    }
-    return better != CLT_BETTER_NEITHER && c->value[run] == best && equal < values;
-}
-
-static void column_cell(clt_str *out, const column *c, int count, int run)
-{
-    clt_str_append(out, is_best(c, count, run) ? "<td class=\"n best\">" : "<td class=\"n\">");
+    bool best = clt_cell_is_best(c->fact, c->value, kind, count, run);
+    clt_str_append(out, best ? "<td class=\"n best\">" : "<td class=\"n\">");
     if (isnan(c->value[run]))
         clt_str_append(out, "\xe2\x80\x93");
     else
-        writers[clt_fact_columns[c->fact].form](out, c->value[run]);
+        writers[c->fact->form](out, c->value[run]);
     clt_str_append(out, "</td>");
 }
 
@@ -170,55 +155,44 @@ static void number_kinds(const report_page *page, int *kind)
     }
 }
 
-/* Facts that the table of runs shows, if a run has a value. */
-static const clt_fact shown[] = {
-    CLT_FACT_STEPS,        CLT_FACT_MEAN_LOSS,    CLT_FACT_EVAL_LOSS,     CLT_FACT_BEST_EVAL_LOSS,
-    CLT_FACT_PERPLEXITY,   CLT_FACT_ACCURACY,     CLT_FACT_MAE,           CLT_FACT_RMSE,
-    CLT_FACT_R2,           CLT_FACT_TOKENS_PER_S, CLT_FACT_SAMPLES_PER_S, CLT_FACT_DEVICE_BUSY,
-    CLT_FACT_DEVICE_BYTES, CLT_FACT_SECONDS};
-#define SHOWN ((int)(sizeof shown / sizeof shown[0]))
-
 /* Fills the columns that have values. Returns how many they are. */
-static int fill_columns(const report_page *page, const int *kind, column *columns)
+static int fill_columns(const report_page *page, column *columns)
 {
     int n = 0;
     clt_run_facts facts[CLT_REPORT_RUNS];
-    for (int i = 0; i < page->count; i++) {
-        clt_fact speed = clt_run_speed_fact(page->runs[i]); /* one of the two is shown */
+    for (int i = 0; i < page->count; i++)
         facts[i] = clt_run_facts_of(page->runs[i]);
-        facts[i].value[speed == CLT_FACT_TOKENS_PER_S ? CLT_FACT_SAMPLES_PER_S : CLT_FACT_TOKENS_PER_S] = NAN;
-    }
-    for (int c = 0; c < SHOWN; c++) {
+    for (clt_fact f = 0; f < CLT_FACT_COUNT; f++) {
         bool used = false;
-        columns[n] = (column){.fact = shown[c], .kind = kind};
+        columns[n].fact = &clt_fact_columns[f];
         for (int i = 0; i < page->count; i++) {
-            columns[n].value[i] = facts[i].value[shown[c]];
+            columns[n].value[i] = clt_run_shows(page->runs[i], f) ? facts[i].value[f] : NAN;
             used |= !isnan(columns[n].value[i]);
         }
-        n += used;
+        n += used && clt_fact_columns[f].on_page;
     }
     return n;
 }
 
 void report_runs_table(const report_page *page)
 {
-    column columns[SHOWN];
+    column columns[CLT_FACT_COUNT];
     int kind[CLT_REPORT_RUNS];
     clt_str *out = page->out;
     number_kinds(page, kind);
-    int n = fill_columns(page, kind, columns);
+    int n = fill_columns(page, columns);
     clt_str_append(out, "<section class=\"card\"><h3>Runs</h3><div class=\"scroll\"><table "
                         "class=\"runs\"><thead><tr><th>run</th>"
                         "<th>state</th>");
     for (int c = 0; c < n; c++)
-        clt_str_printf(out, "<th>%s</th>", clt_fact_columns[columns[c].fact].title);
+        clt_str_printf(out, "<th>%s</th>", columns[c].fact->title);
     clt_str_append(out, "</tr></thead><tbody>\n");
     for (int i = 0; i < page->count; i++) {
         clt_str_printf(out, "<tr><th><i class=\"sw c%d\"></i>", i);
         clt_html_text_cut(out, page->runs[i]->name, 80);
         clt_str_printf(out, "</th><td>%s</td>", clt_run_verdict_text(page->runs[i]->verdict));
         for (int c = 0; c < n; c++)
-            column_cell(out, &columns[c], page->count, i);
+            column_cell(out, &columns[c], kind, page->count, i);
         clt_str_append(out, "</tr>\n");
     }
     clt_str_append(out, "</tbody></table></div></section>\n");

@@ -6,9 +6,9 @@
 
 #include <math.h>
 
-const clt_fact_column clt_fact_columns[CLT_FACT_COUNT] = {
-#define CLT_FACT_COLUMN(name, key, title, form, better)                                                      \
-    [CLT_FACT_##name] = {key, title, CLT_FORM_##form, CLT_BETTER_##better},
+const clt_column clt_fact_columns[CLT_FACT_COUNT] = {
+#define CLT_FACT_COLUMN(name, key, title, form, better, ...)                                                 \
+    [CLT_FACT_##name] = {key, title, CLT_FORM_##form, CLT_BETTER_##better, __VA_ARGS__},
     CLT_FACT_MAP(CLT_FACT_COLUMN)
 #undef CLT_FACT_COLUMN
 };
@@ -28,10 +28,10 @@ static double greatest(const clt_curve *curve)
     return curve->values ? curve->high : NAN;
 }
 
-clt_fact clt_run_speed_fact(const clt_run_record *r)
+bool clt_run_shows(const clt_run_record *r, clt_fact fact)
 {
-    return clt_run_speed_metric(r) == CLT_METRIC_TOKENS_PER_S ? CLT_FACT_TOKENS_PER_S
-                                                              : CLT_FACT_SAMPLES_PER_S;
+    bool tokens = clt_run_speed_metric(r) == CLT_METRIC_TOKENS_PER_S;
+    return fact != (tokens ? CLT_FACT_SAMPLES_PER_S : CLT_FACT_TOKENS_PER_S);
 }
 
 clt_run_facts clt_run_facts_of(const clt_run_record *r)

@@ -11,6 +11,7 @@
 
 #include "engine/base/thread.h"
 #include "engine/report/write/board_config.h"
+#include "engine/report/write/metric_rows.h"
 #include "engine/report/write/protobuf.h"
 #include "engine/report/write/tfevents.h"
 
@@ -92,11 +93,12 @@ static void put_scalar(clt_board *b, const char *tag, double value)
     clt_pb_message(&b->summary, SUMMARY_VALUE, &b->value);
 }
 
-/* Adds a value, unless it is unknown (NAN). */
-static void put_known(clt_board *b, const char *tag, double value)
+static void put_scalars(clt_board *b, const clt_metric_row *rows, const void *record)
 {
-    if (!isnan(value))
-        put_scalar(b, tag, value);
+    double value;
+    for (const clt_metric_row *row = rows; row->key; row++)
+        if (clt_metric_scalar(row, record, &value))
+            put_scalar(b, row->tag, value);
 }
 
 /* data_class 0: none. */
@@ -223,22 +225,7 @@ void clt_board_step(clt_board *b, const clt_step_metrics *m)
     if (!b || !b->file)
         return;
     begin(b, m->step, m->time);
-    put_scalar(b, "train/loss", m->loss);
-    put_known(b, "train/accuracy", m->accuracy);
-    put_scalar(b, "train/grad_norm", m->grad_norm);
-    put_scalar(b, "train/lr", m->lr);
-    put_scalar(b, "train/loss_scale", m->loss_scale);
-    put_scalar(b, "train/skipped", (double)m->skipped);
-    put_known(b, "speed/step_ms", m->step_ms);
-    put_known(b, "speed/samples_per_s", m->samples_per_s);
-    put_known(b, "speed/tokens_per_s", m->tokens_per_s);
-    put_known(b, "speed/data_ms", m->data_ms);
-    put_known(b, "speed/comm_ms", m->comm_ms);
-    put_known(b, "speed/comm_exposed_ms", m->comm_exposed_ms);
-    put_known(b, "device/busy", m->device_busy);
-    put_known(b, "device/h2d_gbs", m->h2d_gbs);
-    put_known(b, "device/d2h_gbs", m->d2h_gbs);
-    put_known(b, "device/memory_bytes", (double)m->device_bytes);
+    put_scalars(b, clt_step_rows, m);
     send(b);
 }
 
@@ -248,25 +235,7 @@ void clt_board_eval(clt_board *b, const clt_eval_metrics *m, double time)
     if (!b || !b->file)
         return;
     begin(b, m->step, time);
-    put_scalar(b, "eval/loss", m->loss);
-    put_known(b, "eval/accuracy", m->accuracy);
-    if (isfinite(m->perplexity) && m->perplexity > 0) /* of language models */
-        put_scalar(b, "eval/perplexity", m->perplexity);
-    if (isfinite(m->bits_per_byte) && m->bits_per_byte > 0)
-        put_scalar(b, "eval/bits_per_byte", m->bits_per_byte);
-    if (m->classes > 0) {
-        put_known(b, "eval/top_k_accuracy", m->top_k_accuracy);
-        put_known(b, "eval/f1", m->f1);
-        put_known(b, "eval/dice", m->dice);
-    }
-    if (m->values > 0) {
-        put_known(b, "eval/mae", m->mae);
-        put_known(b, "eval/rmse", m->rmse);
-        put_known(b, "eval/r2", m->r2);
-    }
-    if (m->volumes > 0)
-        put_known(b, "eval/volume_dice", m->volume_dice);
-    put_known(b, "eval/seconds", m->seconds);
+    put_scalars(b, clt_eval_rows, m);
     for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++) {
         (void)snprintf(tag, sizeof tag, "eval/loss/%s", m->loss_name[i]);
         put_scalar(b, tag, m->loss_value[i]);

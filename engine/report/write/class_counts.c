@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
+#include "engine/report/write/lines.h"
 
 #define PER_CLASS 4           /* counts of a class beside the confusion matrix */
 #define LEAST_PER_THREAD 4096 /* logits */
@@ -235,14 +236,6 @@ double clt_class_sample_dice(const clt_class_counts *c, int64_t k)
     return c->samples[k] > 0 ? c->dice_sum[k] / (double)c->samples[k] : NAN;
 }
 
-double clt_class_accuracy(const clt_class_counts *c)
-{
-    int64_t right = 0;
-    for (int64_t k = 0; k < c->classes; k++)
-        right += c->hit[k];
-    return ratio(right, c->targets[0]);
-}
-
 double clt_class_top_k(const clt_class_counts *c)
 {
     return c->top_k > 0 ? ratio(c->top_hits[0], c->targets[0]) : NAN;
@@ -339,14 +332,10 @@ void clt_class_counts_write(const clt_class_counts *c, clt_json_writer *w)
 /* Appends a cell in the quoting of RFC 4180. */
 static void cell(clt_str *out, const char *text)
 {
-    if (!strpbrk(text, ",\"\r\n")) {
+    if (strpbrk(text, ",\"\r\n"))
+        clt_csv_quoted(out, text);
+    else
         clt_str_append(out, text);
-        return;
-    }
-    clt_str_append(out, "\"");
-    for (; *text; text++)
-        clt_str_printf(out, *text == '"' ? "\"\"" : "%c", *text);
-    clt_str_append(out, "\"");
 }
 
 clt_status clt_class_counts_csv(const clt_class_counts *c, clt_str *out)

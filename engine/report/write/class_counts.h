@@ -71,7 +71,6 @@ double clt_class_recall(const clt_class_counts *counts, int64_t c);
 double clt_class_f1(const clt_class_counts *counts, int64_t c);
 /* Mean of the Dice of single samples, over the samples that have targets of the class. */
 double clt_class_sample_dice(const clt_class_counts *counts, int64_t c);
-double clt_class_accuracy(const clt_class_counts *counts);
 double clt_class_top_k(const clt_class_counts *counts);
 /* Means over the classes whose figure is not NAN. Means of Dice leave out class 0, unless `background` is set
  * or there is only one class. */

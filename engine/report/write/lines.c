@@ -57,6 +57,14 @@ const char *clt_value_text(double value, int decimals, char *buffer, size_t size
     return buffer;
 }
 
+void clt_csv_quoted(clt_str *out, const char *text)
+{
+    clt_str_append(out, "\"");
+    for (; *text; text++)
+        clt_str_append_n(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    clt_str_append(out, "\"");
+}
+
 /* --- a step: its fields in the order in which they are shown --- */
 
 typedef enum field {

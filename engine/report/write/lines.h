@@ -5,6 +5,7 @@
 #ifndef ENGINE_REPORT_WRITE_LINES_H
 #define ENGINE_REPORT_WRITE_LINES_H
 
+#include "engine/base/mem.h"
 #include "engine/report/write/metrics.h"
 
 #define CLT_LINE_SIZE 512
@@ -16,6 +17,9 @@ const char *clt_duration_text(double seconds, char *buffer, size_t size);
 
 /* `value` with `decimals` digits after the point; from 100000 on in four significant digits: "1.234e+08". */
 const char *clt_value_text(double value, int decimals, char *buffer, size_t size);
+
+/* A text in quotes, as a cell of CSV (RFC 4180). */
+void clt_csv_quoted(clt_str *out, const char *text);
 
 /* The line of a step. columns: most characters, 0: no limit. Step, loss and speed are always shown; then,
  * while there is room: time left, skipped updates, learning rate, time of the step, accuracy, gradient norm,

@@ -21,6 +21,7 @@
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/report/write/board.h"
+#include "engine/report/write/metric_rows.h"
 #include "engine/report/write/rundir_config.h"
 
 struct clt_rundir {
@@ -390,60 +391,12 @@ clt_status clt_rundir_event(clt_rundir *dir, const char *event, int64_t step, co
     return write_line(dir, step, false, &line);
 }
 
-/* Rounds `value` to a multiple of 1 / `parts`. More digits would have no meaning, and printing them costs
- * more time than the rest of a step's line. */
-static double rounded(double value, double parts)
+clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *m)
 {
-    return fabs(value) < 1e8 ? round(value * parts) / parts : value;
-}
-
-/* The numbers of a step, rounded as metrics.jsonl and TensorBoard's file write them. */
-static clt_step_metrics as_written(const clt_step_metrics *m)
-{
-    clt_step_metrics w = *m;
-    double *const ms[] = {&w.step_ms, &w.data_ms, &w.comm_ms, &w.comm_exposed_ms, &w.device_busy};
-    double *const rates[] = {&w.samples_per_s, &w.tokens_per_s, &w.h2d_gbs, &w.d2h_gbs};
-    for (size_t i = 0; i < sizeof ms / sizeof ms[0]; i++)
-        *ms[i] = rounded(*ms[i], 1e6);
-    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++)
-        *rates[i] = rounded(*rates[i], 1e4);
-    return w;
-}
-
-clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *metrics)
-{
-    const clt_step_metrics written = as_written(metrics), *m = &written;
     clt_str line = {0};
     clt_json_writer w = clt_json_writer_make(&line, 0);
     clt_jw_object(&w);
-    clt_jw_kint(&w, "step", m->step);
-    clt_jw_kint(&w, "update", m->update);
-    clt_jw_kdouble(&w, "loss", m->loss);
-    if (!isnan(m->accuracy))
-        clt_jw_kdouble(&w, "accuracy", m->accuracy);
-    clt_jw_kdouble(&w, "grad_norm", m->grad_norm);
-    clt_jw_kdouble(&w, "lr", m->lr);
-    clt_jw_kdouble(&w, "loss_scale", m->loss_scale);
-    clt_jw_kint(&w, "skipped", m->skipped);
-    if (m->nonfinite)
-        clt_jw_kbool(&w, "nonfinite", true);
-    if (!isnan(m->loss_z))
-        clt_jw_kdouble(&w, "loss_z", m->loss_z);
-    if (!isnan(m->grad_norm_z))
-        clt_jw_kdouble(&w, "grad_norm_z", m->grad_norm_z);
-    if (m->spike)
-        clt_jw_kbool(&w, "spike", true);
-    clt_jw_kdouble(&w, "step_ms", m->step_ms);
-    clt_jw_kdouble(&w, "samples_per_s", m->samples_per_s);
-    clt_jw_kdouble(&w, "tokens_per_s", m->tokens_per_s);
-    clt_jw_kdouble(&w, "data_ms", m->data_ms);
-    clt_jw_kdouble(&w, "comm_ms", m->comm_ms);
-    clt_jw_kdouble(&w, "comm_exposed_ms", m->comm_exposed_ms);
-    clt_jw_kint(&w, "comm_bytes", (int64_t)m->comm_bytes);
-    clt_jw_kdouble(&w, "device_busy", m->device_busy);
-    clt_jw_kdouble(&w, "h2d_gbs", m->h2d_gbs);
-    clt_jw_kdouble(&w, "d2h_gbs", m->d2h_gbs);
-    clt_jw_kint(&w, "device_bytes", (int64_t)m->device_bytes);
+    clt_metric_rows_write(clt_step_rows, m, &w);
     put_time(&w, m->time);
     clt_jw_end_object(&w);
     if (dir->board) {
@@ -454,50 +407,12 @@ clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *metrics)
     return write_line(dir, m->step, true, &line);
 }
 
-void clt_volume_dice_write(const clt_eval_metrics *m, clt_json_writer *w, const char *key)
-{
-    clt_jw_karray(w, key);
-    for (int i = 0; i < m->volume_classes; i++)
-        clt_jw_double(w, m->volume_dice_of[i]);
-    clt_jw_end_array(w);
-}
-
 clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
 {
     clt_str line = {0};
     clt_json_writer w = clt_json_writer_make(&line, 0);
     clt_jw_object(&w);
-    clt_jw_kint(&w, "step", m->step);
-    clt_jw_kdouble(&w, "eval_loss", m->loss);
-    if (!isfinite(m->loss))
-        clt_jw_kbool(&w, "nonfinite", true);
-    if (!isnan(m->accuracy))
-        clt_jw_kdouble(&w, "eval_accuracy", m->accuracy);
-    if (isfinite(m->perplexity) && m->perplexity > 0)
-        clt_jw_kdouble(&w, "eval_perplexity", m->perplexity);
-    if (isfinite(m->bits_per_byte) && m->bits_per_byte > 0)
-        clt_jw_kdouble(&w, "eval_bits_per_byte", m->bits_per_byte);
-    if (m->classes > 0 && m->top_k > 0) {
-        clt_jw_kdouble(&w, "eval_top_k_accuracy", m->top_k_accuracy);
-        clt_jw_kint(&w, "eval_top_k", m->top_k);
-    }
-    if (m->classes > 0 && !isnan(m->f1))
-        clt_jw_kdouble(&w, "eval_f1", m->f1);
-    if (m->classes > 0 && !isnan(m->dice))
-        clt_jw_kdouble(&w, "eval_dice", m->dice);
-    if (m->values > 0) {
-        clt_jw_kdouble(&w, "eval_mae", m->mae);
-        clt_jw_kdouble(&w, "eval_rmse", m->rmse);
-        if (!isnan(m->r2))
-            clt_jw_kdouble(&w, "eval_r2", m->r2);
-    }
-    if (m->volumes > 0) {
-        clt_jw_kdouble(&w, "eval_volume_dice", m->volume_dice);
-        clt_jw_kint(&w, "eval_volumes", m->volumes);
-        clt_volume_dice_write(m, &w, "eval_volume_dice_of");
-    }
-    clt_jw_kint(&w, "eval_samples", m->samples);
-    clt_jw_kdouble(&w, "eval_seconds", m->seconds);
+    clt_metric_rows_write(clt_eval_rows, m, &w);
     put_time(&w, 0);
     if (m->n_losses > 1) {
         clt_jw_kobject(&w, "eval_losses");

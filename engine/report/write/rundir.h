@@ -73,8 +73,6 @@ clt_status clt_rundir_event(clt_rundir *dir, const char *event, int64_t step, co
  * memory and a warning is logged once; CLT_ESTORAGE when too many lines wait. flush writes the waiting lines:
  * CLT_ESTORAGE if lines still wait afterwards. */
 clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *metrics);
-/* Dice by class of an evaluation of volumes, as a list (null: no volume has the class). */
-void clt_volume_dice_write(const clt_eval_metrics *metrics, clt_json_writer *w, const char *key);
 clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *metrics);
 clt_status clt_rundir_flush(clt_rundir *dir);
 /* Writes waiting lines now. Lines of steps wait up to a fifth of a second to be written together, so call it

@@ -49,14 +49,14 @@ clt_status comm_exchange(comm *c, const void *send, int64_t send_bytes, int to, 
 
 /* Messages that are under way together. Both ranks of a pair start the messages between them in the same
  * order. */
-typedef struct comm_flight {
+typedef struct comm_pending {
     comm_message *message; /* room for all that are started */
     int started, ended;
-} comm_flight;
+} comm_pending;
 /* Sends nothing if `bytes` is 0; bytes <= transport->message_bytes. */
-clt_status comm_flight_start(comm *c, comm_flight *f, void *data, int64_t bytes, int rank, bool receive);
-clt_status comm_flight_finish(comm *c, comm_flight *f);
-void comm_flight_drop(comm *c, comm_flight *f); /* drops the messages that have not ended */
+clt_status comm_pending_start(comm *c, comm_pending *f, void *data, int64_t bytes, int rank, bool receive);
+clt_status comm_pending_finish(comm *c, comm_pending *f);
+void comm_pending_drop(comm *c, comm_pending *f); /* drops the messages that have not ended */
 
 /* --- sums (sums.c) --- */
 

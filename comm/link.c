@@ -48,7 +48,7 @@ clt_status comm_exchange(comm *c, const void *send, int64_t send_bytes, int to, 
     return CLT_OK;
 }
 
-clt_status comm_flight_start(comm *c, comm_flight *f, void *data, int64_t bytes, int rank, bool receive)
+clt_status comm_pending_start(comm *c, comm_pending *f, void *data, int64_t bytes, int rank, bool receive)
 {
     const comm_transport *transport = comm_engine_transport(c->engine);
     comm_message *message = &f->message[f->started];
@@ -62,7 +62,7 @@ clt_status comm_flight_start(comm *c, comm_flight *f, void *data, int64_t bytes,
     return CLT_OK;
 }
 
-clt_status comm_flight_finish(comm *c, comm_flight *f)
+clt_status comm_pending_finish(comm *c, comm_pending *f)
 {
     int turns = 0;
     for (; f->ended < f->started; f->ended++)
@@ -71,7 +71,7 @@ clt_status comm_flight_finish(comm *c, comm_flight *f)
     return CLT_OK;
 }
 
-void comm_flight_drop(comm *c, comm_flight *f)
+void comm_pending_drop(comm *c, comm_pending *f)
 {
     for (; f->ended < f->started; f->ended++)
         comm_engine_transport(c->engine)->drop(&f->message[f->ended]);

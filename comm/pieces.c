@@ -26,7 +26,7 @@ typedef struct pieces_run {
     comm_type wire; /* of the parts */
     int64_t longest, lag;
     comm_piece piece[ALIVE];
-    comm_flight out[AHEAD], back[AHEAD];
+    comm_pending out[AHEAD], back[AHEAD];
     char *room[AHEAD]; /* for the parts of the other ranks */
     float *wide[AHEAD];
     const void **part;
@@ -53,10 +53,10 @@ static clt_status send_shares(pieces_run *s, int64_t k)
     for (int d = 1; d < s->ranks; d++) {
         int to = (s->me + d) % s->ranks, from = (s->me - d + s->ranks) % s->ranks;
         share_of(s, q, to, &theirs, &length);
-        CLT_TRY(comm_flight_start(s->group, &s->out[k % AHEAD], room_of(s, k, from), my_length * size, from,
-                                  true));
-        CLT_TRY(comm_flight_start(s->group, &s->out[k % AHEAD], (char *)q->part + theirs * size,
-                                  length * size, to, false));
+        CLT_TRY(comm_pending_start(s->group, &s->out[k % AHEAD], room_of(s, k, from), my_length * size, from,
+                                   true));
+        CLT_TRY(comm_pending_start(s->group, &s->out[k % AHEAD], (char *)q->part + theirs * size,
+                                   length * size, to, false));
     }
     return CLT_OK;
 }
@@ -86,10 +86,10 @@ static clt_status send_sums(pieces_run *s, int64_t k)
     for (int d = 1; d < s->ranks; d++) {
         int to = (s->me + d) % s->ranks, from = (s->me - d + s->ranks) % s->ranks;
         share_of(s, q, from, &theirs, &length);
-        CLT_TRY(
-            comm_flight_start(s->group, &s->back[k % AHEAD], sum + theirs * size, length * size, from, true));
-        CLT_TRY(
-            comm_flight_start(s->group, &s->back[k % AHEAD], sum + mine * size, my_length * size, to, false));
+        CLT_TRY(comm_pending_start(s->group, &s->back[k % AHEAD], sum + theirs * size, length * size, from,
+                                   true));
+        CLT_TRY(comm_pending_start(s->group, &s->back[k % AHEAD], sum + mine * size, my_length * size, to,
+                                   false));
     }
     return CLT_OK;
 }
@@ -106,14 +106,14 @@ static clt_status take_turn(pieces_run *s, int64_t i)
         CLT_TRY(s->ranks > 1 ? send_shares(s, i) : CLT_OK);
     }
     if (i >= lag && i - lag < p->count && s->ranks > 1) {
-        CLT_TRY(comm_flight_finish(s->group, &s->out[(i - lag) % AHEAD]));
+        CLT_TRY(comm_pending_finish(s->group, &s->out[(i - lag) % AHEAD]));
         add_share(s, i - lag);
         CLT_TRY(send_sums(s, i - lag));
     }
     i -= 2 * lag;
     if (i < 0 || i >= p->count)
         return CLT_OK;
-    CLT_TRY(comm_flight_finish(s->group, &s->back[i % AHEAD]));
+    CLT_TRY(comm_pending_finish(s->group, &s->back[i % AHEAD]));
     return p->end(p->context, i, &s->piece[i % ALIVE]);
 }
 
@@ -161,8 +161,8 @@ clt_status comm_run_pieces(comm *group, const comm_pieces *pieces)
             status = comm_engine_give_way(group->engine);
     }
     for (int i = 0; status != CLT_OK && s.messages && i < AHEAD; i++) {
-        comm_flight_drop(group, &s.out[i]);
-        comm_flight_drop(group, &s.back[i]);
+        comm_pending_drop(group, &s.out[i]);
+        comm_pending_drop(group, &s.back[i]);
     }
     free(s.part);
     free(s.messages);

@@ -34,7 +34,7 @@ typedef struct shares_run {
     char *data;                   /* this rank's data */
     void *const *part;            /* the local ranks' data; NULL: copied through slots of c->segment */
     int64_t most, turns;          /* elements of a share in a turn */
-    comm_flight flight[AHEAD];
+    comm_pending async[AHEAD];
     char *arrived[AHEAD]; /* this rank's share as summed on each other host */
     char *made[AHEAD];    /* this host's sums of the shares that this rank carries */
     int *made_number;     /* by rank: index in `made`; -1: none */
@@ -139,13 +139,13 @@ static void add_local(shares_run *s, int rank, int64_t k)
 
 static clt_status begin_sum(shares_run *s, int64_t k)
 {
-    comm_flight *flight = &s->flight[k % AHEAD];
+    comm_pending *async = &s->async[k % AHEAD];
     int64_t at, mine = find_turn(s, s->me, k, &at);
     for (int n = 0, other = 0; n < s->nodes; n++)
         if (n != s->node)
-            CLT_TRY(comm_flight_start(s->group, flight,
-                                      s->arrived[k % AHEAD] + other++ * s->most * s->wire_size,
-                                      mine * s->wire_size, s->partner[n], true));
+            CLT_TRY(comm_pending_start(s->group, async,
+                                       s->arrived[k % AHEAD] + other++ * s->most * s->wire_size,
+                                       mine * s->wire_size, s->partner[n], true));
     for (int r = 0; r < s->ranks; r++)
         if (s->carrier[r] != s->seat)
             show(s, r, k);
@@ -157,8 +157,8 @@ static clt_status begin_sum(shares_run *s, int64_t k)
             continue;
         add_local(s, r, k);
         if (r != s->me)
-            CLT_TRY(comm_flight_start(s->group, flight, sum_place(s, r, k),
-                                      find_turn(s, r, k, &at) * s->wire_size, r, false));
+            CLT_TRY(comm_pending_start(s->group, async, sum_place(s, r, k),
+                                       find_turn(s, r, k, &at) * s->wire_size, r, false));
     }
     return CLT_OK;
 }
@@ -170,7 +170,7 @@ static clt_status end_sum(shares_run *s, int64_t k)
     char *own = sum_place(s, s->me, k);
     if (s->nodes == 1)
         return CLT_OK;
-    CLT_TRY(comm_flight_finish(s->group, &s->flight[k % AHEAD]));
+    CLT_TRY(comm_pending_finish(s->group, &s->async[k % AHEAD]));
     for (int n = 0, other = 0; n < s->nodes; n++)
         s->addend[n] = n == s->node ? own : s->arrived[k % AHEAD] + other++ * s->most * s->wire_size;
     comm_sum_parts(s->addend, s->nodes, mine, s->wire, (void *[]){own}, 1);
@@ -183,24 +183,24 @@ static clt_status end_sum(shares_run *s, int64_t k)
 
 static clt_status begin_gather(shares_run *s, int64_t k)
 {
-    comm_flight *flight = &s->flight[k % AHEAD];
+    comm_pending *async = &s->async[k % AHEAD];
     int64_t at, length;
     for (int d = 1; d < s->ranks; d++) {
         int r = (s->me + s->ranks - d) % s->ranks;
         length = find_turn(s, r, k, &at);
         if (s->carrier[r] == s->seat)
-            CLT_TRY(comm_flight_start(s->group, flight, s->data + at * s->size, length * s->size, r, true));
+            CLT_TRY(comm_pending_start(s->group, async, s->data + at * s->size, length * s->size, r, true));
     }
     length = find_turn(s, s->me, k, &at);
     for (int d = 1; d < s->nodes; d++)
-        CLT_TRY(comm_flight_start(s->group, flight, s->data + at * s->size, length * s->size,
-                                  s->partner[(s->node + d) % s->nodes], false));
+        CLT_TRY(comm_pending_start(s->group, async, s->data + at * s->size, length * s->size,
+                                   s->partner[(s->node + d) % s->nodes], false));
     return CLT_OK;
 }
 
 static clt_status end_gather(shares_run *s, int64_t k)
 {
-    CLT_TRY(comm_flight_finish(s->group, &s->flight[k % AHEAD]));
+    CLT_TRY(comm_pending_finish(s->group, &s->async[k % AHEAD]));
     for (int r = 0; r < s->ranks; r++)
         if (s->carrier[r] == s->seat)
             show(s, r, k);
@@ -258,7 +258,7 @@ static clt_status prepare(shares_run *s, const comm_shares *what)
     s->made_number = s->partner + n;
     CLT_TRY(clt_alloc(&messages, 2 * AHEAD * n, sizeof *messages, "messages"));
     for (size_t i = 0; i < AHEAD; i++)
-        s->flight[i].message = messages + i * 2 * n;
+        s->async[i].message = messages + i * 2 * n;
     for (int r = 0; r < s->ranks; r++) {
         comm_share(what->count, what->grain, s->ranks, r, &s->share[r].first, &s->share[r].length);
         longest = s->share[r].length > longest ? s->share[r].length : longest;
@@ -302,14 +302,14 @@ clt_status comm_run_shares(comm *c, const comm_shares *what)
     clt_status status = prepare(&s, what);
     if (status == CLT_OK)
         status = take_turns(&s, what->sums);
-    for (int i = 0; status != CLT_OK && s.flight[0].message && i < AHEAD; i++)
-        comm_flight_drop(c, &s.flight[i]);
+    for (int i = 0; status != CLT_OK && s.async[0].message && i < AHEAD; i++)
+        comm_pending_drop(c, &s.async[i]);
     if (s.seats > 1 && !s.part)
         c->slot += s.turns; /* others may still read the last slots */
     free(s.share);
     free(s.carrier);
     free(s.addend);
-    free(s.flight[0].message);
+    free(s.async[0].message);
     return status;
 }
 

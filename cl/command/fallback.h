@@ -10,7 +10,7 @@
 
 #include "cl/command/command.h"
 #include "cl/command/variant.h"
-#include "cl/device/answers.h"
+#include "cl/device/capabilities.h"
 
 /* A refused command and its origin. It has no pointers into the command list, which is freed when the plan
  * is made again. */
@@ -33,11 +33,11 @@ void ocl_refusal_of(const ocl_command *command, ocl_refusal *out);
  * False: nothing is left to give up. */
 bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *refusal, char *what, size_t size);
 
-/* The denials of a device: what was given up on it. They are remembered with the device's answers
- * (cl/device/answers.h), so that the next start plans without it at once; `cltrain devices --again` forgets
+/* What was given up on a device, because its driver refused it. It is remembered with the device's capabilities
+ * (cl/device/capabilities.h), so that the next start plans without it at once; `cltrain devices --again` forgets
  * them. Only refusals that would come again may be remembered, not ones caused by a lack of memory or a lost
  * context. Defined in cl/probes/asking_child.c. */
-const ocl_denials *ocl_device_denials(const ocl_device *device); /* borrowed */
-void ocl_device_remember_denials(ocl_device *device, const ocl_denials *denials);
+const ocl_unsupported *ocl_device_unsupported(const ocl_device *device); /* borrowed */
+void ocl_device_remember_unsupported(ocl_device *device, const ocl_unsupported *unsupported);
 
 #endif

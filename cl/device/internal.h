@@ -8,7 +8,7 @@
 #include <CL/cl.h>
 #include <pthread.h>
 
-#include "cl/device/answers.h"
+#include "cl/device/capabilities.h"
 
 static inline void cl_event_end_scope(const cl_event *event) /* for CLT_SCOPED(cl_event) */
 {
@@ -47,7 +47,7 @@ struct ocl_device {
     struct ocl_faults *faults;
     ocl_meter_state meter;
     ocl_device_desc desc;
-    ocl_answers answers;
+    ocl_capabilities capabilities;
     struct ocl_program **programs; /* cache by (family, options) */
     size_t n_programs, programs_capacity;
     struct ocl_gathered *gathered; /* cl/program/program_gather.c; NULL: programs are built when asked for */
@@ -160,10 +160,10 @@ typedef struct ocl_probe_state {
     const struct ocl_question *question;
     ocl_device *device; /* open while a question is asked, NULL while `wanted` is called */
     const ocl_device_desc *desc;
-    const ocl_answers *answers; /* so far */
-    uint32_t caps;              /* capabilities so far */
-    const char *extensions;     /* of the device, may be NULL */
-    ocl_style style;            /* timed only if ASKED */
+    const ocl_capabilities *capabilities; /* so far */
+    uint32_t caps;                        /* capabilities so far */
+    const char *extensions;               /* of the device, may be NULL */
+    ocl_style style;                      /* timed only if ASKED */
 } ocl_probe_state;
 typedef struct ocl_question {
     const char *name; /* of a capability, or "basic", "local_memory_64", "wgmma_memory_96" */
@@ -188,7 +188,7 @@ typedef struct ocl_asker {
     bool tests;
     int share; /* OCL_ALL_SHARES: all */
     ocl_style style;
-    ocl_answers *answers;
+    ocl_capabilities *capabilities;
     clt_status (*begun)(const ocl_item *item);
     clt_status (*ended)(const ocl_item *item);
     ocl_device *device; /* the device if it is open, to be closed by the caller; else NULL */
@@ -206,7 +206,7 @@ clt_status ocl_ask_here(ocl_asker *asker);
 clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests);
 /* asking_child.c: the device's answers, remembered or asked for in children. CLT_EDEVICE when the device was
  * refused; the answers are filled in even then. */
-clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_answers *out);
+clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_capabilities *out);
 
 /* enumerate.c: a property that is a number or a struct of known size; a text, CL_DEVICE_EXTENSIONS: free()
  * them. */

@@ -167,7 +167,7 @@ static bool take_text(const clt_json *object, const char *key, char *out, size_t
     return true;
 }
 
-static bool take_answers(const clt_json *root)
+static bool take_capabilities(const clt_json *root)
 {
     char format[32];
     if (clt_json_typeof(root) != CLT_JSON_OBJECT || !take_text(root, "format", format, sizeof format) ||
@@ -203,7 +203,7 @@ static bool recall(const sources *s)
                  clt_file_read(path, false, 1 << 20, CLT_EDATA, &text, &length) == CLT_OK &&
                  clt_json_sealed(text, length, SEAL) &&
                  clt_json_parse(text, length, path, CLT_EDATA, &doc) == CLT_OK &&
-                 take_answers(clt_json_root(doc));
+                 take_capabilities(clt_json_root(doc));
     if (!known) {
         n_dead = 0;
         stale_cache = false;

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cl/device/answers.h"
+#include "cl/device/capabilities.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"

@@ -59,25 +59,25 @@ static clt_status resolve(const ocl_exec *exec, const ocl_command *c, int index,
 
 /* The programs of one or several lists, and for each program its commands with distinct machine code. */
 typedef struct program_list {
-    ocl_program_wish *wishes;
-    const ocl_command **commands; /* for all wishes, in order */
+    ocl_program_request *requests;
+    const ocl_command **commands; /* for all requests, in order */
     size_t count;
     ocl_exec_ahead from[1 + OCL_AHEAD_MAX]; /* the lists; all but the first may be NULL */
 } program_list;
 
 static void program_list_end_scope(program_list *list)
 {
-    free(list->wishes);
+    free(list->requests);
     free(list->commands);
 }
 
 /* The entry of this command's program; NULL: none yet. */
-static ocl_program_wish *wish_of(const program_list *list, const ocl_command *c)
+static ocl_program_request *request_of(const program_list *list, const ocl_command *c)
 {
     for (size_t i = 0; i < list->count; i++)
-        if (strcmp(list->wishes[i].family, c->family) == 0 &&
-            strcmp(list->wishes[i].options, c->options) == 0)
-            return &list->wishes[i];
+        if (strcmp(list->requests[i].family, c->family) == 0 &&
+            strcmp(list->requests[i].options, c->options) == 0)
+            return &list->requests[i];
     return NULL;
 }
 
@@ -115,18 +115,18 @@ static void add_programs(program_list *out, const ocl_command *const *distinct, 
 {
     size_t before = out->count;
     for (size_t i = first; i < last; i++)
-        if (wish_of(out, distinct[i]) == NULL)
-            out->wishes[out->count++] = (ocl_program_wish){.family = distinct[i]->family,
-                                                           .options = distinct[i]->options,
-                                                           .extent = extent,
-                                                           .extent_context = &out->from[list],
-                                                           .ahead = list > 0};
+        if (request_of(out, distinct[i]) == NULL)
+            out->requests[out->count++] = (ocl_program_request){.family = distinct[i]->family,
+                                                                .options = distinct[i]->options,
+                                                                .extent = extent,
+                                                                .extent_context = &out->from[list],
+                                                                .ahead = list > 0};
     for (size_t w = before; w < out->count; w++) {
-        out->wishes[w].launches = &out->commands[*used];
+        out->requests[w].launches = &out->commands[*used];
         for (size_t i = first; i < last; i++)
-            if (wish_of(out, distinct[i]) == &out->wishes[w]) {
+            if (request_of(out, distinct[i]) == &out->requests[w]) {
                 out->commands[(*used)++] = distinct[i];
-                out->wishes[w].n_launches++;
+                out->requests[w].n_launches++;
             }
     }
 }
@@ -141,7 +141,7 @@ static clt_status find_programs(program_list *out)
     CLT_TRY(clt_alloc(&distinct, all, sizeof *distinct, "the list of kernels"));
     for (int i = 0; i < LISTS; i++)
         last[i] = count = add_distinct(out->from[i].list, distinct, count);
-    CLT_TRY(clt_alloc(&out->wishes, count, sizeof *out->wishes, "the list of programs"));
+    CLT_TRY(clt_alloc(&out->requests, count, sizeof *out->requests, "the list of programs"));
     CLT_TRY(clt_alloc(&out->commands, count, sizeof *out->commands, "the list of programs"));
     for (int i = 0; i < LISTS; i++)
         add_programs(out, distinct, i > 0 ? last[i - 1] : 0, last[i], i, &used);
@@ -157,10 +157,10 @@ static clt_status build_programs(ocl_exec *exec)
     memset(exec->options.ahead, 0, sizeof exec->options.ahead);
     size_t failed = 0;
     CLT_TRY(find_programs(&list));
-    clt_status status = ocl_programs_build(exec->device, list.wishes, list.count, exec->options.progress,
+    clt_status status = ocl_programs_build(exec->device, list.requests, list.count, exec->options.progress,
                                            exec->options.progress_context, &failed);
     if (status != CLT_OK) {
-        const ocl_command *first = list.wishes[failed].launches[0];
+        const ocl_command *first = list.requests[failed].launches[0];
         clt_fail_prefix(refused(exec, first, status), "preparing '%s': ", first->label);
     }
     return status;

@@ -36,12 +36,13 @@ typedef struct asking {
 /* The device's description with the answers so far. */
 static ocl_device_desc desc_now(const asking *a)
 {
-    const ocl_answers *answers = a->asker->answers;
+    const ocl_capabilities *capabilities = a->asker->capabilities;
     ocl_device_desc desc = a->asker->found->desc;
-    desc.caps = ocl_caps_with_emulated(ocl_answers_caps(answers, a->emulated, a->asker->tests), a->emulated) &
+    desc.caps = ocl_caps_with_emulated(ocl_capabilities_caps(capabilities, a->emulated, a->asker->tests),
+                                       a->emulated) &
                 a->asker->mask;
     desc.emulated_caps = a->emulated & desc.caps;
-    ocl_answers_sizes(answers, &desc);
+    ocl_capabilities_sizes(capabilities, &desc);
     return desc;
 }
 
@@ -72,7 +73,7 @@ static clt_status finish_item(asking *a, ocl_item *item, clt_status status)
         take_failure(status, item);
     if (ocl_answer_is_loss(item->answer))
         forget_device(a);
-    CLT_TRY(ocl_answers_set(a->asker->answers, item));
+    CLT_TRY(ocl_capabilities_set(a->asker->capabilities, item));
     return a->asker->ended ? a->asker->ended(item) : CLT_OK;
 }
 
@@ -89,8 +90,8 @@ static clt_status begin_item(asking *a, ocl_item *item)
 /* Whether a question is still open; a refused device is not asked any more. */
 static bool is_open_question(const asking *a, const char *name)
 {
-    return ocl_answers_find(a->asker->answers, name) == NULL &&
-           ocl_answers_refusal(a->asker->answers, a->asker->tests) == NULL;
+    return ocl_capabilities_find(a->asker->capabilities, name) == NULL &&
+           ocl_capabilities_refusal(a->asker->capabilities, a->asker->tests) == NULL;
 }
 
 /* If the device does not announce the capability, a refused build is not a loss. */
@@ -167,7 +168,8 @@ static clt_status ask_question(asking *a, const ocl_question *q, bool *asked)
     if (!is_left(a, q))
         return CLT_OK;
     ocl_device_desc desc = desc_now(a);
-    ocl_probe_state state = {q, NULL, &desc, a->asker->answers, desc.caps, a->extensions, a->asker->style};
+    ocl_probe_state state = {q,         NULL,          &desc,          a->asker->capabilities,
+                             desc.caps, a->extensions, a->asker->style};
     if (q->wanted != NULL && !q->wanted(&state, item.reason, sizeof item.reason)) {
         item.answer = OCL_ANSWER_NO;
         return item.reason[0] != '\0' ? finish_item(a, &item, CLT_OK) : CLT_OK;
@@ -245,7 +247,7 @@ static clt_status note_question(asking *guess, const ocl_question *q)
     if (!is_left(guess, q))
         return CLT_OK;
     ocl_device_desc desc = desc_now(guess);
-    ocl_probe_state state = {q,         asker->device,     &desc,       asker->answers,
+    ocl_probe_state state = {q,         asker->device,     &desc,       asker->capabilities,
                              desc.caps, guess->extensions, asker->style};
     if (q->wanted != NULL && !q->wanted(&state, item.reason, sizeof item.reason))
         return CLT_OK;
@@ -256,17 +258,17 @@ static clt_status note_question(asking *guess, const ocl_question *q)
         .drops = q->cap, .answer = OCL_ANSWER_YES, .value = (uint64_t)q->parameter << 10 /* a size */};
     snprintf(item.name, sizeof item.name, "%s", q->name);
     bool likely = q->cap != 0 && q->cap != OCL_CAP_WIDE_VECTORS; /* which GPUs do not have */
-    return likely ? ocl_answers_set(asker->answers, &item) : CLT_OK;
+    return likely ? ocl_capabilities_set(asker->capabilities, &item) : CLT_OK;
 }
 
 static clt_status note_questions(const asking *a)
 {
     asking guess = *a;
     ocl_asker guesser = *a->asker;
-    CLT_FREED ocl_answers *answers = NULL;
-    CLT_TRY(clt_alloc(&answers, 1, sizeof *answers, "answers"));
-    *answers = *guesser.answers;
-    guesser.answers = answers;
+    CLT_FREED ocl_capabilities *capabilities = NULL;
+    CLT_TRY(clt_alloc(&capabilities, 1, sizeof *capabilities, "answers"));
+    *capabilities = *guesser.capabilities;
+    guesser.capabilities = capabilities;
     guess.asker = &guesser;
     for (const ocl_question *q = ocl_questions; q->name != NULL; q++)
         CLT_TRY(note_question(&guess, q));
@@ -319,7 +321,7 @@ static clt_status build_ahead(asking *a, ocl_ahead phase)
     ocl_asker *asker = a->asker;
     bool nothing = phase == OCL_AHEAD_TESTS && (!asker->tests || tests == NULL);
     if (asker->ahead == NULL || a->built >= phase || nothing || asker->spent || asker->found->desc.is_cpu ||
-        ocl_answers_refusal(asker->answers, asker->tests) != NULL)
+        ocl_capabilities_refusal(asker->capabilities, asker->tests) != NULL)
         return CLT_OK;
     a->built = phase;
     CLT_TRY(asker->ahead(phase, 0, 0));
@@ -357,7 +359,7 @@ clt_status ocl_ask_here(ocl_asker *asker)
     CLT_TRY(ocl_device_extensions(asker->found->id, &extensions));
     asking a = {.asker = asker, .extensions = extensions, .emulated = emulated};
     CLT_TRY(ask_rounds(&a));
-    ocl_answers_note_asked(asker->answers, asker->mask, emulated, asker->tests);
+    ocl_capabilities_note_asked(asker->capabilities, asker->mask, emulated, asker->tests);
     return CLT_OK;
 }
 
@@ -380,16 +382,16 @@ static clt_status say_ahead(ocl_ahead phase, int done, int total)
 }
 
 /* "item=1:drops:value,...", which parse_have reads */
-void ocl_asking_have(const ocl_answers *answers, clt_str *out)
+void ocl_asking_have(const ocl_capabilities *capabilities, clt_str *out)
 {
-    for (int i = 0; i < answers->count; i++) {
-        const ocl_item *item = &answers->items[i];
+    for (int i = 0; i < capabilities->count; i++) {
+        const ocl_item *item = &capabilities->items[i];
         clt_str_printf(out, "%s%s=%d:%08" PRIx32 ":%" PRIu64, i ? "," : "", item->name, (int)item->answer,
                        item->drops, item->value);
     }
 }
 
-static clt_status parse_have(const char *text, ocl_answers *answers)
+static clt_status parse_have(const char *text, ocl_capabilities *capabilities)
 {
     while (*text != '\0') {
         ocl_item item = {0};
@@ -402,7 +404,7 @@ static clt_status parse_have(const char *text, ocl_answers *answers)
             answer <= 0 || answer >= OCL_ANSWER_COUNT)
             CLT_FAIL(CLT_EUSAGE, "'%s' is no known answer", entry);
         item.answer = (ocl_answer)answer;
-        CLT_TRY(ocl_answers_set(answers, &item));
+        CLT_TRY(ocl_capabilities_set(capabilities, &item));
         text += length + (text[length] == ',');
     }
     return CLT_OK;
@@ -411,7 +413,7 @@ static clt_status parse_have(const char *text, ocl_answers *answers)
 clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests)
 {
     asker->tests = with_tests;
-    CLT_TRY(parse_have(have, asker->answers));
+    CLT_TRY(parse_have(have, asker->capabilities));
     CLT_TRY(ocl_ask_here(asker));
     return clt_child_say(asker->spent ? "spent" : "done");
 }
@@ -420,10 +422,10 @@ static clt_status serve(const char *spec, const char *have, ocl_asker *asker, bo
 {
     ocl_found found;
     char text[CLT_HASH64_TEXT];
-    CLT_TRY(parse_have(have, asker->answers));
+    CLT_TRY(parse_have(have, asker->capabilities));
     CLT_TRY(ocl_find_in_child(spec, &found));
-    CLT_TRY(ocl_answers_key(&found.desc, asker->style, &asker->answers->key));
-    CLT_TRY(clt_child_say("device %s", clt_hash64_text(asker->answers->key, text)));
+    CLT_TRY(ocl_capabilities_key(&found.desc, asker->style, &asker->capabilities->key));
+    CLT_TRY(clt_child_say("device %s", clt_hash64_text(asker->capabilities->key, text)));
     asker->found = &found;
     clt_status status = ocl_asking_again(asker, "", asker->tests);
     if (status == CLT_OK && stay && !asker->spent)
@@ -435,7 +437,7 @@ static clt_status serve(const char *spec, const char *have, ocl_asker *asker, bo
 clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
                             bool with_tests, int share, bool one_by_one, bool stay)
 {
-    CLT_FREED ocl_answers *answers = NULL;
+    CLT_FREED ocl_capabilities *capabilities = NULL;
     ocl_asker asker = {.tests = with_tests,
                        .share = share,
                        .begun = say_begun,
@@ -452,8 +454,8 @@ clt_status ocl_asking_serve(const char *spec, const char *mask, const char *styl
     if (!ocl_style_from_name(style, &asker.style))
         CLT_FAIL(CLT_EUSAGE, "'%s' is no style", style);
     asker.mask = (uint32_t)bits;
-    CLT_TRY(clt_alloc(&answers, 1, sizeof *answers, "answers"));
-    asker.answers = answers;
+    CLT_TRY(clt_alloc(&capabilities, 1, sizeof *capabilities, "answers"));
+    asker.capabilities = capabilities;
     clt_status status = serve(spec, have, &asker, stay);
     if (status != CLT_OK)
         (void)clt_child_say("error %d %s", (int)status, clt_error_text());

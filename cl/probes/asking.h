@@ -4,12 +4,12 @@
  * and NVIDIA's context is unusable after an illegal address. So the questions are asked in a child process,
  * and each is announced before it is asked. If the child crashes or hangs, that is the answer to the
  * announced question, and another child continues with the others. Questions that the caller's mask makes
- * unnecessary are never asked. Answers are remembered (cl/device/answers.h). This file must not know what
+ * unnecessary are never asked. Answers are remembered (cl/device/capabilities.h). This file must not know what
  * the kernels of a self-test compute: their room registers the tests here. */
 #ifndef CL_PROBES_ASKING_H
 #define CL_PROBES_ASKING_H
 
-#include "cl/device/answers.h"
+#include "cl/device/capabilities.h"
 
 /* --- self-tests --- */
 
@@ -45,7 +45,7 @@ void ocl_self_tests_register(const ocl_self_test_set *set);
  * OCL_ALL_SHARES: all. one_by_one: never builds several programs at the same time. stay: serves
  * afterwards as a builder that reads standard input (cl/program/builders.h). */
 #define OCL_ALL_SHARES (-1)
-void ocl_asking_have(const ocl_answers *answers, clt_str *out);
+void ocl_asking_have(const ocl_capabilities *capabilities, clt_str *out);
 clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
                             bool with_tests, int share, bool one_by_one, bool stay);
 

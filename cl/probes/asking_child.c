@@ -35,7 +35,7 @@ typedef struct prober {
     bool tests;
     int share; /* share of the questions, or OCL_ALL_SHARES */
     ocl_style style;
-    ocl_answers *answers;
+    ocl_capabilities *capabilities;
     clt_child *child; /* a child that has answered and waits for more questions; NULL: none */
     bool stay;        /* the child shall wait when it has answered */
     ocl_item current; /* the question that was asked and is not answered yet; "" if none */
@@ -97,14 +97,14 @@ static bool take_end(prober *v, const char *line)
     item.answer = (ocl_answer)answer;
     snprintf(item.reason, sizeof item.reason, "%s", line + at + (line[at] == ' '));
     v->current.name[0] = '\0';
-    return ocl_answers_set(v->answers, &item) == CLT_OK;
+    return ocl_capabilities_set(v->capabilities, &item) == CLT_OK;
 }
 
 static bool take_line(prober *v, const char *line)
 {
     char key[CLT_HASH64_TEXT];
     if (strncmp(line, "device ", 7) == 0) {
-        v->greeted = strcmp(line + 7, clt_hash64_text(v->answers->key, key)) == 0;
+        v->greeted = strcmp(line + 7, clt_hash64_text(v->capabilities->key, key)) == 0;
         v->status = CLT_EUNSUPPORTED;
         if (!v->greeted)
             snprintf(v->error, sizeof v->error, "device %s is another one there, or it is another cltrain",
@@ -129,7 +129,7 @@ static clt_status start(prober *v, const char *program)
 {
     CLT_SCOPED(clt_str) have = {0}, line = {0};
     char mask[16], share[16];
-    ocl_asking_have(v->answers, &have);
+    ocl_asking_have(v->capabilities, &have);
     CLT_TRY(clt_str_check(&have));
     if (v->child != NULL) {
         clt_str_printf(&line, "ask\t%d\t%s\n", v->tests, have.length > 0 ? have.text : "");
@@ -182,7 +182,7 @@ static clt_status settle(prober *v, clt_child_event event, double limit, const c
     else
         snprintf(item->reason, sizeof item->reason, "the driver ended its process with %s%s%.160s", end->text,
                  end->words[0] ? ": " : "", end->words);
-    clt_status status = ocl_answers_set(v->answers, item);
+    clt_status status = ocl_capabilities_set(v->capabilities, item);
     item->name[0] = '\0';
     return status;
 }
@@ -201,7 +201,7 @@ static void lose_ahead(prober *v, clt_child_event event, double limit, const clt
 
 /* Takes all answers of a child. CLT_EDEVICE: it failed before its first question; CLT_ENOMEM: it ran out of
  * memory, as this process would. */
-static clt_status take_answers(prober *v)
+static clt_status take_capabilities(prober *v)
 {
     clt_child_end end;
     const char *line = "";
@@ -241,7 +241,7 @@ static clt_status take_answers(prober *v)
 static clt_status run_child(prober *v, const char *program)
 {
     CLT_TRY(start(v, program));
-    return take_answers(v);
+    return take_capabilities(v);
 }
 
 /* --- two children --- */
@@ -253,23 +253,23 @@ static clt_status run_child(prober *v, const char *program)
  * their order. */
 typedef struct companion {
     prober own;
-    ocl_answers answers;
+    ocl_capabilities capabilities;
     clt_error error;
 } companion;
 
 static void *run_companion(void *context)
 {
     companion *c = context;
-    clt_error_take(take_answers(&c->own), &c->error);
+    clt_error_take(take_capabilities(&c->own), &c->error);
     return NULL;
 }
 
 /* Adds the answers that only the second child has. */
-static clt_status merge(ocl_answers *answers, const ocl_answers *other)
+static clt_status merge(ocl_capabilities *capabilities, const ocl_capabilities *other)
 {
     for (int i = 0; i < other->count; i++)
-        if (ocl_answers_find(answers, other->items[i].name) == NULL)
-            CLT_TRY(ocl_answers_set(answers, &other->items[i]));
+        if (ocl_capabilities_find(capabilities, other->items[i].name) == NULL)
+            CLT_TRY(ocl_capabilities_set(capabilities, &other->items[i]));
     return CLT_OK;
 }
 
@@ -291,12 +291,12 @@ static clt_status run_shares(prober *v, const char *program, bool tests, clt_chi
     prober own = *v;
     *well = false;
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "a second child process"));
-    c->answers = *v->answers;
+    c->capabilities = *v->capabilities;
     own.tests = tests;
     own.stay = true;
     own.greeted = true; /* true for a waiting child; for a new one start() sets it */
     c->own = own;
-    c->own.answers = &c->answers;
+    c->own.capabilities = &c->capabilities;
     own.share = 0;
     own.child = kept[0];
     c->own.share = 1;
@@ -306,32 +306,32 @@ static clt_status run_shares(prober *v, const char *program, bool tests, clt_chi
                   clt_thread_start(&thread, "questions", run_companion, c) == CLT_OK;
     if (status == CLT_OK) {
         clt_error_clear(); /* the second child could not be started: its questions stay open */
-        status = take_answers(&own);
+        status = take_capabilities(&own);
     }
     clt_thread_join(thread);
     kept[0] = kept_child(&own);
     kept[1] = kept_child(&c->own);
     *well = status == CLT_OK && second && own.done && c->own.done && c->error.status == CLT_OK;
     CLT_TRY(status);
-    return merge(v->answers, &c->answers);
+    return merge(v->capabilities, &c->capabilities);
 }
 
-static void forget_new_tests(ocl_answers *answers, const ocl_answers *before)
+static void forget_new_tests(ocl_capabilities *capabilities, const ocl_capabilities *before)
 {
     int kept = 0;
-    for (int i = 0; i < answers->count; i++) {
-        const ocl_item *item = &answers->items[i];
-        if (!ocl_item_is_test(item) || ocl_answers_find(before, item->name) != NULL)
-            answers->items[kept++] = *item;
+    for (int i = 0; i < capabilities->count; i++) {
+        const ocl_item *item = &capabilities->items[i];
+        if (!ocl_item_is_test(item) || ocl_capabilities_find(before, item->name) != NULL)
+            capabilities->items[kept++] = *item;
     }
-    answers->count = kept;
+    capabilities->count = kept;
 }
 
 /* Like run_child, but two children ask at the same time. One child asks what is left over; usually nothing
  * is, and the two children are kept waiting. */
 static clt_status run_two(prober *v, const char *program, clt_child *kept[2])
 {
-    CLT_FREED ocl_answers *before = NULL;
+    CLT_FREED ocl_capabilities *before = NULL;
     bool well;
     clt_status status = run_shares(v, program, false, kept, &well);
     if (status != CLT_OK && status != CLT_EUNSUPPORTED) {
@@ -339,15 +339,15 @@ static clt_status run_two(prober *v, const char *program, clt_child *kept[2])
         return CLT_OK;
     }
     CLT_TRY(status);
-    if (!well || ocl_answers_refusal(v->answers, false) != NULL)
+    if (!well || ocl_capabilities_refusal(v->capabilities, false) != NULL)
         return CLT_OK;
     CLT_TRY(clt_alloc(&before, 1, sizeof *before, "answers"));
-    *before = *v->answers;
-    v->done =
-        run_shares(v, program, true, kept, &well) == CLT_OK && well && !ocl_answers_lost_test(v->answers);
+    *before = *v->capabilities;
+    v->done = run_shares(v, program, true, kept, &well) == CLT_OK && well &&
+              !ocl_capabilities_lost_test(v->capabilities);
     if (!v->done) {
         clt_error_clear();
-        forget_new_tests(v->answers, before);
+        forget_new_tests(v->capabilities, before);
     }
     return CLT_OK;
 }
@@ -357,7 +357,7 @@ static void keep_or_stop(const ocl_found *found, bool keep, clt_child *kept[2])
 {
     uint64_t key;
     keep = keep && (found->desc.quirks & OCL_QUIRK_SERIAL_BUILDS) != 0 &&
-           ocl_answers_key(&found->desc, OCL_STYLE_ASKED, &key) == CLT_OK;
+           ocl_capabilities_key(&found->desc, OCL_STYLE_ASKED, &key) == CLT_OK;
     for (int i = 0; i < 2; i++)
         if (kept[i] != NULL && keep)
             ocl_builders_adopt(key, kept[i]);
@@ -368,21 +368,22 @@ static void keep_or_stop(const ocl_found *found, bool keep, clt_child *kept[2])
 /* --- all children --- */
 
 /* The answers that the caller wants about a device. */
-typedef struct wishes {
+typedef struct asking_options {
     uint32_t mask;
     bool again, tests;
     ocl_style style;
-} wishes;
+} asking_options;
 
 /* If no child can be started, this process asks the questions: better than no capability at all. */
-static clt_status ask_without_child(const ocl_found *found, const wishes *w, ocl_answers *answers)
+static clt_status ask_without_child(const ocl_found *found, const asking_options *w,
+                                    ocl_capabilities *capabilities)
 {
     ocl_asker asker = {.found = found,
                        .mask = w->mask,
                        .tests = w->tests,
                        .share = OCL_ALL_SHARES,
                        .style = w->style,
-                       .answers = answers};
+                       .capabilities = capabilities};
     CLT_WARN("device %s '%s' is asked for its capabilities in this process, which a bad driver may end: %s",
              found->desc.spec, found->desc.name, clt_error_text());
     clt_error_clear();
@@ -393,10 +394,10 @@ static clt_status ask_without_child(const ocl_found *found, const wishes *w, ocl
 
 /* Warns if building ahead failed but no question did: building several programs at the same time may be the
  * cause, and a training does that too. */
-static void tell_lost_ahead(const ocl_device_desc *desc, const ocl_answers *answers)
+static void tell_lost_ahead(const ocl_device_desc *desc, const ocl_capabilities *capabilities)
 {
-    for (int i = 0; i < answers->count; i++)
-        if (answers->items[i].answer >= OCL_ANSWER_FAILED)
+    for (int i = 0; i < capabilities->count; i++)
+        if (capabilities->items[i].answer >= OCL_ANSWER_FAILED)
             return;
     CLT_WARN(
         "device %s '%s': building several programs at the same time failed or took too long, so each was "
@@ -406,48 +407,51 @@ static void tell_lost_ahead(const ocl_device_desc *desc, const ocl_answers *answ
 
 /* Runs children until all questions are answered. Each answers at least one, even if only by crashing, so
  * this ends. */
-static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answers *answers)
+static clt_status ask_children(const ocl_found *found, const asking_options *w,
+                               ocl_capabilities *capabilities)
 {
     prober v = {.desc = &found->desc,
                 .mask = w->mask,
                 .tests = w->tests,
                 .share = OCL_ALL_SHARES,
                 .style = w->style,
-                .answers = answers};
+                .capabilities = capabilities};
     CLT_FREED char *program = NULL;
     clt_child *kept[2] = {NULL, NULL};
     uint32_t emulated = 0;
-    bool alone = !w->tests || !found->desc.is_cpu || clt_cpu_count() < 2 || ocl_answers_lost_test(answers);
+    bool alone =
+        !w->tests || !found->desc.is_cpu || clt_cpu_count() < 2 || ocl_capabilities_lost_test(capabilities);
     clt_status status = clt_program_find(&program);
     for (int i = 0; i < OCL_ITEMS_MAX && status == CLT_OK && !v.done; i++) {
         status = alone ? run_child(&v, program) : run_two(&v, program, kept);
         alone = true;
-        if (ocl_answers_refusal(answers, w->tests) != NULL)
+        if (ocl_capabilities_refusal(capabilities, w->tests) != NULL)
             break;
     }
     if (status == CLT_OK && v.done && v.one_by_one)
-        tell_lost_ahead(&found->desc, answers);
+        tell_lost_ahead(&found->desc, capabilities);
     keep_or_stop(found, status == CLT_OK && v.done, kept);
     if (status == CLT_EUNSUPPORTED)
-        return ask_without_child(found, w, answers);
+        return ask_without_child(found, w, capabilities);
     CLT_TRY(status);
-    if (!v.done && ocl_answers_refusal(answers, w->tests) == NULL)
+    if (!v.done && ocl_capabilities_refusal(capabilities, w->tests) == NULL)
         CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': child processes come to no end of the questions",
                  found->desc.spec, found->desc.name);
     CLT_TRY(ocl_emulated_caps(&emulated));
-    ocl_answers_note_asked(answers, w->mask, emulated, w->tests);
+    ocl_capabilities_note_asked(capabilities, w->mask, emulated, w->tests);
     return CLT_OK;
 }
 
 /* --- remembering --- */
 
-static bool is_complete(const ocl_answers *answers, const wishes *w)
+static bool is_complete(const ocl_capabilities *capabilities, const asking_options *w)
 {
     uint32_t emulated = 0;
     if (ocl_emulated_caps(&emulated) != CLT_OK)
         clt_error_clear(); /* the caller fails with its own message */
-    return answers->count > 0 && (ocl_answers_were_asked(answers, w->mask, emulated, w->tests) ||
-                                  ocl_answers_refusal(answers, w->tests) != NULL);
+    return capabilities->count > 0 &&
+           (ocl_capabilities_were_asked(capabilities, w->mask, emulated, w->tests) ||
+            ocl_capabilities_refusal(capabilities, w->tests) != NULL);
 }
 
 /* Ranks of one host start at the same time: one asks, and the others wait for its answers, with a time
@@ -472,11 +476,11 @@ static void forgets(const ocl_found *found)
     clt_error_clear();
 }
 
-static clt_status ask_and_keep(const ocl_found *found, const wishes *w, ocl_answers *out)
+static clt_status ask_and_keep(const ocl_found *found, const asking_options *w, ocl_capabilities *out)
 {
     CLT_FREED char *path = NULL, *lock = NULL;
     CLT_CLOSED int turn = -1;
-    clt_status status = ocl_answers_path(&found->desc, out->key, &path, &lock);
+    clt_status status = ocl_capabilities_path(&found->desc, out->key, &path, &lock);
     if (status == CLT_ESTORAGE) { /* without a cache folder the device is asked at every start */
         forgets(found);
         return ask_children(found, w, out);
@@ -484,7 +488,7 @@ static clt_status ask_and_keep(const ocl_found *found, const wishes *w, ocl_answ
     CLT_TRY(status);
     for (int i = 0; i < 2; i++) { /* again when this process has its turn */
         if (!w->again)
-            CLT_TRY(ocl_answers_load(path, &found->desc, out->key, out));
+            CLT_TRY(ocl_capabilities_load(path, &found->desc, out->key, out));
         if (is_complete(out, w))
             return CLT_OK;
         if (i == 0)
@@ -492,7 +496,7 @@ static clt_status ask_and_keep(const ocl_found *found, const wishes *w, ocl_answ
     }
     CLT_TRY(ask_children(found, w, out));
     out->remembered = false;
-    if (ocl_answers_save(path, &found->desc, out) != CLT_OK)
+    if (ocl_capabilities_save(path, &found->desc, out) != CLT_OK)
         forgets(found);
     return CLT_OK;
 }
@@ -502,36 +506,37 @@ static clt_status ask_and_keep(const ocl_found *found, const wishes *w, ocl_answ
 /* Answers of this process, for opening a device again. */
 typedef struct known_device {
     cl_device_id id;
-    ocl_answers answers;
+    ocl_capabilities capabilities;
 } known_device;
 static pthread_mutex_t known_lock =
     PTHREAD_MUTEX_INITIALIZER; /* held while asking, so that one thread asks for all */
 static known_device *known;
 static size_t n_known, known_capacity;
 
-static void tell_losses(const ocl_found *found, const ocl_answers *answers)
+static void tell_losses(const ocl_found *found, const ocl_capabilities *capabilities)
 {
     for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
-        ocl_cap_report report = ocl_answers_report(answers, cap);
+        ocl_cap_report report = ocl_capabilities_report(capabilities, cap);
         if (ocl_answer_is_loss(report.answer))
             CLT_WARN("device %s '%s' goes without '%s' (%s)%s: %s", found->desc.spec, found->desc.name,
                      ocl_cap_name(cap), ocl_answer_name(report.answer),
-                     answers->remembered ? ", as remembered; 'cltrain devices --again' asks again" : "",
+                     capabilities->remembered ? ", as remembered; 'cltrain devices --again' asks again" : "",
                      report.reason);
     }
 }
 
-static clt_status ask_as_needed(const ocl_found *found, const ocl_open_options *options, ocl_answers *out)
+static clt_status ask_as_needed(const ocl_found *found, const ocl_open_options *options,
+                                ocl_capabilities *out)
 {
-    wishes w = {options->caps_mask, options->ask_again, !options->checker, options->style};
+    asking_options w = {options->caps_mask, options->ask_again, !options->checker, options->style};
     known_device *mine = NULL;
     memset(out, 0, sizeof *out);
-    CLT_TRY(ocl_answers_key(&found->desc, w.style, &out->key));
+    CLT_TRY(ocl_capabilities_key(&found->desc, w.style, &out->key));
     for (size_t i = 0; i < n_known; i++)
-        if (known[i].id == found->id && known[i].answers.key == out->key)
+        if (known[i].id == found->id && known[i].capabilities.key == out->key)
             mine = &known[i];
-    if (mine != NULL && !w.again && is_complete(&mine->answers, &w)) {
-        *out = mine->answers;
+    if (mine != NULL && !w.again && is_complete(&mine->capabilities, &w)) {
+        *out = mine->capabilities;
         return CLT_OK;
     }
     CLT_TRY(ask_and_keep(found, &w, out));
@@ -544,46 +549,46 @@ static clt_status ask_as_needed(const ocl_found *found, const ocl_open_options *
     return CLT_OK;
 }
 
-/* --- denials --- */
+/* --- what the driver refused --- */
 
-const ocl_denials *ocl_device_denials(const ocl_device *device)
+const ocl_unsupported *ocl_device_unsupported(const ocl_device *device)
 {
-    return &device->answers.denials;
+    return &device->capabilities.unsupported;
 }
 
-static clt_status keep_denials(const ocl_device *device, const ocl_denials *denials)
+static clt_status keep_unsupported(const ocl_device *device, const ocl_unsupported *unsupported)
 {
     CLT_FREED char *path = NULL, *lock = NULL;
-    CLT_FREED ocl_answers *answers = NULL;
-    CLT_TRY(ocl_answers_path(&device->desc, device->answers.key, &path, &lock));
+    CLT_FREED ocl_capabilities *capabilities = NULL;
+    CLT_TRY(ocl_capabilities_path(&device->desc, device->capabilities.key, &path, &lock));
     CLT_CLOSED int turn = take_turn(lock);
-    CLT_TRY(clt_alloc(&answers, 1, sizeof *answers, "answers"));
-    CLT_TRY(ocl_answers_load(path, &device->desc, device->answers.key, answers));
-    ocl_denials_add(&answers->denials, denials);
-    return ocl_answers_save(path, &device->desc, answers);
+    CLT_TRY(clt_alloc(&capabilities, 1, sizeof *capabilities, "answers"));
+    CLT_TRY(ocl_capabilities_load(path, &device->desc, device->capabilities.key, capabilities));
+    ocl_unsupported_add(&capabilities->unsupported, unsupported);
+    return ocl_capabilities_save(path, &device->desc, capabilities);
 }
 
-void ocl_device_remember_denials(ocl_device *device, const ocl_denials *denials)
+void ocl_device_remember_unsupported(ocl_device *device, const ocl_unsupported *unsupported)
 {
     CLT_LOCKED(&known_lock);
-    ocl_denials_add(&device->answers.denials, denials);
+    ocl_unsupported_add(&device->capabilities.unsupported, unsupported);
     for (size_t i = 0; i < n_known; i++)
-        if (known[i].id == device->id && known[i].answers.key == device->answers.key)
-            ocl_denials_add(&known[i].answers.denials, denials);
-    if (keep_denials(device, denials) != CLT_OK) { /* then they are found again at the next start */
+        if (known[i].id == device->id && known[i].capabilities.key == device->capabilities.key)
+            ocl_unsupported_add(&known[i].capabilities.unsupported, unsupported);
+    if (keep_unsupported(device, unsupported) != CLT_OK) { /* then they are found again at the next start */
         CLT_DEBUG("what device %s '%s' refused is not remembered: %s", device->desc.spec, device->desc.name,
                   clt_error_text());
         clt_error_clear();
     }
 }
 
-clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_answers *out)
+clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_capabilities *out)
 {
     pthread_mutex_lock(&known_lock);
     clt_status status = ask_as_needed(found, options, out);
     pthread_mutex_unlock(&known_lock);
     CLT_TRY(status);
-    const ocl_item *refused = ocl_answers_refusal(out, !options->checker);
+    const ocl_item *refused = ocl_capabilities_refusal(out, !options->checker);
     if (refused != NULL)
         CLT_FAIL(CLT_EDEVICE,
                  "device %s '%s' (driver %s) cannot be used: %s %s%s%s; %supdate the driver or choose "

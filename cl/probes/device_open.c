@@ -194,13 +194,14 @@ uint32_t ocl_caps_with_emulated(uint32_t caps, uint32_t emulated)
 }
 
 /* Sets the capabilities from the answers, including emulated ones. */
-static clt_status take_answers(ocl_device *device, uint32_t mask, bool tests)
+static clt_status take_capabilities(ocl_device *device, uint32_t mask, bool tests)
 {
     char text[256];
     ocl_device_desc *desc = &device->desc;
     uint32_t emulated, all = (1u << OCL_CAP_COUNT) - 1;
     CLT_TRY(ocl_emulated_caps(&emulated));
-    uint32_t caps = ocl_caps_with_emulated(ocl_answers_caps(&device->answers, emulated, tests), emulated);
+    uint32_t caps =
+        ocl_caps_with_emulated(ocl_capabilities_caps(&device->capabilities, emulated, tests), emulated);
     if (emulated != 0 && desc->compute_capability != 0)
         CLT_FAIL(
             CLT_EUSAGE,
@@ -211,12 +212,12 @@ static clt_status take_answers(ocl_device *device, uint32_t mask, bool tests)
     desc->emulated_caps = emulated & caps;
     desc->masked_caps = 0; /* the mask must not remove what the device has or may have */
     for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
-        const ocl_item *item = ocl_answers_find(&device->answers, ocl_cap_name(cap));
-        bool never_asked = item == NULL && !(device->answers.probed >> cap & 1u);
+        const ocl_item *item = ocl_capabilities_find(&device->capabilities, ocl_cap_name(cap));
+        bool never_asked = item == NULL && !(device->capabilities.probed >> cap & 1u);
         if ((caps >> cap & 1u) || never_asked)
             desc->masked_caps |= 1u << cap & ~mask & all;
     }
-    ocl_answers_sizes(&device->answers, desc);
+    ocl_capabilities_sizes(&device->capabilities, desc);
     if (desc->emulated_caps != 0)
         CLT_WARN("device '%s' plays matrix units that it has not (CLTRAIN_EMULATE): %s; it is slow",
                  desc->name, ocl_caps_text(desc->emulated_caps, text, sizeof text));
@@ -244,7 +245,7 @@ clt_status ocl_device_open_bare(const ocl_found *found, bool profiling, ocl_devi
 /* Chooses the device that SPEC names, and gets its answers. A device that cannot be used is skipped, unless
  * SPEC is its index or name. */
 static clt_status choose_usable(ocl_found *found, int count, const ocl_open_options *options, int *index,
-                                int *matches, ocl_answers *answers)
+                                int *matches, ocl_capabilities *capabilities)
 {
     clt_error first = {.status = CLT_OK};
     for (int left = count; left > 0; left--) {
@@ -254,7 +255,7 @@ static clt_status choose_usable(ocl_found *found, int count, const ocl_open_opti
         ocl_found chosen = found[*index];
         status = check_floor(chosen.id, &chosen.desc);
         if (status == CLT_OK)
-            status = ocl_ask(&chosen, options, answers);
+            status = ocl_ask(&chosen, options, capabilities);
         if (status == CLT_OK || status != CLT_EDEVICE || ocl_spec_names_one(options->spec))
             return status;
         CLT_WARN("passing over device %s '%s': %s", chosen.desc.spec, chosen.desc.name, clt_error_text());
@@ -306,12 +307,12 @@ static void prepare_last_words(const ocl_device_desc *desc)
 static clt_status open_device(const ocl_open_options *options, ocl_device **out)
 {
     CLT_FREED ocl_found *found = NULL;
-    CLT_FREED ocl_answers *answers = NULL;
+    CLT_FREED ocl_capabilities *capabilities = NULL;
     CLT_SCOPED(ocl_device) *device = NULL;
     int count, index = 0, matches = 1;
     CLT_TRY(ocl_enumerate(&found, &count));
-    CLT_TRY(clt_alloc(&answers, 1, sizeof *answers, "answers"));
-    CLT_TRY(choose_usable(found, count, options, &index, &matches, answers));
+    CLT_TRY(clt_alloc(&capabilities, 1, sizeof *capabilities, "answers"));
+    CLT_TRY(choose_usable(found, count, options, &index, &matches, capabilities));
     bool profiling = options->profiling || (options->profiling_on_cpu && found[index].desc.is_cpu);
     CLT_TRY(ocl_device_open_bare(&found[index], profiling, &device));
     int sharing = (rank_count + matches - 1) / matches; /* ranks per device */
@@ -320,8 +321,8 @@ static clt_status open_device(const ocl_open_options *options, ocl_device **out)
                  device->desc.name);
         device->desc.usable_bytes /= (uint64_t)sharing;
     }
-    device->answers = *answers;
-    CLT_TRY(take_answers(device, options->caps_mask, !options->checker));
+    device->capabilities = *capabilities;
+    CLT_TRY(take_capabilities(device, options->caps_mask, !options->checker));
     *out = CLT_TAKE(device);
     return CLT_OK;
 }
@@ -344,7 +345,7 @@ clt_status ocl_device_open(const ocl_open_options *wanted, ocl_device **out)
 
 ocl_cap_report ocl_device_cap_report(const ocl_device *device, int cap)
 {
-    ocl_cap_report report = ocl_answers_report(&device->answers, cap);
+    ocl_cap_report report = ocl_capabilities_report(&device->capabilities, cap);
     if (report.answer <= OCL_ANSWER_YES)
         report.answer = device->desc.caps >> cap & 1u          ? OCL_ANSWER_YES
                         : device->desc.masked_caps >> cap & 1u ? OCL_ANSWER_MASKED

@@ -388,7 +388,7 @@ static clt_status ask_wide_vectors(const ocl_probe_state *state, ocl_item *item)
 
 static bool is_nvidia(const ocl_probe_state *state)
 {
-    const ocl_item *basic = ocl_answers_find(state->answers, OCL_ITEM_BASIC);
+    const ocl_item *basic = ocl_capabilities_find(state->capabilities, OCL_ITEM_BASIC);
     return basic != NULL && basic->value == 1;
 }
 
@@ -476,7 +476,7 @@ static bool want_local_memory(const ocl_probe_state *state, char *why, size_t si
     if (smaller->ask != state->question->ask ||
         (uint64_t)smaller->parameter << 10 <= state->desc->local_bytes)
         return true;
-    const ocl_item *before = ocl_answers_find(state->answers, smaller->name);
+    const ocl_item *before = ocl_capabilities_find(state->capabilities, smaller->name);
     return before != NULL && before->answer == OCL_ANSWER_YES;
 }
 

@@ -208,7 +208,7 @@ bool ocl_probe_want_wgmma_large(const ocl_probe_state *state, char *why, size_t 
     uint64_t by_argument;
     if (most_local(state->desc, &by_argument) > OCL_WGMMA_SMALL_BYTES)
         return true;
-    const ocl_item *least = ocl_answers_find(state->answers, state->question[-1].name);
+    const ocl_item *least = ocl_capabilities_find(state->capabilities, state->question[-1].name);
     if (least != NULL && least->answer == OCL_ANSWER_NO)
         snprintf(why, size, "a program for sm_90a has no more than %u KiB of local memory",
                  OCL_WGMMA_SMALL_BYTES >> 10);

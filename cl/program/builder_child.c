@@ -159,7 +159,7 @@ static clt_status say_ready(const ocl_device *device)
 {
     uint64_t key;
     char text[CLT_HASH64_TEXT];
-    CLT_TRY(ocl_answers_key(&device->desc, OCL_STYLE_ASKED, &key));
+    CLT_TRY(ocl_capabilities_key(&device->desc, OCL_STYLE_ASKED, &key));
     return clt_child_say("ready %s", clt_hash64_text(key, text));
 }
 

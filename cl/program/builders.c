@@ -95,7 +95,7 @@ static clt_status await_greeting(ocl_builder *builder)
     const char *line;
     uint64_t key;
     char text[CLT_HASH64_TEXT], want[64];
-    CLT_TRY(ocl_answers_key(&device->desc, OCL_STYLE_ASKED, &key));
+    CLT_TRY(ocl_capabilities_key(&device->desc, OCL_STYLE_ASKED, &key));
     snprintf(want, sizeof want, "ready %s", clt_hash64_text(key, text));
     if (clt_child_next(child, START_SECONDS, &line) != CLT_CHILD_LINE || strcmp(line, want) != 0)
         CLT_FAIL(CLT_EUNSUPPORTED, "a child process for building programs did not get ready: %.200s", line);
@@ -111,7 +111,7 @@ static ocl_builder *adopted_builder(const ocl_device *device)
     uint64_t key;
     clt_child *child;
     ocl_builder *builder = NULL;
-    if (ocl_answers_key(&device->desc, OCL_STYLE_ASKED, &key) != CLT_OK)
+    if (ocl_capabilities_key(&device->desc, OCL_STYLE_ASKED, &key) != CLT_OK)
         return NULL;
     while ((child = take_waiting(&key)) != NULL) {
         if (clt_alloc(&builder, 1, sizeof *builder, "a builder") != CLT_OK) {
@@ -155,7 +155,7 @@ void ocl_builder_stop(ocl_builder *builder)
 
 /* --- sending a program and its launches --- */
 
-static void write_argument(const ocl_program_wish *wish, const ocl_command *c, int index, bool large,
+static void write_argument(const ocl_program_request *request, const ocl_command *c, int index, bool large,
                            clt_str *out)
 {
     const ocl_arg *arg = &c->args[index];
@@ -166,7 +166,8 @@ static void write_argument(const ocl_program_wish *wish, const ocl_command *c, i
         if (arg->ref.tensor == OCL_NO_TENSOR_ID)
             clt_str_printf(out, "arg\tnothing\t0\n");
         else
-            clt_str_printf(out, "arg\ttensor\t%" PRIu64 "\n", wish->extent(wish->extent_context, c, index));
+            clt_str_printf(out, "arg\ttensor\t%" PRIu64 "\n",
+                           request->extent(request->extent_context, c, index));
         break;
     case OCL_ARG_I32:
     case OCL_ARG_U32:
@@ -205,18 +206,18 @@ static bool has_bound(const ocl_command *c)
     return false;
 }
 
-static void write_job(const ocl_program_wish *wish, clt_str *out)
+static void write_job(const ocl_program_request *request, clt_str *out)
 {
-    clt_str_printf(out, "program\t%s\t%s\n", wish->family, wish->options);
-    for (size_t i = 0; i < wish->n_launches; i++) {
-        const ocl_command *c = wish->launches[i];
+    clt_str_printf(out, "program\t%s\t%s\n", request->family, request->options);
+    for (size_t i = 0; i < request->n_launches; i++) {
+        const ocl_command *c = request->launches[i];
         bool large = is_large(c);
         if (large && !has_bound(c))
             continue;
         clt_str_printf(out, "launch\t%s\t%u\t%zu\t%zu\t%zu\t%zu\t%zu\t%zu\n", c->kernel, c->work_dim,
                        c->global[0], c->global[1], c->global[2], c->local[0], c->local[1], c->local[2]);
         for (int a = 0; a < c->n_args; a++)
-            write_argument(wish, c, a, large, out);
+            write_argument(request, c, a, large, out);
         clt_str_printf(out, "run\n");
     }
     clt_str_printf(out, "end\n");
@@ -225,7 +226,7 @@ static void write_job(const ocl_program_wish *wish, clt_str *out)
 /* --- building --- */
 
 /* Decides what the end of a child means for the program that it was building. */
-static clt_status judge(ocl_builder *builder, const ocl_program_wish *wish, clt_child_event event)
+static clt_status judge(ocl_builder *builder, const ocl_program_request *request, clt_child_event event)
 {
     const ocl_device_desc *desc = &builder->device->desc;
     clt_child_end end;
@@ -236,24 +237,24 @@ static clt_status judge(ocl_builder *builder, const ocl_program_wish *wish, clt_
             CLT_EBUILD,
             "building kernel family '%s' for device %s '%s' (driver %s): the compiler did not come back in "
             "%g s\n  options: %s",
-            wish->family, desc->spec, desc->name, desc->driver, BUILD_SECONDS, wish->options);
+            request->family, desc->spec, desc->name, desc->driver, BUILD_SECONDS, request->options);
     if (end.signal != 0 && end.signal != SIGKILL && (desc->quirks & OCL_QUIRK_OWN_CACHE))
         (void)ocl_pocl_mend(); /* the program is tried once more, by another child */
     if (end.signal != 0 && end.signal != SIGKILL)
         CLT_FAIL(CLT_EBUILD,
                  "building kernel family '%s' for device %s '%s' (driver %s): the compiler ended its process "
                  "with %s%s%s%s\n  options: %s",
-                 wish->family, desc->spec, desc->name, desc->driver, end.text, end.words[0] ? ": " : "",
+                 request->family, desc->spec, desc->name, desc->driver, end.text, end.words[0] ? ": " : "",
                  end.words,
                  desc->quirks & OCL_QUIRK_OWN_CACHE
                      ? " (if its cache is damaged, 'cltrain cache --clear pocl' empties it)"
                      : "",
-                 wish->options);
-    CLT_DEBUG("a child process that built '%s' was lost: %s %s", wish->family, end.text, end.words);
+                 request->options);
+    CLT_DEBUG("a child process that built '%s' was lost: %s %s", request->family, end.text, end.words);
     return CLT_OK;
 }
 
-clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_wish *wish, bool *usable)
+clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_request *request, bool *usable)
 {
     CLT_SCOPED(clt_str) job = {0};
     const char *line = "";
@@ -264,7 +265,7 @@ clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_wish *wish,
         clt_error_clear();
         return CLT_OK;
     }
-    write_job(wish, &job);
+    write_job(request, &job);
     CLT_TRY(clt_str_check(&job));
     if (clt_child_send(builder->child, job.text, job.length, BUILD_SECONDS) != CLT_OK)
         clt_error_clear(); /* the child has ended or hangs, which the next lines find out */
@@ -272,5 +273,5 @@ clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_wish *wish,
         event = clt_child_next(builder->child, BUILD_SECONDS, &line);
     while (event == CLT_CHILD_LINE && strcmp(line, "done") != 0);
     *usable = event == CLT_CHILD_LINE;
-    return *usable ? CLT_OK : judge(builder, wish, event);
+    return *usable ? CLT_OK : judge(builder, request, event);
 }

@@ -16,7 +16,7 @@ typedef uint64_t (*ocl_extent_fn)(void *context, const ocl_command *command, int
 
 /* A program to build, and commands to launch with it, one for each variant of machine code
  * (ocl_same_code). */
-typedef struct ocl_program_wish {
+typedef struct ocl_program_request {
     const char *family, *options;       /* as for ocl_program_get */
     const ocl_command *const *launches; /* may be NULL */
     size_t n_launches;
@@ -24,7 +24,7 @@ typedef struct ocl_program_wish {
     void *extent_context;
     bool ahead;          /* for an executor that is created later, which then reports a failure */
     clt_status *outcome; /* gets the status of the build, CLT_OK if none was needed; may be NULL */
-} ocl_program_wish;
+} ocl_program_request;
 
 typedef struct ocl_builder ocl_builder; /* one child process */
 
@@ -39,10 +39,10 @@ void ocl_builder_stop(ocl_builder *builder);
  * not return; the message names the program, and the builder cannot be used any more. CLT_OK in all other
  * cases, even if the build failed in the child: this process will then get the same failure. *usable false:
  * start another builder. */
-clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_wish *wish, bool *usable);
+clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_request *request, bool *usable);
 
 /* Keeps a child that has answered the questions about a device as the device's next builder, since it has
- * already loaded the driver's compiler. key: ocl_answers_key, style asked. ocl_builders_forget ends all
+ * already loaded the driver's compiler. key: ocl_capabilities_key, style asked. ocl_builders_forget ends all
  * waiting children, as does closing any device. A child ends with the thread that started it, so the same
  * thread must open the device. */
 struct clt_child;

@@ -279,7 +279,7 @@ static clt_status get(ocl_device *device, const char *family, const char *option
     CLT_SCOPED(ocl_program) *fresh = NULL;
     options = options ? options : "";
     if (device->gathered != NULL)
-        return ocl_programs_note(device, &(ocl_program_wish){.family = family, .options = options}, 1);
+        return ocl_programs_note(device, &(ocl_program_request){.family = family, .options = options}, 1);
     pthread_mutex_lock(&device->lock);
     *out = find(device, family, options);
     pthread_mutex_unlock(&device->lock);

@@ -24,7 +24,7 @@
 #define WORTH_CHILDREN 4
 
 typedef struct build_job {
-    const ocl_program_wish *wish;
+    const ocl_program_request *request;
     size_t index;    /* in the caller's list */
     size_t length;   /* length of its source */
     clt_error error; /* error of this build; CLT_OK: none */
@@ -71,7 +71,7 @@ static build_job *take(build_pool *pool)
         choose(pool);
         job = &pool->jobs[pool->next++];
         job->began = clt_now();
-        pool->begun = job->wish->family;
+        pool->begun = job->request->family;
         pthread_cond_signal(&pool->changed);
     }
     return job;
@@ -91,19 +91,19 @@ static void end_job(build_pool *pool, build_job *job)
     CLT_LOCKED(&pool->lock);
     job->ended = true;
     pool->done++;
-    pool->failed = pool->failed || (job->error.status != CLT_OK && !job->wish->ahead);
+    pool->failed = pool->failed || (job->error.status != CLT_OK && !job->request->ahead);
     pthread_cond_signal(&pool->changed);
 }
 
 /* Has the child compile the program into a cache, in which build() then finds it. Without a child, build()
  * compiles it. */
-static clt_status build_in_child(build_pool *pool, ocl_builder **child, const ocl_program_wish *wish)
+static clt_status build_in_child(build_pool *pool, ocl_builder **child, const ocl_program_request *request)
 {
     bool usable = true;
     ocl_builder *another = NULL;
     if (*child == NULL)
         return CLT_OK;
-    clt_status status = ocl_builder_build(*child, wish, &usable);
+    clt_status status = ocl_builder_build(*child, request, &usable);
     pthread_mutex_lock(&pool->device->lock);
     pool->device->counters.programs_in_children += usable;
     pthread_mutex_unlock(&pool->device->lock);
@@ -119,7 +119,7 @@ static clt_status build_in_child(build_pool *pool, ocl_builder **child, const oc
     start_child(pool->device, &another);
     if (another == NULL)
         return CLT_OK;
-    status = ocl_builder_build(another, wish, &usable);
+    status = ocl_builder_build(another, request, &usable);
     ocl_builder_stop(another);
     return status;
 }
@@ -127,13 +127,13 @@ static clt_status build_in_child(build_pool *pool, ocl_builder **child, const oc
 static void build(build_pool *pool, build_job *job, ocl_builder **child)
 {
     ocl_program *program;
-    const ocl_program_wish *wish = job->wish;
+    const ocl_program_request *request = job->request;
     clt_status status = CLT_OK;
     if (child != NULL && !job->known)
-        status = build_in_child(pool, child, wish);
+        status = build_in_child(pool, child, request);
     if (status == CLT_OK)
-        status = wish->ahead ? ocl_program_try(pool->device, wish->family, wish->options, &program)
-                             : ocl_program_get(pool->device, wish->family, wish->options, &program);
+        status = request->ahead ? ocl_program_try(pool->device, request->family, request->options, &program)
+                                : ocl_program_get(pool->device, request->family, request->options, &program);
     clt_error_take(status, &job->error);
 }
 
@@ -144,7 +144,7 @@ static void build_in_turn(build_pool *pool, build_job *job, ocl_builder **child)
     int turns = ocl_binary_turns(pool->device);
     bool turn = !job->known && ocl_turn_take(turns, job->hash);
     if (turn)
-        job->known = ocl_program_known(pool->device, job->wish->family, job->wish->options, &job->hash);
+        job->known = ocl_program_known(pool->device, job->request->family, job->request->options, &job->hash);
     if (turn && job->known) {
         ocl_turn_give(turns, job->hash);
         turn = false;
@@ -197,7 +197,7 @@ static void tell_slow(build_pool *pool, double limit)
         CLT_WARN(
             "the device's compiler has worked on '%s' (%s) for %g s and goes on; if it never returns, try "
             "CLTRAIN_BUILDERS=1, which builds one program after the other",
-            job->wish->family, job->wish->options, limit);
+            job->request->family, job->request->options, limit);
     }
 }
 
@@ -223,7 +223,7 @@ static void watch(build_pool *pool, ocl_progress_fn progress, void *context)
 static void tell_here(build_pool *pool, const build_job *job, ocl_progress_fn progress, void *context)
 {
     if (progress != NULL)
-        progress(context, (int)pool->done, (int)pool->count, job->wish->family);
+        progress(context, (int)pool->done, (int)pool->count, job->request->family);
 }
 
 static void build_here(build_pool *pool, ocl_progress_fn progress, void *context)
@@ -277,9 +277,9 @@ static int children_for(build_pool *pool)
 {
     size_t unknown = 0;
     for (size_t i = 0; i < pool->count; i++) {
-        const ocl_program_wish *wish = pool->jobs[i].wish;
+        const ocl_program_request *request = pool->jobs[i].request;
         pool->jobs[i].known =
-            ocl_program_known(pool->device, wish->family, wish->options, &pool->jobs[i].hash);
+            ocl_program_known(pool->device, request->family, request->options, &pool->jobs[i].hash);
         unknown += !pool->jobs[i].known;
     }
     pool->device->counters.programs_new += unknown;
@@ -314,19 +314,19 @@ static int by_length(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-clt_status ocl_programs_build(ocl_device *device, const ocl_program_wish *wishes, size_t count,
+clt_status ocl_programs_build(ocl_device *device, const ocl_program_request *requests, size_t count,
                               ocl_progress_fn progress, void *progress_context, size_t *failed)
 {
     CLT_FREED build_job *jobs = NULL;
     *failed = 0;
     if (device->gathered != NULL && count > 0)
-        return ocl_programs_note(device, wishes, count);
+        return ocl_programs_note(device, requests, count);
     CLT_TRY(clt_alloc(&jobs, count, sizeof *jobs, "the programs to build"));
     build_pool pool = {.device = device, .jobs = jobs};
     for (size_t i = 0; i < count; i++)
-        if (!ocl_program_cached(device, wishes[i].family, wishes[i].options))
-            jobs[pool.count++] =
-                (build_job){.wish = &wishes[i], .index = i, .length = ocl_source_length(wishes[i].family)};
+        if (!ocl_program_cached(device, requests[i].family, requests[i].options))
+            jobs[pool.count++] = (build_job){
+                .request = &requests[i], .index = i, .length = ocl_source_length(requests[i].family)};
     qsort(jobs, pool.count, sizeof *jobs, by_length);
     pthread_mutex_init(&pool.lock, NULL);
     pthread_cond_init(&pool.changed, NULL);
@@ -334,10 +334,10 @@ clt_status ocl_programs_build(ocl_device *device, const ocl_program_wish *wishes
     pthread_cond_destroy(&pool.changed);
     pthread_mutex_destroy(&pool.lock);
     for (size_t i = 0; i < pool.count; i++)
-        if (jobs[i].wish->outcome != NULL)
-            *jobs[i].wish->outcome = jobs[i].error.status;
+        if (jobs[i].request->outcome != NULL)
+            *jobs[i].request->outcome = jobs[i].error.status;
     for (size_t i = 0; i < pool.count; i++) {
-        if (jobs[i].wish->ahead)
+        if (jobs[i].request->ahead)
             continue;
         *failed = jobs[i].index;
         CLT_TRY(clt_error_put(&jobs[i].error));

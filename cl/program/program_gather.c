@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct ocl_gathered {
-    ocl_program_wish *wishes; /* their texts are owned */
+    ocl_program_request *requests; /* their texts are owned */
     size_t count, capacity;
     clt_status status; /* CLT_OK, or why a program could not be noted */
 };
@@ -20,10 +20,10 @@ void ocl_gathered_free(struct ocl_gathered *gathered)
     if (gathered == NULL)
         return;
     for (size_t i = 0; i < gathered->count; i++) {
-        free((void *)(uintptr_t)gathered->wishes[i].family);
-        free((void *)(uintptr_t)gathered->wishes[i].options);
+        free((void *)(uintptr_t)gathered->requests[i].family);
+        free((void *)(uintptr_t)gathered->requests[i].options);
     }
-    free(gathered->wishes);
+    free(gathered->requests);
     free(gathered);
 }
 
@@ -32,23 +32,24 @@ clt_status ocl_programs_gather(ocl_device *device)
     return clt_alloc(&device->gathered, 1, sizeof *device->gathered, "a list of programs");
 }
 
-static bool is_noted(const struct ocl_gathered *gathered, const ocl_program_wish *wish)
+static bool is_noted(const struct ocl_gathered *gathered, const ocl_program_request *request)
 {
     for (size_t i = 0; i < gathered->count; i++)
-        if (strcmp(gathered->wishes[i].family, wish->family) == 0 &&
-            strcmp(gathered->wishes[i].options, wish->options) == 0)
+        if (strcmp(gathered->requests[i].family, request->family) == 0 &&
+            strcmp(gathered->requests[i].options, request->options) == 0)
             return true;
     return false;
 }
 
-static clt_status note(struct ocl_gathered *gathered, const ocl_program_wish *wish)
+static clt_status note(struct ocl_gathered *gathered, const ocl_program_request *request)
 {
-    if (is_noted(gathered, wish))
+    if (is_noted(gathered, request))
         return CLT_OK;
-    CLT_TRY(clt_grow(&gathered->wishes, &gathered->capacity, gathered->count + 1, sizeof *gathered->wishes,
-                     "a list of programs"));
-    ocl_program_wish own = {.family = strdup(wish->family), .options = strdup(wish->options), .ahead = true};
-    gathered->wishes[gathered->count++] = own;
+    CLT_TRY(clt_grow(&gathered->requests, &gathered->capacity, gathered->count + 1,
+                     sizeof *gathered->requests, "a list of programs"));
+    ocl_program_request own = {
+        .family = strdup(request->family), .options = strdup(request->options), .ahead = true};
+    gathered->requests[gathered->count++] = own;
     if (own.family == NULL || own.options == NULL) {
         gathered->count--;
         free((void *)(uintptr_t)own.family);
@@ -58,11 +59,11 @@ static clt_status note(struct ocl_gathered *gathered, const ocl_program_wish *wi
     return CLT_OK;
 }
 
-clt_status ocl_programs_note(ocl_device *device, const ocl_program_wish *wishes, size_t count)
+clt_status ocl_programs_note(ocl_device *device, const ocl_program_request *requests, size_t count)
 {
     struct ocl_gathered *gathered = device->gathered;
     for (size_t i = 0; i < count && gathered->status == CLT_OK; i++)
-        gathered->status = note(gathered, &wishes[i]);
+        gathered->status = note(gathered, &requests[i]);
     CLT_FAIL(CLT_EUNSUPPORTED, "programs are only noted now, and built later");
 }
 
@@ -81,12 +82,12 @@ static clt_status build_noted(ocl_device *device, struct ocl_gathered *gathered,
     CLT_TRY(gathered->status);
     CLT_TRY(clt_alloc(&outcomes, gathered->count, sizeof *outcomes, "a list of programs"));
     for (size_t i = 0; i < gathered->count; i++)
-        gathered->wishes[i].outcome = &outcomes[i];
-    CLT_TRY(ocl_programs_build(device, gathered->wishes, gathered->count, progress, context, &failed));
+        gathered->requests[i].outcome = &outcomes[i];
+    CLT_TRY(ocl_programs_build(device, gathered->requests, gathered->count, progress, context, &failed));
     for (size_t i = 0; i < gathered->count; i++)
         if (!is_refusal(outcomes[i]))
-            CLT_FAIL(outcomes[i], "building '%s' (%s) failed", gathered->wishes[i].family,
-                     gathered->wishes[i].options);
+            CLT_FAIL(outcomes[i], "building '%s' (%s) failed", gathered->requests[i].family,
+                     gathered->requests[i].options);
     return CLT_OK;
 }
 

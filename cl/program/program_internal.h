@@ -7,7 +7,7 @@
 #include "cl/device/internal.h"
 #include "cl/program/programs.h"
 
-struct ocl_program_wish; /* builders.h */
+struct ocl_program_request; /* builders.h */
 
 struct ocl_program {
     char *family, *options, *log;
@@ -42,7 +42,7 @@ int ocl_build_threads(const ocl_device *device, size_t programs);
 /* Builds the programs that the device does not have yet, several at a time if the driver's compiler allows
  * it. The progress function is called on this thread only. On failure *failed is the index of the first
  * program that does not build, to which the message belongs. */
-clt_status ocl_programs_build(ocl_device *device, const struct ocl_program_wish *wishes, size_t count,
+clt_status ocl_programs_build(ocl_device *device, const struct ocl_program_request *requests, size_t count,
                               ocl_progress_fn progress, void *progress_context, size_t *failed);
 
 /* program_gather.c: building the programs of later work together. After ocl_programs_gather the device only
@@ -52,7 +52,7 @@ clt_status ocl_programs_build(ocl_device *device, const struct ocl_program_wish 
 clt_status ocl_programs_gather(ocl_device *device);
 clt_status ocl_programs_build_gathered(ocl_device *device, ocl_progress_fn progress, void *progress_context);
 /* Notes programs; always fails. */
-clt_status ocl_programs_note(ocl_device *device, const struct ocl_program_wish *wishes, size_t count);
+clt_status ocl_programs_note(ocl_device *device, const struct ocl_program_request *requests, size_t count);
 struct ocl_gathered;
 void ocl_gathered_free(struct ocl_gathered *gathered);
 

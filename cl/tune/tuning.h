@@ -10,7 +10,7 @@
 
 #include "engine/base/scope.h"
 #include "cl/command/variant.h"
-#include "cl/device/answers.h"
+#include "cl/device/capabilities.h"
 #include "engine/json/json.h"
 
 #define OCL_TUNE_NAME 24     /* size of the name of a family, variant or tunable, in bytes */
@@ -51,9 +51,9 @@ typedef struct ocl_tuning {
     ocl_tuning_key key;
     /* records are for exactly their problems, not for similar ones (from a checkpoint) */
     bool exact;
-    ocl_style style;     /* style in which the checkpoint's run computed; ASKED: unknown */
-    bool has_denials;    /* the checkpoint states `denials` */
-    ocl_denials denials; /* what the driver had refused (cl/command/fallback.h) */
+    ocl_style style;             /* style in which the checkpoint's run computed; ASKED: unknown */
+    bool has_unsupported;        /* the checkpoint says what its run did without */
+    ocl_unsupported unsupported; /* what the driver had refused (cl/command/fallback.h) */
     ocl_choice *records;
     size_t count, capacity;
 } ocl_tuning;

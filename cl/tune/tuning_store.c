@@ -133,7 +133,7 @@ clt_status ocl_tuning_load(const ocl_device_desc *device, ocl_tuning **out)
 
 /* Changing */
 
-#define LOCK_TRIES 200 /* tries, 10 ms apart; a save takes less than 10 ms */
+#define LOCK_TRIES 3000 /* tries, 10 ms apart; a save takes less than 10 ms on an idle machine */
 
 /* Locks the folder, so that processes that save at the same time do not overwrite each other's records. The
  * wait is limited, in case the file system has no locks or the lock's holder is stopped. Returns the lock's

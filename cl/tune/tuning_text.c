@@ -118,9 +118,9 @@ static void write_members(const ocl_tuning *tuning, bool measured, clt_json_writ
     clt_jw_kbool(w, "exact", tuning->exact);
     if (tuning->style != OCL_STYLE_ASKED)
         clt_jw_kstring(w, "style", ocl_style_name(tuning->style));
-    if (tuning->has_denials) {
+    if (tuning->has_unsupported) {
         clt_jw_key(w, "denials");
-        ocl_denials_write(&tuning->denials, w);
+        ocl_unsupported_write(&tuning->unsupported, w);
     }
     write_families(tuning, w);
     clt_jw_karray(w, "records");
@@ -285,10 +285,10 @@ static clt_status read_head(reader *r, const clt_json *root)
     if (style != NULL &&
         (!take_text(style, name, sizeof name) || !ocl_style_from_name(name, &r->tuning->style)))
         BAD(r, "its style is none that is known");
-    const clt_json *denials = clt_json_get(root, "denials");
-    r->tuning->has_denials = denials != NULL;
-    if (denials != NULL)
-        CLT_TRY(ocl_denials_read(denials, r->source, &r->tuning->denials));
+    const clt_json *unsupported = clt_json_get(root, "denials");
+    r->tuning->has_unsupported = unsupported != NULL;
+    if (unsupported != NULL)
+        CLT_TRY(ocl_unsupported_read(unsupported, r->source, &r->tuning->unsupported));
     return read_families(r, clt_json_get(root, "families"));
 }
 

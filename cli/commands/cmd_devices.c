@@ -40,7 +40,7 @@ typedef struct device_view {
 } device_view;
 
 /* Writes each capability with the device's answer to its probe. */
-static void write_answers(clt_json_writer *w, const device_view *view)
+static void write_capabilities(clt_json_writer *w, const device_view *view)
 {
     clt_jw_karray(w, "answers");
     for (int i = 0; i < OCL_CAP_COUNT; i++) {
@@ -86,7 +86,7 @@ static void write_device(clt_json_writer *w, const device_view *view)
     else
         write_caps(w, d->caps);
     if (view->usable)
-        write_answers(w, view);
+        write_capabilities(w, view);
     write_quirks(w, d->quirks);
     clt_jw_end_object(w);
 }

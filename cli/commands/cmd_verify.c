@@ -138,7 +138,7 @@ static clt_status run_device(const verify_args *a, clt_verify_options *options, 
     if (!run->list)
         console_observer(run->console).progress(run->console, "opening the device", 0, 0);
     clt_status status = run->list ? clt_verify_run(options, &summary)
-                                  : clt_verify_run_apart(options, (double)a->limit, (int)a->jobs, &summary);
+                                  : clt_verify_run_workers(options, (double)a->limit, (int)a->jobs, &summary);
     for (int i = 0; i < 5; i++)
         count[i] += summary.count[i];
     console_close(run->console);

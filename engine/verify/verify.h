@@ -82,8 +82,8 @@ clt_status clt_verify_run(const clt_verify_options *options, clt_verify_summary 
  * they come. A check in which the driver crashes, loses the device or takes longer than `limit` seconds
  * fails, and a new worker goes on after it. jobs: largest number of workers; 0: as many as are useful (one
  * if speed is measured). If no worker can be started, the checks run in this process. */
-clt_status clt_verify_run_apart(const clt_verify_options *options, double limit, int jobs,
-                                clt_verify_summary *summary);
+clt_status clt_verify_run_workers(const clt_verify_options *options, double limit, int jobs,
+                                  clt_verify_summary *summary);
 /* *out: the number of checks that match the options, including shards; needs no device. */
 clt_status clt_verify_count(const clt_verify_options *options, uint64_t *out);
 /* The worker's side, for a hidden command of the program: sends results to the parent process. */

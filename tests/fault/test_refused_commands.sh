@@ -10,7 +10,7 @@ need_lanes
 need_shim
 export CLTRAIN_CACHE_DIR=$work/cache
 export POCL_MAX_PTHREAD_COUNT=1 POCL_CPU_MAX_CU_COUNT=1 # so that the record below fits, whatever cores the test may use
-# Each command meets a driver that is not known to refuse anything (test_denials.sh has what is remembered).
+# Each command meets a driver that is not known to refuse anything (test_unsupported.sh has what is remembered).
 env LD_PRELOAD="$shim" "$CLTRAIN" devices >/dev/null 2>&1
 fresh() { rm -rf bad.cache; cp -r cache bad.cache; }
 bad() { # CODE RULES COMMAND...: as expect_code, on the bad driver, which must have struck

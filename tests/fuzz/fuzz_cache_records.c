@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "cl/device/answers.h"
+#include "cl/device/capabilities.h"
 #include "cl/tune/tuning.h"
 #include "engine/json/json_seal.h"
 
@@ -35,15 +35,15 @@ static void tuning(const char *text, size_t size)
     ocl_tuning_destroy(again);
 }
 
-static void answers(const char *text, size_t size)
+static void capabilities(const char *text, size_t size)
 {
-    static ocl_answers read, again;
+    static ocl_capabilities read, again;
     static const ocl_device_desc device = {.name = "fuzz"};
     clt_str first = {0}, second = {0};
-    if (ocl_answers_parse(text, size, "fuzz", &read) == CLT_OK) {
-        REQUIRE(ocl_answers_print(&read, &device, &first) == CLT_OK);
-        REQUIRE(ocl_answers_parse(first.text, first.length, "written", &again) == CLT_OK);
-        REQUIRE(ocl_answers_print(&again, &device, &second) == CLT_OK);
+    if (ocl_capabilities_parse(text, size, "fuzz", &read) == CLT_OK) {
+        REQUIRE(ocl_capabilities_print(&read, &device, &first) == CLT_OK);
+        REQUIRE(ocl_capabilities_parse(first.text, first.length, "written", &again) == CLT_OK);
+        REQUIRE(ocl_capabilities_print(&again, &device, &second) == CLT_OK);
         REQUIRE(strcmp(first.text, second.text) == 0);
     }
     clt_str_free(&first);
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
         return 0;
-    void (*const read)(const char *, size_t) = data[0] % 2 == 0 ? tuning : answers;
+    void (*const read)(const char *, size_t) = data[0] % 2 == 0 ? tuning : capabilities;
     read((const char *)data + 1, size - 1);
     /* the same with the hash that belongs to it, without which nothing is read further */
     clt_str sealed = {0};

@@ -28,7 +28,7 @@ flags=(-std=c11 -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 '-DCLT_VERSION="fuz
     -fno-sanitize-recover=undefined)
 mkdir objects
 find "$root"/engine/{base,files,json,host,config,data,checkpoint,pretrained,report} -name '*.c' >sources
-printf '%s\n' "$root"/cl/tune/tuning{,_text}.c "$root"/cl/device/answers.c >>sources
+printf '%s\n' "$root"/cl/tune/tuning{,_text}.c "$root"/cl/device/capabilities.c >>sources
 if (cd objects && xargs -P 2 -n 4 "$clang" "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c <../sources) >"$out" 2>&1; then
     pass
 else

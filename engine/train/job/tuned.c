@@ -16,7 +16,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/train/job/denials.h"
+#include "engine/train/job/unsupported.h"
 
 clt_tune_mode clt_tune_mode_of(const clt_config *config)
 {
@@ -101,9 +101,9 @@ static clt_status take_pins(clt_tuned *t, const clt_resumed *from, const clt_obs
         if (mine) {
             t->set = sets[i];
             t->style = sets[i]->style;
-            t->keeps_denials = sets[i]->has_denials;
-            if (t->keeps_denials)
-                t->denials = sets[i]->denials;
+            t->keeps_unsupported = sets[i]->has_unsupported;
+            if (t->keeps_unsupported)
+                t->unsupported = sets[i]->unsupported;
         }
         if (!mine)
             t->others[t->n_others++] = sets[i];
@@ -132,8 +132,8 @@ static clt_status take_pins(clt_tuned *t, const clt_resumed *from, const clt_obs
  * have had different results on the ranks; and each has its own record of what the driver refused. */
 typedef struct told_choices {
     clt_told_device device;
-    int32_t style, keeps_denials;
-    ocl_denials denials;
+    int32_t style, keeps_unsupported;
+    ocl_unsupported unsupported;
 } told_choices;
 
 static clt_status share_choices(clt_tuned *t, comm *ranks)
@@ -144,14 +144,14 @@ static clt_status share_choices(clt_tuned *t, comm *ranks)
     CLT_TRY(clt_alloc(&told, 1, sizeof *told, "choices of rank 0"));
     clt_tell_device(&t->desc, &told->device);
     told->style = (int32_t)(t->style != OCL_STYLE_ASKED ? t->style : clt_tuned_style(&t->desc));
-    told->keeps_denials = t->keeps_denials;
-    told->denials = t->denials;
+    told->keeps_unsupported = t->keeps_unsupported;
+    told->unsupported = t->unsupported;
     CLT_TRY(comm_broadcast(ranks, told, sizeof *told, 0));
     if (!clt_is_told_device(&told->device, &t->desc))
         return CLT_OK;
     t->style = (ocl_style)told->style;
-    t->keeps_denials = told->keeps_denials != 0;
-    t->denials = told->denials;
+    t->keeps_unsupported = told->keeps_unsupported != 0;
+    t->unsupported = told->unsupported;
     return CLT_OK;
 }
 
@@ -208,7 +208,7 @@ clt_status clt_tuned_open(const clt_config *config, const ocl_device *device, co
     t->caps = t->desc.caps;
     clt_job_view(config, &t->desc);
     t->desc.tuning = NULL;
-    t->denials = *ocl_device_denials(device);
+    t->unsupported = *ocl_device_unsupported(device);
     CLT_TRY(open_set(t, ranks, from, observer));
     *out = CLT_TAKE(t);
     return CLT_OK;
@@ -275,8 +275,8 @@ clt_status clt_tuned_note(clt_tuned *t, const clt_job *job)
             CLT_TRY(ocl_tuning_set(used, &log.at[i].record));
     used->exact = true;
     used->style = clt_tuned_style(&t->desc);
-    used->has_denials = true;
-    clt_denials_of(&t->desc, t->caps, 0, &used->denials);
+    used->has_unsupported = true;
+    clt_unsupported_of(&t->desc, t->caps, 0, &used->unsupported);
     ocl_tuning_destroy(t->used);
     t->used = CLT_TAKE(used);
     return CLT_OK;

@@ -25,12 +25,12 @@ typedef struct clt_tuned {
     ocl_tuning *set;          /* records in force; NULL: device.tune is off */
     bool pinned;              /* the records come from a checkpoint, and no others are used */
     ocl_style style;          /* style of kernels of the checkpoint or of rank 0; ASKED: none is prescribed */
-    bool keeps_denials;       /* the checkpoint lists what its run did without: `denials` */
-    ocl_denials denials;      /* what the driver refused to that run, or else to earlier runs */
-    uint32_t caps;            /* of the device, before anything was denied */
-    ocl_tuning *used;         /* exactly the choices that the plans made */
-    int problems;             /* number of problems in the plans that can be tuned */
-    double seconds;           /* spent on measuring */
+    bool keeps_unsupported;   /* the checkpoint lists what its run did without */
+    ocl_unsupported unsupported;        /* what the driver refused to that run, or else to earlier runs */
+    uint32_t caps;                      /* of the device, before anything was denied */
+    ocl_tuning *used;                   /* exactly the choices that the plans made */
+    int problems;                       /* number of problems in the plans that can be tuned */
+    double seconds;                     /* spent on measuring */
     ocl_tuning *others[CLT_MAX_PINNED]; /* choices of the checkpoint for other devices, to be saved again */
     int n_others;
 } clt_tuned;

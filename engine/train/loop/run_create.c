@@ -210,7 +210,7 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     CLT_TRY(compare_ranks(run));
     CLT_TRY(clt_tuned_open(o->config, run->device, o->comm, &run->from, &o->observer, &run->tuned));
     CLT_TRY(keep_style(run));
-    clt_recall_denials(run);
+    clt_recall_unsupported(run);
     CLT_TRY(clt_agree_on_update(run, &changed));
     clt_run_progress(run, "planning", 0, 0);
     CLT_TRY(find_micro_batch(run));

@@ -11,7 +11,7 @@
 #include "cl/command/fallback.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
-#include "engine/train/job/denials.h"
+#include "engine/train/job/unsupported.h"
 #include "engine/train/job/tuned.h"
 #include "engine/train/ranks/agreement.h"
 #include "engine/train/ranks/sync.h"
@@ -315,7 +315,7 @@ clt_status clt_run_make_objects(clt_run *run)
             CLT_TRY(agree_again(run));
     }
     if (gave_up && lasting)
-        clt_note_denials(run, caps, given_up);
+        clt_note_unsupported(run, caps, given_up);
     run->build_seconds = clt_now() - start;
     return CLT_OK;
 }

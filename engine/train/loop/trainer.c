@@ -243,7 +243,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         CLT_TRY(clt_keeper_poll(&l->keeper, CLT_SAVER_LOOK));
         clt_watch_begin(l->watch, step);
         clt_say_phase(l->options->comm, "forward and backward", done);
-        clt_say_wishes(l);
+        clt_send_requests(l);
         CLT_TRY(clt_step(l->run, step));
         l->enqueued = done;
         clt_watch_end(l->watch, step);

@@ -34,7 +34,7 @@ clt_status clt_stop_before(clt_loop *l, bool *stop)
     return CLT_OK;
 }
 
-void clt_say_wishes(clt_loop *l)
+void clt_send_requests(clt_loop *l)
 {
     float words[CLT_SYNC_WORDS] = {0};
     if (l->run->ranks.ranks == 1)

@@ -82,11 +82,11 @@ const char *clt_complete(const clt_run_options *options, const clt_job *job, int
  * stops. */
 clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result);
 /* trainer_decide.c. clt_stop_before: whether a rank was asked to stop before the first step; collective.
- * clt_say_wishes: before a step is enqueued, tells the other ranks whether this one wants to stop or to
+ * clt_send_requests: before a step is enqueued, tells the other ranks whether this one wants to stop or to
  * save. clt_decide: what to do when step `step` (from 0) has been enqueued and the results of step -
  * clt_decision_lag have arrived. */
 clt_status clt_stop_before(clt_loop *loop, bool *stop);
-void clt_say_wishes(clt_loop *loop);
+void clt_send_requests(clt_loop *loop);
 int clt_decision_lag(const clt_loop *loop);
 clt_decision clt_decide(clt_loop *loop, int64_t step);
 /* Sends a message to the observer and the log. The function for warnings also writes an event to

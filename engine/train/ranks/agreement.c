@@ -12,26 +12,27 @@
 #include "cl/command/fallback.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
-#include "engine/train/job/denials.h"
+#include "engine/train/job/unsupported.h"
 #include "engine/train/job/tuned.h"
 
-/* --- denials --- */
+/* --- what drivers refused --- */
 
-static void print(const ocl_denials *denials, uint32_t caps, clt_str *what)
+static void print(const ocl_unsupported *unsupported, uint32_t caps, clt_str *what)
 {
     char names[200];
     if (caps)
         clt_str_printf(what, "capability %s", ocl_caps_text(caps, names, sizeof names));
-    for (int i = 0; i < denials->count; i++)
+    for (int i = 0; i < unsupported->count; i++)
         clt_str_printf(what, "%s%s%s%s'%s'", what->length ? ", " : "",
-                       denials->list[i].form[0] ? "tile " : "", denials->list[i].form,
-                       denials->list[i].form[0] ? " of variant " : "variant ", denials->list[i].variant);
+                       unsupported->list[i].form[0] ? "tile " : "", unsupported->list[i].form,
+                       unsupported->list[i].form[0] ? " of variant " : "variant ",
+                       unsupported->list[i].variant);
 }
 
-static void tell(const ocl_denials *denials, const ocl_device_desc *desc, uint32_t caps, bool kept)
+static void tell(const ocl_unsupported *unsupported, const ocl_device_desc *desc, uint32_t caps, bool kept)
 {
     CLT_SCOPED(clt_str) what = {0};
-    print(denials, caps, &what);
+    print(unsupported, caps, &what);
     CLT_WARN("device %s '%s': this run goes on without %s, which the driver refused %s", desc->spec,
              desc->name, what.text ? what.text : "?",
              kept ? "in the run of the checkpoint: so both compute the same"
@@ -39,12 +40,13 @@ static void tell(const ocl_denials *denials, const ocl_device_desc *desc, uint32
 }
 
 /* Warns of features that the driver refused to another run, while the run of the checkpoint used them. */
-static void tell_tried(const ocl_denials *kept, const ocl_denials *remembered, const ocl_device_desc *desc)
+static void tell_tried(const ocl_unsupported *kept, const ocl_unsupported *remembered,
+                       const ocl_device_desc *desc)
 {
     CLT_SCOPED(clt_str) what = {0};
-    ocl_denials more = {.caps = remembered->caps & ~kept->caps};
+    ocl_unsupported more = {.caps = remembered->caps & ~kept->caps};
     for (int i = 0; i < remembered->count; i++)
-        if (!ocl_denials_has(kept, &remembered->list[i]))
+        if (!ocl_unsupported_has(kept, &remembered->list[i]))
             more.list[more.count++] = remembered->list[i];
     print(&more, more.caps, &what);
     if (what.length)
@@ -53,25 +55,25 @@ static void tell_tried(const ocl_denials *kept, const ocl_denials *remembered, c
                  desc->spec, desc->name, what.text);
 }
 
-void clt_recall_denials(clt_run *run)
+void clt_recall_unsupported(clt_run *run)
 {
     ocl_device_desc *desc = &run->tuned->desc;
-    const ocl_denials *denials = &run->tuned->denials;
-    bool kept = run->tuned->keeps_denials;
-    uint32_t caps = desc->caps & denials->caps;
-    clt_apply_denials(denials, desc);
-    if (caps || denials->count)
-        tell(denials, desc, caps, kept);
+    const ocl_unsupported *unsupported = &run->tuned->unsupported;
+    bool kept = run->tuned->keeps_unsupported;
+    uint32_t caps = desc->caps & unsupported->caps;
+    clt_apply_unsupported(unsupported, desc);
+    if (caps || unsupported->count)
+        tell(unsupported, desc, caps, kept);
     if (kept)
-        tell_tried(denials, ocl_device_denials(run->device), desc);
+        tell_tried(unsupported, ocl_device_unsupported(run->device), desc);
 }
 
-void clt_note_denials(clt_run *run, uint32_t caps, int first)
+void clt_note_unsupported(clt_run *run, uint32_t caps, int first)
 {
-    ocl_denials denials;
-    clt_denials_of(&run->tuned->desc, caps, first, &denials);
-    if (ocl_denials_any(&denials))
-        ocl_device_remember_denials(run->device, &denials);
+    ocl_unsupported unsupported;
+    clt_unsupported_of(&run->tuned->desc, caps, first, &unsupported);
+    if (ocl_unsupported_any(&unsupported))
+        ocl_device_remember_unsupported(run->device, &unsupported);
 }
 
 /* --- the update --- */
@@ -86,7 +88,7 @@ static int64_t kind_of(const ocl_device_desc *desc)
     return (int64_t)(clt_hash64_end(&state) >> 1);
 }
 
-/* Hash of what decides which kernels compute a product, if ranks share tuning records and denials. */
+/* Hash of what decides which kernels compute a product, if ranks share tuning records and what drivers refused. */
 static int64_t choice_of(const ocl_device_desc *desc)
 {
     int64_t kind = kind_of(desc);

@@ -10,12 +10,12 @@
 #include "engine/train/run/run.h"
 
 struct clt_exchanges {
-    clt_flights *shared;
+    clt_async_shared *shared;
     clt_run *run;
     comm *group; /* all ranks: urgent collectives have a group of their own */
     size_t n;
     ocl_pinned **staging; /* of each exchange, the records of all ranks */
-    clt_flight *flights;  /* index: step under way, micro-batch, exchange */
+    clt_async *asyncs;    /* index: step under way, micro-batch, exchange */
     int32_t *used;        /* how often each exchange has run in this step */
     int64_t steps, micro_batches;
     int64_t now; /* the current step; -1: none */
@@ -33,14 +33,14 @@ static uint64_t record_bytes(const clt_exchanges *x, size_t k)
     return exchange_of(x, k)->elements * sizeof(float);
 }
 
-static size_t flights_of(const clt_exchanges *x)
+static size_t asyncs_of(const clt_exchanges *x)
 {
     return (size_t)(x->steps * x->micro_batches) * x->n;
 }
 
-static clt_flight *flight_of(const clt_exchanges *x, int64_t step, int64_t micro, size_t k)
+static clt_async *async_of(const clt_exchanges *x, int64_t step, int64_t micro, size_t k)
 {
-    return &x->flights[(size_t)(step % x->steps * x->micro_batches + micro) * x->n + k];
+    return &x->asyncs[(size_t)(step % x->steps * x->micro_batches + micro) * x->n + k];
 }
 
 static clt_status make(clt_exchanges *x)
@@ -49,16 +49,16 @@ static clt_status make(clt_exchanges *x)
     CLT_TRY(comm_split_small(run->options->comm, 0, run->ranks.rank, &x->group));
     CLT_TRY(clt_alloc(&x->staging, x->n, sizeof *x->staging, "exchanges of ranks"));
     CLT_TRY(clt_alloc(&x->used, x->n, sizeof *x->used, "exchanges of ranks"));
-    CLT_TRY(clt_alloc(&x->flights, flights_of(x), sizeof *x->flights, "exchanges of ranks"));
-    for (size_t i = 0; i < flights_of(x); i++)
-        x->flights[i].shared = x->shared;
+    CLT_TRY(clt_alloc(&x->asyncs, asyncs_of(x), sizeof *x->asyncs, "exchanges of ranks"));
+    for (size_t i = 0; i < asyncs_of(x); i++)
+        x->asyncs[i].shared = x->shared;
     for (size_t k = 0; k < x->n; k++)
         CLT_TRY(ocl_pinned_create(run->device, record_bytes(x, k) * (uint64_t)run->ranks.ranks,
                                   "records of all ranks", &x->staging[k]));
     return CLT_OK;
 }
 
-clt_status clt_exchanges_create(clt_flights *shared, int64_t steps, clt_exchanges **out)
+clt_status clt_exchanges_create(clt_async_shared *shared, int64_t steps, clt_exchanges **out)
 {
     CLT_SCOPED(clt_exchanges) *x = NULL;
     const clt_job *job = shared->run->job;
@@ -85,16 +85,16 @@ void clt_exchanges_destroy(clt_exchanges *x)
 {
     if (!x)
         return;
-    for (size_t i = 0; x->flights && i < flights_of(x); i++) {
+    for (size_t i = 0; x->asyncs && i < asyncs_of(x); i++) {
         comm_times unread;
-        (void)clt_flight_end(&x->flights[i], &unread);
+        (void)clt_async_end(&x->asyncs[i], &unread);
     }
     for (size_t k = 0; x->staging && k < x->n; k++)
         ocl_pinned_destroy(x->staging[k]);
     comm_destroy(x->group);
     free(x->staging);
     free(x->used);
-    free(x->flights);
+    free(x->asyncs);
     free(x);
 }
 
@@ -136,19 +136,19 @@ static clt_status give(clt_exchanges *x, size_t k, const clt_route *route)
     if (x->used[k] == x->micro_batches)
         CLT_FAIL(CLT_EINTERNAL, "exchange %zu of a step of %lld micro-batches comes once more", k,
                  (long long)x->micro_batches);
-    clt_flight *f = flight_of(x, x->now, x->used[k], k);
+    clt_async *f = async_of(x, x->now, x->used[k], k);
     f->what = "statistics of norms";
     f->step = x->now;
     if (f->request)
         CLT_FAIL(CLT_EINTERNAL, "exchange %zu is posted twice in a micro-batch", k);
-    return clt_flight_start(f, x->group,
-                            (comm_call){.kind = COMM_ALL_GATHER,
-                                        .grain = (int64_t)route->from_bytes,
-                                        .data = ocl_pinned_data(x->staging[k]),
-                                        .count = (int64_t)route->to_bytes,
-                                        .type = COMM_U8,
-                                        .urgent = true},
-                            route);
+    return clt_async_start(f, x->group,
+                           (comm_call){.kind = COMM_ALL_GATHER,
+                                       .grain = (int64_t)route->from_bytes,
+                                       .data = ocl_pinned_data(x->staging[k]),
+                                       .count = (int64_t)route->to_bytes,
+                                       .type = COMM_U8,
+                                       .urgent = true},
+                           route);
 }
 
 /* Outside of steps: the records of all ranks are this rank's own, and zeros for the others. */
@@ -171,7 +171,7 @@ clt_status clt_exchanges_host(clt_exchanges *x, const ocl_command *command)
         return x && !gives ? take_own(x, k, command) : CLT_OK;
     clt_route route;
     CLT_TRY(route_of(x, k, command, &route));
-    return gives ? give(x, k, &route) : clt_flight_take(flight_of(x, x->now, x->used[k]++, k), &route);
+    return gives ? give(x, k, &route) : clt_async_take(async_of(x, x->now, x->used[k]++, k), &route);
 }
 
 clt_status clt_exchanges_end(clt_exchanges *x, int64_t step, double *inside, double *waited)
@@ -180,8 +180,8 @@ clt_status clt_exchanges_end(clt_exchanges *x, int64_t step, double *inside, dou
     for (int64_t micro = 0; x && micro < x->micro_batches; micro++)
         for (size_t k = 0; k < x->n; k++) {
             comm_times times;
-            clt_flight *f = flight_of(x, step, micro, k);
-            clt_status status = clt_flight_end(f, &times);
+            clt_async *f = async_of(x, step, micro, k);
+            clt_status status = clt_async_end(f, &times);
             if (status != CLT_OK && first.status == CLT_OK)
                 clt_error_take(status, &first);
             *inside += times.inside;

@@ -8,15 +8,15 @@
 #define ENGINE_TRAIN_RANKS_EXCHANGES_H
 
 #include "cl/command/command.h"
-#include "engine/train/ranks/flight.h"
+#include "engine/train/ranks/async.h"
 
 typedef struct clt_exchanges clt_exchanges;
 
 /* Makes the exchanges of the run's training plan, with a ring of results for `steps` steps. *out is NULL if
  * the plan, which is the same on all ranks, has no exchanges; rank 0 then warns if parallel.sync_batch_norm
  * is set. Collective. */
-clt_status clt_exchanges_create(clt_flights *shared, int64_t steps, clt_exchanges **out);
-/* All flights must have ended. NULL is fine. */
+clt_status clt_exchanges_create(clt_async_shared *shared, int64_t steps, clt_exchanges **out);
+/* All collectives must have ended. NULL is fine. */
 void clt_exchanges_destroy(clt_exchanges *x);
 CLT_SCOPED_POINTER(clt_exchanges, clt_exchanges_destroy)
 /* begin: step `step` begins. close: its exchanges are over. In between, each runs once for each

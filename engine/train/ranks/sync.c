@@ -34,16 +34,17 @@ typedef struct sum_place {
 } sum_place;
 
 struct clt_sync {
-    clt_flights shared;
+    clt_async_shared shared;
     clt_run *run;
     clt_exchanges *exchanges; /* NULL: there are none */
     size_t n;
     sum_place *places;
-    clt_flight *flights; /* n for each of `steps` steps */
-    int64_t steps;       /* most steps that are under way at once */
-    int64_t *step;       /* number of each of these steps; -1: none */
-    int64_t now;         /* the step whose sums are carried out; -1: none */
-    clt_flight **open;   /* of each sum of parameters: its flight, posted and not waited for yet; else NULL */
+    clt_async *asyncs; /* n for each of `steps` steps */
+    int64_t steps;     /* most steps that are under way at once */
+    int64_t *step;     /* number of each of these steps; -1: none */
+    int64_t now;       /* the step whose sums are carried out; -1: none */
+    clt_async *
+        *open; /* of each sum of parameters: its collective, posted and not waited for yet; else NULL */
     uint64_t bytes;
     float say[CLT_SYNC_WORDS];
 };
@@ -139,13 +140,13 @@ static clt_status make(clt_sync *s)
     s->steps = clt_reporter_depth(run->job->train) + 1;
     s->now = -1;
     CLT_TRY(clt_alloc(&s->places, s->n, sizeof *s->places, "sums over ranks"));
-    CLT_TRY(clt_alloc(&s->flights, s->n * (size_t)s->steps, sizeof *s->flights, "sums over ranks"));
+    CLT_TRY(clt_alloc(&s->asyncs, s->n * (size_t)s->steps, sizeof *s->asyncs, "sums over ranks"));
     CLT_TRY(clt_alloc(&s->open, s->n, sizeof *s->open, "sums over ranks"));
     CLT_TRY(clt_alloc(&s->step, (size_t)s->steps, sizeof *s->step, "sums over ranks"));
     for (int64_t i = 0; i < s->steps; i++)
         s->step[i] = -1;
     for (size_t i = 0; i < s->n * (size_t)s->steps; i++)
-        s->flights[i].shared = &s->shared;
+        s->asyncs[i].shared = &s->shared;
     CLT_TRY(ocl_device_open_queue(run->device, OCL_QUEUE_OUT));
     CLT_TRY(ocl_device_open_queue(run->device, OCL_QUEUE_IN));
     for (size_t k = 0; k < s->n; k++)
@@ -187,7 +188,7 @@ clt_status clt_sync_create(clt_run *run, clt_sync **out)
         return CLT_OK;
     CLT_TRY(clt_alloc(&s, 1, sizeof *s, "sums over ranks"));
     s->run = run;
-    clt_flights_init(&s->shared, run);
+    clt_async_shared_init(&s->shared, run);
     CLT_TRY(make(s));
     CLT_TRY(compare_sums(s));
     CLT_TRY(clt_exchanges_create(&s->shared, s->steps, &s->exchanges));
@@ -207,9 +208,9 @@ static char *words_of(const clt_sync *s, int64_t slot)
     return host_of(&s->places[0], slot) + s->places[0].bytes;
 }
 
-static clt_flight *flight_of(const clt_sync *s, int64_t step, size_t k)
+static clt_async *async_of(const clt_sync *s, int64_t step, size_t k)
 {
-    return &s->flights[(size_t)(step % s->steps) * s->n + k];
+    return &s->asyncs[(size_t)(step % s->steps) * s->n + k];
 }
 
 /* Ends the sums of a step. Gathers of parameters belong to the next step, which waits for them. */
@@ -221,9 +222,9 @@ static clt_status end_step(clt_sync *s, int64_t slot, clt_sync_result *out)
     for (size_t k = 0; k < s->n; k++) {
         clt_sum_kind kind = s->run->job->train->sums[k].kind;
         comm_times times = {0};
-        clt_flight *f = flight_of(s, kind == CLT_SUM_PARAMETERS ? step + s->steps - 1 : step, k);
+        clt_async *f = async_of(s, kind == CLT_SUM_PARAMETERS ? step + s->steps - 1 : step, k);
         bool ended = kind != CLT_SUM_PARAMETERS || (f->step == step - 1 && f != s->open[k]);
-        clt_status status = ended ? clt_flight_end(f, &times) : CLT_OK;
+        clt_status status = ended ? clt_async_end(f, &times) : CLT_OK;
         if (status != CLT_OK && first.status == CLT_OK)
             clt_error_take(status, &first);
         out->inside += times.inside;
@@ -242,7 +243,7 @@ static clt_status end_step(clt_sync *s, int64_t slot, clt_sync_result *out)
 void clt_sync_drain(clt_sync *s)
 {
     if (s)
-        clt_flights_drain(&s->shared);
+        clt_async_drain(&s->shared);
 }
 
 void clt_sync_destroy(clt_sync *s)
@@ -256,21 +257,21 @@ void clt_sync_destroy(clt_sync *s)
      * is not freed */
     if (ocl_commands_failed(s->run->device))
         return;
-    for (int64_t i = 0; i < s->steps && s->step && s->flights; i++)
+    for (int64_t i = 0; i < s->steps && s->step && s->asyncs; i++)
         if (s->step[i] >= 0)
             (void)end_step(s, i, &unread);
-    for (size_t i = 0; s->flights && i < s->n * (size_t)s->steps; i++) {
+    for (size_t i = 0; s->asyncs && i < s->n * (size_t)s->steps; i++) {
         comm_times times;
-        (void)clt_flight_end(&s->flights[i], &times);
+        (void)clt_async_end(&s->asyncs[i], &times);
     }
     clt_exchanges_destroy(s->exchanges);
     for (size_t k = 0; k < s->n && s->places; k++)
         ocl_pinned_destroy(s->places[k].staging);
     free(s->places);
-    free(s->flights);
+    free(s->asyncs);
     free(s->open);
     free(s->step);
-    clt_flights_free(&s->shared);
+    clt_async_shared_free(&s->shared);
     free(s);
 }
 
@@ -301,11 +302,11 @@ static clt_status post(clt_sync *s, size_t k)
     const clt_sum *sum = &run->job->train->sums[k];
     const sum_place *p = &s->places[k];
     int64_t slot = s->now % s->steps;
-    clt_flight *f = flight_of(s, s->now, k);
+    clt_async *f = async_of(s, s->now, k);
     bool losses = sum->kind == CLT_SUM_LOSSES, parameters = sum->kind == CLT_SUM_PARAMETERS;
     size_t sends = run->train->first[CLT_PHASE_SEND];
     comm_times unread;
-    CLT_TRY(parameters ? clt_flight_end(f, &unread) : CLT_OK); /* earlier results were not taken */
+    CLT_TRY(parameters ? clt_async_end(f, &unread) : CLT_OK); /* earlier results were not taken */
     if (f->request || s->open[k])
         CLT_FAIL(CLT_EINTERNAL, "sum %zu is posted twice in a step", k);
     CLT_TRY(ocl_exec_run_range(run->train->exec, sends + sum->send_first, sends + sum->send_last, NULL));
@@ -323,7 +324,7 @@ static clt_status post(clt_sync *s, size_t k)
                       .type = p->type,
                       .op = COMM_SUM};
     clt_route route = route_of(p, call.data);
-    clt_status status = clt_flight_start(f, run->options->comm, call, &route);
+    clt_status status = clt_async_start(f, run->options->comm, call, &route);
     s->open[k] = parameters && f->request ? f : NULL;
     return status;
 }
@@ -333,11 +334,11 @@ static clt_status take_parameters(clt_sync *s, size_t k)
     const clt_run *run = s->run;
     const clt_sum *sum = &run->job->train->sums[k];
     size_t takes = run->train->first[CLT_PHASE_TAKE];
-    clt_flight *f = s->open[k];
+    clt_async *f = s->open[k];
     if (!f)
         return CLT_OK;
     s->open[k] = NULL;
-    CLT_TRY(clt_flight_wait(f));
+    CLT_TRY(clt_async_wait(f));
     return ocl_exec_run_range(run->train->exec, takes + sum->take_first, takes + sum->take_last, NULL);
 }
 
@@ -378,7 +379,7 @@ clt_status clt_sync_host(void *context, const ocl_command *command)
         return take_parameters(s, k);
     if (!s || s->now < 0) /* not the last micro-batch, or a step that is diagnosed */
         return CLT_OK;
-    return command->host_code == CLT_HOST_POST ? post(s, k) : clt_flight_wait(flight_of(s, s->now, k));
+    return command->host_code == CLT_HOST_POST ? post(s, k) : clt_async_wait(async_of(s, s->now, k));
 }
 
 void clt_sync_end(clt_sync *s)

@@ -143,7 +143,7 @@ static ocl_tensor_ref extra(const clt_gemm_case *c, int32_t tensor, uint64_t byt
     return (ocl_tensor_ref){tensor, c->form == FORM_ALIGNED ? bytes / 4 * 16 : bytes};
 }
 
-static ocl_moments wanted_moments; /* only marks the wish: the bench has its own, also for line sums */
+static ocl_moments wanted_moments; /* only marks the request: the bench has its own, also for line sums */
 static ocl_line_sums wanted_line_sums[] = {{.accumulate = false}, {.accumulate = true}};
 
 static void add_epilogue(const clt_gemm_case *c, ocl_gemm *g)

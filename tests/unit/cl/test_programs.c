@@ -404,19 +404,19 @@ TEST(test_parallel)
 {
     enum { COUNT = 12 };
     char options[COUNT][32];
-    ocl_program_wish wishes[COUNT];
+    ocl_program_request requests[COUNT];
     setenv("CLTRAIN_PROGRAM_CACHE", "off", 1);
     ocl_device *device = open_parallel(true);
     ocl_program *program;
     size_t failed;
     for (int i = 0; i < COUNT; i++) {
         snprintf(options[i], sizeof options[i], "-DFACTOR=%d", 100 + i);
-        wishes[i] = (ocl_program_wish){.family = "good", .options = options[i]};
+        requests[i] = (ocl_program_request){.family = "good", .options = options[i]};
     }
     assert_ok(ocl_program_get(device, "good", options[3], &program)); /* is there already */
     uint64_t before = ocl_device_counters(device).programs_built;
     seen s = {.thread = pthread_self()};
-    assert_ok(ocl_programs_build(device, wishes, COUNT, progress, &s, &failed));
+    assert_ok(ocl_programs_build(device, requests, COUNT, progress, &s, &failed));
     assert_int_equal(ocl_device_counters(device).programs_built - before, COUNT - 1);
     assert_int_equal(s.total, COUNT - 1);
     assert_true(s.calls > 0);
@@ -437,8 +437,8 @@ TEST(test_parallel)
     }
     assert_int_equal(found, COUNT);
     free(list);
-    assert_ok(ocl_programs_build(device, wishes, COUNT, progress, &s, &failed));
-    assert_ok(ocl_programs_build(device, wishes, 0, progress, &s, &failed));
+    assert_ok(ocl_programs_build(device, requests, COUNT, progress, &s, &failed));
+    assert_ok(ocl_programs_build(device, requests, 0, progress, &s, &failed));
     ocl_device_close(device);
     setenv("CLTRAIN_PROGRAM_CACHE", "on", 1);
 }
@@ -448,18 +448,18 @@ TEST(test_in_children)
 {
     enum { COUNT = 6 };
     char options[COUNT][32];
-    ocl_program_wish wishes[COUNT];
+    ocl_program_request requests[COUNT];
     ocl_program *program;
     size_t failed;
     fresh_cache();
     setenv("CLTRAIN_BUILDERS", "2", 1);
     for (int i = 0; i < COUNT; i++) {
         snprintf(options[i], sizeof options[i], "-DFACTOR=%d", 300 + i);
-        wishes[i] = (ocl_program_wish){.family = "good", .options = options[i]};
+        requests[i] = (ocl_program_request){.family = "good", .options = options[i]};
     }
     for (int round = 0; round < 2; round++) {
         CLT_SCOPED(ocl_device) *device = open_parallel(false);
-        assert_ok(ocl_programs_build(device, wishes, COUNT, NULL, NULL, &failed));
+        assert_ok(ocl_programs_build(device, requests, COUNT, NULL, NULL, &failed));
         ocl_counters counters = ocl_device_counters(device);
         assert_int_equal(counters.programs_in_children, round == 0 ? COUNT : 0);
         assert_int_equal(counters.programs_new, round == 0 ? COUNT : 0);
@@ -474,7 +474,7 @@ TEST(test_in_children)
 
 typedef struct others_turn {
     ocl_device *device, *other;
-    const ocl_program_wish *wishes;
+    const ocl_program_request *requests;
     uint64_t hash; /* of the first program, which another process is building */
     int turns, calls;
 } others_turn;
@@ -488,36 +488,36 @@ static void finish_turn(void *context, int done, int total, const char *family)
     if (done != total - 1)
         return;
     o->calls++;
-    assert_false(ocl_program_cached(o->device, "good", o->wishes[0].options));
+    assert_false(ocl_program_cached(o->device, "good", o->requests[0].options));
     for (int i = 1; i < total; i++)
-        assert_true(ocl_program_cached(o->device, "good", o->wishes[i].options));
-    assert_ok(ocl_program_get(o->other, "good", o->wishes[0].options, &program));
+        assert_true(ocl_program_cached(o->device, "good", o->requests[i].options));
+    assert_ok(ocl_program_get(o->other, "good", o->requests[0].options, &program));
     ocl_turn_give(o->turns, o->hash);
 }
 
 /* A program that another process is building comes last, and its binary is then loaded. */
 TEST(test_turns)
 {
-    const ocl_program_wish wishes[] = {{.family = "good", .options = "-DFACTOR=401"},
-                                       {.family = "good", .options = "-DFACTOR=402"},
-                                       {.family = "good", .options = "-DFACTOR=403"}};
+    const ocl_program_request requests[] = {{.family = "good", .options = "-DFACTOR=401"},
+                                            {.family = "good", .options = "-DFACTOR=402"},
+                                            {.family = "good", .options = "-DFACTOR=403"}};
     size_t failed;
     fresh_cache();
     setenv("CLTRAIN_BUILDERS", "1", 1);
-    others_turn o = {.device = open_parallel(true), .other = open_parallel(true), .wishes = wishes};
+    others_turn o = {.device = open_parallel(true), .other = open_parallel(true), .requests = requests};
     o.turns = ocl_turns_open(programs);
     assert_true(o.turns >= 0);
-    assert_false(ocl_program_known(o.device, "good", wishes[0].options, &o.hash));
+    assert_false(ocl_program_known(o.device, "good", requests[0].options, &o.hash));
     assert_false(ocl_turn_is_taken(ocl_binary_turns(o.device), o.hash));
     assert_true(ocl_turn_take(o.turns, o.hash));
     assert_true(ocl_turn_is_taken(ocl_binary_turns(o.device), o.hash));
     assert_false(ocl_turn_is_taken(ocl_binary_turns(o.device), o.hash + 4));
     uint64_t loaded = ocl_device_counters(o.device).programs_loaded;
-    assert_ok(ocl_programs_build(o.device, wishes, 3, finish_turn, &o, &failed));
+    assert_ok(ocl_programs_build(o.device, requests, 3, finish_turn, &o, &failed));
     assert_int_equal(o.calls, 1);
     assert_int_equal(ocl_device_counters(o.device).programs_loaded - loaded, 1);
     assert_false(ocl_turn_is_taken(o.turns, o.hash)); /* given back */
-    assert_true(ocl_program_known(o.device, "good", wishes[0].options, &o.hash));
+    assert_true(ocl_program_known(o.device, "good", requests[0].options, &o.hash));
     close(o.turns);
     ocl_device_close(o.device);
     ocl_device_close(o.other);
@@ -529,7 +529,7 @@ TEST(test_turns)
 /* Two programs of a list do not build: the first one is always reported, whatever the order of the threads. */
 TEST(test_error_in_the_middle)
 {
-    ocl_program_wish wishes[] = {
+    ocl_program_request requests[] = {
         {.family = "good", .options = "-DFACTOR=201"}, {.family = "good", .options = "-DFACTOR=202"},
         {.family = "good", .options = "-DFACTOR=203"}, {.family = "broken", .options = "-DREASON=1"},
         {.family = "good", .options = "-DFACTOR=204"}, {.family = "broken", .options = "-DREASON=2"},
@@ -537,12 +537,12 @@ TEST(test_error_in_the_middle)
     for (int round = 0; round < 6; round++) {
         CLT_SCOPED(ocl_device) *device = open_parallel(round < 5);
         size_t failed = 99;
-        assert_int_equal(ocl_programs_build(device, wishes, 8, NULL, NULL, &failed), CLT_EBUILD);
+        assert_int_equal(ocl_programs_build(device, requests, 8, NULL, NULL, &failed), CLT_EBUILD);
         assert_int_equal(failed, 3);
         assert_contains(clt_error_text(), "-DREASON=1");
         assert_contains(clt_error_text(), "no_such_variable");
         for (int i = 0; i < 3; i++)
-            assert_true(ocl_program_cached(device, "good", wishes[i].options));
+            assert_true(ocl_program_cached(device, "good", requests[i].options));
     }
 }
 

@@ -2,7 +2,7 @@
  *
  * Identifies devices to other ranks by platform, name and driver; lists what a device description does
  * without because the driver refused it, and removes such features from a description. */
-#include "engine/train/job/denials.h"
+#include "engine/train/job/unsupported.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,11 +23,11 @@ bool clt_is_told_device(const clt_told_device *told, const ocl_device_desc *desc
            strcmp(told->driver, desc->driver) == 0;
 }
 
-void clt_apply_denials(const ocl_denials *denials, ocl_device_desc *desc)
+void clt_apply_unsupported(const ocl_unsupported *unsupported, ocl_device_desc *desc)
 {
-    desc->caps &= ~denials->caps;
-    for (int i = 0; i < denials->count && desc->n_given_up < OCL_GIVEN_UP_MAX; i++) {
-        const ocl_denial *d = &denials->list[i];
+    desc->caps &= ~unsupported->caps;
+    for (int i = 0; i < unsupported->count && desc->n_given_up < OCL_GIVEN_UP_MAX; i++) {
+        const ocl_unsupported_variant *d = &unsupported->list[i];
         const ocl_variant *variant = clt_variant_named(d->variant);
         if (!variant || ocl_is_given_up(desc, variant, d->form))
             continue;
@@ -37,11 +37,11 @@ void clt_apply_denials(const ocl_denials *denials, ocl_device_desc *desc)
     }
 }
 
-void clt_denials_of(const ocl_device_desc *desc, uint32_t caps, int first, ocl_denials *out)
+void clt_unsupported_of(const ocl_device_desc *desc, uint32_t caps, int first, ocl_unsupported *out)
 {
-    *out = (ocl_denials){.caps = caps & ~desc->caps};
+    *out = (ocl_unsupported){.caps = caps & ~desc->caps};
     for (int i = first; i < desc->n_given_up; i++) {
-        ocl_denial *d = &out->list[out->count];
+        ocl_unsupported_variant *d = &out->list[out->count];
         snprintf(d->form, sizeof d->form, "%s", desc->given_up[i].form);
         out->count += clt_variant_name(desc->given_up[i].variant, d->variant, sizeof d->variant);
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Denials: capabilities and variants that a driver refused (cl/command/fallback.h). Lists the ones that a
- * device description does without, and removes listed ones from a description. Also: how a rank identifies
- * its device to the others. */
-#ifndef ENGINE_TRAIN_JOB_DENIALS_H
-#define ENGINE_TRAIN_JOB_DENIALS_H
+ * Capabilities and variants that a driver refused (cl/command/fallback.h). Lists the ones that a device
+ * description does without, and removes listed ones from a description. Also: how a rank identifies its
+ * device to the others. */
+#ifndef ENGINE_TRAIN_JOB_UNSUPPORTED_H
+#define ENGINE_TRAIN_JOB_UNSUPPORTED_H
 
-#include "cl/device/answers.h"
+#include "cl/device/capabilities.h"
 
 /* What identifies a device to other ranks. */
 typedef struct clt_told_device {
@@ -17,9 +17,9 @@ bool clt_is_told_device(const clt_told_device *told, const ocl_device_desc *desc
 
 /* Lists what the description does without: capabilities of `caps`, and variants given up, from index
  * `first`. */
-void clt_denials_of(const ocl_device_desc *desc, uint32_t caps, int first, ocl_denials *out);
+void clt_unsupported_of(const ocl_device_desc *desc, uint32_t caps, int first, ocl_unsupported *out);
 /* Removes from the description what is denied; names of variants that this program does not have are
  * ignored. */
-void clt_apply_denials(const ocl_denials *denials, ocl_device_desc *desc);
+void clt_apply_unsupported(const ocl_unsupported *unsupported, ocl_device_desc *desc);
 
 #endif

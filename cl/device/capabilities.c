@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The record of a device's answers, and writing and reading its text. Pure: no file, no device. */
-#include "cl/device/answers.h"
+#include "cl/device/capabilities.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -67,7 +67,7 @@ static void add_text(clt_hash64_state *state, const char *text)
     clt_hash64_add(state, text, strlen(text) + 1);
 }
 
-clt_status ocl_answers_key(const ocl_device_desc *device, ocl_style style, uint64_t *key)
+clt_status ocl_capabilities_key(const ocl_device_desc *device, ocl_style style, uint64_t *key)
 {
     /* Emulated units answer differently, and a preloaded library may change the driver's behaviour. */
     static const char *const variables[] = {"CLTRAIN_EMULATE", "LD_PRELOAD"};
@@ -95,26 +95,26 @@ clt_status ocl_answers_key(const ocl_device_desc *device, ocl_style style, uint6
 
 /* --- items --- */
 
-const ocl_item *ocl_answers_find(const ocl_answers *answers, const char *name)
+const ocl_item *ocl_capabilities_find(const ocl_capabilities *capabilities, const char *name)
 {
-    for (int i = 0; i < answers->count; i++)
-        if (strcmp(answers->items[i].name, name) == 0)
-            return &answers->items[i];
+    for (int i = 0; i < capabilities->count; i++)
+        if (strcmp(capabilities->items[i].name, name) == 0)
+            return &capabilities->items[i];
     return NULL;
 }
 
-clt_status ocl_answers_set(ocl_answers *answers, const ocl_item *item)
+clt_status ocl_capabilities_set(ocl_capabilities *capabilities, const ocl_item *item)
 {
-    for (int i = 0; i < answers->count; i++) {
-        if (strcmp(answers->items[i].name, item->name) == 0) {
-            answers->items[i] = *item;
+    for (int i = 0; i < capabilities->count; i++) {
+        if (strcmp(capabilities->items[i].name, item->name) == 0) {
+            capabilities->items[i] = *item;
             return CLT_OK;
         }
     }
-    if (answers->count == OCL_ITEMS_MAX)
+    if (capabilities->count == OCL_ITEMS_MAX)
         CLT_FAIL(CLT_EINTERNAL, "asking a device for its capabilities: more than %d questions",
                  OCL_ITEMS_MAX);
-    answers->items[answers->count++] = *item;
+    capabilities->items[capabilities->count++] = *item;
     return CLT_OK;
 }
 
@@ -124,52 +124,54 @@ bool ocl_item_is_test(const ocl_item *item)
     return strncmp(item->name, OCL_TEST_PREFIX, strlen(OCL_TEST_PREFIX)) == 0;
 }
 
-bool ocl_answers_lost_test(const ocl_answers *answers)
+bool ocl_capabilities_lost_test(const ocl_capabilities *capabilities)
 {
-    for (int i = 0; i < answers->count; i++)
-        if (ocl_item_is_test(&answers->items[i]) && ocl_answer_is_loss(answers->items[i].answer))
+    for (int i = 0; i < capabilities->count; i++)
+        if (ocl_item_is_test(&capabilities->items[i]) && ocl_answer_is_loss(capabilities->items[i].answer))
             return true;
     return false;
 }
 
-uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t emulated, bool tests)
+uint32_t ocl_capabilities_caps(const ocl_capabilities *capabilities, uint32_t emulated, bool tests)
 {
     uint32_t caps = 0;
     for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
-        const ocl_item *item = ocl_answers_find(answers, ocl_cap_name(cap));
+        const ocl_item *item = ocl_capabilities_find(capabilities, ocl_cap_name(cap));
         if (item != NULL && item->answer == OCL_ANSWER_YES)
             caps |= 1u << cap;
     }
     caps |= emulated;
-    for (int i = 0; i < answers->count && tests; i++)
-        if (ocl_item_is_test(&answers->items[i]) && answers->items[i].answer != OCL_ANSWER_YES)
-            caps &= ~answers->items[i].drops;
+    for (int i = 0; i < capabilities->count && tests; i++)
+        if (ocl_item_is_test(&capabilities->items[i]) && capabilities->items[i].answer != OCL_ANSWER_YES)
+            caps &= ~capabilities->items[i].drops;
     return caps;
 }
 
-static bool are_tested(const ocl_answers *answers, uint32_t caps)
+static bool are_tested(const ocl_capabilities *capabilities, uint32_t caps)
 {
-    for (int i = 0; i < answers->n_tested; i++)
-        if (answers->tested[i] == caps)
+    for (int i = 0; i < capabilities->n_tested; i++)
+        if (capabilities->tested[i] == caps)
             return true;
     return false;
 }
 
-void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t emulated, bool tests)
+void ocl_capabilities_note_asked(ocl_capabilities *capabilities, uint32_t mask, uint32_t emulated, bool tests)
 {
-    uint32_t caps = ocl_answers_caps(answers, emulated, tests) & mask;
-    answers->probed |= mask;
-    if (!tests || are_tested(answers, caps))
+    uint32_t caps = ocl_capabilities_caps(capabilities, emulated, tests) & mask;
+    capabilities->probed |= mask;
+    if (!tests || are_tested(capabilities, caps))
         return;
-    if (answers->n_tested == OCL_TESTED_MAX) /* the oldest is dropped */
-        memmove(answers->tested, answers->tested + 1, --answers->n_tested * sizeof answers->tested[0]);
-    answers->tested[answers->n_tested++] = caps;
+    if (capabilities->n_tested == OCL_TESTED_MAX) /* the oldest is dropped */
+        memmove(capabilities->tested, capabilities->tested + 1,
+                --capabilities->n_tested * sizeof capabilities->tested[0]);
+    capabilities->tested[capabilities->n_tested++] = caps;
 }
 
-bool ocl_answers_were_asked(const ocl_answers *answers, uint32_t mask, uint32_t emulated, bool tests)
+bool ocl_capabilities_were_asked(const ocl_capabilities *capabilities, uint32_t mask, uint32_t emulated,
+                                 bool tests)
 {
-    return (mask & ~answers->probed) == 0 &&
-           (!tests || are_tested(answers, ocl_answers_caps(answers, emulated, tests) & mask));
+    return (mask & ~capabilities->probed) == 0 &&
+           (!tests || are_tested(capabilities, ocl_capabilities_caps(capabilities, emulated, tests) & mask));
 }
 
 static bool is_named(const ocl_item *item, const char *start)
@@ -177,10 +179,10 @@ static bool is_named(const ocl_item *item, const char *start)
     return strncmp(item->name, start, strlen(start)) == 0;
 }
 
-void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device)
+void ocl_capabilities_sizes(const ocl_capabilities *capabilities, ocl_device_desc *device)
 {
-    for (int i = 0; i < answers->count; i++) {
-        const ocl_item *item = &answers->items[i];
+    for (int i = 0; i < capabilities->count; i++) {
+        const ocl_item *item = &capabilities->items[i];
         if (item->answer != OCL_ANSWER_YES)
             continue;
         if (is_named(item, OCL_ITEM_LOCAL_MEMORY) && item->value > device->local_proven_bytes)
@@ -198,10 +200,10 @@ void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device)
     }
 }
 
-const ocl_item *ocl_answers_refusal(const ocl_answers *answers, bool tests)
+const ocl_item *ocl_capabilities_refusal(const ocl_capabilities *capabilities, bool tests)
 {
-    for (int i = 0; i < answers->count; i++) {
-        const ocl_item *item = &answers->items[i];
+    for (int i = 0; i < capabilities->count; i++) {
+        const ocl_item *item = &capabilities->items[i];
         bool floor =
             strcmp(item->name, OCL_ITEM_BASIC) == 0 || (tests && ocl_item_is_test(item) && item->drops == 0);
         if (floor && ocl_answer_is_loss(item->answer))
@@ -210,18 +212,18 @@ const ocl_item *ocl_answers_refusal(const ocl_answers *answers, bool tests)
     return NULL;
 }
 
-ocl_cap_report ocl_answers_report(const ocl_answers *answers, int cap)
+ocl_cap_report ocl_capabilities_report(const ocl_capabilities *capabilities, int cap)
 {
     ocl_cap_report report = {.answer = OCL_ANSWER_NOT_ASKED};
-    const ocl_item *item = ocl_answers_find(answers, ocl_cap_name(cap));
+    const ocl_item *item = ocl_capabilities_find(capabilities, ocl_cap_name(cap));
     if (item != NULL) {
         report.answer = item->answer;
         snprintf(report.reason, sizeof report.reason, "%s", item->reason);
     }
     if (ocl_answer_is_loss(report.answer))
         return report;
-    for (int i = 0; i < answers->count; i++) {
-        item = &answers->items[i];
+    for (int i = 0; i < capabilities->count; i++) {
+        item = &capabilities->items[i];
         if (!ocl_item_is_test(item) || !(item->drops >> cap & 1u) || item->answer == OCL_ANSWER_YES)
             continue;
         report.answer = item->answer;
@@ -234,33 +236,33 @@ ocl_cap_report ocl_answers_report(const ocl_answers *answers, int cap)
 
 /* --- a broken device among several of one model --- */
 
-clt_status ocl_answers_apply_refusal(ocl_answers *answers, const char *spec)
+clt_status ocl_capabilities_apply_refusal(ocl_capabilities *capabilities, const char *spec)
 {
-    for (int i = 0; i < answers->n_refused; i++)
-        if (strcmp(answers->refused[i].spec, spec) == 0)
-            return ocl_answers_set(answers, &answers->refused[i].item);
+    for (int i = 0; i < capabilities->n_refused; i++)
+        if (strcmp(capabilities->refused[i].spec, spec) == 0)
+            return ocl_capabilities_set(capabilities, &capabilities->refused[i].item);
     return CLT_OK;
 }
 
-static void forget_refusal(ocl_answers *answers, const char *spec)
+static void forget_refusal(ocl_capabilities *capabilities, const char *spec)
 {
-    for (int i = 0; i < answers->n_refused; i++)
-        if (strcmp(answers->refused[i].spec, spec) == 0)
-            answers->refused[i--] = answers->refused[--answers->n_refused];
+    for (int i = 0; i < capabilities->n_refused; i++)
+        if (strcmp(capabilities->refused[i].spec, spec) == 0)
+            capabilities->refused[i--] = capabilities->refused[--capabilities->n_refused];
 }
 
-void ocl_answers_note(const ocl_answers *answers, const char *spec, ocl_answers *file)
+void ocl_capabilities_note(const ocl_capabilities *capabilities, const char *spec, ocl_capabilities *file)
 {
-    const ocl_item *failed = ocl_answers_refusal(answers, true);
+    const ocl_item *failed = ocl_capabilities_refusal(capabilities, true);
     if (failed == NULL) {
         int n = file->n_refused;
         ocl_refused_device refused[OCL_REFUSED_MAX];
         memcpy(refused, file->refused, sizeof refused);
-        *file = *answers;
+        *file = *capabilities;
         memcpy(file->refused, refused, sizeof refused);
         file->n_refused = n;
     }
-    file->key = answers->key;
+    file->key = capabilities->key;
     forget_refusal(file, spec);
     if (failed != NULL && file->n_refused < OCL_REFUSED_MAX) {
         ocl_refused_device *entry = &file->refused[file->n_refused++];
@@ -269,35 +271,36 @@ void ocl_answers_note(const ocl_answers *answers, const char *spec, ocl_answers 
     }
 }
 
-/* --- denials --- */
+/* --- what the driver refused --- */
 
-bool ocl_denials_any(const ocl_denials *denials)
+bool ocl_unsupported_any(const ocl_unsupported *unsupported)
 {
-    return denials->caps != 0 || denials->count > 0;
+    return unsupported->caps != 0 || unsupported->count > 0;
 }
 
-bool ocl_denials_has(const ocl_denials *denials, const ocl_denial *d)
+bool ocl_unsupported_has(const ocl_unsupported *unsupported, const ocl_unsupported_variant *d)
 {
-    for (int i = 0; i < denials->count; i++)
-        if (strcmp(denials->list[i].variant, d->variant) == 0 && strcmp(denials->list[i].form, d->form) == 0)
+    for (int i = 0; i < unsupported->count; i++)
+        if (strcmp(unsupported->list[i].variant, d->variant) == 0 &&
+            strcmp(unsupported->list[i].form, d->form) == 0)
             return true;
     return false;
 }
 
-bool ocl_denials_equal(const ocl_denials *a, const ocl_denials *b)
+bool ocl_unsupported_equal(const ocl_unsupported *a, const ocl_unsupported *b)
 {
     bool equal = a->caps == b->caps && a->count == b->count;
     for (int i = 0; i < a->count && equal; i++)
-        equal = ocl_denials_has(b, &a->list[i]);
+        equal = ocl_unsupported_has(b, &a->list[i]);
     return equal;
 }
 
-void ocl_denials_add(ocl_denials *denials, const ocl_denials *more)
+void ocl_unsupported_add(ocl_unsupported *unsupported, const ocl_unsupported *more)
 {
-    denials->caps |= more->caps;
+    unsupported->caps |= more->caps;
     for (int i = 0; i < more->count; i++)
-        if (denials->count < OCL_GIVEN_UP_MAX && !ocl_denials_has(denials, &more->list[i]))
-            denials->list[denials->count++] = more->list[i];
+        if (unsupported->count < OCL_GIVEN_UP_MAX && !ocl_unsupported_has(unsupported, &more->list[i]))
+            unsupported->list[unsupported->count++] = more->list[i];
 }
 
 /* --- text --- */
@@ -345,68 +348,69 @@ static void print_tested(clt_json_writer *w, const uint32_t *tested, int count)
     clt_jw_end_array(w);
 }
 
-static void print_refused(clt_json_writer *w, const ocl_answers *answers)
+static void print_refused(clt_json_writer *w, const ocl_capabilities *capabilities)
 {
     clt_jw_karray(w, "refused");
-    for (int i = 0; i < answers->n_refused; i++) {
-        if (!is_kept(&answers->refused[i].item))
+    for (int i = 0; i < capabilities->n_refused; i++) {
+        if (!is_kept(&capabilities->refused[i].item))
             continue;
         clt_jw_object(w);
-        clt_jw_kstring(w, "spec", answers->refused[i].spec);
-        print_item(w, &answers->refused[i].item);
+        clt_jw_kstring(w, "spec", capabilities->refused[i].spec);
+        print_item(w, &capabilities->refused[i].item);
         clt_jw_end_object(w);
     }
     clt_jw_end_array(w);
 }
 
-void ocl_denials_write(const ocl_denials *denials, clt_json_writer *w)
+void ocl_unsupported_write(const ocl_unsupported *unsupported, clt_json_writer *w)
 {
     clt_jw_object(w);
     clt_jw_karray(w, "capabilities");
     for (int cap = 0; cap < OCL_CAP_COUNT; cap++)
-        if (denials->caps >> cap & 1u)
+        if (unsupported->caps >> cap & 1u)
             clt_jw_string(w, ocl_cap_name(cap));
     clt_jw_end_array(w);
     clt_jw_karray(w, "variants");
-    for (int i = 0; i < denials->count; i++) {
+    for (int i = 0; i < unsupported->count; i++) {
         clt_jw_object(w);
-        clt_jw_kstring(w, "variant", denials->list[i].variant);
-        clt_jw_kstring(w, "form", denials->list[i].form);
+        clt_jw_kstring(w, "variant", unsupported->list[i].variant);
+        clt_jw_kstring(w, "form", unsupported->list[i].form);
         clt_jw_end_object(w);
     }
     clt_jw_end_array(w);
     clt_jw_end_object(w);
 }
 
-clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *device, clt_str *out)
+clt_status ocl_capabilities_print(const ocl_capabilities *capabilities, const ocl_device_desc *device,
+                                  clt_str *out)
 {
     char text[64], boot[64];
     clt_json_writer w = clt_json_writer_make(out, 2);
-    uint32_t probed = answers->probed;
-    int n_tested = answers->n_tested;
+    uint32_t probed = capabilities->probed;
+    int n_tested = capabilities->n_tested;
     size_t from = out->length;
     ocl_boot_identity(boot, sizeof boot);
-    for (int i = 0; i < answers->count; i++)
-        if (!is_kept(&answers->items[i]))
+    for (int i = 0; i < capabilities->count; i++)
+        if (!is_kept(&capabilities->items[i]))
             n_tested = probed = 0; /* some questions must be asked again */
     clt_jw_object(&w);
     clt_jw_kstring(&w, "format", FORMAT_NAME);
     clt_jw_kint(&w, "version", FORMAT_VERSION);
-    clt_jw_kstring(&w, "key", clt_hash64_text(answers->key, text));
+    clt_jw_kstring(&w, "key", clt_hash64_text(capabilities->key, text));
     clt_jw_kstring(&w, "device", device->name);
     clt_jw_kstring(&w, "driver", device->driver);
     clt_jw_kstring(&w, "boot", boot);
     print_bits(&w, "probed", probed);
-    print_tested(&w, answers->tested, n_tested);
-    print_refused(&w, answers);
+    print_tested(&w, capabilities->tested, n_tested);
+    print_refused(&w, capabilities);
     clt_jw_key(&w, "denials");
-    ocl_denials_write(&answers->denials, &w);
+    ocl_unsupported_write(&capabilities->unsupported, &w);
     clt_jw_karray(&w, "answers");
-    for (int i = 0; i < answers->count; i++) {
-        if (!is_kept(&answers->items[i]))
+    for (int i = 0; i < capabilities->count; i++) {
+        if (!is_kept(&capabilities->items[i]))
             continue;
         clt_jw_object(&w);
-        print_item(&w, &answers->items[i]);
+        print_item(&w, &capabilities->items[i]);
         clt_jw_end_object(&w);
     }
     clt_jw_end_array(&w);
@@ -471,7 +475,7 @@ static clt_status parse_item(const clt_json *object, const char *source, ocl_ite
     return CLT_OK;
 }
 
-static clt_status parse_items(const clt_json *root, const char *source, ocl_answers *out)
+static clt_status parse_items(const clt_json *root, const char *source, ocl_capabilities *out)
 {
     const clt_json *list;
     CLT_TRY(take_list(root, "answers", source, &list));
@@ -479,14 +483,14 @@ static clt_status parse_items(const clt_json *root, const char *source, ocl_answ
         ocl_item item;
         CLT_TRY(check_object(at, 5, source, "an answer"));
         CLT_TRY(parse_item(at, source, &item));
-        if (ocl_answers_find(out, item.name) != NULL)
+        if (ocl_capabilities_find(out, item.name) != NULL)
             CLT_FAIL(CLT_EDATA, "%s: '%s' is answered twice", source, item.name);
-        CLT_TRY(ocl_answers_set(out, &item));
+        CLT_TRY(ocl_capabilities_set(out, &item));
     }
     return CLT_OK;
 }
 
-static clt_status parse_tested(const clt_json *root, const char *source, ocl_answers *out)
+static clt_status parse_tested(const clt_json *root, const char *source, ocl_capabilities *out)
 {
     const clt_json *list;
     CLT_TRY(take_list(root, "tested", source, &list));
@@ -500,7 +504,7 @@ static clt_status parse_tested(const clt_json *root, const char *source, ocl_ans
     return CLT_OK;
 }
 
-static clt_status parse_refused(const clt_json *root, const char *source, ocl_answers *out)
+static clt_status parse_refused(const clt_json *root, const char *source, ocl_capabilities *out)
 {
     const clt_json *list;
     CLT_TRY(take_list(root, "refused", source, &list));
@@ -515,7 +519,7 @@ static clt_status parse_refused(const clt_json *root, const char *source, ocl_an
     return CLT_OK;
 }
 
-clt_status ocl_denials_read(const clt_json *object, const char *source, ocl_denials *out)
+clt_status ocl_unsupported_read(const clt_json *object, const char *source, ocl_unsupported *out)
 {
     const clt_json *list;
     memset(out, 0, sizeof *out);
@@ -532,16 +536,16 @@ clt_status ocl_denials_read(const clt_json *object, const char *source, ocl_deni
     }
     CLT_TRY(take_list(object, "variants", source, &list));
     for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
-        ocl_denials one = {.count = 1};
-        CLT_TRY(check_object(at, 2, source, "a denial"));
+        ocl_unsupported one = {.count = 1};
+        CLT_TRY(check_object(at, 2, source, "a refused variant"));
         CLT_TRY(take_string(at, "variant", source, one.list[0].variant, sizeof one.list[0].variant));
         CLT_TRY(take_string(at, "form", source, one.list[0].form, sizeof one.list[0].form));
-        ocl_denials_add(out, &one);
+        ocl_unsupported_add(out, &one);
     }
     return CLT_OK;
 }
 
-static clt_status parse_root(const clt_json *root, const char *source, ocl_answers *out)
+static clt_status parse_root(const clt_json *root, const char *source, ocl_capabilities *out)
 {
     char format[32], key[CLT_HASH64_TEXT], want[CLT_HASH64_TEXT], boot[64], now[64];
     int64_t version = 0;
@@ -560,17 +564,17 @@ static clt_status parse_root(const clt_json *root, const char *source, ocl_answe
     CLT_TRY(take_bits(root, "probed", source, &out->probed));
     CLT_TRY(parse_tested(root, source, out));
     CLT_TRY(parse_refused(root, source, out));
-    CLT_TRY(ocl_denials_read(clt_json_get(root, "denials"), source, &out->denials));
+    CLT_TRY(ocl_unsupported_read(clt_json_get(root, "denials"), source, &out->unsupported));
     CLT_TRY(parse_items(root, source, out));
     ocl_boot_identity(now, sizeof now);
     if (strcmp(boot, now) != 0) {
         out->n_refused = 0;
-        memset(&out->denials, 0, sizeof out->denials);
+        memset(&out->unsupported, 0, sizeof out->unsupported);
     }
     return CLT_OK;
 }
 
-clt_status ocl_answers_parse(const char *text, size_t length, const char *source, ocl_answers *out)
+clt_status ocl_capabilities_parse(const char *text, size_t length, const char *source, ocl_capabilities *out)
 {
     clt_json_doc *doc;
     if (!clt_json_sealed(text, length, SEAL))

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cl/device/answers.h"
+#include "cl/device/capabilities.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
 #include "engine/files/cache_folder.h"
@@ -16,7 +16,7 @@
 
 /* "nvidia-h100-80gb-hbm3-0123456789abcdef-fedcba9876543210.json": the device's name as in its other files,
  * then the key. */
-clt_status ocl_answers_path(const ocl_device_desc *device, uint64_t key, char **path, char **lock)
+clt_status ocl_capabilities_path(const ocl_device_desc *device, uint64_t key, char **path, char **lock)
 {
     CLT_FREED char *folder = NULL;
     CLT_FREED char *own = NULL;
@@ -38,7 +38,7 @@ clt_status ocl_answers_path(const ocl_device_desc *device, uint64_t key, char **
 
 /* Reads the model's answers; none when there is no valid file. */
 static clt_status read_file(const char *path, const ocl_device_desc *device, uint64_t key, bool tell,
-                            ocl_answers *out)
+                            ocl_capabilities *out)
 {
     struct stat info; /* checked first, since opening a pipe would block */
     char *text = NULL;
@@ -51,7 +51,7 @@ static clt_status read_file(const char *path, const ocl_device_desc *device, uin
                             ? clt_file_read(path, false, MAX_BYTES, CLT_EDATA, &text, &length)
                             : clt_fail(CLT_EDATA, __FILE__, __LINE__, "%s: it is not a regular file", path);
     if (status == CLT_OK)
-        status = ocl_answers_parse(text, length, path, out);
+        status = ocl_capabilities_parse(text, length, path, out);
     free(text);
     if (status == CLT_OK || status == CLT_ENOMEM)
         return status;
@@ -82,23 +82,25 @@ static void name_device(const ocl_device_desc *device, char out[OCL_REFUSED_SPEC
         snprintf(out + n, OCL_REFUSED_SPEC - (size_t)n, "@%08x", (unsigned)(hash ^ hash >> 32));
 }
 
-clt_status ocl_answers_load(const char *path, const ocl_device_desc *device, uint64_t key, ocl_answers *out)
+clt_status ocl_capabilities_load(const char *path, const ocl_device_desc *device, uint64_t key,
+                                 ocl_capabilities *out)
 {
     char name[OCL_REFUSED_SPEC];
     CLT_TRY(read_file(path, device, key, true, out));
     name_device(device, name);
-    return ocl_answers_apply_refusal(out, name);
+    return ocl_capabilities_apply_refusal(out, name);
 }
 
-clt_status ocl_answers_save(const char *path, const ocl_device_desc *device, const ocl_answers *answers)
+clt_status ocl_capabilities_save(const char *path, const ocl_device_desc *device,
+                                 const ocl_capabilities *capabilities)
 {
     CLT_SCOPED(clt_str) text = {0};
-    CLT_FREED ocl_answers *file = NULL;
+    CLT_FREED ocl_capabilities *file = NULL;
     char name[OCL_REFUSED_SPEC];
     CLT_TRY(clt_alloc(&file, 1, sizeof *file, "answers"));
-    CLT_TRY(read_file(path, device, answers->key, false, file));
+    CLT_TRY(read_file(path, device, capabilities->key, false, file));
     name_device(device, name);
-    ocl_answers_note(answers, name, file);
-    CLT_TRY(ocl_answers_print(file, device, &text));
+    ocl_capabilities_note(capabilities, name, file);
+    CLT_TRY(ocl_capabilities_print(file, device, &text));
     return clt_file_write(path, text.text, text.length);
 }

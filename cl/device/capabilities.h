@@ -4,8 +4,8 @@
  * every answer that is not yes. It is kept in the user's cache, in one file for each device, driver and
  * version of the kernels, so that a device is asked once. A file that is damaged, belongs to another device
  * or is older than the kernels is ignored. This file must not know how a question is asked. */
-#ifndef CL_DEVICE_ANSWERS_H
-#define CL_DEVICE_ANSWERS_H
+#ifndef CL_DEVICE_CAPABILITIES_H
+#define CL_DEVICE_CAPABILITIES_H
 
 #include "cl/device/device.h"
 #include "engine/json/json.h"
@@ -44,18 +44,18 @@ typedef struct ocl_refused_device {
 
 /* Something that the driver refused when a plan's executors were created (cl/command/fallback.h); later
  * plans do without it from the start. */
-typedef struct ocl_denial {
+typedef struct ocl_unsupported_variant {
     char variant[64]; /* name of the variant */
     char form[OCL_FORM_TEXT];
-} ocl_denial;
-typedef struct ocl_denials {
+} ocl_unsupported_variant;
+typedef struct ocl_unsupported {
     uint32_t caps;
     int count;
-    ocl_denial list[OCL_GIVEN_UP_MAX];
-} ocl_denials;
+    ocl_unsupported_variant list[OCL_GIVEN_UP_MAX];
+} ocl_unsupported;
 
-typedef struct ocl_answers {
-    uint64_t key;    /* ocl_answers_key */
+typedef struct ocl_capabilities {
+    uint64_t key;    /* ocl_capabilities_key */
     uint32_t probed; /* capabilities that were not masked; all their probes are answered */
     /* The sets of capabilities for which all self-tests have been answered: which tests are needed depends
      * on the capabilities in use. */
@@ -66,33 +66,35 @@ typedef struct ocl_answers {
     bool remembered; /* read from a file */
     int n_refused;
     ocl_refused_device refused[OCL_REFUSED_MAX]; /* refused devices of this model, as in the file */
-    ocl_denials denials;
-} ocl_answers;
+    ocl_unsupported unsupported;
+} ocl_capabilities;
 
 /* Hash of everything that the answers depend on: device, driver, kernels, version of cltrain, the requested
  * style, and environment variables. */
-clt_status ocl_answers_key(const ocl_device_desc *device, ocl_style style, uint64_t *key);
+clt_status ocl_capabilities_key(const ocl_device_desc *device, ocl_style style, uint64_t *key);
 
-const ocl_item *ocl_answers_find(const ocl_answers *answers, const char *name);
+const ocl_item *ocl_capabilities_find(const ocl_capabilities *capabilities, const char *name);
 /* Whether the item is a self-test (else it is a probe). */
 bool ocl_item_is_test(const ocl_item *item);
 /* Whether a self-test ended with a loss. */
-bool ocl_answers_lost_test(const ocl_answers *answers);
+bool ocl_capabilities_lost_test(const ocl_capabilities *capabilities);
 /* Adds an item or replaces the one of its name. CLT_EINTERNAL when there is no room. */
-clt_status ocl_answers_set(ocl_answers *answers, const ocl_item *item);
+clt_status ocl_capabilities_set(ocl_capabilities *capabilities, const ocl_item *item);
 /* The capabilities in use: their probe and (with tests) all their self-tests were answered with yes. */
-uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t emulated, bool tests);
+uint32_t ocl_capabilities_caps(const ocl_capabilities *capabilities, uint32_t emulated, bool tests);
 /* note_asked notes that for this mask all probes and (with tests) all self-tests have been answered;
  * were_asked returns whether they have. */
-void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t emulated, bool tests);
-bool ocl_answers_were_asked(const ocl_answers *answers, uint32_t mask, uint32_t emulated, bool tests);
+void ocl_capabilities_note_asked(ocl_capabilities *capabilities, uint32_t mask, uint32_t emulated,
+                                 bool tests);
+bool ocl_capabilities_were_asked(const ocl_capabilities *capabilities, uint32_t mask, uint32_t emulated,
+                                 bool tests);
 /* Fills in the sizes that questions found: local_proven_bytes, local_retargeted_bytes,
  * local_argument_bytes, local_report_factor, kernel_group_limit, larger_groups. */
-void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device);
+void ocl_capabilities_sizes(const ocl_capabilities *capabilities, ocl_device_desc *device);
 /* The failed question that makes the device unusable; NULL: it can be used. */
-const ocl_item *ocl_answers_refusal(const ocl_answers *answers, bool tests);
+const ocl_item *ocl_capabilities_refusal(const ocl_capabilities *capabilities, bool tests);
 /* The state of a capability and, if it was lost, the first reason. */
-ocl_cap_report ocl_answers_report(const ocl_answers *answers, int cap);
+ocl_cap_report ocl_capabilities_report(const ocl_capabilities *capabilities, int cap);
 
 bool ocl_answer_from_name(const char *name, ocl_answer *out);
 
@@ -100,35 +102,38 @@ bool ocl_answer_from_name(const char *name, ocl_answer *out);
 
 /* Text of the file: JSON with a hash of itself as its last member. Answers that may differ the next time (an
  * OpenCL call failed) are left out. */
-clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *device, clt_str *out);
-/* Reads such a text; CLT_EDATA says what is wrong with it. Refused devices and denials from before the last
+clt_status ocl_capabilities_print(const ocl_capabilities *capabilities, const ocl_device_desc *device,
+                                  clt_str *out);
+/* Reads such a text; CLT_EDATA says what is wrong with it. Refused devices and variants from before the last
  * restart of the machine are left out. */
-clt_status ocl_answers_parse(const char *text, size_t length, const char *source, ocl_answers *out);
+clt_status ocl_capabilities_parse(const char *text, size_t length, const char *source, ocl_capabilities *out);
 
-/* Devices of one model share a file, and one of them may be broken. ocl_answers_apply_refusal turns the
- * refusal noted for device `spec` into an item of its answers. ocl_answers_note merges the answers of device
+/* Devices of one model share a file, and one of them may be broken. ocl_capabilities_apply_refusal turns the
+ * refusal noted for device `spec` into an item of its answers. ocl_capabilities_note merges the answers of device
  * `spec` into *file, the model's answers as they were last read, which are then written. */
-clt_status ocl_answers_apply_refusal(ocl_answers *answers, const char *spec);
-void ocl_answers_note(const ocl_answers *answers, const char *spec, ocl_answers *file);
+clt_status ocl_capabilities_apply_refusal(ocl_capabilities *capabilities, const char *spec);
+void ocl_capabilities_note(const ocl_capabilities *capabilities, const char *spec, ocl_capabilities *file);
 
-/* Adds the denials of `more` as long as there is room. */
-void ocl_denials_add(ocl_denials *denials, const ocl_denials *more);
-bool ocl_denials_any(const ocl_denials *denials);
-bool ocl_denials_has(const ocl_denials *denials, const ocl_denial *denial);
-bool ocl_denials_equal(const ocl_denials *a, const ocl_denials *b); /* in any order */
+/* Adds what `more` lists, as long as there is room. */
+void ocl_unsupported_add(ocl_unsupported *unsupported, const ocl_unsupported *more);
+bool ocl_unsupported_any(const ocl_unsupported *unsupported);
+bool ocl_unsupported_has(const ocl_unsupported *unsupported, const ocl_unsupported_variant *variant);
+bool ocl_unsupported_equal(const ocl_unsupported *a, const ocl_unsupported *b); /* in any order */
 /* Denials as a JSON object. Reading ignores capabilities that this program does not know; CLT_EDATA says
  * what is wrong. */
-void ocl_denials_write(const ocl_denials *denials, clt_json_writer *w);
-clt_status ocl_denials_read(const clt_json *object, const char *source, ocl_denials *out);
+void ocl_unsupported_write(const ocl_unsupported *unsupported, clt_json_writer *w);
+clt_status ocl_unsupported_read(const clt_json *object, const char *source, ocl_unsupported *out);
 
 /* Identity of this start of the machine: after a restart, a refused device or kernel may work again. */
 void ocl_boot_identity(char *out, size_t size);
 /* The file of a device and the lock beside it; free both. CLT_ESTORAGE: there is no private cache folder. */
-clt_status ocl_answers_path(const ocl_device_desc *device, uint64_t key, char **path, char **lock);
+clt_status ocl_capabilities_path(const ocl_device_desc *device, uint64_t key, char **path, char **lock);
 /* The answers for this device. There are no items when there is no file; an invalid file is reported and
  * ignored. Fails only for lack of memory. */
-clt_status ocl_answers_load(const char *path, const ocl_device_desc *device, uint64_t key, ocl_answers *out);
+clt_status ocl_capabilities_load(const char *path, const ocl_device_desc *device, uint64_t key,
+                                 ocl_capabilities *out);
 /* Writes the file; its entries for other devices of this model stay. */
-clt_status ocl_answers_save(const char *path, const ocl_device_desc *device, const ocl_answers *answers);
+clt_status ocl_capabilities_save(const char *path, const ocl_device_desc *device,
+                                 const ocl_capabilities *capabilities);
 
 #endif

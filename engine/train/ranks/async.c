@@ -2,27 +2,27 @@
  *
  * Collectives that run while the device computes: the events and callbacks that connect the device's
  * queues with the communication thread. */
-#include "engine/train/ranks/flight.h"
+#include "engine/train/ranks/async.h"
 
 #include "cl/command/faults.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
 #include "engine/train/run/run.h"
 
-void clt_flights_init(clt_flights *shared, clt_run *run)
+void clt_async_shared_init(clt_async_shared *shared, clt_run *run)
 {
-    *shared = (clt_flights){.run = run};
+    *shared = (clt_async_shared){.run = run};
     pthread_mutex_init(&shared->lock, NULL);
     pthread_cond_init(&shared->told, NULL);
 }
 
-void clt_flights_free(clt_flights *shared)
+void clt_async_shared_free(clt_async_shared *shared)
 {
     pthread_cond_destroy(&shared->told);
     pthread_mutex_destroy(&shared->lock);
 }
 
-void clt_flights_drain(clt_flights *shared)
+void clt_async_drain(clt_async_shared *shared)
 {
     CLT_KEEP_ERROR();
     for (int q = OCL_QUEUE_COMPUTE; q < OCL_QUEUE_COUNT; q++)
@@ -36,7 +36,7 @@ void clt_flights_drain(clt_flights *shared)
 
 static void data_ready(void *context, bool ok)
 {
-    clt_flight *f = context;
+    clt_async *f = context;
     f->ready = clt_now();
     comm_request_ready(f->request, ok);
 }
@@ -44,7 +44,7 @@ static void data_ready(void *context, bool ok)
 /* The device has run all that it could without the result. */
 static void device_came(void *context, bool ok)
 {
-    clt_flight *f = context;
+    clt_async *f = context;
     (void)ok;
     pthread_mutex_lock(&f->shared->lock);
     f->got = clt_now();
@@ -56,8 +56,8 @@ static void device_came(void *context, bool ok)
  * before the last one of its kind ended; urgent ones count apart, since they may run inside of others. */
 static void ended(void *context, bool ok)
 {
-    clt_flight *f = context;
-    clt_flights *s = f->shared;
+    clt_async *f = context;
+    clt_async_shared *s = f->shared;
     double now = clt_now(), *last = &s->last_end[f->urgent];
     pthread_mutex_lock(&s->lock);
     if (!s->gone && !ok)
@@ -86,7 +86,7 @@ static clt_status take_back(const clt_route *r, ocl_event *done, ocl_event **bac
 
 /* Enqueues the read after all commands so far, lets its end start the collective (*announced), and, unless
  * route->later, enqueues the write back after the collective. */
-static clt_status enqueue(clt_flight *f, const clt_route *route, bool *announced)
+static clt_status enqueue(clt_async *f, const clt_route *route, bool *announced)
 {
     CLT_SCOPED(ocl_event) *made = NULL, *read = NULL;
     CLT_TRY(ocl_marker(f->shared->run->device, OCL_QUEUE_COMPUTE, &made));
@@ -96,7 +96,7 @@ static clt_status enqueue(clt_flight *f, const clt_route *route, bool *announced
     return route->later ? CLT_OK : take_back(route, f->summed, &f->written);
 }
 
-clt_status clt_flight_start(clt_flight *f, comm *group, comm_call call, const clt_route *route)
+clt_status clt_async_start(clt_async *f, comm *group, comm_call call, const clt_route *route)
 {
     bool announced = false;
     CLT_TRY(ocl_user_event_create(f->shared->run->device, &f->summed));
@@ -117,7 +117,7 @@ clt_status clt_flight_start(clt_flight *f, comm *group, comm_call call, const cl
     return status;
 }
 
-clt_status clt_flight_wait(clt_flight *f)
+clt_status clt_async_wait(clt_async *f)
 {
     if (!f->written)
         CLT_FAIL(CLT_EINTERNAL, "waiting for a collective of %s that was not posted",
@@ -128,7 +128,7 @@ clt_status clt_flight_wait(clt_flight *f)
     return status;
 }
 
-clt_status clt_flight_take(clt_flight *f, const clt_route *route)
+clt_status clt_async_take(clt_async *f, const clt_route *route)
 {
     ocl_device *device = f->shared->run->device;
     CLT_SCOPED(ocl_event) *came = NULL;
@@ -142,7 +142,7 @@ clt_status clt_flight_take(clt_flight *f, const clt_route *route)
 }
 
 /* Waits for device_came, which the driver may call a moment after later commands have ended. */
-static void find_waited(clt_flight *f)
+static void find_waited(clt_async *f)
 {
     pthread_mutex_lock(&f->shared->lock);
     while (f->got == 0)
@@ -152,7 +152,7 @@ static void find_waited(clt_flight *f)
     f->asked = false;
 }
 
-clt_status clt_flight_end(clt_flight *f, comm_times *times)
+clt_status clt_async_end(clt_async *f, comm_times *times)
 {
     clt_status status = CLT_OK;
     *times = (comm_times){0};

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 #include "comm/comm_internal.h"
-#include "engine/train/ranks/flight.h"
+#include "engine/train/ranks/async.h"
 #include "engine/train/run/run.h"
 
 #define BYTES 4096
@@ -17,7 +17,7 @@ static ocl_device *device;
 static comm *all, *own;
 static clt_realized realized;
 static clt_run run;
-static clt_flights shared;
+static clt_async_shared shared;
 static atomic_bool released;
 static atomic_int reached; /* 1: all is well, -1: a command failed, 0: not yet */
 
@@ -83,9 +83,9 @@ static void free_memory(memory *m)
     ocl_pinned_destroy(m->host);
 }
 
-static void start(clt_flight *f, const memory *m, bool urgent, clt_route *route)
+static void start(clt_async *f, const memory *m, bool urgent, clt_route *route)
 {
-    *f = (clt_flight){.shared = &shared, .what = urgent ? "records" : "gradients"};
+    *f = (clt_async){.shared = &shared, .what = urgent ? "records" : "gradients"};
     *route = (clt_route){.later = urgent,
                          .from = m->from,
                          .to = m->to,
@@ -99,7 +99,7 @@ static void start(clt_flight *f, const memory *m, bool urgent, clt_route *route)
                       .grain = BYTES,
                       .type = COMM_U8,
                       .urgent = urgent};
-    must(clt_flight_start(f, urgent ? own : all, call, route), "start");
+    must(clt_async_start(f, urgent ? own : all, call, route), "start");
 }
 
 static void check_result(const memory *m, char fill)
@@ -112,7 +112,7 @@ static void check_result(const memory *m, char fill)
 
 TEST(test_urgent_results_do_not_queue)
 {
-    clt_flight bucket, record;
+    clt_async bucket, record;
     clt_route route;
     comm_times times;
     comm_request slow = {.body = hold, .what = "a slow sum"};
@@ -122,13 +122,13 @@ TEST(test_urgent_results_do_not_queue)
     comm_request_ready(&slow, true);
     start(&bucket, &sums, false, &route);
     start(&record, &records, true, &route);
-    must(clt_flight_take(&record, &route), "take");
+    must(clt_async_take(&record, &route), "take");
     watch_compute();
     bool ended = await_compute();
     pthread_mutex_lock(&shared.lock);
     bool held = bucket.ended == 0;
     pthread_mutex_unlock(&shared.lock);
-    must(clt_flight_wait(&bucket), "wait");
+    must(clt_async_wait(&bucket), "wait");
     watch_compute();
     usleep(50000); /* time for the device to go on too early */
     int early = atomic_load(&reached);
@@ -138,8 +138,8 @@ TEST(test_urgent_results_do_not_queue)
     assert_int_equal(early, 0);
     assert_true(await_compute());
     must(comm_engine_finish(&slow), "slow");
-    must(clt_flight_end(&bucket, &times), "bucket");
-    must(clt_flight_end(&record, &times), "record");
+    must(clt_async_end(&bucket, &times), "bucket");
+    must(clt_async_end(&record, &times), "record");
     check_result(&records, 7);
     check_result(&sums, 3);
     free_memory(&sums);
@@ -152,7 +152,7 @@ TEST(test_waited_time)
 {
     enum { LATE = 40 }; /* ms */
     for (int busy = 0; busy < 2; busy++) {
-        clt_flight record;
+        clt_async record;
         clt_route route;
         comm_times times;
         comm_request slow = {.body = hold, .what = "a late rank", .urgent = true};
@@ -167,7 +167,7 @@ TEST(test_waited_time)
             must(ocl_user_event_create(device, &work), "work");
             must(ocl_wait_on_device(device, OCL_QUEUE_COMPUTE, work), "work");
         }
-        must(clt_flight_take(&record, &route), "take");
+        must(clt_async_take(&record, &route), "take");
         must(ocl_flush(device, OCL_QUEUE_OUT), "flush");
         must(ocl_flush(device, OCL_QUEUE_COMPUTE), "flush");
         if (!busy) { /* the time counts from the moment at which the device has come to it */
@@ -187,7 +187,7 @@ TEST(test_waited_time)
         }
         watch_compute();
         assert_true(await_compute());
-        must(clt_flight_end(&record, &times), "record");
+        must(clt_async_end(&record, &times), "record");
         double whole = clt_now() - begin;
         must(comm_engine_finish(&slow), "slow");
         if (busy)
@@ -210,13 +210,13 @@ FIXTURE(set_up)
     assert_ok(comm_split(all, 0, 0, &own));
     run.device = device;
     run.train = &realized;
-    clt_flights_init(&shared, &run);
+    clt_async_shared_init(&shared, &run);
     return 0;
 }
 
 FIXTURE(tear_down)
 {
-    clt_flights_free(&shared);
+    clt_async_shared_free(&shared);
     comm_destroy(own);
     comm_destroy(all);
     ocl_device_close(device);

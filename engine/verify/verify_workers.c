@@ -406,8 +406,8 @@ static clt_status run_workers(supervisor *s, int jobs)
     return clt_error_put(&error);
 }
 
-clt_status clt_verify_run_apart(const clt_verify_options *options, double limit, int jobs,
-                                clt_verify_summary *summary)
+clt_status clt_verify_run_workers(const clt_verify_options *options, double limit, int jobs,
+                                  clt_verify_summary *summary)
 {
     supervisor s = {.options = options, .summary = summary, .limit = limit};
     CLT_FREED char *program = NULL;

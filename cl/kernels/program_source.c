@@ -252,11 +252,16 @@ clt_status ocl_source_check_options(const char *family, const char *text, const 
     for (const char *at = options; (at = strstr(at, "-D")) != NULL;) {
         const char *name = at + 2;
         size_t length = strcspn(name, "= ");
-        bool word = at == options || at[-1] == ' ';
+        bool word = length > 0 && (at == options || at[-1] == ' ');
+        bool only = length == strlen(OCL_ONLY_DEFINE) && strncmp(name, OCL_ONLY_DEFINE, length) == 0;
         at = name + length;
-        if (word && strncmp(name, OCL_ONLY_DEFINE, length) != 0 && !asks_for(text, name, length))
-            CLT_FAIL(CLT_EINTERNAL, "building '%s': its kernels have no option '%.*s'", family, (int)length,
-                     name);
+        if (word && !only && !asks_for(text, name, length))
+            CLT_FAIL(CLT_EINTERNAL, "building '%s': its kernels have no option '%.*s'%s", family, (int)length,
+                     name,
+                     strstr(text, "#pragma option") == NULL
+                         ? ""
+                         : "; they come from a source tree, and CLTRAIN_KERNEL_DIR takes kernels/ of a build "
+                           "folder");
     }
     return CLT_OK;
 }

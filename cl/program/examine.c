@@ -85,13 +85,25 @@ static clt_status keep(const examination *x, size_t index, const ocl_program *pr
     return write_file(x->options->folder, name, ptx ? "ptx" : "bin", data, ptx ? strlen(data) : size);
 }
 
+/* Appends the options of the user. A define is written "-D NAME", which kernels need not have declared
+ * (ocl_source_check_options), because the options go to the programs of all families. */
+static void add_extra(clt_str *out, const char *extra)
+{
+    for (const char *at = extra; *at != '\0'; at++) {
+        bool define = strncmp(at, "-D", 2) == 0 && (at == extra || at[-1] == ' ');
+        clt_str_append(out, define ? "-D " : (char[]){*at, '\0'});
+        at += define;
+    }
+}
+
 static clt_status build(const examination *x, size_t index)
 {
     ocl_examined *e = &x->programs[index];
     ocl_program *program;
     CLT_SCOPED(clt_str) options = {0};
     bool nvidia = x->device->desc.compute_capability != 0;
-    clt_str_printf(&options, "%s%s %s", e->options, nvidia ? " " OCL_VERBOSE_OPTION : "", x->options->extra);
+    clt_str_printf(&options, "%s%s ", e->options, nvidia ? " " OCL_VERBOSE_OPTION : "");
+    add_extra(&options, x->options->extra);
     CLT_TRY(clt_str_check(&options));
     CLT_TRY(ocl_program_get(x->device, e->family, options.text, &program));
     e->seconds = program->build_seconds;

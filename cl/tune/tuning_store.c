@@ -214,7 +214,8 @@ clt_status ocl_tuning_list(ocl_tuning_file_fn fn, void *context)
     if (!clt_is_directory(folder))
         return CLT_OK;
     CLT_TRY(clt_private_folder_check(folder)); /* the same check as for reading */
-    CLT_TRY(clt_folder_names(folder, &files));
+    clt_status status = clt_folder_names(folder, &files);
+    CLT_TRY(status == CLT_EDATA ? CLT_ESTORAGE : status); /* the folder is cltrain's own, not data */
     for (size_t i = 0; i < files.count; i++) {
         CLT_FREED char *path = NULL;
         if (!clt_ends_with(files.name[i], ".json"))

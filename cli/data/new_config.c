@@ -203,10 +203,11 @@ clt_status new_config_arrays(new_config *n, const char *type)
 typedef struct key_search {
     new_config *n;
     const char *key; /* NULL: not found yet */
+    bool plain;      /* a file is no JSON Lines */
 } key_search;
 
 /* Looks at the first record of a file: its text is in a member with a usual name, else in the longest string.
- * A file that does not look like JSON Lines, or is compressed, has none. */
+ * Empty and compressed files do not tell. */
 static clt_status look_for_key(void *context, const char *path, const clt_text_group *group)
 {
     static const char *const usual[] = {"text", "content", "body"};
@@ -215,13 +216,18 @@ static clt_status look_for_key(void *context, const char *path, const clt_text_g
     char start[65536];
     size_t got = 0, line = 0, longest = 0;
     (void)group;
-    if (search->key)
+    if (search->plain)
         return CLT_OK;
     CLT_TRY(clt_file_read_start(path, start, sizeof start - 1, CLT_EDATA, &got));
     while (line < got && start[line] != '\n')
         line++;
-    if (got == 0 || start[0] != '{' || clt_json_parse(start, line, path, CLT_EDATA, &doc) != CLT_OK)
-        return clt_error_clear(), CLT_OK;
+    if (got == 0 || clt_is_gzip(start, got))
+        return CLT_OK;
+    search->plain = start[0] != '{' || clt_json_parse(start, line, path, CLT_EDATA, &doc) != CLT_OK;
+    if (search->plain)
+        clt_error_clear();
+    if (search->plain || search->key)
+        return CLT_OK;
     for (const clt_json *m = clt_json_first(clt_json_root(doc)); m; m = clt_json_next(m)) {
         size_t length = clt_json_typeof(m) == CLT_JSON_STRING ? strlen(clt_json_string(m)) + 1 : 0;
         for (size_t i = 0; length > 0 && i < COUNT(usual); i++)
@@ -235,12 +241,13 @@ static clt_status look_for_key(void *context, const char *path, const clt_text_g
     return CLT_OK;
 }
 
-/* *key: the member that holds the texts of JSON Lines, by the first file of them; NULL: there is none. */
+/* *key: the member that holds the texts, by the first file of JSON Lines; NULL: there is none, or files of
+ * plain text are among them. */
 static clt_status find_json_key(new_config *n, const char **key)
 {
     key_search search = {.n = n};
     CLT_TRY(clt_text_paths(n->path, "the text", look_for_key, &search));
-    *key = search.key;
+    *key = search.plain ? NULL : search.key;
     return CLT_OK;
 }
 

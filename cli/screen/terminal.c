@@ -362,8 +362,10 @@ static void say(FILE *file, int hang, const char *format, va_list args)
 {
     CLT_FREED char *text = NULL;
     int fd = file == stderr ? STDERR_FILENO : STDOUT_FILENO, screen = hang < 0 ? 0 : terminal_columns_of(fd);
-    if (vasprintf(&text, format, args) < 0) /* no memory */
+    if (vasprintf(&text, format, args) < 0) { /* no memory, and `text` is undefined */
+        text = NULL;
         return;
+    }
     clt_text_tame(text);
     if (screen > 0)
         say_wrapped(file, fd, text, hang, screen);

@@ -165,6 +165,7 @@ void clt_error_save(clt_error *error)
     error->file = last.file;
     error->line = last.line;
     memcpy(error->text, last.text, strlen(last.text) + 1);
+    clt_error_clear();
 }
 
 void clt_error_restore(const clt_error *error)

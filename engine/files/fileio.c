@@ -134,14 +134,14 @@ static clt_status unpack_member(unpack *u)
     return CLT_OK;
 }
 
-static bool has_gzip_magic(const char *data, size_t size)
+bool clt_is_gzip(const void *bytes, size_t size)
 {
-    return size >= 2 && (unsigned char)data[0] == 0x1f && (unsigned char)data[1] == 0x8b;
+    return size >= 2 && memcmp(bytes, "\x1f\x8b", 2) == 0;
 }
 
 static clt_status unpack_members(unpack *u)
 {
-    while (has_gzip_magic(u->in + u->in_used, u->in_size - u->in_used)) {
+    while (clt_is_gzip(u->in + u->in_used, u->in_size - u->in_used)) {
         int result = inflateReset(&u->stream);
         if (result != Z_OK)
             return unpack_failed(u, result);
@@ -197,7 +197,7 @@ static clt_status read_open(int fd, uint64_t guess, const char *path, bool gunzi
      * content. */
     uint64_t limit = max_bytes && gunzip ? max_bytes + max_bytes / 64 + 4096 : max_bytes;
     CLT_TRY(read_all(fd, path, guess, limit, code, exceeds, &content, &length));
-    if (gunzip && has_gzip_magic(content, length))
+    if (gunzip && clt_is_gzip(content, length))
         CLT_TRY(gunzip_data(path, max_bytes, code, exceeds, &content, &length));
     else if (max_bytes && length > max_bytes)
         return too_big(path, max_bytes, code, exceeds);

@@ -31,6 +31,8 @@ clt_status clt_stdin_read_data(clt_status code, char **data, size_t *size);
  * magic; *got is smaller for a shorter file. `code` is the status for any failure. */
 clt_status clt_file_read_start(const char *path, void *buffer, size_t size, clt_status code, size_t *got);
 
+/* Whether the bytes begin as a gzip file does. */
+bool clt_is_gzip(const void *bytes, size_t size);
 /* clt_gzip: packs the bytes as a gzip file in memory. Free with free(). */
 clt_status clt_gzip(const void *data, size_t size, char **out, size_t *length);
 

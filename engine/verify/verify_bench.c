@@ -178,11 +178,11 @@ static void set_peers(const clt_verify_subject *subject, const clt_graph *graph,
 clt_status clt_verify_host(void *context, const ocl_command *command)
 {
     clt_verify_bench *b = context;
-    const clt_op_ref *ref = b->node[0]->op->ref;
     uint64_t words = command->args[0].bytes / sizeof(float);
     CLT_FREED float *all = NULL;
     if (command->host_code != CLT_HOST_GET)
         return CLT_OK;
+    const clt_op_ref *ref = b->node[0]->op->ref;
     CLT_TRY(clt_alloc(&all, (size_t)(words * (uint64_t)b->peers.ranks), sizeof *all, "records of ranks"));
     for (int r = 0; r < b->peers.ranks; r++)
         for (uint64_t i = 0; i < words && r != b->peers.rank; i++)

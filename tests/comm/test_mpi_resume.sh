@@ -50,6 +50,17 @@ expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out up --resume auto
 expect_text 'resumed from up/checkpoints/step_15 at step 15$'
 expect_close one up
 
+# All ranks read the newest checkpoint. It is damaged, so they go back to the one before, and only rank 0 says so.
+expect_code 0 "$CLTRAIN" train net.json --out hurt --max-steps 15
+printf 'x' | dd of=hurt/checkpoints/step_15/model.safetensors bs=1 seek=700 conv=notrunc 2>/dev/null
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out hurt --resume auto
+expect_text 'resumed from hurt/checkpoints/step_10 at step 10$'
+if [ "$(grep -c 'step_15 is skipped' "$out")" -eq 1 ]; then pass; else fail 'the damaged checkpoint should be named once'; fi
+expect_close one hurt
+rm -r hurt/checkpoints/step_*
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out hurt --resume auto --max-steps 1
+expect_code 7 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out other --resume hurt/checkpoints/step_99 --max-steps 1
+
 # With a number of ranks that does not divide the four micro-batches, and back.
 expect_code 0 "${mpi[@]}" 4 "$CLTRAIN" train net.json --out any --max-steps 5
 for ranks in 3 1 4; do

@@ -27,7 +27,7 @@ expect_text 'binary from the cache'
 expect_code 0 "${cached[@]}" bench build "$config" --jobs 1
 expect_text "program 'gemm[a-z_]*' .*built from its source"
 expect_code 0 "$CLTRAIN" bench build "$config" --jobs 1 --options '-DPLAYED=1' --out other
-expect_code 0 grep -l -e '-DPLAYED=1' other/000-*.log
+expect_code 0 grep -l -e '-D PLAYED=1' other/000-*.log
 
 # A kernel with a mistake.
 kernels=$CLTRAIN_BUILD_DIR/kernels

@@ -68,6 +68,9 @@ new_config ids.json text gpt records.jsonl --json-key id
 mkdir -p parts && : >parts/0.jsonl && cp records.jsonl parts/1.jsonl # the first file of a folder may be empty
 new_config parts.json text gpt parts
 expect_text "the text of a record is 'body'"
+mkdir -p mixed && printf '{"note": "a record among plain texts"}\n' >mixed/0.txt && cp story.txt mixed/1.txt
+new_config mixed.json text gpt mixed
+reject_text 'the text of a record is'
 # the same config as data prepare writes, whose text may be short: its steps are few then
 expect_code 0 "$CLTRAIN" data prepare story.txt --out shards
 mv shards/gpt.json prepared.json

@@ -158,7 +158,7 @@ fi
 # Other kernels than those of the record.
 use by_record
 mkdir kernels
-cp "$CLTRAIN_SOURCE_DIR/cl/backends/gemm.cl" kernels/
+cp "$CLTRAIN_BUILD_DIR/kernels/gemm.cl" kernels/
 echo '/* changed */' >>kernels/gemm.cl
 expect_code 0 env CLTRAIN_KERNEL_DIR=kernels "$CLTRAIN" train net.json --out changed
 with_log changed

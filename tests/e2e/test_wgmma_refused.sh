@@ -108,7 +108,7 @@ for what in create:refused build:refused abort:crashed launch:failed hang:hung; 
 done
 # Products that are wrong only in the real kernel.
 mkdir edited
-sed 's/chunk ^ (row & 7)/chunk ^ (row \& 3)/' "$CLTRAIN_SOURCE_DIR/cl/backends/gemm_wgmma.cl" >edited/gemm_wgmma.cl
+sed 's/chunk ^ (row & 7)/chunk ^ (row \& 3)/' "$CLTRAIN_BUILD_DIR/kernels/gemm_wgmma.cl" >edited/gemm_wgmma.cl
 expect_code 0 env CLTRAIN_CACHE_DIR="$work/fresh_wrong" CLTRAIN_KERNEL_DIR="$work/edited" "$CLTRAIN" devices
 expect_text 'goes without wgmma \(wrong\): .*gemm.large_nn\[wgmma_f16\]' 'caps .*mma_f16,mma_bf16,mma_tf32$'
 CLTRAIN_CACHE_DIR=$work/fresh_build trained asked # remembered

@@ -5,6 +5,7 @@
  * knows the header and nothing else. */
 #include "engine/data/arrays/source_pair.h"
 #include "engine/data/pixels/augment.h"
+#include "engine/files/fileio.h"
 
 #define IDX_MAGIC_BYTES 4
 
@@ -123,7 +124,7 @@ const clt_config_part clt_format_idx = {
 
 static clt_likeness idx_likeness(const unsigned char *b, size_t n)
 {
-    if (n >= 4 && b[0] == 0x1f && b[1] == 0x8b) /* gzip */
+    if (clt_is_gzip(b, n))
         return CLT_SURE;
     bool header = n >= 4 && b[0] == 0 && b[1] == 0 && b[2] >= 8 && b[2] <= 14 && b[3] >= 1 && b[3] <= 6;
     return header ? CLT_LIKE : CLT_UNLIKE;

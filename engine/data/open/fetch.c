@@ -56,8 +56,8 @@ static verdict judge(const clt_fetch_file *file, const char *data, size_t size, 
         return WRONG;
     if (strcmp(found, file->content) == 0)
         return NOT_PACKED;
-    bool packed = size > 2 && (uint8_t)data[0] == 0x1f && (uint8_t)data[1] == 0x8b;
-    bool right = packed && clt_file_read(path, true, LARGEST, CLT_EDATA, &content, &length) == CLT_OK &&
+    bool right = clt_is_gzip(data, size) &&
+                 clt_file_read(path, true, LARGEST, CLT_EDATA, &content, &length) == CLT_OK &&
                  strcmp(clt_sha256_text(content, length, inner), file->content) == 0;
     clt_error_clear();
     return right ? PACKED_BY_OTHERS : WRONG;

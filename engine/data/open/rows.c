@@ -130,7 +130,7 @@ clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, con
     if (!*type && own && clt_is_directory(path))
         *type = folder_type(path, own);
     /* a format that claims names in .gz, such as .nii.gz, unpacks the file itself */
-    if (*type && clt_ends_with(path, ".gz") && n >= 2 && first[0] == 0x1f && first[1] == 0x8b)
+    if (*type && clt_ends_with(path, ".gz") && clt_is_gzip(first, n))
         return CLT_OK;
     clt_likeness least = *type && (*type)->input_shapeless ? CLT_SURE : CLT_LIKE;
     for (int i = 0; i < count; i++)

@@ -15,6 +15,7 @@
 #include "engine/data/texts/characters.h"
 #include "engine/data/texts/text_paths.h"
 #include "engine/files/file_kind.h"
+#include "engine/files/fileio.h"
 #include "engine/json/json.h"
 
 #define MAPPED_ABOVE ((off_t)1 << 20) /* bytes */
@@ -44,11 +45,6 @@ static clt_status read_standard_input(const char **bytes, size_t *size)
 
 /* --- files --- */
 
-static bool is_gzip(const char *bytes, size_t size)
-{
-    return size >= 2 && memcmp(bytes, "\x1f\x8b", 2) == 0;
-}
-
 /* Small files are read instead of mapped, since the number of mappings of a process is limited. */
 static clt_status load_file(clt_text_file *file, const char **bytes, size_t *size)
 {
@@ -74,7 +70,7 @@ static clt_status read_file(const clt_texts *t, clt_text_file *file, const char 
     if (strcmp(file->path, "-") == 0)
         return read_standard_input(bytes, size);
     CLT_TRY(load_file(file, bytes, size));
-    if (!is_gzip(*bytes, *size))
+    if (!clt_is_gzip(*bytes, *size))
         return CLT_OK;
     clt_map_close(&file->mapping);
     free(file->content);

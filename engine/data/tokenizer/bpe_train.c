@@ -105,6 +105,7 @@ static clt_status double_slots(uint32_t **table, size_t *slots, const char *what
     size_t twice = *slots ? *slots * 2 : 4096;
     free(*table);
     *table = NULL;
+    *slots = 0;
     CLT_TRY(clt_alloc(table, twice, sizeof **table, what));
     memset(*table, 0xff, twice * sizeof **table);
     *slots = twice;

@@ -3,6 +3,7 @@
  * Reads and writes the headers of token shards, and refuses files of other formats. */
 #include "engine/data/tokens/token_shard.h"
 #include "engine/files/file_kind.h"
+#include "engine/files/fileio.h"
 
 #include <string.h>
 
@@ -25,7 +26,7 @@ static clt_status refuse_others(const char *path, const uint8_t *bytes, uint64_t
 {
     CLT_TRY(
         clt_fail_prefix(clt_refuse_pointer(bytes, size, "the data itself", CLT_EDATA), "reading '%s'", path));
-    if (size >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b)
+    if (clt_is_gzip(bytes, (size_t)size))
         CLT_FAIL(CLT_EDATA, "reading '%s': it is a gzip file; shards are mapped, so unpack it first", path);
     uint32_t magic = size >= 4 ? word(bytes, 0) : 0, swapped = __builtin_bswap32(magic);
     if (magic == MAGIC_EVAL)

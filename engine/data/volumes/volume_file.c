@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "engine/data/arrays/source_npy.h"
+#include "engine/files/fileio.h"
 
 #define BEHIND_VOXELS 65536 /* bytes that a packed file may have after its last voxel */
 #define NEARLY_WHOLE 1e-3   /* largest distance of a voxel of a mask from a whole number */
@@ -168,7 +169,7 @@ static clt_status check_length(const clt_volume *v, const char *path)
     CLT_SCOPED(clt_mapping) mapping = {0};
     CLT_TRY(clt_nifti_bytes(&v->header, path, &bytes));
     CLT_TRY(clt_map_open(path, CLT_EDATA, &mapping));
-    bool packed = mapping.size >= 2 && mapping.data[0] == 0x1f && mapping.data[1] == 0x8b;
+    bool packed = clt_is_gzip(mapping.data, mapping.size);
     if (!packed && mapping.size < bytes)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': the file is cut off: its header declares %llu bytes, it ends after %llu; "

@@ -334,7 +334,7 @@ int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows
         (unsigned long long)job->seed);
     technical(&t);
     if (run->ranks.ranks > 1)
-        add(&t, "ranks", "%d over %s, sums by way %s, this one %d on %s", run->ranks.ranks,
+        add(&t, "ranks", "%d over %s, sums by algorithm %s, this one %d on %s", run->ranks.ranks,
             run->ranks.description ? run->ranks.description : "?", comm_chosen_algorithm(run->options->comm),
             run->ranks.rank, run->ranks.host);
     if (run_dir)

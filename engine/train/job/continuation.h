@@ -14,7 +14,7 @@
 typedef struct clt_resumed {
     const char *name; /* the folder as the options name it; "": nothing is resumed */
     char path[1024];  /* the checkpoint's folder, the same on all ranks; "": there is none, the run begins */
-    clt_checkpoint *saved; /* on rank 0, until its values are loaded; NULL on the other ranks */
+    clt_checkpoint *saved; /* until its values are loaded; NULL: there is none */
     int64_t micro_batch;   /* that data.micro_batch auto chose in the run that is resumed; 0: unknown */
 } clt_resumed;
 

@@ -183,7 +183,7 @@ static clt_status share(clt_tuned *t, comm *ranks, const clt_observer *observer)
 
 static clt_status open_set(clt_tuned *t, comm *ranks, const clt_resumed *from, const clt_observer *observer)
 {
-    if (from->saved)
+    if (from->saved && rank_of(ranks) == 0)
         CLT_TRY(take_pins(t, from, observer));
     CLT_TRY(share_choices(t, ranks));
     if (t->mode == CLT_TUNE_OFF)

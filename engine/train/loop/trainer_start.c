@@ -27,7 +27,7 @@ bool clt_first_rank(const clt_run_options *o)
 
 clt_status clt_check_folder(const clt_run_options *o, clt_lock **lock)
 {
-    CLT_FREED char *path = NULL;
+    CLT_FREED char *path = NULL, *config = NULL;
     *lock = NULL;
     if (!o->out_dir || !clt_first_rank(o))
         return CLT_OK;
@@ -35,7 +35,8 @@ clt_status clt_check_folder(const clt_run_options *o, clt_lock **lock)
     if (!clt_continues(o))
         return clt_rundir_check_free(o->out_dir);
     CLT_TRY(clt_path_join(o->out_dir, "lock", &path));
-    return clt_is_directory(o->out_dir) ? clt_lock_acquire(path, lock) : CLT_OK;
+    CLT_TRY(clt_path_join(o->out_dir, "config.resolved.json", &config));
+    return clt_file_exists(config) ? clt_lock_acquire(path, lock) : CLT_OK; /* no other folder is a run's */
 }
 
 int64_t clt_steps_now(const clt_run_options *o, const clt_job *job)

@@ -221,36 +221,65 @@ static const char *name_of(const clt_run_options *o)
 }
 
 /* With "auto" a run folder without checkpoints is no error: the run begins at step 0. */
-static clt_status open_named(const clt_run_options *o, const char *name, clt_checkpoint **out)
+static clt_status open_named(const clt_run_options *o, const char *name, bool peek, clt_checkpoint **out)
 {
     bool automatic = strcmp(o->resume, "auto") == 0;
-    return automatic && !clt_checkpoint_exists(name) ? CLT_OK : clt_checkpoint_open(name, out);
+    if (automatic && !clt_checkpoint_exists(name))
+        return CLT_OK;
+    return peek ? clt_checkpoint_peek(name, out) : clt_checkpoint_open(name, out);
+}
+
+/* Rank 0 chooses the checkpoint and tells the others its path. peek: without reading its tensors. */
+static clt_status choose(const clt_run_options *o, bool peek, clt_resumed *out)
+{
+    struct {
+        clt_error error;
+        char path[sizeof out->path];
+    } told = {.path = ""};
+    if (comm_describe(o->comm)->rank == 0) {
+        clt_error_take(open_named(o, out->name, peek, &out->saved), &told.error);
+        snprintf(told.path, sizeof told.path, "%s", out->saved ? out->saved->path : "");
+        told.error.file = NULL; /* points to a constant of this process */
+    }
+    CLT_TRY(comm_broadcast(o->comm, &told, sizeof told, 0));
+    memcpy(out->path, told.path, sizeof out->path);
+    if (peek || told.error.status != CLT_OK)
+        clt_resumed_close(out);
+    return clt_error_put(&told.error);
+}
+
+/* All ranks read and verify the newest checkpoint at the same time. If one of them cannot, rank 0 looks for one
+ * that verifies, which may be older. */
+static clt_status open_together(const clt_run_options *o, clt_resumed *out)
+{
+    clt_status status = choose(o, true, out);
+    if (status == CLT_OK && out->path[0])
+        status = clt_checkpoint_open(out->path, &out->saved);
+    int64_t failed = status != CLT_OK;
+    CLT_TRY(comm_all_reduce(o->comm, &failed, 1, COMM_I64, COMM_MAX));
+    if (!failed)
+        return CLT_OK;
+    clt_error_clear();
+    clt_resumed_close(out);
+    CLT_TRY(choose(o, false, out));
+    return out->saved || !out->path[0] ? CLT_OK : clt_checkpoint_open(out->path, &out->saved);
 }
 
 clt_status clt_resumed_open(const clt_run_options *o, clt_resumed *out)
 {
-    struct {
-        clt_error error;
-        int64_t micro_batch;
-        char path[sizeof out->path];
-    } told = {.path = ""};
-    bool several = o->comm && comm_describe(o->comm)->ranks > 1;
     *out = (clt_resumed){.name = name_of(o)};
     if (!out->name[0])
         return CLT_OK;
-    if (!several || comm_describe(o->comm)->rank == 0) {
-        clt_error_take(open_named(o, out->name, &out->saved), &told.error);
-        snprintf(told.path, sizeof told.path, "%s", out->saved ? out->saved->path : "");
-        if (out->saved && clt_config_int(o->config, "data.micro_batch") <= 0)
-            told.micro_batch = clt_checkpoint_int(out->saved, "micro_batch", 0);
-    }
-    if (several) {
-        told.error.file = NULL; /* points to a constant of another process */
-        CLT_TRY(comm_broadcast(o->comm, &told, sizeof told, 0));
-    }
-    memcpy(out->path, told.path, sizeof out->path);
-    out->micro_batch = told.micro_batch;
-    return clt_error_put(&told.error);
+    if (o->comm && comm_describe(o->comm)->ranks > 1)
+        CLT_TRY(open_together(o, out));
+    else
+        CLT_TRY(open_named(o, out->name, false, &out->saved));
+    if (!out->saved)
+        return CLT_OK;
+    snprintf(out->path, sizeof out->path, "%s", out->saved->path);
+    if (clt_config_int(o->config, "data.micro_batch") <= 0)
+        out->micro_batch = clt_checkpoint_int(out->saved, "micro_batch", 0);
+    return CLT_OK;
 }
 
 void clt_resumed_close(clt_resumed *resumed)
@@ -262,11 +291,8 @@ void clt_resumed_close(clt_resumed *resumed)
 clt_status clt_run_resume(clt_run *run, clt_saved_state *extra)
 {
     const clt_graph *graph = run->job->train->graph;
-    bool first = run->from.saved != NULL;
-    if (!first)
-        CLT_TRY(clt_checkpoint_open(run->from.path, &run->from.saved));
     const clt_checkpoint *saved = run->from.saved;
-    if (!first || run->job->auto_micro) /* on rank 0 again: the micro-batch decides the number of steps */
+    if (run->job->auto_micro) /* again: the micro-batch decides the number of steps */
         CLT_TRY(clt_continuation_check(saved, run->job, &run->continuation));
     CLT_TRY(clt_run_load_file(run, saved->model, saved->path));
     for (size_t i = 0; i < graph->n_params; i++)

@@ -156,7 +156,7 @@ clt_status clt_phase_tuning_check(void *tuning, void *trial, bool *right, char *
     const clt_phase_tuning *t = tuning;
     CLT_SCOPED(clt_tuning_results) got = {0};
     CLT_TRY(run_and_read(trial, &got));
-    *right = true;
+    *right = got.count == t->want.count;
     for (int i = 0; i < t->want.count && *right; i++)
         *right = is_equal(got.at[i].values, t->want.at[i].values, t->want.at[i].n, t->tolerance,
                           got.at[i].name, why, size);

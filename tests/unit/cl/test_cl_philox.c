@@ -10,6 +10,7 @@
 static char folder[64];
 
 static const char source[] =
+    "#ifndef DT\n#define DT f32\n#endif\n"
     "#include \"common.clh\"\n"
     "#include \"random.clh\"\n"
     "__kernel void philox(__global uint *y, ulong yo, __global const uint *x, ulong xo, uint n)\n"

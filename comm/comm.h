@@ -79,8 +79,8 @@ void comm_set_phase(comm *c, const char *text);
  * collective fails. */
 clt_status comm_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op);
 clt_status comm_broadcast(comm *c, void *data, int64_t bytes, int root);
-/* Sends rank 0's text to all ranks: the others get it, terminated by NUL, in *text, which the caller frees; it is
- * NULL where rank 0's is. what: for the message when memory runs out. */
+/* Sends rank 0's text to all ranks: the others get it, terminated by NUL, in *text, which the caller frees;
+ * it is NULL where rank 0's is. what: for the message when memory runs out. */
 clt_status comm_share_text(comm *c, char **text, size_t *length, const char *what);
 clt_status comm_barrier(comm *c);
 /* `data` has `count` elements, divided into shares of whole grains (comm_share). After a reduce-scatter a

@@ -33,10 +33,10 @@ void ocl_refusal_of(const ocl_command *command, ocl_refusal *out);
  * False: nothing is left to give up. */
 bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *refusal, char *what, size_t size);
 
-/* What was given up on a device, because its driver refused it. It is remembered with the device's capabilities
- * (cl/device/capabilities.h), so that the next start plans without it at once; `cltrain devices --again` forgets
- * them. Only refusals that would come again may be remembered, not ones caused by a lack of memory or a lost
- * context. Defined in cl/probes/asking_child.c. */
+/* What was given up on a device, because its driver refused it. It is remembered with the device's
+ * capabilities (cl/device/capabilities.h), so that the next start plans without it at once; `cltrain
+ * devices --again` forgets them. Only refusals that would come again may be remembered, not ones caused by
+ * a lack of memory or a lost context. Defined in cl/probes/asking_child.c. */
 const ocl_unsupported *ocl_device_unsupported(const ocl_device *device); /* borrowed */
 void ocl_device_remember_unsupported(ocl_device *device, const ocl_unsupported *unsupported);
 

@@ -108,9 +108,9 @@ clt_status ocl_capabilities_print(const ocl_capabilities *capabilities, const oc
  * restart of the machine are left out. */
 clt_status ocl_capabilities_parse(const char *text, size_t length, const char *source, ocl_capabilities *out);
 
-/* Devices of one model share a file, and one of them may be broken. ocl_capabilities_apply_refusal turns the
- * refusal noted for device `spec` into an item of its answers. ocl_capabilities_note merges the answers of device
- * `spec` into *file, the model's answers as they were last read, which are then written. */
+/* Devices of one model share a file, and one of them may be broken. ocl_capabilities_apply_refusal turns
+ * the refusal noted for device `spec` into an item of its answers. ocl_capabilities_note merges the answers
+ * of device `spec` into *file, the model's answers as they were last read, which are then written. */
 clt_status ocl_capabilities_apply_refusal(ocl_capabilities *capabilities, const char *spec);
 void ocl_capabilities_note(const ocl_capabilities *capabilities, const char *spec, ocl_capabilities *file);
 

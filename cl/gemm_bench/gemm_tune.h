@@ -8,10 +8,10 @@
 
 #include "cl/gemm_bench/gemm_bench.h"
 
-/* Problems are products (ocl_gemm). The host computes the reference result or, for large problems, the backend
- * `simple` (for windows of an image: the standard backend), with a sample checked on the host; CLT_ECHECK if
- * even that is wrong. A problem that would take too long or too much memory is made smaller, and times are
- * scaled accordingly. */
+/* Problems are products (ocl_gemm). The host computes the reference result or, for large problems, the
+ * backend `simple` (for windows of an image: the standard backend), with a sample checked on the host;
+ * CLT_ECHECK if even that is wrong. A problem that would take too long or too much memory is made smaller,
+ * and times are scaled accordingly. */
 extern const ocl_family_bench ocl_gemm_family_bench;
 
 /* The problems that `cltrain tune` takes without a config: squares from 512 to 4096, and the products of

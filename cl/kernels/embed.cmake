@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Writes OUT, a C file that holds every file of FILES as a byte array with its base name, in the table TABLE. With
-# FOLDER, the files are kernel sources: they are first written to that folder, each line `#pragma option NAME VALUE`, which declares a
-# define that the host may give and its default, as the #ifndef that it stands for.
+# Writes OUT, a C file that holds every file of FILES as a byte array with its base name, in the table TABLE.
+# With FOLDER, the files are kernel sources. They are first written to that folder, where an #ifndef replaces
+# each line `#pragma option NAME VALUE`, which declares a define that the host may give and its default.
 set(body "/* generated: do not edit */\n#include \"cl/kernels/kernel_source.h\"\n")
 set(table "")
 set(index 0)

@@ -19,9 +19,10 @@ clt_status ocl_source_text(const char *file_name, char **out);
  * first column with __kernel, or a macro for it; its body begins and ends with a brace alone in the first
  * column. Kernels of another shape, for example those that a macro defines, stay. */
 void ocl_source_keep_kernel(char *text, const char *kernel);
-/* Checks that the program with this text, its includes resolved, has every option that the host gives it: each
- * define of `options` ("-DLS=64 -DDT=f32") is asked for by a line that begins with #if, as those are that the
- * build makes of `#pragma option NAME DEFAULT` (embed.cmake). CLT_EINTERNAL names the first that is not. */
+/* Checks that the program with this text, its includes resolved, has every option that the host gives it:
+ * each define of `options` ("-DLS=64 -DDT=f32") is asked for by a line that begins with #if, as those are
+ * that the build makes of `#pragma option NAME DEFAULT` (embed.cmake). CLT_EINTERNAL names the first that
+ * is not. */
 clt_status ocl_source_check_options(const char *family, const char *text, const char *options);
 /* Size of a family's own embedded source, a rough measure of its compile time; 0: there is none. */
 size_t ocl_source_length(const char *family);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asking a device for its capabilities. A driver may crash, hang or corrupt the process in any of its calls,
- * and NVIDIA's context is unusable after an illegal address. So the questions are asked in a child process,
- * and each is announced before it is asked. If the child crashes or hangs, that is the answer to the
- * announced question, and another child continues with the others. Questions that the caller's mask makes
- * unnecessary are never asked. Answers are remembered (cl/device/capabilities.h). This file must not know what
- * the kernels of a self-test compute: their room registers the tests here. */
+ * Asking a device for its capabilities. A driver may crash, hang or corrupt the process in any of its
+ * calls, and NVIDIA's context is unusable after an illegal address. So the questions are asked in a child
+ * process, and each is announced before it is asked. If the child crashes or hangs, that is the answer to
+ * the announced question, and another child continues with the others. Questions that the caller's mask
+ * makes unnecessary are never asked. Answers are remembered (cl/device/capabilities.h). This file must not
+ * know what the kernels of a self-test compute: their room registers the tests here. */
 #ifndef CL_PROBES_ASKING_H
 #define CL_PROBES_ASKING_H
 

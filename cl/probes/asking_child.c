@@ -530,6 +530,7 @@ static clt_status ask_as_needed(const ocl_found *found, const ocl_open_options *
 {
     asking_options w = {options->caps_mask, options->ask_again, !options->checker, options->style};
     known_device *mine = NULL;
+    CLT_LOCKED(&known_lock);
     memset(out, 0, sizeof *out);
     CLT_TRY(ocl_capabilities_key(&found->desc, w.style, &out->key));
     for (size_t i = 0; i < n_known; i++)
@@ -584,10 +585,7 @@ void ocl_device_remember_unsupported(ocl_device *device, const ocl_unsupported *
 
 clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_capabilities *out)
 {
-    pthread_mutex_lock(&known_lock);
-    clt_status status = ask_as_needed(found, options, out);
-    pthread_mutex_unlock(&known_lock);
-    CLT_TRY(status);
+    CLT_TRY(ask_as_needed(found, options, out));
     const ocl_item *refused = ocl_capabilities_refusal(out, !options->checker);
     if (refused != NULL)
         CLT_FAIL(CLT_EDEVICE,

@@ -20,8 +20,8 @@ typedef struct ocl_tune_target {
     const ocl_device_desc *device;
     const ocl_variant *standard; /* the standard choice */
     const char *only;            /* try only this variant; NULL: all */
-    /* Makes, times, checks and releases candidates. A failure drops the candidate; CLT_ENOMEM and CLT_EDEVLOST
-     * end the search. */
+    /* Makes, times, checks and releases candidates. A failure drops the candidate; CLT_ENOMEM and
+     * CLT_EDEVLOST end the search. */
     const ocl_family_bench *bench;
     void *operands;               /* what bench->create made */
     double (*now)(void *context); /* seconds */

@@ -65,7 +65,7 @@ static bool is_shown(const comparison *c, clt_fact fact)
     bool any = column->always;
     for (int i = 0; i < c->count; i++)
         any |= !isnan(c->facts[i].value[fact]);
-    /* a run has its speed in both units: that of the first run is shown, even if it is unknown */
+    /* a run has its speed in both units: the first run's unit is shown, even if its speed is unknown */
     bool speed = fact == CLT_FACT_TOKENS_PER_S || fact == CLT_FACT_SAMPLES_PER_S;
     return column->head && clt_run_shows(c->runs[0], fact) && (any || speed);
 }

@@ -88,9 +88,9 @@ static void handle(int number)
     (void)on_signal(number);
 }
 
-/* Handles SIGABRT, SIGSEGV and SIGILL. If this process called abort(), most likely a driver did, whose message
- * on stderr does not say what to do: prints the last words and exits. After the words of a crash, without
- * last words, or if another process sent the signal, the process ends as it does by default. */
+/* Handles SIGABRT, SIGSEGV and SIGILL. If this process called abort(), most likely a driver did, whose
+ * message on stderr does not say what to do: prints the last words and exits. After the words of a crash,
+ * without last words, or if another process sent the signal, the process ends as it does by default. */
 static void on_fatal(int number, siginfo_t *info, void *context)
 {
     static const char name[] = "cltrain: ", end[] = "\n";

@@ -62,7 +62,8 @@ void clt_str_append(clt_str *s, const char *text);
 void clt_str_append_n(clt_str *s, const char *bytes, size_t count);
 void clt_str_printf(clt_str *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 clt_status clt_str_check(const clt_str *s);
-/* Moves the text to *out, to be freed with free(), and leaves the string empty. On failure *out is untouched. */
+/* Moves the text to *out, to be freed with free(), and leaves the string empty. On failure *out is
+ * untouched. */
 clt_status clt_str_take(clt_str *s, char **out);
 void clt_str_free(clt_str *s);
 CLT_SCOPED_VALUE(clt_str, clt_str_free)

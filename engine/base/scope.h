@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cleaning up by scope: a variable that owns something is destroyed when its scope ends, on every path out of it, so that
- * a function needs no label and no chain of frees.
+ * Cleaning up by scope: a variable that owns something is destroyed when its scope ends, on every path out
+ * of it, so that a function needs no label and no chain of frees.
  *
  *     clt_status summarise(const char *path, clt_summary **out)
  *     {
@@ -14,9 +14,10 @@
  *         return CLT_OK;
  *     }
  *
- * Such a variable is initialised where it is declared, and no goto jumps over the declaration. Variables are destroyed in
- * the reverse order of their declarations. A destroying function leaves the thread's error as it is (CLT_KEEP_ERROR, if it
- * calls anything that may fail), because the error has been recorded by then. */
+ * Such a variable is initialised where it is declared, and no goto jumps over the declaration. Variables
+ * are destroyed in the reverse order of their declarations. A destroying function leaves the thread's error
+ * as it is (CLT_KEEP_ERROR, if it calls anything that may fail), because the error has been recorded by
+ * then. */
 #ifndef ENGINE_BASE_SCOPE_H
 #define ENGINE_BASE_SCOPE_H
 
@@ -27,8 +28,8 @@
 
 #include "engine/base/status.h"
 
-/* Declares a variable of `type` or, with a star after it, of a pointer to `type`. The header of the type says which, by
- * one of the two definitions below. */
+/* Declares a variable of `type` or, with a star after it, of a pointer to `type`. The header of the type
+ * says which, by one of the two definitions below. */
 #define CLT_SCOPED(type) __attribute__((cleanup(type##_end_scope))) type
 
 /* In the header of `type`: variables are pointers, which destroy(type *) accepts, NULL included. */
@@ -37,7 +38,8 @@
     {                                                                                                        \
         destroy(*object);                                                                                    \
     }
-/* In the header of `type`: variables are the objects themselves, which destroy(type *) accepts, all zeros included. */
+/* In the header of `type`: variables are the objects themselves, which destroy(type *) accepts, all zeros
+ * included. */
 #define CLT_SCOPED_VALUE(type, destroy)                                                                      \
     static inline void type##_end_scope(type *object)                                                        \
     {                                                                                                        \
@@ -71,8 +73,8 @@ static inline void clt_closed_end_scope(const int *fd)
         clt_taken_;                                                                                          \
     })
 
-/* From this line to the end of the scope failures do not replace the thread's message: for functions that clean up
- * or write records while the thread may be on its way out with an error. */
+/* From this line to the end of the scope failures do not replace the thread's message: for functions that
+ * clean up or write records while the thread may be on its way out with an error. */
 #define CLT_KEEP_ERROR()                                                                                     \
     __attribute__((cleanup(clt_error_restore))) clt_error clt_kept_error_;                                   \
     clt_error_save(&clt_kept_error_)

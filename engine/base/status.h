@@ -61,8 +61,8 @@ void clt_error_clear(void);
  * error of a work item this thread's, and returns error->status so that it can be forwarded. */
 void clt_error_take(clt_status status, clt_error *error);
 clt_status clt_error_put(const clt_error *error);
-/* clt_error_save takes this thread's message, if there is one, out of the way; clt_error_restore brings it back in the
- * place of any message since. Use CLT_KEEP_ERROR of scope.h. */
+/* clt_error_save takes this thread's message, if there is one, out of the way; clt_error_restore brings it
+ * back in the place of any message since. Use CLT_KEEP_ERROR of scope.h. */
 void clt_error_save(clt_error *error);
 void clt_error_restore(const clt_error *error);
 

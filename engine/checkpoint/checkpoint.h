@@ -117,8 +117,8 @@ void clt_part_add(clt_part *part, const clt_part *other);
  * free space, and makes the folder step_N.tmp-TAG with the tensor files in their full size and with their
  * headers. Only begin creates files or sets their size, because a client of a network disk would overwrite
  * with zeros what others wrote beyond the size that it knows. *part: what begin wrote. After an error
- * nothing of the folder is left. Only one process at a time may save into a folder (the run folder is locked), and
- * it must ignore SIGXFSZ, or a file size limit kills it. */
+ * nothing of the folder is left. Only one process at a time may save into a folder (the run folder is
+ * locked), and it must ignore SIGXFSZ, or a file size limit kills it. */
 clt_status clt_checkpoint_begin(const char *folder, const char *tag, const clt_checkpoint_content *content,
                                 clt_part *part);
 /* Writes the pieces, syncs, adds them to *part. CLT_ENUMERIC: a value is not finite; nothing was
@@ -127,8 +127,8 @@ clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
                                      const clt_checkpoint_content *content, const clt_tensor_piece *pieces,
                                      int n, clt_part *part);
 /* To be called after all parts are written. `all`: the sum of begin's part and all others, which must be
- * whole files. Writes the other files, syncs them, and puts the checkpoint in place; an existing step_N is replaced
- * only then. CLT_ESTORAGE: the new checkpoint is discarded, and older ones are untouched. */
+ * whole files. Writes the other files, syncs them, and puts the checkpoint in place; an existing step_N is
+ * replaced only then. CLT_ESTORAGE: the new checkpoint is discarded, and older ones are untouched. */
 clt_status clt_checkpoint_place(const char *folder, const char *tag, const clt_checkpoint_content *content,
                                 const clt_part *all);
 void clt_checkpoint_discard(const char *folder, const char *tag, int64_t step);

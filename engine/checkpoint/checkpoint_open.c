@@ -71,8 +71,8 @@ static clt_status open_state(const char *folder, clt_json_doc **out)
     return clt_json_parse_file(path, CLT_ECHECKPOINT, out);
 }
 
-/* tensors: opens and verifies the tensor files, too. Without them a checkpoint is still rejected if one of its
- * other files is damaged. */
+/* tensors: opens and verifies the tensor files, too. Without them a checkpoint is still rejected if one of
+ * its other files is damaged. */
 static clt_status open_step(const char *folder, bool tensors, clt_checkpoint **out)
 {
     CLT_SCOPED(clt_checkpoint) *checkpoint = NULL;

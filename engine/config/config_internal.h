@@ -61,8 +61,8 @@ struct clt_config_problems {
 /* config_problem.c. line 0: no position in a file. */
 void clt_config_report(clt_config_problems *list, const char *source, int line, int column,
                        const char *format, ...) __attribute__((format(printf, 5, 6)));
-/* Turns the list into CLT_ECONFIG with one problem per line (CLT_OK when it is empty), unless collecting it has
- * failed with `status`, which is then returned. Frees the list. */
+/* Turns the list into CLT_ECONFIG with one problem per line (CLT_OK when it is empty), unless collecting it
+ * has failed with `status`, which is then returned. Frees the list. */
 clt_status clt_config_problems_finish(clt_status status, clt_config_problems *list);
 
 /* config_value.c */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps the text that the handler of fatal signals prints, in a form that a signal handler may read at any time. */
+ * Keeps the text that the handler of fatal signals prints, in a form that a signal handler may read at any
+ * time. */
 #include "engine/host/last_words.h"
 
 #include <pthread.h>

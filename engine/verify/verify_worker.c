@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The worker's side of checks in worker processes; verify_workers.c is the parent's side. A worker asks before
- * it runs the checks of a case, and names each check before it runs it. Lines that it writes:
+ * The worker's side of checks in worker processes; verify_workers.c is the parent's side. A worker asks
+ * before it runs the checks of a case, and names each check before it runs it. Lines that it writes:
  *     device KIND SPEC NAME               the device is open; KIND is cpu or other
  *     claim PASS INDEX SUBJECT CASE       may I run the checks of this case?
  *     begin INDEX NAME                    this check starts

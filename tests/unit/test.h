@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests in C share: cmocka, a program's list of tests and its `main`, checks of results, a temporary
- * folder. A file of tests looks like this:
+ * What the tests in C share: cmocka, a program's list of tests and its `main`, checks of results, a
+ * temporary folder. A file of tests looks like this:
  *
  *     #include "tests/unit/test.h"
  *
@@ -12,9 +12,9 @@
  *
  *     TEST_PROGRAM(.device = true, .before = open_queue, .after = close_queue);
  *
- * Each TEST puts itself on the list, in the order of the file; the `main` of tests/unit/test.c runs the list. A
- * program that needs nothing around its tests has no TEST_PROGRAM, and one whose list follows from a table has a
- * `main` of its own. */
+ * Each TEST puts itself on the list, in the order of the file; the `main` of tests/unit/test.c runs the
+ * list. A program that needs nothing around its tests has no TEST_PROGRAM, and one whose list follows from
+ * a table has a `main` of its own. */
 #ifndef TESTS_UNIT_TEST_H
 #define TESTS_UNIT_TEST_H
 
@@ -74,7 +74,8 @@ void test_enlist(test_entry *entry);
 
 #define TEST_PROGRAM(...) const test_program test_this_program = {__VA_ARGS__}
 
-/* True if the program was started with the argument "all": tests that take long then run all of their cases. */
+/* True if the program was started with the argument "all": tests that take long then run all of their
+ * cases. */
 extern bool run_everything;
 
 /* True if there is an OpenCL device; otherwise says that the program is skipped. */

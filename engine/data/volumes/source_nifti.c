@@ -137,9 +137,9 @@ static clt_status find_classes(const clt_config *config, clt_volumes_state *s, i
     return CLT_OK;
 }
 
-/* Names the classes of masks: by data.class_names, else by the labels of the folder's dataset.json. A run that
- * has begun goes on without names where these labels are refused: the version that began it did not read
- * them, or they have changed since. */
+/* Names the classes of masks: by data.class_names, else by the labels of the folder's dataset.json. A run
+ * that has begun goes on without names where these labels are refused: the version that began it did not
+ * read them, or they have changed since. */
 static clt_status name_classes(clt_source *source, const clt_config *config, const clt_volumes_state *s,
                                int64_t classes)
 {

@@ -95,8 +95,8 @@ static const clt_op_case bce_timed[] = {
     CLT_CASE("large", NULL, 0, CLT_CASE_F32(4096, 8192), BITS(4096, 8192)),
 };
 
-/* Each term of mse and l1 is rounded up to three times; exp and log1p of the device have errors of up to 3 ulp.
- * Sums run in blocks of 16 lanes and 1024 elements. */
+/* Each term of mse and l1 is rounded up to three times; exp and log1p of the device have errors of up to 3
+ * ulp. Sums run in blocks of 16 lanes and 1024 elements. */
 #define POINTWISE_REF(op, table)                                                                             \
     CLT_OP_REF(op, pointwise_loss_forward, pointwise_loss_backward, table##_cases, .tolerance = 8,           \
                CLT_TIMED(table##_timed))

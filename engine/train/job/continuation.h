@@ -10,7 +10,8 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/train/job/job.h"
 
-/* The checkpoint that a training goes on from, which is opened and verified once, before anything is planned. */
+/* The checkpoint that a training goes on from, which is opened and verified once, before anything is
+ * planned. */
 typedef struct clt_resumed {
     const char *name; /* the folder as the options name it; "": nothing is resumed */
     char path[1024];  /* the checkpoint's folder, the same on all ranks; "": there is none, the run begins */

@@ -128,8 +128,8 @@ static clt_status take_pins(clt_tuned *t, const clt_resumed *from, const clt_obs
 
 /* --- agreement of ranks --- */
 
-/* What rank 0 decides for all ranks with its device. The faster style of kernels is found by timing, which may
- * have had different results on the ranks; and each has its own record of what the driver refused. */
+/* What rank 0 decides for all ranks with its device. The faster style of kernels is found by timing, which
+ * may have had different results on the ranks; and each has its own record of what the driver refused. */
 typedef struct told_choices {
     clt_told_device device;
     int32_t style, keeps_unsupported;

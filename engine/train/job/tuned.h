@@ -35,10 +35,10 @@ typedef struct clt_tuned {
     int n_others;
 } clt_tuned;
 
-/* clt_tuned_open: decides which records, style of kernels and features are used on `device`. Rank 0 decides for
- * all ranks with the same device; collective when there are several ranks. from: the checkpoint whose choices
- * are kept, on rank 0; it may be none. say (may be NULL) receives a line when choices of a checkpoint cannot be
- * used, or when a rank does not follow rank 0. */
+/* clt_tuned_open: decides which records, style of kernels and features are used on `device`. Rank 0 decides
+ * for all ranks with the same device; collective when there are several ranks. from: the checkpoint whose
+ * choices are kept, on rank 0; it may be none. say (may be NULL) receives a line when choices of a
+ * checkpoint cannot be used, or when a rank does not follow rank 0. */
 clt_status clt_tuned_open(const clt_config *config, const ocl_device *device, comm *ranks,
                           const clt_resumed *from, const clt_observer *say, clt_tuned **out);
 void clt_tuned_close(clt_tuned *tuned);

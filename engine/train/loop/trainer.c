@@ -339,7 +339,8 @@ static clt_status tell_resumed(clt_loop *l)
     return clt_tell_continuation(l);
 }
 
-/* Opens the run folder, when nothing else can fail any more. Rank 0 decides if there is one; all ranks save. */
+/* Opens the run folder, when nothing else can fail any more. Rank 0 decides if there is one; all ranks
+ * save. */
 static clt_status open_folder(clt_loop *l)
 {
     const clt_run_options *o = l->options;
@@ -446,8 +447,8 @@ static clt_status train(clt_loop *l)
     return status == CLT_OK ? status : save_before_end(l, status);
 }
 
-/* Opens the log. A run folder that is in use is refused here, before anything is built or measured. What a killed
- * save has left in the folder that is gone on with is repaired, since this process has its lock. */
+/* Opens the log. A run folder that is in use is refused here, before anything is built or measured. What a
+ * killed save has left in the folder that is gone on with is repaired, since this process has its lock. */
 static clt_status open_log(clt_loop *l)
 {
     const clt_run_options *o = l->options;

@@ -65,12 +65,12 @@ typedef struct clt_loop {
     bool classes_missing; /* classes.json could not be written after the newest evaluation */
 } clt_loop;
 
-/* trainer_start.c. clt_continues: the run that is resumed is in the same folder; from any other folder it is only
- * read. clt_first_rank: the process has rank 0. */
+/* trainer_start.c. clt_continues: the run that is resumed is in the same folder; from any other folder it
+ * is only read. clt_first_rank: the process has rank 0. */
 bool clt_continues(const clt_run_options *options);
 bool clt_first_rank(const clt_run_options *options);
-/* On rank 0: refuses a run folder that cannot be made, is in use, or holds another run. Writes nothing but the lock
- * of the folder that the run goes on in, which *lock receives; NULL: there is no such folder yet. */
+/* On rank 0: refuses a run folder that cannot be made, is in use, or holds another run. Writes nothing but
+ * the lock of the folder that the run goes on in, which *lock receives; NULL: there is no such folder yet. */
 clt_status clt_check_folder(const clt_run_options *options, clt_lock **lock);
 /* The step after which this start ends: the last step of the job, or options->max_steps. */
 int64_t clt_steps_now(const clt_run_options *options, const clt_job *job);

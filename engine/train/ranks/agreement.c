@@ -88,7 +88,8 @@ static int64_t kind_of(const ocl_device_desc *desc)
     return (int64_t)(clt_hash64_end(&state) >> 1);
 }
 
-/* Hash of what decides which kernels compute a product, if ranks share tuning records and what drivers refused. */
+/* Hash of what decides which kernels compute a product, if ranks share tuning records and what drivers
+ * refused. */
 static int64_t choice_of(const ocl_device_desc *desc)
 {
     int64_t kind = kind_of(desc);
@@ -124,8 +125,8 @@ static clt_status rows_of(const ocl_device_desc *desc, int64_t *variants)
     return CLT_OK;
 }
 
-/* What ranks tell each other before they plan: a row is a number of each rank, of which all ranks learn the least
- * and the greatest. */
+/* What ranks tell each other before they plan: a row is a number of each rank, of which all ranks learn the
+ * least and the greatest. */
 #define FACTS(X)                                                                                             \
     X(ITEMS, clt_update_items(desc)) /* of a work-group of the update; 0: none is used */                    \
     X(KIND, kind_of(desc))           /* platform, device and driver */                                       \

@@ -71,8 +71,8 @@ void clt_reporter_destroy(clt_reporter *r)
         return;
     CLT_KEEP_ERROR();
     (void)ocl_finish(r->realized->device, OCL_QUEUE_COMPUTE);
-    /* callbacks refer to the ring, and after a failed command they may come at any time or never, so it is not
-     * freed */
+    /* callbacks refer to the ring, and after a failed command they may come at any time or never, so it is
+     * not freed */
     if (ocl_commands_failed(r->realized->device))
         return;
     pthread_mutex_lock(&r->lock);

@@ -136,12 +136,12 @@ clt_status clt_weights_check(const clt_graph *graph, const struct clt_safetensor
                              const char *skip, clt_weights_taken *taken);
 /* Whether the parameter is one that `skip` names. */
 bool clt_weights_skips(const char *skip, const clt_param *param);
-/* resume.c. resumed_open: finds, opens and verifies the checkpoint that options->resume names. Collective: rank 0
- * chooses it, and all ranks read it at the same time. resumed_close: it need not have been opened. */
+/* resume.c. resumed_open: finds, opens and verifies the checkpoint that options->resume names. Collective:
+ * rank 0 chooses it, and all ranks read it at the same time. resumed_close: it need not have been opened. */
 clt_status clt_resumed_open(const clt_run_options *options, clt_resumed *out);
 void clt_resumed_close(clt_resumed *resumed);
-/* Loads parameters, optimizer state and counters of run->from, closes it, and sets first_step. CLT_ECONFIG and
- * CLT_EDATA as for clt_continuation_check; CLT_ECONFIG also for another global batch. */
+/* Loads parameters, optimizer state and counters of run->from, closes it, and sets first_step. CLT_ECONFIG
+ * and CLT_EDATA as for clt_continuation_check; CLT_ECONFIG also for another global batch. */
 struct clt_saved_state;
 clt_status clt_run_resume(clt_run *run, struct clt_saved_state *extra);
 /* diagnose.c: loads batch number `step` again and runs it command by command with its loss scale. *found: a

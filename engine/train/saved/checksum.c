@@ -101,8 +101,8 @@ static clt_status make_list(clt_checksums *sums, const ocl_device_desc *device)
     return ocl_emit_status(&emitter);
 }
 
-/* Builds the kernels and runs them once before the first step, so that a driver that refuses a launch does not
- * end the training at its first checkpoint. */
+/* Builds the kernels and runs them once before the first step, so that a driver that refuses a launch does
+ * not end the training at its first checkpoint. */
 static clt_status prepare(clt_checksums *sums)
 {
     ocl_exec_options options = {.resolve = resolve, .resolve_context = sums};

@@ -248,8 +248,8 @@ static clt_status choose(const clt_run_options *o, bool peek, clt_resumed *out)
     return clt_error_put(&told.error);
 }
 
-/* All ranks read and verify the newest checkpoint at the same time. If one of them cannot, rank 0 looks for one
- * that verifies, which may be older. */
+/* All ranks read and verify the newest checkpoint at the same time. If one of them cannot, rank 0 looks for
+ * one that verifies, which may be older. */
 static clt_status open_together(const clt_run_options *o, clt_resumed *out)
 {
     clt_status status = choose(o, true, out);

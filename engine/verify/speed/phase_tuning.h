@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tuner's bench of a family whose problems are phases of plans (ops, updates). It compares a candidate's
- * results with the results of the list's last variant, the simplest one, which accepts everything. Knows plans;
- * a family says how its plan is made and which results it has. */
+ * The tuner's bench of a family whose problems are phases of plans (ops, updates). It compares a
+ * candidate's results with the results of the list's last variant, the simplest one, which accepts
+ * everything. Knows plans; a family says how its plan is made and which results it has. */
 #ifndef ENGINE_VERIFY_SPEED_PHASE_TUNING_H
 #define ENGINE_VERIFY_SPEED_PHASE_TUNING_H
 
@@ -32,8 +32,8 @@ typedef struct clt_phase_trial {
 } clt_phase_trial;
 
 typedef struct clt_phase_family {
-    /* Plans the problem with the given variant (a name, or NULL if there is a candidate), makes everything ready and
-     * fills it. candidate, asked: as in clt_plan_options. */
+    /* Plans the problem with the given variant (a name, or NULL if there is a candidate), makes everything
+     * ready and fills it. candidate, asked: as in clt_plan_options. */
     clt_status (*make)(const clt_phase_tuning *tuning, const ocl_device_desc *desc, const char *variant,
                        const ocl_choice *candidate, ocl_choice *asked, clt_verify_bench **out);
     /* Before a run whose results are read; may be NULL. */

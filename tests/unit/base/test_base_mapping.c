@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A mapped file becomes shorter while two threads read it and a third one opens and closes other files, whose
- * records are used again all the time: what is missing reads as zeros and is told, and nothing else changes. */
+ * A mapped file becomes shorter while two threads read it and a third one opens and closes other files,
+ * whose records are used again all the time: what is missing reads as zeros and is told, and nothing else
+ * changes. */
 #include "tests/unit/test.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cleaning up by scope: what is destroyed, in which order, on which paths; what is handed over; the kept error.
- * ctest-labels: quick */
+ * Cleaning up by scope: what is destroyed, in which order, on which paths; what is handed over; the kept
+ * error. ctest-labels: quick */
 #include "tests/unit/test.h"
 
 #include "engine/base/scope.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Saves a checkpoint whose tensors are all in the memory of one process, by the steps that the ranks of a training
- * take together. */
+ * Saves a checkpoint whose tensors are all in the memory of one process, by the steps that the ranks of a
+ * training take together. */
 #ifndef TESTS_UNIT_TRAIN_CHECKPOINT_SAVE_H
 #define TESTS_UNIT_TRAIN_CHECKPOINT_SAVE_H
 
@@ -27,7 +27,8 @@ static inline clt_status write_whole(const char *folder, const char *tag,
     return clt_checkpoint_write_part(folder, tag, content, pieces, n, part);
 }
 
-/* Deletes the oldest checkpoints beyond `keep`, if that is not 0, when the new one is in place and verified. */
+/* Deletes the oldest checkpoints beyond `keep`, if that is not 0, when the new one is in place and
+ * verified. */
 static inline clt_status save_checkpoint(const char *folder, const clt_checkpoint_content *content, int keep)
 {
     const clt_retention retention = {.keep = keep, .best = -1};

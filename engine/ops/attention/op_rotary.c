@@ -8,8 +8,9 @@
 #include "engine/ops/emit_util.h"
 
 /* rotary: for each pair (a, b) with index i of R/2 in each turned head at place t:
- *         y = (a cos f - b sin f, a sin f + b cos f), f = (t + position[n]) * base^(-2i/R)
- * shapes  x (N,T,H*D), optionally position (N) -> y (N,T,H*D); D head, R rotary (0: all of D)
+ *         y = (a cos f - b sin f, a sin f + b cos f), f = place * base^(-2i/R)
+ * shapes  x (N,T,H*D), optionally position -> y (N,T,H*D); D head, R rotary (0: all of D). The place of row t
+ *         of sample n is t; with position (N) it is t + position[n], with position (N,T) it is position[n,t]
  * dtypes  x,y f32|f16|bf16; position i32
  * grads   dx: write or accumulate                         units   f: radians
  * memory  nothing                                         accuracy of f: 1e-7 of a turn at any place
@@ -29,6 +30,16 @@ static const clt_attr_spec rotary_attrs[] = {
         "interleaved", false,
         "a pair is two neighbours; otherwise an element of the first half and its like of the second"),
 };
+
+/* Values of -DOFFSETS: what the optional second input gives. */
+enum { NO_OFFSETS, OFFSET_OF_SAMPLES, OFFSET_OF_ROWS };
+
+/* `positions` is the number of elements of the second input. With one row for each sample both mean the
+ * same. */
+static int offsets_of(int64_t positions, int64_t samples)
+{
+    return positions == samples ? OFFSET_OF_SAMPLES : OFFSET_OF_ROWS;
+}
 
 typedef struct rotary_sizes {
     int64_t places, dim, heads, turned, pairs;
@@ -67,9 +78,13 @@ static clt_status rotary_infer(clt_infer *ctx)
                               (long long)(shape.dim[2] / dim));
     if (ctx->node->n_in > 1) {
         const clt_tensor *position = clt_infer_in(ctx, 1);
-        if (position->dtype != CLT_I32 || clt_shape_elements(&position->shape) != shape.dim[0])
-            return clt_infer_fail(ctx, "the positions '%s' must be one i32 number per sample",
-                                  position->name);
+        int64_t count = clt_shape_elements(&position->shape);
+        if (position->dtype != CLT_I32 || (count != shape.dim[0] && count != shape.dim[0] * shape.dim[1]))
+            return clt_infer_fail(ctx,
+                                  "the positions '%s' must be one i32 number for each sample, (N), or for "
+                                  "each row, (N, T); they are %s %s",
+                                  position->name, clt_shape_text(&position->shape, text, sizeof text),
+                                  clt_dtype_name(position->dtype));
         clt_infer_bound(ctx, 1, INT32_MAX, false, 0);
     }
     return clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape);
@@ -87,7 +102,10 @@ static void rotary_emit(ocl_emitter *e, const clt_call *call, bool backward, clt
     ocl_define(e, "SIGN", backward ? -1 : 1);
     ocl_define(e, "GRAD", backward);
     ocl_define(e, "INTERLEAVED", clt_node_attr(call->node, "interleaved")->b);
-    ocl_define(e, "OFFSETS", call->node->n_in > 1);
+    ocl_define(e, "OFFSETS",
+               call->node->n_in > 1
+                   ? offsets_of(clt_call_elements(call, call->in[1]), (int64_t)s.rows / s.places)
+                   : NO_OFFSETS);
     ocl_define(e, "DIM", s.dim);
     ocl_define(e, "TURNED", 2 * s.pairs);
     if (s.dim % 32 == 0 && s.pairs % 16 == 0)
@@ -132,8 +150,10 @@ CLT_OP_DOC(
         "Turns queries and keys by their place in the sequence, so that attention sees how far apart places "
         "are without a table of positions. Goes between the layer that makes queries, keys and values and "
         "the attention; of a packed row only the heads of queries and keys turn.",
-    .inputs = "x: (N,T,H*head), f32, f16 or bf16\nposition: (N) i32, the place of each sample's first row; "
-              "optional",
+    .inputs =
+        "x: (N,T,H*head), f32, f16 or bf16\nposition: (N) i32, the place of each sample's first row, or "
+        "(N,T) i32, the place of every row, which begins again at 0 where a row holds several documents; "
+        "optional",
     .output = "y: shape and type of x", .example = "{\"op\": \"rotary\", \"head\": 8, \"heads\": 8}",
     .before = "{\"op\": \"embedding\", \"vocab\": 256, \"dim\": 32}, {\"op\": \"linear\", \"out\": 96}, ",
     .after = ", {\"op\": \"attention\", \"heads\": 4}, {\"op\": \"linear\", \"out\": 256}, {\"op\": "

@@ -5,6 +5,17 @@
 
 #include "engine/ops/case.h"
 
+/* The place of row r of all samples' rows. A position below 0 counts as 0. */
+static double place_of(const clt_ref_call *call, int64_t r)
+{
+    int64_t samples = call->in[0].shape.dim[0], places = call->in[0].shape.dim[1];
+    if (call->n_in < 2)
+        return (double)(r % places);
+    if (clt_shape_elements(&call->in[1].shape) == samples)
+        return (double)(r % places) + fmax(call->in[1].data[r / places], 0);
+    return fmax(call->in[1].data[r], 0);
+}
+
 /* to += from with every pair rotated; sign -1: in the opposite direction. */
 static void turn(const clt_ref_call *call, const double *from, double *to, double sign)
 {
@@ -18,8 +29,7 @@ static void turn(const clt_ref_call *call, const double *from, double *to, doubl
     for (int64_t r = 0; r < shape->dim[0] * shape->dim[1]; r++)
         for (int64_t h = 0; h < heads; h++) {
             int64_t at = (r * heads + h) * dim;
-            double place = (double)(r % shape->dim[1]) +
-                           (call->n_in > 1 ? fmax(call->in[1].data[r / shape->dim[1]], 0) : 0);
+            double place = place_of(call, r);
             for (int64_t c = h < turned ? rotary : 0; c < dim; c++)
                 to[at + c] += from[at + c];
             for (int64_t i = 0; h < turned && i < rotary / 2; i++) {
@@ -61,6 +71,12 @@ static const clt_op_case rotary_cases[] = {
     CLT_CASE("far", "{\"head\":12,\"base\":1000000}", CLT_SMALL, CLT_CASE_F32(5, 4, 24), POSITION(5)),
     /* a position below 0 counts as 0 */
     CLT_CASE("stray", "{\"head\":12}", CLT_SMALL, CLT_CASE_F32(19, 3, 24), CLT_CASE_STRAY(CLT_I32, 9, 19)),
+    CLT_CASE("rows", "{\"head\":32}", CLT_SMALL, CLT_CASE_F32(3, 7, 64),
+             CLT_CASE_INDEX(CLT_I32, 1000000, 3, 7)),
+    CLT_CASE("rows_stray", "{\"head\":10,\"rotary\":4,\"heads\":2}", CLT_SMALL, CLT_CASE_F32(3, 11, 40),
+             CLT_CASE_STRAY(CLT_I32, 5, 3, 11)),
+    CLT_CASE("rows_f16", "{\"head\":64,\"interleaved\":true}", 0, CLT_CASE_FLOAT(CLT_F16, 2, 33, 128),
+             CLT_CASE_INDEX(CLT_I32, 40, 2, 33)),
     CLT_CASE("bf16", "{\"head\":32,\"heads\":1}", CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 3, 6, 64), POSITION(3)),
     CLT_CASE("f16", "{\"head\":8}", CLT_SMALL, CLT_CASE_FLOAT(CLT_F16, 3, 5, 24)),
     CLT_CASE("long", "{\"head\":64,\"heads\":4}", 0, CLT_CASE_F32(1, 600, 384)),

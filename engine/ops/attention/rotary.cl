@@ -8,7 +8,7 @@
  *
  *   -DDT=type of x  -DYT=type of y  -DSIGN=1: forward, -1: gradient  -DGRAD=1: y may be accumulated
  *   -DINTERLEAVED=1: a pair is two neighbours, 0: element i of the first and of the second half
- *   -DOFFSETS=1: the first position of each sample is an argument
+ *   -DOFFSETS=1: the position of each sample's first row is an argument, 2: the position of every row is
  *   -DDIM=elements of a head  -DTURNED=elements of a head that are rotated  -DNT: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"
@@ -39,10 +39,15 @@
 #endif
 #if OFFSETS
 #define OFFSETS_ARG , __global const int *restrict offsets, ulong offsets0
-#define OFFSET(sample) (uint) max(offsets[offsets0 + (sample)], 0)
+#define OFFSET(at) (uint) max(offsets[offsets0 + (at)], 0)
 #else
 #define OFFSETS_ARG
-#define OFFSET(sample) 0u
+#define OFFSET(at) 0u
+#endif
+#if OFFSETS == 2
+#define POSITION(row) OFFSET(row)
+#else
+#define POSITION(row) (uint)((row) % places) + OFFSET((row) / places)
 #endif
 
 /* 2^64 / (2 pi): converts radians to turns in 64-bit fixed point. */
@@ -79,7 +84,7 @@ __kernel void rotary_flat(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_
             STORE_GRAD(YT, y, c, LOAD(DT, x, c), accumulate);
         return;
     }
-    float angle = rotary_angle((uint)(row % places) + OFFSET(row / places), i, ratio);
+    float angle = rotary_angle(POSITION(row), i, ratio);
     float c = cospi(angle), s = SIGN * sinpi(angle);
     for (uint h = 0; h < heads; h++, x += DIM, y += DIM) {
         float a = LOAD(DT, x, FIRST(i)), b = LOAD(DT, x, SECOND(i));
@@ -100,7 +105,7 @@ __kernel void rotary_row(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_A
         return;
     y += y0 + row * heads * DIM;
     x += x0 + row * heads * DIM;
-    uint place = (uint)(row % places) + OFFSET(row / places);
+    uint place = POSITION(row);
     for (uint first = 0; first < PAIRS; first += LANES) {
         uint count = min((uint)LANES, (uint)PAIRS - first);
         float angle[LANES], cosine[LANES], sine[LANES];

@@ -18,6 +18,15 @@
 
 #define MAX_INCLUDE_DEPTH 8
 
+/* The file of this name that is built in; NULL: there is none. */
+static const ocl_embedded_source *embedded(const char *file_name)
+{
+    for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++)
+        if (strcmp(s->name, file_name) == 0)
+            return s;
+    return NULL;
+}
+
 /* One file's text, its includes not resolved; free() it. */
 static clt_status raw_source(const char *file_name, char **out)
 {
@@ -34,24 +43,14 @@ static clt_status raw_source(const char *file_name, char **out)
         if (exists)
             return status;
     }
-    for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++) {
-        if (strcmp(s->name, file_name) == 0) {
-            CLT_TRY(clt_alloc(out, s->length + 1, 1, "a kernel source"));
-            memcpy(*out, s->text, s->length);
-            return CLT_OK;
-        }
+    const ocl_embedded_source *s = embedded(file_name);
+    if (s != NULL) {
+        CLT_TRY(clt_alloc(out, s->length + 1, 1, "a kernel source"));
+        memcpy(*out, s->text, s->length);
+        return CLT_OK;
     }
     CLT_FAIL(CLT_EBUILD, "looking for the kernel source '%s': it is not built in%s%s", file_name,
              folder ? " and not in CLTRAIN_KERNEL_DIR=" : "", folder ? folder : "");
-}
-
-size_t ocl_source_length(const char *family)
-{
-    size_t length = strlen(family);
-    for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++)
-        if (strncmp(s->name, family, length) == 0 && strcmp(s->name + length, ".cl") == 0)
-            return s->length;
-    return 0;
 }
 
 /* Extracts the name from `#include "name"`; false if the line is something else. */
@@ -77,6 +76,23 @@ static bool parse_include(const char *line, size_t length, char *name, size_t si
     memcpy(name, at, (size_t)(close - at));
     name[close - at] = '\0';
     return true;
+}
+
+size_t ocl_source_length(const char *family)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s.cl", family);
+    const ocl_embedded_source *source = embedded(name);
+    size_t length = source ? source->length : 0;
+    for (const char *line = source ? source->text : ""; *line != '\0';) {
+        size_t width = strcspn(line, "\n");
+        if (parse_include(line, width, name, sizeof name) && strncmp(name, family, strlen(family)) == 0) {
+            const ocl_embedded_source *part = embedded(name);
+            length += part ? part->length : 0;
+        }
+        line += width + (line[width] == '\n');
+    }
+    return length;
 }
 
 static clt_status expand(clt_str *out, const char *file_name, int depth)

@@ -4,10 +4,9 @@
  * Knows rows and channels, no model. Its running statistics are buffers (clt_param): a command of the
  * forward pass updates them, in training only. Where ranks share statistics (clt_call.ranks), forward
  * exchanges the moments of each rank's rows, and backward the two sums. */
-#include "cl/kernels/kernel_shared.clh"
 #include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"
-#include "engine/ops/exchange.h"
+#include "engine/ops/norm/batch_norm_emit.h"
 #include "engine/ops/norm/norm.h"
 #include "engine/ops/norm/norm_shared.clh"
 #include "engine/ops/spatial/spatial.h"
@@ -28,8 +27,6 @@
  * source  Ioffe & Szegedy 2015, arXiv:1502.03167; running statistics as torch.nn.BatchNorm1d, 2d and 3d;
  *         shared by ranks: torch.nn.SyncBatchNorm, moments combined as by Chan, Golub & LeVeque 1979
  * tested  verify -t 'batch_norm*', tol 32; test_golden */
-
-enum { CLT_BATCH_NORM_NONE, CLT_BATCH_NORM_RELU }; /* choices of `activation` */
 
 static const clt_attr_spec batch_norm_attrs[] = {
     CLT_NORM_EPS,
@@ -75,120 +72,6 @@ static clt_status batch_norm_infer(clt_infer *ctx)
     return clt_infer_saved(ctx, "rstd", CLT_F32, &channels);
 }
 
-/* A block has at most BLOCK_ROWS rows, unless that would make more than MAX_BLOCKS blocks. More than
- * ONE_STAGE blocks are combined in two stages. */
-#define BLOCK_ROWS 128
-#define MAX_BLOCKS 4096
-#define ONE_STAGE 256
-/* Rows of an item in the kernels without sums in flat style: few, so that many items run. */
-#define FLAT_ROWS 8
-#define FLAT_BLOCKS 32768 /* devices limit the groups of a dimension to 65535 */
-
-typedef struct batch_norm {
-    const clt_call *call;
-    clt_style style;
-    uint64_t rows, cols, tile, items;
-    clt_column_blocks blocks; /* they depend on the matrix alone, and so do results */
-    uint64_t span, parts;     /* of these blocks: see span_of */
-    clt_column_blocks pass;   /* rows of an item in kernels without sums */
-    bool affine, batch, relu; /* batch: normalises by the statistics of the batch */
-    int32_t ranks;            /* that share these statistics; 1: this rank alone */
-    int32_t residual;         /* -1: there is none */
-    int32_t running_mean, running_var;
-} batch_norm;
-
-/* Blocks of a part; 1: the blocks are the parts. */
-static uint64_t span_of(uint64_t blocks)
-{
-    uint64_t span = 1;
-    while (blocks > ONE_STAGE && span * span < blocks)
-        span++;
-    return span;
-}
-
-static void cut_rows(batch_norm *n)
-{
-    n->blocks = clt_column_blocks_of((int64_t)n->rows, (int64_t)n->cols);
-    if (n->blocks.count > 1 && n->blocks.rows > BLOCK_ROWS) {
-        uint64_t most = clt_div_up(n->rows, MAX_BLOCKS);
-        n->blocks.rows = most > BLOCK_ROWS ? most : BLOCK_ROWS;
-        n->blocks.count = clt_div_up(n->rows, n->blocks.rows);
-    }
-    n->span = span_of(n->blocks.count);
-    n->parts = clt_div_up(n->blocks.count, n->span);
-    n->pass = n->blocks;
-    if (n->style == CLT_STYLE_FLAT && n->pass.rows > FLAT_ROWS) {
-        uint64_t most = clt_div_up(n->rows, FLAT_BLOCKS);
-        n->pass.rows = most > FLAT_ROWS ? most : FLAT_ROWS;
-        n->pass.count = clt_div_up(n->rows, n->pass.rows);
-    }
-}
-
-static batch_norm measure(const ocl_emitter *e, const clt_call *call, clt_style style)
-{
-    const clt_shape *shape = &clt_call_tensor(call, call->in[0])->shape;
-    batch_norm n = {.call = call, .style = style, .affine = call->node->n_param > 2};
-    n.cols = (uint64_t)shape->dim[1];
-    n.rows = (uint64_t)clt_shape_elements(shape) / n.cols;
-    cut_rows(&n);
-    n.tile = clt_column_tile(e->device, n.cols, n.blocks.count);
-    n.batch = call->training && clt_node_updates_buffers(call->graph, call->node);
-    n.ranks = n.batch && call->ranks > 1 ? call->ranks : 1;
-    n.relu = clt_node_attr(call->node, "activation")->choice == CLT_BATCH_NORM_RELU;
-    n.residual = call->node->n_in > 1 ? call->in[1] : -1;
-    n.running_mean = call->param[n.affine ? 2 : 0];
-    n.running_var = call->param[n.affine ? 3 : 1];
-    return n;
-}
-
-static void begin(ocl_emitter *e, batch_norm *n, const char *kernel)
-{
-    ocl_kernel_begin(e, "batch_norm", kernel);
-    n->items = clt_define_group(e, n->style);
-    n->tile = n->style == CLT_STYLE_LANE ? n->tile : n->items;
-    ocl_define(e, "AFFINE", n->affine);
-    ocl_define(e, "BATCH", n->batch);
-    clt_define_type_of(e, "DT", n->call, n->call->in[0]);
-}
-
-/* Lets the kernel store its result of type `dtype` past the caches where that pays (clt_define_stores). */
-static void define_stores(ocl_emitter *e, const batch_norm *n, clt_dtype dtype, bool accumulate)
-{
-    clt_define_stores(e, n->style, dtype, n->rows * n->cols, accumulate || n->cols % LANES != 0);
-}
-
-/* For kernels that loop over blocks of rows: adds the size arguments, and sets how the kernel is
- * launched. */
-static void arg_rows(ocl_emitter *e, const batch_norm *n, const clt_column_blocks *blocks)
-{
-    ocl_arg_u64(e, n->rows);
-    ocl_arg_u64(e, n->cols);
-    ocl_arg_u64(e, blocks->rows);
-    ocl_arg_u32(e, (uint32_t)n->tile);
-}
-static void end_rows(ocl_emitter *e, const batch_norm *n, const clt_column_blocks *blocks,
-                     double flops_per_element)
-{
-    ocl_kernel_end_2d(e, clt_div_up(n->cols, n->tile) * n->items, blocks->count, n->items, 1,
-                      flops_per_element * (double)(n->rows * n->cols));
-}
-/* Ends a kernel whose work is per channel, or per channel and part. */
-static void end_parts(ocl_emitter *e, const batch_norm *n, uint64_t parts, double flops)
-{
-    ocl_kernel_end_2d(e, clt_div_up(n->cols, n->tile) * n->items, parts, n->items, 1,
-                      flops * (double)n->cols);
-}
-static void end_channels(ocl_emitter *e, const batch_norm *n, double flops_per_channel)
-{
-    end_parts(e, n, 1, flops_per_channel);
-}
-
-static void arg_mean_rstd(ocl_emitter *e, const batch_norm *n)
-{
-    ocl_arg_in(e, n->call->saved[0], CLT_F32, n->cols);
-    ocl_arg_in(e, n->call->saved[1], CLT_F32, n->cols);
-}
-
 /* Statistics of a batch: mean and rstd, which the call saves, and the variance, which is unbiased if several
  * ranks share it. */
 typedef struct moments {
@@ -196,9 +79,9 @@ typedef struct moments {
 } moments;
 
 /* Emits the update of the running statistics. */
-static void emit_running(ocl_emitter *e, batch_norm *n, const moments *of)
+static void emit_running(ocl_emitter *e, clt_batch_norm *n, const moments *of)
 {
-    begin(e, n, "batch_norm_running");
+    clt_bn_begin(e, n, "batch_norm_running");
     ocl_arg_inout(e, n->running_mean, CLT_F32, n->cols);
     ocl_arg_inout(e, n->running_var, CLT_F32, n->cols);
     ocl_arg_in(e, of->mean, CLT_F32, n->cols);
@@ -207,7 +90,7 @@ static void emit_running(ocl_emitter *e, batch_norm *n, const moments *of)
     ocl_arg_u32(e, (uint32_t)n->tile);
     ocl_arg_f32(e, (float)clt_node_attr(n->call->node, "momentum")->f);
     ocl_arg_f32(e, n->ranks > 1 ? 1.0f : (float)((double)n->rows / (double)(n->rows - 1)));
-    end_channels(e, n, 8.0);
+    clt_bn_end_channels(e, n, 8.0);
 }
 
 /* The moments of blocks of rows, as arguments of the kernels that combine them. */
@@ -217,7 +100,7 @@ typedef struct block_moments {
     uint64_t count, rows;
 } block_moments;
 
-static void arg_sizes(ocl_emitter *e, const batch_norm *n, const block_moments *of)
+static void arg_sizes(ocl_emitter *e, const clt_batch_norm *n, const block_moments *of)
 {
     if (of->counts >= 0)
         ocl_define(e, "COUNTED", 1);
@@ -232,9 +115,9 @@ static void arg_sizes(ocl_emitter *e, const batch_norm *n, const block_moments *
 }
 
 /* Combines the moments of many blocks into moments of parts; returns moments of few blocks as they are. */
-static block_moments emit_combine(ocl_emitter *e, batch_norm *n, const block_moments *of)
+static block_moments emit_combine(ocl_emitter *e, clt_batch_norm *n, const block_moments *of)
 {
-    uint64_t span = span_of(of->count), parts = clt_div_up(of->count, span);
+    uint64_t span = clt_bn_span_of(of->count), parts = clt_div_up(of->count, span);
     if (span == 1)
         return *of;
     block_moments to = {.mean = ocl_workspace(e, CLT_F32, parts * n->cols, "means of parts"),
@@ -244,7 +127,7 @@ static block_moments emit_combine(ocl_emitter *e, batch_norm *n, const block_mom
                         .rows = of->rows * span};
     if (of->counts >= 0)
         to.counts = ocl_workspace(e, CLT_F32, parts, "rows of parts");
-    begin(e, n, "batch_norm_combine");
+    clt_bn_begin(e, n, "batch_norm_combine");
     ocl_arg_out(e, to.mean, CLT_F32, parts * n->cols);
     ocl_arg_out(e, to.square, CLT_F32, parts * n->cols);
     if (of->counts >= 0)
@@ -252,48 +135,11 @@ static block_moments emit_combine(ocl_emitter *e, batch_norm *n, const block_mom
     arg_sizes(e, n, of);
     ocl_arg_u64(e, span);
     ocl_arg_u32(e, (uint32_t)n->tile);
-    end_parts(e, n, parts, 7.0 * (double)of->count);
+    clt_bn_end_parts(e, n, parts, 7.0 * (double)of->count);
     return to;
 }
 
-/* --- records: what a rank gives to an exchange --- */
-
-static uint64_t record_words(const batch_norm *n)
-{
-    return 2 * n->cols + 1;
-}
-
-static int32_t new_record(ocl_emitter *e, const batch_norm *n)
-{
-    return ocl_workspace(e, CLT_F32, record_words(n), "record of this rank");
-}
-
-/* A rank without a micro-batch gives a record of no rows. */
-static int32_t empty_record(ocl_emitter *e, const batch_norm *n)
-{
-    int32_t record = new_record(e, n);
-    ocl_emit_fill(e, ocl_ref(record), record_words(n) * sizeof(float), 0);
-    return record;
-}
-
-/* Returns the records of all ranks. */
-static int32_t emit_exchange(ocl_emitter *e, const batch_norm *n, int32_t record)
-{
-    int32_t all = ocl_workspace(e, CLT_F32, (uint64_t)n->ranks * record_words(n), "records of all ranks");
-    clt_emit_exchange(e, n->call, record, all, record_words(n));
-    return all;
-}
-
-/* The arguments of kernels that combine the records of all ranks. */
-static void arg_records(ocl_emitter *e, const batch_norm *n, int32_t all)
-{
-    ocl_arg_in(e, all, CLT_F32, (uint64_t)n->ranks * record_words(n));
-    ocl_arg_u64(e, n->cols);
-    ocl_arg_u32(e, (uint32_t)n->ranks);
-    ocl_arg_u32(e, (uint32_t)n->tile);
-}
-
-static void arg_moments(ocl_emitter *e, const batch_norm *n, const moments *of)
+static void arg_moments(ocl_emitter *e, const clt_batch_norm *n, const moments *of)
 {
     ocl_arg_out(e, of->mean, CLT_F32, n->cols);
     ocl_arg_out(e, of->rstd, CLT_F32, n->cols);
@@ -301,30 +147,30 @@ static void arg_moments(ocl_emitter *e, const batch_norm *n, const moments *of)
 }
 
 /* The statistics of all ranks from the record of this one. */
-static void emit_shared_stats(ocl_emitter *e, batch_norm *n, int32_t record, const moments *of)
+static void emit_shared_stats(ocl_emitter *e, clt_batch_norm *n, int32_t record, const moments *of)
 {
-    int32_t all = emit_exchange(e, n, record);
-    begin(e, n, "batch_norm_records_stats");
+    int32_t all = clt_bn_exchange(e, n, record);
+    clt_bn_begin(e, n, "batch_norm_records_stats");
     arg_moments(e, n, of);
-    arg_records(e, n, all);
+    clt_bn_arg_records(e, n, all);
     ocl_arg_f32(e, (float)clt_node_attr(n->call->node, "eps")->f);
-    end_channels(e, n, 7.0 * (double)n->ranks + 6.0);
+    clt_bn_end_channels(e, n, 7.0 * (double)n->ranks + 6.0);
 }
 
-static int32_t emit_record(ocl_emitter *e, batch_norm *n, const block_moments *own)
+static int32_t emit_record(ocl_emitter *e, clt_batch_norm *n, const block_moments *own)
 {
-    int32_t record = new_record(e, n);
-    begin(e, n, "batch_norm_record");
-    ocl_arg_out(e, record, CLT_F32, record_words(n));
+    int32_t record = clt_bn_new_record(e, n);
+    clt_bn_begin(e, n, "batch_norm_record");
+    ocl_arg_out(e, record, CLT_F32, clt_bn_record_words(n));
     arg_sizes(e, n, own);
     ocl_arg_u32(e, (uint32_t)n->tile);
-    end_channels(e, n, 7.0 * (double)own->count);
+    clt_bn_end_channels(e, n, 7.0 * (double)own->count);
     return record;
 }
 
 /* --- forward --- */
 
-static clt_status check_rows(const batch_norm *n)
+static clt_status check_rows(const clt_batch_norm *n)
 {
     const clt_call *call = n->call;
     bool positions = clt_call_tensor(call, call->in[0])->shape.ndim > 2;
@@ -340,7 +186,7 @@ static clt_status check_rows(const batch_norm *n)
 
 /* Returns the moments of blocks of x: those that the work before made, or else the result of a pass over
  * x. */
-static block_moments block_moments_of(ocl_emitter *e, batch_norm *n)
+static block_moments block_moments_of(ocl_emitter *e, clt_batch_norm *n)
 {
     const ocl_moments *made = n->call->moments_of_input;
     uint64_t elements = n->blocks.count * n->cols;
@@ -352,18 +198,18 @@ static block_moments block_moments_of(ocl_emitter *e, batch_norm *n)
                        .counts = -1,
                        .count = n->blocks.count,
                        .rows = n->blocks.rows};
-    begin(e, n, "batch_norm_moments");
+    clt_bn_begin(e, n, "batch_norm_moments");
     clt_define_chains(e, &n->blocks);
     ocl_arg_out(e, m.mean, CLT_F32, elements);
     ocl_arg_out(e, m.square, CLT_F32, elements);
     clt_arg_in_of(e, n->call, n->call->in[0], n->rows * n->cols);
-    arg_rows(e, n, &n->blocks);
-    end_rows(e, n, &n->blocks, 4.0);
+    clt_bn_arg_rows(e, n, &n->blocks);
+    clt_bn_end_rows(e, n, &n->blocks, 4.0);
     return m;
 }
 
 /* Emits mean and rstd of the batch and, where this work may do so, the update of the running statistics. */
-static clt_status emit_batch(ocl_emitter *e, batch_norm *n)
+static clt_status emit_batch(ocl_emitter *e, clt_batch_norm *n)
 {
     const clt_call *call = n->call;
     CLT_TRY(check_rows(n));
@@ -372,12 +218,12 @@ static clt_status emit_batch(ocl_emitter *e, batch_norm *n)
     if (n->ranks > 1) {
         emit_shared_stats(e, n, emit_record(e, n, &parts), &of);
     } else {
-        begin(e, n, "batch_norm_stats");
+        clt_bn_begin(e, n, "batch_norm_stats");
         arg_moments(e, n, &of);
         arg_sizes(e, n, &parts);
         ocl_arg_u32(e, (uint32_t)n->tile);
         ocl_arg_f32(e, (float)clt_node_attr(call->node, "eps")->f);
-        end_channels(e, n, 7.0 * (double)parts.count + 5.0);
+        clt_bn_end_channels(e, n, 7.0 * (double)parts.count + 5.0);
     }
     if (call->update_buffers)
         emit_running(e, n, &of);
@@ -386,18 +232,18 @@ static clt_status emit_batch(ocl_emitter *e, batch_norm *n)
 
 /* For a rank without a micro-batch: gives an empty record, and updates the running statistics as the other
  * ranks do. */
-static void emit_absent(ocl_emitter *e, batch_norm *n)
+static void emit_absent(ocl_emitter *e, clt_batch_norm *n)
 {
     moments of = {ocl_workspace(e, CLT_F32, n->cols, "means"), ocl_workspace(e, CLT_F32, n->cols, "rstds"),
                   ocl_workspace(e, CLT_F32, n->cols, "variances")};
-    emit_shared_stats(e, n, empty_record(e, n), &of);
+    emit_shared_stats(e, n, clt_bn_empty_record(e, n), &of);
     if (n->call->update_buffers)
         emit_running(e, n, &of);
 }
 
-static void emit_constants(ocl_emitter *e, batch_norm *n)
+static void emit_constants(ocl_emitter *e, clt_batch_norm *n)
 {
-    begin(e, n, "batch_norm_constants");
+    clt_bn_begin(e, n, "batch_norm_constants");
     ocl_arg_out(e, n->call->saved[0], CLT_F32, n->cols);
     ocl_arg_out(e, n->call->saved[1], CLT_F32, n->cols);
     ocl_arg_in(e, n->running_mean, CLT_F32, n->cols);
@@ -405,12 +251,12 @@ static void emit_constants(ocl_emitter *e, batch_norm *n)
     ocl_arg_u64(e, n->cols);
     ocl_arg_u32(e, (uint32_t)n->tile);
     ocl_arg_f32(e, (float)clt_node_attr(n->call->node, "eps")->f);
-    end_channels(e, n, 3.0);
+    clt_bn_end_channels(e, n, 3.0);
 }
 
 static clt_status batch_norm_forward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
-    batch_norm n = measure(e, call, style);
+    clt_batch_norm n = clt_bn_measure(e, call, style);
     if (call->absent) {
         if (n.ranks > 1)
             emit_absent(e, &n);
@@ -420,30 +266,30 @@ static clt_status batch_norm_forward(ocl_emitter *e, const clt_call *call, clt_s
         CLT_TRY(emit_batch(e, &n));
     else if (!call->again)
         emit_constants(e, &n);
-    begin(e, &n, "batch_norm_fwd");
-    define_stores(e, &n, clt_call_dtype(call, call->out[0]), false);
+    clt_bn_begin(e, &n, "batch_norm_fwd");
+    clt_bn_define_stores(e, &n, clt_call_dtype(call, call->out[0]), false);
     clt_arg_out_of(e, call, call->out[0], n.rows * n.cols);
     ocl_define(e, "RELU", n.relu);
     ocl_define(e, "RESIDUAL", n.residual >= 0);
     clt_arg_in_of(e, call, call->in[0], n.rows * n.cols);
     if (n.residual >= 0)
         clt_arg_in_of(e, call, n.residual, n.rows * n.cols);
-    arg_mean_rstd(e, &n);
+    clt_bn_arg_mean_rstd(e, &n);
     for (int i = 0; n.affine && i < 2; i++)
         ocl_arg_in(e, call->param[i], CLT_F32, n.cols);
-    arg_rows(e, &n, &n.pass);
-    end_rows(e, &n, &n.pass, 2.0 + 2.0 * n.affine + n.relu + (n.residual >= 0));
+    clt_bn_arg_rows(e, &n, &n.pass);
+    clt_bn_end_rows(e, &n, &n.pass, 2.0 + 2.0 * n.affine + n.relu + (n.residual >= 0));
     return CLT_OK;
 }
 
 /* Adds up the sums and products of the blocks of each part. */
-static void emit_parts(ocl_emitter *e, batch_norm *n, int32_t part[2])
+static void emit_parts(ocl_emitter *e, clt_batch_norm *n, int32_t part[2])
 {
     uint64_t parts = n->parts * n->cols, blocks = n->blocks.count * n->cols;
     int32_t of_blocks[2] = {part[0], part[1]};
     part[0] = ocl_workspace(e, CLT_F32, parts, "sums of parts");
     part[1] = ocl_workspace(e, CLT_F32, parts, "products of parts");
-    begin(e, n, "batch_norm_bwd_part");
+    clt_bn_begin(e, n, "batch_norm_bwd_part");
     ocl_arg_out(e, part[0], CLT_F32, parts);
     ocl_arg_out(e, part[1], CLT_F32, parts);
     ocl_arg_in(e, of_blocks[0], CLT_F32, blocks);
@@ -452,7 +298,7 @@ static void emit_parts(ocl_emitter *e, batch_norm *n, int32_t part[2])
     ocl_arg_u64(e, n->cols);
     ocl_arg_u64(e, n->span);
     ocl_arg_u32(e, (uint32_t)n->tile);
-    end_parts(e, n, n->parts, 2.0 * (double)n->blocks.count);
+    clt_bn_end_parts(e, n, n->parts, 2.0 * (double)n->blocks.count);
 }
 
 /* How the backward kernels get the gradient before the activation. */
@@ -461,14 +307,14 @@ typedef struct arrival {
     int mask; /* MASK_* of norm_shared.clh */
 } arrival;
 
-static arrival arrival_of(const batch_norm *n)
+static arrival arrival_of(const clt_batch_norm *n)
 {
     int mask = !n->relu ? MASK_NONE : n->residual >= 0 ? MASK_BY_Y : MASK_BY_X;
     return (arrival){n->call->dout[0], mask};
 }
 
 /* The arguments dy and y, and their defines. */
-static void arg_arrival(ocl_emitter *e, const batch_norm *n, const arrival *a)
+static void arg_arrival(ocl_emitter *e, const clt_batch_norm *n, const arrival *a)
 {
     uint64_t elements = n->rows * n->cols;
     ocl_define(e, "MASK", a->mask);
@@ -480,12 +326,12 @@ static void arg_arrival(ocl_emitter *e, const batch_norm *n, const arrival *a)
 
 /* Emits batch_norm_bwd_sums: sums and products of blocks, unless part is NULL, and the gradient of the
  * residual, where that is wanted. */
-static void emit_block_sums(ocl_emitter *e, batch_norm *n, const int32_t *part)
+static void emit_block_sums(ocl_emitter *e, clt_batch_norm *n, const int32_t *part)
 {
     const clt_call *call = n->call;
     const arrival a = arrival_of(n);
     int32_t dr = n->residual >= 0 ? call->din[1] : -1;
-    begin(e, n, "batch_norm_bwd_sums");
+    clt_bn_begin(e, n, "batch_norm_bwd_sums");
     clt_define_chains(e, &n->blocks);
     ocl_define(e, "SUMS", part != NULL);
     ocl_define(e, "HAVE_DR", dr >= 0);
@@ -497,11 +343,12 @@ static void emit_block_sums(ocl_emitter *e, batch_norm *n, const int32_t *part)
     }
     arg_arrival(e, n, &a);
     clt_arg_in_of(e, call, call->in[0], n->rows * n->cols);
-    arg_mean_rstd(e, n);
+    clt_bn_arg_mean_rstd(e, n);
     for (int i = 0; a.mask == MASK_BY_X && n->affine && i < 2; i++)
         ocl_arg_in(e, call->param[i], CLT_F32, n->cols);
-    arg_rows(e, n, &n->blocks);
-    end_rows(e, n, &n->blocks, (part ? 5.0 : 0.0) + (a.mask != MASK_NONE) + 2.0 * (a.mask == MASK_BY_X));
+    clt_bn_arg_rows(e, n, &n->blocks);
+    clt_bn_end_rows(e, n, &n->blocks,
+                    (part ? 5.0 : 0.0) + (a.mask != MASK_NONE) + 2.0 * (a.mask == MASK_BY_X));
 }
 
 /* The sums and products of channels, (C) each: as two tensors, or as the two halves of a record. */
@@ -510,11 +357,11 @@ typedef struct totals {
     bool record;
 } totals;
 
-static totals new_totals(ocl_emitter *e, const batch_norm *n, bool record)
+static totals new_totals(ocl_emitter *e, const clt_batch_norm *n, bool record)
 {
     totals t = {.record = record};
     if (record) {
-        t.sum = t.product = ocl_ref(new_record(e, n));
+        t.sum = t.product = ocl_ref(clt_bn_new_record(e, n));
         t.product.offset = n->cols * sizeof(float);
     } else {
         t.sum = ocl_ref(ocl_workspace(e, CLT_F32, n->cols, "sums of channels"));
@@ -524,7 +371,7 @@ static totals new_totals(ocl_emitter *e, const batch_norm *n, bool record)
 }
 
 /* Emits sums and products, see batch_norm.cl, and with them the gradients of w and b. */
-static void emit_sums(ocl_emitter *e, batch_norm *n, const totals *t)
+static void emit_sums(ocl_emitter *e, clt_batch_norm *n, const totals *t)
 {
     const clt_call *call = n->call;
     uint64_t parts = n->blocks.count * n->cols;
@@ -534,7 +381,7 @@ static void emit_sums(ocl_emitter *e, batch_norm *n, const totals *t)
     if (n->span > 1)
         emit_parts(e, n, part);
     parts = n->parts * n->cols;
-    begin(e, n, "batch_norm_bwd_total");
+    clt_bn_begin(e, n, "batch_norm_bwd_total");
     ocl_define(e, "HAVE_DW", n->affine && call->dparam[0] >= 0);
     ocl_define(e, "HAVE_DB", n->affine && call->dparam[1] >= 0);
     ocl_define(e, "RECORD", t->record);
@@ -550,24 +397,24 @@ static void emit_sums(ocl_emitter *e, batch_norm *n, const totals *t)
     ocl_arg_u32(e, (uint32_t)n->tile);
     if (t->record)
         ocl_arg_u64(e, n->rows);
-    end_channels(e, n, 2.0 * (double)n->parts);
+    clt_bn_end_channels(e, n, 2.0 * (double)n->parts);
 }
 
 /* Exchanges the record of this rank and replaces *t by the means over the rows of all ranks. */
-static void emit_shared_means(ocl_emitter *e, batch_norm *n, totals *t)
+static void emit_shared_means(ocl_emitter *e, clt_batch_norm *n, totals *t)
 {
-    int32_t all = emit_exchange(e, n, t->sum.tensor);
+    int32_t all = clt_bn_exchange(e, n, t->sum.tensor);
     *t = new_totals(e, n, false);
-    begin(e, n, "batch_norm_records_sums");
+    clt_bn_begin(e, n, "batch_norm_records_sums");
     ocl_arg_tensor(e, OCL_WRITE, t->sum, CLT_F32, n->cols);
     ocl_arg_tensor(e, OCL_WRITE, t->product, CLT_F32, n->cols);
-    arg_records(e, n, all);
-    end_channels(e, n, 2.0 * (double)n->ranks + 2.0);
+    clt_bn_arg_records(e, n, all);
+    clt_bn_end_channels(e, n, 2.0 * (double)n->ranks + 2.0);
 }
 
 /* The gradient of the residual is the gradient before the activation. If it was written, not accumulated, in
  * the type of dy, it is read instead of dy and y. */
-static arrival shorter_arrival(const batch_norm *n)
+static arrival shorter_arrival(const clt_batch_norm *n)
 {
     const clt_call *call = n->call;
     int32_t dr = n->residual >= 0 ? call->din[1] : -1;
@@ -577,19 +424,19 @@ static arrival shorter_arrival(const batch_norm *n)
     return arrival_of(n);
 }
 
-static void emit_dx(ocl_emitter *e, batch_norm *n, const totals *t)
+static void emit_dx(ocl_emitter *e, clt_batch_norm *n, const totals *t)
 {
     const clt_call *call = n->call;
     const arrival a = shorter_arrival(n);
     uint64_t elements = n->rows * n->cols;
-    begin(e, n, "batch_norm_bwd");
+    clt_bn_begin(e, n, "batch_norm_bwd");
     clt_define_type_of(e, "GT", call, call->din[0]);
-    define_stores(e, n, clt_call_dtype(call, call->din[0]), call->din_accumulate[0]);
+    clt_bn_define_stores(e, n, clt_call_dtype(call, call->din[0]), call->din_accumulate[0]);
     clt_arg_grad_of(e, call, call->din[0], elements, call->din_accumulate[0]);
     arg_arrival(e, n, &a);
     if (n->batch || a.mask == MASK_BY_X) {
         clt_arg_in_of(e, call, call->in[0], elements);
-        arg_mean_rstd(e, n);
+        clt_bn_arg_mean_rstd(e, n);
     } else {
         ocl_arg_in(e, call->saved[1], CLT_F32, n->cols);
     }
@@ -599,20 +446,20 @@ static void emit_dx(ocl_emitter *e, batch_norm *n, const totals *t)
     }
     for (int i = 0; n->affine && i < (a.mask == MASK_BY_X ? 2 : 1); i++)
         ocl_arg_in(e, call->param[i], CLT_F32, n->cols);
-    arg_rows(e, n, &n->pass);
+    clt_bn_arg_rows(e, n, &n->pass);
     ocl_arg_f32(e, n->ranks > 1 ? 1.0f : (float)(1.0 / (double)n->rows));
-    end_rows(e, n, &n->pass, (n->batch ? 7.0 : 1.0) + n->affine + (a.mask != MASK_NONE));
+    clt_bn_end_rows(e, n, &n->pass, (n->batch ? 7.0 : 1.0) + n->affine + (a.mask != MASK_NONE));
 }
 
 static clt_status batch_norm_backward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
-    batch_norm n = measure(e, call, style);
+    clt_batch_norm n = clt_bn_measure(e, call, style);
     bool params = n.affine && (call->dparam[0] >= 0 || call->dparam[1] >= 0);
     bool shared = n.ranks > 1 && call->din[0] >= 0;
     totals t = {.record = false};
     if (call->absent) {
         if (shared)
-            (void)emit_exchange(e, &n, empty_record(e, &n));
+            (void)clt_bn_exchange(e, &n, clt_bn_empty_record(e, &n));
         return CLT_OK;
     }
     if (params || (n.batch && call->din[0] >= 0)) {

@@ -272,6 +272,8 @@ typedef struct clt_verify_data {
 clt_status clt_verify_data_make(clt_verify_data *data, const clt_graph *graph,
                                 const clt_verify_subject *subject, const clt_verify_bench *bench,
                                 uint64_t seed, bool integers, bool part);
+/* Fills the bench's `before` with the pattern and puts the data into it: everything that a run reads. */
+void clt_verify_put_data(clt_verify_bench *bench, const clt_verify_data *data, uint32_t pattern);
 /* Makes the reference call of copy number `copy`, with all memory in data->arena; outputs are NaN, gradients
  * zero. */
 clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph,
@@ -280,6 +282,13 @@ clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph,
 /* True if input `index` can have a gradient. */
 bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_graph *graph,
                                const clt_node *node, int index);
+
+/* verify_bits.c: checks that two runs give equal bits, whatever memory held before; times a run. Nothing is run if
+ * the variant refuses. */
+clt_status clt_verify_bits(clt_verify_session *session, const clt_verify_subject *subject,
+                           clt_verify_outcome *outcome);
+clt_status clt_verify_speed(clt_verify_session *session, const clt_verify_subject *subject,
+                            clt_verify_outcome *outcome);
 
 /* verify_grad.c: compares the reference's gradients with finite differences of the reference. */
 clt_status clt_verify_grad(clt_verify_session *session, const clt_verify_subject *subject,

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checks of ops on the device: correct results (gradients written and accumulated, each gradient alone,
- * integers that must be exact), equal bits in a second run whatever memory held before, and speed. Knows
- * benches and references; knows no op by name. */
+ * integers that must be exact). Equal bits and speed: verify_bits.c. Knows benches and references; knows no op by
+ * name. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/ops/elementwise/elementwise.h"
 #include "engine/verify/verify_internal.h"
 
 /* One run: a bench, with data and references of all copies. */
@@ -39,28 +38,6 @@ static clt_status new_doubles(const op_run *r, size_t n, double **out)
 {
     *out = clt_arena_alloc(r->data.arena, n * sizeof **out + 1);
     return *out ? CLT_OK : CLT_ENOMEM;
-}
-
-static void put_data(op_run *r, uint32_t pattern)
-{
-    clt_verify_bench *b = r->bench;
-    const clt_graph *graph = b->plan->graph;
-    clt_verify_bench_clear(b, pattern);
-    for (int i = 0; i < b->node[0]->n_in; i++)
-        clt_verify_bench_put(b, b->in[i], r->data.in[i]);
-    for (int k = 0; k < b->copies; k++) {
-        for (int i = 0; i < b->node[k]->n_param; i++)
-            clt_verify_bench_put(b, graph->params[b->node[k]->param[i]].tensor, r->data.param[k][i]);
-        for (int i = 0; i < b->node[k]->n_out; i++)
-            if (b->dout[k][i] >= 0)
-                clt_verify_bench_put(b, b->dout[k][i], r->data.dout[k][i]);
-        if (b->node[k]->constant >= 0)
-            clt_verify_bench_put_bytes(b, b->node[k]->constant,
-                                       clt_graph_tensor(graph, b->node[k]->constant)->values);
-    }
-    clt_verify_bench_put_bytes(b, graph->step, &r->data.step);
-    if (b->plan->loss_scale >= 0)
-        clt_verify_bench_put(b, b->plan->loss_scale, &r->data.loss_scale);
 }
 
 /* The value that element e of a gradient has before a node adds to it. */
@@ -278,7 +255,7 @@ static clt_status check_run(op_run *r, const clt_verify_setup *setup)
     for (int k = 0; k < r->bench->copies; k++)
         CLT_TRY(clt_verify_ref_make(&r->data, r->bench->plan->graph, r->subject, r->bench->node[k], k,
                                     setup->mode == CLT_PLAN_CHECK && !setup->frozen_buffers, &r->call[k]));
-    put_data(r, CLT_VERIFY_NAN_PATTERN);
+    clt_verify_put_data(r->bench, &r->data, CLT_VERIFY_NAN_PATTERN);
     put_losses(r);
     CLT_TRY(check_forward(r));
     if (clt_verify_bad(r->outcome) || r->bench->plan->n_work == r->bench->plan->n_forward)
@@ -419,123 +396,6 @@ static clt_status check_correct(clt_verify_session *session, const clt_verify_su
     return CLT_OK;
 }
 
-/* --- bitwise --- */
-
-static clt_status run_both(op_run *r, uint32_t pattern)
-{
-    put_data(r, pattern);
-    CLT_TRY(clt_verify_bench_run(r->bench, CLT_PHASE_FORWARD, r->outcome));
-    clt_verify_bench_keep(r->bench);
-    return clt_verify_bench_run(r->bench, CLT_PHASE_BACKWARD, r->outcome);
-}
-
-static bool is_result(const clt_verify_bench *b, const clt_tensor *t)
-{
-    if (t->view_of >= 0 || b->plan->place[t->id].kind != CLT_PLACE_PLAN)
-        return false;
-    return t->cls == CLT_TC_ACTIVATION || t->cls == CLT_TC_SAVED || t->cls == CLT_TC_GRADIENT ||
-           t->cls == CLT_TC_PARAM_GRAD || (t->param >= 0 && b->plan->graph->params[t->param].buffer) ||
-           (t->id == b->plan->losses && b->plan->graph->n_losses > 0);
-}
-
-/* Keeps the results of a run, to compare the next run with them, which may be on another bench. */
-static clt_status keep_bits(const op_run *r, uint8_t *kept[CLT_MAX_PLAN_SLABS])
-{
-    const clt_verify_bench *b = r->bench;
-    for (int32_t s = 0; s < b->plan->n_slabs; s++) {
-        kept[s] = clt_arena_alloc(r->data.arena, b->plan->slab_bytes[s]);
-        if (!kept[s])
-            return CLT_ENOMEM;
-        memcpy(kept[s], b->image[s].after, b->plan->slab_bytes[s]);
-    }
-    return CLT_OK;
-}
-
-/* Compares the slabs with `kept`: the slabs after a run of `first`, another plan of the same graph. */
-static void compare_bits(op_run *r, const clt_plan *first, uint8_t *const kept[CLT_MAX_PLAN_SLABS],
-                         const char *what)
-{
-    const clt_verify_bench *b = r->bench;
-    size_t n = b->plan->graph->n_tensors, n_first = first->graph->n_tensors;
-    for (size_t i = 0; i < n && i < n_first; i++) {
-        const clt_tensor *t = clt_verify_tensor(b, (int32_t)i);
-        const clt_place *p = &b->plan->place[i], *q = &first->place[i];
-        size_t where;
-        if (is_result(b, t) &&
-            clt_verify_changed(kept[q->slab] + q->offset, b->image[p->slab].after + p->offset, NULL, p->bytes,
-                               &where))
-            clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "'%s': %s differs in byte %zu (element %zu); %s",
-                           t->name, what, where, where / clt_dtype_bytes(t->dtype),
-                           first == b->plan
-                               ? "the result depends on the order of execution or on what memory held"
-                               : "arrays larger than the caches would get other results");
-    }
-}
-
-static bool any_past_caches(const clt_plan *plan)
-{
-    for (int phase = 0; phase < CLT_PHASE_COUNT; phase++)
-        for (size_t i = 0; i < plan->phase[phase].count; i++)
-            if (clt_stores_past_caches(&plan->phase[phase].commands[i]))
-                return true;
-    return false;
-}
-
-/* Large arrays are written with nontemporal stores. Plans the same op for this device with almost no cache,
- * so that these stores are used; results must be equal. If the op has no such stores, the plan is the same
- * and is not run. */
-static clt_status bits_past_caches(clt_verify_session *session, op_run *r,
-                                   uint8_t *const kept[CLT_MAX_PLAN_SLABS])
-{
-    clt_verify_session small = *session;
-    op_run other = *r;
-    CLT_SCOPED(clt_verify_bench) *bench = NULL;
-    small.desc.cache_bytes = 1;
-    CLT_TRY(clt_verify_bench_create(&small, r->subject, &CLT_VERIFY_SINGLE, r->outcome, &bench));
-    if (!bench || !any_past_caches(bench->plan))
-        return CLT_OK;
-    other.bench = bench;
-    CLT_TRY(run_both(&other, CLT_VERIFY_NAN_PATTERN));
-    compare_bits(&other, r->bench->plan, kept, "the run with nontemporal stores");
-    return CLT_OK;
-}
-
-static clt_status check_bits(clt_verify_session *session, op_run *r)
-{
-    uint8_t *kept[CLT_MAX_PLAN_SLABS];
-    CLT_TRY(clt_verify_data_make(&r->data, r->bench->plan->graph, r->subject, r->bench, session->seed, false,
-                                 false));
-    CLT_TRY(run_both(r, CLT_VERIFY_NAN_PATTERN));
-    CLT_TRY(keep_bits(r, kept));
-    CLT_TRY(run_both(r, CLT_VERIFY_FINITE_PATTERN));
-    compare_bits(r, r->bench->plan, kept, "the second run");
-    return clt_verify_bad(r->outcome) ? CLT_OK : bits_past_caches(session, r, kept);
-}
-
-/* A check that on_bench runs on a bench with every gradient; nothing is run if the variant refuses. */
-typedef clt_status (*bench_check)(clt_verify_session *session, op_run *r);
-
-static clt_status on_bench(clt_verify_session *session, const clt_verify_subject *subject,
-                           clt_verify_outcome *outcome, bench_check check)
-{
-    CLT_SCOPED(clt_verify_bench) *bench = NULL;
-    CLT_SCOPED(clt_arena) *arena = NULL;
-    CLT_TRY(clt_verify_bench_create(session, subject, &CLT_VERIFY_SINGLE, outcome, &bench));
-    if (!bench)
-        return CLT_OK;
-    CLT_TRY(clt_arena_create(&arena));
-    op_run r = {.subject = subject, .bench = bench, .outcome = outcome, .data.arena = arena, .what = ""};
-    return check(session, &r);
-}
-
-static clt_status check_speed(clt_verify_session *session, op_run *r)
-{
-    CLT_TRY(clt_verify_data_make(&r->data, r->bench->plan->graph, r->subject, r->bench, session->seed, false,
-                                 false));
-    CLT_TRY(run_both(r, CLT_VERIFY_NAN_PATTERN)); /* fills in real data and warms up */
-    return clt_verify_bad(r->outcome) ? CLT_OK : clt_verify_time(r->bench, r->outcome);
-}
-
 /* --- all ops --- */
 
 static clt_status check_one(clt_verify_session *session, const clt_verify_subject *subject, unsigned mode)
@@ -554,9 +414,9 @@ static clt_status check_one(clt_verify_session *session, const clt_verify_subjec
     else if (mode == CLT_VERIFY_GRAD)
         status = clt_verify_grad(session, subject, &outcome);
     else if (mode == CLT_VERIFY_BITWISE)
-        status = on_bench(session, subject, &outcome, check_bits);
+        status = clt_verify_bits(session, subject, &outcome);
     else
-        status = on_bench(session, subject, &outcome, check_speed);
+        status = clt_verify_speed(session, subject, &outcome);
     return clt_verify_finish(session, &outcome, status);
 }
 

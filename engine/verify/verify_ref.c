@@ -161,3 +161,24 @@ clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph,
         CLT_TRY(ref_new(data, graph, node->saved[i], (double)NAN, &call->saved[i]));
     return CLT_OK;
 }
+
+void clt_verify_put_data(clt_verify_bench *b, const clt_verify_data *data, uint32_t pattern)
+{
+    const clt_graph *graph = b->plan->graph;
+    clt_verify_bench_clear(b, pattern);
+    for (int i = 0; i < b->node[0]->n_in; i++)
+        clt_verify_bench_put(b, b->in[i], data->in[i]);
+    for (int k = 0; k < b->copies; k++) {
+        for (int i = 0; i < b->node[k]->n_param; i++)
+            clt_verify_bench_put(b, graph->params[b->node[k]->param[i]].tensor, data->param[k][i]);
+        for (int i = 0; i < b->node[k]->n_out; i++)
+            if (b->dout[k][i] >= 0)
+                clt_verify_bench_put(b, b->dout[k][i], data->dout[k][i]);
+        if (b->node[k]->constant >= 0)
+            clt_verify_bench_put_bytes(b, b->node[k]->constant,
+                                       clt_graph_tensor(graph, b->node[k]->constant)->values);
+    }
+    clt_verify_bench_put_bytes(b, graph->step, &data->step);
+    if (b->plan->loss_scale >= 0)
+        clt_verify_bench_put(b, b->plan->loss_scale, &data->loss_scale);
+}

@@ -36,7 +36,7 @@ bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *refusal, char *what, 
 /* What was given up on a device, because its driver refused it. It is remembered with the device's
  * capabilities (cl/device/capabilities.h), so that the next start plans without it at once; `cltrain
  * devices --again` forgets them. Only refusals that would come again may be remembered, not ones caused by
- * a lack of memory or a lost context. Defined in cl/probes/asking_child.c. */
+ * a lack of memory or a lost context. Defined in cl/probes/asking_answers.c. */
 const ocl_unsupported *ocl_device_unsupported(const ocl_device *device); /* borrowed */
 void ocl_device_remember_unsupported(ocl_device *device, const ocl_unsupported *unsupported);
 

@@ -1,30 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device's answers for this process: remembered, or asked for in child processes. If a child crashes or
- * hangs, that is the answer to its current question, and another child continues with the rest. */
-#include <errno.h>
-#include <fcntl.h>
+ * Asks a device in child processes. If a child crashes or hangs, that is the answer to its current question, and
+ * another child continues with the rest. */
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "cl/command/fallback.h"
 #include "cl/device/internal.h"
 #include "cl/device/pocl.h"
 #include "cl/probes/asking.h"
+#include "cl/probes/asking_child.h"
 #include "cl/program/builders.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/host/child.h"
 
-#define PROBE_SECONDS 30.0 /* time limit of a probe */
 #define TEST_SECONDS 180.0 /* time limit of a self-test: some compilers need a minute for a large kernel */
 
 /* --- one child --- */
@@ -56,7 +49,7 @@ static double limit_of(const prober *v)
     const char *text = getenv("CLTRAIN_PROBE_SECONDS");
     double own = text != NULL ? atof(text) : 0.0;
     bool test = v->phase == OCL_AHEAD_TESTS || ocl_item_is_test(&v->current);
-    return own > 0.0 ? own : test ? TEST_SECONDS : PROBE_SECONDS;
+    return own > 0.0 ? own : test ? TEST_SECONDS : OCL_PROBE_SECONDS;
 }
 
 /* The child sends this line again whenever a program is built, so that the time limit is for one program. */
@@ -135,7 +128,7 @@ static clt_status start(prober *v, const char *program)
         clt_str_printf(&line, "ask\t%d\t%s\n", v->tests, have.length > 0 ? have.text : "");
         CLT_TRY(clt_str_check(&line));
         /* a child that has ended is noticed when no answer comes */
-        if (clt_child_send(v->child, line.text, line.length, PROBE_SECONDS) != CLT_OK)
+        if (clt_child_send(v->child, line.text, line.length, OCL_PROBE_SECONDS) != CLT_OK)
             clt_error_clear();
         return CLT_OK;
     }
@@ -367,15 +360,8 @@ static void keep_or_stop(const ocl_found *found, bool keep, clt_child *kept[2])
 
 /* --- all children --- */
 
-/* The answers that the caller wants about a device. */
-typedef struct asking_options {
-    uint32_t mask;
-    bool again, tests;
-    ocl_style style;
-} asking_options;
-
 /* If no child can be started, this process asks the questions: better than no capability at all. */
-static clt_status ask_without_child(const ocl_found *found, const asking_options *w,
+static clt_status ask_without_child(const ocl_found *found, const ocl_asking_options *w,
                                     ocl_capabilities *capabilities)
 {
     ocl_asker asker = {.found = found,
@@ -405,10 +391,8 @@ static void tell_lost_ahead(const ocl_device_desc *desc, const ocl_capabilities 
         desc->spec, desc->name);
 }
 
-/* Runs children until all questions are answered. Each answers at least one, even if only by crashing, so
- * this ends. */
-static clt_status ask_children(const ocl_found *found, const asking_options *w,
-                               ocl_capabilities *capabilities)
+clt_status ocl_ask_children(const ocl_found *found, const ocl_asking_options *w,
+                            ocl_capabilities *capabilities)
 {
     prober v = {.desc = &found->desc,
                 .mask = w->mask,
@@ -439,163 +423,5 @@ static clt_status ask_children(const ocl_found *found, const asking_options *w,
                  found->desc.spec, found->desc.name);
     CLT_TRY(ocl_emulated_caps(&emulated));
     ocl_capabilities_note_asked(capabilities, w->mask, emulated, w->tests);
-    return CLT_OK;
-}
-
-/* --- remembering --- */
-
-static bool is_complete(const ocl_capabilities *capabilities, const asking_options *w)
-{
-    uint32_t emulated = 0;
-    if (ocl_emulated_caps(&emulated) != CLT_OK)
-        clt_error_clear(); /* the caller fails with its own message */
-    return capabilities->count > 0 &&
-           (ocl_capabilities_were_asked(capabilities, w->mask, emulated, w->tests) ||
-            ocl_capabilities_refusal(capabilities, w->tests) != NULL);
-}
-
-/* Ranks of one host start at the same time: one asks, and the others wait for its answers, with a time
- * limit. Returns the lock's descriptor; below 0: none. */
-static int take_turn(const char *path)
-{
-    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
-    double until = clt_now() + 20 * PROBE_SECONDS;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    /* on a file system without locks, all ranks ask */
-    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) &&
-           clt_now() < until)
-        (void)nanosleep(&pause, NULL);
-    return fd;
-}
-
-/* Warns that the answers cannot be stored, so that every start asks again, which takes seconds. */
-static void forgets(const ocl_found *found)
-{
-    CLT_WARN("what device %s '%s' can do cannot be kept, so that every start asks the device again: %s",
-             found->desc.spec, found->desc.name, clt_error_text());
-    clt_error_clear();
-}
-
-static clt_status ask_and_keep(const ocl_found *found, const asking_options *w, ocl_capabilities *out)
-{
-    CLT_FREED char *path = NULL, *lock = NULL;
-    CLT_CLOSED int turn = -1;
-    clt_status status = ocl_capabilities_path(&found->desc, out->key, &path, &lock);
-    if (status == CLT_ESTORAGE) { /* without a cache folder the device is asked at every start */
-        forgets(found);
-        return ask_children(found, w, out);
-    }
-    CLT_TRY(status);
-    for (int i = 0; i < 2; i++) { /* again when this process has its turn */
-        if (!w->again)
-            CLT_TRY(ocl_capabilities_load(path, &found->desc, out->key, out));
-        if (is_complete(out, w))
-            return CLT_OK;
-        if (i == 0)
-            turn = take_turn(lock);
-    }
-    CLT_TRY(ask_children(found, w, out));
-    out->remembered = false;
-    if (ocl_capabilities_save(path, &found->desc, out) != CLT_OK)
-        forgets(found);
-    return CLT_OK;
-}
-
-/* --- this process --- */
-
-/* Answers of this process, for opening a device again. */
-typedef struct known_device {
-    cl_device_id id;
-    ocl_capabilities capabilities;
-} known_device;
-static pthread_mutex_t known_lock =
-    PTHREAD_MUTEX_INITIALIZER; /* held while asking, so that one thread asks for all */
-static known_device *known;
-static size_t n_known, known_capacity;
-
-static void tell_losses(const ocl_found *found, const ocl_capabilities *capabilities)
-{
-    for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
-        ocl_cap_report report = ocl_capabilities_report(capabilities, cap);
-        if (ocl_answer_is_loss(report.answer))
-            CLT_WARN("device %s '%s' goes without '%s' (%s)%s: %s", found->desc.spec, found->desc.name,
-                     ocl_cap_name(cap), ocl_answer_name(report.answer),
-                     capabilities->remembered ? ", as remembered; 'cltrain devices --again' asks again" : "",
-                     report.reason);
-    }
-}
-
-static clt_status ask_as_needed(const ocl_found *found, const ocl_open_options *options,
-                                ocl_capabilities *out)
-{
-    asking_options w = {options->caps_mask, options->ask_again, !options->checker, options->style};
-    known_device *mine = NULL;
-    CLT_LOCKED(&known_lock);
-    memset(out, 0, sizeof *out);
-    CLT_TRY(ocl_capabilities_key(&found->desc, w.style, &out->key));
-    for (size_t i = 0; i < n_known; i++)
-        if (known[i].id == found->id && known[i].capabilities.key == out->key)
-            mine = &known[i];
-    if (mine != NULL && !w.again && is_complete(&mine->capabilities, &w)) {
-        *out = mine->capabilities;
-        return CLT_OK;
-    }
-    CLT_TRY(ask_and_keep(found, &w, out));
-    if (mine == NULL) {
-        CLT_TRY(clt_grow(&known, &known_capacity, n_known + 1, sizeof *known, "known devices"));
-        mine = &known[n_known++];
-    }
-    *mine = (known_device){found->id, *out};
-    tell_losses(found, out);
-    return CLT_OK;
-}
-
-/* --- what the driver refused --- */
-
-const ocl_unsupported *ocl_device_unsupported(const ocl_device *device)
-{
-    return &device->capabilities.unsupported;
-}
-
-static clt_status keep_unsupported(const ocl_device *device, const ocl_unsupported *unsupported)
-{
-    CLT_FREED char *path = NULL, *lock = NULL;
-    CLT_FREED ocl_capabilities *capabilities = NULL;
-    CLT_TRY(ocl_capabilities_path(&device->desc, device->capabilities.key, &path, &lock));
-    CLT_CLOSED int turn = take_turn(lock);
-    CLT_TRY(clt_alloc(&capabilities, 1, sizeof *capabilities, "answers"));
-    CLT_TRY(ocl_capabilities_load(path, &device->desc, device->capabilities.key, capabilities));
-    ocl_unsupported_add(&capabilities->unsupported, unsupported);
-    return ocl_capabilities_save(path, &device->desc, capabilities);
-}
-
-void ocl_device_remember_unsupported(ocl_device *device, const ocl_unsupported *unsupported)
-{
-    CLT_LOCKED(&known_lock);
-    ocl_unsupported_add(&device->capabilities.unsupported, unsupported);
-    for (size_t i = 0; i < n_known; i++)
-        if (known[i].id == device->id && known[i].capabilities.key == device->capabilities.key)
-            ocl_unsupported_add(&known[i].capabilities.unsupported, unsupported);
-    if (keep_unsupported(device, unsupported) != CLT_OK) { /* then they are found again at the next start */
-        CLT_DEBUG("what device %s '%s' refused is not remembered: %s", device->desc.spec, device->desc.name,
-                  clt_error_text());
-        clt_error_clear();
-    }
-}
-
-clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_capabilities *out)
-{
-    CLT_TRY(ask_as_needed(found, options, out));
-    const ocl_item *refused = ocl_capabilities_refusal(out, !options->checker);
-    if (refused != NULL)
-        CLT_FAIL(CLT_EDEVICE,
-                 "device %s '%s' (driver %s) cannot be used: %s %s%s%s; %supdate the driver or choose "
-                 "another device",
-                 found->desc.spec, found->desc.name, found->desc.driver,
-                 strcmp(refused->name, OCL_ITEM_BASIC) == 0 ? "running a trivial kernel" : refused->name,
-                 ocl_answer_name(refused->answer), refused->reason[0] ? ": " : "", refused->reason,
-                 found->desc.quirks & OCL_QUIRK_OWN_CACHE
-                     ? "empty its cache of kernels ('cltrain cache --clear pocl'), "
-                     : "");
     return CLT_OK;
 }

@@ -18,7 +18,7 @@ done
 # tidy_file FILE OPTION...: clang-tidy's words about a kernel file
 tidy_file() {
     "$tidy" --quiet --header-filter='\.clh$' --checks='-*,bugprone-implicit-widening-of-multiplication-result' "$1" -- \
-        -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -I"$kernels" -target spir64 "${@:2}" 2>&1
+        -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -I"${1%/*}" -target spir64 "${@:2}" 2>&1
 }
 echo 'kernel void probe(global float *x, int a, int b) { x[a * b] = 0; }' >probe.cl
 said=$(tidy_file "$work/probe.cl") && ! grep -q 'error:' <<<"$said" || skip_all "$tidy does not read OpenCL C: $(head -n 1 <<<"$said")"
@@ -47,8 +47,7 @@ elif [ -s gone ]; then fail "lines of tests/golden/narrow_products.txt that no k
 # takes_away CAST FILE KERNELS: the product after the cast in FILE is found when KERNELS is read
 takes_away() {
     rm -rf edited
-    mkdir edited
-    cp "$kernels/$3" edited
+    cp -r "$kernels" edited
     sed "s/(ulong)$1/$1/" "$kernels/$2" >"edited/$2"
     narrow edited "$3" | comm -23 - found >unknown
     if grep -q "^$2: .*$1" unknown; then pass; else fail "$2: a product without its cast was not found"; fi

@@ -333,6 +333,7 @@ static clt_status check_subjects(clt_verify_session *session, const verify_subje
     if (!subjects->all)
         return CLT_OK;
     CLT_TRY(clt_verify_moments(session));
+    CLT_TRY(clt_verify_residual(session));
     CLT_TRY(clt_verify_gemm(session));
     CLT_TRY(clt_verify_known(session));
     return clt_verify_updates(session);

@@ -6,6 +6,19 @@
 
 #include "engine/verify/verify_internal.h"
 
+clt_status clt_verify_plan_graph(const clt_verify_session *session, clt_graph *graph,
+                                 const clt_plan_options *options, clt_verify_bench *bench,
+                                 clt_verify_outcome *outcome)
+{
+    ocl_device_desc desc = clt_verify_desc(session);
+    clt_status status = clt_plan_compute(graph, &desc, options, &bench->plan);
+    if (status != CLT_EUNSUPPORTED || !strstr(clt_error_text(), "none accepts ("))
+        return status;
+    clt_verify_set(outcome, CLT_VERIFY_SKIP, "%s", clt_error_text());
+    clt_error_clear();
+    return CLT_OK;
+}
+
 clt_status clt_verify_realise(clt_verify_bench *b, uint32_t phases)
 {
     const clt_plan *plans[1] = {b->plan};

@@ -82,7 +82,8 @@ clt_status clt_verify_verdict(const clt_verify_options *options, const clt_verif
 /* The checks of each kind. */
 clt_status clt_verify_ops(clt_verify_session *session, const clt_op *const *ops, int count);
 clt_status clt_verify_gemm(clt_verify_session *session);
-clt_status clt_verify_moments(clt_verify_session *session); /* of a convolution, for the norm after it */
+clt_status clt_verify_moments(clt_verify_session *session);  /* of a convolution, for the norm after it */
+clt_status clt_verify_residual(clt_verify_session *session); /* dropout that adds the residual after it */
 clt_status clt_verify_known(clt_verify_session *session);
 clt_status clt_verify_updates(clt_verify_session *session);
 /* clt_verify_run with only the ops that the caller lists, for tests of the checker itself. */
@@ -209,6 +210,11 @@ typedef struct clt_verify_bench {
     uint8_t *writable[CLT_MAX_PLAN_SLABS];
 } clt_verify_bench;
 
+/* verify_device.c: plans a training of the graph, which it owns from here on, with options->force_variant.
+ * If the variant refuses, *outcome is SKIP with its reason, and the result is CLT_OK. */
+clt_status clt_verify_plan_graph(const clt_verify_session *session, clt_graph *graph,
+                                 const clt_plan_options *options, clt_verify_bench *bench,
+                                 clt_verify_outcome *outcome);
 /* verify_device.c: makes the store, the slabs and the commands of bench->plan. phases: as in
  * clt_realize_options. */
 clt_status clt_verify_realise(clt_verify_bench *bench, uint32_t phases);

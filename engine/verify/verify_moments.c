@@ -63,7 +63,6 @@ static clt_status make_graph(moments_run *r, clt_graph **out)
 static clt_status make_plan(moments_run *r, const clt_verify_session *session, const char *algorithm,
                             clt_verify_outcome *outcome)
 {
-    ocl_device_desc desc = clt_verify_desc(session);
     clt_plan_options options = {.mode = CLT_PLAN_TRAIN,
                                 .accumulation = 1,
                                 .ranks = 1,
@@ -72,13 +71,9 @@ static clt_status make_plan(moments_run *r, const clt_verify_session *session, c
                                 .force_variant = algorithm};
     clt_graph *graph;
     CLT_TRY(make_graph(r, &graph));
-    clt_status status = clt_plan_compute(graph, &desc, &options, &r->bench->plan);
-    if (status == CLT_EUNSUPPORTED && strstr(clt_error_text(), "none accepts (")) {
-        clt_verify_set(outcome, CLT_VERIFY_SKIP, "%s", clt_error_text());
-        clt_error_clear();
+    CLT_TRY(clt_verify_plan_graph(session, graph, &options, r->bench, outcome));
+    if (clt_verify_bad(outcome))
         return CLT_OK;
-    }
-    CLT_TRY(status);
     r->norm = clt_graph_find(r->bench->plan->graph, "norm"); /* the plan has a copy */
     const ocl_command_list *forward = &r->bench->plan->phase[CLT_PHASE_FORWARD];
     for (size_t c = 0; c < forward->count; c++)

@@ -131,6 +131,12 @@ for shard in none optimizer; do
     same_files "together.$shard" "apart/$shard" 10
 done
 same_files together.none together.optimizer 10
+# Going on needs the checkpoint on every host: one that lacks it ends the job, with the path, and the run is left as it is.
+for resume in auto apart/none; do
+    expect_code 7 ./start.sh -np 4 "$CLTRAIN" train small.json train.steps=12 checkpoint.keep=1 optimizer.type=adamw --out apart/none --resume $resume
+    expect_text 'apart/none/checkpoints/step_10'
+    saved apart/none 10
+done
 
 # What a rank of the far host sends is compared as well: a bit changes in its share of a moment.
 expect_code 0 ./start.sh -x SHIM=driver_shim -x SHIM_RANK=2 -x CLT_SHIM=read:bytes=49152:flip:nth=1 -np 4 "$work/one_rank.sh" train small.json \

@@ -99,7 +99,12 @@ expect_code 0 "$CLTRAIN" data verify bits
 expect_text "image 'bits/a/low.png' is a PNG of 16 bits whose values are below 4096" '2 good, none bad'
 expect_code 0 "$CLTRAIN" plan images.json --device generic data.path=bits data.eval_path=[] model.outputs=2 data.micro_batch=2
 expect_text "image 'bits/a/low.png' is a PNG of 16 bits"
-rm bits/a/low.png
+# The training and the evaluation part look at the same folder, whose two such files are told in one line of each kind.
+cp bits/a/low.png bits/b
+expect_code 0 "$CLTRAIN" plan images.json --device generic data.path=bits data.eval_path=bits model.outputs=2 data.micro_batch=2
+expect_awk 'a warning that comes twice, or not at all' '/ is a PNG of 16 bits/ { n++ } /images are PNG files of 16 bits/ { sum++ }
+    END { exit !(n == 1 && sum <= 1) }' "$out"
+rm bits/a/low.png bits/b/low.png
 cp bits/b/full.png bits/a
 expect_code 0 "$CLTRAIN" data verify bits
 reject_text 'PNG of 16 bits'

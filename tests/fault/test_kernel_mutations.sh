@@ -477,6 +477,8 @@ lars.cl :: s/REALS d = GET(g, go + base + i) \* clip;/REALS d = GET(g, go + base
 attention_group.cl :: s/n, h, i0 + line, tq, tk) + first;/n, h, i0 + line, tq, tk);/ :: attention.dropout[group] :: attention
 rotary.cl :: s/row % places) + OFFSET(row \/ places);/row % places) + OFFSET(row % places);/ :: rotary.far[lane] :: rotary
 conv_implicit.cl :: s/(ulong)group \* per_group + k) \* kernel0/(ulong)k) * kernel0/ :: conv2d.groups_plain[implicit] :: conv2d
+dropout.cl :: s/(load(GT, r, at) + (v))/(v)/ :: dropout.residual_quads[flat] :: dropout
+dropout.cl :: s/RESIDUAL ? r + from : r/r/ :: dropout.residual_odd[lane] :: dropout
 END
 }
 

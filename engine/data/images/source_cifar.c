@@ -257,7 +257,8 @@ static clt_status cifar_open(clt_source *source, const clt_config *config, clt_s
             const char *path = clt_arena_strdup(source->arena, clt_config_list_string(config, key, i));
             if (!path)
                 return CLT_ENOMEM;
-            CLT_TRY(add_records(source, s, path));
+            CLT_TRY(own ? clt_fail_prefix(add_records(source, s, path), "%s", key)
+                        : add_records(source, s, path));
         }
         const char *slash = strrchr(folder, '/');
         folder = slash ? clt_arena_printf(source->arena, "%.*s", (int)(slash - folder), folder) : ".";

@@ -193,11 +193,15 @@ static clt_status images_open(clt_source *source, const clt_config *config, clt_
     s->base.get = images_get;
     s->base.label = images_label;
     s->base.check = images_check;
-    CLT_TRY(one_path(config, split == CLT_SPLIT_EVAL ? "data.eval_path" : "data.path", &path));
+    const char *key = split == CLT_SPLIT_EVAL ? "data.eval_path" : "data.path";
+    CLT_TRY(one_path(config, key, &path));
     images_for what = split == CLT_SPLIT_EVAL    ? FOR_CLASSES
                       : split >= CLT_SPLIT_INPUT ? FOR_INPUT
                                                  : FOR_SAMPLES;
-    CLT_TRY(open_set(source->arena, path, what, s, &source->class_names, &source->n_class_names));
+    clt_status status = open_set(source->arena, path, what, s, &source->class_names, &source->n_class_names);
+    if (split == CLT_SPLIT_EVAL) /* `path` may be a file that predict was given */
+        status = clt_fail_prefix(status, "%s", key);
+    CLT_TRY(status);
     s->base.alone = s->alone || what == FOR_INPUT;
     source->samples = s->alone ? 1 : s->packed ? s->pack.count : (int64_t)s->list.count;
     source->bytes = s->packed ? (int64_t)s->pack.mapping.size : (int64_t)s->list.bytes;

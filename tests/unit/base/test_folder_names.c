@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "engine/base/mem.h"
+#include "engine/checkpoint/checkpoint_internal.h"
 #include "engine/files/fileio.h"
 
 static int calls_left = -1; /* calls of readdir that succeed; below 0: all */
@@ -63,6 +64,24 @@ TEST_BETWEEN(test_failing_disk, make_folder, NULL)
         assert_non_null(strstr(clt_error_text(), test_folder()));
         assert_non_null(strstr(clt_error_text(), strerror(EIO)));
     }
+}
+
+/* So is a list of checkpoints, which could lack the newest one; and a folder that cannot be listed is not
+ * taken for a removed one. */
+TEST_BETWEEN(test_failing_disk_of_a_run, make_folder, NULL)
+{
+    for (int removes = 0; removes < 2; removes++)
+        for (int good = 0; good <= 2; good++) {
+            clt_step_list steps = {0};
+            calls_left = good;
+            clt_status status = removes ? clt_remove_tree(test_folder())
+                                        : clt_steps_list(test_folder(), CLT_STEP_COMPLETE, &steps);
+            calls_left = -1;
+            assert_int_equal(status, CLT_ESTORAGE);
+            assert_contains(clt_error_text(), test_folder());
+            assert_contains(clt_error_text(), strerror(EIO));
+            clt_steps_free(&steps);
+        }
 }
 
 TEST_PROGRAM(.fresh_folder = true);

@@ -292,6 +292,32 @@ TEST(test_every_header_byte)
     assert_int_equal(opened + refused, 16 * 256);
 }
 
+/* What is wrong with a file of data.eval_path is said of that key, not of data.path, which is fine. */
+TEST(test_paths_of_evaluation)
+{
+    static const char *const members[] = {
+        PAIR ",\"eval_targets\":\"%D/y\"",
+        "\"type\":\"raw\",\"shape\":[2],\"path\":\"%D/x\",\"targets\":\"%D/y\",\"eval_targets\":\"%D/y\"",
+        "\"type\":\"npy\",\"path\":\"%D/x.npy\"",
+        "\"type\":\"csv\",\"path\":\"%D/t.csv\",\"target\":\"b\"",
+        "\"type\":\"text\",\"path\":\"%D/t.csv\",\"window\":2",
+        "\"type\":\"images\",\"path\":\"%D/set\",\"size\":8",
+        "\"type\":\"cifar\",\"path\":\"%D/x\"",
+        "\"type\":\"nifti\",\"path\":\"%D/set\"",
+    };
+    put_file("x", images, sizeof images);
+    put_file("y", labels, sizeof labels);
+    put_text("t.csv", "a,b\n1,2\n3,4\n5,6\n");
+    put_text("set/a/1.png", "");
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        char with[512];
+        (void)snprintf(with, sizeof with, "%s,\"eval_path\":\"%%D/gone\"", members[i]);
+        expect_refused(with, CLT_SPLIT_EVAL, CLT_EDATA, "data.eval_path|/gone'");
+        if (strstr(clt_error_text(), "data.path"))
+            fail_msg("data.path is blamed: %s", clt_error_text());
+    }
+}
+
 TEST(test_paths)
 {
     put_file("x", images, sizeof images);

@@ -7,6 +7,7 @@
  * CIFAR-10 to idx. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include "tests/unit/test.h"
 
@@ -167,6 +168,7 @@ TEST_BETWEEN(test_wrong_copies, prepare, NULL)
 
 static struct {
     int socket, port, requests, ranged;
+    int away, away_port; /* a second socket, where a client of FTP would call and nobody answers */
     pthread_t thread;
 } server;
 
@@ -182,6 +184,14 @@ static void reply(int c, const char *request)
     const char *data = strcmp(name, "a.gz") == 0 ? packed : strcmp(name, "note.txt") == 0 ? content : NULL;
     size_t size = strcmp(name, "a.gz") == 0 ? packed_size : 1000;
     bool wrong = strncmp(path, "/wrong/", 7) == 0, cut = strncmp(path, "/cut/", 5) == 0;
+    bool moved = strncmp(path, "/moved/", 7) == 0, away = strncmp(path, "/away/", 6) == 0;
+    if (moved || away) {
+        snprintf(head, sizeof head,
+                 "HTTP/1.0 302 Found\r\nContent-Length: 0\r\nLocation: %s:%d/good/%s\r\n\r\n",
+                 away ? "ftp://127.0.0.1" : "http://127.0.0.1", away ? server.away_port : server.port, name);
+        (void)!write(c, head, strlen(head));
+        return;
+    }
     if (!data || strncmp(path, "/none/", 6) == 0 || from >= size) {
         snprintf(head, sizeof head, "HTTP/1.0 %s\r\nContent-Length: 0\r\n\r\n",
                  data && from >= size ? "416 Range Not Satisfiable" : "404 Not Found");
@@ -224,15 +234,24 @@ static void *serve(void *context)
     }
 }
 
-static int start_server(void **state)
+/* Listens on the loopback interface; *port is 0 if there is none. */
+static int listen_here(int *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
-    server.socket = socket(AF_INET, SOCK_STREAM, 0);
-    bool up = server.socket >= 0 && bind(server.socket, (struct sockaddr *)&address, length) == 0 &&
-              listen(server.socket, 8) == 0 &&
-              getsockname(server.socket, (struct sockaddr *)&address, &length) == 0;
-    server.port = up ? ntohs(address.sin_port) : 0;
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    bool up = s >= 0 && bind(s, (struct sockaddr *)&address, length) == 0 && listen(s, 8) == 0 &&
+              getsockname(s, (struct sockaddr *)&address, &length) == 0;
+    *port = up ? ntohs(address.sin_port) : 0;
+    return s;
+}
+
+static int start_server(void **state)
+{
+    server.socket = listen_here(&server.port);
+    server.away = listen_here(&server.away_port);
+    bool up = server.port != 0 && server.away_port != 0;
+    server.port = up ? server.port : 0;
     server.requests = server.ranged = 0;
     if (up)
         assert_int_equal(pthread_create(&server.thread, NULL, serve, NULL), 0);
@@ -250,24 +269,26 @@ FIXTURE(stop_server)
         pthread_join(server.thread, NULL);
     }
     close(server.socket);
+    close(server.away);
     return 0;
 }
 
-static bool has_program(const char *name)
+/* The path of an installed program, or NULL. The text is valid until the next call. */
+static const char *program_named(const char *name)
 {
-    const char *const folders[] = {"/usr/bin", "/usr/local/bin", "/bin"};
+    static const char *const folders[] = {"/usr/bin", "/usr/local/bin", "/bin"};
+    static char path[64];
     for (int i = 0; i < 3; i++) {
-        char path[64];
         snprintf(path, sizeof path, "%s/%s", folders[i], name);
         if (access(path, X_OK) == 0)
-            return true;
+            return path;
     }
-    return false;
+    return NULL;
 }
 
 static void need_server(void)
 {
-    if (server.port == 0 || (!has_program("curl") && !has_program("wget"))) {
+    if (server.port == 0 || (!program_named("curl") && !program_named("wget"))) {
         print_message("SKIP: there is no loopback network, or neither curl nor wget\n");
         skip();
     }
@@ -339,6 +360,63 @@ TEST_BETWEEN(test_resume, start_server, stop_server)
     put_file("out/a.gz.part", packed, packed_size);
     assert_ok(fetch(0, url("good"), &r));
     assert_holds("out/a.gz", false, packed, packed_size);
+}
+
+static char *all_programs; /* PATH before the test */
+
+/* Makes a folder with this program the PATH, so that the other one is not found; false if there is no such
+ * program. */
+static bool only_program(const char *name)
+{
+    const char *path = program_named(name);
+    char link[64];
+    if (!path) {
+        print_message("SKIP: %s is not installed\n", name);
+        return false;
+    }
+    if (clt_file_exists(in_dir("bin")))
+        assert_ok(clt_remove_tree(in_dir("bin")));
+    assert_int_equal(mkdir(in_dir("bin"), 0700), 0);
+    snprintf(link, sizeof link, "bin/%s", name);
+    assert_int_equal(symlink(path, in_dir(link)), 0);
+    setenv("PATH", in_dir("bin"), 1);
+    return true;
+}
+
+static int keep_path(void **state)
+{
+    all_programs = strdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
+    return start_server(state);
+}
+
+static int give_path_back(void **state)
+{
+    setenv("PATH", all_programs, 1);
+    free(all_programs);
+    return stop_server(state);
+}
+
+/* Whichever program downloads: a redirection to another place of the web is followed, and none to anything
+ * else, such as FTP: nobody calls there. */
+TEST_BETWEEN(test_redirected, keep_path, give_path_back)
+{
+    static const char *const programs[] = {"curl", "wget"};
+    clt_fetch_result r;
+    need_server();
+    for (int i = 0; i < 2; i++) {
+        if (!only_program(programs[i]))
+            continue;
+        assert_ok(fetch(1, url("moved"), &r));
+        assert_holds("out/note.txt", false, content, 1000);
+        assert_ok(clt_remove_tree(in_dir("out")));
+        int before = server.requests;
+        assert_int_equal(fetch(1, url("away"), &r), CLT_EDATA);
+        assert_true(server.requests > before);
+        assert_false(there("out/note.txt"));
+        struct pollfd calls = {.fd = server.away, .events = POLLIN};
+        if (poll(&calls, 1, 0) != 0)
+            fail_msg("%s follows a redirection to FTP", programs[i]);
+    }
 }
 
 static clt_status stop_at_once(void *context, const char *what, uint64_t done, uint64_t total)

@@ -281,6 +281,8 @@ TEST(test_shards)
     bad("\"type\":\"tokens\",\"path\":\"%D/none_*.bin\"", CLT_SPLIT_TRAIN, CLT_EDATA,
         "none_|no file matches");
     bad("\"type\":\"tokens\",\"path\":\"%D/none.bin\"", CLT_SPLIT_TRAIN, CLT_EDATA, "none.bin|No such file");
+    bad("\"type\":\"tokens\",\"path\":\"%D\",\"eval_path\":\"%D/none.bin\"", CLT_SPLIT_EVAL, CLT_EDATA,
+        "data.eval_path|none.bin|No such file");
     bad("\"type\":\"tokens\",\"path\":\"\"", CLT_SPLIT_TRAIN, CLT_ECONFIG, "data.path|empty");
     assert_int_equal(mkdir(in_dir("bare"), 0700), 0);
     bad("\"type\":\"tokens\",\"path\":\"%D/bare\"", CLT_SPLIT_TRAIN, CLT_EDATA, "bare|*train*.bin|pattern");

@@ -3,12 +3,12 @@
  * Matrix products as a family (cl/tune/family.h): the text of a problem in tuning records, and the standard
  * choice of a backend for a kind of device. It must not know how any backend works, only the times that
  * their cost models estimate. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/backends/gemm_mma.h"
-#include "cl/backends/gemm_wgmma.h"
+#include "cl/gemm/gemm_forms.h"
 #include "cl/gemm_bench/gemm_tune.h"
 
 /* A batch with a shared B, and items of A and C stacked row by row, becomes one taller GEMM. */
@@ -85,14 +85,20 @@ clt_status ocl_gemm_log(ocl_tuning_log *log, const ocl_gemm *gemm)
 
 /* The standard choice */
 
-/* Whether wgmma is expected to be faster than mma: their cost models have the same unit, and mma has smaller
- * tiles for small products. */
-static bool prefers_wgmma(const ocl_gemm *g, const ocl_device_desc *device)
+/* The matrix unit that is expected to be fastest by the cost models (an older one has smaller tiles for small
+ * products); NULL: none takes the product. */
+static const ocl_matrix_unit *fastest_unit(const ocl_gemm *g, const ocl_device_desc *device)
 {
+    const ocl_matrix_unit *best = NULL;
+    double least = INFINITY;
     char reason[160];
-    return ocl_variant_accepts(&ocl_gemm_wgmma, g, device, reason, sizeof reason) &&
-           (!ocl_variant_accepts(&ocl_gemm_mma, g, device, reason, sizeof reason) ||
-            ocl_form_time(&ocl_wgmma_family, g, device) < ocl_form_time(&ocl_mma_family, g, device));
+    for (const ocl_matrix_unit *const *u = ocl_matrix_units; *u != NULL; u++) {
+        bool accepts = ocl_variant_accepts((*u)->products->variant, g, device, reason, sizeof reason);
+        double time = accepts ? ocl_form_time((*u)->products, g, device) : (double)INFINITY;
+        best = time < least ? *u : best;
+        least = time < least ? time : least;
+    }
+    return best;
 }
 
 /* On GPUs CLBlast is chosen only by a tuning record. A call costs the host 10 to 50 us and the device
@@ -108,10 +114,9 @@ static const char *standard(const void *problem, const ocl_device_desc *device)
     char reason[160];
     const ocl_gemm *g = problem;
     if (!ocl_prefers_lanes(device)) {
-        if (prefers_wgmma(g, device))
-            return "wgmma";
-        if (ocl_variant_accepts(&ocl_gemm_mma, g, device, reason, sizeof reason))
-            return "mma";
+        const ocl_matrix_unit *unit = fastest_unit(g, device);
+        if (unit != NULL)
+            return unit->name;
         if (ocl_variant_accepts(&ocl_gemm_tile, g, device, reason, sizeof reason))
             return "tile";
         return "simple";
@@ -121,9 +126,8 @@ static const char *standard(const void *problem, const ocl_device_desc *device)
 
 bool ocl_gemm_is_on_units(const ocl_gemm *g, const ocl_device_desc *device)
 {
-    const char *name = standard(g, device);
-    return strcmp(name, "wgmma") == 0 ||
-           (strcmp(name, "mma") == 0 && ocl_mma_generation(g->type_a, device) != 0);
+    const ocl_matrix_unit *unit = ocl_prefers_lanes(device) ? NULL : fastest_unit(g, device);
+    return unit != NULL && (ocl_unit_caps(unit, g->type_a) & device->caps) != 0;
 }
 
 bool ocl_gemm_is_possible(const ocl_gemm *g, const ocl_device_desc *device, char *reason, size_t size)

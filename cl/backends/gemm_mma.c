@@ -272,9 +272,7 @@ static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_fo
 static uint32_t uses(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
     (void)f;
-    return device->caps & (g->type_a == CLT_F32    ? OCL_CAP_MMA_TF32
-                           : g->type_a == CLT_BF16 ? OCL_CAP_MMA_BF16
-                                                   : OCL_CAPS_F16_UNITS);
+    return device->caps & ocl_unit_caps(&ocl_unit_mma, g->type_a);
 }
 
 static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},

@@ -3,10 +3,10 @@
  * Decides what is given up for a refused command, the smallest thing first:
  *   1. capabilities that are mere optimisations of kernels (non-temporal stores, prefetch): if the kernel is
  *      refused without them too, they were not the cause and are restored;
- *   2. for wgmma: stream-k or line sums of a tile; the tile of groups of 384 items; then the large tiles,
- *      which need more local memory than any driver reports, at most FORMS_MAX of them one by one and then
- *      all; then wgmma itself, in favour of `mma`, which does the same products, because a driver that
- *      refuses a small wgmma program refuses all;
+ *   2. for a matrix unit with one capability that all its kernels need: stream-k or line sums of a tile; the
+ *      extras of its record, such as tiles that need more local memory than any driver reports, one by one
+ *      at most FORMS_MAX of them and then all; then the unit, in favour of an older one that does the same
+ *      products, because a driver that refuses a small program with its instructions refuses all;
  *   3. the tile of a matrix product, in favour of the next best one, at most FORMS_MAX times;
  *   4. capabilities that the variant used without needing them: matrix units, groups of 256 items, wide
  *      vectors;
@@ -17,6 +17,8 @@
 
 #include <stdio.h>
 #include <string.h>
+
+#include "cl/device/matrix_unit.h"
 
 #define FORMS_MAX 3
 #define VARIANTS_MAX 3
@@ -114,17 +116,17 @@ static bool give_up_form(ocl_device_desc *desc, const ocl_refusal *r, char *what
     return true;
 }
 
-static bool give_up_wgmma(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t size)
+static bool give_up_unit(const ocl_matrix_unit *unit, ocl_device_desc *desc, const ocl_refusal *r, char *what,
+                         size_t size)
 {
-    uint32_t caps = r->needs & desc->caps;
     bool addition = strstr(r->form, " stream") != NULL || strstr(r->form, " line_sums") != NULL;
     if (addition && give_up_form(desc, r, what, size))
         return true;
-    if (caps & OCL_CAP_WGMMA_WIDE) /* only one tile needs it */
-        return drop(desc, OCL_CAP_WGMMA_WIDE, what, size);
-    if (!(caps & OCL_CAP_WGMMA_LARGE))
-        return drop(desc, OCL_CAP_WGMMA, what, size);
-    return give_up_form(desc, r, what, size) || drop(desc, OCL_CAP_WGMMA_LARGE, what, size);
+    for (const ocl_unit_extra *extra = unit->extras; extra->cap != 0; extra++)
+        if (r->needs & desc->caps & extra->cap)
+            return (extra->tiles_first && give_up_form(desc, r, what, size)) ||
+                   drop(desc, extra->cap, what, size);
+    return drop(desc, unit->need, what, size);
 }
 
 /* Group size of kernels without optional capabilities. A kernel that needs many registers may have a lower
@@ -145,8 +147,9 @@ bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t
     bool again = r->kernel[0] && strcmp(desc->suspected_in, r->kernel) == 0;
     if (drop_decoration(desc, r, what, size))
         return true;
-    if (r->needs & desc->caps & OCL_CAP_WGMMA)
-        return give_up_wgmma(desc, r, what, size);
+    for (const ocl_matrix_unit *const *u = ocl_matrix_units; *u != NULL; u++)
+        if (r->needs & desc->caps & (*u)->need)
+            return give_up_unit(*u, desc, r, what, size);
     if (r->variant == NULL)
         return false;
     if (give_up_form(desc, r, what, size))

@@ -33,7 +33,7 @@ static const char *why_slow(ocl_kernel_style style, const ocl_device_desc *devic
 bool ocl_variant_is_foreign(const ocl_variant *variant, const ocl_device_desc *device)
 {
     if (variant->style == OCL_KERNEL_UNITS)
-        return (device->caps & (OCL_CAPS_UNITS | OCL_CAP_WGMMA)) == 0;
+        return (device->caps & OCL_CAPS_UNITS) == 0;
     if (variant->style == OCL_KERNEL_LANES &&
         device->is_cpu) /* slow only where wide vectors are split or masked */
         return false;

@@ -187,7 +187,7 @@ void ocl_capabilities_sizes(const ocl_capabilities *capabilities, ocl_device_des
             continue;
         if (is_named(item, OCL_ITEM_LOCAL_MEMORY) && item->value > device->local_proven_bytes)
             device->local_proven_bytes = item->value;
-        if (is_named(item, OCL_ITEM_WGMMA_MEMORY) && item->value > device->local_retargeted_bytes)
+        if (is_named(item, OCL_ITEM_RETARGETED_MEMORY) && item->value > device->local_retargeted_bytes)
             device->local_retargeted_bytes = item->value;
         if (is_named(item, OCL_ITEM_LOCAL_ARGUMENT) && item->value > device->local_argument_bytes)
             device->local_argument_bytes = item->value;

@@ -17,9 +17,9 @@
 #define OCL_ITEM_GROUP_LIMIT "group_limit"
 #define OCL_ITEM_LARGER_GROUPS "larger_groups"
 #define OCL_ITEM_LOCAL_REPORT "local_report"
-#define OCL_ITEM_LOCAL_MEMORY "local_memory_"     /* KiB */
-#define OCL_ITEM_LOCAL_ARGUMENT "local_argument_" /* KiB */
-#define OCL_ITEM_WGMMA_MEMORY "wgmma_memory_"     /* KiB */
+#define OCL_ITEM_LOCAL_MEMORY "local_memory_"      /* KiB */
+#define OCL_ITEM_LOCAL_ARGUMENT "local_argument_"  /* KiB */
+#define OCL_ITEM_RETARGETED_MEMORY "wgmma_memory_" /* KiB */
 #define OCL_TEST_PREFIX "test:"
 #define OCL_ITEMS_MAX 80
 #define OCL_TESTED_MAX 16

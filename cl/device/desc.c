@@ -13,9 +13,10 @@
 #include "engine/base/hash.h"
 
 static const char *const cap_names[] = {
-#define CAP_NAME(id, name, text) name,
-    OCL_CAP_MAP(CAP_NAME)
-#undef CAP_NAME
+#define OCL_UNIT(name, caps) caps
+#define OCL_UNIT_CAP(id, name, text) name,
+    OCL_CAP_MAP(OCL_UNIT_CAP)
+#include "cl/device/matrix_units.def"
 };
 
 void ocl_desc_generic(ocl_device_desc *out)

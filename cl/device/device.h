@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/base/dtype.h"
 #include "engine/base/mem.h"
 #include "engine/base/scope.h"
 #include "engine/base/status.h"
@@ -26,35 +27,26 @@
       "float16 arithmetic runs at least as fast as scalar (lane style)")                                     \
     X(OCL_CAP_NONTEMPORAL, "nontemporal", "stores that pass by the caches (__builtin_nontemporal_store)")    \
     X(OCL_CAP_PREFETCH, "prefetch", "asking for a cache line ahead of its use (__builtin_prefetch)")         \
-    X(OCL_CAP_PTX, "ptx", "inline PTX")                                                                      \
-    X(OCL_CAP_MMA_F16, "mma_f16", "mma.sync m16n8k16 f16 with f32 accumulators, result checked")             \
-    X(OCL_CAP_MMA_BF16, "mma_bf16", "mma.sync m16n8k16 bf16 with f32 accumulators, result checked")          \
-    X(OCL_CAP_MMA_TF32, "mma_tf32", "mma.sync m16n8k8 tf32 and its rounding, result checked")                \
-    X(OCL_CAP_MMA_F16_K8, "mma_f16_k8", "mma.sync m16n8k8 f16 (looked for where there is no m16n8k16)")      \
-    X(OCL_CAP_WMMA_F16, "wmma_f16", "wmma m16n16k16 f16 (looked for where there is no mma.sync)")            \
-    X(OCL_CAP_WGMMA, "wgmma",                                                                                \
-      "wgmma m64n64k16 f16 in a program that was loaded back as sm_90a, result checked")                     \
-    X(OCL_CAP_WGMMA_LARGE, "wgmma_large", "wgmma with more than 48 KiB of local memory, result checked")     \
-    X(OCL_CAP_WGMMA_WIDE, "wgmma_wide", "wgmma in groups of 384 items with as much, result checked")
+    X(OCL_CAP_PTX, "ptx", "inline PTX")
 
-/* Any matrix units for f16. */
-#define OCL_CAPS_F16_UNITS (OCL_CAP_MMA_F16 | OCL_CAP_MMA_F16_K8 | OCL_CAP_WMMA_F16)
-
-/* The matrix units that CLTRAIN_EMULATE may name. When the compiler is not NVIDIA's, kernels for matrix
- * units emulate them through local memory, so any device can imitate a GPU with these units: the same
- * choices, storage and results, but slowly. */
-#define OCL_CAPS_UNITS (OCL_CAPS_F16_UNITS | OCL_CAP_MMA_BF16 | OCL_CAP_MMA_TF32)
-
+/* These capabilities are followed by those of the matrix units (matrix_units.def). */
 typedef enum ocl_cap_index {
-#define OCL_CAP_INDEX(id, name, text) id##_INDEX,
-    OCL_CAP_MAP(OCL_CAP_INDEX)
-#undef OCL_CAP_INDEX
+#define OCL_UNIT(name, caps) caps
+#define OCL_UNIT_CAP(id, name, text) id##_INDEX,
+    OCL_CAP_MAP(OCL_UNIT_CAP)
+#include "cl/device/matrix_units.def"
         OCL_CAP_COUNT
 } ocl_cap_index;
 enum {
-#define OCL_CAP_BIT(id, name, text) id = 1 << id##_INDEX,
-    OCL_CAP_MAP(OCL_CAP_BIT)
-#undef OCL_CAP_BIT
+#define OCL_UNIT(name, caps) caps
+#define OCL_UNIT_CAP(id, name, text) id = 1 << id##_INDEX,
+    OCL_CAP_MAP(OCL_UNIT_CAP)
+#include "cl/device/matrix_units.def"
+    /* all capabilities of matrix units */
+    OCL_CAPS_UNITS = 0
+#define OCL_UNIT(name, caps) caps
+#define OCL_UNIT_CAP(id, name, text) | id
+#include "cl/device/matrix_units.def"
 };
 #define OCL_CAPS_ALL (~0u)
 
@@ -133,7 +125,7 @@ typedef struct ocl_device_desc {
     bool is_cpu, is_gpu;
     uint32_t caps;          /* OCL_CAP_* after masking */
     uint32_t masked_caps;   /* capabilities that the caller masked (ocl_open_options) */
-    uint32_t emulated_caps; /* capabilities that it emulates (OCL_CAPS_UNITS) */
+    uint32_t emulated_caps; /* capabilities that it emulates (ocl_emulated_units) */
     uint32_t quirks;        /* OCL_QUIRK_* */
     uint32_t compute_units;
     uint32_t max_clock_mhz;
@@ -183,6 +175,9 @@ static inline bool ocl_prefers_lanes(const ocl_device_desc *device)
 {
     return (device->caps & OCL_CAP_WIDE_VECTORS) != 0;
 }
+
+/* Whether the device has matrix units that multiply operands of this type (f32: as tf32) in any layout. */
+bool ocl_has_unit(const ocl_device_desc *device, clt_dtype type);
 
 /* Largest group for a kernel without special needs; a large number if unknown. */
 static inline uint64_t ocl_group_limit(const ocl_device_desc *device)

@@ -166,16 +166,17 @@ typedef struct ocl_probe_state {
     ocl_style style;                      /* timed only if ASKED */
 } ocl_probe_state;
 typedef struct ocl_question {
-    const char *name; /* of a capability, or "basic", "local_memory_64", "wgmma_memory_96" */
+    const char *name; /* of a capability, or "basic", "local_memory_64" */
     uint32_t cap;
     /* Whether to ask the question now; if not, `why` gets the reason, or stays empty if that may change.
      * NULL: always. */
     bool (*wanted)(const ocl_probe_state *state, char *why, size_t size);
     /* Fills in answer, value and reason. Fails if a call fails; a refused build then counts as REFUSED. */
     clt_status (*ask)(const ocl_probe_state *state, ocl_item *item);
-    uint32_t parameter;
+    uint32_t parameter; /* a size that the driver does not promise, in KiB; 0: none */
 } ocl_question;
-extern const ocl_question ocl_questions[]; /* ends with a NULL name */
+/* The questions that are not about a matrix unit (those are in its record); ends with a NULL name. */
+extern const ocl_question ocl_questions[];
 
 /* What is built ahead (asking.c). */
 typedef enum ocl_ahead { OCL_AHEAD_NOTHING, OCL_AHEAD_PROBES, OCL_AHEAD_TESTS } ocl_ahead;

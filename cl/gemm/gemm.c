@@ -369,12 +369,28 @@ static bool simple_accepts(const void *problem, const ocl_device_desc *device, c
 
 static const ocl_variant gemm_simple = {.name = "simple", .accepts = simple_accepts, .emit = simple_emit};
 
-const ocl_variant *const ocl_gemm_variants[] = {&ocl_gemm_lane,
+enum {
+    AT_LANE,
 #ifdef CLT_HAVE_CLBLAST
-                                                &ocl_gemm_clblast,
+    AT_CLBLAST,
 #endif
-                                                &ocl_gemm_wgmma,   &ocl_gemm_mma, &ocl_gemm_tile,
-                                                &gemm_simple,      NULL};
+    FIRST_UNIT,
+    BEFORE_UNITS = FIRST_UNIT - 1,
+#define OCL_UNIT(name, caps) AT_##name,
+#include "cl/device/matrix_units.def"
+    AT_TILE
+};
+
+const ocl_variant *const ocl_gemm_variants[] = {[AT_LANE] = &ocl_gemm_lane,
+#ifdef CLT_HAVE_CLBLAST
+                                                [AT_CLBLAST] = &ocl_gemm_clblast,
+#endif
+/* the newest unit first */
+#define OCL_UNIT(name, caps) [FIRST_UNIT + AT_TILE - 1 - AT_##name] = &ocl_gemm_##name,
+#include "cl/device/matrix_units.def"
+                                                [AT_TILE] = &ocl_gemm_tile,
+                                                &gemm_simple,
+                                                NULL};
 
 uint32_t ocl_gemm_promises(const ocl_variant *backend)
 {

@@ -172,11 +172,11 @@ void ocl_gemm_part_args(ocl_emitter *emitter, const ocl_gemm *gemm, int32_t part
 void ocl_gemm_result_arg(ocl_emitter *emitter, const ocl_gemm *gemm);
 
 extern const ocl_variant ocl_gemm_lane;    /* cl/backends/gemm_lane.c */
-extern const ocl_variant ocl_gemm_wgmma;   /* cl/backends/gemm_wgmma.c */
-extern const ocl_variant ocl_gemm_mma;     /* cl/backends/gemm_mma.c */
 extern const ocl_variant ocl_gemm_tile;    /* cl/backends/gemm_tile.c */
 extern const ocl_variant ocl_gemm_clblast; /* cl/backends/blas_clblast.c, where the build has it */
 extern const ocl_library ocl_clblast;
+#define OCL_UNIT(name, caps) extern const ocl_variant ocl_gemm_##name;
+#include "cl/device/matrix_units.def"
 /* The library of this build, or NULL. */
 const ocl_library *ocl_gemm_library(void);
 /* For tests: sets the largest element index that is passed to CLBlast (normally 2^31-1). */

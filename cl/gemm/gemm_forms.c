@@ -273,6 +273,14 @@ bool ocl_form_choose(const ocl_form_family *family, const ocl_gemm *g, const ocl
     return best.found;
 }
 
+const ocl_matrix_unit *ocl_form_unit(const ocl_variant *variant)
+{
+    const ocl_matrix_unit *const *u = ocl_matrix_units;
+    while (*u != NULL && (*u)->products->variant != variant)
+        u++;
+    return *u;
+}
+
 double ocl_form_time(const ocl_form_family *family, const ocl_gemm *g, const ocl_device_desc *device)
 {
     ocl_gemm_form form;

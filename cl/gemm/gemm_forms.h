@@ -7,6 +7,7 @@
 #ifndef CL_GEMM_GEMM_FORMS_H
 #define CL_GEMM_GEMM_FORMS_H
 
+#include "cl/device/matrix_unit.h"
 #include "cl/gemm/gemm.h"
 
 typedef struct ocl_gemm_form {
@@ -93,8 +94,11 @@ ocl_gemm_form ocl_form_wanted(const ocl_form_family *family, const ocl_choice *r
  * partial sums. It is the `emit` of these variants. CLT_EUNSUPPORTED with the reason. */
 clt_status ocl_form_emit(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm);
 
+/* The unit whose backend this is; NULL: of none. */
+const ocl_matrix_unit *ocl_form_unit(const ocl_variant *variant);
+
 /* The cost model's time for the form that ocl_form_choose takes; INFINITY if none fits. Comparable between
- * families whose models use the same unit (mma, wgmma). */
+ * families whose models use the same unit of time, which those of matrix units do. */
 double ocl_form_time(const ocl_form_family *family, const ocl_gemm *gemm, const ocl_device_desc *device);
 
 int64_t ocl_form_up(int64_t size, int64_t tile); /* number of tiles that cover `size` */

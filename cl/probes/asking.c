@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cl/device/internal.h"
+#include "cl/device/matrix_unit.h"
 #include "cl/program/builders.h"
 #include "cl/program/program_internal.h"
 #include "engine/base/hash.h"
@@ -22,6 +23,16 @@ static const ocl_self_test_set *tests;
 void ocl_self_tests_register(const ocl_self_test_set *set)
 {
     tests = set;
+}
+
+/* Questions and self-tests come in groups: those for every device, then those of each matrix unit. False
+ * after the last group. */
+static bool group_at(int i, const ocl_question **questions, const ocl_self_test **self_tests)
+{
+    const ocl_matrix_unit *unit = i > 0 ? ocl_matrix_units[i - 1] : NULL;
+    *questions = unit ? unit->questions : ocl_questions;
+    *self_tests = unit ? unit->tests : tests ? tests->tests : NULL;
+    return i == 0 || unit != NULL;
 }
 
 /* --- asking in this process --- */
@@ -101,9 +112,7 @@ static void judge_refusal(const asking *a, const ocl_question *q, ocl_item *item
         q->cap != OCL_CAP_FP16 || (a->extensions != NULL && strstr(a->extensions, "cl_khr_fp16") != NULL);
     if ((q->cap & OCL_CAPS_UNITS) && a->asker->found->desc.compute_capability == 0)
         offered = false;
-    if (strncmp(q->name, OCL_ITEM_LOCAL_MEMORY, strlen(OCL_ITEM_LOCAL_MEMORY)) == 0 ||
-        strncmp(q->name, OCL_ITEM_LOCAL_ARGUMENT, strlen(OCL_ITEM_LOCAL_ARGUMENT)) == 0 ||
-        strncmp(q->name, OCL_ITEM_WGMMA_MEMORY, strlen(OCL_ITEM_WGMMA_MEMORY)) == 0)
+    if (q->parameter != 0)
         offered = false; /* sizes above what the driver reports are never promised */
     if (item->answer == OCL_ANSWER_REFUSED && !offered)
         item->answer = OCL_ANSWER_NO;
@@ -270,17 +279,23 @@ static clt_status note_questions(const asking *a)
     *capabilities = *guesser.capabilities;
     guesser.capabilities = capabilities;
     guess.asker = &guesser;
-    for (const ocl_question *q = ocl_questions; q->name != NULL; q++)
-        CLT_TRY(note_question(&guess, q));
+    const ocl_question *q;
+    const ocl_self_test *t;
+    for (int i = 0; group_at(i, &q, &t); i++)
+        for (; q->name != NULL; q++)
+            CLT_TRY(note_question(&guess, q));
     return CLT_OK;
 }
 
 static void note_tests(const asking *a)
 {
     a->asker->device->desc = desc_now(a);
-    for (int i = 0; i < tests->count; i++)
-        if (is_test_left(a, &tests->tests[i]))
-            tests->note(&tests->tests[i], a->asker->device);
+    const ocl_question *q;
+    const ocl_self_test *t;
+    for (int i = 0; group_at(i, &q, &t); i++)
+        for (; t->name != NULL; t++)
+            if (is_test_left(a, t))
+                tests->note(t, a->asker->device);
 }
 
 /* A running phase, for the progress of its builds. */
@@ -339,14 +354,18 @@ static clt_status ask_rounds(asking *a)
 {
     bool asked = true;
     while (asked && !a->asker->spent) {
+        const ocl_question *q;
+        const ocl_self_test *t;
         asked = false;
-        for (const ocl_question *q = ocl_questions; q->name != NULL && !a->asker->spent; q++) {
-            CLT_TRY(ask_question(a, q, &asked));
-            CLT_TRY(build_ahead(a, OCL_AHEAD_PROBES));
-        }
+        for (int i = 0; group_at(i, &q, &t); i++)
+            for (; q->name != NULL && !a->asker->spent; q++) {
+                CLT_TRY(ask_question(a, q, &asked));
+                CLT_TRY(build_ahead(a, OCL_AHEAD_PROBES));
+            }
         CLT_TRY(build_ahead(a, OCL_AHEAD_TESTS));
-        for (int i = 0; a->asker->tests && tests != NULL && i < tests->count && !a->asker->spent; i++)
-            CLT_TRY(ask_test(a, &tests->tests[i], &asked));
+        for (int i = 0; a->asker->tests && tests != NULL && group_at(i, &q, &t); i++)
+            for (; t->name != NULL && !a->asker->spent; t++)
+                CLT_TRY(ask_test(a, t, &asked));
     }
     return CLT_OK;
 }

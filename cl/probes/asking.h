@@ -13,18 +13,38 @@
 
 /* --- self-tests --- */
 
+/* Kinds of devices: those on which the engine uses the tested kernels. */
+typedef enum ocl_test_devices {
+    OCL_ANY_DEVICE,
+    OCL_WITH_LANES,    /* style lanes (float16 vectors), mostly CPUs */
+    OCL_WITHOUT_LOCAL, /* style lanes, and devices without local memory */
+    OCL_ON_GPUS,       /* style groups (scalar work-items in work-groups), except CPUs */
+    OCL_WITH_GROUPS,   /* style groups, mostly GPUs */
+    OCL_WITHOUT_UNITS  /* style groups, and no matrix units that would compute the products */
+} ocl_test_devices;
+
 /* One self-test: runs real kernels and compares with the host. */
 typedef struct ocl_self_test {
     const char *name;
     uint32_t drops; /* capabilities that are lost when it fails; 0: the device is refused */
-    const void *data;
     /* 0 or 1: each of two children runs the tests of one share; tests of a share use the same programs */
     int share;
+    ocl_test_devices devices;
+    const char *const *cases; /* of the checker, "gemm.odd_nt[simple]/correct"; ends with NULL */
 } ocl_self_test;
+#define OCL_TEST_CASES(...)                                                                                  \
+    (const char *const[])                                                                                    \
+    {                                                                                                        \
+        __VA_ARGS__, NULL                                                                                    \
+    }
+/* Every layout of a product. */
+#define OCL_TEST_PRODUCTS(variant)                                                                           \
+    "gemm.odd_nn[" variant "]/correct", "gemm.odd_nt[" variant "]/correct",                                  \
+        "gemm.odd_tn[" variant "]/correct", "gemm.odd_tt[" variant "]/correct"
 
+/* The self-tests that are not of a matrix unit (those are in its record), and how a test is run. */
 typedef struct ocl_self_test_set {
-    const ocl_self_test *tests;
-    int count;
+    const ocl_self_test *tests; /* ends with a NULL name */
     /* Whether the engine uses the tested kernels on such a device; the description has the capabilities
      * known so far. */
     bool (*wanted)(const ocl_self_test *test, const ocl_device_desc *device);

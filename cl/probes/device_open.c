@@ -6,6 +6,7 @@
 #include "cl/command/memory.h"
 #include "cl/command/record.h"
 #include "cl/device/listing.h"
+#include "cl/device/matrix_unit.h"
 #include "cl/drivers/icd.h"
 #include "cl/program/builders.h"
 #include "cl/program/program_internal.h"
@@ -181,9 +182,9 @@ clt_status ocl_emulated_caps(uint32_t *emulated)
         return CLT_OK;
     clt_status status = ocl_caps_parse(text, emulated);
     CLT_TRY(clt_fail_prefix(status, "environment variable CLTRAIN_EMULATE"));
-    if ((*emulated & ~(uint32_t)OCL_CAPS_UNITS) != 0)
+    if ((*emulated & ~ocl_emulated_units()) != 0)
         CLT_FAIL(CLT_EUSAGE, "environment variable CLTRAIN_EMULATE=%s: only matrix units can be emulated: %s",
-                 text, ocl_caps_text(OCL_CAPS_UNITS, names, sizeof names));
+                 text, ocl_caps_text(ocl_emulated_units(), names, sizeof names));
     return CLT_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cl/kernels/program_source.h"
 #include "cl/program/program_internal.h"
 #include "engine/base/thread.h"
 
@@ -35,7 +36,7 @@ clt_status ocl_probe_create(ocl_device *device, const ocl_probe *run, ocl_probe_
 {
     ocl_program *program;
     cl_int code;
-    const char *family = strcmp(run->kernel, "probe_wgmma") == 0 ? "probe_wgmma" : "probe";
+    const char *family = ocl_source_length(run->kernel) > 0 ? run->kernel : "probe";
     CLT_TRY(ocl_program_try(device, family, run->options, &program));
     o->kernel = clCreateKernel(program->program, run->kernel, &code);
     OCL_CHECK(code, "creating kernel %s", run->kernel);

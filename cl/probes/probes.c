@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The questions that probe kernels answer (cl/kernels/probe.cl, probe_wgmma.cl): each builds and runs one
+ * The questions that probe kernels answer (cl/kernels/probe.cl): each builds and runs one
  * and checks its results. Announced extensions only decide what is worth trying; a device's name decides
  * nothing. cl/probes/asking.h decides in which process the questions are asked, and what a crash means. */
 #include "cl/probes/probes_internal.h"
@@ -490,16 +490,8 @@ static bool want_local_memory(const ocl_probe_state *state, char *why, size_t si
         OCL_ITEM_LOCAL_ARGUMENT #kib, 0, want_local_memory, ask_local_argument, kib                          \
     }
 
-#define WGMMA_MEMORY(kib)                                                                                    \
-    {                                                                                                        \
-        OCL_ITEM_WGMMA_MEMORY #kib, OCL_CAP_WGMMA_LARGE, ocl_probe_want_wgmma_memory, ocl_probe_ask_wgmma,   \
-            kib                                                                                              \
-    }
-
-/* The questions about local memory are for the limits of a work-group in NVIDIA's GPU generations, in KiB.
- * Retargeted programs may have more. Their questions begin with all that the hardware has, since the tile
- * 192x256 with four stages and sums of lines needs 225 KiB; the others are what smaller forms of
- * cl/backends/gemm_wgmma.c need. */
+/* The questions about local memory are for the limits of a work-group in NVIDIA's GPU generations, in KiB. The
+ * questions about matrix units are in their records (cl/device/matrix_unit.h). */
 const ocl_question ocl_questions[] = {
     {OCL_ITEM_BASIC, 0, NULL, ask_basic, 0},
     {OCL_ITEM_GROUP_LIMIT, 0, NULL, ask_group_limit, 0},
@@ -531,18 +523,5 @@ const ocl_question ocl_questions[] = {
     LOCAL_ARGUMENT(163),
     LOCAL_ARGUMENT(192),
     LOCAL_ARGUMENT(227),
-    {"mma_f16", OCL_CAP_MMA_F16, ocl_probe_want_unit, ocl_probe_ask_unit, 0},
-    {"mma_bf16", OCL_CAP_MMA_BF16, ocl_probe_want_unit, ocl_probe_ask_unit, 0},
-    {"mma_tf32", OCL_CAP_MMA_TF32, ocl_probe_want_unit, ocl_probe_ask_unit, 0},
-    {"mma_f16_k8", OCL_CAP_MMA_F16_K8, ocl_probe_want_mma_f16_k8, ocl_probe_ask_unit, 0},
-    {"wmma_f16", OCL_CAP_WMMA_F16, ocl_probe_want_wmma_f16, ocl_probe_ask_unit, 0},
-    {"wgmma", OCL_CAP_WGMMA, ocl_probe_want_wgmma, ocl_probe_ask_wgmma, 0},
-    WGMMA_MEMORY(227),
-    WGMMA_MEMORY(224),
-    WGMMA_MEMORY(192),
-    WGMMA_MEMORY(160),
-    WGMMA_MEMORY(96),
-    {"wgmma_large", OCL_CAP_WGMMA_LARGE, ocl_probe_want_wgmma_large, ocl_probe_ask_wgmma, 0},
-    {"wgmma_wide", OCL_CAP_WGMMA_WIDE, ocl_probe_want_wgmma_wide, ocl_probe_ask_wgmma, 0},
     {NULL, 0, NULL, NULL, 0},
 };

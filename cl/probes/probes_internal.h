@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of questions share: a run of a probe kernel (probe_run.c), the questions about matrix units
- * (probes_units.c). Nobody but cl/probes/probe*.c includes it. */
+ * What the files of questions share: a run of a probe kernel (probe_run.c), the records of
+ * matrix units (unit_*.c). Nobody outside cl/probes includes it. */
 #ifndef CL_PROBES_PROBES_INTERNAL_H
 #define CL_PROBES_PROBES_INTERNAL_H
 
@@ -9,8 +9,8 @@
 
 typedef struct ocl_probe {
     const char *options; /* of the program */
-    const char *kernel;
-    const void *in; /* in_bytes */
+    const char *kernel;  /* in probe.cl, or in a file of its own name */
+    const void *in;      /* in_bytes */
     size_t in_bytes;
     void *out; /* out_bytes; uploaded before the run, read back after it */
     size_t out_bytes;
@@ -50,17 +50,5 @@ static inline bool ocl_probe_has(const ocl_probe_state *state, uint32_t cap)
 }
 /* Whether the device's compiler is NVIDIA's. */
 bool ocl_probe_want_ptx(const ocl_probe_state *state, char *why, size_t size);
-
-/* probes_units.c: one instruction of matrix units, in the order of their generations; products of Hopper's.
- */
-clt_status ocl_probe_ask_unit(const ocl_probe_state *state, ocl_item *item);
-bool ocl_probe_want_unit(const ocl_probe_state *state, char *why, size_t size);
-bool ocl_probe_want_mma_f16_k8(const ocl_probe_state *state, char *why, size_t size);
-bool ocl_probe_want_wmma_f16(const ocl_probe_state *state, char *why, size_t size);
-clt_status ocl_probe_ask_wgmma(const ocl_probe_state *state, ocl_item *item);
-bool ocl_probe_want_wgmma(const ocl_probe_state *state, char *why, size_t size);
-bool ocl_probe_want_wgmma_memory(const ocl_probe_state *state, char *why, size_t size);
-bool ocl_probe_want_wgmma_large(const ocl_probe_state *state, char *why, size_t size);
-bool ocl_probe_want_wgmma_wide(const ocl_probe_state *state, char *why, size_t size);
 
 #endif

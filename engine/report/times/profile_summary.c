@@ -80,7 +80,8 @@ static void change(const clt_profile *p, const clt_profile_row *row, const char 
     bool f32 = !p->plan || !p->plan->store || p->plan->store->working == CLT_F32;
     if (strncmp(advice, prefix, sizeof prefix - 1) == 0)
         text = advice + sizeof prefix - 1;
-    else if (!text && p->plan && f32 && p->plan->device.caps & (OCL_CAP_MMA_BF16 | OCL_CAPS_F16_UNITS))
+    else if (!text && p->plan && f32 &&
+             (ocl_has_unit(&p->plan->device, CLT_BF16) || ocl_has_unit(&p->plan->device, CLT_F16)))
         text = "the device's matrix units are idle: precision.mode=auto uses them";
     else if (!text && row && is_slow_product(p, row))
         text = "the busiest kernel is a matrix product far below what the device can do: 'cltrain tune "

@@ -77,8 +77,8 @@ static void add_precision(table *t, const clt_job *job)
 /* Adds a hint about a faster precision that the device has and the config does not use. */
 static void add_hint(table *t, const clt_job *job, const ocl_device_desc *d)
 {
-    const char *type = d->caps & OCL_CAP_MMA_BF16 ? "bf16" : d->caps & OCL_CAPS_F16_UNITS ? "f16" : NULL;
-    bool tf32 = (d->caps & OCL_CAP_MMA_TF32) != 0 && !job->train->options.tf32;
+    const char *type = ocl_has_unit(d, CLT_BF16) ? "bf16" : ocl_has_unit(d, CLT_F16) ? "f16" : NULL;
+    bool tf32 = ocl_has_unit(d, CLT_F32) && !job->train->options.tf32;
     if (job->storage != CLT_F32 || (type == NULL && !tf32))
         return;
     if (type == NULL)

@@ -155,7 +155,7 @@ static clt_dtype read_storage(const clt_config *c, const ocl_device_desc *desc)
     case CLT_PRECISION_BF16:
         return CLT_BF16;
     case CLT_PRECISION_AUTO:
-        return desc->caps & OCL_CAP_MMA_BF16 ? CLT_BF16 : desc->caps & OCL_CAPS_F16_UNITS ? CLT_F16 : CLT_F32;
+        return ocl_has_unit(desc, CLT_BF16) ? CLT_BF16 : ocl_has_unit(desc, CLT_F16) ? CLT_F16 : CLT_F32;
     }
     return CLT_F32;
 }
@@ -164,7 +164,7 @@ static clt_dtype read_storage(const clt_config *c, const ocl_device_desc *desc)
 static bool read_tf32(const clt_job *job)
 {
     return clt_config_choice(job->config, "precision.matmul") == CLT_MATMUL_TF32 &&
-           (job->desc.caps & OCL_CAP_MMA_TF32) != 0;
+           ocl_has_unit(&job->desc, CLT_F32);
 }
 
 static void read_precision(clt_job *job)

@@ -421,7 +421,7 @@ clt_status clt_verify_gemm(clt_verify_session *session)
 {
     for (const clt_gemm_case *c = clt_gemm_cases; c->name; c++) {
         for (size_t v = 0; ocl_gemm_variants[v]; v++)
-            if (ocl_gemm_variants[v] != &ocl_gemm_mma && ocl_gemm_variants[v] != &ocl_gemm_wgmma)
+            if (ocl_form_unit(ocl_gemm_variants[v]) == NULL)
                 CLT_TRY(
                     clt_gemm_check_modes(session, c, ocl_gemm_variants[v]->name, ocl_gemm_variants[v], NULL));
         CLT_TRY(clt_gemm_check_forms(session, c));

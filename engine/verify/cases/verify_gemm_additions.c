@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/backends/gemm_wgmma.h"
 #include "engine/base/thread.h"
 #include "engine/verify/cases/verify_gemm_run.h"
 
@@ -78,20 +77,20 @@ static clt_status judge_moments(clt_gemm_run *r, const double *c)
 
 /* --- line sums --- */
 
-/* Whether the backend must compute the wanted sums of A's lines: `wgmma` must if its form leaves local
- * memory for the ones. */
+/* Whether the backend must compute the wanted sums of A's lines: of a matrix unit that can, if its form leaves
+ * local memory for the ones. */
 static bool must_make_line_sums(const clt_gemm_run *r)
 {
     ocl_device_desc desc = clt_gemm_run_desc(r);
     ocl_gemm_form wanted = {0}, form;
     char reason[240];
-    if (r->backend != &ocl_gemm_wgmma)
+    const ocl_matrix_unit *unit = ocl_form_unit(r->backend);
+    if (unit == NULL || unit->products->makes_line_sums == NULL)
         return false;
     if (r->choice != NULL)
-        wanted = ocl_form_wanted(&ocl_wgmma_family, r->choice);
-    return ocl_form_choose(&ocl_wgmma_family, &r->bench->gemm, &desc, &wanted, &form, reason,
-                           sizeof reason) &&
-           ocl_wgmma_family.makes_line_sums(&r->bench->gemm, &desc, &form);
+        wanted = ocl_form_wanted(unit->products, r->choice);
+    return ocl_form_choose(unit->products, &r->bench->gemm, &desc, &wanted, &form, reason, sizeof reason) &&
+           unit->products->makes_line_sums(&r->bench->gemm, &desc, &form);
 }
 
 /* Expected sums of A's lines (plus the initial values if `accumulate`); bounds for adding in any order. */

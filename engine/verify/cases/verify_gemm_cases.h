@@ -49,9 +49,9 @@ typedef struct clt_gemm_case {
     clt_gemm_line_sums line_sums;
     clt_gemm_extra residual, dact;
     clt_gemm_windows windows;
-    const char *mma; /* a small case with windows is checked with this label of `mma` among the small ones */
-    bool tf32;       /* set by the checks of `mma`: operands are rounded to 10 bits of mantissa */
-    int units;       /* set by the checks of stream-k: compute units of the device; 0: as many as it has */
+    const char *unit; /* a small case with windows is among the small ones with this label of a unit */
+    bool tf32;        /* set by the checks of matrix units: operands are rounded to 10 bits of mantissa */
+    int units;        /* set by the checks of stream-k: compute units of the device; 0: as many as it has */
 } clt_gemm_case;
 
 extern const clt_gemm_case clt_gemm_cases[]; /* ends with a NULL name */

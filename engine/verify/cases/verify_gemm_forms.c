@@ -77,8 +77,19 @@ static clt_status check_mma_form(clt_verify_session *session, const clt_gemm_cas
     return check_form(session, c, &ocl_mma_family, &f, splits, label);
 }
 
+/* Checks the instructions of an older generation, in their smallest tile. */
+static clt_status check_mma_generation(clt_verify_session *session, const clt_gemm_case *c, int sm)
+{
+    const ocl_gemm_form smallest = {.bm = 32, .bn = 32, .bk = 32, .pm = 16, .pn = 16, .stages = 2, .sm = sm};
+    clt_gemm_case older = *c;
+    char label[32];
+    older.small = false;
+    snprintf(label, sizeof label, "mma_f16_sm%d", sm);
+    return check_form(session, &older, &ocl_mma_family, &smallest, 1, label);
+}
+
 /* Checks every tile; the types take turns. */
-static clt_status check_mma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
+static clt_status check_mma_tiles(clt_verify_session *session, const clt_gemm_case *c, int turn)
 {
     for (int i = 0; ocl_mma_forms[i].bm; i++) {
         ocl_gemm_form f = ocl_mma_forms[i];
@@ -92,40 +103,12 @@ static clt_status check_mma_forms(clt_verify_session *session, const clt_gemm_ca
     return CLT_OK;
 }
 
-/* Checks the instructions of an older generation, in their smallest tile. */
-static clt_status check_mma_generation(clt_verify_session *session, const clt_gemm_case *c, int sm)
+/* The case with the type number `turn` of the unit: the instructions of older generations and each tile. */
+static clt_status check_mma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
 {
-    const ocl_gemm_form smallest = {.bm = 32, .bn = 32, .bk = 32, .pm = 16, .pn = 16, .stages = 2, .sm = sm};
-    clt_gemm_case older = *c;
-    char label[32];
-    older.small = false;
-    snprintf(label, sizeof label, "mma_f16_sm%d", sm);
-    return check_form(session, &older, &ocl_mma_family, &smallest, 1, label);
-}
-
-/* The backend `mma` needs operands of equal type: checks the case with each type that matrix units have. */
-static clt_status check_mma(clt_verify_session *session, const clt_gemm_case *c)
-{
-    static const clt_dtype types[] = {CLT_F16, CLT_BF16, CLT_F32};
-    static const char *const labels[] = {"mma_f16", "mma_bf16", "mma_tf32"};
-    for (int t = 0; t < 3; t++) {
-        clt_gemm_case narrow = *c;
-        narrow.type[0] = narrow.type[1] = types[t];
-        narrow.tf32 = types[t] == CLT_F32;
-        /* only some of the combinations, since compiling takes most of the time */
-        bool turn = c->form == FORM_PADDED && c->ta == t % 2 && (t < 2 || strncmp(c->name, "odd", 3) == 0);
-        bool chosen = clt_gemm_has_windows(c) ? c->mma && strcmp(c->mma, labels[t]) == 0
-                                              : c->form == FORM_ALIGNED || turn;
-        narrow.small = c->small && chosen;
-        CLT_TRY(clt_gemm_check_modes(session, &narrow, labels[t], &ocl_gemm_mma, NULL));
-        if (types[t] == CLT_F16) {
-            CLT_TRY(check_mma_generation(session, &narrow, 75));
-            CLT_TRY(check_mma_generation(session, &narrow, 70));
-        }
-        if (c->forms)
-            CLT_TRY(check_mma_forms(session, &narrow, t));
-    }
-    return CLT_OK;
+    for (int sm = 75; c->type[0] == CLT_F16 && sm >= 70; sm -= 5)
+        CLT_TRY(check_mma_generation(session, c, sm));
+    return c->forms ? check_mma_tiles(session, c, turn) : CLT_OK;
 }
 
 /* The case enlarged: several tiles in each direction, and more steps of k than any tile has pipeline
@@ -141,7 +124,7 @@ static clt_gemm_case several_tiles(const clt_gemm_case *c)
 }
 
 /* Checks every tile; the types take turns. */
-static clt_status check_wgmma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
+static clt_status check_wgmma_tiles(clt_verify_session *session, const clt_gemm_case *c, int turn)
 {
     clt_gemm_case tiles = several_tiles(c);
     for (int i = 0; ocl_wgmma_forms[i].bm; i++) {
@@ -189,36 +172,60 @@ static clt_status check_wgmma_streams(clt_verify_session *session, const clt_gem
     return CLT_OK;
 }
 
-/* The backend `wgmma`, which only one kind of device has: checks the case with both types. Rows must start
- * at multiples of 16 bytes, so they are padded to that. */
-static clt_status check_wgmma(clt_verify_session *session, const clt_gemm_case *c)
+static clt_status check_wgmma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
 {
-    static const clt_dtype types[] = {CLT_F16, CLT_BF16};
-    static const char *const labels[] = {"wgmma_f16", "wgmma_bf16"};
+    clt_gemm_case large = *c;
+    large.small = false;
+    CLT_TRY(check_wgmma_streams(session, &large));
+    return c->forms ? check_wgmma_tiles(session, &large, turn) : CLT_OK;
+}
+
+/* Checks forms of the unit that it would not choose for the case, which has the unit's type number `turn`. */
+typedef clt_status (*forms_check)(clt_verify_session *session, const clt_gemm_case *c, int turn);
+static const forms_check forms_checks[] = {
+#define OCL_UNIT(name, caps) check_##name##_forms,
+#include "cl/device/matrix_units.def"
+};
+
+/* Whether a small case is among the small ones with the unit's type number t: only some of the combinations,
+ * since compiling takes most of the time. */
+static bool is_small(const ocl_matrix_unit *unit, const clt_gemm_case *c, int t, const char *label)
+{
+    if (!unit->emulated)
+        return clt_gemm_has_windows(c) || c->ta == t % 2;
+    if (clt_gemm_has_windows(c))
+        return c->unit && strcmp(c->unit, label) == 0;
+    return c->form == FORM_ALIGNED ||
+           (c->form == FORM_PADDED && c->ta == t % 2 && (t < 2 || strncmp(c->name, "odd", 3) == 0));
+}
+
+/* The backend of a matrix unit needs operands of equal type: checks the case with each type that the unit
+ * multiplies. A unit that needs rows at multiples of 16 bytes gets rows padded to that. */
+static clt_status check_unit(clt_verify_session *session, const clt_gemm_case *c, const ocl_matrix_unit *unit,
+                             forms_check check_forms)
+{
     bool dense = c->form == FORM_TIGHT && (c->m | c->n | c->k) % 8 == 0;
-    bool windows = clt_gemm_has_windows(c);
-    if ((session->desc.caps & OCL_CAP_WGMMA) == 0)
+    if (!unit->emulated && (session->desc.caps & unit->need) == 0)
         return CLT_OK;
-    for (int t = 0; t < 2; t++) {
+    for (int t = 0; unit->types[t].name != NULL; t++) {
         clt_gemm_case narrow = *c;
-        narrow.type[0] = narrow.type[1] = types[t];
-        if (!dense && (c->form == FORM_TIGHT || c->form == FORM_PADDED))
+        char label[32];
+        snprintf(label, sizeof label, "%s_%s", unit->name, unit->types[t].name);
+        narrow.type[0] = narrow.type[1] = unit->types[t].type;
+        narrow.tf32 = unit->types[t].type == CLT_F32;
+        if (!unit->any_layout && !dense && (c->form == FORM_TIGHT || c->form == FORM_PADDED))
             narrow.form = FORM_ALIGNED;
-        /* fewer small cases, since compiling takes most of the time */
-        narrow.small = c->small && (windows || c->ta == t % 2);
-        CLT_TRY(clt_gemm_check_modes(session, &narrow, labels[t], &ocl_gemm_wgmma, NULL));
-        narrow.small = false;
-        CLT_TRY(check_wgmma_streams(session, &narrow));
-        if (c->forms)
-            CLT_TRY(check_wgmma_forms(session, &narrow, t));
+        narrow.small = c->small && is_small(unit, c, t, label);
+        CLT_TRY(clt_gemm_check_modes(session, &narrow, label, unit->products->variant, NULL));
+        CLT_TRY(check_forms(session, &narrow, t));
     }
     return CLT_OK;
 }
 
 clt_status clt_gemm_check_forms(clt_verify_session *session, const clt_gemm_case *c)
 {
-    CLT_TRY(check_mma(session, c));
-    CLT_TRY(check_wgmma(session, c));
+    for (int u = 0; ocl_matrix_units[u] != NULL; u++)
+        CLT_TRY(check_unit(session, c, ocl_matrix_units[u], forms_checks[u]));
     if (c->forms)
         CLT_TRY(check_tile_forms(session, c));
     return c->lane_forms ? check_lane_forms(session, c) : CLT_OK;

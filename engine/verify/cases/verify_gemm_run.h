@@ -5,6 +5,7 @@
 #ifndef ENGINE_VERIFY_CASES_VERIFY_GEMM_RUN_H
 #define ENGINE_VERIFY_CASES_VERIFY_GEMM_RUN_H
 
+#include "cl/gemm/gemm_forms.h"
 #include "cl/gemm_bench/gemm_bench.h"
 #include "engine/verify/cases/verify_gemm_cases.h"
 #include "engine/verify/verify_internal.h"

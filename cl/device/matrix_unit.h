@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the engine knows of a matrix unit, instructions that multiply small matrices: one record for each
+ * line of matrix_units.def, as plain data. Probes, self-tests, the choice of a product's backend, what is
+ * given up when a driver refuses a kernel, and the checker's cases follow from the records. */
+#ifndef CL_DEVICE_MATRIX_UNIT_H
+#define CL_DEVICE_MATRIX_UNIT_H
+
+#include "cl/device/device.h"
+
+struct ocl_form_family;
+struct ocl_question;
+struct ocl_self_test;
+
+/* A type of operands that the unit multiplies. */
+typedef struct ocl_unit_type {
+    clt_dtype type;   /* f32: rounded to tf32 */
+    const char *name; /* "tf32"; NULL ends the list */
+    uint32_t caps;    /* any of them suffices */
+} ocl_unit_type;
+
+/* A capability that only some kernels of the unit need. */
+typedef struct ocl_unit_extra {
+    uint32_t cap;
+    bool tiles_first; /* a refused kernel first costs its tile, then this capability */
+} ocl_unit_extra;
+
+typedef struct ocl_matrix_unit {
+    const char *name;       /* also the name of its backend */
+    ocl_unit_type types[4]; /* in the order in which the checker lists them */
+    /* Whether the unit multiplies operands in any layout. If not, rows must start at multiples of 16 bytes,
+     * so the unit needs another one beside it: a run's standard precision does not follow from it. */
+    bool any_layout;
+    /* Whether its kernels compute the same without the instructions if the compiler is not NVIDIA's, through
+     * local memory. CLTRAIN_EMULATE may name its capabilities: any device then imitates a GPU with this
+     * unit, with the same choices, storage and results, but slowly. */
+    bool emulated;
+    /* The capability that all its kernels need, given up after `extras`, which are given up in their order
+     * (cl/command/fallback.h); 0: the capabilities of `types` are independent of each other. */
+    uint32_t need;
+    ocl_unit_extra extras[3];               /* ends with cap 0 */
+    const struct ocl_question *questions;   /* its probes, in their order; ends with a NULL name */
+    const struct ocl_self_test *tests;      /* ends with a NULL name */
+    const struct ocl_form_family *products; /* its backend of matrix products */
+} ocl_matrix_unit;
+
+#define OCL_UNIT(name, caps) extern const ocl_matrix_unit ocl_unit_##name;
+#include "cl/device/matrix_units.def"
+
+/* All records in the order of matrix_units.def; ends with NULL. */
+extern const ocl_matrix_unit *const ocl_matrix_units[];
+
+/* The capabilities of which the unit needs one for operands of this type; 0: it does not multiply them. */
+uint32_t ocl_unit_caps(const ocl_matrix_unit *unit, clt_dtype type);
+/* All capabilities that CLTRAIN_EMULATE may name. */
+uint32_t ocl_emulated_units(void);
+
+#endif

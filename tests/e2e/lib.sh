@@ -198,6 +198,38 @@ bytes() {
         for (i = 0; i < n; i++) { s = (s * 1103515245 + 12345) % 2147483648; printf "\\x%02x", int(s / 65536) % m } }' |
         { IFS= read -r -d '' escaped || true; printf '%b' "$escaped"; }
 }
+# net KIND [SECTION.KEY=VALUE...]: prints a small config of this kind, with these values instead of its own or in addition. A value that
+# is no number, list, object or word of JSON is a string.
+#   mlp: classes from synthetic data    graph: the same data for model.layers=[...]
+#   gpt: the bytes of a text            mse: numbers from a table
+net() {
+    local kind=$1 samples=(data.type=synthetic data.samples=500 'data.shape=[8]' data.classes=5 data.micro_batch=8)
+    shift
+    case $kind in
+    mlp) set -- model.type=mlp 'model.hidden=[16]' "${samples[@]}" "$@" ;;
+    graph) set -- model.type=graph "${samples[@]}" "$@" ;;
+    gpt) set -- model.type=gpt model.layers=1 model.heads=2 model.channels=16 model.context=16 data.type=text data.path=text data.micro_batch=4 "$@" ;;
+    mse) set -- model.type=mlp 'model.hidden=[8]' model.loss=mse data.type=csv data.path=t.csv data.micro_batch=2 "$@" ;;
+    *) fail "net has no kind $kind"; return 1 ;;
+    esac
+    printf '%s\n' "$@" | awk '
+        {
+            key = substr($0, 1, index($0, "=") - 1); value = substr($0, length(key) + 2)
+            if (value !~ /^(-?[0-9][-+.0-9eE]*|true|false|null|[[{"].*)$/) value = "\"" value "\""
+            if (!(key in values)) keys[++n] = key
+            values[key] = value
+        }
+        END {
+            for (i = 1; i <= n; i++) {
+                dot = index(keys[i], "."); section = substr(keys[i], 1, dot - 1)
+                if (section in text) text[section] = text[section] ", "
+                else sections[++m] = section
+                text[section] = text[section] "\"" substr(keys[i], dot + 1) "\": " values[keys[i]]
+            }
+            for (i = 1; i <= m; i++) print (i == 1 ? "{" : " ") "\"" sections[i] "\": {" text[sections[i]] (i == m ? "}}" : "},")
+        }'
+}
+
 # npy_header "<f4" "(4, 2)": version 1.0, padded so that the data starts at byte 128.
 npy_header() {
     local text

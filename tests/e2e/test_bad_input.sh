@@ -133,11 +133,7 @@ refused 3 "element 0 of 'labels.idx', sample 0 \(from byte 8 on\) is 3, out of r
 refused 3 "'images.idx' holds 20 samples but 'labels.idx' holds 19 targets" -- idx.json
 
 # --- npy and raw files ---
-cat >npy.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [8], "loss": "mse"},
- "data": {"type": "npy", "path": "x.npy", "targets": "y.npy", "micro_batch": 2},
- "train": {"steps": 4}}
-JSON
+net mse data.type=npy data.path=x.npy data.targets=y.npy train.steps=4 >npy.json
 { npy_header '<f4' '(4, 2)'; f32 1 2 3 4 5 6 7 8; } >good.npy
 { npy_header '<f4' '(4, 1)'; f32 1 2 3 4; } >y.npy
 head -c 130 good.npy >x.npy
@@ -154,11 +150,7 @@ cp good.npy x.npy
 refused 2 'shape' 'layer .*mse' -- npy.json model.outputs=3
 
 f32 1 2 3 4 5 6 7 8 >good.raw && f32 1 2 3 4 >y.raw
-cat >raw.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [8], "loss": "mse"},
- "data": {"type": "raw", "path": "x.raw", "targets": "y.raw", "shape": [2], "target_shape": [1], "micro_batch": 2},
- "train": {"steps": 4}}
-JSON
+net mse data.type=raw data.path=x.raw data.targets=y.raw 'data.shape=[2]' 'data.target_shape=[1]' train.steps=4 >raw.json
 head -c 27 good.raw >x.raw
 refused 3 "'x.raw': 27 bytes are not a whole number of f32 samples" 'data.shape' -- raw.json
 head -c 24 good.raw >x.raw

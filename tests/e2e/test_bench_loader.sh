@@ -9,11 +9,7 @@
 
 export OCL_ICD_VENDORS=$work/none # no driver: the loader needs none
 for ((i = 0; i < 4000; i++)); do echo "line $i of the text, which is $((i * i % 97))"; done >text
-cat >net.json <<'JSON'
-{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 16, "context": 32},
- "data": {"type": "text", "path": "text", "micro_batch": 4, "global_batch": 12},
- "optimizer": {"type": "adamw", "learning_rate": 0.002}, "train": {"steps": 2}}
-JSON
+net gpt model.context=32 data.global_batch=12 optimizer.type=adamw optimizer.learning_rate=0.002 train.steps=2 >net.json
 expect_code 0 "$CLTRAIN" bench loader net.json --seconds 0.05 --json record.json
 expect_text '^text: ' '^threads +samples/s' '^ +1 +[0-9]'
 cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)

@@ -19,10 +19,8 @@ npy y.npy '<f4' '2, 1' '\x00\x00\x00\x00\x00\x00\x00\x00'
 header='{"out.weight":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},"out.bias":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}}'
 while [ $((${#header} % 8)) != 0 ]; do header="$header "; done
 { printf "\\x$(printf %x ${#header})\x00\x00\x00\x00\x00\x00\x00"; printf '%s\x00\x00\x80\x3f\x00\x00\x80\x3f\x00\x00\x00\x00' "$header"; } >sum.safetensors
-cat >c.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [], "outputs": 1, "loss": "mse"}, "data": {"type": "npy", "path": "x.npy", "targets": "y.npy", "micro_batch": 2},
- "optimizer": {"type": "sgd", "learning_rate": 1e-9}, "train": {"steps": 1}}
-JSON
+net mse 'model.hidden=[]' model.outputs=1 data.type=npy data.path=x.npy data.targets=y.npy optimizer.type=sgd optimizer.learning_rate=1e-9 \
+    train.steps=1 >c.json
 line='inputs are bytes, which become 0 to 1: data.scale is 1/255 unless it is given'
 # sums A B [KEY=VALUE ...]: the model adds up the two numbers of each sample; the run's predictions of the raw bytes are A and B.
 sums() {

@@ -31,11 +31,8 @@ JSON
 expect_code 0 "$CLTRAIN" plan resnet.json --device generic
 expect_code 2 "$CLTRAIN" plan resnet.json --device generic 'model.class_weights=[1,2]'
 expect_text 'model.class_weights: a resnet has 4 classes, but the list has 2 weights'
-cat >mlp.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [16], "class_weights": [0.5, 2, 0, 7], "label_smoothing": 0.1, "ignore_index": 1},
- "data": {"type": "synthetic", "samples": 60, "shape": [16], "classes": 4, "micro_batch": 15, "global_batch": 60},
- "optimizer": {"type": "sgd", "learning_rate": 1e-30}, "train": {"steps": 1, "seed": 5}}
-JSON
+net mlp 'model.class_weights=[0.5, 2, 0, 7]' model.label_smoothing=0.1 model.ignore_index=1 data.samples=60 'data.shape=[16]' data.classes=4 \
+    data.micro_batch=15 data.global_batch=60 optimizer.type=sgd optimizer.learning_rate=1e-30 train.steps=1 train.seed=5 >mlp.json
 expect_code 2 "$CLTRAIN" plan mlp.json --device generic 'model.class_weights=[1,2]'
 expect_text 'model.class_weights: an mlp has 4 classes, but the list has 2 weights'
 expect_code 2 "$CLTRAIN" plan mlp.json --device generic model.loss=mse model.label_smoothing=0 model.ignore_index=-100

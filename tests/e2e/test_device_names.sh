@@ -9,9 +9,7 @@
 need_shim
 export POCL_DEVICES='pthread pthread pthread'
 own_cache "$work/cache"
-cat >net.json <<'JSON'
-{"model": {"type": "mlp", "hidden": []}, "data": {"type": "synthetic", "samples": 8, "shape": [2], "classes": 2, "micro_batch": 4}, "train": {"steps": 1}}
-JSON
+net mlp 'model.hidden=[]' data.samples=8 'data.shape=[2]' data.classes=2 data.micro_batch=4 train.steps=1 >net.json
 played() { env LD_PRELOAD="$shim" CLT_SHIM="devices=$names" "$@"; }
 # chooses ID ARGUMENT...: a training would take this device. Without capabilities there is little to test about a device.
 chooses() {

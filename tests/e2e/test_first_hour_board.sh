@@ -8,11 +8,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 
-cat >small.json <<'END'
-{"model": {"type": "mlp", "hidden": [8]},
- "data": {"type": "synthetic", "shape": [4], "classes": 3, "samples": 64, "micro_batch": 8},
- "train": {"steps": 20, "eval_every": 10}, "checkpoint": {"every": 5}}
-END
+net mlp 'model.hidden=[8]' 'data.shape=[4]' data.classes=3 data.samples=64 train.steps=20 train.eval_every=10 checkpoint.every=5 >small.json
 event_files() { find "$1" -name 'events.out.tfevents.*' | sort; }
 
 # --- off by default; training computes the same with and without ---
@@ -41,10 +37,7 @@ expect_code 0 grep -q '"layer": "fc1+act1"' runs/profile/profile.json
 # --- sample texts during training: on the console, in log.txt, metrics.jsonl and for TensorBoard; training computes the same bits
 # ---
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "%d bottles of <b>beer</b> on the wall;\n", i % 17 }' >text.txt
-cat >gpt.json <<'END'
-{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 16, "context": 16},
- "data": {"type": "text", "path": "text.txt", "tokenizer": "bytes", "micro_batch": 4}, "train": {"steps": 20}}
-END
+net gpt data.path=text.txt data.tokenizer=bytes train.steps=20 >gpt.json
 expect_code 0 "$CLTRAIN" train gpt.json --out runs/quiet
 expect_code 0 "$CLTRAIN" train gpt.json log.sample_every=10 log.sample_prompt='9 bottles' log.sample_tokens=12 log.tensorboard=true --out runs/sample
 expect_text '^sample of step 10: 9 bottles' '^sample of step 20: 9 bottles'

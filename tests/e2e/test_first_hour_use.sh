@@ -9,13 +9,7 @@
 clean_home
 export COLUMNS=80 CLTRAIN_GEMM=simple # starts fastest
 
-cat >base.json <<'JSON'
-{
-  "model": {"type": "mlp", "hidden": [16]},
-  "data": {"type": "synthetic", "samples": 256, "shape": [8], "classes": 4, "micro_batch": 16},
-  "train": {"steps": 20}
-}
-JSON
+net mlp data.samples=256 data.classes=4 data.micro_batch=16 train.steps=20 >base.json
 
 # --- keys of other tools: the message contains the line to write ---
 train() { expect_code 2 "$CLTRAIN" train base.json "$@" --out never; }

@@ -7,11 +7,8 @@
 # resume, and when another run starts from their weights.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-cat >net.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [48, 24], "activation": "gelu"},
- "data": {"type": "synthetic", "samples": 300, "shape": [16], "classes": 4, "micro_batch": 8, "global_batch": 16},
- "optimizer": {"type": "adamw", "learning_rate": 0.01, "clip": 1}, "train": {"steps": 6, "seed": 5}}
-JSON
+net mlp 'model.hidden=[48, 24]' model.activation=gelu data.samples=300 'data.shape=[16]' data.classes=4 data.global_batch=16 optimizer.type=adamw \
+    optimizer.learning_rate=0.01 optimizer.clip=1 train.steps=6 train.seed=5 >net.json
 bytes() { sed -n -E "s/^ *\"$1\": ([0-9]+),?$/\1/p" "$out" | tail -n 1; }
 
 # Frozen parameters need no memory beyond their values. 48*16+48 in the first layer, 24*48+24 in the second.

@@ -33,12 +33,8 @@ fi
 
 # --- a text with a pattern, and a model that can learn it ---
 awk 'BEGIN { for (i = 0; i < 1200; i++) printf "%s the %d cat sat on %d mats.\n", (i % 3 ? "and" : "Then"), i % 7, i % 5 }' >cats.txt
-cat >gpt.json <<'JSON'
-{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 32, "context": 16},
- "data": {"type": "text", "path": "cats.txt", "micro_batch": 8},
- "optimizer": {"type": "adamw", "learning_rate": 0.01},
- "train": {"steps": 300}, "checkpoint": {"every": 150, "keep": 3}}
-JSON
+net gpt model.channels=32 data.path=cats.txt data.micro_batch=8 optimizer.type=adamw optimizer.learning_rate=0.01 train.steps=300 \
+    checkpoint.every=150 checkpoint.keep=3 >gpt.json
 expect_code 0 "$CLTRAIN" train gpt.json --out run
 expect_file run/checkpoints/step_300/model.safetensors run/checkpoints/step_150/model.safetensors
 
@@ -134,10 +130,8 @@ rm -r damaged/checkpoints/step_150
 printf 'x' | dd of=damaged/checkpoints/step_300/model.safetensors bs=1 seek=3000 conv=notrunc 2>/dev/null
 expect_code 7 "$CLTRAIN" generate --checkpoint damaged
 expect_text 'model.safetensors'
-cat >net.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [4], "outputs": 1, "loss": "mse"}, "train": {"steps": 1},
- "data": {"type": "synthetic", "samples": 8, "shape": [3], "target_shape": [1], "classes": 0, "micro_batch": 4}}
-JSON
+net mlp 'model.hidden=[4]' model.outputs=1 model.loss=mse train.steps=1 data.samples=8 'data.shape=[3]' 'data.target_shape=[1]' data.classes=0 \
+    data.micro_batch=4 >net.json
 expect_code 0 "$CLTRAIN" train net.json --out net
 expect_code 2 "$CLTRAIN" generate --checkpoint net
 expect_text 'this run trained an mlp on synthetic data' "'cltrain predict'" "'cltrain eval'"

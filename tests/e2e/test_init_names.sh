@@ -32,11 +32,8 @@ remake() {
 prefixed() { echo "s/\"([^\"]*)\":\{\"dtype\"/\"$1\\1\":{\"dtype\"/g"; } # the sed program that puts $1 before all names
 
 head -c 400 "$CLTRAIN_SOURCE_DIR/LICENSE" >text.txt
-cat >gpt.json <<'JSON'
-{"model": {"type": "gpt", "layers": 2, "heads": 2, "channels": 8, "context": 8, "tied": false},
- "data": {"type": "text", "path": "text.txt", "eval_path": "text.txt", "micro_batch": 2},
- "optimizer": {"learning_rate": 0.01}, "train": {"steps": 1}}
-JSON
+net gpt model.layers=2 model.channels=8 model.context=8 model.tied=false data.path=text.txt data.eval_path=text.txt data.micro_batch=2 \
+    optimizer.learning_rate=0.01 train.steps=1 >gpt.json
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device: there are no weights'
 export CLTRAIN_GEMM=simple # starts fastest
 expect_code 0 "$CLTRAIN" train gpt.json --out run

@@ -14,11 +14,8 @@ for i in $(seq 60); do echo "line $i of a text that is read by the model"; done 
 sed 's/text/book/' a.txt >b.txt
 for i in $(seq 40); do echo "{\"text\": \"record $i\"}"; done >lines.txt
 expect_code 0 "$CLTRAIN" data prepare a.txt b.txt --train-bpe 300 --out tokens
-cat >gpt.json <<'JSON'
-{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 8, "context": 8},
- "data": {"type": "text", "path": ["a.txt", "b.txt"], "tokenizer": "tokens", "micro_batch": 2},
- "train": {"steps": 4}, "checkpoint": {"every": 2}}
-JSON
+net gpt model.channels=8 model.context=8 'data.path=["a.txt", "b.txt"]' data.tokenizer=tokens data.micro_batch=2 train.steps=4 checkpoint.every=2 \
+    >gpt.json
 
 # --- documents, and one text: the difference is one token between the two files ---
 expect_code 0 "$CLTRAIN" train gpt.json data.split=0 --max-steps 1 --out apart

@@ -7,10 +7,8 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 export CLTRAIN_GEMM=simple # starts fastest
-cat >net.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [8], "outputs": 3},
- "data": {"type": "synthetic", "samples": 52, "shape": [6], "classes": 3, "micro_batch": 4, "global_batch": 8}, "train": {"steps": 4}}
-JSON
+net mlp 'model.hidden=[8]' model.outputs=3 data.samples=52 'data.shape=[6]' data.classes=3 data.micro_batch=4 data.global_batch=8 train.steps=4 \
+    >net.json
 # limited OPTION VALUE CODE: a training under a limit of the shell.
 limited() {
     local code=0

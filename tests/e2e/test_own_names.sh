@@ -7,11 +7,8 @@
 # is written through it. A program that is started without its standard descriptors writes what it prints into no file.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export CLTRAIN_GEMM=simple # starts fastest
-cat >net.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [8], "outputs": 3},
- "data": {"type": "synthetic", "samples": 52, "shape": [6], "classes": 3, "micro_batch": 4, "global_batch": 8},
- "train": {"steps": 4, "eval_metrics": true}}
-JSON
+net mlp 'model.hidden=[8]' model.outputs=3 data.samples=52 'data.shape=[6]' data.classes=3 data.micro_batch=4 data.global_batch=8 train.steps=4 \
+    train.eval_metrics=true >net.json
 printf 'notes\n' >notes
 for name in metrics.jsonl log.txt config.resolved.json classes.json profile.txt trace.json lock; do
     mkdir pipe link hanging

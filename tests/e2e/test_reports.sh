@@ -13,11 +13,7 @@ own_cache "$work/cache"
 "$CLTRAIN" devices >/dev/null 2>&1
 [ $? -ne 4 ] || skip_all 'there is no OpenCL device'
 
-cat >net.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [8]},
- "data": {"type": "synthetic", "samples": 16, "shape": [8], "classes": 2, "micro_batch": 8},
- "train": {"steps": 2}, "checkpoint": {"final": false}}
-JSON
+net mlp 'model.hidden=[8]' data.samples=16 data.classes=2 train.steps=2 checkpoint.final=false >net.json
 
 # --- "--json -": nothing but one object on the standard output, tables on stderr ---
 only_json() { # COMMAND...: its standard output is $out, its stderr .err

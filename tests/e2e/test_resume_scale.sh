@@ -16,21 +16,13 @@ npy f.npy '<f4' '2, 2' '\x00\x00\x80\x3f\x00\x00\x00\x40\x00\x00\x40\x40\x00\x00
 npy i.npy '<i4' '2, 2' '\x01\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00\x04\x00\x00\x00'
 npy b.npy '|u1' '2, 2' '\x01\x02\x03\x04'
 npy y.npy '<f4' '2, 1' '\x00\x00\x00\x00\x00\x00\x80\x3f'
-cat >f.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [], "outputs": 1, "loss": "mse"}, "data": {"type": "npy", "path": "f.npy", "targets": "y.npy", "micro_batch": 2},
- "optimizer": {"type": "sgd", "learning_rate": 1e-3}, "train": {"steps": 1}}
-JSON
+net mse 'model.hidden=[]' model.outputs=1 data.type=npy data.path=f.npy data.targets=y.npy optimizer.type=sgd optimizer.learning_rate=1e-3 \
+    train.steps=1 >f.json
 sed 's/f\.npy/i.npy/' f.json >i.json
 sed 's/f\.npy/b.npy/' f.json >b.json
-cat >s.json <<'JSON'
-{"model": {"type": "mlp", "hidden": []}, "data": {"type": "synthetic", "shape": [3], "classes": 2, "samples": 8, "micro_batch": 4},
- "train": {"steps": 1}}
-JSON
+net mlp 'model.hidden=[]' 'data.shape=[3]' data.classes=2 data.samples=8 data.micro_batch=4 train.steps=1 >s.json
 printf 'a,b,y\n1,5,10\n2,3,20.5\n3,8,30\n4,1,35\n' >t.csv
-cat >t.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [], "loss": "mse"}, "data": {"type": "csv", "path": "t.csv", "split": 0, "micro_batch": 2},
- "train": {"steps": 1}}
-JSON
+net mse 'model.hidden=[]' data.split=0 train.steps=1 >t.json
 # kept CONFIG THEN WAS NOW IS: trained with data.scale THEN, the run does not go on with NOW; the message names WAS and IS.
 kept() {
     rm -rf run

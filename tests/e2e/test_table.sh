@@ -27,10 +27,7 @@ three,88.5,green,1
 four,190,,6
 five,95,blue,2.25
 CSV
-cat >c.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [], "loss": "mse"}, "data": {"type": "csv", "path": "t.csv", "target": "y", "split": 0, "micro_batch": 3},
- "optimizer": {"type": "sgd", "learning_rate": 1e-12}, "train": {"steps": 1}}
-JSON
+net mse 'model.hidden=[]' data.target=y data.split=0 data.micro_batch=3 optimizer.type=sgd optimizer.learning_rate=1e-12 train.steps=1 >c.json
 
 # What is refused, and by which line.
 refused() { # text of the table, words of the message, keys

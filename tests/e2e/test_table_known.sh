@@ -40,11 +40,8 @@ expect_text "line 3, column 'y': 'd' is none of the classes"
 # --- whole numbers to evaluate a regression that was trained on others, and is not standardised ---
 printf 'x,y\n1,1.5\n2,2.5\n3,3.5\n4,5\n' >half.csv
 printf 'x,y\n1,2\n2,3\n' >whole.csv
-cat >r.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [], "loss": "mse"},
- "data": {"type": "csv", "path": "half.csv", "eval_path": "whole.csv", "standardize": false, "micro_batch": 2},
- "optimizer": {"type": "sgd", "learning_rate": 1e-9}, "train": {"steps": 1}}
-JSON
+net mse 'model.hidden=[]' data.path=half.csv data.eval_path=whole.csv data.standardize=false optimizer.type=sgd optimizer.learning_rate=1e-9 \
+    train.steps=1 >r.json
 expect_code 0 "$CLTRAIN" train r.json --out raw
 expect_code 0 "$CLTRAIN" train --resume raw train.steps=2
 mv half.csv away.csv
@@ -53,11 +50,8 @@ mv away.csv half.csv
 
 # --- beginning with weights: the config's own target and columns ---
 printf 'a,b,y,z\n1,5,10,1000\n2,3,20,3000\n3,8,30,2000\n4,4,40,6000\n' >t.csv
-cat >t.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [], "loss": "mse"},
- "data": {"type": "csv", "path": "t.csv", "target": "y", "columns": ["a", "b"], "split": 0, "micro_batch": 2},
- "optimizer": {"type": "sgd", "learning_rate": 1e-12}, "train": {"steps": 1}}
-JSON
+net mse 'model.hidden=[]' data.target=y 'data.columns=["a", "b"]' data.split=0 optimizer.type=sgd optimizer.learning_rate=1e-12 train.steps=1 \
+    >t.json
 facts() { cat "$1"/checkpoints/step_*/data.json | tr -d ' \n'; }
 expect_code 0 "$CLTRAIN" train t.json --out run
 facts run | grep -q '"target":{"name":"y","number":3,"mean":25,' && pass || fail "$(facts run)"
@@ -81,10 +75,8 @@ same 'eval --init' "$(value e.json mae)" "$(value own.json mae)"
 printf 'a,b,c,y\n1,5,1,10\n2,3,7,20\n3,8,2,30\n4,4,4,40\n' >abc3.csv
 printf 'a,c,y\n10,2,15\n30,6,25\n50,1,35\n' >tune.csv
 printf 'a,b,c,y\n1,5,1,12\n3,3,7,21\n' >tune_eval.csv
-cat >n.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [], "loss": "mse"}, "data": {"type": "csv", "path": "t2.csv", "columns": ["a", "c"], "split": 0, "micro_batch": 2},
- "optimizer": {"type": "sgd", "learning_rate": 1e-12}, "train": {"steps": 1}}
-JSON
+net mse 'model.hidden=[]' data.path=t2.csv 'data.columns=["a", "c"]' data.split=0 optimizer.type=sgd optimizer.learning_rate=1e-12 train.steps=1 \
+    >n.json
 expect_code 0 "$CLTRAIN" train n.json --out two data.path=abc3.csv data.target=b
 printf 'a,b,c,y\n10,1,2,15\n30,2,6,25\n50,3,1,35\n' >named.csv
 expect_code 0 "$CLTRAIN" train n.json --init two --out tuned data.path=tune.csv data.eval_path=tune_eval.csv data.target=y

@@ -11,11 +11,7 @@
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 need_shim
 
-cat >small.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [16]},
- "data": {"type": "synthetic", "samples": 500, "shape": [8], "classes": 5, "micro_batch": 8, "global_batch": 32},
- "train": {"steps": 1000000}}
-JSON
+net mlp data.global_batch=32 train.steps=1000000 >small.json
 cat >rank.sh <<'RANK'
 exec "$@" 2>"errors.$OMPI_COMM_WORLD_RANK"
 RANK

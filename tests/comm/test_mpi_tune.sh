@@ -19,11 +19,8 @@ two() {
 }
 model() { echo "$1/checkpoints/step_6/model.safetensors"; }
 
-cat >net.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [48], "activation": "tanh"},
- "data": {"type": "synthetic", "samples": 64, "shape": [80], "classes": 3, "micro_batch": 16},
- "optimizer": {"learning_rate": 0.02}, "train": {"steps": 6}, "checkpoint": {"every": 3, "keep": 0}}
-JSON
+net mlp 'model.hidden=[48]' model.activation=tanh data.samples=64 'data.shape=[80]' data.classes=3 data.micro_batch=16 optimizer.learning_rate=0.02 \
+    train.steps=6 checkpoint.every=3 checkpoint.keep=0 >net.json
 CLTRAIN_CACHE_DIR=$work/empty expect_code 0 "$CLTRAIN" devices # answers that all folders have
 cp -r empty full
 cp -r empty measured

@@ -91,11 +91,8 @@ for file in config.json data.json state.json model.safetensors; do
 done
 
 # --- records for reports: a warning ---
-cat >classes.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [8], "outputs": 3},
- "data": {"type": "synthetic", "samples": 52, "shape": [6], "classes": 3, "micro_batch": 4, "global_batch": 8},
- "train": {"steps": 8, "eval_every": 2, "eval_metrics": true}}
-JSON
+net mlp 'model.hidden=[8]' model.outputs=3 data.samples=52 'data.shape=[6]' data.classes=3 data.micro_batch=4 data.global_batch=8 train.steps=8 \
+    train.eval_every=2 train.eval_metrics=true >classes.json
 mkdir -p folder/classes.json/x
 expect_code 0 "$CLTRAIN" train classes.json --out folder
 expect_text '^classes.json could not be written, the run goes on: .*folder/classes.json' '^done: 8 steps'

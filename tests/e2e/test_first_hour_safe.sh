@@ -14,11 +14,8 @@ clean_home
 export CLTRAIN_GEMM=simple # starts fastest
 unset NO_COLOR CLICOLOR CLICOLOR_FORCE
 
-cat >net.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [32]},
- "data": {"type": "synthetic", "samples": 512, "shape": [8], "classes": 4, "micro_batch": 32},
- "optimizer": {"learning_rate": 0.01}, "train": {"steps": 2000000, "log_every": 100}}
-JSON
+net mlp 'model.hidden=[32]' data.samples=512 data.classes=4 data.micro_batch=32 optimizer.learning_rate=0.01 train.steps=2000000 train.log_every=100 \
+    >net.json
 # on_terminal CODE ARGUMENT...: runs cltrain under screen_of; what was on the screen is the output.
 on_terminal() {
     local want=$1

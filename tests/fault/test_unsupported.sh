@@ -11,11 +11,8 @@
 unset CLTRAIN_GEMM CLTRAIN_EMULATE CLTRAIN_STYLE
 need_lanes
 need_shim
-cat >net.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [32], "outputs": 4},
- "data": {"type": "synthetic", "samples": 64, "shape": [12], "classes": 4, "micro_batch": 16},
- "optimizer": {"type": "adamw", "learning_rate": 0.01}, "train": {"steps": 6, "log_every": 1}, "device": {"tune": "off"}}
-JSON
+net mlp 'model.hidden=[32]' model.outputs=4 data.samples=64 'data.shape=[12]' data.classes=4 data.micro_batch=16 optimizer.type=adamw \
+    optimizer.learning_rate=0.01 train.steps=6 train.log_every=1 device.tune=off >net.json
 # train CODE OUT RULES OPTION...: with a driver that was good when it was asked for its capabilities
 train() {
     local code=$1 run=$2 rules=$3

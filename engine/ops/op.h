@@ -170,6 +170,8 @@ typedef enum clt_fill {
     CLT_FILL_WHOLE,  /* whole numbers from -3 to 3 */
     CLT_FILL_WIDE,   /* N(0,1) times 8 */
     CLT_FILL_STRAY,  /* integers in [0, fill_max), and some out of range: fill_max or, in signed types, -1 */
+    /* numbers that stay the same for fill_max elements on average: the index of the first one of a run */
+    CLT_FILL_RUNS,
     CLT_FILL_NAN,    /* N(0,1), and some NaN */
     CLT_FILL_LOWEST, /* N(0,1), and minus infinity in half of the elements */
     /* N(0,1), with 120 added to one in fill_max elements: exp of the distance to another element overflows */

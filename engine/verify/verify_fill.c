@@ -41,6 +41,10 @@ static double fill_one(const clt_verify_filler *f, const clt_verify_stream *s, s
         return below(s, i, f->max > 0 ? f->max : 1);
     case CLT_FILL_BINARY:
         return below(s, i, 2);
+    case CLT_FILL_RUNS:
+        while (i > 0 && below(s, i, f->max) > 0)
+            i--;
+        return (double)i;
     case CLT_FILL_POSITIVE:
         if (f->integers)
             return 1.0 + below(s, i, 3);

@@ -30,8 +30,8 @@ products() {
     verified 1 'gemm.moments_forms_aligned[mma_f16_sm80_64x128x32_32x64_s4_k1]' --mode correct
     verified 1 'gemm.moments_forms_aligned[tile_64x64x16_4x4_k1]' --mode correct
     verified 11 'gemm.tails_nt[tile_*' --mode correct # one of them has a predicate turned round by xor in its loop
-    verified 16 'attention*[mma*' --small
-    verified 12 'attention*[group*' --small
+    verified 22 'attention*[mma*' --small
+    verified 16 'attention*[group*' --small
     verified 2 'known.*fragment' --mode correct
     # A driver whose assembler takes 227 KiB of local memory for sm_90a and 48 for sm_90, for which programs are compiled first.
     export CLTRAIN_PTX_LOCAL_90A=232448 CLTRAIN_CACHE_DIR=$work/cache.large

@@ -91,7 +91,8 @@ __kernel void attention_fwd_row(__global STORAGE(DT) * y, ulong y0, __global flo
      * not know */
     ulong head = item / tq;
     uint i = (uint)(item - head * tq), n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);
-    uint visible = attention_visible(i, tq, KEYS_OF(n));
+    SPANS_OF(n)
+    uint visible = attention_visible(i, tq, KEYS_OF(n) SPANS);
     ulong number = attention_number(sb + sb0, n, h, i, tq, tk);
     q += q0 + ((ulong)n * tq + i) * ldq + h * HEAD_SIZE;
     k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
@@ -102,7 +103,7 @@ __kernel void attention_fwd_row(__global STORAGE(DT) * y, ulong y0, __global flo
         query[p] = LOAD_PART(DT, q, p) * scale;
         sum[p] = 0.0f;
     }
-    for (uint j = 0; j < visible; j++) {
+    for (uint j = FIRST_KEY(i, KEYS_OF(n)); j < visible; j++) {
         for (uint p = 0; p < PARTS; p++)
             row[p] = LOAD_PART(DT, k + (ulong)j * ldk, p);
         float score = dot_parts(query, row);
@@ -163,7 +164,8 @@ __kernel void attention_bwd_q_row(__global STORAGE(GT) * dq, ulong dq0, uint ldd
      * not know */
     ulong head = item / tq;
     uint i = (uint)(item - head * tq), n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);
-    uint visible = attention_visible(i, tq, KEYS_OF(n));
+    SPANS_OF(n)
+    uint visible = attention_visible(i, tq, KEYS_OF(n) SPANS);
     ulong number = attention_number(sb + sb0, n, h, i, tq, tk);
     q += q0 + ((ulong)n * tq + i) * ldq + h * HEAD_SIZE;
     k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
@@ -176,7 +178,7 @@ __kernel void attention_bwd_q_row(__global STORAGE(GT) * dq, ulong dq0, uint ldd
         given[p] = LOAD_PART(DYT, dy, p);
         sum[p] = 0.0f;
     }
-    for (uint j = 0; j < visible; j++) {
+    for (uint j = FIRST_KEY(i, KEYS_OF(n)); j < visible; j++) {
         for (uint p = 0; p < PARTS; p++)
             row[p] = LOAD_PART(DT, v + (ulong)j * ldv, p);
         float slope = dot_parts(given, row) * attention_keep(sb + sb0, op, number + j, p_drop, keep_scale);
@@ -206,7 +208,9 @@ __kernel void attention_bwd_kv_row(__global STORAGE(GT) * dk, ulong dk0, uint ld
         return;
     ulong head = item / tk;
     uint j = (uint)(item - head * tk), n = (uint)(head / KV_HEADS), g = (uint)(head - (ulong)n * KV_HEADS);
-    uint first = attention_first_query(j, tq, KEYS_OF(n));
+    SPANS_OF(n)
+    uint first = attention_first_query(j, tq, KEYS_OF(n) SPANS);
+    LAST_QUERY(j, KEYS_OF(n))
     REALS key[PARTS], value[PARTS], query[PARTS], given[PARTS], sum_k[PARTS], sum_v[PARTS];
     for (uint p = 0; p < PARTS; p++) {
         key[p] = LOAD_PART(DT, k + k0 + ((ulong)n * tk + j) * ldk + g * HEAD_SIZE, p) * scale;
@@ -214,7 +218,7 @@ __kernel void attention_bwd_kv_row(__global STORAGE(GT) * dk, ulong dk0, uint ld
         sum_k[p] = sum_v[p] = 0.0f;
     }
     for (uint h = g * SHARING; h < (g + 1) * SHARING; h++) {
-        for (uint i = first; i < tq; i++) {
+        for (uint i = first; i < LAST_QUERY_END; i++) {
             ulong row = ((ulong)n * HEADS + h) * tq + i;
             for (uint p = 0; p < PARTS; p++) {
                 query[p] = LOAD_PART(DT, q + q0 + ((ulong)n * tq + i) * ldq + h * HEAD_SIZE, p);

@@ -10,7 +10,8 @@
 typedef struct clt_attention {
     int64_t batch, tq, tk, heads, kv_heads, dim;
     bool packed;
-    int length; /* index of the input with the lengths; -1: none */
+    int length, documents; /* index of the input with the lengths, with the documents; -1: none */
+    int64_t window;        /* keys that a query attends to at most; 0: no limit that masks anything */
     /* of q, k, v: index of the input, offset of the first element in a row, length of a row */
     int input[3];
     int64_t start[3], ld[3];
@@ -18,7 +19,8 @@ typedef struct clt_attention {
 
 clt_attention clt_attention_measure(const clt_graph *graph, const clt_node *node);
 uint64_t clt_attention_rows(const clt_attention *s); /* number of rows: queries of all heads */
-/* Number of pairs of a query and a key that it attends to, when all samples have full length. */
+/* Number of pairs of a query and a key that it attends to, when all samples have full length and rows hold
+ * one document each. */
 double clt_attention_pairs(const clt_call *call, const clt_attention *s);
 bool clt_attention_drops(const clt_call *call);
 
@@ -34,7 +36,8 @@ typedef enum clt_attention_kernel {
 } clt_attention_kernel;
 
 /* Begins a kernel: function `name` of the file `family`.cl, with all defines of attention.clh except the
- * types of gradients. */
+ * types of gradients. Before a forward kernel of a call with documents it emits the kernel that saves where
+ * each token's document begins and ends. */
 void clt_attention_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s, const char *family,
                          clt_attention_kernel kernel, const char *name);
 void clt_attention_inputs(ocl_emitter *e, const clt_call *call,

@@ -7,12 +7,17 @@
 
 #include "engine/ops/attention/attention.h"
 
+#define SPAN_TOKENS 32 /* CHUNK of attention_spans.cl */
+
 /* Layout of the rows of q, k and v. Infallible: the op's inference has checked the shapes. */
 static void row_layout(const clt_node *node, clt_attention *s)
 {
     int64_t widths[3] = {s->heads * s->dim, s->kv_heads * s->dim, s->kv_heads * s->dim};
     s->packed = node->n_in < 3;
-    s->length = s->packed ? (node->n_in == 2 ? 1 : -1) : (node->n_in == 4 ? 3 : -1);
+    int last = node->n_in == 2 || node->n_in == 4 ? node->n_in - 1 : -1;
+    bool documents = clt_node_attr(node, "documents")->b;
+    s->length = documents ? -1 : last;
+    s->documents = documents ? last : -1;
     for (int i = 0; i < 3; i++) {
         s->input[i] = s->packed ? 0 : i;
         s->start[i] = s->packed && i > 0 ? s->start[i - 1] + widths[i - 1] : 0;
@@ -31,6 +36,9 @@ clt_attention clt_attention_measure(const clt_graph *graph, const clt_node *node
     s.tq = s.tk = q->dim[1];
     if (node->n_in >= 3)
         s.tk = clt_graph_tensor(graph, node->in[1])->shape.dim[1];
+    s.window = clt_node_attr(node, "window")->i;
+    if (s.window >= s.tk)
+        s.window = 0;
     s.dim = q->dim[2] / (node->n_in < 3 ? s.heads + 2 * s.kv_heads : s.heads);
     row_layout(node, &s);
     return s;
@@ -40,11 +48,20 @@ uint64_t clt_attention_rows(const clt_attention *s)
     return (uint64_t)(s->batch * s->heads * s->tq);
 }
 
+/* The sum of 1, 2, ..., n; 0 if there is no such number. */
+static double sum_up_to(int64_t n)
+{
+    return n > 0 ? 0.5 * (double)n * (double)(n + 1) : 0;
+}
+
 double clt_attention_pairs(const clt_call *call, const clt_attention *s)
 {
     double hidden = 0;
     if (clt_node_attr(call->node, "causal")->b)
-        hidden = 0.5 * (double)s->tq * (double)(s->tq - 1);
+        hidden = sum_up_to(s->tq - 1);
+    /* the last query is too late for tk - window keys, the one before it for one less, and so on */
+    if (s->window > 0)
+        hidden += sum_up_to(s->tk - s->window) - sum_up_to(s->tk - s->window - s->tq);
     return (double)(s->batch * s->heads) * ((double)s->tq * (double)s->tk - hidden);
 }
 
@@ -61,9 +78,24 @@ static void define_width(ocl_emitter *e)
     ocl_kernel_needs(e, wide ? OCL_CAP_WIDE_VECTORS : 0);
 }
 
+/* Emits the kernel that saves where the document of each token begins and ends. */
+static void emit_spans(ocl_emitter *e, const clt_call *call, const clt_attention *s)
+{
+    uint64_t tokens = (uint64_t)(s->batch * s->tq);
+    uint64_t items = (uint64_t)s->batch * clt_div_up((uint64_t)s->tq, SPAN_TOKENS);
+    ocl_kernel_begin(e, "attention_spans", "attention_spans");
+    ocl_arg_out(e, call->saved[1], CLT_I32, 2 * tokens);
+    ocl_arg_in(e, call->in[s->documents], CLT_I32, tokens);
+    clt_arg_size32(e, s->tq, "tokens");
+    ocl_arg_u64(e, items);
+    ocl_kernel_end_items(e, items, clt_local_rows(e->device, items), 0);
+}
+
 void clt_attention_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s, const char *family,
                          clt_attention_kernel kernel, const char *name)
 {
+    if (kernel == CLT_ATTENTION_FORWARD && s->documents >= 0)
+        emit_spans(e, call, s);
     ocl_kernel_begin(e, family, name);
     if (strcmp(family, "attention") == 0)
         define_width(e);
@@ -73,6 +105,10 @@ void clt_attention_begin(ocl_emitter *e, const clt_call *call, const clt_attenti
     ocl_define(e, "KV_HEADS", s->kv_heads);
     ocl_define(e, "CAUSAL", clt_node_attr(call->node, "causal")->b);
     ocl_define(e, "HAS_LENGTHS", s->length >= 0);
+    if (s->window > 0)
+        ocl_define(e, "WINDOW", s->window);
+    if (s->documents >= 0)
+        ocl_define(e, "DOCUMENTS", 1);
     ocl_define(e, "DROPOUT", clt_attention_drops(call));
     clt_define_dtype(e, "DT", clt_call_dtype(call, call->in[0]));
 }
@@ -100,6 +136,8 @@ void clt_attention_sizes(ocl_emitter *e, const clt_call *call, const clt_attenti
     double scale = clt_node_attr(call->node, "scale")->f, p = clt_node_attr(call->node, "dropout")->f;
     if (s->length >= 0)
         ocl_arg_in(e, call->in[s->length], CLT_I32, (uint64_t)s->batch);
+    if (s->documents >= 0)
+        ocl_arg_in(e, call->saved[1], CLT_I32, 2 * (uint64_t)(s->batch * s->tq));
     clt_arg_step(e, call);
     clt_arg_size32(e, s->batch, "samples");
     clt_arg_size32(e, s->tq, "queries");

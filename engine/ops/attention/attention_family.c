@@ -11,11 +11,14 @@
 static const char *words(const clt_call *call, char *buffer, size_t size)
 {
     clt_attention s = clt_attention_measure(call->graph, call->node);
-    snprintf(buffer, size, "n=%lld heads=%lld kv_heads=%lld queries=%lld keys=%lld dim=%lld %s%s%s%s%s",
+    char window[32] = "";
+    if (s.window > 0)
+        snprintf(window, sizeof window, " window:%lld", (long long)s.window);
+    snprintf(buffer, size, "n=%lld heads=%lld kv_heads=%lld queries=%lld keys=%lld dim=%lld %s%s%s%s%s%s%s",
              (long long)s.batch, (long long)s.heads, (long long)s.kv_heads, (long long)s.tq, (long long)s.tk,
              (long long)s.dim, clt_dtype_name(clt_call_dtype(call, call->in[0])), s.packed ? " +packed" : "",
              clt_node_attr(call->node, "causal")->b ? " +causal" : "", s.length >= 0 ? " +lengths" : "",
-             clt_attention_drops(call) ? " +dropout" : "");
+             window, s.documents >= 0 ? " +documents" : "", clt_attention_drops(call) ? " +dropout" : "");
     return buffer;
 }
 
@@ -57,23 +60,28 @@ double clt_attention_bwd_flops(const void *problem)
     return clt_attention_pairs(call, &s) * (10.0 * (double)s.dim + 5.0);
 }
 
-static void limit_lengths(const clt_call *call, clt_op_problem *p)
+/* Lengths of any size; documents of which a row holds about four. */
+static void describe_masks(const clt_call *call, clt_op_problem *p)
 {
     clt_attention s = clt_attention_measure(call->graph, call->node);
     if (s.length >= 0)
         p->in[s.length].fill_max = s.tk + 1;
+    if (s.documents >= 0) {
+        p->in[s.documents].fill = CLT_FILL_RUNS;
+        p->in[s.documents].fill_max = (s.tk + 3) / 4;
+    }
 }
 
 clt_status clt_attention_fwd_describe(const void *problem, void **data, size_t *size)
 {
     CLT_TRY(clt_op_fwd_describe(problem, data, size));
-    limit_lengths(problem, *data);
+    describe_masks(problem, *data);
     return CLT_OK;
 }
 
 clt_status clt_attention_bwd_describe(const void *problem, void **data, size_t *size)
 {
     CLT_TRY(clt_op_bwd_describe(problem, data, size));
-    limit_lengths(problem, *data);
+    describe_masks(problem, *data);
     return CLT_OK;
 }

@@ -205,15 +205,24 @@ CLT_INLINE void multiply_tn(VECTOR sum[TILE][PARTS], __local const float *weight
 /* --- forward --- */
 
 /* Writes the item's scores, and the largest one of each of its rows, to local memory. Masked scores become
- * -INFINITY: row r of the block attends to the first seen[r] keys of the block. */
+ * -INFINITY: row r of the block attends to the first seen[r] keys of the block; with INTERVALS the number of
+ * keys before them that it does not attend to is added, times UNSEEN. */
+#define UNSEEN 0x10000u
 CLT_INLINE void store_rows_scores(__local float *score, __local float *tops, float tile[TILE][TILE],
                                   __local const uint *seen, uint down, uint across)
 {
     UNROLL_FOR (uint r = 0; r < TILE; r++) {
         uint sees = seen[ROW(r)];
         float top = -INFINITY;
+#if INTERVALS
+        uint unseen = sees / UNSEEN;
+        sees %= UNSEEN;
+#endif
         UNROLL_FOR (uint c = 0; c < TILE; c++) {
             float s = across + c * SIDE < sees ? tile[r][c] : -INFINITY;
+#if INTERVALS
+            s = across + c * SIDE < unseen ? -INFINITY : s;
+#endif
             top = fmax(top, s);
             score[ROW(r) * SCORES + across + c * SIDE] = s;
         }
@@ -258,23 +267,32 @@ GROUP void attention_fwd_group(__global STORAGE(DT) * y, ulong y0, __global floa
     ulong item = get_group_id(0), head = item / blocks;
     uint i0 = (uint)(item - head * blocks) * BLOCK;
     uint n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS), keys = KEYS_OF(n);
-    uint rows = min(tq - i0, (uint)BLOCK), visible = attention_visible(i0 + rows - 1, tq, keys);
+    SPANS_OF(n)
+    uint rows = min(tq - i0, (uint)BLOCK), visible = attention_visible(i0 + rows - 1, tq, keys SPANS);
     /* in the softmax the item works on row `line`, columns from `first` on; that query attends to `mine`
      * keys */
     uint line = lid / SHARE, first = COLUMNS * (lid - line * SHARE);
-    uint mine = line < rows ? attention_visible(i0 + line, tq, keys) : 0;
+    uint mine = line < rows ? attention_visible(i0 + line, tq, keys SPANS) : 0;
+#if INTERVALS
+    uint low = line < rows ? attention_low(i0 + line, tq, keys SPANS) : 0;
+#endif
     ulong number = attention_number(sb + sb0, n, h, i0 + line, tq, tk) + first;
     float top = NO_TOP, total = 0.0f, tile[TILE][TILE];
     VECTOR sum[TILE][PARTS];
     CLEAR(sum);
     FETCH(DT, query, q + q0 + ((ulong)n * tq + i0) * ldq + h * HEAD_SIZE, ldq, rows, scale);
-    for (uint j0 = 0; j0 < visible; j0 += BLOCK) {
+    for (uint j0 = FIRST_KEY(i0, keys); j0 < visible; j0 += BLOCK) {
         uint have = min(visible - j0, (uint)BLOCK);
         ulong row = (ulong)n * tk + j0;
         FETCH(DT, key, k + k0 + row * ldk + h / SHARING * HEAD_SIZE, ldk, have, 1.0f);
         FETCH(DT, value, v + v0 + row * ldv + h / SHARING * HEAD_SIZE, ldv, have, 1.0f);
         if (first == 0)
+#if INTERVALS
+            seen[line] = min(attention_beyond(mine, j0), (uint)BLOCK) +
+                         UNSEEN * min(attention_beyond(low, j0), (uint)BLOCK);
+#else
             seen[line] = attention_beyond(mine, j0);
+#endif
         barrier(CLK_LOCAL_MEM_FENCE);
         multiply_nt(tile, query, key, down, across);
         store_rows_scores(score, tops, tile, seen, down, across);
@@ -320,17 +338,24 @@ CLT_INLINE void score_gradients(bool weights, __local float *p, __local float *d
                                 __local const float *value, __local const float *norm,
                                 __local const float *mean, uint down, uint across, uint i0, uint rows,
                                 uint j0, uint tq, uint tk, uint keys, __global const uint *sb, uint op,
-                                ulong number, float p_drop, float keep_scale)
+                                ulong number, float p_drop, float keep_scale SPANS_PARAM)
 {
     float score[TILE][TILE], slope[TILE][TILE];
     multiply_nt(score, query, key, down, across);
     multiply_nt(slope, dy_block, value, down, across);
     UNROLL_FOR (uint r = 0; r < TILE; r++) {
-        uint row = ROW(r), seen = row < rows ? attention_visible(i0 + row, tq, keys) : 0;
+        uint row = ROW(r), seen = row < rows ? attention_visible(i0 + row, tq, keys SPANS) : 0;
+#if INTERVALS
+        uint low = row < rows ? attention_low(i0 + row, tq, keys SPANS) : 0;
+#endif
         UNROLL_FOR (uint c = 0; c < TILE; c++) {
             uint column = across + c * SIDE;
             float weight = 0.0f, keep = 0.0f, change = 0.0f;
+#if INTERVALS
+            if (j0 + column >= low && j0 + column < seen) {
+#else
             if (j0 + column < seen) {
+#endif
                 weight = exp(score[r][c] - norm[row]);
                 keep = attention_keep(sb, op, number + (ulong)row * tk + column, p_drop, keep_scale);
                 change = weight * (slope[r][c] * keep - mean[row]);
@@ -373,14 +398,15 @@ GROUP void attention_bwd_q_group(__global STORAGE(GT) * dq, ulong dq0, uint lddq
     ulong item = get_group_id(0), head = item / blocks;
     uint i0 = (uint)(item - head * blocks) * BLOCK;
     uint n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS), keys = KEYS_OF(n);
-    uint rows = min(tq - i0, (uint)BLOCK), visible = attention_visible(i0 + rows - 1, tq, keys);
+    SPANS_OF(n)
+    uint rows = min(tq - i0, (uint)BLOCK), visible = attention_visible(i0 + rows - 1, tq, keys SPANS);
     ulong line = (ulong)n * tq + i0;
     VECTOR sum[TILE][PARTS];
     CLEAR(sum);
     FETCH(DT, query, q + q0 + line * ldq + h * HEAD_SIZE, ldq, rows, scale);
     FETCH(DYT, dy_block, dy + dy0 + (line * HEADS + h) * HEAD_SIZE, HEADS * HEAD_SIZE, rows, 1.0f);
     fetch_rows(norm, mean, lse + lse0 + head * tq + i0, delta + delta0 + head * tq + i0, rows);
-    for (uint j0 = 0; j0 < visible; j0 += BLOCK) {
+    for (uint j0 = FIRST_KEY(i0, keys); j0 < visible; j0 += BLOCK) {
         uint have = min(visible - j0, (uint)BLOCK);
         ulong row = (ulong)n * tk + j0;
         FETCH(DT, key, k + k0 + row * ldk + h / SHARING * HEAD_SIZE, ldk, have, 1.0f);
@@ -388,7 +414,7 @@ GROUP void attention_bwd_q_group(__global STORAGE(GT) * dq, ulong dq0, uint lddq
         barrier(CLK_LOCAL_MEM_FENCE);
         score_gradients(false, ds, ds, query, key, dy_block, value, norm, mean, down, across, i0, rows, j0,
                         tq, tk, keys, sb + sb0, op, attention_number(sb + sb0, n, h, i0, tq, tk) + j0, p_drop,
-                        keep_scale);
+                        keep_scale SPANS);
         barrier(CLK_LOCAL_MEM_FENCE);
         multiply_nn(sum, ds, key, down, across);
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -417,8 +443,10 @@ GROUP void attention_bwd_kv_group(__global STORAGE(GT) * dk, ulong dk0, uint ldd
     ulong item = get_group_id(0), head = item / blocks;
     uint j0 = (uint)(item - head * blocks) * BLOCK;
     uint n = (uint)(head / KV_HEADS), g = (uint)(head - (ulong)n * KV_HEADS), keys = KEYS_OF(n);
+    SPANS_OF(n)
     uint have = min(tk - j0, (uint)BLOCK), held = min(attention_beyond(keys, j0), (uint)BLOCK);
-    uint first = attention_first_query(j0, tq, keys) / BLOCK * BLOCK;
+    uint first = attention_first_query(j0, tq, keys SPANS) / BLOCK * BLOCK;
+    LAST_QUERY(j0 + max(held, 1u) - 1, keys)
     ulong row = (ulong)n * tk + j0;
     VECTOR sum_k[TILE][PARTS], sum_v[TILE][PARTS];
     CLEAR(sum_k);
@@ -426,7 +454,7 @@ GROUP void attention_bwd_kv_group(__global STORAGE(GT) * dk, ulong dk0, uint ldd
     FETCH(DT, key, k + k0 + row * ldk + g * HEAD_SIZE, ldk, held, 1.0f);
     FETCH(DT, value, v + v0 + row * ldv + g * HEAD_SIZE, ldv, held, 1.0f);
     for (uint h = g * SHARING; h < (g + 1) * SHARING; h++) {
-        for (uint i0 = held > 0 ? first : tq; i0 < tq; i0 += BLOCK) {
+        for (uint i0 = held > 0 ? first : tq; i0 < LAST_QUERY_END; i0 += BLOCK) {
             uint rows = min(tq - i0, (uint)BLOCK);
             ulong line = (ulong)n * tq + i0, at = ((ulong)n * HEADS + h) * tq + i0;
             FETCH(DT, query, q + q0 + line * ldq + h * HEAD_SIZE, ldq, rows, scale);
@@ -435,7 +463,7 @@ GROUP void attention_bwd_kv_group(__global STORAGE(GT) * dk, ulong dk0, uint ldd
             barrier(CLK_LOCAL_MEM_FENCE);
             score_gradients(true, p, ds, query, key, dy_block, value, norm, mean, down, across, i0, rows, j0,
                             tq, tk, keys, sb + sb0, op, attention_number(sb + sb0, n, h, i0, tq, tk) + j0,
-                            p_drop, keep_scale);
+                            p_drop, keep_scale SPANS);
             barrier(CLK_LOCAL_MEM_FENCE);
             multiply_tn(sum_v, p, dy_block, down, across);
             multiply_tn(sum_k, ds, query, down, across);

@@ -26,16 +26,43 @@ typedef struct __attribute__((aligned(64))) forward_tiles {
     float top[BQ], total[BQ], shrink[WEIGHTS];
 } forward_tiles;
 
+/* With INTERVALS: what is known of the keys that are too early for the queries of a strip. The first `none`
+ * of the tile are for all of them; `most` are for some of them. */
+#if INTERVALS
+typedef struct early_keys {
+    uint none, most;
+    int16 lane[VECTORS]; /* early_for() of each query */
+} early_keys;
+#define EARLY_PARAM , const early_keys *early
+#define EARLY_ARG , &early
+#define FIRST_OF_STRIP early->none
+#define FIRST_WEIGHT early.none
+#define NO_TILE_BEFORE at->j0 == at->start
+#define A_TILE_BEFORE at->j0 > at->start
+#else
+#define EARLY_PARAM
+#define EARLY_ARG
+#define FIRST_OF_STRIP 0
+#define FIRST_WEIGHT 0
+#define NO_TILE_BEFORE at->j0 == 0
+#define A_TILE_BEFORE at->j0 > 0
+#endif
+
 /* QKᵀ for the queries of columns c .. c + STRIP - 1 and the first `cols` keys; masked scores become
  * -INFINITY. top: the largest score of each query so far. All queries attend to the first `all` keys. */
-CLT_INLINE void scores(forward_tiles *t, uint c, uint cols, uint all, const SEEN *seen, float16 *top)
+CLT_INLINE void scores(forward_tiles *t, uint c, uint cols, uint all, const SEEN *seen,
+                       float16 *top EARLY_PARAM)
 {
-    for (uint k = 0; k < cols; k += ROWS) {
+    for (uint k = FIRST_OF_STRIP; k < cols; k += ROWS) {
         float16 sum[ROWS][VECTORS];
         EACH_SUM sum[r][v] = ZERO;
         multiply(sum, t->key + k * WIDTH, WIDTH, 1, t->query + c, BQ, HEAD_SIZE);
         if (k + ROWS > all)
             EACH_SUM sum[r][v] = mask_score(sum[r][v], seen[v], k + r);
+#if INTERVALS
+        if (k < early->most)
+            EACH_SUM sum[r][v] = select(sum[r][v], (float16)(-INFINITY), early->lane[v] > (int)(k + r));
+#endif
         EACH_SUM
         {
             top[v] = select(top[v], sum[r][v], sum[r][v] > top[v]);
@@ -56,10 +83,17 @@ CLT_INLINE void online_softmax(forward_tiles *t, const tile_pair *at, uint c, ui
         before[v] = top[v] = vload16(v, t->top + c);
         total[v] = ZERO;
     }
-    scores(t, c, cols, seen_by(at, c), seen, top);
+#if INTERVALS
+    early_keys early = {min(early_for(at, c), cols) / ROWS * ROWS,
+                        early_for(at, min(c + STRIP, at->rows) - 1)};
+    EACH_VECTOR early.lane[v] = early_for_lanes(at, c + v * LANES);
+    for (uint k = 0; k < early.none; k++)
+        EACH_VECTOR vstore16(ZERO, v, t->p + k * WEIGHTS + c);
+#endif
+    scores(t, c, cols, seen_by(at, c), seen, top EARLY_ARG);
     /* a query without any key so far: avoid -INFINITY - -INFINITY */
     EACH_VECTOR base[v] = select(top[v], ZERO, top[v] == (float16)(-INFINITY));
-    for (uint k = 0; k < cols; k++) {
+    for (uint k = FIRST_WEIGHT; k < cols; k++) {
         EACH_VECTOR
         {
             float16 e = clt_exp16(vload16(v, t->p + k * WEIGHTS + c) - base[v]); /* masked scores give 0 */
@@ -88,16 +122,27 @@ CLT_INLINE void add_values(forward_tiles *t, const tile_pair *at)
 {
     for (uint q = 0; q < at->rows; q += ROWS) {
         uint reach = min(seen_by_some(at, q, ROWS), (uint)BK);
-        if (reach == 0 && at->j0 > 0)
+#if INTERVALS
+        uint from = min(early_for(at, q), reach);
+        if (from == reach && A_TILE_BEFORE)
             continue;
+#else
+        if (reach == 0 && A_TILE_BEFORE)
+            continue;
+#endif
         for (uint d = 0; d < WIDTH; d += STRIP) {
             float *to = t->sum + q * WIDTH + d;
             float16 sum[ROWS][VECTORS];
-            if (at->j0 == 0)
+            if (NO_TILE_BEFORE)
                 EACH_SUM sum[r][v] = ZERO;
             else
                 EACH_SUM sum[r][v] = vload16(v, to + r * WIDTH) * (float16)(t->shrink[q + r]);
+#if INTERVALS
+            multiply(sum, t->p + q + from * WEIGHTS, 1, WEIGHTS, t->value + d + from * WIDTH, WIDTH,
+                     reach - from);
+#else
             multiply(sum, t->p + q, 1, WEIGHTS, t->value + d, WIDTH, reach);
+#endif
             EACH_SUM vstore16(sum[r][v], v, to + r * WIDTH);
         }
     }
@@ -134,7 +179,8 @@ ITEM void attention_fwd_lane(__global STORAGE(DT) * y, ulong y0, __global float 
     /* remainders by multiplication: see attention.cl */
     uint i0 = (blocks - 1 - (uint)(item - head * blocks)) * BQ, n = (uint)(head / HEADS),
          h = (uint)(head - (ulong)n * HEADS);
-    tile_pair at = {i0, 0, min(tq - i0, (uint)BQ), tq, KEYS_OF(n)};
+    SPANS_OF(n)
+    tile_pair at = {i0, 0, min(tq - i0, (uint)BQ), tq, KEYS_OF(n) START_ARG SPANS};
     drop_mask mask = {sb + sb0, attention_number(sb + sb0, n, h, i0, tq, tk), op, tk, p_drop, keep_scale};
     uint visible = seen_by(&at, at.rows - 1);
     forward_tiles t;
@@ -151,6 +197,10 @@ ITEM void attention_fwd_lane(__global STORAGE(DT) * y, ulong y0, __global float 
     vstore16(ZERO, 0, t.shrink + UP_TO(at.rows, STRIP));
     if (visible == 0)
         clear(t.sum, QUERY_ROWS * WIDTH);
+#if INTERVALS
+    at.j0 = at.start = early_for(&at, 0);
+    mask.number += at.j0;
+#endif
     for (; at.j0 < visible; at.j0 += BK, mask.number += BK) {
         uint have = min(visible - at.j0, (uint)BK);
         PACK(DT, t.key, k + (ulong)at.j0 * ldk, ldk, have, UP_TO(have, ROWS), scale);
@@ -204,6 +254,14 @@ CLT_INLINE void score_gradients(backward_tiles *t, const tile_pair *at, uint q, 
             float16 slope = vload16(v, ds + r * KB), mean = (float16)(t->mean[q + r]);
             if (masked)
                 e = select(ZERO, e, LANE_NUMBERS + (int)(c + v * LANES) < (int)seen_by(at, q + r));
+#if INTERVALS
+            if (masked) {
+                int16 late = LANE_NUMBERS + (int)(c + v * LANES) >= (int)early_for(at, q + r);
+                e = select(ZERO, e, late);
+                /* a key that no query attends to may hold anything, and 0 times that need not be 0 */
+                slope = select(ZERO, slope, late);
+            }
+#endif
 #if DROPOUT
             float16 factor = vload16(v, keep[r] + c);
             vstore16(e * factor, v, p + r * KB);
@@ -235,6 +293,12 @@ CLT_INLINE void store_product(__global float *x, ulong ld, float16 sum[ROWS][VEC
             x[r * ld + d] = fma(tile[r * STRIP + d], factor, accumulate ? x[r * ld + d] : 0.0f);
 }
 
+#if INTERVALS
+#define OR_EARLY || c < most_early
+#else
+#define OR_EARLY
+#endif
+
 /* P and dS of the tiles; dq (+)= scale * dS K. */
 CLT_INLINE void query_gradients(backward_tiles *t, const tile_pair *at, __global float *dq, ulong lddq,
                                 float scale, bool accumulate, const drop_mask *mask)
@@ -244,12 +308,19 @@ CLT_INLINE void query_gradients(backward_tiles *t, const tile_pair *at, __global
     for (uint q = 0; q < at->rows; q += ROWS) {
         uint reach = min(seen_by_some(at, q, ROWS), (uint)KB), all = seen_by(at, q), c = 0;
         const float *keep[ROWS];
+#if INTERVALS
+        uint from = min(early_for(at, q), reach), most_early = early_for(at, min(q + ROWS, at->rows) - 1);
+        for (; c + STRIP <= from; c += STRIP) {
+            EACH_SUM vstore16(ZERO, v, t->p + (q + r) * KB + c);
+            EACH_SUM vstore16(ZERO, v, t->ds + (q + r) * KB + c);
+        }
+#endif
 #if DROPOUT
         for (uint r = 0; r < ROWS; r++)
             keep[r] = keep_row(mask, q + r, t->keep + r * KEEP_ROW, UP_TO(reach, STRIP));
 #endif
         for (; c < reach; c += STRIP)
-            score_gradients(t, at, q, c, c + STRIP > all, keep);
+            score_gradients(t, at, q, c, c + STRIP > all OR_EARLY, keep);
         for (; c < most; c += STRIP) {
             EACH_SUM vstore16(ZERO, v, t->p + (q + r) * KB + c);
             EACH_SUM vstore16(ZERO, v, t->ds + (q + r) * KB + c);
@@ -257,11 +328,21 @@ CLT_INLINE void query_gradients(backward_tiles *t, const tile_pair *at, __global
         for (uint d = 0; d < WIDTH; d += STRIP) {
             float16 sum[ROWS][VECTORS];
             EACH_SUM sum[r][v] = ZERO;
+#if INTERVALS
+            multiply(sum, t->ds + q * KB + from, KB, 1, t->key + d + from * WIDTH, WIDTH, reach - from);
+#else
             multiply(sum, t->ds + q * KB, KB, 1, t->key + d, WIDTH, reach);
+#endif
             store_product(dq + q * lddq + d, lddq, sum, at->rows - q, HEAD_SIZE - d, scale, accumulate);
         }
     }
 }
+
+#if INTERVALS
+#define QUERIES_END end
+#else
+#define QUERIES_END at->rows
+#endif
 
 /* dv += P^T dy and dk += dS^T q for the tile's `have` keys; fresh: the first contribution, which is stored
  * and not added. */
@@ -271,14 +352,21 @@ CLT_INLINE void key_gradients(backward_tiles *t, const tile_pair *at, bool fresh
     vstore16(ZERO, 0, t->p + at->rows * KB);
     vstore16(ZERO, 0, t->ds + at->rows * KB);
     for (uint k = 0; k < have; k += ROWS) {
-        uint q = attention_beyond(attention_first_query(at->j0 + k, at->tq, at->keys), at->i0);
+        uint q = attention_beyond(attention_first_query(at->j0 + k, at->tq, at->keys AT_SPANS), at->i0);
         q = min(q, at->rows);
         if (q == at->rows && !fresh)
             break;
+#if INTERVALS
+        uint last = at->j0 + min(k + ROWS, have) - 1;
+        uint end = attention_beyond(attention_end_query(last, at->tq, at->keys AT_SPANS), at->i0);
+        end = max(min(end, at->rows), q);
+        if (end == q && !fresh)
+            continue;
+#endif
         for (uint d = 0; d < WIDTH; d += STRIP) {
             uint to = k * WIDTH + d, weight = q * KB + k, row = q * WIDTH + d;
-            add_product(t->dv + to, fresh, t->p + weight, KB, t->dy + row, at->rows - q);
-            add_product(t->dk + to, fresh, t->ds + weight, KB, t->query + row, at->rows - q);
+            add_product(t->dv + to, fresh, t->p + weight, KB, t->dy + row, QUERIES_END - q);
+            add_product(t->dk + to, fresh, t->ds + weight, KB, t->query + row, QUERIES_END - q);
         }
     }
 }
@@ -328,6 +416,12 @@ CLT_INLINE void put_rows(__global float *x, ulong ld, const float *tile, uint ro
     }
 }
 
+#if INTERVALS
+#define AND_NOT_EARLY &&early_for(&at, 0) < have
+#else
+#define AND_NOT_EARLY
+#endif
+
 /* One item per key head and share of its key tiles, with all queries of the heads that use this key head. A
  * share has the tiles share, 2 * shares - 1 - share, 2 * shares + share and so on: with causal masks that
  * gives all shares the same amount of work. With several shares dq is a workspace with a copy for each. */
@@ -342,7 +436,8 @@ ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accum
     share = (uint)(item - head * shares);
     n = (uint)(head / KV_HEADS);
     g = (uint)(head - (ulong)n * KV_HEADS);
-    tile_pair at = {0, 0, 0, tq, KEYS_OF(n)};
+    SPANS_OF(n)
+    tile_pair at = {0, 0, 0, tq, KEYS_OF(n) START_ARG SPANS};
     backward_tiles t;
     dq += dq0 + (ulong)share * batch * tq * lddq;
     for (uint round = 0; round * shares < tiles; round++) {
@@ -361,9 +456,13 @@ ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accum
         bool fresh = true;
         /* the first tile initialises dq, so it visits all queries, even those that attend to none of its
          * keys */
-        uint first = round == 0 ? 0 : attention_first_query(at.j0, tq, at.keys) / QB * QB;
+        uint first = round == 0 ? 0 : attention_first_query(at.j0, tq, at.keys SPANS) / QB * QB;
+#if INTERVALS
+        uint query_end = attention_end_query(at.j0 + max(held, 1u) - 1, tq, at.keys SPANS);
+        query_end = round == 0 ? tq : query_end;
+#endif
         for (uint h = g * SHARING; h < (g + 1) * SHARING; h++) {
-            for (at.i0 = first; at.i0 < tq; at.i0 += QB) {
+            for (at.i0 = first; at.i0 < LAST_QUERY_END; at.i0 += QB) {
                 at.rows = min(tq - at.i0, (uint)QB);
                 ulong row = (ulong)n * tq + at.i0, line = ((ulong)n * HEADS + h) * tq + at.i0,
                       from = (row * HEADS + h) * HEAD_SIZE;
@@ -372,7 +471,7 @@ ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accum
                                   p_drop,   keep_scale};
                 __global float *to = dq + row * lddq + h * HEAD_SIZE;
                 bool add = accumulate_q || round > 0;
-                if (seen_by(&at, at.rows - 1) > 0) {
+                if (seen_by(&at, at.rows - 1) > 0 AND_NOT_EARLY) {
                     PACK(DT, t.query, q + q0 + row * ldq + h * HEAD_SIZE, ldq, at.rows, QUERY_ROWS, scale);
                     PACK(DYT, t.dy, dy + dy0 + from, HEADS * HEAD_SIZE, at.rows, QUERY_ROWS, 1.0f);
                     row_values(&t, y + y0 + from, lse + lse0 + line, at.rows);

@@ -142,8 +142,8 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
         load_fragments(query, block, scratch);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    LOAD_TILE(DT, slots, k, ldk, 0, min(visible, (uint)COLS), COLS);
-    LOAD_TILE(DT, slots + COLS * PITCH, v, ldv, 0, min(visible, (uint)COLS), COLS);
+    LOAD_TILE(DT, slots, k, ldk, BLOCK_LOW, min(KEYS_LEFT, (uint)COLS), COLS);
+    LOAD_TILE(DT, slots + COLS * PITCH, v, ldv, BLOCK_LOW, min(KEYS_LEFT, (uint)COLS), COLS);
     MMA_COPIES_END();
     if (ROWS <= 2 * COLS) {
         MMA_COPIES_WAIT(0);
@@ -152,7 +152,7 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
     }
     uint now = 0, columns = place_columns(), steps = COLS * PITCH + place_steps();
 #pragma unroll 1
-    for (uint j0 = 0; j0 < visible; j0 += COLS, now = SLOT - now) {
+    for (uint j0 = BLOCK_LOW; j0 < visible; j0 += COLS, now = SLOT - now) {
         __local ushort *slot = slots + now, *other = slots + (SLOT - now);
         MMA_COPIES_WAIT(0);
         barrier(CLK_LOCAL_MEM_FENCE); /* the tile is there, and the other slot is no longer read */
@@ -174,13 +174,27 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
             multiply_nt(score[c], query, slot, columns + 16 * c * PITCH, scratch);
         if ((int)(j0 + COLS) > clear) {
             MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
-                int seen_up = seen_by(mine + 16 * i, tq, keys);
-                int seen_low = seen_by(mine + 16 * i + 8, tq, keys);
+                int seen_up = seen_by(mine + 16 * i, tq, keys SPANS);
+                int seen_low = seen_by(mine + 16 * i + 8, tq, keys SPANS);
                 MMA_UNROLL_FOR (uint c = 0; c < COLS / 8; c++)
                     score[c / 2][i][c & 1] =
                         mask_scores(score[c / 2][i][c & 1], (int)(j0 + 8 * c + pair), seen_up, seen_low);
             }
         }
+#if INTERVALS
+        if ((int)j0 < low_clear) {
+            MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
+                int up = low_of(mine + 16 * i, tq, keys SPANS),
+                    down = low_of(mine + 16 * i + 8, tq, keys SPANS);
+                MMA_UNROLL_FOR (uint c = 0; c < COLS / 8; c++) {
+                    int key = (int)(j0 + 8 * c + pair);
+                    score[c / 2][i][c & 1] =
+                        mask_early(score[c / 2][i][c & 1], (int4)(key, key + 1, key, key + 1),
+                                   (int4)(up, up, down, down));
+                }
+            }
+        }
+#endif
         MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
             float2 largest = (float2)(row_max(score, i, false, scratch), row_max(score, i, true, scratch));
             rescale(&top[i], &total[i], sum[i], largest * unit);
@@ -258,12 +272,12 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
     load_fragments(query, slots, scratch);
     load_fragments(dy_rows, slots + ROWS * PITCH, scratch);
     barrier(CLK_LOCAL_MEM_FENCE);
-    LOAD_TILE(DT, slots, k, ldk, 0, min(visible, (uint)COLS), COLS);
-    LOAD_TILE(DT, slots + COLS * PITCH, v, ldv, 0, min(visible, (uint)COLS), COLS);
+    LOAD_TILE(DT, slots, k, ldk, BLOCK_LOW, min(KEYS_LEFT, (uint)COLS), COLS);
+    LOAD_TILE(DT, slots + COLS * PITCH, v, ldv, BLOCK_LOW, min(KEYS_LEFT, (uint)COLS), COLS);
     MMA_COPIES_END();
     uint now = 0, columns = place_columns(), steps = place_steps();
 #pragma unroll 1
-    for (uint j0 = 0; j0 < visible; j0 += COLS) {
+    for (uint j0 = BLOCK_LOW; j0 < visible; j0 += COLS) {
         __local ushort *slot = slots + now, *other = slots + (SLOT - now);
         MMA_COPIES_WAIT(0);
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -279,17 +293,35 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
                 /* All keys from here on are masked for this warp. (Where matrix units are emulated, all
                  * warps must take part in each product.) */
                 break;
+#if INTERVALS
+            if (MMA_SCRATCH == 0 && (int)(j0 + c + 16) <= low_seen)
+                continue; /* and these for all of its queries, too */
+#endif
             float4 score[M_TILES][2], slope[M_TILES][2];
             uint4 ds[M_TILES];
             multiply_nt(score, query, slot, columns + c * PITCH, scratch);
             multiply_nt(slope, dy_rows, slot + COLS * PITCH, columns + c * PITCH, scratch);
             if ((int)(j0 + c + 16) > clear) {
                 MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
-                    int up = seen_by(mine + 16 * i, tq, keys), low = seen_by(mine + 16 * i + 8, tq, keys);
+                    int up = seen_by(mine + 16 * i, tq, keys SPANS),
+                        low = seen_by(mine + 16 * i + 8, tq, keys SPANS);
                     MMA_UNROLL_FOR (uint e = 0; e < 2; e++)
                         score[i][e] = mask_scores(score[i][e], (int)(j0 + c + 8 * e + pair), up, low);
                 }
             }
+#if INTERVALS
+            if ((int)(j0 + c) < low_clear) {
+                MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
+                    int up = low_of(mine + 16 * i, tq, keys SPANS),
+                        down = low_of(mine + 16 * i + 8, tq, keys SPANS);
+                    MMA_UNROLL_FOR (uint e = 0; e < 2; e++) {
+                        int key = (int)(j0 + c + 8 * e + pair);
+                        score[i][e] = mask_early(score[i][e], (int4)(key, key + 1, key, key + 1),
+                                                 (int4)(up, up, down, down));
+                    }
+                }
+            }
+#endif
             MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
                 MMA_UNROLL_FOR (uint e = 0; e < 2; e++) {
                     float4 keep = (float4)(1.0f);
@@ -339,6 +371,7 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
     MMA_COPIES_END();
     MMA_COPIES_WAIT(0);
     barrier(CLK_LOCAL_MEM_FENCE);
+    CLEAR_UNSEEN(slots, value)
     load_fragments(key, slots, scratch);
     barrier(CLK_LOCAL_MEM_FENCE);
     WALK_OVER_QUERIES;

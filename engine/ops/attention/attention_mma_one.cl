@@ -147,6 +147,20 @@ CLT_INLINE void clear_rows(__global STORAGE(GT) * dq, uint ld, uint rows)
 }
 #endif
 
+/* Whether the group passes the sums of a tile of queries on, or is the last one of the tile's chain, whose
+ * block has the first key that one of the tile's queries attends to. Without INTERVALS that is key 0. */
+#if INTERVALS
+#define CHAIN_BEGIN bool passes_on = false; /* about the tile before the current one, as `before` */
+#define FIRST_BLOCK_OF_TILE passes_on = j0 / ROWS > attention_low(i0, tq, keys SPANS) / ROWS;
+#define PASSES_ON passes_on
+#define IS_LAST !passes_on
+#else
+#define CHAIN_BEGIN
+#define FIRST_BLOCK_OF_TILE
+#define PASSES_ON j0 > 0
+#define IS_LAST j0 == 0
+#endif
+
 /* dq, dk and dv; one group per block of keys of a key head. order: the number of the next group, then a
  * counter for each tile of queries of each head; all 0 at the start. */
 GROUP void attention_bwd_mma_one(__global STORAGE(GT) * dq, ulong dq0, uint lddq, int accumulate_q,
@@ -178,6 +192,7 @@ GROUP void attention_bwd_mma_one(__global STORAGE(GT) * dq, ulong dq0, uint lddq
     MMA_COPIES_END();
     MMA_COPIES_WAIT(0);
     barrier(CLK_LOCAL_MEM_FENCE);
+    CLEAR_UNSEEN(slots, key)
     load_fragments(value, slots, scratch);
     barrier(CLK_LOCAL_MEM_FENCE);
     dq += dq0 + (ulong)n * tq * lddq;
@@ -189,10 +204,11 @@ GROUP void attention_bwd_mma_one(__global STORAGE(GT) * dq, ulong dq0, uint lddq
     WALK_OVER_QUERIES;
     __global uint *counter = order; /* of the tile before the current one */
     uint before = 0;
+    CHAIN_BEGIN
 #pragma unroll 1
     for (uint tile = 0; tile <= tiles; tile++) {
         LOAD_QUERIES(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-        if (lid == LEAVES && tile > 1 && j0 > 0)
+        if (lid == LEAVES && tile > 1 && PASSES_ON)
             clt_chain_leave(counter, before + 1);
         MMA_TOGETHER();
 #pragma unroll 1
@@ -209,7 +225,8 @@ GROUP void attention_bwd_mma_one(__global STORAGE(GT) * dq, ulong dq0, uint lddq
         if (tile > 0) {
             uint rows = min(tq - i0, (uint)COLS);
             ulong number = ((ulong)n * HEADS + h) * QUERY_TILES + i0 / COLS;
-            before = (attention_visible(i0 + rows - 1, tq, keys) - 1) / ROWS - j0 / ROWS;
+            before = (attention_visible(i0 + rows - 1, tq, keys SPANS) - 1) / ROWS - j0 / ROWS;
+            FIRST_BLOCK_OF_TILE
             counter = order + (1 + number);
             if (lid == 0 && before > 0)
                 clt_chain_wait(counter, before);
@@ -222,7 +239,7 @@ GROUP void attention_bwd_mma_one(__global STORAGE(GT) * dq, ulong dq0, uint lddq
                     part[k][e] = before > 0 ? sum[32 * (2 * k + e)] : (float4)(0.0f);
             }
             multiply_slopes(part, slopes, key, steps, scratch);
-            if (j0 == 0) {
+            if (IS_LAST) {
                 store_part(dq + ((ulong)i0 * lddq + h * HEAD_SIZE), lddq, part, scale, rows, accumulate_q);
             } else {
                 MMA_UNROLL_FOR (uint k = 0; k < PARTS; k++) {
@@ -235,7 +252,7 @@ GROUP void attention_bwd_mma_one(__global STORAGE(GT) * dq, ulong dq0, uint lddq
     }
     MMA_COPIES_WAIT(0);
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (lid == LEAVES && tiles > 0 && j0 > 0)
+    if (lid == LEAVES && tiles > 0 && PASSES_ON)
         clt_chain_leave(counter, before + 1);
     dk += dk0 + row * lddk + g * HEAD_SIZE;
     dv += dv0 + row * lddv + g * HEAD_SIZE;

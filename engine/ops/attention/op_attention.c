@@ -6,17 +6,23 @@
 #include "engine/ops/infer.h"
 
 /* attention: y_i = sum_j keep_ij P_ij v_j, P_i = softmax over the visible keys of scale * q_i . k_j
- * shapes  qkv (N,T,(H+2G)D), or q (N,Tq,HD), k (N,Tk,GD), v (N,Tk,GD); then optionally length (N)
- *         -> y (N,Tq,HD); saves lse (N,H,Tq). H heads, G kv_heads, D head size
- * dtypes  q,k,v,y f32|f16|bf16; length i32; lse f32; arithmetic f32
+ * shapes  qkv (N,T,(H+2G)D), or q (N,Tq,HD), k (N,Tk,GD), v (N,Tk,GD); then optionally length (N), or with
+ *         the attribute documents (N,T) -> y (N,Tq,HD); saves lse (N,H,Tq), and with documents spans (N,T,2),
+ *         where each token's document begins and ends. H heads, G kv_heads, D head size
+ * dtypes  q,k,v,y f32|f16|bf16; length, documents, spans i32; lse f32; arithmetic f32
  * grads   dq, dk, dv (or dqkv): write or accumulate; probabilities are computed again from lse
  * units   lse: nats
  * memory  workspace of backward: row, group and mma 4*N*H*Tq bytes, mma_one also dq in f32; lane none, or up
  *         to 16 copies of dq where a device has more compute units than there are key heads; no matrix over
  *         Tq x Tk anywhere
- * errors  CLT_ESHAPE: widths that heads do not divide, causal with Tq > Tk, types
+ * errors  CLT_ESHAPE: widths that heads do not divide, causal with Tq > Tk, types, a window without causal,
+ *         documents with Tq unlike Tk
  * masks   keys at or beyond the sample's length are masked; causal: with L keys (L = length, else Tk) query i
- *         attends to keys j <= i + L - Tq, so the last query attends to all; a query without keys gives zeros
+ *         attends to keys j <= i + L - Tq, so the last query attends to all; a query without keys gives
+ *         zeros. window w: of these the last w, so that keys that no query attends to are never used and get
+ *         gradients of zero. documents: a number for each token; neighbours with the same number are one
+ *         document, whose queries attend to its keys alone. Any numbers will do. What another document of
+ *         the row holds changes no bit of a result, if it is finite: tiles of both multiply it by zero
  * source  Vaswani et al. 2017, arXiv:1706.03762; online softmax: Milakov and Gimelshein 2018,
  *         arXiv:1805.02867; backward from lse: Dao 2023, arXiv:2307.08691. keep_ij: as the op dropout, for
  *         element (n,h,i,j)
@@ -31,6 +37,10 @@ static const clt_attr_spec attention_attrs[] = {
         "kv_heads", 0, 0, 65536,
         "heads of keys and values, each shared by heads / kv_heads query heads; 0: as many as heads"),
     CLT_SPEC_BOOL("causal", true, "a query sees no later key; the last query sees the last key"),
+    CLT_SPEC_INT("window", 0, 0, INT32_MAX,
+                 "with causal: a query sees this many keys at most, its own and the ones before it; 0: all"),
+    CLT_SPEC_BOOL("documents", false,
+                  "the last input tells the documents of a row apart, and a query sees keys of its own only"),
     CLT_SPEC_FLOAT("scale", 0, 0, 1e6, "factor of the dot products; 0: 1 / sqrt(head size)"),
     CLT_SPEC_FLOAT("dropout", 0, 0, 0.999999, "probability that a weight is set to zero while training"),
 };
@@ -45,6 +55,27 @@ static clt_status infer_lengths(clt_infer *ctx, const clt_attention *s)
         return clt_infer_fail(ctx, "the lengths '%s' must be one i32 number per sample, not %s %s", t->name,
                               clt_shape_text(&t->shape, text, sizeof text), clt_dtype_name(t->dtype));
     clt_infer_bound(ctx, s->length, s->tk + 1, false, 0);
+    return CLT_OK;
+}
+
+static clt_status infer_documents(clt_infer *ctx, const clt_attention *s)
+{
+    if (!clt_node_attr(ctx->node, "documents")->b)
+        return CLT_OK;
+    if (s->documents < 0)
+        return clt_infer_fail(ctx, "with documents the last input must tell the documents of a row apart: a "
+                                   "number for each token, (N, T) i32");
+    if (s->tq != s->tk)
+        return clt_infer_fail(
+            ctx, "documents need queries and keys of the same tokens, not %lld queries and %lld keys",
+            (long long)s->tq, (long long)s->tk);
+    const clt_tensor *t = clt_infer_in(ctx, s->documents);
+    char text[CLT_SHAPE_TEXT];
+    if (t->dtype != CLT_I32 || t->shape.ndim != 2 || t->shape.dim[0] != s->batch || t->shape.dim[1] != s->tq)
+        return clt_infer_fail(ctx,
+                              "the documents '%s' must be one i32 number per token, (%lld, %lld), not %s %s",
+                              t->name, (long long)s->batch, (long long)s->tq,
+                              clt_shape_text(&t->shape, text, sizeof text), clt_dtype_name(t->dtype));
     return CLT_OK;
 }
 
@@ -87,14 +118,21 @@ static clt_status attention_infer(clt_infer *ctx)
                 (long long)s.dim, i, (long long)shape->dim[1], (long long)shape->dim[2]);
     }
     CLT_TRY(infer_lengths(ctx, &s));
+    CLT_TRY(infer_documents(ctx, &s));
+    if (clt_node_attr(node, "window")->i > 0 && !clt_node_attr(node, "causal")->b)
+        return clt_infer_fail(ctx, "a window (%lld) needs causal: it ends at the query's own key",
+                              (long long)clt_node_attr(node, "window")->i);
     if (clt_node_attr(node, "causal")->b && s.length < 0 && s.tq > s.tk)
         return clt_infer_fail(ctx,
                               "%lld queries over %lld keys: with causal the first queries would see no key",
                               (long long)s.tq, (long long)s.tk);
     clt_shape y = clt_shape3(s.batch, s.tq, s.heads * s.dim), lse = clt_shape3(s.batch, s.heads, s.tq);
     CLT_TRY(clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &y));
-    return clt_infer_saved(ctx, "lse", CLT_F32, &lse);
+    CLT_TRY(clt_infer_saved(ctx, "lse", CLT_F32, &lse));
+    clt_shape spans = clt_shape3(s.batch, s.tq, 2);
+    return s.documents < 0 ? CLT_OK : clt_infer_saved(ctx, "spans", CLT_I32, &spans);
 }
+
 /* --- variant row: one item per query or key --- */
 
 static clt_status attention_fwd_row(ocl_emitter *e, const void *problem)
@@ -268,7 +306,9 @@ CLT_OP_DOC(
             "side, as one linear layer of three times the width gives them; with three they come apart.",
     .inputs =
         "qkv: (N,T,3C), or with kv_heads (N,T,C+2*kv_heads*C/heads), f32, f16 or bf16\nor q: (N,Tq,C), k and "
-        "v: (N,Tk,kv_heads*C/heads)\noptionally last, length: (N) i32, keys of each sample that count",
+        "v: (N,Tk,kv_heads*C/heads)\noptionally last, length: (N) i32, keys of each sample that count\nor "
+        "with documents, documents: (N,T) "
+        "i32, a number for each token, the same for neighbours of one document, such as its first token",
     .output = "y: (N,Tq,C), type of q", .example = "{\"op\": \"attention\", \"heads\": 4}",
     .before = "{\"op\": \"embedding\", \"vocab\": 256, \"dim\": 32}, {\"op\": \"positional\", \"positions\": "
               "64}, {\"op\": \"linear\", \"out\": 96}, ",

@@ -11,13 +11,16 @@
 typedef struct ref_sizes {
     int64_t batch, tq, tk, heads, kv_heads, dim;
     bool packed, causal;
-    int length;
+    int length, documents; /* indices of inputs; -1: none */
+    int64_t window;        /* 0: none */
     double scale, p;
 } ref_sizes;
 
 static ref_sizes ref_measure(const clt_ref_call *call)
 {
     const clt_shape *q = &call->in[0].shape;
+    bool documents = clt_node_attr(call->node, "documents")->b;
+    int last = call->n_in == 2 || call->n_in == 4 ? call->n_in - 1 : -1;
     ref_sizes s = {.batch = q->dim[0],
                    .tq = q->dim[1],
                    .tk = call->n_in >= 3 ? call->in[1].shape.dim[1] : q->dim[1],
@@ -25,9 +28,9 @@ static ref_sizes ref_measure(const clt_ref_call *call)
                    .kv_heads = clt_node_attr(call->node, "kv_heads")->i,
                    .packed = call->n_in < 3,
                    .causal = clt_node_attr(call->node, "causal")->b,
-                   .length = call->n_in == 2   ? 1
-                             : call->n_in == 4 ? 3
-                                               : -1,
+                   .length = documents ? -1 : last,
+                   .documents = documents ? last : -1,
+                   .window = clt_node_attr(call->node, "window")->i,
                    .scale = clt_node_attr(call->node, "scale")->f,
                    .p = call->training ? clt_node_attr(call->node, "dropout")->f : 0.0};
     if (s.kv_heads == 0)
@@ -67,7 +70,7 @@ static double dot(const double *a, const double *b, int64_t n)
 
 /* One row of attention: query i of head h of sample n. */
 typedef struct ref_line {
-    int64_t n, h, g, i, keys;
+    int64_t n, h, g, i, from, keys; /* it attends to the keys from `from` on, below `keys` */
     double lse;
     double *p, *keep; /* arrays of tk elements */
 } ref_line;
@@ -84,7 +87,24 @@ static double ref_keep(const clt_ref_call *call, const ref_sizes *s, const ref_l
     return clt_rng_uniform(word) >= (float)s->p ? 1 / (1 - s->p) : 0;
 }
 
-static void ref_probabilities(const clt_ref_call *call, const ref_sizes *s, ref_line *line)
+/* Limits the line's keys to the document of its query: the neighbours with the same number. */
+static void ref_document(clt_ref_call *call, const ref_sizes *s, ref_line *line)
+{
+    const double *number = call->in[s->documents].data + line->n * s->tk;
+    int64_t first = line->i, end = line->i + 1;
+    while (first > 0 && number[first - 1] == number[line->i])
+        first--;
+    while (end < s->tk && number[end] == number[line->i])
+        end++;
+    line->from = first > line->from ? first : line->from;
+    line->keys = end < line->keys ? end : line->keys;
+    if (call->n_saved > 1 && call->saved[1].data) {
+        call->saved[1].data[2 * (line->n * s->tk + line->i)] = (double)first;
+        call->saved[1].data[2 * (line->n * s->tk + line->i) + 1] = (double)end;
+    }
+}
+
+static void ref_probabilities(clt_ref_call *call, const ref_sizes *s, ref_line *line)
 {
     const double *q = ref_row(call->in, s, 0, line->n, line->i, line->h);
     int64_t length = s->length < 0 ? s->tk : (int64_t)call->in[s->length].data[line->n];
@@ -93,14 +113,17 @@ static void ref_probabilities(const clt_ref_call *call, const ref_sizes *s, ref_
     line->keys = s->causal ? line->i + length - s->tq + 1 : length;
     if (line->keys < 0)
         line->keys = 0;
-    for (int64_t j = 0; j < line->keys; j++) {
+    line->from = s->window > 0 && line->keys > s->window ? line->keys - s->window : 0;
+    if (s->documents >= 0)
+        ref_document(call, s, line);
+    for (int64_t j = line->from; j < line->keys; j++) {
         line->p[j] = s->scale * dot(q, ref_row(call->in, s, 1, line->n, j, line->g), s->dim);
         top = fmax(top, line->p[j]);
     }
-    for (int64_t j = 0; j < line->keys; j++)
+    for (int64_t j = line->from; j < line->keys; j++)
         sum += exp(line->p[j] - top);
     line->lse = line->keys ? top + log(sum) : 0;
-    for (int64_t j = 0; j < line->keys; j++) {
+    for (int64_t j = line->from; j < line->keys; j++) {
         line->p[j] = exp(line->p[j] - line->lse);
         line->keep[j] = ref_keep(call, s, line, j);
     }
@@ -112,7 +135,7 @@ static void line_forward(clt_ref_call *call, const ref_sizes *s, const ref_line 
     double *y = call->out[0].data + row * s->dim;
     for (int64_t d = 0; d < s->dim; d++)
         y[d] = 0;
-    for (int64_t j = 0; j < line->keys; j++)
+    for (int64_t j = line->from; j < line->keys; j++)
         for (int64_t d = 0; d < s->dim; d++)
             y[d] += line->p[j] * line->keep[j] * ref_row(call->in, s, 2, line->n, j, line->g)[d];
     if (call->n_saved > 0 && call->saved[0].data)
@@ -128,9 +151,9 @@ static void line_backward(clt_ref_call *call, const ref_sizes *s, const ref_line
     /* use the output as it is stored, so that its rounding does not count as an error of backward */
     if (call->out[0].dtype != CLT_F32)
         mean = dot(dy, call->out[0].data + row * s->dim, s->dim);
-    for (int64_t j = 0; j < line->keys && call->out[0].dtype == CLT_F32; j++)
+    for (int64_t j = line->from; j < line->keys && call->out[0].dtype == CLT_F32; j++)
         mean += line->p[j] * line->keep[j] * dot(dy, ref_row(call->in, s, 2, line->n, j, line->g), s->dim);
-    for (int64_t j = 0; j < line->keys; j++) {
+    for (int64_t j = line->from; j < line->keys; j++) {
         const double *k = ref_row(call->in, s, 1, line->n, j, line->g),
                      *v = ref_row(call->in, s, 2, line->n, j, line->g);
         double *dk = ref_row(call->din, s, 1, line->n, j, line->g),
@@ -199,6 +222,12 @@ static void attention_backward(clt_ref_call *call)
 #define LENGTHS(name, attributes, limit, n, tq, tk, wide, narrow)                                            \
     LENGTHS_16(name, CLT_F32, attributes, limit, n, tq, tk, wide, narrow)
 
+/* Packed rows of documents; `numbers` fills the numbers that tell them apart, for example RUNS of `mean`
+ * tokens on average. */
+#define DOCUMENTS(name, dtype, attributes, is_small, numbers, mean, n, t, width)                             \
+    CLT_CASE(name, attributes, is_small ? CLT_SMALL : 0, CLT_CASE_FLOAT(dtype, n, t, width),                 \
+             CLT_CASE_INPUT(CLT_I32, CLT_FILL_##numbers, mean, n, t))
+
 /* Cases that run with the first value of every tunable: with matrix units the largest tiles, which the
  * variants choose by themselves only for many heads. */
 #define TUNED_16(case_name, text, ...)                                                                       \
@@ -208,9 +237,11 @@ static void attention_backward(clt_ref_call *call)
 
 /* Covered: head sizes below, at and above sixteen lanes, with tails; lengths around the blocks of 16, 32 and
  * 64, and on both sides of one, two and three of the lane variant's tiles of up to 64, 66 and 96 rows;
- * samples whose keys end inside a tile, before it, or before any query attends to one; 16-bit storage with
- * all of these edges and the edges of matrix units: heads of 64, 128 and more, heads that are no multiple of
- * 16 or of 8, several blocks. */
+ * samples whose keys end inside a tile, before it, or before any query attends to one; windows of one key,
+ * of more keys than there are, that begin inside tiles, after keys that no query attends to; documents of
+ * one token, of a whole row, that end inside tiles, and numbers that are no documents' starts; 16-bit storage
+ * with all of these edges and the edges of matrix units: heads of 64, 128 and more, heads that are no
+ * multiple of 16 or of 8, several blocks. */
 static const clt_op_case attention_cases[] = {
     PACKED("one", "{\"heads\":1}", true, 1, 1, 3),
     PACKED("second_tile", "{\"heads\":1}", true, 1, 70, 24),
@@ -268,7 +299,55 @@ static const clt_op_case attention_cases[] = {
     PACKED("large_head", "{\"heads\":1}", false, 1, 40, 417),
     PACKED("larger_head", "{\"heads\":1}", false, 1, 33, 903),
     SEPARATE("long_cross", "{\"heads\":2,\"causal\":false}", false, 1, 150, 260, 66, 66),
+    PACKED("window", "{\"heads\":2,\"window\":5}", true, 2, 19, 48),
+    PACKED("window_one", "{\"heads\":3,\"window\":1}", true, 2, 7, 45),
+    PACKED("window_wide", "{\"heads\":2,\"window\":100}", false, 2, 9, 30),
+    PACKED("window_tiles", "{\"heads\":4,\"kv_heads\":2,\"window\":37}", false, 1, 199, 160),
+    PACKED("window_head_36", "{\"heads\":1,\"window\":130}", false, 1, 300, 108),
+    SEPARATE("window_longer_keys", "{\"heads\":2,\"window\":50}", false, 2, 100, 237, 48, 48),
+    SEPARATE("window_one_query", "{\"heads\":4,\"kv_heads\":1,\"window\":20}", true, 3, 1, 70, 40, 10),
+    LENGTHS("window_lengths", "{\"heads\":2,\"kv_heads\":1,\"window\":21}", 150, 5, 110, 149, 40, 20),
+    PACKED("window_dropout", "{\"heads\":2,\"kv_heads\":1,\"dropout\":0.2,\"window\":41}", false, 1, 140, 64),
+    DOCUMENTS("documents", CLT_F32, "{\"heads\":2,\"documents\":true}", true, RUNS, 6, 2, 19, 48),
+    DOCUMENTS("documents_open", CLT_F32, "{\"heads\":2,\"documents\":true,\"causal\":false}", true, RUNS, 8,
+              2, 37, 48),
+    DOCUMENTS("documents_of_one", CLT_F32, "{\"heads\":1,\"documents\":true}", false, INDEX, 100000, 2, 21,
+              24),
+    DOCUMENTS("documents_all_one", CLT_F32, "{\"heads\":1,\"documents\":true}", false, INDEX, 1, 2, 67, 24),
+    DOCUMENTS("documents_stray", CLT_F32, "{\"heads\":1,\"documents\":true,\"causal\":false}", false, STRAY,
+              2, 3, 70, 24),
+    DOCUMENTS("documents_tiles", CLT_F32, "{\"heads\":4,\"kv_heads\":2,\"documents\":true}", false, RUNS, 60,
+              2, 299, 160),
+    DOCUMENTS("documents_open_tiles", CLT_F32,
+              "{\"heads\":4,\"kv_heads\":2,\"documents\":true,\"causal\":false}", false, RUNS, 60, 2, 199,
+              288),
+    DOCUMENTS("documents_window", CLT_F32, "{\"heads\":2,\"documents\":true,\"window\":30}", false, RUNS, 70,
+              2, 199, 96),
+    DOCUMENTS("documents_dropout", CLT_F32, "{\"heads\":2,\"documents\":true,\"dropout\":0.3}", false, RUNS,
+              40, 2, 133, 48),
+    CLT_CASE("documents_separate", "{\"heads\":4,\"kv_heads\":1,\"documents\":true}", 0,
+             QKV(CLT_F32, 2, 131, 131, 48, 12), CLT_CASE_RUNS(CLT_I32, 50, 2, 131)),
     /* small, since matrix units may be emulated */
+    PACKED_16("f16_window", CLT_F16, "{\"heads\":1,\"window\":9}", true, 1, 70, 24),
+    PACKED_16("f16_window_tiles", CLT_F16, "{\"heads\":2,\"window\":65}", false, 1, 259, 384),
+    PACKED_16("bf16_window_shared", CLT_BF16, "{\"heads\":4,\"kv_heads\":2,\"window\":70}", false, 1, 199,
+              160),
+    PACKED_16("bf16_window_dropout", CLT_BF16, "{\"heads\":1,\"dropout\":0.2,\"window\":30}", false, 1, 136,
+              72),
+    SEPARATE_16("f16_window_longer_keys", CLT_F16, "{\"heads\":2,\"window\":33}", 1, 70, 200, 80, 80),
+    LENGTHS_16("f16_window_lengths", CLT_F16, "{\"heads\":1,\"window\":21}", 150, 3, 110, 149, 40, 40),
+    DOCUMENTS("f16_documents", CLT_F16, "{\"heads\":1,\"documents\":true}", true, RUNS, 20, 1, 70, 24),
+    DOCUMENTS("bf16_documents_open", CLT_BF16, "{\"heads\":1,\"documents\":true,\"causal\":false}", true,
+              RUNS, 20, 1, 70, 24),
+    DOCUMENTS("f16_documents_tiles", CLT_F16, "{\"heads\":2,\"kv_heads\":1,\"documents\":true}", false, RUNS,
+              60, 2, 259, 256),
+    DOCUMENTS("f16_documents_open_tiles", CLT_F16, "{\"heads\":2,\"documents\":true,\"causal\":false}", false,
+              RUNS, 60, 1, 259, 384),
+    DOCUMENTS("bf16_documents_window", CLT_BF16, "{\"heads\":1,\"documents\":true,\"window\":40}", false,
+              RUNS, 90, 1, 199, 120),
+    DOCUMENTS("bf16_documents_dropout", CLT_BF16, "{\"heads\":1,\"documents\":true,\"dropout\":0.2}", false,
+              RUNS, 40, 1, 136, 72),
+    DOCUMENTS("f16_documents_stray", CLT_F16, "{\"heads\":1,\"documents\":true}", false, STRAY, 2, 2, 70, 72),
     PACKED_16("f16", CLT_F16, "{\"heads\":1}", true, 1, 7, 15),
     PACKED_16("f16_second_tile", CLT_F16, "{\"heads\":1}", true, 1, 70, 24),
     PACKED_16("f16_odd", CLT_F16, "{\"heads\":3}", false, 2, 7, 45),
@@ -293,6 +372,12 @@ static const clt_op_case attention_cases[] = {
     TUNED_16("bf16_tuned_open", "{\"heads\":4,\"kv_heads\":2,\"causal\":false}",
              QKV(CLT_BF16, 1, 150, 400, 132, 66)),
     TUNED_16("bf16_tuned_longer", "{\"heads\":2,\"kv_heads\":1}", QKV(CLT_BF16, 2, 70, 290, 80, 40)),
+    TUNED_16("f16_tuned_window", "{\"heads\":2,\"window\":100}", QKV(CLT_F16, 1, 390, 390, 128, 128)),
+    {.name = "bf16_tuned_documents",
+     .attrs = "{\"heads\":2,\"documents\":true}",
+     .n_inputs = 4,
+     .inputs = {QKV(CLT_BF16, 1, 390, 390, 128, 128), CLT_CASE_RUNS(CLT_I32, 90, 1, 390)},
+     .tuned = 1},
     {.name = "f16_tuned_lengths",
      .attrs = "{\"heads\":2}",
      .n_inputs = 4,
@@ -304,6 +389,10 @@ static const clt_op_case attention_timed[] = {
     CLT_CASE("gpt2", "{\"heads\":12}", 0, CLT_CASE_F32(4, 64, 2304)),
     CLT_CASE("long", "{\"heads\":12}", 0, CLT_CASE_F32(1, 1024, 2304)),
     CLT_CASE("f16_long", "{\"heads\":12}", 0, CLT_CASE_FLOAT(CLT_F16, 1, 1024, 2304)),
+    CLT_CASE("longer", "{\"heads\":12}", 0, CLT_CASE_F32(1, 2048, 2304)),
+    CLT_CASE("longer_window", "{\"heads\":12,\"window\":256}", 0, CLT_CASE_F32(1, 2048, 2304)),
+    CLT_CASE("longer_documents", "{\"heads\":12,\"documents\":true}", 0, CLT_CASE_F32(1, 2048, 2304),
+             CLT_CASE_RUNS(CLT_I32, 256, 1, 2048)),
 };
 
 /* A score, up to 6 here, has an error of a few eps (it is a sum of D products of mixed sign, D <= 301). The

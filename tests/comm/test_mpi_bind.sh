@@ -31,11 +31,7 @@ attach() { # CORE...: of each GPU
     done
 }
 attach "${near[@]}"
-cat >small.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [16]},
- "data": {"type": "synthetic", "samples": 500, "shape": [8], "classes": 5, "micro_batch": 8, "global_batch": 32, "workers": 1},
- "train": {"steps": 10, "eval_every": 0}}
-JSON
+net mlp data.global_batch=32 data.workers=1 train.steps=10 train.eval_every=0 >small.json
 ranks=("${mpi[@]}" 2 env "LD_PRELOAD=$gpus" "$CLTRAIN" train small.json)
 
 # While it runs, no thread of a rank is anywhere else, whether it began before or after the device was chosen.

@@ -8,11 +8,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 
-cat >small.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [64]},
- "data": {"type": "synthetic", "samples": 500, "shape": [32], "classes": 5, "micro_batch": 8, "global_batch": 32},
- "train": {"steps": 60, "eval_every": 50}}
-JSON
+net mlp 'model.hidden=[64]' 'data.shape=[32]' data.global_batch=32 train.steps=60 train.eval_every=50 >small.json
 # keys RUN: step_ms, comm_ms and comm_exposed_ms of every step.
 keys() { sed -n -E 's/.*"step_ms":([^,]*),.*"comm_ms":([^,]*),"comm_exposed_ms":([^,]*),.*/\1 \2 \3/p' "$1/metrics.jsonl"; }
 

@@ -8,12 +8,10 @@
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 # 250 samples are 16 micro-batches, the last of which is padded.
-cat >net.json <<'JSON'
-{"model": {"type": "graph", "layers": [{"op": "linear", "out": 16}, {"op": "relu"}, {"op": "linear", "out": 8}, {"op": "cross_entropy"}]},
- "data": {"type": "synthetic", "shape": [8], "classes": 8, "samples": 250, "micro_batch": 16, "global_batch": 64, "noise": 1.5, "workers": 1},
- "optimizer": {"type": "sgd", "learning_rate": 0.1, "base_batch": 32}, "train": {"steps": 200, "eval_every": 4, "eval_metrics": true,
- "early_stop_evals": 2}, "checkpoint": {"best": "f1"}, "parallel": {"rank_invariant": true}}
-JSON
+net graph 'model.layers=[{"op": "linear", "out": 16}, {"op": "relu"}, {"op": "linear", "out": 8}, {"op": "cross_entropy"}]' data.classes=8 \
+    data.samples=250 data.micro_batch=16 data.global_batch=64 data.noise=1.5 data.workers=1 optimizer.type=sgd optimizer.learning_rate=0.1 \
+    optimizer.base_batch=32 train.steps=200 train.eval_every=4 train.eval_metrics=true train.early_stop_evals=2 checkpoint.best=f1 \
+    parallel.rank_invariant=true >net.json
 expect_code 0 "$CLTRAIN" train net.json --out one
 expect_text 'learning rate 0.1 x 64/32 = 0.2' 'early end after step'
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out two

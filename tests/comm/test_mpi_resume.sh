@@ -7,11 +7,9 @@
 # uninterrupted run; with the same number it is equal. Another global batch is refused, and reported once.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
-cat >net.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [24], "activation": "tanh", "dropout": 0.1},
- "data": {"type": "synthetic", "samples": 100, "shape": [6], "classes": 3, "noise": 1.0, "micro_batch": 4, "global_batch": 16},
- "optimizer": {"learning_rate": 0.01, "clip": 1}, "train": {"steps": 30, "eval_every": 10}, "checkpoint": {"every": 5}}
-JSON
+net mlp 'model.hidden=[24]' model.activation=tanh model.dropout=0.1 data.samples=100 'data.shape=[6]' data.classes=3 data.noise=1.0 \
+    data.micro_batch=4 data.global_batch=16 optimizer.learning_rate=0.01 optimizer.clip=1 train.steps=30 train.eval_every=10 checkpoint.every=5 \
+    >net.json
 # floats FILE: the numbers of a safetensors file, one a line.
 floats() {
     local header

@@ -10,12 +10,8 @@
 # Samples in the order of the file, 4 a step; one of step 21 has a target that no other has.
 awk 'BEGIN { srand(7); for (i = 0; i < 200; i++) { x = rand(); z = rand()
     print x "," z "," (i == 124 ? 500 : x - z + rand() / 8) } }' >rows.csv
-cat >net.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [8], "outputs": 1, "loss": "mse"},
- "data": {"type": "csv", "path": "rows.csv", "shuffle": false, "micro_batch": 2, "global_batch": 4, "workers": 1},
- "optimizer": {"type": "sgd", "learning_rate": 0.01},
- "train": {"steps": 40, "on_spike": "skip", "spike_window": 16}, "checkpoint": {"every": 20}}
-JSON
+net mse model.outputs=1 data.path=rows.csv data.shuffle=false data.global_batch=4 data.workers=1 optimizer.type=sgd optimizer.learning_rate=0.01 \
+    train.steps=40 train.on_spike=skip train.spike_window=16 checkpoint.every=20 >net.json
 spikes() { sed -n -E 's/^\{"step": ?([0-9]+),.*"spike": ?true.*/\1/p' "$1/metrics.jsonl" | tr '\n' ' '; }
 last_skipped() { values skipped "$1/metrics.jsonl" | tail -n 1; }
 expect_equal() { if [ "$2" = "$3" ]; then pass; else fail "$1: '$2' instead of '$3'"; fi; }

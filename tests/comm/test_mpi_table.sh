@@ -9,10 +9,8 @@
 
 awk 'BEGIN { srand(3); print "a,kind,y"
     for (i = 0; i < 57; i++) { a = rand() * 10; printf "%s,%s,%.3f\n", i % 9 == 4 ? "" : a, i % 3 ? "red" : "blue", 5000 + 30 * a + i * i } }' >t.csv
-cat >c.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [8], "loss": "mse"}, "data": {"type": "csv", "path": "t.csv", "eval_path": "t.csv", "micro_batch": 4, "global_batch": 16},
- "optimizer": {"learning_rate": 0.01}, "train": {"steps": 12}, "parallel": {"rank_invariant": true}}
-JSON
+net mse data.eval_path=t.csv data.micro_batch=4 data.global_batch=16 optimizer.learning_rate=0.01 train.steps=12 parallel.rank_invariant=true \
+    >c.json
 expect_code 0 "$CLTRAIN" train c.json --out one
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train c.json --out two
 expect_same <(values eval_loss one/metrics.jsonl) <(values eval_loss two/metrics.jsonl)
@@ -36,10 +34,7 @@ once() { # RANKS PATTERN COMMAND...
 }
 { echo a,a,y && seq -f '%g,1,2' 40; } >names.csv
 mkdir texts && for i in 1 2 3; do seq 300 >texts/$i.txt; done && : >texts/4.txt && printf '\x89PNG\r\n\x1a\n' >texts/5.png
-cat >text.json <<'JSON'
-{"model": {"type": "gpt", "layers": 1, "heads": 1, "channels": 16, "context": 16}, "data": {"type": "text", "path": "texts", "split": 0.3, "micro_batch": 2,
-  "global_batch": 4}, "train": {"steps": 1}}
-JSON
+net gpt model.heads=1 data.path=texts data.split=0.3 data.micro_batch=2 data.global_batch=4 train.steps=1 >text.json
 printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (16, 2), }" >x.npy
 printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (16, 1), }" >y.npy
 head -c 32 /dev/zero >>x.npy && head -c 64 /dev/zero >>y.npy

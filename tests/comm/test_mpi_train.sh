@@ -70,11 +70,8 @@ follows one1 two 30
 # The sizes of gradient buckets change no bit, of the norm neither (every step is clipped, and partial sums of the norm have several
 # chunks): one bucket, and one for every 64 KiB. Nor does it whether gradients are summed in place or through copies, as with devices
 # that have memory of their own.
-cat >wide.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [310, 290]},
- "data": {"type": "synthetic", "samples": 500, "shape": [12], "classes": 5, "noise": 1.0, "micro_batch": 4, "global_batch": 32},
- "optimizer": {"type": "sgd", "momentum": 0.9, "learning_rate": 0.05, "clip": 0.01}, "train": {"steps": 8}}
-JSON
+net mlp 'model.hidden=[310, 290]' 'data.shape=[12]' data.noise=1.0 data.micro_batch=4 data.global_batch=32 optimizer.type=sgd optimizer.momentum=0.9 \
+    optimizer.learning_rate=0.05 optimizer.clip=0.01 train.steps=8 >wide.json
 for style in group lane; do
     expect_code 0 "${mpi[@]}" 2 env CLTRAIN_UPDATE=$style "$CLTRAIN" train wide.json --out "wide_$style"
     expect_code 0 "${mpi[@]}" 2 env CLTRAIN_UPDATE=$style "$CLTRAIN" train wide.json parallel.bucket_mb=0.07 \

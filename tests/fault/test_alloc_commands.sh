@@ -16,11 +16,7 @@ if nm "$CLTRAIN" 2>/dev/null | grep -q __asan_init; then skip_all "sanitizers ta
 own_cache "$work/cache"
 
 awk 'BEGIN { for (i = 0; i < 60; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
-cat >net.json <<'JSON'
-{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 16, "context": 8},
- "data": {"type": "text", "path": "text", "micro_batch": 2, "workers": 1},
- "optimizer": {"type": "adamw", "learning_rate": 0.002}, "train": {"steps": 2}}
-JSON
+net gpt model.context=8 data.micro_batch=2 data.workers=1 optimizer.type=adamw optimizer.learning_rate=0.002 train.steps=2 >net.json
 expect_code 0 "$CLTRAIN" train net.json --out good
 env LD_PRELOAD="$shim" "$CLTRAIN" verify -t softmax.odd --small --mode correct >/dev/null 2>&1 # asks the device
 names=(plan estimate config prepare export verify eval generate report compare watch)

@@ -117,7 +117,7 @@ kv_cache.cl :: s/else if (at == 0)/else if (at == 1)/ :: kv_cache.* :: kv_cache
 gemm.cl :: s/p + v < k ? LOAD(DTA/p + v <= k ? LOAD(DTA/ :: gemm.odd_nt* :: gemm
 gemm.cl :: s/sums\[i\]\[v\] += sums\[i\]\[v + half_size\]/sums[i][v] += sums[i][v]/ :: gemm.odd_nt* :: gemm
 gemm_lane.cl :: s/if (starts)/if (k0 <= kc)/ :: gemm.deep_small[lane] :: gemm
-gemm_lane.cl :: s/min(j + v, n - 1)/min(j, n - 1)/ :: gemm.odd_nn[lane] :: gemm
+gemm_lane_pack_b.clh :: s/min(j + v, n - 1)/min(j, n - 1)/ :: gemm.odd_nn[lane] :: gemm
 gemm_tile.cl :: s/if (rest != 0)/if (rest > 9)/ :: gemm.odd_nn[tile] :: gemm
 gemm_epilogue.clh :: s/fma(beta, other_\[q_\], value_\[q_\])/fma(beta, value_[q_], other_[q_])/ :: gemm.vectors_everything[tile] :: gemm
 attention.cl :: s/sum\[p\] \*= shrink/sum[p] *= 1.0f/ :: attention.odd[row] :: attention
@@ -207,7 +207,7 @@ gemm.cl :: s/row\[r\] = (ulong)min(r0 + r, narrow_size - 1) \* row_step/row[r] =
 gemm.cl :: s/FINISH(w0 + v, r0 + r, sums\[r\]\[v\])/FINISH(r0 + r, w0 + v, sums[r][v])/ :: gemm.odd_tt[simple] :: gemm
 checksum.cl :: s/weighted_total += x\[i\] \* (i + 1u)/weighted_total += x[i] * i/ :: known.checksum :: known
 gemm_lane.cl :: s/(k > kc ? (jt \* rows + it) \* (MR \* NR) : 0)/(k > kc ? it * (MR * NR) : 0)/ :: gemm.micro_panels_nn[lane_6x1_kc192_8x8] :: gemm
-gemm_lane.cl :: s/(micro_panel \* kn + k) \* NR/(k) * NR/ :: gemm.micro_panels_nn[lane_6x1_kc192_8x8] :: gemm
+gemm_lane_pack_b.clh :: s/(micro_panel \* kn + k) \* NR/(k) * NR/ :: gemm.micro_panels_nn[lane_6x1_kc192_8x8] :: gemm
 gemm_lane.cl :: s/skip = MR - height;/skip = 0;/ :: gemm.micro_panels_nn[lane_6x1_kc192_8x8] :: gemm
 softmax.clh :: s/top1 = clt_row_larger(top1, LOAD16(DT, x, c + LANES))/top1 = clt_row_larger(top1, LOAD16(DT, x, c))/ :: softmax.peaks[row] :: softmax
 groups.clh :: s/GROUP_RESULT(top, scratch, fmax)/float top = scratch[lane \& 15];/ :: softmax.peaks[group] :: softmax
@@ -365,11 +365,11 @@ embedding.cl :: s/LONG_SUM_ADD(float16, sum, rest, s0 + s1)/sum = s0 + s1/ :: em
 embedding.cl :: s/min(all - j, (uint)SUM_STEPS)/all - j/ :: embedding.equal[row] :: embedding
 embedding.cl :: s/LONG_SUM_ADD(float, sum, rest, s);/sum = s;/ :: embedding.equal[row] :: embedding
 embedding.cl :: s/LONG_SUM_ADD(float, sum, rest, (s0 + s1) + (s2 + s3))/sum = (s0 + s1) + (s2 + s3)/ :: embedding.equal[flat] :: embedding
-batch_norm.cl :: s/KEEP##N(whole, KEPT##N(whole) + KEPT##N(chain));/KEEP##N(whole, KEPT##N(chain));/ :: instance_norm.chains[lane] :: instance_norm
-batch_norm.cl :: s/KEEP##N(whole, KEPT##N(whole) + KEPT##N(chain));/KEEP##N(whole, KEPT##N(chain));/ :: instance_norm.chains[flat] :: instance_norm
+batch_norm_columns.clh :: s/KEEP##N(whole, KEPT##N(whole) + KEPT##N(chain));/KEEP##N(whole, KEPT##N(chain));/ :: instance_norm.chains[lane] :: instance_norm
+batch_norm_columns.clh :: s/KEEP##N(whole, KEPT##N(whole) + KEPT##N(chain));/KEEP##N(whole, KEPT##N(chain));/ :: instance_norm.chains[flat] :: instance_norm
 batch_norm.cl :: s/FOLD_INTO(type, N, all_squares, squares)/KEEP##N(squares, (type)(0.0f));/ :: instance_norm.chains[lane] :: instance_norm
 batch_norm.cl :: s/FOLD_INTO(type, N, all_products, products)/KEEP##N(products, (type)(0.0f));/ :: instance_norm.chains[lane] :: instance_norm
-batch_norm.cl :: s/end = min(all, row + SUM_STEPS)/end = min(all - 1, row + SUM_STEPS)/;s/if (row >= all)/if (row >= all - 1)/ :: instance_norm.chains[lane] :: instance_norm
+batch_norm_columns.clh :: s/end = min(all, row + SUM_STEPS)/end = min(all - 1, row + SUM_STEPS)/;s/if (row >= all)/if (row >= all - 1)/ :: instance_norm.chains[lane] :: instance_norm
 dice.cl :: s/sums\[k\] += chain\[k\]/sums[k] = chain[k]/ :: dice_loss.chains :: dice_loss
 dice.cl :: s/first = stop;/break;/ :: dice_loss.chains :: dice_loss
 pool.cl :: s|min(a.window - s.before, (a.in - 1 - s.first) / APART(a) + 1)|a.window - s.before| :: adaptive_avg_pool.global_stages[lane] :: adaptive_avg_pool
@@ -405,7 +405,7 @@ conv_winograd.cl :: s/tile_x \* OUT - padding_x;/tile_x * OUT - padding_y;/ :: c
 conv_winograd.cl :: s/bool whole = y0 + OUT <= height \&\&/bool whole = y0 + OUT <= height + 1 \&\&/ :: conv2d.uneven_padding[winograd] :: conv2d
 conv_winograd.cl :: s/o\[3\] = v\[1\] - v\[3\];/o[3] = v[3] - v[1];/ :: conv2d.chunks[winograd] :: conv2d
 conv.cl :: s/row >= first + rows/row > first + rows/ :: conv2d.chunks[matrix] :: conv2d
-rotary.cl :: s/max(offsets\[offsets0 + (sample)\], 0)/offsets[offsets0 + (sample)]/ :: rotary.stray[flat] :: rotary
+rotary.cl :: s/max(offsets\[offsets0 + (at)\], 0)/offsets[offsets0 + (at)]/ :: rotary.stray[flat] :: rotary
 attention_group.cl :: s/sum_v, 1\.0f, have, accumulate_v/sum_v, 1.0f, have, accumulate_k/ :: attention.separate[group] :: attention
 spike.clh :: s/!isfinite(as_float(st\[ST_LOSS_VARIANCE\])) || // :: update.spike_off[lane] :: update
 conv_depthwise.cl :: s/define BIAS16 vload16(0, bias + bias0 + c)/define BIAS16 vload16(0, bias + bias0)/ :: conv2d.depthwise[depthwise] :: conv2d
@@ -475,7 +475,8 @@ dropout.cl :: s/(uint)block <= 0xffffffffu - VEC/true/ :: dropout.odd[lane] :: d
 loss.cl :: s/(sb\[SB_FLAGS\] \& SB_FLAG_APART)/false/ :: mse.odd[group] :: mse
 lars.cl :: s/REALS d = GET(g, go + base + i) \* clip;/REALS d = GET(g, go + base + i);/ :: update.lars[lane] :: update
 attention_group.cl :: s/n, h, i0 + line, tq, tk) + first;/n, h, i0 + line, tq, tk);/ :: attention.dropout[group] :: attention
-rotary.cl :: s/row % places) + OFFSET(row \/ places);/row % places) + OFFSET(row % places);/ :: rotary.far[lane] :: rotary
+rotary.cl :: s/OFFSET((row) \/ places)/OFFSET((row) % places)/ :: rotary.far[lane] :: rotary
+rotary.cl :: s/#define POSITION(row) OFFSET(row)/#define POSITION(row) OFFSET((row) % places)/ :: rotary.rows[lane] :: rotary
 conv_implicit.cl :: s/(ulong)group \* per_group + k) \* kernel0/(ulong)k) * kernel0/ :: conv2d.groups_plain[implicit] :: conv2d
 dropout.cl :: s/(load(GT, r, at) + (v))/(v)/ :: dropout.residual_quads[flat] :: dropout
 dropout.cl :: s/RESIDUAL ? r + from : r/r/ :: dropout.residual_odd[lane] :: dropout

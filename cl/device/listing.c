@@ -246,9 +246,9 @@ static clt_status lists(const char *program, bool *good, bool *sure, char *why, 
     clt_child *child;
     clt_child_end end;
     CLT_TRY(clt_child_start(program, arguments, 0, &child));
-    clt_child_event event = clt_child_next(child, limit, &line);
+    clt_child_event event = clt_child_next_awake(child, limit, &line);
     bool greeted = event == CLT_CHILD_LINE && strcmp(line, "listing") == 0;
-    while (greeted && (event = clt_child_next(child, limit, &line)) == CLT_CHILD_LINE &&
+    while (greeted && (event = clt_child_next_awake(child, limit, &line)) == CLT_CHILD_LINE &&
            strcmp(line, STALE) == 0)
         stale_cache = true;
     *good = event == CLT_CHILD_LINE && strcmp(line, "done") == 0;

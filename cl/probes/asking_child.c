@@ -205,7 +205,7 @@ static clt_status take_capabilities(prober *v)
     v->current.name[0] = v->error[0] = '\0';
     do {
         limit = limit_of(v);
-        event = clt_child_next(v->child, limit, &line);
+        event = clt_child_next_awake(v->child, limit, &line);
     } while (event == CLT_CHILD_LINE && take_line(v, line) && !v->done && !v->spent);
     if (v->done && v->stay)
         return CLT_OK;

@@ -28,6 +28,7 @@
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
+#include "engine/host/starved.h"
 
 #define PIPE_FD 3  /* the descriptor number in the child */
 #define SLICE 0.25 /* longest single poll(), in seconds */
@@ -375,6 +376,27 @@ clt_child_event clt_child_next(clt_child *child, double seconds, const char **li
             child->ended = true;
     }
     return CLT_CHILD_LINE;
+}
+
+#define FEW 0.05 /* of the limit: so little waiting for a core changes nothing */
+#define MOST 0.8 /* of a wait: the next one is shorter, so that all together are at most five limits */
+
+clt_child_event clt_child_next_awake(clt_child *child, double seconds, const char **line)
+{
+    double own = clt_process_starved(child->pid), others = 0.0, left = seconds;
+    for (;;) {
+        clt_child_event event = clt_child_next(child, left, line);
+        if (event != CLT_CHILD_SILENT)
+            return event;
+        /* `child` waits, or for a process that it started, such as a linker */
+        double own_now = clt_process_starved(child->pid), others_now = clt_group_starved(child->pid);
+        double waited = own_now - own > others_now - others ? own_now - own : others_now - others;
+        left = waited < MOST * left ? waited : MOST * left; /* threads may wait at the same time */
+        if (left < FEW * seconds)
+            return event;
+        own = own_now;
+        others = others_now;
+    }
 }
 
 /* --- ending --- */

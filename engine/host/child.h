@@ -54,6 +54,10 @@ typedef enum clt_child_event {
 #define CLT_CHILD_LINE_SIZE 8192
 clt_child_event clt_child_next(clt_child *child, double seconds, const char **line);
 
+/* clt_child_next, but time for which the child, or a process that it started, was ready to run and had no
+ * core does not count: on a busy machine it waits up to five times as long. */
+clt_child_event clt_child_next_awake(clt_child *child, double seconds, const char **line);
+
 /* How a child ended. */
 typedef struct clt_child_end {
     int signal;      /* 0: none */

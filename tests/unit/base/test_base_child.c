@@ -6,6 +6,7 @@
 #include "tests/unit/test.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 
 #include "engine/base/thread.h"
@@ -117,6 +118,38 @@ TEST(test_hang)
             usleep(10000);
     }
     clt_error_clear();
+}
+
+/* Two children that never sleep share one core with this process, so that each waits for it, again and again.
+ * Then clt_child_next_awake waits for half as long again as its limit, sooner or later, and never for less
+ * than it. */
+TEST(test_starved)
+{
+    const char *line;
+    cpu_set_t all, one;
+    int core = sched_getcpu();
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    CPU_ZERO(&one);
+    CPU_SET(core < 0 ? 0 : core, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    /* of the second one a process that it has started */
+    clt_child *child[2] = {shell("echo begun >&3; while :; do :; done"),
+                           shell("(while :; do :; done) & echo begun >&3; wait")};
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(clt_child_next_awake(child[i], NO_LIMIT, &line), CLT_CHILD_LINE);
+        assert_string_equal(line, "begun");
+        for (double took = 0; took < 0.22 && access("/proc/self/schedstat", R_OK) == 0;) {
+            double start = clt_now();
+            assert_int_equal(clt_child_next_awake(child[i], 0.15, &line), CLT_CHILD_SILENT);
+            took = clt_now() - start;
+            assert_true(took >= 0.15);
+        }
+    }
+    if (access("/proc/self/schedstat", R_OK) != 0)
+        print_message("SKIP: this system does not tell how long a thread waits for a core\n");
+    clt_child_stop(child[0], NULL);
+    clt_child_stop(child[1], NULL);
 }
 
 TEST(test_lines_in_time)

@@ -33,7 +33,7 @@ static const activation gelu_tanh = {"gelu", "clt_gelu_tanh",  "clt_dgelu_tanh",
                                      16,     OCL_ACT_GELU_TANH};
 static const activation activations[] = {
     {"gelu", "clt_gelu_erf", "clt_dgelu_erf", false, 5, 10, OCL_ACT_GELU_ERF},
-#define ACTIVATION_ROW(name, text, fn, dfn, from_output, fwd, bwd, epilogue, ...)                            \
+#define ACTIVATION_ROW(name, formula, says, fn, dfn, from_output, fwd, bwd, epilogue, ...)                   \
     {#name, fn, dfn, from_output, fwd, bwd, epilogue},
     CLT_ACTIVATION_MAP(ACTIVATION_ROW)
 #undef ACTIVATION_ROW
@@ -112,17 +112,10 @@ CLT_ELEMENTWISE_VARIANTS(activation_forward)
 CLT_ELEMENTWISE_VARIANTS(activation_backward)
 
 #define ACTIVATION_SHAPES .inputs = "x: any shape, f32, f16 or bf16", .output = "y: shape and type of x"
-CLT_OP_DOC(relu, .text = "Negative numbers become zero.", ACTIVATION_SHAPES, .example = "{\"op\": \"relu\"}",
-           CLT_DOC_LINEAR_BEFORE);
-CLT_OP_DOC(tanh, .text = "The hyperbolic tangent: results lie between -1 and 1.", ACTIVATION_SHAPES,
-           .example = "{\"op\": \"tanh\"}", CLT_DOC_LINEAR_BEFORE);
-CLT_OP_DOC(sigmoid,
-           .text =
-               "Results lie between 0 and 1. Do not put it before the loss bce_with_logits, which includes "
-               "it.",
-           ACTIVATION_SHAPES, .example = "{\"op\": \"sigmoid\"}", CLT_DOC_LINEAR_BEFORE);
-CLT_OP_DOC(silu, .text = "Also called swish.", ACTIVATION_SHAPES, .example = "{\"op\": \"silu\"}",
-           CLT_DOC_LINEAR_BEFORE);
+#define ACTIVATION_DOC(name, formula, says, ...)                                                             \
+    CLT_OP_DOC(name, .text = says, ACTIVATION_SHAPES, .example = "{\"op\": \"" #name "\"}",                  \
+               CLT_DOC_LINEAR_BEFORE);
+CLT_ACTIVATION_MAP(ACTIVATION_DOC)
 CLT_OP_DOC(gelu, .text = "The activation of GPT-2 and BERT; GPT-2 uses the approximation by tanh.",
            ACTIVATION_SHAPES, .example = "{\"op\": \"gelu\", \"approximate\": \"tanh\"}",
            CLT_DOC_LINEAR_BEFORE);
@@ -130,6 +123,6 @@ CLT_OP_DOC(gelu, .text = "The activation of GPT-2 and BERT; GPT-2 uses the appro
 #define ACTIVATION_OP(op, formula, ...)                                                                      \
     CLT_OP_DEFINE(op, formula, 1, 1, .flags = CLT_OP_CHEAP | CLT_OP_ANY_LAYOUT, .infer = activation_infer,   \
                   CLT_OP_VARIANTS(activation), .activation = activation_epilogue, __VA_ARGS__);
-#define ACTIVATION_FROM_TABLE(name, text, ...) ACTIVATION_OP(name, text, .n_attrs = 0)
+#define ACTIVATION_FROM_TABLE(name, formula, ...) ACTIVATION_OP(name, formula, .n_attrs = 0)
 CLT_ACTIVATION_MAP(ACTIVATION_FROM_TABLE)
 ACTIVATION_OP(gelu, "y = x * Phi(x), Phi the normal distribution", CLT_OP_ATTRS(gelu_attrs))

@@ -25,8 +25,8 @@ static double activation_dsilu(double x)
         CLT_CASE("odd", text, exact, CLT_CASE_F32(3, 11, 33)),                                               \
         CLT_CASE("large", text, exact, CLT_CASE_F32(2, 3, 41, 67))
 
-#define ACTIVATION_REF(name, text, fn, dfn, from_output, fwd, bwd, epilogue, value, derivative, tol,         \
-                       is_exact)                                                                             \
+#define ACTIVATION_REF(name, formula, says, fn, dfn, from_output, fwd, bwd, epilogue, value, derivative,     \
+                       tol, is_exact)                                                                        \
     static void name##_forward(clt_ref_call *call)                                                           \
     {                                                                                                        \
         int64_t n = clt_shape_elements(&call->in[0].shape);                                                  \

@@ -6,16 +6,21 @@
 
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
+#include "engine/ops/attention/rotary.h"
 
 /* rotary: for each pair (a, b) with index i of R/2 in each turned head at place t:
- *         y = (a cos f - b sin f, a sin f + b cos f), f = place * base^(-2i/R)
+ *         y = (a cos f - b sin f, a sin f + b cos f), f = place * w, w = base^(-2i/R)
+ *         scaling: w (s + (1-s)/factor) instead of w; linear: s = 0; with u = w original / 2pi, the turns of
+ *         the pair within `original` places, llama3: s = (u - low) / (high - low) within [0, 1]; yarn: s falls
+ *         linearly with i from 1 at u = high to 0 at u = low, both rounded outwards to whole i
  * shapes  x (N,T,H*D), optionally position -> y (N,T,H*D); D head, R rotary (0: all of D). The place of row t
  *         of sample n is t; with position (N) it is t + position[n], with position (N,T) it is position[n,t]
  * dtypes  x,y f32|f16|bf16; position i32
  * grads   dx: write or accumulate                         units   f: radians
  * memory  nothing                                         accuracy of f: 1e-7 of a turn at any place
- * errors  CLT_ESHAPE: widths that head does not divide, odd sizes, more heads than there are
- * source  Su et al. 2021, arXiv:2104.09864; halves as pairs: GPT-NeoX and Llama
+ * errors  CLT_ESHAPE: widths that head does not divide, odd sizes, more heads than there are; high <= low
+ * source  Su et al. 2021, arXiv:2104.09864; halves as pairs: GPT-NeoX and Llama; linear scaling: Chen et al.
+ *         2023, arXiv:2306.15595; yarn: Peng et al. 2023, arXiv:2309.00071; llama3: Meta's Llama 3.1
  * tested  verify -t 'rotary*'; tests/golden (net llama) */
 
 static const clt_attr_spec rotary_attrs[] = {
@@ -29,6 +34,19 @@ static const clt_attr_spec rotary_attrs[] = {
     CLT_SPEC_BOOL(
         "interleaved", false,
         "a pair is two neighbours; otherwise an element of the first half and its like of the second"),
+    CLT_SPEC_CHOICE("scaling", CLT_ROTARY_NONE, "none|linear|llama3|yarn",
+                    "how slow pairs are slowed down further, for sequences longer than those of an earlier "
+                    "training; linear: all pairs alike"),
+    CLT_SPEC_FLOAT("factor", 1, 1, 1e6, "how many times as slowly the slowest pairs turn with a scaling"),
+    CLT_SPEC_INT("original", 8192, 1, INT32_MAX,
+                 "llama3, yarn: the longest sequence of the earlier training"),
+    CLT_SPEC_FLOAT("low", 1, 0.0001, 1e6,
+                   "llama3, yarn: pairs that turn at most this often within `original` places are slowed by "
+                   "the whole factor"),
+    CLT_SPEC_FLOAT(
+        "high", 0, 0, 1e6,
+        "llama3, yarn: pairs that turn at least this often are left alone; 0: 4 for llama3, 32 for "
+        "yarn"),
 };
 
 /* Values of -DOFFSETS: what the optional second input gives. */
@@ -41,9 +59,74 @@ static int offsets_of(int64_t positions, int64_t samples)
     return positions == samples ? OFFSET_OF_SAMPLES : OFFSET_OF_ROWS;
 }
 
+/* Kernel arguments of a scaling (rotary.cl). by: 1 by the index of the pair, 2 by its angle, 0 no scaling. */
+typedef struct rotary_scaling {
+    int by, first, last;
+    uint64_t least, step, low, high, scale;
+    unsigned shift;
+} rotary_scaling;
+
+#define RADIANS_MAX 8 /* of the angles `low` and `high` */
+
+static double rotary_high(const clt_node *node)
+{
+    double high = clt_node_attr(node, "high")->f;
+    return high > 0 ? high : clt_node_attr(node, "scaling")->choice == CLT_ROTARY_YARN ? 32 : 4;
+}
+
+/* The angle between neighbouring places, in radians, of a pair that turns `turns` times within `original`. */
+static double angle_of(const clt_node *node, double turns)
+{
+    return 2 * acos(-1) * turns / (double)clt_node_attr(node, "original")->i;
+}
+
+/* The index, not rounded, of the pair that turns `turns` times within `original` places. */
+static double pair_of(const clt_node *node, int64_t pairs, double turns)
+{
+    return -(double)pairs * log(angle_of(node, turns)) / log(clt_node_attr(node, "base")->f);
+}
+
+/* Scales all pairs beyond `first`, those from `last` on by the whole factor. */
+static void scale_by_index(rotary_scaling *s, double first, double last)
+{
+    s->by = 1;
+    s->first = (int)first;
+    s->last = (int)fmax(last, first + 1);
+    s->step = s->last - s->first > 1 ? (uint64_t)ldexp(1.0 / (s->last - s->first), 64) : 0;
+}
+
+/* Scales angles below `high`, those up to `low` by the whole factor; both in radians. */
+static void scale_by_angle(rotary_scaling *s, double low, double high)
+{
+    s->by = 2;
+    s->low = (uint64_t)ldexp(low / RADIANS_MAX, 64);
+    s->high = (uint64_t)ldexp(high / RADIANS_MAX, 64);
+    int exponent;
+    double mantissa = frexp(RADIANS_MAX / (high - low), &exponent); /* of a number above 1: in [0.5, 1) */
+    s->shift = (unsigned)(exponent - 1);
+    s->scale = (uint64_t)ldexp(mantissa, 64);
+}
+
+static rotary_scaling scaling_of(const clt_node *node, int64_t pairs)
+{
+    double low = clt_node_attr(node, "low")->f, high = rotary_high(node), last = 2 * (double)pairs - 1;
+    double factor = clt_node_attr(node, "factor")->f;
+    rotary_scaling s = {.least = factor > 1 ? (uint64_t)ldexp(1 / factor, 64) : 0};
+    int64_t choice = s.least ? clt_node_attr(node, "scaling")->choice : CLT_ROTARY_NONE;
+    if (choice == CLT_ROTARY_LINEAR)
+        scale_by_index(&s, -1, 0);
+    else if (choice == CLT_ROTARY_LLAMA3)
+        scale_by_angle(&s, angle_of(node, low), angle_of(node, high));
+    else if (choice == CLT_ROTARY_YARN)
+        scale_by_index(&s, fmin(fmax(floor(pair_of(node, pairs, high)), 0), last),
+                       fmax(fmin(ceil(pair_of(node, pairs, low)), last), 0));
+    return s;
+}
+
 typedef struct rotary_sizes {
     int64_t places, dim, heads, turned, pairs;
     uint64_t rows, ratio;
+    rotary_scaling scaling;
 } rotary_sizes;
 
 static rotary_sizes rotary_measure(const clt_node *node, const clt_shape *x)
@@ -55,9 +138,22 @@ static rotary_sizes rotary_measure(const clt_node *node, const clt_shape *x)
     s.turned = s.turned ? s.turned : s.heads;
     s.places = x->dim[1];
     s.rows = (uint64_t)clt_shape_rows(x);
+    s.scaling = scaling_of(node, s.pairs);
     double base = clt_node_attr(node, "base")->f;
     s.ratio = s.pairs > 0 ? (uint64_t)ldexp(pow(base, -1.0 / (double)s.pairs), 64) : 0;
     return s;
+}
+
+static clt_status infer_scaling(const clt_infer *ctx)
+{
+    const clt_node *node = ctx->node;
+    double low = clt_node_attr(node, "low")->f, high = rotary_high(node);
+    if (low >= high)
+        return clt_infer_fail(ctx, "low (%g) must be below high (%g)", low, high);
+    if (clt_node_attr(node, "scaling")->choice == CLT_ROTARY_LLAMA3 && angle_of(node, high) >= RADIANS_MAX)
+        return clt_infer_fail(ctx, "no pair turns %g times within %lld places (original)", high,
+                              (long long)clt_node_attr(node, "original")->i);
+    return CLT_OK;
 }
 
 static clt_status rotary_infer(clt_infer *ctx)
@@ -76,6 +172,7 @@ static clt_status rotary_infer(clt_infer *ctx)
         return clt_infer_fail(ctx, "%lld heads are to turn, a row has %lld",
                               (long long)clt_node_attr(ctx->node, "heads")->i,
                               (long long)(shape.dim[2] / dim));
+    CLT_TRY(infer_scaling(ctx));
     if (ctx->node->n_in > 1) {
         const clt_tensor *position = clt_infer_in(ctx, 1);
         int64_t count = clt_shape_elements(&position->shape);
@@ -106,6 +203,8 @@ static void rotary_emit(ocl_emitter *e, const clt_call *call, bool backward, clt
                call->node->n_in > 1
                    ? offsets_of(clt_call_elements(call, call->in[1]), (int64_t)s.rows / s.places)
                    : NO_OFFSETS);
+    if (s.scaling.by)
+        ocl_define(e, "SCALING", s.scaling.by);
     ocl_define(e, "DIM", s.dim);
     ocl_define(e, "TURNED", 2 * s.pairs);
     if (s.dim % 32 == 0 && s.pairs % 16 == 0)
@@ -123,6 +222,18 @@ static void rotary_emit(ocl_emitter *e, const clt_call *call, bool backward, clt
     clt_arg_size32(e, s.heads, "heads");
     clt_arg_size32(e, s.turned, "heads that turn");
     ocl_arg_u64(e, s.ratio);
+    if (s.scaling.by)
+        ocl_arg_u64(e, s.scaling.least);
+    if (s.scaling.by == 1) {
+        ocl_arg_i32(e, s.scaling.first);
+        ocl_arg_u32(e, (uint32_t)s.scaling.last);
+        ocl_arg_u64(e, s.scaling.step);
+    } else if (s.scaling.by == 2) {
+        ocl_arg_u64(e, s.scaling.low);
+        ocl_arg_u64(e, s.scaling.high);
+        ocl_arg_u64(e, s.scaling.scale);
+        ocl_arg_u32(e, s.scaling.shift);
+    }
     ocl_kernel_end_items(
         e, items, style == CLT_STYLE_LANE ? clt_local_rows(e->device, items) : clt_local_flat(e->device),
         6.0 * (double)(s.rows * (uint64_t)(s.turned * s.pairs)));

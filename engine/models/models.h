@@ -72,9 +72,10 @@ typedef struct clt_model_published {
     /* The name of a tensor that every block has: what precedes the number of the block, and what follows
      * it. */
     const char *block, *in_block;
-    const char *table, *places; /* embeddings of tokens and of positions */
+    const char *table, *places; /* embeddings of tokens and of positions; places NULL: there are none */
     const char *head;           /* output layer: a copy of `table` in models whose head is tied to it */
     const char *bias;           /* a tensor that exists only if the model has biases */
+    const char *bias_keys[2];   /* the key and value with which a model lacks, and has, that tensor */
     const char *const *buffers; /* endings of tensors that this program computes itself; ends with NULL */
 } clt_model_published;
 

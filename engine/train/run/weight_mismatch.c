@@ -213,7 +213,7 @@ static void add_hints(const clt_mismatches *list, const char *path, clt_str *out
         clt_str_append(out, "\ncheck the model section of the config against the file");
         return;
     }
-    const clt_named_tensor *places = clt_weights_find(file, p->places),
+    const clt_named_tensor *places = p->places ? clt_weights_find(file, p->places) : NULL,
                            *head = clt_weights_find(file, p->head);
     hint(&keys, "layers", file_blocks(p, file), graph_blocks(p, graph));
     bool channels = table->shape.dim[1] != own->shape.dim[1];
@@ -221,12 +221,12 @@ static void add_hints(const clt_mismatches *list, const char *path, clt_str *out
     if (!clt_weights_fit_shape(own, table))
         hint(&keys, "vocab", row_count(table), param_rows(graph, p->table));
     bool fewer = row_count(table) < param_rows(graph, p->table);
-    const clt_param *own_places = clt_graph_find_param(graph, p->places);
-    if (places && own_places && !clt_weights_fit_shape(own_places, places))
+    const clt_param *own_places = places ? clt_graph_find_param(graph, p->places) : NULL;
+    if (own_places && !clt_weights_fit_shape(own_places, places))
         hint(&keys, "context", row_count(places), param_rows(graph, p->places));
     bool file_bias = clt_weights_find(file, p->bias), own_bias = clt_graph_find_param(graph, p->bias);
     if (file_bias != own_bias)
-        clt_str_printf(&keys, " model.bias=%s", file_bias ? "true" : "false");
+        clt_str_printf(&keys, " %s", p->bias_keys[file_bias]);
     bool own_head = clt_graph_find_param(graph, p->head) != NULL;
     for (int i = 0; i < list->n_lines; i++)
         if (strcmp(clt_weights_short_name(list->lines[i].name), p->head) == 0 && own_head != (head != NULL))

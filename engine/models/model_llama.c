@@ -17,7 +17,7 @@
 
 typedef struct llama {
     clt_language l; /* first: the shared functions pass it on */
-    int64_t kv_heads, head_dim, inner;
+    int64_t kv_heads, head_dim, inner, positions, window, window_from;
     double norm_eps, init_std, rope_base, rope_factor, rope_low, rope_high, rope_attention;
     int64_t rope_original;
     const char *attention_bias, *rope_scaling;
@@ -64,6 +64,9 @@ static clt_status llama_read(clt_language *l)
     CLT_TRY(clt_model_read_int(&l->b, "kv_heads", 0, &m->kv_heads));
     CLT_TRY(clt_model_read_int(&l->b, "head_dim", 0, &m->head_dim));
     CLT_TRY(clt_model_read_int(&l->b, "inner", 0, &m->inner));
+    CLT_TRY(clt_model_read_int(&l->b, "positions", 0, &m->positions));
+    CLT_TRY(clt_model_read_int(&l->b, "window", 0, &m->window));
+    CLT_TRY(clt_model_read_int(&l->b, "window_from", 0, &m->window_from));
     CLT_TRY(clt_model_read_number(&l->b, "norm_eps", 0, &m->norm_eps));
     CLT_TRY(clt_model_read_number(&l->b, "init_std", 0, &m->init_std));
     CLT_TRY(clt_model_read_bool(&l->b, "depth_init", &m->depth_init));
@@ -82,6 +85,8 @@ static clt_status llama_read(clt_language *l)
                                   "must be a multiple of model.heads, unless model.head_dim is given");
     if (m->head_dim == 0)
         m->head_dim = l->channels / l->heads;
+    if (m->positions > 0 && l->context > m->positions)
+        return clt_model_key_fail(&l->b, "context", "longer than model.positions");
     if (m->head_dim % 2 != 0)
         return clt_model_key_fail(&l->b, m->head_dim == l->channels / l->heads ? "channels" : "head_dim",
                                   "the elements of a head must be an even number, since they turn in pairs");
@@ -275,6 +280,10 @@ static void check_rules(clt_config_rules *rules)
         clt_rules_broken(rules, "model.rope_original",
                          "required for model.rope_scaling %s: the longest sequence of the training before",
                          clt_config_string(c, "model.rope_scaling"));
+    int64_t positions = clt_config_int(c, "model.positions"), context = clt_config_int(c, "model.context");
+    if (clt_rules_usable(rules, "model.positions") && clt_rules_usable(rules, "model.context") &&
+        positions > 0 && context > positions)
+        clt_rules_broken(rules, "model.context", "longer than model.positions (%lld)", (long long)positions);
     clt_language_check(rules, "a llama");
 }
 
@@ -285,6 +294,13 @@ static const clt_config_key keys[] = {
     CLT_KEY_INT("model.head_dim", 0, 65536, "0", "", "elements of a head; 0: model.channels / model.heads"),
     CLT_KEY_INT("model.inner", 0, CLT_KEY_WIDE, "0", "",
                 "width of the feed-forward part; 0: 8/3 of model.channels, rounded up to a multiple of 256"),
+    CLT_KEY_INT("model.positions", 0, INT32_MAX, "0", "tokens",
+                "the longest sequence that the model is made for, which exports name; 0: model.context"),
+    CLT_KEY_INT("model.window", 0, INT32_MAX, "0", "tokens",
+                "the number of tokens that a token attends to, itself the last of them; 0: all (Mistral has "
+                "a window)"),
+    CLT_KEY_INT("model.window_from", 0, 100000, "0", "",
+                "the first block that has the window; blocks before it attend to all tokens"),
     CLT_KEY_FLOAT("model.norm_eps", 0, 1, "1e-05", "", "added to the mean square in the norms"),
     CLT_KEY_CHOICE("model.attention_bias", BIASES, "\"none\"",
                    "biases of attention's linear layers; qkv: of queries, keys and values (Qwen2)"),

@@ -1,241 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the config.json of a GPT-2, as transformers writes it, into keys of our model section. Settings with
- * which the model would compute something that ours cannot are refused by name; settings that do not affect
- * the computation are ignored. The file comes from a stranger, so every type is checked. */
-#include "engine/pretrained/pretrained.h"
+ * Opens models of transformers: their config.json becomes keys of our model section. Settings with which the
+ * model would compute something that ours cannot are refused by name; settings that do not affect the
+ * computation are ignored. Weights, tokenizers and runs of our own are found here as well. */
+#include "engine/pretrained/pretrained_internal.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/log.h"
-#include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/saved_run.h"
-#include "engine/config/part.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/files/fileio.h"
 
-#define MAX_PRESETS 40
 #define CONFIG_MAX_BYTES 16000000u
 
-struct clt_pretrained {
-    clt_arena *arena;
-    const char *folder, *config_path; /* NULL for a file of weights */
-    clt_json_doc *doc;
-    const clt_json *root;
-    clt_config_preset items[MAX_PRESETS];
-    int count;
-    clt_config_presets presets;
-    clt_str problems;
-    int tensors; /* number of tensors in the weights */
+/* --- kinds of models --- */
+
+static const clt_pretrained_class classes[] = {
+    {.model_type = "gpt2", .family = "gpt", .read = clt_pretrained_read_gpt2},
+    {.model_type = "llama", .family = "llama", .read = clt_pretrained_read_llama},
+    {.model_type = "mistral",
+     .family = "llama",
+     .read = clt_pretrained_read_llama,
+     .kv_heads = 8,
+     .window = 4096,
+     .bias = "none"},
+    {.model_type = "qwen2",
+     .family = "llama",
+     .read = clt_pretrained_read_llama,
+     .kv_heads = 32,
+     .window = 4096,
+     .window_is_optional = true,
+     .bias = "qkv"},
+    {.model_type = "qwen3",
+     .family = "llama",
+     .read = clt_pretrained_read_llama,
+     .kv_heads = 32,
+     .head_dim = 128,
+     .window = 4096,
+     .window_is_optional = true,
+     .head_norm = true},
 };
 
-/* --- reading --- */
-
-static void problem(clt_pretrained *p, const char *key, const char *why)
-{
-    clt_str_printf(&p->problems, "\n  %s: %s", key, why);
-}
-
-/* The value of the first of several names of a key that is present and not null. */
-static const clt_json *find(const clt_pretrained *p, const char *const *names, const char **name)
-{
-    for (int i = 0; names[i]; i++) {
-        const clt_json *value = clt_json_get(p->root, names[i]);
-        *name = names[i];
-        if (value && clt_json_typeof(value) != CLT_JSON_NULL)
-            return value;
-    }
-    *name = names[0];
-    return NULL;
-}
-
-static void add(clt_pretrained *p, const char *key, const char *value, const char *reason,
-                clt_preset_kind kind, const char *data_type)
-{
-    if (p->count < MAX_PRESETS)
-        p->items[p->count++] = (clt_config_preset){key, value, reason, kind, data_type};
-}
-
-/* Reads an integer of at least 1. */
-static int64_t read_count(clt_pretrained *p, const char *const *names, int64_t preset, const char **reason)
-{
-    const char *name;
-    const clt_json *value = find(p, names, &name);
-    int64_t number = preset;
-    if (value && (!clt_json_int(value, &number) || number < 1 || number > INT32_MAX)) {
-        problem(p, name, "is not a whole number of at least 1");
-        number = preset;
-    }
-    *reason = value ? clt_arena_printf(p->arena, "%s is %lld", name, (long long)number)
-                    : clt_arena_printf(p->arena, "%s is left out, which means %lld", name, (long long)number);
-    return number;
-}
-
-static int64_t add_count(clt_pretrained *p, const char *key, const char *const *names, int64_t preset,
-                         clt_preset_kind kind)
-{
-    const char *reason;
-    int64_t number = read_count(p, names, preset, &reason);
-    add(p, key, clt_arena_printf(p->arena, "%lld", (long long)number), reason, kind, NULL);
-    return number;
-}
-
-static bool read_bool(clt_pretrained *p, const char *name, bool preset)
-{
-    const clt_json *value = clt_json_get(p->root, name);
-    if (!value || clt_json_typeof(value) == CLT_JSON_NULL)
-        return preset;
-    if (clt_json_typeof(value) != CLT_JSON_BOOL) {
-        problem(p, name, "is neither true nor false");
-        return preset;
-    }
-    return clt_json_bool(value);
-}
-
-static double read_number(clt_pretrained *p, const char *name, double preset)
-{
-    const clt_json *value = clt_json_get(p->root, name);
-    if (!value || clt_json_typeof(value) == CLT_JSON_NULL)
-        return preset;
-    if (clt_json_typeof(value) != CLT_JSON_NUMBER) {
-        problem(p, name, "is not a number");
-        return preset;
-    }
-    return clt_json_number(value);
-}
-
-/* --- parts of the model --- */
-
-/* Transformers' "gelu" is the exact function; "gelu_new" is the tanh approximation that GPT-2 was trained
- * with. */
-static void read_activation(clt_pretrained *p)
-{
-    static const char *const names[][2] = {{"gelu_new", "gelu_tanh"},  {"gelu_pytorch_tanh", "gelu_tanh"},
-                                           {"gelu_fast", "gelu_tanh"}, {"gelu_accurate", "gelu_tanh"},
-                                           {"gelu", "gelu"},           {"gelu_python", "gelu"},
-                                           {"relu", "relu"},           {"silu", "silu"},
-                                           {"swish", "silu"}};
-    const clt_json *value = clt_json_get(p->root, "activation_function");
-    const char *said = value ? clt_json_string(value) : "gelu_new", *ours = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i][0], said) == 0)
-            ours = names[i][1];
-    if (!ours) {
-        const char *why = clt_arena_printf(
-            p->arena, "'%.40s' is none of gelu_new, gelu, relu and silu, which cltrain's gpt has", said);
-        problem(p, "activation_function", why ? why : "");
-        return;
-    }
-    add(p, "model.activation", clt_arena_printf(p->arena, "\"%s\"", ours),
-        clt_arena_printf(p->arena, "activation_function is %s", said), CLT_PRESET_EQUAL, NULL);
-}
-
-static bool equal(double a, double b)
-{
-    return !(a < b) && !(a > b);
-}
-
-/* Transformers has three dropout rates, our config one. If the three differ, the user has to choose. */
-static void read_dropout(clt_pretrained *p)
-{
-    char number[CLT_NUMBER_TEXT];
-    double resid = read_number(p, "resid_pdrop", 0.1), embd = read_number(p, "embd_pdrop", 0.1),
-           attn = read_number(p, "attn_pdrop", 0.1);
-    if (!(resid >= 0 && resid < 1 && embd >= 0 && embd < 1 && attn >= 0 && attn < 1)) {
-        problem(p, "resid_pdrop, embd_pdrop, attn_pdrop", "must be at least 0 and below 1");
-        return;
-    }
-    const char *reason =
-        clt_arena_printf(p->arena, "resid_pdrop is %g, embd_pdrop %g and attn_pdrop %g", resid, embd, attn);
-    if (equal(resid, embd) && equal(resid, attn))
-        add(p, "model.dropout", clt_arena_strdup(p->arena, clt_double_text(resid, number)), reason,
-            CLT_PRESET_DEFAULT, NULL);
-    else
-        add(p, "model.dropout", NULL,
-            clt_arena_printf(p->arena, "%s, and there is one dropout for all three places",
-                             reason ? reason : ""),
-            CLT_PRESET_MISSING, NULL);
-}
-
-/* Reads whether the output layer is tied. The config's key decides, because the tensors of some known files
- * suggest otherwise; the tensors are compared later in any case. */
-static void read_tied(clt_pretrained *p)
-{
-    bool tied = read_bool(p, "tie_word_embeddings", true);
-    add(p, "model.tied", tied ? "true" : "false",
-        tied ? "tie_word_embeddings is true" : "tie_word_embeddings is false", CLT_PRESET_DEFAULT, NULL);
-}
-
-/* Refuses settings that change the computation and have no key of ours. */
-static void refuse_others(clt_pretrained *p, int64_t channels)
-{
-    int64_t inner;
-    const clt_json *value = clt_json_get(p->root, "n_inner");
-    if (value && clt_json_typeof(value) != CLT_JSON_NULL &&
-        (!clt_json_int(value, &inner) || inner != 4 * channels))
-        problem(p, "n_inner", "the inner width of cltrain's gpt is always four times n_embd");
-    if (!equal(read_number(p, "layer_norm_epsilon", 1e-5), 1e-5))
-        problem(p, "layer_norm_epsilon", "it is always 1e-05 in cltrain's gpt");
-    if (!read_bool(p, "scale_attn_weights", true))
-        problem(p, "scale_attn_weights",
-                "is false: cltrain's gpt always divides scores by the root of the head's width");
-    if (read_bool(p, "scale_attn_by_inverse_layer_idx", false))
-        problem(p, "scale_attn_by_inverse_layer_idx",
-                "is true: cltrain's gpt does not divide scores by the number of the layer");
-    if (read_bool(p, "add_cross_attention", false))
-        problem(p, "add_cross_attention", "is true: cltrain's gpt has no attention to another text");
-    if ((value = clt_json_get(p->root, "quantization_config")) && clt_json_typeof(value) != CLT_JSON_NULL)
-        problem(p, "quantization_config", "the weights are quantised; save them as floating-point numbers");
-    if ((value = clt_json_get(p->root, "auto_map")) && clt_json_typeof(value) != CLT_JSON_NULL)
-        problem(p, "auto_map", "the model has code of its own, which may compute anything");
-    if ((value = clt_json_get(p->root, "pruned_heads")) && clt_json_count(value) > 0)
-        problem(p, "pruned_heads", "cltrain's gpt has all heads in every layer");
-}
-
-static clt_status check_type(const clt_pretrained *p)
+static clt_status find_class(const clt_pretrained *p, const clt_pretrained_class **out)
 {
     const clt_json *type = clt_json_get(p->root, "model_type");
     const char *name = type ? clt_json_string(type) : "";
+    CLT_SCOPED(clt_str) known = {0};
     if (clt_json_typeof(p->root) != CLT_JSON_OBJECT)
         CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': it is not a JSON object, so not the config.json of a model",
                  p->config_path);
-    if (strcmp(name, "gpt2") != 0)
-        CLT_FAIL(CLT_EUNSUPPORTED,
-                 "reading '%s': model_type is '%.60s'; cltrain takes gpt2 (learned positions, norms before "
-                 "attention and feed-forward part, packed queries, keys and values)",
-                 p->config_path, name);
-    return CLT_OK;
+    size_t count = sizeof classes / sizeof classes[0];
+    for (size_t i = 0; i < count; i++) {
+        *out = &classes[i];
+        if (strcmp(classes[i].model_type, name) == 0)
+            return CLT_OK;
+        clt_str_printf(&known, "%s%s", i == 0 ? "" : i + 1 < count ? ", " : " and ", classes[i].model_type);
+    }
+    CLT_TRY(clt_str_check(&known));
+    CLT_FAIL(CLT_EUNSUPPORTED, "reading '%s': model_type is '%.60s'; cltrain takes %s", p->config_path, name,
+             known.text);
 }
 
 static clt_status read_model(clt_pretrained *p)
 {
-    static const char *const layers[] = {"n_layer", "num_hidden_layers", NULL},
-                             *const heads[] = {"n_head", "num_attention_heads", NULL},
-                             *const channels[] = {"n_embd", "hidden_size", NULL},
-                             *const context[] = {"n_positions", "max_position_embeddings", "n_ctx", NULL},
-                             *const vocab[] = {"vocab_size", NULL};
-    CLT_TRY(check_type(p));
-    add(p, "model.type", "\"gpt\"", "model_type is gpt2", CLT_PRESET_EQUAL, NULL);
-    if (add_count(p, "model.layers", layers, 12, CLT_PRESET_EQUAL) > p->tensors)
-        problem(p, "n_layer", "is more than the weights have tensors");
-    int64_t n_heads = add_count(p, "model.heads", heads, 12, CLT_PRESET_EQUAL);
-    int64_t width = add_count(p, "model.channels", channels, 768, CLT_PRESET_EQUAL);
-    add_count(p, "model.context", context, 1024, CLT_PRESET_AT_MOST);
-    add_count(p, "model.vocab", vocab, 50257, CLT_PRESET_EQUAL);
-    add(p, "model.bias", "true", "GPT-2 has biases", CLT_PRESET_EQUAL, NULL);
-    if (width % n_heads != 0)
-        problem(p, "n_embd", "is no multiple of n_head");
-    read_tied(p);
-    read_activation(p);
-    read_dropout(p);
-    refuse_others(p, width);
+    const clt_pretrained_class *c;
+    CLT_TRY(find_class(p, &c));
+    clt_pretrained_add(p, "model.type", clt_arena_printf(p->arena, "\"%s\"", c->family),
+                       clt_arena_printf(p->arena, "model_type is %s", c->model_type), CLT_PRESET_EQUAL, NULL);
+    c->read(p, c);
+    clt_pretrained_refuse_common(p);
     CLT_TRY(clt_str_check(&p->problems));
     if (p->problems.length)
-        CLT_FAIL(CLT_EUNSUPPORTED, "'%.600s' describes a model that cltrain's gpt cannot represent:%.3000s",
-                 p->config_path, p->problems.text);
+        CLT_FAIL(CLT_EUNSUPPORTED, "'%.600s' describes a model that cltrain's %s cannot represent:%.3000s",
+                 p->config_path, c->family, p->problems.text);
     return CLT_OK;
 }
 
@@ -270,7 +110,7 @@ static clt_status add_tokenizer(clt_pretrained *p, const char *path, const char 
     clt_str_free(&quoted);
     if (!value)
         return CLT_ENOMEM;
-    add(p, "data.tokenizer", value, reason, CLT_PRESET_DEFAULT, "text");
+    clt_pretrained_add(p, "data.tokenizer", value, reason, CLT_PRESET_DEFAULT, "text");
     return CLT_OK;
 }
 
@@ -301,9 +141,14 @@ static clt_status read_folder(clt_pretrained *p)
 /* Keys that decide which parameters exist, and keys that decide what is computed with them. */
 static clt_preset_kind kind_of(const char *key, const char *value)
 {
-    static const char *const fixed[] = {"model.type",      "model.activation", "model.bias",
-                                        "model.embedding", "model.outputs",    "model.heads",
-                                        "model.vocab",     "model.channels",   "model.tied"};
+    static const char *const fixed[] = {
+        "model.type",          "model.activation",   "model.bias",          "model.embedding",
+        "model.outputs",       "model.heads",        "model.vocab",         "model.channels",
+        "model.tied",          "model.kv_heads",     "model.head_dim",      "model.inner",
+        "model.norm_eps",      "model.head_norm",    "model.mlp_bias",      "model.rope_base",
+        "model.rope_low",      "model.rope_scaling", "model.rope_factor",   "model.rope_high",
+        "model.window",        "model.window_from",  "model.rope_original", "model.attention_bias",
+        "model.rope_attention"};
     if (strcmp(key, "model.context") == 0)
         return CLT_PRESET_AT_MOST;
     if (strcmp(key, "model.layers") == 0 && *value != '[')
@@ -329,8 +174,9 @@ static clt_status read_section(clt_pretrained *p, const clt_config *config)
         if (!key)
             CLT_FAIL(CLT_ENOMEM, "reading '%s': out of host memory", p->config_path);
         if (!open)
-            add(p, key, clt_arena_strdup(p->arena, text.text),
-                clt_arena_printf(p->arena, "%s is %.60s", key, text.text), kind_of(key, text.text), NULL);
+            clt_pretrained_add(p, key, clt_arena_strdup(p->arena, text.text),
+                               clt_arena_printf(p->arena, "%s is %.60s", key, text.text),
+                               kind_of(key, text.text), NULL);
     }
     return CLT_OK;
 }

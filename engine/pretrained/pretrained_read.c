@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads of single settings of a config.json. The file comes from a stranger, so every type is checked. */
+#include "engine/pretrained/pretrained_internal.h"
+
+void clt_pretrained_problem(clt_pretrained *p, const char *key, const char *why)
+{
+    clt_str_printf(&p->problems, "\n  %s: %s", key, why);
+}
+
+/* The value of the first of several names of a key that is present and not null. */
+static const clt_json *find(const clt_pretrained *p, const char *const *names, const char **name)
+{
+    for (int i = 0; names[i]; i++) {
+        const clt_json *value = clt_json_get(p->root, names[i]);
+        *name = names[i];
+        if (value && clt_json_typeof(value) != CLT_JSON_NULL)
+            return value;
+    }
+    *name = names[0];
+    return NULL;
+}
+
+void clt_pretrained_add(clt_pretrained *p, const char *key, const char *value, const char *reason,
+                        clt_preset_kind kind, const char *data_type)
+{
+    if (p->count < CLT_PRETRAINED_MAX_KEYS)
+        p->items[p->count++] = (clt_config_preset){key, value, reason, kind, data_type};
+}
+
+int64_t clt_pretrained_count(clt_pretrained *p, const char *const *names, int64_t preset, const char **reason)
+{
+    const char *name;
+    const clt_json *value = find(p, names, &name);
+    int64_t number = preset;
+    if (value && (!clt_json_int(value, &number) || number < 1 || number > INT32_MAX)) {
+        clt_pretrained_problem(p, name, "is not a whole number of at least 1");
+        number = preset;
+    }
+    if (!value && preset == 0)
+        clt_pretrained_problem(p, name, "is missing");
+    *reason = value ? clt_arena_printf(p->arena, "%s is %lld", name, (long long)number)
+                    : clt_arena_printf(p->arena, "%s is left out, which means %lld", name, (long long)number);
+    return number;
+}
+
+int64_t clt_pretrained_add_count(clt_pretrained *p, const char *key, const char *const *names, int64_t preset,
+                                 clt_preset_kind kind)
+{
+    const char *reason;
+    int64_t number = clt_pretrained_count(p, names, preset, &reason);
+    clt_pretrained_add(p, key, clt_arena_printf(p->arena, "%lld", (long long)number), reason, kind, NULL);
+    return number;
+}
+
+bool clt_pretrained_bool(clt_pretrained *p, const char *name, bool preset)
+{
+    const clt_json *value = clt_json_get(p->root, name);
+    if (!value || clt_json_typeof(value) == CLT_JSON_NULL)
+        return preset;
+    if (clt_json_typeof(value) != CLT_JSON_BOOL) {
+        clt_pretrained_problem(p, name, "is neither true nor false");
+        return preset;
+    }
+    return clt_json_bool(value);
+}
+
+double clt_pretrained_number(clt_pretrained *p, const clt_json *object, const char *name, double preset)
+{
+    const clt_json *value = clt_json_get(object, name);
+    if (!value || clt_json_typeof(value) == CLT_JSON_NULL)
+        return preset;
+    if (clt_json_typeof(value) != CLT_JSON_NUMBER) {
+        clt_pretrained_problem(p, name, "is not a number");
+        return preset;
+    }
+    return clt_json_number(value);
+}
+
+const clt_json *clt_pretrained_get(const clt_json *object, const char *name)
+{
+    const clt_json *value = object ? clt_json_get(object, name) : NULL;
+    return value && clt_json_typeof(value) != CLT_JSON_NULL ? value : NULL;
+}
+
+void clt_pretrained_add_number(clt_pretrained *p, const char *key, double value, const char *what,
+                               clt_preset_kind kind)
+{
+    char text[CLT_NUMBER_TEXT];
+    clt_pretrained_add(p, key, clt_arena_strdup(p->arena, clt_double_text(value, text)),
+                       clt_arena_printf(p->arena, "%s is %s", what, text), kind, NULL);
+}
+
+void clt_pretrained_tied(clt_pretrained *p, bool preset)
+{
+    bool tied = clt_pretrained_bool(p, "tie_word_embeddings", preset);
+    clt_pretrained_add(p, "model.tied", tied ? "true" : "false",
+                       tied ? "tie_word_embeddings is true" : "tie_word_embeddings is false",
+                       CLT_PRESET_DEFAULT, NULL);
+}
+
+void clt_pretrained_refuse_common(clt_pretrained *p)
+{
+    if (clt_pretrained_get(p->root, "quantization_config"))
+        clt_pretrained_problem(p, "quantization_config",
+                               "the weights are quantised; save them as floating-point numbers");
+    if (clt_pretrained_get(p->root, "auto_map"))
+        clt_pretrained_problem(p, "auto_map", "the model has code of its own, which may compute anything");
+}

@@ -85,8 +85,9 @@ static clt_status llama_read(clt_language *l)
                                   "must be a multiple of model.heads, unless model.head_dim is given");
     if (m->head_dim == 0)
         m->head_dim = l->channels / l->heads;
-    if (m->positions > 0 && l->context > m->positions)
-        return clt_model_key_fail(&l->b, "context", "longer than model.positions");
+    if (m->positions > 0 && l->context > m->positions && strcmp(m->rope_scaling, "dynamic") != 0)
+        return clt_model_key_fail(
+            &l->b, "context", "longer than model.positions, the longest sequence that the model is made for");
     if (m->head_dim % 2 != 0)
         return clt_model_key_fail(&l->b, m->head_dim == l->channels / l->heads ? "channels" : "head_dim",
                                   "the elements of a head must be an even number, since they turn in pairs");
@@ -282,8 +283,11 @@ static void check_rules(clt_config_rules *rules)
                          clt_config_string(c, "model.rope_scaling"));
     int64_t positions = clt_config_int(c, "model.positions"), context = clt_config_int(c, "model.context");
     if (clt_rules_usable(rules, "model.positions") && clt_rules_usable(rules, "model.context") &&
-        positions > 0 && context > positions)
-        clt_rules_broken(rules, "model.context", "longer than model.positions (%lld)", (long long)positions);
+        positions > 0 && context > positions && !clt_rules_is(rules, "model.rope_scaling", "dynamic"))
+        clt_rules_broken(
+            rules, "model.context",
+            "longer than model.positions (%lld), the longest sequence that the model is made for",
+            (long long)positions);
     clt_language_check(rules, "a llama");
 }
 
@@ -294,8 +298,10 @@ static const clt_config_key keys[] = {
     CLT_KEY_INT("model.head_dim", 0, 65536, "0", "", "elements of a head; 0: model.channels / model.heads"),
     CLT_KEY_INT("model.inner", 0, CLT_KEY_WIDE, "0", "",
                 "width of the feed-forward part; 0: 8/3 of model.channels, rounded up to a multiple of 256"),
-    CLT_KEY_INT("model.positions", 0, INT32_MAX, "0", "tokens",
-                "the longest sequence that the model is made for, which exports name; 0: model.context"),
+    CLT_KEY_INT(
+        "model.positions", 0, INT32_MAX, "0", "tokens",
+        "the longest sequence that the model is made for, which an export names and model.context may not "
+        "exceed, except with dynamic scaling; 0: model.context"),
     CLT_KEY_INT("model.window", 0, INT32_MAX, "0", "tokens",
                 "the number of tokens that a token attends to, itself the last of them; 0: all (Mistral has "
                 "a window)"),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing a trained gpt as transformers reads it. Checkpoints hold GPT-2's tensors with GPT-2's names and
- * layouts and without padding. Added here are the prefix of the names, biases of zeros for a model without
- * biases (they change no result), and the other files of the folder. */
-#include "engine/pretrained/hf_export.h"
+ * Writing a trained language model as transformers reads it. Checkpoints hold its tensors with the published
+ * names and layouts and without padding. Added here are the prefix of the names and the other files of the
+ * folder. */
+#include "engine/pretrained/hf_export_internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,24 +16,11 @@
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/files/fileio_error.h"
 
-typedef struct hf_export {
-    const clt_saved_run *saved;
-    clt_values values;
-    clt_dtype dtype;
-    clt_tokenizer *tokenizer;
-    int64_t layers, heads, channels, context, vocab;
-    bool bias, tied;
-    const char *activation; /* by its name in transformers */
-    clt_arena *arena;       /* owns names and zeros */
-    clt_named_tensor *tensors;
-    int count;
-    char *folder; /* the temporary folder that is written */
-    clt_hf_exported *result;
-} hf_export;
-
 /* --- the model --- */
 
-static clt_status refuse(const hf_export *x, const char *why)
+static const hf_family *const families[] = {&hf_family_gpt2, &hf_family_llama};
+
+clt_status hf_refuse(const hf_export *x, const char *why)
 {
     CLT_FAIL(
         CLT_EUNSUPPORTED,
@@ -41,25 +28,7 @@ static clt_status refuse(const hf_export *x, const char *why)
         x->saved->path, why);
 }
 
-/* Our "auto" is the tanh approximation, which transformers calls gelu_new; its "gelu" is the exact
- * function. */
-static clt_status read_activation(hf_export *x)
-{
-    static const char *const names[][2] = {{"auto", "gelu_new"},
-                                           {"gelu_tanh", "gelu_new"},
-                                           {"gelu", "gelu"},
-                                           {"relu", "relu"},
-                                           {"silu", "silu"}};
-    const char *ours = clt_config_string(x->saved->config, "model.activation");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i][0], ours) == 0) {
-            x->activation = names[i][1];
-            return CLT_OK;
-        }
-    return refuse(x, "GPT-2's class has no such activation");
-}
-
-static clt_status find_table(const hf_export *x, const char *name, int64_t *rows)
+clt_status hf_find_table(const hf_export *x, const char *name, int64_t *rows)
 {
     const clt_named_tensor *t = clt_safetensors_find(x->saved->checkpoint->model, name);
     if (!t || t->shape.ndim != 2 || t->shape.dim[0] < 1 || t->shape.dim[1] != x->channels)
@@ -74,19 +43,20 @@ static clt_status read_model(hf_export *x)
     const clt_config *c = x->saved->config;
     const char *type = clt_config_string(c, "model.type");
     char why[200];
-    if (strcmp(type, "gpt") != 0) {
-        snprintf(why, sizeof why, "it is %s %s, and only a gpt is a model that transformers knows (GPT-2)",
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+        if (strcmp(families[i]->type, type) == 0)
+            x->family = families[i];
+    if (!x->family) {
+        snprintf(why, sizeof why,
+                 "it is %s %s, and only a gpt and a llama are models that transformers knows",
                  strcmp(type, "mlp") == 0 ? "an" : "a", type);
-        return refuse(x, why);
+        return hf_refuse(x, why);
     }
     x->layers = clt_config_int(c, "model.layers");
     x->heads = clt_config_int(c, "model.heads");
     x->channels = clt_config_int(c, "model.channels");
-    x->bias = clt_config_bool(c, "model.bias");
     x->tied = clt_config_bool(c, "model.tied");
-    CLT_TRY(find_table(x, "wte.weight", &x->vocab));
-    CLT_TRY(find_table(x, "wpe.weight", &x->context));
-    return read_activation(x);
+    return x->family->read_model(x);
 }
 
 /* Opens the run's tokenizer, if it has one. */
@@ -115,9 +85,16 @@ static clt_status no_memory(const hf_export *x)
     CLT_FAIL(CLT_ENOMEM, "exporting '%s': out of host memory", x->saved->path);
 }
 
-/* Adds a tensor of the checkpoint under its full name in GPT-2; its shape must be the one that the config
- * implies. */
-static clt_status add_tensor(hf_export *x, const char *name, const clt_shape *shape)
+static clt_status push(hf_export *x, const clt_named_tensor *tensor)
+{
+    if (!tensor->name || !tensor->data)
+        return no_memory(x);
+    CLT_TRY(clt_grow(&x->tensors, &x->room, (size_t)x->count + 1, sizeof *x->tensors, "exported weights"));
+    x->tensors[x->count++] = *tensor;
+    return CLT_OK;
+}
+
+clt_status hf_add_tensor(hf_export *x, const char *name, const clt_shape *shape)
 {
     char a[CLT_SHAPE_TEXT], b[CLT_SHAPE_TEXT];
     clt_named_tensor t;
@@ -129,59 +106,16 @@ static clt_status add_tensor(hf_export *x, const char *name, const clt_shape *sh
         CLT_FAIL(CLT_ECHECKPOINT, "exporting '%s': its tensor %s is %s, its config asks for %s",
                  x->saved->path, name, clt_shape_text(&t.shape, a, sizeof a),
                  clt_shape_text(shape, b, sizeof b));
-    clt_named_tensor *out = &x->tensors[x->count++];
-    *out = t;
-    out->name = clt_arena_printf(x->arena, "%s%s", head ? "" : "transformer.", name);
-    return out->name ? CLT_OK : no_memory(x);
+    t.name = clt_arena_printf(x->arena, "%s%s", head ? "" : x->family->prefix, name);
+    return push(x, &t);
 }
 
-static clt_status add_zeros(hf_export *x, const char *name, int64_t size)
+clt_status hf_add_zeros(hf_export *x, const char *name, int64_t size)
 {
-    clt_named_tensor *out = &x->tensors[x->count++];
-    *out = (clt_named_tensor){clt_arena_printf(x->arena, "transformer.%s", name), CLT_F32, clt_shape1(size),
-                              clt_arena_alloc(x->arena, (size_t)size * sizeof(float))};
+    clt_named_tensor t = {clt_arena_printf(x->arena, "%s%s", x->family->prefix, name), CLT_F32,
+                          clt_shape1(size), clt_arena_alloc(x->arena, (size_t)size * sizeof(float))};
     x->result->zero_biases = true;
-    return out->name && out->data ? CLT_OK : no_memory(x);
-}
-
-/* Adds a layer's weight, (in, out) or (out), and its bias. */
-static clt_status add_layer(hf_export *x, const char *name, int64_t in, int64_t out)
-{
-    char text[96];
-    clt_shape shape = in ? clt_shape2(in, out) : clt_shape1(out), bias = clt_shape1(out);
-    snprintf(text, sizeof text, "%s.weight", name);
-    CLT_TRY(add_tensor(x, text, &shape));
-    snprintf(text, sizeof text, "%s.bias", name);
-    return x->bias ? add_tensor(x, text, &bias) : add_zeros(x, text, out);
-}
-
-static clt_status add_block(hf_export *x, int64_t layer)
-{
-    const int64_t c = x->channels;
-    const struct {
-        const char *name;
-        int64_t in, out;
-    } parts[] = {{"ln_1", 0, c}, {"attn.c_attn", c, 3 * c}, {"attn.c_proj", c, c},
-                 {"ln_2", 0, c}, {"mlp.c_fc", c, 4 * c},    {"mlp.c_proj", 4 * c, c}};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "h.%lld.%s", (long long)layer, parts[i].name);
-        CLT_TRY(add_layer(x, name, parts[i].in, parts[i].out));
-    }
-    return CLT_OK;
-}
-
-static clt_status gather(hf_export *x)
-{
-    const clt_shape words = clt_shape2(x->vocab, x->channels), places = clt_shape2(x->context, x->channels);
-    /* two embeddings, twelve tensors per block, the last norm's two, the output layer */
-    CLT_TRY(clt_alloc(&x->tensors, (size_t)(12 * x->layers + 5), sizeof *x->tensors, "exported weights"));
-    CLT_TRY(add_tensor(x, "wte.weight", &words));
-    CLT_TRY(add_tensor(x, "wpe.weight", &places));
-    for (int64_t layer = 0; layer < x->layers; layer++)
-        CLT_TRY(add_block(x, layer));
-    CLT_TRY(add_layer(x, "ln_f", 0, x->channels));
-    return x->tied ? CLT_OK : add_tensor(x, "lm_head.weight", &words);
+    return push(x, &t);
 }
 
 /* --- the files --- */
@@ -229,28 +163,9 @@ static clt_status write_config(const hf_export *x)
 {
     CLT_SCOPED(clt_str) text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 2);
-    double dropout = clt_config_float(x->saved->config, "model.dropout");
     const char *dtype = x->dtype == CLT_F16 ? "float16" : x->dtype == CLT_BF16 ? "bfloat16" : "float32";
     clt_jw_object(&w);
-    clt_jw_karray(&w, "architectures");
-    clt_jw_string(&w, "GPT2LMHeadModel");
-    clt_jw_end_array(&w);
-    clt_jw_kstring(&w, "model_type", "gpt2");
-    clt_jw_kint(&w, "vocab_size", x->vocab);
-    clt_jw_kint(&w, "n_positions", x->context);
-    clt_jw_kint(&w, "n_embd", x->channels);
-    clt_jw_kint(&w, "n_layer", x->layers);
-    clt_jw_kint(&w, "n_head", x->heads);
-    clt_jw_kint(&w, "n_inner", 4 * x->channels);
-    clt_jw_kstring(&w, "activation_function", x->activation);
-    clt_jw_kdouble(&w, "resid_pdrop", dropout);
-    clt_jw_kdouble(&w, "embd_pdrop", dropout);
-    clt_jw_kdouble(&w, "attn_pdrop", dropout);
-    clt_jw_kdouble(&w, "layer_norm_epsilon", 1e-5);
-    clt_jw_kdouble(&w, "initializer_range", 0.02);
-    clt_jw_kbool(&w, "scale_attn_weights", true);
-    clt_jw_kbool(&w, "scale_attn_by_inverse_layer_idx", false);
-    clt_jw_kbool(&w, "reorder_and_upcast_attn", false);
+    x->family->settings(x, &w);
     clt_jw_kbool(&w, "tie_word_embeddings", x->tied);
     clt_jw_kbool(&w, "use_cache", true);
     token_ids(x, &w);
@@ -358,7 +273,7 @@ static clt_status export_to(hf_export *x, const char *folder)
     CLT_SCOPED(clt_str) temporary = {0};
     CLT_TRY(read_model(x));
     CLT_TRY(open_tokenizer(x));
-    CLT_TRY(gather(x));
+    CLT_TRY(x->family->gather(x));
     clt_str_printf(&temporary, "%s.tmp-%ld", folder, (long)getpid());
     CLT_TRY(clt_str_check(&temporary));
     x->folder = temporary.text;

@@ -243,25 +243,32 @@ static void read_activation(clt_pretrained *p)
         clt_pretrained_problem(p, "hidden_act", "is not silu, which cltrain's llama has");
 }
 
+/* Reads max_position_embeddings. It limits the context except where rotary positions follow the length. */
+static int64_t read_positions(clt_pretrained *p)
+{
+    static const char *const names[] = {"max_position_embeddings", NULL};
+    const char *reason;
+    int64_t positions = clt_pretrained_count(p, names, 2048, &reason);
+    int64_t context = positions < LONGEST_CONTEXT ? positions : LONGEST_CONTEXT;
+    clt_pretrained_add(p, "model.positions", clt_arena_printf(p->arena, "%lld", (long long)positions), reason,
+                       CLT_PRESET_DEFAULT, NULL);
+    clt_pretrained_add(p, "model.context", clt_arena_printf(p->arena, "%lld", (long long)context), reason,
+                       CLT_PRESET_DEFAULT, NULL);
+    return positions;
+}
+
 void clt_pretrained_read_llama(clt_pretrained *p, const clt_pretrained_class *c)
 {
     static const char *const layers[] = {"num_hidden_layers", NULL}, *const width[] = {"hidden_size", NULL},
                              *const inner[] = {"intermediate_size", NULL},
-                             *const vocab[] = {"vocab_size", NULL},
-                             *const longest[] = {"max_position_embeddings", NULL};
-    const char *reason;
+                             *const vocab[] = {"vocab_size", NULL};
     int64_t n_layers = clt_pretrained_add_count(p, "model.layers", layers, 0, CLT_PRESET_EQUAL);
     if (n_layers > p->tensors)
         clt_pretrained_problem(p, "num_hidden_layers", "is more than the weights have tensors");
     read_heads(p, c, clt_pretrained_add_count(p, "model.channels", width, 0, CLT_PRESET_EQUAL));
     clt_pretrained_add_count(p, "model.inner", inner, 0, CLT_PRESET_EQUAL);
     clt_pretrained_add_count(p, "model.vocab", vocab, 0, CLT_PRESET_EQUAL);
-    int64_t positions = clt_pretrained_count(p, longest, 2048, &reason);
-    clt_pretrained_add(p, "model.positions", clt_arena_printf(p->arena, "%lld", (long long)positions), reason,
-                       CLT_PRESET_DEFAULT, NULL);
-    int64_t context = positions < LONGEST_CONTEXT ? positions : LONGEST_CONTEXT;
-    clt_pretrained_add(p, "model.context", clt_arena_printf(p->arena, "%lld", (long long)context), reason,
-                       CLT_PRESET_DEFAULT, NULL);
+    int64_t positions = read_positions(p);
     clt_pretrained_add_number(p, "model.norm_eps", clt_pretrained_number(p, p->root, "rms_norm_eps", 1e-6),
                               "rms_norm_eps", CLT_PRESET_EQUAL);
     clt_pretrained_add_number(p, "model.init_std",

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shared by the files that write a run as a folder of transformers: hf_export.c writes the folder, one file
+ * per family says which tensors and settings it holds. */
+#ifndef ENGINE_PRETRAINED_HF_EXPORT_INTERNAL_H
+#define ENGINE_PRETRAINED_HF_EXPORT_INTERNAL_H
+
+#include "engine/json/json.h"
+#include "engine/pretrained/hf_export.h"
+
+struct hf_family;
+
+typedef struct hf_export {
+    const clt_saved_run *saved;
+    clt_values values;
+    clt_dtype dtype;
+    const struct hf_family *family;
+    struct clt_tokenizer *tokenizer; /* NULL: the run has none */
+    int64_t layers, heads, channels, context, vocab;
+    bool bias, tied;
+    const char *activation;                                 /* gpt: by its name in transformers */
+    int64_t kv_heads, head_dim, inner, window, window_from; /* llama */
+    const char *model_type, *architecture;                  /* llama: the class of transformers */
+    clt_arena *arena;                                       /* owns names and zeros */
+    clt_named_tensor *tensors;
+    int count;
+    size_t room;  /* of tensors */
+    char *folder; /* the temporary folder that is written */
+    clt_hf_exported *result;
+} hf_export;
+
+/* What the export of a family consists of. */
+typedef struct hf_family {
+    const char *type;                       /* model.type */
+    const char *prefix;                     /* of all names but that of the output layer */
+    clt_status (*read_model)(hf_export *x); /* CLT_EUNSUPPORTED: no class computes this model */
+    clt_status (*gather)(hf_export *x);     /* adds all tensors */
+    void (*settings)(const hf_export *x, clt_json_writer *w); /* of config.json, without common ones */
+} hf_family;
+
+extern const hf_family hf_family_gpt2, hf_family_llama;
+
+/* CLT_EUNSUPPORTED with the reason. */
+clt_status hf_refuse(const hf_export *x, const char *why);
+/* The number of rows of a table of the checkpoint, of `channels` columns. */
+clt_status hf_find_table(const hf_export *x, const char *name, int64_t *rows);
+/* Adds a tensor of the checkpoint under its full name; its shape must be the one that the config implies. */
+clt_status hf_add_tensor(hf_export *x, const char *name, const clt_shape *shape);
+/* Adds a tensor of `size` zeros. */
+clt_status hf_add_zeros(hf_export *x, const char *name, int64_t size);
+
+#endif

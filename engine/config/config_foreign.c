@@ -25,8 +25,9 @@
 #define MICRO "samples computed at once; data.global_batch is the number of samples of one step"
 #define GLOBAL "samples of one step over all ranks; data.micro_batch is how many are computed at once"
 #define ACCUMULATE "it is data.micro_batch times the accumulation steps times the ranks"
-#define BLOCKS "the number of blocks of a gpt; for an mlp see model.hidden"
-#define WIDTH "the width of a gpt; an mlp has a list, model.hidden"
+#define BLOCKS "the number of blocks of a gpt or llama; for an mlp see model.hidden"
+#define WIDTH "the width of a gpt or llama; an mlp has a list, model.hidden"
+#define INNER "the width of a llama's feed-forward part; a gpt's is always four times model.channels"
 #define CLASSES                                                                                              \
     "the width of an mlp's last layer; resnet, cnn3d and unet3d have model.classes; a graph says it in its " \
     "last linear layer"
@@ -200,9 +201,19 @@ static const clt_foreign_key foreign_keys[] = {
     SAME("hidden_dims", "model.hidden", NULL),
     SAME("hidden_layers", "model.hidden", NULL),
     SAME("hidden_layer_sizes", "model.hidden", NULL),
-    NONE("n_inner", "model.channels", "the inner width of a gpt's block is always four times it"),
-    NONE("d_ff", "model.channels", "the inner width of a gpt's block is always four times it"),
-    NONE("intermediate_size", "model.channels", "the inner width of a gpt's block is always four times it"),
+    SAME("n_inner", "model.inner", INNER),
+    SAME("d_ff", "model.inner", INNER),
+    SAME("intermediate_size", "model.inner", INNER),
+    SAME("num_key_value_heads", "model.kv_heads", NULL),
+    SAME("n_kv_heads", "model.kv_heads", NULL),
+    SAME("num_query_groups", "model.kv_heads", NULL),
+    SAME("head_size", "model.head_dim", NULL),
+    SAME("rope_theta", "model.rope_base", NULL),
+    SAME("rotary_base", "model.rope_base", NULL),
+    SAME("rms_norm_eps", "model.norm_eps", NULL),
+    SAME("layer_norm_eps", "model.norm_eps", "a llama's; a gpt's is always 1e-05"),
+    SAME("initializer_range", "model.init_std", "a llama's; a gpt starts as GPT-2 does"),
+    SAME("sliding_window", "model.window", NULL),
     SAME("block_size", "model.context", NULL),
     SAME("seq_len", "model.context", NULL),
     SAME("seq_length", "model.context", NULL),
@@ -242,7 +253,8 @@ static const clt_foreign_key foreign_keys[] = {
           "cross_entropy=cross_entropy|crossentropyloss=cross_entropy|mse=mse|mseloss=mse|l1=l1|l1loss=l1|"
           "bce=bce_with_logits|bcewithlogitsloss=bce_with_logits",
           NULL),
-    WORDS("model_type", "model.type", "gpt2=gpt|gpt=gpt|mlp=mlp|graph=graph", NULL),
+    WORDS("model_type", "model.type",
+          "gpt2=gpt|gpt=gpt|llama=llama|mistral=llama|qwen2=llama|qwen3=llama|mlp=mlp|graph=graph", NULL),
 
     /* precision and device */
     WORDS("fp16", "precision.mode", "true=f16|false=f32", MODE),
@@ -287,8 +299,9 @@ static const clt_foreign_key foreign_keys[] = {
 static const clt_foreign_value foreign_values[] = {
     {"model.type", "transformer|gpt2|gpt3|gpt_2|nanogpt|minigpt|decoder|lm|language_model|causal_lm", "gpt",
      DECODER},
-    {"model.type", "llama|llama2|llama3|mistral|qwen|qwen2|qwen3|gemma|phi|rnn|lstm|gru|mamba", "gpt",
-     DECODER ", not that model"},
+    {"model.type", "llama2|llama3|mistral|qwen|qwen2|qwen3|smollm|smollm2|tinyllama", "llama",
+     "cltrain config --from DIR writes the config of a published model"},
+    {"model.type", "gemma|phi|rnn|lstm|gru|mamba", "gpt", DECODER ", not that model"},
     {"model.type", "bert|roberta|distilbert|t5|encoder|seq2seq", "gpt", DECODER "; there is no encoder"},
     {"model.type",
      "cnn|convnet|conv|conv2d|vgg|lenet|alexnet|densenet|mobilenet|efficientnet|vit|resnet18|resnet34|"

@@ -55,9 +55,9 @@ sed -i -E 's/"layer_norm_epsilon": [^,]*/"layer_norm_epsilon": 1e-06/; s/"scale_
 init 2 changed
 expect_text 'describes a model that cltrain.s gpt cannot represent' 'n_inner: ' 'layer_norm_epsilon: ' 'scale_attn_weights: is false' \
     'scale_attn_by_inverse_layer_idx: is true' 'add_cross_attention: is true' "activation_function: 'quick_gelu'"
-put model_type '"llama"'
+put model_type '"gemma2"'
 init 2 changed
-expect_text "model_type is 'llama'; cltrain takes gpt2"
+expect_text "model_type is 'gemma2'; cltrain takes gpt2, llama, mistral, qwen2 and qwen3"
 put attn_pdrop 0.0
 init 2 changed
 expect_text 'model.dropout: has to be given: resid_pdrop is 0.1, embd_pdrop 0.1 and attn_pdrop 0'
@@ -202,7 +202,7 @@ cat >mlp.json <<'EOF'
 EOF
 expect_code 0 "$CLTRAIN" train mlp.json --out mlp
 expect_code 2 "$CLTRAIN" export mlp --out mlp_hf
-expect_text 'it is an mlp, and only a gpt is a model that transformers knows' '--format safetensors'
+expect_text 'it is an mlp, and only a gpt and a llama are models that transformers knows' '--format safetensors'
 expect_absent mlp_hf
 
 # --- a run of cltrain's own is taken the same way; other folders say what they are for ---

@@ -165,18 +165,18 @@ TEST(test_all_at_once)
         "  \"steps\": 100,\n"
         "  \"log\": []\n"
         "}\n";
-    refused(
-        text, NULL,
-        "t.json:2:21: model.type: 'mpl' is not a valid value; valid: mlp|graph|gpt|resnet|cnn3d|unet3d; did "
-        "you mean 'mlp'?",
-        "t.json:2:37: model.hiden: unknown key; did you mean 'model.hidden'?",
-        "t.json:2:53: model.dropout: 1 is out of range", "below 1",
-        "data.micro_batch: expected an integer or \"auto\", got a string (\"16\"); remove the quotes",
-        "data.global_batch: expected an integer, got 1.5",
-        "t.json:4:34: optimizer.learning_rate: 0 is out of range; valid: above 0",
-        "optimizer.nesterov: expected true or false, got a string",
-        "t.json:5:12: trian: unknown section; did you mean 'train'?", "steps: a key needs its section",
-        "train.steps", "t.json:7:10: log: expected an object", "t.json: data.shape: required", NULL);
+    refused(text, NULL,
+            "t.json:2:21: model.type: 'mpl' is not a valid value; valid: "
+            "mlp|graph|gpt|llama|resnet|cnn3d|unet3d; "
+            "did you mean 'mlp'?",
+            "t.json:2:37: model.hiden: unknown key; did you mean 'model.hidden'?",
+            "t.json:2:53: model.dropout: 1 is out of range", "below 1",
+            "data.micro_batch: expected an integer or \"auto\", got a string (\"16\"); remove the quotes",
+            "data.global_batch: expected an integer, got 1.5",
+            "t.json:4:34: optimizer.learning_rate: 0 is out of range; valid: above 0",
+            "optimizer.nesterov: expected true or false, got a string",
+            "t.json:5:12: trian: unknown section; did you mean 'train'?", "steps: a key needs its section",
+            "train.steps", "t.json:7:10: log: expected an object", "t.json: data.shape: required", NULL);
     assert_int_equal(problem_count(), 11);
     /* positions are in ascending order */
     int last = 0;

@@ -197,7 +197,8 @@ TEST(config_rules)
         text,
         "model.activation: 'tanh' is not possible with model.type gpt; valid: relu|gelu|gelu_tanh|silu");
     bad_config("{\"type\":\"mlp\",\"heads\":2}", text, "model.heads: only for model.type gpt");
-    bad_config("{\"type\":\"mlp\",\"layers\":2}", text, "model.layers: only for model.type graph or gpt");
+    bad_config("{\"type\":\"mlp\",\"layers\":2}", text,
+               "model.layers: only for model.type graph, gpt or llama");
 }
 
 /* Shapes: {q, k, v} or {qkv}, and what is said of them ("" when they are fine). */

@@ -167,6 +167,12 @@ static double score_scale(const llama *m)
     return strcmp(m->rope_scaling, "yarn") == 0 ? scale * yarn * yarn : scale;
 }
 
+/* The window of a block's attention; 0: none, or one that no sequence is longer than. */
+static int64_t window_of(const llama *m, int64_t layer)
+{
+    return layer >= m->window_from && m->window < m->l.context ? m->window : 0;
+}
+
 /* Adds the queries, keys or values of the normalised input `from`. */
 static clt_status llama_projection(llama *m, int64_t layer, int part, int32_t from, int32_t *out)
 {
@@ -204,7 +210,8 @@ static clt_status llama_attention(llama *m, int64_t layer)
     CLT_TRY(clt_language_add(
         l, "attention", llama_name(name, layer, "self_attn"), NULL, inputs, l->decode ? 4 : 3,
         CLT_ATTRS(CLT_A_INT("heads", l->heads), CLT_A_INT("kv_heads", m->kv_heads),
-                  CLT_A_FLOAT("scale", score_scale(m)), CLT_A_FLOAT("dropout", l->dropout)),
+                  CLT_A_INT("window", window_of(m, layer)), CLT_A_FLOAT("scale", score_scale(m)),
+                  CLT_A_FLOAT("dropout", l->dropout)),
         &node));
     CLT_TRY(llama_linear(m, llama_name(name, layer, "self_attn.o_proj"), l->at, l->channels,
                          strcmp(m->attention_bias, "all") == 0, m->out_std));

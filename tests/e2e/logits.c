@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A tool for the test scripts: logits OUT CONFIG INIT [key=value ...] writes the logits of the first
- * evaluation batch as raw f32, (rows, vocab). INIT is what --init takes. */
+ * evaluation batch as raw f32, (rows, vocab). INIT is what --init takes. logits --tensors WEIGHTS prints a
+ * line for each tensor. */
 #include <stdio.h>
 
+#include "engine/base/hash.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/files/fileio.h"
 #include "engine/pretrained/pretrained.h"
@@ -48,15 +51,35 @@ static clt_status print_ids(const char *path, const char *file)
     return status;
 }
 
+/* A line for each tensor of a file or folder of weights: name, type, shape, hash of its bytes. */
+static clt_status print_tensors(const char *path)
+{
+    CLT_SCOPED(clt_safetensors) *file = NULL;
+    char shape[CLT_SHAPE_TEXT];
+    CLT_TRY(clt_weights_open(path, &file));
+    for (int i = 0; i < clt_safetensors_count(file); i++) {
+        const clt_named_tensor *t = clt_safetensors_at(file, i);
+        size_t bytes = (size_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype);
+        printf("%s %s %s %016llx\n", t->name, clt_dtype_name(t->dtype),
+               clt_shape_text(&t->shape, shape, sizeof shape),
+               (unsigned long long)clt_hash64(t->data, bytes));
+    }
+    return CLT_OK;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc < 4) {
-        fprintf(stderr, "usage: logits OUT CONFIG INIT [key=value ...], or logits --ids TOKENIZER FILE\n");
+    bool tensors = argc == 3 && strcmp(argv[1], "--tensors") == 0;
+    if (argc < 4 && !tensors) {
+        fprintf(stderr,
+                "usage: logits OUT CONFIG INIT [key=value ...], logits --ids TOKENIZER FILE, or logits "
+                "--tensors WEIGHTS\n");
         return 2;
     }
     clt_self_test_register();
-    clt_status status =
-        strcmp(argv[1], "--ids") == 0 ? print_ids(argv[2], argv[3]) : write_logits(argc, argv);
+    clt_status status = tensors                         ? print_tensors(argv[2])
+                        : strcmp(argv[1], "--ids") == 0 ? print_ids(argv[2], argv[3])
+                                                        : write_logits(argc, argv);
     if (status != CLT_OK)
         fprintf(stderr, "logits: %s: %s\n", clt_status_text(status), clt_error_text());
     return clt_status_exit_code(status);

@@ -21,6 +21,12 @@ static const char sequences[] =
     "\"vocab_pad\":16},\"data\":{\"type\":\"npy\",\"path\":\"%D/x.npy\",\"targets\":\"%D/y.npy\","
     "\"micro_batch\":2},\"optimizer\":{\"type\":\"adamw\",\"learning_rate\":0.02},\"train\":{\"steps\":6}}";
 
+static const char llama[] =
+    "{\"model\":{\"type\":\"llama\",\"layers\":2,\"heads\":4,\"kv_heads\":2,\"channels\":24,\"context\":7,"
+    "\"vocab\":50,\"vocab_pad\":16,\"inner\":40},\"data\":{\"type\":\"npy\",\"path\":\"%D/x.npy\","
+    "\"targets\":\"%D/y.npy\",\"micro_batch\":2},\"optimizer\":{\"type\":\"adamw\",\"learning_rate\":0.02},"
+    "\"train\":{\"steps\":6}}";
+
 static void put_sequences(int32_t x[4 * LENGTH])
 {
     int32_t y[4 * LENGTH];
@@ -98,16 +104,21 @@ static void compare_logits(const char *what, const clt_config *config, const cha
 static void decode_equals_evaluation(void **state)
 {
     static const struct {
-        const char *run, *key[2], *value[2];
-    } cases[] = {{"bias", {"model.bias", "model.dropout"}, {"true", "0.2"}}, /* dropout in training only */
-                 {"plain", {"model.bias", "model.activation"}, {"false", "\"gelu\""}},
-                 /* a context longer than the sequences of the data */
-                 {"longer", {"model.context", "model.tied"}, {"19", "false"}}};
+        const char *run, *net, *key[2], *value[2];
+    } cases[] = {
+        {"bias", sequences, {"model.bias", "model.dropout"}, {"true", "0.2"}}, /* dropout in training only */
+        {"plain", sequences, {"model.bias", "model.activation"}, {"false", "\"gelu\""}},
+        /* a context longer than the sequences of the data */
+        {"longer", sequences, {"model.context", "model.tied"}, {"19", "false"}},
+        {"llama", llama, {"model.attention_bias", "model.dropout"}, {"\"all\"", "0.2"}},
+        {"qwen", llama, {"model.head_norm", "model.head_dim"}, {"true", "10"}},
+        {"scaled", llama, {"model.rope_factor", "model.rope_scaling"}, {"4", "\"linear\""}},
+        {"window", llama, {"model.window", "model.window_from"}, {"3", "1"}}};
     int32_t x[4 * LENGTH];
     (void)state;
     put_sequences(x);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        CLT_SCOPED(clt_config) *config = train_config(sequences);
+        CLT_SCOPED(clt_config) *config = train_config(cases[i].net);
         for (int k = 0; k < 2; k++)
             set(config, cases[i].key[k], cases[i].value[k]);
         compare_logits(cases[i].run, config, cases[i].run, x);

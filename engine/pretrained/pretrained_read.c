@@ -86,8 +86,9 @@ const clt_json *clt_pretrained_get(const clt_json *object, const char *name)
 void clt_pretrained_add_number(clt_pretrained *p, const char *key, double value, const char *what,
                                clt_preset_kind kind)
 {
-    char text[CLT_NUMBER_TEXT];
-    clt_pretrained_add(p, key, clt_arena_strdup(p->arena, clt_double_text(value, text)),
+    char buffer[CLT_NUMBER_TEXT];
+    const char *text = clt_double_text(value, buffer);
+    clt_pretrained_add(p, key, clt_arena_strdup(p->arena, text),
                        clt_arena_printf(p->arena, "%s is %s", what, text), kind, NULL);
 }
 

@@ -10,7 +10,7 @@
 
 golden=$CLTRAIN_SOURCE_DIR/tests/golden/data
 tensors() { "$CLTRAIN_BUILD_DIR/tests/logits" --tensors "$1" | sed 's/^model\.//' | sort; }
-loss() { sed -n -E 's/.*eval.* loss ([0-9.]+).*/\1/p; s/^loss ([0-9.]+).*/\1/p' "$out" | tail -n 1; }
+loss() { sed -n -E 's/.*loss ([0-9.]+).*/\1/p' "$out"; }
 rows() { # KIND: a config whose data are the kind's four sequences
     cat >"$1.json" <<EOF
 {"model": {"context": 24}, "data": {"type": "npy", "path": "$golden/hf_$1_x.npy", "targets": "$golden/hf_$1_y.npy", "micro_batch": 4},
@@ -30,9 +30,9 @@ for kind in llama llama3 biases dynamic mistral qwen2 qwen3; do
     if [ -s before ] && cmp -s before after; then pass; else fail "$kind: $(diff before after | head -n 5)"; fi
     cp "out_$kind/config.json" "$out"
     expect_text "\"$(class_of $kind)ForCausalLM\"" '"rope_theta": '
-    expect_code 0 "$CLTRAIN" eval $kind.json --init "$golden/hf_$kind"
+    expect_code 0 "$CLTRAIN" eval $kind.json --on train --init "$golden/hf_$kind"
     before=$(loss)
-    expect_code 0 "$CLTRAIN" eval $kind.json --init "out_$kind"
+    expect_code 0 "$CLTRAIN" eval $kind.json --on train --init "out_$kind"
     if [ -n "$before" ] && [ "$(loss)" = "$before" ]; then pass; else fail "$kind: the export's loss is $(loss), not $before"; fi
     expect_code 0 "$CLTRAIN" config --from "$golden/hf_$kind"
     cp "$out" made.json
@@ -74,7 +74,7 @@ expect_code 2 "$CLTRAIN" train qwen2.json --init odd --out no
 expect_text 'layer_types: .*full attention first'
 
 # weights of another model: every tensor, and the keys that would fit
-expect_code 7 "$CLTRAIN" eval llama.json model.type=llama model.layers=1 model.heads=4 model.kv_heads=2 model.channels=16 model.inner=20 \
+expect_code 7 "$CLTRAIN" eval llama.json --on train model.type=llama model.layers=1 model.heads=4 model.kv_heads=2 model.channels=16 model.inner=20 \
     model.tied=false model.vocab=37 model.attention_bias=qkv --init "$golden/hf_llama/model.safetensors"
 expect_text 'self_attn.q_proj.bias is missing' 'model.layers.1..* the model has no such parameter' 'model.layers=2' 'model.attention_bias=none'
 expect_code 2 "$CLTRAIN" train llama.json --init "$golden/hf_llama" model.kv_heads=4 model.rope_base=10000 --out no
@@ -87,10 +87,10 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do echo 'the rain in spain stays mainly in the pl
 cat >bytes.json <<'EOF'
 {"model": {"type": "llama", "layers": 1, "heads": 4, "kv_heads": 2, "channels": 32, "context": 32, "head_norm": true},
  "data": {"type": "text", "path": "text.txt", "micro_batch": 8}, "optimizer": {"type": "adamw", "learning_rate": 0.01},
- "train": {"steps": 60}}
+ "train": {"steps": 200}}
 EOF
 expect_code 0 "$CLTRAIN" train bytes.json --out bytes
-expect_code 0 "$CLTRAIN" generate bytes --prompt 'the rain in ' --tokens 8 --temperature 0
+expect_code 0 "$CLTRAIN" generate bytes --prompt 'the rain in ' --max-new 8 --temperature 0
 expect_text 'the rain in spain st'
 expect_code 0 "$CLTRAIN" export bytes --out bytes_hf
 cp bytes_hf/config.json "$out"

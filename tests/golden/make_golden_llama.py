@@ -7,7 +7,8 @@ writes them. Needs torch and transformers (the files: torch 2.15, transformers 5
 
 Per kind NAME: the folder data/hf_NAME, hf_NAME_x.npy and hf_NAME_y.npy (four sequences; target -1 does not count), and
 hf_NAME_first.safetensors: "logits", the gradient "grad.P" of each parameter P in step 1, and "loss", the losses of ten steps of
-AdamW over all four sequences. hf_llama3 has the spelling of transformers 4 and hf_qwen2 the names of the base model, without
+AdamW over all four sequences, and "apart.f16", "apart.bf16": how far torch.autocast is from f32, in the logits and in all
+gradients of step 1 (norm of the difference over norm; f16 with a loss scale of 1024). hf_llama3 has the spelling of transformers 4 and hf_qwen2 the names of the base model, without
 their prefix and without the copy of the tied head. test_golden_llama.c compares."""
 import json
 import os
@@ -52,6 +53,21 @@ def batch(rng):
 def loss_of(model, x, y):
     logits = model(input_ids=x).logits
     return torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), y.reshape(-1), ignore_index=-1), logits
+
+
+def apart(model, x, y, dtype):
+    """The distances of autocast in this type from f32: of the logits, of all gradients."""
+    results = []
+    for half in (False, True):
+        model.zero_grad()
+        scale = 1024.0 if half and dtype == torch.float16 else 1.0
+        with torch.autocast("cpu", dtype=dtype, enabled=half):
+            loss, logits = loss_of(model, x, y)
+        (loss * scale).backward()
+        gradients = torch.cat([p.grad.flatten().double() / scale for p in model.parameters()])
+        results.append((logits.detach().double(), gradients))
+    model.zero_grad()
+    return torch.tensor([((b - a).norm() / a.norm()).item() for a, b in zip(*results)], dtype=torch.float64)
 
 
 def older_spelling(folder):
@@ -102,7 +118,7 @@ def make(name, seed):
     others = [p for p in model.parameters() if p.ndim == 1]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
                                   lr=0.003, betas=(0.9, 0.99))
-    out, losses = {}, []
+    out, losses = {f"apart.{mode}": apart(model, x, y, dtype) for mode, dtype in (("f16", torch.float16), ("bf16", torch.bfloat16))}, []
     for step in range(STEPS):
         optimizer.zero_grad()
         loss, logits = loss_of(model, x, y)
@@ -115,7 +131,7 @@ def make(name, seed):
         optimizer.step()
     out["loss"] = torch.tensor(losses, dtype=torch.float64)
     save_file(out, os.path.join(HERE, f"hf_{name}_first.safetensors"))
-    print(f"{name}: loss {losses[0]:.4f} -> {losses[-1]:.4f}, {sum(p.numel() for p in model.parameters())} parameters")
+    print(f"{name}: f16 apart {out['apart.f16'].tolist()}, bf16 {out['apart.bf16'].tolist()}; loss {losses[0]:.4f} -> {losses[-1]:.4f}, {sum(p.numel() for p in model.parameters())} parameters")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
  *
  * Golden parity of model.type llama with transformers (make_golden_llama.py; data/hf_*): the config follows
  * from config.json; logits within 1e-4 of their largest, each gradient of step 1 within 1e-3, and ten losses
- * of AdamW agree. Each of ten mistakes that an import could make changes the logits by more than that. Needs
+ * of AdamW agree; f16 and bf16 are about as far from f32 as torch.autocast is. Each of ten mistakes that an import could make changes the logits by more than that. Needs
  * a device, but no Python.
  * ctest-labels: quick ctest-cost: 40 */
 #include "tests/golden/golden_test.h"
@@ -13,6 +13,11 @@
 
 #define STEPS 10
 #define SEQUENCES "4"
+/* How many times as far from f32 as torch.autocast a kind may be, and the geometric mean of all kinds: in such
+ * small models the distances are a matter of chance, and our residual stream has 16 bits where autocast's has
+ * 32. */
+#define HALF_AT_MOST 3
+#define HALF_ON_AVERAGE 1.25
 
 static const char *const kinds[] = {"llama", "llama3", "biases", "dynamic", "mistral", "qwen2", "qwen3"};
 #define KINDS (sizeof kinds / sizeof kinds[0])
@@ -124,37 +129,49 @@ static void compare_gradients(const clt_run *run, const clt_safetensors *file, c
     }
 }
 
-static void train(const char *kind)
+/* A training run of the four sequences, before its first step. */
+static void open_run(const clt_config *config, const char *kind, clt_run **run)
 {
-    char path[512], name[64];
-    CLT_SCOPED(clt_config) *config = config_of(kind, NULL, NULL);
+    char path[512];
     snprintf(path, sizeof path, DATA "hf_%s", kind);
-    snprintf(name, sizeof name, "hf_%s", kind);
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL, .init = path};
-    CLT_SCOPED(clt_run) *run = NULL;
-    CLT_SCOPED(clt_safetensors) *file = open_file(name, "first");
-    double loss[STEPS];
-    read_doubles(file, "loss", loss, STEPS);
-    must(clt_run_create(&options, CLT_JOB_TRAIN, &run), kind);
-    must(clt_run_take_init(run), kind);
-    clt_feed_options feed = {.realized = run->train,
-                             .source = run->job->train_source,
-                             .global_batch = run->job->global_batch,
-                             .accumulation = run->job->accumulation,
+    must(clt_run_create(&options, CLT_JOB_TRAIN, run), kind);
+    must(clt_run_take_init(*run), kind);
+    clt_feed_options feed = {.realized = (*run)->train,
+                             .source = (*run)->job->train_source,
+                             .global_batch = (*run)->job->global_batch,
+                             .accumulation = (*run)->job->accumulation,
                              .ranks = 1,
                              .last_step = STEPS,
                              .workers = 1,
                              .prefetch = 4};
-    must(clt_feed_create(&feed, &run->feed), "feed");
-    must(clt_reporter_create(run->train, 2, &run->reporter), "reporter");
+    must(clt_feed_create(&feed, &(*run)->feed), "feed");
+    must(clt_reporter_create((*run)->train, 2, &(*run)->reporter), "reporter");
+}
+
+static double one_step(clt_run *run, int step)
+{
+    clt_step_result result;
+    bool have;
+    must(clt_step(run, step), "step");
+    must(clt_reporter_take(run->reporter, true, &result, &have), "report");
+    assert_true(have);
+    return result.loss[0][0];
+}
+
+static void train(const char *kind)
+{
+    char name[64];
+    double loss[STEPS];
+    CLT_SCOPED(clt_config) *config = config_of(kind, NULL, NULL);
+    CLT_SCOPED(clt_run) *run = NULL;
+    snprintf(name, sizeof name, "hf_%s", kind);
+    CLT_SCOPED(clt_safetensors) *file = open_file(name, "first");
+    read_doubles(file, "loss", loss, STEPS);
+    open_run(config, kind, &run);
     for (int step = 0; step < STEPS; step++) {
-        clt_step_result result;
-        bool have;
-        must(clt_step(run, step), "step");
-        must(clt_reporter_take(run->reporter, true, &result, &have), "report");
-        assert_true(have);
-        float got = (float)result.loss[0][0], want = (float)loss[step];
-        compare(kind, &got, &want, 1, 1e-4, 1e-4);
+        float got = (float)one_step(run, step), want = (float)loss[step];
+        compare(kind, &got, &want, 1, 1e-5, 1e-5);
         if (step == 0)
             compare_gradients(run, file, kind);
     }
@@ -164,6 +181,97 @@ TEST(test_training)
 {
     for (size_t k = 0; k < KINDS; k++)
         train(kinds[k]);
+}
+
+/* --- half precision --- */
+
+/* Adds the squares of the differences of n numbers, and of the numbers themselves. */
+static void add_squares(const float *got, const float *want, int64_t n, double *difference, double *size)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double apart = (double)got[i] - (double)want[i];
+        *difference += apart * apart;
+        *size += (double)want[i] * (double)want[i];
+    }
+}
+
+/* The distance of all gradients of step 1 from transformers' in f32. */
+static double gradients_off(const clt_config *config, const char *kind, const clt_safetensors *file)
+{
+    double difference = 0, size = 0;
+    CLT_SCOPED(clt_run) *run = NULL;
+    open_run(config, kind, &run);
+    one_step(run, 0);
+    const clt_graph *graph = run->job->train->graph;
+    float scale = run->job->update.scaling.on ? run->job->loss_scale : 1;
+    for (size_t i = 0; i < graph->n_params; i++) {
+        const clt_named_tensor *golden = tensor_of(file, "grad.", graph->params[i].file_name);
+        const clt_store_slot *slot = clt_store_layout_find(run->store->layout, graph->params[i].name);
+        int64_t n = clt_shape_elements(&golden->shape);
+        CLT_FREED float *got = malloc(slot->elements * sizeof *got), *want = values_of(golden);
+        assert_non_null(got);
+        must(clt_store_read(run->store, CLT_ARENA_GRAD, slot, got), kind);
+        for (int64_t k = 0; k < n; k++)
+            got[k] /= scale;
+        add_squares(got, want, n, &difference, &size);
+    }
+    return sqrt(difference / size);
+}
+
+/* The distance of the logits from transformers' in f32. */
+static double half_logits_off(const clt_config *config, const char *kind, const clt_safetensors *file)
+{
+    char path[512];
+    double difference = 0, size = 0;
+    int64_t rows = 0, vocab = 0;
+    CLT_FREED float *got = NULL;
+    const clt_named_tensor *golden = tensor_of(file, "", "logits");
+    snprintf(path, sizeof path, DATA "hf_%s", kind);
+    must(first_logits(config, path, &got, &rows, &vocab), kind);
+    CLT_FREED float *want = values_of(golden);
+    add_squares(got, want, rows * vocab, &difference, &size);
+    return sqrt(difference / size);
+}
+
+/* Adds the logarithms of the distances of logits and gradients, relative to autocast's. */
+static void check_half(const char *kind, const char *mode, double sums[2])
+{
+    char name[64];
+    double allowed[2];
+    CLT_SCOPED(clt_config) *config = config_of(kind, "precision.mode", mode);
+    must(clt_config_set(config, "precision.loss_scale", "1024"), "scale");
+    snprintf(name, sizeof name, "hf_%s", kind);
+    CLT_SCOPED(clt_safetensors) *file = open_file(name, "first");
+    snprintf(name, sizeof name, "apart.%s", mode);
+    read_doubles(file, name, allowed, 2);
+    double off[2] = {half_logits_off(config, kind, file), gradients_off(config, kind, file)};
+    for (int i = 0; i < 2; i++) {
+        const char *what = i ? "gradients" : "logits";
+        if (getenv("CLT_GOLDEN_SHOW"))
+            fprintf(stderr, "  %-8s %-4s %-9s %.2e from f32, autocast's %.2e\n", kind, mode, what, off[i],
+                    allowed[i]);
+        if (!(off[i] <= HALF_AT_MOST * allowed[i] && off[i] > 1e-6))
+            fail_msg("%s in %s: %s are %.3g from f32, autocast's %.3g", kind, mode, what, off[i], allowed[i]);
+        sums[i] += log(off[i] / allowed[i]);
+    }
+}
+
+TEST(test_half)
+{
+    static const char *const modes[] = {"f16", "bf16"};
+    for (int m = 0; m < 2; m++) {
+        double sums[2] = {0, 0};
+        for (size_t k = 0; k < KINDS; k++)
+            check_half(kinds[k], modes[m], sums);
+        for (int i = 0; i < 2; i++) {
+            double mean = exp(sums[i] / (double)KINDS);
+            if (getenv("CLT_GOLDEN_SHOW"))
+                fprintf(stderr, "  %s of all kinds in %s: %.2f of autocast's distance\n",
+                        i ? "gradients" : "logits", modes[m], mean);
+            if (!(mean <= HALF_ON_AVERAGE))
+                fail_msg("%s: %.2f of autocast's distance from f32", modes[m], mean);
+        }
+    }
 }
 
 /* --- mistakes of an import --- */

@@ -35,7 +35,7 @@ __kernel void attention_spans(__global int *spans, ulong spans0, __global const 
     for (uint i = from; i < end; i++) {
         if (i > from && documents[i] != documents[i - 1])
             first = i;
-        spans[2 * i] = (int)first;
+        spans[2 * (ulong)i] = (int)first;
     }
     number = documents[end - 1];
     while (last + STEP <= tokens && all_equal(documents + last, number))
@@ -45,6 +45,6 @@ __kernel void attention_spans(__global int *spans, ulong spans0, __global const 
     for (uint i = end; i > from; i--) {
         if (i < end && documents[i] != documents[i - 1])
             last = i;
-        spans[2 * i - 1] = (int)last;
+        spans[2 * (ulong)i - 1] = (int)last;
     }
 }

@@ -1,19 +1,30 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A training step of GPT-2 124M in f32 with AdamW and clipping: cltrain, a new PyTorch and Debian's PyTorch, each at its best
-# settings, and llm.c; time and peak resident set. The sides run in turns. Options and environment: benchlib.sh; peers: torchlib.sh.
+# A training step of GPT-2 124M and of a Llama of SmolLM2-135M's size in f32 with AdamW and clipping: cltrain, a new PyTorch and
+# Debian's PyTorch, each at its best settings, and llm.c for GPT-2; time and peak resident set. The sides run in turns. Options and environment: benchlib.sh; peers: torchlib.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/benchlib.sh"
 . "$here/torchlib.sh"
 
-config=$root/configs/gpt2-124m.json
-sizes="4:64 4:256 1:1024"
-if $quick; then sizes="4:64"; fi
+sizes="gpt2:4:64 gpt2:4:256 gpt2:1:1024 llama:4:256"
+if $quick; then sizes="gpt2:4:64"; fi
 tiny=()
 if $self_test; then
-    sizes=2:16
+    sizes="gpt2:2:16 llama:2:16"
     tiny=(model.layers=1 model.heads=2 model.channels=32 model.vocab=256)
 fi
+# choose MODEL: its config, what the peer is told of it, and our overrides
+choose() {
+    case $1 in
+    gpt2) config=$root/configs/gpt2-124m.json label= peer_size=() ours_more=() ;;
+    llama)
+        config=$root/configs/llama-135m.json label="llama, "
+        peer_size=(--layers 30 --heads 9 --kv-heads 3 --channels 576 --inner 1536 --vocab 49152)
+        ours_more=()
+        if $self_test; then ours_more=(model.kv_heads=1); fi
+        ;;
+    esac
+}
 
 llmc=
 find_llmc() {
@@ -28,7 +39,8 @@ find_llmc() {
 }
 
 measure_ours() { # case, batch, context, steps
-    our_step "$1" "$config" data.micro_batch="$2" data.global_batch="$2" model.context="$3" ${tiny[@]+"${tiny[@]}"} --warmup 1 --steps "$4"
+    our_step "$1" "$config" data.micro_batch="$2" data.global_batch="$2" model.context="$3" ${tiny[@]+"${tiny[@]}"} \
+        ${ours_more[@]+"${ours_more[@]}"} --warmup 1 --steps "$4"
 }
 measure_llmc() { # case, batch, context, steps
     watched step env OMP_NUM_THREADS="$threads" "$tools/peer_llmc" "$2" "$3" "$4" 1.0 || return 0
@@ -53,13 +65,16 @@ over() { # case, quantity, side: our value over the side's
     [ -n "$a" ] && [ -n "$b" ] && calc "$a / $b"
 }
 
-measure_case() { # batch, context
-    local name="B=$1 T=$2" steps=5 new_name= new_env= new_args= old_name= old_env= old_args= arguments
+measure_case() { # model, batch, context
+    local model=$1 name steps=5 new_name= new_env= new_args= old_name= old_env= old_args= arguments
+    choose "$1"
+    shift
+    name="${label}B=$1 T=$2"
     wanted "$name" || return 0
     [ "$2" -ge 256 ] && steps=3
-    arguments=(--model gpt2 --batch "$1" --context "$2" --clip 1)
-    if torch_best new "$name" gpt2 "${arguments[@]}"; then new_name=$best_name new_env=$best_environment new_args=$best_arguments; fi
-    if torch_best old "$name" gpt2 "${arguments[@]}"; then old_name=$best_name old_env=$best_environment old_args=$best_arguments; fi
+    arguments=(--model "$model" --batch "$1" --context "$2" --clip 1 ${peer_size[@]+"${peer_size[@]}"})
+    if torch_best new "$name" "$model" "${arguments[@]}"; then new_name=$best_name new_env=$best_environment new_args=$best_arguments; fi
+    if [ "$model" = gpt2 ] && torch_best old "$name" gpt2 "${arguments[@]}"; then old_name=$best_name old_env=$best_environment old_args=$best_arguments; fi
     for ((round = 0; round < rounds; round++)); do
         measure_ours "$name" "$1" "$2" $steps
         # shellcheck disable=SC2086
@@ -67,21 +82,26 @@ measure_case() { # batch, context
         # shellcheck disable=SC2086
         [ -n "$old_name" ] && torch_sample "$torch_old" "$name" "PyTorch, old" "$old_env" "${arguments[@]}" $old_args --warmup 2 --steps $steps
         # llm.c has one bar, at the small size, and is slow.
-        [ -n "$llmc" ] && { [ "$2" -le 64 ] || { ! $quick && [ "$round" = 0 ]; }; } && measure_llmc "$name" "$1" "$2" 3
+        [ -n "$llmc" ] && [ "$model" = gpt2 ] && { [ "$2" -le 64 ] || { ! $quick && [ "$round" = 0 ]; }; } && measure_llmc "$name" "$1" "$2" 3
     done
     row "$name" cltrain "$("$CLTRAIN" version | head -n 1)"
     row "$name" "PyTorch, new" "${torch_new_has%% *}: $new_name"
     row "$name" "PyTorch, old" "${torch_old_has%% *}: $old_name"
     row "$name" llm.c "commit $llmc, -Ofast -march=native -fopenmp"
-    bar "$name" "$name: step time over the newest PyTorch's best" "$(over "$name" step_ms "PyTorch, new")" "<=" 1
+    bar "$name" "$name: step time over the newest PyTorch's best" "$(over "$name" step_ms "PyTorch, new")" "<=" \
+        "$([ "$model" = llama ] && echo 0.9 || echo 1)"
+    bar "$name" "$name: peak resident set over the newest PyTorch's" "$(over "$name" peak_rss_mib "PyTorch, new")" "<=" 1
+    [ "$model" = gpt2 ] || return 0
     bar "$name" "$name: step time over tuned PyTorch ${torch_old_has%% *}'s" "$(over "$name" step_ms "PyTorch, old")" "<=" 0.8696
     [ "$2" -le 64 ] && bar "$name" "$name: step time over llm.c's" "$(over "$name" step_ms llm.c)" "<=" 0.2222
-    bar "$name" "$name: peak resident set over the newest PyTorch's" "$(over "$name" peak_rss_mib "PyTorch, new")" "<=" 1
     bar "$name" "$name: peak resident set over tuned PyTorch ${torch_old_has%% *}'s" "$(over "$name" peak_rss_mib "PyTorch, old")" "<=" 1
 }
 
 torch_new_has= torch_old_has=
 torch_find
 find_llmc
-for size in $sizes; do measure_case "${size%:*}" "${size#*:}"; done
+for size in $sizes; do
+    IFS=: read -r model batch context <<<"$size"
+    measure_case "$model" "$batch" "$context"
+done
 finish

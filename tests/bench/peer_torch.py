@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One training step of GPT-2, of an MLP or of a residual network, or a matrix product, in PyTorch, timed the way `cltrain bench` times ours.
+"""One training step of GPT-2, of a Llama, of an MLP or of a residual network, or a matrix product, in PyTorch, timed the way `cltrain bench` times ours.
 
 It exists so that the benchmarks can put a peer beside us; the product and its tests need no Python. It runs one setting per
 process (CPU or GPU, f32 or autocast, eager or compiled, which AdamW, what happens to gradients) and prints one JSON object: the
@@ -89,6 +89,76 @@ class GPT2(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
 
 
+class RMSNorm(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(channels))
+
+    def forward(self, x):
+        if hasattr(F, "rms_norm"):
+            return F.rms_norm(x, self.weight.shape, self.weight, 1e-5)
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * self.weight
+
+
+class LlamaBlock(nn.Module):
+    """Queries, keys and values in one product, gate and up in another: faster than the published five."""
+
+    def __init__(self, a):
+        super().__init__()
+        self.heads, self.kv_heads, self.dim = a.heads, a.kv_heads, a.channels // a.heads
+        self.norm1, self.norm2 = RMSNorm(a.channels), RMSNorm(a.channels)
+        self.qkv = nn.Linear(a.channels, (a.heads + 2 * a.kv_heads) * self.dim, bias=False)
+        self.proj = nn.Linear(a.channels, a.channels, bias=False)
+        self.gate_up = nn.Linear(a.channels, 2 * a.inner, bias=False)
+        self.down = nn.Linear(a.inner, a.channels, bias=False)
+        self.gqa = "enable_gqa" in (F.scaled_dot_product_attention.__doc__ or "")
+
+    def turn(self, x, cos, sin):
+        low, high = x.chunk(2, dim=-1)
+        return x * cos + torch.cat((-high, low), dim=-1) * sin
+
+    def attention(self, x, cos, sin):
+        b, t, _ = x.shape
+        widths = [h * self.dim for h in (self.heads, self.kv_heads, self.kv_heads)]
+        q, k, v = (u.view(b, t, -1, self.dim).transpose(1, 2) for u in self.qkv(x).split(widths, dim=2))
+        q, k = self.turn(q, cos, sin), self.turn(k, cos, sin)
+        if self.kv_heads == self.heads:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        elif self.gqa:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        else:
+            share = self.heads // self.kv_heads
+            y = F.scaled_dot_product_attention(q, k.repeat_interleave(share, 1), v.repeat_interleave(share, 1), is_causal=True)
+        return self.proj(y.transpose(1, 2).reshape(b, t, -1))
+
+    def forward(self, x, cos, sin):
+        x = x + self.attention(self.norm1(x), cos, sin)
+        gate, up = self.gate_up(self.norm2(x)).chunk(2, dim=-1)
+        return x + self.down(F.silu(gate) * up)
+
+
+class Llama(nn.Module):
+    def __init__(self, a):
+        super().__init__()
+        self.table = nn.Embedding(a.vocab, a.channels)
+        self.blocks = nn.ModuleList(LlamaBlock(a) for _ in range(a.layers))
+        self.norm = RMSNorm(a.channels)
+        dim = a.channels // a.heads
+        angles = torch.arange(a.context)[:, None] * 1e5 ** (-torch.arange(0, dim, 2) / dim)
+        self.register_buffer("cos", torch.cat((angles, angles), dim=-1).cos())
+        self.register_buffer("sin", torch.cat((angles, angles), dim=-1).sin())
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, std=0.02)
+
+    def forward(self, tokens, targets):
+        x = self.table(tokens)
+        for block in self.blocks:
+            x = block(x, self.cos, self.sin)
+        logits = F.linear(self.norm(x), self.table.weight)
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
+
+
 class MLP(nn.Module):
     def __init__(self, sizes):
         super().__init__()
@@ -128,7 +198,7 @@ def make_model(a):
     else:
         tokens = lambda: torch.randint(min(a.vocab, 50257), (a.batch, a.context))
         draw = lambda: (tokens(), tokens())
-        model = GPT2(a)
+        model = Llama(a) if a.model == "llama" else GPT2(a)
     return model.to(a.device), [tuple(t.to(a.device) for t in draw()) for _ in range(4)]
 
 
@@ -234,7 +304,7 @@ def profile_table(step):
 def arguments():
     a = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     a.add_argument("--probe", action="store_true", help="print the release and what it can do, then end")
-    a.add_argument("--model", choices=("gpt2", "mlp", "resnet18", "resnet50", "matmul"), default="gpt2")
+    a.add_argument("--model", choices=("gpt2", "llama", "mlp", "resnet18", "resnet50", "matmul"), default="gpt2")
     a.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     a.add_argument("--dtype", choices=tuple(DTYPES), default="f32", help="autocast to it; of a product: the storage")
     a.add_argument("--tf32", action="store_true", help="f32 products may use tf32 units")
@@ -245,6 +315,8 @@ def arguments():
     a.add_argument("--layers", type=int, default=12)
     a.add_argument("--heads", type=int, default=12)
     a.add_argument("--channels", type=int, default=768)
+    a.add_argument("--kv-heads", type=int, default=12, help="of a llama")
+    a.add_argument("--inner", type=int, default=2048, help="width of a llama's feed-forward part")
     a.add_argument("--vocab", type=int, default=50304)
     a.add_argument("--image", type=int, default=224, help="height and width of an image")
     a.add_argument("--classes", type=int, default=1000)

@@ -29,7 +29,7 @@
     X(OCL_CAP_PREFETCH, "prefetch", "asking for a cache line ahead of its use (__builtin_prefetch)")         \
     X(OCL_CAP_PTX, "ptx", "inline PTX")
 
-/* These capabilities are followed by those of the matrix units (matrix_units.def). */
+/* The capabilities of the matrix units follow after these (matrix_units.def). */
 typedef enum ocl_cap_index {
 #define OCL_UNIT(name, caps) caps
 #define OCL_UNIT_CAP(id, name, text) id##_INDEX,

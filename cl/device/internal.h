@@ -205,8 +205,8 @@ clt_status ocl_ask_here(ocl_asker *asker);
 /* asking.c, the child's side: asks again, with other values of --have and --no-tests than on the command
  * line. */
 clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests);
-/* asking_answers.c: the device's answers, remembered or asked for in children. CLT_EDEVICE when the device was
- * refused; the answers are filled in even then. */
+/* asking_answers.c: the device's answers, remembered or asked for in children. CLT_EDEVICE when the device
+ * was refused; the answers are filled in even then. */
 clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_capabilities *out);
 
 /* enumerate.c: a property that is a number or a struct of known size; a text, CL_DEVICE_EXTENSIONS: free()

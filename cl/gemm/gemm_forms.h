@@ -98,7 +98,7 @@ clt_status ocl_form_emit(const ocl_form_family *family, ocl_emitter *emitter, co
 const ocl_matrix_unit *ocl_form_unit(const ocl_variant *variant);
 
 /* The cost model's time for the form that ocl_form_choose takes; INFINITY if none fits. Comparable between
- * families whose models use the same unit of time, which those of matrix units do. */
+ * families whose models use the same unit of time, as the models of all matrix units do. */
 double ocl_form_time(const ocl_form_family *family, const ocl_gemm *gemm, const ocl_device_desc *device);
 
 int64_t ocl_form_up(int64_t size, int64_t tile); /* number of tiles that cover `size` */

@@ -24,8 +24,8 @@ void ocl_source_keep_kernel(char *text, const char *kernel);
  * that the build makes of `#pragma option NAME DEFAULT` (embed.cmake). CLT_EINTERNAL names the first that
  * is not. */
 clt_status ocl_source_check_options(const char *family, const char *text, const char *options);
-/* Size of a family's own embedded source and of the parts that it includes whose names begin with the family's: a
- * rough measure of its compile time; 0: there is none. */
+/* Size of a family's own embedded source and of the parts that it includes whose names begin with the
+ * family's: a rough measure of its compile time; 0: there is none. */
 size_t ocl_source_length(const char *family);
 
 /* Hash of all kernels of this build: of the version and every source, including those from

@@ -25,8 +25,8 @@ void ocl_self_tests_register(const ocl_self_test_set *set)
     tests = set;
 }
 
-/* Questions and self-tests come in groups: those for every device, then those of each matrix unit. False
- * after the last group. */
+/* Questions and self-tests come in groups: first the group for every device, then one for each matrix unit.
+ * False after the last group. */
 static bool group_at(int i, const ocl_question **questions, const ocl_self_test **self_tests)
 {
     const ocl_matrix_unit *unit = i > 0 ? ocl_matrix_units[i - 1] : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device's answers for this process: those that an earlier process has kept, or new ones. Ranks of a host that
- * start together ask once. What a driver refuses later is kept with them. */
+ * The device's answers for this process: those that an earlier process has kept, or new ones. Ranks of a
+ * host that start together ask once. What a driver refuses later is kept with them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asks a device in child processes. If a child crashes or hangs, that is the answer to its current question, and
- * another child continues with the rest. */
+ * Asks a device in child processes. If a child crashes or hangs, that is the answer to its current
+ * question, and another child continues with the rest. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

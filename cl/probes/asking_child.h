@@ -16,9 +16,9 @@ typedef struct ocl_asking_options {
     ocl_style style;
 } ocl_asking_options;
 
-/* Runs children until all questions are answered. Each answers at least one, even if only by crashing, so this
- * ends. Answers that are there already are not asked for again. If no child can be started, this process asks.
- * CLT_EDEVICE: the driver did not list its devices; CLT_ENOMEM: a child ran out of memory. */
+/* Runs children until all questions are answered. Each answers at least one, even if only by crashing, so
+ * this ends. Answers that are there already are not asked for again. If no child can be started, this
+ * process asks. CLT_EDEVICE: the driver did not list its devices; CLT_ENOMEM: a child ran out of memory. */
 clt_status ocl_ask_children(const ocl_found *found, const ocl_asking_options *w,
                             ocl_capabilities *capabilities);
 

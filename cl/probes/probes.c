@@ -490,8 +490,8 @@ static bool want_local_memory(const ocl_probe_state *state, char *why, size_t si
         OCL_ITEM_LOCAL_ARGUMENT #kib, 0, want_local_memory, ask_local_argument, kib                          \
     }
 
-/* The questions about local memory are for the limits of a work-group in NVIDIA's GPU generations, in KiB. The
- * questions about matrix units are in their records (cl/device/matrix_unit.h). */
+/* The questions about local memory are for the limits of a work-group in NVIDIA's GPU generations, in KiB.
+ * The questions about matrix units are in their records (cl/device/matrix_unit.h). */
 const ocl_question ocl_questions[] = {
     {OCL_ITEM_BASIC, 0, NULL, ask_basic, 0},
     {OCL_ITEM_GROUP_LIMIT, 0, NULL, ask_group_limit, 0},

@@ -35,7 +35,7 @@ clt_status clt_language_next(clt_language *m, const char *op, const char *name, 
 clt_status clt_language_residual(clt_language *m, const char *name, int32_t before);
 /* Adds a dropout layer if m->dropout is above 0. */
 clt_status clt_language_dropout(clt_language *m, const char *name);
-/* Appends `tensor`, the keys or values of one token, to those of earlier runs; m->at becomes all of them. */
+/* Appends `tensor`, the keys or values of one token, to the cache of earlier runs, which becomes m->at. */
 clt_status clt_language_cache(clt_language *m, const char *name, int32_t tensor);
 
 /* Reads layers, heads, channels, context, vocab, vocab_pad, tied, dropout. */

@@ -96,7 +96,7 @@ static clt_status gpt_part(clt_language *m, int64_t layer, const char *rest, int
     return CLT_OK;
 }
 
-/* For generation: the new key and value are appended to those of earlier runs, and the query attends to
+/* For generation: the new key and value are appended to the cache of earlier runs, and the query attends to
  * all. */
 static clt_status gpt_attention_cached(clt_language *m, int64_t layer, const clt_attr_given *attrs)
 {

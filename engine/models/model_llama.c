@@ -2,8 +2,8 @@
  *
  * The llama family: decoders with root-mean-square norms before attention and before the feed-forward part,
  * rotary positions, keys and values shared by groups of query heads, and a gated feed-forward part. Llama,
- * Mistral, Qwen2 and Qwen3 differ in a few keys. Names of parameters are those of transformers. Sources:
- * Touvron et al. 2023, arXiv:2302.13971; Jiang et al. 2023, arXiv:2310.06825; Qwen team 2024,
+ * Mistral, Qwen2 and Qwen3 differ in a few keys. Parameters have the names that transformers gives them.
+ * Sources: Touvron et al. 2023, arXiv:2302.13971; Jiang et al. 2023, arXiv:2310.06825; Qwen team 2024,
  * arXiv:2412.15115. */
 #include <math.h>
 #include <stdio.h>
@@ -323,7 +323,7 @@ static const clt_config_key keys[] = {
         "model.rope_base", 1, true, 1e12, false, "10000", "",
         "rotary positions: the slowest pair turns about this many times as slowly as the first"),
     CLT_KEY_CHOICE("model.rope_scaling", SCALINGS, "\"none\"",
-                   "how rotary positions are slowed down for sequences longer than those of an earlier "
+                   "how rotary positions are slowed down for sequences longer than in an earlier "
                    "training (op rotary); dynamic: by a larger base"),
     CLT_KEY_FLOAT("model.rope_factor", 1, 1e6, "1", "",
                   "with a scaling: how many times as long sequences may be"),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of one op that need no reference: equal bits in a second run whatever memory held before, and speed. */
+ * Checks of one op that need no reference: equal bits in a second run whatever memory held before, and
+ * speed. */
 #include <string.h>
 
 #include "engine/ops/elementwise/elementwise.h"

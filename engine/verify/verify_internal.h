@@ -289,8 +289,8 @@ clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph,
 bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_graph *graph,
                                const clt_node *node, int index);
 
-/* verify_bits.c: checks that two runs give equal bits, whatever memory held before; times a run. Nothing is run if
- * the variant refuses. */
+/* verify_bits.c: checks that two runs give equal bits, whatever memory held before; times a run. Nothing is
+ * run if the variant refuses. */
 clt_status clt_verify_bits(clt_verify_session *session, const clt_verify_subject *subject,
                            clt_verify_outcome *outcome);
 clt_status clt_verify_speed(clt_verify_session *session, const clt_verify_subject *subject,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checks of ops on the device: correct results (gradients written and accumulated, each gradient alone,
- * integers that must be exact). Equal bits and speed: verify_bits.c. Knows benches and references; knows no op by
- * name. */
+ * integers that must be exact). Equal bits and speed: verify_bits.c. Knows benches and references; knows no
+ * op by name. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

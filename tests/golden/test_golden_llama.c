@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Golden parity of model.type llama with transformers (make_golden_llama.py; data/hf_*): the config follows
- * from config.json; logits within 1e-4 of their largest, each gradient of step 1 within 1e-3, and ten losses
- * of AdamW agree; f16 and bf16 are about as far from f32 as torch.autocast is. Each of ten mistakes that an import could make changes the logits by more than that. Needs
- * a device, but no Python.
+ * from config.json; logits within 1e-4 of their largest, each gradient of step 1 within 1e-3, and ten
+ * losses of AdamW agree; f16 and bf16 are about as far from f32 as torch.autocast is. Each of ten mistakes
+ * that an import could make changes the logits by more than that. Needs a device, but no Python.
  * ctest-labels: quick ctest-cost: 40 */
 #include "tests/golden/golden_test.h"
 
@@ -13,9 +13,9 @@
 
 #define STEPS 10
 #define SEQUENCES "4"
-/* How many times as far from f32 as torch.autocast a kind may be, and the geometric mean of all kinds: in such
- * small models the distances are a matter of chance, and our residual stream has 16 bits where autocast's has
- * 32. */
+/* How many times as far from f32 as torch.autocast a kind may be, and the geometric mean of all kinds: in
+ * such small models the distances are a matter of chance, and our residual stream has 16 bits where
+ * autocast's has 32. */
 #define HALF_AT_MOST 3
 #define HALF_ON_AVERAGE 1.25
 

@@ -11,8 +11,8 @@
 /* rotary: for each pair (a, b) with index i of R/2 in each turned head at place t:
  *         y = (a cos f - b sin f, a sin f + b cos f), f = place * w, w = base^(-2i/R)
  *         scaling: w (s + (1-s)/factor) instead of w; linear: s = 0; with u = w original / 2pi, the turns of
- *         the pair within `original` places, llama3: s = (u - low) / (high - low) within [0, 1]; yarn: s falls
- *         linearly with i from 1 at u = high to 0 at u = low, both rounded outwards to whole i
+ *         the pair within `original` places, llama3: s = (u - low) / (high - low) within [0, 1]; yarn: s
+ *         falls linearly with i from 1 at u = high to 0 at u = low, both rounded outwards to whole i
  * shapes  x (N,T,H*D), optionally position -> y (N,T,H*D); D head, R rotary (0: all of D). The place of row t
  *         of sample n is t; with position (N) it is t + position[n], with position (N,T) it is position[n,t]
  * dtypes  x,y f32|f16|bf16; position i32
@@ -35,7 +35,7 @@ static const clt_attr_spec rotary_attrs[] = {
         "interleaved", false,
         "a pair is two neighbours; otherwise an element of the first half and its like of the second"),
     CLT_SPEC_CHOICE("scaling", CLT_ROTARY_NONE, "none|linear|llama3|yarn",
-                    "how slow pairs are slowed down further, for sequences longer than those of an earlier "
+                    "how slow pairs are slowed down further, for sequences longer than in an earlier "
                     "training; linear: all pairs alike"),
     CLT_SPEC_FLOAT("factor", 1, 1, 1e6, "how many times as slowly the slowest pairs turn with a scaling"),
     CLT_SPEC_INT("original", 8192, 1, INT32_MAX,

@@ -52,9 +52,9 @@
 #define POSITION(row) (uint)((row) % places) + OFFSET((row) / places)
 #endif
 
-/* Parameters of a scaling. Pairs up to number scale_first, or angles from `high` on, stay as they are; from pair
- * number scale_last on, or from the angle `low` down, angles are multiplied by `least` / 2^64; between them the
- * factor changes linearly, `step` and `scale` being the reciprocals of the distances. */
+/* Parameters of a scaling. Pairs up to number scale_first, or angles from `high` on, stay as they are; from
+ * pair number scale_last on, or from the angle `low` down, angles are multiplied by `least` / 2^64; between
+ * them the factor changes linearly, `step` and `scale` being the reciprocals of the distances. */
 #if SCALING == 1
 #define SCALING_ARG , ulong least, int scale_first, uint scale_last, ulong scale_step
 #define SCALED(power, i) rotary_scaled(power, i, least, scale_first, scale_last, scale_step)
@@ -69,9 +69,9 @@
 /* 2^64 / (2 pi): converts radians to turns in 64-bit fixed point. */
 #define TURNS_OF_A_RADIAN 0x28BE60DB9391054AUL
 
-/* The angle between neighbouring positions of a pair (2^64: a radian), reduced for texts longer than those of
- * the training. In 64-bit fractions, since an error of the angle grows with the position. low, high: 2^61 for
- * a radian. */
+/* The angle between neighbouring positions of a pair (2^64: a radian), reduced for texts longer than in the
+ * training before. In 64-bit fractions, since an error of the angle grows with the position. low, high: 2^61
+ * for a radian. */
 #if SCALING == 1
 static inline ulong rotary_scaled(ulong power, uint i, ulong least, int first, uint last, ulong step)
 {

@@ -4,7 +4,8 @@
  * only.
  *
  * -DDT=type of gate, up and y  -DDYT=type of dy  -DGT=type of dgate  -DUT=type of dup
- * -DGATE=0|1, -DUP=0|1: whether dgate and dup are wanted  -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
+ * -DGATE=0|1, -DUP=0|1: whether dgate and dup are wanted
+ * -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
 #include "common.clh"
 #include "elements.clh"
 #include "types.clh"

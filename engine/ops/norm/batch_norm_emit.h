@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the emission of batch_norm's forward and backward kernels shares: the sizes of a call, the beginning and
- * end of a kernel of batch_norm.cl, and the records that ranks with shared statistics exchange. */
+ * What the emission of batch_norm's forward and backward kernels shares: the sizes of a call, the beginning
+ * and end of a kernel of batch_norm.cl, and the records that ranks with shared statistics exchange. */
 #ifndef ENGINE_OPS_NORM_BATCH_NORM_EMIT_H
 #define ENGINE_OPS_NORM_BATCH_NORM_EMIT_H
 
@@ -41,8 +41,8 @@ void clt_bn_end_parts(ocl_emitter *e, const clt_batch_norm *n, uint64_t parts, d
 /* The arguments mean and rstd, which the call saves, f32 (C) each. */
 void clt_bn_arg_mean_rstd(ocl_emitter *e, const clt_batch_norm *n);
 
-/* A record is what a rank gives to an exchange: 2 * C + 1 numbers of f32, two for each channel and then the number
- * of rows (batch_norm.cl). A rank without a micro-batch gives an empty record, of no rows. */
+/* A record is what a rank gives to an exchange: 2 * C + 1 numbers of f32, two for each channel and then the
+ * number of rows (batch_norm.cl). A rank without a micro-batch gives an empty record, of no rows. */
 uint64_t clt_bn_record_words(const clt_batch_norm *n);
 int32_t clt_bn_new_record(ocl_emitter *e, const clt_batch_norm *n);
 int32_t clt_bn_empty_record(ocl_emitter *e, const clt_batch_norm *n);

@@ -77,8 +77,8 @@ static clt_status judge_moments(clt_gemm_run *r, const double *c)
 
 /* --- line sums --- */
 
-/* Whether the backend must compute the wanted sums of A's lines: of a matrix unit that can, if its form leaves
- * local memory for the ones. */
+/* Whether the backend must compute the wanted sums of A's lines: of a matrix unit that can, if its form
+ * leaves local memory for the ones. */
 static bool must_make_line_sums(const clt_gemm_run *r)
 {
     ocl_device_desc desc = clt_gemm_run_desc(r);

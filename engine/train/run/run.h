@@ -110,12 +110,14 @@ clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_k
 clt_status clt_run_load_file(clt_run *run, const struct clt_safetensors *file, const char *path);
 /* Loads the parameters of a checkpoint for evaluation: the averaged ones if it has them. */
 clt_status clt_run_load_saved(clt_run *run, const struct clt_checkpoint *saved, const char *path);
-/* foreign.c. find_tensor: a parameter's tensor in a file. weights_find: the tensor called `name`. Both know
- * GPT-2's other names; NULL: none. short_name: a name without GPT-2's prefix. */
-const struct clt_named_tensor *clt_run_find_tensor(const struct clt_safetensors *file,
+/* foreign.c. find_tensor: a parameter's tensor in a file. weights_find: the tensor called `name`. Both accept
+ * names with the published prefix of the graph's model family ("transformer." for a gpt); NULL: none.
+ * short_name: a name without that prefix. */
+const struct clt_named_tensor *clt_run_find_tensor(const clt_graph *graph, const struct clt_safetensors *file,
                                                    const clt_param *param);
-const struct clt_named_tensor *clt_weights_find(const struct clt_safetensors *file, const char *name);
-const char *clt_weights_short_name(const char *name);
+const struct clt_named_tensor *clt_weights_find(const clt_graph *graph, const struct clt_safetensors *file,
+                                                const char *name);
+const char *clt_weights_short_name(const clt_graph *graph, const char *name);
 /* The published names of the graph's model family; NULL: there are no published weights. */
 const struct clt_model_published *clt_weights_published(const clt_graph *graph);
 /* Whether the tensor has the shape that files of this parameter have; it may be longer where that is

@@ -154,11 +154,11 @@ static const char *block_name(const clt_model_published *p, int64_t block, char 
     return name;
 }
 
-static int64_t file_blocks(const clt_model_published *p, const clt_safetensors *file)
+static int64_t file_blocks(const clt_model_published *p, const clt_graph *graph, const clt_safetensors *file)
 {
     char name[64];
     int64_t n = 0;
-    while (n < clt_safetensors_count(file) && clt_weights_find(file, block_name(p, n, name)))
+    while (n < clt_safetensors_count(file) && clt_weights_find(graph, file, block_name(p, n, name)))
         n++;
     return n;
 }
@@ -206,16 +206,16 @@ static void add_hints(const clt_mismatches *list, const char *path, clt_str *out
     const clt_safetensors *file = list->file;
     const clt_graph *graph = list->graph;
     const clt_model_published *p = clt_weights_published(graph);
-    const clt_named_tensor *table = p ? clt_weights_find(file, p->table) : NULL;
+    const clt_named_tensor *table = p ? clt_weights_find(graph, file, p->table) : NULL;
     const clt_param *own = p ? clt_graph_find_param(graph, p->table) : NULL;
     CLT_SCOPED(clt_str) keys = {0}, tied = {0}; /* a folder's config.json does not fix model.tied */
     if (!own || !table || table->shape.ndim != 2) {
         clt_str_append(out, "\ncheck the model section of the config against the file");
         return;
     }
-    const clt_named_tensor *places = p->places ? clt_weights_find(file, p->places) : NULL,
-                           *head = clt_weights_find(file, p->head);
-    hint(&keys, "layers", file_blocks(p, file), graph_blocks(p, graph));
+    const clt_named_tensor *places = p->places ? clt_weights_find(graph, file, p->places) : NULL,
+                           *head = clt_weights_find(graph, file, p->head);
+    hint(&keys, "layers", file_blocks(p, graph, file), graph_blocks(p, graph));
     bool channels = table->shape.dim[1] != own->shape.dim[1];
     hint(&keys, "channels", table->shape.dim[1], own->shape.dim[1]);
     if (!clt_weights_fit_shape(own, table))
@@ -224,12 +224,13 @@ static void add_hints(const clt_mismatches *list, const char *path, clt_str *out
     const clt_param *own_places = places ? clt_graph_find_param(graph, p->places) : NULL;
     if (own_places && !clt_weights_fit_shape(own_places, places))
         hint(&keys, "context", row_count(places), param_rows(graph, p->places));
-    bool file_bias = clt_weights_find(file, p->bias), own_bias = clt_graph_find_param(graph, p->bias);
+    bool file_bias = clt_weights_find(graph, file, p->bias), own_bias = clt_graph_find_param(graph, p->bias);
     if (file_bias != own_bias)
         clt_str_printf(&keys, " %s", p->bias_keys[file_bias]);
     bool own_head = clt_graph_find_param(graph, p->head) != NULL;
     for (int i = 0; i < list->n_lines; i++)
-        if (strcmp(clt_weights_short_name(list->lines[i].name), p->head) == 0 && own_head != (head != NULL))
+        if (strcmp(clt_weights_short_name(graph, list->lines[i].name), p->head) == 0 &&
+            own_head != (head != NULL))
             clt_str_printf(&tied, " model.tied=%s", own_head ? "true" : "false");
     if (keys.length && has_config_of_its_own(path)) {
         clt_str_append(out, "\nthe config.json of the folder does not describe its weights, which have");

@@ -34,33 +34,32 @@ const clt_model_published *clt_weights_published(const clt_graph *graph)
     return NULL;
 }
 
-const char *clt_weights_short_name(const char *name)
+static const char *prefix_of(const clt_graph *graph)
 {
-    int count = 1;
-    for (int i = 0; i < count; i++) {
-        const clt_model_published *p = published(i, &count);
-        if (p && strncmp(name, p->prefix, strlen(p->prefix)) == 0)
-            return name + strlen(p->prefix);
-    }
-    return name;
+    const clt_model_published *p = clt_weights_published(graph);
+    return p ? p->prefix : "";
 }
 
-const clt_named_tensor *clt_weights_find(const clt_safetensors *file, const char *name)
+const char *clt_weights_short_name(const clt_graph *graph, const char *name)
+{
+    const char *prefix = prefix_of(graph);
+    return strncmp(name, prefix, strlen(prefix)) == 0 ? name + strlen(prefix) : name;
+}
+
+const clt_named_tensor *clt_weights_find(const clt_graph *graph, const clt_safetensors *file,
+                                         const char *name)
 {
     char longer[512];
     const clt_named_tensor *tensor = clt_safetensors_find(file, name);
-    int count = 1;
-    for (int i = 0; !tensor && i < count; i++) {
-        const clt_model_published *p = published(i, &count);
-        if (p && (size_t)snprintf(longer, sizeof longer, "%s%s", p->prefix, name) < sizeof longer)
-            tensor = clt_safetensors_find(file, longer);
-    }
+    if (!tensor && (size_t)snprintf(longer, sizeof longer, "%s%s", prefix_of(graph), name) < sizeof longer)
+        tensor = clt_safetensors_find(file, longer);
     return tensor;
 }
 
-const clt_named_tensor *clt_run_find_tensor(const clt_safetensors *file, const clt_param *param)
+const clt_named_tensor *clt_run_find_tensor(const clt_graph *graph, const clt_safetensors *file,
+                                            const clt_param *param)
 {
-    return clt_weights_find(file, param->file_name);
+    return clt_weights_find(graph, file, param->file_name);
 }
 
 static bool same_values(const clt_named_tensor *a, const clt_named_tensor *b)
@@ -97,19 +96,19 @@ static bool may_be_left_out(const clt_graph *graph, const clt_safetensors *file,
     for (const char *const *end = p ? p->buffers : NULL; end && *end; end++)
         if (clt_ends_with(tensor->name, *end))
             return true;
-    return p && strcmp(clt_weights_short_name(tensor->name), p->head) == 0 &&
-           same_values(tensor, clt_run_find_tensor(file, clt_graph_find_param(graph, p->table)));
+    return p && strcmp(clt_weights_short_name(graph, tensor->name), p->head) == 0 &&
+           same_values(tensor, clt_run_find_tensor(graph, file, clt_graph_find_param(graph, p->table)));
 }
 
 /* True if a parameter takes this tensor. A file may hold a parameter under its long and its short name; then
  * only one of the two tensors is used. */
 static bool is_used(const clt_graph *graph, const clt_safetensors *file, const clt_named_tensor *tensor)
 {
-    const char *shorter = clt_weights_short_name(tensor->name);
+    const char *shorter = clt_weights_short_name(graph, tensor->name);
     for (size_t i = 0; i < graph->n_params; i++) {
         const char *name = graph->params[i].file_name;
         if (strcmp(name, tensor->name) == 0 || strcmp(name, shorter) == 0)
-            return clt_run_find_tensor(file, &graph->params[i]) == tensor;
+            return clt_run_find_tensor(graph, file, &graph->params[i]) == tensor;
     }
     return false;
 }
@@ -140,7 +139,7 @@ static bool tells_another_model(const clt_graph *graph, const clt_safetensors *f
                                 const clt_named_tensor *tensor)
 {
     const clt_model_published *p = clt_weights_published(graph);
-    const char *name = clt_weights_short_name(tensor->name);
+    const char *name = clt_weights_short_name(graph, tensor->name);
     bool number = clt_dtype_is_float(tensor->dtype) || clt_safetensors_type(file, tensor)[0] == 'F';
     if (!number)
         return false;
@@ -198,10 +197,10 @@ static bool fits_param(const char *pattern, const clt_param *param)
     return fnmatch(pattern, param->name, 0) == 0 || fnmatch(pattern, param->file_name, 0) == 0;
 }
 
-static bool fits_tensor(const char *pattern, const clt_named_tensor *tensor)
+static bool fits_tensor(const clt_graph *graph, const char *pattern, const clt_named_tensor *tensor)
 {
     return fnmatch(pattern, tensor->name, 0) == 0 ||
-           fnmatch(pattern, clt_weights_short_name(tensor->name), 0) == 0;
+           fnmatch(pattern, clt_weights_short_name(graph, tensor->name), 0) == 0;
 }
 
 bool clt_weights_skips(const char *skip, const clt_param *param)
@@ -213,11 +212,11 @@ bool clt_weights_skips(const char *skip, const clt_param *param)
     return false;
 }
 
-static bool skips_tensor(const char *skip, const clt_named_tensor *tensor)
+static bool skips_tensor(const clt_graph *graph, const char *skip, const clt_named_tensor *tensor)
 {
     char pattern[SKIP_PATTERN];
     while (next_pattern(&skip, pattern))
-        if (fits_tensor(pattern, tensor))
+        if (fits_tensor(graph, pattern, tensor))
             return true;
     return false;
 }
@@ -237,7 +236,7 @@ static clt_status check_skip(const clt_graph *graph, const clt_safetensors *file
         for (size_t i = 0; i < graph->n_params && !found; i++)
             found = fits_param(pattern, &graph->params[i]);
         for (int i = 0; i < clt_safetensors_count(file) && !found; i++)
-            found = fits_tensor(pattern, clt_safetensors_at(file, i));
+            found = fits_tensor(graph, pattern, clt_safetensors_at(file, i));
         if (!found)
             return clt_model_no_parameter(graph, "--init-skip", pattern);
     }
@@ -257,7 +256,7 @@ static void note_kept(const clt_param *param, clt_weights_taken *taken)
 /* Adds the parameter to the list if its tensor is missing or does not fit. */
 static void compare(clt_mismatches *list, const clt_param *param, clt_weights_taken *taken)
 {
-    const clt_named_tensor *tensor = clt_run_find_tensor(list->file, param);
+    const clt_named_tensor *tensor = clt_run_find_tensor(list->graph, list->file, param);
     clt_shape need = clt_param_file_shape(param);
     if (!tensor)
         clt_mismatches_add(list, CLT_MISMATCH_MISSING, param->file_name, &need, NULL);
@@ -298,14 +297,10 @@ static bool has_all(const clt_graph *graph, const clt_safetensors *file, const c
         const clt_param *param = &graph->params[i];
         if (clt_weights_skips(skip, param))
             continue;
-        int count = 1, length = snprintf(name, sizeof name, "%s%s", prefix, param->file_name);
+        int length = snprintf(name, sizeof name, "%s%s", prefix, param->file_name);
         bool found = length < (int)sizeof name && clt_safetensors_find(file, name) != NULL;
-        for (int k = 0; !found && k < count; k++) {
-            const clt_model_published *p = published(k, &count);
-            length = p ? snprintf(name, sizeof name, "%s%s%s", prefix, p->prefix, param->file_name) : 0;
-            found = length > 0 && length < (int)sizeof name && clt_safetensors_find(file, name) != NULL;
-        }
-        if (!found)
+        length = snprintf(name, sizeof name, "%s%s%s", prefix, prefix_of(graph), param->file_name);
+        if (!found && (length >= (int)sizeof name || !clt_safetensors_find(file, name)))
             return false;
     }
     return true;
@@ -370,7 +365,7 @@ static void compare_rest(clt_mismatches *list, const char *path, const char *ski
     bool fits = list->count == 0;
     for (int i = 0; i < clt_safetensors_count(list->file); i++) {
         const clt_named_tensor *tensor = clt_safetensors_at(list->file, i);
-        if (skips_tensor(skip, tensor) || is_used(list->graph, list->file, tensor) ||
+        if (skips_tensor(list->graph, skip, tensor) || is_used(list->graph, list->file, tensor) ||
             may_be_left_out(list->graph, list->file, tensor))
             continue;
         if (!fits || !others || tells_another_model(list->graph, list->file, tensor)) {

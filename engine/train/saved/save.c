@@ -133,7 +133,7 @@ static clt_status load_all(clt_run *run, const clt_safetensors *file, const clt_
             continue;
         bool found = saved && clt_checkpoint_values(saved, param->file_name, CLT_VALUES_AVERAGED, &values);
         CLT_TRY(clt_run_load_tensor(run, param, CLT_ARENA_PARAM,
-                                    found ? &values : clt_run_find_tensor(file, param), path));
+                                    found ? &values : clt_run_find_tensor(graph, file, param), path));
     }
     clt_run_progress(run, "loading the parameters", 0, -1);
     return saved ? clt_checkpoint_whole(saved) : clt_safetensors_whole(file);

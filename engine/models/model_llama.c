@@ -39,13 +39,13 @@ static clt_status llama_read_rope(llama *m)
     m->rope_scaling = "none";
     m->rope_base = 10000;
     m->rope_factor = m->rope_low = 1;
-    CLT_TRY(clt_model_read_number(b, "rope_base", 1.0001, &m->rope_base));
+    CLT_TRY(clt_model_read_number(b, "rope_base", 1.0001, 1e12, &m->rope_base));
     CLT_TRY(clt_model_read_word(b, "rope_scaling", SCALINGS, &m->rope_scaling));
-    CLT_TRY(clt_model_read_number(b, "rope_factor", 1, &m->rope_factor));
+    CLT_TRY(clt_model_read_number(b, "rope_factor", 1, 1e6, &m->rope_factor));
     CLT_TRY(clt_model_read_int(b, "rope_original", 0, &m->rope_original));
-    CLT_TRY(clt_model_read_number(b, "rope_low", 0.0001, &m->rope_low));
-    CLT_TRY(clt_model_read_number(b, "rope_high", 0, &m->rope_high));
-    CLT_TRY(clt_model_read_number(b, "rope_attention", 0, &m->rope_attention));
+    CLT_TRY(clt_model_read_number(b, "rope_low", 0.0001, 1e6, &m->rope_low));
+    CLT_TRY(clt_model_read_number(b, "rope_high", 0, 1e6, &m->rope_high));
+    CLT_TRY(clt_model_read_number(b, "rope_attention", 0, 1e6, &m->rope_attention));
     bool plain = strcmp(m->rope_scaling, "none") == 0 || strcmp(m->rope_scaling, "linear") == 0;
     if (!plain && m->rope_original < 1)
         return clt_model_key_fail(b, "rope_original",
@@ -67,8 +67,8 @@ static clt_status llama_read(clt_language *l)
     CLT_TRY(clt_model_read_int(&l->b, "positions", 0, &m->positions));
     CLT_TRY(clt_model_read_int(&l->b, "window", 0, &m->window));
     CLT_TRY(clt_model_read_int(&l->b, "window_from", 0, &m->window_from));
-    CLT_TRY(clt_model_read_number(&l->b, "norm_eps", 0, &m->norm_eps));
-    CLT_TRY(clt_model_read_number(&l->b, "init_std", 0, &m->init_std));
+    CLT_TRY(clt_model_read_number(&l->b, "norm_eps", 0, 1e6, &m->norm_eps));
+    CLT_TRY(clt_model_read_number(&l->b, "init_std", 0, 1e6, &m->init_std));
     CLT_TRY(clt_model_read_bool(&l->b, "depth_init", &m->depth_init));
     CLT_TRY(clt_model_read_word(&l->b, "attention_bias", BIASES, &m->attention_bias));
     CLT_TRY(clt_model_read_bool(&l->b, "mlp_bias", &m->mlp_bias));
@@ -134,7 +134,7 @@ static clt_status llama_head_norm(llama *m, int64_t layer, const char *rest, int
                              CLT_ATTRS(CLT_A_INTS("shape", whole, 2)));
 }
 
-/* The base of dynamic scaling, which grows with a sequence longer than those of the training before. */
+/* The base of dynamic scaling: it grows where the context is longer than in the training before. */
 static double rope_base(const llama *m)
 {
     double length = (double)m->l.context, original = (double)m->rope_original, dim = (double)m->head_dim;

@@ -43,17 +43,18 @@ clt_status clt_model_read_share(const clt_model_builder *b, const char *key, dou
     return *out >= 0 && *out < 1 ? CLT_OK : clt_model_key_fail(b, key, "must be at least 0 and below 1");
 }
 
-clt_status clt_model_read_number(const clt_model_builder *b, const char *key, double least, double *out)
+clt_status clt_model_read_number(const clt_model_builder *b, const char *key, double least, double most,
+                                 double *out)
 {
     const clt_json *value = given(b, key);
     char why[96];
     if (!value)
         return CLT_OK;
-    snprintf(why, sizeof why, "must be a number of at least %g", least);
+    snprintf(why, sizeof why, "must be a number from %g to %g", least, most);
     if (clt_json_typeof(value) != CLT_JSON_NUMBER)
         return clt_model_key_fail(b, key, why);
     *out = clt_json_number(value);
-    return *out >= least && *out <= 1e6 ? CLT_OK : clt_model_key_fail(b, key, why);
+    return *out >= least && *out <= most ? CLT_OK : clt_model_key_fail(b, key, why);
 }
 
 /* Reads a list of numbers >= 0 into the graph's memory. For an empty list, as for an absent key, *out and

@@ -100,8 +100,8 @@ static clt_status read_losses(unet *u)
 {
     const clt_model_builder *b = &u->net.b;
     u->dice_weight = u->cross_entropy_weight = 1;
-    CLT_TRY(clt_model_read_number(b, "dice_weight", 0, &u->dice_weight));
-    CLT_TRY(clt_model_read_number(b, "cross_entropy_weight", 0, &u->cross_entropy_weight));
+    CLT_TRY(clt_model_read_number(b, "dice_weight", 0, 1e6, &u->dice_weight));
+    CLT_TRY(clt_model_read_number(b, "cross_entropy_weight", 0, 1e6, &u->cross_entropy_weight));
     CLT_TRY(clt_model_read_bool(b, "dice_background", &u->dice_background));
     if (u->dice_weight == 0 && u->cross_entropy_weight == 0)
         return clt_model_key_fail(b, "dice_weight", NO_LOSS);

@@ -36,7 +36,8 @@ clt_status clt_model_key_fail(const clt_model_builder *b, const char *key, const
 clt_status clt_model_read_int(const clt_model_builder *b, const char *key, int64_t least, int64_t *out);
 /* Reads a number in [0, 1). */
 clt_status clt_model_read_share(const clt_model_builder *b, const char *key, double *out);
-clt_status clt_model_read_number(const clt_model_builder *b, const char *key, double least, double *out);
+clt_status clt_model_read_number(const clt_model_builder *b, const char *key, double least, double most,
+                                 double *out);
 /* Reads model.class_weights, one number for each of `classes` classes; without any *out keeps its value.
  * noun: "a resnet". */
 clt_status clt_model_read_class_weights(const clt_model_builder *b, const char *noun, int64_t classes,

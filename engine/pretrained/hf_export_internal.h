@@ -32,7 +32,7 @@ typedef struct hf_export {
 /* What the export of a family consists of. */
 typedef struct hf_family {
     const char *type;                       /* model.type */
-    const char *prefix;                     /* of all names but that of the output layer */
+    const char *prefix;                     /* of all names but the output layer's */
     clt_status (*read_model)(hf_export *x); /* CLT_EUNSUPPORTED: no class computes this model */
     clt_status (*gather)(hf_export *x);     /* adds all tensors */
     void (*settings)(const hf_export *x, clt_json_writer *w); /* of config.json, without common ones */

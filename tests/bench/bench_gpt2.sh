@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A training step of GPT-2 124M and of a Llama of SmolLM2-135M's size in f32 with AdamW and clipping: cltrain, a new PyTorch and
-# Debian's PyTorch, each at its best settings, and llm.c for GPT-2; time and peak resident set. The sides run in turns. Options and environment: benchlib.sh; peers: torchlib.sh.
+# A training step of GPT-2 124M and of a Llama of SmolLM2-135M's size in f32 with AdamW and clipping: cltrain, a new
+# PyTorch and Debian's PyTorch, each at its best settings, and llm.c for GPT-2; time and peak resident set. The sides
+# run in turns. Options and environment: benchlib.sh; peers: torchlib.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/benchlib.sh"
 . "$here/torchlib.sh"
 

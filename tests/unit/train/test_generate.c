@@ -113,6 +113,7 @@ static void decode_equals_evaluation(void **state)
         {"llama", llama, {"model.attention_bias", "model.dropout"}, {"\"all\"", "0.2"}},
         {"qwen", llama, {"model.head_norm", "model.head_dim"}, {"true", "10"}},
         {"scaled", llama, {"model.rope_factor", "model.rope_scaling"}, {"4", "\"linear\""}},
+        {"base", llama, {"model.rope_base", "model.tied"}, {"10000000", "false"}},
         {"window", llama, {"model.window", "model.window_from"}, {"3", "1"}}};
     int32_t x[4 * LENGTH];
     (void)state;

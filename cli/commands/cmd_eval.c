@@ -13,6 +13,7 @@
 #include "engine/checkpoint/saved_run.h"
 #include "engine/files/fileio.h"
 #include "engine/json/json.h"
+#include "engine/pretrained/peft.h"
 #include "engine/report/write/metric_rows.h"
 #include "engine/train/eval/evaluate.h"
 
@@ -68,7 +69,7 @@ static clt_status check_loss(const clt_eval_metrics *m, const char *parameters)
 }
 
 typedef struct eval_args {
-    const char *checkpoint, *init, *device, *json, *caps, *tokenizer, *on, *confusion;
+    const char *checkpoint, *init, *adapter, *device, *json, *caps, *tokenizer, *on, *confusion;
     bool on_train, classes, best;
     uint32_t caps_mask;
 } eval_args;
@@ -116,7 +117,7 @@ static clt_status open_inputs(const eval_args *a, const args_result *r, clt_save
                                      .tokenizer = own ? NULL : a->tokenizer,
                                      .tensors = true};
     if (own)
-        CLT_TRY(cmd_load_config_over(r, a->init, false, config));
+        CLT_TRY(cmd_load_config_over(r, a->init, a->init ? a->adapter : NULL, false, config));
     if (own && a->tokenizer)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: --tokenizer is for a run; with a CONFIG give data.tokenizer=…");
     if (a->best && !path)
@@ -124,6 +125,10 @@ static clt_status open_inputs(const eval_args *a, const args_result *r, clt_save
     CLT_TRY(cmd_best_of(a->best, &path, best));
     if (path)
         CLT_TRY(clt_saved_run_open(path, &options, saved));
+    if (*saved && a->adapter && own)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --adapter goes with a run's own config or with --init PATH");
+    if (*saved && a->adapter)
+        CLT_TRY(clt_peft_put_on(*saved, a->adapter));
     if (*saved && !own)
         cmd_use_log_level((*saved)->config);
     return *saved && !own ? clt_saved_run_need_data(*saved, !a->on_train, "evaluating") : CLT_OK;
@@ -163,6 +168,7 @@ static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_s
     console_init(&c, context);
     clt_run_options run = {.config = config,
                            .init = a->init,
+                           .adapter = a->adapter,
                            .saved = saved,
                            .on_train = a->on_train,
                            .classes = &classes,
@@ -197,6 +203,8 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
         ARGS_BEST(a.best),
         ARGS_TEXT("--init", "PATH", a.init,
                   "weights of a safetensors file, or of a folder that save_pretrained wrote; needs a CONFIG"),
+        ARGS_TEXT("--adapter", "DIR", a.adapter,
+                  "low-rank adapters for the run, or for the weights of --init: a folder that PEFT saved"),
         ARGS_TEXT("--tokenizer", "PATH", a.tokenizer, "vocabulary to use instead of the run's own"),
         ARGS_DEVICE(a.device),
         ARGS_CAPS(a.caps),

@@ -11,6 +11,9 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/files/fileio.h"
 #include "engine/pretrained/hf_export.h"
+#include "engine/pretrained/merge.h"
+#include "engine/pretrained/new_folder.h"
+#include "engine/pretrained/peft.h"
 
 static clt_status read_type(const char *text, clt_dtype *dtype)
 {
@@ -20,20 +23,26 @@ static clt_status read_type(const char *text, clt_dtype *dtype)
     return CLT_OK;
 }
 
+typedef enum export_format { FORMAT_FILE, FORMAT_FOLDER, FORMAT_PEFT } export_format;
+
 /* Without --format the path decides: an existing folder, a slash at the end, or a name without a dot that is
  * no existing file means a folder. */
-static clt_status read_format(const char *text, const char *out, bool *folder)
+static clt_status read_format(const char *text, const char *out, export_format *format)
 {
+    static const char *const words[] = {"safetensors", "hf", "peft"}; /* by export_format */
     const char *slash = strrchr(out, '/'), *last = slash ? slash + 1 : out;
-    *folder = clt_is_directory(out) || !*last || (!strchr(last, '.') && !clt_file_exists(out));
-    if (!text)
-        return CLT_OK;
-    *folder = strcmp(text, "hf") == 0;
-    if (!*folder && strcmp(text, "safetensors") != 0)
+    bool folder = clt_is_directory(out) || !*last || (!strchr(last, '.') && !clt_file_exists(out));
+    *format = folder ? FORMAT_FOLDER : FORMAT_FILE;
+    for (int i = 0; text && i < 3; i++)
+        if (strcmp(text, words[i]) == 0) {
+            *format = (export_format)i;
+            return CLT_OK;
+        }
+    if (text)
         CLT_FAIL(
             CLT_EUSAGE,
-            "cltrain export: --format '%s'; it can be hf (a folder for transformers) or safetensors (one "
-            "file)",
+            "cltrain export: --format '%s'; it can be hf (a folder for transformers), peft (a folder with "
+            "the adapters alone) or safetensors (one file)",
             text);
     return CLT_OK;
 }
@@ -60,16 +69,35 @@ static void tell(const clt_export_result *x, clt_dtype dtype, const char *out)
                      clt_dtype_name(dtype));
 }
 
-static clt_status export_folder(const char *run, const char *tokenizer, clt_values values, clt_dtype dtype,
-                                const char *out)
+/* What is exported, and how. */
+typedef struct export_args {
+    const char *out, *tokenizer, *base;
+    export_format format;
+    bool merge;
+    clt_values values;
+    clt_dtype dtype;
+} export_args;
+
+/* Says what merging in fewer bits loses of the adapters. */
+static void tell_merged(const clt_merge *merge, const export_args *a)
 {
-    const clt_saved_run_options options = {.tokenizer = tokenizer, .tensors = true};
-    CLT_SCOPED(clt_saved_run) *saved = NULL;
+    double lost = clt_merge_lost(merge, a->dtype);
+    if (a->merge)
+        terminal_say("merged: adapters were added to %" PRId64 " weights\n", clt_merge_count(merge));
+    if (lost > 0)
+        terminal_say("rounding to %s changed the merged weights by %.1f %% of what the adapters add; --dtype "
+                     "f32 keeps all of it\n",
+                     clt_dtype_name(a->dtype), 100 * lost);
+}
+
+static clt_status export_folder(const clt_saved_run *saved, const export_args *a)
+{
     clt_hf_exported result;
-    CLT_TRY(clt_hf_export_place(out));
-    CLT_TRY(clt_saved_run_open(run, &options, &saved));
-    CLT_TRY(clt_hf_export(saved, values, dtype, out, &result));
-    tell(&result.weights, dtype, out);
+    CLT_SCOPED(clt_merge) *merge = NULL;
+    CLT_TRY(clt_merge_open(saved, a->values, a->merge, true, &merge));
+    CLT_TRY(clt_hf_export(saved, merge, a->values, a->dtype, a->out, &result));
+    tell(&result.weights, a->dtype, a->out);
+    tell_merged(merge, a);
     if (result.zero_biases)
         terminal_say("the model has no biases; GPT-2's class needs them, so zeros were written, which change "
                      "nothing\n");
@@ -77,37 +105,93 @@ static clt_status export_folder(const char *run, const char *tokenizer, clt_valu
         terminal_say("tokenizer: %s\n", result.tokenizer);
     else
         terminal_say("no tokenizer: the run's data had none; --tokenizer PATH adds one\n");
-    terminal_say("in Python: AutoModelForCausalLM.from_pretrained('%s')%s\n", out,
+    terminal_say("in Python: AutoModelForCausalLM.from_pretrained('%s')%s\n", a->out,
                  result.tokenizer[0] ? ", AutoTokenizer likewise" : "");
     return CLT_OK;
 }
 
-static clt_status export_file(const char *run, clt_values values, clt_dtype dtype, const char *out)
+static clt_status export_peft(const clt_saved_run *saved, const export_args *a)
+{
+    clt_peft_exported result;
+    CLT_TRY(clt_peft_export(saved, a->values, a->base, a->out, &result));
+    tell(&result.weights, CLT_F32, a->out);
+    terminal_say("adapters of %" PRId64 " layers, rank %" PRId64 "\n", result.layers, result.rank);
+    if (result.idle)
+        terminal_say("every B is zero: these adapters change nothing\n");
+    terminal_say("in Python: peft.PeftModel.from_pretrained(base_model, '%s')\n", a->out);
+    return CLT_OK;
+}
+
+static clt_status export_merged_file(const clt_saved_run *saved, const export_args *a)
 {
     clt_export_result result;
-    CLT_TRY(cmd_can_write(out));
-    CLT_TRY(clt_checkpoint_export(run, values, dtype, out, &result));
-    tell(&result, dtype, out);
+    CLT_SCOPED(clt_merge) *merge = NULL;
+    CLT_TRY(cmd_can_write(a->out));
+    CLT_TRY(clt_merge_open(saved, a->values, true, true, &merge));
+    CLT_TRY(clt_merge_export(merge, a->dtype, a->out, &result));
+    tell(&result, a->dtype, a->out);
+    tell_merged(merge, a);
+    return CLT_OK;
+}
+
+static clt_status export_file(const char *run, const export_args *a)
+{
+    clt_export_result result;
+    CLT_TRY(cmd_can_write(a->out));
+    CLT_TRY(clt_checkpoint_export(run, a->values, a->dtype, a->out, &result));
+    tell(&result, a->dtype, a->out);
+    return CLT_OK;
+}
+
+static clt_status export(const char *run, const export_args *a)
+{
+    const clt_saved_run_options options = {.tokenizer = a->tokenizer, .tensors = true};
+    CLT_SCOPED(clt_saved_run) *saved = NULL;
+    if (a->format == FORMAT_FILE && !a->merge) /* the one form that needs no config */
+        return export_file(run, a);
+    if (a->format != FORMAT_FILE)
+        CLT_TRY(clt_new_folder_place(a->out));
+    CLT_TRY(clt_saved_run_open(run, &options, &saved));
+    return a->format == FORMAT_FOLDER ? export_folder(saved, a)
+           : a->format == FORMAT_PEFT ? export_peft(saved, a)
+                                      : export_merged_file(saved, a);
+}
+
+static clt_status check_args(const export_args *a)
+{
+    if (a->tokenizer && a->format != FORMAT_FOLDER)
+        CLT_FAIL(CLT_EUSAGE, "cltrain export: --tokenizer is for --format hf; other formats hold none");
+    if (a->base && a->format != FORMAT_PEFT)
+        CLT_FAIL(CLT_EUSAGE, "cltrain export: --base is for --format peft, which names the base model");
+    if (a->merge && a->format == FORMAT_PEFT)
+        CLT_FAIL(CLT_EUSAGE, "cltrain export: --merge adds adapters to the weights, --format peft writes the "
+                             "adapters alone; give one of them");
+    if (a->format == FORMAT_PEFT && a->dtype != CLT_F32)
+        CLT_FAIL(CLT_EUSAGE, "cltrain export: --format peft writes f32, as PEFT does; leave --dtype out");
     return CLT_OK;
 }
 
 clt_status cmd_export(cmd_context *context, int argc, char **argv)
 {
-    const char *checkpoint = NULL, *out = NULL, *type = "f32", *format = NULL, *tokenizer = NULL, *run;
-    const char *weights = NULL;
+    const char *checkpoint = NULL, *type = "f32", *format = NULL, *weights = NULL, *run;
+    export_args a = {0};
     char best_path[1024];
     bool best = false;
     const args_option options[] = {
-        ARGS_TEXT("--out", "PATH", out, "the folder or the safetensors file to write"),
+        ARGS_TEXT("--out", "PATH", a.out, "the folder or the safetensors file to write"),
         ARGS_TEXT(
-            "--format", "hf|safetensors", format,
-            "hf: a folder with config.json, weights and tokenizer that transformers loads; safetensors: the "
-            "weights alone, as one file (hf when PATH is a folder or has no ending)"),
+            "--format", "hf|peft|safetensors", format,
+            "hf: a folder with config.json, weights and tokenizer that transformers loads; peft: a folder "
+            "with the run's low-rank adapters alone; safetensors: the weights alone, as one file (hf when "
+            "PATH is a folder or has no ending)"),
+        ARGS_FLAG("--merge", a.merge, "add the run's low-rank adapters to the weights that they belong to"),
+        ARGS_TEXT("--base", "NAME", a.base,
+                  "peft: the name or path of the base model that adapter_config.json tells"),
         ARGS_TEXT("--dtype", "f32|f16|bf16", type, "type of the weights, rounded to nearest (f32)"),
         ARGS_TEXT("--weights", "averaged|raw", weights,
                   "with optimizer.ema: the moving averages, which evaluation uses (averaged), or the weights "
                   "that the last step left"),
-        ARGS_TEXT("--tokenizer", "PATH", tokenizer, "hf: vocabulary to write instead of the run's own"),
+        ARGS_TEXT("--tokenizer", "PATH", a.tokenizer, "hf: vocabulary to write instead of the run's own"),
         ARGS_BEST(best),
         ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"),
         ARGS_END};
@@ -117,19 +201,15 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
         "safetensors file that PyTorch and --init read.\n"
         "RUN is a run folder, its checkpoints folder or one step_N of it.");
     args_result r;
-    clt_values values;
-    clt_dtype dtype;
-    bool folder;
     (void)context;
     ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(cmd_run_operand(&r, "export", checkpoint, "a training", &run));
     CLT_TRY(cmd_best_of(best, &run, best_path));
-    if (!out)
+    if (!a.out)
         CLT_FAIL(CLT_EUSAGE, "cltrain export: give --out PATH, the folder or the safetensors file to write");
-    CLT_TRY(read_type(type, &dtype));
-    CLT_TRY(read_values(weights, &values));
-    CLT_TRY(read_format(format, out, &folder));
-    if (tokenizer && !folder)
-        CLT_FAIL(CLT_EUSAGE, "cltrain export: --tokenizer is for --format hf; a safetensors file holds none");
-    return folder ? export_folder(run, tokenizer, values, dtype, out) : export_file(run, values, dtype, out);
+    CLT_TRY(read_type(type, &a.dtype));
+    CLT_TRY(read_values(weights, &a.values));
+    CLT_TRY(read_format(format, a.out, &a.format));
+    CLT_TRY(check_args(&a));
+    return export(run, &a);
 }

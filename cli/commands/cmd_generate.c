@@ -104,8 +104,8 @@ static clt_status generate(const cmd_context *context, clt_generate_options *opt
 
 clt_status cmd_generate(cmd_context *context, int argc, char **argv)
 {
-    const char *checkpoint = NULL, *tokenizer = NULL, *prompt = "\n", *device = NULL, *caps_text = NULL, *run,
-               *logits = NULL;
+    const char *checkpoint = NULL, *adapter = NULL, *tokenizer = NULL, *prompt = "\n", *device = NULL,
+               *caps_text = NULL, *run, *logits = NULL;
     int64_t max_new = 200, top_k = 0, seed = 1337;
     double temperature = 0.8, top_p = 1;
     char best_path[1024];
@@ -125,6 +125,8 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--logits", "FILE.npy", logits,
                   "write the logits of the token after each token of the prompt and of the text: (tokens, "
                   "vocabulary) f32; with --max-new 0 only of the prompt"),
+        ARGS_TEXT("--adapter", "DIR", adapter,
+                  "low-rank adapters for the run's model: a folder that PEFT saved"),
         ARGS_TEXT("--tokenizer", "PATH", tokenizer, "vocabulary to use instead of the run's own"),
         ARGS_BEST(best),
         ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"),
@@ -147,6 +149,7 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
         CLT_TRY(cmd_can_write(logits));
     clt_generate_options o = {.checkpoint = run,
                               .tokenizer = tokenizer,
+                              .adapter = adapter,
                               .overrides = r.overrides,
                               .n_overrides = r.n_overrides,
                               .prompt = prompt,

@@ -128,6 +128,7 @@ static clt_status add_train(launch *l, launch_line *line, bool again)
     CLT_TRY(add_folders(l, line, again));
     CLT_TRY(add_option(line, "--init", a->init));
     CLT_TRY(add_option(line, "--init-skip", a->init_skip));
+    CLT_TRY(add_option(line, "--adapter", a->adapter));
     CLT_TRY(add_option(line, "--device", a->device));
     if (a->max_steps > 0) {
         snprintf(steps, sizeof steps, "%lld", (long long)a->max_steps);
@@ -354,7 +355,7 @@ static clt_status open_config(launch *l)
     CLT_SCOPED(clt_config) *config = NULL;
     CLT_SCOPED(clt_saved_run) *saved = NULL;
     if (r->n_operands > 0) {
-        CLT_TRY(cmd_load_config_over(r, l->train.init, true, &config));
+        CLT_TRY(cmd_load_config_over(r, l->train.init, l->train.adapter, true, &config));
         return read_config(l, config);
     }
     if (!l->train.resume || strcmp(l->train.resume, "none") == 0 || strcmp(l->train.resume, "auto") == 0)

@@ -8,7 +8,7 @@
 #include "engine/base/mem.h"
 
 typedef struct train_args {
-    const char *out, *resume, *init, *init_skip, *device, *caps;
+    const char *out, *resume, *init, *init_skip, *adapter, *device, *caps;
     int64_t max_steps, trace_from;
     bool dry_run, profile;
 } train_args;
@@ -26,6 +26,9 @@ typedef struct train_args {
         ARGS_TEXT("--init-skip", "PATTERNS", (a).init_skip,                                                  \
                   "parameters that keep their random initial values instead of --init's, such as 'fc.*' "    \
                   "for a head with another number of classes; several patterns are separated by commas"),    \
+        ARGS_TEXT("--adapter", "DIR", (a).adapter,                                                           \
+                  "low-rank adapters for the weights of --init: a folder that PEFT saved, whose settings "   \
+                  "fill the CONFIG; they are trained further"),                                              \
         ARGS_DEVICE((a).device), ARGS_CAPS((a).caps),                                                        \
         ARGS_INT("--max-steps", "N", (a).max_steps, 1, 1e12, "end early; the schedule stays as it is"),      \
         ARGS_FLAG("--dry-run", (a).dry_run,                                                                  \

@@ -30,6 +30,9 @@ typedef struct clt_safetensors clt_safetensors;
 clt_status clt_safetensors_open(const char *path, clt_safetensors **out);
 /* Opens several files as one. A name may occur in one of them only. */
 clt_status clt_safetensors_open_parts(const char *const *paths, int count, clt_safetensors **out);
+/* Puts the tensors of `more`, which it takes over, after those of *file; also on failure. `names`: what the two
+ * files are, for the message if a name occurs in both (CLT_ECHECKPOINT). */
+clt_status clt_safetensors_join(clt_safetensors **file, clt_safetensors *more, const char *names);
 void clt_safetensors_close(clt_safetensors *file);
 CLT_SCOPED_POINTER(clt_safetensors, clt_safetensors_close)
 int clt_safetensors_count(const clt_safetensors *file);
@@ -200,6 +203,9 @@ clt_status clt_export_tensors(const clt_named_tensor *tensors, int n, clt_dtype 
 /* CLT_EUSAGE if `out` would lie in the folder of a checkpoint, which must contain only what its manifest
  * lists. */
 clt_status clt_export_check_outside(const char *out);
+/* CLT_EUSAGE also if `out` is no regular file (a device, say), or a file that holds no weights, which is not
+ * overwritten. */
+clt_status clt_export_check_file(const char *out);
 
 /* True if the folder (a checkpoints folder or a run folder) has at least one step_N, valid or not, or cannot
  * be listed; in that case opening it reports why. */

@@ -76,8 +76,7 @@ clt_status clt_export_check_outside(const char *out)
     return CLT_OK;
 }
 
-/* Refuses to overwrite what is no regular file (a device, say), or a file that holds no weights. */
-static clt_status check_place(const char *out)
+clt_status clt_export_check_file(const char *out)
 {
     struct stat info;
     if (stat(out, &info) == 0 && !S_ISREG(info.st_mode))
@@ -143,7 +142,7 @@ clt_status clt_checkpoint_export(const char *path, clt_values values, clt_dtype 
     CLT_SCOPED(clt_checkpoint) *saved = NULL;
     memset(result, 0, sizeof *result);
     CLT_TRY(check_type(dtype));
-    CLT_TRY(check_place(out));
+    CLT_TRY(clt_export_check_file(out));
     CLT_TRY(clt_checkpoint_open(path, &saved));
     clt_status status = export_model(saved, values, dtype, out, result);
     snprintf(result->from, sizeof result->from, "%s", saved->path);

@@ -271,13 +271,13 @@ void clt_safetensors_close(clt_safetensors *file)
 }
 
 /* Lists the tensors of all parts in the tables of the joined file. */
-static clt_status list_parts(clt_safetensors *file, const char *const *paths)
+static clt_status list_parts(clt_safetensors *file, const char *paths)
 {
     int64_t count = 0;
     for (int p = 0; p < file->n_parts; p++)
         count += file->parts[p]->count;
     if (count > INT32_MAX)
-        REFUSE("%s: the files hold too many tensors", paths[0]);
+        REFUSE("%s: the files hold too many tensors", paths);
     CLT_TRY(make_tables(file, count));
     for (int p = 0; p < file->n_parts; p++)
         for (int i = 0; i < file->parts[p]->count; i++) {
@@ -289,7 +289,7 @@ static clt_status list_parts(clt_safetensors *file, const char *const *paths)
     qsort(file->by_name, (size_t)count, sizeof *file->by_name, compare_names);
     for (int i = 1; i < file->count; i++)
         if (strcmp(file->by_name[i - 1]->name, file->by_name[i]->name) == 0)
-            REFUSE("%s and the files beside it: tensor \"%s\" is in two of them", paths[0],
+            REFUSE("%s and the files beside it: tensor \"%s\" is in two of them", paths,
                    file->by_name[i]->name);
     return CLT_OK;
 }
@@ -302,9 +302,35 @@ clt_status clt_safetensors_open_parts(const char *const *paths, int count, clt_s
     CLT_TRY(clt_alloc(&file->parts, (size_t)count, sizeof *file->parts, "safetensors files"));
     for (; file->n_parts < count; file->n_parts++)
         CLT_TRY(clt_safetensors_open(paths[file->n_parts], &file->parts[file->n_parts]));
-    CLT_TRY(list_parts(file, paths));
+    CLT_TRY(list_parts(file, paths[0]));
     *out = CLT_TAKE(file);
     return CLT_OK;
+}
+
+clt_status clt_safetensors_join(clt_safetensors **file, clt_safetensors *more, const char *names)
+{
+    CLT_SCOPED(clt_safetensors) *both = NULL;
+    clt_status status = clt_alloc(&both, 1, sizeof *both, "safetensors files");
+    if (status == CLT_OK)
+        status = clt_alloc(&both->parts, 2, sizeof *both->parts, "safetensors files");
+    if (status != CLT_OK) {
+        clt_safetensors_close(more);
+        return status;
+    }
+    both->parts[0] = CLT_TAKE(*file);
+    both->parts[1] = more;
+    both->n_parts = 2;
+    CLT_TRY(list_parts(both, names));
+    *file = CLT_TAKE(both);
+    return CLT_OK;
+}
+
+static void add_to_hash(const clt_safetensors *file, clt_hash64_state *state)
+{
+    for (int i = 0; i < file->n_parts; i++)
+        add_to_hash(file->parts[i], state);
+    if (file->n_parts == 0)
+        clt_hash64_add(state, file->mapping.data, file->mapping.size);
 }
 
 uint64_t clt_safetensors_hash(const clt_safetensors *file)
@@ -313,8 +339,7 @@ uint64_t clt_safetensors_hash(const clt_safetensors *file)
     if (file->n_parts == 0)
         return clt_hash64(file->mapping.data, file->mapping.size);
     clt_hash64_begin(&state);
-    for (int i = 0; i < file->n_parts; i++)
-        clt_hash64_add(&state, file->parts[i]->mapping.data, file->parts[i]->mapping.size);
+    add_to_hash(file, &state);
     return clt_hash64_end(&state);
 }
 

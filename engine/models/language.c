@@ -27,6 +27,12 @@ clt_status clt_language_next(clt_language *m, const char *op, const char *name, 
     return clt_language_add(m, op, name, NULL, &m->at, 1, attrs, &node);
 }
 
+clt_status clt_language_linear(clt_language *m, const char *name, const clt_attr_given *attrs,
+                               clt_node **node)
+{
+    return clt_lora_linear(&m->b, name, m->at, attrs, node, &m->at);
+}
+
 clt_status clt_language_residual(clt_language *m, const char *name, int32_t before)
 {
     clt_node *node;
@@ -62,6 +68,7 @@ clt_status clt_language_read(clt_language *m)
     CLT_TRY(clt_model_read_int(&m->b, "vocab_pad", 1, &m->pad_to));
     CLT_TRY(clt_model_read_share(&m->b, "dropout", &m->dropout));
     CLT_TRY(clt_model_read_bool(&m->b, "tied", &m->tied));
+    CLT_TRY(clt_lora_read(&m->b, m->decode));
     char why[96];
     snprintf(why, sizeof why, "required for %s: the number of blocks", m->noun);
     if (m->layers < 1)
@@ -77,6 +84,7 @@ clt_status clt_language_read(clt_language *m)
 void clt_language_check(clt_config_rules *rules, const char *noun)
 {
     const clt_config *c = rules->config;
+    clt_lora_check(rules);
     if (clt_rules_usable(rules, "model.layers") && !clt_rules_empty(rules, "model.layers") &&
         clt_config_int(c, "model.layers") < 1)
         clt_rules_broken(rules, "model.layers",
@@ -177,7 +185,8 @@ clt_status clt_language_build(clt_language *m, clt_status (*read)(clt_language *
     CLT_TRY(read(m));
     CLT_TRY(add_fields(m));
     pad_vocab(m);
-    return layers(m);
+    CLT_TRY(layers(m));
+    return clt_lora_finish(&m->b);
 }
 
 clt_status clt_language_build_decode(clt_language *m, clt_status (*read)(clt_language *),
@@ -199,6 +208,7 @@ clt_status clt_language_build_decode(clt_language *m, clt_status (*read)(clt_lan
     CLT_TRY(clt_graph_field(graph, "position", CLT_I32, &one, &m->position));
     CLT_TRY(clt_graph_field(graph, "length", CLT_I32, &scalar, &m->length));
     CLT_TRY(layers(m));
+    CLT_TRY(clt_lora_finish(&m->b));
     clt_graph_tensor(graph, m->at)->is_output = true;
     *logits = m->at;
     *context = m->context;

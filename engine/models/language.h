@@ -6,7 +6,7 @@
 #ifndef ENGINE_MODELS_LANGUAGE_H
 #define ENGINE_MODELS_LANGUAGE_H
 
-#include "engine/models/models_internal.h"
+#include "engine/models/lora.h"
 #include "engine/ops/node.h"
 
 #define CLT_LANGUAGE_INIT_STD 0.02
@@ -31,6 +31,9 @@ clt_status clt_language_add(clt_language *m, const char *op, const char *name, c
                             const int32_t *inputs, int n, const clt_attr_given *attrs, clt_node **node);
 /* Adds a layer that reads the output of the layer before it. */
 clt_status clt_language_next(clt_language *m, const char *op, const char *name, const clt_attr_given *attrs);
+/* Adds a linear layer that reads the output of the layer before it, with its low-rank adapter if it has one. */
+clt_status clt_language_linear(clt_language *m, const char *name, const clt_attr_given *attrs,
+                               clt_node **node);
 /* Adds the tensor `before` to the output of the layer before: the end of a branch. */
 clt_status clt_language_residual(clt_language *m, const char *name, int32_t before);
 /* Adds a dropout layer if m->dropout is above 0. */
@@ -70,6 +73,6 @@ bool clt_language_width_from_data(const clt_config *config);
                     "the rows of the token embedding are rounded up to a multiple of this; the padding is "  \
                     "never used"),                                                                           \
         CLT_KEY_BOOL("model.tied", "true", "the output layer shares the token embedding"),                   \
-        CLT_KEY_FLOAT_OPEN("model.dropout", 0, false, 1, true, "0", "", dropout_help)
+        CLT_KEY_FLOAT_OPEN("model.dropout", 0, false, 1, true, "0", "", dropout_help), CLT_LORA_KEYS
 
 #endif

@@ -22,10 +22,10 @@ typedef struct gpt {
 static clt_status gpt_conv1d(gpt *m, const char *name, int64_t out, double std)
 {
     clt_node *node;
-    CLT_TRY(clt_language_add(&m->l, "linear", name, NULL, &m->l.at, 1,
-                             CLT_ATTRS(CLT_A_INT("out", out), CLT_A_BOOL("bias", m->bias),
-                                       CLT_A_WORD("init", "normal"), CLT_A_FLOAT("init_std", std)),
-                             &node));
+    CLT_TRY(clt_language_linear(&m->l, name,
+                                CLT_ATTRS(CLT_A_INT("out", out), CLT_A_BOOL("bias", m->bias),
+                                          CLT_A_WORD("init", "normal"), CLT_A_FLOAT("init_std", std)),
+                                &node));
     m->l.b.graph->params[node->param[0]].file_transposed = 1;
     return CLT_OK;
 }
@@ -206,6 +206,7 @@ const clt_config_part clt_family_gpt = {.name = "gpt",
                                         .check = check_rules,
                                         .language = true};
 
+static const char *const adapted[] = {"c_attn", NULL};
 static const char *const buffers[] = {".attn.bias", ".attn.masked_bias", NULL}; /* causal masks */
 static const clt_model_published published = {.prefix = "transformer.",
                                               .block = "h.",
@@ -215,6 +216,8 @@ static const clt_model_published published = {.prefix = "transformer.",
                                               .head = "lm_head.weight",
                                               .bias = "ln_f.bias",
                                               .bias_keys = {"model.bias=false", "model.bias=true"},
+                                              .transposed = true,
+                                              .adapted = adapted,
                                               .buffers = buffers};
 
 const clt_model_family clt_model_gpt = {.part = &clt_family_gpt,

@@ -110,10 +110,12 @@ static clt_status llama_norm(llama *m, const char *name)
 /* A linear layer from tensor `from`. */
 static clt_status llama_linear(llama *m, const char *name, int32_t from, int64_t out, bool bias, double std)
 {
+    clt_node *node;
     m->l.at = from;
-    return clt_language_next(&m->l, "linear", name,
-                             CLT_ATTRS(CLT_A_INT("out", out), CLT_A_BOOL("bias", bias),
-                                       CLT_A_WORD("init", "normal"), CLT_A_FLOAT("init_std", std)));
+    return clt_language_linear(&m->l, name,
+                               CLT_ATTRS(CLT_A_INT("out", out), CLT_A_BOOL("bias", bias),
+                                         CLT_A_WORD("init", "normal"), CLT_A_FLOAT("init_std", std)),
+                               &node);
 }
 
 /* Normalises each of the `heads` heads of m->at by itself. */
@@ -354,6 +356,7 @@ const clt_config_part clt_family_llama = {
     .check = check_rules,
     .language = true};
 
+static const char *const adapted[] = {"q_proj", "v_proj", NULL};
 static const char *const buffers[] = {".rotary_emb.inv_freq", NULL}; /* computed again */
 static const clt_model_published published = {
     .prefix = "model.",
@@ -363,6 +366,7 @@ static const clt_model_published published = {
     .head = "lm_head.weight",
     .bias = "layers.0.self_attn.q_proj.bias",
     .bias_keys = {"model.attention_bias=none", "model.attention_bias=qkv"},
+    .adapted = adapted,
     .buffers = buffers};
 
 const clt_model_family clt_model_llama = {.part = &clt_family_llama,

@@ -38,6 +38,14 @@ static const clt_model_family *find_family(const char *name)
     return NULL;
 }
 
+const clt_model_published *clt_model_published_of(const clt_json *model)
+{
+    const clt_json *type = clt_json_get(model, "type");
+    const clt_model_family *family =
+        type && clt_json_typeof(type) == CLT_JSON_STRING ? find_family(clt_json_string(type)) : NULL;
+    return family ? family->published : NULL;
+}
+
 const clt_model_family *clt_model_family_of(const clt_config *config)
 {
     return find_family(clt_config_string(config, "model.type"));

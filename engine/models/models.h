@@ -76,6 +76,8 @@ typedef struct clt_model_published {
     const char *head;           /* output layer: a copy of `table` in models whose head is tied to it */
     const char *bias;           /* a tensor that exists only if the model has biases */
     const char *bias_keys[2];   /* the key and value with which a model lacks, and has, that tensor */
+    bool transposed;            /* weights of linear layers are (in, out) in files */
+    const char *const *adapted; /* linear layers that PEFT adapts unless told otherwise; ends with NULL */
     const char *const *buffers; /* endings of tensors that this program computes itself; ends with NULL */
 } clt_model_published;
 

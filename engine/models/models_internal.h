@@ -8,12 +8,26 @@
 #include "engine/models/models.h"
 #include "engine/ops/op.h"
 
+/* The low-rank adapters of a model under construction (lora.h). */
+#define CLT_LORA_SEEN 64
+typedef struct clt_lora {
+    int64_t rank; /* 0: no adapters */
+    double scale, dropout;
+    struct {
+        const char *name;
+        bool used; /* it names a layer */
+    } * targets;
+    int n_targets, n_seen;
+    const char *seen[CLT_LORA_SEEN]; /* last parts of the names of linear layers */
+} clt_lora;
+
 /* The graph under construction. */
 typedef struct clt_model_builder {
     const clt_json_doc *doc; /* may be NULL */
     const clt_json *model;   /* the config's model section */
     const clt_model_inputs *inputs;
     clt_graph *graph;
+    clt_lora lora;
     struct {
         int32_t from, to;
     } cast[CLT_MODEL_MAX_FIELDS * 4]; /* conversions that were added already */
@@ -53,6 +67,9 @@ clt_status clt_model_read_bool(const clt_model_builder *b, const char *key, bool
 /* Reads one of the words in `choices` ("a|b|c"). */
 clt_status clt_model_read_word(const clt_model_builder *b, const char *key, const char *choices,
                                const char **out);
+
+/* The published names of the family that a model section names; NULL: there are none. */
+const clt_model_published *clt_model_published_of(const clt_json *model);
 
 /* Index of a field in inputs->field; -1: there is none. */
 int clt_model_find_field(const clt_model_inputs *inputs, const char *name);

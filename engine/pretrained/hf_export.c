@@ -5,16 +5,12 @@
  * folder. */
 #include "engine/pretrained/hf_export_internal.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "engine/data/tokenizer/tokenizer.h"
-#include "engine/files/fileio_error.h"
+#include "engine/pretrained/new_folder.h"
 
 /* --- the model --- */
 
@@ -98,8 +94,9 @@ clt_status hf_add_tensor(hf_export *x, const char *name, const clt_shape *shape)
 {
     char a[CLT_SHAPE_TEXT], b[CLT_SHAPE_TEXT];
     clt_named_tensor t;
-    bool head = strcmp(name, "lm_head.weight") == 0;
-    if (!clt_checkpoint_values(x->saved->checkpoint, name, x->values, &t))
+    bool head = strcmp(name, "lm_head.weight") == 0, found;
+    CLT_TRY(clt_merge_values(x->merge, name, &t, &found));
+    if (!found)
         CLT_FAIL(CLT_ECHECKPOINT, "exporting '%s': it has no tensor %s, which its config asks for",
                  x->saved->path, name);
     if (!clt_shape_equal(&t.shape, shape))
@@ -119,15 +116,6 @@ clt_status hf_add_zeros(hf_export *x, const char *name, int64_t size)
 }
 
 /* --- the files --- */
-
-static clt_status write_text(const hf_export *x, const char *name, clt_str *text)
-{
-    CLT_FREED char *path = NULL;
-    clt_str_append(text, "\n");
-    CLT_TRY(clt_str_check(text));
-    CLT_TRY(clt_path_join(x->folder, name, &path));
-    return clt_file_write(path, text->text, text->length);
-}
 
 /* The id of the token with a role; -1 if there is none or the model has no row for it. Without a token for
  * the begin of a text, the end-of-text token has that role, as in GPT-2. */
@@ -172,7 +160,7 @@ static clt_status write_config(const hf_export *x)
     clt_jw_kstring(&w, "dtype", dtype);
     clt_jw_kstring(&w, "torch_dtype", dtype); /* the name that older versions of transformers read */
     clt_jw_end_object(&w);
-    return write_text(x, "config.json", &text);
+    return clt_new_folder_text(x->folder, "config.json", &text);
 }
 
 static clt_status write_generation_config(const hf_export *x)
@@ -183,7 +171,7 @@ static clt_status write_generation_config(const hf_export *x)
     clt_jw_kbool(&w, "_from_model_config", true);
     token_ids(x, &w);
     clt_jw_end_object(&w);
-    return write_text(x, "generation_config.json", &text);
+    return clt_new_folder_text(x->folder, "generation_config.json", &text);
 }
 
 /* Names the general tokenizer class, which uses tokenizer.json unchanged. GPT-2's own class would add an
@@ -202,86 +190,29 @@ static clt_status write_weights(hf_export *x)
 
 static clt_status write_all(hf_export *x)
 {
-    CLT_TRY(clt_mkdir_p(x->folder));
     CLT_TRY(write_config(x));
     CLT_TRY(write_generation_config(x));
     CLT_TRY(write_tokenizer(x));
-    CLT_TRY(write_weights(x));
-    return clt_fsync_path(x->folder);
+    return write_weights(x);
 }
 
 /* --- the folder --- */
 
-/* Copies `folder` without trailing slashes; the caller frees it. */
-static clt_status bare(const char *folder, char **out)
+static clt_status write_folder(void *context, const char *folder)
 {
-    size_t size = strlen(folder);
-    while (size > 1 && folder[size - 1] == '/')
-        size--;
-    CLT_TRY(clt_alloc(out, size + 16, 1, "a folder's name"));
-    memcpy(*out, folder, size);
-    return CLT_OK;
-}
-
-static bool is_empty_folder(const char *path)
-{
-    DIR *dir = opendir(path);
-    int entries = 0;
-    while (dir && readdir(dir) && entries <= 2)
-        entries++;
-    if (dir)
-        closedir(dir);
-    return dir && entries <= 2; /* only "." and ".." */
-}
-
-/* An error unless the folder does not exist or is empty. */
-static clt_status check_free(const char *folder)
-{
-    const char *slash = strrchr(folder, '/'), *last = slash ? slash + 1 : folder;
-    struct stat info;
-    bool own_name = *last && strcmp(last, ".") != 0 && strcmp(last, "..") != 0;
-    if (own_name && (lstat(folder, &info) != 0 || (S_ISDIR(info.st_mode) && is_empty_folder(folder))))
-        return CLT_OK;
-    CLT_FAIL(CLT_EUSAGE,
-             "exporting to '%s': something exists there, and it is not overwritten; name a new folder, or "
-             "remove it first",
-             folder);
-}
-
-clt_status clt_hf_export_place(const char *folder)
-{
-    CLT_FREED char *path = NULL;
-    CLT_TRY(bare(folder, &path));
-    CLT_TRY(check_free(path));
-    return clt_export_check_outside(path);
-}
-
-/* Writes the new folder under its temporary name and renames it. */
-static clt_status write_renamed(hf_export *x, const char *folder)
-{
+    hf_export *x = context;
+    x->folder = folder;
     clt_status status = write_all(x);
     CLT_TRY(clt_checkpoint_whole(x->saved->checkpoint)); /* writing from a mapping that was cut fails, too */
-    CLT_TRY(status);
-    CLT_TRY(check_free(folder));
-    if (rename(x->folder, folder) != 0)
-        return clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", x->folder, folder);
-    return clt_fsync_parent(folder);
+    return status;
 }
 
 static clt_status export_to(hf_export *x, const char *folder)
 {
-    CLT_SCOPED(clt_str) temporary = {0};
     CLT_TRY(read_model(x));
     CLT_TRY(open_tokenizer(x));
     CLT_TRY(x->family->gather(x));
-    clt_str_printf(&temporary, "%s.tmp-%ld", folder, (long)getpid());
-    CLT_TRY(clt_str_check(&temporary));
-    x->folder = temporary.text;
-    clt_status status = write_renamed(x, folder);
-    CLT_KEEP_ERROR();
-    if (status != CLT_OK && clt_is_directory(temporary.text))
-        (void)clt_remove_tree(temporary.text);
-    return status;
+    return clt_new_folder(folder, write_folder, x);
 }
 
 static void hf_export_free(hf_export *x)
@@ -292,16 +223,14 @@ static void hf_export_free(hf_export *x)
 }
 CLT_SCOPED_VALUE(hf_export, hf_export_free)
 
-clt_status clt_hf_export(const clt_saved_run *saved, clt_values values, clt_dtype dtype, const char *folder,
-                         clt_hf_exported *result)
+clt_status clt_hf_export(const clt_saved_run *saved, clt_merge *merge, clt_values values, clt_dtype dtype,
+                         const char *folder, clt_hf_exported *result)
 {
-    CLT_SCOPED(hf_export) x = {.saved = saved, .values = values, .dtype = dtype, .result = result};
-    CLT_FREED char *path = NULL;
+    CLT_SCOPED(hf_export) x = {.saved = saved, .merge = merge, .dtype = dtype, .result = result};
     memset(result, 0, sizeof *result);
-    CLT_TRY(clt_hf_export_place(folder));
-    CLT_TRY(bare(folder, &path));
+    CLT_TRY(clt_new_folder_place(folder));
     CLT_TRY(clt_arena_create(&x.arena));
-    CLT_TRY(export_to(&x, path));
+    CLT_TRY(export_to(&x, folder));
     snprintf(result->weights.from, sizeof result->weights.from, "%s", saved->path);
     result->weights.averaged = values == CLT_VALUES_AVERAGED && clt_checkpoint_averages(saved->checkpoint);
     return CLT_OK;

@@ -7,6 +7,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/saved_run.h"
+#include "engine/pretrained/merge.h"
 
 typedef struct clt_hf_exported {
     clt_export_result weights;
@@ -14,13 +15,10 @@ typedef struct clt_hf_exported {
     char tokenizer[400]; /* description of the tokenizer; "": the run has none, and none was written */
 } clt_hf_exported;
 
-/* Checks that the folder can be created. CLT_EUSAGE: it is not empty, or it is inside a checkpoint. */
-clt_status clt_hf_export_place(const char *folder);
-/* Writes the folder: first under another name beside it, with every file synced, then one rename, so that it
- * appears complete or not at all. saved: opened with its tensors. dtype: f32, f16 or bf16. CLT_EUNSUPPORTED:
- * no class of transformers computes what the run trained, with the reason; other errors as for
- * clt_checkpoint_export. */
-clt_status clt_hf_export(const clt_saved_run *saved, clt_values values, clt_dtype dtype, const char *folder,
-                         clt_hf_exported *result);
+/* Writes the folder (new_folder.h). saved: opened with its tensors, whose values come from `merge`, of which
+ * `values` are the kind. dtype: f32, f16 or bf16. CLT_EUNSUPPORTED: no class of transformers computes what the
+ * run trained, with the reason; other errors as for clt_checkpoint_export. */
+clt_status clt_hf_export(const clt_saved_run *saved, clt_merge *merge, clt_values values, clt_dtype dtype,
+                         const char *folder, clt_hf_exported *result);
 
 #endif

@@ -12,7 +12,7 @@ struct hf_family;
 
 typedef struct hf_export {
     const clt_saved_run *saved;
-    clt_values values;
+    clt_merge *merge; /* gives the values of tensors */
     clt_dtype dtype;
     const struct hf_family *family;
     struct clt_tokenizer *tokenizer; /* NULL: the run has none */
@@ -24,8 +24,8 @@ typedef struct hf_export {
     clt_arena *arena;                                       /* owns names and zeros */
     clt_named_tensor *tensors;
     int count;
-    size_t room;  /* of tensors */
-    char *folder; /* the temporary folder that is written */
+    size_t room;        /* of tensors */
+    const char *folder; /* the temporary folder that is written */
     clt_hf_exported *result;
 } hf_export;
 

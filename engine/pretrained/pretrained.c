@@ -142,13 +142,14 @@ static clt_status read_folder(clt_pretrained *p)
 static clt_preset_kind kind_of(const char *key, const char *value)
 {
     static const char *const fixed[] = {
-        "model.type",          "model.activation",   "model.bias",          "model.embedding",
-        "model.outputs",       "model.heads",        "model.vocab",         "model.channels",
-        "model.tied",          "model.kv_heads",     "model.head_dim",      "model.inner",
-        "model.norm_eps",      "model.head_norm",    "model.mlp_bias",      "model.rope_base",
-        "model.rope_low",      "model.rope_scaling", "model.rope_factor",   "model.rope_high",
-        "model.window",        "model.window_from",  "model.rope_original", "model.attention_bias",
-        "model.rope_attention"};
+        "model.type",           "model.activation",   "model.bias",          "model.embedding",
+        "model.outputs",        "model.heads",        "model.vocab",         "model.channels",
+        "model.tied",           "model.kv_heads",     "model.head_dim",      "model.inner",
+        "model.norm_eps",       "model.head_norm",    "model.mlp_bias",      "model.rope_base",
+        "model.rope_low",       "model.rope_scaling", "model.rope_factor",   "model.rope_high",
+        "model.window",         "model.window_from",  "model.rope_original", "model.attention_bias",
+        "model.rope_attention", "model.lora_rank",    "model.lora_alpha",    "model.lora_rs",
+        "model.lora_targets"};
     if (strcmp(key, "model.context") == 0)
         return CLT_PRESET_AT_MOST;
     if (strcmp(key, "model.layers") == 0 && *value != '[')
@@ -159,11 +160,16 @@ static clt_preset_kind kind_of(const char *key, const char *value)
     return CLT_PRESET_DEFAULT;
 }
 
-/* Reads the keys that are set in the model section of the run. */
+/* Reads the keys that are set in the model section of the run; without adapters, not the ones that describe
+ * adapters. */
 static clt_status read_section(clt_pretrained *p, const clt_config *config)
 {
     const clt_json *model = clt_config_model(config, NULL);
+    const clt_json *rank = model ? clt_json_get(model, "lora_rank") : NULL;
+    bool adapted = rank && clt_json_number(rank) > 0;
     for (const clt_json *value = model ? clt_json_first(model) : NULL; value; value = clt_json_next(value)) {
+        if (!adapted && strncmp(clt_json_key(value), "lora_", 5) == 0)
+            continue;
         CLT_SCOPED(clt_str) text = {0};
         clt_json_writer w = clt_json_writer_make(&text, 0);
         clt_jw_value(&w, value);
@@ -242,6 +248,18 @@ const clt_config_presets *clt_pretrained_presets(clt_pretrained *p, bool trainin
     p->count = kept;
     p->presets = (clt_config_presets){p->config_path ? p->config_path : "", p->items, p->count};
     return &p->presets;
+}
+
+clt_status clt_pretrained_add_adapter(clt_pretrained *p, const clt_config_presets *adapter)
+{
+    for (int i = 0; i < p->count; i++)
+        if (strcmp(p->items[i].key, "model.lora_rank") == 0)
+            CLT_FAIL(CLT_EUSAGE, "--adapter: the weights of --init have adapters already (%s, '%.600s')",
+                     p->items[i].reason, p->config_path);
+    for (int i = 0; i < adapter->count; i++)
+        clt_pretrained_add(p, adapter->items[i].key, adapter->items[i].value, adapter->items[i].reason,
+                           adapter->items[i].kind, NULL);
+    return CLT_OK;
 }
 
 /* --- tokenizer --- */

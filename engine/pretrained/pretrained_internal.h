@@ -9,7 +9,7 @@
 #include "engine/config/part.h"
 #include "engine/pretrained/pretrained.h"
 
-#define CLT_PRETRAINED_MAX_KEYS 40
+#define CLT_PRETRAINED_MAX_KEYS 56
 
 struct clt_pretrained {
     clt_arena *arena;

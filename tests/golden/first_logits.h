@@ -26,13 +26,13 @@ static clt_status feed_once(clt_run *run)
     return clt_realized_run(run->eval, CLT_PHASE_FORWARD);
 }
 
-/* *logits: (rows, vocab), without padding; the caller frees it. */
-static clt_status first_logits(const clt_config *config, const char *init, float **logits, int64_t *rows,
-                               int64_t *vocab)
+/* *logits: (rows, vocab), without padding; the caller frees it. o: config and weights. */
+static clt_status first_logits_of(const clt_run_options *o, float **logits, int64_t *rows, int64_t *vocab)
 {
-    clt_run_options options = {
-        .config = config, .caps_mask = OCL_CAPS_ALL, .init = init, .predicts = true, .on_train = true};
+    clt_run_options options = *o;
     clt_run *run;
+    options.caps_mask = OCL_CAPS_ALL;
+    options.predicts = options.on_train = true;
     *logits = NULL;
     CLT_TRY(clt_run_create(&options, CLT_JOB_EVAL, &run));
     clt_status status = clt_run_take_init(run);
@@ -41,7 +41,7 @@ static clt_status first_logits(const clt_config *config, const char *init, float
     const clt_tensor *t = clt_graph_tensor(run->eval->plan->graph, run->job->prediction);
     int64_t columns = clt_shape_last(&t->shape);
     *rows = clt_shape_rows(&t->shape);
-    *vocab = clt_config_int(config, "model.vocab");
+    *vocab = clt_config_int(o->config, "model.vocab");
     if (status == CLT_OK)
         status = clt_alloc(logits, (size_t)(*rows * columns), sizeof **logits, "logits");
     if (status == CLT_OK)
@@ -50,6 +50,13 @@ static clt_status first_logits(const clt_config *config, const char *init, float
         memmove(*logits + r * *vocab, *logits + r * columns, (size_t)*vocab * sizeof **logits);
     clt_run_destroy(run);
     return status;
+}
+
+static inline clt_status first_logits(const clt_config *config, const char *init, float **logits,
+                                      int64_t *rows, int64_t *vocab)
+{
+    clt_run_options options = {.config = config, .init = init};
+    return first_logits_of(&options, logits, rows, vocab);
 }
 
 #endif

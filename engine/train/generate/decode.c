@@ -12,6 +12,7 @@
 #include "engine/checkpoint/saved_run.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/models/models.h"
+#include "engine/pretrained/peft.h"
 #include "engine/train/generate/generate.h"
 #include "engine/train/run/run.h"
 
@@ -294,6 +295,8 @@ clt_status clt_generate(const clt_generate_options *options, clt_generate_result
                                   .n_overrides = options->n_overrides};
     *result = (clt_generate_result){0};
     CLT_TRY(clt_saved_run_open(options->checkpoint, &open, &saved));
+    if (options->adapter)
+        CLT_TRY(clt_peft_put_on(saved, options->adapter));
     if (clt_model_family_of(saved->config)->build_decode)
         return generate_gpt(options, saved, result);
     return is_window_model(saved) ? generate_window(options, saved, result) : no_language_model(saved);

@@ -21,6 +21,7 @@ int clt_sample(const float *logits, int n, const clt_sampling *sampling, uint64_
 typedef struct clt_generate_options {
     const char *checkpoint;       /* run, checkpoints or step_N folder */
     const char *tokenizer;        /* folder or file of a vocabulary; NULL: the one of the run */
+    const char *adapter;          /* folder of PEFT with adapters for the run's model; NULL: none */
     const char *const *overrides; /* "section.key=value" for the config */
     int n_overrides;
     const char *prompt;

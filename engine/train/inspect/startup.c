@@ -99,7 +99,7 @@ static void add_weights(table *t, const clt_run *run)
             clt_hash64_text(w->hash, hash), w->notes[0] ? "; " : "", w->notes);
 }
 
-/* Says which parameters --init-skip leaves at random values. */
+/* Says which parameters start with values of their own: what --init-skip names, and new adapters. */
 static void add_kept(table *t, const clt_weights_taken *w)
 {
     int names = w->kept_names[0] ? 1 : 0;
@@ -110,6 +110,9 @@ static void add_kept(table *t, const clt_weights_taken *w)
         snprintf(more, sizeof more, " and %d more", w->kept - names);
     if (w->kept > 0)
         add(t, "new parameters", "%s%s: not from --init's file, as --init-skip says", w->kept_names, more);
+    if (w->adapters > 0)
+        add(t, "adapters", "%d new tensors; every B is zero, so the model starts as the one without them",
+            w->adapters);
 }
 
 /* Floating-point operations of a run below which tuning is not suggested: its minute would not pay. */

@@ -23,6 +23,7 @@ typedef struct clt_run_options {
     /* Patterns of names, separated by commas: parameters that `init` does not set, and tensors of it that
      * are not used. "": none; NULL: none, and messages do not suggest any. */
     const char *init_skip;
+    const char *adapter;               /* folder of PEFT with adapters for the weights of `init`, or NULL */
     const struct clt_saved_run *saved; /* eval: an open saved run with its tensors, or NULL */
     bool on_train; /* eval: evaluate the training data; else the evaluation data, which must exist */
     const char *device_spec; /* NULL: device.spec of the config, else the default device */

@@ -13,6 +13,7 @@
 #include "engine/base/log.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/saved_run.h"
+#include "engine/pretrained/peft.h"
 #include "engine/pretrained/pretrained.h"
 #include "engine/train/eval/eval_metrics.h"
 #include "engine/train/eval/eval_regression.h"
@@ -118,21 +119,46 @@ static clt_status keep_style(clt_run *run)
     return CLT_OK;
 }
 
-/* Opens the weights to start from and compares every tensor with the model before a device is opened. The
- * file stays open until its values are loaded. */
+/* Puts the tensors of --adapter beside those of --init. */
+static clt_status join_adapter(const clt_run_options *o, clt_safetensors **file)
+{
+    CLT_SCOPED(clt_peft) *adapter = NULL;
+    CLT_TRY(clt_peft_open(o->adapter, &adapter));
+    CLT_INFO("adapter '%s': %s", o->adapter, clt_peft_words(adapter));
+    return clt_safetensors_join(file, clt_peft_take_file(adapter), o->adapter);
+}
+
+/* Opens the weights of --init and --adapter and compares every tensor with the model. */
+static clt_status open_weights(const clt_run_options *o, const clt_graph *graph, clt_weights_taken *taken,
+                               clt_safetensors **out)
+{
+    CLT_SCOPED(clt_safetensors) *file = NULL;
+    CLT_SCOPED(clt_str) name = {0};
+    clt_str_printf(&name, "%s%s%s", o->init, o->adapter ? "' with the adapter '" : "",
+                   o->adapter ? o->adapter : "");
+    CLT_TRY(clt_str_check(&name));
+    CLT_TRY(clt_weights_open(o->init, &file));
+    CLT_TRY(clt_fail_prefix(clt_weights_take_off_prefix(graph, file, o->init_skip ? o->init_skip : "", taken),
+                            "%s", o->init));
+    if (o->adapter)
+        CLT_TRY(join_adapter(o, &file));
+    CLT_TRY(clt_weights_check(graph, file, name.text, o->init_skip, taken));
+    size_t used = strlen(taken->notes);
+    if (o->adapter)
+        snprintf(taken->notes + used, sizeof taken->notes - used, "%sadapter from %.200s", used ? "; " : "",
+                 o->adapter);
+    *out = CLT_TAKE(file);
+    return CLT_OK;
+}
+
+/* Compares the weights to start from with the model before a device is opened. The file stays open until its
+ * values are loaded. */
 static clt_status open_init(clt_run *run)
 {
-    const char *path = run->options->init;
     const clt_saved_run *saved = run->options->saved;
-    if (saved && saved->checkpoint->model && !path)
+    if (saved && saved->checkpoint->model && !run->options->init)
         return clt_weights_check(run->job->model, saved->checkpoint->model, saved->path, NULL, NULL);
-    if (!path)
-        return CLT_OK;
-    CLT_TRY(clt_weights_open(path, &run->init));
-    CLT_TRY(clt_fail_prefix(
-        clt_weights_take_off_prefix(run->job->model, run->init, run->options->init_skip, &run->taken), "%s",
-        path));
-    return clt_weights_check(run->job->model, run->init, path, run->options->init_skip, &run->taken);
+    return run->options->init ? open_weights(run->options, run->job->model, &run->taken, &run->init) : CLT_OK;
 }
 
 clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job, clt_weights_taken *taken)
@@ -141,10 +167,7 @@ clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job
     if (!options->init)
         return CLT_OK;
     CLT_TRY(clt_pretrained_check_tokenizer(options->init, options->config));
-    CLT_TRY(clt_weights_open(options->init, &file));
-    CLT_TRY(clt_fail_prefix(clt_weights_take_off_prefix(job->model, file, options->init_skip, taken), "%s",
-                            options->init));
-    return clt_weights_check(job->model, file, options->init, options->init_skip, taken);
+    return open_weights(options, job->model, taken, &file);
 }
 
 clt_status clt_run_set_micro_batch(clt_run *run, int64_t micro)

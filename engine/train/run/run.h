@@ -26,6 +26,7 @@ typedef struct clt_weights_taken {
     char notes[400]; /* for instance "wpe.weight: the first 256 of 1024 rows", or "" */
     int kept;        /* parameters that keep their initial values, because run_options.init_skip names them */
     char kept_names[300]; /* "fc.weight, fc.bias", or as many as fit */
+    int adapters;         /* tensors of low-rank adapters that start anew, since the file has none */
 } clt_weights_taken;
 
 typedef struct clt_run {
@@ -136,8 +137,10 @@ clt_status clt_weights_take_off_prefix(const clt_graph *graph, struct clt_safete
  * NULL; its prefix is kept. */
 clt_status clt_weights_check(const clt_graph *graph, const struct clt_safetensors *file, const char *path,
                              const char *skip, clt_weights_taken *taken);
-/* Whether the parameter is one that `skip` names. */
-bool clt_weights_skips(const char *skip, const clt_param *param);
+/* Whether the parameter keeps its initial values beside this file: `skip` names it, or it belongs to an adapter
+ * and the file holds no adapter. Without `skip` (NULL) every parameter must be in the file. */
+#define CLT_ADAPTER_MARK ".lora_" /* in the names of adapters' tensors only */
+bool clt_weights_leaves(const struct clt_safetensors *file, const char *skip, const clt_param *param);
 /* resume.c. resumed_open: finds, opens and verifies the checkpoint that options->resume names. Collective:
  * rank 0 chooses it, and all ranks read it at the same time. resumed_close: it need not have been opened. */
 clt_status clt_resumed_open(const clt_run_options *options, clt_resumed *out);

@@ -203,13 +203,27 @@ static bool fits_tensor(const clt_graph *graph, const char *pattern, const clt_n
            fnmatch(pattern, clt_weights_short_name(graph, tensor->name), 0) == 0;
 }
 
-bool clt_weights_skips(const char *skip, const clt_param *param)
+static bool skips_param(const char *skip, const clt_param *param)
 {
     char pattern[SKIP_PATTERN];
     while (next_pattern(&skip, pattern))
         if (fits_param(pattern, param))
             return true;
     return false;
+}
+
+/* True if some tensor belongs to a low-rank adapter. */
+static bool holds_adapter(const clt_safetensors *file)
+{
+    for (int i = 0; i < clt_safetensors_count(file); i++)
+        if (strstr(clt_safetensors_at(file, i)->name, CLT_ADAPTER_MARK))
+            return true;
+    return false;
+}
+
+bool clt_weights_leaves(const clt_safetensors *file, const char *skip, const clt_param *param)
+{
+    return skips_param(skip, param) || (skip && param->adapter && !holds_adapter(file));
 }
 
 static bool skips_tensor(const clt_graph *graph, const char *skip, const clt_named_tensor *tensor)
@@ -295,7 +309,7 @@ static bool has_all(const clt_graph *graph, const clt_safetensors *file, const c
     char name[512];
     for (size_t i = 0; i < graph->n_params; i++) {
         const clt_param *param = &graph->params[i];
-        if (clt_weights_skips(skip, param))
+        if (clt_weights_leaves(file, skip, param))
             continue;
         int length = snprintf(name, sizeof name, "%s%s", prefix, param->file_name);
         bool found = length < (int)sizeof name && clt_safetensors_find(file, name) != NULL;
@@ -327,7 +341,7 @@ clt_status clt_weights_take_off_prefix(const clt_graph *graph, clt_safetensors *
     const char *first = NULL;
     taken->prefix[0] = '\0';
     for (size_t i = 0; i < graph->n_params && !first; i++)
-        if (!clt_weights_skips(skip, &graph->params[i]))
+        if (!clt_weights_leaves(file, skip, &graph->params[i]))
             first = graph->params[i].file_name;
     if (!first || has_all(graph, file, skip, ""))
         return CLT_OK;
@@ -402,8 +416,10 @@ clt_status clt_weights_check(const clt_graph *graph, const clt_safetensors *file
     clear_but_prefix(taken);
     CLT_TRY(check_skip(graph, file, skip));
     for (size_t i = 0; i < graph->n_params; i++)
-        if (clt_weights_skips(skip, &graph->params[i]))
+        if (skips_param(skip, &graph->params[i]))
             note_kept(&graph->params[i], taken);
+        else if (clt_weights_leaves(file, skip, &graph->params[i]))
+            taken->adapters++;
         else
             compare(&list, &graph->params[i], taken);
     if (taken->tensors == 0 && taken->kept > 0)

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Low-rank adapters: a frozen linear layer y = W x + b becomes y + s * B A dropout(x), where only A, (r, in),
+ * and B, (out, r), are trained; s = alpha / r, or alpha / sqrt(r). B starts at zero, so the model starts as
+ * the one without adapters. A family adds its linear layers by clt_lora_linear, and its config keys by
+ * CLT_LORA_KEYS. Sources: Hu et al. 2021, arXiv:2106.09685; Kalajdzievski 2023, arXiv:2312.03732 (the root). */
+#ifndef ENGINE_MODELS_LORA_H
+#define ENGINE_MODELS_LORA_H
+
+#include "engine/models/models_internal.h"
+#include "engine/ops/node.h"
+
+#define CLT_LORA_MAX_TARGETS 4096 /* entries of model.lora_targets */
+
+/* Reads the keys model.lora_... into b->lora. Without model.lora_rank there are no adapters. decode: the form
+ * for generation, which has no dropout. CLT_ECONFIG names the key. */
+clt_status clt_lora_read(clt_model_builder *b, bool decode);
+/* Adds the op linear with these attributes as layer `name`, which reads tensor `from`, and its adapter
+ * <name>.lora_A, <name>.lora_B if model.lora_targets names the layer. *node: the layer itself; *out: the
+ * tensor with the result. */
+clt_status clt_lora_linear(clt_model_builder *b, const char *name, int32_t from, const clt_attr_given *attrs,
+                           clt_node **node, int32_t *out);
+/* After the last layer: freezes every parameter but those of the adapters. CLT_ECONFIG if a target names no
+ * layer. Does nothing without adapters. */
+clt_status clt_lora_finish(clt_model_builder *b);
+
+/* Rules of the keys below. */
+void clt_lora_check(clt_config_rules *rules);
+
+#define CLT_LORA_KEYS                                                                                        \
+    CLT_KEY_INT(                                                                                             \
+        "model.lora_rank", 0, 65536, "0", "",                                                                \
+        "rank of the low-rank adapters (LoRA) that are trained instead of the weights; 0: none, the "        \
+        "weights are trained"),                                                                              \
+        CLT_KEY_FLOAT_OPEN("model.lora_alpha", 0, true, 1e6, false, "16", "",                                \
+                           "adapters are multiplied by this number divided by model.lora_rank"),             \
+        CLT_KEY_BOOL("model.lora_rs", "false",                                                               \
+                     "adapters are multiplied by model.lora_alpha divided by the square root of "            \
+                     "model.lora_rank (rsLoRA)"),                                                            \
+        CLT_KEY_FLOAT_OPEN("model.lora_dropout", 0, false, 1, true, "0", "",                                 \
+                           "share of an adapter's inputs dropped in training"),                              \
+        CLT_KEY_STRINGS(                                                                                     \
+            "model.lora_targets", "[]",                                                                      \
+            "the linear layers that get an adapter: ends of their names (\"q_proj\"), whole "                \
+            "names or patterns (\"layers.1?.mlp.*\"); \"all-linear\": all but the output layer; "            \
+            "[]: those that PEFT chooses for the family")
+
+#endif

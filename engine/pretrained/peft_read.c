@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads a folder that PEFT wrote. The settings of adapter_config.json come from a stranger: each is one that
+ * is read, one that changes nothing, one that is switched off, or the folder is refused. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/text.h"
+#include "engine/files/fileio.h"
+#include "engine/models/models.h"
+#include "engine/pretrained/peft.h"
+#include "engine/pretrained/pretrained_internal.h"
+
+#define CONFIG_MAX_BYTES 16000000u
+#define WRAPPER "base_model.model." /* what PEFT puts before the names of the model */
+#define END_A ".lora_A.weight"
+#define END_B ".lora_B.weight"
+#define MAX_RANK 65536
+
+struct clt_peft {
+    clt_pretrained p; /* arena, document, keys, problems */
+    clt_safetensors *file;
+    int64_t rank;
+    double alpha, scale;
+    bool root, by_tensors; /* by_tensors: the list of layers follows from the names of tensors */
+    const char *words;
+};
+
+/* --- adapter_config.json --- */
+
+/* Settings that change nothing of what is computed. */
+static const char *const harmless[] = {"peft_type",
+                                       "r",
+                                       "lora_alpha",
+                                       "lora_dropout",
+                                       "use_rslora",
+                                       "target_modules",
+                                       "exclude_modules",
+                                       "layers_to_transform",
+                                       "layers_pattern",
+                                       "fan_in_fan_out",
+                                       "init_lora_weights",
+                                       "bias",
+                                       "task_type",
+                                       "inference_mode",
+                                       "base_model_name_or_path",
+                                       "revision",
+                                       "peft_version",
+                                       "auto_mapping",
+                                       "megatron_core",
+                                       "qalora_group_size",
+                                       "runtime_config",
+                                       NULL};
+
+/* True for a value that switches a setting off: null, false, 0, "", [] and {}. */
+static bool is_off(const clt_json *value)
+{
+    switch (clt_json_typeof(value)) {
+    case CLT_JSON_NULL:
+        return true;
+    case CLT_JSON_BOOL:
+        return !clt_json_bool(value);
+    case CLT_JSON_NUMBER:
+        return clt_pretrained_equal(clt_json_number(value), 0);
+    case CLT_JSON_STRING:
+        return !*clt_json_string(value);
+    default:
+        return clt_json_count(value) == 0;
+    }
+}
+
+static bool in_list(const char *const *list, const char *name)
+{
+    for (; *list; list++)
+        if (strcmp(*list, name) == 0)
+            return true;
+    return false;
+}
+
+/* Notes the settings of other kinds of adapters, whatever release of PEFT added them. */
+static void refuse_others(clt_pretrained *p)
+{
+    for (const clt_json *v = clt_json_first(p->root); v; v = clt_json_next(v))
+        if (!in_list(harmless, clt_json_key(v)) && !is_off(v))
+            clt_pretrained_problem(p, clt_json_key(v), "is set, and cltrain does not support it");
+    const clt_json *init = clt_pretrained_get(p->root, "init_lora_weights"),
+                   *bias = clt_pretrained_get(p->root, "bias");
+    if (init && clt_json_typeof(init) == CLT_JSON_STRING && strcmp(clt_json_string(init), "gaussian") != 0)
+        clt_pretrained_problem(p, "init_lora_weights",
+                               "such adapters change the weights of the base model when they begin; save the "
+                               "adapter converted to an ordinary one");
+    if (bias && strcmp(clt_json_string(bias), "none") != 0)
+        clt_pretrained_problem(p, "bias", "is not none: cltrain does not train biases beside adapters");
+}
+
+static void read_numbers(clt_peft *a)
+{
+    clt_pretrained *p = &a->p;
+    const clt_json *rank = clt_json_get(p->root, "r"), *alpha = clt_json_get(p->root, "lora_alpha");
+    double dropout = clt_pretrained_number(p, p->root, "lora_dropout", 0);
+    a->root = clt_pretrained_bool(p, "use_rslora", false);
+    if (!rank || !clt_json_int(rank, &a->rank) || a->rank < 1 || a->rank > MAX_RANK)
+        clt_pretrained_problem(p, "r", "is not a whole number from 1 to 65536");
+    a->alpha = alpha ? clt_json_number(alpha) : 0;
+    if (!(a->alpha > 0 && a->alpha <= 1e6))
+        clt_pretrained_problem(p, "lora_alpha",
+                               "is not a number above 0, so the adapter would change nothing");
+    if (!(dropout >= 0 && dropout < 1))
+        clt_pretrained_problem(p, "lora_dropout", "must be at least 0 and below 1");
+    a->scale = a->rank > 0 ? a->alpha / (a->root ? sqrt((double)a->rank) : (double)a->rank) : 0;
+    clt_pretrained_add(p, "model.lora_rank", clt_arena_printf(p->arena, "%lld", (long long)a->rank),
+                       clt_arena_printf(p->arena, "the adapter's r is %lld", (long long)a->rank),
+                       CLT_PRESET_EQUAL, NULL);
+    clt_pretrained_add_number(p, "model.lora_alpha", a->alpha, "the adapter's lora_alpha", CLT_PRESET_EQUAL);
+    clt_pretrained_add(p, "model.lora_rs", a->root ? "true" : "false",
+                       a->root ? "the adapter's use_rslora is true" : "the adapter's use_rslora is false",
+                       CLT_PRESET_EQUAL, NULL);
+    clt_pretrained_add_number(p, "model.lora_dropout", dropout, "the adapter's lora_dropout",
+                              CLT_PRESET_DEFAULT);
+}
+
+/* A list of layers is taken as it is. Where it is a pattern, or others restrict it, the tensors say which
+ * layers have adapters. */
+static void read_targets(clt_peft *a)
+{
+    clt_pretrained *p = &a->p;
+    const clt_json *targets = clt_pretrained_get(p->root, "target_modules");
+    bool list = targets && clt_json_typeof(targets) == CLT_JSON_ARRAY && clt_json_count(targets) > 0;
+    if (!list && !(targets && clt_json_typeof(targets) == CLT_JSON_STRING && *clt_json_string(targets)))
+        clt_pretrained_problem(p, "target_modules", "is neither a list of layers nor a pattern");
+    for (const clt_json *e = list ? clt_json_first(targets) : NULL; e; e = clt_json_next(e))
+        if (clt_json_typeof(e) != CLT_JSON_STRING || strpbrk(clt_json_string(e), "*?[\\"))
+            clt_pretrained_problem(p, "target_modules", "holds something that is not the name of a layer");
+    a->by_tensors = !list || clt_pretrained_get(p->root, "exclude_modules") ||
+                    clt_pretrained_get(p->root, "layers_to_transform");
+}
+
+static clt_status read_config(clt_peft *a)
+{
+    clt_pretrained *p = &a->p;
+    CLT_FREED char *text = NULL;
+    size_t size;
+    if (!clt_is_regular(p->config_path))
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "'%.600s' holds no adapter_config.json, so it is no adapter that PEFT saved", p->folder);
+    CLT_TRY(clt_file_read(p->config_path, false, CONFIG_MAX_BYTES, CLT_ECHECKPOINT, &text, &size));
+    CLT_TRY(clt_json_parse(text, size, p->config_path, CLT_ECHECKPOINT, &p->doc));
+    p->root = clt_json_root(p->doc);
+    if (clt_json_typeof(p->root) != CLT_JSON_OBJECT)
+        CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': it is not a JSON object, so not the config of an adapter",
+                 p->config_path);
+    const clt_json *type = clt_json_get(p->root, "peft_type");
+    const char *kind = type ? clt_json_string(type) : "";
+    if (strcmp(kind, "LORA") != 0)
+        CLT_FAIL(CLT_EUNSUPPORTED, "reading '%s': peft_type is '%.60s'; cltrain takes LORA", p->config_path,
+                 kind);
+    read_numbers(a);
+    read_targets(a);
+    refuse_others(p);
+    CLT_TRY(clt_str_check(&p->problems));
+    if (p->problems.length)
+        CLT_FAIL(CLT_EUNSUPPORTED, "'%.600s' describes an adapter that cltrain cannot use:%.3000s",
+                 p->config_path, p->problems.text);
+    return CLT_OK;
+}
+
+/* --- adapter_model.safetensors --- */
+
+/* The length of the layer's name in a tensor's name, with the wrapper's; 0: no tensor of an adapter. */
+static size_t layer_length(const char *name, bool *of_a)
+{
+    size_t a = clt_stem(name, END_A), b = clt_stem(name, END_B);
+    *of_a = a > 0;
+    return strncmp(name, WRAPPER, strlen(WRAPPER)) != 0 ? 0 : a > 0 ? a : b;
+}
+
+static clt_status check_tensor(const clt_peft *a, const clt_named_tensor *t)
+{
+    bool of_a;
+    size_t length = layer_length(t->name, &of_a);
+    char shape[CLT_SHAPE_TEXT];
+    if (strncmp(t->name, WRAPPER, strlen(WRAPPER)) != 0)
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "reading the adapter '%.600s': the name of tensor '%.200s' does not begin with " WRAPPER
+                 ", as PEFT writes it, so PEFT itself would leave it out",
+                 a->p.folder, t->name);
+    if (length <= strlen(WRAPPER))
+        CLT_FAIL(CLT_EUNSUPPORTED,
+                 "reading the adapter '%.600s': tensor '%.200s' is no " END_A " and no " END_B
+                 " of a linear layer; cltrain takes these alone: no embeddings, no biases, no whole modules",
+                 a->p.folder, t->name);
+    if (t->shape.ndim != 2 || t->shape.dim[of_a ? 0 : 1] != a->rank)
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "reading the adapter '%.600s': tensor '%.200s' has shape %s, and adapter_config.json says "
+                 "rank %lld, which must be its %s dimension",
+                 a->p.folder, t->name, clt_shape_text(&t->shape, shape, sizeof shape), (long long)a->rank,
+                 of_a ? "first" : "second");
+    return CLT_OK;
+}
+
+static clt_status add_square(const clt_named_tensor *t, double *sum)
+{
+    CLT_FREED float *values = NULL;
+    int64_t n = clt_shape_elements(&t->shape);
+    CLT_TRY(clt_alloc(&values, (size_t)n + 1, sizeof *values, "an adapter"));
+    CLT_TRY(clt_named_tensor_to_f32(t, values));
+    for (int64_t i = 0; i < n; i++)
+        *sum += (double)values[i] * (double)values[i];
+    return CLT_OK;
+}
+
+static clt_status check_tensors(clt_peft *a)
+{
+    bool of_a;
+    double square = 0;
+    int count = clt_safetensors_count(a->file);
+    for (int i = 0; i < count; i++) {
+        const clt_named_tensor *t = clt_safetensors_at(a->file, i);
+        CLT_TRY(check_tensor(a, t));
+        (void)layer_length(t->name, &of_a);
+        if (!of_a)
+            CLT_TRY(add_square(t, &square));
+    }
+    if (count == 0)
+        CLT_FAIL(CLT_ECHECKPOINT, "reading the adapter '%.600s': its file holds no tensors", a->p.folder);
+    a->words = clt_arena_printf(
+        a->p.arena, "%d tensors of %d layers, rank %lld, scale %.6g, norm of B %.4g%s", count, count / 2,
+        (long long)a->rank, a->scale, sqrt(square), square > 0 ? "" : ": it changes nothing yet");
+    return a->words ? CLT_OK : CLT_ENOMEM;
+}
+
+static clt_status open_file(clt_peft *a)
+{
+    CLT_FREED char *path = NULL;
+    CLT_TRY(clt_path_join(a->p.folder, "adapter_model.safetensors", &path));
+    if (!clt_is_regular(path))
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "'%.600s' holds no adapter_model.safetensors; save the adapter with "
+                 "model.save_pretrained(folder, safe_serialization=True)",
+                 a->p.folder);
+    CLT_TRY(clt_safetensors_open(path, &a->file));
+    return check_tensors(a);
+}
+
+/* --- the layers --- */
+
+/* A path of a layer without the prefix that published weights of any family have. */
+static const char *bare(const char *name)
+{
+    int count;
+    const clt_model_family *const *families = clt_model_families(&count);
+    for (int i = 0; i < count; i++) {
+        const char *prefix = families[i]->published ? families[i]->published->prefix : "";
+        if (*prefix && strncmp(name, prefix, strlen(prefix)) == 0)
+            return name + strlen(prefix);
+    }
+    return name;
+}
+
+/* Adds the key model.lora_targets. */
+static clt_status add_targets(clt_peft *a)
+{
+    clt_pretrained *p = &a->p;
+    CLT_SCOPED(clt_str) text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 0);
+    bool of_a;
+    clt_jw_array(&w);
+    for (int i = 0; i < clt_safetensors_count(a->file) && a->by_tensors; i++) {
+        const char *name = clt_safetensors_at(a->file, i)->name;
+        size_t length = layer_length(name, &of_a);
+        const char *layer = clt_arena_printf(p->arena, "%.*s", (int)length, name);
+        if (layer && of_a)
+            clt_jw_string(&w, bare(layer + strlen(WRAPPER)));
+    }
+    const clt_json *list = a->by_tensors ? NULL : clt_json_get(p->root, "target_modules");
+    for (const clt_json *e = list ? clt_json_first(list) : NULL; e; e = clt_json_next(e))
+        clt_jw_string(&w, bare(clt_json_string(e)));
+    clt_jw_end_array(&w);
+    CLT_TRY(clt_str_check(&text));
+    clt_pretrained_add(p, "model.lora_targets", clt_arena_strdup(p->arena, text.text),
+                       a->by_tensors ? "the adapter's tensors name these layers"
+                                     : "the adapter's target_modules are these",
+                       CLT_PRESET_EQUAL, NULL);
+    return CLT_OK;
+}
+
+/* --- opening --- */
+
+static clt_status open_all(clt_peft *a, const char *folder)
+{
+    clt_pretrained *p = &a->p;
+    CLT_TRY(clt_arena_create(&p->arena));
+    p->folder = clt_arena_strdup(p->arena, folder);
+    p->config_path = clt_arena_printf(p->arena, "%s/adapter_config.json", folder);
+    if (!p->folder || !p->config_path)
+        return CLT_ENOMEM;
+    if (!clt_is_directory(folder))
+        CLT_FAIL(CLT_ECHECKPOINT, "adapter: '%.800s' is not a folder; name one that PEFT saved", folder);
+    CLT_TRY(read_config(a));
+    CLT_TRY(open_file(a));
+    CLT_TRY(add_targets(a));
+    CLT_TRY(clt_safetensors_take_off(a->file, WRAPPER));
+    for (int i = 0; i < p->count; i++)
+        if (!p->items[i].value || !p->items[i].reason)
+            return CLT_ENOMEM;
+    return CLT_OK;
+}
+
+clt_status clt_peft_open(const char *folder, clt_peft **out)
+{
+    CLT_SCOPED(clt_peft) *a = NULL;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&a, 1, sizeof *a, "an adapter"));
+    CLT_TRY(open_all(a, folder));
+    *out = CLT_TAKE(a);
+    return CLT_OK;
+}
+
+void clt_peft_close(clt_peft *a)
+{
+    if (!a)
+        return;
+    clt_safetensors_close(a->file);
+    clt_str_free(&a->p.problems);
+    clt_json_destroy(a->p.doc);
+    clt_arena_destroy(a->p.arena);
+    free(a);
+}
+
+const clt_config_presets *clt_peft_presets(clt_peft *a)
+{
+    a->p.presets = (clt_config_presets){a->p.config_path, a->p.items, a->p.count};
+    return &a->p.presets;
+}
+
+const char *clt_peft_words(const clt_peft *a)
+{
+    return a->words;
+}
+
+clt_safetensors *clt_peft_take_file(clt_peft *a)
+{
+    return CLT_TAKE(a->file);
+}
+
+clt_status clt_peft_put_on(clt_saved_run *saved, const char *folder)
+{
+    CLT_SCOPED(clt_peft) *a = NULL;
+    if (clt_config_part_has(clt_config_chosen(saved->config, "model.type"), "model.lora_rank") &&
+        clt_config_int(saved->config, "model.lora_rank") > 0)
+        CLT_FAIL(CLT_EUSAGE, "--adapter: the run '%.600s' has adapters of its own; leave --adapter out",
+                 saved->path);
+    CLT_TRY(clt_peft_open(folder, &a));
+    for (int i = 0; i < a->p.count; i++)
+        CLT_TRY(clt_config_set(saved->config, a->p.items[i].key, a->p.items[i].value));
+    return clt_safetensors_join(&saved->checkpoint->model, clt_peft_take_file(a), folder);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writes the adapters of a run as PEFT does: their tensors alone, in f32, with the names that they have in the
+ * model of transformers. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/text.h"
+#include "engine/models/models.h"
+#include "engine/pretrained/merge.h"
+#include "engine/pretrained/new_folder.h"
+#include "engine/pretrained/peft.h"
+
+#define WRAPPER "base_model.model."
+
+typedef struct peft_export {
+    const clt_saved_run *saved;
+    clt_values values;
+    const char *base;
+    const clt_model_published *family;
+    clt_arena *arena;
+    clt_named_tensor *tensors;
+    size_t room;
+    int count;
+    const char **layers; /* paths of adapted layers, without the family's prefix */
+    int n_layers;
+    clt_peft_exported *result;
+} peft_export;
+
+static void peft_export_free(peft_export *x)
+{
+    clt_arena_destroy(x->arena);
+    free(x->tensors);
+    free(x->layers);
+}
+CLT_SCOPED_VALUE(peft_export, peft_export_free)
+
+static bool is_zero(const clt_named_tensor *t)
+{
+    const unsigned char *bytes = t->data;
+    size_t size = (size_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype);
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i])
+            return false;
+    return true;
+}
+
+/* Adds a tensor of the checkpoint if it belongs to an adapter. */
+static clt_status take(peft_export *x, const char *name)
+{
+    size_t a = clt_stem(name, CLT_ADAPTER_A), b = clt_stem(name, CLT_ADAPTER_B);
+    clt_named_tensor t;
+    if ((a == 0 && b == 0) || !clt_checkpoint_values(x->saved->checkpoint, name, x->values, &t))
+        return CLT_OK;
+    if (a > 0) {
+        x->layers[x->n_layers] = clt_arena_printf(x->arena, "%.*s", (int)a, name);
+        if (!x->layers[x->n_layers++])
+            return CLT_ENOMEM;
+    }
+    x->result->idle &= a > 0 || is_zero(&t);
+    t.name = clt_arena_printf(x->arena, WRAPPER "%s%s", x->family->prefix, name);
+    if (!t.name)
+        return CLT_ENOMEM;
+    CLT_TRY(clt_grow(&x->tensors, &x->room, (size_t)x->count + 1, sizeof *x->tensors, "adapters"));
+    x->tensors[x->count++] = t;
+    return CLT_OK;
+}
+
+static clt_status gather(peft_export *x)
+{
+    const clt_safetensors *model = x->saved->checkpoint->model;
+    int n = clt_safetensors_count(model);
+    CLT_TRY(clt_alloc(&x->layers, (size_t)n + 1, sizeof *x->layers, "adapted layers"));
+    for (int i = 0; i < n; i++)
+        CLT_TRY(take(x, clt_safetensors_at(model, i)->name));
+    x->result->layers = x->n_layers;
+    if (x->count == 0)
+        CLT_FAIL(CLT_ECHECKPOINT, "exporting '%s': its file holds no adapters", x->saved->path);
+    return CLT_OK;
+}
+
+/* --- adapter_config.json --- */
+
+static const char *last_part(const char *layer)
+{
+    const char *dot = strrchr(layer, '.');
+    return dot ? dot + 1 : layer;
+}
+
+static bool is_adapted(const peft_export *x, const char *layer, size_t length)
+{
+    for (int i = 0; i < x->n_layers; i++)
+        if (strlen(x->layers[i]) == length && strncmp(x->layers[i], layer, length) == 0)
+            return true;
+    return false;
+}
+
+/* True if the last parts of the adapted layers' names are those of no other layer. */
+static bool parts_suffice(const peft_export *x)
+{
+    const clt_safetensors *model = x->saved->checkpoint->model;
+    for (int i = 0; i < clt_safetensors_count(model); i++) {
+        const clt_named_tensor *t = clt_safetensors_at(model, i);
+        size_t length = clt_stem(t->name, ".weight");
+        if (length == 0 || t->shape.ndim != 2 || strstr(t->name, ".lora_") || is_adapted(x, t->name, length))
+            continue;
+        for (int k = 0; k < x->n_layers; k++) {
+            const char *part = last_part(x->layers[k]);
+            size_t ends = strlen(part);
+            if (ends < length && t->name[length - ends - 1] == '.' &&
+                strncmp(t->name + length - ends, part, ends) == 0)
+                return false;
+        }
+    }
+    return true;
+}
+
+static void write_targets(const peft_export *x, clt_json_writer *w)
+{
+    bool parts = parts_suffice(x);
+    clt_jw_karray(w, "target_modules");
+    for (int i = 0; i < x->n_layers; i++) {
+        const char *name = parts ? last_part(x->layers[i])
+                                 : clt_arena_printf(x->arena, "%s%s", x->family->prefix, x->layers[i]);
+        bool again = false;
+        for (int k = 0; k < i && parts; k++)
+            again |= strcmp(last_part(x->layers[k]), name) == 0;
+        if (name && !again)
+            clt_jw_string(w, name);
+    }
+    clt_jw_end_array(w);
+}
+
+static void write_number(clt_json_writer *w, const char *key, double value)
+{
+    if (value < 1e6 && value - (double)(int64_t)value <= 0)
+        clt_jw_kint(w, key, (int64_t)value);
+    else
+        clt_jw_kdouble(w, key, value);
+}
+
+static clt_status write_config(const peft_export *x, const char *folder)
+{
+    const clt_config *c = x->saved->config;
+    CLT_SCOPED(clt_str) text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 2);
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "peft_type", "LORA");
+    clt_jw_kstring(&w, "task_type", "CAUSAL_LM");
+    clt_jw_kstring(&w, "base_model_name_or_path", x->base);
+    clt_jw_kint(&w, "r", x->result->rank);
+    write_number(&w, "lora_alpha", clt_config_float(c, "model.lora_alpha"));
+    clt_jw_kdouble(&w, "lora_dropout", clt_config_float(c, "model.lora_dropout"));
+    clt_jw_kbool(&w, "use_rslora", clt_config_bool(c, "model.lora_rs"));
+    write_targets(x, &w);
+    clt_jw_kbool(&w, "fan_in_fan_out", x->family->transposed);
+    clt_jw_kstring(&w, "bias", "none");
+    clt_jw_kbool(&w, "init_lora_weights", true);
+    clt_jw_kbool(&w, "inference_mode", true);
+    clt_jw_end_object(&w);
+    return clt_new_folder_text(folder, "adapter_config.json", &text);
+}
+
+static clt_status write_folder(void *context, const char *folder)
+{
+    peft_export *x = context;
+    CLT_FREED char *path = NULL;
+    CLT_TRY(write_config(x, folder));
+    CLT_TRY(clt_path_join(folder, "adapter_model.safetensors", &path));
+    clt_status status = clt_export_tensors(x->tensors, x->count, CLT_F32, path, &x->result->weights);
+    CLT_TRY(clt_checkpoint_whole(x->saved->checkpoint)); /* writing from a mapping that was cut fails, too */
+    return status;
+}
+
+clt_status clt_peft_export(const clt_saved_run *saved, clt_values values, const char *base,
+                           const char *folder, clt_peft_exported *result)
+{
+    CLT_SCOPED(peft_export) x = {.saved = saved, .values = values, .base = base, .result = result};
+    memset(result, 0, sizeof *result);
+    result->idle = true;
+    result->rank = clt_config_int(saved->config, "model.lora_rank");
+    x.family = clt_model_family_of(saved->config)->published;
+    if (result->rank < 1 || !x.family)
+        CLT_FAIL(CLT_EUNSUPPORTED,
+                 "exporting '%s' for PEFT: the run has no adapters; train with model.lora_rank to have some",
+                 saved->path);
+    CLT_TRY(clt_new_folder_place(folder));
+    CLT_TRY(clt_arena_create(&x.arena));
+    CLT_TRY(gather(&x));
+    CLT_TRY(clt_new_folder(folder, write_folder, &x));
+    snprintf(result->weights.from, sizeof result->weights.from, "%s", saved->path);
+    result->weights.averaged = values == CLT_VALUES_AVERAGED && clt_checkpoint_averages(saved->checkpoint);
+    return CLT_OK;
+}

@@ -1,0 +1,183 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-cost: 60 ctest-optimise: no
+#
+# Low-rank adapters from the command line: memory for adapters alone, training over a base model, resuming with the same bits, folders for
+# PEFT in both directions, merging, evaluation and generation with an adapter, and what is refused. tests/golden/test_golden_lora.c
+# compares numbers with PEFT's.
+. "$(dirname "$0")/lib.sh"
+
+golden=$CLTRAIN_SOURCE_DIR/tests/golden/data
+for i in $(seq 300); do echo "line $i: the cat sat on the mat, and the dog sat on the cat"; done >text
+small=(model.layers=2 model.channels=32 model.dropout=0 data.split=0.1 data.micro_batch=4 optimizer.type=adamw train.seed=3)
+net gpt "${small[@]}" optimizer.learning_rate=0.003 train.steps=40 >base.json
+net gpt "${small[@]}" optimizer.learning_rate=0.01 train.steps=8 model.lora_rank=4 model.lora_alpha=6 'model.lora_targets=["c_attn", "mlp.c_proj"]' \
+    model.lora_dropout=0.1 >lora.json
+bytes() { sed -n -E "s/^ *\"$1\": ([0-9]+),?$/\1/p" "$out" | tail -n 1; }
+loss() { sed -n -E 's/.*loss ([0-9.]+).*/\1/p' "$out"; }
+tensors() { "$CLTRAIN_BUILD_DIR/tests/logits" --tensors "$1" | sort; }
+
+# --- memory, without a device: A (r,in) and B (out,r) of two layers in two blocks: 4*(32+96) + 4*(128+32) a block ---
+expect_code 0 "$CLTRAIN" plan lora.json --device generic
+expect_text '36480 parameters in 36 tensors, 34176 of them frozen'
+expect_code 0 "$CLTRAIN" estimate lora.json --device generic --json
+adapted=$(bytes optimizer)
+gradients=$(bytes gradients)
+expect_code 0 "$CLTRAIN" estimate base.json --device generic --json
+# eight tensors, none longer than a chunk of 1024 elements: f32 gradients, and two states
+if [ "$adapted" = $((8 * 4096 * 2)) ] && [ "$gradients" -lt "$(bytes gradients)" ] && [ "$adapted" -lt "$(bytes optimizer)" ]; then pass; else
+    fail "adapters: $adapted bytes of optimizer state, $gradients of gradients"
+fi
+
+# --- mistakes in the config ---
+expect_code 2 "$CLTRAIN" plan lora.json --device generic model.lora_rank=0
+expect_text 'model.lora_rank: must be at least 1 where model.lora_targets names layers'
+expect_code 2 "$CLTRAIN" plan lora.json --device generic model.lora_alpha=0
+expect_text 'model.lora_alpha: 0 is out of range'
+expect_code 2 "$CLTRAIN" plan lora.json --device generic 'model.lora_targets=["c_attn","q_proj"]'
+expect_text "model.lora_targets: no linear layer is called 'q_proj'.*there are c_attn, c_proj and c_fc"
+expect_code 2 "$CLTRAIN" plan lora.json --device generic model.lora_scale=2
+expect_text 'model.lora_scale'
+expect_code 2 "$CLTRAIN" plan lora.json --device generic model.type=mlp
+expect_code 0 "$CLTRAIN" plan lora.json --device generic model.lora_targets=all-linear model.lora_rs=true
+expect_text 'h.0.mlp.c_fc.lora_A'
+reject_text 'lm_head.lora_A'
+expect_code 0 "$CLTRAIN" plan lora.json --device generic 'model.lora_targets=[]'
+expect_text 'h.0.attn.c_attn.lora_B'
+reject_text 'c_proj.lora_A'
+
+"$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
+
+# --- training: the base stays, and a run that was interrupted ends with the same bits ---
+expect_code 0 "$CLTRAIN" train base.json --out base
+expect_code 0 "$CLTRAIN" train lora.json --init base --out whole
+expect_text 'adapters +8 new tensors' '[0-9,]+ of them frozen'
+expect_code 0 "$CLTRAIN" train lora.json --init base --out part --max-steps 3
+expect_code 0 "$CLTRAIN" train --resume part
+for file in model optimizer; do
+    expect_same "whole/checkpoints/step_8/$file.safetensors" "part/checkpoints/step_8/$file.safetensors"
+done
+for name in wte.weight h.0.attn.c_attn.weight h.1.mlp.c_proj.bias ln_f.weight; do
+    expect_same <(tensor base/checkpoints/step_40/model.safetensors $name) <(tensor whole/checkpoints/step_8/model.safetensors $name)
+done
+expect_code 1 grep -q -a wte whole/checkpoints/step_8/optimizer.safetensors
+expect_code 0 "$CLTRAIN" eval base
+before=$(loss)
+expect_code 0 "$CLTRAIN" eval whole
+after=$(loss)
+if awk "BEGIN { exit !($after < $before) }"; then pass; else fail "evaluation loss $before without adapters, $after with them"; fi
+
+# --- the adapters alone, as PEFT has them, and back ---
+expect_code 0 "$CLTRAIN" export whole --format peft --out adapter --base some/base
+expect_text 'adapters of 4 layers, rank 4' 'peft.PeftModel.from_pretrained'
+cp adapter/adapter_config.json "$out"
+expect_text '"peft_type": "LORA"' '"r": 4' '"lora_alpha": 6' '"lora_dropout": 0.1' '"fan_in_fan_out": true' '"base_model_name_or_path": "some/base"' \
+    '"transformer.h.1.mlp.c_proj"'
+tensors adapter/adapter_model.safetensors >"$out"
+expect_text 'base_model.model.transformer.h.0.attn.c_attn.lora_A.weight'
+reject_text wte
+if [ "$(wc -l <"$out")" = 8 ]; then pass; else fail "the adapter has $(wc -l <"$out") tensors"; fi
+if [ "$(stat -c %s adapter/adapter_model.safetensors)" -lt 12000 ]; then pass; else fail 'the adapter is large'; fi
+expect_code 0 "$CLTRAIN" eval base --adapter adapter
+if [ -n "$after" ] && [ "$(loss)" = "$after" ]; then pass; else fail "the base with the adapter: loss $(loss), not $after"; fi
+expect_code 0 "$CLTRAIN" eval base.json --init base --adapter adapter
+if [ "$(loss)" = "$after" ]; then pass; else fail "--init with --adapter: loss $(loss), not $after"; fi
+expect_code 0 "$CLTRAIN" train base.json --init base --adapter adapter train.steps=1 optimizer.learning_rate=1e-30 --out again
+expect_text 'adapter from adapter'
+expect_code 0 "$CLTRAIN" export again --format peft --out adapter2
+expect_same adapter/adapter_model.safetensors adapter2/adapter_model.safetensors
+expect_code 0 "$CLTRAIN" generate whole --prompt 'line 7' --temperature 0 --max-new 24
+grep -v tokens "$out" >said
+expect_code 0 "$CLTRAIN" generate base --adapter adapter --prompt 'line 7' --temperature 0 --max-new 24
+expect_same said <(grep -v tokens "$out")
+
+# --- merged ---
+expect_code 0 "$CLTRAIN" export whole --merge --out merged
+expect_text 'adapters were added to 4 weights'
+expect_code 0 "$CLTRAIN" eval base.json --init merged
+if awk "BEGIN { d = $(loss) - $after; exit !(d < 2e-4 && d > -2e-4) }"; then pass; else fail "merged: loss $(loss), not $after"; fi
+expect_code 0 "$CLTRAIN" export whole --merge --out merged.safetensors
+tensors merged.safetensors >"$out"
+reject_text lora
+expect_code 0 "$CLTRAIN" export whole --merge --dtype bf16 --out narrow
+expect_text 'rounding to bf16 changed the merged weights by [0-9.]+ % of what the adapters add'
+expect_code 0 "$CLTRAIN" export whole --out all.safetensors # base and adapters, as a run's weights
+expect_code 0 "$CLTRAIN" train lora.json --init all.safetensors train.steps=1 --out third
+reject_text 'new tensors'
+
+# --- what does not go together ---
+expect_code 2 "$CLTRAIN" export whole --out lost
+expect_text '--merge adds them to the weights, --format peft writes them alone'
+expect_code 2 "$CLTRAIN" export base --merge --out lost
+expect_text 'the run has none'
+expect_code 2 "$CLTRAIN" export base --format peft --out lost
+expect_text 'the run has no adapters'
+expect_code 2 "$CLTRAIN" export whole --merge --format peft --out lost
+expect_code 2 "$CLTRAIN" export whole --format peft --dtype f16 --out lost
+expect_code 2 "$CLTRAIN" export whole --out lost --base name
+expect_code 2 "$CLTRAIN" export whole --format peft --out adapter
+expect_text 'not overwritten'
+expect_code 2 "$CLTRAIN" train base.json --adapter adapter --out lost
+expect_text 'there is no --init PATH'
+expect_code 2 "$CLTRAIN" train base.json --init whole --adapter adapter --out lost
+expect_text 'have adapters already'
+expect_code 2 "$CLTRAIN" generate whole --adapter adapter
+expect_text 'has adapters of its own'
+expect_code 2 "$CLTRAIN" train base.json --init base --adapter adapter model.lora_rank=8 --out lost
+expect_text "model.lora_rank.*the adapter's r is 4"
+expect_code 7 "$CLTRAIN" eval lora.json --init base # a base alone is not taken for a model with adapters
+expect_text 'lora_A'
+if [ ! -e lost ]; then pass; else fail 'something was written'; fi
+
+# --- adapters of strangers: all of it, or nothing ---
+change() { # SED-EXPRESSION: adapter_config.json of a copy
+    rm -rf bad
+    cp -r "$golden/lora_llama" bad
+    sed -i -E "$1" bad/adapter_config.json
+    cmp -s bad/adapter_config.json "$golden/lora_llama/adapter_config.json" && fail "nothing changed: $1"
+}
+cat >rows.json <<EOF
+{"model": {"context": 24}, "data": {"type": "npy", "path": "$golden/hf_llama_x.npy", "targets": "$golden/hf_llama_y.npy", "micro_batch": 4},
+ "train": {"steps": 1}}
+EOF
+take() { expect_code "$1" "$CLTRAIN" eval rows.json --on train --init "$golden/hf_llama" --adapter bad; }
+cp -r "$golden/lora_llama" bad
+take 0
+expect_text 'loss'
+change 's/"use_dora": false/"use_dora": true/; s/"modules_to_save": null/"modules_to_save": ["lm_head"]/; s/"rank_pattern": \{\}/"rank_pattern": {"q_proj": 8}/;
+    s/"lora_bias": false/"lora_bias": true/; s/"init_lora_weights": true/"init_lora_weights": "pissa"/; s/"bias": "none"/"bias": "all"/'
+take 2
+expect_text 'use_dora: is set' 'modules_to_save: is set' 'rank_pattern: is set' 'lora_bias: is set' 'init_lora_weights: such adapters change' 'bias: is not none'
+change 's/"LORA"/"IA3"/'
+take 2
+expect_text "peft_type is 'IA3'; cltrain takes LORA"
+change 's/"lora_alpha": [0-9]+/"lora_alpha": 0/'
+take 2
+expect_text 'lora_alpha: is not a number above 0'
+change 's/"r": 4/"r": 5/'
+take 7
+expect_text 'has shape .4,[0-9]+., and adapter_config.json says rank 5'
+change 's/"r": 4/"r": 1e99/'
+take 2
+change 's/"q_proj"/"k_proj"/'
+take 7
+expect_text 'self_attn.k_proj.lora_A.weight is missing' 'self_attn.q_proj.lora_A.weight .*the model has no such parameter'
+change 's/"(q_proj|v_proj|down_proj)",?//'
+take 2
+change 's/\}$/,/'
+take 7
+for edit in base_model.model.model/base_modex.model.model lora_A/lora_X layers.1.mlp/layers.7.mlp 'lora_B.weight/lora_B.bias..'; do
+    rm -rf bad
+    cp -r "$golden/lora_llama" bad
+    sed -i "s/$edit/" bad/adapter_model.safetensors
+    expect_code 1 cmp -s bad/adapter_model.safetensors "$golden/lora_llama/adapter_model.safetensors"
+    case $edit in lora_*) take 2 ;; *) take 7 ;; esac
+done
+rm bad/adapter_model.safetensors
+take 7
+expect_text 'adapter_model.safetensors; save the adapter with'
+rm -r bad
+take 7
+expect_text 'is not a folder'
+finish

@@ -114,10 +114,13 @@ static void pad_vocab(clt_language *m)
     m->rows = (m->vocab + m->pad_to - 1) / m->pad_to * m->pad_to;
 }
 
-/* Adds the fields x: (T) tokens, and y: (T), the token that follows each. */
+/* Adds the fields x: (T) tokens, and y: (T), the token that follows each; of packed rows also document and
+ * position, (T) i32. */
 static clt_status add_fields(clt_language *m)
 {
     int x = clt_model_find_field(m->b.inputs, "x"), y = clt_model_find_field(m->b.inputs, "y");
+    int document = clt_model_find_field(m->b.inputs, "document");
+    int position = clt_model_find_field(m->b.inputs, "position");
     if (x < 0 || y < 0)
         return type_fail(m, "the data fields 'x' and 'y', which this data does not offer");
     m->x = &m->b.inputs->field[x];
@@ -136,6 +139,11 @@ static clt_status add_fields(clt_language *m)
     if (m->vocab < 1)
         return clt_model_key_fail(&m->b, "vocab",
                                   "the number of tokens is not known from the data; give it here");
+    m->packed = document >= 0 && position >= 0;
+    if (m->packed) {
+        m->document = m->b.graph->fields[document].tensor;
+        m->position = m->b.graph->fields[position].tensor;
+    }
     m->at = m->b.graph->fields[x].tensor;
     return CLT_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the families of language models share: their keys, the fields x (tokens) and y (the token that follows
- * each), the token embedding and the output layer with rows that pad the vocabulary, and the form for
+ * each; with packed rows also document and position), the token embedding and the output layer with rows that pad the vocabulary, and the form for
  * generation, which computes one token a run with cached keys and values. A family adds its blocks. */
 #ifndef ENGINE_MODELS_LANGUAGE_H
 #define ENGINE_MODELS_LANGUAGE_H
@@ -20,9 +20,11 @@ typedef struct clt_language {
     int64_t rows; /* rows of the token embedding: the vocabulary, padded */
     double dropout;
     bool tied;
-    bool decode;              /* the form for generation */
-    int32_t position, length; /* with decode: tensors of these fields */
-    int32_t at;               /* output of the layer that was added last */
+    bool decode; /* the form for generation */
+    bool packed; /* training: rows hold several documents, which the data tells apart */
+    /* Tensors of fields: position with decode or packed, length with decode, document with packed. */
+    int32_t position, length, document;
+    int32_t at; /* output of the layer that was added last */
 } clt_language;
 
 /* Adds a layer that reads `inputs`; its first output becomes m->at. share: NULL, or the layer whose

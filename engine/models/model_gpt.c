@@ -49,14 +49,16 @@ static clt_status gpt_read(clt_language *l)
     return CLT_OK;
 }
 
-/* For generation: adds the embedding of the one position that is computed. */
-static clt_status gpt_place(clt_language *m)
+/* Adds the embeddings of positions that the data gives, not those of a row from its beginning: of packed
+ * rows, and for generation. */
+static clt_status gpt_place(clt_language *m, clt_node **table)
 {
     clt_node *node;
     int32_t inputs[2] = {m->at, -1};
     CLT_TRY(clt_language_add(m, "embedding", "wpe", NULL, &m->position, 1,
-                             CLT_ATTRS(CLT_A_INT("vocab", m->context), CLT_A_INT("dim", m->channels)),
-                             &node));
+                             CLT_ATTRS(CLT_A_INT("vocab", m->context), CLT_A_INT("dim", m->channels),
+                                       CLT_A_FLOAT("init_std", CLT_LANGUAGE_INIT_STD)),
+                             table));
     inputs[1] = m->at;
     return clt_language_add(m, "add", "place", NULL, inputs, 2, NULL, &node);
 }
@@ -65,12 +67,13 @@ static clt_status gpt_embed(clt_language *m)
 {
     clt_node *node;
     CLT_TRY(clt_language_embed(m, "wte", CLT_LANGUAGE_INIT_STD));
-    if (m->decode)
-        return gpt_place(m);
-    CLT_TRY(clt_language_add(
-        m, "positional", "wpe", NULL, &m->at, 1,
-        CLT_ATTRS(CLT_A_INT("positions", m->context), CLT_A_FLOAT("init_std", CLT_LANGUAGE_INIT_STD)),
-        &node));
+    if (m->decode || m->packed)
+        CLT_TRY(gpt_place(m, &node));
+    else
+        CLT_TRY(clt_language_add(
+            m, "positional", "wpe", NULL, &m->at, 1,
+            CLT_ATTRS(CLT_A_INT("positions", m->context), CLT_A_FLOAT("init_std", CLT_LANGUAGE_INIT_STD)),
+            &node));
     /* positions beyond the context are not used, so a file may have more of them */
     m->b.graph->params[node->param[0]].file_longer = CLT_LONGER_ANY;
     return clt_language_dropout(m, "drop");
@@ -121,11 +124,15 @@ static clt_status gpt_attention(gpt *m, int64_t layer, double out_std)
     int32_t before = l->at;
     CLT_TRY(gpt_norm(m, gpt_name(name, layer, "ln_1")));
     CLT_TRY(gpt_conv1d(m, gpt_name(name, layer, "attn.c_attn"), 3 * l->channels, CLT_LANGUAGE_INIT_STD));
-    const clt_attr_given *attrs = CLT_ATTRS(CLT_A_INT("heads", l->heads), CLT_A_FLOAT("dropout", l->dropout));
+    const clt_attr_given *attrs = CLT_ATTRS(CLT_A_INT("heads", l->heads), CLT_A_FLOAT("dropout", l->dropout),
+                                            CLT_A_BOOL("documents", l->packed));
+    clt_node *node;
+    int32_t inputs[2] = {l->at, l->document};
     if (l->decode)
         CLT_TRY(gpt_attention_cached(l, layer, attrs));
     else
-        CLT_TRY(clt_language_next(l, "attention", gpt_name(name, layer, "attn"), attrs));
+        CLT_TRY(clt_language_add(l, "attention", gpt_name(name, layer, "attn"), NULL, inputs,
+                                 l->packed ? 2 : 1, attrs, &node));
     CLT_TRY(gpt_conv1d(m, gpt_name(name, layer, "attn.c_proj"), l->channels, out_std));
     CLT_TRY(clt_language_dropout(l, gpt_name(name, layer, "attn.drop")));
     return clt_language_residual(l, gpt_name(name, layer, "sum_1"), before);

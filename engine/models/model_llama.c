@@ -153,7 +153,7 @@ static clt_status llama_rotate(llama *m, const char *name)
     int32_t inputs[2] = {l->at, l->position};
     bool dynamic = strcmp(m->rope_scaling, "dynamic") == 0;
     int64_t original = m->rope_original > 0 ? m->rope_original : 1;
-    return clt_language_add(l, "rotary", name, NULL, inputs, l->decode ? 2 : 1,
+    return clt_language_add(l, "rotary", name, NULL, inputs, l->decode || l->packed ? 2 : 1,
                             CLT_ATTRS(CLT_A_INT("head", m->head_dim), CLT_A_FLOAT("base", rope_base(m)),
                                       CLT_A_WORD("scaling", dynamic ? "none" : m->rope_scaling),
                                       CLT_A_FLOAT("factor", m->rope_factor), CLT_A_INT("original", original),
@@ -204,16 +204,16 @@ static clt_status llama_attention(llama *m, int64_t layer)
     char name[CLT_LANGUAGE_NAME];
     clt_node *node;
     clt_language *l = &m->l;
-    int32_t before = l->at, inputs[4] = {-1, -1, -1, l->length};
+    int32_t before = l->at, inputs[4] = {-1, -1, -1, l->decode ? l->length : l->document};
     CLT_TRY(llama_norm(m, llama_name(name, layer, "input_layernorm")));
     int32_t from = l->at;
     for (int part = 0; part < 3; part++)
         CLT_TRY(llama_projection(m, layer, part, from, &inputs[part]));
     CLT_TRY(clt_language_add(
-        l, "attention", llama_name(name, layer, "self_attn"), NULL, inputs, l->decode ? 4 : 3,
+        l, "attention", llama_name(name, layer, "self_attn"), NULL, inputs, l->decode || l->packed ? 4 : 3,
         CLT_ATTRS(CLT_A_INT("heads", l->heads), CLT_A_INT("kv_heads", m->kv_heads),
-                  CLT_A_INT("window", window_of(m, layer)), CLT_A_FLOAT("scale", score_scale(m)),
-                  CLT_A_FLOAT("dropout", l->dropout)),
+                  CLT_A_INT("window", window_of(m, layer)), CLT_A_BOOL("documents", l->packed),
+                  CLT_A_FLOAT("scale", score_scale(m)), CLT_A_FLOAT("dropout", l->dropout)),
         &node));
     CLT_TRY(llama_linear(m, llama_name(name, layer, "self_attn.o_proj"), l->at, l->channels,
                          strcmp(m->attention_bias, "all") == 0, m->out_std));

@@ -184,11 +184,24 @@ static clt_status add_records(clt_texts *t, const char *bytes, size_t size)
     return CLT_OK;
 }
 
+/* Adds each line as a document. */
+static clt_status add_lines(clt_texts *t, const char *bytes, size_t size)
+{
+    const char *at = bytes, *line;
+    int64_t number = 0;
+    size_t length;
+    while (next_line(&at, bytes + size, &line, &length, &number))
+        CLT_TRY(add_document(t, line, length, true));
+    return CLT_OK;
+}
+
 static clt_status check_and_add(clt_texts *t, const char *bytes, size_t size, bool *other)
 {
     CLT_TRY(clt_refuse_no_text(bytes, size, CLT_EDATA, other));
     /* a byte order mark is no part of a JSON text */
     size_t mark = size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    if (t->lines)
+        return add_lines(t, bytes + mark, size - mark);
     if (*t->json_key)
         return add_records(t, bytes + mark, size - mark);
     if (!t->any_lines)
@@ -276,6 +289,18 @@ clt_status clt_texts_check(const clt_texts *t)
     for (size_t i = 0; i < t->n_files; i++)
         CLT_TRY(clt_map_check_one(&t->files[i].mapping));
     return CLT_OK;
+}
+
+int64_t clt_document_line(const clt_texts *t, const clt_document *document)
+{
+    const clt_text_file *file = &t->files[document->file];
+    const char *at = file->content ? file->content : (const char *)file->mapping.data;
+    int64_t line = 1;
+    while ((at = memchr(at, '\n', (size_t)(document->bytes - at))) != NULL) {
+        line++;
+        at++;
+    }
+    return line;
 }
 
 void clt_texts_free(clt_texts *t)

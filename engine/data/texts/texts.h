@@ -33,6 +33,7 @@ typedef struct clt_texts {
      * option that names the member (`json_option`). json_key: the member of a record that holds the text;
      * "": plain text. */
     const char *key, *json_option, *json_key;
+    bool lines; /* each line that is not blank is a document as it stands, such as a record of JSON Lines */
     bool read_again; /* the texts are opened more than once: the standard input is refused (CLT_ECONFIG) */
     bool any_lines;  /* text that looks like JSON Lines is accepted as plain text */
     const char *plain_option; /* the setting that sets any_lines, for messages; NULL: there is none */
@@ -49,6 +50,8 @@ clt_status clt_texts_check(const clt_texts *texts);
 void clt_texts_free(clt_texts *texts);
 CLT_SCOPED_VALUE(clt_texts, clt_texts_free)
 
+/* The line of its file on which a document begins, from 1. */
+int64_t clt_document_line(const clt_texts *texts, const clt_document *document);
 /* The part of a document that lies in [from, to) of the joined text; *size becomes 0 if there is none. */
 const char *clt_document_part(const clt_document *document, uint64_t from, uint64_t to, size_t *size);
 /* The last place at or before `at` where the joined text may be cut: between two records, or in plain text

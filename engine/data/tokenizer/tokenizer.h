@@ -61,6 +61,9 @@ const uint32_t *clt_tokenizer_after(const clt_tokenizer *tokenizer, size_t *coun
 void clt_tokenizer_read_special(clt_tokenizer *tokenizer, bool on);
 /* The name of the first special token in the text that would be encoded as plain text; NULL: none. */
 const char *clt_tokenizer_special_in(const clt_tokenizer *tokenizer, const char *text, size_t size);
+/* True if the text begins with the name of a special token that takes no white space before it: read as
+ * this token, it separates what is before it from what follows. */
+bool clt_tokenizer_begins_special(const clt_tokenizer *tokenizer, const char *text, size_t size);
 /* Appends, as "[PAD] (260)", the tokens with ids of `rows` and above, which a model with `rows` embeddings
  * lacks; true if all of them are special, so that no text contains them. */
 bool clt_tokenizer_surplus(const clt_tokenizer *tokenizer, int64_t rows, clt_str *names);
@@ -76,7 +79,15 @@ void clt_encoder_destroy(clt_encoder *encoder);
 CLT_SCOPED_POINTER(clt_encoder, clt_encoder_destroy)
 /* Appends the ids of the bytes of `text`; NUL bytes are bytes like others. */
 clt_status clt_encode(clt_encoder *encoder, const char *text, size_t size, clt_ids *out);
-/* The same with a temporary encoder, for a single short text. */
+/* A part of a text, in bytes. */
+typedef struct clt_text_range {
+    size_t begin, end;
+} clt_text_range;
+/* The same, where names of special tokens that lie inside one of the n ranges `marked`, which are in order,
+ * become these tokens whatever the tokenizer does elsewhere. */
+clt_status clt_encode_marked(clt_encoder *encoder, const char *text, size_t size,
+                             const clt_text_range *marked, size_t n, clt_ids *out);
+/* The same as clt_encode with a temporary encoder, for a single short text. */
 clt_status clt_tokenizer_encode(const clt_tokenizer *tokenizer, const char *text, size_t size, clt_ids *out);
 /* Appends the bytes of ids; CLT_EDATA for an id that is not in the vocabulary. A token may end in the middle
  * of a character. */

@@ -38,6 +38,16 @@ clt_status clt_added_ready(clt_tokenizer *t)
     return CLT_OK;
 }
 
+/* Whether bytes [begin, end) lie inside a marked range. */
+static bool is_marked(clt_added_search *s, size_t begin, size_t end)
+{
+    while (s->n_marked > 0 && s->marked->end <= begin) {
+        s->marked++;
+        s->n_marked--;
+    }
+    return s->n_marked > 0 && s->marked->begin <= begin && end <= s->marked->end;
+}
+
 /* The longest added token at `at`; NULL: none. either: ignores whether tokens are `normalized`. */
 static const clt_added_token *added_at(const clt_added_search *s, size_t at, bool either)
 {
@@ -91,11 +101,12 @@ static void strip(const clt_added_search *s, const clt_added_token *a, clt_added
 bool clt_added_next(clt_added_search *s, clt_added_match *match)
 {
     while (s->at < s->size) {
-        const clt_added_token *a = added_at(s, s->at, false);
+        const clt_added_token *a = added_at(s, s->at, is_marked(s, s->at, s->at + 1));
         size_t begin = s->at;
+        bool found = a && (!a->special || s->tokenizer->reads_special);
         s->at += a ? a->size : 1;
-        if (!a || (a->special && !s->tokenizer->reads_special) ||
-            (a->single_word && touches_word(s, begin, begin + a->size)))
+        found = found || (a && is_marked(s, begin, s->at));
+        if (!found || (a->single_word && touches_word(s, begin, begin + a->size)))
             continue;
         *match = (clt_added_match){begin, begin + a->size, a->id};
         strip(s, a, match);
@@ -121,6 +132,13 @@ bool clt_added_may_cut(const clt_tokenizer *t, const char *text, size_t size, si
         }
     }
     return true;
+}
+
+bool clt_tokenizer_begins_special(const clt_tokenizer *t, const char *text, size_t size)
+{
+    const clt_added_search s = {.tokenizer = t, .text = text, .size = size};
+    const clt_added_token *a = size > 0 ? added_at(&s, 0, true) : NULL;
+    return a && a->special && !a->lstrip;
 }
 
 const char *clt_tokenizer_special_in(const clt_tokenizer *t, const char *text, size_t size)

@@ -37,7 +37,10 @@ struct clt_encoder {
     long_word scratch;
     clt_str normal;   /* a text in normal form */
     clt_str prefixed; /* a text with a space before it */
-    clt_ids *out;     /* while encoding */
+    /* While encoding: */
+    clt_ids *out;
+    const clt_text_range *marked;
+    size_t n_marked;
 };
 
 clt_status clt_encoder_create(const clt_tokenizer *tokenizer, clt_encoder **out)
@@ -287,9 +290,14 @@ typedef clt_status (*encode_rest)(clt_encoder *e, const char *text, size_t size)
 static clt_status encode_added(clt_encoder *e, const char *text, size_t size, bool normalized,
                                encode_rest rest)
 {
-    clt_added_search search = {e->tokenizer, text, size, normalized, 0, 0};
+    clt_added_search search = {
+        .tokenizer = e->tokenizer, .text = text, .size = size, .normalized = normalized};
     clt_added_match match;
     size_t done = 0;
+    if (!normalized) { /* ranges are places of the text as it is */
+        search.marked = e->marked;
+        search.n_marked = e->n_marked;
+    }
     while (clt_added_next(&search, &match)) {
         if (match.begin > done)
             CLT_TRY(rest(e, text + done, match.begin - done));
@@ -309,6 +317,17 @@ static clt_status encode_normal(clt_encoder *e, const char *text, size_t size)
         size = e->normal.length;
     }
     return encode_added(e, text, size, true, encode_plain);
+}
+
+clt_status clt_encode_marked(clt_encoder *e, const char *text, size_t size, const clt_text_range *marked,
+                             size_t n, clt_ids *out)
+{
+    e->marked = marked;
+    e->n_marked = n;
+    clt_status status = clt_encode(e, text, size, out);
+    e->marked = NULL;
+    e->n_marked = 0;
+    return status;
 }
 
 clt_status clt_encode(clt_encoder *e, const char *text, size_t size, clt_ids *out)

@@ -133,8 +133,11 @@ typedef struct clt_added_search {
     const char *text;
     size_t size;
     bool normalized; /* finds tokens whose `normalized` has this value */
-    size_t at;       /* where the search continues */
-    size_t end;      /* of the previous match */
+    /* Inside these ranges, which are in order, special tokens are found whatever else says about them. */
+    const clt_text_range *marked;
+    size_t n_marked;
+    size_t at;  /* where the search continues */
+    size_t end; /* of the previous match */
 } clt_added_search;
 clt_status clt_added_ready(clt_tokenizer *t);
 /* The next match; false when there is none. */

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The records of JSON Lines as samples of tokens, encoded by all cores when they are opened. It knows
+ * nothing of rows and batches. */
+#ifndef ENGINE_DATA_CHAT_CHAT_SAMPLES_H
+#define ENGINE_DATA_CHAT_CHAT_SAMPLES_H
+
+#include "engine/config/config.h"
+#include "engine/data/chat/chat_text.h"
+#include "engine/data/data.h"
+#include "engine/data/texts/texts.h"
+
+#define CLT_CHAT_TRAINED 0x80000000u /* in a token: it is a target of the training */
+
+typedef struct clt_chat_sample {
+    int64_t document; /* of the texts */
+    int64_t begin;    /* of its tokens in the list of all tokens */
+    int64_t count;    /* tokens, at most context + 1 */
+    int64_t targets;  /* of these, trained ones other than the first */
+    int64_t cut;      /* tokens that it lost, since it was too long */
+    char *why;        /* why it cannot be used, and is no sample; NULL: it can */
+} clt_chat_sample;
+
+typedef struct clt_chat_samples {
+    const char *key; /* config key that names the files */
+    clt_texts texts;
+    clt_tokenizer *tokenizer;
+    clt_chat_rules rules;
+    clt_arena *arena;
+    int64_t context;         /* the longest sample has context + 1 tokens: the last one is a target only */
+    bool truncate;           /* longer ones are cut; else they cannot be used */
+    int64_t first, count;    /* documents of this split */
+    clt_chat_sample *sample; /* (count) */
+    uint32_t *tokens;        /* of all samples, with CLT_CHAT_TRAINED */
+    int64_t n_tokens;
+    int64_t bad, cut; /* samples that cannot be used, that were cut */
+    int64_t special;  /* samples whose text holds the name of a special token as plain text */
+} clt_chat_samples;
+
+/* Opens and encodes the records of a split. What is wrong with single records is kept with them; files that
+ * cannot be read, and a tokenizer that does not suit the template, are CLT_EDATA. Free it, also after a
+ * failure. */
+clt_status clt_chat_samples_open(const clt_config *config, clt_split split, clt_chat_samples *out);
+void clt_chat_samples_free(clt_chat_samples *samples);
+CLT_SCOPED_VALUE(clt_chat_samples, clt_chat_samples_free)
+/* Appends "'chats.jsonl', line 17". */
+void clt_chat_sample_place(const clt_chat_samples *samples, int64_t index, clt_str *out);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Chat templates: how the turns of a conversation become one text. Published models bring a template as a
+ * Jinja program, which is not run here: a template is a record of texts, and a model's own template is
+ * recognised by the SHA-256 of its program. It knows no data file. */
+#ifndef ENGINE_DATA_CHAT_CHAT_TEMPLATE_H
+#define ENGINE_DATA_CHAT_CHAT_TEMPLATE_H
+
+#include "engine/base/mem.h"
+#include "engine/base/status.h"
+#include "engine/config/config.h"
+
+typedef enum clt_chat_role {
+    CLT_CHAT_SYSTEM,
+    CLT_CHAT_USER,
+    CLT_CHAT_ASSISTANT,
+    CLT_CHAT_ROLES
+} clt_chat_role;
+
+#define CLT_CHAT_HASHES 2
+#define CLT_CHAT_MARKERS 4
+
+typedef struct clt_chat_template {
+    const char *name;
+    bool begin;        /* the text begins with the tokenizer's bos_token */
+    bool trim;         /* white space around the text of a turn is left out */
+    bool trim_answers; /* the same for the assistant's turns alone */
+    bool alternate;    /* turns of user and assistant alternate, and the user begins */
+    bool no_system;    /* there is no system turn */
+    /* The text of the system turn of a conversation that has none; NULL: it stays without */
+    const char *system;
+    /* Stands before the text of the system turn, with the date in the place of %s; NULL: nothing does */
+    const char *dated;
+    const char *date; /* the date of `dated` when the config gives none; NULL: the config must give it */
+    const char *open[CLT_CHAT_ROLES]; /* text before a turn */
+    const char *close[2];             /* text after a turn of the system, of the user */
+    /* The assistant's turn ends with the marker `end`, which is trained, then comes `after`, which is not.
+     * end NULL: the tokenizer's end-of-text token */
+    const char *end, *after;
+    const char *markers[CLT_CHAT_MARKERS]; /* special tokens that the tokenizer must have; ends with NULL */
+    const char *programs[CLT_CHAT_HASHES]; /* SHA-256 of published programs that give the same text */
+} clt_chat_template;
+
+/* The words of data.template, separated by |. */
+#define CLT_CHAT_TEMPLATE_WORDS                                                                              \
+    "auto|chatml|qwen2|qwen2.5|smollm2|llama3|llama3.1|llama3.2|mistral-v0.1|mistral-v0.2|mistral-v0.3|"     \
+    "zephyr|plain"
+
+/* The template with this name; NULL: there is none. */
+const clt_chat_template *clt_chat_template_find(const char *name);
+/* The template of the model to which a tokenizer belongs: the program chat_template.jinja or the member
+ * chat_template of tokenizer_config.json, in the folder `tokenizer` or beside that file. *out is NULL and
+ * *why (in `arena`) says what is missing, if there is no program or it is unknown. CLT_EDATA: the files
+ * cannot be read. */
+clt_status clt_chat_template_recognise(const char *tokenizer, clt_arena *arena, const clt_chat_template **out,
+                                       const char **why);
+
+#endif

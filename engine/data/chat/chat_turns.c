@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Conversations by their templates, and the tokens of a text made of parts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/data/chat/chat_parts.h"
+
+static const clt_chat_part template_text = {.marker = true};
+
+/* --- parts --- */
+
+static clt_status add_part(clt_chat_text *out, clt_chat_part part)
+{
+    CLT_TRY(clt_grow(&out->part, &out->capacity, out->count + 1, sizeof *out->part, "the parts of a sample"));
+    part.end = out->text.length;
+    out->part[out->count++] = part;
+    return clt_str_check(&out->text);
+}
+
+clt_status clt_chat_add_text(clt_chat_text *out, const char *text, clt_chat_part flags)
+{
+    if (!*text)
+        return CLT_OK;
+    clt_str_append(&out->text, text);
+    flags.id = -1;
+    return add_part(out, flags);
+}
+
+clt_status clt_chat_add_token(clt_chat_text *out, int64_t id, bool trained)
+{
+    return add_part(out, (clt_chat_part){.id = id, .apart = true, .trained = trained});
+}
+
+clt_status clt_chat_add_role(const clt_chat_rules *rules, clt_token_role role, bool trained,
+                             clt_chat_text *out)
+{
+    int64_t id = clt_tokenizer_role(rules->tokenizer, role);
+    if (id < 0)
+        CLT_FAIL(CLT_EDATA, "the tokenizer has no %s, which the end of an answer needs",
+                 role == CLT_TOKEN_BEGIN ? "bos_token" : "eos_token");
+    return clt_chat_add_token(out, id, trained);
+}
+
+void clt_chat_text_clear(clt_chat_text *out)
+{
+    out->text.length = 0;
+    out->count = 0;
+}
+
+void clt_chat_text_free(clt_chat_text *text)
+{
+    clt_str_free(&text->text);
+    free(text->part);
+    *text = (clt_chat_text){0};
+}
+
+void clt_chat_tokens_free(clt_chat_tokens *tokens)
+{
+    free(tokens->ids.id);
+    free(tokens->trained);
+    *tokens = (clt_chat_tokens){0};
+}
+
+/* --- turns --- */
+
+/* Appends the text of a turn, without white space around it where the template says so. */
+static clt_status add_content(const clt_chat_template *chat, const clt_chat_turn *turn, clt_chat_text *out)
+{
+    static const char space[] = " \t\n\v\f\r\x1c\x1d\x1e\x1f";
+    const char *from = turn->text, *end = from + strlen(from);
+    if (chat->trim || (chat->trim_answers && turn->role == CLT_CHAT_ASSISTANT)) {
+        from += strspn(from, space);
+        while (end > from && strchr(space, end[-1]))
+            end--;
+    }
+    clt_str_append_n(&out->text, from, (size_t)(end - from));
+    return end == from ? CLT_OK : add_part(out, (clt_chat_part){.id = -1, .trained = turn->trained});
+}
+
+static clt_status add_end(const clt_chat_rules *rules, const char *marker, bool trained, clt_chat_text *out)
+{
+    const clt_chat_part end = {.marker = true, .trained = trained};
+    return marker ? clt_chat_add_text(out, marker, end)
+                  : clt_chat_add_role(rules, CLT_TOKEN_END_OF_TEXT, trained, out);
+}
+
+static clt_status add_turn(const clt_chat_rules *rules, const clt_chat_turn *turn, clt_chat_text *out)
+{
+    const clt_chat_template *chat = rules->chat;
+    CLT_TRY(clt_chat_add_text(out, chat->open[turn->role], template_text));
+    CLT_TRY(add_content(chat, turn, out));
+    if (turn->role != CLT_CHAT_ASSISTANT && chat->close[turn->role])
+        return clt_chat_add_text(out, chat->close[turn->role], template_text);
+    CLT_TRY(add_end(rules, turn->role == CLT_CHAT_ASSISTANT ? chat->end : NULL, turn->trained, out));
+    return clt_chat_add_text(out, chat->after, template_text);
+}
+
+/* Appends the system turn: the conversation's own (NULL: it has none), else that of the config or template. */
+static clt_status add_system(const clt_chat_rules *rules, const clt_chat_turn *own, clt_chat_text *out)
+{
+    const clt_chat_template *chat = rules->chat;
+    clt_chat_turn turn = {.role = CLT_CHAT_SYSTEM, .text = *rules->system ? rules->system : chat->system};
+    const char *date = *rules->date ? rules->date : chat->date;
+    if (own)
+        turn = *own;
+    if (!turn.text)
+        return CLT_OK;
+    if (chat->no_system)
+        CLT_FAIL(CLT_EDATA,
+                 "the chat template %s has no system turn; put its text into the first turn of the user",
+                 chat->name);
+    if (!chat->dated)
+        return add_turn(rules, &turn, out);
+    CLT_SCOPED(clt_str) dated = {0};
+    const char *place = strstr(chat->dated, "%s");
+    clt_str_append_n(&dated, chat->dated, (size_t)(place - chat->dated));
+    clt_str_append(&dated, date ? date : "");
+    clt_str_append(&dated, place + 2);
+    CLT_TRY(clt_str_check(&dated));
+    CLT_TRY(clt_chat_add_text(out, chat->open[CLT_CHAT_SYSTEM], template_text));
+    CLT_TRY(clt_chat_add_text(out, dated.text, template_text));
+    CLT_TRY(add_content(chat, &turn, out));
+    return clt_chat_add_text(out, chat->close[CLT_CHAT_SYSTEM], template_text);
+}
+
+static clt_status check_order(const clt_chat_template *chat, const clt_chat_turn *turn, size_t count)
+{
+    for (size_t i = 0; i < count && chat->alternate; i++)
+        if (turn[i].role != (i % 2 == 0 ? CLT_CHAT_USER : CLT_CHAT_ASSISTANT))
+            CLT_FAIL(CLT_EDATA,
+                     "turn %zu is not the %s's: with the chat template %s the user begins, and turns of user "
+                     "and assistant alternate",
+                     i + 1, i % 2 == 0 ? "user" : "assistant", chat->name);
+    return CLT_OK;
+}
+
+clt_status clt_chat_add_turns(const clt_chat_rules *rules, const clt_chat_turn *turn, size_t count,
+                              bool question, clt_chat_text *out)
+{
+    const clt_chat_template *chat = rules->chat;
+    if (!chat)
+        CLT_FAIL(CLT_EDATA, "it is a conversation, whose template is not known: %s; name it by data.template",
+                 rules->why_none);
+    bool system = count > 0 && turn[0].role == CLT_CHAT_SYSTEM;
+    if (!system || !chat->no_system) /* else add_system refuses it by its own sentence */
+        CLT_TRY(check_order(chat, turn + system, count - system));
+    if (chat->begin)
+        CLT_TRY(clt_chat_add_role(rules, CLT_TOKEN_BEGIN, false, out));
+    CLT_TRY(add_system(rules, system ? turn : NULL, out));
+    for (size_t i = system; i < count; i++)
+        CLT_TRY(add_turn(rules, &turn[i], out));
+    return question ? clt_chat_add_text(out, chat->open[CLT_CHAT_ASSISTANT], template_text) : CLT_OK;
+}
+
+clt_status clt_chat_question(const clt_chat_rules *rules, const char *text, clt_chat_text *out)
+{
+    const clt_chat_turn turn = {.role = CLT_CHAT_USER, .text = text};
+    clt_chat_text_clear(out);
+    return clt_chat_add_turns(rules, &turn, 1, true, out);
+}
+
+/* --- tokens --- */
+
+/* Whether the text is one special token. */
+static clt_status is_token(const clt_tokenizer *tokenizer, const char *name, bool *is)
+{
+    CLT_FREED uint32_t *owned = NULL;
+    CLT_SCOPED(clt_encoder) *encoder = NULL;
+    clt_ids ids = {0};
+    const clt_text_range all = {0, strlen(name)};
+    CLT_TRY(clt_encoder_create(tokenizer, &encoder));
+    clt_status status = clt_encode_marked(encoder, name, all.end, &all, 1, &ids);
+    owned = ids.id;
+    *is = status == CLT_OK && ids.count == 1 && clt_tokenizer_begins_special(tokenizer, name, all.end);
+    return status;
+}
+
+clt_status clt_chat_rules_check(const clt_chat_rules *rules)
+{
+    CLT_SCOPED(clt_str) missing = {0};
+    const clt_chat_template *chat = rules->chat;
+    if (!chat)
+        return CLT_OK;
+    for (int i = 0; i < CLT_CHAT_MARKERS && chat->markers[i]; i++) {
+        bool is;
+        CLT_TRY(is_token(rules->tokenizer, chat->markers[i], &is));
+        if (!is)
+            clt_str_printf(&missing, "%s%s", missing.length ? ", " : "", chat->markers[i]);
+    }
+    if (!chat->end && clt_tokenizer_end_of_text(rules->tokenizer) < 0)
+        clt_str_printf(&missing, "%seos_token", missing.length ? ", " : "");
+    if (chat->begin && clt_tokenizer_role(rules->tokenizer, CLT_TOKEN_BEGIN) < 0)
+        clt_str_printf(&missing, "%sbos_token", missing.length ? ", " : "");
+    CLT_TRY(clt_str_check(&missing));
+    if (missing.length)
+        CLT_FAIL(CLT_EDATA,
+                 "the chat template %s needs special tokens that the tokenizer (%s) lacks: %s; use the "
+                 "tokenizer of the model, or another data.template, such as plain",
+                 chat->name, clt_tokenizer_description(rules->tokenizer), missing.text);
+    if (chat->dated && !chat->date && !*rules->date)
+        CLT_FAIL(CLT_EDATA,
+                 "the chat template %s writes the current day into the system turn; give the day that the "
+                 "model shall see by data.date, such as \"26 Jul 2024\"",
+                 chat->name);
+    return CLT_OK;
+}
+
+/* Parts [first, last) of a text, which are encoded together. */
+typedef struct run {
+    size_t first, last, begin, end; /* begin, end: bytes of the text */
+} run;
+
+/* The run that begins with part `first`. It ends before a part that is encoded apart, or that begins with a
+ * special token: no token reaches across its beginning. */
+static run run_of(const clt_tokenizer *t, const clt_chat_text *text, size_t first)
+{
+    size_t begin = first > 0 ? text->part[first - 1].end : 0;
+    run r = {first, first + 1, begin, text->part[first].end};
+    while (r.last < text->count) {
+        const clt_chat_part *part = &text->part[r.last];
+        if (part->apart || part->id >= 0 || text->part[r.last - 1].id >= 0 ||
+            (part->marker && clt_tokenizer_begins_special(t, text->text.text + r.end, part->end - r.end)))
+            break;
+        r.end = part->end;
+        r.last++;
+    }
+    return r;
+}
+
+static clt_status mark_trained(clt_chat_tokens *out, size_t from, size_t to, bool trained)
+{
+    CLT_TRY(clt_grow(&out->trained, &out->capacity, to, 1, "the trained tokens of a sample"));
+    for (size_t i = from; i < to; i++)
+        out->trained[i] = trained;
+    return CLT_OK;
+}
+
+/* Encodes the text of the run up to byte `end`. */
+static clt_status encode_to(clt_encoder *encoder, const clt_chat_text *text, const run *r, size_t end,
+                            clt_ids *out)
+{
+    CLT_FREED clt_text_range *marked = NULL;
+    size_t n = 0, at = r->begin;
+    CLT_TRY(clt_alloc(&marked, r->last - r->first, sizeof *marked, "the markers of a sample"));
+    for (size_t i = r->first; i < r->last && at < end; at = text->part[i++].end)
+        if (text->part[i].marker)
+            marked[n++] = (clt_text_range){at - r->begin, text->part[i].end - r->begin};
+    return clt_encode_marked(encoder, text->text.text + r->begin, end - r->begin, marked, n, out);
+}
+
+/* Encodes a run as one text. The tokens of the text up to the end of a part tell how many tokens belong to
+ * it: those with which both begin. */
+static clt_status encode_run(clt_encoder *encoder, const clt_chat_text *text, const run *r,
+                             clt_chat_tokens *out)
+{
+    size_t first = out->ids.count, from = first;
+    CLT_TRY(encode_to(encoder, text, r, r->end, &out->ids));
+    for (size_t i = r->first; i < r->last; i++) {
+        size_t to = out->ids.count;
+        bool trained = text->part[i].trained;
+        if (i + 1 < r->last && text->part[i + 1].trained == trained)
+            continue;
+        if (i + 1 < r->last) {
+            clt_ids part = {0};
+            clt_status status = encode_to(encoder, text, r, text->part[i].end, &part);
+            for (to = first; to < out->ids.count && to - first < part.count; to++)
+                if (part.id[to - first] != out->ids.id[to])
+                    break;
+            free(part.id);
+            CLT_TRY(status);
+            to = to < from ? from : to;
+        }
+        CLT_TRY(mark_trained(out, from, to, trained));
+        from = to;
+    }
+    return CLT_OK;
+}
+
+clt_status clt_chat_encode(clt_encoder *encoder, const clt_chat_rules *rules, const clt_chat_text *text,
+                           clt_chat_tokens *out)
+{
+    for (size_t i = 0; i < text->count;) {
+        run r = run_of(rules->tokenizer, text, i);
+        const clt_chat_part *part = &text->part[i];
+        if (part->id >= 0) {
+            CLT_TRY(clt_grow(&out->ids.id, &out->ids.capacity, out->ids.count + 1, sizeof *out->ids.id,
+                             "the tokens of a sample"));
+            out->ids.id[out->ids.count++] = (uint32_t)part->id;
+            CLT_TRY(mark_trained(out, out->ids.count - 1, out->ids.count, part->trained));
+        } else {
+            CLT_TRY(encode_run(encoder, text, &r, out));
+        }
+        i = r.last;
+    }
+    return CLT_OK;
+}

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ids and trained tokens that transformers' apply_chat_template gives for 200 conversations in every chat template.
+
+usage: make_golden_chat.py write     writes tests/golden/chat, which test_golden_chat.c reads
+       make_golden_chat.py known     checks that the programs of trl's chat templates are those that cltrain recognises, and that ours render as they do
+
+The templates below are written anew, with marks around what is trained. Needs transformers and jinja2 (the golden files: 5.24); `known` needs trl.
+"""
+import json
+import os
+import random
+import re
+import shutil
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+OUT = os.path.join(HERE, "chat")
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<s>", "</s>",
+           "[INST]", "[/INST]"]
+SPLIT = {"llama3": r"\p{N}{1,3}", "qwen2": r"\p{N}"}
+PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+WORDS = ("the and to of a in that is it you for on was with as be this have are not but they his from at we can what said there will would who out up "
+         "don't I'm WE'LL 12345678 3.14 def f(x): return x**2 {\"a\": [1,2]} # !! ?! caf\u00e9 cafe\u0301 \u041f\u0440\u0438\u0432\u0435\u0442 \u4f60\u597d "
+         "\u3053\u3093\u306b\u3061\u306f \u0645\u0631\u062d\u0628\u0627 \u0928\u092e\u0938\u094d\u0924\u0947 \U0001f600 \u212b \ufb01 \t \r\n").split(" ")
+
+
+def turn(role, before, text, after, end=None):
+    """One turn: `end` and what is before it are trained if the role is the assistant's."""
+    inner = text + (" + '%s'" % end if end and end != "eos" else " + eos_token" if end else "")
+    body = "{%% generation %%}{{ %s }}{%% endgeneration %%}" % inner if role == "assistant" else "{{ %s }}" % inner
+    return "{%% if m.role == '%s' %%}{{ '%s' }}%s{{ '%s' }}{%% endif %%}" % (role, before, body, after)
+
+
+def chatml(system):
+    first = "{%% if messages[0].role != 'system' %%}{{ '<|im_start|>system\\n%s<|im_end|>\\n' }}{%% endif %%}" % system if system else ""
+    turns = "".join(turn(r, "<|im_start|>%s\\n" % r, "m.content", "\\n", "<|im_end|>") for r in ("system", "user", "assistant"))
+    return first + "{% for m in messages %}" + turns + "{% endfor %}"
+
+
+def llama3(date):
+    head = "<|start_header_id|>%s<|end_header_id|>\\n\\n"
+    dated = "Cutting Knowledge Date: December 2023\\nToday Date: %s\\n\\n" % date if date else ""
+    turns = "".join(turn(r, head % r, "m.content|trim", "", "<|eot_id|>") for r in ("user", "assistant"))
+    if not date:
+        return "{{ bos_token }}{% for m in messages %}" + turn("system", head % "system", "m.content|trim", "", "<|eot_id|>") + turns + "{% endfor %}"
+    system = "{{ '%s%s' }}{%% if messages[0].role == 'system' %%}{{ messages[0].content|trim }}{%% endif %%}{{ '<|eot_id|>' }}" % (head % "system", dated)
+    return "{{ bos_token }}" + system + "{% for m in messages %}" + turns + "{% endfor %}"
+
+
+def mistral(before, text, question, after):
+    return ("{{ bos_token }}{% for m in messages %}" + turn("user", "[INST] ", "m.content", question) + turn("assistant", before, text, after, "eos")
+            + "{% endfor %}")
+
+
+def marked(start, after_question, end_question):
+    names = {"system": "System", "user": "User", "assistant": "Assistant"} if start.startswith("#") else {r: r for r in ("system", "user", "assistant")}
+    turns = "".join(turn(r, start % names[r], "m.content", "" if r == "assistant" and start.startswith("#") else after_question,
+                         "eos" if r == "assistant" or end_question else None) for r in names)
+    return "{% for m in messages %}" + turns + "{% endfor %}"
+
+
+TEMPLATES = {
+    "chatml": ("gpt2", chatml("")),
+    "qwen2": ("qwen2", chatml("You are a helpful assistant.")),
+    "qwen2.5": ("qwen2", chatml("You are Qwen, created by Alibaba Cloud. You are a helpful assistant.")),
+    "smollm2": ("gpt2", chatml("You are a helpful AI assistant named SmolLM, trained by Hugging Face")),
+    "llama3": ("llama3", llama3("")),
+    "llama3.1": ("llama3", llama3("26 Jul 2024")),
+    "llama3.2": ("llama3", llama3("29 Nov 2026")),
+    "mistral-v0.1": ("gpt2", mistral("", "m.content", " [/INST]", " ")),
+    "mistral-v0.2": ("llama3", mistral("", "m.content", " [/INST]", "")),
+    "mistral-v0.3": ("gpt2", mistral(" ", "m.content|trim", "[/INST]", "")),
+    "zephyr": ("gpt2", marked("<|%s|>\\n", "\\n", True)),
+    "plain": ("qwen2", marked("### %s:\\n", "\\n\\n", False)),
+}
+
+
+def sentence(rng):
+    n = rng.randint(1, 7)
+    text = rng.choice([" ", " ", " ", "\n", "  "]).join(rng.choice(WORDS) for _ in range(n))
+    kind = rng.random()
+    text = "\n" + text if kind < .08 else " " + text if kind < .16 else text + "\n\n" if kind < .22 else text + " " if kind < .27 else text
+    return text
+
+
+def conversations():
+    rng = random.Random(11)
+    result = []
+    for i in range(200):
+        messages = [{"role": "system", "content": sentence(rng)}] if i % 5 < 2 else []
+        for _ in range(rng.randint(1, 3)):
+            answer = sentence(rng)
+            messages += [{"role": "user", "content": sentence(rng)}, {"role": "assistant", "content": answer if answer.strip() else "yes"}]
+        if i % 17 == 0:
+            messages.append({"role": "user", "content": sentence(rng)})
+        result.append(messages)
+    return result
+
+
+def make_tokenizer(kind):
+    """A small tokenizer with the special tokens of all templates, in a folder of tests/golden/chat."""
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+    t = Tokenizer(models.BPE(ignore_merges=kind == "llama3"))
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=kind == "gpt2")
+    split = [] if kind == "gpt2" else [pre_tokenizers.Split(Regex(PATTERN % SPLIT[kind]), "isolated")]
+    t.pre_tokenizer = pre_tokenizers.Sequence(split + [byte_level]) if split else byte_level
+    t.normalizer = normalizers.NFC() if kind == "qwen2" else None
+    t.decoder = decoders.ByteLevel()
+    text = [" ".join(WORDS) + "\n\n" + "system user assistant Cutting Knowledge Date" for _ in range(40)]
+    t.train_from_iterator(text, trainers.BpeTrainer(vocab_size=330, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    t.add_special_tokens(SPECIAL)
+    fast = PreTrainedTokenizerFast(tokenizer_object=t, bos_token="<|begin_of_text|>" if kind == "llama3" else "<s>",
+                                   eos_token="<|eot_id|>" if kind == "llama3" else "</s>", pad_token="<|endoftext|>")
+    fast.save_pretrained(os.path.join(OUT, kind))
+    return fast
+
+
+def fnv(numbers):
+    value = 0x811C9DC5
+    for n in list(numbers) + [0xFFFFFFFF]:
+        for byte in range(4):
+            value = ((value ^ (n >> 8 * byte & 0xFF)) * 0x01000193) & 0xFFFFFFFF
+    return value
+
+
+def fits(name, messages):
+    """Mistral's templates have no system turn; all other conversations suit every template."""
+    return not (name.startswith("mistral") and messages[0]["role"] == "system")
+
+
+def write():
+    shutil.rmtree(OUT, ignore_errors=True)
+    os.makedirs(OUT)
+    tokenizers = {kind: make_tokenizer(kind) for kind in ("gpt2", "llama3", "qwen2")}
+    chats = conversations()
+    with open(os.path.join(OUT, "chats.jsonl"), "w", encoding="utf-8", newline="\n") as f:
+        for i, messages in enumerate(chats):
+            f.write(json.dumps({"messages": messages}, ensure_ascii=i % 2 == 0) + "\n")
+    with open(os.path.join(OUT, "sums.txt"), "w", encoding="ascii") as f:
+        for name, (kind, program) in TEMPLATES.items():
+            f.write("%s %s\n" % (name, kind))
+            for messages in chats:
+                if not fits(name, messages):
+                    f.write("none\n")
+                    continue
+                out = tokenizers[kind].apply_chat_template(messages, chat_template=program, tokenize=True, return_dict=True,
+                                                           return_assistant_tokens_mask=True)
+                f.write("%d %08x %08x\n" % (len(out["input_ids"]), fnv(out["input_ids"]), fnv(out["assistant_masks"])))
+
+
+def known():
+    import hashlib
+    import trl
+    folder = os.path.join(os.path.dirname(trl.__file__), "chat_templates") if hasattr(trl, "__file__") else trl
+    source = open(os.path.join(HERE, "../../engine/data/chat/chat_template.c"), encoding="utf-8").read()
+    hashes = set(re.findall(r'"([0-9a-f]{64})"', source))
+    names = {"llama3": "llama3", "llama3_1": "llama3.1", "qwen2_5": "qwen2.5", "qwen3_instruct_2507": "chatml"}
+    tokenizer = make_tokenizer("llama3")
+    for file, name in names.items():
+        program = open(os.path.join(folder, file + ".jinja"), encoding="utf-8").read()
+        assert hashlib.sha256(program.removesuffix("\n").encode()).hexdigest() in hashes, file
+        for messages in conversations():
+            ours, theirs = (tokenizer.apply_chat_template(messages, chat_template=p, tokenize=False) for p in (TEMPLATES[name][1], program))
+            assert ours == theirs, (file, ours, theirs)
+        print(file, "is", name)
+
+
+if __name__ == "__main__":
+    {"write": write, "known": known}[sys.argv[1]]()

@@ -81,7 +81,7 @@ static void print_text(void *context, const char *bytes, size_t count)
 static clt_status generate(const cmd_context *context, clt_generate_options *options, const char *logits)
 {
     clt_generate_result result;
-    CLT_SCOPED(generate_view) view = {.prompt = options->prompt};
+    CLT_SCOPED(generate_view) view = {.prompt = options->chat ? "" : options->prompt};
     options->context = &view;
     options->observer = console_begin_result(&view.console, context);
     options->logits = logits ? keep_logits : NULL;
@@ -98,7 +98,10 @@ static clt_status generate(const cmd_context *context, clt_generate_options *opt
     if (result.prompt_tokens > 0)
         terminal_say_to(stderr, ", prompt of %d tokens in %.2f s", result.prompt_tokens,
                         result.prompt_seconds);
-    terminal_say_to(stderr, "%s\n", result.ended ? ", ended by the end-of-text token" : "");
+    terminal_say_to(stderr, "%s\n",
+                    !result.ended   ? ""
+                    : options->chat ? ", ended by the end marker of the answer"
+                                    : ", ended by the end-of-text token");
     return CLT_OK;
 }
 
@@ -109,7 +112,7 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
     int64_t max_new = 200, top_k = 0, seed = 1337;
     double temperature = 0.8, top_p = 1;
     char best_path[1024];
-    bool best = false, ignore_end = false, special = false;
+    bool best = false, ignore_end = false, special = false, chat = false;
     const args_option options[] = {
         ARGS_TEXT("--prompt", "TEXT", prompt, "the text to continue"),
         ARGS_INT("--max-new", "N", max_new, 0, 1e7, "tokens to generate (200)"),
@@ -120,6 +123,10 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
         ARGS_INT("--seed", "N", seed, 0, 9e15, "seed of the draws (1337)"),
         ARGS_FLAG("--ignore-eos", ignore_end,
                   "go on after the end-of-text token, and print it; without it the text ends there"),
+        ARGS_FLAG(
+            "--chat", chat,
+            "the prompt is a question, written by the chat template of the run (data.type chat); prints "
+            "the answer alone"),
         ARGS_FLAG("--special-tokens", special,
                   "names of special tokens in the prompt become these tokens, not plain text"),
         ARGS_TEXT("--logits", "FILE.npy", logits,
@@ -153,6 +160,7 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
                               .overrides = r.overrides,
                               .n_overrides = r.n_overrides,
                               .prompt = prompt,
+                              .chat = chat,
                               .max_new = (int)max_new,
                               .ignore_end = ignore_end,
                               .special_tokens = special,

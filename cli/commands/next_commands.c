@@ -49,7 +49,8 @@ static void print_uses(const cmd_context *context, const next_run *run)
     if (clt_source_has_eval(saved->config))
         print_command(context, run, "evaluate", "eval", "");
     if (saved->has_facts && saved->facts.tokens > 0)
-        print_command(context, run, "sample", "generate", " --prompt 'The '");
+        print_command(context, run, "sample", "generate",
+                      saved->facts.chat[0] ? " --chat --prompt 'Hello'" : " --prompt 'The '");
     else if (saved->has_facts)
         print_command(context, run, "predict", "predict", " FILE");
 }

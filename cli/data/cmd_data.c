@@ -163,7 +163,7 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
 static const args_part parts[] = {
     {"fetch", "download a published data set: mnist, cifar10, tinyshakespeare ...", data_fetch},
     {"prepare", "convert text files into token shards, or a folder of images into one file", data_prepare},
-    {"show", "write a page of samples of images as training sees them", data_show},
+    {"show", "write a page of samples as training sees them", data_show},
     {"verify", "read every image, shard, idx and npy file or tokenizer to its end, or all data of a config",
      data_verify},
     {NULL, NULL, NULL},

@@ -263,8 +263,9 @@ clt_status data_show(cmd_context *context, int argc, char **argv)
         ARGS_END};
     const args_usage usage = ARGS_USAGE(
         "data show", "CONFIG|FOLDER|FILE [section.key=value ...]", 1, 1, options,
-        "Writes a page (HTML) of samples as training sees them, augmented, with their classes: of a "
-        "config, a folder of images or a packed one, a folder of volumes (slices, with their "
+        "Writes a page (HTML) of samples as training sees them, augmented, with their classes, or as "
+        "text with what is trained marked: of a config, a folder of images or a packed one, a folder of "
+        "volumes (slices, with their "
         "masks), a file of samples (npy, idx, raw, a volume).");
     args_result r;
     CLT_TRY(args_parse(&usage, argc, argv, &r));

@@ -173,6 +173,7 @@ struct clt_source {
     int64_t tokens;                        /* in this split */
     /* mean number of bytes of text per token of this split; 0: unknown */
     double bytes_per_token;
+    const char *chat; /* name of the chat template by which the samples were written; NULL: there is none */
     const char *const *class_names; /* of the targets 0, 1, ...; NULL: they have none */
     int64_t n_class_names;
     /* words: the first target that is not a number ("line 5, column 'y': 'NA'"); NULL: all are numbers */

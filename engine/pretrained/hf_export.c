@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/data/chat/chat_text.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/pretrained/new_folder.h"
 
@@ -127,7 +128,18 @@ static int64_t id_of(const hf_export *x, clt_token_role role)
     return id < x->vocab ? id : -1;
 }
 
-static void token_ids(const hf_export *x, clt_json_writer *w)
+/* The end marker of answers, if it is not the end-of-text token; -1: it is, or there is none. */
+static int64_t answer_end(const hf_export *x)
+{
+    int64_t id = -1;
+    const clt_chat_rules rules = {.tokenizer = x->tokenizer,
+                                  .chat = clt_chat_template_find(x->saved->facts.chat)};
+    bool failed = x->tokenizer && rules.chat && clt_chat_end_token(&rules, &id) != CLT_OK;
+    return failed || id == id_of(x, CLT_TOKEN_END_OF_TEXT) ? -1 : id;
+}
+
+/* ends: all tokens at which a generation stops, as a list where there are two. */
+static void token_ids(const hf_export *x, bool ends, clt_json_writer *w)
 {
     static const struct {
         const char *key;
@@ -139,9 +151,15 @@ static void token_ids(const hf_export *x, clt_json_writer *w)
         int64_t id = id_of(x, ids[i].role);
         if (id < 0 && ids[i].role == CLT_TOKEN_PADDING)
             continue;
+        int64_t answer = ends && ids[i].role == CLT_TOKEN_END_OF_TEXT ? answer_end(x) : -1;
         clt_jw_key(w, ids[i].key);
-        if (id >= 0)
+        if (id >= 0 && answer >= 0) {
+            clt_jw_array(w);
             clt_jw_int(w, id);
+            clt_jw_int(w, answer);
+            clt_jw_end_array(w);
+        } else if (id >= 0 || answer >= 0)
+            clt_jw_int(w, id >= 0 ? id : answer);
         else
             clt_jw_null(w);
     }
@@ -156,7 +174,7 @@ static clt_status write_config(const hf_export *x)
     x->family->settings(x, &w);
     clt_jw_kbool(&w, "tie_word_embeddings", x->tied);
     clt_jw_kbool(&w, "use_cache", true);
-    token_ids(x, &w);
+    token_ids(x, false, &w);
     clt_jw_kstring(&w, "dtype", dtype);
     clt_jw_kstring(&w, "torch_dtype", dtype); /* the name that older versions of transformers read */
     clt_jw_end_object(&w);
@@ -169,9 +187,22 @@ static clt_status write_generation_config(const hf_export *x)
     clt_json_writer w = clt_json_writer_make(&text, 2);
     clt_jw_object(&w);
     clt_jw_kbool(&w, "_from_model_config", true);
-    token_ids(x, &w);
+    token_ids(x, true, &w);
     clt_jw_end_object(&w);
     return clt_new_folder_text(x->folder, "generation_config.json", &text);
+}
+
+/* Writes the chat template of a run that was trained on conversations. */
+static clt_status write_chat(const hf_export *x)
+{
+    CLT_SCOPED(clt_str) text = {0};
+    const clt_config *c = x->saved->config;
+    const clt_chat_template *chat = clt_chat_template_find(x->saved->facts.chat);
+    if (!chat)
+        return CLT_OK;
+    CLT_TRY(clt_chat_template_print(chat, clt_config_string(c, "data.system"),
+                                    clt_config_string(c, "data.date"), &text));
+    return clt_new_folder_text(x->folder, "chat_template.jinja", &text);
 }
 
 /* Names the general tokenizer class, which uses tokenizer.json unchanged. GPT-2's own class would add an
@@ -193,6 +224,7 @@ static clt_status write_all(hf_export *x)
     CLT_TRY(write_config(x));
     CLT_TRY(write_generation_config(x));
     CLT_TRY(write_tokenizer(x));
+    CLT_TRY(write_chat(x));
     return write_weights(x);
 }
 

@@ -40,11 +40,12 @@ static void check_template(const char *template, const char *tokenizer, char **l
     char text[1200];
     CLT_SCOPED(clt_config) *config = NULL;
     CLT_SCOPED(clt_chat_samples) s = {0};
-    (void)snprintf(text, sizeof text,
-                   "{\"model\":{\"type\":\"llama\",\"layers\":1,\"heads\":1,\"channels\":2,\"context\":4096},"
-                   "\"data\":{\"type\":\"chat\",\"path\":\"%schats.jsonl\",\"split\":0,\"tokenizer\":\"%s%s\","
-                   "\"template\":\"%s\",\"date\":\"%s\"}}",
-                   PLACE, PLACE, tokenizer, template, strcmp(template, "llama3.2") ? "" : "29 Nov 2026");
+    (void)snprintf(
+        text, sizeof text,
+        "{\"model\":{\"type\":\"llama\",\"layers\":1,\"heads\":1,\"channels\":2,\"context\":4096},"
+        "\"data\":{\"type\":\"chat\",\"path\":\"%schats.jsonl\",\"split\":0,\"tokenizer\":\"%s%s\","
+        "\"template\":\"%s\",\"date\":\"%s\"}}",
+        PLACE, PLACE, tokenizer, template, strcmp(template, "llama3.2") ? "" : "29 Nov 2026");
     assert_ok(clt_config_parse(text, "chat.json", NULL, 0, &config));
     assert_ok(clt_chat_samples_open(config, CLT_SPLIT_TRAIN, &s));
     assert_int_equal(s.count, 200);

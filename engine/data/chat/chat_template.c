@@ -94,19 +94,43 @@ const clt_chat_template *clt_chat_template_find(const char *name)
     return NULL;
 }
 
+clt_status clt_chat_template_dated(const clt_chat_template *chat, const char *date, clt_str *out)
+{
+    const char *place = chat->dated ? strstr(chat->dated, "%s") : NULL;
+    clt_str_append_n(out, chat->dated ? chat->dated : "", place ? (size_t)(place - chat->dated) : 0);
+    if (place) {
+        clt_str_append(out, *date || !chat->date ? date : chat->date);
+        clt_str_append(out, place + 2);
+    }
+    return clt_str_check(out);
+}
+
+/* Whether the program is the one that an export writes for the template. */
+static clt_status is_own_program(const clt_chat_template *chat, const char *text, bool *is)
+{
+    CLT_SCOPED(clt_str) own = {0};
+    CLT_TRY(clt_chat_template_print(chat, "", "", &own));
+    *is = strcmp(own.text, text) == 0;
+    return CLT_OK;
+}
+
 /* The template whose program this is; NULL: it is unknown. Jinja drops the newline at the end of a program,
  * so it does not count. */
-static const clt_chat_template *find_program(const char *text, size_t size)
+static clt_status find_program(char *text, const clt_chat_template **out)
 {
     char hash[CLT_SHA256_TEXT];
+    size_t size = strlen(text);
     if (size > 0 && text[size - 1] == '\n')
-        size--;
+        text[--size] = '\0';
     clt_sha256_text(text, size, hash);
-    for (size_t i = 0; i < N_TEMPLATES; i++)
+    for (size_t i = 0; i < N_TEMPLATES && !*out; i++) {
+        bool found = false;
+        CLT_TRY(is_own_program(&templates[i], text, &found));
         for (int k = 0; k < CLT_CHAT_HASHES && templates[i].programs[k]; k++)
-            if (strcmp(templates[i].programs[k], hash) == 0)
-                return &templates[i];
-    return NULL;
+            found = found || strcmp(templates[i].programs[k], hash) == 0;
+        *out = found ? &templates[i] : NULL;
+    }
+    return CLT_OK;
 }
 
 /* The program in a tokenizer_config.json: a text, or a list of named ones of which "default" counts; NULL:
@@ -163,7 +187,7 @@ clt_status clt_chat_template_recognise(const char *tokenizer, clt_arena *arena, 
     }
     CLT_TRY(clt_fail_prefix(read_program(tokenizer, arena, &text, &path), "looking for the chat template"));
     if (text)
-        *out = find_program(text, strlen(text));
+        CLT_TRY(find_program(text, out));
     *why = clt_arena_printf(
         arena, text ? "the chat template of '%s' is none of the known ones" : "'%s' has no chat template",
         path);

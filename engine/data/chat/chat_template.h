@@ -48,6 +48,12 @@ typedef struct clt_chat_template {
 
 /* The template with this name; NULL: there is none. */
 const clt_chat_template *clt_chat_template_find(const char *name);
+/* Appends the text before a system turn: chat->dated with `date` ("": the template's own), or nothing. */
+clt_status clt_chat_template_dated(const clt_chat_template *chat, const char *date, clt_str *out);
+/* Appends a Jinja program that gives the same text, for transformers and other programs. `system` is the
+ * system turn of conversations that have none; "": the template's own. */
+clt_status clt_chat_template_print(const clt_chat_template *chat, const char *system, const char *date,
+                                   clt_str *out);
 /* The template of the model to which a tokenizer belongs: the program chat_template.jinja or the member
  * chat_template of tokenizer_config.json, in the folder `tokenizer` or beside that file. *out is NULL and
  * *why (in `arena`) says what is missing, if there is no program or it is unknown. CLT_EDATA: the files

@@ -60,6 +60,9 @@ clt_status clt_chat_read(const clt_chat_rules *rules, const char *line, size_t s
  * of a generation. */
 clt_status clt_chat_question(const clt_chat_rules *rules, const char *text, clt_chat_text *out);
 
+/* The token that ends an answer. */
+clt_status clt_chat_end_token(const clt_chat_rules *rules, int64_t *id);
+
 /* Tokens, and for each of them whether it is trained. Zero-initialise it. */
 typedef struct clt_chat_tokens {
     clt_ids ids;

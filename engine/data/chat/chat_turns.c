@@ -101,7 +101,6 @@ static clt_status add_system(const clt_chat_rules *rules, const clt_chat_turn *o
 {
     const clt_chat_template *chat = rules->chat;
     clt_chat_turn turn = {.role = CLT_CHAT_SYSTEM, .text = *rules->system ? rules->system : chat->system};
-    const char *date = *rules->date ? rules->date : chat->date;
     if (own)
         turn = *own;
     if (!turn.text)
@@ -113,11 +112,7 @@ static clt_status add_system(const clt_chat_rules *rules, const clt_chat_turn *o
     if (!chat->dated)
         return add_turn(rules, &turn, out);
     CLT_SCOPED(clt_str) dated = {0};
-    const char *place = strstr(chat->dated, "%s");
-    clt_str_append_n(&dated, chat->dated, (size_t)(place - chat->dated));
-    clt_str_append(&dated, date ? date : "");
-    clt_str_append(&dated, place + 2);
-    CLT_TRY(clt_str_check(&dated));
+    CLT_TRY(clt_chat_template_dated(chat, rules->date, &dated));
     CLT_TRY(clt_chat_add_text(out, chat->open[CLT_CHAT_SYSTEM], template_text));
     CLT_TRY(clt_chat_add_text(out, dated.text, template_text));
     CLT_TRY(add_content(chat, &turn, out));
@@ -162,8 +157,8 @@ clt_status clt_chat_question(const clt_chat_rules *rules, const char *text, clt_
 
 /* --- tokens --- */
 
-/* Whether the text is one special token. */
-static clt_status is_token(const clt_tokenizer *tokenizer, const char *name, bool *is)
+/* *id: the special token with this name; -1: there is none. */
+static clt_status find_token(const clt_tokenizer *tokenizer, const char *name, int64_t *id)
 {
     CLT_FREED uint32_t *owned = NULL;
     CLT_SCOPED(clt_encoder) *encoder = NULL;
@@ -172,8 +167,15 @@ static clt_status is_token(const clt_tokenizer *tokenizer, const char *name, boo
     CLT_TRY(clt_encoder_create(tokenizer, &encoder));
     clt_status status = clt_encode_marked(encoder, name, all.end, &all, 1, &ids);
     owned = ids.id;
-    *is = status == CLT_OK && ids.count == 1 && clt_tokenizer_begins_special(tokenizer, name, all.end);
+    bool one = status == CLT_OK && ids.count == 1 && clt_tokenizer_begins_special(tokenizer, name, all.end);
+    *id = one ? (int64_t)owned[0] : -1;
     return status;
+}
+
+clt_status clt_chat_end_token(const clt_chat_rules *rules, int64_t *id)
+{
+    *id = clt_tokenizer_end_of_text(rules->tokenizer);
+    return rules->chat->end ? find_token(rules->tokenizer, rules->chat->end, id) : CLT_OK;
 }
 
 clt_status clt_chat_rules_check(const clt_chat_rules *rules)
@@ -183,9 +185,9 @@ clt_status clt_chat_rules_check(const clt_chat_rules *rules)
     if (!chat)
         return CLT_OK;
     for (int i = 0; i < CLT_CHAT_MARKERS && chat->markers[i]; i++) {
-        bool is;
-        CLT_TRY(is_token(rules->tokenizer, chat->markers[i], &is));
-        if (!is)
+        int64_t id;
+        CLT_TRY(find_token(rules->tokenizer, chat->markers[i], &id));
+        if (id < 0)
             clt_str_printf(&missing, "%s%s", missing.length ? ", " : "", chat->markers[i]);
     }
     if (!chat->end && clt_tokenizer_end_of_text(rules->tokenizer) < 0)

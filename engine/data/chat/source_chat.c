@@ -146,6 +146,7 @@ static clt_status chat_open(clt_source *source, const clt_config *config, clt_sp
     state->padding = padding < 0 ? 0 : (uint32_t)padding;
     source->samples = state->rows.count;
     source->tokenizer = s->tokenizer;
+    source->chat = s->rules.chat ? s->rules.chat->name : NULL;
     make_fields(source, s->context, clt_tokenizer_vocab(s->tokenizer), state->packed);
     return describe(source, state);
 }

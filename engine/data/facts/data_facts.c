@@ -47,6 +47,7 @@ static void take_tokens(const clt_source *source, clt_data_facts *facts)
 {
     facts->tokens = source->tokens;
     facts->bytes_per_token = source->bytes_per_token;
+    snprintf(facts->chat, sizeof facts->chat, "%s", source->chat ? source->chat : "");
     if (!source->tokenizer)
         return;
     facts->vocabulary = clt_tokenizer_vocab(source->tokenizer);
@@ -160,6 +161,8 @@ static void write_tokens(clt_json_writer *w, const clt_data_facts *facts)
         clt_jw_kint(w, "tokens", facts->tokens);
     if (facts->bytes_per_token > 0)
         clt_jw_kdouble(w, "bytes_per_token", facts->bytes_per_token);
+    if (facts->chat[0])
+        clt_jw_kstring(w, "chat", facts->chat);
     if (!facts->tokenizer[0])
         return;
     clt_jw_kint(w, "vocabulary", facts->vocabulary);
@@ -426,6 +429,7 @@ static clt_status read_members(const reading *r, clt_data_facts *facts)
     IF_THERE(r, "tokens", get_int(r, "tokens", 0, INT64_MAX, &facts->tokens));
     IF_THERE(r, "bytes_per_token",
              get_number(r, "bytes_per_token", 0, MAX_TOKEN_BYTES, &facts->bytes_per_token));
+    IF_THERE(r, "chat", get_text(r, "chat", facts->chat, sizeof facts->chat));
     IF_THERE(r, "tokenizer", read_tokenizer(r, facts));
     IF_THERE(r, "fingerprint", get_hash(r, "fingerprint", facts->fingerprint));
     IF_THERE(r, "eval_fingerprint", get_hash(r, "eval_fingerprint", facts->eval_fingerprint));

@@ -42,6 +42,7 @@ typedef struct clt_data_facts {
     double bytes_per_token;
     char tokenizer[32];                     /* "bytes", "bpe" (tokenizer.json is beside data.json) or "" */
     uint64_t tokenizer_hash;                /* clt_tokenizer_hash; 0 without a tokenizer */
+    char chat[32];                          /* the chat template of the samples; "": they have none */
     char fingerprint[CLT_HASH64_TEXT];      /* of the training data; "": unknown */
     char eval_fingerprint[CLT_HASH64_TEXT]; /* of the evaluation data; "": none, or it is unknown */
     clt_table *table;                       /* facts of a table, in `arena`; NULL: the data is no table */

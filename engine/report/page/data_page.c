@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/report/page/data_text.h"
 #include "engine/report/page/report_internal.h"
 
 /* How many samples, and about how many values of each, are read to choose the window of gray levels. */
@@ -111,6 +112,27 @@ static clt_status put_picture(const drawing *d, void *const *data, const int64_t
     return CLT_OK;
 }
 
+/* Whether the samples are rows of tokens whose text is known. */
+static bool is_text(const clt_source *source)
+{
+    return source->tokenizer && source->n_fields > 1 && source->fields[0].shape.ndim == 1 &&
+           source->fields[1].shape.ndim == 1;
+}
+
+static clt_status put_text(const clt_source *source, int64_t index, clt_draw draw, void *const *data,
+                           clt_str *out)
+{
+    CLT_SCOPED(clt_str) where = {0};
+    CLT_TRY(source->type->read(source, index, draw, data));
+    clt_str_append(out, "<figure class=\"card text\"><div>");
+    CLT_TRY(clt_data_text_put(source, data, out));
+    if (source->type->locate)
+        source->type->locate(source, index, 0, &where);
+    clt_html_in(out, "</div><figcaption><small>", where.text ? where.text : "", 200,
+                "</small></figcaption></figure>\n");
+    return CLT_OK;
+}
+
 static clt_status put_sample(const drawing *d, int64_t index, clt_draw draw, void *const *data, clt_str *out)
 {
     const clt_picture_form *form = &d->form;
@@ -177,7 +199,8 @@ static clt_status put_samples(const clt_data_page *page, const drawing *d, bool 
         int64_t index = i * source->samples / n;
         if (train)
             index = clt_source_sample(source, (uint64_t)i, page->seed, page->shuffle, &draw);
-        CLT_TRY(put_sample(d, index, draw, data.field, out));
+        CLT_TRY(is_text(source) ? put_text(source, index, draw, data.field, out)
+                                : put_sample(d, index, draw, data.field, out));
     }
     clt_str_append(out, "</div>\n");
     return CLT_OK;
@@ -230,23 +253,29 @@ clt_status clt_data_page_write(const clt_data_page *page, clt_str *out)
     clt_picture_window window = page->window;
     drawing train = {.source = page->train, .window = &window},
             eval = {.source = page->eval, .window = &window};
-    CLT_TRY(clt_picture_form_of(page->train, &train.form));
-    if (page->eval)
+    bool text = is_text(page->train);
+    if (!text)
+        CLT_TRY(clt_picture_form_of(page->train, &train.form));
+    if (page->eval && !text)
         CLT_TRY(clt_picture_form_of(page->eval, &eval.form));
-    if (!window.known && !train.form.bytes)
+    if (!window.known && !train.form.bytes && !text)
         CLT_TRY(find_window(page, &window));
     report_open_page(
         out, page->title,
         ".samples { display: flex; flex-wrap: wrap; gap: 10px; margin: 0 0 18px; }\n"
         ".samples figure { margin: 0; padding: 8px; width: 176px; }\n"
         ".samples figure.volume { width: 496px; }\n"
+        ".samples figure.text { width: 100%; }\n"
+        ".samples figure.text div { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 14px; }\n"
         ".samples img { width: 160px; image-rendering: pixelated; display: block; }\n"
         ".samples .volume img { display: inline-block; vertical-align: top; margin-right: 4px; }\n"
         ".samples .color { display: inline-block; width: 10px; height: 10px; margin-right: 4px; }\n"
         ".samples figcaption { overflow-wrap: anywhere; font-size: 13px; }\n");
     clt_html_in(out, "<h1>", page->title, 300, "</h1>\n");
-    if (window.known)
+    if (window.known && !text)
         put_window(page, &window, out);
+    if (text)
+        clt_str_append(out, "<p>Marked text is trained: the model learns to write it.</p>\n");
     CLT_TRY(put_samples(page, &train, true, page->samples, out));
     if (page->eval)
         CLT_TRY(put_samples(page, &eval, false, page->samples / 3 + 1, out));

@@ -10,6 +10,7 @@
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/saved_run.h"
+#include "engine/data/chat/chat_text.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/models/models.h"
 #include "engine/pretrained/peft.h"
@@ -22,6 +23,7 @@ struct clt_decoder {
     clt_run *run;
     int32_t context, used; /* positions in the key-value cache, and how many of them are filled */
     float *logits, *scratch;
+    int64_t answer_end;                 /* the token that ends an answer in a chat; -1: this is no chat */
     clt_ids ids;                        /* the prompt, then generated tokens */
     const clt_generate_options *wanted; /* options of the text that is being generated */
 };
@@ -164,7 +166,8 @@ static clt_status next_token(clt_decoder *d, int index, bool *ended)
 {
     uint32_t id =
         (uint32_t)clt_sample(d->logits, known_tokens(d), &d->wanted->sampling, (uint64_t)index, d->scratch);
-    *ended = !d->wanted->ignore_end && (int64_t)id == clt_tokenizer_end_of_text(d->tokenizer);
+    *ended = !d->wanted->ignore_end &&
+             ((int64_t)id == clt_tokenizer_end_of_text(d->tokenizer) || (int64_t)id == d->answer_end);
     CLT_TRY(push_id(&d->ids, id));
     if (*ended)
         return CLT_OK;
@@ -178,23 +181,52 @@ static clt_status next_token(clt_decoder *d, int index, bool *ended)
     return index + 1 < d->wanted->max_new ? give_logits(d) : CLT_OK;
 }
 
+/* The ids of a text to continue. */
+static clt_status encode_prompt(clt_decoder *d, const char *prompt, int64_t rows)
+{
+    size_t before;
+    const uint32_t *begin = clt_tokenizer_before(d->tokenizer, &before);
+    for (size_t i = 0; i < before; i++)
+        CLT_TRY(push_id(&d->ids, begin[i]));
+    CLT_TRY(clt_tokenizer_encode(d->tokenizer, prompt, strlen(prompt), &d->ids));
+    if (d->ids.count > 0)
+        return CLT_OK;
+    /* empty prompt: start from the end-of-text token, or a line break */
+    int64_t end = clt_tokenizer_end_of_text(d->tokenizer);
+    return end >= 0 && end < rows ? push_id(&d->ids, (uint32_t)end)
+                                  : clt_tokenizer_encode(d->tokenizer, "\n", 1, &d->ids);
+}
+
+/* The ids of a turn of the user, up to where the answer begins. */
+static clt_status encode_question(clt_decoder *d, const clt_generate_options *o)
+{
+    CLT_SCOPED(clt_chat_text) text = {0};
+    CLT_SCOPED(clt_encoder) *encoder = NULL;
+    CLT_SCOPED(clt_chat_tokens) tokens = {0};
+    const clt_config *c = d->run_options.config;
+    const clt_chat_rules rules = {.tokenizer = d->tokenizer,
+                                  .chat = clt_chat_template_find(o->chat_template),
+                                  .why_none = "this program does not know it",
+                                  .system = clt_config_string(c, "data.system"),
+                                  .date = clt_config_string(c, "data.date")};
+    CLT_TRY(clt_chat_rules_check(&rules));
+    CLT_TRY(clt_chat_question(&rules, o->prompt, &text));
+    CLT_TRY(clt_encoder_create(d->tokenizer, &encoder));
+    CLT_TRY(clt_chat_encode(encoder, &rules, &text, &tokens));
+    for (size_t i = 0; i < tokens.ids.count; i++)
+        CLT_TRY(push_id(&d->ids, tokens.ids.id[i]));
+    return clt_chat_end_token(&rules, &d->answer_end);
+}
+
 clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, clt_generate_result *result)
 {
     *result = (clt_generate_result){0};
     d->wanted = o;
     d->ids.count = 0;
-    size_t before;
+    d->answer_end = -1;
     int64_t rows = clt_config_int(d->run_options.config, "model.vocab");
-    const uint32_t *begin = clt_tokenizer_before(d->tokenizer, &before);
-    for (size_t i = 0; i < before; i++)
-        CLT_TRY(push_id(&d->ids, begin[i]));
     clt_tokenizer_read_special(d->tokenizer, o->special_tokens);
-    CLT_TRY(clt_tokenizer_encode(d->tokenizer, o->prompt, strlen(o->prompt), &d->ids));
-    if (d->ids.count == 0) { /* empty prompt: start from the end-of-text token, or a line break */
-        int64_t end = clt_tokenizer_end_of_text(d->tokenizer);
-        CLT_TRY(end >= 0 && end < rows ? push_id(&d->ids, (uint32_t)end)
-                                       : clt_tokenizer_encode(d->tokenizer, "\n", 1, &d->ids));
-    }
+    CLT_TRY(o->chat ? encode_question(d, o) : encode_prompt(d, o->prompt, rows));
     CLT_TRY(check_prompt(d, rows));
     double start = clt_now();
     size_t keep = (size_t)d->context;
@@ -217,14 +249,30 @@ static clt_status find_vocab(clt_saved_run *saved)
     const char *name = clt_model_family_of(saved->config)->published->table;
     const clt_named_tensor *table = clt_safetensors_find(saved->checkpoint->model, name);
     if (!table || table->shape.ndim != 2 || table->shape.dim[0] > INT32_MAX / 2)
-        CLT_FAIL(CLT_ECHECKPOINT, "generating from '%s': it holds no token table %s, so it is no gpt",
-                 saved->path, name);
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "generating from '%s': it holds no token table %s, so it is no language model", saved->path,
+                 name);
     snprintf(text, sizeof text, "%d", (int)table->shape.dim[0]);
     return clt_config_set(saved->config, "model.vocab", text);
 }
 
-static clt_status generate_gpt(const clt_generate_options *o, clt_saved_run *saved,
-                               clt_generate_result *result)
+/* Sets the chat template of the run, if the prompt is a turn of a chat. */
+static clt_status find_chat(const clt_saved_run *saved, clt_generate_options *o)
+{
+    if (!o->chat || o->chat_template)
+        return CLT_OK;
+    if (!saved->facts.chat[0])
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "generating from '%s': this run was not trained on conversations (data.type chat), so it has "
+            "no chat template; leave out --chat",
+            saved->path);
+    o->chat_template = saved->facts.chat;
+    return CLT_OK;
+}
+
+static clt_status generate_tokens(const clt_generate_options *o, clt_saved_run *saved,
+                                  clt_generate_result *result)
 {
     CLT_SCOPED(clt_decoder) *d = NULL;
     const clt_run_options run = {.config = saved->config,
@@ -233,8 +281,10 @@ static clt_status generate_gpt(const clt_generate_options *o, clt_saved_run *sav
                                  .observer = o->observer};
     CLT_TRY(find_vocab(saved));
     CLT_TRY(clt_decoder_create(&run, saved->path, &d));
+    clt_generate_options wanted = *o;
+    CLT_TRY(find_chat(saved, &wanted));
     CLT_TRY(clt_run_load_saved(d->run, saved->checkpoint, saved->path));
-    return clt_decoder_generate(d, o, result);
+    return clt_decoder_generate(d, &wanted, result);
 }
 
 /* Window models generate the whole text in one call. */
@@ -244,7 +294,8 @@ static clt_status generate_window(const clt_generate_options *o, const clt_saved
     CLT_SCOPED(clt_source) *shapes = NULL;
     CLT_SCOPED(clt_str) text = {0};
     if (o->logits)
-        CLT_FAIL(CLT_EUNSUPPORTED, "generating from '%s': only a gpt has logits to write", saved->path);
+        CLT_FAIL(CLT_EUNSUPPORTED, "generating from '%s': only a language model has logits to write",
+                 saved->path);
     if (saved->has_facts)
         CLT_TRY(clt_saved_run_shapes(saved, &shapes));
     clt_run_options run = {.config = saved->config,
@@ -269,12 +320,12 @@ static clt_status no_language_model(const clt_saved_run *saved)
     CLT_SCOPED(clt_str) words = {0};
     clt_saved_run_words(saved, &words);
     CLT_TRY(clt_str_check(&words));
-    CLT_FAIL(
-        CLT_EUNSUPPORTED,
-        "generating from '%s': this run trained %s; generate continues texts with a gpt, or with a model "
-        "of data.window bytes. Use 'cltrain predict' for what the model makes of new samples, 'cltrain "
-        "eval' for its loss on the evaluation data",
-        saved->path, words.text);
+    CLT_FAIL(CLT_EUNSUPPORTED,
+             "generating from '%s': this run trained %s; generate continues texts with a language model "
+             "(gpt, llama), or with a model "
+             "of data.window bytes. Use 'cltrain predict' for what the model makes of new samples, 'cltrain "
+             "eval' for its loss on the evaluation data",
+             saved->path, words.text);
 }
 
 /* True for a model that predicts the next byte from a window of bytes. */
@@ -298,6 +349,6 @@ clt_status clt_generate(const clt_generate_options *options, clt_generate_result
     if (options->adapter)
         CLT_TRY(clt_peft_put_on(saved, options->adapter));
     if (clt_model_family_of(saved->config)->build_decode)
-        return generate_gpt(options, saved, result);
+        return generate_tokens(options, saved, result);
     return is_window_model(saved) ? generate_window(options, saved, result) : no_language_model(saved);
 }

@@ -25,6 +25,11 @@ typedef struct clt_generate_options {
     const char *const *overrides; /* "section.key=value" for the config */
     int n_overrides;
     const char *prompt;
+    /* The prompt is a turn of the user in the chat template of the run, and the text is the answer: it ends
+     * at the template's end marker. */
+    bool chat;
+    /* The name of that template: of a decoder's run; clt_generate finds it out. */
+    const char *chat_template;
     int max_new;         /* tokens */
     bool ignore_end;     /* go on after the end-of-text token instead of stopping there */
     bool special_tokens; /* names of special tokens in the prompt become these tokens */
@@ -34,7 +39,7 @@ typedef struct clt_generate_options {
     clt_observer observer; /* progress, message */
     /* Called with each piece of text when it is generated (bytes, not NUL-terminated); may be NULL. */
     void (*text)(void *context, const char *bytes, size_t count);
-    /* Only for a gpt: called with the `count` logits of the token that follows each token of the prompt (of
+    /* Only for a language model: called with the `count` logits of the token that follows each token of the prompt (of
      * its last tokens, if it does not fit into the context) and each generated token but the last. May be
      * NULL. */
     clt_status (*logits)(void *context, const float *logits, int count);
@@ -43,7 +48,7 @@ typedef struct clt_generate_options {
 
 typedef struct clt_generate_result {
     int prompt_tokens, new_tokens; /* new_tokens: with the end-of-text token, which is not printed */
-    bool ended;                    /* the end-of-text token ended the text */
+    bool ended;                    /* the end-of-text token, or the answer's end marker, ended the text */
     double prompt_seconds, new_seconds;
 } clt_generate_result;
 

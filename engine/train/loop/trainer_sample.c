@@ -94,7 +94,7 @@ void clt_sampler_open(clt_loop *l)
         (clt_config_int(c, "log.sample_every") == 0 && !clt_config_string(c, "log.sample_prompt")[0]))
         return;
     if (!clt_model_family_of(c)->build_decode)
-        give_up(l, "only a gpt generates text (model.type)");
+        give_up(l, "only a language model generates text (model.type)");
     else if (create(l, &l->sampler) != CLT_OK)
         give_up(l, clt_error_text());
 }
@@ -160,7 +160,8 @@ static void tell(const clt_loop *l, int64_t step, const char *prompt, const char
     char line[240];
     const clt_event_field fields[] = {CLT_FIELD_TEXT("prompt", prompt), CLT_FIELD_TEXT("text", text)};
     CLT_SCOPED(clt_str) whole = {0};
-    clt_str_printf(&whole, "sample of step %lld: %s%s", (long long)step, prompt, text);
+    clt_str_printf(&whole, "sample of step %lld: %s%s%s", (long long)step, prompt,
+                   l->run->job->train_source->chat ? " -> " : "", text);
     one_line(whole.text ? whole.text : "", line, sizeof line);
     clt_tell(l, line);
     if (clt_rundir_event(l->dir, "sample", step, fields, sizeof fields / sizeof fields[0]) != CLT_OK)
@@ -170,8 +171,11 @@ static void tell(const clt_loop *l, int64_t step, const char *prompt, const char
 static clt_status generate(const clt_loop *l, clt_str *text)
 {
     const clt_config *c = l->options->config;
+    const char *chat = l->run->job->train_source->chat;
     const clt_generate_options wanted = {
         .prompt = clt_config_string(c, "log.sample_prompt"),
+        .chat = chat != NULL,
+        .chat_template = chat,
         .max_new = (int)clt_config_int(c, "log.sample_tokens"),
         .sampling = {.temperature = TEMPERATURE, .top_p = 1, .seed = l->run->job->seed},
         .text = on_text,

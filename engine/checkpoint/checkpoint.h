@@ -22,13 +22,14 @@ typedef struct clt_named_tensor {
 } clt_named_tensor;
 
 /* --- safetensors --- */
+/* An open file of weights: of safetensors, or of another format that clt_weights_open reads. */
 typedef struct clt_safetensors clt_safetensors;
 /* Maps the file and checks everything: the header is at most 100,000,000 bytes, inside the file, and strict
  * JSON; the product of each shape does not overflow and, for types that the engine stores, equals its byte
  * range; the ranges cover the buffer without holes or overlap and end at the end of the file; names are
  * unique; __metadata__ maps strings to strings. CLT_ECHECKPOINT with a message of its own for each. */
 clt_status clt_safetensors_open(const char *path, clt_safetensors **out);
-/* Opens several files as one. A name may occur in one of them only. */
+/* Opens several files of any format as one. A name may occur in one of them only. */
 clt_status clt_safetensors_open_parts(const char *const *paths, int count, clt_safetensors **out);
 /* Puts the tensors of `more`, which it takes over, after those of *file; also on failure. `names`: what the two
  * files are, for the message if a name occurs in both (CLT_ECHECKPOINT). */
@@ -65,10 +66,11 @@ uint64_t clt_named_tensors_bytes(const clt_named_tensor *tensors, int count);
 /* CLT_ENUMERIC names the first tensor with a NaN or an infinity, and where in it. */
 clt_status clt_named_tensors_check_finite(const clt_named_tensor *tensors, int count);
 
-/* weights.c: opens the weights at `path`: a safetensors file, an index of several (NAME.index.json), a
- * folder with model.safetensors or model.safetensors.index.json, or what clt_checkpoint_open takes (the
- * newest checkpoint of a run). CLT_ECHECKPOINT: it is none of these (no such path, weights in PyTorch's own
- * format); the message says what to do. */
+/* weights.c: opens the weights at `path`: a safetensors file, a file that torch.save wrote (FILE:ENTRY for one
+ * of several state dicts in it), an index of several files (NAME.index.json), a folder with
+ * model.safetensors, pytorch_model.bin or an index of one of them, or what clt_checkpoint_open takes (the
+ * newest checkpoint of a run). Whatever the format, the tensors are asked for by the functions above.
+ * CLT_ECHECKPOINT: it is none of these; the message says what to do. */
 clt_status clt_weights_open(const char *path, clt_safetensors **out);
 
 /* --- checkpoints --- */

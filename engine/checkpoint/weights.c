@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finding weights from the path that a user gives: one safetensors file, several of them with an index, or
- * the folder that contains either. Everything else is refused, and the message says what to do. Knows
- * nothing of models. */
+ * Finding weights from the path that a user gives: one file of safetensors or of PyTorch, several of them
+ * with an index, or the folder that contains either. Everything else is refused, and the message says what
+ * to do. Knows nothing of models. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_internal.h"
+#include "engine/checkpoint/weight_file.h"
 #include "engine/files/file_kind.h"
 #include "engine/files/fileio_error.h"
 
@@ -24,24 +25,20 @@ static bool has_file(const char *folder, const char *name)
     return clt_path_join(folder, name, &path) == CLT_OK && clt_is_regular(path);
 }
 
-#define SAVE_AS_SAFETENSORS                                                                                  \
-    "save it as safetensors: python -c \"from transformers import AutoModelForCausalLM as M; "               \
-    "M.from_pretrained('%s').save_pretrained('%s-safetensors')\""
-
 /* Refuses a folder that has no readable weights, with a message for what it has instead. */
 static clt_status refuse_folder(const char *path)
 {
-    static const char *const other[] = {"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5",
-                                        "flax_model.msgpack"};
+    static const char *const other[] = {"tf_model.h5", "flax_model.msgpack"};
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
         if (has_file(path, other[i]))
             CLT_FAIL(CLT_ECHECKPOINT,
-                     "weights: '%.400s' holds %s, which is not read, and no "
-                     "model.safetensors; " SAVE_AS_SAFETENSORS,
+                     "weights: '%.400s' holds %s, which is not read, and no model.safetensors; save it as "
+                     "safetensors: python -c \"from transformers import AutoModelForCausalLM as M; "
+                     "M.from_pretrained('%s').save_pretrained('%s-safetensors')\"",
                      path, other[i], path, path);
     CLT_FAIL(CLT_ECHECKPOINT,
-             "weights: the folder '%.400s' holds neither model.safetensors nor model.safetensors.index.json; "
-             "give a folder that save_pretrained wrote, or a safetensors file",
+             "weights: the folder '%.400s' holds none of model.safetensors, pytorch_model.bin and their "
+             ".index.json; give a folder that save_pretrained wrote, or a file of weights",
              path);
 }
 
@@ -69,17 +66,12 @@ static clt_status refuse_format(const char *path)
     unsigned char head[HEAD_BYTES];
     if (read_head(path, head) && head[8] == '{')
         return CLT_OK;
-    bool pickle = memcmp(head, "PK\3\4", 4) == 0 || (head[0] == 0x80 && head[1] >= 2 && head[1] <= 5);
-    if (pickle || clt_ends_with(path, ".bin") || clt_ends_with(path, ".pt") || clt_ends_with(path, ".pth"))
-        CLT_FAIL(CLT_ECHECKPOINT,
-                 "weights: '%.400s' is in PyTorch's own format, which contains Python code and is not read; "
-                 "in Python, write the state dict with safetensors.torch.save_file, or the model with "
-                 "save_pretrained",
-                 path);
+    if (clt_ends_with(path, ".bin") || clt_ends_with(path, ".pt") || clt_ends_with(path, ".pth"))
+        CLT_FAIL(CLT_ECHECKPOINT, "weights: '%.400s' does not begin like a file that torch.save wrote", path);
     if (head[0] == '{')
         CLT_FAIL(CLT_ECHECKPOINT,
                  "weights: '%.400s' is a JSON file without weights; name its folder, if save_pretrained "
-                 "wrote it, or a safetensors file",
+                 "wrote it, or a file of weights",
                  path);
     if (memcmp(head, "GGUF", 4) == 0)
         CLT_FAIL(CLT_ECHECKPOINT, "weights: '%.400s' is a GGUF file, which is not read; give safetensors",
@@ -165,30 +157,67 @@ static clt_status open_checkpoint(const char *path, clt_safetensors **out)
 
 static clt_status open_in_folder(const char *path, clt_safetensors **out)
 {
+    /* in the order of preference: nothing in a safetensors file has to be understood first */
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json",
+                                        "pytorch_model.bin", "pytorch_model.bin.index.json"};
     CLT_FREED char *inside = NULL;
     if (has_file(path, CLT_MANIFEST_FILE) || clt_checkpoint_exists(path))
         return open_checkpoint(path, out);
-    bool one = has_file(path, "model.safetensors");
-    if (!one && !has_file(path, "model.safetensors.index.json"))
-        return refuse_folder(path);
-    CLT_TRY(clt_path_join(path, one ? "model.safetensors" : "model.safetensors.index.json", &inside));
-    return one ? clt_safetensors_open(inside, out) : open_index(inside, out);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (has_file(path, names[i])) {
+            CLT_TRY(clt_path_join(path, names[i], &inside));
+            return clt_weights_open(inside, out);
+        }
+    return refuse_folder(path);
+}
+
+clt_status clt_weights_open_file(const char *path, clt_safetensors **out)
+{
+    return clt_pytorch_looks(path) ? clt_pytorch_open(path, NULL, out) : clt_safetensors_open(path, out);
+}
+
+/* Opens FILE:ENTRY, an entry of a file of PyTorch. *found: the part before some colon is a file. */
+static clt_status open_entry(const char *path, bool *found, clt_safetensors **out)
+{
+    *found = false;
+    for (const char *colon = strchr(path, ':'); colon; colon = strchr(colon + 1, ':')) {
+        CLT_SCOPED(clt_str) file = {0};
+        clt_str_printf(&file, "%.*s", (int)(colon - path), path);
+        CLT_TRY(clt_str_check(&file));
+        if (!clt_is_regular(file.text))
+            continue;
+        *found = true;
+        if (!clt_pytorch_looks(file.text))
+            CLT_FAIL(CLT_ECHECKPOINT,
+                     "weights: '%.400s' is not a file of PyTorch, so it has no entries to choose from; leave "
+                     "'%.200s' out",
+                     file.text, colon);
+        return clt_pytorch_open(file.text, colon + 1, out);
+    }
+    return CLT_OK;
 }
 
 clt_status clt_weights_open(const char *path, clt_safetensors **out)
 {
     struct stat info;
+    bool found;
     *out = NULL;
-    if (stat(path, &info) != 0)
-        return clt_fail_errno(CLT_ECHECKPOINT, errno, "weights: opening '%.800s'", path);
+    if (stat(path, &info) != 0) {
+        int code = errno;
+        CLT_TRY(open_entry(path, &found, out));
+        if (found)
+            return CLT_OK;
+        return clt_fail_errno(CLT_ECHECKPOINT, code, "weights: opening '%.800s'", path);
+    }
     if (S_ISDIR(info.st_mode))
         return open_in_folder(path, out);
     if (!S_ISREG(info.st_mode)) /* opening a pipe would block until somebody writes */
         CLT_FAIL(CLT_ECHECKPOINT,
-                 "weights: '%.800s' is not a regular file; give a safetensors file or a folder", path);
+                 "weights: '%.800s' is not a regular file; give a file of weights or a folder", path);
     CLT_TRY(clt_refuse_pointer_file(path, "the weights themselves", CLT_ECHECKPOINT));
     if (clt_ends_with(path, ".index.json"))
         return open_index(path, out);
-    CLT_TRY(refuse_format(path));
-    return clt_safetensors_open(path, out);
+    if (!clt_pytorch_looks(path))
+        CLT_TRY(refuse_format(path));
+    return clt_weights_open_file(path, out);
 }

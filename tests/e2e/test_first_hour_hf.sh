@@ -99,7 +99,7 @@ init 7 absent
 expect_text "opening 'absent': No such file"
 mkdir empty
 init 7 empty
-expect_text 'neither model.safetensors nor model.safetensors.index.json' 'save_pretrained'
+expect_text 'holds none of model.safetensors, pytorch_model.bin' 'save_pretrained'
 cp hf/model.safetensors empty
 init 7 empty
 expect_text "'empty' holds no config.json" 'empty/model.safetensors'
@@ -107,15 +107,34 @@ mkdir old
 cp hf/config.json old
 printf 'PK\003\004zip' >old/pytorch_model.bin
 init 7 old
-expect_text 'holds pytorch_model.bin, which is not read' "M.from_pretrained\('old'\).save_pretrained\('old-safetensors'\)"
+expect_text 'old/pytorch_model.bin: the archive has no directory at its end'
 init 7 old/pytorch_model.bin
-expect_text "PyTorch's own format" 'save_file'
+expect_text 'the archive has no directory at its end'
+printf 'no weights at all' >old/pytorch_model.bin
+init 7 old
+expect_text 'does not begin like a file that torch.save wrote'
+# the same model in PyTorch's own files: one of the zip form; shards, one of which has the older form
+cp -r hf torch
+rm torch/model.safetensors
+cp "$golden/pytorch/hf_tied.bin" torch/pytorch_model.bin
+cp -r shards torch_shards
+rm torch_shards/model*
+cp "$golden"/pytorch/pytorch_model* torch_shards
+same_tensors() { diff <("$CLTRAIN_BUILD_DIR/tests/logits" --tensors "$1" | sort) <("$CLTRAIN_BUILD_DIR/tests/logits" --tensors "$2" | sort) >"$out"; }
+if same_tensors hf torch && same_tensors shards torch_shards; then pass; else fail 'files of PyTorch hold other tensors than safetensors'; fi
+init 4 torch
+init 4 torch_shards
+init 7 "$golden/pytorch/two.pth"
+expect_text "has 2 entries with tensors, 'a', 'b'"
+init 7 "$golden/pytorch/two.pth:a" model.type=gpt model.layers=1 model.heads=1 model.channels=4 model.context=8
+expect_text "'module.weight'|module.weight"
+rm old/pytorch_model.bin
 # pipes and devices, from which reading would never end
 mkfifo empty/config.json old/model.safetensors
 init 7 empty
 expect_text "'empty' holds no config.json"
 init 7 old
-expect_text 'holds pytorch_model.bin'
+expect_text "the folder 'old' holds none of"
 init 7 /dev/zero
 expect_text 'is not a regular file'
 cp -r shards hole

@@ -47,6 +47,12 @@ for config in "$root"/configs/*.json; do seed json "$(basename "$config")" <"$co
 find "$root/tests/golden/data" -name '*.safetensors' -size -40k | sort | head -n 6 | while read -r file; do
     seed safetensors "$(basename "$file")" <"$file"
 done
+for file in "$root"/tests/golden/data/pytorch/{views,views_old,views_4,checkpoint,two,module}.pth; do
+    seed pytorch "$(basename "$file")" <"$file"
+done
+# a pickle that would run a command, in the older form
+printf '\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}.\x80\x02}X\1\0\0\0acposix\nsystem\nX\2\0\0\0ls\x85Rs.\x80\x02].' |
+    seed pytorch system
 { npy_header '<f4' '(4, 2)' && f32 1 2 3 4 5 6 7 8; } | seed npy floats
 { npy_header '|u1' '(3, 5)' && bytes 15 1 256; } | seed npy bytes
 { npy_header '<i4' '(6,)' && bytes 24 2 4; } | seed npy ints

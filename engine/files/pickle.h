@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads a Python pickle (protocols 2 to 5) as data. Nothing is imported, looked up or called: a global is a
+ * name, and a call is a value that says what would have been called with which arguments. What the values
+ * mean is up to the caller. Opcodes: the comments of CPython's Lib/pickletools.py. */
+#ifndef ENGINE_FILES_PICKLE_H
+#define ENGINE_FILES_PICKLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/mem.h"
+
+typedef enum clt_pickle_kind {
+    CLT_PICKLE_NONE,
+    CLT_PICKLE_BOOL,
+    CLT_PICKLE_INT,    /* fits 64 bits */
+    CLT_PICKLE_NUMBER, /* a float, or an integer beyond 64 bits, whose value is not kept */
+    CLT_PICKLE_TEXT,   /* text or bytes */
+    CLT_PICKLE_TUPLE,  /* items: the members; a list and a set have them, too */
+    CLT_PICKLE_LIST,
+    CLT_PICKLE_SET,
+    CLT_PICKLE_DICT,       /* items: key, value, key, value, ... in the order in which they were set */
+    CLT_PICKLE_GLOBAL,     /* text: "module name" */
+    CLT_PICKLE_CALL,       /* items: what would be called, its arguments */
+    CLT_PICKLE_PERSISTENT, /* items: the identity of an object that is stored elsewhere */
+} clt_pickle_kind;
+
+typedef struct clt_pickle_value {
+    clt_pickle_kind kind;
+    int64_t integer;  /* BOOL, INT */
+    const char *text; /* TEXT, GLOBAL; ends with a zero byte, and may contain others */
+    size_t length;
+    struct clt_pickle_value **items;
+    size_t count, capacity;
+    struct clt_pickle_value *next; /* of the CALL and PERSISTENT values of one pickle; NULL: the last one */
+} clt_pickle_value;
+
+typedef struct clt_pickle {
+    clt_pickle_value *root;
+    clt_pickle_value *calls, *persistent; /* all of their kind, linked by `next` */
+    size_t bytes;                         /* length of the pickle, which other bytes may follow */
+} clt_pickle;
+
+/* where: the file and the part of it, for messages. Values live in the arena; they may contain themselves.
+ * Fails with `code`: the pickle is cut off, has an opcode that is not known, is deeper than 1000 marks, or
+ * makes more than 2^22 values. Memory grows with the bytes read and not with numbers in them. */
+clt_status clt_pickle_read(const uint8_t *bytes, size_t size, const char *where, clt_status code,
+                           clt_arena *arena, clt_pickle *out);
+/* The value of a text key of a dict, the last one that was set; NULL: there is none. */
+clt_pickle_value *clt_pickle_get(const clt_pickle_value *dict, const char *key);
+/* True for a global of this name, "module name". */
+bool clt_pickle_is_global(const clt_pickle_value *value, const char *name);
+/* The global that a CALL would call, "module name"; NULL: it is another value than a global. */
+const char *clt_pickle_called(const clt_pickle_value *call);
+
+#endif

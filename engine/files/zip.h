@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads the directory of a zip archive in memory. Entries are read only if they are stored without
+ * compression, as PyTorch and numpy.savez write them. Sizes and places come from the directory at the archive's end (with its 64-bit
+ * form) and are checked against the archive. Layout of the records: PKWARE's APPNOTE.TXT 6.3. */
+#ifndef ENGINE_FILES_ZIP_H
+#define ENGINE_FILES_ZIP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/mem.h"
+
+typedef struct clt_zip_entry {
+    const char *name; /* as in the archive, with '/' between folders */
+    const uint8_t *data;
+    uint64_t size;   /* of the data as stored */
+    uint64_t begin;  /* where its local header begins in the archive */
+    uint32_t method; /* 0: not compressed */
+    uint32_t crc;    /* CRC-32 of the data before compression */
+} clt_zip_entry;
+
+typedef struct clt_zip {
+    clt_zip_entry *entries; /* sorted by name */
+    size_t count;
+    clt_arena *arena; /* owns names and entries */
+} clt_zip;
+
+/* path: the archive's name, for messages. The bytes must outlive the result. Fails with `code`: the archive
+ * has no directory, or one that is damaged; an entry is encrypted, leaves the archive, overlaps another one
+ * or has the name of another one. */
+clt_status clt_zip_open(const uint8_t *bytes, size_t size, const char *path, clt_status code, clt_zip *out);
+void clt_zip_close(clt_zip *zip);
+CLT_SCOPED_VALUE(clt_zip, clt_zip_close)
+const clt_zip_entry *clt_zip_find(const clt_zip *zip, const char *name); /* NULL if absent */
+/* To be called before the data is used: fails with `code` if the entry is compressed, or if its data does not
+ * have its CRC-32. Reads all of it. */
+clt_status clt_zip_check(const clt_zip_entry *entry, const char *path, clt_status code);
+
+#endif

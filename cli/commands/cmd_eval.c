@@ -201,8 +201,10 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--checkpoint", "RUN", a.checkpoint,
                   "the run, when a CONFIG of its own is to be evaluated"),
         ARGS_BEST(a.best),
-        ARGS_TEXT("--init", "PATH", a.init,
-                  "weights of a safetensors file, or of a folder that save_pretrained wrote; needs a CONFIG"),
+        ARGS_TEXT(
+            "--init", "PATH", a.init,
+            "weights of a safetensors file, of one of torch.save, or of a folder that save_pretrained wrote; "
+            "needs a CONFIG"),
         ARGS_TEXT("--adapter", "DIR", a.adapter,
                   "low-rank adapters for the run, or for the weights of --init: a folder that PEFT saved"),
         ARGS_TEXT("--tokenizer", "PATH", a.tokenizer, "vocabulary to use instead of the run's own"),

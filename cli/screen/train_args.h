@@ -19,10 +19,11 @@ typedef struct train_args {
         ARGS_TEXT("--resume", "auto|RUN|none", (a).resume,                                                   \
                   "auto: go on from the run folder's newest checkpoint, if it has "                          \
                   "one; RUN: from that run folder or one step_N of it (none)"),                              \
-        ARGS_TEXT("--init", "PATH", (a).init,                                                                \
-                  "initial weights: a folder that save_pretrained of transformers wrote, a run, or a "       \
-                  "safetensors file; "                                                                       \
-                  "what is known of their model and tokenizer fills the CONFIG"),                            \
+        ARGS_TEXT(                                                                                           \
+            "--init", "PATH", (a).init,                                                                      \
+            "initial weights: a folder that save_pretrained of transformers wrote, a run, a safetensors "    \
+            "file, or one of torch.save (FILE.pth:ENTRY for one of several state dicts); "                   \
+            "what is known of their model and tokenizer fills the CONFIG"),                                  \
         ARGS_TEXT("--init-skip", "PATTERNS", (a).init_skip,                                                  \
                   "parameters that keep their random initial values instead of --init's, such as 'fc.*' "    \
                   "for a head with another number of classes; several patterns are separated by commas"),    \

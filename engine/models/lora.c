@@ -54,6 +54,7 @@ clt_status clt_lora_read(clt_model_builder *b, bool decode)
     clt_lora *l = &b->lora;
     double alpha = 16;
     bool root = false;
+    const char *base = "f32";
     CLT_TRY(clt_model_read_int(b, "lora_rank", 0, &l->rank));
     if (l->rank == 0)
         return CLT_OK;
@@ -62,6 +63,8 @@ clt_status clt_lora_read(clt_model_builder *b, bool decode)
         return clt_model_key_fail(b, "lora_alpha", "must be above 0, else adapters change nothing");
     CLT_TRY(clt_model_read_bool(b, "lora_rs", &root));
     CLT_TRY(clt_model_read_share(b, "lora_dropout", &l->dropout));
+    CLT_TRY(clt_model_read_word(b, "lora_base", CLT_LORA_BASES, &base));
+    (void)clt_dtype_from_name(base, &l->base); /* one of the words */
     l->dropout = decode ? 0 : l->dropout;
     l->scale = alpha / (root ? sqrt((double)l->rank) : (double)l->rank);
     return read_targets(b);
@@ -191,7 +194,10 @@ clt_status clt_lora_finish(clt_model_builder *b)
     for (int i = 0; i < l->n_targets; i++)
         if (!l->targets[i].used)
             return unknown_target(b, l->targets[i].name);
-    for (size_t i = 0; i < b->graph->n_params; i++)
+    for (size_t i = 0; i < b->graph->n_params; i++) {
         b->graph->params[i].frozen = !b->graph->params[i].adapter;
+        if (b->graph->params[i].frozen)
+            b->graph->params[i].kept = l->base;
+    }
     return CLT_OK;
 }

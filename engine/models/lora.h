@@ -27,6 +27,7 @@ clt_status clt_lora_finish(clt_model_builder *b);
 /* Rules of the keys below. */
 void clt_lora_check(clt_config_rules *rules);
 
+#define CLT_LORA_BASES "f32|f16|bf16"
 #define CLT_LORA_KEYS                                                                                        \
     CLT_KEY_INT(                                                                                             \
         "model.lora_rank", 0, 65536, "0", "",                                                                \
@@ -43,6 +44,9 @@ void clt_lora_check(clt_config_rules *rules);
             "model.lora_targets", "[]",                                                                      \
             "the linear layers that get an adapter: ends of their names (\"q_proj\"), whole "                \
             "names or patterns (\"layers.1?.mlp.*\"); \"all-linear\": all but the output layer; "            \
-            "[]: those that PEFT chooses for the family")
+            "[]: those that PEFT chooses for the family"),                                                   \
+        CLT_KEY_CHOICE("model.lora_base", CLT_LORA_BASES, "\"f32\"",                                         \
+                       "type in which the frozen weights of linear layers and embeddings are kept; f16 and " \
+                       "bf16 round them when they are read, and need half the memory")
 
 #endif

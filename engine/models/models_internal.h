@@ -13,6 +13,7 @@
 typedef struct clt_lora {
     int64_t rank; /* 0: no adapters */
     double scale, dropout;
+    clt_dtype base; /* of frozen weights */
     struct {
         const char *name;
         bool used; /* it names a layer */

@@ -149,6 +149,7 @@ static uint64_t saved_bytes(const clt_plan *plan)
         *(plan->store->sharded && state ? &own : &shared) +=
             clt_store_arena_bytes(plan->store, (clt_arena_kind)arena);
     }
+    shared += 2 * clt_store_arena_bytes(plan->store, CLT_ARENA_BASE); /* it is saved as f32 */
     return own + shared / (uint64_t)(plan->options.ranks > 1 ? plan->options.ranks : 1);
 }
 

@@ -52,6 +52,7 @@ static void print_store(const clt_plan *plan, clt_str *out)
                        slot->name, clt_shape_text(&slot->shape, shape, sizeof shape),
                        slot->buffer      ? " buffer"
                        : slot->trainable ? ""
+                       : slot->narrow    ? " frozen, 16 bits"
                                          : " frozen",
                        slot->group == CLT_GROUP_DECAY ? " decay" : "");
     }

@@ -101,12 +101,24 @@ uint64_t clt_store_slab_bytes(const clt_store_layout *l, clt_arena_kind arena, i
     }
 }
 
-/* Rounds to 16 bits. */
+void clt_narrow_values(const float *values, uint64_t count, clt_dtype type, uint16_t *out)
+{
+    for (uint64_t i = 0; i < count; i++)
+        out[i] = type == CLT_BF16 ? clt_f32_to_bf16(values[i]) : clt_f32_to_f16(values[i]);
+}
+
+void clt_widen_values(const void *narrow, uint64_t count, clt_dtype type, float *out)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint16_t value;
+        memcpy(&value, (const uint8_t *)narrow + i * sizeof value, sizeof value);
+        out[i] = type == CLT_BF16 ? clt_bf16_to_f32(value) : clt_f16_to_f32(value);
+    }
+}
+
 static void low_precision(const clt_store_slot *slot, const float *values, clt_dtype type, void *out)
 {
-    uint16_t *narrow = out;
-    for (uint64_t i = 0; i < slot->elements; i++)
-        narrow[i] = type == CLT_BF16 ? clt_f32_to_bf16(values[i]) : clt_f32_to_f16(values[i]);
+    clt_narrow_values(values, slot->elements, type, out);
 }
 
 const clt_derived *clt_derived_from(const clt_store_layout *layout, clt_arena_kind source)

@@ -51,6 +51,7 @@ typedef struct clt_store_slot {
     const char *name; /* parameter */
     clt_shape shape;
     bool trainable;
+    bool narrow;           /* frozen, with values in the arena BASE alone, at `offset` of its slab */
     bool buffer, averaged; /* see clt_param */
     clt_param_group group;
     float lr_scale;
@@ -95,15 +96,26 @@ typedef struct clt_store_layout {
     bool ema;                   /* a moving average of the parameters is kept */
     clt_matrix_group *matrices; /* with an optimizer that updates whole matrices: the groups of them */
     int32_t n_matrices;
-    clt_dtype working; /* type of the WORK arena; f32: it does not exist */
-    clt_dtype wire;    /* type of the WIRE arena; f32: it does not exist */
+    uint64_t base_elements[CLT_MAX_STORE_SLABS]; /* of the BASE arena */
+    clt_dtype base;                              /* its type */
+    clt_dtype working;                           /* type of the WORK arena; f32: it does not exist */
+    clt_dtype wire;                              /* type of the WIRE arena; f32: it does not exist */
     uint64_t schedule_entries;
 } clt_store_layout;
 
+/* Rounds f32 to f16 or bf16, and back. `narrow` may be the last part of the memory of `out`, which ends with it. */
+void clt_narrow_values(const float *values, uint64_t count, clt_dtype type, uint16_t *out);
+void clt_widen_values(const void *narrow, uint64_t count, clt_dtype type, float *out);
 /* What is derived from an arena in this layout; NULL: nothing. */
 const clt_derived *clt_derived_from(const clt_store_layout *layout, clt_arena_kind source);
 void clt_store_layout_destroy(clt_store_layout *layout);
 const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, const char *name);
+/* The arena with a parameter's own values: PARAM, or BASE. Functions that are given PARAM for a parameter in BASE
+ * convert its values. */
+static inline clt_arena_kind clt_store_home(const clt_store_slot *slot)
+{
+    return slot->narrow ? CLT_ARENA_BASE : CLT_ARENA_PARAM;
+}
 /* The arena with the values that a parameter is evaluated with: its moving average, where there is one. */
 clt_arena_kind clt_store_evaluated(const clt_store_layout *layout, const clt_store_slot *slot);
 /* True if the group contains this parameter. */

@@ -85,12 +85,34 @@ static clt_status slot_buffer(const clt_store *store, clt_arena_kind arena, cons
     return CLT_OK;
 }
 
+/* Values of a parameter in the arena BASE, from f32 and to f32. */
+static clt_status write_base(clt_store *store, const clt_store_slot *slot, const float *values)
+{
+    CLT_FREED uint16_t *narrow = NULL;
+    CLT_TRY(clt_alloc(&narrow, slot->elements + 1, sizeof *narrow, "frozen parameters"));
+    clt_narrow_values(values, slot->elements, store->layout->base, narrow);
+    return ocl_write(store->slab[CLT_ARENA_BASE][slot->slab], slot->offset * sizeof *narrow, narrow,
+                     slot->elements * sizeof *narrow);
+}
+
+static clt_status read_base(const clt_store *store, const clt_store_slot *slot, float *out)
+{
+    CLT_FREED uint16_t *narrow = NULL;
+    CLT_TRY(clt_alloc(&narrow, slot->elements + 1, sizeof *narrow, "frozen parameters"));
+    CLT_TRY(ocl_read(store->slab[CLT_ARENA_BASE][slot->slab], slot->offset * sizeof *narrow, narrow,
+                     slot->elements * sizeof *narrow));
+    clt_widen_values(narrow, slot->elements, store->layout->base, out);
+    return CLT_OK;
+}
+
 clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
                           float *out)
 {
     ocl_buffer *buffer;
     clt_store_piece piece;
     uint64_t had = 0; /* elements before this one are in `out` */
+    if (arena == CLT_ARENA_PARAM && slot->narrow)
+        return read_base(store, slot, out);
     for (int64_t k = 0; clt_store_part(store->layout, arena, slot, k, &piece); k++) {
         CLT_TRY(slot_buffer(store, arena, slot, &buffer));
         memset(out + had, 0, (piece.first - had) * sizeof(float));
@@ -123,6 +145,8 @@ clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_sto
     ocl_buffer *buffer;
     clt_store_piece piece;
     store->writes++;
+    if (arena == CLT_ARENA_PARAM && slot->narrow)
+        return write_base(store, slot, values);
     for (int64_t k = 0; clt_store_part(store->layout, arena, slot, k, &piece); k++) {
         CLT_TRY(slot_buffer(store, arena, slot, &buffer));
         CLT_TRY(

@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-cost: 60 ctest-optimise: no
 #
-# Low-rank adapters from the command line: memory for adapters alone, training over a base model, resuming with the same bits, folders for
-# PEFT in both directions, merging, evaluation and generation with an adapter, and what is refused. tests/golden/test_golden_lora.c
+# Low-rank adapters from the command line: memory for adapters alone, training over a base model in 32 and 16 bits, resuming with the same
+# bits, folders for PEFT in both directions, merging, evaluation and generation with an adapter, and what is refused. tests/golden/test_golden_lora.c
 # compares numbers with PEFT's.
 . "$(dirname "$0")/lib.sh"
 
@@ -29,6 +29,19 @@ expect_code 0 "$CLTRAIN" estimate base.json --device generic --json
 if [ "$adapted" = $((8 * 4096 * 2)) ] && [ "$gradients" -lt "$(bytes gradients)" ] && [ "$adapted" -lt "$(bytes optimizer)" ]; then pass; else
     fail "adapters: $adapted bytes of optimizer state, $gradients of gradients"
 fi
+
+# a base in 16 bits: its matrices and tables, which are nearly all of the model, need half, and products no copies of them
+wide=(model.layers=2 model.channels=256 model.lora_rank=4)
+net gpt "${small[@]}" "${wide[@]}" train.steps=1 >wide.json
+expect_code 0 "$CLTRAIN" estimate wide.json --device generic --json
+whole=$(bytes parameters)
+for mode in f32 bf16; do
+    expect_code 0 "$CLTRAIN" estimate wide.json --device generic --json model.lora_base=bf16 precision.mode=$mode
+    part=$(bytes parameters)
+    if [ "$part" -lt $((whole * 6 / 10)) ]; then pass; else fail "$mode: parameters need $part bytes with a base of 16 bits, $whole without"; fi
+done
+expect_code 2 "$CLTRAIN" plan lora.json --device generic model.lora_base=int8
+expect_text 'model.lora_base.*f32.f16.bf16'
 
 # --- mistakes in the config ---
 expect_code 2 "$CLTRAIN" plan lora.json --device generic model.lora_rank=0
@@ -105,6 +118,32 @@ expect_text 'rounding to bf16 changed the merged weights by [0-9.]+ % of what th
 expect_code 0 "$CLTRAIN" export whole --out all.safetensors # base and adapters, as a run's weights
 expect_code 0 "$CLTRAIN" train lora.json --init all.safetensors train.steps=1 --out third
 reject_text 'new tensors'
+
+# --- a base in 16 bits: what is saved is what was computed with, and a run goes on with the same bits ---
+for kind in 'bf16 f32' 'f16 f32' 'bf16 bf16'; do
+    set -- $kind
+    keys=(model.lora_base=$1 precision.mode=$2)
+    rm -rf b16 p16 m16
+    expect_code 0 "$CLTRAIN" train lora.json --init base --out b16 "${keys[@]}"
+    expect_code 0 "$CLTRAIN" train lora.json --init base --out p16 --max-steps 3 "${keys[@]}"
+    expect_code 0 "$CLTRAIN" train --resume p16
+    expect_same b16/checkpoints/step_8/model.safetensors p16/checkpoints/step_8/model.safetensors
+    [ "$1" = f16 ] || for name in wte.weight h.1.attn.c_proj.weight; do # the lower halves of rounded f32 are zero
+        if tensor b16/checkpoints/step_8/model.safetensors $name | head -n 40 | grep -v '^[0-9]*\*' | grep -qvE '^( 00 00 .. ..)+$'; then
+            fail "$kind: $name is not rounded"
+        else
+            pass
+        fi
+    done
+    if diff -q <(tensor b16/checkpoints/step_8/model.safetensors wte.weight) <(tensor base/checkpoints/step_40/model.safetensors wte.weight) >/dev/null
+    then fail "$kind: nothing was rounded"; else pass; fi
+    expect_code 0 "$CLTRAIN" eval b16
+    rounded=$(loss)
+    expect_code 0 "$CLTRAIN" export b16 --merge --out m16
+    expect_code 0 "$CLTRAIN" eval base.json --init m16 precision.mode=$2
+    if awk "BEGIN { d = $(loss) - $rounded; exit !(d < 2e-3 && d > -2e-3) }"; then pass; else fail "$kind: merged: loss $(loss), not $rounded"; fi
+    expect_code 0 "$CLTRAIN" generate b16 --prompt 'line 7' --temperature 0 --max-new 4
+done
 
 # --- what does not go together ---
 expect_code 2 "$CLTRAIN" export whole --out lost

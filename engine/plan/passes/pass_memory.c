@@ -89,7 +89,9 @@ static void place_store(clt_plan *plan)
         bool averaged =
             plan->options.mode == CLT_PLAN_EVAL && clt_store_evaluated(store, slot) == CLT_ARENA_EMA;
         place->arena = t->cls != CLT_TC_PARAM ? CLT_ARENA_GRAD : averaged ? CLT_ARENA_EMA : CLT_ARENA_PARAM;
-        if (t->cls == CLT_TC_PARAM && t->dtype != CLT_F32)
+        if (t->cls == CLT_TC_PARAM && slot->narrow)
+            place->arena = CLT_ARENA_BASE;
+        else if (t->cls == CLT_TC_PARAM && t->dtype != CLT_F32)
             place->arena = clt_derived_from(store, place->arena)->arena;
         place->slab = slot->slab;
         place->offset = slot->offset * clt_dtype_bytes(t->dtype);

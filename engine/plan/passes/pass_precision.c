@@ -32,7 +32,8 @@ static clt_status prove_f32(const clt_plan *plan)
     bool checked = plan->options.mode == CLT_PLAN_CHECK || plan->options.guard_bytes > 0;
     for (size_t i = 0; i < plan->graph->n_tensors; i++) {
         const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
-        if (!checked && !loaded(t) && clt_dtype_is_float(t->dtype) && t->dtype != CLT_F32)
+        bool kept = t->cls == CLT_TC_PARAM && t->param >= 0 && plan->graph->params[t->param].kept == t->dtype;
+        if (!checked && !loaded(t) && !kept && clt_dtype_is_float(t->dtype) && t->dtype != CLT_F32)
             CLT_FAIL(CLT_EUNSUPPORTED,
                      "planning: tensor '%s' is stored as %s; precision.mode f32 stores f32 only", t->name,
                      clt_dtype_name(t->dtype));
@@ -40,7 +41,7 @@ static clt_status prove_f32(const clt_plan *plan)
     return CLT_OK;
 }
 
-/* A weight gets a low-precision copy if only products read it. */
+/* A weight gets a low-precision copy if only products read it, or lies in the type in which it is kept. */
 static clt_status narrow_weights(const precision *p)
 {
     enum { NARROW = 1, WIDE = 2 };
@@ -52,8 +53,12 @@ static clt_status narrow_weights(const precision *p)
             readers[node->param[j]] |= (node->op->narrow_params >> j) & 1 ? NARROW : WIDE;
     }
     for (size_t i = 0; i < p->graph->n_params; i++)
-        if (readers[i] == NARROW)
-            clt_graph_tensor(p->graph, p->graph->params[i].tensor)->dtype = p->storage;
+        if (readers[i] == NARROW) {
+            const clt_param *param = &p->graph->params[i];
+            bool kept = param->frozen && param->kept != CLT_F32;
+            if (kept || p->storage != CLT_F32) /* the checker's cases of f32 runs have types of their own */
+                clt_graph_tensor(p->graph, param->tensor)->dtype = kept ? param->kept : p->storage;
+        }
     return CLT_OK;
 }
 
@@ -112,8 +117,10 @@ clt_status clt_pass_precision(clt_plan *plan)
 {
     precision p = {
         .plan = plan, .graph = plan->graph, .storage = plan->options.storage, .in = {.graph = plan->graph}};
-    if (p.storage == CLT_F32)
+    if (p.storage == CLT_F32) {
+        CLT_TRY(narrow_weights(&p));
         return prove_f32(plan);
+    }
     clt_status status = store_narrow(&p);
     free(p.cast);
     clt_inserter_free(&p.in);

@@ -93,6 +93,7 @@ static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
     const clt_graph *graph = plan->graph;
     const clt_update_spec *update = &plan->options.update;
     layout->n_slots = (int32_t)graph->n_params;
+    layout->base = CLT_F32;
     layout->slots = clt_arena_alloc(layout->arena, graph->n_params * sizeof *layout->slots + 1);
     layout->order = clt_arena_alloc(layout->arena, graph->n_params * sizeof *layout->order + 1);
     if (!layout->slots || !layout->order)
@@ -107,11 +108,42 @@ static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
         slot->shape = param->shape;
         slot->trainable = clt_param_is_trained(param);
         slot->buffer = param->buffer;
+        slot->narrow = param->frozen && param->kept != CLT_F32 &&
+                       clt_graph_tensor(graph, param->tensor)->dtype == param->kept;
+        layout->base = slot->narrow ? param->kept : layout->base;
         slot->averaged = param->buffer && param->averaged && !param->frozen && !is_exchanged(plan, i);
         slot->group = update->decay_all ? CLT_GROUP_DECAY : param->group;
         slot->lr_scale = param->lr_scale;
         slot->elements = (uint64_t)clt_shape_elements(&param->shape);
     }
+    return CLT_OK;
+}
+
+/* Places the parameters that are kept in 16 bits in slabs of their own. A chunk of checksums has as many words as
+ * two chunks of these have elements, so each parameter starts at a multiple of two chunks. */
+static clt_status place_base(const clt_plan *plan, clt_store_layout *layout)
+{
+    uint64_t limit = plan->device.max_alloc_bytes / sizeof(uint16_t) / CLT_STORE_CHUNK * CLT_STORE_CHUNK;
+    int32_t slab = 0;
+    for (int32_t i = 0; i < layout->n_slots; i++) {
+        clt_store_slot *slot = &layout->slots[layout->order[i]];
+        uint64_t size = clt_align_up(slot->elements, 2 * CLT_STORE_CHUNK);
+        if (!slot->narrow)
+            continue;
+        if (size > limit)
+            CLT_FAIL(CLT_EDEVMEM,
+                     "planning: parameter '%s' needs %llu bytes in one buffer; device '%s' allows %llu",
+                     slot->name, (unsigned long long)(size * 2), plan->device.name,
+                     (unsigned long long)plan->device.max_alloc_bytes);
+        slab += layout->base_elements[slab] + size > limit;
+        if (slab == CLT_MAX_STORE_SLABS)
+            CLT_FAIL(CLT_EDEVMEM, "planning: the parameters need more than %d buffers on device '%s'",
+                     CLT_MAX_STORE_SLABS, plan->device.name);
+        slot->slab = slab;
+        slot->offset = layout->base_elements[slab];
+        layout->base_elements[slab] += size;
+    }
+    layout->n_slabs = slab >= layout->n_slabs ? slab + 1 : layout->n_slabs;
     return CLT_OK;
 }
 
@@ -127,6 +159,8 @@ static clt_status place_slots(const clt_plan *plan, clt_store_layout *layout)
         clt_store_slot *slot = &layout->slots[layout->order[i]];
         uint64_t size = clt_align_up(slot->elements, CLT_STORE_CHUNK);
         int32_t slab = layout->n_slabs - 1;
+        if (slot->narrow)
+            continue;
         if (size > limit)
             CLT_FAIL(CLT_EDEVMEM,
                      "planning: parameter '%s' needs %llu bytes in one buffer; device '%s' allows %llu",
@@ -248,6 +282,7 @@ static clt_status order_slots(clt_plan *plan, clt_store_layout *layout)
     for (size_t i = 0; i < n; i++)
         layout->order[i] = keys[i].index;
     CLT_TRY(place_slots(plan, layout));
+    CLT_TRY(place_base(plan, layout));
     return optimizer && optimizer->orthogonalise ? group_matrices(layout) : CLT_OK;
 }
 

@@ -373,7 +373,7 @@ static bool uses(const clt_plan *plan, const ocl_command *command, const clt_ran
         if (t->cls != CLT_TC_PARAM || t->param < 0)
             continue;
         const clt_store_slot *slot = &plan->store->slots[t->param];
-        if (slot->slab == range->slab && slot->offset < range->first + range->elements &&
+        if (slot->trainable && slot->slab == range->slab && slot->offset < range->first + range->elements &&
             range->first < slot->offset + slot->elements)
             return true;
     }

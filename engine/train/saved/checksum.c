@@ -27,7 +27,8 @@ struct clt_checksums {
  * the schedule's table. */
 static uint64_t slab_words(const clt_store *store, clt_arena_kind arena, int32_t slab)
 {
-    bool saved = arena == CLT_ARENA_PARAM || arena == CLT_ARENA_STATE || clt_arenas[arena].suffix;
+    bool saved = arena == CLT_ARENA_PARAM || arena == CLT_ARENA_BASE || arena == CLT_ARENA_STATE ||
+                 clt_arenas[arena].suffix;
     if (!saved || !store->slab[arena][slab])
         return 0;
     return arena == CLT_ARENA_STATE ? ST_WORDS : ocl_buffer_bytes(store->slab[arena][slab]) / 4;

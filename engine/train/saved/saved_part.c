@@ -35,8 +35,10 @@ static clt_status list_tensors(const clt_run *run, clt_saved_part *p)
     size_t most = graph->n_params * CLT_ARENA_COUNT + 1;
     CLT_TRY(clt_alloc(&p->tensors, most, sizeof *p->tensors, "checkpoint"));
     CLT_TRY(clt_alloc(&p->of, most, sizeof *p->of, "checkpoint"));
-    for (size_t i = 0; i < graph->n_params; i++)
-        CLT_TRY(add_tensor(run, p, &graph->params[i], CLT_ARENA_PARAM, ""));
+    for (size_t i = 0; i < graph->n_params; i++) {
+        const clt_store_slot *slot = clt_store_layout_find(run->store->layout, graph->params[i].name);
+        CLT_TRY(add_tensor(run, p, &graph->params[i], clt_store_home(slot), ""));
+    }
     p->n_model = p->n_tensors;
     for (size_t i = 0; i < graph->n_params; i++)
         for (int arena = 0; arena < CLT_ARENA_COUNT; arena++)
@@ -47,6 +49,19 @@ static clt_status list_tensors(const clt_run *run, clt_saved_part *p)
 }
 
 /* --- pieces --- */
+
+/* What is read of a source, in words of 32 bits: from word `at` of the slab on. Values of 16 bits go to the last
+ * words of the source's memory, from where widen() takes them. */
+typedef struct words {
+    uint64_t at, count, skip;
+} words;
+
+static words words_of(const clt_saved_tensor *of, const clt_saved_source *source)
+{
+    uint64_t count = source->in.count, pairs = (count + 1) / 2;
+    return of->arena == CLT_ARENA_BASE ? (words){source->in.at / 2, pairs, count - pairs}
+                                       : (words){source->in.at, count, 0};
+}
 
 /* On some GPU drivers (NVIDIA's) a read into ordinary memory blocks the caller, so pinned memory is used as
  * far as the host has it. A CPU device copies in either case. */
@@ -98,11 +113,13 @@ static bool in_share(const clt_store_layout *layout, const clt_saved_tensor *of,
                      clt_store_piece *piece)
 {
     const clt_store_slot *slot = of->slot;
-    uint64_t elements = clt_store_slab_bytes(layout, of->arena, slot->slab) / sizeof(float);
+    bool base = of->arena == CLT_ARENA_BASE;
+    uint64_t elements = clt_store_slab_bytes(layout, of->arena, slot->slab) / (base ? 2 : 4);
     int64_t first, length;
     if (writer >= writers)
         return false;
-    comm_share((int64_t)elements, CLT_STORE_CHUNK, writers, writer, &first, &length);
+    comm_share((int64_t)elements, base ? 2 * CLT_STORE_CHUNK : CLT_STORE_CHUNK, writers, writer, &first,
+               &length);
     uint64_t from = (uint64_t)first, to = (uint64_t)(first + length), end = slot->offset + slot->elements;
     from = from > slot->offset ? from : slot->offset;
     to = to < end ? to : end;
@@ -156,9 +173,9 @@ clt_status clt_saved_part_sum(clt_run *run, clt_saved_part *p)
     clt_store_piece own;
     for (size_t i = 0; i < p->n_pieces; i++) {
         const clt_saved_tensor *of = &p->of[p->pieces[i].tensor];
+        words w = words_of(of, &p->sources[i]);
         if (p->sources[i].rank == run->ranks.rank)
-            clt_checksum_ranges_add(&ranges, of->arena, of->slot->slab, p->sources[i].in.at,
-                                    p->sources[i].in.count);
+            clt_checksum_ranges_add(&ranges, of->arena, of->slot->slab, w.at, w.count);
     }
     for (int t = 0; t < p->n_tensors; t++)
         for (int64_t k = 0; clt_saved_part_own(run, p, t, k, &own); k++)
@@ -172,10 +189,11 @@ clt_status clt_saved_part_read(const clt_run *run, const clt_saved_part *p)
     for (size_t i = 0; i < p->n_pieces; i++) {
         const clt_saved_tensor *of = &p->of[p->pieces[i].tensor];
         const clt_saved_source *from = &p->sources[i];
+        words w = words_of(of, from);
         if (from->rank == run->ranks.rank)
             CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, run->store->slab[of->arena][of->slot->slab],
-                                   from->in.at * sizeof(float), from->data, from->in.count * sizeof(float),
-                                   NULL, NULL));
+                                   w.at * sizeof(float), from->data + w.skip, w.count * sizeof(float), NULL,
+                                   NULL));
     }
     return p->sums ? clt_checksums_enqueue(p->sums) : CLT_OK;
 }
@@ -197,16 +215,30 @@ clt_status clt_saved_part_compare_own(const clt_saved_part *p, int tensor, uint6
                    : CLT_OK;
 }
 
-clt_status clt_saved_part_compare(const clt_run *run, const clt_saved_part *p, const clt_state_block *state)
+/* Makes f32 of the values of 16 bits that were read. */
+static void widen(const clt_run *run, const clt_saved_part *p)
 {
-    if (!p->sums)
-        return CLT_OK;
     for (size_t i = 0; i < p->n_pieces; i++) {
+        const clt_saved_source *from = &p->sources[i];
+        const clt_saved_tensor *of = &p->of[p->pieces[i].tensor];
+        if (of->arena == CLT_ARENA_BASE)
+            clt_widen_values(from->data + words_of(of, from).skip, from->in.count, run->store->layout->base,
+                             from->data);
+    }
+}
+
+clt_status clt_saved_part_take(const clt_run *run, const clt_saved_part *p, const clt_state_block *state)
+{
+    for (size_t i = 0; i < p->n_pieces && p->sums; i++) {
         const clt_saved_tensor *of = &p->of[p->pieces[i].tensor];
         const clt_saved_source *from = &p->sources[i];
+        words w = words_of(of, from);
         if (from->rank == run->ranks.rank)
-            CLT_TRY(clt_checksums_compare(p->sums, of->arena, of->slot->slab, from->in.at, from->data,
-                                          from->in.count, p->tensors[p->pieces[i].tensor].name));
+            CLT_TRY(clt_checksums_compare(p->sums, of->arena, of->slot->slab, w.at, from->data + w.skip,
+                                          w.count, p->tensors[p->pieces[i].tensor].name));
     }
+    widen(run, p);
+    if (!p->sums)
+        return CLT_OK;
     return clt_checksums_compare(p->sums, CLT_ARENA_STATE, 0, 0, state, ST_WORDS, "run state");
 }

@@ -145,7 +145,7 @@ static clt_status check_reads(const clt_saver *s)
     if (!s->read_ok)
         CLT_FAIL(CLT_EDEVLOST, "reading the parameters from the device failed");
     CLT_TRY(clt_error_put(&s->ranks.send_error));
-    return clt_saved_part_compare(s->run, &s->part, &s->state);
+    return clt_saved_part_take(s->run, &s->part, &s->state);
 }
 
 static clt_status write_part(clt_saver *s)

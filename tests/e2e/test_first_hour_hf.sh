@@ -249,6 +249,8 @@ if [ -n "${CLTRAIN_TEST_PYTHON:-}" ]; then
     expect_code 0 "$CLTRAIN_TEST_PYTHON" "$CLTRAIN_SOURCE_DIR/tests/golden/check_hf.py" "$CLTRAIN" \
         "$CLTRAIN_BUILD_DIR/tests/logits" "$work/python" quick
     expect_text '^0 failed'
+    mkdir chats
+    expect_code 0 "$CLTRAIN_TEST_PYTHON" "$CLTRAIN_SOURCE_DIR/tests/golden/check_chat.py" "$CLTRAIN" "$work/chats" quick
 else
     note_skip 'CLTRAIN_TEST_PYTHON names no Python with torch and transformers to compare with'
 fi

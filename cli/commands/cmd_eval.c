@@ -15,6 +15,7 @@
 #include "engine/json/json.h"
 #include "engine/pretrained/peft.h"
 #include "engine/report/write/metric_rows.h"
+#include "engine/train/eval/choices.h"
 #include "engine/train/eval/evaluate.h"
 
 static clt_status write_json(const char *path, const clt_eval_metrics *m, const clt_class_counts *classes)
@@ -69,7 +70,9 @@ static clt_status check_loss(const clt_eval_metrics *m, const char *parameters)
 }
 
 typedef struct eval_args {
-    const char *checkpoint, *init, *adapter, *device, *json, *caps, *tokenizer, *on, *confusion;
+    const char *checkpoint, *init, *adapter, *device, *json, *caps, *tokenizer, *on, *confusion, *task;
+    const char *items; /* with task: the file of its items */
+    int64_t limit;
     bool on_train, classes, best;
     uint32_t caps_mask;
 } eval_args;
@@ -131,7 +134,7 @@ static clt_status open_inputs(const eval_args *a, const args_result *r, clt_save
         CLT_TRY(clt_peft_put_on(*saved, a->adapter));
     if (*saved && !own)
         cmd_use_log_level((*saved)->config);
-    return *saved && !own ? clt_saved_run_need_data(*saved, !a->on_train, "evaluating") : CLT_OK;
+    return *saved && !own && !a->task ? clt_saved_run_need_data(*saved, !a->on_train, "evaluating") : CLT_OK;
 }
 
 static clt_status write_confusion(const char *path, const clt_class_counts *classes)
@@ -193,6 +196,74 @@ static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_s
     return check_loss(&metrics, saved ? saved->path : a->init);
 }
 
+/* Takes the last operand as the file of the task's items. */
+static clt_status take_items(eval_args *a, args_result *r)
+{
+    if (a->limit > 0 && !a->task)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --limit is for --task");
+    if (!a->task && r->n_operands > 1)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: '%s': one run or config at a time; a file of items needs --task",
+                 r->operands[1]);
+    if (!a->task)
+        return CLT_OK;
+    if (a->on || a->classes || a->confusion)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --on, --classes and --confusion are not for --task");
+    if (r->n_operands == 0)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain eval: --task needs the file of its items: cltrain eval RUN FILE --task %s",
+                 a->task);
+    a->items = r->operands[--r->n_operands];
+    return CLT_OK;
+}
+
+static clt_status write_task_json(const eval_args *a, const clt_choices_result *m)
+{
+    CLT_SCOPED(clt_str) text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 2);
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "task", a->task);
+    clt_jw_kint(&w, "items", m->items);
+    clt_jw_kdouble(&w, "accuracy", (double)m->right / (double)m->items);
+    clt_jw_kdouble(&w, "accuracy_normalised", (double)m->right_normalised / (double)m->items);
+    clt_jw_kint(&w, "rows_cut", m->cut);
+    for (int k = 0; k < 2; k++) {
+        clt_jw_karray(&w, k ? "chosen_normalised" : "chosen");
+        for (int64_t i = 0; i < m->items; i++)
+            clt_jw_int(&w, m->chosen[k * m->items + i]);
+        clt_jw_end_array(&w);
+    }
+    clt_jw_kdouble(&w, "seconds", m->seconds);
+    clt_jw_end_object(&w);
+    return cmd_write_line(a->json, &text);
+}
+
+/* Multiple choice: the figures of --task. */
+static clt_status evaluate_task(cmd_context *context, const eval_args *a, const clt_saved_run *saved,
+                                const clt_config *config)
+{
+    CLT_SCOPED(clt_choices_result) m = {0};
+    console c;
+    console_init(&c, context);
+    const clt_run_options run = {.config = config,
+                                 .init = a->init,
+                                 .adapter = a->adapter,
+                                 .saved = saved,
+                                 .device_spec = a->device,
+                                 .caps_mask = a->caps_mask,
+                                 .stop = context->stop,
+                                 .observer = console_observer(&c)};
+    clt_status status = clt_evaluate_choices(&run, a->task, a->items, a->limit, &m);
+    console_close(&c);
+    CLT_TRY(clt_fail_prefix(status, "cltrain eval"));
+    if (!cmd_prints(context))
+        return CLT_OK;
+    if (!a->json || strcmp(a->json, "-") != 0)
+        terminal_say("%s: %lld items | accuracy %.2f%% | normalised by length %.2f%% | %.1f s\n", a->task,
+                     (long long)m.items, 100.0 * (double)m.right / (double)m.items,
+                     100.0 * (double)m.right_normalised / (double)m.items, m.seconds);
+    return a->json ? write_task_json(a, &m) : CLT_OK;
+}
+
 clt_status cmd_eval(cmd_context *context, int argc, char **argv)
 {
     eval_args a = {0};
@@ -215,20 +286,27 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--confusion", "FILE", a.confusion,
                   "write the confusion matrix as CSV: a line for each target; - for the standard output"),
         ARGS_TEXT("--json", "FILE", a.json, "write the result as JSON; - for the standard output"),
+        ARGS_TEXT(
+            "--task", "NAME", a.task,
+            "multiple choice instead of a loss: hellaswag, or choices (query, choices, gold); FILE holds "
+            "its items as JSON Lines"),
+        ARGS_INT("--limit", "N", a.limit, 0, 1e12, "only the first N items of the task; 0: all (0)"),
         ARGS_END};
     const args_usage usage = ARGS_USAGE(
-        "eval", "RUN|CONFIG [section.key=value ...]", 0, 1, options,
+        "eval", "RUN|CONFIG [FILE] [section.key=value ...]", 0, 2, options,
         "Evaluates a trained model: RUN is a run folder, its checkpoints folder or one step_N of it,\n"
         "which brings its config along. A CONFIG takes --checkpoint RUN or --init PATH.");
     args_result r;
     CLT_SCOPED(clt_saved_run) *saved = NULL;
     CLT_SCOPED(clt_config) *config = NULL;
     ARGS_PARSE(&usage, argc, argv, &r);
+    CLT_TRY(take_items(&a, &r));
     CLT_TRY(check_args(&a, &r));
     if (cmd_prints(context)) { /* only one rank writes the files */
         CLT_TRY(cmd_can_write(a.json));
         CLT_TRY(cmd_can_write(a.confusion));
     }
     CLT_TRY(open_inputs(&a, &r, &saved, &config));
-    return evaluate(context, &a, saved, config ? config : saved->config);
+    const clt_config *used = config ? config : saved->config;
+    return a.task ? evaluate_task(context, &a, saved, used) : evaluate(context, &a, saved, used);
 }

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Items of multiple-choice tasks as rows of tokens. Included by choices.c alone. */
+#ifndef ENGINE_TRAIN_EVAL_CHOICES_READ_H
+#define ENGINE_TRAIN_EVAL_CHOICES_READ_H
+
+#include "engine/data/tokenizer/tokenizer.h"
+
+/* One choice of an item: the tokens of the text and the choice, the last ones of them those of the choice. */
+typedef struct clt_choice_row {
+    size_t begin, count; /* of its tokens in clt_choice_items.ids */
+    size_t scored;       /* its last tokens, which are the choice's */
+    double characters;   /* of the choice */
+} clt_choice_row;
+
+typedef struct clt_choice_item {
+    size_t first, count; /* rows */
+    int64_t gold;        /* the right one of them */
+} clt_choice_item;
+
+typedef struct clt_choice_items {
+    clt_choice_item *item;
+    size_t n_items, items_capacity;
+    clt_choice_row *row;
+    size_t n_rows, rows_capacity;
+    clt_ids ids;
+} clt_choice_items;
+
+clt_status clt_choices_read(const char *task, const char *path, int64_t limit, const clt_tokenizer *tokenizer,
+                            clt_choice_items *out);
+void clt_choice_items_free(clt_choice_items *items);
+CLT_SCOPED_VALUE(clt_choice_items, clt_choice_items_free)
+
+#endif

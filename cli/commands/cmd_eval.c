@@ -15,7 +15,7 @@
 #include "engine/json/json.h"
 #include "engine/pretrained/peft.h"
 #include "engine/report/write/metric_rows.h"
-#include "engine/train/eval/choices.h"
+#include "engine/train/eval/multiple_choice.h"
 #include "engine/train/eval/evaluate.h"
 
 static clt_status write_json(const char *path, const clt_eval_metrics *m, const clt_class_counts *classes)

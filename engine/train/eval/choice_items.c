@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads the items of multiple-choice tasks. */
-#include "engine/train/eval/choices_read.h"
+#include "engine/train/eval/choice_items.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 
 #include "engine/base/text.h"
 #include "engine/json/json.h"
-#include "engine/train/eval/choices.h"
 
 /* --- texts of HellaSwag --- */
 

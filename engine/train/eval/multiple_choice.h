@@ -2,12 +2,10 @@
  *
  * Multiple choice with a language model: of several continuations of a text the model chooses the most likely
  * one. Tasks are read from JSON Lines and scored as lm-evaluation-harness does. */
-#ifndef ENGINE_TRAIN_EVAL_CHOICES_H
-#define ENGINE_TRAIN_EVAL_CHOICES_H
+#ifndef ENGINE_TRAIN_EVAL_MULTIPLE_CHOICE_H
+#define ENGINE_TRAIN_EVAL_MULTIPLE_CHOICE_H
 
 #include "engine/train/job/run_options.h"
-
-#define CLT_CHOICES_TASKS "hellaswag, choices"
 
 typedef struct clt_choices_result {
     int64_t items;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Items of multiple-choice tasks as rows of tokens. Included by choices.c alone. */
-#ifndef ENGINE_TRAIN_EVAL_CHOICES_READ_H
-#define ENGINE_TRAIN_EVAL_CHOICES_READ_H
+ * Items of multiple-choice tasks as rows of tokens. Included by multiple_choice.c alone. */
+#ifndef ENGINE_TRAIN_EVAL_CHOICE_ITEMS_H
+#define ENGINE_TRAIN_EVAL_CHOICE_ITEMS_H
 
 #include "engine/data/tokenizer/tokenizer.h"
+
+#define CLT_CHOICES_TASKS "hellaswag, choices"
 
 /* One choice of an item: the tokens of the text and the choice, the last ones of them those of the choice. */
 typedef struct clt_choice_row {

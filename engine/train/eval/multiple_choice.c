@@ -2,7 +2,7 @@
  *
  * Scores the choices of all items: a row of tokens for each, the log-probabilities of the choice's tokens
  * added up from the logits. */
-#include "engine/train/eval/choices.h"
+#include "engine/train/eval/multiple_choice.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "engine/base/thread.h"
 #include "engine/checkpoint/saved_run.h"
 #include "engine/models/models.h"
-#include "engine/train/eval/choices_read.h"
+#include "engine/train/eval/choice_items.h"
 #include "engine/train/run/run.h"
 
 #define ROUND 16 /* rows have a multiple of so many tokens, so that few kernels are built */

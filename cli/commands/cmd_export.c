@@ -8,8 +8,10 @@
 #include "cli/screen/args.h"
 #include "cli/screen/cmd.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/files/fileio.h"
+#include "engine/pretrained/gguf.h"
 #include "engine/pretrained/hf_export.h"
 #include "engine/pretrained/merge.h"
 #include "engine/pretrained/new_folder.h"
@@ -17,23 +19,26 @@
 
 static clt_status read_type(const char *text, clt_dtype *dtype)
 {
+    clt_gguf_type type;
+    if (clt_gguf_type_from_name(text, &type) && type == CLT_GGUF_Q8_0)
+        CLT_FAIL(CLT_EUSAGE, "cltrain export: --dtype q8_0 is for --format gguf");
     bool known = clt_dtype_from_name(text, dtype);
     if (!known || (*dtype != CLT_F32 && *dtype != CLT_F16 && *dtype != CLT_BF16))
         CLT_FAIL(CLT_EUSAGE, "cltrain export: --dtype '%s'; it can be f32, f16 or bf16", text);
     return CLT_OK;
 }
 
-typedef enum export_format { FORMAT_FILE, FORMAT_FOLDER, FORMAT_PEFT } export_format;
+typedef enum export_format { FORMAT_FILE, FORMAT_FOLDER, FORMAT_PEFT, FORMAT_GGUF } export_format;
 
 /* Without --format the path decides: an existing folder, a slash at the end, or a name without a dot that is
  * no existing file means a folder. */
 static clt_status read_format(const char *text, const char *out, export_format *format)
 {
-    static const char *const words[] = {"safetensors", "hf", "peft"}; /* by export_format */
+    static const char *const words[] = {"safetensors", "hf", "peft", "gguf"}; /* by export_format */
     const char *slash = strrchr(out, '/'), *last = slash ? slash + 1 : out;
     bool folder = clt_is_directory(out) || !*last || (!strchr(last, '.') && !clt_file_exists(out));
-    *format = folder ? FORMAT_FOLDER : FORMAT_FILE;
-    for (int i = 0; text && i < 3; i++)
+    *format = clt_ends_with(out, ".gguf") ? FORMAT_GGUF : folder ? FORMAT_FOLDER : FORMAT_FILE;
+    for (int i = 0; text && i < 4; i++)
         if (strcmp(text, words[i]) == 0) {
             *format = (export_format)i;
             return CLT_OK;
@@ -42,7 +47,7 @@ static clt_status read_format(const char *text, const char *out, export_format *
         CLT_FAIL(
             CLT_EUSAGE,
             "cltrain export: --format '%s'; it can be hf (a folder for transformers), peft (a folder with "
-            "the adapters alone) or safetensors (one file)",
+            "the adapters alone), gguf (one file for llama.cpp) or safetensors (one file)",
             text);
     return CLT_OK;
 }
@@ -76,6 +81,7 @@ typedef struct export_args {
     bool merge;
     clt_values values;
     clt_dtype dtype;
+    clt_gguf_type type; /* of a GGUF file */
 } export_args;
 
 /* Says what merging in fewer bits loses of the adapters. */
@@ -122,6 +128,19 @@ static clt_status export_peft(const clt_saved_run *saved, const export_args *a)
     return CLT_OK;
 }
 
+static clt_status export_gguf(const clt_saved_run *saved, const export_args *a, const char *type)
+{
+    clt_hf_exported x;
+    CLT_SCOPED(clt_merge) *merge = NULL;
+    CLT_TRY(cmd_can_write(a->out));
+    CLT_TRY(clt_merge_open(saved, a->values, a->merge, true, &merge));
+    CLT_TRY(clt_gguf_export(saved, merge, a->values, a->type, a->out, &x));
+    terminal_say("%s: %d tensors, %" PRId64 " values in %s, %" PRIu64 " bytes, from %s\n", a->out,
+                 x.weights.tensors, x.weights.values, type, x.weights.bytes, x.weights.from);
+    terminal_say("tokenizer: %s\n", x.tokenizer[0] ? x.tokenizer : "none; --tokenizer PATH adds one");
+    return CLT_OK;
+}
+
 static clt_status export_merged_file(const clt_saved_run *saved, const export_args *a)
 {
     clt_export_result result;
@@ -143,24 +162,25 @@ static clt_status export_file(const char *run, const export_args *a)
     return CLT_OK;
 }
 
-static clt_status export(const char *run, const export_args *a)
+static clt_status export(const char *run, const export_args *a, const char *type)
 {
     const clt_saved_run_options options = {.tokenizer = a->tokenizer, .tensors = true};
     CLT_SCOPED(clt_saved_run) *saved = NULL;
     if (a->format == FORMAT_FILE && !a->merge) /* the one form that needs no config */
         return export_file(run, a);
-    if (a->format != FORMAT_FILE)
+    if (a->format == FORMAT_FOLDER || a->format == FORMAT_PEFT)
         CLT_TRY(clt_new_folder_place(a->out));
     CLT_TRY(clt_saved_run_open(run, &options, &saved));
     return a->format == FORMAT_FOLDER ? export_folder(saved, a)
            : a->format == FORMAT_PEFT ? export_peft(saved, a)
+           : a->format == FORMAT_GGUF ? export_gguf(saved, a, type)
                                       : export_merged_file(saved, a);
 }
 
 static clt_status check_args(const export_args *a)
 {
-    if (a->tokenizer && a->format != FORMAT_FOLDER)
-        CLT_FAIL(CLT_EUSAGE, "cltrain export: --tokenizer is for --format hf; other formats hold none");
+    if (a->tokenizer && a->format != FORMAT_FOLDER && a->format != FORMAT_GGUF)
+        CLT_FAIL(CLT_EUSAGE, "cltrain export: --tokenizer is for --format hf and gguf; others hold none");
     if (a->base && a->format != FORMAT_PEFT)
         CLT_FAIL(CLT_EUSAGE, "cltrain export: --base is for --format peft, which names the base model");
     if (a->merge && a->format == FORMAT_PEFT)
@@ -180,25 +200,29 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
     const args_option options[] = {
         ARGS_TEXT("--out", "PATH", a.out, "the folder or the safetensors file to write"),
         ARGS_TEXT(
-            "--format", "hf|peft|safetensors", format,
+            "--format", "hf|gguf|peft|safetensors", format,
             "hf: a folder with config.json, weights and tokenizer that transformers loads; peft: a folder "
-            "with the run's low-rank adapters alone; safetensors: the weights alone, as one file (hf when "
-            "PATH is a folder or has no ending)"),
+            "with the run's low-rank adapters alone; gguf: one file with weights, settings and tokenizer for "
+            "llama.cpp; safetensors: the weights alone, as one file (hf when "
+            "PATH is a folder or has no ending, gguf when it ends with .gguf)"),
         ARGS_FLAG("--merge", a.merge, "add the run's low-rank adapters to the weights that they belong to"),
         ARGS_TEXT("--base", "NAME", a.base,
                   "peft: the name or path of the base model that adapter_config.json tells"),
-        ARGS_TEXT("--dtype", "f32|f16|bf16", type, "type of the weights, rounded to nearest (f32)"),
+        ARGS_TEXT(
+            "--dtype", "f32|f16|bf16|q8_0", type,
+            "type of the weights, rounded to nearest (f32); q8_0: gguf only, blocks of 32 values in 8 bits"),
         ARGS_TEXT("--weights", "averaged|raw", weights,
                   "with optimizer.ema: the moving averages, which evaluation uses (averaged), or the weights "
                   "that the last step left"),
-        ARGS_TEXT("--tokenizer", "PATH", a.tokenizer, "hf: vocabulary to write instead of the run's own"),
+        ARGS_TEXT("--tokenizer", "PATH", a.tokenizer,
+                  "hf, gguf: vocabulary to write instead of the run's own"),
         ARGS_BEST(best),
         ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"),
         ARGS_END};
     const args_usage usage = ARGS_USAGE(
         "export", "RUN", 0, 1, options,
-        "Writes a trained model for other programs: a folder for Hugging Face's transformers, or one\n"
-        "safetensors file that PyTorch and --init read.\n"
+        "Writes a trained model for other programs: a folder for Hugging Face's transformers, one GGUF\n"
+        "file for llama.cpp, or one safetensors file that PyTorch and --init read.\n"
         "RUN is a run folder, its checkpoints folder or one step_N of it.");
     args_result r;
     (void)context;
@@ -207,9 +231,12 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
     CLT_TRY(cmd_best_of(best, &run, best_path));
     if (!a.out)
         CLT_FAIL(CLT_EUSAGE, "cltrain export: give --out PATH, the folder or the safetensors file to write");
-    CLT_TRY(read_type(type, &a.dtype));
-    CLT_TRY(read_values(weights, &a.values));
     CLT_TRY(read_format(format, a.out, &a.format));
+    if (a.format != FORMAT_GGUF)
+        CLT_TRY(read_type(type, &a.dtype));
+    else if (!clt_gguf_type_from_name(type, &a.type))
+        CLT_FAIL(CLT_EUSAGE, "cltrain export: --dtype '%s'; it can be f32, f16, bf16 or q8_0", type);
+    CLT_TRY(read_values(weights, &a.values));
     CLT_TRY(check_args(&a));
-    return export(run, &a);
+    return export(run, &a, type);
 }

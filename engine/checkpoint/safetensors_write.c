@@ -182,52 +182,38 @@ static clt_status put(int fd, clt_hash64_state *hash, const void *data, uint64_t
     return clt_fd_write(fd, data, (size_t)bytes, path);
 }
 
-static clt_status put_all(int fd, const clt_str *head, const clt_named_tensor *tensors, int count,
-                          const char *path, uint64_t *hash)
+/* What a safetensors file consists of. */
+typedef struct parts {
+    const clt_str *head;
+    const clt_named_tensor *tensors;
+    int count;
+    uint64_t hash;
+} parts;
+
+static clt_status put_all(void *context, int fd, const char *path)
 {
+    parts *p = context;
     clt_hash64_state state;
     clt_hash64_begin(&state);
-    CLT_TRY(put(fd, &state, head->text, head->length, path));
-    for (int i = 0; i < count; i++)
-        CLT_TRY(clt_fail_prefix(put(fd, &state, tensors[i].data, tensor_bytes(&tensors[i]), path),
-                                "tensor \"%s\"", tensors[i].name));
-    if (fsync(fd) != 0)
-        return clt_fail_errno(CLT_ESTORAGE, errno, "making '%s' durable (fsync)", path);
-    *hash = clt_hash64_end(&state);
+    CLT_TRY(put(fd, &state, p->head->text, p->head->length, path));
+    for (int i = 0; i < p->count; i++)
+        CLT_TRY(clt_fail_prefix(put(fd, &state, p->tensors[i].data, tensor_bytes(&p->tensors[i]), path),
+                                "tensor \"%s\"", p->tensors[i].name));
+    p->hash = clt_hash64_end(&state);
     return CLT_OK;
-}
-
-/* Writes the temporary file. The file descriptor is closed in every case. */
-static clt_status write_temporary(const char *temporary, const clt_str *head, const clt_named_tensor *tensors,
-                                  int count, uint64_t *hash)
-{
-    int fd;
-    CLT_TRY(clt_own_file_create(temporary, &fd));
-    clt_status status = put_all(fd, head, tensors, count, temporary, hash);
-    if (close(fd) != 0 && status == CLT_OK)
-        status = clt_fail_errno(CLT_ESTORAGE, errno, "closing '%s'", temporary);
-    return status;
 }
 
 clt_status clt_safetensors_write(const char *path, const clt_named_tensor *tensors, int count,
                                  const char *const *metadata, int n_metadata, uint64_t *hash)
 {
-    CLT_SCOPED(clt_str) head = {0}, temporary = {0};
-    uint64_t value = 0;
+    CLT_SCOPED(clt_str) head = {0};
+    parts p = {.head = &head, .tensors = tensors, .count = count};
     for (int i = 0; i < count; i++)
         if (clt_named_tensors_bytes(&tensors[i], 1) > 0 && !tensors[i].data)
             CLT_FAIL(CLT_EINTERNAL, "writing %s: tensor \"%s\" has no data", path, tensors[i].name);
     CLT_TRY(clt_safetensors_head(path, tensors, count, metadata, n_metadata, &head));
-    clt_str_printf(&temporary, "%s.tmp-%ld", path, (long)getpid());
-    CLT_TRY(clt_str_check(&temporary));
-    clt_status status = write_temporary(temporary.text, &head, tensors, count, &value);
-    if (status == CLT_OK && rename(temporary.text, path) != 0)
-        status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary.text, path);
-    if (status != CLT_OK)
-        (void)unlink(temporary.text);
-    CLT_TRY(status);
-    CLT_TRY(clt_fsync_parent(path));
+    CLT_TRY(clt_file_write_by(path, put_all, &p));
     if (hash)
-        *hash = value;
+        *hash = p.hash;
     return CLT_OK;
 }

@@ -367,11 +367,11 @@ clt_status clt_own_file_write(const char *path, const void *data, size_t size)
 }
 
 /* Creates, fills, syncs and closes `path`. */
-static clt_status write_new(const char *path, const void *data, size_t size)
+static clt_status write_new(const char *path, clt_file_filler fill, void *context)
 {
     int fd;
     CLT_TRY(clt_own_file_create(path, &fd));
-    clt_status status = clt_fd_write(fd, data, size, path);
+    clt_status status = fill(context, fd, path);
     if (status == CLT_OK && fsync(fd) != 0)
         status = clt_fail_errno(CLT_ESTORAGE, errno, "making '%s' durable (fsync)", path);
     if (close(fd) != 0 && status == CLT_OK && errno != EINTR)
@@ -386,12 +386,12 @@ static bool is_special(const char *path)
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
-static clt_status write_special(const char *path, const void *data, size_t size)
+static clt_status write_special(const char *path, clt_file_filler fill, void *context)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return clt_fail_errno(CLT_ESTORAGE, errno, "opening '%s' for writing", path);
-    clt_status status = clt_fd_write(fd, data, size, path);
+    clt_status status = fill(context, fd, path);
     if (close(fd) != 0 && status == CLT_OK && errno != EINTR)
         status = clt_fail_errno(CLT_ESTORAGE, errno, "closing '%s'", path);
     return status;
@@ -403,19 +403,36 @@ static clt_status temporary_of(const char *path, clt_str *out)
     return clt_str_check(out);
 }
 
-clt_status clt_file_write(const char *path, const void *data, size_t size)
+clt_status clt_file_write_by(const char *path, clt_file_filler fill, void *context)
 {
     CLT_SCOPED(clt_str) temporary = {0};
     if (is_special(path))
-        return write_special(path, data, size);
+        return write_special(path, fill, context);
     CLT_TRY(temporary_of(path, &temporary));
-    clt_status status = write_new(temporary.text, data, size);
+    clt_status status = write_new(temporary.text, fill, context);
     if (status == CLT_OK && rename(temporary.text, path) != 0)
         status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary.text, path);
     if (status == CLT_OK)
         return clt_fsync_parent(path);
     (void)unlink(temporary.text);
     return status;
+}
+
+typedef struct whole {
+    const void *data;
+    size_t size;
+} whole;
+
+static clt_status fill_whole(void *context, int fd, const char *path)
+{
+    const whole *w = context;
+    return clt_fd_write(fd, w->data, w->size, path);
+}
+
+clt_status clt_file_write(const char *path, const void *data, size_t size)
+{
+    whole w = {data, size};
+    return clt_file_write_by(path, fill_whole, &w);
 }
 
 clt_status clt_file_can_write(const char *path)
@@ -427,7 +444,7 @@ clt_status clt_file_can_write(const char *path)
     if (is_special(path))
         return access(path, W_OK) == 0 ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, errno, "writing '%s'", path);
     CLT_TRY_GOTO(temporary_of(path, &temporary), done);
-    status = write_new(temporary.text, NULL, 0);
+    status = write_new(temporary.text, fill_whole, &(whole){NULL, 0});
     (void)unlink(temporary.text);
 done:
     clt_str_free(&temporary);

@@ -59,6 +59,9 @@ clt_status clt_map_check_one(const clt_mapping *mapping);
 /* clt_file_write: writes to "path.tmp-PID", fsync, rename, fsync of the folder; a device or a pipe is
  * written directly. CLT_ESTORAGE on failure, no partial file left behind. */
 clt_status clt_file_write(const char *path, const void *data, size_t size);
+/* The same for contents that `fill` writes to the descriptor, piece by piece; path: of the temporary file. */
+typedef clt_status (*clt_file_filler)(void *context, int fd, const char *path);
+clt_status clt_file_write_by(const char *path, clt_file_filler fill, void *context);
 /* Files under names that the program chooses, in folders to which others may write as well: only regular
  * files are opened or written, never through a link and never a pipe or a device; otherwise CLT_ESTORAGE at
  * once. own_check: fails unless the path is free or a regular file or folder; own_write: like

@@ -118,24 +118,21 @@ clt_status hf_add_zeros(hf_export *x, const char *name, int64_t size)
 
 /* --- the files --- */
 
-/* The id of the token with a role; -1 if there is none or the model has no row for it. Without a token for
- * the begin of a text, the end-of-text token has that role, as in GPT-2. */
-static int64_t id_of(const hf_export *x, clt_token_role role)
+int64_t hf_id_of(const hf_export *x, clt_token_role role)
 {
     int64_t id = x->tokenizer ? clt_tokenizer_role(x->tokenizer, role) : -1;
     if (id < 0 && role == CLT_TOKEN_BEGIN)
-        return id_of(x, CLT_TOKEN_END_OF_TEXT);
+        return hf_id_of(x, CLT_TOKEN_END_OF_TEXT);
     return id < x->vocab ? id : -1;
 }
 
-/* The end marker of answers, if it is not the end-of-text token; -1: it is, or there is none. */
-static int64_t answer_end(const hf_export *x)
+int64_t hf_answer_end(const hf_export *x)
 {
     int64_t id = -1;
     const clt_chat_rules rules = {.tokenizer = x->tokenizer,
                                   .chat = clt_chat_template_find(x->saved->facts.chat)};
     bool failed = x->tokenizer && rules.chat && clt_chat_end_token(&rules, &id) != CLT_OK;
-    return failed || id == id_of(x, CLT_TOKEN_END_OF_TEXT) ? -1 : id;
+    return failed || id == hf_id_of(x, CLT_TOKEN_END_OF_TEXT) ? -1 : id;
 }
 
 /* ends: all tokens at which a generation stops, as a list where there are two. */
@@ -148,10 +145,10 @@ static void token_ids(const hf_export *x, bool ends, clt_json_writer *w)
                {"eos_token_id", CLT_TOKEN_END_OF_TEXT},
                {"pad_token_id", CLT_TOKEN_PADDING}};
     for (int i = 0; i < 3; i++) {
-        int64_t id = id_of(x, ids[i].role);
+        int64_t id = hf_id_of(x, ids[i].role);
         if (id < 0 && ids[i].role == CLT_TOKEN_PADDING)
             continue;
-        int64_t answer = ends && ids[i].role == CLT_TOKEN_END_OF_TEXT ? answer_end(x) : -1;
+        int64_t answer = ends && ids[i].role == CLT_TOKEN_END_OF_TEXT ? hf_answer_end(x) : -1;
         clt_jw_key(w, ids[i].key);
         if (id >= 0 && answer >= 0) {
             clt_jw_array(w);
@@ -239,30 +236,28 @@ static clt_status write_folder(void *context, const char *folder)
     return status;
 }
 
-static clt_status export_to(hf_export *x, const char *folder)
+clt_status hf_export_gather(hf_export *x)
 {
+    memset(x->result, 0, sizeof *x->result);
+    CLT_TRY(clt_arena_create(&x->arena));
     CLT_TRY(read_model(x));
     CLT_TRY(open_tokenizer(x));
-    CLT_TRY(x->family->gather(x));
-    return clt_new_folder(folder, write_folder, x);
+    return x->family->gather(x);
 }
 
-static void hf_export_free(hf_export *x)
+void hf_export_free(hf_export *x)
 {
     clt_tokenizer_close(x->tokenizer);
     clt_arena_destroy(x->arena);
     free(x->tensors);
 }
-CLT_SCOPED_VALUE(hf_export, hf_export_free)
-
 clt_status clt_hf_export(const clt_saved_run *saved, clt_merge *merge, clt_values values, clt_dtype dtype,
                          const char *folder, clt_hf_exported *result)
 {
     CLT_SCOPED(hf_export) x = {.saved = saved, .merge = merge, .dtype = dtype, .result = result};
-    memset(result, 0, sizeof *result);
     CLT_TRY(clt_new_folder_place(folder));
-    CLT_TRY(clt_arena_create(&x.arena));
-    CLT_TRY(export_to(&x, folder));
+    CLT_TRY(hf_export_gather(&x));
+    CLT_TRY(clt_new_folder(folder, write_folder, &x));
     snprintf(result->weights.from, sizeof result->weights.from, "%s", saved->path);
     result->weights.averaged = values == CLT_VALUES_AVERAGED && clt_checkpoint_averages(saved->checkpoint);
     return CLT_OK;

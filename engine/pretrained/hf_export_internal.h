@@ -5,6 +5,7 @@
 #ifndef ENGINE_PRETRAINED_HF_EXPORT_INTERNAL_H
 #define ENGINE_PRETRAINED_HF_EXPORT_INTERNAL_H
 
+#include "engine/data/tokenizer/tokenizer.h"
 #include "engine/json/json.h"
 #include "engine/pretrained/hf_export.h"
 
@@ -48,5 +49,15 @@ clt_status hf_find_table(const hf_export *x, const char *name, int64_t *rows);
 clt_status hf_add_tensor(hf_export *x, const char *name, const clt_shape *shape);
 /* Adds a tensor of `size` zeros. */
 clt_status hf_add_zeros(hf_export *x, const char *name, int64_t size);
+
+/* Reads the model and its tokenizer and adds all tensors; x has `saved`, `merge` and `result`. */
+clt_status hf_export_gather(hf_export *x);
+void hf_export_free(hf_export *x);
+CLT_SCOPED_VALUE(hf_export, hf_export_free)
+/* The id of the token with a role; -1 if there is none or the model has no row for it. Without a token for
+ * the begin of a text, the end-of-text token has that role, as in GPT-2. */
+int64_t hf_id_of(const hf_export *x, clt_token_role role);
+/* The end marker of answers, if it is not the end-of-text token; -1: it is, or there is none. */
+int64_t hf_answer_end(const hf_export *x);
 
 #endif

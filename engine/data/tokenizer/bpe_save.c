@@ -29,6 +29,40 @@ static void letters(const clt_token *token, clt_str *out)
         clt_letters_of_bytes(token->bytes, token->size, out);
 }
 
+void clt_tokenizer_token(const clt_tokenizer *t, uint32_t id, clt_str *out)
+{
+    out->length = 0;
+    if (t->bytes)
+        clt_letters_of_bytes((const char[]){(char)id}, 1, out);
+    else
+        letters(&t->tokens[id], out);
+}
+
+uint32_t clt_tokenizer_merges(const clt_tokenizer *t)
+{
+    return t->n_merges;
+}
+
+void clt_tokenizer_merge_text(const clt_tokenizer *t, uint32_t rank, clt_str *out)
+{
+    const clt_token *right = &t->tokens[t->merges[rank].right];
+    letters(&t->tokens[t->merges[rank].left], out);
+    clt_str_append(out, " "); /* separates the two tokens: a space is not a byte letter */
+    clt_letters_of_bytes(right->bytes, right->size, out);
+}
+
+const char *clt_tokenizer_split_name(const clt_tokenizer *t)
+{
+    static const char *const names[] = {"gpt-2", "llama-bpe", "qwen2"}; /* by clt_words */
+    const clt_splitting *how = &t->rules.splitting;
+    if (t->rules.prefix_space || (t->rules.nfc && how->words != CLT_WORDS_QWEN2) ||
+        (t->rules.ignore_merges && how->words != CLT_WORDS_LLAMA3))
+        return NULL;
+    if (how->digits)
+        return how->words == CLT_WORDS_GPT2 && how->digits == CLT_DIGITS_SINGLE ? "smollm" : NULL;
+    return names[how->words];
+}
+
 static void write_token(clt_json_writer *w, const clt_added_token *a)
 {
     clt_jw_object(w);
@@ -48,6 +82,12 @@ static const clt_added_token *find_added(const clt_tokenizer *t, uint32_t id)
         if (t->added[i].id == id)
             return &t->added[i];
     return NULL;
+}
+
+bool clt_tokenizer_is_special(const clt_tokenizer *t, uint32_t id, bool *added)
+{
+    *added = !t->bytes && find_added(t, id) != NULL;
+    return !t->bytes && t->tokens[id].special;
 }
 
 static void write_added(const clt_tokenizer *t, clt_json_writer *w, clt_str *name)
@@ -191,9 +231,7 @@ static void write_model(const clt_tokenizer *t, clt_json_writer *w, clt_str *nam
     clt_jw_end_object(w);
     clt_jw_karray(w, "merges");
     for (uint32_t i = 0; i < t->n_merges; i++) {
-        letters(&t->tokens[t->merges[i].left], name);
-        clt_str_append(name, " "); /* separates the two tokens: a space is not a byte letter */
-        clt_letters_of_bytes(t->tokens[t->merges[i].right].bytes, t->tokens[t->merges[i].right].size, name);
+        clt_tokenizer_merge_text(t, i, name);
         clt_jw_string(w, name->text);
     }
     clt_jw_end_array(w);

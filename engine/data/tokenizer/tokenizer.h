@@ -94,6 +94,15 @@ clt_status clt_tokenizer_encode(const clt_tokenizer *tokenizer, const char *text
 clt_status clt_tokenizer_decode(const clt_tokenizer *tokenizer, const uint32_t *ids, size_t count,
                                 clt_str *out);
 
+/* Sets `out` to a token as vocabulary files write it: in byte letters, or an added token as plain text. */
+void clt_tokenizer_token(const clt_tokenizer *tokenizer, uint32_t id, clt_str *out);
+/* True for tokens that are no part of any text. *added: the token is found before texts are split. */
+bool clt_tokenizer_is_special(const clt_tokenizer *tokenizer, uint32_t id, bool *added);
+/* The number of merges, and merge number `rank` as merges.txt writes it. */
+uint32_t clt_tokenizer_merges(const clt_tokenizer *tokenizer);
+void clt_tokenizer_merge_text(const clt_tokenizer *tokenizer, uint32_t rank, clt_str *out);
+/* The name in llama.cpp of how texts are split into words; NULL: it has none for this way. */
+const char *clt_tokenizer_split_name(const clt_tokenizer *tokenizer);
 /* Appends the text of a tokenizer.json that clt_tokenizer_open and other programs read. */
 clt_status clt_tokenizer_print(const clt_tokenizer *tokenizer, clt_str *text);
 /* Writes this text to a file, durably (clt_file_write). */

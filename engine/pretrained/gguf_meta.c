@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a GGUF file says beside its tensors: the keys of llama.cpp for the model, and its tokenizer. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/data/chat/chat_text.h"
+#include "engine/pretrained/gguf_internal.h"
+
+/* Types of values, by their numbers in the format. */
+enum { VALUE_U32 = 4, VALUE_I32 = 5, VALUE_F32 = 6, VALUE_BOOL = 7, VALUE_TEXT = 8, VALUE_ARRAY = 9 };
+/* Kinds of tokens in tokenizer.ggml.token_type. */
+enum { TOKEN_NORMAL = 1, TOKEN_CONTROL = 3, TOKEN_ADDED = 4, TOKEN_UNUSED = 5 };
+
+void clt_gguf_number(clt_str *out, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++, value >>= 8)
+        clt_str_append_n(out, (const char[]){(char)(value & 255)}, 1);
+}
+
+void clt_gguf_text(clt_str *out, const char *text, size_t length)
+{
+    clt_gguf_number(out, length, 8);
+    clt_str_append_n(out, text, length);
+}
+
+/* The pairs written so far. */
+typedef struct pairs {
+    clt_str *out;
+    uint64_t count;
+    const char *architecture;
+} pairs;
+
+/* Begins a pair; a key that begins with a dot gets the architecture before it. */
+static void begin(pairs *p, const char *key, int type)
+{
+    char name[128];
+    int length = snprintf(name, sizeof name, "%s%s", *key == '.' ? p->architecture : "", key);
+    clt_gguf_text(p->out, name, (size_t)length);
+    clt_gguf_number(p->out, (uint64_t)type, 4);
+    p->count++;
+}
+
+static void put_text(pairs *p, const char *key, const char *text)
+{
+    begin(p, key, VALUE_TEXT);
+    clt_gguf_text(p->out, text, strlen(text));
+}
+
+static void put_int(pairs *p, const char *key, int64_t value)
+{
+    begin(p, key, VALUE_U32);
+    clt_gguf_number(p->out, (uint64_t)value, 4);
+}
+
+static void put_float(pairs *p, const char *key, double value)
+{
+    float narrow = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    begin(p, key, VALUE_F32);
+    clt_gguf_number(p->out, bits, 4);
+}
+
+static void put_bool(pairs *p, const char *key, bool value)
+{
+    begin(p, key, VALUE_BOOL);
+    clt_gguf_number(p->out, value, 1);
+}
+
+static void begin_array(pairs *p, const char *key, int type, uint64_t count)
+{
+    begin(p, key, VALUE_ARRAY);
+    clt_gguf_number(p->out, (uint64_t)type, 4);
+    clt_gguf_number(p->out, count, 8);
+}
+
+/* --- the model --- */
+
+static bool is(const hf_export *x, const char *key, const char *word)
+{
+    return strcmp(clt_config_string(x->saved->config, key), word) == 0;
+}
+
+static clt_status refuse(const hf_export *x, const char *why)
+{
+    CLT_FAIL(CLT_EUNSUPPORTED,
+             "exporting '%s' as GGUF: %s; --format hf writes a folder for transformers instead",
+             x->saved->path, why);
+}
+
+static clt_status check_llama(const hf_export *x)
+{
+    const clt_config *c = x->saved->config;
+    bool yarn = is(x, "model.rope_scaling", "yarn");
+    double high = clt_config_float(c, "model.rope_high"), low = clt_config_float(c, "model.rope_low");
+    if (x->window > 0 && x->window < x->context)
+        return refuse(x, "llama.cpp computes models of this kind without the window (model.window), which is "
+                         "smaller than the context");
+    if (is(x, "model.rope_scaling", "dynamic"))
+        return refuse(x, "llama.cpp has no dynamic scaling of rotary positions (model.rope_scaling)");
+    if (yarn && (clt_config_float(c, "model.rope_attention") > 0 || low < 1 || low > 1 ||
+                 (high > 0 && (high < 32 || high > 32))))
+        return refuse(x, "llama.cpp has yarn's scaling with its usual limits only (model.rope_low 1, "
+                         "model.rope_high 32, model.rope_attention 0)");
+    return CLT_OK;
+}
+
+clt_status clt_gguf_architecture(const hf_export *x, const char **name)
+{
+    if (x->family == &hf_family_gpt2) {
+        if (strcmp(x->activation, "gelu_new") != 0)
+            return refuse(x, "llama.cpp computes GPT-2 with model.activation gelu_tanh only");
+        *name = "gpt2";
+        return CLT_OK;
+    }
+    /* Mistral is Llama with a window, which is wider than the context here */
+    *name = strncmp(x->model_type, "qwen", 4) == 0 ? x->model_type : "llama";
+    return check_llama(x);
+}
+
+clt_status clt_gguf_rope_factors(const hf_export *x, float **factors)
+{
+    const clt_config *c = x->saved->config;
+    *factors = NULL;
+    if (x->family == &hf_family_gpt2 || !is(x, "model.rope_scaling", "llama3"))
+        return CLT_OK;
+    const double low = clt_config_float(c, "model.rope_low"), base = clt_config_float(c, "model.rope_base");
+    const double factor = clt_config_float(c, "model.rope_factor");
+    double high = clt_config_float(c, "model.rope_high");
+    high = high > 0 ? high : 4;
+    CLT_TRY(clt_alloc(factors, (size_t)(x->head_dim / 2), sizeof **factors, "rotary factors"));
+    for (int64_t i = 0; i < x->head_dim / 2; i++) {
+        double turns = (double)clt_config_int(c, "model.rope_original") / (2 * acos(-1)) *
+                       pow(base, -2.0 * (double)i / (double)x->head_dim);
+        double kept = (turns - low) / (high - low);
+        kept = kept < 0 ? 0 : kept > 1 ? 1 : kept;
+        (*factors)[i] = (float)(1 / ((1 - kept) / factor + kept));
+    }
+    return CLT_OK;
+}
+
+static void put_rotary(const hf_export *x, pairs *p)
+{
+    const clt_config *c = x->saved->config;
+    const char *scaling = clt_config_string(c, "model.rope_scaling");
+    put_int(p, ".rope.dimension_count", x->head_dim);
+    put_float(p, ".rope.freq_base", clt_config_float(c, "model.rope_base"));
+    if (strcmp(scaling, "linear") != 0 && strcmp(scaling, "yarn") != 0)
+        return;
+    put_text(p, ".rope.scaling.type", scaling);
+    put_float(p, ".rope.scaling.factor", clt_config_float(c, "model.rope_factor"));
+    if (strcmp(scaling, "yarn") == 0)
+        put_int(p, ".rope.scaling.original_context_length", clt_config_int(c, "model.rope_original"));
+}
+
+static void put_model(const hf_export *x, clt_gguf_type type, pairs *p)
+{
+    bool gpt2 = x->family == &hf_family_gpt2;
+    int file_type = type == CLT_GGUF_F32 ? 0 : type == CLT_GGUF_F16 ? 1 : type == CLT_GGUF_Q8_0 ? 7 : 32;
+    put_text(p, "general.architecture", p->architecture);
+    put_text(p, "general.type", "model");
+    put_text(p, "general.name", p->architecture);
+    put_int(p, "general.alignment", CLT_GGUF_ALIGNMENT);
+    put_int(p, "general.quantization_version", 2);
+    put_int(p, "general.file_type", file_type);
+    put_int(p, ".vocab_size", x->vocab);
+    put_int(p, ".context_length", x->context);
+    put_int(p, ".embedding_length", x->channels);
+    put_int(p, ".block_count", x->layers);
+    put_int(p, ".feed_forward_length", gpt2 ? 4 * x->channels : x->inner);
+    put_int(p, ".attention.head_count", x->heads);
+    put_int(p, ".attention.head_count_kv", gpt2 ? x->heads : x->kv_heads);
+    if (gpt2) {
+        put_float(p, ".attention.layer_norm_epsilon", 1e-5);
+        return;
+    }
+    put_float(p, ".attention.layer_norm_rms_epsilon", clt_config_float(x->saved->config, "model.norm_eps"));
+    put_int(p, ".attention.key_length", x->head_dim);
+    put_int(p, ".attention.value_length", x->head_dim);
+    put_rotary(x, p);
+}
+
+/* --- the tokenizer --- */
+
+static void put_roles(const hf_export *x, pairs *p)
+{
+    static const struct {
+        const char *key;
+        clt_token_role role;
+    } ids[] = {{"tokenizer.ggml.bos_token_id", CLT_TOKEN_BEGIN},
+               {"tokenizer.ggml.eos_token_id", CLT_TOKEN_END_OF_TEXT},
+               {"tokenizer.ggml.unknown_token_id", CLT_TOKEN_UNKNOWN},
+               {"tokenizer.ggml.padding_token_id", CLT_TOKEN_PADDING}};
+    size_t before = 0, after = 0;
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        if (hf_id_of(x, ids[i].role) >= 0)
+            put_int(p, ids[i].key, hf_id_of(x, ids[i].role));
+    if (hf_answer_end(x) >= 0)
+        put_int(p, "tokenizer.ggml.eot_token_id", hf_answer_end(x));
+    (void)clt_tokenizer_before(x->tokenizer, &before);
+    (void)clt_tokenizer_after(x->tokenizer, &after);
+    put_bool(p, "tokenizer.ggml.add_bos_token", before > 0);
+    put_bool(p, "tokenizer.ggml.add_eos_token", after > 0);
+}
+
+/* Tokens by their ids; rows of the model beyond the vocabulary get names that no text contains. */
+static clt_status put_tokens(const hf_export *x, pairs *p)
+{
+    const int64_t known = clt_tokenizer_vocab(x->tokenizer);
+    CLT_SCOPED(clt_str) name = {0};
+    char unused[32];
+    bool added;
+    begin_array(p, "tokenizer.ggml.tokens", VALUE_TEXT, (uint64_t)x->vocab);
+    for (int64_t id = 0; id < x->vocab; id++) {
+        if (id < known) {
+            clt_tokenizer_token(x->tokenizer, (uint32_t)id, &name);
+            clt_gguf_text(p->out, name.text ? name.text : "", name.length);
+        } else {
+            int length = snprintf(unused, sizeof unused, "[PAD%lld]", (long long)id);
+            clt_gguf_text(p->out, unused, (size_t)length);
+        }
+    }
+    begin_array(p, "tokenizer.ggml.token_type", VALUE_I32, (uint64_t)x->vocab);
+    for (int64_t id = 0; id < x->vocab; id++) {
+        bool special = id < known && clt_tokenizer_is_special(x->tokenizer, (uint32_t)id, &added);
+        int kind = id >= known ? TOKEN_UNUSED : special ? TOKEN_CONTROL : added ? TOKEN_ADDED : TOKEN_NORMAL;
+        clt_gguf_number(p->out, (uint64_t)kind, 4);
+    }
+    begin_array(p, "tokenizer.ggml.merges", VALUE_TEXT, clt_tokenizer_merges(x->tokenizer));
+    for (uint32_t i = 0; i < clt_tokenizer_merges(x->tokenizer); i++) {
+        clt_tokenizer_merge_text(x->tokenizer, i, &name);
+        clt_gguf_text(p->out, name.text, name.length);
+    }
+    return clt_str_check(&name);
+}
+
+static clt_status put_chat(const hf_export *x, pairs *p)
+{
+    CLT_SCOPED(clt_str) text = {0};
+    const clt_config *c = x->saved->config;
+    const clt_chat_template *chat = clt_chat_template_find(x->saved->facts.chat);
+    if (!chat)
+        return CLT_OK;
+    CLT_TRY(clt_chat_template_print(chat, clt_config_string(c, "data.system"),
+                                    clt_config_string(c, "data.date"), &text));
+    put_text(p, "tokenizer.chat_template", text.text);
+    return CLT_OK;
+}
+
+static clt_status put_tokenizer(const hf_export *x, pairs *p)
+{
+    if (!x->tokenizer) {
+        put_text(p, "tokenizer.ggml.model", "none");
+        return CLT_OK;
+    }
+    const char *split = clt_tokenizer_split_name(x->tokenizer);
+    if (!split)
+        return refuse(x, "llama.cpp has no rule that splits texts into words as the run's tokenizer does");
+    put_text(p, "tokenizer.ggml.model", "gpt2"); /* byte-level BPE */
+    put_text(p, "tokenizer.ggml.pre", split);
+    CLT_TRY(put_tokens(x, p));
+    put_roles(x, p);
+    return put_chat(x, p);
+}
+
+clt_status clt_gguf_metadata(const hf_export *x, const char *architecture, clt_gguf_type type, clt_str *out,
+                             uint64_t *count)
+{
+    pairs p = {.out = out, .architecture = architecture};
+    put_model(x, type, &p);
+    CLT_TRY(put_tokenizer(x, &p));
+    *count = p.count;
+    return clt_str_check(out);
+}

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-cost: 30 ctest-optimise: no
+#
+# Exports as GGUF, read back by code of the tests: settings, names, layouts and every value of each type; the tokenizer; what llama.cpp
+# cannot compute is refused. tests/golden/check_gguf.py compares with llama.cpp itself.
+. "$(dirname "$0")/lib.sh"
+
+golden=$CLTRAIN_SOURCE_DIR/tests/golden/data
+compare=$CLTRAIN_BUILD_DIR/tests/gguf_compare
+rows() { # KIND: a config whose data are the kind's sequences; a step of 1e-30 changes no bit
+    cat >"$1.json" <<TEXT
+{"model": {"context": ${2:-24}}, "data": {"type": "npy", "path": "$golden/hf_$1_x.npy", "targets": "$golden/hf_$1_y.npy", "micro_batch": 4},
+ "optimizer": {"type": "adamw", "learning_rate": 1e-30}, "train": {"steps": 1}}
+TEXT
+}
+heads() { sed -n -E "s/^ *\"$1\": ([0-9]+),?$/\1/p" "$golden/hf_$2/config.json"; }
+
+# --- values: every tensor of every type is the one of the folder, in llama.cpp's layout ---
+for kind in llama llama3 biases; do
+    rows $kind
+    expect_code 0 "$CLTRAIN" train $kind.json --init "$golden/hf_$kind" --out "run_$kind"
+    for type in f32 f16 bf16 q8_0; do
+        expect_code 0 "$CLTRAIN" export "run_$kind" --out $kind.gguf --dtype $type
+        expect_text 'tensors, .* values in '$type 'tokenizer: none'
+        expect_code 0 "$compare" $kind.gguf "$golden/hf_$kind" "$(heads num_attention_heads $kind)" "$(heads num_key_value_heads $kind)"
+    done
+done
+# the comparison finds rows in the other layout
+expect_code 1 "$compare" llama.gguf "$golden/hf_llama" 0 0
+expect_text 'attn_q.weight: .* values differ'
+
+expect_code 0 "$compare" llama3.gguf
+expect_text '^magic 46554747 version 3 ' '^general.architecture llama$' '^general.alignment 32$' '^general.file_type 7$' '^llama.block_count ' \
+    '^llama.attention.layer_norm_rms_epsilon 1e-06$' '^llama.rope.freq_base ' '^rope_freqs.weight type 0 ' '^tokenizer.ggml.model none$' \
+    '^blk.0.attn_norm.weight type 0 '
+
+# --- a gpt with a tokenizer ---
+for _ in 1 2 3 4 5 6 7 8; do echo 'the rain in spain stays mainly in the plain, and the train is late again'; done >text.txt
+cat >few.json <<'TEXT'
+{"data": {"type": "text", "path": "text.txt", "micro_batch": 4}, "optimizer": {"type": "adamw", "learning_rate": 1e-30}, "train": {"steps": 1}}
+TEXT
+expect_code 0 "$CLTRAIN" train few.json --init "$golden/hf_tied" --out run_gpt
+for type in f32 f16 bf16 q8_0; do
+    expect_code 0 "$CLTRAIN" export run_gpt --format gguf --out gpt --dtype $type
+    expect_code 0 "$compare" gpt "$golden/hf_tied" 0 0
+done
+expect_code 0 "$compare" gpt
+expect_text '^general.architecture gpt2$' '^gpt2.context_length ' '^tokenizer.ggml.model gpt2$' '^tokenizer.ggml.pre gpt-2$' \
+    '^tokenizer.ggml.tokens \[267\] ' '^tokenizer.ggml.token_type \[267\] ' '^tokenizer.ggml.merges \[' \
+    '^position_embd.weight type 0 ' '^blk.1.attn_qkv.weight type 1 columns 12 rows 36'
+
+# --- rows of whole blocks of q8_0, of a qwen3 of bytes ---
+cat >bytes.json <<'TEXT'
+{"model": {"type": "llama", "layers": 1, "heads": 4, "kv_heads": 2, "channels": 64, "inner": 96, "context": 32, "head_norm": true},
+ "data": {"type": "text", "path": "text.txt", "micro_batch": 4}, "train": {"steps": 1}}
+TEXT
+expect_code 0 "$CLTRAIN" train bytes.json --out bytes
+expect_code 0 "$CLTRAIN" export bytes --out bytes_hf
+for type in f32 f16 bf16 q8_0; do
+    expect_code 0 "$CLTRAIN" export bytes --out bytes.gguf --dtype $type
+    expect_code 0 "$compare" bytes.gguf bytes_hf 0 0
+done
+expect_code 0 "$compare" bytes.gguf
+expect_text '^general.architecture qwen3$' '^blk.0.attn_q_norm.weight type 0 ' '^blk.0.ffn_down.weight type 8 columns 96 rows 64' \
+    '^tokenizer.ggml.tokens \[256\] ' '^tokenizer.ggml.merges \[0\]'
+
+# --- what is refused ---
+for kind in dynamic mistral qwen3; do
+    rows $kind
+    expect_code 0 "$CLTRAIN" train $kind.json --init "$golden/hf_$kind" --out "run_$kind"
+    expect_code 2 "$CLTRAIN" export "run_$kind" --out $kind.gguf
+    expect_text "exporting '.*' as GGUF: llama.cpp " '--format hf'
+    [ ! -e $kind.gguf ] || fail "a file was written though the export was refused"
+done
+expect_code 2 "$CLTRAIN" export run_gpt --out w.safetensors --dtype q8_0
+expect_text 'q8_0 is for --format gguf'
+expect_code 2 "$CLTRAIN" export run_gpt --out w.gguf --dtype q4_0
+expect_text 'it can be f32, f16, bf16 or q8_0'
+finish

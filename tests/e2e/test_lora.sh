@@ -219,4 +219,15 @@ expect_text 'adapter_model.safetensors; save the adapter with'
 rm -r bad
 take 7
 expect_text 'is not a folder'
+
+# --- against PEFT itself ---
+if [ -z "${CLTRAIN_TEST_PYTHON:-}" ]; then
+    note_skip 'CLTRAIN_TEST_PYTHON names no Python with torch, transformers and peft to compare with'
+elif ! "$CLTRAIN_TEST_PYTHON" -c 'import torch, transformers, peft' 2>/dev/null; then
+    note_skip "$CLTRAIN_TEST_PYTHON lacks torch, transformers or peft"
+else
+    mkdir python
+    expect_code 0 "$CLTRAIN_TEST_PYTHON" "$CLTRAIN_SOURCE_DIR/tests/golden/check_peft.py" "$CLTRAIN" "$CLTRAIN_BUILD_DIR/tests/logits" "$work/python"
+    expect_text '^0 failed'
+fi
 finish

@@ -111,7 +111,7 @@ static clt_status export_folder(const clt_saved_run *saved, const export_args *a
         terminal_say("tokenizer: %s\n", result.tokenizer);
     else
         terminal_say("no tokenizer: the run's data had none; --tokenizer PATH adds one\n");
-    terminal_say("in Python: AutoModelForCausalLM.from_pretrained('%s')%s\n", a->out,
+    terminal_say("in Python: %s.from_pretrained('%s')%s\n", result.loader, a->out,
                  result.tokenizer[0] ? ", AutoTokenizer likewise" : "");
     return CLT_OK;
 }

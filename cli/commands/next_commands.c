@@ -51,7 +51,7 @@ static void print_uses(const cmd_context *context, const next_run *run)
     if (saved->has_facts && saved->facts.tokens > 0)
         print_command(context, run, "sample", "generate",
                       saved->facts.chat[0] ? " --chat --prompt 'Hello'" : " --prompt 'The '");
-    else if (saved->has_facts)
+    else if (saved->has_facts && !clt_config_chosen(saved->config, "data.type")->language)
         print_command(context, run, "predict", "predict", " FILE");
 }
 

@@ -93,6 +93,24 @@ static clt_status tell_next(const cmd_context *context, const clt_prepare_option
     return CLT_OK;
 }
 
+static clt_status print_pairs(const clt_prepare_options *o, const clt_prepare_result *r)
+{
+    char bytes[32];
+    int64_t pairs = r->train_pairs + r->val_pairs;
+    terminal_say(
+        "%s of text from %d file%s: %lld sentences in %lld documents; %lld pairs for training, %lld for "
+        "evaluation, of up to %lld tokens; in %.1f %% the second text does not follow\n",
+        console_bytes(r->bytes, bytes, sizeof bytes), r->files, r->files == 1 ? "" : "s",
+        (long long)r->sentences, (long long)r->documents, (long long)r->train_pairs, (long long)r->val_pairs,
+        (long long)o->pair_context, pairs ? 100.0 * (double)r->random_pairs / (double)pairs : 0.0);
+    terminal_say("tokenizer: %s; %.2f bytes per token\n", r->tokenizer,
+                 (double)r->bytes / (double)(r->train_tokens + r->val_tokens));
+    terminal_say_whole("a config reads them by:\n  \"model\": {\"type\": \"bert\", \"context\": %lld, ...}, "
+                       "\"data\": {\"type\": \"mlm\", \"path\": \"%s\"}\n",
+                       (long long)o->pair_context, o->out);
+    return CLT_OK;
+}
+
 static clt_status run_prepare(const cmd_context *context, clt_prepare_options *o)
 {
     console c;
@@ -104,13 +122,18 @@ static clt_status run_prepare(const cmd_context *context, clt_prepare_options *o
     clt_status status = clt_prepare(o, &result);
     console_close(&c);
     CLT_TRY(status);
+    if (o->pair_context)
+        return print_pairs(o, &result);
     print_result(&result);
     return tell_next(context, o, &result);
 }
 
 static clt_status data_prepare(cmd_context *context, int argc, char **argv)
 {
-    clt_prepare_options o = {.tokenizer = "", .split = 0.1, .shard_tokens = 100000000};
+    clt_prepare_options o = {
+        .tokenizer = "", .split = 0.1, .shard_tokens = 100000000, .pair_shorter = 0.1, .pair_copies = 1};
+    bool pairs = false;
+    int64_t most = 128, seed = 0;
     clt_pack_options pack = {.folder = NULL};
     int64_t threads = clt_cpu_count(), resize = 0;
     const args_option options[] = {
@@ -125,6 +148,16 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
                   "names of special tokens in the text become these tokens, not plain text"),
         ARGS_FLOAT("--split", "X", o.split, 0, 0.999, "part of the text, at its end, for evaluation (0.1)"),
         ARGS_INT("--shard-tokens", "N", o.shard_tokens, 1, 2147483647, "tokens in a file (100000000)"),
+        ARGS_FLAG(
+            "--mlm", pairs,
+            "write pairs of texts for data.type mlm: the text has one sentence a line, and an empty line "
+            "between documents"),
+        ARGS_INT("--context", "N", most, 5, 16384, "--mlm: tokens of a pair, at most (128)"),
+        ARGS_FLOAT("--shorter", "X", o.pair_shorter, 0, 1,
+                   "--mlm: share of documents whose pairs get a random, shorter length (0.1)"),
+        ARGS_INT("--copies", "N", o.pair_copies, 1, 1000,
+                 "--mlm: how often the text is paired, each time in another way (1)"),
+        ARGS_INT("--seed", "N", seed, 0, 2147483647, "--mlm: the seed of the pairs (0)"),
         ARGS_INT("--threads", "N", threads, 1, 64, "threads that tokenise (one per core)"),
         ARGS_INT("--resize", "N", resize, 0, 16384,
                  "images: store pixels whose shorter side is at most N, instead of JPEG and PNG files"),
@@ -154,6 +187,8 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
     }
     if (resize > 0 || pack.skips_bad)
         CLT_FAIL(CLT_EUSAGE, "cltrain data prepare: --resize and --skip-bad are for a folder of images");
+    o.pair_context = pairs ? most : 0;
+    o.pair_seed = (uint64_t)seed;
     o.inputs = r.operands;
     o.n_inputs = r.n_operands;
     o.threads = (int)threads;

@@ -302,7 +302,10 @@ static const clt_foreign_value foreign_values[] = {
     {"model.type", "llama2|llama3|mistral|qwen|qwen2|qwen3|smollm|smollm2|tinyllama", "llama",
      "cltrain config --from DIR writes the config of a published model"},
     {"model.type", "gemma|phi|rnn|lstm|gru|mamba", "gpt", DECODER ", not that model"},
-    {"model.type", "bert|roberta|distilbert|t5|encoder|seq2seq", "gpt", DECODER "; there is no encoder"},
+    {"model.type", "encoder|mlm|bert_base|bert_large", "bert", "an encoder of BERT's kind"},
+    {"model.type", "roberta|distilbert|electra|deberta|albert", "bert",
+     "an encoder of BERT's kind, not that model"},
+    {"model.type", "t5|bart|seq2seq", "gpt", DECODER "; there is no model with an encoder and a decoder"},
     {"model.type",
      "cnn|convnet|conv|conv2d|vgg|lenet|alexnet|densenet|mobilenet|efficientnet|vit|resnet18|resnet34|"
      "resnet50",

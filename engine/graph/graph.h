@@ -118,6 +118,7 @@ typedef struct clt_param {
     /* Rows of the first dimension that checkpoint files hold; 0: all. The rows after them are padding:
      * they start at zero and their gradient is zero. */
     int64_t file_rows;
+    int64_t zero_row;            /* row zero_row - 1 of the first dimension starts at zero; 0: none does */
     clt_file_longer file_longer; /* whether files may hold more rows than that; the first ones are read */
     int shard_dim;               /* dimension that a tensor-parallel run would split; -1: none */
     int32_t tensor;              /* tensor id of the value */

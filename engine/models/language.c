@@ -60,6 +60,7 @@ clt_status clt_language_read(clt_language *m)
 {
     m->tied = true;
     m->pad_to = 64;
+    m->padding = -1;
     CLT_TRY(clt_model_read_int(&m->b, "layers", 1, &m->layers));
     CLT_TRY(clt_model_read_int(&m->b, "heads", 1, &m->heads));
     CLT_TRY(clt_model_read_int(&m->b, "channels", 1, &m->channels));
@@ -102,7 +103,7 @@ bool clt_language_width_from_data(const clt_config *config)
 
 /* --- fields, embedding, head --- */
 
-static clt_status type_fail(const clt_language *m, const char *what)
+clt_status clt_language_type_fail(const clt_language *m, const char *what)
 {
     char why[200];
     snprintf(why, sizeof why, "%s needs %s", m->noun, what);
@@ -114,6 +115,17 @@ static void pad_vocab(clt_language *m)
     m->rows = (m->vocab + m->pad_to - 1) / m->pad_to * m->pad_to;
 }
 
+clt_status clt_language_count(clt_language *m)
+{
+    if (m->vocab == 0)
+        m->vocab = m->x->dtype == CLT_U8 ? 256 : m->x->max_value + 1;
+    if (m->vocab < 1)
+        return clt_model_key_fail(&m->b, "vocab",
+                                  "the number of tokens is not known from the data; give it here");
+    pad_vocab(m);
+    return CLT_OK;
+}
+
 /* Adds the fields x: (T) tokens, and y: (T), the token that follows each; of packed rows also document and
  * position, (T) i32. */
 static clt_status add_fields(clt_language *m)
@@ -122,23 +134,20 @@ static clt_status add_fields(clt_language *m)
     int document = clt_model_find_field(m->b.inputs, "document");
     int position = clt_model_find_field(m->b.inputs, "position");
     if (x < 0 || y < 0)
-        return type_fail(m, "the data fields 'x' and 'y', which this data does not offer");
+        return clt_language_type_fail(m, "the data fields 'x' and 'y', which this data does not offer");
     m->x = &m->b.inputs->field[x];
     m->y = &m->b.inputs->field[y];
     if (clt_dtype_is_float(m->x->dtype) || clt_dtype_is_float(m->y->dtype) || m->x->shape.ndim != 1 ||
         m->y->shape.ndim != 1 || m->x->shape.dim[0] != m->y->shape.dim[0])
-        return type_fail(m, "sequences: x and y must be rows of equally many tokens (text and tokens: set "
-                            "model.context)");
+        return clt_language_type_fail(
+            m, "sequences: x and y must be rows of equally many tokens (text and tokens: set "
+               "model.context)");
     int64_t length = m->x->shape.dim[0];
     if (m->context == 0)
         m->context = length;
     if (length > m->context)
         return clt_model_key_fail(&m->b, "context", "the sequences of the data are longer");
-    if (m->vocab == 0)
-        m->vocab = m->x->dtype == CLT_U8 ? 256 : m->x->max_value + 1;
-    if (m->vocab < 1)
-        return clt_model_key_fail(&m->b, "vocab",
-                                  "the number of tokens is not known from the data; give it here");
+    CLT_TRY(clt_language_count(m));
     m->packed = document >= 0 && position >= 0;
     if (m->packed) {
         m->document = m->b.graph->fields[document].tensor;
@@ -148,8 +157,7 @@ static clt_status add_fields(clt_language *m)
     return CLT_OK;
 }
 
-/* Rows that pad the embedding stay zero and are not written to files. */
-static void mark_padding(clt_language *m, const clt_node *node)
+void clt_language_padded(clt_language *m, const clt_node *node)
 {
     clt_param *table = &m->b.graph->params[node->param[0]];
     table->file_rows = m->rows > m->vocab ? m->vocab : 0;
@@ -161,28 +169,38 @@ clt_status clt_language_embed(clt_language *m, const char *name, double init_std
     clt_node *node;
     CLT_TRY(clt_language_add(m, "embedding", name, NULL, &m->at, 1,
                              CLT_ATTRS(CLT_A_INT("vocab", m->rows), CLT_A_INT("dim", m->channels),
-                                       CLT_A_FLOAT("init_std", init_std)),
+                                       CLT_A_FLOAT("init_std", init_std), CLT_A_INT("padding", m->padding)),
                              &node));
-    mark_padding(m, node);
+    clt_language_padded(m, node);
     clt_infer ctx = {m->b.graph, node};
     clt_infer_bound(&ctx, 0, m->vocab, false, 0);
     return CLT_OK;
 }
 
-clt_status clt_language_head(clt_language *m, const char *name, const char *table, double init_std)
+clt_status clt_language_logits(clt_language *m, const char *name, const char *table, double init_std)
 {
     clt_node *node;
     CLT_TRY(clt_language_add(m, "linear", name, m->tied ? table : NULL, &m->at, 1,
                              CLT_ATTRS(CLT_A_INT("out", m->rows), CLT_A_BOOL("bias", false),
                                        CLT_A_WORD("init", "normal"), CLT_A_FLOAT("init_std", init_std)),
                              &node));
-    mark_padding(m, node);
-    if (m->decode)
-        return CLT_OK;
+    clt_language_padded(m, node);
+    return CLT_OK;
+}
+
+clt_status clt_language_loss(clt_language *m)
+{
+    clt_node *node;
     int32_t inputs[2] = {m->at, m->b.graph->fields[m->y - m->b.inputs->field].tensor};
     return clt_language_add(
         m, "cross_entropy", "loss", NULL, inputs, 2,
         CLT_ATTRS(CLT_A_INT("classes", m->vocab), CLT_A_INT("ignore_index", IGNORED_TARGET)), &node);
+}
+
+clt_status clt_language_head(clt_language *m, const char *name, const char *table, double init_std)
+{
+    CLT_TRY(clt_language_logits(m, name, table, init_std));
+    return m->decode ? CLT_OK : clt_language_loss(m);
 }
 
 /* --- both forms --- */
@@ -192,7 +210,6 @@ clt_status clt_language_build(clt_language *m, clt_status (*read)(clt_language *
 {
     CLT_TRY(read(m));
     CLT_TRY(add_fields(m));
-    pad_vocab(m);
     CLT_TRY(layers(m));
     return clt_lora_finish(&m->b);
 }

@@ -17,7 +17,8 @@ typedef struct clt_language {
     const char *noun; /* "a gpt" */
     const clt_model_field *x, *y;
     int64_t layers, heads, channels, context, vocab, pad_to;
-    int64_t rows; /* rows of the token embedding: the vocabulary, padded */
+    int64_t rows;    /* rows of the token embedding: the vocabulary, padded */
+    int64_t padding; /* id of the token that fills rows up; -1: none */
     double dropout;
     bool tied;
     bool decode; /* the form for generation */
@@ -43,12 +44,18 @@ clt_status clt_language_dropout(clt_language *m, const char *name);
 /* Appends `tensor`, the keys or values of one token, to the cache of earlier runs, which becomes m->at. */
 clt_status clt_language_cache(clt_language *m, const char *name, int32_t tensor);
 
-/* Reads layers, heads, channels, context, vocab, vocab_pad, tied, dropout. */
+/* Reads layers, heads, channels, context, vocab, vocab_pad, tied, dropout; sets padding to -1. */
 clt_status clt_language_read(clt_language *m);
+/* Finds the size of the vocabulary, if the config leaves it to the data, and sets m->rows. */
+clt_status clt_language_count(clt_language *m);
 /* Adds the embedding of the tokens, (rows, channels), as layer `name`. */
 clt_status clt_language_embed(clt_language *m, const char *name, double init_std);
-/* Adds logits over the padded vocabulary as layer `name`, and for training the loss, which gets the number
- * of real tokens. table: the layer of the embedding, whose parameter a tied head uses. */
+/* Adds logits over the padded vocabulary as layer `name`. table: the layer of the embedding, whose parameter a
+ * tied head uses. */
+clt_status clt_language_logits(clt_language *m, const char *name, const char *table, double init_std);
+/* Adds the loss of the logits m->at against the field y, whose negative targets do not count. */
+clt_status clt_language_loss(clt_language *m);
+/* Both; for generation the logits alone. */
 clt_status clt_language_head(clt_language *m, const char *name, const char *table, double init_std);
 
 /* Builds the form for training: reads the keys by `read`, adds the fields x and y, then the layers. */
@@ -58,6 +65,12 @@ clt_status clt_language_build(clt_language *m, clt_status (*read)(clt_language *
 clt_status clt_language_build_decode(clt_language *m, clt_status (*read)(clt_language *),
                                      clt_status (*layers)(clt_language *), int64_t vocab, int32_t *logits,
                                      int64_t *context);
+
+/* Declares that rows of parameter 0 of a node that pad the vocabulary stay zero and are not in files. */
+void clt_language_padded(clt_language *m, const clt_node *node);
+
+/* Fails because the data does not offer what the model needs. */
+clt_status clt_language_type_fail(const clt_language *m, const char *what);
 
 /* Rules of the keys below. noun: "a gpt". */
 void clt_language_check(clt_config_rules *rules, const char *noun);

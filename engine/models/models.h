@@ -74,11 +74,18 @@ typedef struct clt_model_published {
     const char *block, *in_block;
     const char *table, *places; /* embeddings of tokens and of positions; places NULL: there are none */
     const char *head;           /* output layer: a copy of `table` in models whose head is tied to it */
-    const char *bias;           /* a tensor that exists only if the model has biases */
+    /* the bias of the output layer, and the name of its copy in some files; NULL: it has none */
+    const char *shift, *shift_copy;
+    const char *bias;           /* a tensor that exists only if the model has biases; NULL: it always has */
     const char *bias_keys[2];   /* the key and value with which a model lacks, and has, that tensor */
     bool transposed;            /* weights of linear layers are (in, out) in files */
     const char *const *adapted; /* linear layers that PEFT adapts unless told otherwise; ends with NULL */
-    const char *const *buffers; /* endings of tensors that this program computes itself; ends with NULL */
+    /* Endings of names, each with the one that older files have instead; ends with {NULL, NULL}. NULL: all
+     * files have the same names. */
+    const char *const (*renamed)[2];
+    /* endings of tensors that are not needed: this program computes them, or leaves them out; ends with
+     * NULL */
+    const char *const *buffers;
 } clt_model_published;
 
 /* A model family. Each one has a file that defines this record, and a line in engine/config/families.def. */

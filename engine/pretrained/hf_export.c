@@ -15,7 +15,7 @@
 
 /* --- the model --- */
 
-static const hf_family *const families[] = {&hf_family_gpt2, &hf_family_llama};
+static const hf_family *const families[] = {&hf_family_gpt2, &hf_family_llama, &hf_family_bert};
 
 clt_status hf_refuse(const hf_export *x, const char *why)
 {
@@ -45,7 +45,7 @@ static clt_status read_model(hf_export *x)
             x->family = families[i];
     if (!x->family) {
         snprintf(why, sizeof why,
-                 "it is %s %s, and only a gpt and a llama are models that transformers knows",
+                 "it is %s %s, and only a gpt, a llama and a bert are models that transformers knows",
                  strcmp(type, "mlp") == 0 ? "an" : "a", type);
         return hf_refuse(x, why);
     }
@@ -53,7 +53,11 @@ static clt_status read_model(hf_export *x)
     x->heads = clt_config_int(c, "model.heads");
     x->channels = clt_config_int(c, "model.channels");
     x->tied = clt_config_bool(c, "model.tied");
-    return x->family->read_model(x);
+    x->result->loader = "AutoModelForCausalLM";
+    CLT_TRY(x->family->read_model(x));
+    if (x->family->encoder)
+        x->result->loader = x->architecture;
+    return CLT_OK;
 }
 
 /* Opens the run's tokenizer, if it has one. */
@@ -91,11 +95,20 @@ static clt_status push(hf_export *x, const clt_named_tensor *tensor)
     return CLT_OK;
 }
 
+/* True for a name that has no prefix: the output layer's, or one of another head. */
+static bool stands_outside(const hf_export *x, const char *name)
+{
+    bool outside = strcmp(name, "lm_head.weight") == 0;
+    for (const char *const *begin = x->family->outside; begin && *begin && !outside; begin++)
+        outside = strncmp(name, *begin, strlen(*begin)) == 0;
+    return outside;
+}
+
 clt_status hf_add_tensor(hf_export *x, const char *name, const clt_shape *shape)
 {
     char a[CLT_SHAPE_TEXT], b[CLT_SHAPE_TEXT];
     clt_named_tensor t;
-    bool head = strcmp(name, "lm_head.weight") == 0, found;
+    bool head = stands_outside(x, name), found;
     CLT_TRY(clt_merge_values(x->merge, name, &t, &found));
     if (!found)
         CLT_FAIL(CLT_ECHECKPOINT, "exporting '%s': it has no tensor %s, which its config asks for",
@@ -170,8 +183,10 @@ static clt_status write_config(const hf_export *x)
     clt_jw_object(&w);
     x->family->settings(x, &w);
     clt_jw_kbool(&w, "tie_word_embeddings", x->tied);
-    clt_jw_kbool(&w, "use_cache", true);
-    token_ids(x, false, &w);
+    if (!x->family->encoder) {
+        clt_jw_kbool(&w, "use_cache", true);
+        token_ids(x, false, &w);
+    }
     clt_jw_kstring(&w, "dtype", dtype);
     clt_jw_kstring(&w, "torch_dtype", dtype); /* the name that older versions of transformers read */
     clt_jw_end_object(&w);
@@ -219,7 +234,8 @@ static clt_status write_weights(hf_export *x)
 static clt_status write_all(hf_export *x)
 {
     CLT_TRY(write_config(x));
-    CLT_TRY(write_generation_config(x));
+    if (!x->family->encoder)
+        CLT_TRY(write_generation_config(x));
     CLT_TRY(write_tokenizer(x));
     CLT_TRY(write_chat(x));
     return write_weights(x);

@@ -32,14 +32,16 @@ typedef struct hf_export {
 
 /* What the export of a family consists of. */
 typedef struct hf_family {
-    const char *type;                       /* model.type */
-    const char *prefix;                     /* of all names but the output layer's */
+    const char *type;           /* model.type */
+    const char *prefix;         /* of all names but the output layer's */
+    const char *const *outside; /* beginnings of other names without the prefix; ends with NULL. NULL: none */
+    bool encoder;               /* it generates no text */
     clt_status (*read_model)(hf_export *x); /* CLT_EUNSUPPORTED: no class computes this model */
     clt_status (*gather)(hf_export *x);     /* adds all tensors */
     void (*settings)(const hf_export *x, clt_json_writer *w); /* of config.json, without common ones */
 } hf_family;
 
-extern const hf_family hf_family_gpt2, hf_family_llama;
+extern const hf_family hf_family_gpt2, hf_family_llama, hf_family_bert;
 
 /* CLT_EUNSUPPORTED with the reason. */
 clt_status hf_refuse(const hf_export *x, const char *why);

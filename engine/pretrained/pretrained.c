@@ -21,6 +21,7 @@
 static const clt_pretrained_class classes[] = {
     {.model_type = "gpt2", .family = "gpt", .read = clt_pretrained_read_gpt2},
     {.model_type = "llama", .family = "llama", .read = clt_pretrained_read_llama},
+    {.model_type = "bert", .family = "bert", .read = clt_pretrained_read_bert},
     {.model_type = "mistral",
      .family = "llama",
      .read = clt_pretrained_read_llama,
@@ -98,7 +99,8 @@ static bool is_checkpoint(const char *path)
 
 static bool has_tokenizer(const char *folder)
 {
-    return holds(folder, "tokenizer.json") || holds(folder, "vocab.json") || holds(folder, "encoder.json");
+    return holds(folder, "tokenizer.json") || holds(folder, "vocab.json") || holds(folder, "encoder.json") ||
+           holds(folder, "vocab.txt");
 }
 
 static clt_status add_tokenizer(clt_pretrained *p, const char *path, const char *reason)
@@ -139,19 +141,22 @@ static clt_status read_folder(clt_pretrained *p)
 /* --- checkpoints of our own --- */
 
 /* Keys that decide which parameters exist, and keys that decide what is computed with them. */
-static clt_preset_kind kind_of(const char *key, const char *value)
+static clt_preset_kind kind_of(const clt_config *config, const char *key, const char *value)
 {
     static const char *const fixed[] = {
-        "model.type",           "model.activation",   "model.bias",          "model.embedding",
-        "model.outputs",        "model.heads",        "model.vocab",         "model.channels",
-        "model.tied",           "model.kv_heads",     "model.head_dim",      "model.inner",
-        "model.norm_eps",       "model.head_norm",    "model.mlp_bias",      "model.rope_base",
-        "model.rope_low",       "model.rope_scaling", "model.rope_factor",   "model.rope_high",
-        "model.window",         "model.window_from",  "model.rope_original", "model.attention_bias",
-        "model.rope_attention", "model.lora_rank",    "model.lora_alpha",    "model.lora_rs",
-        "model.lora_targets"};
+        "model.type",         "model.activation",    "model.bias",           "model.embedding",
+        "model.outputs",      "model.heads",         "model.vocab",          "model.channels",
+        "model.tied",         "model.kv_heads",      "model.head_dim",       "model.inner",
+        "model.norm_eps",     "model.layernorm_eps", "model.segments",       "model.padding",
+        "model.head_norm",    "model.mlp_bias",      "model.rope_base",      "model.rope_low",
+        "model.rope_scaling", "model.rope_factor",   "model.rope_high",      "model.window",
+        "model.window_from",  "model.rope_original", "model.attention_bias", "model.rope_attention",
+        "model.lora_rank",    "model.lora_alpha",    "model.lora_rs",        "model.lora_targets"};
+    /* where the number of positions is a setting of its own, it limits the context */
+    bool positions = clt_config_part_has(clt_config_chosen(config, "model.type"), "model.positions") &&
+                     clt_config_int(config, "model.positions") > 0;
     if (strcmp(key, "model.context") == 0)
-        return CLT_PRESET_AT_MOST;
+        return positions ? CLT_PRESET_DEFAULT : CLT_PRESET_AT_MOST;
     if (strcmp(key, "model.layers") == 0 && *value != '[')
         return CLT_PRESET_EQUAL;
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
@@ -182,7 +187,7 @@ static clt_status read_section(clt_pretrained *p, const clt_config *config)
         if (!open)
             clt_pretrained_add(p, key, clt_arena_strdup(p->arena, text.text),
                                clt_arena_printf(p->arena, "%s is %.60s", key, text.text),
-                               kind_of(key, text.text), NULL);
+                               kind_of(config, key, text.text), NULL);
     }
     return CLT_OK;
 }
@@ -334,8 +339,11 @@ clt_status clt_pretrained_config(const clt_pretrained *p, clt_str *out)
             clt_str_printf(out, "%s    \"%s\": %s", written++ ? ",\n" : "", preset->key + 6,
                            preset->value ? preset->value : "0.1");
     }
-    clt_str_append(out, "\n  },\n  \"data\": {\n    \"type\": \"text\",\n    \"path\": \"text.txt\"");
-    for (int i = 0; i < p->count; i++)
+    bool masked = p->count > 0 && strcmp(p->items[0].value, "\"bert\"") == 0;
+    clt_str_append(out, masked
+                            ? "\n  },\n  \"data\": {\n    \"type\": \"mlm\",\n    \"path\": \"pairs\""
+                            : "\n  },\n  \"data\": {\n    \"type\": \"text\",\n    \"path\": \"text.txt\"");
+    for (int i = 0; i < p->count && !masked; i++)
         if (strcmp(p->items[i].key, "data.tokenizer") == 0)
             clt_str_printf(out, ",\n    \"tokenizer\": %s", p->items[i].value);
     clt_str_append(out,

@@ -5,20 +5,11 @@
 
 #include "engine/pretrained/pretrained_internal.h"
 
-/* Transformers' "gelu" is the exact function; "gelu_new" is the tanh approximation that GPT-2 was trained
- * with. */
 static void read_activation(clt_pretrained *p)
 {
-    static const char *const names[][2] = {{"gelu_new", "gelu_tanh"},  {"gelu_pytorch_tanh", "gelu_tanh"},
-                                           {"gelu_fast", "gelu_tanh"}, {"gelu_accurate", "gelu_tanh"},
-                                           {"gelu", "gelu"},           {"gelu_python", "gelu"},
-                                           {"relu", "relu"},           {"silu", "silu"},
-                                           {"swish", "silu"}};
     const clt_json *value = clt_json_get(p->root, "activation_function");
-    const char *said = value ? clt_json_string(value) : "gelu_new", *ours = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i][0], said) == 0)
-            ours = names[i][1];
+    const char *said = value ? clt_json_string(value) : "gelu_new";
+    const char *ours = clt_pretrained_activation(said);
     if (!ours) {
         const char *why = clt_arena_printf(
             p->arena, "'%.40s' is none of gelu_new, gelu, relu and silu, which cltrain's gpt has", said);

@@ -49,6 +49,8 @@ void clt_pretrained_add_number(clt_pretrained *p, const char *key, double value,
 /* Reads whether the output layer is tied. The config's key decides, because the tensors of some known files
  * suggest otherwise; the tensors are compared later in any case. */
 void clt_pretrained_tied(clt_pretrained *p, bool preset);
+/* Our word for an activation by its name in transformers; NULL: we have none that computes the same. */
+const char *clt_pretrained_activation(const char *name);
 /* Notes settings with which the model computes something else, whatever its kind. */
 void clt_pretrained_refuse_common(clt_pretrained *p);
 
@@ -70,6 +72,7 @@ typedef struct clt_pretrained_class {
 } clt_pretrained_class;
 
 void clt_pretrained_read_gpt2(clt_pretrained *p, const clt_pretrained_class *c);
+void clt_pretrained_read_bert(clt_pretrained *p, const clt_pretrained_class *c);
 void clt_pretrained_read_llama(clt_pretrained *p, const clt_pretrained_class *c);
 
 #endif

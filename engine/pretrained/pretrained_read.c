@@ -3,6 +3,8 @@
  * Reads of single settings of a config.json. The file comes from a stranger, so every type is checked. */
 #include "engine/pretrained/pretrained_internal.h"
 
+#include <string.h>
+
 void clt_pretrained_problem(clt_pretrained *p, const char *key, const char *why)
 {
     clt_str_printf(&p->problems, "\n  %s: %s", key, why);
@@ -107,4 +109,19 @@ void clt_pretrained_refuse_common(clt_pretrained *p)
                                "the weights are quantised; save them as floating-point numbers");
     if (clt_pretrained_get(p->root, "auto_map"))
         clt_pretrained_problem(p, "auto_map", "the model has code of its own, which may compute anything");
+}
+
+/* Transformers' "gelu" is the exact function; "gelu_new" is the tanh approximation that GPT-2 was trained
+ * with. */
+const char *clt_pretrained_activation(const char *name)
+{
+    static const char *const names[][2] = {{"gelu_new", "gelu_tanh"},  {"gelu_pytorch_tanh", "gelu_tanh"},
+                                           {"gelu_fast", "gelu_tanh"}, {"gelu_accurate", "gelu_tanh"},
+                                           {"gelu", "gelu"},           {"gelu_python", "gelu"},
+                                           {"relu", "relu"},           {"silu", "silu"},
+                                           {"swish", "silu"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i][0], name) == 0)
+            return names[i][1];
+    return NULL;
 }

@@ -88,8 +88,10 @@ static clt_status init_all(const clt_param *param, uint64_t seed, float *out)
 
 clt_status clt_init_values(const clt_param *param, uint64_t seed, float *out)
 {
-    int64_t n = clt_shape_elements(&param->shape);
+    int64_t n = clt_shape_elements(&param->shape), zero = param->zero_row;
     CLT_TRY(init_all(param, seed, out));
+    for (int64_t i = 0, row = zero > 0 ? n / param->shape.dim[0] : 0; i < row; i++)
+        out[(zero - 1) * row + i] = 0.0f;
     for (int64_t i = param->file_rows ? param->file_rows * (n / param->shape.dim[0]) : n; i < n; i++)
         out[i] = 0.0f;
     return CLT_OK;

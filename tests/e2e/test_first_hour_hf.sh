@@ -57,7 +57,7 @@ expect_text 'describes a model that cltrain.s gpt cannot represent' 'n_inner: ' 
     'scale_attn_by_inverse_layer_idx: is true' 'add_cross_attention: is true' "activation_function: 'quick_gelu'"
 put model_type '"gemma2"'
 init 2 changed
-expect_text "model_type is 'gemma2'; cltrain takes gpt2, llama, mistral, qwen2 and qwen3"
+expect_text "model_type is 'gemma2'; cltrain takes gpt2, llama, bert, mistral, qwen2 and qwen3"
 put attn_pdrop 0.0
 init 2 changed
 expect_text 'model.dropout: has to be given: resid_pdrop is 0.1, embd_pdrop 0.1 and attn_pdrop 0'
@@ -221,7 +221,7 @@ cat >mlp.json <<'EOF'
 EOF
 expect_code 0 "$CLTRAIN" train mlp.json --out mlp
 expect_code 2 "$CLTRAIN" export mlp --out mlp_hf
-expect_text 'it is an mlp, and only a gpt and a llama are models that transformers knows' '--format safetensors'
+expect_text 'it is an mlp, and only a gpt, a llama and a bert are models that transformers knows' '--format safetensors'
 expect_absent mlp_hf
 
 # --- a run of cltrain's own is taken the same way; other folders say what they are for ---

@@ -21,7 +21,7 @@ expect_text 'nowhere: there is no such folder'
 expect_code 7 "$CLTRAIN" eval --checkpoint nowhere
 printf '{"data": {"type": "text", "path": "my.txt"}}' >nomodel.json
 expect_code 2 "$CLTRAIN" train nomodel.json
-expect_text 'model.type: required but missing; valid: mlp\|graph\|gpt\|llama\|resnet\|cnn3d\|unet3d; or start from weights that say it: --init FOLDER'
+expect_text 'model.type: required but missing; valid: mlp\|graph\|gpt\|llama\|bert\|resnet\|cnn3d\|unet3d; or start from weights that say it: --init FOLDER'
 expect_code 7 "$CLTRAIN" train nomodel.json --init nomodel.json
 expect_text "'nomodel.json' is a JSON file without weights; name its folder"
 expect_code 2 "$CLTRAIN" export somewhere

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ids that transformers gives for 2,000 strings and for all code points in five contexts, by five tokenizers.
+"""Ids that transformers gives for 2,000 strings and for all code points in five contexts, by seven tokenizers.
 
 usage: make_golden_tokens.py write           writes tests/golden/tokenizers, which test_golden_tokens.c reads
        make_golden_tokens.py live PROGRAM SEED   compares 2,000 other strings with what PROGRAM data prepare makes of them
@@ -50,8 +50,18 @@ def corpus():
     return [" ".join(rng.choice(WORDS[:24] + ["theory", "hell", "wellness", "12345", "there"]) for _ in range(30)) for _ in range(200)]
 
 
+def pieces():
+    """A WordPiece vocabulary of words, and of letters that lowering and decomposing lead to, alone and inside of words."""
+    words = sorted({word for text in corpus() for word in text.lower().split() if word.isalnum()})
+    letters = [chr(code) for code in range(0x21, 0x250)] + [chr(code).lower() for code in range(0x250, 0x20000) if chr(code).lower() != chr(code)]
+    letters += [chr(code) for code in (*range(0x300, 0x330), *range(0x1100, 0x1113), *range(0x1161, 0x1176), *range(0x11A8, 0x11C3), 0x65E5, 0x672C)]
+    letters = [letter for letter in dict.fromkeys(letters) if len(letter) == 1 and letter.strip() and letter.isprintable()]
+    specials = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    return list(dict.fromkeys(specials + letters + ["##" + letter for letter in letters] + words + ["##lo", "##ness", "well", "##ll", "caf", "\U0001f600"]))
+
+
 def build(folder):
-    """Writes the five tokenizers as folders; returns their names."""
+    """Writes the seven tokenizers as folders; returns their names."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -102,7 +112,15 @@ def build(folder):
     saved.add_tokens([AddedToken("<speaker>", normalized=True)])
     shutil.rmtree(os.path.join(folder, "qwen2"))
     saved.save_pretrained(os.path.join(folder, "qwen2"))
-    return ["gpt2", "prefix", "added", "llama3", "qwen2"]
+
+    for name, lower in (("bert", True), ("bert_cased", False)):
+        put(name + "/vocab.txt", "".join(piece + "\n" for piece in pieces()))
+        put(name + "/tokenizer_config.json", {"tokenizer_class": "BertTokenizer", "do_lower_case": lower})
+    saved = AutoTokenizer.from_pretrained(os.path.join(folder, "bert"))
+    saved.add_tokens([AddedToken("<Speaker>", normalized=True)])
+    shutil.rmtree(os.path.join(folder, "bert"))
+    saved.save_pretrained(os.path.join(folder, "bert"))
+    return ["gpt2", "prefix", "added", "llama3", "qwen2", "bert", "bert_cased"]
 
 
 def ids_of(tokenizer, texts, special):
@@ -156,13 +174,13 @@ def live(program, seed):
                 made = list(struct.unpack(f"<{len(data) // 2}H", data))
                 wanted = []
                 for ids in ids_of(tokenizer, texts, bool(option)):
-                    wanted += ([tokenizer.eos_token_id] if wanted else []) + ids
+                    wanted += ([tokenizer.eos_token_id] if wanted and tokenizer.eos_token_id is not None else []) + ids
                 if made != wanted:
                     at = next((i for i, pair in enumerate(zip(made, wanted)) if pair[0] != pair[1]), min(len(made), len(wanted)))
                     print(f"WRONG {name} {option}: id {at} of {len(made)} and {len(wanted)}: {made[at - 4:at + 8]}, transformers: {wanted[at - 4:at + 8]}: "
                           + repr(tokenizer.decode(wanted[max(0, at - 12):at + 8])))
                     wrong += 1
-    print(f"{wrong} of 10 differ")
+    print(f"{wrong} of 14 differ")
     return 1 if wrong else 0
 
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ids of five tokenizers as transformers gives them (make_golden_tokens.py): 2,000 strings, with names of
+ * Ids of seven tokenizers as transformers gives them (make_golden_tokens.py): 2,000 strings, with names of
  * special tokens as text and as tokens, and every code point in five contexts.
  * ctest-labels: quick */
 #include "tests/unit/data/tokenizer_test.h"
 
+#include "engine/data/texts/characters.h"
 #include "engine/json/json.h"
 
 #define BLOCK 4096u
@@ -40,16 +41,6 @@ static uint32_t sum_of(const clt_tokenizer *t, clt_encoder *encoder, uint32_t va
     return value;
 }
 
-static void append_code(clt_str *out, uint32_t code)
-{
-    char text[4];
-    size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    for (size_t i = size; i-- > 1; code >>= 6)
-        text[i] = (char)(0x80u | (code & 0x3fu));
-    text[0] = (char)(size == 1 ? code : (0xf00u >> size & 0xffu) | code);
-    clt_str_append_n(out, text, size);
-}
-
 static void expect_sum(const char **line, uint32_t sum, const char *name, const char *what, uint32_t number)
 {
     char text[12];
@@ -74,10 +65,10 @@ static void check_codes(const clt_tokenizer *t, clt_encoder *encoder, const char
                     continue;
                 text.length = 0;
                 clt_str_append(&text, contexts[c][0]);
-                append_code(&text, code);
+                clt_append_code(code, &text);
                 clt_str_append(&text, contexts[c][1] ? contexts[c][1] : "");
                 if (contexts[c][1])
-                    append_code(&text, code);
+                    clt_append_code(code, &text);
                 clt_str_append(&text, contexts[c][2]);
                 sum = sum_of(t, encoder, sum, text.text);
             }
@@ -131,9 +122,13 @@ static void test_tokenizer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        {"gpt2", test_tokenizer, NULL, NULL, "gpt2"},   {"prefix", test_tokenizer, NULL, NULL, "prefix"},
-        {"added", test_tokenizer, NULL, NULL, "added"}, {"llama3", test_tokenizer, NULL, NULL, "llama3"},
+        {"gpt2", test_tokenizer, NULL, NULL, "gpt2"},
+        {"prefix", test_tokenizer, NULL, NULL, "prefix"},
+        {"added", test_tokenizer, NULL, NULL, "added"},
+        {"llama3", test_tokenizer, NULL, NULL, "llama3"},
         {"qwen2", test_tokenizer, NULL, NULL, "qwen2"},
+        {"bert", test_tokenizer, NULL, NULL, "bert"},
+        {"bert_cased", test_tokenizer, NULL, NULL, "bert_cased"},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

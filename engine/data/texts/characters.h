@@ -48,6 +48,10 @@ size_t clt_utf8_invalid(const char *text, size_t size);
 bool clt_nfc_is_plain(const char *text, size_t size);
 /* Appends the text in normal form C; bytes that are not UTF-8 stay as they are. */
 clt_status clt_nfc(const char *text, size_t size, clt_str *out);
+/* The same in normal form D: decomposed. */
+clt_status clt_nfd(const char *text, size_t size, clt_str *out);
+/* Appends a code point as UTF-8. */
+void clt_append_code(uint32_t code, clt_str *out);
 const char *clt_unicode_version(void); /* of the classes */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Unicode normal form C: characters are decomposed, combining marks are sorted by their class, and sequences
- * for which a single character exists are composed again. */
+ * Unicode normal forms D and C: characters are decomposed, combining marks are sorted by their class, and for
+ * form C sequences for which a single character exists are composed again. */
 #include <stdlib.h>
 
 #include "engine/base/text.h"
@@ -23,6 +23,7 @@ typedef struct composing {
     uint8_t *order;   /* combining class of each; 0: a starter */
     uint32_t *sorted; /* room for a run of marks */
     size_t count, code_capacity, order_capacity, sorted_capacity;
+    bool apart; /* form D: characters stay decomposed */
 } composing;
 
 static unsigned order_of(uint32_t code)
@@ -105,7 +106,7 @@ static uint32_t joined(uint32_t first, uint32_t second)
     return (pair >> 1 & 0x3ffffffffffu) == want ? (uint32_t)(pair >> 43) : 0;
 }
 
-static void append_code(uint32_t code, clt_str *out)
+void clt_append_code(uint32_t code, clt_str *out)
 {
     char text[4];
     size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
@@ -123,7 +124,7 @@ static clt_status flush(composing *c, clt_str *out)
     for (size_t i = 0; i < c->count; i++) {
         /* a mark cannot join the starter if one that stayed between them has the same or a higher class */
         bool adjacent = kept > 0 && starter == kept - 1;
-        bool open = starter != SIZE_MAX && (adjacent || c->order[kept - 1] < c->order[i]);
+        bool open = !c->apart && starter != SIZE_MAX && (adjacent || c->order[kept - 1] < c->order[i]);
         uint32_t made = open ? joined(c->code[starter], c->code[i]) : 0;
         if (made) {
             c->code[starter] = made;
@@ -135,7 +136,7 @@ static clt_status flush(composing *c, clt_str *out)
         c->order[kept++] = c->order[i];
     }
     for (size_t i = 0; i < kept; i++)
-        append_code(c->code[i], out);
+        clt_append_code(c->code[i], out);
     c->count = 0;
     return CLT_OK;
 }
@@ -164,12 +165,22 @@ static clt_status compose(composing *c, const char *text, size_t size, clt_str *
     return clt_str_check(out);
 }
 
-clt_status clt_nfc(const char *text, size_t size, clt_str *out)
+static clt_status normal_form(const char *text, size_t size, bool apart, clt_str *out)
 {
-    composing c = {0};
+    composing c = {.apart = apart};
     clt_status status = compose(&c, text, size, out);
     free(c.sorted);
     free(c.code);
     free(c.order);
     return status;
+}
+
+clt_status clt_nfc(const char *text, size_t size, clt_str *out)
+{
+    return normal_form(text, size, false, out);
+}
+
+clt_status clt_nfd(const char *text, size_t size, clt_str *out)
+{
+    return normal_form(text, size, true, out);
 }

@@ -26,10 +26,11 @@ static clt_status put_token(loading *l, const char *name, int64_t id, bool added
     size_t size = strlen(name), count = 0;
     CLT_TRY(clt_grow(&l->left, &l->left_capacity, size + 1, 1, "a token"));
     /* Added tokens are plain text; so are entries with characters that are not byte letters. */
-    bool literal = added || !clt_bytes_of_letters(name, size, l->left, &count);
-    return clt_fail_prefix(
-        clt_tokenizer_put(l->t, id, literal ? name : l->left, literal ? size : count, literal),
-        "token \"%.60s\"", name);
+    bool pieces = l->rules.wordpiece.on;
+    bool literal = added || (!pieces && !clt_bytes_of_letters(name, size, l->left, &count));
+    return clt_fail_prefix(clt_tokenizer_put(l->t, id, literal || pieces ? name : l->left,
+                                             literal || pieces ? size : count, literal),
+                           "token \"%.60s\"", name);
 }
 
 static clt_status put_vocabulary(loading *l)
@@ -82,6 +83,33 @@ static void put_roles(loading *l)
                 l->t->role[role] = l->added[i].id;
 }
 
+/* Sets the ids that a WordPiece needs: of the unknown token, and of the tokens around texts, by the names that
+ * BERT gives them if no file has roles. */
+static clt_status put_wordpiece(loading *l)
+{
+    static const struct {
+        const char *name;
+        clt_token_role role;
+    } names[] = {{"[CLS]", CLT_TOKEN_CLASS},
+                 {"[SEP]", CLT_TOKEN_SEPARATOR},
+                 {"[MASK]", CLT_TOKEN_MASK},
+                 {"[PAD]", CLT_TOKEN_PADDING}};
+    clt_tokenizer *t = l->t;
+    int64_t id;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const clt_json *entry = clt_json_get(l->vocab, names[i].name);
+        if (t->role[names[i].role] < 0 && entry && clt_json_int(entry, &id))
+            t->role[names[i].role] = id;
+    }
+    const clt_json *unknown = clt_json_get(l->vocab, l->unknown);
+    if (!unknown || !clt_json_int(unknown, &id) || id < 0 || id >= (int64_t)t->vocab)
+        CLT_FAIL(CLT_EDATA, "reading '%s': the vocabulary lacks '%.60s', which unknown words become", l->path,
+                 l->unknown);
+    t->role[CLT_TOKEN_UNKNOWN] = id;
+    t->rules.wordpiece.other = (uint32_t)id;
+    return CLT_OK;
+}
+
 static clt_status check_around(const loading *l, const clt_around *around)
 {
     for (int i = 0; i < around->count; i++)
@@ -105,6 +133,8 @@ static clt_status put_tokens(loading *l, uint32_t max_merges)
     CLT_TRY(put_vocabulary(l));
     CLT_TRY(put_added(l));
     put_roles(l);
+    if (l->rules.wordpiece.on)
+        CLT_TRY(put_wordpiece(l));
     CLT_TRY(check_around(l, &l->rules.before));
     CLT_TRY(check_around(l, &l->rules.after));
     return clt_fail_prefix(clt_tokenizer_ready(l->t), "reading '%s'", l->path);
@@ -199,7 +229,7 @@ static clt_status check_made(const loading *l)
     clt_tokenizer *t = l->t;
     uint32_t unmade = 0;
     CLT_FREED uint8_t *made = NULL;
-    if (t->rules.ignore_merges)
+    if (t->rules.ignore_merges || t->rules.wordpiece.on)
         return CLT_OK;
     CLT_TRY(clt_alloc(&made, t->vocab, 1, "the check of a vocabulary"));
     for (uint32_t i = 0; i < t->n_merges; i++)
@@ -249,7 +279,8 @@ static clt_status read_tokenizer_json(loading *l, const clt_json *root)
     l->vocab = clt_json_get(model, "vocab");
     l->merges = clt_json_get(model, "merges");
     CLT_TRY(expect_type(l, l->vocab, CLT_JSON_OBJECT, "model.vocab"));
-    CLT_TRY(expect_type(l, l->merges, CLT_JSON_ARRAY, "model.merges"));
+    if (!l->rules.wordpiece.on)
+        CLT_TRY(expect_type(l, l->merges, CLT_JSON_ARRAY, "model.merges"));
     if (clt_json_is_absent(added))
         added = NULL;
     else
@@ -278,7 +309,9 @@ static clt_status read_json(const char *path, const char *merges_path, loading *
     CLT_SCOPED(clt_json_doc) *doc = NULL;
     l->path = l->merges_path = path;
     CLT_TRY(clt_refuse_pointer_file(path, "the tokenizer itself", CLT_EDATA));
-    CLT_TRY(clt_fail_prefix(clt_json_parse_file(path, CLT_EDATA, &doc), "reading the tokenizer '%s'", path));
+    CLT_TRY(clt_fail_prefix(clt_ends_with(path, CLT_VOCAB_TXT) ? clt_vocab_txt_parse(path, &doc)
+                                                               : clt_json_parse_file(path, CLT_EDATA, &doc),
+                            "reading the tokenizer '%s'", path));
     l->doc = doc;
     const clt_json *root = clt_json_root(doc);
     CLT_TRY(expect_type(l, root, CLT_JSON_OBJECT, "the document"));
@@ -310,19 +343,20 @@ static clt_status find_beside(const char *path, const char *const *names, int co
 /* Finds the one or two files that `path` stands for. */
 static clt_status find_files(const char *path, char **json, char **merges)
 {
-    static const char *const jsons[] = {"tokenizer.json", "vocab.json", "encoder.json"};
+    static const char *const jsons[] = {"tokenizer.json", "vocab.json", "encoder.json", CLT_VOCAB_TXT};
     static const char *const merge_names[] = {"merges.txt", "vocab.bpe"};
     *json = *merges = NULL;
     bool folder = clt_is_directory(path),
-         is_merges = clt_ends_with(path, ".txt") || clt_ends_with(path, ".bpe");
+         is_merges = (clt_ends_with(path, ".txt") && !clt_ends_with(path, CLT_VOCAB_TXT)) ||
+                     clt_ends_with(path, ".bpe");
     if (folder || is_merges)
-        CLT_TRY(find_beside(path, jsons + (is_merges ? 1 : 0), is_merges ? 2 : 3, json));
+        CLT_TRY(find_beside(path, jsons + (is_merges ? 1 : 0), is_merges ? 2 : 4, json));
     else if (!(*json = strdup(path)))
         CLT_FAIL(CLT_ENOMEM, "opening the tokenizer '%s': out of host memory", path);
     if (!*json)
         CLT_FAIL(CLT_EDATA,
                  "opening the tokenizer '%s': there is no %svocab.json or encoder.json %s it; check the path",
-                 path, folder ? "tokenizer.json, " : "", folder ? "in" : "beside");
+                 path, folder ? "tokenizer.json, vocab.txt, " : "", folder ? "in" : "beside");
     if (!is_merges)
         return find_beside(path, merge_names, 2, merges);
     if (!(*merges = strdup(path)))
@@ -335,9 +369,13 @@ static clt_status describe(clt_tokenizer *t, const char *path)
     bool bytes = t->vocab == 256 && t->n_merges == 0;
     for (uint32_t id = 0; id < 256 && bytes; id++)
         bytes = t->byte_token[id] == id;
-    t->bytes = bytes && t->n_added == 0 && !t->rules.nfc && !t->rules.prefix_space;
-    t->description =
-        clt_arena_printf(t->arena, "%s, %u tokens, from '%s'", t->bytes ? "bytes" : "BPE", t->vocab, path);
+    bool pieces = t->rules.wordpiece.on;
+    t->bytes = bytes && !pieces && t->n_added == 0 && !t->rules.nfc && !t->rules.prefix_space;
+    t->description = clt_arena_printf(t->arena, "%s, %u tokens, from '%s'",
+                                      t->bytes ? "bytes"
+                                      : pieces ? "WordPiece"
+                                               : "BPE",
+                                      t->vocab, path);
     return t->description ? CLT_OK : CLT_ENOMEM;
 }
 

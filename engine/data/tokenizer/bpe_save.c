@@ -20,10 +20,10 @@ static void byte_level(clt_json_writer *w, bool prefix, bool regex)
 }
 
 /* Sets `out` to a token as it stands in files: in byte letters, or a literal token as plain text. */
-static void letters(const clt_token *token, clt_str *out)
+static void letters(const clt_tokenizer *t, const clt_token *token, clt_str *out)
 {
     out->length = 0;
-    if (token->literal)
+    if (t->rules.wordpiece.on || token->literal)
         clt_str_append_n(out, token->bytes, token->size);
     else
         clt_letters_of_bytes(token->bytes, token->size, out);
@@ -35,7 +35,7 @@ void clt_tokenizer_token(const clt_tokenizer *t, uint32_t id, clt_str *out)
     if (t->bytes)
         clt_letters_of_bytes((const char[]){(char)id}, 1, out);
     else
-        letters(&t->tokens[id], out);
+        letters(t, &t->tokens[id], out);
 }
 
 uint32_t clt_tokenizer_merges(const clt_tokenizer *t)
@@ -46,7 +46,7 @@ uint32_t clt_tokenizer_merges(const clt_tokenizer *t)
 void clt_tokenizer_merge_text(const clt_tokenizer *t, uint32_t rank, clt_str *out)
 {
     const clt_token *right = &t->tokens[t->merges[rank].right];
-    letters(&t->tokens[t->merges[rank].left], out);
+    letters(t, &t->tokens[t->merges[rank].left], out);
     clt_str_append(out, " "); /* separates the two tokens: a space is not a byte letter */
     clt_letters_of_bytes(right->bytes, right->size, out);
 }
@@ -97,7 +97,7 @@ static void write_added(const clt_tokenizer *t, clt_json_writer *w, clt_str *nam
         const clt_added_token *known = find_added(t, id);
         if (!known && !t->tokens[id].special)
             continue;
-        letters(&t->tokens[id], name);
+        letters(t, &t->tokens[id], name);
         const clt_added_token plain = {.name = name->text, .id = id, .special = true};
         write_token(w, known ? known : &plain);
     }
@@ -111,6 +111,12 @@ static void write_pre_tokenizer(const clt_tokenizer *t, clt_json_writer *w)
     const clt_splitting *how = &t->rules.splitting;
     bool split = how->words != CLT_WORDS_GPT2, several = split || how->digits;
     clt_jw_key(w, "pre_tokenizer");
+    if (t->rules.wordpiece.on) {
+        clt_jw_object(w);
+        clt_jw_kstring(w, "type", "BertPreTokenizer");
+        clt_jw_end_object(w);
+        return;
+    }
     if (several) {
         clt_jw_object(w);
         clt_jw_kstring(w, "type", "Sequence");
@@ -154,7 +160,7 @@ static void template_around(const clt_tokenizer *t, clt_json_writer *w, const cl
                             clt_str *name)
 {
     for (int i = 0; i < around->count; i++) {
-        letters(&t->tokens[around->id[i]], name);
+        letters(t, &t->tokens[around->id[i]], name);
         template_piece(w, "SpecialToken", name->text, type);
     }
 }
@@ -173,7 +179,7 @@ static void template_specials(const clt_tokenizer *t, clt_json_writer *w, clt_st
                 known = known || both[k]->id[j] == id;
             if (known)
                 continue;
-            letters(&t->tokens[id], name);
+            letters(t, &t->tokens[id], name);
             clt_jw_kobject(w, name->text);
             clt_jw_kstring(w, "id", name->text);
             clt_jw_karray(w, "ids");
@@ -192,7 +198,10 @@ static void write_post_processor(const clt_tokenizer *t, clt_json_writer *w, clt
     static const char *const lists[] = {"single", "pair"};
     clt_jw_key(w, "post_processor");
     if (t->rules.before.count + t->rules.after.count == 0) {
-        byte_level(w, true, true);
+        if (t->rules.wordpiece.on)
+            clt_jw_null(w);
+        else
+            byte_level(w, true, true);
         return;
     }
     clt_jw_object(w);
@@ -200,13 +209,64 @@ static void write_post_processor(const clt_tokenizer *t, clt_json_writer *w, clt
     for (int list = 0; list < 2; list++) {
         clt_jw_karray(w, lists[list]);
         for (int type = 0; type <= list; type++) {
-            template_around(t, w, &t->rules.before, type, name);
+            if (type == 0 || !t->rules.wordpiece.on) /* in BERT nothing stands before the second text */
+                template_around(t, w, &t->rules.before, type, name);
             template_piece(w, "Sequence", type ? "B" : "A", type);
             template_around(t, w, &t->rules.after, type, name);
         }
         clt_jw_end_array(w);
     }
     template_specials(t, w, name);
+    clt_jw_end_object(w);
+}
+
+static void write_wordpiece(const clt_tokenizer *t, clt_json_writer *w, clt_str *name)
+{
+    clt_jw_kobject(w, "model");
+    clt_jw_kstring(w, "type", "WordPiece");
+    letters(t, &t->tokens[t->rules.wordpiece.other], name);
+    clt_jw_kstring(w, "unk_token", name->text);
+    clt_jw_kstring(w, "continuing_subword_prefix", CLT_PIECE_PREFIX);
+    clt_jw_kint(w, "max_input_chars_per_word", t->rules.wordpiece.most);
+    clt_jw_kobject(w, "vocab");
+    for (uint32_t id = 0; id < t->vocab; id++)
+        if (!t->tokens[id].literal) {
+            letters(t, &t->tokens[id], name);
+            clt_jw_kint(w, name->text, id);
+        }
+    clt_jw_end_object(w);
+    clt_jw_end_object(w);
+}
+
+static void write_normalizer(const clt_tokenizer *t, clt_json_writer *w)
+{
+    const clt_wordpiece *how = &t->rules.wordpiece;
+    if (!how->on && !t->rules.nfc) {
+        clt_jw_knull(w, "normalizer");
+        return;
+    }
+    clt_jw_kobject(w, "normalizer");
+    clt_jw_kstring(w, "type", how->on ? "BertNormalizer" : "NFC");
+    if (how->on) {
+        clt_jw_kbool(w, "clean_text", how->clean);
+        clt_jw_kbool(w, "handle_chinese_chars", how->chinese);
+        clt_jw_kbool(w, "strip_accents", how->strip);
+        clt_jw_kbool(w, "lowercase", how->lower);
+    }
+    clt_jw_end_object(w);
+}
+
+static void write_decoder(const clt_tokenizer *t, clt_json_writer *w)
+{
+    clt_jw_key(w, "decoder");
+    if (!t->rules.wordpiece.on) {
+        byte_level(w, true, true);
+        return;
+    }
+    clt_jw_object(w);
+    clt_jw_kstring(w, "type", "WordPiece");
+    clt_jw_kstring(w, "prefix", CLT_PIECE_PREFIX);
+    clt_jw_kbool(w, "cleanup", true);
     clt_jw_end_object(w);
 }
 
@@ -225,7 +285,7 @@ static void write_model(const clt_tokenizer *t, clt_json_writer *w, clt_str *nam
     clt_jw_kobject(w, "vocab");
     for (uint32_t id = 0; id < t->vocab; id++)
         if (!t->tokens[id].literal) {
-            letters(&t->tokens[id], name);
+            letters(t, &t->tokens[id], name);
             clt_jw_kint(w, name->text, id);
         }
     clt_jw_end_object(w);
@@ -248,18 +308,14 @@ clt_status clt_tokenizer_print(const clt_tokenizer *t, clt_str *text)
     clt_jw_knull(&w, "truncation");
     clt_jw_knull(&w, "padding");
     write_added(t, &w, &name);
-    if (t->rules.nfc) {
-        clt_jw_kobject(&w, "normalizer");
-        clt_jw_kstring(&w, "type", "NFC");
-        clt_jw_end_object(&w);
-    } else {
-        clt_jw_knull(&w, "normalizer");
-    }
+    write_normalizer(t, &w);
     write_pre_tokenizer(t, &w);
     write_post_processor(t, &w, &name);
-    clt_jw_key(&w, "decoder");
-    byte_level(&w, true, true);
-    write_model(t, &w, &name);
+    write_decoder(t, &w);
+    if (t->rules.wordpiece.on)
+        write_wordpiece(t, &w, &name);
+    else
+        write_model(t, &w, &name);
     clt_jw_end_object(&w);
     clt_str_append(text, "\n");
     CLT_TRY(clt_str_check(&name));
@@ -280,10 +336,10 @@ clt_status clt_tokenizer_print_config(const clt_tokenizer *t, int64_t context, c
     static const struct {
         const char *key;
         clt_token_role role;
-    } roles[] = {{"bos_token", CLT_TOKEN_BEGIN},
-                 {"eos_token", CLT_TOKEN_END_OF_TEXT},
-                 {"unk_token", CLT_TOKEN_UNKNOWN},
-                 {"pad_token", CLT_TOKEN_PADDING}};
+    } roles[] = {{"bos_token", CLT_TOKEN_BEGIN},   {"eos_token", CLT_TOKEN_END_OF_TEXT},
+                 {"unk_token", CLT_TOKEN_UNKNOWN}, {"pad_token", CLT_TOKEN_PADDING},
+                 {"cls_token", CLT_TOKEN_CLASS},   {"sep_token", CLT_TOKEN_SEPARATOR},
+                 {"mask_token", CLT_TOKEN_MASK}};
     CLT_SCOPED(clt_str) name = {0};
     clt_json_writer w = clt_json_writer_make(text, 2);
     clt_jw_object(&w);
@@ -295,7 +351,7 @@ clt_status clt_tokenizer_print_config(const clt_tokenizer *t, int64_t context, c
         int64_t id = t->role[roles[i].role];
         if (id < 0)
             continue;
-        letters(&t->tokens[id], &name);
+        letters(t, &t->tokens[id], &name);
         clt_jw_kstring(&w, roles[i].key, name.text);
     }
     clt_jw_end_object(&w);

@@ -116,6 +116,11 @@ clt_status clt_tokenizer_ready(clt_tokenizer *t)
         if (!t->tokens[id].bytes)
             CLT_FAIL(CLT_EDATA, "no token has the id %u; ids run from 0 to %u without a gap", id,
                      t->vocab - 1);
+    for (uint32_t id = 0; id < t->vocab; id++)
+        if (t->tokens[id].size > t->rules.wordpiece.longest)
+            t->rules.wordpiece.longest = t->tokens[id].size;
+    if (t->rules.wordpiece.on)
+        return CLT_OK;
     for (int byte = 0; byte < 256; byte++) {
         char text = (char)byte;
         t->byte_token[byte] = clt_tokenizer_find(t, &text, 1);
@@ -204,9 +209,24 @@ void clt_tokenizer_read_special(clt_tokenizer *t, bool on)
     t->reads_special = on;
 }
 
+/* True for a piece that continues a word. */
+static bool continues(const clt_tokenizer *t, const clt_token *token)
+{
+    const size_t size = strlen(CLT_PIECE_PREFIX);
+    return t->rules.wordpiece.on && !token->special && token->size > size &&
+           memcmp(token->bytes, CLT_PIECE_PREFIX, size) == 0;
+}
+
+bool clt_tokenizer_continues(const clt_tokenizer *t, int64_t id)
+{
+    return id >= 0 && id < (int64_t)t->vocab && continues(t, &t->tokens[id]);
+}
+
 uint32_t clt_tokenizer_text_bytes(const clt_tokenizer *t, int64_t id)
 {
-    return id < 0 || id >= (int64_t)t->vocab || t->tokens[id].special ? 0 : t->tokens[id].size;
+    if (id < 0 || id >= (int64_t)t->vocab || t->tokens[id].special)
+        return 0;
+    return t->tokens[id].size - (continues(t, &t->tokens[id]) ? (uint32_t)strlen(CLT_PIECE_PREFIX) : 0);
 }
 
 bool clt_tokenizer_surplus(const clt_tokenizer *t, int64_t rows, clt_str *names)
@@ -237,6 +257,10 @@ static void hash_rules(const clt_tokenizer *t, clt_hash64_state *state)
         clt_hash64_add(state, r->before.id, (size_t)r->before.count * sizeof r->before.id[0]);
         clt_hash64_add(state, r->after.id, (size_t)r->after.count * sizeof r->after.id[0]);
     }
+    const clt_wordpiece *w = &r->wordpiece;
+    uint32_t pieces[] = {w->on, w->clean, w->chinese, w->strip, w->lower, w->most, w->other};
+    if (w->on)
+        clt_hash64_add(state, pieces, sizeof pieces);
     for (uint32_t i = 0; i < t->n_added; i++) {
         const clt_added_token *a = &t->added[i];
         uint32_t about[] = {a->id, a->normalized, a->single_word, a->lstrip, a->rstrip};
@@ -268,7 +292,11 @@ clt_status clt_tokenizer_decode(const clt_tokenizer *t, const uint32_t *ids, siz
                      "decoding: id %u at place %zu is not in the vocabulary, which has ids 0 to %u; the ids "
                      "were made by another tokenizer",
                      ids[i], i, t->vocab - 1);
-        clt_str_append_n(out, t->tokens[ids[i]].bytes, t->tokens[ids[i]].size);
+        const clt_token *token = &t->tokens[ids[i]];
+        size_t skipped = continues(t, token) ? strlen(CLT_PIECE_PREFIX) : 0;
+        if (t->rules.wordpiece.on && i > 0 && skipped == 0)
+            clt_str_append(out, " ");
+        clt_str_append_n(out, token->bytes + skipped, token->size - skipped);
     }
     return clt_str_check(out);
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tokenizers convert text to ids and back. Two kinds: `bytes` (id = byte) and byte-level BPE as in GPT-2,
- * read from published files or trained on the user's own text. Any bytes can be encoded, valid UTF-8 or not,
- * and decoding returns exactly these bytes (in normal form C, if the tokenizer's rules ask for it). Names of
+ * Tokenizers convert text to ids and back. Three kinds: `bytes` (id = byte), byte-level BPE as in GPT-2, read
+ * from published files or trained on the user's own text, and BERT's WordPiece. Bytes and BPE encode any
+ * bytes, valid UTF-8 or not, and decoding returns exactly these bytes (in normal form C, if the tokenizer's
+ * rules ask for it). WordPiece drops white space, and accents and capitals if its rules say so; words that its
+ * vocabulary cannot spell become the unknown token. Names of
  * special tokens in a text are plain text, unless clt_tokenizer_read_special says otherwise; added tokens
  * that are not special are found in every text. Once opened a tokenizer is read-only and may be shared by
  * threads; each thread has its own encoder. It knows nothing of samples or models. */
@@ -28,7 +30,7 @@ typedef struct clt_ids {
 
 /* clt_tokenizer_open: `path` is "" or "bytes"; a folder with tokenizer.json, or with a vocabulary
  * (vocab.json, encoder.json) and merges (merges.txt, vocab.bpe); or one of these files, with the other one
- * beside it. tokenizer_config.json, added_tokens.json and special_tokens_map.json beside them are read as
+ * beside it; or the vocab.txt of a WordPiece, alone or in a folder. tokenizer_config.json, added_tokens.json and special_tokens_map.json beside them are read as
  * well. CLT_EDATA, with file and entry: unknown or duplicate tokens, ids with gaps, merges of unknown
  * tokens, settings that could change ids and are not supported. */
 clt_status clt_tokenizer_open(const char *path, clt_tokenizer **out);
@@ -48,6 +50,9 @@ typedef enum clt_token_role {
     CLT_TOKEN_BEGIN,       /* bos_token */
     CLT_TOKEN_UNKNOWN,     /* unk_token */
     CLT_TOKEN_PADDING,     /* pad_token */
+    CLT_TOKEN_CLASS,       /* cls_token: stands before a text, and for the whole of it */
+    CLT_TOKEN_SEPARATOR,   /* sep_token: stands after each text of a pair */
+    CLT_TOKEN_MASK,        /* mask_token: in place of tokens to predict */
     CLT_TOKEN_ROLES
 } clt_token_role;
 /* The id of the token with a role; -1 when there is none. */
@@ -70,6 +75,8 @@ bool clt_tokenizer_surplus(const clt_tokenizer *tokenizer, int64_t rows, clt_str
 /* Number of bytes of text that a token stands for; 0 for special tokens, which are not part of any text, and
  * for ids outside of the vocabulary. */
 uint32_t clt_tokenizer_text_bytes(const clt_tokenizer *tokenizer, int64_t id);
+/* True for the id of a piece that continues a word (WordPiece). */
+bool clt_tokenizer_continues(const clt_tokenizer *tokenizer, int64_t id);
 /* A hash that is equal for tokenizers that encode and decode alike. */
 uint64_t clt_tokenizer_hash(const clt_tokenizer *tokenizer);
 

@@ -23,9 +23,12 @@ clt_status clt_added_ready(clt_tokenizer *t)
     for (uint32_t i = 0; i < t->n_added; i++) {
         clt_added_token *a = &t->added[i];
         CLT_SCOPED(clt_str) normal = {0};
-        if (!a->normalized || !t->rules.nfc || clt_nfc_is_plain(a->content, a->size))
+        if (!a->normalized || clt_tokenizer_is_normal(t, a->content, a->size))
             continue;
-        CLT_TRY(clt_nfc(a->content, a->size, &normal));
+        CLT_TRY(clt_tokenizer_normal(t, a->content, a->size, &normal));
+        if (normal.length == 0) /* it would be found everywhere */
+            CLT_FAIL(CLT_EDATA, "nothing is left of the added token \"%.60s\" when it is normalised",
+                     a->name);
         a->size = normal.length;
         a->content = clt_arena_strdup(t->arena, normal.text);
         if (!a->content)
@@ -120,7 +123,7 @@ bool clt_added_may_cut(const clt_tokenizer *t, const char *text, size_t size, si
 {
     for (uint32_t i = 0; i < t->n_added; i++) {
         const clt_added_token *a = &t->added[i];
-        bool changes = a->normalized && t->rules.nfc && !clt_nfc_is_plain(a->content, a->size);
+        bool changes = a->normalized && !clt_tokenizer_is_normal(t, a->content, a->size);
         if (a->rstrip &&
             (changes || (at >= a->size && memcmp(text + at - a->size, a->content, a->size) == 0)))
             return false;

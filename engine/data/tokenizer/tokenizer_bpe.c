@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Encoding: words to ids by byte-pair merges, the lowest rank first and the leftmost of equals. Since a text
+ * Encoding: a text to words, and words to ids, by the pieces of tokenizer_wordpiece.c or by byte-pair merges,
+ * the lowest rank first and the leftmost of equals. Since a text
  * repeats its words, a cache maps short words to their ids; a hit reads one cache line. It knows nothing of
  * files. */
 #include <stdlib.h>
@@ -218,6 +219,8 @@ static cache_line *line_of(const clt_encoder *e, const char *word, size_t size)
 static clt_status encode_word(clt_encoder *e, const char *word, size_t size)
 {
     const clt_tokenizer *t = e->tokenizer;
+    if (t->rules.wordpiece.on)
+        return clt_wordpiece_encode(t, word, size, e->out);
     uint32_t whole = t->rules.ignore_merges ? clt_tokenizer_find(t, word, size) : CLT_NO_TOKEN;
     CLT_TRY(clt_grow(&e->out->id, &e->out->capacity, e->out->count + SHORT_WORD, sizeof *e->out->id, "ids"));
     if (whole != CLT_NO_TOKEN) {
@@ -273,6 +276,8 @@ static clt_status push(clt_ids *out, uint32_t id)
 static clt_status encode_plain(clt_encoder *e, const char *text, size_t size)
 {
     const clt_tokenizer_rules *r = &e->tokenizer->rules;
+    if (r->wordpiece.on)
+        return clt_wordpiece_split(text, size, on_word, e);
     if (r->prefix_space && size > 0 && text[0] != ' ') {
         e->prefixed.length = 0;
         clt_str_append(&e->prefixed, " ");
@@ -310,9 +315,9 @@ static clt_status encode_added(clt_encoder *e, const char *text, size_t size, bo
 /* Encodes the text between added tokens that are not `normalized`: normalises it, then finds the others. */
 static clt_status encode_normal(clt_encoder *e, const char *text, size_t size)
 {
-    if (e->tokenizer->rules.nfc && !clt_nfc_is_plain(text, size)) {
+    if (!clt_tokenizer_is_normal(e->tokenizer, text, size)) {
         e->normal.length = 0;
-        CLT_TRY(clt_nfc(text, size, &e->normal));
+        CLT_TRY(clt_tokenizer_normal(e->tokenizer, text, size, &e->normal));
         text = e->normal.text;
         size = e->normal.length;
     }
@@ -330,6 +335,17 @@ clt_status clt_encode_marked(clt_encoder *e, const char *text, size_t size, cons
     return status;
 }
 
+bool clt_tokenizer_is_normal(const clt_tokenizer *t, const char *text, size_t size)
+{
+    return !t->rules.wordpiece.on && (!t->rules.nfc || clt_nfc_is_plain(text, size));
+}
+
+clt_status clt_tokenizer_normal(const clt_tokenizer *t, const char *text, size_t size, clt_str *out)
+{
+    return t->rules.wordpiece.on ? clt_wordpiece_normal(&t->rules.wordpiece, text, size, out)
+                                 : clt_nfc(text, size, out);
+}
+
 clt_status clt_encode(clt_encoder *e, const char *text, size_t size, clt_ids *out)
 {
     if (e->tokenizer->bytes) {
@@ -340,7 +356,7 @@ clt_status clt_encode(clt_encoder *e, const char *text, size_t size, clt_ids *ou
         return CLT_OK;
     }
     e->out = out;
-    clt_status status = e->tokenizer->n_added || e->tokenizer->rules.nfc
+    clt_status status = e->tokenizer->n_added || e->tokenizer->rules.nfc || e->tokenizer->rules.wordpiece.on
                             ? encode_added(e, text, size, false, encode_normal)
                             : encode_plain(e, text, size);
     e->out = NULL;

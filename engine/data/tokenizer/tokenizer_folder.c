@@ -3,6 +3,7 @@
  * The files that save_pretrained leaves beside a vocabulary: tokenizer_config.json, added_tokens.json and
  * special_tokens_map.json. They add tokens, give special tokens their roles, and change how a text is
  * encoded; they are read as the transformers library reads them. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,19 +182,16 @@ static clt_status read_roles(clt_tokenizer_loading *l)
     static const struct {
         const char *key;
         int role;
-    } keys[] = {{"bos_token", CLT_TOKEN_BEGIN},
-                {"eos_token", CLT_TOKEN_END_OF_TEXT},
-                {"unk_token", CLT_TOKEN_UNKNOWN},
-                {"sep_token", -1},
-                {"pad_token", CLT_TOKEN_PADDING},
-                {"cls_token", -1},
-                {"mask_token", -1}};
+    } keys[] = {{"bos_token", CLT_TOKEN_BEGIN},   {"eos_token", CLT_TOKEN_END_OF_TEXT},
+                {"unk_token", CLT_TOKEN_UNKNOWN}, {"sep_token", CLT_TOKEN_SEPARATOR},
+                {"pad_token", CLT_TOKEN_PADDING}, {"cls_token", CLT_TOKEN_CLASS},
+                {"mask_token", CLT_TOKEN_MASK}};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         for (int side = CLT_SIDE_CONFIG; side < CLT_SIDES; side += CLT_SIDE_MAP - CLT_SIDE_CONFIG) {
             const clt_json *value = side_value(l, side, keys[i].key);
             if (!value)
                 continue;
-            CLT_TRY(add_special(l, side, value, keys[i].role < 0 ? NULL : &l->role[keys[i].role]));
+            CLT_TRY(add_special(l, side, value, &l->role[keys[i].role]));
             break; /* special_tokens_map.json is used only for keys that tokenizer_config.json lacks */
         }
     return CLT_OK;
@@ -223,6 +221,30 @@ static bool is_class(const char *name, const char *wanted)
     return strncmp(name, wanted, size) == 0 && (!name[size] || strcmp(name + size, "Fast") == 0);
 }
 
+/* Compares a flag of tokenizer_config.json with the rules: the class BertTokenizer of transformers follows the
+ * flag, whatever tokenizer.json says. */
+static clt_status check_flag(const clt_tokenizer_loading *l, const char *key, bool ours)
+{
+    const clt_json *value = side_value(l, CLT_SIDE_CONFIG, key);
+    if (!value || (clt_json_typeof(value) == CLT_JSON_BOOL && clt_json_bool(value) == ours))
+        return CLT_OK;
+    char what[80];
+    (void)snprintf(what, sizeof what, "a %s that differs from the tokenizer.json beside it", key);
+    return clt_tokenizer_refuse(l->side[CLT_SIDE_CONFIG], value, what);
+}
+
+static clt_status check_bert(const clt_tokenizer_loading *l)
+{
+    const clt_wordpiece *w = &l->rules.wordpiece;
+    if (!w->on)
+        return clt_tokenizer_refuse(l->side[CLT_SIDE_CONFIG],
+                                    side_value(l, CLT_SIDE_CONFIG, "tokenizer_class"),
+                                    "BertTokenizer without a WordPiece");
+    CLT_TRY(check_flag(l, "do_lower_case", w->lower));
+    CLT_TRY(check_flag(l, "strip_accents", w->strip));
+    return check_flag(l, "tokenize_chinese_chars", w->chinese);
+}
+
 /* Applies tokenizer_class. In transformers the classes of GPT-2 and Qwen 2 have fixed rules, whatever
  * tokenizer.json says, so a tokenizer.json with other rules is refused. whole: there is a tokenizer.json. */
 static clt_status apply_class(clt_tokenizer_loading *l, bool whole)
@@ -240,8 +262,10 @@ static clt_status apply_class(clt_tokenizer_loading *l, bool whole)
         r->splitting = own;
         r->nfc = qwen2;
     }
-    if ((gpt2 || qwen2) &&
-        (r->splitting.words != own.words || r->splitting.digits || r->nfc != qwen2 || r->ignore_merges))
+    if (is_class(name, "BertTokenizer") || l->rules.wordpiece.on)
+        CLT_TRY(check_bert(l));
+    if ((gpt2 || qwen2) && (l->rules.wordpiece.on || r->splitting.words != own.words || r->splitting.digits ||
+                            r->nfc != qwen2 || r->ignore_merges))
         return clt_tokenizer_refuse(
             l->side[CLT_SIDE_CONFIG], value,
             "a tokenizer_class whose rules differ from the rules of the tokenizer.json beside it "

@@ -57,6 +57,19 @@ typedef struct clt_around {
     int count;
 } clt_around;
 
+/* WordPiece, the tokenizer of BERT (tokenizer_wordpiece.c). A piece that continues a word begins with "##". */
+#define CLT_PIECE_PREFIX "##"
+typedef struct clt_wordpiece {
+    bool on;          /* the tokenizer is a WordPiece; merges and the rules of BPE are then not used */
+    bool clean;       /* control characters are dropped, and white space becomes spaces */
+    bool chinese;     /* each Chinese character is a word */
+    bool strip;       /* letters lose their accents */
+    bool lower;       /* letters become small ones */
+    uint32_t most;    /* characters of a word; a longer one is unknown */
+    uint32_t other;   /* id of an unknown word */
+    uint32_t longest; /* bytes of the longest token */
+} clt_wordpiece;
+
 /* How a text is prepared and framed, apart from vocabulary and merges. */
 typedef struct clt_tokenizer_rules {
     clt_splitting splitting;
@@ -64,6 +77,7 @@ typedef struct clt_tokenizer_rules {
     bool prefix_space;        /* text at the start or after an added token gets a space if it has none */
     bool ignore_merges;       /* a word that is in the vocabulary becomes that token without merges */
     clt_around before, after; /* ids at the beginning and the end of every text */
+    clt_wordpiece wordpiece;
 } clt_tokenizer_rules;
 
 struct clt_tokenizer {
@@ -145,11 +159,25 @@ bool clt_added_next(clt_added_search *search, clt_added_match *match);
 /* False if cutting the text at `at` could split an added token, or the white space that it takes. */
 bool clt_added_may_cut(const clt_tokenizer *t, const char *text, size_t size, size_t at);
 
+/* Appends the text as the tokenizer's normaliser leaves it; clt_tokenizer_is_normal: true if it certainly
+ * would stay as it is. */
+clt_status clt_tokenizer_normal(const clt_tokenizer *t, const char *text, size_t size, clt_str *out);
+bool clt_tokenizer_is_normal(const clt_tokenizer *t, const char *text, size_t size);
+
+/* The normaliser of BERT: cleans, separates Chinese characters, strips accents, lowers. Bytes that are not
+ * UTF-8 are dropped. */
+clt_status clt_wordpiece_normal(const clt_wordpiece *how, const char *text, size_t size, clt_str *out);
+/* Appends the ids of the pieces of a word: the longest first, from the left; or of the unknown token. */
+clt_status clt_wordpiece_encode(const clt_tokenizer *t, const char *word, size_t size, clt_ids *out);
+
 /* Splits a text into words and calls word() for each, in order; the words together are the text. A run of
  * bytes that are not UTF-8 is a separate word. */
 typedef clt_status (*clt_word_visitor)(void *context, const char *word, size_t size);
 clt_status clt_split_words(const clt_splitting *how, const char *text, size_t size, clt_word_visitor word,
                            void *context);
+/* The same by BERT's rules: white space separates words and belongs to none; a punctuation character is a word
+ * of its own. */
+clt_status clt_wordpiece_split(const char *text, size_t size, clt_word_visitor word, void *context);
 /* The regular expression that is written into files; and the way back, false for an unknown expression. */
 const char *clt_words_expression(clt_words words);
 bool clt_words_find(const char *expression, clt_words *out);

@@ -21,11 +21,12 @@ clt_status clt_tokenizer_at(const clt_json_doc *doc, const clt_json *value, clt_
 
 clt_status clt_tokenizer_refuse(const clt_json_doc *doc, const clt_json *value, const char *what)
 {
-    return clt_tokenizer_at(doc, value,
-                            clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                                     "%s: this is not supported, and to ignore it could change ids; cltrain "
-                                     "reads byte-level BPE as in GPT-2, Llama 3 and Qwen 2",
-                                     what));
+    return clt_tokenizer_at(
+        doc, value,
+        clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                 "%s: this is not supported, and to ignore it could change ids; cltrain "
+                 "reads byte-level BPE as in GPT-2, Llama 3 and Qwen 2, and WordPiece as in BERT",
+                 what));
 }
 
 static bool has_type(const clt_json *part, const char *name)
@@ -61,8 +62,22 @@ static clt_status each_part(clt_tokenizer_loading *l, const clt_json *part, cons
     return CLT_OK;
 }
 
+/* BERT's normaliser. Accents are stripped if letters are lowered, unless strip_accents says otherwise. */
+static clt_status read_bert_normalizer(clt_tokenizer_loading *l, const clt_json *part)
+{
+    clt_wordpiece *w = &l->rules.wordpiece;
+    w->clean = clt_json_flag(part, "clean_text", true);
+    w->chinese = clt_json_flag(part, "handle_chinese_chars", true);
+    w->lower = clt_json_flag(part, "lowercase", true);
+    w->strip = clt_json_flag(part, "strip_accents", w->lower);
+    return CLT_OK;
+}
+
 static clt_status read_normalizer(clt_tokenizer_loading *l, const clt_json *part)
 {
+    if (l->rules.wordpiece.on)
+        return has_type(part, "BertNormalizer") ? read_bert_normalizer(l, part)
+                                                : refuse_type(l, part, "a WordPiece's normalizer");
     if (!has_type(part, "NFC"))
         return refuse_type(l, part, "a normalizer");
     l->rules.nfc = true;
@@ -90,6 +105,9 @@ static clt_status read_pre_tokenizer(clt_tokenizer_loading *l, const clt_json *r
     const clt_json *parts = part, *level = NULL, *split = NULL;
     if (clt_json_is_absent(part))
         return clt_tokenizer_refuse(l->doc, root, "no pre_tokenizer");
+    if (l->rules.wordpiece.on)
+        return has_type(part, "BertPreTokenizer") ? CLT_OK
+                                                  : refuse_type(l, part, "a WordPiece's pre_tokenizer");
     if (has_type(part, "Sequence")) {
         const clt_json *list = clt_json_member(part, "pretokenizers", CLT_JSON_ARRAY);
         parts = list ? clt_json_first(list) : NULL;
@@ -182,7 +200,29 @@ static clt_status read_post_processor(clt_tokenizer_loading *l, const clt_json *
 
 static clt_status read_decoder(clt_tokenizer_loading *l, const clt_json *part)
 {
+    if (l->rules.wordpiece.on) /* how a text is put together again: with a space before each word */
+        return has_type(part, "WordPiece") ? CLT_OK : refuse_type(l, part, "a WordPiece's decoder");
     return has_type(part, "ByteLevel") || has_type(part, "Fuse") ? CLT_OK : refuse_type(l, part, "a decoder");
+}
+
+/* Reads a model of type WordPiece. */
+static clt_status read_wordpiece(clt_tokenizer_loading *l, const clt_json *model)
+{
+    const clt_json *prefix = clt_json_get(model, "continuing_subword_prefix");
+    const clt_json *unknown = clt_json_member(model, "unk_token", CLT_JSON_STRING);
+    const clt_json *most = clt_json_get(model, "max_input_chars_per_word");
+    int64_t characters = 100;
+    if (!clt_json_is_absent(prefix) && strcmp(clt_json_string(prefix), CLT_PIECE_PREFIX) != 0)
+        return clt_tokenizer_refuse(l->doc, prefix, "a continuing_subword_prefix other than \"##\"");
+    if (!unknown)
+        return clt_tokenizer_refuse(l->doc, model, "a WordPiece without an unk_token");
+    if (!clt_json_is_absent(most) &&
+        (!clt_json_int(most, &characters) || characters < 0 || characters > INT32_MAX))
+        return clt_tokenizer_refuse(l->doc, most, "a max_input_chars_per_word that is no whole number");
+    l->unknown = clt_json_string(unknown);
+    l->rules.wordpiece.on = true;
+    l->rules.wordpiece.most = (uint32_t)characters;
+    return CLT_OK;
 }
 
 static clt_status check_model(const clt_tokenizer_loading *l, const clt_json *model)
@@ -191,7 +231,7 @@ static clt_status check_model(const clt_tokenizer_loading *l, const clt_json *mo
     const clt_json *type = clt_json_get(model, "type"), *dropout = clt_json_get(model, "dropout");
     const clt_json *fallback = clt_json_get(model, "byte_fallback");
     if (type && strcmp(clt_json_string(type), "BPE") != 0)
-        return clt_tokenizer_refuse(l->doc, type, "a model other than BPE");
+        return clt_tokenizer_refuse(l->doc, type, "a model other than BPE and WordPiece");
     if (!clt_json_is_absent(dropout) && clt_json_number(dropout) != 0.0)
         return clt_tokenizer_refuse(l->doc, dropout, "model.dropout");
     if (fallback && clt_json_bool(fallback))
@@ -207,7 +247,7 @@ static clt_status check_model(const clt_tokenizer_loading *l, const clt_json *mo
 clt_status clt_tokenizer_read_rules(clt_tokenizer_loading *l, const clt_json *root, const clt_json *model)
 {
     const clt_json *ignore = clt_json_get(model, "ignore_merges");
-    CLT_TRY(check_model(l, model));
+    CLT_TRY(has_type(model, "WordPiece") ? read_wordpiece(l, model) : check_model(l, model));
     CLT_TRY(each_part(l, clt_json_get(root, "normalizer"), "normalizers", read_normalizer, 0));
     CLT_TRY(read_pre_tokenizer(l, root));
     CLT_TRY(each_part(l, clt_json_get(root, "post_processor"), "processors", read_post_processor, 0));

@@ -30,7 +30,8 @@ typedef struct clt_tokenizer_loading {
     size_t n_added, added_capacity;
     const char *role[CLT_TOKEN_ROLES]; /* contents of tokens; NULL: not named */
     clt_tokenizer_rules rules;
-    char *left, *right; /* scratch: bytes of the two sides of a merge */
+    const char *unknown; /* WordPiece: the token for unknown words */
+    char *left, *right;  /* scratch: bytes of the two sides of a merge */
     size_t left_capacity, right_capacity;
     clt_tokenizer *t;
 } clt_tokenizer_loading;
@@ -58,6 +59,11 @@ static inline bool clt_json_flag(const clt_json *object, const char *key, bool p
 clt_status clt_tokenizer_at(const clt_json_doc *doc, const clt_json *value, clt_status status);
 /* Fails because the setting `what` is not supported. */
 clt_status clt_tokenizer_refuse(const clt_json_doc *doc, const clt_json *value, const char *what);
+
+/* vocab_txt.c: the vocab.txt of a BERT, a token on each line, as the tokenizer.json that it stands for. Each
+ * token is on the line of the file, so that messages name it. */
+#define CLT_VOCAB_TXT "vocab.txt"
+clt_status clt_vocab_txt_parse(const char *path, clt_json_doc **out);
 
 /* tokenizer_json.c: reads the rules of a tokenizer.json; CLT_EDATA for settings that are not supported. */
 clt_status clt_tokenizer_read_rules(clt_tokenizer_loading *l, const clt_json *root, const clt_json *model);

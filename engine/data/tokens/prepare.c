@@ -17,6 +17,8 @@
 #include "engine/base/thread.h"
 #include "engine/data/tokenizer/bpe_train.h"
 #include "engine/data/tokenizer/tokenizer.h"
+#include "engine/data/tokens/pair_file.h"
+#include "engine/data/tokens/sentence_pairs.h"
 #include "engine/data/tokens/token_writer.h"
 #include "engine/files/fileio.h"
 #include "engine/json/json.h"
@@ -173,6 +175,117 @@ static clt_status write_shards(preparation *p)
     return CLT_OK;
 }
 
+/* --- pairs --- */
+
+static clt_status on_sentences(void *context, uint64_t bytes)
+{
+    preparation *p = context;
+    return tell(p, bytes, p->texts.total);
+}
+
+typedef struct pair_part {
+    preparation *p;
+    clt_pair_writer *writer;
+} pair_part;
+
+static clt_status on_pair(void *context, const uint32_t *ids, int64_t first, int64_t length, bool random)
+{
+    const pair_part *part = context;
+    part->p->result->random_pairs += random;
+    return clt_pair_writer_put(part->writer, ids, first, length, random);
+}
+
+/* Writes the pairs of the documents [from, to) to the file `name`. */
+static clt_status write_pair_file(preparation *p, const clt_sentences *s, const clt_pairing *how, size_t from,
+                                  size_t to, const char *name, int64_t *count)
+{
+    CLT_FREED char *path = NULL;
+    CLT_SCOPED(clt_pair_writer) *writer = NULL;
+    const clt_pair_header header = {.width = p->result->width,
+                                    .context = how->context,
+                                    .vocab = p->result->vocab,
+                                    .tokenizer = clt_tokenizer_hash(p->tokenizer)};
+    *count = 0;
+    if (from == to)
+        return CLT_OK;
+    CLT_TRY(clt_path_join(p->partial.text, name, &path));
+    CLT_TRY(clt_pair_writer_create(path, &header, &writer));
+    pair_part part = {p, writer};
+    CLT_TRY(clt_pairs_make(s, how, from, to, on_pair, &part));
+    *count = clt_pair_writer_count(writer);
+    return clt_pair_writer_finish(writer);
+}
+
+/* *train: the number of documents for training; the others, for evaluation, are none or at least two. */
+static clt_status divide(const preparation *p, const clt_sentences *s, size_t *train)
+{
+    double kept = (1.0 - p->options->split) * (double)s->ids.count;
+    *train = s->n_documents;
+    if (s->n_documents < 2)
+        CLT_FAIL(
+            CLT_EDATA,
+            "preparing pairs: the text has %zu document%s, and second texts come from others, so two are "
+            "needed; put an empty line between documents, and each sentence on a line of its own",
+            s->n_documents, s->n_documents == 1 ? "" : "s");
+    if (p->options->split <= 0)
+        return CLT_OK;
+    if (s->n_documents < 4)
+        CLT_FAIL(
+            CLT_EDATA,
+            "preparing pairs: %zu documents are too few for a part for evaluation, since both parts need "
+            "two; use --split 0, or put an empty line between documents",
+            s->n_documents);
+    *train = s->n_documents - 2;
+    while (*train > 2 && (double)s->begin[s->first[*train]] > kept)
+        --*train;
+    return CLT_OK;
+}
+
+static clt_status role_of(const preparation *p, clt_token_role role, const char *name, uint32_t *out)
+{
+    int64_t id = clt_tokenizer_role(p->tokenizer, role);
+    if (id < 0)
+        CLT_FAIL(
+            CLT_EDATA,
+            "preparing pairs: the tokenizer (%s) has no %s token; give the tokenizer of a BERT, such as its "
+            "vocab.txt, with --tokenizer",
+            clt_tokenizer_description(p->tokenizer), name);
+    *out = (uint32_t)id;
+    return CLT_OK;
+}
+
+static clt_status write_pairs(preparation *p)
+{
+    const clt_prepare_options *o = p->options;
+    clt_prepare_result *r = p->result;
+    CLT_SCOPED(clt_sentences) s = {.n_sentences = 0};
+    clt_pairing how = {.context = o->pair_context,
+                       .shorter = o->pair_shorter,
+                       .copies = o->pair_copies,
+                       .seed = o->pair_seed};
+    uint32_t id;
+    size_t train;
+    CLT_TRY(role_of(p, CLT_TOKEN_CLASS, "[CLS]", &how.begin));
+    CLT_TRY(role_of(p, CLT_TOKEN_SEPARATOR, "[SEP]", &how.separator));
+    CLT_TRY(role_of(p, CLT_TOKEN_MASK, "[MASK]", &id));
+    CLT_TRY(role_of(p, CLT_TOKEN_PADDING, "[PAD]", &id));
+    clt_tokenizer_read_special(p->tokenizer, o->special_tokens);
+    begin_stage(p, "tokenising");
+    CLT_TRY(clt_sentences_read(&p->texts, p->tokenizer, on_sentences, p, &s));
+    CLT_TRY(divide(p, &s, &train));
+    r->vocab = clt_tokenizer_vocab(p->tokenizer);
+    r->width = r->vocab <= 65536 ? 2 : 4;
+    r->documents = (int64_t)s.n_documents;
+    r->sentences = (int64_t)s.n_sentences;
+    r->train_tokens = s.begin[s.first[train]];
+    r->val_tokens = s.ids.count - r->train_tokens;
+    CLT_TRY(write_pair_file(p, &s, &how, 0, train, "train" CLT_PAIR_ENDING, &r->train_pairs));
+    CLT_TRY(write_pair_file(p, &s, &how, train, s.n_documents, "val" CLT_PAIR_ENDING, &r->val_pairs));
+    r->encode_seconds = clt_now() - p->stage_began;
+    (void)snprintf(r->tokenizer, sizeof r->tokenizer, "%s", clt_tokenizer_description(p->tokenizer));
+    return CLT_OK;
+}
+
 static void manifest_part(clt_json_writer *w, const char *name, const clt_token_writer *writer)
 {
     clt_jw_kobject(w, name);
@@ -214,6 +327,8 @@ static clt_status write_rest(preparation *p)
     CLT_FREED char *path = NULL;
     CLT_SCOPED(clt_str) text = {0};
     CLT_TRY(clt_tokenizer_save_folder(p->tokenizer, 0, p->partial.text));
+    if (p->options->pair_context)
+        return CLT_OK;
     CLT_TRY(clt_path_join(p->partial.text, "manifest.json", &path));
     manifest_text(p, &text);
     CLT_TRY(clt_str_check(&text));
@@ -275,6 +390,9 @@ static clt_status check_options(const clt_prepare_options *o)
         CLT_FAIL(CLT_EUSAGE,
                  "preparing data: a tokenizer is either given (%s) or trained (%lld tokens), not both",
                  o->tokenizer, (long long)o->train_bpe);
+    if (o->pair_context != 0 && (o->pair_context < CLT_PAIR_LEAST || o->pair_context > CLT_PAIR_CONTEXT))
+        CLT_FAIL(CLT_EUSAGE, "preparing data: pairs of %lld tokens are not possible; %d to %d are",
+                 (long long)o->pair_context, CLT_PAIR_LEAST, CLT_PAIR_CONTEXT);
     return CLT_OK;
 }
 
@@ -293,7 +411,7 @@ CLT_SCOPED_VALUE(preparation, release)
 static clt_status fill_folder(preparation *p)
 {
     CLT_TRY(get_tokenizer(p));
-    CLT_TRY(write_shards(p));
+    CLT_TRY(p->options->pair_context ? write_pairs(p) : write_shards(p));
     CLT_TRY(clt_texts_check(&p->texts));
     CLT_TRY(write_rest(p));
     return publish(p);

@@ -27,6 +27,12 @@ typedef struct clt_prepare_options {
     /* fraction of the bytes, at the end of the text, that is kept for evaluation; 0 <= split < 1 */
     double split;
     int64_t shard_tokens;
+    /* Pairs of texts for data.type mlm are written instead of shards, train.pairs and val.pairs: their length in
+     * tokens, 0: shards; the share of documents with shorter pairs; how often the text is paired; the seed. */
+    int64_t pair_context;
+    double pair_shorter;
+    int64_t pair_copies;
+    uint64_t pair_seed;
     int threads;
     /* May be NULL; any status but CLT_OK ends the work with that status. */
     clt_status (*progress)(void *context, const clt_prepare_progress *progress);
@@ -40,6 +46,8 @@ typedef struct clt_prepare_result {
     int width;             /* bytes of a token */
     double encode_seconds; /* wall clock, tokenising and writing */
     char tokenizer[128];   /* description */
+    /* of pairs */
+    int64_t train_pairs, val_pairs, documents, sentences, random_pairs;
 } clt_prepare_result;
 
 /* clt_prepare: writes train_000.bin ..., val_000.bin ..., tokenizer.json (with tokenizer_config.json if

@@ -187,14 +187,14 @@ __kernel void embedding_bwd_w_rank_group(__global uint *order, ulong order0, __g
 __kernel void embedding_bwd_w_group(__global STORAGE(GT) * dw, ulong dw0, int accumulate,
                                     __global const STORAGE(DT) * dy, ulong dy0, __global const uint *start,
                                     ulong start0, __global const uint *order, ulong order0, uint positions,
-                                    uint vocab, uint dim)
+                                    uint vocab, uint dim, uint padding)
 {
     INDEX i = (INDEX)get_global_id(0);
     if (i >= (INDEX)vocab * dim)
         return;
     INDEX v = i / dim;
     uint d = (uint)(i - v * dim);
-    uint all = min(start[start0 + v + 1], positions), j = min(start[start0 + v], all);
+    uint all = min(start[start0 + v + 1], positions), j = v == padding ? all : min(start[start0 + v], all);
     if (accumulate && j == all)
         return;
     dy += dy0 + d;
@@ -220,12 +220,13 @@ __kernel void embedding_bwd_w_group(__global STORAGE(GT) * dw, ulong dw0, int ac
 __kernel void embedding_bwd_w_row(__global STORAGE(GT) * dw, ulong dw0, int accumulate,
                                   __global const STORAGE(DT) * dy, ulong dy0, __global const uint *start,
                                   ulong start0, __global const uint *order, ulong order0, uint positions,
-                                  uint vocab, uint dim)
+                                  uint vocab, uint dim, uint padding)
 {
     uint v = (uint)get_global_id(0);
     if (v >= vocab)
         return;
-    uint all = min(start[start0 + v + 1], positions), first = min(start[start0 + v], all);
+    uint all = min(start[start0 + v + 1], positions);
+    uint first = v == padding ? all : min(start[start0 + v], all);
     if (accumulate && first == all)
         return;
     dw += dw0 + (ulong)v * dim;

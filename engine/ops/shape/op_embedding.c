@@ -7,7 +7,8 @@
 /* embedding: y[p] = w[index[p]]
  * shapes  index (N,...), w (V,D) -> y (N,...,D)
  * dtypes  index u8|u16|i32|u32; y f32; w f32|f16|bf16
- * grads   dw: write (unused rows become zero) or accumulate; ordered sums, no float atomics
+ * grads   dw: write (unused rows become zero) or accumulate; ordered sums, no float atomics. The row
+ *         `padding` gets none, as with padding_idx of torch.nn.Embedding, and starts at zero
  * memory  workspace of dw: 4*(positions+V+1) bytes (row), 4*(2*positions+3*V+1) (group)
  * errors  CLT_ESHAPE for a float index; an index out of range (the loader refuses it) gives NaN
  * source  initialisation N(0,1) as torch.nn.Embedding
@@ -17,6 +18,8 @@ static const clt_attr_spec embedding_attrs[] = {
     CLT_SPEC_NEEDED(INT, "vocab", 1, INT32_MAX, "rows of the table"),
     CLT_SPEC_NEEDED(INT, "dim", 1, INT32_MAX, "features of a row"),
     CLT_SPEC_FLOAT("init_std", 1.0, 0, 1000, "standard deviation of the table at the start"),
+    CLT_SPEC_INT("padding", -1, -1, INT32_MAX,
+                 "a row that starts at zero and to which lookups give no gradient; -1: none"),
 };
 
 static clt_status embedding_infer(clt_infer *ctx)
@@ -36,9 +39,16 @@ static clt_status embedding_infer(clt_infer *ctx)
     shape.dim[shape.ndim++] = dim;
     clt_shape w = clt_shape2(vocab, dim);
     clt_init init = {CLT_INIT_NORMAL, (float)clt_node_attr(ctx->node, "init_std")->f, 0, 0};
+    int64_t padding = clt_node_attr(ctx->node, "padding")->i;
+    if (padding >= vocab)
+        return clt_infer_fail(ctx, "\"padding\": %lld is no row of a table of %lld rows", (long long)padding,
+                              (long long)vocab);
     clt_infer_bound(ctx, 0, vocab, false, 0);
     CLT_TRY(clt_infer_out(ctx, CLT_F32, &shape));
-    return clt_infer_param(ctx, "weight", &w, init);
+    CLT_TRY(clt_infer_param(ctx, "weight", &w, init));
+    if (ctx->node->share < 0)
+        ctx->graph->params[ctx->node->param[0]].zero_row = padding + 1;
+    return CLT_OK;
 }
 
 typedef struct embedding_sizes {
@@ -112,6 +122,7 @@ static void embedding_sum(ocl_emitter *e, const clt_call *call, const embedding_
     clt_arg_size32(e, s->positions, "positions");
     clt_arg_size32(e, s->vocab, "table rows");
     clt_arg_size32(e, s->dim, "features");
+    ocl_arg_u32(e, (uint32_t)clt_node_attr(call->node, "padding")->i);
     if (by_row)
         ocl_kernel_end_items(e, (uint64_t)s->vocab, clt_local_rows(e->device, (uint64_t)s->vocab),
                              (double)read);

@@ -32,7 +32,7 @@ static void embedding_backward(clt_ref_call *call)
     for (int64_t p = 0; p < positions; p++) {
         bool in_range;
         int64_t row = row_of(call, p, &in_range);
-        for (int64_t d = 0; d < dim; d++)
+        for (int64_t d = 0; row != clt_node_attr(call->node, "padding")->i && d < dim; d++)
             call->dparam[0].data[row * dim + d] += call->dout[0].data[p * dim + d];
     }
 }
@@ -55,6 +55,11 @@ static const clt_op_case embedding_cases[] = {
     CLT_CASE("one_row", "{\"vocab\":70,\"dim\":5}", CLT_EXACT, CLT_CASE_INDEX(CLT_I32, 1, 2, 1000)),
     CLT_CASE_DEEP("equal", "{\"vocab\":1,\"dim\":19}", CLT_CASE_INDEX(CLT_U8, 1, 2, 10000)),
     CLT_CASE("big_table", "{\"vocab\":50257,\"dim\":7}", CLT_EXACT, CLT_CASE_INDEX(CLT_U16, 50257, 4, 129)),
+    /* the gradient of the row `padding` is zero by definition, so finite differences do not apply */
+    CLT_CASE("padding", "{\"vocab\":5,\"dim\":19,\"padding\":0}", CLT_SMALL | CLT_EXACT,
+             CLT_CASE_STRAY(CLT_I32, 5, 3, 7)),
+    CLT_CASE("padding_last", "{\"vocab\":3,\"dim\":4,\"padding\":2}", CLT_SMALL | CLT_EXACT,
+             CLT_CASE_STRAY(CLT_U16, 3, 2, 9)),
     CLT_CASE("image_of_indices", "{\"vocab\":4,\"dim\":2,\"init_std\":0.5}", CLT_SMALL | CLT_EXACT,
              CLT_CASE_INDEX(CLT_U8, 4, 2, 3, 4)),
 };

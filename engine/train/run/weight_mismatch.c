@@ -224,7 +224,8 @@ static void add_hints(const clt_mismatches *list, const char *path, clt_str *out
     const clt_param *own_places = places ? clt_graph_find_param(graph, p->places) : NULL;
     if (own_places && !clt_weights_fit_shape(own_places, places))
         hint(&keys, "context", row_count(places), param_rows(graph, p->places));
-    bool file_bias = clt_weights_find(graph, file, p->bias), own_bias = clt_graph_find_param(graph, p->bias);
+    bool file_bias = p->bias && clt_weights_find(graph, file, p->bias),
+         own_bias = p->bias && clt_graph_find_param(graph, p->bias);
     if (file_bias != own_bias)
         clt_str_printf(&keys, " %s", p->bias_keys[file_bias]);
     bool own_head = clt_graph_find_param(graph, p->head) != NULL;

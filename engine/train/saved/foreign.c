@@ -46,14 +46,38 @@ const char *clt_weights_short_name(const clt_graph *graph, const char *name)
     return strncmp(name, prefix, strlen(prefix)) == 0 ? name + strlen(prefix) : name;
 }
 
+/* Copies `name` with its ending number `from` (0, 1) of a family's renamed endings replaced by the other one;
+ * false: it has none of them. */
+static bool rename_ending(const clt_model_published *p, const char *name, int from, char *out, size_t size)
+{
+    for (const char *const(*pair)[2] = p ? p->renamed : NULL; pair && (*pair)[0]; pair++)
+        if (clt_ends_with(name, (*pair)[from])) {
+            int kept = (int)(strlen(name) - strlen((*pair)[from]));
+            return (size_t)snprintf(out, size, "%.*s%s", kept, name, (*pair)[1 - from]) < size;
+        }
+    return false;
+}
+
+/* Looks a parameter up under its name and under the one with the published prefix, both after `before`, and
+ * then under the names of older files. */
+static const clt_named_tensor *find_after(const clt_graph *graph, const clt_safetensors *file,
+                                          const char *before, const char *name)
+{
+    char longer[512], older[400];
+    const clt_named_tensor *tensor = NULL;
+    const char *const prefixes[] = {"", prefix_of(graph)};
+    for (int i = 0; i < 2 && !tensor; i++)
+        if ((size_t)snprintf(longer, sizeof longer, "%s%s%s", before, prefixes[i], name) < sizeof longer)
+            tensor = clt_safetensors_find(file, longer);
+    if (!tensor && rename_ending(clt_weights_published(graph), name, 0, older, sizeof older))
+        tensor = find_after(graph, file, before, older);
+    return tensor;
+}
+
 const clt_named_tensor *clt_weights_find(const clt_graph *graph, const clt_safetensors *file,
                                          const char *name)
 {
-    char longer[512];
-    const clt_named_tensor *tensor = clt_safetensors_find(file, name);
-    if (!tensor && (size_t)snprintf(longer, sizeof longer, "%s%s", prefix_of(graph), name) < sizeof longer)
-        tensor = clt_safetensors_find(file, longer);
-    return tensor;
+    return find_after(graph, file, "", name);
 }
 
 const clt_named_tensor *clt_run_find_tensor(const clt_graph *graph, const clt_safetensors *file,
@@ -86,7 +110,7 @@ static bool op_leaves_out(const clt_graph *graph, const clt_named_tensor *tensor
 }
 
 /* True for tensors that need not be used: causal masks, an output layer that equals the token embedding it
- * is tied to, and tensors that ops do not use. */
+ * is tied to, the copy of its bias, and tensors that ops do not use. */
 static bool may_be_left_out(const clt_graph *graph, const clt_safetensors *file,
                             const clt_named_tensor *tensor)
 {
@@ -96,7 +120,10 @@ static bool may_be_left_out(const clt_graph *graph, const clt_safetensors *file,
     for (const char *const *end = p ? p->buffers : NULL; end && *end; end++)
         if (clt_ends_with(tensor->name, *end))
             return true;
-    return p && strcmp(clt_weights_short_name(graph, tensor->name), p->head) == 0 &&
+    const char *name = clt_weights_short_name(graph, tensor->name);
+    if (p && p->shift && strcmp(name, p->shift_copy) == 0)
+        return same_values(tensor, clt_weights_find(graph, file, p->shift));
+    return p && strcmp(name, p->head) == 0 &&
            same_values(tensor, clt_run_find_tensor(graph, file, clt_graph_find_param(graph, p->table)));
 }
 
@@ -104,7 +131,10 @@ static bool may_be_left_out(const clt_graph *graph, const clt_safetensors *file,
  * only one of the two tensors is used. */
 static bool is_used(const clt_graph *graph, const clt_safetensors *file, const clt_named_tensor *tensor)
 {
+    char newer[400];
     const char *shorter = clt_weights_short_name(graph, tensor->name);
+    if (rename_ending(clt_weights_published(graph), shorter, 1, newer, sizeof newer))
+        shorter = newer;
     for (size_t i = 0; i < graph->n_params; i++) {
         const char *name = graph->params[i].file_name;
         if (strcmp(name, tensor->name) == 0 || strcmp(name, shorter) == 0)
@@ -291,7 +321,7 @@ static void compare(clt_mismatches *list, const clt_param *param, clt_weights_ta
  * torch.compile, classes that hold the model as a member. */
 static bool is_known_prefix(const char *prefix)
 {
-    static const char *const parts[] = {"module.", "model.", "_orig_mod.", "transformer."};
+    static const char *const parts[] = {"module.", "model.", "_orig_mod.", "transformer.", "bert."};
     while (*prefix) {
         size_t length = 0;
         for (size_t i = 0; i < sizeof parts / sizeof parts[0] && length == 0; i++)
@@ -306,15 +336,9 @@ static bool is_known_prefix(const char *prefix)
 
 static bool has_all(const clt_graph *graph, const clt_safetensors *file, const char *skip, const char *prefix)
 {
-    char name[512];
     for (size_t i = 0; i < graph->n_params; i++) {
         const clt_param *param = &graph->params[i];
-        if (clt_weights_leaves(file, skip, param))
-            continue;
-        int length = snprintf(name, sizeof name, "%s%s", prefix, param->file_name);
-        bool found = length < (int)sizeof name && clt_safetensors_find(file, name) != NULL;
-        length = snprintf(name, sizeof name, "%s%s%s", prefix, prefix_of(graph), param->file_name);
-        if (!found && (length >= (int)sizeof name || !clt_safetensors_find(file, name)))
+        if (!clt_weights_leaves(file, skip, param) && !find_after(graph, file, prefix, param->file_name))
             return false;
     }
     return true;

@@ -167,7 +167,7 @@ TEST(test_all_at_once)
         "}\n";
     refused(text, NULL,
             "t.json:2:21: model.type: 'mpl' is not a valid value; valid: "
-            "mlp|graph|gpt|llama|resnet|cnn3d|unet3d; "
+            "mlp|graph|gpt|llama|bert|resnet|cnn3d|unet3d; "
             "did you mean 'mlp'?",
             "t.json:2:37: model.hiden: unknown key; did you mean 'model.hidden'?",
             "t.json:2:53: model.dropout: 1 is out of range", "below 1",

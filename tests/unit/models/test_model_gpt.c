@@ -198,7 +198,7 @@ TEST(config_rules)
         "model.activation: 'tanh' is not possible with model.type gpt; valid: relu|gelu|gelu_tanh|silu");
     bad_config("{\"type\":\"mlp\",\"heads\":2}", text, "model.heads: only for model.type gpt");
     bad_config("{\"type\":\"mlp\",\"layers\":2}", text,
-               "model.layers: only for model.type graph, gpt or llama");
+               "model.layers: only for model.type graph, gpt, llama or bert");
 }
 
 /* Shapes: {q, k, v} or {qkv}, and what is said of them ("" when they are fine). */

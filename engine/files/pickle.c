@@ -596,23 +596,3 @@ clt_status clt_pickle_read(const uint8_t *bytes, size_t size, const char *where,
     free(m.memo);
     return status;
 }
-
-/* --- looking at values --- */
-
-clt_pickle_value *clt_pickle_get(const clt_pickle_value *dict, const char *key)
-{
-    for (size_t i = dict->kind == CLT_PICKLE_DICT ? dict->count : 0; i >= 2; i -= 2)
-        if (dict->items[i - 2]->kind == CLT_PICKLE_TEXT && strcmp(dict->items[i - 2]->text, key) == 0)
-            return dict->items[i - 1];
-    return NULL;
-}
-
-bool clt_pickle_is_global(const clt_pickle_value *v, const char *name)
-{
-    return v->kind == CLT_PICKLE_GLOBAL && strcmp(v->text, name) == 0;
-}
-
-const char *clt_pickle_called(const clt_pickle_value *v)
-{
-    return v->items[0]->kind == CLT_PICKLE_GLOBAL ? v->items[0]->text : NULL;
-}

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "engine/base/mem.h"
 
@@ -49,10 +50,22 @@ typedef struct clt_pickle {
 clt_status clt_pickle_read(const uint8_t *bytes, size_t size, const char *where, clt_status code,
                            clt_arena *arena, clt_pickle *out);
 /* The value of a text key of a dict, the last one that was set; NULL: there is none. */
-clt_pickle_value *clt_pickle_get(const clt_pickle_value *dict, const char *key);
+static inline clt_pickle_value *clt_pickle_get(const clt_pickle_value *dict, const char *key)
+{
+    for (size_t i = dict->kind == CLT_PICKLE_DICT ? dict->count : 0; i >= 2; i -= 2)
+        if (dict->items[i - 2]->kind == CLT_PICKLE_TEXT && strcmp(dict->items[i - 2]->text, key) == 0)
+            return dict->items[i - 1];
+    return NULL;
+}
 /* True for a global of this name, "module name". */
-bool clt_pickle_is_global(const clt_pickle_value *value, const char *name);
+static inline bool clt_pickle_is_global(const clt_pickle_value *value, const char *name)
+{
+    return value->kind == CLT_PICKLE_GLOBAL && strcmp(value->text, name) == 0;
+}
 /* The global that a CALL would call, "module name"; NULL: it is another value than a global. */
-const char *clt_pickle_called(const clt_pickle_value *call);
+static inline const char *clt_pickle_called(const clt_pickle_value *call)
+{
+    return call->items[0]->kind == CLT_PICKLE_GLOBAL ? call->items[0]->text : NULL;
+}
 
 #endif

@@ -72,7 +72,7 @@ static clt_status check_loss(const clt_eval_metrics *m, const char *parameters)
 typedef struct eval_args {
     const char *checkpoint, *init, *adapter, *device, *json, *caps, *tokenizer, *on, *confusion, *task;
     const char *items; /* with task: the file of its items */
-    int64_t limit;
+    int64_t most;      /* of these, 0: all */
     bool on_train, classes, best;
     uint32_t caps_mask;
 } eval_args;
@@ -199,8 +199,8 @@ static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_s
 /* Takes the last operand as the file of the task's items. */
 static clt_status take_items(eval_args *a, args_result *r)
 {
-    if (a->limit > 0 && !a->task)
-        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --limit is for --task");
+    if (a->most > 0 && !a->task)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --items is for --task");
     if (!a->task && r->n_operands > 1)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: '%s': one run or config at a time; a file of items needs --task",
                  r->operands[1]);
@@ -252,7 +252,7 @@ static clt_status evaluate_task(cmd_context *context, const eval_args *a, const 
                                  .caps_mask = a->caps_mask,
                                  .stop = context->stop,
                                  .observer = console_observer(&c)};
-    clt_status status = clt_evaluate_choices(&run, a->task, a->items, a->limit, &m);
+    clt_status status = clt_evaluate_choices(&run, a->task, a->items, a->most, &m);
     console_close(&c);
     CLT_TRY(clt_fail_prefix(status, "cltrain eval"));
     if (!cmd_prints(context))
@@ -290,7 +290,7 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
             "--task", "NAME", a.task,
             "multiple choice instead of a loss: hellaswag, or choices (query, choices, gold); FILE holds "
             "its items as JSON Lines"),
-        ARGS_INT("--limit", "N", a.limit, 0, 1e12, "only the first N items of the task; 0: all (0)"),
+        ARGS_INT("--items", "N", a.most, 0, 1e12, "only the first N items of the task; 0: all (0)"),
         ARGS_END};
     const args_usage usage = ARGS_USAGE(
         "eval", "RUN|CONFIG [FILE] [section.key=value ...]", 0, 2, options,

@@ -35,6 +35,8 @@ static void put_n(clt_str *s, const char *text, size_t length)
             clt_str_append(s, "\\(ha");
         else if (text[i] == '~')
             clt_str_append(s, "\\(ti");
+        else if (text[i] == '|') /* a list of words may be broken after each */
+            clt_str_append(s, "|\\:");
         else
             clt_str_append_n(s, text + i, 1);
     }

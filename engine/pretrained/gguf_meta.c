@@ -240,13 +240,9 @@ static clt_status put_tokens(const hf_export *x, pairs *p)
 static clt_status put_chat(const hf_export *x, pairs *p)
 {
     CLT_SCOPED(clt_str) text = {0};
-    const clt_config *c = x->saved->config;
-    const clt_chat_template *chat = clt_chat_template_find(x->saved->facts.chat);
-    if (!chat)
-        return CLT_OK;
-    CLT_TRY(clt_chat_template_print(chat, clt_config_string(c, "data.system"),
-                                    clt_config_string(c, "data.date"), &text));
-    put_text(p, "tokenizer.chat_template", text.text);
+    CLT_TRY(hf_print_chat(x, &text));
+    if (text.length)
+        put_text(p, "tokenizer.chat_template", text.text);
     return CLT_OK;
 }
 

@@ -204,17 +204,20 @@ static clt_status write_generation_config(const hf_export *x)
     return clt_new_folder_text(x->folder, "generation_config.json", &text);
 }
 
-/* Writes the chat template of a run that was trained on conversations. */
+clt_status hf_print_chat(const hf_export *x, clt_str *out)
+{
+    const clt_config *c = x->saved->config;
+    const clt_chat_template *chat = clt_chat_template_find(x->saved->facts.chat);
+    return chat ? clt_chat_template_print(chat, clt_config_string(c, "data.system"),
+                                          clt_config_string(c, "data.date"), out)
+                : CLT_OK;
+}
+
 static clt_status write_chat(const hf_export *x)
 {
     CLT_SCOPED(clt_str) text = {0};
-    const clt_config *c = x->saved->config;
-    const clt_chat_template *chat = clt_chat_template_find(x->saved->facts.chat);
-    if (!chat)
-        return CLT_OK;
-    CLT_TRY(clt_chat_template_print(chat, clt_config_string(c, "data.system"),
-                                    clt_config_string(c, "data.date"), &text));
-    return clt_new_folder_text(x->folder, "chat_template.jinja", &text);
+    CLT_TRY(hf_print_chat(x, &text));
+    return text.length ? clt_new_folder_text(x->folder, "chat_template.jinja", &text) : CLT_OK;
 }
 
 /* Names the general tokenizer class, which uses tokenizer.json unchanged. GPT-2's own class would add an

@@ -61,5 +61,7 @@ CLT_SCOPED_VALUE(hf_export, hf_export_free)
 int64_t hf_id_of(const hf_export *x, clt_token_role role);
 /* The end marker of answers, if it is not the end-of-text token; -1: it is, or there is none. */
 int64_t hf_answer_end(const hf_export *x);
+/* Appends the chat template of a run that was trained on conversations; nothing for another run. */
+clt_status hf_print_chat(const hf_export *x, clt_str *out);
 
 #endif

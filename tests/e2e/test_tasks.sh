@@ -25,7 +25,7 @@ expect_same want got
 
 # a run, which brings its tokenizer along
 expect_code 0 "$CLTRAIN" train task.json --init "$golden/tasks/model" --out run
-expect_code 0 "$CLTRAIN" eval run "$items" --task hellaswag --limit 40
+expect_code 0 "$CLTRAIN" eval run "$items" --task hellaswag --items 40
 expect_text '^hellaswag: 40 items'
 # the same items as plain choices, which nothing is taken out of
 printf '%s\n' '{"query": "A man is", "choices": ["standing on", "x"], "gold": 0}' '{"query": "A ", "choices": ["b", "c", "d"], "gold": "2"}' >plain.jsonl
@@ -39,8 +39,8 @@ expect_code 2 "$CLTRAIN" eval --checkpoint run --task hellaswag
 expect_text 'needs the file of its items'
 expect_code 2 "$CLTRAIN" eval run "$items"
 expect_text 'a file of items needs --task'
-expect_code 2 "$CLTRAIN" eval run --limit 3
-expect_text '--limit is for --task'
+expect_code 2 "$CLTRAIN" eval run --items 3
+expect_text '--items is for --task'
 expect_code 2 "$CLTRAIN" eval run "$items" --task hellaswag --on train
 expect_text 'not for --task'
 bad() { # LINE PATTERN

@@ -6,10 +6,9 @@
  * far from f32 as torch.autocast is (LAMB and the halves of most heads in the label full only). Mistakes that
  * an import could make change the logits by more than that. Needs a device, but no Python.
  * ctest-labels: quick ctest-full: all ctest-cost: 60 */
-#include "tests/golden/golden_test.h"
+#include "tests/golden/golden_run.h"
 
 #include "engine/pretrained/pretrained.h"
-#include "engine/train/run/run.h"
 
 #define STEPS 10
 #define TEXTS 4
@@ -85,45 +84,38 @@ static clt_config *config_of(const char *kind, const char *optimizer)
     return config;
 }
 
-/* A run of the four texts with the weights of the folder, before its first step. */
-static void open_run(const clt_config *config, const char *kind, clt_source *source, bool trains,
-                     clt_run **run)
+/* Options of a run of the four texts with the weights of the folder, whose path goes to `path`. */
+static clt_run_options options_of(const clt_config *config, const char *kind, clt_source *source,
+                                  char path[512])
+{
+    snprintf(path, 512, DATA "hf_bert_%s", kind);
+    return (clt_run_options){.config = config, .caps_mask = OCL_CAPS_ALL, .init = path, .source = source};
+}
+
+static void open_run(const clt_config *config, const char *kind, clt_source *source, clt_run **run)
 {
     char path[512];
-    snprintf(path, sizeof path, DATA "hf_bert_%s", kind);
-    clt_run_options options = {.config = config,
-                               .caps_mask = OCL_CAPS_ALL,
-                               .init = path,
-                               .source = source,
-                               .predicts = !trains,
-                               .on_train = !trains};
-    must(clt_run_create(&options, trains ? CLT_JOB_TRAIN : CLT_JOB_EVAL, run), kind);
+    const clt_run_options options = options_of(config, kind, source, path);
+    open_training(&options, STEPS, kind, run);
+}
+
+/* The evaluation of the four texts, whose prediction can be read. */
+static void open_evaluation(const clt_config *config, const char *kind, clt_source *source, clt_run **run)
+{
+    char path[512];
+    clt_run_options options = options_of(config, kind, source, path);
+    options.predicts = options.on_train = true;
+    must(clt_run_create(&options, CLT_JOB_EVAL, run), kind);
     must(clt_run_take_init(*run), kind);
-    clt_feed_options feed = {.realized = trains ? (*run)->train : (*run)->eval,
+    clt_feed_options feed = {.realized = (*run)->eval,
                              .source = source,
                              .global_batch = TEXTS,
                              .accumulation = 1,
                              .ranks = 1,
-                             .last_step = STEPS,
-                             .evaluation = !trains,
+                             .evaluation = true,
                              .workers = 1,
                              .prefetch = 4};
     must(clt_feed_create(&feed, &(*run)->feed), "feed");
-    if (trains)
-        must(clt_reporter_create((*run)->train, 2, &(*run)->reporter), "reporter");
-}
-
-static double one_step(clt_run *run, int step)
-{
-    clt_step_result result;
-    bool have;
-    must(clt_step(run, step), "step");
-    must(clt_reporter_take(run->reporter, true, &result, &have), "report");
-    assert_true(have);
-    double sum = 0;
-    for (int32_t i = 0; i < run->job->train->graph->n_losses; i++)
-        sum += (double)result.loss[i][0];
-    return sum;
 }
 
 /* The logits of the first loss without padding of the vocabulary; free the result. */
@@ -131,7 +123,7 @@ static float *logits_of(const clt_config *config, const char *kind, clt_source *
 {
     CLT_SCOPED(clt_run) *run = NULL;
     clt_fed fed;
-    open_run(config, kind, source, false, &run);
+    open_evaluation(config, kind, source, &run);
     must(clt_feed_next(run->feed, &fed), "feed");
     must(clt_realized_run(run->eval, CLT_PHASE_FORWARD), "forward");
     const clt_tensor *t = clt_graph_tensor(run->eval->plan->graph, run->job->prediction);
@@ -184,23 +176,6 @@ TEST(test_logits)
     }
 }
 
-static void compare_gradients(const clt_run *run, const clt_safetensors *file, const char *kind)
-{
-    const clt_graph *graph = run->job->train->graph;
-    for (size_t i = 0; i < graph->n_params; i++) {
-        const clt_param *param = &graph->params[i];
-        const clt_named_tensor *golden = tensor_of(file, "grad.", param->file_name);
-        const clt_store_slot *slot = clt_store_layout_find(run->store->layout, param->name);
-        char what[256];
-        CLT_FREED float *got = malloc(slot->elements * sizeof *got), *want = values_of(golden);
-        assert_non_null(got);
-        must(clt_store_read(run->store, CLT_ARENA_GRAD, slot, got), param->name);
-        snprintf(what, sizeof what, "%s grad.%s", kind, param->name);
-        /* the biases of keys shift all scores of a row alike: their gradient is zero but for rounding */
-        compare(what, got, want, clt_shape_elements(&golden->shape), 1e-3, 1e-7);
-    }
-}
-
 static void train(const char *kind, const char *optimizer, const char *losses)
 {
     double loss[STEPS];
@@ -209,7 +184,7 @@ static void train(const char *kind, const char *optimizer, const char *losses)
     CLT_SCOPED(clt_config) *config = config_of(kind, optimizer);
     CLT_SCOPED(clt_run) *run = NULL;
     read_doubles(file, losses, loss, STEPS);
-    open_run(config, kind, source, true, &run);
+    open_run(config, kind, source, &run);
     for (int step = 0; step < STEPS; step++) {
         char what[64];
         float got = (float)one_step(run, step), want = (float)loss[step];
@@ -235,42 +210,18 @@ TEST(test_lamb)
 
 /* --- half precision --- */
 
-/* Adds the squares of the differences of n numbers, and of the numbers themselves. */
-static void add_squares(const float *got, const float *want, int64_t n, double *difference, double *size)
-{
-    for (int64_t i = 0; i < n; i++) {
-        double apart = (double)got[i] - (double)want[i];
-        *difference += apart * apart;
-        *size += (double)want[i] * (double)want[i];
-    }
-}
-
 /* The distance of all gradients of step 1 from transformers' in f32. */
 static double gradients_off(const char *kind, const char *mode)
 {
-    double difference = 0, size = 0;
     CLT_SCOPED(clt_safetensors) *file = golden_of(kind);
     CLT_SCOPED(clt_source) *source = source_of(file);
     CLT_SCOPED(clt_config) *config = config_of(kind, ADAMW);
     CLT_SCOPED(clt_run) *run = NULL;
     must(clt_config_set(config, "precision.mode", mode), mode);
     must(clt_config_set(config, "precision.loss_scale", "1024"), "scale");
-    open_run(config, kind, source, true, &run);
+    open_run(config, kind, source, &run);
     one_step(run, 0);
-    const clt_graph *graph = run->job->train->graph;
-    float scale = run->job->update.scaling.on ? run->job->loss_scale : 1;
-    for (size_t i = 0; i < graph->n_params; i++) {
-        const clt_named_tensor *golden = tensor_of(file, "grad.", graph->params[i].file_name);
-        const clt_store_slot *slot = clt_store_layout_find(run->store->layout, graph->params[i].name);
-        int64_t n = clt_shape_elements(&golden->shape);
-        CLT_FREED float *got = malloc(slot->elements * sizeof *got), *want = values_of(golden);
-        assert_non_null(got);
-        must(clt_store_read(run->store, CLT_ARENA_GRAD, slot, got), kind);
-        for (int64_t j = 0; j < n; j++)
-            got[j] /= scale;
-        add_squares(got, want, n, &difference, &size);
-    }
-    return sqrt(difference / size);
+    return gradients_apart(run, file);
 }
 
 TEST(test_half)

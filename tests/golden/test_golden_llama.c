@@ -5,7 +5,7 @@
  * losses of AdamW agree; f16 and bf16 are about as far from f32 as torch.autocast is. Each of ten mistakes
  * that an import could make changes the logits by more than that. Needs a device, but no Python.
  * ctest-labels: quick ctest-cost: 40 */
-#include "tests/golden/golden_test.h"
+#include "tests/golden/golden_run.h"
 
 #include "engine/files/fileio.h"
 #include "engine/pretrained/pretrained.h"
@@ -112,51 +112,13 @@ TEST(test_logits)
     }
 }
 
-static void compare_gradients(const clt_run *run, const clt_safetensors *file, const char *kind)
-{
-    const clt_graph *graph = run->job->train->graph;
-    for (size_t i = 0; i < graph->n_params; i++) {
-        const clt_param *param = &graph->params[i];
-        const clt_named_tensor *golden = tensor_of(file, "grad.", param->file_name);
-        const clt_store_slot *slot = clt_store_layout_find(run->store->layout, param->name);
-        char what[256];
-        CLT_FREED float *got = malloc(slot->elements * sizeof *got), *want = values_of(golden);
-        assert_non_null(got);
-        must(clt_store_read(run->store, CLT_ARENA_GRAD, slot, got), param->name);
-        snprintf(what, sizeof what, "%s grad.%s", kind, param->name);
-        /* The biases of keys shift all scores of a row alike: their gradient is zero but for rounding. */
-        compare(what, got, want, clt_shape_elements(&golden->shape), 1e-3, 1e-7);
-    }
-}
-
 /* A training run of the four sequences, before its first step. */
 static void open_run(const clt_config *config, const char *kind, clt_run **run)
 {
     char path[512];
     snprintf(path, sizeof path, DATA "hf_%s", kind);
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL, .init = path};
-    must(clt_run_create(&options, CLT_JOB_TRAIN, run), kind);
-    must(clt_run_take_init(*run), kind);
-    clt_feed_options feed = {.realized = (*run)->train,
-                             .source = (*run)->job->train_source,
-                             .global_batch = (*run)->job->global_batch,
-                             .accumulation = (*run)->job->accumulation,
-                             .ranks = 1,
-                             .last_step = STEPS,
-                             .workers = 1,
-                             .prefetch = 4};
-    must(clt_feed_create(&feed, &(*run)->feed), "feed");
-    must(clt_reporter_create((*run)->train, 2, &(*run)->reporter), "reporter");
-}
-
-static double one_step(clt_run *run, int step)
-{
-    clt_step_result result;
-    bool have;
-    must(clt_step(run, step), "step");
-    must(clt_reporter_take(run->reporter, true, &result, &have), "report");
-    assert_true(have);
-    return result.loss[0][0];
+    open_training(&options, STEPS, kind, run);
 }
 
 static void train(const char *kind)
@@ -185,37 +147,13 @@ TEST(test_training)
 
 /* --- half precision --- */
 
-/* Adds the squares of the differences of n numbers, and of the numbers themselves. */
-static void add_squares(const float *got, const float *want, int64_t n, double *difference, double *size)
-{
-    for (int64_t i = 0; i < n; i++) {
-        double apart = (double)got[i] - (double)want[i];
-        *difference += apart * apart;
-        *size += (double)want[i] * (double)want[i];
-    }
-}
-
 /* The distance of all gradients of step 1 from transformers' in f32. */
 static double gradients_off(const clt_config *config, const char *kind, const clt_safetensors *file)
 {
-    double difference = 0, size = 0;
     CLT_SCOPED(clt_run) *run = NULL;
     open_run(config, kind, &run);
     one_step(run, 0);
-    const clt_graph *graph = run->job->train->graph;
-    float scale = run->job->update.scaling.on ? run->job->loss_scale : 1;
-    for (size_t i = 0; i < graph->n_params; i++) {
-        const clt_named_tensor *golden = tensor_of(file, "grad.", graph->params[i].file_name);
-        const clt_store_slot *slot = clt_store_layout_find(run->store->layout, graph->params[i].name);
-        int64_t n = clt_shape_elements(&golden->shape);
-        CLT_FREED float *got = malloc(slot->elements * sizeof *got), *want = values_of(golden);
-        assert_non_null(got);
-        must(clt_store_read(run->store, CLT_ARENA_GRAD, slot, got), kind);
-        for (int64_t k = 0; k < n; k++)
-            got[k] /= scale;
-        add_squares(got, want, n, &difference, &size);
-    }
-    return sqrt(difference / size);
+    return gradients_apart(run, file);
 }
 
 /* The distance of the logits from transformers' in f32. */

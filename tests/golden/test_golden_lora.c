@@ -6,7 +6,7 @@
  * with new adapters computes the bits of its base, and adapters have the same gradients with recomputation.
  * Needs a device, but no Python.
  * ctest-labels: quick ctest-cost: 30 */
-#include "tests/golden/golden_test.h"
+#include "tests/golden/golden_run.h"
 
 #include "engine/models/models.h"
 #include "engine/pretrained/peft.h"
@@ -121,60 +121,7 @@ static void open_run(const adapter *a, const clt_config *config, clt_run **run)
     adapter_path(a, folder);
     clt_run_options options = {
         .config = config, .caps_mask = OCL_CAPS_ALL, .init = base, .init_skip = "", .adapter = folder};
-    must(clt_run_create(&options, CLT_JOB_TRAIN, run), a->name);
-    must(clt_run_take_init(*run), a->name);
-    clt_feed_options feed = {.realized = (*run)->train,
-                             .source = (*run)->job->train_source,
-                             .global_batch = (*run)->job->global_batch,
-                             .accumulation = (*run)->job->accumulation,
-                             .ranks = 1,
-                             .last_step = STEPS,
-                             .workers = 1,
-                             .prefetch = 4};
-    must(clt_feed_create(&feed, &(*run)->feed), "feed");
-    must(clt_reporter_create((*run)->train, 2, &(*run)->reporter), "reporter");
-}
-
-static double one_step(clt_run *run, int step)
-{
-    clt_step_result result;
-    bool have;
-    must(clt_step(run, step), "step");
-    must(clt_reporter_take(run->reporter, true, &result, &have), "report");
-    assert_true(have);
-    return result.loss[0][0];
-}
-
-/* The values of a parameter in an arena; must be freed. */
-static float *stored(const clt_run *run, const clt_param *param, clt_arena_kind arena, int64_t *count)
-{
-    const clt_store_slot *slot = clt_store_layout_find(run->store->layout, param->name);
-    float *values = malloc(slot->elements * sizeof *values);
-    assert_non_null(values);
-    must(clt_store_read(run->store, arena, slot, values), param->name);
-    *count = (int64_t)slot->elements;
-    return values;
-}
-
-static void compare_gradients(const clt_run *run, const clt_safetensors *file, const char *name)
-{
-    const clt_graph *graph = run->job->train->graph;
-    int compared = 0;
-    for (size_t i = 0; i < graph->n_params; i++) {
-        const clt_param *param = &graph->params[i];
-        int64_t n;
-        char what[256];
-        if (!param->adapter) {
-            assert_true(param->frozen);
-            continue;
-        }
-        CLT_FREED float *got = stored(run, param, CLT_ARENA_GRAD, &n);
-        CLT_FREED float *want = values_of(tensor_of(file, "grad.", param->file_name));
-        snprintf(what, sizeof what, "%s grad.%s", name, param->name);
-        compare(what, got, want, n, 1e-3, 1e-7);
-        compared++;
-    }
-    assert_int_equal(compared, clt_safetensors_count(file) - 2);
+    open_training(&options, STEPS, a->name, run);
 }
 
 TEST(test_training)
@@ -200,7 +147,7 @@ TEST(test_training)
             float got = (float)one_step(run, step), want = (float)loss[step];
             compare(a->name, &got, &want, 1, 1e-5, 1e-5);
             if (step == 0)
-                compare_gradients(run, file, a->name);
+                assert_int_equal(compare_gradients(run, file, a->name), clt_safetensors_count(file) - 2);
         }
         CLT_FREED float *after = stored(run, base, CLT_ARENA_PARAM, &n);
         assert_memory_equal(before, after, (size_t)n * sizeof *after);

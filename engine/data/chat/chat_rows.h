@@ -8,7 +8,8 @@
 #include "engine/base/scope.h"
 
 typedef enum clt_chat_packing {
-    CLT_CHAT_BEST, /* best fit decreasing: the longest sample first, each into the fullest row that has room */
+    /* best fit decreasing: the longest sample first, each into the fullest row that has room */
+    CLT_CHAT_BEST,
     CLT_CHAT_NEXT, /* in their order: a sample that does not fit into the row begins the next one */
     CLT_CHAT_NONE  /* one sample in each row */
 } clt_chat_packing;

@@ -96,7 +96,8 @@ static clt_status add_turn(const clt_chat_rules *rules, const clt_chat_turn *tur
     return clt_chat_add_text(out, chat->after, template_text);
 }
 
-/* Appends the system turn: the conversation's own (NULL: it has none), else that of the config or template. */
+/* Appends the system turn: the conversation's own (NULL: it has none), else the one of the config or of the
+ * template. */
 static clt_status add_system(const clt_chat_rules *rules, const clt_chat_turn *own, clt_chat_text *out)
 {
     const clt_chat_template *chat = rules->chat;

@@ -194,7 +194,7 @@ static clt_status add_item(item_reader read, const clt_document *line, clt_encod
     return CLT_OK;
 }
 
-clt_status clt_choices_read(const char *task, const char *path, int64_t limit, const clt_tokenizer *tokenizer,
+clt_status clt_choices_read(const char *task, const char *path, int64_t most, const clt_tokenizer *tokenizer,
                             clt_choice_items *out)
 {
     CLT_SCOPED(clt_texts) texts = {.key = "--task", .json_key = "", .lines = true};
@@ -206,7 +206,7 @@ clt_status clt_choices_read(const char *task, const char *path, int64_t limit, c
         CLT_FAIL(CLT_EUSAGE, "--task '%s' is unknown; there are %s", task, CLT_CHOICES_TASKS);
     CLT_TRY(clt_texts_add(&texts, path));
     CLT_TRY(clt_encoder_create(tokenizer, &encoder));
-    for (size_t i = 0; i < texts.n_documents && (limit == 0 || (int64_t)i < limit); i++) {
+    for (size_t i = 0; i < texts.n_documents && (most == 0 || (int64_t)i < most); i++) {
         const clt_document *line = &texts.documents[i];
         CLT_TRY(clt_fail_prefix(add_item(read, line, encoder, out), "item of %s in '%s', line %lld", task,
                                 texts.files[line->file].path, (long long)clt_document_line(&texts, line)));

@@ -28,7 +28,7 @@ typedef struct clt_choice_items {
     clt_ids ids;
 } clt_choice_items;
 
-clt_status clt_choices_read(const char *task, const char *path, int64_t limit, const clt_tokenizer *tokenizer,
+clt_status clt_choices_read(const char *task, const char *path, int64_t most, const clt_tokenizer *tokenizer,
                             clt_choice_items *out);
 void clt_choice_items_free(clt_choice_items *items);
 CLT_SCOPED_VALUE(clt_choice_items, clt_choice_items_free)

@@ -190,7 +190,7 @@ static clt_status open_tokenizer(const clt_config *config, clt_tokenizer **out)
 }
 
 clt_status clt_evaluate_choices(const clt_run_options *options, const char *task, const char *path,
-                                int64_t limit, clt_choices_result *result)
+                                int64_t most, clt_choices_result *result)
 {
     CLT_SCOPED(clt_tokenizer) *tokenizer = NULL;
     CLT_SCOPED(clt_choice_items) items = {0};
@@ -200,7 +200,7 @@ clt_status clt_evaluate_choices(const clt_run_options *options, const char *task
     int64_t context = clt_config_int(options->config, "model.context");
     *result = (clt_choices_result){0};
     CLT_TRY(open_tokenizer(options->config, &tokenizer));
-    CLT_TRY(clt_choices_read(task, path, limit, tokenizer, &items));
+    CLT_TRY(clt_choices_read(task, path, most, tokenizer, &items));
     for (size_t i = 0; i < items.n_rows; i++)
         s.length = (int64_t)items.row[i].count > s.length ? (int64_t)items.row[i].count : s.length;
     s.length = (s.length - 1 + ROUND - 1) / ROUND * ROUND;

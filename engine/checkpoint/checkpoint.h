@@ -31,8 +31,8 @@ typedef struct clt_safetensors clt_safetensors;
 clt_status clt_safetensors_open(const char *path, clt_safetensors **out);
 /* Opens several files of any format as one. A name may occur in one of them only. */
 clt_status clt_safetensors_open_parts(const char *const *paths, int count, clt_safetensors **out);
-/* Puts the tensors of `more`, which it takes over, after those of *file; also on failure. `names`: what the two
- * files are, for the message if a name occurs in both (CLT_ECHECKPOINT). */
+/* Puts the tensors of `more`, which it takes over, after those of *file; also on failure. `names`: what the
+ * two files are, for the message if a name occurs in both (CLT_ECHECKPOINT). */
 clt_status clt_safetensors_join(clt_safetensors **file, clt_safetensors *more, const char *names);
 void clt_safetensors_close(clt_safetensors *file);
 CLT_SCOPED_POINTER(clt_safetensors, clt_safetensors_close)
@@ -66,8 +66,8 @@ uint64_t clt_named_tensors_bytes(const clt_named_tensor *tensors, int count);
 /* CLT_ENUMERIC names the first tensor with a NaN or an infinity, and where in it. */
 clt_status clt_named_tensors_check_finite(const clt_named_tensor *tensors, int count);
 
-/* weights.c: opens the weights at `path`: a safetensors file, a file that torch.save wrote (FILE:ENTRY for one
- * of several state dicts in it), an index of several files (NAME.index.json), a folder with
+/* weights.c: opens the weights at `path`: a safetensors file, a file that torch.save wrote (FILE:ENTRY for
+ * one of several state dicts in it), an index of several files (NAME.index.json), a folder with
  * model.safetensors, pytorch_model.bin or an index of one of them, or what clt_checkpoint_open takes (the
  * newest checkpoint of a run). Whatever the format, the tensors are asked for by the functions above.
  * CLT_ECHECKPOINT: it is none of these; the message says what to do. */

@@ -93,7 +93,7 @@ typedef struct record {
     size_t name, extra, comment; /* lengths in bytes */
 } record;
 
-/* Replaces the numbers that do not fit 32 bits by those of the extra field 1. */
+/* Replaces the numbers that do not fit 32 bits by the numbers of the extra field 1. */
 static clt_status read_wide(const archive *a, const char *name, const uint8_t *extra, record *r)
 {
     uint64_t *const wide[] = {&r->size, &r->packed, &r->begin};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads the directory of a zip archive in memory. Entries are read only if they are stored without
- * compression, as PyTorch and numpy.savez write them. Sizes and places come from the directory at the archive's end (with its 64-bit
- * form) and are checked against the archive. Layout of the records: PKWARE's APPNOTE.TXT 6.3. */
+ * compression, as PyTorch and numpy.savez write them. Sizes and places come from the directory at the
+ * archive's end (with its 64-bit form) and are checked against the archive. Layout of the records: PKWARE's
+ * APPNOTE.TXT 6.3. */
 #ifndef ENGINE_FILES_ZIP_H
 #define ENGINE_FILES_ZIP_H
 

@@ -97,8 +97,8 @@ typedef struct clt_param {
     clt_shape shape;
     clt_init init;
     bool frozen; /* model.freeze, or not an adapter of a model that has some: training leaves it as it is */
-    /* frozen: the type that its values are kept in; f16 and bf16 only where products and embeddings alone read
-     * them */
+    /* frozen: the type that its values are kept in; f16 and bf16 only where products and embeddings alone
+     * read them */
     clt_dtype kept;
     bool adapter; /* weight of a low-rank adapter (engine/models/lora.h); files of the base lack it */
     /* A buffer: values that the forward pass of training computes itself, such as running statistics. It has

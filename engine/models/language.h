@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the families of language models share: their keys, the fields x (tokens) and y (the token that follows
- * each; with packed rows also document and position), the token embedding and the output layer with rows that pad the vocabulary, and the form for
- * generation, which computes one token a run with cached keys and values. A family adds its blocks. */
+ * each; with packed rows also document and position), the token embedding and the output layer with rows that
+ * pad the vocabulary, and the form for generation, which computes one token a run with cached keys and
+ * values. A family adds its blocks. */
 #ifndef ENGINE_MODELS_LANGUAGE_H
 #define ENGINE_MODELS_LANGUAGE_H
 
@@ -50,8 +51,8 @@ clt_status clt_language_read(clt_language *m);
 clt_status clt_language_count(clt_language *m);
 /* Adds the embedding of the tokens, (rows, channels), as layer `name`. */
 clt_status clt_language_embed(clt_language *m, const char *name, double init_std);
-/* Adds logits over the padded vocabulary as layer `name`. table: the layer of the embedding, whose parameter a
- * tied head uses. */
+/* Adds logits over the padded vocabulary as layer `name`. table: the layer of the embedding, whose parameter
+ * a tied head uses. */
 clt_status clt_language_logits(clt_language *m, const char *name, const char *table, double init_std);
 /* Adds the loss of the logits m->at against the field y, whose negative targets do not count. */
 clt_status clt_language_loss(clt_language *m);

@@ -20,7 +20,7 @@ clt_status clt_lora_read(clt_model_builder *b, bool decode);
  * tensor with the result. */
 clt_status clt_lora_linear(clt_model_builder *b, const char *name, int32_t from, const clt_attr_given *attrs,
                            clt_node **node, int32_t *out);
-/* After the last layer: freezes every parameter but those of the adapters. CLT_ECONFIG if a target names no
+/* After the last layer: freezes every parameter except the adapters' own. CLT_ECONFIG if a target names no
  * layer. Does nothing without adapters. */
 clt_status clt_lora_finish(clt_model_builder *b);
 

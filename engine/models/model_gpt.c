@@ -49,7 +49,7 @@ static clt_status gpt_read(clt_language *l)
     return CLT_OK;
 }
 
-/* Adds the embeddings of positions that the data gives, not those of a row from its beginning: of packed
+/* Adds the embeddings of positions that the data gives instead of counting from a row's beginning: of packed
  * rows, and for generation. */
 static clt_status gpt_place(clt_language *m, clt_node **table)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A GGUF file: header, settings, a table of tensors, and their values, each at a multiple of 32 bytes. Tensors
- * get the names, the layouts and the order of rows that llama.cpp expects. */
+ * A GGUF file: header, settings, a table of tensors, and their values, each at a multiple of 32 bytes.
+ * Tensors get the names, the layouts and the order of rows that llama.cpp expects. */
 #include "engine/pretrained/gguf.h"
 
 #include <inttypes.h>
@@ -64,7 +64,7 @@ typedef struct item {
     const char *name;
     int64_t rows, columns; /* as in the file; rows 0: a vector of `columns` values */
     bool transposed;       /* the checkpoint has (columns, rows) */
-    int64_t heads;         /* rows are in the other layout of rotary pairs, for so many heads; 0: no */
+    int64_t heads;         /* number of heads whose rows are in the other layout of rotary pairs; 0: none */
     clt_gguf_type type;
     uint64_t offset, bytes;
 } item;

@@ -17,8 +17,8 @@ typedef struct clt_hf_exported {
 } clt_hf_exported;
 
 /* Writes the folder (new_folder.h). saved: opened with its tensors, whose values come from `merge`, of which
- * `values` are the kind. dtype: f32, f16 or bf16. CLT_EUNSUPPORTED: no class of transformers computes what the
- * run trained, with the reason; other errors as for clt_checkpoint_export. */
+ * `values` are the kind. dtype: f32, f16 or bf16. CLT_EUNSUPPORTED: no class of transformers computes what
+ * the run trained, with the reason; other errors as for clt_checkpoint_export. */
 clt_status clt_hf_export(const clt_saved_run *saved, clt_merge *merge, clt_values values, clt_dtype dtype,
                          const char *folder, clt_hf_exported *result);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values of a checkpoint's tensors for an export. Where the run has low-rank adapters and they are to be merged,
- * a weight W becomes W + s B A, computed in double precision and rounded once to f32. */
+ * Values of a checkpoint's tensors for an export. Where the run has low-rank adapters and they are to be
+ * merged, a weight W becomes W + s B A, computed in double precision and rounded once to f32. */
 #ifndef ENGINE_PRETRAINED_MERGE_H
 #define ENGINE_PRETRAINED_MERGE_H
 

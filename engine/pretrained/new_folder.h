@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A folder of an export, which appears complete or not at all: it is written under another name beside it, with
- * every file synced, then renamed. Knows nothing of what is in it. */
+ * A folder of an export, which appears complete or not at all: it is written under another name beside it,
+ * with every file synced, then renamed. Knows nothing of what is in it. */
 #ifndef ENGINE_PRETRAINED_NEW_FOLDER_H
 #define ENGINE_PRETRAINED_NEW_FOLDER_H
 

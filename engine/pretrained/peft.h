@@ -2,8 +2,8 @@
  *
  * Low-rank adapters in the form of Hugging Face's PEFT: a folder with adapter_config.json and
  * adapter_model.safetensors. Reads one as keys of our model section and tensors, and writes the adapters of a
- * run of ours. What another kind of adapter would compute is refused by name; nothing that a folder says about
- * its base model is looked up. Needs no device. */
+ * run of ours. What another kind of adapter would compute is refused by name; nothing that a folder says
+ * about its base model is looked up. Needs no device. */
 #ifndef ENGINE_PRETRAINED_PEFT_H
 #define ENGINE_PRETRAINED_PEFT_H
 
@@ -13,8 +13,9 @@
 
 typedef struct clt_peft clt_peft;
 
-/* Opens and checks the folder. CLT_ECHECKPOINT: a file is missing or damaged, a tensor has no name or shape of
- * an adapter of this rank; CLT_EUNSUPPORTED lists every setting of adapter_config.json that is not supported. */
+/* Opens and checks the folder. CLT_ECHECKPOINT: a file is missing or damaged, a tensor has no name or shape
+ * of an adapter of this rank; CLT_EUNSUPPORTED lists every setting of adapter_config.json that is not
+ * supported. */
 clt_status clt_peft_open(const char *folder, clt_peft **out);
 void clt_peft_close(clt_peft *peft); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_peft, clt_peft_close)
@@ -26,8 +27,8 @@ const char *clt_peft_words(const clt_peft *peft);
  * "model.layers.0.self_attn.q_proj.lora_A.weight". To be closed by the caller. */
 clt_safetensors *clt_peft_take_file(clt_peft *peft);
 
-/* For `cltrain generate`: sets the keys model.lora_... of a run without adapters and puts the folder's tensors
- * beside the run's. saved: opened with its tensors. CLT_EUSAGE if the run has adapters of its own. */
+/* For `cltrain generate`: sets the keys model.lora_... of a run without adapters and puts the folder's
+ * tensors beside the run's. saved: opened with its tensors. CLT_EUSAGE if the run has adapters of its own. */
 clt_status clt_peft_put_on(clt_saved_run *saved, const char *folder);
 
 typedef struct clt_peft_exported {
@@ -36,8 +37,8 @@ typedef struct clt_peft_exported {
     bool idle; /* every B is zero: the adapters change nothing */
 } clt_peft_exported;
 
-/* Writes the adapters of a run as a folder for PEFT, in f32; it appears complete or not at all. base: text for
- * base_model_name_or_path, or NULL. saved: opened with its tensors. CLT_EUNSUPPORTED: the run has none. */
+/* Writes the adapters of a run as a folder for PEFT, in f32; it appears complete or not at all. base: text
+ * for base_model_name_or_path, or NULL. saved: opened with its tensors. CLT_EUNSUPPORTED: the run has none. */
 clt_status clt_peft_export(const clt_saved_run *saved, clt_values values, const char *base,
                            const char *folder, clt_peft_exported *result);
 

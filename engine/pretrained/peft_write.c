@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes the adapters of a run as PEFT does: their tensors alone, in f32, with the names that they have in the
- * model of transformers. */
+ * Writes the adapters of a run as PEFT does: their tensors alone, in f32, with the names that they have in
+ * the model of transformers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +96,7 @@ static bool is_adapted(const peft_export *x, const char *layer, size_t length)
     return false;
 }
 
-/* True if the last parts of the adapted layers' names are those of no other layer. */
+/* True if no other layer has the last part of an adapted layer's name. */
 static bool parts_suffice(const peft_export *x)
 {
     const clt_safetensors *model = x->saved->checkpoint->model;

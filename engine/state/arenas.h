@@ -103,15 +103,16 @@ typedef struct clt_store_layout {
     uint64_t schedule_entries;
 } clt_store_layout;
 
-/* Rounds f32 to f16 or bf16, and back. `narrow` may be the last part of the memory of `out`, which ends with it. */
+/* Rounds f32 to f16 or bf16, and back. `narrow` may be the last part of the memory of `out`, which ends with
+ * it. */
 void clt_narrow_values(const float *values, uint64_t count, clt_dtype type, uint16_t *out);
 void clt_widen_values(const void *narrow, uint64_t count, clt_dtype type, float *out);
 /* What is derived from an arena in this layout; NULL: nothing. */
 const clt_derived *clt_derived_from(const clt_store_layout *layout, clt_arena_kind source);
 void clt_store_layout_destroy(clt_store_layout *layout);
 const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, const char *name);
-/* The arena with a parameter's own values: PARAM, or BASE. Functions that are given PARAM for a parameter in BASE
- * convert its values. */
+/* The arena with a parameter's own values: PARAM, or BASE. Functions that are given PARAM for a parameter in
+ * BASE convert its values. */
 static inline clt_arena_kind clt_store_home(const clt_store_slot *slot)
 {
     return slot->narrow ? CLT_ARENA_BASE : CLT_ARENA_PARAM;

@@ -83,8 +83,8 @@ static void put_roles(loading *l)
                 l->t->role[role] = l->added[i].id;
 }
 
-/* Sets the ids that a WordPiece needs: of the unknown token, and of the tokens around texts, by the names that
- * BERT gives them if no file has roles. */
+/* Sets the ids that a WordPiece needs: of the unknown token, and of the tokens around texts, by the names
+ * that BERT gives them if no file has roles. */
 static clt_status put_wordpiece(loading *l)
 {
     static const struct {

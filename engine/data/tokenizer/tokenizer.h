@@ -3,11 +3,11 @@
  * Tokenizers convert text to ids and back. Three kinds: `bytes` (id = byte), byte-level BPE as in GPT-2, read
  * from published files or trained on the user's own text, and BERT's WordPiece. Bytes and BPE encode any
  * bytes, valid UTF-8 or not, and decoding returns exactly these bytes (in normal form C, if the tokenizer's
- * rules ask for it). WordPiece drops white space, and accents and capitals if its rules say so; words that its
- * vocabulary cannot spell become the unknown token. Names of
- * special tokens in a text are plain text, unless clt_tokenizer_read_special says otherwise; added tokens
- * that are not special are found in every text. Once opened a tokenizer is read-only and may be shared by
- * threads; each thread has its own encoder. It knows nothing of samples or models. */
+ * rules ask for it). WordPiece drops white space, and accents and capitals if its rules say so; words that
+ * its vocabulary cannot spell become the unknown token. Names of special tokens in a text are plain text,
+ * unless clt_tokenizer_read_special says otherwise; added tokens that are not special are found in every
+ * text. Once opened a tokenizer is read-only and may be shared by threads; each thread has its own encoder.
+ * It knows nothing of samples or models. */
 #ifndef ENGINE_DATA_TOKENIZER_TOKENIZER_H
 #define ENGINE_DATA_TOKENIZER_TOKENIZER_H
 
@@ -30,9 +30,10 @@ typedef struct clt_ids {
 
 /* clt_tokenizer_open: `path` is "" or "bytes"; a folder with tokenizer.json, or with a vocabulary
  * (vocab.json, encoder.json) and merges (merges.txt, vocab.bpe); or one of these files, with the other one
- * beside it; or the vocab.txt of a WordPiece, alone or in a folder. tokenizer_config.json, added_tokens.json and special_tokens_map.json beside them are read as
- * well. CLT_EDATA, with file and entry: unknown or duplicate tokens, ids with gaps, merges of unknown
- * tokens, settings that could change ids and are not supported. */
+ * beside it; or the vocab.txt of a WordPiece, alone or in a folder. tokenizer_config.json, added_tokens.json
+ * and special_tokens_map.json beside them are read as well. CLT_EDATA, with file and entry: unknown or
+ * duplicate tokens, ids with gaps, merges of unknown tokens, settings that could change ids and are not
+ * supported. */
 clt_status clt_tokenizer_open(const char *path, clt_tokenizer **out);
 /* Opens the tokenizer of a config: data.tokenizer; if that is empty, bytes for data.type text, and for
  * tokens the tokenizer.json beside the first shard. *out becomes NULL if there is none. */

@@ -221,8 +221,8 @@ static bool is_class(const char *name, const char *wanted)
     return strncmp(name, wanted, size) == 0 && (!name[size] || strcmp(name + size, "Fast") == 0);
 }
 
-/* Compares a flag of tokenizer_config.json with the rules: the class BertTokenizer of transformers follows the
- * flag, whatever tokenizer.json says. */
+/* Compares a flag of tokenizer_config.json with the rules: the class BertTokenizer of transformers follows
+ * the flag, whatever tokenizer.json says. */
 static clt_status check_flag(const clt_tokenizer_loading *l, const char *key, bool ours)
 {
     const clt_json *value = side_value(l, CLT_SIDE_CONFIG, key);

@@ -175,8 +175,8 @@ clt_status clt_wordpiece_encode(const clt_tokenizer *t, const char *word, size_t
 typedef clt_status (*clt_word_visitor)(void *context, const char *word, size_t size);
 clt_status clt_split_words(const clt_splitting *how, const char *text, size_t size, clt_word_visitor word,
                            void *context);
-/* The same by BERT's rules: white space separates words and belongs to none; a punctuation character is a word
- * of its own. */
+/* The same by BERT's rules: white space separates words and belongs to none; a punctuation character is a
+ * word of its own. */
 clt_status clt_wordpiece_split(const char *text, size_t size, clt_word_visitor word, void *context);
 /* The regular expression that is written into files; and the way back, false for an unknown expression. */
 const char *clt_words_expression(clt_words words);

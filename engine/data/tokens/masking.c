@@ -36,8 +36,8 @@ int64_t clt_masking_count(const clt_masking *how, int64_t length)
     return n < how->most ? n : how->most;
 }
 
-/* The first places of the words, in order: of every token that is neither [CLS] nor [SEP], or with whole words
- * of every token that does not continue the one before it. */
+/* The first places of the words, in order: of every token that is neither [CLS] nor [SEP], or with whole
+ * words of every token that does not continue the one before it. */
 static int64_t find_words(const clt_masking *how, const uint32_t *id, int64_t length, int32_t *first)
 {
     int64_t words = 0;

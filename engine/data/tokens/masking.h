@@ -16,8 +16,9 @@ typedef struct clt_masking {
     uint32_t mask, begin, separator; /* ids of [MASK], [CLS], [SEP] */
 } clt_masking;
 
-/* How many tokens of a text of `length` tokens are masked: min(most, max(1, round(length * share))), halves to
- * the even number; with whole words perhaps fewer, and never more than the text has beside [CLS] and [SEP]. */
+/* How many tokens of a text of `length` tokens are masked: min(most, max(1, round(length * share))), halves
+ * to the even number; with whole words perhaps fewer, and never more than the text has beside [CLS] and
+ * [SEP]. */
 int64_t clt_masking_count(const clt_masking *how, int64_t length);
 
 /* Masks the text id[0] to id[length - 1]: of the chosen tokens 80 of 100 become [MASK], 10 a random token of

@@ -27,8 +27,9 @@ typedef struct clt_prepare_options {
     /* fraction of the bytes, at the end of the text, that is kept for evaluation; 0 <= split < 1 */
     double split;
     int64_t shard_tokens;
-    /* Pairs of texts for data.type mlm are written instead of shards, train.pairs and val.pairs: their length in
-     * tokens, 0: shards; the share of documents with shorter pairs; how often the text is paired; the seed. */
+    /* Pairs of texts for data.type mlm are written instead of shards, train.pairs and val.pairs: their length
+     * in tokens, 0: shards; the share of documents with shorter pairs; how often the text is paired; the
+     * seed. */
     int64_t pair_context;
     double pair_shorter;
     int64_t pair_copies;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sentences and pairs of them. The rules are those of the data of Devlin et al. 2018, arXiv:1810.04805,
+ * Sentences and pairs of them. The rules are as for the data of Devlin et al. 2018, arXiv:1810.04805,
  * section 3.1 and appendix A.2. */
 #include "engine/data/tokens/sentence_pairs.h"
 
@@ -12,7 +12,7 @@
 #define AROUND 3       /* tokens that are not text: [CLS] and two [SEP] */
 #define TRIES 10       /* draws of another document */
 #define SHORTEST 2     /* tokens of the shortest pair */
-#define PAIR_STREAM 3u /* op id of CLT_RNG_MASK; 0 to 2 are those of masks */
+#define PAIR_STREAM 3u /* op id of CLT_RNG_MASK; 0 to 2 belong to masks */
 
 /* --- sentences --- */
 

@@ -119,8 +119,8 @@ static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
     return CLT_OK;
 }
 
-/* Places the parameters that are kept in 16 bits in slabs of their own. A chunk of checksums has as many words as
- * two chunks of these have elements, so each parameter starts at a multiple of two chunks. */
+/* Places the parameters that are kept in 16 bits in slabs of their own. A chunk of checksums has as many
+ * words as two chunks of these have elements, so each parameter starts at a multiple of two chunks. */
 static clt_status place_base(const clt_plan *plan, clt_store_layout *layout)
 {
     uint64_t limit = plan->device.max_alloc_bytes / sizeof(uint16_t) / CLT_STORE_CHUNK * CLT_STORE_CHUNK;

@@ -39,9 +39,9 @@ typedef struct clt_generate_options {
     clt_observer observer; /* progress, message */
     /* Called with each piece of text when it is generated (bytes, not NUL-terminated); may be NULL. */
     void (*text)(void *context, const char *bytes, size_t count);
-    /* Only for a language model: called with the `count` logits of the token that follows each token of the prompt (of
-     * its last tokens, if it does not fit into the context) and each generated token but the last. May be
-     * NULL. */
+    /* Only for a language model: called with the `count` logits of the token that follows each token of the
+     * prompt (of its last tokens, if it does not fit into the context) and each generated token but the last.
+     * May be NULL. */
     clt_status (*logits)(void *context, const float *logits, int count);
     void *context;
 } clt_generate_options;

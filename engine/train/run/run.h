@@ -137,8 +137,8 @@ clt_status clt_weights_take_off_prefix(const clt_graph *graph, struct clt_safete
  * NULL; its prefix is kept. */
 clt_status clt_weights_check(const clt_graph *graph, const struct clt_safetensors *file, const char *path,
                              const char *skip, clt_weights_taken *taken);
-/* Whether the parameter keeps its initial values beside this file: `skip` names it, or it belongs to an adapter
- * and the file holds no adapter. Without `skip` (NULL) every parameter must be in the file. */
+/* Whether the parameter keeps its initial values beside this file: `skip` names it, or it belongs to an
+ * adapter and the file holds no adapter. Without `skip` (NULL) every parameter must be in the file. */
 #define CLT_ADAPTER_MARK ".lora_" /* in the names of adapters' tensors only */
 bool clt_weights_leaves(const struct clt_safetensors *file, const char *skip, const clt_param *param);
 /* resume.c. resumed_open: finds, opens and verifies the checkpoint that options->resume names. Collective:

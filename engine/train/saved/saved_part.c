@@ -50,8 +50,8 @@ static clt_status list_tensors(const clt_run *run, clt_saved_part *p)
 
 /* --- pieces --- */
 
-/* What is read of a source, in words of 32 bits: from word `at` of the slab on. Values of 16 bits go to the last
- * words of the source's memory, from where widen() takes them. */
+/* What is read of a source, in words of 32 bits: from word `at` of the slab on. Values of 16 bits go to the
+ * last words of the source's memory, from where widen() takes them. */
 typedef struct words {
     uint64_t at, count, skip;
 } words;

@@ -55,8 +55,8 @@ clt_status clt_saved_part_read(const clt_run *run, const clt_saved_part *part);
 clt_status clt_saved_part_sum_now(const clt_run *run, const clt_saved_part *part);
 clt_status clt_saved_part_compare_own(const clt_saved_part *part, int tensor, uint64_t at, const float *data,
                                       uint64_t count);
-/* Once after each read: compares the pieces that this rank read, and the state block, with the device's checksums,
- * and makes f32 of values of 16 bits. */
+/* Once after each read: compares the pieces that this rank read, and the state block, with the device's
+ * checksums, and makes f32 of values of 16 bits. */
 clt_status clt_saved_part_take(const clt_run *run, const clt_saved_part *part, const clt_state_block *state);
 void clt_saved_part_free(clt_saved_part *part);
 

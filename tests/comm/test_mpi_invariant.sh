@@ -5,8 +5,8 @@
 # ctest-cost: 20
 # ctest-optimise: no
 #
-# parallel.rank_invariant: 1, 2 and 4 ranks with the same global batch compute the same bits, also when a run goes on with another number
-# of ranks. What cannot be divided that way is refused before step 0.
+# parallel.rank_invariant: 1, 2 and 4 ranks with the same global batch compute the same bits, also with low-rank adapters, and when a run
+# goes on with another number of ranks. What cannot be divided that way is refused before step 0.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 write_text
@@ -53,6 +53,18 @@ invariant shard gpt.json '2 4' parallel.shard=optimizer
 # Several buckets, each summed as soon as it is complete.
 invariant wide graph.json '2' 'model.layers=[{"op": "linear", "out": 300}, {"op": "batch_norm"}, {"op": "relu"}, {"op": "linear", "out": 290},
     {"op": "linear", "out": 5}, {"op": "cross_entropy"}]' parallel.bucket_mb=0.07 parallel.first_bucket_mb=0.004
+# Low-rank adapters: the same adapters, and the base that every rank began with.
+adapters=(model.lora_rank=4 'model.lora_targets=["c_attn", "mlp.c_proj"]' model.lora_dropout=0.1 optimizer.learning_rate=0.01)
+invariant lora gpt.json '2 4' "${adapters[@]}"
+invariant lora_shard gpt.json '2 4' "${adapters[@]}" parallel.shard=optimizer
+for part in model optimizer; do expect_same lora{,_shard}/checkpoints/step_12/$part.safetensors; done
+expect_code 0 "$CLTRAIN" train gpt.json "${adapters[@]}" --max-steps 4 --out lora.short
+for name in wte.weight h.0.attn.c_attn.weight h.0.mlp.c_proj.bias h.0.mlp.c_proj.lora_B.weight; do
+    tensor lora.short/checkpoints/step_4/model.safetensors $name >early
+    tensor lora.4/checkpoints/step_12/model.safetensors $name >late
+    if [ -s early ]; then pass; else fail "there is no tensor $name"; fi
+    case $name in *lora_B*) expect_code 1 cmp -s early late ;; *) expect_same early late ;; esac
+done
 if all_cases; then
     invariant half gpt.json '2 4' precision.mode=f16 precision.loss_scale=1e8
     invariant muon gpt.json '2 4' optimizer.type=muon
@@ -80,6 +92,13 @@ one=$(gradients gpt.json data.global_batch=3)
 if awk -v p="$plain" -v t="$tree" -v o="$one" 'BEGIN { exit !(p > 0 && t > 3.9 * p && t < 4.1 * p && o == p) }'; then pass; else
     fail "gradients take $plain, with a tree of 8 micro-batches $tree, of one $one"
 fi
+
+# --- what ranks exchange of a model with adapters: gradients of A (4,15) and (4,60), of B (45,4) and (15,4), each in a chunk of 1024 ---
+exchanged() { # of a device with memory of its own, where they pass through the host's
+    expect_code 0 "$CLTRAIN" estimate gpt.json --device generic --ranks 2 "$@" && sed -n -E 's/.* ([0-9.]+ [KM]iB) of host memory, for gradients.*/\1/p' "$out"
+}
+expect_same <(exchanged "${adapters[@]}") <(echo '16.0 KiB')
+expect_same <(exchanged) <(echo '76.0 KiB') # without adapters: of all 16 tensors
 
 # --- refused ---
 expect_code 2 "${mpi[@]}" 3 "$CLTRAIN" train gpt.json --out never

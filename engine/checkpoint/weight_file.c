@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
+
 #define REFUSE(...) CLT_FAIL(CLT_ECHECKPOINT, __VA_ARGS__)
 
 static int compare_names(const void *a, const void *b)
@@ -176,6 +178,22 @@ clt_status clt_safetensors_take_off(clt_safetensors *file, const char *prefix)
                "told",
                twice, prefix);
     return CLT_OK;
+}
+
+void clt_safetensors_leave_out(clt_safetensors *file, const char *end)
+{
+    const char *twice;
+    int kept = 0;
+    for (int i = 0; i < file->count; i++) {
+        if (clt_ends_with(file->tensors[i].name, end))
+            continue;
+        file->tensors[kept] = file->tensors[i];
+        file->types[kept] = file->types[i];
+        file->by_name[kept] = &file->tensors[kept];
+        kept++;
+    }
+    file->count = kept;
+    clt_weight_file_sort(file, &twice);
 }
 
 const char *clt_safetensors_metadata(const clt_safetensors *file, const char *key)

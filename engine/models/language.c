@@ -167,6 +167,7 @@ void clt_language_padded(clt_language *m, const clt_node *node)
 clt_status clt_language_embed(clt_language *m, const char *name, double init_std)
 {
     clt_node *node;
+    int32_t tokens = m->at;
     CLT_TRY(clt_language_add(m, "embedding", name, NULL, &m->at, 1,
                              CLT_ATTRS(CLT_A_INT("vocab", m->rows), CLT_A_INT("dim", m->channels),
                                        CLT_A_FLOAT("init_std", init_std), CLT_A_INT("padding", m->padding)),
@@ -174,18 +175,19 @@ clt_status clt_language_embed(clt_language *m, const char *name, double init_std
     clt_language_padded(m, node);
     clt_infer ctx = {m->b.graph, node};
     clt_infer_bound(&ctx, 0, m->vocab, false, 0);
-    return CLT_OK;
+    return clt_lora_table(&m->b, node, tokens, m->vocab, &m->at);
 }
 
 clt_status clt_language_logits(clt_language *m, const char *name, const char *table, double init_std)
 {
     clt_node *node;
+    int32_t from = m->at;
     CLT_TRY(clt_language_add(m, "linear", name, m->tied ? table : NULL, &m->at, 1,
                              CLT_ATTRS(CLT_A_INT("out", m->rows), CLT_A_BOOL("bias", false),
                                        CLT_A_WORD("init", "normal"), CLT_A_FLOAT("init_std", init_std)),
                              &node));
     clt_language_padded(m, node);
-    return CLT_OK;
+    return clt_lora_head(&m->b, node, from, m->vocab, &m->at);
 }
 
 clt_status clt_language_loss(clt_language *m)

@@ -14,7 +14,87 @@
 #include "engine/base/text.h"
 
 #define ALL_LINEAR "all-linear"
+#define RANKS "lora_rank_pattern" /* keys of the model section */
+#define ALPHAS "lora_alpha_pattern"
 #define NAME 160 /* bytes of a layer's name */
+
+/* --- names --- */
+
+/* True if the entry names the layer. */
+static bool names_layer(const clt_json *model, const char *entry, const char *name)
+{
+    const clt_model_published *p = clt_model_published_of(model);
+    const char *prefix = p ? p->prefix : "";
+    size_t whole = strlen(name), length = strlen(entry);
+    if (strcmp(entry, ALL_LINEAR) == 0 || fnmatch(entry, name, 0) == 0)
+        return true;
+    if (strncmp(entry, prefix, strlen(prefix)) == 0 && fnmatch(entry + strlen(prefix), name, 0) == 0)
+        return true;
+    return length < whole && name[whole - length - 1] == '.' && strcmp(name + whole - length, entry) == 0;
+}
+
+size_t clt_adapter_layer(const char *tensor, bool *of_a)
+{
+    size_t a = clt_stem(tensor, CLT_ADAPTER_A), table_a = clt_stem(tensor, CLT_ADAPTER_TABLE_A);
+    size_t b = clt_stem(tensor, CLT_ADAPTER_B), table_b = clt_stem(tensor, CLT_ADAPTER_TABLE_B);
+    *of_a = a + table_a > 0;
+    return a + table_a + b + table_b;
+}
+
+/* An entry NAME=NUMBER of model.lora_rank_pattern or model.lora_alpha_pattern. */
+typedef struct sized {
+    char name[NAME];
+    double number;
+} sized;
+
+/* The entries of a key that holds one or a list of them, each after the one before it (NULL: the first one);
+ * NULL: there are no more. */
+static const clt_json *next_entry(const clt_json *model, const char *key, const clt_json *before)
+{
+    const clt_json *value = clt_json_get(model, key);
+    if (!value || clt_json_typeof(value) != CLT_JSON_ARRAY)
+        return before ? NULL : value;
+    return before ? clt_json_next(before) : clt_json_first(value);
+}
+
+/* False: the value is no such entry. */
+static bool read_entry(const clt_json *value, sized *out)
+{
+    const char *text = clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : "";
+    const char *sign = strrchr(text, '=');
+    char *end;
+    if (!sign || sign == text || sign - text >= NAME || !sign[1])
+        return false;
+    snprintf(out->name, NAME, "%.*s", (int)(sign - text), text);
+    out->number = strtod(sign + 1, &end);
+    return *end == '\0';
+}
+
+/* The first entry of a key that names the layer; false: none does. *index: its place in the list. */
+static bool find_entry(const clt_json *model, const char *key, const char *name, sized *out, int *index)
+{
+    *index = 0;
+    for (const clt_json *v = NULL; (v = next_entry(model, key, v)); ++*index)
+        if (read_entry(v, out) && names_layer(model, out->name, name))
+            return true;
+    return false;
+}
+
+clt_lora_size clt_lora_size_of(const clt_json *model, const char *name)
+{
+    const clt_json *rank = clt_json_get(model, "lora_rank"), *alpha = clt_json_get(model, "lora_alpha"),
+                   *root = clt_json_get(model, "lora_rs");
+    clt_lora_size size = {rank ? (int64_t)clt_json_number(rank) : 0, alpha ? clt_json_number(alpha) : 16, 0};
+    sized e;
+    int index;
+    if (find_entry(model, RANKS, name, &e, &index))
+        size.rank = (int64_t)e.number;
+    if (find_entry(model, ALPHAS, name, &e, &index))
+        size.alpha = e.number;
+    double by = root && clt_json_bool(root) ? sqrt((double)size.rank) : (double)size.rank;
+    size.scale = size.rank > 0 ? size.alpha / by : 0;
+    return size;
+}
 
 /* --- keys --- */
 
@@ -35,9 +115,9 @@ static clt_status read_targets(clt_model_builder *b)
     l->targets = clt_arena_alloc(b->graph->arena, (n + 3) * sizeof *l->targets);
     if (!l->targets)
         return CLT_ENOMEM;
-    for (const clt_json *e = list ? clt_json_first(value) : value; e; e = list ? clt_json_next(e) : NULL) {
+    for (const clt_json *e = NULL; (e = next_entry(b->model, "lora_targets", e));) {
         if (clt_json_typeof(e) != CLT_JSON_STRING || !*clt_json_string(e))
-            return targets_fail(b, "must be names of linear layers, as strings");
+            return targets_fail(b, "must be names of layers, as strings");
         l->targets[l->n_targets].used = false;
         l->targets[l->n_targets++].name = clt_json_string(e);
     }
@@ -47,6 +127,30 @@ static clt_status read_targets(clt_model_builder *b)
         l->targets[l->n_targets++].name = *usual;
     }
     return l->n_targets > 0 ? CLT_OK : targets_fail(b, "required: name the linear layers to adapt");
+}
+
+/* Checks the entries NAME=NUMBER of a key. *used: room for a flag of each. */
+static clt_status read_pattern(const clt_model_builder *b, const char *key, bool whole, double most,
+                               bool **used)
+{
+    sized e;
+    const clt_json *list = clt_json_get(b->model, key);
+    size_t n = list ? clt_json_count(list) : 0;
+    if (n > CLT_LORA_MAX_TARGETS)
+        return clt_model_key_fail(b, key, "has more than 4096 entries");
+    *used = clt_arena_alloc(b->graph->arena, (n + 1) * sizeof **used);
+    if (!*used)
+        return CLT_ENOMEM;
+    memset(*used, 0, (n + 1) * sizeof **used);
+    for (const clt_json *v = NULL; (v = next_entry(b->model, key, v));)
+        if (!read_entry(v, &e) || !(e.number > 0 && e.number <= most) ||
+            (whole && floor(e.number) < e.number))
+            return clt_model_key_fail(b, key,
+                                      whole ? "must be entries such as \"q_proj=8\": a layer's name and a "
+                                              "rank, a whole number from 1 to 65536"
+                                            : "must be entries such as \"q_proj=16\": a layer's name and a "
+                                              "number above 0");
+    return CLT_OK;
 }
 
 clt_status clt_lora_read(clt_model_builder *b, bool decode)
@@ -66,32 +170,24 @@ clt_status clt_lora_read(clt_model_builder *b, bool decode)
     CLT_TRY(clt_model_read_word(b, "lora_base", CLT_LORA_BASES, &base));
     (void)clt_dtype_from_name(base, &l->base); /* one of the words */
     l->dropout = decode ? 0 : l->dropout;
-    l->scale = alpha / (root ? sqrt((double)l->rank) : (double)l->rank);
+    CLT_TRY(read_pattern(b, RANKS, true, 65536, &l->ranks_used));
+    CLT_TRY(read_pattern(b, ALPHAS, false, 1e6, &l->alphas_used));
     return read_targets(b);
 }
 
 void clt_lora_check(clt_config_rules *rules)
 {
+    static const char *const patterns[] = {"model.lora_rank_pattern", "model.lora_alpha_pattern"};
     bool off = clt_rules_empty(rules, "model.lora_rank");
+    for (int i = 0; i < 2 && off; i++)
+        if (clt_rules_usable(rules, patterns[i]) && !clt_rules_empty(rules, patterns[i]))
+            clt_rules_broken(rules, patterns[i], "is for adapters, and model.lora_rank is 0");
     if (off && clt_rules_usable(rules, "model.lora_targets") && !clt_rules_empty(rules, "model.lora_targets"))
         clt_rules_broken(rules, "model.lora_rank",
                          "must be at least 1 where model.lora_targets names layers to adapt");
 }
 
-/* --- names --- */
-
-/* True if the entry names the layer. */
-static bool names_layer(const clt_model_builder *b, const char *entry, const char *name)
-{
-    const clt_model_published *p = clt_model_published_of(b->model);
-    const char *prefix = p ? p->prefix : "";
-    size_t whole = strlen(name), length = strlen(entry);
-    if (strcmp(entry, ALL_LINEAR) == 0 || fnmatch(entry, name, 0) == 0)
-        return true;
-    if (strncmp(entry, prefix, strlen(prefix)) == 0 && fnmatch(entry + strlen(prefix), name, 0) == 0)
-        return true;
-    return length < whole && name[whole - length - 1] == '.' && strcmp(name + whole - length, entry) == 0;
-}
+/* --- layers that are named --- */
 
 /* Remembers the last part of a layer's name, for messages. */
 static void note_layer(clt_lora *l, const char *name)
@@ -104,15 +200,29 @@ static void note_layer(clt_lora *l, const char *name)
         l->seen[l->n_seen++] = last;
 }
 
-static bool is_target(clt_model_builder *b, const char *name)
+/* by_name: "all-linear" does not mean this layer. */
+static bool is_target(clt_model_builder *b, const char *name, bool by_name)
 {
     bool found = false;
     for (int i = 0; i < b->lora.n_targets; i++)
-        if (names_layer(b, b->lora.targets[i].name, name)) {
+        if (!(by_name && strcmp(b->lora.targets[i].name, ALL_LINEAR) == 0) &&
+            names_layer(b->model, b->lora.targets[i].name, name)) {
             b->lora.targets[i].used = true;
             found = true;
         }
     return found;
+}
+
+/* The adapter's size; remembers which entries of the patterns named the layer. */
+static clt_lora_size size_of(clt_model_builder *b, const char *name)
+{
+    sized e;
+    int index;
+    if (find_entry(b->model, RANKS, name, &e, &index))
+        b->lora.ranks_used[index] = true;
+    if (find_entry(b->model, ALPHAS, name, &e, &index))
+        b->lora.alphas_used[index] = true;
+    return clt_lora_size_of(b->model, name);
 }
 
 /* --- layers --- */
@@ -125,38 +235,57 @@ static clt_status add(clt_model_builder *b, const char *op, const char *layer, c
     return clt_model_at(b->doc, b->model, clt_graph_add_op(b->graph, op, name, NULL, inputs, n, attrs, node));
 }
 
-/* One of the two products of an adapter. */
+/* One of the two products of an adapter. *weight: its parameter. */
 static clt_status add_product(clt_model_builder *b, const char *layer, const char *part, int64_t out,
-                              const char *init, int32_t *at)
+                              const char *init, int32_t *at, clt_param **weight)
 {
     clt_node *node;
     CLT_TRY(add(b, "linear", layer, part, at, 1,
-                CLT_ATTRS(CLT_A_INT("out", out), CLT_A_BOOL("bias", false), CLT_A_WORD("init", init)),
+                CLT_ATTRS(CLT_A_INT("out", out), CLT_A_BOOL("bias", false), CLT_A_WORD("init", init),
+                          CLT_A_FLOAT("init_std", 1)),
                 &node));
-    b->graph->params[node->param[0]].adapter = true;
+    *weight = &b->graph->params[node->param[0]];
+    (*weight)->adapter = true;
     *at = node->out[0];
     return CLT_OK;
 }
 
-/* Adds s * B A dropout(from) to *out. The factor multiplies A's result, the smallest tensor. */
-static clt_status add_adapter(clt_model_builder *b, const char *name, int32_t from, int32_t *out)
+static clt_status add_scaled(clt_model_builder *b, const char *name, double scale, int32_t *at)
 {
-    const clt_lora *l = &b->lora;
     clt_node *node;
-    int32_t at = from, sum[2] = {*out, -1};
-    int64_t width = clt_shape_last(&clt_graph_tensor(b->graph, *out)->shape);
-    if (l->dropout > 0) {
-        CLT_TRY(add(b, "dropout", name, "lora_drop", &at, 1, CLT_ATTRS(CLT_A_FLOAT("p", l->dropout)), &node));
-        at = node->out[0];
-    }
-    CLT_TRY(add_product(b, name, "lora_A", l->rank, "kaiming_uniform", &at));
-    CLT_TRY(add(b, "scale", name, "lora_scale", &at, 1, CLT_ATTRS(CLT_A_FLOAT("value", l->scale)), &node));
-    at = node->out[0];
-    CLT_TRY(add_product(b, name, "lora_B", width, "zeros", &at));
-    sum[1] = at;
-    CLT_TRY(add(b, "add", name, "lora", sum, 2, NULL, &node));
+    CLT_TRY(add(b, "scale", name, "lora_scale", at, 1, CLT_ATTRS(CLT_A_FLOAT("value", scale)), &node));
+    *at = node->out[0];
+    return CLT_OK;
+}
+
+/* Adds tensor `more` to *out. */
+static clt_status add_sum(clt_model_builder *b, const char *name, int32_t more, int32_t *out)
+{
+    clt_node *node;
+    const int32_t both[2] = {*out, more};
+    CLT_TRY(add(b, "add", name, "lora", both, 2, NULL, &node));
     *out = node->out[0];
     return CLT_OK;
+}
+
+/* Adds s * B A dropout(from) to *out. The factor multiplies A's result, the smallest tensor. *up: B. */
+static clt_status add_adapter(clt_model_builder *b, const char *name, int32_t from, int32_t *out,
+                              clt_param **up)
+{
+    const clt_lora_size size = size_of(b, name);
+    clt_param *down;
+    clt_node *node;
+    int32_t at = from;
+    int64_t width = clt_shape_last(&clt_graph_tensor(b->graph, *out)->shape);
+    if (b->lora.dropout > 0) {
+        CLT_TRY(add(b, "dropout", name, "lora_drop", &at, 1, CLT_ATTRS(CLT_A_FLOAT("p", b->lora.dropout)),
+                    &node));
+        at = node->out[0];
+    }
+    CLT_TRY(add_product(b, name, "lora_A", size.rank, "kaiming_uniform", &at, &down));
+    CLT_TRY(add_scaled(b, name, size.scale, &at));
+    CLT_TRY(add_product(b, name, "lora_B", width, "zeros", &at, up));
+    return add_sum(b, name, at, out);
 }
 
 clt_status clt_lora_linear(clt_model_builder *b, const char *name, int32_t from, const clt_attr_given *attrs,
@@ -167,8 +296,85 @@ clt_status clt_lora_linear(clt_model_builder *b, const char *name, int32_t from,
     *out = (*node)->out[0];
     if (b->lora.rank == 0)
         return CLT_OK;
+    clt_param *up;
     note_layer(&b->lora, (*node)->name);
-    return is_target(b, name) ? add_adapter(b, name, from, out) : CLT_OK;
+    return is_target(b, name, false) ? add_adapter(b, name, from, out, &up) : CLT_OK;
+}
+
+/* Fails for an adapter of one of two layers that share their weight: it would make them different. */
+static clt_status tied_target(const clt_model_builder *b, const char *name)
+{
+    CLT_SCOPED(clt_str) why = {0};
+    clt_str_printf(
+        &why,
+        "'%.100s' has one weight with the other of the token embedding and the output layer, which an "
+        "adapter would make different; leave it out, or give each a weight of its own by "
+        "model.tied=false",
+        name);
+    CLT_TRY(clt_str_check(&why));
+    return targets_fail(b, why.text);
+}
+
+/* Whether the config names the token embedding or the output layer. */
+static clt_status is_named(clt_model_builder *b, const char *name, bool *is)
+{
+    const clt_json *value = clt_json_get(b->model, "tied");
+    bool tied = !value || clt_json_bool(value);
+    *is = false;
+    if (b->lora.rank == 0)
+        return CLT_OK;
+    if (!tied)
+        note_layer(&b->lora, name);
+    *is = is_target(b, name, true);
+    return *is && tied ? tied_target(b, name) : CLT_OK;
+}
+
+clt_status clt_lora_head(clt_model_builder *b, const clt_node *head, int32_t from, int64_t vocab,
+                         int32_t *out)
+{
+    clt_param *up;
+    bool wanted;
+    const char *name = head->name;
+    CLT_TRY(is_named(b, name, &wanted));
+    if (!wanted)
+        return CLT_OK;
+    CLT_TRY(add_adapter(b, name, from, out, &up));
+    up->file_rows = up->shape.dim[0] > vocab ? vocab : 0;
+    up->file_longer = CLT_LONGER_PADDED;
+    return CLT_OK;
+}
+
+/* Gives the parameter PEFT's name for it. */
+static clt_status rename_param(clt_model_builder *b, clt_param *param, const char *layer, const char *end)
+{
+    param->adapter = true;
+    param->file_name = clt_arena_printf(b->graph->arena, "%s%s", layer, end);
+    return param->file_name ? CLT_OK : CLT_ENOMEM;
+}
+
+clt_status clt_lora_table(clt_model_builder *b, const clt_node *table, int32_t index, int64_t vocab,
+                          int32_t *out)
+{
+    clt_node *rows;
+    clt_param *up;
+    bool wanted;
+    const char *name = table->name;
+    CLT_TRY(is_named(b, name, &wanted));
+    if (!wanted)
+        return CLT_OK;
+    const clt_lora_size size = size_of(b, name);
+    int64_t width = clt_shape_last(&clt_graph_tensor(b->graph, *out)->shape);
+    CLT_TRY(add(b, "embedding", name, "lora_embedding_A", &index, 1,
+                CLT_ATTRS(CLT_A_INT("vocab", vocab), CLT_A_INT("dim", size.rank), CLT_A_FLOAT("init_std", 0)),
+                &rows));
+    clt_param *down = &b->graph->params[rows->param[0]];
+    down->file_transposed = 1;
+    CLT_TRY(rename_param(b, down, name, CLT_ADAPTER_TABLE_A));
+    int32_t at = rows->out[0];
+    CLT_TRY(add_scaled(b, name, size.scale, &at));
+    CLT_TRY(add_product(b, name, "lora_embedding_B", width, "normal", &at, &up));
+    CLT_TRY(rename_param(b, up, name, CLT_ADAPTER_TABLE_B));
+    return add_sum(b, name, at, out);
 }
 
 /* --- the whole model --- */
@@ -178,12 +384,29 @@ static clt_status unknown_target(const clt_model_builder *b, const char *entry)
     const clt_lora *l = &b->lora;
     const char *near = clt_nearest_name(entry, l->seen, (size_t)l->n_seen);
     CLT_SCOPED(clt_str) why = {0};
-    clt_str_printf(&why, "no linear layer is called '%.100s'%s%s%s; there are ", entry,
+    clt_str_printf(&why, "no layer that could have an adapter is called '%.100s'%s%s%s; there are ", entry,
                    near ? "; did you mean '" : "", near ? near : "", near ? "'" : "");
     for (int i = 0; i < l->n_seen; i++)
         clt_str_printf(&why, "%s%s", i == 0 ? "" : i + 1 < l->n_seen ? ", " : " and ", l->seen[i]);
     CLT_TRY(clt_str_check(&why));
     return targets_fail(b, why.text);
+}
+
+/* Fails if an entry of a pattern names no layer that has an adapter. */
+static clt_status check_used(const clt_model_builder *b, const char *key, const bool *used)
+{
+    int i = 0;
+    for (const clt_json *v = NULL; (v = next_entry(b->model, key, v)); i++) {
+        CLT_SCOPED(clt_str) why = {0};
+        if (used[i])
+            continue;
+        clt_str_printf(&why,
+                       "'%.100s' names no layer that has an adapter and is not named by an entry before it",
+                       clt_json_string(v));
+        CLT_TRY(clt_str_check(&why));
+        return clt_model_key_fail(b, key, why.text);
+    }
+    return CLT_OK;
 }
 
 clt_status clt_lora_finish(clt_model_builder *b)
@@ -194,6 +417,8 @@ clt_status clt_lora_finish(clt_model_builder *b)
     for (int i = 0; i < l->n_targets; i++)
         if (!l->targets[i].used)
             return unknown_target(b, l->targets[i].name);
+    CLT_TRY(check_used(b, RANKS, l->ranks_used));
+    CLT_TRY(check_used(b, ALPHAS, l->alphas_used));
     for (size_t i = 0; i < b->graph->n_params; i++) {
         b->graph->params[i].frozen = !b->graph->params[i].adapter;
         if (b->graph->params[i].frozen)

@@ -2,15 +2,17 @@
  *
  * Low-rank adapters: a frozen linear layer y = W x + b becomes y + s * B A dropout(x), where only A, (r, in),
  * and B, (out, r), are trained; s = alpha / r, or alpha / sqrt(r). B starts at zero, so the model starts as
- * the one without adapters. A family adds its linear layers by clt_lora_linear, and its config keys by
- * CLT_LORA_KEYS. Sources: Hu et al. 2021, arXiv:2106.09685; Kalajdzievski 2023, arXiv:2312.03732 (the root). */
+ * the one without adapters. Of an embedding W is a table, A[:, token] takes the place of A x, and A starts at
+ * zero. A family adds its linear layers by clt_lora_linear, its embedding of tokens by clt_lora_table, and
+ * its config keys by CLT_LORA_KEYS. Sources: Hu et al. 2021, arXiv:2106.09685; Kalajdzievski 2023,
+ * arXiv:2312.03732 (the root). */
 #ifndef ENGINE_MODELS_LORA_H
 #define ENGINE_MODELS_LORA_H
 
 #include "engine/models/models_internal.h"
 #include "engine/ops/node.h"
 
-#define CLT_LORA_MAX_TARGETS 4096 /* entries of model.lora_targets */
+#define CLT_LORA_MAX_TARGETS 4096 /* entries of model.lora_targets, and of its patterns */
 
 /* Reads the keys model.lora_... into b->lora. Without model.lora_rank there are no adapters. decode: the form
  * for generation, which has no dropout. CLT_ECONFIG names the key. */
@@ -20,6 +22,13 @@ clt_status clt_lora_read(clt_model_builder *b, bool decode);
  * tensor with the result. */
 clt_status clt_lora_linear(clt_model_builder *b, const char *name, int32_t from, const clt_attr_given *attrs,
                            clt_node **node, int32_t *out);
+/* Adds to *out, the rows of the embedding `table` at the indices `index`, what its adapter adds to them
+ * (<table>.lora_embedding_A and _B), if model.lora_targets names the layer itself: "all-linear" does not. */
+clt_status clt_lora_table(clt_model_builder *b, const clt_node *table, int32_t index, int64_t vocab,
+                          int32_t *out);
+/* The same for the output layer `head`, which reads tensor `from` and has `vocab` rows that count. */
+clt_status clt_lora_head(clt_model_builder *b, const clt_node *head, int32_t from, int64_t vocab,
+                         int32_t *out);
 /* After the last layer: freezes every parameter except the adapters' own. CLT_ECONFIG if a target names no
  * layer. Does nothing without adapters. */
 clt_status clt_lora_finish(clt_model_builder *b);
@@ -42,9 +51,17 @@ void clt_lora_check(clt_config_rules *rules);
                            "share of an adapter's inputs dropped in training"),                              \
         CLT_KEY_STRINGS(                                                                                     \
             "model.lora_targets", "[]",                                                                      \
-            "the linear layers that get an adapter: ends of their names (\"q_proj\"), whole "                \
-            "names or patterns (\"layers.1?.mlp.*\"); \"all-linear\": all but the output layer; "            \
+            "the layers that get an adapter: ends of their names (\"q_proj\"), whole "                       \
+            "names or patterns (\"layers.1?.mlp.*\"); \"all-linear\": all linear ones but the output "       \
+            "layer; "                                                                                        \
+            "the embedding of tokens and, if it is not tied to it, the output layer only by name; "          \
             "[]: those that PEFT chooses for the family"),                                                   \
+        CLT_KEY_STRINGS("model.lora_rank_pattern", "[]",                                                     \
+                        "other ranks for some layers, the first entry that names a layer counts: "           \
+                        "\"v_proj=4\", with names as in model.lora_targets (PEFT's rank_pattern)"),          \
+        CLT_KEY_STRINGS("model.lora_alpha_pattern", "[]",                                                    \
+                        "other values of model.lora_alpha for some layers: \"v_proj=8\" (PEFT's "            \
+                        "alpha_pattern)"),                                                                   \
         CLT_KEY_CHOICE("model.lora_base", CLT_LORA_BASES, "\"f32\"",                                         \
                        "type in which the frozen weights of linear layers and embeddings are kept; f16 and " \
                        "bf16 round them when they are read, and need half the memory")

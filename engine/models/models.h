@@ -103,6 +103,22 @@ typedef struct clt_model_family {
     const clt_model_published *published; /* NULL: no published weights are known */
 } clt_model_family;
 
+/* lora.c: the size of the low-rank adapter that a model section gives the layer `name`, which has one. */
+typedef struct clt_lora_size {
+    int64_t rank;
+    double alpha, scale; /* scale: alpha / rank, or alpha / sqrt(rank) with model.lora_rs */
+} clt_lora_size;
+clt_lora_size clt_lora_size_of(const clt_json *model, const char *name);
+
+/* Endings of the names of adapters' tensors: of linear layers A is (rank, in) and B (out, rank); of an
+ * embedding A is (rank, tokens) and B (channels, rank), as PEFT has them. */
+#define CLT_ADAPTER_A ".lora_A.weight"
+#define CLT_ADAPTER_B ".lora_B.weight"
+#define CLT_ADAPTER_TABLE_A ".lora_embedding_A"
+#define CLT_ADAPTER_TABLE_B ".lora_embedding_B"
+/* The length of the layer's name at the beginning of such a name; 0: it is none. *of_a: it is an A. */
+size_t clt_adapter_layer(const char *tensor, bool *of_a);
+
 const clt_model_family *const *clt_model_families(int *count);
 /* The family that a config names; the config must have been checked. */
 const clt_model_family *clt_model_family_of(const clt_config *config);

@@ -12,12 +12,14 @@
 #define CLT_LORA_SEEN 64
 typedef struct clt_lora {
     int64_t rank; /* 0: no adapters */
-    double scale, dropout;
+    double dropout;
     clt_dtype base; /* of frozen weights */
     struct {
         const char *name;
         bool used; /* it names a layer */
     } * targets;
+    /* entries of model.lora_rank_pattern and model.lora_alpha_pattern that name a layer */
+    bool *ranks_used, *alphas_used;
     int n_targets, n_seen;
     const char *seen[CLT_LORA_SEEN]; /* last parts of the names of linear layers */
 } clt_lora;

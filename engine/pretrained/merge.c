@@ -25,8 +25,7 @@ typedef struct merged {
 struct clt_merge {
     const clt_saved_run *saved;
     clt_values values;
-    bool add, transposed;
-    double scale;
+    bool add;
     clt_arena *arena; /* owns names */
     merged *done;
     size_t n_done, room;
@@ -42,7 +41,6 @@ clt_status clt_merge_open(const clt_saved_run *saved, clt_values values, bool ad
                           clt_merge **out)
 {
     CLT_SCOPED(clt_merge) *m = NULL;
-    const clt_config *c = saved->config;
     *out = NULL;
     if (add && !has_adapters(saved))
         CLT_FAIL(CLT_EUSAGE, "exporting '%s': --merge adds adapters to the weights, and the run has none",
@@ -58,13 +56,6 @@ clt_status clt_merge_open(const clt_saved_run *saved, clt_values values, bool ad
     m->saved = saved;
     m->values = values;
     m->add = add;
-    if (add) {
-        const clt_model_published *p = clt_model_family_of(c)->published;
-        double rank = (double)clt_config_int(c, "model.lora_rank");
-        m->transposed = p && p->transposed;
-        m->scale = clt_config_float(c, "model.lora_alpha") /
-                   (clt_config_bool(c, "model.lora_rs") ? sqrt(rank) : rank);
-    }
     *out = CLT_TAKE(m);
     return CLT_OK;
 }
@@ -113,22 +104,28 @@ static clt_status load(const clt_named_tensor *tensor, float **out)
     return clt_named_tensor_to_f32(tensor, *out);
 }
 
-static bool fits(const clt_merge *m, const clt_named_tensor *w, const clt_named_tensor *a,
+/* How an adapter belongs to its weight. */
+typedef struct relation {
+    double scale;
+    bool transposed; /* rows of the weight are inputs */
+} relation;
+
+static bool fits(bool transposed, const clt_named_tensor *w, const clt_named_tensor *a,
                  const clt_named_tensor *b)
 {
     if (w->shape.ndim != 2 || a->shape.ndim != 2 || b->shape.ndim != 2)
         return false;
-    int64_t out = w->shape.dim[m->transposed ? 1 : 0], in = w->shape.dim[m->transposed ? 0 : 1];
+    int64_t out = w->shape.dim[transposed ? 1 : 0], in = w->shape.dim[transposed ? 0 : 1];
     return a->shape.dim[1] == in && b->shape.dim[0] == out && a->shape.dim[0] == b->shape.dim[1];
 }
 
 /* Replaces *w by the merged weight. */
-static clt_status merge(clt_merge *m, clt_named_tensor *w, const clt_named_tensor *a,
+static clt_status merge(clt_merge *m, relation how, clt_named_tensor *w, const clt_named_tensor *a,
                         const clt_named_tensor *b)
 {
     CLT_FREED float *values = NULL, *down = NULL, *up = NULL;
     CLT_FREED double *square = NULL;
-    if (!fits(m, w, a, b))
+    if (!fits(how.transposed, w, a, b))
         CLT_FAIL(CLT_ECHECKPOINT, "exporting '%s': the adapter of %s does not have its shape", m->saved->path,
                  w->name);
     CLT_TRY(load(w, &values));
@@ -142,8 +139,8 @@ static clt_status merge(clt_merge *m, clt_named_tensor *w, const clt_named_tenso
                  .columns = w->shape.dim[1],
                  .rank = a->shape.dim[0],
                  .in = a->shape.dim[1],
-                 .scale = m->scale,
-                 .transposed = m->transposed,
+                 .scale = how.scale,
+                 .transposed = how.transposed,
                  .square = square};
     clt_for_ranges((uint64_t)p.rows, ROWS_PER_THREAD, "merge", add_rows, &p);
     for (int64_t i = 0; i < p.rows; i++)
@@ -155,23 +152,42 @@ static clt_status merge(clt_merge *m, clt_named_tensor *w, const clt_named_tenso
     return CLT_OK;
 }
 
-clt_status clt_merge_values(clt_merge *m, const char *name, clt_named_tensor *out, bool *found)
+/* The two tensors of a layer's adapter; *found: it has one. */
+static clt_status find_adapter(const clt_merge *m, const char *layer, bool table, clt_named_tensor *a,
+                               clt_named_tensor *b, bool *found)
 {
     const clt_checkpoint *saved = m->saved->checkpoint;
-    clt_named_tensor a, b;
-    size_t stem = clt_stem(name, ".weight");
-    *found = clt_checkpoint_values(saved, name, m->values, out);
-    if (!*found || !m->add || stem == 0)
-        return CLT_OK;
-    const char *down = clt_arena_printf(m->arena, "%.*s" CLT_ADAPTER_A, (int)stem, name);
-    const char *up = clt_arena_printf(m->arena, "%.*s" CLT_ADAPTER_B, (int)stem, name);
+    const char *down = clt_arena_printf(m->arena, "%s%s", layer, table ? CLT_ADAPTER_TABLE_A : CLT_ADAPTER_A);
+    const char *up = clt_arena_printf(m->arena, "%s%s", layer, table ? CLT_ADAPTER_TABLE_B : CLT_ADAPTER_B);
     if (!down || !up)
         return CLT_ENOMEM;
-    bool has_a = clt_checkpoint_values(saved, down, m->values, &a);
-    bool has_b = clt_checkpoint_values(saved, up, m->values, &b);
+    bool has_a = clt_checkpoint_values(saved, down, m->values, a);
+    bool has_b = clt_checkpoint_values(saved, up, m->values, b);
     if (has_a != has_b)
         CLT_FAIL(CLT_ECHECKPOINT, "exporting '%s': it has only one of %s and %s", m->saved->path, down, up);
-    return has_a ? merge(m, out, &a, &b) : CLT_OK;
+    *found = has_a;
+    return CLT_OK;
+}
+
+clt_status clt_merge_values(clt_merge *m, const char *name, clt_named_tensor *out, bool *found)
+{
+    const clt_config *c = m->saved->config;
+    const clt_model_published *p = clt_model_family_of(c)->published;
+    clt_named_tensor a, b;
+    size_t stem = clt_stem(name, ".weight");
+    bool adapted = false;
+    *found = clt_checkpoint_values(m->saved->checkpoint, name, m->values, out);
+    if (!*found || !m->add || stem == 0)
+        return CLT_OK;
+    const char *layer = clt_arena_printf(m->arena, "%.*s", (int)stem, name);
+    if (!layer)
+        return CLT_ENOMEM;
+    relation how = {.scale = clt_lora_size_of(clt_config_model(c, NULL), layer).scale};
+    for (int table = 0; table < 2 && !adapted; table++) {
+        CLT_TRY(find_adapter(m, layer, table, &a, &b, &adapted));
+        how.transposed = table || (p && p->transposed && strcmp(name, p->head) != 0);
+    }
+    return adapted ? merge(m, how, out, &a, &b) : CLT_OK;
 }
 
 int64_t clt_merge_count(const clt_merge *m)
@@ -199,12 +215,12 @@ clt_status clt_merge_export(clt_merge *m, clt_dtype dtype, const char *out, clt_
     const clt_safetensors *model = m->saved->checkpoint->model;
     CLT_FREED clt_named_tensor *tensors = NULL;
     int n = clt_safetensors_count(model), kept = 0;
-    bool found;
+    bool found, of_a;
     CLT_TRY(clt_export_check_file(out));
     CLT_TRY(clt_alloc(&tensors, (size_t)n + 1, sizeof *tensors, "exported weights"));
     for (int i = 0; i < n; i++) {
         const char *name = clt_safetensors_at(model, i)->name;
-        if (clt_stem(name, CLT_ADAPTER_A) == 0 && clt_stem(name, CLT_ADAPTER_B) == 0)
+        if (clt_adapter_layer(name, &of_a) == 0)
             CLT_TRY(clt_merge_values(m, name, &tensors[kept++], &found));
     }
     CLT_TRY(clt_checkpoint_whole(m->saved->checkpoint));

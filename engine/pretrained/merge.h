@@ -8,9 +8,6 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/saved_run.h"
 
-#define CLT_ADAPTER_A ".lora_A.weight"
-#define CLT_ADAPTER_B ".lora_B.weight"
-
 typedef struct clt_merge clt_merge;
 
 /* saved: opened with its tensors. add: merges adapters. CLT_EUSAGE: `add` and the run has none; or not `add`,

@@ -23,9 +23,11 @@ CLT_SCOPED_POINTER(clt_peft, clt_peft_close)
 const clt_config_presets *clt_peft_presets(clt_peft *peft);
 /* "28 tensors of 14 layers, rank 8, scale 2, norm of B 0.53"; lives as long as `peft`. */
 const char *clt_peft_words(const clt_peft *peft);
-/* Gives up the open file, whose tensors then have the names that they have in the model of transformers:
- * "model.layers.0.self_attn.q_proj.lora_A.weight". To be closed by the caller. */
-clt_safetensors *clt_peft_take_file(clt_peft *peft);
+/* Puts the adapter's tensors, by their names in the model of transformers
+ * ("model.layers.0.self_attn.q_proj.lora_A.weight"), after those of *base, the weights that it is for; once.
+ * Copies of embeddings and output layers that the file holds must be the weights themselves, else
+ * CLT_ECHECKPOINT, and are left out. */
+clt_status clt_peft_join(clt_peft *peft, clt_safetensors **base);
 
 /* For `cltrain generate`: sets the keys model.lora_... of a run without adapters and puts the folder's
  * tensors beside the run's. saved: opened with its tensors. CLT_EUSAGE if the run has adapters of its own. */

@@ -14,9 +14,8 @@
 #include "engine/pretrained/pretrained_internal.h"
 
 #define CONFIG_MAX_BYTES 16000000u
-#define WRAPPER "base_model.model." /* what PEFT puts before the names of the model */
-#define END_A ".lora_A.weight"
-#define END_B ".lora_B.weight"
+#define WRAPPER "base_model.model."   /* what PEFT puts before the names of the model */
+#define END_BASE ".base_layer.weight" /* a copy of a weight, which PEFT saves where embeddings are adapted */
 #define MAX_RANK 65536
 
 struct clt_peft {
@@ -24,6 +23,7 @@ struct clt_peft {
     clt_safetensors *file;
     int64_t rank;
     double alpha, scale;
+    clt_json_doc *section; /* the keys model.lora_rank and its like, as a model section */
     bool root, by_tensors; /* by_tensors: the list of layers follows from the names of tensors */
     const char *words;
 };
@@ -38,6 +38,8 @@ static const char *const harmless[] = {"peft_type",
                                        "use_rslora",
                                        "target_modules",
                                        "exclude_modules",
+                                       "rank_pattern",
+                                       "alpha_pattern",
                                        "layers_to_transform",
                                        "layers_pattern",
                                        "fan_in_fan_out",
@@ -121,6 +123,52 @@ static void read_numbers(clt_peft *a)
                               CLT_PRESET_DEFAULT);
 }
 
+/* A path of a layer without the prefix that published weights of any family have. */
+static const char *bare(const char *name)
+{
+    int count;
+    const clt_model_family *const *families = clt_model_families(&count);
+    for (int i = 0; i < count; i++) {
+        const char *prefix = families[i]->published ? families[i]->published->prefix : "";
+        if (*prefix && strncmp(name, prefix, strlen(prefix)) == 0)
+            return name + strlen(prefix);
+    }
+    return name;
+}
+
+/* Reads rank_pattern or alpha_pattern as the key with the same name here. Its names are regular expressions;
+ * those that are more than names of layers are refused. */
+static clt_status read_pattern(clt_peft *a, const char *name, const char *key, bool whole, double most)
+{
+    clt_pretrained *p = &a->p;
+    const clt_json *map = clt_pretrained_get(p->root, name);
+    CLT_SCOPED(clt_str) text = {0}, entry = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 0);
+    int64_t rank;
+    if (map && clt_json_typeof(map) != CLT_JSON_OBJECT)
+        clt_pretrained_problem(p, name, "is no object of names with numbers");
+    clt_jw_array(&w);
+    for (const clt_json *v = map ? clt_json_first(map) : NULL; v; v = clt_json_next(v)) {
+        const char *layer = clt_json_key(v) ? clt_json_key(v) : "";
+        double number = clt_json_typeof(v) == CLT_JSON_NUMBER ? clt_json_number(v) : 0;
+        if (!*layer || strpbrk(layer, "*?[]()|^$+\\{}="))
+            clt_pretrained_problem(p, name, "holds a regular expression; cltrain takes names of layers");
+        if (!(number > 0 && number <= most) || (whole && !clt_json_int(v, &rank)))
+            clt_pretrained_problem(p, name, "holds something else than a number in range");
+        entry.length = 0;
+        clt_str_printf(&entry, "%s=%.17g", bare(layer), number);
+        CLT_TRY(clt_str_check(&entry));
+        clt_jw_string(&w, entry.text);
+    }
+    clt_jw_end_array(&w);
+    CLT_TRY(clt_str_check(&text));
+    if (map && clt_json_count(map) > 0)
+        clt_pretrained_add(p, key, clt_arena_strdup(p->arena, text.text),
+                           clt_arena_printf(p->arena, "the adapter's %s says so", name), CLT_PRESET_EQUAL,
+                           NULL);
+    return CLT_OK;
+}
+
 /* A list of layers is taken as it is. Where it is a pattern, or others restrict it, the tensors say which
  * layers have adapters. */
 static void read_targets(clt_peft *a)
@@ -157,6 +205,8 @@ static clt_status read_config(clt_peft *a)
         CLT_FAIL(CLT_EUNSUPPORTED, "reading '%s': peft_type is '%.60s'; cltrain takes LORA", p->config_path,
                  kind);
     read_numbers(a);
+    CLT_TRY(read_pattern(a, "rank_pattern", "model.lora_rank_pattern", true, MAX_RANK));
+    CLT_TRY(read_pattern(a, "alpha_pattern", "model.lora_alpha_pattern", false, 1e6));
     read_targets(a);
     refuse_others(p);
     CLT_TRY(clt_str_check(&p->problems));
@@ -171,9 +221,15 @@ static clt_status read_config(clt_peft *a)
 /* The length of the layer's name in a tensor's name, with the wrapper's; 0: no tensor of an adapter. */
 static size_t layer_length(const char *name, bool *of_a)
 {
-    size_t a = clt_stem(name, END_A), b = clt_stem(name, END_B);
-    *of_a = a > 0;
-    return strncmp(name, WRAPPER, strlen(WRAPPER)) != 0 ? 0 : a > 0 ? a : b;
+    size_t length = clt_adapter_layer(name, of_a);
+    return strncmp(name, WRAPPER, strlen(WRAPPER)) != 0 ? 0 : length;
+}
+
+/* The rank of a layer, of whose path `length` bytes follow the wrapper's. */
+static int64_t rank_of(const clt_peft *a, const char *path, size_t length)
+{
+    const char *layer = clt_arena_printf(a->p.arena, "%.*s", (int)length, path);
+    return layer ? clt_lora_size_of(clt_json_root(a->section), bare(layer)).rank : 0;
 }
 
 static clt_status check_tensor(const clt_peft *a, const clt_named_tensor *t)
@@ -186,16 +242,20 @@ static clt_status check_tensor(const clt_peft *a, const clt_named_tensor *t)
                  "reading the adapter '%.600s': the name of tensor '%.200s' does not begin with " WRAPPER
                  ", as PEFT writes it, so PEFT itself would leave it out",
                  a->p.folder, t->name);
+    if (clt_ends_with(t->name, END_BASE))
+        return CLT_OK;
     if (length <= strlen(WRAPPER))
         CLT_FAIL(CLT_EUNSUPPORTED,
-                 "reading the adapter '%.600s': tensor '%.200s' is no " END_A " and no " END_B
-                 " of a linear layer; cltrain takes these alone: no embeddings, no biases, no whole modules",
+                 "reading the adapter '%.600s': tensor '%.200s' is no " CLT_ADAPTER_A " and no " CLT_ADAPTER_B
+                 " of a linear layer and no " CLT_ADAPTER_TABLE_A " and no " CLT_ADAPTER_TABLE_B
+                 " of an embedding; cltrain takes these alone: no biases, no whole modules",
                  a->p.folder, t->name);
-    if (t->shape.ndim != 2 || t->shape.dim[of_a ? 0 : 1] != a->rank)
+    int64_t rank = rank_of(a, t->name + strlen(WRAPPER), length - strlen(WRAPPER));
+    if (t->shape.ndim != 2 || t->shape.dim[of_a ? 0 : 1] != rank)
         CLT_FAIL(CLT_ECHECKPOINT,
                  "reading the adapter '%.600s': tensor '%.200s' has shape %s, and adapter_config.json says "
                  "rank %lld, which must be its %s dimension",
-                 a->p.folder, t->name, clt_shape_text(&t->shape, shape, sizeof shape), (long long)a->rank,
+                 a->p.folder, t->name, clt_shape_text(&t->shape, shape, sizeof shape), (long long)rank,
                  of_a ? "first" : "second");
     return CLT_OK;
 }
@@ -215,13 +275,13 @@ static clt_status check_tensors(clt_peft *a)
 {
     bool of_a;
     double square = 0;
-    int count = clt_safetensors_count(a->file);
-    for (int i = 0; i < count; i++) {
+    int count = 0;
+    for (int i = 0; i < clt_safetensors_count(a->file); i++) {
         const clt_named_tensor *t = clt_safetensors_at(a->file, i);
         CLT_TRY(check_tensor(a, t));
-        (void)layer_length(t->name, &of_a);
-        if (!of_a)
-            CLT_TRY(add_square(t, &square));
+        count += layer_length(t->name, &of_a) > 0;
+        if (clt_ends_with(t->name, CLT_ADAPTER_B) || clt_ends_with(t->name, CLT_ADAPTER_TABLE_A))
+            CLT_TRY(add_square(t, &square)); /* what starts at zero */
     }
     if (count == 0)
         CLT_FAIL(CLT_ECHECKPOINT, "reading the adapter '%.600s': its file holds no tensors", a->p.folder);
@@ -246,19 +306,6 @@ static clt_status open_file(clt_peft *a)
 
 /* --- the layers --- */
 
-/* A path of a layer without the prefix that published weights of any family have. */
-static const char *bare(const char *name)
-{
-    int count;
-    const clt_model_family *const *families = clt_model_families(&count);
-    for (int i = 0; i < count; i++) {
-        const char *prefix = families[i]->published ? families[i]->published->prefix : "";
-        if (*prefix && strncmp(name, prefix, strlen(prefix)) == 0)
-            return name + strlen(prefix);
-    }
-    return name;
-}
-
 /* Adds the key model.lora_targets. */
 static clt_status add_targets(clt_peft *a)
 {
@@ -271,7 +318,7 @@ static clt_status add_targets(clt_peft *a)
         const char *name = clt_safetensors_at(a->file, i)->name;
         size_t length = layer_length(name, &of_a);
         const char *layer = clt_arena_printf(p->arena, "%.*s", (int)length, name);
-        if (layer && of_a)
+        if (layer && length > 0 && of_a)
             clt_jw_string(&w, bare(layer + strlen(WRAPPER)));
     }
     const clt_json *list = a->by_tensors ? NULL : clt_json_get(p->root, "target_modules");
@@ -288,6 +335,19 @@ static clt_status add_targets(clt_peft *a)
 
 /* --- opening --- */
 
+/* Makes a model section of the keys, for clt_lora_size_of. */
+static clt_status make_section(clt_peft *a)
+{
+    CLT_SCOPED(clt_str) text = {0};
+    clt_str_append(&text, "{");
+    for (int i = 0; i < a->p.count; i++)
+        clt_str_printf(&text, "%s\"%s\":%s", i ? "," : "", a->p.items[i].key + strlen("model."),
+                       a->p.items[i].value ? a->p.items[i].value : "null");
+    clt_str_append(&text, "}");
+    CLT_TRY(clt_str_check(&text));
+    return clt_json_parse(text.text, text.length, a->p.config_path, CLT_ECHECKPOINT, &a->section);
+}
+
 static clt_status open_all(clt_peft *a, const char *folder)
 {
     clt_pretrained *p = &a->p;
@@ -299,6 +359,7 @@ static clt_status open_all(clt_peft *a, const char *folder)
     if (!clt_is_directory(folder))
         CLT_FAIL(CLT_ECHECKPOINT, "adapter: '%.800s' is not a folder; name one that PEFT saved", folder);
     CLT_TRY(read_config(a));
+    CLT_TRY(make_section(a));
     CLT_TRY(open_file(a));
     CLT_TRY(add_targets(a));
     CLT_TRY(clt_safetensors_take_off(a->file, WRAPPER));
@@ -324,6 +385,7 @@ void clt_peft_close(clt_peft *a)
         return;
     clt_safetensors_close(a->file);
     clt_str_free(&a->p.problems);
+    clt_json_destroy(a->section);
     clt_json_destroy(a->p.doc);
     clt_arena_destroy(a->p.arena);
     free(a);
@@ -340,9 +402,41 @@ const char *clt_peft_words(const clt_peft *a)
     return a->words;
 }
 
-clt_safetensors *clt_peft_take_file(clt_peft *a)
+/* Checks that a copy of a weight in the adapter's file is the weight that the adapter is put on: an adapter
+ * of a model with other rows would compute something else. */
+static clt_status check_base(const clt_peft *a, const clt_safetensors *base, const clt_named_tensor *copy)
 {
-    return CLT_TAKE(a->file);
+    CLT_FREED float *theirs = NULL, *ours = NULL;
+    const char *name =
+        clt_arena_printf(a->p.arena, "%.*s.weight", (int)clt_stem(copy->name, END_BASE), copy->name);
+    if (!name)
+        return CLT_ENOMEM;
+    const clt_named_tensor *weight = clt_safetensors_find(base, name);
+    weight = weight ? weight : clt_safetensors_find(base, bare(name));
+    bool same = weight && clt_shape_equal(&weight->shape, &copy->shape);
+    size_t n = same ? (size_t)clt_shape_elements(&copy->shape) : 0;
+    CLT_TRY(clt_alloc(&theirs, n + 1, sizeof *theirs, "an adapter"));
+    CLT_TRY(clt_alloc(&ours, n + 1, sizeof *ours, "an adapter"));
+    if (same) {
+        CLT_TRY(clt_named_tensor_to_f32(copy, theirs));
+        CLT_TRY(clt_named_tensor_to_f32(weight, ours));
+        same = memcmp(ours, theirs, n * sizeof *ours) == 0;
+    }
+    if (!same)
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "reading the adapter '%.600s': it brings a copy of %.200s that is not the model's; merge it "
+                 "into its own base with PEFT (merge_and_unload), and take the result as --init",
+                 a->p.folder, name);
+    return CLT_OK;
+}
+
+clt_status clt_peft_join(clt_peft *a, clt_safetensors **base)
+{
+    for (int i = 0; i < clt_safetensors_count(a->file); i++)
+        if (clt_ends_with(clt_safetensors_at(a->file, i)->name, END_BASE))
+            CLT_TRY(check_base(a, *base, clt_safetensors_at(a->file, i)));
+    clt_safetensors_leave_out(a->file, END_BASE);
+    return clt_safetensors_join(base, CLT_TAKE(a->file), a->p.folder);
 }
 
 clt_status clt_peft_put_on(clt_saved_run *saved, const char *folder)
@@ -355,5 +449,5 @@ clt_status clt_peft_put_on(clt_saved_run *saved, const char *folder)
     CLT_TRY(clt_peft_open(folder, &a));
     for (int i = 0; i < a->p.count; i++)
         CLT_TRY(clt_config_set(saved->config, a->p.items[i].key, a->p.items[i].value));
-    return clt_safetensors_join(&saved->checkpoint->model, clt_peft_take_file(a), folder);
+    return clt_peft_join(a, &saved->checkpoint->model);
 }

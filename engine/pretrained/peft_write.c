@@ -2,6 +2,7 @@
  *
  * Writes the adapters of a run as PEFT does: their tensors alone, in f32, with the names that they have in
  * the model of transformers. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,22 +47,31 @@ static bool is_zero(const clt_named_tensor *t)
     return true;
 }
 
+/* The path of a layer in the model of transformers: the output layer stands outside what has the prefix. */
+static const char *path_of(const peft_export *x, const char *layer)
+{
+    size_t head = clt_stem(x->family->head, ".weight");
+    bool outside = strlen(layer) == head && strncmp(layer, x->family->head, head) == 0;
+    return clt_arena_printf(x->arena, "%s%s", outside ? "" : x->family->prefix, layer);
+}
+
 /* Adds a tensor of the checkpoint if it belongs to an adapter. */
 static clt_status take(peft_export *x, const char *name)
 {
-    size_t a = clt_stem(name, CLT_ADAPTER_A), b = clt_stem(name, CLT_ADAPTER_B);
+    bool of_a;
+    size_t length = clt_adapter_layer(name, &of_a);
     clt_named_tensor t;
-    if ((a == 0 && b == 0) || !clt_checkpoint_values(x->saved->checkpoint, name, x->values, &t))
+    if (length == 0 || !clt_checkpoint_values(x->saved->checkpoint, name, x->values, &t))
         return CLT_OK;
-    if (a > 0) {
-        x->layers[x->n_layers] = clt_arena_printf(x->arena, "%.*s", (int)a, name);
-        if (!x->layers[x->n_layers++])
-            return CLT_ENOMEM;
-    }
-    x->result->idle &= a > 0 || is_zero(&t);
-    t.name = clt_arena_printf(x->arena, WRAPPER "%s%s", x->family->prefix, name);
+    const char *layer = clt_arena_printf(x->arena, "%.*s", (int)length, name);
+    const char *path = layer ? path_of(x, layer) : NULL;
+    t.name = path ? clt_arena_printf(x->arena, WRAPPER "%s%s", path, name + length) : NULL;
     if (!t.name)
         return CLT_ENOMEM;
+    if (of_a)
+        x->layers[x->n_layers++] = layer;
+    bool table = clt_ends_with(name, CLT_ADAPTER_TABLE_A) || clt_ends_with(name, CLT_ADAPTER_TABLE_B);
+    x->result->idle &= of_a != table || is_zero(&t); /* an embedding's A starts at zero, another layer's B */
     CLT_TRY(clt_grow(&x->tensors, &x->room, (size_t)x->count + 1, sizeof *x->tensors, "adapters"));
     x->tensors[x->count++] = t;
     return CLT_OK;
@@ -121,8 +131,7 @@ static void write_targets(const peft_export *x, clt_json_writer *w)
     bool parts = parts_suffice(x);
     clt_jw_karray(w, "target_modules");
     for (int i = 0; i < x->n_layers; i++) {
-        const char *name = parts ? last_part(x->layers[i])
-                                 : clt_arena_printf(x->arena, "%s%s", x->family->prefix, x->layers[i]);
+        const char *name = parts ? last_part(x->layers[i]) : path_of(x, x->layers[i]);
         bool again = false;
         for (int k = 0; k < i && parts; k++)
             again |= strcmp(last_part(x->layers[k]), name) == 0;
@@ -140,6 +149,22 @@ static void write_number(clt_json_writer *w, const char *key, double value)
         clt_jw_kdouble(w, key, value);
 }
 
+/* Ranks, or alphas, of the layers that have others than the model's. */
+static void write_pattern(const peft_export *x, const char *key, bool alphas, clt_json_writer *w)
+{
+    const clt_json *model = clt_config_model(x->saved->config, NULL);
+    clt_jw_kobject(w, key);
+    for (int i = 0; i < x->n_layers; i++) {
+        const clt_lora_size size = clt_lora_size_of(model, x->layers[i]);
+        const char *path = path_of(x, x->layers[i]);
+        bool other = alphas ? fabs(size.alpha - clt_config_float(x->saved->config, "model.lora_alpha")) > 0
+                            : size.rank != x->result->rank;
+        if (path && other)
+            write_number(w, path, alphas ? size.alpha : (double)size.rank);
+    }
+    clt_jw_end_object(w);
+}
+
 static clt_status write_config(const peft_export *x, const char *folder)
 {
     const clt_config *c = x->saved->config;
@@ -154,6 +179,8 @@ static clt_status write_config(const peft_export *x, const char *folder)
     clt_jw_kdouble(&w, "lora_dropout", clt_config_float(c, "model.lora_dropout"));
     clt_jw_kbool(&w, "use_rslora", clt_config_bool(c, "model.lora_rs"));
     write_targets(x, &w);
+    write_pattern(x, "rank_pattern", false, &w);
+    write_pattern(x, "alpha_pattern", true, &w);
     clt_jw_kbool(&w, "fan_in_fan_out", x->family->transposed);
     clt_jw_kstring(&w, "bias", "none");
     clt_jw_kbool(&w, "init_lora_weights", true);

@@ -143,15 +143,40 @@ static clt_status read_folder(clt_pretrained *p)
 /* Keys that decide which parameters exist, and keys that decide what is computed with them. */
 static clt_preset_kind kind_of(const clt_config *config, const char *key, const char *value)
 {
-    static const char *const fixed[] = {
-        "model.type",         "model.activation",    "model.bias",           "model.embedding",
-        "model.outputs",      "model.heads",         "model.vocab",          "model.channels",
-        "model.tied",         "model.kv_heads",      "model.head_dim",       "model.inner",
-        "model.norm_eps",     "model.layernorm_eps", "model.segments",       "model.padding",
-        "model.head_norm",    "model.mlp_bias",      "model.rope_base",      "model.rope_low",
-        "model.rope_scaling", "model.rope_factor",   "model.rope_high",      "model.window",
-        "model.window_from",  "model.rope_original", "model.attention_bias", "model.rope_attention",
-        "model.lora_rank",    "model.lora_alpha",    "model.lora_rs",        "model.lora_targets"};
+    static const char *const fixed[] = {"model.type",
+                                        "model.activation",
+                                        "model.bias",
+                                        "model.embedding",
+                                        "model.outputs",
+                                        "model.heads",
+                                        "model.vocab",
+                                        "model.channels",
+                                        "model.tied",
+                                        "model.kv_heads",
+                                        "model.head_dim",
+                                        "model.inner",
+                                        "model.norm_eps",
+                                        "model.layernorm_eps",
+                                        "model.segments",
+                                        "model.padding",
+                                        "model.head_norm",
+                                        "model.mlp_bias",
+                                        "model.rope_base",
+                                        "model.rope_low",
+                                        "model.rope_scaling",
+                                        "model.rope_factor",
+                                        "model.rope_high",
+                                        "model.window",
+                                        "model.window_from",
+                                        "model.rope_original",
+                                        "model.attention_bias",
+                                        "model.rope_attention",
+                                        "model.lora_rank",
+                                        "model.lora_alpha",
+                                        "model.lora_rs",
+                                        "model.lora_targets",
+                                        "model.lora_rank_pattern",
+                                        "model.lora_alpha_pattern"};
     /* where the number of positions is a setting of its own, it limits the context */
     bool positions = clt_config_part_has(clt_config_chosen(config, "model.type"), "model.positions") &&
                      clt_config_int(config, "model.positions") > 0;

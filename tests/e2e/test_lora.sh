@@ -49,13 +49,31 @@ expect_text 'model.lora_rank: must be at least 1 where model.lora_targets names 
 expect_code 2 "$CLTRAIN" plan lora.json --device generic model.lora_alpha=0
 expect_text 'model.lora_alpha: 0 is out of range'
 expect_code 2 "$CLTRAIN" plan lora.json --device generic 'model.lora_targets=["c_attn","q_proj"]'
-expect_text "model.lora_targets: no linear layer is called 'q_proj'.*there are c_attn, c_proj and c_fc"
+expect_text "model.lora_targets: no layer that could have an adapter is called 'q_proj'.*there are c_attn, c_proj and c_fc"
 expect_code 2 "$CLTRAIN" plan lora.json --device generic model.lora_scale=2
 expect_text 'model.lora_scale'
 expect_code 2 "$CLTRAIN" plan lora.json --device generic model.type=mlp
 expect_code 0 "$CLTRAIN" plan lora.json --device generic model.lora_targets=all-linear model.lora_rs=true
 expect_text 'h.0.mlp.c_fc.lora_A'
 reject_text 'lm_head.lora_A'
+for layer in wte lm_head; do
+    expect_code 2 "$CLTRAIN" plan lora.json --device generic "model.lora_targets=[\"$layer\"]"
+    expect_text "model.lora_targets: '$layer' has one weight with the other .* model.tied=false"
+done
+expect_code 0 "$CLTRAIN" plan lora.json --device generic 'model.lora_targets=["wte", "lm_head", "c_fc"]' model.tied=false \
+    'model.lora_rank_pattern=["wte=2", "h.0.mlp.c_fc=3"]' model.lora_alpha_pattern=c_fc=9
+expect_text 'wte.lora_embedding_A +embedding +.4,[0-9]+,2.' 'h.0.mlp.c_fc.lora_A +linear +.4,[0-9]+,3.' 'h.1.mlp.c_fc.lora_A +linear +.4,[0-9]+,4.' 'lm_head.lora_B'
+for key in rank alpha; do
+    for entry in c_attn 'c_attn=' '=4' 'c_attn=0' 'c_attn=x' 'c_attn=1e9'; do
+        expect_code 2 "$CLTRAIN" plan lora.json --device generic "model.lora_${key}_pattern=[\"$entry\"]"
+        expect_text "model.lora_${key}_pattern: must be entries such as"
+    done
+    expect_code 2 "$CLTRAIN" plan lora.json --device generic "model.lora_${key}_pattern=[\"c_attn=4\", \"c_fc=4\"]"
+    expect_text "model.lora_${key}_pattern: 'c_fc=4' names no layer that has an adapter"
+    expect_code 2 "$CLTRAIN" plan base.json --device generic "model.lora_${key}_pattern=[\"c_attn=4\"]"
+    expect_text "model.lora_${key}_pattern: is for adapters, and model.lora_rank is 0"
+done
+expect_code 2 "$CLTRAIN" plan lora.json --device generic 'model.lora_rank_pattern=["c_attn=2.5"]'
 expect_code 0 "$CLTRAIN" plan lora.json --device generic 'model.lora_targets=[]'
 expect_text 'h.0.attn.c_attn.lora_B'
 reject_text 'c_proj.lora_A'
@@ -145,6 +163,36 @@ for kind in 'bf16 f32' 'f16 f32' 'bf16 bf16'; do
     expect_code 0 "$CLTRAIN" generate b16 --prompt 'line 7' --temperature 0 --max-new 4
 done
 
+# --- the token embedding and the output layer, with ranks and alphas of their own ---
+own=(model.tied=false)
+expect_code 0 "$CLTRAIN" train base.json "${own[@]}" train.steps=10 --out untied
+own+=('model.lora_targets=["wte", "lm_head", "c_attn"]' 'model.lora_rank_pattern=["wte=2", "h.1.attn.c_attn=3"]' 'model.lora_alpha_pattern=["lm_head=3"]')
+expect_code 0 "$CLTRAIN" train lora.json "${own[@]}" --init untied --out own
+for name in wte.weight lm_head.weight; do
+    expect_same <(tensor untied/checkpoints/step_10/model.safetensors $name) <(tensor own/checkpoints/step_8/model.safetensors $name)
+done
+expect_code 0 "$CLTRAIN" train lora.json "${own[@]}" --init untied --out own_part --max-steps 3
+expect_code 0 "$CLTRAIN" train --resume own_part
+expect_same own/checkpoints/step_8/model.safetensors own_part/checkpoints/step_8/model.safetensors
+expect_code 0 "$CLTRAIN" eval own
+after=$(loss)
+expect_code 0 "$CLTRAIN" export own --merge --out own_merged
+expect_text 'adapters were added to 4 weights'
+expect_code 0 "$CLTRAIN" eval base.json model.tied=false --init own_merged
+if awk "BEGIN { d = $(loss) - $after; exit !(d < 2e-4 && d > -2e-4) }"; then pass; else fail "merged: loss $(loss), not $after"; fi
+expect_code 0 "$CLTRAIN" export own --format peft --out own_adapter
+tr -d ' \n' <own_adapter/adapter_config.json >"$out"
+expect_text '"r":4,' '"rank_pattern":.*"transformer.h.1.attn.c_attn":3' '"transformer.wte":2' '"alpha_pattern":."lm_head":3.'
+tensors own_adapter/adapter_model.safetensors >"$out"
+expect_text 'base_model.model.transformer.wte.lora_embedding_A' 'base_model.model.transformer.wte.lora_embedding_B' 'base_model.model.lm_head.lora_B.weight'
+if [ "$(wc -l <"$out")" = 8 ]; then pass; else fail "the adapter has $(wc -l <"$out") tensors"; fi
+expect_code 0 "$CLTRAIN" eval untied --adapter own_adapter
+if [ "$(loss)" = "$after" ]; then pass; else fail "the base with the adapter: loss $(loss), not $after"; fi
+expect_code 0 "$CLTRAIN" generate own --prompt 'line 7' --temperature 0 --max-new 24
+grep -v tokens "$out" >said
+expect_code 0 "$CLTRAIN" generate untied --adapter own_adapter --prompt 'line 7' --temperature 0 --max-new 24
+expect_same said <(grep -v tokens "$out")
+
 # --- what does not go together ---
 expect_code 2 "$CLTRAIN" export whole --out lost
 expect_text '--merge adds them to the weights, --format peft writes them alone'
@@ -184,10 +232,10 @@ take() { expect_code "$1" "$CLTRAIN" eval rows.json --on train --init "$golden/h
 cp -r "$golden/lora_llama" bad
 take 0
 expect_text 'loss'
-change 's/"use_dora": false/"use_dora": true/; s/"modules_to_save": null/"modules_to_save": ["lm_head"]/; s/"rank_pattern": \{\}/"rank_pattern": {"q_proj": 8}/;
+change 's/"use_dora": false/"use_dora": true/; s/"modules_to_save": null/"modules_to_save": ["lm_head"]/; s/"rank_pattern": \{\}/"rank_pattern": {"q_pro[jk]": 8}/;
     s/"lora_bias": false/"lora_bias": true/; s/"init_lora_weights": true/"init_lora_weights": "pissa"/; s/"bias": "none"/"bias": "all"/'
 take 2
-expect_text 'use_dora: is set' 'modules_to_save: is set' 'rank_pattern: is set' 'lora_bias: is set' 'init_lora_weights: such adapters change' 'bias: is not none'
+expect_text 'use_dora: is set' 'modules_to_save: is set' 'rank_pattern: holds a regular expression' 'lora_bias: is set' 'init_lora_weights: such adapters change' 'bias: is not none'
 change 's/"LORA"/"IA3"/'
 take 2
 expect_text "peft_type is 'IA3'; cltrain takes LORA"
@@ -219,6 +267,17 @@ expect_text 'adapter_model.safetensors; save the adapter with'
 rm -r bad
 take 7
 expect_text 'is not a folder'
+
+# PEFT saves copies of adapted embeddings: they must be the base's
+rm -rf bad
+cp -r "$golden/lora_own" bad
+take 0
+expect_text 'loss'
+length=$(od -An -tu8 -N8 bad/adapter_model.safetensors | tr -d ' ')
+at=$(tail -c +9 bad/adapter_model.safetensors | head -c "$length" | sed -E 's/.*"[a-z_.]*embed_tokens.base_layer.weight":[^}]*"data_offsets":\[([0-9]+),.*/\1/')
+printf '\100' | dd of=bad/adapter_model.safetensors bs=1 seek=$((8 + length + at + 3)) conv=notrunc status=none
+take 7
+expect_text "brings a copy of model.embed_tokens.weight that is not the model's"
 
 # --- against PEFT itself ---
 if [ -z "${CLTRAIN_TEST_PYTHON:-}" ]; then

@@ -27,6 +27,9 @@ CASES = {  # name: base, targets, other keys of the model section, the same for 
     "qwen2": ("qwen2", ["all-linear"], {"lora_rs": True}, {"use_rslora": True}),
     "qwen3": ("qwen3", ["o_proj", "down_proj"], {}, {}),
     "gpt2": ("tied", ["c_attn", "mlp.c_proj"], {}, {"fan_in_fan_out": True}),
+    "own": ("llama", ["embed_tokens", "lm_head", "q_proj", "down_proj"],
+            {"lora_rank_pattern": ["embed_tokens=2", "layers.1.mlp.down_proj=4"], "lora_alpha_pattern": ["lm_head=5"]},
+            {"rank_pattern": {"lm_head": 2}, "alpha_pattern": {"q_proj": 4}}),
 }
 failures = 0
 
@@ -102,7 +105,7 @@ def check(name):
     torch.manual_seed(7)
     with torch.no_grad():
         for n, p in model.named_parameters():
-            if "lora_B" in n:
+            if "lora_B" in n or "lora_embedding_A" in n:
                 p.copy_(torch.randn_like(p) * 0.2)
     model.eval().save_pretrained(f"{name}_theirs")
     run(CLTRAIN, "train", "plain.json", "--init", folder, "--adapter", f"{name}_theirs", "--out", f"{name}_again")

@@ -24,6 +24,8 @@ ADAPTERS = {
     "qwen2": ("qwen2", dict(r=3, lora_alpha=5, use_rslora=True, target_modules="all-linear")),
     "gpt2": ("tied", dict(r=2, lora_alpha=4, target_modules=["c_attn", "c_proj"], fan_in_fan_out=True)),
     "pattern": ("llama", dict(r=2, lora_alpha=2, target_modules=r"model\.layers\.1\.(self_attn|mlp)\.(o|up)_proj")),
+    "own": ("llama", dict(r=3, lora_alpha=4, target_modules=["embed_tokens", "lm_head", "q_proj", "v_proj", "down_proj"],
+                          rank_pattern={"v_proj": 2, "model.layers.1.mlp.down_proj": 5, "embed_tokens": 4}, alpha_pattern={"v_proj": 7, "lm_head": 2.5})),
 }
 
 
@@ -35,7 +37,7 @@ def make(name, seed):
     adapters = {n: p for n, p in model.named_parameters() if p.requires_grad}
     with torch.no_grad():
         for parameter_name, p in adapters.items():
-            if "lora_B" in parameter_name:
+            if "lora_B" in parameter_name or "lora_embedding_A" in parameter_name:
                 p.copy_(torch.randn_like(p) * 0.1)
     model.eval()
     folder = os.path.join(HERE, "lora_" + name)
@@ -59,7 +61,8 @@ def make(name, seed):
             out["logits"] = logits.detach().reshape(-1, logits.shape[-1]).clone().contiguous()
             for parameter_name, p in adapters.items():
                 short = parameter_name.replace("base_model.model.", "", 1).replace(".default", "")
-                out["grad." + short.removeprefix("model.").removeprefix("transformer.")] = p.grad.clone().contiguous()
+                gradient = p.grad.T if "lora_embedding_A" in short else p.grad  # cltrain keeps a row for each token
+                out["grad." + short.removeprefix("model.").removeprefix("transformer.")] = gradient.clone().contiguous()
         losses.append(loss.item())
         optimizer.step()
     out["loss"] = torch.tensor(losses, dtype=torch.float64)

@@ -24,6 +24,7 @@ static const adapter adapters[] = {
     {"qwen2", "qwen2", "4", "3", "5", "\"layers.1.mlp.up_proj\""},
     {"gpt2", "tied", "2", "2", "4", "\"c_proj\""},
     {"pattern", "llama", "4", "2", "2", "\"layers.1.self_attn.o_proj\""},
+    {"own", "llama", "4", "3", "4", "\"lm_head=2.5\""},
 };
 #define ADAPTERS (sizeof adapters / sizeof adapters[0])
 
@@ -99,7 +100,7 @@ TEST(test_logits)
 /* A model whose adapters are new computes what its base computes, bit for bit. */
 TEST(test_starts_as_base)
 {
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < ADAPTERS; i++) {
         const adapter *a = &adapters[i];
         char base[512];
         int64_t rows = 0, vocab = 0;
@@ -179,7 +180,7 @@ TEST(test_memory)
 TEST(test_recompute)
 {
     static const char *const modes[] = {"none", "block"};
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < ADAPTERS; i++) {
         float *gradients[2][64];
         int64_t n[64];
         int count = 0;

@@ -125,6 +125,14 @@ static size_t block_length(const clt_graph *graph, size_t at, int32_t b)
     return n;
 }
 
+/* True if both nodes compute the same op with the same shape of their result. */
+static bool same_node(const clt_graph *graph, const clt_node *a, const clt_node *b)
+{
+    return a->op == b->op && a->n_out == b->n_out &&
+           (a->n_out == 0 || clt_shape_equal(&clt_graph_tensor(graph, a->out[0])->shape,
+                                             &clt_graph_tensor(graph, b->out[0])->shape));
+}
+
 /* True if the block at `at` has the same layers as the `length` nodes before it. */
 static bool same_block(const clt_graph *graph, size_t at, size_t length)
 {
@@ -132,7 +140,7 @@ static bool same_block(const clt_graph *graph, size_t at, size_t length)
         block_length(graph, at, graph->nodes[at]->block) != length)
         return false;
     for (size_t i = 0; i < length; i++)
-        if (graph->nodes[at + i]->op != graph->nodes[at + i - length]->op)
+        if (!same_node(graph, graph->nodes[at + i], graph->nodes[at + i - length]))
             return false;
     return true;
 }

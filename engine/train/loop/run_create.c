@@ -125,7 +125,7 @@ static clt_status join_adapter(const clt_run_options *o, clt_safetensors **file)
     CLT_SCOPED(clt_peft) *adapter = NULL;
     CLT_TRY(clt_peft_open(o->adapter, &adapter));
     CLT_INFO("adapter '%s': %s", o->adapter, clt_peft_words(adapter));
-    return clt_safetensors_join(file, clt_peft_take_file(adapter), o->adapter);
+    return clt_peft_join(adapter, file);
 }
 
 /* Opens the weights of --init and --adapter and compares every tensor with the model. */

@@ -35,6 +35,11 @@ static clt_status write_json(const char *path, const clt_eval_metrics *m, const 
         clt_jw_kdouble(&w, "rmse", m->rmse);
         clt_jw_kdouble(&w, "r2", m->r2);
     }
+    if (m->answers > 0) {
+        clt_jw_kint(&w, "answers", m->answers);
+        clt_jw_kdouble(&w, "exact", m->exact);
+        clt_jw_kdouble(&w, "answer_f1", m->answer_f1);
+    }
     if (m->volumes > 0) {
         clt_jw_kdouble(&w, "volume_dice", m->volume_dice);
         clt_jw_kint(&w, "volumes", m->volumes);

@@ -8,7 +8,7 @@
 
 #include "cli/screen/args.h"
 #include "cli/screen/console.h"
-#include "cli/screen/predict_out.h"
+#include "cli/screen/predict_texts_out.h"
 #include "cli/screen/terminal.h"
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
@@ -69,7 +69,8 @@ static clt_status choose_files(predict_args *a, const args_result *r, const clt_
     if (!own && !beside)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain predict: name what to predict: --input FILE (idx, npy, csv, raw, an image or a "
-                 "volume, or a folder of either), or --input - for lines of numbers on the standard input; "
+                 "volume, or a folder of either; JSON Lines of texts), or --input - for lines of numbers on "
+                 "the standard input; "
                  "the run has no evaluation data to take instead");
     CLT_TRY(clt_saved_run_need_data(saved, true, "predicting"));
     if (!a->rows_type)
@@ -200,7 +201,8 @@ static clt_status predict_all(const predict_args *a, clt_predictor *p, predict_o
     CLT_TRY(clt_alloc(&y, (size_t)(p->micro_batch * p->rows * p->outputs), sizeof *y, "predictions"));
     CLT_TRY(predict_out_open(out));
     for (int i = 0; i < a->n_files; i++)
-        CLT_TRY(predict_file(a, p, a->files[i], out, x, y));
+        CLT_TRY(p->texts ? predict_texts_write(out, p, a->files[i])
+                         : predict_file(a, p, a->files[i], out, x, y));
     return CLT_OK;
 }
 
@@ -320,7 +322,7 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
         CLT_FAIL(CLT_EUSAGE, "cltrain predict: npy needs a file: --out FILE.npy");
     if (out.top > p->outputs)
         out.top = p->outputs;
-    CLT_TRY(check_files(a, p, &out.files));
+    CLT_TRY(p->texts ? predict_texts_format(p, a->format, &out) : check_files(a, p, &out.files));
     if (a->out)
         CLT_TRY(clt_file_can_write(a->out));
     CLT_TRY(clt_predictor_start(p, a->device, a->caps_mask, &a->observer));

@@ -276,6 +276,12 @@ clt_status predict_out_write(predict_out *o, const char *input, const float *sco
     return CLT_OK;
 }
 
+clt_status predict_out_line(predict_out *o, const clt_str *line)
+{
+    o->samples++;
+    return put(o, line->text, line->length);
+}
+
 static clt_status finish_file(predict_out *o)
 {
     if (o->format == PREDICT_NPY) {

@@ -31,6 +31,8 @@ clt_status predict_format_choose(const char *format, const char *path, predict_f
 clt_status predict_out_open(predict_out *o);
 /* scores: the result of clt_predictor_run for `samples` samples. input: the path of the samples' file. */
 clt_status predict_out_write(predict_out *o, const char *input, const float *scores, int64_t samples);
+/* Writes a line of a prediction that has another form, such as an answer; it counts as one sample. */
+clt_status predict_out_line(predict_out *o, const clt_str *line);
 /* Completes the file; if `failed`, removes it instead. */
 clt_status predict_out_close(predict_out *o, bool failed);
 

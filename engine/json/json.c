@@ -444,3 +444,20 @@ clt_status clt_json_put(clt_json_doc *doc, const char *key, const clt_json *valu
     *link = node;
     return CLT_OK;
 }
+
+clt_status clt_json_wrong_type(const clt_json *value, const char *name, const char *wanted)
+{
+    CLT_FAIL(CLT_EDATA, "its \"%s\" is %s, and must be %s", name, clt_json_type_name(clt_json_typeof(value)),
+             wanted);
+}
+
+clt_status clt_json_text(const clt_json *record, const char *name, const char **out)
+{
+    const clt_json *value = clt_json_get(record, name);
+    if (!value)
+        CLT_FAIL(CLT_EDATA, "it has no \"%s\"", name);
+    if (clt_json_typeof(value) != CLT_JSON_STRING)
+        return clt_json_wrong_type(value, name, "a string");
+    *out = clt_json_string(value);
+    return CLT_OK;
+}

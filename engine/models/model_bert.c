@@ -20,7 +20,8 @@ typedef struct bert {
     const char *activation, *head;
     int64_t inner, positions, segments, outputs;
     double norm_eps, init_std, attention_dropout;
-    int32_t text, kinds, documents, places, follows; /* tensors of fields; -1: the data has none */
+    /* tensors of fields; -1: the data has none */
+    int32_t text, kinds, documents, places, follows, outside;
 } bert;
 
 static bool has_head(const bert *m, const char *word)
@@ -60,12 +61,13 @@ static clt_status bert_read(bert *m)
     return CLT_OK;
 }
 
-/* The tensor of a field of whole numbers with `ndim` dimensions; -1: the data has no such field. */
-static int32_t field_of(const bert *m, const char *name, int ndim)
+/* The tensor of a field of whole numbers, or of floats, with `ndim` dimensions; -1: the data has no such
+ * field. */
+static int32_t field_of(const bert *m, const char *name, int ndim, bool floats)
 {
     int at = clt_model_find_field(m->l.b.inputs, name);
     const clt_model_field *field = at < 0 ? NULL : &m->l.b.inputs->field[at];
-    bool fits = field && !clt_dtype_is_float(field->dtype) && field->shape.ndim == ndim;
+    bool fits = field && clt_dtype_is_float(field->dtype) == floats && field->shape.ndim == ndim;
     return fits ? m->l.b.graph->fields[at].tensor : -1;
 }
 
@@ -83,12 +85,14 @@ static clt_status check_targets(bert *m)
                                       "pairs of texts for model.head pretrain: the field 'follows', which "
                                       "data.type mlm offers; without it use model.head masked");
     if (has_head(m, "class") && clt_shape_elements(y) != 1)
-        return clt_language_type_fail(&m->l, "one class for each text for model.head class");
+        return clt_language_type_fail(
+            &m->l, "one class for each text for model.head class, which data.type annotated offers");
     if (has_head(m, "tokens") && (y->ndim != 1 || y->dim[0] != m->l.x->shape.dim[0]))
-        return clt_language_type_fail(&m->l, "a class for each token for model.head tokens");
+        return clt_language_type_fail(&m->l, "a class for each token for model.head tokens, which data.type "
+                                             "annotated offers with data.task tokens");
     if (has_head(m, "span") && (y->ndim != 1 || y->dim[0] != 2))
-        return clt_language_type_fail(&m->l,
-                                      "the first and the last token of each answer for model.head span");
+        return clt_language_type_fail(&m->l, "the first and the last token of each answer for model.head "
+                                             "span, which data.type annotated offers with data.task span");
     return CLT_OK;
 }
 
@@ -100,11 +104,12 @@ static clt_status bert_fields(bert *m)
         return clt_language_type_fail(l, "the data fields 'x' and 'y', which this data does not offer");
     l->x = &l->b.inputs->field[x];
     l->y = &l->b.inputs->field[y];
-    m->text = field_of(m, "x", 1);
-    m->kinds = field_of(m, "segments", 1);
-    m->documents = field_of(m, "document", 1);
-    m->places = field_of(m, "places", 1);
-    m->follows = field_of(m, "follows", 0);
+    m->text = field_of(m, "x", 1, false);
+    m->kinds = field_of(m, "segments", 1, false);
+    m->documents = field_of(m, "document", 1, false);
+    m->places = field_of(m, "places", 1, false);
+    m->follows = field_of(m, "follows", 0, false);
+    m->outside = field_of(m, "outside", 2, true);
     if (m->text < 0 || clt_dtype_is_float(l->y->dtype))
         return clt_language_type_fail(l, "rows of tokens in 'x' and whole numbers in 'y'");
     int64_t length = l->x->shape.dim[0];
@@ -273,18 +278,28 @@ static clt_status bert_classifier(bert *m)
     return bert_loss(m, "loss", target_of(m), has_head(m, "tokens"));
 }
 
+/* Logits of each token to be the first and the last one of the answer, (N,2,T). Padding, where `outside` is
+ * very low, takes no part in the softmax. */
+static clt_status bert_span(bert *m, int32_t encoded)
+{
+    static const int64_t order[] = {0, 2, 1};
+    clt_language *l = &m->l;
+    clt_node *node;
+    CLT_TRY(bert_linear(m, "qa_outputs", encoded, 2));
+    CLT_TRY(clt_language_next(l, "transpose", "qa_outputs.ends", CLT_ATTRS(CLT_A_INTS("perm", order, 3))));
+    int32_t inputs[2] = {l->at, m->outside};
+    if (m->outside >= 0)
+        CLT_TRY(clt_language_add(l, "add", "qa_outputs.inside", NULL, inputs, 2, NULL, &node));
+    return bert_loss(m, "loss", target_of(m), true);
+}
+
 static clt_status bert_head(bert *m)
 {
     int32_t encoded = m->l.at;
     if (has_head(m, "tokens"))
         return bert_classifier(m);
-    if (has_head(m, "span")) {
-        CLT_TRY(bert_linear(m, "qa_outputs", encoded, 2));
-        static const int64_t order[] = {0, 2, 1};
-        CLT_TRY(clt_language_next(&m->l, "transpose", "qa_outputs.ends",
-                                  CLT_ATTRS(CLT_A_INTS("perm", order, 3))));
-        return bert_loss(m, "loss", target_of(m), true);
-    }
+    if (has_head(m, "span"))
+        return bert_span(m, encoded);
     if (has_head(m, "class")) {
         CLT_TRY(bert_pool(m, encoded));
         return bert_classifier(m);

@@ -105,27 +105,31 @@ static clt_status bert_gather(hf_export *x)
     return has_head(x, "pretrain") ? add_layer(x, "cls.seq_relationship", 2, c) : CLT_OK;
 }
 
-/* The number of labels; their names are numbers. */
+/* The name of a class in the training data, else LABEL_0, LABEL_1, ... as in transformers. */
+static const char *label_of(const hf_export *x, int64_t number, char *buffer, size_t size)
+{
+    const char *name = x->saved->has_facts ? clt_data_facts_class(&x->saved->facts, number) : NULL;
+    (void)snprintf(buffer, size, "LABEL_%lld", (long long)number);
+    return name ? name : buffer;
+}
+
+/* The names of the labels and their numbers. */
 static void write_labels(const hf_export *x, clt_json_writer *w)
 {
     int64_t outputs = 0;
-    char text[32];
+    char text[32], label[32];
     if (!(has_head(x, "class") || has_head(x, "tokens")) ||
         hf_find_table(x, "classifier.weight", &outputs) != CLT_OK)
         return;
     clt_jw_kobject(w, "id2label");
     for (int64_t i = 0; i < outputs; i++) {
         snprintf(text, sizeof text, "%lld", (long long)i);
-        clt_jw_key(w, text);
-        snprintf(text, sizeof text, "LABEL_%lld", (long long)i);
-        clt_jw_string(w, text);
+        clt_jw_kstring(w, text, label_of(x, i, label, sizeof label));
     }
     clt_jw_end_object(w);
     clt_jw_kobject(w, "label2id");
-    for (int64_t i = 0; i < outputs; i++) {
-        snprintf(text, sizeof text, "LABEL_%lld", (long long)i);
-        clt_jw_kint(w, text, i);
-    }
+    for (int64_t i = 0; i < outputs; i++)
+        clt_jw_kint(w, label_of(x, i, label, sizeof label), i);
     clt_jw_end_object(w);
 }
 

@@ -336,7 +336,7 @@ clt_status clt_pretrained_check_tokenizer(const char *path, const clt_config *co
 {
     CLT_SCOPED(clt_tokenizer) *own = NULL;
     CLT_SCOPED(clt_tokenizer) *used = NULL;
-    bool reads_text = clt_config_chosen(config, "data.type")->language;
+    bool reads_text = clt_config_part_has(clt_config_chosen(config, "data.type"), "data.tokenizer");
     int64_t vocab = clt_config_int(config, "model.vocab");
     if (!clt_is_directory(path) || !reads_text || vocab < 1)
         return CLT_OK;
@@ -347,6 +347,33 @@ clt_status clt_pretrained_check_tokenizer(const char *path, const clt_config *co
 }
 
 /* --- a config --- */
+
+/* The value of a preset as JSON; NULL: there is none. */
+static const char *preset_of(const clt_pretrained *p, const char *key)
+{
+    for (int i = 0; i < p->count; i++)
+        if (strcmp(p->items[i].key, key) == 0)
+            return p->items[i].value;
+    return NULL;
+}
+
+/* Appends data that suit the model: of a bert by its head, else text. */
+static void append_data(const clt_pretrained *p, clt_str *out)
+{
+    const char *type = preset_of(p, "model.type"), *head = preset_of(p, "model.head");
+    const char *tokenizer = preset_of(p, "data.tokenizer");
+    bool bert = type && strcmp(type, "\"bert\"") == 0;
+    bool annotated = bert && head && strcmp(head, "\"pretrain\"") != 0 && strcmp(head, "\"masked\"") != 0;
+    clt_str_append(out, "\n  },\n  \"data\": {\n");
+    if (annotated)
+        clt_str_printf(out, "    \"type\": \"annotated\",\n    \"task\": %s,\n    \"path\": \"train.jsonl\"",
+                       head);
+    else
+        clt_str_append(out, bert ? "    \"type\": \"mlm\",\n    \"path\": \"pairs\""
+                                 : "    \"type\": \"text\",\n    \"path\": \"text.txt\"");
+    if (tokenizer && (annotated || !bert))
+        clt_str_printf(out, ",\n    \"tokenizer\": %s", tokenizer);
+}
 
 clt_status clt_pretrained_config(const clt_pretrained *p, clt_str *out)
 {
@@ -364,13 +391,7 @@ clt_status clt_pretrained_config(const clt_pretrained *p, clt_str *out)
             clt_str_printf(out, "%s    \"%s\": %s", written++ ? ",\n" : "", preset->key + 6,
                            preset->value ? preset->value : "0.1");
     }
-    bool masked = p->count > 0 && strcmp(p->items[0].value, "\"bert\"") == 0;
-    clt_str_append(out, masked
-                            ? "\n  },\n  \"data\": {\n    \"type\": \"mlm\",\n    \"path\": \"pairs\""
-                            : "\n  },\n  \"data\": {\n    \"type\": \"text\",\n    \"path\": \"text.txt\"");
-    for (int i = 0; i < p->count && !masked; i++)
-        if (strcmp(p->items[i].key, "data.tokenizer") == 0)
-            clt_str_printf(out, ",\n    \"tokenizer\": %s", p->items[i].value);
+    append_data(p, out);
     clt_str_append(out,
                    ",\n    \"micro_batch\": 8\n  },\n"
                    "  \"optimizer\": {\"type\": \"adamw\", \"learning_rate\": 5e-05, \"weight_decay\": 0.01, "

@@ -80,7 +80,7 @@ comm comm
 config engine/config
 graph engine/graph
 ops engine/ops engine/ops/elementwise engine/ops/attention+engine/ops/linear+engine/ops/reduce+engine/ops/shape+engine/ops/spatial engine/ops/conv+engine/ops/loss+engine/ops/norm engine/ops/cross_entropy
-data engine/data+engine/data/texts engine/data/pixels+engine/data/tokenizer engine/data/arrays+engine/data/facts engine/data/chat+engine/data/images+engine/data/tables+engine/data/tokens+engine/data/volumes engine/data/open
+data engine/data+engine/data/texts engine/data/pixels+engine/data/records+engine/data/tokenizer engine/data/arrays+engine/data/facts engine/data/annotated+engine/data/chat+engine/data/images+engine/data/tables+engine/data/tokens+engine/data/volumes engine/data/open
 state engine/state
 optim engine/optim
 models engine/models

@@ -48,8 +48,8 @@ static void check_template(const char *template, const char *tokenizer, char **l
         PLACE, PLACE, tokenizer, template, strcmp(template, "llama3.2") ? "" : "29 Nov 2026");
     assert_ok(clt_config_parse(text, "chat.json", NULL, 0, &config));
     assert_ok(clt_chat_samples_open(config, CLT_SPLIT_TRAIN, &s));
-    assert_int_equal(s.count, 200);
-    for (int64_t i = 0; i < s.count; i++)
+    assert_int_equal(s.part.count, 200);
+    for (int64_t i = 0; i < s.part.count; i++)
         check_sample(&s, i, template, strsep(line, "\n"));
 }
 

@@ -26,24 +26,6 @@ static void free_turns(turns *t)
 }
 CLT_SCOPED_VALUE(turns, free_turns)
 
-static clt_status wrong_type(const clt_json *value, const char *name, const char *wanted)
-{
-    CLT_FAIL(CLT_EDATA, "its \"%s\" is %s, and must be %s", name, clt_json_type_name(clt_json_typeof(value)),
-             wanted);
-}
-
-/* The member `name` as a text; CLT_EDATA if it is missing or no string. */
-static clt_status text_of(const clt_json *record, const char *name, const char **out)
-{
-    const clt_json *value = clt_json_get(record, name);
-    if (!value)
-        CLT_FAIL(CLT_EDATA, "it has no \"%s\"", name);
-    if (clt_json_typeof(value) != CLT_JSON_STRING)
-        return wrong_type(value, name, "a string");
-    *out = clt_json_string(value);
-    return CLT_OK;
-}
-
 /* --- messages --- */
 
 /* Joins the texts of a content that is a list of {"type": "text", "text": TEXT}. */
@@ -53,10 +35,10 @@ static clt_status join_content(const clt_json *list, char **out)
     const char *type, *text;
     clt_str_append(&all, "");
     for (const clt_json *one = clt_json_first(list); one; one = clt_json_next(one)) {
-        CLT_TRY(clt_fail_prefix(text_of(one, "type", &type), "the list of a message's content"));
+        CLT_TRY(clt_fail_prefix(clt_json_text(one, "type", &type), "the list of a message's content"));
         if (strcmp(type, "text") != 0)
             CLT_FAIL(CLT_EDATA, "a message holds \"%s\", and only text can be trained on", type);
-        CLT_TRY(clt_fail_prefix(text_of(one, "text", &text), "the list of a message's content"));
+        CLT_TRY(clt_fail_prefix(clt_json_text(one, "text", &text), "the list of a message's content"));
         clt_str_append(&all, text);
     }
     CLT_TRY(clt_str_check(&all));
@@ -90,7 +72,7 @@ static clt_status weight_of(const clt_json *message, bool *trained)
     if (train && clt_json_typeof(train) == CLT_JSON_BOOL)
         *trained = clt_json_bool(train);
     else if (train)
-        return wrong_type(train, "train", "true or false");
+        return clt_json_wrong_type(train, "train", "true or false");
     if (!weight)
         return CLT_OK;
     if (clt_json_typeof(weight) != CLT_JSON_NUMBER ||
@@ -125,7 +107,7 @@ static clt_status add_message(const clt_json *message, const char *role_key, con
     if (clt_json_typeof(message) != CLT_JSON_OBJECT)
         CLT_FAIL(CLT_EDATA, "it is %s, and a message is an object",
                  clt_json_type_name(clt_json_typeof(message)));
-    CLT_TRY(text_of(message, role_key, &word));
+    CLT_TRY(clt_json_text(message, role_key, &word));
     CLT_TRY(role_of(word, &role));
     CLT_TRY(weight_of(message, &wanted));
     const clt_json *calls = clt_json_get(message, "tool_calls"), *content = clt_json_get(message, text_key);
@@ -134,7 +116,7 @@ static clt_status add_message(const clt_json *message, const char *role_key, con
     if (content && clt_json_typeof(content) == CLT_JSON_ARRAY)
         CLT_TRY(join_content(content, &owned));
     else
-        CLT_TRY(text_of(message, text_key, &text));
+        CLT_TRY(clt_json_text(message, text_key, &text));
     if (role == CLT_CHAT_ASSISTANT && !(owned ? owned : text)[0]) {
         free(owned);
         CLT_FAIL(CLT_EDATA, "the answer is empty");
@@ -147,7 +129,7 @@ static clt_status add_messages(const clt_json *record, const char *name, bool tr
     const clt_json *list = clt_json_get(record, name);
     bool share_gpt = strcmp(name, "conversations") == 0;
     if (clt_json_typeof(list) != CLT_JSON_ARRAY)
-        return wrong_type(list, name, "a list of messages");
+        return clt_json_wrong_type(list, name, "a list of messages");
     int number = 1;
     for (const clt_json *one = clt_json_first(list); one; one = clt_json_next(one), number++)
         CLT_TRY(clt_fail_prefix(
@@ -227,8 +209,8 @@ static clt_status read_pair(const clt_chat_rules *rules, const clt_json *record,
         CLT_TRY(add_messages(record, "completion", true, &t));
         return add_conversation(rules, &t, out);
     }
-    CLT_TRY(text_of(record, "prompt", &prompt));
-    CLT_TRY(text_of(record, "completion", &completion));
+    CLT_TRY(clt_json_text(record, "prompt", &prompt));
+    CLT_TRY(clt_json_text(record, "completion", &completion));
     return add_pair(rules, prompt, completion, out);
 }
 
@@ -237,10 +219,10 @@ static clt_status read_alpaca(const clt_chat_rules *rules, const clt_json *recor
 {
     const char *instruction, *input = "", *output;
     CLT_SCOPED(clt_str) prompt = {0};
-    CLT_TRY(text_of(record, "instruction", &instruction));
-    CLT_TRY(text_of(record, "output", &output));
+    CLT_TRY(clt_json_text(record, "instruction", &instruction));
+    CLT_TRY(clt_json_text(record, "output", &output));
     if (clt_json_get(record, "input"))
-        CLT_TRY(text_of(record, "input", &input));
+        CLT_TRY(clt_json_text(record, "input", &input));
     if (!*output)
         CLT_FAIL(CLT_EDATA, "the answer (\"output\") is empty");
     if (rules->chat) {
@@ -264,7 +246,7 @@ static clt_status read_alpaca(const clt_chat_rules *rules, const clt_json *recor
 static clt_status read_text(const clt_chat_rules *rules, const clt_json *record, clt_chat_text *out)
 {
     const char *text;
-    CLT_TRY(text_of(record, "text", &text));
+    CLT_TRY(clt_json_text(record, "text", &text));
     if (!*text)
         CLT_FAIL(CLT_EDATA, "the text is empty");
     CLT_TRY(add_before(rules, out));
@@ -277,7 +259,7 @@ static clt_status read_ids(const clt_chat_rules *rules, const clt_json *record, 
     const clt_json *ids = clt_json_get(record, "input_ids"), *labels = clt_json_get(record, "labels");
     int64_t vocab = clt_tokenizer_vocab(rules->tokenizer), id, label;
     if (clt_json_typeof(ids) != CLT_JSON_ARRAY)
-        return wrong_type(ids, "input_ids", "a list of tokens");
+        return clt_json_wrong_type(ids, "input_ids", "a list of tokens");
     if (labels &&
         (clt_json_typeof(labels) != CLT_JSON_ARRAY || clt_json_count(labels) != clt_json_count(ids)))
         CLT_FAIL(CLT_EDATA, "its \"labels\" must be a list of as many numbers as \"input_ids\"");

@@ -98,7 +98,7 @@ static clt_status encode_or_keep(clt_chat_samples *s, clt_encoder *encoder, clt_
 static clt_status encode_block(clt_chat_samples *s, clt_encoder *encoder, int64_t first, block *b)
 {
     CLT_SCOPED(clt_chat_text) text = {0};
-    int64_t last = first + BLOCK < s->count ? first + BLOCK : s->count;
+    int64_t last = first + BLOCK < s->part.count ? first + BLOCK : s->part.count;
     for (int64_t i = first; i < last; i++)
         CLT_TRY(encode_or_keep(s, encoder, &text, &b->tokens, &s->sample[i]));
     return CLT_OK;
@@ -126,7 +126,7 @@ static clt_status join_blocks(clt_chat_samples *s, const block *blocks, int64_t 
     CLT_TRY(clt_alloc(&s->tokens, (size_t)s->n_tokens, sizeof *s->tokens, "the tokens of the samples"));
     int64_t base = 0;
     for (int64_t i = 0; i < n; base += (int64_t)blocks[i++].tokens.ids.count)
-        for (int64_t k = i * BLOCK; k < (i + 1) * BLOCK && k < s->count; k++) {
+        for (int64_t k = i * BLOCK; k < (i + 1) * BLOCK && k < s->part.count; k++) {
             clt_chat_sample *sample = &s->sample[k];
             const clt_chat_tokens *from = &blocks[i].tokens;
             for (int64_t t = sample->begin; t < sample->begin + sample->count; t++)
@@ -141,11 +141,11 @@ static clt_status join_blocks(clt_chat_samples *s, const block *blocks, int64_t 
 static clt_status encode_all(clt_chat_samples *s)
 {
     encoding e = {s, NULL};
-    int64_t n = (s->count + BLOCK - 1) / BLOCK;
-    CLT_TRY(clt_alloc(&s->sample, (size_t)s->count, sizeof *s->sample, "the samples"));
+    int64_t n = (s->part.count + BLOCK - 1) / BLOCK;
+    CLT_TRY(clt_alloc(&s->sample, (size_t)s->part.count, sizeof *s->sample, "the samples"));
     CLT_TRY(clt_alloc(&e.blocks, (size_t)n, sizeof *e.blocks, "the samples"));
-    for (int64_t i = 0; i < s->count; i++)
-        s->sample[i].document = s->first + i;
+    for (int64_t i = 0; i < s->part.count; i++)
+        s->sample[i].document = s->part.first + i;
     clt_for_ranges((uint64_t)n, 1, "chat", encode_blocks, &e);
     clt_status status = join_blocks(s, e.blocks, n);
     for (int64_t i = 0; i < n; i++)
@@ -155,36 +155,6 @@ static clt_status encode_all(clt_chat_samples *s)
 }
 
 /* --- opening --- */
-
-static clt_status load_files(const clt_config *config, clt_chat_samples *s)
-{
-    s->texts.key = s->key;
-    s->texts.json_key = "";
-    s->texts.lines = true;
-    s->texts.read_again = true;
-    int count = clt_config_list_count(config, s->key);
-    if (count == 0)
-        CLT_FAIL(CLT_ECONFIG, "opening the samples: %s names no file; give a path or a list of paths",
-                 s->key);
-    for (int i = 0; i < count; i++) {
-        const char *path = clt_config_list_string(config, s->key, i);
-        if (!path[0] || strcmp(path, "@") == 0)
-            CLT_FAIL(CLT_ECONFIG, "opening the samples: path %d of %s is empty; name a file", i + 1, s->key);
-        CLT_TRY(clt_texts_add(&s->texts, path));
-    }
-    return CLT_OK;
-}
-
-/* Chooses the records of this split: the last ones are kept for evaluation. */
-static void choose_part(const clt_config *config, clt_split split, clt_chat_samples *s)
-{
-    bool own_eval = clt_config_list_count(config, "data.eval_path") > 0;
-    double part = own_eval ? 0.0 : clt_config_float(config, "data.split");
-    int64_t all = (int64_t)s->texts.n_documents, train = (int64_t)((double)all * (1.0 - part));
-    bool rest = split == CLT_SPLIT_EVAL && !own_eval;
-    s->first = rest ? train : 0;
-    s->count = rest ? all - train : train;
-}
 
 static clt_status choose_template(const clt_config *config, clt_chat_samples *s)
 {
@@ -203,25 +173,19 @@ static clt_status choose_template(const clt_config *config, clt_chat_samples *s)
 
 clt_status clt_chat_samples_open(const clt_config *config, clt_split split, clt_chat_samples *s)
 {
-    bool own_eval = clt_config_list_count(config, "data.eval_path") > 0;
-    if (split == CLT_SPLIT_EVAL && !clt_source_has_eval(config))
-        CLT_FAIL(CLT_ECONFIG, "opening the evaluation samples: data.eval_path is empty and data.split is 0; "
-                              "set one of them");
-    s->key = split == CLT_SPLIT_EVAL && own_eval ? "data.eval_path" : "data.path";
     s->context = clt_config_int(config, "model.context");
     s->truncate = clt_config_bool(config, "data.truncate");
     CLT_TRY(clt_tokenizer_open_config(config, &s->tokenizer));
     clt_tokenizer_read_special(s->tokenizer, clt_config_bool(config, "data.special_tokens"));
     CLT_TRY(choose_template(config, s));
-    CLT_TRY(load_files(config, s));
-    choose_part(config, split, s);
+    CLT_TRY(clt_records_open(config, split, &s->texts, &s->part));
     CLT_TRY(encode_all(s));
     return clt_texts_check(&s->texts);
 }
 
 void clt_chat_samples_free(clt_chat_samples *s)
 {
-    for (int64_t i = 0; s->sample && i < s->count; i++)
+    for (int64_t i = 0; s->sample && i < s->part.count; i++)
         free(s->sample[i].why);
     free(s->sample);
     free(s->tokens);
@@ -229,11 +193,4 @@ void clt_chat_samples_free(clt_chat_samples *s)
     clt_texts_free(&s->texts);
     clt_arena_destroy(s->arena);
     *s = (clt_chat_samples){0};
-}
-
-void clt_chat_sample_place(const clt_chat_samples *s, int64_t index, clt_str *out)
-{
-    const clt_document *document = &s->texts.documents[s->sample[index].document];
-    clt_str_printf(out, "'%s', line %lld", s->texts.files[document->file].path,
-                   (long long)clt_document_line(&s->texts, document));
 }

@@ -8,7 +8,7 @@
 #include "engine/config/config.h"
 #include "engine/data/chat/chat_text.h"
 #include "engine/data/data.h"
-#include "engine/data/texts/texts.h"
+#include "engine/data/records/text_records.h"
 
 #define CLT_CHAT_TRAINED 0x80000000u /* in a token: it is a target of the training */
 
@@ -22,15 +22,14 @@ typedef struct clt_chat_sample {
 } clt_chat_sample;
 
 typedef struct clt_chat_samples {
-    const char *key; /* config key that names the files */
     clt_texts texts;
     clt_tokenizer *tokenizer;
     clt_chat_rules rules;
     clt_arena *arena;
     int64_t context;         /* the longest sample has context + 1 tokens: the last one is a target only */
     bool truncate;           /* longer ones are cut; else they cannot be used */
-    int64_t first, count;    /* documents of this split */
-    clt_chat_sample *sample; /* (count) */
+    clt_record_part part;    /* the records of this split */
+    clt_chat_sample *sample; /* (part.count) */
     uint32_t *tokens;        /* of all samples, with CLT_CHAT_TRAINED */
     int64_t n_tokens;
     int64_t bad, cut; /* samples that cannot be used, that were cut */
@@ -43,7 +42,5 @@ typedef struct clt_chat_samples {
 clt_status clt_chat_samples_open(const clt_config *config, clt_split split, clt_chat_samples *out);
 void clt_chat_samples_free(clt_chat_samples *samples);
 CLT_SCOPED_VALUE(clt_chat_samples, clt_chat_samples_free)
-/* Appends "'chats.jsonl', line 17". */
-void clt_chat_sample_place(const clt_chat_samples *samples, int64_t index, clt_str *out);
 
 #endif

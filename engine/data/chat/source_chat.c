@@ -37,24 +37,11 @@ static const clt_chat_sample *sample_of(const chat_state *state, int64_t place)
 /* Refuses samples that cannot be used, or warns that they are left out. */
 static clt_status judge_bad(const clt_config *config, const clt_chat_samples *s)
 {
-    CLT_SCOPED(clt_str) where = {0};
     int64_t first = 0;
-    if (s->bad == 0)
-        return CLT_OK;
-    while (!s->sample[first].why)
+    while (s->bad > 0 && !s->sample[first].why)
         first++;
-    clt_chat_sample_place(s, first, &where);
-    CLT_TRY(clt_str_check(&where));
-    if (s->bad < s->count && strcmp(clt_config_string(config, "data.on_bad_sample"), "skip") == 0) {
-        CLT_WARN_ONCE("data: %lld of %lld samples of %s are left out (data.on_bad_sample skip); the first, "
-                      "%s: %s",
-                      (long long)s->bad, (long long)s->count, s->key, where.text, s->sample[first].why);
-        return CLT_OK;
-    }
-    CLT_FAIL(CLT_EDATA,
-             "reading the samples of %s: %s: %s; %lld of %lld samples cannot be used: cltrain data verify "
-             "CONFIG names each, and data.on_bad_sample=skip trains without them",
-             s->key, where.text, s->sample[first].why, (long long)s->bad, (long long)s->count);
+    return clt_records_judge(config, &s->texts, &s->part, s->bad, s->part.first + first,
+                             s->bad > 0 ? s->sample[first].why : NULL);
 }
 
 /* Packs the samples that can be used. */
@@ -63,9 +50,9 @@ static clt_status pack(const clt_config *config, chat_state *state)
     clt_chat_samples *s = &state->samples;
     CLT_FREED int64_t *length = NULL;
     clt_chat_packing how = (clt_chat_packing)clt_config_choice(config, "data.packing");
-    CLT_TRY(clt_alloc(&state->good, (size_t)s->count, sizeof *state->good, "the samples"));
-    CLT_TRY(clt_alloc(&length, (size_t)s->count, sizeof *length, "the samples"));
-    for (int64_t i = 0; i < s->count; i++) {
+    CLT_TRY(clt_alloc(&state->good, (size_t)s->part.count, sizeof *state->good, "the samples"));
+    CLT_TRY(clt_alloc(&length, (size_t)s->part.count, sizeof *length, "the samples"));
+    for (int64_t i = 0; i < s->part.count; i++) {
         if (s->sample[i].why)
             continue;
         length[state->n_good] = s->sample[i].count - 1;
@@ -116,11 +103,11 @@ static clt_status describe(clt_source *source, const chat_state *state)
     source->description = clt_arena_strdup(source->arena, text.text);
     if (s->cut > 0)
         CLT_WARN_ONCE("data: %lld of %lld samples of %s are cut to %lld tokens (data.truncate)",
-                      (long long)s->cut, (long long)s->count, s->key, (long long)s->context + 1);
+                      (long long)s->cut, (long long)s->part.count, s->part.key, (long long)s->context + 1);
     if (s->special > 0)
         CLT_WARN_ONCE("data: %lld samples of %s hold the name of a special token, which is plain text here; "
                       "data.special_tokens=true makes tokens of them",
-                      (long long)s->special, s->key);
+                      (long long)s->special, s->part.key);
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
@@ -138,7 +125,7 @@ static clt_status chat_open(clt_source *source, const clt_config *config, clt_sp
     if (state->n_good == 0)
         CLT_FAIL(CLT_EDATA,
                  "reading the samples of %s: the %s part has none; %zu records are there (data.split %g)",
-                 s->key, split == CLT_SPLIT_EVAL ? "evaluation" : "training", s->texts.n_documents,
+                 s->part.key, split == CLT_SPLIT_EVAL ? "evaluation" : "training", s->texts.n_documents,
                  clt_config_float(config, "data.split"));
     int64_t padding = clt_tokenizer_role(s->tokenizer, CLT_TOKEN_PADDING);
     if (padding < 0)
@@ -221,7 +208,9 @@ static void chat_locate(const clt_source *source, int64_t index, int field, clt_
 {
     const chat_state *state = source->state;
     (void)field;
-    clt_chat_sample_place(&state->samples, state->good[state->rows.sample[state->rows.first[index]]], out);
+    clt_record_place(&state->samples.texts,
+                     state->samples.part.first + state->good[state->rows.sample[state->rows.first[index]]],
+                     out);
 }
 
 static int64_t chat_target_bytes(const clt_source *source, int64_t index, int64_t ignore)
@@ -267,11 +256,6 @@ static void chat_advise(const clt_source *source)
 
 /* --- before files are opened --- */
 
-static bool chat_has_eval(const clt_config *config)
-{
-    return clt_config_float(config, "data.split") > 0.0;
-}
-
 /* Reads all records of a config and names each that cannot be used. */
 static clt_status chat_check_config(const clt_config *config, clt_file_tell tell, void *context)
 {
@@ -279,11 +263,11 @@ static clt_status chat_check_config(const clt_config *config, clt_file_tell tell
     for (int split = 0; wanted && split < (clt_source_has_eval(config) ? 2 : 1); split++) {
         CLT_SCOPED(clt_chat_samples) s = {0};
         CLT_TRY(clt_chat_samples_open(config, split ? CLT_SPLIT_EVAL : CLT_SPLIT_TRAIN, &s));
-        for (int64_t i = 0; wanted && i < s.count; i++) {
+        for (int64_t i = 0; wanted && i < s.part.count; i++) {
             CLT_SCOPED(clt_str) where = {0};
             if (!s.sample[i].why)
                 continue;
-            clt_chat_sample_place(&s, i, &where);
+            clt_record_place(&s.texts, s.part.first + i, &where);
             CLT_TRY(clt_str_check(&where));
             wanted =
                 tell(context, where.text, clt_fail(CLT_EDATA, __FILE__, __LINE__, "%s", s.sample[i].why), "");
@@ -349,7 +333,7 @@ const clt_source_type clt_source_chat = {
     .advise = chat_advise,
     .target_bytes = chat_target_bytes,
     .scan = chat_scan,
-    .has_eval = chat_has_eval,
+    .has_eval = clt_records_has_eval,
     .eval_hint = "data.eval_path, or data.split above 0 for a part of the samples",
     .shapes = chat_shapes,
     .check_config = chat_check_config,

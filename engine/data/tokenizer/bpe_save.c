@@ -347,6 +347,13 @@ clt_status clt_tokenizer_print_config(const clt_tokenizer *t, int64_t context, c
     if (context > 0)
         clt_jw_kint(&w, "model_max_length", context);
     clt_jw_kbool(&w, "clean_up_tokenization_spaces", false);
+    if (t->rules.wordpiece.on) { /* else transformers gives a bert no segments of pairs */
+        clt_jw_karray(&w, "model_input_names");
+        clt_jw_string(&w, "input_ids");
+        clt_jw_string(&w, "token_type_ids");
+        clt_jw_string(&w, "attention_mask");
+        clt_jw_end_array(&w);
+    }
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
         int64_t id = t->role[roles[i].role];
         if (id < 0)

@@ -95,6 +95,17 @@ typedef struct clt_text_range {
  * become these tokens whatever the tokenizer does elsewhere. */
 clt_status clt_encode_marked(clt_encoder *encoder, const char *text, size_t size,
                              const clt_text_range *marked, size_t n, clt_ids *out);
+/* Where tokens stand in a text: range[i] of ids.id[i]. Zero-initialise it. */
+typedef struct clt_token_ranges {
+    clt_text_range *range;
+    size_t capacity;
+} clt_token_ranges;
+void clt_token_ranges_free(clt_token_ranges *ranges);
+CLT_SCOPED_VALUE(clt_token_ranges, clt_token_ranges_free)
+/* Appends the ids of a text, which are those of clt_encode, and sets the range of each. CLT_EDATA: the
+ * tokenizer is no WordPiece. */
+clt_status clt_encode_ranges(const clt_tokenizer *tokenizer, const char *text, size_t size, clt_ids *ids,
+                             clt_token_ranges *ranges);
 /* The same as clt_encode with a temporary encoder, for a single short text. */
 clt_status clt_tokenizer_encode(const clt_tokenizer *tokenizer, const char *text, size_t size, clt_ids *out);
 /* Appends the bytes of ids; CLT_EDATA for an id that is not in the vocabulary. A token may end in the middle

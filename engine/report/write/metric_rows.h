@@ -21,7 +21,14 @@ typedef enum clt_metric_when {
 } clt_metric_when;
 
 /* What an evaluation must have counted for the number to mean something. */
-typedef enum clt_metric_needs { CLT_ANY, CLT_CLASSED, CLT_TOP_K, CLT_VALUES, CLT_VOLUMES } clt_metric_needs;
+typedef enum clt_metric_needs {
+    CLT_ANY,
+    CLT_CLASSED,
+    CLT_TOP_K,
+    CLT_VALUES,
+    CLT_ANSWERS,
+    CLT_VOLUMES
+} clt_metric_needs;
 
 typedef struct clt_metric_row {
     const char *key, *tag; /* in metrics.jsonl, in TensorBoard's file; NULL: it is not written there */

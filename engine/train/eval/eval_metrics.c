@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/data/annotated/source_annotated.h"
 #include "engine/models/models.h"
 #include "engine/ops/node.h"
 #include "engine/ops/op.h"
@@ -85,6 +86,10 @@ bool clt_class_view_of(const clt_config *config, const clt_graph *graph, clt_cla
            "predicts no classes";
     if (field < 0)
         return false;
+    if (clt_annotated_spans(config)) {
+        *why = "it predicts places in texts, and no classes";
+        return false;
+    }
     v->logits = loss->in[0];
     v->target = graph->fields[field].tensor;
     const clt_tensor *x = clt_graph_tensor(graph, v->logits), *t = clt_graph_tensor(graph, v->target);
@@ -99,7 +104,8 @@ bool clt_class_view_of(const clt_config *config, const clt_graph *graph, clt_cla
         found = view_binary(&x->shape, &t->shape, v);
     else if (number && (strcmp(op, "cross_entropy") == 0 || strcmp(op, "dice_loss") == 0))
         found = view_classes(loss, &x->shape, &t->shape, v);
-    v->spatial = !v->language && v->batch.places > 1;
+    bool texts = clt_source_type_of(config) == &clt_source_annotated;
+    v->spatial = !v->language && !texts && v->batch.places > 1;
     return found;
 }
 

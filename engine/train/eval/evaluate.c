@@ -13,6 +13,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/saved_run.h"
 #include "engine/models/models.h"
+#include "engine/train/eval/eval_answers.h"
 #include "engine/train/eval/eval_metrics.h"
 #include "engine/train/eval/eval_regression.h"
 #include "engine/train/eval/eval_volumes.h"
@@ -107,6 +108,7 @@ static clt_status run_batch(clt_run *run, const eval_pass *p, const clt_fed *fed
                            NULL));
     CLT_TRY(clt_eval_classes_take(run, fed->valid_samples));
     CLT_TRY(clt_eval_regression_take(run, fed->valid_samples));
+    CLT_TRY(clt_eval_answers_take(run, fed->step * run->job->micro_batch, fed->valid_samples));
     if (p->bytes) /* counted while the device computes */
         p->sums->bytes += bytes_of_batch(run, p->loss, fed);
     return p->volumes ? clt_eval_volumes_add(p->volumes) : CLT_OK;
@@ -220,6 +222,7 @@ static clt_status feed_batches(clt_run *run, int64_t batches, clt_eval_volumes *
     }
     CLT_TRY(clt_eval_classes_begin(run));
     CLT_TRY(clt_eval_regression_begin(run));
+    CLT_TRY(clt_eval_answers_begin(run));
     if (options.source->samples == 0)
         return CLT_OK;
     CLT_SCOPED(clt_feed) *feed = NULL;
@@ -249,6 +252,7 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
     mean_over_targets(run, &sums, metrics);
     CLT_TRY(clt_eval_classes_end(run, metrics));
     CLT_TRY(clt_eval_regression_end(run, metrics));
+    CLT_TRY(clt_eval_answers_end(run, metrics));
     if (metrics->volumes > 0) /* report the Dice of whole volumes, not of windows */
         metrics->dice = metrics->volume_dice;
     metrics->seconds = clt_now() - start;

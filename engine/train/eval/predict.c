@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/data/annotated/source_annotated.h"
 #include "engine/models/models.h"
 #include "engine/ops/op.h"
 
@@ -77,7 +78,8 @@ static clt_status describe_model(clt_predictor *p, const clt_graph *graph)
     p->classes_first = info.classes_first;
     p->micro_batch = graph->micro_batch;
     p->flattens = clt_model_family_of(p->saved->config)->flattens || only_flattened(graph, x->tensor);
-    for (size_t i = 0; i < graph->n_fields; i++)
+    p->texts = clt_source_type_of(p->saved->config) == &clt_source_annotated;
+    for (size_t i = 0; i < graph->n_fields && !p->texts; i++)
         if (strcmp(graph->fields[i].name, "x") != 0 && strcmp(graph->fields[i].name, "y") != 0)
             CLT_FAIL(CLT_EUSAGE,
                      "predicting: the model of '%s' has another input, '%s', beside x; predict gives "
@@ -243,7 +245,7 @@ static clt_status put_samples(clt_predictor *p, const double *x, int64_t samples
     return CLT_OK;
 }
 
-static void softmax(const float *logits, int64_t n, float *out)
+void clt_softmax(const float *logits, int64_t n, float *out)
 {
     double most = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++)
@@ -257,7 +259,7 @@ static void softmax(const float *logits, int64_t n, float *out)
 static void take_row(const clt_predictor *p, const float *y, float *out)
 {
     if (p->kind == CLT_PREDICT_CLASSES) {
-        softmax(y, p->outputs, out);
+        clt_softmax(y, p->outputs, out);
         return;
     }
     for (int64_t i = 0; i < p->outputs; i++)

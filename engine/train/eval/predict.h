@@ -19,6 +19,7 @@ typedef struct clt_predictor {
     clt_shape input;  /* shape of one sample, as in training */
     clt_dtype dtype;  /* type of the field x */
     int64_t bound;    /* integers of x are indices below this bound; 0: they are numbers */
+    bool texts;       /* the samples are annotated texts: predict_texts.h instead of clt_predictor_run */
     bool flattens;    /* the model accepts samples of any shape with the same number of elements */
     int64_t elements; /* numbers of one input sample */
     /* predictions per sample: 1, except for models that predict positions of a sequence */
@@ -58,6 +59,8 @@ double clt_predictor_scale(const clt_predictor *p);
  * messages. CLT_EDATA for a number that the input type of the run cannot represent. */
 clt_status clt_predictor_run(clt_predictor *p, const double *x, int64_t samples, int64_t first, float *out);
 
+/* Sets out[0] to out[n - 1] to the softmax of the logits. */
+void clt_softmax(const float *logits, int64_t n, float *out);
 /* Runs one micro-batch of the evaluation plan. x: in the type of the field x. out: the prediction as f32.
  * The run must have been created with options->predicts. */
 clt_status clt_run_predict(clt_run *run, const void *x, float *out);

@@ -16,6 +16,7 @@
 #include "engine/pretrained/peft.h"
 #include "engine/pretrained/pretrained.h"
 #include "engine/train/eval/eval_metrics.h"
+#include "engine/train/eval/eval_answers.h"
 #include "engine/train/eval/eval_regression.h"
 #include "engine/train/job/tuned.h"
 #include "engine/train/ranks/agreement.h"
@@ -214,6 +215,7 @@ static clt_status decide(clt_run *run, clt_job_kind kind)
     run->job->rank = run->ranks.rank;
     CLT_TRY(clt_eval_classes_prepare(run));
     CLT_TRY(clt_eval_regression_prepare(run));
+    CLT_TRY(clt_eval_answers_prepare(run));
     if (kind != CLT_JOB_DECODE)
         run->micro_batches = clt_job_share(run->job, run->ranks.rank, &run->first_micro);
     CLT_TRY(open_init(run));
@@ -303,6 +305,7 @@ void clt_run_destroy(clt_run *run)
         comm_memory_destroy(run->shared_parameters);
     clt_eval_classes_free(run);
     clt_eval_regression_free(run);
+    clt_eval_answers_free(run);
     clt_job_destroy(run->job);
     clt_safetensors_close(run->init);
     clt_resumed_close(&run->from);

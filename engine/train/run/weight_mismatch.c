@@ -266,26 +266,41 @@ static void layer_pattern(const clt_mismatch *m, char pattern[CLT_MISMATCH_NAME 
              m->name);
 }
 
-/* If only a few layers do not fit, as with the head of a model for other classes: how to train these from
- * random values. Numbered layers are left to add_hints. */
-static void add_skip_hint(const clt_mismatches *list, clt_str *out)
+/* Lists the patterns of the layers that do not fit; unused: also of tensors that the model does not have.
+ * Returns their number, 0 if there are more than MAX_HEADS or if numbered layers are among them. */
+static int list_patterns(const clt_mismatches *list, bool unused, char patterns[][CLT_MISMATCH_NAME + 2])
 {
-    char patterns[MAX_HEADS][CLT_MISMATCH_NAME + 2], one[CLT_MISMATCH_NAME + 2];
+    char one[CLT_MISMATCH_NAME + 2];
     int count = 0;
-    if (!list->may_skip || list->untold > 0 || (size_t)list->count * 2 > list->graph->n_params)
-        return;
     for (int i = 0; i < list->n_lines; i++) {
-        bool known = false;
+        bool known = !unused && list->lines[i].kind == CLT_MISMATCH_UNUSED;
+        if (known)
+            continue;
         if (list->lines[i].first >= 0 || strchr(list->lines[i].name, '?'))
-            return;
+            return 0;
         layer_pattern(&list->lines[i], one);
         for (int k = 0; k < count; k++)
             known = known || strcmp(patterns[k], one) == 0;
         if (!known && count == MAX_HEADS)
-            return;
+            return 0;
         if (!known)
             memcpy(patterns[count++], one, sizeof one);
     }
+    return count;
+}
+
+/* If only a few layers do not fit, as with the head of a model for other classes: how to train these from
+ * random values. With --init-skip the file may also hold tensors of other heads, so these need no pattern if
+ * they are many. Numbered layers are left to add_hints. */
+static void add_skip_hint(const clt_mismatches *list, clt_str *out)
+{
+    char patterns[MAX_HEADS][CLT_MISMATCH_NAME + 2];
+    if (!list->may_skip || list->untold > 0 || (size_t)list->count * 2 > list->graph->n_params)
+        return;
+    int count = list_patterns(list, true, patterns);
+    count = count ? count : list_patterns(list, false, patterns);
+    if (count == 0)
+        return;
     clt_str_append(out, "\nto keep the rest and begin with random values there: --init-skip '");
     for (int k = 0; k < count; k++)
         clt_str_printf(out, "%s%s", k ? "," : "", patterns[k]);

@@ -51,7 +51,7 @@ static void expect(const char *record, const char *more, const char *want)
     CLT_SCOPED(clt_str) text = {0};
     if (clt_chat_samples_open(config, CLT_SPLIT_TRAIN, &s) != CLT_OK)
         fail_msg("%s: %s", record, clt_error_text());
-    assert_int_equal(s.count, 1);
+    assert_int_equal(s.part.count, 1);
     if (s.sample[0].why)
         clt_str_printf(&text, "!%s", s.sample[0].why);
     else
@@ -175,7 +175,7 @@ TEST(samples_that_are_too_long)
                                         : "tokens, and a sample of 5 at most fits into model.context 4"));
         assert_int_equal(s.sample[1].count, cut ? 5 : 0);
         assert_int_equal(s.sample[1].targets, cut ? 4 : 0);
-        clt_chat_sample_place(&s, 1, &place);
+        clt_record_place(&s.texts, s.part.first + 1, &place);
         assert_non_null(strstr(place.text, "chats.jsonl', line 3"));
     }
 }

@@ -348,7 +348,7 @@ TEST(test_paths)
     clt_source_close(NULL);
     int count = 0;
     const clt_source_type *const *types = clt_source_types(&count);
-    assert_int_equal(count, 12);
+    assert_int_equal(count, 13);
     for (int i = 0; i < count; i++)
         assert_true(types[i]->format->name[0] && types[i]->format->help[0] && types[i]->open &&
                     types[i]->close && types[i]->read);

@@ -360,7 +360,8 @@ TEST(test_rules)
     refused(good, "data.path=[\"a\", \"\"]", "data.path", "empty string", NULL);
     refused(good, "data.eval_path=e", "data.eval_targets: required together", NULL);
     refused(good, "data.eval_targets=e", "data.eval_path: required together", NULL);
-    refused(good, "data.split=0.2", "data.split: only for data.type csv, text, chat or nifti", NULL);
+    refused(good, "data.split=0.2", "data.split: only for data.type csv, text, chat, annotated or nifti",
+            NULL);
     refused(good, "train.early_stop_evals=2", "train.early_stop_evals", "set train.eval_every", NULL);
     refused(good, "checkpoint.best=[true]", "checkpoint.best", NULL);
     const char *const found[] = {"data.micro_batch=auto", "data.global_batch=24"};

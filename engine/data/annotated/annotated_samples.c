@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See annotated_samples.h. */
+#include "engine/data/annotated/annotated_samples.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/thread.h"
+
+#define RECORDS 64 /* that a thread reads at least */
+
+/* --- reading --- */
+
+typedef struct reading {
+    clt_annotated_samples *samples;
+    pthread_mutex_t lock;
+    clt_error error; /* the first failure that no record caused */
+} reading;
+
+/* Keeps the reason of the thread's error with a record that cannot be used; other errors stay. */
+static clt_status keep_reason(clt_annotated *a, clt_status status)
+{
+    if (status != CLT_EDATA)
+        return status;
+    clt_annotated_free(a);
+    a->why = strdup(clt_error_text());
+    clt_error_clear();
+    if (!a->why)
+        CLT_FAIL(CLT_ENOMEM, "reading samples: out of host memory");
+    return CLT_OK;
+}
+
+static void read_records(void *context, uint64_t first, uint64_t last)
+{
+    reading *r = context;
+    clt_annotated_samples *s = r->samples;
+    CLT_SCOPED(clt_encoder) *encoder = NULL;
+    clt_status status = clt_encoder_create(s->tokenizer, &encoder);
+    for (uint64_t i = first; i < last && status == CLT_OK; i++) {
+        const clt_document *d = &s->texts.documents[s->part.first + (int64_t)i];
+        status = clt_annotated_read(&s->rules, encoder, d->bytes, (size_t)d->size, &s->record[i]);
+        status = keep_reason(&s->record[i], status);
+    }
+    if (status == CLT_OK)
+        return;
+    pthread_mutex_lock(&r->lock);
+    if (r->error.status == CLT_OK)
+        clt_error_take(status, &r->error);
+    pthread_mutex_unlock(&r->lock);
+}
+
+static clt_status read_all(clt_annotated_samples *s)
+{
+    reading r = {.samples = s};
+    CLT_TRY(clt_alloc(&s->record, (size_t)s->part.count, sizeof *s->record, "the samples"));
+    pthread_mutex_init(&r.lock, NULL);
+    clt_for_ranges((uint64_t)s->part.count, RECORDS, "annotated", read_records, &r);
+    pthread_mutex_destroy(&r.lock);
+    CLT_TRY(clt_error_put(&r.error));
+    for (int64_t i = 0; i < s->part.count; i++) {
+        s->bad += s->record[i].why != NULL;
+        s->cut += s->record[i].cut > 0;
+    }
+    return CLT_OK;
+}
+
+/* --- opening --- */
+
+static clt_status need_tokens(const clt_annotated_samples *s)
+{
+    static const struct {
+        clt_token_role role;
+        const char *name;
+    } needed[] = {{CLT_TOKEN_CLASS, "[CLS]"}, {CLT_TOKEN_SEPARATOR, "[SEP]"}, {CLT_TOKEN_PADDING, "[PAD]"}};
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        if (clt_tokenizer_role(s->tokenizer, needed[i].role) < 0)
+            CLT_FAIL(CLT_EDATA, "opening the samples: the tokenizer (%s) has no %s token",
+                     clt_tokenizer_description(s->tokenizer), needed[i].name);
+    return CLT_OK;
+}
+
+/* A name of a member that the config gives; NULL: none. */
+static clt_status member_of(const clt_config *config, const char *key, clt_arena *arena, const char **out)
+{
+    const char *given = clt_config_string(config, key);
+    *out = *given ? clt_arena_strdup(arena, given) : NULL;
+    return !*given || *out ? CLT_OK : CLT_ENOMEM;
+}
+
+static clt_status choose_rules(const clt_config *config, clt_split split, clt_annotated_samples *s)
+{
+    int64_t stride = clt_config_int(config, "data.stride"), context = clt_config_int(config, "model.context");
+    s->rules = (clt_annotated_rules){.task = (clt_annotated_task)clt_config_choice(config, "data.task"),
+                                     .tokenizer = s->tokenizer,
+                                     .context = context,
+                                     .stride = stride > 0 ? stride : context / 3,
+                                     .truncate = clt_config_bool(config, "data.truncate"),
+                                     .unanswerable = clt_config_bool(config, "data.unanswerable"),
+                                     .labelled = split < CLT_SPLIT_INPUT};
+    CLT_TRY(member_of(config, "data.text_member", s->arena, &s->rules.text));
+    CLT_TRY(member_of(config, "data.second_member", s->arena, &s->rules.second));
+    CLT_TRY(member_of(config, "data.label_member", s->arena, &s->rules.label));
+    clt_status status = CLT_EDATA;
+    /* the first record that is one names the members of all */
+    for (int64_t i = 0; status == CLT_EDATA && i < s->part.count; i++) {
+        const clt_document *d = &s->texts.documents[s->part.first + i];
+        status = clt_annotated_members(&s->rules, d->bytes, (size_t)d->size);
+        if (status == CLT_EDATA && i + 1 < s->part.count)
+            clt_error_clear();
+    }
+    return s->part.count ? clt_fail_prefix(status, "reading the samples of %s", s->part.key) : CLT_OK;
+}
+
+clt_status clt_annotated_open(const clt_config *config, clt_split split, clt_annotated_samples *s)
+{
+    CLT_TRY(clt_tokenizer_open_config(config, &s->tokenizer));
+    if (!s->tokenizer)
+        CLT_FAIL(CLT_ECONFIG, "opening the samples: data.tokenizer names no tokenizer");
+    CLT_TRY(need_tokens(s));
+    CLT_TRY(clt_arena_create(&s->arena));
+    CLT_TRY(clt_records_open(config, split, &s->texts, &s->part));
+    CLT_TRY(choose_rules(config, split, s));
+    CLT_TRY(read_all(s));
+    return clt_texts_check(&s->texts);
+}
+
+void clt_annotated_samples_free(clt_annotated_samples *s)
+{
+    for (int64_t i = 0; s->record && i < s->part.count; i++)
+        clt_annotated_free(&s->record[i]);
+    free(s->record);
+    free(s->window);
+    clt_tokenizer_close(s->tokenizer);
+    clt_texts_free(&s->texts);
+    clt_arena_destroy(s->arena);
+    *s = (clt_annotated_samples){0};
+}
+
+/* --- classes --- */
+
+static clt_status make_bad(clt_annotated_samples *s, int64_t record, clt_status status)
+{
+    s->cut -= s->record[record].cut > 0;
+    s->bad++;
+    return keep_reason(&s->record[record], status);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const char *const *x = a, *const *y = b;
+    return strcmp(*x, *y);
+}
+
+/* Adds the names of a record's labels to a list, or finds its largest number. */
+static clt_status collect(const clt_annotated *a, const char ***name, size_t *count, size_t *capacity,
+                          int64_t *largest)
+{
+    for (size_t at = 0; at < a->labels.length; at += strlen(a->labels.text + at) + 1) {
+        const char *label = a->labels.text + at;
+        int64_t number = a->numbers ? strtoll(label, NULL, 10) : 0;
+        *largest = number > *largest ? number : *largest;
+        if (a->numbers)
+            continue;
+        CLT_TRY(clt_grow(name, capacity, *count + 1, sizeof **name, "names of classes"));
+        (*name)[(*count)++] = label;
+    }
+    return CLT_OK;
+}
+
+clt_status clt_annotated_learn(clt_annotated_samples *s, clt_arena *arena, clt_annotated_classes *out)
+{
+    CLT_FREED const char **all = NULL;
+    size_t count = 0, capacity = 0, kept = 0;
+    int64_t largest = 0, first = -1;
+    *out = (clt_annotated_classes){0};
+    for (int64_t i = 0; i < s->part.count; i++) {
+        clt_annotated *a = &s->record[i];
+        if (a->why || a->labels.length == 0)
+            continue;
+        first = first < 0 ? i : first;
+        if (a->numbers != s->record[first].numbers)
+            CLT_TRY(make_bad(s, i,
+                             clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                                      "its labels are %s, and the first sample has %s",
+                                      a->numbers ? "numbers" : "names", a->numbers ? "names" : "numbers")));
+        else
+            CLT_TRY(collect(a, &all, &count, &capacity, &largest));
+    }
+    out->count = first < 0 ? 0 : largest + 1;
+    if (first < 0 || s->record[first].numbers)
+        return CLT_OK;
+    qsort(all, count, sizeof *all, by_bytes);
+    out->name = clt_arena_alloc(arena, count * sizeof *out->name);
+    for (size_t i = 0; out->name && i < count; i++)
+        if (kept == 0 || strcmp(out->name[kept - 1], all[i]) != 0)
+            if (!(out->name[kept++] = clt_arena_strdup(arena, all[i])))
+                return CLT_ENOMEM;
+    out->count = (int64_t)kept;
+    return out->name ? CLT_OK : CLT_ENOMEM;
+}
+
+/* The number of a label. */
+static clt_status number_of(const clt_annotated_classes *classes, const clt_annotated *a, const char *label,
+                            int32_t *out)
+{
+    if (a->numbers) {
+        int64_t number = strtoll(label, NULL, 10);
+        *out = (int32_t)(number == -100 ? CLT_ANNOTATED_NONE : number);
+        if (number != -100 && (number < 0 || number >= classes->count))
+            CLT_FAIL(CLT_EDATA, "the label %s is none of the %lld classes, which are numbered from 0", label,
+                     (long long)classes->count);
+        return CLT_OK;
+    }
+    for (*out = 0; classes->name && *out < classes->count; ++*out)
+        if (strcmp(classes->name[*out], label) == 0)
+            return CLT_OK;
+    CLT_FAIL(CLT_EDATA,
+             "the label '%.60s' is none of the training data's %lld classes%s; data.class_names lists "
+             "classes in their order",
+             label, (long long)classes->count, classes->name ? "" : ", which are numbers");
+}
+
+static clt_status number_record(const clt_annotated_classes *classes, clt_annotated *a)
+{
+    size_t n = 0, places = a->n_words > 0 ? (size_t)a->n_words : 1;
+    CLT_TRY(clt_alloc(&a->label, places, sizeof *a->label, "labels"));
+    for (size_t at = 0; at < a->labels.length; at += strlen(a->labels.text + at) + 1)
+        CLT_TRY(number_of(classes, a, a->labels.text + at, &a->label[n++]));
+    return CLT_OK;
+}
+
+clt_status clt_annotated_number(clt_annotated_samples *s, const clt_annotated_classes *classes)
+{
+    for (int64_t i = 0; i < s->part.count; i++) {
+        clt_annotated *a = &s->record[i];
+        if (a->why || a->labels.length == 0)
+            continue;
+        clt_status status = number_record(classes, a);
+        if (status != CLT_OK)
+            CLT_TRY(make_bad(s, i, status));
+    }
+    return CLT_OK;
+}
+
+clt_status clt_annotated_list(clt_annotated_samples *s)
+{
+    size_t capacity = 0;
+    for (int64_t i = 0; i < s->part.count; i++) {
+        const clt_annotated *a = &s->record[i];
+        int64_t windows = a->why ? 0 : clt_annotated_windows(&s->rules, a), step = 0;
+        if (windows > 1)
+            step = clt_annotated_room(&s->rules, a) - s->rules.stride;
+        CLT_TRY(
+            clt_grow(&s->window, &capacity, (size_t)(s->n_windows + windows), sizeof *s->window, "samples"));
+        for (int64_t w = 0; w < windows; w++)
+            s->window[s->n_windows++] = (clt_annotated_window){i, w * step};
+    }
+    return CLT_OK;
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: comm
+# ctest-optimise: no
+#
+# Answers to questions whose windows are dealt to several ranks: exact matches and F1 are those of one rank, in evaluations of a training
+# and of a saved run.
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
+
+pieces=$CLTRAIN_SOURCE_DIR/tests/golden/tokenizers/bert_cased/vocab.txt
+awk 'BEGIN { s = 5; split("the there wellness 12345 .", w, " ")
+    for (r = 0; r < 60; r++) { text = ""; at = -1
+        for (i = 0; i < 4 + r; i++) { s = (s * 1103515245 + 12345) % 2147483648; text = text (i ? " " : "") w[int(s / 65536) % 5 + 1]
+            if (i == 1) { text = text " hello well"; at = length(text) - 10 } }
+        printf "{\"question\":\"there?\",\"context\":\"%s\",\"answers\":{\"text\":[\"hello well\"],\"answer_start\":[%d]}}\n", text, at } }' >q.jsonl
+cat >q.json <<JSON
+{"model": {"type": "bert", "layers": 1, "heads": 2, "channels": 16, "context": 24, "head": "span"},
+ "data": {"type": "annotated", "task": "span", "path": "q.jsonl", "eval_path": "q.jsonl", "tokenizer": "$pieces", "micro_batch": 4, "global_batch": 32},
+ "parallel": {"rank_invariant": true}, "optimizer": {"type": "adamw", "learning_rate": 0.0001}, "train": {"steps": 12, "eval_every": 4}}
+JSON
+expect_code 0 "$CLTRAIN" train q.json --out one
+expect_code 0 "$CLTRAIN" eval one --json one.json
+figures() { grep -E '"(answers|exact|answer_f1)"' "$1"; }
+expect_awk "no figure is between 0 and 1: $(figures one.json)" '/"answer_f1"/ { gsub(/[^0-9.]/, ""); sub(/^1/, "") } { v = $0 + 0; if (v > 0 && v < 1) found = 1 } END { exit !found }' one.json
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train q.json --out two
+expect_same <(values eval_exact one/metrics.jsonl) <(values eval_exact two/metrics.jsonl)
+expect_same <(values eval_answer_f1 one/metrics.jsonl) <(values eval_answer_f1 two/metrics.jsonl)
+for ranks in 2 3; do
+    expect_code 0 "${mpi[@]}" $ranks "$CLTRAIN" eval one --json ranks.json
+    expect_same <(figures one.json) <(figures ranks.json)
+done
+
+finish

@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-cost: 60 ctest-optimise: no
+#
+# Fine-tuning a small BERT from a folder of transformers: classes of texts, labels of words and answers to questions are learned, evaluated,
+# predicted and exported; bad records are named with file and line, or left out; and transformers, where it is
+# installed, predicts the same.
+. "$(dirname "$0")/lib.sh"
+
+pieces=$CLTRAIN_SOURCE_DIR/tests/golden/tokenizers/bert_cased/vocab.txt
+
+# --- a folder with a pre-trained model, and data whose rule is easy to learn ---
+awk 'BEGIN { for (d = 0; d < 40; d++) { for (l = 0; l < 6; l++) print "the well hello theory there hell wellness 12345."; print "" } }' >text.txt
+"$CLTRAIN" data prepare text.txt --mlm --tokenizer "$pieces" --context 32 --out pairs >/dev/null
+cat >pre.json <<'END'
+{"model": {"type": "bert", "layers": 2, "heads": 2, "channels": 32, "context": 32, "positions": 64},
+ "data": {"type": "mlm", "path": "pairs", "micro_batch": 8}, "optimizer": {"type": "adamw", "learning_rate": 0.001}, "train": {"steps": 2}}
+END
+expect_code 0 "$CLTRAIN" train pre.json --out pre
+expect_code 0 "$CLTRAIN" export pre --out folder
+
+records() { # TASK COUNT SEED
+    awk -v task="$1" -v n="$2" -v s="$3" '
+    function draw(k) { s = (s * 1103515245 + 12345) % 2147483648; return int(s / 65536) % k }
+    BEGIN {
+        split("the there wellness 12345 .", fill, " "); split("well hello hell theory", key, " ")
+        for (r = 0; r < n; r++) {
+            count = 3 + draw(6); if (task == "span") count = 3 + draw(40)
+            at = draw(count); which = 1 + draw(4); text = ""; start = 0; words = ""; tags = ""
+            for (i = 0; i < count; i++) {
+                w = i == at ? key[which] : fill[1 + draw(5)]
+                if (i == at) start = length(text) + (i > 0)
+                text = text (i ? " " : "") w; words = words (i ? "," : "") "\"" w "\""
+                tags = tags (i ? "," : "") "\"" (i != at ? "O" : which < 3 ? "B-UP" : "B-DOWN") "\""
+            }
+            if (task == "class") printf "{\"sentence\":\"%s\",\"label\":\"%s\"}\n", text, which < 3 ? "up" : "down"
+            if (task == "tokens") printf "{\"tokens\":[%s],\"ner_tags\":[%s]}\n", words, tags
+            if (task == "span")
+                printf "{\"id\":\"q%d\",\"question\":\"there?\",\"context\":\"%s\",\"answers\":{\"text\":[\"%s\"],\"answer_start\":[%d]}}\n", r, text, key[which], start
+        }
+    }'
+}
+config() { # TASK
+    cat <<END
+{"model": {"type": "bert", "layers": 2, "heads": 2, "channels": 32, "context": 32, "positions": 64, "dropout": 0, "head": "$1"},
+ "data": {"type": "annotated", "task": "$1", "path": "$1.jsonl", "eval_path": "$1_eval.jsonl", "tokenizer": "folder", "micro_batch": 16},
+ "optimizer": {"type": "adamw", "learning_rate": 0.003, "weight_decay": 0.01, "clip": 1}, "train": {"steps": 150, "eval_every": 150}}
+END
+}
+
+for task in class tokens span; do
+    head=classifier
+    [ $task = span ] && head=qa_outputs
+    records $task 400 1 >$task.jsonl
+    records $task 60 2 >${task}_eval.jsonl
+    config $task >$task.json
+    expect_code 0 "$CLTRAIN" data verify $task.json
+    expect_code 7 "$CLTRAIN" train $task.json --init folder --dry-run
+    expect_text "--init-skip '$head.\*'"
+    expect_code 0 "$CLTRAIN" train $task.json --init folder --init-skip "$head.*" --out run_$task
+    expect_code 0 "$CLTRAIN" eval run_$task --json $task.eval.json
+    cp $task.eval.json "$out"
+    expect_text '"accuracy": (1|0\.9[0-9]*)'
+    sed -E 's/,"(label|ner_tags|answers)":.*/}/' ${task}_eval.jsonl >${task}_in.jsonl
+    expect_code 0 "$CLTRAIN" predict run_$task ${task}_in.jsonl --out $task.predicted.jsonl
+    expect_text '60 samples predicted'
+    expect_code 0 "$CLTRAIN" export run_$task --out export_$task
+    expect_code 0 "$CLTRAIN" config --from export_$task
+    expect_text '"type": "annotated"' "\"task\": \"$task\""
+    expect_code 0 "$CLTRAIN" eval $task.json --init export_$task --json $task.again.json
+    expect_same <(grep '"loss"' $task.eval.json) <(grep '"loss"' $task.again.json)
+done
+
+# --- what is predicted is what the data say ---
+right() { # FILE: how many lines of FILE hold the expected word in the same line of FILE.want
+    paste -d '|' "$1.want" "$1" | awk -F '|' 'index($2, $1) { n++ } END { print n + 0 }'
+}
+sed -E 's/.*"label":("[a-z]+").*/"name":\1/' class_eval.jsonl >class.predicted.jsonl.want
+sed -E 's/.*"ner_tags":(\[.*\]).*/"labels":\1/' tokens_eval.jsonl >tokens.predicted.jsonl.want
+sed -E 's/.*"text":\[("[a-z]+")\].*/"answer":\1/' span_eval.jsonl >span.predicted.jsonl.want
+for task in class tokens span; do
+    n=$(right $task.predicted.jsonl)
+    if [ "$n" -ge 54 ]; then pass; else fail "$task: $n of 60 predictions are right: $(head -n 2 $task.predicted.jsonl)"; fi
+done
+cp export_class/config.json "$out"
+expect_text '"0": "down"' '"1": "up"'
+cp span.eval.json "$out"
+expect_text '"answers": 60' '"exact": (1|0\.9[0-9]*)' '"answer_f1": (1|0\.9[0-9]*)'
+exact=$(grep '"exact"' span.eval.json)
+n=$(right span.predicted.jsonl)
+if [ "$(printf '%s' "$exact" | sed 's/[^0-9.]//g' | awk '{ printf "%.0f", $1 * 60 }')" = "$n" ]; then pass; else fail "eval counts $exact, predict $n of 60"; fi
+expect_code 0 "$CLTRAIN" eval run_tokens --classes
+expect_text 'B-DOWN' 'macro F1'
+reject_text 'Dice'
+expect_code 2 "$CLTRAIN" eval run_span --classes
+expect_code 2 "$CLTRAIN" predict run_span span_in.jsonl --format csv
+expect_text 'written as jsonl'
+
+# --- bad records ---
+{ sed -n 1,3p class.jsonl; echo '{"sentence": "hello"}'; echo 'no record'; echo '{"sentence": "hello", "label": "sideways"}'; sed -n 4,9p class.jsonl; } >bad.jsonl
+expect_code 3 "$CLTRAIN" data verify class.json data.path=bad.jsonl 'data.class_names=["down","up"]'
+expect_text "bad.jsonl', line 4" "line 5" "line 6" "the label 'sideways' is none"
+expect_code 3 "$CLTRAIN" train class.json data.path=bad.jsonl --out none
+expect_text 'data.on_bad_sample=skip' '2 of 12'
+expect_code 0 "$CLTRAIN" train class.json data.path=bad.jsonl 'data.class_names=["down","up"]' data.on_bad_sample=skip train.steps=1 --out skipped
+expect_text '3 of 12 samples of data.path are left out'
+expect_code 3 "$CLTRAIN" predict run_class bad.jsonl
+expect_text "bad.jsonl', line 5"
+expect_code 2 "$CLTRAIN" train class.json model.head=tokens --out none
+expect_text 'model.head tokens'
+
+# --- beside transformers ---
+if [ -n "${CLTRAIN_TEST_PYTHON:-}" ]; then
+    expect_code 0 "$CLTRAIN_TEST_PYTHON" "$CLTRAIN_SOURCE_DIR/tests/golden/check_bert_tasks.py" .
+else
+    note_skip 'CLTRAIN_TEST_PYTHON names no Python with torch and transformers to compare with'
+fi
+
+finish

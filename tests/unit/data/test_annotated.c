@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Annotated texts: rows of classes, of words and of windows over a context as transformers' fast tokenizer of
+ * BERT makes them (version 5, truncation longest_first and only_second), places of tokens in a text, records
+ * that are refused with their reasons, and classes that are learned once. Needs no device.
+ * ctest-labels: quick */
+#include "tests/unit/data/data_test.h"
+
+#include "engine/data/annotated/source_annotated.h"
+
+#define TOKENIZER CLT_TEST_SOURCE_DIR "/tests/golden/tokenizers/bert"
+#define KEYS "\"type\":\"annotated\",\"split\":0,\"path\":\"RECORDS\",\"tokenizer\":\"" TOKENIZER "\","
+
+static clt_status open_records(const char *records, int context, const char *keys, clt_source **out)
+{
+    char text[2048];
+    CLT_SCOPED(clt_config) *config = NULL;
+    const char *path = put_file("records.jsonl", records, strlen(records)), *rest = strstr(keys, "RECORDS");
+    *out = NULL;
+    (void)snprintf(text, sizeof text,
+                   "{\"model\":{\"type\":\"bert\",\"layers\":1,\"heads\":1,\"channels\":2,\"context\":%d},"
+                   "\"data\":{%.*s%s%s}}",
+                   context, (int)(rest - keys), keys, path, rest + strlen("RECORDS"));
+    CLT_TRY(clt_config_parse(text, "annotated.json", NULL, 0, &config));
+    return clt_source_open(config, CLT_SPLIT_TRAIN, out);
+}
+
+static clt_source *must_open_records(const char *records, int context, const char *keys)
+{
+    clt_source *source;
+    if (open_records(records, context, keys, &source) != CLT_OK)
+        fail_msg("%s", clt_error_text());
+    return source;
+}
+
+/* Compares a row: its tokens, where the second text begins, and where padding begins. */
+static void expect_row(const clt_source *source, int64_t index, const int32_t *ids, int64_t n, int second,
+                       int length)
+{
+    int32_t x[64], document[64];
+    uint8_t segments[64];
+    must_read(source, index, 0, x);
+    must_read(source, index, 1, segments);
+    must_read(source, index, 2, document);
+    for (int i = 0; i < n; i++) {
+        if (x[i] != ids[i])
+            fail_msg("sample %d: token %d is %d and not %d", (int)index, i, x[i], ids[i]);
+        assert_int_equal(segments[i], i >= second && i < length);
+        assert_int_equal(document[i], i < length ? 0 : i);
+    }
+}
+
+TEST(classes_of_texts)
+{
+    static const int32_t cut[] = {3, 3693, 3696, 3695, 4, 3697, 3692, 3689, 4};
+    static const int32_t pair[] = {3, 3693, 3696, 4, 3697, 4, 0, 0, 0};
+    static const int32_t single[] = {3, 3693, 3696, 3695, 3692, 4};
+    int32_t y;
+    CLT_SCOPED(clt_source) *two = must_open_records(
+        "{\"sentence1\":\"hello there theory\",\"sentence2\":\"well hell 12345 .\",\"label\":\"no\"}\n"
+        "{\"sentence1\":\"hello there\",\"sentence2\":\"well\",\"label\":\"maybe\",\"idx\":7}\n",
+        9, KEYS "\"truncate\":true");
+    assert_int_equal(two->samples, 2);
+    assert_int_equal(two->n_class_names, 2);
+    assert_string_equal(two->class_names[0], "maybe");
+    expect_row(two, 0, cut, 9, 5, 9);
+    expect_row(two, 1, pair, 9, 4, 6);
+    must_read(two, 0, 3, &y);
+    assert_int_equal(y, 1);
+    assert_int_equal(clt_annotated_of(two)->cut, 1);
+    CLT_SCOPED(clt_source) *one = must_open_records(
+        "{\"text\":\"hello there theory hell well\",\"label\":3}\n", 6, KEYS "\"truncate\":true");
+    expect_row(one, 0, single, 6, 6, 6);
+    assert_int_equal(one->fields[3].max_value, 3);
+    assert_int_equal(one->n_class_names, 0);
+    CLT_SCOPED(clt_source) *named = must_open_records(
+        "{\"body\":\"hello\",\"stars\":\"b\"}\n", 6,
+        KEYS "\"text_member\":\"body\",\"label_member\":\"stars\",\"class_names\":[\"z\",\"b\",\"a\"]");
+    must_read(named, 0, 3, &y);
+    assert_int_equal(y, 1);
+}
+
+TEST(longer_texts_are_cut_first)
+{
+    /* as truncate_encodings of the tokenizers library (longest_first) */
+    static const int64_t cases[][5] = {{5, 5, 7, 3, 4}, {6, 5, 7, 4, 3}, {9, 2, 7, 5, 2}, {2, 9, 7, 2, 5},
+                                       {3, 3, 7, 3, 3}, {9, 0, 4, 4, 0}, {8, 8, 1, 0, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int64_t n1 = cases[i][0], n2 = cases[i][1];
+        clt_annotated_cut(&n1, &n2, cases[i][2]);
+        assert_int_equal(n1, cases[i][3]);
+        assert_int_equal(n2, cases[i][4]);
+    }
+}
+
+TEST(labels_of_words)
+{
+    static const int32_t ids[] = {3, 74, 1918, 1915, 3705, 1925, 3698, 3696, 2, 2, 4, 0, 0, 0, 0, 0};
+    static const int32_t want[] = {-1, 2, -1, -1, -1, -1, 0, -1, 1, -1, -1, -1, -1, -1, -1, -1};
+    int32_t y[16];
+    CLT_SCOPED(clt_source) *source = must_open_records(
+        "{\"tokens\":[\"\xc3\x89hello\",\"wellness\",\"there\",\"\xe4\xb8\xad\xe6\x96\x87\"],"
+        "\"ner_tags\":[2,0,-100,1]}\n",
+        16, KEYS "\"task\":\"tokens\"");
+    expect_row(source, 0, ids, 16, 16, 11);
+    must_read(source, 0, 3, y);
+    assert_memory_equal(y, want, sizeof want);
+    assert_int_equal(source->fields[3].max_value, 2);
+    bool done;
+    assert_ok(source->type->check_bound(source, 3, 3, true, -1, &done));
+    assert_int_equal(source->type->check_bound(source, 3, 3, false, 0, &done), CLT_ECONFIG);
+}
+
+#define CONTEXT                                                                                              \
+    "Na\xc3\xafve caf\xc3\xa9: the theory of T\xc5\x8dky\xc5\x8d (1999), hello wellness. "                   \
+    "\xe6\x9d\xb1\xe4\xba\xac there 12345 unsolvable\xc2\xa0hell"
+#define QUESTION 3, 92, 1918, 1915, 1928, 1915, 3693, 36, 4
+
+TEST(windows_of_spans)
+{
+    static const int32_t ids[5][24] = {
+        {QUESTION, 83, 1911, 1919, 1932, 1915, 3706, 1915, 31, 3694, 3695, 84, 1916, 89, 1925, 4},
+        {QUESTION, 3695, 84, 1916, 89, 1925, 1921, 1935, 1925, 13, 22, 1871, 1871, 1871, 14, 4},
+        {QUESTION, 22, 1871, 1871, 1871, 14, 17, 3693, 3698, 19, 2, 2, 3696, 3689, 90, 4},
+        {QUESTION, 2, 2, 3696, 3689, 90, 1924, 1929, 1925, 1922, 1932, 1911, 1912, 1922, 1915, 4},
+        {QUESTION, 1932, 1911, 1912, 1922, 1915, 3692, 4}};
+    static const int32_t want[5][2] = {{0, 0}, {18, 21}, {9, 12}, {0, 0}, {0, 0}};
+    CLT_SCOPED(clt_source) *source = must_open_records(
+        "{\"id\":\"a\",\"question\":\"where hello?\",\"context\":\"" CONTEXT
+        "\",\"answers\":{\"text\":[\"1999\"],\"answer_start\":[33]}}\n"
+        "{\"question\":\"where "
+        "hello?\",\"context\":\"hello\",\"answers\":[{\"text\":\"hello\",\"answer_start\":0}]}\n",
+        24, KEYS "\"task\":\"span\",\"stride\":5");
+    assert_int_equal(source->samples, 6);
+    for (int w = 0; w < 5; w++) {
+        int32_t y[2];
+        float outside[48];
+        int length = w < 4 ? 24 : 16;
+        expect_row(source, w, ids[w], 24, 9, length);
+        must_read(source, w, 3, outside);
+        for (int i = 0; i < 48; i++)
+            assert_true(i % 24 < length ? outside[i] == 0 : outside[i] < -9999);
+        must_read(source, w, 4, y);
+        assert_memory_equal(y, want[w], sizeof y);
+    }
+    const clt_annotated *a = &clt_annotated_of(source)->record[0];
+    static const char *const texts[] = {"N", "a", "\xc3\xaf", "v", "e", "caf", "\xc3\xa9", ":", "the"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const clt_text_range *r = &a->ranges.range[a->first + (int64_t)i];
+        if (r->end - r->begin != strlen(texts[i]) ||
+            strncmp(a->text.text + r->begin, texts[i], strlen(texts[i])) != 0)
+            fail_msg("token %zu is '%.*s'", i, (int)(r->end - r->begin), a->text.text + r->begin);
+    }
+}
+
+/* The tokens of a text with ranges are those without, and ranges go forward inside of the text. */
+TEST(ranges_of_many_texts)
+{
+    static const char *const folders[] = {"bert", "bert_cased"};
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    int64_t tokens = 0;
+    assert_ok(
+        clt_json_parse_file(CLT_TEST_SOURCE_DIR "/tests/golden/tokenizers/strings.json", CLT_EDATA, &doc));
+    for (int f = 0; f < 2; f++) {
+        CLT_SCOPED(clt_tokenizer) *t = NULL;
+        char path[512];
+        (void)snprintf(path, sizeof path, CLT_TEST_SOURCE_DIR "/tests/golden/tokenizers/%s", folders[f]);
+        assert_ok(clt_tokenizer_open(path, &t));
+        for (const clt_json *one = clt_json_first(clt_json_root(doc)); one; one = clt_json_next(one)) {
+            const char *text = clt_json_string(one);
+            size_t size = strlen(text), at = 0;
+            clt_ids plain = {0}, ids = {0};
+            CLT_SCOPED(clt_token_ranges) ranges = {0};
+            assert_ok(clt_tokenizer_encode(t, text, size, &plain));
+            assert_ok(clt_encode_ranges(t, text, size, &ids, &ranges));
+            assert_int_equal(ids.count, plain.count);
+            if (ids.count)
+                assert_memory_equal(ids.id, plain.id, ids.count * sizeof *ids.id);
+            for (size_t i = 0; i < ids.count; i++) {
+                const clt_text_range *r = &ranges.range[i];
+                if (r->begin < at || r->end <= r->begin || r->end > size)
+                    fail_msg("'%s': token %zu is at %zu to %zu", text, i, r->begin, r->end);
+                at = r->begin;
+            }
+            tokens += (int64_t)ids.count;
+            free(plain.id);
+            free(ids.id);
+        }
+    }
+    assert_true(tokens > 10000);
+}
+
+TEST(records_that_are_refused)
+{
+#define SPAN "\"task\":\"span\""
+#define WORDS "\"task\":\"tokens\""
+    static const char *const cases[][3] = {
+        {"[1]\n", "", "it is array, and a record is an object"},
+        {"{\"text\":\n", "", "record:1:"},
+        {"{\"body\":\"a\",\"label\":1}\n", "", "data.text_member"},
+        {"{\"text\":\"a\",\"class\":1}\n", "", "data.label_member"},
+        {"{\"text\":7,\"label\":1}\n", "", "its \"text\" is number, and must be a string"},
+        {"{\"text\":\" \",\"label\":1}\n", "", "its \"text\" has no token"},
+        {"{\"text\":\"a\",\"label\":-1}\n", "", "is -1: it has no class"},
+        {"{\"text\":\"a\",\"label\":1.5}\n", "", "a label is number, and must be a name or a whole number"},
+        {"{\"text\":\"a\",\"label\":null}\n", "", "a label is null"},
+        {"{\"text\":\"a\",\"label\":1}\n{\"text\":\"a\",\"label\":\"x\"}\n", "",
+         "', line 2: its labels are names"},
+        {"{\"text\":\"a\",\"label\":\"x\"}\n", "\"class_names\":[\"y\"]", "the label 'x' is none of"},
+        {"{\"text\":\"a\",\"label\":1}\n", "\"class_names\":[\"y\"]", "the label 1 is none of the 1 classes"},
+        {"{\"text\":\"hello hello hello hello hello hello hello hello\",\"label\":1}\n", "",
+         "it has 10 tokens, [CLS] and [SEP] among them, and model.context is 8"},
+        {"{\"tokens\":[\"a\"],\"tags\":[1,2]}\n", WORDS, "a list of as many labels as it has words, 1"},
+        {"{\"tokens\":[\"a\",2],\"tags\":[1,2]}\n", WORDS, "a list of texts"},
+        {"{\"tokens\":[\"a\",\"b\"],\"tags\":[1,\"O\"]}\n", WORDS, "names and numbers"},
+        {"{\"tokens\":[],\"tags\":[]}\n", WORDS, "have no token"},
+        {"{\"question\":\"a\",\"answers\":[]}\n", SPAN, "it has no \"context\""},
+        {"{\"question\":\"a\",\"context\":\"b\"}\n", SPAN, "it has no \"answers\""},
+        {"{\"question\":\"a\",\"context\":\"b\",\"answers\":{\"text\":[],\"answer_start\":[]}}\n", SPAN,
+         "data.unanswerable=true"},
+        {"{\"question\":\"a\",\"context\":\"b\",\"answers\":{\"text\":[\"b\"],\"answer_start\":[]}}\n", SPAN,
+         "lists \"text\" and \"answer_start\" of equal length"},
+        {"{\"question\":\"a\",\"context\":\"b c\",\"answers\":{\"text\":[\"c\"],\"answer_start\":[1]}}\n",
+         SPAN, "the answer 'c' does not stand in the context from character 1 on"},
+        {"{\"question\":\"a\",\"context\":\"b c\",\"answers\":{\"text\":[\"c\"],\"answer_start\":[99]}}\n",
+         SPAN, "from character 99 on"},
+        {"{\"question\":\"a a a a a a\",\"context\":\"b "
+         "c\",\"answers\":{\"text\":[\"c\"],\"answer_start\":[2]}}\n",
+         SPAN, "its question has 6 tokens"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char keys[600];
+        clt_source *source;
+        (void)snprintf(keys, sizeof keys, KEYS "%s%s\"on_bad_sample\":\"stop\"", cases[i][1],
+                       cases[i][1][0] ? "," : "");
+        clt_status status = open_records(cases[i][0], 8, keys, &source);
+        if (status != CLT_EDATA || !strstr(clt_error_text(), cases[i][2]))
+            fail_msg("%s: %s", cases[i][0], status == CLT_OK ? "is accepted" : clt_error_text());
+    }
+    /* skipped, and counted */
+    CLT_SCOPED(clt_source) *source =
+        must_open_records("{\"text\":\"hello\",\"label\":1}\nnothing\n{\"text\":\"there\",\"label\":0}\n", 8,
+                          KEYS "\"on_bad_sample\":\"skip\"");
+    int32_t y;
+    assert_int_equal(source->samples, 2);
+    must_read(source, 1, 3, &y);
+    assert_int_equal(y, 0);
+}
+
+/* A question that has no answer is trained as the first token. */
+TEST(records_without_an_answer)
+{
+    int32_t y[2] = {9, 9};
+    CLT_SCOPED(clt_source) *source = must_open_records(
+        "{\"question\":\"a\",\"context\":\"b\",\"answers\":{\"text\":[],\"answer_start\":[]}}\n", 8,
+        KEYS SPAN ",\"unanswerable\":true");
+    must_read(source, 0, 4, y);
+    assert_int_equal(y[0], 0);
+    assert_int_equal(y[1], 0);
+}
+
+TEST_PROGRAM();

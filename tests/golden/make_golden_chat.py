@@ -76,6 +76,11 @@ TEMPLATES = {
 }
 
 
+# The same templates with tokenizers of SentencePiece's kind: Mistral's, without tokens for [INST], and Llama 2's, which puts a space after each token.
+SENTENCE = [("mistral-v0.1", "mistral"), ("mistral-v0.2", "mistral"), ("mistral-v0.1", "llama2"), ("mistral-v0.3", "llama2"), ("zephyr", "mistral"),
+            ("plain", "llama2")]
+
+
 def sentence(rng):
     n = rng.randint(1, 7)
     text = rng.choice([" ", " ", " ", "\n", "  "]).join(rng.choice(WORDS) for _ in range(n))
@@ -117,6 +122,29 @@ def make_tokenizer(kind):
     return fast
 
 
+def make_sentence(kind):
+    """A small tokenizer of SentencePiece's kind: mistral with Metaspace, llama2 with a normalizer and special tokens for [INST]."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+    specials = ["<unk>", "<s>", "</s>"] + (["[INST]", "[/INST]"] if kind == "llama2" else [])
+    first = specials + [f"<0x{byte:02X}>" for byte in range(256)]
+    base = Tokenizer(models.BPE())
+    base.pre_tokenizer = pre_tokenizers.Metaspace()
+    text = [" ".join(WORDS[:60]) + " [INST] [/INST] system user assistant" for _ in range(40)]
+    base.train_from_iterator(text, trainers.BpeTrainer(vocab_size=len(first) + 180, special_tokens=first, show_progress=False))
+    model = json.loads(base.to_str())["model"]
+    t = Tokenizer(models.BPE(vocab=model["vocab"], merges=[tuple(pair) for pair in model["merges"]], unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    if kind == "mistral":
+        t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    else:
+        t.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    t.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    t.add_special_tokens(specials)
+    fast = PreTrainedTokenizerFast(tokenizer_object=t, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+    fast.save_pretrained(os.path.join(OUT, kind))
+    return fast
+
+
 def fnv(numbers):
     value = 0x811C9DC5
     for n in list(numbers) + [0xFFFFFFFF]:
@@ -134,12 +162,14 @@ def write():
     shutil.rmtree(OUT, ignore_errors=True)
     os.makedirs(OUT)
     tokenizers = {kind: make_tokenizer(kind) for kind in ("gpt2", "llama3", "qwen2")}
+    tokenizers.update((kind, make_sentence(kind)) for kind in ("mistral", "llama2"))
     chats = conversations()
     with open(os.path.join(OUT, "chats.jsonl"), "w", encoding="utf-8", newline="\n") as f:
         for i, messages in enumerate(chats):
             f.write(json.dumps({"messages": messages}, ensure_ascii=i % 2 == 0) + "\n")
     with open(os.path.join(OUT, "sums.txt"), "w", encoding="ascii") as f:
-        for name, (kind, program) in TEMPLATES.items():
+        for name, kind in [(name, kind) for name, (kind, _) in TEMPLATES.items()] + SENTENCE:
+            program = TEMPLATES[name][1]
             f.write("%s %s\n" % (name, kind))
             for messages in chats:
                 if not fits(name, messages):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ids that transformers gives for 2,000 strings and for all code points in five contexts, by seven tokenizers.
+"""Ids that transformers gives for 2,000 strings and for code points in five contexts, by twelve tokenizers, and the text of ids.
 
-usage: make_golden_tokens.py write           writes tests/golden/tokenizers, which test_golden_tokens.c reads
+usage: make_golden_tokens.py write [NAME...]    writes tests/golden/tokenizers (NAME: only these), which test_golden_tokens.c reads
        make_golden_tokens.py live PROGRAM SEED   compares 2,000 other strings with what PROGRAM data prepare makes of them
 
 Needs transformers (the golden files: 5.24, tokenizers 0.23.3).
@@ -60,8 +60,49 @@ def pieces():
     return list(dict.fromkeys(specials + letters + ["##" + letter for letter in letters] + words + ["##lo", "##ness", "well", "##ll", "caf", "\U0001f600"]))
 
 
+SENTENCE = {
+    # name: (prepend by a normalizer or none, Metaspace's scheme and split, model settings, whether bytes are tokens, what the decoder strips)
+    "llama2": ("normalizer", None, {"byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>"}, True, 1),
+    "mistral": (None, ("first", False), {"byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>"}, True, 1),
+    "gemma": ("replace", None, {"byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>"}, True, 0),
+    "metaspace": (None, ("always", True), {"unk_token": "<unk>"}, False, None),
+    "letters": (None, ("never", False), {"byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>", "ignore_merges": True}, False, 0),
+}
+
+
+def build_sentence(folder):
+    """Writes tokenizers of SentencePiece's kind: all ways of spaces, of characters without a token, and merges across a space."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    for name, (normal, meta, settings, bytes_too, strip) in SENTENCE.items():
+        specials = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256 if bytes_too else 0)]
+        base = Tokenizer(models.BPE())
+        base.normalizer = normalizers.Replace(" ", "\u2581")
+        base.pre_tokenizer = None if name == "letters" else pre_tokenizers.Metaspace(split=True)  # without it, merges reach across spaces
+        texts = [text.replace("well", "we\u2581ll  ") for text in corpus()]
+        base.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=len(specials) + 300, special_tokens=specials, show_progress=False))
+        model = json.loads(base.to_str())["model"]
+        made = Tokenizer(models.BPE(vocab=model["vocab"], merges=[tuple(pair) for pair in model["merges"]], **settings))
+        replace = normalizers.Replace(" ", "\u2581")
+        made.normalizer = {"normalizer": normalizers.Sequence([normalizers.Prepend("\u2581"), replace]), "replace": replace, None: None}[normal]
+        if meta:
+            made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=meta[0], split=meta[1])
+        elif normal == "replace":
+            made.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+        steps = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()] + ([decoders.Strip(" ", 1, 0)] if strip else [])
+        made.decoder = decoders.Metaspace(prepend_scheme=meta[0]) if strip is None else decoders.Sequence(steps)
+        made.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in ("<unk>", "<s>", "</s>")])
+        made.add_tokens([AddedToken("<speaker>", normalized=True), AddedToken("<left>", lstrip=True, normalized=False),
+                         AddedToken("<right>", rstrip=True, normalized=name != "gemma"), AddedToken("the well", normalized=True)])
+        if name != "letters":
+            made.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)])
+        PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", eos_token="</s>", unk_token="<unk>").save_pretrained(os.path.join(folder, name))
+    return list(SENTENCE)
+
+
 def build(folder):
-    """Writes the seven tokenizers as folders; returns their names."""
+    """Writes the twelve tokenizers as folders; returns their names."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -120,7 +161,7 @@ def build(folder):
     saved.add_tokens([AddedToken("<Speaker>", normalized=True)])
     shutil.rmtree(os.path.join(folder, "bert"))
     saved.save_pretrained(os.path.join(folder, "bert"))
-    return ["gpt2", "prefix", "added", "llama3", "qwen2", "bert", "bert_cased"]
+    return ["gpt2", "prefix", "added", "llama3", "qwen2", "bert", "bert_cased"] + build_sentence(folder)
 
 
 def ids_of(tokenizer, texts, special):
@@ -135,22 +176,35 @@ def fnv(lists):
     return f"{value:08x}"
 
 
-def write():
+def is_checked(name, start):
+    """Whether a block of code points is. Tokenizers of SentencePiece's kind know no classes of characters: some blocks are enough."""
+    return name not in SENTENCE or start in (0, 0x1000, 0x2000, 0x3000, 0xF000, 0x1F000, 0x10F000)
+
+
+def write(only):
     from transformers import AutoTokenizer
-    shutil.rmtree(OUT, ignore_errors=True)
-    os.makedirs(OUT)
+    if not only:
+        shutil.rmtree(OUT, ignore_errors=True)
+    os.makedirs(OUT, exist_ok=True)
     texts = strings(1, 2000)
     with open(os.path.join(OUT, "strings.json"), "w", encoding="utf-8", newline="\n") as out:
         json.dump(texts, out, ensure_ascii=False, indent=0)
-    for name in build(OUT):
+    with tempfile.TemporaryDirectory() as folder:
+        names = [name for name in build(folder) if name in only or not only]
+        for name in names:
+            shutil.copytree(os.path.join(folder, name), os.path.join(OUT, name), dirs_exist_ok=True)
+    for name in names:
         tokenizer = AutoTokenizer.from_pretrained(os.path.join(OUT, name))
         with open(os.path.join(OUT, name, "ids.txt"), "w", encoding="ascii") as out:
             for special in (False, True):
                 out.write("\n".join(fnv([ids]) for ids in ids_of(tokenizer, texts, special)) + "\n")
             for context in CONTEXTS:
                 for start in range(0, 0x110000, BLOCK):
-                    block = [context.format(chr(code)) for code in range(max(start, 1), start + BLOCK) if not 0xD800 <= code < 0xE000]
+                    block = [context.format(chr(code)) for code in range(max(start, 1), start + BLOCK) if not 0xD800 <= code < 0xE000 and is_checked(name, start)]
                     out.write((fnv(ids_of(tokenizer, block, False)) if block else "none") + "\n")
+            if name in SENTENCE:
+                for ids in tokenizer(texts, split_special_tokens=True, add_special_tokens=False)["input_ids"]:
+                    out.write(fnv([list(tokenizer.decode(ids, clean_up_tokenization_spaces=False).encode())]) + "\n")
         print(name, len(tokenizer))
 
 
@@ -180,13 +234,13 @@ def live(program, seed):
                     print(f"WRONG {name} {option}: id {at} of {len(made)} and {len(wanted)}: {made[at - 4:at + 8]}, transformers: {wanted[at - 4:at + 8]}: "
                           + repr(tokenizer.decode(wanted[max(0, at - 12):at + 8])))
                     wrong += 1
-    print(f"{wrong} of 14 differ")
+    print(f"{wrong} of 24 differ")
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["write"]:
-        sys.exit(write())
+    if sys.argv[1:2] == ["write"]:
+        sys.exit(write(sys.argv[2:]))
     if len(sys.argv) == 4 and sys.argv[1] == "live":
         sys.exit(live(sys.argv[2], int(sys.argv[3])))
     print(__doc__.strip())

@@ -65,7 +65,7 @@ TEST(conversations_as_transformers_has_them)
         assert_int_equal(sscanf(line, "%39s %39s", template, tokenizer), 2);
         check_template(template, tokenizer, &at);
     }
-    assert_int_equal(templates, 12);
+    assert_int_equal(templates, 18);
 }
 
 TEST_PROGRAM();

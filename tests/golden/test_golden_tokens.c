@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ids of seven tokenizers as transformers gives them (make_golden_tokens.py): 2,000 strings, with names of
- * special tokens as text and as tokens, and every code point in five contexts.
+ * Ids of twelve tokenizers as transformers gives them (make_golden_tokens.py): 2,000 strings, with names of
+ * special tokens as text and as tokens, and code points in five contexts; the text of ids; the same ids
+ * from a text that is cut into pieces.
  * ctest-labels: quick */
 #include "tests/unit/data/tokenizer_test.h"
 
@@ -77,6 +78,53 @@ static void check_codes(const clt_tokenizer *t, clt_encoder *encoder, const char
     clt_str_free(&text);
 }
 
+/* The text of the ids of every string, as a whole and token by token. */
+static void check_texts(const clt_tokenizer *t, clt_encoder *encoder, const clt_json_doc *doc,
+                        const char *name, const char **line)
+{
+    uint32_t number = 0;
+    if (!**line)
+        return;
+    for (const clt_json *one = clt_json_first(clt_json_root(doc)); one; one = clt_json_next(one)) {
+        clt_ids ids = {0};
+        clt_str whole = {0}, parts = {0};
+        uint32_t bytes[4096];
+        assert_ok(clt_encode(encoder, clt_json_string(one), strlen(clt_json_string(one)), &ids));
+        clt_str_append(&parts, "");
+        assert_ok(clt_tokenizer_decode(t, ids.id, ids.count, &whole));
+        for (size_t i = 0; i < ids.count; i++)
+            assert_ok(clt_tokenizer_decode_next(t, ids.id[i], i == 0, &parts));
+        assert_true(whole.length < 4096);
+        assert_int_equal(whole.length, parts.length);
+        for (size_t i = 0; i < whole.length; i++)
+            bytes[i] = (uint8_t)parts.text[i];
+        expect_sum(line, fnv(0x811c9dc5u, bytes, whole.length), name, "text of the ids of string", number++);
+        free(ids.id);
+        clt_str_free(&whole);
+        clt_str_free(&parts);
+    }
+}
+
+/* All strings as one text, encoded as a whole and cut into pieces of about 150 bytes: the same ids. */
+static void check_pieces(const clt_tokenizer *t, clt_encoder *encoder, const clt_json_doc *doc)
+{
+    clt_str text = {0};
+    clt_ids whole = {0}, cut = {0};
+    for (const clt_json *one = clt_json_first(clt_json_root(doc)); one; one = clt_json_next(one))
+        clt_str_printf(&text, "%s ", clt_json_string(one));
+    assert_ok(clt_encode(encoder, text.text, text.length, &whole));
+    for (size_t at = 0, size; at < text.length; at += size) {
+        size = clt_tokenize_cut(t, text.text + at, text.length - at, 150);
+        assert_ok(clt_encode_marked(encoder, text.text + at, size, NULL, 0,
+                                    at ? CLT_TEXT_CONTINUES : CLT_TEXT_BEGINS, &cut));
+    }
+    assert_int_equal(whole.count, cut.count);
+    assert_memory_equal(whole.id, cut.id, whole.count * sizeof *whole.id);
+    free(whole.id);
+    free(cut.id);
+    clt_str_free(&text);
+}
+
 /* state: the name of the tokenizer. Also after it was saved as a tokenizer.json and read again. */
 static void test_tokenizer(void **state)
 {
@@ -109,8 +157,11 @@ static void test_tokenizer(void **state)
                            special ? "with special tokens, string" : "string", number++);
         }
         clt_tokenizer_read_special(t, false);
-        if (pass == 0)
+        check_pieces(t, encoder, doc);
+        if (pass == 0) {
             check_codes(t, encoder, name, &line);
+            check_texts(t, encoder, doc, name, &line);
+        }
         clt_encoder_destroy(encoder);
     }
     clt_tokenizer_close(first);
@@ -129,6 +180,11 @@ int main(void)
         {"qwen2", test_tokenizer, NULL, NULL, "qwen2"},
         {"bert", test_tokenizer, NULL, NULL, "bert"},
         {"bert_cased", test_tokenizer, NULL, NULL, "bert_cased"},
+        {"llama2", test_tokenizer, NULL, NULL, "llama2"},
+        {"mistral", test_tokenizer, NULL, NULL, "mistral"},
+        {"gemma", test_tokenizer, NULL, NULL, "gemma"},
+        {"metaspace", test_tokenizer, NULL, NULL, "metaspace"},
+        {"letters", test_tokenizer, NULL, NULL, "letters"},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

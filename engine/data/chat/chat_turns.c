@@ -166,7 +166,7 @@ static clt_status find_token(const clt_tokenizer *tokenizer, const char *name, i
     clt_ids ids = {0};
     const clt_text_range all = {0, strlen(name)};
     CLT_TRY(clt_encoder_create(tokenizer, &encoder));
-    clt_status status = clt_encode_marked(encoder, name, all.end, &all, 1, &ids);
+    clt_status status = clt_encode_marked(encoder, name, all.end, &all, 1, CLT_TEXT_BEGINS, &ids);
     owned = ids.id;
     bool one = status == CLT_OK && ids.count == 1 && clt_tokenizer_begins_special(tokenizer, name, all.end);
     *id = one ? (int64_t)owned[0] : -1;
@@ -239,6 +239,16 @@ static clt_status mark_trained(clt_chat_tokens *out, size_t from, size_t to, boo
     return CLT_OK;
 }
 
+/* Where the text of the parts from `first` on stands. The tokens before a record that is no conversation are
+ * the tokenizer's own, and the text after them begins there. */
+static clt_text_start start_of(const clt_chat_text *text, size_t first)
+{
+    bool any = first > 0 && text->part[first - 1].end > 0;
+    if (!any && (first == 0 || text->part[first].apart))
+        return CLT_TEXT_BEGINS;
+    return text->part[first - 1].id >= 0 ? CLT_TEXT_AFTER_TOKEN : CLT_TEXT_CONTINUES;
+}
+
 /* Encodes the text of the run up to byte `end`. */
 static clt_status encode_to(clt_encoder *encoder, const clt_chat_text *text, const run *r, size_t end,
                             clt_ids *out)
@@ -249,7 +259,8 @@ static clt_status encode_to(clt_encoder *encoder, const clt_chat_text *text, con
     for (size_t i = r->first; i < r->last && at < end; at = text->part[i++].end)
         if (text->part[i].marker)
             marked[n++] = (clt_text_range){at - r->begin, text->part[i].end - r->begin};
-    return clt_encode_marked(encoder, text->text.text + r->begin, end - r->begin, marked, n, out);
+    return clt_encode_marked(encoder, text->text.text + r->begin, end - r->begin, marked, n,
+                             start_of(text, r->first), out);
 }
 
 /* Encodes a run as one text. The tokens of the text up to the end of a part tell how many tokens belong to

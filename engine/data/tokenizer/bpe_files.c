@@ -26,7 +26,7 @@ static clt_status put_token(loading *l, const char *name, int64_t id, bool added
     size_t size = strlen(name), count = 0;
     CLT_TRY(clt_grow(&l->left, &l->left_capacity, size + 1, 1, "a token"));
     /* Added tokens are plain text; so are entries with characters that are not byte letters. */
-    bool pieces = l->rules.wordpiece.on;
+    bool pieces = l->rules.wordpiece.on || l->rules.sentence.on;
     bool literal = added || (!pieces && !clt_bytes_of_letters(name, size, l->left, &count));
     return clt_fail_prefix(clt_tokenizer_put(l->t, id, literal || pieces ? name : l->left,
                                              literal || pieces ? size : count, literal),
@@ -146,10 +146,14 @@ static clt_status side(const loading *l, const char *letters, size_t size, char 
                        uint32_t *id)
 {
     size_t count = 0;
-    CLT_TRY(clt_grow(buffer, capacity, size + 1, 1, "one side of a merge"));
-    *id = CLT_NO_TOKEN;
-    if (clt_bytes_of_letters(letters, size, *buffer, &count))
-        *id = clt_tokenizer_find(l->t, *buffer, count);
+    if (l->rules.sentence.on) {
+        *id = clt_tokenizer_find(l->t, letters, size);
+    } else {
+        CLT_TRY(clt_grow(buffer, capacity, size + 1, 1, "one side of a merge"));
+        *id = CLT_NO_TOKEN;
+        if (clt_bytes_of_letters(letters, size, *buffer, &count))
+            *id = clt_tokenizer_find(l->t, *buffer, count);
+    }
     if (*id == CLT_NO_TOKEN)
         CLT_FAIL(CLT_EDATA, "the vocabulary has no token '%.*s'; do vocabulary and merges belong together?",
                  (int)(size < 60 ? size : 60), letters);
@@ -222,6 +226,14 @@ static clt_status add_merge_lines(loading *l)
     return CLT_OK;
 }
 
+/* True for tokens that texts become before any merge. */
+static bool is_symbol(const clt_tokenizer *t, const clt_token *token)
+{
+    return token->size == 1 ||
+           (t->rules.sentence.on && (clt_utf8_size(token->bytes, token->size) == token->size ||
+                                     clt_sentence_byte(token->bytes, token->size) >= 0));
+}
+
 /* Notices a merges file that was cut off at the end of a line, which still parses: the vocabulary then has
  * tokens that no merge results in. */
 static clt_status check_made(const loading *l)
@@ -234,8 +246,10 @@ static clt_status check_made(const loading *l)
     CLT_TRY(clt_alloc(&made, t->vocab, 1, "the check of a vocabulary"));
     for (uint32_t i = 0; i < t->n_merges; i++)
         made[t->merges[i].id] = 1;
+    for (uint32_t i = 0; i < t->n_added; i++)
+        made[t->added[i].id] = 1;
     for (uint32_t id = 0; id < t->vocab; id++)
-        unmade += t->tokens[id].size > 1 && !t->tokens[id].literal && !made[id];
+        unmade += !is_symbol(t, &t->tokens[id]) && !t->tokens[id].literal && !made[id];
     if (unmade > MAX_UNMADE)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': %u tokens of the vocabulary are made by no merge (there are %u merges); the "
@@ -258,7 +272,10 @@ static clt_status fill(loading *l)
     for (const clt_json *entry = l->merges ? clt_json_first(l->merges) : NULL; entry;
          entry = clt_json_next(entry))
         CLT_TRY(clt_tokenizer_at(l->doc, entry, add_merge_json(l, entry)));
-    return l->merges_text ? add_merge_lines(l) : CLT_OK;
+    if (l->merges_text)
+        CLT_TRY(add_merge_lines(l));
+    clt_sentence_ready(l->t);
+    return CLT_OK;
 }
 
 /* --- tokenizer.json --- */
@@ -369,12 +386,13 @@ static clt_status describe(clt_tokenizer *t, const char *path)
     bool bytes = t->vocab == 256 && t->n_merges == 0;
     for (uint32_t id = 0; id < 256 && bytes; id++)
         bytes = t->byte_token[id] == id;
-    bool pieces = t->rules.wordpiece.on;
-    t->bytes = bytes && !pieces && t->n_added == 0 && !t->rules.nfc && !t->rules.prefix_space;
+    bool pieces = t->rules.wordpiece.on, sentence = t->rules.sentence.on;
+    t->bytes = bytes && !pieces && !sentence && t->n_added == 0 && !t->rules.nfc && !t->rules.prefix_space;
     t->description = clt_arena_printf(t->arena, "%s, %u tokens, from '%s'",
-                                      t->bytes ? "bytes"
-                                      : pieces ? "WordPiece"
-                                               : "BPE",
+                                      t->bytes   ? "bytes"
+                                      : pieces   ? "WordPiece"
+                                      : sentence ? "SentencePiece BPE"
+                                                 : "BPE",
                                       t->vocab, path);
     return t->description ? CLT_OK : CLT_ENOMEM;
 }

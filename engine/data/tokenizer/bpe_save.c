@@ -23,7 +23,7 @@ static void byte_level(clt_json_writer *w, bool prefix, bool regex)
 static void letters(const clt_tokenizer *t, const clt_token *token, clt_str *out)
 {
     out->length = 0;
-    if (t->rules.wordpiece.on || token->literal)
+    if (t->rules.wordpiece.on || t->rules.sentence.on || token->literal)
         clt_str_append_n(out, token->bytes, token->size);
     else
         clt_letters_of_bytes(token->bytes, token->size, out);
@@ -47,15 +47,18 @@ void clt_tokenizer_merge_text(const clt_tokenizer *t, uint32_t rank, clt_str *ou
 {
     const clt_token *right = &t->tokens[t->merges[rank].right];
     letters(t, &t->tokens[t->merges[rank].left], out);
-    clt_str_append(out, " "); /* separates the two tokens: a space is not a byte letter */
-    clt_letters_of_bytes(right->bytes, right->size, out);
+    clt_str_append(out, " "); /* separates the two tokens: a space is no byte letter, and in no other token */
+    if (t->rules.sentence.on)
+        clt_str_append_n(out, right->bytes, right->size);
+    else
+        clt_letters_of_bytes(right->bytes, right->size, out);
 }
 
 const char *clt_tokenizer_split_name(const clt_tokenizer *t)
 {
     static const char *const names[] = {"gpt-2", "llama-bpe", "qwen2"}; /* by clt_words */
     const clt_splitting *how = &t->rules.splitting;
-    if (t->rules.prefix_space || (t->rules.nfc && how->words != CLT_WORDS_QWEN2) ||
+    if (t->rules.sentence.on || t->rules.prefix_space || (t->rules.nfc && how->words != CLT_WORDS_QWEN2) ||
         (t->rules.ignore_merges && how->words != CLT_WORDS_LLAMA3))
         return NULL;
     if (how->digits)
@@ -106,9 +109,88 @@ static void write_added(const clt_tokenizer *t, clt_json_writer *w, clt_str *nam
 
 /* --- rules --- */
 
+static void write_metaspace(const clt_sentence *s, clt_json_writer *w)
+{
+    static const char *const schemes[] = {"never", "first", "always"}; /* by clt_prepend */
+    if (s->normal) {
+        clt_jw_knull(w, "pre_tokenizer");
+        return;
+    }
+    clt_jw_kobject(w, "pre_tokenizer");
+    clt_jw_kstring(w, "type", "Metaspace");
+    clt_jw_kstring(w, "replacement", CLT_SPACE_LETTER);
+    clt_jw_kstring(w, "prepend_scheme", schemes[s->prepend]);
+    clt_jw_kbool(w, "split", s->split);
+    clt_jw_end_object(w);
+}
+
+static void write_replace(clt_json_writer *w, const char *from, const char *to)
+{
+    clt_jw_object(w);
+    clt_jw_kstring(w, "type", "Replace");
+    clt_jw_kobject(w, "pattern");
+    clt_jw_kstring(w, "String", from);
+    clt_jw_end_object(w);
+    clt_jw_kstring(w, "content", to);
+    clt_jw_end_object(w);
+}
+
+static void write_prepend(const clt_sentence *s, clt_json_writer *w)
+{
+    clt_jw_kobject(w, "normalizer");
+    clt_jw_kstring(w, "type", "Sequence");
+    clt_jw_karray(w, "normalizers");
+    if (s->prepend) {
+        clt_jw_object(w);
+        clt_jw_kstring(w, "type", "Prepend");
+        clt_jw_kstring(w, "prepend", CLT_SPACE_LETTER);
+        clt_jw_end_object(w);
+    }
+    write_replace(w, " ", CLT_SPACE_LETTER);
+    clt_jw_end_array(w);
+    clt_jw_end_object(w);
+}
+
+static void write_sentence_decoder(const clt_sentence *s, clt_json_writer *w)
+{
+    static const char *const types[] = {"ByteFallback", "Fuse"};
+    clt_jw_kobject(w, "decoder");
+    clt_jw_kstring(w, "type", "Sequence");
+    clt_jw_karray(w, "decoders");
+    if (s->drop == CLT_DROP_SPACES) {
+        clt_jw_object(w);
+        clt_jw_kstring(w, "type", "Metaspace");
+        clt_jw_kstring(w, "replacement", CLT_SPACE_LETTER);
+        clt_jw_kstring(w, "prepend_scheme", "always");
+        clt_jw_kbool(w, "split", s->split);
+        clt_jw_end_object(w);
+    } else {
+        write_replace(w, CLT_SPACE_LETTER, " ");
+    }
+    for (int i = 0; i < 2; i++) {
+        clt_jw_object(w);
+        clt_jw_kstring(w, "type", types[i]);
+        clt_jw_end_object(w);
+    }
+    if (s->drop == CLT_DROP_SPACE) {
+        clt_jw_object(w);
+        clt_jw_kstring(w, "type", "Strip");
+        clt_jw_kstring(w, "content", " ");
+        clt_jw_kint(w, "start", 1);
+        clt_jw_kint(w, "stop", 0);
+        clt_jw_end_object(w);
+    }
+    clt_jw_end_array(w);
+    clt_jw_end_object(w);
+}
+
 static void write_pre_tokenizer(const clt_tokenizer *t, clt_json_writer *w)
 {
     const clt_splitting *how = &t->rules.splitting;
+    if (t->rules.sentence.on) {
+        write_metaspace(&t->rules.sentence, w);
+        return;
+    }
     bool split = how->words != CLT_WORDS_GPT2, several = split || how->digits;
     clt_jw_key(w, "pre_tokenizer");
     if (t->rules.wordpiece.on) {
@@ -198,7 +280,7 @@ static void write_post_processor(const clt_tokenizer *t, clt_json_writer *w, clt
     static const char *const lists[] = {"single", "pair"};
     clt_jw_key(w, "post_processor");
     if (t->rules.before.count + t->rules.after.count == 0) {
-        if (t->rules.wordpiece.on)
+        if (t->rules.wordpiece.on || t->rules.sentence.on)
             clt_jw_null(w);
         else
             byte_level(w, true, true);
@@ -241,6 +323,10 @@ static void write_wordpiece(const clt_tokenizer *t, clt_json_writer *w, clt_str 
 static void write_normalizer(const clt_tokenizer *t, clt_json_writer *w)
 {
     const clt_wordpiece *how = &t->rules.wordpiece;
+    if (t->rules.sentence.normal) {
+        write_prepend(&t->rules.sentence, w);
+        return;
+    }
     if (!how->on && !t->rules.nfc) {
         clt_jw_knull(w, "normalizer");
         return;
@@ -258,6 +344,10 @@ static void write_normalizer(const clt_tokenizer *t, clt_json_writer *w)
 
 static void write_decoder(const clt_tokenizer *t, clt_json_writer *w)
 {
+    if (t->rules.sentence.on) {
+        write_sentence_decoder(&t->rules.sentence, w);
+        return;
+    }
     clt_jw_key(w, "decoder");
     if (!t->rules.wordpiece.on) {
         byte_level(w, true, true);
@@ -272,15 +362,20 @@ static void write_decoder(const clt_tokenizer *t, clt_json_writer *w)
 
 static void write_model(const clt_tokenizer *t, clt_json_writer *w, clt_str *name)
 {
-    static const char *const absent[] = {"dropout", "unk_token", "continuing_subword_prefix",
-                                         "end_of_word_suffix"};
+    static const char *const absent[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix"};
+    const clt_sentence *s = &t->rules.sentence;
     clt_jw_kobject(w, "model");
     clt_jw_kstring(w, "type", "BPE");
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 3; i++)
         clt_jw_knull(w, absent[i]);
+    if (s->on && s->other != CLT_NO_TOKEN) {
+        letters(t, &t->tokens[s->other], name);
+        clt_jw_kstring(w, "unk_token", name->text);
+    } else {
+        clt_jw_knull(w, "unk_token");
     }
-    clt_jw_kbool(w, "fuse_unk", false);
-    clt_jw_kbool(w, "byte_fallback", false);
+    clt_jw_kbool(w, "fuse_unk", s->fuse);
+    clt_jw_kbool(w, "byte_fallback", s->fallback);
     clt_jw_kbool(w, "ignore_merges", t->rules.ignore_merges);
     clt_jw_kobject(w, "vocab");
     for (uint32_t id = 0; id < t->vocab; id++)

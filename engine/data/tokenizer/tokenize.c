@@ -38,6 +38,9 @@ static bool may_cut(const clt_tokenizer *t, const char *text, size_t size, size_
         return true;
     char c = text[at];
     bool line = c == '\n' || c == '\r';
+    if (t && t->rules.sentence.on) /* where a word begins, and a merge reaches across no such place */
+        return c == ' ' && (t->rules.sentence.apart || t->rules.sentence.split) && ends_a_word(text, at) &&
+               !clt_sentence_ends_with_space(text, at) && clt_added_may_cut(t, text, size, at);
     bool cut = line ? is_alphanumeric(text[at - 1])
                     : (c == ' ' || c == '\t' || c == '\v' || c == '\f') && ends_a_word(text, at);
     if (!cut || !t)
@@ -96,7 +99,8 @@ static clt_status encode_piece(worker *w, const piece *p)
         CLT_TRY(push_ids(&w->ids, &separator, 1));
     if (w->framed && p->first)
         CLT_TRY(push_ids(&w->ids, begin, before));
-    CLT_TRY(clt_encode(w->encoder, p->text, p->size, &w->ids));
+    CLT_TRY(clt_encode_marked(w->encoder, p->text, p->size, NULL, 0,
+                              p->first ? CLT_TEXT_BEGINS : CLT_TEXT_CONTINUES, &w->ids));
     return w->framed && p->last ? push_ids(&w->ids, end, after) : CLT_OK;
 }
 

@@ -122,7 +122,12 @@ clt_status clt_tokenizer_ready(clt_tokenizer *t)
     if (t->rules.wordpiece.on)
         return CLT_OK;
     for (int byte = 0; byte < 256; byte++) {
-        char text = (char)byte;
+        char text = (char)byte, name[CLT_BYTE_NAME];
+        if (t->rules.sentence.on) {
+            clt_sentence_byte_name((uint8_t)byte, name);
+            t->byte_token[byte] = clt_tokenizer_find(t, name, strlen(name));
+            continue;
+        }
         t->byte_token[byte] = clt_tokenizer_find(t, &text, 1);
         if (t->byte_token[byte] == CLT_NO_TOKEN)
             CLT_FAIL(
@@ -226,6 +231,8 @@ uint32_t clt_tokenizer_text_bytes(const clt_tokenizer *t, int64_t id)
 {
     if (id < 0 || id >= (int64_t)t->vocab || t->tokens[id].special)
         return 0;
+    if (t->rules.sentence.on)
+        return clt_sentence_bytes(&t->tokens[id]);
     return t->tokens[id].size - (continues(t, &t->tokens[id]) ? (uint32_t)strlen(CLT_PIECE_PREFIX) : 0);
 }
 
@@ -261,6 +268,11 @@ static void hash_rules(const clt_tokenizer *t, clt_hash64_state *state)
     uint32_t pieces[] = {w->on, w->clean, w->chinese, w->strip, w->lower, w->most, w->other};
     if (w->on)
         clt_hash64_add(state, pieces, sizeof pieces);
+    const clt_sentence *s = &r->sentence;
+    uint32_t letters[] = {s->normal,        s->split, s->fallback, s->fuse, s->other, (uint32_t)s->prepend,
+                          (uint32_t)s->drop};
+    if (s->on)
+        clt_hash64_add(state, letters, sizeof letters);
     for (uint32_t i = 0; i < t->n_added; i++) {
         const clt_added_token *a = &t->added[i];
         uint32_t about[] = {a->id, a->normalized, a->single_word, a->lstrip, a->rstrip};
@@ -284,21 +296,30 @@ uint64_t clt_tokenizer_hash(const clt_tokenizer *t)
     return clt_hash64_end(&state);
 }
 
+clt_status clt_tokenizer_decode_next(const clt_tokenizer *t, uint32_t id, bool first, clt_str *out)
+{
+    if (id >= t->vocab)
+        CLT_FAIL(CLT_EDATA,
+                 "decoding: id %u is not in the vocabulary, which has ids 0 to %u; the ids were made by "
+                 "another tokenizer",
+                 id, t->vocab - 1);
+    const clt_token *token = &t->tokens[id];
+    if (t->rules.sentence.on) {
+        clt_sentence_append(t, id, first, out);
+        return clt_str_check(out);
+    }
+    size_t skipped = continues(t, token) ? strlen(CLT_PIECE_PREFIX) : 0;
+    if (t->rules.wordpiece.on && !first && skipped == 0)
+        clt_str_append(out, " ");
+    clt_str_append_n(out, token->bytes + skipped, token->size - skipped);
+    return clt_str_check(out);
+}
+
 clt_status clt_tokenizer_decode(const clt_tokenizer *t, const uint32_t *ids, size_t count, clt_str *out)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (ids[i] >= t->vocab)
-            CLT_FAIL(CLT_EDATA,
-                     "decoding: id %u at place %zu is not in the vocabulary, which has ids 0 to %u; the ids "
-                     "were made by another tokenizer",
-                     ids[i], i, t->vocab - 1);
-        const clt_token *token = &t->tokens[ids[i]];
-        size_t skipped = continues(t, token) ? strlen(CLT_PIECE_PREFIX) : 0;
-        if (t->rules.wordpiece.on && i > 0 && skipped == 0)
-            clt_str_append(out, " ");
-        clt_str_append_n(out, token->bytes + skipped, token->size - skipped);
-    }
-    return clt_str_check(out);
+    for (size_t i = 0; i < count; i++)
+        CLT_TRY(clt_fail_prefix(clt_tokenizer_decode_next(t, ids[i], i == 0, out), "place %zu", i));
+    return CLT_OK;
 }
 
 clt_status clt_tokenizer_open_config(const clt_config *config, clt_tokenizer **out)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tokenizers convert text to ids and back. Three kinds: `bytes` (id = byte), byte-level BPE as in GPT-2, read
- * from published files or trained on the user's own text, and BERT's WordPiece. Bytes and BPE encode any
+ * Tokenizers convert text to ids and back. Four kinds: `bytes` (id = byte), byte-level BPE as in GPT-2, read
+ * from published files or trained on the user's own text, BPE over characters as in Llama 2 (SentencePiece),
+ * and BERT's WordPiece. Bytes and byte-level BPE encode any
  * bytes, valid UTF-8 or not, and decoding returns exactly these bytes (in normal form C, if the tokenizer's
- * rules ask for it). WordPiece drops white space, and accents and capitals if its rules say so; words that
+ * rules ask for it). SentencePiece's BPE puts a space before a text, if its rules say so, and takes it away
+ * again; "\u2581" becomes a space. WordPiece drops white space, and accents and capitals if its rules say so; words that
  * its vocabulary cannot spell become the unknown token. Names of special tokens in a text are plain text,
  * unless clt_tokenizer_read_special says otherwise; added tokens that are not special are found in every
  * text. Once opened a tokenizer is read-only and may be shared by threads; each thread has its own encoder.
@@ -91,10 +93,16 @@ clt_status clt_encode(clt_encoder *encoder, const char *text, size_t size, clt_i
 typedef struct clt_text_range {
     size_t begin, end;
 } clt_text_range;
+/* Where a text stands that is encoded by itself. By this some tokenizers put a space before it or not. */
+typedef enum clt_text_start {
+    CLT_TEXT_BEGINS,      /* nothing is before it, or only ids of clt_tokenizer_before */
+    CLT_TEXT_AFTER_TOKEN, /* an added token is before it */
+    CLT_TEXT_CONTINUES    /* other text is before it */
+} clt_text_start;
 /* The same, where names of special tokens that lie inside one of the n ranges `marked`, which are in order,
  * become these tokens whatever the tokenizer does elsewhere. */
 clt_status clt_encode_marked(clt_encoder *encoder, const char *text, size_t size,
-                             const clt_text_range *marked, size_t n, clt_ids *out);
+                             const clt_text_range *marked, size_t n, clt_text_start start, clt_ids *out);
 /* Where tokens stand in a text: range[i] of ids.id[i]. Zero-initialise it. */
 typedef struct clt_token_ranges {
     clt_text_range *range;
@@ -112,6 +120,8 @@ clt_status clt_tokenizer_encode(const clt_tokenizer *tokenizer, const char *text
  * of a character. */
 clt_status clt_tokenizer_decode(const clt_tokenizer *tokenizer, const uint32_t *ids, size_t count,
                                 clt_str *out);
+/* The same for one token of a text, which arrives token by token; first: it begins the text. */
+clt_status clt_tokenizer_decode_next(const clt_tokenizer *tokenizer, uint32_t id, bool first, clt_str *out);
 
 /* Sets `out` to a token as vocabulary files write it: in byte letters, or an added token as plain text. */
 void clt_tokenizer_token(const clt_tokenizer *tokenizer, uint32_t id, clt_str *out);

@@ -25,7 +25,7 @@ clt_status clt_added_ready(clt_tokenizer *t)
         CLT_SCOPED(clt_str) normal = {0};
         if (!a->normalized || clt_tokenizer_is_normal(t, a->content, a->size))
             continue;
-        CLT_TRY(clt_tokenizer_normal(t, a->content, a->size, &normal));
+        CLT_TRY(clt_tokenizer_normal(t, a->content, a->size, CLT_TEXT_BEGINS, &normal));
         if (normal.length == 0) /* it would be found everywhere */
             CLT_FAIL(CLT_EDATA, "nothing is left of the added token \"%.60s\" when it is normalised",
                      a->name);
@@ -128,7 +128,9 @@ bool clt_added_may_cut(const clt_tokenizer *t, const char *text, size_t size, si
             (changes || (at >= a->size && memcmp(text + at - a->size, a->content, a->size) == 0)))
             return false;
         for (size_t k = 0; k < a->size; k++) { /* cuts are made only before ASCII white space */
-            bool space = a->content[k] == ' ' || (a->content[k] >= '\t' && a->content[k] <= '\r');
+            bool letter = t->rules.sentence.normal && a->normalized && k > 0 &&
+                          strncmp(a->content + k, CLT_SPACE_LETTER, strlen(CLT_SPACE_LETTER)) == 0;
+            bool space = letter || a->content[k] == ' ' || (a->content[k] >= '\t' && a->content[k] <= '\r');
             if (space && (changes || (at >= k && a->size <= size - (at - k) &&
                                       memcmp(text + at - k, a->content, a->size) == 0)))
                 return false;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Encoding: a text to words, and words to ids, by the pieces of tokenizer_wordpiece.c or by byte-pair merges,
- * the lowest rank first and the leftmost of equals. Since a text
- * repeats its words, a cache maps short words to their ids; a hit reads one cache line. It knows nothing of
+ * the lowest rank first and the leftmost of equals. Since a text repeats its words, a cache maps short words to their ids; a hit reads one cache line. It knows nothing of
  * files. */
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +39,7 @@ struct clt_encoder {
     clt_str prefixed; /* a text with a space before it */
     /* While encoding: */
     clt_ids *out;
+    clt_text_start start; /* of the text that comes next */
     const clt_text_range *marked;
     size_t n_marked;
 };
@@ -163,17 +163,29 @@ static void offer(const clt_tokenizer *t, long_word *w, uint32_t at)
         heap_push(w, (uint64_t)slot->rank << 32 | at);
 }
 
-static clt_status merge_long(clt_encoder *e, const char *word, size_t n)
+/* Writes the tokens from which the merges of a word start, at most `size`; returns how many. */
+static size_t symbols(const clt_tokenizer *t, const char *word, size_t size, uint32_t *id)
+{
+    if (t->rules.sentence.on)
+        return clt_sentence_symbols(t, word, size, id);
+    for (size_t i = 0; i < size; i++)
+        id[i] = t->byte_token[(uint8_t)word[i]];
+    return size;
+}
+
+static clt_status merge_long(clt_encoder *e, const char *word, size_t size)
 {
     const clt_tokenizer *t = e->tokenizer;
     long_word *w = &e->scratch;
-    if (n > INT32_MAX)
+    if (size > INT32_MAX)
         CLT_FAIL(CLT_EDATA,
-                 "tokenising: a word of %zu bytes without a space is too long; is this really text?", n);
-    CLT_TRY(grow_scratch(w, n));
+                 "tokenising: a word of %zu bytes without a space is too long; is this really text?", size);
+    CLT_TRY(grow_scratch(w, size));
     w->heap_count = 0;
+    size_t n = symbols(t, word, size, w->id);
+    if (n == 0)
+        return CLT_OK;
     for (uint32_t i = 0; i < n; i++) {
-        w->id[i] = t->byte_token[(uint8_t)word[i]];
         w->prev[i] = i - 1;
         w->next[i] = i + 1 < n ? i + 1 : CLT_NO_TOKEN;
     }
@@ -230,9 +242,7 @@ static clt_status encode_word(clt_encoder *e, const char *word, size_t size)
     if (size > SHORT_WORD)
         return merge_long(e, word, size);
     uint32_t *id = e->out->id + e->out->count;
-    for (size_t i = 0; i < size; i++)
-        id[i] = t->byte_token[(uint8_t)word[i]];
-    e->out->count += merge_short(t, id, size);
+    e->out->count += merge_short(t, id, symbols(t, word, size, id));
     return CLT_OK;
 }
 
@@ -278,7 +288,17 @@ static clt_status encode_plain(clt_encoder *e, const char *text, size_t size)
     const clt_tokenizer_rules *r = &e->tokenizer->rules;
     if (r->wordpiece.on)
         return clt_wordpiece_split(text, size, on_word, e);
-    if (r->prefix_space && size > 0 && text[0] != ' ') {
+    if (r->sentence.on) {
+        if (!r->sentence.normal) {
+            e->prefixed.length = 0;
+            clt_sentence_prepare(&r->sentence, text, size, e->start, &e->prefixed);
+            CLT_TRY(clt_str_check(&e->prefixed));
+            text = e->prefixed.text;
+            size = e->prefixed.length;
+        }
+        return clt_sentence_split(&r->sentence, text, size, on_word, e);
+    }
+    if (r->prefix_space && e->start != CLT_TEXT_CONTINUES && size > 0 && text[0] != ' ') {
         e->prefixed.length = 0;
         clt_str_append(&e->prefixed, " ");
         clt_str_append_n(&e->prefixed, text, size);
@@ -307,6 +327,7 @@ static clt_status encode_added(clt_encoder *e, const char *text, size_t size, bo
         if (match.begin > done)
             CLT_TRY(rest(e, text + done, match.begin - done));
         CLT_TRY(push(e->out, match.id));
+        e->start = CLT_TEXT_AFTER_TOKEN;
         done = match.end;
     }
     return done < size ? rest(e, text + done, size - done) : CLT_OK;
@@ -317,7 +338,7 @@ static clt_status encode_normal(clt_encoder *e, const char *text, size_t size)
 {
     if (!clt_tokenizer_is_normal(e->tokenizer, text, size)) {
         e->normal.length = 0;
-        CLT_TRY(clt_tokenizer_normal(e->tokenizer, text, size, &e->normal));
+        CLT_TRY(clt_tokenizer_normal(e->tokenizer, text, size, e->start, &e->normal));
         text = e->normal.text;
         size = e->normal.length;
     }
@@ -325,30 +346,10 @@ static clt_status encode_normal(clt_encoder *e, const char *text, size_t size)
 }
 
 clt_status clt_encode_marked(clt_encoder *e, const char *text, size_t size, const clt_text_range *marked,
-                             size_t n, clt_ids *out)
+                             size_t n, clt_text_start start, clt_ids *out)
 {
-    e->marked = marked;
-    e->n_marked = n;
-    clt_status status = clt_encode(e, text, size, out);
-    e->marked = NULL;
-    e->n_marked = 0;
-    return status;
-}
-
-bool clt_tokenizer_is_normal(const clt_tokenizer *t, const char *text, size_t size)
-{
-    return !t->rules.wordpiece.on && (!t->rules.nfc || clt_nfc_is_plain(text, size));
-}
-
-clt_status clt_tokenizer_normal(const clt_tokenizer *t, const char *text, size_t size, clt_str *out)
-{
-    return t->rules.wordpiece.on ? clt_wordpiece_normal(&t->rules.wordpiece, text, size, out)
-                                 : clt_nfc(text, size, out);
-}
-
-clt_status clt_encode(clt_encoder *e, const char *text, size_t size, clt_ids *out)
-{
-    if (e->tokenizer->bytes) {
+    const clt_tokenizer *t = e->tokenizer;
+    if (t->bytes) {
         CLT_TRY(clt_grow(&out->id, &out->capacity, out->count + size, sizeof *out->id, "ids"));
         for (size_t i = 0; i < size; i++)
             out->id[out->count + i] = (uint8_t)text[i];
@@ -356,11 +357,34 @@ clt_status clt_encode(clt_encoder *e, const char *text, size_t size, clt_ids *ou
         return CLT_OK;
     }
     e->out = out;
-    clt_status status = e->tokenizer->n_added || e->tokenizer->rules.nfc || e->tokenizer->rules.wordpiece.on
-                            ? encode_added(e, text, size, false, encode_normal)
-                            : encode_plain(e, text, size);
-    e->out = NULL;
-    return status;
+    e->marked = marked;
+    e->n_marked = n;
+    e->start = start;
+    bool plain = t->n_added == 0 && !t->rules.nfc && !t->rules.wordpiece.on && !t->rules.sentence.normal;
+    return plain ? encode_plain(e, text, size) : encode_added(e, text, size, false, encode_normal);
+}
+
+bool clt_tokenizer_is_normal(const clt_tokenizer *t, const char *text, size_t size)
+{
+    if (t->rules.sentence.normal)
+        return size == 0;
+    return !t->rules.wordpiece.on && (!t->rules.nfc || clt_nfc_is_plain(text, size));
+}
+
+clt_status clt_tokenizer_normal(const clt_tokenizer *t, const char *text, size_t size, clt_text_start start,
+                                clt_str *out)
+{
+    if (t->rules.sentence.normal) {
+        clt_sentence_prepare(&t->rules.sentence, text, size, start, out);
+        return clt_str_check(out);
+    }
+    return t->rules.wordpiece.on ? clt_wordpiece_normal(&t->rules.wordpiece, text, size, out)
+                                 : clt_nfc(text, size, out);
+}
+
+clt_status clt_encode(clt_encoder *e, const char *text, size_t size, clt_ids *out)
+{
+    return clt_encode_marked(e, text, size, NULL, 0, CLT_TEXT_BEGINS, out);
 }
 
 clt_status clt_tokenizer_encode(const clt_tokenizer *tokenizer, const char *text, size_t size, clt_ids *out)

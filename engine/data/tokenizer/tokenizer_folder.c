@@ -264,8 +264,8 @@ static clt_status apply_class(clt_tokenizer_loading *l, bool whole)
     }
     if (is_class(name, "BertTokenizer") || l->rules.wordpiece.on)
         CLT_TRY(check_bert(l));
-    if ((gpt2 || qwen2) && (l->rules.wordpiece.on || r->splitting.words != own.words || r->splitting.digits ||
-                            r->nfc != qwen2 || r->ignore_merges))
+    if ((gpt2 || qwen2) && (l->rules.wordpiece.on || r->sentence.on || r->splitting.words != own.words ||
+                            r->splitting.digits || r->nfc != qwen2 || r->ignore_merges))
         return clt_tokenizer_refuse(
             l->side[CLT_SIDE_CONFIG], value,
             "a tokenizer_class whose rules differ from the rules of the tokenizer.json beside it "

@@ -70,6 +70,25 @@ typedef struct clt_wordpiece {
     uint32_t longest; /* bytes of the longest token */
 } clt_wordpiece;
 
+/* SentencePiece's BPE (tokenizer_sentence.c). CLT_SPACE_LETTER stands for a space in the vocabulary. */
+#define CLT_SPACE_LETTER "\xe2\x96\x81"
+/* Where that letter is put before a text: nowhere; at the beginning; after each added token as well. */
+typedef enum clt_prepend { CLT_PREPEND_NEVER, CLT_PREPEND_FIRST, CLT_PREPEND_ALWAYS } clt_prepend;
+/* What decoding leaves out of the first token: nothing; one space at its beginning; all of its spaces. */
+typedef enum clt_drop { CLT_DROP_NOTHING, CLT_DROP_SPACE, CLT_DROP_SPACES } clt_drop;
+typedef struct clt_sentence {
+    bool on; /* the tokenizer is of this kind */
+    bool
+        normal; /* a normalizer replaces spaces, before `normalized` added tokens are found; else a Metaspace */
+    bool split;     /* a word begins at each space, as the rules say */
+    bool fallback;  /* a character without a token becomes its bytes, as tokens like <0x0A> */
+    bool fuse;      /* unknown characters in a row become one unknown token */
+    uint32_t other; /* id of the unknown token; CLT_NO_TOKEN: unknown characters are left out */
+    clt_prepend prepend;
+    clt_drop drop;
+    bool apart; /* no merge joins a space with a character before it other than a space: found by _ready */
+} clt_sentence;
+
 /* How a text is prepared and framed, apart from vocabulary and merges. */
 typedef struct clt_tokenizer_rules {
     clt_splitting splitting;
@@ -78,6 +97,7 @@ typedef struct clt_tokenizer_rules {
     bool ignore_merges;       /* a word that is in the vocabulary becomes that token without merges */
     clt_around before, after; /* ids at the beginning and the end of every text */
     clt_wordpiece wordpiece;
+    clt_sentence sentence;
 } clt_tokenizer_rules;
 
 struct clt_tokenizer {
@@ -161,7 +181,8 @@ bool clt_added_may_cut(const clt_tokenizer *t, const char *text, size_t size, si
 
 /* Appends the text as the tokenizer's normaliser leaves it; clt_tokenizer_is_normal: true if it certainly
  * would stay as it is. */
-clt_status clt_tokenizer_normal(const clt_tokenizer *t, const char *text, size_t size, clt_str *out);
+clt_status clt_tokenizer_normal(const clt_tokenizer *t, const char *text, size_t size, clt_text_start start,
+                                clt_str *out);
 bool clt_tokenizer_is_normal(const clt_tokenizer *t, const char *text, size_t size);
 
 /* The normaliser of BERT: cleans, separates Chinese characters, strips accents, lowers. Bytes that are not
@@ -170,11 +191,32 @@ clt_status clt_wordpiece_normal(const clt_wordpiece *how, const char *text, size
 /* Appends the ids of the pieces of a word: the longest first, from the left; or of the unknown token. */
 clt_status clt_wordpiece_encode(const clt_tokenizer *t, const char *word, size_t size, clt_ids *out);
 
+/* --- SentencePiece's BPE --- */
+
+/* Appends the text with the letter of a space for spaces and, by the rules, before it. */
+void clt_sentence_prepare(const clt_sentence *how, const char *text, size_t size, clt_text_start start,
+                          clt_str *out);
+bool clt_sentence_ends_with_space(const char *text, size_t size);
+/* Writes the tokens from which the merges of a word start, at most `size`; returns how many. */
+size_t clt_sentence_symbols(const clt_tokenizer *t, const char *word, size_t size, uint32_t *id);
+/* The byte that a token with this name stands for, such as <0x0A>; -1: it is no such name. And the name. */
+#define CLT_BYTE_NAME 7
+int clt_sentence_byte(const char *name, size_t size);
+void clt_sentence_byte_name(uint8_t byte, char *name);
+/* To be called when all merges are known. */
+void clt_sentence_ready(clt_tokenizer *t);
+/* Appends the text of a token; first: it begins the text. clt_sentence_bytes: its bytes inside of a text. */
+void clt_sentence_append(const clt_tokenizer *t, uint32_t id, bool first, clt_str *out);
+uint32_t clt_sentence_bytes(const clt_token *token);
+
 /* Splits a text into words and calls word() for each, in order; the words together are the text. A run of
  * bytes that are not UTF-8 is a separate word. */
 typedef clt_status (*clt_word_visitor)(void *context, const char *word, size_t size);
 clt_status clt_split_words(const clt_splitting *how, const char *text, size_t size, clt_word_visitor word,
                            void *context);
+/* The same for a prepared text, by the rules of SentencePiece's BPE. */
+clt_status clt_sentence_split(const clt_sentence *how, const char *text, size_t size, clt_word_visitor word,
+                              void *context);
 /* The same by BERT's rules: white space separates words and belongs to none; a punctuation character is a
  * word of its own. */
 clt_status clt_wordpiece_split(const char *text, size_t size, clt_word_visitor word, void *context);

@@ -21,12 +21,13 @@ clt_status clt_tokenizer_at(const clt_json_doc *doc, const clt_json *value, clt_
 
 clt_status clt_tokenizer_refuse(const clt_json_doc *doc, const clt_json *value, const char *what)
 {
-    return clt_tokenizer_at(
-        doc, value,
-        clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                 "%s: this is not supported, and to ignore it could change ids; cltrain "
-                 "reads byte-level BPE as in GPT-2, Llama 3 and Qwen 2, and WordPiece as in BERT",
-                 what));
+    return clt_tokenizer_at(doc, value,
+                            clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                                     "%s: this is not supported, and to ignore it could change ids; cltrain "
+                                     "reads byte-level BPE as in GPT-2, Llama 3 and Qwen 2, BPE with "
+                                     "\"\u2581\" for spaces as in Llama 2, and "
+                                     "WordPiece as in BERT",
+                                     what));
 }
 
 static bool has_type(const clt_json *part, const char *name)
@@ -73,8 +74,117 @@ static clt_status read_bert_normalizer(clt_tokenizer_loading *l, const clt_json 
     return CLT_OK;
 }
 
+/* --- SentencePiece's BPE --- */
+
+static bool is_text(const clt_json *part, const char *key, const char *wanted)
+{
+    const clt_json *value = clt_json_member(part, key, CLT_JSON_STRING);
+    return value && strcmp(clt_json_string(value), wanted) == 0;
+}
+
+/* Whether a part replaces the text `from` by `to`. */
+static bool replaces(const clt_json *part, const char *from, const char *to)
+{
+    const clt_json *pattern = clt_json_member(part, "pattern", CLT_JSON_OBJECT);
+    return has_type(part, "Replace") && is_text(pattern, "String", from) && is_text(part, "content", to);
+}
+
+/* Reads Prepend or Replace. A Prepend without the Replace is refused later, in read_sentence. */
+static clt_status read_spaces(clt_tokenizer_loading *l, const clt_json *part)
+{
+    clt_sentence *s = &l->rules.sentence;
+    if (has_type(part, "Prepend") && is_text(part, "prepend", CLT_SPACE_LETTER) && !s->prepend)
+        s->prepend = CLT_PREPEND_ALWAYS;
+    else if (replaces(part, " ", CLT_SPACE_LETTER) && !s->normal)
+        s->on = s->normal = true;
+    else
+        return clt_tokenizer_refuse(
+            l->doc, part,
+            "a normalizer that changes the text other than for \"\u2581\" in the place of "
+            "spaces and before a text");
+    return CLT_OK;
+}
+
+/* A Metaspace of the pre_tokenizer or the decoder. *prepend: where it puts the letter of a space. */
+static clt_status read_metaspace(const clt_tokenizer_loading *l, const clt_json *part, clt_prepend *prepend)
+{
+    static const char *const schemes[] = {"never", "first", "always"}; /* by clt_prepend */
+    const clt_json *scheme = clt_json_get(part, "prepend_scheme");
+    *prepend = clt_json_flag(part, "add_prefix_space", true) ? CLT_PREPEND_ALWAYS : CLT_PREPEND_NEVER;
+    if (!is_text(part, "replacement", CLT_SPACE_LETTER))
+        return clt_tokenizer_refuse(l->doc, part, "a Metaspace with another replacement than \"\u2581\"");
+    if (clt_json_is_absent(scheme))
+        return CLT_OK;
+    for (int i = 0; i < 3; i++)
+        if (is_text(part, "prepend_scheme", schemes[i])) {
+            *prepend = (clt_prepend)i;
+            return CLT_OK;
+        }
+    return clt_tokenizer_refuse(l->doc, part, "a Metaspace with an unknown prepend_scheme");
+}
+
+/* The pre_tokenizer of a normalizer that replaces spaces: none, or one that splits at the spaces that are
+ * left, which are none. Without such a normalizer it is a Metaspace. */
+static clt_status read_sentence_words(clt_tokenizer_loading *l, const clt_json *root)
+{
+    const clt_json *part = clt_json_get(root, "pre_tokenizer");
+    const clt_json *pattern = clt_json_get(part, "pattern");
+    clt_sentence *s = &l->rules.sentence;
+    if (s->normal)
+        return clt_json_is_absent(part) || (has_type(part, "Split") && is_text(pattern, "String", " "))
+                   ? CLT_OK
+                   : refuse_type(l, part, "after a normalizer that replaces spaces, a pre_tokenizer");
+    if (s->prepend || l->rules.nfc)
+        return clt_tokenizer_refuse(l->doc, clt_json_get(root, "normalizer"),
+                                    "a normalizer beside a pre_tokenizer of type Metaspace");
+    s->on = true;
+    s->split = clt_json_flag(part, "split", true);
+    return read_metaspace(l, part, &s->prepend);
+}
+
+/* Reads the parts of a model of SentencePiece's kind. */
+static clt_status read_sentence_model(clt_tokenizer_loading *l, const clt_json *model)
+{
+    clt_sentence *s = &l->rules.sentence;
+    const clt_json *unknown = clt_json_get(model, "unk_token");
+    s->fallback = clt_json_flag(model, "byte_fallback", false);
+    s->fuse = clt_json_flag(model, "fuse_unk", false);
+    s->other = CLT_NO_TOKEN;
+    if (clt_json_is_absent(unknown))
+        return CLT_OK;
+    int64_t id;
+    const clt_json *entry = clt_json_get(clt_json_get(model, "vocab"), clt_json_string(unknown));
+    if (!entry || !clt_json_int(entry, &id) || id < 0 || id >= CLT_TOKENIZER_MAX_VOCAB)
+        return clt_tokenizer_refuse(l->doc, unknown, "a model.unk_token that the vocabulary lacks");
+    s->other = (uint32_t)id;
+    return CLT_OK;
+}
+
+static clt_status read_sentence_decoder(clt_tokenizer_loading *l, const clt_json *part)
+{
+    clt_sentence *s = &l->rules.sentence;
+    clt_prepend prepend;
+    int64_t start = 0, stop = 0;
+    if (has_type(part, "Fuse") || has_type(part, "ByteFallback") || replaces(part, CLT_SPACE_LETTER, " "))
+        return CLT_OK;
+    if (has_type(part, "Metaspace")) {
+        CLT_TRY(read_metaspace(l, part, &prepend));
+        s->drop = prepend == CLT_PREPEND_NEVER ? CLT_DROP_NOTHING : CLT_DROP_SPACES;
+        return CLT_OK;
+    }
+    if (!has_type(part, "Strip"))
+        return refuse_type(l, part, "a decoder");
+    if (!is_text(part, "content", " ") || !clt_json_int(clt_json_get(part, "start"), &start) ||
+        !clt_json_int(clt_json_get(part, "stop"), &stop) || start < 0 || start > 1 || stop != 0)
+        return clt_tokenizer_refuse(l->doc, part, "a decoder Strip of more than one space at the beginning");
+    s->drop = start ? CLT_DROP_SPACE : CLT_DROP_NOTHING;
+    return CLT_OK;
+}
+
 static clt_status read_normalizer(clt_tokenizer_loading *l, const clt_json *part)
 {
+    if (!l->rules.wordpiece.on && (has_type(part, "Prepend") || has_type(part, "Replace")))
+        return read_spaces(l, part);
     if (l->rules.wordpiece.on)
         return has_type(part, "BertNormalizer") ? read_bert_normalizer(l, part)
                                                 : refuse_type(l, part, "a WordPiece's normalizer");
@@ -103,6 +213,11 @@ static clt_status read_pre_tokenizer(clt_tokenizer_loading *l, const clt_json *r
 {
     const clt_json *part = clt_json_get(root, "pre_tokenizer");
     const clt_json *parts = part, *level = NULL, *split = NULL;
+    if (l->rules.sentence.normal || has_type(part, "Metaspace"))
+        return read_sentence_words(l, root);
+    if (l->rules.sentence.prepend)
+        return clt_tokenizer_refuse(l->doc, clt_json_get(root, "normalizer"),
+                                    "a normalizer Prepend without a Replace of spaces");
     if (clt_json_is_absent(part))
         return clt_tokenizer_refuse(l->doc, root, "no pre_tokenizer");
     if (l->rules.wordpiece.on)
@@ -202,6 +317,8 @@ static clt_status read_decoder(clt_tokenizer_loading *l, const clt_json *part)
 {
     if (l->rules.wordpiece.on) /* how a text is put together again: with a space before each word */
         return has_type(part, "WordPiece") ? CLT_OK : refuse_type(l, part, "a WordPiece's decoder");
+    if (l->rules.sentence.on)
+        return read_sentence_decoder(l, part);
     return has_type(part, "ByteLevel") || has_type(part, "Fuse") ? CLT_OK : refuse_type(l, part, "a decoder");
 }
 
@@ -229,13 +346,10 @@ static clt_status check_model(const clt_tokenizer_loading *l, const clt_json *mo
 {
     static const char *const empty[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const clt_json *type = clt_json_get(model, "type"), *dropout = clt_json_get(model, "dropout");
-    const clt_json *fallback = clt_json_get(model, "byte_fallback");
     if (type && strcmp(clt_json_string(type), "BPE") != 0)
         return clt_tokenizer_refuse(l->doc, type, "a model other than BPE and WordPiece");
     if (!clt_json_is_absent(dropout) && clt_json_number(dropout) != 0.0)
         return clt_tokenizer_refuse(l->doc, dropout, "model.dropout");
-    if (fallback && clt_json_bool(fallback))
-        return clt_tokenizer_refuse(l->doc, fallback, "model.byte_fallback");
     for (int i = 0; i < 2; i++) {
         const clt_json *value = clt_json_get(model, empty[i]);
         if (!clt_json_is_absent(value) && *clt_json_string(value))
@@ -247,9 +361,17 @@ static clt_status check_model(const clt_tokenizer_loading *l, const clt_json *mo
 clt_status clt_tokenizer_read_rules(clt_tokenizer_loading *l, const clt_json *root, const clt_json *model)
 {
     const clt_json *ignore = clt_json_get(model, "ignore_merges");
+    const clt_json *fallback = clt_json_get(model, "byte_fallback");
     CLT_TRY(has_type(model, "WordPiece") ? read_wordpiece(l, model) : check_model(l, model));
     CLT_TRY(each_part(l, clt_json_get(root, "normalizer"), "normalizers", read_normalizer, 0));
     CLT_TRY(read_pre_tokenizer(l, root));
+    if (l->rules.sentence.on) {
+        if (l->rules.wordpiece.on || l->rules.nfc)
+            return clt_tokenizer_refuse(l->doc, root, "NFC or WordPiece together with \"\u2581\" for spaces");
+        CLT_TRY(read_sentence_model(l, model));
+    } else if (fallback && clt_json_bool(fallback)) {
+        return clt_tokenizer_refuse(l->doc, fallback, "model.byte_fallback of a byte-level BPE");
+    }
     CLT_TRY(each_part(l, clt_json_get(root, "post_processor"), "processors", read_post_processor, 0));
     CLT_TRY(each_part(l, clt_json_get(root, "decoder"), "decoders", read_decoder, 0));
     l->rules.ignore_merges = ignore && clt_json_bool(ignore);

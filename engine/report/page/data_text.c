@@ -34,13 +34,14 @@ static void flush(showing *s, clt_str *out)
     s->text.length = 0;
 }
 
-static clt_status put_token(showing *s, int64_t token, bool trained, clt_str *out)
+/* first: it begins a text. */
+static clt_status put_token(showing *s, int64_t token, bool first, bool trained, clt_str *out)
 {
     uint32_t id = (uint32_t)token;
     if (trained != s->trained)
         flush(s, out);
     s->trained = trained;
-    return clt_tokenizer_decode(s->source->tokenizer, &id, 1, &s->text);
+    return clt_tokenizer_decode_next(s->source->tokenizer, id, first, &s->text);
 }
 
 /* Whether elements i and i + 1 of a row belong to one text. */
@@ -71,11 +72,11 @@ clt_status clt_data_text_put(const clt_source *source, void *const *data, clt_st
     for (int64_t i = 0; i < padding && status == CLT_OK; i++) {
         bool first = i == 0 || !goes_on(&s, i - 1, count), target = !first && number(&s, 1, i - 1) >= 0;
         int64_t next = number(&s, 1, i);
-        status = put_token(&s, number(&s, 0, i), target, out);
+        status = put_token(&s, number(&s, 0, i), first, target, out);
         /* the last target of a text is not in the row of inputs */
         bool inside = goes_on(&s, i, padding) && (next < 0 || next == number(&s, 0, i + 1));
         if (status == CLT_OK && next >= 0 && !inside)
-            status = put_token(&s, next, true, out);
+            status = put_token(&s, next, false, true, out);
         if (!goes_on(&s, i, padding)) {
             flush(&s, out);
             clt_str_append(out, i + 1 < padding ? "<hr>" : "");

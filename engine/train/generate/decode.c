@@ -25,6 +25,7 @@ struct clt_decoder {
     float *logits, *scratch;
     int64_t answer_end;                 /* the token that ends an answer in a chat; -1: this is no chat */
     clt_ids ids;                        /* the prompt, then generated tokens */
+    bool any_text;                      /* one of them stands for text; in a chat, one of the answer's */
     const clt_generate_options *wanted; /* options of the text that is being generated */
 };
 
@@ -155,7 +156,8 @@ static clt_status push_id(clt_ids *ids, uint32_t id)
 static clt_status give_text(clt_decoder *d, uint32_t id)
 {
     CLT_SCOPED(clt_str) text = {0};
-    CLT_TRY(clt_tokenizer_decode(d->tokenizer, &id, 1, &text));
+    CLT_TRY(clt_tokenizer_decode_next(d->tokenizer, id, !d->any_text, &text));
+    d->any_text = d->any_text || clt_tokenizer_text_bytes(d->tokenizer, id) > 0;
     if (d->wanted->text && text.length)
         d->wanted->text(d->wanted->context, text.text, text.length);
     return CLT_OK;
@@ -228,6 +230,9 @@ clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, c
     clt_tokenizer_read_special(d->tokenizer, o->special_tokens);
     CLT_TRY(o->chat ? encode_question(d, o) : encode_prompt(d, o->prompt, rows));
     CLT_TRY(check_prompt(d, rows));
+    d->any_text = false;
+    for (size_t i = 0; i < d->ids.count && !o->chat; i++)
+        d->any_text = d->any_text || clt_tokenizer_text_bytes(d->tokenizer, d->ids.id[i]) > 0;
     double start = clt_now();
     size_t keep = (size_t)d->context;
     CLT_TRY(prefill(d, d->ids.count > keep ? d->ids.count - keep : 0, true));

@@ -278,6 +278,35 @@ TEST(test_idle_post_processors)
     "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"'s|'t|'re|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?"        \
     "[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior\":\"" behavior "\"}"
 
+#define LETTER "\xe2\x96\x81"
+#define METASPACE(more) "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"" LETTER "\"" more "},"
+#define NORMAL(parts) "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[" parts "]},"
+#define PREPEND "{\"type\":\"Prepend\",\"prepend\":\"" LETTER "\"}"
+#define REPLACE "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" LETTER "\"}"
+#define STRIP(start, stop)                                                                                   \
+    "\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":" start ",\"stop\":" stop "},"
+
+/* Settings of SentencePiece's kind that the tokenizers library has and cltrain does not know. */
+static void bad_sentence_json(void)
+{
+    bad_json(EXTRA, "[]", "\"pre_tokenizer\":{\"type\":\"Metaspace\"},", "", "another replacement");
+    bad_json(EXTRA, "[]", METASPACE(",\"prepend_scheme\":\"last\""), "", "unknown prepend_scheme");
+    bad_json(EXTRA, "[]", METASPACE("") NORMAL("{\"type\":\"NFC\"}"), "", "beside a pre_tokenizer");
+    bad_json(EXTRA, "[]", METASPACE("") NORMAL(PREPEND), "", "beside a pre_tokenizer");
+    bad_json(EXTRA, "[]", METASPACE("") NORMAL(REPLACE), "", "pre_tokenizer of type Metaspace");
+    bad_json(EXTRA, "[]", NORMAL(PREPEND "," REPLACE ",{\"type\":\"NFC\"}"), "", "together with");
+    bad_json(EXTRA, "[]", NORMAL(PREPEND "," PREPEND), "", "changes the text other than");
+    bad_json(EXTRA, "[]", NORMAL(PREPEND), "", "Prepend without a Replace");
+    bad_json(EXTRA, "[]", NORMAL("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" +\"},\"content\":\" \"}"),
+             "", "changes the text other than");
+    bad_json(EXTRA, "[]", METASPACE(""), "\"unk_token\":\"<missing>\",",
+             "unk_token that the vocabulary lacks");
+    bad_json(EXTRA, "[]", METASPACE("") STRIP("2", "0"), "", "Strip of more than one");
+    bad_json(EXTRA, "[]", METASPACE("") STRIP("1", "1"), "", "Strip of more than one");
+    bad_json(EXTRA, "[]", METASPACE("") "\"decoder\":{\"type\":\"CTC\"},", "", "decoder of type CTC");
+    bad_json(EXTRA, "[\"h zz\"]", METASPACE(""), "", "no token 'zz'");
+}
+
 TEST(test_bad_tokenizer_json)
 {
     bad_json(EXTRA, "[\"h zz\"]", LEVEL, "", "tokenizer.json:1:|no token 'zz'");
@@ -289,7 +318,7 @@ TEST(test_bad_tokenizer_json)
     bad_json(EXTRA, "{}", LEVEL, "", "model.merges is object");
     bad_json(EXTRA, "[\"h e\",\"h e\"]", LEVEL, "", "merge 2|twice");
     bad_json(EXTRA, "[]", "", "", "no pre_tokenizer|not supported");
-    bad_json(EXTRA, "[]", "\"pre_tokenizer\":{\"type\":\"Metaspace\"},", "", "pre_tokenizer");
+    bad_sentence_json();
     bad_json(EXTRA, "[]", PARTS("{\"type\":\"Digits\"},{\"type\":\"ByteLevel\",\"add_prefix_space\":true}"),
              "", "add_prefix_space after");
     bad_json(EXTRA, "[]", PARTS("{\"type\":\"Digits\"}"), "", "without ByteLevel");

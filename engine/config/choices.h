@@ -18,7 +18,9 @@
     X(CLT_SCHEDULE_LINEAR, "linear") /* linear decay to min over the horizon */                              \
     X(CLT_SCHEDULE_COSINE, "cosine") /* cosine decay to min over the horizon */                              \
     X(CLT_SCHEDULE_STEP, "step")     /* times factor every `every` updates, not below min */                 \
-    X(CLT_SCHEDULE_WSD, "wsd")       /* warm-up, stable, decay: 1 - sqrt over the last decay_steps */
+    X(CLT_SCHEDULE_POLY,                                                                                     \
+      "poly")                  /* peak times (1 - updates / horizon)^power, not below min; BERT with LAMB */ \
+    X(CLT_SCHEDULE_WSD, "wsd") /* warm-up, stable, decay: 1 - sqrt over the last decay_steps */
 typedef enum clt_schedule_type { CLT_SCHEDULE_TYPES(CLT_CHOICE_ID) } clt_schedule_type;
 
 /* precision.mode: the type in which activations, and the weights that products read, are stored */

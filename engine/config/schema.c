@@ -68,14 +68,17 @@ const clt_config_key clt_config_common[] = {
         "then use; 0: none"),
     CLT_KEY_FLOAT("optimizer.clip", 0, 1e30, "0", "", "largest global norm of the gradients; 0: no clipping"),
 
-    CLT_KEY_CHOICE(
-        "schedule.type", CLT_CHOICE_WORDS(CLT_SCHEDULE_TYPES), "\"constant\"",
-        "course of the learning rate after warm-up; wsd: constant, then down by 1 - sqrt at the end"),
+    CLT_KEY_CHOICE("schedule.type", CLT_CHOICE_WORDS(CLT_SCHEDULE_TYPES), "\"constant\"",
+                   "course of the learning rate after warm-up; poly: learning_rate * (1 - step / "
+                   "horizon)^power, counted from "
+                   "the first step, so that it drops where warm-up ends; wsd: constant, then down by 1 - "
+                   "sqrt at the end"),
+    CLT_KEY_FLOAT_OPEN("schedule.power", 0, true, 10, false, "0.5", "", "poly: the exponent"),
     CLT_KEY_INT("schedule.warmup", 0, STEPS, "0", "steps",
                 "linear rise from 0 to optimizer.learning_rate; it becomes shorter, with a line, where "
                 "train.steps of the command line leaves no room for it"),
     CLT_KEY_FLOAT("schedule.min_learning_rate", 0, 1e6, "0", "",
-                  "learning rate at the end of linear, cosine and wsd"),
+                  "learning rate at the end of linear, cosine and wsd; the lowest one of step and poly"),
     CLT_KEY_INT("schedule.step_every", 0, STEPS, "0", "steps", "step: interval between two multiplications"),
     CLT_KEY_FLOAT_OPEN("schedule.step_factor", 0, true, 1, false, "0.1", "",
                        "step: factor of each multiplication"),

@@ -188,14 +188,18 @@ bool clt_node_updates_buffers(const clt_graph *graph, const clt_node *node)
     return any;
 }
 
+/* A field with a row of whole numbers. */
+static bool is_row(const clt_field *field)
+{
+    return !clt_dtype_is_float(field->dtype) && field->shape.ndim == 1;
+}
+
 int64_t clt_graph_tokens(const clt_graph *graph)
 {
-    if (graph->n_losses == 0)
+    int32_t y = graph->n_losses ? clt_graph_find_field(graph, graph->losses[0].target_field) : -1;
+    int32_t x = clt_graph_find_field(graph, "x");
+    if (y < 0 || !is_row(&graph->fields[y]))
         return 1;
-    const clt_loss *loss = &graph->losses[0];
-    for (size_t i = 0; i < graph->n_fields; i++)
-        if (strcmp(graph->fields[i].name, loss->target_field) == 0 &&
-            !clt_dtype_is_float(graph->fields[i].dtype) && graph->fields[i].shape.ndim == 1)
-            return loss->targets_per_sample;
-    return 1;
+    return x >= 0 && is_row(&graph->fields[x]) ? graph->fields[x].shape.dim[0]
+                                               : graph->losses[0].targets_per_sample;
 }

@@ -116,6 +116,10 @@ clt_status clt_gguf_architecture(const hf_export *x, const char **name)
         *name = "gpt2";
         return CLT_OK;
     }
+    if (x->family == &hf_family_bert)
+        return refuse(
+            x, "the run's model is a bert, an encoder, and llama.cpp's formats for these are not written; "
+               "gpts and llamas are");
     /* Mistral is Llama with a window, which is wider than the context here */
     *name = strncmp(x->model_type, "qwen", 4) == 0 ? x->model_type : "llama";
     return check_llama(x);

@@ -24,6 +24,11 @@ shipped_data() {
     done
     cat "$CLTRAIN_SOURCE_DIR"/docs/*.md >data/tinyshakespeare/input.txt
     "$CLTRAIN" data fetch volumes-sample >/dev/null
+    awk 'BEGIN { for (d = 0; d < 30; d++) { for (i = 0; i < 40; i++) print "the well hello theory there hell wellness 12345 ."; print "" } }' >sentences.txt
+    for part in 64 128 512; do
+        "$CLTRAIN" data prepare sentences.txt --mlm --tokenizer "$CLTRAIN_SOURCE_DIR/tests/golden/tokenizers/bert_cased/vocab.txt" \
+            --context $part --out pairs-$part >/dev/null
+    done
     bytes 9000 3 1 >data/tinyshakespeare-gpt2/train_000.bin
     bytes 9000 5 1 >data/tinyshakespeare-gpt2/val_000.bin
     cp data/tinyshakespeare-gpt2/* tokens

@@ -44,6 +44,13 @@ tensors one/checkpoints/step_6/model.safetensors >whole
 tensors half/checkpoints/step_6/model.safetensors >resumed
 if [ -s whole ] && cmp -s whole resumed; then pass; else fail "a resumed run ends with other weights"; fi
 expect_code 0 "$CLTRAIN" train two.json --init one --out two
+expect_code 0 "$CLTRAIN" train two.json --init one train.steps=3 --out two_half
+expect_code 0 "$CLTRAIN" train --resume two_half train.steps=6
+if cmp -s <(tensors two/checkpoints/step_6/model.safetensors) <(tensors two_half/checkpoints/step_6/model.safetensors); then
+    pass
+else
+    fail "a resumed second phase ends with other weights"
+fi
 expect_code 0 "$CLTRAIN" export two --out folder
 expect_text "BertForPreTraining.from_pretrained\('folder'\)"
 tensors two/checkpoints/step_6/model.safetensors >before
@@ -60,6 +67,34 @@ expect_code 0 "$CLTRAIN" config --from folder
 expect_text '"type": "bert"' '"head": "pretrain"' '"type": "mlm"'
 expect_code 0 "$CLTRAIN" train two.json --init folder model.head=masked train.steps=1 --out masked
 expect_code 0 "$CLTRAIN" train two.json data.whole_words=true train.steps=1 --out words
+
+expect_code 2 "$CLTRAIN" export two --out two.gguf
+expect_text 'the model is a bert|model is a bert'
+
+# --- micro-batches, and tokens: all that are computed, not only the masked ones ---
+sed 's/"micro_batch": 8/"micro_batch": 8, "global_batch": 8, "workers": 1/; s/"dropout": 0.1/"dropout": 0/' one.json >batch.json
+expect_code 0 "$CLTRAIN" train batch.json --out at_once
+expect_code 0 "$CLTRAIN" train batch.json data.micro_batch=2 --out parts
+losses() { sed -n -E 's/^\{"step":([0-9]+),"update".*"loss":([0-9.e-]+),"acc.*/\1 \2/p' "$1/metrics.jsonl"; }
+if [ "$(losses at_once | wc -l)" -eq 6 ] &&
+    paste -d ' ' <(losses at_once) <(losses parts) | awk '{ d = $2 - $4; if (d < 0) d = -d; if ($1 != $3 || d > 1e-6 * $2) bad = 1 } END { exit bad }'; then
+    pass
+else
+    fail "1 x 8 and 4 x 2 micro-batches differ: $(paste <(losses at_once) <(losses parts))"
+fi
+expect_awk 'a pair of 32 tokens counts as another number' \
+    '/"update"/ { split($0, s, "\"samples_per_s\":"); split($0, t, "\"tokens_per_s\":"); q = (t[2] + 0) / (s[2] + 0); n++; if (q < 31.9 || q > 32.1) bad = 1 } END { exit bad || !n }' \
+    at_once/metrics.jsonl
+
+# --- the sizes of the published models, and the shipped configs ---
+size() { # LAYERS HEADS CHANNELS
+    expect_code 0 "$CLTRAIN" estimate two.json --device generic model.vocab=30522 model.vocab_pad=1 model.positions=512 model.layers="$1" \
+        model.heads="$2" model.channels="$3" data.path=none data.tokenizer= --json
+}
+size 12 12 768
+expect_text '"parameters": 110106428[,}]?'
+size 24 16 1024
+expect_text '"parameters": 336226108[,}]?'
 
 # --- refusals ---
 expect_code 3 "$CLTRAIN" data prepare "$pieces" --mlm --tokenizer "$pieces" --out none

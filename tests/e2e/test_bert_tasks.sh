@@ -97,6 +97,17 @@ expect_code 2 "$CLTRAIN" eval run_span --classes
 expect_code 2 "$CLTRAIN" predict run_span span_in.jsonl --format csv
 expect_text 'written as jsonl'
 
+# --- padding changes nothing: rows of 48 tokens give the loss of rows of 32 ---
+for task in class tokens; do
+    expect_code 0 "$CLTRAIN" eval $task.json model.context=48 --init export_$task --json wide.json
+    loss() { sed -n 's/^ *"loss": \([0-9.e-]*\).*/\1/p' "$1" | head -n 1; }
+    if awk "BEGIN { d = $(loss wide.json) - $(loss $task.eval.json); exit !(d < 1e-6 && d > -1e-6) }"; then
+        pass
+    else
+        fail "$task: the loss is $(loss wide.json) with more padding, and $(loss $task.eval.json) with less"
+    fi
+done
+
 # --- bad records ---
 { sed -n 1,3p class.jsonl; echo '{"sentence": "hello"}'; echo 'no record'; echo '{"sentence": "hello", "label": "sideways"}'; sed -n 4,9p class.jsonl; } >bad.jsonl
 expect_code 3 "$CLTRAIN" data verify class.json data.path=bad.jsonl 'data.class_names=["down","up"]'

@@ -138,7 +138,7 @@ for config in "$CLTRAIN_SOURCE_DIR"/configs/*.json; do
     name=$(basename "$config" .json)
     case $name in
     *-imagenet) ;; # nothing stands in for its images
-    llama-135m | llama-3* | qwen*) expect_code 0 "$CLTRAIN" train "$config" --dry-run model.layers=1 ;;
+    bert-base-* | llama-135m | llama-3* | qwen*) expect_code 0 "$CLTRAIN" train "$config" --dry-run model.layers=1 ;;
     gpt2-* | resnet*-cifar10 | *-ct) expect_code 0 "$CLTRAIN" train "$config" --dry-run ;; # too large for a test
     mlp-text)
         if [ -e /usr/share/common-licenses/GPL-3 ]; then

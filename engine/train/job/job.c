@@ -34,6 +34,7 @@ clt_schedule clt_job_schedule(const clt_config *c, int64_t steps, int64_t global
                       .horizon = clt_config_int(c, "schedule.horizon"),
                       .every = clt_config_int(c, "schedule.step_every"),
                       .factor = clt_config_float(c, "schedule.step_factor"),
+                      .power = clt_config_float(c, "schedule.power"),
                       .decay_steps = clt_config_int(c, "schedule.decay_steps")};
     if (s.horizon == 0)
         s.horizon = steps;

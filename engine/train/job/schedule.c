@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Learning-rate schedules: linear warm-up, then constant, linear, cosine, step, or WSD. */
+ * Learning-rate schedules: linear warm-up, then constant, linear, cosine, step, WSD, or the powers of the
+ * published recipe for BERT with LAMB, which count from the first update. */
 #include "engine/train/job/schedule.h"
 
 #include <math.h>
@@ -25,6 +26,14 @@ static double wsd_rate(const clt_schedule *s, int64_t u)
     return s->min + (s->peak - s->min) * (1.0 - sqrt(p > 1.0 ? 1.0 : p));
 }
 
+/* With t updates of the horizon done, this one included; the last one has the rate `min`. */
+static double poly_rate(const clt_schedule *s, int64_t t)
+{
+    double left = t < s->horizon ? 1.0 - (double)t / (double)s->horizon : 0.0;
+    double rate = s->peak * pow(left, s->power);
+    return rate > s->min ? rate : s->min;
+}
+
 double clt_schedule_rate(const clt_schedule *s, int64_t u)
 {
     if (u < s->warmup)
@@ -40,6 +49,8 @@ double clt_schedule_rate(const clt_schedule *s, int64_t u)
         double rate = s->peak * pow(s->factor, (double)((u - s->warmup) / (s->every > 0 ? s->every : 1)));
         return rate > s->min ? rate : s->min;
     }
+    case CLT_SCHEDULE_POLY:
+        return poly_rate(s, u + 1);
     case CLT_SCHEDULE_WSD:
         return wsd_rate(s, u);
     }

@@ -16,6 +16,7 @@ typedef struct clt_schedule {
     int64_t horizon;     /* number of updates in the whole run */
     int64_t every;       /* STEP */
     double factor;       /* STEP */
+    double power;        /* POLY */
     int64_t decay_steps; /* WSD; 0: a fifth of the horizon */
 } clt_schedule;
 

@@ -233,6 +233,12 @@ TEST(test_schedules)
     static const int64_t step_at[] = {0, 4, 33, 34, 63, 64, 94, 1000};
     const double step[] = {0.2, 0.8, 0.8, 0.4, 0.4, 0.2, 0.2, 0.2};
     check_rates(&s, "step", step_at, step, 8);
+    s.type = CLT_SCHEDULE_POLY; /* (1 - (u + 1) / 104)^0.5, not below 0.2 */
+    s.power = 0.5;
+    static const int64_t poly_at[] = {0, 3, 4, 25, 51, 77, 98, 103, 500};
+    const double poly[] = {0.2, 0.8, 0.8 * sqrt(99.0 / 104), 0.8 * sqrt(0.75), 0.8 * root, 0.4, 0.2,
+                           0.2, 0.2};
+    check_rates(&s, "poly", poly_at, poly, 9);
     s.type = CLT_SCHEDULE_WSD; /* the last fifth (rounded up: 21 updates), 1 - sqrt */
     static const int64_t wsd_at[] = {0, 3, 4, 82, 83, 84, 104, 300};
     const double wsd[] = {0.2, 0.8, 0.8, 0.8, 0.8, 0.2 + 0.6 * (1 - sqrt(1.0 / 21)), 0.2, 0.2};

@@ -20,6 +20,13 @@ expect_text '540 sentences in 60 documents' 'the second text does not follow'
 expect_code 0 "$CLTRAIN" data prepare text.txt --mlm --tokenizer "$pieces" --context 64 --out long
 expect_code 0 "$CLTRAIN" data verify short/train.pairs
 expect_text 'pairs, all in the vocabulary'
+cp short/manifest.json "$out"
+expect_text 'cltrain-pairs-1' '"copies": 1' '"path": "text.txt"' '"name": "val.pairs"'
+expect_code 0 "$CLTRAIN" data verify short
+cp -r short changed
+printf 'x' | dd of=changed/train.pairs bs=1 seek=200 conv=notrunc 2>/dev/null
+expect_code 3 "$CLTRAIN" data verify changed
+expect_text "changed/train.pairs': it has" 'according to manifest.json'
 cp short/train.pairs first.pairs
 expect_code 0 "$CLTRAIN" data prepare text.txt --mlm --tokenizer "$pieces" --context 32 --out again
 if cmp -s first.pairs again/train.pairs; then pass; else fail "the same text and seed give other pairs"; fi

@@ -295,12 +295,52 @@ static void manifest_part(clt_json_writer *w, const char *name, const clt_token_
     clt_jw_end_object(w);
 }
 
-static void manifest_text(const preparation *p, clt_str *out)
+/* The file of pairs of a part, with the hash of its bytes; pairs 0: the part has none. */
+static clt_status manifest_pairs(const preparation *p, const char *part, const char *name, int64_t pairs,
+                                 clt_json_writer *w)
 {
+    CLT_FREED char *path = NULL;
+    CLT_SCOPED(clt_mapping) mapping = {0};
+    char hash[CLT_HASH64_TEXT];
+    clt_jw_kobject(w, part);
+    clt_jw_karray(w, "files");
+    if (pairs > 0) {
+        CLT_TRY(clt_path_join(p->partial.text, name, &path));
+        CLT_TRY(clt_map_open(path, CLT_EDATA, &mapping));
+        clt_jw_object(w);
+        clt_jw_kstring(w, "name", name);
+        clt_jw_kint(w, "pairs", pairs);
+        clt_jw_kstring(w, "xxh64", clt_hash64_text(clt_hash64(mapping.data, mapping.size), hash));
+        clt_jw_end_object(w);
+    }
+    clt_jw_end_array(w);
+    clt_jw_end_object(w);
+    return CLT_OK;
+}
+
+/* How pairs were made, and their files. */
+static clt_status manifest_pairing(const preparation *p, clt_json_writer *w)
+{
+    const clt_prepare_options *o = p->options;
+    clt_jw_kobject(w, "pairing");
+    clt_jw_kint(w, "context", o->pair_context);
+    clt_jw_kdouble(w, "shorter", o->pair_shorter);
+    clt_jw_kint(w, "copies", o->pair_copies);
+    clt_jw_kint(w, "seed", (int64_t)o->pair_seed);
+    clt_jw_kdouble(w, "split", o->split);
+    clt_jw_kbool(w, "special_tokens", o->special_tokens);
+    clt_jw_end_object(w);
+    CLT_TRY(manifest_pairs(p, "train", "train" CLT_PAIR_ENDING, p->result->train_pairs, w));
+    return manifest_pairs(p, "val", "val" CLT_PAIR_ENDING, p->result->val_pairs, w);
+}
+
+static clt_status manifest_text(const preparation *p, clt_str *out)
+{
+    bool pairs = p->options->pair_context > 0;
     char hash[CLT_HASH64_TEXT];
     clt_json_writer w = clt_json_writer_make(out, 2);
     clt_jw_object(&w);
-    clt_jw_kstring(&w, "format", "cltrain-tokens-1");
+    clt_jw_kstring(&w, "format", pairs ? CLT_MANIFEST_PAIRS : CLT_MANIFEST_TOKENS);
     clt_jw_kstring(&w, "dtype", p->result->width == 2 ? "u16" : "u32");
     clt_jw_kobject(&w, "tokenizer");
     clt_jw_kstring(&w, "file", "tokenizer.json");
@@ -308,8 +348,12 @@ static void manifest_text(const preparation *p, clt_str *out)
     clt_jw_kint(&w, "end_of_text", clt_tokenizer_end_of_text(p->tokenizer));
     clt_jw_kstring(&w, "hash", clt_hash64_text(clt_tokenizer_hash(p->tokenizer), hash));
     clt_jw_end_object(&w);
-    manifest_part(&w, "train", p->train_writer);
-    manifest_part(&w, "val", p->val_writer);
+    if (pairs) {
+        CLT_TRY(manifest_pairing(p, &w));
+    } else {
+        manifest_part(&w, "train", p->train_writer);
+        manifest_part(&w, "val", p->val_writer);
+    }
     clt_jw_karray(&w, "sources");
     for (size_t i = 0; i < p->texts.n_files; i++) {
         clt_jw_object(&w);
@@ -320,6 +364,7 @@ static void manifest_text(const preparation *p, clt_str *out)
     clt_jw_end_array(&w);
     clt_jw_end_object(&w);
     clt_str_append(out, "\n");
+    return clt_str_check(out);
 }
 
 static clt_status write_rest(preparation *p)
@@ -327,11 +372,8 @@ static clt_status write_rest(preparation *p)
     CLT_FREED char *path = NULL;
     CLT_SCOPED(clt_str) text = {0};
     CLT_TRY(clt_tokenizer_save_folder(p->tokenizer, 0, p->partial.text));
-    if (p->options->pair_context)
-        return CLT_OK;
     CLT_TRY(clt_path_join(p->partial.text, "manifest.json", &path));
-    manifest_text(p, &text);
-    CLT_TRY(clt_str_check(&text));
+    CLT_TRY(manifest_text(p, &text));
     return clt_file_write(path, text.text, text.length);
 }
 

@@ -56,7 +56,11 @@ typedef struct clt_prepare_result {
  * between two documents (files, or records of JSON Lines) of the same part. */
 clt_status clt_prepare(const clt_prepare_options *options, clt_prepare_result *result);
 
-/* Compares a prepared folder with its manifest: every shard's size, ids and hash. `report` is called for
+/* Formats of manifest.json: of shards of tokens, of pairs of texts. */
+#define CLT_MANIFEST_TOKENS "cltrain-tokens-1"
+#define CLT_MANIFEST_PAIRS "cltrain-pairs-1"
+
+/* Compares a prepared folder with its manifest: every file's size and hash, and the ids of shards. `report` is called for
  * each file with CLT_OK, or with the failure whose text is clt_error_text(). CLT_EDATA when the manifest
  * itself is damaged. */
 typedef void (*clt_prepare_report)(void *context, const char *path, clt_status status, int64_t tokens);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compares a prepared folder with its manifest: the tokenizer, and size, ids and hash of every shard. */
+ * Compares a prepared folder with its manifest: the tokenizer, and size, ids and hash of every shard, or of
+ * every file of pairs. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/hash.h"
 #include "engine/data/tokenizer/tokenizer.h"
+#include "engine/data/tokens/pair_file.h"
 #include "engine/data/tokens/prepare.h"
 #include "engine/data/tokens/token_shard.h"
 #include "engine/files/fileio.h"
@@ -13,16 +15,17 @@
 
 typedef struct listed_shard {
     const char *name, *hash;
-    int64_t tokens;
+    int64_t tokens; /* or pairs */
 } listed_shard;
 
 static clt_status read_entry(const clt_json *entry, listed_shard *out)
 {
     const clt_json *name = clt_json_get(entry, "name"), *hash = clt_json_get(entry, "xxh64");
-    const clt_json *tokens = clt_json_get(entry, "tokens");
+    const clt_json *tokens = clt_json_get(entry, "tokens"), *pairs = clt_json_get(entry, "pairs");
+    tokens = tokens ? tokens : pairs;
     if (!name || !*clt_json_string(name) || strchr(clt_json_string(name), '/') || !hash || !tokens ||
         !clt_json_int(tokens, &out->tokens))
-        CLT_FAIL(CLT_EDATA, "an entry of its files has no \"name\", \"tokens\" and \"xxh64\"");
+        CLT_FAIL(CLT_EDATA, "an entry of its files has no \"name\", \"tokens\" or \"pairs\", and \"xxh64\"");
     out->name = clt_json_string(name);
     out->hash = clt_json_string(hash);
     return CLT_OK;
@@ -62,7 +65,25 @@ static clt_status check_shard(const char *path, const listed_shard *listed, uint
     return clt_map_check_one(&mapping);
 }
 
-static clt_status check_part(const char *folder, const clt_json *part, uint32_t vocab,
+static clt_status check_pairs(const char *path, const listed_shard *listed, int64_t *tokens)
+{
+    CLT_SCOPED(clt_mapping) mapping = {0};
+    clt_pair_header header;
+    char hash[CLT_HASH64_TEXT];
+    CLT_TRY(clt_map_open(path, CLT_EDATA, &mapping));
+    CLT_TRY(clt_pair_parse(path, mapping.data, mapping.size, &header));
+    (void)clt_hash64_text(clt_hash64(mapping.data, mapping.size), hash);
+    if (header.records != listed->tokens || strcmp(hash, listed->hash) != 0)
+        CLT_FAIL(CLT_EDATA,
+                 "reading '%s': it has %lld pairs and the hash %s, and %lld and %s according to "
+                 "manifest.json: the "
+                 "file was changed; make it again",
+                 path, (long long)header.records, hash, (long long)listed->tokens, listed->hash);
+    *tokens = header.records * header.context;
+    return clt_map_check_one(&mapping);
+}
+
+static clt_status check_part(const char *folder, const clt_json *part, bool pairs, uint32_t vocab,
                              clt_prepare_report report, void *context)
 {
     const clt_json *files = part ? clt_json_get(part, "files") : NULL;
@@ -73,7 +94,9 @@ static clt_status check_part(const char *folder, const clt_json *part, uint32_t 
         CLT_FREED char *path = NULL;
         CLT_TRY(read_entry(entry, &listed));
         CLT_TRY(clt_path_join(folder, listed.name, &path));
-        report(context, path, check_shard(path, &listed, vocab), listed.tokens);
+        int64_t tokens = listed.tokens;
+        clt_status status = pairs ? check_pairs(path, &listed, &tokens) : check_shard(path, &listed, vocab);
+        report(context, path, status, tokens);
     }
     return CLT_OK;
 }
@@ -97,12 +120,14 @@ static clt_status check_files(const char *folder, const clt_json *root, clt_prep
     const clt_json *format = clt_json_get(root, "format");
     CLT_FREED char *path = NULL;
     uint32_t vocab = UINT32_MAX;
-    if (!format || strcmp(clt_json_string(format), "cltrain-tokens-1") != 0)
-        CLT_FAIL(CLT_EDATA, "its format is not \"cltrain-tokens-1\"");
+    bool pairs = format && strcmp(clt_json_string(format), CLT_MANIFEST_PAIRS) == 0;
+    if (!pairs && (!format || strcmp(clt_json_string(format), CLT_MANIFEST_TOKENS) != 0))
+        CLT_FAIL(CLT_EDATA,
+                 "its format is neither \"" CLT_MANIFEST_TOKENS "\" nor \"" CLT_MANIFEST_PAIRS "\"");
     CLT_TRY(clt_path_join(folder, "tokenizer.json", &path));
     report(context, path, open_tokenizer(path, root, &vocab), 0);
-    CLT_TRY(check_part(folder, clt_json_get(root, "train"), vocab, report, context));
-    return check_part(folder, clt_json_get(root, "val"), vocab, report, context);
+    CLT_TRY(check_part(folder, clt_json_get(root, "train"), pairs, vocab, report, context));
+    return check_part(folder, clt_json_get(root, "val"), pairs, vocab, report, context);
 }
 
 clt_status clt_prepare_check(const char *folder, clt_prepare_report report, void *context)

@@ -16,8 +16,27 @@
 #define PUNCTUATION 4u
 #define MARK 8u
 
+/* The classes of ASCII, as wordpiece_runs has them: most characters of most texts. */
+static const uint8_t ascii_class[128] = {
+    [0 ... 8] = DROPPED,
+    [9] = SPACE,
+    [10] = SPACE,
+    [11] = DROPPED,
+    [12] = DROPPED,
+    [13] = SPACE,
+    [14 ... 31] = DROPPED,
+    [' '] = SPACE,
+    ['!' ... '/'] = PUNCTUATION,
+    [':' ... '@'] = PUNCTUATION,
+    ['[' ... '`'] = PUNCTUATION,
+    ['{' ... '~'] = PUNCTUATION,
+    [127] = DROPPED,
+};
+
 static unsigned class_of(uint32_t code)
 {
+    if (code < 128)
+        return ascii_class[code];
     return wordpiece_runs[CLT_LAST_AT_MOST(COUNT(wordpiece_runs), wordpiece_runs[i] >> 4, code)] & 15u;
 }
 
@@ -80,20 +99,53 @@ static void lower(const clt_wordpiece *how, const char *text, size_t size, clt_s
     }
 }
 
+/* An ASCII character that stays, if only as a space: the characters on both sides of it do not change each
+ * other. */
+static bool is_simple(char c)
+{
+    return (unsigned char)c < 128 && !(ascii_class[(unsigned char)c] & DROPPED);
+}
+
+/* Appends simple characters in their normal form; returns how many bytes at the beginning are simple. */
+static size_t append_simple(const clt_wordpiece *how, const char *text, size_t size, clt_str *out)
+{
+    char made[256];
+    size_t at = 0;
+    while (at < size && is_simple(text[at])) {
+        size_t n = 0;
+        for (; n < sizeof made && at < size && is_simple(text[at]); at++) {
+            char c = text[at];
+            c = how->clean && (ascii_class[(unsigned char)c] & SPACE) ? ' ' : c;
+            made[n++] = how->lower && c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
+        }
+        clt_str_append_n(out, made, n);
+    }
+    return at;
+}
+
 clt_status clt_wordpiece_normal(const clt_wordpiece *how, const char *text, size_t size, clt_str *out)
 {
     CLT_SCOPED(clt_str) cleaned = {0};
     CLT_SCOPED(clt_str) apart = {0};
-    clt_str_append(&cleaned, "");
-    clean(how, text, size, &cleaned);
-    CLT_TRY(clt_str_check(&cleaned));
-    const clt_str *from = &cleaned;
-    if (how->strip) {
-        clt_str_append(&apart, "");
-        CLT_TRY(clt_nfd(cleaned.text, cleaned.length, &apart));
-        from = &apart;
+    for (size_t at = 0, end; at < size; at = end) {
+        at += append_simple(how, text + at, size - at, out);
+        for (end = at; end < size && !is_simple(text[end]);)
+            end++;
+        if (end == at)
+            break;
+        cleaned.length = apart.length = 0;
+        clt_str_append(&cleaned, "");
+        clean(how, text + at, end - at, &cleaned);
+        CLT_TRY(clt_str_check(&cleaned));
+        const clt_str *from = &cleaned;
+        if (how->strip) {
+            clt_str_append(&apart, "");
+            CLT_TRY(clt_nfd(cleaned.text, cleaned.length, &apart));
+            from = &apart;
+        }
+        lower(how, from->text, from->length, out);
     }
-    lower(how, from->text, from->length, out);
+    clt_str_append(out, "");
     return clt_str_check(out);
 }
 

@@ -46,9 +46,7 @@ static clt_status add_shard(clt_source *source, tokens_state *state, const char 
     shard->path = clt_arena_strdup(source->arena, path);
     if (!shard->path)
         return CLT_ENOMEM;
-    clt_status status = clt_map_open(path, CLT_EDATA, &shard->mapping);
-    if (status != CLT_OK)
-        return clt_fail_prefix(status, "opening the shard of %s", state->key);
+    CLT_TRY(clt_map_open(path, CLT_EDATA, &shard->mapping));
     CLT_TRY(clt_shard_parse(path, shard->mapping.data, shard->mapping.size, &shard->header));
     shard->begin = state->tokens;
     state->wide = state->wide || shard->header.width == 4;

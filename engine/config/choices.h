@@ -53,6 +53,12 @@ typedef enum clt_spike_action { CLT_SPIKE_ACTIONS(CLT_CHOICE_ID) } clt_spike_act
     X(CLT_MATMUL_TF32, "tf32")
 typedef enum clt_matmul { CLT_MATMULS(CLT_CHOICE_ID) } clt_matmul;
 
+/* precision.residual: the type of the sums between blocks in half-precision runs */
+#define CLT_RESIDUALS(X)                                                                                     \
+    X(CLT_RESIDUAL_MODE, "mode")                                                                             \
+    X(CLT_RESIDUAL_F32, "f32")
+typedef enum clt_residual { CLT_RESIDUALS(CLT_CHOICE_ID) } clt_residual;
+
 /* parallel.gradients: type of parameter gradients on their way between ranks */
 #define CLT_GRADIENT_TYPES(X)                                                                                \
     X(CLT_GRADIENTS_F32, "f32")                                                                              \

@@ -267,6 +267,7 @@ static const clt_foreign_key foreign_keys[] = {
     WORDS("dtype", "precision.mode", TYPE_WORDS, MODE),
     WORDS("torch_dtype", "precision.mode", TYPE_WORDS, MODE),
     WORDS("tf32", "precision.matmul", "true=tf32|false=ieee", NULL),
+    WORDS("fp32_residual_connection", "precision.residual", "true=f32|false=mode", NULL),
     WORDS("allow_tf32", "precision.matmul", "true=tf32|false=ieee", NULL),
     WORDS("device", "device.spec", DEVICE_WORDS, NULL),
     WORDS("accelerator", "device.spec", DEVICE_WORDS, NULL),

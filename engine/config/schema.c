@@ -107,6 +107,11 @@ const clt_config_key clt_config_common[] = {
         "precision.matmul", CLT_CHOICE_WORDS(CLT_MATMULS), "\"ieee\"",
         "products of f32: ieee keeps all bits of their operands, tf32 rounds them to 10 bits of mantissa "
         "where the device has matrix units for that; sums are f32"),
+    CLT_KEY_CHOICE(
+        "precision.residual", CLT_CHOICE_WORDS(CLT_RESIDUALS), "\"mode\"",
+        "with f16 or bf16: storage of the residual sums between blocks, of what embeddings and norms give "
+        "to them, and of their gradients; mode: as precision.mode says; f32: as torch.autocast keeps them, "
+        "more exact, with more memory and traffic"),
 
     CLT_KEY_BOOL(
         "parallel.deterministic", "true",

@@ -55,6 +55,13 @@ enum { CLT_SMALL = 1, CLT_EXACT = 2 }; /* members `small` and `exact` of clt_op_
         .n_inputs = (int)(sizeof((clt_case_input[]){__VA_ARGS__}) / sizeof(clt_case_input))                  \
     }
 
+/* A small case of one input of type `from`, whose output has type `to`. */
+#define CLT_CASE_RETYPED(case_name, text, from, to, ...)                                                     \
+    {                                                                                                        \
+        .name = case_name, .attrs = text, .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(from, __VA_ARGS__)},      \
+        .small = true, .retyped = 1 + (to)                                                                   \
+    }
+
 /* A case that sums many equal numbers, where a single chain of f32 additions would be too inexact. The bound
  * is 5e-5 of the result for any size. */
 #define CLT_CASE_DEEP(case_name, text, ...)                                                                  \

@@ -204,7 +204,8 @@ typedef struct clt_op_case {
     /* All numbers that are not whole (inputs, parameters, gradients) have the same value, so that the
      * rounding errors of a long sum all have the same sign. */
     bool equal;
-    int tuned; /* backward: 1 + the index of each tunable's value; 0: the variant decides */
+    int tuned;   /* backward: 1 + the index of each tunable's value; 0: the variant decides */
+    int retyped; /* 1 + the type of output 0 (CLT_OP_RETYPES); 0: as the op declares it */
 } clt_op_case;
 
 typedef struct clt_op_ref {
@@ -253,7 +254,12 @@ enum {
     /* Forward in training needs the moments of each channel of input 0, unless the node's buffers are
      * frozen, and uses those that the work before it left (clt_call.moments_of_input). */
     CLT_OP_TAKES_MOMENTS = 1 << 19,
-    CLT_OP_REGRESSION = 1 << 20 /* a loss that measures how far predictions and targets are apart */
+    CLT_OP_REGRESSION = 1 << 20, /* a loss that measures how far predictions and targets are apart */
+    /* In a half-precision run with precision.residual f32, see engine/plan/passes/pass_precision.c. FOLLOWS:
+     * the op works in f32 if one of its inputs is f32. RETYPES: its input and its output may have different
+     * floating types, and the output is f32 where a sum reads it. */
+    CLT_OP_FOLLOWS = 1 << 21,
+    CLT_OP_RETYPES = 1 << 22
 };
 
 typedef struct clt_op {
@@ -300,6 +306,8 @@ typedef struct clt_op {
     ocl_activation (*activation)(const clt_node *node);
     /* For the fuse pass: whether the op can add epilogue.residual to its output; NULL: it cannot. */
     bool (*takes_residual)(const clt_node *node);
+    /* For the fuse pass: whether nothing but the type of the input changes; NULL: never. */
+    bool (*only_converts)(const clt_node *node);
     /* For the fold pass (engine/plan/passes/pass_fold.c): lets the node apply the activation to its own
      * result. With `sum` the pass then gives it one more input of the result's shape, which it adds before
      * the activation. False: it cannot, and the node is unchanged. NULL: the op never can. */

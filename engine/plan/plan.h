@@ -152,8 +152,9 @@ typedef struct clt_plan_options {
     clt_update_spec update; /* TRAIN */
     /* EVAL: the layout of the training plan (borrowed). TRAIN: NULL, the plan makes its own. */
     const clt_store_layout *layout;
-    clt_dtype storage; /* of activations, their gradients and the products' weights: f32, f16 or bf16 */
-    clt_dtype wire;    /* ranks > 1: communication dtype of parameter gradients */
+    bool wide_residual; /* with 16-bit storage: residual sums are f32 (precision.residual) */
+    clt_dtype storage;  /* of activations, their gradients and the products' weights: f32, f16 or bf16 */
+    clt_dtype wire;     /* ranks > 1: communication dtype of parameter gradients */
     clt_bucket_sizes buckets;  /* ranks > 1 */
     clt_embeddings embeddings; /* ranks > 1: how gradients of embeddings travel */
     bool shared_memory;        /* ranks > 1: on CPU devices gradients are summed in place */

@@ -89,6 +89,8 @@ static clt_status add_nodes(clt_graph *graph, const clt_verify_subject *subject,
         size_t first = graph->n_params;
         CLT_TRY(clt_graph_add_text(graph, subject->op->name, names[k], c->attrs, bench->in, c->n_inputs,
                                    &bench->node[k]));
+        if (c->retyped)
+            clt_graph_tensor(graph, bench->node[k]->out[0])->dtype = (clt_dtype)(c->retyped - 1);
         for (size_t p = first; p < graph->n_params; p++)
             graph->params[p].frozen =
                 graph->params[p].buffer ? setup->frozen_buffers : !(gradients && setup->want_params);

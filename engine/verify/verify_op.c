@@ -360,6 +360,8 @@ static clt_status check_alone(clt_verify_session *session, const clt_verify_subj
 
 static bool has_type(const clt_op_case *c, clt_dtype type)
 {
+    if (c->retyped == 1 + (int)type)
+        return true;
     for (int i = 0; i < c->n_inputs; i++)
         if (c->inputs[i].dtype == type)
             return true;

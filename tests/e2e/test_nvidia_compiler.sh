@@ -76,6 +76,7 @@ shipped() {
 case ${1:?which part} in
 short)
     builds 90 232448 gpt2-124m bf16 30 data.micro_batch=16 data.global_batch=16 model.context=1024 model.layers=1
+    builds 90 232448 gpt2-124m bf16 30 data.micro_batch=16 data.global_batch=16 model.context=1024 model.layers=1 precision.residual=f32
     builds 75 65536 resnet18-cifar10-tiny f16 25
     ;;
 sm_75) shipped 75 65536 4 ;;

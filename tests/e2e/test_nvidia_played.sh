@@ -75,6 +75,11 @@ JSON
     mv gpt.f16 gpt.f16.mma
     mv gpt.bf16 gpt.bf16.mma
     CLTRAIN_GEMM=wgmma trained gpt 'f16 bf16'
+    # Residual sums in f32: products of 16-bit operands add to f32 and store it.
+    for kind in mma wgmma; do
+        sed 's/"device": {/"precision": {"residual": "f32"}, &/' gpt.json >gpt_residual_$kind.json
+        CLTRAIN_GEMM=$kind trained gpt_residual_$kind bf16
+    done
     for mode in f16 bf16; do # a gradient that is wrong moves a bias by a twentieth of a percent and the loss by more than this
         if worst=$(apart gpt.$mode.mma gpt.$mode 1 1e-6); then pass; else fail "gradients of biases in $mode: losses differ by $worst"; fi
     done

@@ -153,7 +153,7 @@ CLT_OP_DOC(
               "\"sigmoid\", \"name\": \"gate\"}, ");
 
 CLT_OP_DEFINE(add, "y = x0 + x1 + ..., later inputs repeated along missing leading dimensions", 2, CLT_MAX_IN,
-              .flags = CLT_OP_SUM | CLT_OP_ANY_LAYOUT, .same_grad_inputs = UINT32_MAX, .infer = binary_infer,
-              CLT_OP_VARIANTS(add));
+              .flags = CLT_OP_SUM | CLT_OP_ANY_LAYOUT | CLT_OP_FOLLOWS, .same_grad_inputs = UINT32_MAX,
+              .infer = binary_infer, CLT_OP_VARIANTS(add));
 CLT_OP_DEFINE(multiply, "y = x0 * x1, x1 repeated along missing leading dimensions", 2, 2,
               .flags = CLT_OP_ANY_LAYOUT, .infer = binary_infer, CLT_OP_VARIANTS(multiply));

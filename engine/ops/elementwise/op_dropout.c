@@ -101,5 +101,6 @@ static bool dropout_takes_residual(const clt_node *node)
 }
 
 CLT_OP_DEFINE(dropout, "y = x / (1 - p) with probability 1 - p, else 0; y = x when not training", 1, 1,
-              CLT_OP_ATTRS(dropout_attrs), .flags = CLT_OP_RANDOM | CLT_OP_EVAL_IDENTITY | CLT_OP_CHEAP,
+              CLT_OP_ATTRS(dropout_attrs),
+              .flags = CLT_OP_RANDOM | CLT_OP_EVAL_IDENTITY | CLT_OP_CHEAP | CLT_OP_FOLLOWS,
               .infer = dropout_infer, CLT_OP_VARIANTS(dropout), .takes_residual = dropout_takes_residual);

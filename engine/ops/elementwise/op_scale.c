@@ -88,6 +88,12 @@ static bool is_centred(const clt_node *node, clt_dtype dtype)
     return false;
 }
 
+static bool only_converts(const clt_node *node)
+{
+    affine a = affine_of(node, CLT_F32, 0);
+    return channels_of(node) == 1 && a.factor == 1.0f && a.shift == 0.0f;
+}
+
 static clt_status scale_infer(clt_infer *ctx)
 {
     CLT_TRY(clt_infer_need_float(ctx, 0));
@@ -219,7 +225,7 @@ CLT_OP_DOC(
 
 CLT_OP_DEFINE(scale, "y = x * value + shift", 1, 1, CLT_OP_ATTRS(scale_attrs),
               .flags = CLT_OP_CHEAP | CLT_OP_CONVERTS | CLT_OP_ANY_LAYOUT, .infer = scale_infer,
-              CLT_OP_VARIANTS(affine));
+              CLT_OP_VARIANTS(affine), .only_converts = only_converts);
 CLT_OP_DEFINE(cast, "y = (x * scale - mean) / std as f32, from any 8 to 32-bit type", 1, 1,
               CLT_OP_ATTRS(cast_attrs), .flags = CLT_OP_CHEAP | CLT_OP_CONVERTS | CLT_OP_ANY_LAYOUT,
-              .infer = cast_infer, CLT_OP_VARIANTS(affine));
+              .infer = cast_infer, CLT_OP_VARIANTS(affine), .only_converts = only_converts);

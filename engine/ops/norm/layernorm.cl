@@ -10,7 +10,7 @@
  *
  *   -DCENTRE=0|1: see above  -DAFFINE=0|1: there is w  -DBIAS=0|1: there is b
  *   -DSTATS=0|1: mean and rstd are stored
- *   -DDT=type of x and y  -DWT=type of w and b  -DDYT=type of dy  -DGT=type of dx
+ *   -DDT=type of x  -DYT=type of y  -DWT=type of w and b  -DDYT=type of dy  -DGT=type of dx
  *   -DWG=work-group size of the kernels group and blocks
  *   -DPARTS=column sums of the kernels block and blocks: 1 of dy * n, 2 of dy, 3 both  -DNT: see lanes.clh
  *   -DITEM_QUADS=vectors of four columns an item of the kernel blocks has  -DROWS=rows it has under way */
@@ -20,6 +20,7 @@
 #include "quads.clh"
 #include "types.clh"
 
+#pragma option YT f32
 #pragma option CENTRE 1
 #pragma option AFFINE 1
 #pragma option BIAS 1
@@ -71,7 +72,7 @@
 #define NORMALISED(load, c) SHIFTED(load, SCALED(load, MINUS_MEAN(load, c) * rstd, c), c)
 
 /* x (rows,cols), w (cols), b (cols) -> y (rows,cols), mean (rows), rstd (rows). */
-__kernel void layernorm_fwd_row(__global STORAGE(DT) *restrict y, ulong y0 STATS_ARG,
+__kernel void layernorm_fwd_row(__global STORAGE(YT) *restrict y, ulong y0 STATS_ARG,
                                 __global const STORAGE(DT) *restrict x, ulong x0 W_ARG B_ARG, ulong rows,
                                 uint cols, float eps)
 {
@@ -102,14 +103,14 @@ __kernel void layernorm_fwd_row(__global STORAGE(DT) *restrict y, ulong y0 STATS
     }
     float rstd = 1.0f / sqrt((clt_sum16(sum) + tail) / (float)cols + eps);
     for (c = 0; c + LANES <= cols; c += LANES)
-        STORE16(DT, y, c, NORMALISED(LOAD16, c));
+        STORE16(YT, y, c, NORMALISED(LOAD16, c));
     for (; c < cols; c++)
-        STORE(DT, y, c, NORMALISED(LOAD, c));
+        STORE(YT, y, c, NORMALISED(LOAD, c));
     KEEP_STATS(row, mean, rstd);
 }
 
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_group(
-    __global STORAGE(DT) *restrict y, ulong y0 STATS_ARG, __global const STORAGE(DT) *restrict x,
+    __global STORAGE(YT) *restrict y, ulong y0 STATS_ARG, __global const STORAGE(DT) *restrict x,
     ulong x0 W_ARG B_ARG, ulong rows, uint cols, float eps)
 {
     __local float scratch[WG];
@@ -117,7 +118,7 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_grou
     uint lane = (uint)get_local_id(0);
     y += y0 + row * cols;
     x += x0 + row * cols;
-    uint whole = WHOLE_QUADS(cols, QUADS(DT, y) && QUADS(DT, x) W_QUADS B_QUADS);
+    uint whole = WHOLE_QUADS(cols, QUADS(YT, y) && QUADS(DT, x) W_QUADS B_QUADS);
     float sum = 0.0f;
     float4 sum4 = 0.0f;
 #if CENTRE
@@ -141,9 +142,9 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_grou
     }
     float rstd = 1.0f / sqrt(clt_group_sum(scratch, sum + clt_sum4(sum4)) / (float)cols + eps);
     FOR_QUADS(c, whole)
-    STORE4(DT, y, c, NORMALISED(LOAD4, c));
+    STORE4(YT, y, c, NORMALISED(LOAD4, c));
     FOR_SINGLES_OF(DT, x, c, whole, cols)
-    STORE(DT, y, c, NORMALISED(LOAD, c));
+    STORE(YT, y, c, NORMALISED(LOAD, c));
     if (lane == 0) {
         KEEP_STATS(row, mean, rstd);
     }
@@ -354,7 +355,7 @@ CLT_INLINE void layernorm_group_sums(const __local float *terms, __local float *
  * are read once; rows of a step that are beyond the block repeat its last row and are not written. cols is a
  * multiple of four, at most 4 * WG * ITEM_QUADS; tensors begin at multiples of 16 bytes. */
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_blocks(
-    __global STORAGE(DT) *restrict y, ulong y0 STATS_ARG, __global const STORAGE(DT) *restrict x,
+    __global STORAGE(YT) *restrict y, ulong y0 STATS_ARG, __global const STORAGE(DT) *restrict x,
     ulong x0 W_ARG B_ARG, ulong rows, uint cols, float eps, ulong block_rows)
 {
     __local float terms[ROWS * STRIDE], eighths[8 * ROWS], sums[ROWS];
@@ -408,7 +409,7 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_bloc
             float rstd = 1.0f / sqrt(sums[k] / (float)cols + eps);
             FOR_VECTORS(j, c)
             if (c < cols)
-                STORE4(DT, y, (row + k) * cols + c, PLUS_B(BY_W(of_x[k][j] * rstd, j), j));
+                STORE4(YT, y, (row + k) * cols + c, PLUS_B(BY_W(of_x[k][j] * rstd, j), j));
             if (lane == 0) {
                 KEEP_STATS(row + k, means[k], rstd);
             }

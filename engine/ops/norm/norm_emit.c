@@ -125,6 +125,7 @@ static void norm_y(ocl_emitter *e, const clt_call *call, const norm_sizes *sizes
     ocl_define(e, "BIAS", s.bias);
     ocl_define(e, "STATS", stats);
     clt_define_type_of(e, "DT", call, call->in[0]);
+    clt_define_type_of(e, "YT", call, call->out[0]);
     if (s.affine)
         clt_define_type_of(e, "WT", call, call->param[0]);
     if (group)

@@ -6,7 +6,7 @@
 
 /* layernorm: y = (x - mean) * rstd * w + b, rstd = 1 / sqrt(var + eps), var the mean of (x - mean)^2
  * shapes  x (N,...,C), w (C), b (C) -> y (N,...,C); saves mean (R), rstd (R), R = N*...
- * dtypes  x,y f32|f16|bf16; w,b any of them; mean,rstd f32
+ * dtypes  x,y f32|f16|bf16, not always the same; w,b any of them; mean,rstd f32
  * grads   dx, dw, db: write or accumulate                units   eps: square of x's unit
  * memory  workspace of dw and db: 4*C*blocks bytes each, blocks <= 32768 (column_sums.h)
  * errors  CLT_ESHAPE for an integer x or one without a dimension after the batch
@@ -44,5 +44,5 @@ CLT_OP_DOC(
     .example = "{\"op\": \"layernorm\"}", CLT_DOC_LINEAR_BEFORE);
 
 CLT_OP_DEFINE(layernorm, "y = (x - mean) / sqrt(var + eps) * w + b over the last dimension", 1, 1,
-              CLT_OP_ATTRS(layernorm_attrs), .flags = CLT_OP_CHEAP, .infer = layernorm_infer,
+              CLT_OP_ATTRS(layernorm_attrs), .flags = CLT_OP_CHEAP | CLT_OP_RETYPES, .infer = layernorm_infer,
               .forward = CLT_NORM_FORWARD("layernorm"), .backward = CLT_NORM_BACKWARD("layernorm"));

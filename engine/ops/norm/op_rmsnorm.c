@@ -6,7 +6,7 @@
 
 /* rmsnorm: y = x * rstd * w, rstd = 1 / sqrt(mean(x^2) + eps)
  * shapes  x (N,...,C), w (C) -> y (N,...,C); saves rstd (R), R = N*...
- * dtypes  x,y f32|f16|bf16; w any of them; rstd f32
+ * dtypes  x,y f32|f16|bf16, not always the same; w any of them; rstd f32
  * grads   dx, dw: write or accumulate                    units   eps: square of x's unit
  * memory  workspace of dw: 4*C*blocks bytes, blocks <= 32768 (column_sums.h)
  * errors  CLT_ESHAPE for an integer x or one without a dimension after the batch
@@ -36,5 +36,5 @@ CLT_OP_DOC(
     CLT_DOC_LINEAR_BEFORE);
 
 CLT_OP_DEFINE(rmsnorm, "y = x / sqrt(mean(x^2) + eps) * w over the last dimension", 1, 1,
-              CLT_OP_ATTRS(rmsnorm_attrs), .flags = CLT_OP_CHEAP, .infer = rmsnorm_infer,
+              CLT_OP_ATTRS(rmsnorm_attrs), .flags = CLT_OP_CHEAP | CLT_OP_RETYPES, .infer = rmsnorm_infer,
               .forward = CLT_NORM_FORWARD("rmsnorm"), .backward = CLT_NORM_BACKWARD("rmsnorm"));

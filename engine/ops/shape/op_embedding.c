@@ -219,6 +219,7 @@ CLT_OP_DOC(
     .before = "", .after = ", {\"op\": \"linear\", \"out\": 256}, {\"op\": \"cross_entropy\"}",
     .data = CLT_DOC_TEXT);
 
-CLT_OP_DEFINE(embedding, "y[p] = w[index[p]]", 1, 1, CLT_OP_ATTRS(embedding_attrs), .flags = CLT_OP_ROWS,
-              .infer = embedding_infer, .forward = {.variants = embedding_forward_variants},
-              .backward = {.variants = bwd_variants}, .no_grad_inputs = 1, .narrow_params = 1);
+CLT_OP_DEFINE(embedding, "y[p] = w[index[p]]", 1, 1, CLT_OP_ATTRS(embedding_attrs),
+              .flags = CLT_OP_ROWS | CLT_OP_RETYPES, .infer = embedding_infer,
+              .forward = {.variants = embedding_forward_variants}, .backward = {.variants = bwd_variants},
+              .no_grad_inputs = 1, .narrow_params = 1);

@@ -62,6 +62,18 @@ static const clt_op_case embedding_cases[] = {
              CLT_CASE_STRAY(CLT_U16, 3, 2, 9)),
     CLT_CASE("image_of_indices", "{\"vocab\":4,\"dim\":2,\"init_std\":0.5}", CLT_SMALL | CLT_EXACT,
              CLT_CASE_INDEX(CLT_U8, 4, 2, 3, 4)),
+    {.name = "bf16",
+     .attrs = "{\"vocab\":7,\"dim\":20}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_INDEX(CLT_U16, 7, 3, 9)},
+     .small = true,
+     .retyped = 1 + CLT_BF16},
+    {.name = "f16",
+     .attrs = "{\"vocab\":7,\"dim\":13}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_INDEX(CLT_I32, 7, 3, 9)},
+     .small = true,
+     .retyped = 1 + CLT_F16},
 };
 
 static const clt_op_case embedding_timed[] = {

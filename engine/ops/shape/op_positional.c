@@ -74,5 +74,5 @@ CLT_OP_DOC(positional,
            .data = CLT_DOC_TEXT);
 
 CLT_OP_DEFINE(positional, "y[n,t] = x[n,t] + w[t]: a learned row for each place of a sequence", 1, 1,
-              CLT_OP_ATTRS(positional_attrs), .infer = positional_infer, CLT_OP_VARIANTS(positional),
-              .same_grad_inputs = 1);
+              CLT_OP_ATTRS(positional_attrs), .flags = CLT_OP_FOLLOWS, .infer = positional_infer,
+              CLT_OP_VARIANTS(positional), .same_grad_inputs = 1);

@@ -3,14 +3,39 @@
  * Fusing an op with the residual sum that follows it, forward: one kernel instead of two, and the op's own
  * result is not stored. Backward does not change, because the gradient of a sum is the gradient of both
  * inputs. The arithmetic is the same as in separate kernels, so f32 results are the same bit for bit; with
- * 16-bit storage the sum is rounded once instead of twice. Knows no op by name. */
+ * 16-bit storage the sum is rounded once instead of twice. A cast between the op and the sum, which the
+ * precision pass puts there, becomes part of the op as well: it then writes the type of the sum. Knows no op
+ * by name. */
 #include "engine/plan/passes/fuse.h"
 
-/* The node that adds two tensors and is the only reader of y, which is its input *side; NULL: there is none
- * that can be fused. */
-static const clt_node *find_sum(const clt_fuse *f, size_t at, int32_t y, size_t *reader, int *side)
+/* The works that read the result of another one: a cast, or CLT_NO_WORK, and then a sum. */
+typedef struct sum_after {
+    size_t cast, sum;
+} sum_after;
+
+/* The tensor that a cast makes of y, if that is all that y is read for, else y. An op with an activation in
+ * its epilogue may store that activation's input, which has the type of y, and thus keeps y's type. */
+static int32_t after_cast(const clt_fuse *f, size_t at, int32_t y, size_t *cast)
+{
+    size_t reader;
+    *cast = CLT_NO_WORK;
+    if (f->plan->work[at].epilogue.activation != OCL_ACT_NONE || clt_fuse_readers(f, y, &reader) != 1 ||
+        clt_fuse_kept(f, y))
+        return y;
+    const clt_node *node = f->plan->work[reader].node;
+    if (!node->op->only_converts || !node->op->only_converts(node))
+        return y;
+    *cast = reader;
+    return node->out[0];
+}
+
+/* The node that adds two tensors and is the only reader of y, or of y in another type, as its input *side;
+ * NULL: there is none that can be fused. */
+static const clt_node *find_sum(const clt_fuse *f, size_t at, int32_t y, sum_after *found, int *side)
 {
     const clt_plan *plan = f->plan;
+    size_t *reader = &found->sum;
+    y = after_cast(f, at, y, &found->cast);
     if (clt_fuse_readers(f, y, reader) != 1 || clt_fuse_kept(f, y))
         return NULL;
     const clt_node *sum = plan->work[*reader].node;
@@ -47,18 +72,20 @@ static bool backward_reads_output(const clt_fuse *f, size_t at, int32_t y)
 
 clt_status clt_fuse_residual(clt_fuse *f, size_t at, int32_t *result)
 {
-    size_t reader;
+    sum_after after;
     int side;
     clt_work *work = &f->plan->work[at];
     if (!work->node->op->takes_residual || !work->node->op->takes_residual(work->node))
         return CLT_OK;
-    const clt_node *sum = find_sum(f, at, *result, &reader, &side);
+    const clt_node *sum = find_sum(f, at, *result, &after, &side);
     if (!sum || backward_reads_output(f, at, *result))
         return CLT_OK;
     work->epilogue.residual = sum->in[1 - side];
     clt_fuse_note(work, sum);
     *result = sum->out[0];
-    clt_fuse_kill(&f->plan->work[reader]);
+    clt_fuse_kill(&f->plan->work[after.sum]);
+    if (after.cast != CLT_NO_WORK)
+        clt_fuse_kill(&f->plan->work[after.cast]);
     return clt_fuse_changed(f, at);
 }
 

@@ -4,7 +4,11 @@
  * the weights of products are stored in 16 bits, and all arithmetic is f32. Ops with the flag CLT_OP_WIDE
  * keep f32, as do statistics, losses and all parameters that no product reads. Where types differ a cast
  * is inserted, once per tensor. In a run with f32, the default, this pass checks that every float tensor
- * is f32. It knows flags of ops, no op. */
+ * is f32. It knows flags of ops, no op.
+ *
+ * With precision.residual f32 the sums between blocks are f32: embeddings and norms (CLT_OP_RETYPES) give f32
+ * where a sum reads them, and ops with CLT_OP_FOLLOWS, the sums among them, stay in f32 once an input is f32.
+ * Norms read the sums as they are and give products what they need. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +20,7 @@ typedef struct precision {
     clt_plan *plan;
     clt_graph *graph;
     clt_dtype storage;
+    bool *summed;  /* by tensor id: a sum reads it, maybe by way of ops that follow; NULL: does not matter */
     int32_t *cast; /* by tensor id: the same values in the other type, -1 none yet */
     clt_inserter in;
 } precision;
@@ -41,7 +46,29 @@ static clt_status prove_f32(const clt_plan *plan)
     return CLT_OK;
 }
 
-/* A weight gets a low-precision copy if only products read it, or lies in the type in which it is kept. */
+/* Marks the tensors that a sum reads. */
+static clt_status find_summed(precision *p)
+{
+    const uint32_t passes = CLT_OP_FOLLOWS | CLT_OP_VIEW;
+    CLT_TRY(clt_alloc(&p->summed, p->graph->n_tensors, sizeof *p->summed, "tensors that sums read"));
+    for (size_t k = p->graph->n_nodes; k-- > 0;) {
+        const clt_node *node = p->graph->nodes[k];
+        bool sum = (node->op->flags & CLT_OP_SUM) != 0;
+        for (int i = 0; i < node->n_in; i++)
+            if (sum || ((node->op->flags & passes) && p->summed[node->out[0]]))
+                p->summed[node->in[i]] = true;
+    }
+    return CLT_OK;
+}
+
+/* True for a node that gives a sum f32. */
+static bool gives_wide(const precision *p, const clt_node *node)
+{
+    return p->summed && (node->op->flags & CLT_OP_RETYPES) && p->summed[node->out[0]];
+}
+
+/* A weight gets a low-precision copy if only products read it, or lies in the type in which it is kept. A
+ * table from which an embedding gives f32 needs no copy, but the embedding reads one that a product has. */
 static clt_status narrow_weights(const precision *p)
 {
     enum { NARROW = 1, WIDE = 2 };
@@ -49,7 +76,7 @@ static clt_status narrow_weights(const precision *p)
     CLT_TRY(clt_alloc(&readers, p->graph->n_params + 1, sizeof *readers, "parameter readers"));
     for (size_t k = 0; k < p->graph->n_nodes; k++) {
         const clt_node *node = p->graph->nodes[k];
-        for (int j = 0; j < node->n_param; j++)
+        for (int j = 0; j < node->n_param && !(gives_wide(p, node) && node->op->narrow_params); j++)
             readers[node->param[j]] |= (node->op->narrow_params >> j) & 1 ? NARROW : WIDE;
     }
     for (size_t i = 0; i < p->graph->n_params; i++)
@@ -78,6 +105,14 @@ static clt_status in_type(precision *p, const clt_node *node, clt_dtype need, in
     return CLT_OK;
 }
 
+static bool has_f32_input(const precision *p, const clt_node *node)
+{
+    for (int i = 0; i < node->n_in; i++)
+        if (clt_graph_tensor(p->graph, node->in[i])->dtype == CLT_F32)
+            return true;
+    return false;
+}
+
 /* Sets the types of a node's outputs, and casts inputs where needed. The types of its inputs are known. */
 static clt_status set_node(precision *p, clt_node *node)
 {
@@ -87,6 +122,11 @@ static clt_status set_node(precision *p, clt_node *node)
     if (flags & CLT_OP_VIEW) {
         need = clt_graph_tensor(p->graph, node->in[0])->dtype;
         as_it_comes = true;
+    } else if (p->summed && (flags & CLT_OP_RETYPES)) {
+        need = gives_wide(p, node) ? CLT_F32 : need;
+        as_it_comes = true;
+    } else if (p->summed && (flags & CLT_OP_FOLLOWS) && has_f32_input(p, node)) {
+        need = CLT_F32;
     }
     for (int i = 0; i < node->n_in && !as_it_comes; i++) {
         const clt_tensor *t = clt_graph_tensor(p->graph, node->in[i]);
@@ -107,6 +147,8 @@ static clt_status store_narrow(precision *p)
     CLT_TRY(clt_alloc(&p->cast, tensors + 2 * nodes * CLT_MAX_IN, sizeof *p->cast, "casts"));
     for (size_t i = 0; i < tensors + 2 * nodes * CLT_MAX_IN; i++)
         p->cast[i] = -1;
+    if (p->plan->options.wide_residual)
+        CLT_TRY(find_summed(p));
     CLT_TRY(narrow_weights(p));
     for (size_t k = 0; k < nodes; k++)
         CLT_TRY(set_node(p, p->graph->nodes[k]));
@@ -123,6 +165,7 @@ clt_status clt_pass_precision(clt_plan *plan)
     }
     clt_status status = store_narrow(&p);
     free(p.cast);
+    free(p.summed);
     clt_inserter_free(&p.in);
     return status;
 }

@@ -224,6 +224,7 @@ static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
         .shard = clt_config_choice(job->config, "parallel.shard") == CLT_SHARD_OPTIMIZER,
         .update = update,
         .storage = job->storage,
+        .wide_residual = clt_config_choice(job->config, "precision.residual") == CLT_RESIDUAL_F32,
         .wire = read_wire(job->config),
         .buckets = read_buckets(job->config),
         .embeddings = (clt_embeddings)clt_config_choice(job->config, "parallel.embeddings"),

@@ -97,6 +97,11 @@ const clt_gemm_case clt_gemm_cases[] = {
          .form = FORM_ALIGNED),
     CASE("vectors_bf16", 37, 52, 40, .bias = true, .activation = OCL_ACT_GELU_ERF, .residual = EXTRA_C,
          TYPES(CLT_BF16), .form = FORM_ALIGNED),
+    /* 16-bit operands and a sum in f32, as with precision.residual f32 */
+    CASE("residual_bf16_f32", 37, 41, 29, .tb = true, .bias = true, .residual = EXTRA_OWN,
+         .type = {CLT_BF16, CLT_BF16, CLT_F32}, .form = FORM_PADDED),
+    CASE("vectors_f16_f32", 37, 52, 40, .tb = true, .bias = true, .residual = EXTRA_OWN,
+         .type = {CLT_F16, CLT_F16, CLT_F32}, .small = true, .form = FORM_ALIGNED),
     CASE("vectors_dact", 37, 52, 40, .ta = true, .beta = 1.0f, .activation = OCL_ACT_GELU_ERF,
          .dact = EXTRA_OWN, TYPES(CLT_BF16), .form = FORM_ALIGNED),
     CASE("vectors_dact_f32", 37, 52, 40, .activation = OCL_ACT_RELU, .dact = EXTRA_C, .form = FORM_ALIGNED),

@@ -5,13 +5,20 @@
  * losses, shared layers) are correct after casts were inserted. Needs no device. ctest-labels: quick */
 #include "tests/unit/plan/plan_test.h"
 
-static clt_plan *narrow_plan(net *n)
+static clt_plan *narrow_plan_of(net *n, bool wide_residual, bool fuse)
 {
     ocl_device_desc desc = small_alignment();
     clt_plan_options options = train_options(1);
     options.storage = CLT_F16;
-    options.no_fuse = true; /* nodes stay what they are */
+    options.wide_residual = wide_residual;
+    options.no_fuse = !fuse;
     return plan_of(n->graph, &desc, &options);
+}
+
+/* Nodes stay what they are. */
+static clt_plan *narrow_plan(net *n)
+{
+    return narrow_plan_of(n, false, false);
 }
 
 static const clt_tensor *named(const clt_graph *graph, const char *name)
@@ -128,6 +135,88 @@ TEST(test_tables)
         assert_int_equal(named(plan->graph, "table")->dtype, CLT_F16);
         assert_int_equal(named(plan->graph, "place")->dtype, CLT_F16);
     }
+}
+
+/* A residual network of two blocks over embedded tokens, the first with its norm before, the second with its
+ * norm after the sum; its head may share the table. */
+static net residual_net(bool tied)
+{
+    net n = net_make(8, 12);
+    clt_shape tokens = clt_shape1(4);
+    must(clt_graph_field(n.graph, "tokens", CLT_I32, &tokens, &n.at), "field");
+    put(&n, "embedding", "table", "{\"vocab\": 6, \"dim\": 12}");
+    put(&n, "positional", "place", "{\"positions\": 6}");
+    put(&n, "dropout", "drop", "{\"p\": 0.5}");
+    int32_t stream = n.at;
+    put(&n, "rmsnorm", "before", NULL);
+    int32_t branch = put_linear(&n, "inner", 12);
+    put2(&n, "add", "sum_1", NULL, stream, branch);
+    stream = n.at;
+    branch = put_linear(&n, "outer", 12);
+    put2(&n, "add", "sum_2", NULL, branch, stream);
+    put(&n, "layernorm", "after", NULL);
+    stream = n.at;
+    branch = put_linear(&n, "last", 12);
+    put(&n, "dropout", "drop_last", "{\"p\": 0.5}");
+    put2(&n, "add", "sum_3", NULL, stream, n.at);
+    if (tied)
+        put_shared(&n, "linear", "tied", "{\"out\": 6, \"bias\": false}", "table");
+    put(&n, "flatten", "line", NULL);
+    put_linear(&n, "head", 5);
+    put_loss(&n);
+    return n;
+}
+
+/* precision.residual f32: what sums read and write is f32, products get 16 bits, and the gradient of a tensor
+ * has its type. */
+TEST(test_residual)
+{
+    static const char *const wide[] = {"table", "place", "drop", "sum_1", "sum_2", "after", "sum_3"};
+    static const char *const narrow[] = {"before", "inner", "outer", "last", "drop_last"};
+    for (int tied = 0; tied < 2; tied++) {
+        net n = residual_net(tied != 0);
+        CLT_SCOPED(clt_plan) *plan = narrow_plan_of(&n, true, false);
+        const clt_graph *graph = plan->graph;
+        check_numbers(graph);
+        for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
+            assert_int_equal(named(graph, wide[i])->dtype, CLT_F32);
+        for (size_t i = 0; i < sizeof narrow / sizeof narrow[0]; i++)
+            assert_int_equal(named(graph, narrow[i])->dtype, CLT_F16);
+        /* without a product the table needs no copy in 16 bits */
+        assert_int_equal(named(graph, "table.weight")->dtype, tied ? CLT_F16 : CLT_F32);
+        assert_int_equal(casts_of(graph, "drop"), 0); /* the norm reads it as it is */
+        assert_int_equal(casts_of(graph, "inner"), 1);
+        assert_int_equal(casts_of(graph, "sum_1"), 1); /* for the product that reads it */
+        assert_int_equal(casts_of(graph, "sum_2"), 0);
+        assert_int_equal(casts_of(graph, "after"), 1);
+        assert_int_equal(casts_of(graph, "drop_last"), 1);
+        for (size_t i = 0; i < graph->n_tensors; i++) {
+            int32_t gradient = (int32_t)i < (int32_t)n.graph->n_tensors ? plan->gradient[i] : -1;
+            if (gradient >= 0 && clt_graph_tensor(graph, (int32_t)i)->cls == CLT_TC_ACTIVATION)
+                assert_int_equal(clt_graph_tensor(graph, gradient)->dtype,
+                                 clt_graph_tensor(graph, (int32_t)i)->dtype);
+        }
+    }
+}
+
+/* A sum that follows a product or a dropout is part of it, and so is the cast between them. */
+TEST(test_residual_fused)
+{
+    static const char *const gone[] = {"sum_1", "sum_2", "sum_3", "inner.f32", "outer.f32", "drop_last.f32"};
+    net n = residual_net(false);
+    CLT_SCOPED(clt_plan) *plan = narrow_plan_of(&n, true, true);
+    for (size_t w = 0; w < plan->n_forward; w++)
+        for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
+            if (strcmp(plan->work[w].node->name, gone[i]) == 0)
+                fail_msg("'%s' is work of its own", gone[i]);
+    int residuals = 0;
+    for (size_t w = 0; w < plan->n_forward; w++)
+        if (plan->work[w].epilogue.residual >= 0) {
+            residuals++;
+            assert_int_equal(clt_graph_tensor(plan->graph, plan->work[w].epilogue.residual)->dtype, CLT_F32);
+            assert_int_equal(clt_graph_tensor(plan->graph, plan->work[w].node->out[0])->dtype, CLT_F32);
+        }
+    assert_int_equal(residuals, 3);
 }
 
 TEST_PROGRAM(.set_up = hide_drivers);

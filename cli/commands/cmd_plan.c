@@ -110,7 +110,9 @@ static void print_summary(const clt_description *d, clt_str *out)
     else
         row(out, "batch", "micro %lld x accumulation %d = %lld samples in a step on one rank",
             (long long)job->micro_batch, job->accumulation, (long long)job->global_batch);
-    if (job->auto_micro)
+    if (job->auto_micro && d->largest <= 0)
+        row(out, "", "data.micro_batch is auto: none fits, and this is the smallest");
+    else if (job->auto_micro)
         row(out, "", "data.micro_batch is auto: %lld was found to fit%s", (long long)job->micro_batch,
             job->given_global > 0 ? "" : "; data.global_batch is not given, so it follows from it");
     row(out, "steps", "%s", clt_startup_steps(job, steps, sizeof steps));

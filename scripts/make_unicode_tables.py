@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes engine/data/texts/unicode_classes.h and engine/data/texts/unicode_compose.h, the tables of characters by which texts are split into words.
+"""Writes unicode_classes.h, unicode_compose.h and unicode_uncertain.h in engine/data/texts: tables by which texts are split into words and normalised.
 
 usage: make_unicode_tables.py AGES
 
@@ -58,11 +58,26 @@ def array(kind, name, values, digits):
 
 
 def write(name, comment, body):
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "engine", "data", name)
-    guard = "ENGINE_DATA_" + name.upper().replace(".", "_")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "engine", "data", "texts", name)
+    guard = "ENGINE_DATA_TEXTS_" + name.upper().replace(".", "_")
     with open(path, "w", encoding="ascii") as out:
         out.write(f"/* SPDX-License-Identifier: Apache-2.0\n *\n{comment} */\n"
                   f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n\n/* clang-format off */\n{body}/* clang-format on */\n\n#endif\n")
+
+
+def uncertain_pages(pairs, orders):
+    """The characters that normal form C may change or join to an earlier one, as bits in distinct pages of 256."""
+    kept = [pair >> 1 & (1 << 42) - 1 for pair in pairs if not pair & 1]
+    found = {pair >> 43 for pair in pairs if pair & 1} | {parts & (1 << 21) - 1 for parts in kept}
+    found |= {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}
+    for (first, order), (end, _) in zip(orders, [*orders[1:], (0x110000, 0)]):
+        found.update(range(first, end) if order else ())
+    words = {code >> 5: 0 for code in range(0, (max(found) | 0xFF) + 1, 32)}
+    for code in found:
+        words[code >> 5] |= 1 << (code & 31)
+    pages = [tuple(words[at + i] for i in range(8)) for at in range(0, len(words), 8)]
+    distinct = sorted(set(pages))
+    return [distinct.index(page) for page in pages], [word for page in distinct for word in page]
 
 
 def read_ages(path):
@@ -102,6 +117,7 @@ def main():
             pairs.append(code << 43 | first << 22 | second << 1 | excluded)
     made = [(pair >> 1 & (1 << 42) - 1, at) for at, pair in enumerate(pairs) if not pair & 1]
     orders = runs(lambda code: unicodedata.combining(chr(code)) if known(code) else 0)
+    numbers, words = uncertain_pages(pairs, orders)
     wanted = ".".join(str(part) for part in COMPOSE_VERSION)
     write("unicode_compose.h", f" * Canonical decompositions and combining classes of Unicode {wanted}. Written by\n"
           " * scripts/make_unicode_tables.py.\n",
@@ -111,6 +127,10 @@ def main():
           + array("uint16_t", "compositions", [at for _, at in sorted(made)], 1)
           + "\n/* first code point << 8 | combining class, of runs with equal classes */\n"
           + array("uint32_t", "combining_runs", [code << 8 | order for code, order in orders], 1))
+    write("unicode_uncertain.h", f" * Characters that normal form C may change or join to an earlier one, in Unicode {wanted}. Written by\n"
+          " * scripts/make_unicode_tables.py.\n",
+          "/* for each 256 code points the number of a page of 8 words with a bit for each code point */\n"
+          + array("uint8_t", "uncertain_page", numbers, 1) + array("uint32_t", "uncertain_bits", words, 1))
     return 0
 
 

@@ -44,7 +44,8 @@ uint32_t clt_utf8_code(const char *bytes, size_t size);
 size_t clt_utf8_valid(const char *text, size_t size);
 size_t clt_utf8_invalid(const char *text, size_t size);
 
-/* True if the bytes certainly are in normal form C, because no character is U+0300 or above. */
+/* True if the bytes certainly are in normal form C, because none of their characters is changed by it or can
+ * join an earlier one. */
 bool clt_nfc_is_plain(const char *text, size_t size);
 /* Appends the text in normal form C; bytes that are not UTF-8 stay as they are. */
 clt_status clt_nfc(const char *text, size_t size, clt_str *out);

@@ -7,6 +7,7 @@
 #include "engine/base/text.h"
 #include "engine/data/texts/characters.h"
 #include "engine/data/texts/unicode_compose.h"
+#include "engine/data/texts/unicode_uncertain.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 /* Code points of Hangul syllables, which are composed by arithmetic instead of tables. */
@@ -141,12 +142,43 @@ static clt_status flush(composing *c, clt_str *out)
     return CLT_OK;
 }
 
+/* True if form C may change the character or join it to an earlier one. Any other character is a starter that
+ * only characters after it can change. */
+static bool is_uncertain(uint32_t code)
+{
+    if (code >> 8 >= COUNT(uncertain_page))
+        return false;
+    return uncertain_bits[uncertain_page[code >> 8] * 8u + (code >> 5 & 7u)] >> (code & 31u) & 1u;
+}
+
+/* How many bytes come before the first uncertain character. *before: where the character before it begins. */
+static size_t find_uncertain(const char *text, size_t size, size_t *before)
+{
+    *before = 0;
+    for (size_t at = 0, step; at < size; *before = at, at += step) {
+        step = (unsigned char)text[at] < 0x80 ? 1 : clt_utf8_size(text + at, size - at);
+        if (step == 0)
+            step = 1;
+        else if (step > 1 && is_uncertain(clt_utf8_code(text + at, step)))
+            return at;
+    }
+    return size;
+}
+
+/* How many bytes of uncertain characters the text begins with. */
+static size_t uncertain_size(const char *text, size_t size)
+{
+    size_t at = 0, step;
+    while (at < size && (step = clt_utf8_size(text + at, size - at)) > 0 &&
+           is_uncertain(clt_utf8_code(text + at, step)))
+        at += step;
+    return at;
+}
+
 bool clt_nfc_is_plain(const char *text, size_t size)
 {
-    for (size_t i = 0; i < size; i++)
-        if ((unsigned char)text[i] >= 0xcc) /* U+0300 begins with this byte */
-            return false;
-    return true;
+    size_t before;
+    return find_uncertain(text, size, &before) == size;
 }
 
 static clt_status compose(composing *c, const char *text, size_t size, clt_str *out)
@@ -165,22 +197,41 @@ static clt_status compose(composing *c, const char *text, size_t size, clt_str *
     return clt_str_check(out);
 }
 
-static clt_status normal_form(const char *text, size_t size, bool apart, clt_str *out)
+static void release(composing *c)
 {
-    composing c = {.apart = apart};
-    clt_status status = compose(&c, text, size, out);
-    free(c.sorted);
-    free(c.code);
-    free(c.order);
-    return status;
+    free(c->sorted);
+    free(c->code);
+    free(c->order);
+}
+
+/* Composes runs of uncertain characters with the character before each run, and copies what is between. */
+static clt_status compose_runs(composing *c, const char *text, size_t size, clt_str *out)
+{
+    while (size > 0) {
+        size_t before, stop = find_uncertain(text, size, &before);
+        size_t end = stop + uncertain_size(text + stop, size - stop);
+        if (stop == size)
+            before = size;
+        clt_str_append_n(out, text, before);
+        CLT_TRY(compose(c, text + before, end - before, out));
+        text += end;
+        size -= end;
+    }
+    return clt_str_check(out);
 }
 
 clt_status clt_nfc(const char *text, size_t size, clt_str *out)
 {
-    return normal_form(text, size, false, out);
+    composing c = {.apart = false};
+    clt_status status = compose_runs(&c, text, size, out);
+    release(&c);
+    return status;
 }
 
 clt_status clt_nfd(const char *text, size_t size, clt_str *out)
 {
-    return normal_form(text, size, true, out);
+    composing c = {.apart = true};
+    clt_status status = compose(&c, text, size, out);
+    release(&c);
+    return status;
 }

@@ -493,3 +493,64 @@ TEST(test_nfc_marks)
     clt_str_free(&text);
     clt_str_free(&normal);
 }
+
+/* Only runs of characters that may change are composed; what is beside them stays, and the starter before a run
+ * takes part in it. */
+TEST(test_nfc_at_the_borders_of_runs)
+{
+    static const struct {
+        const char *text, *normal;
+    } cases[] = {
+        {"plain", "plain"},
+        {"\xcc\x81", "\xcc\x81"},  /* a mark alone */
+        {"e\xcc\x81", "\xc3\xa9"}, /* the whole text is one run */
+        {"ae\xcc\x81"
+         "a",
+         "a\xc3\xa9"
+         "a"},                                        /* a run between starters */
+        {"\xc3\xa9\xcc\xa3", "\xe1\xba\xb9\xcc\x81"}, /* a composed starter of two bytes */
+        {"\xd0\xb8\xd0\xb8\xcc\x86\xd0\xb8", "\xd0\xb8\xd0\xb9\xd0\xb8"},     /* Cyrillic */
+        {"\xe1\xb8\x8d\xcc\x87z", "\xe1\xb8\x8d\xcc\x87z"},                   /* nothing composes */
+        {"\xe2\x84\xab", "\xc3\x85"},                                         /* the Angstrom sign */
+        {"x\xe2\x84\xab\xcc\x81y", "x\xc7\xbay"},                             /* which then joins a mark */
+        {"\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab", "\xed\x95\x9c"},             /* Hangul of three parts */
+        {"\xed\x95\x98\xe1\x86\xab\xed\x95\x98", "\xed\x95\x9c\xed\x95\x98"}, /* a syllable and a tail */
+        {"e\xff\xcc\x81", "e\xff\xcc\x81"},                                   /* an invalid byte divides */
+        {"\xc3\xcc\x81", "\xc3\xcc\x81"},  /* a character cut off before a mark */
+        {"e\xcc\x81\xcc", "\xc3\xa9\xcc"}, /* and at the end */
+        {"e\xcc\x81"
+         "e\xcc\x81",
+         "\xc3\xa9\xc3\xa9"}, /* two runs side by side */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        CLT_SCOPED(clt_str) normal = {0};
+        size_t size = strlen(cases[i].text);
+        assert_ok(clt_nfc(cases[i].text, size, &normal));
+        assert_string_equal(normal.text, cases[i].normal);
+        if (clt_nfc_is_plain(cases[i].text, size))
+            assert_string_equal(cases[i].text, cases[i].normal);
+    }
+    assert_true(clt_nfc_is_plain("\xe4\xb8\xad\xd0\xb8\xc3\xa9", 7)); /* such characters may not change */
+    assert_false(clt_nfc_is_plain("\xd0\xb8\xcc\x86", 4));
+}
+
+/* A text of one character is told plain only if form C keeps it, and form D does not change its form C. */
+TEST(test_nfc_of_every_character)
+{
+    int changed = 0;
+    for (uint32_t code = 1; code < 0x110000; code++) {
+        CLT_SCOPED(clt_str) text = {0};
+        CLT_SCOPED(clt_str) normal = {0};
+        CLT_SCOPED(clt_str) again = {0};
+        clt_append_code(code, &text);
+        assert_ok(clt_nfc(text.text, text.length, &normal));
+        bool same = strcmp(text.text, normal.text) == 0;
+        assert_true(same || !clt_nfc_is_plain(text.text, text.length));
+        assert_ok(clt_nfd(text.text, text.length, &again));
+        CLT_SCOPED(clt_str) back = {0};
+        assert_ok(clt_nfc(again.text, again.length, &back));
+        assert_string_equal(back.text, normal.text); /* through form D to the same form C */
+        changed += !same;
+    }
+    assert_int_equal(changed, 1120); /* as many as have the property NFC_Quick_Check=No */
+}

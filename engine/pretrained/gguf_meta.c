@@ -258,7 +258,8 @@ static clt_status put_tokenizer(const hf_export *x, pairs *p)
     }
     const char *split = clt_tokenizer_split_name(x->tokenizer);
     if (!split)
-        return refuse(x, "llama.cpp has no rule that splits texts into words as the run's tokenizer does");
+        return refuse(x, "llama.cpp would not split texts as the run's tokenizer does: a GGUF file takes the "
+                         "tokenizers of GPT-2, Llama 3 and Qwen2, which join bytes");
     put_text(p, "tokenizer.ggml.model", "gpt2"); /* byte-level BPE */
     put_text(p, "tokenizer.ggml.pre", split);
     CLT_TRY(put_tokens(x, p));

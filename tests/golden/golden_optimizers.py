@@ -87,6 +87,7 @@ class Muon:
         self.both = (torch.optim.Muon(take(True), lr=lr, momentum=momentum, nesterov=nesterov, adjust_lr_fn=adjust_lr_fn),
                      torch.optim.AdamW(take(False), lr=others * lr, betas=betas, eps=eps))
         self.dtype = hidden[0].dtype
+        self.param_groups = self.both[0].param_groups + self.both[1].param_groups
 
     def zero_grad(self):
         for inner in self.both:

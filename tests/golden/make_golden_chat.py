@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ids and trained tokens that transformers' apply_chat_template gives for 200 conversations in every chat template.
+"""Ids and trained tokens that transformers' apply_chat_template gives for 200 conversations in every chat template, and ids of 120 conversations
+with tools or thoughts.
 
-usage: make_golden_chat.py write     writes tests/golden/chat, which test_golden_chat.c reads
+usage: make_golden_chat.py write     writes tests/golden/chat, which test_golden_chat.c reads; needs trl
+       make_golden_chat.py tools     writes the conversations with tools alone; needs trl
        make_golden_chat.py known     checks that the programs of trl's chat templates are those that cltrain recognises, and that ours render as they do
 
 The templates below are written anew, with marks around what is trained. Needs transformers and jinja2 (the golden files: 5.24); `known` needs trl.
@@ -180,10 +182,104 @@ def write():
                 f.write("%d %08x %08x\n" % (len(out["input_ids"]), fnv(out["input_ids"]), fnv(out["assistant_masks"])))
 
 
+def trl_templates():
+    import trl
+    return os.path.join(os.path.dirname(trl.__file__), "chat_templates")
+
+
+# --- tools and thoughts: by the programs that published models bring, which trl holds; Mistral's is written anew ---
+
+MISTRAL_TOOLS = (
+    "{% set users = messages|selectattr('role', 'equalto', 'user')|list %}{% set ns = namespace(n=0) %}"
+    "{% for m in messages %}{% if m.role != 'tool' and not m.tool_calls %}{% if (m.role == 'user') != (ns.n % 2 == 0) %}"
+    "{{ raise_exception('order') }}{% endif %}{% set ns.n = ns.n + 1 %}{% endif %}{% endfor %}{{ bos_token }}"
+    "{% for m in messages %}{% if m.role == 'user' %}{% if tools and m == users[-1] %}{{ '[AVAILABLE_TOOLS] [' }}"
+    "{% for tool in tools %}{{ '{\"type\": \"function\", \"function\": {' }}{% for k, v in tool.function.items() %}"
+    "{{ '\"' + k + '\": ' }}{% if v is string %}{{ '\"' + v + '\"' }}{% else %}{{ v|tojson }}{% endif %}{{ ', ' if not loop.last else '' }}{% endfor %}"
+    "{{ '}}' }}{{ ', ' if not loop.last else ']' }}{% endfor %}{{ '[/AVAILABLE_TOOLS]' }}{% endif %}{{ '[INST] ' + m.content + '[/INST]' }}"
+    "{% elif m.tool_calls %}{{ '[TOOL_CALLS] [' }}{% for c in m.tool_calls %}{% if not c.id or c.id|length != 9 %}{{ raise_exception('id') }}{% endif %}"
+    "{{ (c.function|tojson)[:-1] + ', \"id\": \"' + c.id + '\"}' }}{{ ', ' if not loop.last else ']' }}{% endfor %}{{ eos_token }}"
+    "{% elif m.role == 'assistant' %}{{ ' ' + m.content|trim + eos_token }}{% elif m.role == 'tool' %}"
+    "{% if not m.tool_call_id or m.tool_call_id|length != 9 %}{{ raise_exception('id') }}{% endif %}"
+    "{{ '[TOOL_RESULTS] {\"content\": ' + m.content + ', \"call_id\": \"' + m.tool_call_id + '\"}[/TOOL_RESULTS]' }}"
+    "{% else %}{{ raise_exception('role') }}{% endif %}{% endfor %}")
+TOOL_TEMPLATES = {"qwen2.5": ("qwen2", "qwen2_5"), "qwen3": ("qwen2", "qwen3"), "llama3.1": ("llama3", "llama3_1"), "llama3.2": ("llama3", "llama3_2"),
+                  "mistral-v0.3": ("gpt2", None)}
+VALUES = [0, -7, 3.5, 1e-05, 1e17, 0.1, 2.0, 123456789012.5, True, False, None, "", "a \"b\" \\ \n\t", "caf\u00e9 \U0001f600", "\x7f\x01", [], {}]
+
+
+def value(rng, depth=0):
+    kind = rng.random()
+    if depth < 2 and kind < .2:
+        return {"k%d" % i: value(rng, depth + 1) for i in range(rng.randint(0, 3))}
+    if depth < 2 and kind < .3:
+        return [value(rng, depth + 1) for _ in range(rng.randint(0, 3))]
+    return rng.choice(VALUES)
+
+
+def call(rng):
+    arguments = {"a%d" % i: value(rng) for i in range(rng.randint(0, 3))} if rng.random() < .9 else "{\"x\": 1}"
+    made = {"type": "function", "function": {"name": rng.choice(["find", "add_2"]), "arguments": arguments}}
+    if rng.random() < .9:
+        made["id"] = "abcdef%03d" % rng.randint(0, 999)
+    return made
+
+
+def answer(rng, thoughts):
+    text = sentence(rng).strip() or "yes"
+    kind = rng.random() if thoughts else 1
+    if kind < .25:
+        return {"role": "assistant", "content": text, "reasoning_content": rng.choice(["", "\nso\n", "it is"])}
+    return {"role": "assistant", "content": "<think>\n" + sentence(rng) + "\n</think>\n\n" + text if kind < .5 else text}
+
+
+def tool_turns(rng):
+    several = rng.random() < .2
+    calls = [call(rng) for _ in range(2 if several else 1)]
+    first = {"role": "assistant", "content": rng.choice([None, "", "let me see"]), "tool_calls": calls}
+    return [first] + [{"role": "tool", "content": rng.choice(["{\"t\": 21}", "none", "a \"quote\"\n"]), "tool_call_id": c.get("id", "abcdefghi")} for c in calls]
+
+
+def tool_conversations():
+    rng = random.Random(12)
+    for i in range(120):
+        messages = [{"role": "system", "content": sentence(rng)}] if rng.random() < .3 else []
+        for _ in range(rng.randint(1, 3)):
+            messages.append({"role": "user", "content": sentence(rng)})
+            if rng.random() < .6:
+                messages += tool_turns(rng)
+            messages.append(answer(rng, i % 2 == 0))
+        record = {"messages": messages}
+        if rng.random() < .6:
+            record["tools"] = [{"type": "function", "function": {"name": "find", "description": "looks \"it\" up", "parameters": value(rng)}}
+                               for _ in range(rng.randint(1, 2))]
+        yield record
+
+
+def write_tools():
+    from transformers import AutoTokenizer
+    records = list(tool_conversations())
+    with open(os.path.join(OUT, "tools.jsonl"), "w", encoding="utf-8", newline="\n") as f:
+        for i, record in enumerate(records):
+            f.write(json.dumps(record, ensure_ascii=i % 2 == 0) + "\n")
+    with open(os.path.join(OUT, "tools_sums.txt"), "w", encoding="ascii") as f:
+        for name, (kind, file) in TOOL_TEMPLATES.items():
+            program = open(os.path.join(trl_templates(), file + ".jinja"), encoding="utf-8").read() if file else MISTRAL_TOOLS
+            tokenizer = AutoTokenizer.from_pretrained(os.path.join(OUT, kind))
+            dated = {"date_string": "29 Nov 2026"} if name == "llama3.2" else {}
+            f.write("%s %s\n" % (name, kind))
+            for record in records:
+                try:
+                    ids = tokenizer.apply_chat_template(record["messages"], tools=record.get("tools"), chat_template=program, tokenize=True,
+                                                        return_dict=True, **dated)["input_ids"]
+                    f.write("%d %08x\n" % (len(ids), fnv(ids)))
+                except Exception:  # the program refuses it
+                    f.write("none\n")
+
+
 def known():
     import hashlib
-    import trl
-    folder = os.path.join(os.path.dirname(trl.__file__), "chat_templates") if hasattr(trl, "__file__") else trl
+    folder = trl_templates()
     source = open(os.path.join(HERE, "../../engine/data/chat/chat_template.c"), encoding="utf-8").read()
     hashes = set(re.findall(r'"([0-9a-f]{64})"', source))
     names = {"llama3": "llama3", "llama3_1": "llama3.1", "qwen2_5": "qwen2.5", "qwen3_instruct_2507": "chatml"}
@@ -198,4 +294,5 @@ def known():
 
 
 if __name__ == "__main__":
-    {"write": write, "known": known}[sys.argv[1]]()
+    for task in {"write": (write, write_tools), "tools": (write_tools,), "known": (known,)}[sys.argv[1]]:
+        task()

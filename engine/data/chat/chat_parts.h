@@ -5,6 +5,7 @@
 #define ENGINE_DATA_CHAT_CHAT_PARTS_H
 
 #include "engine/data/chat/chat_text.h"
+#include "engine/json/json.h"
 
 /* Appends text. `flags`: marker, apart and trained; end and id do not matter. Empty text adds nothing. */
 clt_status clt_chat_add_text(clt_chat_text *out, const char *text, clt_chat_part flags);
@@ -17,12 +18,35 @@ void clt_chat_text_clear(clt_chat_text *out);
 
 typedef struct clt_chat_turn {
     clt_chat_role role;
-    const char *text; /* borrowed */
+    const char *text; /* borrowed, as all of the following */
     bool trained;
+    const clt_json *calls; /* of the assistant: a list of calls of tools; NULL: none */
+    const char *call_id;   /* of a tool: which call it answers; NULL: that is not said */
+    const char
+        *reasoning; /* of the assistant: what it thought before the text; NULL: it may be in the text */
 } clt_chat_turn;
-/* Appends a conversation by the template. question: it ends where the assistant's next answer begins.
- * CLT_EDATA: the template does not have such a conversation. */
+/* Appends a conversation by the template. tools: a list of the tools that the model may call; NULL: none.
+ * question: it ends where the assistant's next answer begins. CLT_EDATA: the template does not have such a
+ * conversation. */
 clt_status clt_chat_add_turns(const clt_chat_rules *rules, const clt_chat_turn *turn, size_t count,
-                              bool question, clt_chat_text *out);
+                              const clt_json *tools, bool question, clt_chat_text *out);
+
+/* --- chat_tools.c: turns without the system's are `turn`, of which `i` is the number of one --- */
+
+/* CLT_EDATA: the template has no form for tools and the conversation needs one, or the tools are malformed. */
+clt_status clt_chat_check_tools(const clt_chat_template *chat, const clt_chat_turn *turn, size_t count,
+                                const clt_json *tools);
+/* Appends Qwen's description of the tools, which ends the system turn. after_text: that turn has a text. */
+clt_status clt_chat_add_tools_qwen(const clt_json *tools, bool after_text, clt_chat_text *out);
+/* Appends the beginning of a user turn of a conversation with tools, up to its text. */
+clt_status clt_chat_add_tools_user(const clt_chat_template *chat, const clt_json *tools,
+                                   const clt_chat_turn *turn, size_t count, size_t i, clt_chat_text *out);
+/* Appends the calls of an assistant's turn. after_text: the turn has a text before them. CLT_EDATA: a call is
+ * malformed. */
+clt_status clt_chat_add_calls(const clt_chat_template *chat, const clt_chat_turn *turn, bool after_text,
+                              clt_chat_text *out);
+/* Appends the turn of a tool. */
+clt_status clt_chat_add_answer(const clt_chat_template *chat, const clt_chat_turn *turn, size_t count,
+                               size_t i, clt_chat_text *out);
 
 #endif

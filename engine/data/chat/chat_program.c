@@ -53,6 +53,40 @@ static void put_turn(clt_str *out, const clt_chat_template *t, clt_chat_role rol
     clt_str_append(out, " }}");
 }
 
+/* Before the turns: ns.last becomes the place of the user's last turn. */
+static const char find_last[] = "{% set ns = namespace(last=messages|length) %}{% for message in messages "
+                                "%}{% if message['role'] == 'user' %}"
+                                "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}";
+
+/* An answer of a template with thoughts: the block is written after the user's last turn, and left out before
+ * it. */
+static void put_thought(clt_str *out, const clt_chat_template *t)
+{
+    clt_str_append(
+        out, "{% set text = message['content'] %}{% set thought = '' %}{% if message['reasoning_content'] is "
+             "string %}"
+             "{% set thought = message['reasoning_content'] %}{% elif '</think>' in text %}"
+             "{% set thought = text.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}"
+             "{% set text = text.split('</think>')[-1].lstrip('\\n') %}{% endif %}{{ ");
+    put_string(out, t->open[CLT_CHAT_ASSISTANT]);
+    clt_str_append(out, " }}{% if loop.index0 > ns.last and (loop.last or thought) %}"
+                        "{{ '<think>\\n' + thought.strip('\\n') + '\\n</think>\\n\\n' + text.lstrip('\\n') }}"
+                        "{% else %}{{ text }}{% endif %}{{ ''");
+    put_end(out, t->end, t->after);
+    clt_str_append(out, " }}");
+}
+
+/* Where a question ends, for templates with thoughts: after an empty block if the model is not to think. */
+static const char *no_thought(const clt_chat_template *t)
+{
+    if (t->no_thought)
+        return "{{ '<think>\\n\\n</think>\\n\\n' }}";
+    return t->thinks ? "{% if enable_thinking is defined and not enable_thinking %}{{ "
+                       "'<think>\\n\\n</think>\\n\\n' }}"
+                       "{% endif %}"
+                     : "";
+}
+
 /* The system turn of a conversation that has none. */
 static void put_default_system(clt_str *out, const clt_chat_template *t, const char *system,
                                const char *dated)
@@ -71,22 +105,36 @@ clt_status clt_chat_template_print(const clt_chat_template *t, const char *syste
     static const char *const roles[CLT_CHAT_ROLES] = {"system", "user", "assistant"};
     CLT_SCOPED(clt_str) dated = {0};
     CLT_TRY(clt_chat_template_dated(t, date, &dated));
+    if (t->tools) /* the forms of tools are in the model's own program only */
+        clt_str_append(out, "{% if tools %}{{ raise_exception('this template was exported without tools') }}"
+                            "{% endif %}");
+    if (t->thinks)
+        clt_str_append(out, find_last);
     if (t->begin)
         clt_str_append(out, "{{ bos_token }}");
     if (*system || t->system)
         put_default_system(out, t, *system ? system : t->system, dated.text);
     clt_str_append(out, "{% for message in messages %}");
+    if (t->tools)
+        clt_str_append(out,
+                       "{% if message['tool_calls'] %}{{ raise_exception('this template was exported without "
+                       "tools') }}{% endif %}");
     for (int role = t->no_system ? CLT_CHAT_USER : CLT_CHAT_SYSTEM; role < CLT_CHAT_ROLES; role++) {
         clt_str_printf(out, "{%% %s message['role'] == '%s' %%}",
                        role == (t->no_system ? CLT_CHAT_USER : CLT_CHAT_SYSTEM) ? "if" : "elif", roles[role]);
-        put_turn(out, t, (clt_chat_role)role, dated.text);
+        if (t->thinks && role == CLT_CHAT_ASSISTANT)
+            put_thought(out, t);
+        else
+            put_turn(out, t, (clt_chat_role)role, dated.text);
     }
     clt_str_append(out, "{% else %}{{ raise_exception('unknown role: ' + message['role']) }}"
                         "{% endif %}{% endfor %}");
     if (*t->open[CLT_CHAT_ASSISTANT]) {
         clt_str_append(out, "{% if add_generation_prompt %}{{ ");
         put_string(out, t->open[CLT_CHAT_ASSISTANT]);
-        clt_str_append(out, " }}{% endif %}");
+        clt_str_append(out, " }}");
+        clt_str_append(out, no_thought(t));
+        clt_str_append(out, "{% endif %}");
     }
     return clt_str_check(out);
 }

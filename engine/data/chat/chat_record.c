@@ -50,18 +50,15 @@ static clt_status role_of(const char *word, clt_chat_role *out)
     static const struct {
         const char *word;
         clt_chat_role role;
-    } roles[] = {{"system", CLT_CHAT_SYSTEM},
-                 {"user", CLT_CHAT_USER},
-                 {"human", CLT_CHAT_USER},
-                 {"assistant", CLT_CHAT_ASSISTANT},
-                 {"gpt", CLT_CHAT_ASSISTANT}};
+    } roles[] = {{"system", CLT_CHAT_SYSTEM},       {"user", CLT_CHAT_USER}, {"human", CLT_CHAT_USER},
+                 {"assistant", CLT_CHAT_ASSISTANT}, {"tool", CLT_CHAT_TOOL}, {"gpt", CLT_CHAT_ASSISTANT}};
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
         if (strcmp(roles[i].word, word) == 0) {
             *out = roles[i].role;
             return CLT_OK;
         }
     }
-    CLT_FAIL(CLT_EDATA, "the role \"%.60s\" is none of system, user (human) and assistant (gpt)", word);
+    CLT_FAIL(CLT_EDATA, "the role \"%.60s\" is none of system, user (human), assistant (gpt) and tool", word);
 }
 
 /* Whether a message is to be trained on: "weight" 0 or 1, or "train" true or false; by default it is. */
@@ -82,7 +79,8 @@ static clt_status weight_of(const clt_json *message, bool *trained)
     return CLT_OK;
 }
 
-static clt_status add_turn(turns *t, clt_chat_role role, const char *text, char *owned, bool trained)
+/* Adds a turn; owned: its text if that is not borrowed, which is taken over, also on failure. */
+static clt_status add_turn(turns *t, clt_chat_turn turn, char *owned)
 {
     clt_status status = clt_grow(&t->owned, &t->owned_capacity, t->count + 1, sizeof *t->owned, "turns");
     if (status == CLT_OK)
@@ -92,36 +90,65 @@ static clt_status add_turn(turns *t, clt_chat_role role, const char *text, char 
         return status;
     }
     t->owned[t->count] = owned;
-    t->turn[t->count++] = (clt_chat_turn){role, owned ? owned : text, trained};
+    turn.text = owned ? owned : turn.text;
+    t->turn[t->count++] = turn;
     return CLT_OK;
+}
+
+/* The calls of tools of a message; *calls is NULL if it has none. */
+static clt_status calls_of(const clt_json *message, clt_chat_role role, const clt_json **calls)
+{
+    const clt_json *list = clt_json_get(message, "tool_calls");
+    *calls = NULL;
+    if (!list || clt_json_typeof(list) == CLT_JSON_NULL)
+        return CLT_OK;
+    if (clt_json_typeof(list) != CLT_JSON_ARRAY)
+        return clt_json_wrong_type(list, "tool_calls", "a list of calls");
+    if (clt_json_count(list) == 0)
+        return CLT_OK;
+    if (role != CLT_CHAT_ASSISTANT)
+        CLT_FAIL(CLT_EDATA, "it has \"tool_calls\", and only the assistant calls tools");
+    *calls = list;
+    return CLT_OK;
+}
+
+/* A member that may be missing, or null: then *out is NULL. */
+static clt_status optional_text(const clt_json *message, const char *name, const char **out)
+{
+    const clt_json *value = clt_json_get(message, name);
+    *out = NULL;
+    return !value || clt_json_typeof(value) == CLT_JSON_NULL ? CLT_OK : clt_json_text(message, name, out);
 }
 
 /* Adds one message. role_key, text_key: names of its members. trained: whether answers may be trained. */
 static clt_status add_message(const clt_json *message, const char *role_key, const char *text_key,
                               bool trained, turns *out)
 {
-    const char *word, *text = "";
+    const char *word;
     char *owned = NULL;
-    clt_chat_role role;
+    clt_chat_turn turn = {.text = ""};
     bool wanted;
     if (clt_json_typeof(message) != CLT_JSON_OBJECT)
         CLT_FAIL(CLT_EDATA, "it is %s, and a message is an object",
                  clt_json_type_name(clt_json_typeof(message)));
     CLT_TRY(clt_json_text(message, role_key, &word));
-    CLT_TRY(role_of(word, &role));
+    CLT_TRY(role_of(word, &turn.role));
     CLT_TRY(weight_of(message, &wanted));
-    const clt_json *calls = clt_json_get(message, "tool_calls"), *content = clt_json_get(message, text_key);
-    if (calls && clt_json_count(calls) > 0)
-        CLT_FAIL(CLT_EDATA, "it calls tools (\"tool_calls\"), which no template here can write");
-    if (content && clt_json_typeof(content) == CLT_JSON_ARRAY)
+    CLT_TRY(calls_of(message, turn.role, &turn.calls));
+    CLT_TRY(optional_text(message, "tool_call_id", &turn.call_id));
+    CLT_TRY(optional_text(message, "reasoning_content", &turn.reasoning));
+    const clt_json *content = clt_json_get(message, text_key);
+    bool silent = turn.calls && (!content || clt_json_typeof(content) == CLT_JSON_NULL);
+    if (content && clt_json_typeof(content) == CLT_JSON_ARRAY && turn.role != CLT_CHAT_TOOL)
         CLT_TRY(join_content(content, &owned));
-    else
-        CLT_TRY(clt_json_text(message, text_key, &text));
-    if (role == CLT_CHAT_ASSISTANT && !(owned ? owned : text)[0]) {
+    else if (!silent)
+        CLT_TRY(clt_json_text(message, text_key, &turn.text));
+    if (turn.role == CLT_CHAT_ASSISTANT && !turn.calls && !(owned ? owned : turn.text)[0]) {
         free(owned);
         CLT_FAIL(CLT_EDATA, "the answer is empty");
     }
-    return add_turn(out, role, text, owned, trained && wanted && role == CLT_CHAT_ASSISTANT);
+    turn.trained = trained && wanted && turn.role == CLT_CHAT_ASSISTANT;
+    return add_turn(out, turn, owned);
 }
 
 static clt_status add_messages(const clt_json *record, const char *name, bool trained, turns *out)
@@ -142,9 +169,16 @@ static clt_status add_messages(const clt_json *record, const char *name, bool tr
     return CLT_OK;
 }
 
-/* Applies rules->trained to the turns of the assistant, then appends the conversation. */
-static clt_status add_conversation(const clt_chat_rules *rules, turns *t, clt_chat_text *out)
+/* Applies rules->trained to the turns of the assistant, then appends the conversation of the record, which may
+ * have "tools", a list. */
+static clt_status add_conversation(const clt_chat_rules *rules, const clt_json *record, turns *t,
+                                   clt_chat_text *out)
 {
+    const clt_json *tools = clt_json_get(record, "tools");
+    if (tools && clt_json_typeof(tools) != CLT_JSON_ARRAY && clt_json_typeof(tools) != CLT_JSON_NULL)
+        return clt_json_wrong_type(tools, "tools", "a list of tools");
+    if (tools && clt_json_count(tools) == 0)
+        tools = NULL;
     size_t last = t->count;
     for (size_t i = 0; i < t->count; i++)
         last = t->turn[i].role == CLT_CHAT_ASSISTANT && t->turn[i].trained ? i : last;
@@ -152,7 +186,7 @@ static clt_status add_conversation(const clt_chat_rules *rules, turns *t, clt_ch
         CLT_FAIL(CLT_EDATA, "it has no answer of the assistant to train on");
     for (size_t i = 0; i < t->count && rules->trained == CLT_CHAT_LAST; i++)
         t->turn[i].trained = i == last;
-    return clt_chat_add_turns(rules, t->turn, t->count, false, out);
+    return clt_chat_add_turns(rules, t->turn, t->count, tools, false, out);
 }
 
 /* --- forms of records --- */
@@ -162,7 +196,7 @@ static clt_status read_messages(const clt_chat_rules *rules, const clt_json *rec
 {
     CLT_SCOPED(turns) t = {0};
     CLT_TRY(add_messages(record, name, true, &t));
-    return add_conversation(rules, &t, out);
+    return add_conversation(rules, record, &t, out);
 }
 
 /* Appends the tokens that the tokenizer puts before every text. */
@@ -207,7 +241,7 @@ static clt_status read_pair(const clt_chat_rules *rules, const clt_json *record,
         CLT_SCOPED(turns) t = {0};
         CLT_TRY(add_messages(record, "prompt", false, &t));
         CLT_TRY(add_messages(record, "completion", true, &t));
-        return add_conversation(rules, &t, out);
+        return add_conversation(rules, record, &t, out);
     }
     CLT_TRY(clt_json_text(record, "prompt", &prompt));
     CLT_TRY(clt_json_text(record, "completion", &completion));
@@ -228,9 +262,9 @@ static clt_status read_alpaca(const clt_chat_rules *rules, const clt_json *recor
     if (rules->chat) {
         clt_str_printf(&prompt, "%s%s%s", instruction, *input ? "\n\n" : "", input);
         CLT_TRY(clt_str_check(&prompt));
-        const clt_chat_turn both[] = {{CLT_CHAT_USER, prompt.text, false},
-                                      {CLT_CHAT_ASSISTANT, output, true}};
-        return clt_chat_add_turns(rules, both, 2, false, out);
+        const clt_chat_turn both[] = {{.role = CLT_CHAT_USER, .text = prompt.text},
+                                      {.role = CLT_CHAT_ASSISTANT, .text = output, .trained = true}};
+        return clt_chat_add_turns(rules, both, 2, NULL, false, out);
     }
     clt_str_printf(&prompt,
                    "Below is an instruction that describes a task%s. Write a response that "

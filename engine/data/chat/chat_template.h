@@ -14,8 +14,16 @@ typedef enum clt_chat_role {
     CLT_CHAT_SYSTEM,
     CLT_CHAT_USER,
     CLT_CHAT_ASSISTANT,
-    CLT_CHAT_ROLES
+    CLT_CHAT_ROLES,
+    CLT_CHAT_TOOL = CLT_CHAT_ROLES /* a tool's answer, which only some templates have (chat_tools.c) */
 } clt_chat_role;
+
+/* How a template writes tools and calls; 0: it does not. */
+typedef enum clt_chat_tools {
+    CLT_CHAT_TOOLS_QWEN = 1,
+    CLT_CHAT_TOOLS_LLAMA,
+    CLT_CHAT_TOOLS_MISTRAL
+} clt_chat_tools;
 
 #define CLT_CHAT_HASHES 2
 #define CLT_CHAT_MARKERS 4
@@ -27,6 +35,9 @@ typedef struct clt_chat_template {
     bool trim_answers; /* the same for the assistant's turns alone */
     bool alternate;    /* turns of user and assistant alternate, and the user begins */
     bool no_system;    /* there is no system turn */
+    bool thinks;       /* answers after the user's last turn begin with a block <think>, others lose theirs */
+    bool no_thought;   /* ... which is empty and no part of the answer: a question ends with it */
+    clt_chat_tools tools;
     /* The text of the system turn of a conversation that has none; NULL: it stays without */
     const char *system;
     /* Stands before the text of the system turn, with the date in the place of %s; NULL: nothing does */
@@ -43,8 +54,8 @@ typedef struct clt_chat_template {
 
 /* The words of data.template, separated by |. */
 #define CLT_CHAT_TEMPLATE_WORDS                                                                              \
-    "auto|chatml|qwen2|qwen2.5|smollm2|llama3|llama3.1|llama3.2|mistral-v0.1|mistral-v0.2|mistral-v0.3|"     \
-    "zephyr|plain"
+    "auto|chatml|qwen2|qwen2.5|qwen3|qwen3-nothink|smollm2|llama3|llama3.1|llama3.2|mistral-v0.1|"           \
+    "mistral-v0.2|mistral-v0.3|zephyr|plain"
 
 /* The template with this name; NULL: there is none. */
 const clt_chat_template *clt_chat_template_find(const char *name);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/data/chat/chat_parts.h"
 
 static const clt_chat_part template_text = {.marker = true};
@@ -64,6 +65,19 @@ void clt_chat_tokens_free(clt_chat_tokens *tokens)
 
 /* --- turns --- */
 
+/* A conversation without its system turn. */
+typedef struct talk {
+    const clt_chat_turn *turn;
+    size_t count;
+    const clt_json *tools; /* NULL: none */
+} talk;
+
+static clt_status add_bytes(clt_chat_text *out, const char *from, size_t size, bool trained)
+{
+    clt_str_append_n(&out->text, from, size);
+    return size == 0 ? CLT_OK : add_part(out, (clt_chat_part){.id = -1, .trained = trained});
+}
+
 /* Appends the text of a turn, without white space around it where the template says so. */
 static clt_status add_content(const clt_chat_template *chat, const clt_chat_turn *turn, clt_chat_text *out)
 {
@@ -74,8 +88,81 @@ static clt_status add_content(const clt_chat_template *chat, const clt_chat_turn
         while (end > from && strchr(space, end[-1]))
             end--;
     }
-    clt_str_append_n(&out->text, from, (size_t)(end - from));
-    return end == from ? CLT_OK : add_part(out, (clt_chat_part){.id = -1, .trained = turn->trained});
+    return add_bytes(out, from, (size_t)(end - from), turn->trained);
+}
+
+/* Whether a turn is the user's own, and not an answer of a tool in the user's name. */
+static bool is_query(const clt_chat_turn *turn)
+{
+    static const char open[] = "<tool_response>";
+    return turn->role == CLT_CHAT_USER && !(strncmp(turn->text, open, sizeof open - 1) == 0 &&
+                                            clt_ends_with(turn->text, "</tool_response>"));
+}
+
+/* Whether the user's last turn stands before turn i. */
+static bool answers_last(const talk *t, size_t i)
+{
+    size_t last = t->count;
+    for (size_t k = 0; k < t->count; k++)
+        last = is_query(&t->turn[k]) ? k : last;
+    return last < i;
+}
+
+/* A piece of a text. */
+typedef struct piece {
+    const char *from;
+    size_t size;
+} piece;
+
+static piece without_lines(piece p, bool before, bool after)
+{
+    for (; before && p.size > 0 && *p.from == '\n'; p.size--)
+        p.from++;
+    while (after && p.size > 0 && p.from[p.size - 1] == '\n')
+        p.size--;
+    return p;
+}
+
+static piece after_last(piece p, const char *mark)
+{
+    size_t length = strlen(mark);
+    for (size_t at = p.size; at >= length; at--)
+        if (strncmp(p.from + at - length, mark, length) == 0)
+            return (piece){p.from + at, p.size - at};
+    return p;
+}
+
+/* Takes the block <think> out of an answer: what was thought, and the rest. */
+static void split_thought(const clt_chat_turn *turn, piece *thought, piece *rest)
+{
+    const char *end = strstr(turn->text, "</think>");
+    *rest = (piece){turn->text, strlen(turn->text)};
+    *thought = (piece){turn->reasoning, turn->reasoning ? strlen(turn->reasoning) : 0};
+    if (turn->reasoning || !end)
+        return;
+    *thought = without_lines((piece){turn->text, (size_t)(end - turn->text)}, false, true);
+    *thought = without_lines(after_last(*thought, "<think>"), true, false);
+    *rest = without_lines(after_last(*rest, "</think>"), true, false);
+}
+
+/* Appends an answer of a template with thoughts, without the markers around it. *text: it has a text. */
+static clt_status add_thought(const clt_chat_rules *rules, const talk *t, size_t i, clt_chat_text *out,
+                              bool *text)
+{
+    const clt_chat_turn *turn = &t->turn[i];
+    piece thought, rest;
+    split_thought(turn, &thought, &rest);
+    *text = rest.size > 0;
+    if (answers_last(t, i) && (i + 1 == t->count || thought.size > 0)) {
+        thought = without_lines(thought, true, true);
+        rest = without_lines(rest, true, false);
+        bool trained = turn->trained && !(rules->chat->no_thought && thought.size == 0);
+        CLT_TRY(clt_chat_add_text(out, "<think>\n", (clt_chat_part){.marker = true, .trained = trained}));
+        CLT_TRY(add_bytes(out, thought.from, thought.size, turn->trained));
+        CLT_TRY(
+            clt_chat_add_text(out, "\n</think>\n\n", (clt_chat_part){.marker = true, .trained = trained}));
+    }
+    return add_bytes(out, rest.from, rest.size, turn->trained);
 }
 
 static clt_status add_end(const clt_chat_rules *rules, const char *marker, bool trained, clt_chat_text *out)
@@ -85,75 +172,122 @@ static clt_status add_end(const clt_chat_rules *rules, const char *marker, bool 
                   : clt_chat_add_role(rules, CLT_TOKEN_END_OF_TEXT, trained, out);
 }
 
-static clt_status add_turn(const clt_chat_rules *rules, const clt_chat_turn *turn, clt_chat_text *out)
+/* What stands between the text of a turn and the next turn. */
+static clt_status add_close(const clt_chat_rules *rules, const clt_chat_turn *turn, clt_chat_text *out)
 {
     const clt_chat_template *chat = rules->chat;
-    CLT_TRY(clt_chat_add_text(out, chat->open[turn->role], template_text));
-    CLT_TRY(add_content(chat, turn, out));
     if (turn->role != CLT_CHAT_ASSISTANT && chat->close[turn->role])
         return clt_chat_add_text(out, chat->close[turn->role], template_text);
     CLT_TRY(add_end(rules, turn->role == CLT_CHAT_ASSISTANT ? chat->end : NULL, turn->trained, out));
     return clt_chat_add_text(out, chat->after, template_text);
 }
 
-/* Appends the system turn: the conversation's own (NULL: it has none), else the one of the config or of the
- * template. */
-static clt_status add_system(const clt_chat_rules *rules, const clt_chat_turn *own, clt_chat_text *out)
+static clt_status add_assistant(const clt_chat_rules *rules, const talk *t, size_t i, clt_chat_text *out)
 {
     const clt_chat_template *chat = rules->chat;
+    const clt_chat_turn *turn = &t->turn[i];
+    bool text = turn->text[0] != '\0', mistral = chat->tools == CLT_CHAT_TOOLS_MISTRAL;
+    /* Llama and Mistral write a turn with calls without its text */
+    bool alone = turn->calls && (chat->tools == CLT_CHAT_TOOLS_LLAMA || mistral);
+    CLT_TRY(clt_chat_add_text(out, mistral && alone ? "" : chat->open[CLT_CHAT_ASSISTANT], template_text));
+    if (chat->thinks)
+        CLT_TRY(add_thought(rules, t, i, out, &text));
+    else if (!alone)
+        CLT_TRY(add_content(chat, turn, out));
+    if (turn->calls)
+        CLT_TRY(clt_chat_add_calls(chat, turn, text, out));
+    return add_close(rules, turn, out);
+}
+
+static clt_status add_turn(const clt_chat_rules *rules, const talk *t, size_t i, clt_chat_text *out)
+{
+    const clt_chat_template *chat = rules->chat;
+    const clt_chat_turn *turn = &t->turn[i];
+    if (turn->role == CLT_CHAT_TOOL)
+        return clt_chat_add_answer(chat, t->turn, t->count, i, out);
+    if (turn->role == CLT_CHAT_ASSISTANT)
+        return add_assistant(rules, t, i, out);
+    if (turn->role == CLT_CHAT_USER && t->tools)
+        CLT_TRY(clt_chat_add_tools_user(chat, t->tools, t->turn, t->count, i, out));
+    else
+        CLT_TRY(clt_chat_add_text(out, chat->open[turn->role], template_text));
+    CLT_TRY(add_content(chat, turn, out));
+    return add_close(rules, turn, out);
+}
+
+/* Appends the system turn: the conversation's own (NULL: it has none), else the one of the config or of the
+ * template, with what it says of tools. */
+static clt_status add_system(const clt_chat_rules *rules, const clt_chat_turn *own, const clt_json *tools,
+                             clt_chat_text *out)
+{
+    const clt_chat_template *chat = rules->chat;
+    bool described = tools && chat->tools == CLT_CHAT_TOOLS_QWEN;
     clt_chat_turn turn = {.role = CLT_CHAT_SYSTEM, .text = *rules->system ? rules->system : chat->system};
     if (own)
         turn = *own;
-    if (!turn.text)
+    if (!turn.text && !described)
         return CLT_OK;
     if (chat->no_system)
         CLT_FAIL(CLT_EDATA,
                  "the chat template %s has no system turn; put its text into the first turn of the user",
                  chat->name);
-    if (!chat->dated)
-        return add_turn(rules, &turn, out);
+    CLT_TRY(clt_chat_add_text(out, chat->open[CLT_CHAT_SYSTEM], template_text));
+    if (tools && chat->tools == CLT_CHAT_TOOLS_LLAMA)
+        CLT_TRY(clt_chat_add_text(out, "Environment: ipython\n", template_text));
     CLT_SCOPED(clt_str) dated = {0};
     CLT_TRY(clt_chat_template_dated(chat, rules->date, &dated));
-    CLT_TRY(clt_chat_add_text(out, chat->open[CLT_CHAT_SYSTEM], template_text));
-    CLT_TRY(clt_chat_add_text(out, dated.text, template_text));
-    CLT_TRY(add_content(chat, &turn, out));
-    return clt_chat_add_text(out, chat->close[CLT_CHAT_SYSTEM], template_text);
+    CLT_TRY(clt_chat_add_text(out, chat->dated ? dated.text : "", template_text));
+    if (turn.text)
+        CLT_TRY(add_content(chat, &turn, out));
+    if (described)
+        CLT_TRY(clt_chat_add_tools_qwen(tools, turn.text != NULL, out));
+    return add_close(rules, &turn, out);
 }
 
 static clt_status check_order(const clt_chat_template *chat, const clt_chat_turn *turn, size_t count)
 {
-    for (size_t i = 0; i < count && chat->alternate; i++)
-        if (turn[i].role != (i % 2 == 0 ? CLT_CHAT_USER : CLT_CHAT_ASSISTANT))
+    size_t place = 0; /* calls and answers of tools do not count */
+    for (size_t i = 0; i < count && chat->alternate; i++) {
+        if (turn[i].role == CLT_CHAT_TOOL || turn[i].calls)
+            continue;
+        if (turn[i].role != (place % 2 == 0 ? CLT_CHAT_USER : CLT_CHAT_ASSISTANT))
             CLT_FAIL(CLT_EDATA,
                      "turn %zu is not the %s's: with the chat template %s the user begins, and turns of user "
                      "and assistant alternate",
-                     i + 1, i % 2 == 0 ? "user" : "assistant", chat->name);
+                     i + 1, place % 2 == 0 ? "user" : "assistant", chat->name);
+        place++;
+    }
     return CLT_OK;
 }
 
 clt_status clt_chat_add_turns(const clt_chat_rules *rules, const clt_chat_turn *turn, size_t count,
-                              bool question, clt_chat_text *out)
+                              const clt_json *tools, bool question, clt_chat_text *out)
 {
     const clt_chat_template *chat = rules->chat;
     if (!chat)
         CLT_FAIL(CLT_EDATA, "it is a conversation, whose template is not known: %s; name it by data.template",
                  rules->why_none);
     bool system = count > 0 && turn[0].role == CLT_CHAT_SYSTEM;
+    const talk t = {turn + system, count - system, tools};
+    CLT_TRY(clt_chat_check_tools(chat, t.turn, t.count, tools));
     if (!system || !chat->no_system) /* else add_system refuses it by its own sentence */
-        CLT_TRY(check_order(chat, turn + system, count - system));
+        CLT_TRY(check_order(chat, t.turn, t.count));
     if (chat->begin)
         CLT_TRY(clt_chat_add_role(rules, CLT_TOKEN_BEGIN, false, out));
-    CLT_TRY(add_system(rules, system ? turn : NULL, out));
-    for (size_t i = system; i < count; i++)
-        CLT_TRY(add_turn(rules, &turn[i], out));
-    return question ? clt_chat_add_text(out, chat->open[CLT_CHAT_ASSISTANT], template_text) : CLT_OK;
+    CLT_TRY(add_system(rules, system ? turn : NULL, tools, out));
+    for (size_t i = 0; i < t.count; i++)
+        CLT_TRY(add_turn(rules, &t, i, out));
+    if (question)
+        CLT_TRY(clt_chat_add_text(out, chat->open[CLT_CHAT_ASSISTANT], template_text));
+    return question && chat->no_thought ? clt_chat_add_text(out, "<think>\n\n</think>\n\n", template_text)
+                                        : CLT_OK;
 }
 
 clt_status clt_chat_question(const clt_chat_rules *rules, const char *text, clt_chat_text *out)
 {
     const clt_chat_turn turn = {.role = CLT_CHAT_USER, .text = text};
     clt_chat_text_clear(out);
-    return clt_chat_add_turns(rules, &turn, 1, true, out);
+    return clt_chat_add_turns(rules, &turn, 1, NULL, true, out);
 }
 
 /* --- tokens --- */

@@ -12,7 +12,7 @@
 #define TOKENIZERS CLT_TEST_SOURCE_DIR "/tests/golden/chat/"
 
 /* A config for the file chats.jsonl of the test's folder. more: further members of its data section. */
-static clt_config *config_for(const char *records, int context, const char *more)
+static clt_config *config_by(const char *records, int context, const char *more, const char *template)
 {
     char text[1600];
     clt_config *config = NULL;
@@ -20,11 +20,16 @@ static clt_config *config_for(const char *records, int context, const char *more
     (void)snprintf(text, sizeof text,
                    "{\"model\":{\"type\":\"llama\",\"layers\":1,\"heads\":1,\"channels\":2,\"context\":%d},"
                    "\"data\":{\"type\":\"chat\",\"path\":\"%s\",\"tokenizer\":\"" TOKENIZERS
-                   "gpt2\",\"split\":0,%s\"template\":\"chatml\"}}",
-                   context, in_dir("chats.jsonl"), more);
+                   "gpt2\",\"split\":0,%s\"template\":\"%s\"}}",
+                   context, in_dir("chats.jsonl"), more, template);
     if (clt_config_parse(text, "chat.json", NULL, 0, &config) != CLT_OK)
         fail_msg("%s", clt_error_text());
     return config;
+}
+
+static clt_config *config_for(const char *records, int context, const char *more)
+{
+    return config_by(records, context, more, "chatml");
 }
 
 /* The text of a sample, with what is trained of it in braces. */
@@ -44,9 +49,9 @@ static void show(const clt_chat_samples *s, int64_t i, clt_str *out)
 }
 
 /* What a record becomes: its text, or after "!" the reason why it is refused. */
-static void expect(const char *record, const char *more, const char *want)
+static void expect_by(const char *record, const char *more, const char *template, const char *want)
 {
-    CLT_SCOPED(clt_config) *config = config_for(record, 200, more);
+    CLT_SCOPED(clt_config) *config = config_by(record, 300, more, template);
     CLT_SCOPED(clt_chat_samples) s = {0};
     CLT_SCOPED(clt_str) text = {0};
     if (clt_chat_samples_open(config, CLT_SPLIT_TRAIN, &s) != CLT_OK)
@@ -59,6 +64,11 @@ static void expect(const char *record, const char *more, const char *want)
     if (*want == '!' ? strncmp(text.text, "!", 1) != 0 || !strstr(text.text, want + 1)
                      : strcmp(text.text, want) != 0)
         fail_msg("%s\n  becomes  %s\n  and not  %s", record, text.text, want);
+}
+
+static void expect(const char *record, const char *more, const char *want)
+{
+    expect_by(record, more, "chatml", want);
 }
 
 #define U "<|im_start|>user\n"
@@ -113,10 +123,16 @@ TEST(records_that_are_refused)
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", "!no answer of the assistant"},
         {"{\"messages\":[7]}", "!message 1 of \"messages\": it is number"},
         {"{\"messages\":[{\"content\":\"a\"}]}", "!it has no \"role\""},
-        {"{\"messages\":[{\"role\":\"tool\",\"content\":\"a\"}]}", "!the role \"tool\" is none of"},
+        {"{\"messages\":[{\"role\":\"robot\",\"content\":\"a\"}]}", "!the role \"robot\" is none of"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":null,"
          "\"tool_calls\":[{}]}]}",
-         "!message 2 of \"messages\": it calls tools"},
+         "!answers of tools, for which the chat template chatml has no form"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"tool\",\"content\":\"1\"},"
+         "{\"role\":\"assistant\",\"content\":\"b\"}]}",
+         "!the chat template chatml has no form"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}],"
+         "\"tools\":[{}]}",
+         "!the chat template chatml has no form"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"\"}]}",
          "!the answer is empty"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]}", "!holds \"image\""},
@@ -141,6 +157,59 @@ TEST(records_that_are_refused)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         expect(cases[i][0], "", cases[i][1]);
+}
+
+#define ASKED "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":"
+#define CALL                                                                                                 \
+    "[{\"type\":\"function\",\"id\":\"abcdef123\",\"function\":{\"name\":\"f\",\"arguments\":{\"x\":1.50}}}" \
+    "]"
+#define ANSWERED "{\"role\":\"tool\",\"tool_call_id\":\"abcdef123\",\"content\":\"7\"}"
+
+/* Conversations with tools: what is trained, and what is refused with a reason that names the fault. */
+TEST(tools_in_conversations)
+{
+    static const struct {
+        const char *record, *template, *want;
+    } cases[] = {
+        {ASKED "null,\"tool_calls\":" CALL "}," ANSWERED ",{\"role\":\"assistant\",\"content\":\"b\"}]}",
+         "qwen3",
+         U "a" E "\n" A "{<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1.5}}\n</tool_call>" E
+           "}\n<|im_start|>user\n<tool_response>\n7\n</tool_response>" E "\n" A "{<think>\n\n</think>\n\nb" E
+           "}\n"},
+        {ASKED "\"b\"}]}", "qwen3-nothink", U "a" E "\n" A "<think>\n\n</think>\n\n{b" E "}\n"},
+        {ASKED
+         "\"<think>\\nso\\n</think>\\n\\nb\"},{\"role\":\"user\",\"content\":\"c\"},{\"role\":\"assistant\","
+         "\"content\":\"<think>\\nnow\\n</think>\\n\\nd\"}]}",
+         "qwen3", U "a" E "\n" A "{b" E "}\n" U "c" E "\n" A "{<think>\nnow\n</think>\n\nd" E "}\n"},
+        {ASKED "null,\"tool_calls\":" CALL "}]}", "mistral-v0.3",
+         "<s>[INST] a[/INST]{[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"x\": 1.5}, \"id\": "
+         "\"abcdef123\"}]</s>}"},
+        {ASKED "null,\"tool_calls\":{}}]}", "qwen3",
+         "!\"tool_calls\" is object, and must be a list of calls"},
+        {ASKED "null,\"tool_calls\":[7]}]}", "qwen3", "!an entry of \"tool_calls\" is number"},
+        {ASKED "null,\"tool_calls\":[{\"function\":3}]}]}", "qwen3", "!has no object \"function\""},
+        {ASKED "null,\"tool_calls\":[{\"name\":\"f\"}]}]}", "qwen3", "!the call of 'f' has no \"arguments\""},
+        {ASKED "null,\"tool_calls\":[{\"name\":7,\"arguments\":{}}]}]}", "qwen3", "!has no \"name\""},
+        {ASKED "null,\"tool_calls\":[{\"name\":\"f\",\"arguments\":[1]}]}]}", "qwen3",
+         "!has no \"arguments\""},
+        {ASKED "null,\"tool_calls\":[{\"name\":\"f\",\"arguments\":{\"x\":1e30}}]}]}", "qwen3", "!64 bits"},
+        {ASKED "null,\"tool_calls\":[{\"name\":\"f\",\"arguments\":{}}]}]}", "mistral-v0.3",
+         "!has no object"},
+        {ASKED "null,\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{}},\"id\":\"1\"}]}]}",
+         "mistral-v0.3", "!'1' does not have 9 characters"},
+        {ASKED "null,\"tool_calls\":[]}]}", "qwen3", "!must be a string"},
+        {ASKED "\"b\"}," ANSWERED "],\"tools\":{}}", "qwen3", "!its \"tools\" is object"},
+        {ASKED "\"b\"}],\"tools\":[1]}", "qwen3", "!an entry of its \"tools\" is no object"},
+        {ASKED "\"b\"}],\"tools\":[{\"name\":\"f\"}]}", "mistral-v0.3", "!with an object \"function\""},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"tool_calls\":[{}]}]}", "qwen3",
+         "!only the assistant calls tools"},
+        {ASKED "\"b\"},{\"role\":\"tool\",\"content\":[{\"type\":\"text\",\"text\":\"1\"}]}]}", "qwen3",
+         "!\"content\" is array, and must be a string"},
+        {ASKED "\"b\"},{\"role\":\"tool\",\"content\":\"1\"}]}", "mistral-v0.3", "!\"tool_call_id\" ''"},
+        {ASKED "\"b\",\"reasoning_content\":7}]}", "qwen3", "!\"reasoning_content\" is number"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_by(cases[i].record, "", cases[i].template, cases[i].want);
 }
 
 /* Names of special tokens in a message cannot forge a turn, unless the config wants it. */
@@ -184,9 +253,9 @@ TEST(samples_that_are_too_long)
 
 TEST(programs_of_templates)
 {
-    static const char *const names[] = {"chatml",       "qwen2",    "qwen2.5",      "smollm2",
-                                        "llama3",       "llama3.1", "mistral-v0.1", "mistral-v0.2",
-                                        "mistral-v0.3", "zephyr",   "plain"};
+    static const char *const names[] = {"chatml",        "qwen2",  "qwen2.5",  "smollm2",      "qwen3",
+                                        "qwen3-nothink", "llama3", "llama3.1", "mistral-v0.1", "mistral-v0.2",
+                                        "mistral-v0.3",  "zephyr", "plain"};
     CLT_SCOPED(clt_arena) *arena = NULL;
     assert_ok(clt_arena_create(&arena));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
-# ctest-parts: losses half
+# ctest-parts: losses half runs
 # ctest-cost: 900
 #
-# Convolutional networks beside PyTorch, from the same weights on the same samples. losses: the first 50 losses of a residual network
-# on JPEG files (tests/golden/compare_losses.py). half: f16 and bf16 beside autocast (tests/golden/compare_half.py). Needs a Python
+# Networks beside PyTorch: convolutional ones from the same weights on the same samples. losses: the first 50 losses of a residual network
+# on JPEG files (tests/golden/compare_losses.py). half: f16 and bf16 beside autocast (tests/golden/compare_half.py). runs: small
+# Llamas by four optimizers, from their own weights (tests/golden/compare_runs.py). Needs a Python
 # with torch, torchvision, numpy and Pillow, which CLTRAIN_TEST_PYTHON names: CI has none, so that this is run by hand. losses needs
-# CIFAR-10 as JPEG files, too, whose folder CLTRAIN_CIFAR_JPEG names. CLTRAIN_TEST_QUICK=1 runs a short form.
+# CIFAR-10 as JPEG files, too, whose folder CLTRAIN_CIFAR_JPEG names, and runs transformers and tinyshakespeare.
+# CLTRAIN_TEST_QUICK=1 runs a short form of the first two.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 python=${CLTRAIN_TEST_PYTHON:-}
@@ -16,14 +18,22 @@ images=${CLTRAIN_CIFAR_JPEG:-$CLTRAIN_SOURCE_DIR/../shared/data/cifar10-jpeg}
 "$python" -c 'import numpy, PIL, torch, torchvision' 2>/dev/null ||
     skip_all "$python, which CLTRAIN_TEST_PYTHON names, cannot import torch, torchvision, numpy and PIL"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device: nothing is trained'
-arguments=("$CLTRAIN" "$CLTRAIN_SOURCE_DIR")
-if [ "$part" != half ]; then
+script=compare_${part:-losses}.py
+case $part in
+runs)
+    text=$CLTRAIN_SOURCE_DIR/../shared/data/tinyshakespeare/input.txt
+    [ -f "$text" ] || skip_all "$text, the text to train on, is missing"
+    "$python" -c 'import transformers' 2>/dev/null || skip_all "$python cannot import transformers"
+    arguments=("$CLTRAIN" "$text" python 500)
+    ;;
+half) arguments=("$CLTRAIN" "$CLTRAIN_SOURCE_DIR" python ${CLTRAIN_TEST_QUICK:+quick}) ;;
+*)
     [ -d "$images" ] || skip_all "$images, the images to train on, is missing; CLTRAIN_CIFAR_JPEG names their folder"
-    arguments+=("$images")
-fi
+    arguments=("$CLTRAIN" "$CLTRAIN_SOURCE_DIR" "$images" python ${CLTRAIN_TEST_QUICK:+quick})
+    ;;
+esac
 mkdir python
-expect_code 0 "$python" "$CLTRAIN_SOURCE_DIR/tests/golden/compare_${part:-losses}.py" "${arguments[@]}" python \
-    ${CLTRAIN_TEST_QUICK:+quick}
+expect_code 0 "$python" "$CLTRAIN_SOURCE_DIR/tests/golden/$script" "${arguments[@]}"
 expect_text '^0 failed'
 grep -E '^(ok|FAIL|    )' "$out" # the figures of docs/measurements.md
 finish

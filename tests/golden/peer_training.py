@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scripts compare_losses.py and compare_half.py share: training the same network with cltrain and with PyTorch, from the
-same initial weights, on the same samples in the same order. Needs torch and numpy."""
+"""What the scripts compare_losses.py, compare_half.py and compare_runs.py share: training the same network with cltrain and with PyTorch,
+and judging how far the losses are apart. Needs torch and numpy."""
 import json
 import os
 import struct
@@ -22,6 +22,15 @@ def report(what, good, detail=""):
     global failures
     failures += not good
     print(f"{'ok  ' if good else 'FAIL'} {what}{': ' if detail else ''}{detail}", flush=True)
+
+
+def report_spread(what, ours, theirs, inside=True):
+    """Whether each of our figures lies within the mean of theirs and three of their standard deviations, or all lie outside."""
+    mean, deviation = float(np.mean(theirs)), float(np.std(theirs, ddof=1))
+    away = np.abs(np.array(ours) - mean) / deviation
+    figures = ", ".join(f"{v:.4f}" for v in ours)
+    report(what, bool((away <= 3).all() if inside else (away > 3).all()),
+           f"{figures}; PyTorch {mean:.4f} +- {deviation:.4f}: {away.max():.1f} standard deviations")
 
 
 def finish():
@@ -63,8 +72,8 @@ def write_cifar(path, images, labels):
 # --- training ---
 
 def train(cltrain, config, folder, init, steps, *overrides):
-    """cltrain's records of the steps, and of evaluations, by key: "loss", "eval_loss" ..."""
-    run(cltrain, "train", config, "--out", folder, "--init", init, "--max-steps", str(steps), *overrides)
+    """cltrain's records of the steps, and of evaluations, by key: "loss", "eval_loss" ... init: initial weights, or None for its own."""
+    run(cltrain, "train", config, "--out", folder, *(["--init", init] if init else []), "--max-steps", str(steps), *overrides)
     records = [json.loads(line) for line in open(os.path.join(folder, "metrics.jsonl"))]
     keys = {key for r in records for key in r if "event" not in r}
     return {key: np.array([r[key] for r in records if key in r and "event" not in r and r[key] is not None], dtype=object)
@@ -90,9 +99,10 @@ def shake(net, seed):
             p.copy_(torch.nextafter(p, torch.where(up, torch.inf, -torch.inf)))
 
 
-def torch_train(net, batches, optimizer, rate, loss_of, autocast=None):
+def torch_train(net, batches, optimizer, rate, loss_of, autocast=None, clip=0):
     """Losses of a network that PyTorch trains, each before its update. batches: (x, y) for each step; rate: learning rate of step
-    k, from 0; autocast: None or a type of 16 bits, where f16 runs under a GradScaler as cltrain's does."""
+    k, from 0; autocast: None or a type of 16 bits, where f16 runs under a GradScaler as cltrain's does; clip: largest norm of all
+    gradients, 0 for none."""
     net.train()
     scaler = torch.amp.GradScaler("cpu", enabled=autocast == torch.float16)
     losses = []
@@ -104,6 +114,9 @@ def torch_train(net, batches, optimizer, rate, loss_of, autocast=None):
             logits = net(x)
         loss = loss_of(logits if autocast is None else logits.float(), y)
         scaler.scale(loss).backward()
+        if clip:
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(net.parameters(), clip)
         scaler.step(optimizer)
         scaler.update()
         losses.append(float(loss.detach()))

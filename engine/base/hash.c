@@ -64,6 +64,8 @@ void clt_hash64_add(clt_hash64_state *state, const void *data, size_t size)
 {
     const uint8_t *at = data;
     size_t held = (size_t)(state->total % 32);
+    if (size == 0) /* data may be NULL */
+        return;
     state->total += size;
     if (held) {
         size_t part = 32 - held < size ? 32 - held : size;

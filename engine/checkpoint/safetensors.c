@@ -154,7 +154,7 @@ static clt_status check_metadata(const char *path, const clt_json *metadata)
         REFUSE("%s: \"" METADATA_KEY "\" is not an object", path);
     for (const clt_json *value = clt_json_first(metadata); value; value = clt_json_next(value))
         if (clt_json_typeof(value) != CLT_JSON_STRING)
-            REFUSE("%s: metadata \"%s\" is a %s, not text", path, clt_json_key(value),
+            REFUSE("%s: metadata \"%s\" is %s, not text", path, clt_json_key(value),
                    clt_json_type_name(clt_json_typeof(value)));
     return CLT_OK;
 }

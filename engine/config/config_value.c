@@ -241,7 +241,7 @@ static clt_status read_strings(reader *r, const clt_json *json)
         if (clt_json_typeof(item) != CLT_JSON_STRING)
             wrong_type(r, item, "a string in the list");
         else if (!*clt_json_string(item))
-            wrong(r, item, "an empty string names no file");
+            wrong(r, item, "an empty string names nothing");
         else
             CLT_TRY(keep_string(r, item, &strings[i++]));
     }

@@ -308,7 +308,7 @@ clt_json_type clt_json_typeof(const clt_json *value)
 
 const char *clt_json_type_name(clt_json_type type)
 {
-    static const char *const names[] = {"null", "boolean", "number", "string", "array", "object"};
+    static const char *const names[] = {"null", "a boolean", "a number", "a string", "an array", "an object"};
     return (unsigned)type < sizeof names / sizeof names[0] ? names[type] : "unknown";
 }
 

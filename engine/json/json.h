@@ -37,7 +37,7 @@ const clt_json *clt_json_root(const clt_json_doc *doc);
 const char *clt_json_source(const clt_json_doc *doc);
 
 clt_json_type clt_json_typeof(const clt_json *value);
-const char *clt_json_type_name(clt_json_type type); /* "object", "number", ... */
+const char *clt_json_type_name(clt_json_type type); /* "an object", "a number", "null", ... */
 const char *clt_json_key(const clt_json *value);    /* key inside the parent object, or NULL */
 const clt_json *clt_json_get(const clt_json *object, const char *key); /* exact case; NULL if absent */
 const clt_json *clt_json_first(const clt_json *container); /* first child of array/object or NULL */

@@ -153,6 +153,8 @@ static clt_status read_pattern(clt_peft *a, const char *name, const char *key, b
         double number = clt_json_typeof(v) == CLT_JSON_NUMBER ? clt_json_number(v) : 0;
         if (!*layer || strpbrk(layer, "*?[]()|^$+\\{}="))
             clt_pretrained_problem(p, name, "holds a regular expression; cltrain takes names of layers");
+        if (strcmp(layer, "all-linear") == 0) /* for PEFT it is a name here, which no layer has */
+            clt_pretrained_problem(p, name, "holds all-linear, which PEFT takes for the name of a layer");
         if (!(number > 0 && number <= most) || (whole && !clt_json_int(v, &rank)))
             clt_pretrained_problem(p, name, "holds something else than a number in range");
         entry.length = 0;
@@ -281,13 +283,17 @@ static clt_status check_tensors(clt_peft *a)
         CLT_TRY(check_tensor(a, t));
         count += layer_length(t->name, &of_a) > 0;
         if (clt_ends_with(t->name, CLT_ADAPTER_B) || clt_ends_with(t->name, CLT_ADAPTER_TABLE_A))
-            CLT_TRY(add_square(t, &square)); /* what starts at zero */
+            CLT_TRY(clt_fail_prefix(add_square(t, &square), "reading the adapter '%.600s'",
+                                    a->p.folder)); /* what starts at zero */
     }
     if (count == 0)
         CLT_FAIL(CLT_ECHECKPOINT, "reading the adapter '%.600s': its file holds no tensors", a->p.folder);
-    a->words = clt_arena_printf(
-        a->p.arena, "%d tensors of %d layers, rank %lld, scale %.6g, norm of B %.4g%s", count, count / 2,
-        (long long)a->rank, a->scale, sqrt(square), square > 0 ? "" : ": it changes nothing yet");
+    a->words =
+        clt_arena_printf(a->p.arena, "%d tensors of %d layers, rank %lld, scale %.6g, norm of B %.4g%s",
+                         count, count / 2, (long long)a->rank, a->scale, sqrt(square),
+                         !isfinite(square) ? ": not all of its values are finite"
+                         : square > 0      ? ""
+                                           : ": it changes nothing yet");
     return a->words ? CLT_OK : CLT_ENOMEM;
 }
 

@@ -3,9 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 60 ctest-optimise: no
 #
-# Fine-tuning a small BERT from a folder of transformers: classes of texts, labels of words and answers to questions are learned, evaluated,
-# predicted and exported; bad records are named with file and line, or left out; and transformers, where it is
-# installed, predicts the same.
+# Fine-tuning a small BERT from a folder of transformers: classes of texts, labels of words and answers to
+# questions are learned, evaluated, predicted and exported; bad records are named with file and line, or left
+# out; and transformers, where it is installed, predicts the same.
 . "$(dirname "$0")/lib.sh"
 
 pieces=$CLTRAIN_SOURCE_DIR/tests/golden/tokenizers/bert_cased/vocab.txt

@@ -159,7 +159,7 @@ if [ "$(tokens_of records/train_000.bin | grep -c -w 399)" -eq 1 ]; then pass; e
 expect_code 3 "$CLTRAIN" data prepare some.jsonl --json-key txt --out x
 expect_text "'some.jsonl' \(TEXT\): line 1: it has no member \"txt\" \(--json-key\), but: id, text"
 expect_code 3 "$CLTRAIN" data prepare some.jsonl --json-key id --out x
-expect_text 'line 1: its member "id" is number'
+expect_text 'line 1: its member "id" is a number'
 { cat some.jsonl; echo '{"text": "cut'; } >cut.jsonl
 expect_code 3 "$CLTRAIN" data prepare cut.jsonl --json-key text --out x
 expect_text 'line 5: '

@@ -236,6 +236,9 @@ change 's/"use_dora": false/"use_dora": true/; s/"modules_to_save": null/"module
     s/"lora_bias": false/"lora_bias": true/; s/"init_lora_weights": true/"init_lora_weights": "pissa"/; s/"bias": "none"/"bias": "all"/'
 take 2
 expect_text 'use_dora: is set' 'modules_to_save: is set' 'rank_pattern: holds a regular expression' 'lora_bias: is set' 'init_lora_weights: such adapters change' 'bias: is not none'
+change 's/"alpha_pattern": \{\}/"alpha_pattern": {"all-linear": 4}/'
+take 2
+expect_text 'alpha_pattern: holds all-linear, which PEFT takes for the name of a layer'
 change 's/"LORA"/"IA3"/'
 take 2
 expect_text "peft_type is 'IA3'; cltrain takes LORA"
@@ -261,6 +264,12 @@ for edit in base_model.model.model/base_modex.model.model lora_A/lora_X layers.1
     expect_code 1 cmp -s bad/adapter_model.safetensors "$golden/lora_llama/adapter_model.safetensors"
     case $edit in lora_*) take 2 ;; *) take 7 ;; esac
 done
+rm -rf bad
+cp -r "$golden/lora_llama" bad
+size=$(wc -c <bad/adapter_model.safetensors)
+printf '\377\377\377\177' | dd of=bad/adapter_model.safetensors bs=1 seek=$((size - 4)) conv=notrunc status=none # the last number
+take 6
+expect_text 'norm of B nan: not all of its values are finite'
 rm bad/adapter_model.safetensors
 take 7
 expect_text 'adapter_model.safetensors; save the adapter with'

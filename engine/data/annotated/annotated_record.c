@@ -8,8 +8,6 @@
 
 #include "engine/base/text.h"
 
-#define IGNORED_LABEL (-100) /* of transformers: this word has no label */
-
 void clt_annotated_free(clt_annotated *a)
 {
     free(a->why);
@@ -78,13 +76,17 @@ static clt_status add_label(const clt_json *value, clt_annotated *out, bool firs
 {
     int64_t number = 0;
     bool is_number = value && clt_json_int(value, &number);
+    if (value && !is_number && clt_json_typeof(value) == CLT_JSON_NUMBER)
+        CLT_FAIL(CLT_EDATA, "the label %.17g is no whole number, or is too large", clt_json_number(value));
     if (!is_number && (!value || clt_json_typeof(value) != CLT_JSON_STRING))
         CLT_FAIL(CLT_EDATA, "a label is %s, and must be a name or a whole number",
                  value ? clt_json_type_name(clt_json_typeof(value)) : "missing");
+    if (!is_number && !*clt_json_string(value))
+        CLT_FAIL(CLT_EDATA, "a label is an empty text");
     if (!first && out->numbers != is_number)
         CLT_FAIL(CLT_EDATA, "its labels are names and numbers; use one of the two");
     out->numbers = is_number;
-    if (is_number && (number < IGNORED_LABEL || number > INT32_MAX))
+    if (is_number && (number < CLT_ANNOTATED_IGNORED || number > INT32_MAX))
         CLT_FAIL(CLT_EDATA, "the label %lld is no number of a class", (long long)number);
     if (is_number)
         clt_str_printf(&out->labels, "%lld", (long long)number);
@@ -154,7 +156,8 @@ static clt_status add_word(const clt_annotated_rules *rules, clt_encoder *encode
 {
     size_t before = out->ids.count;
     if (clt_json_typeof(word) != CLT_JSON_STRING)
-        return clt_json_wrong_type(word, rules->text, "a list of texts");
+        CLT_FAIL(CLT_EDATA, "an entry of its \"%s\" is %s, and must be a word as a string", rules->text,
+                 clt_json_type_name(clt_json_typeof(word)));
     const char *text = clt_json_string(word);
     clt_str_append_n(&out->text, text, strlen(text) + 1);
     CLT_TRY(clt_encode(encoder, text, strlen(text), &out->ids));
@@ -206,12 +209,12 @@ static bool byte_of(const char *text, int64_t number, size_t *at)
 static clt_status find_answer(clt_annotated *out, size_t begin, size_t end)
 {
     const clt_text_range *range = out->ranges.range + out->first;
-    int64_t n = (int64_t)out->ids.count - out->first, first = -1, last = n;
-    for (int64_t i = 0; i < n && range[i].begin <= begin; i++)
-        first = i;
-    for (int64_t i = n - 1; i >= 0 && range[i].end >= end; i--)
-        last = i;
-    if (first < 0 || last >= n || last < first)
+    int64_t n = (int64_t)out->ids.count - out->first, first = 0, last = n - 1;
+    while (first < n && range[first].end <= begin)
+        first++;
+    while (last >= 0 && range[last].begin >= end)
+        last--;
+    if (last < first)
         CLT_FAIL(CLT_EDATA, "its answer holds no token of the context");
     out->answer_first = first;
     out->answer_last = last;
@@ -248,7 +251,8 @@ static clt_status read_answers(const clt_annotated_rules *rules, const clt_json 
     if (clt_json_typeof(answers) == CLT_JSON_ARRAY) {
         for (const clt_json *one = clt_json_first(answers); one; one = clt_json_next(one)) {
             if (clt_json_typeof(one) != CLT_JSON_OBJECT)
-                return clt_json_wrong_type(answers, "answers", "a list of objects");
+                CLT_FAIL(CLT_EDATA, "an entry of its \"answers\" is %s, and must be an object",
+                         clt_json_type_name(clt_json_typeof(one)));
             CLT_TRY(take_answer(clt_json_get(one, "text"), clt_json_get(one, "answer_start"), context, out));
         }
     } else {
@@ -311,9 +315,13 @@ clt_status clt_annotated_read(const clt_annotated_rules *rules, clt_encoder *enc
 {
     CLT_SCOPED(clt_json_doc) *doc = NULL;
     const clt_json *record;
+    int64_t number;
     CLT_TRY(parse(line, size, &doc, &record));
     const clt_json *id = clt_json_get(record, "id");
-    clt_str_append(&out->id, id ? clt_json_string(id) : "");
+    if (id && clt_json_int(id, &number))
+        clt_str_printf(&out->id, "%lld", (long long)number);
+    else
+        clt_str_append(&out->id, id ? clt_json_string(id) : "");
     CLT_TRY(clt_str_check(&out->id));
     switch (rules->task) {
     case CLT_ANNOTATED_CLASS:

@@ -17,7 +17,8 @@ typedef enum clt_annotated_task {
     CLT_ANNOTATED_SPAN   /* an answer that is a part of the context */
 } clt_annotated_task;
 
-#define CLT_ANNOTATED_NONE (-1) /* no answer; no word; a word without a label */
+#define CLT_ANNOTATED_NONE (-1)      /* no answer; no word; a word without a label */
+#define CLT_ANNOTATED_IGNORED (-100) /* the label in a record of a word without one, as transformers has it */
 
 /* How records are read. */
 typedef struct clt_annotated_rules {
@@ -38,7 +39,7 @@ typedef struct clt_annotated {
     int64_t first;   /* tokens of the first text: of a question, for CLT_ANNOTATED_SPAN */
     int64_t cut;     /* tokens that were cut, since there were too many */
     clt_str text;    /* span: the context. words: each with its final NUL */
-    clt_str id;      /* member "id", or "" */
+    clt_str id;      /* member "id", a text or a whole number, or "" */
     clt_str labels;  /* class: its name or number as text; words: one for each. Each with its final NUL */
     bool numbers;    /* the labels are numbers */
     int64_t n_words; /* words */

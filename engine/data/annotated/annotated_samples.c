@@ -89,6 +89,29 @@ static clt_status member_of(const clt_config *config, const char *key, clt_arena
     return !*given || *out ? CLT_OK : CLT_ENOMEM;
 }
 
+/* Takes the members of all records from the first one whose members have usual names. */
+static clt_status choose_members(clt_annotated_samples *s)
+{
+    clt_error first = {0};
+    CLT_SCOPED(clt_str) where = {0};
+    for (int64_t i = 0; i < s->part.count; i++) {
+        const clt_document *d = &s->texts.documents[s->part.first + i];
+        clt_status status = clt_annotated_members(&s->rules, d->bytes, (size_t)d->size);
+        if (status != CLT_EDATA)
+            return status;
+        if (i == 0)
+            clt_error_take(status, &first);
+        clt_error_clear();
+    }
+    if (s->part.count == 0)
+        return CLT_OK;
+    clt_record_place(&s->texts, s->part.first, &where);
+    CLT_TRY(clt_str_check(&where));
+    return clt_fail_prefix(clt_error_put(&first),
+                           "reading the samples of %s, of which none can be used; the first one is %s",
+                           s->part.key, where.text);
+}
+
 static clt_status choose_rules(const clt_config *config, clt_split split, clt_annotated_samples *s)
 {
     int64_t stride = clt_config_int(config, "data.stride"), context = clt_config_int(config, "model.context");
@@ -102,15 +125,7 @@ static clt_status choose_rules(const clt_config *config, clt_split split, clt_an
     CLT_TRY(member_of(config, "data.text_member", s->arena, &s->rules.text));
     CLT_TRY(member_of(config, "data.second_member", s->arena, &s->rules.second));
     CLT_TRY(member_of(config, "data.label_member", s->arena, &s->rules.label));
-    clt_status status = CLT_EDATA;
-    /* the first record that is one names the members of all */
-    for (int64_t i = 0; status == CLT_EDATA && i < s->part.count; i++) {
-        const clt_document *d = &s->texts.documents[s->part.first + i];
-        status = clt_annotated_members(&s->rules, d->bytes, (size_t)d->size);
-        if (status == CLT_EDATA && i + 1 < s->part.count)
-            clt_error_clear();
-    }
-    return s->part.count ? clt_fail_prefix(status, "reading the samples of %s", s->part.key) : CLT_OK;
+    return choose_members(s);
 }
 
 clt_status clt_annotated_open(const clt_config *config, clt_split split, clt_annotated_samples *s)
@@ -173,7 +188,7 @@ clt_status clt_annotated_learn(clt_annotated_samples *s, clt_arena *arena, clt_a
 {
     CLT_FREED const char **all = NULL;
     size_t count = 0, capacity = 0, kept = 0;
-    int64_t largest = 0, first = -1;
+    int64_t largest = -1, first = -1;
     *out = (clt_annotated_classes){0};
     for (int64_t i = 0; i < s->part.count; i++) {
         clt_annotated *a = &s->record[i];
@@ -188,6 +203,9 @@ clt_status clt_annotated_learn(clt_annotated_samples *s, clt_arena *arena, clt_a
         else
             CLT_TRY(collect(a, &all, &count, &capacity, &largest));
     }
+    if (first >= 0 && s->record[first].numbers && largest < 0)
+        CLT_FAIL(CLT_EDATA, "reading the samples of %s: no word has a label, a number from 0 on",
+                 s->part.key);
     out->count = first < 0 ? 0 : largest + 1;
     if (first < 0 || s->record[first].numbers)
         return CLT_OK;
@@ -207,8 +225,8 @@ static clt_status number_of(const clt_annotated_classes *classes, const clt_anno
 {
     if (a->numbers) {
         int64_t number = strtoll(label, NULL, 10);
-        *out = (int32_t)(number == -100 ? CLT_ANNOTATED_NONE : number);
-        if (number != -100 && (number < 0 || number >= classes->count))
+        *out = (int32_t)(number == CLT_ANNOTATED_IGNORED ? CLT_ANNOTATED_NONE : number);
+        if (number != CLT_ANNOTATED_IGNORED && (number < 0 || number >= classes->count))
             CLT_FAIL(CLT_EDATA, "the label %s is none of the %lld classes, which are numbered from 0", label,
                      (long long)classes->count);
         return CLT_OK;

@@ -36,8 +36,8 @@ typedef struct clt_annotated_classes {
  * CLT_EDATA: files that cannot be read, a tokenizer without [CLS], [SEP] and [PAD]. Free it, also after a
  * failure. */
 clt_status clt_annotated_open(const clt_config *config, clt_split split, clt_annotated_samples *out);
-/* Learns the classes from the labels: names in their order by bytes, or 0 to the largest number. Records whose
- * labels are of another kind than the first one's become bad. */
+/* Learns the classes from the labels: names in their order by bytes, or 0 to the largest number. Records
+ * whose labels are of another kind than the first one's become bad. CLT_EDATA: no word has a label. */
 clt_status clt_annotated_learn(clt_annotated_samples *s, clt_arena *arena, clt_annotated_classes *out);
 /* Fills in the numbers of all labels; records whose label is none of the classes become bad. */
 clt_status clt_annotated_number(clt_annotated_samples *s, const clt_annotated_classes *classes);

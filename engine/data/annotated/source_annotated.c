@@ -3,9 +3,9 @@
  * Annotated texts as samples of T tokens, for a bert with a classifier. Fields: x (T), [CLS] A [SEP] or [CLS]
  * A [SEP] B [SEP] and padding; segments (T), 1 for B [SEP]; document (T), 0 for the text and another number
  * for each token of padding, which the attention of the text then does not see; for spans also outside
- * (2,T), 0 for the text and a very low number for padding, to be added to both logits; and y: the class; or (T) the
- * label of each word at its first token, else -1; or (2) the first and the last token of the answer, 0 and 0
- * if it is not in the window. */
+ * (2,T), 0 for the text and a very low number for padding, to be added to both logits; and y: the class; or
+ * (T) the label of each word at its first token, else -1; or (2) the first and the last token of the answer,
+ * 0 and 0 if it is not in the window. */
 #include <string.h>
 
 #include "engine/base/log.h"

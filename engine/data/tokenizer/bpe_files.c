@@ -284,7 +284,7 @@ static clt_status expect_type(const loading *l, const clt_json *value, clt_json_
 {
     if (value && clt_json_typeof(value) == type)
         return CLT_OK;
-    CLT_FAIL(CLT_EDATA, "reading '%s': %s is %s, and should be an %s; is it a tokenizer?", l->path, name,
+    CLT_FAIL(CLT_EDATA, "reading '%s': %s is %s, and should be %s; is it a tokenizer?", l->path, name,
              value ? clt_json_type_name(clt_json_typeof(value)) : "missing", clt_json_type_name(type));
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Encoding: a text to words, and words to ids, by the pieces of tokenizer_wordpiece.c or by byte-pair merges,
- * the lowest rank first and the leftmost of equals. Since a text repeats its words, a cache maps short words to their ids; a hit reads one cache line. It knows nothing of
- * files. */
+ * the lowest rank first and the leftmost of equals. Since a text repeats its words, a cache maps short words
+ * to their ids; a hit reads one cache line. It knows nothing of files. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -195,14 +195,17 @@ TEST(records_that_are_refused)
 #define SPAN "\"task\":\"span\""
 #define WORDS "\"task\":\"tokens\""
     static const char *const cases[][3] = {
-        {"[1]\n", "", "it is array, and a record is an object"},
+        {"[1]\n", "", "it is an array, and a record is an object"},
         {"{\"text\":\n", "", "record:1:"},
+        {"\n{\"text\":\n[1]\n", "", "records.jsonl', line 2: record:1:"},
+        {"{\"text\":\"a\",\"label\":\"x\"}\n{\"text\":\"a\",\"label\":\"\"}\n", "",
+         "', line 2: \"label\": a label is an empty text"},
         {"{\"body\":\"a\",\"label\":1}\n", "", "data.text_member"},
         {"{\"text\":\"a\",\"class\":1}\n", "", "data.label_member"},
-        {"{\"text\":7,\"label\":1}\n", "", "its \"text\" is number, and must be a string"},
+        {"{\"text\":7,\"label\":1}\n", "", "its \"text\" is a number, and must be a string"},
         {"{\"text\":\" \",\"label\":1}\n", "", "its \"text\" has no token"},
         {"{\"text\":\"a\",\"label\":-1}\n", "", "is -1: it has no class"},
-        {"{\"text\":\"a\",\"label\":1.5}\n", "", "a label is number, and must be a name or a whole number"},
+        {"{\"text\":\"a\",\"label\":1.5}\n", "", "the label 1.5 is no whole number, or is too large"},
         {"{\"text\":\"a\",\"label\":null}\n", "", "a label is null"},
         {"{\"text\":\"a\",\"label\":1}\n{\"text\":\"a\",\"label\":\"x\"}\n", "",
          "', line 2: its labels are names"},
@@ -211,9 +214,15 @@ TEST(records_that_are_refused)
         {"{\"text\":\"hello hello hello hello hello hello hello hello\",\"label\":1}\n", "",
          "it has 10 tokens, [CLS] and [SEP] among them, and model.context is 8"},
         {"{\"tokens\":[\"a\"],\"tags\":[1,2]}\n", WORDS, "a list of as many labels as it has words, 1"},
-        {"{\"tokens\":[\"a\",2],\"tags\":[1,2]}\n", WORDS, "a list of texts"},
+        {"{\"tokens\":[\"a\",2],\"tags\":[1,2]}\n", WORDS,
+         "an entry of its \"tokens\" is a number, and must be a word as a string"},
         {"{\"tokens\":[\"a\",\"b\"],\"tags\":[1,\"O\"]}\n", WORDS, "names and numbers"},
         {"{\"tokens\":[],\"tags\":[]}\n", WORDS, "have no token"},
+        {"{\"tokens\":[\"a\"],\"tags\":[-100]}\n", WORDS, "no word has a label, a number from 0 on"},
+        {"{\"question\":\"a\",\"context\":\"b\",\"answers\":[7]}\n", SPAN,
+         "an entry of its \"answers\" is a number, and must be an object"},
+        {"{\"question\":\"a\",\"context\":\"b  c\",\"answers\":[{\"text\":\" \",\"answer_start\":1}]}\n",
+         SPAN, "its answer holds no token"},
         {"{\"question\":\"a\",\"answers\":[]}\n", SPAN, "it has no \"context\""},
         {"{\"question\":\"a\",\"context\":\"b\"}\n", SPAN, "it has no \"answers\""},
         {"{\"question\":\"a\",\"context\":\"b\",\"answers\":{\"text\":[],\"answer_start\":[]}}\n", SPAN,
@@ -245,6 +254,26 @@ TEST(records_that_are_refused)
     assert_int_equal(source->samples, 2);
     must_read(source, 1, 3, &y);
     assert_int_equal(y, 0);
+}
+
+/* An answer is the tokens that it touches: not the one before its spaces, and the whole of one that it parts. */
+TEST(answers_touch_tokens)
+{
+    static const int32_t want[3][2] = {{4, 4}, {4, 4}, {3, 3}};
+    CLT_SCOPED(clt_source) *source = must_open_records(
+        "{\"id\":7,\"question\":\"a\",\"context\":\"b hello\",\"answers\":[{\"text\":\" "
+        "hello\",\"answer_start\":1}]}\n"
+        "{\"question\":\"a\",\"context\":\"b hello\",\"answers\":[{\"text\":\"ell\",\"answer_start\":3}]}\n"
+        "{\"question\":\"a\",\"context\":\"b hello\",\"answers\":[{\"text\":\"b \",\"answer_start\":0},"
+        "{\"text\":\"b hello\",\"answer_start\":0}]}\n",
+        8, KEYS SPAN);
+    for (int i = 0; i < 3; i++) {
+        int32_t y[2];
+        must_read(source, i, 4, y);
+        assert_int_equal(y[0], want[i][0]);
+        assert_int_equal(y[1], want[i][1]);
+    }
+    assert_string_equal(clt_annotated_of(source)->record[0].id.text, "7");
 }
 
 /* A question that has no answer is trained as the first token. */

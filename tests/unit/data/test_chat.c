@@ -116,12 +116,12 @@ TEST(records_that_are_refused)
 {
     static const char *const cases[][2] = {
         {"{\"messages\":[", "!record:1:"},
-        {"[1]", "!it is array, and a record is an object"},
+        {"[1]", "!it is an array, and a record is an object"},
         {"{\"question\":\"a\",\"answer\":\"b\"}", "!but: question, answer"},
-        {"{\"messages\":\"hi\"}", "!its \"messages\" is string, and must be a list of messages"},
+        {"{\"messages\":\"hi\"}", "!its \"messages\" is a string, and must be a list of messages"},
         {"{\"messages\":[]}", "!no answer of the assistant"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", "!no answer of the assistant"},
-        {"{\"messages\":[7]}", "!message 1 of \"messages\": it is number"},
+        {"{\"messages\":[7]}", "!message 1 of \"messages\": it is a number"},
         {"{\"messages\":[{\"content\":\"a\"}]}", "!it has no \"role\""},
         {"{\"messages\":[{\"role\":\"robot\",\"content\":\"a\"}]}", "!the role \"robot\" is none of"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":null,"

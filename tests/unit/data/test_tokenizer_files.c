@@ -166,7 +166,7 @@ TEST(test_bad_vocab)
     put_file("vocab.json", "{}", 2);
     expect_bad(in_dir("vocab.json"), "single byte");
     put_file("vocab.json", "[1]", 3);
-    expect_bad(in_dir("vocab.json"), "is array|object");
+    expect_bad(in_dir("vocab.json"), "is an array|object");
     put_file("vocab.json", "", 0);
     expect_bad(in_dir("vocab.json"), "vocab.json");
     char *large = malloc(70000);
@@ -315,7 +315,7 @@ TEST(test_bad_tokenizer_json)
     bad_json(EXTRA, "[[\"h\",1]]", LEVEL, "", "neither");
     bad_json(EXTRA, "[7]", LEVEL, "", "neither");
     bad_json(EXTRA, "[\"he\"]", LEVEL, "", "one space");
-    bad_json(EXTRA, "{}", LEVEL, "", "model.merges is object");
+    bad_json(EXTRA, "{}", LEVEL, "", "model.merges is an object");
     bad_json(EXTRA, "[\"h e\",\"h e\"]", LEVEL, "", "merge 2|twice");
     bad_json(EXTRA, "[]", "", "", "no pre_tokenizer|not supported");
     bad_sentence_json();
@@ -344,7 +344,7 @@ TEST(test_bad_tokenizer_json)
     bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[{\"id\":1.5,\"content\":\"new\"}],", "", "not an integer");
     bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[{\"id\":261}],", "", "content");
     bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[5],", "", "content");
-    bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":{},", "", "added_tokens is object");
+    bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":{},", "", "added_tokens is an object");
     put_file("tokenizer.json", "{\"model\":{\"type\":\"Unigram\"}}", 28);
     expect_bad(in_dir("tokenizer.json"), "model other than BPE");
     put_file("tokenizer.json", "{\"model\":{}}", 12);

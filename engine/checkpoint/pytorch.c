@@ -142,6 +142,13 @@ static clt_status read_any(clt_pytorch *p)
 
 /* --- what the pickle would call --- */
 
+bool clt_pytorch_is_set(const clt_pickle_value *value)
+{
+    const char *function = value->kind == CLT_PICKLE_CALL ? clt_pickle_called(value) : NULL;
+    return function && value->items[1]->kind == CLT_PICKLE_TUPLE &&
+           (strcmp(function, "__builtin__ set") == 0 || strcmp(function, "builtins set") == 0);
+}
+
 /* Functions and classes whose calls are understood or do no more than hold a value. */
 static bool is_known_call(const clt_pickle_value *call)
 {
@@ -153,7 +160,7 @@ static bool is_known_call(const clt_pickle_value *call)
     for (size_t i = 0; function && i < sizeof known / sizeof known[0]; i++)
         if (strcmp(function, known[i]) == 0)
             return true;
-    return clt_pytorch_is_tensor(call, &dims);
+    return clt_pytorch_is_tensor(call, &dims) || clt_pytorch_is_module(call) || clt_pytorch_is_set(call);
 }
 
 /* Writes "posix.system" for the global "posix system", fit for a terminal. */
@@ -209,11 +216,20 @@ static bool is_plain(const clt_pickle_value *text)
     return text->kind == CLT_PICKLE_TEXT && clt_text_plain(text->text) == text->length;
 }
 
+/* Replaces the members of `dict` that are modules by their state dicts. */
+static clt_status open_members(clt_pytorch *p, const clt_pickle_value *dict)
+{
+    for (size_t i = 1; dict->kind == CLT_PICKLE_DICT && i < dict->count; i += 2)
+        CLT_TRY(clt_pytorch_open_module(p, &dict->items[i]));
+    return CLT_OK;
+}
+
 /* Adds the members of `dict` that are dicts with tensors. */
-static clt_status add_members(const clt_pytorch *p, const clt_pickle_value *dict, const char *entry,
+static clt_status add_members(clt_pytorch *p, const clt_pickle_value *dict, const char *entry,
                               choice choices[CHOICES_MAX], int *count)
 {
     size_t vectors;
+    CLT_TRY(open_members(p, dict));
     for (size_t i = 0; dict->kind == CLT_PICKLE_DICT && i < dict->count && *count < CHOICES_MAX; i += 2) {
         const clt_pickle_value *key = dict->items[i];
         if (!is_plain(key) || count_tensors(dict->items[i + 1], &vectors) == 0)
@@ -228,7 +244,7 @@ static clt_status add_members(const clt_pytorch *p, const clt_pickle_value *dict
 }
 
 /* Lists the state dicts: the root, its members, and, if none of them is one, their members. */
-static clt_status list_choices(const clt_pytorch *p, choice choices[CHOICES_MAX], int *count)
+static clt_status list_choices(clt_pytorch *p, choice choices[CHOICES_MAX], int *count)
 {
     const clt_pickle_value *root = p->pickle.root;
     size_t vectors, own = count_tensors(root, &vectors);
@@ -251,8 +267,8 @@ static clt_status refuse_root(const clt_pytorch *p)
         REFUSE("%s: holds no dict with tensors, so no state dict", p->path);
     const char *function = clt_pickle_called(root);
     add_symbol(&name, function);
-    REFUSE("%s: holds an object of %s, which is not run, and no state dict; in Python, save "
-           "model.state_dict() instead of the model",
+    REFUSE("%s: holds an object of %s, which is not run, and neither a state dict nor a module; in Python, "
+           "save model.state_dict()",
            p->path, name.text ? name.text : "a class");
 }
 
@@ -268,29 +284,33 @@ static clt_status refuse_choice(const clt_pytorch *p, const choice *choices, int
            count, names.text ? names.text : "", choices[0].entry);
 }
 
-/* Follows the keys of an entry; NULL: there is no such member. */
-static const clt_pickle_value *follow(const clt_pickle_value *dict, const char *entry)
+/* Follows the keys of an entry from the root. *out: NULL where there is no such member. */
+static clt_status follow(clt_pytorch *p, const char *entry, const clt_pickle_value **out)
 {
     char key[256];
+    const clt_pickle_value *dict = p->pickle.root;
     if (strcmp(entry, ".") == 0)
-        return dict;
+        entry = "";
     while (dict && *entry) {
+        CLT_TRY(open_members(p, dict));
         size_t length = strcspn(entry, ":");
         snprintf(key, sizeof key, "%.*s", (int)(length < sizeof key ? length : sizeof key - 1), entry);
         dict = clt_pickle_get(dict, key);
         entry += length + (entry[length] == ':');
     }
-    return dict;
+    *out = dict;
+    return CLT_OK;
 }
 
-static clt_status find_dict(const clt_pytorch *p, const char *entry, const clt_pickle_value **dict)
+static clt_status find_dict(clt_pytorch *p, const char *entry, const clt_pickle_value **dict)
 {
     choice choices[CHOICES_MAX];
     int count;
     size_t vectors;
+    CLT_TRY(clt_pytorch_open_module(p, &p->pickle.root));
     CLT_TRY(list_choices(p, choices, &count));
     if (*entry) {
-        *dict = follow(p->pickle.root, entry);
+        CLT_TRY(follow(p, entry, dict));
         return *dict && count_tensors(*dict, &vectors) > 0 ? CLT_OK : refuse_choice(p, choices, count, entry);
     }
     if (count == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Shared by the readers of PyTorch's files: pytorch.c opens the file and finds the state dict in its pickle,
- * pytorch_storage.c finds the bytes of storages, pytorch_tensor.c makes tensors of them. */
+ * pytorch_module.c makes state dicts of whole modules, pytorch_storage.c finds the bytes of storages,
+ * pytorch_tensor.c makes tensors of them. */
 #ifndef ENGINE_CHECKPOINT_PYTORCH_INTERNAL_H
 #define ENGINE_CHECKPOINT_PYTORCH_INTERNAL_H
 
@@ -25,6 +26,7 @@ typedef struct clt_pytorch {
     clt_pytorch_storage *storages; /* the older form: sorted by key */
     size_t n_storages;
     uint64_t copied; /* bytes of values that had to be put in order */
+    uint64_t spent;  /* what walking through modules has cost, in units of its own */
 } clt_pytorch;
 
 /* A type of elements. */
@@ -44,6 +46,13 @@ const clt_pytorch_type *clt_pytorch_dtype(const clt_pickle_value *global);
 /* The older form: reads the storages that follow the list of their keys, from `at` on. */
 clt_status clt_pytorch_read_storages(clt_pytorch *p, const clt_pickle_value *keys, const uint8_t *at);
 
+/* True for an object with the attributes of a torch.nn.Module, whatever its class is. */
+bool clt_pytorch_is_module(const clt_pickle_value *value);
+/* Replaces a module by its state dict, with dotted names; leaves other values. CLT_ECHECKPOINT: the module
+ * contains itself, is too deep or too large, or has members of a wrong type. */
+clt_status clt_pytorch_open_module(clt_pytorch *p, clt_pickle_value **value);
+/* True for a call that makes a set of its arguments. */
+bool clt_pytorch_is_set(const clt_pickle_value *value);
 /* True for a value that PyTorch would make a dense tensor of. *dims: its number of dimensions. */
 bool clt_pytorch_is_tensor(const clt_pickle_value *value, size_t *dims);
 /* Adds such a tensor to the file. */

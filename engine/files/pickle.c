@@ -287,14 +287,6 @@ static clt_status call(machine *m)
     return take_items(m, dict, from);
 }
 
-/* NEWOBJ_EX: class, arguments, arguments by name. */
-static clt_status call_by_name(machine *m)
-{
-    value *named;
-    CLT_TRY(pop(m, &named));
-    return call(m);
-}
-
 /* --- collections --- */
 
 static clt_status push_tuple(machine *m, size_t count)
@@ -355,11 +347,6 @@ static clt_status push_mark(machine *m)
         REFUSE(m, "%s: the pickle nests collections more than %d deep", m->where, MARKS_MAX);
     m->marks[m->n_marks++] = m->depth;
     return CLT_OK;
-}
-
-static clt_status drop_marked(machine *m)
-{
-    return pop_mark(m, &m->depth);
 }
 
 /* --- memo --- */
@@ -424,15 +411,29 @@ static clt_status duplicate(machine *m)
     return push(m, v);
 }
 
-/* POP takes a mark, too, if nothing lies on it. BUILD sets an object's attributes, which nobody reads. */
-static clt_status drop(machine *m, bool may_be_mark)
+/* POP takes a mark, too, if nothing lies on it. */
+static clt_status drop(machine *m)
 {
     value *v;
-    if (may_be_mark && m->n_marks && m->depth == floor_of(m)) {
+    if (m->n_marks && m->depth == floor_of(m)) {
         m->n_marks--;
         return CLT_OK;
     }
     return pop(m, &v);
+}
+
+/* BUILD sets an object's attributes. Those of a dict, such as its versions, are not kept. */
+static clt_status build(machine *m)
+{
+    value *state, *object;
+    CLT_TRY(pop(m, &state));
+    CLT_TRY(top(m, &object));
+    if (object->kind != CLT_PICKLE_CALL)
+        return CLT_OK;
+    if (object->state)
+        REFUSE(m, "%s: the pickle gives an object its attributes twice", m->where);
+    object->state = state;
+    return CLT_OK;
 }
 
 static clt_status skip(machine *m, size_t bytes)
@@ -532,6 +533,7 @@ static clt_status run_collection(machine *m, int op)
 
 static clt_status run(machine *m, int op)
 {
+    value *named;
     switch (op) {
     case 0x80: /* PROTO, FRAME */
         return skip(m, 1);
@@ -546,18 +548,19 @@ static clt_status run(machine *m, int op)
     case 0x94: /* MEMOIZE */
         return memo_put(m, m->memo_used);
     case '0':
-        return drop(m, true);
+        return drop(m);
     case '1':
-        return drop_marked(m);
+        return pop_mark(m, &m->depth);
     case '2':
         return duplicate(m);
     case 'b':
-        return drop(m, false);
+        return build(m);
     case 'R':
     case 0x81: /* NEWOBJ */
         return call(m);
-    case 0x92: /* NEWOBJ_EX */
-        return call_by_name(m);
+    case 0x92: /* NEWOBJ_EX: class, arguments, arguments by name */
+        CLT_TRY(pop(m, &named));
+        return call(m);
     case 0x93:
         return push_stack_global(m);
     case 'Q':
@@ -583,13 +586,9 @@ clt_status clt_pickle_read(const uint8_t *bytes, size_t size, const char *where,
                            clt_arena *arena, clt_pickle *out)
 {
     *out = (clt_pickle){0};
-    machine m = {.at = bytes,
-                 .begin = bytes,
-                 .end = bytes + size,
-                 .where = where,
-                 .code = code,
-                 .arena = arena,
-                 .out = out};
+    machine m = {.at = bytes, .begin = bytes, .end = bytes + size, .arena = arena, .out = out};
+    m.where = where;
+    m.code = code;
     clt_status status = run_all(&m);
     out->bytes = (size_t)(m.at - bytes);
     free(m.stack);

@@ -35,7 +35,8 @@ typedef struct clt_pickle_value {
     size_t length;
     struct clt_pickle_value **items;
     size_t count, capacity;
-    struct clt_pickle_value *next; /* of the CALL and PERSISTENT values of one pickle; NULL: the last one */
+    struct clt_pickle_value *state; /* CALL: the attributes that the object would be given; NULL: none */
+    struct clt_pickle_value *next;  /* of the CALL and PERSISTENT values of one pickle; NULL: the last one */
 } clt_pickle_value;
 
 typedef struct clt_pickle {

@@ -31,6 +31,55 @@ def views():
     }
 
 
+class Block(torch.nn.Module):
+    """A residual block of a narrow ResNet, with a projection where the number of channels changes."""
+
+    def __init__(self, channels, out):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(channels, out, 3, padding=1, bias=False)
+        self.bn1 = torch.nn.BatchNorm2d(out)
+        self.shortcut = torch.nn.Sequential(torch.nn.Conv2d(channels, out, 1), torch.nn.ReLU()) if channels != out else None
+        self.register_buffer('absent', None)
+
+
+class Net(torch.nn.Module):
+    """ResNet-like: modules in modules, None as a module, a buffer and a parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = torch.nn.Conv2d(3, 2, 3).to(memory_format=torch.channels_last)
+        self.layer1 = torch.nn.Sequential(Block(2, 2), Block(2, 4))
+        self.fc = torch.nn.Linear(4, 3).half()
+
+
+class Gpt(torch.nn.Module):
+    """GPT-like: a table that is tied to the output, a module under two names, and a mask that is not saved."""
+
+    def __init__(self):
+        super().__init__()
+        self.wte = torch.nn.Embedding(7, 4)
+        self.h = torch.nn.ModuleList([torch.nn.ModuleDict({'ln': torch.nn.LayerNorm(4), 'mlp': torch.nn.Linear(4, 4)})
+                                      for _ in range(2)])
+        self.first = self.h[0]
+        self.scales = torch.nn.ParameterList([torch.ones(2), torch.zeros(3)])
+        self.lm_head = torch.nn.Linear(4, 7, bias=False)
+        self.lm_head.weight = self.wte.weight
+        self.register_buffer('mask', torch.ones(5, 5).tril(), persistent=False)
+        self.register_buffer('positions', torch.arange(5))
+
+
+def modules():
+    """Whole modules beside their state dicts."""
+    torch.manual_seed(5)
+    net, gpt = Net(), Gpt()
+    for name, module in ('resnet', net), ('gpt', gpt):
+        save_file({k: v.detach().clone().contiguous() for k, v in module.state_dict().items()},
+                  put(f'module_{name}.safetensors'))
+    torch.save(net, put('module_resnet.pth'))
+    torch.save(gpt, put('module_gpt.pth'), pickle_protocol=4)
+    torch.save({'model': gpt, 'teacher': net, 'epoch': 3}, put('module_entries.pth'))
+
+
 def main():
     os.makedirs(put(''), exist_ok=True)
     tensors = views()
@@ -48,6 +97,7 @@ def main():
                 'args': argparse.Namespace(lr=0.1)}, put('checkpoint.pth'))
     torch.save({'a': weights, 'b': weights}, put('two.pth'))
     torch.save(layer, put('module.pth'))
+    modules()
 
     torch.save(load_file(os.path.join(DATA, 'hf_tied', 'model.safetensors')), put('hf_tied.bin'))
     with open(os.path.join(DATA, 'hf_shards', 'model.safetensors.index.json'), encoding='utf-8') as file:

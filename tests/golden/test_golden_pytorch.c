@@ -83,7 +83,14 @@ TEST(several_entries_are_listed)
     assert_refused(DATA "pytorch/absent.pth:a", "No such file");
 }
 
-TEST(a_pickled_module_is_named_and_not_run)
+TEST(whole_modules_are_equal_to_their_state_dicts)
 {
-    assert_refused(DATA "pytorch/module.pth", "holds an object of torch.nn.modules.linear.Linear");
+    CLT_SCOPED(clt_safetensors) *file = open_file(DATA "pytorch/module.pth");
+    assert_int_equal(clt_safetensors_count(file), 2);
+    assert_non_null(clt_safetensors_find(file, "bias"));
+    assert_equal_files(DATA "pytorch/module_resnet.pth", DATA "pytorch/module_resnet.safetensors");
+    assert_equal_files(DATA "pytorch/module_gpt.pth", DATA "pytorch/module_gpt.safetensors");
+    assert_equal_files(DATA "pytorch/module_entries.pth:model", DATA "pytorch/module_gpt.safetensors");
+    assert_equal_files(DATA "pytorch/module_entries.pth:teacher", DATA "pytorch/module_resnet.safetensors");
+    assert_refused(DATA "pytorch/module_entries.pth", "has 2 entries with tensors, 'model', 'teacher'");
 }

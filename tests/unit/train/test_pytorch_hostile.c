@@ -173,6 +173,122 @@ TEST(opcodes_and_stacks)
                    "torch._utils._rebuild_parameter");
 }
 
+#define KEY(length, text) "X" length "\0\0\0" text
+#define MODULE_CLASS "ca\nB\n"
+/* An object of some class with the attributes of a module, and with more of them. */
+#define OBJECT(class, parameters, buffers, modules, more)                                                    \
+    class ")\x81}(" KEY("\x0b", "_parameters") parameters KEY("\x08", "_buffers")                            \
+        buffers KEY("\x08", "_modules") modules more "ub"
+#define MODULE(parameters, buffers, modules) OBJECT(MODULE_CLASS, parameters, buffers, modules, "")
+#define ONE(name, value) "}" KEY("\1", name) value "s"
+#define LEFT_OUT(set) KEY("\x1b", "_non_persistent_buffers_set") set
+
+TEST(modules_are_state_dicts)
+{
+    static const struct {
+        bytes object;
+        int count;
+        const char *name;
+    } good[] = {
+        {B("\x80\x02" MODULE(ONE("w", GOOD), "}", "}") "."), 1, "w"},
+        {B("\x80\x02" MODULE("}", ONE("w", GOOD), ONE("n", "N")) "."), 1, "w"},
+        {B("\x80\x02" MODULE(ONE("b", "N"), ONE("c", "N"), ONE("m", MODULE(ONE("w", GOOD), "}", "}"))) "."),
+         1, "m.w"},
+        /* the older form stores the class elsewhere, with its source text */
+        {B("\x80\x02" OBJECT("(X\6\0\0\0moduleca\nB\nNNtQ", ONE("w", GOOD), "}", "}", "") "."), 1, "w"},
+        /* an entry of a dict, and of a dict in it */
+        {B("\x80\x02" ONE("x", MODULE(ONE("w", GOOD), "}", "}")) "."), 1, "w"},
+        {B("\x80\x02" ONE("x", ONE("y", MODULE(ONE("w", GOOD), "}", "}"))) "."), 1, "w"},
+        /* buffers that are left out, as sets of both kinds */
+        {B("\x80\x02" OBJECT(MODULE_CLASS, ONE("w", GOOD), ONE("b", GOOD), "}",
+                             LEFT_OUT("c__builtin__\nset\n]" KEY("\1", "b") "a\x85R")) "."),
+         1, "w"},
+        {B("\x80\x04" OBJECT(MODULE_CLASS, ONE("w", GOOD), ONE("b", GOOD), "}",
+                             LEFT_OUT("\x8f(" KEY("\1", "b") "\x90")) "."),
+         1, "w"},
+        {B("\x80\x02" OBJECT(MODULE_CLASS, ONE("w", GOOD), ONE("b", GOOD), "}",
+                             LEFT_OUT("cbuiltins\nset\n)R")) "."),
+         2, "b"},
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        CLT_SCOPED(clt_safetensors) *file = NULL;
+        assert_ok(open_bytes(old_file(good[i].object, KEYS), &file));
+        assert_int_equal(clt_safetensors_count(file), good[i].count);
+        assert_non_null(clt_safetensors_find(file, good[i].name));
+    }
+}
+
+TEST(modules_that_are_refused)
+{
+    static const struct {
+        bytes object;
+        const char *part;
+    } bad[] = {
+        {B("\x80\x02" MODULE("]", "}", "}") "."), "_parameters of the outermost module is no dict"},
+        {B("\x80\x02" MODULE("}", "N", "}") "."), "_buffers of the outermost module is no dict"},
+        {B("\x80\x02" MODULE("}", "}", ONE("m", MODULE("}", "}", "]"))) "."),
+         "_modules of module \"m\" is no dict"},
+        {B("\x80\x02" MODULE(ONE("w", "K\1"), "}", "}") "."),
+         "\"w\" in _parameters of a module is no dense tensor"},
+        {B("\x80\x02" MODULE("}", "}", ONE("m", MODULE("}", ONE("b", SYSTEM), "}"))) "."),
+         "\"m.b\" in _buffers of a module is no dense tensor"},
+        {B("\x80\x02" MODULE("}", "}", ONE("m", SYSTEM)) "."),
+         "module \"m\" is no object that is known as a module"},
+        {B("\x80\x02" MODULE("}K\1K\1s", "}", "}") "."), "a member whose name is not plain text"},
+        {B("\x80\x02" MODULE("}", "}", ONE("\x1b", "}")) "."), "a member whose name is not plain text"},
+        {B("\x80\x02" OBJECT(MODULE_CLASS, "}", "}", "}", LEFT_OUT("K\1")) "."),
+         "_non_persistent_buffers_set of the outermost module is no set"},
+        {B("\x80\x02" OBJECT(MODULE_CLASS, "}", "}", "}", LEFT_OUT("cbuiltins\nset\nK\1\x85R")) "."),
+         "_non_persistent_buffers_set of the outermost module is no set"},
+        {B("\x80\x02" MODULE("}", "}", "}") "}b."), "gives an object its attributes twice"},
+        {B("\x80\x02" MODULE("}", "}", "}") "."), "holds no dict with tensors"},
+        {B("\x80\x02}b."), "uses a value that is not there"},
+        /* a module in itself, and two modules in each other, in an entry of a dict */
+        {B("\x80\x02" MODULE("}", "}", "}q\1") "q\2h\1" KEY("\1", "m") "h\2s0."),
+         "the outermost module contains itself as module \"m\""},
+        {B("\x80\x02" ONE("x", MODULE("}", "}", ONE("a", MODULE("}", "}", "}q\1") "q\2"))) "h\1" KEY(
+             "\1", "b") MODULE("}", "}", ONE("c", "h\2")) "s0."),
+         "module \"a\" contains itself as module \"a.b.c\""},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_refused(old_file(bad[i].object, NO_KEYS), bad[i].part);
+}
+
+/* Writes modules each of which holds the one before it under `names` names; the first one is innermost. */
+static const char *nested_modules(int count, const char *names, const char *name_end)
+{
+    CLT_SCOPED(clt_str) s = {0};
+    add(&s, B("\x80\x02" MODULE(ONE("w", GOOD), "}", "}") "q\1"));
+    for (int i = 0; i < count; i++) {
+        add(&s, B("0" MODULE_CLASS ")\x81}(" KEY("\x0b", "_parameters") "}" KEY("\x08", "_buffers") "}" KEY(
+                    "\x08", "_modules") "}"));
+        for (const char *name = names; *name; name++) {
+            size_t length = 1 + strlen(name_end);
+            add(&s, B("X"));
+            clt_str_append_n(&s, (const char[]){(char)(length & 255), (char)(length >> 8), 0, 0}, 4);
+            clt_str_append_n(&s, name, 1);
+            clt_str_append(&s, name_end);
+            add(&s, B("h\1s"));
+        }
+        add(&s, B("ubq\1"));
+    }
+    add(&s, B("."));
+    return old_file((bytes){s.text, s.length}, KEYS);
+}
+
+TEST(depth_and_number_of_modules_are_limited)
+{
+    char long_end[300];
+    memset(long_end, 'x', sizeof long_end - 1);
+    long_end[sizeof long_end - 1] = 0;
+    assert_int_equal(count_in(nested_modules(100, "m", "")), 1);
+    assert_refused(nested_modules(101, "m", ""), "lies more than 100 modules deep");
+    assert_int_equal(count_in(nested_modules(10, "mn", "")), 1024);
+    assert_refused(nested_modules(60, "mn", ""), "which is no model");
+    assert_int_equal(count_in(nested_modules(1, "m", long_end)), 1);
+    assert_refused(nested_modules(2, "m", long_end), "500 are read");
+}
+
 TEST(depth_and_number_of_values_are_limited)
 {
     CLT_SCOPED(clt_str) deep = {0};

@@ -25,6 +25,7 @@ or `=`; `--` ends the options.
 |---|---|
 | `train CONFIG [key=value …] [--out DIR] [--resume auto\|DIR\|none] [--init PATH] [--device SPEC] [--max-steps N] [--dry-run] [--profile]` | trains |
 | `new FILE\|FOLDER [TARGETS] [--out FILE] [--target COLUMN] [--json-key NAME] [--tokenizer PATH]` | looks at data and writes a config that trains on it |
+| `import FOLDER --out CONFIG` | writes a config for a folder of `transformers`, and checks that its weights, tokenizer and `config.json` belong together ([pretrained.md](pretrained.md)) |
 | `launch [--devices all\|N] [--max-restarts N] CONFIG …` | `train` on several devices of this host, started again after failures: [cluster.md](cluster.md) |
 | `eval RUN [--on train] [--best] [--classes] [--confusion FILE] [--json FILE]` | loss, accuracy, top-5, confusion matrix, precision, recall, F1 and Dice of classes on the evaluation data; also `eval CONFIG --checkpoint RUN \| --init PATH` |
 | `predict RUN [FILE…] [--input FILE\|-] [--out FILE] [--top-k K]` | probabilities of a classifier, values of a regression: [docs/predict.md](predict.md) |
@@ -46,7 +47,7 @@ or `=`; `--` ends the options.
 | `tune [CONFIG] [--seconds S] [--list \| --clear] [--json FILE]` | measures which kernels are fastest on this device, and records it: [tuning.md](tuning.md) |
 | `ops [NAME] [--json]` | what can be a layer of `model.layers`: formula, inputs, attributes, an example |
 | `verify [-t PATTERN] [--mode …] [--caps MASK] [--quick] [--device SPEC\|all] [--json FILE] [--junit FILE]` | the checker |
-| `config --schema \| --markdown \| --print CONFIG \| --from FOLDER` | the keys; a config with all defaults filled in; a config for a folder of `transformers` |
+| `config --schema \| --markdown \| --print CONFIG` | the keys; a config with all defaults filled in |
 | `demo` | trains a small GPT on real text of this machine and samples from it |
 | `cache [NAME…] [--clear] [--all] [--json]` | lists the cache folders with their sizes; clears them |
 | `completion bash\|zsh\|fish` | the script that completes commands, options, keys and files in a shell; installed with the program |

@@ -72,10 +72,7 @@ clt_status cmd_new(cmd_context *context, int argc, char **argv)
         default_name(n.path, name, sizeof name);
         out = name;
     }
-    if (clt_file_exists(out) || clt_is_directory(out)) /* before a long look at the data */
-        CLT_FAIL(CLT_EUSAGE,
-                 "cltrain new: '%s' exists already and is not overwritten; name another file with --out FILE",
-                 out);
+    CLT_TRY(draft_place(out)); /* before a long look at the data */
     CLT_TRY(draft_open(&n.draft));
     CLT_TRY(new_config_look(&n));
     CLT_TRY(clt_str_check(&n.found));

@@ -157,14 +157,20 @@ clt_status draft_write(const draft *d, bool probe, clt_str *out)
     return clt_str_check(out);
 }
 
-clt_status draft_save(const draft *d, const char *path)
+clt_status draft_place(const char *path)
 {
-    CLT_SCOPED(clt_str) text = {0};
     if (clt_file_exists(path) || clt_is_directory(path))
         CLT_FAIL(CLT_EUSAGE,
                  "writing a config: '%s' exists already and is not overwritten; name another file "
                  "with --out FILE",
                  path);
+    return CLT_OK;
+}
+
+clt_status draft_save(const draft *d, const char *path)
+{
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_TRY(draft_place(path));
     CLT_TRY(draft_write(d, false, &text));
     return clt_file_write(path, text.text, text.length);
 }

@@ -44,6 +44,8 @@ void draft_gpt(draft *d, uint64_t tokens, bool has_eval);
 /* Appends the config. probe: only its section `data`, with a model that accepts any data, to find out what
  * the data holds; of text, sequences of model.context or else 16 tokens. */
 clt_status draft_write(const draft *d, bool probe, clt_str *out);
+/* CLT_EUSAGE if there is a file or folder at the path: a config is never overwritten. */
+clt_status draft_place(const char *path);
 /* Writes the config to a file that does not exist yet; CLT_EUSAGE if it does. */
 clt_status draft_save(const draft *d, const char *path);
 

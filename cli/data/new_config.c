@@ -357,10 +357,10 @@ static clt_status look_at_folder(new_config *n)
         CLT_FAIL(CLT_EUSAGE, "cltrain new: '%s' is a trained run: cltrain train --resume %s goes on with it",
                  n->path, n->path);
     if (has(n->path, "config.json") && has(n->path, "model.safetensors"))
-        CLT_FAIL(
-            CLT_EUSAGE,
-            "cltrain new: '%s' is a model of transformers: cltrain config --from %s prints a config for it",
-            n->path, n->path);
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain new: '%s' is a model of transformers: cltrain import %s --out CONFIG writes a "
+                 "config for it",
+                 n->path, n->path);
     if (holds_flat_masks(n->path))
         CLT_FAIL(CLT_EDATA,
                  "cltrain new: '%s' holds flat images and masks; training with masks needs volumes (.nii, "

@@ -67,6 +67,7 @@ static const other_option_row options[] = {
            true),
     OPTION("--load|--weights|--pretrained|--init-from|--model-name-or-path|--from-pretrained|--finetune",
            "train", "--init", true),
+    OPTION("--from", "config", "import FOLDER --out", false),
     OPTION("--config|--cfg|--config-file|--config-path|-c", NULL, "CONFIG", true),
     OPTION("--run|--model|--model-path|--model-dir|--run-dir|--ckpt|--load|-m", NULL, "RUN", true),
     OPTION("--cpu|--use-cpu|--no-cuda", NULL, "--device cpu", false),

@@ -37,6 +37,8 @@ clt_status clt_safetensors_join(clt_safetensors **file, clt_safetensors *more, c
 void clt_safetensors_close(clt_safetensors *file);
 CLT_SCOPED_POINTER(clt_safetensors, clt_safetensors_close)
 int clt_safetensors_count(const clt_safetensors *file);
+int clt_safetensors_files(
+    const clt_safetensors *file); /* the files that were opened as one; 1 for a single file */
 const clt_named_tensor *clt_safetensors_at(const clt_safetensors *file, int index); /* in file order */
 const clt_named_tensor *clt_safetensors_find(const clt_safetensors *file,
                                              const char *name); /* NULL if absent */

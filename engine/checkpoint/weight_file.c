@@ -139,6 +139,11 @@ int clt_safetensors_count(const clt_safetensors *file)
     return file->count;
 }
 
+int clt_safetensors_files(const clt_safetensors *file)
+{
+    return file->n_parts > 0 ? file->n_parts : 1;
+}
+
 const clt_named_tensor *clt_safetensors_at(const clt_safetensors *file, int index)
 {
     return index >= 0 && index < file->count ? &file->tensors[index] : NULL;

@@ -301,7 +301,7 @@ static const clt_foreign_value foreign_values[] = {
     {"model.type", "transformer|gpt2|gpt3|gpt_2|nanogpt|minigpt|decoder|lm|language_model|causal_lm", "gpt",
      DECODER},
     {"model.type", "llama2|llama3|mistral|qwen|qwen2|qwen3|smollm|smollm2|tinyllama", "llama",
-     "cltrain config --from DIR writes the config of a published model"},
+     "cltrain import DIR --out CONFIG writes the config of a published model"},
     {"model.type", "gemma|phi|rnn|lstm|gru|mamba", "gpt", DECODER ", not that model"},
     {"model.type", "encoder|mlm|bert_base|bert_large", "bert", "an encoder of BERT's kind"},
     {"model.type", "roberta|distilbert|electra|deberta|albert", "bert",

@@ -346,6 +346,46 @@ clt_status clt_pretrained_check_tokenizer(const char *path, const clt_config *co
     return used ? compare(path, own, used, vocab) : CLT_OK;
 }
 
+/* Notes that an id of a setting of config.json is no row of the model, or that no id of it is the token that
+ * the tokenizer gives this role. The setting is a number or a list of numbers. */
+static void note_special(const clt_pretrained *p, const char *name, int64_t role, int64_t vocab,
+                         clt_str *notes)
+{
+    const clt_json *value = clt_pretrained_get(p->root, name);
+    bool list = value && clt_json_typeof(value) == CLT_JSON_ARRAY, known = role < 0;
+    const clt_json *one = list ? clt_json_first(value) : value;
+    double outside = -1, id = -1;
+    int count = 0, n_outside = 0;
+    for (; one; one = list ? clt_json_next(one) : NULL) {
+        if (clt_json_typeof(one) != CLT_JSON_NUMBER)
+            continue;
+        id = clt_json_number(one);
+        known = known || clt_pretrained_equal(id, (double)role);
+        count++;
+        if (!(id >= 0 && id < (double)vocab) && n_outside++ == 0)
+            outside = id;
+    }
+    if (n_outside > 0)
+        clt_str_printf(notes, "; %s %.9g of config.json is no row of the model, which has %lld", name,
+                       outside, (long long)vocab);
+    if (count == 1 && !known)
+        clt_str_printf(notes, "; %s of config.json is %.9g, the tokenizer says %lld", name, id,
+                       (long long)role);
+    else if (count > 1 && !known)
+        clt_str_printf(notes, "; %s of config.json does not list %lld, as the tokenizer says", name,
+                       (long long)role);
+}
+
+clt_status clt_pretrained_check_own_tokenizer(const clt_pretrained *p, const clt_tokenizer *own,
+                                              int64_t vocab, clt_str *notes)
+{
+    CLT_TRY(compare(p->folder, own, own, vocab));
+    note_special(p, "bos_token_id", clt_tokenizer_role(own, CLT_TOKEN_BEGIN), vocab, notes);
+    note_special(p, "eos_token_id", clt_tokenizer_role(own, CLT_TOKEN_END_OF_TEXT), vocab, notes);
+    note_special(p, "pad_token_id", clt_tokenizer_role(own, CLT_TOKEN_PADDING), vocab, notes);
+    return clt_str_check(notes);
+}
+
 /* --- a config --- */
 
 /* The value of a preset as JSON; NULL: there is none. */

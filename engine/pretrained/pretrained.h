@@ -9,6 +9,7 @@
 
 #include "engine/config/config.h"
 
+struct clt_tokenizer;
 typedef struct clt_pretrained clt_pretrained;
 
 /* Reads the config.json of the folder, or the config of a run of ours; a file of weights has neither and
@@ -29,5 +30,10 @@ clt_status clt_pretrained_config(const clt_pretrained *p, clt_str *out);
 /* Compares the config's tokenizer with the one of the weights at `path`, if that is a folder. CLT_EDATA: the
  * number of tokens differs. A warning is logged if the number is the same but the tokens differ. */
 clt_status clt_pretrained_check_tokenizer(const char *path, const clt_config *config);
+/* Compares the tokenizer that lies beside the weights with the model. vocab: model.vocab. CLT_EDATA: it has
+ * more tokens than the model has rows, and texts can contain them. Appends to `notes`, as "; " and a
+ * sentence each, the special ids of config.json that the model or the tokenizer contradicts. */
+clt_status clt_pretrained_check_own_tokenizer(const clt_pretrained *p, const struct clt_tokenizer *own,
+                                              int64_t vocab, clt_str *notes);
 
 #endif

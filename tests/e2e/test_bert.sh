@@ -70,7 +70,8 @@ expect_code 0 "$CLTRAIN" eval two
 before=$(loss)
 expect_code 0 "$CLTRAIN" eval two.json --init folder
 if [ -n "$before" ] && [ "$(loss)" = "$before" ]; then pass; else fail "the export's loss is $(loss), not $before"; fi
-expect_code 0 "$CLTRAIN" config --from folder
+expect_code 0 "$CLTRAIN" import folder --out imported.json
+cp imported.json "$out"
 expect_text '"type": "bert"' '"head": "pretrain"' '"type": "mlm"'
 expect_code 0 "$CLTRAIN" train two.json --init folder model.head=masked train.steps=1 --out masked
 expect_code 0 "$CLTRAIN" train two.json data.whole_words=true train.steps=1 --out words
@@ -119,7 +120,7 @@ expect_text 'model.context is 32'
 expect_code 2 "$CLTRAIN" train two.json --init folder model.layers=3 --out none
 sed 's/"gelu"/"gelu_10"/; s/"absolute"/"relative_key"/' folder/config.json >changed.json
 cp changed.json folder/config.json
-expect_code 2 "$CLTRAIN" config --from folder
+expect_code 2 "$CLTRAIN" import folder --out changed_import.json
 expect_text 'hidden_act' 'position_embedding_type'
 
 finish

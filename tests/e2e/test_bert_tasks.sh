@@ -66,7 +66,8 @@ for task in class tokens span; do
     expect_code 0 "$CLTRAIN" predict run_$task ${task}_in.jsonl --out $task.predicted.jsonl
     expect_text '60 samples predicted'
     expect_code 0 "$CLTRAIN" export run_$task --out export_$task
-    expect_code 0 "$CLTRAIN" config --from export_$task
+    expect_code 0 "$CLTRAIN" import export_$task --out import_$task.json
+    cp import_$task.json "$out"
     expect_text '"type": "annotated"' "\"task\": \"$task\""
     expect_code 0 "$CLTRAIN" eval $task.json --init export_$task --json $task.again.json
     expect_same <(grep '"loss"' $task.eval.json) <(grep '"loss"' $task.again.json)

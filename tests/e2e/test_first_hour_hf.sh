@@ -74,7 +74,7 @@ put n_embd 24
 init 7 changed
 expect_text "the weights of 'changed' and the model do not fit together \(28 tensors\)" \
     'transformer.h.\{0..1\}.attn.c_attn.weight is \[12,36\], the model needs \[24,72\]' 'transformer.wte.weight is \[267,12\]' \
-    'config.json of the folder does not describe its weights, which have channels 12; write a config with'
+    'config.json of the folder does not describe its weights, which have channels 12; change the model to that in a config'
 put n_layer 4
 init 7 changed
 expect_text 'h.\{2..3\}.mlp.c_fc.weight is missing; the model needs it as \[12,48\]' 'which have layers 2;'
@@ -236,11 +236,11 @@ expect_code 2 "$CLTRAIN" export run --out notes.txt
 expect_text 'a file exists there that holds no weights'
 
 # --- a config for a folder ---
-expect_code 0 "$CLTRAIN" config --from hf
-cp "$out" made.json
+expect_code 0 "$CLTRAIN" import hf --out made.json
+cp made.json "$out"
 expect_text '"layers": 2' '"activation": "gelu_tanh"' '"tokenizer": "hf"'
 expect_code 0 "$CLTRAIN" config --print made.json
-expect_code 2 "$CLTRAIN" config --from hf/model.safetensors
+expect_code 2 "$CLTRAIN" import hf/model.safetensors --out file.json
 expect_text 'from a folder that save_pretrained wrote'
 
 # --- against transformers itself ---

@@ -125,8 +125,8 @@ expect_code 0 "$CLTRAIN" train few.json --init folder --dry-run model.tied=false
 # One that says something else of them: a config of one's own, and the file.
 sed -i 's/"n_layer": *2/"n_layer": 1/; s/"num_hidden_layers": *2/"num_hidden_layers": 1/' folder/config.json
 expect_code 7 "$CLTRAIN" train few.json --init folder --dry-run
-expect_text "does not describe its weights, which have layers 2, tied false; write a config with 'cltrain config --from folder', change its model"
-"$CLTRAIN" config --from folder >mine.json
+expect_text "does not describe its weights, which have layers 2, tied false; change the model to that in a config that 'cltrain import folder --out CONFIG' writes"
+expect_code 7 "$CLTRAIN" import folder --out mine.json
 sed -i 's/"layers": 1/"layers": 2/; s/"tied": true/"tied": false/' mine.json
 expect_code 0 "$CLTRAIN" train mine.json data.path=text.txt --init folder/model.safetensors --dry-run
 finish

@@ -34,10 +34,10 @@ for kind in llama llama3 biases dynamic mistral qwen2 qwen3; do
     before=$(loss)
     expect_code 0 "$CLTRAIN" eval $kind.json --on train --init "out_$kind"
     if [ -n "$before" ] && [ "$(loss)" = "$before" ]; then pass; else fail "$kind: the export's loss is $(loss), not $before"; fi
-    expect_code 0 "$CLTRAIN" config --from "$golden/hf_$kind"
-    cp "$out" made.json
+    expect_code 0 "$CLTRAIN" import "$golden/hf_$kind" --out made_$kind.json
+    cp made_$kind.json "$out"
     expect_text '"type": "llama"'
-    expect_code 0 "$CLTRAIN" config --print made.json
+    expect_code 0 "$CLTRAIN" config --print made_$kind.json
 done
 cp out_llama3/config.json "$out"
 expect_text '"rope_type": "llama3"' '"original_max_position_embeddings": 32' '"max_position_embeddings": 64' '"tie_word_embeddings": true'

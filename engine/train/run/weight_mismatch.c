@@ -237,11 +237,11 @@ static void add_hints(const clt_mismatches *list, const char *path, clt_str *out
         clt_str_append(out, "\nthe config.json of the folder does not describe its weights, which have");
         clt_str_append(&keys, tied.length ? tied.text : "");
         in_words(keys.text, out);
-        clt_str_printf(
-            out,
-            "; write a config with 'cltrain config --from %.300s', change its model to that, and give the "
-            "file of weights in the folder to --init",
-            path);
+        clt_str_printf(out,
+                       "; change the model to that in a config that 'cltrain import %.300s --out CONFIG' "
+                       "writes, and give "
+                       "the file of weights in the folder to --init",
+                       path);
     } else if (keys.length || tied.length) {
         clt_str_printf(out, "\nthese keys would fit the file:%s%s", keys.length ? keys.text : "",
                        tied.length ? tied.text : "");

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a folder of transformers contains, and whether its parts belong together: the tensors of its weights
+ * and the model that its config.json describes, the tokenizer and the model. Needs no data and no device. */
+#ifndef ENGINE_TRAIN_INSPECT_FOLDER_CHECK_H
+#define ENGINE_TRAIN_INSPECT_FOLDER_CHECK_H
+
+#include "engine/pretrained/pretrained.h"
+
+typedef struct clt_folder_facts {
+    char model[240];       /* its keys: "type \"llama\", layers 2, heads 4, ..." */
+    int64_t parameters;    /* values that the model learns */
+    int files, tensors;    /* of the weights */
+    char types[200];       /* "F32", or "BF16 (290 tensors), F32 (2)" */
+    bool has_tokenizer;    /* one lies beside the weights */
+    char tokenizer[300];   /* its description, or "none lies beside the weights" */
+    char special_ids[600]; /* what contradicts the special ids of config.json, "" if nothing does */
+    char chat[300];        /* the name of the known chat template, or why there is none */
+} clt_folder_facts;
+
+/* Reads the facts; path: the folder of `p`. CLT_EDATA: the tokenizer or the chat template cannot be read, or
+ * the tokenizer has tokens that the model lacks. Errors of clt_weights_open and of building the model. */
+clt_status clt_folder_look(const char *path, clt_pretrained *p, clt_folder_facts *out);
+/* Compares every tensor of the weights with the model, as a training with --init does
+ * (clt_run_check_init): CLT_ECHECKPOINT names all that are missing, misshaped or not part of the model. */
+clt_status clt_folder_check(const char *path, clt_pretrained *p);
+
+#endif

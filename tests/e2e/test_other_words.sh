@@ -100,7 +100,7 @@ type_option() {
         expect_text "unknown option '$word'; $write is the first argument: cltrain ${run[0]} $value"
         ;;
     [a-z]*=*) expect_text "unknown option '$word'; write: $write" && expect_code 0 "$CLTRAIN" config --print net.json "$write" ;;
-    [a-z]*) expect_text "unknown option '$word'; write: cltrain $write 2 CONFIG" ;;
+    [a-z]*) expect_text "unknown option '$word'; write: cltrain $write ${value:+$value }CONFIG" ;;
     *)
         expect_text "unknown option '$word'; write: $write${value:+ $value}"
         local written=() # the option that is advised exists: its value may still be wrong
@@ -125,6 +125,7 @@ while IFS= read -r row; do
         generate:*) type_option 'generate run' "$word" "$value" "$write" ;;
         'data prepare:'*) type_option 'data prepare none.txt' "$word" "$value" "$write" ;;
         :--out) type_option 'data prepare none.txt' "$word" "$value" "$write" ;;
+        config:*) type_option config "$word" "$value" "$write" ;;
         :CONFIG) type_option plan "$word" net.json "$write" ;;
         :RUN) type_option generate "$word" run "$write" ;;
         :--device*) type_option 'plan none.json' "$word" "$value" "$write" ;;

@@ -306,9 +306,9 @@ TEST(test_scalars)
         clt_json_type type;
         const char *name;
     } cases[] = {
-        {"null", CLT_JSON_NULL, "null"},        {" true ", CLT_JSON_BOOL, "boolean"},
-        {"-1.5E-3", CLT_JSON_NUMBER, "number"}, {"\"x\"", CLT_JSON_STRING, "string"},
-        {"[\t]", CLT_JSON_ARRAY, "array"},      {"{\n}", CLT_JSON_OBJECT, "object"},
+        {"null", CLT_JSON_NULL, "null"},          {" true ", CLT_JSON_BOOL, "a boolean"},
+        {"-1.5E-3", CLT_JSON_NUMBER, "a number"}, {"\"x\"", CLT_JSON_STRING, "a string"},
+        {"[\t]", CLT_JSON_ARRAY, "an array"},     {"{\n}", CLT_JSON_OBJECT, "an object"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         CLT_SCOPED(clt_json_doc) *doc = must_parse(cases[i].text);

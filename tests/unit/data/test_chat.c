@@ -185,8 +185,8 @@ TEST(tools_in_conversations)
          "<s>[INST] a[/INST]{[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"x\": 1.5}, \"id\": "
          "\"abcdef123\"}]</s>}"},
         {ASKED "null,\"tool_calls\":{}}]}", "qwen3",
-         "!\"tool_calls\" is object, and must be a list of calls"},
-        {ASKED "null,\"tool_calls\":[7]}]}", "qwen3", "!an entry of \"tool_calls\" is number"},
+         "!\"tool_calls\" is an object, and must be a list of calls"},
+        {ASKED "null,\"tool_calls\":[7]}]}", "qwen3", "!an entry of \"tool_calls\" is a number"},
         {ASKED "null,\"tool_calls\":[{\"function\":3}]}]}", "qwen3", "!has no object \"function\""},
         {ASKED "null,\"tool_calls\":[{\"name\":\"f\"}]}]}", "qwen3", "!the call of 'f' has no \"arguments\""},
         {ASKED "null,\"tool_calls\":[{\"name\":7,\"arguments\":{}}]}]}", "qwen3", "!has no \"name\""},
@@ -198,15 +198,15 @@ TEST(tools_in_conversations)
         {ASKED "null,\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{}},\"id\":\"1\"}]}]}",
          "mistral-v0.3", "!'1' does not have 9 characters"},
         {ASKED "null,\"tool_calls\":[]}]}", "qwen3", "!must be a string"},
-        {ASKED "\"b\"}," ANSWERED "],\"tools\":{}}", "qwen3", "!its \"tools\" is object"},
+        {ASKED "\"b\"}," ANSWERED "],\"tools\":{}}", "qwen3", "!its \"tools\" is an object"},
         {ASKED "\"b\"}],\"tools\":[1]}", "qwen3", "!an entry of its \"tools\" is no object"},
         {ASKED "\"b\"}],\"tools\":[{\"name\":\"f\"}]}", "mistral-v0.3", "!with an object \"function\""},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"tool_calls\":[{}]}]}", "qwen3",
          "!only the assistant calls tools"},
         {ASKED "\"b\"},{\"role\":\"tool\",\"content\":[{\"type\":\"text\",\"text\":\"1\"}]}]}", "qwen3",
-         "!\"content\" is array, and must be a string"},
+         "!\"content\" is an array, and must be a string"},
         {ASKED "\"b\"},{\"role\":\"tool\",\"content\":\"1\"}]}", "mistral-v0.3", "!\"tool_call_id\" ''"},
-        {ASKED "\"b\",\"reasoning_content\":7}]}", "qwen3", "!\"reasoning_content\" is number"},
+        {ASKED "\"b\",\"reasoning_content\":7}]}", "qwen3", "!\"reasoning_content\" is a number"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         expect_by(cases[i].record, "", cases[i].template, cases[i].want);

@@ -31,8 +31,8 @@ typedef struct clt_safetensors clt_safetensors;
 clt_status clt_safetensors_open(const char *path, clt_safetensors **out);
 /* Opens several files of any format as one. A name may occur in one of them only. */
 clt_status clt_safetensors_open_parts(const char *const *paths, int count, clt_safetensors **out);
-/* Puts the tensors of `more`, which it takes over, after those of *file; also on failure. `names`: what the
- * two files are, for the message if a name occurs in both (CLT_ECHECKPOINT). */
+/* Puts the tensors of `more` after the tensors of *file, and takes `more` over, also on failure.
+ * `names`: what the two files are, for the message if a name occurs in both (CLT_ECHECKPOINT). */
 clt_status clt_safetensors_join(clt_safetensors **file, clt_safetensors *more, const char *names);
 void clt_safetensors_close(clt_safetensors *file);
 CLT_SCOPED_POINTER(clt_safetensors, clt_safetensors_close)

@@ -14,7 +14,7 @@
 #define DEPTH_MAX 100
 #define NAME_MAX_BYTES 500u
 #define ATTRIBUTES_MAX 1000u /* an object with more of them is not taken for a module */
-/* What all modules of a file may cost, since a module that is shared has its tensors under each of its names. */
+/* What all modules of a file may cost, since a shared module has its tensors under each of its names. */
 #define MEMBER_COST 64u
 #define COST_MAX ((uint64_t)1 << 26)
 

@@ -422,7 +422,7 @@ static clt_status drop(machine *m)
     return pop(m, &v);
 }
 
-/* BUILD sets an object's attributes. Those of a dict, such as its versions, are not kept. */
+/* BUILD sets an object's attributes. The attributes of a dict, such as its versions, are not kept. */
 static clt_status build(machine *m)
 {
     value *state, *object;

@@ -236,8 +236,10 @@ int32_t clt_graph_buffers(const clt_graph *graph); /* number of buffers */
 /* True if training updates the node's buffers. False when they are frozen, because then the node computes as
  * in evaluation, and for a node without buffers. */
 bool clt_node_updates_buffers(const clt_graph *graph, const clt_node *node);
-/* Tokens of a sample, for speeds, where the targets of the first loss are a sequence of classes: the tokens of x
- * if that is a row of whole numbers, of which a masked language model predicts a few, else the targets; 1 where targets are numbers, such as the values of a regression, or the mask of an image or volume. */
+/* Tokens of a sample, for speeds, where the targets of the first loss are a sequence of classes: the tokens
+ * of x if that is a row of whole numbers, of which a masked language model predicts a few, else the
+ * targets; 1 where targets are numbers, such as the values of a regression, or the mask of an image or
+ * volume. */
 int64_t clt_graph_tokens(const clt_graph *graph);
 
 #endif

@@ -49,9 +49,9 @@ double clt_json_number(const clt_json *value);
 /* True when the number was written as an integer (no '.', no exponent) and fits int64 exactly. */
 bool clt_json_int(const clt_json *value, int64_t *out);
 const char *clt_json_string(const clt_json *value); /* NUL-free UTF-8 */
-/* For records of a file of JSON Lines, whose place the caller's message gives. clt_json_text: the member `name`
- * of an object as a text; CLT_EDATA if there is none. clt_json_wrong_type: the CLT_EDATA for a member that
- * must be `wanted`, such as "a list". */
+/* For records of a file of JSON Lines, whose place the caller's message gives. clt_json_text: the member
+ * `name` of an object as a text; CLT_EDATA if there is none. clt_json_wrong_type: the CLT_EDATA for a
+ * member that must be `wanted`, such as "a list". */
 clt_status clt_json_text(const clt_json *record, const char *name, const char **out);
 clt_status clt_json_wrong_type(const clt_json *value, const char *name, const char *wanted);
 /* Line and column (from 1; columns count bytes) where the value starts; 0 for a value that is not in a

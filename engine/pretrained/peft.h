@@ -24,7 +24,8 @@ const clt_config_presets *clt_peft_presets(clt_peft *peft);
 /* "28 tensors of 14 layers, rank 8, scale 2, norm of B 0.53"; lives as long as `peft`. */
 const char *clt_peft_words(const clt_peft *peft);
 /* Puts the adapter's tensors, by their names in the model of transformers
- * ("model.layers.0.self_attn.q_proj.lora_A.weight"), after those of *base, the weights that it is for; once.
+ * ("model.layers.0.self_attn.q_proj.lora_A.weight"), after the tensors of *base, the weights
+ * that it is for; once.
  * Copies of embeddings and output layers that the file holds must be the weights themselves, else
  * CLT_ECHECKPOINT, and are left out. */
 clt_status clt_peft_join(clt_peft *peft, clt_safetensors **base);
@@ -40,7 +41,8 @@ typedef struct clt_peft_exported {
 } clt_peft_exported;
 
 /* Writes the adapters of a run as a folder for PEFT, in f32; it appears complete or not at all. base: text
- * for base_model_name_or_path, or NULL. saved: opened with its tensors. CLT_EUNSUPPORTED: the run has none. */
+ * for base_model_name_or_path, or NULL. saved: opened with its tensors. CLT_EUNSUPPORTED: the run has
+ * none. */
 clt_status clt_peft_export(const clt_saved_run *saved, clt_values values, const char *base,
                            const char *folder, clt_peft_exported *result);
 

@@ -3,7 +3,7 @@
 # ctest-labels: comm
 # ctest-optimise: no
 #
-# Answers to questions whose windows are dealt to several ranks: exact matches and F1 are those of one rank, in evaluations of a training
+# Answers to questions whose windows are dealt to several ranks: exact matches and F1 are the same as with one rank, in evaluations of a training
 # and of a saved run.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 

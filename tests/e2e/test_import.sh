@@ -4,7 +4,7 @@
 # ctest-cost: 10 ctest-optimise: no
 #
 # cltrain import: writes a config for a folder of transformers that the program itself accepts, tells what the folder contains, and
-# refuses folders whose parts do not belong together. Needs no device and no Python; the folders are those of make_golden_*.py.
+# refuses folders whose parts do not belong together. Needs no device and no Python; make_golden_*.py wrote the folders.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 golden=$CLTRAIN_SOURCE_DIR/tests/golden/data

@@ -71,7 +71,7 @@ def main():
         wrong = 0 if len(records) == len(got) else 1
         with torch.no_grad():
             wrong += sum(not check(model, tokenizer, r, g) for r, g in zip(records, got))
-        print(f"{task}: {len(got)} predictions, {wrong} unlike those of transformers")
+        print(f"{task}: {len(got)} predictions, {wrong} unlike what transformers predicts")
         bad += wrong
     sys.exit(1 if bad else 0)
 

@@ -33,7 +33,8 @@ clt_status clt_chat_add_turns(const clt_chat_rules *rules, const clt_chat_turn *
 
 /* --- chat_tools.c: turns without the system's are `turn`, of which `i` is the number of one --- */
 
-/* CLT_EDATA: the template has no form for tools and the conversation needs one, or the tools are malformed. */
+/* CLT_EDATA: the template has no form for tools and the conversation needs one, or the tools are
+ * malformed. */
 clt_status clt_chat_check_tools(const clt_chat_template *chat, const clt_chat_turn *turn, size_t count,
                                 const clt_json *tools);
 /* Appends Qwen's description of the tools, which ends the system turn. after_text: that turn has a text. */

@@ -169,8 +169,8 @@ static clt_status add_messages(const clt_json *record, const char *name, bool tr
     return CLT_OK;
 }
 
-/* Applies rules->trained to the turns of the assistant, then appends the conversation of the record, which may
- * have "tools", a list. */
+/* Applies rules->trained to the turns of the assistant, then appends the record's conversation. The record
+ * may have "tools", a list. */
 static clt_status add_conversation(const clt_chat_rules *rules, const clt_json *record, turns *t,
                                    clt_chat_text *out)
 {

@@ -46,9 +46,9 @@ typedef struct clt_chat_rules {
 clt_status clt_chat_rules_check(const clt_chat_rules *rules);
 
 /* Fills `out` with the parts of a record, one JSON object:
- *   {"messages": [{"role": "system|user|assistant|tool", "content": TEXT}, ...], "tools": [...]}; a message may
- *     have "weight" 0 or 1, or "train" true or false, "tool_calls", "tool_call_id", "reasoning_content"; its
- *     content may be a list of {"type": "text", "text": TEXT}
+ *   {"messages": [{"role": "system|user|assistant|tool", "content": TEXT}, ...], "tools": [...]};
+ *     a message may have "weight" 0 or 1, or "train" true or false, "tool_calls", "tool_call_id",
+ *     "reasoning_content"; its content may be a list of {"type": "text", "text": TEXT}
  *   {"conversations": [{"from": "system|human|gpt", "value": TEXT}, ...]}
  *   {"prompt": P, "completion": C}: two texts, or two lists of messages
  *   {"instruction": TEXT, "input": TEXT (may be missing), "output": TEXT}

@@ -24,7 +24,8 @@ const char *clt_records_key(const clt_config *config, clt_split split);
 /* Appends "'chats.jsonl', line 17". */
 void clt_record_place(const clt_texts *texts, int64_t document, clt_str *out);
 /* Judges `bad` records of a part that cannot be used, of which the first is `document`, for the reason `why`:
- * warns that they are left out if data.on_bad_sample is skip and others remain; else CLT_EDATA. bad 0: none. */
+ * warns that they are left out if data.on_bad_sample is skip and others remain; else CLT_EDATA.
+ * bad 0: none. */
 clt_status clt_records_judge(const clt_config *config, const clt_texts *texts, const clt_record_part *part,
                              int64_t bad, int64_t document, const char *why);
 /* True if evaluation data is a part of data.path. */

@@ -5,11 +5,11 @@
  * and BERT's WordPiece. Bytes and byte-level BPE encode any
  * bytes, valid UTF-8 or not, and decoding returns exactly these bytes (in normal form C, if the tokenizer's
  * rules ask for it). SentencePiece's BPE puts a space before a text, if its rules say so, and takes it away
- * again; "\u2581" becomes a space. WordPiece drops white space, and accents and capitals if its rules say so; words that
- * its vocabulary cannot spell become the unknown token. Names of special tokens in a text are plain text,
- * unless clt_tokenizer_read_special says otherwise; added tokens that are not special are found in every
- * text. Once opened a tokenizer is read-only and may be shared by threads; each thread has its own encoder.
- * It knows nothing of samples or models. */
+ * again; "\u2581" becomes a space. WordPiece drops white space, and accents and capitals if its rules say so;
+ * words that its vocabulary cannot spell become the unknown token. Names of special tokens in a text are
+ * plain text, unless clt_tokenizer_read_special says otherwise; added tokens that are not special are found
+ * in every text. Once opened a tokenizer is read-only and may be shared by threads; each thread has its own
+ * encoder. It knows nothing of samples or models. */
 #ifndef ENGINE_DATA_TOKENIZER_TOKENIZER_H
 #define ENGINE_DATA_TOKENIZER_TOKENIZER_H
 
@@ -110,7 +110,7 @@ typedef struct clt_token_ranges {
 } clt_token_ranges;
 void clt_token_ranges_free(clt_token_ranges *ranges);
 CLT_SCOPED_VALUE(clt_token_ranges, clt_token_ranges_free)
-/* Appends the ids of a text, which are those of clt_encode, and sets the range of each. CLT_EDATA: the
+/* Appends the ids of a text, the same as clt_encode gives, and sets the range of each. CLT_EDATA: the
  * tokenizer is no WordPiece. */
 clt_status clt_encode_ranges(const clt_tokenizer *tokenizer, const char *text, size_t size, clt_ids *ids,
                              clt_token_ranges *ranges);

@@ -60,9 +60,9 @@ clt_status clt_prepare(const clt_prepare_options *options, clt_prepare_result *r
 #define CLT_MANIFEST_TOKENS "cltrain-tokens-1"
 #define CLT_MANIFEST_PAIRS "cltrain-pairs-1"
 
-/* Compares a prepared folder with its manifest: every file's size and hash, and the ids of shards. `report` is called for
- * each file with CLT_OK, or with the failure whose text is clt_error_text(). CLT_EDATA when the manifest
- * itself is damaged. */
+/* Compares a prepared folder with its manifest: every file's size and hash, and the ids of shards.
+ * `report` is called for each file with CLT_OK, or with the failure whose text is clt_error_text().
+ * CLT_EDATA when the manifest itself is damaged. */
 typedef void (*clt_prepare_report)(void *context, const char *path, clt_status status, int64_t tokens);
 clt_status clt_prepare_check(const char *folder, clt_prepare_report report, void *context);
 

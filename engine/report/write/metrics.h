@@ -45,8 +45,8 @@ typedef struct clt_eval_metrics {
      * the mean over the targets of a sample; NAN if there is a single sample. */
     int64_t values;
     double mae, rmse, r2;
-    /* Answers to questions. answers: number of questions; 0: the data are none. exact: the share that equals an
-     * answer of the data; answer_f1: mean F1 of the words. */
+    /* Answers to questions. answers: number of questions; 0: the data are none. exact: the share that
+     * equals an answer of the data; answer_f1: mean F1 of the words. */
     int64_t answers;
     double exact, answer_f1;
     bool on_train; /* on the training data */

@@ -43,8 +43,8 @@ static bool is_article(const char *word, size_t size)
            (size == 3 && memcmp(word, "the", 3) == 0);
 }
 
-/* Appends the words of a text in small letters of ASCII, without punctuation and articles, each with its final
- * NUL. */
+/* Appends the words of a text in small letters of ASCII, without punctuation and articles, each with its
+ * final NUL. */
 static clt_status words_of(const char *text, size_t size, clt_str *out, size_t *count)
 {
     size_t begin = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Answers to questions from the logits of a bert with model.head span: the best part of the context over all
- * windows of a record, and how well it fits the answers of people. Source of the two figures: Rajpurkar et al.
- * 2016, arXiv:1606.05250. */
+ * windows of a record, and how well it fits the answers of people. Source of the two figures: Rajpurkar et
+ * al. 2016, arXiv:1606.05250. */
 #ifndef ENGINE_TRAIN_EVAL_ANSWERS_H
 #define ENGINE_TRAIN_EVAL_ANSWERS_H
 

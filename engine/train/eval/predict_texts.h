@@ -19,8 +19,8 @@ typedef struct clt_text_prediction {
     double answer_score; /* span: the sum of two logits; -INFINITY: there is no answer */
 } clt_text_prediction;
 
-/* Calls `tell` for each record of the file, in order, with a started predictor whose `texts` is true. CLT_EDATA
- * names the file and the line of a record that cannot be read. */
+/* Calls `tell` for each record of the file, in order, with a started predictor whose `texts` is true.
+ * CLT_EDATA names the file and the line of a record that cannot be read. */
 typedef clt_status (*clt_text_tell)(void *context, const clt_text_prediction *prediction);
 clt_status clt_predictor_texts(clt_predictor *p, const char *path, clt_text_tell tell, void *context);
 

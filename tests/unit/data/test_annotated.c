@@ -256,7 +256,8 @@ TEST(records_that_are_refused)
     assert_int_equal(y, 0);
 }
 
-/* An answer is the tokens that it touches: not the one before its spaces, and the whole of one that it parts. */
+/* An answer is the tokens that it touches: not the one before its spaces, and the whole of one that it
+ * parts. */
 TEST(answers_touch_tokens)
 {
     static const int32_t want[3][2] = {{4, 4}, {4, 4}, {3, 3}};

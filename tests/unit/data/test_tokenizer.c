@@ -494,8 +494,8 @@ TEST(test_nfc_marks)
     clt_str_free(&normal);
 }
 
-/* Only runs of characters that may change are composed; what is beside them stays, and the starter before a run
- * takes part in it. */
+/* Only runs of characters that may change are composed; what is beside them stays, and the starter before a
+ * run takes part in it. */
 TEST(test_nfc_at_the_borders_of_runs)
 {
     static const struct {

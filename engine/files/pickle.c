@@ -52,16 +52,23 @@ static clt_status read_number(machine *m, int bytes, uint64_t *out)
     return CLT_OK;
 }
 
-static clt_status make(machine *m, clt_pickle_kind kind, value **out)
+/* Counts values that are made, or that are copied without a byte of the pickle for each. */
+static clt_status count_values(machine *m, size_t count)
 {
-    if (m->values == VALUES_MAX)
+    if (count > VALUES_MAX - m->values)
         REFUSE(m, "%s: the pickle has more than %u values, which is no file of weights", m->where,
                VALUES_MAX);
+    m->values += count;
+    return CLT_OK;
+}
+
+static clt_status make(machine *m, clt_pickle_kind kind, value **out)
+{
+    CLT_TRY(count_values(m, 1));
     *out = clt_arena_alloc(m->arena, sizeof **out);
     if (!*out)
         return CLT_ENOMEM;
     (*out)->kind = kind;
-    m->values++;
     return CLT_OK;
 }
 
@@ -277,6 +284,7 @@ static clt_status call(machine *m)
     if (!pairs || pairs->kind != CLT_PICKLE_LIST)
         return CLT_OK;
     const size_t from = m->depth;
+    CLT_TRY(count_values(m, pairs->count)); /* one list may be the argument of many calls */
     for (size_t i = 0; i < pairs->count; i++) {
         const value *pair = pairs->items[i];
         if (pair->count != 2 || (pair->kind != CLT_PICKLE_LIST && pair->kind != CLT_PICKLE_TUPLE))

@@ -303,6 +303,20 @@ TEST(depth_and_number_of_values_are_limited)
     assert_refused(old_file((bytes){many.text, many.length}, KEYS), "more than 4194304 values");
 }
 
+/* One list of 3000 pairs as the argument of 3000 calls: nine million members of dicts in 30 KB. */
+TEST(members_of_shared_lists_are_counted)
+{
+    CLT_SCOPED(clt_str) text = {0};
+    add(&text, B("\x80\x02](]q\0(X\1\0\0\0aN\x86q\1"));
+    for (int i = 1; i < 3000; i++)
+        add(&text, B("h\1"));
+    add(&text, B("eccollections\nOrderedDict\nq\2"));
+    for (int i = 0; i < 3000; i++)
+        add(&text, B("h\2h\0\x85R"));
+    add(&text, B("e."));
+    assert_refused(old_file((bytes){text.text, text.length}, KEYS), "more than 4194304 values");
+}
+
 TEST(tensors_that_do_not_fit_their_storage)
 {
     static const struct {

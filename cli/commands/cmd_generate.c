@@ -122,7 +122,7 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
                    "only the most likely tokens of this total probability (1)"),
         ARGS_INT("--seed", "N", seed, 0, 9e15, "seed of the draws (1337)"),
         ARGS_FLAG("--ignore-eos", ignore_end,
-                  "go on after the end-of-text token, and print it; without it the text ends there"),
+                  "go on after tokens at which texts end, and print them; without it the text ends there"),
         ARGS_FLAG(
             "--chat", chat,
             "the prompt is a question, written by the chat template of the run (data.type chat); prints "

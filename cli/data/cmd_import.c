@@ -33,6 +33,8 @@ static void print_facts(const clt_folder_facts *f)
         row("special ids", f->special_ids[0] ? f->special_ids : "agree with config.json");
         row("chat template", f->chat);
     }
+    if (f->stops[0])
+        row("stop tokens", f->stops);
 }
 
 static clt_status print_next(const cmd_context *context, const clt_folder_facts *f, const char *out,

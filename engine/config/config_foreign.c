@@ -214,6 +214,7 @@ static const clt_foreign_key foreign_keys[] = {
     SAME("layer_norm_eps", "model.norm_eps", "a llama's; a gpt's is always 1e-05"),
     SAME("initializer_range", "model.init_std", "a llama's; a gpt starts as GPT-2 does"),
     SAME("sliding_window", "model.window", NULL),
+    SAME("eos_token_id", "model.stop_tokens", NULL),
     SAME("block_size", "model.context", NULL),
     SAME("seq_len", "model.context", NULL),
     SAME("seq_length", "model.context", NULL),

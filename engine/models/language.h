@@ -89,6 +89,9 @@ bool clt_language_width_from_data(const clt_config *config);
                     "the rows of the token embedding are rounded up to a multiple of this; the padding is "  \
                     "never used"),                                                                           \
         CLT_KEY_BOOL("model.tied", "true", "the output layer shares the token embedding"),                   \
-        CLT_KEY_FLOAT_OPEN("model.dropout", 0, false, 1, true, "0", "", dropout_help), CLT_LORA_KEYS
+        CLT_KEY_FLOAT_OPEN("model.dropout", 0, false, 1, true, "0", "", dropout_help),                       \
+        CLT_KEY_INTS("model.stop_tokens", 0, CLT_KEY_WIDE, "[]",                                             \
+                     "ids of tokens at which generated texts end, besides the tokenizer's end of text"),     \
+        CLT_LORA_KEYS
 
 #endif

@@ -148,7 +148,44 @@ int64_t hf_answer_end(const hf_export *x)
     return failed || id == hf_id_of(x, CLT_TOKEN_END_OF_TEXT) ? -1 : id;
 }
 
-/* ends: all tokens at which a generation stops, as a list where there are two. */
+/* Entry `i` of the ids at which generated texts end: model.stop_tokens, then the tokenizer's end of text and
+ * the end marker of answers; -1: there is none. */
+static int64_t entry_at(const hf_export *x, int i)
+{
+    const clt_config *c = x->saved->config;
+    int stops = clt_config_list_count(c, "model.stop_tokens");
+    return i < stops    ? clt_config_list_int(c, "model.stop_tokens", i)
+           : i == stops ? hf_id_of(x, CLT_TOKEN_END_OF_TEXT)
+                        : hf_answer_end(x);
+}
+
+/* The same; also -1: the model has no row for it, or an earlier entry is the same. */
+static int64_t end_at(const hf_export *x, int i)
+{
+    int64_t id = entry_at(x, i);
+    for (int earlier = 0; earlier < i && id >= 0; earlier++)
+        id = entry_at(x, earlier) == id ? -1 : id;
+    return id < x->vocab ? id : -1;
+}
+
+/* A number, a list if there are several ids, or null. */
+static void all_ends(const hf_export *x, clt_json_writer *w)
+{
+    int entries = clt_config_list_count(x->saved->config, "model.stop_tokens") + 2, count = 0;
+    for (int i = 0; i < entries; i++)
+        count += end_at(x, i) >= 0;
+    if (count == 0)
+        clt_jw_null(w);
+    if (count > 1)
+        clt_jw_array(w);
+    for (int i = 0; i < entries; i++)
+        if (end_at(x, i) >= 0)
+            clt_jw_int(w, end_at(x, i));
+    if (count > 1)
+        clt_jw_end_array(w);
+}
+
+/* ends: all tokens at which a generation stops, instead of the tokenizer's alone. */
 static void token_ids(const hf_export *x, bool ends, clt_json_writer *w)
 {
     static const struct {
@@ -161,15 +198,11 @@ static void token_ids(const hf_export *x, bool ends, clt_json_writer *w)
         int64_t id = hf_id_of(x, ids[i].role);
         if (id < 0 && ids[i].role == CLT_TOKEN_PADDING)
             continue;
-        int64_t answer = ends && ids[i].role == CLT_TOKEN_END_OF_TEXT ? hf_answer_end(x) : -1;
         clt_jw_key(w, ids[i].key);
-        if (id >= 0 && answer >= 0) {
-            clt_jw_array(w);
+        if (ends && ids[i].role == CLT_TOKEN_END_OF_TEXT)
+            all_ends(x, w);
+        else if (id >= 0)
             clt_jw_int(w, id);
-            clt_jw_int(w, answer);
-            clt_jw_end_array(w);
-        } else if (id >= 0 || answer >= 0)
-            clt_jw_int(w, id >= 0 ? id : answer);
         else
             clt_jw_null(w);
     }

@@ -8,10 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/log.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/saved_run.h"
-#include "engine/data/tokenizer/tokenizer.h"
 #include "engine/files/fileio.h"
 
 #define CONFIG_MAX_BYTES 16000000u
@@ -82,7 +80,7 @@ static clt_status read_model(clt_pretrained *p)
 
 /* --- the folder --- */
 
-static bool holds(const char *folder, const char *name)
+bool clt_pretrained_holds(const char *folder, const char *name)
 {
     CLT_FREED char *path = NULL;
     if (clt_path_join(folder, name, &path) == CLT_OK)
@@ -94,13 +92,8 @@ static bool holds(const char *folder, const char *name)
 /* True for a run folder, its checkpoints folder or a step_N folder. */
 static bool is_checkpoint(const char *path)
 {
-    return clt_is_directory(path) && (holds(path, "manifest.json") || clt_checkpoint_exists(path));
-}
-
-static bool has_tokenizer(const char *folder)
-{
-    return holds(folder, "tokenizer.json") || holds(folder, "vocab.json") || holds(folder, "encoder.json") ||
-           holds(folder, "vocab.txt");
+    return clt_is_directory(path) &&
+           (clt_pretrained_holds(path, "manifest.json") || clt_checkpoint_exists(path));
 }
 
 static clt_status add_tokenizer(clt_pretrained *p, const char *path, const char *reason)
@@ -134,8 +127,10 @@ static clt_status read_folder(clt_pretrained *p)
     CLT_TRY(clt_json_parse(text, size, p->config_path, CLT_ECHECKPOINT, &p->doc));
     p->root = clt_json_root(p->doc);
     CLT_TRY(read_model(p));
-    return has_tokenizer(p->folder) ? add_tokenizer(p, p->folder, "the tokenizer lies beside the weights")
-                                    : CLT_OK;
+    CLT_TRY(clt_pretrained_add_stops(p));
+    return clt_pretrained_has_tokenizer(p->folder)
+               ? add_tokenizer(p, p->folder, "the tokenizer lies beside the weights")
+               : CLT_OK;
 }
 
 /* --- checkpoints of our own --- */
@@ -265,6 +260,7 @@ void clt_pretrained_close(clt_pretrained *p)
         return;
     clt_str_free(&p->problems);
     clt_json_destroy(p->doc);
+    clt_json_destroy(p->generation);
     clt_arena_destroy(p->arena);
     free(p);
 }
@@ -280,6 +276,14 @@ const clt_config_presets *clt_pretrained_presets(clt_pretrained *p, bool trainin
     return &p->presets;
 }
 
+const char *clt_pretrained_value(const clt_pretrained *p, const char *key)
+{
+    for (int i = 0; i < p->count; i++)
+        if (strcmp(p->items[i].key, key) == 0)
+            return p->items[i].value;
+    return NULL;
+}
+
 clt_status clt_pretrained_add_adapter(clt_pretrained *p, const clt_config_presets *adapter)
 {
     for (int i = 0; i < p->count; i++)
@@ -292,116 +296,13 @@ clt_status clt_pretrained_add_adapter(clt_pretrained *p, const clt_config_preset
     return CLT_OK;
 }
 
-/* --- tokenizer --- */
-
-static clt_status compare(const char *folder, const clt_tokenizer *own, const clt_tokenizer *used,
-                          int64_t vocab)
-{
-    int64_t tokens = clt_tokenizer_vocab(used), theirs = own ? (int64_t)clt_tokenizer_vocab(own) : vocab;
-    const char *what = clt_tokenizer_description(used);
-    CLT_SCOPED(clt_str) surplus = {0};
-    bool special = clt_tokenizer_surplus(used, vocab, &surplus);
-    CLT_TRY(clt_str_check(&surplus));
-    if (tokens > vocab && special)
-        CLT_INFO(
-            "the model of '%.300s' has no rows for special tokens of the tokenizer (%.300s), to which no "
-            "text leads: %s",
-            folder, what, surplus.text);
-    else if (tokens > vocab)
-        CLT_FAIL(CLT_EDATA,
-                 "the data's tokenizer (%.300s) has %lld tokens, the model of '%.300s' %lld, which lacks %s; "
-                 "give the tokenizer that its weights were trained with as data.tokenizer",
-                 what, (long long)tokens, folder, (long long)vocab, surplus.text);
-    if (own && tokens != theirs)
-        CLT_FAIL(
-            CLT_EDATA,
-            "the data's tokenizer (%.300s) has %lld tokens, the one beside the weights of '%.300s' %lld: the "
-            "ids would mean other texts; leave data.tokenizer out to use the weights' own",
-            what, (long long)tokens, folder, (long long)theirs);
-    if (!own && tokens != theirs && clt_tokenizer_is_bytes(used))
-        CLT_FAIL(
-            CLT_EDATA,
-            "the data's tokenizer (%.300s) has %lld tokens, the weights of '%.300s' were made for %lld, and "
-            "no tokenizer lies beside them; set data.tokenizer to the one that they were trained with",
-            what, (long long)tokens, folder, (long long)theirs);
-    if (own && clt_tokenizer_hash(own) != clt_tokenizer_hash(used))
-        CLT_WARN(
-            "the data's tokenizer (%.300s) is another one than that beside the weights of '%.300s'; ids may "
-            "mean other texts",
-            what, folder);
-    return CLT_OK;
-}
-
-clt_status clt_pretrained_check_tokenizer(const char *path, const clt_config *config)
-{
-    CLT_SCOPED(clt_tokenizer) *own = NULL;
-    CLT_SCOPED(clt_tokenizer) *used = NULL;
-    bool reads_text = clt_config_part_has(clt_config_chosen(config, "data.type"), "data.tokenizer");
-    int64_t vocab = clt_config_int(config, "model.vocab");
-    if (!clt_is_directory(path) || !reads_text || vocab < 1)
-        return CLT_OK;
-    CLT_TRY(clt_tokenizer_open_config(config, &used));
-    if (has_tokenizer(path))
-        CLT_TRY(clt_fail_prefix(clt_tokenizer_open(path, &own), "opening the tokenizer beside the weights"));
-    return used ? compare(path, own, used, vocab) : CLT_OK;
-}
-
-/* Notes that an id of a setting of config.json is no row of the model, or that no id of it is the token that
- * the tokenizer gives this role. The setting is a number or a list of numbers. */
-static void note_special(const clt_pretrained *p, const char *name, int64_t role, int64_t vocab,
-                         clt_str *notes)
-{
-    const clt_json *value = clt_pretrained_get(p->root, name);
-    bool list = value && clt_json_typeof(value) == CLT_JSON_ARRAY, known = role < 0;
-    const clt_json *one = list ? clt_json_first(value) : value;
-    double outside = -1, id = -1;
-    int count = 0, n_outside = 0;
-    for (; one; one = list ? clt_json_next(one) : NULL) {
-        if (clt_json_typeof(one) != CLT_JSON_NUMBER)
-            continue;
-        id = clt_json_number(one);
-        known = known || clt_pretrained_equal(id, (double)role);
-        count++;
-        if (!(id >= 0 && id < (double)vocab) && n_outside++ == 0)
-            outside = id;
-    }
-    if (n_outside > 0)
-        clt_str_printf(notes, "; %s %.9g of config.json is no row of the model, which has %lld", name,
-                       outside, (long long)vocab);
-    if (count == 1 && !known)
-        clt_str_printf(notes, "; %s of config.json is %.9g, the tokenizer says %lld", name, id,
-                       (long long)role);
-    else if (count > 1 && !known)
-        clt_str_printf(notes, "; %s of config.json does not list %lld, as the tokenizer says", name,
-                       (long long)role);
-}
-
-clt_status clt_pretrained_check_own_tokenizer(const clt_pretrained *p, const clt_tokenizer *own,
-                                              int64_t vocab, clt_str *notes)
-{
-    CLT_TRY(compare(p->folder, own, own, vocab));
-    note_special(p, "bos_token_id", clt_tokenizer_role(own, CLT_TOKEN_BEGIN), vocab, notes);
-    note_special(p, "eos_token_id", clt_tokenizer_role(own, CLT_TOKEN_END_OF_TEXT), vocab, notes);
-    note_special(p, "pad_token_id", clt_tokenizer_role(own, CLT_TOKEN_PADDING), vocab, notes);
-    return clt_str_check(notes);
-}
-
 /* --- a config --- */
-
-/* The value of a preset as JSON; NULL: there is none. */
-static const char *preset_of(const clt_pretrained *p, const char *key)
-{
-    for (int i = 0; i < p->count; i++)
-        if (strcmp(p->items[i].key, key) == 0)
-            return p->items[i].value;
-    return NULL;
-}
 
 /* Appends data that suit the model: of a bert by its head, else text. */
 static void append_data(const clt_pretrained *p, clt_str *out)
 {
-    const char *type = preset_of(p, "model.type"), *head = preset_of(p, "model.head");
-    const char *tokenizer = preset_of(p, "data.tokenizer");
+    const char *type = clt_pretrained_value(p, "model.type"), *head = clt_pretrained_value(p, "model.head");
+    const char *tokenizer = clt_pretrained_value(p, "data.tokenizer");
     bool bert = type && strcmp(type, "\"bert\"") == 0;
     bool annotated = bert && head && strcmp(head, "\"pretrain\"") != 0 && strcmp(head, "\"masked\"") != 0;
     clt_str_append(out, "\n  },\n  \"data\": {\n");

@@ -10,12 +10,14 @@
 #include "engine/pretrained/pretrained.h"
 
 #define CLT_PRETRAINED_MAX_KEYS 56
+#define CLT_GENERATION_FILE "generation_config.json"
 
 struct clt_pretrained {
     clt_arena *arena;
     const char *folder, *config_path; /* NULL for a file of weights */
     clt_json_doc *doc;
     const clt_json *root;
+    clt_json_doc *generation; /* generation_config.json; NULL: there is none */
     clt_config_preset items[CLT_PRETRAINED_MAX_KEYS];
     int count;
     clt_config_presets presets;
@@ -29,6 +31,16 @@ void clt_pretrained_add(clt_pretrained *p, const char *key, const char *value, c
                         clt_preset_kind kind, const char *data_type);
 /* Notes that a setting cannot be represented; all of them are reported together. */
 void clt_pretrained_problem(clt_pretrained *p, const char *key, const char *why);
+
+/* The value for one of our keys as JSON; NULL: there is none. */
+const char *clt_pretrained_value(const clt_pretrained *p, const char *key);
+
+/* True if the folder holds this file, or a vocabulary of any kind. */
+bool clt_pretrained_holds(const char *folder, const char *name);
+bool clt_pretrained_has_tokenizer(const char *folder);
+/* Adds the ids at which generated texts end, if eos_token_id of generation_config.json, or of config.json, is
+ * a list. CLT_ECHECKPOINT: generation_config.json cannot be read, or the list has more than 1000 ids. */
+clt_status clt_pretrained_add_stops(clt_pretrained *p);
 
 /* Reads of one setting of `object`, which is config.json or a part of it. Left out or null: `preset`. A value
  * of another type is a problem, and `preset` is returned. */

@@ -79,6 +79,23 @@ expect_text '"eos_token_id":\[338,332\]'
 expect_code 0 "$CLTRAIN" train chat.json --init hf --out again data.tokenizer=hf data.template=auto train.steps=1
 expect_text 'template: qwen2.5'
 
+# --- a list of tokens at which texts end, as Llama 3's generation_config.json has: kept, used, and written again in its order ---
+sed -i -z 's/"eos_token_id": [[][^]]*]/"eos_token_id": [7, 338, 5, 7, 332, 900000, -1]/' hf/generation_config.json
+expect_code 0 "$CLTRAIN" train chat.json --init hf --out listed data.tokenizer=hf train.steps=1
+tr -d ' \n' <listed/config.resolved.json >"$out"
+expect_text '"stop_tokens":\[7,338,5,332\]'
+expect_code 0 "$CLTRAIN" export listed --out hf_again
+tr -d ' \n' <hf_again/generation_config.json >"$out"
+expect_text '"eos_token_id":\[7,338,5,332\]'
+tr -d ' \n' <hf_again/config.json >"$out"
+expect_text '"eos_token_id":338,'
+asked=("$CLTRAIN" generate listed --chat --prompt 'what can' --max-new 5 --temperature 0)
+every="model.stop_tokens=[$(seq -s , 0 400)]"
+expect_code 0 "${asked[@]}" "$every"
+expect_text '^1 tokens in'
+expect_code 0 "${asked[@]}" "$every" --ignore-eos
+expect_text '^5 tokens in'
+
 # --- a run that is no chat ---
 printf 'the and to of a in that is it you for on was with as be %.0s' 1 2 3 4 5 6 7 8 >text
 net gpt train.steps=1 >gpt.json

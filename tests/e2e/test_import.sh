@@ -46,6 +46,35 @@ reject_text 'bos_token_id of config.json'
 sed -i 's/"bos_token_id": \[0, 500\]/"bos_token_id": [3, 4]/' hf/config.json
 expect_code 0 "$CLTRAIN" import hf --out lists.json
 expect_text 'bos_token_id of config.json does not list 0'
+# generation_config.json goes before config.json, and a list of it is kept
+reject_text 'stop tokens'
+sed -i 's/"eos_token_id": 5/"eos_token_id": [0, 9]/' hf/config.json
+rm hf/generation_config.json
+expect_code 0 "$CLTRAIN" import hf --out stops.json
+expect_text '^stop tokens +\[0, 9\]$'
+reject_text 'eos_token_id of'
+echo '{"eos_token_id": [3, 266, 267, "x", 3, 1e3]}' >hf/generation_config.json
+expect_code 0 "$CLTRAIN" import hf --out stops2.json
+expect_text '^stop tokens +\[3, 266\]$' 'eos_token_id 267 of generation_config.json is no row of the model' \
+    'eos_token_id of generation_config.json does not list 0'
+cp stops2.json "$out"
+expect_text '"stop_tokens": \[3, 266\]'
+sed -i 's/"eos_token_id": .0, 9./"eos_token_id": 0/' hf/config.json
+echo '{"eos_token_id": 4}' >hf/generation_config.json
+expect_code 0 "$CLTRAIN" import hf --out stops3.json
+expect_text 'eos_token_id of generation_config.json is 4, the tokenizer says 0'
+reject_text 'stop tokens'
+echo "{\"eos_token_id\": [$(seq -s , 1001)]}" >hf/generation_config.json
+expect_code 7 "$CLTRAIN" import hf --out stops4.json
+expect_text "hf/generation_config.json': eos_token_id lists 1001 ids, and 1000 are the limit"
+echo '[]' >hf/generation_config.json
+expect_code 7 "$CLTRAIN" import hf --out stops4.json
+expect_text "hf/generation_config.json': it is not a JSON object"
+echo '{"eos_token_id": ' >hf/generation_config.json
+expect_code 7 "$CLTRAIN" import hf --out stops4.json
+expect_text 'generation_config.json'
+expect_absent stops4.json
+rm hf/generation_config.json
 echo '{{ messages }}' >hf/chat_template.jinja
 expect_code 0 "$CLTRAIN" import hf --out unknown.json
 expect_text "^chat template the chat template of 'hf/chat_template.jinja' is none of the known ones"

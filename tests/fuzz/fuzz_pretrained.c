@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libFuzzer target for the config.json of a model of transformers: it is read or refused, and a config made of it is one
- * that is accepted. Not built by default; build as fuzz_idx.c says. */
+ * that is accepted. Inputs of an even size are its generation_config.json, too. Not built by default; build as fuzz_idx.c says. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static char folder[64];
 
 static void remove_folder(void)
 {
-    static const char *const names[] = {"config.json", "model.safetensors"};
+    static const char *const names[] = {"config.json", "generation_config.json", "model.safetensors"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[128];
         (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -34,6 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_put(folder, "model.safetensors", empty, sizeof empty - 1);
     }
     fuzz_put(folder, "config.json", data, size);
+    fuzz_put(folder, "generation_config.json", size % 2 ? empty + 8 : data, size % 2 ? 2 : size);
     clt_pretrained *p = NULL;
     clt_str text = {0};
     clt_config *config = NULL;

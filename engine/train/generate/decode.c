@@ -163,13 +163,22 @@ static clt_status give_text(clt_decoder *d, uint32_t id)
     return CLT_OK;
 }
 
+/* True for a token that ends the text: the tokenizer's, the one of an answer, or one of the config. */
+static bool ends_text(const clt_decoder *d, int64_t id)
+{
+    const clt_config *c = d->run_options.config;
+    bool ends = id == clt_tokenizer_end_of_text(d->tokenizer) || id == d->answer_end;
+    for (int i = clt_config_list_count(c, "model.stop_tokens"); i-- > 0 && !ends;)
+        ends = clt_config_list_int(c, "model.stop_tokens", i) == id;
+    return ends;
+}
+
 /* Draws the next token and computes the logits after it. *ended: the token was the end of the text. */
 static clt_status next_token(clt_decoder *d, int index, bool *ended)
 {
     uint32_t id =
         (uint32_t)clt_sample(d->logits, known_tokens(d), &d->wanted->sampling, (uint64_t)index, d->scratch);
-    *ended = !d->wanted->ignore_end &&
-             ((int64_t)id == clt_tokenizer_end_of_text(d->tokenizer) || (int64_t)id == d->answer_end);
+    *ended = !d->wanted->ignore_end && ends_text(d, (int64_t)id);
     CLT_TRY(push_id(&d->ids, id));
     if (*ended)
         return CLT_OK;

@@ -141,6 +141,8 @@ clt_status clt_folder_look(const char *path, clt_pretrained *p, clt_folder_facts
     CLT_TRY(clt_weights_open(path, &file));
     CLT_TRY(graph_of(config, file, &graph));
     describe_model(presets, out);
+    const clt_config_preset *stops = preset_of(presets, "model.stop_tokens");
+    snprintf(out->stops, sizeof out->stops, "%.299s", stops ? stops->value : "");
     for (size_t i = 0; i < graph->n_params; i++) { /* without the rows that pad a vocabulary */
         clt_shape shape = clt_param_file_shape(&graph->params[i]);
         out->parameters += clt_shape_elements(&shape);

@@ -2,6 +2,7 @@
  *
  * cltrain export: writes the weights of a checkpoint for other programs, in f32 or 16 bits: as a folder that
  * Hugging Face's transformers loads, or as one safetensors file. Needs no device. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -30,13 +31,15 @@ static clt_status read_type(const char *text, clt_dtype *dtype)
 
 typedef enum export_format { FORMAT_FILE, FORMAT_FOLDER, FORMAT_PEFT, FORMAT_GGUF } export_format;
 
-/* Without --format the path decides: an existing folder, a slash at the end, or a name without a dot that is
- * no existing file means a folder. */
+/* Without --format the path decides: an existing folder, a slash at the end, or a name without an ending that
+ * is no existing file means a folder. An ending begins with a letter, so Llama-3.2-mine has none. */
 static clt_status read_format(const char *text, const char *out, export_format *format)
 {
     static const char *const words[] = {"safetensors", "hf", "peft", "gguf"}; /* by export_format */
     const char *slash = strrchr(out, '/'), *last = slash ? slash + 1 : out;
-    bool folder = clt_is_directory(out) || !*last || (!strchr(last, '.') && !clt_file_exists(out));
+    const char *dot = strrchr(last, '.');
+    bool ending = dot && isalpha((unsigned char)dot[1]);
+    bool folder = clt_is_directory(out) || !*last || (!ending && !clt_file_exists(out));
     *format = clt_ends_with(out, ".gguf") ? FORMAT_GGUF : folder ? FORMAT_FOLDER : FORMAT_FILE;
     for (int i = 0; text && i < 4; i++)
         if (strcmp(text, words[i]) == 0) {

@@ -30,6 +30,9 @@ static void print_facts(const clt_folder_facts *f)
     row("weights", text);
     row("tokenizer", f->tokenizer);
     if (f->has_tokenizer) {
+        snprintf(text, sizeof text, "%" PRId64 " of the model's vocabulary have no token", f->unused_rows);
+        if (f->unused_rows > 0)
+            row("unused rows", text);
         row("special ids", f->special_ids[0] ? f->special_ids : "agree with config.json");
         row("chat template", f->chat);
     }
@@ -72,6 +75,7 @@ clt_status cmd_import(cmd_context *context, int argc, char **argv)
     if (!out)
         CLT_FAIL(CLT_EUSAGE, "cltrain import: give --out CONFIG, the config to write");
     CLT_TRY(draft_place(out));
+    cmd_show_info();
     CLT_TRY(clt_pretrained_open(r.operands[0], &pretrained));
     CLT_TRY(clt_pretrained_config(pretrained, &text));
     CLT_TRY(clt_folder_look(r.operands[0], pretrained, &facts));

@@ -97,6 +97,12 @@ clt_status cmd_free_folder(const char *base, char **out)
              base);
 }
 
+void cmd_show_info(void)
+{
+    if (!getenv("CLTRAIN_LOG"))
+        clt_log_set_level(CLT_LOG_INFO);
+}
+
 void cmd_use_log_level(const clt_config *config)
 {
     clt_log_level level;

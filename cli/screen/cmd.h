@@ -81,6 +81,8 @@ clt_status cmd_caps(const char *text, uint32_t *mask);
 clt_status cmd_free_folder(const char *base, char **out);
 /* Sets the log level from the config's log.level, unless CLTRAIN_LOG is set. */
 void cmd_use_log_level(const clt_config *config);
+/* Shows lines of level info, too, for a command without a config. */
+void cmd_show_info(void);
 /* Sets *out to the run folder that a command works on: its only operand, or the value of --checkpoint, which
  * older scripts use. CLT_EUSAGE if neither or both are given; `what` says in the message what the run is,
  * such as "a trained language model". */

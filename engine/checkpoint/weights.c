@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_internal.h"
@@ -155,6 +156,13 @@ static clt_status open_checkpoint(const char *path, clt_safetensors **out)
     return CLT_OK;
 }
 
+/* Says which of two forms is read, as a folder may hold the same weights as safetensors and pickled. */
+static void say_choice(const char *path, const char *chosen, const char *other)
+{
+    if (has_file(path, other))
+        CLT_INFO_ONCE("weights: '%.400s' holds %s and %s; %s is read", path, chosen, other, chosen);
+}
+
 static clt_status open_in_folder(const char *path, clt_safetensors **out)
 {
     /* in the order of preference: nothing in a safetensors file has to be understood first */
@@ -165,6 +173,8 @@ static clt_status open_in_folder(const char *path, clt_safetensors **out)
         return open_checkpoint(path, out);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (has_file(path, names[i])) {
+            for (size_t j = i + 1; j < sizeof names / sizeof names[0]; j++)
+                say_choice(path, names[i], names[j]);
             CLT_TRY(clt_path_join(path, names[i], &inside));
             return clt_weights_open(inside, out);
         }

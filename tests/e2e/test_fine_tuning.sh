@@ -84,10 +84,10 @@ sed -i -z 's/"eos_token_id": [[][^]]*]/"eos_token_id": [7, 338, 5, 7, 332, 90000
 expect_code 0 "$CLTRAIN" train chat.json --init hf --out listed data.tokenizer=hf train.steps=1
 tr -d ' \n' <listed/config.resolved.json >"$out"
 expect_text '"stop_tokens":\[7,338,5,332\]'
-expect_code 0 "$CLTRAIN" export listed --out hf_again
-tr -d ' \n' <hf_again/generation_config.json >"$out"
+expect_code 0 "$CLTRAIN" export listed --out hf-3.2-again # no ending, so a folder
+tr -d ' \n' <hf-3.2-again/generation_config.json >"$out"
 expect_text '"eos_token_id":\[7,338,5,332\]'
-tr -d ' \n' <hf_again/config.json >"$out"
+tr -d ' \n' <hf-3.2-again/config.json >"$out"
 expect_text '"eos_token_id":338,'
 asked=("$CLTRAIN" generate listed --chat --prompt 'what can' --max-new 5 --temperature 0)
 every="model.stop_tokens=[$(seq -s , 0 400)]"

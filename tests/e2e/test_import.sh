@@ -97,6 +97,24 @@ expect_code 3 "$CLTRAIN" import other --out other.json
 expect_text 'tokenizer beside the weights'
 expect_absent other.json
 
+# rows that pad a vocabulary are right (Qwen2.5 has 151,936 for 151,665 tokens), and so is a special token without a row, such as [PAD]
+cp -r "$golden/hf_tied" padded
+rm padded/tokenizer*.json
+cp "$golden"/hf_shards/{vocab.json,merges.txt} padded
+expect_code 0 "$CLTRAIN" import padded --out padded.json
+expect_text '^tokenizer +BPE, 263 tokens' "^unused rows +4 of the model's vocabulary have no token\$"
+cp -r "$golden/hf_tied" surplus
+sed -i 's/^{/{"pad_token": "[PAD]",/' surplus/tokenizer_config.json
+expect_code 0 "$CLTRAIN" import surplus --out surplus.json
+expect_text 'has no rows for special tokens of the tokenizer .*: \[PAD\] \(267\)' '^tokenizer +BPE, 268 tokens'
+reject_text 'unused rows'
+
+# --- two forms of the same weights ---
+cp -r "$golden/hf_tied" two
+cp two/model.safetensors two/pytorch_model.bin
+expect_code 0 "$CLTRAIN" import two --out two.json
+expect_text "'two' holds model.safetensors and pytorch_model.bin; model.safetensors is read" '^weights +28 tensors of F32 in 1 file$'
+
 # --- weights that do not fit: all names at once; the config is there to be changed ---
 cp -r "$golden/hf_llama" part
 # rename FROM TO: gives a tensor another name of the same length in the header of the file

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/data/texts/text_paths.h"
 #include "engine/data/tokenizer/tokenizer_loading.h"
 #include "engine/files/file_kind.h"
@@ -245,8 +246,23 @@ static clt_status check_bert(const clt_tokenizer_loading *l)
     return check_flag(l, "tokenize_chinese_chars", w->chinese);
 }
 
-/* Applies tokenizer_class. In transformers the classes of GPT-2 and Qwen 2 have fixed rules, whatever
- * tokenizer.json says, so a tokenizer.json with other rules is refused. whole: there is a tokenizer.json. */
+/* True if the rules of the tokenizer.json are not those of the classes of GPT-2 or Qwen 2. SmolLM2 is published
+ * so. The tokenizers library and transformers 4 follow the file, whose ids the model was trained with, and so
+ * does cltrain; the classes of transformers 5 do not. */
+static bool file_differs(const clt_tokenizer_loading *l, const char *name, const clt_splitting *own, bool nfc)
+{
+    const clt_tokenizer_rules *r = &l->rules;
+    bool differs = r->wordpiece.on || r->sentence.on || r->splitting.words != own->words ||
+                   r->splitting.digits || r->nfc != nfc || r->ignore_merges;
+    if (differs)
+        CLT_WARN_ONCE(
+            "'%.600s': its rules are not those of %.60s, which tokenizer_config.json names; the rules of "
+            "the file count, as in transformers 4 (transformers 5 gives other ids)",
+            l->path, name);
+    return differs;
+}
+
+/* Applies tokenizer_class. whole: there is a tokenizer.json. */
 static clt_status apply_class(clt_tokenizer_loading *l, bool whole)
 {
     const clt_json *value = side_value(l, CLT_SIDE_CONFIG, "tokenizer_class");
@@ -264,12 +280,8 @@ static clt_status apply_class(clt_tokenizer_loading *l, bool whole)
     }
     if (is_class(name, "BertTokenizer") || l->rules.wordpiece.on)
         CLT_TRY(check_bert(l));
-    if ((gpt2 || qwen2) && (l->rules.wordpiece.on || r->sentence.on || r->splitting.words != own.words ||
-                            r->splitting.digits || r->nfc != qwen2 || r->ignore_merges))
-        return clt_tokenizer_refuse(
-            l->side[CLT_SIDE_CONFIG], value,
-            "a tokenizer_class whose rules differ from the rules of the tokenizer.json beside it "
-            "(PreTrainedTokenizerFast means the rules of the file)");
+    if ((gpt2 || qwen2) && whole && file_differs(l, name, &own, qwen2))
+        return CLT_OK;
     if (gpt2 || qwen2 || !whole) {
         const clt_json *prefix = side_value(l, CLT_SIDE_CONFIG, "add_prefix_space");
         r->prefix_space = prefix && clt_json_bool(prefix);

@@ -100,6 +100,7 @@ static clt_status look_at_tokenizer(const char *path, const clt_pretrained *p, i
     CLT_TRY(clt_fail_prefix(clt_tokenizer_open(path, &own), "opening the tokenizer beside the weights"));
     CLT_TRY(clt_pretrained_check_own_tokenizer(p, own, vocab, &notes));
     snprintf(out->tokenizer, sizeof out->tokenizer, "%.299s", clt_tokenizer_description(own));
+    out->unused_rows = vocab > clt_tokenizer_vocab(own) ? vocab - clt_tokenizer_vocab(own) : 0;
     if (notes.length > 2)
         snprintf(out->special_ids, sizeof out->special_ids, "%.599s", notes.text + 2);
     CLT_TRY(clt_arena_create(&arena));

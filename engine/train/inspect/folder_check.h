@@ -14,6 +14,7 @@ typedef struct clt_folder_facts {
     char types[200];       /* "F32", or "BF16 (290 tensors), F32 (2)" */
     bool has_tokenizer;    /* one lies beside the weights */
     char tokenizer[300];   /* its description, or "none lies beside the weights" */
+    int64_t unused_rows;   /* of the model, which no token of that tokenizer leads to */
     char special_ids[600]; /* what contradicts the special ids of config.json, "" if nothing does */
     char stops[300];       /* ids at which generated texts end, as JSON; "": the tokenizer's end alone */
     char chat[300];        /* the name of the known chat template, or why there is none */

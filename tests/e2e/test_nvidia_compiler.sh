@@ -64,7 +64,6 @@ shipped() {
         more=() least=4
         case $config in
         gpt2-* | llama-135m | llama-3* | qwen*) more=(data.micro_batch="$3" data.global_batch="$3" model.context=1024 model.layers=1) least=28 ;;
-        bert-base-phase2) continue ;; # the kernels of the first phase
         bert-base-*) more=(data.micro_batch="$3" data.global_batch="$3" model.layers=1) least=28 ;;
         mlp-text) [ -e /usr/share/common-licenses/GPL-3 ] || { note_skip "there is no /usr/share/common-licenses: $config" && continue; } ;;
         resnet* | unet3d*) least=25 ;;

@@ -45,6 +45,14 @@ cp out_qwen2/config.json "$out"
 expect_text '"use_sliding_window": true' '"max_window_layers": 1' '"sliding_window": 5'
 cp out_dynamic/config.json "$out"
 expect_text '"max_position_embeddings": 10' '"factor": 3'
+cp out_qwen3/config.json "$out"
+expect_text '"rope_type": "yarn"'
+reject_text attention_factor
+sed -i 's/"rope_type": "yarn"/"attention_factor": 1.25, "rope_type": "yarn"/' out_qwen3/config.json
+expect_code 0 "$CLTRAIN" train qwen3.json --init out_qwen3 --out run_factor
+expect_code 0 "$CLTRAIN" export run_factor --out out_factor
+cp out_factor/config.json "$out"
+expect_text '"attention_factor": 1.25'
 
 # --- settings that cltrain's llama cannot represent are named, all at once ---
 put() { # KEY VALUE

@@ -146,6 +146,7 @@ for kind, keys in {
     "qwen2": dict(kv_heads=2, attention_bias="qkv", window=6, window_from=1),
     "qwen3": dict(head_norm=True, head_dim=14, rope_scaling="yarn", rope_factor=4, rope_original=8, rope_high=3),
     "dynamic": dict(rope_scaling="dynamic", rope_factor=3, rope_original=12),
+    "yarn": dict(rope_scaling="yarn", rope_factor=4, rope_original=8, rope_attention=1.3),
 }.items():
     if not QUICK or kind in ("llama", "qwen3"):
         # whatever tokenizer_config.json says, transformers 5 reads a qwen2's tokenizer by a class that normalises texts

@@ -8,7 +8,8 @@ writes them. Needs torch and transformers (the files: torch 2.15, transformers 5
 Per kind NAME: the folder data/hf_NAME, hf_NAME_x.npy and hf_NAME_y.npy (four sequences; target -1 does not count), and
 hf_NAME_first.safetensors: "logits", the gradient "grad.P" of each parameter P in step 1, and "loss", the losses of ten steps of
 AdamW over all four sequences, and "apart.f16", "apart.bf16": how far torch.autocast is from f32, in the logits and in all
-gradients of step 1 (norm of the difference over norm; f16 with a loss scale of 1024). hf_llama3 has the spelling of transformers 4 and hf_qwen2 the names of the base model, without
+gradients of step 1 (norm of the difference over norm; f16 with a loss scale of 1024). hf_qwen3_attention.safetensors: "logits" with another
+factor of yarn. hf_llama3 has the spelling of transformers 4 and hf_qwen2 the names of the base model, without
 their prefix and without the copy of the tied head. test_golden_llama.c compares."""
 import json
 import os
@@ -91,6 +92,16 @@ def base_names(folder):
     save_file(tensors, path, metadata={"format": "pt"})
 
 
+def other_attention(model, x):
+    """Writes the logits with a factor of yarn that follows from two other numbers."""
+    config = model.config.to_dict()
+    config["rope_parameters"] |= {"mscale": 2.0, "mscale_all_dim": 0.5}
+    other = type(model)(type(model.config)(**config)).eval()
+    other.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        save_file({"logits": other(input_ids=x).logits.reshape(-1, VOCAB).contiguous()}, os.path.join(HERE, "hf_qwen3_attention.safetensors"))
+
+
 def make(name, seed):
     config_class, model_class, keys = KINDS[name]
     torch.manual_seed(seed)
@@ -114,6 +125,8 @@ def make(name, seed):
     np.save(os.path.join(HERE, f"hf_{name}_x.npy"), x)
     np.save(os.path.join(HERE, f"hf_{name}_y.npy"), y)
     x, y = torch.tensor(x.astype(np.int64)), torch.tensor(y.astype(np.int64))
+    if name == "qwen3":
+        other_attention(model, x)
     matrices = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim == 1]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],

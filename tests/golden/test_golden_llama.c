@@ -76,14 +76,14 @@ TEST(test_config)
            {"rope_base", "10000"});
 }
 
-/* The logits of the four sequences, and how far they are from transformers', relative to the largest. */
-static double logits_off(const clt_config *config, const char *kind, const char *weights)
+/* How far the logits of the four sequences are from transformers' in the file `part`, relative to the largest. */
+static double logits_off(const clt_config *config, const char *kind, const char *part, const char *weights)
 {
     char name[64];
     CLT_FREED float *got = NULL;
     int64_t rows = 0, vocab = 0;
     snprintf(name, sizeof name, "hf_%s", kind);
-    CLT_SCOPED(clt_safetensors) *file = open_file(name, "first");
+    CLT_SCOPED(clt_safetensors) *file = open_file(name, part);
     const clt_named_tensor *golden = tensor_of(file, "", "logits");
     must(first_logits(config, weights, &got, &rows, &vocab), kind);
     assert_int_equal(rows * vocab, clt_shape_elements(&golden->shape));
@@ -105,9 +105,26 @@ TEST(test_logits)
         char path[512];
         CLT_SCOPED(clt_config) *config = config_of(kinds[k], NULL, NULL);
         snprintf(path, sizeof path, DATA "hf_%s", kinds[k]);
-        double off = logits_off(config, kinds[k], path);
+        double off = logits_off(config, kinds[k], "first", path);
         if (!(off <= 1e-4))
             fail_msg("%s: logits are off by %g of the largest", kinds[k], off);
+    }
+}
+
+/* Yarn's factor of queries and keys, which follows from yarn's factor (0) or is given: here the quotient that
+ * transformers makes of mscale 2 and mscale_all_dim 0.5. */
+TEST(test_yarn_factor)
+{
+    static const char *const parts[] = {"first", "attention"};
+    char given[32];
+    snprintf(given, sizeof given, "%.17g", (0.2 * log(4) + 1) / (0.05 * log(4) + 1));
+    for (int i = 0; i < 4; i++) {
+        bool same = i % 2 == i / 2;
+        CLT_SCOPED(clt_config) *config = config_of("qwen3", "model.rope_attention", i % 2 ? given : "0");
+        double off = logits_off(config, "qwen3", parts[i / 2], DATA "hf_qwen3");
+        if (same != (off <= 1e-4))
+            fail_msg("a factor of %s: logits are off by %g of the largest in %s", i % 2 ? given : "0", off,
+                     parts[i / 2]);
     }
 }
 
@@ -341,7 +358,7 @@ TEST(test_mistakes)
         if (mistakes[i].change)
             mistakes[i].change(&copy);
         must(clt_file_write(changed, bytes, size), changed);
-        double off = logits_off(config, "llama", changed);
+        double off = logits_off(config, "llama", "first", changed);
         if (!(off > 1e-4))
             fail_msg("%s: not seen, logits are off by %g", mistakes[i].what, off);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gpt family: sizes, names, file layout, initial values and decay groups of the published model, the
+ * The gpt family: sizes, names, file layout, initial values (a llama's, too) and decay groups of the published model, the
  * padded vocabulary, what config rules and the family refuse, and attention's own shape rules. Needs no
  * device. ctest-labels: quick */
 #include "tests/unit/test.h"
@@ -120,6 +120,34 @@ TEST(initial_values)
     assert_true(deviation(g, "h.2.mlp.c_proj.bias", &zeros) == 0.0);
     assert_true(fabs(deviation(g, "h.2.ln_1.weight", &zeros) - 1) < 1e-6);
     clt_graph_destroy(g);
+}
+
+/* A llama's weights are all N(0, model.init_std); with model.depth_init the last layers of branches start
+ * smaller by sqrt(2 layers). */
+TEST(initial_values_of_a_llama)
+{
+    static const char *const names[] = {"embed_tokens.weight",
+                                        "layers.0.self_attn.q_proj.weight",
+                                        "layers.7.self_attn.v_proj.weight",
+                                        "layers.7.mlp.up_proj.weight",
+                                        "lm_head.weight",
+                                        "layers.0.self_attn.o_proj.weight",
+                                        "layers.7.mlp.down_proj.weight"};
+    for (int depth = 0; depth < 2; depth++) {
+        char json[256];
+        int64_t zeros;
+        snprintf(json, sizeof json,
+                 "{\"type\":\"llama\",\"layers\":8,\"heads\":2,\"channels\":64,\"vocab\":100,"
+                 "\"init_std\":0.03,\"depth_init\":%s}",
+                 depth ? "true" : "false");
+        CLT_SCOPED(clt_graph) *g = good(json, CLT_I32, 32, -1);
+        for (int i = 0; i < 7; i++) {
+            double expected = depth && i > 4 ? 0.03 / 4 : 0.03, got = deviation(g, names[i], &zeros);
+            if (!(fabs(got / expected - 1) < 0.05))
+                fail_msg("%s, %s: the deviation is %g, not %g", json, names[i], got, expected);
+        }
+        assert_true(fabs(deviation(g, "norm.weight", &zeros) - 1) < 1e-6);
+    }
 }
 
 TEST(variations)

@@ -6,6 +6,8 @@
  * ctest-labels: quick */
 #include "tests/unit/test.h"
 
+#include <math.h>
+
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/files/fileio.h"
 #include "engine/pretrained/pretrained.h"
@@ -154,6 +156,43 @@ TEST(test_types)
     static const char sparse[] = "{\"model_type\": \"gpt2\", \"num_hidden_layers\": 2, \"n_head\": null}";
     put_file("config.json", sparse, strlen(sparse));
     assert_ok(try_folder());
+}
+
+/* model.rope_attention of the folder, with these numbers more in the config.json `text`. */
+static double yarn_factor(const char *text, const char *numbers)
+{
+    CLT_SCOPED(clt_str) changed = {0};
+    CLT_SCOPED(clt_pretrained) *p = NULL;
+    CLT_SCOPED(clt_config) *config = NULL;
+    const char *rest = strstr(text, "\"beta_fast\"");
+    assert_non_null(rest);
+    clt_str_append_n(&changed, text, (size_t)(rest - text));
+    clt_str_printf(&changed, "%s%s", numbers, rest);
+    put_file("config.json", changed.text, changed.length);
+    assert_ok(clt_pretrained_open(test_folder(), &p));
+    assert_ok(clt_config_parse_over(few, "few.json", NULL, 0, clt_pretrained_presets(p, true), &config));
+    return clt_config_float(config, "model.rope_attention");
+}
+
+/* The factor by which yarn multiplies queries and keys is given, follows from two other numbers, or is left to
+ * cltrain (0). */
+TEST(test_yarn_factor)
+{
+    CLT_FREED char *text = NULL;
+    size_t size;
+    empty_dir();
+    copy_golden("hf_qwen3", "model.safetensors.index.json");
+    copy_golden("hf_qwen3", "model-00001-of-00003.safetensors");
+    copy_golden("hf_qwen3", "model-00002-of-00003.safetensors");
+    copy_golden("hf_qwen3", "model-00003-of-00003.safetensors");
+    assert_ok(clt_file_read(GOLDEN "hf_qwen3/config.json", false, 0, CLT_EDATA, &text, &size));
+    assert_true(yarn_factor(text, "") == 0);
+    assert_true(yarn_factor(text, "\"attention_factor\": 1.5,") == 1.5);
+    double both = yarn_factor(text, "\"mscale\": 2.0, \"mscale_all_dim\": 0.5,");
+    assert_true(fabs(both - (0.2 * log(4) + 1) / (0.05 * log(4) + 1)) < 1e-6);
+    assert_true(yarn_factor(text, "\"mscale\": 2.0, \"mscale_all_dim\": 0.5, \"attention_factor\": 1.25,") ==
+                1.25);
+    assert_true(yarn_factor(text, "\"mscale\": 2.0,") == 0);
 }
 
 static const clt_config_preset items[] = {

@@ -141,6 +141,8 @@ static clt_status export_gguf(const clt_saved_run *saved, const export_args *a, 
     terminal_say("%s: %d tensors, %" PRId64 " values in %s, %" PRIu64 " bytes, from %s\n", a->out,
                  x.weights.tensors, x.weights.values, type, x.weights.bytes, x.weights.from);
     terminal_say("tokenizer: %s\n", x.tokenizer[0] ? x.tokenizer : "none; --tokenizer PATH adds one");
+    if (x.differs)
+        terminal_say("%s\n", x.differs);
     return CLT_OK;
 }
 

@@ -12,7 +12,14 @@
 /* Types of values, by their numbers in the format. */
 enum { VALUE_U32 = 4, VALUE_I32 = 5, VALUE_F32 = 6, VALUE_BOOL = 7, VALUE_TEXT = 8, VALUE_ARRAY = 9 };
 /* Kinds of tokens in tokenizer.ggml.token_type. */
-enum { TOKEN_NORMAL = 1, TOKEN_CONTROL = 3, TOKEN_ADDED = 4, TOKEN_UNUSED = 5 };
+enum {
+    TOKEN_NORMAL = 1,
+    TOKEN_UNKNOWN = 2,
+    TOKEN_CONTROL = 3,
+    TOKEN_ADDED = 4,
+    TOKEN_UNUSED = 5,
+    TOKEN_BYTE = 6
+};
 
 void clt_gguf_number(clt_str *out, uint64_t value, int bytes)
 {
@@ -210,13 +217,22 @@ static void put_roles(const hf_export *x, pairs *p)
     put_bool(p, "tokenizer.ggml.add_eos_token", after > 0);
 }
 
+static int kind_of(const hf_export *x, uint32_t id)
+{
+    bool added, special = clt_tokenizer_is_special(x->tokenizer, id, &added);
+    if (clt_tokenizer_is_sentence(x->tokenizer) && id == clt_tokenizer_role(x->tokenizer, CLT_TOKEN_UNKNOWN))
+        return TOKEN_UNKNOWN;
+    if (clt_tokenizer_byte_of(x->tokenizer, id) >= 0)
+        return TOKEN_BYTE;
+    return special ? TOKEN_CONTROL : added ? TOKEN_ADDED : TOKEN_NORMAL;
+}
+
 /* Tokens by their ids; rows of the model beyond the vocabulary get names that no text contains. */
 static clt_status put_tokens(const hf_export *x, pairs *p)
 {
     const int64_t known = clt_tokenizer_vocab(x->tokenizer);
     CLT_SCOPED(clt_str) name = {0};
     char unused[32];
-    bool added;
     begin_array(p, "tokenizer.ggml.tokens", VALUE_TEXT, (uint64_t)x->vocab);
     for (int64_t id = 0; id < x->vocab; id++) {
         if (id < known) {
@@ -228,11 +244,14 @@ static clt_status put_tokens(const hf_export *x, pairs *p)
         }
     }
     begin_array(p, "tokenizer.ggml.token_type", VALUE_I32, (uint64_t)x->vocab);
-    for (int64_t id = 0; id < x->vocab; id++) {
-        bool special = id < known && clt_tokenizer_is_special(x->tokenizer, (uint32_t)id, &added);
-        int kind = id >= known ? TOKEN_UNUSED : special ? TOKEN_CONTROL : added ? TOKEN_ADDED : TOKEN_NORMAL;
-        clt_gguf_number(p->out, (uint64_t)kind, 4);
-    }
+    for (int64_t id = 0; id < x->vocab; id++)
+        clt_gguf_number(p->out, (uint64_t)(id < known ? kind_of(x, (uint32_t)id) : TOKEN_UNUSED), 4);
+    return clt_str_check(&name);
+}
+
+static clt_status put_merges(const hf_export *x, pairs *p)
+{
+    CLT_SCOPED(clt_str) name = {0};
     begin_array(p, "tokenizer.ggml.merges", VALUE_TEXT, clt_tokenizer_merges(x->tokenizer));
     for (uint32_t i = 0; i < clt_tokenizer_merges(x->tokenizer); i++) {
         clt_tokenizer_merge_text(x->tokenizer, i, &name);
@@ -250,6 +269,49 @@ static clt_status put_chat(const hf_export *x, pairs *p)
     return CLT_OK;
 }
 
+/* llama.cpp puts a space before every text and after every special token, or nowhere. Where the tokenizer has
+ * other rules, conversations get the ids of the training, or else texts that begin with a letter. */
+static void put_space(const hf_export *x, pairs *p)
+{
+    const clt_space_rule space = clt_tokenizer_space(x->tokenizer);
+    const bool chat = clt_chat_template_find(x->saved->facts.chat) != NULL;
+    const bool puts = space.first && (space.later || !chat);
+    put_bool(p, "tokenizer.ggml.add_space_prefix", puts);
+    if (space.first && !puts)
+        x->result->differs = "llama.cpp will put no space before a text, though the tokenizer does: "
+                             "conversations get the same ids, other texts those of the text after a space";
+    else if (puts && !space.later)
+        x->result->differs =
+            "llama.cpp will put a space before a text that begins with one and after special "
+            "tokens, where the tokenizer puts none";
+    else if (puts && !space.twice)
+        x->result->differs = "llama.cpp will put a space before a text that begins with one, where the "
+                             "tokenizer puts none";
+}
+
+static clt_status put_scores(const hf_export *x, pairs *p)
+{
+    const int64_t known = clt_tokenizer_vocab(x->tokenizer);
+    CLT_FREED float *scores = NULL;
+    CLT_SCOPED(clt_str) why = {0};
+    CLT_TRY(clt_alloc(&scores, (size_t)known, sizeof *scores, "scores of tokens"));
+    CLT_TRY(clt_tokenizer_scores(x->tokenizer, scores, &why));
+    if (why.length) {
+        CLT_SCOPED(clt_str) text = {0};
+        clt_str_printf(&text, "llama.cpp cannot split texts as the run's tokenizer does: %s", why.text);
+        CLT_TRY(clt_str_check(&text));
+        return refuse(x, text.text);
+    }
+    begin_array(p, "tokenizer.ggml.scores", VALUE_F32, (uint64_t)x->vocab);
+    for (int64_t id = 0; id < x->vocab; id++) {
+        float score = id < known ? scores[id] : CLT_SCORE_UNUSED;
+        uint32_t bits;
+        memcpy(&bits, &score, sizeof bits);
+        clt_gguf_number(p->out, bits, 4);
+    }
+    return CLT_OK;
+}
+
 static clt_status put_tokenizer(const hf_export *x, pairs *p)
 {
     if (!x->tokenizer) {
@@ -257,12 +319,17 @@ static clt_status put_tokenizer(const hf_export *x, pairs *p)
         return CLT_OK;
     }
     const char *split = clt_tokenizer_split_name(x->tokenizer);
-    if (!split)
-        return refuse(x, "llama.cpp would not split texts as the run's tokenizer does: a GGUF file takes the "
-                         "tokenizers of GPT-2, Llama 3 and Qwen2, which join bytes");
-    put_text(p, "tokenizer.ggml.model", "gpt2"); /* byte-level BPE */
-    put_text(p, "tokenizer.ggml.pre", split);
+    const bool sentence = clt_tokenizer_is_sentence(x->tokenizer);
+    if (!split && !sentence)
+        return refuse(x,
+                      "llama.cpp would not split texts as the run's tokenizer does: a GGUF file takes the "
+                      "tokenizers of GPT-2, Llama 3 and Qwen2, which join bytes, and of Llama 2 and Mistral");
+    put_text(p, "tokenizer.ggml.model", sentence ? "llama" : "gpt2"); /* SentencePiece's, byte-level BPE */
+    put_text(p, "tokenizer.ggml.pre", sentence ? "default" : split);
     CLT_TRY(put_tokens(x, p));
+    CLT_TRY(sentence ? put_scores(x, p) : put_merges(x, p));
+    if (sentence)
+        put_space(x, p);
     put_roles(x, p);
     return put_chat(x, p);
 }

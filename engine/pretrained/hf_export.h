@@ -13,6 +13,7 @@ typedef struct clt_hf_exported {
     clt_export_result weights;
     bool zero_biases;    /* the model has no biases, so zeros were written, which GPT-2's class needs */
     char tokenizer[400]; /* description of the tokenizer; "": the run has none, and none was written */
+    const char *differs; /* GGUF: where llama.cpp's ids are others than the run's; NULL: nowhere */
     const char *loader;  /* the class of transformers that loads it: "AutoModelForCausalLM" */
 } clt_hf_exported;
 

@@ -66,7 +66,55 @@ expect_code 0 "$compare" bytes.gguf
 expect_text '^general.architecture qwen3$' '^blk.0.attn_q_norm.weight type 0 ' '^blk.0.ffn_down.weight type 8 columns 96 rows 64' \
     '^tokenizer.ggml.tokens \[256\] ' '^tokenizer.ggml.merges \[0\]'
 
+# --- a tokenizer of SentencePiece's kind: scores instead of merges; tokens of bytes, of names, and a space before texts ---
+chat=$CLTRAIN_SOURCE_DIR/tests/golden/chat
+llama_of() { # FOLDER TOKENIZER: a run of one step with this tokenizer
+    cat >few.json <<TEXT
+{"model": {"type": "llama", "layers": 1, "heads": 2, "channels": 32, "context": 16}, "train": {"steps": 1},
+ "data": {"type": "text", "path": "text.txt", "tokenizer": "$2", "micro_batch": 1}}
+TEXT
+    expect_code 0 "$CLTRAIN" train few.json --out "$1"
+}
+llama_of sentence "$chat/llama2"
+expect_code 0 "$CLTRAIN" export sentence --out sentence.gguf
+reject_text 'llama.cpp will put'
+expect_code 0 "$compare" sentence.gguf
+expect_text '^tokenizer.ggml.model llama$' '^tokenizer.ggml.pre default$' '^tokenizer.ggml.tokens \[441\] <unk> <s> </s> \[INST\] ' \
+    '^tokenizer.ggml.token_type \[441\] 2 3 3 3 3 6 6 .* 6 1 1 ' '^tokenizer.ggml.scores \[441\] .* -0 -1 .* -96$' \
+    '^tokenizer.ggml.add_space_prefix 1$' '^tokenizer.ggml.unknown_token_id 0$' '^tokenizer.ggml.bos_token_id 1$'
+reject_text 'tokenizer.ggml.merges'
+llama_of metaspace "$chat/mistral"
+expect_code 0 "$CLTRAIN" export metaspace --out metaspace.gguf
+expect_text 'llama.cpp will put a space before a text that begins with one and after special tokens'
+expect_code 0 "$compare" metaspace.gguf
+expect_text '^tokenizer.ggml.add_space_prefix 1$'
+# conversations get the ids of the training
+cat >chat.json <<TEXT
+{"model": {"type": "llama", "layers": 1, "heads": 2, "channels": 32, "context": 256}, "train": {"steps": 1},
+ "data": {"type": "chat", "path": "$chat/chats.jsonl", "template": "zephyr", "tokenizer": "$chat/mistral", "micro_batch": 1}}
+TEXT
+expect_code 0 "$CLTRAIN" train chat.json --out chat
+expect_code 0 "$CLTRAIN" export chat --out chat.gguf
+expect_text 'llama.cpp will put no space before a text'
+expect_code 0 "$compare" chat.gguf
+expect_text '^tokenizer.ggml.add_space_prefix 0$' '^tokenizer.chat_template '
+
 # --- what is refused ---
+# a token that its merges leave as two, which llama.cpp would join: the last merge is taken out
+mkdir unmerged
+cp "$chat/llama2/tokenizer_config.json" unmerged
+file=$chat/llama2/tokenizer.json
+{ head -n $(($(wc -l <"$file") - 6)) "$file" | sed '$s/,$//' && tail -n 3 "$file"; } >unmerged/tokenizer.json
+llama_of two unmerged
+expect_code 2 "$CLTRAIN" export two --out two.gguf
+expect_text "exporting '.*' as GGUF: llama.cpp cannot split texts" 'its merges leave "▁is" as two tokens'
+tokens=$CLTRAIN_SOURCE_DIR/tests/golden/tokenizers
+llama_of gemma "$tokens/gemma"
+expect_code 2 "$CLTRAIN" export gemma --out gemma.gguf
+expect_text 'it finds the added token "the well"'
+llama_of letters "$tokens/letters"
+expect_code 2 "$CLTRAIN" export letters --out letters.gguf
+expect_text 'it lacks tokens for single bytes'
 for kind in dynamic mistral qwen3; do
     rows $kind
     expect_code 0 "$CLTRAIN" train $kind.json --init "$golden/hf_$kind" --out "run_$kind"

@@ -8,12 +8,18 @@ type, loaded by llama.cpp: the same ids of the prompt, the same 64 most likely t
 CLTRAIN is the program, TEXT a text of 50 kB or more, FOLDER an empty folder to work in. Needs numpy and llama-cpp-python."""
 import json
 import os
+import shutil
+import struct
 import subprocess
 import sys
 
 import llama_cpp
 import numpy as np
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from make_golden_tokens import strings  # noqa: E402
+
+CHAT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "chat")
 CLTRAIN, TEXT, WORK = (os.path.abspath(path) for path in sys.argv[1:4])
 PROMPT = "the rain in spain stays mainly in"
 LLAMA = {"type": "llama", "layers": 2, "heads": 4, "kv_heads": 2, "channels": 64, "inner": 96}
@@ -26,7 +32,9 @@ MODELS = {
     "mistral": LLAMA | {"window": 128},
     "qwen2": LLAMA | {"attention_bias": "qkv"},
     "qwen3": LLAMA | {"head_norm": True, "head_dim": 32},
+    "sentence": LLAMA,
 }
+TOKENIZERS = {"sentence": os.path.join(CHAT, "llama2")}  # by model; the others have byte-level BPE
 BARS = {"f32": 1e-4, "f16": 5e-3, "bf16": 3e-2, "q8_0": 8e-2}
 
 
@@ -39,7 +47,7 @@ def run(*command):
 
 def train(name, model):
     config = {"model": model | {"context": 128}, "optimizer": {"type": "adamw", "learning_rate": 0.005}, "train": {"steps": 40},
-              "data": {"type": "text", "path": TEXT, "tokenizer": "prepared", "micro_batch": 4}}
+              "data": {"type": "text", "path": TEXT, "tokenizer": TOKENIZERS.get(name, "prepared"), "micro_batch": 4}}
     with open(os.path.join(WORK, name + ".json"), "w", encoding="utf-8") as file:
         json.dump(config, file)
     run("train", name + ".json", "--out", name)
@@ -49,13 +57,52 @@ def train(name, model):
 
 def theirs(path):
     model = llama_cpp.Llama(path, n_ctx=128, logits_all=True, verbose=False, n_threads=1, type_k=0, type_v=0)
-    ids = model.tokenize(PROMPT.encode(), add_bos=False, special=False)
+    ids = model.tokenize(PROMPT.encode(), add_bos=True, special=False)
     model.eval(ids)
     for _ in range(64):
         ids.append(int(np.argmax(model.scores[model.n_tokens - 1])))
         if len(ids) < 128:
             model.eval(ids[-1:])
     return model.detokenize(ids).decode("utf-8", "replace"), np.array(model.scores[:model.n_tokens])
+
+
+def ids_of(tokenizer, texts, special):
+    """The ids that cltrain gives for each text."""
+    with open(os.path.join(WORK, "strings.jsonl"), "w", encoding="utf-8") as file:
+        file.writelines(json.dumps({"text": text}) + "\n" for text in texts)
+    shutil.rmtree(os.path.join(WORK, "ids"), ignore_errors=True)
+    run("data", "prepare", "strings.jsonl", "--json-key", "text", "--tokenizer", tokenizer, "--split", "0", "--out", "ids",
+        *(["--special-tokens"] if special else []))
+    with open(os.path.join(WORK, "ids", "train_000.bin"), "rb") as shard:
+        data = shard.read()[1024:]
+    return list(struct.unpack(f"<{len(data) // 2}H", data))
+
+
+def compare_ids(tokenizer):
+    """A model of one step with this tokenizer; the ids of random texts without and with special tokens, joined by the end of text."""
+    name = os.path.basename(tokenizer)
+    config = {"model": LLAMA | {"layers": 1, "context": 64}, "train": {"steps": 1},
+              "data": {"type": "text", "path": TEXT, "tokenizer": tokenizer, "micro_batch": 1}}
+    with open(os.path.join(WORK, "ids.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    run("train", "ids.json", "--out", "ids_" + name)
+    said = run("export", "ids_" + name, "--out", "ids.gguf")
+    model = llama_cpp.Llama(os.path.join(WORK, "ids.gguf"), vocab_only=True, verbose=False)
+    failures = 0
+    for special in (False, True):
+        texts = [text for text in strings(5, 600) if special or not any(marker in text for marker in ("<s>", "</s>"))]
+        if "begins with one" in said:  # an option of the tokenizer that the file cannot tell
+            texts = [text for text in texts if not special and not text.startswith((" ", "\u2581"))]
+        theirs_too = []
+        for text in texts:
+            theirs_too += ([model.token_eos()] if theirs_too else []) + model.tokenize(text.encode(), add_bos=True, special=special)
+        ours = ids_of(tokenizer, texts, special) if texts else []
+        at = next((i for i, pair in enumerate(zip(ours, theirs_too)) if pair[0] != pair[1]), min(len(ours), len(theirs_too)))
+        good = ours == theirs_too
+        failures += not good
+        print(f"{'ok  ' if good else 'FAIL'} ids of {name}{' with special tokens' if special else ''}: {len(texts)} texts, {len(ours)} ids"
+              + ("" if good else f", the first other one is number {at}: {ours[at - 3:at + 6]} and {theirs_too[at - 3:at + 6]}"), flush=True)
+    return failures
 
 
 def main():
@@ -71,6 +118,8 @@ def main():
             good = distance <= bar and other_text.strip() in text
             failures += not good
             print(f"{'ok  ' if good else 'FAIL'} {name} {kind}: logits differ by {distance:.2e} of {np.abs(logits).max():.2f}", flush=True)
+    for tokenizer in [os.path.join(CHAT, "llama2"), os.path.join(CHAT, "mistral"), *map(os.path.abspath, sys.argv[4:])]:
+        failures += compare_ids(tokenizer)
     print(f"{failures} failed")
     sys.exit(failures > 0)
 

@@ -132,6 +132,21 @@ uint32_t clt_tokenizer_merges(const clt_tokenizer *tokenizer);
 void clt_tokenizer_merge_text(const clt_tokenizer *tokenizer, uint32_t rank, clt_str *out);
 /* The name in llama.cpp of how texts are split into words; NULL: it has none for this way. */
 const char *clt_tokenizer_split_name(const clt_tokenizer *tokenizer);
+/* True for SentencePiece's BPE, whose tokens are characters. */
+bool clt_tokenizer_is_sentence(const clt_tokenizer *tokenizer);
+/* SentencePiece's BPE for programs that join the neighbours whose joined text is the token of the highest score,
+ * the leftmost of equals (token_scores.c): (vocab) scores with which they find the same tokens. Why that is
+ * impossible is appended to `why`. The name of a special token in a text may be joined by them. */
+#define CLT_SCORE_UNUSED (-1e9F) /* of a token that no text without its name becomes */
+clt_status clt_tokenizer_scores(const clt_tokenizer *tokenizer, float *scores, clt_str *why);
+/* The byte of a token that stands for one, such as <0x0A>; -1: it is another token. */
+int clt_tokenizer_byte_of(const clt_tokenizer *tokenizer, uint32_t id);
+/* Where it puts a space that the text does not have: before a text, also after each added token, and also
+ * before a text that begins with a space. */
+typedef struct clt_space_rule {
+    bool first, later, twice;
+} clt_space_rule;
+clt_space_rule clt_tokenizer_space(const clt_tokenizer *tokenizer);
 /* Appends the text of a tokenizer.json that clt_tokenizer_open and other programs read. */
 clt_status clt_tokenizer_print(const clt_tokenizer *tokenizer, clt_str *text);
 /* Writes this text to a file, durably (clt_file_write). */

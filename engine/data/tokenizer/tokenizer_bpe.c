@@ -12,7 +12,6 @@
 #define CACHE_BITS 16 /* 65536 lines of 64 bytes */
 #define CACHED_BYTES 30
 #define CACHED_IDS 8
-#define SHORT_WORD 64 /* up to this many bytes, scanning for the next merge is cheaper than a heap */
 #define NO_MERGE UINT32_MAX
 
 /* A cached word and its ids; size 0: empty. A later word with the same index replaces it. */
@@ -80,13 +79,12 @@ static inline void look_up(const clt_tokenizer *t, uint32_t left, uint32_t right
     *id = slot ? slot->id : CLT_NO_TOKEN;
 }
 
-/* Merges the n <= SHORT_WORD symbols in place and returns how many are left. */
-static size_t merge_short(const clt_tokenizer *t, uint32_t *id, size_t n)
+size_t clt_merge_symbols(const clt_tokenizer *t, uint32_t *id, size_t n, size_t least)
 {
-    uint32_t rank[SHORT_WORD], joined[SHORT_WORD];
+    uint32_t rank[CLT_SHORT_WORD], joined[CLT_SHORT_WORD];
     for (size_t i = 0; i + 1 < n; i++)
         look_up(t, id[i], id[i + 1], &rank[i], &joined[i]);
-    while (n > 1) {
+    while (n > least) {
         size_t best = 0;
         for (size_t i = 1; i + 1 < n; i++)
             if (rank[i] < rank[best])
@@ -234,15 +232,16 @@ static clt_status encode_word(clt_encoder *e, const char *word, size_t size)
     if (t->rules.wordpiece.on)
         return clt_wordpiece_encode(t, word, size, e->out);
     uint32_t whole = t->rules.ignore_merges ? clt_tokenizer_find(t, word, size) : CLT_NO_TOKEN;
-    CLT_TRY(clt_grow(&e->out->id, &e->out->capacity, e->out->count + SHORT_WORD, sizeof *e->out->id, "ids"));
+    CLT_TRY(
+        clt_grow(&e->out->id, &e->out->capacity, e->out->count + CLT_SHORT_WORD, sizeof *e->out->id, "ids"));
     if (whole != CLT_NO_TOKEN) {
         e->out->id[e->out->count++] = whole;
         return CLT_OK;
     }
-    if (size > SHORT_WORD)
+    if (size > CLT_SHORT_WORD)
         return merge_long(e, word, size);
     uint32_t *id = e->out->id + e->out->count;
-    e->out->count += merge_short(t, id, symbols(t, word, size, id));
+    e->out->count += clt_merge_symbols(t, id, symbols(t, word, size, id), 1);
     return CLT_OK;
 }
 

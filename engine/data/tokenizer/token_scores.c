@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * SentencePiece's BPE as other programs compute it: from one score for each token instead of a list of merges.
+ * They join the two neighbours whose joined text is the token of the highest score, and of equals the leftmost.
+ *
+ * Both ways give the same ids if the text of each token alone ends as that token, or as three tokens and more:
+ * what is joined inside of a window whose edges no merge has crossed is what is joined in the window's text
+ * alone. So two neighbours whose joined text is a token are always the last two symbols of that text alone. If
+ * they are merged there, the token's score is the rank of this one merge, negative; if the text alone ends as
+ * two symbols, only the other programs join them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/text.h"
+#include "engine/data/tokenizer/tokenizer_internal.h"
+
+#define UNKNOWN (CLT_NO_TOKEN - 1) /* a character without a token, which no merge joins */
+#define MOST_MERGES (1u << 24)     /* f32 holds whole numbers up to it */
+
+bool clt_tokenizer_is_sentence(const clt_tokenizer *t)
+{
+    return t->rules.sentence.on;
+}
+
+clt_space_rule clt_tokenizer_space(const clt_tokenizer *t)
+{
+    const clt_sentence *how = &t->rules.sentence;
+    return (clt_space_rule){how->on && how->prepend != CLT_PREPEND_NEVER,
+                            how->on && how->prepend == CLT_PREPEND_ALWAYS, how->on && how->normal};
+}
+
+int clt_tokenizer_byte_of(const clt_tokenizer *t, uint32_t id)
+{
+    return t->rules.sentence.on ? clt_sentence_byte(t->tokens[id].bytes, t->tokens[id].size) : -1;
+}
+
+/* Why the rules apart from scores cannot be told to other programs; NULL: they can. */
+static const char *strange_rule(const clt_tokenizer *t)
+{
+    const clt_sentence *how = &t->rules.sentence;
+    bool bytes = how->fallback;
+    for (int i = 0; i < 256 && bytes; i++)
+        bytes = t->byte_token[i] != CLT_NO_TOKEN;
+    if (!bytes)
+        return "lacks tokens for single bytes";
+    if (t->rules.ignore_merges)
+        return "takes a text that is a token without its merges";
+    if (t->rules.nfc)
+        return "applies normal form C";
+    if (t->n_merges > MOST_MERGES)
+        return "has too many merges";
+    for (uint32_t i = 0; i < t->n_merges; i++) {
+        const clt_token *right = &t->tokens[t->merges[i].right];
+        if (clt_tokenizer_byte_of(t, t->merges[i].left) >= 0 ||
+            clt_tokenizer_byte_of(t, t->merges[i].right) >= 0)
+            return "joins tokens of single bytes";
+        if (how->split && right->size >= strlen(CLT_SPACE_LETTER) &&
+            memcmp(right->bytes, CLT_SPACE_LETTER, strlen(CLT_SPACE_LETTER)) == 0)
+            return "begins a word at each space, though merges join spaces";
+    }
+    return NULL;
+}
+
+/* The first added token that other programs would find in other places; NULL: none. Special tokens are found
+ * only where the text is marked. */
+static const clt_added_token *strange_added(const clt_tokenizer *t)
+{
+    for (uint32_t i = 0; i < t->n_added; i++) {
+        const clt_added_token *a = &t->added[i];
+        if (!a->special &&
+            (a->lstrip || a->rstrip || a->single_word || (a->normalized && t->rules.sentence.normal)))
+            return a;
+    }
+    return NULL;
+}
+
+/* Merges the characters of a token until two symbols are left; returns how many there are, 0: too many. */
+static size_t last_symbols(const clt_tokenizer *t, const clt_token *token, uint32_t *id)
+{
+    size_t n = 0;
+    for (size_t at = 0, step; at < token->size; at += step) {
+        step = clt_utf8_size(token->bytes + at, token->size - at);
+        step = step ? step : 1;
+        if (n == CLT_SHORT_WORD)
+            return 0;
+        id[n] = clt_tokenizer_find(t, token->bytes + at, step);
+        if (id[n] == CLT_NO_TOKEN)
+            id[n] = UNKNOWN;
+        n++;
+    }
+    return clt_merge_symbols(t, id, n, 2);
+}
+
+clt_status clt_tokenizer_scores(const clt_tokenizer *t, float *scores, clt_str *why)
+{
+    const char *rule = strange_rule(t);
+    const clt_added_token *added = rule ? NULL : strange_added(t);
+    if (rule)
+        clt_str_printf(why, "it %s", rule);
+    else if (added)
+        clt_str_printf(why, "it finds the added token \"%.60s\" by rules that are not those of plain text",
+                       added->name);
+    for (uint32_t i = 0; i < t->vocab && why->length == 0; i++) {
+        const clt_token *token = &t->tokens[i];
+        uint32_t id[CLT_SHORT_WORD];
+        size_t n = last_symbols(t, token, id);
+        const clt_pair_slot *merge = n == 2 ? clt_tokenizer_pair(t, id[0], id[1]) : NULL;
+        scores[i] = merge ? -(float)merge->rank : n == 1 ? 0 : CLT_SCORE_UNUSED;
+        if (token->literal || token->special || merge || n == 1 || n > 2)
+            continue; /* names of such tokens are found before anything is joined, or are marked */
+        const int shown = (int)(token->size < 60 ? token->size : 60);
+        if (n == 0)
+            clt_str_printf(why, "a token has more than %d characters: \"%.*s\"", CLT_SHORT_WORD, shown,
+                           token->bytes);
+        else
+            clt_str_printf(why,
+                           "its merges leave \"%.*s\" as two tokens, though it is a token, so that another "
+                           "program would join them",
+                           shown, token->bytes);
+    }
+    return clt_str_check(why);
+}

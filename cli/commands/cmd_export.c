@@ -124,7 +124,10 @@ static clt_status export_peft(const clt_saved_run *saved, const export_args *a)
     clt_peft_exported result;
     CLT_TRY(clt_peft_export(saved, a->values, a->base, a->out, &result));
     tell(&result.weights, CLT_F32, a->out);
-    terminal_say("adapters of %" PRId64 " layers, rank %" PRId64 "\n", result.layers, result.rank);
+    terminal_say("adapters of %" PRId64 " layers, rank %" PRId64, result.layers, result.rank);
+    if (result.parts > 0)
+        terminal_say(", and %" PRId64 " layer%s trained whole", result.parts, result.parts == 1 ? "" : "s");
+    terminal_say("\n");
     if (result.idle)
         terminal_say("every B is zero: these adapters change nothing\n");
     terminal_say("in Python: peft.PeftModel.from_pretrained(base_model, '%s')\n", a->out);

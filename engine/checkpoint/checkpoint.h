@@ -47,8 +47,9 @@ const clt_named_tensor *clt_safetensors_find(const clt_safetensors *file,
 const char *clt_safetensors_type(const clt_safetensors *file, const clt_named_tensor *tensor);
 /* Removes a prefix from all names that have it. CLT_ECHECKPOINT: two tensors would have the same name. */
 clt_status clt_safetensors_take_off(clt_safetensors *file, const char *prefix);
-/* Removes the tensors whose names end so. */
-void clt_safetensors_leave_out(clt_safetensors *file, const char *end);
+/* Removes the tensors for whose names `leaves` is true. */
+void clt_safetensors_leave_out(clt_safetensors *file, bool (*leaves)(const void *context, const char *name),
+                               const void *context);
 /* A value of __metadata__; only for a single file. */
 const char *clt_safetensors_metadata(const clt_safetensors *file, const char *key);
 /* clt_hash64 of the bytes of the file, or of all files in their order. */

@@ -185,12 +185,13 @@ clt_status clt_safetensors_take_off(clt_safetensors *file, const char *prefix)
     return CLT_OK;
 }
 
-void clt_safetensors_leave_out(clt_safetensors *file, const char *end)
+void clt_safetensors_leave_out(clt_safetensors *file, bool (*leaves)(const void *context, const char *name),
+                               const void *context)
 {
     const char *twice;
     int kept = 0;
     for (int i = 0; i < file->count; i++) {
-        if (clt_ends_with(file->tensors[i].name, end))
+        if (leaves(context, file->tensors[i].name))
             continue;
         file->tensors[kept] = file->tensors[i];
         file->types[kept] = file->types[i];

@@ -96,7 +96,7 @@ typedef struct clt_param {
     const char *name; /* "fc1.weight": unique */
     clt_shape shape;
     clt_init init;
-    bool frozen; /* model.freeze, or not an adapter of a model that has some: training leaves it as it is */
+    bool frozen; /* model.freeze, or the base of adapters: training leaves it as it is */
     /* frozen: the type that its values are kept in; f16 and bf16 only where products and embeddings alone
      * read them */
     clt_dtype kept;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Low-rank adapters beside linear layers, and which layers get one. The rules for names are PEFT's: an entry
- * names a layer if it equals the layer's name, or the name's last parts. Knows linear layers and names, no
- * family. */
+ * Low-rank adapters beside linear layers, which layers get one, and which parts are trained whole beside
+ * them. The rules for names are PEFT's: an entry names a layer if it equals the layer's name, or the name's
+ * last parts. Knows linear layers and names, no family. */
 #include "engine/models/lora.h"
 
 #include <fnmatch.h>
@@ -16,6 +16,7 @@
 #define ALL_LINEAR "all-linear"
 #define RANKS "lora_rank_pattern" /* keys of the model section */
 #define ALPHAS "lora_alpha_pattern"
+#define TRAINED "lora_modules_to_save"
 #define NAME 160 /* bytes of a layer's name */
 
 /* --- names --- */
@@ -96,6 +97,51 @@ clt_lora_size clt_lora_size_of(const clt_json *model, const char *name)
     return size;
 }
 
+/* --- parts that are trained whole --- */
+
+/* True if the entry names a part of the model that holds the tensor: one of the paths before its dots. */
+static bool names_part(const clt_json *model, const char *entry, const char *tensor)
+{
+    char part[NAME];
+    for (const char *dot = strchr(tensor, '.'); dot && dot - tensor < NAME; dot = strchr(dot + 1, '.')) {
+        snprintf(part, sizeof part, "%.*s", (int)(dot - tensor), tensor);
+        if (names_layer(model, entry, part))
+            return true;
+    }
+    return false;
+}
+
+/* The same for the entries of the key; *used, if given: flags of the entries that name a part. */
+static bool entry_names_part(const clt_json *model, const char *tensor, bool *used)
+{
+    bool found = false;
+    int i = 0;
+    for (const clt_json *v = NULL; (v = next_entry(model, TRAINED, v)); i++)
+        if (clt_json_typeof(v) == CLT_JSON_STRING && names_part(model, clt_json_string(v), tensor)) {
+            found = true;
+            if (used)
+                used[i] = true;
+        }
+    return found;
+}
+
+/* True for a tensor of a head that adapters alone could not teach. */
+static bool in_new_head(const clt_json *model, const char *tensor)
+{
+    const clt_model_published *p = clt_model_published_of(model);
+    for (const char *const *part = p ? p->trained : NULL; part && *part; part++)
+        if (names_part(model, *part, tensor))
+            return true;
+    return false;
+}
+
+bool clt_lora_trains_whole(const clt_json *model, const char *tensor)
+{
+    bool of_a;
+    return clt_adapter_layer(tensor, &of_a) == 0 &&
+           (in_new_head(model, tensor) || entry_names_part(model, tensor, NULL));
+}
+
 /* --- keys --- */
 
 static clt_status targets_fail(const clt_model_builder *b, const char *why)
@@ -153,6 +199,24 @@ static clt_status read_pattern(const clt_model_builder *b, const char *key, bool
     return CLT_OK;
 }
 
+/* Checks the entries of model.lora_modules_to_save. */
+static clt_status read_trained(clt_model_builder *b)
+{
+    const clt_json *list = clt_json_get(b->model, TRAINED);
+    size_t n = list ? clt_json_count(list) : 0;
+    if (n > CLT_LORA_MAX_TARGETS)
+        return clt_model_key_fail(b, TRAINED, "has more than 4096 entries");
+    for (const clt_json *v = NULL; (v = next_entry(b->model, TRAINED, v));)
+        if (clt_json_typeof(v) != CLT_JSON_STRING || !*clt_json_string(v) ||
+            strcmp(clt_json_string(v), ALL_LINEAR) == 0)
+            return clt_model_key_fail(b, TRAINED, "must be names of parts of the model, as strings");
+    b->lora.trained_used = clt_arena_alloc(b->graph->arena, (n + 1) * sizeof(bool));
+    if (!b->lora.trained_used)
+        return CLT_ENOMEM;
+    memset(b->lora.trained_used, 0, (n + 1) * sizeof(bool));
+    return CLT_OK;
+}
+
 clt_status clt_lora_read(clt_model_builder *b, bool decode)
 {
     clt_lora *l = &b->lora;
@@ -172,16 +236,18 @@ clt_status clt_lora_read(clt_model_builder *b, bool decode)
     l->dropout = decode ? 0 : l->dropout;
     CLT_TRY(read_pattern(b, RANKS, true, 65536, &l->ranks_used));
     CLT_TRY(read_pattern(b, ALPHAS, false, 1e6, &l->alphas_used));
+    CLT_TRY(read_trained(b));
     return read_targets(b);
 }
 
 void clt_lora_check(clt_config_rules *rules)
 {
-    static const char *const patterns[] = {"model.lora_rank_pattern", "model.lora_alpha_pattern"};
+    static const char *const lists[] = {"model.lora_rank_pattern", "model.lora_alpha_pattern",
+                                        "model.lora_modules_to_save"};
     bool off = clt_rules_empty(rules, "model.lora_rank");
-    for (int i = 0; i < 2 && off; i++)
-        if (clt_rules_usable(rules, patterns[i]) && !clt_rules_empty(rules, patterns[i]))
-            clt_rules_broken(rules, patterns[i], "is for adapters, and model.lora_rank is 0");
+    for (int i = 0; i < 3 && off; i++)
+        if (clt_rules_usable(rules, lists[i]) && !clt_rules_empty(rules, lists[i]))
+            clt_rules_broken(rules, lists[i], "is for adapters, and model.lora_rank is 0");
     if (off && clt_rules_usable(rules, "model.lora_targets") && !clt_rules_empty(rules, "model.lora_targets"))
         clt_rules_broken(rules, "model.lora_rank",
                          "must be at least 1 where model.lora_targets names layers to adapt");
@@ -200,10 +266,14 @@ static void note_layer(clt_lora *l, const char *name)
         l->seen[l->n_seen++] = last;
 }
 
-/* by_name: "all-linear" does not mean this layer. */
+/* by_name: "all-linear" does not mean this layer. A layer that is trained whole has no adapter. */
 static bool is_target(clt_model_builder *b, const char *name, bool by_name)
 {
+    char weight[NAME];
     bool found = false;
+    snprintf(weight, sizeof weight, "%s.weight", name);
+    if (clt_lora_trains_whole(b->model, weight))
+        return false;
     for (int i = 0; i < b->lora.n_targets; i++)
         if (!(by_name && strcmp(b->lora.targets[i].name, ALL_LINEAR) == 0) &&
             names_layer(b->model, b->lora.targets[i].name, name)) {
@@ -301,18 +371,17 @@ clt_status clt_lora_linear(clt_model_builder *b, const char *name, int32_t from,
     return is_target(b, name, false) ? add_adapter(b, name, from, out, &up) : CLT_OK;
 }
 
-/* Fails for an adapter of one of two layers that share their weight: it would make them different. */
-static clt_status tied_target(const clt_model_builder *b, const char *name)
+/* Fails for an entry of `key` that names one of two layers that share their weight. */
+static clt_status tied_fail(const clt_model_builder *b, const char *key, const char *entry)
 {
     CLT_SCOPED(clt_str) why = {0};
-    clt_str_printf(
-        &why,
-        "'%.100s' has one weight with the other of the token embedding and the output layer, which an "
-        "adapter would make different; leave it out, or give each a weight of its own by "
-        "model.tied=false",
-        name);
+    clt_str_printf(&why,
+                   "'%.100s' has one weight with the other of the token embedding and the output layer, and "
+                   "the two would become different; leave it out, or give each a weight of its own by "
+                   "model.tied=false",
+                   entry);
     CLT_TRY(clt_str_check(&why));
-    return targets_fail(b, why.text);
+    return clt_model_key_fail(b, key, why.text);
 }
 
 /* Whether the config names the token embedding or the output layer. */
@@ -326,7 +395,7 @@ static clt_status is_named(clt_model_builder *b, const char *name, bool *is)
     if (!tied)
         note_layer(&b->lora, name);
     *is = is_target(b, name, true);
-    return *is && tied ? tied_target(b, name) : CLT_OK;
+    return *is && tied ? tied_fail(b, "lora_targets", name) : CLT_OK;
 }
 
 clt_status clt_lora_head(clt_model_builder *b, const clt_node *head, int32_t from, int64_t vocab,
@@ -409,6 +478,27 @@ static clt_status check_used(const clt_model_builder *b, const char *key, const 
     return CLT_OK;
 }
 
+/* Fails if an entry of model.lora_modules_to_save names no part, or one of two layers that share a weight. */
+static clt_status check_trained(const clt_model_builder *b)
+{
+    const clt_model_published *p = clt_model_published_of(b->model);
+    const clt_json *tied = clt_json_get(b->model, "tied");
+    bool one_weight = p && (!tied || clt_json_bool(tied));
+    int i = 0;
+    for (const clt_json *v = NULL; (v = next_entry(b->model, TRAINED, v)); i++) {
+        const char *entry = clt_json_string(v);
+        if (one_weight && (names_part(b->model, entry, p->table) || names_part(b->model, entry, p->head)))
+            return tied_fail(b, TRAINED, entry);
+        if (b->lora.trained_used[i])
+            continue;
+        CLT_SCOPED(clt_str) text = {0};
+        clt_str_printf(&text, "'%.100s' is no part of the model", entry);
+        CLT_TRY(clt_str_check(&text));
+        return clt_model_key_fail(b, TRAINED, text.text);
+    }
+    return CLT_OK;
+}
+
 clt_status clt_lora_finish(clt_model_builder *b)
 {
     const clt_lora *l = &b->lora;
@@ -420,9 +510,11 @@ clt_status clt_lora_finish(clt_model_builder *b)
     CLT_TRY(check_used(b, RANKS, l->ranks_used));
     CLT_TRY(check_used(b, ALPHAS, l->alphas_used));
     for (size_t i = 0; i < b->graph->n_params; i++) {
-        b->graph->params[i].frozen = !b->graph->params[i].adapter;
-        if (b->graph->params[i].frozen)
-            b->graph->params[i].kept = l->base;
+        clt_param *param = &b->graph->params[i];
+        bool named = !param->adapter && entry_names_part(b->model, param->file_name, l->trained_used);
+        param->frozen = !param->adapter && !named && !in_new_head(b->model, param->file_name);
+        if (param->frozen)
+            param->kept = l->base;
     }
-    return CLT_OK;
+    return check_trained(b);
 }

@@ -29,8 +29,8 @@ clt_status clt_lora_table(clt_model_builder *b, const clt_node *table, int32_t i
 /* The same for the output layer `head`, which reads tensor `from` and has `vocab` rows that count. */
 clt_status clt_lora_head(clt_model_builder *b, const clt_node *head, int32_t from, int64_t vocab,
                          int32_t *out);
-/* After the last layer: freezes every parameter except the adapters' own. CLT_ECONFIG if a target names no
- * layer. Does nothing without adapters. */
+/* After the last layer: freezes every parameter except the adapters' own and those of parts that are trained
+ * whole. CLT_ECONFIG if an entry of a key names nothing. Does nothing without adapters. */
 clt_status clt_lora_finish(clt_model_builder *b);
 
 /* Rules of the keys below. */
@@ -62,6 +62,9 @@ void clt_lora_check(clt_config_rules *rules);
         CLT_KEY_STRINGS("model.lora_alpha_pattern", "[]",                                                    \
                         "other values of model.lora_alpha for some layers: \"v_proj=8\" (PEFT's "            \
                         "alpha_pattern)"),                                                                   \
+        CLT_KEY_STRINGS("model.lora_modules_to_save", "[]",                                                  \
+                        "parts of the model that are trained whole beside the adapters, with names as in "   \
+                        "model.lora_targets (PEFT's modules_to_save); a classifier of a bert always is"),    \
         CLT_KEY_CHOICE("model.lora_base", CLT_LORA_BASES, "\"f32\"",                                         \
                        "type in which the frozen weights of linear layers and embeddings are kept; f16 and " \
                        "bf16 round them when they are read, and need half the memory")

@@ -338,11 +338,6 @@ static void check_rules(clt_config_rules *rules)
     int64_t heads = clt_config_int(c, "model.heads");
     if (sizes && heads > 0 && clt_config_int(c, "model.channels") % heads != 0)
         clt_rules_broken(rules, "model.channels", "must be a multiple of model.heads");
-    if (clt_rules_usable(rules, "model.lora_rank") && clt_config_int(c, "model.lora_rank") > 0 &&
-        !clt_rules_is(rules, "model.head", "pretrain") && !clt_rules_is(rules, "model.head", "masked"))
-        clt_rules_broken(rules, "model.lora_rank",
-                         "a bert has adapters with model.head pretrain and masked only: they leave all other "
-                         "layers as they are, and a new classifier has to learn");
     int64_t positions = clt_config_int(c, "model.positions"), context = clt_config_int(c, "model.context");
     if (clt_rules_usable(rules, "model.positions") && clt_rules_usable(rules, "model.context") &&
         positions > 0 && context > positions)
@@ -402,7 +397,10 @@ static const char *const buffers[] = {"embeddings.position_ids", "cls.seq_relati
 static const char *const renamed[][2] = {
     {".LayerNorm.weight", ".LayerNorm.gamma"}, {".LayerNorm.bias", ".LayerNorm.beta"}, {NULL, NULL}};
 static const char *const adapted[] = {"query", "value", NULL};
+static const char *const outside[] = {"cls", "classifier", "qa_outputs", NULL};
+static const char *const trained[] = {"classifier", "qa_outputs", NULL};
 static const clt_model_published published = {.prefix = "bert.",
+                                              .outside = outside,
                                               .block = "encoder.layer.",
                                               .in_block = ".output.dense.weight",
                                               .table = TABLE ".weight",
@@ -412,6 +410,7 @@ static const clt_model_published published = {.prefix = "bert.",
                                               .shift_copy = "cls.predictions.decoder.bias",
                                               .renamed = renamed,
                                               .adapted = adapted,
+                                              .trained = trained,
                                               .buffers = buffers};
 
 const clt_model_family clt_model_bert = {.part = &clt_family_bert,

@@ -215,7 +215,9 @@ const clt_config_part clt_family_gpt = {.name = "gpt",
 
 static const char *const adapted[] = {"c_attn", NULL};
 static const char *const buffers[] = {".attn.bias", ".attn.masked_bias", NULL}; /* causal masks */
+static const char *const outside[] = {"lm_head", NULL};
 static const clt_model_published published = {.prefix = "transformer.",
+                                              .outside = outside,
                                               .block = "h.",
                                               .in_block = ".ln_1.weight",
                                               .table = "wte.weight",

@@ -358,8 +358,10 @@ const clt_config_part clt_family_llama = {
 
 static const char *const adapted[] = {"q_proj", "v_proj", NULL};
 static const char *const buffers[] = {".rotary_emb.inv_freq", NULL}; /* computed again */
+static const char *const outside[] = {"lm_head", NULL};
 static const clt_model_published published = {
     .prefix = "model.",
+    .outside = outside,
     .block = "layers.",
     .in_block = ".input_layernorm.weight",
     .table = "embed_tokens.weight",

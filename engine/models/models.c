@@ -46,6 +46,16 @@ const clt_model_published *clt_model_published_of(const clt_json *model)
     return family ? family->published : NULL;
 }
 
+const char *clt_model_prefix(const clt_model_published *published, const char *name)
+{
+    for (const char *const *part = published->outside; part && *part; part++) {
+        size_t length = strlen(*part);
+        if (strncmp(name, *part, length) == 0 && (name[length] == '.' || name[length] == '\0'))
+            return "";
+    }
+    return published->prefix;
+}
+
 const clt_model_family *clt_model_family_of(const clt_config *config)
 {
     return find_family(clt_config_string(config, "model.type"));

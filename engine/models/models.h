@@ -68,7 +68,8 @@ clt_status clt_model_build_decode(const clt_json *model, const clt_json_doc *doc
 
 /* Names of tensors in published weights of a family. */
 typedef struct clt_model_published {
-    const char *prefix; /* some files have it before every name */
+    const char *prefix;         /* before the names of all parts but those `outside` */
+    const char *const *outside; /* parts without the prefix: the output layer, other heads; ends with NULL */
     /* The name of a tensor that every block has: what precedes the number of the block, and what follows
      * it. */
     const char *block, *in_block;
@@ -80,6 +81,8 @@ typedef struct clt_model_published {
     const char *bias_keys[2];   /* the key and value with which a model lacks, and has, that tensor */
     bool transposed;            /* weights of linear layers are (in, out) in files */
     const char *const *adapted; /* linear layers that PEFT adapts unless told otherwise; ends with NULL */
+    /* parts that are trained whole beside adapters, in the models that have them; ends with NULL. NULL: none */
+    const char *const *trained;
     /* Endings of names, each with the one that older files have instead; ends with {NULL, NULL}. NULL: all
      * files have the same names. */
     const char *const (*renamed)[2];
@@ -119,7 +122,13 @@ clt_lora_size clt_lora_size_of(const clt_json *model, const char *name);
 /* The length of the layer's name at the beginning of such a name; 0: it is none. *of_a: it is an A. */
 size_t clt_adapter_layer(const char *tensor, bool *of_a);
 
+/* True for a tensor of a part that is trained whole beside adapters: one that model.lora_modules_to_save
+ * names, or a new head of the family's. `tensor`: its name without the family's prefix. */
+bool clt_lora_trains_whole(const clt_json *model, const char *tensor);
+
 const clt_model_family *const *clt_model_families(int *count);
+/* The prefix that a layer or tensor of published weights has before its name: the family's, or "". */
+const char *clt_model_prefix(const clt_model_published *published, const char *name);
 /* The family that a config names; the config must have been checked. */
 const clt_model_family *clt_model_family_of(const clt_config *config);
 

@@ -20,6 +20,7 @@ typedef struct clt_lora {
     } * targets;
     /* entries of model.lora_rank_pattern and model.lora_alpha_pattern that name a layer */
     bool *ranks_used, *alphas_used;
+    bool *trained_used; /* the same for model.lora_modules_to_save and parts of the model */
     int n_targets, n_seen;
     const char *seen[CLT_LORA_SEEN]; /* last parts of the names of linear layers */
 } clt_lora;

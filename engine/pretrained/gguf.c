@@ -94,8 +94,8 @@ CLT_SCOPED_VALUE(writer, writer_free)
 static const char *part_of(const writer *w, const char *name, int64_t *block, size_t *length)
 {
     static const char *const stems[] = {"h.", "layers."};
-    const size_t prefix = strlen(w->x.family->prefix);
-    if (strncmp(name, w->x.family->prefix, prefix) == 0)
+    const size_t prefix = strlen(w->x.names->prefix);
+    if (strncmp(name, w->x.names->prefix, prefix) == 0)
         name += prefix;
     *block = -1;
     for (int i = 0; i < 2; i++)

@@ -43,6 +43,7 @@ static clt_status read_model(hf_export *x)
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
         if (strcmp(families[i]->type, type) == 0)
             x->family = families[i];
+    x->names = clt_model_family_of(x->saved->config)->published;
     if (!x->family) {
         snprintf(why, sizeof why,
                  "it is %s %s, and only a gpt, a llama and a bert are models that transformers knows",
@@ -95,20 +96,11 @@ static clt_status push(hf_export *x, const clt_named_tensor *tensor)
     return CLT_OK;
 }
 
-/* True for a name that has no prefix: the output layer's, or one of another head. */
-static bool stands_outside(const hf_export *x, const char *name)
-{
-    bool outside = strcmp(name, "lm_head.weight") == 0;
-    for (const char *const *begin = x->family->outside; begin && *begin && !outside; begin++)
-        outside = strncmp(name, *begin, strlen(*begin)) == 0;
-    return outside;
-}
-
 clt_status hf_add_tensor(hf_export *x, const char *name, const clt_shape *shape)
 {
     char a[CLT_SHAPE_TEXT], b[CLT_SHAPE_TEXT];
     clt_named_tensor t;
-    bool head = stands_outside(x, name), found;
+    bool found;
     CLT_TRY(clt_merge_values(x->merge, name, &t, &found));
     if (!found)
         CLT_FAIL(CLT_ECHECKPOINT, "exporting '%s': it has no tensor %s, which its config asks for",
@@ -117,13 +109,13 @@ clt_status hf_add_tensor(hf_export *x, const char *name, const clt_shape *shape)
         CLT_FAIL(CLT_ECHECKPOINT, "exporting '%s': its tensor %s is %s, its config asks for %s",
                  x->saved->path, name, clt_shape_text(&t.shape, a, sizeof a),
                  clt_shape_text(shape, b, sizeof b));
-    t.name = clt_arena_printf(x->arena, "%s%s", head ? "" : x->family->prefix, name);
+    t.name = clt_arena_printf(x->arena, "%s%s", clt_model_prefix(x->names, name), name);
     return push(x, &t);
 }
 
 clt_status hf_add_zeros(hf_export *x, const char *name, int64_t size)
 {
-    clt_named_tensor t = {clt_arena_printf(x->arena, "%s%s", x->family->prefix, name), CLT_F32,
+    clt_named_tensor t = {clt_arena_printf(x->arena, "%s%s", clt_model_prefix(x->names, name), name), CLT_F32,
                           clt_shape1(size), clt_arena_alloc(x->arena, (size_t)size * sizeof(float))};
     x->result->zero_biases = true;
     return push(x, &t);

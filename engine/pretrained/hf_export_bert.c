@@ -165,10 +165,7 @@ static void bert_settings(const hf_export *x, clt_json_writer *w)
     write_labels(x, w);
 }
 
-static const char *const outside[] = {"cls.", "classifier.", "qa_outputs.", NULL};
 const hf_family hf_family_bert = {.type = "bert",
-                                  .prefix = "bert.",
-                                  .outside = outside,
                                   .encoder = true,
                                   .read_model = bert_read_model,
                                   .gather = bert_gather,

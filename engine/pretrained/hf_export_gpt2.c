@@ -97,8 +97,5 @@ static void gpt2_settings(const hf_export *x, clt_json_writer *w)
     clt_jw_kbool(w, "reorder_and_upcast_attn", false);
 }
 
-const hf_family hf_family_gpt2 = {.type = "gpt",
-                                  .prefix = "transformer.",
-                                  .read_model = gpt2_read_model,
-                                  .gather = gpt2_gather,
-                                  .settings = gpt2_settings};
+const hf_family hf_family_gpt2 = {
+    .type = "gpt", .read_model = gpt2_read_model, .gather = gpt2_gather, .settings = gpt2_settings};

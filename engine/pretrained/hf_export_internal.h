@@ -7,6 +7,7 @@
 
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/json/json.h"
+#include "engine/models/models.h"
 #include "engine/pretrained/hf_export.h"
 
 struct hf_family;
@@ -16,6 +17,7 @@ typedef struct hf_export {
     clt_merge *merge; /* gives the values of tensors */
     clt_dtype dtype;
     const struct hf_family *family;
+    const clt_model_published *names;
     struct clt_tokenizer *tokenizer; /* NULL: the run has none */
     int64_t layers, heads, channels, context, vocab;
     bool bias, tied;
@@ -32,10 +34,8 @@ typedef struct hf_export {
 
 /* What the export of a family consists of. */
 typedef struct hf_family {
-    const char *type;           /* model.type */
-    const char *prefix;         /* of all names but the output layer's */
-    const char *const *outside; /* beginnings of other names without the prefix; ends with NULL. NULL: none */
-    bool encoder;               /* it generates no text */
+    const char *type;                       /* model.type */
+    bool encoder;                           /* it generates no text */
     clt_status (*read_model)(hf_export *x); /* CLT_EUNSUPPORTED: no class computes this model */
     clt_status (*gather)(hf_export *x);     /* adds all tensors */
     void (*settings)(const hf_export *x, clt_json_writer *w); /* of config.json, without common ones */

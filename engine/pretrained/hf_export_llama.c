@@ -193,8 +193,5 @@ static void llama_settings(const hf_export *x, clt_json_writer *w)
     clt_jw_kbool(w, "mlp_bias", clt_config_bool(c, "model.mlp_bias"));
 }
 
-const hf_family hf_family_llama = {.type = "llama",
-                                   .prefix = "model.",
-                                   .read_model = llama_read_model,
-                                   .gather = llama_gather,
-                                   .settings = llama_settings};
+const hf_family hf_family_llama = {
+    .type = "llama", .read_model = llama_read_model, .gather = llama_gather, .settings = llama_settings};

@@ -25,8 +25,7 @@ const clt_config_presets *clt_peft_presets(clt_peft *peft);
 const char *clt_peft_words(const clt_peft *peft);
 /* Puts the adapter's tensors, by their names in the model of transformers
  * ("model.layers.0.self_attn.q_proj.lora_A.weight"), after the tensors of *base, the weights
- * that it is for; once.
- * Copies of embeddings and output layers that the file holds must be the weights themselves, else
+ * that it is for; once. Tensors of parts that were trained whole take the place of the base's. Copies of embeddings and output layers that the file holds must be the weights themselves, else
  * CLT_ECHECKPOINT, and are left out. */
 clt_status clt_peft_join(clt_peft *peft, clt_safetensors **base);
 
@@ -36,8 +35,8 @@ clt_status clt_peft_put_on(clt_saved_run *saved, const char *folder);
 
 typedef struct clt_peft_exported {
     clt_export_result weights;
-    int64_t layers, rank;
-    bool idle; /* every B is zero: the adapters change nothing */
+    int64_t layers, rank, parts; /* parts: layers that were trained whole */
+    bool idle; /* every B is zero and nothing was trained whole: the adapters change nothing */
 } clt_peft_exported;
 
 /* Writes the adapters of a run as a folder for PEFT, in f32; it appears complete or not at all. base: text

@@ -38,6 +38,7 @@ static const char *const harmless[] = {"peft_type",
                                        "use_rslora",
                                        "target_modules",
                                        "exclude_modules",
+                                       "modules_to_save",
                                        "rank_pattern",
                                        "alpha_pattern",
                                        "layers_to_transform",
@@ -210,6 +211,9 @@ static clt_status read_config(clt_peft *a)
     CLT_TRY(read_pattern(a, "rank_pattern", "model.lora_rank_pattern", true, MAX_RANK));
     CLT_TRY(read_pattern(a, "alpha_pattern", "model.lora_alpha_pattern", false, 1e6));
     read_targets(a);
+    const clt_json *parts = clt_pretrained_get(p->root, "modules_to_save");
+    if (parts && clt_json_typeof(parts) != CLT_JSON_ARRAY)
+        clt_pretrained_problem(p, "modules_to_save", "is no list of names");
     refuse_others(p);
     CLT_TRY(clt_str_check(&p->problems));
     if (p->problems.length)
@@ -225,6 +229,24 @@ static size_t layer_length(const char *name, bool *of_a)
 {
     size_t length = clt_adapter_layer(name, of_a);
     return strncmp(name, WRAPPER, strlen(WRAPPER)) != 0 ? 0 : length;
+}
+
+/* The length of the path of the part that a tensor trained whole belongs to, with the wrapper's: it is named
+ * by modules_to_save. 0: the tensor is of another kind. */
+static size_t part_length(const clt_peft *a, const char *name)
+{
+    const clt_json *list = clt_pretrained_get(a->p.root, "modules_to_save");
+    bool of_a;
+    if (clt_adapter_layer(name, &of_a) > 0 || clt_ends_with(name, END_BASE))
+        return 0;
+    for (const char *dot = strchr(name + strlen(WRAPPER), '.'); dot; dot = strchr(dot + 1, '.'))
+        for (const clt_json *v = list ? clt_json_first(list) : NULL; v; v = clt_json_next(v)) {
+            size_t part = strlen(clt_json_string(v)), length = (size_t)(dot - name);
+            if (part > 0 && part < length && strncmp(dot - part, clt_json_string(v), part) == 0 &&
+                dot[-(ptrdiff_t)part - 1] == '.')
+                return (size_t)(strrchr(name, '.') - name);
+        }
+    return 0;
 }
 
 /* The rank of a layer, of whose path `length` bytes follow the wrapper's. */
@@ -244,13 +266,14 @@ static clt_status check_tensor(const clt_peft *a, const clt_named_tensor *t)
                  "reading the adapter '%.600s': the name of tensor '%.200s' does not begin with " WRAPPER
                  ", as PEFT writes it, so PEFT itself would leave it out",
                  a->p.folder, t->name);
-    if (clt_ends_with(t->name, END_BASE))
+    if (clt_ends_with(t->name, END_BASE) || part_length(a, t->name) > 0)
         return CLT_OK;
     if (length <= strlen(WRAPPER))
         CLT_FAIL(CLT_EUNSUPPORTED,
                  "reading the adapter '%.600s': tensor '%.200s' is no " CLT_ADAPTER_A " and no " CLT_ADAPTER_B
                  " of a linear layer and no " CLT_ADAPTER_TABLE_A " and no " CLT_ADAPTER_TABLE_B
-                 " of an embedding; cltrain takes these alone: no biases, no whole modules",
+                 " of an embedding, and no part that adapter_config.json names as modules_to_save; cltrain "
+                 "takes these alone",
                  a->p.folder, t->name);
     int64_t rank = rank_of(a, t->name + strlen(WRAPPER), length - strlen(WRAPPER));
     if (t->shape.ndim != 2 || t->shape.dim[of_a ? 0 : 1] != rank)
@@ -277,23 +300,33 @@ static clt_status check_tensors(clt_peft *a)
 {
     bool of_a;
     double square = 0;
-    int count = 0;
+    int count = 0, whole = 0;
     for (int i = 0; i < clt_safetensors_count(a->file); i++) {
         const clt_named_tensor *t = clt_safetensors_at(a->file, i);
         CLT_TRY(check_tensor(a, t));
         count += layer_length(t->name, &of_a) > 0;
+        whole += part_length(a, t->name) > 0;
         if (clt_ends_with(t->name, CLT_ADAPTER_B) || clt_ends_with(t->name, CLT_ADAPTER_TABLE_A))
             CLT_TRY(clt_fail_prefix(add_square(t, &square), "reading the adapter '%.600s'",
                                     a->p.folder)); /* what starts at zero */
     }
     if (count == 0)
         CLT_FAIL(CLT_ECHECKPOINT, "reading the adapter '%.600s': its file holds no tensors", a->p.folder);
+    const clt_json *parts = clt_pretrained_get(a->p.root, "modules_to_save");
+    if (parts && clt_json_count(parts) > 0 && whole == 0) /* PEFT lists some that a model may lack */
+        CLT_FAIL(
+            CLT_ECHECKPOINT,
+            "reading the adapter '%.600s': adapter_config.json names modules_to_save, and the file holds "
+            "none of them",
+            a->p.folder);
+    const char *trained =
+        whole > 0 ? clt_arena_printf(a->p.arena, ", %d tensors of parts trained whole", whole) : "";
     a->words =
-        clt_arena_printf(a->p.arena, "%d tensors of %d layers, rank %lld, scale %.6g, norm of B %.4g%s",
-                         count, count / 2, (long long)a->rank, a->scale, sqrt(square),
-                         !isfinite(square) ? ": not all of its values are finite"
-                         : square > 0      ? ""
-                                           : ": it changes nothing yet");
+        clt_arena_printf(a->p.arena, "%d tensors of %d layers, rank %lld, scale %.6g, norm of B %.4g%s%s",
+                         count, count / 2, (long long)a->rank, a->scale, sqrt(square), trained ? trained : "",
+                         !isfinite(square)         ? ": not all of its values are finite"
+                         : square > 0 || whole > 0 ? ""
+                                                   : ": it changes nothing yet");
     return a->words ? CLT_OK : CLT_ENOMEM;
 }
 
@@ -339,6 +372,32 @@ static clt_status add_targets(clt_peft *a)
     return CLT_OK;
 }
 
+/* Adds the key model.lora_modules_to_save, if the file holds parts that were trained whole. */
+static clt_status add_parts(clt_peft *a)
+{
+    clt_pretrained *p = &a->p;
+    CLT_SCOPED(clt_str) text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 0);
+    const char *before = NULL;
+    clt_jw_array(&w);
+    for (int i = 0; i < clt_safetensors_count(a->file); i++) {
+        const char *name = clt_safetensors_at(a->file, i)->name;
+        size_t length = part_length(a, name);
+        const char *part = clt_arena_printf(p->arena, "%.*s", (int)length, name);
+        if (!part)
+            return CLT_ENOMEM;
+        if (length > 0 && !(before && strcmp(before, part) == 0)) /* twice does no harm */
+            clt_jw_string(&w, bare(part + strlen(WRAPPER)));
+        before = length > 0 ? part : before;
+    }
+    clt_jw_end_array(&w);
+    CLT_TRY(clt_str_check(&text));
+    if (before)
+        clt_pretrained_add(p, "model.lora_modules_to_save", clt_arena_strdup(p->arena, text.text),
+                           "the adapter's file holds these parts whole", CLT_PRESET_EQUAL, NULL);
+    return CLT_OK;
+}
+
 /* --- opening --- */
 
 /* Makes a model section of the keys, for clt_lora_size_of. */
@@ -368,6 +427,7 @@ static clt_status open_all(clt_peft *a, const char *folder)
     CLT_TRY(make_section(a));
     CLT_TRY(open_file(a));
     CLT_TRY(add_targets(a));
+    CLT_TRY(add_parts(a));
     CLT_TRY(clt_safetensors_take_off(a->file, WRAPPER));
     for (int i = 0; i < p->count; i++)
         if (!p->items[i].value || !p->items[i].reason)
@@ -436,12 +496,31 @@ static clt_status check_base(const clt_peft *a, const clt_safetensors *base, con
     return CLT_OK;
 }
 
+static bool is_copy(const void *context, const char *name)
+{
+    (void)context;
+    return clt_ends_with(name, END_BASE);
+}
+
+/* True for a tensor of the base that the adapter's file, `context`, has with other values. */
+static bool is_replaced(const void *context, const char *name)
+{
+    const clt_safetensors *file = context;
+    for (int i = 0; i < clt_safetensors_count(file); i++) {
+        const char *own = clt_safetensors_at(file, i)->name;
+        if (strcmp(own, name) == 0 || strcmp(bare(own), bare(name)) == 0)
+            return true;
+    }
+    return false;
+}
+
 clt_status clt_peft_join(clt_peft *a, clt_safetensors **base)
 {
     for (int i = 0; i < clt_safetensors_count(a->file); i++)
         if (clt_ends_with(clt_safetensors_at(a->file, i)->name, END_BASE))
             CLT_TRY(check_base(a, *base, clt_safetensors_at(a->file, i)));
-    clt_safetensors_leave_out(a->file, END_BASE);
+    clt_safetensors_leave_out(a->file, is_copy, NULL);
+    clt_safetensors_leave_out(*base, is_replaced, a->file);
     return clt_safetensors_join(base, CLT_TAKE(a->file), a->p.folder);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes the adapters of a run as PEFT does: their tensors alone, in f32, with the names that they have in
- * the model of transformers. */
+ * Writes the adapters of a run as PEFT does: their tensors and those of parts trained whole, in f32, with the
+ * names that they have in the model of transformers. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +24,9 @@ typedef struct peft_export {
     clt_named_tensor *tensors;
     size_t room;
     int count;
-    const char **layers; /* paths of adapted layers, without the family's prefix */
-    int n_layers;
+    /* paths of adapted layers and of parts trained whole, without the family's prefix */
+    const char **layers, **parts;
+    int n_layers, n_parts;
     clt_peft_exported *result;
 } peft_export;
 
@@ -34,6 +35,7 @@ static void peft_export_free(peft_export *x)
     clt_arena_destroy(x->arena);
     free(x->tensors);
     free(x->layers);
+    free(x->parts);
 }
 CLT_SCOPED_VALUE(peft_export, peft_export_free)
 
@@ -47,31 +49,43 @@ static bool is_zero(const clt_named_tensor *t)
     return true;
 }
 
-/* The path of a layer in the model of transformers: the output layer stands outside what has the prefix. */
+/* The path of a layer in the model of transformers. */
 static const char *path_of(const peft_export *x, const char *layer)
 {
-    size_t head = clt_stem(x->family->head, ".weight");
-    bool outside = strlen(layer) == head && strncmp(layer, x->family->head, head) == 0;
-    return clt_arena_printf(x->arena, "%s%s", outside ? "" : x->family->prefix, layer);
+    return clt_arena_printf(x->arena, "%s%s", clt_model_prefix(x->family, layer), layer);
 }
 
-/* Adds a tensor of the checkpoint if it belongs to an adapter. */
+/* Adds a name to a list of `count` that has room for it, once. */
+static void note(const char **list, int *count, const char *name)
+{
+    for (int i = 0; i < *count; i++)
+        if (strcmp(list[i], name) == 0)
+            return;
+    list[(*count)++] = name;
+}
+
+/* Adds a tensor of the checkpoint if it belongs to an adapter or to a part that was trained whole. */
 static clt_status take(peft_export *x, const char *name)
 {
     bool of_a;
     size_t length = clt_adapter_layer(name, &of_a);
+    const bool adapter = length > 0;
     clt_named_tensor t;
+    if (!adapter && clt_lora_trains_whole(clt_config_model(x->saved->config, NULL), name))
+        length = (size_t)(strrchr(name, '.') - name);
     if (length == 0 || !clt_checkpoint_values(x->saved->checkpoint, name, x->values, &t))
         return CLT_OK;
     const char *layer = clt_arena_printf(x->arena, "%.*s", (int)length, name);
-    const char *path = layer ? path_of(x, layer) : NULL;
-    t.name = path ? clt_arena_printf(x->arena, WRAPPER "%s%s", path, name + length) : NULL;
+    t.name = layer ? clt_arena_printf(x->arena, WRAPPER "%s%s", path_of(x, layer), name + length) : NULL;
     if (!t.name)
         return CLT_ENOMEM;
-    if (of_a)
-        x->layers[x->n_layers++] = layer;
+    if (adapter)
+        note(x->layers, &x->n_layers, layer);
+    else
+        note(x->parts, &x->n_parts, layer);
     bool table = clt_ends_with(name, CLT_ADAPTER_TABLE_A) || clt_ends_with(name, CLT_ADAPTER_TABLE_B);
-    x->result->idle &= of_a != table || is_zero(&t); /* an embedding's A starts at zero, another layer's B */
+    /* an embedding's A starts at zero, another layer's B */
+    x->result->idle &= adapter && (of_a != table || is_zero(&t));
     CLT_TRY(clt_grow(&x->tensors, &x->room, (size_t)x->count + 1, sizeof *x->tensors, "adapters"));
     x->tensors[x->count++] = t;
     return CLT_OK;
@@ -82,9 +96,11 @@ static clt_status gather(peft_export *x)
     const clt_safetensors *model = x->saved->checkpoint->model;
     int n = clt_safetensors_count(model);
     CLT_TRY(clt_alloc(&x->layers, (size_t)n + 1, sizeof *x->layers, "adapted layers"));
+    CLT_TRY(clt_alloc(&x->parts, (size_t)n + 1, sizeof *x->parts, "parts trained whole"));
     for (int i = 0; i < n; i++)
         CLT_TRY(take(x, clt_safetensors_at(model, i)->name));
     x->result->layers = x->n_layers;
+    x->result->parts = x->n_parts;
     if (x->count == 0)
         CLT_FAIL(CLT_ECHECKPOINT, "exporting '%s': its file holds no adapters", x->saved->path);
     return CLT_OK;
@@ -149,6 +165,29 @@ static void write_number(clt_json_writer *w, const char *key, double value)
         clt_jw_kdouble(w, key, value);
 }
 
+static void write_parts(const peft_export *x, clt_json_writer *w)
+{
+    if (x->n_parts == 0)
+        return;
+    clt_jw_karray(w, "modules_to_save");
+    for (int i = 0; i < x->n_parts; i++)
+        clt_jw_string(w, path_of(x, x->parts[i]));
+    clt_jw_end_array(w);
+}
+
+/* PEFT's word for what the model's head computes; NULL: it has none. */
+static const char *task_of(const clt_config *c)
+{
+    static const char *const tasks[][2] = {
+        {"class", "SEQ_CLS"}, {"tokens", "TOKEN_CLS"}, {"span", "QUESTION_ANS"}};
+    if (!clt_config_part_has(clt_config_chosen(c, "model.type"), "model.head"))
+        return "CAUSAL_LM";
+    for (int i = 0; i < 3; i++)
+        if (strcmp(clt_config_string(c, "model.head"), tasks[i][0]) == 0)
+            return tasks[i][1];
+    return NULL;
+}
+
 /* Ranks, or alphas, of the layers that have others than the model's. */
 static void write_pattern(const peft_export *x, const char *key, bool alphas, clt_json_writer *w)
 {
@@ -172,13 +211,14 @@ static clt_status write_config(const peft_export *x, const char *folder)
     clt_json_writer w = clt_json_writer_make(&text, 2);
     clt_jw_object(&w);
     clt_jw_kstring(&w, "peft_type", "LORA");
-    clt_jw_kstring(&w, "task_type", "CAUSAL_LM");
+    clt_jw_kstring(&w, "task_type", task_of(c));
     clt_jw_kstring(&w, "base_model_name_or_path", x->base);
     clt_jw_kint(&w, "r", x->result->rank);
     write_number(&w, "lora_alpha", clt_config_float(c, "model.lora_alpha"));
     clt_jw_kdouble(&w, "lora_dropout", clt_config_float(c, "model.lora_dropout"));
     clt_jw_kbool(&w, "use_rslora", clt_config_bool(c, "model.lora_rs"));
     write_targets(x, &w);
+    write_parts(x, &w);
     write_pattern(x, "rank_pattern", false, &w);
     write_pattern(x, "alpha_pattern", true, &w);
     clt_jw_kbool(&w, "fan_in_fan_out", x->family->transposed);

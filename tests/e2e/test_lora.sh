@@ -232,13 +232,16 @@ take() { expect_code "$1" "$CLTRAIN" eval rows.json --on train --init "$golden/h
 cp -r "$golden/lora_llama" bad
 take 0
 expect_text 'loss'
-change 's/"use_dora": false/"use_dora": true/; s/"modules_to_save": null/"modules_to_save": ["lm_head"]/; s/"rank_pattern": \{\}/"rank_pattern": {"q_pro[jk]": 8}/;
+change 's/"use_dora": false/"use_dora": true/; s/"modules_to_save": null/"modules_to_save": "lm_head"/; s/"rank_pattern": \{\}/"rank_pattern": {"q_pro[jk]": 8}/;
     s/"lora_bias": false/"lora_bias": true/; s/"init_lora_weights": true/"init_lora_weights": "pissa"/; s/"bias": "none"/"bias": "all"/'
 take 2
-expect_text 'use_dora: is set' 'modules_to_save: is set' 'rank_pattern: holds a regular expression' 'lora_bias: is set' 'init_lora_weights: such adapters change' 'bias: is not none'
+expect_text 'use_dora: is set' 'modules_to_save: is no list of names' 'rank_pattern: holds a regular expression' 'lora_bias: is set' 'init_lora_weights: such adapters change' 'bias: is not none'
 change 's/"alpha_pattern": \{\}/"alpha_pattern": {"all-linear": 4}/'
 take 2
 expect_text 'alpha_pattern: holds all-linear, which PEFT takes for the name of a layer'
+change 's/"modules_to_save": null/"modules_to_save": ["lm_head"]/'
+take 7
+expect_text 'adapter_config.json names modules_to_save, and the file holds none of them'
 change 's/"LORA"/"IA3"/'
 take 2
 expect_text "peft_type is 'IA3'; cltrain takes LORA"

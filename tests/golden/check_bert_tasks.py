@@ -2,12 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares predictions of a BERT with classes, labels of words and answers with transformers on the same records.
 
-check_bert_tasks.py FOLDER: FOLDER holds what tests/e2e/test_bert_tasks.sh made: export_TASK, TASK_in.jsonl and TASK.predicted.jsonl.
+check_bert_tasks.py FOLDER [--adapters]: FOLDER holds what tests/e2e/test_bert_tasks.sh made: export_TASK, TASK_in.jsonl and
+TASK.predicted.jsonl. With --adapters it is what test_lora_parts.sh made: the base model in `folder`, adapter_TASK and the predictions; PEFT
+puts the adapter on the base. Then theirs_TASK becomes an adapter with a head that PEFT made, and theirs_TASK.loss its loss over
+TASK_eval.jsonl.
 Texts are not padded here, so that answers are compared without padding in the softmax, as cltrain computes them."""
 import json
 import sys
+import warnings
 
 import torch
+from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import (AutoTokenizer, BertForQuestionAnswering, BertForSequenceClassification,
                           BertForTokenClassification)
 
@@ -59,18 +64,65 @@ def span(model, tokenizer, record, got):
     return got["answer"] == text and abs(got["score"] - best) < 1e-3
 
 
+LABELS = {"class": ["down", "up"], "tokens": ["B-DOWN", "B-UP", "O"], "span": ["start", "end"]}
+
+
+def adapted(folder, task, kind):
+    """The base with a new head and PEFT's adapter for it. PEFT's own class for answers (0.21) leaves the token types out: its inner model
+    is returned, in which the adapter is."""
+    names = LABELS[task]
+    base = kind.from_pretrained(f"{folder}/folder", id2label=dict(enumerate(names)), label2id={n: i for i, n in enumerate(names)})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = PeftModel.from_pretrained(base, f"{folder}/adapter_{task}").eval()
+    lost = [str(w.message) for w in caught if "missing" in str(w.message).lower() or "unexpected" in str(w.message).lower()]
+    if lost:
+        sys.exit(f"{task}: PEFT does not take the adapter: {lost}")
+    return model.get_base_model()
+
+
+def make_adapter(folder, task, kind, tokenizer, records):
+    """An adapter of PEFT's with random values and a random head, and its mean loss over the records."""
+    torch.manual_seed(5)
+    names = LABELS[task]
+    base = kind.from_pretrained(f"{folder}/folder", num_labels=len(names))
+    kinds = {"class": "SEQ_CLS", "tokens": "TOKEN_CLS", "span": "QUESTION_ANS"}
+    model = get_peft_model(base, LoraConfig(task_type=kinds[task], r=3, lora_alpha=5, target_modules=["query", "value", "intermediate.dense"]))
+    for name, p in model.named_parameters():
+        if "lora_B" in name or "modules_to_save" in name:
+            p.copy_(torch.randn_like(p) * 0.3)
+    model.eval().save_pretrained(f"{folder}/theirs_{task}")
+    total = count = 0.0
+    for record in records if task != "span" else []:
+        words = record["sentence"] if task == "class" else record["tokens"]
+        encoded = tokenizer(words, is_split_into_words=task == "tokens", return_tensors="pt")
+        logits = torch.log_softmax(model(**encoded).logits[0], -1)
+        if task == "class":
+            rows = [(logits, record["label"])]
+        else:
+            ids = encoded.word_ids()
+            rows = [(logits[ids.index(w)], tag) for w, tag in enumerate(record["ner_tags"])]
+        total -= sum(float(row[names.index(label)]) for row, label in rows)
+        count += len(rows)
+    with open(f"{folder}/theirs_{task}.loss", "w") as file:
+        print(total / max(count, 1), file=file)
+
+
 def main():
-    folder = sys.argv[1]
+    folder, adapters = sys.argv[1], "--adapters" in sys.argv
+    torch.set_num_threads(1)
     bad = 0
     for task, check, kind in (("class", classes, BertForSequenceClassification),
                               ("tokens", tokens, BertForTokenClassification),
                               ("span", span, BertForQuestionAnswering)):
-        model = kind.from_pretrained(f"{folder}/export_{task}").eval()
-        tokenizer = AutoTokenizer.from_pretrained(f"{folder}/export_{task}")
+        model = adapted(folder, task, kind) if adapters else kind.from_pretrained(f"{folder}/export_{task}").eval()
+        tokenizer = AutoTokenizer.from_pretrained(f"{folder}/folder" if adapters else f"{folder}/export_{task}")
         records, got = lines(f"{folder}/{task}_in.jsonl"), lines(f"{folder}/{task}.predicted.jsonl")
         wrong = 0 if len(records) == len(got) else 1
         with torch.no_grad():
             wrong += sum(not check(model, tokenizer, r, g) for r, g in zip(records, got))
+            if adapters:
+                make_adapter(folder, task, kind, tokenizer, lines(f"{folder}/{task}_eval.jsonl"))
         print(f"{task}: {len(got)} predictions, {wrong} unlike what transformers predicts")
         bad += wrong
     sys.exit(1 if bad else 0)

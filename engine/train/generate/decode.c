@@ -293,7 +293,6 @@ static clt_status generate_tokens(const clt_generate_options *o, clt_saved_run *
                                  .device_spec = o->device_spec,
                                  .caps_mask = o->caps_mask,
                                  .observer = o->observer};
-    CLT_TRY(find_vocab(saved));
     CLT_TRY(clt_decoder_create(&run, saved->path, &d));
     clt_generate_options wanted = *o;
     CLT_TRY(find_chat(saved, &wanted));
@@ -360,9 +359,12 @@ clt_status clt_generate(const clt_generate_options *options, clt_generate_result
                                   .n_overrides = options->n_overrides};
     *result = (clt_generate_result){0};
     CLT_TRY(clt_saved_run_open(options->checkpoint, &open, &saved));
+    const bool decoder = clt_model_family_of(saved->config)->build_decode != NULL;
+    if (decoder)
+        CLT_TRY(find_vocab(saved));
     if (options->adapter)
         CLT_TRY(clt_peft_put_on(saved, options->adapter));
-    if (clt_model_family_of(saved->config)->build_decode)
+    if (decoder)
         return generate_tokens(options, saved, result);
     return is_window_model(saved) ? generate_window(options, saved, result) : no_language_model(saved);
 }

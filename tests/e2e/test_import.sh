@@ -104,7 +104,7 @@ cp "$golden"/hf_shards/{vocab.json,merges.txt} padded
 expect_code 0 "$CLTRAIN" import padded --out padded.json
 expect_text '^tokenizer +BPE, 263 tokens' "^unused rows +4 of the model's vocabulary have no token\$"
 cp -r "$golden/hf_tied" surplus
-sed -i 's/^{/{"pad_token": "[PAD]",/' surplus/tokenizer_config.json
+sed -i 's/"pad_token": null/"pad_token": "[PAD]"/' surplus/tokenizer_config.json
 expect_code 0 "$CLTRAIN" import surplus --out surplus.json
 expect_text 'has no rows for special tokens of the tokenizer .*: \[PAD\] \(267\)' '^tokenizer +BPE, 268 tokens'
 reject_text 'unused rows'

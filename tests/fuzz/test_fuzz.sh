@@ -47,7 +47,7 @@ for config in "$root"/configs/*.json; do seed json "$(basename "$config")" <"$co
 find "$root/tests/golden/data" -name '*.safetensors' -size -40k | sort | head -n 6 | while read -r file; do
     seed safetensors "$(basename "$file")" <"$file"
 done
-for file in "$root"/tests/golden/data/pytorch/{views,views_old,views_4,checkpoint,two,module}.pth; do
+for file in "$root"/tests/golden/data/pytorch/{views,views_old,views_4,checkpoint,two,module,module_old,module_gpt}.pth; do
     seed pytorch "$(basename "$file")" <"$file"
 done
 # a pickle that would run a command, in the older form

@@ -76,6 +76,7 @@ def modules():
         save_file({k: v.detach().clone().contiguous() for k, v in module.state_dict().items()},
                   put(f'module_{name}.safetensors'))
     torch.save(net, put('module_resnet.pth'))
+    torch.save(net, put('module_old.pth'), _use_new_zipfile_serialization=False)
     torch.save(gpt, put('module_gpt.pth'), pickle_protocol=4)
     torch.save({'model': gpt, 'teacher': net, 'epoch': 3}, put('module_entries.pth'))
 

@@ -274,12 +274,17 @@ static clt_status put_chat(const hf_export *x, pairs *p)
 static void put_space(const hf_export *x, pairs *p)
 {
     const clt_space_rule space = clt_tokenizer_space(x->tokenizer);
-    const bool chat = clt_chat_template_find(x->saved->facts.chat) != NULL;
+    const clt_chat_template *chat = clt_chat_template_find(x->saved->facts.chat);
+    const char *user = chat ? chat->open[CLT_CHAT_USER] : "";
+    const bool marked =
+        chat && (chat->begin || clt_tokenizer_begins_special(x->tokenizer, user, strlen(user)));
     const bool puts = space.first && (space.later || !chat);
     put_bool(p, "tokenizer.ggml.add_space_prefix", puts);
     if (space.first && !puts)
-        x->result->differs = "llama.cpp will put no space before a text, though the tokenizer does: "
-                             "conversations get the same ids, other texts those of the text after a space";
+        x->result->differs = marked ? "llama.cpp will put no space before a text, though the tokenizer does; "
+                                      "conversations begin with a special token and get the same ids"
+                                    : "llama.cpp will put no space before a text, though the tokenizer does, "
+                                      "also at the beginning of a conversation";
     else if (puts && !space.later)
         x->result->differs =
             "llama.cpp will put a space before a text that begins with one and after special "

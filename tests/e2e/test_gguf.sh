@@ -91,13 +91,18 @@ expect_text '^tokenizer.ggml.add_space_prefix 1$'
 # conversations get the ids of the training
 cat >chat.json <<TEXT
 {"model": {"type": "llama", "layers": 1, "heads": 2, "channels": 32, "context": 256}, "train": {"steps": 1},
- "data": {"type": "chat", "path": "$chat/chats.jsonl", "template": "zephyr", "tokenizer": "$chat/mistral", "micro_batch": 1}}
+ "data": {"type": "chat", "path": "$chat/chats.jsonl", "template": "mistral-v0.1", "tokenizer": "$chat/mistral", "micro_batch": 1,
+  "on_bad_sample": "skip"}}
 TEXT
 expect_code 0 "$CLTRAIN" train chat.json --out chat
 expect_code 0 "$CLTRAIN" export chat --out chat.gguf
-expect_text 'llama.cpp will put no space before a text'
+expect_text 'llama.cpp will put no space before a text, .* conversations begin with a special token and get the same ids'
 expect_code 0 "$compare" chat.gguf
 expect_text '^tokenizer.ggml.add_space_prefix 0$' '^tokenizer.chat_template '
+# but for the first ones, where no special token begins a conversation
+expect_code 0 "$CLTRAIN" train chat.json --out plain data.template=zephyr
+expect_code 0 "$CLTRAIN" export plain --out plain.gguf
+expect_text 'llama.cpp will put no space before a text, .* also at the beginning of a conversation'
 
 # --- what is refused ---
 # a token that its merges leave as two, which llama.cpp would join: the last merge is taken out

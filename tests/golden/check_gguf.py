@@ -12,14 +12,17 @@ import shutil
 import struct
 import subprocess
 import sys
+import unicodedata
 
 import llama_cpp
 import numpy as np
+from llama_cpp.llama_chat_format import Jinja2ChatFormatter
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import make_golden_chat as golden_chat  # noqa: E402
 from make_golden_tokens import strings  # noqa: E402
 
-CHAT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "chat")
+CHAT = golden_chat.OUT
 CLTRAIN, TEXT, WORK = (os.path.abspath(path) for path in sys.argv[1:4])
 PROMPT = "the rain in spain stays mainly in"
 LLAMA = {"type": "llama", "layers": 2, "heads": 4, "kv_heads": 2, "channels": 64, "inner": 96}
@@ -105,6 +108,48 @@ def compare_ids(tokenizer):
     return failures
 
 
+def stored_sums():
+    """By template and tokenizer, length and sum of the ids of each conversation, or none."""
+    result = {}
+    with open(os.path.join(CHAT, "sums.txt"), encoding="ascii") as file:
+        for line in file:
+            words = line.split()
+            if len(words) == 2:
+                rows = result[tuple(words)] = []
+            else:
+                rows.append(None if words == ["none"] else (int(words[0]), int(words[1], 16)))
+    return result
+
+
+def compare_chat(template, kind, sums):
+    """The template that the file holds, rendered by llama_cpp, and tokenised by llama.cpp."""
+    config = {"model": LLAMA | {"layers": 1, "context": 512}, "train": {"steps": 1},
+              "data": {"type": "chat", "path": os.path.join(CHAT, "chats.jsonl"), "tokenizer": os.path.join(CHAT, kind), "template": template,
+                       "micro_batch": 1, "on_bad_sample": "skip", **({"date": "29 Nov 2026"} if template == "llama3.2" else {})}}
+    with open(os.path.join(WORK, "chat.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    name = f"chat_{template}_{kind}"
+    run("train", "chat.json", "--out", name)
+    if "beginning of a conversation" in run("export", name, "--out", "chat.gguf"):
+        print(f"ok   chat template {template} with the tokenizer {kind}: the export says that ids differ at the beginning", flush=True)
+        return False
+    model = llama_cpp.Llama(os.path.join(WORK, "chat.gguf"), vocab_only=True, verbose=False)
+    names = [model._model.token_get_text(i) if i >= 0 else "" for i in (model.token_eos(), model.token_bos())]
+    formatter = Jinja2ChatFormatter(model.metadata["tokenizer.chat_template"], *names, add_generation_prompt=False)
+    compared = wrong = 0
+    with open(os.path.join(CHAT, "chats.jsonl"), encoding="utf-8") as file:
+        for line, expected in zip(file, sums):
+            prompt = formatter(messages=json.loads(line)["messages"]).prompt if expected else ""
+            if not expected or (kind == "qwen2" and not unicodedata.is_normalized("NFC", prompt)):
+                continue  # the template has no system turn; llama.cpp does not apply normal form C
+            ids = model.tokenize(prompt.encode(), add_bos=False, special=True)
+            compared += 1
+            wrong += (len(ids), golden_chat.fnv(ids)) != expected
+    good = compared > 20 and wrong == 0
+    print(f"{'ok  ' if good else 'FAIL'} chat template {template} with the tokenizer {kind}: {compared} conversations, {wrong} have other ids", flush=True)
+    return not good
+
+
 def main():
     failures = 0
     run("data", "prepare", TEXT, "--train-bpe", "512", "--out", "prepared")
@@ -120,6 +165,8 @@ def main():
             print(f"{'ok  ' if good else 'FAIL'} {name} {kind}: logits differ by {distance:.2e} of {np.abs(logits).max():.2f}", flush=True)
     for tokenizer in [os.path.join(CHAT, "llama2"), os.path.join(CHAT, "mistral"), *map(os.path.abspath, sys.argv[4:])]:
         failures += compare_ids(tokenizer)
+    for (template, kind), sums in stored_sums().items():
+        failures += compare_chat(template, kind, sums)
     print(f"{failures} failed")
     sys.exit(failures > 0)
 

@@ -93,6 +93,8 @@ static void tell_merged(const clt_merge *merge, const export_args *a)
     double lost = clt_merge_lost(merge, a->dtype);
     if (a->merge)
         terminal_say("merged: adapters were added to %" PRId64 " weights\n", clt_merge_count(merge));
+    if (a->merge && clt_merge_idle(merge))
+        terminal_say("every B or A is zero: these adapters change nothing; the run trained none of them\n");
     if (lost > 0)
         terminal_say("rounding to %s changed the merged weights by %.1f %% of what the adapters add; --dtype "
                      "f32 keeps all of it\n",
@@ -144,6 +146,8 @@ static clt_status export_gguf(const clt_saved_run *saved, const export_args *a, 
     terminal_say("%s: %d tensors, %" PRId64 " values in %s, %" PRIu64 " bytes, from %s\n", a->out,
                  x.weights.tensors, x.weights.values, type, x.weights.bytes, x.weights.from);
     terminal_say("tokenizer: %s\n", x.tokenizer[0] ? x.tokenizer : "none; --tokenizer PATH adds one");
+    if (a->merge)
+        tell_merged(merge, a);
     if (x.differs)
         terminal_say("%s\n", x.differs);
     return CLT_OK;
@@ -244,6 +248,8 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
         CLT_TRY(read_type(type, &a.dtype));
     else if (!clt_gguf_type_from_name(type, &a.type))
         CLT_FAIL(CLT_EUSAGE, "cltrain export: --dtype '%s'; it can be f32, f16, bf16 or q8_0", type);
+    else if (a.type == CLT_GGUF_Q8_0 || !clt_dtype_from_name(type, &a.dtype))
+        a.dtype = CLT_F32; /* what rounding to blocks loses is not told */
     CLT_TRY(read_values(weights, &a.values));
     CLT_TRY(check_args(&a));
     return export(run, &a, type);

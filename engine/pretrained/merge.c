@@ -195,6 +195,11 @@ int64_t clt_merge_count(const clt_merge *m)
     return (int64_t)m->n_done;
 }
 
+bool clt_merge_idle(const clt_merge *m)
+{
+    return m->n_done > 0 && fpclassify(m->square) == FP_ZERO;
+}
+
 double clt_merge_lost(const clt_merge *m, clt_dtype dtype)
 {
     double square = 0;

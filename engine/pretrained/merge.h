@@ -18,8 +18,9 @@ void clt_merge_close(clt_merge *merge); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_merge, clt_merge_close)
 /* The tensor with its values, which live as long as `merge`. *found: the checkpoint has it. */
 clt_status clt_merge_values(clt_merge *merge, const char *name, clt_named_tensor *out, bool *found);
-/* How many weights were merged so far, and the norm of what was added to them. */
+/* How many weights were merged so far, and whether nothing was added to any of them. */
 int64_t clt_merge_count(const clt_merge *merge);
+bool clt_merge_idle(const clt_merge *merge);
 /* The distance between the merged weights and their values after rounding to `dtype`, relative to the norm of
  * what was added to them; 0 for f32. */
 double clt_merge_lost(const clt_merge *merge, clt_dtype dtype);

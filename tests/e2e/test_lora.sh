@@ -133,6 +133,13 @@ tensors merged.safetensors >"$out"
 reject_text lora
 expect_code 0 "$CLTRAIN" export whole --merge --dtype bf16 --out narrow
 expect_text 'rounding to bf16 changed the merged weights by [0-9.]+ % of what the adapters add'
+expect_code 0 "$CLTRAIN" export whole --merge --dtype bf16 --out narrow.gguf
+expect_text 'adapters were added to 4 weights' 'rounding to bf16 changed the merged weights by [0-9.]+ % of what the adapters add'
+reject_text 'change nothing'
+# a rate that rounds every change of B to zero
+expect_code 0 "$CLTRAIN" train lora.json --init base --out idle train.steps=1 optimizer.learning_rate=1e-60
+expect_code 0 "$CLTRAIN" export idle --merge --out idle_merged
+expect_text 'every B or A is zero: these adapters change nothing'
 expect_code 0 "$CLTRAIN" export whole --out all.safetensors # base and adapters, as a run's weights
 expect_code 0 "$CLTRAIN" train lora.json --init all.safetensors train.steps=1 --out third
 reject_text 'new tensors'

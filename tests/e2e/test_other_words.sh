@@ -4,7 +4,7 @@
 # ctest-cost: 40 ctest-optimise: no
 #
 # The words of other tools: every row of the tables in cli/screen/other_words.c is typed, and what the message advises is done. Values of config
-# keys are walked through by tests/unit/models/test_config.c.
+# keys are walked through by tests/unit/models/test_config_other_tools.c.
 . "$(dirname "$0")/lib.sh"
 own_cache "$work/cache" # one of the lines to follow clears it
 

@@ -3,6 +3,7 @@
 and judging how far the losses are apart. Needs torch and numpy."""
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -78,6 +79,17 @@ def train(cltrain, config, folder, init, steps, *overrides):
     keys = {key for r in records for key in r if "event" not in r}
     return {key: np.array([r[key] for r in records if key in r and "event" not in r and r[key] is not None], dtype=object)
             for key in keys}
+
+
+def train_alone(cltrain, config, steps):
+    """cltrain's records of a run from its own initial weights, and the weights after its last step. config: a dict; it is told to evaluate
+    and to save then."""
+    config["train"] |= {"steps": steps, "eval_every": steps}
+    config["checkpoint"] = {"every": steps}
+    with open("run.json", "w", encoding="utf-8") as f:
+        json.dump(config, f)
+    shutil.rmtree("run", ignore_errors=True)
+    return train(cltrain, "run.json", "run", None, steps), load_safetensors(f"run/checkpoints/step_{steps}/model.safetensors")
 
 
 def decaying(net):

@@ -318,6 +318,8 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
     if (a->top && out.format == PREDICT_NPY)
         CLT_FAIL(CLT_EUSAGE, "cltrain predict: --top-k writes csv or jsonl; an npy file has the "
                              "probabilities of all classes");
+    if (out.format == PREDICT_JSON && !p->texts)
+        CLT_FAIL(CLT_EUSAGE, PREDICT_JSON_SPANS);
     if (out.format == PREDICT_NPY && !a->out)
         CLT_FAIL(CLT_EUSAGE, "cltrain predict: npy needs a file: --out FILE.npy");
     if (out.top > p->outputs)
@@ -343,10 +345,11 @@ clt_status cmd_predict(cmd_context *context, int argc, char **argv)
             "samples: idx (plain or .gz), npy, csv, raw f32, an image, a volume, or a folder of images or "
             "volumes; - for lines of numbers on the standard input (the run's evaluation data)"),
         ARGS_TEXT("--input-type", types, a.type, "what the input is (by content and name)"),
-        ARGS_TEXT("--out", "FILE", a.out,
-                  "write .csv, .jsonl or .npy (the standard output, as csv); .nii or .nii.gz: the mask of a "
-                  "volume, by a run that was trained on masks"),
-        ARGS_TEXT("--format", "csv|jsonl|npy", a.format,
+        ARGS_TEXT(
+            "--out", "FILE", a.out,
+            "write .csv, .jsonl, .npy or .json (the standard output, as csv); .nii or .nii.gz: the mask of a "
+            "volume, by a run that was trained on masks"),
+        ARGS_TEXT("--format", "csv|jsonl|npy|json", a.format,
                   "the format of the output, whatever the file's name ends with"),
         ARGS_BEST(best),
         ARGS_INT("--top-k", "K", a.top, 1, 1e6, "classifiers: only the K most likely classes, in that order"),

@@ -19,9 +19,9 @@
 
 clt_status predict_format_choose(const char *format, const char *path, predict_format *out)
 {
-    static const char *const names[] = {"csv", "jsonl", "npy"};
+    static const char *const names[] = {"csv", "jsonl", "npy", "json"};
     *out = PREDICT_CSV;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         char end[8];
         snprintf(end, sizeof end, ".%s", names[i]);
         if (format ? strcmp(format, names[i]) == 0 : path && clt_ends_with(path, end)) {
@@ -30,10 +30,12 @@ clt_status predict_format_choose(const char *format, const char *path, predict_f
         }
     }
     if (format)
-        CLT_FAIL(CLT_EUSAGE, "cltrain predict: --format '%s' is not known; give csv, jsonl or npy", format);
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: --format '%s' is not known; give csv, jsonl, npy or json",
+                 format);
     if (path)
         CLT_FAIL(CLT_EUSAGE,
-                 "cltrain predict: the name '%s' tells no format; end it with .csv, .jsonl or .npy, or give "
+                 "cltrain predict: the name '%s' tells no format; end it with .csv, .jsonl, .npy or .json, "
+                 "or give "
                  "--format",
                  path);
     return CLT_OK;
@@ -278,12 +280,16 @@ clt_status predict_out_write(predict_out *o, const char *input, const float *sco
 
 clt_status predict_out_line(predict_out *o, const clt_str *line)
 {
-    o->samples++;
+    bool first = o->samples++ == 0;
+    if (o->format == PREDICT_JSON)
+        CLT_TRY(put(o, first ? "{" : ",\n", first ? 1 : 2));
     return put(o, line->text, line->length);
 }
 
 static clt_status finish_file(predict_out *o)
 {
+    if (o->format == PREDICT_JSON)
+        CLT_TRY(put(o, "}\n", 2));
     if (o->format == PREDICT_NPY) {
         if (fseeko(o->file, 0, SEEK_SET) != 0)
             return write_failed(o);

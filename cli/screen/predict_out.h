@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes predictions as csv, JSON lines or npy to the standard output, or to a file that appears only when
+ * Writes predictions as csv, JSON lines, npy or one object of JSON to the standard output, or to a file that appears only when
  * it is complete. */
 #ifndef CLI_SCREEN_PREDICT_OUT_H
 #define CLI_SCREEN_PREDICT_OUT_H
@@ -10,7 +10,11 @@
 #include "engine/base/mem.h"
 #include "engine/train/eval/predict.h"
 
-typedef enum predict_format { PREDICT_CSV, PREDICT_JSONL, PREDICT_NPY } predict_format;
+/* The message where PREDICT_JSON is asked for something else. */
+#define PREDICT_JSON_SPANS                                                                                   \
+    "cltrain predict: the format json, {id: answer}, is for answers to questions; choose csv or jsonl"
+
+typedef enum predict_format { PREDICT_CSV, PREDICT_JSONL, PREDICT_NPY, PREDICT_JSON } predict_format;
 
 typedef struct predict_out {
     const clt_predictor *of;
@@ -31,7 +35,8 @@ clt_status predict_format_choose(const char *format, const char *path, predict_f
 clt_status predict_out_open(predict_out *o);
 /* scores: the result of clt_predictor_run for `samples` samples. input: the path of the samples' file. */
 clt_status predict_out_write(predict_out *o, const char *input, const float *scores, int64_t samples);
-/* Writes a line of a prediction that has another form, such as an answer; it counts as one sample. */
+/* Writes a line of a prediction that has another form, such as an answer; it counts as one sample. With
+ * PREDICT_JSON it is a member of the object, without a comma and a line break. */
 clt_status predict_out_line(predict_out *o, const clt_str *line);
 /* Completes the file; if `failed`, removes it instead. */
 clt_status predict_out_close(predict_out *o, bool failed);

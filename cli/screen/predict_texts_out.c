@@ -57,6 +57,28 @@ static clt_status answer_members(const clt_text_prediction *one, clt_json_writer
     return CLT_OK;
 }
 
+/* Writes an answer as a member of SQuAD's object {id: answer}. */
+static clt_status tell_answer(texts_out *t, const clt_text_prediction *one)
+{
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_SCOPED(clt_str) line = {0};
+    if (one->record->id.length == 0)
+        CLT_FAIL(
+            CLT_EDATA,
+            "predicting '%s': record %lld has no \"id\", and the format json is {id: answer}; choose jsonl",
+            t->path, (long long)one->number + 1);
+    clt_str_append_n(&text, one->answer, one->answer_size);
+    clt_str_append(&text, "");
+    CLT_TRY(clt_str_check(&text));
+    clt_json_writer w = clt_json_writer_make(&line, 0);
+    clt_jw_string(&w, one->record->id.text);
+    clt_str_append(&line, ": ");
+    w = clt_json_writer_make(&line, 0);
+    clt_jw_string(&w, text.text);
+    CLT_TRY(clt_str_check(&line));
+    return predict_out_line(t->out, &line);
+}
+
 /* Writes one record; classes go through predict_out_write. */
 static clt_status tell(void *context, const clt_text_prediction *one)
 {
@@ -64,6 +86,8 @@ static clt_status tell(void *context, const clt_text_prediction *one)
     CLT_SCOPED(clt_str) line = {0};
     if (one->task == CLT_ANNOTATED_CLASS)
         return predict_out_write(t->out, t->path, one->scores, 1);
+    if (t->out->format == PREDICT_JSON)
+        return tell_answer(t, one);
     clt_json_writer w = clt_json_writer_make(&line, 0);
     clt_jw_object(&w);
     if (t->out->files)
@@ -87,13 +111,16 @@ clt_status predict_texts_write(predict_out *out, clt_predictor *p, const char *p
 
 clt_status predict_texts_format(const clt_predictor *p, const char *given, predict_out *out)
 {
-    bool classes = clt_config_choice(p->saved->config, "data.task") == CLT_ANNOTATED_CLASS;
-    if (classes)
+    int64_t task = clt_config_choice(p->saved->config, "data.task");
+    if (out->format == PREDICT_JSON && task != CLT_ANNOTATED_SPAN)
+        CLT_FAIL(CLT_EUSAGE, PREDICT_JSON_SPANS);
+    if (task == CLT_ANNOTATED_CLASS || out->format == PREDICT_JSON)
         return CLT_OK;
     if (out->top)
         CLT_FAIL(CLT_EUSAGE, "cltrain predict: --top-k is for classes of texts");
     if ((given || out->path) && out->format != PREDICT_JSONL)
-        CLT_FAIL(CLT_EUSAGE, "cltrain predict: labels of words and answers are written as jsonl");
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain predict: labels of words and answers are written as jsonl, answers also as json");
     out->format = PREDICT_JSONL;
     return CLT_OK;
 }

@@ -60,6 +60,18 @@ expect_code 2 "$CLTRAIN" eval run_span --classes
 expect_code 2 "$CLTRAIN" predict run_span span_in.jsonl --format csv
 expect_text 'written as jsonl'
 
+# --- SQuAD's own form: the same questions, and answers as its evaluation script reads them ---
+awk 'BEGIN { printf "{\"version\": \"1.1\", \"data\": [{\"title\": \"all\", \"paragraphs\": [" }
+    { match($0, /"context":"[^"]*"/); context = substr($0, RSTART, RLENGTH); sub(/"context":"[^"]*",/, "")
+      printf "%s{%s, \"qas\": [%s]}", (NR > 1 ? ", " : ""), context, $0 }
+    END { print "]}]}" }' span_eval.jsonl >squad.json
+expect_code 0 "$CLTRAIN" eval run_span 'data.eval_path=squad.json' --json squad.eval.json
+expect_same <(grep -E '"(answers|exact|answer_f1)"' span.eval.json) <(grep -E '"(answers|exact|answer_f1)"' squad.eval.json)
+expect_code 0 "$CLTRAIN" predict run_span squad.json --out answers.json
+expect_same <(sed -E 's/.*"id":("[^"]*"),"answer":("[^"]*").*/\1: \2/' span.predicted.jsonl) <(tr -d '{}' <answers.json | sed 's/,$//')
+expect_code 2 "$CLTRAIN" predict run_class class_in.jsonl --format json
+expect_text 'answers to questions'
+
 # --- padding changes nothing: rows of 48 tokens give the losses and gradient norms of rows of 32, of texts that fit both ---
 records span 400 3 | awk 'NF < 12' >span_short.jsonl
 figures() { # FOLDER: the losses and gradient norms of its steps, and the loss of its evaluation

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
+#include "engine/data/records/record_forms.h"
 
 #define RECORDS 64 /* that a thread reads at least */
 
@@ -37,10 +38,15 @@ static void read_records(void *context, uint64_t first, uint64_t last)
     reading *r = context;
     clt_annotated_samples *s = r->samples;
     CLT_SCOPED(clt_encoder) *encoder = NULL;
+    CLT_SCOPED(clt_str) made = {0};
     clt_status status = clt_encoder_create(s->tokenizer, &encoder);
     for (uint64_t i = first; i < last && status == CLT_OK; i++) {
         const clt_document *d = &s->texts.documents[s->part.first + (int64_t)i];
-        status = clt_annotated_read(&s->rules, encoder, d->bytes, (size_t)d->size, &s->record[i]);
+        const char *line;
+        size_t size;
+        status = clt_record_json(&s->texts, d, &made, &line, &size);
+        if (status == CLT_OK)
+            status = clt_annotated_read(&s->rules, encoder, line, size, &s->record[i]);
         status = keep_reason(&s->record[i], status);
     }
     if (status == CLT_OK)
@@ -94,9 +100,14 @@ static clt_status choose_members(clt_annotated_samples *s)
 {
     clt_error first = {0};
     CLT_SCOPED(clt_str) where = {0};
+    CLT_SCOPED(clt_str) made = {0};
     for (int64_t i = 0; i < s->part.count; i++) {
-        const clt_document *d = &s->texts.documents[s->part.first + i];
-        clt_status status = clt_annotated_members(&s->rules, d->bytes, (size_t)d->size);
+        const char *line;
+        size_t size;
+        clt_status status =
+            clt_record_json(&s->texts, &s->texts.documents[s->part.first + i], &made, &line, &size);
+        if (status == CLT_OK)
+            status = clt_annotated_members(&s->rules, line, size);
         if (status != CLT_EDATA)
             return status;
         if (i == 0)
@@ -135,6 +146,8 @@ clt_status clt_annotated_open(const clt_config *config, clt_split split, clt_ann
         CLT_FAIL(CLT_ECONFIG, "opening the samples: data.tokenizer names no tokenizer");
     CLT_TRY(need_tokens(s));
     CLT_TRY(clt_arena_create(&s->arena));
+    if (clt_config_choice(config, "data.task") == CLT_ANNOTATED_SPAN)
+        s->texts.cut = clt_squad_cut;
     CLT_TRY(clt_records_open(config, split, &s->texts, &s->part));
     CLT_TRY(choose_rules(config, split, s));
     CLT_TRY(read_all(s));

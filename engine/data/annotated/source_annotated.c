@@ -351,9 +351,10 @@ static clt_status annotated_shapes(const clt_config *config, const clt_tokenizer
 
 static const clt_config_key annotated_keys[] = {
     CLT_KEY_STRINGS("data.path", "[]",
-                    "JSON Lines to train on: a file, a folder, a pattern such as train/*.jsonl, or a list"),
+                    "JSON Lines to train on, for span also SQuAD's JSON: a file, a folder, a pattern such as "
+                    "train/*.jsonl, or a list"),
     CLT_KEY_STRINGS("data.eval_path", "[]",
-                    "JSON Lines to evaluate on; []: a part of data.path, see data.split"),
+                    "the same to evaluate on; []: a part of data.path, see data.split"),
     CLT_KEY_STRING("data.tokenizer", "\"\"", "folder or file of the model's tokenizer"),
     CLT_KEY_CHOICE(
         "data.task", CLT_ANNOTATED_TASKS, "\"class\"",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/data/records/record_forms.h"
 
 const char *clt_records_key(const clt_config *config, clt_split split)
 {
@@ -51,8 +52,14 @@ clt_status clt_records_open(const clt_config *config, clt_split split, clt_texts
 void clt_record_place(const clt_texts *texts, int64_t document, clt_str *out)
 {
     const clt_document *d = &texts->documents[document];
-    clt_str_printf(out, "'%s', line %lld", texts->files[d->file].path,
-                   (long long)clt_document_line(texts, d));
+    const clt_text_file *file = &texts->files[d->file];
+    if (file->form == CLT_RECORD_SQUAD) { /* such files have few line breaks, if any */
+        const char *first = file->content ? file->content : (const char *)file->mapping.data;
+        clt_str_printf(out, "'%s', byte %lld, question %lld", file->path, (long long)(d->bytes - first) + 1,
+                       (long long)d->part + 1);
+        return;
+    }
+    clt_str_printf(out, "'%s', line %lld", file->path, (long long)clt_document_line(texts, d));
 }
 
 clt_status clt_records_judge(const clt_config *config, const clt_texts *texts, const clt_record_part *part,

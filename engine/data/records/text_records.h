@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The records of JSON Lines that a config names as its samples: which files, which part of them a split has,
+ * The records of JSON Lines, or of another form (record_forms.h), that a config names as its samples: which files, which part of them a split has,
  * and what happens with records that cannot be used. It knows nothing of what a record holds. */
 #ifndef ENGINE_DATA_RECORDS_TEXT_RECORDS_H
 #define ENGINE_DATA_RECORDS_TEXT_RECORDS_H
@@ -15,13 +15,13 @@ typedef struct clt_record_part {
 } clt_record_part;
 
 /* Opens the files of a split, of which each line that is not blank is a document: data.eval_path, or of
- * data.path the last part for evaluation (data.split) and the rest for training. `texts` must be zero; the
- * caller frees it, also after a failure. CLT_ECONFIG: the config names no file for the split. */
+ * data.path the last part for evaluation (data.split) and the rest for training. `texts` must be zero but for
+ * `cut`; the caller frees it, also after a failure. CLT_ECONFIG: the config names no file for the split. */
 clt_status clt_records_open(const clt_config *config, clt_split split, clt_texts *texts,
                             clt_record_part *part);
 /* The key that names the files of a split. */
 const char *clt_records_key(const clt_config *config, clt_split split);
-/* Appends "'chats.jsonl', line 17". */
+/* Appends "'chats.jsonl', line 17"; of SQuAD's JSON "'dev.json', byte 90210, question 3". */
 void clt_record_place(const clt_texts *texts, int64_t document, clt_str *out);
 /* Judges `bad` records of a part that cannot be used, of which the first is `document`, for the reason `why`:
  * warns that they are left out if data.on_bad_sample is skip and others remain; else CLT_EDATA.

@@ -86,8 +86,16 @@ static clt_status add_document(clt_texts *t, const char *bytes, size_t size, boo
         return CLT_OK;
     CLT_TRY(clt_grow(&t->documents, &t->documents_capacity, t->n_documents + 1, sizeof *t->documents,
                      "the list of texts"));
-    t->documents[t->n_documents++] = (clt_document){bytes, t->total, size, t->n_files - 1, record};
+    t->documents[t->n_documents++] = (clt_document){bytes, t->total, size, t->n_files - 1, .record = record};
     t->total += size;
+    return CLT_OK;
+}
+
+clt_status clt_texts_document(clt_texts *t, const char *bytes, size_t size, int64_t part)
+{
+    CLT_TRY(add_document(t, bytes, size, true));
+    if (size > 0)
+        t->documents[t->n_documents - 1].part = part;
     return CLT_OK;
 }
 
@@ -184,12 +192,16 @@ static clt_status add_records(clt_texts *t, const char *bytes, size_t size)
     return CLT_OK;
 }
 
-/* Adds each line as a document. */
+/* Adds each line as a document, or the documents of a file that has another form. */
 static clt_status add_lines(clt_texts *t, const char *bytes, size_t size)
 {
     const char *at = bytes, *line;
     int64_t number = 0;
     size_t length;
+    if (t->cut)
+        CLT_TRY(t->cut(t, bytes, size));
+    if (t->files[t->n_files - 1].form != 0)
+        return CLT_OK;
     while (next_line(&at, bytes + size, &line, &length, &number))
         CLT_TRY(add_document(t, line, length, true));
     return CLT_OK;

@@ -14,13 +14,15 @@ typedef struct clt_text_file {
     clt_mapping mapping; /* of a plain file */
     char *content;       /* what was unpacked, read from the standard input, or taken from records */
     uint64_t bytes;      /* of its documents */
+    int form;            /* of its documents, as `cut` says; 0: lines */
 } clt_text_file;
 
 typedef struct clt_document {
     const char *bytes;
     uint64_t begin, size; /* where it begins in the joined text (all documents in a row), and its bytes */
     size_t file;          /* index of its file */
-    bool record;          /* from JSON Lines */
+    bool record;          /* from JSON Lines, or of another form of records */
+    int64_t part;         /* its number in `bytes`, where these hold several documents; else 0 */
 } clt_document;
 
 typedef struct clt_texts {
@@ -34,6 +36,9 @@ typedef struct clt_texts {
      * "": plain text. */
     const char *key, *json_option, *json_key;
     bool lines; /* each line that is not blank is a document as it stands, such as a record of JSON Lines */
+    /* with `lines`, NULL: none: sees each file first. If the file has another form, it adds the documents by
+     * clt_texts_document and sets the form of the newest file. CLT_EDATA: what is wrong with the file. */
+    clt_status (*cut)(struct clt_texts *texts, const char *bytes, size_t size);
     bool read_again; /* the texts are opened more than once: the standard input is refused (CLT_ECONFIG) */
     bool any_lines;  /* text that looks like JSON Lines is accepted as plain text */
     const char *plain_option; /* the setting that sets any_lines, for messages; NULL: there is none */
@@ -45,6 +50,8 @@ typedef struct clt_texts {
  * or pattern, files of other kinds (images, archives) are left out with a warning, unless they are more
  * than half. A process reads the standard input once, however often it is named. */
 clt_status clt_texts_add(clt_texts *texts, const char *entry);
+/* For `cut`: adds a document of the newest file, bytes of its text; several may share the same bytes. */
+clt_status clt_texts_document(clt_texts *texts, const char *bytes, size_t size, int64_t part);
 /* To be called after the texts were read: CLT_EDATA, with the name, if a file was cut off meanwhile. */
 clt_status clt_texts_check(const clt_texts *texts);
 void clt_texts_free(clt_texts *texts);

@@ -173,4 +173,8 @@ clt_status clt_tokenize_documents(const clt_tokenizer *tokenizer, const clt_text
  * none, the smallest one above it. tokenizer NULL: a text whose words are counted for training. */
 size_t clt_tokenize_cut(const clt_tokenizer *tokenizer, const char *text, size_t size, size_t want);
 
+/* Appends a code point in small letters, which are two for I with a dot, as UTF-8 (Unicode's mappings of single
+ * characters, as BERT's normaliser has them). */
+void clt_append_small(uint32_t code, clt_str *out);
+
 #endif

@@ -52,7 +52,7 @@ static bool is_chinese(uint32_t code)
     return false;
 }
 
-static void append_small(uint32_t code, clt_str *out)
+void clt_append_small(uint32_t code, clt_str *out)
 {
     uint64_t found = small_letters[CLT_LAST_AT_MOST(COUNT(small_letters), small_letters[i] >> 21, code)];
     if (code == 0x130) /* I with a dot, which becomes an i and a dot */
@@ -93,7 +93,7 @@ static void lower(const clt_wordpiece *how, const char *text, size_t size, clt_s
         if (how->strip && (class_of(code) & MARK))
             continue;
         if (how->lower)
-            append_small(code, out);
+            clt_append_small(code, out);
         else
             clt_str_append_n(out, text + at, step);
     }

@@ -8,6 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
+#include "engine/data/texts/characters.h"
+
+#define CAPITAL_SIGMA 0x3a3u
+#define FINAL_SIGMA 0x3c2u
+
 void clt_answer_begin(clt_answer *answer)
 {
     *answer = (clt_answer){-INFINITY, INFINITY, -1, -1};
@@ -43,26 +49,73 @@ static bool is_article(const char *word, size_t size)
            (size == 3 && memcmp(word, "the", 3) == 0);
 }
 
-/* Appends the words of a text in small letters of ASCII, without punctuation and articles, each with its
- * final NUL. */
+/* The code point at text[*at], which goes on to the next one; a byte that is no UTF-8 counts as itself. */
+static uint32_t take_code(const char *text, size_t size, size_t *at)
+{
+    size_t step = clt_utf8_size(text + *at, size - *at);
+    uint32_t code = step ? clt_utf8_code(text + *at, step) : (unsigned char)text[*at];
+    *at += step ? step : 1;
+    return code;
+}
+
+/* Appends a text in small letters without punctuation of ASCII. A sigma that ends a word is a final one. */
+static void append_plain(const char *text, size_t size, clt_str *out)
+{
+    clt_char_memo memo = {0};
+    bool letter = false;
+    for (size_t at = 0; at < size;) {
+        uint32_t code = take_code(text, size, &at);
+        size_t ahead = at;
+        bool next = at < size && (clt_char_classes(&memo, take_code(text, size, &ahead)) & CLT_CHAR_LETTER);
+        if (code == CAPITAL_SIGMA && letter && !next)
+            clt_append_code(FINAL_SIGMA, out);
+        else if (code >= 128 || !ispunct((int)code))
+            clt_append_small(code, out);
+        letter = clt_char_classes(&memo, code) & CLT_CHAR_LETTER;
+    }
+    clt_str_append(out, "");
+}
+
+/* White space as Python's str.split has it. */
+static bool is_space(uint32_t code, unsigned classes)
+{
+    return (classes & CLT_CHAR_SPACE) || (code >= 0x1c && code <= 0x1f);
+}
+
+/* Ends the word that began at `begin`, if it has a character, with its final NUL. */
+static void end_word(clt_str *out, size_t *begin, size_t *count)
+{
+    if (out->length == *begin)
+        return;
+    clt_str_append_n(out, "", 1);
+    *begin = out->length;
+    ++*count;
+}
+
+/* Appends the words of a text in small letters, without punctuation and articles, each with its final NUL. An
+ * article is a whole run of letters and digits; it parts what stands around it. */
 static clt_status words_of(const char *text, size_t size, clt_str *out, size_t *count)
 {
-    size_t begin = 0;
+    CLT_SCOPED(clt_str) plain = {0};
+    clt_char_memo memo = {0};
+    size_t begin = out->length, run = begin; /* run: where the letters and digits that end `out` begin */
     *count = 0;
-    for (size_t i = 0; i <= size; i++) {
-        bool end = i == size || (unsigned char)text[i] <= ' ';
-        if (!end && !ispunct((unsigned char)text[i])) {
-            char small = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] + 'a' - 'A') : text[i];
-            clt_str_append_n(out, &small, 1);
+    append_plain(text, size, &plain);
+    CLT_TRY(clt_str_check(&plain));
+    for (size_t at = 0; at <= plain.length;) {
+        size_t first = at;
+        uint32_t code = at < plain.length ? take_code(plain.text, plain.length, &at) : (at++, ' ');
+        unsigned classes = clt_char_classes(&memo, code);
+        bool inside = classes & (CLT_CHAR_LETTER | CLT_CHAR_NUMBER), space = is_space(code, classes);
+        if (!inside && out->length > run && is_article(out->text + run, out->length - run)) {
+            out->length = run;
+            end_word(out, &begin, count);
         }
-        if (!end)
-            continue;
-        if (out->length > begin && !is_article(out->text + begin, out->length - begin)) {
-            clt_str_append_n(out, "", 1);
-            ++*count;
-            begin = out->length;
-        }
-        out->length = begin;
+        if (space)
+            end_word(out, &begin, count);
+        else
+            clt_str_append_n(out, plain.text + first, at - first);
+        run = inside ? run : out->length;
     }
     return clt_str_check(out);
 }
@@ -81,22 +134,19 @@ static size_t common(const clt_str *a, const clt_str *b, bool *taken)
     return found;
 }
 
-static clt_status compare_one(const clt_str *mine, size_t n_mine, const char *answer, double *exact,
-                              double *f1)
+static clt_status compare_one(const clt_str *mine, size_t n_mine, const clt_str *theirs, size_t n,
+                              double *exact, double *f1)
 {
-    CLT_SCOPED(clt_str) theirs = {0};
     CLT_FREED bool *taken = NULL;
-    size_t n;
-    CLT_TRY(words_of(answer, strlen(answer), &theirs, &n));
-    bool equal = theirs.length == mine->length &&
-                 (mine->length == 0 || memcmp(theirs.text, mine->text, mine->length) == 0);
+    bool equal = theirs->length == mine->length &&
+                 (mine->length == 0 || memcmp(theirs->text, mine->text, mine->length) == 0);
     *exact = fmax(*exact, equal);
     if (n == 0 || n_mine == 0) {
         *f1 = fmax(*f1, n == n_mine);
         return CLT_OK;
     }
-    CLT_TRY(clt_alloc(&taken, theirs.length, sizeof *taken, "words of an answer"));
-    double both = (double)common(mine, &theirs, taken);
+    CLT_TRY(clt_alloc(&taken, theirs->length, sizeof *taken, "words of an answer"));
+    double both = (double)common(mine, theirs, taken);
     *f1 = fmax(*f1, 2 * both / (double)(n + n_mine));
     return CLT_OK;
 }
@@ -105,12 +155,20 @@ clt_status clt_answer_compare(const char *text, size_t size, const clt_annotated
                               double *f1)
 {
     CLT_SCOPED(clt_str) mine = {0};
-    size_t count;
+    size_t count, with_words = 0;
     *exact = *f1 = 0;
     CLT_TRY(words_of(text, size, &mine, &count));
-    if (record->answers.length == 0)
-        return compare_one(&mine, count, "", exact, f1);
-    for (size_t at = 0; at < record->answers.length; at += strlen(record->answers.text + at) + 1)
-        CLT_TRY(compare_one(&mine, count, record->answers.text + at, exact, f1));
+    for (size_t at = 0; at < record->answers.length; at += strlen(record->answers.text + at) + 1) {
+        const char *answer = record->answers.text + at;
+        CLT_SCOPED(clt_str) theirs = {0};
+        size_t n;
+        CLT_TRY(words_of(answer, strlen(answer), &theirs, &n));
+        if (n == 0)
+            continue;
+        with_words++;
+        CLT_TRY(compare_one(&mine, count, &theirs, n, exact, f1));
+    }
+    if (with_words == 0)
+        *exact = *f1 = count == 0;
     return CLT_OK;
 }

@@ -289,4 +289,65 @@ TEST(records_without_an_answer)
     assert_int_equal(y[1], 0);
 }
 
+#define PARAGRAPH                                                                                            \
+    "{\"qas\":[{\"question\":\"a\",\"id\":\"q1\",\"answers\":[{\"text\":\"hello\",\"answer_start\":2},"      \
+    "{\"text\":\"b hello\",\"answer_start\":0}],\"is_impossible\":false},{\"plausible_answers\":["           \
+    "{\"text\":\"b\",\"answer_start\":0}],\"question\":\"b\",\"id\":\"q2\",\"answers\":[],\"is_"             \
+    "impossible\":true}],"                                                                                   \
+    "\"context\":\"b hello\"}"
+
+/* Questions of SQuAD's JSON, as published, on one line or on many. */
+TEST(squad_as_published)
+{
+    static const char *const files[] = {
+        "{\"version\": \"v2.0\", \"data\": [{\"title\": \"a ] \\\" }\", \"paragraphs\": [" PARAGRAPH
+        "]},{\"paragraphs\":[]}]}",
+        "\xef\xbb\xbf{\n \"data\" : [ {\"paragraphs\" : [\n" PARAGRAPH
+        "\n] , \"title\":[{\"n\":[1,-2e5,null]}] } ] "
+        ", \"version\": 1.1 }\n"};
+    static const int32_t want[2][2] = {{4, 4}, {0, 0}};
+    for (int f = 0; f < 2; f++) {
+        CLT_SCOPED(clt_source) *source = must_open_records(files[f], 8, KEYS SPAN ",\"unanswerable\":true");
+        const clt_annotated *a = clt_annotated_of(source)->record;
+        assert_int_equal(source->samples, 2);
+        for (int i = 0; i < 2; i++) {
+            int32_t y[2];
+            must_read(source, i, 4, y);
+            assert_memory_equal(y, want[i], sizeof y);
+            assert_string_equal(a[i].id.text, i ? "q2" : "q1");
+            assert_string_equal(a[i].text.text, "b hello");
+        }
+        assert_int_equal(a[0].answers.length, sizeof "hello" + sizeof "b hello");
+        assert_int_equal(a[1].answers.length, 0);
+    }
+}
+
+TEST(squad_that_is_refused)
+{
+#define DATA(rest) "{\"data\":[{\"paragraphs\":[" rest
+    static const char *const cases[][2] = {
+        {DATA(PARAGRAPH "]}]}"), "', byte 25, question 2: it has no answer; data.unanswerable=true"},
+        {DATA(PARAGRAPH), "byte 298: here must be a comma or the end of a list or object"},
+        {DATA(PARAGRAPH "]}]} x"), "here must be the end of the file"},
+        {DATA("[1]]}]}"), "the paragraph at byte 25: a paragraph is an array, and must be an object"},
+        {DATA("{\"context\":\"b\"}]}]}"), "the paragraph at byte 25: a paragraph has no list of questions"},
+        {DATA("{\"qas\":[]}]}]}"), "it has no \"context\""},
+        {DATA("{\"context\":\"b\",\"qas\":[7]}]}]}"),
+         "question 1: it is a number, and a question is an object"},
+        {DATA("{\"context\":\"b\",\"qas\":[{\"is_impossible\":1}]}]}]}"), "\"is_impossible\""},
+        {DATA("{\"context\":\"b\",\"qas\":[}]}]}]}"), "paragraph:1:23: expected a value"},
+        {DATA("{\"context\":\"b\\"), "the end of a string"},
+        {"{\"data\":[],\"data\":[]}", "this member was there before"},
+        {"{\"data\":[7]}", "byte 10: here must be an object"},
+        {"{\"data\":[{\"title\":\"b\"}]}", "an article with a list \"paragraphs\""},
+        {"{\"data\":[{\"paragraphs\":7}]}", "byte 24: here must be a list"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        clt_source *source;
+        clt_status status = open_records(cases[i][0], 8, KEYS SPAN, &source);
+        if (status != CLT_EDATA || !strstr(clt_error_text(), cases[i][1]))
+            fail_msg("%s: %s", cases[i][0], status == CLT_OK ? "is accepted" : clt_error_text());
+    }
+}
+
 TEST_PROGRAM();

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files of records in forms other than JSON Lines, as data sets are published: SQuAD's JSON, whose questions
+ * lie in paragraphs of articles. Their records stay where they lie in the file; each is
+ * turned into an object of JSON when it is read. It knows nothing of tokens and classes. */
+#ifndef ENGINE_DATA_RECORDS_RECORD_FORMS_H
+#define ENGINE_DATA_RECORDS_RECORD_FORMS_H
+
+#include "engine/data/texts/texts.h"
+
+/* clt_text_file.form */
+typedef enum clt_record_form {
+    CLT_RECORD_LINES, /* JSON Lines */
+    CLT_RECORD_SQUAD
+} clt_record_form;
+
+/* clt_texts.cut for questions: SQuAD's JSON (version 1.1 and 2.0), {"data": [{"paragraphs": [{"context": TEXT,
+ * "qas": [...]}]}]}; each question is a document. Paragraphs are checked one at a time, so that a file of any
+ * size needs the memory of one paragraph. Other files are left to be JSON Lines. CLT_EDATA names the byte of
+ * the fault. Source: Rajpurkar et al. 2018, arXiv:1806.03822, and the files of its authors. */
+clt_status clt_squad_cut(clt_texts *texts, const char *bytes, size_t size);
+
+/* Sets *line, borrowed, and *size to a record as an object of JSON: that of the file, or made in `made`. A
+ * question of SQuAD becomes {"id", "question", "context", "answers"}; its answers are [] if is_impossible is
+ * true, whatever it lists. CLT_EDATA: why it cannot be used. */
+clt_status clt_record_json(const clt_texts *texts, const clt_document *document, clt_str *made,
+                           const char **line, size_t *size);
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Walks over SQuAD's JSON without a tree of the whole file; the JSON reader, which is strict, reads a paragraph
+ * at a time. */
+#include "engine/data/records/squad_file.h"
+
+#include <string.h>
+
+#include "engine/json/json.h"
+
+/* --- walking --- */
+
+typedef struct cursor {
+    const char *begin, *at, *end;
+    clt_squad_visitor visit;
+    void *context;
+} cursor;
+
+static clt_status fault(const cursor *c, const char *wanted)
+{
+    CLT_FAIL(CLT_EDATA, "byte %zu: here must be %s, as SQuAD's files have it", (size_t)(c->at - c->begin) + 1,
+             wanted);
+}
+
+static char peek(cursor *c)
+{
+    while (c->at < c->end && *c->at && strchr(" \t\r\n", *c->at))
+        c->at++;
+    return c->at < c->end ? *c->at : '\0';
+}
+
+static clt_status expect(cursor *c, char wanted, const char *name)
+{
+    if (peek(c) != wanted)
+        return fault(c, name);
+    c->at++;
+    return CLT_OK;
+}
+
+static clt_status skip_string(cursor *c)
+{
+    CLT_TRY(expect(c, '"', "a string"));
+    for (; c->at < c->end && *c->at != '"'; c->at++)
+        c->at += *c->at == '\\' && c->at + 1 < c->end;
+    return c->at < c->end ? (c->at++, CLT_OK) : fault(c, "the end of a string");
+}
+
+/* Skips a value of any kind; brackets are counted and not told apart, which the JSON reader does where it
+ * matters. */
+static clt_status skip_value(cursor *c)
+{
+    int64_t depth = 0;
+    do {
+        char next = peek(c);
+        if (next == '"') {
+            CLT_TRY(skip_string(c));
+        } else if (next == '{' || next == '[') {
+            depth++;
+            c->at++;
+        } else if (next == '}' || next == ']') {
+            if (depth-- == 0)
+                return fault(c, "a value");
+            c->at++;
+        } else if (depth > 0 && (next == ',' || next == ':')) {
+            c->at++;
+        } else {
+            const char *first = c->at;
+            while (c->at < c->end && *c->at && !strchr(" \t\r\n,:]}[{\"", *c->at))
+                c->at++;
+            if (c->at == first)
+                return fault(c, "a value");
+        }
+    } while (depth > 0);
+    return CLT_OK;
+}
+
+/* Goes to the next entry of a list or object whose opening bracket was taken; *more false: it has ended. */
+static clt_status next_entry(cursor *c, char closing, bool first, bool *more)
+{
+    *more = peek(c) != closing;
+    if (!*more)
+        c->at++;
+    else if (!first)
+        return expect(c, ',', "a comma or the end of a list or object");
+    return CLT_OK;
+}
+
+typedef clt_status (*entry_reader)(cursor *c);
+
+static clt_status read_list(cursor *c, entry_reader read)
+{
+    bool more = true;
+    CLT_TRY(expect(c, '[', "a list"));
+    for (bool first = true; more; first = false) {
+        CLT_TRY(next_entry(c, ']', first, &more));
+        if (more)
+            CLT_TRY(read(c));
+    }
+    return CLT_OK;
+}
+
+/* Reads the list `name` of an object; its other members are skipped. *found: it has the list. */
+static clt_status read_member(cursor *c, const char *name, entry_reader read, bool *found)
+{
+    bool more = true;
+    *found = false;
+    CLT_TRY(expect(c, '{', "an object"));
+    for (bool first = true; more; first = false) {
+        CLT_TRY(next_entry(c, '}', first, &more));
+        if (!more)
+            break;
+        (void)peek(c);
+        const char *key = c->at + 1;
+        CLT_TRY(skip_string(c));
+        size_t length = (size_t)(c->at - 1 - key);
+        bool wanted = length == strlen(name) && memcmp(key, name, length) == 0;
+        CLT_TRY(expect(c, ':', "a colon"));
+        if (wanted && *found)
+            return fault(c, "the end, since this member was there before,");
+        CLT_TRY(wanted ? read_list(c, read) : skip_value(c));
+        *found = *found || wanted;
+    }
+    return CLT_OK;
+}
+
+static clt_status read_paragraph(cursor *c)
+{
+    (void)peek(c);
+    const char *first = c->at;
+    CLT_TRY(skip_value(c));
+    return c->visit(c->context, first, (size_t)(c->at - first), (size_t)(first - c->begin));
+}
+
+static clt_status read_article(cursor *c)
+{
+    bool found;
+    (void)peek(c);
+    CLT_TRY(read_member(c, "paragraphs", read_paragraph, &found));
+    return found ? CLT_OK : fault(c, "an article with a list \"paragraphs\" before this place");
+}
+
+/* True if the text is an object that has a member "data" whose value is a list. */
+static bool is_squad(const char *text, size_t size)
+{
+    cursor c = {.begin = text, .at = text, .end = text + size};
+    bool found = false, more = true;
+    clt_status status = peek(&c) == '{' ? CLT_OK : CLT_EDATA;
+    c.at++;
+    for (bool first = true; status == CLT_OK && more && !found; first = false) {
+        status = next_entry(&c, '}', first, &more);
+        if (status != CLT_OK || !more)
+            break;
+        (void)peek(&c);
+        const char *key = c.at;
+        status = skip_string(&c);
+        status = status == CLT_OK ? expect(&c, ':', "") : status;
+        found = status == CLT_OK && strncmp(key, "\"data\"", 6) == 0 && peek(&c) == '[';
+        status = status == CLT_OK && !found ? skip_value(&c) : status;
+    }
+    clt_error_clear();
+    return found;
+}
+
+clt_status clt_squad_walk(const char *text, size_t size, clt_squad_visitor visit, void *context, bool *found)
+{
+    cursor c = {text, text, text + size, visit, context};
+    *found = is_squad(text, size);
+    if (!*found)
+        return CLT_OK;
+    CLT_TRY(read_member(&c, "data", read_article, found));
+    (void)peek(&c);
+    return c.at == c.end ? CLT_OK : fault(&c, "the end of the file");
+}
+
+/* --- questions --- */
+
+static clt_status parse_paragraph(const char *paragraph, size_t size, clt_json_doc **doc,
+                                  const clt_json **questions)
+{
+    const char *context;
+    CLT_TRY(clt_json_parse(paragraph, size, "paragraph", CLT_EDATA, doc));
+    const clt_json *root = clt_json_root(*doc);
+    if (clt_json_typeof(root) != CLT_JSON_OBJECT)
+        CLT_FAIL(CLT_EDATA, "a paragraph is %s, and must be an object",
+                 clt_json_type_name(clt_json_typeof(root)));
+    CLT_TRY(clt_json_text(root, "context", &context));
+    *questions = clt_json_get(root, "qas");
+    if (!*questions || clt_json_typeof(*questions) != CLT_JSON_ARRAY)
+        CLT_FAIL(CLT_EDATA, "a paragraph has no list of questions, \"qas\"");
+    return CLT_OK;
+}
+
+clt_status clt_squad_questions(const char *paragraph, size_t size, int64_t *count)
+{
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    const clt_json *questions;
+    CLT_TRY(parse_paragraph(paragraph, size, &doc, &questions));
+    *count = (int64_t)clt_json_count(questions);
+    return CLT_OK;
+}
+
+clt_status clt_squad_record(const char *paragraph, size_t size, int64_t part, clt_str *out)
+{
+    static const char *const members[] = {"id", "question", "answers"};
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    const clt_json *one;
+    CLT_TRY(parse_paragraph(paragraph, size, &doc, &one));
+    for (one = clt_json_first(one); part > 0; part--)
+        one = clt_json_next(one);
+    if (clt_json_typeof(one) != CLT_JSON_OBJECT)
+        CLT_FAIL(CLT_EDATA, "it is %s, and a question is an object",
+                 clt_json_type_name(clt_json_typeof(one)));
+    const clt_json *impossible = clt_json_get(one, "is_impossible");
+    if (impossible && clt_json_typeof(impossible) != CLT_JSON_BOOL)
+        return clt_json_wrong_type(impossible, "is_impossible", "true or false");
+    bool none = impossible && clt_json_bool(impossible);
+    clt_json_writer w = clt_json_writer_make(out, 0);
+    clt_jw_object(&w);
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        const clt_json *value = clt_json_get(one, members[i]);
+        if (!value || (none && i == 2))
+            continue;
+        clt_jw_key(&w, members[i]);
+        clt_jw_value(&w, value);
+    }
+    if (none) {
+        clt_jw_karray(&w, "answers");
+        clt_jw_end_array(&w);
+    }
+    clt_jw_key(&w, "context");
+    clt_jw_value(&w, clt_json_get(clt_json_root(doc), "context"));
+    clt_jw_end_object(&w);
+    return clt_str_check(out);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * SQuAD's JSON: where its paragraphs lie, and one question of a paragraph. See record_forms.h. */
+#ifndef ENGINE_DATA_RECORDS_SQUAD_FILE_H
+#define ENGINE_DATA_RECORDS_SQUAD_FILE_H
+
+#include <stdbool.h>
+
+#include "engine/base/mem.h"
+#include "engine/base/status.h"
+
+typedef clt_status (*clt_squad_visitor)(void *context, const char *paragraph, size_t size, size_t at);
+/* Calls `visit` for the bytes of each paragraph, of which the first is number `at` of the file. *found: the
+ * text is an object with a list "data"; else nothing was called. CLT_EDATA names the byte at which the text is
+ * not as it must be. */
+clt_status clt_squad_walk(const char *text, size_t size, clt_squad_visitor visit, void *context, bool *found);
+/* The number of questions of a paragraph. CLT_EDATA: it is no JSON, or has no "context" or "qas". */
+clt_status clt_squad_questions(const char *paragraph, size_t size, int64_t *count);
+/* Appends question number `part` of a paragraph as an object of JSON, without a line break. */
+clt_status clt_squad_record(const char *paragraph, size_t size, int64_t part, clt_str *out);
+
+#endif

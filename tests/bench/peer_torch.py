@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One training step of GPT-2, of a Llama, of an MLP or of a residual network, or a matrix product, in PyTorch, timed the way `cltrain bench` times ours.
+"""One training step of GPT-2, of a Llama, of a BERT, of an MLP or of a residual network, or a matrix product, in PyTorch, timed the way `cltrain bench` times ours.
 
 It exists so that the benchmarks can put a peer beside us; the product and its tests need no Python. It runs one setting per
 process (CPU or GPU, f32 or autocast, eager or compiled, which AdamW, what happens to gradients) and prints one JSON object: the
@@ -159,6 +159,79 @@ class Llama(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
 
 
+class Adapted(nn.Module):
+    """A frozen linear layer with a low-rank adapter. A fused layer has one adapter where PEFT has two or three: less work than PEFT's."""
+
+    def __init__(self, base, rank):
+        super().__init__()
+        self.base, self.scale = base, 16 / rank
+        self.down = nn.Parameter(torch.randn(rank, base.in_features) * 0.02)
+        self.up = nn.Parameter(torch.zeros(base.out_features, rank))
+
+    def forward(self, x):
+        return self.base(x) + F.linear(F.linear(x, self.down) * self.scale, self.up)
+
+
+def add_adapters(model, rank):
+    """Freezes the model and puts an adapter beside each linear layer of its blocks."""
+    for p in model.parameters():
+        p.requires_grad_(False)
+    for block in model.blocks:
+        for name, layer in list(block.named_children()):
+            if isinstance(layer, nn.Linear):
+                setattr(block, name, Adapted(layer, rank))
+
+
+class BertBlock(nn.Module):
+    def __init__(self, a):
+        super().__init__()
+        self.heads = a.heads
+        self.qkv, self.proj = nn.Linear(a.channels, 3 * a.channels), nn.Linear(a.channels, a.channels)
+        self.fc, self.fcproj = nn.Linear(a.channels, a.inner), nn.Linear(a.inner, a.channels)
+        self.ln1, self.ln2 = nn.LayerNorm(a.channels, eps=1e-12), nn.LayerNorm(a.channels, eps=1e-12)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (u.view(b, t, self.heads, c // self.heads).transpose(1, 2) for u in self.qkv(x).split(c, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v)
+        x = self.ln1(x + self.proj(y.transpose(1, 2).reshape(b, t, c)))
+        return self.ln2(x + self.fcproj(F.gelu(self.fc(x))))
+
+
+class Bert(nn.Module):
+    """BERT with both heads. Logits are computed at the masked places alone, and no row is padded, so attention needs no mask."""
+
+    def __init__(self, a):
+        super().__init__()
+        self.table, self.kinds = nn.Embedding(a.vocab, a.channels), nn.Embedding(2, a.channels)
+        self.places = nn.Embedding(512, a.channels)
+        self.norm = nn.LayerNorm(a.channels, eps=1e-12)
+        self.blocks = nn.ModuleList(BertBlock(a) for _ in range(a.layers))
+        self.pooler, self.follows = nn.Linear(a.channels, a.channels), nn.Linear(a.channels, 2)
+        self.transform, self.masked_norm = nn.Linear(a.channels, a.channels), nn.LayerNorm(a.channels, eps=1e-12)
+        self.shift = nn.Parameter(torch.zeros(a.vocab))
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, std=0.02)
+
+    def forward(self, tokens, kinds, places, targets, follows):
+        x = self.norm(self.table(tokens) + self.kinds(kinds) + self.places(torch.arange(tokens.shape[1], device=tokens.device)))
+        for block in self.blocks:
+            x = block(x)
+        masked = x.flatten(0, 1)[places]
+        logits = F.linear(self.masked_norm(F.gelu(self.transform(masked))), self.table.weight, self.shift)
+        pair = self.follows(torch.tanh(self.pooler(x[:, 0])))
+        return F.cross_entropy(logits, targets) + F.cross_entropy(pair, follows)
+
+
+def draw_pairs(a):
+    """A batch of BERT's pre-training: 15 % of the places of each row are masked."""
+    count = round(0.15 * a.context)
+    places = torch.cat([row * a.context + torch.randperm(a.context)[:count] for row in range(a.batch)])
+    return (torch.randint(a.vocab, (a.batch, a.context)), torch.randint(2, (a.batch, a.context)), places,
+            torch.randint(a.vocab, (len(places),)), torch.randint(2, (a.batch,)))
+
+
 class MLP(nn.Module):
     def __init__(self, sizes):
         super().__init__()
@@ -195,10 +268,14 @@ def make_model(a):
     elif a.model == "mlp":
         draw = lambda: (torch.randn(a.batch, a.sizes[0]), torch.randint(a.sizes[-1], (a.batch,)))
         model = MLP(a.sizes)
+    elif a.model == "bert":
+        draw, model = lambda: draw_pairs(a), Bert(a)
     else:
         tokens = lambda: torch.randint(min(a.vocab, 50257), (a.batch, a.context))
         draw = lambda: (tokens(), tokens())
         model = Llama(a) if a.model == "llama" else GPT2(a)
+    if a.lora_rank:
+        add_adapters(model, a.lora_rank)
     return model.to(a.device), [tuple(t.to(a.device) for t in draw()) for _ in range(4)]
 
 
@@ -231,8 +308,9 @@ def make_product(a):
 def make_optimizer(a, model):
     if a.model.startswith("resnet"):
         return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, foreach=True)
-    decayed = [p for p in model.parameters() if p.dim() > 1]
-    plain = [p for p in model.parameters() if p.dim() <= 1]
+    trained = [p for p in model.parameters() if p.requires_grad]
+    decayed = [p for p in trained if p.dim() > 1]
+    plain = [p for p in trained if p.dim() <= 1]
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]
     form = {"fused": {"fused": True}, "foreach": {"foreach": True}, "loop": {"foreach": False}}[a.optimizer]
     return torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), **form)
@@ -251,7 +329,7 @@ def clip(parameters, limit, foreach):
 
 def make_step(a, model, batches):
     optimizer = make_optimizer(a, model)
-    parameters = list(model.parameters())
+    parameters = [p for p in model.parameters() if p.requires_grad]
     plain = torch.compile(model, mode=a.compile_mode) if a.mode == "compile" else model
     torch.backends.cuda.matmul.allow_tf32 = a.tf32
     # f16 needs the scaler, as ours does; bf16 has the range of f32.
@@ -304,7 +382,7 @@ def profile_table(step):
 def arguments():
     a = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     a.add_argument("--probe", action="store_true", help="print the release and what it can do, then end")
-    a.add_argument("--model", choices=("gpt2", "llama", "mlp", "resnet18", "resnet50", "matmul"), default="gpt2")
+    a.add_argument("--model", choices=("gpt2", "llama", "bert", "mlp", "resnet18", "resnet50", "matmul"), default="gpt2")
     a.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     a.add_argument("--dtype", choices=tuple(DTYPES), default="f32", help="autocast to it; of a product: the storage")
     a.add_argument("--tf32", action="store_true", help="f32 products may use tf32 units")
@@ -316,7 +394,8 @@ def arguments():
     a.add_argument("--heads", type=int, default=12)
     a.add_argument("--channels", type=int, default=768)
     a.add_argument("--kv-heads", type=int, default=12, help="of a llama")
-    a.add_argument("--inner", type=int, default=2048, help="width of a llama's feed-forward part")
+    a.add_argument("--inner", type=int, default=2048, help="width of the feed-forward part of a llama or bert")
+    a.add_argument("--lora-rank", type=int, default=0, help="of a llama or bert: train adapters of this rank over frozen weights")
     a.add_argument("--vocab", type=int, default=50304)
     a.add_argument("--image", type=int, default=224, help="height and width of an image")
     a.add_argument("--classes", type=int, default=1000)

@@ -14,7 +14,7 @@ export CLTRAIN BENCH_BUILD=$CLTRAIN_BUILD_DIR
 
 # Two subjects in the short run.
 subjects='gemm mlp'
-all_cases && subjects='gemm ops mlp gpt2 shakespeare resnet memory loader volumes host gpu cluster'
+all_cases && subjects='gemm ops mlp language shakespeare resnet memory loader volumes host gpu cluster'
 # shellcheck disable=SC2046 # an option for each
 expect_code 0 bash "$bench/run.sh" --self-test --out results $(printf -- '--only-subject %s ' $subjects)
 expect_file results/records.tsv results/results.json results/results.md
@@ -32,6 +32,6 @@ printf '#!/bin/sh\nexit 7\n' >broken
 chmod +x broken
 CLTRAIN=$work/broken expect_code 1 bash "$bench/bench_mlp.sh" --self-test
 # Peers that are named but missing are left out, with the reason.
-BENCH_PYTHON=/nonexistent BENCH_LLMC=/nonexistent CLTRAIN=$work/broken expect_code 1 bash "$bench/bench_gpt2.sh" --quick
+BENCH_PYTHON=/nonexistent BENCH_LLMC=/nonexistent CLTRAIN=$work/broken expect_code 1 bash "$bench/bench_language.sh" --quick
 expect_text 'SKIP PyTorch \(BENCH_PYTHON\): /nonexistent has no PyTorch' 'SKIP llm.c: '
 finish

@@ -1,28 +1,39 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A training step of GPT-2 124M and of a Llama of SmolLM2-135M's size in f32 with AdamW and clipping: cltrain, a new
-# PyTorch and Debian's PyTorch, each at its best settings, and llm.c for GPT-2; time and peak resident set. The sides
-# run in turns. Options and environment: benchlib.sh; peers: torchlib.sh.
+# A training step of language models in f32 with AdamW and clipping: GPT-2 124M, a Llama of SmolLM2-135M's size whose
+# weights are trained, or adapters of rank 16 beside all linear layers of its blocks (LoRA), and BERT base with both
+# heads of its pre-training. cltrain, a new PyTorch, Debian's PyTorch for GPT-2, each at its best settings, and llm.c
+# for GPT-2; time and peak resident set. The sides run in turns. Options and environment: benchlib.sh; peers:
+# torchlib.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/benchlib.sh"
 . "$here/torchlib.sh"
 
-sizes="gpt2:4:64 gpt2:4:256 gpt2:1:1024 llama:4:256"
+sizes="gpt2:4:64 gpt2:4:256 gpt2:1:1024 llama:4:256 lora:4:256 bert:8:128"
 if $quick; then sizes="gpt2:4:64"; fi
 tiny=()
 if $self_test; then
-    sizes="gpt2:2:16 llama:2:16"
+    sizes="gpt2:2:16 llama:2:16 lora:2:16 bert:2:16"
     tiny=(model.layers=1 model.heads=2 model.channels=32 model.vocab=256)
 fi
 # choose MODEL: its config, what the peer is told of it, and our overrides
 choose() {
     case $1 in
     gpt2) config=$root/configs/gpt2-124m.json label= peer_size=() ours_more=() ;;
-    llama)
-        config=$root/configs/llama-135m.json label="llama, "
+    llama | lora)
+        config=$root/configs/llama-135m.json label="$1, "
         peer_size=(--layers 30 --heads 9 --kv-heads 3 --channels 576 --inner 1536 --vocab 49152)
         ours_more=()
         if $self_test; then ours_more=(model.kv_heads=1); fi
+        if [ "$1" = lora ]; then
+            peer_size+=(--lora-rank 16)
+            ours_more+=(model.lora_rank=16 model.lora_targets=all-linear)
+        fi
+        ;;
+    bert)
+        config=$root/configs/bert-base-phase1.json label="bert, "
+        peer_size=(--vocab 30522 --inner 3072)
+        ours_more=(model.dropout=0 optimizer.type=adamw)
         ;;
     esac
 }
@@ -67,14 +78,15 @@ over() { # case, quantity, side: our value over the side's
 }
 
 measure_case() { # model, batch, context
-    local model=$1 name steps=5 new_name= new_env= new_args= old_name= old_env= old_args= arguments
+    local model=$1 net=$1 name steps=5 new_name= new_env= new_args= old_name= old_env= old_args= arguments
     choose "$1"
     shift
     name="${label}B=$1 T=$2"
     wanted "$name" || return 0
     [ "$2" -ge 256 ] && steps=3
-    arguments=(--model "$model" --batch "$1" --context "$2" --clip 1 ${peer_size[@]+"${peer_size[@]}"})
-    if torch_best new "$name" "$model" "${arguments[@]}"; then new_name=$best_name new_env=$best_environment new_args=$best_arguments; fi
+    [ "$model" = lora ] && net=llama
+    arguments=(--model "$net" --batch "$1" --context "$2" --clip 1 ${peer_size[@]+"${peer_size[@]}"})
+    if torch_best new "$name" "$net" "${arguments[@]}"; then new_name=$best_name new_env=$best_environment new_args=$best_arguments; fi
     if [ "$model" = gpt2 ] && torch_best old "$name" gpt2 "${arguments[@]}"; then old_name=$best_name old_env=$best_environment old_args=$best_arguments; fi
     for ((round = 0; round < rounds; round++)); do
         measure_ours "$name" "$1" "$2" $steps
@@ -90,7 +102,7 @@ measure_case() { # model, batch, context
     row "$name" "PyTorch, old" "${torch_old_has%% *}: $old_name"
     row "$name" llm.c "commit $llmc, -Ofast -march=native -fopenmp"
     bar "$name" "$name: step time over the newest PyTorch's best" "$(over "$name" step_ms "PyTorch, new")" "<=" \
-        "$([ "$model" = llama ] && echo 0.9 || echo 1)"
+        "$([ "$net" = llama ] && echo 0.9 || echo 1)"
     bar "$name" "$name: peak resident set over the newest PyTorch's" "$(over "$name" peak_rss_mib "PyTorch, new")" "<=" 1
     [ "$model" = gpt2 ] || return 0
     bar "$name" "$name: step time over tuned PyTorch ${torch_old_has%% *}'s" "$(over "$name" step_ms "PyTorch, old")" "<=" 0.8696

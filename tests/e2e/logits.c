@@ -2,11 +2,12 @@
  *
  * A tool for the test scripts: logits OUT CONFIG INIT [key=value ...] writes the logits of the first
  * evaluation batch as raw f32, (rows, vocab). INIT is what --init takes. logits --tensors WEIGHTS prints a
- * line for each tensor. */
+ * line for each tensor, logits --program TEMPLATE DATE the Jinja program of a chat template. */
 #include <stdio.h>
 
 #include "engine/base/hash.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/data/chat/chat_template.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/files/fileio.h"
 #include "engine/pretrained/pretrained.h"
@@ -67,19 +68,31 @@ static clt_status print_tensors(const char *path)
     return CLT_OK;
 }
 
+/* The Jinja program that an export writes for a chat template. */
+static clt_status print_program(const char *name, const char *date)
+{
+    CLT_SCOPED(clt_str) program = {0};
+    const clt_chat_template *chat = clt_chat_template_find(name);
+    if (!chat)
+        CLT_FAIL(CLT_EUSAGE, "there is no chat template '%s'", name);
+    CLT_TRY(clt_chat_template_print(chat, "", date, &program));
+    printf("%s\n", program.text);
+    return CLT_OK;
+}
+
 int main(int argc, char **argv)
 {
     bool tensors = argc == 3 && strcmp(argv[1], "--tensors") == 0;
     if (argc < 4 && !tensors) {
-        fprintf(stderr,
-                "usage: logits OUT CONFIG INIT [key=value ...], logits --ids TOKENIZER FILE, or logits "
-                "--tensors WEIGHTS\n");
+        fprintf(stderr, "usage: logits OUT CONFIG INIT [key=value ...], logits --ids TOKENIZER FILE, logits "
+                        "--program TEMPLATE DATE, or logits --tensors WEIGHTS\n");
         return 2;
     }
     clt_self_test_register();
-    clt_status status = tensors                         ? print_tensors(argv[2])
-                        : strcmp(argv[1], "--ids") == 0 ? print_ids(argv[2], argv[3])
-                                                        : write_logits(argc, argv);
+    clt_status status = tensors                             ? print_tensors(argv[2])
+                        : strcmp(argv[1], "--ids") == 0     ? print_ids(argv[2], argv[3])
+                        : strcmp(argv[1], "--program") == 0 ? print_program(argv[2], argv[3])
+                                                            : write_logits(argc, argv);
     if (status != CLT_OK)
         fprintf(stderr, "logits: %s: %s\n", clt_status_text(status), clt_error_text());
     return clt_status_exit_code(status);

@@ -50,4 +50,19 @@ clt_status clt_chat_add_calls(const clt_chat_template *chat, const clt_chat_turn
 clt_status clt_chat_add_answer(const clt_chat_template *chat, const clt_chat_turn *turn, size_t count,
                                size_t i, clt_chat_text *out);
 
+/* What models are told of tools: the texts of Qwen around their descriptions, and Llama's before them. */
+#define CLT_TOOLS_QWEN_BEGIN                                                                                 \
+    "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"                       \
+    "You are provided with function signatures within <tools></tools> XML tags:\n"                           \
+    "<tools>"
+#define CLT_TOOLS_QWEN_END                                                                                   \
+    "\n</tools>\n\nFor each function call, return a json object with function name and "                     \
+    "arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": "                           \
+    "<function-name>, \"arguments\": <args-json-object>}\n</tool_call>"
+#define CLT_TOOLS_LLAMA_BEGIN                                                                                \
+    "Given the following functions, please respond with a JSON for a function call "                         \
+    "with its proper arguments that best answers the given prompt.\n\n"                                      \
+    "Respond in the format {\"name\": function name, \"parameters\": dictionary of "                         \
+    "argument name and its value}.Do not use variables.\n\n"
+
 #endif

@@ -188,32 +188,17 @@ clt_status clt_chat_add_tools_qwen(const clt_json *tools, bool after_text, clt_c
 {
     if (after_text)
         CLT_TRY(clt_chat_add_text(out, "\n\n", template_text));
-    CLT_TRY(
-        clt_chat_add_text(out,
-                          "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
-                          "You are provided with function signatures within <tools></tools> XML tags:\n"
-                          "<tools>",
-                          template_text));
+    CLT_TRY(clt_chat_add_text(out, CLT_TOOLS_QWEN_BEGIN, template_text));
     for (const clt_json *v = clt_json_first(tools); v; v = clt_json_next(v)) {
         CLT_TRY(clt_chat_add_text(out, "\n", template_text));
         CLT_TRY(add_value(out, v, 0, false));
     }
-    return clt_chat_add_text(
-        out,
-        "\n</tools>\n\nFor each function call, return a json object with function name and "
-        "arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": "
-        "<function-name>, \"arguments\": <args-json-object>}\n</tool_call>",
-        template_text);
+    return clt_chat_add_text(out, CLT_TOOLS_QWEN_END, template_text);
 }
 
 static clt_status add_tools_llama(const clt_json *tools, clt_chat_text *out)
 {
-    CLT_TRY(clt_chat_add_text(out,
-                              "Given the following functions, please respond with a JSON for a function call "
-                              "with its proper arguments that best answers the given prompt.\n\n"
-                              "Respond in the format {\"name\": function name, \"parameters\": dictionary of "
-                              "argument name and its value}.Do not use variables.\n\n",
-                              template_text));
+    CLT_TRY(clt_chat_add_text(out, CLT_TOOLS_LLAMA_BEGIN, template_text));
     for (const clt_json *v = clt_json_first(tools); v; v = clt_json_next(v)) {
         CLT_TRY(add_value(out, v, 4, false));
         CLT_TRY(clt_chat_add_text(out, "\n\n", template_text));

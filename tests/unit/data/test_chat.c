@@ -8,6 +8,7 @@
 #include "engine/base/rng.h"
 #include "engine/data/chat/chat_rows.h"
 #include "engine/data/chat/chat_samples.h"
+#include "engine/files/sha256.h"
 
 #define TOKENIZERS CLT_TEST_SOURCE_DIR "/tests/golden/chat/"
 
@@ -270,6 +271,25 @@ TEST(programs_of_templates)
         assert_ptr_equal(found, chat);
     }
     assert_null(clt_chat_template_find("auto"));
+}
+
+/* The programs with tools, whose text tests/golden/check_chat_programs.py has compared with published ones. */
+TEST(programs_with_tools)
+{
+    static const char *const known[][2] = {
+        {"qwen2.5", "57c86d34a7f511d19ec159877a66897fd1b0cefa3ba284f51dd43d597f60d4d8"},
+        {"qwen3", "6e5b633782b46fa5bc74784f672843cd680a4c35cbeb9059aed40c234bc8ab5a"},
+        {"qwen3-nothink", "a370cfb593a38460cbf9645c9431cc17bbca162a311bcf636f30496274e38f6c"},
+        {"llama3.1", "3a7963e5995de371744a3db6767cdaa9bb27683ebf5cee216912690e997abb62"},
+        {"llama3.2", "9f86bcde50ef0c1d039ac16752cef1cd1d0672b2a111faf8c7506a22ba1de41d"},
+        {"mistral-v0.3", "bad4d70bdc8bc5ff32eaf02ef25d44d910eb97153444ea71408a9f4401c55aa3"},
+    };
+    char hash[CLT_SHA256_TEXT];
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        CLT_SCOPED(clt_str) program = {0};
+        assert_ok(clt_chat_template_print(clt_chat_template_find(known[i][0]), "", "", &program));
+        assert_string_equal(clt_sha256_text(program.text, program.length, hash), known[i][1]);
+    }
 }
 
 static void expect_recognised(const char *file, const char *text, const char *name, const char *reason)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes predictions as csv, JSON lines, npy or one object of JSON to the standard output, or to a file that appears only when
- * it is complete. */
+ * Writes predictions as csv, JSON lines, npy or one object of JSON to the standard output, or to a file
+ * that appears only when it is complete. */
 #ifndef CLI_SCREEN_PREDICT_OUT_H
 #define CLI_SCREEN_PREDICT_OUT_H
 

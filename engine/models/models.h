@@ -81,7 +81,8 @@ typedef struct clt_model_published {
     const char *bias_keys[2];   /* the key and value with which a model lacks, and has, that tensor */
     bool transposed;            /* weights of linear layers are (in, out) in files */
     const char *const *adapted; /* linear layers that PEFT adapts unless told otherwise; ends with NULL */
-    /* parts that are trained whole beside adapters, in the models that have them; ends with NULL. NULL: none */
+    /* parts that are trained whole beside adapters, in the models that have them; ends with NULL. NULL:
+     * none */
     const char *const *trained;
     /* Endings of names, each with the one that older files have instead; ends with {NULL, NULL}. NULL: all
      * files have the same names. */

@@ -25,8 +25,9 @@ const clt_config_presets *clt_peft_presets(clt_peft *peft);
 const char *clt_peft_words(const clt_peft *peft);
 /* Puts the adapter's tensors, by their names in the model of transformers
  * ("model.layers.0.self_attn.q_proj.lora_A.weight"), after the tensors of *base, the weights
- * that it is for; once. Tensors of parts that were trained whole take the place of the base's. Copies of embeddings and output layers that the file holds must be the weights themselves, else
- * CLT_ECHECKPOINT, and are left out. */
+ * that it is for; once. Tensors of parts that were trained whole take the place of the base's. Copies of
+ * embeddings and output layers that the file holds must be the weights themselves, else CLT_ECHECKPOINT,
+ * and are left out. */
 clt_status clt_peft_join(clt_peft *peft, clt_safetensors **base);
 
 /* For `cltrain generate`: sets the keys model.lora_... of a run without adapters and puts the folder's

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Times training steps of llm.c's CPU program on random parameters and tokens. Built by bench_language.sh only if
- * a checkout of llm.c is given: its train_gpt2.c is included from there, without its main (by the macro that
- * it has for its tests); no line of it is copied here. Gradients are clipped here, because our step clips
- * them and llm.c's CPU program does not. This program must not know cltrain.
+ * Times training steps of llm.c's CPU program on random parameters and tokens. Built by bench_language.sh
+ * only if a checkout of llm.c is given: its train_gpt2.c is included from there, without its main (by the
+ * macro that it has for its tests); no line of it is copied here. Gradients are clipped here, because our
+ * step clips them and llm.c's CPU program does not. This program must not know cltrain.
  *
  * usage: peer_llmc B T STEPS CLIP -> one line per step with its milliseconds, then the peak resident set in
  * MiB */

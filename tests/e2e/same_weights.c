@@ -2,8 +2,8 @@
  *
  * usage: same_weights FILE OTHER
  *
- * Compares the weights in two files, folders or entries (FILE.pth:ENTRY) to the bit; prints "same: N tensors", or the
- * first difference with exit code 1. */
+ * Compares the weights in two files, folders or entries (FILE.pth:ENTRY) to the bit; prints "same: N
+ * tensors", or the first difference with exit code 1. */
 #include <stdio.h>
 
 #include "tests/golden/weight_difference.h"

@@ -76,7 +76,8 @@ TEST(test_config)
            {"rope_base", "10000"});
 }
 
-/* How far the logits of the four sequences are from transformers' in the file `part`, relative to the largest. */
+/* How far the logits of the four sequences are from transformers' in the file `part`, relative to the
+ * largest. */
 static double logits_off(const clt_config *config, const char *kind, const char *part, const char *weights)
 {
     char name[64];

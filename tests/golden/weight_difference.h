@@ -10,7 +10,8 @@
 
 #include "engine/checkpoint/checkpoint.h"
 
-/* Bytes of an element by the name of its type: the number at the end of "BF16" and "I64", in bits; 1 of "BOOL". */
+/* Bytes of an element by the name of its type: the number at the end of "BF16" and "I64", in bits; 1 of
+ * "BOOL". */
 static inline size_t weight_bytes(const char *type)
 {
     size_t digits = strcspn(type, "0123456789");

@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/data/records/record_forms.h"
 
 #define RECORDS 64 /* that a thread reads at least */
+#define MOST_CLASSES (1 << 20)
 
 /* --- reading --- */
 
@@ -181,7 +183,8 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*x, *y);
 }
 
-/* Adds the names of a record's labels to a list, or finds its largest number. */
+/* Adds a record's labels to a list, without negative numbers, which do not count, and finds the largest
+ * number. */
 static clt_status collect(const clt_annotated *a, const char ***name, size_t *count, size_t *capacity,
                           int64_t *largest)
 {
@@ -189,7 +192,7 @@ static clt_status collect(const clt_annotated *a, const char ***name, size_t *co
         const char *label = a->labels.text + at;
         int64_t number = a->numbers ? strtoll(label, NULL, 10) : 0;
         *largest = number > *largest ? number : *largest;
-        if (a->numbers)
+        if (number < 0)
             continue;
         CLT_TRY(clt_grow(name, capacity, *count + 1, sizeof **name, "names of classes"));
         (*name)[(*count)++] = label;
@@ -197,10 +200,39 @@ static clt_status collect(const clt_annotated *a, const char ***name, size_t *co
     return CLT_OK;
 }
 
+/* Sorts the list and leaves each entry in it once; returns how many there are. */
+static size_t each_once(const char **list, size_t count)
+{
+    size_t kept = 0;
+    qsort(list, count, sizeof *list, by_bytes);
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || strcmp(list[kept - 1], list[i]) != 0)
+            list[kept++] = list[i];
+    return kept;
+}
+
+/* Numbers of classes, of which `seen` occur. Numbers of another kind, such as ids, would make a class for
+ * each number up to the largest. */
+static clt_status check_numbers(const clt_annotated_samples *s, int64_t count, size_t seen)
+{
+    if (count > MOST_CLASSES)
+        CLT_FAIL(
+            CLT_EDATA,
+            "reading the samples of %s: the largest label is %lld, and there may be %d classes; number the "
+            "classes from 0 on",
+            s->part.key, (long long)count - 1, MOST_CLASSES);
+    if (count > 2 * (int64_t)seen)
+        CLT_WARN(
+            "the labels of %s are numbers up to %lld, of which only %zu occur; each number from 0 on becomes "
+            "a class",
+            s->part.key, (long long)count - 1, seen);
+    return CLT_OK;
+}
+
 clt_status clt_annotated_learn(clt_annotated_samples *s, clt_arena *arena, clt_annotated_classes *out)
 {
     CLT_FREED const char **all = NULL;
-    size_t count = 0, capacity = 0, kept = 0;
+    size_t count = 0, capacity = 0;
     int64_t largest = -1, first = -1;
     *out = (clt_annotated_classes){0};
     for (int64_t i = 0; i < s->part.count; i++) {
@@ -220,15 +252,16 @@ clt_status clt_annotated_learn(clt_annotated_samples *s, clt_arena *arena, clt_a
         CLT_FAIL(CLT_EDATA, "reading the samples of %s: no word has a label, a number from 0 on",
                  s->part.key);
     out->count = first < 0 ? 0 : largest + 1;
-    if (first < 0 || s->record[first].numbers)
+    if (first < 0)
         return CLT_OK;
-    qsort(all, count, sizeof *all, by_bytes);
+    count = each_once(all, count);
+    if (s->record[first].numbers)
+        return check_numbers(s, out->count, count);
     out->name = clt_arena_alloc(arena, count * sizeof *out->name);
     for (size_t i = 0; out->name && i < count; i++)
-        if (kept == 0 || strcmp(out->name[kept - 1], all[i]) != 0)
-            if (!(out->name[kept++] = clt_arena_strdup(arena, all[i])))
-                return CLT_ENOMEM;
-    out->count = (int64_t)kept;
+        if (!(out->name[i] = clt_arena_strdup(arena, all[i])))
+            return CLT_ENOMEM;
+    out->count = (int64_t)count;
     return out->name ? CLT_OK : CLT_ENOMEM;
 }
 

@@ -14,10 +14,11 @@ typedef enum clt_record_form {
     CLT_RECORD_SQUAD
 } clt_record_form;
 
-/* clt_texts.cut for questions: SQuAD's JSON (version 1.1 and 2.0), {"data": [{"paragraphs": [{"context": TEXT,
- * "qas": [...]}]}]}; each question is a document. Paragraphs are checked one at a time, so that a file of any
- * size needs the memory of one paragraph. Other files are left to be JSON Lines. CLT_EDATA names the byte of
- * the fault. Source: Rajpurkar et al. 2018, arXiv:1806.03822, and the files of its authors. */
+/* clt_texts.cut for questions: SQuAD's JSON (version 1.1 and 2.0), {"data": [{"paragraphs": [{"context":
+ * TEXT, "qas": [...]}]}]}; each question is a document. Paragraphs are checked one at a time, so that a
+ * file of any size needs the memory of one paragraph. Other files are left to be JSON Lines. CLT_EDATA
+ * names the byte of the fault. Source: Rajpurkar et al. 2018, arXiv:1806.03822, and the files of its
+ * authors. */
 clt_status clt_squad_cut(clt_texts *texts, const char *bytes, size_t size);
 
 /* Sets *line, borrowed, and *size to a record as an object of JSON: that of the file, or made in `made`. A

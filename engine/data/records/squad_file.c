@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Walks over SQuAD's JSON without a tree of the whole file; the JSON reader, which is strict, reads a paragraph
- * at a time. */
+ * Walks over SQuAD's JSON without a tree of the whole file; the JSON reader, which is strict, reads a
+ * paragraph at a time. */
 #include "engine/data/records/squad_file.h"
 
 #include <string.h>

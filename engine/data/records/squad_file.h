@@ -11,8 +11,8 @@
 
 typedef clt_status (*clt_squad_visitor)(void *context, const char *paragraph, size_t size, size_t at);
 /* Calls `visit` for the bytes of each paragraph, of which the first is number `at` of the file. *found: the
- * text is an object with a list "data"; else nothing was called. CLT_EDATA names the byte at which the text is
- * not as it must be. */
+ * text is an object with a list "data"; else nothing was called. CLT_EDATA names the byte at which the text
+ * is not as it must be. */
 clt_status clt_squad_walk(const char *text, size_t size, clt_squad_visitor visit, void *context, bool *found);
 /* The number of questions of a paragraph. CLT_EDATA: it is no JSON, or has no "context" or "qas". */
 clt_status clt_squad_questions(const char *paragraph, size_t size, int64_t *count);

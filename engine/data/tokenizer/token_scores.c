@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SentencePiece's BPE as other programs compute it: from one score for each token instead of a list of merges.
- * They join the two neighbours whose joined text is the token of the highest score, and of equals the leftmost.
+ * SentencePiece's BPE as other programs compute it: from one score for each token instead of a list of
+ * merges. They join the two neighbours whose joined text is the token of the highest score, and of equals
+ * the leftmost.
  *
- * Both ways give the same ids if the text of each token alone ends as that token, or as three tokens and more:
- * what is joined inside of a window whose edges no merge has crossed is what is joined in the window's text
- * alone. So two neighbours whose joined text is a token are always the last two symbols of that text alone. If
- * they are merged there, the token's score is the rank of this one merge, negative; if the text alone ends as
- * two symbols, only the other programs join them. */
+ * Both ways give the same ids if the text of each token alone ends as that token, or as three tokens and
+ * more: what is joined inside of a window whose edges no merge has crossed is what is joined in the
+ * window's text alone. So two neighbours whose joined text is a token are always the last two symbols of
+ * that text alone. If they are merged there, the token's score is the rank of this one merge, negative; if
+ * the text alone ends as two symbols, only the other programs join them. */
 #include <stdio.h>
 #include <string.h>
 

@@ -134,9 +134,9 @@ void clt_tokenizer_merge_text(const clt_tokenizer *tokenizer, uint32_t rank, clt
 const char *clt_tokenizer_split_name(const clt_tokenizer *tokenizer);
 /* True for SentencePiece's BPE, whose tokens are characters. */
 bool clt_tokenizer_is_sentence(const clt_tokenizer *tokenizer);
-/* SentencePiece's BPE for programs that join the neighbours whose joined text is the token of the highest score,
- * the leftmost of equals (token_scores.c): (vocab) scores with which they find the same tokens. Why that is
- * impossible is appended to `why`. The name of a special token in a text may be joined by them. */
+/* SentencePiece's BPE for programs that join the neighbours whose joined text is the token of the highest
+ * score, the leftmost of equals (token_scores.c): (vocab) scores with which they find the same tokens. Why
+ * that is impossible is appended to `why`. The name of a special token in a text may be joined by them. */
 #define CLT_SCORE_UNUSED (-1e9F) /* of a token that no text without its name becomes */
 clt_status clt_tokenizer_scores(const clt_tokenizer *tokenizer, float *scores, clt_str *why);
 /* The byte of a token that stands for one, such as <0x0A>; -1: it is another token. */
@@ -173,8 +173,8 @@ clt_status clt_tokenize_documents(const clt_tokenizer *tokenizer, const clt_text
  * none, the smallest one above it. tokenizer NULL: a text whose words are counted for training. */
 size_t clt_tokenize_cut(const clt_tokenizer *tokenizer, const char *text, size_t size, size_t want);
 
-/* Appends a code point in small letters, which are two for I with a dot, as UTF-8 (Unicode's mappings of single
- * characters, as BERT's normaliser has them). */
+/* Appends a code point in small letters, which are two for I with a dot, as UTF-8 (Unicode's mappings of
+ * single characters, as BERT's normaliser has them). */
 void clt_append_small(uint32_t code, clt_str *out);
 
 #endif

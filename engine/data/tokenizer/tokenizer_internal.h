@@ -142,8 +142,8 @@ static inline const clt_pair_slot *clt_tokenizer_pair(const clt_tokenizer *t, ui
 
 /* Up to this many bytes of a word, scanning for the next merge is cheaper than a heap. */
 #define CLT_SHORT_WORD 64
-/* Merges the n <= CLT_SHORT_WORD symbols in place until `least` >= 1 are left or no pair can be merged; returns
- * how many are left. */
+/* Merges the n <= CLT_SHORT_WORD symbols in place until `least` >= 1 are left or no pair can be merged;
+ * returns how many are left. */
 size_t clt_merge_symbols(const clt_tokenizer *t, uint32_t *id, size_t n, size_t least);
 
 /* The byte letter of a byte: the printable character that stands for it in vocabulary files. */

@@ -23,10 +23,10 @@ void clt_answer_take(clt_answer *answer, const clt_annotated_place *place, const
  * `none` is larger than the score. */
 void clt_answer_text(const clt_answer *answer, const clt_annotated *record, bool unanswerable,
                      const char **text, size_t *size);
-/* Compares an answer with the answers of a record as the evaluation script of SQuAD 2.0 does: in small letters
- * (of all scripts), without punctuation of ASCII, the articles a, an and the, and white space: *exact is 1 if
- * it equals one of them, *f1 the best harmonic mean of the shares of words that both have. A record without
- * answers, or whose answers have no word left, wants an answer without words. */
+/* Compares an answer with the answers of a record as the evaluation script of SQuAD 2.0 does: in small
+ * letters (of all scripts), without punctuation of ASCII, the articles a, an and the, and white space:
+ * *exact is 1 if it equals one of them, *f1 the best harmonic mean of the shares of words that both have. A
+ * record without answers, or whose answers have no word left, wants an answer without words. */
 clt_status clt_answer_compare(const char *text, size_t size, const clt_annotated *record, double *exact,
                               double *f1);
 

@@ -6,6 +6,8 @@
  * ctest-labels: quick */
 #include "tests/unit/data/data_test.h"
 
+#include "engine/base/log.h"
+
 #include "engine/data/annotated/source_annotated.h"
 
 #define TOKENIZER CLT_TEST_SOURCE_DIR "/tests/golden/tokenizers/bert"
@@ -207,6 +209,7 @@ TEST(records_that_are_refused)
         {"{\"text\":\"a\",\"label\":-1}\n", "", "is -1: it has no class"},
         {"{\"text\":\"a\",\"label\":1.5}\n", "", "the label 1.5 is no whole number, or is too large"},
         {"{\"text\":\"a\",\"label\":null}\n", "", "a label is null"},
+        {"{\"text\":\"a\",\"label\":2000000}\n", "", "the largest label is 2000000"},
         {"{\"text\":\"a\",\"label\":1}\n{\"text\":\"a\",\"label\":\"x\"}\n", "",
          "', line 2: its labels are names"},
         {"{\"text\":\"a\",\"label\":\"x\"}\n", "\"class_names\":[\"y\"]", "the label 'x' is none of"},
@@ -258,6 +261,24 @@ TEST(records_that_are_refused)
 
 /* An answer is the tokens that it touches: not the one before its spaces, and the whole of one that it
  * parts. */
+static char told[400];
+static void keep_line(void *context, clt_log_level level, const char *line)
+{
+    (void)context;
+    if (level == CLT_LOG_WARN)
+        (void)snprintf(told, sizeof told, "%s", line);
+}
+
+TEST(numbers_without_classes_are_told)
+{
+    static const char records[] = "{\"text\":\"a\",\"label\":7}\n{\"text\":\"a\",\"label\":3}\n"
+                                  "{\"text\":\"a\",\"label\":3}\n";
+    clt_log_set_copy(keep_line, NULL, CLT_LOG_WARN);
+    CLT_SCOPED(clt_source) *source = must_open_records(records, 8, KEYS "\"on_bad_sample\":\"stop\"");
+    clt_log_set_copy(NULL, NULL, CLT_LOG_WARN);
+    assert_non_null(strstr(told, "numbers up to 7, of which only 2 occur"));
+}
+
 TEST(answers_touch_tokens)
 {
     static const int32_t want[3][2] = {{4, 4}, {4, 4}, {3, 3}};

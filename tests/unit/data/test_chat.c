@@ -273,7 +273,8 @@ TEST(programs_of_templates)
     assert_null(clt_chat_template_find("auto"));
 }
 
-/* The programs with tools, whose text tests/golden/check_chat_programs.py has compared with published ones. */
+/* The programs with tools, whose text tests/golden/check_chat_programs.py has compared with published
+ * ones. */
 TEST(programs_with_tools)
 {
     static const char *const known[][2] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gpt family: sizes, names, file layout, initial values (a llama's, too) and decay groups of the published model, the
- * padded vocabulary, what config rules and the family refuse, and attention's own shape rules. Needs no
- * device. ctest-labels: quick */
+ * The gpt family: sizes, names, file layout, initial values (a llama's, too) and decay groups of the
+ * published model, the padded vocabulary, what config rules and the family refuse, and attention's own
+ * shape rules. Needs no device. ctest-labels: quick */
 #include "tests/unit/test.h"
 
 #include <math.h>

@@ -174,8 +174,8 @@ static double yarn_factor(const char *text, const char *numbers)
     return clt_config_float(config, "model.rope_attention");
 }
 
-/* The factor by which yarn multiplies queries and keys is given, follows from two other numbers, or is left to
- * cltrain (0). */
+/* The factor by which yarn multiplies queries and keys is given, follows from two other numbers, or is left
+ * to cltrain (0). */
 TEST(test_yarn_factor)
 {
     CLT_FREED char *text = NULL;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/base/text.h"
 #include "engine/data/texts/text_paths.h"
 #include "engine/data/tokenizer/tokenizer_loading.h"
@@ -394,6 +395,11 @@ static clt_status describe(clt_tokenizer *t, const char *path)
                                       : sentence ? "SentencePiece BPE"
                                                  : "BPE",
                                       t->vocab, path);
+    if (sentence && t->rules.sentence.other == CLT_NO_TOKEN && !clt_sentence_all_bytes(t))
+        CLT_WARN_ONCE(
+            "tokenizer '%s': it has neither an unknown token nor a token for each byte, so characters "
+            "without a token are left out of texts",
+            path);
     return t->description ? CLT_OK : CLT_ENOMEM;
 }
 

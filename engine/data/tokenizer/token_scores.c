@@ -39,10 +39,7 @@ int clt_tokenizer_byte_of(const clt_tokenizer *t, uint32_t id)
 static const char *strange_rule(const clt_tokenizer *t)
 {
     const clt_sentence *how = &t->rules.sentence;
-    bool bytes = how->fallback;
-    for (int i = 0; i < 256 && bytes; i++)
-        bytes = t->byte_token[i] != CLT_NO_TOKEN;
-    if (!bytes)
+    if (!clt_sentence_all_bytes(t))
         return "lacks tokens for single bytes";
     if (t->rules.ignore_merges)
         return "takes a text that is a token without its merges";

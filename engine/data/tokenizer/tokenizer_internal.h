@@ -211,6 +211,8 @@ int clt_sentence_byte(const char *name, size_t size);
 void clt_sentence_byte_name(uint8_t byte, char *name);
 /* To be called when all merges are known. */
 void clt_sentence_ready(clt_tokenizer *t);
+/* True if each byte has a token, which characters without a token of their own become. */
+bool clt_sentence_all_bytes(const clt_tokenizer *t);
 /* Appends the text of a token; first: it begins the text. clt_sentence_bytes: its bytes inside of a text. */
 void clt_sentence_append(const clt_tokenizer *t, uint32_t id, bool first, clt_str *out);
 uint32_t clt_sentence_bytes(const clt_token *token);

@@ -139,6 +139,14 @@ void clt_sentence_ready(clt_tokenizer *t)
         how->apart = !crosses(t, &t->merges[i]);
 }
 
+bool clt_sentence_all_bytes(const clt_tokenizer *t)
+{
+    bool bytes = t->rules.sentence.fallback;
+    for (int i = 0; i < 256 && bytes; i++)
+        bytes = t->byte_token[i] != CLT_NO_TOKEN;
+    return bytes;
+}
+
 /* A token as it stands in a prepared text: an added one that was found there in its normal form. */
 static clt_token prepared(const clt_tokenizer *t, uint32_t id)
 {

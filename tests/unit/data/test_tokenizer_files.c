@@ -6,6 +6,7 @@
 
 #include <sys/stat.h>
 
+#include "engine/base/log.h"
 #include "engine/data/tokenizer/tokenizer_internal.h"
 
 /* The members of a vocabulary: the 256 single bytes, then the given extra ones. */
@@ -305,6 +306,31 @@ static void bad_sentence_json(void)
     bad_json(EXTRA, "[]", METASPACE("") STRIP("1", "1"), "", "Strip of more than one");
     bad_json(EXTRA, "[]", METASPACE("") "\"decoder\":{\"type\":\"CTC\"},", "", "decoder of type CTC");
     bad_json(EXTRA, "[\"h zz\"]", METASPACE(""), "", "no token 'zz'");
+}
+
+static char told[600];
+static void keep_line(void *context, clt_log_level level, const char *line)
+{
+    (void)context;
+    if (level == CLT_LOG_WARN)
+        (void)snprintf(told, sizeof told, "%s", line);
+}
+
+/* Characters that get no token are told, and only where that can happen. */
+TEST(test_characters_left_out)
+{
+    static const char warning[] = "characters without a token are left out of texts";
+    clt_log_set_copy(keep_line, NULL, CLT_LOG_WARN);
+    put_json("known.json", EXTRA, MERGES_STRINGS, METASPACE(""), "\"unk_token\":\"h\",");
+    CLT_SCOPED(clt_tokenizer) *known = open_tokenizer(in_dir("known.json"));
+    assert_null(strstr(told, warning));
+    put_json("left.json", EXTRA, MERGES_STRINGS, METASPACE(""), "");
+    CLT_SCOPED(clt_tokenizer) *left = open_tokenizer(in_dir("left.json"));
+    clt_log_set_copy(NULL, NULL, CLT_LOG_WARN);
+    assert_non_null(strstr(told, warning));
+    clt_ids ids = encode_all(left, "h\xe4\xbd\xa0", 4);
+    assert_int_equal(ids.count, 1);
+    free(ids.id);
 }
 
 TEST(test_bad_tokenizer_json)

@@ -109,20 +109,18 @@ static bool may_differ(const comparing *c, const char *path, const char *a, cons
 static void compare_key(comparing *c, const char *section, const char *key, const clt_json *was,
                         const clt_json *is)
 {
-    clt_str path = {0}, a = {0}, b = {0};
+    CLT_SCOPED(clt_str) path = {0}, a = {0}, b = {0};
     clt_str_printf(&path, "%s.%s", section, key);
     value_text(c, path.text ? path.text : "", was, &a);
     value_text(c, path.text ? path.text : "", is, &b);
-    if (path.text && a.text && b.text && strcmp(a.text, b.text) != 0 &&
+    c->out->failed = c->out->failed || path.failed || a.failed || b.failed;
+    if (!c->out->failed && path.text && a.text && b.text && strcmp(a.text, b.text) != 0 &&
         (kind_of(path.text) & c->kinds) != 0 && !may_differ(c, path.text, a.text, b.text)) {
         clt_str_printf(c->out, "%s%s: was %s, is %s", c->out->length ? "\n" : "", path.text, a.text, b.text);
         c->lines++;
         if (c->give && !was && older_text(c, path.text))
             give_older(c, path.text);
     }
-    clt_str_free(&path);
-    clt_str_free(&a);
-    clt_str_free(&b);
 }
 
 static void compare(comparing *c, const clt_json *was, const clt_json *is)

@@ -267,16 +267,15 @@ void clt_rules_broken(clt_config_rules *rules, const char *key, const char *form
 }
 
 /* Whether a value differs from the key's default. */
-static bool differs(const clt_config_key *key, const clt_config_value *value)
+static bool differs(clt_config_rules *rules, const clt_config_key *key, const clt_config_value *value)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     if (key->type == CLT_CFG_LAYERS)
         return value->i != 0 || value->count > 0;
     clt_json_writer w = clt_json_writer_make(&text, 0);
     clt_config_write_value(&w, key, value);
-    bool other = text.text && strcmp(text.text, key->default_text) != 0;
-    clt_str_free(&text);
-    return other;
+    rules->list->failed = rules->list->failed || text.failed;
+    return !text.failed && text.text && strcmp(text.text, key->default_text) != 0;
 }
 
 /* "csv, idx or npy": the parts that bring a key. */
@@ -304,7 +303,7 @@ static void check_key(clt_config_rules *rules, const char *choice, const clt_con
     char names[160] = "";
     if (!clt_rules_usable(rules, key->path))
         return;
-    if (!own && differs(key, value) && !clt_rules_empty(rules, key->path)) {
+    if (!own && differs(rules, key, value) && !clt_rules_empty(rules, key->path)) {
         owners(clt_config_parts(choice), key->path, names, sizeof names);
         clt_rules_broken(rules, key->path, "only for %s %s; remove it", choice, names);
     } else if (own && own->choices && !clt_config_has_word(own->choices, value->s)) {

@@ -138,7 +138,7 @@ TEST(initial_values_of_a_llama)
         int64_t zeros;
         snprintf(json, sizeof json,
                  "{\"type\":\"llama\",\"layers\":8,\"heads\":2,\"channels\":64,\"vocab\":100,"
-                 "\"init_std\":0.03,\"depth_init\":%s}",
+                 "\"init_std\":0.03,\"tied\":false,\"depth_init\":%s}",
                  depth ? "true" : "false");
         CLT_SCOPED(clt_graph) *g = good(json, CLT_I32, 32, -1);
         for (int i = 0; i < 7; i++) {

@@ -29,8 +29,8 @@ clt_status clt_lora_table(clt_model_builder *b, const clt_node *table, int32_t i
 /* The same for the output layer `head`, which reads tensor `from` and has `vocab` rows that count. */
 clt_status clt_lora_head(clt_model_builder *b, const clt_node *head, int32_t from, int64_t vocab,
                          int32_t *out);
-/* After the last layer: freezes every parameter except the adapters' own and those of parts that are trained
- * whole. CLT_ECONFIG if an entry of a key names nothing. Does nothing without adapters. */
+/* After the last layer: freezes every parameter outside adapters and parts that are trained whole.
+ * CLT_ECONFIG if an entry of a key names nothing. Does nothing without adapters. */
 clt_status clt_lora_finish(clt_model_builder *b);
 
 /* Rules of the keys below. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes the adapters of a run as PEFT does: their tensors and those of parts trained whole, in f32, with the
- * names that they have in the model of transformers. */
+ * Writes the adapters of a run as PEFT does: the tensors of adapters and of parts trained whole, in f32, with
+ * the names that they have in the model of transformers. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -21,7 +21,7 @@ typedef enum clt_record_form {
  * authors. */
 clt_status clt_squad_cut(clt_texts *texts, const char *bytes, size_t size);
 
-/* Sets *line, borrowed, and *size to a record as an object of JSON: that of the file, or made in `made`. A
+/* Sets *line, borrowed, and *size to a record as an object of JSON: the file's own, or made in `made`. A
  * question of SQuAD becomes {"id", "question", "context", "answers"}; its answers are [] if is_impossible is
  * true, whatever it lists. CLT_EDATA: why it cannot be used. */
 clt_status clt_record_json(const clt_texts *texts, const clt_document *document, clt_str *made,

@@ -246,8 +246,8 @@ static clt_status check_bert(const clt_tokenizer_loading *l)
     return check_flag(l, "tokenize_chinese_chars", w->chinese);
 }
 
-/* True if the rules of the tokenizer.json are not those of the classes of GPT-2 or Qwen 2. SmolLM2 is
- * published so. The tokenizers library and transformers 4 follow the file, whose ids the model was trained
+/* True if the rules of the tokenizer.json differ from the rules of the classes of GPT-2 and Qwen 2. SmolLM2
+ * is published so. The tokenizers library and transformers 4 follow the file, whose ids the model was trained
  * with, and so does cltrain; the classes of transformers 5 do not. */
 static bool file_differs(const clt_tokenizer_loading *l, const char *name, const clt_splitting *own, bool nfc)
 {

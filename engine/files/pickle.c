@@ -8,15 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/index_map.h"
+
 #define MARKS_MAX 1000
 #define VALUES_MAX (1u << 22)
 
 typedef clt_pickle_value value;
-
-typedef struct memo_slot {
-    value *kept; /* NULL: free */
-    uint32_t index;
-} memo_slot;
 
 typedef struct machine {
     const uint8_t *at, *end, *begin;
@@ -26,8 +23,7 @@ typedef struct machine {
     value **stack;
     size_t depth, capacity;
     size_t marks[MARKS_MAX], n_marks;
-    memo_slot *memo; /* a hash table, because the indices are the pickle's choice */
-    size_t memo_size, memo_used;
+    clt_index_map memo; /* of values; a hash table, because the indices are the pickle's choice */
     size_t values;
     clt_pickle *out;
 } machine;
@@ -359,48 +355,20 @@ static clt_status push_mark(machine *m)
 
 /* --- memo --- */
 
-static memo_slot *memo_find(const machine *m, uint32_t index)
-{
-    size_t at = (index * 2654435761u) & (m->memo_size - 1);
-    while (m->memo[at].kept && m->memo[at].index != index)
-        at = (at + 1) & (m->memo_size - 1);
-    return &m->memo[at];
-}
-
-static clt_status memo_double(machine *m)
-{
-    memo_slot *old = m->memo;
-    const size_t old_size = m->memo_size;
-    memo_slot *larger = NULL;
-    CLT_TRY(clt_alloc(&larger, old_size ? old_size * 2 : 256, sizeof *larger, "the memo of a pickle"));
-    m->memo = larger;
-    m->memo_size = old_size ? old_size * 2 : 256;
-    for (size_t i = 0; i < old_size; i++)
-        if (old[i].kept)
-            *memo_find(m, old[i].index) = old[i];
-    free(old);
-    return CLT_OK;
-}
-
 static clt_status memo_put(machine *m, uint64_t index)
 {
     value *v;
     CLT_TRY(top(m, &v));
-    if (m->memo_used * 2 >= m->memo_size)
-        CLT_TRY(memo_double(m));
-    memo_slot *slot = memo_find(m, (uint32_t)index);
-    m->memo_used += !slot->kept;
-    *slot = (memo_slot){v, (uint32_t)index};
-    return CLT_OK;
+    return clt_index_map_put(&m->memo, (uint32_t)index, v, "the memo of a pickle");
 }
 
 static clt_status memo_get(machine *m, uint64_t index)
 {
-    const memo_slot *slot = m->memo_size ? memo_find(m, (uint32_t)index) : NULL;
-    if (!slot || !slot->kept)
+    value *v = clt_index_map_get(&m->memo, (uint32_t)index);
+    if (!v)
         REFUSE(m, "%s: the pickle uses number %" PRIu64 " of its memo, which it has not set", m->where,
                index);
-    return push(m, slot->kept);
+    return push(m, v);
 }
 
 static clt_status memo_op(machine *m, int bytes, bool put)
@@ -554,7 +522,7 @@ static clt_status run(machine *m, int op)
     case 'j':
         return memo_op(m, op == 'h' ? 1 : 4, false);
     case 0x94: /* MEMOIZE */
-        return memo_put(m, m->memo_used);
+        return memo_put(m, m->memo.used);
     case '0':
         return drop(m);
     case '1':
@@ -600,6 +568,6 @@ clt_status clt_pickle_read(const uint8_t *bytes, size_t size, const char *where,
     clt_status status = run_all(&m);
     out->bytes = (size_t)(m.at - bytes);
     free(m.stack);
-    free(m.memo);
+    clt_index_map_free(&m.memo);
     return status;
 }

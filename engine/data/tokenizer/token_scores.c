@@ -96,8 +96,7 @@ clt_status clt_tokenizer_scores(const clt_tokenizer *t, float *scores, clt_str *
     if (rule)
         clt_str_printf(why, "it %s", rule);
     else if (added)
-        clt_str_printf(why, "it finds the added token \"%.60s\" by rules that are not those of plain text",
-                       added->name);
+        clt_str_printf(why, "it finds the added token \"%.60s\" by other rules than plain text", added->name);
     for (uint32_t i = 0; i < t->vocab && why->length == 0; i++) {
         const clt_token *token = &t->tokens[i];
         uint32_t id[CLT_SHORT_WORD];

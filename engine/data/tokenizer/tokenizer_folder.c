@@ -256,7 +256,7 @@ static bool file_differs(const clt_tokenizer_loading *l, const char *name, const
                    r->splitting.digits || r->nfc != nfc || r->ignore_merges;
     if (differs)
         CLT_WARN_ONCE(
-            "'%.600s': its rules are not those of %.60s, which tokenizer_config.json names; the rules of "
+            "'%.600s': its rules differ from %.60s's, which tokenizer_config.json names; the rules of "
             "the file count, as in transformers 4 (transformers 5 gives other ids)",
             l->path, name);
     return differs;

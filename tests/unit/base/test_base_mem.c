@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checked arithmetic, allocation limits, arenas, growing strings, edit distance (against a plain recursion),
- * number text. Knows only engine/base. ctest-labels: quick */
+ * Checked arithmetic, allocation limits, arenas, growing strings, tables of pointers, edit distance (against a
+ * plain recursion), number text. Knows only engine/base. ctest-labels: quick */
 #include "tests/unit/test.h"
 
+#include "engine/base/index_map.h"
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
 
@@ -250,4 +251,20 @@ TEST(test_endings)
     assert_int_equal(clt_stem("a.csv.gz", ".gz"), 5);
     assert_int_equal(clt_stem(".gz", ".gz"), 0);
     assert_int_equal(clt_stem("a.csv", ".gz"), 0);
+}
+
+TEST(test_index_map)
+{
+    CLT_SCOPED(clt_index_map) map = {0};
+    static int value[1000];
+    assert_null(clt_index_map_get(&map, 0));
+    for (int round = 0; round < 2; round++) { /* the second one replaces the entries */
+        for (uint32_t i = 0; i < 1000; i++)
+            assert_ok(clt_index_map_put(&map, i * 4194304u + i, &value[round ? 999 - i : i], "test"));
+        assert_int_equal(map.used, 1000);
+        for (uint32_t i = 0; i < 1000; i++)
+            assert_ptr_equal(clt_index_map_get(&map, i * 4194304u + i), &value[round ? 999 - i : i]);
+    }
+    assert_null(clt_index_map_get(&map, 4194304u));
+    assert_null(clt_index_map_get(&map, UINT32_MAX));
 }

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A hash table from numbers of 32 bits, which may be any, to pointers. Its memory grows with the entries and
+ * not with the numbers. */
+#ifndef ENGINE_BASE_INDEX_MAP_H
+#define ENGINE_BASE_INDEX_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/scope.h"
+#include "engine/base/status.h"
+
+typedef struct clt_index_slot {
+    void *value; /* NULL: the slot is free */
+    uint32_t index;
+} clt_index_slot;
+
+/* Zero-initialise to start. */
+typedef struct clt_index_map {
+    clt_index_slot *slots;
+    size_t size; /* slots: 0 or a power of two */
+    size_t used; /* entries */
+} clt_index_map;
+
+/* Sets the entry of `index`; value: not NULL, borrowed. what: the table's name, for messages. CLT_ENOMEM. */
+clt_status clt_index_map_put(clt_index_map *map, uint32_t index, void *value, const char *what);
+/* NULL: there is no entry. */
+void *clt_index_map_get(const clt_index_map *map, uint32_t index);
+void clt_index_map_free(clt_index_map *map);
+CLT_SCOPED_VALUE(clt_index_map, clt_index_map_free)
+
+#endif

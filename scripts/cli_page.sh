@@ -34,6 +34,7 @@ or `=`; `--` ends the options.
 | `report RUN… [--out FILE] [--title T]` | what happened in a run, or in up to 8 laid over each other, as one HTML page: [report.md](report.md) |
 | `data fetch [NAME] [--out DIR] [--from PATH]` | loads a published data set (mnist, fashion-mnist, cifar10, tinyshakespeare …) into `data/NAME`, verified |
 | `compare RUN_A RUN_B… [--json \| --csv] [--tolerance PERCENT]` | results, config keys that differ, and the step from which losses diverge |
+| `ckpt show\|verify\|diff PATH…` | the tensors of a checkpoint or of weights; whether it is intact; how two differ ([checkpoints.md](checkpoints.md#looking-into-checkpoints)) |
 | `watch RUN [--once]` | follows a run from another terminal, with curves of characters |
 | `data prepare TEXT… --out DIR [--train-bpe N \| --tokenizer PATH]` | text files → token shards |
 | `data prepare FOLDER --out FILE [--resize N] [--skip-bad]` | a folder of images, `CLASS/name.jpg` → one file |

@@ -217,6 +217,12 @@ clt_status clt_export_check_file(const char *out);
 /* True if the folder (a checkpoints folder or a run folder) has at least one step_N, valid or not, or cannot
  * be listed; in that case opening it reports why. */
 bool clt_checkpoint_exists(const char *path);
+/* True if the folder is a checkpoint, damaged or not, or holds some, here or in checkpoints/; false for a
+ * folder or a file of weights alone. */
+bool clt_checkpoint_named(const char *path);
+/* The folders step_N of a run folder or checkpoints folder, in ascending order, valid or not; none if `path`
+ * is itself a step_N. *out is to be freed in any case. */
+clt_status clt_checkpoint_list(const char *path, clt_file_list *out);
 
 /* The folder of the checkpoint with the best evaluation of the run so far, by checkpoint.best. path: as for
  * clt_checkpoint_open. CLT_ECHECKPOINT: there was no evaluation, or that checkpoint was not kept. */

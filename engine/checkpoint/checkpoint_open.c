@@ -162,6 +162,19 @@ bool clt_checkpoint_exists(const char *path)
     return find_steps(path, &folder, &list) != CLT_OK || list.count > 0;
 }
 
+clt_status clt_checkpoint_list(const char *path, clt_file_list *out)
+{
+    CLT_FREED char *folder = NULL;
+    CLT_SCOPED(clt_step_list) list = {0};
+    CLT_TRY(find_steps(path, &folder, &list));
+    for (size_t i = 0; i < list.count; i++) {
+        char *step = NULL;
+        CLT_TRY(clt_path_join(folder, list.at[i].name, &step));
+        CLT_TRY(clt_file_list_add(out, step));
+    }
+    return CLT_OK;
+}
+
 /* With `tensors` a warning is logged for each checkpoint that is rejected. */
 static clt_status open_newest(const char *folder, const clt_step_list *list, bool tensors,
                               clt_checkpoint **out)
@@ -245,16 +258,28 @@ static clt_status open_in_run(const char *path, bool tensors, clt_checkpoint **o
     return status;
 }
 
+static bool has_file(const char *folder, const char *name)
+{
+    CLT_FREED char *path = NULL;
+    return clt_path_join(folder, name, &path) == CLT_OK && clt_file_exists(path);
+}
+
+bool clt_checkpoint_named(const char *path)
+{
+    CLT_KEEP_ERROR();
+    return clt_is_directory(path) &&
+           (has_file(path, CLT_MANIFEST_FILE) || (is_named_step(path) && has_file(path, CLT_STATE_FILE)) ||
+            clt_checkpoint_exists(path));
+}
+
 static clt_status find_checkpoint(const char *path, bool tensors, clt_checkpoint **out)
 {
-    CLT_FREED char *manifest = NULL;
     *out = NULL;
     if (!clt_is_directory(path))
         CLT_FAIL(CLT_ECHECKPOINT, "opening checkpoint %s: %s", path,
                  clt_file_exists(path) ? "it is a file; name a run folder, or a folder step_N of one"
                                        : "there is no such folder");
-    CLT_TRY(clt_path_join(path, CLT_MANIFEST_FILE, &manifest));
-    if (clt_file_exists(manifest) || is_named_step(path))
+    if (has_file(path, CLT_MANIFEST_FILE) || is_named_step(path))
         return clt_fail_prefix(open_step(path, tensors, out), "opening a checkpoint");
     return open_in_run(path, tensors, out);
 }

@@ -169,7 +169,7 @@ static clt_status open_in_folder(const char *path, clt_safetensors **out)
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json",
                                         "pytorch_model.bin", "pytorch_model.bin.index.json"};
     CLT_FREED char *inside = NULL;
-    if (has_file(path, CLT_MANIFEST_FILE) || clt_checkpoint_exists(path))
+    if (clt_checkpoint_named(path))
         return open_checkpoint(path, out);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (has_file(path, names[i])) {

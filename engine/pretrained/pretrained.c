@@ -89,13 +89,6 @@ bool clt_pretrained_holds(const char *folder, const char *name)
     return false;
 }
 
-/* True for a run folder, its checkpoints folder or a step_N folder. */
-static bool is_checkpoint(const char *path)
-{
-    return clt_is_directory(path) &&
-           (clt_pretrained_holds(path, "manifest.json") || clt_checkpoint_exists(path));
-}
-
 static clt_status add_tokenizer(clt_pretrained *p, const char *path, const char *reason)
 {
     clt_str quoted = {0};
@@ -238,7 +231,7 @@ clt_status clt_pretrained_open(const char *path, clt_pretrained **out)
     *out = NULL;
     CLT_TRY(clt_alloc(&p, 1, sizeof *p, "pretrained weights"));
     CLT_TRY(clt_arena_create(&p->arena));
-    if (is_checkpoint(path)) {
+    if (clt_checkpoint_named(path)) {
         CLT_TRY(read_checkpoint(p, path));
     } else {
         /* a folder without weights is the wrong path, whatever else it contains */

@@ -181,11 +181,10 @@ static void hint(clt_str *out, const char *key, int64_t file, int64_t model)
 /* Whether a path is a folder of transformers, whose config.json sets the keys of the model. */
 static bool has_config_of_its_own(const char *path)
 {
-    char config[4200], manifest[4200];
-    int a = snprintf(config, sizeof config, "%s/config.json", path);
-    int b = snprintf(manifest, sizeof manifest, "%s/manifest.json", path);
-    return a > 0 && a < (int)sizeof config && b > 0 && b < (int)sizeof manifest && clt_is_directory(path) &&
-           clt_is_regular(config) && !clt_file_exists(manifest) && !clt_checkpoint_exists(path);
+    char config[4200];
+    int n = snprintf(config, sizeof config, "%s/config.json", path);
+    return n > 0 && n < (int)sizeof config && clt_is_directory(path) && clt_is_regular(config) &&
+           !clt_checkpoint_named(path);
 }
 
 /* " model.layers=2 model.tied=true" as " layers 2, tied true". */

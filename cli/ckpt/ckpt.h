@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parts of the command `cltrain ckpt`, and how they open what a user names. */
+#ifndef CLI_CKPT_CKPT_H
+#define CLI_CKPT_CKPT_H
+
+#include "cli/screen/cmd.h"
+#include "engine/checkpoint/checkpoint.h"
+
+clt_status ckpt_show(cmd_context *context, int argc, char **argv);   /* argv[0] is "show" */
+clt_status ckpt_verify(cmd_context *context, int argc, char **argv); /* argv[0] is "verify" */
+clt_status ckpt_diff(cmd_context *context, int argc, char **argv);   /* argv[0] is "diff" */
+
+/* The tensors of a checkpoint, or of weights that no checkpoint holds. */
+typedef struct ckpt_opened {
+    const char *path;           /* a checkpoint's own folder step_N, or what the user named */
+    clt_checkpoint *checkpoint; /* NULL: weights of no checkpoint */
+    clt_safetensors *weights;   /* NULL: the tensors are the checkpoint's */
+} ckpt_opened;
+/* path: what clt_weights_open takes. Everything that can be verified is. */
+clt_status ckpt_open(const char *path, ckpt_opened *out);
+void ckpt_close(ckpt_opened *opened);
+CLT_SCOPED_VALUE(ckpt_opened, ckpt_close)
+/* file 0: the model's tensors; 1: the optimizer's, NULL if there are none. */
+enum { CKPT_FILES = 2 };
+const clt_safetensors *ckpt_file(const ckpt_opened *opened, int file);
+
+#endif

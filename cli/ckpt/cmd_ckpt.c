@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain ckpt: looks into checkpoints and files of weights. Needs no device. */
+#include "cli/ckpt/ckpt.h"
+#include "cli/screen/args.h"
+
+clt_status ckpt_open(const char *path, ckpt_opened *out)
+{
+    if (!clt_checkpoint_named(path)) {
+        out->path = path;
+        return clt_weights_open(path, &out->weights);
+    }
+    CLT_TRY(clt_checkpoint_open(path, &out->checkpoint));
+    out->path = out->checkpoint->path;
+    return CLT_OK;
+}
+
+void ckpt_close(ckpt_opened *opened)
+{
+    clt_checkpoint_close(opened->checkpoint);
+    clt_safetensors_close(opened->weights);
+}
+
+const clt_safetensors *ckpt_file(const ckpt_opened *opened, int file)
+{
+    if (opened->weights)
+        return file == 0 ? opened->weights : NULL;
+    return file == 0 ? opened->checkpoint->model : opened->checkpoint->optimizer;
+}
+
+static const args_part parts[] = {
+    {"show", "list the tensors with their values, the files and the state", ckpt_show},
+    {"verify", "read everything: sizes, checksums, values that are not finite", ckpt_verify},
+    {"diff", "compare two, tensor by tensor: bits, largest difference, ULP, cosine", ckpt_diff},
+    {NULL, NULL, NULL},
+};
+
+clt_status cmd_ckpt(cmd_context *context, int argc, char **argv)
+{
+    const args_option options[] = {ARGS_END};
+    const args_usage usage = ARGS_USAGE("ckpt", "PART ...", 0, 0, options,
+                                        "Looks into checkpoints and files of weights.", .parts = parts);
+    return args_dispatch(&usage, context, argc, argv);
+}

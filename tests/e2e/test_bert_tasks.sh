@@ -72,6 +72,18 @@ expect_same <(sed -E 's/.*"id":("[^"]*"),"answer":("[^"]*").*/\1: \2/' span.pred
 expect_code 2 "$CLTRAIN" predict run_class class_in.jsonl --format json
 expect_text 'answers to questions'
 
+# --- CoNLL's columns: the same words with the same labels, and words alone ---
+sed -E 's/.*"tokens":\[(.*)\],"ner_tags":\[(.*)\].*/\1 \2/' tokens_eval.jsonl | tr -d '"' |
+    awk 'BEGIN { print "-DOCSTART- O\n" } { n = split($1, word, ","); split($2, tag, ","); for (i = 1; i <= n; i++) print word[i], tag[i]; print "" }' >words.conll
+expect_code 0 "$CLTRAIN" eval run_tokens 'data.eval_path=words.conll' --json words.eval.json
+expect_same <(grep '"loss"' tokens.eval.json) <(grep '"loss"' words.eval.json)
+sed -E 's/ .*//; s/-DOCSTART-//' words.conll >words.txt
+expect_code 0 "$CLTRAIN" predict run_tokens words.txt --out words.predicted.jsonl
+expect_same tokens.predicted.jsonl words.predicted.jsonl
+sed '5s/ .*//; 9s/ .*/ B-LEFT/' words.conll >broken.conll
+expect_code 3 "$CLTRAIN" data verify tokens.json data.path=broken.conll 'data.class_names=["B-DOWN","B-UP","O"]'
+expect_text "broken.conll', line 3: line 5: it has 1 column, and the file's first word has 2" "the label 'B-LEFT' is none"
+
 # --- padding changes nothing: rows of 48 tokens give the losses and gradient norms of rows of 32, of texts that fit both ---
 records span 400 3 | awk 'NF < 12' >span_short.jsonl
 figures() { # FOLDER: the losses and gradient norms of its steps, and the loss of its evaluation

@@ -148,8 +148,10 @@ clt_status clt_annotated_open(const clt_config *config, clt_split split, clt_ann
         CLT_FAIL(CLT_ECONFIG, "opening the samples: data.tokenizer names no tokenizer");
     CLT_TRY(need_tokens(s));
     CLT_TRY(clt_arena_create(&s->arena));
-    if (clt_config_choice(config, "data.task") == CLT_ANNOTATED_SPAN)
-        s->texts.cut = clt_squad_cut;
+    const clt_annotated_task task = (clt_annotated_task)clt_config_choice(config, "data.task");
+    s->texts.cut = task == CLT_ANNOTATED_SPAN    ? clt_squad_cut
+                   : task == CLT_ANNOTATED_WORDS ? clt_columns_cut
+                                                 : NULL;
     CLT_TRY(clt_records_open(config, split, &s->texts, &s->part));
     CLT_TRY(choose_rules(config, split, s));
     CLT_TRY(read_all(s));

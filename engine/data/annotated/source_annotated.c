@@ -351,8 +351,8 @@ static clt_status annotated_shapes(const clt_config *config, const clt_tokenizer
 
 static const clt_config_key annotated_keys[] = {
     CLT_KEY_STRINGS("data.path", "[]",
-                    "JSON Lines to train on, for span also SQuAD's JSON: a file, a folder, a pattern such as "
-                    "train/*.jsonl, or a list"),
+                    "JSON Lines to train on, for tokens also CoNLL's columns, for span also SQuAD's JSON: a "
+                    "file, a folder, a pattern such as train/*.jsonl, or a list"),
     CLT_KEY_STRINGS("data.eval_path", "[]",
                     "the same to evaluate on; []: a part of data.path, see data.split"),
     CLT_KEY_STRING("data.tokenizer", "\"\"", "folder or file of the model's tokenizer"),
@@ -362,16 +362,16 @@ static const clt_config_key annotated_keys[] = {
         "word; span: the answer to a question, a part of its context"),
     CLT_KEY_STRING(
         "data.text_member", "\"\"",
-        "member of a record that holds the text (class) or the list of words (tokens); empty: the first "
-        "of the usual names that the first record has"),
+        "member of a record that holds the text (class) or the list of words (tokens), or the number of "
+        "its column; empty: the first of the usual names that the first record has"),
     CLT_KEY_STRING(
         "data.second_member", "\"\"",
         "class: member that holds the second text of a pair; empty: the one that belongs to a usual name "
         "of the first text"),
     CLT_KEY_STRING(
         "data.label_member", "\"\"",
-        "class, tokens: member that holds the class or the list of labels; empty: the first of the usual "
-        "names that the first record has"),
+        "class, tokens: member that holds the class or the list of labels, or the number of its column; "
+        "empty: the first of the usual names that the first record has"),
     CLT_KEY_STRINGS("data.class_names", "[]",
                     "the classes in their order; []: all labels of the training data, sorted, or the numbers "
                     "from 0 to the largest one"),
@@ -392,8 +392,7 @@ static const char *const annotated_required[] = {"data.path", "data.tokenizer", 
 
 const clt_config_part clt_format_annotated = {
     .name = "annotated",
-    .help =
-        "JSON Lines of texts with classes, words with labels, or questions with answers, for model.type bert",
+    .help = "texts with classes, words with labels, or questions with answers, for model.type bert",
     .keys = annotated_keys,
     .required = annotated_required,
 };

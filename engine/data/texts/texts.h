@@ -14,7 +14,7 @@ typedef struct clt_text_file {
     clt_mapping mapping; /* of a plain file */
     char *content;       /* what was unpacked, read from the standard input, or taken from records */
     uint64_t bytes;      /* of its documents */
-    int form;            /* of its documents, as `cut` says; 0: lines */
+    int form, detail;    /* of its documents, as `cut` says; 0: lines */
 } clt_text_file;
 
 typedef struct clt_document {
@@ -22,7 +22,7 @@ typedef struct clt_document {
     uint64_t begin, size; /* where it begins in the joined text (all documents in a row), and its bytes */
     size_t file;          /* index of its file */
     bool record;          /* from JSON Lines, or of another form of records */
-    int64_t part;         /* its number in `bytes`, where these hold several documents; else 0 */
+    int64_t part;         /* what `cut` says: such as its number in `bytes`, if these hold several; else 0 */
 } clt_document;
 
 typedef struct clt_texts {

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cltrain export: writes the weights of a checkpoint for other programs, in f32 or 16 bits: as a folder that
- * Hugging Face's transformers loads, or as one safetensors file. Needs no device. */
+ * Hugging Face's transformers loads, or as one safetensors file. Needs no device; with one, merged weights are
+ * compared with base and adapters. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "cli/screen/args.h"
 #include "cli/screen/cmd.h"
+#include "cli/screen/console.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/log.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/files/fileio.h"
@@ -17,6 +20,7 @@
 #include "engine/pretrained/merge.h"
 #include "engine/pretrained/new_folder.h"
 #include "engine/pretrained/peft.h"
+#include "engine/train/generate/probe.h"
 
 static clt_status read_type(const char *text, clt_dtype *dtype)
 {
@@ -81,10 +85,13 @@ static void tell(const clt_export_result *x, clt_dtype dtype, const char *out)
 typedef struct export_args {
     const char *out, *tokenizer, *base;
     export_format format;
-    bool merge;
+    bool merge, no_probe;
     clt_values values;
     clt_dtype dtype;
     clt_gguf_type type; /* of a GGUF file */
+    const char *device;
+    uint32_t caps;
+    const cmd_context *context;
 } export_args;
 
 /* Says what merging in fewer bits loses of the adapters. */
@@ -101,7 +108,52 @@ static void tell_merged(const clt_merge *merge, const export_args *a)
                      clt_dtype_name(a->dtype), 100 * lost);
 }
 
-static clt_status export_folder(const clt_saved_run *saved, const export_args *a)
+static void tell_probe(const clt_probe_result *r, const export_args *a)
+{
+    if (r->why_not[0]) {
+        terminal_say("the merged model was not compared with base and adapters: %s\n", r->why_not);
+        return;
+    }
+    terminal_say(
+        "compared with base and adapters on %d tokens: logits differ by at most %.2g, of up to %.3g; "
+        "the most likely next token is the same after %d of them\n",
+        r->tokens, r->change, r->largest, r->same);
+    if (r->change > r->expected)
+        CLT_WARN("the merged model's logits differ by %.2g, more than the %.2g that rounding to %s explains; "
+                 "'cltrain eval' on both models shows what that costs%s",
+                 r->change, r->expected, clt_dtype_name(a->dtype),
+                 a->dtype == CLT_F32 ? "" : ", and --dtype f32 rounds nothing");
+}
+
+/* Compares the merged weights with base and adapters, on a device. */
+static clt_status probe(clt_saved_run *saved, const clt_merge *merge, const export_args *a)
+{
+    clt_probe_options o = {.saved = saved,
+                           .merge = merge,
+                           .values = a->values,
+                           .dtype = a->dtype,
+                           .gguf = a->format == FORMAT_GGUF,
+                           .device_spec = a->device,
+                           .caps_mask = a->caps};
+    clt_probe_result result = {0};
+    console screen;
+    if (!a->merge || a->no_probe || clt_merge_idle(merge))
+        return CLT_OK;
+    if (o.gguf && a->type == CLT_GGUF_Q8_0) {
+        terminal_say(
+            "the merged model was not compared with base and adapters: that is done for f32, f16 and "
+            "bf16\n");
+        return CLT_OK;
+    }
+    o.observer = console_begin_result(&screen, a->context);
+    clt_status status = clt_probe_merge(&o, &result);
+    console_close(&screen);
+    CLT_TRY(status);
+    tell_probe(&result, a);
+    return CLT_OK;
+}
+
+static clt_status export_folder(clt_saved_run *saved, const export_args *a)
 {
     clt_hf_exported result;
     CLT_SCOPED(clt_merge) *merge = NULL;
@@ -118,7 +170,7 @@ static clt_status export_folder(const clt_saved_run *saved, const export_args *a
         terminal_say("no tokenizer: the run's data had none; --tokenizer PATH adds one\n");
     terminal_say("in Python: %s.from_pretrained('%s')%s\n", result.loader, a->out,
                  result.tokenizer[0] ? ", AutoTokenizer likewise" : "");
-    return CLT_OK;
+    return probe(saved, merge, a);
 }
 
 static clt_status export_peft(const clt_saved_run *saved, const export_args *a)
@@ -136,7 +188,7 @@ static clt_status export_peft(const clt_saved_run *saved, const export_args *a)
     return CLT_OK;
 }
 
-static clt_status export_gguf(const clt_saved_run *saved, const export_args *a, const char *type)
+static clt_status export_gguf(clt_saved_run *saved, const export_args *a, const char *type)
 {
     clt_hf_exported x;
     CLT_SCOPED(clt_merge) *merge = NULL;
@@ -150,10 +202,10 @@ static clt_status export_gguf(const clt_saved_run *saved, const export_args *a, 
         tell_merged(merge, a);
     if (x.differs)
         terminal_say("%s\n", x.differs);
-    return CLT_OK;
+    return probe(saved, merge, a);
 }
 
-static clt_status export_merged_file(const clt_saved_run *saved, const export_args *a)
+static clt_status export_merged_file(clt_saved_run *saved, const export_args *a)
 {
     clt_export_result result;
     CLT_SCOPED(clt_merge) *merge = NULL;
@@ -162,7 +214,7 @@ static clt_status export_merged_file(const clt_saved_run *saved, const export_ar
     CLT_TRY(clt_merge_export(merge, a->dtype, a->out, &result));
     tell(&result, a->dtype, a->out);
     tell_merged(merge, a);
-    return CLT_OK;
+    return probe(saved, merge, a);
 }
 
 static clt_status export_file(const char *run, const export_args *a)
@@ -200,13 +252,18 @@ static clt_status check_args(const export_args *a)
                              "adapters alone; give one of them");
     if (a->format == FORMAT_PEFT && a->dtype != CLT_F32)
         CLT_FAIL(CLT_EUSAGE, "cltrain export: --format peft writes f32, as PEFT does; leave --dtype out");
+    if (!a->merge && (a->no_probe || a->device))
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain export: %s is for --merge, which compares the merged model with base and "
+                 "adapters",
+                 a->no_probe ? "--no-probe" : "--device");
     return CLT_OK;
 }
 
 clt_status cmd_export(cmd_context *context, int argc, char **argv)
 {
-    const char *checkpoint = NULL, *type = "f32", *format = NULL, *weights = NULL, *run;
-    export_args a = {0};
+    const char *checkpoint = NULL, *type = "f32", *format = NULL, *weights = NULL, *caps = NULL, *run;
+    export_args a = {.context = context};
     char best_path[1024];
     bool best = false;
     const args_option options[] = {
@@ -218,6 +275,8 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
             "llama.cpp; safetensors: the weights alone, as one file (hf when "
             "PATH is a folder or has no ending, gguf when it ends with .gguf)"),
         ARGS_FLAG("--merge", a.merge, "add the run's low-rank adapters to the weights that they belong to"),
+        ARGS_FLAG("--no-probe", a.no_probe,
+                  "merge: do not compare the merged model with base and adapters, which needs a device"),
         ARGS_TEXT("--base", "NAME", a.base,
                   "peft: the name or path of the base model that adapter_config.json tells"),
         ARGS_TEXT(
@@ -230,6 +289,8 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
                   "hf, gguf: vocabulary to write instead of the run's own"),
         ARGS_BEST(best),
         ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"),
+        ARGS_DEVICE(a.device),
+        ARGS_CAPS(caps),
         ARGS_END};
     const args_usage usage = ARGS_USAGE(
         "export", "RUN", 0, 1, options,
@@ -237,7 +298,6 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
         "file for llama.cpp, or one safetensors file that PyTorch and --init read.\n"
         "RUN is a run folder, its checkpoints folder or one step_N of it.");
     args_result r;
-    (void)context;
     ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(cmd_run_operand(&r, "export", checkpoint, "a training", &run));
     CLT_TRY(cmd_best_of(best, &run, best_path));
@@ -251,6 +311,7 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
     else if (a.type == CLT_GGUF_Q8_0 || !clt_dtype_from_name(type, &a.dtype))
         a.dtype = CLT_F32; /* what rounding to blocks loses is not told */
     CLT_TRY(read_values(weights, &a.values));
+    CLT_TRY(cmd_caps(caps, &a.caps));
     CLT_TRY(check_args(&a));
     return export(run, &a, type);
 }

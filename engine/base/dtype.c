@@ -148,6 +148,13 @@ uint16_t clt_f32_to_bf16(float f)
     return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
+float clt_dtype_rounded(clt_dtype dtype, float value)
+{
+    return dtype == CLT_F16    ? clt_f16_to_f32(clt_f32_to_f16(value))
+           : dtype == CLT_BF16 ? clt_bf16_to_f32(clt_f32_to_bf16(value))
+                               : value;
+}
+
 void clt_dtype_store(clt_dtype dtype, void *image, size_t i, double value)
 {
     switch (dtype) {

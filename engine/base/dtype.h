@@ -40,6 +40,8 @@ float clt_f16_to_f32(uint16_t h);
 uint16_t clt_f32_to_f16(float f);
 float clt_bf16_to_f32(uint16_t h);
 uint16_t clt_f32_to_bf16(float f);
+/* The nearest number of f16 or bf16; of other types `value` itself. */
+float clt_dtype_rounded(clt_dtype dtype, float value);
 
 /* One element of an array of any type. Reals are rounded to the nearest number of a floating type. */
 void clt_dtype_store(clt_dtype dtype, void *array, size_t index, double value);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/pretrained/gguf_internal.h"
 
 #define VERSION 3
@@ -29,6 +30,11 @@ bool clt_gguf_type_from_name(const char *name, clt_gguf_type *type)
             return true;
         }
     return false;
+}
+
+bool clt_gguf_stays_f32(const clt_model_published *names, const clt_named_tensor *tensor)
+{
+    return tensor->shape.ndim != 2 || (names->places && clt_ends_with(tensor->name, names->places));
 }
 
 /* --- names --- */
@@ -148,8 +154,7 @@ static clt_status describe(writer *w, const clt_named_tensor *t)
     i->transposed = matrix && is_transposed(part, length);
     i->rows = matrix ? t->shape.dim[i->transposed] : 0;
     i->columns = matrix ? t->shape.dim[!i->transposed] : t->shape.dim[0];
-    bool plain = !matrix || strcmp(ours, "position_embd") == 0;
-    i->type = plain ? CLT_GGUF_F32 : w->type;
+    i->type = clt_gguf_stays_f32(w->x.names, t) ? CLT_GGUF_F32 : w->type;
     if (i->type == CLT_GGUF_Q8_0 && i->columns % BLOCK != 0)
         i->type = CLT_GGUF_F16; /* as llama.cpp's own converter does */
     i->name = block < 0 ? clt_arena_printf(w->x.arena, "%s%s", ours, part + length)

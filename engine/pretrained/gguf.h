@@ -5,6 +5,7 @@
 #ifndef ENGINE_PRETRAINED_GGUF_H
 #define ENGINE_PRETRAINED_GGUF_H
 
+#include "engine/models/models.h"
 #include "engine/pretrained/hf_export.h"
 
 /* Types of a file's matrices, by their numbers in the format. Vectors and position tables are f32 in all. */
@@ -17,6 +18,9 @@ typedef enum clt_gguf_type {
 
 /* The type with this name: f32, f16, bf16, q8_0. */
 bool clt_gguf_type_from_name(const char *name, clt_gguf_type *type);
+/* True for a tensor that stays f32 in every file: vectors, and the position table of a family with these
+ * published names. */
+bool clt_gguf_stays_f32(const clt_model_published *names, const clt_named_tensor *tensor);
 /* Writes the file durably. saved, merge, values: as for clt_hf_export. CLT_EUNSUPPORTED with the reason: the
  * architectures of llama.cpp compute something else than the run's model, or it cannot split texts as the
  * run's tokenizer does. CLT_ENUMERIC: a value that the type cannot hold. */

@@ -17,9 +17,8 @@
 #define ROWS_PER_THREAD 16
 
 typedef struct merged {
-    const char *name;
-    float *values;
-    int64_t count;
+    clt_named_tensor tensor;
+    float *values; /* the tensor's */
 } merged;
 
 struct clt_merge {
@@ -148,7 +147,7 @@ static clt_status merge(clt_merge *m, relation how, clt_named_tensor *w, const c
     CLT_TRY(clt_grow(&m->done, &m->room, m->n_done + 1, sizeof *m->done, "merged weights"));
     w->dtype = CLT_F32;
     w->data = values;
-    m->done[m->n_done++] = (merged){w->name, CLT_TAKE(values), p.rows * p.columns};
+    m->done[m->n_done++] = (merged){*w, CLT_TAKE(values)};
     return CLT_OK;
 }
 
@@ -190,6 +189,16 @@ clt_status clt_merge_values(clt_merge *m, const char *name, clt_named_tensor *ou
     return adapted ? merge(m, how, out, &a, &b) : CLT_OK;
 }
 
+bool clt_merge_find(const clt_merge *m, const char *name, clt_named_tensor *out)
+{
+    for (size_t i = 0; i < m->n_done; i++)
+        if (strcmp(m->done[i].tensor.name, name) == 0) {
+            *out = m->done[i].tensor;
+            return true;
+        }
+    return false;
+}
+
 int64_t clt_merge_count(const clt_merge *m)
 {
     return (int64_t)m->n_done;
@@ -204,11 +213,10 @@ double clt_merge_lost(const clt_merge *m, clt_dtype dtype)
 {
     double square = 0;
     for (size_t i = 0; i < m->n_done && dtype != CLT_F32; i++)
-        for (int64_t k = 0; k < m->done[i].count; k++) {
+        for (int64_t k = 0; k < clt_shape_elements(&m->done[i].tensor.shape); k++) {
             float value = m->done[i].values[k];
-            float back = dtype == CLT_F16 ? clt_f16_to_f32(clt_f32_to_f16(value))
-                                          : clt_bf16_to_f32(clt_f32_to_bf16(value));
-            square += ((double)back - (double)value) * ((double)back - (double)value);
+            double error = (double)clt_dtype_rounded(dtype, value) - (double)value;
+            square += error * error;
         }
     return m->square > 0 ? sqrt(square / m->square) : 0;
 }

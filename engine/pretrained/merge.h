@@ -18,6 +18,8 @@ void clt_merge_close(clt_merge *merge); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_merge, clt_merge_close)
 /* The tensor with its values, which live as long as `merge`. *found: the checkpoint has it. */
 clt_status clt_merge_values(clt_merge *merge, const char *name, clt_named_tensor *out, bool *found);
+/* The weight of this name, if it was merged so far; it lives as long as `merge`. */
+bool clt_merge_find(const clt_merge *merge, const char *name, clt_named_tensor *out);
 /* How many weights were merged so far, and whether nothing was added to any of them. */
 int64_t clt_merge_count(const clt_merge *merge);
 bool clt_merge_idle(const clt_merge *merge);

@@ -132,9 +132,36 @@ expect_code 0 "$CLTRAIN" export whole --merge --out merged.safetensors
 tensors merged.safetensors >"$out"
 reject_text lora
 expect_code 0 "$CLTRAIN" export whole --merge --dtype bf16 --out narrow
-expect_text 'rounding to bf16 changed the merged weights by [0-9.]+ % of what the adapters add'
+expect_text 'rounding to bf16 changed the merged weights by [0-9.]+ % of what the adapters add' \
+    'compared with base and adapters on [0-9]+ tokens: logits differ by at most [0-9.e-]+, of up to [0-9.]+; the most likely next token is the same'
+reject_text 'explains'
+changed() { sed -n -E 's/.*logits differ by at most ([0-9.e+-]+), of up to ([0-9.]+);.*/\1 \2/p' "$out"; }
+# the same figures from the run and from a run that begins with the exported folder and learns nothing
+told=$(changed)
+probe='The tall ship left the harbour on 14 March 1897.
+Question: what is 3 * (4 + 5)? Answer:'
+expect_code 0 "$CLTRAIN" train base.json --init narrow train.steps=1 optimizer.learning_rate=1e-30 --out narrow_run
+for run in whole narrow_run; do
+    expect_code 0 "$CLTRAIN" generate $run --prompt "$probe" --max-new 0 --logits $run.npy
+    od -An -v -tf4 -w4 -j 192 $run.npy >$run.txt
+done
+expect_awk "the probe told $told" 'function size(x) { return x < 0 ? -x : x }
+    NR == 1 { told_change = $1; told_largest = $2; next }
+    { d = size($1 - $2); if (d > change) change = d; if (size($1) > largest) largest = size($1) }
+    END { exit !(change > 0 && size(told_change - change) < 0.06 * change && size(told_largest - largest) < 0.006 * largest) }' \
+    <(echo "$told"; paste whole.txt narrow_run.txt)
+expect_code 0 "$CLTRAIN" export whole --merge --out exact
+expect_awk 'merged in f32, the logits stay' '$1 < 1e-5 * $2 { good = 1 } END { exit !good }' <(changed)
+expect_code 0 "$CLTRAIN" export whole --merge --no-probe --out exact.safetensors
+reject_text 'compared'
+expect_code 0 "$CLTRAIN" export whole --merge --device no_such_device --out uncompared
+expect_text 'the merged model was not compared with base and adapters: .*no_such_device'
+expect_code 2 "$CLTRAIN" export whole --no-probe --out exact.safetensors
+expect_text '.no-probe is for --merge'
+expect_code 0 "$CLTRAIN" export whole --merge --dtype q8_0 --out eight.gguf
+expect_text 'not compared with base and adapters: that is done for f32, f16 and bf16'
 expect_code 0 "$CLTRAIN" export whole --merge --dtype bf16 --out narrow.gguf
-expect_text 'adapters were added to 4 weights' 'rounding to bf16 changed the merged weights by [0-9.]+ % of what the adapters add'
+expect_text 'adapters were added to 4 weights' 'rounding to bf16 changed the merged weights by [0-9.]+ % of what the adapters add' 'logits differ by at most'
 reject_text 'change nothing'
 # a rate that rounds every change of B to zero
 expect_code 0 "$CLTRAIN" train lora.json --init base --out idle train.steps=1 optimizer.learning_rate=1e-60

@@ -256,8 +256,7 @@ clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, c
 
 /* --- from a checkpoint --- */
 
-/* Sets model.vocab from the saved embedding table, because the training data may no longer exist. */
-static clt_status find_vocab(clt_saved_run *saved)
+clt_status clt_decoder_find_vocab(clt_saved_run *saved)
 {
     char text[32];
     const char *name = clt_model_family_of(saved->config)->published->table;
@@ -361,7 +360,7 @@ clt_status clt_generate(const clt_generate_options *options, clt_generate_result
     CLT_TRY(clt_saved_run_open(options->checkpoint, &open, &saved));
     const bool decoder = clt_model_family_of(saved->config)->build_decode != NULL;
     if (decoder)
-        CLT_TRY(find_vocab(saved));
+        CLT_TRY(clt_decoder_find_vocab(saved));
     if (options->adapter)
         CLT_TRY(clt_peft_put_on(saved, options->adapter));
     if (decoder)

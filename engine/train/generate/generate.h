@@ -62,6 +62,10 @@ clt_status clt_generate(const clt_generate_options *options, clt_generate_result
  * has its own device objects. */
 typedef struct clt_decoder clt_decoder;
 struct clt_run;
+struct clt_saved_run;
+/* Sets model.vocab of a saved language model's config from its embedding table, because the training data may
+ * no longer exist. CLT_ECHECKPOINT: it has no such table. */
+clt_status clt_decoder_find_vocab(struct clt_saved_run *saved);
 /* options: borrowed; their config must have model.vocab. The caller sets the parameters afterwards. name:
  * the run's name, for messages. CLT_EDATA (tokenizer), CLT_EDEVMEM. */
 clt_status clt_decoder_create(const clt_run_options *options, const char *name, clt_decoder **out);

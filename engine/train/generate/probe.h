@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How much merging low-rank adapters into the weights changes the answers of a language model: a fixed text
+ * goes through the base with its adapters and through the merged weights, rounded as the exported file has
+ * them. Both are computed in f32. */
+#ifndef ENGINE_TRAIN_GENERATE_PROBE_H
+#define ENGINE_TRAIN_GENERATE_PROBE_H
+
+#include "engine/checkpoint/saved_run.h"
+#include "engine/pretrained/merge.h"
+#include "engine/train/job/observer.h"
+
+typedef struct clt_probe_options {
+    clt_saved_run *saved;   /* with its tensors; keys of its config are set for the probe */
+    const clt_merge *merge; /* after the export: it holds the merged weights */
+    clt_values values;      /* as exported */
+    clt_dtype dtype;        /* of the exported weights */
+    bool gguf;              /* the file is GGUF, where some tensors stay f32 */
+    const char *device_spec;
+    uint32_t caps_mask;
+    clt_observer observer; /* progress, message */
+} clt_probe_options;
+
+typedef struct clt_probe_result {
+    int tokens;             /* of the text */
+    int same;               /* after how many of them the most likely next token is the same */
+    double change, largest; /* the largest absolute change of a logit, and the largest absolute logit */
+    double expected;        /* a change that rounding to the type explains at most */
+    /* Not empty: nothing was compared, for this reason, such as that there is no device. */
+    char why_not[600];
+} clt_probe_result;
+
+/* A reason for which the two cannot be compared on this machine is no error. CLT_ECHECKPOINT, CLT_EDEVLOST,
+ * CLT_ENOMEM. */
+clt_status clt_probe_merge(const clt_probe_options *options, clt_probe_result *result);
+
+#endif

@@ -107,6 +107,30 @@ static void confusion(const clt_class_counts *c, int columns, clt_str *out)
     }
 }
 
+static void entity_table(const clt_entities *e, int columns, clt_str *out)
+{
+    const table_column heads[] = {{"entities", 16, 8, 0, false}, {"in data", 9, 0, 3, true},
+                                  {"predicted", 9, 0, 4, true},  {"precision", 9, 0, 1, true},
+                                  {"recall", 8, 0, 1, true},     {"F1", 8, 0, 0, true}};
+    table t;
+    table_make(&t, heads, 6, columns);
+    clt_str_append(out, "\n");
+    table_head(&t, out);
+    for (int64_t k = 0; k <= e->n_types; k++) { /* the last line is about all of them */
+        clt_entity_figures f = clt_entities_figures(e, k < e->n_types ? k : -1);
+        char cell[5][24];
+        snprintf(cell[0], sizeof cell[0], "%lld", (long long)f.there);
+        snprintf(cell[1], sizeof cell[1], "%lld", (long long)f.predicted);
+        const char *const cells[] = {k < e->n_types ? e->type[k] : "all",
+                                     cell[0],
+                                     cell[1],
+                                     number(f.precision, cell[2]),
+                                     number(f.recall, cell[3]),
+                                     number(f.f1, cell[4])};
+        table_row(&t, cells, out);
+    }
+}
+
 void class_tables(const clt_class_counts *c, int columns, clt_str *out)
 {
     const table_column heads[] = {{"class", 16, 8, 0, false},     {"targets", 9, 0, 3, true},
@@ -129,5 +153,7 @@ void class_tables(const clt_class_counts *c, int columns, clt_str *out)
                        c->background || c->classes == 1 ? "" : " (both without class 0)");
     }
     clt_str_append(out, "\n");
+    if (c->entities)
+        entity_table(c->entities, columns, out);
     confusion(c, columns, out);
 }

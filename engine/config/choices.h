@@ -119,7 +119,8 @@ typedef enum clt_fusing { CLT_FUSINGS(CLT_CHOICE_ID) } clt_fusing;
     X(CLT_BEST_ACCURACY, "accuracy")                                                                         \
     X(CLT_BEST_TOP_K, "top_k")                                                                               \
     X(CLT_BEST_F1, "f1")                                                                                     \
-    X(CLT_BEST_DICE, "dice")
+    X(CLT_BEST_DICE, "dice")                                                                                 \
+    X(CLT_BEST_ENTITY_F1, "entity_f1")
 typedef enum clt_best { CLT_BESTS(CLT_CHOICE_ID) } clt_best;
 
 /* optimizer.decay: which parameters decay */

@@ -242,8 +242,8 @@ const clt_config_key clt_config_common[] = {
      .unit = "",
      .help =
          "a checkpoint at each evaluation that is the best so far by this figure, the best one is kept: the "
-         "lowest loss, or the highest accuracy, top-k accuracy (train.eval_top_k), macro F1 or mean Dice; "
-         "the last three as with train.eval_metrics; true is loss, false is none"},
+         "lowest loss, or the highest accuracy, top-k accuracy (train.eval_top_k), macro F1, mean Dice or F1 "
+         "of entities; top_k, f1 and dice as with train.eval_metrics; true is loss, false is none"},
 
     CLT_KEY_CHOICE(
         "log.level", "error|warn|info|debug|trace", "\"info\"",

@@ -3,8 +3,8 @@
 # ctest-labels: comm
 # ctest-optimise: no
 #
-# Answers to questions whose windows are dealt to several ranks: exact matches and F1 are the same as with one rank, in evaluations of a training
-# and of a saved run.
+# Answers to questions whose windows are dealt to several ranks, and entities of sentences that are: exact matches and F1 are the same as with one
+# rank, in evaluations of a training and of a saved run.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 pieces=$CLTRAIN_SOURCE_DIR/tests/golden/tokenizers/bert_cased/vocab.txt
@@ -28,6 +28,17 @@ expect_same <(values eval_answer_f1 one/metrics.jsonl) <(values eval_answer_f1 t
 for ranks in 2 3; do
     expect_code 0 "${mpi[@]}" $ranks "$CLTRAIN" eval one --json ranks.json
     expect_same <(figures one.json) <(figures ranks.json)
+done
+
+awk 'BEGIN { s = 5; split("the there wellness 12345 .", w, " "); split("O B-X I-X B-Y O", tag, " ")
+    for (r = 0; r < 60; r++) { for (i = 0; i < 3 + r % 7; i++) { s = (s * 1103515245 + 12345) % 2147483648; at = int(s / 65536)
+        print w[at % 5 + 1], tag[at % 7 < 5 ? at % 5 + 1 : at % 3 + 1] } print "" } }' >words.conll
+sed 's/"head": "span"/"head": "tokens"/; s/"task": "span"/"task": "tokens"/; s/q\.jsonl/words.conll/g; s/0\.0001/0.02/' q.json >words.json
+expect_code 0 "$CLTRAIN" train words.json --out one_words
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train words.json --out two_words
+expect_awk 'entities are right in no evaluation, or all in each' '{ v = $0 + 0; if (v > 0 && v < 1) found = 1 } END { exit !found }' <(values eval_entity_f1 one_words/metrics.jsonl)
+for figure in entity_precision entity_recall entity_f1; do
+    expect_same <(values eval_$figure one_words/metrics.jsonl) <(values eval_$figure two_words/metrics.jsonl)
 done
 
 finish

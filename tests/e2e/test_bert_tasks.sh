@@ -84,6 +84,38 @@ sed '5s/ .*//; 9s/ .*/ B-LEFT/' words.conll >broken.conll
 expect_code 3 "$CLTRAIN" data verify tokens.json data.path=broken.conll 'data.class_names=["B-DOWN","B-UP","O"]'
 expect_text "broken.conll', line 3: line 5: it has 1 column, and the file's first word has 2" "the label 'B-LEFT' is none"
 
+# --- entities: of labels that change at random, as an independent count of the predictions has it ---
+noise() { # FILE SEED: its records with labels of which a third are drawn anew
+    awk -v s="$2" 'function draw(k) { s = (s * 1103515245 + 12345) % 2147483648; return int(s / 65536) % k }
+        BEGIN { split("O B-UP I-UP B-DOWN I-DOWN", tag, " ") }
+        { n = split($0, part, "\"ner_tags\":"); count = split(part[2], t, ","); line = part[1] "\"ner_tags\":["
+          for (i = 1; i <= count; i++) { gsub(/[^A-Z-]/, "", t[i]); line = line (i > 1 ? "," : "") "\"" (draw(3) ? t[i] : tag[1 + draw(5)]) "\"" }
+          print line "]}" }' "$1"
+}
+noise tokens.jsonl 3 >noisy.jsonl
+noise tokens_eval.jsonl 4 >noisy_eval.jsonl
+expect_code 0 "$CLTRAIN" train tokens.json --init folder --init-skip 'classifier.*' data.path=noisy.jsonl data.eval_path=noisy_eval.jsonl \
+    train.steps=60 train.eval_every=20 checkpoint.best=entity_f1 --out run_noisy
+expect_text 'entities: precision [0-9.]*%, recall [0-9.]*%, F1 [0-9.]*%'
+expect_code 0 "$CLTRAIN" eval run_noisy --classes --json noisy.eval.json
+expect_text 'entities +in data +predicted' '(UP|DOWN) +[0-9]+ +[0-9]+ +0\.' 'all +[0-9]+'
+f1() { sed -n -E 's/.*"(eval_)?entity_f1": ?([0-9.e-]+).*/\2/p' "$1" | tail -n 1; }
+expect_same <(f1 run_noisy/metrics.jsonl) <(f1 noisy.eval.json)
+expect_same <(f1 run_noisy/classes.json) <(f1 noisy.eval.json)
+n=$(grep -c eval_f1 run_noisy/metrics.jsonl)
+if [ "$n" = 0 ]; then pass; else fail 'a training counts classes without being asked'; fi
+expect_code 0 "$CLTRAIN" predict run_noisy noisy_eval.jsonl --out noisy.predicted.jsonl
+python=${CLTRAIN_TEST_PYTHON:-$(command -v python3)}
+if [ -n "$python" ]; then
+    expect_code 0 "$python" "$CLTRAIN_SOURCE_DIR/tests/golden/check_entities.py" noisy_eval.jsonl noisy.predicted.jsonl noisy.eval.json
+else
+    note_skip 'there is no Python to count entities with'
+fi
+expect_code 0 "$CLTRAIN" eval run_noisy data.micro_batch=7 --json again.json
+expect_same <(f1 again.json) <(f1 noisy.eval.json)
+expect_code 2 "$CLTRAIN" train class.json --init folder --init-skip 'classifier.*' checkpoint.best=entity_f1 --out none
+expect_text 'checkpoint.best entity_f1: the data are no words'
+
 # --- padding changes nothing: rows of 48 tokens give the losses and gradient norms of rows of 32, of texts that fit both ---
 records span 400 3 | awk 'NF < 12' >span_short.jsonl
 figures() { # FOLDER: the losses and gradient norms of its steps, and the loss of its evaluation

@@ -357,6 +357,8 @@ static clt_status evaluations(const report_page *page)
         CLT_TRY(evaluated(page, CLT_METRIC_EVAL_DICE, "Mean Dice", "evaluation, mean over classes"));
     else
         CLT_TRY(evaluated(page, CLT_METRIC_EVAL_F1, "Macro F1", "evaluation, mean over classes"));
+    CLT_TRY(evaluated(page, CLT_METRIC_EVAL_ENTITY_F1, "F1 of entities",
+                      "evaluation, entities with the right type, first and last word"));
     CLT_TRY(evaluated(page, CLT_METRIC_EVAL_R2, "R2", "evaluation, share of the variance that is explained"));
     return evaluated(page, CLT_METRIC_EVAL_RMSE, "RMSE", "evaluation, in the unit of the targets");
 }

@@ -131,8 +131,10 @@ static void head(clt_str *out, const clt_json *root)
 {
     static const struct {
         const char *key, *text;
-    } means[] = {
-        {"mean_dice", "mean Dice"}, {"mean_sample_dice", "mean Dice of a sample"}, {"macro_f1", "macro F1"}};
+    } means[] = {{"mean_dice", "mean Dice"},
+                 {"mean_sample_dice", "mean Dice of a sample"},
+                 {"macro_f1", "macro F1"},
+                 {"entity_f1", "F1 of entities"}};
     clt_str_printf(out, "<section class=\"card\"><h3>Classes <small>evaluation after step %.0f",
                    number(root, "step"));
     double top = number(root, "top_k_accuracy");

@@ -52,6 +52,7 @@ void clt_class_counts_destroy(clt_class_counts *c)
     if (!c)
         return;
     free_names(c);
+    clt_entities_destroy(c->entities);
     free(c->all);
     free(c->dice_sum);
     free(c->tally);
@@ -64,6 +65,8 @@ void clt_class_counts_reset(clt_class_counts *c)
 {
     memset(c->all, 0, c->n_all * sizeof *c->all);
     memset(c->dice_sum, 0, (size_t)c->classes * sizeof *c->dice_sum);
+    if (c->entities)
+        clt_entities_reset(c->entities);
 }
 
 clt_status clt_class_counts_take_names(clt_class_counts *c, const char *const *names, int64_t n)
@@ -79,6 +82,12 @@ clt_status clt_class_counts_take_names(clt_class_counts *c, const char *const *n
             CLT_FAIL(CLT_ENOMEM, "names of classes: out of host memory");
     }
     return CLT_OK;
+}
+
+clt_status clt_class_counts_take_entities(clt_class_counts *c)
+{
+    clt_entities_destroy(c->entities);
+    return clt_entities_create((const char *const *)c->names, c->n_names, &c->entities);
 }
 
 /* --- counting --- */
@@ -187,6 +196,16 @@ static void add_sample(clt_class_counts *c, const clt_class_batch *b, int64_t sa
     }
 }
 
+static void add_sentence(clt_class_counts *c, const clt_class_batch *b, int64_t sample)
+{
+    for (int64_t at = sample * b->places; at < (sample + 1) * b->places; at++) {
+        int64_t target = target_of(c, b, at);
+        if (target >= 0)
+            clt_entities_word(c->entities, (int32_t)target, c->judged[at]);
+    }
+    clt_entities_end(c->entities);
+}
+
 clt_status clt_class_counts_add(clt_class_counts *c, const clt_class_batch *b)
 {
     size_t n = (size_t)(b->samples * b->places);
@@ -206,6 +225,8 @@ clt_status clt_class_counts_add(clt_class_counts *c, const clt_class_batch *b)
         add_places(c, b, 0, (int64_t)n, c->support, c->predicted, c->hit);
     for (int64_t s = 0; c->spatial && s < b->samples; s++)
         add_sample(c, b, s);
+    for (int64_t s = 0; c->entities && s < b->samples; s++)
+        add_sentence(c, b, s);
     return CLT_OK;
 }
 
@@ -299,6 +320,28 @@ static void write_class(const clt_class_counts *c, int64_t k, clt_json_writer *w
     clt_jw_end_object(w);
 }
 
+static void write_entities(const clt_entities *e, clt_json_writer *w)
+{
+    for (int64_t type = -1; type < e->n_types; type++) {
+        clt_entity_figures f = clt_entities_figures(e, type);
+        if (type >= 0) {
+            clt_jw_object(w);
+            clt_jw_kstring(w, "type", e->type[type]);
+            clt_jw_kint(w, "entities", f.there);
+            clt_jw_kint(w, "predicted", f.predicted);
+            clt_jw_kint(w, "correct", f.right);
+        }
+        clt_jw_kdouble(w, type < 0 ? "entity_precision" : "precision", f.precision);
+        clt_jw_kdouble(w, type < 0 ? "entity_recall" : "recall", f.recall);
+        clt_jw_kdouble(w, type < 0 ? "entity_f1" : "f1", f.f1);
+        if (type >= 0)
+            clt_jw_end_object(w);
+        else
+            clt_jw_karray(w, "entities");
+    }
+    clt_jw_end_array(w);
+}
+
 void clt_class_counts_write(const clt_class_counts *c, clt_json_writer *w)
 {
     if (c->top_k > 0) {
@@ -310,6 +353,8 @@ void clt_class_counts_write(const clt_class_counts *c, clt_json_writer *w)
         clt_jw_kdouble(w, "mean_dice", clt_class_mean_dice(c));
         clt_jw_kdouble(w, "mean_sample_dice", clt_class_mean_sample_dice(c));
     }
+    if (c->entities)
+        write_entities(c->entities, w);
     clt_jw_karray(w, "classes");
     for (int64_t k = 0; k < c->classes; k++)
         write_class(c, k, w);

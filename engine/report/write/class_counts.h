@@ -8,6 +8,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/mem.h"
+#include "engine/data/annotated/entities.h"
 #include "engine/json/json.h"
 
 /* With more classes than this there is no confusion matrix, which grows with their square. */
@@ -31,6 +32,7 @@ typedef struct clt_class_counts {
     int64_t *confusion; /* [target * classes + prediction]; NULL: too many classes */
     char **names;       /* of the classes; NULL: the classes have no names */
     int64_t n_names;
+    clt_entities *entities; /* of samples that are sentences; NULL: not counted */
     /* private */
     int32_t *judged;
     uint8_t *top;
@@ -59,6 +61,9 @@ CLT_SCOPED_POINTER(clt_class_counts, clt_class_counts_destroy)
 void clt_class_counts_reset(clt_class_counts *counts);
 /* Copies the names of the classes 0, 1, ... */
 clt_status clt_class_counts_take_names(clt_class_counts *counts, const char *const *names, int64_t n);
+/* Counts entities from the next batch on: each sample is a sentence, and targets that do not count are left out
+ * of it. The names must be those of entities (clt_entities_named). */
+clt_status clt_class_counts_take_entities(clt_class_counts *counts);
 /* Adds a batch. The prediction is the largest logit, and the first of equal ones; a row that contains NaN
  * predicts nothing. A target is among the top k if fewer than k logits are larger, or equal and before it.
  * Uses several cores. */
@@ -81,7 +86,7 @@ double clt_class_mean_sample_dice(const clt_class_counts *counts);
 /* The name of a class, or its number in `buffer`. */
 const char *clt_class_name(const clt_class_counts *counts, int64_t c, char buffer[24]);
 /* Writes members into an object that is open: top_k, top_k_accuracy, macro_f1, mean_dice, mean_sample_dice,
- * classes, confusion. */
+ * entity_precision, entity_recall, entity_f1, entities, classes, confusion. */
 void clt_class_counts_write(const clt_class_counts *counts, clt_json_writer *w);
 /* Writes the confusion matrix as CSV: a line for each target class, a column for each predicted class, the
  * names in the first line and column. CLT_EUNSUPPORTED: too many classes. */

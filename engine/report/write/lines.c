@@ -258,6 +258,9 @@ const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
         add(buffer, " | R2 %.4f", m->r2);
     if (m->answers > 0)
         add(buffer, " | exact match %.2f%% | F1 %.2f%%", 100 * m->exact, 100 * m->answer_f1);
+    if (m->entities > 0)
+        add(buffer, " | entities: precision %.2f%%, recall %.2f%%, F1 %.2f%%", 100 * m->entity_precision,
+            100 * m->entity_recall, 100 * m->entity_f1);
     if (m->volumes > 0)
         add(buffer, " | Dice %s of %lld volume%s", clt_value_text(m->volume_dice, 4, loss, sizeof loss),
             (long long)m->volumes, m->volumes == 1 ? "" : "s");

@@ -56,6 +56,9 @@ const clt_metric_row clt_eval_rows[] = {
     FIGURE("r2", r2, CLT_KNOWN, CLT_VALUES),
     FIGURE("exact", exact, CLT_TAGGED, CLT_ANSWERS),
     FIGURE("answer_f1", answer_f1, CLT_TAGGED, CLT_ANSWERS),
+    FIGURE("entity_precision", entity_precision, CLT_TAGGED, CLT_ENTITIES),
+    FIGURE("entity_recall", entity_recall, CLT_TAGGED, CLT_ENTITIES),
+    FIGURE("entity_f1", entity_f1, CLT_TAGGED, CLT_ENTITIES),
     FIGURE("volume_dice", volume_dice, CLT_TAGGED, CLT_VOLUMES),
     {"eval_volumes", NULL, EVAL(volumes), CLT_INT, CLT_ALWAYS, CLT_VOLUMES, 0},
     {"eval_volume_dice_of", NULL, EVAL(volume_dice_of), CLT_CLASSES, CLT_ALWAYS, CLT_VOLUMES, 0},
@@ -66,12 +69,13 @@ const clt_metric_row clt_eval_rows[] = {
 static bool counted(const clt_metric_row *row, const void *record)
 {
     const clt_eval_metrics *m = record;
-    return row->needs == CLT_CLASSED   ? m->classes > 0
-           : row->needs == CLT_TOP_K   ? m->classes > 0 && m->top_k > 0
-           : row->needs == CLT_VALUES  ? m->values > 0
-           : row->needs == CLT_ANSWERS ? m->answers > 0
-           : row->needs == CLT_VOLUMES ? m->volumes > 0
-                                       : true;
+    return row->needs == CLT_CLASSED    ? m->classes > 0
+           : row->needs == CLT_TOP_K    ? m->classes > 0 && m->top_k > 0
+           : row->needs == CLT_VALUES   ? m->values > 0
+           : row->needs == CLT_ANSWERS  ? m->answers > 0
+           : row->needs == CLT_ENTITIES ? m->entities > 0
+           : row->needs == CLT_VOLUMES  ? m->volumes > 0
+                                        : true;
 }
 
 static int64_t integer(const clt_metric_row *row, const void *member)

@@ -27,6 +27,7 @@ typedef enum clt_metric_needs {
     CLT_TOP_K,
     CLT_VALUES,
     CLT_ANSWERS,
+    CLT_ENTITIES,
     CLT_VOLUMES
 } clt_metric_needs;
 

@@ -49,6 +49,9 @@ typedef struct clt_eval_metrics {
      * equals an answer of the data; answer_f1: mean F1 of the words. */
     int64_t answers;
     double exact, answer_f1;
+    /* Entities of words with BIO labels (entities.h). entities: their number in the data; 0: there are none. */
+    int64_t entities;
+    double entity_precision, entity_recall, entity_f1;
     bool on_train; /* on the training data */
     int64_t samples, targets;
     int64_t available; /* samples in the data: more than `samples` if train.eval_batches leaves some out */

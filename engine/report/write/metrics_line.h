@@ -39,6 +39,7 @@
     X(EVAL_MAE, "eval_mae")                                                                                  \
     X(EVAL_RMSE, "eval_rmse")                                                                                \
     X(EVAL_R2, "eval_r2")                                                                                    \
+    X(EVAL_ENTITY_F1, "eval_entity_f1")                                                                      \
     X(EVAL_VOLUME_DICE, "eval_volume_dice")
 
 typedef enum clt_metric {

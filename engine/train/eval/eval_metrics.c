@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Counts predictions by class during an evaluation: finds where the graph has logits and targets, reads both
- * from the device after each micro-batch, and derives top-k accuracy, F1 and Dice from the counts. */
+ * from the device after each micro-batch, and derives top-k accuracy, F1 and Dice from the counts; and for
+ * labels of words the figures of entities. */
 #include "engine/train/eval/eval_metrics.h"
 
 #include <math.h>
@@ -16,6 +17,7 @@
 struct clt_class_reader {
     clt_class_view view;
     clt_class_counts *counts;
+    bool entities, entities_only; /* counted; and nothing else was asked for */
     float *logits;
     void *targets;
 };
@@ -119,6 +121,14 @@ static bool counts_correct(const clt_graph *graph)
     return false;
 }
 
+/* True if the evaluation data are words whose labels name entities. */
+static bool has_entities(const clt_job *job)
+{
+    const clt_source *s = job->eval_source;
+    return s->type == &clt_source_annotated && clt_entities_named(s->class_names, s->n_class_names) &&
+           clt_config_choice(job->config, "data.task") == CLT_ANNOTATED_WORDS;
+}
+
 /* Checks that evaluations will give the figure that chooses the best checkpoint and ends a run early. */
 static clt_status check_best(const clt_job *job, const clt_class_view *view)
 {
@@ -142,6 +152,10 @@ static clt_status check_best(const clt_job *job, const clt_class_view *view)
     if (best == CLT_BEST_DICE && !view->spatial)
         CLT_FAIL(CLT_ECONFIG, "checkpoint.best dice: each sample has one target, so this is no segmentation; "
                               "choose f1, accuracy or loss");
+    if (best == CLT_BEST_ENTITY_F1 && job->eval_source && !has_entities(job))
+        CLT_FAIL(CLT_ECONFIG,
+                 "checkpoint.best entity_f1: the data are no words whose labels have names such as B-PER, "
+                 "I-PER and O (data.task tokens); choose f1, accuracy or loss");
     return CLT_OK;
 }
 
@@ -165,11 +179,15 @@ clt_status clt_eval_classes_prepare(clt_run *run)
     if ((!train && !command) || !job->eval_source || !clt_class_view_of(job->config, job->model, &view, &why))
         return CLT_OK;
     /* the logits of a language model are large, and its tokens are hardly classes */
-    if (train ? !clt_job_class_key(job->config)
-              : view.language && !clt_config_bool(job->config, "train.eval_metrics"))
+    bool entities = has_entities(job),
+         classes = train ? clt_job_class_key(job->config) != NULL
+                         : !view.language || clt_config_bool(job->config, "train.eval_metrics");
+    if (!classes && !entities)
         return CLT_OK;
     CLT_TRY(clt_alloc(&run->classes, 1, sizeof *run->classes, "metrics of classes"));
     run->classes->view = view;
+    run->classes->entities = entities;
+    run->classes->entities_only = !classes;
     job->predicts = true;
     return CLT_OK;
 }
@@ -205,6 +223,8 @@ static clt_status make_counts(clt_run *run)
         CLT_TRY(take_facts_names(job->facts, r->counts));
     else
         CLT_TRY(clt_class_counts_take_names(r->counts, source->class_names, source->n_class_names));
+    if (r->entities)
+        CLT_TRY(clt_class_counts_take_entities(r->counts));
     CLT_TRY(clt_alloc(&r->logits, (size_t)(b->samples * b->sample_stride), sizeof *r->logits, "predictions"));
     return clt_alloc(&r->targets, (size_t)(b->samples * b->places), clt_dtype_bytes(b->target_dtype),
                      "targets");
@@ -234,6 +254,19 @@ clt_status clt_eval_classes_take(clt_run *run, int64_t valid_samples)
     return clt_class_counts_add(r->counts, &batch);
 }
 
+/* Adds up the counts of all ranks. */
+static clt_status end_entities(clt_run *run, clt_entities *e, clt_eval_metrics *m)
+{
+    if (run->ranks.ranks > 1)
+        CLT_TRY(comm_all_reduce(run->options->comm, e->all, e->n_all, COMM_I64, COMM_SUM));
+    clt_entity_figures f = clt_entities_figures(e, -1);
+    m->entities = f.there;
+    m->entity_precision = f.precision;
+    m->entity_recall = f.recall;
+    m->entity_f1 = f.f1;
+    return CLT_OK;
+}
+
 clt_status clt_eval_classes_end(clt_run *run, clt_eval_metrics *m)
 {
     m->top_k_accuracy = m->f1 = m->dice = NAN;
@@ -244,6 +277,10 @@ clt_status clt_eval_classes_end(clt_run *run, clt_eval_metrics *m)
         CLT_TRY(comm_all_reduce(run->options->comm, c->all, (int64_t)c->n_all, COMM_I64, COMM_SUM));
     if (run->ranks.ranks > 1 && c->spatial)
         CLT_TRY(comm_all_reduce(run->options->comm, c->dice_sum, c->classes, COMM_F64, COMM_SUM));
+    if (c->entities)
+        CLT_TRY(end_entities(run, c->entities, m));
+    if (run->classes->entities_only)
+        return CLT_OK;
     m->classes = c->classes;
     m->top_k = c->top_k;
     m->top_k_accuracy = clt_class_top_k(c);
@@ -290,6 +327,8 @@ double clt_eval_figure(const clt_eval_metrics *m, int best)
         return m->f1;
     case CLT_BEST_DICE:
         return m->dice;
+    case CLT_BEST_ENTITY_F1:
+        return m->entities > 0 ? m->entity_f1 : NAN;
     case CLT_BEST_NONE:
     case CLT_BEST_LOSS:
         break;
@@ -307,8 +346,12 @@ bool clt_eval_better(int best, double a, double b, double delta)
 
 const char *clt_eval_figure_name(int best)
 {
-    static const char *const names[] = {[CLT_BEST_NONE] = "loss",         [CLT_BEST_LOSS] = "loss",
-                                        [CLT_BEST_ACCURACY] = "accuracy", [CLT_BEST_TOP_K] = "top-k accuracy",
-                                        [CLT_BEST_F1] = "macro F1",       [CLT_BEST_DICE] = "mean Dice"};
+    static const char *const names[] = {[CLT_BEST_NONE] = "loss",
+                                        [CLT_BEST_LOSS] = "loss",
+                                        [CLT_BEST_ACCURACY] = "accuracy",
+                                        [CLT_BEST_TOP_K] = "top-k accuracy",
+                                        [CLT_BEST_F1] = "macro F1",
+                                        [CLT_BEST_DICE] = "mean Dice",
+                                        [CLT_BEST_ENTITY_F1] = "F1 of entities"};
     return names[best];
 }

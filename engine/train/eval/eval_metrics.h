@@ -2,7 +2,7 @@
  *
  * Metrics of an evaluation beyond its loss, from counts by class (engine/report/write/class_counts.h). The
  * host counts the predictions of each micro-batch, which it reads from the device. Runs that ask for none of
- * these metrics read nothing. */
+ * these metrics read nothing, unless their labels of words name entities, which are always counted. */
 #ifndef ENGINE_TRAIN_EVAL_EVAL_METRICS_H
 #define ENGINE_TRAIN_EVAL_EVAL_METRICS_H
 

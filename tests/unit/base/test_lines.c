@@ -133,6 +133,15 @@ TEST(evaluations)
     m.bits_per_byte = 2;
     assert_non_null(
         strstr(clt_eval_line(&m, line), " | loss 1.25e+38 | perplexity 1e+300 | 2.000 bits/byte | "));
+    m = (clt_eval_metrics){.step = 2,
+                           .loss = 1,
+                           .accuracy = 0.5,
+                           .entities = 4,
+                           .entity_precision = 0.25,
+                           .entity_recall = 0.5,
+                           .entity_f1 = 1.0 / 3};
+    assert_non_null(strstr(clt_eval_line(&m, line),
+                           "| accuracy 50.00% | entities: precision 25.00%, recall 50.00%, F1 33.33% | "));
     /* several losses are named by what they are, or by their names where two are the same */
     m = (clt_eval_metrics){.step = 3,
                            .loss = 0.3241,

@@ -273,6 +273,7 @@ TEST(test_choices)
                  {"train.fuse=off", "train.fuse", CLT_FUSING_OFF},
                  {"optimizer.decay=all", "optimizer.decay", CLT_DECAY_ALL},
                  {"checkpoint.best=dice", "checkpoint.best", CLT_BEST_DICE},
+                 {"checkpoint.best=entity_f1", "checkpoint.best", CLT_BEST_ENTITY_F1},
                  {"checkpoint.best=true", "checkpoint.best", CLT_BEST_LOSS}, /* as older configs have it */
                  {"checkpoint.best=false", "checkpoint.best", CLT_BEST_NONE}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -64,6 +64,45 @@ TEST(test_by_hand)
     clt_class_counts_destroy(c);
 }
 
+/* Two sentences of four words, of which some have no label: these are left out, so that their neighbours stand side
+ * by side. A prediction that is not a number is O. */
+TEST(test_entities)
+{
+    static const char *const names[] = {"B-X", "I-X", "O"};
+    static const int32_t targets[] = {0, -1, 1, 2, 0, 2, -1, 0};
+    static const float logits[] = {9, 0, 0, 0,   0, 9, 0, 9, 0, 0, 0, 9,  /* X from word 0 to word 2 */
+                                   9, 0, 0, NAN, 9, 0, 9, 0, 0, 0, 9, 0}; /* word 0; word 3 */
+    clt_class_counts *c = make(3, 0);
+    const clt_class_batch batch = {.logits = logits,
+                                   .samples = 2,
+                                   .places = 4,
+                                   .sample_stride = 12,
+                                   .place_stride = 3,
+                                   .class_stride = 1,
+                                   .targets = targets,
+                                   .target_dtype = CLT_I32,
+                                   .has_ignore = true,
+                                   .ignore = -1};
+    CLT_SCOPED(clt_str) text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 0);
+    assert_ok(clt_class_counts_take_names(c, names, 3));
+    assert_ok(clt_class_counts_take_entities(c));
+    for (int i = 0; i < 2; i++) {
+        clt_class_counts_reset(c);
+        assert_ok(clt_class_counts_add(c, &batch));
+        clt_entity_figures f = clt_entities_figures(c->entities, -1);
+        assert_int_equal(f.there, 3);
+        assert_int_equal(f.predicted, 3);
+        assert_int_equal(f.right, 3);
+    }
+    clt_jw_object(&w);
+    clt_class_counts_write(c, &w);
+    clt_jw_end_object(&w);
+    assert_ok(clt_str_check(&text));
+    assert_non_null(strstr(text.text, "\"entity_f1\":1,\"entities\":[{\"type\":\"X\",\"entities\":3,"));
+    clt_class_counts_destroy(c);
+}
+
 /* Two images of four pixels; class 1 is in the first alone, class 2 is predicted and never there. */
 TEST(test_dice)
 {

@@ -7,15 +7,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/commands/verify_report.h"
+#include "cli/commands/verify_baseline.h"
 #include "cli/screen/args.h"
 #include "cli/screen/console.h"
 #include "cli/screen/terminal.h"
 #include "engine/verify/verify.h"
 
 typedef struct verify_args {
-    const char *pattern, *mode, *device, *caps, *shard, *after, *json, *junit;
-    bool quick, small, verbose;
+    verify_selection select;
+    const char *device, *after, *json, *junit, *baseline;
+    bool verbose;
     int64_t seed, limit, jobs;
 } verify_args;
 
@@ -117,6 +118,7 @@ static void on_opened(void *context, const ocl_device_desc *device)
 {
     verify_run *run = context;
     snprintf(run->device, sizeof run->device, "%s", device->spec);
+    verify_report_opened(run->report, device);
     console_clear(run->console);
     terminal_say("device %s: %s | %llu checks, seed %llu\n", device->spec, device->name,
                  (unsigned long long)run->total, (unsigned long long)run->seed);
@@ -128,8 +130,8 @@ static clt_status run_device(const verify_args *a, clt_verify_options *options, 
 {
     clt_verify_summary summary;
     memset(&summary, 0, sizeof summary);
-    verify_report_device(run->report);
     snprintf(run->device, sizeof run->device, "%s", desc ? desc->spec : "default");
+    verify_report_device(run->report, run->device);
     run->seed = options->seed;
     options->device_spec = desc ? desc->spec : a->device;
     options->opened = run->list ? NULL : on_opened;
@@ -164,67 +166,128 @@ static clt_status run_all(const verify_args *a, clt_verify_options *options, ver
     return worst == CLT_OK ? CLT_OK : clt_error_put(&error);
 }
 
-static clt_status verify(const cmd_context *context, const verify_args *a)
+/* Takes the seed and what the baseline selected, as far as the command line does not select itself. *whole:
+ * it selects nothing else, so every check of the baseline is run. */
+static clt_status select_as(const verify_baseline *baseline, verify_args *a, bool *whole)
+{
+    const verify_selection *b = verify_baseline_selection(baseline);
+    verify_selection *s = &a->select;
+    if (a->seed != 0 || a->after)
+        CLT_FAIL(CLT_EUSAGE, "cltrain verify: --baseline runs the checks with the baseline's seed and in its "
+                             "order; leave --seed and --after out");
+    *whole = !s->pattern && !s->mode && !s->caps && !s->shard && !s->quick && !s->small;
+    s->pattern = s->pattern ? s->pattern : b->pattern;
+    s->mode = s->mode ? s->mode : b->mode;
+    s->caps = s->caps ? s->caps : b->caps;
+    s->shard = s->shard ? s->shard : b->shard;
+    s->quick = s->quick || b->quick;
+    s->small = s->small || b->small;
+    a->seed = (int64_t)b->seed;
+    return CLT_OK;
+}
+
+static void say_counts(const verify_report *report, const verify_args *a, const int count[5])
+{
+    int failed = count[CLT_VERIFY_FAIL] + count[CLT_VERIFY_UNIMPL] + count[CLT_VERIFY_MISTRUST];
+    verify_report_skips(report, a->select.quick);
+    terminal_say("%d passed, %d failed, %d skipped\n", count[CLT_VERIFY_PASS], failed,
+                 count[CLT_VERIFY_SKIP]);
+}
+
+/* Writes and compares the results of a run that ended with `end`, and returns its status or what is worse.
+ * Compared with a baseline, failed checks do not count by themselves. */
+static clt_status report_run(verify_report *report, const verify_args *a, const verify_baseline *baseline,
+                             bool whole, const clt_error *end)
+{
+    clt_error worse;
+    clt_status status = verify_report_sort(report);
+    if (status == CLT_OK)
+        status = verify_report_json(report, &a->select, a->json);
+    bool judged = baseline && (end->status == CLT_OK || end->status == CLT_ECHECK);
+    if (status == CLT_OK && judged)
+        status = verify_baseline_compare(baseline, report, whole);
+    clt_error_take(status, &worse);
+    clt_status listed = verify_report_junit(report, &a->select, a->junit);
+    if (end->status != CLT_OK && !judged)
+        return clt_error_put(end);
+    return worse.status != CLT_OK ? clt_error_put(&worse) : listed;
+}
+
+static clt_status set_options(const verify_args *a, clt_verify_options *options)
+{
+    const verify_selection *s = &a->select;
+    options->pattern = s->pattern;
+    options->after = a->after;
+    options->small = s->quick || s->small;
+    options->own_forms = s->quick;
+    options->seed = s->seed;
+    CLT_TRY(parse_modes(s->mode, &options->modes));
+    CLT_TRY(parse_shard(s->shard, &options->shard, &options->shards));
+    CLT_TRY(cmd_caps(s->caps, &options->caps_mask));
+    CLT_TRY(cmd_can_write(a->json));
+    return cmd_can_write(a->junit);
+}
+
+static clt_status verify(const cmd_context *context, verify_args *a)
 {
     console c;
     int count[5] = {0};
+    bool whole = false;
+    CLT_SCOPED(verify_baseline) *baseline = NULL;
     verify_report report = {0};
     verify_run run = {.args = a, .report = &report, .console = &c};
-    clt_verify_options options = {.pattern = a->pattern,
-                                  .after = a->after,
-                                  .small = a->quick || a->small,
-                                  .own_forms = a->quick,
-                                  .seed = (uint64_t)a->seed,
-                                  .result = on_result,
-                                  .context = &run};
-    CLT_TRY(parse_modes(a->mode, &options.modes));
-    CLT_TRY(parse_shard(a->shard, &options.shard, &options.shards));
-    CLT_TRY(cmd_caps(a->caps, &options.caps_mask));
-    CLT_TRY(cmd_can_write(a->json));
-    CLT_TRY(cmd_can_write(a->junit));
-    if (options.seed == 0) /* choose the seed here, so that it is printed before anything can go wrong */
-        options.seed = (uint64_t)time(NULL) * 1000003u % 1000000000u + 1;
+    clt_verify_options options = {.result = on_result, .context = &run};
+    if (a->baseline) {
+        CLT_TRY(verify_baseline_open(a->baseline, &baseline));
+        CLT_TRY(select_as(baseline, a, &whole));
+    }
+    /* chosen here, so that it is printed before anything can go wrong */
+    a->select.seed = a->seed ? (uint64_t)a->seed : (uint64_t)time(NULL) * 1000003u % 1000000000u + 1;
+    CLT_TRY(set_options(a, &options));
     run.list = (options.modes & CLT_VERIFY_LIST) != 0;
+    if (run.list && baseline)
+        CLT_FAIL(CLT_EUSAGE, "cltrain verify: --mode list runs no checks; leave --baseline out");
     console_init(&c, context);
     bool all = a->device && strcmp(a->device, "all") == 0;
     clt_status status = all ? run_all(a, &options, &run, count) : run_device(a, &options, &run, NULL, count);
-    clt_error error;
-    clt_error_take(status, &error);
-    clt_status written = verify_report_write(&report, a->json, a->junit, options.seed);
-    if (!run.list) {
-        int failed = count[CLT_VERIFY_FAIL] + count[CLT_VERIFY_UNIMPL] + count[CLT_VERIFY_MISTRUST];
-        verify_report_skips(&report, a->quick);
-        terminal_say("%d passed, %d failed, %d skipped\n", count[CLT_VERIFY_PASS], failed,
-                     count[CLT_VERIFY_SKIP]);
-        fflush(stdout);
-    }
+    clt_error end;
+    clt_error_take(status, &end);
+    if (!run.list)
+        say_counts(&report, a, count);
+    status = report_run(&report, a, baseline, whole, &end);
+    fflush(stdout);
     verify_report_free(&report);
-    return status != CLT_OK ? clt_error_put(&error) : written;
+    return status;
 }
 
 clt_status cmd_verify(cmd_context *context, int argc, char **argv)
 {
     verify_args a = {.limit = 600};
     const args_option options[] = {
-        ARGS_TEXT("-t", "PATTERN", a.pattern,
+        ARGS_TEXT("-t", "PATTERN", a.select.pattern,
                   "only cases whose name matches, such as 'softmax*'; several with commas"),
-        ARGS_TEXT("--mode", "MODES", a.mode, "correct, grad, bitwise, perf, list; several with commas"),
+        ARGS_TEXT("--mode", "MODES", a.select.mode,
+                  "correct, grad, bitwise, perf, list; several with commas"),
         ARGS_TEXT("--device", "SPEC|all", a.device, "which device, or every one"),
-        ARGS_TEXT("--caps", "MASK", a.caps, "act as a weaker device: all, none, a,b or -a,-b"),
+        ARGS_TEXT("--caps", "MASK", a.select.caps, "act as a weaker device: all, none, a,b or -a,-b"),
         ARGS_FLAG(
-            "--quick", a.quick,
+            "--quick", a.select.quick,
             "small cases of the kernels that trainings on this device use: a minute or two the first time"),
-        ARGS_FLAG("--small", a.small, "small cases of all kernels"),
+        ARGS_FLAG("--small", a.select.small, "small cases of all kernels"),
         ARGS_INT(
             "--jobs", "N", a.jobs, 1, 16,
             "processes that share the checks (as many as there are cores, at most 16 and on GPUs 4, or 8 on "
             "a GPU of 32 GiB in a host of 8 cores; one with --mode perf)"),
-        ARGS_TEXT("--shard", "I/N", a.shard, "the I-th of N parts, from 0"),
+        ARGS_TEXT("--shard", "I/N", a.select.shard, "the I-th of N parts, from 0"),
         ARGS_TEXT("--after", "PATTERN", a.after,
                   "if the checks of -t pass alone, run them again after the checks that PATTERN names"),
         ARGS_INT("--seed", "N", a.seed, 1, 9e18, "seed of the data (default: from the clock, printed)"),
         ARGS_TEXT("--json", "FILE", a.json, "write all results as JSON; - for the standard output"),
         ARGS_TEXT("--junit", "FILE", a.junit, "write all results as JUnit XML"),
+        ARGS_TEXT(
+            "--baseline", "FILE", a.baseline,
+            "compare with the --json FILE of an earlier run, on this device or another: the same checks "
+            "with the same seed; fails for what became worse, and tells which results have other bits"),
         ARGS_INT("--limit", "SECONDS", a.limit, 1, 1e6, "a check that takes longer has failed (600)"),
         ARGS_FLAG("-v", a.verbose, "print every case, not only failures"),
         ARGS_END};

@@ -3,6 +3,7 @@
  * Collects the checker's results, writes them as JSON and JUnit XML, and counts the reasons of skips. */
 #include "cli/commands/verify_report.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +11,29 @@
 #include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
 #include "engine/base/text.h"
+#include "engine/base/hash.h"
+#include "engine/json/json_seal.h"
 #include "engine/json/json.h"
 
-void verify_report_device(verify_report *report)
+void verify_report_device(verify_report *report, const char *spec)
 {
-    report->runs++;
+    if (clt_grow(&report->devices, &report->devices_capacity, report->n_devices + 1, sizeof *report->devices,
+                 "devices") != CLT_OK) {
+        report->failed = true;
+        return;
+    }
+    snprintf(report->devices[report->n_devices++].spec, sizeof report->devices->spec, "%s", spec);
+}
+
+void verify_report_opened(verify_report *report, const ocl_device_desc *desc)
+{
+    if (report->failed)
+        return;
+    verify_device *device = &report->devices[report->n_devices - 1];
+    snprintf(device->spec, sizeof device->spec, "%s", desc->spec);
+    snprintf(device->name, sizeof device->name, "%s", desc->name);
+    snprintf(device->driver, sizeof device->driver, "%s", desc->driver);
+    snprintf(device->platform, sizeof device->platform, "%s", desc->platform);
 }
 
 void verify_report_add(verify_report *report, const char *device, const clt_verify_result *result)
@@ -29,8 +48,9 @@ void verify_report_add(verify_report *report, const char *device, const clt_veri
     item->name = strdup(result->name);
     item->reason = strdup(result->reason ? result->reason : "");
     item->repeat = strdup(result->repeat ? result->repeat : "");
-    item->run = report->runs;
+    item->run = (int)report->n_devices;
     item->index = result->index;
+    item->bits = result->bits;
     item->state = result->state;
     item->error = result->error;
     item->limit = result->limit;
@@ -47,38 +67,76 @@ void verify_report_free(verify_report *report)
         free(report->items[i].repeat);
     }
     free(report->items);
+    free(report->devices);
     memset(report, 0, sizeof *report);
 }
 
-static bool is_failure(clt_verify_state state)
+bool verify_is_failure(clt_verify_state state)
 {
     return state != CLT_VERIFY_PASS && state != CLT_VERIFY_SKIP;
 }
 
-static void make_json(const verify_report *report, uint64_t seed, clt_str *out)
+static void json_item(clt_json_writer *w, const verify_item *item)
 {
-    clt_json_writer w = clt_json_writer_make(out, 1);
+    char bits[CLT_HASH64_TEXT];
+    clt_jw_object(w);
+    clt_jw_kstring(w, "device", item->device);
+    clt_jw_kstring(w, "name", item->name);
+    clt_jw_kstring(w, "state", clt_verify_state_name(item->state));
+    if (*item->reason)
+        clt_jw_kstring(w, "reason", item->reason);
+    clt_jw_kdouble(w, "error", item->error);
+    clt_jw_kdouble(w, "limit", item->limit);
+    clt_jw_kdouble(w, "ms", item->ms);
+    if (item->bits)
+        clt_jw_kstring(w, "bits", clt_hash64_text(item->bits, bits));
+    if (*item->repeat)
+        clt_jw_kstring(w, "repeat", item->repeat);
+    clt_jw_end_object(w);
+}
+
+static void json_selection(clt_json_writer *w, const verify_selection *s)
+{
+    clt_jw_kint(w, "seed", (int64_t)s->seed);
+    clt_jw_kobject(w, "selection");
+    clt_jw_kstring(w, "pattern", s->pattern);
+    clt_jw_kstring(w, "mode", s->mode);
+    clt_jw_kstring(w, "caps", s->caps);
+    clt_jw_kstring(w, "shard", s->shard);
+    clt_jw_kbool(w, "quick", s->quick);
+    clt_jw_kbool(w, "small", s->small);
+    clt_jw_end_object(w);
+}
+
+clt_status verify_report_json(const verify_report *report, const verify_selection *selection,
+                              const char *path)
+{
+    CLT_SCOPED(clt_str) out = {0};
+    clt_json_writer w = clt_json_writer_make(&out, 2);
+    if (!path)
+        return CLT_OK;
     clt_jw_object(&w);
-    clt_jw_kint(&w, "seed", (int64_t)seed);
-    clt_jw_karray(&w, "results");
-    for (size_t i = 0; i < report->count; i++) {
-        const verify_item *item = &report->items[i];
+    clt_jw_kstring(&w, "format", VERIFY_FORMAT);
+    clt_jw_kint(&w, "format_version", VERIFY_FORMAT_VERSION);
+    clt_jw_kstring(&w, "cltrain_version", CLT_VERSION);
+    json_selection(&w, selection);
+    clt_jw_karray(&w, "devices");
+    for (size_t i = 0; i < report->n_devices; i++) {
+        const verify_device *d = &report->devices[i];
         clt_jw_object(&w);
-        clt_jw_kstring(&w, "device", item->device);
-        clt_jw_kstring(&w, "name", item->name);
-        clt_jw_kstring(&w, "state", clt_verify_state_name(item->state));
-        if (*item->reason)
-            clt_jw_kstring(&w, "reason", item->reason);
-        clt_jw_kdouble(&w, "error", item->error);
-        clt_jw_kdouble(&w, "limit", item->limit);
-        clt_jw_kdouble(&w, "ms", item->ms);
-        if (*item->repeat)
-            clt_jw_kstring(&w, "repeat", item->repeat);
+        clt_jw_kstring(&w, "device", d->spec);
+        clt_jw_kstring(&w, "name", d->name);
+        clt_jw_kstring(&w, "driver", d->driver);
+        clt_jw_kstring(&w, "platform", d->platform);
         clt_jw_end_object(&w);
     }
     clt_jw_end_array(&w);
-    clt_jw_end_object(&w);
-    clt_str_append(out, "\n");
+    clt_jw_karray(&w, "results");
+    for (size_t i = 0; i < report->count; i++)
+        json_item(&w, &report->items[i]);
+    clt_jw_end_array(&w);
+    CLT_TRY(clt_json_seal(&out, 0, VERIFY_SEAL));
+    return cmd_write_str(path, &out);
 }
 
 static void xml(clt_str *out, const char *text)
@@ -118,10 +176,12 @@ static void junit_case(const verify_item *item, clt_str *out)
         clt_str_append(out, "/>\n");
         return;
     }
-    clt_str_append(out, item->state == CLT_VERIFY_SKIP ? "><skipped message=\"" : "><failure message=\"");
-    clt_str_printf(out, "%s: ", clt_verify_state_name(item->state));
+    bool skipped = item->state == CLT_VERIFY_SKIP || item->known;
+    clt_str_append(out, skipped ? "><skipped message=\"" : "><failure message=\"");
+    clt_str_printf(out, "%s%s: ", clt_verify_state_name(item->state),
+                   item->known ? " as in the baseline" : "");
     xml(out, item->reason);
-    if (item->state == CLT_VERIFY_SKIP) {
+    if (skipped) {
         clt_str_append(out, "\"/></testcase>\n");
         return;
     }
@@ -130,20 +190,26 @@ static void junit_case(const verify_item *item, clt_str *out)
     clt_str_append(out, "</failure></testcase>\n");
 }
 
-static void make_junit(const verify_report *report, uint64_t seed, clt_str *out)
+clt_status verify_report_junit(const verify_report *report, const verify_selection *selection,
+                               const char *path)
 {
+    CLT_SCOPED(clt_str) out = {0};
     int failures = 0, skipped = 0;
+    if (!path)
+        return CLT_OK;
     for (size_t i = 0; i < report->count; i++) {
-        failures += is_failure(report->items[i].state);
-        skipped += report->items[i].state == CLT_VERIFY_SKIP;
+        const verify_item *item = &report->items[i];
+        failures += verify_is_failure(item->state) && !item->known;
+        skipped += item->state == CLT_VERIFY_SKIP || item->known;
     }
-    clt_str_printf(out,
+    clt_str_printf(&out,
                    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"cltrain verify, seed "
                    "%llu\" tests=\"%zu\" failures=\"%d\" errors=\"0\" skipped=\"%d\">\n",
-                   (unsigned long long)seed, report->count, failures, skipped);
+                   (unsigned long long)selection->seed, report->count, failures, skipped);
     for (size_t i = 0; i < report->count; i++)
-        junit_case(&report->items[i], out);
-    clt_str_append(out, "</testsuite>\n");
+        junit_case(&report->items[i], &out);
+    clt_str_append(&out, "</testsuite>\n");
+    return cmd_write_str(path, &out);
 }
 
 /* Sorts by device, then by position in the list of checks. */
@@ -155,20 +221,13 @@ static int by_index(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-clt_status verify_report_write(verify_report *report, const char *json, const char *junit, uint64_t seed)
+clt_status verify_report_sort(verify_report *report)
 {
-    CLT_SCOPED(clt_str) results = {0}, tests = {0};
     if (report->failed)
         CLT_FAIL(CLT_ENOMEM, "collecting the checker's results: out of host memory");
     if (report->count > 0)
         qsort(report->items, report->count, sizeof *report->items, by_index);
-    if (json) {
-        make_json(report, seed, &results);
-        CLT_TRY(cmd_write_str(json, &results));
-    }
-    if (junit)
-        make_junit(report, seed, &tests);
-    return junit ? cmd_write_str(junit, &tests) : CLT_OK;
+    return CLT_OK;
 }
 
 /* --- skips --- */

@@ -9,23 +9,51 @@
 typedef struct verify_item {
     char *device, *name, *reason, *repeat;
     int run; /* number of the device, from 1 */
-    uint64_t index;
+    uint64_t index, bits;
     clt_verify_state state;
     double error, limit, ms;
+    bool known; /* it failed, as it does in the baseline */
 } verify_item;
+
+/* A device that was checked. */
+typedef struct verify_device {
+    char spec[16];
+    char name[OCL_NAME_SIZE], driver[OCL_NAME_SIZE], platform[OCL_NAME_SIZE]; /* "": it was not opened */
+} verify_device;
+
+/* Which checks a run selects, as on the command line. NULL: not given. */
+typedef struct verify_selection {
+    const char *pattern, *mode, *caps, *shard;
+    bool quick, small;
+    uint64_t seed;
+} verify_selection;
 
 typedef struct verify_report {
     verify_item *items;
     size_t count, capacity;
-    int runs;    /* number of devices so far */
+    verify_device *devices;
+    size_t n_devices, devices_capacity;
     bool failed; /* out of memory */
 } verify_report;
 
 /* Call it before adding the results of another device. */
-void verify_report_device(verify_report *report);
+void verify_report_device(verify_report *report, const char *spec);
+/* Tells about the device that was added last. */
+void verify_report_opened(verify_report *report, const ocl_device_desc *device);
 void verify_report_add(verify_report *report, const char *device, const clt_verify_result *result);
-/* Sorts the results into the order of the list of checks and writes them. Either path may be NULL. */
-clt_status verify_report_write(verify_report *report, const char *json, const char *junit, uint64_t seed);
+/* Sorts the results by device and into the order of the list of checks. CLT_ENOMEM: some are missing. */
+clt_status verify_report_sort(verify_report *report);
+/* Writes the results as JSON, which verify_baseline_open reads, and as JUnit XML. A path may be NULL. */
+clt_status verify_report_json(const verify_report *report, const verify_selection *selection,
+                              const char *path);
+clt_status verify_report_junit(const verify_report *report, const verify_selection *selection,
+                               const char *path);
+/* True for a check that failed in one of the ways in which a check can fail. */
+bool verify_is_failure(clt_verify_state state);
+/* What the JSON is: the first members of the object, and the last one, which seals it. */
+#define VERIFY_FORMAT "cltrain-verify"
+#define VERIFY_FORMAT_VERSION 1
+#define VERIFY_SEAL "verify_xxh64"
 /* Prints the most frequent reasons why checks were skipped. own_forms: variants that the device does not use
  * were skipped as well (--quick), which a line then says. */
 void verify_report_skips(const verify_report *report, bool own_forms);

@@ -185,6 +185,7 @@ clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *ou
                                          .reason = outcome->reason,
                                          .error = outcome->error,
                                          .limit = outcome->limit,
+                                         .bits = outcome->bits,
                                          .ms = ms,
                                          .repeat = repeat});
     return CLT_OK;

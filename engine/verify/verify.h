@@ -35,6 +35,7 @@ typedef struct clt_verify_result {
     const char *reason;  /* why it was skipped or failed */
     double error, limit; /* largest error and its limit, in the same unit */
     double ms;           /* perf: device time of one run; else duration of the check */
+    uint64_t bits;       /* hash of all values that were compared with a reference; 0: there were none */
     const char *repeat;  /* the command that repeats the check */
 } clt_verify_result;
 
@@ -60,7 +61,8 @@ typedef struct clt_verify_options {
     bool own_forms;    /* only variants that a training on this device could use; others are skipped */
     int shard, shards; /* run part `shard` (from 0) of `shards` parts; shards 0 or 1: everything */
     uint64_t seed;     /* 0: taken from the clock; it is printed */
-    void (*opened)(void *context, const ocl_device_desc *device); /* may be NULL */
+    /* May be NULL. With workers only spec, name, driver, platform and is_cpu of the description are set. */
+    void (*opened)(void *context, const ocl_device_desc *device);
     /* Called before each case; false: its checks are left out. NULL: all run. If set, the list is gone
      * through twice, so that cases that were left to others in pass 0 can be claimed in pass 1. */
     bool (*claim)(void *context, const clt_verify_claim *claim);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/hash.h"
 #include "engine/verify/verify_internal.h"
 
 #define PERCENTILE_MIN 100 /* from this many elements on, the 99th percentile has a limit, too */
@@ -89,10 +90,18 @@ static void add_judgement(judgement *j, size_t i, double ratio, double got, doub
     }
 }
 
+/* Adds the values to the hash of all values that the check has compared. */
+static void add_bits(clt_verify_outcome *o, const double *got, size_t n)
+{
+    const uint64_t both[2] = {o->bits, clt_hash64(got, n * sizeof *got)};
+    o->bits = clt_hash64(both, sizeof both);
+}
+
 static void conclude(clt_verify_outcome *o, const char *what, const judgement *j, const double *got, size_t n,
                      double limit, double nmse_limit)
 {
     size_t at = j->worst_at;
+    add_bits(o, got, n);
     if (clt_verify_bad(o))
         return;
     /* Report the worst comparison so far, relative to its own limit. An exact comparison has the limit 0 and

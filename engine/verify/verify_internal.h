@@ -34,6 +34,7 @@ typedef struct clt_verify_session {
 typedef struct clt_verify_outcome {
     clt_verify_state state;
     double error, limit, ms;
+    uint64_t bits; /* as in clt_verify_result */
     char reason[1024];
 } clt_verify_outcome;
 

@@ -2,10 +2,11 @@
  *
  * The worker's side of checks in worker processes; verify_workers.c is the parent's side. A worker asks
  * before it runs the checks of a case, and names each check before it runs it. Lines that it writes:
- *     device KIND SPEC NAME               the device is open; KIND is cpu or other
+ *     device KIND BYTES SPEC NAME         the device is open; KIND is cpu or other; after NAME follow,
+ *                                         each after a tab, its driver and its platform
  *     claim PASS INDEX SUBJECT CASE       may I run the checks of this case?
  *     begin INDEX NAME                    this check starts
- *     end STATE ERROR LIMIT MS REASON     it has ended
+ *     end STATE ERROR LIMIT MS BITS REASON it has ended
  *     done MATCHED                        there is nothing left to do
  *     error STATUS TEXT                   no check can be run any more
  *
@@ -44,8 +45,9 @@ static void say_opened(void *context, const ocl_device_desc *device)
 {
     worker *w = context;
     if (w->said == CLT_OK)
-        w->said = clt_child_say("device %s %" PRIu64 " %s %s", device->is_cpu ? "cpu" : "other",
-                                device->global_bytes, device->spec, device->name);
+        w->said =
+            clt_child_say("device %s %" PRIu64 " %s %s\t%s\t%s", device->is_cpu ? "cpu" : "other",
+                          device->global_bytes, device->spec, device->name, device->driver, device->platform);
 }
 
 static clt_status ask(worker *w, const clt_verify_claim *claim)
@@ -84,8 +86,8 @@ static void say_result(void *context, const clt_verify_result *result)
     char reason[4096];
     escape(result->reason ? result->reason : "", reason, sizeof reason);
     if (w->said == CLT_OK)
-        w->said = clt_child_say("end %d %a %a %a %s", (int)result->state, result->error, result->limit,
-                                result->ms, reason);
+        w->said = clt_child_say("end %d %a %a %a %" PRIx64 " %s", (int)result->state, result->error,
+                                result->limit, result->ms, result->bits, reason);
 }
 
 clt_status clt_verify_work(const clt_verify_options *options)

@@ -184,8 +184,8 @@ static bool take_end(watcher *w, const char *line)
     clt_verify_result result = {0};
     char reason[CLT_CHILD_LINE_SIZE];
     int state, at = 0;
-    if (!w->running ||
-        sscanf(line, "end %d %la %la %la%n", &state, &result.error, &result.limit, &result.ms, &at) != 4)
+    if (!w->running || sscanf(line, "end %d %la %la %la %" SCNx64 "%n", &state, &result.error, &result.limit,
+                              &result.ms, &result.bits, &at) != 5)
         return false;
     if (state < CLT_VERIFY_PASS || state > CLT_VERIFY_MISTRUST)
         return false;
@@ -195,6 +195,14 @@ static bool take_end(watcher *w, const char *line)
     result.reason = reason;
     deliver(w, &result);
     return true;
+}
+
+/* Copies the text up to the next tab; returns what follows the tab, or the text's end. */
+static const char *take_word(const char *text, char *out, size_t size)
+{
+    size_t n = strcspn(text, "\t");
+    snprintf(out, size, "%.*s", (int)n, text);
+    return text + n + (text[n] != '\0');
 }
 
 static bool take_device(watcher *w, const char *line)
@@ -210,9 +218,11 @@ static bool take_device(watcher *w, const char *line)
     if (!s->opened) {
         ocl_device_desc desc = {.is_cpu = strcmp(kind, "cpu") == 0};
         snprintf(s->spec, sizeof s->spec, "%s", spec);
-        snprintf(s->device, sizeof s->device, "%s", line + at);
         snprintf(desc.spec, sizeof desc.spec, "%s", spec);
-        snprintf(desc.name, sizeof desc.name, "%s", line + at);
+        const char *rest = take_word(line + at, desc.name, sizeof desc.name);
+        rest = take_word(rest, desc.driver, sizeof desc.driver);
+        (void)take_word(rest, desc.platform, sizeof desc.platform);
+        snprintf(s->device, sizeof s->device, "%s", desc.name);
         s->is_cpu = desc.is_cpu;
         s->bytes = bytes;
         s->opened = true;

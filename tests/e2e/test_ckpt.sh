@@ -83,6 +83,10 @@ expect_code 7 "$CLTRAIN" ckpt verify bad/checkpoints/step_20 # not taken for a f
 expect_text 'step_20: damaged'
 expect_code 7 "$CLTRAIN" ckpt show bad/checkpoints/step_10
 expect_code 7 "$CLTRAIN" ckpt diff bad straight
+sed 's/"format_version": 2/"format_version": 3/' straight/checkpoints/step_10/manifest.json |
+    "$CLTRAIN_BUILD_DIR/tests/seal" manifest_xxh64 >bad/checkpoints/step_10/manifest.json
+expect_code 7 "$CLTRAIN" ckpt verify bad/checkpoints/step_10
+expect_text 'use a newer cltrain'
 expect_code 7 "$CLTRAIN" ckpt verify nowhere
 expect_text 'nowhere'
 finish

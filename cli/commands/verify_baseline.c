@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads the JSON of an earlier run of the checker, and compares a run with it: what became worse, what fails
+ * as before, what is mended, and which results have other bits. */
+#include "cli/commands/verify_baseline.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/screen/terminal.h"
+#include "engine/base/hash.h"
+#include "engine/base/mem.h"
+#include "engine/files/fileio.h"
+#include "engine/json/json.h"
+#include "engine/json/json_seal.h"
+
+#define BASELINE_MAX_BYTES 100000000u
+enum { SHOWN_NAMES = 10 };
+
+typedef struct entry {
+    const char *device, *name, *reason; /* of the document */
+    clt_verify_state state;
+    uint64_t bits;
+    bool seen; /* the run has this check */
+} entry;
+
+struct verify_baseline {
+    char *path;
+    clt_json_doc *doc;
+    verify_selection selection;
+    entry *entries; /* sorted by device and name */
+    size_t count;
+    int n_devices;
+    const char *version, *device, *driver; /* of the first device */
+};
+
+/* --- reading --- */
+
+static clt_status refuse(const verify_baseline *b, const char *why)
+{
+    CLT_FAIL(CLT_EUSAGE, "the baseline '%s' %s; name a file that 'cltrain verify --json FILE' has written",
+             b->path, why);
+}
+
+/* *out: a text; NULL if the member is null. False: the member is missing or of another type. */
+static bool text_of(const clt_json *object, const char *key, const char **out)
+{
+    const clt_json *value = clt_json_get(object, key);
+    if (!value)
+        return false;
+    *out = clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : NULL;
+    return *out || clt_json_typeof(value) == CLT_JSON_NULL;
+}
+
+static bool int_of(const clt_json *object, const char *key, int64_t *out)
+{
+    const clt_json *value = clt_json_get(object, key);
+    return value && clt_json_int(value, out);
+}
+
+static bool state_of(const char *name, clt_verify_state *out)
+{
+    for (clt_verify_state s = CLT_VERIFY_PASS; s <= CLT_VERIFY_MISTRUST; s++)
+        if (strcmp(clt_verify_state_name(s), name) == 0) {
+            *out = s;
+            return true;
+        }
+    return false;
+}
+
+static bool read_entry(const clt_json *value, entry *e)
+{
+    const char *state = NULL, *bits = NULL;
+    if (clt_json_typeof(value) != CLT_JSON_OBJECT || !text_of(value, "device", &e->device) || !e->device ||
+        !text_of(value, "name", &e->name) || !e->name || !text_of(value, "state", &state) || !state ||
+        !state_of(state, &e->state))
+        return false;
+    if (!text_of(value, "reason", &e->reason))
+        e->reason = NULL;
+    if (text_of(value, "bits", &bits) && bits)
+        e->bits = strtoull(bits, NULL, 16);
+    return true;
+}
+
+static int by_name(const void *x, const void *y)
+{
+    const entry *a = x, *b = y;
+    int devices = strcmp(a->device, b->device);
+    return devices != 0 ? devices : strcmp(a->name, b->name);
+}
+
+static clt_status read_results(verify_baseline *b, const clt_json *results)
+{
+    if (!results || clt_json_typeof(results) != CLT_JSON_ARRAY || !clt_json_first(results))
+        return refuse(b, "has no results");
+    CLT_TRY(clt_alloc(&b->entries, clt_json_count(results), sizeof *b->entries, "a baseline"));
+    for (const clt_json *v = clt_json_first(results); v; v = clt_json_next(v))
+        if (!read_entry(v, &b->entries[b->count++]))
+            return refuse(b, "has a result without device, name or state");
+    qsort(b->entries, b->count, sizeof *b->entries, by_name);
+    return CLT_OK;
+}
+
+static clt_status read_head(verify_baseline *b, const clt_json *root)
+{
+    const char *format = NULL;
+    int64_t version = 0, seed = 0;
+    const clt_json *selection = clt_json_get(root, "selection"), *devices = clt_json_get(root, "devices");
+    const clt_json *quick = selection ? clt_json_get(selection, "quick") : NULL;
+    const clt_json *small = selection ? clt_json_get(selection, "small") : NULL;
+    verify_selection *s = &b->selection;
+    if (!text_of(root, "format", &format) || !format || strcmp(format, VERIFY_FORMAT) != 0 ||
+        !int_of(root, "format_version", &version))
+        return refuse(b, "is no result of the checker");
+    if (version > VERIFY_FORMAT_VERSION)
+        return refuse(b, "was written by a newer cltrain");
+    if (!selection || !int_of(root, "seed", &seed) || seed < 1 ||
+        !text_of(selection, "pattern", &s->pattern) || !text_of(selection, "mode", &s->mode) ||
+        !text_of(selection, "caps", &s->caps) || !text_of(selection, "shard", &s->shard) || !quick || !small)
+        return refuse(b, "does not tell its seed and what it selected");
+    s->seed = (uint64_t)seed;
+    s->quick = clt_json_bool(quick);
+    s->small = clt_json_bool(small);
+    const clt_json *first =
+        devices && clt_json_typeof(devices) == CLT_JSON_ARRAY ? clt_json_first(devices) : NULL;
+    if (!first || !text_of(root, "cltrain_version", &b->version) || !text_of(first, "name", &b->device) ||
+        !text_of(first, "driver", &b->driver))
+        return refuse(b, "does not tell its device");
+    b->n_devices = (int)clt_json_count(devices);
+    return CLT_OK;
+}
+
+static clt_status read_file(verify_baseline *b)
+{
+    CLT_FREED char *text = NULL;
+    size_t size;
+    CLT_TRY(clt_file_read(b->path, false, BASELINE_MAX_BYTES, CLT_EUSAGE, &text, &size));
+    CLT_TRY(clt_json_parse(text, size, b->path, CLT_EUSAGE, &b->doc));
+    const clt_json *root = clt_json_root(b->doc);
+    if (clt_json_typeof(root) != CLT_JSON_OBJECT)
+        return refuse(b, "is no result of the checker");
+    CLT_TRY(read_head(b, root));
+    if (!clt_json_sealed(text, size, VERIFY_SEAL)) /* told last: a newer form is to be named as such */
+        return refuse(b, "does not match its own hash, so it was damaged or edited");
+    return read_results(b, clt_json_get(root, "results"));
+}
+
+clt_status verify_baseline_open(const char *path, verify_baseline **out)
+{
+    CLT_SCOPED(verify_baseline) *b = NULL;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&b, 1, sizeof *b, "a baseline"));
+    b->path = strdup(path);
+    if (!b->path)
+        CLT_FAIL(CLT_ENOMEM, "reading a baseline: out of host memory");
+    CLT_TRY(read_file(b));
+    *out = CLT_TAKE(b);
+    return CLT_OK;
+}
+
+void verify_baseline_close(verify_baseline *b)
+{
+    if (!b)
+        return;
+    free(b->path);
+    free(b->entries);
+    clt_json_destroy(b->doc);
+    free(b);
+}
+
+const verify_selection *verify_baseline_selection(const verify_baseline *baseline)
+{
+    return &baseline->selection;
+}
+
+/* --- comparing --- */
+
+typedef struct tally {
+    int compared, same_bits, other_bits, worse, known, mended, added;
+    char names[SHOWN_NAMES][128]; /* of the first checks with other bits */
+} tally;
+
+static entry *find(const verify_baseline *b, const char *device, const char *name)
+{
+    entry key = {.device = b->n_devices == 1 ? b->entries[0].device : device, .name = name};
+    return bsearch(&key, b->entries, b->count, sizeof key, by_name);
+}
+
+static void say_change(terminal_ink ink, const char *word, const char *name, const char *text)
+{
+    CLT_SCOPED(clt_str) line = {0}, out = {0};
+    clt_str_printf(&line, "%s: %s", name, text);
+    text_wrap(line.text ? line.text : name, 9, 9, terminal_columns(), &out);
+    terminal_say("%s%-8s%s %s", terminal_begin(1, ink), word, terminal_end(1, ink),
+                 out.text ? out.text : "\n");
+}
+
+static void compare_bits(tally *n, const verify_item *now, const entry *then)
+{
+    n->compared++;
+    if (!now->bits || !then->bits || now->bits == then->bits) {
+        n->same_bits += now->bits != 0 && then->bits != 0;
+        return;
+    }
+    if (n->other_bits < SHOWN_NAMES)
+        snprintf(n->names[n->other_bits], sizeof n->names[0], "%s", now->name);
+    n->other_bits++;
+}
+
+static void compare_item(tally *n, verify_item *now, entry *then)
+{
+    char text[1200];
+    bool fails = verify_is_failure(now->state);
+    if (then)
+        then->seen = true;
+    if (fails && then && verify_is_failure(then->state)) {
+        n->known++;
+        now->known = true;
+        say_change(INK_WARNING, "known", now->name, "fails as in the baseline");
+    } else if (fails || (now->state == CLT_VERIFY_SKIP && then && then->state == CLT_VERIFY_PASS)) {
+        n->worse++;
+        snprintf(text, sizeof text, "%s, now %s: %s",
+                 then ? clt_verify_state_name(then->state) : "not in the baseline",
+                 clt_verify_state_name(now->state), now->reason);
+        say_change(INK_BAD, "worse", now->name, text);
+    } else if (!then) {
+        n->added++;
+    } else if (now->state == CLT_VERIFY_PASS && verify_is_failure(then->state)) {
+        n->mended++;
+        say_change(INK_GOOD, "mended", now->name, then->reason ? then->reason : "it failed in the baseline");
+    } else if (now->state == CLT_VERIFY_PASS && then->state == CLT_VERIFY_PASS) {
+        compare_bits(n, now, then);
+    }
+}
+
+/* True if the run checked the device of this entry, or the baseline has but one. */
+static bool is_run(const verify_baseline *b, const verify_report *report, const entry *e)
+{
+    bool run = b->n_devices == 1;
+    for (size_t i = 0; i < report->n_devices; i++)
+        run = run || strcmp(report->devices[i].spec, e->device) == 0;
+    return run;
+}
+
+/* Adds the checks that only the baseline has to the report, as failures. */
+static void add_missing(const verify_baseline *b, verify_report *report, tally *n)
+{
+    for (size_t i = 0; i < b->count; i++) {
+        const entry *e = &b->entries[i];
+        if (e->seen || e->state == CLT_VERIFY_SKIP || !is_run(b, report, e))
+            continue;
+        const clt_verify_result missing = {.index = UINT64_MAX,
+                                           .name = e->name,
+                                           .state = CLT_VERIFY_FAIL,
+                                           .reason = "the baseline has this check, this run does not"};
+        n->worse++;
+        say_change(INK_BAD, "missing", e->name, missing.reason);
+        verify_report_add(report, e->device, &missing);
+    }
+}
+
+static void say_tally(const verify_baseline *b, const verify_report *report, const tally *n)
+{
+    const verify_device *now = report->n_devices > 0 ? &report->devices[0] : NULL;
+    CLT_SCOPED(clt_str) line = {0}, out = {0};
+    clt_str_printf(&line, "baseline: cltrain %s on %s, driver %s", b->version ? b->version : "?",
+                   b->device ? b->device : "?", b->driver ? b->driver : "?");
+    if (now && b->device &&
+        (strcmp(now->name, b->device) != 0 || strcmp(now->driver, b->driver ? b->driver : "")))
+        clt_str_printf(&line, "; now %s, driver %s", now->name, now->driver);
+    clt_str_append(&line, "\n");
+    clt_str_printf(&line,
+                   "%d worse, %d fail as before, %d mended, %d new; bits of results: %d the same, %d others",
+                   n->worse, n->known, n->mended, n->added, n->same_bits, n->other_bits);
+    for (int i = 0; i < n->other_bits && i < SHOWN_NAMES; i++)
+        clt_str_printf(&line, "%s%s", i ? ", " : ":\n  ", n->names[i]);
+    if (n->other_bits > SHOWN_NAMES)
+        clt_str_printf(&line, " and %d more", n->other_bits - SHOWN_NAMES);
+    clt_str_append(&line, "\n");
+    terminal_say("%s", line.text ? line.text : "\n");
+}
+
+clt_status verify_baseline_compare(const verify_baseline *b, verify_report *report, bool whole)
+{
+    tally n = {0};
+    size_t count = report->count;
+    for (size_t i = 0; i < count; i++)
+        compare_item(&n, &report->items[i], find(b, report->items[i].device, report->items[i].name));
+    if (whole)
+        add_missing(b, report, &n);
+    say_tally(b, report, &n);
+    if (report->failed)
+        CLT_FAIL(CLT_ENOMEM, "comparing with a baseline: out of host memory");
+    if (n.worse > 0)
+        CLT_FAIL(CLT_ECHECK, "verify: %d check%s worse than in the baseline '%s' (seed %" PRIu64 ")", n.worse,
+                 n.worse == 1 ? " is" : "s are", b->path, b->selection.seed);
+    return CLT_OK;
+}

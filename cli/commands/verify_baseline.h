@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An earlier run of the checker, on this device or another one, with which a run is compared. */
+#ifndef CLI_COMMANDS_VERIFY_BASELINE_H
+#define CLI_COMMANDS_VERIFY_BASELINE_H
+
+#include "cli/commands/verify_report.h"
+#include "engine/base/scope.h"
+
+typedef struct verify_baseline verify_baseline;
+
+/* Reads a file that verify_report_json has written. CLT_EUSAGE: it is none, it is damaged or edited, or a
+ * newer cltrain wrote it. */
+clt_status verify_baseline_open(const char *path, verify_baseline **out);
+void verify_baseline_close(verify_baseline *baseline); /* NULL is fine */
+CLT_SCOPED_POINTER(verify_baseline, verify_baseline_close)
+/* What the baseline selected. */
+const verify_selection *verify_baseline_selection(const verify_baseline *baseline);
+/* Compares and prints. whole: the run selected what the baseline selected, so a check that only the baseline
+ * has is missing. Marks the results that fail in both, and adds the missing checks to the report as failures.
+ * A device is compared with the baseline's device of the same spec, or with its only one. CLT_ECHECK: a check
+ * that passed in the baseline fails, is skipped or is missing, or one that the baseline does not have fails. */
+clt_status verify_baseline_compare(const verify_baseline *baseline, verify_report *report, bool whole);
+
+#endif

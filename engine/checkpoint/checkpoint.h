@@ -59,6 +59,8 @@ uint64_t clt_safetensors_hash(const clt_safetensors *file);
 clt_status clt_safetensors_whole(const clt_safetensors *file);
 /* Converts any float tensor of a file (f32, f16, bf16, f64) to f32. CLT_ECHECKPOINT for other types. */
 clt_status clt_named_tensor_to_f32(const clt_named_tensor *tensor, float *out);
+/* True if all bytes of its values are zero. */
+bool clt_named_tensor_is_zero(const clt_named_tensor *tensor);
 /* Writes durably (temporary file, fsync, rename), from the tensors' own memory. Data starts at a multiple of
  * 8; tensors in the order given; metadata (may be NULL): n pairs. Equal input gives equal bytes. *hash (may
  * be NULL): 64-bit hash of the file. */

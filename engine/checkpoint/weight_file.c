@@ -208,6 +208,16 @@ const char *clt_safetensors_metadata(const clt_safetensors *file, const char *ke
     return value ? clt_json_string(value) : NULL;
 }
 
+bool clt_named_tensor_is_zero(const clt_named_tensor *t)
+{
+    const unsigned char *bytes = t->data;
+    size_t size = (size_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype);
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i])
+            return false;
+    return true;
+}
+
 clt_status clt_named_tensor_to_f32(const clt_named_tensor *tensor, float *out)
 {
     const uint8_t *at = tensor->data;

@@ -42,6 +42,11 @@ size_t clt_adapter_layer(const char *tensor, bool *of_a)
     return a + table_a + b + table_b;
 }
 
+bool clt_adapter_starts_zero(const char *tensor)
+{
+    return clt_stem(tensor, CLT_ADAPTER_B) + clt_stem(tensor, CLT_ADAPTER_TABLE_A) > 0;
+}
+
 /* An entry NAME=NUMBER of model.lora_rank_pattern or model.lora_alpha_pattern. */
 typedef struct sized {
     char name[NAME];

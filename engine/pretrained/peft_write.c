@@ -39,16 +39,6 @@ static void peft_export_free(peft_export *x)
 }
 CLT_SCOPED_VALUE(peft_export, peft_export_free)
 
-static bool is_zero(const clt_named_tensor *t)
-{
-    const unsigned char *bytes = t->data;
-    size_t size = (size_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype);
-    for (size_t i = 0; i < size; i++)
-        if (bytes[i])
-            return false;
-    return true;
-}
-
 /* The path of a layer in the model of transformers. */
 static const char *path_of(const peft_export *x, const char *layer)
 {
@@ -83,9 +73,7 @@ static clt_status take(peft_export *x, const char *name)
         note(x->layers, &x->n_layers, layer);
     else
         note(x->parts, &x->n_parts, layer);
-    bool table = clt_ends_with(name, CLT_ADAPTER_TABLE_A) || clt_ends_with(name, CLT_ADAPTER_TABLE_B);
-    /* an embedding's A starts at zero, another layer's B */
-    x->result->idle &= adapter && (of_a != table || is_zero(&t));
+    x->result->idle &= adapter && (!clt_adapter_starts_zero(name) || clt_named_tensor_is_zero(&t));
     CLT_TRY(clt_grow(&x->tensors, &x->room, (size_t)x->count + 1, sizeof *x->tensors, "adapters"));
     x->tensors[x->count++] = t;
     return CLT_OK;

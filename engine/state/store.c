@@ -3,6 +3,7 @@
  * The store's arenas on a device. Knows the layout, nothing of graphs' meaning or of schedules. */
 #include "engine/state/store.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,26 @@ clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const cl
         had = piece.first + piece.count;
     }
     memset(out + had, 0, (slot->elements - had) * sizeof(float));
+    return CLT_OK;
+}
+
+clt_status clt_store_is_zero(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
+                             bool *zero)
+{
+    const uint64_t most = UINT64_C(1) << 18; /* elements that are read at once */
+    ocl_buffer *buffer;
+    clt_store_piece piece;
+    CLT_FREED float *values = NULL;
+    *zero = true;
+    CLT_TRY(slot_buffer(store, arena, slot, &buffer));
+    CLT_TRY(clt_alloc(&values, most, sizeof *values, "parameters"));
+    for (int64_t k = 0; *zero && clt_store_part(store->layout, arena, slot, k, &piece); k++)
+        for (uint64_t at = 0, n; *zero && at < piece.count; at += n) {
+            n = piece.count - at < most ? piece.count - at : most;
+            CLT_TRY(ocl_read(buffer, (piece.at + at) * sizeof(float), values, n * sizeof(float)));
+            for (uint64_t i = 0; *zero && i < n; i++)
+                *zero = fpclassify(values[i]) == FP_ZERO;
+        }
     return CLT_OK;
 }
 

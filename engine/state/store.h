@@ -40,6 +40,10 @@ clt_status clt_store_zero(clt_store *store);
  * that ranks divide only this rank's part is read or written (clt_store_part); the rest is read as zeros. */
 clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
                           float *out);
+/* *zero: all elements that clt_store_read would read are zero. Not for frozen parameters in 16 bits. Reads no
+ * more than it needs. */
+clt_status clt_store_is_zero(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
+                             bool *zero);
 clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
                            const float *values);
 /* True if a checkpoint's optimizer.safetensors contains the parameter's part of the arena. */

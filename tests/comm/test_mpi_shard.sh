@@ -57,6 +57,14 @@ histograms() {
 }
 
 same_bits adamw 2 optimizer.type=adamw optimizer.clip=1 log.tensorboard=true log.histograms=4
+expect_code 1 grep 'learn nothing' adamw.whole/log.txt adamw.shared/log.txt
+# weights that start and stay at zero: each rank knows a part of the gradients, and the warning is about all of them
+dead='model.layers=[{"op": "linear", "out": 16, "init": "zeros", "name": "fc1"}, {"op": "relu"}, {"op": "linear", "out": 5, "init": "zeros", "name": "fc2"}, {"op": "cross_entropy", "inputs": ["fc2", "y"]}]'
+net graph "$dead" train.steps=4 >dead.json
+for shard in none optimizer; do
+    expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train dead.json parallel.shard=$shard --out dead.$shard
+    expect_text 'after 3 steps the gradients of 3 of the 4 trained parameters are zero .*: fc1.weight, fc1.bias, fc2.weight; the loss'
+done
 histograms adamw.whole >a
 histograms adamw.shared >b
 expect_same a b

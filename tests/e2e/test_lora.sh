@@ -84,6 +84,7 @@ reject_text 'c_proj.lora_A'
 expect_code 0 "$CLTRAIN" train base.json --out base
 expect_code 0 "$CLTRAIN" train lora.json --init base --out whole
 expect_text 'adapters +8 new tensors' '[0-9,]+ of them frozen'
+reject_text 'learn nothing' # A's gradients are zero in the first step alone
 expect_code 0 "$CLTRAIN" train lora.json --init base --out part --max-steps 3
 expect_code 0 "$CLTRAIN" train --resume part
 for file in model optimizer; do
@@ -96,6 +97,7 @@ expect_code 1 grep -q -a wte whole/checkpoints/step_8/optimizer.safetensors
 expect_code 0 "$CLTRAIN" eval base
 before=$(loss)
 expect_code 0 "$CLTRAIN" eval whole
+reject_text 'change nothing'
 after=$(loss)
 if awk "BEGIN { exit !($after < $before) }"; then pass; else fail "evaluation loss $before without adapters, $after with them"; fi
 
@@ -164,7 +166,12 @@ expect_code 0 "$CLTRAIN" export whole --merge --dtype bf16 --out narrow.gguf
 expect_text 'adapters were added to 4 weights' 'rounding to bf16 changed the merged weights by [0-9.]+ % of what the adapters add' 'logits differ by at most'
 reject_text 'change nothing'
 # a rate that rounds every change of B to zero
-expect_code 0 "$CLTRAIN" train lora.json --init base --out idle train.steps=1 optimizer.learning_rate=1e-60
+expect_code 0 "$CLTRAIN" train lora.json --init base --out idle train.steps=4 optimizer.learning_rate=1e-60
+reject_text 'learn nothing' # A's gradients are zero since B is
+for command in 'eval idle' 'generate idle --max-new 3'; do
+    expect_code 0 "$CLTRAIN" $command
+    expect_text "'idle/checkpoints/step_4': every B of the adapters is zero, so they change nothing"
+done
 expect_code 0 "$CLTRAIN" export idle --merge --out idle_merged
 expect_text 'every B or A is zero: these adapters change nothing'
 expect_code 0 "$CLTRAIN" export whole --out all.safetensors # base and adapters, as a run's weights

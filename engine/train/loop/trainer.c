@@ -75,6 +75,9 @@ static void tell_spike(const clt_loop *l, const clt_step_metrics *m)
     clt_tell_warning(l, text);
 }
 
+/* The gradients are first looked at after this many steps: the first step's of an adapter's A are zero, and
+ * the second step's, too, where the schedule begins with a rate of 0. */
+#define FIRST_LOOK 3
 #define WARM_UP 2      /* first steps, which do not count in a rank's speed */
 #define EARLY_STEPS 20 /* the speeds of the ranks are first reported after this many steps */
 
@@ -106,6 +109,9 @@ static clt_status digest(clt_loop *l, const clt_step_result *r)
         l->own_ms += m.step_ms - m.comm_exposed_ms;
         l->own_steps++;
     }
+    const bool updates = r->state.skip == ST_SKIP_NONE && r->state.grad_norm > 0;
+    l->changed = updates && l->updates;
+    l->updates = updates;
     l->step_scale = l->loss_scale;
     l->failed = (int64_t)r->state.skipped_row >= l->max_nonfinite;
     if (l->failed)
@@ -199,8 +205,8 @@ static clt_status between_steps(clt_loop *l, int64_t done, clt_decision *d)
     bool eval = due(clt_config_int(c, "train.eval_every"), done) && done < l->last_step, best = false,
          keep = due(clt_config_int(c, "checkpoint.every"), done) && done < l->last_step,
          save_it = keep || (d->save && done < l->last_step && !d->stop), look = clt_histograms_due(l, done),
-         write = clt_sample_due(l, done);
-    bool meets = eval || save_it || look || write || d->fail;
+         write = clt_sample_due(l, done), dead = clt_gradients_due(l, done);
+    bool meets = eval || save_it || look || write || dead || d->fail;
     if (meets) {
         clt_deadline_pause(&l->deadline, done);
         clt_say_phase(l->options->comm, "evaluating or saving after it", done);
@@ -211,6 +217,8 @@ static clt_status between_steps(clt_loop *l, int64_t done, clt_decision *d)
     d->fail = d->fail || (l->failed && (meets || l->run->ranks.ranks == 1));
     if (look && !d->fail)
         CLT_TRY(clt_tell_histograms(l, done));
+    if (dead && !d->fail)
+        CLT_TRY(clt_tell_gradients(l, done));
     if (eval && !d->fail)
         CLT_TRY(evaluate(l, done, &best));
     if (write && !d->fail && !d->stop)
@@ -293,6 +301,7 @@ static clt_status prepare(clt_loop *l)
     clt_feed_options feed = clt_run_feed_options(run, run->first_step, l->last_step);
     clt_state_block state;
     l->finished = l->enqueued = run->first_step;
+    l->look_at = run->first_step == 0 ? FIRST_LOOK : 0;
     clt_deadline_open(&l->deadline, run->ranks.ranks > 1 ? l->options->comm : NULL, l->options->config,
                       run->first_step);
     clt_watch_options watch = {.profile = l->options->profile,

@@ -50,7 +50,10 @@ typedef struct clt_loop {
     uint32_t spiked;     /* spikes up to the newest finished step */
     float loss_scale;    /* for the step after the newest finished one */
     float step_scale;    /* of the newest finished step */
-    bool failed;         /* too many consecutive steps were not finite; `bad` is the last of them */
+    bool updates;    /* the newest finished step has updated parameters, by gradients that are not all zero */
+    bool changed;    /* the two newest ones have */
+    int64_t look_at; /* steps done when the gradients are looked at next; 0: not any more */
+    bool failed;     /* too many consecutive steps were not finite; `bad` is the last of them */
     clt_step_result bad;
     clt_line_pace pace;
     int64_t evaluated;    /* steps done at the newest evaluation; -1: there was none */
@@ -121,6 +124,11 @@ void clt_tell_profile(const clt_loop *loop);
  * steps must have finished. */
 bool clt_histograms_due(const clt_loop *loop, int64_t step);
 clt_status clt_tell_histograms(clt_loop *loop, int64_t step);
+/* trainer_gradients.c: due: whether to look, after `step` steps, for trained parameters whose gradients are
+ * zero; the same on all ranks. tell: looks, and warns of them; all steps must have finished. It happens once,
+ * early in a new run. Collective if ranks divide the gradients. */
+bool clt_gradients_due(const clt_loop *loop, int64_t step);
+clt_status clt_tell_gradients(clt_loop *loop, int64_t step);
 /* trainer_sample.c: sample texts during training (log.sample_prompt, log.sample_every). They use their own
  * device objects and change nothing in the training. If there is no memory for them or no tokenizer, this is
  * reported once. open: before the first step. due: the same on all ranks. */

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/models/models.h"
 #include "engine/train/run/run.h"
 
 typedef struct snapshot {
@@ -126,15 +128,24 @@ static clt_status load_all(clt_run *run, const clt_safetensors *file, const clt_
 {
     const clt_graph *graph = run->job->model;
     clt_named_tensor values;
+    int adapters = 0, idle = 0; /* the tensors of adapters that start at zero, and the ones that still are */
     for (size_t i = 0; i < graph->n_params; i++) {
         const clt_param *param = &graph->params[i];
         clt_run_progress(run, "loading the parameters", (int64_t)i, (int64_t)graph->n_params);
         if (clt_weights_leaves(file, skip, param))
             continue;
         bool found = saved && clt_checkpoint_values(saved, param->file_name, CLT_VALUES_AVERAGED, &values);
-        CLT_TRY(clt_run_load_tensor(run, param, CLT_ARENA_PARAM,
-                                    found ? &values : clt_run_find_tensor(graph, file, param), path));
+        const clt_named_tensor *tensor = found ? &values : clt_run_find_tensor(graph, file, param);
+        CLT_TRY(clt_run_load_tensor(run, param, CLT_ARENA_PARAM, tensor, path));
+        if (saved && clt_adapter_starts_zero(param->name)) {
+            adapters++;
+            idle += clt_named_tensor_is_zero(tensor);
+        }
     }
+    if (adapters > 0 && idle == adapters)
+        CLT_WARN("'%.600s': every B of the adapters is zero, so they change nothing; the run trained none of "
+                 "them",
+                 path);
     clt_run_progress(run, "loading the parameters", 0, -1);
     return saved ? clt_checkpoint_whole(saved) : clt_safetensors_whole(file);
 }

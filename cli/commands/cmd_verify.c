@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/commands/verify_baseline.h"
+#include "cli/commands/verify_replay.h"
 #include "cli/screen/args.h"
 #include "cli/screen/console.h"
 #include "cli/screen/terminal.h"
@@ -15,9 +16,10 @@
 
 typedef struct verify_args {
     verify_selection select;
-    const char *device, *after, *json, *junit, *baseline;
+    const char *device, *after, *json, *junit, *baseline, *run;
     bool verbose;
-    int64_t seed, limit, jobs;
+    int64_t seed, limit, jobs, steps;
+    double tolerance;
 } verify_args;
 
 typedef struct verify_run {
@@ -260,9 +262,29 @@ static clt_status verify(const cmd_context *context, verify_args *a)
     return status;
 }
 
+/* --run, with which the checks' own options make no sense. */
+static clt_status replay(const cmd_context *context, const verify_args *a)
+{
+    const verify_selection *s = &a->select;
+    const verify_replay_args args = {.run = a->run,
+                                     .device = a->device,
+                                     .caps = s->caps,
+                                     .json = a->json,
+                                     .steps = a->steps,
+                                     .tolerance = a->tolerance};
+    if (!a->run)
+        CLT_FAIL(CLT_EUSAGE, "cltrain verify: --steps and --tolerance are for --run RUN");
+    if (s->pattern || s->mode || s->shard || s->quick || s->small || a->after || a->baseline || a->junit ||
+        a->jobs || a->seed || a->verbose)
+        CLT_FAIL(CLT_EUSAGE, "cltrain verify: --run replays a training and makes no checks; it goes together "
+                             "with --device, --caps, --steps, --tolerance and --json");
+    return verify_replay(context, &args);
+}
+
 clt_status cmd_verify(cmd_context *context, int argc, char **argv)
 {
     verify_args a = {.limit = 600};
+    args_result r;
     const args_option options[] = {
         ARGS_TEXT("-t", "PATTERN", a.select.pattern,
                   "only cases whose name matches, such as 'softmax*'; several with commas"),
@@ -288,13 +310,22 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
             "--baseline", "FILE", a.baseline,
             "compare with the --json FILE of an earlier run, on this device or another: the same checks "
             "with the same seed; fails for what became worse, and tells which results have other bits"),
+        ARGS_TEXT("--run", "RUN", a.run,
+                  "train the first steps of a recorded run again, or the steps after one of its checkpoints "
+                  "step_N, and compare losses, norms of gradients and weights"),
+        ARGS_INT("--steps", "K", a.steps, 1, 1e9,
+                 "with --run: how many steps (up to the next checkpoint if it is near, else 20)"),
+        ARGS_FLOAT(
+            "--tolerance", "X", a.tolerance, 1e-12, 1,
+            "with --run: allowed relative difference of losses (f32: 1e-5 in the first ten steps, then "
+            "1e-4; 16 bits: 5e-2); ten times as much for norms"),
         ARGS_INT("--limit", "SECONDS", a.limit, 1, 1e6, "a check that takes longer has failed (600)"),
         ARGS_FLAG("-v", a.verbose, "print every case, not only failures"),
         ARGS_END};
     const args_usage usage =
         ARGS_USAGE("verify", "", 0, 0, options,
-                   "Checks every op and kernel variant on a device against double-precision references.");
-    args_result r;
-    CLT_TRY(args_parse(&usage, argc, argv, &r));
-    return r.help ? CLT_OK : verify(context, &a);
+                   "Checks every op and kernel variant on a device against double-precision references; with "
+                   "--run, whether it trains as a recorded run was trained.");
+    ARGS_PARSE(&usage, argc, argv, &r);
+    return a.run || a.steps || a.tolerance > 0 ? replay(context, &a) : verify(context, &a);
 }

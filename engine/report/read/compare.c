@@ -20,10 +20,15 @@ typedef struct stretch {
 typedef struct comparison {
     stretch stretches[STRETCHES];
     double begin, width; /* first step and length of a range */
+    clt_divergence *out;
 } comparison;
 
-static void add_pair(comparison *c, clt_divergence *out, int64_t step, double a, double b)
+static void add_pair(void *context, const clt_metrics_line *x, const clt_metrics_line *y)
 {
+    comparison *c = context;
+    clt_divergence *out = c->out;
+    int64_t step = x->step;
+    double a = x->value[CLT_METRIC_LOSS], b = y->value[CLT_METRIC_LOSS];
     double at = c->width > 0 ? floor(((double)step - c->begin) / c->width) : 0;
     stretch *s = &c->stretches[at < 0 ? 0 : at < STRETCHES ? (int)at : STRETCHES - 1];
     bool same = a == b || (isnan(a) && isnan(b));
@@ -98,20 +103,24 @@ static clt_status next_step(clt_history *history, clt_metrics_line *line, bool *
     return CLT_OK;
 }
 
-static clt_status walk(clt_history *a, clt_history *b, comparison *c, clt_divergence *out)
+clt_status clt_compare_steps(const clt_run_record *a, const clt_run_record *b, clt_step_pair each,
+                             void *context)
 {
+    CLT_SCOPED(clt_history) *left = NULL, *right = NULL;
     clt_metrics_line x, y;
     bool more_x, more_y;
-    CLT_TRY(next_step(a, &x, &more_x));
-    CLT_TRY(next_step(b, &y, &more_y));
+    CLT_TRY(clt_history_open(a->metrics_path, &left));
+    CLT_TRY(clt_history_open(b->metrics_path, &right));
+    CLT_TRY(next_step(left, &x, &more_x));
+    CLT_TRY(next_step(right, &y, &more_y));
     while (more_x && more_y) {
         if (x.step == y.step)
-            add_pair(c, out, x.step, x.value[CLT_METRIC_LOSS], y.value[CLT_METRIC_LOSS]);
+            each(context, &x, &y);
         bool step_x = x.step <= y.step, step_y = y.step <= x.step;
         if (step_x)
-            CLT_TRY(next_step(a, &x, &more_x));
+            CLT_TRY(next_step(left, &x, &more_x));
         if (step_y)
-            CLT_TRY(next_step(b, &y, &more_y));
+            CLT_TRY(next_step(right, &y, &more_y));
     }
     return CLT_OK;
 }
@@ -120,7 +129,6 @@ clt_status clt_compare_losses(const clt_run_record *a, const clt_run_record *b, 
                               clt_divergence *out)
 {
     CLT_FREED comparison *c = NULL;
-    CLT_SCOPED(clt_history) *left = NULL, *right = NULL;
     *out = (clt_divergence){.last_common = -1,
                             .first_different = -1,
                             .largest_step = -1,
@@ -133,9 +141,8 @@ clt_status clt_compare_losses(const clt_run_record *a, const clt_run_record *b, 
         c->stretches[i].first_step = -1;
     c->begin = fmax((double)a->counts.first, (double)b->counts.first);
     c->width = (fmin((double)a->last_step, (double)b->last_step) + 1 - c->begin) / STRETCHES;
-    CLT_TRY(clt_history_open(a->metrics_path, &left));
-    CLT_TRY(clt_history_open(b->metrics_path, &right));
-    CLT_TRY(walk(left, right, c, out));
+    c->out = out;
+    CLT_TRY(clt_compare_steps(a, b, add_pair, c));
     judge(c, tolerance, out);
     return CLT_OK;
 }

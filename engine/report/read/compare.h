@@ -19,9 +19,15 @@ typedef struct clt_divergence {
     double end_a, end_b; /* mean losses over the last range of common steps */
 } clt_divergence;
 
+/* Calls `each` for every training step that both runs have, in their order; reads each file once. CLT_EDATA:
+ * a file cannot be read. */
+typedef void (*clt_step_pair)(void *context, const clt_metrics_line *a, const clt_metrics_line *b);
+clt_status clt_compare_steps(const clt_run_record *a, const clt_run_record *b, clt_step_pair each,
+                             void *context);
+
 #define CLT_COMPARE_TOLERANCE 0.01
 
-/* Compares the losses of training steps, reading each file once. Over a range of steps (a hundredth of the
+/* Compares the losses of training steps. Over a range of steps (a hundredth of the
  * run) losses are apart if their means differ by more than `tolerance` of the greater one and by more than
  * three times what the scatter of the steps explains. CLT_EDATA: a file cannot be read. */
 clt_status clt_compare_losses(const clt_run_record *a, const clt_run_record *b, double tolerance,

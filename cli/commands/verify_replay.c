@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Replays steps of a recorded run in a temporary folder, and compares losses and norms of gradients step by
+ * step, and weights where the run has a checkpoint of the last step. */
+#include "cli/commands/verify_replay.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/screen/console.h"
+#include "cli/screen/terminal.h"
+#include "engine/checkpoint/saved_run.h"
+#include "engine/checkpoint/tensor_compare.h"
+#include "engine/files/fileio.h"
+#include "engine/json/json.h"
+#include "engine/report/read/compare.h"
+#include "engine/train/loop/trainer.h"
+
+enum { STEPS = 20, NEAR_STEPS = 200, FIRST_STEPS = 10 };
+/* The promise between devices, relative: in f32 for the first ten steps of a replay and for later ones; in 16
+ * bits for all. */
+#define FIRST_F32 1e-5
+#define LATER_F32 1e-4
+#define ANY_16_BITS 5e-2
+/* Norms of gradients may differ by this many times as much, since they are not means over a batch. */
+#define NORM_FACTOR 10
+
+/* The largest relative difference of one number of the steps. */
+typedef struct worst {
+    double difference, a, b;
+    int64_t step; /* -1: it never differs */
+} worst;
+
+typedef struct replay {
+    const verify_replay_args *args;
+    clt_saved_run *saved;
+    clt_run_record *recorded, *again;
+    char folder[64];     /* of the replay; "": there is none yet */
+    int64_t first, last; /* steps (first, last] */
+    bool wide;           /* the values are f32 */
+    int64_t compared, same;
+    worst loss[2], norm[2]; /* of the first steps, and of later ones */
+    /* weights: */
+    bool weighed;
+    int tensors, same_tensors;
+    char name[256]; /* of the tensor with the largest relative difference */
+    clt_tensor_difference weights;
+} replay;
+
+static void free_replay(replay *r)
+{
+    clt_saved_run_close(r->saved);
+    clt_run_record_free(r->recorded);
+    clt_run_record_free(r->again);
+    if (r->folder[0] && clt_remove_tree(r->folder) != CLT_OK)
+        terminal_say("%s could not be removed\n", r->folder);
+}
+CLT_SCOPED_VALUE(replay, free_replay)
+
+/* --- what is replayed --- */
+
+static bool is_16_bits(const clt_run_record *record)
+{
+    CLT_SCOPED(clt_str) type = {0};
+    const clt_json_doc *start = clt_run_start(record);
+    if (start)
+        clt_run_member(start, "precision", &type);
+    return type.text && (strcmp(type.text, "f16") == 0 || strcmp(type.text, "bf16") == 0);
+}
+
+/* The step of the first checkpoint after `first`, if it is near; else -1. */
+static clt_status near_checkpoint(const char *run, int64_t first, int64_t *step)
+{
+    CLT_SCOPED(clt_file_list) steps = {0};
+    *step = -1;
+    CLT_TRY(clt_checkpoint_list(run, &steps));
+    for (size_t i = 0; i < steps.count && *step < 0; i++) {
+        int64_t at = strtoll(strrchr(steps.name[i], '_') + 1, NULL, 10);
+        if (at > first)
+            *step = at;
+    }
+    if (*step > first + NEAR_STEPS)
+        *step = -1;
+    return CLT_OK;
+}
+
+static clt_status choose_steps(replay *r)
+{
+    int64_t at, recorded = r->recorded->last_step;
+    CLT_TRY(near_checkpoint(r->saved->folder, r->first, &at));
+    r->last = r->args->steps > 0 ? r->first + r->args->steps : at > 0 ? at : r->first + STEPS;
+    r->last = r->last > recorded ? recorded : r->last;
+    if (r->last <= r->first)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain verify: '%s' has no recorded steps after step %" PRId64 " to compare with",
+                 r->args->run, r->first);
+    return CLT_OK;
+}
+
+/* A run that began with weights of a file can be replayed only from a checkpoint, which holds them. */
+static clt_status check_beginning(const replay *r)
+{
+    const clt_json *init = clt_json_get(clt_json_root(r->saved->checkpoint->state), "init");
+    if (r->first == 0 && init)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain verify: '%s' began with the weights of a file (--init); name a checkpoint of it, "
+                 "step_N, to replay from there",
+                 r->args->run);
+    return CLT_OK;
+}
+
+static clt_status open_run(replay *r)
+{
+    const clt_saved_run_options options = {.training = true};
+    const char *run = r->args->run;
+    CLT_SCOPED(clt_file_list) steps = {0};
+    CLT_TRY(clt_saved_run_open(run, &options, &r->saved));
+    if (!r->saved->folder[0])
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain verify: '%s' is not in a run folder, which has the record to compare with", run);
+    CLT_TRY(clt_checkpoint_list(run, &steps)); /* none: the operand is a checkpoint itself */
+    r->first = steps.count > 0 ? 0 : r->saved->step;
+    CLT_TRY(clt_run_record_load(r->saved->folder, &r->recorded));
+    r->wide = !is_16_bits(r->recorded);
+    CLT_TRY(check_beginning(r));
+    CLT_TRY(choose_steps(r));
+    return clt_saved_run_need_data(r->saved, false, "replaying");
+}
+
+/* --- the replay --- */
+
+static clt_status make_folder(replay *r)
+{
+    const char *base = getenv("TMPDIR");
+    int n = snprintf(r->folder, sizeof r->folder, "%s/cltrain-replay-XXXXXX", base && *base ? base : "/tmp");
+    bool fits = n > 0 && (size_t)n < sizeof r->folder;
+    if (fits && mkdtemp(r->folder))
+        return CLT_OK;
+    r->folder[0] = '\0';
+    CLT_FAIL(CLT_ESTORAGE, "cltrain verify: no folder can be made in '%s'; TMPDIR names another place",
+             base && *base ? base : "/tmp");
+}
+
+static clt_status train_again(replay *r, const cmd_context *context)
+{
+    console c;
+    clt_run_result result = {0};
+    char path[96];
+    clt_run_options options = {.config = r->saved->config,
+                               .resume = r->first > 0 ? r->saved->path : NULL,
+                               .init_skip = "",
+                               .device_spec = r->args->device,
+                               .max_steps = r->last,
+                               .comm = context->comm,
+                               .stop = context->stop};
+    CLT_TRY(cmd_caps(r->args->caps, &options.caps_mask));
+    CLT_TRY(make_folder(r));
+    snprintf(path, sizeof path, "%s/run", r->folder);
+    options.out_dir = path;
+    options.observer = console_begin_result(&c, context);
+    clt_status status = clt_train(&options, &result);
+    console_close(&c);
+    CLT_TRY(clt_fail_prefix(status, "replaying '%s'", r->args->run));
+    return clt_run_record_load(path, &r->again);
+}
+
+/* --- comparing --- */
+
+static void compare_number(worst *w, int64_t step, double a, double b)
+{
+    bool same = a == b || (isnan(a) && isnan(b));
+    double largest = fmax(fabs(a), fabs(b));
+    double difference = same ? 0 : isfinite(a) && isfinite(b) ? fabs(a - b) / largest : (double)INFINITY;
+    if (same || difference <= w->difference)
+        return;
+    *w = (worst){difference, a, b, step};
+}
+
+static void compare_step(void *context, const clt_metrics_line *a, const clt_metrics_line *b)
+{
+    replay *r = context;
+    if (a->step <= r->first || a->step > r->last)
+        return;
+    int later = a->step > r->first + FIRST_STEPS;
+    r->compared++;
+    r->same += a->value[CLT_METRIC_LOSS] == b->value[CLT_METRIC_LOSS];
+    compare_number(&r->loss[later], a->step, a->value[CLT_METRIC_LOSS], b->value[CLT_METRIC_LOSS]);
+    compare_number(&r->norm[later], a->step, a->value[CLT_METRIC_GRAD_NORM], b->value[CLT_METRIC_GRAD_NORM]);
+}
+
+static clt_status compare_tensors(replay *r, const clt_safetensors *a, const clt_safetensors *b)
+{
+    for (int i = 0; i < clt_safetensors_count(a); i++) {
+        const clt_named_tensor *x = clt_safetensors_at(a, i), *y = clt_safetensors_find(b, x->name);
+        if (!y || !clt_shape_equal(&x->shape, &y->shape))
+            CLT_FAIL(CLT_ECHECKPOINT, "cltrain verify: tensor '%s' of '%s' is another one in the replay",
+                     x->name, r->args->run);
+        clt_tensor_difference d = clt_tensor_compare(x, y);
+        r->tensors++;
+        r->same_tensors += d.same_bits;
+        if (!d.same_bits && d.relative >= r->weights.relative) {
+            r->weights = d;
+            snprintf(r->name, sizeof r->name, "%s", x->name);
+        }
+    }
+    return CLT_OK;
+}
+
+/* Compares the weights after the last step, if the recorded run has them. */
+static clt_status compare_weights(replay *r)
+{
+    char path[1200];
+    CLT_SCOPED(clt_checkpoint) *a = NULL, *b = NULL;
+    int n = snprintf(path, sizeof path, "%s/checkpoints/step_%" PRId64, r->saved->folder, r->last);
+    if (n < 0 || (size_t)n >= sizeof path || !clt_checkpoint_named(path))
+        return CLT_OK;
+    CLT_TRY(clt_checkpoint_open(path, &a));
+    CLT_TRY(clt_checkpoint_open(r->again->folder, &b));
+    CLT_TRY(compare_tensors(r, a->model, b->model));
+    r->weighed = true;
+    return CLT_OK;
+}
+
+static double tolerance_of(const replay *r, int later)
+{
+    if (r->args->tolerance > 0)
+        return r->args->tolerance;
+    return !r->wide ? ANY_16_BITS : later ? LATER_F32 : FIRST_F32;
+}
+
+static bool is_apart(const replay *r)
+{
+    bool apart = false;
+    for (int later = 0; later < 2; later++)
+        apart = apart || r->loss[later].difference > tolerance_of(r, later) ||
+                r->norm[later].difference > NORM_FACTOR * tolerance_of(r, later);
+    return apart;
+}
+
+/* --- telling --- */
+
+static void say_number(const replay *r, const char *what, const worst *w, int later, double factor)
+{
+    int64_t early = r->first + FIRST_STEPS; /* the last of the first steps */
+    int64_t from = later ? early + 1 : r->first + 1, to = later || r->last < early ? r->last : early;
+    double limit = factor * tolerance_of(r, later);
+    if (from > to)
+        return;
+    terminal_say("%-14s steps %" PRId64 " to %" PRId64 ": ", what, from, to);
+    if (w->step < 0)
+        terminal_say("equal\n");
+    else
+        terminal_say("differ by %.2g at most (%.9g, here %.9g, at step %" PRId64 "); %.2g %s\n",
+                     w->difference, w->a, w->b, w->step, limit,
+                     w->difference > limit ? "is EXCEEDED" : "is allowed");
+}
+
+static void say(const replay *r)
+{
+    CLT_SCOPED(clt_str) there = {0}, here = {0};
+    const clt_json_doc *starts[2] = {clt_run_start(r->recorded), clt_run_start(r->again)};
+    clt_str *names[2] = {&there, &here};
+    for (int i = 0; i < 2; i++) {
+        if (starts[i])
+            clt_run_member(starts[i], "device", names[i]);
+        clt_str_append(names[i], ", driver ");
+        if (starts[i])
+            clt_run_member(starts[i], "driver", names[i]);
+    }
+    terminal_say("recorded on %s\nreplayed on %s\n", there.text ? there.text : "?",
+                 here.text ? here.text : "?");
+    for (int later = 0; later < 2; later++)
+        say_number(r, "loss", &r->loss[later], later, 1);
+    for (int later = 0; later < 2; later++)
+        say_number(r, "gradient norm", &r->norm[later], later, NORM_FACTOR);
+    if (!r->weighed)
+        terminal_say("weights        not compared: the run has no checkpoint of step %" PRId64 "\n", r->last);
+    else if (r->same_tensors == r->tensors)
+        terminal_say("weights        after step %" PRId64 ": all %d tensors have the same bits\n", r->last,
+                     r->tensors);
+    else
+        terminal_say("weights        after step %" PRId64
+                     ": %d of %d tensors have the same bits; '%s' differs by "
+                     "%.2g of its largest value, %.4g ULP, cosine %.9f\n",
+                     r->last, r->same_tensors, r->tensors, r->name, r->weights.relative, r->weights.ulp,
+                     r->weights.cosine);
+}
+
+static void json_number(clt_json_writer *w, const char *key, const worst pairs[2], const replay *r,
+                        double factor)
+{
+    clt_jw_karray(w, key);
+    for (int later = 0; later < 2; later++) {
+        clt_jw_object(w);
+        clt_jw_kstring(w, "steps", later ? "later" : "first ten");
+        clt_jw_kdouble(w, "relative", pairs[later].difference);
+        clt_jw_kdouble(w, "allowed", factor * tolerance_of(r, later));
+        clt_jw_kint(w, "step", pairs[later].step);
+        clt_jw_end_object(w);
+    }
+    clt_jw_end_array(w);
+}
+
+static clt_status write_json(const replay *r)
+{
+    CLT_SCOPED(clt_str) out = {0};
+    clt_json_writer w = clt_json_writer_make(&out, 2);
+    if (!r->args->json)
+        return CLT_OK;
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "run", r->saved->folder);
+    clt_jw_kint(&w, "from_step", r->first);
+    clt_jw_kint(&w, "to_step", r->last);
+    clt_jw_kint(&w, "steps_compared", r->compared);
+    clt_jw_kint(&w, "steps_with_equal_loss", r->same);
+    clt_jw_kbool(&w, "within_tolerance", !is_apart(r));
+    json_number(&w, "loss", r->loss, r, 1);
+    json_number(&w, "gradient_norm", r->norm, r, NORM_FACTOR);
+    if (r->weighed) {
+        clt_jw_kobject(&w, "weights");
+        clt_jw_kint(&w, "tensors", r->tensors);
+        clt_jw_kint(&w, "same_bits", r->same_tensors);
+        clt_jw_kstring(&w, "worst", r->name);
+        clt_jw_kdouble(&w, "relative", r->weights.relative);
+        clt_jw_kdouble(&w, "ulp", r->weights.ulp);
+        clt_jw_kdouble(&w, "cosine", r->same_tensors == r->tensors ? 1 : r->weights.cosine);
+        clt_jw_end_object(&w);
+    }
+    clt_jw_end_object(&w);
+    return cmd_write_line(r->args->json, &out);
+}
+
+clt_status verify_replay(const cmd_context *context, const verify_replay_args *args)
+{
+    CLT_SCOPED(replay) r = {.args = args};
+    for (int i = 0; i < 2; i++)
+        r.loss[i].step = r.norm[i].step = -1;
+    CLT_TRY(cmd_can_write(args->json));
+    CLT_TRY(open_run(&r));
+    terminal_say("replaying steps %" PRId64 " to %" PRId64 " of %s\n", r.first + 1, r.last, r.saved->folder);
+    CLT_TRY(train_again(&r, context));
+    CLT_TRY(clt_compare_steps(r.recorded, r.again, compare_step, &r));
+    if (r.compared == 0)
+        CLT_FAIL(CLT_EDATA, "cltrain verify: '%s' records none of the steps %" PRId64 " to %" PRId64,
+                 args->run, r.first + 1, r.last);
+    CLT_TRY(compare_weights(&r));
+    say(&r);
+    CLT_TRY(write_json(&r));
+    if (is_apart(&r))
+        CLT_FAIL(CLT_ECHECK, "verify: this device does not train '%s' as it was trained", args->run);
+    return CLT_OK;
+}

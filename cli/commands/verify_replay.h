@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain verify --run RUN: trains the steps of a recorded run again, on this device, and compares. */
+#ifndef CLI_COMMANDS_VERIFY_REPLAY_H
+#define CLI_COMMANDS_VERIFY_REPLAY_H
+
+#include "cli/screen/cmd.h"
+
+typedef struct verify_replay_args {
+    const char *run; /* a run folder: from its beginning; a step_N: from there */
+    const char *device, *caps, *json;
+    int64_t steps;    /* 0: up to the next checkpoint, if it is near, else 20 */
+    double tolerance; /* of losses, relative; 0: by the type of the values */
+} verify_replay_args;
+
+/* CLT_ECHECK: losses or norms of gradients differ by more than the tolerance; CLT_EUSAGE: the run cannot be
+ * replayed from there. */
+clt_status verify_replay(const cmd_context *context, const verify_replay_args *args);
+
+#endif

@@ -91,7 +91,7 @@ verify engine/verify engine/verify/cases+engine/verify/speed
 pretrained engine/pretrained
 train engine/train/job engine/train/run engine/train/eval+engine/train/generate+engine/train/ranks+engine/train/saved engine/train/inspect engine/train/loop
 api engine engine/api
-cli cli/screen cli/bench+cli/ckpt+cli/commands+cli/data+cli/help+cli/launch cli
+cli cli/screen cli/bench+cli/ckpt+cli/commands+cli/data+cli/help+cli/launch+cli/verify cli
 tests tests'
 
 # The most files that a room may have.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Collects the checker's results and writes them as JSON and JUnit XML. */
-#ifndef CLI_COMMANDS_VERIFY_REPORT_H
-#define CLI_COMMANDS_VERIFY_REPORT_H
+#ifndef CLI_VERIFY_VERIFY_REPORT_H
+#define CLI_VERIFY_VERIFY_REPORT_H
 
 #include "engine/verify/verify.h"
 

@@ -2,7 +2,7 @@
  *
  * Replays steps of a recorded run in a temporary folder, and compares losses and norms of gradients step by
  * step, and weights where the run has a checkpoint of the last step. */
-#include "cli/commands/verify_replay.h"
+#include "cli/verify/verify_replay.h"
 
 #include <inttypes.h>
 #include <math.h>

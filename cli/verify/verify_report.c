@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Collects the checker's results, writes them as JSON and JUnit XML, and counts the reasons of skips. */
-#include "cli/commands/verify_report.h"
+#include "cli/verify/verify_report.h"
 
 #include <stdio.h>
 #include <stdlib.h>

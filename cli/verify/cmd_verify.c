@@ -7,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/commands/verify_baseline.h"
-#include "cli/commands/verify_replay.h"
+#include "cli/verify/verify_baseline.h"
+#include "cli/verify/verify_replay.h"
 #include "cli/screen/args.h"
 #include "cli/screen/console.h"
 #include "cli/screen/terminal.h"

@@ -2,7 +2,7 @@
  *
  * Reads the JSON of an earlier run of the checker, and compares a run with it: what became worse, what fails
  * as before, what is mended, and which results have other bits. */
-#include "cli/commands/verify_baseline.h"
+#include "cli/verify/verify_baseline.h"
 
 #include <inttypes.h>
 #include <stdio.h>

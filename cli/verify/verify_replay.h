@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cltrain verify --run RUN: trains the steps of a recorded run again, on this device, and compares. */
-#ifndef CLI_COMMANDS_VERIFY_REPLAY_H
-#define CLI_COMMANDS_VERIFY_REPLAY_H
+#ifndef CLI_VERIFY_VERIFY_REPLAY_H
+#define CLI_VERIFY_VERIFY_REPLAY_H
 
 #include "cli/screen/cmd.h"
 

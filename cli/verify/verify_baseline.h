@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An earlier run of the checker, on this device or another one, with which a run is compared. */
-#ifndef CLI_COMMANDS_VERIFY_BASELINE_H
-#define CLI_COMMANDS_VERIFY_BASELINE_H
+#ifndef CLI_VERIFY_VERIFY_BASELINE_H
+#define CLI_VERIFY_VERIFY_BASELINE_H
 
-#include "cli/commands/verify_report.h"
+#include "cli/verify/verify_report.h"
 #include "engine/base/scope.h"
 
 typedef struct verify_baseline verify_baseline;

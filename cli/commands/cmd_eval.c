@@ -34,6 +34,10 @@ static clt_status write_json(const char *path, const clt_eval_metrics *m, const 
         clt_jw_kdouble(&w, "mae", m->mae);
         clt_jw_kdouble(&w, "rmse", m->rmse);
         clt_jw_kdouble(&w, "r2", m->r2);
+        clt_jw_kdouble(&w, "pearson", m->pearson);
+        clt_jw_kdouble(&w, "spearman", m->spearman);
+        if (m->no_correlation)
+            clt_jw_kstring(&w, "no_correlation", m->no_correlation);
     }
     if (m->answers > 0) {
         clt_jw_kint(&w, "answers", m->answers);

@@ -79,12 +79,12 @@ static clt_status tell_answer(texts_out *t, const clt_text_prediction *one)
     return predict_out_line(t->out, &line);
 }
 
-/* Writes one record; classes go through predict_out_write. */
+/* Writes one record; classes and numbers go through predict_out_write. */
 static clt_status tell(void *context, const clt_text_prediction *one)
 {
     texts_out *t = context;
     CLT_SCOPED(clt_str) line = {0};
-    if (one->task == CLT_ANNOTATED_CLASS)
+    if (clt_annotated_whole(one->task))
         return predict_out_write(t->out, t->path, one->scores, 1);
     if (t->out->format == PREDICT_JSON)
         return tell_answer(t, one);
@@ -114,7 +114,7 @@ clt_status predict_texts_format(const clt_predictor *p, const char *given, predi
     int64_t task = clt_config_choice(p->saved->config, "data.task");
     if (out->format == PREDICT_JSON && task != CLT_ANNOTATED_SPAN)
         CLT_FAIL(CLT_EUSAGE, PREDICT_JSON_SPANS);
-    if (task == CLT_ANNOTATED_CLASS || out->format == PREDICT_JSON)
+    if (clt_annotated_whole((clt_annotated_task)task) || out->format == PREDICT_JSON)
         return CLT_OK;
     if (out->top)
         CLT_FAIL(CLT_EUSAGE, "cltrain predict: --top-k is for classes of texts");

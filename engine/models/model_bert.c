@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The bert family: an encoder whose blocks normalise after each residual sum, with learned embeddings of
- * tokens, segments and positions, and one of five heads: masked tokens with or without the prediction whether
- * two texts follow each other, classes of texts, classes of tokens, and spans of answers. Parameters have the
+ * tokens, segments and positions, and one of six heads: masked tokens with or without the prediction whether
+ * two texts follow each other, classes or numbers of texts, classes of tokens, and spans of answers. Parameters have the
  * names that transformers gives them. Source: Devlin et al. 2018, arXiv:1810.04805. */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "engine/models/language.h"
 
 #define ACTIVATIONS "relu|gelu|gelu_tanh|silu|auto"
-#define HEADS "pretrain|masked|class|tokens|span"
+#define HEADS "pretrain|masked|class|tokens|span|number"
 #define TABLE "embeddings.word_embeddings"
 #define FOLLOWS 2      /* classes of the pair: the second text follows the first one, or it does not */
 #define UNCOUNTED (-1) /* a target that does not count */
@@ -87,6 +87,9 @@ static clt_status check_targets(bert *m)
     if (has_head(m, "class") && clt_shape_elements(y) != 1)
         return clt_language_type_fail(
             &m->l, "one class for each text for model.head class, which data.type annotated offers");
+    if (has_head(m, "number") && clt_shape_elements(y) != 1)
+        return clt_language_type_fail(&m->l, "one number for each text for model.head number, which "
+                                             "data.type annotated offers with data.task number");
     if (has_head(m, "tokens") && (y->ndim != 1 || y->dim[0] != m->l.x->shape.dim[0]))
         return clt_language_type_fail(&m->l, "a class for each token for model.head tokens, which data.type "
                                              "annotated offers with data.task tokens");
@@ -110,8 +113,15 @@ static clt_status bert_fields(bert *m)
     m->places = field_of(m, "places", 1, false);
     m->follows = field_of(m, "follows", 0, false);
     m->outside = field_of(m, "outside", 2, true);
-    if (m->text < 0 || clt_dtype_is_float(l->y->dtype))
-        return clt_language_type_fail(l, "rows of tokens in 'x' and whole numbers in 'y'");
+    bool number = has_head(m, "number"), real = clt_dtype_is_float(l->y->dtype);
+    if (m->text < 0 || (real && !number))
+        return clt_language_type_fail(l, m->text < 0
+                                             ? "rows of tokens in 'x'"
+                                             : "whole numbers in 'y'; the numbers of data.task number "
+                                               "are learned with model.head number");
+    if (number && !real)
+        return clt_language_type_fail(l, "real numbers in 'y' for model.head number, which data.type "
+                                         "annotated offers with data.task number");
     int64_t length = l->x->shape.dim[0];
     if (l->context == 0)
         l->context = length;
@@ -278,6 +288,18 @@ static clt_status bert_classifier(bert *m)
     return bert_loss(m, "loss", target_of(m), has_head(m, "tokens"));
 }
 
+/* A number for the whole text, and its squared error. */
+static clt_status bert_number(bert *m)
+{
+    clt_node *node;
+    if (m->outputs > 1)
+        return clt_model_key_fail(&m->l.b, "outputs", "model.head number has one output; leave it out");
+    CLT_TRY(clt_language_dropout(&m->l, "classifier.dropout"));
+    CLT_TRY(bert_linear(m, "classifier", m->l.at, 1));
+    int32_t inputs[2] = {m->l.at, target_of(m)};
+    return clt_language_add(&m->l, "mse", "loss", NULL, inputs, 2, NULL, &node);
+}
+
 /* Logits of each token to be the first and the last one of the answer, (N,2,T). Padding, where `outside` is
  * very low, takes no part in the softmax. */
 static clt_status bert_span(bert *m, int32_t encoded)
@@ -300,9 +322,9 @@ static clt_status bert_head(bert *m)
         return bert_classifier(m);
     if (has_head(m, "span"))
         return bert_span(m, encoded);
-    if (has_head(m, "class")) {
+    if (has_head(m, "class") || has_head(m, "number")) {
         CLT_TRY(bert_pool(m, encoded));
-        return bert_classifier(m);
+        return has_head(m, "class") ? bert_classifier(m) : bert_number(m);
     }
     CLT_TRY(bert_masked(m, encoded));
     if (has_head(m, "masked"))
@@ -364,14 +386,14 @@ static const clt_config_key keys[] = {
         "model.head", HEADS, "\"pretrain\"",
         "what is learned. pretrain: masked tokens, and whether two texts follow each other; masked: "
         "masked tokens alone; class: a class for each text; tokens: one for each token; span: where "
-        "an answer begins and ends"),
+        "an answer begins and ends; number: a number for each text, by its squared error"),
     CLT_KEY_INT("model.inner", 0, CLT_KEY_WIDE, "0", "",
                 "width of the feed-forward part; 0: four times model.channels"),
     CLT_KEY_INT("model.positions", 0, INT32_MAX, "0", "tokens",
                 "the number of learned positions, which model.context may not exceed; 0: model.context"),
     CLT_KEY_INT("model.segments", 1, 65536, "2", "", "kinds of segments that have an embedding"),
     CLT_KEY_INT("model.outputs", 0, CLT_KEY_WIDE, "0", "",
-                "class, tokens: the number of classes; 0: from the data"),
+                "class, tokens: the number of classes; 0: from the data. number: 0 or 1"),
     CLT_KEY_INT(
         "model.padding", -1, INT32_MAX, "0", "",
         "id of the padding token: its embedding starts at zero and gets no gradient from the text; -1: "

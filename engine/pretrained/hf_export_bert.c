@@ -8,15 +8,19 @@
 
 static const struct {
     const char *head, *architecture;
-} classes[] = {{"pretrain", "BertForPreTraining"},
-               {"masked", "BertForMaskedLM"},
-               {"class", "BertForSequenceClassification"},
-               {"tokens", "BertForTokenClassification"},
-               {"span", "BertForQuestionAnswering"}};
+} classes[] = {{"pretrain", "BertForPreTraining"},         {"masked", "BertForMaskedLM"},
+               {"class", "BertForSequenceClassification"}, {"tokens", "BertForTokenClassification"},
+               {"span", "BertForQuestionAnswering"},       {"number", "BertForSequenceClassification"}};
 
 static bool has_head(const hf_export *x, const char *word)
 {
     return strcmp(clt_config_string(x->saved->config, "model.head"), word) == 0;
+}
+
+/* True if the head is a classifier, whose outputs have names. */
+static bool has_classifier(const hf_export *x)
+{
+    return has_head(x, "class") || has_head(x, "tokens") || has_head(x, "number");
 }
 
 static clt_status bert_read_model(hf_export *x)
@@ -95,11 +99,11 @@ static clt_status bert_gather(hf_export *x)
     CLT_TRY(add_layer(x, "embeddings.LayerNorm", c, 0));
     for (int64_t layer = 0; layer < x->layers; layer++)
         CLT_TRY(add_block(x, layer));
-    if (has_head(x, "pretrain") || has_head(x, "class"))
+    if (has_head(x, "pretrain") || has_head(x, "class") || has_head(x, "number"))
         CLT_TRY(add_layer(x, "pooler.dense", c, c));
     if (has_head(x, "span"))
         return add_classifier(x, "qa_outputs");
-    if (has_head(x, "class") || has_head(x, "tokens"))
+    if (has_classifier(x))
         return add_classifier(x, "classifier");
     CLT_TRY(add_masked(x));
     return has_head(x, "pretrain") ? add_layer(x, "cls.seq_relationship", 2, c) : CLT_OK;
@@ -113,14 +117,15 @@ static const char *label_of(const hf_export *x, int64_t number, char *buffer, si
     return name ? name : buffer;
 }
 
-/* The names of the labels and their numbers. */
+/* The names of the labels and their numbers; a number has the one that transformers gives it. */
 static void write_labels(const hf_export *x, clt_json_writer *w)
 {
     int64_t outputs = 0;
     char text[32], label[32];
-    if (!(has_head(x, "class") || has_head(x, "tokens")) ||
-        hf_find_table(x, "classifier.weight", &outputs) != CLT_OK)
+    if (!has_classifier(x) || hf_find_table(x, "classifier.weight", &outputs) != CLT_OK)
         return;
+    if (has_head(x, "number"))
+        clt_jw_kstring(w, "problem_type", "regression");
     clt_jw_kobject(w, "id2label");
     for (int64_t i = 0; i < outputs; i++) {
         snprintf(text, sizeof text, "%lld", (long long)i);

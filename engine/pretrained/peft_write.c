@@ -167,10 +167,10 @@ static void write_parts(const peft_export *x, clt_json_writer *w)
 static const char *task_of(const clt_config *c)
 {
     static const char *const tasks[][2] = {
-        {"class", "SEQ_CLS"}, {"tokens", "TOKEN_CLS"}, {"span", "QUESTION_ANS"}};
+        {"class", "SEQ_CLS"}, {"number", "SEQ_CLS"}, {"tokens", "TOKEN_CLS"}, {"span", "QUESTION_ANS"}};
     if (!clt_config_part_has(clt_config_chosen(c, "model.type"), "model.head"))
         return "CAUSAL_LM";
-    for (int i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
         if (strcmp(clt_config_string(c, "model.head"), tasks[i][0]) == 0)
             return tasks[i][1];
     return NULL;

@@ -3,6 +3,7 @@
  * Reads the config.json of a BERT into keys of our bert. */
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/pretrained/pretrained_internal.h"
 
 static const char *string_of(const clt_pretrained *p, const char *name)
@@ -24,22 +25,53 @@ static void read_activation(clt_pretrained *p)
                            CLT_PRESET_EQUAL, NULL);
 }
 
+/* The labels of a classifier, 2 if the file does not name them, as in transformers. */
+static int64_t count_labels(const clt_pretrained *p)
+{
+    const clt_json *names = clt_pretrained_get(p->root, "id2label"),
+                   *number = clt_pretrained_get(p->root, "num_labels");
+    int64_t count = 2;
+    if (names && clt_json_typeof(names) == CLT_JSON_OBJECT)
+        return (int64_t)clt_json_count(names);
+    return number && clt_json_int(number, &count) ? count : 2;
+}
+
+/* The head of a classifier of texts: one output is a number, unless problem_type says otherwise. NULL: none of
+ * ours has its loss. */
+static const char *classifier_head(const clt_pretrained *p)
+{
+    const char *problem = string_of(p, "problem_type");
+    int64_t labels = count_labels(p);
+    bool regression = problem ? strcmp(problem, "regression") == 0 : labels == 1;
+    if ((regression && labels > 1) || (problem && strcmp(problem, "multi_label_classification") == 0)) {
+        CLT_WARN_ONCE(
+            "config.json: problem_type \"%.40s\" with %lld labels is no task of cltrain's bert, which "
+            "learns one class or one number for a text; its classifier is not proposed",
+            problem, (long long)labels);
+        return NULL;
+    }
+    return regression ? "number" : "class";
+}
+
 /* The head of the class that saved the model, as a proposal: the encoder fits any head. */
 static void read_head(clt_pretrained *p)
 {
     static const char *const heads[][2] = {{"BertForPreTraining", "pretrain"},
                                            {"BertForMaskedLM", "masked"},
-                                           {"BertForSequenceClassification", "class"},
                                            {"BertForTokenClassification", "tokens"},
                                            {"BertForQuestionAnswering", "span"}};
     const clt_json *list = clt_pretrained_get(p->root, "architectures");
     const clt_json *first = list && clt_json_typeof(list) == CLT_JSON_ARRAY ? clt_json_first(list) : NULL;
     const char *class = first && clt_json_typeof(first) == CLT_JSON_STRING ? clt_json_string(first) : "";
+    const char *head = strcmp(class, "BertForSequenceClassification") == 0 ? classifier_head(p) : NULL;
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
         if (strcmp(heads[i][0], class) == 0)
-            clt_pretrained_add(p, "model.head", clt_arena_printf(p->arena, "\"%s\"", heads[i][1]),
-                               clt_arena_printf(p->arena, "the model is a %s", class), CLT_PRESET_DEFAULT,
-                               NULL);
+            head = heads[i][1];
+    if (head)
+        clt_pretrained_add(p, "model.head", clt_arena_printf(p->arena, "\"%s\"", head),
+                           clt_arena_printf(p->arena, "the model is a %s%s", class,
+                                            strcmp(head, "number") == 0 ? " for a regression" : ""),
+                           CLT_PRESET_DEFAULT, NULL);
 }
 
 static void read_dropout(clt_pretrained *p)

@@ -25,6 +25,7 @@ TAGS = {
     "eval_top_k_accuracy": "eval/top_k_accuracy", "eval_f1": "eval/f1", "eval_dice": "eval/dice",
     "eval_mae": "eval/mae", "eval_rmse": "eval/rmse", "eval_r2": "eval/r2",
     "eval_entity_precision": "eval/entity_precision", "eval_entity_recall": "eval/entity_recall", "eval_entity_f1": "eval/entity_f1",
+    "eval_pearson": "eval/pearson", "eval_spearman": "eval/spearman",
     "eval_perplexity": "eval/perplexity", "eval_bits_per_byte": "eval/bits_per_byte",
 }
 SILENCE = 600 * int(os.environ.get("CLTRAIN_TEST_PATIENCE", "1"))  # seconds in which a server that works has something new

@@ -194,7 +194,7 @@ expect_same want.csv p.csv
 reject_words
 # Between blanks "New York Rome" has as many words as the table inputs, but the first line has fixed the separator.
 printf 'New York,Paris,1\nNew York Rome\n' | "$CLTRAIN" predict way --input - >p.csv 2>told && fail 'a line of one cell is taken' || pass
-grep -q 'line 2 has 1 cells, the first line has 3' told && pass || fail "$(cat told)"
+grep -q 'line 2: it has 1 cell, and the first line has 3' told && pass || fail "$(cat told)"
 
 # A constant column and a constant target do no harm; whole numbers are a regression's targets, too.
 printf 'a,b,y\n1,7,5\n2,7,5\n3,7,5\n4,7,5\n' >flat.csv

@@ -3,7 +3,7 @@
 """Golden values of model.type bert by transformers: small models with each head and random weights, as save_pretrained writes them. Needs
 torch and transformers (the files: torch 2.15, transformers 5.24); the tests need neither.
 
-    venv/bin/python tests/golden/make_golden_bert.py
+    venv/bin/python tests/golden/make_golden_bert.py [HEAD ...]      # all heads, or these
 
 Per head NAME: the folder data/hf_bert_NAME and hf_bert_NAME_first.safetensors: the fields of a batch of four texts of unlike lengths ("x", "segments",
 "document", "y" and for masked tokens "places", for pairs "follows"; a target of -1 does not count), "logits" of the first loss, for pairs
@@ -13,6 +13,7 @@ compares."""
 import copy
 import os
 import shutil
+import sys
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ SIZES = dict(vocab_size=VOCAB, hidden_size=16, num_hidden_layers=2, num_attentio
              type_vocab_size=2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, attn_implementation="eager")
 KINDS = {"pretrain": (BertForPreTraining, {}), "masked": (BertForMaskedLM, dict(hidden_act="gelu_new", layer_norm_eps=1e-3)),
          "class": (BertForSequenceClassification, dict(num_labels=CLASSES)), "tokens": (BertForTokenClassification, dict(num_labels=CLASSES)),
-         "span": (BertForQuestionAnswering, dict(hidden_act="relu"))}
+         "span": (BertForQuestionAnswering, dict(hidden_act="relu")), "number": (BertForSequenceClassification, dict(num_labels=1))}
 
 
 def batch(kind, rng):
@@ -46,19 +47,25 @@ def batch(kind, rng):
             fields["follows"] = np.array([0, 1, 1, 0])
     elif kind == "class":
         fields["y"] = np.array([2, 0, 1, 2])
+    elif kind == "number":
+        fields["y"] = np.array([4.2, 0.0, -1.75, 3.0], np.float32)
     elif kind == "tokens":
         fields["y"] = np.where(inside & (rng.uniform(size=(TEXTS, LENGTH)) < .8), rng.randint(0, CLASSES, size=(TEXTS, LENGTH)), -1)
     else:
         first = rng.randint(1, lengths)
         fields["y"] = np.stack([first, np.minimum(first + 2, lengths - 1)], 1)
-    return {name: torch.tensor(value.astype(np.int32)) for name, value in fields.items()}
+    return {name: torch.tensor(value if value.dtype == np.float32 else value.astype(np.int32)) for name, value in fields.items()}
 
 
 def loss_of(model, kind, f):
     """The sum of the losses, the logits of the first one, and for pairs those of the second one."""
     attends = (f["document"] == 0).long()
     attends[:, 0] = 1
-    out = model(input_ids=f["x"].long(), attention_mask=attends, token_type_ids=f["segments"].long())
+    inputs = dict(input_ids=f["x"].long(), attention_mask=attends, token_type_ids=f["segments"].long())
+    if kind == "number":  # the loss that transformers chooses for one label
+        out = model(**inputs, labels=f["y"])
+        return out.loss, out.logits, None
+    out = model(**inputs)
     ce = torch.nn.functional.cross_entropy
     y = f["y"].long()
     if kind in ("pretrain", "masked"):
@@ -157,4 +164,5 @@ def make(kind, seed):
 if __name__ == "__main__":
     torch.set_num_threads(1)
     for number, kind in enumerate(KINDS):
-        make(kind, 80 + number)
+        if len(sys.argv) == 1 or kind in sys.argv[1:]:
+            make(kind, 80 + number)

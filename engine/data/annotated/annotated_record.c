@@ -3,10 +3,14 @@
  * See annotated_record.h. The answers of SQuAD count characters of Unicode, not bytes. */
 #include "engine/data/annotated/annotated_record.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/text.h"
+#include "engine/data/records/csv_table.h"
+
+#define LARGEST 3.4028234663852886e38 /* that f32 holds */
 
 void clt_annotated_free(clt_annotated *a)
 {
@@ -20,6 +24,11 @@ void clt_annotated_free(clt_annotated *a)
     free(a->word);
     clt_token_ranges_free(&a->ranges);
     *a = (clt_annotated){0};
+}
+
+bool clt_annotated_whole(clt_annotated_task task)
+{
+    return task == CLT_ANNOTATED_CLASS || task == CLT_ANNOTATED_NUMBER;
 }
 
 /* --- members --- */
@@ -37,20 +46,21 @@ static clt_status parse(const char *line, size_t size, clt_json_doc **doc, const
 clt_status clt_annotated_members(clt_annotated_rules *rules, const char *line, size_t size)
 {
     /* the texts of the published data sets, pairs before single texts */
-    static const char *const texts[][2] = {{"sentence1", "sentence2"}, {"premise", "hypothesis"},
-                                           {"question1", "question2"}, {"question", "sentence"},
-                                           {"text1", "text2"},         {"text_a", "text_b"},
-                                           {"text", "text_pair"},      {"text", NULL},
-                                           {"sentence", NULL}};
+    static const char *const texts[][2] = {
+        {"sentence1", "sentence2"}, {"premise", "hypothesis"},  {"question1", "question2"},
+        {"question", "sentence"},   {"text1", "text2"},         {"text_a", "text_b"},
+        {"text", "text_pair"},      {"#1 String", "#2 String"}, {"text", NULL},
+        {"sentence", NULL}};
     static const char *const words[] = {"tokens", "words", NULL};
     static const char *const labels[][6] = {
-        [CLT_ANNOTATED_CLASS] = {"label", "labels", NULL},
+        [CLT_ANNOTATED_CLASS] = {"label", "labels", "gold_label", "is_duplicate", "Quality", NULL},
+        [CLT_ANNOTATED_NUMBER] = {"label", "labels", "score", NULL},
         [CLT_ANNOTATED_WORDS] = {"ner_tags", "tags", "labels", "pos_tags", "chunk_tags", NULL}};
     CLT_SCOPED(clt_json_doc) *doc = NULL;
     const clt_json *record;
+    bool whole = clt_annotated_whole(rules->task);
     CLT_TRY(parse(line, size, &doc, &record));
-    for (size_t i = 0;
-         rules->task == CLT_ANNOTATED_CLASS && !rules->text && i < sizeof texts / sizeof texts[0]; i++) {
+    for (size_t i = 0; whole && !rules->text && i < sizeof texts / sizeof texts[0]; i++) {
         if (!clt_json_get(record, texts[i][0]) || (texts[i][1] && !clt_json_get(record, texts[i][1])))
             continue;
         rules->text = texts[i][0];
@@ -64,20 +74,36 @@ clt_status clt_annotated_members(clt_annotated_rules *rules, const char *line, s
             rules->label = labels[rules->task][i];
     if (rules->task != CLT_ANNOTATED_SPAN && !rules->text)
         CLT_FAIL(CLT_EDATA, "it has no member with a usual name for its %s; name it as data.text_member",
-                 rules->task == CLT_ANNOTATED_CLASS ? "text" : "words (tokens, words)");
+                 whole ? "text" : "words (tokens, words)");
     if (rules->task != CLT_ANNOTATED_SPAN && rules->labelled && !rules->label)
         CLT_FAIL(CLT_EDATA, "it has no member with a usual name for its %s; name it as data.label_member",
-                 rules->task == CLT_ANNOTATED_CLASS ? "class (label)" : "labels (ner_tags, tags, labels)");
+                 rules->task == CLT_ANNOTATED_CLASS   ? "class (label)"
+                 : rules->task == CLT_ANNOTATED_WORDS ? "labels (ner_tags, tags, labels)"
+                                                      : "number (label, score)");
     return CLT_OK;
 }
 
+/* The text of a cell; NULL: the value is none. */
+static const char *cell_of(const clt_json *value, bool cells)
+{
+    return cells && value && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : NULL;
+}
+
 /* Appends a label, a text or a whole number, as text with its final NUL. */
-static clt_status add_label(const clt_json *value, clt_annotated *out, bool first)
+static clt_status add_label(const clt_json *value, bool cells, clt_annotated *out, bool first)
 {
     int64_t number = 0;
-    bool is_number = value && clt_json_int(value, &number);
-    if (value && !is_number && clt_json_typeof(value) == CLT_JSON_NUMBER)
-        CLT_FAIL(CLT_EDATA, "the label %.17g is no whole number, or is too large", clt_json_number(value));
+    double real = 0;
+    const char *cell = cell_of(value, cells);
+    bool any = cell ? clt_csv_is_number(cell, &real) : value && clt_json_typeof(value) == CLT_JSON_NUMBER;
+    bool is_number = cell ? any && clt_csv_is_whole(cell) : any && clt_json_int(value, &number);
+    if (any && !is_number)
+        CLT_FAIL(CLT_EDATA,
+                 "the label %.17g is no whole number, or is too large; a class is a name or a whole number, "
+                 "and data.task number learns other numbers",
+                 cell ? real : clt_json_number(value));
+    if (cell && is_number)
+        number = (int64_t)real;
     if (!is_number && (!value || clt_json_typeof(value) != CLT_JSON_STRING))
         CLT_FAIL(CLT_EDATA, "a label is %s, and must be a name or a whole number",
                  value ? clt_json_type_name(clt_json_typeof(value)) : "missing");
@@ -96,7 +122,23 @@ static clt_status add_label(const clt_json *value, clt_annotated *out, bool firs
     return clt_str_check(&out->labels);
 }
 
-/* --- a class --- */
+/* --- a class or a number --- */
+
+static clt_status read_number(const clt_json *value, bool cells, clt_annotated *out)
+{
+    const char *cell = cell_of(value, cells);
+    double number = value ? clt_json_number(value) : 0;
+    if (cell && !clt_csv_is_number(cell, &number))
+        CLT_FAIL(CLT_EDATA, "the label '%.60s' is no number that f32 holds; data.task class learns names",
+                 cell);
+    if (!cell && (!value || clt_json_typeof(value) != CLT_JSON_NUMBER))
+        CLT_FAIL(CLT_EDATA, "the label is %s, and must be a number; data.task class learns names",
+                 value ? clt_json_type_name(clt_json_typeof(value)) : "missing");
+    if (!(fabs(number) <= LARGEST))
+        CLT_FAIL(CLT_EDATA, "the label %.17g is too large for f32", number);
+    out->value = (float)number;
+    return CLT_OK;
+}
 
 void clt_annotated_cut(int64_t *n1, int64_t *n2, int64_t room)
 {
@@ -119,7 +161,8 @@ static clt_status too_long(int64_t tokens, int64_t context)
              (long long)tokens, (long long)context);
 }
 
-static clt_status read_class(const clt_annotated_rules *rules, clt_encoder *encoder, const clt_json *record,
+/* Encodes a text or a pair, cut to what the context holds. */
+static clt_status read_whole(const clt_annotated_rules *rules, clt_encoder *encoder, const clt_json *record,
                              clt_annotated *out)
 {
     const char *text, *second = "";
@@ -140,10 +183,19 @@ static clt_status read_class(const clt_annotated_rules *rules, clt_encoder *enco
     out->ids.count = (size_t)(n1 + n2);
     out->first = n1;
     out->cut = all - n1 - n2;
+    return CLT_OK;
+}
+
+static clt_status read_class(const clt_annotated_rules *rules, clt_encoder *encoder, const clt_json *record,
+                             bool cells, clt_annotated *out)
+{
+    CLT_TRY(read_whole(rules, encoder, record, out));
     if (!rules->labelled)
         return CLT_OK;
-    CLT_TRY(
-        clt_fail_prefix(add_label(clt_json_get(record, rules->label), out, true), "\"%s\"", rules->label));
+    const clt_json *label = clt_json_get(record, rules->label);
+    if (rules->task == CLT_ANNOTATED_NUMBER)
+        return clt_fail_prefix(read_number(label, cells, out), "\"%s\"", rules->label);
+    CLT_TRY(clt_fail_prefix(add_label(label, cells, out, true), "\"%s\"", rules->label));
     if (out->numbers && out->labels.text[0] == '-')
         CLT_FAIL(CLT_EDATA, "its \"%s\" is %s: it has no class", rules->label, out->labels.text);
     return CLT_OK;
@@ -182,7 +234,8 @@ static clt_status read_words(const clt_annotated_rules *rules, clt_encoder *enco
     for (const clt_json *one = clt_json_first(words); one; one = clt_json_next(one))
         CLT_TRY(add_word(rules, encoder, one, (int32_t)out->n_words++, out, &capacity));
     for (const clt_json *one = labels ? clt_json_first(labels) : NULL; one; one = clt_json_next(one))
-        CLT_TRY(clt_fail_prefix(add_label(one, out, one == clt_json_first(labels)), "\"%s\"", rules->label));
+        CLT_TRY(clt_fail_prefix(add_label(one, false, out, one == clt_json_first(labels)), "\"%s\"",
+                                rules->label));
     int64_t count = (int64_t)out->ids.count, room = rules->context - 2;
     if (count == 0)
         CLT_FAIL(CLT_EDATA, "its \"%s\" have no token", rules->text);
@@ -311,7 +364,7 @@ static clt_status read_span(const clt_annotated_rules *rules, const clt_json *re
 }
 
 clt_status clt_annotated_read(const clt_annotated_rules *rules, clt_encoder *encoder, const char *line,
-                              size_t size, clt_annotated *out)
+                              size_t size, bool cells, clt_annotated *out)
 {
     CLT_SCOPED(clt_json_doc) *doc = NULL;
     const clt_json *record;
@@ -325,7 +378,8 @@ clt_status clt_annotated_read(const clt_annotated_rules *rules, clt_encoder *enc
     CLT_TRY(clt_str_check(&out->id));
     switch (rules->task) {
     case CLT_ANNOTATED_CLASS:
-        return read_class(rules, encoder, record, out);
+    case CLT_ANNOTATED_NUMBER:
+        return read_class(rules, encoder, record, cells, out);
     case CLT_ANNOTATED_WORDS:
         return read_words(rules, encoder, record, out);
     default:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An annotated text: a record of JSON Lines with a text or two and a class, with words and a label for each,
+ * An annotated text: a record with a text or two and a class or a number, with words and a label for each,
  * or with a question, a context and the answer in it; read and encoded. It knows nothing of files, windows
  * or numbers of classes. */
 #ifndef ENGINE_DATA_ANNOTATED_ANNOTATED_RECORD_H
@@ -10,11 +10,12 @@
 #include "engine/json/json.h"
 
 /* The words of data.task, in this order. */
-#define CLT_ANNOTATED_TASKS "class|tokens|span"
+#define CLT_ANNOTATED_TASKS "class|tokens|span|number"
 typedef enum clt_annotated_task {
     CLT_ANNOTATED_CLASS, /* a class for each text, or pair of texts */
     CLT_ANNOTATED_WORDS, /* a label for each word */
-    CLT_ANNOTATED_SPAN   /* an answer that is a part of the context */
+    CLT_ANNOTATED_SPAN,  /* an answer that is a part of the context */
+    CLT_ANNOTATED_NUMBER /* a number for each text, or pair of texts */
 } clt_annotated_task;
 
 #define CLT_ANNOTATED_NONE (-1)      /* no answer; no word; a word without a label */
@@ -42,6 +43,7 @@ typedef struct clt_annotated {
     clt_str id;      /* member "id", a text or a whole number, or "" */
     clt_str labels;  /* class: its name or number as text; words: one for each. Each with its final NUL */
     bool numbers;    /* the labels are numbers */
+    float value;     /* number: the label */
     int64_t n_words; /* words */
     int32_t *label;  /* (n_words, or 1) filled in by the caller, who knows the numbers of the labels */
     int32_t *word;   /* words: (tokens) for the first token of a word its number, else CLT_ANNOTATED_NONE */
@@ -52,10 +54,13 @@ typedef struct clt_annotated {
     clt_str answers; /* all answers, each with its final NUL; none: it has no answer */
 } clt_annotated;
 
-/* Reads and encodes a record. CLT_EDATA, without the place in the file: why it cannot be used. `out` must be
- * zero; the caller frees it, also after a failure. */
+/* Reads and encodes a record, an object of JSON. cells: it is a row of a table, whose numbers are texts.
+ * CLT_EDATA, without the place in the file: why it cannot be used. `out` must be zero; the caller frees it,
+ * also after a failure. */
 clt_status clt_annotated_read(const clt_annotated_rules *rules, clt_encoder *encoder, const char *line,
-                              size_t size, clt_annotated *out);
+                              size_t size, bool cells, clt_annotated *out);
+/* True if a task is about a whole text, or a pair of texts. */
+bool clt_annotated_whole(clt_annotated_task task);
 void clt_annotated_free(clt_annotated *a);
 /* Chooses rules->text, second and label, where they are NULL, by the members of a record: the first of the
  * usual names that it has. CLT_EDATA: none fits. */

@@ -10,6 +10,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/data/records/record_forms.h"
+#include "engine/data/records/table_file.h"
 
 #define RECORDS 64 /* that a thread reads at least */
 #define MOST_CLASSES (1 << 20)
@@ -48,7 +49,8 @@ static void read_records(void *context, uint64_t first, uint64_t last)
         size_t size;
         status = clt_record_json(&s->texts, d, &made, &line, &size);
         if (status == CLT_OK)
-            status = clt_annotated_read(&s->rules, encoder, line, size, &s->record[i]);
+            status = clt_annotated_read(&s->rules, encoder, line, size,
+                                        s->texts.files[d->file].form == CLT_RECORD_TABLE, &s->record[i]);
         status = keep_reason(&s->record[i], status);
     }
     if (status == CLT_OK)
@@ -118,11 +120,18 @@ static clt_status choose_members(clt_annotated_samples *s)
     }
     if (s->part.count == 0)
         return CLT_OK;
+    const clt_text_file *file = &s->texts.files[s->texts.documents[s->part.first].file];
+    if (file->form == CLT_RECORD_TABLE) {
+        clt_str_append(&where, " (a table with the columns ");
+        clt_table_names(file, &where);
+        clt_str_append(&where, "; data.column_names names columns if the first line does not)");
+    } else if (s->texts.cut == clt_table_cut) {
+        clt_str_append(&where, " (JSON Lines; a table is a file named .csv or .tsv)");
+    }
+    clt_str_append(&where, ", of which none can be used; the first one is ");
     clt_record_place(&s->texts, s->part.first, &where);
     CLT_TRY(clt_str_check(&where));
-    return clt_fail_prefix(clt_error_put(&first),
-                           "reading the samples of %s, of which none can be used; the first one is %s",
-                           s->part.key, where.text);
+    return clt_fail_prefix(clt_error_put(&first), "reading the samples of %s%s", s->part.key, where.text);
 }
 
 static clt_status choose_rules(const clt_config *config, clt_split split, clt_annotated_samples *s)
@@ -151,7 +160,7 @@ clt_status clt_annotated_open(const clt_config *config, clt_split split, clt_ann
     const clt_annotated_task task = (clt_annotated_task)clt_config_choice(config, "data.task");
     s->texts.cut = task == CLT_ANNOTATED_SPAN    ? clt_squad_cut
                    : task == CLT_ANNOTATED_WORDS ? clt_columns_cut
-                                                 : NULL;
+                                                 : clt_table_cut;
     CLT_TRY(clt_records_open(config, split, &s->texts, &s->part));
     CLT_TRY(choose_rules(config, split, s));
     CLT_TRY(read_all(s));

@@ -5,7 +5,7 @@
  * for each token of padding, which the attention of the text then does not see; for spans also outside
  * (2,T), 0 for the text and a very low number for padding, to be added to both logits; and y: the class; or
  * (T) the label of each word at its first token, else -1; or (2) the first and the last token of the answer,
- * 0 and 0 if it is not in the window. */
+ * 0 and 0 if it is not in the window; or the number, in f32. */
 #include <string.h>
 
 #include "engine/base/log.h"
@@ -13,6 +13,7 @@
 #include "engine/data/arrays/source_pair.h"
 #include "engine/data/facts/data_facts.h"
 #include "engine/data/fingerprint.h"
+#include "engine/data/records/table_file.h"
 
 #define OUTSIDE (-10000.0f) /* exp of it is 0, and f16 holds it */
 
@@ -49,11 +50,15 @@ static void make_fields(clt_source *source, clt_annotated_task task, int64_t con
     source->fields[FIELD_SEGMENTS] = (clt_source_field){"segments", CLT_U8, row, true, 1};
     source->fields[FIELD_DOCUMENT] = (clt_source_field){"document", CLT_I32, row, true, context - 1};
     source->fields[FIELD_OUTSIDE] = (clt_source_field){"outside", CLT_F32, clt_shape2(2, context), false, -1};
-    source->fields[y] = (clt_source_field){"y", CLT_I32,
+    bool number = task == CLT_ANNOTATED_NUMBER;
+    source->fields[y] = (clt_source_field){"y", number ? CLT_F32 : CLT_I32,
                                            span                          ? clt_shape1(2)
                                            : task == CLT_ANNOTATED_WORDS ? row
                                                                          : one,
-                                           true, span ? context - 1 : classes - 1};
+                                           !number,
+                                           number ? -1
+                                           : span ? context - 1
+                                                  : classes - 1};
     source->n_fields = labelled ? y + 1 : y;
 }
 
@@ -118,7 +123,8 @@ static clt_status judge_bad(const clt_config *config, const clt_annotated_sample
 
 static clt_status describe(clt_source *source, const annotated_state *state)
 {
-    static const char *const words[] = {"classes of texts", "labels of words", "answers in texts"};
+    static const char *const words[] = {"classes of texts", "labels of words", "answers in texts",
+                                        "numbers of texts"};
     const clt_annotated_samples *s = &state->samples;
     CLT_SCOPED(clt_str) text = {0};
     clt_str_printf(&text, "annotated: %lld records of '%s' (%s)", (long long)(s->part.count - s->bad),
@@ -127,7 +133,7 @@ static clt_status describe(clt_source *source, const annotated_state *state)
         clt_str_printf(&text, ", %lld of them cut", (long long)s->cut);
     if (s->rules.task == CLT_ANNOTATED_SPAN)
         clt_str_printf(&text, " in %lld windows", (long long)s->n_windows);
-    else
+    else if (s->rules.task != CLT_ANNOTATED_NUMBER)
         clt_str_printf(&text, ", %lld classes", (long long)state->classes.count);
     clt_str_printf(&text, "; %lld tokens each; tokenizer: %s", (long long)s->rules.context,
                    clt_tokenizer_description(s->tokenizer));
@@ -148,7 +154,10 @@ static clt_status annotated_open(clt_source *source, const clt_config *config, c
     clt_annotated_samples *s = &state->samples;
     CLT_TRY(clt_source_config_scale(source, config));
     CLT_TRY(clt_annotated_open(config, split, s));
-    if (s->rules.labelled && s->rules.task != CLT_ANNOTATED_SPAN) {
+    if (s->rules.task == CLT_ANNOTATED_NUMBER && clt_config_list_count(config, "data.class_names") > 0)
+        CLT_FAIL(CLT_ECONFIG, "opening the samples: data.class_names names classes, and data.task number has "
+                              "none; leave one of the two out");
+    if (s->rules.labelled && s->rules.task != CLT_ANNOTATED_SPAN && s->rules.task != CLT_ANNOTATED_NUMBER) {
         CLT_TRY(find_classes(source, config, split, state));
         CLT_TRY(clt_annotated_number(s, &state->classes));
     }
@@ -214,10 +223,15 @@ static void put_tokens(const annotated_state *state, const clt_annotated_place *
 }
 
 /* The target of a sample. */
-static void put_target(const annotated_state *state, const clt_annotated_place *p, int32_t *y)
+static void put_target(const annotated_state *state, const clt_annotated_place *p, void *to)
 {
     const clt_annotated_rules *rules = &state->samples.rules;
     const clt_annotated *a = p->record;
+    int32_t *y = to;
+    if (rules->task == CLT_ANNOTATED_NUMBER) {
+        *(float *)to = a->value;
+        return;
+    }
     if (rules->task == CLT_ANNOTATED_CLASS) {
         y[0] = a->label[0];
         return;
@@ -297,6 +311,7 @@ static void annotated_fingerprint(const clt_source *source, clt_hash64_state *ha
         clt_hash64_add(hash, about, sizeof about);
         clt_hash64_add(hash, a->ids.id, a->ids.count * sizeof *a->ids.id);
         clt_hash64_add(hash, a->labels.text, a->labels.length);
+        clt_hash64_add(hash, &a->value, sizeof a->value);
         clt_hash64_add(hash, a->answers.text, a->answers.length);
     }
 }
@@ -351,27 +366,30 @@ static clt_status annotated_shapes(const clt_config *config, const clt_tokenizer
 
 static const clt_config_key annotated_keys[] = {
     CLT_KEY_STRINGS("data.path", "[]",
-                    "JSON Lines to train on, for tokens also CoNLL's columns, for span also SQuAD's JSON: a "
-                    "file, a folder, a pattern such as train/*.jsonl, or a list"),
+                    "records to train on: JSON Lines; for class and number also tables, .csv and .tsv; for "
+                    "tokens also CoNLL's columns; for span also SQuAD's JSON. A file, a folder, a pattern such "
+                    "as train/*.jsonl, or a list"),
     CLT_KEY_STRINGS("data.eval_path", "[]",
                     "the same to evaluate on; []: a part of data.path, see data.split"),
     CLT_KEY_STRING("data.tokenizer", "\"\"", "folder or file of the model's tokenizer"),
     CLT_KEY_CHOICE(
         "data.task", CLT_ANNOTATED_TASKS, "\"class\"",
         "what is annotated. class: a class for each text or pair of texts; tokens: a label for each "
-        "word; span: the answer to a question, a part of its context"),
+        "word; span: the answer to a question, a part of its context; number: a number for each text or "
+        "pair of texts, as in a regression"),
     CLT_KEY_STRING(
         "data.text_member", "\"\"",
-        "member of a record that holds the text (class) or the list of words (tokens), or the number of "
-        "its column; empty: the first of the usual names that the first record has"),
+        "member or column that holds the text (class, number) or the list of words (tokens), or the number "
+        "of the column (tokens); empty: the first of the usual names that the first record has"),
     CLT_KEY_STRING(
         "data.second_member", "\"\"",
-        "class: member that holds the second text of a pair; empty: the one that belongs to a usual name "
-        "of the first text"),
+        "class, number: member or column that holds the second text of a pair; empty: the one that belongs "
+        "to a usual name of the first text"),
     CLT_KEY_STRING(
         "data.label_member", "\"\"",
-        "class, tokens: member that holds the class or the list of labels, or the number of its column; "
-        "empty: the first of the usual names that the first record has"),
+        "class, tokens, number: member or column that holds the class, the list of labels or the number, or "
+        "the number of the column (tokens); empty: the first of the usual names that the first record has"),
+    CLT_RECORD_TABLE_KEYS,
     CLT_KEY_STRINGS("data.class_names", "[]",
                     "the classes in their order; []: all labels of the training data, sorted, or the numbers "
                     "from 0 to the largest one"),
@@ -392,7 +410,7 @@ static const char *const annotated_required[] = {"data.path", "data.tokenizer", 
 
 const clt_config_part clt_format_annotated = {
     .name = "annotated",
-    .help = "texts with classes, words with labels, or questions with answers, for model.type bert",
+    .help = "texts with classes or numbers, words with labels, or questions with answers, for model.type bert",
     .keys = annotated_keys,
     .required = annotated_required,
 };

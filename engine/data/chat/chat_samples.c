@@ -8,6 +8,7 @@
 
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
+#include "engine/data/records/record_forms.h"
 
 #define BLOCK 64 /* records that are encoded in a row */
 
@@ -62,11 +63,14 @@ static clt_status measure(const clt_chat_samples *s, const clt_chat_tokens *toke
     return CLT_OK;
 }
 
-static clt_status encode_record(clt_chat_samples *s, clt_encoder *encoder, clt_chat_text *text,
+/* made: memory for a record that is a row of a table. */
+static clt_status encode_record(clt_chat_samples *s, clt_encoder *encoder, clt_str *made, clt_chat_text *text,
                                 clt_chat_tokens *out, clt_chat_sample *sample)
 {
-    const clt_document *document = &s->texts.documents[sample->document];
-    CLT_TRY(clt_chat_read(&s->rules, document->bytes, (size_t)document->size, text));
+    const char *line;
+    size_t size;
+    CLT_TRY(clt_record_json(&s->texts, &s->texts.documents[sample->document], made, &line, &size));
+    CLT_TRY(clt_chat_read(&s->rules, line, size, text));
     if (names_special(s, text))
         __atomic_add_fetch(&s->special, 1, __ATOMIC_RELAXED);
     sample->begin = (int64_t)out->ids.count;
@@ -76,11 +80,11 @@ static clt_status encode_record(clt_chat_samples *s, clt_encoder *encoder, clt_c
 }
 
 /* Encodes a record; of one that cannot be used it keeps the reason and no token. */
-static clt_status encode_or_keep(clt_chat_samples *s, clt_encoder *encoder, clt_chat_text *text,
-                                 clt_chat_tokens *out, clt_chat_sample *sample)
+static clt_status encode_or_keep(clt_chat_samples *s, clt_encoder *encoder, clt_str *made,
+                                 clt_chat_text *text, clt_chat_tokens *out, clt_chat_sample *sample)
 {
     size_t before = out->ids.count;
-    clt_status status = encode_record(s, encoder, text, out, sample);
+    clt_status status = encode_record(s, encoder, made, text, out, sample);
     if (status == CLT_OK) {
         out->ids.count = before + (size_t)sample->count;
         return CLT_OK;
@@ -98,9 +102,10 @@ static clt_status encode_or_keep(clt_chat_samples *s, clt_encoder *encoder, clt_
 static clt_status encode_block(clt_chat_samples *s, clt_encoder *encoder, int64_t first, block *b)
 {
     CLT_SCOPED(clt_chat_text) text = {0};
+    CLT_SCOPED(clt_str) made = {0};
     int64_t last = first + BLOCK < s->part.count ? first + BLOCK : s->part.count;
     for (int64_t i = first; i < last; i++)
-        CLT_TRY(encode_or_keep(s, encoder, &text, &b->tokens, &s->sample[i]));
+        CLT_TRY(encode_or_keep(s, encoder, &made, &text, &b->tokens, &s->sample[i]));
     return CLT_OK;
 }
 
@@ -178,6 +183,7 @@ clt_status clt_chat_samples_open(const clt_config *config, clt_split split, clt_
     CLT_TRY(clt_tokenizer_open_config(config, &s->tokenizer));
     clt_tokenizer_read_special(s->tokenizer, clt_config_bool(config, "data.special_tokens"));
     CLT_TRY(choose_template(config, s));
+    s->texts.cut = clt_table_cut;
     CLT_TRY(clt_records_open(config, split, &s->texts, &s->part));
     CLT_TRY(encode_all(s));
     return clt_texts_check(&s->texts);

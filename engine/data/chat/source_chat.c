@@ -13,6 +13,7 @@
 #include "engine/data/chat/chat_rows.h"
 #include "engine/data/chat/chat_samples.h"
 #include "engine/data/fingerprint.h"
+#include "engine/data/records/table_file.h"
 
 #define NO_TARGET (-1)
 
@@ -288,9 +289,10 @@ static clt_status chat_shapes(const clt_config *config, const clt_tokenizer *tok
 
 static const clt_config_key chat_keys[] = {
     CLT_KEY_STRINGS("data.path", "[]",
-                    "JSON Lines to train on: a file, a folder, a pattern such as chats/*.jsonl, or a list"),
+                    "JSON Lines, or tables (.csv, .tsv), to train on: a file, a folder, a pattern such as "
+                    "chats/*.jsonl, or a list"),
     CLT_KEY_STRINGS("data.eval_path", "[]",
-                    "JSON Lines to evaluate on; []: a part of data.path, see data.split"),
+                    "the same to evaluate on; []: a part of data.path, see data.split"),
     CLT_KEY_STRING("data.tokenizer", "\"\"", "folder or file of the model's tokenizer"),
     CLT_KEY_CHOICE("data.template", CLT_CHAT_TEMPLATE_WORDS, "\"auto\"",
                    "how conversations become text; auto: as the chat template beside the tokenizer says"),
@@ -305,6 +307,7 @@ static const clt_config_key chat_keys[] = {
                    "samples in a row of model.context tokens: best fit, in their order, or one"),
     CLT_KEY_BOOL("data.truncate", "false",
                  "samples that are longer than model.context are cut; false: they are bad samples"),
+    CLT_RECORD_TABLE_KEYS,
     CLT_KEY_CHOICE("data.on_bad_sample", "stop|skip", "\"stop\"",
                    "a sample that cannot be used ends the run, or is left out"),
     CLT_KEY_BOOL("data.special_tokens", "false",

@@ -8,6 +8,7 @@
 #include "engine/base/text.h"
 #include "engine/data/records/column_file.h"
 #include "engine/data/records/squad_file.h"
+#include "engine/data/records/table_file.h"
 
 /* clt_text_file.detail of columns: their number, and these. */
 enum { COLUMNS_TABS = 1 << 16, COLUMNS_NUMBERED = 1 << 17 };
@@ -74,6 +75,15 @@ static clt_status sentence_json(const clt_text_file *file, const clt_document *d
     return clt_columns_record(&c, d->bytes, (size_t)d->size, d->part, made);
 }
 
+clt_status clt_table_cut(clt_texts *texts, const char *bytes, size_t size)
+{
+    bool found;
+    CLT_TRY(clt_table_rows(texts, texts->cut_with, bytes, size, &found));
+    if (found)
+        texts->files[texts->n_files - 1].form = CLT_RECORD_TABLE;
+    return CLT_OK;
+}
+
 clt_status clt_record_json(const clt_texts *texts, const clt_document *d, clt_str *made, const char **line,
                            size_t *size)
 {
@@ -85,6 +95,8 @@ clt_status clt_record_json(const clt_texts *texts, const clt_document *d, clt_st
     made->length = 0;
     if (file->form == CLT_RECORD_COLUMNS)
         CLT_TRY(sentence_json(file, d, made));
+    else if (file->form == CLT_RECORD_TABLE)
+        CLT_TRY(clt_table_record(file, d->bytes, (size_t)d->size, made));
     else
         CLT_TRY(clt_squad_record(d->bytes, (size_t)d->size, d->part, made));
     CLT_TRY(clt_str_check(made));

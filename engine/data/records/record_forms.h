@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Files of records in forms other than JSON Lines, as data sets are published: SQuAD's JSON, whose questions
- * lie in paragraphs of articles, and CoNLL's columns, a word on each line. Their records stay where they lie
- * in the file; each is turned into an object of JSON when it is read. It knows nothing of tokens and classes. */
+ * lie in paragraphs of articles, CoNLL's columns, a word on each line, and tables (table_file.h). Their records
+ * stay where they lie in the file; each is turned into an object of JSON when it is read. It knows nothing of
+ * tokens and classes. */
 #ifndef ENGINE_DATA_RECORDS_RECORD_FORMS_H
 #define ENGINE_DATA_RECORDS_RECORD_FORMS_H
 
@@ -12,7 +13,8 @@
 typedef enum clt_record_form {
     CLT_RECORD_LINES, /* JSON Lines */
     CLT_RECORD_SQUAD,
-    CLT_RECORD_COLUMNS
+    CLT_RECORD_COLUMNS,
+    CLT_RECORD_TABLE
 } clt_record_form;
 
 /* clt_texts.cut for questions: SQuAD's JSON (version 1.1 and 2.0), {"data": [{"paragraphs": [{"context":
@@ -26,9 +28,14 @@ clt_status clt_squad_cut(clt_texts *texts, const char *bytes, size_t size);
  * object of JSON does. */
 clt_status clt_columns_cut(clt_texts *texts, const char *bytes, size_t size);
 
+/* clt_texts.cut for tables, whose rows are documents: files named .csv or .tsv, also with .gz after it. Other
+ * files are left to be JSON Lines. CLT_EDATA: a line of names that names no columns. */
+clt_status clt_table_cut(clt_texts *texts, const char *bytes, size_t size);
+
 /* Sets *line, borrowed, and *size to a record as an object of JSON: the file's own, or made in `made`. A
  * question of SQuAD becomes {"id", "question", "context", "answers"}; its answers are [] if is_impossible is
- * true, whatever it lists. A sentence in columns becomes what clt_columns_record says. CLT_EDATA: why it cannot be used. */
+ * true, whatever it lists. A sentence in columns becomes what clt_columns_record says. A row of a table has
+ * texts alone. CLT_EDATA: why it cannot be used. */
 clt_status clt_record_json(const clt_texts *texts, const clt_document *document, clt_str *made,
                            const char **line, size_t *size);
 

@@ -20,6 +20,7 @@ static clt_status load_files(const clt_config *config, const char *key, clt_text
     texts->json_key = "";
     texts->lines = true;
     texts->read_again = true;
+    texts->cut_with = config;
     int count = clt_config_list_count(config, key);
     if (count == 0)
         CLT_FAIL(CLT_ECONFIG, "opening the samples: %s names no file; give a path or a list of paths", key);

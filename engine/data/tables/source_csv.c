@@ -8,7 +8,7 @@
  * part defines columns and targets, also for other tables. */
 #include "engine/data/arrays/source_pair.h"
 #include "engine/data/facts/data_facts.h"
-#include "engine/data/tables/csv_table.h"
+#include "engine/data/records/csv_table.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -8,7 +8,7 @@
 #include "engine/config/config.h"
 #include "engine/data/data.h"
 #include "engine/data/facts/table_facts.h"
-#include "engine/data/tables/csv_table.h"
+#include "engine/data/records/csv_table.h"
 
 #define CLT_DECIMAL_COMMA " (is that a decimal comma? write a point)"
 

@@ -235,6 +235,7 @@ static void free_file(clt_text_file *file)
 {
     clt_map_close(&file->mapping);
     free(file->content);
+    free(file->about);
     free(file->path);
     *file = (clt_text_file){0};
 }

@@ -15,6 +15,7 @@ typedef struct clt_text_file {
     char *content;       /* what was unpacked, read from the standard input, or taken from records */
     uint64_t bytes;      /* of its documents */
     int form, detail;    /* of its documents, as `cut` says; 0: lines */
+    void *about;         /* what `cut` keeps of the file for its documents; free() frees it with the file */
 } clt_text_file;
 
 typedef struct clt_document {
@@ -39,6 +40,7 @@ typedef struct clt_texts {
     /* with `lines`, NULL: none: sees each file first. If the file has another form, it adds the documents by
      * clt_texts_document and sets the form of the newest file. CLT_EDATA: what is wrong with the file. */
     clt_status (*cut)(struct clt_texts *texts, const char *bytes, size_t size);
+    const void *cut_with; /* what `cut` needs to know */
     bool read_again; /* the texts are opened more than once: the standard input is refused (CLT_ECONFIG) */
     bool any_lines;  /* text that looks like JSON Lines is accepted as plain text */
     const char *plain_option; /* the setting that sets any_lines, for messages; NULL: there is none */

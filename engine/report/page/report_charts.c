@@ -360,6 +360,10 @@ static clt_status evaluations(const report_page *page)
     CLT_TRY(evaluated(page, CLT_METRIC_EVAL_ENTITY_F1, "F1 of entities",
                       "evaluation, entities with the right type, first and last word"));
     CLT_TRY(evaluated(page, CLT_METRIC_EVAL_R2, "R2", "evaluation, share of the variance that is explained"));
+    CLT_TRY(evaluated(page, CLT_METRIC_EVAL_PEARSON, "Pearson's correlation",
+                      "evaluation, of predictions and targets"));
+    CLT_TRY(evaluated(page, CLT_METRIC_EVAL_SPEARMAN, "Spearman's correlation",
+                      "evaluation, of the ranks of predictions and targets"));
     return evaluated(page, CLT_METRIC_EVAL_RMSE, "RMSE", "evaluation, in the unit of the targets");
 }
 

@@ -256,6 +256,10 @@ const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
     }
     if (m->values > 0 && isfinite(m->r2))
         add(buffer, " | R2 %.4f", m->r2);
+    if (m->values > 0 && m->no_correlation)
+        add(buffer, " | no correlation: %s", m->no_correlation);
+    else if (m->values > 0)
+        add(buffer, " | Pearson %.4f | Spearman %.4f", m->pearson, m->spearman);
     if (m->answers > 0)
         add(buffer, " | exact match %.2f%% | F1 %.2f%%", 100 * m->exact, 100 * m->answer_f1);
     if (m->entities > 0)

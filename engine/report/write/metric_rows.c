@@ -54,6 +54,8 @@ const clt_metric_row clt_eval_rows[] = {
     FIGURE("mae", mae, CLT_TAGGED, CLT_VALUES),
     FIGURE("rmse", rmse, CLT_TAGGED, CLT_VALUES),
     FIGURE("r2", r2, CLT_KNOWN, CLT_VALUES),
+    FIGURE("pearson", pearson, CLT_KNOWN, CLT_VALUES),
+    FIGURE("spearman", spearman, CLT_KNOWN, CLT_VALUES),
     FIGURE("exact", exact, CLT_TAGGED, CLT_ANSWERS),
     FIGURE("answer_f1", answer_f1, CLT_TAGGED, CLT_ANSWERS),
     FIGURE("entity_precision", entity_precision, CLT_TAGGED, CLT_ENTITIES),

@@ -42,9 +42,11 @@ typedef struct clt_eval_metrics {
     int32_t top_k; /* 0: no top_k_accuracy */
     double top_k_accuracy, f1, dice;
     /* Figures of a regression, in the unit of the targets. values: number of targets; 0: no regression. r2:
-     * the mean over the targets of a sample; NAN if there is a single sample. */
+     * the mean over the targets of a sample; NAN if there is a single sample. pearson, spearman: likewise,
+     * between predictions and targets; NAN if there is none, and no_correlation says why. */
     int64_t values;
-    double mae, rmse, r2;
+    double mae, rmse, r2, pearson, spearman;
+    const char *no_correlation; /* "all predictions are equal"; NULL: there are correlations */
     /* Answers to questions. answers: number of questions; 0: the data are none. exact: the share that
      * equals an answer of the data; answer_f1: mean F1 of the words. */
     int64_t answers;

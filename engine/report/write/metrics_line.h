@@ -40,6 +40,8 @@
     X(EVAL_RMSE, "eval_rmse")                                                                                \
     X(EVAL_R2, "eval_r2")                                                                                    \
     X(EVAL_ENTITY_F1, "eval_entity_f1")                                                                      \
+    X(EVAL_PEARSON, "eval_pearson")                                                                          \
+    X(EVAL_SPEARMAN, "eval_spearman")                                                                        \
     X(EVAL_VOLUME_DICE, "eval_volume_dice")
 
 typedef enum clt_metric {

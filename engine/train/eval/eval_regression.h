@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Figures of a regression beside its loss: mean absolute error and root of the mean squared error, in the
- * unit of the data's targets even if the model computes in another one, and R2. The host computes them in
+ * unit of the data's targets even if the model computes in another one, R2, and the correlations of Pearson
+ * and Spearman between predictions and targets. The host computes them in
  * double from the predictions of each micro-batch, which it reads from the device. */
 #ifndef ENGINE_TRAIN_EVAL_EVAL_REGRESSION_H
 #define ENGINE_TRAIN_EVAL_EVAL_REGRESSION_H
@@ -19,5 +20,15 @@ clt_status clt_eval_regression_begin(clt_run *run);
 clt_status clt_eval_regression_take(clt_run *run, int64_t valid_samples);
 clt_status clt_eval_regression_end(clt_run *run, clt_eval_metrics *metrics);
 void clt_eval_regression_free(clt_run *run);
+
+/* Correlations between predictions and targets; NAN where there are none, since `none`; it is NULL if there
+ * are. spearman: Pearson's correlation of the ranks, where equal values share the mean of their ranks. */
+typedef struct clt_correlation {
+    double pearson, spearman;
+    const char *none;
+} clt_correlation;
+/* Computes the correlations of n pairs in double; overwrites both lists. Source: Spearman 1904, and
+ * scipy.stats.pearsonr and spearmanr. CLT_ENOMEM. */
+clt_status clt_correlations(double *predictions, double *targets, int64_t n, clt_correlation *out);
 
 #endif

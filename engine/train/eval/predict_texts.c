@@ -104,6 +104,10 @@ static clt_status take(texts_pass *t, int64_t index, const float *y)
                          "predictions"));
         clt_softmax(y, t->p->outputs, t->scores);
         break;
+    case CLT_ANNOTATED_NUMBER:
+        CLT_TRY(clt_grow(&t->scores, &t->scores_capacity, 1, sizeof *t->scores, "predictions"));
+        t->scores[0] = y[0];
+        break;
     case CLT_ANNOTATED_WORDS:
         CLT_TRY(score_words(t, &place, y));
         break;

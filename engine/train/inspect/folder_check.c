@@ -26,6 +26,12 @@ static void add_field(clt_model_inputs *inputs, const char *name, clt_shape shap
     inputs->field[inputs->n_fields++] = (clt_model_field){name, CLT_I32, shape, max_value};
 }
 
+/* A target that is a number. */
+static void add_number(clt_model_inputs *inputs)
+{
+    inputs->field[inputs->n_fields++] = (clt_model_field){"y", CLT_F32, clt_shape_make(0, NULL), -1};
+}
+
 /* The fields of a bert by its head. How many classes a classifier has is known from its weights only. */
 static void bert_fields(const clt_config *config, const clt_safetensors *file, clt_model_inputs *inputs)
 {
@@ -35,6 +41,8 @@ static void bert_fields(const clt_config *config, const clt_safetensors *file, c
     int64_t classes = last && last->shape.ndim == 2 ? last->shape.dim[0] : 1;
     if (strcmp(head, "class") == 0)
         add_field(inputs, "y", clt_shape_make(0, NULL), classes - 1);
+    else if (strcmp(head, "number") == 0)
+        add_number(inputs);
     else if (strcmp(head, "tokens") == 0)
         add_field(inputs, "y", clt_shape1(length), classes - 1);
     else if (strcmp(head, "span") == 0)

@@ -2,7 +2,7 @@
  *
  * Annotated texts: rows of classes, of words and of windows over a context as transformers' fast tokenizer of
  * BERT makes them (version 5, truncation longest_first and only_second), places of tokens in a text, records
- * that are refused with their reasons, and classes that are learned once. Needs no device.
+ * that are refused with their reasons, rows of tables, and classes that are learned once. Needs no device.
  * ctest-labels: quick */
 #include "tests/unit/data/data_test.h"
 
@@ -13,11 +13,12 @@
 #define TOKENIZER CLT_TEST_SOURCE_DIR "/tests/golden/tokenizers/bert"
 #define KEYS "\"type\":\"annotated\",\"split\":0,\"path\":\"RECORDS\",\"tokenizer\":\"" TOKENIZER "\","
 
-static clt_status open_records(const char *records, int context, const char *keys, clt_source **out)
+static clt_status open_named(const char *name, const char *records, int context, const char *keys,
+                             clt_source **out)
 {
     char text[2048];
     CLT_SCOPED(clt_config) *config = NULL;
-    const char *path = put_file("records.jsonl", records, strlen(records)), *rest = strstr(keys, "RECORDS");
+    const char *path = put_file(name, records, strlen(records)), *rest = strstr(keys, "RECORDS");
     *out = NULL;
     (void)snprintf(text, sizeof text,
                    "{\"model\":{\"type\":\"bert\",\"layers\":1,\"heads\":1,\"channels\":2,\"context\":%d},"
@@ -25,6 +26,19 @@ static clt_status open_records(const char *records, int context, const char *key
                    context, (int)(rest - keys), keys, path, rest + strlen("RECORDS"));
     CLT_TRY(clt_config_parse(text, "annotated.json", NULL, 0, &config));
     return clt_source_open(config, CLT_SPLIT_TRAIN, out);
+}
+
+static clt_status open_records(const char *records, int context, const char *keys, clt_source **out)
+{
+    return open_named("records.jsonl", records, context, keys, out);
+}
+
+static clt_source *must_open_named(const char *name, const char *records, int context, const char *keys)
+{
+    clt_source *source;
+    if (open_named(name, records, context, keys, &source) != CLT_OK)
+        fail_msg("%s", clt_error_text());
+    return source;
 }
 
 static clt_source *must_open_records(const char *records, int context, const char *keys)
@@ -369,6 +383,137 @@ TEST(squad_that_is_refused)
         if (status != CLT_EDATA || !strstr(clt_error_text(), cases[i][1]))
             fail_msg("%s: %s", cases[i][0], status == CLT_OK ? "is accepted" : clt_error_text());
     }
+}
+
+/* --- tables --- */
+
+/* Quotes in GLUE's TSV are characters, in CSV they may hold line breaks; columns have names, in the file or in
+ * the config, and the usual ones are found. */
+TEST(rows_of_tables)
+{
+    static const struct {
+        const char *file, *text, *keys;
+        int32_t ids[6];
+        int second, length;
+        int32_t y;
+    } cases[] = {
+        {"a.tsv", "sentence\tlabel\n\"hello there \t1\n\"\t0\n", "", {3, 7, 3693, 3696, 4, 0}, 6, 5, 1},
+        {"a.tsv",
+         "\xef\xbb\xbfQuality\t#1 ID\t#1 String\t#2 String\r\n0\t7\thello\tthere\r\n\r\n1\t8\twell\twell\r\n",
+         "",
+         {3, 3693, 4, 3696, 4, 0},
+         3,
+         5,
+         0},
+        {"a.tsv",
+         "gj04\t1\t\thello there\ngj04\t0\t*\twell\n",
+         "\"column_names\":[\"\",\"label\",\"\",\"sentence\"],",
+         {3, 3693, 3696, 4, 0, 0},
+         6,
+         4,
+         1},
+        {"a.tsv",
+         "label\tsentence\n1\thello there\n0\twell\n",
+         "\"column_names\":[\"\",\"label\",\"\",\"sentence\"],",
+         {3, 3693, 3696, 4, 0, 0},
+         6,
+         4,
+         1},
+        {"a.csv", ",text,label\n7,\"hello\nthere\",no\n8,well,yes\n", "", {3, 3693, 3696, 4, 0, 0}, 6, 4, 0},
+        {"a.csv", "text;label\n\"hello;there\"; 2\nwell;0\n", "", {3, 3693, 32, 3696, 4, 0}, 6, 5, 2},
+        {"a.csv", "text,label\n\"hello,1\nwell,0\n", "\"quotes\":\"no\",", {3, 7, 3693, 4, 0, 0}, 6, 4, 1},
+        {"a.tsv",
+         "text\tlabel\n\"hello\"\t1\nwell\t0\n",
+         "\"quotes\":\"yes\",",
+         {3, 3693, 4, 0, 0, 0},
+         6,
+         3,
+         1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char keys[600];
+        int32_t y;
+        (void)snprintf(keys, sizeof keys, KEYS "%s\"on_bad_sample\":\"stop\"", cases[i].keys);
+        CLT_SCOPED(clt_source) *source = must_open_named(cases[i].file, cases[i].text, 6, keys);
+        assert_int_equal(source->samples, 2);
+        expect_row(source, 0, cases[i].ids, 6, cases[i].second, cases[i].length);
+        must_read(source, 0, 3, &y);
+        if (y != cases[i].y)
+            fail_msg("%s: the class is %d and not %d", cases[i].text, y, cases[i].y);
+    }
+}
+
+/* Numbers for texts, from JSON Lines and from cells. */
+TEST(numbers_of_texts)
+{
+    static const char *const files[][2] = {
+        {"a.jsonl", "{\"sentence1\":\"hello\",\"sentence2\":\"well\",\"label\":3.8}\n"
+                    "{\"sentence1\":\"hello\",\"sentence2\":\"well\",\"label\":-2}\n"},
+        {"a.tsv", "index\tsentence1\tsentence2\tscore\n0\thello\twell\t3.800\n1\thello\twell\t-2\n"}};
+    for (int i = 0; i < 2; i++) {
+        float y[2];
+        CLT_SCOPED(clt_source) *source =
+            must_open_named(files[i][0], files[i][1], 8, KEYS "\"task\":\"number\"");
+        assert_int_equal(source->fields[3].dtype, CLT_F32);
+        assert_int_equal(source->fields[3].shape.ndim, 0);
+        assert_int_equal(source->n_class_names, 0);
+        must_read(source, 0, 3, &y[0]);
+        must_read(source, 1, 3, &y[1]);
+        assert_true(y[0] == 3.8f && y[1] == -2.0f);
+    }
+}
+
+TEST(tables_that_are_refused)
+{
+#define NUMBER "\"task\":\"number\","
+    static const char *const cases[][4] = {
+        {"a.tsv", "text\tlabel\nhello\t1\nwell\n", "",
+         "a.tsv', line 3: it has 1 cell, and the first line has 2"},
+        {"a.tsv", "hello\t1\nwell\n", "\"column_names\":[\"text\",\"label\"],",
+         "line 2: it has 1 cell, and data.column_names has 2"},
+        {"a.tsv", "gj04\t1\t\thello\ngj04\t0\t*\twell\n", "",
+         "a table with the columns 'gj04', '1', '', 'hello'; data.column_names"},
+        {"a.tsv", "text\ttext\nhello\t1\n", "", "two columns have the name 'text'; if the first line"},
+        {"a.tsv", "a\tb\n", "\"column_names\":[\"x\",\"x\"],",
+         "two columns have the name 'x' (data.column_names)"},
+        {"a.csv", "text,label\nhello,1\n\"well,0\nthere,1\n", "",
+         "a.csv', line 3: a quote at the beginning of a cell makes it longer than a line (data.quotes=no"},
+        {"a.csv", "text,label\nhello,1\n\"well\" x,0\n", "",
+         "line 3: the quotes of a cell end before the cell does"},
+        {"a.csv", "text,label\nhello,1\n\"there\n\",1\nwell,x\n", "", "line 5: its labels are names"},
+        {"a.csv", "text,label\nhello,3.8\n", "", "the label 3.7999999999999998 is no whole number"},
+        {"a.csv", "text,label\nhello,3.8\n", "", "data.task number learns other numbers"},
+        {"a.csv", "text,label\nhello,\n", "", "a label is an empty text"},
+        {"a.csv", "text,label\nhe\xffllo,1\n", "", "line 2: its byte 3 is not UTF-8"},
+        {"a.csv", "text,label\nhello,good\n", NUMBER,
+         "\"label\": the label 'good' is no number that f32 holds; data.task"},
+        {"a.csv", "text,label\nhello,1e39\n", NUMBER, "the label '1e39' is no number that f32 holds"},
+        {"a.csv", "text,label\nhello,nan\n", NUMBER, "the label 'nan' is no number"},
+        {"a.jsonl", "{\"text\":\"hello\",\"label\":\"good\"}\n", NUMBER,
+         "the label is a string, and must be a number"},
+        {"a.jsonl", "{\"text\":\"hello\",\"label\":1e39}\n", NUMBER, "is too large for f32"},
+        {"a.jsonl", "{\"text\":\"hello\"}\n", NUMBER, "data.label_member"},
+        {"a.csv", "text,label\n", "", "the training part has none; 0 records are there"},
+        {"a.csv", "", "", "the training part has none"},
+        {"a.txt", "text,label\nhello,1\n", "", "(JSON Lines; a table is a file named .csv or .tsv)"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char keys[600];
+        clt_source *source;
+        (void)snprintf(keys, sizeof keys, KEYS "%s\"on_bad_sample\":\"stop\"", cases[i][2]);
+        clt_status status = open_named(cases[i][0], cases[i][1], 8, keys, &source);
+        if (status != CLT_EDATA || !strstr(clt_error_text(), cases[i][3]))
+            fail_msg("%s: %s", cases[i][1], status == CLT_OK ? "is accepted" : clt_error_text());
+    }
+    clt_source *source;
+    assert_int_equal(
+        open_named("a.csv", "text,label\nhello,1\n", 8, KEYS NUMBER "\"class_names\":[\"a\"]", &source),
+        CLT_ECONFIG);
+    assert_non_null(strstr(clt_error_text(), "data.task number has none"));
+    /* skipped, and counted */
+    CLT_SCOPED(clt_source) *rest = must_open_named("a.tsv", "text\tlabel\nhello\t1\nwell\nthere\t0\n", 8,
+                                                   KEYS "\"on_bad_sample\":\"skip\"");
+    assert_int_equal(rest->samples, 2);
 }
 
 TEST_PROGRAM();

@@ -181,8 +181,8 @@ TEST(test_refused)
     } cases[] = {
         {"", "", "no line with a sample"},
         {"a,b\n", "", "no line with a sample"},
-        {"1,2\n3\n", "", "line 2 has 1 cells, the first line has 2"},
-        {"1,2\n3,4,5\n", "", "line 2 has 3 cells"},
+        {"1,2\n3\n", "", "line 2: it has 1 cell, and the first line has 2"},
+        {"1,2\n3,4,5\n", "", "line 2: it has 3 cells"},
         {"1,2\n\n,4\n", "", "line 3|column 1|'' is blank"},
         {"a,b\n1,x\nred,y\n", "", "line 3|column 'a'|'red' is no number|data.columns"},
         {"1,2\n0x10,3\n", "", "'0x10' is no number"},

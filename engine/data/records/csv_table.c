@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads a text file and cuts it into cells in place. */
-#include "engine/data/tables/csv_table.h"
+#include "engine/data/records/csv_table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 #include "engine/data/fingerprint.h"
 #include "engine/files/fileio.h"
 
-static char separator_of(const char *line)
+char clt_csv_separator(const char *line, const char *end)
 {
     bool quoted = false, semicolon = false;
-    for (; *line && (*line != '\n' || quoted); line++) {
+    for (; line < end && (*line != '\n' || quoted); line++) {
         quoted ^= *line == '"';
         if (*line == '\t' && !quoted)
             return '\t';
@@ -24,21 +24,19 @@ static char separator_of(const char *line)
     return semicolon ? ';' : ',';
 }
 
-/* The line break that ends the record at `line`; line breaks within quoted cells do not. NULL: the text ends
- * first. *breaks counts line breaks up to the next record. */
-static char *record_end(char *line, char separator, int64_t *breaks)
+const char *clt_csv_row_end(const clt_csv_table *t, const char *row, const char *end, int64_t *breaks)
 {
     bool quoted = false, begins = true; /* begins: at the start of a cell, where a quote opens it */
-    for (char *at = line; *at; at++) {
+    for (const char *at = row; at < end; at++) {
         if (*at == '\n') {
             ++*breaks;
             if (!quoted)
                 return at;
         }
-        bool turn =
-            *at == '"' && (quoted || begins); /* a doubled quote within a cell closes and reopens it */
+        /* a doubled quote within a cell closes and reopens it */
+        bool turn = !t->plain && *at == '"' && (quoted || begins);
         quoted ^= turn;
-        begins = !quoted && (*at == separator || turn || (begins && (*at == ' ' || *at == '\t')));
+        begins = !quoted && (*at == t->separator || turn || (begins && (*at == ' ' || *at == '\t')));
     }
     return NULL;
 }
@@ -67,16 +65,15 @@ static char *skip_blanks(const clt_csv_table *t, char *at)
 }
 
 /* Takes the cell at *at, without blanks around it, and moves *at to the next one (NULL: end of line). */
-static clt_status take_cell(clt_csv_table *t, char **at, int64_t line)
+static clt_status take_cell(clt_csv_table *t, char **at)
 {
     char *cell = skip_blanks(t, *at), *end;
     const char separator[] = {t->separator, '\0'};
-    bool quoted = *cell == '"';
+    bool quoted = *cell == '"' && !t->plain;
     end = quoted ? unquote(cell) : cell + strcspn(cell, separator);
     end = quoted && end ? skip_blanks(t, end) : end;
     if (!end || (*end && *end != t->separator))
-        CLT_FAIL(CLT_EDATA, "reading '%s': line %lld: the quotes of a cell %s", t->path, (long long)line,
-                 end ? "end before the cell does" : "do not end");
+        CLT_FAIL(CLT_EDATA, "the quotes of a cell %s", end ? "end before the cell does" : "do not end");
     *at = *end ? end + 1 : NULL;
     while (!quoted && end > cell && (end[-1] == ' ' || end[-1] == '\t'))
         end--;
@@ -87,17 +84,26 @@ static clt_status take_cell(clt_csv_table *t, char **at, int64_t line)
     return CLT_OK;
 }
 
-static clt_status take_line(clt_csv_table *t, char *text, int64_t number)
+static clt_status take_cells(clt_csv_table *t, char *text)
 {
     size_t before = t->cells;
     for (char *at = text; at;)
-        CLT_TRY(take_cell(t, &at, number));
+        CLT_TRY(take_cell(t, &at));
     int64_t columns = (int64_t)(t->cells - before);
     if (t->columns == 0)
         t->columns = (int)columns;
     if (columns != t->columns)
-        CLT_FAIL(CLT_EDATA, "reading '%s': line %lld has %lld cells, the first line has %d", t->path,
-                 (long long)number, (long long)columns, t->columns);
+        CLT_FAIL(CLT_EDATA, "it has %lld cell%s, and %s has %d", (long long)columns, columns == 1 ? "" : "s",
+                 t->first ? t->first : "the first line", t->columns);
+    return CLT_OK;
+}
+
+static clt_status take_line(clt_csv_table *t, char *text, int64_t number)
+{
+    clt_status status = take_cells(t, text);
+    if (t->path)
+        CLT_TRY(clt_fail_prefix(status, "reading '%s': line %lld", t->path, (long long)number));
+    CLT_TRY(status);
     CLT_TRY(clt_grow(&t->line, &t->line_capacity, t->lines + 1, sizeof *t->line, "the lines of a table"));
     t->line[t->lines++] = number;
     return CLT_OK;
@@ -105,15 +111,17 @@ static clt_status take_line(clt_csv_table *t, char *text, int64_t number)
 
 static clt_status take_lines(clt_csv_table *t)
 {
+    const char *end = t->text + t->size;
     int64_t number = 1, breaks = 0;
     char *line = t->text;
     if (strncmp(line, "\xef\xbb\xbf", 3) == 0)
         line += 3; /* the byte order mark that some programs put before UTF-8 */
     for (char *next; line; line = next, number += breaks) {
         if (t->lines == 0)
-            t->separator = separator_of(line);
+            t->separator = clt_csv_separator(line, end);
         breaks = 0;
-        next = record_end(line, t->separator, &breaks);
+        const char *stop = clt_csv_row_end(t, line, end, &breaks);
+        next = stop ? line + (stop - line) : NULL;
         if (next)
             *next++ = '\0';
         size_t length = strlen(line);
@@ -166,7 +174,7 @@ int64_t clt_csv_line(const clt_csv_table *t, int64_t row)
 clt_status clt_csv_cut(clt_csv_table *t, char *line, int64_t number)
 {
     if (t->columns == 0)
-        t->separator = separator_of(line);
+        t->separator = clt_csv_separator(line, line + strlen(line));
     t->lines = t->header;
     t->cells = t->header ? (size_t)t->columns : 0;
     return take_line(t, line, number);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A text file cut into cells. Commas, semicolons or tabs separate the cells of a line; a cell in double
- * quotes (RFC 4180) may hold separators and line breaks. It must not know what the columns mean. */
-#ifndef ENGINE_DATA_TABLES_CSV_TABLE_H
-#define ENGINE_DATA_TABLES_CSV_TABLE_H
+ * quotes (RFC 4180) may hold separators and line breaks, unless quotes are plain characters. It must not know
+ * what the columns mean. */
+#ifndef ENGINE_DATA_RECORDS_CSV_TABLE_H
+#define ENGINE_DATA_RECORDS_CSV_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,8 +15,10 @@
 
 /* A whole file, cut into cells. */
 typedef struct clt_csv_table {
-    const char *path;
-    char *text; /* the cells point into it */
+    const char *path;  /* for messages; NULL: these do not name the place */
+    const char *first; /* for messages: what has as many cells as a row; NULL: the first line */
+    bool plain;        /* quotes are characters like others */
+    char *text;        /* the cells point into it */
     size_t size;
     clt_hash64_state content;
     char separator;
@@ -33,9 +36,15 @@ clt_status clt_csv_load(clt_csv_table *t, clt_arena *arena, const char *path, co
 void clt_csv_unload(clt_csv_table *t);
 CLT_SCOPED_VALUE(clt_csv_table, clt_csv_unload)
 /* Cuts a single line in place instead of a file. It becomes row 0, after the names if the table has a
- * header. The caller keeps the line's text and sets the table's path. The first line fixes the separator and
- * the number of cells. */
+ * header. The caller keeps the line's text and sets the table's path. If `columns` is 0, the line fixes the
+ * separator and the number of cells. */
 clt_status clt_csv_cut(clt_csv_table *t, char *line, int64_t number);
+/* The separator of a table by the line that begins at `line`: a tab, else a semicolon if there is one outside
+ * quotes, else a comma. */
+char clt_csv_separator(const char *line, const char *end);
+/* The line break that ends a row; line breaks within quoted cells do not. NULL: the text ends first. Adds to
+ * *breaks the line breaks up to the next row. */
+const char *clt_csv_row_end(const clt_csv_table *t, const char *row, const char *end, int64_t *breaks);
 /* Whether no cell of the first line is a number, so that it may name the columns. */
 bool clt_csv_begins_with_names(const clt_csv_table *t);
 /* The number of lines with a sample; a cell of such a line; the line's number in the file. */

@@ -17,7 +17,8 @@ END
     expect_code 0 "$CLTRAIN" export pre --out folder
 }
 
-# records TASK COUNT SEED: lines of JSON with the classes, labels or answers of `data.task` TASK.
+# records TASK COUNT SEED: lines of JSON with the classes, labels or answers of `data.task` TASK; for number a table as GLUE's STS-B has it,
+# for sst2 one of classes.
 records() {
     awk -v task="$1" -v n="$2" -v s="$3" '
     function draw(k) { s = (s * 1103515245 + 12345) % 2147483648; return int(s / 65536) % k }
@@ -33,6 +34,8 @@ records() {
                 tags = tags (i ? "," : "") "\"" (i != at ? "O" : which < 3 ? "B-UP" : "B-DOWN") "\""
             }
             if (task == "class") printf "{\"sentence\":\"%s\",\"label\":\"%s\"}\n", text, which < 3 ? "up" : "down"
+            if (task == "sst2") printf "%s%s\t%d\n", r ? "" : "sentence\tlabel\n", text, which < 3
+            if (task == "number") printf "%s%d\t\"%s\t.\t%.3f\n", r ? "" : "index\tsentence1\tsentence2\tscore\n", r, text, 1.25 * which
             if (task == "tokens") printf "{\"tokens\":[%s],\"ner_tags\":[%s]}\n", words, tags
             if (task == "span")
                 printf "{\"id\":\"q%d\",\"question\":\"there?\",\"context\":\"%s\",\"answers\":{\"text\":[\"%s\"],\"answer_start\":[%d]}}\n", r, text, key[which], start

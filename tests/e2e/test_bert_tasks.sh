@@ -152,6 +152,43 @@ expect_text "bad.jsonl', line 5"
 expect_code 2 "$CLTRAIN" train class.json model.head=tokens --out none
 expect_text 'model.head tokens'
 
+# --- tables as GLUE publishes them: quotes are characters; a number for each pair (STS-B), a class for each text (SST-2) ---
+records number 400 1 >number.tsv
+records number 60 2 >number_eval.tsv
+config number | sed 's/jsonl/tsv/g' >number.json
+expect_code 0 "$CLTRAIN" data verify number.json
+expect_code 0 "$CLTRAIN" train number.json --init folder --init-skip 'classifier.*' --out run_number
+expect_text 'Pearson 0\.9[0-9]* \| Spearman 0\.9'
+expect_code 0 "$CLTRAIN" eval run_number --json number.eval.json
+expect_same <(grep -E '"(rmse|pearson|spearman)"' number.eval.json | grep -c '[0-9]') <(echo 3)
+cut -f 1-3 number_eval.tsv >number_in.tsv
+expect_code 0 "$CLTRAIN" predict run_number number_in.tsv --out number.predicted.csv
+paste -d, <(tail -n +2 number.predicted.csv | cut -d, -f2) <(tail -n +2 number_eval.tsv | cut -f4) | awk -F, -v want="$(sed -n 's/.*"rmse": *\([0-9.]*\).*/\1/p' number.eval.json)" '
+    { e += ($1 - $2) ^ 2 } END { d = sqrt(e / NR) - want; exit !(NR == 60 && d < 1e-5 && d > -1e-5) }' && pass || fail "predictions and eval disagree about RMSE"
+expect_code 0 "$CLTRAIN" export run_number --out export_number
+expect_code 0 "$CLTRAIN" import export_number --out import_number.json
+cp import_number.json "$out"
+expect_text '"head": "number"' '"task": "number"'
+expect_code 0 "$CLTRAIN" eval number.json --init export_number --json number.again.json
+expect_same <(grep '"loss"' number.eval.json) <(grep '"loss"' number.again.json)
+expect_code 0 "$CLTRAIN" train number.json --init export_number data.path=number_eval.tsv data.micro_batch=60 data.global_batch=60 train.steps=1 --out number_step
+records sst2 400 1 >sst2.tsv
+records sst2 60 2 >sst2_eval.tsv
+expect_code 0 "$CLTRAIN" train class.json data.path=sst2.tsv data.eval_path=sst2_eval.tsv --init folder --init-skip 'classifier.*' --out run_sst2
+expect_text 'accuracy (9[0-9]|100)'
+# what does not belong together is told, and rows that cannot be used are named
+expect_code 2 "$CLTRAIN" train number.json model.head=class --init folder --out none
+expect_text 'learned with model.head number'
+expect_code 2 "$CLTRAIN" train class.json model.head=number --init folder --out none
+expect_text 'data.task number'
+expect_code 2 "$CLTRAIN" train number.json model.outputs=3 --out none
+expect_text 'model.outputs.*one output'
+expect_code 3 "$CLTRAIN" train class.json data.path=number.tsv data.label_member=score --out none
+expect_text 'the label 5.000 is no whole number' 'data.task number'
+{ sed -n 1,4p number.tsv; printf '9\tthere\n9\tthere\t.\tmuch\n'; sed -n 5,9p number.tsv; } >bad.tsv
+expect_code 3 "$CLTRAIN" data verify number.json data.path=bad.tsv
+expect_text "bad.tsv', line 5: it has 2 cells, and the first line has 4" "bad.tsv', line 6: .*'much' is no number"
+
 # --- beside transformers ---
 if [ -n "${CLTRAIN_TEST_PYTHON:-}" ]; then
     expect_code 0 "$CLTRAIN_TEST_PYTHON" "$CLTRAIN_SOURCE_DIR/tests/golden/check_bert_tasks.py" .

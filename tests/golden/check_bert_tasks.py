@@ -3,7 +3,8 @@
 """Compares predictions of a BERT with classes, labels of words and answers with transformers on the same records.
 
 check_bert_tasks.py FOLDER [--adapters]: FOLDER holds what tests/e2e/test_bert_tasks.sh made: export_TASK, TASK_in.jsonl and
-TASK.predicted.jsonl. With --adapters it is what test_lora_parts.sh made: the base model in `folder`, adapter_TASK and the predictions; PEFT
+TASK.predicted.jsonl; and for numbers number_eval.tsv, number.predicted.csv and number_step, a step of training on all of its rows, whose loss
+and gradient norm are those of transformers. With --adapters it is what test_lora_parts.sh made: the base model in `folder`, adapter_TASK and the predictions; PEFT
 puts the adapter on the base. Then theirs_TASK becomes an adapter with a head that PEFT made, and theirs_TASK.loss its loss over
 TASK_eval.jsonl.
 Texts are not padded here, so that answers are compared without padding in the softmax, as cltrain computes them."""
@@ -64,6 +65,26 @@ def span(model, tokenizer, record, got):
     return got["answer"] == text and abs(got["score"] - best) < 1e-3
 
 
+def numbers(folder):
+    """The number of predictions, and of loss and gradient norm, that are unlike transformers' own."""
+    with open(f"{folder}/number_eval.tsv", encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file][1:]
+    with open(f"{folder}/number.predicted.csv", encoding="utf-8") as file:
+        got = torch.tensor([float(line.split(",")[1]) for line in list(file)[1:]])
+    model = BertForSequenceClassification.from_pretrained(f"{folder}/export_number").eval()
+    encoded = AutoTokenizer.from_pretrained(f"{folder}/export_number")([r[1] for r in rows], [r[2] for r in rows], padding=True, return_tensors="pt")
+    result = model(**encoded, labels=torch.tensor([float(r[3]) for r in rows]))
+    result.loss.backward()
+    norm = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]).norm()
+    step = next(line for line in lines(f"{folder}/number_step/metrics.jsonl") if "grad_norm" in line)
+    wrong = int(((result.logits[:, 0] - got).abs() > TOLERANCE).sum()) + (len(got) != len(rows) or len(rows) != 60)
+    wrong += abs(step["loss"] - result.loss.item()) > TOLERANCE * result.loss.item()
+    wrong += abs(step["grad_norm"] - norm.item()) > 10 * TOLERANCE * norm.item()
+    print(f"number: {len(got)} predictions, loss {step['loss']:.6f} and {result.loss.item():.6f}, gradient norm {step['grad_norm']:.6f} and "
+          f"{norm.item():.6f}: {wrong} unlike transformers'")
+    return wrong
+
+
 LABELS = {"class": ["down", "up"], "tokens": ["B-DOWN", "B-UP", "O"], "span": ["start", "end"]}
 
 
@@ -111,7 +132,7 @@ def make_adapter(folder, task, kind, tokenizer, records):
 def main():
     folder, adapters = sys.argv[1], "--adapters" in sys.argv
     torch.set_num_threads(1)
-    bad = 0
+    bad = 0 if adapters else numbers(folder)
     for task, check, kind in (("class", classes, BertForSequenceClassification),
                               ("tokens", tokens, BertForTokenClassification),
                               ("span", span, BertForQuestionAnswering)):

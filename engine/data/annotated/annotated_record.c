@@ -4,6 +4,7 @@
 #include "engine/data/annotated/annotated_record.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,11 +98,14 @@ static clt_status add_label(const clt_json *value, bool cells, clt_annotated *ou
     const char *cell = cell_of(value, cells);
     bool any = cell ? clt_csv_is_number(cell, &real) : value && clt_json_typeof(value) == CLT_JSON_NUMBER;
     bool is_number = cell ? any && clt_csv_is_whole(cell) : any && clt_json_int(value, &number);
-    if (any && !is_number)
+    if (any && !is_number) {
+        char text[40];
+        (void)snprintf(text, sizeof text, "%.17g", clt_json_number(value));
         CLT_FAIL(CLT_EDATA,
-                 "the label %.17g is no whole number, or is too large; a class is a name or a whole number, "
+                 "the label %.60s is no whole number, or is too large; a class is a name or a whole number, "
                  "and data.task number learns other numbers",
-                 cell ? real : clt_json_number(value));
+                 cell ? cell : text);
+    }
     if (cell && is_number)
         number = (int64_t)real;
     if (!is_number && (!value || clt_json_typeof(value) != CLT_JSON_STRING))

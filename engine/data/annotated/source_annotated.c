@@ -365,10 +365,11 @@ static clt_status annotated_shapes(const clt_config *config, const clt_tokenizer
 }
 
 static const clt_config_key annotated_keys[] = {
-    CLT_KEY_STRINGS("data.path", "[]",
-                    "records to train on: JSON Lines; for class and number also tables, .csv and .tsv; for "
-                    "tokens also CoNLL's columns; for span also SQuAD's JSON. A file, a folder, a pattern such "
-                    "as train/*.jsonl, or a list"),
+    CLT_KEY_STRINGS(
+        "data.path", "[]",
+        "records to train on: JSON Lines; for class and number also tables, .csv and .tsv; for "
+        "tokens also CoNLL's columns; for span also SQuAD's JSON. A file, a folder, a pattern such "
+        "as train/*.jsonl, or a list"),
     CLT_KEY_STRINGS("data.eval_path", "[]",
                     "the same to evaluate on; []: a part of data.path, see data.split"),
     CLT_KEY_STRING("data.tokenizer", "\"\"", "folder or file of the model's tokenizer"),
@@ -410,7 +411,8 @@ static const char *const annotated_required[] = {"data.path", "data.tokenizer", 
 
 const clt_config_part clt_format_annotated = {
     .name = "annotated",
-    .help = "texts with classes or numbers, words with labels, or questions with answers, for model.type bert",
+    .help =
+        "texts with classes or numbers, words with labels, or questions with answers, for model.type bert",
     .keys = annotated_keys,
     .required = annotated_required,
 };

@@ -8,8 +8,8 @@ step, with three seeds, lie within the mean and three standard deviations of PyT
 CLTRAIN is the program, TEXT a text whose first nine tenths are trained on, FOLDER an empty folder to work in. The models and their recipes
 stand in peer_llama.py and peer_bert.py. Each side draws its own initial weights and samples, so that nothing is shared but the recipe. Two
 checks keep the comparison honest: PyTorch evaluates cltrain's last weights to cltrain's own loss, and PyTorch at half the learning rate, a
-mistake that is put in, is found outside. After 1000 steps of the BERTs the second check fails, since their seeds differ by as much as half
-the rate costs. Needs torch, numpy and transformers; the tests test_peer_losses_runs and test_peer_losses_bert run it where
+mistake that is put in, is found outside. After 1000 steps the second check fails for the BERTs, and for the Llamas by Lion and LAMB, since
+their seeds differ by as much as half the rate costs. Needs torch, numpy and transformers; the tests test_peer_losses_runs and test_peer_losses_bert run it where
 CLTRAIN_TEST_PYTHON names a Python that has them."""
 import importlib
 import os

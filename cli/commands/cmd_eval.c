@@ -129,7 +129,7 @@ static clt_status open_inputs(const eval_args *a, const args_result *r, clt_save
                                      .tokenizer = own ? NULL : a->tokenizer,
                                      .tensors = true};
     if (own)
-        CLT_TRY(cmd_load_config_over(r, a->init, a->init ? a->adapter : NULL, false, config));
+        CLT_TRY(cmd_load_config_over(r, a->init, NULL, a->init ? a->adapter : NULL, false, config));
     if (own && a->tokenizer)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: --tokenizer is for a run; with a CONFIG give data.tokenizer=…");
     if (a->best && !path)

@@ -247,7 +247,7 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
             "cltrain train: '%s' is a folder with a trained run; 'cltrain train --resume %s' goes on with "
             "it, a new run needs a CONFIG file",
             r.operands[0], r.operands[0]);
-    CLT_TRY(cmd_load_config_over(&r, a.init, a.adapter, true, &config));
+    CLT_TRY(cmd_load_config_over(&r, a.init, a.init_skip, a.adapter, true, &config));
     bool automatic = a.resume && strcmp(a.resume, "auto") == 0;
     if (!a.out && automatic) /* --resume auto must find the same folder every time, so no number is added */
         CLT_TRY(train_default_folder(r.operands[0], folder, sizeof folder));

@@ -355,7 +355,7 @@ static clt_status open_config(launch *l)
     CLT_SCOPED(clt_config) *config = NULL;
     CLT_SCOPED(clt_saved_run) *saved = NULL;
     if (r->n_operands > 0) {
-        CLT_TRY(cmd_load_config_over(r, l->train.init, l->train.adapter, true, &config));
+        CLT_TRY(cmd_load_config_over(r, l->train.init, l->train.init_skip, l->train.adapter, true, &config));
         return read_config(l, config);
     }
     if (!l->train.resume || strcmp(l->train.resume, "none") == 0 || strcmp(l->train.resume, "auto") == 0)

@@ -112,11 +112,11 @@ void cmd_use_log_level(const clt_config *config)
 
 clt_status cmd_load_config(const args_result *r, clt_config **out)
 {
-    return cmd_load_config_over(r, NULL, NULL, false, out);
+    return cmd_load_config_over(r, NULL, NULL, NULL, false, out);
 }
 
-clt_status cmd_load_config_over(const args_result *r, const char *init, const char *adapter, bool training,
-                                clt_config **out)
+clt_status cmd_load_config_over(const args_result *r, const char *init, const char *init_skip,
+                                const char *adapter, bool training, clt_config **out)
 {
     CLT_SCOPED(clt_pretrained) *pretrained = NULL;
     CLT_SCOPED(clt_peft) *peft = NULL;
@@ -124,6 +124,8 @@ clt_status cmd_load_config_over(const args_result *r, const char *init, const ch
         CLT_FAIL(CLT_EUSAGE, "--adapter %.200s: it belongs to weights, and there is no --init PATH", adapter);
     if (init)
         CLT_TRY(clt_pretrained_open(init, &pretrained));
+    if (init && init_skip)
+        clt_pretrained_drop_names(pretrained);
     if (adapter)
         CLT_TRY(clt_peft_open(adapter, &peft));
     if (adapter)

@@ -92,9 +92,10 @@ clt_status cmd_run_operand(const struct args_result *r, const char *command, con
 clt_status cmd_best_of(bool best, const char **run, char buffer[1024]);
 clt_status cmd_load_config(const struct args_result *r, clt_config **out);
 /* The same for a run that starts from the weights of --init and the adapters of --adapter (NULL: none): the
- * descriptions of the model in these folders fill in keys of the config. training: the run trains. */
-clt_status cmd_load_config_over(const struct args_result *r, const char *init, const char *adapter,
-                                bool training, clt_config **out);
+ * descriptions of the model in these folders fill in keys of the config. init_skip: --init-skip, or NULL.
+ * training: the run trains. */
+clt_status cmd_load_config_over(const struct args_result *r, const char *init, const char *init_skip,
+                                const char *adapter, bool training, clt_config **out);
 /* Writes text to a file, or to the standard output for "-". The second function takes a string that may have
  * failed, the third adds a newline to it. */
 clt_status cmd_write_text(const char *path, const char *text);

@@ -277,6 +277,15 @@ const char *clt_pretrained_value(const clt_pretrained *p, const char *key)
     return NULL;
 }
 
+void clt_pretrained_drop_names(clt_pretrained *p)
+{
+    int kept = 0;
+    for (int i = 0; i < p->count; i++)
+        if (strcmp(p->items[i].key, "data.class_names") != 0)
+            p->items[kept++] = p->items[i];
+    p->count = kept;
+}
+
 clt_status clt_pretrained_add_adapter(clt_pretrained *p, const clt_config_presets *adapter)
 {
     for (int i = 0; i < p->count; i++)
@@ -307,6 +316,9 @@ static void append_data(const clt_pretrained *p, clt_str *out)
                                  : "    \"type\": \"text\",\n    \"path\": \"text.txt\"");
     if (tokenizer && (annotated || !bert))
         clt_str_printf(out, ",\n    \"tokenizer\": %s", tokenizer);
+    const char *names = annotated ? clt_pretrained_value(p, "data.class_names") : NULL;
+    if (names)
+        clt_str_printf(out, ",\n    \"class_names\": %s", names);
 }
 
 clt_status clt_pretrained_config(const clt_pretrained *p, clt_str *out)

@@ -21,6 +21,8 @@ CLT_SCOPED_POINTER(clt_pretrained, clt_pretrained_close)
 /* The values that keys of the model section must have, and the tokenizer for text. training: also keys that
  * only training uses. */
 const clt_config_presets *clt_pretrained_presets(clt_pretrained *p, bool training);
+/* Leaves out the names of the classes: the classifier is not taken from the weights, and may have others. */
+void clt_pretrained_drop_names(clt_pretrained *p);
 /* Adds the values that an adapter for these weights brings (peft.h), which must live as long. CLT_EUSAGE: the
  * weights are those of a run that has adapters of its own. */
 clt_status clt_pretrained_add_adapter(clt_pretrained *p, const clt_config_presets *adapter);

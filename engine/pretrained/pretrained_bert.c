@@ -74,6 +74,15 @@ static void read_head(clt_pretrained *p)
                            CLT_PRESET_DEFAULT, NULL);
 }
 
+/* The names of the classes, if the head has classes. */
+static void read_labels(clt_pretrained *p)
+{
+    const char *head = clt_pretrained_value(p, "model.head"), *kind = string_of(p, "problem_type");
+    bool classes = head && (strcmp(head, "\"class\"") == 0 || strcmp(head, "\"tokens\"") == 0);
+    if (classes && (!kind || strcmp(kind, "regression") != 0))
+        clt_pretrained_read_labels(p);
+}
+
 static void read_dropout(clt_pretrained *p)
 {
     double hidden = clt_pretrained_number(p, p->root, "hidden_dropout_prob", 0.1);
@@ -146,6 +155,7 @@ void clt_pretrained_read_bert(clt_pretrained *p, const clt_pretrained_class *c)
                               "initializer_range", CLT_PRESET_DEFAULT);
     read_activation(p);
     read_head(p);
+    read_labels(p);
     read_dropout(p);
     read_padding(p);
     clt_pretrained_tied(p, true);

@@ -83,6 +83,11 @@ typedef struct clt_pretrained_class {
     bool window_is_optional; /* use_sliding_window switches the window on */
 } clt_pretrained_class;
 
+/* Adds the names of a classifier's classes in the order of its outputs, id2label of config.json, as
+ * data.class_names of annotated texts; not if all are LABEL_0, LABEL_1, ... Numbers that are none or have gaps,
+ * names that two classes have, and numbers of label2id that contradict are problems. */
+void clt_pretrained_read_labels(clt_pretrained *p);
+
 void clt_pretrained_read_gpt2(clt_pretrained *p, const clt_pretrained_class *c);
 void clt_pretrained_read_bert(clt_pretrained *p, const clt_pretrained_class *c);
 void clt_pretrained_read_llama(clt_pretrained *p, const clt_pretrained_class *c);

@@ -48,6 +48,32 @@ for task in class tokens span; do
 done
 cp export_class/config.json "$out"
 expect_text '"0": "down"' '"1": "up"'
+
+# --- the names of the classes go out and in again; their order is that of the classifier, not that of the names ---
+cp import_class.json "$out"
+expect_text '"class_names": \["down","up"\]'
+cp import_tokens.json "$out"
+expect_text '"class_names": \["B-DOWN","B-UP","O"\]'
+cp -r export_class swapped
+sed -i 's/"0": "down"/"0": "up"/; s/"1": "up"/"1": "down"/; s/"down": 0/"up": 0/; s/"up": 1/"down": 1/' swapped/config.json
+expect_code 0 "$CLTRAIN" import swapped --out swapped.json
+cp swapped.json "$out"
+expect_text '"class_names": \["up","down"\]'
+expect_code 0 "$CLTRAIN" eval class.json --init swapped
+expect_text 'accuracy [0-9]\.[0-9]*%'
+expect_code 0 "$CLTRAIN" eval class.json --init export_class
+expect_text 'accuracy (100|9[0-9])\.[0-9]*%'
+expect_code 0 "$CLTRAIN" train class.json --init swapped train.steps=1 --out run_swapped
+expect_code 0 "$CLTRAIN" export run_swapped --out export_swapped
+cp export_swapped/config.json "$out"
+expect_text '"0": "up"' '"1": "down"'
+expect_code 0 "$CLTRAIN" train class.json --init swapped --init-skip 'classifier.*' train.steps=1 --out run_new_head
+expect_code 0 "$CLTRAIN" export run_new_head --out export_new_head
+cp export_new_head/config.json "$out"
+expect_text '"0": "down"' '"1": "up"'
+sed -i 's/"1": "down"/"2": "down"/' swapped/config.json
+expect_code 2 "$CLTRAIN" import swapped --out gap.json
+expect_text "id2label: '2' is no number of a class"
 cp span.eval.json "$out"
 expect_text '"answers": 60' '"exact": (1|0\.9[0-9]*)' '"answer_f1": (1|0\.9[0-9]*)'
 exact=$(grep '"exact"' span.eval.json)

@@ -137,6 +137,10 @@ def main():
                               ("tokens", tokens, BertForTokenClassification),
                               ("span", span, BertForQuestionAnswering)):
         model = adapted(folder, task, kind) if adapters else kind.from_pretrained(f"{folder}/export_{task}").eval()
+        names = dict(enumerate(LABELS[task])) if task != "span" and not adapters else model.config.id2label
+        if model.config.id2label != names or model.config.num_labels != len(names):
+            print(f"{task}: the exported labels are {model.config.id2label}, and the classes {names}")
+            bad += 1
         tokenizer = AutoTokenizer.from_pretrained(f"{folder}/folder" if adapters else f"{folder}/export_{task}")
         records, got = lines(f"{folder}/{task}_in.jsonl"), lines(f"{folder}/{task}.predicted.jsonl")
         wrong = 0 if len(records) == len(got) else 1

@@ -52,6 +52,67 @@ static clt_status try_folder(void)
     return status;
 }
 
+/* The names of a classifier's classes: those that are taken, and those that are refused with the reason. */
+TEST(names_of_classes)
+{
+    static const struct {
+        const char *members, *want; /* of a refusal with ! before its text */
+    } cases[] = {
+        {"\"id2label\":{\"1\":\"B-X\",\"0\":\"O\"},\"label2id\":{\"O\":0,\"B-X\":1}", "[\"O\",\"B-X\"]"},
+        {"\"id2label\":{\"0\":\"a \\\"b\\\"\",\"1\":\"LABEL_1\"},\"label2id\":{\"LABEL_0\":0}",
+         "[\"a \\\"b\\\"\",\"LABEL_1\"]"},
+        {"\"id2label\":{\"0\":\"LABEL_0\",\"1\":\"LABEL_1\"}", NULL},
+        {"\"id2label\":null,\"label2id\":null", NULL},
+        {"\"id2label\":{}", NULL},
+        {"\"id2label\":{\"0\":\"score\"},\"problem_type\":\"regression\"", NULL},
+        {"\"id2label\":[\"a\"]", "!id2label: is no object"},
+        {"\"id2label\":{\"0\":\"a\",\"2\":\"b\"}", "!id2label: '2' is no number of a class"},
+        {"\"id2label\":{\"0\":\"a\",\"01\":\"b\"}", "!id2label: '01' is no number of a class"},
+        {"\"id2label\":{\"-1\":\"a\"}", "!id2label: '-1' is no number of a class"},
+        {"\"id2label\":{\"0\":\"a\",\"1.0\":\"b\"}", "!id2label: '1.0' is no number of a class"},
+        {"\"id2label\":{\"0\":\"a\",\"99999999999999999999999999\":\"b\"}", "!is no number of a class"},
+        {"\"id2label\":{\"0\":\"a\",\"one\":\"b\"}", "!id2label: 'one' is no number of a class"},
+        {"\"id2label\":{\"0\":\"a\",\"0\":\"b\"}", "!duplicate key \"0\""},
+        {"\"id2label\":{\"0\":\"a\",\"1\":\"a\"}", "!id2label: 'a' names two classes"},
+        {"\"id2label\":{\"0\":7}", "!id2label: '0' has no name"},
+        {"\"id2label\":{\"0\":\"\"}", "!id2label: '0' has no name"},
+        {"\"id2label\":{\"0\":\"a\",\"1\":\"b\"},\"label2id\":{\"b\":0}",
+         "!label2id: 'b' has another number than in id2label"},
+        {"\"id2label\":{\"0\":\"a\"},\"label2id\":{\"a\":\"0\"}", "!label2id: 'a' has no whole number"},
+        {"\"id2label\":{\"0\":\"a\"},\"label2id\":[0]", "!label2id: is no object"},
+    };
+    copy_golden("hf_tied", "model.safetensors");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[600];
+        CLT_SCOPED(clt_pretrained) *p = NULL;
+        CLT_SCOPED(clt_str) made = {0};
+        CLT_SCOPED(clt_str) want = {0};
+        const char *names = cases[i].want;
+        (void)snprintf(
+            text, sizeof text,
+            "{\"model_type\":\"bert\",\"architectures\":[\"BertForTokenClassification\"],"
+            "\"hidden_size\":8,\"num_hidden_layers\":1,\"num_attention_heads\":2,\"vocab_size\":16,%s}",
+            cases[i].members);
+        put_file("config.json", text, strlen(text));
+        clt_status status = clt_pretrained_open(test_folder(), &p);
+        if (names && names[0] == '!') {
+            if (status == CLT_OK || !strstr(clt_error_text(), names + 1))
+                fail_msg("%s: %s", cases[i].members, status == CLT_OK ? "is accepted" : clt_error_text());
+            continue;
+        }
+        if (status != CLT_OK)
+            fail_msg("%s: %s", cases[i].members, clt_error_text());
+        assert_ok(clt_pretrained_config(p, &made));
+        clt_str_printf(&want, "\"class_names\": %s", names ? names : "");
+        if ((strstr(made.text, want.text) != NULL) != (names != NULL))
+            fail_msg("%s: %s", cases[i].members, made.text);
+        clt_pretrained_drop_names(p);
+        const clt_config_presets *presets = clt_pretrained_presets(p, true);
+        for (int k = 0; k < presets->count; k++)
+            assert_string_not_equal(presets->items[k].key, "data.class_names");
+    }
+}
+
 static void empty_dir(void)
 {
     static const char *const names[] = {"config.json",

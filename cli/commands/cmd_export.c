@@ -15,7 +15,7 @@
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/files/fileio.h"
-#include "engine/pretrained/gguf.h"
+#include "engine/pretrained/gguf/gguf.h"
 #include "engine/pretrained/hf_export.h"
 #include "engine/pretrained/merge.h"
 #include "engine/pretrained/new_folder.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "engine/models/models.h"
-#include "engine/pretrained/gguf.h"
+#include "engine/pretrained/gguf/gguf.h"
 #include "engine/train/generate/generate.h"
 #include "engine/train/run/run.h"
 

@@ -2,8 +2,8 @@
  *
  * Writes a trained language model as one GGUF file, which llama.cpp and the programs around it load: weights,
  * settings and tokenizer. Format: version 3 of ggml's docs/gguf.md. */
-#ifndef ENGINE_PRETRAINED_GGUF_H
-#define ENGINE_PRETRAINED_GGUF_H
+#ifndef ENGINE_PRETRAINED_GGUF_GGUF_H
+#define ENGINE_PRETRAINED_GGUF_GGUF_H
 
 #include "engine/models/models.h"
 #include "engine/pretrained/hf_export.h"

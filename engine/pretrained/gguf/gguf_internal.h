@@ -2,10 +2,10 @@
  *
  * Shared by the files that write GGUF: gguf.c writes the file and converts values, gguf_meta.c its settings
  * and its tokenizer. */
-#ifndef ENGINE_PRETRAINED_GGUF_INTERNAL_H
-#define ENGINE_PRETRAINED_GGUF_INTERNAL_H
+#ifndef ENGINE_PRETRAINED_GGUF_GGUF_INTERNAL_H
+#define ENGINE_PRETRAINED_GGUF_GGUF_INTERNAL_H
 
-#include "engine/pretrained/gguf.h"
+#include "engine/pretrained/gguf/gguf.h"
 #include "engine/pretrained/hf_export_internal.h"
 
 #define CLT_GGUF_ALIGNMENT 32u

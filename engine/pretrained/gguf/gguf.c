@@ -2,7 +2,7 @@
  *
  * A GGUF file: header, settings, a table of tensors, and their values, each at a multiple of 32 bytes.
  * Tensors get the names, the layouts and the order of rows that llama.cpp expects. */
-#include "engine/pretrained/gguf.h"
+#include "engine/pretrained/gguf/gguf.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "engine/base/text.h"
-#include "engine/pretrained/gguf_internal.h"
+#include "engine/pretrained/gguf/gguf_internal.h"
 
 #define VERSION 3
 #define BLOCK 32        /* values of a block of q8_0 */

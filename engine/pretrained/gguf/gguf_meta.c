@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/data/chat/chat_text.h"
-#include "engine/pretrained/gguf_internal.h"
+#include "engine/pretrained/gguf/gguf_internal.h"
 
 /* Types of values, by their numbers in the format. */
 enum { VALUE_U32 = 4, VALUE_I32 = 5, VALUE_F32 = 6, VALUE_BOOL = 7, VALUE_TEXT = 8, VALUE_ARRAY = 9 };

@@ -202,6 +202,9 @@ static clt_status export_gguf(clt_saved_run *saved, const export_args *a, const 
         tell_merged(merge, a);
     if (x.differs)
         terminal_say("%s\n", x.differs);
+    if (x.ends[0])
+        terminal_say("llama.cpp will not end texts at %s: a GGUF file can name three tokens for that\n",
+                     x.ends);
     return probe(saved, merge, a);
 }
 

@@ -140,8 +140,7 @@ int64_t hf_answer_end(const hf_export *x)
     return failed || id == hf_id_of(x, CLT_TOKEN_END_OF_TEXT) ? -1 : id;
 }
 
-/* Entry `i` of the ids at which generated texts end: model.stop_tokens, then the tokenizer's end of text and
- * the end marker of answers; -1: there is none. */
+/* An id that may be one of an earlier entry, or have no row in the model. */
 static int64_t entry_at(const hf_export *x, int i)
 {
     const clt_config *c = x->saved->config;
@@ -151,8 +150,12 @@ static int64_t entry_at(const hf_export *x, int i)
                         : hf_answer_end(x);
 }
 
-/* The same; also -1: the model has no row for it, or an earlier entry is the same. */
-static int64_t end_at(const hf_export *x, int i)
+int hf_end_count(const hf_export *x)
+{
+    return clt_config_list_count(x->saved->config, "model.stop_tokens") + 2;
+}
+
+int64_t hf_end_at(const hf_export *x, int i)
 {
     int64_t id = entry_at(x, i);
     for (int earlier = 0; earlier < i && id >= 0; earlier++)
@@ -163,16 +166,16 @@ static int64_t end_at(const hf_export *x, int i)
 /* A number, a list if there are several ids, or null. */
 static void all_ends(const hf_export *x, clt_json_writer *w)
 {
-    int entries = clt_config_list_count(x->saved->config, "model.stop_tokens") + 2, count = 0;
+    int entries = hf_end_count(x), count = 0;
     for (int i = 0; i < entries; i++)
-        count += end_at(x, i) >= 0;
+        count += hf_end_at(x, i) >= 0;
     if (count == 0)
         clt_jw_null(w);
     if (count > 1)
         clt_jw_array(w);
     for (int i = 0; i < entries; i++)
-        if (end_at(x, i) >= 0)
-            clt_jw_int(w, end_at(x, i));
+        if (hf_end_at(x, i) >= 0)
+            clt_jw_int(w, hf_end_at(x, i));
     if (count > 1)
         clt_jw_end_array(w);
 }

@@ -14,6 +14,7 @@ typedef struct clt_hf_exported {
     bool zero_biases;    /* the model has no biases, so zeros were written, which GPT-2's class needs */
     char tokenizer[400]; /* description of the tokenizer; "": the run has none, and none was written */
     const char *differs; /* GGUF: where llama.cpp's ids are others than the run's; NULL: nowhere */
+    char ends[400];      /* GGUF: tokens at which texts end here but not in llama.cpp; "": none */
     const char *loader;  /* the class of transformers that loads it: "AutoModelForCausalLM" */
 } clt_hf_exported;
 

@@ -61,6 +61,11 @@ CLT_SCOPED_VALUE(hf_export, hf_export_free)
 int64_t hf_id_of(const hf_export *x, clt_token_role role);
 /* The end marker of answers, if it is not the end-of-text token; -1: it is, or there is none. */
 int64_t hf_answer_end(const hf_export *x);
+/* The ids at which generated texts end, by entries: model.stop_tokens, then the tokenizer's end of text and
+ * the end marker of answers. at: -1: the entry has no id, the model has no row for it, or an earlier entry
+ * has the same. */
+int hf_end_count(const hf_export *x);
+int64_t hf_end_at(const hf_export *x, int i);
 /* Appends the chat template of a run that was trained on conversations; nothing for another run. */
 clt_status hf_print_chat(const hf_export *x, clt_str *out);
 

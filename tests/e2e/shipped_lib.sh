@@ -2,6 +2,13 @@
 #
 # Data of the formats, shapes and numbers of classes that the shipped configs name, so that tests run them. Sourced after lib.sh.
 
+# options_of CONFIG: what the command line must say of it, in the array `needed`; a chat's tokenizer comes with the published weights.
+options_of() {
+    local chat=$CLTRAIN_SOURCE_DIR/tests/golden/chat
+    needed=()
+    if grep -q '"type": "chat"' "$1"; then needed=(data.tokenizer="$chat/qwen2" data.template=qwen2.5 data.on_bad_sample=skip); fi
+}
+
 # shipped_data: in the current folder. Nothing stands in for the images of ImageNet.
 shipped_data() {
     local batch class volume part
@@ -24,6 +31,7 @@ shipped_data() {
     done
     cat "$CLTRAIN_SOURCE_DIR"/docs/*.md >data/tinyshakespeare/input.txt
     "$CLTRAIN" data fetch volumes-sample >/dev/null
+    cp "$CLTRAIN_SOURCE_DIR/tests/golden/chat/chats.jsonl" .
     awk 'BEGIN { for (d = 0; d < 30; d++) { for (i = 0; i < 40; i++) print "the well hello theory there hell wellness 12345 ."; print "" } }' >sentences.txt
     for part in 64 128 512; do
         "$CLTRAIN" data prepare sentences.txt --mlm --tokenizer "$CLTRAIN_SOURCE_DIR/tests/golden/tokenizers/bert_cased/vocab.txt" \

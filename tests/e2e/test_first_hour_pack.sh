@@ -136,9 +136,10 @@ expect_text '140 good, none bad'
 shipped_data
 for config in "$CLTRAIN_SOURCE_DIR"/configs/*.json; do
     name=$(basename "$config" .json)
+    options_of "$config"
     case $name in
     *-imagenet) ;; # nothing stands in for its images
-    bert-base-* | llama-135m | llama-3* | qwen*) expect_code 0 "$CLTRAIN" train "$config" --dry-run model.layers=1 ;;
+    bert-base-* | llama-135m | llama-3* | qwen*) expect_code 0 "$CLTRAIN" train "$config" --dry-run model.layers=1 "${needed[@]}" ;;
     gpt2-* | resnet*-cifar10 | *-ct) expect_code 0 "$CLTRAIN" train "$config" --dry-run ;; # too large for a test
     mlp-text)
         if [ -e /usr/share/common-licenses/GPL-3 ]; then

@@ -104,6 +104,24 @@ expect_code 0 "$CLTRAIN" train chat.json --out plain data.template=zephyr
 expect_code 0 "$CLTRAIN" export plain --out plain.gguf
 expect_text 'llama.cpp will put no space before a text, .* also at the beginning of a conversation'
 
+# --- tokens at which texts end: three keys, of which names that llama.cpp knows need none ---
+ends() { # KEYS OF THE CONFIG...: the export of a chat with the tokenizer of Qwen2, whose end of text is 338 and <|im_end|> 332
+    rm -rf ends
+    expect_code 0 "$CLTRAIN" train chat.json --out ends data.template=qwen2 "data.tokenizer=$chat/qwen2" "$@"
+    expect_code 0 "$CLTRAIN" export ends --out ends.gguf
+}
+ends
+reject_text 'will not end'
+expect_code 0 "$compare" ends.gguf
+expect_text '^tokenizer.ggml.eos_token_id 338$' '^tokenizer.ggml.eot_token_id 332$'
+reject_text 'eom_token_id'
+ends model.stop_tokens='[7, 9]'
+reject_text 'will not end'
+expect_code 0 "$compare" ends.gguf
+expect_text '^tokenizer.ggml.eos_token_id 338$' '^tokenizer.ggml.eot_token_id 9$' '^tokenizer.ggml.eom_token_id 7$'
+ends model.stop_tokens='[7, 9, 11]'
+expect_text 'llama.cpp will not end texts at "[^"]+" .7.: a GGUF file can name three tokens'
+
 # --- what is refused ---
 # a token that its merges leave as two, which llama.cpp would join: the last merge is taken out
 mkdir unmerged

@@ -68,7 +68,8 @@ shipped() {
         mlp-text) [ -e /usr/share/common-licenses/GPL-3 ] || { note_skip "there is no /usr/share/common-licenses: $config" && continue; } ;;
         resnet* | unet3d*) least=25 ;;
         esac
-        for mode in f32 f16 bf16; do builds "$1" "$2" "$config" "$mode" $least "${more[@]}"; done
+        options_of "$CLTRAIN_SOURCE_DIR/configs/$config.json"
+        for mode in f32 f16 bf16; do builds "$1" "$2" "$config" "$mode" $least "${more[@]}" "${needed[@]}"; done
     done
 }
 

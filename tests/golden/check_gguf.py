@@ -8,6 +8,7 @@ type, loaded by llama.cpp: the same ids of the prompt, the same 64 most likely t
 CLTRAIN is the program, TEXT a text of 50 kB or more, FOLDER an empty folder to work in. Needs numpy and llama-cpp-python."""
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -150,8 +151,31 @@ def compare_chat(template, kind, sums):
     return not good
 
 
-def main():
+def compare_ends():
+    """The tokens at which llama.cpp ends a text: all of cltrain's but the ones that the export tells."""
     failures = 0
+    for stops in ([], [7], [7, 9], [7, 9, 11, 13]):
+        config = {"model": LLAMA | {"layers": 1, "context": 512, "stop_tokens": stops}, "train": {"steps": 1},
+                  "data": {"type": "chat", "path": os.path.join(CHAT, "chats.jsonl"), "tokenizer": os.path.join(CHAT, "qwen2"),
+                           "template": "qwen2", "micro_batch": 1, "on_bad_sample": "skip"}}
+        with open(os.path.join(WORK, "ends.json"), "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        shutil.rmtree(os.path.join(WORK, "ends"), ignore_errors=True)
+        run("train", "ends.json", "--out", "ends")
+        told = {int(id) for id in re.findall(r'" \((\d+)\)', run("export", "ends", "--out", "ends.gguf"))}
+        model = llama_cpp.Llama(os.path.join(WORK, "ends.gguf"), vocab_only=True, verbose=False)
+        vocab = llama_cpp.llama_model_get_vocab(model.model)
+        theirs_too = {i for i in range(model.n_vocab()) if llama_cpp.llama_vocab_is_eog(vocab, i)}
+        named = {name: model.tokenize(name, add_bos=False, special=True)[0] for name in (b"</s>", b"<|im_end|>", b"<|endoftext|>", b"<|eot_id|>")}
+        ours = set(stops) | {named[b"</s>"], named[b"<|im_end|>"]}  # the tokenizer's end of text, and the template's end marker
+        good = ours - theirs_too == told and theirs_too <= ours | set(named.values()) and len(told) == max(0, len(stops) - 2)
+        failures += not good
+        print(f"{'ok  ' if good else 'FAIL'} ends of texts with the stop tokens {stops}: {sorted(theirs_too)}, not told {sorted(told)}", flush=True)
+    return failures
+
+
+def main():
+    failures = compare_ends()
     run("data", "prepare", TEXT, "--train-bpe", "512", "--out", "prepared")
     for name, model in MODELS.items():
         text, logits = train(name, model)

@@ -196,21 +196,66 @@ static void put_model(const hf_export *x, clt_gguf_type type, pairs *p)
 
 /* --- the tokenizer --- */
 
+/* True for a token at which llama.cpp ends a text because of its name. */
+static bool ends_by_name(const clt_str *name)
+{
+    static const char *const names[] = {"<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "<|eot_id|>",
+                                        "<|eom_id|>"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (name->text && strcmp(name->text, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void note_missed(const hf_export *x, const clt_str *name, int64_t id)
+{
+    char *ends = x->result->ends;
+    const size_t used = strlen(ends), size = sizeof x->result->ends;
+    if (used + name->length + 40 < size)
+        snprintf(ends + used, size - used, "%s\"%s\" (%lld)", used ? ", " : "", name->text ? name->text : "",
+                 (long long)id);
+}
+
+/* llama.cpp ends a text at the tokens of three keys, and at tokens with certain names. The end of text has
+ * the first key. The other keys go to tokens whose names it does not know, the end marker of answers first. */
+static clt_status put_ends(const hf_export *x, pairs *p)
+{
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    const int64_t end_of_text = hf_id_of(x, CLT_TOKEN_END_OF_TEXT);
+    const int n_keys = (int)(sizeof keys / sizeof keys[0]);
+    int used = 0;
+    CLT_SCOPED(clt_str) name = {0};
+    if (end_of_text >= 0)
+        put_int(p, keys[used++], end_of_text);
+    for (int known = 0; known < 2; known++)
+        for (int i = hf_end_count(x); i-- > 0;) {
+            const int64_t id = hf_end_at(x, i);
+            if (id < 0 || id == end_of_text)
+                continue;
+            clt_tokenizer_token(x->tokenizer, (uint32_t)id, &name);
+            if (ends_by_name(&name) != known)
+                continue;
+            if (used < n_keys)
+                put_int(p, keys[used++], id);
+            else if (!known)
+                note_missed(x, &name, id);
+        }
+    return clt_str_check(&name);
+}
+
 static void put_roles(const hf_export *x, pairs *p)
 {
     static const struct {
         const char *key;
         clt_token_role role;
     } ids[] = {{"tokenizer.ggml.bos_token_id", CLT_TOKEN_BEGIN},
-               {"tokenizer.ggml.eos_token_id", CLT_TOKEN_END_OF_TEXT},
                {"tokenizer.ggml.unknown_token_id", CLT_TOKEN_UNKNOWN},
                {"tokenizer.ggml.padding_token_id", CLT_TOKEN_PADDING}};
     size_t before = 0, after = 0;
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
         if (hf_id_of(x, ids[i].role) >= 0)
             put_int(p, ids[i].key, hf_id_of(x, ids[i].role));
-    if (hf_answer_end(x) >= 0)
-        put_int(p, "tokenizer.ggml.eot_token_id", hf_answer_end(x));
     (void)clt_tokenizer_before(x->tokenizer, &before);
     (void)clt_tokenizer_after(x->tokenizer, &after);
     put_bool(p, "tokenizer.ggml.add_bos_token", before > 0);
@@ -336,6 +381,7 @@ static clt_status put_tokenizer(const hf_export *x, pairs *p)
     if (sentence)
         put_space(x, p);
     put_roles(x, p);
+    CLT_TRY(put_ends(x, p));
     return put_chat(x, p);
 }
 

@@ -18,8 +18,8 @@ CLT_SCOPED_POINTER(verify_baseline, verify_baseline_close)
 const verify_selection *verify_baseline_selection(const verify_baseline *baseline);
 /* Compares and prints. whole: the run selected what the baseline selected, so a check that only the baseline
  * has is missing. Marks the results that fail in both, and adds the missing checks to the report as failures.
- * A device is compared with the baseline's device of the same spec, or with its only one. CLT_ECHECK: a check
- * that passed in the baseline fails, is skipped or is missing, or one that the baseline does not have fails. */
+ * A device is compared with the baseline's device of the same spec, or with its only one. CLT_ECHECK: a
+ * check that passed in the baseline fails, is skipped or is missing, or one that it does not have fails. */
 clt_status verify_baseline_compare(const verify_baseline *baseline, verify_report *report, bool whole);
 
 #endif

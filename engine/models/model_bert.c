@@ -2,8 +2,8 @@
  *
  * The bert family: an encoder whose blocks normalise after each residual sum, with learned embeddings of
  * tokens, segments and positions, and one of six heads: masked tokens with or without the prediction whether
- * two texts follow each other, classes or numbers of texts, classes of tokens, and spans of answers. Parameters have the
- * names that transformers gives them. Source: Devlin et al. 2018, arXiv:1810.04805. */
+ * two texts follow each other, classes or numbers of texts, classes of tokens, and spans of answers.
+ * Parameters have the names that transformers gives them. Source: Devlin et al. 2018, arXiv:1810.04805. */
 #include <stdio.h>
 #include <string.h>
 

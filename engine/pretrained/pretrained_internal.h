@@ -84,8 +84,8 @@ typedef struct clt_pretrained_class {
 } clt_pretrained_class;
 
 /* Adds the names of a classifier's classes in the order of its outputs, id2label of config.json, as
- * data.class_names of annotated texts; not if all are LABEL_0, LABEL_1, ... Numbers that are none or have gaps,
- * names that two classes have, and numbers of label2id that contradict are problems. */
+ * data.class_names of annotated texts; not if all are LABEL_0, LABEL_1, ... Numbers that are none or have
+ * gaps, names that two classes have, and numbers of label2id that contradict are problems. */
 void clt_pretrained_read_labels(clt_pretrained *p);
 
 void clt_pretrained_read_gpt2(clt_pretrained *p, const clt_pretrained_class *c);

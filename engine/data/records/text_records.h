@@ -17,7 +17,8 @@ typedef struct clt_record_part {
 
 /* Opens the files of a split, of which each line that is not blank is a document: data.eval_path, or of
  * data.path the last part for evaluation (data.split) and the rest for training. `texts` must be zero but for
- * `cut`, which gets the config as `cut_with`; the caller frees it, also after a failure. CLT_ECONFIG: the config names no file for the split. */
+ * `cut`, which gets the config as `cut_with`; the caller frees it, also after a failure. CLT_ECONFIG: the
+ * config names no file for the split. */
 clt_status clt_records_open(const clt_config *config, clt_split split, clt_texts *texts,
                             clt_record_part *part);
 /* The key that names the files of a split. */

@@ -61,8 +61,8 @@ CLT_SCOPED_POINTER(clt_class_counts, clt_class_counts_destroy)
 void clt_class_counts_reset(clt_class_counts *counts);
 /* Copies the names of the classes 0, 1, ... */
 clt_status clt_class_counts_take_names(clt_class_counts *counts, const char *const *names, int64_t n);
-/* Counts entities from the next batch on: each sample is a sentence, and targets that do not count are left out
- * of it. The names must be those of entities (clt_entities_named). */
+/* Counts entities from the next batch on: each sample is a sentence, without the targets that do not count.
+ * The names must be names of entities (clt_entities_named). */
 clt_status clt_class_counts_take_entities(clt_class_counts *counts);
 /* Adds a batch. The prediction is the largest logit, and the first of equal ones; a row that contains NaN
  * predicts nothing. A target is among the top k if fewer than k logits are larger, or equal and before it.

@@ -51,7 +51,7 @@ typedef struct clt_eval_metrics {
      * equals an answer of the data; answer_f1: mean F1 of the words. */
     int64_t answers;
     double exact, answer_f1;
-    /* Entities of words with BIO labels (entities.h). entities: their number in the data; 0: there are none. */
+    /* Entities of words with BIO labels (entities.h). entities: their number in the data; 0: none. */
     int64_t entities;
     double entity_precision, entity_recall, entity_f1;
     bool on_train; /* on the training data */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Mean absolute error, root of the mean squared error, R2 and correlations of a regression. A sample may have
- * several targets: mean and spread are kept for each one, and R2 and correlations are averaged over them. Each rank has a part of the
- * samples, so the ranks combine their means first and their spreads around the common mean afterwards. */
+ * several targets: mean and spread are kept for each one, and R2 and correlations are averaged over them.
+ * Each rank has a part of the samples, so the ranks combine their means first and their spreads around the
+ * common mean afterwards. */
 #include "engine/train/eval/eval_regression.h"
 
 #include <math.h>

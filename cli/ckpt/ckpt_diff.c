@@ -20,6 +20,7 @@ enum { MOST_ROWS = 20 }; /* without --all */
 typedef struct pair {
     const clt_named_tensor *a, *b; /* NULL: only the other has a tensor of this name */
     const char *type_a, *type_b;
+    int file;      /* 0: a tensor of the model, 1: of the optimizer */
     bool compared; /* both are there, with the same shape and types that the engine stores */
     clt_tensor_difference d;
 } pair;
@@ -69,10 +70,10 @@ static clt_status add_pair(diff *d, const pair *given)
     return CLT_OK;
 }
 
-static clt_status compare_files(diff *d, const clt_safetensors *a, const clt_safetensors *b)
+static clt_status compare_files(diff *d, int file, const clt_safetensors *a, const clt_safetensors *b)
 {
     for (int i = 0; i < clt_safetensors_count(a); i++) {
-        pair p = {.a = clt_safetensors_at(a, i)};
+        pair p = {.a = clt_safetensors_at(a, i), .file = file};
         if (fnmatch(d->pattern, p.a->name, 0) != 0)
             continue;
         p.b = clt_safetensors_find(b, p.a->name);
@@ -81,7 +82,7 @@ static clt_status compare_files(diff *d, const clt_safetensors *a, const clt_saf
         CLT_TRY(add_pair(d, &p));
     }
     for (int i = 0; i < clt_safetensors_count(b); i++) {
-        pair p = {.b = clt_safetensors_at(b, i)};
+        pair p = {.b = clt_safetensors_at(b, i), .file = file};
         p.type_b = clt_safetensors_type(b, p.b);
         if (fnmatch(d->pattern, p.b->name, 0) == 0 && !clt_safetensors_find(a, p.b->name))
             CLT_TRY(add_pair(d, &p));
@@ -135,7 +136,7 @@ static clt_status compare_all(diff *d, const args_result *r)
     for (int k = 0; k < CKPT_FILES; k++) {
         const clt_safetensors *a = ckpt_file(&d->side[0], k), *b = ckpt_file(&d->side[1], k);
         if (a && b)
-            CLT_TRY(compare_files(d, a, b));
+            CLT_TRY(compare_files(d, k, a, b));
     }
     if (d->count == 0)
         CLT_FAIL(CLT_EUSAGE, "cltrain ckpt diff: no tensor is named like '%s'", d->pattern);
@@ -146,12 +147,14 @@ static clt_status compare_all(diff *d, const args_result *r)
     return CLT_OK;
 }
 
-/* Worst first: what cannot be compared, then by the relative difference. */
+/* Worst first: what cannot be compared, then by the relative difference, the model before the optimizer. */
 static int by_difference(const void *x, const void *y)
 {
     const pair *a = x, *b = y;
     if (a->compared != b->compared)
         return a->compared ? 1 : -1;
+    if (a->file != b->file)
+        return a->file - b->file;
     if (a->compared && a->d.relative != b->d.relative)
         return a->d.relative < b->d.relative ? 1 : -1;
     return strcmp((a->a ? a->a : a->b)->name, (b->a ? b->a : b->b)->name);

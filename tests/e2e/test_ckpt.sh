@@ -37,6 +37,7 @@ expect_text 'holds no state of an optimizer'
 expect_code 0 "$CLTRAIN" ckpt diff straight half
 expect_text '^all 12 tensors have the same bits$'
 expect_code 1 "$CLTRAIN" ckpt diff straight other
+expect_awk 'the tensors of the model do not come first' '/moment[12] / { optimizer = 1 } /(weight|bias) / { n++; bad = bad || optimizer } END { exit bad || n != 4 }' "$out"
 expect_text 'state: seed 1337 in A, 7 in B' '^0 of 12 tensors have the same bits' '12 of 12 tensors differ'
 expect_code 1 "$CLTRAIN" ckpt diff straight/checkpoints/step_10 straight
 expect_text 'state: step 10 in A, 20 in B'

@@ -36,7 +36,8 @@ typedef struct worst {
 
 typedef struct replay {
     const verify_replay_args *args;
-    clt_saved_run *saved;
+    clt_saved_run *saved; /* the checkpoint whose config is used */
+    char from[1024];      /* the operand's checkpoint, where a replay of later steps begins */
     clt_run_record *recorded, *again;
     char folder[64];     /* of the replay; "": there is none yet */
     int64_t first, last; /* steps (first, last] */
@@ -71,35 +72,6 @@ static bool is_16_bits(const clt_run_record *record)
     return type.text && (strcmp(type.text, "f16") == 0 || strcmp(type.text, "bf16") == 0);
 }
 
-/* The step of the first checkpoint after `first`, if it is near; else -1. */
-static clt_status near_checkpoint(const char *run, int64_t first, int64_t *step)
-{
-    CLT_SCOPED(clt_file_list) steps = {0};
-    *step = -1;
-    CLT_TRY(clt_checkpoint_list(run, &steps));
-    for (size_t i = 0; i < steps.count && *step < 0; i++) {
-        int64_t at = strtoll(strrchr(steps.name[i], '_') + 1, NULL, 10);
-        if (at > first)
-            *step = at;
-    }
-    if (*step > first + NEAR_STEPS)
-        *step = -1;
-    return CLT_OK;
-}
-
-static clt_status choose_steps(replay *r)
-{
-    int64_t at, recorded = r->recorded->last_step;
-    CLT_TRY(near_checkpoint(r->saved->folder, r->first, &at));
-    r->last = r->args->steps > 0 ? r->first + r->args->steps : at > 0 ? at : r->first + STEPS;
-    r->last = r->last > recorded ? recorded : r->last;
-    if (r->last <= r->first)
-        CLT_FAIL(CLT_EUSAGE,
-                 "cltrain verify: '%s' has no recorded steps after step %" PRId64 " to compare with",
-                 r->args->run, r->first);
-    return CLT_OK;
-}
-
 /* A run that began with weights of a file can be replayed only from a checkpoint, which holds them. */
 static clt_status check_beginning(const replay *r)
 {
@@ -110,6 +82,61 @@ static clt_status check_beginning(const replay *r)
                  "step_N, to replay from there",
                  r->args->run);
     return CLT_OK;
+}
+
+/* The session, from a start or resume to the next, that recorded the first step of the replay; NULL: none. A
+ * resume may have changed the config, so a replay ends with its session. */
+static const clt_run_session *find_session(const replay *r)
+{
+    for (size_t i = r->recorded->session_count; i-- > 0;) {
+        const clt_run_session *s = &r->recorded->sessions[i];
+        if (s->first_step >= 0 && s->first_step <= r->first + 1 && s->last_step > r->first)
+            return s;
+    }
+    return NULL;
+}
+
+/* The first checkpoint after the beginning of the replay, up to the end of the session: its path, which the
+ * list owns, or NULL. */
+static const char *next_checkpoint(const replay *r, const clt_file_list *steps, const clt_run_session *s,
+                                   int64_t *step)
+{
+    for (size_t i = 0; i < steps->count; i++) {
+        *step = strtoll(strrchr(steps->name[i], '_') + 1, NULL, 10);
+        if (*step > r->first)
+            return *step <= s->last_step ? steps->name[i] : NULL;
+    }
+    return NULL;
+}
+
+/* Chooses the last step, and opens the config with which the session trained: the next checkpoint has it. */
+static clt_status choose_steps(replay *r)
+{
+    const clt_saved_run_options options = {.training = true};
+    const clt_run_session *s = find_session(r);
+    CLT_SCOPED(clt_file_list) steps = {0};
+    int64_t at = 0;
+    if (!s)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain verify: '%s' has no recorded steps after step %" PRId64 " to compare with",
+                 r->args->run, r->first);
+    CLT_TRY(clt_checkpoint_list(r->saved->folder, &steps));
+    const char *next = next_checkpoint(r, &steps, s, &at);
+    bool is_near = next && at <= r->first + NEAR_STEPS,
+         is_newest = s == &r->recorded->sessions[r->recorded->session_count - 1];
+    r->last = r->args->steps > 0 ? r->first + r->args->steps : is_near ? at : r->first + STEPS;
+    r->last = r->last > s->last_step ? s->last_step : r->last;
+    if (!next && !is_newest)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain verify: '%s' was resumed after step %" PRId64
+                 ", and no checkpoint tells with which "
+                 "config it was trained before; name a later checkpoint, step_N, to replay from there",
+                 r->args->run, s->last_step);
+    if (!next)
+        return CLT_OK;
+    clt_saved_run_close(r->saved);
+    r->saved = NULL;
+    return clt_saved_run_open(next, &options, &r->saved);
 }
 
 static clt_status open_run(replay *r)
@@ -123,6 +150,7 @@ static clt_status open_run(replay *r)
                  "cltrain verify: '%s' is not in a run folder, which has the record to compare with", run);
     CLT_TRY(clt_checkpoint_list(run, &steps)); /* none: the operand is a checkpoint itself */
     r->first = steps.count > 0 ? 0 : r->saved->step;
+    snprintf(r->from, sizeof r->from, "%s", r->saved->path);
     CLT_TRY(clt_run_record_load(r->saved->folder, &r->recorded));
     r->wide = !is_16_bits(r->recorded);
     CLT_TRY(check_beginning(r));
@@ -150,7 +178,7 @@ static clt_status train_again(replay *r, const cmd_context *context)
     clt_run_result result = {0};
     char path[96];
     clt_run_options options = {.config = r->saved->config,
-                               .resume = r->first > 0 ? r->saved->path : NULL,
+                               .resume = r->first > 0 ? r->from : NULL,
                                .init_skip = "",
                                .device_spec = r->args->device,
                                .max_steps = r->last,

@@ -45,6 +45,18 @@ expect_code 0 "$CLTRAIN" train net.json --out half precision.mode=f16
 expect_code 0 "$CLTRAIN" verify --run half --caps none
 expect_text '0\.05 is allowed|steps 1 to 10: equal'
 
+# A run that was resumed with another length: each part has its own schedule, and the config of its own checkpoint.
+net mlp train.steps=20 checkpoint.every=10 checkpoint.keep=0 schedule.type=cosine >cosine.json
+expect_code 0 "$CLTRAIN" train cosine.json --out longer
+expect_code 0 "$CLTRAIN" train --resume longer train.steps=40
+expect_code 0 "$CLTRAIN" verify --run longer --steps 30
+expect_text '^replaying steps 1 to 20 ' '^loss +steps 11 to 20: equal' 'after step 20: all 4 tensors have the same bits'
+expect_code 0 "$CLTRAIN" verify --run longer/checkpoints/step_20 --steps 30
+expect_text '^replaying steps 21 to 40 ' '^loss +steps 21 to 30: equal' 'after step 40: all 4 tensors have the same bits'
+rm -r longer/checkpoints/step_10 longer/checkpoints/step_20
+expect_code 2 "$CLTRAIN" verify --run longer
+expect_text 'was resumed after step 20, .* name a later checkpoint'
+
 # What cannot be replayed.
 expect_code 0 "$CLTRAIN" export run --out weights.safetensors
 expect_code 0 "$CLTRAIN" train net.json --out tuned --init weights.safetensors train.steps=20

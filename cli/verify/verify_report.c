@@ -125,7 +125,7 @@ clt_status verify_report_json(const verify_report *report, const verify_selectio
         const verify_device *d = &report->devices[i];
         clt_jw_object(&w);
         clt_jw_kstring(&w, "device", d->spec);
-        clt_jw_kstring(&w, "name", d->name);
+        clt_jw_kstring(&w, "device_name", d->name);
         clt_jw_kstring(&w, "driver", d->driver);
         clt_jw_kstring(&w, "platform", d->platform);
         clt_jw_end_object(&w);

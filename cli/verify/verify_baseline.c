@@ -125,8 +125,8 @@ static clt_status read_head(verify_baseline *b, const clt_json *root)
     s->small = clt_json_bool(small);
     const clt_json *first =
         devices && clt_json_typeof(devices) == CLT_JSON_ARRAY ? clt_json_first(devices) : NULL;
-    if (!first || !text_of(root, "cltrain_version", &b->version) || !text_of(first, "device_name", &b->device) ||
-        !text_of(first, "driver", &b->driver))
+    if (!first || !text_of(root, "cltrain_version", &b->version) ||
+        !text_of(first, "device_name", &b->device) || !text_of(first, "driver", &b->driver))
         return refuse(b, "does not tell its device");
     b->n_devices = (int)clt_json_count(devices);
     return CLT_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cltrain export: writes the weights of a checkpoint for other programs, in f32 or 16 bits: as a folder that
- * Hugging Face's transformers loads, or as one safetensors file. Needs no device; with one, merged weights are
- * compared with base and adapters. */
+ * Hugging Face's transformers loads, or as one safetensors file. Needs no device; with one, merged weights
+ * are compared with base and adapters. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>

@@ -98,7 +98,7 @@ static void say_result(const clt_verify_result *result, bool failed)
 static void on_result(void *context, const clt_verify_result *result)
 {
     verify_run *run = context;
-    bool failed = result->state != CLT_VERIFY_PASS && result->state != CLT_VERIFY_SKIP;
+    bool failed = verify_is_failure(result->state);
     verify_report_add(run->report, run->device, result);
     if (run->list) {
         terminal_say("%s\n", result->name);

@@ -178,7 +178,7 @@ const verify_selection *verify_baseline_selection(const verify_baseline *baselin
 /* --- comparing --- */
 
 typedef struct tally {
-    int compared, same_bits, other_bits, worse, known, mended, added;
+    int same_bits, other_bits, worse, known, mended, added;
     char names[SHOWN_NAMES][128]; /* of the first checks with other bits */
 } tally;
 
@@ -199,7 +199,6 @@ static void say_change(terminal_ink ink, const char *word, const char *name, con
 
 static void compare_bits(tally *n, const verify_item *now, const entry *then)
 {
-    n->compared++;
     if (!now->bits || !then->bits || now->bits == then->bits) {
         n->same_bits += now->bits != 0 && then->bits != 0;
         return;
@@ -264,7 +263,7 @@ static void add_missing(const verify_baseline *b, verify_report *report, tally *
 static void say_tally(const verify_baseline *b, const verify_report *report, const tally *n)
 {
     const verify_device *now = report->n_devices > 0 ? &report->devices[0] : NULL;
-    CLT_SCOPED(clt_str) line = {0}, out = {0};
+    CLT_SCOPED(clt_str) line = {0};
     clt_str_printf(&line, "baseline: cltrain %s on %s, driver %s", b->version ? b->version : "?",
                    b->device ? b->device : "?", b->driver ? b->driver : "?");
     if (now && b->device &&

@@ -48,7 +48,7 @@ clt_status verify_report_json(const verify_report *report, const verify_selectio
                               const char *path);
 clt_status verify_report_junit(const verify_report *report, const verify_selection *selection,
                                const char *path);
-/* True for a check that failed in one of the ways in which a check can fail. */
+/* True for each of the states that count as a failure. */
 bool verify_is_failure(clt_verify_state state);
 /* What the JSON is: the first members of the object, and the last one, which seals it. */
 #define VERIFY_FORMAT "cltrain-verify"

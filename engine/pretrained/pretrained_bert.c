@@ -36,8 +36,8 @@ static int64_t count_labels(const clt_pretrained *p)
     return number && clt_json_int(number, &count) ? count : 2;
 }
 
-/* The head of a classifier of texts: one output is a number, unless problem_type says otherwise. NULL: none of
- * ours has its loss. */
+/* The head of a classifier of texts: one output is a number, unless problem_type says otherwise. NULL: no
+ * head of ours has its loss. */
 static const char *classifier_head(const clt_pretrained *p)
 {
     const char *problem = string_of(p, "problem_type");

@@ -40,8 +40,8 @@ static bool is_gap(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Takes the next column from *at on, where a line that is not empty begins; false: *at is NULL, after the last
- * one. */
+/* Takes the next column from *at on, where a line that is not empty begins; false: *at is NULL, after the
+ * last one. */
 static bool next_column(const char **at, span line, bool tabs, span *column)
 {
     const char *begin = *at, *end;

@@ -217,7 +217,8 @@ static void note_missed(const hf_export *x, const clt_str *name, int64_t id)
 }
 
 /* llama.cpp ends a text at the tokens of three keys, and at tokens with certain names. The end of text has
- * the first key. The other keys go to tokens whose names it does not know, the end marker of answers first. */
+ * the first key. The other keys go to tokens whose names it does not know, first the end marker of
+ * answers. */
 static clt_status put_ends(const hf_export *x, pairs *p)
 {
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",

@@ -114,8 +114,8 @@ static clt_status prepare(const clt_probe_options *o)
     return clt_config_set(config, "precision.mode", "f32");
 }
 
-/* Shares of the largest logit, four times or more of what was measured with small models (docs/pretrained.md):
- * rounding weights to 16 bits, and in f32 another order of sums. */
+/* Shares of the largest logit, four times or more of what was measured with small models
+ * (docs/pretrained.md): rounding weights to 16 bits, and in f32 another order of sums. */
 static double explained(clt_dtype dtype, double largest)
 {
     return largest * (dtype == CLT_F16 ? 0.01 : dtype == CLT_BF16 ? 0.06 : 1e-4);

@@ -52,6 +52,38 @@ static clt_status try_folder(void)
     return status;
 }
 
+/* The head that is proposed for a classifier of texts, by problem_type and the number of labels. */
+TEST(heads_of_classifiers)
+{
+    static const struct {
+        const char *members, *want; /* NULL: no head is proposed */
+    } cases[] = {
+        {"\"num_labels\":3", "\"head\": \"class\""},
+        {"\"num_labels\":1", "\"head\": \"number\""},
+        {"\"num_labels\":1,\"problem_type\":\"regression\"", "\"head\": \"number\""},
+        {"\"num_labels\":1,\"problem_type\":\"single_label_classification\"", "\"head\": \"class\""},
+        {"\"num_labels\":4,\"problem_type\":\"regression\"", NULL},
+        {"\"num_labels\":4,\"problem_type\":\"multi_label_classification\"", NULL},
+    };
+    copy_golden("hf_tied", "model.safetensors");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[600];
+        CLT_SCOPED(clt_pretrained) *p = NULL;
+        CLT_SCOPED(clt_str) made = {0};
+        (void)snprintf(
+            text, sizeof text,
+            "{\"model_type\":\"bert\",\"architectures\":[\"BertForSequenceClassification\"],"
+            "\"hidden_size\":8,\"num_hidden_layers\":1,\"num_attention_heads\":2,\"vocab_size\":16,%s}",
+            cases[i].members);
+        put_file("config.json", text, strlen(text));
+        assert_ok(clt_pretrained_open(test_folder(), &p));
+        assert_ok(clt_pretrained_config(p, &made));
+        const char *want = cases[i].want ? cases[i].want : "\"head\":";
+        if ((strstr(made.text, want) != NULL) != (cases[i].want != NULL))
+            fail_msg("%s: %s", cases[i].members, made.text);
+    }
+}
+
 /* The names of a classifier's classes: those that are taken, and those that are refused with the reason. */
 TEST(names_of_classes)
 {

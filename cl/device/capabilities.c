@@ -85,6 +85,10 @@ clt_status ocl_capabilities_key(const ocl_device_desc *device, ocl_style style, 
     add_text(&state, device->version);
     clt_hash64_add(&state, &device->compute_units, sizeof device->compute_units);
     clt_hash64_add(&state, &device->quirks, sizeof device->quirks);
+    if (device->limits.workgroup > 0 || device->limits.local > 0) { /* the others change no answer */
+        clt_hash64_add(&state, &device->limits.workgroup, sizeof device->limits.workgroup);
+        clt_hash64_add(&state, &device->limits.local, sizeof device->limits.local);
+    }
     if (style != OCL_STYLE_ASKED)
         add_text(&state, ocl_style_name(style));
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
@@ -198,6 +202,7 @@ void ocl_capabilities_sizes(const ocl_capabilities *capabilities, ocl_device_des
         if (strcmp(item->name, OCL_ITEM_LARGER_GROUPS) == 0)
             device->kernel_group_limit = device->larger_groups = item->value;
     }
+    ocl_size_limits_apply(device);
 }
 
 const ocl_item *ocl_capabilities_refusal(const ocl_capabilities *capabilities, bool tests)

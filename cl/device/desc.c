@@ -65,6 +65,16 @@ const char *ocl_caps_text(uint32_t caps, char *buffer, size_t size)
     return buffer;
 }
 
+const char *ocl_masked_text(const ocl_device_desc *device, char *buffer, size_t size)
+{
+    char limits[OCL_SIZE_LIMITS_TEXT];
+    ocl_size_limits_text(&device->limits, limits, sizeof limits);
+    ocl_caps_text(device->masked_caps, buffer, size);
+    size_t used = strlen(buffer);
+    snprintf(buffer + used, size - used, "%s%s", used > 0 && limits[0] ? "," : "", limits);
+    return buffer;
+}
+
 static clt_status parse_cap(const char *token, uint32_t *bits)
 {
     if (strcmp(token, "all") == 0) {
@@ -85,6 +95,11 @@ static clt_status parse_cap(const char *token, uint32_t *bits)
 }
 
 clt_status ocl_caps_parse(const char *text, uint32_t *mask)
+{
+    return ocl_caps_parse_limits(text, mask, NULL);
+}
+
+clt_status ocl_caps_parse_limits(const char *text, uint32_t *mask, ocl_size_limits *limits)
 {
     uint32_t result = 0;
     bool first = true;
@@ -107,18 +122,22 @@ clt_status ocl_caps_parse(const char *text, uint32_t *mask)
                      "reading the capability list '%s': a name is missing; write for example 'local,wg256', "
                      "'-fp64', 'all' or 'none'",
                      text);
-        uint32_t bits = 0;
-        if (strcmp(token, "none") != 0)
-            CLT_TRY(parse_cap(token, &bits));
-        if (first && minus) /* a list that starts with a removal means all but that one */
-            result = OCL_CAPS_ALL;
-        result = minus ? result & ~bits : result | bits;
-        first = false;
+        if (limits != NULL && strchr(token, '=') != NULL) {
+            CLT_TRY(ocl_size_limits_read(token, limits));
+        } else {
+            uint32_t bits = 0;
+            if (strcmp(token, "none") != 0)
+                CLT_TRY(parse_cap(token, &bits));
+            if (first && minus) /* a list that starts with a removal means all but that one */
+                result = OCL_CAPS_ALL;
+            result = minus ? result & ~bits : result | bits;
+            first = false;
+        }
         if (*at == '\0')
             break;
         at++;
     }
-    *mask = result;
+    *mask = first ? OCL_CAPS_ALL : result; /* limits alone mask no capability */
     return CLT_OK;
 }
 

@@ -105,6 +105,16 @@ enum {
 struct ocl_tuning;
 struct ocl_variant;
 
+/* Limits below those that the driver reports, so that the device acts as a smaller one; 0: no limit. Plans
+ * obey them, and what exceeds them is refused as a driver would refuse it. */
+typedef struct ocl_size_limits {
+    uint64_t workgroup; /* work-items of a work-group, a power of two */
+    uint64_t local;     /* bytes of local memory of a work-group */
+    uint64_t buffer;    /* bytes of a single buffer */
+    uint64_t memory;    /* bytes of all buffers */
+    uint64_t align;     /* least alignment of a tensor's offset in bytes, a power of two */
+} ocl_size_limits;
+
 /* A variant, or one tile of it, that planning leaves out because the driver refused it
  * (cl/command/fallback.h). */
 #define OCL_GIVEN_UP_MAX 32
@@ -125,6 +135,7 @@ typedef struct ocl_device_desc {
     bool is_cpu, is_gpu;
     uint32_t caps;          /* OCL_CAP_* after masking */
     uint32_t masked_caps;   /* capabilities that the caller masked (ocl_open_options) */
+    ocl_size_limits limits; /* that the caller set (ocl_size_limits_use); the members below obey them */
     uint32_t emulated_caps; /* capabilities that it emulates (ocl_emulated_units) */
     uint32_t quirks;        /* OCL_QUIRK_* */
     uint32_t compute_units;
@@ -207,9 +218,34 @@ void ocl_desc_generic(ocl_device_desc *out);
 const char *ocl_cap_name(int index);
 /* Writes "local,wg256,fp64"; returns buffer. */
 const char *ocl_caps_text(uint32_t caps, char *buffer, size_t size);
-/* Parses a --caps list: "all", "none", "local,fp64", "-local" (all but). CLT_EUSAGE with the nearest
- * name. */
+/* Parses a list of capabilities: "all", "none", "local,fp64", "-local" (all but). CLT_EUSAGE with the
+ * nearest name. */
 clt_status ocl_caps_parse(const char *text, uint32_t *mask);
+/* The same for a --caps list, which may hold limits, too: "-fp64,workgroup=64,local=16K". Limits alone leave
+ * all capabilities. */
+clt_status ocl_caps_parse_limits(const char *text, uint32_t *mask, ocl_size_limits *limits);
+
+/* Limits (size_limits.c). They hold for this process and for the processes that it starts from then on, since
+ * every one of them describes devices: an environment variable passes them on. */
+#define OCL_SIZE_LIMITS_VARIABLE "CLTRAIN_LIMITS"
+#define OCL_SIZE_LIMITS_TEXT 160
+/* Reads one limit, "workgroup=64" or "local=16K", into its member. CLT_EUSAGE. */
+clt_status ocl_size_limits_read(const char *word, ocl_size_limits *out);
+bool ocl_size_limits_any(const ocl_size_limits *limits);
+/* Writes "workgroup=64,local=16K", "" for none; returns buffer. */
+const char *ocl_size_limits_text(const ocl_size_limits *limits, char *buffer, size_t size);
+/* Sets the limits before the first device is described; without any, those of the environment stay. */
+clt_status ocl_size_limits_use(const ocl_size_limits *limits);
+clt_status ocl_size_limits_in_use(ocl_size_limits *out);
+/* Lowers what a description says to its limits; may be called again. */
+void ocl_size_limits_apply(ocl_device_desc *desc);
+/* Whether the device acts as a weaker one: capabilities are masked, or there are limits. */
+static inline bool ocl_is_masked(const ocl_device_desc *device)
+{
+    return device->masked_caps != 0 || ocl_size_limits_any(&device->limits);
+}
+/* What makes it a weaker one: "fp64,workgroup=64"; returns buffer. */
+const char *ocl_masked_text(const ocl_device_desc *device, char *buffer, size_t size);
 const char *ocl_quirk_name(uint32_t bit);
 
 /* Name of a file about one device with its driver, readable and different for each key:

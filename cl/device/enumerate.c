@@ -158,6 +158,7 @@ static clt_status describe(cl_platform_id platform, cl_device_id id, int p, int 
     cl_device_type type = 0;
     memset(desc, 0, sizeof *desc);
     snprintf(desc->spec, sizeof desc->spec, "%d:%d", p, d);
+    CLT_TRY(ocl_size_limits_in_use(&desc->limits));
     CLT_TRY(ask_name(id, CL_DEVICE_NAME, desc->name));
     CLT_TRY(ask_name(id, CL_DEVICE_VENDOR, desc->vendor));
     CLT_TRY(ask_name(id, CL_DRIVER_VERSION, desc->driver));
@@ -169,6 +170,7 @@ static clt_status describe(cl_platform_id platform, cl_device_id id, int p, int 
     ocl_device_ask_pci(id, desc->pci, sizeof desc->pci);
     CLT_TRY(describe_limits(id, desc));
     ocl_apply_quirks(desc);
+    ocl_size_limits_apply(desc);
     return CLT_OK;
 }
 
@@ -266,6 +268,8 @@ clt_status ocl_enumerate(ocl_found **out, int *count)
     cl_uint n = 0;
     *out = NULL;
     *count = 0;
+    ocl_size_limits wanted;
+    CLT_TRY(ocl_size_limits_in_use(&wanted)); /* else every device would be left out for a wrong variable */
     CLT_TRY(ocl_listing_prepare());
     cl_int listed = clGetPlatformIDs(0, NULL, &n);
     char limits[96], hidden[640];

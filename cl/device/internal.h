@@ -88,6 +88,8 @@ static inline cl_int ocl_kernel_limit(const ocl_device *device, cl_kernel kernel
         clGetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof *limit, limit, NULL);
     if (code == CL_SUCCESS && device->desc.larger_groups > *limit)
         *limit = (size_t)device->desc.larger_groups;
+    if (code == CL_SUCCESS && device->desc.max_work_group > 0 && *limit > device->desc.max_work_group)
+        *limit = (size_t)device->desc.max_work_group;
     return code;
 }
 

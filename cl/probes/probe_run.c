@@ -54,6 +54,8 @@ clt_status ocl_probe_create(ocl_device *device, const ocl_probe *run, ocl_probe_
     OCL_CHECK(clGetKernelWorkGroupInfo(o->kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof o->limit,
                                        &o->limit, NULL),
               "asking for the work-group limit of %s", run->kernel);
+    if (o->limit > device->desc.max_work_group) /* --caps limits it */
+        o->limit = (size_t)device->desc.max_work_group;
     if (run->local > o->limit && run->local > device->desc.larger_groups)
         CLT_FAIL(CLT_EUNSUPPORTED, "kernel %s runs at most %zu work-items a group, not %zu", run->kernel,
                  o->limit, run->local);

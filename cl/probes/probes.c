@@ -468,6 +468,10 @@ static bool want_local_memory(const ocl_probe_state *state, char *why, size_t si
 {
     if (!ocl_probe_want_ptx(state, why, size) || !ocl_probe_has(state, OCL_CAP_LOCAL))
         return false;
+    if (state->desc->limits.local > 0) {
+        snprintf(why, size, "local memory is limited by --caps");
+        return false;
+    }
     if ((uint64_t)state->question->parameter << 10 <= state->desc->local_bytes) {
         snprintf(why, size, "the driver reports as much");
         return false;

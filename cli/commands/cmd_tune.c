@@ -116,7 +116,7 @@ static void on_device(void *context, const ocl_device_desc *d, int problems)
 {
     tune_view *v = context;
     v->problems = problems;
-    v->masked = d->masked_caps != 0 || d->emulated_caps != 0;
+    v->masked = ocl_is_masked(d) || d->emulated_caps != 0;
     terminal_say("device %s (%s), driver %s, %u compute units: %d problems\n", d->name, d->spec, d->driver,
                  d->compute_units, problems);
     header();

@@ -54,7 +54,8 @@ typedef struct args_option {
 #define ARGS_DEVICE(target_)                                                                                 \
     ARGS_TEXT("--device", "SPEC", target_, "0:0, cpu, gpu or a part of the device's name")
 #define ARGS_CAPS(target_)                                                                                   \
-    ARGS_TEXT("--caps", "MASK", target_, "capabilities the device may use: all, none, a,b or -a,-b")
+    ARGS_TEXT("--caps", "MASK", target_,                                                                     \
+              "what the device may use: all, none, a,b or -a,-b, and limits such as local=16K")
 #define ARGS_BEST(target_)                                                                                   \
     ARGS_FLAG("--best", target_, "the run's best checkpoint (checkpoint.best) instead of its newest")
 #define ARGS_JSON(target_) ARGS_FLAG("--json", target_, "as JSON")

@@ -74,8 +74,11 @@ clt_status cmd_describe_device(const char *spec, uint32_t caps_mask, ocl_device_
 
 clt_status cmd_caps(const char *text, uint32_t *mask)
 {
+    ocl_size_limits limits = {0};
     *mask = OCL_CAPS_ALL;
-    return text ? ocl_caps_parse(text, mask) : CLT_OK;
+    if (text != NULL)
+        CLT_TRY(ocl_caps_parse_limits(text, mask, &limits));
+    return ocl_size_limits_use(&limits);
 }
 
 clt_status cmd_free_folder(const char *base, char **out)

@@ -75,7 +75,7 @@ void cmd_append_command(clt_str *out, const cmd_context *context);
 
 /* Gets the description of the device of a SPEC (NULL: the default one); opens it and closes it again. */
 clt_status cmd_describe_device(const char *spec, uint32_t caps_mask, ocl_device_desc *out);
-/* Parses the value of --caps; NULL: all capabilities. */
+/* Parses the value of --caps and sets its limits for this process; NULL: all capabilities, no limit. */
 clt_status cmd_caps(const char *text, uint32_t *mask);
 /* Finds a folder name that is not used yet: base, base-2, base-3 ...; the caller frees *out. */
 clt_status cmd_free_folder(const char *base, char **out);

@@ -291,7 +291,8 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--mode", "MODES", a.select.mode,
                   "correct, grad, bitwise, perf, list; several with commas"),
         ARGS_TEXT("--device", "SPEC|all", a.device, "which device, or every one"),
-        ARGS_TEXT("--caps", "MASK", a.select.caps, "act as a weaker device: all, none, a,b or -a,-b"),
+        ARGS_TEXT("--caps", "MASK", a.select.caps,
+                  "act as a weaker device: all, none, a,b or -a,-b, limits as local=16K"),
         ARGS_FLAG(
             "--quick", a.select.quick,
             "small cases of the kernels that trainings on this device use: a minute or two the first time"),

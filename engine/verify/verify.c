@@ -137,12 +137,18 @@ static void append(char *out, size_t size, const char *format, ...)
 void clt_verify_repeat(const clt_verify_options *o, const char *name, uint64_t seed, const char *spec,
                        bool after, char *out, size_t size)
 {
-    char caps[256];
+    char caps[256], limits[OCL_SIZE_LIMITS_TEXT];
+    ocl_size_limits in_use;
+    if (ocl_size_limits_in_use(&in_use) != CLT_OK) /* then no device was found, and nothing could fail */
+        clt_error_clear();
+    ocl_size_limits_text(&in_use, limits, sizeof limits);
     snprintf(out, size, "cltrain verify -t '%s' --seed %llu --device %s", name, (unsigned long long)seed,
              spec);
     if (o->caps_mask != OCL_CAPS_ALL) {
         ocl_caps_text(o->caps_mask, caps, sizeof caps);
-        append(out, size, " --caps %s", *caps ? caps : "none");
+        append(out, size, " --caps %s%s%s", *caps ? caps : "none", *limits ? "," : "", limits);
+    } else if (*limits) {
+        append(out, size, " --caps %s", limits);
     }
     if (!after)
         return;

@@ -40,6 +40,7 @@
  *   event=CODE         launch: accepted and not run; its event, or the next marker's, ends with CODE (-5)
  *   idle=MICROSECONDS  launch: takes that long and computes nothing, as an accelerator does that needs no
  *                      core of the host
+ *   groups=N           launch: of larger groups than N, which no query tells: refused (-54)
  *   flip, nan          read: one bit of what is delivered is wrong; its first word is a NaN
  *
  * nth=N, from=N: only the N-th matching call of a process, only from the N-th on. FILE receives one line,
@@ -699,6 +700,8 @@ VISIBLE cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_ker
         return launch_garbage(&l, value);
     case IDLE:
         return launch_idle(&l, value);
+    case GROUPS:
+        return items > (size_t)value ? CL_INVALID_WORK_GROUP_SIZE : real_launch(&l);
     default:
         return real_launch(&l);
     }

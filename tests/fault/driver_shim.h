@@ -29,6 +29,7 @@ typedef enum action {
     GARBAGE,
     EVENT,
     IDLE,
+    GROUPS,
     FLIP,
     NOT_A_NUMBER,
     ACTION_COUNT

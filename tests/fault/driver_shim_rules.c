@@ -29,6 +29,7 @@ static const struct {
                            [GARBAGE] = {"garbage", 1u << LAUNCH, 1},
                            [EVENT] = {"event", 1u << LAUNCH, CL_OUT_OF_RESOURCES},
                            [IDLE] = {"idle", 1u << LAUNCH, 1000},
+                           [GROUPS] = {"groups", 1u << LAUNCH, 64},
                            [FLIP] = {"flip", 1u << READ, 0},
                            [NOT_A_NUMBER] = {"nan", 1u << READ, 0}};
 

@@ -38,8 +38,7 @@ static void add_device(table *t, const ocl_device_desc *d)
 {
     char caps[256], masked[256] = "";
     ocl_caps_text(d->caps, caps, sizeof caps);
-    if (d->masked_caps)
-        ocl_caps_text(d->masked_caps, masked, sizeof masked);
+    ocl_masked_text(d, masked, sizeof masked);
     add(t, "device", "%s (%s), %u compute units%s%s", d->name, d->spec, d->compute_units,
         masked[0] ? "; masked: " : "", masked);
     add(t, "capabilities", "%s", caps[0] ? caps : "no optional capability");

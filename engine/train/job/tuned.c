@@ -355,9 +355,12 @@ static void tell_masked(measuring *m)
     char caps[200], line[400];
     if (!m->unsaved) {
         bool emulated = m->desc->emulated_caps != 0;
-        ocl_caps_text(emulated ? m->desc->emulated_caps : m->desc->masked_caps, caps, sizeof caps);
-        snprintf(line, sizeof line, "tuning: measured %s %s%s, so the records are not kept",
-                 emulated ? "with" : "without", caps, emulated ? " emulated" : "");
+        if (emulated)
+            ocl_caps_text(m->desc->emulated_caps, caps, sizeof caps);
+        else
+            ocl_masked_text(m->desc, caps, sizeof caps);
+        snprintf(line, sizeof line, "tuning: measured on a device %s (%s), so the records are not kept",
+                 emulated ? "that emulates matrix units" : "that --caps makes weaker", caps);
         say(m->observer, line);
     }
     m->unsaved = true;
@@ -367,7 +370,7 @@ static void tell_masked(measuring *m)
 static clt_status on_keep(void *context, const ocl_tuning *records)
 {
     measuring *m = context;
-    if (m->desc->masked_caps || m->desc->emulated_caps) {
+    if (ocl_is_masked(m->desc) || m->desc->emulated_caps) {
         tell_masked(m);
         return CLT_OK;
     }

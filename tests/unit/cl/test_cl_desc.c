@@ -150,6 +150,53 @@ TEST(test_caps_errors)
     assert_int_equal(mask, 42);
 }
 
+TEST(test_size_limits)
+{
+    uint32_t mask = 0;
+    char text[OCL_SIZE_LIMITS_TEXT];
+    ocl_size_limits limits = {0};
+    ocl_device_desc d = make_desc("0:0", "A GPU", true, false);
+    assert_false(ocl_size_limits_any(&limits));
+    assert_string_equal(ocl_size_limits_text(&limits, text, sizeof text), "");
+    assert_ok(ocl_caps_parse_limits("workgroup=64,local=16K", &mask, &limits)); /* limits alone: no mask */
+    assert_int_equal(mask, OCL_CAPS_ALL);
+    assert_ok(ocl_caps_parse_limits("buffer=3M,-fp64,memory=1G,align=4096", &mask, &limits));
+    assert_int_equal(mask, OCL_CAPS_ALL & ~(uint32_t)OCL_CAP_FP64);
+    assert_ok(ocl_caps_parse_limits("buffer=3M,local", &mask, &limits));
+    assert_int_equal(mask, OCL_CAP_LOCAL);
+    assert_string_equal(ocl_size_limits_text(&limits, text, sizeof text),
+                        "workgroup=64,local=16K,buffer=3M,memory=1G,align=4K");
+    assert_int_equal(ocl_caps_parse("workgroup=64", &mask), CLT_EUSAGE); /* where no limit is meant */
+
+    d.quirks = OCL_QUIRK_MAX_ALLOC_SOFT;
+    d.local_proven_bytes = d.local_argument_bytes = 100 << 10;
+    d.larger_groups = 256;
+    d.limits = limits;
+    ocl_size_limits_apply(&d);
+    ocl_size_limits_apply(&d);
+    assert_int_equal(ocl_group_limit(&d), 64);
+    assert_int_equal(d.max_work_item[2], 64);
+    assert_int_equal(d.larger_groups, 64);
+    assert_int_equal(d.kernel_group_limit, 0); /* unknown stays unknown */
+    assert_int_equal(ocl_desc_max_local(&d, false), 16 << 10);
+    assert_int_equal(d.local_argument_bytes, 16 << 10);
+    assert_int_equal(d.max_alloc_bytes, 3 << 20);
+    assert_int_equal(d.quirks, 0); /* a limit is kept, even where the driver's is not */
+    assert_int_equal(d.usable_bytes, 1 << 30);
+    assert_int_equal(d.align_bytes, 4096);
+    assert_true(ocl_is_masked(&d));
+    d.masked_caps = OCL_CAP_FP64;
+    assert_string_equal(ocl_masked_text(&d, text, sizeof text),
+                        "fp64,workgroup=64,local=16K,buffer=3M,memory=1G,align=4K");
+    ocl_size_limits loose = {.workgroup = 1024, .local = 1 << 20, .align = 64};
+    d = make_desc("0:0", "A GPU", true, false);
+    d.limits = loose; /* never raises what the device has */
+    ocl_size_limits_apply(&d);
+    assert_int_equal(d.max_work_group, 256);
+    assert_int_equal(d.local_bytes, 32 << 10);
+    assert_int_equal(d.align_bytes, 512);
+}
+
 TEST(test_error_codes)
 {
     static const struct {

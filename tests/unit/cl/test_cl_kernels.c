@@ -27,4 +27,15 @@ TEST(test_every_family)
     assert_true(families >= 2); /* fill and probe at least */
 }
 
+/* A device need not have more than a few arguments in constant memory, of a few KiB, so kernels have none.
+ * What the emitter can pass fits into the 1024 bytes of arguments that every full profile has: a buffer and
+ * an offset of eight bytes each for every tensor. */
+TEST(test_no_constant_memory)
+{
+    for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++)
+        if (strstr(s->text, "__constant") != NULL)
+            fail_msg("%s uses constant memory, which docs/drivers.md says no kernel does", s->name);
+    assert_true(OCL_MAX_ARGS * 2 * sizeof(uint64_t) <= 1024);
+}
+
 TEST_PROGRAM(.device = true);

@@ -284,8 +284,12 @@ static clt_status get(ocl_device *device, const char *family, const char *option
     pthread_mutex_lock(&device->lock);
     *out = find(device, family, options);
     pthread_mutex_unlock(&device->lock);
-    if (*out != NULL)
+    if (*out != NULL) {
+        if (clt_log_max_level() >= CLT_LOG_TRACE)
+            clt_log(CLT_LOG_TRACE, "program '%s' (" STANDARD_OPTIONS "%s%s): used again", family,
+                    options[0] ? " " : "", options);
         return CLT_OK;
+    }
     /* takes seconds with some drivers, so the lock is not held */
     CLT_TRY(build(device, family, options, quiet, &fresh));
     return add(device, &fresh, out);

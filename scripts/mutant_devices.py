@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices on which mutants are tried: how `cltrain verify` runs there, what it builds, and one run of it with changed kernels."""
+import glob
+import os
+import pickle
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+
+from mutant_programs import Recorded, option_defaults
+
+SEED = "9"
+BAD = ("FAIL ", "MISTRUST ", "UNIMPL ")
+
+
+class Device:
+    """The machine's default OpenCL device."""
+    name = "opencl"
+    defines = ["-D__OPENCL_VERSION__=120", "-D__OPENCL_C_VERSION__=120", "-D__ENDIAN_LITTLE__=1", "-D__clang__=1"]
+    own = {}
+
+    def __init__(self, folder, program, build, root):
+        self.folder, self.program, self.build, self.root = folder, program, build, root
+        self.recorded = None
+        os.makedirs(folder, exist_ok=True)
+        self.caches = os.path.join(folder, "caches")
+
+    def prepare(self):
+        pass
+
+    def environment(self, caches):
+        return {**os.environ, **self.own, "CLTRAIN_BUILDERS": "1", "CLTRAIN_CACHE_DIR": os.path.join(caches, "cltrain"),
+                "POCL_CACHE_DIR": os.path.join(caches, "pocl")}
+
+    def record(self, texts, pattern):
+        """Runs the small cases once with a log of the programs, unless that was done. All must pass."""
+        self.prepare()
+        log, kept = os.path.join(self.folder, "record.log"), os.path.join(self.folder, "record.pickle")
+        if not os.path.exists(log):
+            command = [self.program, "verify", "--caps", "all", "--jobs", "1", "--small", "-v", "--seed", SEED, "-t", pattern]
+            with open(log + ".part", "w", encoding="utf-8") as out:
+                code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, check=False,
+                                      env={**self.environment(self.caches), "CLTRAIN_LOG": "trace"}).returncode
+            if code != 0:
+                sys.exit(f"mutate.py: without a mutant, verify ends with code {code} on {self.name}: {log}.part")
+            os.rename(log + ".part", log)
+        if os.path.exists(kept):
+            with open(kept, "rb") as file:
+                self.recorded = pickle.load(file)
+            return
+        with open(log, encoding="utf-8", errors="replace") as lines:
+            self.recorded = Recorded(lines.read().split("\n"), texts, self.defines)
+        with open(kept, "wb") as file:
+            pickle.dump(self.recorded, file)
+
+    def violated(self, slot):
+        """A rule that the device saw violated, or None."""
+        return None
+
+
+class Played(Device):
+    """The played NVIDIA GPU of tests/ptx: kernels compiled to PTX by clang, executed on the host, with races reported."""
+    name = "ptx"
+    defines = Device.defines + ["-D__NV_CL_C_VERSION=120"]
+    own = {"CLTRAIN_PTX_SM": "90", "CLTRAIN_PTX_LOCAL_90A": "232448", "CLTRAIN_PTX_POISON": "0x7ff1fff3"}
+
+    def prepare(self):
+        names = ["clang"] + [f"clang-{n}" for n in range(19, 13, -1)]
+        self.clang = next((n for n in names if shutil.which(n) and "nvptx64" in subprocess.run(
+            [n, "--print-targets"], capture_output=True, text=True, check=False).stdout), None)
+        driver = os.path.join(os.path.realpath(self.build), "tests", "ptx_driver.so")
+        if self.clang is None or not os.path.exists(driver):
+            sys.exit("mutate.py: the device ptx needs a clang with the target nvptx64 and --build with the folder that has tests/ptx_driver.so")
+        os.makedirs(os.path.join(self.folder, "icd"), exist_ok=True)
+        os.makedirs(os.path.join(self.folder, "programs"), exist_ok=True)
+        self.driver, self.builtins = driver, os.path.join(self.folder, "builtins.bc")
+        with open(os.path.join(self.folder, "icd", "ptx.icd"), "w", encoding="utf-8") as out:
+            out.write(driver + "\n")
+        if not os.path.exists(self.builtins):
+            subprocess.run([self.clang, "-x", "cl", "-cl-std=CL1.2", "-Xclang", "-include", "-Xclang", "opencl-c-base.h", "-target",
+                            "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang", "sm_70", "-O1", "-w", "-emit-llvm", "-c",
+                            os.path.join(self.root, "tests", "ptx", "builtins.cl"), "-o", self.builtins], check=True)
+
+    def environment(self, caches):
+        return {**super().environment(caches), "OCL_ICD_VENDORS": os.path.join(self.folder, "icd"), "OCL_ICD_FILENAMES": self.driver,
+                "CLTRAIN_PTX_CLANG": self.clang, "CLTRAIN_PTX_BUILTINS": self.builtins,
+                "CLTRAIN_PTX_CACHE": os.path.join(self.folder, "programs"), "CLTRAIN_PTX_REPORT": os.path.join(caches, "report")}
+
+    def violated(self, slot):
+        path = os.path.join(slot, "report")
+        if os.path.exists(path) and os.path.getsize(path):
+            with open(path, encoding="utf-8", errors="replace") as text:
+                return text.readline().strip()
+        return None
+
+
+DEVICES = {d.name: d for d in (Device, Played)}
+
+
+class Trial:
+    """One of the jobs: its folder has the changed kernel and caches of its own, which begin with those of the recording."""
+
+    def __init__(self, device, slot, texts):
+        self.device, self.texts = device, texts
+        self.folder = os.path.join(device.folder, f"job{slot}")
+        self.kernels = os.path.join(self.folder, "kernels")
+        self.ms = {c.name: c.ms for c in device.recorded.checks}
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.makedirs(self.kernels)
+        if os.path.isdir(device.caches):
+            subprocess.run(["cp", "-al", os.path.join(device.caches, "."), self.folder], check=False, stderr=subprocess.DEVNULL)
+        self.known = set(self.kept())
+
+    def kept(self):
+        """What PoCL keeps, a folder for each program."""
+        return glob.glob(os.path.join(self.folder, "pocl", "*", "*")) + glob.glob(os.path.join(self.device.folder, "programs", "*"))
+
+    def verify(self, mutant, checks, modes):
+        """Runs the checks with the mutant until one fails: (state, what was noticed)."""
+        for name in os.listdir(self.kernels):
+            os.remove(os.path.join(self.kernels, name))
+        with open(os.path.join(self.kernels, mutant.file), "w", encoding="utf-8") as out:
+            out.write(option_defaults(mutant.apply(self.texts[mutant.file])))
+        report = os.path.join(self.folder, "report")
+        if os.path.exists(report):
+            os.remove(report)
+        command = [self.device.program, "verify", "--caps", "all", "--jobs", "1", "--seed", SEED, "-t", ",".join(checks)]
+        command += ["--mode", modes] if modes else []
+        seconds = 60 + int(sum(10 * self.ms.get(c, 6e4) for c in checks) / 1000)
+
+        def limits():
+            os.setsid()
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="replace", preexec_fn=limits, cwd=self.folder,
+                              env={**self.device.environment(self.folder), "CLTRAIN_KERNEL_DIR": self.kernels}) as process:
+            bad, reason, last = self.watch(process)
+        broken = self.device.violated(self.folder)
+        for path in set(self.kept()) - self.known:
+            shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.remove(path)
+        if broken:
+            return "killed", broken
+        if bad:
+            state = "timeout" if "SIGXCPU" in reason or "SIGKILL" in reason or "time limit" in reason else (
+                "refused" if "building kernel family" in reason or "CL_BUILD_PROGRAM_FAILURE" in reason else "killed")
+            return state, f"{bad.split()[1]} {reason}"
+        return ("survived", "") if process.returncode == 0 else ("killed", f"code {process.returncode}: {last}")
+
+    @staticmethod
+    def watch(process):
+        """(line of the first failed check, its reason, last line); ends the process when there is one."""
+        bad, reason, last = None, "", ""
+        for line in process.stdout:
+            line = line.strip()
+            if bad is None:
+                if line.startswith(BAD):
+                    bad = line
+                last = line or last
+            elif line.startswith("repeat:") or len(reason) > 300:
+                break
+            else:
+                reason += line + " "
+        if bad:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        process.wait()
+        return bad, reason, last

@@ -170,6 +170,7 @@ typedef struct ocl_device_desc {
     uint64_t max_alloc_bytes; /* largest single buffer */
     uint32_t align_bytes;     /* alignment of every tensor's offset (>= 64, from MEM_BASE_ADDR_ALIGN) */
     bool rounds_correctly;    /* has a build option for correctly rounded f32 division and square root */
+    bool keeps_subnormals;    /* f32 numbers below 2^-126 are computed with; otherwise they may become 0 */
     double profiling_resolution_ns;
     ocl_given_up given_up[OCL_GIVEN_UP_MAX];
     int n_given_up;

@@ -143,6 +143,7 @@ static clt_status describe_limits(cl_device_id id, ocl_device_desc *desc)
     desc->profiling_resolution_ns = (double)resolution;
     CLT_TRY(ocl_device_ask(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof rounding, &rounding));
     desc->rounds_correctly = (rounding & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+    desc->keeps_subnormals = (rounding & CL_FP_DENORM) != 0;
     /* device memory is host memory: use the memory that system and control group have left, divided by the
      * number of ranks */
     if (desc->is_cpu) {

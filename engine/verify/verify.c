@@ -324,7 +324,7 @@ static clt_status end(clt_verify_session *session, clt_status status)
 typedef struct verify_subjects {
     const clt_op *const *ops;
     int count;
-    bool all; /* also everything else: products, known answers, the update */
+    bool all; /* also everything else: products, known answers, the device alone, the update */
 } verify_subjects;
 
 static verify_subjects all_subjects(void)
@@ -343,6 +343,10 @@ static clt_status check_subjects(clt_verify_session *session, const verify_subje
     CLT_TRY(clt_verify_residual(session));
     CLT_TRY(clt_verify_gemm(session));
     CLT_TRY(clt_verify_known(session));
+    CLT_TRY(clt_verify_reals(session));
+    CLT_TRY(clt_verify_integers(session));
+    CLT_TRY(clt_verify_groups(session));
+    CLT_TRY(clt_verify_memory(session));
     return clt_verify_updates(session);
 }
 

@@ -90,10 +90,9 @@ static void add_judgement(judgement *j, size_t i, double ratio, double got, doub
     }
 }
 
-/* Adds the values to the hash of all values that the check has compared. */
-static void add_bits(clt_verify_outcome *o, const double *got, size_t n)
+void clt_verify_add_bits(clt_verify_outcome *o, const void *got, size_t bytes)
 {
-    const uint64_t both[2] = {o->bits, clt_hash64(got, n * sizeof *got)};
+    const uint64_t both[2] = {o->bits, clt_hash64(got, bytes)};
     o->bits = clt_hash64(both, sizeof both);
 }
 
@@ -101,7 +100,7 @@ static void conclude(clt_verify_outcome *o, const char *what, const judgement *j
                      double limit, double nmse_limit)
 {
     size_t at = j->worst_at;
-    add_bits(o, got, n);
+    clt_verify_add_bits(o, got, n * sizeof *got);
     if (clt_verify_bad(o))
         return;
     /* Report the worst comparison so far, relative to its own limit. An exact comparison has the limit 0 and

@@ -86,6 +86,10 @@ clt_status clt_verify_gemm(clt_verify_session *session);
 clt_status clt_verify_moments(clt_verify_session *session);  /* of a convolution, for the norm after it */
 clt_status clt_verify_residual(clt_verify_session *session); /* dropout that adds the residual after it */
 clt_status clt_verify_known(clt_verify_session *session);
+clt_status clt_verify_reals(clt_verify_session *session);    /* built-ins on numbers of f32 */
+clt_status clt_verify_integers(clt_verify_session *session); /* built-ins on integers, and conversions */
+clt_status clt_verify_groups(clt_verify_session *session);   /* work-groups, barriers, local memory */
+clt_status clt_verify_memory(clt_verify_session *session);   /* atomics, large buffers */
 clt_status clt_verify_updates(clt_verify_session *session);
 /* clt_verify_run with only the ops that the caller lists, for tests of the checker itself. */
 clt_status clt_verify_run_ops(const clt_verify_options *options, const clt_op *const *ops, int count,
@@ -148,6 +152,21 @@ void clt_verify_trust(clt_verify_outcome *outcome, const char *what, const doubl
 /* Finds the first byte i that differs although writable[i] is 0; writable NULL: no byte is writable. */
 bool clt_verify_changed(const uint8_t *before, const uint8_t *after, const uint8_t *writable, size_t n,
                         size_t *where);
+
+/* Adds compared values to the hash of all values that the check has compared. */
+void clt_verify_add_bits(clt_verify_outcome *outcome, const void *got, size_t bytes);
+
+/* --- one kernel alone: verify_command.c --- */
+
+/* Starts an emitter for a list of one command; the two functions below free both. */
+clt_status clt_verify_command_begin(const clt_verify_session *session, const char *label,
+                                    ocl_command_list *list, ocl_emitter *e);
+/* Runs the command once; buffers: by tensor number. */
+clt_status clt_verify_command_run(clt_verify_session *session, ocl_emitter *e, ocl_buffer **buffers);
+/* Runs the command with buffers of its own: y (tensor 0), which has initial values, is computed from x
+ * (tensor 1). Sizes are in bytes. */
+clt_status clt_verify_command_answer(clt_verify_session *session, ocl_emitter *e, const void *x,
+                                     size_t x_bytes, void *y, size_t y_bytes);
 
 /* --- one op case on the device: verify_bench.c --- */
 

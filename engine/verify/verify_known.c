@@ -13,14 +13,6 @@
 #include "engine/plan/combine.h"
 #include "engine/verify/verify_internal.h"
 
-/* context: the buffers by tensor id. */
-static clt_status known_resolve(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
-{
-    *buffer = ((ocl_buffer **)context)[tensor];
-    *offset = 0;
-    return CLT_OK;
-}
-
 /* A check of this file. */
 typedef struct known {
     const char *name;
@@ -43,45 +35,13 @@ typedef struct known_kernel {
     bool even;    /* tf32: ties are rounded to even, not away from zero */
 } known_kernel;
 
-/* Starts an emitter for a list of one kernel; run_command frees both. */
-static clt_status begin(clt_verify_session *session, const char *label, ocl_command_list *list,
-                        ocl_emitter *e)
-{
-    *list = (ocl_command_list){0};
-    *e = (ocl_emitter){.list = list, .device = &session->desc, .label = label, .variant = "", .node = -1};
-    return clt_arena_create(&list->arena);
-}
-
-/* Runs the kernel: y (tensor 0), which has initial values, is computed from x (tensor 1). Sizes are in
- * bytes. */
-static clt_status run_command(clt_verify_session *session, ocl_emitter *e, const void *x, size_t x_bytes,
-                              void *y, size_t y_bytes)
-{
-    CLT_SCOPED(clt_arena) *arena = e->list->arena;
-    CLT_SCOPED(ocl_command_list) list = *e->list;
-    CLT_SCOPED(ocl_emitter) emitter = *e;
-    CLT_SCOPED(ocl_buffer) *answers = NULL, *questions = NULL;
-    CLT_SCOPED(ocl_exec) *exec = NULL;
-    CLT_TRY(ocl_emit_status(e));
-    CLT_TRY(ocl_buffer_create(session->device, y_bytes, "known answers", &answers));
-    CLT_TRY(ocl_buffer_create(session->device, x_bytes, "known questions", &questions));
-    ocl_buffer *buffers[] = {answers, questions};
-    ocl_exec_options options = {.resolve = known_resolve, .resolve_context = buffers};
-    CLT_TRY(ocl_write(answers, 0, y, y_bytes));
-    CLT_TRY(ocl_write(questions, 0, x, x_bytes));
-    CLT_TRY(ocl_exec_create(session->device, &list, &options, &exec));
-    CLT_TRY(ocl_exec_run(exec, NULL));
-    CLT_TRY(ocl_finish(session->device, OCL_QUEUE_COMPUTE));
-    return ocl_read(answers, 0, y, y_bytes);
-}
-
 /* y = kernel(x), n elements; sizes in bytes. */
 static clt_status run_kernel(clt_verify_session *session, known_kernel kernel, const void *x, size_t x_bytes,
                              void *y, size_t y_bytes, uint32_t n)
 {
     ocl_command_list list;
     ocl_emitter e;
-    CLT_TRY(begin(session, kernel.name, &list, &e));
+    CLT_TRY(clt_verify_command_begin(session, kernel.name, &list, &e));
     ocl_kernel_begin(&e, "known", kernel.name);
     ocl_define_text(&e, "DT", clt_dtype_name(kernel.dt));
     ocl_define(&e, "WIDTH", kernel.width);
@@ -99,7 +59,7 @@ static clt_status run_kernel(clt_verify_session *session, known_kernel kernel, c
     ocl_arg_in(&e, 1, CLT_U8, x_bytes);
     ocl_arg_u32(&e, n);
     ocl_kernel_end_items(&e, n, 0, 0.0);
-    return run_command(session, &e, x, x_bytes, y, y_bytes);
+    return clt_verify_command_answer(session, &e, x, x_bytes, y, y_bytes);
 }
 
 /* --- Philox --- */
@@ -327,7 +287,7 @@ static clt_status check_checksum(clt_verify_session *session, const known *k, cl
         return CLT_OK;
     for (uint32_t i = 0; i < SUM_WORDS; i++)
         words[i] = clt_verify_word(&stream, i);
-    CLT_TRY(begin(session, "checksum", &list, &e));
+    CLT_TRY(clt_verify_command_begin(session, "checksum", &list, &e));
     ocl_kernel_begin(&e, "checksum", group ? "checksum_group" : "checksum_lane");
     ocl_define(&e, "CHUNK", SUM_CHUNK);
     ocl_define(&e, "ITEMS", SUM_ITEMS);
@@ -335,7 +295,7 @@ static clt_status check_checksum(clt_verify_session *session, const known *k, cl
     ocl_arg_out(&e, 0, CLT_U32, 2 * SUM_CHUNKS);
     ocl_arg_u64(&e, SUM_WORDS);
     ocl_kernel_end_1d(&e, group ? SUM_CHUNKS * SUM_ITEMS : SUM_CHUNKS, group ? SUM_ITEMS : 1, 0.0);
-    CLT_TRY(run_command(session, &e, words, sizeof words, sums, sizeof sums));
+    CLT_TRY(clt_verify_command_answer(session, &e, words, sizeof words, sums, sizeof sums));
     for (uint32_t c = 0; c < SUM_CHUNKS; c++) {
         uint32_t sum = 0, weighted = 0;
         for (uint32_t i = c * SUM_CHUNK; i < SUM_WORDS && i < (c + 1) * SUM_CHUNK; i++) {
@@ -369,13 +329,13 @@ static clt_status check_fill(clt_verify_session *session, const known *k, clt_ve
         want[i] = bytes[i] = (uint8_t)(37u * i + 11u);
     for (uint32_t i = 0; i < FILL_COUNT; i++)
         memcpy(want + unit * (FILL_FIRST + i), &pattern, unit);
-    CLT_TRY(begin(session, "fill", &list, &e));
+    CLT_TRY(clt_verify_command_begin(session, "fill", &list, &e));
     ocl_kernel_begin(&e, "fill", type == CLT_U8 ? "fill_u8" : "fill_u32");
     ocl_arg_tensor(&e, OCL_WRITE, (ocl_tensor_ref){0, FILL_FIRST * unit}, type, FILL_COUNT);
     ocl_arg_u64(&e, FILL_COUNT);
     ocl_arg_u32(&e, FILL_PATTERN);
     ocl_kernel_end_1d(&e, FILL_ITEMS, FILL_ITEMS, 0.0);
-    CLT_TRY(run_command(session, &e, want, sizeof want, bytes, sizeof bytes));
+    CLT_TRY(clt_verify_command_answer(session, &e, want, sizeof want, bytes, sizeof bytes));
     for (uint32_t i = 0; i < FILL_BYTES; i++)
         if (bytes[i] != want[i])
             clt_verify_set(outcome, CLT_VERIFY_FAIL,
@@ -416,12 +376,12 @@ static clt_status run_tree(clt_verify_session *session, tree_case *t, bool start
     for (uint32_t n = 0; n < TREE_LEVELS; n++)
         level[n] = tree_array(t, TREE_LEVEL + n);
     clt_tree_sums sums = {tree_array(t, TREE_VALUE), ocl_ref(1), level, TREE_LEVELS, TREE_COUNT};
-    CLT_TRY(begin(session, "combine", &list, &e));
+    CLT_TRY(clt_verify_command_begin(session, "combine", &list, &e));
     if (start)
         clt_tree_emit_start(&e, &sums, tree_array(t, TREE_START), t->style);
     else
         clt_tree_emit_sums(&e, &sums, TREE_FACTOR, t->style);
-    return run_command(session, &e, step, sizeof step, t->got, sizeof t->got);
+    return clt_verify_command_answer(session, &e, step, sizeof step, t->got, sizeof t->got);
 }
 
 /* Does to t->want what the kernel must do. */

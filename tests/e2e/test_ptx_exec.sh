@@ -65,6 +65,7 @@ ops() {
     verified 30 '*pool*' --small
     verified 12 'upsample*' --small
     verified 5 'bias*' --small # column sums
+    verified 120 'builtins.*,groups.*,atomics.*,memory.*' --small
     verified 10 'linear_cross_entropy*' --small
     counted 'sectors' '^(update_|layernorm_.*_(group|blocks)|colsum)' 'read write' 110
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-parts: attention attention_half gemm gemm_more batch_norm entropy losses conv pools pointwise rest
+# ctest-parts: attention attention_half gemm gemm_more batch_norm entropy losses conv pools pointwise device rest
 # ctest-cost: 55
 #
 # The checker's small cases on the default device, in every mode: nothing fails, every name on the list is accounted for, and of every
@@ -14,6 +14,7 @@
 
 part_of() { # SUBJECT.CASE
     case $1 in
+    atomics.* | builtins.* | groups.* | memory.*) echo device ;;
     attention.*16*) echo attention_half ;;
     attention.*) echo attention ;;
     gemm.windows* | gemm.moments* | gemm.dact* | gemm.batch* | gemm.*16* | gemm.*vectors*) echo gemm_more ;;

@@ -81,6 +81,14 @@ static inline f32 fma_down(f32 x, f32 y, f32 z)
     f64 lost = (product - (sum - back)) + (z - back), left = (sum - near) + lost;
     return left < 0.0 && !isinf(near) ? nextafterf(near, -INFINITY) : near;
 }
+/* sin(pi x), which is 0 where x is whole, however large it is. */
+static inline f64 sine_of_turns(f64 x)
+{
+    f64 r = remainder(x, 2.0); /* from -1 to 1 */
+    r = r > 0.5 ? 1.0 - r : r < -0.5 ? -1.0 - r : r;
+    return sin(r * 3.141592653589793);
+}
+
 static inline f32 flush(f32 f)
 {
     return fabsf(f) < 0x1p-126f ? copysignf(0.0f, f) : f;
@@ -168,8 +176,8 @@ static inline s64 float_to_s64(f32 f)
     X(library_log, "library.log.f32", f32, f32, logf(x))                                                     \
     X(library_log2, "library.log2.f32", f32, f32, log2f(x))                                                  \
     X(library_tanh, "library.tanh.f32", f32, f32, tanhf(x))                                                  \
-    X(library_sinpi, "library.sinpi.f32", f32, f32, (f32)sin((f64)x * 3.141592653589793))                    \
-    X(library_cospi, "library.cospi.f32", f32, f32, (f32)cos((f64)x * 3.141592653589793))                    \
+    X(library_sinpi, "library.sinpi.f32", f32, f32, (f32)sine_of_turns((f64)x))                              \
+    X(library_cospi, "library.cospi.f32", f32, f32, (f32)sine_of_turns(0.5 - fabs(remainder((f64)x, 2.0))))  \
     X(cvt_f32_f16, "cvt.f32.f16", f32, u32, ptx_from_f16(x))                                                 \
     X(cvt_f16_f32, "cvt.rn.f16.f32", u32, f32, ptx_to_f16(x))                                                \
     X(cvt_bf16_f32, "cvt.rn.bf16.f32", u32, f32, ptx_to_bf16(x))                                             \

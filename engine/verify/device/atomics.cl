@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Atomic operations alone, for the checker, on cells for which all items compete. Knows nothing else. */
+#include "common.clh"
+#include "atomics_shared.clh"
+
+/* y (n + cells): each item applies the operation number `which` to one of the cells, which come after the n
+ * answers of the items: what was in the cell before. x (n): the number of the cell. */
+__kernel void atomic_cells(volatile __global uint *y, ulong y0, __global const uint *x, ulong x0, uint n,
+                           uint which)
+{
+    uint i = (uint)get_global_id(0);
+    if (i >= n)
+        return;
+    y += y0;
+    volatile __global uint *cell = y + n + x[x0 + i];
+    if (which == ATOMICS_INCREMENT)
+        y[i] = atomic_inc(cell);
+    else if (which == ATOMICS_OR)
+        y[i] = atomic_or(cell, 1u << (i & 31));
+    else
+        y[i] = atomic_xchg(cell, i + 1);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the checks of the device alone share: vectors, numbers for real functions, and
+ * the judgement of errors in ulp. Only this room and its tests include it. */
+#ifndef ENGINE_VERIFY_DEVICE_DEVICE_CHECKS_H
+#define ENGINE_VERIFY_DEVICE_DEVICE_CHECKS_H
+
+#include "engine/verify/device/builtins_shared.clh"
+#include "engine/verify/verify_internal.h"
+
+/* False, with outcome SKIP, if vectors of `width` numbers are not to be tested on this device. */
+bool clt_device_has_width(const clt_verify_session *session, uint32_t width, clt_verify_outcome *outcome);
+
+/* The values of one function: `count` numbers (a multiple of 16) of each of three arguments, one plane after
+ * the other. */
+typedef struct clt_real_samples {
+    float *x; /* free() it */
+    uint32_t count;
+} clt_real_samples;
+/* Makes arguments for a function of `arguments` arguments: edges of f32, all numbers of f16, numbers around
+ * multiples of 1/4 and around 1, a stride through all bit patterns, and random patterns; with several
+ * arguments all pairs of edges, and sums that cancel. dense: millions of patterns. */
+clt_status clt_real_samples_make(uint64_t seed, int arguments, bool dense, clt_real_samples *out);
+
+/* The exact value of a function of BUILTIN_REALS, with an error far below an ulp of f32; if its limit is
+ * 0.5, the correctly rounded value. */
+long double clt_real_exact(int which, float a, float b, float c);
+/* The error of `got` in ulp as OpenCL C defines it; INFINITY if only one is NaN or infinite. A finite
+ * result too large for f32 may be infinite. */
+double clt_real_error(float got, long double exact);
+/* The same for the result of a function. If the device flushes numbers below 2^-126, each such argument,
+ * and such a result, may be 0. *exact: the exact value for the arguments as they are. */
+double clt_real_function_error(int which, const float arguments[3], float got, bool flushes,
+                               long double *exact);
+
+#endif

@@ -23,7 +23,7 @@ class Device:
 
     def __init__(self, folder, program, build, root):
         self.folder, self.program, self.build, self.root = folder, program, build, root
-        self.recorded = None
+        self.recorded, self.prefix = None, []
         os.makedirs(folder, exist_ok=True)
         self.caches = os.path.join(folder, "caches")
 
@@ -72,7 +72,8 @@ class Played(Device):
             [n, "--print-targets"], capture_output=True, text=True, check=False).stdout), None)
         driver = os.path.join(os.path.realpath(self.build), "tests", "ptx_driver.so")
         if self.clang is None or not os.path.exists(driver):
-            sys.exit("mutate.py: the device ptx needs a clang with the target nvptx64 and --build with the folder that has tests/ptx_driver.so")
+            sys.exit("mutate.py: the device ptx needs a clang with the target nvptx64, and --build with the folder that has "
+                     "tests/ptx_driver.so")
         os.makedirs(os.path.join(self.folder, "icd"), exist_ok=True)
         os.makedirs(os.path.join(self.folder, "programs"), exist_ok=True)
         self.driver, self.builtins = driver, os.path.join(self.folder, "builtins.bc")
@@ -96,7 +97,26 @@ class Played(Device):
         return None
 
 
-DEVICES = {d.name: d for d in (Device, Played)}
+class Watched(Device):
+    """The interpreter Oclgrind: reads and writes outside of arrays, races, values that nobody wrote. It is slow, so the programs of
+    checks are those that were recorded on the default device."""
+    name = "oclgrind"
+
+    def __init__(self, folder, program, build, root):
+        super().__init__(os.path.join(os.path.dirname(folder), Device.name), program, build, root)
+        self.prefix = ["oclgrind", "--data-races", "--log", "report"]
+
+    def prepare(self):
+        if not shutil.which("oclgrind") or not os.path.exists(os.path.join(self.folder, "record.log")):
+            sys.exit("mutate.py: the device oclgrind needs the program oclgrind, and a run on the device opencl first")
+
+    def environment(self, caches):
+        return {**super().environment(caches), "CLTRAIN_PROBE_SECONDS": "1000000", "CLTRAIN_CACHE_DIR": os.path.join(caches, "oclgrind")}
+
+    violated = Played.violated
+
+
+DEVICES = {d.name: d for d in (Device, Played, Watched)}
 
 
 class Trial:
@@ -104,18 +124,23 @@ class Trial:
 
     def __init__(self, device, slot, texts):
         self.device, self.texts = device, texts
-        self.folder = os.path.join(device.folder, f"job{slot}")
+        self.folder = os.path.join(device.folder, f"job{slot}.{device.name}")
         self.kernels = os.path.join(self.folder, "kernels")
         self.ms = {c.name: c.ms for c in device.recorded.checks}
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.kernels)
         if os.path.isdir(device.caches):
             subprocess.run(["cp", "-al", os.path.join(device.caches, "."), self.folder], check=False, stderr=subprocess.DEVNULL)
-        self.known = set(self.kept())
+        self.known, self.runs = set(self.kept()), 0
 
     def kept(self):
         """What PoCL keeps, a folder for each program."""
         return glob.glob(os.path.join(self.folder, "pocl", "*", "*")) + glob.glob(os.path.join(self.device.folder, "programs", "*"))
+
+    def forget(self):
+        """Removes the programs of mutants from the caches."""
+        for path in set(self.kept()) - self.known:
+            shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.remove(path)
 
     def verify(self, mutant, checks, modes):
         """Runs the checks with the mutant until one fails: (state, what was noticed)."""
@@ -126,12 +151,13 @@ class Trial:
         report = os.path.join(self.folder, "report")
         if os.path.exists(report):
             os.remove(report)
-        command = [self.device.program, "verify", "--caps", "all", "--jobs", "1", "--seed", SEED, "-t", ",".join(checks)]
+        command = [*self.device.prefix, self.device.program, "verify", "--caps", "all", "--jobs", "1", "--seed", SEED]
+        command += ["-t", ",".join(checks)]
         command += ["--mode", modes] if modes else []
         seconds = 60 + int(sum(10 * self.ms.get(c, 6e4) for c in checks) / 1000)
 
         def limits():
-            os.setsid()
+            os.setpgid(0, 0)
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
@@ -140,8 +166,9 @@ class Trial:
                               env={**self.device.environment(self.folder), "CLTRAIN_KERNEL_DIR": self.kernels}) as process:
             bad, reason, last = self.watch(process)
         broken = self.device.violated(self.folder)
-        for path in set(self.kept()) - self.known:
-            shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.remove(path)
+        self.runs += 1
+        if self.runs % 100 == 0:
+            self.forget()
         if broken:
             return "killed", broken
         if bad:

@@ -180,9 +180,19 @@ def is_binary(list_, i):
     return before.kind == "number" or before.text == "]"
 
 
+def leaves_to_rest(list_, i):
+    """Whether list_[i] is the <= of a loop `c + W <= n; c += W` with a loop over the rest after it, which would do the last W too."""
+    words = [t.text for t in list_[max(i - 3, 0):i + 70]]
+    if len(words) < 9 or words[1] != "+" or words[5:10] != [";", words[0], "+=", words[2], ")"]:
+        return False
+    return any(words[k:k + 5] == ["for", "(", ";", words[0], "<"] for k in range(10, len(words) - 4))
+
+
 def of_operator(list_, i):
     """(new text, kind) of the operator's mutants."""
     t, after = list_[i], list_[i + 1].text if i + 1 < len(list_) else ""
+    if t.text == "<=" and leaves_to_rest(list_, i):
+        return []
     if t.text in BOUNDS:
         return [(new, "bound" if t.text[0] in "<>" else "comparison") for new in BOUNDS[t.text]]
     if t.text in OPERATORS:

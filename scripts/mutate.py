@@ -17,8 +17,9 @@ selection: --files GLOBS   kernel files by name, such as 'gemm_*,adam.clh'
 run first records which check builds which programs (DIR/DEVICE/record.log), then tries each mutant: the cheapest checks of the programs
 that it changes, then all small cases of those programs, and with whatever survives also the cases that are not small (unless --small).
 It stops at the first check that fails. --checks takes only those of the small checks, as verify -t does. A device of --devices is
-`opencl` (the machine's default device) or `ptx` (the played NVIDIA GPU of tests/ptx, which also reports races and barriers that are
-missing; --build names the build folder that has it). Mutants that survive on the first device are tried on the next.
+`opencl` (the machine's default device), `ptx` (the played NVIDIA GPU of tests/ptx, which also reports races and barriers that are
+missing; --build names the build folder that has it) or `oclgrind` (the interpreter, which also reports reads outside of arrays; after
+a run on opencl). Mutants that survive on the first device are tried on the next.
 DIR/results.jsonl gets a line for each mutant, and a run that was ended goes on from there; --again tries the mutants with these states
 again (such as survived). A mutant that changes what no check can see is argued in tests/mutation/argued.txt.
 

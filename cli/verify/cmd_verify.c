@@ -9,6 +9,7 @@
 
 #include "cli/verify/verify_baseline.h"
 #include "cli/verify/verify_replay.h"
+#include "cli/verify/verify_rounds.h"
 #include "cli/screen/args.h"
 #include "cli/screen/console.h"
 #include "cli/screen/terminal.h"
@@ -19,7 +20,7 @@ typedef struct verify_args {
     const char *device, *after, *json, *junit, *baseline, *run;
     bool verbose;
     int64_t seed, limit, jobs, steps;
-    double tolerance;
+    double tolerance, seconds;
 } verify_args;
 
 typedef struct verify_run {
@@ -76,6 +77,8 @@ static void tell_progress(verify_run *run, const char *name)
     const char *dot = name ? strchr(name, '.') : NULL;
     snprintf(what, sizeof what, "checking: %.*s", dot ? (int)(dot - name) : 0, dot ? name : "");
     run->done += name != NULL;
+    if (run->done > run->total) /* the next round */
+        run->done = 1;
     console_observer(run->console)
         .progress(run->console, what, name ? (int64_t)run->done : 0, name ? (int64_t)run->total : -1);
 }
@@ -99,16 +102,19 @@ static void on_result(void *context, const clt_verify_result *result)
 {
     verify_run *run = context;
     bool failed = verify_is_failure(result->state);
-    verify_report_add(run->report, run->device, result);
+    bool told = !verify_report_add(run->report, run->device, result);
     if (run->list) {
         terminal_say("%s\n", result->name);
         return;
     }
     tell_progress(run, result->name);
-    if (!failed && !run->args->verbose)
+    if ((!failed || told) && !run->args->verbose)
         return;
     console_clear(run->console);
     say_result(result, failed);
+    if (failed && result->round > 1)
+        terminal_say("         in round %llu, with seed %llu\n", (unsigned long long)result->round,
+                     (unsigned long long)result->seed);
     if (result->reason && *result->reason)
         terminal_say("         %s\n", result->reason);
     if (failed && result->repeat && *result->repeat)
@@ -141,8 +147,11 @@ static clt_status run_device(const verify_args *a, clt_verify_options *options, 
     run->done = 0;
     if (!run->list)
         console_observer(run->console).progress(run->console, "opening the device", 0, 0);
-    clt_status status = run->list ? clt_verify_run(options, &summary)
-                                  : clt_verify_run_workers(options, (double)a->limit, (int)a->jobs, &summary);
+    clt_status status =
+        run->list ? clt_verify_run(options, &summary)
+        : a->seconds > 0
+            ? verify_rounds(a->seconds, (double)a->limit, (int)a->jobs, options, run->report, &summary)
+            : clt_verify_run_workers(options, (double)a->limit, (int)a->jobs, &summary);
     for (int i = 0; i < 5; i++)
         count[i] += summary.count[i];
     console_close(run->console);
@@ -243,12 +252,18 @@ static clt_status verify(const cmd_context *context, verify_args *a)
         CLT_TRY(verify_baseline_open(a->baseline, &baseline));
         CLT_TRY(select_as(baseline, a, &whole));
     }
+    if (a->seconds > 0 && !a->baseline && !a->select.pattern && !a->select.small && !a->select.shard)
+        a->select.quick = true; /* the cheapest checks that see every kernel in use */
     /* chosen here, so that it is printed before anything can go wrong */
     a->select.seed = a->seed ? (uint64_t)a->seed : (uint64_t)time(NULL) * 1000003u % 1000000000u + 1;
     CLT_TRY(set_options(a, &options));
     run.list = (options.modes & CLT_VERIFY_LIST) != 0;
-    if (run.list && baseline)
-        CLT_FAIL(CLT_EUSAGE, "cltrain verify: --mode list runs no checks; leave --baseline out");
+    if (run.list && (baseline || a->seconds > 0))
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain verify: --mode list runs no checks; leave --baseline and --seconds out");
+    if (a->seconds > 0 && (a->after || (options.modes & CLT_VERIFY_PERF)))
+        CLT_FAIL(CLT_EUSAGE, "cltrain verify: --seconds repeats checks of results; leave --after and --mode "
+                             "perf out");
     console_init(&c, context);
     bool all = a->device && strcmp(a->device, "all") == 0;
     clt_status status = all ? run_all(a, &options, &run, count) : run_device(a, &options, &run, NULL, count);
@@ -256,6 +271,8 @@ static clt_status verify(const cmd_context *context, verify_args *a)
     clt_error_take(status, &end);
     if (!run.list)
         say_counts(&report, a, count);
+    if (a->seconds > 0 && report.count < run.total * report.n_devices)
+        whole = false; /* the time was up: no check is missing */
     status = report_run(&report, a, baseline, whole, &end);
     fflush(stdout);
     verify_report_free(&report);
@@ -275,7 +292,7 @@ static clt_status replay(const cmd_context *context, const verify_args *a)
     if (!a->run)
         CLT_FAIL(CLT_EUSAGE, "cltrain verify: --steps and --tolerance are for --run RUN");
     if (s->pattern || s->mode || s->shard || s->quick || s->small || a->after || a->baseline || a->junit ||
-        a->jobs || a->seed || a->verbose)
+        a->jobs || a->seed || a->verbose || a->seconds > 0)
         CLT_FAIL(CLT_EUSAGE, "cltrain verify: --run replays a training and makes no checks; it goes together "
                              "with --device, --caps, --steps, --tolerance and --json");
     return verify_replay(context, &args);
@@ -304,6 +321,9 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--shard", "I/N", a.select.shard, "the I-th of N parts, from 0"),
         ARGS_TEXT("--after", "PATTERN", a.after,
                   "if the checks of -t pass alone, run them again after the checks that PATTERN names"),
+        ARGS_FLOAT("--seconds", "S", a.seconds, 1, 1e7,
+                   "make the checks again with fresh data until S seconds have passed (for each device); "
+                   "without a selection those of --quick"),
         ARGS_INT("--seed", "N", a.seed, 1, 9e18, "seed of the data (default: from the clock, printed)"),
         ARGS_TEXT("--json", "FILE", a.json, "write all results as JSON; - for the standard output"),
         ARGS_TEXT("--junit", "FILE", a.junit, "write all results as JUnit XML"),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cltrain verify-worker: the child process of `cltrain verify` that runs the checks. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "cli/screen/args.h"
@@ -11,7 +12,7 @@ clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv)
 {
     const char *pattern = NULL, *device = NULL, *mask = "ffffffff";
     int64_t modes = 0, shard = 0, shards = 0, seed = 1;
-    bool small = false, own_forms = false;
+    bool small = false, own_forms = false, rounds = false;
     const args_option options[] = {
         ARGS_TEXT("--pattern", "PATTERN", pattern, "which checks"),
         ARGS_TEXT("--device", "SPEC", device, "which device"),
@@ -22,6 +23,7 @@ clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv)
         ARGS_INT("--seed", "N", seed, 1, 9e18, "seed of the data"),
         ARGS_FLAG("--small", small, "small cases only"),
         ARGS_FLAG("--own-forms", own_forms, "only variants that a training on this device could use"),
+        ARGS_FLAG("--rounds", rounds, "repeats its checks with fresh data for as long as it may"),
         ARGS_END};
     const args_usage usage = ARGS_USAGE("verify-worker", "", 0, 0, options,
                                         "Runs checks for the cltrain verify that started this one.");
@@ -36,6 +38,7 @@ clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv)
                                  .own_forms = own_forms,
                                  .shard = (int)shard,
                                  .shards = (int)shards,
-                                 .seed = (uint64_t)seed};
+                                 .seed = (uint64_t)seed,
+                                 .until = rounds ? HUGE_VAL : 0}; /* the parent ends them */
     return r.help ? CLT_OK : clt_verify_work(&checks);
 }

@@ -22,6 +22,8 @@ void verify_report_device(verify_report *report, const char *spec)
         report->failed = true;
         return;
     }
+    for (size_t i = 0; i < report->places_capacity; i++)
+        report->places[i] = 0;
     snprintf(report->devices[report->n_devices++].spec, sizeof report->devices->spec, "%s", spec);
 }
 
@@ -36,26 +38,73 @@ void verify_report_opened(verify_report *report, const ocl_device_desc *desc)
     snprintf(device->platform, sizeof device->platform, "%s", desc->platform);
 }
 
-void verify_report_add(verify_report *report, const char *device, const clt_verify_result *result)
+static void replace(verify_report *report, char **text, const char *with)
 {
-    if (clt_grow(&report->items, &report->capacity, report->count + 1, sizeof *report->items, "results") !=
-        CLT_OK) {
-        report->failed = true;
-        return;
-    }
-    verify_item *item = &report->items[report->count++];
-    item->device = strdup(device);
-    item->name = strdup(result->name);
-    item->reason = strdup(result->reason ? result->reason : "");
-    item->repeat = strdup(result->repeat ? result->repeat : "");
-    item->run = (int)report->n_devices;
-    item->index = result->index;
-    item->bits = result->bits;
+    free(*text);
+    *text = strdup(with ? with : "");
+    report->failed = report->failed || !*text;
+}
+
+/* Takes over state, numbers and texts of a result. */
+static void take_result(verify_report *report, verify_item *item, const clt_verify_result *result)
+{
+    char reason[4400];
+    bool later = result->round > 1 && verify_is_failure(result->state);
+    snprintf(reason, sizeof reason, "in round %llu, with seed %llu: %.4200s",
+             (unsigned long long)result->round, (unsigned long long)result->seed,
+             result->reason ? result->reason : "");
     item->state = result->state;
     item->error = result->error;
     item->limit = result->limit;
     item->ms = result->ms;
-    report->failed = report->failed || !item->device || !item->name || !item->reason || !item->repeat;
+    if (verify_is_failure(result->state))
+        item->round = result->round;
+    replace(report, &item->reason, later ? reason : result->reason);
+    replace(report, &item->repeat, result->repeat);
+}
+
+/* The check's result of an earlier round, or NULL. */
+static verify_item *earlier(verify_report *report, const clt_verify_result *result)
+{
+    size_t known = report->places_capacity;
+    if (result->round == 0) /* it was not run */
+        return NULL;
+    if (clt_grow(&report->places, &report->places_capacity, (size_t)result->index + 1, sizeof *report->places,
+                 "places of results") != CLT_OK) {
+        report->failed = true;
+        return NULL;
+    }
+    memset(report->places + known, 0, (report->places_capacity - known) * sizeof *report->places);
+    size_t place = report->places[result->index];
+    return place > 0 ? &report->items[place - 1] : NULL;
+}
+
+bool verify_report_add(verify_report *report, const char *device, const clt_verify_result *result)
+{
+    verify_item *item = earlier(report, result);
+    bool failure = verify_is_failure(result->state), first = !item || (failure && item->failures == 0);
+    if (!item) {
+        if (report->failed || clt_grow(&report->items, &report->capacity, report->count + 1,
+                                       sizeof *report->items, "results") != CLT_OK) {
+            report->failed = true;
+            return true;
+        }
+        item = &report->items[report->count++];
+        *item = (verify_item){.device = strdup(device),
+                              .name = strdup(result->name),
+                              .run = (int)report->n_devices,
+                              .index = result->index,
+                              .bits = result->bits};
+        report->failed = report->failed || !item->device || !item->name;
+        if (result->round > 0)
+            report->places[result->index] = report->count;
+    }
+    if (first)
+        take_result(report, item, result);
+    report->rounds = result->round > report->rounds ? result->round : report->rounds;
+    item->runs += result->state != CLT_VERIFY_SKIP;
+    item->failures += failure;
+    return first;
 }
 
 void verify_report_free(verify_report *report)
@@ -68,6 +117,7 @@ void verify_report_free(verify_report *report)
     }
     free(report->items);
     free(report->devices);
+    free(report->places);
     memset(report, 0, sizeof *report);
 }
 
@@ -88,6 +138,12 @@ static void json_item(clt_json_writer *w, const verify_item *item)
     clt_jw_kdouble(w, "error", item->error);
     clt_jw_kdouble(w, "limit", item->limit);
     clt_jw_kdouble(w, "ms", item->ms);
+    if (item->runs > 1) {
+        clt_jw_kint(w, "runs", (int64_t)item->runs);
+        clt_jw_kint(w, "failures", (int64_t)item->failures);
+    }
+    if (item->runs > 1 && item->round > 0)
+        clt_jw_kint(w, "round", (int64_t)item->round);
     if (item->bits)
         clt_jw_kstring(w, "bits", clt_hash64_text(item->bits, bits));
     if (*item->repeat)
@@ -120,6 +176,8 @@ clt_status verify_report_json(const verify_report *report, const verify_selectio
     clt_jw_kint(&w, "format_version", VERIFY_FORMAT_VERSION);
     clt_jw_kstring(&w, "cltrain_version", CLT_VERSION);
     json_selection(&w, selection);
+    if (report->rounds > 1)
+        clt_jw_kint(&w, "rounds", (int64_t)report->rounds);
     clt_jw_karray(&w, "devices");
     for (size_t i = 0; i < report->n_devices; i++) {
         const verify_device *d = &report->devices[i];

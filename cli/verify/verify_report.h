@@ -12,7 +12,9 @@ typedef struct verify_item {
     uint64_t index, bits;
     clt_verify_state state;
     double error, limit, ms;
-    bool known; /* it failed, as it does in the baseline */
+    uint64_t runs, failures; /* in all rounds */
+    uint64_t round;          /* of the first failure; 0: none */
+    bool known;              /* it failed, as it does in the baseline */
 } verify_item;
 
 /* A device that was checked. */
@@ -33,6 +35,9 @@ typedef struct verify_report {
     size_t count, capacity;
     verify_device *devices;
     size_t n_devices, devices_capacity;
+    uint64_t rounds; /* that were begun */
+    size_t *places;  /* place among `items` of each check of the last device, plus 1 */
+    size_t places_capacity;
     bool failed; /* out of memory */
 } verify_report;
 
@@ -40,7 +45,9 @@ typedef struct verify_report {
 void verify_report_device(verify_report *report, const char *spec);
 /* Tells about the device that was added last. */
 void verify_report_opened(verify_report *report, const ocl_device_desc *device);
-void verify_report_add(verify_report *report, const char *device, const clt_verify_result *result);
+/* Adds a result. Results of later rounds are added to the check's result of the first one, which becomes the
+ * first failure, if there is one. True if this is the check's first result or first failure. */
+bool verify_report_add(verify_report *report, const char *device, const clt_verify_result *result);
 /* Sorts the results by device and into the order of the list of checks. CLT_ENOMEM: some are missing. */
 clt_status verify_report_sort(verify_report *report);
 /* Writes the results as JSON, which verify_baseline_open reads, and as JUnit XML. A path may be NULL. */

@@ -109,9 +109,12 @@ static bool selects(clt_verify_session *session, const clt_verify_item *item, cl
                 .index = index, .name = session->name, .state = CLT_VERIFY_PASS, .reason = "", .repeat = ""});
         return false;
     }
-    const clt_verify_claim claim = {index, item->subject, item->name, session->pass};
-    if (o->claim && !o->claim(o->context, &claim))
+    clt_verify_claim claim = {index, item->subject, item->name, session->pass,
+                              o->claim ? 1 : (uint64_t)session->pass + 1};
+    if (o->claim ? !o->claim(o->context, &claim) : o->until > 0 && clt_now() >= o->until)
         return false;
+    session->round = claim.round;
+    session->seed = session->summary->seed + claim.round - 1;
     session->index = index;
     if (o->begun)
         o->begun(o->context, index, session->name);
@@ -188,6 +191,8 @@ clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *ou
                                          .name = session->name,
                                          .state = outcome->state,
                                          .status = status,
+                                         .round = session->round,
+                                         .seed = session->seed,
                                          .reason = outcome->reason,
                                          .error = outcome->error,
                                          .limit = outcome->limit,
@@ -359,9 +364,13 @@ static clt_status run_selection(const clt_verify_options *options, const verify_
     clt_status status = begin(&session);
     if (status == CLT_OK && options->opened)
         options->opened(options->context, &session.desc);
-    for (; status == CLT_OK && session.pass < (options->claim ? 2 : 1); session.pass++) {
+    int passes = options->claim ? 2 : 1; /* with an end in time more, until one of them runs no check */
+    for (bool more = true; status == CLT_OK && more; session.pass++) {
+        uint64_t before = session.ran;
         session.matched = 0;
         status = check_subjects(&session, subjects);
+        more = session.pass + 1 < passes ||
+               (options->until > 0 && (session.pass < passes || session.ran > before));
     }
     summary->matched = session.matched;
     return end(&session, status);

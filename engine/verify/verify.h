@@ -31,19 +31,21 @@ typedef struct clt_verify_result {
     uint64_t index;   /* number of matching checks before this one */
     const char *name; /* "softmax.odd[row]/correct" */
     clt_verify_state state;
-    clt_status status;   /* not CLT_OK: the check could not be carried out; state is SKIP or FAIL */
-    const char *reason;  /* why it was skipped or failed */
-    double error, limit; /* largest error and its limit, in the same unit */
-    double ms;           /* perf: device time of one run; else duration of the check */
-    uint64_t bits;       /* hash of all values that were compared with a reference; 0: there were none */
-    const char *repeat;  /* the command that repeats the check */
+    clt_status status;    /* not CLT_OK: the check could not be carried out; state is SKIP or FAIL */
+    const char *reason;   /* why it was skipped or failed */
+    double error, limit;  /* largest error and its limit, in the same unit */
+    double ms;            /* perf: device time of one run; else duration of the check */
+    uint64_t round, seed; /* of the data; rounds count from 1 */
+    uint64_t bits;        /* hash of all values that were compared with a reference; 0: there were none */
+    const char *repeat;   /* the command that repeats the check */
 } clt_verify_result;
 
 /* A case whose checks can be run next. They share kernels and are run one after the other. */
 typedef struct clt_verify_claim {
     uint64_t index; /* number of matching checks before it */
     const char *subject, *op_case;
-    int pass; /* 0 or 1 */
+    int pass;       /* 0 or 1, or more with clt_verify_options.until */
+    uint64_t round; /* 1; who answers the claim may set it, and with it the seed of the case */
 } clt_verify_claim;
 
 typedef struct clt_verify_options {
@@ -61,11 +63,14 @@ typedef struct clt_verify_options {
     bool own_forms;    /* only variants that a training on this device could use; others are skipped */
     int shard, shards; /* run part `shard` (from 0) of `shards` parts; shards 0 or 1: everything */
     uint64_t seed;     /* 0: taken from the clock; it is printed */
+    /* Not 0: the checks are run again in rounds with fresh data until this time of clt_now(), after which no
+     * case is begun, not even in the first round. Round r has the seed `seed` + r - 1. */
+    double until;
     /* May be NULL. With workers only spec, name, driver, platform and is_cpu of the description are set. */
     void (*opened)(void *context, const ocl_device_desc *device);
     /* Called before each case; false: its checks are left out. NULL: all run. If set, the list is gone
      * through twice, so that cases that were left to others in pass 0 can be claimed in pass 1. */
-    bool (*claim)(void *context, const clt_verify_claim *claim);
+    bool (*claim)(void *context, clt_verify_claim *claim);
     /* Called before each check; may be NULL. index: number of matching checks before it. */
     void (*begun)(void *context, uint64_t index, const char *name);
     void (*result)(void *context, const clt_verify_result *result);

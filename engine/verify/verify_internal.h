@@ -18,7 +18,7 @@ typedef struct clt_verify_session {
     clt_verify_summary *summary;
     ocl_device *device;   /* NULL while listing */
     ocl_device_desc desc; /* with the capability mask applied */
-    uint64_t seed;
+    uint64_t seed, round; /* of the current case; rounds count from 1 */
     unsigned modes;
     const char *until; /* name of the last check to run, or NULL */
     bool ended;        /* that check has run */

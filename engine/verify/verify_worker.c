@@ -10,7 +10,8 @@
  *     done MATCHED                        there is nothing left to do
  *     error STATUS TEXT                   no check can be run any more
  *
- * The parent answers a claim with "take FROM", the first index to run, or "leave". */
+ * The parent answers a claim with "take FROM ROUND", the first index to run and the round, whose seed the
+ * case gets, or "leave". */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ typedef struct worker {
     char op_case[256]; /* the last case asked for, with its subject and pass */
     bool ours;         /* the parent's answer: run it */
     uint64_t from;     /* first check to run */
+    uint64_t round;    /* whose data it gets */
     char *line;        /* the line that contains the answer */
     size_t size;
 } worker;
@@ -57,11 +59,11 @@ static clt_status ask(worker *w, const clt_verify_claim *claim)
                           claim->op_case));
     if (getline(&w->line, &w->size, stdin) <= 0)
         CLT_FAIL(CLT_EINTERRUPTED, "the parent process does not answer");
-    w->ours = sscanf(w->line, "take %" SCNu64, &w->from) == 1;
+    w->ours = sscanf(w->line, "take %" SCNu64 " %" SCNu64, &w->from, &w->round) == 2;
     return CLT_OK;
 }
 
-static bool claim_case(void *context, const clt_verify_claim *claim)
+static bool claim_case(void *context, clt_verify_claim *claim)
 {
     worker *w = context;
     char op_case[sizeof w->op_case];
@@ -70,6 +72,7 @@ static bool claim_case(void *context, const clt_verify_claim *claim)
         memcpy(w->op_case, op_case, sizeof op_case);
         w->said = ask(w, claim);
     }
+    claim->round = w->round;
     return w->said == CLT_OK && w->ours && claim->index >= w->from;
 }
 

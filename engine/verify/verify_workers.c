@@ -5,7 +5,8 @@
  * each watched by a thread, because compiling kernels takes most of the time, and a driver whose compiler
  * holds a lock (PoCL) uses one core per process. A case is given to the first worker that asks for it. In
  * its first pass over the list a worker gets subjects that no other worker has begun, because cases of one
- * op often share kernels; in its second pass it gets any cases that are left. */
+ * op often share kernels; in its second pass it gets any cases that are left. With an end in time it then
+ * gets its own cases again and again, whose programs it has built, each time with fresh data. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +30,10 @@
 /* A case that a worker has claimed; or a subject, whose cases all go to its first worker in pass 0. */
 typedef struct share {
     char *name;
-    int worker;   /* number of the worker */
-    bool resumes; /* the worker died in this case: it goes on with check `from` */
-    uint64_t from;
+    int worker;           /* number of the worker */
+    bool resumes;         /* the worker died in this case: it goes on with check `from` */
+    uint64_t from, round; /* how often it was given */
+    bool tells;           /* not every check of it is skipped */
 } share;
 
 typedef struct shares {
@@ -66,6 +68,7 @@ typedef struct watcher {
     bool helped;    /* one of its processes has opened the device */
     bool left;      /* it has given up: other workers do the rest */
     uint64_t index; /* of the current or last check */
+    uint64_t round; /* of the current case */
     char name[256], op_case[256];
     clt_status error; /* error that the process reported when it ended */
     char error_text[4096];
@@ -99,7 +102,7 @@ static clt_status add(shares *list, const char *name, int worker)
     CLT_TRY(clt_grow(&list->items, &list->capacity, list->count + 1, sizeof *list->items,
                      "checks given to workers"));
     share *item = &list->items[list->count];
-    *item = (share){.name = strdup(name), .worker = worker};
+    *item = (share){.name = strdup(name), .worker = worker, .round = 1};
     if (!item->name)
         CLT_FAIL(CLT_ENOMEM, "giving checks to workers: out of host memory");
     list->count++;
@@ -113,27 +116,43 @@ static void drop(shares *list)
     free(list->items);
 }
 
+/* Whether the worker gets a case again: to go on after the check in which its process died, or in a later
+ * pass for another round. */
+static bool again(const watcher *w, share *have, int pass)
+{
+    bool round = pass > 1 && have->worker == w->number && have->tells;
+    if (have->resumes) {
+        have->resumes = false;
+        return true;
+    }
+    have->from = 0;
+    have->round += round;
+    return round;
+}
+
 /* Decides whether this worker may run the case; *from: index of the first check that it may run. */
 static clt_status decide(watcher *w, int pass, const char *subject, const char *op_case, bool *take,
                          uint64_t *from)
 {
     supervisor *s = w->s;
     share *have = find(&s->cases, op_case);
+    bool late = s->options->until > 0 && clt_now() >= s->options->until;
     *take = false;
     *from = 0;
     if (have) {
-        *take = have->resumes;
+        *take = (have->resumes || !late) && again(w, have, pass);
         *from = have->from;
-        have->resumes = false;
-        have->worker = w->number;
+        have->worker = *take ? w->number : have->worker;
+        w->round = have->round;
         return CLT_OK;
     }
     share *owner = find(&s->subjects, subject);
-    if (pass == 0 && owner && owner->worker != w->number)
+    if (late || (pass == 0 && owner && owner->worker != w->number))
         return CLT_OK;
     if (!owner)
         CLT_TRY(add(&s->subjects, subject, w->number));
     CLT_TRY(add(&s->cases, op_case, w->number));
+    w->round = 1;
     *take = true;
     return CLT_OK;
 }
@@ -151,7 +170,7 @@ static clt_status answer(watcher *w, const char *line)
     clt_status status = decide(w, pass, subject, w->op_case, &take, &from);
     pthread_mutex_unlock(&w->s->lock);
     CLT_TRY(status);
-    int n = take ? snprintf(text, sizeof text, "take %" PRIu64 "\n", from)
+    int n = take ? snprintf(text, sizeof text, "take %" PRIu64 " %" PRIu64 "\n", from, w->round)
                  : snprintf(text, sizeof text, "leave\n");
     if (clt_child_send(w->child, text, (size_t)n, SEND_SECONDS) != CLT_OK)
         clt_error_clear(); /* the process has died, which reading the next line reports */
@@ -166,7 +185,12 @@ static void deliver(watcher *w, clt_verify_result *result)
     char repeat[1024];
     bool failed = result->state != CLT_VERIFY_PASS && result->state != CLT_VERIFY_SKIP;
     pthread_mutex_lock(&s->lock);
-    clt_verify_repeat(s->options, w->name, s->summary->seed, s->spec, failed && w->ended > 0, repeat,
+    result->round = w->round;
+    result->seed = s->summary->seed + w->round - 1;
+    share *given = find(&s->cases, w->op_case);
+    if (given)
+        given->tells = given->tells || result->state != CLT_VERIFY_SKIP;
+    clt_verify_repeat(s->options, w->name, result->seed, s->spec, failed && w->ended > 0, repeat,
                       sizeof repeat);
     w->ended++;
     result->index = w->index;
@@ -285,6 +309,8 @@ static clt_status start(watcher *w)
         arguments[n++] = "--small";
     if (o->own_forms)
         arguments[n++] = "--own-forms";
+    if (o->until > 0)
+        arguments[n++] = "--rounds";
     arguments[n] = NULL;
     w->opened = w->running = false;
     w->ended = 0;

@@ -5,8 +5,8 @@
  * use anything of the engine. One environment variable says what goes wrong:
  *
  *   CLT_SHIM = entry;entry;...
- *   entry    = CALL:MATCH:ACTION[:nth=N | :from=N]   or   log=FILE   or   platform=NAME   or   largest=BYTES
- *              or   memory=BYTES   or   devices=NAME/NAME/...
+ *   entry    = CALL:MATCH:ACTION[:nth=N | :from=N | :every=N]   or   log=FILE   or   platform=NAME
+ *              or   largest=BYTES   or   memory=BYTES   or   devices=NAME/NAME/...   or   builtin=NAME/ULPS
  *
  * CALL
  *   build       clBuildProgram
@@ -37,13 +37,17 @@
  *                      (-36), as after an illegal address
  *   garbage=FRACTION   launch: that part of the words that the kernel changed (at least one of each buffer;
  *                      1: all of them) gets wrong values
+ *   group=N            launch: of at least N groups: what one group in N of them writes is wrong
+ *   far=BYTES          launch: everything that is written from this offset of a buffer on is wrong
  *   event=CODE         launch: accepted and not run; its event, or the next marker's, ends with CODE (-5)
  *   idle=MICROSECONDS  launch: takes that long and computes nothing, as an accelerator does that needs no
  *                      core of the host
  *   groups=N           launch: of larger groups than N, which no query tells: refused (-54)
  *   flip, nan          read: one bit of what is delivered is wrong; its first word is a NaN
  *
- * nth=N, from=N: only the N-th matching call of a process, only from the N-th on. FILE receives one line,
+ * nth=N, from=N, every=N: only the N-th matching call of a process, only from the N-th on, only each N-th.
+ * The built-in function NAME(x) of OpenCL C gives results that are wrong by about ULPS units in the last
+ * place of an f32. FILE receives one line,
  * "PID CALL FAMILY KERNEL ACTION NUMBER", for each call that was hit, before it happens. NAME is what every
  * platform says that it is called; the devices of a platform are called the NAMEs in their order. No device
  * has buffers of more than BYTES (largest), and says so; buffers of more than BYTES (memory) are refused for
@@ -189,10 +193,9 @@ VISIBLE cl_program CL_API_CALL clCreateProgramWithSource(cl_context context, cl_
                                                          const char **strings, const size_t *lengths,
                                                          cl_int *code)
 {
-    cl_program id = REAL(clCreateProgramWithSource)(context, count, strings, lengths, code);
-    char *all = NULL;
+    char *all = NULL, wrong[1024];
     size_t total = 0;
-    for (cl_uint i = 0; id && i < count; i++) {
+    for (cl_uint i = 0; i < count; i++) {
         size_t length = lengths && lengths[i] ? lengths[i] : strlen(strings[i]);
         char *bigger = realloc(all, total + length + 1);
         if (!bigger)
@@ -201,6 +204,14 @@ VISIBLE cl_program CL_API_CALL clCreateProgramWithSource(cl_context context, cl_
         memcpy(all + total, strings[i], length);
         total += length;
     }
+    pthread_mutex_lock(&shim.lock);
+    shim_read_rules();
+    bool spoilt = shim_builtin(wrong, sizeof wrong);
+    pthread_mutex_unlock(&shim.lock);
+    const char *with[2] = {wrong, all ? all : ""};
+    const size_t sizes[2] = {strlen(wrong), total};
+    cl_program id = spoilt ? REAL(clCreateProgramWithSource)(context, 2, with, sizes, code)
+                           : REAL(clCreateProgramWithSource)(context, count, strings, lengths, code);
     if (id)
         add_program(id, all ? all : "", total);
     free(all);
@@ -536,14 +547,8 @@ VISIBLE cl_int CL_API_CALL clWaitForEvents(cl_uint n, const cl_event *events)
 
 /* Launches */
 
-typedef struct copy_of {
-    cl_mem id;
-    size_t bytes;
-    uint32_t *words;
-} copy_of;
-
 /* The distinct buffers of a kernel, without their contents. */
-static int buffers_of(cl_kernel kernel, copy_of list[MAX_ARGS])
+static int buffers_of(cl_kernel kernel, shim_copy list[MAX_ARGS])
 {
     int n = 0;
     pthread_mutex_lock(&shim.lock);
@@ -554,48 +559,12 @@ static int buffers_of(cl_kernel kernel, copy_of list[MAX_ARGS])
             seen++;
         for (size_t b = 0; k->arg[i] && seen == n && b < shim.n_buffers; b++)
             if (shim.buffers[b].id == k->arg[i] && shim.buffers[b].bytes >= 4) {
-                list[n++] = (copy_of){k->arg[i], shim.buffers[b].bytes / 4 * 4, NULL};
+                list[n++] = (shim_copy){k->arg[i], shim.buffers[b].bytes / 4 * 4, NULL};
                 break;
             }
     }
     pthread_mutex_unlock(&shim.lock);
     return n;
-}
-
-static uint32_t *contents(cl_command_queue queue, const copy_of *c)
-{
-    uint32_t *words = malloc(c->bytes);
-    if (!words ||
-        REAL(clEnqueueReadBuffer)(queue, c->id, CL_TRUE, 0, c->bytes, words, 0, NULL, NULL) != CL_SUCCESS)
-        shim_stop("cannot read a buffer", "garbage");
-    return words;
-}
-
-/* Wrong, but finite where it was finite, whether the word is one f32 or two 16-bit floats. */
-static uint32_t wrong_word(uint32_t word)
-{
-    return word == 0 ? 0x3f803f80u : word ^ 0x00c00240u;
-}
-
-static void spoil(cl_command_queue queue, const copy_of *c, double fraction)
-{
-    uint32_t *now = contents(queue, c);
-    double share = 1; /* the first changed word is one of them */
-    size_t spoiled = 0;
-    for (size_t i = 0; i < c->bytes / 4; i++) {
-        if (now[i] == c->words[i])
-            continue;
-        if (share >= 1) {
-            now[i] = wrong_word(now[i]);
-            share -= 1;
-            spoiled++;
-        }
-        share += fraction;
-    }
-    if (spoiled &&
-        REAL(clEnqueueWriteBuffer)(queue, c->id, CL_TRUE, 0, c->bytes, now, 0, NULL, NULL) != CL_SUCCESS)
-        shim_stop("cannot write a buffer", "garbage");
-    free(now);
 }
 
 typedef struct launch {
@@ -614,18 +583,24 @@ static cl_int real_launch(const launch *l)
                                         l->wait, l->event);
 }
 
-static cl_int launch_garbage(const launch *l, double fraction)
+/* Launches, and spoils what the kernel changed in the way that the action says. */
+static cl_int launch_wrong(const launch *l, action a, double value)
 {
-    copy_of list[MAX_ARGS];
+    shim_copy list[MAX_ARGS];
+    size_t groups = 1;
+    for (cl_uint i = 0; i < l->dim; i++)
+        groups *= l->global[i] / (l->local ? l->local[i] : 1);
+    if (a == GROUP_WRONG && groups < (size_t)value)
+        return real_launch(l);
     if (l->n)
         REAL(clWaitForEvents)(l->n, l->wait);
     int n = buffers_of(l->kernel, list);
     for (int i = 0; i < n; i++)
-        list[i].words = contents(l->queue, &list[i]);
+        list[i].words = shim_contents(l->queue, &list[i]);
     cl_int code = real_launch(l);
     for (int i = 0; i < n; i++) {
         if (code == CL_SUCCESS)
-            spoil(l->queue, &list[i], fraction);
+            shim_spoil(l->queue, &list[i], a, value, groups);
         free(list[i].words);
     }
     return code;
@@ -697,7 +672,9 @@ VISIBLE cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_ker
     case EVENT:
         return accept_and_fail(queue, (cl_int)value, event);
     case GARBAGE:
-        return launch_garbage(&l, value);
+    case GROUP_WRONG:
+    case FAR_WRONG:
+        return launch_wrong(&l, a, value);
     case IDLE:
         return launch_idle(&l, value);
     case GROUPS:

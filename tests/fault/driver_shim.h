@@ -10,6 +10,7 @@
 #include <CL/cl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #pragma GCC visibility push(hidden)
 
@@ -27,6 +28,8 @@ typedef enum action {
     TIMES,
     DEAD,
     GARBAGE,
+    GROUP_WRONG,
+    FAR_WRONG,
     EVENT,
     IDLE,
     GROUPS,
@@ -58,6 +61,21 @@ bool shim_device_name(unsigned place, char *name, size_t size);
 size_t shim_memory(void);
 /* The bytes of the largest buffer; SIZE_MAX: what the device says. */
 size_t shim_largest_buffer(void);
+
+/* Writes what makes a built-in function wrong, to stand before every program; "" and false: nothing. */
+bool shim_builtin(char *text, size_t size);
+
+/* driver_shim_spoil.c: a buffer of a kernel, with its contents before the launch. */
+typedef struct shim_copy {
+    cl_mem id;
+    size_t bytes;
+    uint32_t *words;
+} shim_copy;
+/* The contents of the buffer now; free() them. */
+uint32_t *shim_contents(cl_command_queue queue, const shim_copy *copy);
+/* Gives words that have changed since wrong values: GARBAGE, GROUP_WRONG (of a launch of so many groups) or
+ * FAR_WRONG. */
+void shim_spoil(cl_command_queue queue, const shim_copy *copy, action how, double value, size_t groups);
 
 #pragma GCC visibility pop
 #endif

@@ -27,6 +27,8 @@ static const struct {
                            [TIMES] = {"times", 1u << LOCAL, 2},
                            [DEAD] = {"dead", 1u << LAUNCH, CL_INVALID_COMMAND_QUEUE},
                            [GARBAGE] = {"garbage", 1u << LAUNCH, 1},
+                           [GROUP_WRONG] = {"group", 1u << LAUNCH, 1000},
+                           [FAR_WRONG] = {"far", 1u << LAUNCH, 1 << 20},
                            [EVENT] = {"event", 1u << LAUNCH, CL_OUT_OF_RESOURCES},
                            [IDLE] = {"idle", 1u << LAUNCH, 1000},
                            [GROUPS] = {"groups", 1u << LAUNCH, 64},
@@ -38,7 +40,7 @@ typedef struct rule {
     char *match;
     action action;
     double value;
-    long nth, from; /* 0: every call */
+    long nth, from, every; /* 0: every call */
     long matched;
 } rule;
 
@@ -49,7 +51,7 @@ static struct {
     int log;
     rule rules[MAX_RULES];
     int n_rules;
-    const char *platform, *devices;
+    const char *platform, *devices, *builtin;
     size_t largest, memory;
 } shim = {.log = -1, .largest = SIZE_MAX, .memory = SIZE_MAX};
 
@@ -98,6 +100,10 @@ static void parse_entry(char *text)
         shim.largest = strtoull(text + 8, NULL, 10);
         return;
     }
+    if (strncmp(text, "builtin=", 8) == 0) {
+        shim.builtin = text + 8;
+        return;
+    }
     if (strncmp(text, "memory=", 7) == 0) {
         shim.memory = strtoull(text + 7, NULL, 10);
         return;
@@ -115,8 +121,9 @@ static void parse_entry(char *text)
         shim_stop("no such call", part[0]);
     r->match = part[1];
     parse_action(r, part[2]);
-    if (n == 4 && sscanf(part[3], "nth=%ld", &r->nth) != 1 && sscanf(part[3], "from=%ld", &r->from) != 1)
-        shim_stop("neither nth=N nor from=N:", part[3]);
+    if (n == 4 && sscanf(part[3], "nth=%ld", &r->nth) != 1 && sscanf(part[3], "from=%ld", &r->from) != 1 &&
+        sscanf(part[3], "every=%ld", &r->every) != 1)
+        shim_stop("neither nth=N nor from=N nor every=N:", part[3]);
 }
 
 /* The copy of the text stays for ever: rules point into it. */
@@ -190,7 +197,8 @@ action shim_judge(call c, const subject *s, double *value)
         if (r->call != c || !matches(r, s))
             continue;
         r->matched++;
-        if ((r->nth && r->matched != r->nth) || (r->from && r->matched < r->from))
+        if ((r->nth && r->matched != r->nth) || (r->from && r->matched < r->from) ||
+            (r->every && r->matched % r->every != 0))
             continue;
         write_log(r, s);
         *value = r->value;
@@ -233,4 +241,30 @@ size_t shim_memory(void)
 size_t shim_largest_buffer(void)
 {
     return shim.largest;
+}
+
+bool shim_builtin(char *text, size_t size)
+{
+    char name[64];
+    double ulps = 0;
+    text[0] = '\0';
+    if (!shim.builtin)
+        return false;
+    if (sscanf(shim.builtin, "%63[a-z0-9_]/%lf", name, &ulps) != 2)
+        shim_stop("not builtin=NAME/ULPS:", shim.builtin);
+    /* The functions call the driver's one, which may itself be a macro, before the name gets its new
+     * meaning. */
+    static const char *const types[] = {"float", "float2", "float3", "float4", "float8", "float16"};
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof types / sizeof types[0] && used < size; i++)
+        used += (size_t)snprintf(
+            text + used, size - used,
+            "%s __attribute__((overloadable)) wrong_built_in(%s x) { return %s(x) * %af; }\n", types[i],
+            types[i], name, 1 + ulps * 0x1p-23);
+    if (used < size)
+        used +=
+            (size_t)snprintf(text + used, size - used, "#undef %s\n#define %s wrong_built_in\n", name, name);
+    if (used >= size)
+        shim_stop("too long:", shim.builtin);
+    return true;
 }

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rounds of the checker within a budget of time, and what they prove about faults that come now and then. */
+#include "cli/verify/verify_rounds.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cli/screen/terminal.h"
+#include "engine/base/thread.h"
+
+double verify_met_rate(uint64_t runs)
+{
+    return runs > 0 ? 1.0 - pow(0.05, 1.0 / (double)runs) : 1.0;
+}
+
+/* What the rounds of a device have done. */
+typedef struct rounds_tally {
+    uint64_t runs;        /* of all checks, without skipped ones */
+    uint64_t least, most; /* runs of one check */
+    int checks, failed;
+} rounds_tally;
+
+static rounds_tally tally_of(const verify_report *report, int count[5])
+{
+    rounds_tally t = {.least = UINT64_MAX};
+    for (size_t i = 0; i < report->count; i++) {
+        const verify_item *item = &report->items[i];
+        if (item->run != (int)report->n_devices)
+            continue;
+        count[item->state]++;
+        if (item->state == CLT_VERIFY_SKIP)
+            continue;
+        t.checks++;
+        t.failed += verify_is_failure(item->state);
+        t.runs += item->runs;
+        t.least = item->runs < t.least ? item->runs : t.least;
+        t.most = item->runs > t.most ? item->runs : t.most;
+    }
+    return t;
+}
+
+/* Tells what was done, and honestly what no failure proves: a fault that strikes every check alike had all
+ * runs as chances, a fault of one kernel only the runs of its own checks. */
+static void tell(const rounds_tally *t, uint64_t rounds, double seconds, uint64_t missing)
+{
+    if (t->checks == 0)
+        return;
+    terminal_say(
+        "up to %llu round%s in %.0f s: %d checks, each made %llu to %llu times with fresh data, %llu in "
+        "all\n",
+        (unsigned long long)rounds, rounds == 1 ? "" : "s", seconds, t->checks, (unsigned long long)t->least,
+        (unsigned long long)t->most, (unsigned long long)t->runs);
+    if (missing > 0)
+        terminal_say("the time was up before %llu checks were made once: give more --seconds, or select "
+                     "fewer checks\n",
+                     (unsigned long long)missing);
+    double rate = verify_met_rate(t->runs), own = verify_met_rate(t->least);
+    terminal_say("met with a probability of 95 %%: a fault that spoils any one check in %.0f, or one check "
+                 "in at least %.1f %% of its runs\n",
+                 1.0 / rate, 100.0 * own);
+}
+
+clt_status verify_rounds(double seconds, double limit, int jobs, clt_verify_options *options,
+                         verify_report *report, clt_verify_summary *summary)
+{
+    double began = clt_now();
+    uint64_t matched;
+    CLT_TRY(clt_verify_count(options, &matched));
+    options->until = began + seconds;
+    clt_status status = clt_verify_run_workers(options, limit, jobs, summary);
+    memset(summary->count, 0, sizeof summary->count); /* of runs; the report counts checks */
+    rounds_tally t = tally_of(report, summary->count);
+    uint64_t made = (uint64_t)(t.checks + summary->count[CLT_VERIFY_SKIP]);
+    tell(&t, report->rounds, clt_now() - began, matched > made ? matched - made : 0);
+    if (status != CLT_ECHECK)
+        return status;
+    clt_error_clear();
+    CLT_FAIL(CLT_ECHECK, "verify: %d of %d checks failed in %llu rounds (seeds %llu to %llu)", t.failed,
+             t.checks, (unsigned long long)report->rounds, (unsigned long long)options->seed,
+             (unsigned long long)(options->seed + report->rounds - 1));
+}

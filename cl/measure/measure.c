@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "cl/command/faults_internal.h"
-#include "cl/kernels/kernel_shared.clh"
 #include "cl/measure/stream.h"
 #include "engine/base/thread.h"
 
@@ -111,36 +110,12 @@ static const fma_candidate fma_candidates[] = {
 /* duration of one run of the best candidate: long compared with a launch and with disturbances */
 #define RUN_SECONDS 5e-3
 
-static clt_status set_fma_args(const bench *b, cl_kernel kernel, cl_uint rounds)
-{
-    const cl_float factor = 0.999f, add = 0.001f;
-    OCL_CHECK(clSetKernelArg(kernel, 0, sizeof(cl_mem), &b->stream->array[0]->mem), "binding a measurement");
-    OCL_CHECK(clSetKernelArg(kernel, 1, sizeof(cl_mem), &b->stream->array[1]->mem), "binding a measurement");
-    OCL_CHECK(clSetKernelArg(kernel, 2, sizeof rounds, &rounds), "binding a measurement");
-    OCL_CHECK(clSetKernelArg(kernel, 3, sizeof factor, &factor), "binding a measurement");
-    OCL_CHECK(clSetKernelArg(kernel, 4, sizeof add, &add), "binding a measurement");
-    return CLT_OK;
-}
-
-/* Writes different numbers near 1 to the beginning of the second array, so that no compiler can know
- * them. */
-static clt_status write_starts(const bench *b)
-{
-    cl_float start[START_FLOATS];
-    for (int i = 0; i < START_FLOATS; i++)
-        start[i] = 1.0f + (float)i / START_FLOATS;
-    OCL_CHECK(clEnqueueWriteBuffer(b->queue, b->stream->array[1]->mem, CL_TRUE, 0, sizeof start, start, 0,
-                                   NULL, NULL),
-              "writing the numbers that a measurement starts from");
-    return CLT_OK;
-}
-
 /* Finds the number of rounds with which a run takes at least `least` seconds. */
 static clt_status calibrate(const bench *b, const launch *l, double least, cl_uint *rounds)
 {
     clt_status status;
     for (*rounds = 1024; *rounds < 1u << 28; *rounds *= 2) {
-        CLT_TRY(set_fma_args(b, l->kernel, *rounds));
+        CLT_TRY(ocl_stream_bind_fma(b->stream, l->kernel, *rounds));
         double first = seconds_of(b, run_launch, l, &status), second = 0.0;
         if (status == CLT_OK)
             second = seconds_of(b, run_launch, l, &status);
@@ -179,7 +154,7 @@ static clt_status measure_fma(const bench *b, double budget, ocl_limits *out)
 {
     const size_t n = sizeof fma_candidates / sizeof fma_candidates[0];
     size_t best = 0;
-    CLT_TRY(write_starts(b));
+    CLT_TRY(ocl_stream_write_starts(b->stream));
     for (size_t i = 0; i < n; i++) {
         double gflops = 0.0;
         CLT_TRY(measure_fma_one(b, &fma_candidates[i], LOOK_SECONDS, 0.0, &gflops));

@@ -9,13 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/kernels/kernel_shared.clh"
 #include "engine/base/thread.h"
-
-typedef struct stream_launch {
-    cl_kernel kernel;
-    size_t global, local;
-    double moved; /* bytes */
-} stream_launch;
 
 static const char *const form_names[OCL_STREAM_FORMS] = {"lane", "lane_nt", "group"};
 
@@ -29,8 +24,8 @@ ocl_stream_form ocl_stream_plain_form(const ocl_stream *stream)
     return ocl_prefers_lanes(&stream->device->desc) ? OCL_STREAM_LANE : OCL_STREAM_GROUP;
 }
 
-static clt_status make_launch(const ocl_stream *s, const char *what, ocl_stream_form form, int part,
-                              stream_launch *out)
+clt_status ocl_stream_launch_make(const ocl_stream *s, const char *what, ocl_stream_form form, int part,
+                                  ocl_stream_launch *out)
 {
     static const struct {
         const char *what;
@@ -62,24 +57,26 @@ static clt_status make_launch(const ocl_stream *s, const char *what, ocl_stream_
     return ocl_fail(code, __FILE__, __LINE__, "binding %s", name);
 }
 
-static clt_status run_launch(const ocl_stream *s, const stream_launch *l, double *seconds)
+clt_status ocl_stream_launch_run(const ocl_stream *s, const ocl_stream_launch *l, double (*clock)(void),
+                                 double *seconds)
 {
     const ocl_device_desc *desc = &s->device->desc;
     cl_command_queue queue = s->device->queue[OCL_QUEUE_COMPUTE];
-    double start = clt_now();
+    double start = clock();
     OCL_CHECK(clEnqueueNDRangeKernel(queue, l->kernel, 1, NULL, &l->global, &l->local, 0, NULL, NULL),
               "running a stream on device %s '%s'", desc->spec, desc->name);
     OCL_CHECK(clFinish(queue), "waiting for a stream on device %s '%s'", desc->spec, desc->name);
-    *seconds = clt_now() - start;
+    *seconds = clock() - start;
     *seconds = *seconds > 1e-9 ? *seconds : 1e-9;
     return CLT_OK;
 }
 
-static clt_status best_of(const ocl_stream *s, const stream_launch *l, int runs, double budget, double *best)
+static clt_status best_of(const ocl_stream *s, const ocl_stream_launch *l, int runs, double budget,
+                          double *best)
 {
     double until = clt_now() + budget, seconds = 0.0;
     for (int i = 0; i < runs || clt_now() < until; i++) {
-        CLT_TRY(run_launch(s, l, &seconds));
+        CLT_TRY(ocl_stream_launch_run(s, l, clt_now, &seconds));
         if (i == 0 || seconds < *best)
             *best = seconds;
     }
@@ -90,9 +87,9 @@ clt_status ocl_stream_best(const ocl_stream *stream, ocl_stream_kind kind, ocl_s
                            int runs, double budget, double *gbs)
 {
     static const char *const names[] = {"triad", "copy", "read"};
-    stream_launch l;
+    ocl_stream_launch l;
     double seconds = 1.0;
-    CLT_TRY(make_launch(stream, names[kind], form, part, &l));
+    CLT_TRY(ocl_stream_launch_make(stream, names[kind], form, part, &l));
     clt_status status = best_of(stream, &l, runs, budget, &seconds);
     clReleaseKernel(l.kernel);
     *gbs = l.moved / seconds * 1e-9;
@@ -103,10 +100,10 @@ clt_status ocl_stream_best(const ocl_stream *stream, ocl_stream_kind kind, ocl_s
  * arrays once in the order in which they stream later. */
 static clt_status first_touch(const ocl_stream *s)
 {
-    stream_launch l;
+    ocl_stream_launch l;
     double seconds;
-    CLT_TRY(make_launch(s, "fill", ocl_stream_plain_form(s), 1, &l));
-    clt_status status = run_launch(s, &l, &seconds);
+    CLT_TRY(ocl_stream_launch_make(s, "fill", ocl_stream_plain_form(s), 1, &l));
+    clt_status status = ocl_stream_launch_run(s, &l, clt_now, &seconds);
     clReleaseKernel(l.kernel);
     return status;
 }
@@ -155,6 +152,28 @@ clt_status ocl_stream_triad(const ocl_stream *stream, bool nontemporal, double *
     if (nontemporal && ocl_stream_has(stream, OCL_STREAM_LANE_NT))
         form = OCL_STREAM_LANE_NT;
     return ocl_stream_best(stream, OCL_STREAM_TRIAD, form, 1, 1, 0.0, gbs);
+}
+
+clt_status ocl_stream_bind_fma(const ocl_stream *s, cl_kernel kernel, cl_uint rounds)
+{
+    const cl_float factor = 0.999f, add = 0.001f;
+    OCL_CHECK(clSetKernelArg(kernel, 0, sizeof(cl_mem), &s->array[0]->mem), "binding a measurement");
+    OCL_CHECK(clSetKernelArg(kernel, 1, sizeof(cl_mem), &s->array[1]->mem), "binding a measurement");
+    OCL_CHECK(clSetKernelArg(kernel, 2, sizeof rounds, &rounds), "binding a measurement");
+    OCL_CHECK(clSetKernelArg(kernel, 3, sizeof factor, &factor), "binding a measurement");
+    OCL_CHECK(clSetKernelArg(kernel, 4, sizeof add, &add), "binding a measurement");
+    return CLT_OK;
+}
+
+clt_status ocl_stream_write_starts(const ocl_stream *s)
+{
+    cl_float start[START_FLOATS];
+    for (int i = 0; i < START_FLOATS; i++)
+        start[i] = 1.0f + (float)i / START_FLOATS;
+    OCL_CHECK(clEnqueueWriteBuffer(s->device->queue[OCL_QUEUE_COMPUTE], s->array[1]->mem, CL_TRUE, 0,
+                                   sizeof start, start, 0, NULL, NULL),
+              "writing the numbers that a measurement starts from");
+    return CLT_OK;
 }
 
 void ocl_stream_destroy(ocl_stream *stream)

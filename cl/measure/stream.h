@@ -28,6 +28,24 @@ struct ocl_stream {
     uint64_t bytes; /* of each array */
 };
 
+typedef struct ocl_stream_launch {
+    cl_kernel kernel;
+    size_t global, local;
+    double moved; /* bytes */
+} ocl_stream_launch;
+/* A stream over the first 1/part of the arrays; what: "triad", "copy", "read", "fill". The caller releases
+ * the kernel. */
+clt_status ocl_stream_launch_make(const ocl_stream *stream, const char *what, ocl_stream_form form, int part,
+                                  ocl_stream_launch *out);
+/* Runs it and waits. *seconds: by `clock`. */
+clt_status ocl_stream_launch_run(const ocl_stream *stream, const ocl_stream_launch *launch,
+                                 double (*clock)(void), double *seconds);
+/* Binds the arguments of an FMA kernel, which writes to the first array and starts with numbers from the
+ * second one. */
+clt_status ocl_stream_bind_fma(const ocl_stream *stream, cl_kernel kernel, cl_uint rounds);
+/* Writes different numbers near 1 to the beginning of the second array, so that no compiler can know them. */
+clt_status ocl_stream_write_starts(const ocl_stream *stream);
+
 /* The program of all measurements. */
 clt_status ocl_stream_program(ocl_device *device, ocl_program **out);
 bool ocl_stream_has(const ocl_stream *stream, ocl_stream_form form);

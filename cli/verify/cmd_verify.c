@@ -25,6 +25,7 @@ typedef struct verify_args {
 
 typedef struct verify_run {
     const verify_args *args;
+    const verify_baseline *baseline; /* NULL: none */
     verify_report *report;
     char device[16]; /* spec of the device being checked */
     uint64_t seed, done, total;
@@ -133,6 +134,49 @@ static void on_opened(void *context, const ocl_device_desc *device)
     fflush(stdout);
 }
 
+/* --- mode perf: several processes measure, one after the other --- */
+
+static void on_repeat(void *context, const clt_verify_result *result)
+{
+    verify_run *run = context;
+    verify_report_repeat(run->report, result);
+    tell_progress(run, result->name);
+}
+
+/* Measures the checks of mode perf that match the pattern again, in VERIFY_PROCESSES processes less `had`. */
+static clt_status measure_again(const verify_args *a, const clt_verify_options *options, verify_run *run,
+                                const char *pattern, int had)
+{
+    clt_verify_options again = *options;
+    clt_verify_summary summary;
+    again.pattern = pattern;
+    again.modes = CLT_VERIFY_PERF;
+    again.opened = NULL;
+    again.result = on_repeat;
+    CLT_TRY(clt_verify_count(&again, &run->total));
+    for (int process = had; process < VERIFY_PROCESSES && run->total > 0; process++) {
+        run->done = 0;
+        CLT_TRY(clt_verify_run_workers(&again, (double)a->limit, 1, &summary));
+    }
+    return CLT_OK;
+}
+
+/* The other processes of a run, and those for what seems to be slower than in the baseline. */
+static clt_status measure_device(const verify_args *a, const clt_verify_options *options, verify_run *run)
+{
+    if (!(options->modes & CLT_VERIFY_PERF))
+        return CLT_OK;
+    CLT_TRY(measure_again(a, options, run, options->pattern, 1));
+    for (int n = VERIFY_PROCESSES; n < VERIFY_MOST_PROCESSES && run->baseline; n += VERIFY_PROCESSES) {
+        CLT_SCOPED(clt_str) names = {0};
+        CLT_TRY(verify_baseline_suspects(run->baseline, run->report, &names));
+        if (!names.text)
+            break;
+        CLT_TRY(measure_again(a, options, run, names.text, 0));
+    }
+    return CLT_OK;
+}
+
 static clt_status run_device(const verify_args *a, clt_verify_options *options, verify_run *run,
                              const ocl_device_desc *desc, int count[5])
 {
@@ -154,6 +198,8 @@ static clt_status run_device(const verify_args *a, clt_verify_options *options, 
             : clt_verify_run_workers(options, (double)a->limit, (int)a->jobs, &summary);
     for (int i = 0; i < 5; i++)
         count[i] += summary.count[i];
+    if (status == CLT_OK && !run->list)
+        status = measure_device(a, options, run);
     console_close(run->console);
     return status;
 }
@@ -251,6 +297,7 @@ static clt_status verify(const cmd_context *context, verify_args *a)
     if (a->baseline) {
         CLT_TRY(verify_baseline_open(a->baseline, &baseline));
         CLT_TRY(select_as(baseline, a, &whole));
+        run.baseline = baseline;
     }
     if (a->seconds > 0 && !a->baseline && !a->select.pattern && !a->select.small && !a->select.shard)
         a->select.quick = true; /* the cheapest checks that see every kernel in use */
@@ -306,7 +353,8 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("-t", "PATTERN", a.select.pattern,
                   "only cases whose name matches, such as 'softmax*'; several with commas"),
         ARGS_TEXT("--mode", "MODES", a.select.mode,
-                  "correct, grad, bitwise, perf, list; several with commas"),
+                  "correct, grad, bitwise, perf (times at the sizes of real work, by five processes), list; "
+                  "several with commas"),
         ARGS_TEXT("--device", "SPEC|all", a.device, "which device, or every one"),
         ARGS_TEXT("--caps", "MASK", a.select.caps,
                   "act as a weaker device: all, none, a,b or -a,-b, limits as local=16K"),
@@ -330,7 +378,8 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         ARGS_TEXT(
             "--baseline", "FILE", a.baseline,
             "compare with the --json FILE of an earlier run, on this device or another: the same checks "
-            "with the same seed; fails for what became worse, and tells which results have other bits"),
+            "with the same seed; fails for what became worse or slower, and tells which results have other "
+            "bits"),
         ARGS_TEXT("--run", "RUN", a.run,
                   "train the first steps of a recorded run again, or the steps after one of its checkpoints "
                   "step_N, and compare losses, norms of gradients and weights"),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads the JSON of an earlier run of the checker, and compares a run with it: what became worse, what fails
- * as before, what is mended, and which results have other bits. */
+ * as before, what is mended, which results have other bits, and what has become slower. */
 #include "cli/verify/verify_baseline.h"
 
 #include <inttypes.h>
@@ -23,6 +23,8 @@ typedef struct entry {
     const char *device, *name, *reason; /* of the document */
     clt_verify_state state;
     uint64_t bits;
+    verify_speed *speeds; /* n_speeds, its own */
+    int n_speeds;
     bool seen; /* the run has this check */
 } entry;
 
@@ -81,7 +83,7 @@ static bool read_entry(const clt_json *value, entry *e)
         e->reason = NULL;
     if (text_of(value, "bits", &bits) && bits)
         e->bits = strtoull(bits, NULL, 16);
-    return true;
+    return verify_speeds_read(clt_json_get(value, "speeds"), &e->speeds, &e->n_speeds);
 }
 
 static int by_name(const void *x, const void *y)
@@ -98,7 +100,7 @@ static clt_status read_results(verify_baseline *b, const clt_json *results)
     CLT_TRY(clt_alloc(&b->entries, clt_json_count(results), sizeof *b->entries, "a baseline"));
     for (const clt_json *v = clt_json_first(results); v; v = clt_json_next(v))
         if (!read_entry(v, &b->entries[b->count++]))
-            return refuse(b, "has a result without device, name or state");
+            return refuse(b, "has a result that this cltrain cannot read");
     qsort(b->entries, b->count, sizeof *b->entries, by_name);
     return CLT_OK;
 }
@@ -165,6 +167,8 @@ void verify_baseline_close(verify_baseline *b)
     if (!b)
         return;
     free(b->path);
+    for (size_t i = 0; i < b->count; i++)
+        free(b->entries[i].speeds);
     free(b->entries);
     clt_json_destroy(b->doc);
     free(b);
@@ -179,7 +183,8 @@ const verify_selection *verify_baseline_selection(const verify_baseline *baselin
 
 typedef struct tally {
     int same_bits, other_bits, worse, known, mended, added;
-    char names[SHOWN_NAMES][128]; /* of the first checks with other bits */
+    int timed, slower, faster, unsure; /* checks of mode perf; times in them that vary too much */
+    char names[SHOWN_NAMES][128];      /* of the first checks with other bits */
 } tally;
 
 static entry *find(const verify_baseline *b, const char *device, const char *name)
@@ -208,7 +213,41 @@ static void compare_bits(tally *n, const verify_item *now, const entry *then)
     n->other_bits++;
 }
 
-static void compare_item(tally *n, verify_item *now, entry *then)
+/* True if times of this device and of the baseline's can be compared: they are of one model. */
+static bool is_same_device(const verify_baseline *b, const verify_report *report)
+{
+    return report->n_devices == 1 && b->n_devices == 1 && b->device &&
+           strcmp(report->devices[0].name, b->device) == 0;
+}
+
+static void fail_item(verify_report *report, verify_item *item, const char *reason)
+{
+    char *copy = strdup(reason);
+    report->failed = report->failed || !copy;
+    free(item->reason);
+    item->reason = copy;
+    item->state = CLT_VERIFY_FAIL;
+}
+
+static void compare_speeds(tally *n, verify_report *report, verify_item *now, const entry *then)
+{
+    char text[300];
+    verify_pace pace;
+    n->timed++;
+    const verify_speed *slow =
+        verify_slowest(then->speeds, then->n_speeds, now->speeds, now->n_speeds, &pace, &n->unsure);
+    if (!slow) {
+        n->faster += verify_has_faster(then->speeds, then->n_speeds, now->speeds, now->n_speeds);
+        return;
+    }
+    snprintf(text, sizeof text, "%s takes %.2f times as long (medians of processes, %.1f %% noise)",
+             slow->what, pace.ratio, 100.0 * pace.noise);
+    say_change(INK_BAD, "slower", now->name, text);
+    fail_item(report, now, text);
+    n->slower++;
+}
+
+static void compare_item(tally *n, verify_report *report, verify_item *now, entry *then, bool same_device)
 {
     char text[1200];
     bool fails = verify_is_failure(now->state);
@@ -231,6 +270,8 @@ static void compare_item(tally *n, verify_item *now, entry *then)
         say_change(INK_GOOD, "mended", now->name, then->reason ? then->reason : "it failed in the baseline");
     } else if (now->state == CLT_VERIFY_PASS && then->state == CLT_VERIFY_PASS) {
         compare_bits(n, now, then);
+        if (same_device && now->n_speeds > 0 && then->n_speeds > 0)
+            compare_speeds(n, report, now, then);
     }
 }
 
@@ -278,7 +319,29 @@ static void say_tally(const verify_baseline *b, const verify_report *report, con
     if (n->other_bits > SHOWN_NAMES)
         clt_str_printf(&line, " and %d more", n->other_bits - SHOWN_NAMES);
     clt_str_append(&line, "\n");
+    if (n->timed > 0)
+        clt_str_printf(&line,
+                       "times: %d slower, %d faster, %d neither; %d in them vary too much for 10 %% to be "
+                       "noticed\n",
+                       n->slower, n->faster, n->timed - n->slower - n->faster, n->unsure);
     terminal_say("%s", line.text ? line.text : "\n");
+}
+
+clt_status verify_baseline_suspects(const verify_baseline *b, const verify_report *report, clt_str *out)
+{
+    if (!is_same_device(b, report))
+        return CLT_OK;
+    for (size_t i = 0; i < report->count; i++) {
+        const verify_item *now = &report->items[i];
+        const entry *then = find(b, now->device, now->name);
+        verify_pace pace;
+        if (then && now->state == CLT_VERIFY_PASS && then->state == CLT_VERIFY_PASS &&
+            verify_slowest(then->speeds, then->n_speeds, now->speeds, now->n_speeds, &pace, NULL))
+            clt_str_printf(out, "%s%s", out->length ? "," : "", now->name);
+    }
+    if (out->failed)
+        CLT_FAIL(CLT_ENOMEM, "comparing with a baseline: out of host memory");
+    return CLT_OK;
 }
 
 clt_status verify_baseline_compare(const verify_baseline *b, verify_report *report, bool whole)
@@ -286,7 +349,8 @@ clt_status verify_baseline_compare(const verify_baseline *b, verify_report *repo
     tally n = {0};
     size_t count = report->count;
     for (size_t i = 0; i < count; i++)
-        compare_item(&n, &report->items[i], find(b, report->items[i].device, report->items[i].name));
+        compare_item(&n, report, &report->items[i], find(b, report->items[i].device, report->items[i].name),
+                     is_same_device(b, report));
     if (whole)
         add_missing(b, report, &n);
     say_tally(b, report, &n);
@@ -295,5 +359,8 @@ clt_status verify_baseline_compare(const verify_baseline *b, verify_report *repo
     if (n.worse > 0)
         CLT_FAIL(CLT_ECHECK, "verify: %d check%s worse than in the baseline '%s' (seed %" PRIu64 ")", n.worse,
                  n.worse == 1 ? " is" : "s are", b->path, b->selection.seed);
+    if (n.slower > 0)
+        CLT_FAIL(CLT_ECHECK, "verify: %d check%s slower than in the baseline '%s'", n.slower,
+                 n.slower == 1 ? " is" : "s are", b->path);
     return CLT_OK;
 }

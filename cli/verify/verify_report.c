@@ -63,6 +63,12 @@ static void take_result(verify_report *report, verify_item *item, const clt_veri
     replace(report, &item->repeat, result->repeat);
 }
 
+static void add_speeds(verify_report *report, verify_item *item, const clt_verify_result *result)
+{
+    if (verify_speeds_add(&item->speeds, &item->n_speeds, result->speeds, result->n_speeds) != CLT_OK)
+        report->failed = true;
+}
+
 /* The check's result of an earlier round, or NULL. */
 static verify_item *earlier(verify_report *report, const clt_verify_result *result)
 {
@@ -104,7 +110,21 @@ bool verify_report_add(verify_report *report, const char *device, const clt_veri
     report->rounds = result->round > report->rounds ? result->round : report->rounds;
     item->runs += result->state != CLT_VERIFY_SKIP;
     item->failures += failure;
+    add_speeds(report, item, result);
     return first;
+}
+
+void verify_report_repeat(verify_report *report, const clt_verify_result *result)
+{
+    for (size_t i = 0; i < report->count && !report->failed; i++) {
+        verify_item *item = &report->items[i];
+        if (item->run != (int)report->n_devices || strcmp(item->name, result->name) != 0)
+            continue;
+        if (verify_is_failure(result->state))
+            take_result(report, item, result);
+        add_speeds(report, item, result);
+        return;
+    }
 }
 
 void verify_report_free(verify_report *report)
@@ -114,6 +134,7 @@ void verify_report_free(verify_report *report)
         free(report->items[i].name);
         free(report->items[i].reason);
         free(report->items[i].repeat);
+        free(report->items[i].speeds);
     }
     free(report->items);
     free(report->devices);
@@ -148,6 +169,8 @@ static void json_item(clt_json_writer *w, const verify_item *item)
         clt_jw_kstring(w, "bits", clt_hash64_text(item->bits, bits));
     if (*item->repeat)
         clt_jw_kstring(w, "repeat", item->repeat);
+    if (item->n_speeds > 0)
+        verify_speeds_json(w, item->speeds, item->n_speeds);
     clt_jw_end_object(w);
 }
 

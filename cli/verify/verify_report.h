@@ -4,7 +4,7 @@
 #ifndef CLI_VERIFY_VERIFY_REPORT_H
 #define CLI_VERIFY_VERIFY_REPORT_H
 
-#include "engine/verify/verify.h"
+#include "cli/verify/verify_speed.h"
 
 typedef struct verify_item {
     char *device, *name, *reason, *repeat;
@@ -12,6 +12,8 @@ typedef struct verify_item {
     uint64_t index, bits;
     clt_verify_state state;
     double error, limit, ms;
+    verify_speed *speeds; /* n_speeds, of a check of mode perf */
+    int n_speeds;
     uint64_t runs, failures; /* in all rounds */
     uint64_t round;          /* of the first failure; 0: none */
     bool known;              /* it failed, as it does in the baseline */
@@ -48,6 +50,9 @@ void verify_report_opened(verify_report *report, const ocl_device_desc *device);
 /* Adds a result. Results of later rounds are added to the check's result of the first one, which becomes the
  * first failure, if there is one. True if this is the check's first result or first failure. */
 bool verify_report_add(verify_report *report, const char *device, const clt_verify_result *result);
+/* Adds the times of a check that the report has already for the device that was added last: another process
+ * has repeated it. If it failed there, it has failed. */
+void verify_report_repeat(verify_report *report, const clt_verify_result *result);
 /* Sorts the results by device and into the order of the list of checks. CLT_ENOMEM: some are missing. */
 clt_status verify_report_sort(verify_report *report);
 /* Writes the results as JSON, which verify_baseline_open reads, and as JUnit XML. A path may be NULL. */

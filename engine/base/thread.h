@@ -52,5 +52,6 @@ unsigned long long clt_memory_available(void);
 double clt_now(void);
 double clt_wall_time(void); /* seconds since 1970; may jump, as the machine's clock does */
 double clt_thread_cpu(void);
+double clt_process_cpu(void); /* of all threads of the process */
 
 #endif

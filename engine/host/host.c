@@ -122,3 +122,8 @@ double clt_thread_cpu(void)
 {
     return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
+
+double clt_process_cpu(void)
+{
+    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}

@@ -198,7 +198,9 @@ clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *ou
                                          .limit = outcome->limit,
                                          .bits = outcome->bits,
                                          .ms = ms,
-                                         .repeat = repeat});
+                                         .repeat = repeat,
+                                         .speeds = outcome->speeds,
+                                         .n_speeds = outcome->n_speeds});
     return CLT_OK;
 }
 
@@ -352,7 +354,8 @@ static clt_status check_subjects(clt_verify_session *session, const verify_subje
     CLT_TRY(clt_verify_integers(session));
     CLT_TRY(clt_verify_groups(session));
     CLT_TRY(clt_verify_memory(session));
-    return clt_verify_updates(session);
+    CLT_TRY(clt_verify_updates(session));
+    return clt_verify_speeds(session);
 }
 
 /* Runs the checks of a selection in order, up to the one named `until`. */

@@ -3,7 +3,7 @@
  * The checker: compares every op, every variant and every GEMM backend with double-precision references, on
  * random data from a printed seed, with guard zones, outputs filled with NaN, and nonzero offsets. It also
  * checks integers that must be exact, gradients against finite differences, bitwise equality of a second
- * run, and masked capabilities. */
+ * run, and masked capabilities. Mode perf times cases of realistic sizes. */
 #ifndef ENGINE_VERIFY_VERIFY_H
 #define ENGINE_VERIFY_VERIFY_H
 
@@ -27,6 +27,15 @@ enum {
     CLT_VERIFY_LIST = 16
 };
 
+/* How long a command takes, or a whole phase of a case: the median over rounds in one process. ns is read
+ * from the clock for work (cl/measure/yardstick.h); bytes and flops say how much the yardstick moves and
+ * computes meanwhile, in units of 1, so that a slower machine does not change them. */
+#define CLT_VERIFY_SPEEDS 48 /* most of them in a result */
+typedef struct clt_verify_speed {
+    char what[80]; /* "backward", "backward/softmax_bwd_row" */
+    double ns, bytes, flops;
+} clt_verify_speed;
+
 typedef struct clt_verify_result {
     uint64_t index;   /* number of matching checks before this one */
     const char *name; /* "softmax.odd[row]/correct" */
@@ -38,6 +47,8 @@ typedef struct clt_verify_result {
     uint64_t round, seed; /* of the data; rounds count from 1 */
     uint64_t bits;        /* hash of all values that were compared with a reference; 0: there were none */
     const char *repeat;   /* the command that repeats the check */
+    const clt_verify_speed *speeds; /* n_speeds, of a check of mode perf */
+    int n_speeds;
 } clt_verify_result;
 
 /* A case whose checks can be run next. They share kernels and are run one after the other. */

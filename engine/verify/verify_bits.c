@@ -106,19 +106,8 @@ static clt_status check_bits(clt_verify_session *session, run *r)
     return clt_verify_bad(r->outcome) ? CLT_OK : bits_past_caches(session, r, kept);
 }
 
-static clt_status check_speed(clt_verify_session *session, run *r)
-{
-    CLT_TRY(clt_verify_data_make(&r->data, r->bench->plan->graph, r->subject, r->bench, session->seed, false,
-                                 false));
-    CLT_TRY(run_both(r, CLT_VERIFY_NAN_PATTERN)); /* fills in real data and warms up */
-    return clt_verify_bad(r->outcome) ? CLT_OK : clt_verify_time(r->bench, r->outcome);
-}
-
-/* A check that on_bench runs on a bench with every gradient; nothing is run if the variant refuses. */
-typedef clt_status (*bench_check)(clt_verify_session *session, run *r);
-
-static clt_status on_bench(clt_verify_session *session, const clt_verify_subject *subject,
-                           clt_verify_outcome *outcome, bench_check check)
+clt_status clt_verify_bits(clt_verify_session *session, const clt_verify_subject *subject,
+                           clt_verify_outcome *outcome)
 {
     CLT_SCOPED(clt_verify_bench) *bench = NULL;
     CLT_SCOPED(clt_arena) *arena = NULL;
@@ -127,17 +116,5 @@ static clt_status on_bench(clt_verify_session *session, const clt_verify_subject
         return CLT_OK;
     CLT_TRY(clt_arena_create(&arena));
     run r = {.subject = subject, .bench = bench, .outcome = outcome, .data.arena = arena};
-    return check(session, &r);
-}
-
-clt_status clt_verify_bits(clt_verify_session *session, const clt_verify_subject *subject,
-                           clt_verify_outcome *outcome)
-{
-    return on_bench(session, subject, outcome, check_bits);
-}
-
-clt_status clt_verify_speed(clt_verify_session *session, const clt_verify_subject *subject,
-                            clt_verify_outcome *outcome)
-{
-    return on_bench(session, subject, outcome, check_speed);
+    return check_bits(session, &r);
 }

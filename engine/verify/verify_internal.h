@@ -36,6 +36,8 @@ typedef struct clt_verify_outcome {
     double error, limit, ms;
     uint64_t bits; /* as in clt_verify_result */
     char reason[1024];
+    clt_verify_speed speeds[CLT_VERIFY_SPEEDS];
+    int n_speeds;
 } clt_verify_outcome;
 
 /* Identifies a check: "subject.name[variant]/mode", without brackets if there is no variant. */
@@ -91,6 +93,7 @@ clt_status clt_verify_integers(clt_verify_session *session); /* built-ins on int
 clt_status clt_verify_groups(clt_verify_session *session);   /* work-groups, barriers, local memory */
 clt_status clt_verify_memory(clt_verify_session *session);   /* atomics, large buffers */
 clt_status clt_verify_updates(clt_verify_session *session);
+clt_status clt_verify_speeds(clt_verify_session *session); /* mode perf: speed/speed_check.c */
 /* clt_verify_run with only the ops that the caller lists, for tests of the checker itself. */
 clt_status clt_verify_run_ops(const clt_verify_options *options, const clt_op *const *ops, int count,
                               clt_verify_summary *summary);
@@ -269,8 +272,6 @@ void clt_verify_bench_get(const clt_verify_bench *bench, int32_t tensor, double 
 /* Uploads `before`, runs the phase, reads `after`. The check fails if a byte changed outside of the tensors
  * that the phase may write. */
 clt_status clt_verify_bench_run(clt_verify_bench *bench, clt_phase phase, clt_verify_outcome *outcome);
-/* verify_perf.c: times both directions of the bench and writes the times into the outcome. */
-clt_status clt_verify_time(clt_verify_bench *bench, clt_verify_outcome *outcome);
 /* Copies `after` to `before`. */
 void clt_verify_bench_keep(clt_verify_bench *bench);
 size_t clt_verify_elements(const clt_verify_bench *bench, int32_t tensor);
@@ -309,12 +310,10 @@ clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph,
 bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_graph *graph,
                                const clt_node *node, int index);
 
-/* verify_bits.c: checks that two runs give equal bits, whatever memory held before; times a run. Nothing is
- * run if the variant refuses. */
+/* verify_bits.c: checks that two runs give equal bits, whatever memory held before. Nothing is run if the
+ * variant refuses. */
 clt_status clt_verify_bits(clt_verify_session *session, const clt_verify_subject *subject,
                            clt_verify_outcome *outcome);
-clt_status clt_verify_speed(clt_verify_session *session, const clt_verify_subject *subject,
-                            clt_verify_outcome *outcome);
 
 /* verify_grad.c: compares the reference's gradients with finite differences of the reference. */
 clt_status clt_verify_grad(clt_verify_session *session, const clt_verify_subject *subject,

@@ -334,7 +334,7 @@ static clt_status check_fill(clt_verify_session *session, const known *k, clt_ve
     ocl_arg_tensor(&e, OCL_WRITE, (ocl_tensor_ref){0, FILL_FIRST * unit}, type, FILL_COUNT);
     ocl_arg_u64(&e, FILL_COUNT);
     ocl_arg_u32(&e, FILL_PATTERN);
-    ocl_kernel_end_1d(&e, FILL_ITEMS, FILL_ITEMS, 0.0);
+    ocl_kernel_end_1d(&e, FILL_ITEMS, ocl_group_items(&session->desc, FILL_ITEMS), 0.0);
     CLT_TRY(clt_verify_command_answer(session, &e, want, sizeof want, bytes, sizeof bytes));
     for (uint32_t i = 0; i < FILL_BYTES; i++)
         if (bytes[i] != want[i])

@@ -6,6 +6,7 @@
  *                                         each after a tab, its driver and its platform
  *     claim PASS INDEX SUBJECT CASE       may I run the checks of this case?
  *     begin INDEX NAME                    this check starts
+ *     speed WHAT NS BYTES FLOPS           it has timed this
  *     end STATE ERROR LIMIT MS BITS REASON it has ended
  *     done MATCHED                        there is nothing left to do
  *     error STATUS TEXT                   no check can be run any more
@@ -87,6 +88,10 @@ static void say_result(void *context, const clt_verify_result *result)
 {
     worker *w = context;
     char reason[4096];
+    for (int i = 0; i < result->n_speeds && w->said == CLT_OK; i++) {
+        const clt_verify_speed *s = &result->speeds[i];
+        w->said = clt_child_say("speed %s %a %a %a", s->what, s->ns, s->bytes, s->flops);
+    }
     escape(result->reason ? result->reason : "", reason, sizeof reason);
     if (w->said == CLT_OK)
         w->said = clt_child_say("end %d %a %a %a %" PRIx64 " %s", (int)result->state, result->error,

@@ -70,6 +70,8 @@ typedef struct watcher {
     uint64_t index; /* of the current or last check */
     uint64_t round; /* of the current case */
     char name[256], op_case[256];
+    clt_verify_speed speeds[CLT_VERIFY_SPEEDS]; /* n_speeds: what the running check has timed */
+    int n_speeds;
     clt_status error; /* error that the process reported when it ended */
     char error_text[4096];
     clt_error end; /* error of the thread */
@@ -217,7 +219,19 @@ static bool take_end(watcher *w, const char *line)
     unescape(reason);
     result.state = (clt_verify_state)state;
     result.reason = reason;
+    result.speeds = w->speeds;
+    result.n_speeds = w->n_speeds;
     deliver(w, &result);
+    return true;
+}
+
+static bool take_speed(watcher *w, const char *line)
+{
+    clt_verify_speed s;
+    if (!w->running || w->n_speeds == CLT_VERIFY_SPEEDS ||
+        sscanf(line, "speed %79s %la %la %la", s.what, &s.ns, &s.bytes, &s.flops) != 4)
+        return false;
+    w->speeds[w->n_speeds++] = s;
     return true;
 }
 
@@ -265,6 +279,7 @@ static bool take_line(watcher *w, const char *line)
     uint64_t matched;
     if (sscanf(line, "begin %" SCNu64 " %255s", &w->index, w->name) == 2) {
         w->running = true;
+        w->n_speeds = 0;
         return true;
     }
     if (sscanf(line, "done %" SCNu64, &matched) == 1) {
@@ -280,7 +295,7 @@ static bool take_line(watcher *w, const char *line)
         unescape(w->error_text);
         return false;
     }
-    return take_device(w, line) || take_end(w, line);
+    return take_device(w, line) || take_speed(w, line) || take_end(w, line);
 }
 
 /* --- one worker process after the other --- */

@@ -5,18 +5,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/base/thread.h"
 #include "engine/train/job/job.h"
 #include "engine/train/run/feed.h"
-
-static double process_cpu(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Places the fields of a slot one after the other; returns its bytes. *sample: bytes of one sample. */
 static uint64_t place_fields(const clt_job *job, clt_loader_options *o, uint64_t *sample)
@@ -48,13 +40,13 @@ static clt_status run(const clt_bench_loader_options *b, clt_loader_options *o, 
     clt_loader *loader = NULL;
     CLT_TRY(clt_loader_create(o, &loader));
     clt_status status = take(loader, o->n_slots);
-    double begin = clt_now(), cpu = process_cpu();
+    double begin = clt_now(), cpu = clt_process_cpu();
     while (status == CLT_OK && rate->seconds < b->seconds) {
         status = take(loader, o->n_slots);
         rate->batches += o->n_slots;
         rate->seconds = clt_now() - begin;
     }
-    rate->cpu_seconds = process_cpu() - cpu;
+    rate->cpu_seconds = clt_process_cpu() - cpu;
     clt_loader_destroy(loader);
     return status;
 }

@@ -14,11 +14,20 @@
 #include "cl/measure/timing.h"
 #include "engine/base/thread.h"
 #include "engine/ops/elementwise/elementwise.h"
-#include "engine/verify/speed/op_bench.h"
 #include "engine/verify/speed/speed_internal.h"
+#include "engine/verify/speed/timed.h"
 
 #define LEAST_ROUNDS 5
 #define MAX_ROUNDS 99
+
+typedef struct speed_session {
+    const clt_speed_options *options;
+    ocl_device *device;
+    ocl_device_desc desc;
+    ocl_limits limits;
+    ocl_stream *stream;
+    int matched;
+} speed_session;
 
 /* --- one phase --- */
 
@@ -56,7 +65,7 @@ static double middle(const double *values, int n)
     return ocl_median(sorted, n);
 }
 
-static clt_status run_streams(const clt_speed_session *s, speed_rounds *r, int at)
+static clt_status run_streams(const speed_session *s, speed_rounds *r, int at)
 {
     CLT_TRY(ocl_stream_triad(s->stream, false, &r->stream[0][at]));
     return ocl_stream_triad(s->stream, true, &r->stream[1][at]);
@@ -64,7 +73,7 @@ static clt_status run_streams(const clt_speed_session *s, speed_rounds *r, int a
 
 /* Runs the phase between two streams. The first stream evicts data that would fit into the caches, so the
  * phase is run once before it is timed. */
-static clt_status run_round(const clt_speed_session *s, clt_phase phase, speed_rounds *r)
+static clt_status run_round(const speed_session *s, clt_phase phase, speed_rounds *r)
 {
     const ocl_command_time *times = r->times->at;
     int i = r->rounds;
@@ -118,7 +127,7 @@ bool clt_speed_too_slow(const clt_speed_result *result, double percent)
     return !result->refusal && result->streams && !(100.0 * result->share >= percent);
 }
 
-static void report(const clt_speed_session *s, const speed_rounds *r, clt_phase phase, const char *name)
+static void report(const speed_session *s, const speed_rounds *r, clt_phase phase, const char *name)
 {
     double bytes = 0.0, flops = 0.0;
     bool all_nontemporal = r->count > 0;
@@ -149,8 +158,9 @@ static void report(const clt_speed_session *s, const speed_rounds *r, clt_phase 
     }
 }
 
-clt_status clt_speed_phase(const clt_speed_session *s, clt_realized *realized, clt_phase phase,
-                           const char *name)
+/* Times a phase and reports the results of the phase and of its commands. */
+static clt_status measure_phase(const speed_session *s, clt_realized *realized, clt_phase phase,
+                                const char *name)
 {
     CLT_SCOPED(speed_rounds) *r = NULL;
     if (realized->first[phase] == realized->last[phase])
@@ -174,46 +184,27 @@ clt_status clt_speed_phase(const clt_speed_session *s, clt_realized *realized, c
     return CLT_OK;
 }
 
-/* --- one case of an op --- */
+/* --- one case --- */
 
-static clt_status measure_case(clt_speed_session *s, const clt_verify_subject *subject, const char *name)
+static clt_status measure_case(speed_session *s, const clt_timed *timed, const char *name)
 {
+    static const clt_phase phases[] = {CLT_PHASE_FORWARD, CLT_PHASE_BACKWARD, CLT_PHASE_UPDATE};
     CLT_SCOPED(clt_verify_bench) *bench = NULL;
-    CLT_TRY(clt_op_bench_create(s->device, &s->desc, subject, &CLT_VERIFY_SINGLE, 0, &bench));
-    CLT_TRY(clt_realized_prime(bench->realized, NULL, NULL, NULL));
-    CLT_TRY(clt_speed_phase(s, bench->realized, CLT_PHASE_FORWARD, name));
-    return clt_speed_phase(s, bench->realized, CLT_PHASE_BACKWARD, name);
-}
-
-static clt_status run_case(clt_speed_session *s, const clt_op *op, const clt_op_case *c)
-{
-    char name[128];
-    clt_verify_subject subject = {op, c, NULL};
-    snprintf(name, sizeof name, "%s.%s", op->name, c->name);
-    return clt_speed_wants(s, name) ? clt_speed_end(s, name, measure_case(s, &subject, name)) : CLT_OK;
-}
-
-static clt_status run_ops(clt_speed_session *s)
-{
-    int count;
-    const clt_op *const *ops = clt_op_list(&count);
-    for (int i = 0; i < count; i++)
-        for (int c = 0; c < ops[i]->ref->n_timed; c++)
-            CLT_TRY(run_case(s, ops[i], &ops[i]->ref->timed[c]));
+    CLT_TRY(clt_timed_create(s->device, timed, &bench));
+    for (size_t p = 0; p < sizeof phases / sizeof phases[0]; p++)
+        CLT_TRY(measure_phase(s, bench->realized, phases[p], name));
     return CLT_OK;
 }
 
-/* --- the run --- */
-
-bool clt_speed_wants(clt_speed_session *s, const char *name)
+/* A case that does not fit into the machine's memory is reported and left out. */
+static clt_status run_case(speed_session *s, const clt_timed *timed)
 {
-    bool wanted = clt_verify_match(s->options->pattern, name);
-    s->matched += wanted;
-    return wanted;
-}
-
-clt_status clt_speed_end(const clt_speed_session *s, const char *name, clt_status status)
-{
+    char name[128];
+    snprintf(name, sizeof name, "%s.%s", timed->subject, timed->name);
+    if (!clt_verify_match(s->options->pattern, name))
+        return CLT_OK;
+    s->matched++;
+    clt_status status = measure_case(s, timed, name);
     if (status != CLT_EDEVMEM)
         return status == CLT_OK ? CLT_OK : clt_fail_prefix(status, "timing %s: ", name);
     s->options->result(s->options->context, &(clt_speed_result){.name = name, .refusal = clt_error_text()});
@@ -221,7 +212,9 @@ clt_status clt_speed_end(const clt_speed_session *s, const char *name, clt_statu
     return CLT_OK;
 }
 
-static clt_status run(clt_speed_session *s)
+/* --- the run --- */
+
+static clt_status run(speed_session *s)
 {
     CLT_SCOPED(ocl_device) *device = NULL;
     CLT_SCOPED(ocl_stream) *stream = NULL;
@@ -234,13 +227,15 @@ static clt_status run(clt_speed_session *s)
     CLT_TRY(ocl_stream_create(device, &stream));
     s->stream = stream;
     s->options->limits(s->options->context, &s->desc, &s->limits);
-    CLT_TRY(run_ops(s));
-    return clt_speed_updates(s);
+    clt_timed timed;
+    for (int i = 0; clt_timed_at(i, &timed); i++)
+        CLT_TRY(run_case(s, &timed));
+    return CLT_OK;
 }
 
 clt_status clt_speed_run(const clt_speed_options *options)
 {
-    clt_speed_session session = {.options = options};
+    speed_session session = {.options = options};
     CLT_TRY(run(&session));
     if (session.matched == 0)
         CLT_FAIL(CLT_EUSAGE, "bench ops: no case matches '%s'; a name is 'gelu.large', 'update.adamw_large'",

@@ -18,6 +18,8 @@ typedef struct seen_result {
     char name[128], reason[512], repeat[256];
     clt_verify_state state;
     double error;
+    clt_verify_speed speeds[CLT_VERIFY_SPEEDS];
+    int n_speeds;
 } seen_result;
 
 static seen_result seen[MAX_SEEN];
@@ -32,6 +34,9 @@ static void on_result(void *context, const clt_verify_result *result)
     snprintf(s->reason, sizeof s->reason, "%s", result->reason);
     snprintf(s->repeat, sizeof s->repeat, "%s", result->repeat);
     s->state = result->state;
+    s->n_speeds = result->n_speeds;
+    for (int i = 0; i < result->n_speeds; i++)
+        s->speeds[i] = result->speeds[i];
     s->error = result->error;
 }
 
@@ -624,12 +629,14 @@ TEST(test_nothing_matches)
 TEST(test_perf)
 {
     clt_verify_summary summary;
-    clt_verify_options options = options_of("relu.large[lane]", CLT_VERIFY_PERF);
-    assert_ok(run(&options, NULL, &summary));
+    clt_verify_options options = options_of("softmax.gpt2", CLT_VERIFY_PERF);
+    assert_ok(clt_verify_run(&options, &summary));
     assert_int_equal(n_seen, 1);
-    assert_string_equal(seen[0].name, "relu.large[lane]/perf");
-    assert_contains(seen[0].reason, "GB/s");
-    assert_contains(seen[0].reason, "backward");
+    assert_string_equal(seen[0].name, "softmax.gpt2/perf");
+    assert_true(seen[0].n_speeds >= 2); /* the phases, and their kernels if there are several */
+    assert_string_equal(seen[0].speeds[0].what, "forward");
+    for (int i = 0; i < seen[0].n_speeds; i++)
+        assert_true(seen[0].speeds[i].ns > 0 && seen[0].speeds[i].bytes > 0 && seen[0].speeds[i].flops > 0);
 }
 
 TEST_PROGRAM(.device = true);

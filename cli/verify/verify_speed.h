@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Times that several processes have measured, and the rule by which those of two runs are compared. */
+#ifndef CLI_VERIFY_VERIFY_SPEED_H
+#define CLI_VERIFY_VERIFY_SPEED_H
+
+#include "engine/json/json.h"
+#include "engine/verify/verify.h"
+
+enum {
+    VERIFY_PROCESSES = 5,      /* how many processes measure each check of mode perf */
+    VERIFY_MOST_PROCESSES = 15 /* how many measure one that seems to be slower */
+};
+
+/* One value for each process, as in clt_verify_speed. */
+typedef struct verify_speed {
+    char what[80];
+    int n;
+    double ns[VERIFY_MOST_PROCESSES], bytes[VERIFY_MOST_PROCESSES], flops[VERIFY_MOST_PROCESSES];
+} verify_speed;
+
+/* Adds what one process has measured. *speeds grows by what it does not have yet; the caller frees it. */
+clt_status verify_speeds_add(verify_speed **speeds, int *count, const clt_verify_speed *measured, int n);
+/* Writes them as the member "speeds" of an object; reads that member. Read: *count is 0 if there is none;
+ * false if it is not what verify_speeds_json writes. */
+void verify_speeds_json(clt_json_writer *w, const verify_speed *speeds, int count);
+bool verify_speeds_read(const clt_json *value, verify_speed **speeds, int *count);
+
+typedef enum verify_pace_kind {
+    VERIFY_PACE_SAME,
+    VERIFY_PACE_SLOWER,
+    VERIFY_PACE_FASTER,
+    VERIFY_PACE_UNSURE /* it varies so much that a time longer by 10 % would not be noticed */
+} verify_pace_kind;
+
+typedef struct verify_pace {
+    verify_pace_kind kind;
+    double ratio; /* of the times now and then */
+    double noise; /* relative standard error of the ratio */
+} verify_pace;
+
+/* The rule. Each time is seen three ways: by itself, beside the memory, beside arithmetic. Of each the
+ * medians over processes are compared; their noise follows from the larger of the two standard deviations of
+ * logarithms. The way with the least noise gives the ratio. It is slower if the ratio exceeds 1.05 and 1 plus
+ * four times the noise, and if neither of the other ways contradicts, which means that it lies more than
+ * twice its own noise below 1.05: a machine that has become slower lengthens the times, but not beside the
+ * memory or beside arithmetic. Faster is the reverse. */
+verify_pace verify_pace_of(const verify_speed *then, const verify_speed *now);
+/* The first of the checks that is slower; of equal ones the one with the largest ratio. NULL: none is.
+ * *unsure (may be NULL): the number of those that vary too much. */
+const verify_speed *verify_slowest(const verify_speed *then, int n_then, const verify_speed *now, int n_now,
+                                   verify_pace *pace, int *unsure);
+/* True if at least one of them is faster. */
+bool verify_has_faster(const verify_speed *then, int n_then, const verify_speed *now, int n_now);
+
+#endif

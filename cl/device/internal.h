@@ -42,7 +42,8 @@ struct ocl_device {
     cl_context context;
     cl_command_queue queue[OCL_QUEUE_COUNT]; /* NULL: not open */
     bool profiling;
-    struct ocl_recorder *recorder; /* cl/command/record.c; NULL: nothing is recorded */
+    const struct ocl_exec_watcher *watcher; /* cl/exec/exec.h; NULL: nobody watches executors */
+    struct ocl_recorder *recorder;          /* cl/command/record.c; NULL: nothing is recorded */
     /* cl/command/faults.c: commands that are not yet known to have succeeded; under lock */
     struct ocl_faults *faults;
     ocl_meter_state meter;

@@ -205,6 +205,30 @@ static void add_tally(ocl_device *device, const ocl_counters *tally)
     device->counters.fills += tally->fills;
 }
 
+void ocl_exec_watch(ocl_device *device, const ocl_exec_watcher *watcher)
+{
+    device->watcher = watcher;
+}
+
+const size_t *ocl_exec_local(const ocl_exec *exec, size_t command)
+{
+    return exec->entries[command].local;
+}
+
+clt_status ocl_exec_tell(const ocl_exec *exec, const ocl_exec *ready, size_t first, size_t last,
+                         uint32_t without)
+{
+    const ocl_exec_watcher *watcher = exec->device->watcher;
+    const ocl_exec_event event = {.list = exec->list,
+                                  .first = first,
+                                  .last = last,
+                                  .without = without,
+                                  .exec = ready,
+                                  .resolve = exec->options.resolve,
+                                  .resolve_context = exec->options.resolve_context};
+    return watcher ? watcher->watch(watcher->context, &event) : CLT_OK;
+}
+
 clt_status ocl_exec_run_without(ocl_exec *exec, size_t first, size_t last, uint32_t derives, ocl_event *wait)
 {
     const run_range range = {first, last, derives};
@@ -213,6 +237,7 @@ clt_status ocl_exec_run_without(ocl_exec *exec, size_t first, size_t last, uint3
     if (first > last || last > exec->list->count)
         CLT_FAIL(CLT_EINTERNAL, "running commands %zu to %zu of a list of %zu", first, last,
                  exec->list->count);
+    CLT_TRY(ocl_exec_tell(exec, exec, first, last, derives));
     for (size_t i = first; i < last && status == CLT_OK; i++)
         if (!(exec->list->commands[i].derives & derives))
             status = run_one(exec, i, edges_of(exec, &range, i), &run);

@@ -41,6 +41,26 @@ typedef struct ocl_exec_options {
     struct ocl_refusal *refusal;
 } ocl_exec_options;
 
+/* Told before the programs of a list are built (exec NULL, the whole list), and before commands [first, last)
+ * of it, except those whose `derives` has a bit of `without`, are enqueued. */
+typedef struct ocl_exec_event {
+    const ocl_command_list *list;
+    size_t first, last;
+    uint32_t without;
+    const ocl_exec *exec;
+    ocl_resolve_fn resolve;
+    void *resolve_context;
+} ocl_exec_event;
+typedef struct ocl_exec_watcher {
+    clt_status (*watch)(void *context, const ocl_exec_event *event); /* a failure ends the call */
+    void *context;
+} ocl_exec_watcher;
+/* All executors of the device tell the watcher, which must outlive them; NULL: nobody. It is for `verify
+ * --reduce`; a training has none. */
+void ocl_exec_watch(ocl_device *device, const ocl_exec_watcher *watcher);
+/* The group size with which a kernel command is enqueued: the command's, or a smaller one. */
+const size_t *ocl_exec_local(const ocl_exec *exec, size_t command);
+
 /* The list must outlive the executor. The message of CLT_EBUILD contains the build log, the options and the
  * path of the saved source. */
 clt_status ocl_exec_create(ocl_device *device, const ocl_command_list *list, const ocl_exec_options *options,

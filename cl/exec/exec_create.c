@@ -452,6 +452,7 @@ clt_status ocl_exec_create(ocl_device *device, const ocl_command_list *list, con
     exec->list = list;
     exec->options = *options;
     CLT_TRY(clt_alloc(&exec->entries, list->count, sizeof *exec->entries, "an executor's commands"));
+    CLT_TRY(ocl_exec_tell(exec, NULL, 0, list->count, 0));
     CLT_TRY(build_programs(exec));
     for (size_t i = 0; i < list->count; i++)
         CLT_TRY(realise(exec, i));

@@ -31,4 +31,8 @@ struct ocl_exec {
     exec_entry *entries; /* one per command */
 };
 
+/* Tells the device's watcher, if there is one. ready: the executor, or NULL before its programs are built. */
+clt_status ocl_exec_tell(const ocl_exec *exec, const ocl_exec *ready, size_t first, size_t last,
+                         uint32_t without);
+
 #endif

@@ -198,9 +198,7 @@ static clt_status load_or_compile(ocl_device *device, ocl_program *program, cons
     return CLT_OK;
 }
 
-/* Source and full options of a program. Free the source with free() and the options with clt_str_free(),
- * also on failure. */
-static clt_status text_of(const char *family, const char *options, char **source, clt_str *full_options)
+clt_status ocl_program_text(const char *family, const char *options, char **source, clt_str *full_options)
 {
     char file_name[128], kernel[128];
     const char *only = strstr(options, "-D" OCL_ONLY_DEFINE "=");
@@ -219,7 +217,7 @@ bool ocl_program_known(const ocl_device *device, const char *family, const char 
     CLT_FREED char *source = NULL;
     CLT_SCOPED(clt_str) full_options = {0};
     *hash = 0;
-    bool known = text_of(family, options, &source, &full_options) == CLT_OK &&
+    bool known = ocl_program_text(family, options, &source, &full_options) == CLT_OK &&
                  ocl_binary_known(device, source, full_options.text, hash);
     clt_error_clear();
     return known;
@@ -231,7 +229,7 @@ static clt_status build(ocl_device *device, const char *family, const char *opti
     CLT_SCOPED(ocl_program) *program = NULL;
     CLT_SCOPED(clt_str) full_options = {0};
     CLT_FREED char *source = NULL;
-    CLT_TRY(text_of(family, options, &source, &full_options));
+    CLT_TRY(ocl_program_text(family, options, &source, &full_options));
     CLT_TRY(clt_alloc(&program, 1, sizeof *program, "a program record"));
     CLT_TRY(copy_text(family, &program->family));
     CLT_TRY(copy_text(options, &program->options));

@@ -12,6 +12,9 @@
  * (-cl-std=CL1.2 ...). */
 typedef struct ocl_program ocl_program;
 clt_status ocl_program_get(ocl_device *device, const char *family, const char *options, ocl_program **out);
+/* What the driver's compiler is given for a program: the source, with headers put in, and all options. Free
+ * the source with free() and the options with clt_str_free(), also on failure. */
+clt_status ocl_program_text(const char *family, const char *options, char **source, clt_str *full_options);
 /* Lists the programs built since the device was opened, in one array that also holds all texts; free()
  * it. */
 typedef struct ocl_program_info {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/verify/verify_baseline.h"
+#include "cli/verify/verify_reduce.h"
 #include "cli/verify/verify_replay.h"
 #include "cli/verify/verify_rounds.h"
 #include "cli/screen/args.h"
@@ -17,7 +18,7 @@
 
 typedef struct verify_args {
     verify_selection select;
-    const char *device, *after, *json, *junit, *baseline, *run;
+    const char *device, *after, *json, *junit, *baseline, *run, *reduce;
     bool verbose;
     int64_t seed, limit, jobs, steps;
     double tolerance, seconds;
@@ -281,8 +282,20 @@ static clt_status set_options(const verify_args *a, clt_verify_options *options)
     CLT_TRY(parse_modes(s->mode, &options->modes));
     CLT_TRY(parse_shard(s->shard, &options->shard, &options->shards));
     CLT_TRY(cmd_caps(s->caps, &options->caps_mask));
+    if (a->reduce)
+        CLT_TRY(verify_reduce_possible(a->reduce));
     CLT_TRY(cmd_can_write(a->json));
     return cmd_can_write(a->junit);
+}
+
+/* Reduces the failing checks of a run that ended with `status`, which is returned unless this fails. */
+static clt_status reduce(const verify_report *report, const verify_args *a, const clt_verify_options *options,
+                         clt_status status)
+{
+    clt_error end;
+    clt_error_take(status, &end);
+    CLT_TRY(verify_reduce(report, options, (double)a->limit, a->reduce));
+    return clt_error_put(&end);
 }
 
 static clt_status verify(const cmd_context *context, verify_args *a)
@@ -321,6 +334,8 @@ static clt_status verify(const cmd_context *context, verify_args *a)
     if (a->seconds > 0 && report.count < run.total * report.n_devices)
         whole = false; /* the time was up: no check is missing */
     status = report_run(&report, a, baseline, whole, &end);
+    if (a->reduce && !run.list)
+        status = reduce(&report, a, &options, status);
     fflush(stdout);
     verify_report_free(&report);
     return status;
@@ -339,7 +354,7 @@ static clt_status replay(const cmd_context *context, const verify_args *a)
     if (!a->run)
         CLT_FAIL(CLT_EUSAGE, "cltrain verify: --steps and --tolerance are for --run RUN");
     if (s->pattern || s->mode || s->shard || s->quick || s->small || a->after || a->baseline || a->junit ||
-        a->jobs || a->seed || a->verbose || a->seconds > 0)
+        a->jobs || a->seed || a->verbose || a->seconds > 0 || a->reduce)
         CLT_FAIL(CLT_EUSAGE, "cltrain verify: --run replays a training and makes no checks; it goes together "
                              "with --device, --caps, --steps, --tolerance and --json");
     return verify_replay(context, &args);
@@ -380,6 +395,9 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
             "compare with the --json FILE of an earlier run, on this device or another: the same checks "
             "with the same seed; fails for what became worse or slower, and tells which results have other "
             "bits"),
+        ARGS_TEXT("--reduce", "DIR", a.reduce,
+                  "make the first failing check of each op smaller while it fails, and write a folder with a "
+                  "stand-alone C program that shows the wrong number, for the driver's vendor"),
         ARGS_TEXT("--run", "RUN", a.run,
                   "train the first steps of a recorded run again, or the steps after one of its checkpoints "
                   "step_N, and compare losses, norms of gradients and weights"),

@@ -6,13 +6,13 @@
 
 #include "cli/screen/args.h"
 #include "cli/screen/cmd.h"
-#include "engine/verify/verify.h"
+#include "engine/verify/reduce/reduce.h"
 
 clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv)
 {
     const char *pattern = NULL, *device = NULL, *mask = "ffffffff";
     int64_t modes = 0, shard = 0, shards = 0, seed = 1;
-    bool small = false, own_forms = false, rounds = false;
+    bool small = false, own_forms = false, rounds = false, trials = false;
     const args_option options[] = {
         ARGS_TEXT("--pattern", "PATTERN", pattern, "which checks"),
         ARGS_TEXT("--device", "SPEC", device, "which device"),
@@ -24,6 +24,7 @@ clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv)
         ARGS_FLAG("--small", small, "small cases only"),
         ARGS_FLAG("--own-forms", own_forms, "only variants that a training on this device could use"),
         ARGS_FLAG("--rounds", rounds, "repeats its checks with fresh data for as long as it may"),
+        ARGS_FLAG("--trials", trials, "run one check again and again, for cltrain verify --reduce"),
         ARGS_END};
     const args_usage usage = ARGS_USAGE("verify-worker", "", 0, 0, options,
                                         "Runs checks for the cltrain verify that started this one.");
@@ -40,5 +41,7 @@ clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv)
                                  .shards = (int)shards,
                                  .seed = (uint64_t)seed,
                                  .until = rounds ? HUGE_VAL : 0}; /* the parent ends them */
-    return r.help ? CLT_OK : clt_verify_work(&checks);
+    if (r.help)
+        return CLT_OK;
+    return trials ? clt_reduce_work(&checks) : clt_verify_work(&checks);
 }

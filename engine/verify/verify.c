@@ -118,7 +118,7 @@ static bool selects(clt_verify_session *session, const clt_verify_item *item, cl
     session->index = index;
     if (o->begun)
         o->begun(o->context, index, session->name);
-    *outcome = (clt_verify_outcome){.state = CLT_VERIFY_PASS};
+    *outcome = (clt_verify_outcome){.state = CLT_VERIFY_PASS, .reducer = o->reducer};
     session->ended = session->until && strcmp(session->until, session->name) == 0;
     session->ran++;
     session->started = clt_now();
@@ -281,6 +281,23 @@ clt_status clt_verify_check_options(const clt_verify_options *o)
     return CLT_OK;
 }
 
+clt_status clt_verify_open(const clt_verify_options *o, ocl_device **out)
+{
+    const ocl_open_options open = {.spec = o->device_spec,
+                                   .caps_mask = o->caps_mask,
+                                   .checker = true,
+                                   .profiling = (o->modes & CLT_VERIFY_PERF) != 0};
+    return ocl_device_open(&open, out);
+}
+
+/* The description of the open device, as checks plan with it. */
+static void describe(clt_verify_session *session)
+{
+    session->desc = *ocl_device_describe(session->device);
+    if (session->desc.is_cpu && !(session->modes & CLT_VERIFY_PERF))
+        session->desc.quirks |= OCL_QUIRK_FOREIGN_UNOPTIMISED;
+}
+
 static clt_status begin(clt_verify_session *session)
 {
     const clt_verify_options *o = session->options;
@@ -290,15 +307,8 @@ static clt_status begin(clt_verify_session *session)
     session->modes = chosen ? chosen : CLT_VERIFY_CORRECT | CLT_VERIFY_GRAD | CLT_VERIFY_BITWISE;
     if (o->modes & CLT_VERIFY_LIST)
         return CLT_OK; /* listing names needs no device */
-    ocl_open_options open = {.spec = o->device_spec,
-                             .caps_mask = o->caps_mask,
-                             .checker = true,
-                             .profiling = (o->modes & CLT_VERIFY_PERF) != 0};
-    CLT_TRY(ocl_device_open(&open, &session->device));
-    session->desc = *ocl_device_describe(session->device);
-    /* Not in self-tests (clt_verify_on), which must prove exactly the programs that a training uses. */
-    if (session->desc.is_cpu && !(session->modes & CLT_VERIFY_PERF))
-        session->desc.quirks |= OCL_QUIRK_FOREIGN_UNOPTIMISED;
+    CLT_TRY(clt_verify_open(o, &session->device));
+    describe(session);
     return CLT_OK;
 }
 
@@ -441,6 +451,8 @@ clt_status clt_verify_on(ocl_device *device, const clt_verify_options *options, 
                                   .seed = options->seed,
                                   .modes = options->modes};
     *summary = (clt_verify_summary){.seconds = clt_now(), .seed = options->seed};
+    if (options->reducer) /* not in self-tests, which must prove exactly the programs that a training uses */
+        describe(&session);
     clt_status status = check_subjects(&session, &all);
     summary->seconds = clt_now() - summary->seconds;
     if (status == CLT_OK && session.matched == 0)

@@ -59,6 +59,9 @@ typedef struct clt_verify_claim {
     uint64_t round; /* 1; who answers the claim may set it, and with it the seed of the case */
 } clt_verify_claim;
 
+/* Alters cases and takes wrong values (verify_internal.h). */
+typedef struct clt_verify_reducer clt_verify_reducer;
+
 typedef struct clt_verify_options {
     /* Patterns (globs) of names, separated by commas. "/mode" and "[variant]" may be left out; '[' is not
      * special. NULL: all names. */
@@ -86,6 +89,7 @@ typedef struct clt_verify_options {
     void (*begun)(void *context, uint64_t index, const char *name);
     void (*result)(void *context, const clt_verify_result *result);
     void *context;
+    const clt_verify_reducer *reducer; /* for `verify --reduce`; NULL: none */
 } clt_verify_options;
 
 typedef struct clt_verify_summary {

@@ -411,6 +411,22 @@ void clt_verify_bench_get(const clt_verify_bench *b, int32_t tensor, double *out
         out[i] = clt_dtype_load(t->dtype, b->image[place->slab].after + place->offset, memory_index(t, i));
 }
 
+static size_t source_index(const void *context, size_t i)
+{
+    return memory_index(context, i);
+}
+
+clt_verify_source clt_verify_bench_source(const clt_verify_bench *b, int32_t tensor)
+{
+    const clt_tensor *t = clt_verify_tensor(b, tensor);
+    const clt_place *place = &b->plan->place[tensor];
+    return (clt_verify_source){.buffer = b->image[place->slab].buffer,
+                               .dtype = t->dtype,
+                               .offset = place->offset,
+                               .index = source_index,
+                               .context = t};
+}
+
 void clt_verify_bench_keep(clt_verify_bench *b)
 {
     clt_verify_images_keep(b->image, (size_t)b->plan->n_slabs);
@@ -491,8 +507,11 @@ clt_status clt_verify_bench_run(clt_verify_bench *b, clt_phase phase, clt_verify
     for (int32_t s = 0; s < b->plan->n_slabs; s++) {
         const clt_verify_image *image = &b->image[s];
         size_t where;
-        if (clt_verify_changed(image->before, image->after, b->writable[s], image->bytes, &where))
-            blame(b, phase, s, where, outcome);
+        if (!clt_verify_changed(image->before, image->after, b->writable[s], image->bytes, &where))
+            continue;
+        blame(b, phase, s, where, outcome);
+        clt_verify_from(outcome, (clt_verify_source){.buffer = image->buffer, .dtype = CLT_U8});
+        clt_verify_tell_value(outcome, where, image->after[where], image->before[where], 0.0);
     }
     return CLT_OK;
 }

@@ -5,6 +5,7 @@
  * devices. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/hash.h"
@@ -57,7 +58,20 @@ typedef struct judgement {
     size_t worst_at, loose;
     double error, size; /* sums of squares */
     double left;        /* sum of squares of the errors that rounding of terms explains */
+    double *kept;       /* NULL, or for a reducer: n reference values, n bounds, n roundings */
+    size_t n;
 } judgement;
+
+static void judgement_end_scope(judgement *j)
+{
+    free(j->kept);
+}
+
+/* A judgement of n values, whose limits are kept if the check has a reducer and there is memory. */
+static judgement judgement_of(const clt_verify_outcome *o, size_t n)
+{
+    return (judgement){.n = n, .kept = o->reducer ? calloc(3 * n + 1, sizeof(double)) : NULL};
+}
 
 /* The error of one element in units of its bound, after subtracting what rounding to the storage type
  * explains: 0 is exact, above 1 is wrong. */
@@ -75,8 +89,14 @@ static double judge(double got, double want, double bound, double storage)
     return bound > 0.0 ? error / bound : (double)INFINITY;
 }
 
-static void add_judgement(judgement *j, size_t i, double ratio, double got, double want, double storage)
+static void add_judgement(judgement *j, size_t i, double got, double want, double bound, double storage)
 {
+    double ratio = judge(got, want, bound, storage);
+    if (j->kept) {
+        j->kept[i] = want;
+        j->kept[j->n + i] = bound;
+        j->kept[2 * j->n + i] = storage;
+    }
     double error = fmax(0.0, fabs(got - want) - storage);
     if (isfinite(error) && isfinite(want)) {
         j->error += error * error;
@@ -94,6 +114,21 @@ void clt_verify_add_bits(clt_verify_outcome *o, const void *got, size_t bytes)
 {
     const uint64_t both[2] = {o->bits, clt_hash64(got, bytes)};
     o->bits = clt_hash64(both, sizeof both);
+}
+
+static void tell(clt_verify_outcome *o, const char *what, const judgement *j, const double *got, double mean)
+{
+    if (j->kept)
+        clt_verify_tell(o, &(clt_verify_wrong){.what = what,
+                                               .n = j->n,
+                                               .at = j->worst_at,
+                                               .got = got,
+                                               .want = j->kept,
+                                               .bound = j->kept + j->n,
+                                               .storage = j->kept + 2 * j->n,
+                                               .together = true,
+                                               .mean_limit = mean,
+                                               .left = j->left});
 }
 
 static void conclude(clt_verify_outcome *o, const char *what, const judgement *j, const double *got, size_t n,
@@ -127,17 +162,17 @@ static void conclude(clt_verify_outcome *o, const char *what, const judgement *j
             "element %zu, %.9g, the reference %.9g)",
             what, j->error / j->size, nmse_limit + j->left / j->size, at, got[at], j->want);
     }
+    if (clt_verify_bad(o))
+        tell(o, what, j, got, nmse_limit);
 }
 
 void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, const double *got,
                                const double *reference, const double *bound, size_t n, clt_dtype dtype,
                                double relative)
 {
-    judgement j = {0};
-    for (size_t i = 0; i < n; i++) {
-        double storage = clt_dtype_rounding(dtype, reference[i]);
-        add_judgement(&j, i, judge(got[i], reference[i], bound[i], storage), got[i], reference[i], storage);
-    }
+    CLT_SCOPED(judgement) j = judgement_of(outcome, n);
+    for (size_t i = 0; i < n; i++)
+        add_judgement(&j, i, got[i], reference[i], bound[i], clt_dtype_rounding(dtype, reference[i]));
     conclude(outcome, what, &j, got, n, 1.0, NMSE_LIMIT + relative * relative);
 }
 
@@ -164,13 +199,13 @@ void clt_verify_compare_rounded(clt_verify_outcome *outcome, const char *what, c
                                 const double *reference, size_t n, const clt_verify_rule *rule,
                                 double relative)
 {
-    judgement j = {0};
+    CLT_SCOPED(judgement) j = judgement_of(outcome, n);
     double tolerance = rule->exact ? 0.0 : rule->tolerance + relative / CLT_VERIFY_EPS;
     double bound = tolerance * CLT_VERIFY_EPS * fmax(1.0, largest(reference, n));
     for (size_t i = 0; i < n; i++) {
         double storage = rule->exact ? 0.0 : clt_dtype_rounding(rule->dtype, reference[i]);
         double want = rule->exact ? stored(rule->dtype, reference[i]) : reference[i];
-        add_judgement(&j, i, judge(got[i], want, bound, storage), got[i], want, storage);
+        add_judgement(&j, i, got[i], want, bound, storage);
         if (rule->terms && isfinite(rule->terms[i]))
             j.left += square(TERM_UNITS * CLT_VERIFY_EPS * rule->terms[i]);
     }

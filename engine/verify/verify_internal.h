@@ -30,6 +30,17 @@ typedef struct clt_verify_session {
     double started;    /* time when it began, in seconds */
 } clt_verify_session;
 
+/* Where compared values lie in the device's memory: value i is element index(context, i) of `dtype`, counted
+ * from byte `offset` of the buffer. */
+typedef struct clt_verify_source {
+    const ocl_buffer *buffer; /* NULL: the one that the last run bound to `tensor` */
+    int32_t tensor;
+    clt_dtype dtype;
+    uint64_t offset;
+    size_t (*index)(const void *context, size_t i); /* NULL: element i */
+    const void *context;
+} clt_verify_source;
+
 /* The result of one check. The first failure is kept; error and limit belong to the worst comparison. */
 typedef struct clt_verify_outcome {
     clt_verify_state state;
@@ -38,6 +49,10 @@ typedef struct clt_verify_outcome {
     char reason[1024];
     clt_verify_speed speeds[CLT_VERIFY_SPEEDS];
     int n_speeds;
+    /* for verify_wrong.c */
+    const clt_verify_reducer *reducer; /* NULL: nobody asks */
+    clt_verify_source source;          /* of the values that are compared next */
+    bool located, told;                /* `source` is set; the wrong values have been told */
 } clt_verify_outcome;
 
 /* Identifies a check: "subject.name[variant]/mode", without brackets if there is no variant. */
@@ -98,8 +113,47 @@ clt_status clt_verify_speeds(clt_verify_session *session); /* mode perf: speed/s
 clt_status clt_verify_run_ops(const clt_verify_options *options, const clt_op *const *ops, int count,
                               clt_verify_summary *summary);
 
+/* Opens the device that the options name, as for checks. */
+clt_status clt_verify_open(const clt_verify_options *options, ocl_device **out);
 /* Runs the checks that `options` select, with their modes and seed, on an open device. */
 clt_status clt_verify_on(ocl_device *device, const clt_verify_options *options, clt_verify_summary *summary);
+
+/* --- failures as data: verify_wrong.c --- */
+
+/* The kinds of cases that can be altered, with the types of `copy` in clt_verify_reducer.alter. */
+typedef enum clt_verify_case_kind {
+    CLT_VERIFY_OP_CASE,    /* clt_op_case */
+    CLT_VERIFY_GEMM_CASE,  /* clt_gemm_case */
+    CLT_VERIFY_UPDATE_CASE /* clt_update_case */
+} clt_verify_case_kind;
+
+/* n compared values, of which at least one is wrong, or all together are. Value i is right if it is within
+ * bound[i] of want[i], after subtracting storage[i], the rounding to its storage type. */
+typedef struct clt_verify_wrong {
+    clt_verify_source source;
+    const char *what; /* "written 'd x0'" */
+    size_t n, at;     /* at: the worst value */
+    const double *got, *want, *bound, *storage;
+    bool together; /* the two rules for all values together apply: */
+    /* at most n / 100 of 100 or more values use more than half of their bound, and */
+    double mean_limit, left; /* of 16 or more the sum of squared errors <= mean_limit * sum want^2 + left */
+} clt_verify_wrong;
+
+struct clt_verify_reducer {
+    /* Changes a copy of the case before it runs; a failure fails the check. */
+    clt_status (*alter)(void *context, clt_verify_case_kind kind, void *copy);
+    /* Called once for a check that fails by values whose place is known; everything is borrowed. */
+    void (*wrong)(void *context, const clt_verify_wrong *wrong);
+    void *context;
+};
+
+clt_status clt_verify_alter(const clt_verify_session *session, clt_verify_case_kind kind, void *copy);
+/* Says where the values lie that are compared next. */
+void clt_verify_from(clt_verify_outcome *outcome, clt_verify_source source);
+/* Tells the reducer about wrong values, whose source is the outcome's. */
+void clt_verify_tell(clt_verify_outcome *outcome, clt_verify_wrong *wrong);
+/* The same for element `at` of the outcome's source alone, whose error may be `bound`. */
+void clt_verify_tell_value(clt_verify_outcome *outcome, size_t at, double got, double want, double bound);
 
 /* --- fills: verify_fill.c --- */
 
@@ -269,6 +323,8 @@ void clt_verify_bench_clear(clt_verify_bench *bench, uint32_t pattern);
 void clt_verify_bench_put(clt_verify_bench *bench, int32_t tensor, const double *values);
 void clt_verify_bench_put_bytes(clt_verify_bench *bench, int32_t tensor, const void *bytes);
 void clt_verify_bench_get(const clt_verify_bench *bench, int32_t tensor, double *out);
+/* Where the values that `get` reads lie. */
+clt_verify_source clt_verify_bench_source(const clt_verify_bench *bench, int32_t tensor);
 /* Uploads `before`, runs the phase, reads `after`. The check fails if a byte changed outside of the tensors
  * that the phase may write. */
 clt_status clt_verify_bench_run(clt_verify_bench *bench, clt_phase phase, clt_verify_outcome *outcome);

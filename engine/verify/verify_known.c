@@ -35,6 +35,24 @@ typedef struct known_kernel {
     bool even;    /* tf32: ties are rounded to even, not away from zero */
 } known_kernel;
 
+/* Tells where the value is for which the check fails: element `at` of type `dtype` of y. */
+static void wrong_at(clt_verify_outcome *outcome, clt_dtype dtype, size_t at, double got, double want)
+{
+    clt_verify_from(outcome, (clt_verify_source){.dtype = dtype});
+    clt_verify_tell_value(outcome, at, got, want, 0.0);
+}
+
+/* The same of an f32 whose bits must be right, except in a NaN. */
+static void wrong_float(clt_verify_outcome *outcome, size_t at, float got, float want)
+{
+    uint32_t bits[2];
+    memcpy(bits, (float[]){got, want}, sizeof bits);
+    if (isnan(want))
+        wrong_at(outcome, CLT_F32, at, (double)got, (double)want);
+    else
+        wrong_at(outcome, CLT_U32, at, bits[0], bits[1]);
+}
+
 /* y = kernel(x), n elements; sizes in bytes. */
 static clt_status run_kernel(clt_verify_session *session, known_kernel kernel, const void *x, size_t x_bytes,
                              void *y, size_t y_bytes, uint32_t n)
@@ -91,10 +109,14 @@ static clt_status check_philox(clt_verify_session *session, const known *unused,
     for (int i = 0; i < PHILOX_ALL; i++) {
         clt_philox4x32(in[i], in[i] + 4, want);
         const uint32_t *answer = i < PHILOX_KNOWN ? known_out[i] : want;
-        if (memcmp(out[i], answer, sizeof want) != 0)
+        if (memcmp(out[i], answer, sizeof want) != 0) {
             clt_verify_set(outcome, CLT_VERIFY_FAIL,
                            "block %d is %08x %08x %08x %08x and must be %08x %08x %08x %08x", i, out[i][0],
                            out[i][1], out[i][2], out[i][3], answer[0], answer[1], answer[2], answer[3]);
+            for (size_t w = 0; w < 4; w++)
+                if (out[i][w] != answer[w])
+                    wrong_at(outcome, CLT_U32, 4 * (size_t)i + w, out[i][w], answer[w]);
+        }
     }
     return CLT_OK;
 }
@@ -136,10 +158,12 @@ static clt_status check_widen(clt_verify_session *session, clt_dtype dt, uint32_
     CLT_TRY(run_kernel(session, (known_kernel){.name = "known_widen", .dt = dt, .width = width}, half,
                        HALVES * sizeof *half, wide, HALVES * sizeof *wide, HALVES));
     for (uint32_t h = 0; h < HALVES; h++)
-        if (!same_float(wide[h], widen(dt, h)))
+        if (!same_float(wide[h], widen(dt, h))) {
             clt_verify_set(outcome, CLT_VERIFY_FAIL,
                            "%s pattern %04x is read as %.9g (%u at a time) and must be %.9g",
                            clt_dtype_name(dt), h, (double)wide[h], width, (double)widen(dt, h));
+            wrong_float(outcome, h, wide[h], widen(dt, h));
+        }
     return CLT_OK;
 }
 
@@ -179,6 +203,7 @@ static clt_status check_narrow(clt_verify_session *session, clt_dtype dt, uint32
             continue;
         clt_verify_set(outcome, CLT_VERIFY_FAIL, "%.9g is stored as %s %04x (%u at a time) and must be %04x",
                        (double)wide[i], clt_dtype_name(dt), half[i], width, want);
+        wrong_at(outcome, CLT_U16, i, half[i], want);
     }
     return CLT_OK;
 }
@@ -227,9 +252,11 @@ static clt_status check_epilogue(clt_verify_session *session, const known *k, cl
     CLT_TRY(run_kernel(session, kernel, wide, n * sizeof *wide, rounded, n * sizeof *wide, n));
     for (uint32_t i = 0; i < n; i++) {
         float want = widen(dt, narrow(dt, wide[i]));
-        if (!same_float(rounded[i], want))
+        if (!same_float(rounded[i], want)) {
             clt_verify_set(outcome, CLT_VERIFY_FAIL, "%.9g becomes %.9g as %s and must be %.9g",
                            (double)wide[i], (double)rounded[i], clt_dtype_name(dt), (double)want);
+            wrong_float(outcome, i, rounded[i], want);
+        }
     }
     return CLT_OK;
 }
@@ -258,9 +285,11 @@ static clt_status check_operand(clt_verify_session *session, const known *k, clt
     CLT_TRY(run_kernel(session, kernel, in, sizeof in, out, sizeof out, OPERANDS));
     for (uint32_t i = 0; i < OPERANDS; i++) {
         uint32_t middle = even ? 0x0fffu + (in[i] >> 13 & 1u) : 0x1000u, want = (in[i] + middle) & ~0x1fffu;
-        if (out[i] != want)
+        if (out[i] != want) {
             clt_verify_set(outcome, CLT_VERIFY_FAIL, "%08x becomes %08x as tf32 and must be %08x", in[i],
                            out[i], want);
+            wrong_at(outcome, CLT_U32, i, out[i], want);
+        }
     }
     return CLT_OK;
 }
@@ -302,10 +331,14 @@ static clt_status check_checksum(clt_verify_session *session, const known *k, cl
             sum += words[i];
             weighted += words[i] * (i - c * SUM_CHUNK + 1);
         }
-        if (sums[c][0] != sum || sums[c][1] != weighted)
+        if (sums[c][0] != sum || sums[c][1] != weighted) {
             clt_verify_set(outcome, CLT_VERIFY_FAIL,
                            "the sums of chunk %u are %08x %08x and must be %08x %08x", c, sums[c][0],
                            sums[c][1], sum, weighted);
+            for (size_t w = 0; w < 2; w++)
+                if (sums[c][w] != (w ? weighted : sum))
+                    wrong_at(outcome, CLT_U32, 2 * (size_t)c + w, sums[c][w], w ? weighted : sum);
+        }
     }
     return CLT_OK;
 }
@@ -337,10 +370,12 @@ static clt_status check_fill(clt_verify_session *session, const known *k, clt_ve
     ocl_kernel_end_1d(&e, FILL_ITEMS, ocl_group_items(&session->desc, FILL_ITEMS), 0.0);
     CLT_TRY(clt_verify_command_answer(session, &e, want, sizeof want, bytes, sizeof bytes));
     for (uint32_t i = 0; i < FILL_BYTES; i++)
-        if (bytes[i] != want[i])
+        if (bytes[i] != want[i]) {
             clt_verify_set(outcome, CLT_VERIFY_FAIL,
                            "byte %u is %02x and must be %02x; elements %u to %u of %u bytes are filled", i,
                            bytes[i], want[i], FILL_FIRST, FILL_FIRST + FILL_COUNT - 1, unit);
+            wrong_at(outcome, CLT_U8, i, bytes[i], want[i]);
+        }
     return CLT_OK;
 }
 
@@ -413,12 +448,14 @@ static clt_status check_tree_step(clt_verify_session *session, tree_case *t, boo
     CLT_TRY(run_tree(session, t, start));
     expect_tree(t, start);
     for (uint32_t i = 0; i < TREE_ARRAYS * (TREE_ALIGNED + 1); i++)
-        if (!same_float(t->got[i], t->want[i]))
+        if (!same_float(t->got[i], t->want[i])) {
             clt_verify_set(outcome, CLT_VERIFY_FAIL,
                            "%s, micro-batch %u: element %u of array %u (0: the value, 1 to %d: the levels, "
                            "%d: the values at the start) is %.9g and must be %.9g",
                            start ? "start" : "sum", t->micro, i % t->pitch, i / t->pitch, TREE_LEVELS,
                            TREE_START, (double)t->got[i], (double)t->want[i]);
+            wrong_float(outcome, i, t->got[i], t->want[i]);
+        }
     return CLT_OK;
 }
 

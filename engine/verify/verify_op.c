@@ -109,6 +109,7 @@ static clt_status check_tensor(op_run *r, int32_t id, const tensor_check *check)
     double *got;
     CLT_TRY(new_doubles(r, n, &got));
     clt_verify_bench_get(r->bench, id, got);
+    clt_verify_from(r->outcome, clt_verify_bench_source(r->bench, id));
     snprintf(what, sizeof what, "%s '%s'", r->what, t->name);
     clt_verify_compare_rounded(r->outcome, what, got, check->reference, n, &rule,
                                r->data.integers ? 0.0 : check->factor * rounded_by(r, t));
@@ -145,9 +146,14 @@ static void check_record(op_run *r, int copy)
         return;
     clt_verify_bench_get(r->bench, r->bench->plan->losses, all);
     const double *got = all + 4 * call->node->loss;
+    clt_verify_source source = clt_verify_bench_source(r->bench, r->bench->plan->losses);
+    source.offset += (uint64_t)(4 * call->node->loss) * clt_dtype_bytes(source.dtype);
     snprintf(what, sizeof what, "%s loss record of '%s'", r->what, call->node->name);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++, source.offset += clt_dtype_bytes(source.dtype)) {
+        clt_verify_from(r->outcome, source);
         check_sum(r, what, got[i], call->loss_record[i], call->loss_terms[i]);
+    }
+    clt_verify_from(r->outcome, source);
     clt_verify_compare(r->outcome, what, got + 2, call->loss_record + 2, 2, &exact);
 }
 
@@ -406,9 +412,14 @@ static clt_status check_one(clt_verify_session *session, const clt_verify_subjec
     clt_verify_item item = {subject->op->name,    c->name, subject->variant, mode, c->small,
                             has_type(c, CLT_BF16)};
     clt_verify_outcome outcome;
-    clt_status status = CLT_OK;
     if (!clt_verify_wants(session, &item, &outcome))
         return CLT_OK;
+    clt_op_case altered = *c;
+    const clt_verify_subject run = {subject->op, &altered, subject->variant};
+    clt_status status = clt_verify_alter(session, CLT_VERIFY_OP_CASE, &altered);
+    if (status != CLT_OK)
+        return clt_verify_finish(session, &outcome, status);
+    subject = &run;
     if (subject->op->backward.variants && !subject->op->ref->backward)
         clt_verify_set(&outcome, CLT_VERIFY_UNIMPL, "the op has a gradient and its reference has none");
     else if (mode == CLT_VERIFY_CORRECT)

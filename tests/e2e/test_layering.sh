@@ -87,7 +87,7 @@ models engine/models
 plan engine/plan engine/plan/passes
 checkpoint engine/checkpoint
 report engine/report/write engine/report/read+engine/report/times engine/report/page
-verify engine/verify engine/verify/cases+engine/verify/device+engine/verify/speed
+verify engine/verify engine/verify/cases+engine/verify/device+engine/verify/speed engine/verify/reduce
 pretrained engine/pretrained engine/pretrained/gguf
 train engine/train/job engine/train/run engine/train/eval+engine/train/generate+engine/train/ranks+engine/train/saved engine/train/inspect engine/train/loop
 api engine engine/api

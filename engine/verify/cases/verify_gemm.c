@@ -242,14 +242,29 @@ static double rounded_on_the_way(const ocl_gemm *g)
     return operands + stored;
 }
 
+/* Where element i of C's batch items, rows and columns lies in its buffer. */
+static size_t place_in_c(const void *context, size_t i)
+{
+    const clt_gemm_run *r = context;
+    const ocl_gemm *g = &r->bench->gemm;
+    int64_t line = (int64_t)i / g->n;
+    return (size_t)(line / g->m * g->stride_c + line % g->m * g->ldc + (int64_t)i % g->n);
+}
+
 /* values: n results, n expected values, n bounds, to which the error of a chain is added. */
-static void compare(clt_gemm_run *r, const char *what, double *values, size_t n)
+static void compare(clt_gemm_run *r, int operand, const char *what, double *values, size_t n)
 {
     clt_verify_rule exact = {.exact = true};
     const ocl_gemm *g = &r->bench->gemm;
     double chain = rounded_in_a_chain(r);
     for (size_t i = 0; i < n; i++)
         values[2 * n + i] += chain * fabs(values[n + i]);
+    const ocl_gemm_array *a = &r->bench->array[operand];
+    clt_verify_from(r->outcome, (clt_verify_source){.buffer = r->bench->buffer[0][operand],
+                                                    .dtype = a->type,
+                                                    .offset = a->first * clt_dtype_bytes(a->type),
+                                                    .index = place_in_c,
+                                                    .context = r});
     if (r->integers)
         clt_verify_compare(r->outcome, what, values, values + n, n, &exact);
     else
@@ -303,9 +318,9 @@ static clt_status judge(clt_gemm_run *r)
     if (kept)
         CLT_TRY(read_result(r, OCL_GEMM_PRE, pre));
     CLT_TRY(expect(r, c, pre, n));
-    compare(r, r->integers ? "C (integers)" : "C", c, n);
+    compare(r, OCL_GEMM_C, r->integers ? "C (integers)" : "C", c, n);
     if (kept)
-        compare(r, r->integers ? "pre (integers)" : "pre", pre, n);
+        compare(r, OCL_GEMM_PRE, r->integers ? "pre (integers)" : "pre", pre, n);
     if (!r->integers && g->k > 0)
         clt_verify_trust(r->outcome, "C", c, n, 0.02);
     return clt_gemm_judge_additions(r, c);
@@ -374,9 +389,15 @@ static clt_status check_mode(const clt_gemm_run *run, const char *label, unsigne
         item.bf16 |= c->type[i] == CLT_BF16;
     if (!clt_verify_wants(run->session, &item, run->outcome))
         return CLT_OK;
-    clt_status status = run_check(run, false, mode == CLT_VERIFY_CORRECT ? check_values : check_bits);
-    if (status == CLT_OK && mode == CLT_VERIFY_CORRECT && is_exact(c) && !clt_verify_bad(run->outcome))
-        status = run_check(run, true, check_values);
+    clt_gemm_case altered = *c;
+    clt_gemm_run own = *run;
+    own.problem = &altered;
+    clt_status status = clt_verify_alter(run->session, CLT_VERIFY_GEMM_CASE, &altered);
+    if (status == CLT_OK)
+        status = run_check(&own, false,
+                           mode == CLT_VERIFY_CORRECT ? check_values : check_bits);
+    if (status == CLT_OK && mode == CLT_VERIFY_CORRECT && is_exact(&altered) && !clt_verify_bad(run->outcome))
+        status = run_check(&own, true, check_values);
     return clt_verify_finish(run->session, run->outcome, status);
 }
 

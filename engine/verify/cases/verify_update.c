@@ -480,10 +480,12 @@ static clt_status check_case(clt_verify_session *session, const clt_update_case 
                              unsigned mode, clt_verify_outcome *outcome)
 {
     CLT_SCOPED(clt_verify_bench) *bench = NULL;
+    clt_update_case altered = *c;
+    CLT_TRY(clt_verify_alter(session, CLT_VERIFY_UPDATE_CASE, &altered));
     CLT_TRY(clt_alloc(&bench, 1, sizeof *bench, "checker's bench"));
     bench->device = session->device;
     clt_update_run r = {
-        .c = c, .variant = variant, .outcome = outcome, .seed = session->seed, .bench = bench};
+        .c = &altered, .variant = variant, .outcome = outcome, .seed = session->seed, .bench = bench};
     CLT_TRY(realise(session, &r));
     return mode == CLT_VERIFY_BITWISE ? check_bits(&r) : run_steps(&r);
 }

@@ -103,6 +103,10 @@ static clt_status check_slot(clt_update_run *r, const clt_store_slot *slot, cons
     for (int k = 0; k <= r->layout->opt_states; k++) {
         char what[192];
         snprintf(what, sizeof what, "%s, %s of '%s'", r->what, clt_arenas[arenas[k]].name, slot->name);
+        clt_verify_from(r->outcome,
+                        (clt_verify_source){.buffer = r->bench->store->slab[arenas[k]][slot->slab],
+                                            .dtype = CLT_F32,
+                                            .offset = slot->offset * sizeof(float)});
         clt_verify_compare_bounds(r->outcome, what, e.got[k], e.want[k], e.bound[k], n, CLT_F32, 0.0);
     }
     return CLT_OK;

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain verify --reduce: a folder for the vendor for each op or subject that fails. */
+#ifndef CLI_VERIFY_VERIFY_REDUCE_H
+#define CLI_VERIFY_VERIFY_REDUCE_H
+
+#include "cli/verify/verify_report.h"
+
+/* CLT_ESTORAGE if the folder is there and not empty, or cannot be made: asked before the checks run. */
+clt_status verify_reduce_possible(const char *folder);
+/* Reduces the first failing check of each subject on each device, and says what was written. options: of the
+ * run; limit: seconds for one trial. */
+clt_status verify_reduce(const verify_report *report, const clt_verify_options *options, double limit,
+                         const char *folder);
+
+#endif

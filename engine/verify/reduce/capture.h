@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The last commands that a device was given, as data: programs, launches with all arguments, and what the
+ * buffers held before; and the values that were found wrong afterwards. */
+#ifndef ENGINE_VERIFY_REDUCE_CAPTURE_H
+#define ENGINE_VERIFY_REDUCE_CAPTURE_H
+
+#include "cl/exec/exec.h"
+#include "engine/verify/verify_internal.h"
+
+typedef struct clt_captured_buffer {
+    const ocl_buffer *buffer; /* only a name: it may be destroyed by now */
+    uint64_t bytes;
+    uint8_t *before; /* content; NULL: never read, since no command had been enqueued */
+} clt_captured_buffer;
+
+typedef struct clt_captured_command {
+    ocl_command command;       /* with copies of its texts; `layer`, `made_by` and `gemm` are not copied */
+    size_t local[3];           /* with which it was enqueued */
+    int buffer[OCL_MAX_ARGS];  /* of each tensor argument; -1: none */
+    uint64_t at[OCL_MAX_ARGS]; /* its byte in the buffer */
+    bool kept;                 /* needed for the wrong values (clt_capture_slice) */
+} clt_captured_command;
+
+/* Wrong values, with their own memory. */
+typedef struct clt_captured_values {
+    int buffer; /* -1: nothing was found wrong */
+    clt_dtype dtype;
+    char what[256];
+    size_t n, at;
+    uint64_t *element; /* of `dtype` from the buffer's start */
+    double *want, *bound, *storage;
+    double got; /* of value `at` */
+    bool together;
+    double mean_limit, left;
+} clt_captured_values;
+
+typedef struct clt_capture {
+    clt_arena *arena; /* everything below; made anew for each run */
+    clt_captured_command *commands;
+    size_t n_commands;
+    clt_captured_buffer *buffers;
+    int n_buffers;
+    bool built; /* false: the commands were about to be built, and none was enqueued */
+    clt_captured_values wrong;
+    clt_status trouble; /* not CLT_OK: the last run could not be captured; `error` says why */
+    clt_error error;
+} clt_capture;
+
+/* Most bytes that all buffers of a run may have. */
+#define CLT_CAPTURE_BYTES (UINT64_C(256) << 20)
+
+/* Takes the place of what was captured before. Reads every buffer of the commands, if they are about to be
+ * enqueued. Errors are left in `trouble`. */
+void clt_capture_event(clt_capture *capture, const ocl_exec_event *event);
+void clt_capture_wrong(clt_capture *capture, const clt_verify_wrong *wrong);
+/* Marks the commands on which the wrong values depend; all, if there are none or they are outside of what
+ * commands write. CLT_EUNSUPPORTED if a marked command is one that OpenCL alone cannot repeat. */
+clt_status clt_capture_slice(clt_capture *capture);
+void clt_capture_free(clt_capture *capture);
+CLT_SCOPED_VALUE(clt_capture, clt_capture_free)
+
+#endif

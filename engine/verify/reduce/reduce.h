@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `cltrain verify --reduce`: makes the case of a failing check smaller while it still fails, and writes a
+ * folder for a driver's vendor (docs/drivers.md, "A folder for the vendor"). Trials run in a worker process,
+ * because the driver may crash or hang; the worker alone opens the device. */
+#ifndef ENGINE_VERIFY_REDUCE_REDUCE_H
+#define ENGINE_VERIFY_REDUCE_REDUCE_H
+
+#include "engine/verify/verify.h"
+
+typedef struct clt_reduce_options {
+    const char *check;       /* name of the check, "softmax.odd[row]/correct" */
+    const char *device_spec; /* NULL: the default device */
+    uint32_t caps_mask;
+    bool small, own_forms; /* as in clt_verify_options */
+    uint64_t seed;
+    double limit;       /* seconds that a trial may take */
+    const char *folder; /* to be made */
+    const char *repeat; /* the command that repeats the check */
+} clt_reduce_options;
+
+typedef struct clt_reduced {
+    bool written;
+    int trials;
+    char reason[1024]; /* not written: why; else what is wrong in the reduced case */
+    char shape[1024];  /* the reduced case: "x0.dim0=1 x0.dim1=3" */
+} clt_reduced;
+
+/* CLT_OK with `written` false: this check cannot be reduced, or fails now and then. CLT_ESTORAGE: the folder
+ * cannot be written. CLT_EDEVICE: the worker cannot open the device. */
+clt_status clt_reduce(const clt_reduce_options *options, clt_reduced *out);
+/* The worker's side, for a hidden command of the program. options: of the one check, without callbacks. */
+clt_status clt_reduce_work(const clt_verify_options *options);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a reduction has found, and the page about it in the vendor's folder. */
+#ifndef ENGINE_VERIFY_REDUCE_REDUCE_REPORT_H
+#define ENGINE_VERIFY_REDUCE_REDUCE_REPORT_H
+
+#include "engine/verify/reduce/reduce.h"
+#include "engine/verify/reduce/slots.h"
+
+/* What a trial shows. */
+typedef enum clt_verdict {
+    VERDICT_PASS,
+    VERDICT_SKIP,  /* the variant refuses the case */
+    VERDICT_WRONG, /* wrong values, with their place */
+    VERDICT_OTHER, /* a failure without a place in memory */
+    VERDICT_ERROR, /* a call failed */
+    VERDICT_CRASH,
+    VERDICT_HANG,
+    VERDICT_UNWRITTEN /* the folder could not be written, `status` and `reason` say why */
+} clt_verdict;
+
+typedef struct clt_trial {
+    clt_verdict verdict;
+    clt_status status;
+    double error, limit;
+    char reason[1024];
+} clt_trial;
+
+#define CLT_PASSED_KEPT 64
+
+/* What a reduction has found. */
+typedef struct clt_reduction {
+    clt_slots first, now;              /* the case as it is, and the smallest one that fails */
+    clt_slots passed[CLT_PASSED_KEPT]; /* cases that pass */
+    int n_passed, trials;
+    clt_trial failure; /* of `now` */
+    char device[OCL_NAME_SIZE], driver[OCL_NAME_SIZE], version[OCL_NAME_SIZE], platform[OCL_NAME_SIZE];
+} clt_reduction;
+
+/* Appends "x0.dim0=1 x0.dim1=3". */
+void clt_slots_text(const clt_slots *slots, clt_str *out);
+/* Writes report.md into the folder. CLT_ESTORAGE. */
+clt_status clt_reduce_report(const clt_reduce_options *options, const clt_reduction *reduction);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A case of the checker as a list of numbers that can be made smaller: sizes, types, optional parts. */
+#ifndef ENGINE_VERIFY_REDUCE_SLOTS_H
+#define ENGINE_VERIFY_REDUCE_SLOTS_H
+
+#include "engine/verify/verify_internal.h"
+
+#define CLT_SLOTS 96
+
+typedef struct clt_slot {
+    char name[32]; /* without blanks: "x0.dim1" */
+    int64_t value, least;
+    bool
+        is_size; /* it may equal other sizes because it is the same one; else a choice, which is simplest 0 */
+} clt_slot;
+
+typedef struct clt_slots {
+    clt_slot slot[CLT_SLOTS];
+    int count;
+} clt_slots;
+
+/* Lists the numbers of the case. Numbers beyond CLT_SLOTS stay as they are. */
+void clt_slots_of(clt_verify_case_kind kind, const void *op_case, clt_slots *out);
+/* Gives the numbers of a list with as many slots to a copy of the same case. Its texts are in `arena`.
+ * CLT_ESHAPE if there is no such case, CLT_ENOMEM. */
+clt_status clt_slots_put(clt_verify_case_kind kind, const clt_slots *slots, clt_arena *arena, void *copy);
+
+#endif

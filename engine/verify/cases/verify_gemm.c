@@ -394,8 +394,7 @@ static clt_status check_mode(const clt_gemm_run *run, const char *label, unsigne
     own.problem = &altered;
     clt_status status = clt_verify_alter(run->session, CLT_VERIFY_GEMM_CASE, &altered);
     if (status == CLT_OK)
-        status = run_check(&own, false,
-                           mode == CLT_VERIFY_CORRECT ? check_values : check_bits);
+        status = run_check(&own, false, mode == CLT_VERIFY_CORRECT ? check_values : check_bits);
     if (status == CLT_OK && mode == CLT_VERIFY_CORRECT && is_exact(&altered) && !clt_verify_bad(run->outcome))
         status = run_check(&own, true, check_values);
     return clt_verify_finish(run->session, run->outcome, status);

@@ -6,18 +6,7 @@
 #ifndef ENGINE_VERIFY_REDUCE_REDUCE_H
 #define ENGINE_VERIFY_REDUCE_REDUCE_H
 
-#include "engine/verify/verify.h"
-
-typedef struct clt_reduce_options {
-    const char *check;       /* name of the check, "softmax.odd[row]/correct" */
-    const char *device_spec; /* NULL: the default device */
-    uint32_t caps_mask;
-    bool small, own_forms; /* as in clt_verify_options */
-    uint64_t seed;
-    double limit;       /* seconds that a trial may take */
-    const char *folder; /* to be made */
-    const char *repeat; /* the command that repeats the check */
-} clt_reduce_options;
+#include "engine/verify/reduce/reduce_options.h"
 
 typedef struct clt_reduced {
     bool written;

@@ -4,7 +4,7 @@
 #ifndef ENGINE_VERIFY_REDUCE_REDUCE_REPORT_H
 #define ENGINE_VERIFY_REDUCE_REDUCE_REPORT_H
 
-#include "engine/verify/reduce/reduce.h"
+#include "engine/verify/reduce/reduce_options.h"
 #include "engine/verify/reduce/slots.h"
 
 /* What a trial shows. */

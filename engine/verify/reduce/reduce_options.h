@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which check is reduced, on which device, and where the folder is made. */
+#ifndef ENGINE_VERIFY_REDUCE_REDUCE_OPTIONS_H
+#define ENGINE_VERIFY_REDUCE_REDUCE_OPTIONS_H
+
+#include "engine/verify/verify.h"
+
+typedef struct clt_reduce_options {
+    const char *check;       /* name of the check, "softmax.odd[row]/correct" */
+    const char *device_spec; /* NULL: the default device */
+    uint32_t caps_mask;
+    bool small, own_forms; /* as in clt_verify_options */
+    uint64_t seed;
+    double limit;       /* seconds that a trial may take */
+    const char *folder; /* to be made */
+    const char *repeat; /* the command that repeats the check */
+} clt_reduce_options;
+
+#endif

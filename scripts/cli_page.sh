@@ -47,7 +47,7 @@ or `=`; `--` ends the options.
 | `bench gemm\|memory\|ops\|step CONFIG\|build CONFIG [--json FILE] [--compare FILE]` | measures this device |
 | `tune [CONFIG] [--seconds S] [--list \| --clear] [--json FILE]` | measures which kernels are fastest on this device, and records it: [tuning.md](tuning.md) |
 | `ops [NAME] [--json]` | what can be a layer of `model.layers`: formula, inputs, attributes, an example |
-| `verify [-t PATTERN] [--mode …] [--caps MASK] [--quick] [--device SPEC\|all] [--json FILE] [--baseline FILE] [--seconds S] [--run RUN] [--junit FILE]` | the checker; `--run RUN` trains steps of a run again; both beside earlier results: [drivers.md](drivers.md#the-same-device-as-before) |
+| `verify [-t PATTERN] [--mode …] [--caps MASK] [--quick] [--device SPEC\|all] [--json FILE] [--baseline FILE] [--reduce DIR] [--seconds S] [--run RUN] [--junit FILE]` | the checker; `--run RUN` trains steps of a run again; both beside earlier results: [drivers.md](drivers.md#the-same-device-as-before) |
 | `config --schema \| --markdown \| --print CONFIG` | the keys; a config with all defaults filled in |
 | `demo` | trains a small GPT on real text of this machine and samples from it |
 | `cache [NAME…] [--clear] [--all] [--json]` | lists the cache folders with their sizes; clears them |

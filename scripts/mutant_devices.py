@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Devices on which mutants are tried: how `cltrain verify` runs there, what it builds, and one run of it with changed kernels."""
 import glob
+import hashlib
 import os
 import pickle
 import resource
@@ -38,6 +39,7 @@ class Device:
         """Runs the small cases once with a log of the programs, unless that was done. All must pass."""
         self.prepare()
         log, kept = os.path.join(self.folder, "record.log"), os.path.join(self.folder, "record.pickle")
+        self.forget_others(pattern, (log, kept))
         if not os.path.exists(log):
             command = [self.program, "verify", "--caps", "all", "--jobs", "1", "--small", "-v", "--seed", SEED, "-t", pattern]
             with open(log + ".part", "w", encoding="utf-8") as out:
@@ -45,6 +47,8 @@ class Device:
                                       env={**self.environment(self.caches), "CLTRAIN_LOG": "trace"}).returncode
             if code != 0:
                 sys.exit(f"mutate.py: without a mutant, verify ends with code {code} on {self.name}: {log}.part")
+            if self.violated(self.caches):
+                sys.exit(f"mutate.py: without a mutant, {self.name} reports: {self.violated(self.caches)}")
             os.rename(log + ".part", log)
         if os.path.exists(kept):
             with open(kept, "rb") as file:
@@ -54,6 +58,21 @@ class Device:
             self.recorded = Recorded(lines.read().split("\n"), texts, self.defines)
         with open(kept, "wb") as file:
             pickle.dump(self.recorded, file)
+
+    def forget_others(self, pattern, records):
+        """Removes what another program, or a run with another pattern, has recorded: its checks are not the checks of this run."""
+        with open(self.program, "rb") as file:
+            made = f"{hashlib.sha256(file.read()).hexdigest()} {pattern}"
+        path = os.path.join(self.folder, "record.made_by")
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                if file.read() == made:
+                    return
+        for record in records:
+            if os.path.exists(record):
+                os.remove(record)
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(made)
 
     def violated(self, slot):
         """A rule that the device saw violated, or None."""
@@ -75,7 +94,7 @@ class Played(Device):
             sys.exit("mutate.py: the device ptx needs a clang with the target nvptx64, and --build with the folder that has "
                      "tests/ptx_driver.so")
         os.makedirs(os.path.join(self.folder, "icd"), exist_ok=True)
-        os.makedirs(os.path.join(self.folder, "programs"), exist_ok=True)
+        os.makedirs(os.path.join(self.caches, "programs"), exist_ok=True)
         self.driver, self.builtins = driver, os.path.join(self.folder, "builtins.bc")
         with open(os.path.join(self.folder, "icd", "ptx.icd"), "w", encoding="utf-8") as out:
             out.write(driver + "\n")
@@ -87,7 +106,7 @@ class Played(Device):
     def environment(self, caches):
         return {**super().environment(caches), "OCL_ICD_VENDORS": os.path.join(self.folder, "icd"), "OCL_ICD_FILENAMES": self.driver,
                 "CLTRAIN_PTX_CLANG": self.clang, "CLTRAIN_PTX_BUILTINS": self.builtins,
-                "CLTRAIN_PTX_CACHE": os.path.join(self.folder, "programs"), "CLTRAIN_PTX_REPORT": os.path.join(caches, "report")}
+                "CLTRAIN_PTX_CACHE": os.path.join(caches, "programs"), "CLTRAIN_PTX_REPORT": os.path.join(caches, "report")}
 
     def violated(self, slot):
         path = os.path.join(slot, "report")
@@ -135,7 +154,7 @@ class Trial:
 
     def kept(self):
         """What PoCL keeps, a folder for each program."""
-        return glob.glob(os.path.join(self.folder, "pocl", "*", "*")) + glob.glob(os.path.join(self.device.folder, "programs", "*"))
+        return glob.glob(os.path.join(self.folder, "pocl", "*", "*")) + glob.glob(os.path.join(self.folder, "programs", "*"))
 
     def forget(self):
         """Removes the programs of mutants from the caches."""
@@ -151,7 +170,7 @@ class Trial:
         report = os.path.join(self.folder, "report")
         if os.path.exists(report):
             os.remove(report)
-        command = [*self.device.prefix, self.device.program, "verify", "--caps", "all", "--jobs", "1", "--seed", SEED]
+        command = [*self.device.prefix, self.device.program, "verify", "--caps", "all", "--jobs", "1", "--limit", "300", "--seed", SEED]
         command += ["-t", ",".join(checks)]
         command += ["--mode", modes] if modes else []
         seconds = 60 + int(sum(10 * self.ms.get(c, 6e4) for c in checks) / 1000)
@@ -172,7 +191,7 @@ class Trial:
         if broken:
             return "killed", broken
         if bad:
-            state = "timeout" if "SIGXCPU" in reason or "SIGKILL" in reason or "time limit" in reason else (
+            state = "timeout" if "SIGXCPU" in reason or "SIGKILL" in reason or "did not answer" in reason else (
                 "refused" if "building kernel family" in reason or "CL_BUILD_PROGRAM_FAILURE" in reason else "killed")
             return state, f"{bad.split()[1]} {reason}"
         return ("survived", "") if process.returncode == 0 else ("killed", f"code {process.returncode}: {last}")

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Name, least value, and whether the value must be a power of two. */
+/* Name, least and largest value, and whether the value must be a power of two. */
 static const struct {
     const char *name;
     size_t offset;
@@ -54,8 +54,11 @@ clt_status ocl_size_limits_read(const char *word, ocl_size_limits *out)
         bool good = word[length] == '=' && read_size(word + length + 1, &value);
         if (!good || value < known[i].least || value > known[i].most ||
             (known[i].power && (value & (value - 1)) != 0))
-            CLT_FAIL(CLT_EUSAGE, "reading the limit '%s': it must be a number from %" PRIu64 "%s, such as %s",
-                     word, known[i].least, known[i].power ? " that is a power of two" : ", with K, M or G",
+            CLT_FAIL(CLT_EUSAGE,
+                     "reading the limit '%s': it must be a number from %" PRIu64 " to %" PRIu64
+                     "%s, such as %s",
+                     word, known[i].least, known[i].most,
+                     known[i].power ? " that is a power of two" : ", with K, M or G",
                      known[i].power ? "64" : "64K");
         *value_of(out, i) = value;
         return CLT_OK;

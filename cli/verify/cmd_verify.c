@@ -178,6 +178,18 @@ static clt_status measure_device(const verify_args *a, const clt_verify_options 
     return CLT_OK;
 }
 
+/* The same after a run that ended with `status`: a check that fails does not keep others from being
+ * measured. */
+static clt_status measure_after(const verify_args *a, const clt_verify_options *options, verify_run *run,
+                                clt_status status)
+{
+    clt_error first;
+    clt_error_take(status, &first);
+    status = measure_device(a, options, run);
+    bool other = status != CLT_OK && (status != CLT_ECHECK || first.status == CLT_OK);
+    return other ? status : clt_error_put(&first);
+}
+
 static clt_status run_device(const verify_args *a, clt_verify_options *options, verify_run *run,
                              const ocl_device_desc *desc, int count[5])
 {
@@ -197,10 +209,9 @@ static clt_status run_device(const verify_args *a, clt_verify_options *options, 
         : a->seconds > 0
             ? verify_rounds(a->seconds, (double)a->limit, (int)a->jobs, options, run->report, &summary)
             : clt_verify_run_workers(options, (double)a->limit, (int)a->jobs, &summary);
-    for (int i = 0; i < 5; i++)
-        count[i] += summary.count[i];
-    if (status == CLT_OK && !run->list)
-        status = measure_device(a, options, run);
+    if (!run->list && (status == CLT_OK || status == CLT_ECHECK))
+        status = measure_after(a, options, run, status);
+    verify_report_count(run->report, count);
     console_close(run->console);
     return status;
 }
@@ -334,7 +345,7 @@ static clt_status verify(const cmd_context *context, verify_args *a)
     if (a->seconds > 0 && report.count < run.total * report.n_devices)
         whole = false; /* the time was up: no check is missing */
     status = report_run(&report, a, baseline, whole, &end);
-    if (a->reduce && !run.list)
+    if (a->reduce && !run.list && (end.status == CLT_OK || end.status == CLT_ECHECK))
         status = reduce(&report, a, &options, status);
     fflush(stdout);
     verify_report_free(&report);
@@ -386,7 +397,7 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
                   "if the checks of -t pass alone, run them again after the checks that PATTERN names"),
         ARGS_FLOAT("--seconds", "S", a.seconds, 1, 1e7,
                    "make the checks again with fresh data until S seconds have passed (for each device); "
-                   "without a selection those of --quick"),
+                   "without a selection the checks of --quick"),
         ARGS_INT("--seed", "N", a.seed, 1, 9e18, "seed of the data (default: from the clock, printed)"),
         ARGS_TEXT("--json", "FILE", a.json, "write all results as JSON; - for the standard output"),
         ARGS_TEXT("--junit", "FILE", a.junit, "write all results as JUnit XML"),

@@ -70,7 +70,7 @@ static clt_status reduce_one(const verify_item *item, const clt_verify_options *
                                     .caps_mask = options->caps_mask,
                                     .small = options->small,
                                     .own_forms = options->own_forms,
-                                    .seed = options->seed,
+                                    .seed = options->seed + (item->round > 0 ? item->round - 1 : 0),
                                     .limit = limit,
                                     .folder = path,
                                     .repeat = item->repeat ? item->repeat : ""};

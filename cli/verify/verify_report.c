@@ -24,6 +24,7 @@ void verify_report_device(verify_report *report, const char *spec)
     }
     for (size_t i = 0; i < report->places_capacity; i++)
         report->places[i] = 0;
+    report->rounds = 0;
     snprintf(report->devices[report->n_devices++].spec, sizeof report->devices->spec, "%s", spec);
 }
 
@@ -125,6 +126,13 @@ void verify_report_repeat(verify_report *report, const clt_verify_result *result
         add_speeds(report, item, result);
         return;
     }
+}
+
+void verify_report_count(const verify_report *report, int count[5])
+{
+    for (size_t i = 0; i < report->count; i++)
+        if (report->items[i].run == (int)report->n_devices)
+            count[report->items[i].state]++;
 }
 
 void verify_report_free(verify_report *report)

@@ -53,6 +53,8 @@ bool verify_report_add(verify_report *report, const char *device, const clt_veri
 /* Adds the times of a check that the report has already for the device that was added last: another process
  * has repeated it. If it failed there, it has failed. */
 void verify_report_repeat(verify_report *report, const clt_verify_result *result);
+/* Adds to count[] the checks of the device that was added last, by their states. */
+void verify_report_count(const verify_report *report, int count[5]);
 /* Sorts the results by device and into the order of the list of checks. CLT_ENOMEM: some are missing. */
 clt_status verify_report_sort(verify_report *report);
 /* Writes the results as JSON, which verify_baseline_open reads, and as JUnit XML. A path may be NULL. */

@@ -16,19 +16,19 @@ double verify_met_rate(uint64_t runs)
 
 /* What the rounds of a device have done. */
 typedef struct rounds_tally {
-    uint64_t runs;        /* of all checks, without skipped ones */
-    uint64_t least, most; /* runs of one check */
-    int checks, failed;
+    uint64_t runs;               /* of all checks, without skipped ones */
+    uint64_t least, most;        /* runs of one check */
+    int checks, failed, skipped; /* checks: without skipped ones */
 } rounds_tally;
 
-static rounds_tally tally_of(const verify_report *report, int count[5])
+static rounds_tally tally_of(const verify_report *report)
 {
     rounds_tally t = {.least = UINT64_MAX};
     for (size_t i = 0; i < report->count; i++) {
         const verify_item *item = &report->items[i];
         if (item->run != (int)report->n_devices)
             continue;
-        count[item->state]++;
+        t.skipped += item->state == CLT_VERIFY_SKIP;
         if (item->state == CLT_VERIFY_SKIP)
             continue;
         t.checks++;
@@ -40,7 +40,7 @@ static rounds_tally tally_of(const verify_report *report, int count[5])
     return t;
 }
 
-/* Tells what was done, and honestly what no failure proves: a fault that strikes every check alike had all
+/* Tells what was done, and what it proves that nothing failed: a fault that strikes every check alike had all
  * runs as chances, a fault of one kernel only the runs of its own checks. */
 static void tell(const rounds_tally *t, uint64_t rounds, double seconds, uint64_t missing)
 {
@@ -69,9 +69,8 @@ clt_status verify_rounds(double seconds, double limit, int jobs, clt_verify_opti
     CLT_TRY(clt_verify_count(options, &matched));
     options->until = began + seconds;
     clt_status status = clt_verify_run_workers(options, limit, jobs, summary);
-    memset(summary->count, 0, sizeof summary->count); /* of runs; the report counts checks */
-    rounds_tally t = tally_of(report, summary->count);
-    uint64_t made = (uint64_t)(t.checks + summary->count[CLT_VERIFY_SKIP]);
+    rounds_tally t = tally_of(report);
+    uint64_t made = (uint64_t)(t.checks + t.skipped);
     tell(&t, report->rounds, clt_now() - began, matched > made ? matched - made : 0);
     if (status != CLT_ECHECK)
         return status;

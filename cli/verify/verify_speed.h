@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Times that several processes have measured, and the rule by which those of two runs are compared. */
+ * Times that several processes have measured, and the rule by which the times of two runs are compared. */
 #ifndef CLI_VERIFY_VERIFY_SPEED_H
 #define CLI_VERIFY_VERIFY_SPEED_H
 
@@ -46,8 +46,8 @@ typedef struct verify_pace {
  * twice its own noise below 1.05: a machine that has become slower lengthens the times, but not beside the
  * memory or beside arithmetic. Faster is the reverse. */
 verify_pace verify_pace_of(const verify_speed *then, const verify_speed *now);
-/* The first of the checks that is slower; of equal ones the one with the largest ratio. NULL: none is.
- * *unsure (may be NULL): the number of those that vary too much. */
+/* The time that became slower by the largest ratio; NULL: none did. *unsure (may be NULL) grows by the number of
+ * times that vary too much. */
 const verify_speed *verify_slowest(const verify_speed *then, int n_then, const verify_speed *now, int n_now,
                                    verify_pace *pace, int *unsure);
 /* True if at least one of them is faster. */

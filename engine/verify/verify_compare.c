@@ -131,8 +131,8 @@ static void tell(clt_verify_outcome *o, const char *what, const judgement *j, co
                                                .left = j->left});
 }
 
-static void conclude(clt_verify_outcome *o, const char *what, const judgement *j, const double *got, size_t n,
-                     double limit, double nmse_limit)
+static void judge_all(clt_verify_outcome *o, const char *what, const judgement *j, const double *got,
+                      size_t n, double limit, double nmse_limit)
 {
     size_t at = j->worst_at;
     clt_verify_add_bits(o, got, n * sizeof *got);
@@ -164,6 +164,14 @@ static void conclude(clt_verify_outcome *o, const char *what, const judgement *j
     }
     if (clt_verify_bad(o))
         tell(o, what, j, got, nmse_limit);
+}
+
+/* Counts a comparison and ends it: the next one has another source, or none. */
+static void conclude(clt_verify_outcome *o, const char *what, const judgement *j, const double *got, size_t n,
+                     double limit, double nmse_limit)
+{
+    judge_all(o, what, j, got, n, limit, nmse_limit);
+    o->located = false;
 }
 
 void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, const double *got,

@@ -73,7 +73,7 @@ typedef struct shim_copy {
 } shim_copy;
 /* The contents of the buffer now; free() them. */
 uint32_t *shim_contents(cl_command_queue queue, const shim_copy *copy);
-/* Gives words that have changed since wrong values: GARBAGE, GROUP_WRONG (of a launch of so many groups) or
+/* Gives words that have changed since wrong values: GARBAGE, GROUP_WRONG (of a launch of `groups` groups) or
  * FAR_WRONG. */
 void shim_spoil(cl_command_queue queue, const shim_copy *copy, action how, double value, size_t groups);
 

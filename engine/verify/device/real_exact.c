@@ -92,7 +92,7 @@ long double clt_real_exact(int which, float a, float b, float c)
 }
 
 /* The unit in the last place of the exact value x. At a power of two it is the distance to the smaller
- * neighbour; below 2^-126 that of subnormal numbers. */
+ * neighbour; below 2^-126 the distance of subnormal numbers. */
 static long double ulp_of(long double x)
 {
     int exponent = 0;

@@ -15,11 +15,13 @@
 typedef struct atomic_check {
     const char *name;
     uint32_t operation, cells;
-    void (*judge)(const struct atomic_check *c, const uint32_t *x, uint32_t *y, clt_verify_outcome *outcome);
+    clt_status (*judge)(const struct atomic_check *c, const uint32_t *x, uint32_t *y,
+                        clt_verify_outcome *outcome);
 } atomic_check;
 
 /* Every answer of a counter from 0 on must occur once. Answers are sorted by cell into `seen`. */
-static void judge_counts(const atomic_check *c, const uint32_t *x, uint32_t *y, clt_verify_outcome *outcome)
+static clt_status judge_counts(const atomic_check *c, const uint32_t *x, uint32_t *y,
+                               clt_verify_outcome *outcome)
 {
     uint32_t count[64] = {0}, first[65] = {0};
     for (uint32_t i = 0; i < ITEMS; i++)
@@ -31,8 +33,7 @@ static void judge_counts(const atomic_check *c, const uint32_t *x, uint32_t *y, 
                            c->cells, y[ITEMS + cell], count[cell]);
     }
     CLT_FREED uint8_t *seen = NULL;
-    if (clt_alloc(&seen, ITEMS, sizeof *seen, "answers of atomic operations") != CLT_OK)
-        return;
+    CLT_TRY(clt_alloc(&seen, ITEMS, sizeof *seen, "answers of atomic operations"));
     for (uint32_t i = 0; i < ITEMS; i++) {
         uint32_t at = first[x[i]] + y[i];
         if (y[i] >= count[x[i]] || seen[at])
@@ -42,10 +43,12 @@ static void judge_counts(const atomic_check *c, const uint32_t *x, uint32_t *y, 
         else
             seen[at] = 1;
     }
+    return CLT_OK;
 }
 
 /* The 32 items of a word set a bit each; the answers are the words before. */
-static void judge_bits(const atomic_check *c, const uint32_t *x, uint32_t *y, clt_verify_outcome *outcome)
+static clt_status judge_bits(const atomic_check *c, const uint32_t *x, uint32_t *y,
+                             clt_verify_outcome *outcome)
 {
     (void)x;
     for (uint32_t cell = 0; cell < c->cells; cell++) {
@@ -63,16 +66,17 @@ static void judge_bits(const atomic_check *c, const uint32_t *x, uint32_t *y, cl
                            "32 work-items set the bits of word %u one after the other; it is %08x", cell,
                            y[ITEMS + cell]);
     }
+    return CLT_OK;
 }
 
 /* Items put their numbers into one cell in turn: each number comes out once, one stays. */
-static void judge_exchange(const atomic_check *c, const uint32_t *x, uint32_t *y, clt_verify_outcome *outcome)
+static clt_status judge_exchange(const atomic_check *c, const uint32_t *x, uint32_t *y,
+                                 clt_verify_outcome *outcome)
 {
     (void)c;
     (void)x;
     CLT_FREED uint8_t *seen = NULL;
-    if (clt_alloc(&seen, ITEMS + 1, sizeof *seen, "answers of atomic operations") != CLT_OK)
-        return;
+    CLT_TRY(clt_alloc(&seen, ITEMS + 1, sizeof *seen, "answers of atomic operations"));
     for (uint32_t i = 0; i <= ITEMS; i++) {
         if (y[i] > ITEMS || seen[y[i]])
             clt_verify_set(outcome, CLT_VERIFY_FAIL,
@@ -80,6 +84,7 @@ static void judge_exchange(const atomic_check *c, const uint32_t *x, uint32_t *y
         else
             seen[y[i]] = 1;
     }
+    return CLT_OK;
 }
 
 static const atomic_check atomics[] = {{"tickets", ATOMICS_INCREMENT, 1, judge_counts},
@@ -106,7 +111,7 @@ static clt_status check_atomics(clt_verify_session *session, const atomic_check 
     ocl_arg_u32(&e, c->operation);
     ocl_kernel_end_items(&e, ITEMS, 0, 0.0);
     CLT_TRY(clt_verify_command_answer(session, &e, x, ITEMS * sizeof *x, y, (ITEMS + c->cells) * sizeof *y));
-    c->judge(c, x, y, outcome);
+    CLT_TRY(c->judge(c, x, y, outcome));
     return CLT_OK;
 }
 

@@ -4,6 +4,9 @@
 #include "engine/verify/reduce/capture.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#include "cl/program/retarget.h"
 
 void clt_capture_free(clt_capture *capture)
 {
@@ -243,6 +246,10 @@ clt_status clt_capture_slice(clt_capture *c)
         command->kept |= !some;
         if (command->kept && command->command.kind == OCL_CMD_GEMM)
             CLT_FAIL(CLT_EUNSUPPORTED, "CLBlast computes '%s': a program of OpenCL alone cannot repeat that",
+                     command->command.label);
+        if (command->kept && command->command.options &&
+            strstr(command->command.options, OCL_RETARGET_OPTION) != NULL)
+            CLT_FAIL(CLT_EUNSUPPORTED, "'%s' needs PTX that cltrain changes after the driver's compiler",
                      command->command.label);
         if (command->kept && command->command.kind == OCL_CMD_HOST)
             CLT_FAIL(CLT_EUNSUPPORTED, "'%s' exchanges data with other ranks in the middle of its commands",

@@ -10,13 +10,16 @@
 #include <string.h>
 
 #include "engine/base/hash.h"
+#include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/host/child.h"
 #include "engine/verify/reduce/reduce_report.h"
 
 #define OPEN_SECONDS 1200.0 /* limit until the device is open: it may have to be probed first */
 #define SEND_SECONDS 60.0
-#define MAX_TRIALS 300  /* then the smallest case so far is taken */
+/* after so many trials, or so many seconds, the smallest case so far is taken */
+#define MAX_TRIALS 300
+#define MAX_SECONDS 1800.0
 #define WRITE_TRIALS 20 /* runs of a failure that comes and goes, until it is written */
 
 typedef struct search {
@@ -26,6 +29,7 @@ typedef struct search {
     clt_reduction found;
     uint64_t tried[MAX_TRIALS + WRITE_TRIALS + 1];
     int n_tried;
+    double began;
 } search;
 
 static void search_destroy(search *s)
@@ -189,7 +193,7 @@ static clt_status consider(search *s, const clt_slots *slots, bool *better)
     clt_reduction *f = &s->found;
     clt_trial trial;
     *better = false;
-    if (f->trials >= MAX_TRIALS || !is_new(s, slots))
+    if (f->trials >= MAX_TRIALS || clt_now() - s->began > MAX_SECONDS || !is_new(s, slots))
         return CLT_OK;
     CLT_TRY(run_trial(s, "try", slots, &trial));
     *better = trial.verdict == f->failure.verdict && trial.status == f->failure.status;
@@ -327,6 +331,7 @@ clt_status clt_reduce(const clt_reduce_options *options, clt_reduced *out)
     }
     CLT_TRY(clt_alloc(&s, 1, sizeof *s, "a reduction"));
     s->options = options;
+    s->began = clt_now();
     CLT_TRY(clt_program_find(&s->program));
     CLT_TRY(begin(s, out));
     if (out->reason[0] == '\0') {
@@ -334,6 +339,8 @@ clt_status clt_reduce(const clt_reduce_options *options, clt_reduced *out)
         CLT_TRY(shrink_all(s));
         CLT_TRY(write_folder(s, out));
     }
+    if (!out->written && clt_is_directory(options->folder))
+        CLT_TRY(clt_remove_tree(options->folder));
     CLT_SCOPED(clt_str) shape = {0};
     clt_slots_text(&s->found.now, &shape);
     snprintf(out->shape, sizeof out->shape, "%s", shape.text ? shape.text : "");

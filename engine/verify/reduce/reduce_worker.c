@@ -77,17 +77,13 @@ static void on_result(void *context, const clt_verify_result *result)
     snprintf(w->reason, sizeof w->reason, "%s", result->reason ? result->reason : "");
 }
 
-/* An earlier run's program must not stand for a run that cannot be written. */
-static clt_status forget_program(const worker *w)
-{
-    CLT_FREED char *path = NULL;
-    CLT_TRY(clt_path_join(w->folder, "repro.c", &path));
-    return clt_file_exists(path) ? clt_remove_tree(path) : CLT_OK;
-}
-
+/* Files of an earlier run must not stand for a run that cannot be written, so the folder is made anew. */
 static clt_status write_folder(worker *w)
 {
-    CLT_TRY(forget_program(w));
+    if (clt_is_directory(w->folder))
+        CLT_TRY(clt_remove_tree(w->folder));
+    if (w->capture.n_commands == 0 && w->capture.trouble == CLT_OK)
+        CLT_FAIL(CLT_EUNSUPPORTED, "it ended before there were commands that a program could repeat");
     const clt_repro_about about = {.check = w->options->pattern,
                                    .device = w->desc->name,
                                    .platform = w->desc->platform,
@@ -131,6 +127,7 @@ static clt_status run_trial(worker *w)
     own.context = w;
     w->result = (clt_verify_result){.state = CLT_VERIFY_SKIP};
     w->told = false;
+    clt_capture_free(&w->capture);
     w->written = CLT_OK;
     w->reason[0] = '\0';
     clt_arena_destroy(w->arena);
@@ -143,7 +140,8 @@ static clt_status run_trial(worker *w)
         snprintf(w->reason, sizeof w->reason, "%s", clt_error_text());
     clt_error_clear();
     const char *verdict = verdict_of(w, status);
-    if (w->how[0] && strcmp(w->how, "before") != 0 && strcmp(verdict, "pass") != 0) {
+    if (w->how[0] && strcmp(w->how, "before") != 0 &&
+        (strcmp(verdict, "wrong") == 0 || strcmp(verdict, "error") == 0)) {
         w->written = write_folder(w);
         clt_error_take(w->written, &w->trouble);
     }

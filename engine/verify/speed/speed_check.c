@@ -21,6 +21,7 @@
 /* One value for each round. */
 typedef struct track {
     double ns[MAX_ROUNDS], bytes[MAX_ROUNDS], flops[MAX_ROUNDS];
+    double now;  /* ns, of the current round */
     int repeats; /* runs of a command in a round */
 } track;
 
@@ -65,29 +66,34 @@ static clt_status set_repeats(const rounds *r)
     return CLT_OK;
 }
 
-static void keep(track *t, int round, double ns, double gbs, double gflops)
+static void keep(track *t, int round, double gbs, double gflops)
 {
-    t->ns[round] = ns;
-    t->bytes[round] = ns * gbs;
-    t->flops[round] = ns * gflops;
+    t->ns[round] = t->now;
+    t->bytes[round] = t->now * gbs;
+    t->flops[round] = t->now * gflops;
 }
 
 /* Runs every command of the phase between two readings of the yardstick, of which the first is known. */
 static clt_status run_round(rounds *r, double *gbs, double *gflops)
 {
-    double ns[256], sum = 0.0, gbs_after, gflops_after;
+    double sum = 0.0, gbs_after, gflops_after;
     for (size_t c = 0; c < r->count; c++) {
-        CLT_TRY(time_command(r, r->first + c, r->tracks[c].repeats, &ns[c]));
-        sum += ns[c];
+        CLT_TRY(time_command(r, r->first + c, r->tracks[c].repeats, &r->tracks[c].now));
+        sum += r->tracks[c].now;
     }
+    r->tracks[r->count].now = sum;
     CLT_TRY(ocl_yardstick_run(r->yardstick, &gbs_after, &gflops_after));
     for (size_t c = 0; c <= r->count; c++)
-        keep(&r->tracks[c], r->n, c < r->count ? ns[c] : sum, 0.5 * (*gbs + gbs_after),
-             0.5 * (*gflops + gflops_after));
+        keep(&r->tracks[c], r->n, 0.5 * (*gbs + gbs_after), 0.5 * (*gflops + gflops_after));
     *gbs = gbs_after;
     *gflops = gflops_after;
     r->n++;
     return CLT_OK;
+}
+
+static const char *work_of(const ocl_command *command)
+{
+    return command->kernel ? command->kernel : ocl_command_kind_name(command->kind);
 }
 
 /* "backward" for the whole phase, "backward/gemm_fwd_lane" or "backward/gemm_fwd_lane#2" for a command. */
@@ -99,9 +105,9 @@ static void name_command(const rounds *r, clt_phase phase, size_t at, char *out,
         snprintf(out, size, "%s", clt_phase_name(phase));
         return;
     }
-    const char *kernel = commands[at].kernel ? commands[at].kernel : ocl_command_kind_name(commands[at].kind);
+    const char *kernel = work_of(&commands[at]);
     for (size_t c = 0; c < at; c++)
-        same += commands[c].kernel && strcmp(commands[c].kernel, kernel) == 0;
+        same += strcmp(work_of(&commands[c]), kernel) == 0;
     snprintf(out, size, same > 1 ? "%s/%s#%d" : "%s/%s", clt_phase_name(phase), kernel, same);
 }
 
@@ -133,7 +139,7 @@ static clt_status time_phase(clt_verify_session *session, const ocl_yardstick *y
                 .first = realized->first[phase],
                 .count = realized->last[phase] - realized->first[phase]};
     double gbs, gflops;
-    if (r.count == 0 || r.count > 256)
+    if (r.count == 0)
         return CLT_OK;
     CLT_TRY(clt_alloc(&tracks, r.count + 1, sizeof *tracks, "times of commands"));
     r.tracks = tracks;

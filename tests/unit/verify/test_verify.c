@@ -626,6 +626,20 @@ TEST(test_nothing_matches)
     assert_contains(clt_error_text(), "sotfmax");
 }
 
+/* The place of some values is not the place of the values that are compared next. */
+TEST(test_places_end)
+{
+    const clt_verify_rule exact = {.dtype = CLT_F32, .exact = true};
+    const double one = 1.0;
+    clt_verify_outcome outcome = {0};
+    clt_verify_from(&outcome, (clt_verify_source){.dtype = CLT_F32});
+    clt_verify_compare(&outcome, "a value", &one, &one, 1, &exact);
+    assert_false(outcome.located);
+    clt_verify_from(&outcome, (clt_verify_source){.dtype = CLT_F32});
+    clt_verify_compare_bounds(&outcome, "a value", &one, &one, &one, 1, CLT_F32, 0.0);
+    assert_false(outcome.located);
+}
+
 TEST(test_perf)
 {
     clt_verify_summary summary;

@@ -46,7 +46,13 @@ clt_status clt_private_folder_check(const char *folder)
         return clt_fail_errno(CLT_ESTORAGE, errno, "looking at '%s'", folder);
     if (!S_ISDIR(info.st_mode))
         CLT_FAIL(CLT_ESTORAGE, "'%s' is no folder; remove it", folder);
-    if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    if (info.st_uid != geteuid())
+        CLT_FAIL(
+            CLT_ESTORAGE,
+            "'%s' belongs to the user with the number %lu, who may write into it; name another folder with "
+            "CLTRAIN_CACHE_DIR",
+            folder, (unsigned long)info.st_uid);
+    if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         CLT_FAIL(CLT_ESTORAGE,
                  "others may write into '%s'; make it yours alone (chmod 700), or name another folder with "
                  "CLTRAIN_CACHE_DIR",

@@ -144,9 +144,9 @@ static void on_repeat(void *context, const clt_verify_result *result)
     tell_progress(run, result->name);
 }
 
-/* Measures the checks of mode perf that match the pattern again, in VERIFY_PROCESSES processes less `had`. */
+/* Measures the checks of mode perf that match the pattern again, in `processes` processes. */
 static clt_status measure_again(const verify_args *a, const clt_verify_options *options, verify_run *run,
-                                const char *pattern, int had)
+                                const char *pattern, int processes)
 {
     clt_verify_options again = *options;
     clt_verify_summary summary;
@@ -155,7 +155,7 @@ static clt_status measure_again(const verify_args *a, const clt_verify_options *
     again.opened = NULL;
     again.result = on_repeat;
     CLT_TRY(clt_verify_count(&again, &run->total));
-    for (int process = had; process < VERIFY_PROCESSES && run->total > 0; process++) {
+    for (int i = 0; i < processes && run->total > 0; i++) {
         run->done = 0;
         CLT_TRY(clt_verify_run_workers(&again, (double)a->limit, 1, &summary));
     }
@@ -167,13 +167,14 @@ static clt_status measure_device(const verify_args *a, const clt_verify_options 
 {
     if (!(options->modes & CLT_VERIFY_PERF))
         return CLT_OK;
-    CLT_TRY(measure_again(a, options, run, options->pattern, 1));
-    for (int n = VERIFY_PROCESSES; n < VERIFY_MOST_PROCESSES && run->baseline; n += VERIFY_PROCESSES) {
+    int first = run->baseline ? VERIFY_PROCESSES : VERIFY_RECORDED;
+    CLT_TRY(measure_again(a, options, run, options->pattern, first - 1));
+    for (int n = first; n < VERIFY_MOST_PROCESSES && run->baseline; n += VERIFY_PROCESSES) {
         CLT_SCOPED(clt_str) names = {0};
         CLT_TRY(verify_baseline_suspects(run->baseline, run->report, &names));
         if (!names.text)
             break;
-        CLT_TRY(measure_again(a, options, run, names.text, 0));
+        CLT_TRY(measure_again(a, options, run, names.text, VERIFY_PROCESSES));
     }
     return CLT_OK;
 }
@@ -379,7 +380,7 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("-t", "PATTERN", a.select.pattern,
                   "only cases whose name matches, such as 'softmax*'; several with commas"),
         ARGS_TEXT("--mode", "MODES", a.select.mode,
-                  "correct, grad, bitwise, perf (times at the sizes of real work, by five processes), list; "
+                  "correct, grad, bitwise, perf (times at the sizes of real work), list; "
                   "several with commas"),
         ARGS_TEXT("--device", "SPEC|all", a.device, "which device, or every one"),
         ARGS_TEXT("--caps", "MASK", a.select.caps,

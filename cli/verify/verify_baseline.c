@@ -334,9 +334,8 @@ clt_status verify_baseline_suspects(const verify_baseline *b, const verify_repor
     for (size_t i = 0; i < report->count; i++) {
         const verify_item *now = &report->items[i];
         const entry *then = find(b, now->device, now->name);
-        verify_pace pace;
         if (then && now->state == CLT_VERIFY_PASS && then->state == CLT_VERIFY_PASS &&
-            verify_slowest(then->speeds, then->n_speeds, now->speeds, now->n_speeds, &pace, NULL))
+            verify_seems_slower(then->speeds, then->n_speeds, now->speeds, now->n_speeds))
             clt_str_printf(out, "%s%s", out->length ? "," : "", now->name);
     }
     if (out->failed)

@@ -12,7 +12,7 @@
 
 #define NOTICED 1.05      /* times that are less longer are not judged as slower */
 #define PROMISED 1.10     /* what must be noticed, else the judgement is unsure */
-#define SIGNIFICANT 4.0   /* in units of the noise */
+#define SIGNIFICANT 5.0   /* in units of the noise */
 #define CONTRADICTS 2.0   /* the same */
 #define LEAST_NOISE 0.005 /* of one process */
 enum { WAYS = 3 };
@@ -131,19 +131,23 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Median and standard deviation of the logarithms of n > 0 values. */
+static double median_of(double *values, int n)
+{
+    qsort(values, (size_t)n, sizeof *values, by_value);
+    return 0.5 * (values[(n - 1) / 2] + values[n / 2]);
+}
+
+/* Median of the logarithms of n > 0 values, and what their standard deviation would be if they were normal, from
+ * their median distance to it: a process that another program has disturbed hardly changes it. */
 static void look_at(const double *values, int n, double *median, double *deviation)
 {
-    double logs[VERIFY_MOST_PROCESSES], sum = 0.0, squares = 0.0;
-    for (int i = 0; i < n; i++) {
-        logs[i] = log(values[i] > 1e-9 ? values[i] : 1e-9);
-        sum += logs[i];
-    }
+    double logs[VERIFY_MOST_PROCESSES];
     for (int i = 0; i < n; i++)
-        squares += (logs[i] - sum / n) * (logs[i] - sum / n);
-    qsort(logs, (size_t)n, sizeof *logs, by_value);
-    *median = 0.5 * (logs[(n - 1) / 2] + logs[n / 2]);
-    *deviation = n > 1 ? sqrt(squares / (n - 1)) : INFINITY;
+        logs[i] = log(values[i] > 1e-9 ? values[i] : 1e-9);
+    *median = median_of(logs, n);
+    for (int i = 0; i < n; i++)
+        logs[i] = fabs(logs[i] - *median);
+    *deviation = n > 2 ? 1.4826 * n / (n - 0.8) * median_of(logs, n) : INFINITY;
 }
 
 /* Logarithm of the ratio of the medians, and its standard error. A median of normal numbers varies 1.2533
@@ -160,31 +164,58 @@ static void compare_way(const verify_speed *then, const verify_speed *now, int w
 }
 
 /* True if the change in direction `sign` (1: slower) is seen by way `best` and contradicted by no other. */
-static bool is_change(const double change[WAYS], const double noise[WAYS], int best, int sign)
+static bool is_change(const double change[WAYS], const double noise[WAYS], int best, int sign,
+                      double significant)
 {
     for (int w = 0; w < WAYS; w++)
         if (sign * change[w] < log(NOTICED) - CONTRADICTS * noise[w])
             return false;
-    return sign * change[best] > fmax(log(NOTICED), SIGNIFICANT * noise[best]);
+    return sign * change[best] > fmax(log(NOTICED), significant * noise[best]);
 }
 
-verify_pace verify_pace_of(const verify_speed *then, const verify_speed *now)
+/* Compares all ways, and returns the one with the least noise. */
+static int compare_ways(const verify_speed *then, const verify_speed *now, double change[WAYS],
+                        double noise[WAYS])
 {
-    double change[WAYS], noise[WAYS];
     int best = 0;
     for (int w = 0; w < WAYS; w++) {
         compare_way(then, now, w, &change[w], &noise[w]);
         if (noise[w] < noise[best])
             best = w;
     }
+    return best;
+}
+
+/* The factor of the noise if VERIFY_MOST_PROCESSES had measured, as they do what seems to be slower. */
+static double gain_of_more(int then, int now)
+{
+    return sqrt((1.0 / then + 1.0 / VERIFY_MOST_PROCESSES) / (1.0 / then + 1.0 / now));
+}
+
+verify_pace verify_pace_of(const verify_speed *then, const verify_speed *now)
+{
+    double change[WAYS], noise[WAYS];
+    int best = compare_ways(then, now, change, noise);
     verify_pace pace = {VERIFY_PACE_SAME, exp(change[best]), noise[best]};
-    if (is_change(change, noise, best, 1))
+    if (is_change(change, noise, best, 1, SIGNIFICANT))
         pace.kind = VERIFY_PACE_SLOWER;
-    else if (is_change(change, noise, best, -1))
+    else if (is_change(change, noise, best, -1, SIGNIFICANT))
         pace.kind = VERIFY_PACE_FASTER;
-    else if (!(SIGNIFICANT * noise[best] <= log(PROMISED)))
+    else if (!(SIGNIFICANT * noise[best] * gain_of_more(then->n, now->n) <= log(PROMISED)))
         pace.kind = VERIFY_PACE_UNSURE;
     return pace;
+}
+
+bool verify_seems_slower(const verify_speed *then, int n_then, const verify_speed *now, int n_now)
+{
+    for (int i = 0; i < n_now; i++) {
+        double change[WAYS], noise[WAYS];
+        const verify_speed *old = find((verify_speed *)then, n_then, now[i].what);
+        int best = old ? compare_ways(old, &now[i], change, noise) : 0;
+        if (old && is_change(change, noise, best, 1, 0.0))
+            return true;
+    }
+    return false;
 }
 
 const verify_speed *verify_slowest(const verify_speed *then, int n_then, const verify_speed *now, int n_now,
@@ -196,8 +227,7 @@ const verify_speed *verify_slowest(const verify_speed *then, int n_then, const v
         verify_pace pace = {VERIFY_PACE_SAME, 1.0, 0.0};
         if (old)
             pace = verify_pace_of(old, &now[i]);
-        if (unsure)
-            *unsure += pace.kind == VERIFY_PACE_UNSURE;
+        *unsure += pace.kind == VERIFY_PACE_UNSURE;
         if (pace.kind == VERIFY_PACE_SLOWER && (!found || pace.ratio > slowest->ratio)) {
             found = &now[i];
             *slowest = pace;

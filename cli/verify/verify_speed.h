@@ -7,9 +7,11 @@
 #include "engine/json/json.h"
 #include "engine/verify/verify.h"
 
+/* How many processes measure each check of mode perf. */
 enum {
-    VERIFY_PROCESSES = 5,      /* how many processes measure each check of mode perf */
-    VERIFY_MOST_PROCESSES = 15 /* how many measure one that seems to be slower */
+    VERIFY_PROCESSES = 5,       /* in a run beside a baseline */
+    VERIFY_RECORDED = 10,       /* in any other run, which may become a baseline */
+    VERIFY_MOST_PROCESSES = 20, /* what seems to be slower */
 };
 
 /* One value for each process, as in clt_verify_speed. */
@@ -40,13 +42,16 @@ typedef struct verify_pace {
 } verify_pace;
 
 /* The rule. Each time is seen three ways: by itself, beside the memory, beside arithmetic. Of each the
- * medians over processes are compared; their noise follows from the larger of the two standard deviations of
- * logarithms. The way with the least noise gives the ratio. It is slower if the ratio exceeds 1.05 and 1 plus
- * four times the noise, and if neither of the other ways contradicts, which means that it lies more than
+ * medians over processes are compared; their noise follows from the larger of the two median distances of
+ * logarithms to their median. The way with the least noise gives the ratio. It is slower if the ratio exceeds 1.05 and 1 plus
+ * five times the noise, and if neither of the other ways contradicts, which means that it lies more than
  * twice its own noise below 1.05: a machine that has become slower lengthens the times, but not beside the
  * memory or beside arithmetic. Faster is the reverse. */
 verify_pace verify_pace_of(const verify_speed *then, const verify_speed *now);
-/* The time that became slower by the largest ratio; NULL: none did. *unsure (may be NULL) grows by the number of
+/* True if one of the times seems to be slower, so that more processes should measure it: the ratio exceeds 1.05,
+ * whatever the noise, and no other way contradicts. */
+bool verify_seems_slower(const verify_speed *then, int n_then, const verify_speed *now, int n_now);
+/* The time that became slower by the largest ratio; NULL: none did. *unsure grows by the number of
  * times that vary too much. */
 const verify_speed *verify_slowest(const verify_speed *then, int n_then, const verify_speed *now, int n_now,
                                    verify_pace *pace, int *unsure);

@@ -235,7 +235,7 @@ clt_status ocl_size_limits_read(const char *word, ocl_size_limits *out);
 bool ocl_size_limits_any(const ocl_size_limits *limits);
 /* Writes "workgroup=64,local=16K", "" for none; returns buffer. */
 const char *ocl_size_limits_text(const ocl_size_limits *limits, char *buffer, size_t size);
-/* Sets the limits before the first device is described; without any, those of the environment stay. */
+/* Sets the limits before the first device is described; without any, the limits of the environment stay. */
 clt_status ocl_size_limits_use(const ocl_size_limits *limits);
 clt_status ocl_size_limits_in_use(ocl_size_limits *out);
 /* Lowers what a description says to its limits; may be called again. */

@@ -137,8 +137,8 @@ static double median_of(double *values, int n)
     return 0.5 * (values[(n - 1) / 2] + values[n / 2]);
 }
 
-/* Median of the logarithms of n > 0 values, and what their standard deviation would be if they were normal, from
- * their median distance to it: a process that another program has disturbed hardly changes it. */
+/* Median of the logarithms of n > 0 values, and what their standard deviation would be if they were normal,
+ * from their median distance to it: a process that another program has disturbed hardly changes it. */
 static void look_at(const double *values, int n, double *median, double *deviation)
 {
     double logs[VERIFY_MOST_PROCESSES];

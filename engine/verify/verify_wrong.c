@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Failures as data, for `verify --reduce`: cases that are altered before they run, and wrong values with their
- * place in the device's memory. Without a reducer nothing here does anything. */
+ * Failures as data, for `verify --reduce`: cases that are altered before they run, and wrong values with
+ * their place in the device's memory. Without a reducer nothing here does anything. */
 #include "engine/verify/verify_internal.h"
 
 clt_status clt_verify_alter(const clt_verify_session *session, clt_verify_case_kind kind, void *copy)

@@ -17,7 +17,7 @@
 
 #define OPEN_SECONDS 1200.0 /* limit until the device is open: it may have to be probed first */
 #define SEND_SECONDS 60.0
-/* after so many trials, or so many seconds, the smallest case so far is taken */
+/* The search ends after this number of trials, or of seconds, with the smallest case so far. */
 #define MAX_TRIALS 300
 #define MAX_SECONDS 1800.0
 #define WRITE_TRIALS 20 /* runs of a failure that comes and goes, until it is written */

@@ -57,6 +57,13 @@ static void describe_library(void)
     }
 }
 
+/* MPI asks hwloc for the machine, one of whose plug-ins loads every OpenCL driver. That would be before a CPU
+ * device is divided among the ranks, which PoCL can only do while it is loaded. */
+static void keep_drivers_unloaded(void)
+{
+    (void)setenv("HWLOC_COMPONENTS", "-opencl", 0);
+}
+
 static clt_status transport_init(const comm_host *host, int *rank, int *ranks, const char **description)
 {
     mpi.host = host;
@@ -65,6 +72,7 @@ static clt_status transport_init(const comm_host *host, int *rank, int *ranks, c
     if (initialised)
         return fail_text(__LINE__, "initialising",
                          "MPI was initialised before in this process; it can be only once");
+    keep_drivers_unloaded();
     CHECK(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided), "initialising");
     if (provided < MPI_THREAD_FUNNELED)
         return fail_text(__LINE__, "initialising",

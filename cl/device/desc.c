@@ -166,6 +166,8 @@ const char *ocl_quirk_name(uint32_t bit)
         return "no_played_attention";
     case OCL_QUIRK_LASTING_FAILURES:
         return "lasting_failures";
+    case OCL_QUIRK_PLAIN_TURNS:
+        return "plain_turns";
     default:
         return "?";
     }

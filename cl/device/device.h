@@ -89,7 +89,8 @@ enum {
     OCL_QUIRK_NO_PLAYED_ATTENTION = 1 << 9, /* attention on emulated matrix units does not compile */
     /* not a defect: after a failed command all later commands of the context fail, so that one event tells
      * how several commands ended (cl/command/faults.h) */
-    OCL_QUIRK_LASTING_FAILURES = 1 << 10
+    OCL_QUIRK_LASTING_FAILURES = 1 << 10,
+    OCL_QUIRK_PLAIN_TURNS = 1 << 11 /* sinpi and cospi multiply by pi in f64 and do not reduce before */
 };
 /* Not a defect of a driver: the checker sets it in the description that it plans with, so that variants made
  * for GPUs are not refused on CPU devices because they are slow there. A macro, because an enumerator must
@@ -163,10 +164,10 @@ typedef struct ocl_device_desc {
     /* CL_KERNEL_LOCAL_MEM_SIZE divided by the size of the kernel's local arrays, where it was shown that the
      * arrays take no more than their size; 0: not asked, the same as 1. */
     uint64_t local_report_factor;
-    uint64_t cache_bytes;     /* of the largest cache, 0: unknown */
-    uint64_t global_bytes;    /* as reported */
-    uint64_t usable_bytes;    /* min(reported, what the host and control group allow on CPU devices, share per
-                                 rank) */
+    uint64_t cache_bytes;  /* of the largest cache, 0: unknown */
+    uint64_t global_bytes; /* as reported */
+    uint64_t usable_bytes; /* min(reported, what the host and control group allow on CPU devices); the share
+                                 of this rank where several use the device */
     uint64_t max_alloc_bytes; /* largest single buffer */
     uint32_t align_bytes;     /* alignment of every tensor's offset (>= 64, from MEM_BASE_ADDR_ALIGN) */
     bool rounds_correctly;    /* has a build option for correctly rounded f32 division and square root */
@@ -304,6 +305,8 @@ typedef struct ocl_open_options {
  * queue. A device that cannot run kernels is skipped with a warning, unless SPEC is its index or name.
  * CLT_EDEVICE names the SPEC, the devices that exist, and what to do. */
 clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out);
+/* Leaves this process 1/ranks of the device's memory: `ranks` processes, this one included, use a GPU. */
+void ocl_device_share(ocl_device *device, int ranks);
 void ocl_device_close(ocl_device *device);
 CLT_SCOPED_POINTER(ocl_device, ocl_device_close)
 /* Creates an in-order queue that a device does not have from the start. */

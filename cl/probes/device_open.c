@@ -56,6 +56,12 @@ void ocl_prepare_process(int local_ranks, int core_ranks)
         setenv(names[i], text, 0);
 }
 
+void ocl_device_share(ocl_device *device, int ranks)
+{
+    if (ranks > 1)
+        device->desc.usable_bytes /= (uint64_t)ranks;
+}
+
 /* Opening */
 
 static clt_status choose(const ocl_found *found, int count, const ocl_open_options *options, int *index,
@@ -246,11 +252,12 @@ clt_status ocl_device_open_bare(const ocl_found *found, bool profiling, ocl_devi
 /* Chooses the device that SPEC names, and gets its answers. A device that cannot be used is skipped, unless
  * SPEC is its index or name. */
 static clt_status choose_usable(ocl_found *found, int count, const ocl_open_options *options, int *index,
-                                int *matches, ocl_capabilities *capabilities)
+                                ocl_capabilities *capabilities)
 {
     clt_error first = {.status = CLT_OK};
+    int matches;
     for (int left = count; left > 0; left--) {
-        clt_status status = choose(found, left, options, index, matches);
+        clt_status status = choose(found, left, options, index, &matches);
         if (status != CLT_OK)
             return first.status != CLT_OK ? clt_error_put(&first) : status;
         ocl_found chosen = found[*index];
@@ -310,18 +317,12 @@ static clt_status open_device(const ocl_open_options *options, ocl_device **out)
     CLT_FREED ocl_found *found = NULL;
     CLT_FREED ocl_capabilities *capabilities = NULL;
     CLT_SCOPED(ocl_device) *device = NULL;
-    int count, index = 0, matches = 1;
+    int count, index = 0;
     CLT_TRY(ocl_enumerate(&found, &count));
     CLT_TRY(clt_alloc(&capabilities, 1, sizeof *capabilities, "answers"));
-    CLT_TRY(choose_usable(found, count, options, &index, &matches, capabilities));
+    CLT_TRY(choose_usable(found, count, options, &index, capabilities));
     bool profiling = options->profiling || (options->profiling_on_cpu && found[index].desc.is_cpu);
     CLT_TRY(ocl_device_open_bare(&found[index], profiling, &device));
-    int sharing = (rank_count + matches - 1) / matches; /* ranks per device */
-    if (!device->desc.is_cpu && sharing > 1) {
-        CLT_WARN("%d ranks share device %s '%s' and its memory", sharing, device->desc.spec,
-                 device->desc.name);
-        device->desc.usable_bytes /= (uint64_t)sharing;
-    }
     device->capabilities = *capabilities;
     CLT_TRY(take_capabilities(device, options->caps_mask, !options->checker));
     *out = CLT_TAKE(device);

@@ -3,7 +3,7 @@
  * An OpenCL driver that simulates an NVIDIA device: clang compiles a program to PTX, and the executor
  * (ptx.h) runs it on the host. It is loaded by an ICD file like every driver, so that the engine, its
  * checker and its tests use it with the options, sizes and arguments that they would use on the device.
- * Commands run when they are enqueued. Environment variables:
+ * Commands run when they are enqueued, which waits for the user events in their lists. Environment variables:
  *   CLTRAIN_PTX_CLANG     the compiler (a clang with an NVPTX target)
  *   CLTRAIN_PTX_NVIDIA    instead of clang: the folder of libnvidia-nvvm.so.4 and libnvidia-ptxjitcompiler.so.1;
  *                         the assembler's report is in the log of programs built with -cl-nv-verbose
@@ -88,8 +88,9 @@ struct _cl_kernel {
 struct _cl_event {
     PTX_OBJECT;
     cl_command_type type;
-    cl_command_queue queue;
-    cl_int status; /* CL_COMPLETE, or why the command failed */
+    cl_command_queue queue; /* NULL: a user event */
+    cl_context context;
+    cl_int status; /* CL_COMPLETE, or why the command failed; CL_SUBMITTED: a user event that has not ended */
     cl_ulong start, end;
 };
 
@@ -132,6 +133,8 @@ bool ptx_nvidia_assemble(const char *ptx, bool verbose, char **log);
 /* --- commands: driver_command.c --- */
 
 cl_ulong ptx_now(void);
+/* Waits until all of them have ended. */
+void ptx_await(cl_uint n, const cl_event *events);
 void ptx_event(cl_command_queue queue, cl_command_type type, cl_ulong start, cl_event *out);
 
 /* The entries of the dispatch table, each set by the file that has the function. */

@@ -192,7 +192,6 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kerne
 {
     ptx_launch launch = {0};
     cl_ulong start = ptx_now();
-    (void)n, (void)before;
     if (kernel->code->error[0]) {
         fprintf(stderr, "PTX executor: %s cannot run: %s\n", kernel->code->name, kernel->code->error);
         append("CLTRAIN_PTX_REPORT", "%s cannot run: %s\n", kernel->code->name, kernel->code->error);
@@ -210,6 +209,7 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kerne
         code = ptx_lasting_failure();
     if (code != CL_SUCCESS)
         return code;
+    ptx_await(n, before);
     pthread_mutex_lock(&ptx_lock);
     bool ok = run(kernel, &launch);
     if (!ok && ptx_is_card())
@@ -230,7 +230,43 @@ void ptx_event(cl_command_queue queue, cl_command_type type, cl_ulong start, cl_
     *out = calloc(1, sizeof **out);
     cl_int status = ptx_lasting_failure() == CL_SUCCESS ? CL_COMPLETE : ILLEGAL_ACCESS;
     if (*out)
-        **out = (struct _cl_event){&ptx_dispatch, 1, type, queue, status, start, ptx_now()};
+        **out = (struct _cl_event){&ptx_dispatch, 1, type, queue, queue->context, status, start, ptx_now()};
+}
+
+/* A user event has ended, under ptx_lock. */
+static pthread_cond_t completed = PTHREAD_COND_INITIALIZER;
+
+void ptx_await(cl_uint n, const cl_event *events)
+{
+    pthread_mutex_lock(&ptx_lock);
+    for (cl_uint i = 0; i < n; i++)
+        while (events[i]->status > CL_COMPLETE)
+            pthread_cond_wait(&completed, &ptx_lock);
+    pthread_mutex_unlock(&ptx_lock);
+}
+
+static cl_event CL_API_CALL create_user_event(cl_context context, cl_int *code)
+{
+    cl_event event = calloc(1, sizeof *event);
+    if (event)
+        *event =
+            (struct _cl_event){&ptx_dispatch, 1, CL_COMMAND_USER, NULL, context, CL_SUBMITTED, ptx_now(), 0};
+    if (code)
+        *code = event ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+    return event;
+}
+
+/* A command that waits for a user event is never to be cancelled here. */
+static cl_int CL_API_CALL set_user_event(cl_event event, cl_int status)
+{
+    if (status != CL_COMPLETE)
+        return CL_INVALID_VALUE;
+    pthread_mutex_lock(&ptx_lock);
+    bool again = event->status == CL_COMPLETE;
+    event->status = status;
+    pthread_cond_broadcast(&completed);
+    pthread_mutex_unlock(&ptx_lock);
+    return again ? CL_INVALID_OPERATION : CL_SUCCESS;
 }
 
 static cl_int CL_API_CALL retain_event(cl_event event)
@@ -262,7 +298,7 @@ static cl_int CL_API_CALL event_info(cl_event event, cl_event_info what, size_t 
     case CL_EVENT_COMMAND_QUEUE:
         return ptx_answer(&event->queue, sizeof event->queue, size, out, needed);
     case CL_EVENT_CONTEXT:
-        return ptx_answer(&event->queue->context, sizeof event->queue->context, size, out, needed);
+        return ptx_answer(&event->context, sizeof event->context, size, out, needed);
     default:
         return CL_INVALID_VALUE;
     }
@@ -284,6 +320,7 @@ static cl_int CL_API_CALL set_callback(cl_event event, cl_int type,
 
 static cl_int CL_API_CALL wait_events(cl_uint n, const cl_event *events)
 {
+    ptx_await(n, events);
     for (cl_uint i = 0; i < n; i++)
         if (events[i]->status < 0)
             return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
@@ -293,7 +330,7 @@ static cl_int CL_API_CALL wait_events(cl_uint n, const cl_event *events)
 static cl_int CL_API_CALL enqueue_marker(cl_command_queue queue, cl_uint n, const cl_event *before,
                                          cl_event *event)
 {
-    (void)n, (void)before;
+    ptx_await(n, before);
     ptx_event(queue, CL_COMMAND_MARKER, ptx_now(), event);
     return CL_SUCCESS;
 }
@@ -301,7 +338,7 @@ static cl_int CL_API_CALL enqueue_marker(cl_command_queue queue, cl_uint n, cons
 static cl_int CL_API_CALL enqueue_barrier(cl_command_queue queue, cl_uint n, const cl_event *before,
                                           cl_event *event)
 {
-    (void)n, (void)before;
+    ptx_await(n, before);
     ptx_event(queue, CL_COMMAND_BARRIER, ptx_now(), event);
     return CL_SUCCESS;
 }
@@ -325,6 +362,8 @@ void ptx_command_entries(cl_icd_dispatch *d)
     d->clReleaseEvent = release_event;
     d->clGetEventInfo = event_info;
     d->clGetEventProfilingInfo = event_times;
+    d->clCreateUserEvent = create_user_event;
+    d->clSetUserEventStatus = set_user_event;
     d->clSetEventCallback = set_callback;
     d->clWaitForEvents = wait_events;
     d->clEnqueueMarkerWithWaitList = enqueue_marker;

@@ -110,9 +110,10 @@ static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem mem, cl_boo
 {
     cl_ulong start = ptx_now();
     cl_int code = refusal(mem, offset, bytes);
-    (void)wait, (void)n, (void)before;
+    (void)wait;
     if (code != CL_SUCCESS)
         return code;
+    ptx_await(n, before);
     pthread_mutex_lock(&ptx_lock);
     memcpy(to, mem->data + offset, bytes);
     pthread_mutex_unlock(&ptx_lock);
@@ -126,9 +127,10 @@ static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem mem, cl_bo
 {
     cl_ulong start = ptx_now();
     cl_int code = refusal(mem, offset, bytes);
-    (void)wait, (void)n, (void)before;
+    (void)wait;
     if (code != CL_SUCCESS)
         return code;
+    ptx_await(n, before);
     pthread_mutex_lock(&ptx_lock);
     memcpy(mem->data + offset, from, bytes);
     pthread_mutex_unlock(&ptx_lock);
@@ -142,11 +144,11 @@ static cl_int CL_API_CALL copy_buffer(cl_command_queue queue, cl_mem from, cl_me
 {
     cl_ulong start = ptx_now();
     cl_int code = refusal(from, from_offset, bytes), other = refusal(to, to_offset, bytes);
-    (void)n, (void)before;
     if (code != CL_SUCCESS || other != CL_SUCCESS)
         return code != CL_SUCCESS ? code : other;
     if (from == to && from_offset < to_offset + bytes && to_offset < from_offset + bytes)
         return CL_MEM_COPY_OVERLAP;
+    ptx_await(n, before);
     pthread_mutex_lock(&ptx_lock);
     memcpy(to->data + to_offset, from->data + from_offset, bytes);
     pthread_mutex_unlock(&ptx_lock);
@@ -160,11 +162,11 @@ static cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_mem mem, const 
 {
     cl_ulong start = ptx_now();
     cl_int code = refusal(mem, offset, bytes);
-    (void)n, (void)before;
     if (unit == 0 || offset % unit || bytes % unit)
         return CL_INVALID_VALUE;
     if (code != CL_SUCCESS)
         return code;
+    ptx_await(n, before);
     pthread_mutex_lock(&ptx_lock);
     for (size_t at = 0; at < bytes; at += unit)
         memcpy(mem->data + offset + at, pattern, unit);
@@ -177,12 +179,13 @@ static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem mem, cl_bool 
                                     size_t offset, size_t bytes, cl_uint n, const cl_event *before,
                                     cl_event *event, cl_int *code)
 {
-    (void)wait, (void)flags, (void)n, (void)before;
+    (void)wait, (void)flags;
     cl_int refused = refusal(mem, offset, bytes);
     if (code)
         *code = refused;
     if (refused != CL_SUCCESS)
         return NULL;
+    ptx_await(n, before);
     ptx_event(queue, CL_COMMAND_MAP_BUFFER, ptx_now(), event);
     return mem->data + offset;
 }
@@ -190,7 +193,8 @@ static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem mem, cl_bool 
 static cl_int CL_API_CALL unmap(cl_command_queue queue, cl_mem mem, void *mapped, cl_uint n,
                                 const cl_event *before, cl_event *event)
 {
-    (void)mem, (void)mapped, (void)n, (void)before;
+    (void)mem, (void)mapped;
+    ptx_await(n, before);
     ptx_event(queue, CL_COMMAND_UNMAP_MEM_OBJECT, ptx_now(), event);
     return CL_SUCCESS;
 }

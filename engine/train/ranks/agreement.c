@@ -184,14 +184,10 @@ clt_status clt_agree_on_update(clt_run *run, bool *changed)
         order.items = (uint32_t)least[ITEMS];
     order.exact = differ && least[EXACT] != 0;
     order.plain = run->job->update.optimizer->orthogonalise && least[CHOICE] != most[CHOICE];
-    if (kinds && !order.exact && run->ranks.rank == 0 && !run->warned_rounding)
-        CLT_WARN("the ranks' devices are of different kinds, and not all of them round divisions and square "
-                 "roots correctly: parameters may differ between ranks in their last bits");
     if (kinds && !order.exact && run->job->update.spike.action == CLT_SPIKE_SKIP)
         CLT_FAIL(CLT_ERANKS,
                  "train.on_spike=skip: the ranks' devices are of different kinds and round differently, so "
                  "they might not skip the same updates; use warn");
-    run->warned_rounding = true;
     *changed = memcmp(&order, &run->order, sizeof order) != 0;
     run->order = order;
     return CLT_OK;

@@ -14,6 +14,7 @@
 #include "engine/files/fileio.h"
 
 #define MOST_PROGRAM ((uint64_t)1 << 30) /* bytes that are hashed of the program's file */
+#define UNKNOWN_PLACE "device " /* begins the place of a GPU that is not known to be on the PCI bus */
 
 /* --- the config --- */
 
@@ -111,7 +112,7 @@ static void fill(const clt_run *run, const clt_nearness *near, clt_told_prefligh
     (void)snprintf(t->device, sizeof t->device, "%s", d->name);
     (void)snprintf(t->driver, sizeof t->driver, "%s", d->driver);
     if (d->is_gpu)
-        (void)snprintf(t->place, sizeof t->place, "%s%s", d->pci[0] ? "" : "device ",
+        (void)snprintf(t->place, sizeof t->place, "%s%s", d->pci[0] ? "" : UNKNOWN_PLACE,
                        d->pci[0] ? d->pci : d->spec);
     if (train)
         (void)clt_source_fingerprint(train, t->data);
@@ -121,6 +122,7 @@ static void fill(const clt_run *run, const clt_nearness *near, clt_told_prefligh
     t->program = hash_program();
     t->local_ranks = run->ranks.local_ranks;
     t->is_cpu = d->is_cpu;
+    t->rounds_correctly = d->rounds_correctly;
     t->cores = clt_process_cores(getpid());
     t->launcher_cores = clt_process_cores(getppid());
     t->node = near->node;
@@ -154,11 +156,27 @@ static clt_status same_data(const clt_told_preflight *first, const clt_told_pref
     return CLT_OK;
 }
 
+/* On the same GPU: at the same place on the PCI bus, or else at the same place in the list of one driver. */
+static bool same_gpu(const clt_told_preflight *a, const clt_told_preflight *b)
+{
+    bool listed = strncmp(a->place, UNKNOWN_PLACE, strlen(UNKNOWN_PLACE)) == 0;
+    return a->place[0] && strcmp(a->host, b->host) == 0 && strcmp(a->place, b->place) == 0 &&
+           (!listed || (strcmp(a->device, b->device) == 0 && strcmp(a->driver, b->driver) == 0));
+}
+
+int clt_preflight_on_gpu(const clt_told_preflight *told, int ranks, int rank)
+{
+    int count = 1;
+    for (int r = 0; r < ranks; r++)
+        count += r != rank && same_gpu(&told[r], &told[rank]);
+    return count;
+}
+
 static clt_status own_device(const clt_told_preflight *told, int rank)
 {
     const clt_told_preflight *t = &told[rank];
-    for (int other = 0; other < rank && t->place[0]; other++)
-        if (strcmp(told[other].host, t->host) == 0 && strcmp(told[other].place, t->place) == 0)
+    for (int other = 0; other < rank; other++)
+        if (same_gpu(&told[other], t))
             CLT_FAIL(CLT_ERANKS,
                      "ranks %d and %d on %s would share the GPU '%s' (%s); start as many ranks on a host as "
                      "it has GPUs, or allow it with parallel.share_devices=true",
@@ -187,20 +205,40 @@ static int needed_cores(const clt_told_preflight *t)
     return t->is_cpu || share < WITH_GPU ? share : WITH_GPU;
 }
 
-void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *out)
+/* Devices or drivers that differ. */
+static void tell_kinds(const clt_told_preflight *told, int ranks, clt_str *out)
 {
     const clt_told_preflight *first = &told[0];
-    int other = 1, bound = 0;
+    int other = 1;
+    bool exact = true;
     while (other < ranks && strcmp(told[other].device, first->device) == 0 &&
            strcmp(told[other].driver, first->driver) == 0)
         other++;
-    if (other < ranks)
-        clt_str_printf(
-            out,
-            "the ranks have different devices or drivers: rank 0 on %s has '%s' (driver %s), rank %d on %s "
-            "'%s' (%s); a step takes as long as on the slowest of them\n",
-            first->host, first->device, first->driver, other, told[other].host, told[other].device,
-            told[other].driver);
+    for (int r = 0; r < ranks; r++)
+        exact = exact && told[r].rounds_correctly;
+    if (other == ranks)
+        return;
+    clt_str_printf(
+        out,
+        "the ranks have different devices or drivers: rank 0 on %s has '%s' (driver %s), rank %d on %s "
+        "'%s' (%s); a step takes as long as on the slowest of them%s\n",
+        first->host, first->device, first->driver, other, told[other].host, told[other].device,
+        told[other].driver,
+        exact ? ""
+              : "; not all of them round divisions and square roots correctly, so the parameters of "
+                "different ranks may differ in their last bits");
+}
+
+void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *out)
+{
+    int bound = 0, shared = 0;
+    tell_kinds(told, ranks, out);
+    while (shared < ranks && clt_preflight_on_gpu(told, ranks, shared) == 1)
+        shared++;
+    if (shared < ranks)
+        clt_str_printf(out, "%d ranks on %s share the GPU '%s' (%s) and its memory\n",
+                       clt_preflight_on_gpu(told, ranks, shared), told[shared].host, told[shared].device,
+                       told[shared].place);
     while (bound < ranks && (told[bound].cores == 0 || told[bound].cores >= needed_cores(&told[bound])))
         bound++;
     if (bound < ranks)
@@ -257,6 +295,7 @@ clt_status clt_preflight(clt_run *run, const clt_nearness *near, int *sharing)
         clt_preflight_refuse(told, ranks, clt_config_bool(run->options->config, "parallel.share_devices")));
     if (run->ranks.rank == 0)
         warn(told, ranks);
+    ocl_device_share(run->device, clt_preflight_on_gpu(told, ranks, run->ranks.rank));
     *sharing = clt_preflight_sharing(told, ranks, run->ranks.rank);
     return CLT_OK;
 }

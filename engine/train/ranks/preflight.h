@@ -20,6 +20,7 @@ typedef struct clt_told_preflight {
     uint64_t program;                                       /* hash of its file; 0: not known */
     int64_t samples;                                        /* of the training data; -1: none */
     int32_t local_ranks, is_cpu;
+    int32_t rounds_correctly;      /* divisions and square roots, if kernels ask for it */
     int32_t cores, launcher_cores; /* that this process and its parent may use; 0: not known */
     int32_t node, far;             /* of clt_nearness; a node of -1: not known */
 } clt_told_preflight;
@@ -27,7 +28,8 @@ typedef struct clt_told_preflight {
 /* Compares the config: CLT_ERANKS names the first rank whose config is not rank 0's, and a line that
  * differs. Collective. */
 clt_status clt_preflight_config(clt_run *run);
-/* Compares everything else, when data and device are open. *sharing: ranks of this host whose devices are
+/* Compares everything else, when data and device are open, and divides the memory of a GPU among its ranks.
+ * *sharing: ranks of this host whose devices are
  * on the same NUMA node, this one included; 1 where the node is not known. CLT_ERANKS on all ranks if
  * something is refused; warnings come from rank 0. Collective. */
 clt_status clt_preflight(clt_run *run, const clt_nearness *near, int *sharing);
@@ -36,5 +38,7 @@ clt_status clt_preflight(clt_run *run, const clt_nearness *near, int *sharing);
 clt_status clt_preflight_refuse(const clt_told_preflight *told, int ranks, bool share_devices);
 void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *out);
 int clt_preflight_sharing(const clt_told_preflight *told, int ranks, int rank);
+int clt_preflight_on_gpu(const clt_told_preflight *told, int ranks,
+                         int rank); /* ranks on its GPU; 1: a CPU */
 
 #endif

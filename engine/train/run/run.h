@@ -57,9 +57,8 @@ typedef struct clt_run {
     clt_continuation continuation; /* differences from the run that is resumed */
     char phase[64];                /* part of the start that the log has noted last */
     comm_info ranks;
-    clt_update_order order; /* agreed on by all ranks */
-    bool kinds_differ;      /* the ranks' devices are of different kinds */
-    bool warned_rounding;
+    clt_update_order order;       /* agreed on by all ranks */
+    bool kinds_differ;            /* the ranks' devices are of different kinds */
     struct clt_safetensors *init; /* open file of initial weights, checked; NULL: none, or they were loaded */
     clt_weights_taken taken;      /* describes that file */
 } clt_run;

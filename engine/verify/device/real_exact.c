@@ -121,13 +121,29 @@ static bool is_subnormal(float f)
     return f != 0.0f && fabsf(f) < FLT_MIN;
 }
 
+/* Whether the exact result of a multiplication or fma is below 2^-126 before it is rounded to `exact`: numbers
+ * a little below round to 2^-126, and a device that flushes may look before it rounds or after. */
+static bool is_tiny_before(int which, float a, float b, float c, long double exact)
+{
+    if (fabsl(exact) != (long double)FLT_MIN || (which != BUILTIN_MULTIPLY && which != BUILTIN_FMA))
+        return false;
+    long double product = (long double)a * (long double)b; /* exact: 48 bits */
+    long double addend = which == BUILTIN_FMA ? (long double)c : 0.0L;
+    long double sum = product + addend, back = sum - product;
+    long double lost = (product - (sum - back)) + (addend - back); /* sum + lost is exact */
+    if (fabsl(sum) == (long double)FLT_MIN)
+        return sum > 0.0L ? lost < 0.0L : lost > 0.0L;
+    return fabsl(sum) < (long double)FLT_MIN;
+}
+
 /* The error for one choice of arguments. */
 static double error_of(int which, float a, float b, float c, float got, bool flushes)
 {
     long double exact = clt_real_exact(which, a, b, c);
     if ((which == BUILTIN_FMIN || which == BUILTIN_FMAX) && a == 0.0f && b == 0.0f && got == 0.0f)
         return 0.0; /* either zero */
-    if (flushes && fabsl(exact) < (long double)FLT_MIN && got == 0.0f)
+    if (flushes && got == 0.0f &&
+        (fabsl(exact) < (long double)FLT_MIN || is_tiny_before(which, a, b, c, exact)))
         return 0.0;
     if ((which == BUILTIN_FABS || which == BUILTIN_SELECT) && exact == 0.0L && got == 0.0f &&
         (signbit(exact) != 0) != (signbit(got) != 0))
@@ -149,4 +165,13 @@ double clt_real_function_error(int which, const float x[3], float got, bool flus
         least = error < least ? error : least;
     }
     return least;
+}
+
+double clt_real_turns_error(int which, float x, float got)
+{
+    long double exact = clt_real_exact(which, x, 0.0f, 0.0f);
+    if (!isfinite(x) || !(fabsf(got) <= 1.0f))
+        return clt_real_error(got, exact);
+    long double off = fabsl((long double)got - exact) - 0x1p-50L * fabsl((long double)x);
+    return off > 0.0L ? (double)(off / ulp_of(exact)) : 0.0;
 }

@@ -24,6 +24,7 @@ static void make(clt_told_preflight *told)
         t->program = 7;
         t->samples = 500;
         t->local_ranks = 2;
+        t->rounds_correctly = 1;
         t->cores = t->launcher_cores = 32;
     }
 }
@@ -71,9 +72,19 @@ TEST(a_gpu_is_for_one_rank)
     memcpy(told[3].place, told[2].place, sizeof told[3].place);
     refused(told, false, "ranks 2 and 3 on node1 would share the GPU 'GPU model' (0000:30:00.0)");
     refused(told, true, NULL);
+    assert_int_equal(clt_preflight_on_gpu(told, RANKS, 1), 1);
+    assert_int_equal(clt_preflight_on_gpu(told, RANKS, 3), 2);
+    /* Two drivers number their devices alike. */
+    for (int r = 2; r < RANKS; r++)
+        (void)snprintf(told[r].place, sizeof told[r].place, "device 0:0");
+    refused(told, false, "ranks 2 and 3 on node1 would share the GPU 'GPU model' (device 0:0)");
+    (void)snprintf(told[3].device, sizeof told[3].device, "other model");
+    refused(told, false, NULL);
+    assert_int_equal(clt_preflight_on_gpu(told, RANKS, 3), 1);
     for (int r = 0; r < RANKS; r++) { /* CPUs are shared */
         told[r].place[0] = '\0';
         told[r].is_cpu = 1;
+        assert_int_equal(clt_preflight_on_gpu(told, RANKS, r), 1);
     }
     refused(told, false, NULL);
 }
@@ -100,6 +111,9 @@ TEST(what_makes_ranks_slow_is_said_once)
     (void)snprintf(told[2].driver, sizeof told[2].driver, "551.0");
     (void)snprintf(told[3].driver, sizeof told[3].driver, "552.0");
     warned(told, "rank 0 on node0 has 'GPU model' (driver 550.1), rank 2 on node1 'GPU model' (551.0)", NULL);
+    warned(told, "a step takes as long as on the slowest of them\n", NULL);
+    told[3].rounds_correctly = 0;
+    warned(told, "not all of them round divisions and square roots correctly", NULL);
     told[1].cores = told[3].cores = 1;
     warned(told, "different devices or drivers", "rank 1 on node0 may use only 1 of 32 cores");
     make(told);
@@ -109,6 +123,10 @@ TEST(what_makes_ranks_slow_is_said_once)
     warned(told, "rank 1 on node0 may use only 4 of 32 cores", NULL);
     told[1].cores = 0; /* not known */
     warned(told, NULL, NULL);
+    make(told);
+    told[3].rounds_correctly = 0; /* no matter, with one kind */
+    memcpy(told[3].place, told[2].place, sizeof told[3].place);
+    warned(told, "2 ranks on node1 share the GPU 'GPU model' (0000:30:00.0) and its memory\n", NULL);
     make(told);
     told[2].far = told[3].far = 1;
     told[2].node = 1;

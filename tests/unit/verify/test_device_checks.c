@@ -59,6 +59,44 @@ TEST(test_flushed_numbers)
     assert_true(error_of(BUILTIN_LOG, tiny, 0.0f, 0.0f, -INFINITY, false) > 1e6);
 }
 
+/* A result below 2^-126 that rounds to 2^-126 may be flushed, one of 2^-126 may not. */
+TEST(test_flushed_before_rounding)
+{
+    const float down = nextafterf(1.0f, 0.0f), up = nextafterf(1.0f, 2.0f);
+    for (int sign = -1; sign <= 1; sign += 2) {
+        const float least = (float)sign * FLT_MIN;
+        assert_true(error_of(BUILTIN_MULTIPLY, least, down, 0.0f, least, true) == 0.0);
+        assert_true(error_of(BUILTIN_MULTIPLY, least, down, 0.0f, 0.0f, true) == 0.0);
+        assert_true(error_of(BUILTIN_MULTIPLY, least, down, 0.0f, 0.0f, false) > 1e6);
+        assert_true(error_of(BUILTIN_MULTIPLY, least, up, 0.0f, 0.0f, true) > 1e6);
+        assert_true(error_of(BUILTIN_MULTIPLY, least, 1.0f, 0.0f, 0.0f, true) > 1e6);
+        assert_true(error_of(BUILTIN_FMA, FLT_MIN, (float)-sign * 0x1p-24f, least, 0.0f, true) == 0.0);
+        /* too little is missing for a long double */
+        assert_true(error_of(BUILTIN_FMA, FLT_MIN, (float)-sign * 0x1p-80f, least, 0.0f, true) == 0.0);
+        assert_true(error_of(BUILTIN_FMA, FLT_MIN, (float)sign * 0x1p-80f, least, 0.0f, true) > 1e6);
+        assert_true(error_of(BUILTIN_FMA, 0.0f, 1.0f, least, 0.0f, true) > 1e6);
+        assert_true(error_of(BUILTIN_FMA, FLT_MIN, (float)-sign * 0x1p-24f, least, 0.0f, false) > 1e6);
+    }
+}
+
+/* A driver with sinpi(x) = sin(pi x) in f64 errs where pi x is rounded, not elsewhere. */
+TEST(test_turns_without_reduction)
+{
+    const double pi = 3.14159265358979323846;
+    for (float x = 0.0f; x < 1e6f; x = x * 1.37f + 0.25f) {
+        assert_true(clt_real_turns_error(BUILTIN_SINPI, x, (float)sin(pi * (double)x)) <= 1.0);
+        assert_true(clt_real_turns_error(BUILTIN_COSPI, -x, (float)cos(pi * (double)x)) <= 1.0);
+    }
+    assert_true(clt_real_turns_error(BUILTIN_SINPI, 1.0f, 1.2246468e-16f) == 0.0);
+    assert_true(clt_real_error(1.2246468e-16f, 0.0L) > 1e20);
+    assert_true(clt_real_turns_error(BUILTIN_SINPI, 0x1p90f, 0.9f) == 0.0);
+    assert_true(clt_real_turns_error(BUILTIN_SINPI, 1.0f, 1e-14f) > 4.0);
+    assert_true(clt_real_turns_error(BUILTIN_COSPI, 0.0f, 0.9999999f) > 1.0);
+    assert_true(clt_real_turns_error(BUILTIN_SINPI, 0x1p90f, 1.5f) > 4.0);
+    assert_true(isinf(clt_real_turns_error(BUILTIN_SINPI, 0x1p90f, NAN)));
+    assert_true(isinf(clt_real_turns_error(BUILTIN_SINPI, INFINITY, 0.5f)));
+}
+
 TEST(test_zeros)
 {
     assert_true(error_of(BUILTIN_FMAX, 0.0f, -0.0f, 0.0f, -0.0f, false) == 0.0); /* either one */

@@ -161,8 +161,9 @@ class Trial:
         for path in set(self.kept()) - self.known:
             shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.remove(path)
 
-    def verify(self, mutant, checks, modes):
-        """Runs the checks with the mutant until one fails: (state, what was noticed)."""
+    def verify(self, mutant, checks, modes, whole=False):
+        """Runs the checks with the mutant until one fails: (state, what was noticed). With `whole` the rest runs, too, unless the
+        failure used much time: after a process that was killed, the next one reads PoCL's whole cache to see that it is not damaged."""
         for name in os.listdir(self.kernels):
             os.remove(os.path.join(self.kernels, name))
         with open(os.path.join(self.kernels, mutant.file), "w", encoding="utf-8") as out:
@@ -173,7 +174,7 @@ class Trial:
         command = [*self.device.prefix, self.device.program, "verify", "--caps", "all", "--jobs", "1", "--limit", "300", "--seed", SEED]
         command += ["-t", ",".join(checks)]
         command += ["--mode", modes] if modes else []
-        seconds = 60 + int(sum(10 * self.ms.get(c, 6e4) for c in checks) / 1000)
+        seconds = (40 if whole else 60) + int(sum(10 * self.ms.get(c, 6e4) for c in checks) / 1000)
 
         def limits():
             os.setpgid(0, 0)
@@ -183,7 +184,7 @@ class Trial:
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace", preexec_fn=limits, cwd=self.folder,
                               env={**self.device.environment(self.folder), "CLTRAIN_KERNEL_DIR": self.kernels}) as process:
-            bad, reason, last = self.watch(process)
+            bad, reason, last = self.watch(process, whole)
         broken = self.device.violated(self.folder)
         self.runs += 1
         if self.runs % 100 == 0:
@@ -191,26 +192,31 @@ class Trial:
         if broken:
             return "killed", broken
         if bad:
-            state = "timeout" if "SIGXCPU" in reason or "SIGKILL" in reason or "did not answer" in reason else (
+            state = "timeout" if self.used_up(reason) else (
                 "refused" if "building kernel family" in reason or "CL_BUILD_PROGRAM_FAILURE" in reason else "killed")
             return state, f"{bad.split()[1]} {reason}"
         return ("survived", "") if process.returncode == 0 else ("killed", f"code {process.returncode}: {last}")
 
     @staticmethod
-    def watch(process):
-        """(line of the first failed check, its reason, last line); ends the process when there is one."""
-        bad, reason, last = None, "", ""
+    def used_up(reason):
+        return any(word in reason for word in ("SIGXCPU", "SIGKILL", "did not answer"))
+
+    @staticmethod
+    def watch(process, whole):
+        """(line of the first failed check, its reason, last line); ends the process then, unless the whole is wanted."""
+        bad, reason, last, told, stop = None, "", "", False, False
         for line in process.stdout:
             line = line.strip()
             if bad is None:
-                if line.startswith(BAD):
-                    bad = line
+                bad = line if line.startswith(BAD) else None
                 last = line or last
-            elif line.startswith("repeat:") or len(reason) > 300:
+            elif not told:
+                told = line.startswith("repeat:") or len(reason) > 300
+                reason += "" if told else line + " "
+                stop = told and (not whole or Trial.used_up(reason))
+            if stop:
                 break
-            else:
-                reason += line + " "
-        if bad:
+        if stop:
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:

@@ -155,6 +155,10 @@ class Recorded:
             for p in check.programs if not check.name.endswith("bitwise") else []:
                 if p not in self.cheapest or check.ms < self.cheapest[p].ms:
                     self.cheapest[p] = check
+        self.by_program = collections.defaultdict(list)  # checks of correct results and gradients, the cheapest first
+        for check in sorted(self.checks, key=lambda c: c.ms):
+            for p in check.programs if not check.name.endswith("bitwise") else []:
+                self.by_program[p].append(check)
 
     def candidates(self, mutant):
         """Programs that the mutant may change, those with quick checks and of several kernels first."""

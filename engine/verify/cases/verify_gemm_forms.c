@@ -103,9 +103,22 @@ static clt_status check_mma_tiles(clt_verify_session *session, const clt_gemm_ca
     return CLT_OK;
 }
 
+/* Checks tf32 in a warp with the whole of the smallest tile, whose rows are steps in both operands: no
+ * standard form is such a one, but a tuning record may have it. */
+static clt_status check_mma_whole(clt_verify_session *session, const clt_gemm_case *c)
+{
+    const ocl_gemm_form whole = {.bm = 32, .bn = 32, .bk = 32, .pm = 32, .pn = 32, .stages = 2, .sm = 80};
+    clt_gemm_case small = *c;
+    if (!c->tf32 || strcmp(c->name, "columns_tn") != 0)
+        return CLT_OK;
+    small.small = true;
+    return check_mma_form(session, &small, whole, 1);
+}
+
 /* The case with the type number `turn` of the unit: the instructions of older generations and each tile. */
 static clt_status check_mma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
 {
+    CLT_TRY(check_mma_whole(session, c));
     for (int sm = 75; c->type[0] == CLT_F16 && sm >= 70; sm -= 5)
         CLT_TRY(check_mma_generation(session, c, sm));
     return c->forms ? check_mma_tiles(session, c, turn) : CLT_OK;

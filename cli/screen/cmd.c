@@ -100,6 +100,23 @@ clt_status cmd_free_folder(const char *base, char **out)
              base);
 }
 
+clt_status cmd_temporary_folder(const char *what, char *path, size_t size)
+{
+    const char *base = getenv("TMPDIR");
+    base = base && *base ? base : "/tmp";
+    int n = snprintf(path, size, "%s/cltrain-%s-XXXXXX", base, what);
+    if (n > 0 && (size_t)n < size && mkdtemp(path))
+        return CLT_OK;
+    path[0] = '\0';
+    CLT_FAIL(CLT_ESTORAGE, "no temporary folder can be made in '%s'; TMPDIR names another place", base);
+}
+
+void cmd_remove_folder(const char *path)
+{
+    if (path[0] && clt_remove_tree(path) != CLT_OK)
+        terminal_say("%s could not be removed\n", path);
+}
+
 void cmd_show_info(void)
 {
     if (!getenv("CLTRAIN_LOG"))

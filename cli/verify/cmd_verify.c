@@ -11,6 +11,7 @@
 #include "cli/verify/verify_reduce.h"
 #include "cli/verify/verify_replay.h"
 #include "cli/verify/verify_rounds.h"
+#include "cli/verify/verify_trajectory.h"
 #include "cli/screen/args.h"
 #include "cli/screen/console.h"
 #include "cli/screen/terminal.h"
@@ -19,7 +20,8 @@
 typedef struct verify_args {
     verify_selection select;
     const char *device, *after, *json, *junit, *baseline, *run, *reduce;
-    bool verbose;
+    bool verbose, trajectory;
+    char modes[64]; /* select.mode with --trajectory */
     int64_t seed, limit, jobs, steps;
     double tolerance, seconds;
 } verify_args;
@@ -30,29 +32,30 @@ typedef struct verify_run {
     verify_report *report;
     char device[16]; /* spec of the device being checked */
     uint64_t seed, done, total;
-    bool list;
+    bool list, trains; /* trains: the results are the ones of trainings, which are few and all told */
     console *console;
 } verify_run;
 
 static clt_status parse_modes(const char *text, unsigned *modes)
 {
-    static const char *const names[] = {"correct", "grad", "bitwise", "perf", "list"};
-    static const unsigned bits[] = {CLT_VERIFY_CORRECT, CLT_VERIFY_GRAD, CLT_VERIFY_BITWISE, CLT_VERIFY_PERF,
-                                    CLT_VERIFY_LIST};
+    static const char *const names[] = {"correct", "grad", "bitwise", "perf", "list", "trajectory"};
+    static const unsigned bits[] = {CLT_VERIFY_CORRECT, CLT_VERIFY_GRAD, CLT_VERIFY_BITWISE,
+                                    CLT_VERIFY_PERF,    CLT_VERIFY_LIST, VERIFY_TRAJECTORY};
+    enum { MODES = sizeof bits / sizeof bits[0] };
     *modes = 0;
     while (text && *text) {
         char word[64];
         size_t n = strcspn(text, ",|");
         unsigned bit = 0;
         snprintf(word, sizeof word, "%.*s", (int)n, text);
-        for (int i = 0; i < 5; i++)
+        for (int i = 0; i < MODES; i++)
             if (strcmp(names[i], word) == 0)
                 bit = bits[i];
         if (!bit) {
-            const char *near = clt_nearest_name(word, names, 5);
+            const char *near = clt_nearest_name(word, names, MODES);
             CLT_FAIL(CLT_EUSAGE,
-                     "cltrain verify: unknown mode '%s'%s%s%s; valid: correct, grad, bitwise, perf, list "
-                     "(several with commas)",
+                     "cltrain verify: unknown mode '%s'%s%s%s; valid: correct, grad, bitwise, perf, list, "
+                     "trajectory (several with commas)",
                      word, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
         }
         *modes |= bit;
@@ -110,7 +113,7 @@ static void on_result(void *context, const clt_verify_result *result)
         return;
     }
     tell_progress(run, result->name);
-    if ((!failed || told) && !run->args->verbose)
+    if ((!failed || told) && !run->args->verbose && !run->trains)
         return;
     console_clear(run->console);
     say_result(result, failed);
@@ -179,39 +182,69 @@ static clt_status measure_device(const verify_args *a, const clt_verify_options 
     return CLT_OK;
 }
 
-/* The same after a run that ended with `status`: a check that fails does not keep others from being
- * measured. */
-static clt_status measure_after(const verify_args *a, const clt_verify_options *options, verify_run *run,
-                                clt_status status)
+/* What a run has come to that ended with `first`, and whose next part ended with `status`: a check that fails
+ * does not keep the next part from running. */
+static clt_status worse_of(const clt_error *first, clt_status status)
 {
+    bool other = status != CLT_OK && (status != CLT_ECHECK || first->status == CLT_OK);
+    return other ? status : clt_error_put(first);
+}
+
+static clt_status run_checks(const verify_args *a, clt_verify_options *options, verify_run *run)
+{
+    clt_verify_summary summary = {0};
     clt_error first;
+    if (run->list)
+        return clt_verify_run(options, &summary);
+    console_observer(run->console).progress(run->console, "opening the device", 0, 0);
+    clt_status status =
+        a->seconds > 0
+            ? verify_rounds(a->seconds, (double)a->limit, (int)a->jobs, options, run->report, &summary)
+            : clt_verify_run_workers(options, (double)a->limit, (int)a->jobs, &summary);
+    if (status != CLT_OK && status != CLT_ECHECK)
+        return status;
     clt_error_take(status, &first);
-    status = measure_device(a, options, run);
-    bool other = status != CLT_OK && (status != CLT_ECHECK || first.status == CLT_OK);
-    return other ? status : clt_error_put(&first);
+    return worse_of(&first, measure_device(a, options, run));
+}
+
+static clt_status run_trainings(const verify_args *a, const clt_verify_options *options, verify_run *run,
+                                uint64_t first)
+{
+    run->trains = true;
+    console_observer(run->console).progress(run->console, "training", 0, 0);
+    clt_status status = verify_trajectory(options, a->select.caps, (double)a->limit, first, run->report);
+    run->trains = false;
+    return status;
 }
 
 static clt_status run_device(const verify_args *a, clt_verify_options *options, verify_run *run,
                              const ocl_device_desc *desc, int count[5])
 {
-    clt_verify_summary summary;
-    memset(&summary, 0, sizeof summary);
+    clt_error first;
+    uint64_t n_checks = 0, trainings = verify_trajectory_count(options);
+    clt_status status = CLT_OK;
     snprintf(run->device, sizeof run->device, "%s", desc ? desc->spec : "default");
     verify_report_device(run->report, run->device);
     run->seed = options->seed;
     options->device_spec = desc ? desc->spec : a->device;
     options->opened = run->list ? NULL : on_opened;
-    CLT_TRY(clt_verify_count(options, &run->total));
+    clt_verify_options checks = *options;
+    checks.modes &= ~(unsigned)VERIFY_TRAJECTORY;
+    bool has_checks =
+        !(options->modes & VERIFY_TRAJECTORY) || (checks.modes & ~(unsigned)CLT_VERIFY_LIST) != 0;
+    if (has_checks)
+        CLT_TRY(clt_verify_count(&checks, &n_checks));
+    if (!has_checks && trainings == 0)
+        CLT_FAIL(CLT_EUSAGE, "cltrain verify: no training matches '%s'; --trajectory --mode list names them",
+                 options->pattern ? options->pattern : "*");
+    run->total = n_checks + trainings;
     run->done = 0;
-    if (!run->list)
-        console_observer(run->console).progress(run->console, "opening the device", 0, 0);
-    clt_status status =
-        run->list ? clt_verify_run(options, &summary)
-        : a->seconds > 0
-            ? verify_rounds(a->seconds, (double)a->limit, (int)a->jobs, options, run->report, &summary)
-            : clt_verify_run_workers(options, (double)a->limit, (int)a->jobs, &summary);
-    if (!run->list && (status == CLT_OK || status == CLT_ECHECK))
-        status = measure_after(a, options, run, status);
+    if (n_checks > 0 || trainings == 0)
+        status = run_checks(a, &checks, run);
+    if (trainings > 0 && (status == CLT_OK || status == CLT_ECHECK)) {
+        clt_error_take(status, &first);
+        status = worse_of(&first, run_trainings(a, options, run, n_checks));
+    }
     verify_report_count(run->report, count);
     console_close(run->console);
     return status;
@@ -294,6 +327,9 @@ static clt_status set_options(const verify_args *a, clt_verify_options *options)
     CLT_TRY(parse_modes(s->mode, &options->modes));
     CLT_TRY(parse_shard(s->shard, &options->shard, &options->shards));
     CLT_TRY(cmd_caps(s->caps, &options->caps_mask));
+    if ((options->modes & VERIFY_TRAJECTORY) && (a->after || a->seconds > 0))
+        CLT_FAIL(CLT_EUSAGE, "cltrain verify: --trajectory trains models; --after and --seconds are for "
+                             "checks of kernels");
     if (a->reduce)
         CLT_TRY(verify_reduce_possible(a->reduce));
     CLT_TRY(cmd_can_write(a->json));
@@ -315,6 +351,11 @@ static clt_status verify(const cmd_context *context, verify_args *a)
     console c;
     int count[5] = {0};
     bool whole = false;
+    verify_selection *s = &a->select;
+    if (a->trajectory) {
+        snprintf(a->modes, sizeof a->modes, "%s%strajectory", s->mode ? s->mode : "", s->mode ? "," : "");
+        s->mode = a->modes;
+    }
     CLT_SCOPED(verify_baseline) *baseline = NULL;
     verify_report report = {0};
     verify_run run = {.args = a, .report = &report, .console = &c};
@@ -366,7 +407,7 @@ static clt_status replay(const cmd_context *context, const verify_args *a)
     if (!a->run)
         CLT_FAIL(CLT_EUSAGE, "cltrain verify: --steps and --tolerance are for --run RUN");
     if (s->pattern || s->mode || s->shard || s->quick || s->small || a->after || a->baseline || a->junit ||
-        a->jobs || a->seed || a->verbose || a->seconds > 0 || a->reduce)
+        a->jobs || a->seed || a->verbose || a->seconds > 0 || a->reduce || a->trajectory)
         CLT_FAIL(CLT_EUSAGE, "cltrain verify: --run replays a training and makes no checks; it goes together "
                              "with --device, --caps, --steps, --tolerance and --json");
     return verify_replay(context, &args);
@@ -380,7 +421,7 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("-t", "PATTERN", a.select.pattern,
                   "only cases whose name matches, such as 'softmax*'; several with commas"),
         ARGS_TEXT("--mode", "MODES", a.select.mode,
-                  "correct, grad, bitwise, perf (times at the sizes of real work), list; "
+                  "correct, grad, bitwise, perf (times at the sizes of real work), trajectory, list; "
                   "several with commas"),
         ARGS_TEXT("--device", "SPEC|all", a.device, "which device, or every one"),
         ARGS_TEXT("--caps", "MASK", a.select.caps,
@@ -410,6 +451,10 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--reduce", "DIR", a.reduce,
                   "make the first failing check of each op smaller while it fails, and write a folder with a "
                   "stand-alone C program that shows the wrong number, for the driver's vendor"),
+        ARGS_FLAG("--trajectory", a.trajectory,
+                  "train five small models for 50 steps, each in f32, f16 and bf16, and compare losses and "
+                  "norms of "
+                  "gradients with recorded ones (the same as --mode trajectory)"),
         ARGS_TEXT("--run", "RUN", a.run,
                   "train the first steps of a recorded run again, or the steps after one of its checkpoints "
                   "step_N, and compare losses, norms of gradients and weights"),

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 
 #include "cli/screen/args.h"
-#include "cli/screen/cmd.h"
+#include "cli/verify/trajectory_worker.h"
 #include "engine/verify/reduce/reduce.h"
 
 clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv)
 {
-    const char *pattern = NULL, *device = NULL, *mask = "ffffffff";
+    const char *pattern = NULL, *device = NULL, *mask = "ffffffff", *training = NULL, *folder = NULL;
     int64_t modes = 0, shard = 0, shards = 0, seed = 1;
     bool small = false, own_forms = false, rounds = false, trials = false;
     const args_option options[] = {
@@ -25,6 +25,8 @@ clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv)
         ARGS_FLAG("--own-forms", own_forms, "only variants that a training on this device could use"),
         ARGS_FLAG("--rounds", rounds, "repeats its checks with fresh data for as long as it may"),
         ARGS_FLAG("--trials", trials, "run one check again and again, for cltrain verify --reduce"),
+        ARGS_TEXT("--trajectory", "NAME", training, "a training, for cltrain verify --trajectory"),
+        ARGS_TEXT("--folder", "DIR", folder, "the data of the training"),
         ARGS_END};
     const args_usage usage = ARGS_USAGE("verify-worker", "", 0, 0, options,
                                         "Runs checks for the cltrain verify that started this one.");
@@ -43,5 +45,7 @@ clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv)
                                  .until = rounds ? HUGE_VAL : 0}; /* the parent ends them */
     if (r.help)
         return CLT_OK;
+    if (training && folder)
+        return trajectory_work(training, folder, device, checks.caps_mask);
     return trials ? clt_reduce_work(&checks) : clt_verify_work(&checks);
 }

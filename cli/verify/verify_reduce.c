@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/screen/terminal.h"
+#include "cli/verify/verify_trajectory.h"
 #include "engine/files/fileio.h"
 #include "engine/verify/reduce/reduce.h"
 
@@ -98,6 +99,11 @@ clt_status verify_reduce(const verify_report *report, const clt_verify_options *
         if (folders == MOST_FOLDERS) {
             terminal_say("--reduce: %d folders are enough; name other checks by -t\n", folders);
             break;
+        }
+        if (verify_is_training(item->name)) {
+            terminal_say("not reduced: %s: a training, of which no single kernel is known to be wrong\n",
+                         item->name);
+            continue;
         }
         CLT_TRY(reduce_one(item, options, limit, folder, report->n_devices > 1, &written[i]));
         folders += written[i];

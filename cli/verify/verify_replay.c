@@ -12,6 +12,7 @@
 
 #include "cli/screen/console.h"
 #include "cli/screen/terminal.h"
+#include "cli/verify/step_differences.h"
 #include "engine/checkpoint/saved_run.h"
 #include "engine/checkpoint/tensor_compare.h"
 #include "engine/files/fileio.h"
@@ -19,20 +20,7 @@
 #include "engine/report/read/compare.h"
 #include "engine/train/loop/trainer.h"
 
-enum { STEPS = 20, NEAR_STEPS = 200, FIRST_STEPS = 10 };
-/* The promise between devices, relative: in f32 for the first ten steps of a replay and for later ones; in 16
- * bits for all. */
-#define FIRST_F32 1e-5
-#define LATER_F32 1e-4
-#define ANY_16_BITS 5e-2
-/* Norms of gradients may differ by this many times as much, since they are not means over a batch. */
-#define NORM_FACTOR 10
-
-/* The largest relative difference of one number of the steps. */
-typedef struct worst {
-    double difference, a, b;
-    int64_t step; /* -1: it never differs */
-} worst;
+enum { STEPS = 20, NEAR_STEPS = 200 };
 
 typedef struct replay {
     const verify_replay_args *args;
@@ -41,9 +29,8 @@ typedef struct replay {
     clt_run_record *recorded, *again;
     char folder[64];     /* of the replay; "": there is none yet */
     int64_t first, last; /* steps (first, last] */
-    bool wide;           /* the values are f32 */
     int64_t compared, same;
-    worst loss[2], norm[2]; /* of the first steps, and of later ones */
+    step_differences differences;
     /* weights: */
     bool weighed;
     int tensors, same_tensors;
@@ -56,8 +43,7 @@ static void free_replay(replay *r)
     clt_saved_run_close(r->saved);
     clt_run_record_free(r->recorded);
     clt_run_record_free(r->again);
-    if (r->folder[0] && clt_remove_tree(r->folder) != CLT_OK)
-        terminal_say("%s could not be removed\n", r->folder);
+    cmd_remove_folder(r->folder);
 }
 CLT_SCOPED_VALUE(replay, free_replay)
 
@@ -152,25 +138,13 @@ static clt_status open_run(replay *r)
     r->first = steps.count > 0 ? 0 : r->saved->step;
     snprintf(r->from, sizeof r->from, "%s", r->saved->path);
     CLT_TRY(clt_run_record_load(r->saved->folder, &r->recorded));
-    r->wide = !is_16_bits(r->recorded);
+    r->differences = step_differences_make(!is_16_bits(r->recorded), r->args->tolerance, r->first);
     CLT_TRY(check_beginning(r));
     CLT_TRY(choose_steps(r));
     return clt_saved_run_need_data(r->saved, false, "replaying");
 }
 
 /* --- the replay --- */
-
-static clt_status make_folder(replay *r)
-{
-    const char *base = getenv("TMPDIR");
-    int n = snprintf(r->folder, sizeof r->folder, "%s/cltrain-replay-XXXXXX", base && *base ? base : "/tmp");
-    bool fits = n > 0 && (size_t)n < sizeof r->folder;
-    if (fits && mkdtemp(r->folder))
-        return CLT_OK;
-    r->folder[0] = '\0';
-    CLT_FAIL(CLT_ESTORAGE, "cltrain verify: no folder can be made in '%s'; TMPDIR names another place",
-             base && *base ? base : "/tmp");
-}
 
 static clt_status train_again(replay *r, const cmd_context *context)
 {
@@ -185,7 +159,7 @@ static clt_status train_again(replay *r, const cmd_context *context)
                                .comm = context->comm,
                                .stop = context->stop};
     CLT_TRY(cmd_caps(r->args->caps, &options.caps_mask));
-    CLT_TRY(make_folder(r));
+    CLT_TRY(cmd_temporary_folder("replay", r->folder, sizeof r->folder));
     snprintf(path, sizeof path, "%s/run", r->folder);
     options.out_dir = path;
     options.observer = console_begin_result(&c, context);
@@ -197,26 +171,16 @@ static clt_status train_again(replay *r, const cmd_context *context)
 
 /* --- comparing --- */
 
-static void compare_number(worst *w, int64_t step, double a, double b)
-{
-    bool same = a == b || (isnan(a) && isnan(b));
-    double largest = fmax(fabs(a), fabs(b));
-    double difference = same ? 0 : isfinite(a) && isfinite(b) ? fabs(a - b) / largest : (double)INFINITY;
-    if (same || difference <= w->difference)
-        return;
-    *w = (worst){difference, a, b, step};
-}
-
 static void compare_step(void *context, const clt_metrics_line *a, const clt_metrics_line *b)
 {
     replay *r = context;
     if (a->step <= r->first || a->step > r->last)
         return;
-    int later = a->step > r->first + FIRST_STEPS;
+    const double x[] = {a->value[CLT_METRIC_LOSS], a->value[CLT_METRIC_GRAD_NORM]};
+    const double y[] = {b->value[CLT_METRIC_LOSS], b->value[CLT_METRIC_GRAD_NORM]};
     r->compared++;
-    r->same += a->value[CLT_METRIC_LOSS] == b->value[CLT_METRIC_LOSS];
-    compare_number(&r->loss[later], a->step, a->value[CLT_METRIC_LOSS], b->value[CLT_METRIC_LOSS]);
-    compare_number(&r->norm[later], a->step, a->value[CLT_METRIC_GRAD_NORM], b->value[CLT_METRIC_GRAD_NORM]);
+    r->same += x[STEP_LOSS] == y[STEP_LOSS];
+    step_differences_add(&r->differences, a->step, x, y);
 }
 
 static clt_status compare_tensors(replay *r, const clt_safetensors *a, const clt_safetensors *b)
@@ -252,38 +216,22 @@ static clt_status compare_weights(replay *r)
     return CLT_OK;
 }
 
-static double tolerance_of(const replay *r, int later)
-{
-    if (r->args->tolerance > 0)
-        return r->args->tolerance;
-    return !r->wide ? ANY_16_BITS : later ? LATER_F32 : FIRST_F32;
-}
-
-static bool is_apart(const replay *r)
-{
-    bool apart = false;
-    for (int later = 0; later < 2; later++)
-        apart = apart || r->loss[later].difference > tolerance_of(r, later) ||
-                r->norm[later].difference > NORM_FACTOR * tolerance_of(r, later);
-    return apart;
-}
-
 /* --- telling --- */
 
-static void say_number(const replay *r, const char *what, const worst *w, int later, double factor)
+static void say_number(const replay *r, const char *what, int number, int later)
 {
-    int64_t early = r->first + FIRST_STEPS; /* the last of the first steps */
+    const step_difference *w = &r->differences.largest[number][later];
+    int64_t early = step_differences_early(&r->differences);
     int64_t from = later ? early + 1 : r->first + 1, to = later || r->last < early ? r->last : early;
-    double limit = factor * tolerance_of(r, later);
+    double limit = step_differences_limit(&r->differences, number, later);
     if (from > to)
         return;
     terminal_say("%-14s steps %" PRId64 " to %" PRId64 ": ", what, from, to);
     if (w->step < 0)
         terminal_say("equal\n");
     else
-        terminal_say("differ by %.2g at most (%.9g, here %.9g, at step %" PRId64 "); %.2g %s\n",
-                     w->difference, w->a, w->b, w->step, limit,
-                     w->difference > limit ? "is EXCEEDED" : "is allowed");
+        terminal_say("differ by %.2g at most (%.9g, here %.9g, at step %" PRId64 "); %.2g %s\n", w->relative,
+                     w->a, w->b, w->step, limit, w->relative > limit ? "is EXCEEDED" : "is allowed");
 }
 
 static void say(const replay *r)
@@ -301,9 +249,9 @@ static void say(const replay *r)
     terminal_say("recorded on %s\nreplayed on %s\n", there.text ? there.text : "?",
                  here.text ? here.text : "?");
     for (int later = 0; later < 2; later++)
-        say_number(r, "loss", &r->loss[later], later, 1);
+        say_number(r, "loss", STEP_LOSS, later);
     for (int later = 0; later < 2; later++)
-        say_number(r, "gradient norm", &r->norm[later], later, NORM_FACTOR);
+        say_number(r, "gradient norm", STEP_NORM, later);
     if (!r->weighed)
         terminal_say("weights        not compared: the run has no checkpoint of step %" PRId64 "\n", r->last);
     else if (r->same_tensors == r->tensors)
@@ -317,16 +265,15 @@ static void say(const replay *r)
                      r->weights.cosine);
 }
 
-static void json_number(clt_json_writer *w, const char *key, const worst pairs[2], const replay *r,
-                        double factor)
+static void json_number(clt_json_writer *w, const char *key, const step_differences *d, int number)
 {
     clt_jw_karray(w, key);
     for (int later = 0; later < 2; later++) {
         clt_jw_object(w);
         clt_jw_kstring(w, "steps", later ? "later" : "first ten");
-        clt_jw_kdouble(w, "relative", pairs[later].difference);
-        clt_jw_kdouble(w, "allowed", factor * tolerance_of(r, later));
-        clt_jw_kint(w, "step", pairs[later].step);
+        clt_jw_kdouble(w, "relative", d->largest[number][later].relative);
+        clt_jw_kdouble(w, "allowed", step_differences_limit(d, number, later));
+        clt_jw_kint(w, "step", d->largest[number][later].step);
         clt_jw_end_object(w);
     }
     clt_jw_end_array(w);
@@ -344,9 +291,9 @@ static clt_status write_json(const replay *r)
     clt_jw_kint(&w, "to_step", r->last);
     clt_jw_kint(&w, "steps_compared", r->compared);
     clt_jw_kint(&w, "steps_with_equal_loss", r->same);
-    clt_jw_kbool(&w, "within_tolerance", !is_apart(r));
-    json_number(&w, "loss", r->loss, r, 1);
-    json_number(&w, "gradient_norm", r->norm, r, NORM_FACTOR);
+    clt_jw_kbool(&w, "within_tolerance", !step_differences_apart(&r->differences));
+    json_number(&w, "loss", &r->differences, STEP_LOSS);
+    json_number(&w, "gradient_norm", &r->differences, STEP_NORM);
     if (r->weighed) {
         clt_jw_kobject(&w, "weights");
         clt_jw_kint(&w, "tensors", r->tensors);
@@ -364,8 +311,6 @@ static clt_status write_json(const replay *r)
 clt_status verify_replay(const cmd_context *context, const verify_replay_args *args)
 {
     CLT_SCOPED(replay) r = {.args = args};
-    for (int i = 0; i < 2; i++)
-        r.loss[i].step = r.norm[i].step = -1;
     CLT_TRY(cmd_can_write(args->json));
     CLT_TRY(open_run(&r));
     terminal_say("replaying steps %" PRId64 " to %" PRId64 " of %s\n", r.first + 1, r.last, r.saved->folder);
@@ -377,7 +322,7 @@ clt_status verify_replay(const cmd_context *context, const verify_replay_args *a
     CLT_TRY(compare_weights(&r));
     say(&r);
     CLT_TRY(write_json(&r));
-    if (is_apart(&r))
+    if (step_differences_apart(&r.differences))
         CLT_FAIL(CLT_ECHECK, "verify: this device does not train '%s' as it was trained", args->run);
     return CLT_OK;
 }

@@ -128,6 +128,17 @@ void verify_report_repeat(verify_report *report, const clt_verify_result *result
     }
 }
 
+clt_status verify_report_curve(verify_report *report, const double (*numbers)[2], int steps)
+{
+    if (report->failed || report->count == 0 || steps == 0)
+        return CLT_OK;
+    verify_item *item = &report->items[report->count - 1];
+    CLT_TRY(clt_alloc(&item->curve, (size_t)steps, sizeof *item->curve, "the losses of a training"));
+    memcpy(item->curve, numbers, (size_t)steps * sizeof *item->curve);
+    item->curve_steps = steps;
+    return CLT_OK;
+}
+
 void verify_report_count(const verify_report *report, int count[5])
 {
     for (size_t i = 0; i < report->count; i++)
@@ -143,6 +154,7 @@ void verify_report_free(verify_report *report)
         free(report->items[i].reason);
         free(report->items[i].repeat);
         free(report->items[i].speeds);
+        free(report->items[i].curve);
     }
     free(report->items);
     free(report->devices);
@@ -153,6 +165,14 @@ void verify_report_free(verify_report *report)
 bool verify_is_failure(clt_verify_state state)
 {
     return state != CLT_VERIFY_PASS && state != CLT_VERIFY_SKIP;
+}
+
+static void json_curve(clt_json_writer *w, const char *key, const verify_item *item, int number)
+{
+    clt_jw_karray(w, key);
+    for (int i = 0; i < item->curve_steps; i++)
+        clt_jw_double(w, item->curve[i][number]);
+    clt_jw_end_array(w);
 }
 
 static void json_item(clt_json_writer *w, const verify_item *item)
@@ -179,6 +199,10 @@ static void json_item(clt_json_writer *w, const verify_item *item)
         clt_jw_kstring(w, "repeat", item->repeat);
     if (item->n_speeds > 0)
         verify_speeds_json(w, item->speeds, item->n_speeds);
+    if (item->curve) {
+        json_curve(w, "losses", item, 0);
+        json_curve(w, "gradient_norms", item, 1);
+    }
     clt_jw_end_object(w);
 }
 

@@ -14,6 +14,8 @@ typedef struct verify_item {
     double error, limit, ms;
     verify_speed *speeds; /* n_speeds, of a check of mode perf */
     int n_speeds;
+    double (*curve)[2]; /* curve_steps: loss and gradient norm of each step of a training; NULL: none */
+    int curve_steps;
     uint64_t runs, failures; /* in all rounds */
     uint64_t round;          /* of the first failure; 0: none */
     bool known;              /* it failed, as it does in the baseline */
@@ -53,6 +55,8 @@ bool verify_report_add(verify_report *report, const char *device, const clt_veri
 /* Adds the times of a check that the report has already for the device that was added last: another process
  * has repeated it. If it failed there, it has failed. */
 void verify_report_repeat(verify_report *report, const clt_verify_result *result);
+/* Keeps losses and gradient norms of the training whose result was added last, for the JSON. CLT_ENOMEM. */
+clt_status verify_report_curve(verify_report *report, const double (*numbers)[2], int steps);
 /* Adds to count[] the checks of the device that was added last, by their states. */
 void verify_report_count(const verify_report *report, int count[5]);
 /* Sorts the results by device and into the order of the list of checks. CLT_ENOMEM: some are missing. */

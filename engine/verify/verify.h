@@ -108,6 +108,10 @@ clt_status clt_verify_run_workers(const clt_verify_options *options, double limi
                                   clt_verify_summary *summary);
 /* *out: the number of checks that match the options, including shards; needs no device. */
 clt_status clt_verify_count(const clt_verify_options *options, uint64_t *out);
+/* True if one of the patterns, separated by commas, matches the name of a check, the name without mode, the
+ * name without mode and variant, or the subject. '[' and '\' are not special in these globs. NULL matches
+ * everything. */
+bool clt_verify_match(const char *patterns, const char *name);
 /* The worker's side, for a hidden command of the program: sends results to the parent process. */
 clt_status clt_verify_work(const clt_verify_options *options);
 

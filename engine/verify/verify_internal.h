@@ -82,11 +82,6 @@ ocl_device_desc clt_verify_desc(const clt_verify_session *session);
 void clt_verify_set(clt_verify_outcome *outcome, clt_verify_state state, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool clt_verify_bad(const clt_verify_outcome *outcome); /* state is not PASS */
-/* True if one of the patterns, separated by commas, matches the name, the name without mode, the name
- * without mode and variant, or the subject. '[' and '\' are not special in these globs. NULL matches
- * everything. */
-bool clt_verify_match(const char *patterns, const char *name);
-
 /* The command that repeats a check. after: other checks ran before it; the command repeats them as well if
  * the check does not fail alone. */
 void clt_verify_repeat(const clt_verify_options *options, const char *name, uint64_t seed, const char *spec,

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How far losses and norms of gradients of two trainings of the same model are apart, step by step, and how
+ * far they may be: the promise between devices, in f32 for the first ten steps and for later ones, in 16 bits
+ * for all. */
+#ifndef CLI_VERIFY_STEP_DIFFERENCES_H
+#define CLI_VERIFY_STEP_DIFFERENCES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The largest relative difference of one number of the steps. */
+typedef struct step_difference {
+    double relative, a, b; /* relative to the larger one; INFINITY if only one is finite */
+    int64_t step;          /* -1: the numbers never differ */
+} step_difference;
+
+enum { STEP_LOSS, STEP_NORM, STEP_NUMBERS };
+
+typedef struct step_differences {
+    bool wide;                                /* the values are f32 */
+    double tolerance;                         /* of losses, in place of the promise; 0: the promise */
+    int64_t before;                           /* the step before the first one */
+    step_difference largest[STEP_NUMBERS][2]; /* [..][0]: in the first ten steps; [..][1]: later */
+} step_differences;
+
+step_differences step_differences_make(bool wide, double tolerance, int64_t before);
+/* Compares loss and norm, [STEP_NUMBERS], of a step. */
+void step_differences_add(step_differences *d, int64_t step, const double a[STEP_NUMBERS],
+                          const double b[STEP_NUMBERS]);
+/* The relative difference that is allowed. Norms may differ ten times as much as losses, since they are not
+ * means over a batch. */
+double step_differences_limit(const step_differences *d, int number, bool later);
+/* True if a difference is larger than allowed. */
+bool step_differences_apart(const step_differences *d);
+/* The last of the first ten steps. */
+int64_t step_differences_early(const step_differences *d);
+
+#endif

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-full: all
+# ctest-cost: 15
+#
+# verify --trajectory: small models train as recorded; a wrong kernel, a driver that crashes and one that falls silent fail their
+# training and no other; JSON, JUnit and baseline know trainings as other checks. With the argument `all`: every training in lanes and in
+# groups.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+"$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
+export TMPDIR=$work
+
+if [ "$part" = all ]; then
+    for style in groups lanes; do
+        CLTRAIN_STYLE=$style expect_code 0 "$CLTRAIN" verify --trajectory --json $style.json
+        expect_text '15 passed, 0 failed'
+    done
+    # The recorded losses are what the script makes of such a run, but for the rounding of this CPU.
+    expect_code 0 python3 "$CLTRAIN_SOURCE_DIR/scripts/make_trajectory_curves.py" groups.json
+    expect_text 'trajectory_curves\[\] = ' '"unet\.bf16",'
+    finish
+    exit
+fi
+
+# --- words ---
+expect_code 0 "$CLTRAIN" verify --trajectory --mode list
+expect_text '^mlp\.f32/trajectory$' '^unet\.bf16/trajectory$'
+expect_code 0 "$CLTRAIN" verify --trajectory --mode list -t 'gpt,resnet.f16' --shard 1/2
+[ "$(cat "$out")" = $'gpt.f16/trajectory\nresnet.f16/trajectory' ] && pass || fail "another shard: $(cat "$out")"
+expect_code 2 "$CLTRAIN" verify --trajectory -t 'softmax*'
+expect_text "no training matches 'softmax\*'"
+for wrong in '--seconds 5' '--after relu.tail' '--run runs/mine'; do
+    # shellcheck disable=SC2086
+    expect_code 2 "$CLTRAIN" verify --trajectory $wrong
+done
+
+# --- as recorded, and as before ---
+expect_code 0 "$CLTRAIN" verify --trajectory -t 'mlp,llama.f16' --json now.json --junit now.xml
+expect_text '^device ' '^PASS +mlp\.bf16/trajectory +error [0-9.e-]+, limit 0\.05' '^4 passed, 0 failed'
+expect_awk 'the JSON lacks losses' '/"losses"/ { n++ } /"mode": "trajectory"/ { mode = 1 } END { exit n != 4 || !mode }' now.json
+expect_awk 'JUnit lacks the trainings' '/<testcase .*mlp.f32\/trajectory/ { found = 1 } END { exit !found }' now.xml
+expect_code 0 "$CLTRAIN" verify --baseline now.json -t mlp.f32
+expect_text 'bits of results: 1 the same, 0 others'
+expect_code 0 "$CLTRAIN" verify --mode correct,trajectory --small -t 'relu.tail,mlp.f32'
+expect_text '^[2-9] passed, 0 failed'
+
+# --- gradients that no self-test of the device looks at are too large: told with the step ---
+mkdir broken
+sed 's|) \* loss_scale;|) * loss_scale * 1.01f;|' "$CLTRAIN_BUILD_DIR/kernels/cross_entropy.cl" >broken/cross_entropy.cl
+if cmp -s broken/cross_entropy.cl "$CLTRAIN_BUILD_DIR/kernels/cross_entropy.cl"; then fail 'nothing was planted'; fi
+CLTRAIN_KERNEL_DIR=$work/broken expect_code 1 "$CLTRAIN" verify --trajectory -t mlp.f32 --baseline now.json --reduce wrong
+expect_text '^FAIL +mlp\.f32/trajectory' 'step [0-9]+: the gradient norm is [0-9.]+, recorded [0-9.]+; a relative difference of 0\.0[0-9]+, and 0\.0001 is allowed' \
+    "repeat: cltrain verify --trajectory -t mlp.f32/trajectory" '^not reduced: mlp\.f32/trajectory: a training' '^worse +mlp\.f32/trajectory: PASS, now FAIL'
+
+# --- a device that cannot, and one that is too slow ---
+expect_code 1 "$CLTRAIN" verify --trajectory -t 'mlp.f32' --caps memory=64K
+expect_text '^FAIL +mlp\.f32/trajectory' 'memory'
+expect_code 4 "$CLTRAIN" verify --trajectory -t mlp.f32 --device 'no such device'
+
+# --- a driver that crashes, and one that falls silent ---
+if [ -f "$CLTRAIN_BUILD_DIR/tests/driver_shim.so" ]; then
+    need_shim
+    LD_PRELOAD=$shim CLT_SHIM='launch:family=cross_entropy:segfault:nth=20' expect_code 1 "$CLTRAIN" verify --trajectory -t 'mlp.f32,mlp.f16'
+    expect_text 'the driver ended the training with SIGSEGV after step [1-9][0-9]?$' '^0 passed, 2 failed'
+    LD_PRELOAD=$shim CLT_SHIM='launch:family=cross_entropy:hang:nth=20' expect_code 1 "$CLTRAIN" verify --trajectory -t mlp.f32 --limit 5
+    expect_text 'the training did not end in 5 s; it had computed [0-9]+ steps'
+fi
+left=$(find "$work" -maxdepth 1 -name 'cltrain-*')
+[ -z "$left" ] && pass || fail "folders are left: $left"
+finish

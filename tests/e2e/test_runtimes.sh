@@ -4,7 +4,8 @@
 # ctest-parts: pocl intel pocl-3.0 rusticl oclgrind others
 #
 # Other OpenCL runtimes compute what PoCL computes: `devices`, `verify --small`, a small GPT trained in f32, f16 and bf16 with the
-# loss of every step compared with PoCL's, and runs that move between the two runtimes at a checkpoint, in both directions.
+# loss of every step compared with PoCL's, runs that move between the two runtimes at a checkpoint, in both directions, and two ranks
+# that train together, one on PoCL and one on the other runtime.
 #
 # Runtimes are the folders of $CLTRAIN_RUNTIMES, which scripts/runtimes.sh makes; a missing one is skipped with the reason, and
 # nothing is downloaded here. The part `others` tests folders that the script does not know. Each runtime keeps its compiled kernels
@@ -31,14 +32,19 @@ commit=$(git -C "$(dirname "${BASH_SOURCE[0]}")" describe --always --dirty 2>/de
 is_there pocl || skip_all "there is no PoCL to compare with: $(why_not pocl)"
 is_small() { case " ${CLTRAIN_RUNTIMES_SMALL-oclgrind} " in *" $1 "*) true ;; *) false ;; esac; }
 
-# on NAME COMMAND...: runs the command with that runtime as the only driver, and with its own caches.
+# settings_of NAME: the variables that make that runtime the only driver, with its own caches, one a line.
+settings_of() {
+    cat "$folder/$1/env"
+    printf '%s\n' OCL_ICD_VENDORS="$folder/$1/vendors" CLTRAIN_CACHE_DIR="$folder/$1/cache" POCL_CACHE_DIR="$folder/$1/cache/pocl" \
+        MESA_SHADER_CACHE_DIR="$folder/$1/cache/mesa"
+}
+# on NAME COMMAND...: runs the command with that runtime.
 on() {
-    local name=$1 settings=()
+    local name=$1 settings
     shift
-    mapfile -t settings <"$folder/$name/env"
+    mapfile -t settings < <(settings_of "$name")
     mkdir -p "$folder/$name/cache/pocl" "$folder/$name/cache/mesa"
-    env OCL_ICD_VENDORS="$folder/$name/vendors" CLTRAIN_CACHE_DIR="$folder/$name/cache" POCL_CACHE_DIR="$folder/$name/cache/pocl" \
-        MESA_SHADER_CACHE_DIR="$folder/$name/cache/mesa" ${settings[@]+"${settings[@]}"} "$@"
+    env "${settings[@]}" "$@"
 }
 
 # --- the record: one value a line ---
@@ -76,6 +82,19 @@ trains() {
     shift 2
     on "$name" timeout -k 10 "$hang" "$CLTRAIN" train "$config" --out "$to" precision.mode="$mode" "$@" >"$out" 2>&1 </dev/null
 }
+# --- two ranks, the first on PoCL, the second on the runtime ---
+cat >rank.sh <<'RANK'
+mapfile -t settings <"settings.$OMPI_COMM_WORLD_RANK"
+exec env "${settings[@]}" "$@"
+RANK
+has_ranks() { command -v mpirun >/dev/null && [ -f "${CLTRAIN_MODULE_DIR:-}/cltrain_comm_mpi.so" ]; }
+trains_together() { # OUT
+    settings_of pocl >settings.0
+    settings_of "$runtime" >settings.1
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 10 "$hang" mpirun --oversubscribe --bind-to none \
+        --mca mpi_yield_when_idle 1 -np 2 bash rank.sh "$CLTRAIN" train "$config" --out "$1" precision.mode="$mode" >"$out" 2>&1 </dev/null
+}
+
 step_folder() { echo "$1/checkpoints/step_$2"; }
 same_weights() { cmp -s "$(step_folder "$1" "$steps")/model.safetensors" "$(step_folder "$2" "$steps")/model.safetensors" && echo ', weights bit-identical'; }
 
@@ -117,6 +136,26 @@ train_in() { # MODE
     else
         fail "PoCL does not resume the checkpoint of $runtime in $mode"
         checks "resume $mode on PoCL" FAIL $((SECONDS - start)) "$(tail -n 1 "$out")"
+    fi
+}
+
+together_in() { # MODE
+    local start=$SECONDS
+    mode=$1
+    rm -rf together_$mode then_$mode
+    if ! trains_together together_$mode; then
+        fail "PoCL and $runtime do not train together in $mode"
+        checks "two ranks $mode" FAIL $((SECONDS - start)) "$(tail -n 1 "$out")"
+        return
+    fi
+    if [ "$(grep -c 'warning: the ranks have different devices or drivers' "$out")" = 1 ]; then pass; else fail "$runtime: one warning of two drivers"; fi
+    compared "two ranks $mode" together_$mode 1 $((SECONDS - start))
+    start=$SECONDS
+    if trains pocl then_$mode --resume "$(step_folder together_$mode $half)"; then
+        compared "resume $mode after two ranks" then_$mode $((half + 1)) $((SECONDS - start))
+    else
+        fail "PoCL does not resume the checkpoint of two ranks in $mode"
+        checks "resume $mode after two ranks" FAIL $((SECONDS - start)) "$(tail -n 1 "$out")"
     fi
 }
 
@@ -182,7 +221,12 @@ test_runtime() { # NAME
     put start "$cold"
     put trained "$form, $steps steps"
     if list_devices; then
-        for mode in f32 f16 bf16; do train_in $mode; done
+        for mode in f32 f16 bf16; do
+            train_in $mode
+            # after train_in, which makes PoCL's run to compare with
+            if [ "$runtime" != pocl ] && has_ranks; then together_in $mode; fi
+        done
+        has_ranks || note_skip 'two ranks: there is no mpirun or no MPI module'
         verifies # last: it may take half an hour
     fi
     rm -f "$record" "$record.checks"

@@ -5,8 +5,8 @@
 # ctest-cost: 15
 #
 # Two ranks with different drivers: PoCL, and the played H100 (tests/ptx/driver.h), in either order. They train together and stay as
-# near to one rank on PoCL as the promise between devices says, one warning tells of the difference, the update is the same on both,
-# no rule of the played device is violated, and a checkpoint goes on with one rank and the other way round. The tests labelled
+# near to one rank on PoCL as the promise between devices says, one warning tells of the difference, the update is the same on both to
+# the bit, no rule of the played device is violated, and a checkpoint goes on with one rank and the other way round. The tests labelled
 # `runtimes` do the same with Intel's runtime.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/losses_lib.sh"
@@ -72,6 +72,12 @@ for mode in f32 $(all_cases && echo f16 bf16); do
         half=$((whole / 2 > 0 ? whole / 2 : 1))
         [ "$pocl" = 1 ] || [ "$(units)" = "$half" ] || fail "PoCL's rank should have $half of $whole cores, not $(units)"
         near "one.$mode" "both.$mode.$pocl" 1
+    done
+    # The played device updates a share of the parameters, and PoCL all of them: to the bit the same.
+    together 0 "shares.$mode" "$@" parallel.shard=optimizer
+    expect_text '^memory .* optimizer 128.0 KiB' # of 248.0
+    for file in model optimizer; do
+        expect_same "both.$mode.0/checkpoints/step_20/$file.safetensors" "shares.$mode/checkpoints/step_20/$file.safetensors"
     done
     expect_code 0 "${on_pocl[@]}" "$CLTRAIN" train "$@" --resume "both.$mode.0/checkpoints/step_10" --out "then_one.$mode"
     near "one.$mode" "then_one.$mode" 11

@@ -122,6 +122,14 @@ static inline void clt_arg_step(ocl_emitter *e, const clt_call *call)
     ocl_arg_in(e, call->step, CLT_U32, (uint64_t)clt_call_elements(call, call->step));
 }
 
+/* Adds the loss scale, LOSS_SCALE_ARGS of a kernel. Without one the pointer is the step block, which is not read. */
+static inline void clt_arg_loss_scale(ocl_emitter *e, const clt_call *call)
+{
+    bool has_scale = call->loss_scale >= 0;
+    ocl_arg_in(e, has_scale ? call->loss_scale : call->step, CLT_F32, 1);
+    ocl_arg_i32(e, has_scale);
+}
+
 /* Resolves an axis attribute: 0 is the batch dimension, which is an error; negative values count from the
  * end. */
 static inline clt_status clt_infer_axis(const clt_infer *ctx, int64_t given, int ndim, int *axis)

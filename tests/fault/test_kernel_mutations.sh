@@ -99,8 +99,8 @@ softmax.cl :: s/dot = softmax_dot_end(dy + cols, y + cols, cols, next)/dot = sof
 softmax.cl :: s/clt_group_max(scratch, fmax(top, clt_max4(top4)))/fmax(top, clt_max4(top4))/ :: softmax.far_ends[group] :: softmax
 cross_entropy.cl :: s/ties > 0\.0f/false/ :: cross_entropy.ties[group] :: cross_entropy
 cross_entropy.cl :: s/ \&\& cross_entropy_tie(x, t, row\.top)/ \&\& false/ :: cross_entropy.ties_far[row] :: cross_entropy
-cross_entropy.cl :: s/SCALE_VALUE loss_scale\[loss_scale0\]/SCALE_VALUE 1.0f/ :: cross_entropy.odd[row] :: cross_entropy
-pointwise_loss.cl :: s/SCALE_VALUE loss_scale\[loss_scale0\]/SCALE_VALUE 1.0f/ :: mse.odd[group] :: mse
+loss_scale.clh :: s/has_scale ? loss_scale\[loss_scale0\] : 1\.0f/1.0f/ :: cross_entropy.odd[row] :: cross_entropy
+loss_scale.clh :: s/has_scale ? loss_scale\[loss_scale0\] : 1\.0f/1.0f/ :: mse.odd[group] :: mse
 pointwise_loss.cl :: s/(type)(-1\.0f), d < (type)(0\.0f)/(type)(1.0f), d < (type)(0.0f)/ :: l1.odd[group] :: l1
 pointwise_loss.cl :: s/per_sample \* sb\[sb0 + SB_VALID\]/per_sample * (sb[sb0 + SB_VALID] + 1)/ :: mse.odd[group] :: mse
 cross_entropy.cl :: s/rows_per_sample >= sb\[SB_VALID\]/rows_per_sample > sb[SB_VALID]/ :: cross_entropy.tail[row] :: cross_entropy

@@ -11,11 +11,12 @@
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DHAS_IGNORE=0|1  -DSMOOTH=0|1
  * -DWEIGHTED=0|1: classes have weights, by which the terms of the loss are multiplied
  * -DMIXED=0|1: a row has a second target, and a sample the share of the first one (mixup, cutmix)
- * -DHAS_SCALE=0|1: there is a loss scale  -DKEEP_EXP=0|1: exponentials are kept where the logits were
+ * -DKEEP_EXP=0|1: exponentials are kept where the logits were
  * -DHELD=n: the items of a group hold a row of 16-bit logits in registers, n vectors of four each, so that
  * it is read once; rows begin at multiples of 8 bytes
  * -DWIDE=1: 64-bit element indices  -DWG=work-group size */
 #include "common.clh"
+#include "loss_scale.clh"
 #include "step_block.clh"
 #include "lanes.clh"
 #include "groups.clh"
@@ -29,7 +30,6 @@
 #pragma option SMOOTH 0
 #pragma option MIXED 0
 #pragma option WEIGHTED 0
-#pragma option HAS_SCALE 0
 #pragma option KEEP_EXP 1 /* f32 y can hold the exponentials between the passes */
 #pragma option HELD 0
 #pragma option WIDE 0
@@ -403,21 +403,13 @@ static inline float cross_entropy_scale(__global const uint *sb, float weight, u
     return (weight * as_float(sb[SB_NORM + loss_index])) * loss_scale;
 }
 
-#if HAS_SCALE
-#define SCALE_ARGS , __global const float *loss_scale, ulong loss_scale0
-#define SCALE_VALUE loss_scale[loss_scale0]
-#else
-#define SCALE_ARGS
-#define SCALE_VALUE 1.0f
-#endif
-
 /* dx (rows,cols) (+)= scale * (softmax(x) - target distribution); one item per element; dx may be x. */
 __kernel void cross_entropy_bwd_flat(__global STORAGE(GT) * dx, ulong dx0, int accumulate,
                                      __global const STORAGE(DT) * x, ulong x0,
                                      __global const STORAGE(TT) * target,
                                      ulong target0 MIXED_ARGS WEIGHT_ARGS, __global const float *stats,
-                                     ulong stats0, __global const uint *sb, ulong sb0 SCALE_ARGS, ulong rows,
-                                     uint cols, uint stride, uint rows_per_sample, int ignore,
+                                     ulong stats0, __global const uint *sb, ulong sb0 LOSS_SCALE_ARGS,
+                                     ulong rows, uint cols, uint stride, uint rows_per_sample, int ignore,
                                      float smoothing, ulong row0, float weight, uint loss_index)
 {
     INDEX i = (INDEX)get_global_id(0);
@@ -428,7 +420,7 @@ __kernel void cross_entropy_bwd_flat(__global STORAGE(GT) * dx, ulong dx0, int a
     target += target0 + r;
     float g = 0.0f;
     if (c < cols && cross_entropy_counts(sb + sb0, target, row0 + r, rows_per_sample, ignore)) {
-        float scale = cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE);
+        float scale = cross_entropy_scale(sb + sb0, weight, loss_index, LOSS_SCALE);
         cross_entropy_targets t = TARGETS(target, r);
         stats += stats0 + 2 * (ulong)r;
         float p = clt_exp_down(LOAD(DT, x + x0, i) - stats[0]) * (1.0f / stats[1]);
@@ -448,7 +440,7 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
                                     __global const STORAGE(DT) * x, ulong x0,
                                     __global const STORAGE(TT) * target, ulong target0 MIXED_ARGS WEIGHT_ARGS,
                                     __global const float *stats, ulong stats0, __global const uint *sb,
-                                    ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint stride,
+                                    ulong sb0 LOSS_SCALE_ARGS, ulong rows, uint cols, uint stride,
                                     uint rows_per_sample, int ignore, float smoothing, ulong row0,
                                     float weight, uint loss_index)
 {
@@ -468,7 +460,7 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
     const cross_entropy_targets targets = TARGETS(target, r);
     int t = targets.first;
     bool in_range = cross_entropy_targets_in_range(targets, cols);
-    float scale = in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
+    float scale = in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, LOSS_SCALE) : NAN;
     const cross_entropy_weights w = WEIGHTS;
     /* the factor of the exponentials */
     float top = stats[0], inverse = 1.0f / stats[1];
@@ -512,7 +504,7 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
  * as in forward. The arithmetic is the same as in the two separate kernels. */
 __kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, __global float *out,
                                            ulong out0, __global const STORAGE(TT) * target, ulong target0,
-                                           __global const uint *sb, ulong sb0 SCALE_ARGS, ulong rows,
+                                           __global const uint *sb, ulong sb0 LOSS_SCALE_ARGS, ulong rows,
                                            uint cols, uint stride, uint rows_per_sample, int ignore,
                                            float smoothing, ulong row0, float weight, uint loss_index)
 {
@@ -533,7 +525,7 @@ __kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, _
     cross_entropy_row row =
         cross_entropy_row_of(out, x, cols, cross_entropy_single(t), smoothing, cross_entropy_weigh(0, 1.0f));
     float inverse = 1.0f / row.exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
-    float scale = row.in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
+    float scale = row.in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, LOSS_SCALE) : NAN;
     for (; c + 2 * LANES <= cols; c += 2 * LANES) {
         float16 e[2] = {LOAD16(DT, x, c) - row.top, LOAD16(DT, x, c + LANES) - row.top};
         clt_exp_down_two16(e);
@@ -553,7 +545,7 @@ __kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, _
 /* One work-group per row; each element is read and written by the same item. */
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void cross_entropy_bwd_record_group(
     __global STORAGE(DT) * x, ulong x0, __global float *out, ulong out0, __global const STORAGE(TT) * target,
-    ulong target0, __global const uint *sb, ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint stride,
+    ulong target0, __global const uint *sb, ulong sb0 LOSS_SCALE_ARGS, ulong rows, uint cols, uint stride,
     uint rows_per_sample, int ignore, float smoothing, ulong row0, float weight, uint loss_index)
 {
     __local float scratch[WG];
@@ -574,7 +566,7 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void cross_entropy_bwd_
     cross_entropy_row row =
         cross_entropy_group_of(scratch, out, x, KEEP_EXP ? x : 0, HELD_ARG cols, cross_entropy_single(t),
                                smoothing, cross_entropy_weigh(0, 1.0f));
-    float scale = row.in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
+    float scale = row.in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, LOSS_SCALE) : NAN;
     float inverse = 1.0f / row.exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
     /* the elements are divided among the items as in the passes before */
     uint whole = HELD ? cols & ~3u : WHOLE_QUADS(cols, QUADS(DT, x));

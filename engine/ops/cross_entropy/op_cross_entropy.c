@@ -315,14 +315,12 @@ void clt_emit_cross_entropy_in_place(ocl_emitter *e, const clt_cross_entropy *s,
 {
     uint64_t wg = group ? clt_local_group(e->device, s->cols) : 0;
     cross_entropy_begin(e, s, group ? "cross_entropy_bwd_record_group" : "cross_entropy_bwd_record_row", wg);
-    ocl_define(e, "HAS_SCALE", s->call->loss_scale >= 0);
     ocl_define(e, "KEEP_EXP", s->dtype == CLT_F32);
     ocl_arg_inout(e, s->logits, s->dtype, s->rows * s->stride);
     cross_entropy_rows_arg(e, s, OCL_WRITE, s->out, CLT_F32, 3);
     cross_entropy_rows_arg(e, s, OCL_READ, s->target, s->target_dtype, 1);
     clt_arg_step(e, s->call);
-    if (s->call->loss_scale >= 0)
-        ocl_arg_in(e, s->call->loss_scale, CLT_F32, 1);
+    clt_arg_loss_scale(e, s->call);
     cross_entropy_size_args(e, s);
     cross_entropy_loss_args(e, s->call);
     cross_entropy_end(e, s, wg, 6.0 * (double)(s->rows * s->cols));
@@ -346,15 +344,13 @@ static clt_status cross_entropy_backward(ocl_emitter *e, const clt_call *call, b
     ocl_kernel_begin(e, "cross_entropy", by_row ? "cross_entropy_bwd_row" : "cross_entropy_bwd_flat");
     cross_entropy_define(e, &s);
     clt_define_dtype(e, "GT", dx_dtype);
-    ocl_define(e, "HAS_SCALE", call->loss_scale >= 0);
     clt_define_wide(e, elements);
     ocl_arg_grad(e, call->din[0], dx_dtype, elements, call->din_accumulate[0]);
     ocl_arg_in(e, s.logits, s.dtype, elements);
     cross_entropy_target_args(e, &s);
     ocl_arg_in(e, s.stats, CLT_F32, 2 * s.rows);
     clt_arg_step(e, call);
-    if (call->loss_scale >= 0)
-        ocl_arg_in(e, call->loss_scale, CLT_F32, 1);
+    clt_arg_loss_scale(e, call);
     cross_entropy_size_args(e, &s);
     cross_entropy_loss_args(e, call);
     if (by_row)

@@ -10,10 +10,10 @@
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DCLASSES=number of logits
  * -DSIGMOID=0|1: sigmoids instead of a softmax  -DSQUARED=0|1: squares of p in the denominator
  * -DFIRST=first class that counts  -DWEIGHTED=0|1: classes have weights
- * -DHAS_IGNORE=0|1: voxels of class `ignore` do not count
- * -DHAS_SCALE=0|1: a loss scale follows */
+ * -DHAS_IGNORE=0|1: voxels of class `ignore` do not count */
 #include "common.clh"
 #include "kernel_shared.clh"
+#include "loss_scale.clh"
 #include "step_block.clh"
 #include "types.clh"
 
@@ -24,7 +24,6 @@
 #pragma option FIRST 0
 #pragma option HAS_IGNORE 0
 #pragma option WEIGHTED 0
-#pragma option HAS_SCALE 0
 #define SUMS 3 /* of p (or its square), of t, of p * t */
 
 static inline bool dice_counts(int target, int ignore)
@@ -154,19 +153,11 @@ __kernel void dice_fwd_rows(__global float *out, ulong out0, __global const floa
     out[2] = 0.0f;
 }
 
-#if HAS_SCALE
-#define SCALE_ARGS , __global const float *loss_scale, ulong loss_scale0
-#define SCALE_VALUE loss_scale[loss_scale0]
-#else
-#define SCALE_ARGS
-#define SCALE_VALUE 1.0f
-#endif
-
 /* dx (samples,voxels,CLASSES) (+)= scale * the gradient; an item for each voxel; dx may be x. */
 __kernel void dice_bwd(__global STORAGE(GT) * dx, ulong dx0, int accumulate, __global const STORAGE(DT) * x,
                        ulong x0, __global const STORAGE(TT) * target, ulong target0,
                        __global const float *slope, ulong slope0, __global const uint *sb,
-                       ulong sb0 SCALE_ARGS, uint samples, ulong voxels, int ignore, float weight,
+                       ulong sb0 LOSS_SCALE_ARGS, uint samples, ulong voxels, int ignore, float weight,
                        uint loss_index)
 {
     ulong v = get_global_id(0);
@@ -181,7 +172,7 @@ __kernel void dice_bwd(__global STORAGE(GT) * dx, ulong dx0, int accumulate, __g
         return;
     }
     float p[CLASSES], g[CLASSES], mean = 0.0f;
-    float scale = (weight * as_float(sb[sb0 + SB_NORM + loss_index])) * SCALE_VALUE;
+    float scale = (weight * as_float(sb[sb0 + SB_NORM + loss_index])) * LOSS_SCALE;
     dice_probabilities(x + x0 + v * CLASSES, p);
     slope += slope0 + 2 * sample * CLASSES;
     for (int c = 0; c < CLASSES; c++) {

@@ -176,13 +176,11 @@ static clt_status dice_backward_voxel(ocl_emitter *e, const void *problem)
         return CLT_OK;
     begin(e, &d, "dice_bwd");
     clt_define_type_of(e, "GT", call, call->din[0]);
-    ocl_define(e, "HAS_SCALE", call->loss_scale >= 0);
     clt_arg_grad_of(e, call, call->din[0], elements, call->din_accumulate[0]);
     arg_inputs(e, &d);
     ocl_arg_in(e, call->saved[0], CLT_F32, 2 * d.samples * d.classes);
     clt_arg_step(e, call);
-    if (call->loss_scale >= 0)
-        ocl_arg_in(e, call->loss_scale, CLT_F32, 1);
+    clt_arg_loss_scale(e, call);
     ocl_arg_u32(e, (uint32_t)d.samples);
     ocl_arg_u64(e, d.voxels);
     arg_ignore(e, &d);

@@ -113,13 +113,11 @@ static clt_status pointwise_loss_backward(ocl_emitter *e, const clt_call *call, 
     clt_elementwise_begin(e, "pointwise_loss", "pointwise_loss_bwd", style);
     pointwise_loss_define(e, call);
     clt_define_dtype(e, "GT", dx_dtype);
-    ocl_define(e, "HAS_SCALE", call->loss_scale >= 0);
     if (clt_pointwise_kind(call->node) != POINTWISE_BCE)
         clt_define_stores(e, style, dx_dtype, elements, call->din_accumulate[0]);
     ocl_arg_grad(e, call->din[0], dx_dtype, elements, call->din_accumulate[0]);
     pointwise_loss_inputs(e, call, elements);
-    if (call->loss_scale >= 0)
-        ocl_arg_in(e, call->loss_scale, CLT_F32, 1);
+    clt_arg_loss_scale(e, call);
     ocl_arg_u64(e, elements / (uint64_t)clt_call_tensor(call, call->in[0])->shape.dim[0]);
     ocl_arg_f32(e, (float)clt_node_attr(call->node, "weight")->f);
     ocl_arg_u32(e, (uint32_t)call->node->loss);

@@ -6,9 +6,10 @@
  *
  *   -DKIND=the loss, see loss_shared.clh
  *   -DDT=type of predictions  -DGT=type of their gradient  -DTT=type of targets
- *   -DHAS_SCALE=0|1: there is a loss scale  -DBLOCK=elements per row  -DWG=work-group size
+ *   -DBLOCK=elements per row  -DWG=work-group size
  *   -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
 #include "common.clh"
+#include "loss_scale.clh"
 #include "step_block.clh"
 #include "elements.clh"
 #include "groups.clh"
@@ -17,7 +18,6 @@
 
 #pragma option KIND POINTWISE_MSE
 #pragma option TT f32
-#pragma option HAS_SCALE 0
 #pragma option BLOCK 1024
 
 /* Loss, correct (1 or 0) and slope of one element, or of sixteen. The terms with x propagate a NaN in x,
@@ -158,20 +158,12 @@ __kernel void pointwise_loss_fwd_row(__global float *out, ulong out0, __global c
     out[2] = correct;
 }
 
-#if HAS_SCALE
-#define SCALE_ARGS , __global const float *loss_scale, ulong loss_scale0
-#define SCALE_VALUE loss_scale[loss_scale0]
-#else
-#define SCALE_ARGS
-#define SCALE_VALUE 1.0f
-#endif
-
 /* dx (total) (+)= scale * d loss / d x, 0 where an element does not count. */
 ELEMENTWISE void pointwise_loss_bwd(__global STORAGE(GT) *restrict dx, ulong dx0, int accumulate,
                                     __global const STORAGE(DT) *restrict x, ulong x0,
                                     __global const STORAGE(TT) *restrict y, ulong y0,
-                                    __global const uint *restrict sb, ulong sb0 SCALE_ARGS, ulong per_sample,
-                                    float weight, uint loss_index, ulong count)
+                                    __global const uint *restrict sb, ulong sb0 LOSS_SCALE_ARGS,
+                                    ulong per_sample, float weight, uint loss_index, ulong count)
 {
     ulong base = clt_chunk_base();
     uint size = clt_chunk_size(base, count);
@@ -181,7 +173,7 @@ ELEMENTWISE void pointwise_loss_bwd(__global STORAGE(GT) *restrict dx, ulong dx0
     y += y0 + base;
     ulong counted = per_sample * sb[SB_VALID];
     uint end = counted > base ? (uint)min(counted - base, (ulong)size) : 0u;
-    float scale = (weight * as_float(sb[SB_NORM + loss_index])) * SCALE_VALUE;
+    float scale = (weight * as_float(sb[SB_NORM + loss_index])) * LOSS_SCALE;
     FOR_VECTORS(k, end, QUADS(GT, dx) && QUADS(DT, x) && QUADS(TT, y))
     STREAMV_GRAD(GT, dx, k, scale * VECTOR(pointwise_slope)(LOADV(DT, x, k), LOADV(TT, y, k)), accumulate);
     FOR_REST(k, end)

@@ -27,6 +27,9 @@ typedef struct header {
 } header;
 #define PAGE ((int64_t)4096)
 #define LARGE_PAGE ((int64_t)2 << 20)
+#ifndef MADV_POPULATE_WRITE /* the kernel's number, which headers before Linux 5.14 lack */
+#define MADV_POPULATE_WRITE 23
+#endif
 
 struct comm_segment {
     char *parts;  /* the parts of all local ranks, in order */
@@ -67,12 +70,10 @@ static bool map(comm_segment *s, int file, uint64_t number)
  * allocates its own part, so that it lies near the rank's cores. */
 static bool take(const comm_segment *s, int file, int64_t at, int64_t bytes)
 {
-#ifdef MADV_POPULATE_WRITE
     if (madvise(s->parts + at, (size_t)bytes, MADV_POPULATE_WRITE) == 0)
         return true;
     if (errno != EINVAL) /* the kernel knows MADV_POPULATE_WRITE, but has no memory */
         return false;
-#endif
     return posix_fallocate(file, (off_t)at, (off_t)bytes) == 0;
 }
 

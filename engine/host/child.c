@@ -401,16 +401,29 @@ clt_child_event clt_child_next_awake(clt_child *child, double seconds, const cha
 
 /* --- ending --- */
 
+/* The C library has this only since glibc 2.32. */
+static const char *signal_name(int number)
+{
+    static const char *const names[] = {
+        [SIGABRT] = "SIGABRT", [SIGALRM] = "SIGALRM", [SIGBUS] = "SIGBUS",   [SIGFPE] = "SIGFPE",
+        [SIGHUP] = "SIGHUP",   [SIGILL] = "SIGILL",   [SIGINT] = "SIGINT",   [SIGKILL] = "SIGKILL",
+        [SIGPIPE] = "SIGPIPE", [SIGQUIT] = "SIGQUIT", [SIGSEGV] = "SIGSEGV", [SIGSYS] = "SIGSYS",
+        [SIGTERM] = "SIGTERM", [SIGTRAP] = "SIGTRAP", [SIGUSR1] = "SIGUSR1", [SIGUSR2] = "SIGUSR2",
+        [SIGXCPU] = "SIGXCPU", [SIGXFSZ] = "SIGXFSZ",
+    };
+    return number < (int)(sizeof names / sizeof names[0]) ? names[number] : NULL;
+}
+
 static void describe_end(int wait_status, clt_child_end *end)
 {
     if (wait_status < 0) {
         end->code = -1;
         snprintf(end->text, sizeof end->text, "an unknown end");
     } else if (WIFSIGNALED(wait_status)) {
-        const char *name = sigabbrev_np(WTERMSIG(wait_status));
+        const char *name = signal_name(WTERMSIG(wait_status));
         end->signal = WTERMSIG(wait_status);
         if (name != NULL)
-            snprintf(end->text, sizeof end->text, "SIG%s", name);
+            snprintf(end->text, sizeof end->text, "%s", name);
         else
             snprintf(end->text, sizeof end->text, "signal %d", end->signal);
     } else {

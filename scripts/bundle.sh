@@ -3,20 +3,37 @@
 #
 # Makes a folder that runs on a machine with nothing but a C library and a device's OpenCL driver: the program, the configs, the
 # shared libraries they need, and, where the MPI module was built, that module and an mpirun for the ranks of one machine. Not in
-# it: the C library, whose version must be at least this machine's, and drivers.
+# it: the C library, whose version must be at least that of the machine where the bundle was made, and drivers.
 #
-# usage: scripts/bundle.sh [FOLDER [BUILD_FOLDER]]; default: bundle, build.
+# usage: scripts/bundle.sh [--root ROOT] [--glibc VERSION] [FOLDER [BUILD_FOLDER]]; default: bundle, build.
 #
-#   cltrain, cltrain_comm_mpi.so, cltrain_loopback.so, mpirun, device_report.sh (with help.sh and peer_torch.py, its peer), configs/, licenses/
+#   --root ROOT      for the system in a folder of scripts/bundle_root.sh: an older C library, or another processor. The libraries are
+#                    that system's, the compiler is this machine's (cmake/root.cmake). BUILD_FOLDER is build/for-ROOT by default
+#   --glibc VERSION  refuse to make a bundle that needs a newer C library than this, such as 2.31; default: ROOT's
+#
+#   cltrain, cltrain_comm_mpi.so, cltrain_loopback.so, mpirun, device_report.sh (with help.sh and peer_torch.py, its peer), configs/
+#   licenses/   packages.txt names the package and version of every library, PACKAGE.txt has its licence, common/ the texts that those name
 #   lib/        libraries that come before the system's
 #   lib/last/   libraries that come after the system's: drivers use them too, and may need newer ones than these
 #   lib/mpi/    Open MPI's launcher and plug-ins
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-case ${1:-} in -*) echo "bundle.sh: '$1' is no folder; --help says what the script does" >&2; exit 2 ;; esac
-folder=${1:-bundle}
-build=${2:-build}
+wrong() { echo "bundle.sh: $1; --help says what the script does" >&2; exit 2; }
+root='' given='' glibc='' places=() # given: `yes` for a system in a folder
+while [ $# -gt 0 ]; do
+    case $1 in
+    --root) root=$(realpath -e -- "${2:-}") || wrong "--root needs a folder"; given=yes; shift ;;
+    --glibc) glibc=${2:-}; [[ $glibc =~ ^2\.[0-9]+$ ]] || wrong "--glibc needs a version such as 2.31"; shift ;;
+    -*) wrong "'$1' is no folder" ;;
+    *) places+=("$1") ;;
+    esac
+    shift
+done
+[ ${#places[@]} -le 2 ] || wrong "'${places[2]}' is one folder too many"
+folder=${places[0]:-bundle}
+build=${places[1]:-build${root:+/for-$(basename "$root")}}
+root=${root%/} # nothing for /, whose files have no other name
 limit_kib=65536
 
 # Libraries that come with the C library: they must be those of the machine that runs the program.
@@ -27,10 +44,36 @@ own='^lib(OpenCL|clblast|cjson|jpeg|png16|mpi|open-[a-z]+|mca_common_[a-z]+|even
 foreign='lib(ucp|uct|ucs|ucm|fabric|ibverbs|rdmacm|psm[a-z0-9_]*|oshmem|nl-[a-z0-9-]+|cuda|portals'
 foreign+='|mca_common_(ucx|ofi|verbs|ompio|monitoring))\.so'
 
+# walk FILE...: what ldd prints for files of the system in $root, whose programs may not run here.
+walk() {
+    local asked file name path place queue
+    local -A needed=() paths=() seen
+    for asked; do
+        echo "$asked:"
+        queue=("$asked")
+        seen=()
+        while [ ${#queue[@]} -gt 0 ]; do
+            file=${queue[0]}
+            queue=("${queue[@]:1}")
+            [ -n "${needed[$file]+known}" ] || needed[$file]=$(readelf -d "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+            for name in ${needed[$file]}; do
+                [ -z "${seen[$name]:-}" ] || continue
+                seen[$name]=yes
+                for place in "$root/lib/$triplet" "$root/usr/lib/$triplet" "$root/usr/lib"; do
+                    if [ -z "${paths[$name]:-}" ] && [ -e "$place/$name" ]; then paths[$name]=$place/$name; fi
+                done
+                path=${paths[$name]:-}
+                echo "$name => ${path:-not found}"
+                if [ -n "$path" ]; then queue+=("$path"); fi
+            done
+        done
+    done
+}
+
 # closure FILE...: the libraries that they need, without the C library's. A library that is not found ends the script.
 closure() {
     local missing list
-    list=$(ldd "$@")
+    list=$("$needs_of" "$@")
     missing=$(awk '/not found/ { print $1 }' <<<"$list" | sort -u)
     [ -z "$missing" ] || { echo "missing libraries: $missing" >&2; exit 1; }
     awk '$2 == "=>" && $3 ~ /^\// { print $3 }' <<<"$list" | sort -u |
@@ -39,21 +82,27 @@ closure() {
 
 # ships SOURCE: notes the file for its licence.
 sources=()
-ships() { sources+=("$(readlink -f "$1")"); }
+ships() { sources+=("$1"); }
 
 # Open MPI 3 and 4 find everything by environment variables, which the script mpirun sets.
 add_mpi() {
     local launcher plugins texts pmix plugin needs file
-    launcher=$(command -v orterun) || return 1
-    plugins=$(ompi_info --parsable --path pkglibdir | cut -d: -f3)
-    texts=$(ompi_info --parsable --path pkgdatadir | cut -d: -f3)
-    [ -d "$plugins" ] && [ -d "$texts" ] || return 1
+    if [ -n "$given" ]; then
+        launcher=$root/usr/bin/orterun
+        plugins=$(find "$root/usr/lib" -name mca_pml_ob1.so -printf '%h\n')
+        texts=$root/usr/share/openmpi
+    else
+        launcher=$(command -v orterun) || return 1
+        plugins=$(ompi_info --parsable --path pkglibdir | cut -d: -f3)
+        texts=$(ompi_info --parsable --path pkgdatadir | cut -d: -f3)
+    fi
+    [ -x "$launcher" ] && [ -d "$plugins" ] && [ -d "$texts" ] || return 1
     mkdir -p "$folder/lib/mpi/openmpi" "$folder/lib/mpi/pmix" "$folder/lib/mpi/share" "$folder/lib/mpi/etc"
     cp -L "$launcher" "$folder/lib/mpi/orterun"
     cp -L "$build/cltrain_comm_mpi.so" "$build/cltrain_loopback.so" "$folder/"
     ships "$launcher"
     files+=("$launcher" "$build/cltrain_comm_mpi.so")
-    needs=$(ldd "$plugins"/mca_*.so)
+    needs=$("$needs_of" "$plugins"/mca_*.so)
     for plugin in $(awk -v foreign="^$foreign" '
         /^\// { sub(/:$/, ""); plugin = $0; good[plugin] = 1 }
         $1 ~ foreign { good[plugin] = 0 }
@@ -64,7 +113,6 @@ add_mpi() {
     cp -L "$texts"/help-*.txt "$folder/lib/mpi/share/"
     pmix=$(closure "${files[@]}" | grep '/libpmix\.so' || true)
     if [ -n "$pmix" ]; then
-        ships "$pmix"
         pmix=$(dirname "$(readlink -f "$pmix")")
         for plugin in "$pmix"/pmix/*.so; do
             [ -e "$plugin" ] || continue
@@ -100,27 +148,52 @@ TEXT
     chmod +x "$folder/mpirun"
 }
 
-# What the packages of the shipped files say about their licences, where this system can tell.
+# What the packages of the shipped files say about their licences, where the system has packages of Debian's kind. A file without a
+# licence ends the script if the system is a folder's: no file of it was put there by hand.
 add_licenses() {
-    command -v dpkg-query >/dev/null || return 0
-    local file package
-    mkdir -p "$folder/licenses"
-    for file in "${sources[@]}"; do
+    local source file package version database=(dpkg-query "--admindir=$root/var/lib/dpkg")
+    command -v dpkg-query >/dev/null && [ -s "$root/var/lib/dpkg/status" ] || return 0
+    mkdir -p "$folder/licenses/common"
+    for source in "${sources[@]}"; do
         # A file is known under one of /lib and /usr/lib.
-        package=$({ dpkg-query -S "$file" || dpkg-query -S "${file#/usr}"; } 2>/dev/null | head -n 1 | cut -d: -f1) || true
-        if [ -n "$package" ] && [ -e "/usr/share/doc/$package/copyright" ]; then
-            cp -L "/usr/share/doc/$package/copyright" "$folder/licenses/$package.txt"
+        file=$(readlink -f "$source")
+        file=${file#"$root"}
+        package=$({ "${database[@]}" -S "$file" || "${database[@]}" -S "${file#/usr}"; } 2>/dev/null | head -n 1 | cut -d' ' -f1) || true
+        package=${package%:}
+        if [ -n "$package" ] && [ -e "$root/usr/share/doc/${package%:*}/copyright" ]; then
+            cp -L "$root/usr/share/doc/${package%:*}/copyright" "$folder/licenses/${package%:*}.txt"
+            version=$("${database[@]}" -W -f '${Version}' "$package")
+            echo "$(basename "$source"): $package $version" >>"$folder/licenses/packages.txt"
+        else
+            echo "no licence is known for $file" >&2
+            [ -z "$given" ] || exit 1
         fi
+    done
+    grep -oh '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' "$folder"/licenses/*.txt | sort -u | while read -r file; do
+        cp -L "$root$file" "$folder/licenses/common/"
     done
 }
 
-# The newest version of the C library that a file of the folder asks for.
-needed_libc() {
-    find "$folder" -type f \( -name '*.so*' -o -perm -u+x \) -exec readelf -V {} + 2>/dev/null |
-        grep -o 'GLIBC_2\.[0-9]*' | sort -t. -k2 -n | tail -n 1 | cut -d_ -f2
+# Lines "FILE 2.N" for the programs and libraries of the folder: the newest C library that each asks for.
+asks_of_libc() {
+    # The shell, because scripts are no ELF files: readelf ends with an error.
+    find "$folder" -type f \( -name '*.so*' -o -perm -u+x \) -exec sh -c 'readelf -V "$@" 2>/dev/null || true' sh {} + |
+        awk -v folder="$folder/" '/^File: / { file = substr($0, 7 + length(folder)) }
+            match($0, /GLIBC_2\.[0-9]+/) { minor = substr($0, RSTART + 8, RLENGTH - 8) + 0; if (minor > most[file]) most[file] = minor }
+            END { for (file in most) print file, "2." most[file] }' | sort
 }
 
-[ -f "$build/CMakeCache.txt" ] || cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release
+needs_of=ldd
+for_root=()
+if [ -n "$given" ]; then
+    needs_of=walk
+    for triplet in "$root"/usr/lib/*-linux-gnu*/libc.so; do triplet=$(basename "$(dirname "$triplet")"); done
+    system_libc=$root/lib/$triplet/libc.so.6
+    [ -e "$system_libc" ] || { echo "$root is no folder of scripts/bundle_root.sh: it has no C library with headers" >&2; exit 1; }
+    [ -n "$glibc" ] || glibc=$(grep -a -o 'release version 2\.[0-9]*' "$system_libc" | grep -o '2\..*')
+    for_root=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/root.cmake" "-DCLTRAIN_ROOT=${root:-/}" -DBUILD_TESTING=OFF)
+fi
+[ -f "$build/CMakeCache.txt" ] || cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release "${for_root[@]}"
 targets=(cltrain_bundle)
 with_mpi=
 # Into a variable: `grep -q` behind a pipe ends before make does, and pipefail takes make's SIGPIPE for "not found".
@@ -130,6 +203,11 @@ if [[ $known == *cltrain_comm_mpi* ]]; then
     targets+=(cltrain_comm_mpi cltrain_loopback)
 fi
 cmake --build "$build" --target "${targets[@]}"
+machine() { readelf -h "$1" | sed -n 's/^ *Machine: *//p'; }
+if [ -n "$given" ] && [ "$(machine "$build/bundle_stage/cltrain")" != "$(machine "$system_libc")" ]; then
+    echo "$build was not made for $root: its program is for another processor" >&2
+    exit 1
+fi
 
 if [ -e "$folder" ] && [ ! -f "$folder/BUNDLE" ]; then
     echo "$folder exists and was not made by this script" >&2
@@ -154,8 +232,19 @@ while read -r library; do
 done <<<"$libraries"
 add_licenses
 
+asks=$(asks_of_libc)
+grep -q '^cltrain 2\.' <<<"$asks" || { echo "$folder/cltrain does not say what it needs of the C library" >&2; exit 1; }
+newest=$(cut -d' ' -f2 <<<"$asks" | sort -V | tail -n 1)
+if [ -n "$glibc" ] && [ "$(printf '%s\n' "$newest" "$glibc" | sort -V | tail -n 1)" != "$glibc" ]; then
+    rm -rf "$folder"
+    echo "no bundle for glibc $glibc can be made from these files, which need a newer one:" >&2
+    while read -r file version; do
+        [ "$(printf '%s\n' "$version" "$glibc" | sort -V | tail -n 1)" = "$glibc" ] || echo "  $file needs $version"
+    done <<<"$asks" >&2
+    exit 1
+fi
 size=$(du -sk "$folder" | cut -f1)
 [ "$size" -le "$limit_kib" ] || { echo "$folder has $size KiB, more than $limit_kib" >&2; exit 1; }
-echo "needs the C library glibc $(needed_libc) or newer, and an OpenCL driver" >>"$folder/BUNDLE"
+echo "needs the C library glibc $newest or newer, and an OpenCL driver" >>"$folder/BUNDLE"
 names=$(cd "$folder/lib" && find . -maxdepth 2 -name 'lib*' -printf '%P ')
-echo "$folder: $size KiB, for glibc $(needed_libc) or newer; libraries: $names"
+echo "$folder: $size KiB, for glibc $newest or newer; libraries: $names"

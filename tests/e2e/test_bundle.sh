@@ -5,7 +5,8 @@
 # ctest-cost: 20 ctest-optimise: no
 #
 # scripts/bundle.sh: the folder that it makes works in any place, with its own libraries; in a root folder that contains only the C
-# library in addition, it starts, reports what is missing, and its mpirun starts ranks.
+# library in addition, it starts, reports what is missing, and its mpirun starts ranks. It holds the licence of every library. A bundle
+# that needs a newer C library than it may is refused, and --root finds the same files as the dynamic linker.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 build=${CLTRAIN_BUILD_DIR:?set it to the build folder}
@@ -21,6 +22,41 @@ expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" "$work/made" "$build"
 expect_text 'for glibc 2\.[0-9]+ or newer'
 if all_cases; then expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" "$work/made" "$build"; fi # its own folder it replaces
 mv made bundle
+
+# What it may not need. 2.2 is the first glibc of x86-64, and 2.17 that of aarch64: no program does without a newer one.
+expect_code 1 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --glibc 2.2 "$work/none" "$build"
+expect_text 'no bundle for glibc 2\.2 can be made' '^  cltrain needs 2\.[0-9]+$' '^  lib/libclblast\.so\.[0-9]+ needs 2\.[0-9]+$'
+expect_absent none
+expect_code 2 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --glibc new "$work/none" "$build"
+expect_code 2 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --root "$work/none" "$work/none" "$build"
+
+# The system of this machine as if it were another one's folder: libraries found without running anything are those that ldd names.
+triplet=$(cd /usr/lib && echo *-linux-gnu*/libc.so)
+triplet=${triplet%/libc.so}
+if [ -s /var/lib/dpkg/status ] && [ -e "/usr/lib/$triplet/libOpenCL.so.1" ]; then
+    expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --root / "$work/same" "$build"
+    expect_code 0 diff -r bundle same
+    for library in bundle/lib/lib*.so* bundle/lib/last/lib*.so*; do
+        package=$(sed -n "s/^${library##*/}: \([^ :]*\).*/\1/p" bundle/licenses/packages.txt)
+        if [ -s "bundle/licenses/${package:-none}.txt" ]; then pass; else fail "the bundle has no licence of $library"; fi
+    done
+    if grep -oh '/usr/share/common-licenses/[A-Z][A-Za-z]*' bundle/licenses/*.txt | sort -u >named; then
+        while read -r text; do
+            expect_file "$(find bundle/licenses/common -name "${text##*/}*" | head -n 1)"
+        done <named
+    else
+        fail 'no licence names a common one'
+    fi
+    mkdir -p "poor/usr/lib/$triplet" "poor/lib/$triplet"
+    cp -L "/lib/$triplet/libc.so.6" "poor/lib/$triplet/"
+    touch "poor/usr/lib/$triplet/libc.so"
+    expect_code 1 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --root "$work/poor" "$work/none" "$build"
+    expect_text 'missing libraries: ' 'libOpenCL\.so\.1'
+else
+    note_skip "this is no system of Debian's kind"
+fi
+expect_code 1 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --root "$work/mine" "$work/none" "$build"
+expect_text 'is no folder of scripts/bundle_root.sh'
 expect_file bundle/BUNDLE bundle/LICENSE bundle/configs/mlp-regression.json
 if [ "$(du -sk bundle | cut -f1)" -le 65536 ]; then pass; else fail 'the bundle has more than 64 MiB'; fi
 # shellcheck disable=SC2016 # the linker replaces these

@@ -38,7 +38,6 @@ import itertools
 import json
 import os
 import random
-import resource
 import sys
 import threading
 import time
@@ -185,12 +184,6 @@ def check_kernels(folder, texts):
         out.write(mine)
 
 
-def cpu_seconds():
-    """What this process and all that have ended in it used."""
-    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, kinds))
-
-
 def run(a):
     all_, texts = mutants.all_mutants(ROOT)
     os.makedirs(a.out, exist_ok=True)
@@ -204,7 +197,7 @@ def run(a):
     for device in devices if todo else []:
         device.record(texts, a.checks)
         print(f"{device.name}: {len(device.recorded.programs)} programs of {len(device.recorded.checks)} checks", flush=True)
-    lock, slots, local, used = threading.Lock(), itertools.count(), threading.local(), [cpu_seconds()]
+    lock, slots, local = threading.Lock(), itertools.count(), threading.local()
 
     def one(mutant):
         if not hasattr(local, "trials"):
@@ -212,15 +205,12 @@ def run(a):
             local.trials = {d.name: Trial(d, slot, texts) for d in devices}
         result = judge(devices, local.trials, mutant, a.small)
         with lock, open(os.path.join(a.out, "results.jsonl"), "a", encoding="utf-8") as out:
-            used.append(cpu_seconds())
-            out.write(json.dumps({**result, "cpu": round(used[-1] - used[-2], 2)}) + "\n")
+            out.write(json.dumps(result) + "\n")
         print(f"{result['state']:9s}{result['seconds']:7.1f} s  {mutant.number} {mutant}  {result['by'][:90]}", flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
         for future in [pool.submit(one, m) for m in todo]:
             future.result()
-    if todo:
-        print(f"{len(todo)} mutants tried in {(used[-1] - used[0]) / 60:.1f} minutes of processors' time")
     return report(a)
 
 

@@ -77,17 +77,13 @@ cat <<'TEXT'
 Without a record: PoCL 5.0 of Ubuntu 24.04 (package `pocl-opencl-icd`), where the README was walked from top to bottom without a failure
 ([measurements.md](measurements.md), "a stranger's path"); the tests of this page were not run with it.
 
-Records keep the date of their tests. On 2026-11-29 (commit 3fd5b072) `verify --quick --seed 7`, with the checks of the device alone, gave on Intel 1741
-passed, 0 failed, 1804 skipped, on PoCL 3.0 1547, 0, 1998, on rusticl 1545, 0, 2000; on Oclgrind the checks of the device alone
-(`verify --quick -t 'builtins.*,groups.*,atomics.*,memory.*'`) 118 passed, 0 failed, 4 skipped.
-
 ## The checker, and training beside PoCL
 
 Losses are compared at every step with those of the PoCL in the first row (the promise between vendors is 1e-5 in f32 for the first ten steps, then 1e-4, and
 5e-2 in 16 bits). `=` marks runs whose weights after the last step are the same bits. "From PoCL" is a run that goes on here from a checkpoint half way
 through PoCL's run, "on PoCL" one that PoCL takes over. "Two ranks" is a run of two processes, of
 which one trains on PoCL and one here. Seconds are those of the test, with the compiler's work, on a machine that may have had other work.
-"warm": a cache of an earlier run was there, which need not hold all programs. `-`: the test was stopped before it came to that.
+"warm": a cache of an earlier run was there, which need not hold all programs. `-`: no record: not tested, or stopped before.
 
 | runtime | start | `verify --small` | f32 | f16 | bf16 | from PoCL, f32 / f16 / bf16 | on PoCL, f32 / f16 / bf16 | two ranks, f32 / f16 / bf16 |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |

@@ -4,14 +4,17 @@
 #
 #   cmake -S . -B build-root -DCMAKE_TOOLCHAIN_FILE=cmake/root.cmake -DCLTRAIN_ROOT=FOLDER
 #
+# A FOLDER that is no absolute path begins at the top of the repository.
+#
 # The compiler is this machine's: `cc` for its own processor, else GCC by the processor's name (aarch64-linux-gnu-gcc, package
 # gcc-aarch64-linux-gnu). CC in the environment names another one.
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES CLTRAIN_ROOT)
-file(REAL_PATH "${CLTRAIN_ROOT}" CMAKE_SYSROOT BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
+# Not CMAKE_SOURCE_DIR: each try_compile reads this file again, and has a source folder of its own.
+file(REAL_PATH "${CLTRAIN_ROOT}" CMAKE_SYSROOT BASE_DIRECTORY "${CMAKE_CURRENT_LIST_DIR}/..")
 file(GLOB clt_libc ${CMAKE_SYSROOT}/usr/lib/*-linux-gnu*/libc.so)
 list(LENGTH clt_libc clt_systems)
 if(CLTRAIN_ROOT STREQUAL "" OR NOT clt_systems EQUAL 1)
-  message(FATAL_ERROR "CLTRAIN_ROOT='${CLTRAIN_ROOT}' is no folder of scripts/bundle_root.sh: usr/lib/*-linux-gnu/libc.so is not there")
+  message(FATAL_ERROR "CLTRAIN_ROOT='${CLTRAIN_ROOT}' is no folder of scripts/bundle_root.sh: it has ${clt_systems} of usr/lib/*-linux-gnu/libc.so, not one")
 endif()
 get_filename_component(clt_triplet ${clt_libc} DIRECTORY)
 get_filename_component(clt_triplet ${clt_triplet} NAME)

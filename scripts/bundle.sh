@@ -31,7 +31,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ ${#places[@]} -le 2 ] || wrong "'${places[2]}' is one folder too many"
-folder=${places[0]:-bundle}
+final=${places[0]:-bundle}
 build=${places[1]:-build${root:+/for-$(basename "$root")}}
 root=${root%/} # nothing for /, whose files have no other name
 limit_kib=65536
@@ -169,9 +169,11 @@ add_licenses() {
             [ -z "$given" ] || exit 1
         fi
     done
-    grep -oh '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' "$folder"/licenses/*.txt | sort -u | while read -r file; do
-        cp -L "$root$file" "$folder/licenses/common/"
-    done
+    { grep -ohs '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' "$folder"/licenses/*.txt || true; } | sort -u |
+        while read -r file; do
+            [ -e "$root$file" ] || { echo "a licence names $root$file, which is not there" >&2; continue; }
+            cp -L "$root$file" "$folder/licenses/common/"
+        done
 }
 
 # Lines "FILE 2.N" for the programs and libraries of the folder: the newest C library that each asks for.
@@ -187,7 +189,9 @@ needs_of=ldd
 for_root=()
 if [ -n "$given" ]; then
     needs_of=walk
-    for triplet in "$root"/usr/lib/*-linux-gnu*/libc.so; do triplet=$(basename "$(dirname "$triplet")"); done
+    systems=("$root"/usr/lib/*-linux-gnu*/libc.so)
+    [ ${#systems[@]} -eq 1 ] || { echo "$root has the headers of more than one C library: ${systems[*]}" >&2; exit 1; }
+    triplet=$(basename "$(dirname "${systems[0]}")")
     system_libc=$root/lib/$triplet/libc.so.6
     [ -e "$system_libc" ] || { echo "$root is no folder of scripts/bundle_root.sh: it has no C library with headers" >&2; exit 1; }
     [ -n "$glibc" ] || glibc=$(grep -a -o 'release version 2\.[0-9]*' "$system_libc" | grep -o '2\..*')
@@ -209,11 +213,15 @@ if [ -n "$given" ] && [ "$(machine "$build/bundle_stage/cltrain")" != "$(machine
     exit 1
 fi
 
-if [ -e "$folder" ] && [ ! -f "$folder/BUNDLE" ]; then
-    echo "$folder exists and was not made by this script" >&2
+if [ -e "$final" ] && [ ! -f "$final/BUNDLE" ]; then
+    echo "$final exists and was not made by this script" >&2
     exit 1
 fi
-rm -rf "$folder"
+# Made beside its place, which it takes at the end: a bundle that is refused leaves the one from before as it was.
+mkdir -p "$(dirname "$final")"
+temporary=$(mktemp -d -- "${final%/}.XXXXXX")
+trap 'rm -rf "$temporary"' EXIT
+folder=$temporary/made
 mkdir -p "$folder/lib/last" "$folder/configs"
 echo 'made by scripts/bundle.sh, which replaces this folder' >"$folder/BUNDLE"
 cp "$build/bundle_stage/cltrain" "$folder/"
@@ -233,10 +241,9 @@ done <<<"$libraries"
 add_licenses
 
 asks=$(asks_of_libc)
-grep -q '^cltrain 2\.' <<<"$asks" || { echo "$folder/cltrain does not say what it needs of the C library" >&2; exit 1; }
+grep -q '^cltrain 2\.' <<<"$asks" || { echo "the program does not say what it needs of the C library" >&2; exit 1; }
 newest=$(cut -d' ' -f2 <<<"$asks" | sort -V | tail -n 1)
 if [ -n "$glibc" ] && [ "$(printf '%s\n' "$newest" "$glibc" | sort -V | tail -n 1)" != "$glibc" ]; then
-    rm -rf "$folder"
     echo "no bundle for glibc $glibc can be made from these files, which need a newer one:" >&2
     while read -r file version; do
         [ "$(printf '%s\n' "$version" "$glibc" | sort -V | tail -n 1)" = "$glibc" ] || echo "  $file needs $version"
@@ -244,7 +251,9 @@ if [ -n "$glibc" ] && [ "$(printf '%s\n' "$newest" "$glibc" | sort -V | tail -n 
     exit 1
 fi
 size=$(du -sk "$folder" | cut -f1)
-[ "$size" -le "$limit_kib" ] || { echo "$folder has $size KiB, more than $limit_kib" >&2; exit 1; }
+[ "$size" -le "$limit_kib" ] || { echo "the bundle has $size KiB, more than $limit_kib" >&2; exit 1; }
 echo "needs the C library glibc $newest or newer, and an OpenCL driver" >>"$folder/BUNDLE"
 names=$(cd "$folder/lib" && find . -maxdepth 2 -name 'lib*' -printf '%P ')
-echo "$folder: $size KiB, for glibc $newest or newer; libraries: $names"
+rm -rf "$final"
+mv "$folder" "$final"
+echo "$final: $size KiB, for glibc $newest or newer; libraries: $names"

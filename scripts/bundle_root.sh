@@ -13,7 +13,7 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 [[ ${1:--} != -* && $# -le 4 ]] || { echo 'usage: scripts/bundle_root.sh FOLDER [ARCHITECTURE [SUITE [MIRROR]]]' >&2; exit 2; }
-root=$1
+root=$(realpath -m -- "$1") # absolute, because the trap below may run inside of it
 architecture=${2:-}
 suite=${3:-bullseye}
 command -v mmdebstrap >/dev/null || { echo 'mmdebstrap is not installed (package mmdebstrap)' >&2; exit 1; }
@@ -41,7 +41,7 @@ echo 1 >var/lib/dpkg/info/format
 TEXT
 )
 mkdir -p "$root"
-trap 'echo "no root folder was made" >&2; rm -rf "$root"' ERR
+trap 'echo "no root folder was made" >&2; rm -rf "$root"' EXIT # after an error, Ctrl-C and a signal to end, too
 # As an archive first: so its files become those of the user who unpacks it.
 mmdebstrap --variant=extract --skip=check/qemu --architectures="$architecture" --include="$packages" --extract-hook="$record" \
     "$suite" - ${4:+"$4"} | tar -x -C "$root" --exclude=./dev --exclude='./var/cache/*' --no-same-owner
@@ -51,3 +51,4 @@ cd "$root"
 find . -xdev -type l -lname '/*' -printf '%P\t%l\n' | while IFS=$'\t' read -r link target; do
     ln -sfn "$(realpath -m -s --relative-to="$(dirname "$link")" ".$target")" "$link"
 done
+trap - EXIT

@@ -20,40 +20,69 @@ expect_code 1 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" "$work/mine" "$build"
 expect_text 'was not made by this script'
 expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" "$work/made" "$build"
 expect_text 'for glibc 2\.[0-9]+ or newer'
+foreign=$(sed -n 's/^no licence is known for //p' "$out") # what belongs to no package: somebody put it there by hand
 if all_cases; then expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" "$work/made" "$build"; fi # its own folder it replaces
 mv made bundle
 
 # What it may not need. 2.2 is the first glibc of x86-64, and 2.17 that of aarch64: no program does without a newer one.
-expect_code 1 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --glibc 2.2 "$work/none" "$build"
+expect_code 1 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --glibc 2.2 "$work/bundle" "$build"
 expect_text 'no bundle for glibc 2\.2 can be made' '^  cltrain needs 2\.[0-9]+$' '^  lib/libclblast\.so\.[0-9]+ needs 2\.[0-9]+$'
-expect_absent none
+expect_code 0 grep 'or newer, and an OpenCL driver' bundle/BUNDLE # the bundle from before is whole
+if [ "$(echo bundle*)" = bundle ]; then pass; else fail "a refused bundle leaves: $(echo bundle*)"; fi
 expect_code 2 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --glibc new "$work/none" "$build"
 expect_code 2 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --root "$work/none" "$work/none" "$build"
 
-# The system of this machine as if it were another one's folder: libraries found without running anything are those that ldd names.
-triplet=$(cd /usr/lib && echo *-linux-gnu*/libc.so)
-triplet=${triplet%/libc.so}
-if [ -s /var/lib/dpkg/status ] && [ -e "/usr/lib/$triplet/libOpenCL.so.1" ]; then
-    expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --root / "$work/same" "$build"
-    expect_code 0 diff -r bundle same
-    for library in bundle/lib/lib*.so* bundle/lib/last/lib*.so*; do
-        package=$(sed -n "s/^${library##*/}: \([^ :]*\).*/\1/p" bundle/licenses/packages.txt)
-        if [ -s "bundle/licenses/${package:-none}.txt" ]; then pass; else fail "the bundle has no licence of $library"; fi
-    done
-    if grep -oh '/usr/share/common-licenses/[A-Z][A-Za-z]*' bundle/licenses/*.txt | sort -u >named; then
-        while read -r text; do
-            expect_file "$(find bundle/licenses/common -name "${text##*/}*" | head -n 1)"
-        done <named
-    else
-        fail 'no licence names a common one'
+# Systems in a folder. The C library that the program uses here tells which of the triplets in /usr/lib is this machine's.
+libraries=$(ldd bundle/cltrain | grep -o '/[^ ]*')
+libc=$(grep '/libc\.so\.6$' <<<"$libraries")
+triplet=$(basename "$(dirname "$libc")")
+if [[ $triplet == *-linux-gnu* ]]; then
+    systems=(/usr/lib/*-linux-gnu*/libc.so)
+    if [ ! -s /var/lib/dpkg/status ] || [ "${systems[*]}" != "/usr/lib/$triplet/libc.so" ]; then
+        note_skip "this is no system of Debian's kind, or it has the headers of two C libraries: ${systems[*]}"
+    elif [ -n "$foreign" ]; then
+        note_skip "the bundle has files that belong to no package: $foreign"
+    else # this machine's as if it were another one's: libraries found without running anything are those that ldd names
+        expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --root / "$work/same" "$build"
+        expect_code 0 diff -r bundle same
+        for library in bundle/lib/lib*.so* bundle/lib/last/lib*.so*; do
+            package=$(sed -n "s/^${library##*/}: \([^ :]*\).*/\1/p" bundle/licenses/packages.txt)
+            if [ -s "bundle/licenses/${package:-none}.txt" ]; then pass; else fail "the bundle has no licence of $library"; fi
+        done
+        if grep -oh '/usr/share/common-licenses/[A-Z][A-Za-z]*' bundle/licenses/*.txt | sort -u >named; then
+            while read -r text; do
+                expect_file "$(find bundle/licenses/common -name "${text##*/}*" | head -n 1)"
+            done <named
+        else
+            fail 'no licence names a common one'
+        fi
     fi
     mkdir -p "poor/usr/lib/$triplet" "poor/lib/$triplet"
-    cp -L "/lib/$triplet/libc.so.6" "poor/lib/$triplet/"
+    cp -L "$libc" "poor/lib/$triplet/"
     touch "poor/usr/lib/$triplet/libc.so"
     expect_code 1 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --root "$work/poor" "$work/none" "$build"
     expect_text 'missing libraries: ' 'libOpenCL\.so\.1'
+    expect_absent none
+    if command -v dpkg-query >/dev/null; then # one package that has all libraries, and whose licence names no common one
+        xargs cp -L -t "poor/lib/$triplet" <<<"$libraries"
+        mkdir -p poor/var/lib/dpkg/info poor/usr/share/doc/all
+        printf 'Package: all\nStatus: install ok unpacked\nArchitecture: all\nMaintainer: nobody\nDescription: all\nVersion: 1\n' \
+            >poor/var/lib/dpkg/status
+        (cd poor && find lib -type f -printf '/%p\n') >poor/var/lib/dpkg/info/all.list
+        echo 1 >poor/var/lib/dpkg/info/format
+        echo 'Everything is allowed.' >poor/usr/share/doc/all/copyright
+        expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --root "$work/poor" "$work/none" "$build"
+        expect_file none/licenses/all.txt none/licenses/packages.txt
+        echo 'See /usr/share/common-licenses/Lost.' >poor/usr/share/doc/all/copyright # and one that names a text that is not there
+        expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --root "$work/poor" "$work/none" "$build"
+        expect_text 'a licence names .*/common-licenses/Lost, which is not there'
+    fi
+    mkdir "poor/usr/lib/other-linux-gnu"
+    touch poor/usr/lib/other-linux-gnu/libc.so
+    expect_code 1 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --root "$work/poor" "$work/none" "$build"
+    expect_text 'more than one C library'
 else
-    note_skip "this is no system of Debian's kind"
+    note_skip "the C library is not where Debian has it: $libc"
 fi
 expect_code 1 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --root "$work/mine" "$work/none" "$build"
 expect_text 'is no folder of scripts/bundle_root.sh'

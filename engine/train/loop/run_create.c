@@ -250,11 +250,8 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     return run->job->train ? clt_sync_create(run, &run->sync) : CLT_OK;
 }
 
-clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out)
+void clt_run_begin(clt_run *run, const clt_run_options *options)
 {
-    CLT_SCOPED(clt_run) *run = NULL;
-    *out = NULL;
-    CLT_TRY(clt_alloc(&run, 1, sizeof *run, "run"));
     run->options = options;
     run->ranks = (comm_info){
         .rank = 0, .ranks = 1, .local_rank = 0, .local_ranks = 1, .core_ranks = 1, .transport = "self"};
@@ -262,6 +259,14 @@ clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt
         run->ranks = *comm_describe(options->comm);
     else if (gethostname(run->ranks.host, sizeof run->ranks.host - 1) != 0)
         run->ranks.host[0] = '\0';
+}
+
+clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out)
+{
+    CLT_SCOPED(clt_run) *run = NULL;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&run, 1, sizeof *run, "run"));
+    clt_run_begin(run, options);
     clt_log_set_first(run->ranks.rank == 0);
     CLT_TRY(create(run, kind));
     *out = CLT_TAKE(run);

@@ -52,7 +52,9 @@ clt_status clt_run_open_device(clt_run *run)
                              .profiling_on_cpu = stamps,
                              .local_rank = run->ranks.local_rank,
                              .style = run->style};
-    return ocl_device_open(&open, &run->device);
+    CLT_TRY(ocl_device_open(&open, &run->device));
+    ocl_device_share(run->device, run->on_gpu);
+    return CLT_OK;
 }
 
 /* With data.micro_batch auto: tries whether there is memory for the staging rings (feed.c). They are made

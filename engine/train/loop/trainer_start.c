@@ -11,6 +11,7 @@
 #include "engine/train/inspect/startup.h"
 #include "engine/train/job/tuned.h"
 #include "engine/train/loop/trainer_loop.h"
+#include "engine/train/ranks/preflight.h"
 #include "engine/train/saved/known_table.h"
 #include "engine/train/saved/resume_preview.h"
 
@@ -95,15 +96,20 @@ static void tell_table(const clt_run_options *options, const clt_job *job, const
         options->observer.start(options->observer.context, rows, count);
 }
 
-/* Describes the device that would train. */
-static clt_status describe_device(const clt_run_options *options, ocl_device_desc *desc)
+/* Describes the device that would train the job on this rank, with this rank's share of its memory. Refuses
+ * what the run would refuse of its ranks. Collective. */
+static clt_status describe_device(const clt_run_options *options, clt_job *job, ocl_device_desc *desc)
 {
-    const char *spec = options->device_spec && *options->device_spec
-                           ? options->device_spec
-                           : clt_config_string(options->config, "device.spec");
-    ocl_open_options open = {.spec = *spec ? spec : NULL, .caps_mask = options->caps_mask};
+    clt_run run = {.job = job};
+    clt_nearness near;
+    int sharing;
     CLT_SCOPED(ocl_device) *device = NULL;
-    CLT_TRY(ocl_device_open(&open, &device));
+    clt_run_begin(&run, options);
+    CLT_TRY(clt_preflight_config(&run));
+    CLT_TRY(clt_run_open_device(&run));
+    device = run.device;
+    clt_find_near_cores(&run, &near);
+    CLT_TRY(clt_preflight(&run, &near, &sharing));
     *desc = *ocl_device_describe(device);
     return CLT_OK;
 }
@@ -124,7 +130,7 @@ clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result)
     CLT_TRY(clt_eval_classes_check(job));
     CLT_TRY(clt_run_check_init(options, job, &taken));
     CLT_TRY(clt_resume_preview_check(&preview, job));
-    CLT_TRY(describe_device(options, &desc));
+    CLT_TRY(describe_device(options, job, &desc));
     CLT_TRY(clt_tuned_describe(options->config, &desc, &set));
     CLT_TRY(clt_job_choose_micro_batch(job, &desc, &order));
     CLT_TRY(clt_job_plan(job, &desc, &order));

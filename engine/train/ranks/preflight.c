@@ -109,6 +109,7 @@ static void fill(const clt_run *run, const clt_nearness *near, clt_told_prefligh
     memset(t, 0, sizeof *t);
     memcpy(t->host, run->ranks.host, sizeof t->host);
     (void)snprintf(t->version, sizeof t->version, "%s", CLT_VERSION);
+    (void)snprintf(t->platform, sizeof t->platform, "%s", d->platform);
     (void)snprintf(t->device, sizeof t->device, "%s", d->name);
     (void)snprintf(t->driver, sizeof t->driver, "%s", d->driver);
     if (d->is_gpu)
@@ -156,12 +157,19 @@ static clt_status same_data(const clt_told_preflight *first, const clt_told_pref
     return CLT_OK;
 }
 
+/* Devices of one model with the same driver on the same platform, as agreement.c compares them. */
+static bool same_kind(const clt_told_preflight *a, const clt_told_preflight *b)
+{
+    return strcmp(a->platform, b->platform) == 0 && strcmp(a->device, b->device) == 0 &&
+           strcmp(a->driver, b->driver) == 0;
+}
+
 /* On the same GPU: at the same place on the PCI bus, or else at the same place in the list of one driver. */
 static bool same_gpu(const clt_told_preflight *a, const clt_told_preflight *b)
 {
     bool listed = strncmp(a->place, UNKNOWN_PLACE, strlen(UNKNOWN_PLACE)) == 0;
     return a->place[0] && strcmp(a->host, b->host) == 0 && strcmp(a->place, b->place) == 0 &&
-           (!listed || (strcmp(a->device, b->device) == 0 && strcmp(a->driver, b->driver) == 0));
+           (!listed || same_kind(a, b));
 }
 
 int clt_preflight_on_gpu(const clt_told_preflight *told, int ranks, int rank)
@@ -211,8 +219,7 @@ static void tell_kinds(const clt_told_preflight *told, int ranks, clt_str *out)
     const clt_told_preflight *first = &told[0];
     int other = 1;
     bool exact = true;
-    while (other < ranks && strcmp(told[other].device, first->device) == 0 &&
-           strcmp(told[other].driver, first->driver) == 0)
+    while (other < ranks && same_kind(&told[other], first))
         other++;
     for (int r = 0; r < ranks; r++)
         exact = exact && told[r].rounds_correctly;
@@ -220,10 +227,10 @@ static void tell_kinds(const clt_told_preflight *told, int ranks, clt_str *out)
         return;
     clt_str_printf(
         out,
-        "the ranks have different devices or drivers: rank 0 on %s has '%s' (driver %s), rank %d on %s "
-        "'%s' (%s); a step takes as long as on the slowest of them%s\n",
-        first->host, first->device, first->driver, other, told[other].host, told[other].device,
-        told[other].driver,
+        "the ranks have different devices or drivers: rank 0 on %s has '%s' (%s, driver %s), rank %d "
+        "on %s '%s' (%s, %s); a step takes as long as on the slowest of them%s\n",
+        first->host, first->device, first->platform, first->driver, other, told[other].host,
+        told[other].device, told[other].platform, told[other].driver,
         exact ? ""
               : "; not all of them round divisions and square roots correctly, so the parameters of "
                 "different ranks may differ in their last bits");
@@ -295,7 +302,8 @@ clt_status clt_preflight(clt_run *run, const clt_nearness *near, int *sharing)
         clt_preflight_refuse(told, ranks, clt_config_bool(run->options->config, "parallel.share_devices")));
     if (run->ranks.rank == 0)
         warn(told, ranks);
-    ocl_device_share(run->device, clt_preflight_on_gpu(told, ranks, run->ranks.rank));
+    run->on_gpu = clt_preflight_on_gpu(told, ranks, run->ranks.rank);
+    ocl_device_share(run->device, run->on_gpu);
     *sharing = clt_preflight_sharing(told, ranks, run->ranks.rank);
     return CLT_OK;
 }

@@ -14,7 +14,7 @@
 /* What a rank tells the others; its layout is the same on all of them. */
 typedef struct clt_told_preflight {
     char host[64], version[32];
-    char device[OCL_NAME_SIZE], driver[OCL_NAME_SIZE];
+    char platform[OCL_NAME_SIZE], device[OCL_NAME_SIZE], driver[OCL_NAME_SIZE];
     char place[32]; /* of a GPU: on the PCI bus, or "device 0:0" if that is not known; "": no GPU */
     char data[CLT_HASH64_TEXT], eval_data[CLT_HASH64_TEXT]; /* fingerprints, "": the data has none */
     uint64_t program;                                       /* hash of its file; 0: not known */
@@ -28,10 +28,10 @@ typedef struct clt_told_preflight {
 /* Compares the config: CLT_ERANKS names the first rank whose config is not rank 0's, and a line that
  * differs. Collective. */
 clt_status clt_preflight_config(clt_run *run);
-/* Compares everything else, when data and device are open, and divides the memory of a GPU among its ranks.
- * *sharing: ranks of this host whose devices are
- * on the same NUMA node, this one included; 1 where the node is not known. CLT_ERANKS on all ranks if
- * something is refused; warnings come from rank 0. Collective. */
+/* Compares everything else, when data and device are open, sets run->on_gpu and divides the memory of a GPU
+ * among its ranks. *sharing: ranks of this host whose devices are on the same NUMA node, this one included; 1
+ * where the node is not known. CLT_ERANKS on all ranks if something is refused; warnings come from rank 0.
+ * Collective. */
 clt_status clt_preflight(clt_run *run, const clt_nearness *near, int *sharing);
 
 /* Pure, for tests. refuse: CLT_ERANKS if `told` shows a mistake. warnings: one a line. sharing: as above. */

@@ -35,6 +35,7 @@ typedef struct clt_run {
     ocl_device *device;
     /* style of kernels that the device is opened for; ASKED: the faster one is chosen */
     ocl_style style;
+    int on_gpu; /* ranks on the device if it is a GPU, this one included (preflight.h); 0: not known yet */
     struct clt_tuned *tuned; /* tuning records in force, and those that the plans use (tuned.h) */
     clt_slab_pool *pool;
     clt_store *store;
@@ -70,7 +71,10 @@ void clt_run_destroy(clt_run *run);
 CLT_SCOPED_POINTER(clt_run, clt_run_destroy)
 /* Reports progress to the observer, on rank 0. */
 void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t total);
-/* run_objects.c: opens the run's device, creates store, slabs and executors of its plans, and primes them.
+/* Sets the options and the ranks of a run in which all else is 0. */
+void clt_run_begin(clt_run *run, const clt_run_options *options);
+/* run_objects.c. open_device: opens the run's device, also again, with this rank's share of its memory as
+ * soon as run->on_gpu is known. make_objects: creates store, slabs and executors of its plans, and primes them.
  * If the driver refuses a command, the run plans again without what the command needs
  * (cl/command/fallback.h) and warns; it is an error only when no alternative is left. Collective. */
 clt_status clt_run_open_device(clt_run *run);

@@ -17,6 +17,7 @@ static void make(clt_told_preflight *told)
         clt_told_preflight *t = &told[r];
         (void)snprintf(t->host, sizeof t->host, "node%d", r / 2);
         (void)snprintf(t->version, sizeof t->version, "1.2.3");
+        (void)snprintf(t->platform, sizeof t->platform, "Platform");
         (void)snprintf(t->device, sizeof t->device, "GPU model");
         (void)snprintf(t->driver, sizeof t->driver, "550.1");
         (void)snprintf(t->place, sizeof t->place, "0000:3%d:00.0", r % 2);
@@ -81,6 +82,11 @@ TEST(a_gpu_is_for_one_rank)
     (void)snprintf(told[3].device, sizeof told[3].device, "other model");
     refused(told, false, NULL);
     assert_int_equal(clt_preflight_on_gpu(told, RANKS, 3), 1);
+    memcpy(told[3].device, told[2].device, sizeof told[3].device);
+    assert_int_equal(clt_preflight_on_gpu(told, RANKS, 3), 2);
+    (void)snprintf(told[3].platform, sizeof told[3].platform, "Other"); /* with its own list of devices */
+    refused(told, false, NULL);
+    assert_int_equal(clt_preflight_on_gpu(told, RANKS, 3), 1);
     for (int r = 0; r < RANKS; r++) { /* CPUs are shared */
         told[r].place[0] = '\0';
         told[r].is_cpu = 1;
@@ -110,9 +116,18 @@ TEST(what_makes_ranks_slow_is_said_once)
     warned(told, NULL, NULL);
     (void)snprintf(told[2].driver, sizeof told[2].driver, "551.0");
     (void)snprintf(told[3].driver, sizeof told[3].driver, "552.0");
-    warned(told, "rank 0 on node0 has 'GPU model' (driver 550.1), rank 2 on node1 'GPU model' (551.0)", NULL);
+    warned(told,
+           "rank 0 on node0 has 'GPU model' (Platform, driver 550.1), rank 2 on node1 'GPU model' (Platform, "
+           "551.0)",
+           NULL);
     warned(told, "a step takes as long as on the slowest of them\n", NULL);
     told[3].rounds_correctly = 0;
+    warned(told, "not all of them round divisions and square roots correctly", NULL);
+    (void)snprintf(told[2].driver, sizeof told[2].driver, "550.1");
+    (void)snprintf(told[3].driver, sizeof told[3].driver, "550.1");
+    warned(told, NULL, NULL);
+    (void)snprintf(told[3].platform, sizeof told[3].platform, "Other"); /* another compiler */
+    warned(told, "'GPU model' (Platform, driver 550.1), rank 3 on node1 'GPU model' (Other, 550.1)", NULL);
     warned(told, "not all of them round divisions and square roots correctly", NULL);
     told[1].cores = told[3].cores = 1;
     warned(told, "different devices or drivers", "rank 1 on node0 may use only 1 of 32 cores");

@@ -21,9 +21,24 @@ def rows(numbers):
     yield line.rstrip()
 
 
+def curves(run):
+    """The rows of the table, one string for each training."""
+    for result in run["results"]:
+        if "losses" not in result or len(result["losses"]) != 50 or None in result["losses"] + result["gradient_norms"]:
+            sys.exit("%s has no 50 losses and norms" % result["name"])
+        text = '    {"%s",' % result["name"].removesuffix("/trajectory")
+        for key, end in (("losses", "},"), ("gradient_norms", "}},")):
+            text += "\n     {" + "\n      ".join(rows(result[key]))[:-1] + end
+        yield text
+
+
 def main():
+    if len(sys.argv) != 2:
+        print("usage: scripts/make_trajectory_curves.py FILE >cli/verify/trajectory_curves.h", file=sys.stderr)
+        sys.exit(2)
     with open(sys.argv[1], encoding="utf-8") as file:
         run = json.load(file)
+    table = "\n".join(curves(run))
     device = run["devices"][0]
     print("""/* SPDX-License-Identifier: Apache-2.0
  *
@@ -41,18 +56,12 @@ typedef struct trajectory_curve {
 } trajectory_curve;
 
 /* clang-format off */
-static const trajectory_curve trajectory_curves[] = {""" % (device["device_name"], device["driver"]))
-    for result in run["results"]:
-        if "losses" not in result or len(result["losses"]) != 50 or None in result["losses"] + result["gradient_norms"]:
-            sys.exit("%s has no 50 losses and norms" % result["name"])
-        print('    {"%s",' % result["name"].removesuffix("/trajectory"))
-        for key, end in (("losses", "},"), ("gradient_norms", "}},")):
-            text = list(rows(result[key]))
-            print("     {" + "\n      ".join(text)[:-1] + end)
-    print("""};
+static const trajectory_curve trajectory_curves[] = {
+%s
+};
 /* clang-format on */
 
-#endif""")
+#endif""" % (device["device_name"], device["driver"], table))
 
 
 main()

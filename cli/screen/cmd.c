@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -100,21 +101,51 @@ clt_status cmd_free_folder(const char *base, char **out)
              base);
 }
 
-clt_status cmd_temporary_folder(const char *what, char *path, size_t size)
+/* The folder that a signal removes. */
+static struct {
+    const char *path; /* NULL: none */
+    pthread_mutex_t lock;
+} temporary = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void set_temporary(const char *path)
 {
-    const char *base = getenv("TMPDIR");
-    base = base && *base ? base : "/tmp";
-    int n = snprintf(path, size, "%s/cltrain-%s-XXXXXX", base, what);
-    if (n > 0 && (size_t)n < size && mkdtemp(path))
-        return CLT_OK;
-    path[0] = '\0';
-    CLT_FAIL(CLT_ESTORAGE, "no temporary folder can be made in '%s'; TMPDIR names another place", base);
+    pthread_mutex_lock(&temporary.lock);
+    temporary.path = path;
+    pthread_mutex_unlock(&temporary.lock);
 }
 
-void cmd_remove_folder(const char *path)
+clt_status cmd_temporary_folder(const char *what, char **out)
 {
-    if (path[0] && clt_remove_tree(path) != CLT_OK)
+    CLT_SCOPED(clt_str) path = {0};
+    const char *base = getenv("TMPDIR");
+    base = base && *base ? base : "/tmp";
+    clt_str_printf(&path, "%s/cltrain-%s-XXXXXX", base, what);
+    CLT_TRY(clt_str_check(&path));
+    if (!mkdtemp(path.text))
+        CLT_FAIL(CLT_ESTORAGE, "making a temporary folder in '%s': %s; TMPDIR names another place", base,
+                 strerror(errno));
+    *out = CLT_TAKE(path.text);
+    set_temporary(*out);
+    return CLT_OK;
+}
+
+void cmd_remove_temporary(char *path)
+{
+    CLT_KEEP_ERROR();
+    if (!path)
+        return;
+    set_temporary(NULL);
+    if (clt_remove_tree(path) != CLT_OK)
         terminal_say("%s could not be removed\n", path);
+    free(path);
+}
+
+void cmd_end_temporary(void)
+{
+    pthread_mutex_lock(&temporary.lock);
+    if (temporary.path && clt_remove_tree(temporary.path) != CLT_OK)
+        clt_error_clear(); /* the process ends */
+    pthread_mutex_unlock(&temporary.lock);
 }
 
 void cmd_show_info(void)

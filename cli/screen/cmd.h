@@ -81,11 +81,14 @@ clt_status cmd_caps(const char *text, uint32_t *mask);
 clt_status cmd_free_folder(const char *base, char **out);
 /* Sets the log level from the config's log.level, unless CLTRAIN_LOG is set. */
 void cmd_use_log_level(const clt_config *config);
-/* Makes an empty folder in $TMPDIR or /tmp, whose name contains `what`, and writes its path, "" after an
- * error. CLT_ESTORAGE. */
-clt_status cmd_temporary_folder(const char *what, char *path, size_t size);
-/* Removes such a folder with all that is in it, or says that it could not. "": nothing to do. */
-void cmd_remove_folder(const char *path);
+/* Makes an empty folder in $TMPDIR or /tmp, whose name contains `what`. A signal that ends the process removes
+ * it; a command has one at a time. CLT_ESTORAGE. */
+clt_status cmd_temporary_folder(const char *what, char **out);
+/* Removes the folder with all that is in it, or says that it could not, and frees the path. NULL: nothing to
+ * do. Keeps the thread's error. */
+void cmd_remove_temporary(char *path);
+/* Removes the command's temporary folder, for the thread that takes signals. */
+void cmd_end_temporary(void);
 /* Shows lines of level info, too, for a command without a config. */
 void cmd_show_info(void);
 /* Sets *out to the run folder that a command works on: its only operand, or the value of --checkpoint, which

@@ -137,6 +137,8 @@ static void *take_signals(void *context)
             continue;
         if (atomic_load(&state) == STARTING)
             console_make_way();
+        if (!atomic_load(&stops_gracefully))
+            cmd_end_temporary();
         bool first = on_signal(number);
         pthread_mutex_lock(&listener_lock);
         if (first && listener.tell)

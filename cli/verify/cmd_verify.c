@@ -21,7 +21,8 @@ typedef struct verify_args {
     verify_selection select;
     const char *device, *after, *json, *junit, *baseline, *run, *reduce;
     bool verbose, trajectory;
-    char modes[64]; /* select.mode with --trajectory */
+    bool modes_of_baseline; /* the command line names no modes */
+    char modes[64];         /* select.mode with --trajectory */
     int64_t seed, limit, jobs, steps;
     double tolerance, seconds;
 } verify_args;
@@ -207,12 +208,23 @@ static clt_status run_checks(const verify_args *a, clt_verify_options *options, 
     return worse_of(&first, measure_device(a, options, run));
 }
 
+/* The trainings, after n_checks checks of this device. */
 static clt_status run_trainings(const verify_args *a, const clt_verify_options *options, verify_run *run,
-                                uint64_t first)
+                                uint64_t n_checks)
 {
+    clt_verify_options trainings = *options, all = *options;
+    uint64_t first = 0; /* the number of checks in all shards, which their indices count */
+    all.shards = 0;
+    all.modes &= ~(unsigned)VERIFY_TRAJECTORY;
+    if (n_checks > 0) {
+        CLT_TRY(clt_verify_count(&all, &first));
+        trainings.opened = NULL; /* the device has been told */
+    }
+    run->done = n_checks;
+    run->total = n_checks + verify_trajectory_count(options);
     run->trains = true;
     console_observer(run->console).progress(run->console, "training", 0, 0);
-    clt_status status = verify_trajectory(options, a->select.caps, (double)a->limit, first, run->report);
+    clt_status status = verify_trajectory(&trainings, a->select.caps, (double)a->limit, first, run->report);
     run->trains = false;
     return status;
 }
@@ -280,6 +292,7 @@ static clt_status select_as(const verify_baseline *baseline, verify_args *a, boo
                              "order; leave --seed and --after out");
     *whole = !s->pattern && !s->mode && !s->caps && !s->shard && !s->quick && !s->small;
     s->pattern = s->pattern ? s->pattern : b->pattern;
+    a->modes_of_baseline = !s->mode;
     s->mode = s->mode ? s->mode : b->mode;
     s->caps = s->caps ? s->caps : b->caps;
     s->shard = s->shard ? s->shard : b->shard;
@@ -327,6 +340,9 @@ static clt_status set_options(const verify_args *a, clt_verify_options *options)
     CLT_TRY(parse_modes(s->mode, &options->modes));
     CLT_TRY(parse_shard(s->shard, &options->shard, &options->shards));
     CLT_TRY(cmd_caps(s->caps, &options->caps_mask));
+    unsigned rounds = options->modes & ~(unsigned)VERIFY_TRAJECTORY;
+    if (a->seconds > 0 && a->modes_of_baseline && rounds != 0) /* rounds repeat the checks alone */
+        options->modes = rounds;
     if ((options->modes & VERIFY_TRAJECTORY) && (a->after || a->seconds > 0))
         CLT_FAIL(CLT_EUSAGE, "cltrain verify: --trajectory trains models; --after and --seconds are for "
                              "checks of kernels");
@@ -384,8 +400,10 @@ static clt_status verify(const cmd_context *context, verify_args *a)
     clt_error_take(status, &end);
     if (!run.list)
         say_counts(&report, a, count);
-    if (a->seconds > 0 && report.count < run.total * report.n_devices)
-        whole = false; /* the time was up: no check is missing */
+    unsigned asked = 0;
+    CLT_TRY(parse_modes(s->mode, &asked));
+    if (asked != options.modes || (a->seconds > 0 && report.count < run.total * report.n_devices))
+        whole = false; /* no trainings were made, or the time was up: no check is missing */
     status = report_run(&report, a, baseline, whole, &end);
     if (a->reduce && !run.list && (end.status == CLT_OK || end.status == CLT_ECHECK))
         status = reduce(&report, a, &options, status);

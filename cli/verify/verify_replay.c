@@ -27,7 +27,7 @@ typedef struct replay {
     clt_saved_run *saved; /* the checkpoint whose config is used */
     char from[1024];      /* the operand's checkpoint, where a replay of later steps begins */
     clt_run_record *recorded, *again;
-    char folder[64];     /* of the replay; "": there is none yet */
+    char *folder;        /* of the replay; NULL: there is none yet */
     int64_t first, last; /* steps (first, last] */
     int64_t compared, same;
     step_differences differences;
@@ -43,7 +43,7 @@ static void free_replay(replay *r)
     clt_saved_run_close(r->saved);
     clt_run_record_free(r->recorded);
     clt_run_record_free(r->again);
-    cmd_remove_folder(r->folder);
+    cmd_remove_temporary(r->folder);
 }
 CLT_SCOPED_VALUE(replay, free_replay)
 
@@ -150,7 +150,7 @@ static clt_status train_again(replay *r, const cmd_context *context)
 {
     console c;
     clt_run_result result = {0};
-    char path[96];
+    CLT_FREED char *path = NULL;
     clt_run_options options = {.config = r->saved->config,
                                .resume = r->first > 0 ? r->from : NULL,
                                .init_skip = "",
@@ -159,8 +159,8 @@ static clt_status train_again(replay *r, const cmd_context *context)
                                .comm = context->comm,
                                .stop = context->stop};
     CLT_TRY(cmd_caps(r->args->caps, &options.caps_mask));
-    CLT_TRY(cmd_temporary_folder("replay", r->folder, sizeof r->folder));
-    snprintf(path, sizeof path, "%s/run", r->folder);
+    CLT_TRY(cmd_temporary_folder("replay", &r->folder));
+    CLT_TRY(clt_path_join(r->folder, "run", &path));
     options.out_dir = path;
     options.observer = console_begin_result(&c, context);
     clt_status status = clt_train(&options, &result);

@@ -133,6 +133,8 @@ clt_status verify_report_curve(verify_report *report, const double (*numbers)[2]
     if (report->failed || report->count == 0 || steps == 0)
         return CLT_OK;
     verify_item *item = &report->items[report->count - 1];
+    free(item->curve);
+    item->curve = NULL;
     CLT_TRY(clt_alloc(&item->curve, (size_t)steps, sizeof *item->curve, "the losses of a training"));
     memcpy(item->curve, numbers, (size_t)steps * sizeof *item->curve);
     item->curve_steps = steps;

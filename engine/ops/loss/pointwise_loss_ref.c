@@ -88,8 +88,8 @@ static const clt_op_case error_timed[] = {
 };
 #define BITS(...) CLT_CASE_BINARY(CLT_F32, __VA_ARGS__)
 static const clt_op_case bce_cases[] = {
-    CASES_OF_ALL(BITS),
-    CLT_CASE("far", NULL, CLT_SMALL, CLT_CASE_WIDE(CLT_F32, 3, 37), BITS(3, 37)),
+    CASES_OF_ALL(BITS), CLT_CASE("far", NULL, CLT_SMALL, CLT_CASE_WIDE(CLT_F32, 3, 37), BITS(3, 37)),
+    CLT_CASE("soft", NULL, CLT_SMALL, CLT_CASE_F32(5, 37), CLT_CASE_F32(5, 37)), /* targets around 1/2, too */
 };
 static const clt_op_case bce_timed[] = {
     CLT_CASE("large", NULL, 0, CLT_CASE_F32(4096, 8192), BITS(4096, 8192)),

@@ -8,6 +8,7 @@
 #                         $far_first: a command that the far host runs before its ranks, such as a mount, which only that host sees
 #                         $work/first.sh COMMAND... runs on the first host, $work/agent.sh ADDRESS COMMAND... on either, as ssh does,
 #                         $work/hosts lists both
+#   await_joined          waits until the two reach each other; fails if they do not
 #   limit_link RATE       as "1gbit", between the two; fails where the system cannot
 #   remove_hosts
 tag=$$ # of the name spaces and links, whose names are at most 15 characters long
@@ -40,8 +41,19 @@ make_links() {
     ip netns exec "c0.$tag" unshare -u true
 }
 
+# await_joined: until a packet of the far host reaches the near one, whose closed port answers. A link that has just come up carries none
+# for a moment.
+await_joined() {
+    local i
+    for i in $(seq 100); do
+        if ip netns exec "c1.$tag" env LC_ALL=C bash -c 'exec 3<>"/dev/tcp/$0/9"' "$net.1" 2>&1 | grep -q refused; then return 0; fi
+    done
+    echo "the hosts $net.1 and $net.2 do not reach each other after $i trials" >&2
+    return 1
+}
+
 make_hosts() {
-    make_links || { remove_hosts; return 1; }
+    { make_links && await_joined; } || { remove_hosts; return 1; }
     # What mpirun calls instead of ssh: ADDRESS COMMAND...
     cat >"$work/agent.sh" <<SH
 #!/bin/sh

@@ -119,6 +119,7 @@ if [ $code -ne 0 ] && [ $code -ne 75 ]; then pass; else fail "a lost network: co
 
 # If the ranks' own deadline is far away, it is mpirun that misses the far host and ends the job.
 ip link set "cv1.$tag" up
+await_joined || fail "the network does not come back"
 begin missed
 ip link set "cv1.$tag" down
 over 'a network that is gone, no deadline'

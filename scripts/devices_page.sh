@@ -82,7 +82,7 @@ Without a record: PoCL 5.0 of Ubuntu 24.04 (package `pocl-opencl-icd`), where th
 Losses are compared at every step with those of the PoCL in the first row (the promise between vendors is 1e-5 in f32 for the first ten steps, then 1e-4, and
 5e-2 in 16 bits). `=` marks runs whose weights after the last step are the same bits. "From PoCL" is a run that goes on here from a checkpoint half way
 through PoCL's run, "on PoCL" one that PoCL takes over. "Two ranks" is a run of two processes, of
-which one trains on PoCL and one here. Seconds are those of the test, with the compiler's work, on a machine that may have had other work.
+which one trains on PoCL and one here. Seconds are the whole test's, with the compiler's work, on a machine that may have had other work.
 "warm": a cache of an earlier run was there, which need not hold all programs. `-`: no record: not tested, or stopped before.
 
 | runtime | start | `verify --small` | f32 | f16 | bf16 | from PoCL, f32 / f16 / bf16 | on PoCL, f32 / f16 / bf16 | two ranks, f32 / f16 / bf16 |

@@ -81,8 +81,8 @@ clt_status cmd_caps(const char *text, uint32_t *mask);
 clt_status cmd_free_folder(const char *base, char **out);
 /* Sets the log level from the config's log.level, unless CLTRAIN_LOG is set. */
 void cmd_use_log_level(const clt_config *config);
-/* Makes an empty folder in $TMPDIR or /tmp, whose name contains `what`. A signal that ends the process removes
- * it; a command has one at a time. CLT_ESTORAGE. */
+/* Makes an empty folder in $TMPDIR or /tmp, whose name contains `what`. A signal that ends the process
+ * removes it; a command has one at a time. CLT_ESTORAGE. */
 clt_status cmd_temporary_folder(const char *what, char **out);
 /* Removes the folder with all that is in it, or says that it could not, and frees the path. NULL: nothing to
  * do. Keeps the thread's error. */

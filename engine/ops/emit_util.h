@@ -122,7 +122,8 @@ static inline void clt_arg_step(ocl_emitter *e, const clt_call *call)
     ocl_arg_in(e, call->step, CLT_U32, (uint64_t)clt_call_elements(call, call->step));
 }
 
-/* Adds the loss scale, LOSS_SCALE_ARGS of a kernel. Without one the pointer is the step block, which is not read. */
+/* Adds the loss scale, LOSS_SCALE_ARGS of a kernel. Without one the pointer is the step block, which is not
+ * read. */
 static inline void clt_arg_loss_scale(ocl_emitter *e, const clt_call *call)
 {
     bool has_scale = call->loss_scale >= 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The trainings of verify --trajectory: five small models, each in f32, f16 and bf16, on data that the
- * program makes. Models, data and random numbers are the same on every device, so a device only decides how sums are
- * rounded. Models and learning rates were chosen so that rounding does not grow from step to step: in f32 two
- * orders of summation differ by less than 1e-5 of the loss after all steps. */
+ * program makes. Models, data and random numbers are the same on every device, so a device only decides how
+ * sums are rounded. Models and learning rates were chosen so that rounding does not grow from step to step:
+ * in f32 two orders of summation differ by less than 1e-5 of the loss after all steps. */
 #ifndef CLI_VERIFY_TRAJECTORY_MODELS_H
 #define CLI_VERIFY_TRAJECTORY_MODELS_H
 

@@ -44,9 +44,9 @@ typedef struct verify_pace {
 /* The rule. Each time is seen three ways: by itself, beside the memory, beside arithmetic. Of each the
  * medians over processes are compared; their noise follows from the larger of the two median distances of
  * logarithms to their median. The way with the least noise gives the ratio. It is slower if the ratio
- * exceeds 1.05 and 1 plus five times the noise, and if neither of the other ways contradicts, which means that it lies more than
- * twice its own noise below 1.05: a machine that has become slower lengthens the times, but not beside the
- * memory or beside arithmetic. Faster is the reverse. */
+ * exceeds 1.05 and 1 plus five times the noise, and if neither of the other ways contradicts, which means
+ * that it lies more than twice its own noise below 1.05: a machine that has become slower lengthens the
+ * times, but not beside the memory or beside arithmetic. Faster is the reverse. */
 verify_pace verify_pace_of(const verify_speed *then, const verify_speed *now);
 /* True if one of the times seems to be slower, so that more processes should measure it: the ratio exceeds
  * 1.05, whatever the noise, and no other way contradicts. */

@@ -25,27 +25,26 @@ typedef struct update_style {
 static const update_style lane_style = {.norm_chunks = 1, .span = 256, .direct = 512};
 static const update_style group_style = {.group = true, .norm_chunks = 8, .span = 1024, .direct = 1024};
 
-static void define_optimizer(ocl_emitter *e, const clt_update_spec *spec, clt_dtype working)
-{
-    if (spec->optimizer->define)
-        spec->optimizer->define(e, spec->value);
-    ocl_define(e, "WORKING", working != CLT_F32);
-    if (working != CLT_F32)
-        ocl_define_text(e, "DTW", clt_dtype_name(working));
-}
+/* What a kernel of the update depends on, apart from the style. */
+enum {
+    BY_OPTIMIZER = 1,  /* the program is the optimizer's own, and so are its defines */
+    STORES_WORKING = 2 /* it also stores its result in 16 bits, where the store has such a copy */
+};
 
-/* All kernels of an update belong to one program, so that the compiler reads the source once. */
-static void begin(ocl_emitter *e, const clt_plan *plan, const update_style *style, const char *kernel)
+static void begin(ocl_emitter *e, const clt_plan *plan, const update_style *style, const char *kernel,
+                  unsigned depends)
 {
-    const clt_update_spec *spec = &plan->options.update;
-    ocl_kernel_begin(e, spec->optimizer->program, kernel);
-    if (style->group) {
+    const clt_optimizer *optimizer = plan->options.update.optimizer;
+    clt_dtype working = plan->store->working;
+    ocl_kernel_begin(e, depends & BY_OPTIMIZER ? optimizer->program : "update", kernel);
+    if (style->group)
         ocl_define(e, "WG", (int64_t)style->items);
-        ocl_define(e, "NORM_CHUNKS", (int64_t)style->norm_chunks);
+    if ((depends & BY_OPTIMIZER) && optimizer->define)
+        optimizer->define(e, plan->options.update.value);
+    if ((depends & STORES_WORKING) && working != CLT_F32) {
+        ocl_define(e, "WORKING", 1);
+        ocl_define_text(e, "DTW", clt_dtype_name(working));
     }
-    ocl_define(e, "SPAN", (int64_t)style->span);
-    ocl_define(e, "DYNAMIC", spec->scaling.dynamic);
-    define_optimizer(e, spec, plan->store->working);
     if (style->exact)
         ocl_build_option(e, "-cl-fp32-correctly-rounded-divide-sqrt");
 }
@@ -93,7 +92,9 @@ static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *
     uint64_t at = partials_before(plan, style, range->slab) + norm_partials(style, range->first);
     int32_t grads;
     CLT_TRY(find(plan, CLT_ARENA_GRAD, CLT_F32, range->slab, range->first, range->elements, &grads));
-    begin(e, plan, style, "update_norm");
+    begin(e, plan, style, "update_norm", 0);
+    if (style->group)
+        ocl_define(e, "NORM_CHUNKS", (int64_t)style->norm_chunks);
     ocl_arg_in(e, grads, CLT_F32, range->elements);
     ocl_tensor_ref out = {partial, at * sizeof(float)};
     ocl_arg_tensor(e, OCL_WRITE, out, CLT_F32, n);
@@ -140,7 +141,8 @@ static void emit_spans(const clt_plan *plan, ocl_emitter *e, const update_style 
     if (*count <= style->direct)
         return;
     int32_t span = ocl_workspace(e, CLT_F32, spans, "norm spans");
-    begin(e, plan, style, "update_span");
+    begin(e, plan, style, "update_span", 0);
+    ocl_define(e, "SPAN", (int64_t)style->span);
     ocl_arg_in(e, *partial, CLT_F32, *count);
     ocl_arg_out(e, span, CLT_F32, spans);
     ocl_arg_u32(e, (uint32_t)*count);
@@ -163,7 +165,8 @@ static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, const update_style
     int32_t table;
     CLT_TRY(clt_plan_store_tensor(plan, "schedule", CLT_F32, (int64_t)plan->store->schedule_entries * 4,
                                   CLT_ARENA_STATE, 0, CLT_STATE_TABLE_OFFSET, &table));
-    begin(e, plan, style, "update_finish");
+    begin(e, plan, style, "update_finish", 0);
+    ocl_define(e, "DYNAMIC", spec->scaling.dynamic);
     ocl_arg_in(e, partial, CLT_F32, count);
     ocl_arg_u32(e, (uint32_t)count);
     ocl_arg_in(e, plan->losses, CLT_F32, 4 * (uint64_t)plan->graph->n_losses);
@@ -224,7 +227,10 @@ static void emit_optimizer(clt_plan *plan, ocl_emitter *e, const update_style *s
                            bool norms)
 {
     const clt_update_spec *spec = &plan->options.update;
-    begin(e, plan, style, norms ? spec->optimizer->norms : spec->optimizer->kernel);
+    if (norms)
+        begin(e, plan, style, spec->optimizer->norms, BY_OPTIMIZER);
+    else
+        begin(e, plan, style, spec->optimizer->kernel, BY_OPTIMIZER | STORES_WORKING);
     ocl_arg_tensor(e, norms ? OCL_READ : OCL_READ_WRITE, ocl_ref(t->params), CLT_F32, t->elements);
     if (t->working >= 0 && !norms)
         ocl_arg_out(e, t->working, plan->store->working, t->elements);
@@ -250,7 +256,7 @@ static void emit_optimizer(clt_plan *plan, ocl_emitter *e, const update_style *s
 static void emit_ratio(clt_plan *plan, ocl_emitter *e, const update_style *style, const range_tensors *t)
 {
     const clt_update_spec *spec = &plan->options.update;
-    begin(e, plan, style, spec->optimizer->ratio);
+    begin(e, plan, style, spec->optimizer->ratio, BY_OPTIMIZER);
     ocl_arg_in(e, t->partial, CLT_F32, 2 * t->chunks);
     ocl_arg_in(e, t->spans, CLT_U32, 2 * t->chunks);
     ocl_arg_in(e, t->table, CLT_F32, 2 * t->chunks);
@@ -292,7 +298,7 @@ static void emit_gather(clt_plan *plan, ocl_emitter *e, const update_style *styl
 {
     const clt_update_spec *spec = &plan->options.update;
     uint64_t kept = plan->store->own_elements[m->group->slab];
-    begin(e, plan, style, spec->optimizer->gather);
+    begin(e, plan, style, spec->optimizer->gather, BY_OPTIMIZER);
     ocl_arg_out(e, m->batch.x, CLT_F32, m->elements);
     ocl_arg_out(e, m->batch.y, CLT_F32, m->elements);
     ocl_arg_in(e, t->grads, CLT_F32, m->elements);
@@ -313,7 +319,7 @@ static void emit_apply(clt_plan *plan, ocl_emitter *e, const update_style *style
                        const group_tensors *m, int32_t result, double factor)
 {
     const clt_update_spec *spec = &plan->options.update;
-    begin(e, plan, style, spec->optimizer->apply);
+    begin(e, plan, style, spec->optimizer->apply, BY_OPTIMIZER | STORES_WORKING);
     ocl_arg_inout(e, t->params, CLT_F32, m->elements);
     if (t->working >= 0)
         ocl_arg_out(e, t->working, plan->store->working, m->elements);
@@ -357,7 +363,7 @@ static clt_status emit_average(clt_plan *plan, ocl_emitter *e, const update_styl
     CLT_TRY(find(plan, CLT_ARENA_PARAM, CLT_F32, range->slab, first, elements, &params));
     CLT_TRY(find_derived(plan, CLT_ARENA_EMA, range->slab, first, elements, &narrow));
     CLT_TRY(find(plan, CLT_ARENA_EMA, CLT_F32, range->slab, first, elements, &average));
-    begin(e, plan, style, "update_average");
+    begin(e, plan, style, "update_average", STORES_WORKING);
     ocl_arg_in(e, params, CLT_F32, elements);
     ocl_arg_inout(e, average, CLT_F32, elements);
     if (narrow >= 0)

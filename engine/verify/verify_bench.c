@@ -23,6 +23,28 @@ bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_grap
            clt_dtype_is_float(clt_graph_tensor(graph, node->in[index])->dtype);
 }
 
+bool clt_verify_has_type(const clt_op_case *c, clt_dtype type)
+{
+    if (c->retyped == 1 + (int)type)
+        return true;
+    for (int i = 0; i < c->n_inputs; i++)
+        if (c->inputs[i].dtype == type)
+            return true;
+    return false;
+}
+
+bool clt_verify_is_16_bit(const clt_op_case *c)
+{
+    return clt_verify_has_type(c, CLT_F16) || clt_verify_has_type(c, CLT_BF16);
+}
+
+clt_verify_setup clt_verify_single(const clt_verify_session *session, const clt_op_case *c)
+{
+    clt_verify_setup setup = CLT_VERIFY_SINGLE;
+    setup.narrow = session->options->own_forms && clt_verify_is_16_bit(c);
+    return setup;
+}
+
 /* Inputs with a batch dimension are batch fields; other inputs, such as vectors that are added to rows, are
  * tensors of class CLT_TC_FIELD, too. */
 static clt_status add_inputs(clt_graph *graph, const clt_op_case *c, int32_t *ids)

@@ -82,10 +82,11 @@ static clt_status bits_past_caches(clt_verify_session *session, run *r,
                                    uint8_t *const kept[CLT_MAX_PLAN_SLABS])
 {
     clt_verify_session small = *session;
+    const clt_verify_setup setup = clt_verify_single(session, r->subject->op_case);
     run other = *r;
     CLT_SCOPED(clt_verify_bench) *bench = NULL;
     small.desc.cache_bytes = 1;
-    CLT_TRY(clt_verify_bench_create(&small, r->subject, &CLT_VERIFY_SINGLE, r->outcome, &bench));
+    CLT_TRY(clt_verify_bench_create(&small, r->subject, &setup, r->outcome, &bench));
     if (!bench || !any_past_caches(bench->plan))
         return CLT_OK;
     other.bench = bench;
@@ -111,7 +112,8 @@ clt_status clt_verify_bits(clt_verify_session *session, const clt_verify_subject
 {
     CLT_SCOPED(clt_verify_bench) *bench = NULL;
     CLT_SCOPED(clt_arena) *arena = NULL;
-    CLT_TRY(clt_verify_bench_create(session, subject, &CLT_VERIFY_SINGLE, outcome, &bench));
+    const clt_verify_setup setup = clt_verify_single(session, subject->op_case);
+    CLT_TRY(clt_verify_bench_create(session, subject, &setup, outcome, &bench));
     if (!bench)
         return CLT_OK;
     CLT_TRY(clt_arena_create(&arena));

@@ -255,6 +255,13 @@ typedef struct clt_verify_setup {
         .mode = CLT_PLAN_CHECK, .copies = 1, .want_in = UINT32_MAX, .want_params = true                      \
     }
 
+/* True if an input or the output of the case has the type. */
+bool clt_verify_has_type(const clt_op_case *c, clt_dtype type);
+bool clt_verify_is_16_bit(const clt_op_case *c); /* one has a 16-bit type of float */
+/* One node that wants every gradient. With own_forms, gradients of a 16-bit case are stored in 16 bits, as in
+ * every training that stores such tensors; without, in f32. */
+clt_verify_setup clt_verify_single(const clt_verify_session *session, const clt_op_case *c);
+
 /* A buffer of the device, and its content before and after a run. */
 typedef struct clt_verify_image {
     ocl_buffer *buffer;

@@ -77,6 +77,12 @@ static void put_losses(op_run *r)
         memcpy(r->call[k].loss_record, record + 4 * r->call[k].node->loss, sizeof r->call[k].loss_record);
 }
 
+/* The largest relative error of a value that is rounded to a 16-bit type; 0 for other types. */
+static double narrow_rounding(clt_dtype dtype)
+{
+    return dtype == CLT_F16 ? 0x1p-11 : dtype == CLT_BF16 ? 0x1p-8 : 0.0;
+}
+
 /* The relative error that a variant may add by rounding values between its products to the case's 16-bit
  * type. Saved values are not affected. */
 static double rounded_by(const op_run *r, const clt_tensor *t)
@@ -88,7 +94,7 @@ static double rounded_by(const op_run *r, const clt_tensor *t)
     if (!op->rounding_variant || !r->subject->variant || t->cls == CLT_TC_SAVED ||
         strncmp(op->rounding_variant, r->subject->variant, strlen(op->rounding_variant)) != 0)
         return 0.0;
-    return dtype == CLT_F16 ? op->roundings * 0x1p-11 : dtype == CLT_BF16 ? op->roundings * 0x1p-8 : 0.0;
+    return op->roundings * narrow_rounding(dtype);
 }
 
 /* Compares tensor `id` with a reference. */
@@ -97,6 +103,9 @@ typedef struct tensor_check {
     double factor;                   /* number of results that were added up */
     double extra;                    /* additional f32 roundings, beyond the op's own */
     double share;                    /* fraction of elements that must not be zero */
+    /* Times that a sum was rounded to the tensor's 16-bit type before the last store. Each has twice its
+     * rounding as limit, since few elements may use more than half of a limit. */
+    int stores;
 } tensor_check;
 
 static clt_status check_tensor(op_run *r, int32_t id, const tensor_check *check)
@@ -112,7 +121,9 @@ static clt_status check_tensor(op_run *r, int32_t id, const tensor_check *check)
     clt_verify_from(r->outcome, clt_verify_bench_source(r->bench, id));
     snprintf(what, sizeof what, "%s '%s'", r->what, t->name);
     clt_verify_compare_rounded(r->outcome, what, got, check->reference, n, &rule,
-                               r->data.integers ? 0.0 : check->factor * rounded_by(r, t));
+                               r->data.integers ? 0.0
+                                                : check->factor * rounded_by(r, t) +
+                                                      2.0 * check->stores * narrow_rounding(t->dtype));
     if (!r->data.integers)
         clt_verify_trust(r->outcome, what, got, n, check->share);
     return CLT_OK;
@@ -211,7 +222,7 @@ static clt_status check_gradients(op_run *r, double *const prefill[CLT_VERIFY_CO
                 sum[e] += r->call[k].din[i].data[e];
                 terms[e] += r->call[k].din_terms[i][e];
             }
-        tensor_check check = {sum, terms, factor, 2.0 * (factor - 1.0), 0.0};
+        tensor_check check = {sum, terms, factor, 2.0 * (factor - 1.0), 0.0, r->bench->copies - 1};
         CLT_TRY(check_tensor(r, gradient, &check));
     }
     for (int k = 0; k < r->bench->copies; k++) {
@@ -224,7 +235,7 @@ static clt_status check_gradients(op_run *r, double *const prefill[CLT_VERIFY_CO
             CLT_TRY(new_doubles(r, n, &sum));
             for (size_t e = 0; e < n; e++)
                 sum[e] = r->call[k].dparam[i].data[e] + (prefill ? prefill[k][i][e] : 0.0);
-            tensor_check check = {sum, NULL, 1.0, prefill ? 1.0 : 0.0, 0.0};
+            tensor_check check = {sum, NULL, 1.0, prefill ? 1.0 : 0.0, 0.0, 0};
             CLT_TRY(check_tensor(r, gradient, &check));
         }
     }
@@ -347,7 +358,8 @@ static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int 
 static clt_status check_alone(clt_verify_session *session, const clt_verify_subject *subject, uint32_t inputs,
                               int params, clt_verify_outcome *outcome)
 {
-    clt_verify_setup setup = {.mode = CLT_PLAN_CHECK, .copies = 1, .want_params = true};
+    clt_verify_setup setup = clt_verify_single(session, subject->op_case);
+    setup.want_in = 0;
     if (params > 0 && inputs != 0)
         CLT_TRY(check_setup(session, subject, &setup, false, "(parameters alone)", outcome));
     setup.want_params = false;
@@ -364,27 +376,17 @@ static clt_status check_alone(clt_verify_session *session, const clt_verify_subj
     return CLT_OK;
 }
 
-static bool has_type(const clt_op_case *c, clt_dtype type)
-{
-    if (c->retyped == 1 + (int)type)
-        return true;
-    for (int i = 0; i < c->n_inputs; i++)
-        if (c->inputs[i].dtype == type)
-            return true;
-    return false;
-}
-
 static clt_status check_correct(clt_verify_session *session, const clt_verify_subject *subject,
                                 clt_verify_outcome *outcome)
 {
-    clt_verify_setup single = CLT_VERIFY_SINGLE;
+    const clt_verify_setup single = clt_verify_single(session, subject->op_case);
     clt_verify_setup twin = single, scaled = single, narrow = single, fixed = single;
     const clt_verify_setup eval = {.mode = CLT_PLAN_EVAL, .copies = 1};
     twin.copies = 2;
     scaled.scaled = true;
     narrow.narrow = true;
     fixed.frozen_buffers = true;
-    bool whole = subject->op_case->exact && !is_inexact(subject), buffers;
+    bool whole = subject->op_case->exact && !is_inexact(subject) && !single.narrow, buffers;
     uint32_t inputs;
     int params;
     CLT_TRY(look(subject, &inputs, &params, &buffers));
@@ -394,8 +396,7 @@ static clt_status check_correct(clt_verify_session *session, const clt_verify_su
         CLT_TRY(check_setup(session, subject, &fixed, whole, "frozen buffers", outcome));
     if (subject->op->flags & CLT_OP_LOSS)
         CLT_TRY(check_setup(session, subject, &scaled, whole, "scaled", outcome));
-    if (subject->op->backward.variants &&
-        (has_type(subject->op_case, CLT_F16) || has_type(subject->op_case, CLT_BF16)))
+    if (subject->op->backward.variants && !single.narrow && clt_verify_is_16_bit(subject->op_case))
         CLT_TRY(check_setup(session, subject, &narrow, false, "16-bit gradients", outcome));
     if (subject->op_case->small && subject->op->backward.variants)
         CLT_TRY(check_alone(session, subject, inputs, params, outcome));
@@ -409,8 +410,8 @@ static clt_status check_correct(clt_verify_session *session, const clt_verify_su
 static clt_status check_one(clt_verify_session *session, const clt_verify_subject *subject, unsigned mode)
 {
     const clt_op_case *c = subject->op_case;
-    clt_verify_item item = {subject->op->name,    c->name, subject->variant, mode, c->small,
-                            has_type(c, CLT_BF16)};
+    clt_verify_item item = {
+        subject->op->name, c->name, subject->variant, mode, c->small, clt_verify_has_type(c, CLT_BF16)};
     clt_verify_outcome outcome;
     if (!clt_verify_wants(session, &item, &outcome))
         return CLT_OK;

@@ -53,5 +53,5 @@ takes_away() {
     if grep -q "^$2: .*$1" unknown; then pass; else fail "$2: a product without its cast was not found"; fi
 }
 takes_away 'z \* splits \* m \* n' gemm_sum.cl gemm_sum.cl
-takes_away 'chunk \* CHUNK' update.clh adam.cl
+takes_away 'q \* m->tk' attention_lane.clh attention_lane.cl
 finish

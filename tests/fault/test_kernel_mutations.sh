@@ -20,20 +20,20 @@ adam.clh :: s|/ root2 + eps|/ (root2 + eps)| :: update.adamw[lane] :: update
 adam.clh :: s/1\.0f - lr \* decay/1.0f - decay/ :: update.adamw[group] :: update
 adam.clh :: s|float step = lr / as_float(st\[ST_CORRECTION1\])|float step = lr| :: update.adam[group] :: update
 adam.clh :: s/d \* d, beta2 \* v1/d * d, v1/ :: update.adam[lane] :: update
-update.clh :: s/row == interval/row > interval/ :: update.scale[lane] :: update
-update.clh :: s/fmax(product(scale, backoff, backoff_rest), minimum)/product(scale, backoff, backoff_rest)/ :: update.scale[lane] :: update
-update.clh :: s/product(scale, growth, growth_rest)/scale * growth/ :: update.scale[lane] :: update
-update.clh :: s/isfinite(grown) ? grown : scale/grown/ :: update.scale_limit[lane] :: update
-update.clh :: s/isfinite(norm) \&\& isfinite(loss)/isfinite(norm)/ :: update.adamw[lane] :: update
-update.clh :: s/losses\[lo + 4 \* i\]/losses[lo + i]/ :: update.adamw[lane] :: update
+update.cl :: s/row == interval/row > interval/ :: update.scale[lane] :: update
+update.cl :: s/fmax(product(scale, backoff, backoff_rest), minimum)/product(scale, backoff, backoff_rest)/ :: update.scale[lane] :: update
+update.cl :: s/product(scale, growth, growth_rest)/scale * growth/ :: update.scale[lane] :: update
+update.cl :: s/isfinite(grown) ? grown : scale/grown/ :: update.scale_limit[lane] :: update
+update.cl :: s/isfinite(norm) \&\& isfinite(loss)/isfinite(norm)/ :: update.adamw[lane] :: update
+update.cl :: s/losses\[lo + 4 \* i\]/losses[lo + i]/ :: update.adamw[lane] :: update
 update.clh :: s/ || st\[ST_SKIP\])/)/ :: update.nesterov[group] :: update
-update.clh :: s/good ? 0u : st\[ST_SKIPPED_ROW\] + 1u/good ? 0u : 1u/ :: update.scale[lane] :: update
-update.clh :: s/min(update, entries - 1u)/min(update, entries - 2u)/ :: update.adam[lane] :: update
+update.cl :: s/good ? 0u : st\[ST_SKIPPED_ROW\] + 1u/good ? 0u : 1u/ :: update.scale[lane] :: update
+update.cl :: s/min(update, entries - 1u)/min(update, entries - 2u)/ :: update.adam[lane] :: update
 sgd.cl :: s/PUT_WORKING(base + i, value)/PUT_WORKING(i, value)/ :: update.momentum[group] :: update
-update.clh :: s/(norm + 1e-6f)/norm/ :: update.clip_small[lane] :: update
-update.clh :: s/fmin(max_norm/fmax(max_norm/ :: update.adamw[lane] :: update
-update.clh :: s/clt_sum16(sum) + compensated_sum(partial + c, n - c, 1)/clt_sum16(sum)/ :: update.spans[lane] :: update
-update.clh :: s/first + NORM_CHUNKS)/first + NORM_CHUNKS - 1)/ :: update.spans[group] :: update
+update.cl :: s/(norm + 1e-6f)/norm/ :: update.clip_small[lane] :: update
+update.cl :: s/fmin(max_norm/fmax(max_norm/ :: update.adamw[lane] :: update
+update.cl :: s/clt_sum16(sum) + compensated_sum(partial + c, n - c, 1)/clt_sum16(sum)/ :: update.spans[lane] :: update
+update.cl :: s/first + NORM_CHUNKS)/first + NORM_CHUNKS - 1)/ :: update.spans[group] :: update
 sgd.cl :: s/d = fma((REALS)(momentum), buf, d)/d = buf/ :: update.nesterov[lane] :: update
 update.clh :: s/table\[to + 2 \* (ulong)chunk + 1\]/table[to + 1]/ :: update.nesterov[group] :: update
 lanes.clh :: s/(u + 0x7fffu + ((u >> 16) \& 1u)) >> 16/(u + 0x8000u) >> 16/ :: known.bf16_by_16 :: known
@@ -52,8 +52,8 @@ muon.cl :: s/if (st\[ST_SKIP\])/if (false)/ :: update.muon[group] :: update
 muon.cl :: s/lr \*= others;/;/ :: update.muon[lane] :: update
 update.clh :: s/#define ADAPTS .*/#define ADAPTS true/ :: update.muon[lane] :: update
 update.clh :: s/uint chunk = places\[plo + 2 \* (ulong)own\];/uint chunk = own;/ :: update.muon_plain[lane] :: update
-update.clh :: s/state\[so + ST_UPDATE\] == 1u/false/ :: update.ema[lane] :: update
-update.clh :: s/value = fma((REALS)(rest), value - old, old)/value = fma((REALS)(rest), value, old)/ :: update.ema_f32[group] :: update
+update.cl :: s/state\[so + ST_UPDATE\] == 1u/false/ :: update.ema[lane] :: update
+update.cl :: s/value = fma((REALS)(rest), value - old, old)/value = fma((REALS)(rest), value, old)/ :: update.ema_f32[group] :: update
 quads.clh :: s/(u + 0x7fffu + ((u >> 16) \& 1u)) >> 16/(u + 0x8000u) >> 16/ :: known.bf16_by_4 :: known
 quads.clh :: s/vstore_half4_rte/vstore_half4_rtz/ :: known.f16_by_4 :: known
 lanes.clh :: s/vstore_half16_rte/vstore_half16_rtz/ :: known.f16_by_16 :: known
@@ -75,11 +75,11 @@ layernorm.cl :: s/sum4 += clt_keep4(of_x\[k\]\[j\], c, cols)/sum4 += of_x[k][j]/
 layernorm.cl :: s/(v) + b4\[j\]/(v)/ :: layernorm.vectors[blocks] :: layernorm
 layernorm.cl :: s/KEEP_STATS(row + k, means\[k\], rstd)/KEEP_STATS(row, means[k], rstd)/ :: layernorm.vectors[blocks] :: layernorm
 colsum.cl :: s/((dy) \* ((x)\*scale))/((dy) * (x))/ :: rmsnorm.blocks[group] :: rmsnorm
-rotary.cl :: s/s = SIGN \* sinpi(angle)/s = sinpi(angle)/ :: rotary.odd[flat] :: rotary
+rotary.cl :: s/s = sign \* sinpi(angle)/s = sinpi(angle)/ :: rotary.odd[flat] :: rotary
 rotary.cl :: s/bool turns = h < turned/bool turns = true/ :: rotary.part[flat] :: rotary
 rotary.cl :: s/ratio = mul_hi(ratio, ratio))/ratio = ratio)/ :: rotary.tail[lane] :: rotary
 rotary.cl :: s/0x28BE60DB9391054AUL/0x28BE60DB00000000UL/ :: rotary.far[lane] :: rotary
-rotary.cl :: s/ulong c = (ulong)turned \* DIM/ulong c = (ulong)turned * DIM + 1/ :: rotary.part[lane] :: rotary
+rotary.cl :: s/ulong c = (ulong)turned \* dim/ulong c = (ulong)turned * dim + 1/ :: rotary.part[lane] :: rotary
 layernorm.cl :: s/ - CENTRED(load, c) \* s2//  :: layernorm.odd[row] :: layernorm
 layernorm.cl :: s/(float)cols + eps)/(float)cols)/ :: layernorm.nobias[row] :: layernorm
 layernorm.cl :: s/float d = MINUS_MEAN(LOAD, c);/float d = LOAD(DT, x, c);/ :: layernorm.odd[group] :: layernorm
@@ -125,16 +125,16 @@ attention.cl :: s/weight \*= keep;/;/ :: attention.dropout[row] :: attention
 attention_lane.cl :: s/if (k + ROWS > all)/if (k > all)/ :: attention.second_tile[lane] :: attention
 attention.clh :: s/return attention_beyond(i + 1 + keys, tq)/return attention_beyond(i + keys, tq)/ :: attention.odd[row] :: attention
 functions.clh :: s/0\.1666651964187622f/0.1766651964187622f/ :: softmax.odd[row] :: softmax
-update.clh :: s/as_uint(inverse \* clip)/as_uint(clip)/ :: update.nesterov[group] :: update
+update.cl :: s/as_uint(inverse \* clip)/as_uint(clip)/ :: update.nesterov[group] :: update
 update.clh :: s/lane < n ? compensated_sum/lane + 1 < n ? compensated_sum/ :: update.sgd[group] :: update
-update.clh :: s/row = 0u;/row = 1u;/ :: update.scale[group] :: update
-update.clh :: s/good ? st\[ST_GROWTH\] + 1u : 0u/st[ST_GROWTH] + 1u/ :: update.scale[group] :: update
+update.cl :: s/row = 0u;/row = 1u;/ :: update.scale[group] :: update
+update.cl :: s/good ? st\[ST_GROWTH\] + 1u : 0u/st[ST_GROWTH] + 1u/ :: update.scale[group] :: update
 adam.clh :: s/fma((REALS)(rest1), d - m1, m1)/fma((REALS)(rest1), d, m1)/ :: update.adam[group] :: update
 sgd.cl :: s/fma((REALS)(decay), value, GET(g, go + base + i) \* clip)/GET(g, go + base + i) * clip/ :: update.sgd[group] :: update
 update.clh :: s/float decay = table\[to + 2 \* (ulong)chunk\]/float decay = table[to]/ :: update.sgd[group] :: update
-update.clh :: s/return isfinite(p) ? p + fma(x, low, fma(x, high, -p)) : p;/return p;/ :: update.scale[group] :: update
-update.clh :: s/st\[ST_UPDATE\] = update + (skip ? 0u : 1u)/st[ST_UPDATE] = update + 1u/ :: update.momentum[group] :: update
-update.clh :: s/first = i \* SPAN/first = i * (SPAN - 1)/ :: update.spans[lane] :: update
+update.cl :: s/return isfinite(p) ? p + fma(x, low, fma(x, high, -p)) : p;/return p;/ :: update.scale[group] :: update
+update.cl :: s/st\[ST_UPDATE\] = update + (skip ? 0u : 1u)/st[ST_UPDATE] = update + 1u/ :: update.momentum[group] :: update
+update.cl :: s/first = i \* SPAN/first = i * (SPAN - 1)/ :: update.spans[lane] :: update
 layernorm.cl :: s|s2 = clt_group_sum(scratch, s2 + clt_sum4(sum2)) / (float)cols|s2 = clt_group_sum(scratch, s2 + clt_sum4(sum2))| :: layernorm.bf16[group] :: layernorm
 layernorm.cl :: s/load(WT, b, b0 + (c))/load(WT, b, b0)/ :: layernorm.bf16[group] :: layernorm
 layernorm.cl :: s/rstd = rstd_in\[rstd0 + row\], s2/rstd = rstd_in[rstd0], s2/ :: layernorm.bf16[group] :: layernorm
@@ -453,7 +453,7 @@ pool.cl :: s/const int size = SIZE(i, deep) \* SIZE(j, high)/const int size = SI
 pool.cl :: s/const ulong step = (ulong)APART(wide) \* channels, row_apart = APART(high) \* row_step/const ulong step = (ulong)APART(wide) * channels, row_apart = APART(wide) * row_step/ :: max_pool.dilated[flat] :: max_pool
 upsample.cl :: s/p\.second = min(p\.first + 1, a\.in - 1);/p.second = p.first + 1 < a.in ? p.first + 1 : 0;/ :: upsample.bilinear[flat] :: upsample
 upsample.cl :: s/clamp(o \* a\.multiply + a\.add, 0, (a\.in - 1) \* a\.divide)/max(o * a.multiply + a.add, 0)/ :: upsample.bilinear_exact[flat] :: upsample
-rotary.cl :: s/uint c = i + PAIRS;/uint c = i;/ :: rotary.part[flat] :: rotary
+rotary.cl :: s/uint c = i + pairs;/uint c = i;/ :: rotary.part[flat] :: rotary
 gemm_windows.clh :: s/window->image += w->in\[0\];/;/ :: conv3d.odd[implicit] :: conv3d
 gemm_windows.clh :: s/window->at\[1\] = -w->padding\[1\];/window->at[1] = 0;/ :: conv2d.odd[implicit] :: conv2d
 gemm_windows.clh :: s/\& 0x1fffff)/\& 0xfffff)/ :: conv3d.odd[implicit] :: conv3d

@@ -196,8 +196,6 @@ static void rotary_emit(ocl_emitter *e, const clt_call *call, bool backward, clt
     ocl_kernel_begin(e, "rotary", style == CLT_STYLE_LANE ? "rotary_row" : "rotary_flat");
     clt_define_type_of(e, "DT", call, from);
     clt_define_type_of(e, "YT", call, to);
-    ocl_define(e, "SIGN", backward ? -1 : 1);
-    ocl_define(e, "GRAD", backward);
     ocl_define(e, "INTERLEAVED", clt_node_attr(call->node, "interleaved")->b);
     ocl_define(e, "OFFSETS",
                call->node->n_in > 1
@@ -205,14 +203,9 @@ static void rotary_emit(ocl_emitter *e, const clt_call *call, bool backward, clt
                    : NO_OFFSETS);
     if (s.scaling.by)
         ocl_define(e, "SCALING", s.scaling.by);
-    ocl_define(e, "DIM", s.dim);
-    ocl_define(e, "TURNED", 2 * s.pairs);
     if (s.dim % 32 == 0 && s.pairs % 16 == 0)
         clt_define_stores(e, style, clt_call_dtype(call, to), elements, backward && call->din_accumulate[0]);
-    if (backward)
-        clt_arg_grad_of(e, call, to, elements, call->din_accumulate[0]);
-    else
-        clt_arg_out_of(e, call, to, elements);
+    clt_arg_grad_of(e, call, to, elements, backward && call->din_accumulate[0]);
     clt_arg_in_of(e, call, from, elements);
     if (call->node->n_in > 1)
         ocl_arg_in(e, call->in[1], CLT_I32, (uint64_t)clt_call_elements(call, call->in[1]));
@@ -221,6 +214,9 @@ static void rotary_emit(ocl_emitter *e, const clt_call *call, bool backward, clt
     clt_arg_size32(e, s.places, "places");
     clt_arg_size32(e, s.heads, "heads");
     clt_arg_size32(e, s.turned, "heads that turn");
+    clt_arg_size32(e, s.dim, "elements of a head");
+    clt_arg_size32(e, s.pairs, "pairs of a head");
+    ocl_arg_f32(e, backward ? -1.0f : 1.0f);
     ocl_arg_u64(e, s.ratio);
     if (s.scaling.by)
         ocl_arg_u64(e, s.scaling.least);

@@ -6,38 +6,28 @@
  * Kernels: flat (an item for a pair of all heads of a position, coalesced), row (an item for a position,
  * sixteen pairs at a time). Knows positions, heads and pairs only.
  *
- *   -DDT=type of x  -DYT=type of y  -DSIGN=1: forward, -1: gradient  -DGRAD=1: y may be accumulated
- *   -DINTERLEAVED=1: a pair is two neighbours, 0: element i of the first and of the second half
+ *   -DDT=type of x  -DYT=type of y  -DINTERLEAVED=1: a pair is two neighbours, 0: element i of the first and of the second half
  *   -DOFFSETS=1: the position of each sample's first row is an argument, 2: the position of every row is
  *   -DSCALING=1, 2: angles are reduced, by the index of the pair (1) or by its frequency (2)
- *   -DDIM=elements of a head  -DTURNED=elements of a head that are rotated  -DNT: see lanes.clh */
+ *   -DNT: see lanes.clh
+ * Arguments of both kernels: sign 1: forward, -1: gradient  accumulate 1: the result is added to y
+ *   dim: elements of a head  pairs: pairs of a head that are rotated  heads: heads of a position, of which the
+ *   first `turned` are rotated and the others copied */
 #include "common.clh"
 #include "lanes.clh"
 #include "types.clh"
 
 #pragma option YT f32
-#pragma option SIGN 1
-#pragma option GRAD 0
 #pragma option INTERLEAVED 0
 #pragma option OFFSETS 0
 #pragma option SCALING 0
-#pragma option DIM 64
-#pragma option TURNED DIM
 
-#define PAIRS (TURNED / 2)
-#define REST (DIM - TURNED)
 #if INTERLEAVED
 #define FIRST(i) (2 * (i))
 #define SECOND(i) (2 * (i) + 1)
 #else
 #define FIRST(i) (i)
-#define SECOND(i) ((i) + PAIRS)
-#endif
-#if GRAD
-#define ACCUMULATE_ARG , int accumulate
-#else
-#define ACCUMULATE_ARG
-#define accumulate 0
+#define SECOND(i) ((i) + pairs)
 #endif
 #if OFFSETS
 #define OFFSETS_ARG , __global const int *restrict offsets, ulong offsets0
@@ -91,7 +81,7 @@ static inline ulong rotary_scaled(ulong power, ulong least, ulong low, ulong hig
 }
 #endif
 
-/* base^(-i / PAIRS) as a 64-bit fixed-point fraction. ratio: 2^64 * base^(-1 / PAIRS). A product of fractions
+/* base^(-i / pairs) as a 64-bit fixed-point fraction. ratio: 2^64 * base^(-1 / pairs). A product of fractions
  * is the upper half of the 128-bit product. */
 static inline ulong rotary_power(uint i, ulong ratio)
 {
@@ -109,29 +99,29 @@ static inline float rotary_angle(uint place, ulong power)
     return (float)(long)((ulong)place * mul_hi(power, TURNS_OF_A_RADIAN)) * 0x1p-63f;
 }
 
-/* x, y (samples * places, width); width is DIM times the number of heads. The first `turned` heads are
- * rotated, the others are copied. */
-__kernel void rotary_flat(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_ARG,
+/* x, y (samples * places, heads * dim). */
+__kernel void rotary_flat(__global STORAGE(YT) *restrict y, ulong y0, int accumulate,
                           __global const STORAGE(DT) *restrict x, ulong x0 OFFSETS_ARG, ulong items,
-                          uint places, uint heads, uint turned, ulong ratio SCALING_ARG)
+                          uint places, uint heads, uint turned, uint dim, uint pairs, float sign,
+                          ulong ratio SCALING_ARG)
 {
     ulong item = get_global_id(0);
     if (item >= items)
         return;
-    ulong row = item / (PAIRS + REST);
-    uint i = (uint)(item % (PAIRS + REST));
-    y += y0 + row * heads * DIM;
-    x += x0 + row * heads * DIM;
-    if (i >= PAIRS) {
-        uint c = i + PAIRS;
-        for (uint h = 0; h < heads; h++, c += DIM)
+    ulong row = item / (dim - pairs);
+    uint i = (uint)(item - row * (dim - pairs));
+    y += y0 + row * heads * dim;
+    x += x0 + row * heads * dim;
+    if (i >= pairs) {
+        uint c = i + pairs;
+        for (uint h = 0; h < heads; h++, c += dim)
             STORE_GRAD(YT, y, c, LOAD(DT, x, c), accumulate);
         return;
     }
     ulong power = SCALED(rotary_power(i, ratio), i);
     float angle = rotary_angle(POSITION(row), power);
-    float c = cospi(angle), s = SIGN * sinpi(angle);
-    for (uint h = 0; h < heads; h++, x += DIM, y += DIM) {
+    float c = cospi(angle), s = sign * sinpi(angle);
+    for (uint h = 0; h < heads; h++, x += dim, y += dim) {
         float a = LOAD(DT, x, FIRST(i)), b = LOAD(DT, x, SECOND(i));
         bool turns = h < turned;
         STORE_GRAD(YT, y, FIRST(i), turns ? a * c - b * s : a, accumulate);
@@ -141,33 +131,34 @@ __kernel void rotary_flat(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_
 
 /* One item per row: for each sixteen pairs it computes cosines and sines once and rotates these pairs of
  * every head. */
-__kernel void rotary_row(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_ARG,
+__kernel void rotary_row(__global STORAGE(YT) *restrict y, ulong y0, int accumulate,
                          __global const STORAGE(DT) *restrict x, ulong x0 OFFSETS_ARG, ulong rows,
-                         uint places, uint heads, uint turned, ulong ratio SCALING_ARG)
+                         uint places, uint heads, uint turned, uint dim, uint pairs, float sign,
+                         ulong ratio SCALING_ARG)
 {
     ulong row = get_global_id(0);
     if (row >= rows)
         return;
-    y += y0 + row * heads * DIM;
-    x += x0 + row * heads * DIM;
+    y += y0 + row * heads * dim;
+    x += x0 + row * heads * dim;
     uint place = POSITION(row);
-    for (uint first = 0; first < PAIRS; first += LANES) {
-        uint count = min((uint)LANES, (uint)PAIRS - first);
+    for (uint first = 0; first < pairs; first += LANES) {
+        uint count = min((uint)LANES, pairs - first);
         float angle[LANES], cosine[LANES], sine[LANES];
         for (uint i = 0; i < LANES; i++)
             angle[i] =
                 i < count ? rotary_angle(place, SCALED(rotary_power(first + i, ratio), first + i)) : 0.0f;
-        float16 angles = vload16(0, angle), c = cospi(angles), s = SIGN * sinpi(angles);
+        float16 angles = vload16(0, angle), c = cospi(angles), s = sign * sinpi(angles);
         vstore16(c, 0, cosine);
         vstore16(s, 0, sine);
         for (uint h = 0; h < turned; h++) {
-            __global const STORAGE(DT) *from = x + (ulong)h * DIM;
-            __global STORAGE(YT) *to = y + (ulong)h * DIM;
+            __global const STORAGE(DT) *from = x + (ulong)h * dim;
+            __global STORAGE(YT) *to = y + (ulong)h * dim;
 #if !INTERLEAVED
             if (count == LANES) {
-                float16 a = LOAD16(DT, from, first), b = LOAD16(DT, from, first + PAIRS);
+                float16 a = LOAD16(DT, from, first), b = LOAD16(DT, from, first + pairs);
                 STREAM16_GRAD(YT, to, first, a * c - b * s, accumulate);
-                STREAM16_GRAD(YT, to, first + PAIRS, a * s + b * c, accumulate);
+                STREAM16_GRAD(YT, to, first + pairs, a * s + b * c, accumulate);
                 continue;
             }
 #endif
@@ -178,12 +169,10 @@ __kernel void rotary_row(__global STORAGE(YT) *restrict y, ulong y0 ACCUMULATE_A
             }
         }
     }
-#if REST
     for (uint h = 0; h < turned; h++)
-        for (uint c = TURNED; c < DIM; c++)
-            STORE_GRAD(YT, y, h * DIM + c, LOAD(DT, x, h * DIM + c), accumulate);
-#endif
-    ulong c = (ulong)turned * DIM, end = (ulong)heads * DIM;
+        for (uint c = 2 * pairs; c < dim; c++)
+            STORE_GRAD(YT, y, h * dim + c, LOAD(DT, x, h * dim + c), accumulate);
+    ulong c = (ulong)turned * dim, end = (ulong)heads * dim;
     for (; c + LANES <= end; c += LANES)
         STREAM16_GRAD(YT, y, c, LOAD16(DT, x, c), accumulate);
     for (; c < end; c++)

@@ -65,9 +65,6 @@ void clt_bn_begin(ocl_emitter *e, clt_batch_norm *n, const char *kernel)
     ocl_kernel_begin(e, "batch_norm", kernel);
     n->items = clt_define_group(e, n->style);
     n->tile = n->style == CLT_STYLE_LANE ? n->tile : n->items;
-    ocl_define(e, "AFFINE", n->affine);
-    ocl_define(e, "BATCH", n->batch);
-    clt_define_type_of(e, "DT", n->call, n->call->in[0]);
 }
 
 void clt_bn_define_stores(ocl_emitter *e, const clt_batch_norm *n, clt_dtype dtype, bool accumulate)

@@ -199,6 +199,7 @@ static block_moments block_moments_of(ocl_emitter *e, clt_batch_norm *n)
                        .count = n->blocks.count,
                        .rows = n->blocks.rows};
     clt_bn_begin(e, n, "batch_norm_moments");
+    clt_define_type_of(e, "DT", n->call, n->call->in[0]);
     clt_define_chains(e, &n->blocks);
     ocl_arg_out(e, m.mean, CLT_F32, elements);
     ocl_arg_out(e, m.square, CLT_F32, elements);
@@ -267,8 +268,10 @@ static clt_status batch_norm_forward(ocl_emitter *e, const clt_call *call, clt_s
     else if (!call->again)
         emit_constants(e, &n);
     clt_bn_begin(e, &n, "batch_norm_fwd");
+    clt_define_type_of(e, "DT", call, call->in[0]);
     clt_bn_define_stores(e, &n, clt_call_dtype(call, call->out[0]), false);
     clt_arg_out_of(e, call, call->out[0], n.rows * n.cols);
+    ocl_define(e, "AFFINE", n.affine);
     ocl_define(e, "RELU", n.relu);
     ocl_define(e, "RESIDUAL", n.residual >= 0);
     clt_arg_in_of(e, call, call->in[0], n.rows * n.cols);
@@ -332,7 +335,10 @@ static void emit_block_sums(ocl_emitter *e, clt_batch_norm *n, const int32_t *pa
     const arrival a = arrival_of(n);
     int32_t dr = n->residual >= 0 ? call->din[1] : -1;
     clt_bn_begin(e, n, "batch_norm_bwd_sums");
+    clt_define_type_of(e, "DT", call, call->in[0]);
     clt_define_chains(e, &n->blocks);
+    if (a.mask == MASK_BY_X)
+        ocl_define(e, "AFFINE", n->affine);
     ocl_define(e, "SUMS", part != NULL);
     ocl_define(e, "HAVE_DR", dr >= 0);
     for (int i = 0; part && i < 2; i++)
@@ -430,6 +436,9 @@ static void emit_dx(ocl_emitter *e, clt_batch_norm *n, const totals *t)
     const arrival a = shorter_arrival(n);
     uint64_t elements = n->rows * n->cols;
     clt_bn_begin(e, n, "batch_norm_bwd");
+    clt_define_type_of(e, "DT", call, call->in[0]);
+    ocl_define(e, "AFFINE", n->affine);
+    ocl_define(e, "BATCH", n->batch);
     clt_define_type_of(e, "GT", call, call->din[0]);
     clt_bn_define_stores(e, n, clt_call_dtype(call, call->din[0]), call->din_accumulate[0]);
     clt_arg_grad_of(e, call, call->din[0], elements, call->din_accumulate[0]);

@@ -6,7 +6,6 @@
 #include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"
 #include "engine/ops/norm/norm.h"
-#include "engine/ops/norm/norm_shared.clh"
 #include "engine/ops/spatial/spatial.h"
 
 /* group_norm: y = (x - mean) * rstd * w + b, rstd = 1 / sqrt(var + eps), mean and var over the positions and
@@ -104,13 +103,6 @@ static void begin(ocl_emitter *e, norm *n, const char *kernel)
     ocl_kernel_begin(e, "batch_norm", kernel);
     n->items = clt_define_group(e, n->style);
     n->tile = n->style == CLT_STYLE_LANE ? n->tile : n->items;
-    ocl_define(e, "AFFINE", n->affine);
-    ocl_define(e, "BATCH", 1);
-    ocl_define(e, "GROUPED", 1);
-    ocl_define(e, "RELU", 0);
-    ocl_define(e, "RESIDUAL", 0);
-    ocl_define(e, "MASK", MASK_NONE);
-    clt_define_type_of(e, "DT", n->call, n->call->in[0]);
 }
 
 static void arg_rows(ocl_emitter *e, const norm *n, const clt_column_blocks *blocks)
@@ -160,6 +152,7 @@ static void emit_statistics(ocl_emitter *e, norm *n)
     int32_t part[2] = {ocl_workspace(e, CLT_F32, parts, "means of blocks"),
                        ocl_workspace(e, CLT_F32, parts, "squares of blocks")};
     begin(e, n, "batch_norm_moments");
+    clt_define_type_of(e, "DT", call, call->in[0]);
     clt_define_chains(e, &n->blocks);
     ocl_arg_out(e, part[0], CLT_F32, parts);
     ocl_arg_out(e, part[1], CLT_F32, parts);
@@ -183,6 +176,10 @@ static clt_status norm_forward(ocl_emitter *e, const clt_call *call, clt_style s
     if (!call->again)
         emit_statistics(e, &n);
     begin(e, &n, "batch_norm_fwd");
+    clt_define_type_of(e, "DT", call, call->in[0]);
+    ocl_define(e, "AFFINE", n.affine);
+    ocl_define(e, "RELU", 0);
+    ocl_define(e, "RESIDUAL", 0);
     clt_define_stores(e, style, clt_call_dtype(call, call->out[0]), all, n.cols % LANES != 0);
     clt_arg_out_of(e, call, call->out[0], all);
     clt_arg_in_of(e, call, call->in[0], all);
@@ -236,6 +233,7 @@ static void emit_dx(ocl_emitter *e, norm *n, const int32_t *part)
     int32_t total[2] = {ocl_workspace(e, CLT_F32, stats, "sums of groups"),
                         ocl_workspace(e, CLT_F32, stats, "products of groups")};
     begin(e, n, "group_norm_bwd_total");
+    ocl_define(e, "AFFINE", n->affine);
     for (int i = 0; i < 2; i++)
         ocl_arg_out(e, total[i], CLT_F32, stats);
     for (int i = 0; i < 2; i++)
@@ -245,6 +243,10 @@ static void emit_dx(ocl_emitter *e, norm *n, const int32_t *part)
     arg_groups(e, n);
     end_groups(e, n, 2.0 + 2.0 * n->affine);
     begin(e, n, "batch_norm_bwd");
+    clt_define_type_of(e, "DT", call, call->in[0]);
+    ocl_define(e, "AFFINE", n->affine);
+    ocl_define(e, "BATCH", 1);
+    ocl_define(e, "GROUPED", 1);
     clt_define_type_of(e, "DYT", call, call->dout[0]);
     clt_define_type_of(e, "GT", call, call->din[0]);
     clt_define_stores(e, n->style, clt_call_dtype(call, call->din[0]), all,
@@ -272,6 +274,7 @@ static clt_status norm_backward(ocl_emitter *e, const clt_call *call, clt_style 
     int32_t part[2] = {ocl_workspace(e, CLT_F32, parts, "sums of blocks"),
                        ocl_workspace(e, CLT_F32, parts, "products of blocks")};
     begin(e, &n, "batch_norm_bwd_sums");
+    clt_define_type_of(e, "DT", call, call->in[0]);
     clt_define_chains(e, &n.blocks);
     ocl_define(e, "SUMS", 1);
     ocl_define(e, "HAVE_DR", 0);

@@ -188,8 +188,9 @@ static void json_step(clt_json_writer *w, const char *key, int64_t step)
         clt_jw_null(w);
 }
 
-static void json_run(clt_json_writer *w, const clt_run_record *run, const clt_run_facts *f)
+static void json_run(clt_json_writer *w, const comparison *c, int index)
 {
+    const clt_run_record *run = c->runs[index];
     static const char *const members[] = {"device", "driver", "precision", "ranks", "host", "version"};
     clt_jw_object(w);
     clt_jw_kstring(w, "name", run->name);
@@ -197,8 +198,9 @@ static void json_run(clt_json_writer *w, const clt_run_record *run, const clt_ru
     clt_jw_kstring(w, "state", clt_run_verdict_text(run->verdict));
     clt_jw_kstring(w, "cause", run->cause);
     clt_jw_kint(w, "steps_total", run->steps_total);
-    for (int i = 0; i < CLT_FACT_COUNT; i++)
-        clt_cell_json(&clt_fact_columns[i], f->value[i], w);
+    for (clt_fact f = 0; f < CLT_FACT_COUNT; f++)
+        if (clt_fact_is_told(f, c->facts, c->count))
+            clt_cell_json(&clt_fact_columns[f], c->facts[index].value[f], w);
     clt_jw_kint(w, "skipped", run->skipped);
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         json_member(w, run, members[i]);
@@ -227,7 +229,7 @@ static clt_status print_json(const comparison *c)
     clt_jw_object(&w);
     clt_jw_karray(&w, "runs");
     for (int i = 0; i < c->count; i++)
-        json_run(&w, c->runs[i], &c->facts[i]);
+        json_run(&w, c, i);
     clt_jw_end_array(&w);
     clt_jw_kdouble(&w, "tolerance", c->tolerance);
     clt_jw_karray(&w, "against_first");
@@ -289,15 +291,17 @@ static clt_status print_csv(const comparison *c)
     CLT_SCOPED(clt_str) out = {0};
     clt_csv_text(&out, "run");
     clt_csv_text(&out, "state");
-    for (int k = 0; k < CLT_FACT_COUNT; k++)
-        clt_csv_text(&out, clt_fact_columns[k].key);
+    for (clt_fact f = 0; f < CLT_FACT_COUNT; f++)
+        if (clt_fact_is_told(f, c->facts, c->count))
+            clt_csv_text(&out, clt_fact_columns[f].key);
     csv_keys(c, 0, &out);
     for (int i = 0; i < c->count; i++) {
         clt_str_append(&out, "\n");
         clt_csv_text(&out, c->runs[i]->name);
         clt_csv_text(&out, clt_run_verdict_text(c->runs[i]->verdict));
-        for (int k = 0; k < CLT_FACT_COUNT; k++)
-            clt_csv_number(&out, c->facts[i].value[k]);
+        for (clt_fact f = 0; f < CLT_FACT_COUNT; f++)
+            if (clt_fact_is_told(f, c->facts, c->count))
+                clt_csv_number(&out, c->facts[i].value[f]);
         csv_keys(c, i + 1, &out);
     }
     return cmd_write_line("-", &out);

@@ -116,6 +116,19 @@ static void value_in(clt_str *out, const char *format, double x)
         clt_str_printf(out, out->length ? " | " : ""), clt_str_printf(out, format, x);
 }
 
+static void put_cost(const clt_run_record *r, const clt_run_facts *f, clt_str *out)
+{
+    char money[CLT_MONEY_TEXT], currency[CLT_CURRENCY_TEXT];
+    double cost = f->value[CLT_FACT_COST], rest = f->value[CLT_FACT_COST_TO_FINISH];
+    if (isnan(cost))
+        return;
+    text_clean(r->cost.terms.currency, currency, sizeof currency);
+    clt_str_printf(out, " | cost %s", clt_money_text(cost, currency, money));
+    if (!isnan(rest))
+        clt_str_printf(out, ", %s to finish", clt_money_text(rest, "", money));
+    value_in(out, "goodput %.1f%%", 100 * f->value[CLT_FACT_GOODPUT]);
+}
+
 static void put_values(const watch *w, int columns, clt_str *out)
 {
     const clt_run_record *r = w->run;
@@ -142,6 +155,7 @@ static void put_values(const watch *w, int columns, clt_str *out)
     value_in(&line, "device busy %.0f%%", 100 * clt_curve_tail(&r->curve[CLT_METRIC_DEVICE_BUSY], 0.1));
     if (r->skipped > 0)
         clt_str_printf(&line, " | skipped %lld", (long long)r->skipped);
+    put_cost(r, &f, &line);
     text_wrap(line.text ? line.text : "no step yet", 0, 2, columns, out);
     out->failed = out->failed || line.failed;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/config/choices.h"
 #include "engine/config/config_internal.h"
 
@@ -147,6 +148,30 @@ static void check_log(rules *r)
                "they go into TensorBoard's event file: set log.tensorboard true as well");
 }
 
+#define MOST_TAGS 50
+#define TAG_BYTES 200
+#define CURRENCY_BYTES 16
+
+/* Labels of the user's, which tables and pages show: without characters that could steer a terminal. */
+static bool is_label(const char *text, size_t most)
+{
+    size_t length = strlen(text);
+    return length <= most && clt_text_plain(text) == length;
+}
+
+static void check_cost(rules *r)
+{
+    const clt_config_value *tags = get(r, "cost.tags"), *currency = get(r, "cost.currency");
+    bool fine = usable(r, "cost.tags") && tags->count <= MOST_TAGS;
+    if (usable(r, "cost.currency") && !is_label(currency->s, CURRENCY_BYTES))
+        broken(r, "cost.currency", "must be at most 16 bytes of text without control characters");
+    for (int i = 0; fine && i < tags->count; i++)
+        fine = is_label(tags->strings[i], TAG_BYTES);
+    if (usable(r, "cost.tags") && !fine)
+        broken(r, "cost.tags",
+               "must be at most 50 texts of at most 200 bytes each, without control characters");
+}
+
 static void check_required(rules *r)
 {
     for (int i = 0; clt_config_schema()[i].path; i++) {
@@ -171,6 +196,7 @@ void clt_config_check_rules(const clt_config *config, clt_config_problems *list)
     check_parallel(&r);
     check_evaluations(&r);
     check_log(&r);
+    check_cost(&r);
 }
 
 clt_status clt_config_check(const clt_config *config)

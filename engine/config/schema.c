@@ -268,6 +268,19 @@ const clt_config_key clt_config_common[] = {
         "never"),
     CLT_KEY_INT("log.sample_tokens", 1, 100000, "100", "tokens", "length of each of these texts"),
 
+    CLT_KEY_FLOAT("cost.per_hour", 0, 1e9, "0", "money",
+                  "price of one machine for an hour, from which a run counts what it costs; 0: "
+                  "CLTRAIN_PRICE_PER_HOUR of the environment, else no cost is counted"),
+    CLT_KEY_STRING("cost.currency", "\"\"", "label of the prices' currency, such as USD; only shown"),
+    CLT_KEY_STRINGS("cost.tags", "[]",
+                    "labels such as Project=ML, which the run's records and the report show"),
+    CLT_KEY_FLOAT("cost.on_demand_per_hour", 0, 1e9, "0", "money",
+                  "what such a machine costs on demand, to tell what a spot machine saves; 0: not told"),
+    CLT_KEY_FLOAT(
+        "cost.budget", 0, 1e15, "0", "money",
+        "when all sessions of the run together have cost this much, it finishes the step, saves and "
+        "ends with code 75; 0: no limit"),
+
     CLT_KEY_STRING(
         "device.spec", "\"\"",
         "platform:device as in 0:0, cpu, gpu, or a part of the device's name; empty: the first GPU, else "

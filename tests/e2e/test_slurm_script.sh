@@ -27,6 +27,7 @@ ends() {
 ends 75 10 SIGUSR2 0 'requeue 17'
 ends 75 900 SIGUSR2 0 'requeue 17'
 ends 75 1000 'a file STOP in the run folder' 0 ''
+ends 75 1050 'cost.budget is reached' 0 ''
 ends 0 1100 '' 0 ''
 ends 9 1200 '' 0 'requeue 17'
 ends 9 '' '' 9 ''
@@ -34,7 +35,7 @@ expect_text 'code 9, and no checkpoint is newer than step 1200'
 ends 137 1300 '' 0 'requeue 17'
 ends 10 1400 '' 0 'requeue 17'
 ends 2 1500 '' 2 ''
-expect_awk 'what it starts' '!/^--mpi=pmix .* [^ ]*cltrain train small.json --out run --resume auto a.b=c d e.f=g$/ { exit 1 } END { if (NR != 9) exit 1 }' calls
+expect_awk 'what it starts' '!/^--mpi=pmix .* [^ ]*cltrain train small.json --out run --resume auto a.b=c d e.f=g$/ { exit 1 } END { if (NR != 10) exit 1 }' calls
 expect_code 1 bash "$CLTRAIN_SOURCE_DIR/deploy/slurm.sbatch" small.json
 
 # Tasks of srun that cannot find each other: each is warned. A batch script, one task of srun, and tasks with PMI are not.

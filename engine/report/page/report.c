@@ -127,6 +127,7 @@ static clt_status run_details(const report_page *page, int index)
     CLT_TRY(report_classes(page, run));
     report_samples(page, run);
     report_sessions(page, run);
+    report_cost(page, run);
     report_config(page, index);
     report_environment(page, run);
     report_events(page, run);

@@ -31,6 +31,7 @@ void report_close_page(clt_str *out, double now, bool script);
 clt_status report_charts(const report_page *page);
 /* report_tables.c; each function writes nothing if it has nothing to show. */
 void report_sessions(const report_page *page, const clt_run_record *run);
+void report_cost(const report_page *page, const clt_run_record *run); /* nothing without a price */
 void report_samples(const report_page *page, const clt_run_record *run);
 void report_environment(const report_page *page, const clt_run_record *run);
 void report_events(const report_page *page, const clt_run_record *run);

@@ -80,6 +80,23 @@ static void regression_tile(clt_str *out, const clt_run_record *run, const clt_r
     report_release(out, &note);
 }
 
+static void cost_tiles(clt_str *out, const clt_run_record *run, const clt_run_facts *f)
+{
+    clt_str note = {0};
+    clt_html_text_cut(&note, run->cost.terms.currency, CLT_CURRENCY_TEXT);
+    if (!isnan(f->value[CLT_FACT_COST_TO_FINISH])) {
+        clt_str_append(&note, note.length ? ", " : "");
+        clt_html_number(&note, f->value[CLT_FACT_COST_TO_FINISH]);
+        clt_str_append(&note, " to finish");
+    }
+    tile(out, "cost", clt_html_number, f->value[CLT_FACT_COST], note.text);
+    note.length = 0;
+    clt_html_number(&note, f->value[CLT_FACT_COST_LOST]);
+    clt_str_append(&note, " paid for start-up, repeated steps and saving");
+    tile(out, "goodput", clt_html_share, f->value[CLT_FACT_GOODPUT], note.text);
+    report_release(out, &note);
+}
+
 void report_tiles(const report_page *page, const clt_run_record *run)
 {
     clt_str *out = page->out;
@@ -106,6 +123,7 @@ void report_tiles(const report_page *page, const clt_run_record *run)
     clt_str_append(&note, " steps");
     tile(out, "time", clt_html_duration, f.value[CLT_FACT_SECONDS], note.text);
     tile(out, "parameters", clt_html_count, f.value[CLT_FACT_PARAMETERS], "");
+    cost_tiles(out, run, &f);
     if (run->skipped > 0)
         tile(out, "skipped updates", clt_html_count, (double)run->skipped, "");
     clt_str_append(out, "</section>\n");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/report/page/report_internal.h"
+#include "engine/report/read/run_facts.h"
 
 #define MAX_SAMPLES 24
 #define MAX_EVENT_ROWS 300
@@ -107,6 +108,70 @@ void report_sessions(const report_page *page, const clt_run_record *run)
     if (run->session_total > (int64_t)run->session_count)
         clt_str_printf(out, "<p class=\"note\">%lld sessions in all; not all are listed.</p>",
                        (long long)run->session_total);
+    clt_str_append(out, "</section>\n");
+}
+
+/* --- cost --- */
+
+static void money_row(clt_str *out, const char *title, double money, const char *currency)
+{
+    char text[CLT_MONEY_TEXT];
+    if (isnan(money) || !(money > 0))
+        return;
+    clt_str_printf(out, "<tr><td>%s</td>", title);
+    cell(out, clt_money_text(money, currency, text));
+    clt_str_append(out, "</tr>\n");
+}
+
+static void share_row(clt_str *out, const char *title, double share)
+{
+    if (isnan(share))
+        return;
+    clt_str_printf(out, "<tr><td>%s</td><td>", title);
+    clt_html_share(out, share);
+    clt_str_append(out, "</td></tr>\n");
+}
+
+static void seconds_row(clt_str *out, const char *title, double seconds)
+{
+    clt_str_printf(out, "<tr><td>%s</td><td>", title);
+    clt_html_duration(out, seconds);
+    clt_str_append(out, "</td></tr>\n");
+}
+
+void report_cost(const report_page *page, const clt_run_record *run)
+{
+    static const char *const heads[] = {"", ""};
+    static const clt_fact of_work[] = {CLT_FACT_COST_MILLION, CLT_FACT_COST_THOUSAND, CLT_FACT_COST_EPOCH,
+                                       CLT_FACT_COST_TO_FINISH, CLT_FACT_COST_LOST};
+    const clt_cost_terms *t = &run->cost.terms;
+    const clt_cost_sums *s = &run->cost.sums;
+    const clt_run_facts f = clt_run_facts_of(run);
+    const clt_json_doc *start = clt_run_start(run);
+    const clt_json *told = start ? clt_json_get(clt_json_root(start), "cost") : NULL;
+    const clt_json *tags = told ? clt_json_get(told, "tags") : NULL;
+    clt_str *out = page->out;
+    if (!(t->per_hour > 0))
+        return;
+    clt_str_append(out, "<section class=\"card\"><h3>Cost <small>of all sessions</small></h3>");
+    open_table(out, "cost", HEADS(heads));
+    money_row(out, "cost", s->total, t->currency);
+    for (size_t i = 0; i < sizeof of_work / sizeof of_work[0]; i++)
+        money_row(out, clt_fact_columns[of_work[i]].title, f.value[of_work[i]], t->currency);
+    money_row(out, "price of a machine for an hour", t->per_hour, t->currency);
+    clt_str_printf(out, "<tr><td>machines</td><td>%lld</td></tr>\n", (long long)t->machines);
+    share_row(out, "saved against the price on demand", f.value[CLT_FACT_SPOT_SAVING]);
+    seconds_row(out, "wall time", s->seconds);
+    share_row(out, "goodput: share of it that trained", f.value[CLT_FACT_GOODPUT]);
+    seconds_row(out, "start-up", s->startup_s);
+    seconds_row(out, "steps computed again", s->repeated_s);
+    seconds_row(out, "waiting for checkpoints", s->saving_s);
+    if (tags && clt_json_typeof(tags) == CLT_JSON_STRING) {
+        clt_str_append(out, "<tr><td>tags</td>");
+        cell(out, clt_json_string(tags));
+        clt_str_append(out, "</tr>\n");
+    }
+    close_table(out);
     clt_str_append(out, "</section>\n");
 }
 

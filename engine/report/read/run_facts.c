@@ -34,6 +34,37 @@ bool clt_run_shows(const clt_run_record *r, clt_fact fact)
     return fact != (tokens ? CLT_FACT_SAMPLES_PER_S : CLT_FACT_TOKENS_PER_S);
 }
 
+bool clt_fact_is_told(clt_fact fact, const clt_run_facts *facts, int count)
+{
+    bool any = fact < CLT_FACT_COST;
+    for (int i = 0; i < count; i++)
+        any |= !isnan(facts[i].value[fact]);
+    return any;
+}
+
+static void add_cost(clt_run_facts *f, const clt_run_record *r)
+{
+    const clt_cost_terms *t = &r->cost.terms;
+    const clt_cost_sums *s = &r->cost.sums;
+    double steps = (double)r->last_step, step_s = clt_curve_tail(&r->curve[CLT_METRIC_STEP_MS], 0.1) / 1e3;
+    for (int i = CLT_FACT_COST; i < CLT_FACT_COUNT; i++)
+        f->value[i] = NAN;
+    if (!(t->per_hour > 0))
+        return;
+    f->value[CLT_FACT_COST] = s->total;
+    f->value[CLT_FACT_COST_MILLION] = clt_cost_of(s->total, 1e6, steps * (double)t->step_tokens);
+    if (t->step_tokens == 0)
+        f->value[CLT_FACT_COST_THOUSAND] = clt_cost_of(s->total, 1e3, steps * (double)t->step_samples);
+    f->value[CLT_FACT_COST_EPOCH] = clt_cost_of(s->total, t->epoch_steps, steps);
+    if (r->verdict != CLT_RUN_FINISHED && r->steps_total > r->last_step)
+        f->value[CLT_FACT_COST_TO_FINISH] =
+            (double)(r->steps_total - r->last_step) * step_s * clt_cost_rate(t);
+    f->value[CLT_FACT_COST_LOST] = s->lost;
+    f->value[CLT_FACT_GOODPUT] = clt_cost_goodput(s);
+    if (t->on_demand > 0)
+        f->value[CLT_FACT_SPOT_SAVING] = 1 - t->per_hour / t->on_demand;
+}
+
 clt_run_facts clt_run_facts_of(const clt_run_record *r)
 {
     const clt_curve *curve = r->curve, *eval = &curve[CLT_METRIC_EVAL_LOSS];
@@ -60,5 +91,6 @@ clt_run_facts clt_run_facts_of(const clt_run_record *r)
         f.value[CLT_FACT_DEVICE_BYTES] = clt_run_number(clt_run_start(r), "memory_bytes");
     if (isnan(f.value[CLT_FACT_ACCURACY]) && curve[CLT_METRIC_ACCURACY].values > 0)
         f.value[CLT_FACT_ACCURACY] = clt_curve_tail(&curve[CLT_METRIC_ACCURACY], 0.02);
+    add_cost(&f, r);
     return f;
 }

@@ -12,7 +12,8 @@
  * always).
  * LOSS is the loss of the last step, MEAN_LOSS the mean over the last fiftieth of the run. ACCURACY is the
  * best of all evaluations; without evaluations, of the last training steps. Peak memory is what the
- * device's buffers took, or what the plan says. */
+ * device's buffers took, or what the plan says. From COST on: facts of runs with a price (run_cost.h); what
+ * tokens, samples and an epoch cost includes the time that trained nothing. */
 #define CLT_FACT_MAP(X)                                                                                      \
     X(STEPS, "steps", "steps", STEP, NEITHER, true, "steps", 0, 3, true)                                     \
     X(LOSS, "loss", "loss", NUMBER, LESS, false, "loss", 4, 0, true)                                         \
@@ -30,7 +31,17 @@
     X(DEVICE_BUSY, "device_busy", "device busy", SHARE, NEITHER, true, NULL, 0, 0, false)                    \
     X(DEVICE_BYTES, "device_bytes", "peak memory", BYTES, NEITHER, true, NULL, 0, 0, false)                  \
     X(SECONDS, "seconds", "time", SECONDS, NEITHER, true, "time", 0, 5, true)                                \
-    X(PARAMETERS, "parameters", "parameters", COUNT, NEITHER, false, NULL, 0, 0, false)
+    X(PARAMETERS, "parameters", "parameters", COUNT, NEITHER, false, NULL, 0, 0, false)                      \
+    X(COST, "cost", "cost", NUMBER, LESS, true, "cost", 4, 4, false)                                         \
+    X(COST_MILLION, "cost_per_million_tokens", "cost of 1M tokens", NUMBER, LESS, true, "1M tok", 4, 5,      \
+      false)                                                                                                 \
+    X(COST_THOUSAND, "cost_per_thousand_samples", "cost of 1000 samples", NUMBER, LESS, true, "1k samples",  \
+      4, 5, false)                                                                                           \
+    X(COST_EPOCH, "cost_per_epoch", "cost of an epoch", NUMBER, LESS, true, NULL, 0, 0, false)               \
+    X(COST_TO_FINISH, "cost_to_finish", "cost to finish", NUMBER, NEITHER, true, NULL, 0, 0, false)          \
+    X(COST_LOST, "cost_lost", "cost without training", NUMBER, LESS, true, NULL, 0, 0, false)                \
+    X(GOODPUT, "goodput", "goodput", SHARE, MORE, true, "goodput", 1, 6, false)                              \
+    X(SPOT_SAVING, "spot_saving", "spot saving", SHARE, NEITHER, true, NULL, 0, 0, false)
 
 typedef enum clt_fact {
 #define CLT_FACT_ENUM(name, ...) CLT_FACT_##name,
@@ -45,6 +56,9 @@ typedef struct clt_run_facts {
     double value[CLT_FACT_COUNT]; /* NAN: unknown */
 } clt_run_facts;
 clt_run_facts clt_run_facts_of(const clt_run_record *record);
+
+/* False for facts of cost if none of the runs has it: JSON and CSV then leave it out. */
+bool clt_fact_is_told(clt_fact fact, const clt_run_facts *facts, int count);
 
 /* False for the one of CLT_FACT_TOKENS_PER_S and CLT_FACT_SAMPLES_PER_S in which the run does not count its
  * speed. */

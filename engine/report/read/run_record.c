@@ -147,6 +147,7 @@ static clt_status add_event(clt_run_record *r, const clt_metrics_line *line, con
     if (event.kind == CLT_RUN_EVENT_STOPPED || event.kind == CLT_RUN_EVENT_FAILED ||
         event.kind == CLT_RUN_EVENT_END)
         session_of(r)->ended = event.kind;
+    clt_cost_take_event(&r->cost, doc);
     note_time(r, event.time);
     if (r->event_count == CLT_RUN_EVENTS)
         thin_events(r);
@@ -186,6 +187,7 @@ static clt_status add_step(clt_run_record *r, const clt_metrics_line *line)
     s->last_step = r->last_step = line->step;
     if (line->value[CLT_METRIC_STEP_MS] > 0)
         s->step_seconds += line->value[CLT_METRIC_STEP_MS] / 1000;
+    clt_cost_take_step(&r->cost, line->value[CLT_METRIC_COST]);
     if (skipped >= 0 && skipped < 9e15 && (int64_t)skipped != r->skipped) {
         /* the total may start again at 0 in a resumed run */
         if ((int64_t)skipped > r->skipped)

@@ -10,6 +10,7 @@
 #include "engine/json/json.h"
 #include "engine/report/read/curve.h"
 #include "engine/report/read/history.h"
+#include "engine/report/read/run_cost.h"
 
 typedef enum clt_run_event_kind {
     CLT_RUN_EVENT_START,
@@ -60,6 +61,7 @@ typedef struct clt_run_record {
     clt_curve curve[CLT_METRIC_COUNT];
     clt_curve skips; /* number of updates skipped, for steps with any */
     int64_t skipped;
+    clt_cost cost; /* terms.per_hour 0: the run has no price */
     clt_history_counts counts;
     clt_run_event events[CLT_RUN_EVENTS];
     size_t event_count;

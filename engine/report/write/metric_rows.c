@@ -33,6 +33,8 @@ const clt_metric_row clt_step_rows[] = {
     {"h2d_gbs", "device/h2d_gbs", STEP(h2d_gbs), CLT_REAL, CLT_TAGGED, 0, 1e4},
     {"d2h_gbs", "device/d2h_gbs", STEP(d2h_gbs), CLT_REAL, CLT_TAGGED, 0, 1e4},
     {"device_bytes", "device/memory_bytes", STEP(device_bytes), CLT_INT, CLT_ALWAYS, 0, 0},
+    {"cost", "cost/total", STEP(cost), CLT_REAL, CLT_POSITIVE, 0, 0},
+    {"goodput", "cost/goodput", STEP(goodput), CLT_REAL, CLT_POSITIVE, 0, 1e6},
     {0}};
 
 /* A real number of an evaluation: its key is "eval_NAME", its tag "eval/NAME". */

@@ -25,6 +25,9 @@ typedef struct clt_step_metrics {
      * of recent steps. spike: they lie so far above it that the step counts as a spike. */
     double loss_z, grad_norm_z;
     bool spike;
+    /* With a price (cost.per_hour), else 0: what the run has cost so far, and the share of its time that
+     * trained. */
+    double cost, goodput;
     double eta_s;
     int64_t steps_total;
     double time; /* when the step ended, in seconds since 1970; 0: now */

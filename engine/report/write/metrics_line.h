@@ -28,6 +28,7 @@
     X(COMM_EXPOSED_MS, "comm_exposed_ms")                                                                    \
     X(DEVICE_BUSY, "device_busy")                                                                            \
     X(DEVICE_BYTES, "device_bytes")                                                                          \
+    X(COST, "cost")                                                                                          \
     X(TIME, "time")                                                                                          \
     X(EVAL_LOSS, "eval_loss")                                                                                \
     X(EVAL_ACCURACY, "eval_accuracy")                                                                        \

@@ -83,6 +83,8 @@ void clt_rundir_poll(clt_rundir *dir);
 void clt_rundir_histogram(clt_rundir *dir, const char *tag, int64_t step, const clt_histogram *histogram);
 /* The reason in the event "stopped" of a run that was ended by a file STOP. */
 #define CLT_REASON_STOP_FILE "a file STOP in the run folder"
+/* The same of a run that has reached cost.budget. */
+#define CLT_REASON_BUDGET "cost.budget is reached"
 /* The file in the run folder with the counts of each class (class_counts.h) and the step of the newest
  * evaluation. */
 #define CLT_CLASSES_FILE "classes.json"

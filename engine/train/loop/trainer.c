@@ -165,6 +165,7 @@ static clt_status save(clt_loop *l, int64_t step, clt_save_reason reason)
     clt_watch_break(l->watch, false);
     CLT_TRY(clt_keeper_save(&l->keeper, step, reason));
     l->last_done = l->saved_at = clt_now();
+    l->meter.saving_s += l->last_done - begin;
     l->saved_step = step;
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "save", step, begin, l->last_done);
     return CLT_OK;
@@ -258,6 +259,10 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         clt_say_phase(l->options->comm, "waiting for results of earlier steps", done);
         CLT_TRY(await(l, done - clt_decision_lag(l)));
         d = clt_decide(l, step);
+        if (l->near_budget && !d.stop) {
+            CLT_TRY(await(l, done));
+            CLT_TRY(clt_meter_stops(l, &d.stop));
+        }
         if (d.meet) {
             l->met_step = done;
             CLT_TRY(clt_keeper_poll(&l->keeper, CLT_SAVER_MEET));
@@ -282,6 +287,8 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
 /* The stop came before the first step, so there is nothing to save. */
 static clt_status stopped_before(clt_loop *l)
 {
+    if (l->stop == CLT_STOP_BUDGET)
+        return clt_meter_refuse(l);
     CLT_TRY(clt_tell_end(l, true));
     l->discard = true;
     if (l->run->first_step > 0)
@@ -336,6 +343,7 @@ static clt_status resume(clt_loop *l)
 static clt_status tell_resumed(clt_loop *l)
 {
     char text[1200];
+    CLT_TRY(clt_meter_open(l));
     if (l->dir && l->run->from.name[0]) {
         CLT_TRY(clt_rundir_truncate(l->dir, l->run->first_step));
         CLT_TRY(clt_resolved_config_update(clt_rundir_path(l->dir), l->options->config));
@@ -379,13 +387,17 @@ static clt_status finish(clt_loop *l, bool stopped)
     if (early)
         CLT_TRY(clt_tell_early(l));
     clt_save_reason reason = stopped ? CLT_SAVE_STOP : wanted || early ? CLT_SAVE_FINAL : CLT_SAVE_BEST;
+    double saving = clt_now();
     clt_run_progress(l->run, "saving", 0, 0);
     CLT_TRY(wanted || stopped || best || early ? clt_keeper_finish(&l->keeper, l->result->steps, reason)
                                                : clt_keeper_poll(&l->keeper, CLT_SAVER_WAIT));
     clt_run_progress(l->run, "saving", 0, -1);
+    l->meter.saving_s += clt_now() - saving;
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_END));
     clt_tell_profile(l);
     CLT_TRY(clt_tell_advice(l));
+    if (stopped && l->stop == CLT_STOP_BUDGET && !l->quiet)
+        clt_tell(l, CLT_REASON_BUDGET "; a larger one lets the run go on");
     CLT_TRY(clt_tell_end(l, stopped));
     if (stopped)
         CLT_FAIL(CLT_EINTERRUPTED, "stopped after step %lld of %lld%s%s", (long long)l->result->steps,
@@ -434,6 +446,7 @@ static clt_status train(clt_loop *l)
     CLT_TRY(tell_resumed(l));
     CLT_TRY(prepare(l));
     clt_sampler_open(l);
+    l->meter.startup_s = clt_now() - l->meter.began;
     CLT_TRY(clt_tell_start(l));
     if (!l->run->job->eval_source && !l->quiet)
         clt_tell_warning(l, "there is no evaluation data, so that overfitting will not show; data.eval_path "
@@ -473,6 +486,7 @@ static clt_status open_log(clt_loop *l)
 static clt_status run_all(clt_loop *l)
 {
     const clt_run_options *o = l->options;
+    CLT_TRY(clt_meter_check(o));
     CLT_TRY(open_log(l));
     CLT_TRY(clt_run_create(o, CLT_JOB_TRAIN, &l->run));
     l->quiet = l->run->ranks.rank != 0;
@@ -500,6 +514,7 @@ static void close_all(clt_loop *l)
     else
         clt_rundir_close(l->dir);
     clt_lock_release(l->lock);
+    clt_str_free(&l->meter.tags);
 }
 CLT_SCOPED_VALUE(clt_loop, close_all)
 
@@ -511,6 +526,6 @@ clt_status clt_train(const clt_run_options *options, clt_run_result *result)
     result->last_loss = result->best_eval_loss = NAN;
     if (options->dry_run)
         return clt_dry_run(options, result);
-    CLT_SCOPED(clt_loop) l = {.options = options, .result = result};
+    CLT_SCOPED(clt_loop) l = {.options = options, .result = result, .meter = {.began = clt_now()}};
     return run_all(&l);
 }

@@ -8,7 +8,7 @@
 #include "engine/train/loop/trainer_loop.h"
 
 /* Indices of the words; the sum of a word is the number of ranks that say so. */
-enum { SAY_SAVE, SAY_THROUGH, SAY_STOP_FILE, SAY_SIGNAL }; /* SAY_SIGNAL + its number */
+enum { SAY_SAVE, SAY_THROUGH, SAY_STOP_FILE, SAY_NEAR, SAY_SIGNAL }; /* SAY_SIGNAL + its number */
 #define MOST_SIGNAL (CLT_SYNC_WORDS - SAY_SIGNAL - 1)
 
 static bool time_to_save(const clt_loop *l)
@@ -26,12 +26,13 @@ static int64_t asked_to_stop(const clt_loop *l)
 
 clt_status clt_stop_before(clt_loop *l, bool *stop)
 {
-    int64_t asked = asked_to_stop(l);
+    int64_t asked[2] = {asked_to_stop(l), clt_meter_near(l)};
     if (l->run->ranks.ranks > 1)
-        CLT_TRY(comm_all_reduce(l->options->comm, &asked, 1, COMM_I64, COMM_MAX));
-    l->stop = asked;
-    *stop = asked != CLT_STOP_NONE;
-    return CLT_OK;
+        CLT_TRY(comm_all_reduce(l->options->comm, asked, 2, COMM_I64, COMM_MAX));
+    l->stop = asked[0];
+    l->near_budget = asked[1];
+    *stop = asked[0] != CLT_STOP_NONE;
+    return *stop || !l->near_budget ? CLT_OK : clt_meter_stops(l, stop);
 }
 
 void clt_send_requests(clt_loop *l)
@@ -42,6 +43,7 @@ void clt_send_requests(clt_loop *l)
     int64_t asked = l->asked = l->asked ? l->asked : asked_to_stop(l);
     words[SAY_SAVE] = time_to_save(l);
     words[SAY_THROUGH] = clt_keeper_waits(&l->keeper);
+    words[SAY_NEAR] = clt_meter_near(l);
     if (asked == CLT_STOP_FILE)
         words[SAY_STOP_FILE] = 1;
     else if (asked)
@@ -63,6 +65,7 @@ static clt_decision heard_in(clt_loop *l, int64_t step)
             l->stop = number;
     if (words[SAY_STOP_FILE] > 0)
         l->stop = CLT_STOP_FILE;
+    l->near_budget = words[SAY_NEAR] > 0;
     /* words from before the newest checkpoint was begun, or before a round of it ended, have been acted on */
     bool all = (int)words[SAY_THROUGH] == l->run->ranks.ranks;
     return (clt_decision){.stop = l->stop != CLT_STOP_NONE,
@@ -76,6 +79,7 @@ clt_decision clt_decide(clt_loop *l, int64_t step)
     int64_t heard = step - clt_decision_lag(l);
     if (l->run->ranks.ranks == 1) {
         l->stop = asked_to_stop(l);
+        l->near_budget = clt_meter_near(l);
         d = (clt_decision){.stop = l->stop != CLT_STOP_NONE, .save = time_to_save(l)};
     } else if (heard >= l->run->first_step) {
         d = heard_in(l, heard);

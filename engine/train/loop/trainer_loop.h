@@ -4,6 +4,7 @@
 #ifndef ENGINE_TRAIN_LOOP_TRAINER_LOOP_H
 #define ENGINE_TRAIN_LOOP_TRAINER_LOOP_H
 
+#include "engine/report/read/run_cost.h"
 #include "engine/report/write/lines.h"
 #include "engine/report/write/rundir.h"
 #include "engine/report/write/runlog.h"
@@ -14,7 +15,7 @@
 
 /* Why a run ends before its last step. If ranks have different reasons, the greatest number counts.
  * Numbers from 1 to 999 are signals. */
-enum { CLT_STOP_NONE = 0, CLT_STOP_FILE = 1000, CLT_STOP_FAILED };
+enum { CLT_STOP_NONE = 0, CLT_STOP_FILE = 1000, CLT_STOP_BUDGET, CLT_STOP_FAILED };
 
 /* Steps from when a rank says something until all ranks act on it. */
 #define CLT_HEARD_LAG 2
@@ -26,6 +27,17 @@ typedef struct clt_decision {
     bool meet;             /* all ranks have finished a round of the checkpoint that they write (saver.h) */
 } clt_decision;
 
+/* Counts what the run costs: on rank 0 with a price. */
+typedef struct clt_meter {
+    bool on;
+    clt_cost before;  /* the earlier sessions' sums, and the terms of this one */
+    double began;     /* when this program began to train; its cost counts from then on */
+    double startup_s; /* from there to the first step; 0 before that step */
+    double saving_s;  /* of this session: waiting for checkpoints */
+    double budget;    /* 0: none */
+    clt_str tags;
+} clt_meter;
+
 typedef struct clt_loop {
     clt_run *run;
     const clt_run_options *options;
@@ -36,6 +48,8 @@ typedef struct clt_loop {
     clt_watch *watch;
     struct clt_sampler *sampler; /* rank 0 if texts are sampled during training; else NULL */
     clt_run_result *result;
+    clt_meter meter;
+    bool near_budget;  /* on all ranks: a step begins when the one before has ended, for its cost */
     int64_t last_step; /* the run ends when this many steps are done */
     int64_t max_nonfinite;
     double start, last_done, waited;
@@ -92,6 +106,24 @@ clt_status clt_stop_before(clt_loop *loop, bool *stop);
 void clt_send_requests(clt_loop *loop);
 int clt_decision_lag(const clt_loop *loop);
 clt_decision clt_decide(clt_loop *loop, int64_t step);
+/* trainer_cost.c. check: refuses a price that is none, and a budget without a price. open: the sums of the
+ * earlier sessions, before lines of metrics.jsonl are removed. at: the sums at a time of clt_now. */
+clt_status clt_meter_check(const clt_run_options *options);
+clt_status clt_meter_open(clt_loop *loop);
+clt_cost clt_meter_at(const clt_loop *loop, double now);
+/* The fields of the member "cost" of an event: the sums, and with `terms` also what the session pays. Returns
+ * their number, 0 without a price. They borrow from the loop and from `cost`. */
+enum { CLT_METER_SUMS = 6, CLT_METER_FIELDS = 15 };
+int clt_meter_fields(const clt_loop *loop, const clt_cost *cost, bool terms,
+                     clt_event_field fields[CLT_METER_FIELDS]);
+/* near: on rank 0, whether the budget will soon be reached. stops: whether it is reached; collective, for when
+ * all ranks are near. refuse: the error of a start whose budget is used up before its first step. */
+bool clt_meter_near(const clt_loop *loop);
+clt_status clt_meter_stops(clt_loop *loop, bool *stop);
+clt_status clt_meter_refuse(const clt_loop *loop);
+/* The row of the start-up table, and the line at the end. */
+const char *clt_meter_row(const clt_loop *loop, char *text, size_t size);
+void clt_meter_line(const clt_loop *loop, const clt_cost *cost, char *text, size_t size);
 /* Sends a message to the observer and the log. The function for warnings also writes an event to
  * metrics.jsonl. */
 void clt_tell(const clt_loop *loop, const char *text);

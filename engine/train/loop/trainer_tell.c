@@ -52,9 +52,12 @@ void clt_tell_saved(void *context, const clt_save_result *r, clt_save_reason rea
     const clt_observer *o = &l->options->observer;
     if (l->quiet)
         return;
-    const clt_event_field fields[] = {CLT_FIELD_TEXT("path", r->path),
-                                      CLT_FIELD_NUMBER("seconds", r->seconds),
-                                      CLT_FIELD_TEXT("reason", clt_save_reason_name(reason))};
+    const clt_cost now = clt_meter_at(l, clt_now());
+    clt_event_field cost[CLT_METER_FIELDS];
+    const int paid = clt_meter_fields(l, &now, false, cost);
+    const clt_event_field fields[] = {
+        CLT_FIELD_TEXT("path", r->path), CLT_FIELD_NUMBER("seconds", r->seconds),
+        CLT_FIELD_TEXT("reason", clt_save_reason_name(reason)), CLT_FIELD_OBJECT("cost", cost, (size_t)paid)};
     if (o->saved)
         o->saved(o->context, r->step, r->path, r->seconds);
     clt_rundir_log(l->dir, "saved step %lld to %s (%.1f s, %s)", (long long)r->step, r->path, r->seconds,
@@ -106,6 +109,11 @@ void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
     m->comm_exposed_ms = fmin(m->comm_exposed_ms, fmax(m->step_ms, 0));
     m->device_bytes = ocl_device_peak_bytes(run->device);
     m->steps_total = l->last_step;
+    if (l->meter.on) {
+        clt_cost cost = clt_meter_at(l, r->done_at);
+        m->cost = cost.sums.total;
+        m->goodput = clt_cost_goodput(&cost.sums);
+    }
     m->stays = clt_line_stays(&l->pace, m->step, m->step >= l->last_step, r->done_at);
     m->eta_s =
         (double)(l->last_step - m->step) * (r->done_at - l->start) / (double)(m->step - run->first_step);
@@ -201,6 +209,10 @@ static void show_table(const clt_loop *l)
 {
     clt_table_row rows[CLT_STARTUP_ROWS];
     int count = clt_startup_rows(l->run, l->dir ? clt_rundir_path(l->dir) : NULL, rows);
+    if (l->meter.on) {
+        snprintf(rows[count].label, sizeof rows[count].label, "cost");
+        clt_meter_row(l, rows[count++].value, sizeof rows->value);
+    }
     for (int i = 0; i < count; i++)
         clt_rundir_log(l->dir, "%-16s %s", rows[i].label, rows[i].value);
     if (!l->quiet && l->options->observer.start)
@@ -214,6 +226,9 @@ static clt_status start_event(const clt_loop *l)
     const ocl_device_desc *d = ocl_device_describe(run->device);
     const char *from = run->from.path[0] ? run->from.path : NULL;
     char hash[CLT_HASH64_TEXT];
+    const clt_cost now = clt_meter_at(l, clt_now());
+    clt_event_field cost[CLT_METER_FIELDS];
+    const int paid = clt_meter_fields(l, &now, true, cost);
     const clt_event_field init[] = {CLT_FIELD_TEXT("file", run->taken.file),
                                     CLT_FIELD_INT("tensors", run->taken.tensors),
                                     CLT_FIELD_INT("new_parameters", run->taken.kept),
@@ -238,6 +253,7 @@ static clt_status start_event(const clt_loop *l)
         CLT_FIELD_INT("memory_bytes", clt_plan_memory(job->train, job->eval).total),
         CLT_FIELD_TEXT("resumed_from", from),
         CLT_FIELD_OBJECT("init", init, run->taken.file[0] ? COUNT(init) : 0),
+        CLT_FIELD_OBJECT("cost", cost, (size_t)paid),
     };
     return clt_rundir_event(l->dir, "start", run->first_step, fields, COUNT(fields));
 }
@@ -349,6 +365,8 @@ static const char *stop_reason(int64_t stop)
         return "SIGHUP";
     case CLT_STOP_FILE:
         return CLT_REASON_STOP_FILE;
+    case CLT_STOP_BUDGET:
+        return CLT_REASON_BUDGET;
     default:
         return "the program asked for it";
     }
@@ -356,8 +374,18 @@ static const char *stop_reason(int64_t stop)
 
 clt_status clt_tell_end(const clt_loop *l, bool stopped)
 {
-    const clt_event_field end[] = {CLT_FIELD_NUMBER("seconds", l->result->seconds)},
-                          stop[] = {CLT_FIELD_TEXT("reason", stop_reason(l->stop))};
+    const clt_cost now = clt_meter_at(l, clt_now());
+    clt_event_field cost[CLT_METER_FIELDS];
+    const int paid = clt_meter_fields(l, &now, false, cost);
+    const clt_event_field end[] = {CLT_FIELD_NUMBER("seconds", l->result->seconds),
+                                   CLT_FIELD_OBJECT("cost", cost, (size_t)paid)},
+                          stop[] = {CLT_FIELD_TEXT("reason", stop_reason(l->stop)),
+                                    CLT_FIELD_OBJECT("cost", cost, (size_t)paid)};
+    char line[512];
+    if (paid) {
+        clt_meter_line(l, &now, line, sizeof line);
+        clt_tell(l, line);
+    }
     if (!l->dir)
         return CLT_OK;
     if (stopped)
@@ -365,7 +393,8 @@ clt_status clt_tell_end(const clt_loop *l, bool stopped)
                        (long long)l->last_step, stop_reason(l->stop));
     else
         clt_rundir_log(l->dir, "the end, after %.1f s of training", l->result->seconds);
-    CLT_TRY(clt_rundir_event(l->dir, stopped ? "stopped" : "end", l->result->steps, stopped ? stop : end, 1));
+    CLT_TRY(clt_rundir_event(l->dir, stopped ? "stopped" : "end", l->result->steps, stopped ? stop : end,
+                             COUNT(end)));
     return clt_rundir_flush(l->dir);
 }
 
@@ -374,8 +403,12 @@ void clt_tell_failed(const clt_loop *l, clt_status status)
     clt_error error;
     clt_error_save(&error);
     clt_rundir_log(l->dir, "%s: %s", clt_status_text(status), error.text);
+    const clt_cost now = clt_meter_at(l, clt_now());
+    clt_event_field cost[CLT_METER_FIELDS];
+    const int paid = clt_meter_fields(l, &now, false, cost);
     const clt_event_field fields[] = {CLT_FIELD_INT("code", clt_status_exit_code(status)),
-                                      CLT_FIELD_TEXT("message", error.text)};
+                                      CLT_FIELD_TEXT("message", error.text),
+                                      CLT_FIELD_OBJECT("cost", cost, (size_t)paid)};
     note(l, "failed", -1, fields, COUNT(fields));
     clt_error_restore(&error);
 }

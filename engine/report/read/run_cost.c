@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Adds up the cost of sessions, and reads the sums back from events and lines. Knows no clock. */
+#include "engine/report/read/run_cost.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/report/read/history.h"
+
+#define HOUR 3600.0
+#define MOST 1e15 /* larger numbers in a file are not a run's */
+
+double clt_cost_rate(const clt_cost_terms *t)
+{
+    return t->per_hour * (double)(t->machines > 1 ? t->machines : 1) / HOUR;
+}
+
+double clt_cost_goodput(const clt_cost_sums *s)
+{
+    double idle = s->startup_s + s->repeated_s + s->saving_s;
+    return s->seconds > 0 ? fmax(0, 1 - idle / s->seconds) : NAN;
+}
+
+double clt_cost_of(double total, double units, double done)
+{
+    return total > 0 && units > 0 && done > 0 ? total / done * units : NAN;
+}
+
+void clt_cost_add(clt_cost *c, double seconds, double startup_s, double saving_s)
+{
+    double rate = clt_cost_rate(&c->terms);
+    c->sums.seconds += seconds;
+    c->sums.startup_s += startup_s;
+    c->sums.saving_s += saving_s;
+    c->sums.total += rate * seconds;
+    c->sums.lost += rate * (startup_s + saving_s);
+}
+
+void clt_cost_repeat(clt_cost *c, double seconds)
+{
+    c->sums.repeated_s += seconds;
+    c->sums.lost += clt_cost_rate(&c->terms) * seconds;
+}
+
+/* --- reading --- */
+
+static void take(const clt_json *from, const char *key, double *out)
+{
+    const clt_json *value = clt_json_get(from, key);
+    double number = value && clt_json_typeof(value) == CLT_JSON_NUMBER ? clt_json_number(value) : NAN;
+    if (number >= 0 && number < MOST)
+        *out = number;
+}
+
+static void take_whole(const clt_json *from, const char *key, int64_t *out)
+{
+    double number = NAN;
+    take(from, key, &number);
+    if (!isnan(number))
+        *out = (int64_t)number;
+}
+
+void clt_cost_take_event(clt_cost *c, const clt_json_doc *event)
+{
+    const clt_json *from = clt_json_get(clt_json_root(event), "cost");
+    if (!from || clt_json_typeof(from) != CLT_JSON_OBJECT)
+        return;
+    const clt_json *currency = clt_json_get(from, "currency");
+    if (currency && clt_json_typeof(currency) == CLT_JSON_STRING)
+        (void)snprintf(c->terms.currency, sizeof c->terms.currency, "%s", clt_json_string(currency));
+    take(from, "per_hour", &c->terms.per_hour);
+    take(from, "on_demand_per_hour", &c->terms.on_demand);
+    take_whole(from, "machines", &c->terms.machines);
+    take_whole(from, "step_tokens", &c->terms.step_tokens);
+    take_whole(from, "step_samples", &c->terms.step_samples);
+    take(from, "epoch_steps", &c->terms.epoch_steps);
+    take(from, "total", &c->sums.total);
+    take(from, "lost", &c->sums.lost);
+    take(from, "seconds", &c->sums.seconds);
+    take(from, "startup_s", &c->sums.startup_s);
+    take(from, "repeated_s", &c->sums.repeated_s);
+    take(from, "saving_s", &c->sums.saving_s);
+}
+
+void clt_cost_take_step(clt_cost *c, double told)
+{
+    double rate = clt_cost_rate(&c->terms), more = told - c->sums.total;
+    if (!(rate > 0 && more > 0 && told < MOST))
+        return;
+    c->sums.total = told;
+    c->sums.seconds += more / rate;
+}
+
+static clt_status take_event_line(clt_cost *c, const char *text, size_t length, bool *start)
+{
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    clt_status status = clt_json_parse(text, length, "metrics.jsonl", CLT_EDATA, &doc);
+    if (status == CLT_EDATA) { /* a damaged line tells nothing */
+        clt_error_clear();
+        return CLT_OK;
+    }
+    CLT_TRY(status);
+    const clt_json *name = clt_json_get(clt_json_root(doc), "event");
+    *start = name && clt_json_typeof(name) == CLT_JSON_STRING && strcmp(clt_json_string(name), "start") == 0;
+    clt_cost_take_event(c, doc);
+    return CLT_OK;
+}
+
+clt_status clt_cost_read(const char *metrics_path, int64_t kept, clt_cost *out)
+{
+    CLT_SCOPED(clt_history) *history = NULL;
+    clt_metrics_line line;
+    const char *text;
+    size_t length;
+    bool more = true;
+    double again = 0; /* seconds of steps that will be removed */
+    *out = (clt_cost){0};
+    CLT_TRY(clt_history_open(metrics_path, &history));
+    for (;;) {
+        bool start = false;
+        CLT_TRY(clt_history_next(history, &line, &text, &length, &more));
+        if (!more)
+            break;
+        if (line.kind == CLT_LINE_EVENT)
+            CLT_TRY(take_event_line(out, text, length, &start));
+        else if (line.kind == CLT_LINE_STEP)
+            clt_cost_take_step(out, line.value[CLT_METRIC_COST]);
+        if (line.kind == CLT_LINE_STEP && line.step > kept && line.value[CLT_METRIC_STEP_MS] > 0)
+            again += line.value[CLT_METRIC_STEP_MS] / 1e3;
+        if (start && line.step == 0) /* a run without a checkpoint began again: the sums have these steps */
+            again = 0;
+    }
+    if (out->terms.per_hour > 0)
+        clt_cost_repeat(out, again);
+    return CLT_OK;
+}
+
+const char *clt_money_text(double money, const char *currency, char text[CLT_MONEY_TEXT])
+{
+    (void)snprintf(text, CLT_MONEY_TEXT, money < 10 ? "%.4g%s%s" : "%.2f%s%s", money, *currency ? " " : "",
+                   currency);
+    return text;
+}

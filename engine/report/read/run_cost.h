@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a run costs: arithmetic on a price for each hour of a machine and on the wall time of the sessions.
+ * The trainer writes sums into its events and lines (docs/cloud.md), and the readers take the newest sums, so
+ * that a resumed run goes on from them. Money is in the user's currency, of which only the label is known. */
+#ifndef ENGINE_REPORT_READ_RUN_COST_H
+#define ENGINE_REPORT_READ_RUN_COST_H
+
+#include <stdint.h>
+
+#include "engine/json/json.h"
+
+#define CLT_CURRENCY_TEXT 24
+#define CLT_MONEY_TEXT 64
+
+/* What the newest session pays, and what it computes for that. */
+typedef struct clt_cost_terms {
+    double per_hour;  /* price of one machine; 0: unknown, and there is no cost */
+    double on_demand; /* price of such a machine on demand, per hour; 0: unknown */
+    int64_t machines; /* hosts that have ranks */
+    char currency[CLT_CURRENCY_TEXT];
+    int64_t step_tokens, step_samples; /* of one step; step_tokens 0: the data is no text */
+    double epoch_steps;                /* steps of one pass over the training data; 0: unknown */
+} clt_cost_terms;
+
+/* Sums over all sessions. seconds is the wall time, from the start of each program on; the other times are the
+ * parts of it that trained nothing: until the first step, steps that were computed again after a resume, and
+ * steps that waited for a checkpoint. */
+typedef struct clt_cost_sums {
+    double total, lost; /* money; lost: for the time that trained nothing */
+    double seconds, startup_s, repeated_s, saving_s;
+} clt_cost_sums;
+
+typedef struct clt_cost {
+    clt_cost_terms terms;
+    clt_cost_sums sums;
+} clt_cost;
+
+/* Money that all machines cost in a second. */
+double clt_cost_rate(const clt_cost_terms *terms);
+/* Share of the wall time that trained; NAN without time. */
+double clt_cost_goodput(const clt_cost_sums *sums);
+/* Money for `units` units of work, if `done` units have cost `total`; NAN if nothing is done or known. */
+double clt_cost_of(double total, double units, double done);
+
+/* Adds time of a session that has the terms: of all kinds, and what part of it trained nothing. */
+void clt_cost_add(clt_cost *cost, double seconds, double startup_s, double saving_s);
+/* Steps that took `seconds`, which are in the sums already, are computed again. */
+void clt_cost_repeat(clt_cost *cost, double seconds);
+
+/* Reading: the member "cost" of an event, if it has one; the member "cost" of a step's line. Numbers that no
+ * run would write are ignored. */
+void clt_cost_take_event(clt_cost *cost, const clt_json_doc *event);
+void clt_cost_take_step(clt_cost *cost, double told);
+/* Reads what the sessions in a metrics.jsonl have cost; the lines of steps after step `kept` are about to be
+ * removed, since a resumed run computes these steps again. All zero if the file says nothing of it. */
+clt_status clt_cost_read(const char *metrics_path, int64_t kept, clt_cost *out);
+
+/* "12.34 USD", "0.0123"; returns text. */
+const char *clt_money_text(double money, const char *currency, char text[CLT_MONEY_TEXT]);
+
+#endif

@@ -43,7 +43,7 @@ or `=`; `--` ends the options.
 | `devices [--json]` | devices, with the capabilities that probe kernels proved |
 | `doctor` | why there is no device: ICD files, libraries, permissions, by name; which drivers cltrain added itself |
 | `plan CONFIG [--full] [--json]` | memory, batch, steps and a table of layers on the device that would train; `--full`: commands and memory map |
-| `estimate CONFIG [--json]` | memory by class on that device, and the largest micro-batch that fits |
+| `estimate CONFIG [--for CARDS] [--json]` | memory by class on that device, and the largest micro-batch that fits; time and price on cards to rent: [cloud.md](cloud.md) |
 | `bench gemm\|memory\|ops\|step CONFIG\|build CONFIG [--json FILE] [--compare FILE]` | measures this device |
 | `tune [CONFIG] [--seconds S] [--list \| --clear] [--json FILE]` | measures which kernels are fastest on this device, and records it: [tuning.md](tuning.md) |
 | `ops [NAME] [--json]` | what can be a layer of `model.layers`: formula, inputs, attributes, an example |

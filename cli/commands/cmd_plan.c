@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/commands/estimate_cards.h"
 #include "cli/screen/args.h"
 #include "cli/screen/console.h"
 #include "cli/screen/table.h"
@@ -154,6 +155,8 @@ typedef struct plan_args {
     const char *command, *device;
     bool json, full, plan;
     int64_t ranks;
+    const char *cards, *prices; /* estimate: --for, --price */
+    double reach;               /* percent */
 } plan_args;
 
 /* Commands and the memory map: on a terminal their lines are wrapped. */
@@ -189,6 +192,10 @@ static clt_status run(const plan_args *a, const args_result *r, uint32_t caps)
     CLT_SCOPED(clt_description) *d = NULL;
     CLT_SCOPED(clt_str) text = {0};
     CLT_TRY(cmd_load_config(r, &config));
+    if (a->cards) {
+        const estimate_cards_options options = {a->cards, a->prices, a->reach, caps, (int)a->ranks, a->json};
+        return estimate_cards(config, &options);
+    }
     CLT_TRY(clt_describe(config, a->device, caps, (int)a->ranks, &d));
     CLT_TRY(describe(a, d, &text));
     return cmd_write_str("-", &text);
@@ -197,7 +204,7 @@ static clt_status run(const plan_args *a, const args_result *r, uint32_t caps)
 static clt_status command(int argc, char **argv, plan_args *a, const char *summary)
 {
     const char *caps_text = NULL;
-    const args_option options[] = {
+    args_option options[] = {
         ARGS_JSON(a->json),
         ARGS_FLAG("--full", a->full, "also every command and the place of every tensor"),
         ARGS_TEXT("--device", "SPEC", a->device,
@@ -205,12 +212,25 @@ static clt_status command(int argc, char **argv, plan_args *a, const char *summa
                   "(default: the device that would train)"),
         ARGS_INT("--ranks", "N", a->ranks, 1, 65536, "plan for one of N ranks (1)"),
         ARGS_CAPS(caps_text),
+        ARGS_TEXT("--for", "CARDS", a->cards,
+                  "instead: a table for cards that are not here, as in H100,A100,T4: what fits, and how long "
+                  "and how dear the whole run would be, planned from data sheets"),
+        ARGS_TEXT("--price", "CARD=PRICE,...", a->prices, "with --for: price of one card for an hour"),
+        ARGS_FLOAT("--reach", "PERCENT", a->reach, 1, 100,
+                   "with --for: share of a card's limits that a step reaches (40)"),
         ARGS_END};
+    enum { OF_ESTIMATE = 5 }; /* the options from here on are its own */
+    if (a->plan)
+        options[OF_ESTIMATE] = (args_option)ARGS_END;
     const args_usage usage = ARGS_USAGE(a->command, "CONFIG [section.key=value ...]", 1, 1, options, summary);
     args_result r;
     uint32_t caps;
     ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(cmd_caps(caps_text, &caps));
+    if (a->prices && !a->cards)
+        CLT_FAIL(CLT_EUSAGE, "cltrain estimate: --price needs --for CARDS");
+    if (a->cards && (a->device || a->full))
+        CLT_FAIL(CLT_EUSAGE, "cltrain estimate: --for goes without --device and --full");
     return run(a, &r, caps);
 }
 
@@ -225,9 +245,9 @@ clt_status cmd_plan(cmd_context *context, int argc, char **argv)
 
 clt_status cmd_estimate(cmd_context *context, int argc, char **argv)
 {
-    plan_args a = {.command = "estimate", .ranks = 1};
+    plan_args a = {.command = "estimate", .ranks = 1, .reach = 40};
     (void)context;
     return command(argc, argv, &a,
-                   "Shows the memory that a training needs by class, and the largest micro-batch that fits. "
-                   "Builds no kernel.");
+                   "Shows the memory that a training needs by class, and the largest micro-batch that fits; "
+                   "for cards to rent also time and price of the run. Builds no kernel.");
 }

@@ -10,7 +10,7 @@
 
 #include "engine/base/mem.h"
 
-#define TABLE_COLUMNS 16
+#define TABLE_COLUMNS 20
 
 typedef struct table_column {
     const char *title; /* NULL in all columns: the table has no line of titles */

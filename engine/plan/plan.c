@@ -101,15 +101,28 @@ size_t clt_plan_commands(const clt_plan *plan)
     return n;
 }
 
-double clt_plan_flops(const clt_plan *plan)
+double clt_plan_sum(const clt_plan *plan, double (*of)(const void *context, const ocl_command *command),
+                    const void *context)
 {
-    double flops = 0;
+    double sum = 0;
     for (int p = 0; p < CLT_PHASE_COUNT; p++)
         for (size_t i = 0; i < plan->phase[p].count; i++) {
             const ocl_command *command = &plan->phase[p].commands[i];
-            flops += (double)runs_command(plan, (clt_phase)p, command) * command->flops;
+            size_t runs = runs_command(plan, (clt_phase)p, command);
+            sum += runs > 0 ? (double)runs * of(context, command) : 0;
         }
-    return flops;
+    return sum;
+}
+
+static double flops_of(const void *context, const ocl_command *command)
+{
+    (void)context;
+    return command->flops;
+}
+
+double clt_plan_flops(const clt_plan *plan)
+{
+    return clt_plan_sum(plan, flops_of, NULL);
 }
 
 bool clt_sum_arena(const clt_plan *plan, const clt_sum *sum, clt_arena_kind *arena)

@@ -341,6 +341,9 @@ clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval);
 /* Per step: each command counts once for each micro-batch that runs it. Commands of derived tensors count
  * once, although not every step runs them. */
 double clt_plan_flops(const clt_plan *plan);
+/* The same sum of another figure of the commands. */
+double clt_plan_sum(const clt_plan *plan, double (*of)(const void *context, const ocl_command *command),
+                    const void *context);
 size_t clt_plan_commands(const clt_plan *plan);
 
 /* Text and JSON form: memory map, phases, commands with their tensors (plan_print.c). */

@@ -28,6 +28,12 @@ double clt_cost_of(double total, double units, double done)
     return total > 0 && units > 0 && done > 0 ? total / done * units : NAN;
 }
 
+double clt_cost_interval(double save_s, double apart_s)
+{
+    return save_s > 0 && apart_s > 0 && isfinite(save_s) && isfinite(apart_s) ? sqrt(2 * save_s * apart_s)
+                                                                              : NAN;
+}
+
 void clt_cost_add(clt_cost *c, double seconds, double startup_s, double saving_s)
 {
     double rate = clt_cost_rate(&c->terms);

@@ -43,6 +43,10 @@ double clt_cost_goodput(const clt_cost_sums *sums);
 /* Money for `units` units of work, if `done` units have cost `total`; NAN if nothing is done or known. */
 double clt_cost_of(double total, double units, double done);
 
+/* Seconds between checkpoints with which least time is lost, if a checkpoint takes `save_s` seconds in which
+ * steps stand still and interruptions come every `apart_s` seconds (Young 1974); NAN if one is unknown. */
+double clt_cost_interval(double save_s, double apart_s);
+
 /* Adds time of a session that has the terms: of all kinds, and what part of it trained nothing. */
 void clt_cost_add(clt_cost *cost, double seconds, double startup_s, double saving_s);
 /* Steps that took `seconds`, which are in the sums already, are computed again. */

@@ -20,9 +20,15 @@ static clt_status open_device(const char *spec, uint32_t caps, ocl_device_desc *
     return CLT_OK;
 }
 
-static clt_status find_device(const clt_config *config, const char *spec, uint32_t caps,
-                              clt_described_device *out)
+/* planned: the device, which is not looked for; or NULL. */
+static clt_status find_device(const clt_config *config, const char *spec, const ocl_device_desc *planned,
+                              uint32_t caps, clt_described_device *out)
 {
+    if (planned) {
+        *out = (clt_described_device){.desc = *planned, .generic = true};
+        out->desc.caps &= caps;
+        return CLT_OK;
+    }
     bool generic = spec && strcmp(spec, "generic") == 0;
     *out = (clt_described_device){.generic = generic};
     clt_status status =
@@ -49,29 +55,41 @@ static clt_status measure(clt_description *d)
     return clt_job_largest_micro_batch(d->job, &d->largest);
 }
 
-static clt_status describe(clt_description *d, const clt_config *config, const char *spec, uint32_t caps,
-                           int ranks)
+static clt_status describe(clt_description *d, const clt_config *config, const char *spec,
+                           const ocl_device_desc *planned, uint32_t caps, int ranks)
 {
     const clt_job_data data = {0};
     const clt_update_order order = {0};
     CLT_TRY(clt_job_open(config, &data, ranks, CLT_JOB_DESCRIBE, &d->job));
     CLT_TRY(clt_eval_classes_check(d->job));
-    CLT_TRY(find_device(config, spec, caps, &d->device));
+    CLT_TRY(find_device(config, spec, planned, caps, &d->device));
     CLT_TRY(clt_tuned_describe(config, &d->device.desc, &d->tuning));
     CLT_TRY(clt_job_choose_micro_batch(d->job, &d->device.desc, &order));
     CLT_TRY(clt_job_plan(d->job, &d->device.desc, &order));
     return measure(d);
 }
 
-clt_status clt_describe(const clt_config *config, const char *spec, uint32_t caps, int ranks,
-                        clt_description **out)
+static clt_status describe_new(const clt_config *config, const char *spec, const ocl_device_desc *planned,
+                               uint32_t caps, int ranks, clt_description **out)
 {
     CLT_SCOPED(clt_description) *d = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&d, 1, sizeof *d, "the description of a training"));
-    CLT_TRY(describe(d, config, spec, caps, ranks));
+    CLT_TRY(describe(d, config, spec, planned, caps, ranks));
     *out = CLT_TAKE(d);
     return CLT_OK;
+}
+
+clt_status clt_describe(const clt_config *config, const char *spec, uint32_t caps, int ranks,
+                        clt_description **out)
+{
+    return describe_new(config, spec, NULL, caps, ranks, out);
+}
+
+clt_status clt_describe_planned(const clt_config *config, const ocl_device_desc *device, uint32_t caps,
+                                int ranks, clt_description **out)
+{
+    return describe_new(config, NULL, device, caps, ranks, out);
 }
 
 void clt_description_close(clt_description *d)

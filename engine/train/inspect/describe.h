@@ -10,7 +10,7 @@
 /* The device that the description is made for. */
 typedef struct clt_described_device {
     ocl_device_desc desc;
-    bool generic; /* not a real device, but one like most GPUs, with 8 GiB */
+    bool generic; /* not a real device, but one like most GPUs, with 8 GiB; or clt_describe_planned's */
     /* with `generic`: why there is no real device, or "" if the user asked for the generic one */
     char why[512];
 } clt_described_device;
@@ -30,6 +30,9 @@ typedef struct clt_description {
  * are checked before any device is opened. ranks: describes one rank of a job with `ranks` ranks. */
 clt_status clt_describe(const clt_config *config, const char *spec, uint32_t caps, int ranks,
                         clt_description **out);
+/* The same for a device that is not here: `device` describes it. */
+clt_status clt_describe_planned(const clt_config *config, const ocl_device_desc *device, uint32_t caps,
+                                int ranks, clt_description **out);
 void clt_description_close(clt_description *d); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_description, clt_description_close)
 

@@ -190,12 +190,15 @@ TEST(numbers_that_no_run_writes_are_ignored)
     }
 }
 
-TEST(money_is_short)
+TEST(money_and_intervals)
 {
     char text[CLT_MONEY_TEXT];
     assert_string_equal(clt_money_text(1234.567, "USD", text), "1234.57 USD");
     assert_string_equal(clt_money_text(0.0123456, "", text), "0.01235");
     assert_string_equal(clt_money_text(0, "EUR", text), "0 EUR");
+    near(clt_cost_interval(2, 7200), 169.70562748477141);
+    assert_true(isnan(clt_cost_interval(0, 5)) && isnan(clt_cost_interval(5, INFINITY)) &&
+                isnan(clt_cost_interval(NAN, 1)));
     assert_true(isnan(clt_cost_goodput(&(clt_cost_sums){0})));
     assert_true(isnan(clt_cost_of(5, 0, 3)) && isnan(clt_cost_of(5, 3, 0)) && isnan(clt_cost_of(0, 3, 3)));
 }

@@ -24,7 +24,7 @@ if [ -e "$root" ] && [ -n "$(ls -A "$root")" ]; then
 fi
 
 # base-files has the texts of licences that other packages only name.
-packages=libc6-dev,libclblast-dev,libcjson-dev,libcmocka-dev,libjpeg-dev,libopenmpi-dev,libpng-dev,ocl-icd-opencl-dev,openmpi-bin,zlib1g-dev,base-files
+packages=libc6-dev,libclblast-dev,libcjson-dev,libcmocka-dev,libcurl4-openssl-dev,libjpeg-dev,libopenmpi-dev,libpng-dev,ocl-icd-opencl-dev,openmpi-bin,zlib1g-dev,base-files
 
 # Run by mmdebstrap with the folder as its argument. Enters the unpacked packages into the folder's database, so that `dpkg-query` tells
 # whose file is whose.

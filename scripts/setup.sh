@@ -8,7 +8,7 @@ CLTRAIN_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # What a build and a run need. PoCL is the OpenCL device of machines that have no other.
 CLTRAIN_PACKAGES=(build-essential cmake ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev
-    libcjson-dev zlib1g-dev libjpeg-dev libpng-dev pocl-opencl-icd)
+    libcjson-dev zlib1g-dev libjpeg-dev libpng-dev libcurl4-openssl-dev pocl-opencl-icd)
 # "cltrain data fetch" downloads with curl or wget.
 command -v curl >/dev/null || command -v wget >/dev/null || CLTRAIN_PACKAGES+=(curl ca-certificates)
 # What several devices or hosts need besides.

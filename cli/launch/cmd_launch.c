@@ -219,11 +219,17 @@ static const char *last_line(const launch *l, char *tail, size_t size)
     return last ? last : tail;
 }
 
-/* True if a file STOP ended the run: somebody wants it to end. */
-static bool was_stopped_by_file(const launch *l)
+/* Why the run is to end here: by a file STOP, because somebody wants it to end; by a notice, since the machine will be
+ * gone soon; or because its budget is used up. NULL: another start may go on. */
+static const char *was_stopped_by(const launch *l)
 {
+    static const char *const reasons[] = {CLT_REASON_STOP_FILE, CLT_REASON_NOTICE, CLT_REASON_BUDGET};
     char tail[512];
-    return strstr(last_line(l, tail, sizeof tail), CLT_REASON_STOP_FILE) != NULL;
+    const char *line = last_line(l, tail, sizeof tail);
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (strstr(line, reasons[i]))
+            return reasons[i];
+    return NULL;
 }
 
 /* Open MPI 5 ends with code 0 when it has lost the connection to a host: such a success is not believed. */
@@ -293,8 +299,9 @@ static clt_status run(launch *l)
                                          : "there is no checkpoint yet");
         if (!may_help(l, &end) || l->train.dry_run)
             CLT_FAIL(status, "%s", why);
-        if (status == CLT_EINTERRUPTED && was_stopped_by_file(l))
-            CLT_FAIL(status, "stopped by " CLT_REASON_STOP_FILE);
+        const char *stopped_by = status == CLT_EINTERRUPTED ? was_stopped_by(l) : NULL;
+        if (stopped_by)
+            CLT_FAIL(status, "stopped by %s", stopped_by);
         int64_t now = newest_step(l);
         if (restarts > 0 && now <= before)
             CLT_FAIL(status, "%s; giving up: since the last restart there is no newer checkpoint", why);

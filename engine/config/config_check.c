@@ -172,6 +172,23 @@ static void check_cost(rules *r)
                "must be at most 50 texts of at most 200 bytes each, without control characters");
 }
 
+static bool is_address(const char *text)
+{
+    return strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0;
+}
+
+static void check_cloud(rules *r)
+{
+    static const char *const addresses[] = {"cloud.notice_url", "cloud.endpoint"};
+    for (int i = 0; i < 2; i++)
+        if (usable(r, addresses[i]) && get(r, addresses[i])->s[0] && !is_address(get(r, addresses[i])->s))
+            broken(r, addresses[i], "must begin with http:// or https://");
+    if (clt_rules_is(r, "cloud.provider", "file") && clt_rules_empty(r, "cloud.notice_file"))
+        broken(r, "cloud.provider", "file needs cloud.notice_file");
+    if (clt_rules_is(r, "cloud.provider", "url") && clt_rules_empty(r, "cloud.notice_url"))
+        broken(r, "cloud.provider", "url needs cloud.notice_url");
+}
+
 static void check_required(rules *r)
 {
     for (int i = 0; clt_config_schema()[i].path; i++) {
@@ -197,6 +214,7 @@ void clt_config_check_rules(const clt_config *config, clt_config_problems *list)
     check_evaluations(&r);
     check_log(&r);
     check_cost(&r);
+    check_cloud(&r);
 }
 
 clt_status clt_config_check(const clt_config *config)

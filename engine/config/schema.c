@@ -281,6 +281,20 @@ const clt_config_key clt_config_common[] = {
         "when all sessions of the run together have cost this much, it finishes the step, saves and "
         "ends with code 75; 0: no limit"),
 
+    CLT_KEY_CHOICE(
+        "cloud.provider", "auto|aws|gcp|azure|alibaba|file|url|off", "\"auto\"",
+        "whose notices that this machine will be taken away are watched for: the run then finishes its step, "
+        "saves and ends with code 75; auto: cloud.notice_file or cloud.notice_url if one is given, else the "
+        "cloud that the machine's firmware names; elsewhere nothing is asked"),
+    CLT_KEY_STRING("cloud.notice_file", "\"\"", "a file whose existence is such a notice"),
+    CLT_KEY_STRING("cloud.notice_url", "\"\"",
+                   "an address of which the answer 200 is such a notice; 204 and 404: there is none"),
+    CLT_KEY_FLOAT("cloud.poll_seconds", 0, 3600, "0", "seconds",
+                  "between two questions for notices; 0: as the cloud advises, 1 or 5 seconds"),
+    CLT_KEY_STRING(
+        "cloud.endpoint", "\"\"",
+        "address of the metadata service, such as http://127.0.0.1:8080; empty: the provider's own"),
+
     CLT_KEY_STRING(
         "device.spec", "\"\"",
         "platform:device as in 0:0, cpu, gpu, or a part of the device's name; empty: the first GPU, else "

@@ -52,6 +52,7 @@ check_calls() {
         outside 'engine/data/pixels/image_jpeg\.c:|tests/' | report jpeg
     grep -E '[^A-Za-z0-9_]png_[a-z_]+[[:space:]]*\(|include *<(libpng[0-9]*/)?png\.h' "$code" |
         outside 'engine/data/pixels/image_png\.c:|tests/' | report png
+    grep -E '[^A-Za-z0-9_]curl_[a-z_]+[[:space:]]*\(|CURL|include *<curl/' "$code" | outside 'engine/cloud/http\.c:|tests/' | report curl
     # A member such as transport->abort is another thing than abort.
     grep -E '(^|[^A-Za-z0-9_>.])(_?exit|_Exit|quick_exit|abort|v?printf|puts|putchar|perror)[[:space:]]*\(|[^A-Za-z0-9_](stdout|stderr)([^A-Za-z0-9_]|$)' "$code" |
         outside 'cli/|tests/|docs/' | report process
@@ -61,7 +62,7 @@ check_calls() {
 # of lower floors: never a higher one, and no other house of its own floor.
 floors='
 base
-cl comm config graph
+cl cloud comm config graph
 ops data state
 optim models
 plan checkpoint
@@ -76,6 +77,7 @@ tests'
 rooms='
 base engine/base engine/files engine/json+engine/host
 cl cl/kernels+cl/drivers cl/device cl/command cl/program cl/exec+cl/measure cl/tune cl/gemm cl/gemm_bench cl/backends cl/probes
+cloud engine/cloud
 comm comm
 config engine/config
 graph engine/graph
@@ -285,6 +287,7 @@ self_test() {
     must_catch jpeg engine/ops/op.c '#include <jpeglib.h>'
     must_catch png engine/data/pixels/image_jpeg.c 'void f(void) { png_read_end(0, 0); }'
     must_catch png cli/main.c '#include <png.h>'
+    must_catch curl cli/main.c '#include <curl/curl.h>'
     must_catch process engine/ops/op.c 'void f(void) { exit(1); }'
     must_catch process cl/device/dev.c 'void f(void) { abort(); }'
     must_catch process comm/collectives.c 'void f(void) { printf("x"); }'

@@ -258,8 +258,9 @@ static void event_text(const clt_run_event *e, clt_str *out)
 {
     static const char *const main_member[CLT_RUN_EVENT_KINDS] = {
         [CLT_RUN_EVENT_ADVICE] = "text",    [CLT_RUN_EVENT_WARNING] = "text",
-        [CLT_RUN_EVENT_SAMPLE] = "text",    [CLT_RUN_EVENT_STOPPED] = "reason",
-        [CLT_RUN_EVENT_FAILED] = "message", [CLT_RUN_EVENT_START] = "device"};
+        [CLT_RUN_EVENT_NOTICE] = "text",    [CLT_RUN_EVENT_SAMPLE] = "text",
+        [CLT_RUN_EVENT_STOPPED] = "reason", [CLT_RUN_EVENT_FAILED] = "message",
+        [CLT_RUN_EVENT_START] = "device"};
     if (main_member[e->kind]) {
         clt_run_member(e->doc, main_member[e->kind], out);
         return;

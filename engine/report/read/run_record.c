@@ -26,9 +26,9 @@
 static const char *const event_names[CLT_RUN_EVENT_KINDS] = {
     [CLT_RUN_EVENT_START] = "start",     [CLT_RUN_EVENT_SAVED] = "saved",
     [CLT_RUN_EVENT_SAMPLE] = "sample",   [CLT_RUN_EVENT_ADVICE] = "advice",
-    [CLT_RUN_EVENT_WARNING] = "warning", [CLT_RUN_EVENT_STOPPED] = "stopped",
-    [CLT_RUN_EVENT_FAILED] = "failed",   [CLT_RUN_EVENT_END] = "end",
-    [CLT_RUN_EVENT_OTHER] = "",
+    [CLT_RUN_EVENT_WARNING] = "warning", [CLT_RUN_EVENT_NOTICE] = "notice",
+    [CLT_RUN_EVENT_STOPPED] = "stopped", [CLT_RUN_EVENT_FAILED] = "failed",
+    [CLT_RUN_EVENT_END] = "end",         [CLT_RUN_EVENT_OTHER] = "",
 };
 
 const char *clt_run_verdict_text(clt_run_verdict verdict)

@@ -167,6 +167,7 @@ static clt_status save(clt_loop *l, int64_t step, clt_save_reason reason)
     l->last_done = l->saved_at = clt_now();
     l->meter.saving_s += l->last_done - begin;
     l->saved_step = step;
+    l->save_asked = false;
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "save", step, begin, l->last_done);
     return CLT_OK;
 }
@@ -258,6 +259,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         clt_watch_end(l->watch, step);
         clt_say_phase(l->options->comm, "waiting for results of earlier steps", done);
         CLT_TRY(await(l, done - clt_decision_lag(l)));
+        clt_look_for_notices(l);
         d = clt_decide(l, step);
         if (l->near_budget && !d.stop) {
             CLT_TRY(await(l, done));
@@ -460,6 +462,7 @@ static clt_status train(clt_loop *l)
         return clt_tell_end(l, false);
     }
     bool stop;
+    CLT_TRY(clt_watch_notices(l));
     CLT_TRY(clt_stop_before(l, &stop));
     if (stop)
         return stopped_before(l);
@@ -504,6 +507,7 @@ static clt_status run_all(clt_loop *l)
 static void close_all(clt_loop *l)
 {
     CLT_KEEP_ERROR();
+    clt_notices_close(l->notices);
     clt_sampler_close(l);
     clt_keeper_close(&l->keeper); /* reads the store, so it is closed before the run */
     clt_watch_destroy(l->watch);

@@ -8,19 +8,21 @@
 #include "engine/train/loop/trainer_loop.h"
 
 /* Indices of the words; the sum of a word is the number of ranks that say so. */
-enum { SAY_SAVE, SAY_THROUGH, SAY_STOP_FILE, SAY_NEAR, SAY_SIGNAL }; /* SAY_SIGNAL + its number */
+enum { SAY_SAVE, SAY_THROUGH, SAY_STOP_FILE, SAY_NOTICE, SAY_NEAR, SAY_SIGNAL }; /* SAY_SIGNAL + its number */
 #define MOST_SIGNAL (CLT_SYNC_WORDS - SAY_SIGNAL - 1)
 
 static bool time_to_save(const clt_loop *l)
 {
     double minutes = clt_config_float(l->options->config, "checkpoint.minutes");
-    return l->dir && minutes > 0 && clt_now() - l->saved_at >= 60 * minutes;
+    return l->save_asked || (l->dir && minutes > 0 && clt_now() - l->saved_at >= 60 * minutes);
 }
 
-/* Why this rank wants to stop: CLT_STOP_NONE, CLT_STOP_FILE or the number of a signal. */
+/* Why this rank wants to stop: CLT_STOP_NONE, CLT_STOP_FILE, CLT_STOP_NOTICE or the number of a signal. */
 static int64_t asked_to_stop(const clt_loop *l)
 {
     int64_t asked = l->options->stop ? atomic_load(l->options->stop) : CLT_STOP_NONE;
+    if (!asked && clt_notices_stop(l->notices))
+        asked = CLT_STOP_NOTICE;
     return !asked && l->dir && clt_rundir_take_stop(l->dir) ? CLT_STOP_FILE : asked;
 }
 
@@ -46,6 +48,8 @@ void clt_send_requests(clt_loop *l)
     words[SAY_NEAR] = clt_meter_near(l);
     if (asked == CLT_STOP_FILE)
         words[SAY_STOP_FILE] = 1;
+    else if (asked == CLT_STOP_NOTICE)
+        words[SAY_NOTICE] = 1;
     else if (asked)
         words[SAY_SIGNAL + (asked < MOST_SIGNAL ? asked : MOST_SIGNAL)] = 1;
     clt_sync_say(l->run->sync, words);
@@ -65,6 +69,8 @@ static clt_decision heard_in(clt_loop *l, int64_t step)
             l->stop = number;
     if (words[SAY_STOP_FILE] > 0)
         l->stop = CLT_STOP_FILE;
+    if (words[SAY_NOTICE] > 0)
+        l->stop = CLT_STOP_NOTICE;
     l->near_budget = words[SAY_NEAR] > 0;
     /* words from before the newest checkpoint was begun, or before a round of it ended, have been acted on */
     bool all = (int)words[SAY_THROUGH] == l->run->ranks.ranks;

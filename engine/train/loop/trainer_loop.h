@@ -4,6 +4,7 @@
 #ifndef ENGINE_TRAIN_LOOP_TRAINER_LOOP_H
 #define ENGINE_TRAIN_LOOP_TRAINER_LOOP_H
 
+#include "engine/cloud/notice.h"
 #include "engine/report/read/run_cost.h"
 #include "engine/report/write/lines.h"
 #include "engine/report/write/rundir.h"
@@ -15,7 +16,7 @@
 
 /* Why a run ends before its last step. If ranks have different reasons, the greatest number counts.
  * Numbers from 1 to 999 are signals. */
-enum { CLT_STOP_NONE = 0, CLT_STOP_FILE = 1000, CLT_STOP_BUDGET, CLT_STOP_FAILED };
+enum { CLT_STOP_NONE = 0, CLT_STOP_FILE = 1000, CLT_STOP_NOTICE, CLT_STOP_BUDGET, CLT_STOP_FAILED };
 
 /* Steps from when a rank says something until all ranks act on it. */
 #define CLT_HEARD_LAG 2
@@ -46,6 +47,10 @@ typedef struct clt_loop {
     clt_lock *lock;  /* of the folder that the run goes on in, until dir is opened; NULL: none is held */
     clt_keeper keeper;
     clt_watch *watch;
+    clt_notice_options notice_options; /* of `notices`, which is NULL where nobody is asked for any */
+    clt_notices *notices;
+    bool noticed;                /* a notice that ends the run has been told */
+    bool save_asked;             /* a notice asks for a checkpoint, and none has begun since */
     struct clt_sampler *sampler; /* rank 0 if texts are sampled during training; else NULL */
     clt_run_result *result;
     clt_meter meter;
@@ -98,6 +103,10 @@ const char *clt_complete(const clt_run_options *options, const clt_job *job, int
 /* Plans, checks data, memory and the checkpoint to resume from, tells what a training would tell of them, and
  * stops. */
 clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result);
+/* trainer_notice.c. watch: on the first rank of each host, begins to watch for notices of the cloud, if the
+ * config or the machine says where. look: after each step, tells the user of new ones. */
+clt_status clt_watch_notices(clt_loop *loop);
+void clt_look_for_notices(clt_loop *loop);
 /* trainer_decide.c. clt_stop_before: whether a rank was asked to stop before the first step; collective.
  * clt_send_requests: before a step is enqueued, tells the other ranks whether this one wants to stop or to
  * save. clt_decide: what to do when step `step` (from 0) has been enqueued and the results of step -

@@ -367,6 +367,8 @@ static const char *stop_reason(int64_t stop)
         return CLT_REASON_STOP_FILE;
     case CLT_STOP_BUDGET:
         return CLT_REASON_BUDGET;
+    case CLT_STOP_NOTICE:
+        return CLT_REASON_NOTICE;
     default:
         return "the program asked for it";
     }

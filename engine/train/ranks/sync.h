@@ -32,7 +32,7 @@ struct clt_run;
 typedef struct clt_sync clt_sync;
 
 /* Words that each rank's host adds to the first sum of a step, the loss records: counts, exact in f32. */
-#define CLT_SYNC_WORDS 67
+#define CLT_SYNC_WORDS 69
 
 /* What is known of a step's sums when they have ended; times in seconds, of this rank. */
 typedef struct clt_sync_result {

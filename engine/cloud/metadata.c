@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests to the metadata service of a cloud, with the token of its session, and which cloud a machine belongs
+ * to. Addresses of other clouds than the machine's own are never asked. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "engine/cloud/notice_source.h"
+#include "engine/files/fileio.h"
+#include "engine/host/cores.h"
+
+#define CONNECT_SECONDS 1.0
+#define ASK_SECONDS 2.0
+
+void clt_notice_make(clt_notice *out, clt_notice_kind kind, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(out->text, sizeof out->text, format, args);
+    va_end(args);
+    out->kind = kind;
+    for (char *c = out->text; *c; c++)
+        if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+            *c = ' ';
+}
+
+static clt_status trouble(clt_notice_asker *asker, const char *path, const char *why)
+{
+    snprintf(asker->trouble, sizeof asker->trouble, "%.100s%.90s: %.60s", asker->base, path, why);
+    CLT_FAIL(CLT_EDATA, "%s", asker->trouble);
+}
+
+clt_status clt_metadata_ask(clt_notice_asker *asker, const char *method, const char *path, const char *header,
+                            double seconds, clt_http_answer *answer)
+{
+    char url[1024];
+    const char *const headers[] = {header, NULL};
+    snprintf(url, sizeof url, "%s%s", asker->base, path);
+    CLT_TRY(clt_http_ask(asker->http,
+                         &(clt_http_request){.method = method,
+                                             .url = url,
+                                             .headers = headers,
+                                             .connect_seconds = CONNECT_SECONDS,
+                                             .seconds = seconds > 0 ? seconds : ASK_SECONDS,
+                                             .limit = CLT_METADATA_LIMIT},
+                         answer));
+    if (answer->code)
+        return CLT_OK;
+    return trouble(asker, path, answer->reason);
+}
+
+clt_status clt_metadata_strange(clt_notice_asker *asker, const char *path, const clt_http_answer *answer)
+{
+    char text[64];
+    snprintf(text, sizeof text, "answer %d, which cannot be understood", answer->code);
+    return trouble(asker, path, text);
+}
+
+/* Fetches a token. Services from before tokens answer 403, 404 or 405. */
+static clt_status fetch_token(clt_notice_asker *asker, const char *ttl, const char *name, bool may_go_without)
+{
+    static const char path[] = "/latest/api/token";
+    clt_http_answer answer;
+    asker->token[0] = '\0';
+    CLT_TRY(clt_metadata_ask(asker, "PUT", path, ttl, 0, &answer));
+    if (answer.code == 200 && answer.size > 0 && answer.size < sizeof asker->token - 128 &&
+        strcspn(answer.body, "\r\n \t") == answer.size) {
+        snprintf(asker->token, sizeof asker->token, "%s: %s", name, answer.body);
+        return CLT_OK;
+    }
+    asker->without_token = may_go_without && (answer.code == 403 || answer.code == 404 || answer.code == 405);
+    return asker->without_token ? CLT_OK : clt_metadata_strange(asker, path, &answer);
+}
+
+clt_status clt_metadata_with_token(clt_notice_asker *asker, const char *path, const char *ttl,
+                                   const char *name, bool may_go_without, clt_http_answer *answer)
+{
+    for (int attempt = 0;; attempt++) {
+        if (!asker->token[0] && !asker->without_token)
+            CLT_TRY(fetch_token(asker, ttl, name, may_go_without));
+        CLT_TRY(clt_metadata_ask(asker, "GET", path, asker->token[0] ? asker->token : NULL, 0, answer));
+        if (answer->code != 401 || attempt > 0)
+            break;
+        asker->token[0] = '\0'; /* it has expired */
+        asker->without_token = false;
+    }
+    return answer->code == 401 ? clt_metadata_strange(asker, path, answer) : CLT_OK;
+}
+
+/* --- the machine --- */
+
+/* The first line of a file of the kernel; "" if it cannot be read. */
+static void line_of(const char *path, char *line, size_t size)
+{
+    char full[512];
+    CLT_FREED char *text = NULL;
+    size_t length;
+    snprintf(full, sizeof full, "%s/%s", clt_sysfs(), path);
+    line[0] = '\0';
+    if (clt_file_read(full, false, 4096, CLT_EDATA, &text, &length) != CLT_OK) {
+        clt_error_clear();
+        return;
+    }
+    snprintf(line, size, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+static bool is_set(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value && value[0];
+}
+
+const char *clt_cloud_of_machine(void)
+{
+    static const struct {
+        const char *file, *text, *cloud;
+        bool begins; /* the line begins with the text; else it is the text */
+    } signs[] = {{"class/dmi/id/sys_vendor", "Amazon EC2", "aws", false},
+                 {"hypervisor/uuid", "ec2", "aws", true},
+                 {"class/dmi/id/product_name", "Google Compute Engine", "gcp", false},
+                 {"class/dmi/id/product_name", "Alibaba Cloud ECS", "alibaba", false},
+                 {"class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77", "azure", false}};
+    const char *disabled = getenv("AWS_EC2_METADATA_DISABLED");
+    bool no_aws = disabled && strcasecmp(disabled, "true") == 0;
+    if (is_set("AWS_EC2_METADATA_SERVICE_ENDPOINT") && !no_aws)
+        return "aws";
+    if (is_set("GCE_METADATA_HOST"))
+        return "gcp";
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        char line[256];
+        line_of(signs[i].file, line, sizeof line);
+        if (signs[i].begins ? strncmp(line, signs[i].text, strlen(signs[i].text)) == 0
+                            : strcmp(line, signs[i].text) == 0)
+            return no_aws && strcmp(signs[i].cloud, "aws") == 0 ? NULL : signs[i].cloud;
+    }
+    return NULL;
+}

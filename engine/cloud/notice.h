@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Notices of a cloud that this machine is about to be taken away, or that it is in danger. A thread asks the
+ * metadata service of the cloud that the machine belongs to, a file, or an address. Away from clouds nothing is
+ * asked, and no packet is sent. Knows nothing of training. */
+#ifndef ENGINE_CLOUD_NOTICE_H
+#define ENGINE_CLOUD_NOTICE_H
+
+#include <stdbool.h>
+
+#include "engine/base/scope.h"
+#include "engine/base/status.h"
+
+typedef enum clt_notice_kind {
+    CLT_NOTICE_NONE,
+    CLT_NOTICE_SAVE, /* the machine may be taken away, or is about to pause: what is not saved may be lost */
+    CLT_NOTICE_STOP  /* the machine will be taken away */
+} clt_notice_kind;
+
+typedef struct clt_notice {
+    clt_notice_kind kind;
+    char text[200]; /* "terminate at 2017-09-18T08:22:00Z"; printable, of the cloud */
+} clt_notice;
+
+typedef struct clt_notice_options {
+    const char *provider; /* auto, aws, gcp, azure, alibaba, file, url or off */
+    const char *file;     /* there is a notice when it exists; auto: "" means that no file is watched */
+    const char *url;      /* there is a notice when it is answered by 200; "": none */
+    const char
+        *endpoint;  /* "http://127.0.0.1:8080" instead of the metadata service's own address; "": that */
+    double seconds; /* between two questions; 0: as the cloud advises */
+} clt_notice_options;
+
+typedef struct clt_notices clt_notices;
+
+/* Begins to watch. *out is NULL if there is nothing to watch: `off`, or `auto` on a machine of no cloud.
+ * Options are complete: `file` has a file, `url` an address. CLT_EUNSUPPORTED: the provider is named, and
+ * libcurl is missing; with `auto` clt_notices_trouble tells of it. */
+clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out);
+/* Ends the thread within 0.1 seconds, even if a request is in progress. NULL is fine. */
+void clt_notices_close(clt_notices *notices);
+const char *clt_notices_provider(const clt_notices *notices); /* "aws" */
+/* Of `notices`, which may be NULL: whether the machine will be taken away; the newest notice. */
+bool clt_notices_stop(const clt_notices *notices);
+void clt_notices_newest(clt_notices *notices, clt_notice *out);
+/* True once for each notice that asks for a checkpoint without an end. */
+bool clt_notices_take_save(clt_notices *notices);
+/* True once, with a line for the user, when the service cannot be asked; when nothing is asked any more the
+ * line says so. */
+bool clt_notices_take_trouble(clt_notices *notices, char *line, size_t size);
+
+/* The cloud that firmware and environment name: "aws", "gcp", "azure", "alibaba", or NULL. Reads files below
+ * clt_sysfs() and sends nothing. */
+const char *clt_cloud_of_machine(void);
+
+#endif

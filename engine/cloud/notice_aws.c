@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Notices of AWS, by the instance metadata service, version 2: an interruption of a spot instance, the end of an
+ * instance in an auto-scaling group, a recommendation to rebalance, scheduled maintenance. An answer of 404 means
+ * that there is none. Source: the EC2 user guide, "Spot Instance interruption notices". */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "engine/base/thread.h"
+#include "engine/cloud/notice_source.h"
+#include "engine/json/json.h"
+
+#define SLOW_SECONDS 60.0 /* between questions for what is known days before */
+
+static clt_status get(clt_notice_asker *asker, const char *path, clt_http_answer *answer)
+{
+    const char *disabled = getenv("AWS_EC2_METADATA_V1_DISABLED");
+    return clt_metadata_with_token(asker, path, "X-aws-ec2-metadata-token-ttl-seconds: 21600",
+                                   "X-aws-ec2-metadata-token", !disabled || strcasecmp(disabled, "true") != 0,
+                                   answer);
+}
+
+/* Reads the JSON text of an answer. */
+static clt_status parse(clt_notice_asker *asker, const char *path, const clt_http_answer *answer,
+                        clt_json_type type, clt_json_doc **out)
+{
+    if (clt_json_parse(answer->body, answer->size, path, CLT_EDATA, out) == CLT_OK &&
+        clt_json_typeof(clt_json_root(*out)) == type)
+        return CLT_OK;
+    return clt_metadata_strange(asker, path, answer);
+}
+
+static const char *text(const clt_json *object, const char *key)
+{
+    const clt_json *value = clt_json_get(object, key);
+    return value ? clt_json_string(value) : "";
+}
+
+static clt_status ask_interruption(clt_notice_asker *asker, clt_notice *out)
+{
+    static const char path[] = "/latest/meta-data/spot/instance-action";
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    clt_http_answer answer;
+    CLT_TRY(get(asker, path, &answer));
+    if (answer.code == 404)
+        return CLT_OK;
+    if (answer.code != 200)
+        return clt_metadata_strange(asker, path, &answer);
+    CLT_TRY(parse(asker, path, &answer, CLT_JSON_OBJECT, &doc));
+    const clt_json *root = clt_json_root(doc);
+    if (!text(root, "action")[0])
+        return clt_metadata_strange(asker, path, &answer);
+    clt_notice_make(out, CLT_NOTICE_STOP, "%s at %s", text(root, "action"), text(root, "time"));
+    return CLT_OK;
+}
+
+static clt_status ask_rebalance(clt_notice_asker *asker, clt_notice *out)
+{
+    static const char path[] = "/latest/meta-data/events/recommendations/rebalance";
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    clt_http_answer answer;
+    CLT_TRY(get(asker, path, &answer));
+    if (answer.code == 404)
+        return CLT_OK;
+    if (answer.code != 200)
+        return clt_metadata_strange(asker, path, &answer);
+    CLT_TRY(parse(asker, path, &answer, CLT_JSON_OBJECT, &doc));
+    clt_notice_make(out, CLT_NOTICE_SAVE, "rebalance recommended at %s",
+                    text(clt_json_root(doc), "noticeTime"));
+    return CLT_OK;
+}
+
+static clt_status ask_group(clt_notice_asker *asker, clt_notice *out)
+{
+    static const char path[] = "/latest/meta-data/autoscaling/target-lifecycle-state";
+    clt_http_answer answer;
+    CLT_TRY(get(asker, path, &answer));
+    if (answer.code == 200 && strcmp(answer.body, "Terminated") == 0)
+        clt_notice_make(out, CLT_NOTICE_STOP, "the auto-scaling group ends this instance");
+    else if (answer.code != 200 && answer.code != 404)
+        return clt_metadata_strange(asker, path, &answer);
+    return CLT_OK;
+}
+
+static clt_status ask_maintenance(clt_notice_asker *asker, clt_notice *out)
+{
+    static const char path[] = "/latest/meta-data/events/maintenance/scheduled";
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    clt_http_answer answer;
+    CLT_TRY(get(asker, path, &answer));
+    if (answer.code == 404)
+        return CLT_OK;
+    if (answer.code != 200)
+        return clt_metadata_strange(asker, path, &answer);
+    CLT_TRY(parse(asker, path, &answer, CLT_JSON_ARRAY, &doc));
+    for (const clt_json *event = clt_json_first(clt_json_root(doc)); event; event = clt_json_next(event))
+        if (clt_json_typeof(event) == CLT_JSON_OBJECT && strcmp(text(event, "State"), "active") == 0)
+            clt_notice_make(out, CLT_NOTICE_SAVE, "%s from %s on (%s)", text(event, "Code"),
+                            text(event, "NotBefore"), text(event, "EventId"));
+    return CLT_OK;
+}
+
+static clt_status ask(clt_notice_asker *asker, clt_notice *out)
+{
+    bool slow = clt_now() >= asker->slow_at;
+    CLT_TRY(ask_interruption(asker, out));
+    if (slow && out->kind == CLT_NOTICE_NONE)
+        CLT_TRY(ask_group(asker, out));
+    if (out->kind == CLT_NOTICE_STOP)
+        return CLT_OK;
+    CLT_TRY(ask_rebalance(asker, out));
+    if (slow)
+        CLT_TRY(ask_maintenance(asker, out));
+    asker->slow_at = slow ? clt_now() + SLOW_SECONDS : asker->slow_at;
+    return CLT_OK;
+}
+
+const clt_notice_source clt_notice_aws = {.name = "aws",
+                                          .address = "http://169.254.169.254",
+                                          .variable = "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+                                          .seconds = 5,
+                                          .http = true,
+                                          .ask = ask};

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Notices by a file that appears, and by an address that answers 200; for clouds without a service of their own. */
+#include "engine/cloud/notice_source.h"
+#include "engine/files/fileio.h"
+
+static clt_status ask_file(clt_notice_asker *asker, clt_notice *out)
+{
+    if (clt_file_exists(asker->options->file))
+        clt_notice_make(out, CLT_NOTICE_STOP, "the file %s exists", asker->options->file);
+    return CLT_OK;
+}
+
+static clt_status ask_url(clt_notice_asker *asker, clt_notice *out)
+{
+    clt_http_answer answer;
+    CLT_TRY(clt_metadata_ask(asker, "GET", "", NULL, 0, &answer));
+    if (answer.code == 200)
+        clt_notice_make(out, CLT_NOTICE_STOP, "%s answers 200", asker->options->url);
+    else if (answer.code != 404 && answer.code != 204)
+        return clt_metadata_strange(asker, "", &answer);
+    return CLT_OK;
+}
+
+const clt_notice_source clt_notice_file = {.name = "file", .seconds = 1, .ask = ask_file};
+const clt_notice_source clt_notice_url = {.name = "url", .seconds = 1, .http = true, .ask = ask_url};

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Notices of the cloud in a training: who watches for them, what the user reads, and the checkpoint that some of
+ * them ask for. That the run ends is decided in trainer_decide.c. */
+#include <stdio.h>
+
+#include "comm/comm.h"
+#include "engine/train/loop/trainer_loop.h"
+
+clt_status clt_watch_notices(clt_loop *l)
+{
+    const clt_config *c = l->options->config;
+    if (l->options->comm && comm_describe(l->options->comm)->local_rank != 0)
+        return CLT_OK; /* another rank of this host watches */
+    l->notice_options = (clt_notice_options){.provider = clt_config_string(c, "cloud.provider"),
+                                             .file = clt_config_string(c, "cloud.notice_file"),
+                                             .url = clt_config_string(c, "cloud.notice_url"),
+                                             .endpoint = clt_config_string(c, "cloud.endpoint"),
+                                             .seconds = clt_config_float(c, "cloud.poll_seconds")};
+    CLT_TRY(clt_notices_open(&l->notice_options, &l->notices));
+    if (l->notices && !l->quiet)
+        clt_rundir_log(l->dir, "watching for notices of %s", clt_notices_provider(l->notices));
+    return CLT_OK;
+}
+
+/* The line that the user reads, and an event. */
+static void tell_notice(clt_loop *l, const clt_notice *notice)
+{
+    char text[400];
+    const char *provider = clt_notices_provider(l->notices);
+    const clt_event_field fields[] = {
+        CLT_FIELD_TEXT("provider", provider),
+        CLT_FIELD_TEXT("kind", notice->kind == CLT_NOTICE_STOP ? "stop" : "save"),
+        CLT_FIELD_TEXT("text", notice->text)};
+    snprintf(text, sizeof text, "notice of %s: %s; %s", provider, notice->text,
+             notice->kind == CLT_NOTICE_STOP ? "the run finishes its step, saves and ends"
+                                             : "the run saves and goes on");
+    clt_tell(l, text);
+    if (clt_rundir_event(l->dir, "notice", l->finished, fields, sizeof fields / sizeof *fields) != CLT_OK)
+        clt_error_clear(); /* metrics that cannot be written end the run at the next step */
+}
+
+void clt_look_for_notices(clt_loop *l)
+{
+    clt_notice newest;
+    char line[400];
+    if (clt_notices_take_trouble(l->notices, line, sizeof line))
+        clt_tell_warning(l, line);
+    if (clt_notices_take_save(l->notices)) {
+        clt_notices_newest(l->notices, &newest);
+        l->save_asked = true;
+        if (newest.kind == CLT_NOTICE_SAVE)
+            tell_notice(l, &newest);
+    }
+    if (clt_notices_stop(l->notices) && !l->noticed) {
+        clt_notices_newest(l->notices, &newest);
+        l->noticed = true;
+        tell_notice(l, &newest);
+    }
+}

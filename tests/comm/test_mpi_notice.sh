@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-cost: 8 ctest-optimise: no
+#
+# A notice that a machine will be taken away, with two ranks, of which one asks: both end at the same step with code 75, and what they
+# have computed is what an undisturbed run computes. `launch` does not start such a run again.
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
+
+net mlp train.steps=16000000 train.log_every=1 checkpoint.minutes=0 data.global_batch=16 cloud.notice_file=gone cloud.poll_seconds=0.05 >net.json
+undisturbed() { # RUN: its parameters are those of a run that nobody has disturbed
+    local last
+    last=$(sed -n 's/.*stopped after step \([0-9]*\) of.*/\1/p' "$out" | head -n 1)
+    expect_code 0 "$CLTRAIN" ckpt verify "$1"
+    expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out "$1.straight" --max-steps "$last" cloud.provider=off
+    expect_same "$1.straight/checkpoints/step_$last/model.safetensors" "$1/checkpoints/step_$last/model.safetensors"
+}
+
+"${mpi[@]}" 2 "$CLTRAIN" train net.json --out run >run.out 2>&1 &
+launcher=$!
+await_from $launcher has_updates run 20
+touch gone
+ended 75 run.out
+expect_text 'notice of file: the file gone exists; the run finishes its step, saves and ends'
+undisturbed run
+
+rm gone
+"$CLTRAIN" launch --devices 2 net.json --out launched >launched.out 2>&1 &
+launcher=$!
+await_from $launcher has_updates launched 20
+touch gone
+ended 75 launched.out
+expect_text 'stopped by a notice that a machine will be taken away'
+reject_text 'restart 1'
+undisturbed launched
+finish

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# metadata_double.py KIND FOLDER: plays the metadata service of a cloud (aws, gcp, azure, alibaba) or an address (url) on a free port
+# of 127.0.0.1, which FOLDER/port gets. It is stricter than the real services: each broken rule is a line of FOLDER/violations, and is
+# answered as the real service would. What it answers depends on files in FOLDER, which may come and go:
+#   notice       the machine will be taken away
+#   hint         a rebalance, a maintenance that moves the machine, or a freeze: save and go on
+#   expire       tokens from before this file are no longer valid
+#   old          no tokens: the service is from before them (aws, alibaba)
+#   mute         no answer at all: the connection stays open
+#   garble       answers are no JSON and no known word
+# FOLDER/requests counts the requests. Ends when FOLDER/quit exists.
+import http.server
+import os
+import secrets
+import sys
+import threading
+import time
+
+kind, folder = sys.argv[1:3]
+tokens = {}
+
+
+def there(name):
+    return os.path.exists(os.path.join(folder, name))
+
+
+def note(name, text):
+    with open(os.path.join(folder, name), "a", encoding="utf-8") as file:
+        file.write(text + "\n")
+
+
+class Service(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def answer(self, code, body="", **headers):
+        data = body.encode()
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(data)))
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def broken(self, code, rule):
+        note("violations", f"{self.command} {self.path}: {rule}")
+        self.answer(code, rule)
+
+    def refused(self):
+        """Whether the request was answered already."""
+        note("requests", self.path)
+        while there("mute") and not there("quit"):
+            time.sleep(0.02)
+        if "X-Forwarded-For" in self.headers or "Proxy-Connection" in self.headers:
+            self.broken(403, "the request went through a proxy")
+        elif self.headers.get("User-Agent", "").split("/")[0] != "cltrain":
+            self.broken(403, "the program does not give its name")
+        else:
+            return False
+        return True
+
+    def do_PUT(self):
+        if self.refused():
+            return
+        ttl = {"aws": "X-aws-ec2-metadata-token-ttl-seconds", "alibaba": "X-aliyun-ecs-metadata-token-ttl-seconds"}.get(kind)
+        if ttl is None or self.path != "/latest/api/token":
+            self.broken(405, "this path takes no PUT")
+        elif there("old"):
+            self.answer(404)
+        elif not self.headers.get(ttl, "").isdigit() or not 1 <= int(self.headers[ttl]) <= 21600:
+            self.broken(400, "a token needs its time to live")
+        else:
+            token = secrets.token_urlsafe(32)
+            tokens[token] = time.time()
+            self.answer(200, token)
+
+    def has_token(self, header):
+        token = self.headers.get(header)
+        if there("old"):
+            return token is None or bool(self.broken(403, "there are no tokens here"))
+        made = tokens.get(token)
+        if token is not None and made is None:
+            self.broken(401, "this token is not of this service")
+        elif token is None:
+            self.broken(401, "a token is needed")
+        elif there("expire") and made < os.path.getmtime(os.path.join(folder, "expire")):
+            self.answer(401)
+        else:
+            return True
+        return False
+
+    def do_GET(self):
+        if not self.refused():
+            getattr(self, kind)()
+
+    def aws(self):
+        if not self.has_token("X-aws-ec2-metadata-token"):
+            return
+        base = "/latest/meta-data/"
+        if there("garble"):
+            self.answer(200, "<html>")
+        elif self.path == base + "spot/instance-action":
+            if there("notice"):
+                self.answer(200, '{"action": "terminate", "time": "2017-09-18T08:22:00Z"}')
+            else:
+                self.answer(404)
+        elif self.path == base + "events/recommendations/rebalance":
+            if there("hint"):
+                self.answer(200, '{"noticeTime": "2020-10-27T08:22:00Z"}')
+            else:
+                self.answer(404)
+        elif self.path == base + "autoscaling/target-lifecycle-state":
+            self.answer(200, "InService")
+        elif self.path == base + "events/maintenance/scheduled":
+            self.answer(200, "[]")
+        else:
+            self.broken(404, "there is no such path")
+
+    def gcp(self):
+        flavour = {"Metadata_Flavor": "Google"}
+        if self.headers.get("Metadata-Flavor") != "Google":
+            self.broken(403, "Metadata-Flavor is missing")
+        elif there("garble"):
+            self.answer(200, "TRUE")  # by something else: the header is missing
+        elif self.path == "/computeMetadata/v1/instance/preempted":
+            self.answer(200, "TRUE" if there("notice") else "FALSE", **flavour)
+        elif self.path == "/computeMetadata/v1/instance/maintenance-event":
+            self.answer(200, "MIGRATE_ON_HOST_MAINTENANCE" if there("hint") else "NONE", **flavour)
+        else:
+            self.broken(404, "there is no such path")
+
+    def azure(self):
+        event = '{"EventId": "%s", "EventStatus": "Scheduled", "EventType": "%s", "ResourceType": "VirtualMachine", "Resources": ["%s"], ' \
+                '"NotBefore": "Mon, 19 Sep 2016 18:29:47 GMT", "DurationInSeconds": 9}'
+        # an event of another machine is always there
+        events = [event % ("A", "Preempt", "other")]
+        events += [event % ("B", "Freeze", "this-machine")] if there("hint") else []
+        events += [event % ("C", "Preempt", "this-machine")] if there("notice") else []
+        if self.headers.get("Metadata") != "true":
+            self.broken(400, "Metadata is missing")
+        elif there("garble"):
+            self.answer(200, '{"Events": []}')
+        elif self.path == "/metadata/instance/compute/name?api-version=2021-02-01&format=text":
+            self.answer(200, "this-machine")
+        elif self.path == "/metadata/scheduledevents?api-version=2020-07-01":
+            self.answer(200, '{"DocumentIncarnation": %d, "Events": [%s]}' % (len(events), ", ".join(events)))
+        else:
+            self.broken(404, "there is no such path")
+
+    def alibaba(self):
+        if not self.has_token("X-aliyun-ecs-metadata-token"):
+            return
+        if self.path != "/latest/meta-data/instance/spot/termination-time":
+            self.broken(404, "there is no such path")
+        elif there("garble"):
+            self.answer(500)
+        elif there("notice"):
+            self.answer(200, "2015-01-05T18:02:00Z")
+        elif there("hint"):
+            self.answer(200)
+        else:
+            self.answer(404)
+
+    def url(self):
+        if there("garble"):
+            self.answer(302, Location="/elsewhere")
+        elif self.path == "/elsewhere":
+            self.broken(200, "a redirection was followed")
+        else:
+            self.answer(200 if there("notice") else 404)
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        """A client that goes away is no error."""
+
+
+server = Server(("127.0.0.1", 0), Service)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+with open(os.path.join(folder, "port.part"), "w", encoding="utf-8") as port:
+    port.write(str(server.server_address[1]))
+os.rename(os.path.join(folder, "port.part"), os.path.join(folder, "port"))
+while not there("quit"):
+    time.sleep(0.02)

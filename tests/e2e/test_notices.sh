@@ -1,0 +1,166 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-cost: 25 ctest-optimise: no
+#
+# Notices of clouds (engine/cloud/), against services that metadata_double.py plays and that are stricter than the real ones: each
+# kind of notice ends a run with code 75 and a checkpoint, from which it goes on bitwise as if nothing had happened; hints make it save
+# and go on; tokens expire; services are old, mute, garbled or away; a machine of no cloud sends nothing. NOTICE_ROUNDS=N repeats the
+# notices at N moments (1).
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+command -v python3 >/dev/null || skip_all 'python3, which plays the services, is not installed'
+unset AWS_EC2_METADATA_SERVICE_ENDPOINT AWS_EC2_METADATA_DISABLED AWS_EC2_METADATA_V1_DISABLED AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE
+unset GCE_METADATA_HOST
+export http_proxy=http://127.0.0.1:9 HTTP_PROXY=http://127.0.0.1:9 # requests go past proxies
+net mlp train.steps=16000000 train.log_every=1 checkpoint.minutes=0 cloud.poll_seconds=0.1 >net.json
+
+# double KIND: starts a service; $address is where, files in the folder of its name decide what it answers
+double() {
+    mkdir "$1"
+    python3 "$CLTRAIN_SOURCE_DIR/tests/e2e/metadata_double.py" "${1%%.*}" "$1" &
+    await_from $! test -s "$1/port"
+    address=http://127.0.0.1:$(cat "$1/port")
+}
+obeys() { # KIND: ends a service, which no request has broken a rule of
+    touch "$1/quit"
+    expect_absent "$1/violations"
+    [ ! -e "$1/violations" ] || head -n 3 "$1/violations"
+}
+# begin RUN OPTION...: a run that does not end by itself, in the background
+begin() {
+    "$CLTRAIN" train net.json --out "$@" >"$1.out" 2>&1 &
+    process=$!
+    await_from $process has_updates "$1" 30
+}
+ends() { # RUN CODE
+    local code=0
+    await_end $process
+    wait $process || code=$?
+    cp "$1.out" "$out"
+    if [ $code -eq "$2" ]; then pass; else fail "$1: code $code instead of $2"; fi
+}
+has_event() { grep -q "\"event\":\"$2\".*$3" "$1/metrics.jsonl"; } # RUN EVENT PATTERN
+expect_event() { if has_event "$@"; then pass; else fail "$1 has no event $2 with $3"; fi; }
+
+# went_on RUN: what a run that was interrupted has computed is what one without an interruption computes
+went_on() {
+    local last
+    last=$(sed -n 's/.*"event":"stopped","step":\([0-9]*\),.*/\1/p' "$1/metrics.jsonl")
+    expect_code 0 "$CLTRAIN" ckpt verify "$1"
+    expect_code 0 "$CLTRAIN" train --resume "$1" cloud.provider=off --max-steps $((last + 20))
+    expect_code 0 "$CLTRAIN" train net.json --out "$1.straight" --max-steps $((last + 20))
+    expect_same "$1/checkpoints/step_$((last + 20))/model.safetensors" "$1.straight/checkpoints/step_$((last + 20))/model.safetensors"
+    rm -rf "$1" "$1.straight"
+}
+
+for kind in aws gcp azure alibaba url file; do
+    for round in $(seq "${NOTICE_ROUNDS:-1}"); do
+        name=$kind.$round
+        rule=("cloud.provider=$kind")
+        case $kind in
+        file)
+            mkdir "$name"
+            rule+=("cloud.notice_file=$name/notice")
+            ;;
+        *)
+            double "$name"
+            rule+=("cloud.endpoint=$address" "cloud.notice_url=$address")
+            ;;
+        esac
+        begin "run_$name" "${rule[@]}"
+        if [ "${NOTICE_ROUNDS:-1}" -gt 1 ]; then sleep 0.$((RANDOM % 10))$((RANDOM % 10)); fi
+        touch "$name/notice"
+        ends "run_$name" 75
+        expect_event "run_$name" notice "\"provider\":\"$kind\",\"kind\":\"stop\""
+        expect_event "run_$name" stopped 'a notice that a machine will be taken away'
+        went_on "run_$name"
+        [ $kind = file ] || obeys "$name"
+    done
+done
+
+# Hints: the run saves and goes on.
+for kind in aws gcp azure; do
+    double $kind.hint
+    touch $kind.hint/hint
+    begin run_hint "cloud.provider=$kind" "cloud.endpoint=$address"
+    await_from $process has_event run_hint saved .
+    touch run_hint/STOP
+    ends run_hint 75
+    expect_event run_hint notice "\"provider\":\"$kind\",\"kind\":\"save\""
+    expect_event run_hint stopped STOP
+    if [ "$(grep -c '"event":"notice"' run_hint/metrics.jsonl)" -eq 1 ]; then pass; else fail "$kind: one hint was told more than once"; fi
+    rm -rf run_hint
+    obeys $kind.hint
+done
+
+# The cloud is known by the machine's firmware; a token that has expired is renewed; a service from before tokens does without.
+mkdir -p sys/class/dmi/id
+echo 'Amazon EC2' >sys/class/dmi/id/sys_vendor
+double aws.token
+CLTRAIN_SYSFS=$work/sys AWS_EC2_METADATA_SERVICE_ENDPOINT=$address/ begin run_token
+await_from $process test -s aws.token/requests
+touch aws.token/expire aws.token/notice
+ends run_token 75
+expect_event run_token notice '"provider":"aws"'
+if [ "$(grep -c api/token aws.token/requests)" -eq 2 ]; then pass; else fail 'the token was not fetched twice'; fi
+obeys aws.token
+double alibaba.old
+touch alibaba.old/old alibaba.old/notice
+expect_code 75 "$CLTRAIN" train net.json --out run_old cloud.provider=alibaba "cloud.endpoint=$address"
+obeys alibaba.old
+double aws.old
+touch aws.old/old aws.old/notice
+AWS_EC2_METADATA_V1_DISABLED=true begin run_v2 cloud.provider=aws "cloud.endpoint=$address"
+await_from $process has_event run_v2 warning 'notices may be missed'
+touch run_v2/STOP
+ends run_v2 75
+expect_event run_v2 stopped STOP
+obeys aws.old
+
+# Services that answer nonsense, not at all, or are not there: a run of its own machine goes on, and says so once.
+for kind in aws gcp azure alibaba url; do
+    double $kind.garble
+    touch $kind.garble/garble
+    begin run_garble "cloud.provider=$kind" "cloud.endpoint=$address" "cloud.notice_url=$address"
+    await_from $process has_event run_garble warning 'notices may be missed until it answers'
+    rm $kind.garble/garble
+    touch $kind.garble/notice # it is heard when the service is well again
+    ends run_garble 75
+    expect_event run_garble notice '"kind":"stop"'
+    rm -rf run_garble
+    obeys $kind.garble
+done
+double gcp.mute
+touch gcp.mute/mute
+begin run_mute cloud.provider=gcp "cloud.endpoint=$address"
+await_from $process test -s gcp.mute/requests
+touch run_mute/STOP
+ends run_mute 75
+expect_event run_mute stopped STOP
+obeys gcp.mute
+GCE_METADATA_HOST=127.0.0.1:1 begin run_away
+await_from $process has_event run_away warning 'notices of gcp: .*does not ask again'
+touch run_away/STOP
+ends run_away 75
+
+# What is refused; no cloud: the files of the kernel are read, and nothing is sent.
+expect_code 2 "$CLTRAIN" train net.json --out no cloud.provider=file
+expect_text 'cloud.provider: file needs cloud.notice_file'
+expect_code 2 "$CLTRAIN" train net.json --out no cloud.provider=url
+expect_text 'cloud.provider: url needs cloud.notice_url'
+expect_code 2 "$CLTRAIN" train net.json --out no cloud.endpoint=169.254.169.254
+expect_text 'cloud.endpoint: must begin with http:// or https://'
+expect_code 2 "$CLTRAIN" train net.json --out no cloud.provider=ibm
+expect_text 'cloud.provider: .*aws'
+expect_absent no
+AWS_EC2_METADATA_DISABLED=true CLTRAIN_SYSFS=$work/sys expect_code 0 "$CLTRAIN" train net.json --out run_disabled --max-steps 3
+if grep -q 'watching for notices' run_disabled/log.txt; then fail 'AWS_EC2_METADATA_DISABLED was ignored'; else pass; fi
+if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
+    mkdir -p bare
+    CLTRAIN_SYSFS=$work/bare expect_code 0 strace -f -o calls -e trace=connect,sendto,sendmsg "$CLTRAIN" train net.json --out run_none --max-steps 3
+    if grep -E 'AF_INET|AF_INET6' calls; then fail 'a machine of no cloud sent something'; else pass; fi
+else
+    note_skip 'strace is not installed or not allowed: what is sent is not watched'
+fi
+finish

@@ -151,12 +151,14 @@ static clt_status print_layers(const clt_description *d, clt_str *out)
     return clt_str_check(out);
 }
 
+#define REACH 40 /* percent; planned until runs of cltrain on such cards say more */
+
 typedef struct plan_args {
     const char *command, *device;
     bool json, full, plan;
     int64_t ranks;
     const char *cards, *prices; /* estimate: --for, --price */
-    double reach;               /* percent */
+    double reach;               /* percent; 0: not given */
 } plan_args;
 
 /* Commands and the memory map: on a terminal their lines are wrapped. */
@@ -193,7 +195,8 @@ static clt_status run(const plan_args *a, const args_result *r, uint32_t caps)
     CLT_SCOPED(clt_str) text = {0};
     CLT_TRY(cmd_load_config(r, &config));
     if (a->cards) {
-        const estimate_cards_options options = {a->cards, a->prices, a->reach, caps, (int)a->ranks, a->json};
+        const estimate_cards_options options = {a->cards, a->prices,     a->reach > 0 ? a->reach : REACH,
+                                                caps,     (int)a->ranks, a->json};
         return estimate_cards(config, &options);
     }
     CLT_TRY(clt_describe(config, a->device, caps, (int)a->ranks, &d));
@@ -227,8 +230,8 @@ static clt_status command(int argc, char **argv, plan_args *a, const char *summa
     uint32_t caps;
     ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(cmd_caps(caps_text, &caps));
-    if (a->prices && !a->cards)
-        CLT_FAIL(CLT_EUSAGE, "cltrain estimate: --price needs --for CARDS");
+    if ((a->prices || a->reach > 0) && !a->cards)
+        CLT_FAIL(CLT_EUSAGE, "cltrain estimate: %s needs --for CARDS", a->prices ? "--price" : "--reach");
     if (a->cards && (a->device || a->full))
         CLT_FAIL(CLT_EUSAGE, "cltrain estimate: --for goes without --device and --full");
     return run(a, &r, caps);
@@ -245,7 +248,7 @@ clt_status cmd_plan(cmd_context *context, int argc, char **argv)
 
 clt_status cmd_estimate(cmd_context *context, int argc, char **argv)
 {
-    plan_args a = {.command = "estimate", .ranks = 1, .reach = 40};
+    plan_args a = {.command = "estimate", .ranks = 1};
     (void)context;
     return command(argc, argv, &a,
                    "Shows the memory that a training needs by class, and the largest micro-batch that fits; "

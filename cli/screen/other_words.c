@@ -51,6 +51,7 @@ static const other_command_row commands[] = {
     COMMAND("info|about", "doctor", ""),
     COMMAND("summary|summarize|describe", "plan", "CONFIG"),
     COMMAND("memory|vram", "estimate", "CONFIG"),
+    COMMAND("cost|price", "estimate", "CONFIG --for H100,A100"),
     COMMAND("distributed|torchrun|deepspeed|accelerate|mpirun|multi-gpu", "launch", "CONFIG"),
     COMMAND("autotune", "tune", ""),
     COMMAND("init|create|configure|scaffold", "new", "FILE"),

@@ -51,7 +51,7 @@ process=$!
 await_from "$process" has_updates run 40
 kill -9 "$process"
 wait "$process" 2>/dev/null
-last=$(grep '"update":' run/metrics.jsonl | tail -n 1) # the newest whole line
+last=$(grep '"update":.*}$' run/metrics.jsonl | tail -n 1) # the newest whole line
 told=$(sed -E 's/.*"cost":([0-9.e+-]+),.*/\1/' <<<"$last")
 expect_code 0 "$CLTRAIN" train net.json --out run --resume auto --max-steps 60 cost.per_hour=1800 cost.currency=USD
 # What the second has cost is on the last line that it wrote; the third adds its own seconds.

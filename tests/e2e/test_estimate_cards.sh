@@ -72,6 +72,7 @@ for price in -1 nan inf 1e99 '' 2x '2 '; do refuse 'of --price is no CARD=PRICE 
 refuse 'there is no card .B. in the table' --for H100 --price B=1
 refuse '--price has T4, and --for does not' --for H100 --price T4=1
 refuse '--price needs --for' --price T4=1
+refuse '--reach needs --for' --reach 50
 refuse '--for goes without --device and --full' --for T4 --full
 refuse '--reach' --for T4 --reach 0
 expect_code 2 "$CLTRAIN" plan net.json --for T4

@@ -176,6 +176,13 @@ TEST(hostile_runs_give_a_harmless_page)
                                            "path",   "reason", "prompt",    "text",  "message"};
         for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
             clt_jw_kstring(&w, keys[k], hostile[(i + k) % HOSTILE]);
+        clt_jw_kobject(&w, "cost");
+        clt_jw_kdouble(&w, "per_hour", 1);
+        clt_jw_kdouble(&w, "total", 5);
+        clt_jw_kdouble(&w, "seconds", 5);
+        clt_jw_kstring(&w, "currency", hostile[i]);
+        clt_jw_kstring(&w, "tags", hostile[(i + 1) % HOSTILE]);
+        clt_jw_end_object(&w);
         clt_jw_end_object(&w);
         clt_str_printf(&metrics, "\n{\"step\":%zu,\"loss\":%zu}\n", i + 1, i);
         clt_jw_kstring(&c, hostile[i], hostile[i]);

@@ -176,6 +176,7 @@ typedef enum clt_fill {
     CLT_FILL_LOWEST, /* N(0,1), and minus infinity in half of the elements */
     /* N(0,1), with 120 added to one in fill_max elements: exp of the distance to another element overflows */
     CLT_FILL_PEAKS,
+    CLT_FILL_SWEEP, /* from -120 to 120 in steps of 1/4, again and again */
     CLT_FILL_POSITIVE
 } clt_fill;
 

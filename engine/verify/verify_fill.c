@@ -65,6 +65,8 @@ static double fill_one(const clt_verify_filler *f, const clt_verify_stream *s, s
     v = clt_rng_normal(s->seed, CLT_RNG_VERIFY, s->number, s->key, i);
     if (f->fill == CLT_FILL_PEAKS)
         return below(s, i, f->max) < 1.0 ? v + PEAK : v;
+    if (f->fill == CLT_FILL_SWEEP)
+        return 0.25 * (double)(i % (8 * (size_t)PEAK + 1)) - PEAK;
     return f->fill == CLT_FILL_WIDE ? 8.0 * v : v;
 }
 

@@ -449,7 +449,8 @@ static bool is_finite(const clt_op_case *c)
 {
     for (int i = 0; i < c->n_inputs; i++)
         if (c->inputs[i].fill == CLT_FILL_STRAY || c->inputs[i].fill == CLT_FILL_NAN ||
-            c->inputs[i].fill == CLT_FILL_LOWEST || c->inputs[i].fill == CLT_FILL_PEAKS)
+            c->inputs[i].fill == CLT_FILL_LOWEST || c->inputs[i].fill == CLT_FILL_PEAKS ||
+            c->inputs[i].fill == CLT_FILL_SWEEP) /* it meets the bend of relu */
             return false;
     return true;
 }

@@ -21,6 +21,7 @@ static double activation_dsilu(double x)
         CLT_CASE("chunk", text, CLT_SMALL | exact, CLT_CASE_F32(1, 256)),                                    \
         CLT_CASE("bf16", text, CLT_SMALL | exact, CLT_CASE_FLOAT(CLT_BF16, 3, 29)),                          \
         CLT_CASE("f16", text, CLT_SMALL | exact, CLT_CASE_FLOAT(CLT_F16, 5, 33)),                            \
+        CLT_CASE("sweep", text, CLT_SMALL | exact, CLT_CASE_SWEEP(CLT_F32, 31, 31)),                         \
         CLT_CASE("nan", text, CLT_SMALL | exact, CLT_CASE_NAN(CLT_F32, 3, 31)),                              \
         CLT_CASE("odd", text, exact, CLT_CASE_F32(3, 11, 33)),                                               \
         CLT_CASE("large", text, exact, CLT_CASE_F32(2, 3, 41, 67))
@@ -90,6 +91,7 @@ static void gelu_backward(clt_ref_call *call)
 static const clt_op_case gelu_cases[] = {
     CLT_CASE("far", NULL, CLT_SMALL, CLT_CASE_WIDE(CLT_F32, 3, 67)),
     CLT_CASE("tanh_far", "{\"approximate\":\"tanh\"}", CLT_SMALL, CLT_CASE_WIDE(CLT_F32, 3, 67)),
+    CLT_CASE("tanh_sweep", "{\"approximate\":\"tanh\"}", CLT_SMALL, CLT_CASE_SWEEP(CLT_F32, 31, 31)),
     ACTIVATION_CASES(NULL, 0),
     CLT_CASE("stages", NULL, CLT_SMALL,
              CLT_CASE_F32(3, 183)), /* two whole stages of 256 elements, and a rest */

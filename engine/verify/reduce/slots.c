@@ -107,6 +107,7 @@ static clt_fill plain_fill(clt_fill fill)
     case CLT_FILL_NAN:
     case CLT_FILL_LOWEST:
     case CLT_FILL_PEAKS:
+    case CLT_FILL_SWEEP:
     case CLT_FILL_WIDE:
         return CLT_FILL_NORMAL;
     default:

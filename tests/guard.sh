@@ -15,6 +15,8 @@ shift
 export CLTRAIN_TEST_HANG=$((seconds - seconds / 6))
 # Nor is a device's answer too slow: a lost capability would change what a test sees. Tests of drivers that hang set limits of their own.
 export CLTRAIN_PROBE_SECONDS=${CLTRAIN_PROBE_SECONDS:-$((600 * patience))}
+# On a machine of a cloud, notices are looked for only by the tests of notices.
+export CLTRAIN_CLOUD_PROVIDER=${CLTRAIN_CLOUD_PROVIDER:-off}
 timeout -k 10 "$seconds" "$@"
 code=$?
 [ $code -ne 124 ] || echo "FAIL: the test hangs: it was ended after $seconds s (CLTRAIN_TEST_PATIENCE=$patience)"

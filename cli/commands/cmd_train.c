@@ -231,7 +231,8 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
         "train", "CONFIG [section.key=value ...]", 0, 1, options,
         "Trains the model of a config; without CONFIG, --resume RUN goes on with a run as it "
         "is, and train.steps=MORE makes it longer. SIGTERM, SIGINT, SIGUSR2, SIGHUP, a notice of the cloud "
-        "(cloud.provider) or a file STOP in the run folder: finishes the step, saves, exits with 75.");
+        "(cloud.provider), cost.budget or a file STOP in the run folder: finishes the step, saves, exits "
+        "with 75.");
     args_result r;
     char folder[1024];
     CLT_SCOPED(clt_config) *config = NULL;

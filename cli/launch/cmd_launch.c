@@ -411,8 +411,8 @@ clt_status cmd_launch(cmd_context *context, int argc, char **argv)
         "train' for each, started by Open MPI's mpirun. When a rank is lost or does not answer, or the "
         "job is interrupted by something else than this command (codes 9, 10 and 75), it starts again "
         "from the newest checkpoint, unless the last start has made no newer one. SIGTERM, SIGINT, "
-        "SIGUSR2, SIGHUP or a file STOP in the run folder: all ranks finish the same step, save, exit "
-        "with 75.");
+        "SIGUSR2, SIGHUP, a file STOP in the run folder, a notice of the cloud (cloud.provider) or a budget "
+        "that is used up (cost.budget): all ranks finish the same step, save, exit with 75.");
     args_result r;
     ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(train_check_args(&l.train));

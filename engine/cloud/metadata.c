@@ -29,14 +29,15 @@ void clt_notice_make(clt_notice *out, clt_notice_kind kind, const char *format, 
 
 static clt_status trouble(clt_notice_asker *asker, const char *path, const char *why)
 {
-    snprintf(asker->trouble, sizeof asker->trouble, "%.100s%.90s: %.60s", asker->base, path, why);
+    snprintf(asker->trouble, sizeof asker->trouble, "%.100s%.90s: %.60s",
+             asker->secret ? "cloud.notice_url" : asker->base, path, why);
     CLT_FAIL(CLT_EDATA, "%s", asker->trouble);
 }
 
 clt_status clt_metadata_ask(clt_notice_asker *asker, const char *method, const char *path, const char *header,
                             double seconds, clt_http_answer *answer)
 {
-    char url[1024];
+    char url[4096];
     const char *const headers[] = {header, NULL};
     snprintf(url, sizeof url, "%s%s", asker->base, path);
     CLT_TRY(clt_http_ask(asker->http,
@@ -124,6 +125,9 @@ const char *clt_cloud_of_machine(void)
                  {"class/dmi/id/product_name", "Alibaba Cloud ECS", "alibaba", false},
                  {"class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77", "azure", false}};
     const char *disabled = getenv("AWS_EC2_METADATA_DISABLED");
+    const char *standing = getenv("CLTRAIN_CLOUD_PROVIDER");
+    if (standing && standing[0])
+        return standing;
     bool no_aws = disabled && strcasecmp(disabled, "true") == 0;
     if (is_set("AWS_EC2_METADATA_SERVICE_ENDPOINT") && !no_aws)
         return "aws";

@@ -49,8 +49,8 @@ bool clt_notices_take_save(clt_notices *notices);
  * line says so. */
 bool clt_notices_take_trouble(clt_notices *notices, char *line, size_t size);
 
-/* The cloud that firmware and environment name: "aws", "gcp", "azure", "alibaba", or NULL. Reads files below
- * clt_sysfs() and sends nothing. */
+/* The cloud that CLTRAIN_CLOUD_PROVIDER, which may also be "off", the clouds' own variables or the firmware name:
+ * "aws", "gcp", "azure", "alibaba", or NULL. Reads files below clt_sysfs() and sends nothing. */
 const char *clt_cloud_of_machine(void);
 
 #endif

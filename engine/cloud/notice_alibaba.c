@@ -2,6 +2,8 @@
  *
  * Notices of Alibaba Cloud: the time at which a preemptible instance is released. 404 or an empty answer means that
  * there is none. Source: Alibaba Cloud's page on instance metadata. */
+#include <ctype.h>
+
 #include "engine/cloud/notice_source.h"
 
 static clt_status ask(clt_notice_asker *asker, clt_notice *out)
@@ -12,7 +14,7 @@ static clt_status ask(clt_notice_asker *asker, clt_notice *out)
                                     "X-aliyun-ecs-metadata-token", true, &answer));
     if (answer.code == 404 || (answer.code == 200 && answer.size == 0))
         return CLT_OK;
-    if (answer.code != 200)
+    if (answer.code != 200 || !isdigit((unsigned char)answer.body[0]))
         return clt_metadata_strange(asker, path, &answer);
     clt_notice_make(out, CLT_NOTICE_STOP, "released at %s", answer.body);
     return CLT_OK;

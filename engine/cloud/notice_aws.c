@@ -101,18 +101,27 @@ static clt_status ask_maintenance(clt_notice_asker *asker, clt_notice *out)
     return CLT_OK;
 }
 
-static clt_status ask(clt_notice_asker *asker, clt_notice *out)
+/* Only the question for an interruption decides whether the service answers: the others may be refused. */
+static void ask_more(clt_notice_asker *asker, clt_notice *out)
 {
     bool slow = clt_now() >= asker->slow_at;
-    CLT_TRY(ask_interruption(asker, out));
-    if (slow && out->kind == CLT_NOTICE_NONE)
-        CLT_TRY(ask_group(asker, out));
-    if (out->kind == CLT_NOTICE_STOP)
-        return CLT_OK;
-    CLT_TRY(ask_rebalance(asker, out));
-    if (slow)
-        CLT_TRY(ask_maintenance(asker, out));
+    clt_notice group = {.kind = CLT_NOTICE_NONE};
     asker->slow_at = slow ? clt_now() + SLOW_SECONDS : asker->slow_at;
+    if (ask_rebalance(asker, out) != CLT_OK)
+        clt_error_clear();
+    if (slow && ask_maintenance(asker, out) != CLT_OK)
+        clt_error_clear();
+    if (slow && ask_group(asker, &group) != CLT_OK)
+        clt_error_clear();
+    if (group.kind == CLT_NOTICE_STOP)
+        *out = group;
+}
+
+static clt_status ask(clt_notice_asker *asker, clt_notice *out)
+{
+    CLT_TRY(ask_interruption(asker, out));
+    if (out->kind == CLT_NOTICE_NONE)
+        ask_more(asker, out);
     return CLT_OK;
 }
 

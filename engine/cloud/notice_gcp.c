@@ -35,7 +35,8 @@ static clt_status ask(clt_notice_asker *asker, clt_notice *out)
         return CLT_OK;
     asker->slow_at = clt_now() + MAINTENANCE_SECONDS;
     CLT_TRY(get(asker, maintenance, &answer));
-    if (strcmp(answer.body, "NONE") != 0)
+    asker->calm = strcmp(answer.body, "NONE") == 0;
+    if (!asker->calm)
         clt_notice_make(out, strncmp(answer.body, "TERMINATE", 9) == 0 ? CLT_NOTICE_STOP : CLT_NOTICE_SAVE,
                         "maintenance of the host: %s", answer.body);
     return CLT_OK;

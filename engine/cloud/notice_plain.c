@@ -14,9 +14,10 @@ static clt_status ask_file(clt_notice_asker *asker, clt_notice *out)
 static clt_status ask_url(clt_notice_asker *asker, clt_notice *out)
 {
     clt_http_answer answer;
+    asker->secret = true; /* an address may carry a key */
     CLT_TRY(clt_metadata_ask(asker, "GET", "", NULL, 0, &answer));
     if (answer.code == 200)
-        clt_notice_make(out, CLT_NOTICE_STOP, "%s answers 200", asker->options->url);
+        clt_notice_make(out, CLT_NOTICE_STOP, "cloud.notice_url answers 200");
     else if (answer.code != 404 && answer.code != 204)
         return clt_metadata_strange(asker, "", &answer);
     return CLT_OK;

@@ -13,12 +13,14 @@
 typedef struct clt_notice_asker {
     const clt_notice_options *options;
     clt_http *http;     /* NULL: the source needs none */
-    char base[256];     /* address of the service without a path */
+    char base[2048];    /* address of the service without a path */
     char token[2048];   /* header with the session's token; "": there is none yet */
+    bool secret;        /* the address is not to be shown */
     bool without_token; /* the service is old and gives none */
     double slow_at;     /* when questions that need not be asked often are due */
     char name[128];     /* of this machine, as the service calls it; "": not known yet */
     long long seen;     /* number of the newest document that has been read; -1: none */
+    bool calm;          /* the newest answer said that what was told before is over */
     char trouble[256];  /* why the newest question had no answer */
 } clt_notice_asker;
 

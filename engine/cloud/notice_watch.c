@@ -80,7 +80,7 @@ static void say_trouble(clt_notices *n, const char *what)
 static bool wait_for(clt_notices *n, double seconds)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until); /* the clock of n->changed: the time of day may jump */
     double whole = (double)until.tv_nsec * 1e-9 + seconds;
     until.tv_sec += (time_t)whole;
     until.tv_nsec = (long)((whole - (double)(time_t)whole) * 1e9);
@@ -111,6 +111,9 @@ static void *watch(void *context)
     do {
         clt_notice notice = {.kind = CLT_NOTICE_NONE};
         if (n->source->ask(&n->asker, &notice) == CLT_OK) {
+            if (n->asker.calm) /* what was told before is over; the same words tell of something new */
+                memset(n->taken, 0, sizeof n->taken);
+            n->asker.calm = false;
             answered = true;
             failures = 0;
             wait = apart;
@@ -188,7 +191,11 @@ clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out
     n->asker.options = options;
     n->asker.seen = -1;
     pthread_mutex_init(&n->lock, NULL);
-    pthread_cond_init(&n->changed, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&n->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
     if (source->http)
         choose_address(&n->asker, source);
     clt_status status = source->http ? clt_http_open(&n->asker.http) : CLT_OK;

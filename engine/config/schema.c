@@ -290,7 +290,7 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_STRING("cloud.notice_url", "\"\"",
                    "an address of which the answer 200 is such a notice; 204 and 404: there is none"),
     CLT_KEY_FLOAT("cloud.poll_seconds", 0, 3600, "0", "seconds",
-                  "between two questions for notices; 0: as the cloud advises, 1 or 5 seconds"),
+                  "between two questions for notices; 0: 5 seconds with aws and alibaba, else 1"),
     CLT_KEY_STRING(
         "cloud.endpoint", "\"\"",
         "address of the metadata service, such as http://127.0.0.1:8080; empty: the provider's own"),

@@ -386,7 +386,7 @@ static clt_status check_correct(clt_verify_session *session, const clt_verify_su
     scaled.scaled = true;
     narrow.narrow = true;
     fixed.frozen_buffers = true;
-    bool whole = subject->op_case->exact && !is_inexact(subject) && !single.narrow, buffers;
+    bool whole = subject->op_case->exact && !is_inexact(subject), buffers;
     uint32_t inputs;
     int params;
     CLT_TRY(look(subject, &inputs, &params, &buffers));

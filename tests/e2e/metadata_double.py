@@ -155,7 +155,7 @@ class Service(http.server.BaseHTTPRequestHandler):
         if self.path != "/latest/meta-data/instance/spot/termination-time":
             self.broken(404, "there is no such path")
         elif there("garble"):
-            self.answer(500)
+            self.answer(200, "<html>")
         elif there("notice"):
             self.answer(200, "2015-01-05T18:02:00Z")
         elif there("hint"):
@@ -164,10 +164,12 @@ class Service(http.server.BaseHTTPRequestHandler):
             self.answer(404)
 
     def url(self):
-        if there("garble"):
-            self.answer(302, Location="/elsewhere")
-        elif self.path == "/elsewhere":
+        if self.path == "/elsewhere":
             self.broken(200, "a redirection was followed")
+        elif self.path != "/?key=secret":
+            self.broken(404, "the address has lost its key")
+        elif there("garble"):
+            self.answer(302, Location="/elsewhere")
         else:
             self.answer(200 if there("notice") else 404)
 

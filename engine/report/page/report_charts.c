@@ -187,11 +187,9 @@ static clt_str *add_mark(mark_list *list, double step, const char *kind)
 
 static void event_mark(mark_list *list, const clt_run_event *e)
 {
-    static const char *const kinds[CLT_RUN_EVENT_KINDS] = {[CLT_RUN_EVENT_START] = "resume",
-                                                           [CLT_RUN_EVENT_SAVED] = "save",
-                                                           [CLT_RUN_EVENT_ADVICE] = "advice",
-                                                           [CLT_RUN_EVENT_FAILED] = "fail",
-                                                           [CLT_RUN_EVENT_STOPPED] = "stop"};
+    static const char *const kinds[CLT_RUN_EVENT_KINDS] = {
+        [CLT_RUN_EVENT_START] = "resume",  [CLT_RUN_EVENT_SAVED] = "save",  [CLT_RUN_EVENT_ADVICE] = "advice",
+        [CLT_RUN_EVENT_NOTICE] = "advice", [CLT_RUN_EVENT_FAILED] = "fail", [CLT_RUN_EVENT_STOPPED] = "stop"};
     bool first_start = e->kind == CLT_RUN_EVENT_START && e->step == 0;
     clt_str *title = kinds[e->kind] && !first_start ? add_mark(list, (double)e->step, kinds[e->kind]) : NULL;
     if (!title)
@@ -202,7 +200,8 @@ static void event_mark(mark_list *list, const clt_run_event *e)
     } else if (e->kind == CLT_RUN_EVENT_SAVED) {
         clt_str_append(title, "saved ");
         clt_run_member(e->doc, "reason", title);
-    } else if (e->kind == CLT_RUN_EVENT_ADVICE) {
+    } else if (e->kind == CLT_RUN_EVENT_ADVICE || e->kind == CLT_RUN_EVENT_NOTICE) {
+        clt_str_append(title, e->kind == CLT_RUN_EVENT_NOTICE ? "notice: " : "");
         clt_run_member(e->doc, "text", title);
     } else {
         clt_str_append(title, e->kind == CLT_RUN_EVENT_FAILED ? "failed " : "stopped ");
@@ -210,7 +209,7 @@ static void event_mark(mark_list *list, const clt_run_event *e)
     }
 }
 
-/* Finds the marks of a run's loss chart: saves, resumes, skipped updates and advice. */
+/* Finds the marks of a run's loss chart: saves, resumes, skipped updates, notices and advice. */
 static void find_marks(const clt_run_record *run, mark_list *list)
 {
     clt_point skips[100];

@@ -289,15 +289,16 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
 /* The stop came before the first step, so there is nothing to save. */
 static clt_status stopped_before(clt_loop *l)
 {
+    const char *why = clt_stop_reason(l->stop);
     if (l->stop == CLT_STOP_BUDGET)
         return clt_meter_refuse(l);
     CLT_TRY(clt_tell_end(l, true));
     l->discard = true;
     if (l->run->first_step > 0)
         CLT_FAIL(CLT_EINTERRUPTED,
-                 "stopped before the first step of this start; the run is still at step %lld",
+                 "stopped before the first step of this start (%s); the run is still at step %lld", why,
                  (long long)l->run->first_step);
-    CLT_FAIL(CLT_EINTERRUPTED, "stopped before the first step; nothing was lost");
+    CLT_FAIL(CLT_EINTERRUPTED, "stopped before the first step (%s); nothing was lost", why);
 }
 
 static clt_status prepare(clt_loop *l)

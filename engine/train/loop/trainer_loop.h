@@ -104,9 +104,11 @@ const char *clt_complete(const clt_run_options *options, const clt_job *job, int
  * stops. */
 clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result);
 /* trainer_notice.c. watch: on the first rank of each host, begins to watch for notices of the cloud, if the
- * config or the machine says where. look: after each step, tells the user of new ones. */
+ * config or the machine says where. look: after each step, tells the user of new ones. end: at the end of a run
+ * that a notice has ended, if another host has got it. */
 clt_status clt_watch_notices(clt_loop *loop);
 void clt_look_for_notices(clt_loop *loop);
+void clt_end_by_notice(clt_loop *loop);
 /* trainer_decide.c. clt_stop_before: whether a rank was asked to stop before the first step; collective.
  * clt_send_requests: before a step is enqueued, tells the other ranks whether this one wants to stop or to
  * save. clt_decide: what to do when step `step` (from 0) has been enqueued and the results of step -
@@ -177,9 +179,11 @@ void clt_sampler_open(clt_loop *loop);
 void clt_sampler_close(clt_loop *loop);
 bool clt_sample_due(const clt_loop *loop, int64_t step);
 void clt_tell_sample(clt_loop *loop, int64_t step); /* all steps must have finished */
+/* "SIGTERM", "a file STOP in the run folder": why the run ends early, by its number. */
+const char *clt_stop_reason(int64_t stop);
 /* Writes the last line of metrics.jsonl: "end", or "stopped" with its reason. CLT_ESTORAGE: lines of the
  * file could not be written. */
-clt_status clt_tell_end(const clt_loop *loop, bool stopped);
+clt_status clt_tell_end(clt_loop *loop, bool stopped);
 /* Reports that the run ends with the error of this thread, which is kept. */
 void clt_tell_failed(const clt_loop *loop, clt_status status);
 

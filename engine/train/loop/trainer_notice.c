@@ -23,21 +23,32 @@ clt_status clt_watch_notices(clt_loop *l)
     return CLT_OK;
 }
 
+static void note(const clt_loop *l, const char *provider, bool stop, const char *text)
+{
+    const clt_event_field fields[] = {CLT_FIELD_TEXT("provider", provider),
+                                      CLT_FIELD_TEXT("kind", stop ? "stop" : "save"),
+                                      CLT_FIELD_TEXT("text", text)};
+    if (clt_rundir_event(l->dir, "notice", l->finished, fields, sizeof fields / sizeof *fields) != CLT_OK)
+        clt_error_clear(); /* metrics that cannot be written end the run at the next step */
+}
+
 /* The line that the user reads, and an event. */
 static void tell_notice(clt_loop *l, const clt_notice *notice)
 {
     char text[400];
     const char *provider = clt_notices_provider(l->notices);
-    const clt_event_field fields[] = {
-        CLT_FIELD_TEXT("provider", provider),
-        CLT_FIELD_TEXT("kind", notice->kind == CLT_NOTICE_STOP ? "stop" : "save"),
-        CLT_FIELD_TEXT("text", notice->text)};
     snprintf(text, sizeof text, "notice of %s: %s; %s", provider, notice->text,
              notice->kind == CLT_NOTICE_STOP ? "the run finishes its step, saves and ends"
                                              : "the run saves and goes on");
     clt_tell(l, text);
-    if (clt_rundir_event(l->dir, "notice", l->finished, fields, sizeof fields / sizeof *fields) != CLT_OK)
-        clt_error_clear(); /* metrics that cannot be written end the run at the next step */
+    note(l, provider, notice->kind == CLT_NOTICE_STOP, notice->text);
+}
+
+void clt_end_by_notice(clt_loop *l)
+{
+    clt_look_for_notices(l); /* it may have come just before the decision to end */
+    if (!l->noticed && !l->quiet)
+        note(l, "another host", true, "the machine of another rank will be taken away");
 }
 
 void clt_look_for_notices(clt_loop *l)

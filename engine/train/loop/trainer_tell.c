@@ -352,7 +352,7 @@ clt_status clt_tell_advice(const clt_loop *l)
     return clt_rundir_event(l->dir, "advice", l->result->steps, fields, COUNT(fields));
 }
 
-static const char *stop_reason(int64_t stop)
+const char *clt_stop_reason(int64_t stop)
 {
     switch (stop) {
     case SIGTERM:
@@ -374,25 +374,27 @@ static const char *stop_reason(int64_t stop)
     }
 }
 
-clt_status clt_tell_end(const clt_loop *l, bool stopped)
+clt_status clt_tell_end(clt_loop *l, bool stopped)
 {
     const clt_cost now = clt_meter_at(l, clt_now());
     clt_event_field cost[CLT_METER_FIELDS];
     const int paid = clt_meter_fields(l, &now, false, cost);
     const clt_event_field end[] = {CLT_FIELD_NUMBER("seconds", l->result->seconds),
                                    CLT_FIELD_OBJECT("cost", cost, (size_t)paid)},
-                          stop[] = {CLT_FIELD_TEXT("reason", stop_reason(l->stop)),
+                          stop[] = {CLT_FIELD_TEXT("reason", clt_stop_reason(l->stop)),
                                     CLT_FIELD_OBJECT("cost", cost, (size_t)paid)};
     char line[512];
     if (paid) {
         clt_meter_line(l, &now, line, sizeof line);
         clt_tell(l, line);
     }
+    if (stopped && l->stop == CLT_STOP_NOTICE)
+        clt_end_by_notice(l);
     if (!l->dir)
         return CLT_OK;
     if (stopped)
         clt_rundir_log(l->dir, "stopped after step %lld of %lld (%s)", (long long)l->result->steps,
-                       (long long)l->last_step, stop_reason(l->stop));
+                       (long long)l->last_step, clt_stop_reason(l->stop));
     else
         clt_rundir_log(l->dir, "the end, after %.1f s of training", l->result->seconds);
     CLT_TRY(clt_rundir_event(l->dir, stopped ? "stopped" : "end", l->result->steps, stopped ? stop : end,

@@ -181,7 +181,7 @@ while read -r command rest; do
         case $word in
         --*) if grep -q -e "^  ${word%%=*}\b" "$work/help"; then pass; else fail "cltrain $command $part has no option $word"; fi ;;
         configs/*.json) if [ -f "$word" ]; then pass; else fail "there is no $word"; fi ;;
-        *.*=*) if grep -q -F -e "| \`${word%%=*}\` |" docs/config.md; then pass; else fail "there is no key ${word%%=*}"; fi ;;
+        [a-z]*.*=*) if grep -q -F -e "| \`${word%%=*}\` |" docs/config.md; then pass; else fail "there is no key ${word%%=*}"; fi ;;
         esac
     done
 done <"$work/commands"

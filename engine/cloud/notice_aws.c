@@ -21,14 +21,17 @@ static clt_status get(clt_notice_asker *asker, const char *path, clt_http_answer
                                    answer);
 }
 
-/* Reads the JSON text of an answer. */
-static clt_status parse(clt_notice_asker *asker, const char *path, const clt_http_answer *answer,
-                        clt_json_type type, clt_json_doc **out)
+/* The JSON text of an answer, whose root has the type; *out stays NULL if there is none (404). */
+static clt_status get_json(clt_notice_asker *asker, const char *path, clt_json_type type, clt_json_doc **out)
 {
-    if (clt_json_parse(answer->body, answer->size, path, CLT_EDATA, out) == CLT_OK &&
+    clt_http_answer answer;
+    CLT_TRY(get(asker, path, &answer));
+    if (answer.code == 404)
+        return CLT_OK;
+    if (answer.code == 200 && clt_json_parse(answer.body, answer.size, path, CLT_EDATA, out) == CLT_OK &&
         clt_json_typeof(clt_json_root(*out)) == type)
         return CLT_OK;
-    return clt_metadata_strange(asker, path, answer);
+    return clt_metadata_strange(asker, path, &answer);
 }
 
 static const char *text(const clt_json *object, const char *key)
@@ -41,17 +44,14 @@ static clt_status ask_interruption(clt_notice_asker *asker, clt_notice *out)
 {
     static const char path[] = "/latest/meta-data/spot/instance-action";
     CLT_SCOPED(clt_json_doc) *doc = NULL;
-    clt_http_answer answer;
-    CLT_TRY(get(asker, path, &answer));
-    if (answer.code == 404)
+    CLT_TRY(get_json(asker, path, CLT_JSON_OBJECT, &doc));
+    if (!doc)
         return CLT_OK;
-    if (answer.code != 200)
-        return clt_metadata_strange(asker, path, &answer);
-    CLT_TRY(parse(asker, path, &answer, CLT_JSON_OBJECT, &doc));
     const clt_json *root = clt_json_root(doc);
-    if (!text(root, "action")[0])
-        return clt_metadata_strange(asker, path, &answer);
-    clt_notice_make(out, CLT_NOTICE_STOP, "%s at %s", text(root, "action"), text(root, "time"));
+    const char *action = text(root, "action");
+    if (!action[0])
+        return clt_metadata_strange(asker, path, &(clt_http_answer){.code = 200});
+    clt_notice_make(out, CLT_NOTICE_STOP, "%s at %s", action, text(root, "time"));
     return CLT_OK;
 }
 
@@ -59,15 +59,10 @@ static clt_status ask_rebalance(clt_notice_asker *asker, clt_notice *out)
 {
     static const char path[] = "/latest/meta-data/events/recommendations/rebalance";
     CLT_SCOPED(clt_json_doc) *doc = NULL;
-    clt_http_answer answer;
-    CLT_TRY(get(asker, path, &answer));
-    if (answer.code == 404)
-        return CLT_OK;
-    if (answer.code != 200)
-        return clt_metadata_strange(asker, path, &answer);
-    CLT_TRY(parse(asker, path, &answer, CLT_JSON_OBJECT, &doc));
-    clt_notice_make(out, CLT_NOTICE_SAVE, "rebalance recommended at %s",
-                    text(clt_json_root(doc), "noticeTime"));
+    CLT_TRY(get_json(asker, path, CLT_JSON_OBJECT, &doc));
+    if (doc)
+        clt_notice_make(out, CLT_NOTICE_SAVE, "rebalance recommended at %s",
+                        text(clt_json_root(doc), "noticeTime"));
     return CLT_OK;
 }
 
@@ -87,14 +82,9 @@ static clt_status ask_maintenance(clt_notice_asker *asker, clt_notice *out)
 {
     static const char path[] = "/latest/meta-data/events/maintenance/scheduled";
     CLT_SCOPED(clt_json_doc) *doc = NULL;
-    clt_http_answer answer;
-    CLT_TRY(get(asker, path, &answer));
-    if (answer.code == 404)
-        return CLT_OK;
-    if (answer.code != 200)
-        return clt_metadata_strange(asker, path, &answer);
-    CLT_TRY(parse(asker, path, &answer, CLT_JSON_ARRAY, &doc));
-    for (const clt_json *event = clt_json_first(clt_json_root(doc)); event; event = clt_json_next(event))
+    CLT_TRY(get_json(asker, path, CLT_JSON_ARRAY, &doc));
+    for (const clt_json *event = doc ? clt_json_first(clt_json_root(doc)) : NULL; event;
+         event = clt_json_next(event))
         if (clt_json_typeof(event) == CLT_JSON_OBJECT && strcmp(text(event, "State"), "active") == 0)
             clt_notice_make(out, CLT_NOTICE_SAVE, "%s from %s on (%s)", text(event, "Code"),
                             text(event, "NotBefore"), text(event, "EventId"));

@@ -219,8 +219,8 @@ static const char *last_line(const launch *l, char *tail, size_t size)
     return last ? last : tail;
 }
 
-/* Why the run is to end here: by a file STOP, because somebody wants it to end; by a notice, since the machine will be
- * gone soon; or because its budget is used up. NULL: another start may go on. */
+/* Why the run is to end here: by a file STOP, because somebody wants it to end; by a notice, since the
+ * machine will be gone soon; or because its budget is used up. NULL: another start may go on. */
 static const char *was_stopped_by(const launch *l)
 {
     static const char *const reasons[] = {CLT_REASON_STOP_FILE, CLT_REASON_NOTICE, CLT_REASON_BUDGET};

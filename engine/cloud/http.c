@@ -42,8 +42,8 @@ typedef struct curl_functions {
 #undef MEMBER
 } curl_functions;
 
-/* Options by number, as older versions of curl.h lack them: the protocols as a text (7.85) and as bits; not to
- * wait at the end for a name that nobody resolves (7.87). */
+/* Options by number, as older versions of curl.h lack them: the protocols as a text (7.85) and as bits; not
+ * to wait at the end for a name that nobody resolves (7.87). */
 enum { PROTOCOLS_TEXT = 10318, PROTOCOLS_BITS = 181, BITS_HTTP_HTTPS = 3, QUICK_EXIT = 322 };
 
 #define HEADERS_SIZE 8192

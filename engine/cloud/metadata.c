@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests to the metadata service of a cloud, with the token of its session, and which cloud a machine belongs
- * to. Addresses of other clouds than the machine's own are never asked. */
+ * Requests to the metadata service of a cloud, with the token of its session, and which cloud a machine
+ * belongs to. Addresses of other clouds than the machine's own are never asked. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

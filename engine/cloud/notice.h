@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Notices of a cloud that this machine is about to be taken away, or that it is in danger. A thread asks the
- * metadata service of the cloud that the machine belongs to, a file, or an address. Away from clouds nothing is
- * asked, and no packet is sent. Knows nothing of training. */
+ * metadata service of the cloud that the machine belongs to, a file, or an address. Away from clouds nothing
+ * is asked, and no packet is sent. Knows nothing of training. */
 #ifndef ENGINE_CLOUD_NOTICE_H
 #define ENGINE_CLOUD_NOTICE_H
 
@@ -37,7 +37,7 @@ typedef struct clt_notices clt_notices;
  * Options are complete: `file` has a file, `url` an address. CLT_EUNSUPPORTED: the provider is named, and
  * libcurl is missing; with `auto` clt_notices_trouble tells of it. */
 clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out);
-/* Ends the thread within 0.1 seconds, even if a request is in progress. NULL is fine. */
+/* Ends the thread, and a request that is in progress with it. NULL is fine. */
 void clt_notices_close(clt_notices *notices);
 const char *clt_notices_provider(const clt_notices *notices); /* "aws" */
 /* Of `notices`, which may be NULL: whether the machine will be taken away; the newest notice. */
@@ -49,8 +49,8 @@ bool clt_notices_take_save(clt_notices *notices);
  * line says so. */
 bool clt_notices_take_trouble(clt_notices *notices, char *line, size_t size);
 
-/* The cloud that CLTRAIN_CLOUD_PROVIDER, which may also be "off", the clouds' own variables or the firmware name:
- * "aws", "gcp", "azure", "alibaba", or NULL. Reads files below clt_sysfs() and sends nothing. */
+/* The cloud that CLTRAIN_CLOUD_PROVIDER, which may also be "off", the clouds' own variables or the firmware
+ * name: "aws", "gcp", "azure", "alibaba", or NULL. Reads files below clt_sysfs() and sends nothing. */
 const char *clt_cloud_of_machine(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Notices of AWS, by the instance metadata service, version 2: an interruption of a spot instance, the end of an
- * instance in an auto-scaling group, a recommendation to rebalance, scheduled maintenance. An answer of 404 means
- * that there is none. Source: the EC2 user guide, "Spot Instance interruption notices". */
+ * Notices of AWS, by the instance metadata service, version 2: an interruption of a spot instance, the end of
+ * an instance in an auto-scaling group, a recommendation to rebalance, scheduled maintenance. An answer of
+ * 404 means that there is none. Source: the EC2 user guide, "Spot Instance interruption notices". */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Notices of Azure: scheduled events that name this machine. Its first answer may take two minutes, because the
- * service starts when it is asked for the first time. Source: Azure's page "Scheduled Events for Linux VMs". */
+ * Notices of Azure: scheduled events that name this machine. Its first answer may take two minutes, because
+ * the service starts when it is asked for the first time. Source: Azure's page "Scheduled Events for Linux
+ * VMs". */
 #include <stdlib.h>
 #include <string.h>
 

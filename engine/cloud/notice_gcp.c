@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Notices of Google Compute Engine: a preemption, and maintenance of the host, which either moves the machine or
- * ends it. Answers carry the header Metadata-Flavor; others come from something else. Source: Google's pages on
- * spot VMs and on the maintenance event of the metadata server. */
+ * Notices of Google Compute Engine: a preemption, and maintenance of the host, which either moves the machine
+ * or ends it. Answers carry the header Metadata-Flavor; others come from something else. Source: Google's
+ * pages on spot VMs and on the maintenance event of the metadata server. */
 #include <string.h>
 #include <strings.h>
 

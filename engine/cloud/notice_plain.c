@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Notices by a file that appears, and by an address that answers 200; for clouds without a service of their own. */
+ * Notices by a file that appears, and by an address that answers 200; for clouds without a service of their
+ * own. */
 #include "engine/cloud/notice_source.h"
 #include "engine/files/fileio.h"
 

@@ -30,20 +30,21 @@ typedef struct clt_notice_source {
     const char *variable; /* environment variable with another address; NULL: none */
     double seconds;       /* between two questions */
     bool http;
-    /* Asks once. *out is CLT_NOTICE_NONE unless there is a notice. CLT_EDATA: there was no answer, or none that
-     * can be understood; asker->trouble says why. */
+    /* Asks once. *out is CLT_NOTICE_NONE unless there is a notice. CLT_EDATA: there was no answer, or none
+     * that can be understood; asker->trouble says why. */
     clt_status (*ask)(clt_notice_asker *asker, clt_notice *out);
 } clt_notice_source;
 
 extern const clt_notice_source clt_notice_aws, clt_notice_gcp, clt_notice_azure, clt_notice_alibaba,
     clt_notice_file, clt_notice_url;
 
-/* Asks for a path of the service, with one more header unless it is NULL. *answer has the code; an answer that
- * did not come is CLT_EDATA. seconds: limit of the whole request. */
+/* Asks for a path of the service, with one more header unless it is NULL. *answer has the code; an answer
+ * that did not come is CLT_EDATA. seconds: limit of the whole request. */
 clt_status clt_metadata_ask(clt_notice_asker *asker, const char *method, const char *path, const char *header,
                             double seconds, clt_http_answer *answer);
-/* Asks for a path with the session's token, which is fetched when it is missing or expired: from /latest/api/token
- * with the header `ttl` ("X-aws-ec2-metadata-token-ttl-seconds: 21600"), and sent as the header `name`. */
+/* Asks for a path with the session's token, which is fetched when it is missing or expired: from
+ * /latest/api/token with the header `ttl` ("X-aws-ec2-metadata-token-ttl-seconds: 21600"), and sent as the
+ * header `name`. */
 clt_status clt_metadata_with_token(clt_notice_asker *asker, const char *path, const char *ttl,
                                    const char *name, bool may_go_without, clt_http_answer *answer);
 /* Fails with CLT_EDATA and asker->trouble. */

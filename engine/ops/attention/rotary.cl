@@ -6,13 +6,14 @@
  * Kernels: flat (an item for a pair of all heads of a position, coalesced), row (an item for a position,
  * sixteen pairs at a time). Knows positions, heads and pairs only.
  *
- *   -DDT=type of x  -DYT=type of y  -DINTERLEAVED=1: a pair is two neighbours, 0: element i of the first and of the second half
+ *   -DDT=type of x  -DYT=type of y
+ *   -DINTERLEAVED=1: a pair is two neighbours, 0: element i of the first and of the second half
  *   -DOFFSETS=1: the position of each sample's first row is an argument, 2: the position of every row is
  *   -DSCALING=1, 2: angles are reduced, by the index of the pair (1) or by its frequency (2)
  *   -DNT: see lanes.clh
  * Arguments of both kernels: sign 1: forward, -1: gradient  accumulate 1: the result is added to y
- *   dim: elements of a head  pairs: pairs of a head that are rotated  heads: heads of a position, of which the
- *   first `turned` are rotated and the others copied */
+ *   dim: elements of a head  pairs: pairs of a head that are rotated
+ *   heads: heads of a position, of which the first `turned` are rotated and the others copied */
 #include "common.clh"
 #include "lanes.clh"
 #include "types.clh"

@@ -23,9 +23,9 @@ typedef struct clt_cost_terms {
     double epoch_steps;                /* steps of one pass over the training data; 0: unknown */
 } clt_cost_terms;
 
-/* Sums over all sessions. seconds is the wall time, from the start of each program on; the other times are the
- * parts of it that trained nothing: until the first step, steps that were computed again after a resume, and
- * steps that waited for a checkpoint. */
+/* Sums over all sessions. seconds is the wall time, from where each program begins with the training (after
+ * MPI has started its ranks); the other times are the parts of it that trained nothing: until the first step,
+ * steps that were computed again after a resume, and steps that waited for a checkpoint. */
 typedef struct clt_cost_sums {
     double total, lost; /* money; lost: for the time that trained nothing */
     double seconds, startup_s, repeated_s, saving_s;

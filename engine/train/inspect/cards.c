@@ -10,8 +10,8 @@
 
 #include "cl/device/matrix_unit.h"
 
-/* Data sheets of NVIDIA and AMD: SXM where the name says nothing, PCIe where it does. Memory as drivers
- * report it. */
+/* Data sheets of NVIDIA and AMD: SXM where the name says nothing, PCIe where it does. Memory: what a
+ * driver reports where that is known, else the data sheet's size. */
 const clt_card clt_cards[] = {
     {"H200", 90, 132, 140.4, 4800, 67, 494.5, 989},    {"H100", 90, 132, 79.6, 3350, 67, 494.5, 989},
     {"H100-PCIe", 90, 114, 79.6, 2000, 51, 378, 756},  {"A100", 80, 108, 80, 2039, 19.5, 156, 312},

@@ -28,9 +28,9 @@ clt_status clt_card_find(const char *name, size_t length, const clt_card **out);
 /* The description that a plan is made for. Of the memory, a twentieth is left to the driver. */
 ocl_device_desc clt_card_device(const clt_card *card);
 
-/* Planned seconds of a step of the description's training plan on the card: for each command the longer one of
- * arithmetic and memory traffic at the share `reach` (0 to 1) of the card's limits, and at least a launch. Sums
- * over ranks, evaluations and checkpoints are not in it. */
+/* Planned seconds of a step of the description's training plan on the card: for each command the longer one
+ * of arithmetic and memory traffic at the share `reach` (0 to 1) of the card's limits, and at least a launch.
+ * Sums over ranks, evaluations and checkpoints are not in it. */
 double clt_card_step(const clt_card *card, const clt_description *description, double reach);
 
 #endif

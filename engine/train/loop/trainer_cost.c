@@ -14,7 +14,8 @@
 
 #define PRICE_VARIABLE "CLTRAIN_PRICE_PER_HOUR"
 #define MOST_PRICE 1e9
-/* This close to the budget, each step waits for the results of the one before: so long, or so many steps. */
+/* When less time, or fewer steps, are left until the budget is reached, each step waits for the results of the
+ * one before. */
 #define NEAR_SECONDS 30.0
 #define NEAR_STEPS 20.0
 

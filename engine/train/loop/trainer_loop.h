@@ -104,8 +104,8 @@ const char *clt_complete(const clt_run_options *options, const clt_job *job, int
  * stops. */
 clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result);
 /* trainer_notice.c. watch: on the first rank of each host, begins to watch for notices of the cloud, if the
- * config or the machine says where. look: after each step, tells the user of new ones. end: at the end of a run
- * that a notice has ended, if another host has got it. */
+ * config or the machine says where. look: after each step, tells the user of new ones. end: at the end of a
+ * run that a notice has ended, if another host has got it. */
 clt_status clt_watch_notices(clt_loop *loop);
 void clt_look_for_notices(clt_loop *loop);
 void clt_end_by_notice(clt_loop *loop);
@@ -127,8 +127,8 @@ clt_cost clt_meter_at(const clt_loop *loop, double now);
 enum { CLT_METER_SUMS = 6, CLT_METER_FIELDS = 15 };
 int clt_meter_fields(const clt_loop *loop, const clt_cost *cost, bool terms,
                      clt_event_field fields[CLT_METER_FIELDS]);
-/* near: on rank 0, whether the budget will soon be reached. stops: whether it is reached; collective, for when
- * all ranks are near. refuse: the error of a start whose budget is used up before its first step. */
+/* near: on rank 0, whether the budget will soon be reached. stops: whether it is reached; collective, for
+ * when all ranks are near. refuse: the error of a start whose budget is used up before its first step. */
 bool clt_meter_near(const clt_loop *loop);
 clt_status clt_meter_stops(clt_loop *loop, bool *stop);
 clt_status clt_meter_refuse(const clt_loop *loop);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Notices of the cloud in a training: who watches for them, what the user reads, and the checkpoint that some of
- * them ask for. That the run ends is decided in trainer_decide.c. */
+ * Notices of the cloud in a training: who watches for them, what the user reads, and the checkpoint that some
+ * of them ask for. That the run ends is decided in trainer_decide.c. */
 #include <stdio.h>
 
 #include "comm/comm.h"

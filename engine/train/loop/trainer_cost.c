@@ -14,8 +14,8 @@
 
 #define PRICE_VARIABLE "CLTRAIN_PRICE_PER_HOUR"
 #define MOST_PRICE 1e9
-/* When less time, or fewer steps, are left until the budget is reached, each step waits for the results of the
- * one before. */
+/* When less time, or fewer steps, are left until the budget is reached, each step waits for the results of
+ * the one before. */
 #define NEAR_SECONDS 30.0
 #define NEAR_STEPS 20.0
 

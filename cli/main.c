@@ -13,6 +13,7 @@
 #include "engine/base/log.h"
 #include "engine/base/text.h"
 #include "engine/host/child.h"
+#include "engine/host/find_program.h"
 #include "engine/verify/self_test.h"
 #include "engine/verify/speed/family_list.h"
 

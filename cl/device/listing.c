@@ -25,6 +25,7 @@
 #include "engine/files/cache_folder.h"
 #include "engine/files/fileio.h"
 #include "engine/host/child.h"
+#include "engine/host/find_program.h"
 #include "engine/json/json.h"
 #include "engine/json/json_seal.h"
 

@@ -17,6 +17,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/host/child.h"
+#include "engine/host/find_program.h"
 
 #define TEST_SECONDS 180.0 /* time limit of a self-test: some compilers need a minute for a large kernel */
 

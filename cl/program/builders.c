@@ -24,6 +24,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/host/child.h"
+#include "engine/host/find_program.h"
 
 #define START_SECONDS 60.0
 #define BUILD_SECONDS 900.0 /* Intel's compiler was seen to need 200 for one program */

@@ -20,6 +20,7 @@
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
 #include "engine/host/cores.h"
+#include "engine/host/find_program.h"
 
 /* --- the command line --- */
 
@@ -36,20 +37,15 @@ static bool in_folder(const char *folder, size_t length, char **out)
 
 clt_status launch_find_mpirun(const char *program, char **out)
 {
-    const char *path = getenv("PATH"), *slash = strrchr(program, '/');
+    const char *slash = strrchr(program, '/');
     *out = NULL;
     if (slash && in_folder(program, (size_t)(slash - program), out))
         return CLT_OK;
-    for (const char *at = path ? path : ""; *at && !*out;) {
-        size_t length = strcspn(at, ":");
-        (void)in_folder(at, length, out);
-        at += length + (at[length] == ':');
-    }
-    if (!*out)
-        CLT_FAIL(
-            CLT_EUNSUPPORTED,
-            "cltrain launch: several ranks need Open MPI's mpirun, which is in no folder of PATH; install "
-            "it (Debian, Ubuntu: apt-get install openmpi-bin), or train on one device: --devices 1");
+    if (clt_program_named("mpirun", out) == CLT_OK)
+        return CLT_OK;
+    CLT_FAIL(CLT_EUNSUPPORTED,
+             "cltrain launch: several ranks need Open MPI's mpirun, which is in no folder of PATH; install "
+             "it (Debian, Ubuntu: apt-get install openmpi-bin), or train on one device: --devices 1");
     return CLT_OK;
 }
 

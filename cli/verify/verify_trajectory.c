@@ -18,6 +18,7 @@
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/host/child.h"
+#include "engine/host/find_program.h"
 
 #define OPEN_SECONDS 1200.0 /* limit until the device is open: it may have to be probed first */
 

@@ -17,6 +17,8 @@ typedef enum clt_notice_kind {
     CLT_NOTICE_STOP  /* the machine will be taken away */
 } clt_notice_kind;
 
+const char *clt_notice_kind_name(clt_notice_kind kind); /* "none", "save", "stop" */
+
 typedef struct clt_notice {
     clt_notice_kind kind;
     char text[200]; /* "terminate at 2017-09-18T08:22:00Z"; printable, of the cloud */

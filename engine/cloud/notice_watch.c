@@ -39,6 +39,11 @@ struct clt_notices {
     size_t n_taken;
 };
 
+const char *clt_notice_kind_name(clt_notice_kind kind)
+{
+    return kind == CLT_NOTICE_STOP ? "stop" : kind == CLT_NOTICE_SAVE ? "save" : "none";
+}
+
 static const clt_notice_source *source_named(const char *name)
 {
     for (size_t i = 0; name && i < sizeof sources / sizeof *sources; i++)

@@ -149,6 +149,7 @@ static void check_log(rules *r)
 }
 
 #define MOST_TAGS 50
+#define MOST_PASSED 100
 #define TAG_BYTES 200
 #define CURRENCY_BYTES 16
 
@@ -170,6 +171,23 @@ static void check_cost(rules *r)
     if (usable(r, "cost.tags") && !fine)
         broken(r, "cost.tags",
                "must be at most 50 texts of at most 200 bytes each, without control characters");
+}
+
+static bool is_variable_name(const char *text)
+{
+    size_t letters = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
+    return text[0] && !text[letters] && !(text[0] >= '0' && text[0] <= '9');
+}
+
+static void check_hooks(rules *r)
+{
+    const clt_config_value *pass = get(r, "hooks.pass");
+    bool fine = usable(r, "hooks.pass") && pass->count <= MOST_PASSED;
+    for (int i = 0; fine && i < pass->count; i++)
+        fine = is_variable_name(pass->strings[i]) && strncmp(pass->strings[i], "CLTRAIN_", 8) != 0;
+    if (usable(r, "hooks.pass") && !fine)
+        broken(r, "hooks.pass",
+               "must be at most 100 names of environment variables, none of which begins with CLTRAIN_");
 }
 
 static bool is_address(const char *text)
@@ -228,6 +246,7 @@ void clt_config_check_rules(const clt_config *config, clt_config_problems *list)
     check_log(&r);
     check_cost(&r);
     check_cloud(&r);
+    check_hooks(&r);
 }
 
 clt_status clt_config_check(const clt_config *config)

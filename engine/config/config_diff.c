@@ -23,8 +23,8 @@ static bool is_one_of(const char *path, const char *const *keys)
 static unsigned kind_of(const char *path)
 {
     static const char *const free_keys[] = {
-        "device.", "checkpoint.", "cloud.", "cost.", "log.", "parallel.deadline", "parallel.start_deadline",
-        "parallel.share_devices", "parallel.allreduce", "parallel.embeddings",
+        "device.", "checkpoint.", "cloud.", "cost.", "hooks.", "log.", "parallel.deadline",
+        "parallel.start_deadline", "parallel.share_devices", "parallel.allreduce", "parallel.embeddings",
         "data.global_batch",                            /* resuming compares the batch that results */
         "data.workers", "data.prefetch", "data.joined", /* resuming compares the tokens that result */
         /* a run that met no bad sample is the same either way */

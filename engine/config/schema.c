@@ -295,6 +295,19 @@ const clt_config_key clt_config_common[] = {
         "cloud.endpoint", "\"\"",
         "address of the metadata service, such as http://127.0.0.1:8080; empty: the provider's own"),
 
+    CLT_KEY_STRINGS(
+        "hooks.on_notice", "[]",
+        "a program and its arguments, started without a shell on the host that is told by its cloud that it "
+        "will be taken away, or should save"),
+    CLT_KEY_STRINGS("hooks.on_save", "[]",
+                    "a program and its arguments, started after each checkpoint, beside the training"),
+    CLT_KEY_STRINGS("hooks.on_exit", "[]",
+                    "a program and its arguments, run on each host when the training has ended in any way"),
+    CLT_KEY_STRINGS("hooks.pass", "[]",
+                    "names of environment variables that hooks get beside PATH, HOME, the user's name, "
+                    "language, time zone and folder for temporary files"),
+    CLT_KEY_FLOAT("hooks.seconds", 0.1, 86400, "60", "seconds", "a hook that runs for longer is killed"),
+
     CLT_KEY_STRING(
         "device.spec", "\"\"",
         "platform:device as in 0:0, cpu, gpu, or a part of the device's name; empty: the first GPU, else "

@@ -342,7 +342,7 @@ clt_status clt_own_file_append(const char *path, int *fd)
 {
     struct stat info;
     /* O_NONBLOCK: a pipe that nobody reads would block here */
-    *fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    *fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (*fd >= 0 && fstat(*fd, &info) == 0 && S_ISREG(info.st_mode))
         return CLT_OK;
     int code = errno;

@@ -65,7 +65,7 @@ clt_status clt_file_write_by(const char *path, clt_file_filler fill, void *conte
 /* Files under names that the program chooses, in folders to which others may write as well: only regular
  * files are opened or written, never through a link and never a pipe or a device; otherwise CLT_ESTORAGE at
  * once. own_check: fails unless the path is free or a regular file or folder; own_write: like
- * clt_file_write; own_append: opens for appending, creating the file if need be; own_create: creates a new
+ * clt_file_write; own_append: opens for reading and appending, creating the file if need be; own_create: creates a new
  * file, replacing an existing one. */
 clt_status clt_own_file_check(const char *path);
 clt_status clt_own_file_write(const char *path, const void *data, size_t size);

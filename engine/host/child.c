@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Child processes: finding the program, starting it by posix_spawn (which is safe in a process with threads,
- * where fork is not), reading its lines with a time limit, ending it with everything it started. */
+ * Child processes: starting one by posix_spawn (which is safe in a process with threads, where fork is not),
+ * reading its lines with a time limit, ending it with everything it started. */
 #include "engine/host/child.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,68 +35,14 @@ extern char **environ;
 
 struct clt_child {
     pid_t pid;
-    int pipe, words; /* pipe with its answers, read end; file of its output, -1: none */
-    int input;       /* our end of the socket to its standard input, -1: none */
-    bool ended;      /* the child has closed the pipe */
+    int pipe, words;  /* pipe with its answers, read end; file of its output; -1: none */
+    off_t words_from; /* where its output begins in that file */
+    int input;        /* our end of the socket to its standard input, -1: none */
+    bool foreign;     /* CLT_CHILD_FOREIGN */
+    bool ended;       /* the child has closed the pipe, or, without a pipe, is over */
     size_t used, taken;
     char buffer[2 * CLT_CHILD_LINE_SIZE], line[CLT_CHILD_LINE_SIZE];
 };
-
-/* --- the program --- */
-
-static atomic_bool program_is_this;
-
-void clt_program_is_this(void)
-{
-    atomic_store(&program_is_this, true);
-}
-
-static bool runnable(const char *path)
-{
-    return !clt_is_directory(path) && access(path, X_OK) == 0;
-}
-
-static bool copy_path(const char *path, char **out)
-{
-    *out = strdup(path);
-    return *out != NULL;
-}
-
-/* Looks for the program beside the file that holds this function, which is the library or a program that
- * contains it. */
-static bool beside_library(char **out)
-{
-    static const char *const places[] = {"cltrain", "../cltrain", CLT_PROGRAM_FROM_LIBRARY};
-    Dl_info info;
-    if (dladdr((void *)(uintptr_t)clt_program_find, &info) == 0 || info.dli_fname == NULL)
-        return false;
-    const char *slash = strrchr(info.dli_fname, '/');
-    int length = slash ? (int)(slash - info.dli_fname) : 0;
-    for (size_t i = 0; slash && i < sizeof places / sizeof places[0]; i++) {
-        char path[4096];
-        snprintf(path, sizeof path, "%.*s/%s", length, info.dli_fname, places[i]);
-        if (runnable(path))
-            return copy_path(path, out);
-    }
-    return false;
-}
-
-clt_status clt_program_find(char **out)
-{
-    const char *named = getenv("CLTRAIN_PROGRAM");
-    *out = NULL;
-    if (named != NULL && named[0] != '\0') {
-        if (!runnable(named))
-            CLT_FAIL(CLT_EUNSUPPORTED, "CLTRAIN_PROGRAM=%s: there is no program that may be run", named);
-        return copy_path(named, out) ? CLT_OK : CLT_ENOMEM;
-    }
-    if (atomic_load(&program_is_this) && copy_path("/proc/self/exe", out))
-        return CLT_OK;
-    if (beside_library(out) || (runnable(CLT_PROGRAM_PATH) && copy_path(CLT_PROGRAM_PATH, out)))
-        return CLT_OK;
-    CLT_FAIL(CLT_EUNSUPPORTED, "the program cltrain is neither beside this library nor at " CLT_PROGRAM_PATH
-                               "; name it in the environment variable CLTRAIN_PROGRAM");
-}
 
 /* --- starting --- */
 
@@ -177,8 +121,8 @@ static int spawn_attributes(posix_spawnattr_t *attributes)
     return code ? code : posix_spawnattr_setsigmask(attributes, &none);
 }
 
-/* The child's descriptors: its standard input (-1: /dev/null), the pipe for its answers, and the file for
- * its output (-1: /dev/null). streams: it inherits the output streams of this process instead. */
+/* The child's descriptors: its standard input (-1: /dev/null), the pipe for its answers (-1: none), and the
+ * file for its output (-1: /dev/null). streams: it inherits the output streams of this process instead. */
 typedef struct child_ends {
     int input, answers, words;
     bool streams;
@@ -197,9 +141,11 @@ static int spawn_files(posix_spawn_file_actions_t *files, const child_ends *ends
         code = code ? code : posix_spawn_file_actions_addopen(files, 1, "/dev/null", O_WRONLY, 0);
         code = code ? code : posix_spawn_file_actions_adddup2(files, 1, 2);
     }
-    code = code ? code : posix_spawn_file_actions_adddup2(files, ends->answers, PIPE_FD);
+    if (ends->answers >= 0)
+        code = code ? code : posix_spawn_file_actions_adddup2(files, ends->answers, PIPE_FD);
 #if __GLIBC_PREREQ(2, 34) /* in older versions, files opened without O_CLOEXEC stay open in the child */
-    code = code ? code : posix_spawn_file_actions_addclosefrom_np(files, PIPE_FD + 1);
+    code =
+        code ? code : posix_spawn_file_actions_addclosefrom_np(files, PIPE_FD + (ends->answers >= 0 ? 1 : 0));
 #endif
     return code;
 }
@@ -223,19 +169,33 @@ static int spawn(const char *program, char **arguments, char **environment, cons
     return code;
 }
 
-/* Makes the pipe for the child's answers, the memory file that collects its output, and the socket pair for
- * its standard input. */
-static clt_status open_ends(clt_child *child, uint32_t flags, child_ends *ends)
+/* Opens the file that collects the child's output: the one that the program names, or one in memory. */
+static void open_words(clt_child *child, const clt_child_program *program, child_ends *ends)
+{
+    const bool file = (program->flags & CLT_CHILD_FILE) != 0;
+    ends->streams = (program->flags & CLT_CHILD_STREAMS) != 0;
+    if (ends->streams)
+        return;
+    /* without a descriptor the output is lost */
+    child->words = file ? fcntl(program->output, F_DUPFD_CLOEXEC, PIPE_FD + 1)
+                        : out_of_the_way(memfd_create("cltrain child", MFD_CLOEXEC));
+    child->words_from = file && child->words >= 0 ? lseek(child->words, 0, SEEK_END) : 0;
+    ends->words = child->words;
+}
+
+/* Makes the pipe for the child's answers, the file that collects its output, and the socket pair for its
+ * standard input. */
+static clt_status open_ends(clt_child *child, const clt_child_program *program, child_ends *ends)
 {
     int pair[2] = {-1, -1};
-    if (pipe2(pair, O_CLOEXEC) != 0)
-        return clt_fail_errno(CLT_EUNSUPPORTED, errno, "making a pipe to a child process");
-    child->pipe = pair[0];
-    ends->answers = out_of_the_way(pair[1]);
-    ends->streams = (flags & CLT_CHILD_STREAMS) != 0;
-    if (!ends->streams) /* if memfd_create fails, the output is lost */
-        ends->words = child->words = out_of_the_way(memfd_create("cltrain child", MFD_CLOEXEC));
-    if (!(flags & CLT_CHILD_INPUT))
+    if (!child->foreign) {
+        if (pipe2(pair, O_CLOEXEC) != 0)
+            return clt_fail_errno(CLT_EUNSUPPORTED, errno, "making a pipe to a child process");
+        child->pipe = pair[0];
+        ends->answers = out_of_the_way(pair[1]);
+    }
+    open_words(child, program, ends);
+    if (!(program->flags & CLT_CHILD_INPUT))
         return CLT_OK;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return clt_fail_errno(CLT_EUNSUPPORTED, errno, "making a socket to a child process");
@@ -270,7 +230,7 @@ static void child_ends_end_scope(child_ends *ends)
     close_fd(ends->input);
 }
 
-clt_status clt_child_start(const char *program, const char *const *arguments, uint32_t flags, clt_child **out)
+clt_status clt_child_start_program(const clt_child_program *program, clt_child **out)
 {
     CLT_SCOPED(bare_child) *child = NULL;
     CLT_FREED char **vector = NULL;
@@ -279,15 +239,25 @@ clt_status clt_child_start(const char *program, const char *const *arguments, ui
     *out = NULL;
     CLT_TRY(clt_alloc(&child, 1, sizeof *child, "a child process"));
     child->pipe = child->words = child->input = -1;
-    CLT_TRY(make_arguments(program, arguments, &vector));
-    CLT_TRY(make_environment(&environment));
-    CLT_TRY(open_ends(child, flags, &ends));
-    int code = spawn(program, vector, environment, &ends, &child->pid);
+    child->foreign = (program->flags & CLT_CHILD_FOREIGN) != 0;
+    CLT_TRY(make_arguments(program->path, program->arguments, &vector));
+    if (!program->environment)
+        CLT_TRY(make_environment(&environment));
+    CLT_TRY(open_ends(child, program, &ends));
+    int code =
+        spawn(program->path, vector, environment ? environment : (char **)(uintptr_t)program->environment,
+              &ends, &child->pid);
     if (code != 0)
         return clt_fail_errno(code == ENOMEM ? CLT_ENOMEM : CLT_EUNSUPPORTED, code,
-                              "starting '%s' as a child process", program);
+                              "starting '%s' as a child process", program->path);
     *out = CLT_TAKE(child);
     return CLT_OK;
+}
+
+clt_status clt_child_start(const char *program, const char *const *arguments, uint32_t flags, clt_child **out)
+{
+    return clt_child_start_program(
+        &(clt_child_program){.path = program, .arguments = arguments, .flags = flags}, out);
 }
 
 /* --- waiting --- */
@@ -432,13 +402,13 @@ static void describe_end(int wait_status, clt_child_end *end)
     }
 }
 
-/* The last line of the collected output that is not empty. */
-static void last_words(int fd, char *out, size_t size)
+/* The last line of the file, from a place on, that is not empty. */
+static void last_words(int fd, off_t from, char *out, size_t size)
 {
     char tail[2048];
-    off_t length = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
-    off_t from = length > (off_t)sizeof tail - 1 ? length - ((off_t)sizeof tail - 1) : 0;
-    ssize_t n = length > 0 ? pread(fd, tail, sizeof tail - 1, from) : 0;
+    off_t length = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0, room = (off_t)sizeof tail - 1;
+    ssize_t n =
+        length > from ? pread(fd, tail, (size_t)room, length - from > room ? length - room : from) : 0;
     out[0] = '\0';
     while (n > 0 && ((unsigned char)tail[n - 1] <= ' '))
         n--;
@@ -450,6 +420,16 @@ static void last_words(int fd, char *out, size_t size)
             tail[i] = ' ';
     const char *start = strrchr(tail, '\n');
     snprintf(out, size, "%.*s", (int)size - 1, start ? start + 1 : tail);
+}
+
+bool clt_child_is_over(clt_child *child)
+{
+    siginfo_t info = {0};
+    int code;
+    while ((code = waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT)) < 0 && errno == EINTR)
+        continue;
+    child->ended = child->ended || code < 0 || info.si_pid == child->pid;
+    return child->ended;
 }
 
 void clt_child_stop(clt_child *child, clt_child_end *end)
@@ -470,11 +450,11 @@ void clt_child_stop(clt_child *child, clt_child_end *end)
         kill(child->pid, SIGKILL);
         while ((got = waitpid(child->pid, &wait_status, 0)) < 0 && errno == EINTR)
             continue;
-    } else {
+    } else if (!child->foreign) {
         kill(-child->pid, SIGKILL); /* processes that it had started */
     }
     describe_end(got == child->pid ? wait_status : -1, end);
-    last_words(child->words, end->words, sizeof end->words);
+    last_words(child->words, child->words_from, end->words, sizeof end->words);
     free_child(child);
 }
 

@@ -16,30 +16,39 @@
 
 typedef struct clt_child clt_child;
 
-/* The path of the cltrain program, for children. In this order: $CLTRAIN_PROGRAM; this process itself, when
- * clt_program_is_this was called; "cltrain" beside the file that holds this library, one folder up, or in
- * ../bin; the place where it is installed. CLT_EUNSUPPORTED when there is none. Free with free(). */
-clt_status clt_program_find(char **out);
-/* Called by the program's main function: this process is the cltrain program. */
-void clt_program_is_this(void);
-
 /* Adds a variable, "NAME=value", to the environment of all children started from now on, not to this
  * process's. The text is kept by reference; adding the same text again does nothing. */
 void clt_child_tell(const char *assignment);
 
-/* Starts the program with these arguments (NULL-terminated, without the program's name) as the leader of a
- * process group. It inherits neither the files that this process holds open nor the variables by which MPI
- * launchers identify their processes. */
 enum {
     /* The child inherits the output streams of this process. Without this flag its output is collected,
      * and clt_child_stop returns the last line of it. */
     CLT_CHILD_STREAMS = 1,
     /* The child's standard input gets what clt_child_send sends. Without this flag it is empty. */
-    CLT_CHILD_INPUT = 2
+    CLT_CHILD_INPUT = 2,
+    /* A program that knows nothing of cltrain: it gets no pipe, so clt_child_next must not be called, and
+     * what it has started stays when it has ended by itself. */
+    CLT_CHILD_FOREIGN = 4,
+    /* Its output is appended to the file `output`. */
+    CLT_CHILD_FILE = 8
 };
-/* CLT_ENOMEM: out of memory or of processes; CLT_EUNSUPPORTED: the program cannot be started. */
+typedef struct clt_child_program {
+    const char *path;
+    const char *const *arguments;   /* without the program's name; NULL at the end */
+    const char *const *environment; /* "NAME=value", NULL at the end; NULL: this process's, without the
+                                     * variables by which MPI launchers identify their processes */
+    uint32_t flags;
+    int output; /* with CLT_CHILD_FILE: a descriptor for reading and appending, which stays the caller's */
+} clt_child_program;
+
+/* Starts a program as the leader of a process group. It inherits no file that this process holds open.
+ * CLT_ENOMEM: out of memory or of processes; CLT_EUNSUPPORTED: the program cannot be started. */
+clt_status clt_child_start_program(const clt_child_program *program, clt_child **out);
+/* The same with the environment of this process, and with no file. */
 clt_status clt_child_start(const char *program, const char *const *arguments, uint32_t flags,
                            clt_child **out);
+/* Whether a child with CLT_CHILD_FOREIGN has ended. */
+bool clt_child_is_over(clt_child *child);
 /* Writes text to the standard input of a child that was started with CLT_CHILD_INPUT. CLT_ESTORAGE when the
  * child is gone, or has read nothing for `seconds`. */
 clt_status clt_child_send(clt_child *child, const char *text, size_t length, double seconds);
@@ -63,10 +72,10 @@ typedef struct clt_child_end {
     int signal;      /* 0: none */
     int code;        /* exit code, when there was no signal; -1: not known */
     char text[32];   /* "SIGABRT", "exit code 3" */
-    char words[256]; /* the last line that it printed, "" if none */
+    char words[256]; /* the last line that it printed, "" if none, or if it inherited the streams */
 } clt_child_end;
-/* Kills the child and its process group if it is still there, waits for it, and frees. end may be NULL;
- * a child that was still running ended by SIGKILL. */
+/* Kills the child and its process group (CLT_CHILD_FOREIGN: only if it is still there), waits for it, and
+ * frees. end may be NULL; a child that was still running ended by SIGKILL. */
 void clt_child_stop(clt_child *child, clt_child_end *end);
 static inline void clt_child_drop(clt_child *child) /* NULL is fine */
 {

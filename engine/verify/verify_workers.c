@@ -15,6 +15,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/host/child.h"
+#include "engine/host/find_program.h"
 #include "engine/verify/verify_internal.h"
 
 #define OPEN_SECONDS 1200.0 /* limit until the first check: the device may have to be probed first */

@@ -16,13 +16,17 @@ undisturbed() { # RUN: its parameters are those of a run that nobody has disturb
     expect_same "$1.straight/checkpoints/step_$last/model.safetensors" "$1/checkpoints/step_$last/model.safetensors"
 }
 
-"${mpi[@]}" 2 "$CLTRAIN" train net.json --out run >run.out 2>&1 &
+# The hooks run once on this host.
+hooks=('hooks.on_notice=["sh","-c","echo notice $CLTRAIN_STEP >>told"]' 'hooks.on_save=["sh","-c","echo save $CLTRAIN_STEP >>told"]'
+    'hooks.on_exit=["sh","-c","echo exit $CLTRAIN_EXIT_CODE >>told"]')
+"${mpi[@]}" 2 "$CLTRAIN" train net.json --out run "${hooks[@]}" >run.out 2>&1 &
 launcher=$!
 await_from $launcher has_updates run 20
 touch gone
 ended 75 run.out
 expect_text 'notice of file: the file gone exists; the run finishes its step, saves and ends'
 undisturbed run
+if [ "$(sed 's/ .*//' told | sort | tr '\n' ' ')" = 'exit notice save ' ]; then pass; else fail "the hooks told: $(tr '\n' ';' <told)"; fi
 
 rm gone
 "$CLTRAIN" launch --devices 2 net.json --out launched >launched.out 2>&1 &

@@ -11,22 +11,9 @@
 #include "engine/data/open/fetch.h"
 #include "engine/files/fileio.h"
 #include "engine/host/child.h"
+#include "engine/host/find_program.h"
 
 #define LOOK_SECONDS 0.25 /* interval at which the size of the growing file is read */
-
-/* The first executable of this name in the folders of PATH that are absolute. */
-static bool find_program(const char *name, char *path, size_t size)
-{
-    const char *folders = getenv("PATH");
-    for (const char *at = folders ? folders : "/usr/local/bin:/usr/bin:/bin"; *at;) {
-        size_t n = strcspn(at, ":");
-        if (at[0] == '/' && (size_t)snprintf(path, size, "%.*s/%s", (int)n, at, name) < size &&
-            !clt_is_directory(path) && access(path, X_OK) == 0)
-            return true;
-        at += n + (at[n] == ':');
-    }
-    return false;
-}
 
 static uint64_t size_of(const char *path)
 {
@@ -61,7 +48,8 @@ static void stop(clt_child *child, clt_child_end *end)
 clt_status clt_fetch_download(const clt_fetch_options *o, const char *url, const char *what, const char *part,
                               uint64_t expected)
 {
-    char program[4096], output[4200];
+    CLT_FREED char *program = NULL;
+    char output[4200];
     const char *const curl[] = {"--fail",
                                 "--location",
                                 "--silent",
@@ -87,12 +75,13 @@ clt_status clt_fetch_download(const clt_fetch_options *o, const char *url, const
     const char *const wget[] = {
         "--no-verbose", "--continue", "--tries=2", "--timeout=30", "--execute=ftp_proxy=http://127.0.0.1:9/",
         output,         url,          NULL};
-    bool has_curl = find_program("curl", program, sizeof program);
-    if (!has_curl && !find_program("wget", program, sizeof program))
+    bool has_curl = clt_program_named("curl", &program) == CLT_OK;
+    if (!has_curl && clt_program_named("wget", &program) != CLT_OK)
         CLT_FAIL(
             CLT_EDATA,
             "neither curl nor wget is installed to load it with (on Debian and Ubuntu: apt-get install curl "
             "ca-certificates)");
+    clt_error_clear();
     snprintf(output, sizeof output, "--output-document=%s", part);
     clt_child *child = NULL;
     clt_child_end end;

@@ -260,6 +260,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         clt_say_phase(l->options->comm, "waiting for results of earlier steps", done);
         CLT_TRY(await(l, done - clt_decision_lag(l)));
         clt_look_for_notices(l);
+        clt_hooks_look(l);
         d = clt_decide(l, step);
         if (l->near_budget && !d.stop) {
             CLT_TRY(await(l, done));
@@ -396,6 +397,7 @@ static clt_status finish(clt_loop *l, bool stopped)
                                                : clt_keeper_poll(&l->keeper, CLT_SAVER_WAIT));
     clt_run_progress(l->run, "saving", 0, -1);
     l->meter.saving_s += clt_now() - saving;
+    clt_hooks_settle(l);
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_END));
     clt_tell_profile(l);
     CLT_TRY(clt_tell_advice(l));
@@ -500,6 +502,7 @@ static clt_status run_all(clt_loop *l)
     l->result->build_seconds = l->run->build_seconds;
     l->result->parameters = (uint64_t)clt_graph_param_elements(l->run->job->train->graph);
     clt_status status = train(l);
+    clt_hooks_settle(l);
     if (status != CLT_OK && status != CLT_EINTERRUPTED)
         clt_tell_failed(l, status);
     return status;
@@ -521,7 +524,6 @@ static void close_all(clt_loop *l)
     clt_lock_release(l->lock);
     clt_str_free(&l->meter.tags);
 }
-CLT_SCOPED_VALUE(clt_loop, close_all)
 
 clt_status clt_train(const clt_run_options *options, clt_run_result *result)
 {
@@ -529,8 +531,14 @@ clt_status clt_train(const clt_run_options *options, clt_run_result *result)
     clt_log_forget();
     memset(result, 0, sizeof *result);
     result->last_loss = result->best_eval_loss = NAN;
+    CLT_SCOPED(clt_hooks) *hooks = NULL;
+    CLT_TRY(clt_hooks_open(options, &hooks));
     if (options->dry_run)
         return clt_dry_run(options, result);
-    CLT_SCOPED(clt_loop) l = {.options = options, .result = result, .meter = {.began = clt_now()}};
-    return run_all(&l);
+    clt_loop l = {.options = options, .result = result, .meter = {.began = clt_now()}, .hooks = hooks};
+    clt_status status = run_all(&l);
+    close_all(&l);
+    l = (clt_loop){.options = options, .result = result, .hooks = hooks};
+    clt_hook_exit(&l, status);
+    return status;
 }

@@ -39,6 +39,10 @@ typedef struct clt_meter {
     clt_str tags;
 } clt_meter;
 
+/* Programs of the user that run beside the training (trainer_hooks.c). */
+enum { CLT_HOOK_NOTICE, CLT_HOOK_SAVE, CLT_HOOK_EXIT, CLT_HOOKS };
+typedef struct clt_hooks clt_hooks;
+
 typedef struct clt_loop {
     clt_run *run;
     const clt_run_options *options;
@@ -49,6 +53,7 @@ typedef struct clt_loop {
     clt_watch *watch;
     clt_notice_options notice_options; /* of `notices`, which is NULL where nobody is asked for any */
     clt_notices *notices;
+    clt_hooks *hooks;            /* on the first rank of each host, else NULL */
     bool noticed;                /* a notice that ends the run has been told */
     bool save_asked;             /* a notice asks for a checkpoint, and none has begun since */
     struct clt_sampler *sampler; /* rank 0 if texts are sampled during training; else NULL */
@@ -109,6 +114,19 @@ clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result);
 clt_status clt_watch_notices(clt_loop *loop);
 void clt_look_for_notices(clt_loop *loop);
 void clt_end_by_notice(clt_loop *loop);
+/* trainer_hooks.c. open: on the first rank of each host, else *out is NULL; CLT_ECONFIG: the program of a hook
+ * is missing. look: after each step, tells how hooks have ended, and ends the ones that have run for too long.
+ * settle: waits for the end of all hooks, each of which has its limit. notice, saved: start a hook for an
+ * event; while the hook still runs for an earlier one, the newest event waits. exit: when the run is closed,
+ * runs the last hook, with the error of this thread, which is kept. */
+clt_status clt_hooks_open(const clt_run_options *options, clt_hooks **out);
+void clt_hooks_close(clt_hooks *hooks); /* NULL is fine */
+CLT_SCOPED_POINTER(clt_hooks, clt_hooks_close)
+void clt_hooks_look(clt_loop *loop);
+void clt_hooks_settle(clt_loop *loop);
+void clt_hook_notice(clt_loop *loop, const char *provider, const clt_notice *notice);
+void clt_hook_saved(clt_loop *loop, const clt_save_result *result, const char *reason);
+void clt_hook_exit(clt_loop *loop, clt_status ended);
 /* trainer_decide.c. clt_stop_before: whether a rank was asked to stop before the first step; collective.
  * clt_send_requests: before a step is enqueued, tells the other ranks whether this one wants to stop or to
  * save. clt_decide: what to do when step `step` (from 0) has been enqueued and the results of step -

@@ -23,16 +23,16 @@ clt_status clt_watch_notices(clt_loop *l)
     return CLT_OK;
 }
 
-static void note(const clt_loop *l, const char *provider, bool stop, const char *text)
+static void note(const clt_loop *l, const char *provider, clt_notice_kind kind, const char *text)
 {
     const clt_event_field fields[] = {CLT_FIELD_TEXT("provider", provider),
-                                      CLT_FIELD_TEXT("kind", stop ? "stop" : "save"),
+                                      CLT_FIELD_TEXT("kind", clt_notice_kind_name(kind)),
                                       CLT_FIELD_TEXT("text", text)};
     if (clt_rundir_event(l->dir, "notice", l->finished, fields, sizeof fields / sizeof *fields) != CLT_OK)
         clt_error_clear(); /* metrics that cannot be written end the run at the next step */
 }
 
-/* The line that the user reads, and an event. */
+/* The line that the user reads, an event, and the hook. */
 static void tell_notice(clt_loop *l, const clt_notice *notice)
 {
     char text[400];
@@ -41,14 +41,15 @@ static void tell_notice(clt_loop *l, const clt_notice *notice)
              notice->kind == CLT_NOTICE_STOP ? "the run finishes its step, saves and ends"
                                              : "the run saves and goes on");
     clt_tell(l, text);
-    note(l, provider, notice->kind == CLT_NOTICE_STOP, notice->text);
+    note(l, provider, notice->kind, notice->text);
+    clt_hook_notice(l, provider, notice);
 }
 
 void clt_end_by_notice(clt_loop *l)
 {
     clt_look_for_notices(l); /* it may have come just before the decision to end */
     if (!l->noticed && !l->quiet)
-        note(l, "another host", true, "the machine of another rank will be taken away");
+        note(l, "another host", CLT_NOTICE_STOP, "the machine of another rank will be taken away");
 }
 
 void clt_look_for_notices(clt_loop *l)

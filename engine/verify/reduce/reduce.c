@@ -13,6 +13,7 @@
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/host/child.h"
+#include "engine/host/find_program.h"
 #include "engine/verify/reduce/reduce_report.h"
 
 #define OPEN_SECONDS 1200.0 /* limit until the device is open: it may have to be probed first */

@@ -12,6 +12,7 @@
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/host/child.h"
+#include "engine/host/find_program.h"
 
 /* A limit for children that do answer: guard.sh ends a test that hangs. */
 #define NO_LIMIT 1e9
@@ -272,6 +273,67 @@ TEST(test_signals)
     expect_end(child, "SIGTERM", "");
     signal(SIGTERM, before);
     sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
+/* A foreign program gets its environment and nothing else, writes to the end of a file, and leaves what it has
+ * started. */
+TEST(test_foreign)
+{
+    char path[] = "/tmp/test_base_child_XXXXXX", text[64] = "";
+    CLT_CLOSED int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(fcntl(file, F_SETFL, O_APPEND), 0);
+    assert_int_equal(write(file, "old\n", 4), 4);
+    const char *const arguments[] = {"-c", "echo $ONLY$HOME; sleep 1000 >/dev/null 2>&1 & echo $!; exit 2",
+                                     NULL};
+    const char *const environment[] = {"ONLY=one", "PATH=/bin:/usr/bin", NULL};
+    clt_child *child = NULL;
+    clt_child_end end;
+    assert_ok(clt_child_start_program(&(clt_child_program){.path = "/bin/sh",
+                                                           .arguments = arguments,
+                                                           .environment = environment,
+                                                           .flags = CLT_CHILD_FOREIGN | CLT_CHILD_FILE,
+                                                           .output = file},
+                                      &child));
+    while (!clt_child_is_over(child))
+        usleep(10000);
+    clt_child_stop(child, &end);
+    assert_string_equal(end.text, "exit code 2");
+    assert_true(pread(file, text, sizeof text - 1, 0) > 8);
+    assert_memory_equal(text, "old\none\n", 8);
+    assert_string_equal(end.words, strtok(text + 8, "\n"));
+    assert_int_equal(kill((pid_t)atoi(end.words), SIGKILL), 0);
+    /* one that is still running is killed, and has said nothing */
+    const char *const longer[] = {"1000", NULL};
+    assert_ok(clt_child_start_program(&(clt_child_program){.path = "/bin/sleep",
+                                                           .arguments = longer,
+                                                           .flags = CLT_CHILD_FOREIGN | CLT_CHILD_FILE,
+                                                           .output = file},
+                                      &child));
+    assert_false(clt_child_is_over(child));
+    clt_child_stop(child, &end);
+    assert_string_equal(end.text, "SIGKILL");
+    assert_string_equal(end.words, "");
+    unlink(path);
+}
+
+TEST(test_named)
+{
+    CLT_FREED char *kept = strdup(getenv("PATH")), *path = NULL;
+    assert_non_null(kept);
+    setenv("PATH", "relative:/nowhere:/bin:/usr/bin", 1);
+    assert_ok(clt_program_named("sh", &path));
+    assert_string_equal(path, "/bin/sh");
+    free(CLT_TAKE(path));
+    assert_ok(clt_program_named("/bin/../bin/sh", &path));
+    assert_string_equal(path, "/bin/../bin/sh");
+    free(CLT_TAKE(path));
+    assert_int_equal(clt_program_named("no_such_program", &path), CLT_EUNSUPPORTED);
+    assert_int_equal(clt_program_named("/bin", &path), CLT_EUNSUPPORTED);
+    assert_int_equal(clt_program_named("/etc/passwd", &path), CLT_EUNSUPPORTED);
+    assert_null(path);
+    clt_error_clear();
+    setenv("PATH", kept, 1);
 }
 
 TEST(test_find)

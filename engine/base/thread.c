@@ -25,9 +25,9 @@ void clt_thread_block_signals(sigset_t *before)
     pthread_sigmask(SIG_BLOCK, &set, before);
 }
 
-#define TURN_NS 200000000
+#define TURN_SECONDS 0.2
 
-bool clt_cond_wait_turn(pthread_cond_t *changed, pthread_mutex_t *lock)
+bool clt_cond_wait_for(pthread_cond_t *changed, pthread_mutex_t *lock, double seconds)
 {
 #if __GLIBC_PREREQ(2, 30) /* older versions wait on the wall clock: setting it back makes the wait longer */
     const clockid_t clock = CLOCK_MONOTONIC;
@@ -36,16 +36,19 @@ bool clt_cond_wait_turn(pthread_cond_t *changed, pthread_mutex_t *lock)
 #endif
     struct timespec until;
     (void)clock_gettime(clock, &until);
-    until.tv_nsec += TURN_NS;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
+    double end = (double)until.tv_nsec * 1e-9 + (seconds > 0 ? seconds : 0);
+    until.tv_sec += (time_t)end;
+    until.tv_nsec = (long)((end - (double)(time_t)end) * 1e9);
 #if __GLIBC_PREREQ(2, 30)
     return pthread_cond_clockwait(changed, lock, clock, &until) == 0;
 #else
     return pthread_cond_timedwait(changed, lock, &until) == 0;
 #endif
+}
+
+bool clt_cond_wait_turn(pthread_cond_t *changed, pthread_mutex_t *lock)
+{
+    return clt_cond_wait_for(changed, lock, TURN_SECONDS);
 }
 
 clt_status clt_thread_start(clt_thread **out, const char *name, void *(*body)(void *), void *context)
@@ -79,6 +82,14 @@ void clt_thread_join(clt_thread *thread)
     if (!thread)
         return;
     pthread_join(thread->handle, NULL);
+    free(thread);
+}
+
+void clt_thread_leave(clt_thread *thread)
+{
+    if (!thread)
+        return;
+    pthread_detach(thread->handle);
     free(thread);
 }
 

@@ -17,7 +17,9 @@
  * NULL) gets the previous mask. Threads of clt_thread_start block them too. */
 void clt_thread_block_signals(sigset_t *before);
 
-/* Like pthread_cond_wait, but for at most 0.2 seconds. False: there was no signal in that time; the caller
+/* Like pthread_cond_wait, but for at most `seconds`. False: there was no signal in that time. */
+bool clt_cond_wait_for(pthread_cond_t *changed, pthread_mutex_t *lock, double seconds);
+/* The same for 0.2 seconds. False: there was no signal in that time; the caller
  * may check whether what it waits for can still happen. */
 bool clt_cond_wait_turn(pthread_cond_t *changed, pthread_mutex_t *lock);
 
@@ -33,6 +35,9 @@ static inline void clt_unlock_end_scope(pthread_mutex_t **lock)
 typedef struct clt_thread clt_thread;
 clt_status clt_thread_start(clt_thread **out, const char *name, void *(*body)(void *), void *context);
 void clt_thread_join(clt_thread *thread); /* joins and frees; NULL is fine */
+/* Frees without waiting for the end of the thread, which may stand in a call that never returns. What the
+ * thread uses must stay. NULL is fine. */
+void clt_thread_leave(clt_thread *thread);
 
 /* Splits 0..count into ranges of at least `least` and calls body(context, first, last) for each, on
  * several cores; returns when all calls have returned. Ranges whose thread cannot be started are done by

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #include "engine/base/hash.h"
 #include "engine/base/mem.h"
@@ -84,15 +83,10 @@ static void say_trouble(clt_notices *n, const char *what)
 /* Waits for `seconds`. False: the thread is to end. */
 static bool wait_for(clt_notices *n, double seconds)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until); /* the clock of n->changed: the time of day may jump */
-    double whole = (double)until.tv_nsec * 1e-9 + seconds;
-    until.tv_sec += (time_t)whole;
-    until.tv_nsec = (long)((whole - (double)(time_t)whole) * 1e9);
+    const double until = clt_now() + seconds;
     CLT_LOCKED(&n->lock);
-    while (!n->ends)
-        if (pthread_cond_timedwait(&n->changed, &n->lock, &until) != 0)
-            break;
+    while (!n->ends && clt_now() < until)
+        (void)clt_cond_wait_for(&n->changed, &n->lock, until - clt_now());
     return !n->ends;
 }
 
@@ -196,11 +190,7 @@ clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out
     n->asker.options = options;
     n->asker.seen = -1;
     pthread_mutex_init(&n->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&n->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    pthread_cond_init(&n->changed, NULL);
     if (source->http)
         choose_address(&n->asker, source);
     clt_status status = source->http ? clt_http_open(&n->asker.http) : CLT_OK;

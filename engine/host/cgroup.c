@@ -6,6 +6,7 @@
 #include "engine/host/cgroup.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,4 +286,28 @@ bool clt_cgroup_memory(const char *root, uint64_t *left)
         } while (to_parent(&h));
     }
     return any;
+}
+
+clt_cgroup_use clt_cgroup_use_of(const char *root)
+{
+    clt_cgroup_use use = {NAN, NAN, NAN};
+    hierarchy h;
+    char name[64], value[64], unused[64];
+    uint64_t number;
+    if (!find_hierarchy(root, NULL, &h))
+        return use;
+    if (read_words(&h, "/memory.current", value, unused) && parse_u64(value, &number)) {
+        uint64_t cache = cache_of_level(&h);
+        use.memory_bytes = (double)(number - (cache < number ? cache : number));
+    }
+    FILE *file = open_in(&h, "/cpu.stat");
+    while (file && fscanf(file, "%63s %63s", name, value) == 2) {
+        if (strcmp(name, "usage_usec") == 0 && parse_u64(value, &number))
+            use.cpu_seconds = (double)number * 1e-6;
+        if (strcmp(name, "throttled_usec") == 0 && parse_u64(value, &number))
+            use.throttled_seconds = (double)number * 1e-6;
+    }
+    if (file)
+        (void)fclose(file);
+    return use;
 }

@@ -15,4 +15,12 @@ double clt_cgroup_cpus(const char *root);
  * limits it. */
 bool clt_cgroup_memory(const char *root, uint64_t *left);
 
+/* What this process's group of version 2 has used; NAN: it does not say. */
+typedef struct clt_cgroup_use {
+    double cpu_seconds;       /* processor time */
+    double throttled_seconds; /* in which the quota held it back */
+    double memory_bytes;      /* without the cache of files */
+} clt_cgroup_use;
+clt_cgroup_use clt_cgroup_use_of(const char *root);
+
 #endif

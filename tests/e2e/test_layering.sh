@@ -62,7 +62,7 @@ check_calls() {
 # of lower floors: never a higher one, and no other house of its own floor.
 floors='
 base
-cl cloud comm config graph
+cl cloud comm config graph monitor
 ops data state
 optim models
 plan checkpoint
@@ -81,6 +81,7 @@ cloud engine/cloud
 comm comm
 config engine/config
 graph engine/graph
+monitor engine/monitor
 ops engine/ops engine/ops/elementwise engine/ops/attention+engine/ops/linear+engine/ops/reduce+engine/ops/shape+engine/ops/spatial engine/ops/conv+engine/ops/loss+engine/ops/norm engine/ops/cross_entropy
 data engine/data+engine/data/texts engine/data/pixels+engine/data/records+engine/data/tokenizer engine/data/arrays+engine/data/facts engine/data/annotated+engine/data/chat+engine/data/images+engine/data/tables+engine/data/tokens+engine/data/volumes engine/data/open
 state engine/state

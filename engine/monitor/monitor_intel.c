@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Figures of Intel's GPUs, from the sensors of the drivers i915 and xe. Neither has a file that says how busy
+ * the device is: that comes from what this process itself has used, which /proc/self/fdinfo tells of every
+ * open device, for each of its engines. */
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/monitor/monitor_source.h"
+
+#define MOST_ENGINES 16
+#define MOST_CLIENTS 64
+
+/* What the process has used of one engine: a time in ns, or cycles of `total` cycles (xe). */
+typedef struct engine {
+    char name[64];
+    double used, total;
+    double capacity; /* engines of this name */
+} engine;
+
+typedef struct intel {
+    char folder[CLT_MONITOR_PATH], hwmon[CLT_MONITOR_PATH], fdinfo[CLT_MONITOR_PATH], pci[16];
+    bool sensors;
+    engine before[MOST_ENGINES];
+    int engines;
+    double at;
+} intel;
+
+/* Sums over the clients of one look. */
+typedef struct look {
+    engine engine[MOST_ENGINES];
+    int engines;
+    long long client[MOST_CLIENTS];
+    int clients;
+    double memory; /* NAN: not told */
+} look;
+
+static void open_intel(const char *driver, const clt_monitor_options *o, void **state)
+{
+    char folder[CLT_MONITOR_PATH];
+    intel *d;
+    if (!clt_monitor_pci_folder(o->pci, driver, folder) ||
+        clt_alloc(&d, 1, sizeof *d, "a source of figures") != CLT_OK)
+        return;
+    memcpy(d->folder, folder, sizeof folder);
+    d->sensors = clt_monitor_hwmon(folder, d->hwmon);
+    (void)snprintf(d->pci, sizeof d->pci, "%s", o->pci);
+    (void)snprintf(d->fdinfo, sizeof d->fdinfo, "%s/proc/self/fdinfo", o->root);
+    d->at = NAN;
+    *state = d;
+}
+
+/* --- what this process has used --- */
+
+static engine *engine_named(look *l, const char *name)
+{
+    for (int i = 0; i < l->engines; i++)
+        if (strcmp(l->engine[i].name, name) == 0)
+            return &l->engine[i];
+    if (l->engines == MOST_ENGINES)
+        return NULL;
+    engine *new = &l->engine[l->engines++];
+    *new = (engine){.capacity = 1};
+    (void)snprintf(new->name, sizeof new->name, "%s", name);
+    return new;
+}
+
+/* "drm-memory-vram0: 1024 KiB" in bytes. */
+static double bytes_of(double value, const char *unit)
+{
+    return strncmp(unit, "KiB", 3) == 0   ? value * 1024
+           : strncmp(unit, "MiB", 3) == 0 ? value * 1048576
+                                          : value;
+}
+
+static void take_line(look *l, const char *key, double value, const char *unit)
+{
+    engine *e;
+    if (strncmp(key, "drm-engine-capacity-", 20) == 0) {
+        if ((e = engine_named(l, key + 20)) && value >= 1)
+            e->capacity = value;
+    } else if (strncmp(key, "drm-engine-", 11) == 0) {
+        if ((e = engine_named(l, key + 11)))
+            e->used += value;
+    } else if (strncmp(key, "drm-cycles-", 11) == 0) {
+        if ((e = engine_named(l, key + 11)))
+            e->used += value;
+    } else if (strncmp(key, "drm-total-cycles-", 17) == 0) {
+        if ((e = engine_named(l, key + 17))) /* of the device: the same for every client */
+            e->total = fmax(e->total, value);
+    } else if (strncmp(key, "drm-memory-", 11) == 0 || strncmp(key, "drm-resident-", 13) == 0) {
+        l->memory = (isnan(l->memory) ? 0 : l->memory) + bytes_of(value, unit);
+    }
+}
+
+static bool is_new_client(look *l, long long id)
+{
+    for (int i = 0; i < l->clients; i++)
+        if (l->client[i] == id)
+            return false;
+    if (l->clients < MOST_CLIENTS)
+        l->client[l->clients++] = id;
+    return true;
+}
+
+/* One open file. A client that several files share is counted once. The older key of memory is not read
+ * where the newer one stands. */
+static void take_file(look *l, const char *path, const char *pci)
+{
+    char line[256], text[4096], key[64], unit[8], address[32] = "";
+    long long client = -1;
+    size_t used = 0;
+    bool resident;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return;
+    text[0] = '\0';
+    while (fgets(line, sizeof line, file)) {
+        (void)sscanf(line, "drm-pdev: %31s", address);
+        (void)sscanf(line, "drm-client-id: %lld", &client);
+        size_t length = strlen(line);
+        if (used + length < sizeof text) {
+            memcpy(text + used, line, length + 1);
+            used += length;
+        }
+    }
+    (void)fclose(file);
+    if (strcmp(address, pci) != 0 || !is_new_client(l, client))
+        return;
+    resident = strstr(text, "drm-resident-") != NULL;
+    for (char *at = text, *end; *at; at = end) {
+        double value;
+        end = at + strcspn(at, "\n");
+        end += *end == '\n';
+        unit[0] = '\0';
+        if (sscanf(at, "%63[^: ]: %lf %7s", key, &value, unit) >= 2 &&
+            !(resident && strncmp(key, "drm-memory-", 11) == 0))
+            take_line(l, key, value, unit);
+    }
+}
+
+static void look_at_self(const intel *d, look *l)
+{
+    char path[CLT_MONITOR_PATH + 272];
+    *l = (look){.memory = NAN};
+    DIR *dir = opendir(d->fdinfo);
+    if (!dir)
+        return;
+    for (const struct dirent *entry; (entry = readdir(dir));) {
+        (void)snprintf(path, sizeof path, "%s/%s", d->fdinfo, entry->d_name);
+        if (entry->d_name[0] != '.')
+            take_file(l, path, d->pci);
+    }
+    (void)closedir(dir);
+}
+
+/* The share of the busiest engine since the look before. A counter may step back, for which the larger value
+ * is kept. */
+static double share_since(intel *d, look *l, double now)
+{
+    double most = NAN, ns = (now - d->at) * 1e9;
+    for (int i = 0; i < l->engines; i++) {
+        engine *e = &l->engine[i];
+        for (int k = 0; k < d->engines; k++) {
+            const engine *old = &d->before[k];
+            if (strcmp(old->name, e->name) != 0)
+                continue;
+            e->used = fmax(e->used, old->used);
+            e->total = fmax(e->total, old->total);
+            double time = e->total > 0 ? e->total - old->total : ns;
+            double share = time > 0 ? (e->used - old->used) / (time * e->capacity) : NAN;
+            most = isnan(most) ? share : fmax(most, share);
+        }
+    }
+    memcpy(d->before, l->engine, sizeof d->before);
+    d->engines = l->engines;
+    d->at = now;
+    return fmin(most, isnan(most) ? most : 1);
+}
+
+static void sample_intel(void *state, clt_monitor_sample *out)
+{
+    intel *d = state;
+    look now;
+    double *v = out->value;
+    look_at_self(d, &now);
+    v[CLT_MONITOR_UTILIZATION] = share_since(d, &now, out->at);
+    v[CLT_MONITOR_MEMORY_USED] = now.memory;
+    if (!d->sensors)
+        return;
+    out->energy = clt_monitor_number(d->hwmon, "energy1_input", 1e-6); /* of the card */
+    if (isnan(out->energy))
+        out->energy = clt_monitor_number(d->hwmon, "energy2_input", 1e-6); /* of the package */
+    v[CLT_MONITOR_POWER_LIMIT] = clt_monitor_number(d->hwmon, "power1_max", 1e-6);
+    if (isnan(v[CLT_MONITOR_POWER_LIMIT]))
+        v[CLT_MONITOR_POWER_LIMIT] = clt_monitor_number(d->hwmon, "power1_rated_max", 1e-6);
+    v[CLT_MONITOR_TEMPERATURE] = clt_monitor_temperature(d->hwmon, "pkg", "package", 2);
+    v[CLT_MONITOR_MEMORY_TEMPERATURE] = clt_monitor_temperature(d->hwmon, "vram", NULL, 3);
+}
+
+static void open_i915(const clt_monitor_options *o, clt_monitor_facts *facts, char trouble[256], void **state)
+{
+    (void)facts;
+    (void)trouble;
+    open_intel("i915", o, state);
+}
+
+static void open_xe(const clt_monitor_options *o, clt_monitor_facts *facts, char trouble[256], void **state)
+{
+    (void)facts;
+    (void)trouble;
+    open_intel("xe", o, state);
+}
+
+static int list_i915(clt_monitor_device *devices, int most)
+{
+    return clt_monitor_list_driver("i915", devices, most);
+}
+
+static int list_xe(clt_monitor_device *devices, int most)
+{
+    return clt_monitor_list_driver("xe", devices, most);
+}
+
+const clt_monitor_source clt_monitor_i915 = {"i915", open_i915, sample_intel, free, list_i915};
+const clt_monitor_source clt_monitor_xe = {"xe", open_xe, sample_intel, free, list_xe};

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Figures of NVIDIA's GPUs, by the driver's library NVML. Its functions are looked up by name, the newest
+ * form first, since the program is not linked with it; a function that is missing or fails leaves its value
+ * out. CLTRAIN_NVML names another library. */
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/monitor/monitor_source.h"
+
+/* --- the library's interface, as far as it is used --- */
+
+enum { NVML_OK = 0, NVML_NOT_FOUND = 6, NVML_NO_DRIVER = 9, NVML_GPU_LOST = 15, NVML_OTHER_VERSION = 18 };
+/* reasons for a lower clock */
+#define FOR_POWER (0x4ULL | 0x80ULL)
+#define FOR_HEAT (0x20ULL | 0x40ULL)
+#define BY_HARDWARE 0x8ULL
+#define EVENT_XID 8ULL
+enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, ECC_CORRECTED = 0, ECC_UNCORRECTED = 1, SENSOR_GPU = 0 };
+
+typedef void *nvml_device, *nvml_events;
+typedef struct nvml_shares {
+    unsigned gpu, memory; /* percent */
+} nvml_shares;
+typedef struct nvml_memory_1 {
+    unsigned long long total, free, used;
+} nvml_memory_1;
+typedef struct nvml_memory_2 {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+} nvml_memory_2;
+typedef struct nvml_heat {
+    unsigned version, sensor;
+    int celsius;
+} nvml_heat;
+typedef struct nvml_event {
+    nvml_device device;
+    unsigned long long type, data;
+    unsigned instance, compute_instance;
+} nvml_event;
+_Static_assert(sizeof(nvml_memory_2) == 40 && sizeof(nvml_heat) == 12, "sizes that the versions state");
+#define MEMORY_VERSION 0x02000028U
+#define HEAT_VERSION 0x0100000CU
+
+/* X(member, arguments, name, older name with the same arguments or NULL) */
+#define FUNCTIONS(X)                                                                                         \
+    X(init, (void), "nvmlInit_v2", "nvmlInit")                                                               \
+    X(shutdown, (void), "nvmlShutdown", NULL)                                                                \
+    X(handle, (const char *, nvml_device *), "nvmlDeviceGetHandleByPciBusId_v2",                             \
+      "nvmlDeviceGetHandleByPciBusId")                                                                       \
+    X(name, (nvml_device, char *, unsigned), "nvmlDeviceGetName", NULL)                                      \
+    X(shares, (nvml_device, nvml_shares *), "nvmlDeviceGetUtilizationRates", NULL)                           \
+    X(memory_2, (nvml_device, nvml_memory_2 *), "nvmlDeviceGetMemoryInfo_v2", NULL)                          \
+    X(memory_1, (nvml_device, nvml_memory_1 *), "nvmlDeviceGetMemoryInfo", NULL)                             \
+    X(power, (nvml_device, unsigned *), "nvmlDeviceGetPowerUsage", NULL)                                     \
+    X(limit, (nvml_device, unsigned *), "nvmlDeviceGetEnforcedPowerLimit", NULL)                             \
+    X(energy, (nvml_device, unsigned long long *), "nvmlDeviceGetTotalEnergyConsumption", NULL)              \
+    X(heat_2, (nvml_device, nvml_heat *), "nvmlDeviceGetTemperatureV", NULL)                                 \
+    X(heat_1, (nvml_device, int, unsigned *), "nvmlDeviceGetTemperature", NULL)                              \
+    X(reasons, (nvml_device, unsigned long long *), "nvmlDeviceGetCurrentClocksEventReasons",                \
+      "nvmlDeviceGetCurrentClocksThrottleReasons")                                                           \
+    X(clock, (nvml_device, int, unsigned *), "nvmlDeviceGetClockInfo", NULL)                                 \
+    X(ecc, (nvml_device, int, int, unsigned long long *), "nvmlDeviceGetTotalEccErrors", NULL)               \
+    X(pcie, (nvml_device, int, unsigned *), "nvmlDeviceGetPcieThroughput", NULL)                             \
+    X(replays, (nvml_device, unsigned *), "nvmlDeviceGetPcieReplayCounter", NULL)                            \
+    X(events_create, (nvml_events *), "nvmlEventSetCreate", NULL)                                            \
+    X(events_free, (nvml_events), "nvmlEventSetFree", NULL)                                                  \
+    X(events_add, (nvml_device, unsigned long long, nvml_events), "nvmlDeviceRegisterEvents", NULL)          \
+    X(events_next, (nvml_events, nvml_event *, unsigned), "nvmlEventSetWait_v2", "nvmlEventSetWait")
+
+typedef struct nvml_functions {
+#define MEMBER(member, arguments, name, older) int(*member) arguments;
+    FUNCTIONS(MEMBER)
+#undef MEMBER
+} nvml_functions;
+
+typedef struct nvml {
+    nvml_functions call; /* NULL: the library has no such function */
+    nvml_device device;
+    nvml_events events; /* NULL: none are told */
+    bool lost;          /* has been told */
+} nvml;
+
+/* --- opening --- */
+
+static void *function_named(void *library, const char *name, const char *older)
+{
+    void *found = dlsym(library, name);
+    return found || !older ? found : dlsym(library, older);
+}
+
+/* The library stays loaded: the driver's OpenCL library may use it as well. */
+static bool load(nvml_functions *call)
+{
+    const char *own = getenv("CLTRAIN_NVML");
+    void *library = dlopen(own && own[0] ? own : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return false;
+#define FIND(member, arguments, name, older)                                                                 \
+    *(void **)(void *)&call->member = function_named(library, name, older);
+    FUNCTIONS(FIND)
+#undef FIND
+    return call->init && call->handle;
+}
+
+static const char *meaning(int code)
+{
+    return code == NVML_NO_DRIVER  ? "the driver is not loaded"
+           : code == NVML_GPU_LOST ? "the GPU is lost: it has fallen off the bus or cannot be reached"
+           : code == NVML_OTHER_VERSION
+               ? "the library and the loaded driver are of different versions, as after an update: restart "
+                 "the machine"
+               : "see the codes of nvmlReturn_t";
+}
+
+static void say(char trouble[256], const char *doing, int code)
+{
+    (void)snprintf(trouble, 256, "NVML: %s failed with code %d: %s", doing, code, meaning(code));
+}
+
+/* Asks for events about errors of the device. */
+static void watch_events(nvml *n)
+{
+    nvml_events events = NULL;
+    if (!n->call.events_create || !n->call.events_add || !n->call.events_next ||
+        n->call.events_create(&events) != NVML_OK)
+        return;
+    if (n->call.events_add(n->device, EVENT_XID, events) == NVML_OK)
+        n->events = events;
+    else if (n->call.events_free)
+        (void)n->call.events_free(events);
+}
+
+static void open_nvml(const clt_monitor_options *o, clt_monitor_facts *facts, char trouble[256], void **state)
+{
+    nvml_functions call;
+    unsigned domain, bus, device, function;
+    char address[32];
+    nvml_device handle = NULL;
+    nvml *n;
+    if (sscanf(o->pci, "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4 || !load(&call))
+        return;
+    int code = call.init();
+    if (code != NVML_OK) {
+        say(trouble, "starting", code);
+        return;
+    }
+    (void)snprintf(address, sizeof address, "%08x:%02x:%02x.%x", domain, bus, device, function);
+    code = call.handle(address, &handle);
+    if (code != NVML_OK || clt_alloc(&n, 1, sizeof *n, "a source of figures") != CLT_OK) {
+        if (code != NVML_OK && code != NVML_NOT_FOUND)
+            say(trouble, "finding the device", code);
+        if (call.shutdown)
+            (void)call.shutdown();
+        return;
+    }
+    n->call = call;
+    n->device = handle;
+    if (call.name && call.name(handle, facts->name, sizeof facts->name) != NVML_OK)
+        facts->name[0] = '\0';
+    watch_events(n);
+    *state = n;
+}
+
+static void close_nvml(void *state)
+{
+    nvml *n = state;
+    if (n->events && n->call.events_free)
+        (void)n->call.events_free(n->events);
+    if (n->call.shutdown)
+        (void)n->call.shutdown();
+    free(n);
+}
+
+/* --- sampling --- */
+
+/* Whether a call had a value; says once that the GPU is lost. */
+static bool had(nvml *n, clt_monitor_sample *out, int code)
+{
+    if (code == NVML_GPU_LOST && !n->lost) {
+        n->lost = true;
+        say(out->trouble, "a question", code);
+    }
+    return code == NVML_OK;
+}
+
+/* Calls a function if the library has it. */
+#define ASK(member, ...) (n->call.member && had(n, out, n->call.member(n->device, __VA_ARGS__)))
+
+static void sample_memory(nvml *n, clt_monitor_sample *out)
+{
+    nvml_memory_2 new = {.version = MEMORY_VERSION};
+    nvml_memory_1 old;
+    if (ASK(memory_2, &new)) {
+        out->value[CLT_MONITOR_MEMORY_USED] = (double)new.used;
+        out->value[CLT_MONITOR_MEMORY_SIZE] = (double)new.total;
+    } else if (ASK(memory_1, &old)) {
+        out->value[CLT_MONITOR_MEMORY_USED] = (double)old.used;
+        out->value[CLT_MONITOR_MEMORY_SIZE] = (double)old.total;
+    }
+}
+
+static void sample_power_and_heat(nvml *n, clt_monitor_sample *out)
+{
+    unsigned number;
+    unsigned long long mj, reasons;
+    nvml_heat heat = {.version = HEAT_VERSION, .sensor = SENSOR_GPU};
+    if (ASK(power, &number))
+        out->value[CLT_MONITOR_POWER] = number * 1e-3;
+    if (ASK(limit, &number))
+        out->value[CLT_MONITOR_POWER_LIMIT] = number * 1e-3;
+    if (ASK(energy, &mj))
+        out->energy = (double)mj * 1e-3;
+    if (ASK(heat_2, &heat))
+        out->value[CLT_MONITOR_TEMPERATURE] = heat.celsius;
+    else if (ASK(heat_1, SENSOR_GPU, &number))
+        out->value[CLT_MONITOR_TEMPERATURE] = number;
+    if (ASK(reasons, &reasons)) {
+        out->value[CLT_MONITOR_THROTTLED] = (reasons & (FOR_POWER | FOR_HEAT | BY_HARDWARE)) != 0;
+        out->value[CLT_MONITOR_THROTTLED_HEAT] = (reasons & FOR_HEAT) != 0;
+    }
+}
+
+static void sample_bus_and_clocks(nvml *n, clt_monitor_sample *out)
+{
+    unsigned number;
+    if (ASK(clock, CLOCK_SM, &number))
+        out->value[CLT_MONITOR_CLOCK] = number * 1e6;
+    if (ASK(clock, CLOCK_MEMORY, &number))
+        out->value[CLT_MONITOR_MEMORY_CLOCK] = number * 1e6;
+    if (ASK(pcie, 0, &number)) /* each takes 20 ms */
+        out->value[CLT_MONITOR_PCIE_TX] = number * 1e3;
+    if (ASK(pcie, 1, &number))
+        out->value[CLT_MONITOR_PCIE_RX] = number * 1e3;
+    if (ASK(replays, &number))
+        out->value[CLT_MONITOR_PCIE_REPLAYS] = number;
+}
+
+static void sample_errors(nvml *n, clt_monitor_sample *out)
+{
+    unsigned long long count;
+    nvml_event event;
+    if (ASK(ecc, ECC_CORRECTED, 0, &count))
+        out->value[CLT_MONITOR_ECC_CORRECTED] = (double)count;
+    if (ASK(ecc, ECC_UNCORRECTED, 0, &count))
+        out->value[CLT_MONITOR_ECC_UNCORRECTED] = (double)count;
+    while (n->events && out->xids < CLT_MONITOR_XIDS) {
+        memset(&event, 0, sizeof event);
+        if (n->call.events_next(n->events, &event, 0) != NVML_OK)
+            break;
+        if (event.type == EVENT_XID)
+            out->xid[out->xids++] = (int)event.data;
+    }
+}
+
+static void sample_nvml(void *state, clt_monitor_sample *out)
+{
+    nvml *n = state;
+    nvml_shares shares;
+    sample_errors(n, out);
+    if (ASK(shares, &shares))
+        out->value[CLT_MONITOR_UTILIZATION] = shares.gpu * 1e-2;
+    sample_memory(n, out);
+    sample_power_and_heat(n, out);
+    sample_bus_and_clocks(n, out);
+}
+
+static int list_nvml(clt_monitor_device *devices, int most)
+{
+    int count = clt_monitor_list_driver("nvidia", devices, most);
+    for (int i = 0; i < count; i++)
+        devices[i].source = "nvml";
+    return count;
+}
+
+const clt_monitor_source clt_monitor_nvml = {"nvml", open_nvml, sample_nvml, close_nvml, list_nvml};

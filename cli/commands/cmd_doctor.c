@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain doctor: prints what ocl_doctor finds out about drivers and devices that do not work. */
+ * cltrain doctor: prints what ocl_doctor finds out about drivers and devices that do not work, and whether the
+ * metadata service of the machine's cloud answers. */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/screen/args.h"
 #include "cli/screen/cmd.h"
 #include "cli/screen/terminal.h"
+#include "engine/cloud/notice.h"
 
 static void on_finding(void *context, ocl_finding_level level, const char *text, const char *advice)
 {
@@ -15,6 +18,33 @@ static void on_finding(void *context, ocl_finding_level level, const char *text,
     if (advice && *advice)
         terminal_say_item(10, "       -> %s\n", advice);
     fflush(stdout); /* in the next check a bad driver may crash the process */
+}
+
+/* On a machine of a cloud. A service that does not answer is no error: the machine trains as well. */
+static void look_at_cloud(void)
+{
+    const char *cloud = clt_cloud_of_machine();
+    const clt_notice_options options = {.provider = "auto", .file = "", .url = "", .endpoint = ""};
+    char text[600];
+    if (!cloud || strcmp(cloud, "off") == 0)
+        return;
+    snprintf(text, sizeof text, "this machine belongs to the cloud %.40s; asking its metadata service",
+             cloud);
+    on_finding(NULL, OCL_FINDING_NOTE, text, NULL);
+    if (clt_notices_try(&options) == CLT_OK) {
+        on_finding(NULL, OCL_FINDING_OK,
+                   "it answers: a training will hear when the machine is about to be taken away", NULL);
+        return;
+    }
+    snprintf(text, sizeof text, "no training will hear that the machine is about to be taken away: %s",
+             clt_error_text());
+    clt_error_clear();
+    on_finding(
+        NULL, OCL_FINDING_WARN, text,
+        strcmp(cloud, "aws") == 0
+            ? "in a container with a network of its own, the machine needs http_put_response_hop_limit = "
+              "2, or the container the host's network; docs/cloud.md tells more"
+            : "docs/cloud.md tells what is asked, and how to name another source of notices");
 }
 
 clt_status cmd_doctor(cmd_context *context, int argc, char **argv)
@@ -28,6 +58,7 @@ clt_status cmd_doctor(cmd_context *context, int argc, char **argv)
     (void)context;
     ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(ocl_doctor(on_finding, NULL, &healthy));
+    look_at_cloud();
     if (!healthy)
         CLT_FAIL(CLT_EDEVICE, "no device can be used; the findings above say what is missing");
     terminal_say("\nhealthy: at least one device works; 'cltrain devices' lists them\n");

@@ -39,6 +39,9 @@ typedef struct clt_notices clt_notices;
  * Options are complete: `file` has a file, `url` an address. CLT_EUNSUPPORTED: the provider is named, and
  * libcurl is missing; with `auto` clt_notices_trouble tells of it. */
 clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out);
+/* Asks once and waits for the answer, which says no more than that there is one. CLT_EDATA: there is none, or
+ * none that can be understood. CLT_EUNSUPPORTED: libcurl is missing. */
+clt_status clt_notices_try(const clt_notice_options *options);
 /* Ends the thread, and a request that is in progress with it. NULL is fine. */
 void clt_notices_close(clt_notices *notices);
 const char *clt_notices_provider(const clt_notices *notices); /* "aws" */

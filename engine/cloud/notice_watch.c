@@ -171,13 +171,16 @@ static const char *choose_provider(const clt_notice_options *o)
 
 static void destroy(clt_notices *n)
 {
+    if (!n)
+        return;
     clt_http_close(n->asker.http);
     pthread_cond_destroy(&n->changed);
     pthread_mutex_destroy(&n->lock);
     free(n);
 }
 
-clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out)
+/* Makes what asks, without its thread. *out is NULL if there is nothing to ask. */
+static clt_status create(const clt_notice_options *options, clt_notices **out)
 {
     const clt_notice_source *source = source_named(choose_provider(options));
     clt_notices *n;
@@ -193,20 +196,38 @@ clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out
     pthread_cond_init(&n->changed, NULL);
     if (source->http)
         choose_address(&n->asker, source);
-    clt_status status = source->http ? clt_http_open(&n->asker.http) : CLT_OK;
+    *out = n;
+    return source->http ? clt_http_open(&n->asker.http) : CLT_OK;
+}
+
+clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out)
+{
+    clt_notices *n;
+    clt_status status = create(options, &n);
+    *out = NULL;
     if (status == CLT_EUNSUPPORTED && !n->chosen) {
         snprintf(n->asker.trouble, sizeof n->asker.trouble, "%s", clt_error_text());
         clt_error_clear();
         status = CLT_OK;
     }
-    if (status == CLT_OK)
+    if (status == CLT_OK && n)
         status = clt_thread_start(&n->thread, "notices", watch, n);
-    if (status != CLT_OK) {
+    if (status == CLT_OK)
+        *out = n;
+    else
         destroy(n);
-        return status;
-    }
-    *out = n;
-    return CLT_OK;
+    return status;
+}
+
+clt_status clt_notices_try(const clt_notice_options *options)
+{
+    clt_notice notice;
+    clt_notices *n;
+    clt_status status = create(options, &n);
+    if (status == CLT_OK && n)
+        status = n->source->ask(&n->asker, &notice);
+    destroy(n);
+    return status;
 }
 
 void clt_notices_close(clt_notices *n)

@@ -5,7 +5,10 @@
 # of 127.0.0.1, which FOLDER/port gets. It is stricter than the real services: each broken rule is a line of FOLDER/violations, and is
 # answered as the real service would. What it answers depends on files in FOLDER, which may come and go:
 #   notice       the machine will be taken away
+#   end          it will be taken away, told in another way: by the auto-scaling group (aws), by maintenance (gcp), by an event that has
+#                already begun (azure)
 #   hint         a rebalance, a maintenance that moves the machine, or a freeze: save and go on
+#   maintenance  scheduled maintenance (aws): save and go on
 #   expire       tokens from before this file are no longer valid
 #   old          no tokens: the service is from before them (aws, alibaba)
 #   mute         no answer at all: the connection stays open
@@ -112,9 +115,10 @@ class Service(http.server.BaseHTTPRequestHandler):
             else:
                 self.answer(404)
         elif self.path == base + "autoscaling/target-lifecycle-state":
-            self.answer(200, "InService")
+            self.answer(200, "Terminated" if there("end") else "InService")
         elif self.path == base + "events/maintenance/scheduled":
-            self.answer(200, "[]")
+            event = '[{"Code": "system-reboot", "EventId": "instance-event-1", "NotBefore": "21 Jan 2019 09:00:43 GMT", "State": "%s"}]'
+            self.answer(200, event % ("active" if there("maintenance") else "completed"))
         else:
             self.broken(404, "there is no such path")
 
@@ -127,17 +131,20 @@ class Service(http.server.BaseHTTPRequestHandler):
         elif self.path == "/computeMetadata/v1/instance/preempted":
             self.answer(200, "TRUE" if there("notice") else "FALSE", **flavour)
         elif self.path == "/computeMetadata/v1/instance/maintenance-event":
-            self.answer(200, "MIGRATE_ON_HOST_MAINTENANCE" if there("hint") else "NONE", **flavour)
+            self.answer(200, "TERMINATE_ON_HOST_MAINTENANCE" if there("end") else
+                        "MIGRATE_ON_HOST_MAINTENANCE" if there("hint") else "NONE", **flavour)
         else:
             self.broken(404, "there is no such path")
 
     def azure(self):
-        event = '{"EventId": "%s", "EventStatus": "Scheduled", "EventType": "%s", "ResourceType": "VirtualMachine", "Resources": ["%s"], ' \
-                '"NotBefore": "Mon, 19 Sep 2016 18:29:47 GMT", "DurationInSeconds": 9}'
+        event = '{"EventId": "%s", "EventStatus": "%s", "EventType": "%s", "ResourceType": "VirtualMachine", "Resources": ["%s"], ' \
+                '"NotBefore": "%s", "DurationInSeconds": 9}'
+        coming, begun = "Mon, 19 Sep 2016 18:29:47 GMT", ''
         # an event of another machine is always there
-        events = [event % ("A", "Preempt", "other")]
-        events += [event % ("B", "Freeze", "this-machine")] if there("hint") else []
-        events += [event % ("C", "Preempt", "this-machine")] if there("notice") else []
+        events = [event % ("A", "Scheduled", "Preempt", "other", coming)]
+        events += [event % ("B", "Scheduled", "Freeze", "this-machine", coming)] if there("hint") else []
+        events += [event % ("C", "Scheduled", "Preempt", "this-machine", coming)] if there("notice") else []
+        events += [event % ("D", "Started", "Redeploy", "this-machine", begun)] if there("end") else []
         if self.headers.get("Metadata") != "true":
             self.broken(400, "Metadata is missing")
         elif there("garble"):

@@ -29,9 +29,12 @@ obeys() { # KIND: ends a service, which no request has broken a rule of
 }
 # begin RUN OPTION...: a run that does not end by itself, in the background
 begin() {
+    begin_any "$@"
+    await_from $process has_updates "$1" 30
+}
+begin_any() { # the same, and it may end before its first step
     "$CLTRAIN" train net.json --out "$@" >"$1.out" 2>&1 &
     process=$!
-    await_from $process has_updates "$1" 30
 }
 ends() { # RUN CODE
     local code=0
@@ -83,10 +86,24 @@ for kind in aws gcp azure alibaba url file; do
     done
 done
 
+# The other ways in which clouds tell an end, before the first step: nothing is trained, and the code is the same.
+for rule in 'aws the auto-scaling group ends this instance' 'gcp maintenance of the host: TERMINATE_ON_HOST_MAINTENANCE' 'azure Redeploy has begun \(D\)'; do
+    kind=${rule%% *}
+    double $kind.end
+    touch $kind.end/end
+    begin_any run_end "cloud.provider=$kind" "cloud.endpoint=$address"
+    ends run_end 75
+    expect_text "notice of $kind: ${rule#* }; the run finishes its step"
+    rm -rf run_end
+    obeys $kind.end
+done
+
 # Hints: the run saves and goes on.
-for kind in aws gcp azure; do
-    double $kind.hint
-    touch $kind.hint/hint
+for rule in 'aws hint' 'aws maintenance' 'gcp hint' 'azure hint'; do
+    kind=${rule% *}
+    told=$kind.${rule#* }
+    double "$told"
+    touch "$told/${rule#* }"
     begin run_hint "cloud.provider=$kind" "cloud.endpoint=$address"
     await_from $process has_event run_hint saved .
     touch run_hint/STOP
@@ -95,7 +112,7 @@ for kind in aws gcp azure; do
     expect_event run_hint stopped STOP
     if [ "$(grep -c '"event":"notice"' run_hint/metrics.jsonl)" -eq 1 ]; then pass; else fail "$kind: one hint was told more than once"; fi
     rm -rf run_hint
-    obeys $kind.hint
+    obeys "$told"
 done
 
 # The cloud is known by the machine's firmware; a token that has expired is renewed; a service from before tokens does without.
@@ -151,6 +168,16 @@ GCE_METADATA_HOST=127.0.0.1:1 begin run_away
 await_from $process has_event run_away warning 'notices of gcp: .*does not ask again'
 touch run_away/STOP
 ends run_away 75
+
+# `doctor` asks once, and knows what keeps answers from a container.
+double aws.doctor
+CLTRAIN_SYSFS=$work/sys AWS_EC2_METADATA_SERVICE_ENDPOINT=$address expect_code 0 "$CLTRAIN" doctor
+expect_text 'this machine belongs to the cloud aws' 'it answers: a training will hear'
+obeys aws.doctor
+CLTRAIN_SYSFS=$work/sys AWS_EC2_METADATA_SERVICE_ENDPOINT=127.0.0.1:1 expect_code 0 "$CLTRAIN" doctor
+expect_text 'no training will hear .*127.0.0.1:1/latest/api/token' 'http_put_response_hop_limit = 2'
+CLTRAIN_SYSFS=$work/bare expect_code 0 "$CLTRAIN" doctor
+reject_text cloud
 
 # What is refused; no cloud: the files of the kernel are read, and nothing is sent.
 expect_code 2 "$CLTRAIN" train net.json --out no cloud.provider=file

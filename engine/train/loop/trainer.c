@@ -465,7 +465,8 @@ static clt_status train(clt_loop *l)
         return clt_tell_end(l, false);
     }
     bool stop;
-    CLT_TRY(clt_watch_notices(l));
+    if (l->notices)
+        clt_rundir_log(l->dir, "watching for notices of %s", clt_notices_provider(l->notices));
     CLT_TRY(clt_stop_before(l, &stop));
     if (stop)
         return stopped_before(l);
@@ -493,6 +494,7 @@ static clt_status run_all(clt_loop *l)
 {
     const clt_run_options *o = l->options;
     CLT_TRY(clt_meter_check(o));
+    CLT_TRY(clt_watch_notices(l)); /* building kernels may take longer than a notice gives */
     CLT_TRY(open_log(l));
     CLT_TRY(clt_run_create(o, CLT_JOB_TRAIN, &l->run));
     l->quiet = l->run->ranks.rank != 0;

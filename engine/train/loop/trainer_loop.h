@@ -108,8 +108,8 @@ const char *clt_complete(const clt_run_options *options, const clt_job *job, int
 /* Plans, checks data, memory and the checkpoint to resume from, tells what a training would tell of them, and
  * stops. */
 clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result);
-/* trainer_notice.c. watch: on the first rank of each host, begins to watch for notices of the cloud, if the
- * config or the machine says where. look: after each step, tells the user of new ones. end: at the end of a
+/* trainer_notice.c. watch: at the start, on the first rank of each host, begins to watch for notices of the
+ * cloud, if the config or the machine says where. look: after each step, tells the user of new ones. end: at the end of a
  * run that a notice has ended, if another host has got it. */
 clt_status clt_watch_notices(clt_loop *loop);
 void clt_look_for_notices(clt_loop *loop);

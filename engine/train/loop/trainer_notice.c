@@ -17,10 +17,7 @@ clt_status clt_watch_notices(clt_loop *l)
                                              .url = clt_config_string(c, "cloud.notice_url"),
                                              .endpoint = clt_config_string(c, "cloud.endpoint"),
                                              .seconds = clt_config_float(c, "cloud.poll_seconds")};
-    CLT_TRY(clt_notices_open(&l->notice_options, &l->notices));
-    if (l->notices && !l->quiet)
-        clt_rundir_log(l->dir, "watching for notices of %s", clt_notices_provider(l->notices));
-    return CLT_OK;
+    return clt_notices_open(&l->notice_options, &l->notices);
 }
 
 static void note(const clt_loop *l, const char *provider, clt_notice_kind kind, const char *text)

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SHA-256 (FIPS 180-4). The constants are the first 32 bits of the fractional parts of the square (initial
- * state) and cube roots of the first primes. */
+ * state) and cube roots of the first primes. Processors of x86 that have instructions for SHA-256 use them. */
 #include "engine/files/sha256.h"
 
-#include <stdint.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 #define BLOCK 64
 
@@ -50,25 +56,159 @@ static void add_block(uint32_t state[8], const uint8_t *p)
         state[i] += s[i];
 }
 
-const char *clt_sha256_text(const void *data, size_t size, char text[CLT_SHA256_TEXT])
+#if defined(__x86_64__)
+
+/* Four words of the message, from the sixteen words before them, which are in `w` in their order. */
+__attribute__((target("sha,sse4.1"))) static __m128i next_words(const __m128i w[4])
+{
+    __m128i sum = _mm_sha256msg1_epu32(w[0], w[1]);
+    sum = _mm_add_epi32(sum, _mm_alignr_epi8(w[3], w[2], 4));
+    return _mm_sha256msg2_epu32(sum, w[3]);
+}
+
+/* The instructions keep the state as the words A, B, E, F and C, D, G, H, the last letter in the lowest
+ * place. */
+__attribute__((target("sha,sse4.1"))) static void add_blocks_sha(uint32_t state[8], const uint8_t *p,
+                                                                 size_t blocks)
+{
+    const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+    __m128i ab = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)state), 0xb1);
+    __m128i ef = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(state + 4)), 0x1b);
+    __m128i abef = _mm_alignr_epi8(ab, ef, 8), cdgh = _mm_blend_epi16(ef, ab, 0xf0);
+    for (; blocks; blocks--, p += BLOCK) {
+        __m128i w[4], before_abef = abef, before_cdgh = cdgh;
+        for (int i = 0; i < 16; i++) {
+            __m128i next =
+                i < 4 ? _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)p + i), swap) : next_words(w);
+            if (i >= 4) {
+                w[0] = w[1];
+                w[1] = w[2];
+                w[2] = w[3];
+            }
+            w[i < 4 ? i : 3] = next;
+            __m128i sum = _mm_add_epi32(next, _mm_loadu_si128((const __m128i *)constants + i));
+            cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
+            abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
+        }
+        abef = _mm_add_epi32(abef, before_abef);
+        cdgh = _mm_add_epi32(cdgh, before_cdgh);
+    }
+    ab = _mm_shuffle_epi32(abef, 0x1b);
+    ef = _mm_shuffle_epi32(cdgh, 0xb1);
+    _mm_storeu_si128((__m128i *)state, _mm_blend_epi16(ab, ef, 0xf0));
+    _mm_storeu_si128((__m128i *)(state + 4), _mm_alignr_epi8(ef, ab, 8));
+}
+
+/* Whether the processor has them: bit 29 of EBX of leaf 7 of CPUID, which __builtin_cpu_supports does not
+ * know in older compilers. */
+static bool has_sha(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b >> 29 & 1 && __builtin_cpu_supports("sse4.1");
+}
+
+static void add_blocks(uint32_t state[8], const uint8_t *p, size_t blocks)
+{
+    static atomic_int known; /* 0: not asked yet, 1: no, 2: yes */
+    if (!atomic_load_explicit(&known, memory_order_relaxed))
+        atomic_store_explicit(&known, has_sha() ? 2 : 1, memory_order_relaxed);
+    if (atomic_load_explicit(&known, memory_order_relaxed) == 2)
+        add_blocks_sha(state, p, blocks);
+    else
+        for (; blocks; blocks--, p += BLOCK)
+            add_block(state, p);
+}
+
+#else
+
+static void add_blocks(uint32_t state[8], const uint8_t *p, size_t blocks)
+{
+    for (; blocks; blocks--, p += BLOCK)
+        add_block(state, p);
+}
+
+#endif
+
+void clt_sha256_begin(clt_sha256 *sum)
+{
+    *sum = (clt_sha256){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c,
+                                  0x1f83d9ab, 0x5be0cd19}};
+}
+
+void clt_sha256_add(clt_sha256 *sum, const void *data, size_t size)
+{
+    const uint8_t *p = data;
+    size_t held = sum->total % BLOCK;
+    sum->total += size;
+    if (held) {
+        size_t taken = size < BLOCK - held ? size : BLOCK - held;
+        if (taken)
+            memcpy(sum->block + held, p, taken);
+        if (held + taken < BLOCK)
+            return;
+        add_blocks(sum->state, sum->block, 1);
+        p += taken;
+        size -= taken;
+    }
+    add_blocks(sum->state, p, size / BLOCK);
+    if (size % BLOCK)
+        memcpy(sum->block, p + (size - size % BLOCK), size % BLOCK);
+}
+
+void clt_sha256_end(clt_sha256 *sum, uint8_t out[CLT_SHA256_SIZE])
+{
+    uint8_t end[2 * BLOCK] = {0};
+    size_t held = sum->total % BLOCK, last = held < BLOCK - 8 ? BLOCK : 2 * BLOCK;
+    memcpy(end, sum->block, held);
+    end[held] = 0x80;
+    for (int i = 0; i < 8; i++)
+        end[last - 1 - (size_t)i] = (uint8_t)(sum->total * 8 >> 8 * i);
+    add_blocks(sum->state, end, last / BLOCK);
+    for (int i = 0; i < CLT_SHA256_SIZE; i++)
+        out[i] = (uint8_t)(sum->state[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+const char *clt_sha256_hex(const uint8_t sum[CLT_SHA256_SIZE], char text[CLT_SHA256_TEXT])
 {
     static const char digits[] = "0123456789abcdef";
-    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    const uint8_t *p = data;
-    uint8_t end[2 * BLOCK] = {0};
-    size_t left = size % BLOCK, last = left < BLOCK - 8 ? BLOCK : 2 * BLOCK;
-    for (size_t at = 0; at + BLOCK <= size; at += BLOCK)
-        add_block(state, p + at);
-    if (left)
-        memcpy(end, p + (size - left), left);
-    end[left] = 0x80;
-    for (int i = 0; i < 8; i++)
-        end[last - 1 - (size_t)i] = (uint8_t)((uint64_t)size * 8 >> 8 * i);
-    for (size_t at = 0; at < last; at += BLOCK)
-        add_block(state, end + at);
-    for (int i = 0; i < 64; i++)
-        text[i] = digits[state[i / 8] >> (28 - 4 * (i % 8)) & 15];
-    text[64] = '\0';
+    for (int i = 0; i < 2 * CLT_SHA256_SIZE; i++)
+        text[i] = digits[sum[i / 2] >> (i % 2 ? 0 : 4) & 15];
+    text[2 * CLT_SHA256_SIZE] = '\0';
     return text;
+}
+
+const char *clt_sha256_text(const void *data, size_t size, char text[CLT_SHA256_TEXT])
+{
+    clt_sha256 sum;
+    uint8_t bytes[CLT_SHA256_SIZE];
+    clt_sha256_begin(&sum);
+    clt_sha256_add(&sum, data, size);
+    clt_sha256_end(&sum, bytes);
+    return clt_sha256_hex(bytes, text);
+}
+
+void clt_hmac_sha256(const void *key, size_t key_size, const void *data, size_t size,
+                     uint8_t out[CLT_SHA256_SIZE])
+{
+    uint8_t inner[BLOCK] = {0}, outer[BLOCK];
+    clt_sha256 sum;
+    clt_sha256_begin(&sum);
+    if (key_size > BLOCK) {
+        clt_sha256_add(&sum, key, key_size);
+        clt_sha256_end(&sum, inner);
+        clt_sha256_begin(&sum);
+    } else if (key_size) {
+        memcpy(inner, key, key_size);
+    }
+    for (int i = 0; i < BLOCK; i++) {
+        outer[i] = inner[i] ^ 0x5c;
+        inner[i] ^= 0x36;
+    }
+    clt_sha256_add(&sum, inner, BLOCK);
+    clt_sha256_add(&sum, data, size);
+    clt_sha256_end(&sum, out);
+    clt_sha256_begin(&sum);
+    clt_sha256_add(&sum, outer, BLOCK);
+    clt_sha256_add(&sum, out, CLT_SHA256_SIZE);
+    clt_sha256_end(&sum, out);
 }

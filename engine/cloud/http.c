@@ -48,14 +48,17 @@ enum { PROTOCOLS_TEXT = 10318, PROTOCOLS_BITS = 181, BITS_HTTP_HTTPS = 3, QUICK_
 
 #define HEADERS_SIZE 8192
 #define POLL_MS 1000
+#define BUFFER_SIZE (512 * 1024) /* of libcurl, for bodies that may be large */
+#define SLOW_BYTES 1024          /* a second */
 
 struct clt_http {
     CURLM *multi;
     CURL *easy;
     atomic_bool cancelled;
     char *body;
-    size_t size, room, limit;
-    char headers[HEADERS_SIZE]; /* lines of the newest answer, each ends with a line feed */
+    size_t size, room;
+    const clt_http_request *request; /* the one in progress */
+    char headers[HEADERS_SIZE];      /* lines of the newest answer, each ends with a line feed */
     size_t headers_size;
     char value[512];
     char error[CURL_ERROR_SIZE];
@@ -125,8 +128,13 @@ void clt_http_cancel(clt_http *http)
 static size_t take_body(char *bytes, size_t one, size_t count, void *context)
 {
     clt_http *http = context;
+    long code = 0;
     (void)one; /* always 1 */
-    if (count > http->limit - http->size)
+    if (http->request->sink)
+        curl.easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, &code);
+    if (code == 200 || code == 206)
+        return http->request->sink(http->request->sink_context, bytes, count) ? count : 0;
+    if (count > http->request->limit - http->size)
         return 0;
     if (http->size + count + 1 > http->room) {
         size_t room = 2 * (http->size + count + 1);
@@ -175,22 +183,44 @@ const char *clt_http_header(clt_http *http, const char *name)
     return "";
 }
 
+/* What a request sends, and how it moves much. */
+static void set_body(CURL *e, const clt_http_request *r)
+{
+    if (strcmp(r->method, "HEAD") == 0)
+        curl.easy_setopt(e, CURLOPT_NOBODY, 1L);
+    if (r->sink)
+        curl.easy_setopt(e, CURLOPT_BUFFERSIZE, (long)BUFFER_SIZE);
+    if (!r->body)
+        return;
+    curl.easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body_size);
+    curl.easy_setopt(e, CURLOPT_POSTFIELDS, r->body); /* it is not copied */
+    curl.easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, (long)BUFFER_SIZE);
+}
+
 static void set_options(clt_http *http, const clt_http_request *r, struct curl_slist *headers)
 {
     CURL *e = http->easy;
     curl.easy_reset(e);
+    set_body(e, r);
     curl.easy_setopt(e, CURLOPT_URL, r->url);
     curl.easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->method);
     curl.easy_setopt(e, CURLOPT_HTTPHEADER, headers);
     curl.easy_setopt(e, CURLOPT_USERAGENT, "cltrain/" CLT_VERSION);
     curl.easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-    curl.easy_setopt(e, CURLOPT_NOPROXY, "*");
+    if (!r->proxies)
+        curl.easy_setopt(e, CURLOPT_NOPROXY, "*");
+    if (r->ca_file && r->ca_file[0])
+        curl.easy_setopt(e, CURLOPT_CAINFO, r->ca_file);
+    curl.easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2); /* or a newer one */
+    curl.easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
     curl.easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
     curl.easy_setopt(e, (CURLoption)QUICK_EXIT, 1L);
     if (curl.easy_setopt(e, (CURLoption)PROTOCOLS_TEXT, "http,https") != CURLE_OK)
         curl.easy_setopt(e, (CURLoption)PROTOCOLS_BITS, (long)BITS_HTTP_HTTPS);
     curl.easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)(r->connect_seconds * 1e3));
     curl.easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)(r->seconds * 1e3));
+    curl.easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)r->stall_seconds);
+    curl.easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, r->stall_seconds > 0 ? (long)SLOW_BYTES : 0L);
     curl.easy_setopt(e, CURLOPT_WRITEFUNCTION, take_body);
     curl.easy_setopt(e, CURLOPT_WRITEDATA, (void *)http);
     curl.easy_setopt(e, CURLOPT_HEADERFUNCTION, take_header);
@@ -227,7 +257,7 @@ clt_status clt_http_ask(clt_http *http, const clt_http_request *r, clt_http_answ
         headers = more;
     }
     http->size = http->headers_size = 0;
-    http->limit = r->limit;
+    http->request = r;
     http->error[0] = '\0';
     set_options(http, r, headers);
     CURLcode code = CURLE_FAILED_INIT;

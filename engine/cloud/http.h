@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Requests by HTTP, carried by libcurl, which is loaded when the first one is made: a program that makes none
- * runs where libcurl is not installed. Requests go past every proxy and follow no redirection. Knows no
- * service. */
+ * runs where libcurl is not installed. Requests follow no redirection, and go past every proxy unless one
+ * says otherwise. Addresses are sent as they are written. Knows no service. */
 #ifndef ENGINE_CLOUD_HTTP_H
 #define ENGINE_CLOUD_HTTP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "engine/base/scope.h"
@@ -13,12 +14,22 @@
 
 typedef struct clt_http clt_http;
 
+/* Takes a piece of an answer's body as it arrives; false ends the request. */
+typedef bool (*clt_http_sink)(void *context, const void *bytes, size_t size);
+
 typedef struct clt_http_request {
-    const char *method;              /* "GET" or "PUT"; a request has no body */
+    const char *method;              /* "GET", "PUT", "POST", "DELETE" or "HEAD" */
     const char *url;                 /* http:// or https:// */
     const char *const *headers;      /* lines "Name: value", after the last one NULL; NULL: none */
-    double connect_seconds, seconds; /* limits of the connection and of the whole request */
-    size_t limit;                    /* largest body that is accepted, in bytes */
+    double connect_seconds, seconds; /* limits of the connection and of the whole request; 0: none of those */
+    double stall_seconds;            /* it ends when fewer than 1 KiB/s come or go for this long; 0: never */
+    size_t limit;                    /* largest body that is accepted in memory, in bytes */
+    const void *body;                /* what is sent; NULL: the request has no body */
+    size_t body_size;
+    clt_http_sink sink; /* gets the body of an answer 200 or 206 instead of memory; NULL: memory */
+    void *sink_context;
+    bool proxies;        /* goes through the proxy that the environment names */
+    const char *ca_file; /* certificates that are trusted instead of the system's; NULL or "": the system's */
 } clt_http_request;
 
 /* Memory of the texts belongs to the clt_http and holds until its next request. */

@@ -60,6 +60,26 @@ clt_status clt_metadata_strange(clt_notice_asker *asker, const char *path, const
     return trouble(asker, path, text);
 }
 
+void clt_metadata_address(clt_notice_asker *asker, const clt_notice_source *source, const char *endpoint)
+{
+    const char *given = source->variable ? getenv(source->variable) : NULL, *address = source->address;
+    const char *mode = getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE");
+    if (source == &clt_notice_url) {
+        snprintf(asker->base, sizeof asker->base, "%s", asker->options->url);
+        return;
+    }
+    if (source == &clt_notice_aws && mode && strcasecmp(mode, "IPv6") == 0)
+        address = "http://[fd00:ec2::254]";
+    if (given && given[0])
+        address = given;
+    if (endpoint[0])
+        address = endpoint;
+    snprintf(asker->base, sizeof asker->base, "%s%s", strstr(address, "://") ? "" : "http://", address);
+    size_t length = strlen(asker->base);
+    if (length && asker->base[length - 1] == '/')
+        asker->base[length - 1] = '\0';
+}
+
 /* Fetches a token. Services from before tokens answer 403, 404 or 405. */
 static clt_status fetch_token(clt_notice_asker *asker, const char *ttl, const char *name, bool may_go_without)
 {
@@ -91,6 +111,14 @@ clt_status clt_metadata_with_token(clt_notice_asker *asker, const char *path, co
     return answer->code == 401 ? clt_metadata_strange(asker, path, answer) : CLT_OK;
 }
 
+clt_status clt_metadata_aws(clt_notice_asker *asker, const char *path, clt_http_answer *answer)
+{
+    const char *disabled = getenv("AWS_EC2_METADATA_V1_DISABLED");
+    return clt_metadata_with_token(asker, path, "X-aws-ec2-metadata-token-ttl-seconds: 21600",
+                                   "X-aws-ec2-metadata-token", !disabled || strcasecmp(disabled, "true") != 0,
+                                   answer);
+}
+
 /* --- the machine --- */
 
 /* The first line of a file of the kernel; "" if it cannot be read. */
@@ -114,7 +142,7 @@ static bool is_set(const char *variable)
     return value && value[0];
 }
 
-const char *clt_cloud_of_machine(void)
+const char *clt_cloud_found(void)
 {
     static const struct {
         const char *file, *text, *cloud;
@@ -125,9 +153,6 @@ const char *clt_cloud_of_machine(void)
                  {"class/dmi/id/product_name", "Alibaba Cloud ECS", "alibaba", false},
                  {"class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77", "azure", false}};
     const char *disabled = getenv("AWS_EC2_METADATA_DISABLED");
-    const char *standing = getenv("CLTRAIN_CLOUD_PROVIDER");
-    if (standing && standing[0])
-        return standing;
     bool no_aws = disabled && strcasecmp(disabled, "true") == 0;
     if (is_set("AWS_EC2_METADATA_SERVICE_ENDPOINT") && !no_aws)
         return "aws";
@@ -141,4 +166,10 @@ const char *clt_cloud_of_machine(void)
             return no_aws && strcmp(signs[i].cloud, "aws") == 0 ? NULL : signs[i].cloud;
     }
     return NULL;
+}
+
+const char *clt_cloud_of_machine(void)
+{
+    const char *standing = getenv("CLTRAIN_CLOUD_PROVIDER");
+    return standing && standing[0] ? standing : clt_cloud_found();
 }

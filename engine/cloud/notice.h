@@ -57,5 +57,7 @@ bool clt_notices_take_trouble(clt_notices *notices, char *line, size_t size);
 /* The cloud that CLTRAIN_CLOUD_PROVIDER, which may also be "off", the clouds' own variables or the firmware
  * name: "aws", "gcp", "azure", "alibaba", or NULL. Reads files below clt_sysfs() and sends nothing. */
 const char *clt_cloud_of_machine(void);
+/* The same whatever CLTRAIN_CLOUD_PROVIDER says. */
+const char *clt_cloud_found(void);
 
 #endif

@@ -3,9 +3,7 @@
  * Notices of AWS, by the instance metadata service, version 2: an interruption of a spot instance, the end of
  * an instance in an auto-scaling group, a recommendation to rebalance, scheduled maintenance. An answer of
  * 404 means that there is none. Source: the EC2 user guide, "Spot Instance interruption notices". */
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "engine/base/thread.h"
 #include "engine/cloud/notice_source.h"
@@ -13,19 +11,11 @@
 
 #define SLOW_SECONDS 60.0 /* between questions for what is known days before */
 
-static clt_status get(clt_notice_asker *asker, const char *path, clt_http_answer *answer)
-{
-    const char *disabled = getenv("AWS_EC2_METADATA_V1_DISABLED");
-    return clt_metadata_with_token(asker, path, "X-aws-ec2-metadata-token-ttl-seconds: 21600",
-                                   "X-aws-ec2-metadata-token", !disabled || strcasecmp(disabled, "true") != 0,
-                                   answer);
-}
-
 /* The JSON text of an answer, whose root has the type; *out stays NULL if there is none (404). */
 static clt_status get_json(clt_notice_asker *asker, const char *path, clt_json_type type, clt_json_doc **out)
 {
     clt_http_answer answer;
-    CLT_TRY(get(asker, path, &answer));
+    CLT_TRY(clt_metadata_aws(asker, path, &answer));
     if (answer.code == 404)
         return CLT_OK;
     if (answer.code == 200 && clt_json_parse(answer.body, answer.size, path, CLT_EDATA, out) == CLT_OK &&
@@ -70,7 +60,7 @@ static clt_status ask_group(clt_notice_asker *asker, clt_notice *out)
 {
     static const char path[] = "/latest/meta-data/autoscaling/target-lifecycle-state";
     clt_http_answer answer;
-    CLT_TRY(get(asker, path, &answer));
+    CLT_TRY(clt_metadata_aws(asker, path, &answer));
     if (answer.code == 200 && strcmp(answer.body, "Terminated") == 0)
         clt_notice_make(out, CLT_NOTICE_STOP, "the auto-scaling group ends this instance");
     else if (answer.code != 200 && answer.code != 404)

@@ -47,6 +47,11 @@ clt_status clt_metadata_ask(clt_notice_asker *asker, const char *method, const c
  * header `name`. */
 clt_status clt_metadata_with_token(clt_notice_asker *asker, const char *path, const char *ttl,
                                    const char *name, bool may_go_without, clt_http_answer *answer);
+/* The same for the metadata service of AWS, with its own headers. */
+clt_status clt_metadata_aws(clt_notice_asker *asker, const char *path, clt_http_answer *answer);
+/* Sets asker->base: `endpoint`, unless it is empty, else the address in the environment, else the source's
+ * own. */
+void clt_metadata_address(clt_notice_asker *asker, const clt_notice_source *source, const char *endpoint);
 /* Fails with CLT_EDATA and asker->trouble. */
 clt_status clt_metadata_strange(clt_notice_asker *asker, const char *path, const clt_http_answer *answer);
 /* Makes a notice; the text is cut and cleaned of what is not printable. */

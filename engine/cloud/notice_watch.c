@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "engine/base/hash.h"
 #include "engine/base/mem.h"
@@ -142,26 +141,6 @@ static void *watch(void *context)
 
 /* --- the training's side --- */
 
-/* The address of the service: the option, the environment's, or the service's own. */
-static void choose_address(clt_notice_asker *asker, const clt_notice_source *source)
-{
-    const clt_notice_options *o = asker->options;
-    const char *given = source->variable ? getenv(source->variable) : NULL, *address = source->address;
-    const char *mode = getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE");
-    if (source == &clt_notice_aws && mode && strcasecmp(mode, "IPv6") == 0)
-        address = "http://[fd00:ec2::254]";
-    if (given && given[0])
-        address = given;
-    if (o->endpoint[0])
-        address = o->endpoint;
-    if (source == &clt_notice_url)
-        address = o->url;
-    snprintf(asker->base, sizeof asker->base, "%s%s", strstr(address, "://") ? "" : "http://", address);
-    size_t length = strlen(asker->base);
-    if (source != &clt_notice_url && length && asker->base[length - 1] == '/')
-        asker->base[length - 1] = '\0';
-}
-
 static const char *choose_provider(const clt_notice_options *o)
 {
     if (strcmp(o->provider, "auto") != 0)
@@ -195,7 +174,7 @@ static clt_status create(const clt_notice_options *options, clt_notices **out)
     pthread_mutex_init(&n->lock, NULL);
     pthread_cond_init(&n->changed, NULL);
     if (source->http)
-        choose_address(&n->asker, source);
+        clt_metadata_address(&n->asker, source, options->endpoint);
     *out = n;
     return source->http ? clt_http_open(&n->asker.http) : CLT_OK;
 }

@@ -77,7 +77,7 @@ tests'
 rooms='
 base engine/base engine/files engine/json+engine/host
 cl cl/kernels+cl/drivers cl/device cl/command cl/program cl/exec+cl/measure cl/tune cl/gemm cl/gemm_bench cl/backends cl/probes
-cloud engine/cloud
+cloud engine/cloud engine/storage
 comm comm
 config engine/config
 graph engine/graph

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The files in which the tools of AWS keep keys and settings: ~/.aws/credentials and ~/.aws/config, or the
+ * files that AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name. Of them one profile is read: AWS_PROFILE,
+ * else "default". */
+#ifndef ENGINE_STORAGE_AWS_PROFILE_H
+#define ENGINE_STORAGE_AWS_PROFILE_H
+
+#include "engine/base/mem.h"
+
+typedef struct clt_profile clt_profile;
+typedef enum clt_profile_file {
+    CLT_PROFILE_CREDENTIALS,
+    CLT_PROFILE_CONFIG,
+    CLT_PROFILE_FILES
+} clt_profile_file;
+
+/* A file that is not there has no settings. CLT_EUSAGE: AWS_PROFILE names a profile that neither file has.
+ * CLT_ESTORAGE: a file cannot be read. */
+clt_status clt_profile_open(clt_profile **out);
+void clt_profile_close(clt_profile *profile); /* NULL is fine; what it held is overwritten */
+CLT_SCOPED_POINTER(clt_profile, clt_profile_close)
+/* A setting of the profile; NULL if the file does not have it. Borrowed. */
+const char *clt_profile_get(const clt_profile *profile, clt_profile_file file, const char *key);
+const char *clt_profile_name(const clt_profile *profile); /* "default" */
+
+#endif

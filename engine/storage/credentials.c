@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See credentials.h: the chain of sources, keeping keys, and fetching them again. */
+#include "engine/storage/credentials.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+#include "engine/json/json.h"
+#include "engine/storage/credentials_internal.h"
+#include "engine/storage/dates.h"
+
+#define AHEAD_SECONDS 900.0 /* before the end of keys; with keys that live shorter, a quarter of their life */
+
+static const clt_key_source *const sources[] = {&clt_keys_env,    &clt_keys_web,       &clt_keys_shared,
+                                                &clt_keys_config, &clt_keys_container, &clt_keys_instance};
+
+struct clt_credentials {
+    clt_key_seeker seeker;
+    pthread_mutex_t lock; /* of everything in it */
+    const clt_key_source *source;
+    clt_keys keys;
+    double refresh_at, retry_at;
+    bool have, expired;
+};
+
+clt_status clt_credentials_open(const clt_profile *profile, const char *region, const char *ca_file,
+                                clt_credentials **out)
+{
+    clt_credentials *c = NULL;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&c, 1, sizeof *c, "keys of object storage"));
+    c->seeker = (clt_key_seeker){.profile = profile, .region = region, .ca_file = ca_file};
+    pthread_mutex_init(&c->lock, NULL);
+    *out = c;
+    return CLT_OK;
+}
+
+void clt_credentials_close(clt_credentials *c)
+{
+    if (!c)
+        return;
+    clt_http_close(c->seeker.http);
+    pthread_mutex_destroy(&c->lock);
+    explicit_bzero(&c->keys, sizeof c->keys);
+    free(c);
+}
+
+clt_status clt_key_http(clt_key_seeker *seeker)
+{
+    return seeker->http ? CLT_OK : clt_http_open(&seeker->http);
+}
+
+clt_status clt_key_take(const char *text, const char *name, char *buffer, size_t size)
+{
+    size_t length = strlen(text);
+    if (length == 0)
+        CLT_FAIL(CLT_ESTORAGE, "%s is empty", name);
+    if (length >= size)
+        CLT_FAIL(CLT_ESTORAGE, "%s has %zu characters; the most are %zu", name, length, size - 1);
+    for (const char *c = text; *c; c++)
+        if (*c <= ' ' || *c > '~')
+            CLT_FAIL(CLT_ESTORAGE,
+                     "%s has a character that no key has (a blank, a line break, or beyond ASCII)", name);
+    memcpy(buffer, text, length + 1);
+    return CLT_OK;
+}
+
+static clt_status take_member(const clt_json *object, const char *member, const char *name, char *buffer,
+                              size_t size)
+{
+    CLT_SCOPED(clt_str) what = {0};
+    const clt_json *value = clt_json_get(object, member);
+    clt_str_printf(&what, "%s: %s", name, member);
+    CLT_TRY(clt_str_check(&what));
+    return clt_key_take(value ? clt_json_string(value) : "", what.text, buffer, size);
+}
+
+clt_status clt_keys_from_json(const char *text, size_t size, const char *name, clt_keys *out)
+{
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    if (clt_json_parse(text, size, name, CLT_ESTORAGE, &doc) != CLT_OK ||
+        clt_json_typeof(clt_json_root(doc)) != CLT_JSON_OBJECT)
+        CLT_FAIL(CLT_ESTORAGE, "%s: the answer is not a JSON object", name); /* which may hold keys */
+    const clt_json *root = clt_json_root(doc), *code = clt_json_get(root, "Code"),
+                   *token = clt_json_get(root, "Token"), *end = clt_json_get(root, "Expiration");
+    if (code && strcmp(clt_json_string(code), "Success") != 0)
+        CLT_FAIL(CLT_ESTORAGE, "%s: %.100s", name, clt_json_string(code));
+    CLT_TRY(take_member(root, "AccessKeyId", name, out->access, sizeof out->access));
+    CLT_TRY(take_member(root, "SecretAccessKey", name, out->secret, sizeof out->secret));
+    if (token && clt_json_string(token)[0])
+        CLT_TRY(take_member(root, "Token", name, out->token, sizeof out->token));
+    if (end && !clt_date_iso(clt_json_string(end), &out->expires))
+        CLT_FAIL(CLT_ESTORAGE, "%s: Expiration is no date", name);
+    return CLT_OK;
+}
+
+/* --- the chain --- */
+
+static clt_status no_keys(const clt_credentials *c)
+{
+    CLT_FAIL(
+        CLT_ESTORAGE,
+        "no keys for object storage were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give "
+        "the profile '%s' in ~/.aws/credentials both; neither AWS_WEB_IDENTITY_TOKEN_FILE nor "
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI is set, and this is no machine of AWS that has a role",
+        clt_profile_name(c->seeker.profile));
+}
+
+static clt_status fetch(clt_credentials *c, clt_keys *keys)
+{
+    bool there = false;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        if (c->source && c->source != sources[i])
+            continue;
+        explicit_bzero(keys, sizeof *keys);
+        CLT_TRY(clt_fail_prefix(sources[i]->fetch(&c->seeker, keys, &there), "keys for object storage: "));
+        if (!there)
+            continue;
+        if (!c->source)
+            CLT_DEBUG("keys for object storage: from the source '%s'", sources[i]->name);
+        c->source = sources[i];
+        return CLT_OK;
+    }
+    return no_keys(c);
+}
+
+static void keep(clt_credentials *c, const clt_keys *keys, double now)
+{
+    double left = (double)keys->expires - now, ahead = left / 4 < AHEAD_SECONDS ? left / 4 : AHEAD_SECONDS;
+    c->keys = *keys;
+    c->have = true;
+    c->expired = false;
+    c->refresh_at = (double)keys->expires - ahead;
+}
+
+/* Fetches the keys if it is time to. Old keys serve as long as they are valid. */
+static clt_status refresh(clt_credentials *c)
+{
+    double now = clt_wall_time();
+    bool valid = c->have && !c->expired && (!c->keys.expires || now < (double)c->keys.expires);
+    if (valid && (!c->keys.expires || now < c->refresh_at || now < c->retry_at))
+        return CLT_OK;
+    clt_keys keys = {.expires = 0};
+    clt_status status = fetch(c, &keys);
+    if (status == CLT_OK)
+        keep(c, &keys, now);
+    explicit_bzero(&keys, sizeof keys);
+    if (status == CLT_OK || !valid)
+        return status;
+    CLT_WARN("%s; the present keys are valid for %.0f s more", clt_error_text(),
+             (double)c->keys.expires - now);
+    clt_error_clear();
+    c->retry_at = now + ((double)c->keys.expires - now) / 4;
+    return CLT_OK;
+}
+
+clt_status clt_credentials_get(clt_credentials *c, clt_keys *out)
+{
+    CLT_LOCKED(&c->lock);
+    CLT_TRY(refresh(c));
+    *out = c->keys;
+    return CLT_OK;
+}
+
+void clt_credentials_expired(clt_credentials *c)
+{
+    CLT_LOCKED(&c->lock);
+    c->expired = true;
+}
+
+const char *clt_credentials_source(clt_credentials *c)
+{
+    CLT_LOCKED(&c->lock);
+    return c->source ? c->source->name : "";
+}

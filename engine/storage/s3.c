@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See s3.h: settings of the client, and calls for whole objects. */
+#include "engine/storage/s3.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "engine/base/thread.h"
+#include "engine/storage/s3_internal.h"
+#include "engine/storage/xml.h"
+
+#define ATTEMPTS 8
+#define ANSWER_LIMIT                                                                                         \
+    (16 << 20) /* bytes of an answer that is no object: a page of 1000 long keys is smaller */
+
+/* --- settings --- */
+
+static const char *given(const char *option, const char *const *variables)
+{
+    const char *value = option;
+    for (; *variables && (!value || !value[0]); variables++)
+        value = getenv(*variables);
+    return value && value[0] ? value : NULL;
+}
+
+static const char *in_profile(const clt_s3 *s3, const char *key)
+{
+    return clt_profile_get(s3->profile, CLT_PROFILE_CONFIG, key);
+}
+
+static clt_status take_text(const char *text, const char *what, char *buffer, size_t size)
+{
+    size_t length = text ? strlen(text) : 0;
+    if (length >= size)
+        CLT_FAIL(CLT_EUSAGE, "%s: has %zu characters; the most are %zu", what, length, size - 1);
+    for (size_t i = 0; i < length; i++)
+        if (text[i] < ' ' || text[i] > '~')
+            CLT_FAIL(CLT_EUSAGE, "%s: has a character beyond ASCII, or a control character", what);
+    snprintf(buffer, size, "%s", text ? text : "");
+    return CLT_OK;
+}
+
+static clt_status choose_server(clt_s3 *s3, const clt_s3_options *o)
+{
+    static const char *const regions[] = {"AWS_REGION", "AWS_DEFAULT_REGION", NULL},
+                             *const endpoints[] = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", NULL};
+    static const char *const none[] = {NULL};
+    const char *ignored = getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"), *region = given(o->region, regions);
+    bool ignores = ignored && strcasecmp(ignored, "true") == 0;
+    const char *server = given(o->endpoint, ignores ? none : endpoints);
+    if (!region)
+        region = in_profile(s3, "region");
+    if (!server && !ignores)
+        server = in_profile(s3, "endpoint_url");
+    CLT_TRY(take_text(region ? region : "us-east-1", "the region", s3->region, sizeof s3->region));
+    snprintf(s3->named_region, sizeof s3->named_region, "%s", s3->region);
+    s3->own_endpoint = server != NULL;
+    if (!server)
+        return clt_endpoint_of_region(s3->region, &s3->endpoint);
+    return clt_endpoint_parse(server, "the address of the server of object storage (storage.endpoint)",
+                              o->allow_http ? o->allow_http : "", &s3->endpoint);
+}
+
+static clt_status choose(clt_s3 *s3, const clt_s3_options *o)
+{
+    static const char *const bundles[] = {"AWS_CA_BUNDLE", NULL};
+    const char *ca_file = given(NULL, bundles);
+    CLT_TRY(clt_profile_open(&s3->profile));
+    CLT_TRY(choose_server(s3, o));
+    CLT_TRY(take_text(ca_file ? ca_file : in_profile(s3, "ca_bundle"), "AWS_CA_BUNDLE", s3->ca_file,
+                      sizeof s3->ca_file));
+    CLT_TRY(take_text(o->sse, "storage.sse", s3->sse, sizeof s3->sse));
+    CLT_TRY(take_text(o->kms_key, "storage.kms_key", s3->kms_key, sizeof s3->kms_key));
+    if (s3->kms_key[0] && strncmp(s3->sse, "aws:kms", 7) != 0)
+        CLT_FAIL(CLT_EUSAGE, "storage.kms_key: is used only with storage.sse aws:kms");
+    s3->attempts = o->attempts > 0 ? o->attempts : ATTEMPTS;
+    return clt_credentials_open(s3->profile, s3->named_region, s3->ca_file, &s3->credentials);
+}
+
+clt_status clt_s3_open(const char *bucket, const clt_s3_options *options, clt_s3 **out)
+{
+    CLT_SCOPED(clt_s3) *s3 = NULL;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&s3, 1, sizeof *s3, "a client of object storage"));
+    pthread_mutex_init(&s3->lock, NULL);
+    snprintf(s3->bucket, sizeof s3->bucket, "%s", bucket);
+    CLT_TRY(choose(s3, options));
+    CLT_TRY(clt_http_open(&s3->http[0])); /* whether libcurl is there is known before anything is asked */
+    *out = CLT_TAKE(s3);
+    return CLT_OK;
+}
+
+void clt_s3_close(clt_s3 *s3)
+{
+    if (!s3)
+        return;
+    for (int i = 0; i < CLT_S3_LANES; i++)
+        clt_http_close(s3->http[i]);
+    clt_credentials_close(s3->credentials);
+    clt_profile_close(s3->profile);
+    pthread_mutex_destroy(&s3->lock);
+    free(s3);
+}
+
+void clt_s3_cancel(clt_s3 *s3)
+{
+    atomic_store(&s3->cancelled, true);
+    CLT_LOCKED(&s3->lock);
+    for (int i = 0; i < CLT_S3_LANES; i++)
+        if (s3->http[i])
+            clt_http_cancel(s3->http[i]);
+}
+
+const char *clt_s3_key_source(clt_s3 *s3)
+{
+    return clt_credentials_source(s3->credentials);
+}
+
+/* --- objects --- */
+
+void clt_s3_encrypt(const clt_s3 *s3, clt_s3_call *call)
+{
+    if (s3->sse[0])
+        clt_s3_add_header(call, "x-amz-server-side-encryption", s3->sse);
+    if (s3->kms_key[0])
+        clt_s3_add_header(call, "x-amz-server-side-encryption-aws-kms-key-id", s3->kms_key);
+}
+
+clt_status clt_s3_check_encrypted(const clt_s3 *s3, const char *key, const clt_s3_reply *reply)
+{
+    if (s3->sse[0] && strcmp(reply->sse, s3->sse) != 0)
+        CLT_FAIL(CLT_ESTORAGE,
+                 "s3://%s/%s: the server has accepted the object, but does not say that it has encrypted it "
+                 "as storage.sse asks",
+                 s3->bucket, key);
+    return CLT_OK;
+}
+
+clt_status clt_s3_put(clt_s3 *s3, const char *key, const void *data, size_t size)
+{
+    CLT_SCOPED(clt_s3_reply) reply = {.code = 0};
+    clt_s3_call call = {
+        .method = "PUT", .key = key, .body = size ? data : "", .body_size = size, .limit = ANSWER_LIMIT};
+    clt_s3_encrypt(s3, &call);
+    CLT_TRY(clt_s3_perform(s3, &call, &reply));
+    return clt_s3_check_encrypted(s3, key, &reply);
+}
+
+clt_status clt_s3_head(clt_s3 *s3, const char *key, clt_s3_object *out, bool *there)
+{
+    CLT_SCOPED(clt_s3_reply) reply = {.code = 0};
+    const clt_s3_call call = {.method = "HEAD", .key = key, .limit = ANSWER_LIMIT, .may_lack = there != NULL};
+    CLT_TRY(clt_s3_perform(s3, &call, &reply));
+    if (there)
+        *there = reply.code == 200;
+    *out = (clt_s3_object){.key = key, .size = reply.length};
+    snprintf(out->etag, sizeof out->etag, "%s", reply.etag);
+    return CLT_OK;
+}
+
+/* A range that is written into memory. */
+typedef struct filling {
+    char *data;
+    size_t size, done;
+} filling;
+
+static bool fill(void *context, const void *bytes, size_t size)
+{
+    filling *f = context;
+    if (size > f->size - f->done)
+        return false;
+    memcpy(f->data + f->done, bytes, size);
+    f->done += size;
+    return true;
+}
+
+static void refill(void *context)
+{
+    ((filling *)context)->done = 0;
+}
+
+clt_status clt_s3_get(clt_s3 *s3, const char *key, const char *etag, uint64_t from, void *data, size_t size)
+{
+    CLT_SCOPED(clt_s3_reply) reply = {.code = 0};
+    filling f = {.data = data, .size = size};
+    char range[64];
+    clt_s3_call call = {.method = "GET",
+                        .key = key,
+                        .limit = ANSWER_LIMIT,
+                        .sink = fill,
+                        .restart = refill,
+                        .sink_context = &f};
+    if (size == 0)
+        return CLT_OK;
+    snprintf(range, sizeof range, "bytes=%" PRIu64 "-%" PRIu64, from, from + size - 1);
+    clt_s3_add_header(&call, "Range", range);
+    if (etag)
+        clt_s3_add_header(&call, "If-Match", etag);
+    CLT_TRY(clt_s3_perform(s3, &call, &reply));
+    if (f.done != size || (reply.code != 206 && from != 0) || (etag && strcmp(etag, reply.etag) != 0))
+        CLT_FAIL(CLT_ESTORAGE, "s3://%s/%s: bytes from %" PRIu64 " on: %zu of %zu came, with the answer %d%s",
+                 s3->bucket, key, from, f.done, size, reply.code,
+                 etag && strcmp(etag, reply.etag) != 0 ? ", of an object that was replaced meanwhile" : "");
+    return CLT_OK;
+}
+
+clt_status clt_s3_read(clt_s3 *s3, const char *key, size_t limit, char **data, size_t *size, bool *there)
+{
+    CLT_SCOPED(clt_s3_reply) reply = {.code = 0};
+    const clt_s3_call call = {.method = "GET", .key = key, .limit = limit, .may_lack = there != NULL};
+    *data = NULL;
+    *size = 0;
+    CLT_TRY(clt_s3_perform(s3, &call, &reply));
+    if (there)
+        *there = reply.code == 200;
+    if (reply.code == 404)
+        return CLT_OK;
+    if (reply.code != 200)
+        CLT_FAIL(CLT_ESTORAGE, "s3://%s/%s: GET: an unexpected answer %d", s3->bucket, key, reply.code);
+    *data = CLT_TAKE(reply.body);
+    *size = reply.size;
+    return CLT_OK;
+}
+
+clt_status clt_s3_delete(clt_s3 *s3, const char *key)
+{
+    CLT_SCOPED(clt_s3_reply) reply = {.code = 0};
+    const clt_s3_call call = {.method = "DELETE", .key = key, .limit = ANSWER_LIMIT, .may_lack = true};
+    return clt_s3_perform(s3, &call, &reply);
+}
+
+/* --- lists --- */
+
+void clt_s3_list_free(clt_s3_list *list)
+{
+    free(list->object);
+    clt_arena_destroy(list->keys);
+    *list = (clt_s3_list){.count = 0};
+}
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
+}
+
+/* Takes back what encoding-type=url has done to a key, in place. */
+static void decode_url(char *text)
+{
+    char *out = text;
+    for (const char *c = text; *c; c++) {
+        int high = *c == '%' ? hex(c[1]) : -1, low = high >= 0 ? hex(c[2]) : -1;
+        if (low >= 0)
+            c += 2;
+        *out++ = low >= 0 ? (char)(high << 4 | low) : *c == '+' ? ' ' : *c;
+    }
+    *out = '\0';
+}
+
+static clt_status add_object(clt_s3_list *list, clt_xml contents, bool encoded)
+{
+    CLT_SCOPED(clt_str) key = {0};
+    char size[32];
+    clt_xml element;
+    if (!clt_xml_find(contents, "Key", &element, NULL) || !clt_xml_copy(contents, "Size", size, sizeof size))
+        CLT_FAIL(CLT_ESTORAGE, "a list of objects has an entry without a key or a size");
+    clt_xml_text(element, &key);
+    CLT_TRY(clt_str_check(&key));
+    if (encoded)
+        decode_url(key.text);
+    CLT_TRY(
+        clt_grow(&list->object, &list->capacity, list->count + 1, sizeof *list->object, "a list of objects"));
+    clt_s3_object *o = &list->object[list->count];
+    o->key = clt_arena_strdup(list->keys, key.text);
+    if (!o->key)
+        return CLT_ENOMEM;
+    o->size = strtoull(size, NULL, 10);
+    clt_xml_copy(contents, "ETag", o->etag, sizeof o->etag);
+    list->count++;
+    return CLT_OK;
+}
+
+/* Adds the objects of one page; token: where the next page begins, "" after the last one. */
+static clt_status add_page(const clt_s3 *s3, const clt_s3_reply *reply, clt_s3_list *list, char *token,
+                           size_t size)
+{
+    clt_xml page = {.text = reply->body, .size = reply->size}, contents, rest = page;
+    char encoding[16], truncated[16];
+    clt_xml_copy(page, "EncodingType", encoding, sizeof encoding);
+    clt_xml_copy(page, "IsTruncated", truncated, sizeof truncated);
+    while (clt_xml_find(rest, "Contents", &contents, &rest))
+        CLT_TRY(clt_fail_prefix(add_object(list, contents, strcmp(encoding, "url") == 0),
+                                "s3://%s: ", s3->bucket));
+    token[0] = '\0';
+    if (strcmp(truncated, "true") == 0 && !clt_xml_copy(page, "NextContinuationToken", token, size))
+        CLT_FAIL(CLT_ESTORAGE, "s3://%s: a list of objects does not say where it goes on", s3->bucket);
+    return CLT_OK;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return strcmp(((const clt_s3_object *)a)->key, ((const clt_s3_object *)b)->key);
+}
+
+clt_status clt_s3_list_all(clt_s3 *s3, const char *prefix, clt_s3_list *list)
+{
+    char token[2048] = "", before[2048];
+    CLT_TRY(clt_arena_create(&list->keys));
+    do {
+        CLT_SCOPED(clt_s3_reply) reply = {.code = 0};
+        clt_s3_call call = {.method = "GET", .key = "", .limit = ANSWER_LIMIT, .result = "ListBucketResult"};
+        clt_s3_add_query(&call, "list-type", "2");
+        clt_s3_add_query(&call, "encoding-type", "url");
+        clt_s3_add_query(&call, "prefix", prefix);
+        if (token[0])
+            clt_s3_add_query(&call, "continuation-token", token);
+        snprintf(before, sizeof before, "%s", token);
+        CLT_TRY(clt_s3_perform(s3, &call, &reply));
+        CLT_TRY(add_page(s3, &reply, list, token, sizeof token));
+        if (token[0] && strcmp(token, before) == 0)
+            CLT_FAIL(CLT_ESTORAGE, "s3://%s: a list of objects goes round in a circle", s3->bucket);
+    } while (token[0]);
+    if (list->count > 1)
+        qsort(list->object, list->count, sizeof *list->object, compare_keys);
+    return CLT_OK;
+}

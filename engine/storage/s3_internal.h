@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shared by the files of the client (s3*.c): the client's state, one call with its repetitions, and what an
+ * answer means. */
+#ifndef ENGINE_STORAGE_S3_INTERNAL_H
+#define ENGINE_STORAGE_S3_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/cloud/http.h"
+#include "engine/storage/credentials.h"
+#include "engine/storage/s3.h"
+#include "engine/storage/sigv4.h"
+
+#define CLT_S3_LANES 16 /* calls at a time */
+#define CLT_S3_PAIRS 6  /* parameters and headers that a call adds */
+
+struct clt_s3 {
+    char bucket[64];
+    char sse[32], kms_key[512], ca_file[1024];
+    int attempts;
+    bool own_endpoint; /* a server was named: it does not follow from the region */
+    clt_profile *profile;
+    clt_credentials *credentials;
+    atomic_bool cancelled;
+    pthread_mutex_t lock; /* of what follows */
+    clt_endpoint endpoint;
+    char region[64], named_region[64]; /* of the bucket as far as it is known; as the settings say */
+    double clock_offset;               /* seconds by which the server's clock is ahead */
+    clt_http *http[CLT_S3_LANES];
+    bool busy[CLT_S3_LANES];
+};
+
+/* What is asked for. Parameters with a NULL name do not exist. */
+typedef struct clt_s3_call {
+    const char *method, *key; /* key "": the bucket itself */
+    clt_pair query[CLT_S3_PAIRS], headers[CLT_S3_PAIRS];
+    int n_query, n_headers;
+    const void *body; /* NULL: none */
+    size_t body_size;
+    size_t limit;                        /* bytes of an answer in memory */
+    clt_http_sink sink;                  /* NULL: memory */
+    void (*restart)(void *sink_context); /* before each attempt; NULL: nothing */
+    void *sink_context;
+    const bool *spoilt;   /* no attempt follows once it is true; NULL: never */
+    const char *result;   /* element that the answer 200 must hold; NULL: any body */
+    double quiet_seconds; /* how long the server may say nothing; 0: 30 */
+    bool may_lack;        /* an answer of 404 is no failure */
+} clt_s3_call;
+
+typedef struct clt_s3_reply {
+    int code;
+    char *body; /* NUL-terminated */
+    size_t size;
+    uint64_t length; /* the header Content-Length */
+    char etag[CLT_S3_ETAG], sse[32];
+    char error[64]; /* the server's code of an answer that is no success */
+    int attempts;
+} clt_s3_reply;
+void clt_s3_reply_free(clt_s3_reply *reply);
+CLT_SCOPED_VALUE(clt_s3_reply, clt_s3_reply_free)
+
+/* Makes a call, and repeats it as long as there is hope. *reply is filled also after a failure of which the
+ * server's answer is the reason. */
+clt_status clt_s3_perform(clt_s3 *s3, const clt_s3_call *call, clt_s3_reply *reply);
+/* Asks for encryption, if the options say so, in a call that begins an object. */
+void clt_s3_encrypt(const clt_s3 *s3, clt_s3_call *call);
+/* CLT_ESTORAGE: encryption was asked for, and the answer does not say that it was applied. */
+clt_status clt_s3_check_encrypted(const clt_s3 *s3, const char *key, const clt_s3_reply *reply);
+void clt_s3_add_query(clt_s3_call *call, const char *name, const char *value);
+void clt_s3_add_header(clt_s3_call *call, const char *name, const char *value);
+
+/* --- what an answer means (s3_error.c) --- */
+typedef enum clt_s3_verdict {
+    CLT_S3_DONE,
+    CLT_S3_AGAIN,     /* it may succeed the next time */
+    CLT_S3_SLOWER,    /* the same, and the server asks for patience */
+    CLT_S3_NEW_CLOCK, /* the clocks differ: sign with the server's */
+    CLT_S3_NEW_PLACE, /* the bucket is in another region */
+    CLT_S3_NEW_KEYS,  /* the keys have expired */
+    CLT_S3_GIVE_UP
+} clt_s3_verdict;
+/* code: 0: no whole answer came. error: the server's code, "" if there is none. result_missing: an answer 200
+ * does not hold what it must. */
+clt_s3_verdict clt_s3_judge(int code, const char *error, bool result_missing);
+/* Seconds to wait before attempt `attempt` (1: the second one); chance: 0 to 1. */
+double clt_s3_delay(int attempt, bool slower, double chance);
+/* What the server's code, or the number, probably means for the user; "" if there is nothing to add. */
+const char *clt_s3_hint(int code, const char *error);
+
+#endif

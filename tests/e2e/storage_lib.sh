@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the scripts that need object storage share: the double, an environment without the user's own keys, and the search for secrets.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+command -v python3 >/dev/null || skip_all 'python3, which plays the services, is not installed'
+"$CLTRAIN" version >"$out" 2>&1
+
+# storage_double FOLDER: starts a server; $address is where, and AWS_ENDPOINT_URL_S3 too. It ends with the test.
+storage_double() {
+    mkdir "$1"
+    python3 "$CLTRAIN_SOURCE_DIR/tests/e2e/storage_double.py" "$1" &
+    await_from $! test -s "$1/port"
+    address=http://127.0.0.1:$(cat "$1/port")
+    export AWS_ENDPOINT_URL_S3=$address
+    trap 'touch "$work/$(basename '"$1"')/quit"; wait; rm -rf "$work"' EXIT
+}
+obeys() { # FOLDER: ends a server, whose rules no request has broken
+    touch "$1/quit"
+    expect_absent "$1/violations"
+    [ ! -e "$1/violations" ] || head -n 3 "$1/violations"
+}
+# clean_keys: no keys, settings or services of the machine are found, only what the test gives.
+clean_keys() {
+    unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_CA_BUNDLE AWS_ENDPOINT_URL
+    unset AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE AWS_WEB_IDENTITY_TOKEN_FILE AWS_ROLE_ARN AWS_CONTAINER_CREDENTIALS_RELATIVE_URI
+    unset AWS_CONTAINER_CREDENTIALS_FULL_URI AWS_EC2_METADATA_SERVICE_ENDPOINT AWS_EC2_METADATA_DISABLED AWS_IGNORE_CONFIGURED_ENDPOINT_URLS
+    mkdir -p "$work/sys" # the firmware names no cloud
+    export CLTRAIN_SYSFS=$work/sys
+    clean_home
+}
+# kept_outputs: keeps the last output for no_secrets.
+kept_outputs() { cat "$out" >>"$work/outputs"; }
+# no_secrets WORD...: no output that was kept holds the words, a token or a signature.
+no_secrets() {
+    local word
+    for word in "$@" 'Signature=' 'x-amz-security-token: ' 'AWS4-HMAC'; do
+        if grep -q -i -F -- "$word" "$work/outputs"; then fail "an output holds: $word"; else pass; fi
+    done
+}

@@ -1,0 +1,229 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-cost: 15 ctest-optimise: no
+#
+# The client of object storage (engine/storage/) against a server that storage_double.py plays and that is stricter than the real ones:
+# every call, odd keys, lists of many pages, parts, faults that pass and faults that do not, a clock that is wrong, a bucket in another
+# region, each source of keys alone and in order, keys that expire; no secret in any output. STORAGE_ROUNDS=N: rounds of random faults
+# (3).
+. "$(dirname "${BASH_SOURCE[0]}")/storage_lib.sh"
+
+tool=$CLTRAIN_BUILD_DIR/tests/object_storage
+s3() { expect_code "$1" "$tool" bucket "${@:2}"; kept_outputs; }
+expect_line() { if [ "$(tail -n 1 "$out")" = "$1" ]; then pass; else fail "the last line is not: $1"; fi; }
+count() { grep -c -E -- "$2" "$1/requests" || true; } # FOLDER PATTERN
+expect_count() { if [ "$(count "$1" "$2")" -eq "$3" ]; then pass; else fail "$(count "$1" "$2") requests instead of $3: $2"; fi; }
+
+storage_double server
+clean_keys
+export AWS_ACCESS_KEY_ID=TESTKEY AWS_SECRET_ACCESS_KEY=TEST/SECRET
+
+# --- every call ---
+printf 'hello' >hello
+: >empty
+head -c 20000000 /dev/urandom >large
+s3 0 put a/hello hello
+s3 0 put empty empty
+s3 0 upload large large
+expect_count server 'POST /bucket/large\?uploads=' 1
+expect_count server 'PUT /bucket/large\?partNumber=' 3
+s3 0 head a/hello
+expect_line '5 "5d41402abc4b2a76b9719d911017c592"'
+s3 0 head empty
+s3 0 head absent
+expect_line absent
+s3 0 download large large.back
+expect_same large large.back
+expect_count server 'GET /bucket/large bytes=' 3
+s3 0 download empty empty.back
+expect_same empty empty.back
+s3 0 range large 8388600 20 part
+if [ "$(tail -c +8388601 large | head -c 20 | cksum)" = "$(cksum <part)" ]; then pass; else fail 'a range has other bytes'; fi
+s3 8 range large 19999990 20 part2
+s3 0 read a/hello
+expect_text hello
+s3 8 read absent
+expect_text 's3://bucket/absent: GET: 404 NoSuchKey'
+s3 0 delete a/hello
+s3 0 delete a/hello
+s3 0 head a/hello
+expect_line absent
+
+# Odd keys: each comes back as it was, in lists of pages of two.
+echo 2 >server/page
+odd=('odd/a b' 'odd/ü' 'odd/+' 'odd/&=%~!()' "odd/'*" 'odd/%20' 'odd//x/' 'odd/../y' 'odd/./z' 'odd/"<>' 'odd/日本')
+for key in "${odd[@]}"; do
+    s3 0 put "$key" hello
+    s3 0 read "$key"
+    expect_text hello
+done
+s3 0 list odd/
+for key in "${odd[@]}"; do
+    if grep -q -x -F -- "$key 5" "$out"; then pass; else fail "the list does not have the key $key"; fi
+done
+expect_count server 'GET /bucket\?(continuation-token=[^&]*&)?encoding-type=url&list-type=2' 6
+rm server/page
+s3 0 list none/
+reject_text ' [0-9]+$'
+
+# --- faults that pass ---
+faults() { printf '%s\n' "$@" >server/faults; }
+used_up() { if [ -s server/faults ]; then fail "faults are left: $(cat server/faults)"; else pass; fi; }
+faults 'PUT /x SlowDown.503' 'PUT /x 500' 'PUT /x reset' 'PUT /x lost' 'PUT /x 429'
+s3 0 put x hello
+used_up
+faults 'GET /x cut' 'GET /x reset' 'GET /x InternalError.500' 'GET /x RequestTimeout.400'
+s3 0 read x
+expect_text hello
+used_up
+faults 'GET /large cut' 'GET /large 502' 'GET /large cut'
+s3 0 download large large.back
+expect_same large large.back
+used_up
+faults 'POST uploads 500' 'PUT partNumber=2 cut' 'PUT partNumber=1 lost' 'POST uploadId hidden' 'POST uploadId lost'
+s3 0 upload parts large # the upload is complete, though its answer was lost
+used_up
+s3 0 download parts parts.back
+expect_same large parts.back
+faults 'GET list-type cut' 'GET list-type hidden'
+s3 0 list odd/
+used_up
+faults 'HEAD /x move'
+s3 0 head x
+expect_text '^5 '
+# A clock that is 20 minutes wrong, either way, is mended in one repetition.
+for clock in 1200 -1200; do
+    echo $clock >server/clock
+    : >server/requests
+    s3 0 head x
+    expect_text 'differ by [0-9]+ s'
+    expect_count server 'HEAD /bucket/x' 2
+done
+rm server/clock
+# The bucket is in another region.
+echo eu-west-3 >server/region
+: >server/requests
+s3 0 read x
+expect_count server 'GET /bucket/x' 2
+AWS_REGION=eu-west-3 s3 0 head x
+rm server/region
+
+# --- faults that do not pass ---
+: >server/requests
+faults 'PUT partNumber=2 AccessDenied.403'
+s3 8 upload parts2 large
+expect_text 's3://bucket/parts2: PUT: 403 AccessDenied' 'the keys do not allow this'
+expect_count server 'DELETE /bucket/parts2\?uploadId' 1
+s3 0 head parts2
+expect_line absent
+touch server/locked
+s3 8 head x
+expect_text 's3://bucket/x: HEAD: 403'
+s3 8 head absent
+s3 8 list odd/
+s3 8 download x refused
+expect_absent refused
+rm server/locked
+faults $(for _ in 1 2 3 4 5 6 7 8; do echo GET; echo /x; echo 500; done | paste - - - | tr '\t' '~') # eight times, which is all
+tr '~' ' ' <server/faults >server/faults.new
+mv server/faults.new server/faults
+s3 8 read x
+expect_text 's3://bucket/x: GET: 500 \(8 attempts\)'
+used_up
+AWS_SECRET_ACCESS_KEY=OTHER/SECRET s3 8 head x
+AWS_SECRET_ACCESS_KEY=OTHER/SECRET s3 8 read x
+expect_text 'SignatureDoesNotMatch' 'the secret key is wrong'
+AWS_ACCESS_KEY_ID=NOBODY s3 8 read x
+expect_text 'InvalidAccessKeyId'
+expect_code 8 "$tool" otherbucket read x
+expect_text 'NoSuchBucket'
+STORAGE_SSE=AES256 s3 0 put sealed hello
+STORAGE_SSE=AES256 s3 0 upload sealed.large large
+touch server/no_sse
+STORAGE_SSE=AES256 s3 8 put sealed hello
+expect_text 'does not say that it has encrypted'
+STORAGE_SSE=AES256 s3 8 upload sealed large
+rm server/no_sse
+STORAGE_KMS_KEY=k s3 2 put sealed hello
+s3 0 abort ''
+
+# --- servers ---
+AWS_ENDPOINT_URL_S3=http://192.0.2.1 s3 2 head x
+expect_text 'by which anyone on the way reads the data'
+AWS_ENDPOINT_URL_S3=https://me:secretword@192.0.2.1 s3 2 head x
+AWS_ENDPOINT_URL=http://127.0.0.1:1 s3 0 head x # AWS_ENDPOINT_URL_S3 comes first
+http_proxy=http://127.0.0.1:9 HTTP_PROXY=http://127.0.0.1:9 s3 0 head x # loopback goes past proxies
+
+# --- where keys come from ---
+s3 0 source
+expect_line env
+AWS_SECRET_ACCESS_KEY= s3 8 source
+expect_text 'AWS_SECRET_ACCESS_KEY is empty'
+AWS_SECRET_ACCESS_KEY=$'TEST\nSECRET' s3 8 source
+expect_text 'has a character that no key has'
+unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
+s3 8 source
+expect_text 'no keys for object storage were found'
+# Each source alone, from the last one to the first; each new one comes before the earlier ones.
+export AWS_EC2_METADATA_SERVICE_ENDPOINT=$address
+s3 0 source
+expect_line instance
+export AWS_CONTAINER_CREDENTIALS_FULL_URI=$address/agent AWS_CONTAINER_AUTHORIZATION_TOKEN=agent-token
+s3 0 source
+expect_line container
+AWS_CONTAINER_CREDENTIALS_FULL_URI=http://192.0.2.1/agent s3 8 source
+expect_text 'only https://, loopback'
+AWS_CONTAINER_AUTHORIZATION_TOKEN=$'a\r\nb: c' s3 8 source
+printf 'agent-token\n' >agent_token
+AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=agent_token s3 0 source
+expect_line container
+mkdir -p "$HOME/.aws"
+printf '[profile other]\naws_access_key_id = NOBODY\n[default]\nregion = us-east-1\naws_access_key_id = TESTKEY\naws_secret_access_key=TEST/SECRET\n' >"$HOME/.aws/config"
+s3 0 source
+expect_line config
+printf '# keys\n[default]\naws_access_key_id=TESTKEY\naws_secret_access_key = TEST/SECRET \n[broken]\naws_access_key_id = TESTKEY\n' >"$HOME/.aws/credentials"
+s3 0 source
+expect_line shared
+AWS_PROFILE=broken s3 8 source
+expect_text 'aws_secret_access_key of the profile is empty'
+AWS_PROFILE=absent s3 2 source
+expect_text 'AWS_PROFILE=absent'
+printf '[profile role]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = default\n' >>"$HOME/.aws/config"
+AWS_PROFILE=role s3 8 source
+expect_text 'does not assume roles of profiles'
+printf 'web-token-of-a-pod' | tee server/web_token >web_token
+export AWS_WEB_IDENTITY_TOKEN_FILE=$work/web_token AWS_ROLE_ARN=arn:aws:iam::1:role/test AWS_ENDPOINT_URL_STS=$address
+s3 0 source
+expect_line web
+printf 'an-old-token' >web_token
+s3 8 source
+expect_text 'STS does not exchange the token'
+AWS_ACCESS_KEY_ID=TESTKEY AWS_SECRET_ACCESS_KEY=TEST/SECRET s3 0 source
+expect_line env
+unset AWS_WEB_IDENTITY_TOKEN_FILE AWS_ROLE_ARN AWS_ENDPOINT_URL_STS
+rm -r "$HOME/.aws"
+# Keys that are refused as expired are fetched again, once for a call.
+faults 'HEAD source ExpiredToken.400'
+: >server/requests
+s3 0 source
+expect_line container
+expect_count server 'GET /agent' 2
+unset AWS_CONTAINER_CREDENTIALS_FULL_URI AWS_CONTAINER_AUTHORIZATION_TOKEN AWS_EC2_METADATA_SERVICE_ENDPOINT
+clean_keys
+export AWS_ACCESS_KEY_ID=TESTKEY AWS_SECRET_ACCESS_KEY=TEST/SECRET
+
+# --- faults at random ---
+echo 0.15 >server/chaos
+for round in $(seq "${STORAGE_ROUNDS:-3}"); do
+    s3 0 upload "chaos/$round" large
+    s3 0 download "chaos/$round" chaos.back
+    expect_same large chaos.back
+    s3 0 list chaos/
+    expect_text "chaos/$round 20000000"
+done
+rm server/chaos
+
+obeys server
+no_secrets TEST/SECRET OTHER/SECRET secretword agent-token web-token-of-a-pod
+finish

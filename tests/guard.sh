@@ -17,6 +17,8 @@ export CLTRAIN_TEST_HANG=$((seconds - seconds / 6))
 export CLTRAIN_PROBE_SECONDS=${CLTRAIN_PROBE_SECONDS:-$((600 * patience))}
 # On a machine of a cloud, notices are looked for only by the tests of notices.
 export CLTRAIN_CLOUD_PROVIDER=${CLTRAIN_CLOUD_PROVIDER:-off}
+# What devices do is looked at by the tests of monitoring alone: the figures differ from run to run, and so would files that are compared.
+export CLTRAIN_MONITOR_SECONDS=${CLTRAIN_MONITOR_SECONDS:-0}
 timeout -k 10 "$seconds" "$@"
 code=$?
 [ $code -ne 124 ] || echo "FAIL: the test hangs: it was ended after $seconds s (CLTRAIN_TEST_PATIENCE=$patience)"

@@ -129,6 +129,15 @@ static void put_cost(const clt_run_record *r, const clt_run_facts *f, clt_str *o
     value_in(out, "goodput %.1f%%", 100 * f->value[CLT_FACT_GOODPUT]);
 }
 
+static void put_device(const clt_run_record *r, const clt_run_facts *f, clt_str *out)
+{
+    const clt_curve *c = r->curve;
+    value_in(out, "device used %.0f%%", 100 * clt_curve_tail(&c[CLT_METRIC_DEVICE_UTILIZATION], 0.1));
+    value_in(out, "%.0f W", clt_curve_tail(&c[CLT_METRIC_DEVICE_POWER], 0.1));
+    value_in(out, "%.0f C", clt_curve_tail(&c[CLT_METRIC_DEVICE_TEMPERATURE], 0.1));
+    value_in(out, "%.4g kWh", f->value[CLT_FACT_ENERGY]);
+}
+
 static void put_values(const watch *w, int columns, clt_str *out)
 {
     const clt_run_record *r = w->run;
@@ -153,6 +162,7 @@ static void put_values(const watch *w, int columns, clt_str *out)
                        speed == CLT_METRIC_TOKENS_PER_S ? "tok/s" : "samples/s");
     value_in(&line, "%.1f ms", clt_curve_tail(&r->curve[CLT_METRIC_STEP_MS], 0.1));
     value_in(&line, "device busy %.0f%%", 100 * clt_curve_tail(&r->curve[CLT_METRIC_DEVICE_BUSY], 0.1));
+    put_device(r, &f, &line);
     if (r->skipped > 0)
         clt_str_printf(&line, " | skipped %lld", (long long)r->skipped);
     put_cost(r, &f, &line);

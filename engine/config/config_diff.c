@@ -23,7 +23,7 @@ static bool is_one_of(const char *path, const char *const *keys)
 static unsigned kind_of(const char *path)
 {
     static const char *const free_keys[] = {
-        "device.", "checkpoint.", "cloud.", "cost.", "hooks.", "log.", "parallel.deadline",
+        "device.", "checkpoint.", "cloud.", "cost.", "hooks.", "log.", "monitor.", "parallel.deadline",
         "parallel.start_deadline", "parallel.share_devices", "parallel.allreduce", "parallel.embeddings",
         "data.global_batch",                            /* resuming compares the batch that results */
         "data.workers", "data.prefetch", "data.joined", /* resuming compares the tokens that result */

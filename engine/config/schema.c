@@ -281,6 +281,18 @@ const clt_config_key clt_config_common[] = {
         "when all sessions of the run together have cost this much, it finishes the step, saves and "
         "ends with code 75; 0: no limit"),
 
+    CLT_KEY_FLOAT("cost.per_kwh", 0, 1e9, "0", "money",
+                  "price of a kilowatt hour, to tell what the devices' energy costs; 0: not told"),
+
+    CLT_KEY_FLOAT(
+        "monitor.seconds", 0, 3600, "1", "seconds",
+        "between two looks at what the device and the host do (utilization, memory, power, "
+        "temperature, errors); 0: none; not given: CLTRAIN_MONITOR_SECONDS of the environment, else "
+        "1"),
+    CLT_KEY_STRING("monitor.prometheus", "\"\"",
+                   "a file that ends with .prom, or a folder for one: what the run and its devices do, for "
+                   "Prometheus; empty: none"),
+
     CLT_KEY_CHOICE(
         "cloud.provider", "auto|aws|gcp|azure|alibaba|file|url|off", "\"auto\"",
         "whose notices that this machine will be taken away are watched for: the run then finishes its step, "

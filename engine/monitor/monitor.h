@@ -19,18 +19,13 @@ typedef enum clt_monitor_fold { CLT_MONITOR_MEAN, CLT_MONITOR_MOST, CLT_MONITOR_
 /* X(name, key in metrics.jsonl or NULL, tag in TensorBoard's file or NULL, name for Prometheus, fold,
  * the number is rounded to a multiple of 1 / parts or 0, meaning). Names for Prometheus that end with _total
  * are counters, which only grow. */
-#define CLT_MONITOR_MAP(X)                                                                                   \
+#define CLT_MONITOR_LINE_MAP(X)                                                                              \
     X(UTILIZATION, "device_utilization", "device/utilization", "device_utilization_ratio", MEAN, 1e4,        \
       "Share of the time in which the device ran anything, as its driver counts it.")                        \
     X(MEMORY_USED, "device_memory_used", "device/memory_used", "device_memory_used_bytes", MOST, 0,          \
       "Memory of the device that is in use, by all programs.")                                               \
-    X(MEMORY_SIZE, NULL, NULL, "device_memory_size_bytes", LAST, 0, "Memory of the device.")                 \
     X(POWER, "device_power_w", "device/power_w", "device_power_watts", MEAN, 1e3,                            \
       "Power that the device takes.")                                                                        \
-    X(POWER_LIMIT, NULL, NULL, "device_power_limit_watts", LAST, 0,                                          \
-      "Power to which the driver limits the device.")                                                        \
-    X(ENERGY, "device_energy_j", "device/energy_j", "device_energy_joules_total", LAST, 1e3,                 \
-      "Energy that the device has taken since this session began.")                                          \
     X(TEMPERATURE, "device_temperature_c", "device/temperature_c", "device_temperature_celsius", MOST, 1e3,  \
       "Temperature of the device.")                                                                          \
     X(MEMORY_TEMPERATURE, "device_memory_temperature_c", "device/memory_temperature_c",                      \
@@ -60,6 +55,16 @@ typedef enum clt_monitor_fold { CLT_MONITOR_MEAN, CLT_MONITOR_MOST, CLT_MONITOR_
       "Memory that this host, or this control group, uses, without the cache of files.")                     \
     X(HOST_THROTTLED, "host_cpu_throttled", "host/cpu_throttled", "host_cpu_throttled_ratio", MEAN, 1e4,     \
       "Share of the time in which the quota of the control group held it back.")
+/* Constants of the device, and a sum of which metrics.jsonl has the one of all ranks: for Prometheus alone. */
+#define CLT_MONITOR_OTHER_MAP(X)                                                                             \
+    X(MEMORY_SIZE, NULL, NULL, "device_memory_size_bytes", LAST, 0, "Memory of the device.")                 \
+    X(POWER_LIMIT, NULL, NULL, "device_power_limit_watts", LAST, 0,                                          \
+      "Power to which the driver limits the device.")                                                        \
+    X(ENERGY, NULL, NULL, "device_energy_joules_total", LAST, 0,                                             \
+      "Energy that the device has taken since this session began.")
+#define CLT_MONITOR_MAP(X)                                                                                   \
+    CLT_MONITOR_LINE_MAP(X)                                                                                  \
+    CLT_MONITOR_OTHER_MAP(X)
 
 typedef enum clt_monitor_figure {
 #define CLT_MONITOR_ENUM(name, ...) CLT_MONITOR_##name,

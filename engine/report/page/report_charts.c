@@ -437,6 +437,8 @@ static bool counts(const report_page *page, clt_metric speed)
     return false;
 }
 
+#define MEASURED 6 /* index of the first chart of what the driver counts */
+
 clt_status report_charts(const report_page *page)
 {
     const single singles[] = {
@@ -447,6 +449,16 @@ clt_status report_charts(const report_page *page)
          false},
         {CLT_METRIC_GRAD_NORM, "Gradient norm", NULL, CLT_UNIT_PLAIN, true, false, true, false},
         {CLT_METRIC_DEVICE_BYTES, "Device memory", "peak so far", CLT_UNIT_BYTES, false, true, false, false},
+        /* from here on what the driver counts, for runs whose devices were looked at */
+        {CLT_METRIC_DEVICE_UTILIZATION, "Device used", "share of the time", CLT_UNIT_SHARE, true, true, false,
+         false},
+        {CLT_METRIC_DEVICE_MEMORY_USED, "Memory in use", "of all programs", CLT_UNIT_BYTES, false, true,
+         false, false},
+        {CLT_METRIC_DEVICE_POWER, "Power", "W", CLT_UNIT_PLAIN, true, true, false, false},
+        {CLT_METRIC_DEVICE_TEMPERATURE, "Temperature", "degrees Celsius", CLT_UNIT_PLAIN, true, false, false,
+         false},
+        {CLT_METRIC_DEVICE_THROTTLED, "Slowed down", "share of the time, for power, heat or a quota",
+         CLT_UNIT_SHARE, true, true, false, false},
     };
     clt_str_append(page->out, "<div class=\"charts\">\n");
     CLT_TRY(losses(page));
@@ -461,6 +473,8 @@ clt_status report_charts(const report_page *page)
     CLT_TRY(step_parts(page));
     CLT_TRY(draw_single(page, &singles[4]));
     CLT_TRY(draw_single(page, &singles[5]));
+    for (size_t i = MEASURED; i < sizeof singles / sizeof *singles; i++)
+        CLT_TRY(draw_single(page, &singles[i]));
     CLT_TRY(loss_scale(page));
     clt_str_append(page->out, "</div>\n");
     return CLT_OK;

@@ -97,6 +97,22 @@ static void cost_tiles(clt_str *out, const clt_run_record *run, const clt_run_fa
     report_release(out, &note);
 }
 
+/* What the driver has counted; a tile without a value is left out. */
+static void device_tiles(clt_str *out, const clt_run_record *run, const clt_run_facts *f)
+{
+    const clt_curve *power = &run->curve[CLT_METRIC_DEVICE_POWER];
+    clt_str note = {0};
+    clt_str_append(&note, "");
+    tile(out, "device used", clt_html_share, f->value[CLT_FACT_UTILIZATION],
+         "of the time, as its driver counts");
+    if (power->values > 0) {
+        clt_html_number(&note, clt_curve_mean(power, 0, INFINITY));
+        clt_str_append(&note, " W on average");
+    }
+    tile(out, "energy in kWh", clt_html_number, f->value[CLT_FACT_ENERGY], note.text);
+    report_release(out, &note);
+}
+
 void report_tiles(const report_page *page, const clt_run_record *run)
 {
     clt_str *out = page->out;
@@ -123,6 +139,7 @@ void report_tiles(const report_page *page, const clt_run_record *run)
     clt_str_append(&note, " steps");
     tile(out, "time", clt_html_duration, f.value[CLT_FACT_SECONDS], note.text);
     tile(out, "parameters", clt_html_count, f.value[CLT_FACT_PARAMETERS], "");
+    device_tiles(out, run, &f);
     cost_tiles(out, run, &f);
     if (run->skipped > 0)
         tile(out, "skipped updates", clt_html_count, (double)run->skipped, "");

@@ -68,9 +68,20 @@ static void take_whole(const clt_json *from, const char *key, int64_t *out)
         *out = (int64_t)number;
 }
 
+void clt_cost_take_energy(clt_cost *c, double told)
+{
+    if (told > c->sums.energy_j && told < MOST)
+        c->sums.energy_j = told;
+}
+
 void clt_cost_take_event(clt_cost *c, const clt_json_doc *event)
 {
-    const clt_json *from = clt_json_get(clt_json_root(event), "cost");
+    const clt_json *from = clt_json_get(clt_json_root(event), "monitor");
+    double energy = NAN;
+    if (from && clt_json_typeof(from) == CLT_JSON_OBJECT)
+        take(from, "energy_j", &energy);
+    clt_cost_take_energy(c, energy);
+    from = clt_json_get(clt_json_root(event), "cost");
     if (!from || clt_json_typeof(from) != CLT_JSON_OBJECT)
         return;
     const clt_json *currency = clt_json_get(from, "currency");
@@ -131,8 +142,10 @@ clt_status clt_cost_read(const char *metrics_path, int64_t kept, clt_cost *out)
             break;
         if (line.kind == CLT_LINE_EVENT)
             CLT_TRY(take_event_line(out, text, length, &start));
-        else if (line.kind == CLT_LINE_STEP)
+        else if (line.kind == CLT_LINE_STEP) {
             clt_cost_take_step(out, line.value[CLT_METRIC_COST]);
+            clt_cost_take_energy(out, line.value[CLT_METRIC_ENERGY]);
+        }
         if (line.kind == CLT_LINE_STEP && line.step > kept && line.value[CLT_METRIC_STEP_MS] > 0)
             again += line.value[CLT_METRIC_STEP_MS] / 1e3;
         if (start && line.step == 0) /* a run without a checkpoint began again: the sums have these steps */

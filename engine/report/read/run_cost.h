@@ -29,6 +29,7 @@ typedef struct clt_cost_terms {
 typedef struct clt_cost_sums {
     double total, lost; /* money; lost: for the time that trained nothing */
     double seconds, startup_s, repeated_s, saving_s;
+    double energy_j; /* of the devices of all ranks, in J; known without a price, too; 0: unknown */
 } clt_cost_sums;
 
 typedef struct clt_cost {
@@ -56,6 +57,8 @@ void clt_cost_repeat(clt_cost *cost, double seconds);
  * run would write are ignored. */
 void clt_cost_take_event(clt_cost *cost, const clt_json_doc *event);
 void clt_cost_take_step(clt_cost *cost, double told);
+/* The member "energy_j" of a step's line. */
+void clt_cost_take_energy(clt_cost *cost, double told);
 /* Reads what the sessions in a metrics.jsonl have cost; the lines of steps after step `kept` are about to be
  * removed, since a resumed run computes these steps again. All zero if the file says nothing of it. */
 clt_status clt_cost_read(const char *metrics_path, int64_t kept, clt_cost *out);

@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+#define JOULES_PER_KWH 3.6e6
+
 const clt_column clt_fact_columns[CLT_FACT_COUNT] = {
 #define CLT_FACT_COLUMN(name, key, title, form, better, ...)                                                 \
     [CLT_FACT_##name] = {key, title, CLT_FORM_##form, CLT_BETTER_##better, __VA_ARGS__},
@@ -92,5 +94,9 @@ clt_run_facts clt_run_facts_of(const clt_run_record *r)
     if (isnan(f.value[CLT_FACT_ACCURACY]) && curve[CLT_METRIC_ACCURACY].values > 0)
         f.value[CLT_FACT_ACCURACY] = clt_curve_tail(&curve[CLT_METRIC_ACCURACY], 0.02);
     add_cost(&f, r);
+    if (curve[CLT_METRIC_DEVICE_UTILIZATION].values > 0)
+        f.value[CLT_FACT_UTILIZATION] = clt_curve_mean(&curve[CLT_METRIC_DEVICE_UTILIZATION], 0, INFINITY);
+    if (r->cost.sums.energy_j > 0)
+        f.value[CLT_FACT_ENERGY] = r->cost.sums.energy_j / JOULES_PER_KWH;
     return f;
 }

@@ -13,7 +13,8 @@
  * LOSS is the loss of the last step, MEAN_LOSS the mean over the last fiftieth of the run. ACCURACY is the
  * best of all evaluations; without evaluations, of the last training steps. Peak memory is what the
  * device's buffers took, or what the plan says. From COST on: facts of runs with a price (run_cost.h); what
- * tokens, samples and an epoch cost includes the time that trained nothing. */
+ * tokens, samples and an epoch cost includes the time that trained nothing. UTILIZATION and ENERGY: facts of
+ * runs whose devices were looked at (monitor.h). */
 #define CLT_FACT_MAP(X)                                                                                      \
     X(STEPS, "steps", "steps", STEP, NEITHER, true, "steps", 0, 3, true)                                     \
     X(LOSS, "loss", "loss", NUMBER, LESS, false, "loss", 4, 0, true)                                         \
@@ -41,7 +42,9 @@
     X(COST_TO_FINISH, "cost_to_finish", "cost to finish", NUMBER, NEITHER, true, NULL, 0, 0, false)          \
     X(COST_LOST, "cost_lost", "cost without training", NUMBER, LESS, true, NULL, 0, 0, false)                \
     X(GOODPUT, "goodput", "goodput", SHARE, MORE, true, "goodput", 1, 6, false)                              \
-    X(SPOT_SAVING, "spot_saving", "spot saving", SHARE, NEITHER, true, NULL, 0, 0, false)
+    X(SPOT_SAVING, "spot_saving", "spot saving", SHARE, NEITHER, true, NULL, 0, 0, false)                    \
+    X(UTILIZATION, "device_utilization", "device used", SHARE, NEITHER, true, NULL, 0, 0, false)             \
+    X(ENERGY, "energy_kwh", "kWh", NUMBER, LESS, true, "kWh", 4, 7, false)
 
 typedef enum clt_fact {
 #define CLT_FACT_ENUM(name, ...) CLT_FACT_##name,
@@ -57,7 +60,7 @@ typedef struct clt_run_facts {
 } clt_run_facts;
 clt_run_facts clt_run_facts_of(const clt_run_record *record);
 
-/* False for facts of cost if none of the runs has it: JSON and CSV then leave it out. */
+/* False for facts of cost and of monitoring if none of the runs has it: JSON and CSV then leave it out. */
 bool clt_fact_is_told(clt_fact fact, const clt_run_facts *facts, int count);
 
 /* False for the one of CLT_FACT_TOKENS_PER_S and CLT_FACT_SAMPLES_PER_S in which the run does not count its

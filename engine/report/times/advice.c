@@ -30,6 +30,12 @@ static const char *span(double ms, char text[SPAN])
 static int opening(const clt_advice_facts *f, char *text, size_t size)
 {
     char idle[SPAN], step[SPAN];
+    if (f->counted)
+        return snprintf(
+            text, size,
+            "advice: the device was used %.0f %% of the time, as its driver counts (about %s of %s a "
+            "step idle)",
+            100 - 100 * idle_of(f) / f->step_ms, span(idle_of(f), idle), span(f->step_ms, step));
     return snprintf(text, size, "advice: the device idled %.0f %% of the time (%s of %s a step)",
                     100 * idle_of(f) / f->step_ms, span(idle_of(f), idle), span(f->step_ms, step));
 }
@@ -80,6 +86,15 @@ static clt_advice_kind about_comm(const clt_advice_facts *f, char *text, size_t 
         "instead of %d between two sums; it changes the batch that a step learns from",
         (long long)(2 * f->global_batch), (long long)f->global_batch, 2 * f->accumulation, f->accumulation);
     return CLT_ADVICE_ACCUMULATE;
+}
+
+void clt_advice_count(clt_advice_facts *f, double utilization, double comm_ms)
+{
+    double idle = utilization >= 0 && utilization < CLT_ADVICE_USED ? (1 - utilization) * f->step_ms : 0;
+    f->counted = true;
+    f->idle_input_ms = fmin(f->data_ms, idle);
+    f->idle_comm_ms = f->ranks > 1 && comm_ms > 0 ? fmin(comm_ms, idle - f->idle_input_ms) : 0;
+    f->idle_host_ms = idle - f->idle_input_ms - f->idle_comm_ms;
 }
 
 bool clt_advice_halves(const clt_advice_facts *f)

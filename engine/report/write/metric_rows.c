@@ -9,6 +9,10 @@
 #define STEP(member) offsetof(clt_step_metrics, member)
 #define EVAL(member) offsetof(clt_eval_metrics, member)
 
+/* A figure of the device or the host. */
+#define SAMPLE(name, key, tag, exported, fold, parts, help)                                                  \
+    {key, tag, STEP(monitor[CLT_MONITOR_##name]), CLT_REAL, CLT_KNOWN, CLT_SAMPLED, parts},
+
 const clt_metric_row clt_step_rows[] = {
     {"step", NULL, STEP(step), CLT_INT, CLT_ALWAYS, 0, 0},
     {"update", NULL, STEP(update), CLT_INT, CLT_ALWAYS, 0, 0},
@@ -35,7 +39,8 @@ const clt_metric_row clt_step_rows[] = {
     {"device_bytes", "device/memory_bytes", STEP(device_bytes), CLT_INT, CLT_ALWAYS, 0, 0},
     {"cost", "cost/total", STEP(cost), CLT_REAL, CLT_POSITIVE, 0, 0},
     {"goodput", "cost/goodput", STEP(goodput), CLT_REAL, CLT_POSITIVE, 0, 1e6},
-    {0}};
+    {"energy_j", "cost/energy_j", STEP(energy_j), CLT_REAL, CLT_POSITIVE, CLT_SAMPLED, 1e3},
+    CLT_MONITOR_LINE_MAP(SAMPLE){0}};
 
 /* A real number of an evaluation: its key is "eval_NAME", its tag "eval/NAME". */
 #define FIGURE(name, member, when, needs)                                                                    \
@@ -72,6 +77,8 @@ const clt_metric_row clt_eval_rows[] = {
 
 static bool counted(const clt_metric_row *row, const void *record)
 {
+    if (row->needs == CLT_SAMPLED)
+        return ((const clt_step_metrics *)record)->sampled;
     const clt_eval_metrics *m = record;
     return row->needs == CLT_CLASSED    ? m->classes > 0
            : row->needs == CLT_TOP_K    ? m->classes > 0 && m->top_k > 0

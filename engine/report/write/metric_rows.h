@@ -20,7 +20,7 @@ typedef enum clt_metric_when {
     CLT_POSITIVE /* if it is finite and above 0 */
 } clt_metric_when;
 
-/* What an evaluation must have counted for the number to mean something. */
+/* What an evaluation must have counted, or a step must have, for the number to mean something. */
 typedef enum clt_metric_needs {
     CLT_ANY,
     CLT_CLASSED,
@@ -28,7 +28,8 @@ typedef enum clt_metric_needs {
     CLT_VALUES,
     CLT_ANSWERS,
     CLT_ENTITIES,
-    CLT_VOLUMES
+    CLT_VOLUMES,
+    CLT_SAMPLED /* of a step: there was a sample of the device */
 } clt_metric_needs;
 
 typedef struct clt_metric_row {

@@ -6,6 +6,7 @@
 #define ENGINE_REPORT_WRITE_METRICS_H
 
 #include "engine/graph/graph.h"
+#include "engine/monitor/monitor.h"
 
 #define CLT_METRIC_CLASSES 256 /* of a volume's mask */
 
@@ -28,6 +29,10 @@ typedef struct clt_step_metrics {
     /* With a price (cost.per_hour), else 0: what the run has cost so far, and the share of its time that
      * trained. */
     double cost, goodput;
+    /* With `sampled`, that is if there was a sample since the step before (monitor.h): its figures, and the
+     * energy of all ranks in all sessions in J, 0 if unknown. */
+    bool sampled;
+    double monitor[CLT_MONITOR_COUNT], energy_j;
     double eta_s;
     int64_t steps_total;
     double time; /* when the step ended, in seconds since 1970; 0: now */

@@ -260,7 +260,7 @@ static bool member(scanner *s, clt_metrics_line *out)
         if (clt_line_has(out, (clt_metric)metric))
             return false;
         s->expected = metric + 1 < CLT_METRIC_COUNT ? metric + 1 : 0;
-        out->present |= 1u << metric;
+        out->present |= UINT64_C(1) << metric;
         out->value[metric] = is_number ? value : NAN;
     } else if (is_key(key, length, "nonfinite")) {
         out->nonfinite = is_true;
@@ -299,7 +299,7 @@ static bool read_members(const clt_json *root, clt_metrics_line *out)
         int metric = metric_of(key, strlen(key), 0);
         if (metric == CLT_METRIC_COUNT)
             continue;
-        out->present |= 1u << metric;
+        out->present |= UINT64_C(1) << metric;
         if (clt_json_typeof(v) == CLT_JSON_NUMBER)
             out->value[metric] = clt_json_number(v);
     }

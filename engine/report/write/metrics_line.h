@@ -29,6 +29,12 @@
     X(DEVICE_BUSY, "device_busy")                                                                            \
     X(DEVICE_BYTES, "device_bytes")                                                                          \
     X(COST, "cost")                                                                                          \
+    X(ENERGY, "energy_j")                                                                                    \
+    X(DEVICE_UTILIZATION, "device_utilization")                                                              \
+    X(DEVICE_MEMORY_USED, "device_memory_used")                                                              \
+    X(DEVICE_POWER, "device_power_w")                                                                        \
+    X(DEVICE_TEMPERATURE, "device_temperature_c")                                                            \
+    X(DEVICE_THROTTLED, "device_throttled")                                                                  \
     X(TIME, "time")                                                                                          \
     X(EVAL_LOSS, "eval_loss")                                                                                \
     X(EVAL_ACCURACY, "eval_accuracy")                                                                        \
@@ -64,7 +70,7 @@ typedef struct clt_metrics_line {
     int64_t step; /* 0 or more */
     /* the line says that it writes null for numbers that were not finite */
     bool nonfinite;
-    uint32_t present;               /* bit m: the line has metric m */
+    uint64_t present;               /* bit m: the line has metric m */
     double value[CLT_METRIC_COUNT]; /* NAN where it is absent or null */
 } clt_metrics_line;
 

@@ -19,7 +19,7 @@
 /* Sums over the steps after warm-up. */
 typedef struct step_sums {
     int64_t steps;
-    double step_ns, busy_ns, idle_ns[CLT_IDLE_COUNT], data_ms;
+    double step_ns, busy_ns, idle_ns[CLT_IDLE_COUNT], data_ms, comm_ms;
 } step_sums;
 
 /* CPU time of the main thread in metered steps (whose OpenCL calls are timed), and in plain steps between
@@ -256,11 +256,23 @@ static void add_sums(step_sums *sums, const clt_step_times *t, double data_ms)
     sums->data_ms += data_ms;
 }
 
+/* Without the device's times: what the host knows of a step. */
+static void add_plain(step_sums *sums, const clt_step_metrics *m)
+{
+    sums->steps++;
+    sums->step_ns += m->step_ms * 1e6;
+    sums->data_ms += m->data_ms;
+    sums->comm_ms += m->comm_exposed_ms;
+}
+
 void clt_watch_digest(clt_watch *w, int64_t step, clt_step_metrics *m)
 {
     m->device_busy = m->h2d_gbs = m->d2h_gbs = NAN;
-    if (!w->recording)
+    if (!w->recording) {
+        if (step - w->options.first_step >= WARM_UP)
+            add_plain(&w->sums, m);
         return;
+    }
     w->digesting = step;
     clt_step_times_begin(&w->times, w->last_end);
     uint64_t lost = ocl_record_take(w->run->device, step, on_span, w);
@@ -309,7 +321,7 @@ const clt_profile *clt_watch_profile(clt_watch *w)
 
 double clt_watch_busy(const clt_watch *w)
 {
-    return w->sums.step_ns > 0 ? fmin(1.0, w->sums.busy_ns / w->sums.step_ns) : NAN;
+    return w->recording && w->sums.step_ns > 0 ? fmin(1.0, w->sums.busy_ns / w->sums.step_ns) : NAN;
 }
 
 /* The cost of reading the thread's clock once. */
@@ -375,13 +387,15 @@ static void collect_facts(const clt_watch *w, clt_advice_facts *f)
                             .commands = clt_plan_commands(run->job->train)};
 }
 
-void clt_watch_advice(clt_watch *w, char *text, size_t size)
+void clt_watch_advice(clt_watch *w, double utilization, char *text, size_t size)
 {
     clt_advice_facts f;
     text[0] = '\0';
-    if (!w->recording)
+    if (!w->recording && isnan(utilization))
         return;
     collect_facts(w, &f);
+    if (!w->recording)
+        clt_advice_count(&f, utilization, w->sums.steps > 0 ? w->sums.comm_ms / (double)w->sums.steps : 0);
     if (clt_advice(&f, text, size) != CLT_ADVICE_MICRO_BATCH)
         return;
     /* whether a larger batch fits must be found by planning, so only do it where the advice depends on it */

@@ -59,7 +59,8 @@ bool clt_watch_host(const clt_watch *watch, double *inside_ms, double *outside_m
 /* First and last step of the trace, counted from 0; false: there is no trace. */
 bool clt_watch_trace_window(const clt_watch *watch, int64_t *first, int64_t *last);
 clt_status clt_watch_trace(clt_watch *watch, clt_str *out);
-/* The advice; "" if there is none. */
-void clt_watch_advice(clt_watch *watch, char *text, size_t size);
+/* The advice; "" if there is none. utilization: share of the time in which the device was used, as its driver
+ * counts, for devices without time stamps; NAN: unknown. */
+void clt_watch_advice(clt_watch *watch, double utilization, char *text, size_t size);
 
 #endif

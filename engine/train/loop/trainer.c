@@ -97,6 +97,7 @@ static clt_status digest(clt_loop *l, const clt_step_result *r)
     l->result->last_loss = m.loss;
     clt_deadline_step(&l->deadline, m.step, m.step_ms / 1e3);
     CLT_TRY(clt_tell_step(l, &m));
+    clt_gauges_look(l, &m);
     if (m.nonfinite && !l->quiet) {
         snprintf(text, sizeof text,
                  "step %lld: loss or gradients are not finite; the update was skipped (%u in a row)",
@@ -399,6 +400,8 @@ static clt_status finish(clt_loop *l, bool stopped)
     l->meter.saving_s += clt_now() - saving;
     clt_hooks_settle(l);
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_END));
+    clt_gauges_finish(l);
+    clt_gauges_tell(l);
     clt_tell_profile(l);
     CLT_TRY(clt_tell_advice(l));
     if (stopped && l->stop == CLT_STOP_BUDGET && !l->quiet)
@@ -470,6 +473,7 @@ static clt_status train(clt_loop *l)
     CLT_TRY(clt_stop_before(l, &stop));
     if (stop)
         return stopped_before(l);
+    CLT_TRY(clt_gauges_open(l));
     clt_status status = run_steps(l, &stopped);
     if (status == CLT_OK)
         status = finish(l, stopped);
@@ -506,7 +510,7 @@ static clt_status run_all(clt_loop *l)
     clt_status status = train(l);
     clt_hooks_settle(l);
     if (status != CLT_OK && status != CLT_EINTERRUPTED)
-        clt_tell_failed(l, status);
+        clt_tell_failed(l, clt_gauges_explain(l, status));
     return status;
 }
 
@@ -514,6 +518,7 @@ static void close_all(clt_loop *l)
 {
     CLT_KEEP_ERROR();
     clt_notices_close(l->notices);
+    clt_gauges_close(l);
     clt_sampler_close(l);
     clt_keeper_close(&l->keeper); /* reads the store, so it is closed before the run */
     clt_watch_destroy(l->watch);

@@ -61,14 +61,15 @@ clt_status clt_meter_open(clt_loop *l)
     double per_hour;
     if (l->quiet)
         return CLT_OK;
-    CLT_TRY(price(config, &per_hour));
-    if (!(per_hour > 0))
-        return CLT_OK;
     if (l->dir && clt_continues(l->options)) {
         CLT_FREED char *path = NULL;
         CLT_TRY(clt_path_join(clt_rundir_path(l->dir), "metrics.jsonl", &path));
         CLT_TRY(clt_cost_read(path, l->run->first_step, &m->before));
     }
+    l->gauges.energy_before = m->before.sums.energy_j;
+    CLT_TRY(price(config, &per_hour));
+    if (!(per_hour > 0))
+        return CLT_OK;
     const clt_job_amount reads = clt_job_reads(job);
     m->before.terms =
         (clt_cost_terms){.per_hour = per_hour,

@@ -7,8 +7,17 @@
 #include "engine/base/thread.h"
 #include "engine/train/loop/trainer_loop.h"
 
-/* Indices of the words; the sum of a word is the number of ranks that say so. */
-enum { SAY_SAVE, SAY_THROUGH, SAY_STOP_FILE, SAY_NOTICE, SAY_NEAR, SAY_SIGNAL }; /* SAY_SIGNAL + its number */
+/* Indices of the words; the sum of a word is the number of ranks that say so, of SAY_ENERGY the energy that
+ * their devices have taken in this session, in J. */
+enum {
+    SAY_SAVE,
+    SAY_THROUGH,
+    SAY_STOP_FILE,
+    SAY_NOTICE,
+    SAY_NEAR,
+    SAY_ENERGY,
+    SAY_SIGNAL
+}; /* + its number */
 #define MOST_SIGNAL (CLT_SYNC_WORDS - SAY_SIGNAL - 1)
 
 static bool time_to_save(const clt_loop *l)
@@ -46,6 +55,7 @@ void clt_send_requests(clt_loop *l)
     words[SAY_SAVE] = time_to_save(l);
     words[SAY_THROUGH] = clt_keeper_waits(&l->keeper);
     words[SAY_NEAR] = clt_meter_near(l);
+    words[SAY_ENERGY] = (float)clt_gauges_energy(l);
     if (asked == CLT_STOP_FILE)
         words[SAY_STOP_FILE] = 1;
     else if (asked == CLT_STOP_NOTICE)
@@ -72,6 +82,7 @@ static clt_decision heard_in(clt_loop *l, int64_t step)
     if (words[SAY_NOTICE] > 0)
         l->stop = CLT_STOP_NOTICE;
     l->near_budget = words[SAY_NEAR] > 0;
+    l->gauges.heard_energy = (double)words[SAY_ENERGY];
     /* words from before the newest checkpoint was begun, or before a round of it ended, have been acted on */
     bool all = (int)words[SAY_THROUGH] == l->run->ranks.ranks;
     return (clt_decision){.stop = l->stop != CLT_STOP_NONE,

@@ -5,6 +5,7 @@
 #define ENGINE_TRAIN_LOOP_TRAINER_LOOP_H
 
 #include "engine/cloud/notice.h"
+#include "engine/monitor/monitor.h"
 #include "engine/report/read/run_cost.h"
 #include "engine/report/write/lines.h"
 #include "engine/report/write/rundir.h"
@@ -43,6 +44,22 @@ typedef struct clt_meter {
 enum { CLT_HOOK_NOTICE, CLT_HOOK_SAVE, CLT_HOOK_EXIT, CLT_HOOKS };
 typedef struct clt_hooks clt_hooks;
 
+/* What this rank's device and host do (monitor.*). */
+typedef struct clt_gauges {
+    clt_monitor *monitor; /* NULL: it is off */
+    double seconds;
+    double share; /* of the device's energy that is this rank's: several ranks may share a device */
+    double value[CLT_MONITOR_COUNT]; /* the newest figures */
+    double energy_before;            /* of earlier sessions, in J */
+    double heard_energy;             /* of this session, of all ranks */
+    bool told;                       /* the event "monitor" is written */
+    int xid;                         /* the last one; 0: none */
+    clt_str labels;                  /* for Prometheus */
+    char *export_path;               /* NULL: no file for Prometheus */
+    double exported;                 /* time when it was last written; 0: never */
+    clt_step_metrics newest;         /* of the step that it last told */
+} clt_gauges;
+
 typedef struct clt_loop {
     clt_run *run;
     const clt_run_options *options;
@@ -59,6 +76,7 @@ typedef struct clt_loop {
     struct clt_sampler *sampler; /* rank 0 if texts are sampled during training; else NULL */
     clt_run_result *result;
     clt_meter meter;
+    clt_gauges gauges;
     bool near_budget;  /* on all ranks: a step begins when the one before has ended, for its cost */
     int64_t last_step; /* the run ends when this many steps are done */
     int64_t max_nonfinite;
@@ -153,6 +171,24 @@ clt_status clt_meter_refuse(const clt_loop *loop);
 /* The row of the start-up table, and the line at the end. */
 const char *clt_meter_row(const clt_loop *loop, char *text, size_t size);
 void clt_meter_line(const clt_loop *loop, const clt_cost *cost, char *text, size_t size);
+/* trainer_monitor.c. open: before the first step. energy: what this rank counts of its device's energy in this
+ * session, in J; 0: unknown. fill: the figures of a step, if there are new ones. look: what there is to tell
+ * after a step; writes the file for Prometheus. */
+clt_status clt_gauges_open(clt_loop *loop);
+void clt_gauges_close(clt_loop *loop);
+double clt_gauges_energy(const clt_loop *loop);
+void clt_gauges_fill(clt_loop *loop, clt_step_metrics *metrics);
+void clt_gauges_look(clt_loop *loop, const clt_step_metrics *metrics);
+/* When no step follows. finish: takes a last sample, and says in the file for Prometheus that the run has
+ * ended. tell: the line for the user. fields: the members of "monitor" of the last event; returns their number.
+ * explain: finish for a run that fails; names what the driver has reported if the device is lost. */
+void clt_gauges_finish(clt_loop *loop);
+void clt_gauges_tell(const clt_loop *loop);
+/* Mean of this session; NAN: unknown. */
+double clt_gauges_utilization(const clt_loop *loop);
+enum { CLT_GAUGES_FIELDS = 10 };
+int clt_gauges_fields(const clt_loop *loop, clt_event_field fields[CLT_GAUGES_FIELDS]);
+clt_status clt_gauges_explain(clt_loop *loop, clt_status status);
 /* Sends a message to the observer and the log. The function for warnings also writes an event to
  * metrics.jsonl. */
 void clt_tell(const clt_loop *loop, const char *text);

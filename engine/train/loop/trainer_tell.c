@@ -115,6 +115,7 @@ void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
         m->cost = cost.sums.total;
         m->goodput = clt_cost_goodput(&cost.sums);
     }
+    clt_gauges_fill(l, m);
     m->stays = clt_line_stays(&l->pace, m->step, m->step >= l->last_step, r->done_at);
     m->eta_s =
         (double)(l->last_step - m->step) * (r->done_at - l->start) / (double)(m->step - run->first_step);
@@ -291,7 +292,7 @@ clt_status clt_tell_start(const clt_loop *l)
 static clt_status tell_summary(const clt_loop *l, const clt_profile *profile, clt_str *text)
 {
     char lines[CLT_SUMMARY_LINES][CLT_SUMMARY_SIZE], advice[512];
-    clt_watch_advice(l->watch, advice, sizeof advice);
+    clt_watch_advice(l->watch, NAN, advice, sizeof advice);
     CLT_TRY(clt_profile_summary(profile, advice, lines));
     for (int i = 0; i < CLT_SUMMARY_LINES; i++) {
         clt_tell(l, lines[i]);
@@ -344,7 +345,7 @@ clt_status clt_tell_advice(const clt_loop *l)
 {
     char line[512];
     const clt_event_field fields[] = {CLT_FIELD_TEXT("text", line)};
-    clt_watch_advice(l->watch, line, sizeof line);
+    clt_watch_advice(l->watch, clt_gauges_utilization(l), line, sizeof line);
     if (!line[0] || l->quiet)
         return CLT_OK;
     /* a profile's summary already ends with the advice, and a run of several sessions shows it only once */
@@ -379,11 +380,14 @@ clt_status clt_tell_end(clt_loop *l, bool stopped)
 {
     const clt_cost now = clt_meter_at(l, clt_now());
     clt_event_field cost[CLT_METER_FIELDS];
-    const int paid = clt_meter_fields(l, &now, false, cost);
+    clt_event_field seen[CLT_GAUGES_FIELDS];
+    const int paid = clt_meter_fields(l, &now, false, cost), known = clt_gauges_fields(l, seen);
     const clt_event_field end[] = {CLT_FIELD_NUMBER("seconds", l->result->seconds),
-                                   CLT_FIELD_OBJECT("cost", cost, (size_t)paid)},
+                                   CLT_FIELD_OBJECT("cost", cost, (size_t)paid),
+                                   CLT_FIELD_OBJECT("monitor", seen, (size_t)known)},
                           stop[] = {CLT_FIELD_TEXT("reason", clt_stop_reason(l->stop)),
-                                    CLT_FIELD_OBJECT("cost", cost, (size_t)paid)};
+                                    CLT_FIELD_OBJECT("cost", cost, (size_t)paid),
+                                    CLT_FIELD_OBJECT("monitor", seen, (size_t)known)};
     char line[512];
     if (paid) {
         clt_meter_line(l, &now, line, sizeof line);
@@ -410,10 +414,11 @@ void clt_tell_failed(const clt_loop *l, clt_status status)
     clt_rundir_log(l->dir, "%s: %s", clt_status_text(status), error.text);
     const clt_cost now = clt_meter_at(l, clt_now());
     clt_event_field cost[CLT_METER_FIELDS];
-    const int paid = clt_meter_fields(l, &now, false, cost);
-    const clt_event_field fields[] = {CLT_FIELD_INT("code", clt_status_exit_code(status)),
-                                      CLT_FIELD_TEXT("message", error.text),
-                                      CLT_FIELD_OBJECT("cost", cost, (size_t)paid)};
+    clt_event_field seen[CLT_GAUGES_FIELDS];
+    const int paid = clt_meter_fields(l, &now, false, cost), known = clt_gauges_fields(l, seen);
+    const clt_event_field fields[] = {
+        CLT_FIELD_INT("code", clt_status_exit_code(status)), CLT_FIELD_TEXT("message", error.text),
+        CLT_FIELD_OBJECT("cost", cost, (size_t)paid), CLT_FIELD_OBJECT("monitor", seen, (size_t)known)};
     note(l, "failed", -1, fields, COUNT(fields));
     clt_error_restore(&error);
 }

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ctest-labels: quick
+ * ctest-full: all
  *
  * Figures of devices: NVML as tests/fault/nvml_stub.c plays it in each of its kinds, the files of amdgpu,
  * i915 and xe, of the processor and its control group, all laid out here; sums of samples; the thread. */
 #include "tests/unit/test.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 
 #include "engine/base/mem.h"
 #include "engine/base/thread.h"
 #include "engine/monitor/monitor_source.h"
+#include "engine/monitor/prometheus.h"
 
 #define PCI "0000:65:00.0"
 
@@ -417,6 +420,88 @@ TEST(energy_from_power_is_within_one_percent)
         }
     }
     assert_true(fabs(sums.energy - joules) < 0.01 * joules);
+}
+
+/* --- the file for Prometheus --- */
+
+TEST(a_page_is_of_the_form)
+{
+    CLT_SCOPED(clt_str) labels = {0}, page = {0};
+    clt_prometheus_label(&labels, "run", "a\"b\\c\nd");
+    clt_prometheus_label(&labels, "rank", "\xc3\xa4\xff");
+    clt_prometheus_add(&page, labels.text, "loss", "Loss.", NAN);
+    clt_prometheus_add(&page, labels.text, "steps_total", "Steps.", 12);
+    clt_prometheus_add(&page, labels.text, "x_ratio", "X.", -INFINITY);
+    assert_string_equal(page.text, "# HELP cltrain_loss Loss.\n# TYPE cltrain_loss gauge\n"
+                                   "cltrain_loss{run=\"a\\\"b\\\\c\\nd\",rank=\"\xc3\xa4?\"} NaN\n"
+                                   "# HELP cltrain_steps_total Steps.\n# TYPE cltrain_steps_total counter\n"
+                                   "cltrain_steps_total{run=\"a\\\"b\\\\c\\nd\",rank=\"\xc3\xa4?\"} 12\n"
+                                   "# HELP cltrain_x_ratio X.\n# TYPE cltrain_x_ratio gauge\n"
+                                   "cltrain_x_ratio{run=\"a\\\"b\\\\c\\nd\",rank=\"\xc3\xa4?\"} -Inf\n");
+}
+
+TEST(a_page_has_a_place)
+{
+    static const struct {
+        const char *where, *run;
+        int rank;
+        const char *path;
+    } cases[] = {{"/var/metrics", "mine", 0, "/var/metrics/cltrain-mine.prom"},
+                 {"/var/metrics", "my run", 2, "/var/metrics/cltrain-my_run-rank2.prom"},
+                 {"x/a.prom", "mine", 0, "x/a.prom"},
+                 {"x/a.prom", "mine", 1, "x/a-rank1.prom"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CLT_FREED char *path = NULL;
+        assert_ok(clt_prometheus_path(cases[i].where, cases[i].run, cases[i].rank, &path));
+        assert_string_equal(path, cases[i].path);
+    }
+    CLT_SCOPED(clt_str) page = {0};
+    clt_str_append(&page, "x\n");
+    assert_int_equal(clt_prometheus_write("/nowhere/at/all.prom", &page), CLT_ESTORAGE);
+    clt_error_clear();
+}
+
+static atomic_bool read_on;
+static atomic_int torn, whole;
+
+/* Reads the page again and again: each time it must begin and end as pages do. */
+static void *read_pages(void *context)
+{
+    char text[4096];
+    while (atomic_load(&read_on)) {
+        FILE *file = fopen(context, "re");
+        size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+        text[size] = '\0';
+        if (file)
+            (void)fclose(file);
+        bool fine = size > 4 && strncmp(text, "# HELP", 6) == 0 && strcmp(text + size - 4, "end\n") == 0;
+        atomic_fetch_add(fine ? &whole : &torn, 1);
+    }
+    return NULL;
+}
+
+/* A reader sees whole pages alone, however often they are written. */
+TEST(no_reader_sees_a_part_of_a_page)
+{
+    CLT_FREED char *path = NULL;
+    clt_thread *reader;
+    assert_ok(clt_prometheus_path(test_folder(), "mine", 0, &path));
+    for (int i = 0; i < (run_everything ? 10000 : 1000) || atomic_load(&whole) == 0; i++) {
+        CLT_SCOPED(clt_str) page = {0};
+        clt_str_append(&page, "# HELP ");
+        for (int k = 0; k < i % 97; k++)
+            clt_str_append(&page, "a line that makes pages differ in length\n");
+        clt_str_append(&page, "end\n");
+        assert_ok(clt_prometheus_write(path, &page));
+        if (i == 0) {
+            atomic_store(&read_on, true);
+            assert_ok(clt_thread_start(&reader, "reader", read_pages, path));
+        }
+    }
+    atomic_store(&read_on, false);
+    clt_thread_join(reader);
+    assert_int_equal(atomic_load(&torn), 0);
+    print_message("%d pages read\n", atomic_load(&whole));
 }
 
 /* --- the thread --- */

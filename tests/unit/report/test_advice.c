@@ -58,6 +58,34 @@ TEST(test_none)
     expect(&f, CLT_ADVICE_NONE, NULL);
 }
 
+/* A device without time stamps of its own, of which the driver says how much it was used. */
+TEST(test_utilization)
+{
+    clt_advice_facts f = fine;
+    f.idle_host_ms = 0;
+    clt_advice_count(&f, 0.7, 0); /* busy */
+    expect(&f, CLT_ADVICE_NONE, NULL);
+    clt_advice_count(&f, 1, 50);
+    expect(&f, CLT_ADVICE_NONE, NULL);
+    clt_advice_count(&f, 0.69, 0);
+    EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "used 69 % of the time", "31 ms of 100 ms", "data.micro_batch=32");
+    f.data_ms = 60;
+    f.load_ms = 90; /* the device needs 40 ms: three threads */
+    clt_advice_count(&f, 0.4, 0);
+    EXPECT(&f, CLT_ADVICE_WORKERS, "used 40 % of the time", "data.workers=3");
+    f.workers = 4;
+    clt_advice_count(&f, 0.4, 0);
+    EXPECT(&f, CLT_ADVICE_PREFETCH, "data.prefetch=8");
+    f = fine;
+    f.ranks = 4;
+    f.global_batch = 64;
+    clt_advice_count(&f, 0.3, 65);
+    EXPECT(&f, CLT_ADVICE_ACCUMULATE, "waiting for the other ranks", "data.global_batch=128");
+    f.double_misfits = true;
+    clt_advice_count(&f, 0.3, 1);
+    EXPECT(&f, CLT_ADVICE_ACCUMULATE, "twice data.micro_batch does not fit");
+}
+
 TEST(test_workers)
 {
     clt_advice_facts f = fine;

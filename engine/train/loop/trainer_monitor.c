@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The figures of this rank's device and host in a training: into the records of steps, the events, a file for
+ * Prometheus, and the line at the end. Nothing here waits for a driver, but for at most a quarter of a second
+ * at the end. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/text.h"
+#include "engine/base/thread.h"
+#include "engine/monitor/prometheus.h"
+#include "engine/train/loop/trainer_loop.h"
+
+#define SECONDS_VARIABLE "CLTRAIN_MONITOR_SECONDS"
+#define DEVICE_VARIABLE "CLTRAIN_MONITOR_DEVICE"
+#define FRESHEN_SECONDS 0.25 /* for a last sample when the run ends */
+#define MOST_SECONDS 3600.0
+#define JOULES_PER_KWH 3.6e6
+
+static clt_status seconds_between(const clt_config *config, double *out)
+{
+    const char *text = getenv(SECONDS_VARIABLE);
+    char *end;
+    *out = clt_config_float(config, "monitor.seconds");
+    if (clt_config_is_set(config, "monitor.seconds") || !text || !*text)
+        return CLT_OK;
+    *out = clt_strtod(text, &end);
+    if (end == text || *end || !(*out >= 0 && *out <= MOST_SECONDS))
+        CLT_FAIL(CLT_ECONFIG, SECONDS_VARIABLE " is '%.40s': it must be a number from 0 to %g", text,
+                 MOST_SECONDS);
+    return CLT_OK;
+}
+
+/* The last part of the run folder's path; a run without a folder is called after its model. */
+static const char *run_name(const clt_loop *l)
+{
+    const char *path = l->options->out_dir, *slash = path ? strrchr(path, '/') : NULL;
+    if (!path)
+        return clt_config_string(l->options->config, "model.type");
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static clt_status open_export(clt_loop *l, const ocl_device_desc *d)
+{
+    clt_gauges *g = &l->gauges;
+    char rank[16];
+    const char *where = clt_config_string(l->options->config, "monitor.prometheus");
+    if (!where[0])
+        return CLT_OK;
+    (void)snprintf(rank, sizeof rank, "%d", l->run->ranks.rank);
+    clt_prometheus_label(&g->labels, "run", run_name(l));
+    clt_prometheus_label(&g->labels, "rank", rank);
+    clt_prometheus_label(&g->labels, "device", d->name);
+    CLT_TRY(clt_str_check(&g->labels));
+    return clt_prometheus_path(where, run_name(l), l->run->ranks.rank, &g->export_path);
+}
+
+clt_status clt_gauges_open(clt_loop *l)
+{
+    clt_gauges *g = &l->gauges;
+    const ocl_device_desc *d = ocl_device_describe(l->run->device);
+    const char *named = getenv(DEVICE_VARIABLE);
+    bool other = named && named[0];
+    CLT_TRY(seconds_between(l->options->config, &g->seconds));
+    CLT_TRY(open_export(l, d));
+    for (int i = 0; i < CLT_MONITOR_COUNT; i++)
+        g->value[i] = NAN;
+    if (!(g->seconds > 0))
+        return CLT_OK;
+    const clt_monitor_options options = {
+        .pci = other ? named : d->pci, .cpu = d->is_cpu && !other, .seconds = g->seconds, .root = ""};
+    /* ranks that share a device would each count its energy */
+    int sharing = d->is_cpu ? l->run->ranks.local_ranks : l->run->on_gpu;
+    g->share = sharing > 1 ? 1.0 / sharing : 1;
+    return clt_monitor_open(&options, &g->monitor);
+}
+
+void clt_gauges_close(clt_loop *l)
+{
+    clt_monitor_close(l->gauges.monitor);
+    clt_str_free(&l->gauges.labels);
+    free(l->gauges.export_path);
+}
+
+/* --- steps --- */
+
+double clt_gauges_energy(const clt_loop *l)
+{
+    double joules = l->gauges.value[CLT_MONITOR_ENERGY];
+    return joules > 0 ? joules * l->gauges.share : 0;
+}
+
+/* Energy of all ranks in all sessions, in J, when the newest step ended; 0: unknown. */
+static double energy_of_run(const clt_loop *l)
+{
+    double now = l->run->ranks.ranks > 1 ? l->gauges.heard_energy : clt_gauges_energy(l);
+    return now > 0 ? l->gauges.energy_before + now : 0;
+}
+
+void clt_gauges_fill(clt_loop *l, clt_step_metrics *m)
+{
+    clt_gauges *g = &l->gauges;
+    m->sampled = clt_monitor_take(g->monitor, m->monitor);
+    if (!m->sampled)
+        return;
+    memcpy(g->value, m->monitor, sizeof g->value);
+    m->energy_j = energy_of_run(l);
+}
+
+static void tell_source(clt_loop *l)
+{
+    clt_monitor_facts facts;
+    clt_gauges *g = &l->gauges;
+    if (g->told || l->quiet || !clt_monitor_facts_of(g->monitor, &facts))
+        return;
+    g->told = true;
+    const double size = g->value[CLT_MONITOR_MEMORY_SIZE], limit = g->value[CLT_MONITOR_POWER_LIMIT];
+    clt_event_field fields[5];
+    size_t n = 0;
+    if (!facts.source)
+        return;
+    fields[n++] = (clt_event_field)CLT_FIELD_TEXT("source", facts.source);
+    if (facts.name[0])
+        fields[n++] = (clt_event_field)CLT_FIELD_TEXT("name", facts.name);
+    if (facts.pci[0])
+        fields[n++] = (clt_event_field)CLT_FIELD_TEXT("pci", facts.pci);
+    if (!isnan(size))
+        fields[n++] = (clt_event_field)CLT_FIELD_NUMBER("memory_size", size);
+    if (!isnan(limit))
+        fields[n++] = (clt_event_field)CLT_FIELD_NUMBER("power_limit_w", limit);
+    if (clt_rundir_event(l->dir, "monitor", -1, fields, n) != CLT_OK)
+        clt_error_clear(); /* metrics that cannot be written end the run at the next step */
+}
+
+/* What NVIDIA's driver has reported of the device; the last one explains a lost device. */
+static void tell_xids(clt_loop *l)
+{
+    char text[160];
+    for (int xid; clt_monitor_take_xid(l->gauges.monitor, &xid);) {
+        l->gauges.xid = xid;
+        (void)snprintf(text, sizeof text, "NVIDIA's driver reports the error Xid %d of the device of rank %d",
+                       xid, l->run->ranks.rank);
+        if (l->quiet)
+            continue;
+        clt_tell_warning(l, text);
+        const clt_event_field fields[] = {CLT_FIELD_INT("xid", xid)};
+        if (clt_rundir_event(l->dir, "xid", -1, fields, 1) != CLT_OK)
+            clt_error_clear();
+    }
+}
+
+/* --- the file for Prometheus --- */
+
+static void add_known(const clt_loop *l, clt_str *page, const char *name, const char *help, double value)
+{
+    if (!isnan(value))
+        clt_prometheus_add(page, l->gauges.labels.text, name, help, value);
+}
+
+static void add_step(const clt_loop *l, clt_str *page, const clt_step_metrics *m)
+{
+    const char *labels = l->gauges.labels.text;
+    clt_prometheus_add(page, labels, "step", "Steps that are done.", (double)m->step);
+    clt_prometheus_add(page, labels, "planned_steps", "Step at which the run ends.", (double)m->steps_total);
+    clt_prometheus_add(page, labels, "loss", "Loss of the newest step.", m->loss);
+    add_known(l, page, "learning_rate", "Learning rate of the newest step.", m->lr);
+    add_known(l, page, "step_seconds", "Duration of the newest step.", m->step_ms * 1e-3);
+    add_known(l, page, "samples_per_second", "Samples in a second, all ranks.", m->samples_per_s);
+    add_known(l, page, "tokens_per_second", "Tokens in a second, all ranks.", m->tokens_per_s);
+    clt_prometheus_add(page, labels, "skipped_updates_total", "Updates that were skipped.",
+                       (double)m->skipped);
+    if (m->cost > 0)
+        clt_prometheus_add(page, labels, "cost", "What the run has cost so far.", m->cost);
+}
+
+static void export_page(clt_loop *l, const clt_step_metrics *m)
+{
+    static const struct {
+        const char *name, *help;
+    } figures[CLT_MONITOR_COUNT] = {
+#define FIGURE(name, key, tag, exported, fold, parts, help) {exported, help},
+        CLT_MONITOR_MAP(FIGURE)
+#undef FIGURE
+    };
+    clt_gauges *g = &l->gauges;
+    CLT_SCOPED(clt_str) page = {0};
+    char text[CLT_ERROR_TEXT_SIZE + 64];
+    clt_prometheus_add(&page, g->labels.text, "running", "1 while the run trains, 0 when it has ended.",
+                       m != NULL);
+    if (m)
+        g->newest = *m;
+    if (g->newest.step > 0)
+        add_step(l, &page, &g->newest);
+    for (int i = 0; i < CLT_MONITOR_COUNT; i++)
+        add_known(l, &page, figures[i].name, figures[i].help, g->value[i]);
+    if (clt_prometheus_write(g->export_path, &page) == CLT_OK)
+        return;
+    (void)snprintf(text, sizeof text,
+                   "the file for Prometheus could not be written, the run goes on without: %s",
+                   clt_error_text());
+    clt_error_clear();
+    if (!l->quiet)
+        clt_tell_warning(l, text);
+    free(g->export_path);
+    g->export_path = NULL;
+}
+
+void clt_gauges_look(clt_loop *l, const clt_step_metrics *m)
+{
+    clt_gauges *g = &l->gauges;
+    char line[256];
+    const double now = clt_now();
+    if (!l->quiet && clt_monitor_take_trouble(g->monitor, line, sizeof line))
+        clt_tell_warning(l, line);
+    if (m->sampled) {
+        tell_source(l);
+        tell_xids(l);
+    }
+    if (g->export_path && (g->exported == 0 || now - g->exported >= fmax(g->seconds, 0.1))) {
+        g->exported = now;
+        export_page(l, m);
+    }
+}
+
+/* --- the end --- */
+
+void clt_gauges_finish(clt_loop *l)
+{
+    clt_gauges *g = &l->gauges;
+    double value[CLT_MONITOR_COUNT];
+    clt_monitor_freshen(g->monitor, FRESHEN_SECONDS);
+    if (clt_monitor_take(g->monitor, value)) {
+        memcpy(g->value, value, sizeof value);
+        tell_xids(l);
+    }
+    if (g->export_path)
+        export_page(l, NULL);
+}
+
+clt_status clt_gauges_explain(clt_loop *l, clt_status status)
+{
+    clt_monitor_facts facts;
+    clt_error error;
+    clt_error_take(status, &error);
+    clt_gauges_finish(l); /* the driver reports the error a moment after the device is gone */
+    (void)clt_error_put(&error);
+    if (status == CLT_EDEVLOST && l->gauges.xid > 0 && clt_monitor_facts_of(l->gauges.monitor, &facts))
+        return clt_fail_prefix(status, "NVIDIA's driver reports Xid %d of the device at %s", l->gauges.xid,
+                               facts.pci);
+    return status;
+}
+
+int clt_gauges_fields(const clt_loop *l, clt_event_field fields[CLT_GAUGES_FIELDS])
+{
+    clt_monitor_span s[CLT_MONITOR_COUNT];
+    int n = 0;
+    if (!clt_monitor_spans(l->gauges.monitor, s))
+        return 0;
+    const double energy = energy_of_run(l);
+    const struct {
+        const char *key;
+        double value;
+    } all[CLT_GAUGES_FIELDS] = {
+        {"utilization", s[CLT_MONITOR_UTILIZATION].mean},
+        {"utilization_least", s[CLT_MONITOR_UTILIZATION].least},
+        {"utilization_most", s[CLT_MONITOR_UTILIZATION].most},
+        {"power_w", s[CLT_MONITOR_POWER].mean},
+        {"power_w_least", s[CLT_MONITOR_POWER].least},
+        {"power_w_most", s[CLT_MONITOR_POWER].most},
+        {"temperature_c_most", s[CLT_MONITOR_TEMPERATURE].most},
+        {"memory_used_most", s[CLT_MONITOR_MEMORY_USED].most},
+        {"throttled", s[CLT_MONITOR_THROTTLED].mean},
+        {"energy_j", energy > 0 ? energy : NAN},
+    };
+    for (int i = 0; i < CLT_GAUGES_FIELDS; i++)
+        if (!isnan(all[i].value))
+            fields[n++] = (clt_event_field)CLT_FIELD_NUMBER(all[i].key, all[i].value);
+    return n;
+}
+
+double clt_gauges_utilization(const clt_loop *l)
+{
+    clt_monitor_span s[CLT_MONITOR_COUNT];
+    return clt_monitor_spans(l->gauges.monitor, s) ? s[CLT_MONITOR_UTILIZATION].mean : NAN;
+}
+
+static void add_words(clt_str *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_words(clt_str *line, const char *format, ...)
+{
+    char text[128];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    clt_str_printf(line, "%s%s", line->length ? ", " : "device: ", text);
+}
+
+/* "device: 87 % used (3 to 99), 312 W (at most 350), at most 71 C, 1.234 kWh" */
+void clt_gauges_tell(const clt_loop *l)
+{
+    clt_monitor_span s[CLT_MONITOR_COUNT];
+    CLT_SCOPED(clt_str) line = {0};
+    char text[CLT_MONEY_TEXT];
+    const clt_config *config = l->options->config;
+    const double energy = energy_of_run(l), price = clt_config_float(config, "cost.per_kwh");
+    if (l->quiet || !clt_monitor_spans(l->gauges.monitor, s))
+        return;
+    const clt_monitor_span *used = &s[CLT_MONITOR_UTILIZATION], *power = &s[CLT_MONITOR_POWER];
+    if (used->samples)
+        add_words(&line, "%.0f %% used (%.0f to %.0f)", 100 * used->mean, 100 * used->least,
+                  100 * used->most);
+    if (power->samples)
+        add_words(&line, "%.0f W (at most %.0f)", power->mean, power->most);
+    if (s[CLT_MONITOR_TEMPERATURE].samples)
+        add_words(&line, "at most %.0f C", s[CLT_MONITOR_TEMPERATURE].most);
+    if (s[CLT_MONITOR_THROTTLED].mean > 0)
+        add_words(&line, "slowed down %.1f %% of the time", 100 * s[CLT_MONITOR_THROTTLED].mean);
+    if (energy > 0)
+        add_words(&line, "%.4g kWh", energy / JOULES_PER_KWH);
+    if (energy > 0 && price > 0)
+        clt_str_printf(&line, " for %s",
+                       clt_money_text(energy / JOULES_PER_KWH * price,
+                                      clt_config_string(config, "cost.currency"), text));
+    if (line.length && clt_str_check(&line) == CLT_OK)
+        clt_tell(l, line.text);
+}

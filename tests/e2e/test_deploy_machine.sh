@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-optimise: no
+#
+# The life of a rented machine by deploy/cloud-init.yaml, with its own scripts, folders instead of buckets and made-up programs `aws` and
+# `gcloud`: it fetches, trains, is told that it will be taken away, copies; the next machine goes on, with the bits of a run that was
+# not interrupted, and switches itself off.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+command -v python3 >/dev/null || skip_all 'python3, which reads the file, is not installed'
+command -v flock >/dev/null || skip_all 'flock is not installed'
+code=0
+"$CLTRAIN" devices >devices 2>&1 || code=$?
+[ $code -ne 4 ] || skip_all 'there is no OpenCL device: nothing is run'
+
+mkdir scripts bin
+PYTHONDONTWRITEBYTECODE=1 expect_code 0 python3 "$CLTRAIN_SOURCE_DIR/tests/e2e/deploy_check.py" "$CLTRAIN_SOURCE_DIR/deploy" --files cloud-init.yaml scripts
+expect_file scripts/cltrain-copy scripts/cltrain-train scripts/cltrain-ended scripts/cltrain.env
+sed -i "s|/var/lib/cltrain|$work/machine|; s|/etc/cltrain.env|$work/cltrain.env|; s|/usr/local/sbin|$work/scripts|" scripts/*
+chmod +x scripts/*
+# The programs of the clouds: copying a file, and all files of a folder that are not there yet or differ.
+cat >bin/aws <<'SH'
+#!/bin/sh
+# aws s3 cp|sync --only-show-errors FROM TO;  gcloud storage cp|rsync [--recursive] --no-user-output-enabled FROM TO
+[ ! -e "$BUCKETS.away" ] || { echo 'no rights' >&2; exit 1; }
+what=$2
+while [ $# -gt 2 ]; do shift; done
+place() { echo "$1" | sed "s|^[sg]3*s*://|$BUCKETS/|"; }
+from=$(place "$1") to=$(place "$2")
+case $what in
+cp) cp "$from" "$to" ;;
+*) [ -d "$from" ] || exit 1; mkdir -p "$to"; cp -ru "$from/." "$to/" ;;
+esac
+SH
+cp bin/aws bin/gcloud
+printf '#!/bin/sh\necho "$*" >>%s/systemctl\n' "$work" >bin/systemctl
+chmod +x bin/*
+export PATH=$work/bin:$PATH BUCKETS=$work/buckets
+# BUCKETS is for the made-up programs, which a hook starts with a cleaned environment.
+sed -i "2s|^|BUCKETS=$work/buckets\n|" bin/aws bin/gcloud
+
+net mlp train.steps=16000000 train.log_every=1 checkpoint.minutes=0 >net.json
+mkdir bundle && cp net.json bundle/ && ln -s "$CLTRAIN" bundle/cltrain
+# settings STORE WORD...: what a machine is told
+settings() {
+    sed -e "s|\${store}|$1|; s|\${config}|net.json|; s|\${options}|${*:2}|; s|\${price_per_hour}|0.5|" scripts/cltrain.env >cltrain.env
+}
+copies() { expect_code "$1" scripts/cltrain-copy "$2"; }
+# after CODE WANTED: what is done when the training has ended with this code
+after() {
+    rm -f systemctl
+    EXIT_CODE=exited EXIT_STATUS=$1 expect_code 0 scripts/cltrain-ended
+    if [ "$(cat systemctl 2>/dev/null)" = "$2" ]; then pass; else fail "after code $1: systemctl '$(cat systemctl 2>/dev/null)'"; fi
+}
+for store in s3://here/first gs://here/first; do
+    rm -rf buckets machine straight notice
+    mkdir -p buckets/here/first/results machine
+    tar -C bundle -czf buckets/here/first/cltrain.tar.gz .
+
+    # A machine without rights to the bucket begins nothing: its training would bury the one that the bucket has.
+    settings $store cloud.notice_file="$work/notice"
+    touch buckets.away
+    copies 1 fetch
+    expect_absent machine/fetched
+    rm buckets.away
+
+    copies 0 fetch
+    scripts/cltrain-train >first.out 2>&1 &
+    process=$!
+    await_from $process has_updates machine/results/run 30
+    touch notice
+    code=0
+    await_end $process
+    wait $process || code=$?
+    cp first.out "$out"
+    if [ $code -eq 75 ]; then pass; else fail "the first machine ended with $code"; fi
+    last=$(sed -n 's/.*"event":"stopped","step":\([0-9]*\),.*/\1/p' machine/results/run/metrics.jsonl)
+    expect_file "buckets/here/first/results/run/checkpoints/step_$last/manifest.json" # by the hook, before the end
+    copies 0 save
+    expect_same machine/results/run/metrics.jsonl buckets/here/first/results/run/metrics.jsonl
+    grep -q '"cost"' machine/results/run/metrics.jsonl || fail 'the price did not reach the program'
+    after 75 ''
+
+    rm -rf machine && mkdir machine
+    settings $store --max-steps $((last + 20))
+    copies 0 fetch
+    copies 0 fetch # once is enough: a machine that starts again keeps what it has
+    expect_code 0 scripts/cltrain-train
+    expect_text 'resumed'
+    expect_code 0 "$CLTRAIN" train net.json --out straight --max-steps $((last + 20))
+    expect_same "buckets/here/first/results/run/checkpoints/step_$((last + 20))/model.safetensors" "straight/checkpoints/step_$((last + 20))/model.safetensors"
+    after 0 poweroff
+done
+for code in 9 10; do after $code ''; done
+for code in 1 2 3 8 70; do after $code poweroff; done
+EXIT_CODE=killed EXIT_STATUS=KILL expect_code 0 scripts/cltrain-ended
+expect_file systemctl
+settings ftp://here
+copies 2 fetch
+finish

@@ -13,6 +13,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
+#include "engine/host/process.h"
 
 static void free_group(comm *c)
 {
@@ -70,18 +71,7 @@ static void find_host(const comm_transport *transport, host_id *id)
         (void)snprintf(id->name, sizeof id->name, "%s", transport->host());
     else if (gethostname(id->name, sizeof id->name - 1) != 0)
         (void)snprintf(id->name, sizeof id->name, "localhost");
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
-    if (!f)
-        return;
-    if (!fgets(id->boot, sizeof id->boot, f))
-        id->boot[0] = '\0';
-    (void)fclose(f);
-}
-
-static int64_t process_space(void)
-{
-    struct stat space;
-    return stat("/proc/self/ns/pid", &space) == 0 ? (int64_t)space.st_ino : 0;
+    clt_boot_identity(id->boot, sizeof id->boot);
 }
 
 static bool same_host(const told_place *a, const told_place *b)
@@ -203,7 +193,7 @@ static clt_status settle(void *context)
     told_place *mine = &told[c->info.rank];
     find_host(comm_engine_transport(c->engine), &mine->host);
     mine->process = getpid();
-    mine->space = process_space();
+    mine->space = clt_process_space();
     find_cores(mine->cores, sizeof mine->cores);
     CLT_TRY(comm_run_all_gather(c, told, c->info.ranks * (int64_t)sizeof *told, sizeof *told, COMM_U8));
     place(c, told);

@@ -11,6 +11,7 @@
 #include "cl/kernels/program_source.h"
 #include "engine/base/hash.h"
 #include "engine/files/fileio.h"
+#include "engine/host/process.h"
 #include "engine/json/json.h"
 #include "engine/json/json_seal.h"
 
@@ -310,18 +311,6 @@ void ocl_unsupported_add(ocl_unsupported *unsupported, const ocl_unsupported *mo
 
 /* --- text --- */
 
-void ocl_boot_identity(char *out, size_t size)
-{
-    char *text = NULL;
-    size_t length;
-    snprintf(out, size, "?");
-    if (clt_file_read("/proc/sys/kernel/random/boot_id", false, 4096, CLT_EDATA, &text, &length) == CLT_OK)
-        snprintf(out, size, "%.*s", (int)strcspn(text, "\n"), text);
-    else
-        clt_error_clear();
-    free(text);
-}
-
 static bool is_kept(const ocl_item *item)
 {
     return item->answer != OCL_ANSWER_FAILED && item->answer != OCL_ANSWER_MASKED &&
@@ -394,7 +383,7 @@ clt_status ocl_capabilities_print(const ocl_capabilities *capabilities, const oc
     uint32_t probed = capabilities->probed;
     int n_tested = capabilities->n_tested;
     size_t from = out->length;
-    ocl_boot_identity(boot, sizeof boot);
+    clt_boot_identity(boot, sizeof boot);
     for (int i = 0; i < capabilities->count; i++)
         if (!is_kept(&capabilities->items[i]))
             n_tested = probed = 0; /* some questions must be asked again */
@@ -571,7 +560,7 @@ static clt_status parse_root(const clt_json *root, const char *source, ocl_capab
     CLT_TRY(parse_refused(root, source, out));
     CLT_TRY(ocl_unsupported_read(clt_json_get(root, "denials"), source, &out->unsupported));
     CLT_TRY(parse_items(root, source, out));
-    ocl_boot_identity(now, sizeof now);
+    clt_boot_identity(now, sizeof now);
     if (strcmp(boot, now) != 0) {
         out->n_refused = 0;
         memset(&out->unsupported, 0, sizeof out->unsupported);

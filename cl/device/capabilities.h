@@ -124,8 +124,6 @@ bool ocl_unsupported_equal(const ocl_unsupported *a, const ocl_unsupported *b); 
 void ocl_unsupported_write(const ocl_unsupported *unsupported, clt_json_writer *w);
 clt_status ocl_unsupported_read(const clt_json *object, const char *source, ocl_unsupported *out);
 
-/* Identity of this start of the machine: after a restart, a refused device or kernel may work again. */
-void ocl_boot_identity(char *out, size_t size);
 /* The file of a device and the lock beside it; free both. CLT_ESTORAGE: there is no private cache folder. */
 clt_status ocl_capabilities_path(const ocl_device_desc *device, uint64_t key, char **path, char **lock);
 /* The answers for this device. There are no items when there is no file; an invalid file is reported and

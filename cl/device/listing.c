@@ -26,6 +26,7 @@
 #include "engine/files/fileio.h"
 #include "engine/host/child.h"
 #include "engine/host/find_program.h"
+#include "engine/host/process.h"
 #include "engine/json/json.h"
 #include "engine/json/json_seal.h"
 
@@ -146,7 +147,7 @@ static void make_key(sources *s)
               hash_file(file);
         free(file);
     }
-    ocl_boot_identity(boot, sizeof boot);
+    clt_boot_identity(boot, sizeof boot);
     s->key = sum + hash_text(boot);
 }
 

@@ -19,6 +19,7 @@
 #include "engine/base/thread.h"
 #include "engine/files/cache_folder.h"
 #include "engine/files/fileio.h"
+#include "engine/host/process.h"
 
 static ocl_pocl_report the_report;
 static bool look_at_all;
@@ -52,7 +53,7 @@ static clt_status stamp_path(const char *folder, char **out)
 {
     char boot[64], name[64], text[CLT_HASH64_TEXT];
     clt_hash64_state state;
-    ocl_boot_identity(boot, sizeof boot); /* a computer that lost power may have lost parts of files */
+    clt_boot_identity(boot, sizeof boot); /* a computer that lost power may have lost parts of files */
     clt_hash64_begin(&state);
     clt_hash64_add(&state, boot, strlen(boot) + 1);
     clt_hash64_add(&state, folder, strlen(folder));

@@ -17,6 +17,7 @@
 #include "engine/config/part.h"
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
+#include "engine/host/process.h"
 
 #define MAX_EVENT_BYTES 65536 /* longer events are ignored */
 #define MAX_CONFIG_BYTES (8u << 20)
@@ -225,22 +226,12 @@ static void read_small(const char *path, char *text, size_t size)
 /* The time at which a process of this host started, in seconds since 1970; NAN if the system does not say. */
 static double process_began(long process)
 {
-    char path[64], text[16384];
-    double ticks = NAN, boot = NAN;
-    snprintf(path, sizeof path, "/proc/%ld/stat", process);
-    read_small(path, text, sizeof text);
-    /* field 22 of /proc/PID/stat; field 2 is a name in parentheses */
-    const char *at = strrchr(text, ')');
-    for (int i = 2; at && i < 22; i++)
-        at = strchr(at + 1, ' ');
-    if (at)
-        ticks = strtod(at, NULL);
-    snprintf(path, sizeof path, "/proc/uptime");
-    read_small(path, text, sizeof text);
+    char text[64];
+    int64_t ticks = clt_process_start(process);
+    read_small("/proc/uptime", text, sizeof text);
     double up = strtod(text, NULL);
-    if (up > 0)
-        boot = (double)time(NULL) - up;
-    return boot + ticks / (double)sysconf(_SC_CLK_TCK);
+    return ticks >= 0 && up > 0 ? (double)time(NULL) - up + (double)ticks / (double)sysconf(_SC_CLK_TCK)
+                                : NAN;
 }
 
 /* True if the process that wrote the lock file is alive; false if its id belongs to a newer process. */

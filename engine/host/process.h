@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which process on which start of which machine: a process id alone is given to other processes again. From
+ * Linux's /proc. */
+#ifndef ENGINE_HOST_PROCESS_H
+#define ENGINE_HOST_PROCESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Writes a text that is the same for all processes of a machine until it is started again; "?" if the system
+ * does not say. */
+void clt_boot_identity(char *out, size_t size);
+/* A number of the name space in which process ids of this process are valid: containers of one machine have
+ * different ones. 0 if the system does not say. */
+int64_t clt_process_space(void);
+/* When a process of this name space began, in clock ticks (sysconf(_SC_CLK_TCK) a second) since the machine
+ * was started; -1: there is no such process, or the system does not say. */
+int64_t clt_process_start(int64_t process);
+
+#endif

@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
 #include "engine/host/cores.h"
+#include "engine/host/dependent.h"
 #include "engine/host/find_program.h"
 
 /* --- the command line --- */
@@ -196,28 +196,6 @@ static void on_stop(void *context, int number)
     tell_job(context);
 }
 
-/* Runs in the child between fork and exec, so it makes only calls that are safe there. The child gets a
- * process group of its own: otherwise Ctrl-C in a terminal would reach mpirun, which would end the ranks
- * before they save. */
-_Noreturn static void become(const launch_line *line, int errors, pid_t parent)
-{
-    sigset_t none;
-    int null = open("/dev/null", O_RDONLY);
-    (void)setpgid(0, 0);
-    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent)
-        _exit(127);
-    (void)dup2(null, 0);
-    (void)dup2(errors, 2);
-    (void)signal(SIGPIPE, SIG_DFL);
-    (void)signal(SIGXFSZ, SIG_DFL);
-    sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    char *const *variables = line->environment ? (char *const *)(uintptr_t)line->environment : environ;
-    (void)execve(line->words[0], (char *const *)(uintptr_t)line->words, variables);
-    _exit(127);
-}
-
 static void pass_on(void *context, const char *text, size_t length)
 {
     (void)context;
@@ -279,14 +257,15 @@ clt_status launch_run(const cmd_context *context, const launch_line *line, launc
     if (pipe2(stream, O_CLOEXEC) != 0)
         return clt_fail_errno(CLT_EUNSUPPORTED, errno, "making a pipe to %s", line->words[0]);
     fflush(stdout);
-    pid_t parent = getpid();
-    j.process = fork();
-    if (j.process == 0)
-        become(line, stream[1], parent);
+    const clt_dependent program = {.words = line->words,
+                                   .environment = (char *const *)(uintptr_t)line->environment,
+                                   .output = -1,
+                                   .errors = stream[1]};
+    clt_status status = clt_dependent_start(&program, &j.process);
     close(stream[1]);
-    if (j.process < 0) {
+    if (status != CLT_OK) {
         close(stream[0]);
-        return clt_fail_errno(CLT_EUNSUPPORTED, errno, "starting %s", line->words[0]);
+        return status;
     }
     cmd_signals_listen(on_stop, &j);
     if (atomic_load(context->stop)) /* the signal came before the child existed */

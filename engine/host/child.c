@@ -70,9 +70,7 @@ void clt_child_tell(const char *assignment)
         told[n_told++] = assignment;
 }
 
-/* The child's environment: this process's without the variables of MPI launchers, and what clt_child_tell
- * added. Only the array is allocated, not the strings. */
-static clt_status make_environment(char ***out)
+clt_status clt_child_environment(char ***out)
 {
     size_t count = 0, used = 0;
     while (environ[count] != NULL)
@@ -242,7 +240,7 @@ clt_status clt_child_start_program(const clt_child_program *program, clt_child *
     child->foreign = (program->flags & CLT_CHILD_FOREIGN) != 0;
     CLT_TRY(make_arguments(program->path, program->arguments, &vector));
     if (!program->environment)
-        CLT_TRY(make_environment(&environment));
+        CLT_TRY(clt_child_environment(&environment));
     CLT_TRY(open_ends(child, program, &ends));
     int code =
         spawn(program->path, vector, environment ? environment : (char **)(uintptr_t)program->environment,
@@ -402,8 +400,7 @@ static void describe_end(int wait_status, clt_child_end *end)
     }
 }
 
-/* The last line of the file, from a place on, that is not empty. */
-static void last_words(int fd, off_t from, char *out, size_t size)
+void clt_child_last_line(int fd, int64_t from, char *out, size_t size)
 {
     char tail[2048];
     off_t length = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0, room = (off_t)sizeof tail - 1;
@@ -454,7 +451,7 @@ void clt_child_stop(clt_child *child, clt_child_end *end)
         kill(-child->pid, SIGKILL); /* processes that it had started */
     }
     describe_end(got == child->pid ? wait_status : -1, end);
-    last_words(child->words, child->words_from, end->words, sizeof end->words);
+    clt_child_last_line(child->words, child->words_from, end->words, sizeof end->words);
     free_child(child);
 }
 

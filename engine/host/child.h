@@ -19,6 +19,9 @@ typedef struct clt_child clt_child;
 /* Adds a variable, "NAME=value", to the environment of all children started from now on, not to this
  * process's. The text is kept by reference; adding the same text again does nothing. */
 void clt_child_tell(const char *assignment);
+/* The environment that children get: this process's without the variables by which MPI launchers identify
+ * their processes, and with what clt_child_tell added. The caller frees the list, whose texts are borrowed. */
+clt_status clt_child_environment(char ***out);
 
 enum {
     /* The child inherits the output streams of this process. Without this flag its output is collected,
@@ -74,6 +77,9 @@ typedef struct clt_child_end {
     char text[32];   /* "SIGABRT", "exit code 3" */
     char words[256]; /* the last line that it printed, "" if none, or if it inherited the streams */
 } clt_child_end;
+/* The last line of a file, from a place on, that is not empty, without control characters; "": there is none,
+ * or fd is below 0. */
+void clt_child_last_line(int fd, int64_t from, char *out, size_t size);
 /* Kills the child and its process group (CLT_CHILD_FOREIGN: only if it is still there), waits for it, and
  * frees. end may be NULL; a child that was still running ended by SIGKILL. */
 void clt_child_stop(clt_child *child, clt_child_end *end);

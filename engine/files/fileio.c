@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -433,6 +434,50 @@ clt_status clt_file_write(const char *path, const void *data, size_t size)
 {
     whole w = {data, size};
     return clt_file_write_by(path, fill_whole, &w);
+}
+
+/* Gives the complete file `temporary` its name, unless that is taken. The answer of a network file system may
+ * be lost after it has done the work: then the number of names tells. File systems without hard links get a
+ * name that is reserved first: the file is empty for a moment. */
+static clt_status name_new(const char *temporary, const char *path, bool *created)
+{
+    struct stat info;
+    int code = link(temporary, path) == 0 ? 0 : errno;
+    if (code == 0 || (stat(temporary, &info) == 0 && info.st_nlink == 2)) {
+        *created = true;
+        return CLT_OK;
+    }
+    if (code == EEXIST)
+        return CLT_OK;
+    if (code != EPERM && code != ENOTSUP && code != ENOSYS && code != EMLINK)
+        return clt_fail_errno(CLT_ESTORAGE, code, "creating '%s'", path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST)
+        return CLT_OK;
+    if (fd < 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "creating '%s'", path);
+    close(fd);
+    if (rename(temporary, path) != 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary, path);
+    *created = true;
+    return CLT_OK;
+}
+
+clt_status clt_file_create(const char *path, const void *data, size_t size, bool *created)
+{
+    CLT_SCOPED(clt_str) temporary = {0};
+    uint64_t number = 0; /* process ids of other hosts may be the same */
+    *created = false;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "drawing a name for '%s'", path);
+    clt_str_printf(&temporary, "%s.tmp-%016llx", path, (unsigned long long)number);
+    CLT_TRY(clt_str_check(&temporary));
+    clt_status status = write_new(temporary.text, fill_whole, &(whole){data, size});
+    if (status == CLT_OK)
+        status = name_new(temporary.text, path, created);
+    (void)unlink(temporary.text);
+    CLT_TRY(status);
+    return *created ? clt_fsync_parent(path) : CLT_OK;
 }
 
 clt_status clt_file_can_write(const char *path)

@@ -357,6 +357,21 @@ TEST_BETWEEN(test_map_signal, make_folder, drop_folder)
     (void)setrlimit(RLIMIT_CORE, &kept);
 }
 
+TEST_BETWEEN(a_new_file_is_made_once, make_folder, drop_folder)
+{
+    CLT_FREED char *text = NULL;
+    size_t length;
+    bool created;
+    assert_ok(clt_file_create(in_folder("once"), "first", 5, &created));
+    assert_true(created);
+    assert_ok(clt_file_create(in_folder("once"), "second", 6, &created));
+    assert_false(created);
+    assert_ok(clt_file_read(in_folder("once"), false, 0, CLT_EDATA, &text, &length));
+    assert_string_equal(text, "first");
+    assert_int_equal(clt_file_create(in_folder("no/such"), "x", 1, &created), CLT_ESTORAGE);
+    assert_int_equal(entries(folder), 1); /* no temporary file is left */
+}
+
 TEST_BETWEEN(test_write, make_folder, drop_folder)
 {
     assert_ok(clt_file_write(in_folder("w"), "first", 5));

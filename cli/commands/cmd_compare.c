@@ -16,6 +16,7 @@
 #include "engine/base/text.h"
 #include "engine/report/read/run_facts.h"
 #include "engine/report/write/lines.h"
+#include "engine/sweep/sweep.h"
 
 #define MAX_RUNS 32
 
@@ -33,10 +34,25 @@ typedef struct comparison {
     pair pairs[MAX_RUNS]; /* [0] is not used */
 } comparison;
 
+/* Of a sweep the best trials are compared, as many as there is room for. */
+static clt_status list_runs(const args_result *r, clt_file_list *list)
+{
+    for (int i = 0; i < r->n_operands; i++)
+        CLT_TRY(clt_sweep_runs(r->operands[i], MAX_RUNS - (int)list->count, list));
+    if (list->count < 2)
+        CLT_FAIL(CLT_EUSAGE, "cltrain compare: two runs at least are needed, and there %s",
+                 list->count ? "is one" : "are none");
+    if (list->count > MAX_RUNS)
+        CLT_FAIL(CLT_EUSAGE, "cltrain compare: at most %d runs can be compared", MAX_RUNS);
+    return CLT_OK;
+}
+
 static clt_status read_all(const args_result *r, comparison *c)
 {
-    for (; c->count < r->n_operands; c->count++) {
-        CLT_TRY(clt_run_record_load(r->operands[c->count], &c->runs[c->count]));
+    CLT_SCOPED(clt_file_list) list = {0};
+    CLT_TRY(list_runs(r, &list));
+    for (; c->count < (int)list.count; c->count++) {
+        CLT_TRY(clt_run_record_load(list.name[c->count], &c->runs[c->count]));
         c->facts[c->count] = clt_run_facts_of(c->runs[c->count]);
     }
     CLT_TRY(clt_run_names(c->runs, c->count));
@@ -316,9 +332,10 @@ clt_status cmd_compare(cmd_context *context, int argc, char **argv)
                                               "losses that differ by less are not called apart (1)"),
                                    ARGS_JSON(json), ARGS_FLAG("--csv", csv, "as CSV: a row for each run"),
                                    ARGS_END};
-    const args_usage usage = ARGS_USAGE("compare", "RUN_A RUN_B ...", 2, MAX_RUNS, options,
-                                        "Compares runs: results, config keys that differ, and where their "
-                                        "losses diverge. All are compared with the first.");
+    const args_usage usage = ARGS_USAGE(
+        "compare", "RUN_A RUN_B ...", 1, MAX_RUNS, options,
+        "Compares runs: results, config keys that differ, and where their losses diverge. All are "
+        "compared with the first. The folder of a sweep stands for its trials, the best one first.");
     args_result r;
     CLT_SCOPED(comparison) *c = NULL;
     ARGS_PARSE(&usage, argc, argv, &r);

@@ -11,15 +11,17 @@
 #include "cli/screen/terminal.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
+#include "engine/sweep/sweep.h"
 
-/* Writes the page: by default into the run's folder, or for several runs into the current one. */
-static clt_status write_page(clt_run_record *const *runs, int count, const char *title, const char *path)
+/* Writes the page to `path`, or if it is NULL into `folder`. */
+static clt_status write_page(clt_run_record *const *runs, int count, const char *title, const char *folder,
+                             const char *path)
 {
     CLT_SCOPED(clt_str) page = {0};
     CLT_FREED char *usual = NULL;
     char shown[4096];
     const clt_report_options options = {.title = title, .now = clt_wall_time()};
-    CLT_TRY(clt_path_join(count == 1 ? runs[0]->folder : ".", "report.html", &usual));
+    CLT_TRY(clt_path_join(folder, "report.html", &usual));
     path = path ? path : usual;
     CLT_TRY(clt_report_html(runs, count, &options, &page));
     CLT_TRY(cmd_write_str(path, &page));
@@ -29,11 +31,18 @@ static clt_status write_page(clt_run_record *const *runs, int count, const char 
     return CLT_OK;
 }
 
-static clt_status load_all(const args_result *r, clt_run_record **runs)
+/* Of a sweep the best trials are shown, as many as there is room for. */
+static clt_status load_all(const args_result *r, clt_run_record **runs, int *count)
 {
+    CLT_SCOPED(clt_file_list) list = {0};
     for (int i = 0; i < r->n_operands; i++)
-        CLT_TRY(clt_run_record_load(r->operands[i], &runs[i]));
-    return clt_run_names(runs, r->n_operands);
+        CLT_TRY(clt_sweep_runs(r->operands[i], CLT_REPORT_RUNS - (int)list.count, &list));
+    if (list.count > CLT_REPORT_RUNS || list.count == 0)
+        CLT_FAIL(CLT_EUSAGE, "cltrain report: 1 to %d runs fit on a page, there are %zu", CLT_REPORT_RUNS,
+                 list.count);
+    for (; *count < (int)list.count; (*count)++)
+        CLT_TRY(clt_run_record_load(list.name[*count], &runs[*count]));
+    return clt_run_names(runs, *count);
 }
 
 clt_status cmd_report(cmd_context *context, int argc, char **argv)
@@ -41,19 +50,24 @@ clt_status cmd_report(cmd_context *context, int argc, char **argv)
     (void)context;
     const char *out = NULL, *title = NULL;
     const args_option options[] = {
-        ARGS_TEXT("--out", "FILE", out, "the page (RUN/report.html, or report.html for several runs)"),
+        ARGS_TEXT("--out", "FILE", out,
+                  "the page (report.html in the folder of the run or sweep, or here for several runs)"),
         ARGS_TEXT("--title", "TEXT", title, "the page's title (the runs' names)"), ARGS_END};
     const args_usage usage = ARGS_USAGE(
         "report", "RUN ...", 1, CLT_REPORT_RUNS, options,
         "Writes a self-contained HTML page about a run: losses, speed, device, samples, config, events. "
-        "Several runs (up to 8) share their charts. RUN is a run folder; the run may still be going on.");
+        "Several runs (up to 8) share their charts. RUN is a run folder; the run may still be going on. "
+        "The folder of a sweep stands for its best trials.");
     args_result r;
     clt_run_record *runs[CLT_REPORT_RUNS] = {NULL};
+    int count = 0;
     ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(cmd_can_write(out));
-    clt_status status = load_all(&r, runs);
+    clt_status status = load_all(&r, runs, &count);
+    bool sweep = r.n_operands == 1 && clt_sweep_is_folder(r.operands[0]);
+    const char *folder = sweep ? r.operands[0] : status == CLT_OK && count == 1 ? runs[0]->folder : ".";
     if (status == CLT_OK)
-        status = write_page(runs, r.n_operands, title, out);
+        status = write_page(runs, count, title, folder, out);
     for (int i = 0; i < CLT_REPORT_RUNS; i++)
         clt_run_record_free(runs[i]);
     return status;

@@ -79,7 +79,7 @@ static const struct {
     const char *word, *directive;
 } places[] = {{"DIR", ":dirs"},   {"FOLDER", ":dirs"}, {"RUN", ":dirs"},   {"RUN_A", ":dirs"},
               {"RUN_B", ":dirs"}, {"FILE", ":files"},  {"PATH", ":files"}, {"TEXT", ":files"},
-              {"DATA", ":files"}, {"CONFIG", ":json"}};
+              {"DATA", ":files"}, {"CONFIG", ":json"}, {"SWEEP", ":json"}};
 
 static void offer_word(const line *l, const char *prefix, const char *word)
 {

@@ -3,24 +3,30 @@
 # ctest-labels: quick
 # ctest-cost: 20 ctest-optimise: no
 #
-# The loops of docs/sweeps.md, as they stand there: a run for each value, a table of all, a page; the second loop may be repeated.
+# The commands of docs/sweeps.md, as they stand there: a grid with its report and comparison, and successive halving.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1
 [ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is run'
 
 ln -s "$CLTRAIN_SOURCE_DIR/configs" configs
-# block N: the N-th block of commands of the page
-block() { awk -v n="$1" '/^    / { if (!inside) { inside = 1; at++ } if (at == n) print substr($0, 5); next } /^$/ { if (inside) held = 1; next } { inside = 0 }' "$CLTRAIN_SOURCE_DIR/docs/sweeps.md"; }
-{ echo "cltrain() { \"$CLTRAIN\" \"\$@\"; }"; block 1; } >first.sh
-{ echo "cltrain() { \"$CLTRAIN\" \"\$@\"; }"; block 2; } >second.sh
-expect_awk 'the page has two loops' '/^for .* in .*; do$/ { n++ } END { exit n != 2 }' first.sh second.sh
+page=$CLTRAIN_SOURCE_DIR/docs/sweeps.md
+# block TEXT: the block of commands of the page that has this text
+block() { awk -v text="$1" '/^    / { block = block substr($0, 5) "\n"; next } { if (index(block, text)) printf "%s", block; block = "" }' "$page"; }
+{ echo "cltrain() { \"$CLTRAIN\" \"\$@\"; }"; block '> rates.json'; } >grid.sh
+{ echo "cltrain() { \"$CLTRAIN\" \"\$@\"; }"; block '> search.json'; } >halving.sh
+expect_awk 'the page has the two sweeps' '/^cltrain sweep/ { n++ } END { exit n != 3 }' grid.sh halving.sh
 
-expect_code 0 bash -e first.sh
-expect_text '^run +steps' '^rate-0.0003 ' '^rate-0.01 ' 'optimizer.learning_rate: 0.01, was 0.0003'
-expect_file rates.html
-[ "$(find runs -maxdepth 1 -name 'rate-*' | wc -l)" -eq 4 ] && pass || fail 'there are not four runs'
-expect_code 0 bash -e second.sh
-expect_text 'done: [0-9]+ steps'
-expect_code 0 bash -e second.sh
-reject_text '^step 1/' # all runs are complete
+expect_code 0 bash -e grid.sh
+expect_text '^trial-06 +0\.003 +relu +- +- +- +waiting' '^trial-06 is done: eval_loss ' '^best: trial-0[1-6], eval_loss ' \
+    '^its config: runs/rates/trial-0[1-6]/config.resolved.json$' '^run +steps' 'model.activation: '
+expect_file runs/rates/report.html
+[ "$(find runs/rates -maxdepth 1 -name 'trial-*' | wc -l)" -eq 6 ] && pass || fail 'there are not six runs'
+# the example of a table on the page
+"$CLTRAIN" sweep runs/rates --table >"$out" 2>&1
+best=$(sed -n 's/^best: \(.*\)$/\1/p' "$out")
+if grep -q -F "best: $best" "$page"; then pass; else note_skip "this device has another best run than the page: $best"; fi
+
+expect_code 0 bash -e halving.sh
+expect_text '^rung 1: 9 trials to step 40$' '^rung 2: 3 trials to step 120$' '^rung 3: 1 trial to the end$' '^trial-0[1-9] +.* 360 +[0-9.e-]+ .*done$'
+[ "$(grep -c ' 120 .*left$' "$out")" -eq 2 ] && [ "$(grep -c ' 40 .*left$' "$out")" -eq 6 ] && pass || fail 'the rungs of the table are others'
 finish

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A search for good values of config keys: a file, sweep.json, says which keys take which values, and each
+ * combination is a trial, which is trained in a run folder of its own. The list of trials is a pure function
+ * of sweep.json and its config, so every worker computes the same one. */
+#ifndef ENGINE_SWEEP_SWEEP_H
+#define ENGINE_SWEEP_SWEEP_H
+
+#include <stdatomic.h>
+
+#include "engine/base/mem.h"
+#include "engine/config/config.h"
+#include "engine/files/fileio.h"
+#include "engine/report/read/run_facts.h"
+
+#define CLT_SWEEP_TRIALS 1000 /* most trials */
+#define CLT_SWEEP_KEYS 12     /* most keys that vary */
+#define CLT_SWEEP_RUNGS 32    /* most rungs of successive halving */
+
+typedef enum clt_sweep_method {
+    CLT_SWEEP_GRID,   /* every combination of the keys' values */
+    CLT_SWEEP_RANDOM, /* combinations drawn at random */
+    CLT_SWEEP_HALVING /* drawn at random and trained a little; the best of them are trained on */
+} clt_sweep_method;
+
+/* A key that varies. Either it has a list of values, or a trial draws a number of a range. */
+typedef struct clt_sweep_key {
+    const char *path;    /* "optimizer.learning_rate" */
+    const char **values; /* JSON texts; NULL: a range */
+    int count;
+    double from, to; /* the range, both ends included */
+    bool log;        /* the logarithm of the number is drawn uniformly */
+    bool whole;      /* the number is an integer */
+} clt_sweep_key;
+
+typedef struct clt_sweep {
+    clt_arena *arena; /* holds everything below but `config` */
+    clt_config *config;
+    const char *text;   /* sweep.json as it was read */
+    const char *source; /* its path, for messages */
+    const char *config_path;
+    clt_sweep_method method;
+    clt_fact metric; /* what is compared: a column of clt_fact_columns */
+    bool more;       /* a greater number of `metric` is better */
+    uint64_t seed;
+    clt_sweep_key keys[CLT_SWEEP_KEYS];
+    int key_count;
+    const char **fixed; /* "key=value" of the member "set" */
+    int fixed_count;
+    int trials;
+    const char **values; /* JSON texts: of key k of trial t at [t * key_count + k] */
+    int keep;            /* halving: one of `keep` trials is trained on */
+    int64_t first_steps; /* halving: steps of the first rung */
+    /* A rung trains trials up to a number of steps. There is one without a limit unless the method is
+     * halving. */
+    int rungs;
+    int rung_trials[CLT_SWEEP_RUNGS];    /* number of trials of each rung */
+    int64_t rung_steps[CLT_SWEEP_RUNGS]; /* 0: to the end of the training */
+} clt_sweep;
+
+/* Reads a sweep: `path` is a sweep.json or the folder of a sweep. Every trial's config is checked. CLT_ECONFIG
+ * names the file, the place and what is wrong there; CLT_EDATA: a file cannot be read. */
+clt_status clt_sweep_load(const char *path, clt_sweep **out);
+void clt_sweep_free(clt_sweep *sweep);
+CLT_SCOPED_POINTER(clt_sweep, clt_sweep_free)
+
+/* Name of a trial, "trial-03" for trial 2: also of its run folder. */
+#define CLT_SWEEP_NAME 32
+const char *clt_sweep_trial_name(const clt_sweep *sweep, int trial, char name[CLT_SWEEP_NAME]);
+/* The value of key `key` of a trial as people write it: a string without its quotes. */
+const char *clt_sweep_shown(const clt_sweep *sweep, int trial, int key, clt_str *out);
+
+/* A number of the sweep's metric for a screen, such as "0.01234"; "-": unknown. Returns text. */
+const char *clt_sweep_metric_text(const clt_sweep *sweep, double value, char text[CLT_CELL_TEXT]);
+
+/* --- the folder --- */
+
+/* What is known of a trial. */
+typedef enum clt_trial_state {
+    CLT_TRIAL_WAITING, /* nobody has trained it yet, or whoever did was interrupted */
+    CLT_TRIAL_RUNNING, /* a worker has taken it */
+    CLT_TRIAL_DONE,
+    CLT_TRIAL_FAILED, /* it is not tried again */
+    CLT_TRIAL_LEFT    /* halving: it was worse than others after a rung, and is not trained on */
+} clt_trial_state;
+const char *clt_trial_state_text(clt_trial_state state);
+
+/* The result of a trial in a rung. */
+typedef struct clt_trial_result {
+    bool done;
+    int rung;
+    double value;         /* the metric; NAN: unknown */
+    int64_t steps;        /* made so far */
+    double seconds, cost; /* NAN: unknown */
+} clt_trial_result;
+
+typedef struct clt_trial {
+    clt_trial_state state;
+    clt_trial_result result; /* of the newest rung in which it has one */
+    char note[512];          /* why it failed, or who trains it; "": nothing */
+} clt_trial;
+
+/* What is known of all trials. */
+typedef struct clt_sweep_table {
+    const clt_sweep *sweep;
+    clt_trial *trials; /* by their number */
+    int *order;        /* numbers of trials, the best one first, those without a result last */
+    int best;          /* number of the best trial; -1: no trial has a result */
+    int rung;          /* the rung that is trained now, or the last one */
+    int *members;      /* numbers of the trials in this rung */
+    int member_count;
+    int unsettled; /* how many of these are neither done nor failed */
+} clt_sweep_table;
+clt_status clt_sweep_table_make(const clt_sweep *sweep, clt_sweep_table *out);
+/* Reads what has become known since the last call. CLT_EDATA: a record in the folder is damaged. */
+clt_status clt_sweep_table_read(clt_sweep_table *table, const char *folder);
+/* Finds out which trials are being trained now. */
+clt_status clt_sweep_table_look(clt_sweep_table *table, const char *folder);
+void clt_sweep_table_free(clt_sweep_table *table);
+CLT_SCOPED_VALUE(clt_sweep_table, clt_sweep_table_free)
+/* The table as a JSON object. */
+clt_status clt_sweep_table_write(const clt_sweep_table *table, const char *folder, clt_json_writer *w);
+
+/* True if the path is the folder of a sweep. */
+bool clt_sweep_is_folder(const char *path);
+/* Appends the run folders that a path names: those of the trials that have a result, the best one first, at
+ * most `most` of them, if it is the folder of a sweep; otherwise the path itself. */
+clt_status clt_sweep_runs(const char *path, int most, clt_file_list *out);
+
+/* --- a worker --- */
+
+typedef struct clt_sweep_options {
+    const char *folder;
+    int workers;                /* trainings at a time */
+    const char *const *devices; /* of the trainings in turn; NULL: the config's */
+    int device_count;
+    double lease_seconds; /* a worker of another host that was not heard of for so long has lost its trials */
+    const atomic_int *stop;
+    void (*tell)(void *context, const char *line); /* what happens, a line at a time */
+    void *context;
+} clt_sweep_options;
+
+/* Makes the folder, or checks that it holds this very sweep, and trains trials until all are done, alone or
+ * beside other workers. CLT_EINTERRUPTED: *stop was set, or a training was interrupted, as by a notice of
+ * the cloud; it can be called again. CLT_ECONFIG: the folder holds another sweep. CLT_EDEVICE, CLT_EDEVLOST,
+ * CLT_ESTORAGE: trainings cannot go on on this machine. */
+clt_status clt_sweep_work(const clt_sweep *sweep, const clt_sweep_options *options);
+
+#endif

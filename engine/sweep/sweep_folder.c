@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The folder of a sweep: sweep.json, config.json (the config with the values of "set"), and for each trial
+ * its run folder, a record in done/ or failed/, a lease in lease/ and what its trainings printed in output/.
+ * Knows nothing of who trains. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/files/fileio.h"
+#include "engine/sweep/sweep_internal.h"
+
+#define MAX_BYTES 1000000
+
+clt_status clt_sweep_record_path(const clt_sweep *s, const char *folder, const char *kind, int trial,
+                                 int rung, const char *end, char **out)
+{
+    CLT_SCOPED(clt_str) path = {0};
+    char name[CLT_SWEEP_NAME];
+    clt_str_printf(&path, "%s/%s/%s-%d%s", folder, kind, clt_sweep_trial_name(s, trial, name), rung, end);
+    return clt_str_take(&path, out);
+}
+
+/* --- the folder itself --- */
+
+/* Makes a file with this text, or reads the text of the one that is there into *other. */
+static clt_status make_or_read(const char *path, const char *text, char **other)
+{
+    bool created;
+    size_t length;
+    *other = NULL;
+    CLT_TRY(clt_file_create(path, text, strlen(text), &created));
+    return created ? CLT_OK : clt_file_read(path, false, 0, CLT_EDATA, other, &length);
+}
+
+static clt_status prepare_config(const clt_sweep *s, const char *folder)
+{
+    CLT_FREED char *path = NULL, *other = NULL;
+    CLT_SCOPED(clt_str) text = {0}, difference = {0};
+    CLT_TRY(clt_path_join(folder, "config.json", &path));
+    CLT_TRY(clt_config_print(s->config, true, &text));
+    clt_str_append(&text, "\n");
+    CLT_TRY(clt_str_check(&text));
+    CLT_TRY(make_or_read(path, text.text, &other));
+    if (other)
+        CLT_TRY(
+            clt_config_diff(other, s->config, CLT_KEYS_FIXED | CLT_KEYS_LENGTH | CLT_KEYS_DATA, &difference));
+    if (difference.length > 0)
+        CLT_FAIL(CLT_ECONFIG,
+                 "'%s' holds a sweep over another config; give another folder with --out, or remove it. %s: "
+                 "%s",
+                 folder, s->config_path, difference.text);
+    return CLT_OK;
+}
+
+clt_status clt_sweep_prepare(const clt_sweep *s, const char *folder)
+{
+    static const char *const parts[] = {"done", "failed", "lease", "output"};
+    CLT_FREED char *path = NULL, *run = NULL, *other = NULL;
+    CLT_TRY(clt_path_join(folder, "config.resolved.json", &run));
+    if (clt_file_exists(run))
+        CLT_FAIL(CLT_EUSAGE, "'%s' is the folder of a run; give another folder with --out", folder);
+    CLT_TRY(clt_mkdir_p(folder));
+    CLT_TRY(prepare_config(s, folder));
+    CLT_TRY(clt_path_join(folder, "sweep.json", &path));
+    CLT_TRY(make_or_read(path, s->text, &other));
+    if (other && strcmp(other, s->text) != 0)
+        CLT_FAIL(CLT_ECONFIG,
+                 "'%s' holds another sweep than %s; give another folder with --out, or go on with that one: "
+                 "cltrain sweep %s",
+                 folder, s->source, folder);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        CLT_FREED char *part = NULL;
+        CLT_TRY(clt_path_join(folder, parts[i], &part));
+        CLT_TRY(clt_mkdir_p(part));
+    }
+    return CLT_OK;
+}
+
+/* --- records --- */
+
+/* Reads a record; *out is NULL if there is none. */
+static clt_status read_record(const clt_sweep *s, const char *folder, const char *kind, int trial, int rung,
+                              clt_json_doc **out)
+{
+    CLT_FREED char *path = NULL;
+    *out = NULL;
+    CLT_TRY(clt_sweep_record_path(s, folder, kind, trial, rung, ".json", &path));
+    return clt_file_exists(path) ? clt_json_parse_file(path, CLT_EDATA, out) : CLT_OK;
+}
+
+static double number_of(const clt_json_doc *doc, const char *name)
+{
+    const clt_json *value = clt_json_get(clt_json_root(doc), name);
+    return value && clt_json_typeof(value) == CLT_JSON_NUMBER ? clt_json_number(value) : NAN;
+}
+
+clt_status clt_sweep_read_result(const clt_sweep *s, const char *folder, int trial, int rung,
+                                 clt_trial_result *out)
+{
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    *out = (clt_trial_result){.rung = rung, .value = NAN, .seconds = NAN, .cost = NAN};
+    CLT_TRY(read_record(s, folder, "done", trial, rung, &doc));
+    if (!doc)
+        return CLT_OK;
+    double steps = number_of(doc, "steps");
+    out->done = true;
+    out->value = number_of(doc, "value");
+    out->steps = isnan(steps) ? 0 : (int64_t)steps;
+    out->seconds = number_of(doc, "seconds");
+    out->cost = number_of(doc, "cost");
+    return CLT_OK;
+}
+
+clt_status clt_sweep_write_result(const clt_sweep *s, const char *folder, int trial, int rung,
+                                  const clt_trial_result *result, bool *created)
+{
+    CLT_FREED char *path = NULL;
+    CLT_SCOPED(clt_str) text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 1);
+    clt_jw_object(&w);
+    clt_jw_kint(&w, "trial", trial + 1);
+    clt_jw_kint(&w, "rung", rung);
+    CLT_TRY(clt_sweep_write_keys(s, trial, &w));
+    clt_jw_kstring(&w, "metric", clt_fact_columns[s->metric].key);
+    clt_jw_kdouble(&w, "value", result->value);
+    clt_jw_kint(&w, "steps", result->steps);
+    clt_jw_kdouble(&w, "seconds", result->seconds);
+    if (!isnan(result->cost))
+        clt_jw_kdouble(&w, "cost", result->cost);
+    clt_jw_end_object(&w);
+    clt_str_append(&text, "\n");
+    CLT_TRY(clt_str_check(&text));
+    CLT_TRY(clt_sweep_record_path(s, folder, "done", trial, rung, ".json", &path));
+    return clt_file_create(path, text.text, text.length, created);
+}
+
+clt_status clt_sweep_read_failures(const clt_sweep *s, const char *folder, int trial, int rung,
+                                   clt_trial_failures *out)
+{
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    memset(out, 0, sizeof *out);
+    CLT_TRY(read_record(s, folder, "failed", trial, rung, &doc));
+    if (!doc)
+        return CLT_OK;
+    const clt_json *root = clt_json_root(doc), *over = clt_json_get(root, "given_up"),
+                   *reason = clt_json_get(root, "reason");
+    double failed = number_of(doc, "failed"), killed = number_of(doc, "killed");
+    out->failed = isnan(failed) ? 0 : (int)failed;
+    out->killed = isnan(killed) ? 0 : (int)killed;
+    out->given_up = over && clt_json_bool(over);
+    snprintf(out->reason, sizeof out->reason, "%s", reason ? clt_json_string(reason) : "");
+    return CLT_OK;
+}
+
+clt_status clt_sweep_write_failures(const clt_sweep *s, const char *folder, int trial, int rung,
+                                    const clt_trial_failures *f)
+{
+    CLT_FREED char *path = NULL;
+    CLT_SCOPED(clt_str) text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 1);
+    clt_jw_object(&w);
+    clt_jw_kint(&w, "trial", trial + 1);
+    clt_jw_kint(&w, "rung", rung);
+    clt_jw_kint(&w, "failed", f->failed);
+    clt_jw_kint(&w, "killed", f->killed);
+    clt_jw_kbool(&w, "given_up", f->given_up);
+    clt_jw_kstring(&w, "reason", f->reason);
+    clt_jw_end_object(&w);
+    clt_str_append(&text, "\n");
+    CLT_TRY(clt_str_check(&text));
+    CLT_TRY(clt_sweep_record_path(s, folder, "failed", trial, rung, ".json", &path));
+    return clt_file_write(path, text.text, text.length);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shared by the files of this room; no other room includes it. */
+#ifndef ENGINE_SWEEP_SWEEP_INTERNAL_H
+#define ENGINE_SWEEP_SWEEP_INTERNAL_H
+
+#include "engine/sweep/sweep.h"
+
+/* sweep_points.c: the values of a range written as from, to and step or count, as JSON texts in `values`.
+ * CLT_ECONFIG: there are too many; the caller says where. */
+typedef struct clt_sweep_range {
+    double from, to;
+    double step;   /* 0: not given */
+    int64_t count; /* 0: not given */
+    bool log, whole;
+} clt_sweep_range;
+clt_status clt_sweep_points(clt_arena *arena, const clt_sweep_range *range, const char ***values, int *count);
+/* The number of a range for 0 <= share < 1, as JSON text. */
+char *clt_sweep_point(clt_arena *arena, const clt_sweep_key *key, double share);
+
+/* sweep_trials.c: fills in trials, values and rungs. `trials`: their number in sweep.json. total: steps of
+ * the whole training. */
+clt_status clt_sweep_make_trials(clt_sweep *sweep, int64_t trials, int64_t total);
+/* Writes the member "keys": an object with the trial's values. */
+clt_status clt_sweep_write_keys(const clt_sweep *sweep, int trial, clt_json_writer *w);
+/* Sorts `count` numbers of trials by their results, the best one first: by the rung, then by the metric. */
+void clt_sweep_rank(const clt_sweep *sweep, const clt_trial *trials, int *order, int count);
+/* Reduces `members`, `count` numbers of trials that have all been trained in the rung before `rung` or have
+ * failed, to the trials of `rung`, in the order of their numbers. Returns how many there are. */
+int clt_sweep_survivors(const clt_sweep *sweep, int rung, const clt_trial *trials, int *members, int count);
+
+/* sweep_folder.c: paths and records. */
+/* "FOLDER/done/trial-03-0.json" for kind "done", trial 2, rung 0 and end ".json". */
+clt_status clt_sweep_record_path(const clt_sweep *sweep, const char *folder, const char *kind, int trial,
+                                 int rung, const char *end, char **out);
+/* Makes the folder, or checks that it holds this sweep. CLT_ECONFIG: it holds another one. */
+clt_status clt_sweep_prepare(const clt_sweep *sweep, const char *folder);
+clt_status clt_sweep_read_result(const clt_sweep *sweep, const char *folder, int trial, int rung,
+                                 clt_trial_result *out);
+/* Writes the result, unless there is one. */
+clt_status clt_sweep_write_result(const clt_sweep *sweep, const char *folder, int trial, int rung,
+                                  const clt_trial_result *result, bool *created);
+
+/* Trainings of a trial in a rung that failed. */
+typedef struct clt_trial_failures {
+    int failed, killed; /* by themselves; by SIGKILL, which says nothing of the trial */
+    bool given_up;
+    char reason[512]; /* of the newest one */
+} clt_trial_failures;
+clt_status clt_sweep_read_failures(const clt_sweep *sweep, const char *folder, int trial, int rung,
+                                   clt_trial_failures *out);
+clt_status clt_sweep_write_failures(const clt_sweep *sweep, const char *folder, int trial, int rung,
+                                    const clt_trial_failures *failures);
+
+#endif

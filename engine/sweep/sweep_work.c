@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A worker: takes trials by leases, trains each as a process of its own, `cltrain train`, and writes its
+ * result. Any process may be killed at any moment: the lease of a dead worker is taken over, and the next
+ * training goes on from the run folder's newest checkpoint. */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/thread.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/files/fileio.h"
+#include "engine/files/fileio_error.h"
+#include "engine/host/child.h"
+#include "engine/host/dependent.h"
+#include "engine/host/find_program.h"
+#include "engine/sweep/sweep_internal.h"
+#include "engine/sweep/sweep_lease.h"
+
+#define TURN_US 50000  /* microseconds between two looks at the trainings */
+#define LOOK_S 1.0     /* seconds between two looks at the folder for work */
+#define MOST_FAILED 2  /* a trial that has failed so often by itself is not tried again */
+#define MOST_KILLED 10 /* the same of one that was killed, as the system does when memory is short */
+
+/* A training, or the place for one. */
+typedef struct slot {
+    int trial;     /* -1: none */
+    pid_t process; /* 0: it waits for the run folder to become free */
+    bool told;     /* it was told to end, or it was said that it waits */
+    double renewed;
+    int64_t output_from; /* where the output of this training begins in its file */
+    char *lease;         /* path of the lease */
+    const char *device;
+} slot;
+
+typedef struct worker {
+    const clt_sweep *sweep;
+    const clt_sweep_options *options;
+    clt_sweep_table table;
+    clt_lease leases[CLT_SWEEP_TRIALS]; /* of the trials in the rung `rung` */
+    int rung;
+    slot *slots;
+    char *program, *config;
+    char **environment;
+    double looked; /* when it looked for work last */
+    bool closing;  /* no further trial is begun */
+    bool waits;    /* it was said that other workers have all trials that are left */
+    clt_error end; /* why */
+} worker;
+
+static void free_worker(worker *w)
+{
+    for (int i = 0; w && w->slots && i < w->options->workers; i++)
+        free(w->slots[i].lease);
+    if (!w)
+        return;
+    clt_sweep_table_free(&w->table);
+    free(w->slots);
+    free(w->program);
+    free(w->config);
+    free(w->environment);
+    free(w);
+}
+CLT_SCOPED_POINTER(worker, free_worker)
+
+__attribute__((format(printf, 2, 3))) static void tell(const worker *w, const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    w->options->tell(w->options->context, line);
+}
+
+/* No further trial is begun, because of the thread's error. The first reason counts. */
+static void close_by(worker *w, clt_status status)
+{
+    if (w->closing)
+        clt_error_clear();
+    else
+        clt_error_take(status, &w->end);
+    w->closing = true;
+}
+
+/* --- the training of a trial --- */
+
+/* The words of a command line, and the texts made for them. */
+typedef struct command {
+    clt_arena *arena;
+    const char *words[CLT_SWEEP_KEYS + 16];
+    int count;
+} command;
+
+static void put_word(command *c, const char *word)
+{
+    if (word)
+        c->words[c->count++] = word;
+}
+
+/* "PROGRAM train CONFIG key=value ... --out RUN --resume auto" */
+static clt_status make_command(const worker *w, const slot *at, const char *run, command *c)
+{
+    const clt_sweep *s = w->sweep;
+    int64_t steps = s->rung_steps[w->rung];
+    put_word(c, w->program);
+    put_word(c, "train");
+    put_word(c, w->config);
+    for (int k = 0; k < s->key_count; k++)
+        put_word(
+            c, clt_arena_printf(c->arena, "%s=%s", s->keys[k].path, s->values[at->trial * s->key_count + k]));
+    put_word(c, "--out");
+    put_word(c, run);
+    put_word(c, "--resume");
+    put_word(c, "auto");
+    if (steps > 0) {
+        put_word(c, "--max-steps");
+        put_word(c, clt_arena_printf(c->arena, "%lld", (long long)steps));
+    }
+    if (at->device) {
+        put_word(c, "--device");
+        put_word(c, at->device);
+    }
+    int words = 7 + s->key_count + (steps > 0 ? 2 : 0) + (at->device ? 2 : 0);
+    if (c->count != words)
+        CLT_FAIL(CLT_ENOMEM, "starting a training: out of host memory");
+    return CLT_OK;
+}
+
+static clt_status trial_path(const worker *w, int trial, char **out)
+{
+    char name[CLT_SWEEP_NAME];
+    return clt_path_join(w->options->folder, clt_sweep_trial_name(w->sweep, trial, name), out);
+}
+
+static clt_status open_output(const worker *w, int trial, int flags, int *fd)
+{
+    CLT_SCOPED(clt_str) path = {0};
+    char name[CLT_SWEEP_NAME];
+    clt_str_printf(&path, "%s/output/%s.txt", w->options->folder,
+                   clt_sweep_trial_name(w->sweep, trial, name));
+    CLT_TRY(clt_str_check(&path));
+    *fd = open(path.text, flags | O_CLOEXEC, 0666);
+    return *fd >= 0 ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, errno, "opening '%s'", path.text);
+}
+
+/* True if a training of a worker that died is still saving, or ending, in the run folder. */
+static bool folder_is_taken(const char *run)
+{
+    CLT_FREED char *path = NULL;
+    CLT_SCOPED(clt_lock) *lock = NULL;
+    bool taken = clt_path_join(run, "lock", &path) == CLT_OK && clt_file_exists(path) &&
+                 clt_lock_acquire(path, &lock) != CLT_OK;
+    clt_error_clear();
+    return taken;
+}
+
+static void tell_begin(const worker *w, const slot *at)
+{
+    CLT_SCOPED(clt_str) text = {0}, shown = {0};
+    char name[CLT_SWEEP_NAME];
+    int64_t steps = w->sweep->rung_steps[w->rung];
+    clt_str_append(&text, clt_sweep_trial_name(w->sweep, at->trial, name));
+    if (steps > 0)
+        clt_str_printf(&text, " to step %lld", (long long)steps);
+    else if (w->sweep->rungs > 1)
+        clt_str_append(&text, " to the end");
+    for (int k = 0; k < w->sweep->key_count; k++)
+        clt_str_printf(&text, "%s %s=%s", k ? "," : ":", w->sweep->keys[k].path,
+                       clt_sweep_shown(w->sweep, at->trial, k, &shown));
+    tell(w, "%s", text.failed ? name : text.text);
+}
+
+/* Starts the training of a slot, unless its folder is still in use. */
+static clt_status start(const worker *w, slot *at)
+{
+    CLT_FREED char *run = NULL;
+    CLT_SCOPED(clt_arena) *arena = NULL;
+    CLT_CLOSED int output = -1;
+    char name[CLT_SWEEP_NAME];
+    CLT_TRY(trial_path(w, at->trial, &run));
+    if (folder_is_taken(run)) {
+        if (!at->told)
+            tell(w, "%s: an earlier training in its folder is still ending",
+                 clt_sweep_trial_name(w->sweep, at->trial, name));
+        at->told = true;
+        return CLT_OK;
+    }
+    at->told = false;
+    CLT_TRY(clt_arena_create(&arena));
+    command c = {.arena = arena};
+    CLT_TRY(make_command(w, at, run, &c));
+    CLT_TRY(open_output(w, at->trial, O_WRONLY | O_CREAT | O_APPEND, &output));
+    at->output_from = lseek(output, 0, SEEK_END);
+    tell_begin(w, at);
+    return clt_dependent_start(&(clt_dependent){c.words, w->environment, .output = output, .errors = output},
+                               &at->process);
+}
+
+/* --- its end --- */
+
+/* Records a failure. again: another training may do better. */
+static clt_status record_failure(worker *w, const slot *at, bool killed, bool again, const char *reason)
+{
+    clt_trial_failures f;
+    char name[CLT_SWEEP_NAME];
+    CLT_TRY(clt_sweep_read_failures(w->sweep, w->options->folder, at->trial, w->rung, &f));
+    f.killed += killed;
+    f.failed += !killed;
+    f.given_up = !again || f.failed >= MOST_FAILED || f.killed >= MOST_KILLED;
+    snprintf(f.reason, sizeof f.reason, "%s", reason);
+    tell(w, "%s failed: %s; %s", clt_sweep_trial_name(w->sweep, at->trial, name), reason,
+         f.given_up ? "it is not tried again" : "it is tried again");
+    return clt_sweep_write_failures(w->sweep, w->options->folder, at->trial, w->rung, &f);
+}
+
+/* Takes the result from the run folder. If lines up to the newest checkpoint are missing, because the training
+ * was killed after it had saved and before it wrote them, the checkpoint is removed, so that another training
+ * computes these steps again. CLT_EDATA: for this or another reason the run does not have the metric. */
+static clt_status read_run(const worker *w, const char *run, clt_trial_result *out)
+{
+    CLT_SCOPED(clt_run_record) *record = NULL;
+    CLT_SCOPED(clt_checkpoint) *newest = NULL;
+    CLT_TRY(clt_run_record_load(run, &record));
+    clt_run_facts facts = clt_run_facts_of(record);
+    *out = (clt_trial_result){.done = true,
+                              .rung = w->rung,
+                              .value = facts.value[w->sweep->metric],
+                              .steps = record->last_step,
+                              .seconds = facts.value[CLT_FACT_SECONDS],
+                              .cost = facts.value[CLT_FACT_COST]};
+    CLT_TRY(clt_checkpoint_peek(run, &newest));
+    if (!isnan(out->value) && record->last_step >= newest->step)
+        return CLT_OK;
+    CLT_TRY(clt_remove_tree(newest->path));
+    CLT_FAIL(CLT_EDATA, "the training ended without %s", clt_fact_columns[w->sweep->metric].key);
+}
+
+/* The training is complete. A result counts even if another worker has taken the trial over meanwhile: it has
+ * the same bits, and only one is kept. */
+static clt_status finish(worker *w, const slot *at)
+{
+    CLT_FREED char *run = NULL;
+    clt_trial_result result;
+    bool created;
+    char name[CLT_SWEEP_NAME], number[CLT_CELL_TEXT], reason[400];
+    CLT_TRY(trial_path(w, at->trial, &run));
+    if (read_run(w, run, &result) != CLT_OK) {
+        snprintf(reason, sizeof reason, "%s", clt_error_text());
+        clt_error_clear();
+        return w->leases[at->trial].held ? record_failure(w, at, false, true, reason) : CLT_OK;
+    }
+    CLT_TRY(clt_sweep_write_result(w->sweep, w->options->folder, at->trial, w->rung, &result, &created));
+    if (created)
+        tell(w, "%s is done: %s %s", clt_sweep_trial_name(w->sweep, at->trial, name),
+             clt_fact_columns[w->sweep->metric].key, clt_sweep_metric_text(w->sweep, result.value, number));
+    return CLT_OK;
+}
+
+/* The status of an exit code that says that trainings cannot go on on this machine; else CLT_OK. */
+static clt_status machine_status(int code)
+{
+    static const clt_status list[] = {CLT_EDEVICE, CLT_ESTORAGE, CLT_EDEVLOST};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (clt_status_exit_code(list[i]) == code)
+            return list[i];
+    return CLT_OK;
+}
+
+/* What a training that ended with a code other than 0 means: for the trial, for the worker. */
+static clt_status judge(worker *w, const slot *at, int state)
+{
+    CLT_CLOSED int output = -1;
+    static const char program[] = "cltrain: "; /* begins the messages of trainings */
+    char text[400] = "", name[CLT_SWEEP_NAME];
+    (void)clt_sweep_trial_name(w->sweep, at->trial, name);
+    if (open_output(w, at->trial, O_RDONLY, &output) == CLT_OK)
+        clt_child_last_line(output, at->output_from, text, sizeof text);
+    clt_error_clear();
+    const char *words = text + (strncmp(text, program, strlen(program)) == 0 ? strlen(program) : 0);
+    if (WIFSIGNALED(state)) {
+        char reason[128];
+        snprintf(reason, sizeof reason, "ended by signal %d (%s)", WTERMSIG(state),
+                 strsignal(WTERMSIG(state)));
+        return record_failure(w, at, WTERMSIG(state) == SIGKILL, true, reason);
+    }
+    int code = WEXITSTATUS(state);
+    if (code == clt_status_exit_code(CLT_EINTERRUPTED)) {
+        tell(w, "%s was interrupted and can go on", name);
+        close_by(w, clt_fail(CLT_EINTERRUPTED, __FILE__, __LINE__, "%s was interrupted: %s", name, words));
+        return CLT_OK;
+    }
+    if (machine_status(code) != CLT_OK) {
+        tell(w, "%s ended with code %d and can go on elsewhere", name, code);
+        close_by(w, clt_fail(machine_status(code), __FILE__, __LINE__, "%s: %s", name, words));
+        return CLT_OK;
+    }
+    bool again = code != clt_status_exit_code(CLT_ENUMERIC) && code != clt_status_exit_code(CLT_ECONFIG);
+    return record_failure(w, at, false, again, words[0] ? words : "it printed nothing");
+}
+
+/* The slot is free again. A lease that another worker has taken over is not given back. */
+static clt_status leave(worker *w, slot *at)
+{
+    clt_lease *lease = &w->leases[at->trial];
+    clt_status status = lease->held ? clt_lease_release(at->lease, lease) : CLT_OK;
+    free(CLT_TAKE(at->lease));
+    at->trial = -1;
+    at->process = 0;
+    at->told = false;
+    w->looked = 0;
+    return status;
+}
+
+/* A training has ended. */
+static clt_status end_training(worker *w, slot *at, int state)
+{
+    if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
+        CLT_TRY(finish(w, at));
+    else if (w->leases[at->trial].held)
+        CLT_TRY(judge(w, at, state));
+    return leave(w, at);
+}
+
+/* --- the loop --- */
+
+/* Looks after the slot: has its training ended, is the lease still held, may it begin now? */
+static clt_status attend(worker *w, slot *at, double now)
+{
+    clt_lease *lease = &w->leases[at->trial];
+    char name[CLT_SWEEP_NAME];
+    int state;
+    if (at->process > 0 && waitpid(at->process, &state, WNOHANG) == at->process)
+        return end_training(w, at, state);
+    if (lease->held && now - at->renewed > w->options->lease_seconds / 5) {
+        clt_lease_renew(at->lease, now, w->options->lease_seconds, lease);
+        at->renewed = now;
+        if (!lease->held)
+            tell(w, "%s: another worker has taken it over", clt_sweep_trial_name(w->sweep, at->trial, name));
+    }
+    bool ends = !lease->held || atomic_load(w->options->stop) != 0;
+    if (at->process == 0)
+        return ends || w->closing ? leave(w, at) : start(w, at);
+    if (ends && !at->told) {
+        at->told = true;
+        (void)kill(at->process, SIGTERM);
+    }
+    return CLT_OK;
+}
+
+/* Tries to take a trial for a free slot. */
+static clt_status take(worker *w, slot *at, double now)
+{
+    for (int i = 0; i < w->table.member_count; i++) {
+        int trial = w->table.members[i];
+        clt_lease *lease = &w->leases[trial];
+        CLT_FREED char *path = NULL;
+        if (w->table.trials[trial].state != CLT_TRIAL_WAITING || lease->held)
+            continue;
+        CLT_TRY(clt_sweep_record_path(w->sweep, w->options->folder, "lease", trial, w->rung, "", &path));
+        CLT_TRY(clt_lease_take(path, now, w->options->lease_seconds, lease));
+        if (!lease->held)
+            continue;
+        at->trial = trial;
+        at->lease = CLT_TAKE(path);
+        at->renewed = now;
+        /* somebody may have trained it between the look at the records and now */
+        CLT_TRY(clt_sweep_table_read(&w->table, w->options->folder));
+        if (w->table.rung == w->rung && w->table.trials[trial].state == CLT_TRIAL_WAITING)
+            return start(w, at);
+        CLT_TRY(leave(w, at));
+        return CLT_OK;
+    }
+    return CLT_OK;
+}
+
+/* Looks for work, from time to time. *over: there will be none any more. */
+static clt_status look_for_work(worker *w, double now, bool *over)
+{
+    bool busy = false;
+    if (now - w->looked < LOOK_S)
+        return CLT_OK;
+    w->looked = now;
+    for (int i = 0; i < w->options->workers; i++)
+        busy = busy || w->slots[i].trial >= 0;
+    CLT_TRY(clt_sweep_table_read(&w->table, w->options->folder));
+    if (w->table.rung != w->rung && !busy) { /* the leases are those of the rung */
+        memset(w->leases, 0, sizeof w->leases);
+        w->rung = w->table.rung;
+    }
+    *over = w->table.unsettled == 0 && w->table.rung == w->sweep->rungs - 1 && !busy;
+    for (int i = 0; i < w->options->workers && w->rung == w->table.rung; i++)
+        if (w->slots[i].trial < 0)
+            CLT_TRY(take(w, &w->slots[i], now));
+    bool idle = true;
+    for (int i = 0; i < w->options->workers; i++)
+        idle = idle && w->slots[i].trial < 0;
+    if (idle && !*over && !w->waits)
+        tell(w, "other workers train the trials that are left; waiting for them");
+    w->waits = idle;
+    return CLT_OK;
+}
+
+static clt_status work(worker *w)
+{
+    for (bool over = false; !over;) {
+        double now = clt_now();
+        int busy = 0;
+        bool stopped = atomic_load(w->options->stop) != 0;
+        for (int i = 0; i < w->options->workers; i++) {
+            if (w->slots[i].trial >= 0)
+                CLT_TRY(attend(w, &w->slots[i], now));
+            busy += w->slots[i].trial >= 0;
+        }
+        if (busy == 0 && stopped)
+            CLT_FAIL(CLT_EINTERRUPTED, "stopped; the same command goes on");
+        if (busy == 0 && w->closing)
+            return clt_error_put(&w->end);
+        if (!stopped && !w->closing)
+            CLT_TRY(look_for_work(w, now, &over));
+        if (!over)
+            (void)usleep(TURN_US);
+    }
+    return CLT_OK;
+}
+
+clt_status clt_sweep_work(const clt_sweep *sweep, const clt_sweep_options *options)
+{
+    CLT_SCOPED(worker) *w = NULL;
+    CLT_TRY(clt_sweep_prepare(sweep, options->folder));
+    CLT_TRY(clt_alloc(&w, 1, sizeof *w, "a worker of a sweep"));
+    w->sweep = sweep;
+    w->options = options;
+    CLT_TRY(clt_alloc(&w->slots, (size_t)options->workers, sizeof *w->slots, "a worker of a sweep"));
+    for (int i = 0; i < options->workers; i++)
+        w->slots[i] =
+            (slot){.trial = -1,
+                   .device = options->device_count ? options->devices[i % options->device_count] : NULL};
+    CLT_TRY(clt_sweep_table_make(sweep, &w->table));
+    CLT_TRY(clt_program_find(&w->program));
+    CLT_TRY(clt_path_join(options->folder, "config.json", &w->config));
+    CLT_TRY(clt_child_environment(&w->environment));
+    return work(w);
+}

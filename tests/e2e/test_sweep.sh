@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-full: all
+# ctest-cost: 40 ctest-optimise: no
+#
+# cltrain sweep: two workers, workers and trainings that are killed at many moments, signals, failing trials, halving, folders that hold
+# something else. Whatever is killed, the table in the end is that of a sweep that nobody disturbed.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+"$CLTRAIN" devices >/dev/null 2>&1
+[ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is run'
+
+net mlp train.steps=60 >net.json
+cat >grid.json <<'JSON'
+{"config": "net.json", "keys": {"optimizer.learning_rate": {"values": [0.001, 0.01]}, "train.seed": {"from": 1, "to": 2, "step": 1}}}
+JSON
+cat >halving.json <<'JSON'
+{"config": "net.json", "method": "halving", "trials": 6, "seed": 5, "metric": "accuracy", "halving": {"first_steps": 10, "keep": 2},
+ "keys": {"optimizer.learning_rate": {"from": 0.0001, "to": 0.01, "scale": "log"}, "model.dropout": {"values": [0, 0.1]}}}
+JSON
+# table FOLDER: the table without what a clock has a say in
+table() { "$CLTRAIN" sweep "$1" --table --json | sed -e '/"seconds"/d' -e "s|\"$1|\"sweep|"; }
+# same_as QUIET FOLDER: the tables are equal, each result was written once, and nothing failed
+same_as() {
+    table "$1" >quiet.json
+    table "$2" >now.json
+    expect_same quiet.json now.json
+    diff <(ls "$1/done") <(ls "$2/done" | grep -v tmp) >"$out" && pass || fail "the results of $2 are others than those of $1"
+    [ -z "$(ls "$2/failed")" ] && pass || fail "$2 has trials that failed"
+}
+
+# --- without a worker ---
+expect_code 0 "$CLTRAIN" sweep grid.json --dry-run --out dry
+expect_text '^trial +optimizer.learning_rate +train.seed ' '^trial-04 +0\.01 +2 .*waiting$'
+expect_absent dry
+expect_code 0 "$CLTRAIN" sweep grid.json --dry-run --json --out dry
+expect_text '"name": "trial-03"' '"optimizer.learning_rate": 0.01,' '"complete": false'
+sed 's/learning_rate/learning_rat/' grid.json >wrong.json
+expect_code 2 "$CLTRAIN" sweep wrong.json --out dry
+expect_text "did you mean 'optimizer.learning_rate'"
+expect_code 2 "$CLTRAIN" sweep none.json
+expect_code 2 "$CLTRAIN" sweep . --table
+expect_text 'is not the folder of a sweep'
+expect_code 2 "$CLTRAIN" sweep grid.json --dry-run --table
+expect_absent dry runs
+
+# --- a grid: alone, then by two workers, of which one is started later ---
+expect_code 0 "$CLTRAIN" sweep grid.json --out quiet
+expect_text '^trial-01: optimizer.learning_rate=0.001, train.seed=1$' '^trial-04 is done: eval_loss [0-9]' '^trial +optimizer' '^best: trial-0[34], eval_loss ' '^next:$'
+awk '/^trial-/ && / done$/ { if (last != "" && $5 < last) exit 1; last = $5 }' "$out" && pass || fail 'the table is not sorted by the metric'
+expect_code 0 "$CLTRAIN" sweep grid.json --out quiet # there is nothing left to do
+reject_text 'is done:'
+expect_code 0 "$CLTRAIN" compare quiet --csv
+expect_text '"optimizer.learning_rate"' '^"trial-01"' '^"trial-04"'
+expect_code 0 "$CLTRAIN" train net.json --out plain optimizer.learning_rate=0.01 train.seed=1
+numbers plain >a.txt
+numbers quiet/trial-03 >b.txt
+expect_same a.txt b.txt
+"$CLTRAIN" sweep grid.json --out two --workers 2 >first.txt 2>&1 &
+first=$!
+expect_code 0 "$CLTRAIN" sweep grid.json --out two
+wait $first && pass || fail 'the first worker failed'
+[ "$(grep -c 'is done' first.txt "$out" | awk -F: '{ n += $2 } END { print n }')" -eq 4 ] && pass || fail 'four results were not told once each'
+same_as quiet two
+
+# --- what else the folder may hold ---
+sed 's/0.001/0.002/' grid.json >other.json
+expect_code 2 "$CLTRAIN" sweep other.json --out quiet
+expect_text 'holds another sweep' 'cltrain sweep quiet'
+net mlp train.steps=61 >net2.json
+sed 's/net.json/net2.json/' grid.json >other.json
+expect_code 2 "$CLTRAIN" sweep other.json --out quiet
+expect_text 'train.steps: was 60, is 61'
+expect_code 2 "$CLTRAIN" sweep grid.json --out plain
+expect_text 'is the folder of a run'
+
+# --- kills: of a worker, its training then ends by itself; of a training, which is tried again ---
+expect_code 0 "$CLTRAIN" sweep halving.json --out rungs
+expect_text '^rung 3: 2 trials to step 40$' '^rung 4: 1 trial to the end$' '^trial-.* left$' '^best: trial-0[1-6], accuracy '
+expect_code 0 "$CLTRAIN" sweep rungs --json
+expect_text '"goal": "max"' '"state": "left"' '"complete": true'
+cp halving.json kills.json
+moments=6
+all_cases && moments=60
+for ((moment = 0; moment < moments; moment++)); do
+    "$CLTRAIN" sweep kills.json --out kills >>kills.txt 2>&1 &
+    worker=$!
+    sleep 0.$((RANDOM % 10))$((RANDOM % 10))
+    if [ $((moment % 3)) -eq 2 ] && [ $moment -lt 27 ]; then # a trial whose training is killed ten times is given up
+        kill -9 "$(cat /proc/$worker/task/$worker/children 2>/dev/null | awk '{ print $1 }')" 2>/dev/null
+        kill -TERM $worker
+    else
+        kill -9 $worker
+    fi
+    wait $worker 2>/dev/null
+done
+rm -f kills/failed/* # of trainings that were killed
+expect_code 0 "$CLTRAIN" sweep kills --workers 2
+same_as rungs kills
+
+# --- a signal: the training saves, the lease is given back, code 75; then it goes on ---
+net mlp train.steps=1000000 train.log_every=100000 >long.json
+sed 's/net.json/long.json/' grid.json >long_grid.json
+"$CLTRAIN" sweep long_grid.json --out stopped >stopped.txt 2>&1 &
+worker=$!
+await_from $worker has_updates stopped/trial-01 10
+expect_code 0 "$CLTRAIN" sweep stopped --table
+expect_text '^trial-01 .*running$' "^trial-01 is trained by: process $worker on "
+kill -TERM $worker
+wait $worker
+[ $? -eq 75 ] && pass || fail 'a worker that was stopped did not end with 75'
+cp stopped.txt "$out"
+expect_text '^trial-01 was interrupted and can go on$' 'interrupted, resumable: stopped; the same command goes on'
+grep -q '"released":true' stopped/lease/trial-01-0.1 && pass || fail 'the lease was not given back'
+ls stopped/trial-01/checkpoints/step_* >/dev/null 2>&1 && pass || fail 'the training did not save'
+
+# --- a notice of the cloud ends the training, and with it the worker ---
+sed 's/"keys"/"set": {"cloud.notice_file": "gone"}, "keys"/' long_grid.json >notice.json
+"$CLTRAIN" sweep notice.json --out notice >notice.txt 2>&1 &
+worker=$!
+await_from $worker has_updates notice/trial-01 10
+touch gone
+wait $worker
+[ $? -eq 75 ] && pass || fail 'a worker whose training got a notice did not end with 75'
+cp notice.txt "$out"
+expect_text 'trial-01 was interrupted: .*notice'
+
+# --- trials that fail: by an infinite loss, at once; by an error, after a second try; the others go on ---
+for i in 1 2 3 4 5 6 7 8; do echo "$i,$((i * 2)),$((i * 3))"; done >t.csv
+net mse train.steps=40 optimizer.type=sgd train.max_nonfinite=1 >mse.json
+cat >fails.json <<'JSON'
+{"config": "mse.json", "keys": {"data.path": {"values": ["t.csv", "none.csv"]}, "optimizer.learning_rate": {"values": [0.0001, 1e6]}}}
+JSON
+expect_code 0 "$CLTRAIN" sweep fails.json --out fails
+expect_text '^trial-02 failed: .*numeric.*; it is not tried again$' '^trial-03 failed: .*none.csv.*; it is tried again$' \
+    '^trial-03 failed: .*none.csv.*; it is not tried again$' '^trial-02 .*failed$' '^best: trial-01, eval_loss' '^trial-04 failed: .*none.csv'
+expect_file fails/output/trial-02.txt
+sed 's/"t.csv", //' fails.json >all_fail.json
+expect_code 1 "$CLTRAIN" sweep all_fail.json --out all_fail
+expect_text 'no trial of the sweep has a result'
+
+# --- a machine whose disk is full, or that has no device, leaves the trial to others ---
+mkdir -p broken/trial-01
+echo no folder >broken/trial-01/checkpoints
+expect_code 8 "$CLTRAIN" sweep grid.json --out broken
+expect_text '^trial-01 ended with code 8 and can go on elsewhere$' 'storage error: trial-01: '
+expect_code 4 "$CLTRAIN" sweep grid.json --out elsewhere --device 'no such device'
+[ -z "$(ls elsewhere/failed)" ] && pass || fail 'a missing device counts as a failed trial'
+expect_code 0 "$CLTRAIN" sweep grid.json --out elsewhere
+same_as quiet elsewhere
+finish

@@ -175,11 +175,11 @@ check_includes() {
         }'
 }
 
-# check_mentions FILE...: every file that a comment or a page names by its path exists. This script names some that do not.
+# check_mentions FILE...: every file that a comment or a page names by its path exists. This script and test_completion.sh name some that do not.
 check_mentions() {
     local file line path
-    grep -n -o -E '(^|[^A-Za-z0-9_/.$}*#-])(cl|comm|engine|cli|tests|scripts)/[A-Za-z0-9_/-]+\.(c|h|cl|clh|def|sh|py)([^A-Za-z0-9_.]|$)' "$@" /dev/null |
-        outside 'tests/e2e/test_layering\.sh|[^:]*:[0-9]+:"' | sed -E 's/^([^:]*):([0-9]+):[^a-z]?([A-Za-z0-9_/-]+\.[a-z]+).*/\1 \2 \3/' |
+    grep -n -o -E '(^|[^A-Za-z0-9_/.$}*#-])(cl|comm|engine|cli|tests|scripts|configs|deploy)/[A-Za-z0-9_./-]+\.(c|h|cl|clh|def|sh|py|json|yaml|yml|tf|sbatch)([^A-Za-z0-9_.]|$)' "$@" /dev/null |
+        outside 'tests/e2e/test_(layering|completion)\.sh|[^:]*:[0-9]+:"' | sed -E 's/^([^:]*):([0-9]+):[^a-z]?([A-Za-z0-9_./-]+\.[a-z]+).*/\1 \2 \3/' |
         while read -r file line path; do
             [ -e "$path" ] || echo "$file:$line: names $path, which is not there" | report mention
         done
@@ -319,6 +319,7 @@ self_test() {
     must_catch include-path tests/unit/test_x.c '#include "x.h"'
     must_catch mention engine/ops/op.c '/* engine/ops/gone.c has the rest. */'
     must_catch mention README.md 'Start at `cli/gone.c`.'
+    must_catch mention README.md 'cltrain train configs/gone.json --out run'
     must_catch unique engine/config/base.h 'int y;'
     must_catch unique engine/ops/k.cl 'int y;'
     must_catch spaces engine/ops/op.c 'int y; '

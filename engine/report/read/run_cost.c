@@ -23,9 +23,10 @@ double clt_cost_goodput(const clt_cost_sums *s)
     return s->seconds > 0 ? fmax(0, 1 - idle / s->seconds) : NAN;
 }
 
-double clt_cost_of(double total, double units, double done)
+double clt_cost_of(const clt_cost *c, double units, double per_step)
 {
-    return total > 0 && units > 0 && done > 0 ? total / done * units : NAN;
+    double done = (double)c->paid_steps * per_step;
+    return c->sums.total > 0 && units > 0 && done > 0 ? c->sums.total / done * units : NAN;
 }
 
 double clt_cost_interval(double save_s, double apart_s)
@@ -101,9 +102,13 @@ void clt_cost_take_event(clt_cost *c, const clt_json_doc *event)
     take(from, "saving_s", &c->sums.saving_s);
 }
 
-void clt_cost_take_step(clt_cost *c, double told)
+void clt_cost_take_step(clt_cost *c, int64_t step, double told)
 {
     double rate = clt_cost_rate(&c->terms), more = told - c->sums.total;
+    if (!isnan(told) && step > c->last_paid) {
+        c->paid_steps++;
+        c->last_paid = step;
+    }
     if (!(rate > 0 && more > 0 && told < MOST))
         return;
     c->sums.total = told;
@@ -143,7 +148,12 @@ clt_status clt_cost_read(const char *metrics_path, int64_t kept, clt_cost *out)
         if (line.kind == CLT_LINE_EVENT)
             CLT_TRY(take_event_line(out, text, length, &start));
         else if (line.kind == CLT_LINE_STEP) {
-            clt_cost_take_step(out, line.value[CLT_METRIC_COST]);
+            const clt_cost before = *out;
+            clt_cost_take_step(out, line.step, line.value[CLT_METRIC_COST]);
+            if (line.step > kept) { /* the line will be removed */
+                out->paid_steps = before.paid_steps;
+                out->last_paid = before.last_paid;
+            }
             clt_cost_take_energy(out, line.value[CLT_METRIC_ENERGY]);
         }
         if (line.kind == CLT_LINE_STEP && line.step > kept && line.value[CLT_METRIC_STEP_MS] > 0)

@@ -35,14 +35,17 @@ typedef struct clt_cost_sums {
 typedef struct clt_cost {
     clt_cost_terms terms;
     clt_cost_sums sums;
+    int64_t
+        paid_steps;    /* steps of the run that sessions with a price have made; a repeated one counts once */
+    int64_t last_paid; /* the last of them */
 } clt_cost;
 
 /* Money that all machines cost in a second. */
 double clt_cost_rate(const clt_cost_terms *terms);
 /* Share of the wall time that trained; NAN without time. */
 double clt_cost_goodput(const clt_cost_sums *sums);
-/* Money for `units` units of work, if `done` units have cost `total`; NAN if nothing is done or known. */
-double clt_cost_of(double total, double units, double done);
+/* Money for `units` units of work, of which each step does `per_step`; NAN if nothing is done or known. */
+double clt_cost_of(const clt_cost *cost, double units, double per_step);
 
 /* Seconds between checkpoints with which least time is lost, if a checkpoint takes `save_s` seconds in which
  * steps stand still and interruptions come every `apart_s` seconds (Young 1974); NAN if one is unknown. */
@@ -53,10 +56,10 @@ void clt_cost_add(clt_cost *cost, double seconds, double startup_s, double savin
 /* Steps that took `seconds`, which are in the sums already, are computed again. */
 void clt_cost_repeat(clt_cost *cost, double seconds);
 
-/* Reading: the member "cost" of an event, if it has one; the member "cost" of a step's line. Numbers that no
- * run would write are ignored. */
+/* Reading: the member "cost" of an event, if it has one; the member "cost" of a step's line, NAN if it has
+ * none. Numbers that no run would write are ignored. */
 void clt_cost_take_event(clt_cost *cost, const clt_json_doc *event);
-void clt_cost_take_step(clt_cost *cost, double told);
+void clt_cost_take_step(clt_cost *cost, int64_t step, double told);
 /* The member "energy_j" of a step's line. */
 void clt_cost_take_energy(clt_cost *cost, double told);
 /* Reads what the sessions in a metrics.jsonl have cost; the lines of steps after step `kept` are about to be

@@ -48,16 +48,16 @@ static void add_cost(clt_run_facts *f, const clt_run_record *r)
 {
     const clt_cost_terms *t = &r->cost.terms;
     const clt_cost_sums *s = &r->cost.sums;
-    double steps = (double)r->last_step, step_s = clt_curve_tail(&r->curve[CLT_METRIC_STEP_MS], 0.1) / 1e3;
+    double step_s = clt_curve_tail(&r->curve[CLT_METRIC_STEP_MS], 0.1) / 1e3;
     for (int i = CLT_FACT_COST; i < CLT_FACT_COUNT; i++)
         f->value[i] = NAN;
     if (!(t->per_hour > 0))
         return;
     f->value[CLT_FACT_COST] = s->total;
-    f->value[CLT_FACT_COST_MILLION] = clt_cost_of(s->total, 1e6, steps * (double)t->step_tokens);
+    f->value[CLT_FACT_COST_MILLION] = clt_cost_of(&r->cost, 1e6, (double)t->step_tokens);
     if (t->step_tokens == 0)
-        f->value[CLT_FACT_COST_THOUSAND] = clt_cost_of(s->total, 1e3, steps * (double)t->step_samples);
-    f->value[CLT_FACT_COST_EPOCH] = clt_cost_of(s->total, t->epoch_steps, steps);
+        f->value[CLT_FACT_COST_THOUSAND] = clt_cost_of(&r->cost, 1e3, (double)t->step_samples);
+    f->value[CLT_FACT_COST_EPOCH] = clt_cost_of(&r->cost, t->epoch_steps, 1);
     if (r->verdict != CLT_RUN_FINISHED && r->steps_total > r->last_step)
         f->value[CLT_FACT_COST_TO_FINISH] =
             (double)(r->steps_total - r->last_step) * step_s * clt_cost_rate(t);

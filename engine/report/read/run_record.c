@@ -188,7 +188,7 @@ static clt_status add_step(clt_run_record *r, const clt_metrics_line *line)
     s->last_step = r->last_step = line->step;
     if (line->value[CLT_METRIC_STEP_MS] > 0)
         s->step_seconds += line->value[CLT_METRIC_STEP_MS] / 1000;
-    clt_cost_take_step(&r->cost, line->value[CLT_METRIC_COST]);
+    clt_cost_take_step(&r->cost, line->step, line->value[CLT_METRIC_COST]);
     clt_cost_take_energy(&r->cost, line->value[CLT_METRIC_ENERGY]);
     if (skipped >= 0 && skipped < 9e15 && (int64_t)skipped != r->skipped) {
         /* the total may start again at 0 in a resumed run */

@@ -90,8 +90,10 @@ clt_cost clt_meter_at(const clt_loop *l, double now)
 {
     const clt_meter *m = &l->meter;
     clt_cost cost = m->before;
-    if (m->on)
+    if (m->on) {
         clt_cost_add(&cost, now - m->began, m->startup_s > 0 ? m->startup_s : now - m->began, m->saving_s);
+        cost.paid_steps += l->result->steps - l->run->first_step;
+    }
     return cost;
 }
 
@@ -189,11 +191,12 @@ void clt_meter_line(const clt_loop *l, const clt_cost *c, char *text, size_t siz
 {
     const clt_cost_terms *t = &c->terms;
     const clt_cost_sums *s = &c->sums;
-    double steps = (double)l->result->steps, goodput = clt_cost_goodput(s);
-    double unit = t->step_tokens > 0 ? clt_cost_of(s->total, 1e6, steps * (double)t->step_tokens)
-                                     : clt_cost_of(s->total, 1e3, steps * (double)t->step_samples);
-    double epoch = clt_cost_of(s->total, t->epoch_steps, steps);
-    double done = steps - (double)l->run->first_step, left = (double)l->last_step - steps;
+    const int64_t steps = l->result->steps;
+    double goodput = clt_cost_goodput(s);
+    double unit = t->step_tokens > 0 ? clt_cost_of(c, 1e6, (double)t->step_tokens)
+                                     : clt_cost_of(c, 1e3, (double)t->step_samples);
+    double epoch = clt_cost_of(c, t->epoch_steps, 1);
+    double done = (double)(steps - l->run->first_step), left = (double)(l->last_step - steps);
     double rest = done > 0 ? left * l->result->seconds / done * clt_cost_rate(t) : NAN;
     char money[5][CLT_MONEY_TEXT], units[96] = "", epochs[96] = "", finish[96] = "", took[32], parts[3][32];
     if (!isnan(unit))

@@ -114,6 +114,30 @@ TEST(three_sessions_cost_what_the_hand_computes)
     clt_run_record_free(record);
 }
 
+/* A session without a price: what a step costs follows from the steps that were paid. */
+TEST(a_price_that_comes_late_pays_for_its_own_steps)
+{
+    CLT_SCOPED(clt_str) text = {0};
+    clt_cost c = {.terms = {.per_hour = 3.6, .machines = 2}}, read; /* 0.002 a second */
+    clt_run_record *record;
+    clt_str_append(&text, "{\"event\":\"start\",\"step\":0,\"time\":5,\"steps_total\":30}\n");
+    for (int i = 1; i <= 20; i++)
+        clt_str_printf(&text, "{\"step\":%d,\"update\":%d,\"loss\":1,\"step_ms\":20000}\n", i, i);
+    assert_ok(clt_cost_read(file_of(text.text), 18, &read));
+    assert_int_equal(read.paid_steps, 0);
+    clt_cost now = after(&c, 10, 10, 0);
+    start(&text, &now, 18);
+    steps(&text, &c, 10, 19, 23);
+    assert_ok(clt_cost_read(file_of(text.text), 21, &read));
+    assert_int_equal(read.paid_steps, 3);
+    assert_ok(clt_run_record_load(file_of(text.text), &record));
+    assert_int_equal(record->cost.paid_steps, 5);
+    near(clt_run_facts_of(record).value[CLT_FACT_COST], 0.22);
+    near(clt_run_facts_of(record).value[CLT_FACT_COST_MILLION], 0.22 / 5000 * 1e6);
+    near(clt_run_facts_of(record).value[CLT_FACT_COST_EPOCH], 0.22 / 5 * 7.5);
+    clt_run_record_free(record);
+}
+
 TEST(a_run_on_its_way_knows_what_the_rest_costs)
 {
     CLT_SCOPED(clt_str) text = {0};
@@ -200,7 +224,8 @@ TEST(money_and_intervals)
     assert_true(isnan(clt_cost_interval(0, 5)) && isnan(clt_cost_interval(5, INFINITY)) &&
                 isnan(clt_cost_interval(NAN, 1)));
     assert_true(isnan(clt_cost_goodput(&(clt_cost_sums){0})));
-    assert_true(isnan(clt_cost_of(5, 0, 3)) && isnan(clt_cost_of(5, 3, 0)) && isnan(clt_cost_of(0, 3, 3)));
+    const clt_cost none = {.sums = {.total = 0}, .paid_steps = 5}, idle = {.sums = {.total = 5}};
+    assert_true(isnan(clt_cost_of(&none, 5, 1)) && isnan(clt_cost_of(&idle, 1, 1)));
 }
 
 TEST_PROGRAM(.fresh_folder = true);

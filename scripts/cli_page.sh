@@ -37,6 +37,7 @@ or `=`; `--` ends the options.
 | `compare RUN_A RUN_B… [--json \| --csv] [--tolerance PERCENT]` | results, config keys that differ, and the step from which losses diverge |
 | `ckpt show\|verify\|diff PATH…` | the tensors of a checkpoint or of weights; whether it is intact; how two differ ([checkpoints.md](checkpoints.md#looking-into-checkpoints)) |
 | `watch RUN [--once]` | follows a run from another terminal, with curves of characters |
+| `top [--once] [--json]` | what this host's devices and runs do, again each second: [monitoring.md](monitoring.md#this-hosts-devices-and-runs) |
 | `data prepare TEXT… --out DIR [--train-bpe N \| --tokenizer PATH]` | text files → token shards |
 | `data prepare FOLDER --out FILE [--resize N] [--skip-bad]` | a folder of images, `CLASS/name.jpg` → one file |
 | `data show CONFIG\|FOLDER\|FILE --out PAGE.html` | a page of augmented samples: images with their classes, volumes as slices with their masks |

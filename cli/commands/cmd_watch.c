@@ -4,13 +4,11 @@
  * files and does not slow the run down. */
 #include <errno.h>
 #include <math.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
 
+#include "cli/commands/follow.h"
 #include "cli/screen/args.h"
 #include "cli/screen/cmd.h"
 #include "cli/screen/console.h"
@@ -25,7 +23,6 @@
 #define LINE_SECONDS 10.0 /* interval of lines without a terminal */
 #define QUIET_SECONDS 15.0
 #define EVENTS_SHOWN 4
-#define ESCAPE_MS 50 /* the rest of an escape sequence arrives within this time */
 
 typedef struct watch {
     const char *operand;
@@ -269,65 +266,6 @@ static bool shows_unicode(void)
     return false;
 }
 
-static int environment_number(const char *name, int least, int most, int otherwise)
-{
-    const char *text = getenv(name);
-    int number = text ? atoi(text) : 0;
-    return number >= least && number <= most ? number : otherwise;
-}
-
-static void screen_size(int *columns, int *rows)
-{
-    struct winsize size;
-    *columns = environment_number("COLUMNS", 30, 500, 80);
-    *rows = environment_number("LINES", 8, 300, 24);
-    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-        *columns = size.ws_col < 30 ? 30 : size.ws_col > 500 ? 500 : size.ws_col;
-        *rows = size.ws_row > 7 ? size.ws_row : 8;
-    }
-}
-
-static struct termios usual;
-
-/* Makes the terminal deliver keys at once and without echo. Ctrl-C and Ctrl-Z become keys as well: as
- * signals they could end or stop the process while the terminal is in this mode. */
-static bool take_keys(void)
-{
-    if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &usual) != 0)
-        return false;
-    struct termios quiet = usual;
-    quiet.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-    quiet.c_cc[VMIN] = 0;
-    quiet.c_cc[VTIME] = 0;
-    quiet.c_cc[VINTR] = quiet.c_cc[VSUSP] = _POSIX_VDISABLE;
-    return tcsetattr(STDIN_FILENO, TCSANOW, &quiet) == 0;
-}
-
-/* True for q, Ctrl-C, or Escape alone: arrow keys and the mouse wheel send Escape with more bytes. */
-static bool means_end(const char *typed, size_t size, struct pollfd *in)
-{
-    if (typed[0] == 27)
-        return size == 1 && poll(in, 1, ESCAPE_MS) == 0;
-    for (size_t i = 0; i < size; i++)
-        if (typed[i] == 'q' || typed[i] == 'Q' || typed[i] == 3)
-            return true;
-    return false;
-}
-
-/* Waits until the files are to be read again; true if the user wants to quit. */
-static bool wait_for_user(const watch *w, bool keys)
-{
-    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-    char typed[64];
-    int n = poll(&in, keys ? 1 : 0, (int)(LOOK_SECONDS * 1000));
-    ssize_t size = n > 0 ? read(STDIN_FILENO, typed, sizeof typed) : 0;
-    if (size > 0 && means_end(typed, (size_t)size, &in))
-        return true;
-    if (n > 0 && size <= 0) /* poll() returns at once for a closed input, so wait without it */
-        (void)poll(NULL, 0, (int)(LOOK_SECONDS * 1000));
-    return *w->context->stop != 0;
-}
-
 static bool has_ended(const watch *w)
 {
     return w->run && w->run->verdict != CLT_RUN_RUNNING;
@@ -337,7 +275,7 @@ static clt_status print_once(watch *w)
 {
     CLT_SCOPED(clt_str) picture = {0};
     int columns, rows;
-    screen_size(&columns, &rows);
+    follow_size(&columns, &rows);
     CLT_TRY(look(w));
     CLT_TRY(draw(w, columns, rows, &picture));
     table_print(&picture);
@@ -357,22 +295,13 @@ static clt_status look_or_wait(watch *w)
 static clt_status show(const watch *w, clt_str *picture)
 {
     int columns, rows;
-    screen_size(&columns, &rows);
+    follow_size(&columns, &rows);
     picture->length = 0;
     if (w->run)
         CLT_TRY(draw(w, columns - 1, rows - 1, picture));
     else
         clt_str_printf(picture, "waiting for a run in %s\n", w->operand);
-    CLT_TRY(clt_str_check(picture));
-    printf("\033[H");
-    for (const char *line = picture->text; *line;) {
-        size_t length = strcspn(line, "\n");
-        printf("%.*s\033[K\n", (int)length, line);
-        line += length + (line[length] == '\n');
-    }
-    printf("\033[J%s", isatty(STDIN_FILENO) ? "q ends" : "");
-    fflush(stdout);
-    return CLT_OK;
+    return follow_show(picture);
 }
 
 /* Redraws the alternate screen until the run ends, then prints the last picture on the usual one. */
@@ -380,17 +309,13 @@ static clt_status follow_on_screen(watch *w)
 {
     CLT_SCOPED(clt_str) picture = {0};
     clt_status status;
-    bool keys = take_keys();
-    printf("\033[?1049h\033[?25l");
+    follow_begin();
     do {
         status = look_or_wait(w);
         if (status == CLT_OK)
             status = show(w, &picture);
-    } while (status == CLT_OK && !has_ended(w) && !wait_for_user(w, keys));
-    printf("\033[?25h\033[?1049l");
-    fflush(stdout);
-    if (keys)
-        (void)tcsetattr(STDIN_FILENO, TCSANOW, &usual);
+    } while (status == CLT_OK && !has_ended(w) && !follow_wait(w->context, LOOK_SECONDS));
+    follow_end();
     return status == CLT_OK && w->run ? print_once(w) : status;
 }
 
@@ -414,7 +339,7 @@ static clt_status follow_in_lines(watch *w)
             fflush(stdout);
             waits = true;
         }
-    } while (!has_ended(w) && !wait_for_user(w, false));
+    } while (!has_ended(w) && !follow_wait(w->context, LOOK_SECONDS));
     return w->run ? print_once(w) : CLT_OK;
 }
 

@@ -16,7 +16,7 @@
 /* How the samples of an interval become one number. */
 typedef enum clt_monitor_fold { CLT_MONITOR_MEAN, CLT_MONITOR_MOST, CLT_MONITOR_LAST } clt_monitor_fold;
 
-/* X(name, key in metrics.jsonl or NULL, tag in TensorBoard's file or NULL, name for Prometheus, fold,
+/* X(name, key in metrics.jsonl, tag in TensorBoard's file, name for Prometheus, fold,
  * the number is rounded to a multiple of 1 / parts or 0, meaning). Names for Prometheus that end with _total
  * are counters, which only grow. */
 #define CLT_MONITOR_LINE_MAP(X)                                                                              \
@@ -55,7 +55,7 @@ typedef enum clt_monitor_fold { CLT_MONITOR_MEAN, CLT_MONITOR_MOST, CLT_MONITOR_
       "Memory that this host, or this control group, uses, without the cache of files.")                     \
     X(HOST_THROTTLED, "host_cpu_throttled", "host/cpu_throttled", "host_cpu_throttled_ratio", MEAN, 1e4,     \
       "Share of the time in which the quota of the control group held it back.")
-/* Constants of the device, and a sum of which metrics.jsonl has the one of all ranks: for Prometheus alone. */
+/* Constants of the device, and a sum of which metrics.jsonl has that over all ranks. */
 #define CLT_MONITOR_OTHER_MAP(X)                                                                             \
     X(MEMORY_SIZE, NULL, NULL, "device_memory_size_bytes", LAST, 0, "Memory of the device.")                 \
     X(POWER_LIMIT, NULL, NULL, "device_power_limit_watts", LAST, 0,                                          \

@@ -28,7 +28,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ ${#subjects[@]} -gt 0 ] || subjects=(gemm ops mlp language shakespeare resnet memory loader volumes host gpu cluster)
+[ ${#subjects[@]} -gt 0 ] || subjects=(gemm ops mlp language shakespeare resnet memory loader volumes host monitor gpu cluster)
 program=${CLTRAIN:-$here/../../build/cltrain}
 mkdir -p "$out" || exit 2
 records=$(cd "$out" && pwd)/records.tsv

@@ -14,7 +14,7 @@ export CLTRAIN BENCH_BUILD=$CLTRAIN_BUILD_DIR
 
 # Two subjects in the short run.
 subjects='gemm mlp'
-all_cases && subjects='gemm ops mlp language shakespeare resnet memory loader volumes host gpu cluster'
+all_cases && subjects='gemm ops mlp language shakespeare resnet memory loader volumes host monitor gpu cluster'
 # shellcheck disable=SC2046 # an option for each
 expect_code 0 bash "$bench/run.sh" --self-test --out results $(printf -- '--only-subject %s ' $subjects)
 expect_file results/records.tsv results/results.json results/results.md

@@ -171,17 +171,17 @@ clt_status clt_meter_refuse(const clt_loop *loop);
 /* The row of the start-up table, and the line at the end. */
 const char *clt_meter_row(const clt_loop *loop, char *text, size_t size);
 void clt_meter_line(const clt_loop *loop, const clt_cost *cost, char *text, size_t size);
-/* trainer_monitor.c. open: before the first step. energy: what this rank counts of its device's energy in this
- * session, in J; 0: unknown. fill: the figures of a step, if there are new ones. look: what there is to tell
- * after a step; writes the file for Prometheus. */
+/* trainer_monitor.c. open: before the first step. energy: what this rank counts of its device's energy in
+ * this session, in J; 0: unknown. fill: the figures of a step, if there are new ones. look: what there is to
+ * tell after a step; writes the file for Prometheus. */
 clt_status clt_gauges_open(clt_loop *loop);
 void clt_gauges_close(clt_loop *loop);
 double clt_gauges_energy(const clt_loop *loop);
 void clt_gauges_fill(clt_loop *loop, clt_step_metrics *metrics);
 void clt_gauges_look(clt_loop *loop, const clt_step_metrics *metrics);
 /* When no step follows. finish: takes a last sample, and says in the file for Prometheus that the run has
- * ended. tell: the line for the user. fields: the members of "monitor" of the last event; returns their number.
- * explain: finish for a run that fails; names what the driver has reported if the device is lost. */
+ * ended. tell: the line for the user. fields: the members of "monitor" of the last event; returns their
+ * number. explain: finish for a run that fails; names what the driver has reported if the device is lost. */
 void clt_gauges_finish(clt_loop *loop);
 void clt_gauges_tell(const clt_loop *loop);
 /* Mean of this session; NAN: unknown. */

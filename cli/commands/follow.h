@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A picture on the terminal that is drawn again and again until the user quits: for commands that follow
+ * something. */
+#ifndef CLI_COMMANDS_FOLLOW_H
+#define CLI_COMMANDS_FOLLOW_H
+
+#include "cli/screen/cmd.h"
+
+/* The terminal's size; else that of the environment, or 80 by 24. */
+void follow_size(int *columns, int *rows);
+/* begin: switches to the alternate screen, and the terminal delivers keys at once. end: back again. */
+void follow_begin(void);
+void follow_end(void);
+/* Replaces the picture on the screen. */
+clt_status follow_show(const clt_str *picture);
+/* Waits for `seconds`, on the screen also for keys. True: the user wants to quit, or a signal has come. */
+bool follow_wait(const cmd_context *context, double seconds);
+
+#endif

@@ -152,6 +152,12 @@ while read -r name; do
     absent="$absent$missing"
 done < <(cd "$deploy" && find . -type f | sed 's|^\./||' | sort)
 [ -z "$absent" ] || note_skip "validators that are not installed: $(tr ' ' '\n' <<<"$absent" | sort -u | xargs)"
+if python=$(module 'moto.server, boto3'); then
+    AWS_CONFIG_FILE=/dev/null AWS_SHARED_CREDENTIALS_FILE=/dev/null expect_code 0 "$python" "$CLTRAIN_SOURCE_DIR/tests/e2e/policy_check.py" "$deploy/aws-policy.json"
+    tail -n 1 "$out"
+else
+    note_skip 'moto with its server, and boto3, on which the policy is tried'
+fi
 for page in deploy.md; do
     if complaint=$(commands_of "$CLTRAIN_SOURCE_DIR/docs" $page); then pass; else fail "docs/$page: $complaint"; fi
 done

@@ -44,7 +44,7 @@ variable "image" {
 }
 
 variable "disk_gb" {
-  description = "Size of the disk in GB: the image has 75 GB, and data and three checkpoints need room"
+  description = "Size of the disk in GB, not less than the image's: data and three checkpoints need room beside it"
   type        = number
   default     = 120
 }

@@ -6,10 +6,23 @@
 
 #include "cli/screen/cmd.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/storage/s3.h"
 
 clt_status ckpt_show(cmd_context *context, int argc, char **argv);   /* argv[0] is "show" */
 clt_status ckpt_verify(cmd_context *context, int argc, char **argv); /* argv[0] is "verify" */
 clt_status ckpt_diff(cmd_context *context, int argc, char **argv);   /* argv[0] is "diff" */
+clt_status ckpt_ls(cmd_context *context, int argc, char **argv);     /* argv[0] is "ls" */
+clt_status ckpt_get(cmd_context *context, int argc, char **argv);    /* argv[0] is "get" */
+clt_status ckpt_gc(cmd_context *context, int argc, char **argv);     /* argv[0] is "gc" */
+
+/* Options of commands that may go to object storage; target_ is a clt_s3_options. */
+#define CKPT_STORAGE(target_)                                                                                \
+    ARGS_TEXT("--endpoint", "URL", (target_).endpoint,                                                       \
+              "server of object storage (AWS_ENDPOINT_URL_S3, else AWS)"),                                   \
+        ARGS_TEXT("--region", "NAME", (target_).region,                                                      \
+                  "region of the bucket (AWS_REGION, else it is asked)")
+/* Verifies the checkpoints at an address, says what it finds, and adds to the counts. */
+clt_status ckpt_verify_remote(const char *address, const clt_s3_options *storage, int *all, int *damaged);
 
 /* The tensors of a checkpoint, or of weights that no checkpoint holds. */
 typedef struct ckpt_opened {

@@ -56,9 +56,11 @@ static clt_status tell_one(const char *path, bool step, tally *n)
     return CLT_OK;
 }
 
-static clt_status verify_path(const char *path, tally *n)
+static clt_status verify_path(const char *path, const clt_s3_options *storage, tally *n)
 {
     CLT_SCOPED(clt_file_list) steps = {0};
+    if (clt_s3_is_address(path))
+        return ckpt_verify_remote(path, storage, &n->all, &n->damaged);
     if (clt_checkpoint_named(path))
         CLT_TRY(clt_checkpoint_list(path, &steps));
     for (size_t i = 0; i < steps.count; i++)
@@ -68,18 +70,20 @@ static clt_status verify_path(const char *path, tally *n)
 
 clt_status ckpt_verify(cmd_context *context, int argc, char **argv)
 {
-    const args_option options[] = {ARGS_END};
+    clt_s3_options storage = {.attempts = 0};
+    const args_option options[] = {CKPT_STORAGE(storage), ARGS_END};
     const args_usage usage = ARGS_USAGE(
         "ckpt verify", "PATH...", 1, ARGS_MAX, options,
         "Reads checkpoints and files of weights to their end: sizes, checksums, the form of each\n"
         "file, values that are not finite. PATH is a run folder (all its checkpoints), one step_N\n"
-        "of it, or what --init takes. The exit code is 7 if one of them is damaged.");
+        "of it, what --init takes, or s3://BUCKET/PREFIX of a run in object storage (sizes and\n"
+        "checksums). The exit code is 7 if one of them is damaged.");
     args_result r;
     tally n = {0, 0};
     (void)context;
     ARGS_PARSE(&usage, argc, argv, &r);
     for (int i = 0; i < r.n_operands; i++)
-        CLT_TRY(verify_path(r.operands[i], &n));
+        CLT_TRY(verify_path(r.operands[i], &storage, &n));
     if (n.damaged > 0)
         CLT_FAIL(CLT_ECHECKPOINT, "cltrain ckpt verify: %d of %d %s damaged", n.damaged, n.all,
                  n.damaged == 1 ? "is" : "are");

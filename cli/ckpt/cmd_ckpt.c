@@ -32,6 +32,9 @@ static const args_part parts[] = {
     {"show", "list the tensors with their values, the files and the state", ckpt_show},
     {"verify", "read everything: sizes, checksums, values that are not finite", ckpt_verify},
     {"diff", "compare two, tensor by tensor: bits, largest difference, ULP, cosine", ckpt_diff},
+    {"ls", "list the checkpoints of a run in object storage", ckpt_ls},
+    {"get", "copy a checkpoint from object storage into a run folder", ckpt_get},
+    {"gc", "delete what is of no use in object storage", ckpt_gc},
     {NULL, NULL, NULL},
 };
 

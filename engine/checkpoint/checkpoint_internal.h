@@ -14,6 +14,7 @@
 #define CLT_MANIFEST_FILE "manifest.json"
 
 #define CLT_MANIFEST_MAX_FILES 64
+#define CLT_MANIFEST_MAX_BYTES 1000000
 #define CLT_CHECKPOINT_TEXT_MAX ((uint64_t)256 << 20) /* bytes of the largest text file that is read */
 
 typedef struct clt_manifest_file {
@@ -36,6 +37,9 @@ clt_status clt_manifest_print(const clt_manifest *manifest, clt_str *out);
 /* Reads folder/manifest.json; *doc (may be NULL) receives the parsed text. The text ends with a hash of what
  * precedes it, so every changed byte is found. */
 clt_status clt_manifest_read(const char *folder, clt_manifest *manifest, clt_json_doc **doc);
+/* The same for a text, which messages call `path`. */
+clt_status clt_manifest_parse(const char *path, const char *text, size_t length, clt_manifest *manifest,
+                              clt_json_doc **doc);
 const clt_manifest_file *clt_manifest_find(const clt_manifest *manifest,
                                            const char *name); /* NULL if absent */
 
@@ -70,6 +74,9 @@ clt_status clt_checkpoint_verify(const char *folder);
 /* Step folders in ascending order of their steps. COMPLETE: named step_N; REMAINS: named step_N.tmp-* or
  * step_N.old-*. A folder that does not exist has none. */
 typedef enum clt_step_kind { CLT_STEP_COMPLETE, CLT_STEP_REMAINS } clt_step_kind;
+/* Reads the name of a step folder: "step_12" is COMPLETE 12; "step_12.tmp-99" and "step_12.old-99" are
+ * REMAINS 12. Names with leading zeros, signs and the like are not ours. */
+bool clt_step_parse(const char *name, clt_step_kind kind, int64_t *step);
 typedef struct clt_step_entry {
     int64_t step;
     char name[256];

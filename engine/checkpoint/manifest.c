@@ -16,7 +16,6 @@
 #include "engine/json/json_seal.h"
 
 #define FORMAT_NAME "cltrain-checkpoint"
-#define MANIFEST_MAX_BYTES 1000000
 #define SEAL "manifest_xxh64"
 
 /* --- manifest --- */
@@ -118,17 +117,11 @@ static clt_status read_members(const char *path, const clt_json *root, clt_manif
     return CLT_OK;
 }
 
-clt_status clt_manifest_read(const char *folder, clt_manifest *manifest, clt_json_doc **doc)
+clt_status clt_manifest_parse(const char *path, const char *text, size_t length, clt_manifest *manifest,
+                              clt_json_doc **doc)
 {
-    CLT_FREED char *path = NULL, *text = NULL;
     CLT_SCOPED(clt_json_doc) *parsed = NULL;
-    size_t length = 0;
     memset(manifest, 0, sizeof *manifest);
-    CLT_TRY(clt_path_join(folder, CLT_MANIFEST_FILE, &path));
-    if (!clt_file_exists(path))
-        CLT_FAIL(CLT_ECHECKPOINT, "%s: has no " CLT_MANIFEST_FILE ", so it is not a complete checkpoint",
-                 folder);
-    CLT_TRY(clt_file_read(path, false, MANIFEST_MAX_BYTES, CLT_ECHECKPOINT, &text, &length));
     if (!clt_json_sealed(text, length, SEAL))
         CLT_FAIL(CLT_ECHECKPOINT, "%s: does not match its own hash; it was damaged or edited", path);
     CLT_TRY(clt_json_parse(text, length, path, CLT_ECHECKPOINT, &parsed));
@@ -136,6 +129,18 @@ clt_status clt_manifest_read(const char *folder, clt_manifest *manifest, clt_jso
     if (doc)
         *doc = CLT_TAKE(parsed);
     return CLT_OK;
+}
+
+clt_status clt_manifest_read(const char *folder, clt_manifest *manifest, clt_json_doc **doc)
+{
+    CLT_FREED char *path = NULL, *text = NULL;
+    size_t length = 0;
+    CLT_TRY(clt_path_join(folder, CLT_MANIFEST_FILE, &path));
+    if (!clt_file_exists(path))
+        CLT_FAIL(CLT_ECHECKPOINT, "%s: has no " CLT_MANIFEST_FILE ", so it is not a complete checkpoint",
+                 folder);
+    CLT_TRY(clt_file_read(path, false, CLT_MANIFEST_MAX_BYTES, CLT_ECHECKPOINT, &text, &length));
+    return clt_manifest_parse(path, text, length, manifest, doc);
 }
 
 const clt_manifest_file *clt_manifest_find(const clt_manifest *manifest, const char *name)
@@ -148,9 +153,7 @@ const clt_manifest_file *clt_manifest_find(const clt_manifest *manifest, const c
 
 /* --- step folders --- */
 
-/* "step_12" -> COMPLETE 12; "step_12.tmp-99", "step_12.old-99" -> REMAINS 12. Names with leading zeros, signs
- * and the like are not ours. */
-static bool parse_name(const char *name, clt_step_kind kind, int64_t *step)
+bool clt_step_parse(const char *name, clt_step_kind kind, int64_t *step)
 {
     if (strncmp(name, "step_", 5) != 0 || strlen(name) >= sizeof((clt_step_entry *)0)->name)
         return false;
@@ -189,7 +192,7 @@ clt_status clt_steps_list(const char *folder, clt_step_kind kind, clt_step_list 
                 status = clt_fail_errno(CLT_ESTORAGE, errno, "listing the folder '%s'", folder);
             break;
         }
-        if (!parse_name(item->d_name, kind, &step))
+        if (!clt_step_parse(item->d_name, kind, &step))
             continue;
         status = clt_grow(&out->at, &out->capacity, out->count + 1, sizeof *out->at, "a list of checkpoints");
         if (status == CLT_OK) {

@@ -61,7 +61,7 @@ static clt_status choose_server(clt_s3 *s3, const clt_s3_options *o)
     s3->own_endpoint = server != NULL;
     if (!server)
         return clt_endpoint_of_region(s3->region, &s3->endpoint);
-    return clt_endpoint_parse(server, "the address of the server of object storage (storage.endpoint)",
+    return clt_endpoint_parse(server, "the address of the server of object storage",
                               o->allow_http ? o->allow_http : "", &s3->endpoint);
 }
 

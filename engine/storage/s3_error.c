@@ -70,7 +70,7 @@ const char *clt_s3_hint(int code, const char *error)
         {"SignatureDoesNotMatch", "the secret key is wrong"},
         {"InvalidAccessKeyId", "the server does not know this access key"},
         {"NoSuchBucket", "there is no such bucket"},
-        {"AccessDenied", "the keys do not allow this"},
+        {"AccessDenied", "the keys do not allow this; docs/storage.md lists the rights that are needed"},
         {"PreconditionFailed", "the object has been replaced meanwhile"},
         {"RequestTimeTooSkewed", "the clock of this machine is wrong"},
         {"EntityTooLarge", "the server does not take an object this large"},
@@ -78,7 +78,7 @@ const char *clt_s3_hint(int code, const char *error)
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
         if (strcmp(hints[i].error, error) == 0)
             return hints[i].hint;
-    return code == 403   ? "the keys do not allow this"
+    return code == 403   ? "the keys do not allow this; docs/storage.md lists the rights that are needed"
            : code == 404 ? "there is no such object"
            : code == 412 ? "the object has been replaced meanwhile"
                          : "";

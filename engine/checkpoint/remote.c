@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See remote.h. */
+#include "engine/checkpoint/remote.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/checkpoint/checkpoint_internal.h"
+#include "engine/files/crc64.h"
+#include "engine/files/fileio_error.h"
+
+#define LANES 4
+#define PIECE ((size_t)8 << 20) /* bytes that are read at a time when content is verified */
+
+void clt_remote_close(clt_remote *remote)
+{
+    if (!remote)
+        return;
+    for (size_t i = 0; i < remote->count; i++)
+        free(remote->steps[i].folder);
+    free(remote->steps);
+    clt_s3_list_free(&remote->objects);
+    clt_s3_close(remote->s3);
+    free(remote);
+}
+
+/* --- what there is --- */
+
+/* The step whose file a key is, and the length of the key up to the file's name. `base`: length of the prefix
+ * with its '/'. False: it is another object. */
+static bool read_key(const char *key, size_t base, int64_t *step, size_t *length)
+{
+    static const char folder[] = "checkpoints/";
+    const char *at = key + base;
+    char name[64];
+    if (strncmp(at, folder, strlen(folder)) == 0)
+        at += strlen(folder);
+    const char *slash = strchr(at, '/');
+    if (!slash || strchr(slash + 1, '/') || !slash[1] || (size_t)(slash - at) >= sizeof name)
+        return false;
+    snprintf(name, sizeof name, "%.*s", (int)(slash - at), at);
+    *length = (size_t)(slash + 1 - key);
+    return clt_step_parse(name, CLT_STEP_COMPLETE, step);
+}
+
+static clt_status add_object(clt_remote *r, const clt_s3_object *object, int64_t step, size_t length)
+{
+    clt_remote_step *found = NULL;
+    for (size_t i = 0; i < r->count && !found; i++)
+        if (r->steps[i].step == step && strncmp(r->steps[i].folder, object->key, length) == 0)
+            found = &r->steps[i];
+    if (!found) {
+        CLT_TRY(clt_grow(&r->steps, &r->capacity, r->count + 1, sizeof *r->steps, "a list of checkpoints"));
+        found = &r->steps[r->count];
+        found->folder = strndup(object->key, length);
+        if (!found->folder)
+            CLT_FAIL(CLT_ENOMEM, "out of host memory for a list of checkpoints");
+        found->step = step;
+        r->count++;
+    }
+    found->bytes += object->size;
+    found->files++;
+    found->complete = found->complete || strcmp(object->key + length, CLT_MANIFEST_FILE) == 0;
+    return CLT_OK;
+}
+
+static int compare_steps(const void *a, const void *b)
+{
+    const clt_remote_step *x = a, *y = b;
+    return x->step < y->step ? -1 : x->step > y->step;
+}
+
+/* If the prefix is one step's own, takes the step off it. */
+static bool names_step(clt_s3_address *address, int64_t *step)
+{
+    char *slash = strrchr(address->prefix, '/'), *name = slash ? slash + 1 : address->prefix;
+    if (!clt_step_parse(name, CLT_STEP_COMPLETE, step))
+        return false;
+    *(slash ? slash : name) = '\0';
+    return true;
+}
+
+static clt_status list(clt_remote *r)
+{
+    CLT_SCOPED(clt_str) prefix = {0};
+    int64_t only = -1, step;
+    size_t length;
+    bool one = names_step(&r->address, &only);
+    clt_str_printf(&prefix, "%s%s", r->address.prefix, r->address.prefix[0] ? "/" : "");
+    size_t base = prefix.length;
+    if (one)
+        clt_str_printf(&prefix, "step_%" PRId64 "/", only);
+    CLT_TRY(clt_str_check(&prefix));
+    CLT_TRY(clt_s3_list_all(r->s3, prefix.text, &r->objects));
+    for (size_t i = 0; i < r->objects.count; i++)
+        if (read_key(r->objects.object[i].key, base, &step, &length))
+            CLT_TRY(add_object(r, &r->objects.object[i], step, length));
+    if (r->count > 1)
+        qsort(r->steps, r->count, sizeof *r->steps, compare_steps);
+    return CLT_OK;
+}
+
+clt_status clt_remote_open(const char *address, const clt_s3_options *options, clt_remote **out)
+{
+    CLT_SCOPED(clt_remote) *r = NULL;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&r, 1, sizeof *r, "checkpoints in object storage"));
+    CLT_TRY(clt_s3_address_parse(address, &r->address));
+    CLT_TRY(clt_s3_open(r->address.bucket, options, &r->s3));
+    CLT_TRY(list(r));
+    *out = CLT_TAKE(r);
+    return CLT_OK;
+}
+
+const clt_remote_step *clt_remote_find(const clt_remote *remote, int64_t step)
+{
+    for (size_t i = remote->count; i-- > 0;)
+        if (step < 0 ? remote->steps[i].complete : remote->steps[i].step == step)
+            return &remote->steps[i];
+    return NULL;
+}
+
+/* --- verifying --- */
+
+/* A manifest as it was read: its parsed form and its bytes. */
+typedef struct remote_manifest {
+    clt_manifest manifest;
+    char *text;
+    size_t size;
+} remote_manifest;
+
+static void free_manifest(remote_manifest *m)
+{
+    free(m->text);
+}
+CLT_SCOPED_VALUE(remote_manifest, free_manifest)
+
+static const clt_s3_object *find_object(const clt_remote *r, const clt_remote_step *step, const char *name)
+{
+    size_t length = strlen(step->folder);
+    for (size_t i = 0; i < r->objects.count; i++) {
+        const char *key = r->objects.object[i].key;
+        if (strncmp(key, step->folder, length) == 0 && strcmp(key + length, name) == 0)
+            return &r->objects.object[i];
+    }
+    return NULL;
+}
+
+/* Reads the manifest, and checks that each file that it lists is there in its size. */
+static clt_status read_manifest(const clt_remote *r, const clt_remote_step *step, remote_manifest *out)
+{
+    CLT_SCOPED(clt_str) key = {0}, path = {0};
+    if (!step->complete)
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "s3://%s/%s: has no " CLT_MANIFEST_FILE ", so it is not a complete checkpoint",
+                 r->address.bucket, step->folder);
+    clt_str_printf(&key, "%s" CLT_MANIFEST_FILE, step->folder);
+    clt_str_printf(&path, "s3://%s/%s" CLT_MANIFEST_FILE, r->address.bucket, step->folder);
+    CLT_TRY(clt_str_check(&key));
+    CLT_TRY(clt_str_check(&path));
+    CLT_TRY(clt_s3_read(r->s3, key.text, CLT_MANIFEST_MAX_BYTES, &out->text, &out->size, NULL));
+    CLT_TRY(clt_manifest_parse(path.text, out->text, out->size, &out->manifest, NULL));
+    if (out->manifest.step != step->step)
+        CLT_FAIL(CLT_ECHECKPOINT, "%s: is of step %" PRId64, path.text, out->manifest.step);
+    for (int i = 0; i < out->manifest.n_files; i++) {
+        const clt_manifest_file *file = &out->manifest.files[i];
+        const clt_s3_object *object = find_object(r, step, file->name);
+        if (!object)
+            CLT_FAIL(CLT_ECHECKPOINT, "s3://%s/%s: %s is missing", r->address.bucket, step->folder,
+                     file->name);
+        if (object->size != file->bytes)
+            CLT_FAIL(CLT_ECHECKPOINT,
+                     "s3://%s/%s: has %" PRIu64 " bytes, its manifest says %" PRIu64
+                     "; it was truncated or changed",
+                     r->address.bucket, object->key, object->size, file->bytes);
+    }
+    return CLT_OK;
+}
+
+/* The sum that a manifest of this version holds, of an object that is read piece by piece. */
+static clt_status sum_object(const clt_remote *r, const clt_s3_object *object, int version, uint8_t *piece,
+                             uint64_t *sum)
+{
+    clt_hash64_state hash;
+    uint64_t shares = 0;
+    clt_hash64_begin(&hash);
+    for (uint64_t at = 0; at < object->size;) {
+        size_t size = object->size - at < PIECE ? (size_t)(object->size - at) : PIECE;
+        CLT_TRY(clt_s3_get(r->s3, object->key, object->etag, at, piece, size));
+        at += size;
+        if (version == 1)
+            clt_hash64_add(&hash, piece, size);
+        else
+            shares ^= clt_crc64_move(clt_crc64_part(piece, size), object->size - at);
+    }
+    *sum = version == 1 ? clt_hash64_end(&hash) : clt_crc64_whole(shares, object->size);
+    return CLT_OK;
+}
+
+clt_status clt_remote_verify(clt_remote *r, const clt_remote_step *step, bool content)
+{
+    CLT_SCOPED(remote_manifest) m = {.size = 0};
+    CLT_FREED uint8_t *piece = NULL;
+    CLT_TRY(read_manifest(r, step, &m));
+    if (content)
+        CLT_TRY(clt_alloc(&piece, PIECE, 1, "a piece of a checkpoint"));
+    for (int i = 0; content && i < m.manifest.n_files; i++) {
+        const clt_s3_object *object = find_object(r, step, m.manifest.files[i].name);
+        uint64_t sum;
+        CLT_TRY(sum_object(r, object, m.manifest.version, piece, &sum));
+        if (sum != m.manifest.files[i].sum)
+            CLT_FAIL(
+                CLT_ECHECKPOINT,
+                "s3://%s/%s: its content does not match the hash in its manifest; it was damaged or changed",
+                r->address.bucket, object->key);
+    }
+    return CLT_OK;
+}
+
+/* --- fetching and deleting --- */
+
+static clt_status fetch_files(clt_remote *r, const clt_remote_step *step, const remote_manifest *m,
+                              const char *folder)
+{
+    for (int i = 0; i < m->manifest.n_files; i++) {
+        CLT_FREED char *path = NULL;
+        CLT_TRY(clt_path_join(folder, m->manifest.files[i].name, &path));
+        CLT_TRY(clt_s3_download(r->s3, find_object(r, step, m->manifest.files[i].name), path, LANES));
+    }
+    CLT_FREED char *path = NULL;
+    CLT_TRY(clt_path_join(folder, CLT_MANIFEST_FILE, &path));
+    CLT_TRY(clt_own_file_write(path, m->text, m->size));
+    return clt_checkpoint_verify(folder);
+}
+
+clt_status clt_remote_fetch(clt_remote *r, const clt_remote_step *step, const char *folder)
+{
+    CLT_SCOPED(remote_manifest) m = {.size = 0};
+    CLT_FREED char *place = NULL, *temporary = NULL;
+    char tag[32];
+    CLT_TRY(clt_checkpoint_folder(folder, step->step, &place));
+    if (clt_file_exists(place))
+        CLT_FAIL(CLT_EUSAGE, "%s: is there already", place);
+    CLT_TRY(read_manifest(r, step, &m));
+    CLT_TRY(clt_mkdir_p(folder));
+    snprintf(tag, sizeof tag, "fetch-%ld", (long)getpid());
+    CLT_TRY(clt_checkpoint_temporary(folder, step->step, tag, &temporary));
+    CLT_TRY(clt_remove_tree(temporary));
+    CLT_TRY(clt_mkdir_p(temporary));
+    clt_status status = fetch_files(r, step, &m, temporary);
+    if (status == CLT_OK && rename(temporary, place) != 0)
+        status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary, place);
+    if (status != CLT_OK) {
+        CLT_KEEP_ERROR();
+        (void)clt_remove_tree(temporary);
+        return status;
+    }
+    return clt_fsync_parent(place);
+}
+
+clt_status clt_remote_delete(clt_remote *r, const clt_remote_step *step)
+{
+    size_t length = strlen(step->folder);
+    const clt_s3_object *manifest = find_object(r, step, CLT_MANIFEST_FILE);
+    if (manifest)
+        CLT_TRY(clt_s3_delete(r->s3, manifest->key));
+    for (size_t i = 0; i < r->objects.count; i++)
+        if (strncmp(r->objects.object[i].key, step->folder, length) == 0 && &r->objects.object[i] != manifest)
+            CLT_TRY(clt_s3_delete(r->s3, r->objects.object[i].key));
+    return CLT_OK;
+}

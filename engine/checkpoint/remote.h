@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints in object storage. Their keys are the paths of a run folder after the prefix of an address:
+ * s3://bucket/PREFIX/checkpoints/step_N/FILE, or without "checkpoints/". A checkpoint is complete once it has
+ * its manifest, which is written last and deleted first. */
+#ifndef ENGINE_CHECKPOINT_REMOTE_H
+#define ENGINE_CHECKPOINT_REMOTE_H
+
+#include "engine/base/mem.h"
+#include "engine/storage/s3.h"
+
+typedef struct clt_remote_step {
+    int64_t step;
+    char *folder; /* the keys of its files without the files' names: ends with '/' */
+    uint64_t bytes;
+    int files;
+    bool complete;
+} clt_remote_step;
+
+typedef struct clt_remote {
+    clt_s3 *s3;
+    clt_s3_address address;
+    clt_s3_list objects;    /* all below the address */
+    clt_remote_step *steps; /* in ascending order */
+    size_t count, capacity;
+} clt_remote;
+
+/* Lists what there is. address: s3://bucket/prefix of a run, of a folder of checkpoints, or of one step_N. */
+clt_status clt_remote_open(const char *address, const clt_s3_options *options, clt_remote **out);
+void clt_remote_close(clt_remote *remote); /* NULL is fine */
+CLT_SCOPED_POINTER(clt_remote, clt_remote_close)
+/* The checkpoint of a step, complete or not; NULL: there is none. step -1: the newest complete one. */
+const clt_remote_step *clt_remote_find(const clt_remote *remote, int64_t step);
+/* Checks the manifest, and that each file that it lists is there in its size; content: reads every file, too,
+ * and checks its sum. CLT_ECHECKPOINT: something is missing or damaged. */
+clt_status clt_remote_verify(clt_remote *remote, const clt_remote_step *step, bool content);
+/* Copies a checkpoint to folder/step_N, which must not exist, and verifies it there. */
+clt_status clt_remote_fetch(clt_remote *remote, const clt_remote_step *step, const char *folder);
+clt_status clt_remote_delete(clt_remote *remote, const clt_remote_step *step);
+
+#endif

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-cost: 10 ctest-optimise: no
+#
+# cltrain ckpt ls, verify, get and gc on checkpoints in object storage (storage_double.py): complete, incomplete and damaged ones, faults on
+# the way, refused keys, and a training that goes on from a fetched checkpoint.
+. "$(dirname "${BASH_SOURCE[0]}")/storage_lib.sh"
+export CLTRAIN_GEMM=simple # starts fastest
+
+net mlp train.steps=30 checkpoint.every=10 checkpoint.keep=0 >net.json
+expect_code 0 "$CLTRAIN" train net.json --out straight
+storage_double server
+clean_keys
+export AWS_ACCESS_KEY_ID=TESTKEY AWS_SECRET_ACCESS_KEY=TEST/SECRET
+ckpt() { expect_code "$1" "$CLTRAIN" ckpt "${@:2}"; kept_outputs; }
+tool=$CLTRAIN_BUILD_DIR/tests/object_storage
+# put STEP [NAME]: uploads the files of a checkpoint but not the file NAME
+put() {
+    local file
+    for file in straight/checkpoints/step_"$1"/*; do
+        [ "${file##*/}" = "${2:-}" ] || guarded "$tool" bucket upload "runs/a/checkpoints/step_$1/${file##*/}" "$file" 2>/dev/null || fail "uploading $file"
+    done
+}
+
+ckpt 7 ls s3://bucket/runs/a
+expect_text 's3://bucket/runs/a: there are no checkpoints'
+put 10
+put 20
+put 30 manifest.json
+echo 3 >server/page # lists have many pages
+ckpt 0 ls s3://bucket/runs/a/
+expect_text '^ +10 .*complete$' '^ +20 .* complete$' '^ +30 .* incomplete$'
+ckpt 0 ls s3://bucket/runs/a/checkpoints
+expect_text '^ +10 .*complete$'
+ckpt 0 ls s3://bucket/runs/a/checkpoints/step_20 --json
+expect_text '"step": 20' '"complete": true'
+reject_text '"step": 10'
+ckpt 7 ls s3://bucket/runs
+ckpt 7 verify s3://bucket/runs/a
+expect_text 'step_10/: intact' 'step_20/: intact' 'step_30/: damaged: .*has no manifest.json' '1 of 3 is damaged'
+ckpt 0 verify s3://bucket/runs/a/checkpoints/step_20 straight/checkpoints/step_20
+expect_text 's3://bucket/runs/a/checkpoints/step_20/: intact' '^straight/checkpoints/step_20: intact'
+
+# --- get: the newest complete one, or the one that is named ---
+printf '%s\n' 'GET model cut' 'GET model 500' 'GET manifest reset' >server/faults
+ckpt 0 get s3://bucket/runs/a --out run
+expect_text '^run/checkpoints/step_20: intact'
+expect_same straight/checkpoints/step_20/model.safetensors run/checkpoints/step_20/model.safetensors
+expect_absent run/checkpoints/step_20.tmp-* run/checkpoints/step_30
+ckpt 2 get s3://bucket/runs/a --out run
+expect_text 'is there already'
+ckpt 0 get s3://bucket/runs/a --step 10 --out run
+ckpt 7 get s3://bucket/runs/a --step 30 --out run
+expect_text 'is not a complete checkpoint'
+ckpt 7 get s3://bucket/runs/a --step 40 --out run
+expect_text 'there is no checkpoint of step 40'
+ckpt 7 get s3://bucket/other --out run
+ckpt 2 get s3://bucket/runs/a
+# What was fetched is trained on, with the same bits.
+expect_code 0 "$CLTRAIN" train net.json --out run --resume auto
+expect_text 'step 20'
+expect_same straight/checkpoints/step_30/model.safetensors run/checkpoints/step_30/model.safetensors
+
+# --- damage: a byte of a file, a size, a missing file, a manifest ---
+flipped=straight/checkpoints/step_10/model.safetensors
+cp $flipped good
+size=$(stat -c %s $flipped)
+{ head -c $((size - 1)) good; tail -c 1 good | tr '\000-\377' '\001-\377\000'; } >$flipped
+put 10
+ckpt 7 verify s3://bucket/runs/a/checkpoints/step_10
+expect_text 'does not match the hash in its manifest'
+ckpt 7 get s3://bucket/runs/a --step 10 --out damaged
+expect_absent damaged/checkpoints/step_10
+if compgen -G 'damaged/checkpoints/*' >/dev/null; then fail 'a damaged checkpoint has left files'; else pass; fi
+head -c 100 good >$flipped
+put 10
+ckpt 7 get s3://bucket/runs/a --step 10 --out damaged
+expect_text 'it was truncated or changed'
+guarded "$tool" bucket delete runs/a/checkpoints/step_10/model.safetensors 2>/dev/null
+ckpt 7 verify s3://bucket/runs/a/checkpoints/step_10
+expect_text 'model.safetensors is missing'
+cp good $flipped
+put 10
+printf 'GET step_10/manifest damage\n' >server/faults
+ckpt 7 verify s3://bucket/runs/a/checkpoints/step_10
+expect_text 'manifest.json: does not match its own hash'
+
+# --- keys that are refused: never "there are none" ---
+touch server/locked
+for command in ls verify 'get --out run2' gc; do
+    ckpt 8 ${command%% *} s3://bucket/runs/a $(sed 's/^[a-z]* *//' <<<"$command")
+    expect_text '403 AccessDenied' 'the keys do not allow this'
+done
+rm server/locked
+expect_absent run2
+
+# --- gc ---
+put 10 manifest.json
+guarded "$tool" bucket delete runs/a/checkpoints/step_10/manifest.json 2>/dev/null
+ckpt 0 gc s3://bucket/runs/a --dry-run
+expect_text 'step_10/: would be deleted \(incomplete'
+reject_text 'step_20' 'step_30' # the upload of step 30 may still be going on
+ckpt 0 gc s3://bucket/runs/a
+expect_text 'step_10/: deleted'
+put 10
+put 30
+ckpt 0 gc s3://bucket/runs/a
+[ -s "$out" ] && fail 'nothing was left to delete' || pass
+ckpt 0 gc s3://bucket/runs/a --keep 2
+expect_text 'step_10/: deleted \(older'
+reject_text 'step_20'
+# The manifest went first: a reader never takes a checkpoint for complete of which files are gone.
+if [ "$(grep 'DELETE.*step_10' server/requests | tail -n "$(ls straight/checkpoints/step_10 | wc -l)" | head -n 1)" = 'DELETE /bucket/runs/a/checkpoints/step_10/manifest.json ' ]; then
+    pass
+else
+    fail 'the manifest was not deleted first'
+fi
+ckpt 0 ls s3://bucket/runs/a
+expect_text '^ +20 ' '^ +30 '
+reject_text '^ +10 '
+ckpt 2 gc runs/a
+expect_text 'looks like s3://bucket/prefix'
+AWS_ENDPOINT_URL_S3= ckpt 0 ls s3://bucket/runs/a --endpoint "$address" --region us-east-1
+
+obeys server
+no_secrets TEST/SECRET
+finish

@@ -87,7 +87,7 @@ bool clt_config_part_has(const clt_config_part *part, const char *key)
 
 /* --- composing the schema --- */
 
-#define MAX_KEYS 256
+#define MAX_KEYS 512
 #define MAX_TEXTS (1 << 15)
 
 /* The composed schema: made once, kept until the process ends. */

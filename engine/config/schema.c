@@ -234,6 +234,12 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_BOOL("checkpoint.final", "true", "a checkpoint at the end of the training"),
     CLT_KEY_INT("checkpoint.major", 0, STEPS, "0", "steps",
                 "every step that is a multiple of it is kept for ever; 0: none"),
+    CLT_KEY_STRING(
+        "checkpoint.upload", "\"\"",
+        "s3://BUCKET/PREFIX to which checkpoints, metrics.jsonl and log.txt are uploaded beside the "
+        "training, and from which --resume auto fetches the newest checkpoint; empty: nowhere"),
+    CLT_KEY_FLOAT("checkpoint.upload_seconds", 0, 1e6, "600", "seconds",
+                  "the longest that the end of a run waits for uploads; 0: as long as they take"),
     {.path = "checkpoint.best",
      .type = CLT_CFG_CHOICE,
      .choices = CLT_CHOICE_WORDS(CLT_BESTS),
@@ -306,6 +312,21 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_STRING(
         "cloud.endpoint", "\"\"",
         "address of the metadata service, such as http://127.0.0.1:8080; empty: the provider's own"),
+
+    CLT_KEY_STRING(
+        "storage.endpoint", "\"\"",
+        "address of the server of object storage; empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the "
+        "profile's, else AWS"),
+    CLT_KEY_STRING(
+        "storage.region", "\"\"",
+        "region of the bucket; empty: AWS_REGION, AWS_DEFAULT_REGION, the profile's, else the server "
+        "is asked"),
+    CLT_KEY_CHOICE("storage.sse", "none|AES256|aws:kms", "\"none\"",
+                   "encryption that the server is asked for; none: its own rule"),
+    CLT_KEY_STRING("storage.kms_key", "\"\"",
+                   "storage.sse aws:kms: the key's name; empty: the account's own"),
+    CLT_KEY_STRING("storage.allow_http", "\"\"",
+                   "a server that may be asked without TLS, as in 10.0.0.5:9000; empty: only this machine"),
 
     CLT_KEY_STRINGS(
         "hooks.on_notice", "[]",

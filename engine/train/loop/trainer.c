@@ -262,6 +262,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         CLT_TRY(await(l, done - clt_decision_lag(l)));
         clt_look_for_notices(l);
         clt_hooks_look(l);
+        clt_upload_look(l);
         d = clt_decide(l, step);
         if (l->near_budget && !d.stop) {
             CLT_TRY(await(l, done));
@@ -500,6 +501,7 @@ static clt_status run_all(clt_loop *l)
     CLT_TRY(clt_meter_check(o));
     CLT_TRY(clt_watch_notices(l)); /* building kernels may take longer than a notice gives */
     CLT_TRY(open_log(l));
+    CLT_TRY(clt_uploader_open(l));
     CLT_TRY(clt_run_create(o, CLT_JOB_TRAIN, &l->run));
     l->quiet = l->run->ranks.rank != 0;
     l->pace.every = clt_config_int(o->config, "train.log_every");
@@ -511,13 +513,14 @@ static clt_status run_all(clt_loop *l)
     clt_hooks_settle(l);
     if (status != CLT_OK && status != CLT_EINTERRUPTED)
         clt_tell_failed(l, clt_gauges_explain(l, status));
-    return status;
+    return clt_upload_finish(l, status);
 }
 
 static void close_all(clt_loop *l)
 {
     CLT_KEEP_ERROR();
     clt_notices_close(l->notices);
+    clt_uploader_close(CLT_TAKE(l->uploader));
     clt_gauges_close(l);
     clt_sampler_close(l);
     clt_keeper_close(&l->keeper); /* reads the store, so it is closed before the run */

@@ -43,6 +43,8 @@ typedef struct clt_meter {
 /* Programs of the user that run beside the training (trainer_hooks.c). */
 enum { CLT_HOOK_NOTICE, CLT_HOOK_SAVE, CLT_HOOK_EXIT, CLT_HOOKS };
 typedef struct clt_hooks clt_hooks;
+/* Uploads to object storage (trainer_upload.c). */
+typedef struct clt_uploader clt_uploader;
 
 /* What this rank's device and host do (monitor.*). */
 typedef struct clt_gauges {
@@ -71,6 +73,7 @@ typedef struct clt_loop {
     clt_notice_options notice_options; /* of `notices`, which is NULL where nobody is asked for any */
     clt_notices *notices;
     clt_hooks *hooks;            /* on the first rank of each host, else NULL */
+    clt_uploader *uploader;      /* on rank 0 with checkpoint.upload, else NULL */
     bool noticed;                /* a notice that ends the run has been told */
     bool save_asked;             /* a notice asks for a checkpoint, and none has begun since */
     struct clt_sampler *sampler; /* rank 0 if texts are sampled during training; else NULL */
@@ -145,6 +148,17 @@ void clt_hooks_settle(clt_loop *loop);
 void clt_hook_notice(clt_loop *loop, const char *provider, const clt_notice *notice);
 void clt_hook_saved(clt_loop *loop, const clt_save_result *result, const char *reason);
 void clt_hook_exit(clt_loop *loop, clt_status ended);
+/* trainer_upload.c. open: at the start, before the checkpoint to go on from is looked for; with
+ * checkpoint.upload lists what is there, and fetches the newest checkpoint for a run that goes on; collective.
+ * saved: a checkpoint is complete and is to be uploaded. look: after each step, tells of uploads that have ended.
+ * finish: at the end, waits for uploads; CLT_ESTORAGE if the run has ended well and they have not, else
+ * `ended`. */
+clt_status clt_uploader_open(clt_loop *loop);
+void clt_uploader_close(clt_uploader *uploader); /* NULL is fine */
+CLT_SCOPED_POINTER(clt_uploader, clt_uploader_close)
+void clt_upload_saved(clt_loop *loop, const clt_save_result *result);
+void clt_upload_look(clt_loop *loop);
+clt_status clt_upload_finish(clt_loop *loop, clt_status ended);
 /* trainer_decide.c. clt_stop_before: whether a rank was asked to stop before the first step; collective.
  * clt_send_requests: before a step is enqueued, tells the other ranks whether this one wants to stop or to
  * save. clt_decide: what to do when step `step` (from 0) has been enqueued and the results of step -

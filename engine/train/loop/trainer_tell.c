@@ -63,6 +63,7 @@ void clt_tell_saved(void *context, const clt_save_result *r, clt_save_reason rea
     clt_rundir_log(l->dir, "saved step %lld to %s (%.1f s, %s)", (long long)r->step, r->path, r->seconds,
                    clt_save_reason_name(reason));
     note(l, "saved", r->step, fields, COUNT(fields));
+    clt_upload_saved(l, r);
     clt_hook_saved(l, r, clt_save_reason_name(reason));
 }
 

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints, metrics and the log of a run in object storage (checkpoint.upload): a thread uploads the newest
+ * complete checkpoint beside the training, which never waits for it before its end; a run that goes on on
+ * another machine fetches what it needs from there. Only rank 0 of a run with a folder does any of this. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/comm.h"
+#include "engine/base/mem.h"
+#include "engine/base/thread.h"
+#include "engine/checkpoint/remote.h"
+#include "engine/files/fileio.h"
+#include "engine/train/loop/trainer_loop.h"
+
+#define LANES 4
+#define MANIFEST "manifest.json"
+
+struct clt_uploader {
+    clt_remote *remote;
+    char folder[1024]; /* of the run */
+    double limit;      /* seconds that the end of the run waits; 0: as long as it takes */
+    clt_thread *thread;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t changed;
+    int64_t due; /* the newest step that is to be uploaded; -1: none */
+    char due_path[1024];
+    bool ends, over;   /* nothing more will be asked for; the thread has ended */
+    clt_error failure; /* of the newest upload */
+    clt_str said;      /* a line for the log that has not been written yet */
+    clt_str warned;    /* a warning that has not been told yet */
+};
+
+/* Texts of the run folder that go along with each checkpoint. */
+static const char *const texts[] = {"config.resolved.json", "metrics.jsonl", "log.txt"};
+
+/* --- the thread --- */
+
+static clt_status upload_file(clt_uploader *u, const char *folder, const char *inner, const char *name)
+{
+    CLT_SCOPED(clt_str) path = {0}, key = {0};
+    const char *prefix = u->remote->address.prefix;
+    clt_str_printf(&path, "%s/%s", folder, name);
+    clt_str_printf(&key, "%s%s%s%s", prefix, prefix[0] ? "/" : "", inner, name);
+    CLT_TRY(clt_str_check(&path));
+    CLT_TRY(clt_str_check(&key));
+    return clt_s3_upload(u->remote->s3, path.text, key.text, LANES);
+}
+
+/* The manifest is the last file, so that nobody takes a part of a checkpoint for the whole. */
+static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder)
+{
+    CLT_SCOPED(clt_file_list) names = {0};
+    char inner[64];
+    snprintf(inner, sizeof inner, "checkpoints/step_%" PRId64 "/", step);
+    CLT_TRY(clt_folder_names(folder, &names));
+    for (size_t i = 0; i < names.count; i++)
+        if (strcmp(names.name[i], MANIFEST) != 0)
+            CLT_TRY(upload_file(u, folder, inner, names.name[i]));
+    return upload_file(u, folder, inner, MANIFEST);
+}
+
+static clt_status upload_texts(clt_uploader *u)
+{
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        CLT_SCOPED(clt_str) path = {0};
+        clt_str_printf(&path, "%s/%s", u->folder, texts[i]);
+        CLT_TRY(clt_str_check(&path));
+        if (clt_file_exists(path.text))
+            CLT_TRY(upload_file(u, u->folder, "", texts[i]));
+    }
+    return CLT_OK;
+}
+
+/* Notes how an upload has ended. A checkpoint that checkpoint.keep has deleted meanwhile is no failure: a newer
+ * one is there. */
+static void note(clt_uploader *u, int64_t step, const char *path, double seconds, clt_status status)
+{
+    CLT_LOCKED(&u->lock);
+    if (status == CLT_OK) {
+        u->failure = (clt_error){.status = CLT_OK};
+        clt_str_free(&u->said);
+        clt_str_printf(&u->said, "uploaded step %" PRId64 " to s3://%s/%s (%.1f s)", step,
+                       u->remote->address.bucket, u->remote->address.prefix, seconds);
+    } else if (clt_is_directory(path)) {
+        clt_error_take(status, &u->failure);
+        clt_str_free(&u->warned);
+        clt_str_printf(&u->warned,
+                       "the checkpoint of step %" PRId64 " could not be uploaded, the run goes on: %s", step,
+                       u->failure.text);
+    }
+    clt_error_clear();
+}
+
+static void *upload_all(void *context)
+{
+    clt_uploader *u = context;
+    char path[sizeof u->due_path];
+    pthread_mutex_lock(&u->lock);
+    for (;;) {
+        while (u->due < 0 && !u->ends)
+            pthread_cond_wait(&u->changed, &u->lock);
+        const int64_t step = u->due;
+        if (step < 0)
+            break;
+        snprintf(path, sizeof path, "%s", u->due_path);
+        u->due = -1;
+        pthread_mutex_unlock(&u->lock);
+        const double begin = clt_now();
+        clt_status status = upload_step(u, step, path);
+        if (status == CLT_OK)
+            status = upload_texts(u);
+        note(u, step, path, clt_now() - begin, status);
+        pthread_mutex_lock(&u->lock);
+    }
+    pthread_mutex_unlock(&u->lock);
+    clt_error last;
+    clt_error_take(upload_texts(u), &last);
+    pthread_mutex_lock(&u->lock);
+    if (last.status != CLT_OK && u->failure.status == CLT_OK)
+        u->failure = last;
+    u->over = true;
+    pthread_cond_broadcast(&u->changed);
+    pthread_mutex_unlock(&u->lock);
+    return NULL;
+}
+
+/* --- the start of a run --- */
+
+static void storage_options(const clt_config *c, clt_s3_options *out)
+{
+    const char *sse = clt_config_string(c, "storage.sse");
+    *out = (clt_s3_options){.endpoint = clt_config_string(c, "storage.endpoint"),
+                            .region = clt_config_string(c, "storage.region"),
+                            .sse = strcmp(sse, "none") == 0 ? "" : sse,
+                            .kms_key = clt_config_string(c, "storage.kms_key"),
+                            .allow_http = clt_config_string(c, "storage.allow_http")};
+}
+
+/* Step of the newest checkpoint in a folder; -1: it has none. */
+static clt_status newest_here(const char *folder, int64_t *step)
+{
+    CLT_SCOPED(clt_file_list) steps = {0};
+    *step = -1;
+    if (!clt_checkpoint_exists(folder))
+        return CLT_OK;
+    CLT_TRY(clt_checkpoint_list(folder, &steps));
+    for (size_t i = 0; i < steps.count; i++) {
+        const char *name = strrchr(steps.name[i], '_');
+        int64_t found = name ? strtoll(name + 1, NULL, 10) : -1;
+        *step = found > *step ? found : *step;
+    }
+    return CLT_OK;
+}
+
+/* Fetches a text of the run folder that is not here. */
+static clt_status fetch_text(clt_remote *remote, const char *folder, const char *name)
+{
+    CLT_SCOPED(clt_str) path = {0}, key = {0};
+    const char *prefix = remote->address.prefix;
+    clt_s3_object object;
+    bool there = false;
+    clt_str_printf(&path, "%s/%s", folder, name);
+    clt_str_printf(&key, "%s%s%s", prefix, prefix[0] ? "/" : "", name);
+    CLT_TRY(clt_str_check(&path));
+    CLT_TRY(clt_str_check(&key));
+    if (clt_file_exists(path.text))
+        return CLT_OK;
+    CLT_TRY(clt_s3_head(remote->s3, key.text, &object, &there));
+    return there ? clt_s3_download(remote->s3, &object, path.text, LANES) : CLT_OK;
+}
+
+/* Brings the newest complete checkpoint of object storage, if it is newer than what is here; if it is older,
+ * what is here is uploaded. */
+static clt_status fetch(clt_loop *l, clt_uploader *u)
+{
+    const char *folder = l->options->out_dir;
+    clt_remote *remote = u->remote;
+    const clt_remote_step *there = clt_remote_find(remote, -1);
+    CLT_FREED char *checkpoints = NULL;
+    char text[1400];
+    int64_t here;
+    CLT_TRY(newest_here(folder, &here));
+    CLT_TRY(clt_path_join(folder, "checkpoints", &checkpoints));
+    if (here >= 0 && (!there || there->step < here)) {
+        u->due = here;
+        snprintf(u->due_path, sizeof u->due_path, "%s/step_%" PRId64, checkpoints, here);
+    }
+    if (!there || there->step <= here)
+        return CLT_OK;
+    CLT_TRY(clt_mkdir_p(checkpoints));
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        CLT_TRY(fetch_text(remote, folder, texts[i]));
+    CLT_TRY(clt_remote_fetch(remote, there, checkpoints));
+    snprintf(text, sizeof text, "fetched step %lld from %s", (long long)there->step,
+             clt_config_string(l->options->config, "checkpoint.upload"));
+    if (l->options->observer.message)
+        l->options->observer.message(l->options->observer.context, text);
+    return CLT_OK;
+}
+
+static clt_status open_first(clt_loop *l, clt_uploader **out)
+{
+    const clt_run_options *o = l->options;
+    const char *address = clt_config_string(o->config, "checkpoint.upload");
+    CLT_SCOPED(clt_uploader) *u = NULL;
+    clt_s3_options storage;
+    storage_options(o->config, &storage);
+    CLT_TRY(clt_alloc(&u, 1, sizeof *u, "uploads"));
+    pthread_mutex_init(&u->lock, NULL);
+    pthread_cond_init(&u->changed, NULL);
+    u->due = -1;
+    u->limit = clt_config_float(o->config, "checkpoint.upload_seconds");
+    snprintf(u->folder, sizeof u->folder, "%s", o->out_dir);
+    CLT_TRY(clt_fail_prefix(clt_remote_open(address, &storage, &u->remote), "checkpoint.upload: "));
+    if (!clt_continues(o) && u->remote->count > 0)
+        CLT_FAIL(
+            CLT_ECONFIG,
+            "checkpoint.upload: %s holds checkpoints of a run already: --resume auto goes on with it, or "
+            "choose another prefix",
+            address);
+    if (clt_continues(o))
+        CLT_TRY(clt_fail_prefix(fetch(l, u), "checkpoint.upload: "));
+    CLT_TRY(clt_thread_start(&u->thread, "upload", upload_all, u));
+    *out = CLT_TAKE(u);
+    return CLT_OK;
+}
+
+clt_status clt_uploader_open(clt_loop *l)
+{
+    const clt_run_options *o = l->options;
+    int64_t ready = 1;
+    if (!clt_config_string(o->config, "checkpoint.upload")[0] || !o->out_dir)
+        return CLT_OK;
+    if (clt_first_rank(o))
+        CLT_TRY(open_first(l, &l->uploader));
+    /* the others read the checkpoint that rank 0 has fetched */
+    return o->comm && comm_describe(o->comm)->ranks > 1 ? comm_broadcast(o->comm, &ready, sizeof ready, 0)
+                                                        : CLT_OK;
+}
+
+/* --- beside the training --- */
+
+void clt_upload_saved(clt_loop *l, const clt_save_result *result)
+{
+    clt_uploader *u = l->uploader;
+    if (!u)
+        return;
+    CLT_LOCKED(&u->lock);
+    u->due = result->step;
+    snprintf(u->due_path, sizeof u->due_path, "%s", result->path);
+    pthread_cond_broadcast(&u->changed);
+}
+
+void clt_upload_look(clt_loop *l)
+{
+    clt_uploader *u = l->uploader;
+    CLT_SCOPED(clt_str) said = {0}, warned = {0};
+    if (!u)
+        return;
+    pthread_mutex_lock(&u->lock);
+    said = u->said;
+    warned = u->warned;
+    u->said = u->warned = (clt_str){0};
+    pthread_mutex_unlock(&u->lock);
+    if (said.text)
+        clt_rundir_log(l->dir, "%s", said.text);
+    if (warned.text)
+        clt_tell_warning(l, warned.text);
+}
+
+/* Waits until the thread is through; false: it took too long, and was ended. */
+static bool wait_for_end(clt_uploader *u)
+{
+    const double begin = clt_now();
+    bool late = false;
+    pthread_mutex_lock(&u->lock);
+    u->ends = true;
+    pthread_cond_broadcast(&u->changed);
+    while (!u->over && !late) {
+        (void)clt_cond_wait_turn(&u->changed, &u->lock);
+        late = !u->over && u->limit > 0 && clt_now() - begin > u->limit;
+    }
+    pthread_mutex_unlock(&u->lock);
+    if (late)
+        clt_s3_cancel(u->remote->s3);
+    clt_thread_join(CLT_TAKE(u->thread));
+    return !late;
+}
+
+/* Ends the uploads; false: something is not there, and `text` says why. */
+static bool finish(clt_loop *l, char *text, size_t size)
+{
+    clt_uploader *u = l->uploader;
+    const char *address = clt_config_string(l->options->config, "checkpoint.upload");
+    clt_run_progress(l->run, "uploading", 0, 0);
+    bool in_time = wait_for_end(u);
+    clt_run_progress(l->run, "uploading", 0, -1);
+    clt_upload_look(l);
+    if (!in_time)
+        snprintf(text, size,
+                 "not all that the run has made is in %s: checkpoint.upload_seconds (%g) have passed",
+                 address, u->limit);
+    else if (u->failure.status != CLT_OK)
+        snprintf(text, size, "not all that the run has made is in %s: %s", address, u->failure.text);
+    return in_time && u->failure.status == CLT_OK;
+}
+
+clt_status clt_upload_finish(clt_loop *l, clt_status ended)
+{
+    char text[CLT_ERROR_TEXT_SIZE + 1400];
+    if (!l->uploader || !l->run)
+        return ended;
+    if (ended == CLT_OK) {
+        if (!finish(l, text, sizeof text))
+            CLT_FAIL(CLT_ESTORAGE, "%s", text);
+        return CLT_OK;
+    }
+    CLT_KEEP_ERROR();
+    if (!finish(l, text, sizeof text))
+        clt_tell_warning(l, text);
+    return ended;
+}
+
+void clt_uploader_close(clt_uploader *u)
+{
+    if (!u)
+        return;
+    if (u->thread) { /* the run could not begin */
+        clt_s3_cancel(u->remote->s3);
+        (void)wait_for_end(u);
+    }
+    clt_remote_close(u->remote);
+    pthread_cond_destroy(&u->changed);
+    pthread_mutex_destroy(&u->lock);
+    clt_str_free(&u->said);
+    clt_str_free(&u->warned);
+    free(u);
+}

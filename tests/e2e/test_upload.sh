@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-cost: 12 ctest-optimise: no
+#
+# checkpoint.upload: a run uploads its checkpoints, metrics and log beside the training (storage_double.py); on another machine, which is an
+# empty folder, --resume auto goes on from there with the same bits, after a kill, a stop, and faults on the way. Refused keys are never
+# taken for "there is nothing yet", a failed upload does not end a run, and no file holds a secret.
+. "$(dirname "${BASH_SOURCE[0]}")/storage_lib.sh"
+export CLTRAIN_GEMM=simple # starts fastest
+
+storage_double server
+clean_keys
+export AWS_ACCESS_KEY_ID=TESTKEY AWS_SECRET_ACCESS_KEY=TEST/SECRET
+train() { expect_code "$1" "$CLTRAIN" train "${@:2}"; kept_outputs; }
+tool=$CLTRAIN_BUILD_DIR/tests/object_storage
+listed() { guarded "$tool" bucket list "$1" 2>/dev/null | grep -q -E -- "$2"; } # PREFIX PATTERN
+expect_listed() { if listed "$@"; then pass; else fail "$1 has no object $2"; fi; }
+same_end() { expect_same "$1/checkpoints/step_$3/model.safetensors" "$2/checkpoints/step_$3/model.safetensors"; } # RUN RUN STEP
+
+# A whole run: every file of the newest checkpoint is there and intact, the manifest last.
+net mlp train.steps=40 checkpoint.every=10 >net.json
+train 0 net.json --out straight
+train 0 net.json --out whole checkpoint.upload=s3://bucket/runs/whole
+same_end straight whole 40
+expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/whole/checkpoints/step_40
+expect_listed runs/whole/ '^runs/whole/metrics.jsonl '
+expect_listed runs/whole/ '^runs/whole/log.txt '
+if grep 'PUT.*/step_40/' server/requests | tail -n 1 | grep -q manifest.json; then pass; else fail 'the manifest is not the last file'; fi
+guarded "$tool" bucket read runs/whole/metrics.jsonl >metrics 2>/dev/null
+expect_same whole/metrics.jsonl metrics
+expect_code 0 grep -q 'uploaded step 40 to s3://bucket/runs/whole' whole/log.txt
+
+# Killed at any moment, on a machine that is gone with its disk: another one goes on with the same bits.
+net mlp train.steps=16000000 checkpoint.every=50 train.log_every=1000 >long.json
+"$CLTRAIN" train long.json --out lost checkpoint.upload=s3://bucket/runs/lost >lost.out 2>&1 &
+process=$!
+await_from $process listed runs/lost/checkpoints/ manifest.json
+kill -9 $process
+wait $process 2>/dev/null
+cat lost.out >>outputs
+rm -rf lost
+printf '%s\n' 'GET model cut' 'GET manifest 500' 'GET list-type reset' >server/faults
+train 0 long.json --out found --resume auto --max-steps 1 checkpoint.upload=s3://bucket/runs/lost
+expect_text 'fetched step [0-9]+ from s3://bucket/runs/lost'
+step=$(sed -n 's/.*fetched step \([0-9]*\) from.*/\1/p' "$out" | head -n 1)
+train 0 long.json --out found --resume auto --max-steps $((step + 20)) checkpoint.upload=s3://bucket/runs/lost
+reject_text fetched # it is here already
+train 0 long.json --out beside --max-steps $((step + 20))
+same_end beside found $((step + 20))
+expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/lost/checkpoints/step_$((step + 20))
+
+# Stopped: the last checkpoint is there when the program ends.
+"$CLTRAIN" train long.json --out stopped checkpoint.upload=s3://bucket/runs/stopped >stopped.out 2>&1 &
+process=$!
+await_from $process has_updates stopped 1
+touch stopped/STOP
+await_end $process
+code=0
+wait $process || code=$?
+if [ $code -eq 75 ]; then pass; else fail "code $code instead of 75"; fi
+cat stopped.out >>outputs
+last=$(sed -n 's/.*"event":"stopped","step":\([0-9]*\),.*/\1/p' stopped/metrics.jsonl)
+expect_code 0 "$CLTRAIN" ckpt verify "s3://bucket/runs/stopped/checkpoints/step_$last"
+
+# A prefix that holds another run; keys that are refused; no such bucket: refused at the start, before anything is made.
+train 2 net.json --out other checkpoint.upload=s3://bucket/runs/whole
+expect_text 'holds checkpoints of a run already'
+touch server/locked
+train 8 net.json --out other --resume auto checkpoint.upload=s3://bucket/runs/whole
+expect_text '403 AccessDenied'
+rm server/locked
+train 8 net.json --out other checkpoint.upload=s3://nobucket/x
+expect_text NoSuchBucket
+train 2 net.json --out other checkpoint.upload=/tmp/x
+expect_text 'looks like s3://bucket/prefix'
+train 2 net.json --out other checkpoint.upload=s3://bucket/x storage.endpoint=http://192.0.2.1
+expect_text 'storage.allow_http'
+expect_absent other
+
+# Uploads that fail: the run goes on; at its end the newest checkpoint is missing there, which is code 8 for a run that is complete.
+for _ in $(seq 8); do echo 'PUT step_40/model 500'; done >server/faults
+train 8 net.json --out failed checkpoint.upload=s3://bucket/runs/failed
+expect_text 'not all that the run has made is in s3://bucket/runs/failed: s3://bucket/runs/failed/checkpoints/step_40/model.safetensors: PUT: 500'
+same_end straight failed 40
+if listed runs/failed/checkpoints/step_40/ manifest.json; then fail 'an incomplete checkpoint has a manifest'; else pass; fi
+train 0 net.json --out failed --resume auto checkpoint.upload=s3://bucket/runs/failed # what is here goes there
+expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/failed/checkpoints/step_40
+
+obeys server
+cat ./*/metrics.jsonl ./*/log.txt ./*/config.resolved.json ./*/checkpoints/*/*.json >>outputs
+no_secrets TEST/SECRET TESTKEY
+finish

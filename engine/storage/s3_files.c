@@ -124,7 +124,6 @@ static clt_status begin_upload(clt_s3 *s3, const char *key, char *upload, size_t
     clt_s3_add_query(&call, "uploads", "");
     clt_s3_encrypt(s3, &call);
     CLT_TRY(clt_s3_perform(s3, &call, &reply));
-    CLT_TRY(clt_s3_check_encrypted(s3, key, &reply));
     if (!clt_xml_copy((clt_xml){.text = reply.body, .size = reply.size}, "UploadId", upload, size))
         CLT_FAIL(CLT_ESTORAGE, "s3://%s/%s: the answer has no UploadId that can be used", s3->bucket, key);
     return CLT_OK;
@@ -182,6 +181,18 @@ static clt_status end_upload(const pieces *p)
     return status;
 }
 
+/* Whether an object that was made of parts is encrypted as the options ask: not every server says so while the
+ * parts are sent. */
+static clt_status check_object(const pieces *p)
+{
+    CLT_SCOPED(clt_s3_reply) reply = {.code = 0};
+    const clt_s3_call call = {.method = "HEAD", .key = p->key, .limit = ANSWER_LIMIT};
+    if (!p->s3->sse[0])
+        return CLT_OK;
+    CLT_TRY(clt_s3_perform(p->s3, &call, &reply));
+    return clt_s3_check_encrypted(p->s3, p->key, &reply);
+}
+
 static clt_status abort_upload(clt_s3 *s3, const char *key, const char *upload)
 {
     CLT_SCOPED(clt_s3_reply) reply = {.code = 0};
@@ -218,9 +229,11 @@ static clt_status upload_in_parts(clt_s3 *s3, const clt_mapping *map, const char
         status = clt_map_check_one(map);
     if (status == CLT_OK)
         status = end_upload(&p);
-    if (status != CLT_OK)
+    if (status != CLT_OK) {
         discard_upload(&p);
-    return status;
+        return status;
+    }
+    return check_object(&p);
 }
 
 clt_status clt_s3_upload(clt_s3 *s3, const char *path, const char *key, int lanes)

@@ -34,7 +34,7 @@ import xml.sax.saxutils
 
 folder = sys.argv[1]
 lock = threading.RLock()
-objects, uploads, keys, tokens = {}, {}, {"TESTKEY": ("TEST/SECRET", None, None)}, {}
+objects, uploads, sealed, keys, tokens = {}, {}, {}, {"TESTKEY": ("TEST/SECRET", None, None)}, {}
 chance = random.Random(4)
 
 
@@ -277,6 +277,7 @@ class Service(http.server.BaseHTTPRequestHandler):
         return {"x_amz_server_side_encryption": value} if value and not os.path.exists(os.path.join(folder, "no_sse")) else {}
 
     def put_object(self, key, body):
+        sealed[key] = self.sse()
         objects[key] = (body, f'"{hashlib.md5(body).hexdigest()}"')
         self.answer(200, ETag=objects[key][1], **self.sse())
 
@@ -289,7 +290,7 @@ class Service(http.server.BaseHTTPRequestHandler):
             self.answer(404)
         else:
             data, etag = objects[key]
-            self.answer(200, b"", ETag=etag, Content_Length=str(len(data)))
+            self.answer(200, b"", ETag=etag, Content_Length=str(len(data)), **sealed[key])
 
     def get_object(self, key, _):
         if key not in objects:
@@ -324,13 +325,13 @@ class Service(http.server.BaseHTTPRequestHandler):
 
     def list_uploads(self, query):
         text = "".join(f"<Upload><Key>{xml.sax.saxutils.escape(k)}</Key><UploadId>{u}</UploadId><Initiated>2026-01-01T00:00:00.000Z</Initiated></Upload>"
-                       for u, (k, _) in uploads.items() if k.startswith(query.get("prefix", "")))
+                       for u, (k, *_) in uploads.items() if k.startswith(query.get("prefix", "")))
         self.answer(200, f"<ListMultipartUploadsResult>{text}</ListMultipartUploadsResult>")
 
     def begin(self, key):
         upload = secrets.token_urlsafe(12) + "+/="
-        uploads[upload] = (key, {})
-        self.answer(200, f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>", **self.sse())
+        uploads[upload] = (key, {}, self.sse())
+        self.answer(200, f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>")
 
     def multipart(self, key, query, body):
         upload = query["uploadId"]
@@ -356,6 +357,7 @@ class Service(http.server.BaseHTTPRequestHandler):
         if any(size != sizes[0] or size < 5 << 20 for size in sizes[:-1]) or sizes[-1] > sizes[0]:
             self.broken(400, "EntityTooSmall", f"parts of {sizes} bytes")
         objects[key] = (b"".join(parts[n] for n in sorted(parts)), f'"{hashlib.md5(b"".join(sums)).hexdigest()}-{len(parts)}"')
+        sealed[key] = uploads[upload][2]
         del uploads[upload]
         self.answer(200, f"\n\n<CompleteMultipartUploadResult><ETag>{objects[key][1]}</ETag></CompleteMultipartUploadResult>")
 

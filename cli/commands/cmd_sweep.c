@@ -251,7 +251,7 @@ clt_status cmd_sweep(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--device", "SPEC", a.device,
                   "device of the trainings; several, divided by commas, are taken in turn"),
         ARGS_FLOAT("--lease", "SECONDS", a.lease, 5, 86400,
-                   "a worker of another machine that was silent for so long counts as dead (60)"),
+                   "a worker of another machine counts as dead when it was silent for this time (60)"),
         ARGS_FLAG("--dry-run", a.dry_run, "check the sweep and show its trials; train nothing"),
         ARGS_FLAG("--table", a.table, "show the results so far; train nothing"),
         ARGS_JSON(a.json),

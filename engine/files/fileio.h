@@ -62,8 +62,8 @@ clt_status clt_file_write(const char *path, const void *data, size_t size);
 /* The same for contents that `fill` writes to the descriptor, piece by piece; path: of the temporary file. */
 typedef clt_status (*clt_file_filler)(void *context, int fd, const char *path);
 clt_status clt_file_write_by(const char *path, clt_file_filler fill, void *context);
-/* clt_file_create: makes a file that appears with its whole content or not at all, unless there is one already:
- * *created tells. Of several processes that try it at once, on one host or on several that share the folder,
+/* clt_file_create: makes a file that appears with its whole content or not at all, unless there is one
+ * already: *created tells. Of several processes that try it at once, on one host or on several that share the folder,
  * exactly one creates it. CLT_ESTORAGE. */
 clt_status clt_file_create(const char *path, const void *data, size_t size, bool *created);
 /* Files under names that the program chooses, in folders to which others may write as well: only regular

@@ -20,7 +20,7 @@ typedef struct clt_child clt_child;
  * process's. The text is kept by reference; adding the same text again does nothing. */
 void clt_child_tell(const char *assignment);
 /* The environment that children get: this process's without the variables by which MPI launchers identify
- * their processes, and with what clt_child_tell added. The caller frees the list, whose texts are borrowed. */
+ * their processes, and with what clt_child_tell added. The caller frees the list; its texts are borrowed. */
 clt_status clt_child_environment(char ***out);
 
 enum {

@@ -13,13 +13,13 @@
 typedef struct clt_dependent {
     const char *const *words; /* the program's path, then its arguments */
     char *const *environment; /* NULL: this process's */
-    int output, errors;       /* descriptors of its output streams; -1: those of this process */
+    int output, errors;       /* descriptors of its output streams; -1: this process's stream */
 } clt_dependent;
 
 /* Starts the program as the leader of a process group, so that Ctrl-C in a terminal reaches only this
  * process, with an empty standard input and without blocked signals. The program gets SIGTERM when the thread
- * that started it ends, as it does when this process is killed. The caller waits for it with waitpid; code 127
- * also means that it could not be run. CLT_EUNSUPPORTED: no process can be made. */
+ * that started it ends, as it does when this process is killed. The caller waits for it with waitpid; code
+ * 127 also means that it could not be run. CLT_EUNSUPPORTED: no process can be made. */
 clt_status clt_dependent_start(const clt_dependent *program, pid_t *out);
 
 #endif

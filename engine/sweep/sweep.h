@@ -58,8 +58,9 @@ typedef struct clt_sweep {
     int64_t rung_steps[CLT_SWEEP_RUNGS]; /* 0: to the end of the training */
 } clt_sweep;
 
-/* Reads a sweep: `path` is a sweep.json or the folder of a sweep. Every trial's config is checked. CLT_ECONFIG
- * names the file, the place and what is wrong there; CLT_EDATA: a file cannot be read. */
+/* Reads a sweep: `path` is a sweep.json or the folder of a sweep. The config of every trial is checked.
+ * CLT_ECONFIG names the file, the place and what is wrong there, also if a file cannot be read; CLT_EUSAGE:
+ * the folder is not a sweep's. */
 clt_status clt_sweep_load(const char *path, clt_sweep **out);
 void clt_sweep_free(clt_sweep *sweep);
 CLT_SCOPED_POINTER(clt_sweep, clt_sweep_free)
@@ -123,7 +124,7 @@ clt_status clt_sweep_table_write(const clt_sweep_table *table, const char *folde
 
 /* True if the path is the folder of a sweep. */
 bool clt_sweep_is_folder(const char *path);
-/* Appends the run folders that a path names: those of the trials that have a result, the best one first, at
+/* Appends the run folders that a path names: of the trials that have a result, the best one first, at
  * most `most` of them, if it is the folder of a sweep; otherwise the path itself. */
 clt_status clt_sweep_runs(const char *path, int most, clt_file_list *out);
 
@@ -134,7 +135,7 @@ typedef struct clt_sweep_options {
     int workers;                /* trainings at a time */
     const char *const *devices; /* of the trainings in turn; NULL: the config's */
     int device_count;
-    double lease_seconds; /* a worker of another host that was not heard of for so long has lost its trials */
+    double lease_seconds; /* a worker of another machine that was silent for this time loses its trials */
     const atomic_int *stop;
     void (*tell)(void *context, const char *line); /* what happens, a line at a time */
     void *context;

@@ -25,7 +25,7 @@
 
 #define TURN_US 50000  /* microseconds between two looks at the trainings */
 #define LOOK_S 1.0     /* seconds between two looks at the folder for work */
-#define MOST_FAILED 2  /* a trial that has failed so often by itself is not tried again */
+#define MOST_FAILED 2  /* a trial that has failed this number of times by itself is not tried again */
 #define MOST_KILLED 10 /* the same of one that was killed, as the system does when memory is short */
 
 /* A training, or the place for one. */
@@ -220,9 +220,9 @@ static clt_status record_failure(worker *w, const slot *at, bool killed, bool ag
     return clt_sweep_write_failures(w->sweep, w->options->folder, at->trial, w->rung, &f);
 }
 
-/* Takes the result from the run folder. If lines up to the newest checkpoint are missing, because the training
- * was killed after it had saved and before it wrote them, the checkpoint is removed, so that another training
- * computes these steps again. CLT_EDATA: for this or another reason the run does not have the metric. */
+/* Takes the result from the run folder. If lines up to the newest checkpoint are missing, because the
+ * training was killed after it had saved and before it wrote them, the checkpoint is removed, so that another
+ * training computes these steps again. CLT_EDATA: for this or another reason the run does not have the metric. */
 static clt_status read_run(const worker *w, const char *run, clt_trial_result *out)
 {
     CLT_SCOPED(clt_run_record) *record = NULL;
@@ -390,7 +390,7 @@ static clt_status look_for_work(worker *w, double now, bool *over)
     for (int i = 0; i < w->options->workers; i++)
         busy = busy || w->slots[i].trial >= 0;
     CLT_TRY(clt_sweep_table_read(&w->table, w->options->folder));
-    if (w->table.rung != w->rung && !busy) { /* the leases are those of the rung */
+    if (w->table.rung != w->rung && !busy) { /* leases[] is of one rung */
         memset(w->leases, 0, sizeof w->leases);
         w->rung = w->table.rung;
     }

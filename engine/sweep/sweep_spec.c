@@ -337,8 +337,14 @@ static clt_status read_config(const reader *r, const clt_json *root, const char 
     if (!path || clt_json_typeof(path) != CLT_JSON_STRING)
         return refuse(r, path ? path : root, "config: the path of a config is expected");
     CLT_TRY(keep_text(r, copy ? copy : clt_json_string(path), &s->config_path));
-    return clt_fail_prefix(clt_config_load(s->config_path, s->fixed, s->fixed_count, &s->config), "%s",
-                           clt_json_source(r->doc));
+    CLT_TRY(clt_fail_prefix(clt_config_load(s->config_path, s->fixed, s->fixed_count, &s->config), "%s",
+                            clt_json_source(r->doc)));
+    if (clt_config_string(s->config, "checkpoint.upload")[0])
+        return refuse(r, path,
+                      "%s: with checkpoint.upload all trials would be uploaded to one place; switch it off: "
+                      "\"set\": {\"checkpoint.upload\": \"\"}",
+                      s->config_path);
+    return CLT_OK;
 }
 
 static clt_status read_all(reader *r, const char *copy)

@@ -51,6 +51,8 @@ TEST(what_is_wrong_is_named)
     refused(RATES ", \"goal\": \"best\"", "goal: there is no 'best'");
     refused(RATES ", \"set\": {\"optimizer.learning_rate\": 1}", "it stands in \"keys\", too");
     refused(RATES ", \"set\": {\"train.stebs\": 1}", "did you mean 'train.steps'?");
+    refused(RATES ", \"set\": {\"checkpoint.upload\": \"s3://bucket/runs\"}",
+            "would be uploaded to one place");
     refused("\"method\": \"grid\"", "keys: an object is expected");
     refused("\"keys\": {\"optimizer.learning_rat\": {\"values\": [1]}}",
             "did you mean 'optimizer.learning_rate'?");

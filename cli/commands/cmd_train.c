@@ -97,6 +97,7 @@ static clt_status train(cmd_context *context, const train_args *a, const clt_con
     CLT_TRY(cmd_caps(a->caps, &caps));
     console_init(&v.console, context);
     clt_run_options options = {.config = config,
+                               .config_is_saved = a->config_is_saved,
                                .out_dir = folder,
                                .init = a->init,
                                .init_skip = a->init_skip ? a->init_skip : "",
@@ -207,6 +208,7 @@ static clt_status train_saved(cmd_context *context, const train_args *a, const a
     if (clt_source_has_eval(saved->config))
         CLT_TRY(clt_saved_run_need_data(saved, true, "going on with"));
     own.resume = a->out || !saved->folder[0] ? a->resume : saved->folder;
+    own.config_is_saved = true;
     return train(context, &own, saved->config, folder);
 }
 

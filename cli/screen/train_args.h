@@ -11,6 +11,7 @@ typedef struct train_args {
     const char *out, *resume, *init, *init_skip, *adapter, *device, *caps;
     int64_t max_steps, trace_from;
     bool dry_run, profile;
+    bool config_is_saved; /* the config comes from a run */
 } train_args;
 
 /* Rows of a command's table of options. */

@@ -429,6 +429,16 @@ bool clt_child_is_over(clt_child *child)
     return child->ended;
 }
 
+void clt_child_kill(clt_child *child)
+{
+    kill(-child->pid, SIGKILL);
+}
+
+void clt_child_leave(clt_child *child)
+{
+    free_child(child);
+}
+
 void clt_child_stop(clt_child *child, clt_child_end *end)
 {
     clt_child_end ignored;

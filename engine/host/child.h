@@ -50,8 +50,11 @@ clt_status clt_child_start_program(const clt_child_program *program, clt_child *
 /* The same with the environment of this process, and with no file. */
 clt_status clt_child_start(const char *program, const char *const *arguments, uint32_t flags,
                            clt_child **out);
-/* Whether a child with CLT_CHILD_FOREIGN has ended. */
+/* For a child with CLT_CHILD_FOREIGN. is_over: whether it has ended. kill: kills it and its process group, and
+ * does not wait. leave: frees, and lets it go on. */
 bool clt_child_is_over(clt_child *child);
+void clt_child_kill(clt_child *child);
+void clt_child_leave(clt_child *child);
 /* Writes text to the standard input of a child that was started with CLT_CHILD_INPUT. CLT_ESTORAGE when the
  * child is gone, or has read nothing for `seconds`. */
 clt_status clt_child_send(clt_child *child, const char *text, size_t length, double seconds);

@@ -28,6 +28,18 @@ expect_text 'notice of file: the file gone exists; the run finishes its step, sa
 undisturbed run
 if [ "$(sed 's/ .*//' told | sort | tr '\n' ' ')" = 'exit notice save ' ]; then pass; else fail "the hooks told: $(tr '\n' ';' <told)"; fi
 
+# A rank that fails tells the others at once, whatever its hooks do: this one runs until the end of the test lets it go.
+cat >slow <<'END'
+#!/bin/sh
+echo begun >>slow.txt
+until [ -e free ]; do sleep 0.05; done
+END
+chmod +x slow
+net mse train.steps=4 data.path=absent.csv >absent.json
+expect_code 3 "${mpi[@]}" 2 "$CLTRAIN" train absent.json --out failed 'hooks.on_exit=["./slow"]' hooks.seconds=80000
+await test -s slow.txt
+touch free
+
 rm gone
 "$CLTRAIN" launch --devices 2 net.json --out launched >launched.out 2>&1 &
 launcher=$!

@@ -36,7 +36,12 @@ has ended '^CLTRAIN_HOOK=on_exit$' '^CLTRAIN_EXIT_CODE=0$' '^CLTRAIN_MESSAGE=$' 
 reject_text SECRET
 has run/hooks.log '^--- hooks.on_save, step 12$' '^told of 12$' '^--- hooks.on_exit, step 12$'
 expect_event run hook '"step":12,.*"hook":"on_save","result":"exit code 0","seconds":'
-if [ "$(tail -n 1 run/metrics.jsonl | grep -c '"event":"end"')" -eq 1 ]; then pass; else fail 'the last line is not the end'; fi
+# A run that is gone on with by its folder alone may be a stranger's: its hooks are named and not run.
+rm saved ended
+expect_code 0 "$CLTRAIN" train --resume run --max-steps 14 'hooks.on_exit=["./tell","again"]'
+expect_text 'hooks.on_save of the saved config is not run' '--out RUN --resume auto'
+expect_absent saved ended
+has again '^CLTRAIN_STEP=14$'
 
 # A notice; the end by it. A command that fails before its first step has its last hook, too.
 "$CLTRAIN" train net.json --out noticed cloud.notice_file=gone 'hooks.on_notice=["./tell","notice"]' 'hooks.on_exit=["./tell","left"]' >noticed.out 2>&1 &
@@ -56,6 +61,12 @@ expect_code 3 "$CLTRAIN" train absent.json --out none 'hooks.on_exit=["./tell","
 has failed '^CLTRAIN_EXIT_CODE=3$' '^CLTRAIN_MESSAGE=.*absent.csv' '^CLTRAIN_STEP=0$'
 reject_text CLTRAIN_RUN
 expect_absent none
+
+# A notice before the first step: the hook is told, and the folder does not stay.
+expect_code 75 "$CLTRAIN" train net.json --out early cloud.notice_file=gone cloud.poll_seconds=0.01 'hooks.on_notice=["./tell","warned"]'
+if [ -e early/checkpoints ]; then rm -rf early; fi # the notice was seen after the first step
+has warned '^CLTRAIN_NOTICE_KIND=stop$'
+expect_absent early
 
 # Hooks that fail, crash, do not end, or vanish: the user is told, and the training is what it is without them.
 expect_code 0 "$CLTRAIN" train net.json --out bad --max-steps 4 'hooks.on_save=["sh","-c","echo why; exit 3"]' 'hooks.on_exit=["sh","-c","kill -SEGV $$"]'

@@ -161,8 +161,8 @@ static void remove_in(const char *folder, const char *name)
 
 void clt_rundir_discard(clt_rundir *dir)
 {
-    static const char *const mine[] = {"metrics.jsonl", "log.txt", "checkpoints", "STOP",
-                                       "config.resolved.json"};
+    static const char *const mine[] = {"metrics.jsonl", "log.txt", "hooks.log",
+                                       "checkpoints",   "STOP",    "config.resolved.json"};
     if (dir && !dir->earlier) {
         clt_board_discard(dir->board);
         for (size_t i = 0; i < sizeof mine / sizeof mine[0]; i++)

@@ -399,7 +399,6 @@ static clt_status finish(clt_loop *l, bool stopped)
                                                : clt_keeper_poll(&l->keeper, CLT_SAVER_WAIT));
     clt_run_progress(l->run, "saving", 0, -1);
     l->meter.saving_s += clt_now() - saving;
-    clt_hooks_settle(l);
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_END));
     clt_gauges_finish(l);
     clt_gauges_tell(l);
@@ -510,10 +509,11 @@ static clt_status run_all(clt_loop *l)
     l->result->build_seconds = l->run->build_seconds;
     l->result->parameters = (uint64_t)clt_graph_param_elements(l->run->job->train->graph);
     clt_status status = train(l);
-    clt_hooks_settle(l);
     if (status != CLT_OK && status != CLT_EINTERRUPTED)
         clt_tell_failed(l, clt_gauges_explain(l, status));
-    return clt_upload_finish(l, status);
+    status = clt_upload_finish(l, status);
+    clt_hooks_settle(l, status);
+    return status;
 }
 
 static void close_all(clt_loop *l)

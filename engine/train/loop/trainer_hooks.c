@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "comm/comm.h"
+#include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
@@ -17,7 +18,8 @@
 #include "engine/train/loop/trainer_loop.h"
 
 #define LOG_FILE "hooks.log"
-#define LOOK_US 20000 /* between two looks at hooks that the end of the training waits for */
+#define LOOK_US 20000    /* between two looks at hooks that the end of the training waits for */
+#define DEAF_SECONDS 5.0 /* after which a killed hook that does not end is left behind */
 
 /* An environment in the making; the texts are allocated. */
 typedef struct variables {
@@ -31,6 +33,7 @@ typedef struct hook {
     clt_child *child;       /* while it runs */
     double began;
     int64_t step; /* which it was started after */
+    bool killed;  /* since it ran for too long; it may take its time to end */
     bool due;     /* an event waits for the hook: for the end of the one that still runs */
     int64_t due_step;
     variables due_variables;
@@ -39,6 +42,7 @@ typedef struct hook {
 struct clt_hooks {
     hook hook[CLT_HOOKS];
     bool first; /* this is rank 0 */
+    bool alone; /* there is no other rank */
 };
 
 static const char *const keys[CLT_HOOKS] = {"hooks.on_notice", "hooks.on_save", "hooks.on_exit"};
@@ -138,6 +142,7 @@ static clt_status start(clt_loop *l, int kind)
                                        .output = output};
     CLT_TRY(clt_child_start_program(&program, &h->child));
     h->began = clt_now();
+    h->killed = false;
     h->step = h->due_step;
     return CLT_OK;
 }
@@ -155,41 +160,53 @@ static void start_due(clt_loop *l, int kind)
     free_variables(&h->due_variables);
 }
 
-/* A hook has ended, or has to. */
-static void stop(clt_loop *l, int kind, double seconds, bool late)
+/* Tells how a hook has ended. */
+static void tell_end(clt_loop *l, int kind, const clt_child_end *end, double seconds)
 {
-    hook *h = &l->hooks->hook[kind];
-    clt_child_end end;
+    const hook *h = &l->hooks->hook[kind];
     char text[600], result[96];
-    clt_child_stop(CLT_TAKE(h->child), &end);
-    if (late)
+    if (h->killed)
         snprintf(result, sizeof result, "killed, since it ran for more than %g s (hooks.seconds)",
                  clt_config_float(l->options->config, "hooks.seconds"));
     else
-        snprintf(result, sizeof result, "%s", end.text);
+        snprintf(result, sizeof result, "%s", end->text);
     const clt_event_field fields[] = {CLT_FIELD_TEXT("hook", strchr(keys[kind], '.') + 1),
                                       CLT_FIELD_TEXT("result", result), CLT_FIELD_NUMBER("seconds", seconds)};
     if (clt_rundir_event(l->dir, "hook", h->step, fields, sizeof fields / sizeof *fields) != CLT_OK)
         clt_error_clear(); /* metrics that cannot be written end the run at the next step */
     snprintf(text, sizeof text, "%s after step %lld: %s%s%s", keys[kind], (long long)h->step, result,
-             end.words[0] ? ": " : "", end.words);
-    if (late || end.signal || end.code)
+             end->words[0] ? ": " : "", end->words);
+    if (h->killed || end->signal || end->code)
         clt_tell_warning(l, text);
     else
         clt_rundir_log(l->dir, "%s", text);
+}
+
+/* Looks after a hook that runs. One that is killed may stand in a call of the kernel that does not return. */
+static void attend(clt_loop *l, int kind)
+{
+    hook *h = &l->hooks->hook[kind];
+    const double seconds = clt_now() - h->began,
+                 limit = clt_config_float(l->options->config, "hooks.seconds");
+    clt_child_end end = {.code = 0};
+    if (clt_child_is_over(h->child)) {
+        clt_child_stop(CLT_TAKE(h->child), &end);
+        tell_end(l, kind, &end, seconds);
+    } else if (h->killed && seconds > limit + DEAF_SECONDS) {
+        clt_child_leave(CLT_TAKE(h->child));
+        tell_end(l, kind, &end, seconds);
+    } else if (!h->killed && seconds > limit) {
+        clt_child_kill(h->child);
+        h->killed = true;
+    }
 }
 
 /* Returns whether a hook runs or waits. */
 static bool look(clt_loop *l, int kind)
 {
     hook *h = &l->hooks->hook[kind];
-    if (h->child) {
-        const double seconds = clt_now() - h->began;
-        const bool over = clt_child_is_over(h->child),
-                   late = !over && seconds > clt_config_float(l->options->config, "hooks.seconds");
-        if (over || late)
-            stop(l, kind, seconds, late);
-    }
+    if (h->child)
+        attend(l, kind);
     if (!h->child && h->due)
         start_due(l, kind);
     return h->child != NULL;
@@ -201,10 +218,18 @@ void clt_hooks_look(clt_loop *l)
         (void)look(l, kind);
 }
 
-void clt_hooks_settle(clt_loop *l)
+/* Whether other ranks wait for something that will not come, until this program ends and they are told. */
+static bool others_wait(const clt_loop *l, clt_status ended)
+{
+    return !l->hooks->alone && ended != CLT_OK && ended != CLT_EINTERRUPTED;
+}
+
+void clt_hooks_settle(clt_loop *l, clt_status ended)
 {
     CLT_KEEP_ERROR();
-    for (int kind = 0; l->hooks && kind < CLT_HOOKS; kind++)
+    if (!l->hooks || others_wait(l, ended))
+        return;
+    for (int kind = 0; kind < CLT_HOOKS; kind++)
         while (look(l, kind))
             usleep(LOOK_US);
 }
@@ -269,16 +294,23 @@ void clt_hook_exit(clt_loop *l, clt_status ended)
     status = status || !l->result->checkpoint[0] ? status
                                                  : set_path(v, "CLTRAIN_CHECKPOINT", l->result->checkpoint);
     fire(l, CLT_HOOK_EXIT, status);
-    clt_hooks_settle(l);
+    clt_hooks_settle(l, ended);
 }
 
 /* --- opening --- */
 
-static clt_status open_hook(const clt_config *c, int kind, hook *h)
+static clt_status open_hook(const clt_run_options *o, int kind, hook *h)
 {
+    const clt_config *c = o->config;
     const int count = clt_config_list_count(c, keys[kind]);
     if (count == 0)
         return CLT_OK;
+    if (o->config_is_saved && strcmp(clt_config_origin(c, keys[kind]), "override") != 0) {
+        CLT_WARN("%s of the saved config is not run, since a run may come from somebody else: give it again "
+                 "with this command, or go on by 'cltrain train CONFIG --out RUN --resume auto'",
+                 keys[kind]);
+        return CLT_OK;
+    }
     if (clt_program_named(clt_config_list_string(c, keys[kind], 0), &h->program) != CLT_OK) {
         char why[400];
         snprintf(why, sizeof why, "%s", clt_error_text());
@@ -299,9 +331,10 @@ clt_status clt_hooks_open(const clt_run_options *o, clt_hooks **out)
         return CLT_OK;
     CLT_TRY(clt_alloc(&hooks, 1, sizeof *hooks, "hooks"));
     hooks->first = first;
+    hooks->alone = !o->comm || comm_describe(o->comm)->ranks == 1;
     for (int kind = 0; kind < CLT_HOOKS; kind++)
         if (first || kind != CLT_HOOK_SAVE)
-            CLT_TRY(open_hook(o->config, kind, &hooks->hook[kind]));
+            CLT_TRY(open_hook(o, kind, &hooks->hook[kind]));
     *out = CLT_TAKE(hooks);
     return CLT_OK;
 }
@@ -310,7 +343,8 @@ void clt_hooks_close(clt_hooks *hooks)
 {
     for (int kind = 0; hooks && kind < CLT_HOOKS; kind++) {
         hook *h = &hooks->hook[kind];
-        clt_child_drop(h->child);
+        if (h->child)
+            clt_child_leave(h->child);
         free(h->program);
         free(h->arguments);
         free_variables(&h->due_variables);

@@ -139,12 +139,13 @@ void clt_end_by_notice(clt_loop *loop);
  * is missing. look: after each step, tells how hooks have ended, and ends the ones that have run for too long.
  * settle: waits for the end of all hooks, each of which has its limit. notice, saved: start a hook for an
  * event; while the hook still runs for an earlier one, the newest event waits. exit: when the run is closed,
- * runs the last hook, with the error of this thread, which is kept. */
+ * runs the last hook, with the error of this thread, which is kept. When this rank has failed and other ranks
+ * do not know it yet, hooks are started and not waited for. */
 clt_status clt_hooks_open(const clt_run_options *options, clt_hooks **out);
 void clt_hooks_close(clt_hooks *hooks); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_hooks, clt_hooks_close)
 void clt_hooks_look(clt_loop *loop);
-void clt_hooks_settle(clt_loop *loop);
+void clt_hooks_settle(clt_loop *loop, clt_status ended);
 void clt_hook_notice(clt_loop *loop, const char *provider, const clt_notice *notice);
 void clt_hook_saved(clt_loop *loop, const clt_save_result *result, const char *reason);
 void clt_hook_exit(clt_loop *loop, clt_status ended);

@@ -62,6 +62,7 @@ struct clt_http {
     size_t headers_size;
     char value[512];
     char error[CURL_ERROR_SIZE];
+    bool too_large; /* the newest answer is larger than its limit */
 };
 
 static curl_functions curl;
@@ -134,8 +135,10 @@ static size_t take_body(char *bytes, size_t one, size_t count, void *context)
         curl.easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, &code);
     if (code == 200 || code == 206)
         return http->request->sink(http->request->sink_context, bytes, count) ? count : 0;
-    if (count > http->request->limit - http->size)
+    if (count > http->request->limit - http->size) {
+        http->too_large = true;
         return 0;
+    }
     if (http->size + count + 1 > http->room) {
         size_t room = 2 * (http->size + count + 1);
         char *larger = realloc(http->body, room);
@@ -259,6 +262,7 @@ clt_status clt_http_ask(clt_http *http, const clt_http_request *r, clt_http_answ
     http->size = http->headers_size = 0;
     http->request = r;
     http->error[0] = '\0';
+    http->too_large = false;
     set_options(http, r, headers);
     CURLcode code = CURLE_FAILED_INIT;
     if (curl.multi_add_handle(http->multi, http->easy) == CURLM_OK) {
@@ -275,6 +279,9 @@ clt_status clt_http_ask(clt_http *http, const clt_http_request *r, clt_http_answ
     answer->code = (int)number;
     answer->body = http->body ? http->body : "";
     answer->size = http->size;
+    answer->too_large = http->too_large;
+    if (http->too_large)
+        snprintf(http->error, sizeof http->error, "it has more than %zu bytes", r->limit);
     answer->reason = http->error[0] ? http->error : curl.easy_strerror(code);
     return CLT_OK;
 }

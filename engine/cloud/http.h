@@ -38,6 +38,7 @@ typedef struct clt_http_answer {
     const char *body; /* ends with a NUL */
     size_t size;
     const char *reason; /* code 0: why, such as "Connection refused" */
+    bool too_large;     /* code 0, because the body is larger than the request's limit */
 } clt_http_answer;
 
 /* CLT_EUNSUPPORTED: libcurl is not installed, or the program was built without it. */

@@ -36,6 +36,7 @@ clt_status clt_credentials_open(const clt_profile *profile, const char *region, 
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "keys of object storage"));
     c->seeker = (clt_key_seeker){.profile = profile, .region = region, .ca_file = ca_file};
     pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->seeker.lock, NULL);
     *out = c;
     return CLT_OK;
 }
@@ -45,6 +46,7 @@ void clt_credentials_close(clt_credentials *c)
     if (!c)
         return;
     clt_http_close(c->seeker.http);
+    pthread_mutex_destroy(&c->seeker.lock);
     pthread_mutex_destroy(&c->lock);
     explicit_bzero(&c->keys, sizeof c->keys);
     free(c);
@@ -52,7 +54,18 @@ void clt_credentials_close(clt_credentials *c)
 
 clt_status clt_key_http(clt_key_seeker *seeker)
 {
+    CLT_LOCKED(&seeker->lock);
+    if (seeker->cancelled)
+        CLT_FAIL(CLT_EINTERRUPTED, "requests for keys have been ended");
     return seeker->http ? CLT_OK : clt_http_open(&seeker->http);
+}
+
+void clt_credentials_cancel(clt_credentials *c)
+{
+    CLT_LOCKED(&c->seeker.lock);
+    c->seeker.cancelled = true;
+    if (c->seeker.http)
+        clt_http_cancel(c->seeker.http);
 }
 
 clt_status clt_key_take(const char *text, const char *name, char *buffer, size_t size)

@@ -4,12 +4,16 @@
 #ifndef ENGINE_STORAGE_CREDENTIALS_INTERNAL_H
 #define ENGINE_STORAGE_CREDENTIALS_INTERNAL_H
 
+#include <pthread.h>
+
 #include "engine/storage/credentials.h"
 
 /* What a source may use. */
 typedef struct clt_key_seeker {
     const clt_profile *profile;
     const char *region, *ca_file;
+    pthread_mutex_t lock; /* of what follows */
+    bool cancelled;
     clt_http *http; /* NULL until the first source needs it: clt_key_http */
 } clt_key_seeker;
 

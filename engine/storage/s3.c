@@ -109,6 +109,7 @@ void clt_s3_close(clt_s3 *s3)
 void clt_s3_cancel(clt_s3 *s3)
 {
     atomic_store(&s3->cancelled, true);
+    clt_credentials_cancel(s3->credentials);
     CLT_LOCKED(&s3->lock);
     for (int i = 0; i < CLT_S3_LANES; i++)
         if (s3->http[i])
@@ -157,6 +158,9 @@ clt_status clt_s3_head(clt_s3 *s3, const char *key, clt_s3_object *out, bool *th
     CLT_TRY(clt_s3_perform(s3, &call, &reply));
     if (there)
         *there = reply.code == 200;
+    if (reply.code == 200 && !reply.has_length)
+        CLT_FAIL(CLT_ESTORAGE, "s3://%s/%s: HEAD: the answer does not say how large the object is",
+                 s3->bucket, key);
     *out = (clt_s3_object){.key = key, .size = reply.length};
     snprintf(out->etag, sizeof out->etag, "%s", reply.etag);
     return CLT_OK;
@@ -263,7 +267,7 @@ static void decode_url(char *text)
     *out = '\0';
 }
 
-static clt_status add_object(clt_s3_list *list, clt_xml contents, bool encoded)
+static clt_status add_object(clt_s3_list *list, clt_xml contents, const char *prefix, bool encoded)
 {
     CLT_SCOPED(clt_str) key = {0};
     char size[32];
@@ -274,28 +278,31 @@ static clt_status add_object(clt_s3_list *list, clt_xml contents, bool encoded)
     CLT_TRY(clt_str_check(&key));
     if (encoded)
         decode_url(key.text);
+    if (strncmp(key.text, prefix, strlen(prefix)) != 0)
+        CLT_FAIL(CLT_ESTORAGE, "a list of the keys that begin with '%s' has another one", prefix);
     CLT_TRY(
         clt_grow(&list->object, &list->capacity, list->count + 1, sizeof *list->object, "a list of objects"));
     clt_s3_object *o = &list->object[list->count];
     o->key = clt_arena_strdup(list->keys, key.text);
     if (!o->key)
         return CLT_ENOMEM;
-    o->size = strtoull(size, NULL, 10);
+    if (!clt_s3_parse_size(size, &o->size))
+        CLT_FAIL(CLT_ESTORAGE, "a list of objects has an entry whose size is no number");
     clt_xml_copy(contents, "ETag", o->etag, sizeof o->etag);
     list->count++;
     return CLT_OK;
 }
 
-/* Adds the objects of one page; token: where the next page begins, "" after the last one. */
-static clt_status add_page(const clt_s3 *s3, const clt_s3_reply *reply, clt_s3_list *list, char *token,
-                           size_t size)
+/* Adds the objects of one page of the list of `prefix`; token: where the next page begins, "" after the last one. */
+static clt_status add_page(const clt_s3 *s3, const clt_s3_reply *reply, const char *prefix, clt_s3_list *list,
+                           char *token, size_t size)
 {
     clt_xml page = {.text = reply->body, .size = reply->size}, contents, rest = page;
     char encoding[16], truncated[16];
     clt_xml_copy(page, "EncodingType", encoding, sizeof encoding);
     clt_xml_copy(page, "IsTruncated", truncated, sizeof truncated);
     while (clt_xml_find(rest, "Contents", &contents, &rest))
-        CLT_TRY(clt_fail_prefix(add_object(list, contents, strcmp(encoding, "url") == 0),
+        CLT_TRY(clt_fail_prefix(add_object(list, contents, prefix, strcmp(encoding, "url") == 0),
                                 "s3://%s: ", s3->bucket));
     token[0] = '\0';
     if (strcmp(truncated, "true") == 0 && !clt_xml_copy(page, "NextContinuationToken", token, size))
@@ -322,7 +329,7 @@ clt_status clt_s3_list_all(clt_s3 *s3, const char *prefix, clt_s3_list *list)
             clt_s3_add_query(&call, "continuation-token", token);
         snprintf(before, sizeof before, "%s", token);
         CLT_TRY(clt_s3_perform(s3, &call, &reply));
-        CLT_TRY(add_page(s3, &reply, list, token, sizeof token));
+        CLT_TRY(add_page(s3, &reply, prefix, list, token, sizeof token));
         if (token[0] && strcmp(token, before) == 0)
             CLT_FAIL(CLT_ESTORAGE, "s3://%s: a list of objects goes round in a circle", s3->bucket);
     } while (token[0]);

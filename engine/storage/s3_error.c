@@ -40,6 +40,18 @@ static const rule rules[] = {
     {"IncompleteBody", CLT_S3_AGAIN},
 };
 
+bool clt_s3_parse_size(const char *text, uint64_t *out)
+{
+    uint64_t size = 0;
+    for (const char *c = text; *c; c++) {
+        if (*c < '0' || *c > '9' || size > (uint64_t)(INT64_MAX - (*c - '0')) / 10)
+            return false;
+        size = size * 10 + (uint64_t)(*c - '0');
+    }
+    *out = size;
+    return text[0] != '\0';
+}
+
 clt_s3_verdict clt_s3_judge(int code, const char *error, bool result_missing)
 {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)

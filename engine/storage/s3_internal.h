@@ -53,7 +53,8 @@ typedef struct clt_s3_reply {
     int code;
     char *body; /* NUL-terminated */
     size_t size;
-    uint64_t length; /* the header Content-Length */
+    bool has_length; /* the answer has a header Content-Length that is a number: */
+    uint64_t length;
     char etag[CLT_S3_ETAG], sse[32];
     char error[64]; /* the server's code of an answer that is no success */
     int attempts;
@@ -81,6 +82,8 @@ typedef enum clt_s3_verdict {
     CLT_S3_NEW_KEYS,  /* the keys have expired */
     CLT_S3_GIVE_UP
 } clt_s3_verdict;
+/* A size in bytes, of digits only; false: it is none, or larger than INT64_MAX. */
+bool clt_s3_parse_size(const char *text, uint64_t *out);
 /* code: 0: no whole answer came. error: the server's code, "" if there is none. result_missing: an answer 200
  * does not hold what it must. */
 clt_s3_verdict clt_s3_judge(int code, const char *error, bool result_missing);

@@ -51,6 +51,7 @@ typedef struct attempt {
     clt_str lines[CLT_SIGV4_PAIRS]; /* headers as they are sent */
     int n_lines;
     int64_t time;
+    double clock_offset; /* of the client as it was when the time was taken */
     clt_keys keys;
 } attempt;
 
@@ -81,7 +82,8 @@ static clt_status find_place(clt_s3 *s3, const clt_s3_call *call, const char *mo
     if (moved[0])
         snprintf(a->host, sizeof a->host, "%s", moved);
     snprintf(a->region, sizeof a->region, "%s", s3->region);
-    a->time = (int64_t)floor(clt_wall_time() + s3->clock_offset);
+    a->clock_offset = s3->clock_offset;
+    a->time = (int64_t)floor(clt_wall_time() + a->clock_offset);
     clt_str_append(&a->path, "/");
     if (by_path) {
         clt_uri_encode(&a->path, s3->bucket, false);
@@ -141,6 +143,8 @@ static clt_status sign(const clt_s3_call *call, attempt *a)
 static clt_status take_http(clt_s3 *s3, int *lane)
 {
     CLT_LOCKED(&s3->lock);
+    if (atomic_load(&s3->cancelled)) /* a connection that is opened now would not be cancelled */
+        CLT_FAIL(CLT_EINTERRUPTED, "requests to object storage have been ended");
     for (*lane = 0; *lane < CLT_S3_LANES; ++*lane) {
         if (s3->busy[*lane])
             continue;
@@ -191,9 +195,11 @@ static clt_status send(clt_http *http, const clt_s3 *s3, const clt_s3_call *call
 /* What the answer says beyond its code, kept after the connection has been given back. */
 typedef struct findings {
     char message[256], reason[256], region[64], location[400];
+    char signed_region[64]; /* with which the request was signed, and the client's clock_offset: */
+    double signed_offset;
     int64_t date;
     double retry_after;
-    bool result_missing;
+    bool result_missing, too_large;
 } findings;
 
 static void copy(char *out, size_t size, const char *text)
@@ -219,20 +225,22 @@ static void read_location(const char *location, bool tls, char *host, size_t siz
         clt_error_clear();
 }
 
-static void read_answer(clt_http *http, const clt_s3_call *call, bool tls, const clt_http_answer *answer,
-                        clt_s3_reply *reply, findings *f)
+static void read_answer(clt_http *http, const clt_s3_call *call, const attempt *a,
+                        const clt_http_answer *answer, clt_s3_reply *reply, findings *f)
 {
     clt_xml all = {.text = answer->body, .size = answer->size}, error, unused;
-    *f = (findings){.date = 0};
+    *f = (findings){.signed_offset = a->clock_offset, .too_large = answer->too_large};
+    snprintf(f->signed_region, sizeof f->signed_region, "%s", a->region);
     reply->code = answer->code;
     reply->error[0] = '\0';
     copy(f->reason, sizeof f->reason, answer->code ? "" : answer->reason);
     copy(reply->etag, sizeof reply->etag, clt_http_header(http, "ETag"));
     copy(reply->sse, sizeof reply->sse, clt_http_header(http, "x-amz-server-side-encryption"));
-    reply->length = strtoull(clt_http_header(http, "Content-Length"), NULL, 10);
+    reply->length = 0;
+    reply->has_length = clt_s3_parse_size(clt_http_header(http, "Content-Length"), &reply->length);
     f->retry_after = strtod(clt_http_header(http, "x-amz-retry-after"), NULL) * 1e-3;
     copy(f->region, sizeof f->region, clt_http_header(http, "x-amz-bucket-region"));
-    read_location(clt_http_header(http, "Location"), tls, f->location, sizeof f->location);
+    read_location(clt_http_header(http, "Location"), a->tls, f->location, sizeof f->location);
     if (!clt_date_http(clt_http_header(http, "Date"), &f->date))
         f->date = 0;
     if ((answer->code < 200 || answer->code > 299 || call->result) &&
@@ -271,7 +279,7 @@ static clt_status try_once(clt_s3 *s3, const clt_s3_call *call, const char *move
     clt_http *http = s3->http[lane];
     clt_status status = send(http, s3, call, &a, &answer);
     if (status == CLT_OK) {
-        read_answer(http, call, a.tls, &answer, reply, f);
+        read_answer(http, call, &a, &answer, reply, f);
         status = keep_body(&answer, reply);
     }
     give_http(s3, lane);
@@ -302,9 +310,12 @@ static double chance(const void *salt)
     return (double)(clt_hash64(&seed, sizeof seed) >> 11) * 0x1p-53;
 }
 
+/* Takes the server's time. Another call may have done so since the request was signed. */
 static bool set_clock(clt_s3 *s3, const findings *f)
 {
     CLT_LOCKED(&s3->lock);
+    if (fabs(s3->clock_offset - f->signed_offset) > 0)
+        return true;
     if (!f->date)
         return false;
     s3->clock_offset = (double)f->date - clt_wall_time();
@@ -315,13 +326,25 @@ static bool set_clock(clt_s3 *s3, const findings *f)
     return true;
 }
 
-/* Goes to the region that the answer names; else to the host, for this call only. */
+/* Whether a region that an answer names can be signed with. */
+static bool is_region(const char *text)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
+    return text[0] && !text[strspn(text, plain)];
+}
+
+/* Goes to the region that the answer names; else to the host, for this call only. Another call may have found
+ * the region since the request was signed. */
 static bool set_place(clt_s3 *s3, const findings *f, char *moved, size_t size)
 {
     clt_endpoint endpoint;
     CLT_LOCKED(&s3->lock);
+    if (strcmp(f->signed_region, s3->region) != 0)
+        return true;
     if (f->region[0] && strcmp(f->region, s3->region) != 0) {
-        if (clt_endpoint_of_region(f->region, &endpoint) != CLT_OK) {
+        if (!is_region(f->region))
+            return false;
+        if (!s3->own_endpoint && clt_endpoint_of_region(f->region, &endpoint) != CLT_OK) {
             clt_error_clear();
             return false;
         }
@@ -341,6 +364,9 @@ static clt_status give_up(const clt_s3 *s3, const clt_s3_call *call, const clt_s
     const char *hint = clt_s3_hint(reply->code, reply->error);
     snprintf(number, sizeof number, "%d", reply->code);
     snprintf(times, sizeof times, reply->attempts > 1 ? " (%d attempts)" : "", reply->attempts);
+    if (f->too_large)
+        CLT_FAIL(CLT_ESTORAGE, "s3://%s/%s: %s: the answer is too large: %s", s3->bucket, call->key,
+                 call->method, f->reason);
     if (!reply->code)
         CLT_FAIL(CLT_ESTORAGE, "s3://%s/%s: %s: no answer: %s%s", s3->bucket, call->key, call->method,
                  f->reason, times);
@@ -350,12 +376,11 @@ static clt_status give_up(const clt_s3 *s3, const clt_s3_call *call, const clt_s
 }
 
 /* What an answer without a code, as HEAD gets them, may mean beside what its number says. */
-static clt_s3_verdict guess(clt_s3 *s3, const clt_s3_reply *reply, const findings *f)
+static clt_s3_verdict guess(const clt_s3_reply *reply, const findings *f)
 {
-    CLT_LOCKED(&s3->lock);
-    if (f->region[0] && strcmp(f->region, s3->region) != 0)
+    if (f->region[0] && strcmp(f->region, f->signed_region) != 0)
         return CLT_S3_NEW_PLACE;
-    if (f->date && fabs((double)f->date - clt_wall_time() - s3->clock_offset) > CLOCK_SECONDS)
+    if (f->date && fabs((double)f->date - clt_wall_time() - f->signed_offset) > CLOCK_SECONDS)
         return CLT_S3_NEW_CLOCK;
     return reply->code == 400 ? CLT_S3_NEW_KEYS : CLT_S3_GIVE_UP;
 }
@@ -366,13 +391,15 @@ static clt_status decide(clt_s3 *s3, const clt_s3_call *call, clt_s3_reply *repl
 {
     clt_s3_verdict verdict = clt_s3_judge(reply->code, reply->error, f->result_missing);
     if (verdict == CLT_S3_GIVE_UP && !reply->error[0] && (reply->code == 400 || reply->code == 403))
-        verdict = guess(s3, reply, f);
+        verdict = guess(reply, f);
     *again = false;
     if (atomic_load(&s3->cancelled))
         CLT_FAIL(CLT_EINTERRUPTED, "s3://%s/%s: %s: ended early", s3->bucket, call->key, call->method);
     if (verdict == CLT_S3_DONE ||
         (reply->code == 404 && call->may_lack && strcmp(reply->error, "NoSuchBucket") != 0))
         return CLT_OK;
+    if (f->too_large)
+        return give_up(s3, call, reply, f);
     if (verdict == CLT_S3_AGAIN || verdict == CLT_S3_SLOWER) {
         if (reply->attempts >= s3->attempts || (call->spoilt && *call->spoilt))
             return give_up(s3, call, reply, f);
@@ -405,7 +432,10 @@ clt_status clt_s3_perform(clt_s3 *s3, const clt_s3_call *call, clt_s3_reply *rep
         if (atomic_load(&s3->cancelled))
             CLT_FAIL(CLT_EINTERRUPTED, "s3://%s/%s: %s: ended early", s3->bucket, call->key, call->method);
         reply->attempts++;
-        CLT_TRY(try_once(s3, call, moved, reply, &f));
+        clt_status status = try_once(s3, call, moved, reply, &f);
+        if (status != CLT_OK && atomic_load(&s3->cancelled))
+            CLT_FAIL(CLT_EINTERRUPTED, "s3://%s/%s: %s: ended early", s3->bucket, call->key, call->method);
+        CLT_TRY(status);
         CLT_TRY(decide(s3, call, reply, &f, mended, moved, sizeof moved, &again));
     }
     return CLT_OK;

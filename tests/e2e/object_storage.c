@@ -7,13 +7,15 @@
  *     upload KEY FILE     in parts if it is large            list PREFIX       keys and sizes
  *     download KEY FILE   in ranges                          delete KEY
  *     range KEY FROM SIZE FILE                               abort PREFIX      uploads that were never finished
- *     read KEY            prints a small object              source            where the keys come from */
+ *     read KEY            prints a small object              source            where the keys come from
+ *     both COMMAND KEY    runs head or read twice at the same time */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/storage/s3.h"
 
@@ -101,6 +103,35 @@ static clt_status source(clt_s3 *s3, char **argv)
     return CLT_OK;
 }
 
+/* A call that runs in a thread of its own. */
+typedef struct companion {
+    clt_s3 *s3;
+    char **argv;
+    clt_error error;
+} companion;
+
+static clt_status run_one(clt_s3 *s3, char **argv)
+{
+    return strcmp(argv[0], "head") == 0 ? head(s3, argv + 1) : read_one(s3, argv + 1);
+}
+
+static void *accompany(void *context)
+{
+    companion *c = context;
+    clt_error_take(run_one(c->s3, c->argv), &c->error);
+    return NULL;
+}
+
+static clt_status both(clt_s3 *s3, char **argv)
+{
+    companion other = {.s3 = s3, .argv = argv};
+    clt_thread *thread = NULL;
+    CLT_TRY(clt_thread_start(&thread, "the other call", accompany, &other));
+    clt_status status = run_one(s3, argv);
+    clt_thread_join(thread);
+    return status != CLT_OK ? status : clt_error_put(&other.error);
+}
+
 static const struct {
     const char *name;
     int arguments;
@@ -108,7 +139,7 @@ static const struct {
 } commands[] = {{"put", 2, put},       {"upload", 2, upload},     {"download", 2, download},
                 {"range", 4, range},   {"head", 1, head},         {"list", 1, list},
                 {"read", 1, read_one}, {"delete", 1, delete_one}, {"abort", 1, abort_old},
-                {"source", 0, source}};
+                {"source", 0, source}, {"both", 2, both}};
 
 static clt_status run(int argc, char **argv)
 {

@@ -13,7 +13,9 @@
 #   faults      lines "METHOD PATTERN FAULT": the first one that fits a request is used up by it; PATTERN is a regular expression for
 #               path and query. FAULT: a code such as 503; Code.500, the error Code with this number; reset: no answer; cut: half of
 #               it; lost: it is done, but not answered; hidden: an answer 200 that holds an error; move: an answer 307 to /moved;
-#               damage: the first byte of the answer's body is changed
+#               damage: the first byte of the answer's body is changed; bare: the answer to HEAD does not give the size; minus: the
+#               sizes in a list are -1; stray: a list has a key beside its prefix; meet: the request waits for another one with this
+#               fault, and is then answered as usual
 #   chaos       a number: that share of all requests fails by 500, reset, cut or lost
 # FOLDER/requests lists the requests. Ends when FOLDER/quit exists. Keys: TESTKEY and TEST/SECRET, no token; others come from the services.
 import base64
@@ -36,6 +38,7 @@ folder = sys.argv[1]
 lock = threading.RLock()
 objects, uploads, sealed, keys, tokens = {}, {}, {}, {"TESTKEY": ("TEST/SECRET", None, None)}, {}
 chance = random.Random(4)
+meeting = threading.Barrier(2)
 
 
 def read(name, otherwise):
@@ -95,7 +98,7 @@ class Service(http.server.BaseHTTPRequestHandler):
         self.send_response(code)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
-        if "Content_Length" not in headers:
+        if "Content_Length" not in headers and fault != "bare":
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
@@ -133,7 +136,10 @@ class Service(http.server.BaseHTTPRequestHandler):
     def failed(self):
         """Whether a fault has answered the request."""
         fault = self.fault
-        if fault is None or fault in ("lost", "cut", "damage"):
+        if fault is None or fault in ("lost", "cut", "damage", "bare", "minus", "stray"):
+            return False
+        if fault == "meet":
+            meeting.wait()
             return False
         if fault == "reset":
             self.close_connection = True
@@ -213,7 +219,7 @@ class Service(http.server.BaseHTTPRequestHandler):
                 self.check_signature(body)
                 self.storage(body)
         except Refusal as refusal:
-            self.refuse(refusal.code, refusal.error, refusal.more)
+            self.refuse(refusal.code, refusal.error, refusal.more, x_amz_bucket_region=read("region", "us-east-1"))
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_one
 
@@ -290,7 +296,8 @@ class Service(http.server.BaseHTTPRequestHandler):
             self.answer(404)
         else:
             data, etag = objects[key]
-            self.answer(200, b"", ETag=etag, Content_Length=str(len(data)), **sealed[key])
+            size = {} if self.fault == "bare" else {"Content_Length": str(len(data))}
+            self.answer(200, b"", ETag=etag, **size, **sealed[key])
 
     def get_object(self, key, _):
         if key not in objects:
@@ -316,7 +323,9 @@ class Service(http.server.BaseHTTPRequestHandler):
         page = found[: int(read("page", "1000"))]
         more = len(found) > len(page)
         text = "".join(f"<Contents><Key>{urllib.parse.quote_plus(k, safe='/')}</Key><ETag>&quot;{objects[k][1][1:-1]}&quot;</ETag>"
-                       f"<Size>{len(objects[k][0])}</Size></Contents>" for k in page)
+                       f"<Size>{-1 if self.fault == 'minus' else len(objects[k][0])}</Size></Contents>" for k in page)
+        if self.fault == "stray":
+            text += "<Contents><Key>o</Key><Size>1</Size></Contents>"
         token = f"<NextContinuationToken>{base64.b64encode(page[-1].encode()).decode()}</NextContinuationToken>" if more else ""
         self.answer(200, '<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><EncodingType>url</EncodingType>'
                     f"<IsTruncated>{'true' if more else 'false'}</IsTruncated>{token}{text}</ListBucketResult>")

@@ -107,9 +107,44 @@ echo eu-west-3 >server/region
 s3 0 read x
 expect_count server 'GET /bucket/x' 2
 AWS_REGION=eu-west-3 s3 0 head x
+# Two calls learn at the same time where the bucket is, and what time it is there: both are made again.
+faults 'GET /x meet' 'GET /x meet'
+: >server/requests
+s3 0 both read x
+used_up
+expect_count server 'GET /bucket/x' 4
+rm server/region
+echo 1200 >server/clock
+faults 'HEAD /x meet' 'HEAD /x meet'
+: >server/requests
+s3 0 both head x
+used_up
+expect_count server 'HEAD /bucket/x' 4
+rm server/clock
+# A server that was named may call its region what it likes, but for characters that no signature can hold.
+echo RegionOne >server/region
+s3 0 read x
+echo 'Region/One' >server/region
+s3 8 read x
+expect_text 'AuthorizationHeaderMalformed'
 rm server/region
 
 # --- faults that do not pass ---
+faults 'HEAD /x bare'
+s3 8 head x
+expect_text 'does not say how large the object is'
+faults 'HEAD /x bare'
+s3 8 download x unsized
+expect_absent unsized
+faults 'GET list-type minus' 'GET list-type stray'
+s3 8 list odd/
+expect_text 'whose size is no number'
+s3 8 list odd/
+expect_text "begin with 'odd/' has another one"
+: >server/requests
+s3 8 read large
+expect_text 's3://bucket/large: GET: the answer is too large: it has more than 1000000 bytes'
+expect_count server 'GET /bucket/large' 1
 : >server/requests
 faults 'PUT partNumber=2 AccessDenied.403'
 s3 8 upload parts2 large

@@ -10,6 +10,17 @@
 #include "engine/storage/s3_internal.h"
 #include "engine/storage/xml.h"
 
+static void clear_environment(void)
+{
+    static const char *const names[] = {
+        "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",       "AWS_SESSION_TOKEN",
+        "AWS_PROFILE",       "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+    setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null", 1);
+    setenv("AWS_CONFIG_FILE", "/dev/null", 1);
+}
+
 /* --- sums --- */
 
 /* The published examples of FIPS 180-4 and RFC 4231. */
@@ -267,6 +278,35 @@ TEST(what_answers_mean)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(clt_s3_judge(cases[i].code, cases[i].error, false), cases[i].verdict);
     assert_int_equal(clt_s3_judge(200, "", true), CLT_S3_AGAIN);
+}
+
+TEST(sizes_are_digits_and_fit)
+{
+    static const char *const wrong[] = {
+        "", "-1", "+1", " 1", "1 ", "0x10", "1.0", "9223372036854775808", "18446744073709551616"};
+    uint64_t size = 0;
+    assert_true(clt_s3_parse_size("0", &size));
+    assert_true(size == 0);
+    assert_true(clt_s3_parse_size("9223372036854775807", &size));
+    assert_true(size == INT64_MAX);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(clt_s3_parse_size(wrong[i], &size));
+}
+
+/* --- keys --- */
+
+TEST(cancelled_requests_for_keys_are_not_made)
+{
+    CLT_SCOPED(clt_profile) *profile = NULL;
+    CLT_SCOPED(clt_credentials) *credentials = NULL;
+    clt_keys keys;
+    clear_environment();
+    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/", 1);
+    assert_ok(clt_profile_open(&profile));
+    assert_ok(clt_credentials_open(profile, "us-east-1", "", &credentials));
+    clt_credentials_cancel(credentials);
+    assert_int_equal(clt_credentials_get(credentials, &keys), CLT_EINTERRUPTED);
+    unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
 }
 
 TEST(waits_grow_and_end_at_twenty_seconds)

@@ -40,7 +40,8 @@ typedef struct clt_notices clt_notices;
  * libcurl is missing; with `auto` clt_notices_trouble tells of it. */
 clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out);
 /* Asks once and waits for the answer, which says no more than that there is one. CLT_EDATA: there is none, or
- * none that can be understood. CLT_EUNSUPPORTED: libcurl is missing. */
+ * none that can be understood. CLT_EUSAGE: the provider's name is none, or its file or address is missing.
+ * CLT_EUNSUPPORTED: libcurl is missing. */
 clt_status clt_notices_try(const clt_notice_options *options);
 /* Ends the thread, and a request that is in progress with it. NULL is fine. */
 void clt_notices_close(clt_notices *notices);

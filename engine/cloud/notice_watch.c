@@ -202,6 +202,14 @@ clt_status clt_notices_try(const clt_notice_options *options)
 {
     clt_notice notice;
     clt_notices *n;
+    const char *provider = choose_provider(options);
+    const clt_notice_source *source = source_named(provider);
+    if (provider && !source && strcmp(provider, "off") != 0)
+        CLT_FAIL(CLT_EUSAGE, "'%.40s' is no provider of notices: aws, gcp, azure, alibaba, file and url are",
+                 provider);
+    if ((source == &clt_notice_file && !options->file[0]) || (source == &clt_notice_url && !options->url[0]))
+        CLT_FAIL(CLT_EUSAGE, "the provider '%s' needs cloud.notice_%s, which no config has given", provider,
+                 provider);
     clt_status status = create(options, &n);
     if (status == CLT_OK && n)
         status = n->source->ask(&n->asker, &notice);

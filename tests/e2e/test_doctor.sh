@@ -22,6 +22,17 @@ while read -r candidate; do
     echo "$candidate" >one/one.icd
     [ -n "$library" ] || ! OCL_ICD_VENDORS=$work/one "$CLTRAIN" devices >/dev/null 2>&1 || library=$candidate
 done < <(sed -n 's/^ok .*names the driver library \(.*\), and it loads/\1/p' "$out")
+# A provider that the environment names and that cannot be asked does not "answer".
+CLTRAIN_CLOUD_PROVIDER=hetzner expect_code 0 "$CLTRAIN" doctor
+expect_text "^warn .*no training will hear .*'hetzner' is no provider of notices"
+reject_text 'it answers'
+for provider in file url; do
+    CLTRAIN_CLOUD_PROVIDER=$provider expect_code 0 "$CLTRAIN" doctor
+    expect_text "^warn .*the provider '$provider' needs cloud.notice_$provider"
+    reject_text 'it answers'
+done
+CLTRAIN_CLOUD_PROVIDER=off expect_code 0 "$CLTRAIN" doctor
+reject_text 'metadata service' 'it answers'
 expect_code 2 "$CLTRAIN" doctor extra
 expect_text "unexpected argument 'extra'"
 

@@ -2,6 +2,7 @@
  *
  * cltrain top: a live table of this host's devices, as their drivers count, and of the runs that train on it.
  * Needs no OpenCL and disturbs no run. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "cli/screen/console.h"
 #include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/thread.h"
 #include "engine/json/json.h"
 #include "engine/monitor/monitor.h"
 #include "engine/report/read/live_runs.h"
@@ -21,13 +23,16 @@
 #define LOOK_SECONDS 1.0
 #define FIRST_SECONDS 0.5  /* between the two samples of --once: most figures are differences */
 #define ANSWER_SECONDS 5.0 /* for which --once waits for a driver */
+#define FRESH_SECONDS 3.0  /* for which the figures of a device stand in the table */
 
 typedef struct top {
     clt_monitor_device list[MOST_DEVICES];
     clt_monitor *monitor[MOST_DEVICES];
-    clt_monitor_span span[MOST_DEVICES][CLT_MONITOR_COUNT];
+    double value[MOST_DEVICES][CLT_MONITOR_COUNT]; /* of the samples since the picture before */
+    double taken[MOST_DEVICES];                    /* time of these; 0: there were none yet */
     clt_monitor_facts facts[MOST_DEVICES];
-    bool known[MOST_DEVICES]; /* there was a sample */
+    char trouble[MOST_DEVICES][256]; /* what the device's source says of it; "": nothing */
+    bool known[MOST_DEVICES];        /* it answers */
     int devices;
     clt_live_run runs[CLT_LIVE_RUNS];
     int n_runs;
@@ -52,11 +57,34 @@ static clt_status open_top(top *t)
     return CLT_OK;
 }
 
+static bool has_figures(const double value[CLT_MONITOR_COUNT])
+{
+    for (int i = 0; i < CLT_MONITOR_COUNT; i++)
+        if (!isnan(value[i]) && i != CLT_MONITOR_HOST_CPU && i != CLT_MONITOR_HOST_MEMORY &&
+            i != CLT_MONITOR_HOST_THROTTLED)
+            return true;
+    return false;
+}
+
+/* A device answers if its source is there, has told something a moment ago, and is not in trouble. */
+static void look_at(top *t, int i)
+{
+    const double now = clt_now();
+    if (clt_monitor_take(t->monitor[i], t->value[i])) {
+        t->taken[i] = now;
+        if (has_figures(t->value[i]))
+            t->trouble[i][0] = '\0';
+    }
+    (void)clt_monitor_take_trouble(t->monitor[i], t->trouble[i], sizeof t->trouble[i]);
+    const bool fresh = t->taken[i] > 0 && now - t->taken[i] <= FRESH_SECONDS;
+    t->known[i] = clt_monitor_facts_of(t->monitor[i], &t->facts[i]) && t->facts[i].source && fresh &&
+                  (has_figures(t->value[i]) || !t->trouble[i][0]);
+}
+
 static void look(top *t)
 {
     for (int i = 0; i < t->devices; i++)
-        t->known[i] =
-            clt_monitor_facts_of(t->monitor[i], &t->facts[i]) && clt_monitor_spans(t->monitor[i], t->span[i]);
+        look_at(t, i);
     t->n_runs = clt_live_runs(t->runs);
 }
 
@@ -83,7 +111,19 @@ static const char *cell(double value, double factor, const char *format, char te
     return text;
 }
 
-static void put_devices(const top *t, int columns, clt_str *out)
+/* How many of `count` rows to show in a table of `room` lines, the last of which tells how many more there are. */
+static int shown_of(int count, int room)
+{
+    return count <= room ? count : room - 1;
+}
+
+static void put_more(int more, clt_str *out)
+{
+    if (more > 0)
+        clt_str_printf(out, "%d more\n", more);
+}
+
+static void put_devices(const top *t, int columns, int room, clt_str *out)
 {
     static const table_column heads[] = {{"device", 20, 14, 0, false}, {"used", 6, 0, 0, true},
                                          {"memory", 10, 0, 1, true},   {"of", 10, 0, 4, true},
@@ -91,29 +131,43 @@ static void put_devices(const top *t, int columns, clt_str *out)
                                          {"temp", 5, 0, 3, true},      {"slowed", 7, 0, 6, true}};
     table shape;
     table_make(&shape, heads, 8, columns);
+    const int shown = shown_of(t->devices, room);
     table_head(&shape, out);
-    for (int i = 0; i < t->devices; i++) {
+    for (int i = 0; i < shown; i++) {
         char name[CELL + 64], text[7][CELL];
-        const clt_monitor_span *s = t->span[i];
-        const double used = s[CLT_MONITOR_MEMORY_USED].last, size = s[CLT_MONITOR_MEMORY_SIZE].last;
+        const double *v = t->value[i], used = v[CLT_MONITOR_MEMORY_USED], size = v[CLT_MONITOR_MEMORY_SIZE];
         if (!t->known[i]) {
             clt_str_printf(out, "the driver of %s has not answered\n",
                            t->list[i].pci[0] ? t->list[i].pci : "the processor");
             continue;
         }
         const char *const cells[8] = {device_name(t, i, name),
-                                      cell(s[CLT_MONITOR_UTILIZATION].last, 100, "%.0f %%", text[0]),
+                                      cell(v[CLT_MONITOR_UTILIZATION], 100, "%.0f %%", text[0]),
                                       isnan(used) ? "" : console_bytes((uint64_t)used, text[1], CELL),
                                       isnan(size) ? "" : console_bytes((uint64_t)size, text[2], CELL),
-                                      cell(s[CLT_MONITOR_POWER].last, 1, "%.0f W", text[3]),
-                                      cell(s[CLT_MONITOR_POWER_LIMIT].last, 1, "%.0f W", text[4]),
-                                      cell(s[CLT_MONITOR_TEMPERATURE].last, 1, "%.0f C", text[5]),
-                                      cell(s[CLT_MONITOR_THROTTLED].last, 100, "%.0f %%", text[6])};
+                                      cell(v[CLT_MONITOR_POWER], 1, "%.0f W", text[3]),
+                                      cell(v[CLT_MONITOR_POWER_LIMIT], 1, "%.0f W", text[4]),
+                                      cell(v[CLT_MONITOR_TEMPERATURE], 1, "%.0f C", text[5]),
+                                      cell(v[CLT_MONITOR_THROTTLED], 100, "%.0f %%", text[6])};
         table_row(&shape, cells, out);
+    }
+    put_more(t->devices - shown, out);
+}
+
+/* What the sources say of devices that do not answer, a line for each. */
+static void put_troubles(const top *t, int columns, clt_str *out)
+{
+    for (int i = 0; i < t->devices; i++) {
+        char clean[256], line[320];
+        if (!t->trouble[i][0])
+            continue;
+        (void)snprintf(line, sizeof line, "%s: %s", t->list[i].pci[0] ? t->list[i].pci : "processor",
+                       text_clean(t->trouble[i], clean, sizeof clean));
+        clt_str_printf(out, "%.*s\n", (int)text_fit(line, columns), line);
     }
 }
 
-static void put_runs(const top *t, int columns, clt_str *out)
+static void put_runs(const top *t, int columns, int room, clt_str *out)
 {
     static const table_column heads[] = {{"process", 8, 0, 2, true}, {"step", 9, 0, 0, true},
                                          {"loss", 9, 0, 1, true},    {"speed", 16, 0, 3, true},
@@ -124,9 +178,10 @@ static void put_runs(const top *t, int columns, clt_str *out)
         clt_str_append(out, "no run trains on this host, as far as you may look\n");
         return;
     }
+    const int shown = shown_of(t->n_runs, room);
     table_make(&shape, heads, 6, columns);
     table_head(&shape, out);
-    for (int i = 0; i < t->n_runs; i++) {
+    for (int i = 0; i < shown; i++) {
         const clt_live_run *r = &t->runs[i];
         const double *v = r->newest.value;
         const bool any = r->newest.step >= 0;
@@ -149,10 +204,20 @@ static void put_runs(const top *t, int columns, clt_str *out)
     }
 }
 
-static clt_status draw(const top *t, int columns, clt_str *out)
+/* Draws the tables in at most `rows` lines, 0: in as many as they take. Where that is too little for both, the
+ * devices have at least a half. */
+static clt_status draw(const top *t, int columns, int rows, clt_str *out)
 {
-    put_devices(t, columns, out);
-    put_runs(t, columns, out);
+    int room = rows - 3, troubles = 0; /* without the heads of the tables and the line between them */
+    for (int i = 0; i < t->devices; i++)
+        troubles += t->trouble[i][0] != '\0';
+    const int runs = t->n_runs > 0 ? t->n_runs : 1;
+    room = rows == 0 ? INT_MAX / 2 : room - troubles > 2 ? room - troubles : 2;
+    int devices = t->devices + runs <= room ? t->devices : room - runs > room / 2 ? room - runs : room / 2;
+    devices = devices < t->devices ? devices : t->devices;
+    put_devices(t, columns, devices, out);
+    put_troubles(t, columns, out);
+    put_runs(t, columns, room - devices, out);
     return clt_str_check(out);
 }
 
@@ -173,9 +238,11 @@ static void write_device(const top *t, int i, clt_json_writer *w)
     if (t->list[i].pci[0])
         clt_jw_kstring(w, "pci", t->list[i].pci);
     clt_jw_kbool(w, "answers", t->known[i]);
+    if (t->trouble[i][0])
+        clt_jw_kstring(w, "trouble", t->trouble[i]);
     for (int k = 0; k < CLT_MONITOR_COUNT; k++)
-        if (t->known[i] && t->span[i][k].samples)
-            clt_jw_kdouble(w, names[k], t->span[i][k].last);
+        if (t->known[i] && !isnan(t->value[i][k]))
+            clt_jw_kdouble(w, names[k], t->value[i][k]);
     clt_jw_end_object(w);
 }
 
@@ -219,7 +286,7 @@ static clt_status show(top *t, clt_str *picture)
     follow_size(&columns, &rows);
     look(t);
     picture->length = 0;
-    CLT_TRY(draw(t, columns - 1, picture));
+    CLT_TRY(draw(t, columns - 1, rows - 1, picture));
     return follow_show(picture);
 }
 
@@ -239,7 +306,7 @@ static clt_status show_once(top *t, const cmd_context *context, bool json)
     if (json)
         return write_json(t);
     follow_size(&columns, &rows);
-    CLT_TRY(draw(t, columns, &picture));
+    CLT_TRY(draw(t, columns, 0, &picture));
     table_print(&picture);
     return CLT_OK;
 }

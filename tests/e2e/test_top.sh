@@ -28,10 +28,13 @@ COLUMNS=300 expect_code 0 "$CLTRAIN" top --once
 expect_text '^ *process +step .* run$' "^ *$process +[0-9]+ +[0-9.e-]+ +[0-9.k]+ samples/s .* ago +$work/going\$"
 expect_code 0 "$CLTRAIN" top --json
 expect_text '"source": "amdgpu"' '"device_utilization_ratio": 0.83' '"device_power_watts": 201' "\"folder\": \"$work/going\"" "\"process\": $process"
-reject_text 'device_power_limit_watts' 'null'
 if command -v python3 >/dev/null; then
     if python3 -m json.tool <"$out" >/dev/null; then pass; else fail 'top --json prints no JSON'; fi
 fi
+# Of the host's other runs, which are another test's, nothing is known: a loss that is no number is null.
+sed -n -e '/"devices"/,/"runs"/p' -e "\\#\"$work/going\"#,/}/p" "$out" >own.json && cp own.json "$out"
+expect_text '"devices"' "\"process\": $process"
+reject_text 'device_power_limit_watts' 'null'
 screen=$CLTRAIN_BUILD_DIR/tests/screen_of
 if [ -x "$screen" ]; then
     for key in q '\x03'; do # on a terminal: until q or Ctrl-C
@@ -55,6 +58,28 @@ if [ -f "$stub" ]; then
     ln -s ../../drivers/nvidia sys/bus/pci/devices/0000:65:00.0/driver
     CLTRAIN_NVML=$stub COLUMNS=200 expect_code 0 "$CLTRAIN" top --once
     expect_text 'the driver of 0000:65:00.0 has not answered' '^0000:03:00.0 amdgpu +83 %'
+    # So with a library of another version and with a GPU that is lost, and the reason is told.
+    for kind in mismatch:'of different versions' lost:'the GPU is lost'; do
+        export CLTRAIN_NVML=$CLTRAIN_BUILD_DIR/tests/nvml_${kind%%:*}.so
+        COLUMNS=200 expect_code 0 "$CLTRAIN" top --once
+        expect_text 'the driver of 0000:65:00.0 has not answered' "^0000:65:00.0: NVML: .*${kind#*:}" '^0000:03:00.0 amdgpu +83 %'
+        expect_code 0 "$CLTRAIN" top --json
+        expect_text '"answers": false' "\"trouble\": \"NVML: .*${kind#*:}" '"answers": true'
+    done
+    # A table that is longer than the terminal ends with the number of devices that it leaves out.
+    for slot in 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29; do
+        mkdir -p sys/bus/pci/devices/0000:$slot:00.0
+        ln -s ../../drivers/amdgpu sys/bus/pci/devices/0000:$slot:00.0/driver
+    done
+    export CLTRAIN_NVML=/nowhere/libnvidia-ml.so.1
+    if [ -x "$screen" ]; then
+        guarded "$screen" -c 100 -o raw -w 'more' -k q sh -c "'$CLTRAIN' top; echo code \$?" >"$out" 2>&1 </dev/null
+        expect_text 'code 0'
+        cp raw "$out"
+        expect_text '^[0-9]+ more'
+    fi
+    COLUMNS=200 expect_code 0 "$CLTRAIN" top --once
+    reject_text '^[0-9]+ more'
 else
     note_skip 'the stub of NVML was not built'
 fi

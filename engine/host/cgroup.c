@@ -206,7 +206,8 @@ static double cpus_of_level(const hierarchy *h)
     return (double)quota_us / (double)period_us;
 }
 
-double clt_cgroup_cpus(const char *root)
+/* The level with the smallest quota, and that quota in processors; 0: no level has one. */
+static double tightest_level(const char *root, hierarchy *out)
 {
     static const char *const controllers[] = {"cpu", NULL};
     double least = 0;
@@ -216,11 +217,44 @@ double clt_cgroup_cpus(const char *root)
             continue;
         do {
             double cpus = cpus_of_level(&h);
-            if (cpus > 0 && (least == 0 || cpus < least))
+            if (cpus > 0 && (least == 0 || cpus < least)) {
                 least = cpus;
+                *out = h;
+            }
         } while (to_parent(&h));
     }
     return least;
+}
+
+double clt_cgroup_cpus(const char *root)
+{
+    hierarchy level;
+    return tightest_level(root, &level);
+}
+
+/* The number of a key in cpu.stat; NAN: it has none. */
+static double count_of(const hierarchy *h, const char *key)
+{
+    char name[64], value[64];
+    uint64_t number;
+    double found = NAN;
+    FILE *file = open_in(h, "/cpu.stat");
+    while (file && isnan(found) && fscanf(file, "%63s %63s", name, value) == 2)
+        if (strcmp(name, key) == 0 && parse_u64(value, &number))
+            found = (double)number;
+    if (file)
+        (void)fclose(file);
+    return found;
+}
+
+bool clt_cgroup_periods(const char *root, double *periods, double *held)
+{
+    hierarchy level;
+    if (!(tightest_level(root, &level) > 0))
+        return false;
+    *periods = count_of(&level, "nr_periods");
+    *held = count_of(&level, "nr_throttled");
+    return !isnan(*periods) && !isnan(*held);
 }
 
 /* Bytes of file cache, which the group's use includes although the kernel frees it before it refuses
@@ -290,9 +324,9 @@ bool clt_cgroup_memory(const char *root, uint64_t *left)
 
 clt_cgroup_use clt_cgroup_use_of(const char *root)
 {
-    clt_cgroup_use use = {NAN, NAN, NAN};
+    clt_cgroup_use use = {NAN, NAN};
     hierarchy h;
-    char name[64], value[64], unused[64];
+    char value[64], unused[64];
     uint64_t number;
     if (!find_hierarchy(root, NULL, &h))
         return use;
@@ -300,14 +334,6 @@ clt_cgroup_use clt_cgroup_use_of(const char *root)
         uint64_t cache = cache_of_level(&h);
         use.memory_bytes = (double)(number - (cache < number ? cache : number));
     }
-    FILE *file = open_in(&h, "/cpu.stat");
-    while (file && fscanf(file, "%63s %63s", name, value) == 2) {
-        if (strcmp(name, "usage_usec") == 0 && parse_u64(value, &number))
-            use.cpu_seconds = (double)number * 1e-6;
-        if (strcmp(name, "throttled_usec") == 0 && parse_u64(value, &number))
-            use.throttled_seconds = (double)number * 1e-6;
-    }
-    if (file)
-        (void)fclose(file);
+    use.cpu_seconds = count_of(&h, "usage_usec") * 1e-6;
     return use;
 }

@@ -17,10 +17,12 @@ bool clt_cgroup_memory(const char *root, uint64_t *left);
 
 /* What this process's group of version 2 has used; NAN: it does not say. */
 typedef struct clt_cgroup_use {
-    double cpu_seconds;       /* processor time */
-    double throttled_seconds; /* in which the quota held it back */
-    double memory_bytes;      /* without the cache of files */
+    double cpu_seconds;  /* processor time */
+    double memory_bytes; /* without the cache of files */
 } clt_cgroup_use;
 clt_cgroup_use clt_cgroup_use_of(const char *root);
+/* Periods of the smallest CPU quota, counted since its group exists, and in how many of them it held the group
+ * back. False: there is no quota, or the kernel does not count. */
+bool clt_cgroup_periods(const char *root, double *periods, double *held);
 
 #endif

@@ -54,7 +54,7 @@ typedef enum clt_monitor_fold { CLT_MONITOR_MEAN, CLT_MONITOR_MOST, CLT_MONITOR_
     X(HOST_MEMORY, "host_memory_used", "host/memory_used", "host_memory_used_bytes", MOST, 0,                \
       "Memory that this host, or this control group, uses, without the cache of files.")                     \
     X(HOST_THROTTLED, "host_cpu_throttled", "host/cpu_throttled", "host_cpu_throttled_ratio", MEAN, 1e4,     \
-      "Share of the time in which the quota of the control group held it back.")
+      "Share of the periods of the control group's quota in which it was held back.")
 /* Constants of the device, and a sum of which metrics.jsonl has that over all ranks. */
 #define CLT_MONITOR_OTHER_MAP(X)                                                                             \
     X(MEMORY_SIZE, NULL, NULL, "device_memory_size_bytes", LAST, 0, "Memory of the device.")                 \
@@ -113,8 +113,9 @@ bool clt_monitor_spans(clt_monitor *monitor, clt_monitor_span span[CLT_MONITOR_C
 bool clt_monitor_facts_of(clt_monitor *monitor, clt_monitor_facts *out);
 /* Takes one more sample; waits at most `seconds` for it. */
 void clt_monitor_freshen(clt_monitor *monitor, double seconds);
-/* The next error that NVIDIA's driver has reported of the device, by its number (Xid). False: no more. */
-bool clt_monitor_take_xid(clt_monitor *monitor, int *xid);
+/* The next error that NVIDIA's driver has reported of the device: its number (Xid), and the time of clt_now when
+ * it was heard. False: no more. */
+bool clt_monitor_take_xid(clt_monitor *monitor, int *xid, double *at);
 /* A line for the user, once: why the source that should know the device tells nothing of it. */
 bool clt_monitor_take_trouble(clt_monitor *monitor, char *line, size_t size);
 

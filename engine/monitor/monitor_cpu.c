@@ -26,7 +26,7 @@ typedef struct cpu {
     bool is_device;
     package packages[MOST_PACKAGES];
     int n_packages;
-    double at, busy, all, used, throttled; /* of the sample before; NAN: unknown */
+    double at, busy, all, used, periods, held; /* of the sample before; NAN: unknown */
 } cpu;
 
 /* --- the processor's sensors --- */
@@ -85,7 +85,7 @@ static void open_cpu(const clt_monitor_options *o, clt_monitor_facts *facts, cha
         return;
     (void)snprintf(c->root, sizeof c->root, "%s", o->root);
     c->is_device = o->cpu;
-    c->at = c->busy = c->all = c->used = c->throttled = NAN;
+    c->at = c->busy = c->all = c->used = c->periods = c->held = NAN;
     if (o->cpu) {
         find_packages(c);
         find_sensor(c);
@@ -140,11 +140,14 @@ static void sample_cpu(void *state, clt_monitor_sample *out)
     cpu *c = state;
     clt_cgroup_use group = clt_cgroup_use_of(c->root);
     double busy = NAN, all = NAN, seconds = out->at - c->at, cpus = clt_cgroup_cpus(c->root);
-    double used = cpus > 0 ? group.cpu_seconds : NAN, memory, size, load, held;
+    double used = cpus > 0 ? group.cpu_seconds : NAN, memory, size, load;
+    double periods = NAN, held = NAN, slowed;
     uint64_t left;
     (void)host_ticks(c, &busy, &all);
     load = isnan(used) ? share(busy - c->busy, all - c->all) : share(used - c->used, seconds * cpus);
-    held = share(group.throttled_seconds - c->throttled, seconds);
+    /* the kernel's sum of throttled time is one over all processors, so it says nothing of the time that passed */
+    (void)clt_cgroup_periods(c->root, &periods, &held);
+    slowed = share(held - c->held, periods - c->periods);
     host_memory(c, &memory, &size);
     if (!isnan(group.memory_bytes) && clt_cgroup_memory(c->root, &left)) {
         memory = group.memory_bytes;
@@ -152,7 +155,7 @@ static void sample_cpu(void *state, clt_monitor_sample *out)
     }
     out->value[c->is_device ? CLT_MONITOR_UTILIZATION : CLT_MONITOR_HOST_CPU] = load;
     out->value[c->is_device ? CLT_MONITOR_MEMORY_USED : CLT_MONITOR_HOST_MEMORY] = memory;
-    out->value[c->is_device ? CLT_MONITOR_THROTTLED : CLT_MONITOR_HOST_THROTTLED] = held;
+    out->value[c->is_device ? CLT_MONITOR_THROTTLED : CLT_MONITOR_HOST_THROTTLED] = slowed;
     if (c->is_device) {
         out->value[CLT_MONITOR_MEMORY_SIZE] = size;
         out->energy = energy_of(c);
@@ -163,7 +166,8 @@ static void sample_cpu(void *state, clt_monitor_sample *out)
     c->busy = busy;
     c->all = all;
     c->used = used;
-    c->throttled = group.throttled_seconds;
+    c->periods = periods;
+    c->held = held;
 }
 
 const clt_monitor_source clt_monitor_cpu = {"cpu", open_cpu, sample_cpu, free, NULL};

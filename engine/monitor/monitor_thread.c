@@ -35,6 +35,7 @@ struct clt_monitor {
     clt_monitor_facts facts;
     clt_monitor_sums sums;
     int xid[CLT_MONITOR_XIDS]; /* not taken yet */
+    double xid_at[CLT_MONITOR_XIDS];
     int xids;
     char trouble[256]; /* "": none */
 };
@@ -97,8 +98,10 @@ static void take_sample(clt_monitor *m, const opened *o)
         o->device->sample(o->device_state, &sample);
     CLT_LOCKED(&m->lock);
     clt_monitor_add(&m->sums, &sample);
-    for (int i = 0; i < sample.xids && m->xids < CLT_MONITOR_XIDS; i++)
+    for (int i = 0; i < sample.xids && m->xids < CLT_MONITOR_XIDS; i++) {
+        m->xid_at[m->xids] = sample.at;
         m->xid[m->xids++] = sample.xid[i];
+    }
     if (sample.trouble[0]) {
         memcpy(m->trouble, sample.trouble, sizeof m->trouble);
         m->told = false;
@@ -226,7 +229,7 @@ void clt_monitor_freshen(clt_monitor *m, double seconds)
         (void)clt_cond_wait_for(&m->changed, &m->lock, until - clt_now());
 }
 
-bool clt_monitor_take_xid(clt_monitor *m, int *xid)
+bool clt_monitor_take_xid(clt_monitor *m, int *xid, double *at)
 {
     if (!m)
         return false;
@@ -234,8 +237,10 @@ bool clt_monitor_take_xid(clt_monitor *m, int *xid)
     if (m->xids == 0)
         return false;
     *xid = m->xid[0];
+    *at = m->xid_at[0];
     m->xids--;
     memmove(m->xid, m->xid + 1, sizeof *m->xid * (size_t)m->xids);
+    memmove(m->xid_at, m->xid_at + 1, sizeof *m->xid_at * (size_t)m->xids);
     return true;
 }
 

@@ -56,6 +56,7 @@ typedef struct clt_gauges {
     double heard_energy;             /* of this session, of all ranks */
     bool told;                       /* the event "monitor" is written */
     int xid;                         /* the last one; 0: none */
+    double xid_at;                   /* time when it was heard */
     clt_str labels;                  /* for Prometheus */
     char *export_path;               /* NULL: no file for Prometheus */
     double exported;                 /* time when it was last written; 0: never */

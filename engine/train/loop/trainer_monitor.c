@@ -18,6 +18,7 @@
 #define DEVICE_VARIABLE "CLTRAIN_MONITOR_DEVICE"
 #define FRESHEN_SECONDS 0.25 /* for a last sample when the run ends */
 #define MOST_SECONDS 3600.0
+#define XID_SECONDS 10.0 /* for which an error that the driver reports may explain a lost device */
 #define JOULES_PER_KWH 3.6e6
 
 static clt_status seconds_between(const clt_config *config, double *out)
@@ -135,21 +136,29 @@ static void tell_source(clt_loop *l)
         clt_error_clear(); /* metrics that cannot be written end the run at the next step */
 }
 
-/* What NVIDIA's driver has reported of the device; the last one explains a lost device. */
+/* What NVIDIA's driver has reported of the device; a recent one explains a lost device. */
 static void tell_xids(clt_loop *l)
 {
     char text[160];
-    for (int xid; clt_monitor_take_xid(l->gauges.monitor, &xid);) {
-        l->gauges.xid = xid;
+    clt_gauges *g = &l->gauges;
+    for (int xid; clt_monitor_take_xid(g->monitor, &xid, &g->xid_at);) {
+        g->xid = xid;
         (void)snprintf(text, sizeof text, "NVIDIA's driver reports the error Xid %d of the device of rank %d",
                        xid, l->run->ranks.rank);
-        if (l->quiet)
-            continue;
         clt_tell_warning(l, text);
         const clt_event_field fields[] = {CLT_FIELD_INT("xid", xid)};
         if (clt_rundir_event(l->dir, "xid", -1, fields, 1) != CLT_OK)
             clt_error_clear();
     }
+}
+
+static void tell_trouble(clt_loop *l)
+{
+    char line[256], text[320];
+    if (!clt_monitor_take_trouble(l->gauges.monitor, line, sizeof line))
+        return;
+    (void)snprintf(text, sizeof text, "the device of rank %d: %s", l->run->ranks.rank, line);
+    clt_tell_warning(l, l->run->ranks.ranks > 1 ? text : line);
 }
 
 /* --- the file for Prometheus --- */
@@ -211,10 +220,8 @@ static void export_page(clt_loop *l, const clt_step_metrics *m)
 void clt_gauges_look(clt_loop *l, const clt_step_metrics *m)
 {
     clt_gauges *g = &l->gauges;
-    char line[256];
     const double now = clt_now();
-    if (!l->quiet && clt_monitor_take_trouble(g->monitor, line, sizeof line))
-        clt_tell_warning(l, line);
+    tell_trouble(l);
     if (m->sampled) {
         tell_source(l);
         tell_xids(l);
@@ -247,7 +254,8 @@ clt_status clt_gauges_explain(clt_loop *l, clt_status status)
     clt_error_take(status, &error);
     clt_gauges_finish(l); /* the driver reports the error a moment after the device is gone */
     (void)clt_error_put(&error);
-    if (status == CLT_EDEVLOST && l->gauges.xid > 0 && clt_monitor_facts_of(l->gauges.monitor, &facts))
+    const bool recent = l->gauges.xid > 0 && clt_now() - l->gauges.xid_at <= XID_SECONDS;
+    if (status == CLT_EDEVLOST && recent && clt_monitor_facts_of(l->gauges.monitor, &facts))
         return clt_fail_prefix(status, "NVIDIA's driver reports Xid %d of the device at %s", l->gauges.xid,
                                facts.pci);
     return status;

@@ -18,7 +18,7 @@ PYTHONDONTWRITEBYTECODE=1 expect_code 0 python3 "$CLTRAIN_SOURCE_DIR/tests/e2e/d
 expect_file scripts/cltrain-copy scripts/cltrain-train scripts/cltrain-ended scripts/cltrain.env
 sed -i "s|/var/lib/cltrain|$work/machine|; s|/etc/cltrain.env|$work/cltrain.env|; s|/usr/local/sbin|$work/scripts|" scripts/*
 chmod +x scripts/*
-# The programs of the clouds: copying a file, and all files of a folder that are not there yet or differ.
+# The programs of the clouds: copying a file, and all files of a folder.
 cat >bin/aws <<'SH'
 #!/bin/sh
 # aws s3 cp|sync --only-show-errors FROM TO;  gcloud storage cp|rsync [--recursive] --no-user-output-enabled FROM TO
@@ -29,7 +29,7 @@ place() { echo "$1" | sed "s|^[sg]3*s*://|$BUCKETS/|"; }
 from=$(place "$1") to=$(place "$2")
 case $what in
 cp) cp "$from" "$to" ;;
-*) [ -d "$from" ] || exit 1; mkdir -p "$to"; cp -ru "$from/." "$to/" ;;
+*) [ -d "$from" ] || exit 1; mkdir -p "$to"; cp -r "$from/." "$to/" ;;
 esac
 SH
 cp bin/aws bin/gcloud
@@ -95,6 +95,9 @@ for code in 9 10; do after $code ''; done
 for code in 1 2 3 8 70; do after $code poweroff; done
 EXIT_CODE=killed EXIT_STATUS=KILL expect_code 0 scripts/cltrain-ended
 expect_file systemctl
+rm systemctl
+expect_code 0 scripts/cltrain-ended # the files did not come from the bucket, so no training has begun: systemd tries again
+expect_absent systemctl
 settings ftp://here
 copies 2 fetch
 finish

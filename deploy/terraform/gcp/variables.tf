@@ -77,7 +77,7 @@ variable "tags" {
   type        = map(string)
   default     = { Project = "ML" }
   validation {
-    condition     = alltrue([for key, value in var.tags : can(regex("^[A-Za-z0-9_.-]+=[A-Za-z0-9_.-]+$", "${key}=${value}"))])
-    error_message = "Tags are made of letters, digits, dots, dashes and underscores: they are words of a command line, too."
+    condition     = alltrue([for key, value in var.tags : can(regex("^[A-Za-z][A-Za-z0-9_-]*=[A-Za-z0-9_-]+$", "${key}=${value}"))])
+    error_message = "Tags are made of letters, digits, dashes and underscores, and names begin with a letter: they are labels of Google, too."
   }
 }

@@ -115,8 +115,16 @@ void clt_http_close(clt_http *http)
         curl.easy_cleanup(http->easy);
     if (http->multi)
         curl.multi_cleanup(http->multi);
+    clt_http_forget(http);
     free(http->body);
     free(http);
+}
+
+void clt_http_forget(clt_http *http)
+{
+    if (http->body)
+        explicit_bzero(http->body, http->room);
+    http->size = 0;
 }
 
 void clt_http_cancel(clt_http *http)
@@ -141,9 +149,14 @@ static size_t take_body(char *bytes, size_t one, size_t count, void *context)
     }
     if (http->size + count + 1 > http->room) {
         size_t room = 2 * (http->size + count + 1);
-        char *larger = realloc(http->body, room);
+        char *larger = malloc(room);
         if (!larger)
             return 0;
+        if (http->size)
+            memcpy(larger, http->body, http->size);
+        if (http->body)
+            explicit_bzero(http->body, http->room);
+        free(http->body);
         http->body = larger;
         http->room = room;
     }
@@ -314,6 +327,11 @@ const char *clt_http_header(clt_http *http, const char *name)
 {
     (void)http, (void)name;
     return "";
+}
+
+void clt_http_forget(clt_http *http)
+{
+    (void)http;
 }
 
 void clt_http_cancel(clt_http *http)

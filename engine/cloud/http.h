@@ -49,6 +49,8 @@ CLT_SCOPED_POINTER(clt_http, clt_http_close)
 clt_status clt_http_ask(clt_http *http, const clt_http_request *request, clt_http_answer *answer);
 /* The value of a header of the newest answer, without blanks around it; "" if it has none. */
 const char *clt_http_header(clt_http *http, const char *name);
+/* Overwrites the body of the newest answer, which may hold a secret. Its texts end with that. */
+void clt_http_forget(clt_http *http);
 /* From any thread: ends the request in progress, and each later one at once. */
 void clt_http_cancel(clt_http *http);
 

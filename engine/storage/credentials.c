@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
@@ -131,7 +132,10 @@ static clt_status fetch(clt_credentials *c, clt_keys *keys)
         if (c->source && c->source != sources[i])
             continue;
         explicit_bzero(keys, sizeof *keys);
-        CLT_TRY(clt_fail_prefix(sources[i]->fetch(&c->seeker, keys, &there), "keys for object storage: "));
+        clt_status status = sources[i]->fetch(&c->seeker, keys, &there);
+        if (c->seeker.http)
+            clt_http_forget(c->seeker.http);
+        CLT_TRY(clt_fail_prefix(status, "keys for object storage: "));
         if (!there)
             continue;
         if (!c->source)
@@ -172,8 +176,20 @@ static clt_status refresh(clt_credentials *c)
     return CLT_OK;
 }
 
+/* An image of the process's memory would hold the keys. */
+static void forbid_core_dumps(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_CORE, &limit) != 0)
+        return;
+    limit.rlim_cur = 0;
+    (void)setrlimit(RLIMIT_CORE, &limit);
+}
+
 clt_status clt_credentials_get(clt_credentials *c, clt_keys *out)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, forbid_core_dumps);
     CLT_LOCKED(&c->lock);
     CLT_TRY(refresh(c));
     *out = c->keys;

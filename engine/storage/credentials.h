@@ -9,7 +9,8 @@
  *     container  AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI (ECS, EKS)
  *     instance   the role of the instance, by the metadata service, only on a machine of AWS
  *
- * Keys that expire are fetched again ahead of that. No message holds a key or a token. */
+ * Keys that expire are fetched again ahead of that. No message holds a key or a token. A process that has asked
+ * for keys leaves no core dump: its soft limit of RLIMIT_CORE becomes 0. */
 #ifndef ENGINE_STORAGE_CREDENTIALS_H
 #define ENGINE_STORAGE_CREDENTIALS_H
 

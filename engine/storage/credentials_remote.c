@@ -10,6 +10,7 @@
 #include "engine/storage/address.h"
 #include "engine/storage/credentials_internal.h"
 #include "engine/storage/dates.h"
+#include "engine/storage/secret.h"
 #include "engine/storage/sigv4.h"
 #include "engine/storage/xml.h"
 
@@ -57,13 +58,11 @@ static clt_status ask(clt_key_seeker *seeker, const clt_http_request *request, c
 
 static clt_status take_element(clt_xml xml, const char *name, char *buffer, size_t size)
 {
-    CLT_FREED char *text = NULL;
+    CLT_WIPED char *text = NULL;
     CLT_TRY(clt_alloc(&text, size, 1, "an answer of STS"));
     if (!clt_xml_copy(xml, name, text, size))
         CLT_FAIL(CLT_ESTORAGE, "STS: the answer has no %s that can be used", name);
-    clt_status status = clt_key_take(text, name, buffer, size);
-    explicit_bzero(text, size);
-    return status;
+    return clt_key_take(text, name, buffer, size);
 }
 
 static clt_status take_sts(const clt_http_answer *answer, clt_keys *out)
@@ -106,20 +105,24 @@ static clt_status fetch_web(clt_key_seeker *seeker, clt_keys *out, bool *there)
     const char *file = variable("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = variable("AWS_ROLE_ARN"),
                *session = variable("AWS_ROLE_SESSION_NAME");
     static const char *const headers[] = {"Content-Type: application/x-www-form-urlencoded", "Expect:", NULL};
-    CLT_SCOPED(clt_str) url = {0}, body = {0};
-    CLT_FREED char *token = NULL;
+    CLT_SCOPED(clt_str) url = {0};
+    CLT_SCOPED(clt_secret) body = {0};
+    CLT_WIPED char *token = NULL;
     clt_http_answer answer;
     if (!file)
         return CLT_OK;
     *there = true;
+    if (!session)
+        session = "cltrain";
     if (!role)
         CLT_FAIL(CLT_ESTORAGE, "AWS_WEB_IDENTITY_TOKEN_FILE is set, and AWS_ROLE_ARN is missing");
     CLT_TRY(read_token(file, &token));
     CLT_TRY(sts_address(seeker, &url));
+    clt_secret_room(&body, 3 * (strlen(role) + strlen(session) + strlen(token)) + 128);
     clt_str_append(&body, "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=");
     clt_uri_encode(&body, role, false);
     clt_str_append(&body, "&RoleSessionName=");
-    clt_uri_encode(&body, session ? session : "cltrain", false);
+    clt_uri_encode(&body, session, false);
     clt_str_append(&body, "&WebIdentityToken=");
     clt_uri_encode(&body, token, false);
     CLT_TRY(clt_str_check(&body));
@@ -163,24 +166,28 @@ static clt_status agent_address(clt_str *out)
     return CLT_OK;
 }
 
-static clt_status agent_header(clt_str *out)
+static clt_status agent_header(clt_secret *out)
 {
     const char *token = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
                *file = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
-    CLT_FREED char *text = NULL;
+    CLT_WIPED char *text = NULL;
     if (!token && !file)
         return CLT_OK;
     if (file)
         CLT_TRY(read_token(file, &text));
     else if (strpbrk(token, "\r\n"))
         CLT_FAIL(CLT_ESTORAGE, "AWS_CONTAINER_AUTHORIZATION_TOKEN has a line break");
-    clt_str_printf(out, "Authorization: %s", text ? text : token);
+    if (text)
+        token = text;
+    clt_secret_room(out, strlen("Authorization: ") + strlen(token));
+    clt_str_printf(out, "Authorization: %s", token);
     return clt_str_check(out);
 }
 
 static clt_status fetch_container(clt_key_seeker *seeker, clt_keys *out, bool *there)
 {
-    CLT_SCOPED(clt_str) url = {0}, header = {0};
+    CLT_SCOPED(clt_str) url = {0};
+    CLT_SCOPED(clt_secret) header = {0};
     clt_http_answer answer;
     if (!variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") &&
         !variable("AWS_CONTAINER_CREDENTIALS_FULL_URI"))

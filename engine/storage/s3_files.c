@@ -39,6 +39,8 @@ typedef struct pieces {
     int fd;                     /* what is downloaded to */
     const char *path;           /* its name */
     char (*etags)[CLT_S3_ETAG]; /* of uploaded parts */
+    bool before_known;          /* whether it is known what the upload replaces, and the ETag of that: */
+    char before[CLT_S3_ETAG];   /* "": nothing */
     clt_status (*move)(struct pieces *p, uint64_t index);
     pthread_mutex_t lock; /* of what follows */
     uint64_t next, count;
@@ -145,14 +147,26 @@ static clt_status list_parts(const pieces *p, clt_str *out)
     return clt_str_check(out);
 }
 
-/* Whether an object is what the parts make. An upload no longer exists after it was completed with an answer
+/* Notes which object an upload replaces. An upload does not fail because it cannot be found out. */
+static void look_before(pieces *p)
+{
+    clt_s3_object object;
+    bool there = false;
+    CLT_KEEP_ERROR();
+    p->before_known = clt_s3_head(p->s3, p->key, &object, &there) == CLT_OK;
+    if (p->before_known && there)
+        memcpy(p->before, object.etag, sizeof object.etag);
+}
+
+/* Whether an object is what the parts make, and not the one that was there before. An upload no longer exists after it was completed with an answer
  * that got lost, of which libcurl may not even tell: it repeats what a closed connection has not answered. */
 static bool is_complete(const pieces *p)
 {
     clt_s3_object object;
     char end[32];
     bool there = false;
-    if (clt_s3_head(p->s3, p->key, &object, &there) != CLT_OK || !there || object.size != p->size)
+    if (!p->before_known || clt_s3_head(p->s3, p->key, &object, &there) != CLT_OK || !there ||
+        object.size != p->size || strcmp(object.etag, p->before) == 0)
         return false;
     snprintf(end, sizeof end, "-%" PRIu64 "\"", p->count);
     size_t length = strlen(object.etag), tail = strlen(end);
@@ -223,6 +237,7 @@ static clt_status upload_in_parts(clt_s3 *s3, const clt_mapping *map, const char
                 .move = upload_part};
     CLT_TRY(clt_alloc(&etags, clt_div_up(p.size, p.piece), sizeof *etags, "a list of parts"));
     p.etags = etags;
+    look_before(&p);
     CLT_TRY(begin_upload(s3, key, upload, sizeof upload));
     clt_status status = move_all(&p, lanes);
     if (status == CLT_OK)

@@ -17,6 +17,7 @@
 #include "engine/files/sha256.h"
 #include "engine/storage/dates.h"
 #include "engine/storage/s3_internal.h"
+#include "engine/storage/secret.h"
 #include "engine/storage/xml.h"
 
 #define CONNECT_SECONDS 10.0
@@ -47,8 +48,8 @@ void clt_s3_add_header(clt_s3_call *call, const char *name, const char *value)
 typedef struct attempt {
     bool tls;
     char host[400], region[64], moved[400]; /* moved: the host that a redirection has named; "": none */
-    clt_str path, url, authorization;
-    clt_str lines[CLT_SIGV4_PAIRS]; /* headers as they are sent */
+    clt_str path, url;
+    clt_secret authorization, lines[CLT_SIGV4_PAIRS]; /* headers as they are sent */
     int n_lines;
     int64_t time;
     double clock_offset; /* of the client as it was when the time was taken */
@@ -57,17 +58,12 @@ typedef struct attempt {
 
 static void free_attempt(attempt *a)
 {
-    if (a->authorization.text)
-        explicit_bzero(a->authorization.text, a->authorization.length);
     explicit_bzero(&a->keys, sizeof a->keys);
     clt_str_free(&a->path);
     clt_str_free(&a->url);
-    clt_str_free(&a->authorization);
-    for (int i = 0; i < a->n_lines; i++) {
-        if (a->lines[i].text)
-            explicit_bzero(a->lines[i].text, a->lines[i].length);
-        clt_str_free(&a->lines[i]);
-    }
+    clt_secret_free(&a->authorization);
+    for (int i = 0; i < a->n_lines; i++)
+        clt_secret_free(&a->lines[i]);
     *a = (attempt){.tls = false};
 }
 CLT_SCOPED_VALUE(attempt, free_attempt)
@@ -96,7 +92,8 @@ static clt_status find_place(clt_s3 *s3, const clt_s3_call *call, const char *mo
 
 static void add_line(attempt *a, const char *name, const char *value)
 {
-    clt_str *line = &a->lines[a->n_lines++];
+    clt_secret *line = &a->lines[a->n_lines++];
+    clt_secret_room(line, strlen(name) + strlen(value) + 2);
     clt_str_printf(line, "%s: %s", name, value);
 }
 

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "engine/files/sha256.h"
+#include "engine/storage/secret.h"
 
 #define ALGORITHM "AWS4-HMAC-SHA256"
 
@@ -39,7 +40,7 @@ static void free_pairs(pairs *p)
 {
     for (int i = 0; i < p->n; i++) {
         clt_str_free(&p->name[i]);
-        clt_str_free(&p->value[i]);
+        clt_secret_free(&p->value[i]); /* a token may be one of them */
     }
 }
 CLT_SCOPED_VALUE(pairs, free_pairs)
@@ -143,11 +144,18 @@ static clt_status list_headers(const clt_sigv4 *r, clt_str *lines, clt_str *name
 
 static clt_status canonical_sum(const clt_sigv4 *r, clt_str *names, char sum[CLT_SHA256_TEXT])
 {
-    CLT_SCOPED(clt_str) text = {0}, lines = {0};
+    CLT_SCOPED(clt_secret) text = {0}, lines = {0};
+    CLT_SCOPED(clt_str) query = {0};
+    size_t room = 0;
+    for (int i = 0; i < r->n_headers; i++)
+        room += strlen(r->headers[i].name) + strlen(r->headers[i].value) + 2;
+    clt_secret_room(&lines, room);
     CLT_TRY(list_headers(r, &lines, names));
-    clt_str_printf(&text, "%s\n%s\n", r->method, r->path);
-    CLT_TRY(clt_sigv4_query(r->query, r->n_query, &text));
-    clt_str_printf(&text, "\n%s\n%s\n%s", lines.text, names->text, r->payload);
+    CLT_TRY(clt_sigv4_query(r->query, r->n_query, &query));
+    clt_secret_room(&text, strlen(r->method) + strlen(r->path) + query.length + lines.length + names->length +
+                               strlen(r->payload) + 5);
+    clt_str_printf(&text, "%s\n%s\n%s\n%s\n%s\n%s", r->method, r->path, query.text ? query.text : "",
+                   lines.text, names->text, r->payload);
     CLT_TRY(clt_str_check(&text));
     clt_sha256_text(text.text, text.length, sum);
     return CLT_OK;
@@ -156,7 +164,8 @@ static clt_status canonical_sum(const clt_sigv4 *r, clt_str *names, char sum[CLT
 /* The key of a day, region and service. */
 static clt_status day_key(const clt_sigv4 *r, const char *date, uint8_t key[CLT_SHA256_SIZE])
 {
-    CLT_SCOPED(clt_str) first = {0};
+    CLT_SCOPED(clt_secret) first = {0};
+    clt_secret_room(&first, strlen("AWS4") + strlen(r->secret_key));
     clt_str_printf(&first, "AWS4%s", r->secret_key);
     CLT_TRY(clt_str_check(&first));
     clt_hmac_sha256(first.text, first.length, date, 8, key);
@@ -178,8 +187,10 @@ clt_status clt_sigv4_sign(const clt_sigv4 *r, clt_str *out)
     clt_str_printf(&text, ALGORITHM "\n%s\n%s\n%s", time, scope.text, sum);
     CLT_TRY(clt_str_check(&text));
     CLT_TRY(day_key(r, time, key));
-    clt_hmac_sha256(key, sizeof key, text.text, text.length, key);
+    clt_hmac_sha256(key, sizeof key, text.text, text.length, key); /* the day's key is overwritten */
     clt_str_printf(out, ALGORITHM " Credential=%s/%s, SignedHeaders=%s, Signature=%s", r->access_key,
                    scope.text, names.text, clt_sha256_hex(key, signature));
+    explicit_bzero(key, sizeof key);
+    explicit_bzero(signature, sizeof signature);
     return clt_str_check(out);
 }

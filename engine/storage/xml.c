@@ -3,6 +3,8 @@
  * See xml.h. Comments, CDATA and namespaces with prefixes do not occur in these answers, and are not known. */
 #include "engine/storage/xml.h"
 
+#include "engine/storage/secret.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,9 +107,10 @@ void clt_xml_text(clt_xml element, clt_str *out)
 
 bool clt_xml_copy(clt_xml in, const char *name, char *buffer, size_t size)
 {
-    CLT_SCOPED(clt_str) text = {0};
+    CLT_SCOPED(clt_secret) text = {0}; /* answers of STS hold keys */
     clt_xml element;
     bool there = clt_xml_find(in, name, &element, NULL);
+    clt_secret_room(&text, element.size);
     clt_xml_text(element, &text);
     snprintf(buffer, size, "%s", text.text ? text.text : "");
     return there && !text.failed && text.length < size;

@@ -8,11 +8,13 @@
  *     download KEY FILE   in ranges                          delete KEY
  *     range KEY FROM SIZE FILE                               abort PREFIX      uploads that were never finished
  *     read KEY            prints a small object              source            where the keys come from
- *     both COMMAND KEY    runs head or read twice at the same time */
+ *     both COMMAND KEY    runs head or read twice at the same time
+ *     repeat KEY COUNT    head, COUNT times, at least 50 ms apart; then as source */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
@@ -103,6 +105,18 @@ static clt_status source(clt_s3 *s3, char **argv)
     return CLT_OK;
 }
 
+static clt_status repeat(clt_s3 *s3, char **argv)
+{
+    clt_s3_object object;
+    for (long i = strtol(argv[1], NULL, 10); i > 0; i--) {
+        struct timespec nap = {.tv_nsec = 50000000};
+        CLT_TRY(clt_s3_head(s3, argv[0], &object, NULL));
+        nanosleep(&nap, NULL);
+    }
+    puts(clt_s3_key_source(s3));
+    return CLT_OK;
+}
+
 /* A call that runs in a thread of its own. */
 typedef struct companion {
     clt_s3 *s3;
@@ -139,7 +153,7 @@ static const struct {
 } commands[] = {{"put", 2, put},       {"upload", 2, upload},     {"download", 2, download},
                 {"range", 4, range},   {"head", 1, head},         {"list", 1, list},
                 {"read", 1, read_one}, {"delete", 1, delete_one}, {"abort", 1, abort_old},
-                {"source", 0, source}, {"both", 2, both}};
+                {"source", 0, source}, {"both", 2, both},         {"repeat", 2, repeat}};
 
 static clt_status run(int argc, char **argv)
 {

@@ -8,7 +8,8 @@
 #   region      the region of every bucket (us-east-1)
 #   clock       seconds by which its clock is ahead
 #   page        the most keys that an answer lists (1000)
-#   life        seconds that keys of its services live (3600)
+#   life        seconds that keys of its services live, as they are told (3600); they are accepted for longer, so that it does not matter
+#               how long a request takes
 #   locked      every request for an object or a list is answered by 403 AccessDenied
 #   faults      lines "METHOD PATTERN FAULT": the first one that fits a request is used up by it; PATTERN is a regular expression for
 #               path and query. FAULT: a code such as 503; Code.500, the error Code with this number; reset: no answer; cut: half of
@@ -66,7 +67,7 @@ def new_keys(source):
     access, secret, token = source + secrets.token_hex(8), secrets.token_urlsafe(24), secrets.token_urlsafe(60)
     end = time.time() + float(read("life", "3600"))
     with lock:
-        keys[access] = (secret, token, end)
+        keys[access] = (secret, token, end + 3600)
     date = datetime.datetime.fromtimestamp(end, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     return access, secret, token, date
 

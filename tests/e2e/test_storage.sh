@@ -86,6 +86,17 @@ s3 0 upload parts large # the upload is complete, though its answer was lost
 used_up
 s3 0 download parts parts.back
 expect_same large parts.back
+# An upload that the server does not know any more is not complete because an older object is as large.
+head -c 20000000 /dev/urandom >large.new
+faults 'POST uploadId NoSuchUpload.404'
+s3 8 upload parts large.new
+expect_text 'NoSuchUpload'
+used_up
+faults 'POST uploadId lost'
+s3 0 upload parts large.new # this time it is
+used_up
+s3 0 download parts parts.back
+expect_same large.new parts.back
 faults 'GET list-type cut' 'GET list-type hidden'
 s3 0 list odd/
 used_up
@@ -244,6 +255,13 @@ faults 'HEAD source ExpiredToken.400'
 s3 0 source
 expect_line container
 expect_count server 'GET /agent' 2
+# Keys that will expire are fetched again while the same client goes on; nobody has refused them.
+echo 2 >server/life
+: >server/requests
+s3 0 repeat x 50
+expect_line container
+if [ "$(count server 'GET /agent')" -ge 2 ]; then pass; else fail 'keys were not fetched again'; fi
+rm server/life
 unset AWS_CONTAINER_CREDENTIALS_FULL_URI AWS_CONTAINER_AUTHORIZATION_TOKEN AWS_EC2_METADATA_SERVICE_ENDPOINT
 clean_keys
 export AWS_ACCESS_KEY_ID=TESTKEY AWS_SECRET_ACCESS_KEY=TEST/SECRET

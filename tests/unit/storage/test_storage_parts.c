@@ -2,12 +2,15 @@
  *
  * What the client of object storage is made of and needs no server: sums, XML, dates, addresses, servers,
  * sizes of parts, what answers mean. */
+#include <sys/resource.h>
+
 #include "tests/unit/test.h"
 
 #include "engine/files/sha256.h"
 #include "engine/storage/address.h"
 #include "engine/storage/dates.h"
 #include "engine/storage/s3_internal.h"
+#include "engine/storage/secret.h"
 #include "engine/storage/xml.h"
 
 static void clear_environment(void)
@@ -307,6 +310,38 @@ TEST(cancelled_requests_for_keys_are_not_made)
     clt_credentials_cancel(credentials);
     assert_int_equal(clt_credentials_get(credentials, &keys), CLT_EINTERRUPTED);
     unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+}
+
+TEST(who_has_keys_leaves_no_core_dump)
+{
+    CLT_SCOPED(clt_profile) *profile = NULL;
+    CLT_SCOPED(clt_credentials) *credentials = NULL;
+    clt_keys keys;
+    struct rlimit limit;
+    clear_environment();
+    setenv("AWS_ACCESS_KEY_ID", "TESTKEY", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "TEST/SECRET", 1);
+    assert_ok(clt_profile_open(&profile));
+    assert_ok(clt_credentials_open(profile, "us-east-1", "", &credentials));
+    assert_ok(clt_credentials_get(credentials, &keys));
+    assert_string_equal(keys.secret, "TEST/SECRET");
+    assert_int_equal(getrlimit(RLIMIT_CORE, &limit), 0);
+    assert_int_equal(limit.rlim_cur, 0);
+    clear_environment();
+}
+
+TEST(secret_texts_do_not_move)
+{
+    CLT_SCOPED(clt_secret) secret = {0};
+    clt_secret_room(&secret, 1000);
+    const char *at = secret.text;
+    for (int i = 0; i < 100; i++)
+        clt_str_printf(&secret, "%010d", i);
+    assert_ok(clt_str_check(&secret));
+    assert_int_equal(secret.length, 1000);
+    assert_ptr_equal(secret.text, at);
+    clt_secret_free(&secret);
+    assert_null(secret.text);
 }
 
 TEST(waits_grow_and_end_at_twenty_seconds)

@@ -15,27 +15,32 @@
 #define MOST_ENGINES 16
 #define MOST_CLIENTS 64
 
-/* What the process has used of one engine: a time in ns, or cycles of `total` cycles (xe). */
+/* What a client has used of one engine: a time in ns, or cycles of `total` cycles (xe). */
 typedef struct engine {
     char name[64];
     double used, total;
     double capacity; /* engines of this name */
 } engine;
 
+/* A file of the device that this process has opened; several descriptors may share it. */
+typedef struct client {
+    long long id;
+    engine engine[MOST_ENGINES];
+    int engines;
+    bool seen; /* in this look */
+} client;
+
 typedef struct intel {
     char folder[CLT_MONITOR_PATH], hwmon[CLT_MONITOR_PATH], fdinfo[CLT_MONITOR_PATH], pci[16];
     bool sensors;
-    engine before[MOST_ENGINES];
-    int engines;
+    client client[MOST_CLIENTS];
+    int clients;
     double at;
 } intel;
 
-/* Sums over the clients of one look. */
+/* Sums over the clients since the look before. */
 typedef struct look {
-    engine engine[MOST_ENGINES];
-    int engines;
-    long long client[MOST_CLIENTS];
-    int clients;
+    client sum;
     double memory; /* NAN: not told */
 } look;
 
@@ -56,14 +61,14 @@ static void open_intel(const char *driver, const clt_monitor_options *o, void **
 
 /* --- what this process has used --- */
 
-static engine *engine_named(look *l, const char *name)
+static engine *engine_named(client *c, const char *name)
 {
-    for (int i = 0; i < l->engines; i++)
-        if (strcmp(l->engine[i].name, name) == 0)
-            return &l->engine[i];
-    if (l->engines == MOST_ENGINES)
+    for (int i = 0; i < c->engines; i++)
+        if (strcmp(c->engine[i].name, name) == 0)
+            return &c->engine[i];
+    if (c->engines == MOST_ENGINES)
         return NULL;
-    engine *new = &l->engine[l->engines++];
+    engine *new = &c->engine[c->engines++];
     *new = (engine){.capacity = 1};
     (void)snprintf(new->name, sizeof new->name, "%s", name);
     return new;
@@ -77,42 +82,72 @@ static double bytes_of(double value, const char *unit)
                                           : value;
 }
 
-static void take_line(look *l, const char *key, double value, const char *unit)
+/* "drm-memory-local0" (i915) and "drm-resident-vram0" (xe) are the device's memory, other regions the host's. */
+static bool is_device_memory(const char *key)
+{
+    const char *region = strncmp(key, "drm-memory-", 11) == 0     ? key + 11
+                         : strncmp(key, "drm-resident-", 13) == 0 ? key + 13
+                                                                  : "";
+    return strncmp(region, "local", 5) == 0 || strncmp(region, "vram", 4) == 0;
+}
+
+static void take_line(client *c, double *memory, const char *key, double value, const char *unit)
 {
     engine *e;
     if (strncmp(key, "drm-engine-capacity-", 20) == 0) {
-        if ((e = engine_named(l, key + 20)) && value >= 1)
+        if ((e = engine_named(c, key + 20)) && value >= 1)
             e->capacity = value;
-    } else if (strncmp(key, "drm-engine-", 11) == 0) {
-        if ((e = engine_named(l, key + 11)))
-            e->used += value;
-    } else if (strncmp(key, "drm-cycles-", 11) == 0) {
-        if ((e = engine_named(l, key + 11)))
-            e->used += value;
+    } else if (strncmp(key, "drm-engine-", 11) == 0 || strncmp(key, "drm-cycles-", 11) == 0) {
+        if ((e = engine_named(c, key + 11)))
+            e->used = value;
     } else if (strncmp(key, "drm-total-cycles-", 17) == 0) {
-        if ((e = engine_named(l, key + 17))) /* of the device: the same for every client */
-            e->total = fmax(e->total, value);
-    } else if (strncmp(key, "drm-memory-", 11) == 0 || strncmp(key, "drm-resident-", 13) == 0) {
-        l->memory = (isnan(l->memory) ? 0 : l->memory) + bytes_of(value, unit);
+        if ((e = engine_named(c, key + 17))) /* of the device: the same for every client */
+            e->total = value;
+    } else if (is_device_memory(key)) {
+        *memory = (isnan(*memory) ? 0 : *memory) + bytes_of(value, unit);
     }
 }
 
-static bool is_new_client(look *l, long long id)
+/* The client of earlier looks, or a new one. NULL: there are too many. */
+static client *client_of(intel *d, long long id)
 {
-    for (int i = 0; i < l->clients; i++)
-        if (l->client[i] == id)
-            return false;
-    if (l->clients < MOST_CLIENTS)
-        l->client[l->clients++] = id;
-    return true;
+    for (int i = 0; i < d->clients; i++)
+        if (d->client[i].id == id)
+            return &d->client[i];
+    if (d->clients == MOST_CLIENTS)
+        return NULL;
+    client *new = &d->client[d->clients++];
+    *new = (client){.id = id};
+    return new;
+}
+
+/* Adds what a client has used since the look before. A counter may step back, for which the larger value is
+ * kept. */
+static void add_client(client *old, const client *now, client *sum)
+{
+    for (int i = 0; i < now->engines; i++) {
+        const engine *e = &now->engine[i];
+        engine *before = engine_named(old, e->name), *to;
+        if (!before)
+            continue;
+        const bool timed = before->total > 0 || !(e->total > 0); /* how long it took is known */
+        if (timed && (to = engine_named(sum, e->name))) {
+            to->used += fmax(e->used - before->used, 0);
+            to->total = fmax(to->total, e->total - before->total);
+            to->capacity = e->capacity;
+        }
+        before->used = fmax(before->used, e->used);
+        before->total = fmax(before->total, e->total);
+    }
 }
 
 /* One open file. A client that several files share is counted once. The older key of memory is not read
  * where the newer one stands. */
-static void take_file(look *l, const char *path, const char *pci)
+static void take_file(intel *d, look *l, const char *path)
 {
     char line[256], text[4096], key[64], unit[8], address[32] = "";
-    long long client = -1;
+    long long id = -1;
+    client now = {0}, *old;
     size_t used = 0;
     bool resident;
     FILE *file = fopen(path, "re");
@@ -121,7 +156,7 @@ static void take_file(look *l, const char *path, const char *pci)
     text[0] = '\0';
     while (fgets(line, sizeof line, file)) {
         (void)sscanf(line, "drm-pdev: %31s", address);
-        (void)sscanf(line, "drm-client-id: %lld", &client);
+        (void)sscanf(line, "drm-client-id: %lld", &id);
         size_t length = strlen(line);
         if (used + length < sizeof text) {
             memcpy(text + used, line, length + 1);
@@ -129,8 +164,9 @@ static void take_file(look *l, const char *path, const char *pci)
         }
     }
     (void)fclose(file);
-    if (strcmp(address, pci) != 0 || !is_new_client(l, client))
+    if (strcmp(address, d->pci) != 0 || !(old = client_of(d, id)) || old->seen)
         return;
+    old->seen = true;
     resident = strstr(text, "drm-resident-") != NULL;
     for (char *at = text, *end; *at; at = end) {
         double value;
@@ -139,13 +175,17 @@ static void take_file(look *l, const char *path, const char *pci)
         unit[0] = '\0';
         if (sscanf(at, "%63[^: ]: %lf %7s", key, &value, unit) >= 2 &&
             !(resident && strncmp(key, "drm-memory-", 11) == 0))
-            take_line(l, key, value, unit);
+            take_line(&now, &l->memory, key, value, unit);
     }
+    add_client(old, &now, &l->sum);
 }
 
-static void look_at_self(const intel *d, look *l)
+static void look_at_self(intel *d, look *l)
 {
     char path[CLT_MONITOR_PATH + 272];
+    int kept = 0;
+    for (int i = 0; i < d->clients; i++)
+        d->client[i].seen = false;
     *l = (look){.memory = NAN};
     DIR *dir = opendir(d->fdinfo);
     if (!dir)
@@ -153,31 +193,25 @@ static void look_at_self(const intel *d, look *l)
     for (const struct dirent *entry; (entry = readdir(dir));) {
         (void)snprintf(path, sizeof path, "%s/%s", d->fdinfo, entry->d_name);
         if (entry->d_name[0] != '.')
-            take_file(l, path, d->pci);
+            take_file(d, l, path);
     }
     (void)closedir(dir);
+    for (int i = 0; i < d->clients; i++) /* the others have been closed */
+        if (d->client[i].seen)
+            d->client[kept++] = d->client[i];
+    d->clients = kept;
 }
 
-/* The share of the busiest engine since the look before. A counter may step back, for which the larger value
- * is kept. */
-static double share_since(intel *d, look *l, double now)
+/* The share of the busiest engine since the look before. */
+static double share_since(intel *d, const look *l, double now)
 {
-    double most = NAN, ns = (now - d->at) * 1e9;
-    for (int i = 0; i < l->engines; i++) {
-        engine *e = &l->engine[i];
-        for (int k = 0; k < d->engines; k++) {
-            const engine *old = &d->before[k];
-            if (strcmp(old->name, e->name) != 0)
-                continue;
-            e->used = fmax(e->used, old->used);
-            e->total = fmax(e->total, old->total);
-            double time = e->total > 0 ? e->total - old->total : ns;
-            double share = time > 0 ? (e->used - old->used) / (time * e->capacity) : NAN;
-            most = isnan(most) ? share : fmax(most, share);
-        }
+    double most = NAN, ns = (now - d->at) * 1e9; /* NAN for the first look */
+    for (int i = 0; i < l->sum.engines && !isnan(ns); i++) {
+        const engine *e = &l->sum.engine[i];
+        double time = e->total > 0 ? e->total : ns;
+        double share = time > 0 ? e->used / (time * e->capacity) : NAN;
+        most = isnan(most) ? share : fmax(most, share);
     }
-    memcpy(d->before, l->engine, sizeof d->before);
-    d->engines = l->engines;
     d->at = now;
     return fmin(most, isnan(most) ? most : 1);
 }

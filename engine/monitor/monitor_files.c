@@ -50,6 +50,17 @@ bool clt_monitor_pci_folder(const char *pci, const char *driver, char folder[CLT
     return strcmp(basename(target), driver) == 0;
 }
 
+bool clt_monitor_address(const char *text, char pci[16])
+{
+    unsigned domain, bus, device, function;
+    int used = 0;
+    if (text[strspn(text, "0123456789abcdefABCDEF:.")] ||
+        sscanf(text, "%8x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &used) != 4 || text[used])
+        return false;
+    int n = snprintf(pci, 16, "%04x:%02x:%02x.%x", domain, bus, device, function);
+    return n > 0 && n < 16;
+}
+
 bool clt_monitor_hwmon(const char *folder, char out[CLT_MONITOR_PATH])
 {
     char path[CLT_MONITOR_PATH + 16];

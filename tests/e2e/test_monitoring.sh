@@ -37,7 +37,7 @@ lacks() { # RUN PATTERN
 
 # --- every figure of NVML, by all ways out ---
 
-export CLTRAIN_NVML=$(stub all) CLTRAIN_MONITOR_DEVICE=0000:65:00.0
+export CLTRAIN_NVML=$(stub all) CLTRAIN_MONITOR_DEVICE=00000000:65:00.0 # as nvidia-smi prints it
 mkdir prom
 begin all monitor.prometheus=prom log.tensorboard=true cost.per_kwh=0.5 cost.currency=EUR
 shows all '"device_utilization":0.37,"device_memory_used":1299345920,"device_power_w":312.5,"device_temperature_c":64,'
@@ -68,7 +68,7 @@ energy_of() { sed -n 's/.*"monitor":.*"energy_j":\([0-9]*\).*/\1/p' "$1/metrics.
 before=$(energy_of all)
 "$CLTRAIN" train --resume all >all.out 2>&1 &
 process=$!
-shows all "\"event\":\"start\",\"step\":[1-9]"
+shows all "\"event\":\"start\",\"step\":[1-9].*\"monitor\":\{\"energy_j\":$before\}"
 shows all "\"energy_j\":[0-9]*00,\"device_utilization\""
 await_from $process sh -c 'tail -n 5 all/metrics.jsonl | grep -q device_power_w'
 ends all
@@ -108,9 +108,17 @@ ends named
 expect_absent prom/.mine.prom.tmp
 if grep -q 'cltrain_device' prom/mine.prom; then fail 'a run that looks at no device exports one'; else pass; fi
 if grep -q 'cltrain_running{.*} 0' prom/mine.prom; then pass; else fail 'prom/mine.prom does not say that the run has ended'; fi
-begin lost_page monitor.prometheus=/nowhere/at/all
-ends lost_page
-expect_text 'the file for Prometheus could not be written, the run goes on without'
+"$CLTRAIN" train net.json --out slashed/ monitor.prometheus=prom >slashed.out 2>&1 & # the name is without the slash
+process=$!
+await_from $process grep -q '^cltrain_running{run="slashed",' prom/cltrain-slashed.prom
+ends slashed
+begin late monitor.prometheus=later monitor.seconds=0
+await_from $process grep -q 'the file for Prometheus could not be written, the run goes on and tries again' late/log.txt
+mkdir later # what could not be written is tried again
+await_from $process test -s later/cltrain-late.prom
+ends late
+if grep -q 'cltrain_running{.*} 0' later/cltrain-late.prom; then pass; else fail 'later/cltrain-late.prom does not say that the run has ended'; fi
+if [ "$(grep -c 'could not be written' late/log.txt)" -eq 1 ]; then pass; else fail 'the warning stands more than once in late/log.txt'; fi
 
 # --- a library that has little, and one that does not work ---
 
@@ -136,6 +144,7 @@ export CLTRAIN_NVML=$(stub mismatch)
 begin mismatch
 await_from $process grep -q 'of different versions.*restart the machine' mismatch/log.txt
 ends mismatch
+expect_text 'CLTRAIN_MONITOR_DEVICE names 0000:65:00.0, and no source of figures knows that device'
 lacks mismatch '"device_(utilization|power_w)":'
 
 export CLTRAIN_NVML=$(stub hang) # neither the steps nor the end wait for it
@@ -182,4 +191,9 @@ lacks off '"device_utilization"|"host_|"monitor"'
 net mlp train.steps=1 >plain.json
 CLTRAIN_MONITOR_SECONDS=often expect_code 2 "$CLTRAIN" train plain.json --out often
 expect_text "CLTRAIN_MONITOR_SECONDS is 'often': it must be a number"
+expect_absent often
+CLTRAIN_MONITOR_SECONDS=often expect_code 2 "$CLTRAIN" train plain.json --dry-run
+expect_text "CLTRAIN_MONITOR_SECONDS is 'often': it must be a number"
+CLTRAIN_MONITOR_DEVICE=GPU-7 expect_code 2 "$CLTRAIN" train plain.json --dry-run
+expect_text "CLTRAIN_MONITOR_DEVICE is 'GPU-7': it must be an address on the PCI bus"
 finish

@@ -498,6 +498,7 @@ static clt_status run_all(clt_loop *l)
 {
     const clt_run_options *o = l->options;
     CLT_TRY(clt_meter_check(o));
+    CLT_TRY(clt_gauges_check(o));
     CLT_TRY(clt_watch_notices(l)); /* building kernels may take longer than a notice gives */
     CLT_TRY(open_log(l));
     CLT_TRY(clt_uploader_open(l));

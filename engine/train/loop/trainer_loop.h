@@ -52,15 +52,18 @@ typedef struct clt_gauges {
     double seconds;
     double share; /* of the device's energy that is this rank's: several ranks may share a device */
     double value[CLT_MONITOR_COUNT]; /* the newest figures */
-    double energy_before;            /* of earlier sessions, in J */
-    double heard_energy;             /* of this session, of all ranks */
-    bool told;                       /* the event "monitor" is written */
-    int xid;                         /* the last one; 0: none */
-    double xid_at;                   /* time when it was heard */
-    clt_str labels;                  /* for Prometheus */
-    char *export_path;               /* NULL: no file for Prometheus */
-    double exported;                 /* time when it was last written; 0: never */
-    clt_step_metrics newest;         /* of the step that it last told */
+    double energy;           /* that this rank's device has told last, in J since the start; 0: none */
+    double energy_before;    /* of earlier sessions, in J */
+    double heard_energy;     /* of this session, of all ranks */
+    bool told;               /* the event "monitor" is written */
+    int xid;                 /* the last one; 0: none */
+    double xid_at;           /* time when it was heard */
+    clt_str labels;          /* for Prometheus */
+    char *export_path;       /* NULL: no file for Prometheus */
+    bool export_failed;      /* and the user has been told */
+    char named[16];          /* address that the environment gives the device; "": none */
+    double exported;         /* time when it was last written; 0: never */
+    clt_step_metrics newest; /* of the step that it last told */
 } clt_gauges;
 
 typedef struct clt_loop {
@@ -187,17 +190,19 @@ clt_status clt_meter_refuse(const clt_loop *loop);
 /* The row of the start-up table, and the line at the end. */
 const char *clt_meter_row(const clt_loop *loop, char *text, size_t size);
 void clt_meter_line(const clt_loop *loop, const clt_cost *cost, char *text, size_t size);
-/* trainer_monitor.c. open: before the first step. energy: what this rank counts of its device's energy in
+/* trainer_monitor.c. check: refuses what the environment says amiss. open: before the first step. energy: what this rank counts of its device's energy in
  * this session, in J; 0: unknown. fill: the figures of a step, if there are new ones. look: what there is to
  * tell after a step; writes the file for Prometheus. */
+clt_status clt_gauges_check(const clt_run_options *options);
 clt_status clt_gauges_open(clt_loop *loop);
 void clt_gauges_close(clt_loop *loop);
 double clt_gauges_energy(const clt_loop *loop);
 void clt_gauges_fill(clt_loop *loop, clt_step_metrics *metrics);
 void clt_gauges_look(clt_loop *loop, const clt_step_metrics *metrics);
-/* When no step follows. finish: takes a last sample, and says in the file for Prometheus that the run has
+/* When no step follows. renew: takes a last sample. finish: does so, and says in the file for Prometheus that the run has
  * ended. tell: the line for the user. fields: the members of "monitor" of the last event; returns their
  * number. explain: finish for a run that fails; names what the driver has reported if the device is lost. */
+void clt_gauges_renew(clt_loop *loop);
 void clt_gauges_finish(clt_loop *loop);
 void clt_gauges_tell(const clt_loop *loop);
 /* Mean of this session; NAN: unknown. */

@@ -16,6 +16,7 @@
 
 #define SECONDS_VARIABLE "CLTRAIN_MONITOR_SECONDS"
 #define DEVICE_VARIABLE "CLTRAIN_MONITOR_DEVICE"
+#define EXPORT_SECONDS 1.0   /* between two pages for Prometheus */
 #define FRESHEN_SECONDS 0.25 /* for a last sample when the run ends */
 #define MOST_SECONDS 3600.0
 #define XID_SECONDS 10.0 /* for which an error that the driver reports may explain a lost device */
@@ -35,36 +36,66 @@ static clt_status seconds_between(const clt_config *config, double *out)
     return CLT_OK;
 }
 
-/* The last part of the run folder's path; a run without a folder is called after its model. */
-static const char *run_name(const clt_loop *l)
+/* The address that the environment gives the device; "": none. */
+static clt_status named_device(char pci[16])
 {
-    const char *path = l->options->out_dir, *slash = path ? strrchr(path, '/') : NULL;
-    if (!path)
-        return clt_config_string(l->options->config, "model.type");
-    return slash && slash[1] ? slash + 1 : path;
+    const char *text = getenv(DEVICE_VARIABLE);
+    pci[0] = '\0';
+    if (text && text[0] && !clt_monitor_address(text, pci))
+        CLT_FAIL(CLT_ECONFIG,
+                 DEVICE_VARIABLE " is '%.40s': it must be an address on the PCI bus such as 0000:65:00.0",
+                 text);
+    return CLT_OK;
+}
+
+clt_status clt_gauges_check(const clt_run_options *o)
+{
+    double seconds;
+    char pci[16];
+    CLT_TRY(seconds_between(o->config, &seconds));
+    return named_device(pci);
+}
+
+/* The last part of the run folder's path; a run without a folder is called after its model. */
+static void run_name(const clt_loop *l, clt_str *out)
+{
+    const char *path = l->options->out_dir;
+    if (!path) {
+        clt_str_append(out, clt_config_string(l->options->config, "model.type"));
+        return;
+    }
+    size_t end = strlen(path), begin;
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    for (begin = end; begin > 0 && path[begin - 1] != '/';)
+        begin--;
+    clt_str_append_n(out, path + begin, end - begin);
 }
 
 static clt_status open_export(clt_loop *l, const ocl_device_desc *d)
 {
     clt_gauges *g = &l->gauges;
     char rank[16];
+    CLT_SCOPED(clt_str) name = {0};
     const char *where = clt_config_string(l->options->config, "monitor.prometheus");
     if (!where[0])
         return CLT_OK;
     (void)snprintf(rank, sizeof rank, "%d", l->run->ranks.rank);
-    clt_prometheus_label(&g->labels, "run", run_name(l));
+    run_name(l, &name);
+    CLT_TRY(clt_str_check(&name));
+    clt_prometheus_label(&g->labels, "run", name.text);
     clt_prometheus_label(&g->labels, "rank", rank);
     clt_prometheus_label(&g->labels, "device", d->name);
     CLT_TRY(clt_str_check(&g->labels));
-    return clt_prometheus_path(where, run_name(l), l->run->ranks.rank, &g->export_path);
+    return clt_prometheus_path(where, name.text, l->run->ranks.rank, &g->export_path);
 }
 
 clt_status clt_gauges_open(clt_loop *l)
 {
     clt_gauges *g = &l->gauges;
     const ocl_device_desc *d = ocl_device_describe(l->run->device);
-    const char *named = getenv(DEVICE_VARIABLE);
-    bool other = named && named[0];
+    CLT_TRY(named_device(g->named));
+    const bool other = g->named[0] != '\0';
     CLT_TRY(seconds_between(l->options->config, &g->seconds));
     CLT_TRY(open_export(l, d));
     for (int i = 0; i < CLT_MONITOR_COUNT; i++)
@@ -72,9 +103,9 @@ clt_status clt_gauges_open(clt_loop *l)
     if (!(g->seconds > 0))
         return CLT_OK;
     const clt_monitor_options options = {
-        .pci = other ? named : d->pci, .cpu = d->is_cpu && !other, .seconds = g->seconds, .root = ""};
+        .pci = other ? g->named : d->pci, .cpu = d->is_cpu && !other, .seconds = g->seconds, .root = ""};
     /* ranks that share a device would each count its energy */
-    int sharing = d->is_cpu ? l->run->ranks.local_ranks : l->run->on_gpu;
+    int sharing = d->is_cpu || other ? l->run->ranks.local_ranks : l->run->on_gpu;
     g->share = sharing > 1 ? 1.0 / sharing : 1;
     return clt_monitor_open(&options, &g->monitor);
 }
@@ -90,15 +121,21 @@ void clt_gauges_close(clt_loop *l)
 
 double clt_gauges_energy(const clt_loop *l)
 {
-    double joules = l->gauges.value[CLT_MONITOR_ENERGY];
-    return joules > 0 ? joules * l->gauges.share : 0;
+    return l->gauges.energy * l->gauges.share;
+}
+
+static void take_figures(clt_gauges *g, const double value[CLT_MONITOR_COUNT])
+{
+    memcpy(g->value, value, sizeof g->value);
+    if (value[CLT_MONITOR_ENERGY] > 0)
+        g->energy = value[CLT_MONITOR_ENERGY];
 }
 
 /* Energy of all ranks in all sessions, in J, when the newest step ended; 0: unknown. */
 static double energy_of_run(const clt_loop *l)
 {
     double now = l->run->ranks.ranks > 1 ? l->gauges.heard_energy : clt_gauges_energy(l);
-    return now > 0 ? l->gauges.energy_before + now : 0;
+    return l->gauges.energy_before + now;
 }
 
 void clt_gauges_fill(clt_loop *l, clt_step_metrics *m)
@@ -107,7 +144,7 @@ void clt_gauges_fill(clt_loop *l, clt_step_metrics *m)
     m->sampled = clt_monitor_take(g->monitor, m->monitor);
     if (!m->sampled)
         return;
-    memcpy(g->value, m->monitor, sizeof g->value);
+    take_figures(g, m->monitor);
     m->energy_j = energy_of_run(l);
 }
 
@@ -115,9 +152,17 @@ static void tell_source(clt_loop *l)
 {
     clt_monitor_facts facts;
     clt_gauges *g = &l->gauges;
-    if (g->told || l->quiet || !clt_monitor_facts_of(g->monitor, &facts))
+    char text[128];
+    if (g->told || !clt_monitor_facts_of(g->monitor, &facts))
         return;
     g->told = true;
+    if (g->named[0] && !facts.source) {
+        (void)snprintf(text, sizeof text,
+                       DEVICE_VARIABLE " names %s, and no source of figures knows that device", g->named);
+        clt_tell_warning(l, text);
+    }
+    if (l->quiet)
+        return;
     const double size = g->value[CLT_MONITOR_MEMORY_SIZE], limit = g->value[CLT_MONITOR_POWER_LIMIT];
     clt_event_field fields[5];
     size_t n = 0;
@@ -208,13 +253,12 @@ static void export_page(clt_loop *l, const clt_step_metrics *m)
     if (clt_prometheus_write(g->export_path, &page) == CLT_OK)
         return;
     (void)snprintf(text, sizeof text,
-                   "the file for Prometheus could not be written, the run goes on without: %s",
+                   "the file for Prometheus could not be written, the run goes on and tries again: %s",
                    clt_error_text());
     clt_error_clear();
-    if (!l->quiet)
+    if (!l->quiet && !g->export_failed)
         clt_tell_warning(l, text);
-    free(g->export_path);
-    g->export_path = NULL;
+    g->export_failed = true;
 }
 
 void clt_gauges_look(clt_loop *l, const clt_step_metrics *m)
@@ -226,7 +270,7 @@ void clt_gauges_look(clt_loop *l, const clt_step_metrics *m)
         tell_source(l);
         tell_xids(l);
     }
-    if (g->export_path && (g->exported == 0 || now - g->exported >= fmax(g->seconds, 0.1))) {
+    if (g->export_path && (g->exported == 0 || now - g->exported >= EXPORT_SECONDS)) {
         g->exported = now;
         export_page(l, m);
     }
@@ -234,16 +278,20 @@ void clt_gauges_look(clt_loop *l, const clt_step_metrics *m)
 
 /* --- the end --- */
 
-void clt_gauges_finish(clt_loop *l)
+void clt_gauges_renew(clt_loop *l)
 {
-    clt_gauges *g = &l->gauges;
     double value[CLT_MONITOR_COUNT];
-    clt_monitor_freshen(g->monitor, FRESHEN_SECONDS);
-    if (clt_monitor_take(g->monitor, value)) {
-        memcpy(g->value, value, sizeof value);
+    clt_monitor_freshen(l->gauges.monitor, FRESHEN_SECONDS);
+    if (clt_monitor_take(l->gauges.monitor, value)) {
+        take_figures(&l->gauges, value);
         tell_xids(l);
     }
-    if (g->export_path)
+}
+
+void clt_gauges_finish(clt_loop *l)
+{
+    clt_gauges_renew(l);
+    if (l->gauges.export_path)
         export_page(l, NULL);
 }
 

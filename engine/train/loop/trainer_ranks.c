@@ -18,6 +18,7 @@ typedef struct told_rank {
     char cores[64];  /* that it may run on; "": its host has one NUMA node */
     double own_ms;   /* mean time of a step without waiting; 0: not known yet */
     int64_t samples; /* that it computes in a step */
+    double energy_j; /* of its device in this session, as far as it knows */
 } told_rank;
 
 static clt_status gather(const clt_loop *l, told_rank *all)
@@ -32,6 +33,7 @@ static clt_status gather(const clt_loop *l, told_rank *all)
     if (clt_numa_nodes() > 1 && clt_cores_of_process(&cores))
         clt_cores_print(&cores, mine->cores, sizeof mine->cores);
     mine->samples = l->run->micro_batches * l->run->job->micro_batch;
+    mine->energy_j = clt_gauges_energy(l);
     mine->own_ms = l->own_steps > 0 ? l->own_ms / (double)l->own_steps : 0;
     return comm_all_gather(l->options->comm, all, run->ranks.ranks * (int64_t)sizeof *all, sizeof *all,
                            COMM_U8);
@@ -108,7 +110,14 @@ clt_status clt_tell_ranks(clt_loop *l, clt_ranks_when when)
     if (ranks < 2)
         return CLT_OK;
     CLT_TRY(clt_alloc(&all, (size_t)ranks, sizeof *all, "table of ranks"));
+    if (when == CLT_RANKS_END)
+        clt_gauges_renew(l);
     CLT_TRY(gather(l, all));
+    if (when == CLT_RANKS_END) { /* what they said in a step is older, and nothing yet if the run was short */
+        l->gauges.heard_energy = 0;
+        for (int i = 0; i < ranks; i++)
+            l->gauges.heard_energy += all[i].energy_j;
+    }
     bool speeds = when != CLT_RANKS_START;
     for (int i = 0; i < ranks; i++)
         speeds = speeds && all[i].own_ms > 0;

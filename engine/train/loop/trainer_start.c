@@ -125,6 +125,7 @@ clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result)
     CLT_SCOPED(ocl_tuning) *set = NULL; /* the job's plans borrow its records */
     CLT_SCOPED(clt_job) *job = NULL;
     CLT_TRY(clt_meter_check(options));
+    CLT_TRY(clt_gauges_check(options));
     CLT_TRY(clt_check_folder(options, &lock));
     CLT_TRY(clt_resumed_open(options, &preview.from));
     CLT_TRY(clt_known_job(options, &preview.from, CLT_JOB_TRAIN, &job));

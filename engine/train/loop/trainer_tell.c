@@ -232,6 +232,8 @@ static clt_status start_event(const clt_loop *l)
     const clt_cost now = clt_meter_at(l, clt_now());
     clt_event_field cost[CLT_METER_FIELDS];
     const int paid = clt_meter_fields(l, &now, true, cost);
+    /* lines of steps that are computed again have been removed, and their energy with them */
+    const clt_event_field energy[] = {CLT_FIELD_NUMBER("energy_j", l->gauges.energy_before)};
     const clt_event_field init[] = {CLT_FIELD_TEXT("file", run->taken.file),
                                     CLT_FIELD_INT("tensors", run->taken.tensors),
                                     CLT_FIELD_INT("new_parameters", run->taken.kept),
@@ -256,6 +258,7 @@ static clt_status start_event(const clt_loop *l)
         CLT_FIELD_INT("memory_bytes", clt_plan_memory(job->train, job->eval).total),
         CLT_FIELD_TEXT("resumed_from", from),
         CLT_FIELD_OBJECT("init", init, run->taken.file[0] ? COUNT(init) : 0),
+        CLT_FIELD_OBJECT("monitor", energy, l->gauges.energy_before > 0 ? 1 : 0),
         CLT_FIELD_OBJECT("cost", cost, (size_t)paid),
     };
     return clt_rundir_event(l->dir, "start", run->first_step, fields, COUNT(fields));

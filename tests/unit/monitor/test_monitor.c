@@ -186,6 +186,26 @@ TEST(a_library_of_another_version_is_explained)
     assert_contains(trouble, "restart the machine");
 }
 
+TEST(an_address_has_one_form)
+{
+    static const char *const cases[][2] = {{"0000:65:00.0", PCI},
+                                           {"00000000:65:00.0", PCI},
+                                           {"0000:3B:0A.1", "0000:3b:0a.1"},
+                                           {"00010000:E1:00.0", "10000:e1:00.0"},
+                                           {"65:00.0", NULL},
+                                           {"0000:65:00", NULL},
+                                           {"0000:65:00.0 ", NULL},
+                                           {"0000:65:00.01", NULL},
+                                           {"GPU-1234", NULL},
+                                           {"0", NULL}};
+    char pci[16];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(clt_monitor_address(cases[i][0], pci), cases[i][1] != NULL);
+        if (cases[i][1])
+            assert_string_equal(pci, cases[i][1]);
+    }
+}
+
 /* --- amdgpu, i915, xe --- */
 
 TEST(amdgpu_is_read)
@@ -244,7 +264,8 @@ TEST(i915_is_read)
     put_sensor(pci, "power1_max", "150000000\n");
     static const char client[] = "pos:\t0\ndrm-driver:\ti915\ndrm-pdev:\t0000:04:00.0\ndrm-client-id:\t12\n"
                                  "drm-engine-render:\t1000000000 ns\ndrm-engine-compute:\t500000000 ns\n"
-                                 "drm-engine-capacity-compute:\t4\ndrm-memory-local0:\t2048 KiB\n";
+                                 "drm-engine-capacity-compute:\t4\ndrm-memory-local0:\t2048 KiB\n"
+                                 "drm-memory-system0:\t4096 KiB\n";
     put_client("7", client);
     put_client("8", client); /* the same client by another file */
     put_client("9", "drm-pdev:\t0000:05:00.0\ndrm-client-id:\t13\ndrm-engine-render:\t99 ns\n");
@@ -262,6 +283,11 @@ TEST(i915_is_read)
     look(&clt_monitor_i915, opened, 12);
     EXPECT(UTILIZATION, 0.4); /* 3.2 s of 2 s on four engines; the other engine 0.1 */
     near_to(sample.energy, 125);
+    /* a client that is closed takes nothing from what another one uses */
+    (void)remove(in_dir("proc/self/fdinfo/7"));
+    put_client("8", "drm-pdev:\t0000:04:00.0\ndrm-client-id:\t14\ndrm-engine-render:\t500000000 ns\n");
+    look(&clt_monitor_i915, opened, 13);
+    EXPECT(UTILIZATION, 0.5);
     clt_monitor_i915.close(opened);
 }
 

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-cost: 8 ctest-optimise: no
+#
+# The energy of two ranks that share a device: each look at the device that NVML's stand-in plays takes 100 J, and each rank looks when it
+# begins and when it ends. So the last event tells 100 J, and not the 200 J of a device that counts for both. Errors of the device are
+# told by every rank.
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
+
+stub=$CLTRAIN_BUILD_DIR/tests/nvml_all.so
+[ -f "$stub" ] || skip_all 'the stub of NVML was not built'
+unset CLTRAIN_MONITOR_SECONDS
+export CLTRAIN_NVML=$stub CLTRAIN_MONITOR_DEVICE=0000:65:00.0
+net mlp train.steps=16000000 train.log_every=1 checkpoint.minutes=0 data.global_batch=16 monitor.seconds=3600 monitor.prometheus=prom >net.json
+mkdir prom
+"${mpi[@]}" 2 "$CLTRAIN" train net.json --out run >run.out 2>&1 &
+launcher=$!
+for page in cltrain-run cltrain-run-rank1; do # both have looked
+    await_from $launcher grep -q '^cltrain_device_power_watts' prom/$page.prom
+done
+touch run/STOP
+ended 75 run.out
+expect_text 'reports the error Xid 79 of the device of rank 0' 'reports the error Xid 79 of the device of rank 1'
+cp run/metrics.jsonl "$out"
+expect_text '"event":"stopped".*"energy_j":100\}' '"event":"xid".*"xid":79\}'
+if [ "$(grep -c '"event":"xid"' run/metrics.jsonl)" -eq 1 ]; then pass; else fail 'metrics.jsonl has not one event of rank 0 alone'; fi
+finish

@@ -224,7 +224,8 @@ static clt_status run(cmd_context *context, const char *operand, const sweep_arg
     CLT_SCOPED(clt_sweep_table) known = {0};
     char folder[1024];
     CLT_TRY(choose_folder(operand, a, folder, sizeof folder));
-    CLT_TRY(clt_sweep_load(operand, &sweep));
+    /* the table is of the copy in the folder: the file may have changed since */
+    CLT_TRY(clt_sweep_load(a->table && clt_sweep_is_folder(folder) ? folder : operand, &sweep));
     CLT_TRY(clt_sweep_table_make(sweep, &known));
     if (a->dry_run) {
         if (!a->json)

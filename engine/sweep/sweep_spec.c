@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/data/data.h"
 #include "engine/files/fileio.h"
 #include "engine/sweep/sweep_internal.h"
@@ -373,6 +374,22 @@ static clt_status read_all(reader *r, const char *copy)
     return clt_fail_prefix(clt_sweep_make_trials(r->sweep, r->trials, total), "%s", clt_json_source(r->doc));
 }
 
+/* What all trials would do in one place, and what halving needs. */
+static clt_status check_trial(const clt_sweep *s, const clt_config *config, int trial)
+{
+    if (s->method == CLT_SWEEP_HALVING && !clt_config_bool(config, "checkpoint.final"))
+        CLT_FAIL(CLT_ECONFIG,
+                 "%s: trial %d: checkpoint.final=false: halving goes on from the checkpoint at the end of a "
+                 "rung",
+                 s->source, trial + 1);
+    if (clt_stem(clt_config_string(config, "monitor.prometheus"), ".prom") > 0)
+        CLT_FAIL(CLT_ECONFIG,
+                 "%s: trial %d: monitor.prometheus names one file, which all trials would write; name a "
+                 "folder, in which each trial has a file of its own",
+                 s->source, trial + 1);
+    return CLT_OK;
+}
+
 /* Every trial must have a good config, before any is trained. */
 static clt_status check_trials(const clt_sweep *s)
 {
@@ -396,6 +413,7 @@ static clt_status check_trials(const clt_sweep *s)
         }
         CLT_TRY(clt_fail_prefix(clt_config_parse(text, s->config_path, overrides, count, &config),
                                 "%s: trial %d", s->source, t + 1));
+        CLT_TRY(check_trial(s, config, t));
     }
     return CLT_OK;
 }

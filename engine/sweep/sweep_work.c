@@ -20,6 +20,7 @@
 #include "engine/host/child.h"
 #include "engine/host/dependent.h"
 #include "engine/host/find_program.h"
+#include "engine/report/write/rundir.h"
 #include "engine/sweep/sweep_internal.h"
 #include "engine/sweep/sweep_lease.h"
 
@@ -220,13 +221,30 @@ static clt_status record_failure(worker *w, const slot *at, bool killed, bool ag
     return clt_sweep_write_failures(w->sweep, w->options->folder, at->trial, w->rung, &f);
 }
 
-/* Takes the result from the run folder. If lines up to the newest checkpoint are missing, because the
- * training was killed after it had saved and before it wrote them, the checkpoint is removed, so that another
- * training computes these steps again. CLT_EDATA: for this or another reason the run does not have the metric. */
-static clt_status read_run(const worker *w, const char *run, clt_trial_result *out)
+/* The step of the newest checkpoint of a run and its folder; -1: the run has none. */
+static clt_status newest_step(const char *run, int64_t *step, char **path)
+{
+    CLT_SCOPED(clt_checkpoint) *newest = NULL;
+    *step = -1;
+    *path = NULL;
+    if (!clt_checkpoint_exists(run))
+        return CLT_OK;
+    CLT_TRY(clt_checkpoint_peek(run, &newest));
+    *step = newest->step;
+    return clt_path_join("", newest->path, path);
+}
+
+/* Takes the result from the run folder. CLT_EDATA: it has none; *again tells whether another training may do
+ * better. It may if lines up to the newest checkpoint are missing, because the training was killed after it
+ * had saved and before it wrote them: the holder of the lease removes that checkpoint, so that another
+ * training computes these steps again. */
+static clt_status read_run(worker *w, const slot *at, const char *run, clt_trial_result *out, bool *again)
 {
     CLT_SCOPED(clt_run_record) *record = NULL;
-    CLT_SCOPED(clt_checkpoint) *newest = NULL;
+    CLT_FREED char *newest = NULL;
+    clt_lease *lease = &w->leases[at->trial];
+    int64_t step;
+    *again = true;
     CLT_TRY(clt_run_record_load(run, &record));
     clt_run_facts facts = clt_run_facts_of(record);
     *out = (clt_trial_result){.done = true,
@@ -235,11 +253,19 @@ static clt_status read_run(const worker *w, const char *run, clt_trial_result *o
                               .steps = record->last_step,
                               .seconds = facts.value[CLT_FACT_SECONDS],
                               .cost = facts.value[CLT_FACT_COST]};
-    CLT_TRY(clt_checkpoint_peek(run, &newest));
-    if (!isnan(out->value) && record->last_step >= newest->step)
-        return CLT_OK;
-    CLT_TRY(clt_remove_tree(newest->path));
-    CLT_FAIL(CLT_EDATA, "the training ended without %s", clt_fact_columns[w->sweep->metric].key);
+    CLT_TRY(newest_step(run, &step, &newest));
+    if (record->last_step < step) {
+        if (lease->held)
+            clt_lease_renew(at->lease, clt_now(), w->options->lease_seconds, lease);
+        if (lease->held)
+            CLT_TRY(clt_remove_tree(newest));
+        CLT_FAIL(CLT_EDATA, "the lines of the last steps are missing in metrics.jsonl");
+    }
+    *again = false;
+    if (isnan(out->value))
+        CLT_FAIL(CLT_EDATA, "the training is complete and has no %s, by which the trials are compared",
+                 clt_fact_columns[w->sweep->metric].key);
+    return CLT_OK;
 }
 
 /* The training is complete. A result counts even if another worker has taken the trial over meanwhile: it has
@@ -248,19 +274,41 @@ static clt_status finish(worker *w, const slot *at)
 {
     CLT_FREED char *run = NULL;
     clt_trial_result result;
-    bool created;
+    bool created, again;
     char name[CLT_SWEEP_NAME], number[CLT_CELL_TEXT], reason[400];
     CLT_TRY(trial_path(w, at->trial, &run));
-    if (read_run(w, run, &result) != CLT_OK) {
+    if (read_run(w, at, run, &result, &again) != CLT_OK) {
         snprintf(reason, sizeof reason, "%s", clt_error_text());
         clt_error_clear();
-        return w->leases[at->trial].held ? record_failure(w, at, false, true, reason) : CLT_OK;
+        return w->leases[at->trial].held ? record_failure(w, at, false, again, reason) : CLT_OK;
     }
     CLT_TRY(clt_sweep_write_result(w->sweep, w->options->folder, at->trial, w->rung, &result, &created));
     if (created)
         tell(w, "%s is done: %s %s", clt_sweep_trial_name(w->sweep, at->trial, name),
              clt_fact_columns[w->sweep->metric].key, clt_sweep_metric_text(w->sweep, result.value, number));
     return CLT_OK;
+}
+
+/* Why a training that was interrupted is to end for good: its budget is used up, or somebody has put a file
+ * STOP into its folder. NULL: it is to go on. */
+static const char *ended_for_good(const worker *w, const slot *at)
+{
+    static const char *const reasons[] = {CLT_REASON_BUDGET, CLT_REASON_STOP_FILE};
+    CLT_SCOPED(clt_run_record) *record = NULL;
+    CLT_FREED char *run = NULL;
+    bool known = trial_path(w, at->trial, &run) == CLT_OK && clt_run_record_load(run, &record) == CLT_OK;
+    clt_error_clear();
+    for (size_t i = 0; known && i < sizeof reasons / sizeof *reasons; i++)
+        if (record->verdict == CLT_RUN_INTERRUPTED && strstr(record->cause, reasons[i]))
+            return reasons[i];
+    return NULL;
+}
+
+/* True if a signal ended the training that means no harm: it came before the training could take signals. */
+static bool was_stopped(const worker *w, int signal)
+{
+    return atomic_load(w->options->stop) != 0 || signal == SIGTERM || signal == SIGINT || signal == SIGUSR2 ||
+           signal == SIGHUP;
 }
 
 /* The status of an exit code that says that trainings cannot go on on this machine; else CLT_OK. */
@@ -288,10 +336,17 @@ static clt_status judge(worker *w, const slot *at, int state)
         char reason[128];
         snprintf(reason, sizeof reason, "ended by signal %d (%s)", WTERMSIG(state),
                  strsignal(WTERMSIG(state)));
-        return record_failure(w, at, WTERMSIG(state) == SIGKILL, true, reason);
+        if (!was_stopped(w, WTERMSIG(state)))
+            return record_failure(w, at, WTERMSIG(state) == SIGKILL, true, reason);
+        tell(w, "%s was interrupted and can go on", name);
+        close_by(w, clt_fail(CLT_EINTERRUPTED, __FILE__, __LINE__, "%s was %s", name, reason));
+        return CLT_OK;
     }
     int code = WEXITSTATUS(state);
     if (code == clt_status_exit_code(CLT_EINTERRUPTED)) {
+        const char *end = ended_for_good(w, at);
+        if (end)
+            return record_failure(w, at, false, false, end);
         tell(w, "%s was interrupted and can go on", name);
         close_by(w, clt_fail(CLT_EINTERRUPTED, __FILE__, __LINE__, "%s was interrupted: %s", name, words));
         return CLT_OK;

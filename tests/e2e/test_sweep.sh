@@ -71,6 +71,10 @@ net mlp train.steps=61 >net2.json
 sed 's/net.json/net2.json/' grid.json >other.json
 expect_code 2 "$CLTRAIN" sweep other.json --out quiet
 expect_text 'train.steps: was 60, is 61'
+sed 's/0.001/0.002/' grid.json >other.json
+expect_code 0 "$CLTRAIN" sweep other.json --out quiet --table # the folder's values, not those of the file
+expect_text '^trial-01 +0\.001 '
+reject_text '0\.002'
 expect_code 2 "$CLTRAIN" sweep grid.json --out plain
 expect_text 'is the folder of a run'
 
@@ -159,6 +163,37 @@ expect_file fails/output/trial-02.txt
 sed 's/"t.csv", //' fails.json >all_fail.json
 expect_code 1 "$CLTRAIN" sweep all_fail.json --out all_fail
 expect_text 'no trial of the sweep has a result'
+
+# --- a metric that the model does not have: the run is complete and keeps its checkpoint, and is not trained again ---
+sed 's/"none.csv"/"t.csv"/; s/"t.csv", //; s/, 1e6//; s/"keys"/"metric": "accuracy", "keys"/' fails.json >no_metric.json
+expect_code 1 "$CLTRAIN" sweep no_metric.json --out no_metric
+expect_text '^trial-01 failed: the training is complete and has no accuracy, .*; it is not tried again$'
+expect_file no_metric/trial-01/checkpoints/step_40/manifest.json
+
+# --- without checkpoints a result is one as well ---
+sed 's/"keys"/"set": {"checkpoint.final": false}, "keys"/; s/0.001, //' grid.json >unsaved.json
+expect_code 0 "$CLTRAIN" sweep unsaved.json --out unsaved
+expect_text '^trial-02 is done: eval_loss '
+expect_absent unsaved/trial-01/checkpoints/step_60
+
+# --- lines that are missing up to the newest checkpoint are computed again ---
+rm -r quiet/done/trial-04-0.json
+sed -i '/"step":60[,}]/d' quiet/trial-04/metrics.jsonl
+expect_code 0 "$CLTRAIN" sweep quiet
+expect_text '^trial-04 failed: the lines of the last steps are missing .*; it is tried again$' '^trial-04 is done: '
+rm quiet/failed/trial-04-0.json
+
+# --- a budget or a file STOP ends one trial, and the worker goes on ---
+sed 's/"keys".*/"set": {"cost.per_hour": 3600}, "keys": {"cost.budget": {"values": [3, 1e9]}, "train.steps": {"values": [16000000, 60]}}}/' \
+    long_grid.json >ends.json
+"$CLTRAIN" sweep ends.json --out ends >ends.txt 2>&1 &
+worker=$!
+await_from $worker has_updates ends/trial-03
+touch ends/trial-03/STOP
+wait $worker && pass || fail 'a budget or a file STOP ended the worker'
+cp ends.txt "$out"
+expect_text '^trial-01 failed: .*cost.budget.*; it is not tried again$' '^trial-04 is done: ' \
+    '^trial-03 failed: a file STOP in the run folder; it is not tried again$'
 
 # --- a machine whose disk is full, or that has no device, leaves the trial to others ---
 mkdir -p broken/trial-01

@@ -53,6 +53,10 @@ TEST(what_is_wrong_is_named)
     refused(RATES ", \"set\": {\"train.stebs\": 1}", "did you mean 'train.steps'?");
     refused(RATES ", \"set\": {\"checkpoint.upload\": \"s3://bucket/runs\"}",
             "would be uploaded to one place");
+    refused(RATES ", \"set\": {\"monitor.prometheus\": \"one.prom\"}", "names one file");
+    refused(RATES ", \"method\": \"halving\", \"trials\": 2, \"halving\": {\"first_steps\": 10}, "
+                  "\"set\": {\"checkpoint.final\": false}",
+            "halving goes on from the checkpoint");
     refused("\"method\": \"grid\"", "keys: an object is expected");
     refused("\"keys\": {\"optimizer.learning_rat\": {\"values\": [1]}}",
             "did you mean 'optimizer.learning_rate'?");

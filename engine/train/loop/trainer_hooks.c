@@ -17,6 +17,7 @@
 #include "engine/host/find_program.h"
 #include "engine/train/loop/trainer_loop.h"
 
+#define COUNT(fields) (sizeof(fields) / sizeof(fields)[0])
 #define LOG_FILE "hooks.log"
 #define LOOK_US 20000    /* between two looks at hooks that the end of the training waits for */
 #define DEAF_SECONDS 5.0 /* after which a killed hook that does not end is left behind */
@@ -103,7 +104,7 @@ static clt_status complete(const clt_loop *l, int kind, int64_t step, variables 
 {
     static const char *const kept[] = {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR"};
     const clt_config *c = l->options->config;
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+    for (size_t i = 0; i < COUNT(kept); i++)
         CLT_TRY(inherit(v, kept[i]));
     for (int i = 0; i < clt_config_list_count(c, "hooks.pass"); i++)
         CLT_TRY(inherit(v, clt_config_list_string(c, "hooks.pass", i)));
@@ -172,7 +173,7 @@ static void tell_end(clt_loop *l, int kind, const clt_child_end *end, double sec
         snprintf(result, sizeof result, "%s", end->text);
     const clt_event_field fields[] = {CLT_FIELD_TEXT("hook", strchr(keys[kind], '.') + 1),
                                       CLT_FIELD_TEXT("result", result), CLT_FIELD_NUMBER("seconds", seconds)};
-    if (clt_rundir_event(l->dir, "hook", h->step, fields, sizeof fields / sizeof *fields) != CLT_OK)
+    if (!l->ended && clt_rundir_event(l->dir, "hook", h->step, fields, COUNT(fields)) != CLT_OK)
         clt_error_clear(); /* metrics that cannot be written end the run at the next step */
     snprintf(text, sizeof text, "%s after step %lld: %s%s%s", keys[kind], (long long)h->step, result,
              end->words[0] ? ": " : "", end->words);

@@ -107,6 +107,7 @@ typedef struct clt_loop {
     clt_line_pace pace;
     int64_t evaluated;    /* steps done at the newest evaluation; -1: there was none */
     bool early;           /* the training ends before its last step, since evaluations are no longer better */
+    bool ended;           /* metrics.jsonl has its last line, "end", "stopped" or "failed" */
     bool discard;         /* stopped before the first step: files made for this run are removed */
     double saved_at;      /* time when the last checkpoint was begun; if there is none, when the run was */
     int64_t saved_step;   /* steps done when that checkpoint was begun */
@@ -260,6 +261,6 @@ const char *clt_stop_reason(int64_t stop);
  * file could not be written. */
 clt_status clt_tell_end(clt_loop *loop, bool stopped);
 /* Reports that the run ends with the error of this thread, which is kept. */
-void clt_tell_failed(const clt_loop *loop, clt_status status);
+void clt_tell_failed(clt_loop *loop, clt_status status);
 
 #endif

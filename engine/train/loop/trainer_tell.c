@@ -36,7 +36,8 @@ void clt_tell_warning(const clt_loop *l, const char *text)
 {
     const clt_event_field fields[] = {CLT_FIELD_TEXT("text", text)};
     clt_tell(l, text);
-    note(l, "warning", -1, fields, COUNT(fields));
+    if (!l->ended) /* others look for the end in the last line of metrics.jsonl */
+        note(l, "warning", -1, fields, COUNT(fields));
 }
 
 void clt_tell_keeper_warning(void *context, const char *text)
@@ -399,6 +400,7 @@ clt_status clt_tell_end(clt_loop *l, bool stopped)
     }
     if (stopped && l->stop == CLT_STOP_NOTICE)
         clt_end_by_notice(l);
+    l->ended = true;
     if (!l->dir)
         return CLT_OK;
     if (stopped)
@@ -411,7 +413,7 @@ clt_status clt_tell_end(clt_loop *l, bool stopped)
     return clt_rundir_flush(l->dir);
 }
 
-void clt_tell_failed(const clt_loop *l, clt_status status)
+void clt_tell_failed(clt_loop *l, clt_status status)
 {
     clt_error error;
     clt_error_save(&error);
@@ -424,5 +426,6 @@ void clt_tell_failed(const clt_loop *l, clt_status status)
         CLT_FIELD_INT("code", clt_status_exit_code(status)), CLT_FIELD_TEXT("message", error.text),
         CLT_FIELD_OBJECT("cost", cost, (size_t)paid), CLT_FIELD_OBJECT("monitor", seen, (size_t)known)};
     note(l, "failed", -1, fields, COUNT(fields));
+    l->ended = true;
     clt_error_restore(&error);
 }

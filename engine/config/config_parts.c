@@ -96,12 +96,16 @@ static struct {
     int count;
     char texts[MAX_TEXTS]; /* composed words and help */
     size_t used;
+    bool cut; /* keys or texts are missing, because there was no room for them */
 } schema;
 
 /* Appends to the text at the end of schema.texts, which is still being composed. */
 static void append(const char *text, size_t length)
 {
-    assert(schema.used + length + 1 < MAX_TEXTS);
+    if (schema.used + length + 1 >= MAX_TEXTS) {
+        schema.cut = true;
+        return;
+    }
     memcpy(schema.texts + schema.used, text, length);
     schema.used += length;
     schema.texts[schema.used] = '\0';
@@ -112,6 +116,13 @@ static void append_text(const char *text)
     append(text, strlen(text));
 }
 
+/* Ends the text that is being composed. */
+static void end_text(void)
+{
+    if (schema.used + 1 < MAX_TEXTS)
+        schema.used++;
+}
+
 static const char *part_names(const clt_config_part *const *parts)
 {
     const char *start = schema.texts + schema.used;
@@ -119,7 +130,7 @@ static const char *part_names(const clt_config_part *const *parts)
         append_text(i ? "|" : "");
         append_text(parts[i]->name);
     }
-    schema.used++;
+    end_text();
     return start;
 }
 
@@ -138,7 +149,7 @@ static const char *join_words(const char *left, const char *right)
         }
         word += n + (word[n] == '|');
     }
-    schema.used++;
+    end_text();
     return start;
 }
 
@@ -164,7 +175,7 @@ static const char *join_help(const clt_config_part *const *parts, const char *pa
         append_text(": ");
         append_text(key->help);
     }
-    schema.used++;
+    end_text();
     return start;
 }
 
@@ -190,7 +201,10 @@ static clt_config_key *composed(const char *path)
 
 static void add_key(const clt_config_key *key)
 {
-    assert(schema.count + 1 < MAX_KEYS);
+    if (schema.count + 1 >= MAX_KEYS) {
+        schema.cut = true;
+        return;
+    }
     schema.keys[schema.count++] = *key;
 }
 
@@ -226,6 +240,12 @@ const clt_config_key *clt_config_schema(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, compose);
     return schema.keys;
+}
+
+bool clt_config_schema_whole(void)
+{
+    (void)clt_config_schema();
+    return !schema.cut;
 }
 
 /* --- rules --- */

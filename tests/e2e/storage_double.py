@@ -16,7 +16,7 @@
 #               it; lost: it is done, but not answered; hidden: an answer 200 that holds an error; move: an answer 307 to /moved;
 #               damage: the first byte of the answer's body is changed; bare: the answer to HEAD does not give the size; minus: the
 #               sizes in a list are -1; stray: a list has a key beside its prefix; meet: the request waits for another one with this
-#               fault, and is then answered as usual
+#               fault, and is then answered as usual; hold: it is never answered
 #   chaos       a number: that share of all requests fails by 500, reset, cut or lost
 # FOLDER/requests lists the requests. Ends when FOLDER/quit exists. Keys: TESTKEY and TEST/SECRET, no token; others come from the services.
 import base64
@@ -142,6 +142,8 @@ class Service(http.server.BaseHTTPRequestHandler):
         if fault == "meet":
             meeting.wait()
             return False
+        if fault == "hold":
+            threading.Event().wait()
         if fault == "reset":
             self.close_connection = True
         elif fault == "hidden":

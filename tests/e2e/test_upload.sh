@@ -63,6 +63,20 @@ cat stopped.out >>outputs
 last=$(sed -n 's/.*"event":"stopped","step":\([0-9]*\),.*/\1/p' stopped/metrics.jsonl)
 expect_code 0 "$CLTRAIN" ckpt verify "s3://bucket/runs/stopped/checkpoints/step_$last"
 
+# A run that is complete waits for its uploads, until somebody interrupts that.
+echo 'PUT step_40/manifest hold' >server/faults
+"$CLTRAIN" train net.json --out held checkpoint.upload_seconds=0 checkpoint.upload=s3://bucket/runs/held >held.out 2>&1 &
+process=$!
+is_held() { [ ! -s server/faults ] && grep -q '"event":"end"' held/metrics.jsonl; }
+await_from $process is_held
+kill -INT $process
+await_end $process
+code=0
+wait $process || code=$?
+if [ $code -eq 8 ]; then pass; else fail "code $code instead of 8"; fi
+expect_code 0 grep -q 'the uploads were interrupted' held.out
+cat held.out >>outputs
+
 # A prefix that holds another run; keys that are refused; no such bucket: refused at the start, before anything is made.
 train 2 net.json --out other checkpoint.upload=s3://bucket/runs/whole
 expect_text 'holds checkpoints of a run already'

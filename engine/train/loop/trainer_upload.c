@@ -5,6 +5,7 @@
  * another machine fetches what it needs from there. Only rank 0 of a run with a folder does any of this. */
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -272,8 +273,15 @@ void clt_upload_look(clt_loop *l)
         clt_tell_warning(l, warned.text);
 }
 
-/* Waits until the thread is through; false: it took too long, and was ended. */
-static bool wait_for_end(clt_uploader *u)
+/* Whether somebody who sits at the terminal does not want to wait. Other signals come from what ends the
+ * machine or the job, and leaves time for just that. */
+static bool interrupted(const clt_loop *l)
+{
+    return l->options->stop && atomic_load(l->options->stop) == SIGINT && l->stop != SIGINT;
+}
+
+/* Waits until the thread is through; false: it took too long, or was interrupted, and was ended. */
+static bool wait_for_end(clt_uploader *u, const clt_loop *l)
 {
     const double begin = clt_now();
     bool late = false;
@@ -282,7 +290,7 @@ static bool wait_for_end(clt_uploader *u)
     pthread_cond_broadcast(&u->changed);
     while (!u->over && !late) {
         (void)clt_cond_wait_turn(&u->changed, &u->lock);
-        late = !u->over && u->limit > 0 && clt_now() - begin > u->limit;
+        late = !u->over && ((u->limit > 0 && clt_now() - begin > u->limit) || (l && interrupted(l)));
     }
     pthread_mutex_unlock(&u->lock);
     if (late)
@@ -297,10 +305,12 @@ static bool finish(clt_loop *l, char *text, size_t size)
     clt_uploader *u = l->uploader;
     const char *address = clt_config_string(l->options->config, "checkpoint.upload");
     clt_run_progress(l->run, "uploading", 0, 0);
-    bool in_time = wait_for_end(u);
+    bool in_time = wait_for_end(u, l);
     clt_run_progress(l->run, "uploading", 0, -1);
     clt_upload_look(l);
-    if (!in_time)
+    if (!in_time && interrupted(l))
+        snprintf(text, size, "not all that the run has made is in %s: the uploads were interrupted", address);
+    else if (!in_time)
         snprintf(text, size,
                  "not all that the run has made is in %s: checkpoint.upload_seconds (%g) have passed",
                  address, u->limit);
@@ -331,7 +341,7 @@ void clt_uploader_close(clt_uploader *u)
         return;
     if (u->thread) { /* the run could not begin */
         clt_s3_cancel(u->remote->s3);
-        (void)wait_for_end(u);
+        (void)wait_for_end(u, NULL);
     }
     clt_remote_close(u->remote);
     pthread_cond_destroy(&u->changed);

@@ -6,6 +6,7 @@
 #include "tests/unit/models/config_texts.h"
 
 #include "engine/config/choices.h"
+#include "engine/config/config_internal.h"
 
 TEST(test_values)
 {
@@ -342,6 +343,11 @@ TEST(test_print_round_trip)
         clt_str_free(&with);
         clt_str_free(&second);
     }
+}
+
+TEST(all_keys_have_room_in_the_schema)
+{
+    assert_true(clt_config_schema_whole());
 }
 
 TEST(test_schema_prints)

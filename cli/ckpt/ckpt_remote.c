@@ -89,7 +89,7 @@ clt_status ckpt_get(cmd_context *context, int argc, char **argv)
     char size[32];
     const args_option options[] = {
         ARGS_TEXT("--out", "DIR", out, "run folder that gets it, as DIR/checkpoints/step_N (required)"),
-        ARGS_INT("--step", "N", step, 0, 1e18, "that of step N (the newest one that is complete)"),
+        ARGS_INT("--step", "N", step, 0, 1e18, "the checkpoint of step N (the newest complete one)"),
         CKPT_STORAGE(storage), ARGS_END};
     const args_usage usage = ARGS_USAGE(
         "ckpt get", "s3://BUCKET/PREFIX", 1, 1, options,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain doctor: prints what ocl_doctor finds out about drivers and devices that do not work, and whether the
- * metadata service of the machine's cloud answers. */
+ * cltrain doctor: prints what ocl_doctor finds out about drivers and devices that do not work, and whether
+ * the metadata service of the machine's cloud answers. */
 #include <stdio.h>
 #include <string.h>
 

@@ -111,7 +111,8 @@ static const char *cell(double value, double factor, const char *format, char te
     return text;
 }
 
-/* How many of `count` rows to show in a table of `room` lines, the last of which tells how many more there are. */
+/* How many of `count` rows to show in a table of `room` lines, the last of which tells how many more there
+ * are. */
 static int shown_of(int count, int room)
 {
     return count <= room ? count : room - 1;
@@ -204,8 +205,8 @@ static void put_runs(const top *t, int columns, int room, clt_str *out)
     }
 }
 
-/* Draws the tables in at most `rows` lines, 0: in as many as they take. Where that is too little for both, the
- * devices have at least a half. */
+/* Draws the tables in at most `rows` lines, 0: in as many as they take. Where that is too little for both,
+ * the devices have at least a half. */
 static clt_status draw(const top *t, int columns, int rows, clt_str *out)
 {
     int room = rows - 3, troubles = 0; /* without the heads of the tables and the line between them */

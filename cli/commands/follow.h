@@ -7,7 +7,7 @@
 
 #include "cli/screen/cmd.h"
 
-/* The terminal's size; else that of the environment, or 80 by 24. */
+/* The terminal's size; else what the environment says, or 80 by 24. */
 void follow_size(int *columns, int *rows);
 /* begin: switches to the alternate screen, and the terminal delivers keys at once. end: back again. */
 void follow_begin(void);

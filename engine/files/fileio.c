@@ -339,6 +339,15 @@ clt_status clt_own_file_check(const char *path)
     return good ? CLT_OK : no_regular_file(path);
 }
 
+void clt_file_beginning(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = fd >= 0 ? read(fd, text, size - 1) : -1;
+    text[n > 0 ? n : 0] = '\0';
+    if (fd >= 0)
+        close(fd);
+}
+
 clt_status clt_own_file_append(const char *path, int *fd)
 {
     struct stat info;

@@ -56,6 +56,10 @@ void clt_map_used(const clt_mapping *mapping);
 clt_status clt_map_check(void);
 clt_status clt_map_check_one(const clt_mapping *mapping);
 
+/* Reads the beginning of a small file as text, "" if it cannot be read. Uses no heap memory, so that a lack of
+ * memory cannot change what a report says. */
+void clt_file_beginning(const char *path, char *text, size_t size);
+
 /* clt_file_write: writes to "path.tmp-PID", fsync, rename, fsync of the folder; a device or a pipe is
  * written directly. CLT_ESTORAGE on failure, no partial file left behind. */
 clt_status clt_file_write(const char *path, const void *data, size_t size);
@@ -63,14 +67,14 @@ clt_status clt_file_write(const char *path, const void *data, size_t size);
 typedef clt_status (*clt_file_filler)(void *context, int fd, const char *path);
 clt_status clt_file_write_by(const char *path, clt_file_filler fill, void *context);
 /* clt_file_create: makes a file that appears with its whole content or not at all, unless there is one
- * already: *created tells. Of several processes that try it at once, on one host or on several that share the folder,
- * exactly one creates it. CLT_ESTORAGE. */
+ * already: *created tells. Of several processes that try it at once, on one host or on several that share
+ * the folder, exactly one creates it. CLT_ESTORAGE. */
 clt_status clt_file_create(const char *path, const void *data, size_t size, bool *created);
 /* Files under names that the program chooses, in folders to which others may write as well: only regular
  * files are opened or written, never through a link and never a pipe or a device; otherwise CLT_ESTORAGE at
  * once. own_check: fails unless the path is free or a regular file or folder; own_write: like
- * clt_file_write; own_append: opens for reading and appending, creating the file if need be; own_create: creates a new
- * file, replacing an existing one. */
+ * clt_file_write; own_append: opens for reading and appending, creating the file if need be; own_create:
+ * creates a new file, replacing an existing one. */
 clt_status clt_own_file_check(const char *path);
 clt_status clt_own_file_write(const char *path, const void *data, size_t size);
 clt_status clt_own_file_append(const char *path, int *fd);

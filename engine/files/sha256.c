@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SHA-256 (FIPS 180-4). The constants are the first 32 bits of the fractional parts of the square (initial
- * state) and cube roots of the first primes. Processors of x86 that have instructions for SHA-256 use them. */
+ * state) and cube roots of the first primes. Processors of x86 that have instructions for SHA-256 use
+ * them. */
 #include "engine/files/sha256.h"
 
 #include <stdatomic.h>

@@ -21,8 +21,8 @@ typedef struct clt_cgroup_use {
     double memory_bytes; /* without the cache of files */
 } clt_cgroup_use;
 clt_cgroup_use clt_cgroup_use_of(const char *root);
-/* Periods of the smallest CPU quota, counted since its group exists, and in how many of them it held the group
- * back. False: there is no quota, or the kernel does not count. */
+/* Periods of the smallest CPU quota, counted since its group exists, and in how many of them it held the
+ * group back. False: there is no quota, or the kernel does not count. */
 bool clt_cgroup_periods(const char *root, double *periods, double *held);
 
 #endif

@@ -50,8 +50,8 @@ clt_status clt_child_start_program(const clt_child_program *program, clt_child *
 /* The same with the environment of this process, and with no file. */
 clt_status clt_child_start(const char *program, const char *const *arguments, uint32_t flags,
                            clt_child **out);
-/* For a child with CLT_CHILD_FOREIGN. is_over: whether it has ended. kill: kills it and its process group, and
- * does not wait. leave: frees, and lets it go on. */
+/* For a child with CLT_CHILD_FOREIGN. is_over: whether it has ended. kill: kills it and its process group,
+ * and does not wait. leave: frees, and lets it go on. */
 bool clt_child_is_over(clt_child *child);
 void clt_child_kill(clt_child *child);
 void clt_child_leave(clt_child *child);

@@ -4,27 +4,17 @@
  * what a report says of a process. */
 #include "engine/host/process.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-/* Reads the beginning of a small file as text, "" if it cannot be read. */
-static void read_small(const char *path, char *text, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n = fd >= 0 ? read(fd, text, size - 1) : -1;
-    text[n > 0 ? n : 0] = '\0';
-    if (fd >= 0)
-        close(fd);
-}
+#include "engine/files/fileio.h"
 
 void clt_boot_identity(char *out, size_t size)
 {
     char text[128];
-    read_small("/proc/sys/kernel/random/boot_id", text, sizeof text);
+    clt_file_beginning("/proc/sys/kernel/random/boot_id", text, sizeof text);
     text[strcspn(text, "\n")] = '\0';
     snprintf(out, size, "%s", text[0] ? text : "?");
 }
@@ -39,7 +29,7 @@ int64_t clt_process_start(int64_t process)
 {
     char path[64], text[4096];
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)process);
-    read_small(path, text, sizeof text);
+    clt_file_beginning(path, text, sizeof text);
     /* field 22 of /proc/PID/stat; field 2 is a name in parentheses */
     const char *at = strrchr(text, ')');
     for (int i = 2; at && i < 22; i++)

@@ -113,8 +113,8 @@ bool clt_monitor_spans(clt_monitor *monitor, clt_monitor_span span[CLT_MONITOR_C
 bool clt_monitor_facts_of(clt_monitor *monitor, clt_monitor_facts *out);
 /* Takes one more sample; waits at most `seconds` for it. */
 void clt_monitor_freshen(clt_monitor *monitor, double seconds);
-/* The next error that NVIDIA's driver has reported of the device: its number (Xid), and the time of clt_now when
- * it was heard. False: no more. */
+/* The next error that NVIDIA's driver has reported of the device: its number (Xid), and the time of clt_now
+ * when it was heard. False: no more. */
 bool clt_monitor_take_xid(clt_monitor *monitor, int *xid, double *at);
 /* A line for the user, once: why the source that should know the device tells nothing of it. */
 bool clt_monitor_take_trouble(clt_monitor *monitor, char *line, size_t size);
@@ -127,8 +127,8 @@ typedef struct clt_monitor_device {
 } clt_monitor_device;
 int clt_monitor_list(clt_monitor_device *devices, int most);
 
-/* An address on the PCI bus, with domain, as lspci or nvidia-smi prints it ("00000000:3B:00.0"), in the form of the
- * kernel ("0000:3b:00.0"). False: the text is none. */
+/* An address on the PCI bus, with domain, as lspci or nvidia-smi prints it ("00000000:3B:00.0"), in the form
+ * of the kernel ("0000:3b:00.0"). False: the text is none. */
 bool clt_monitor_address(const char *text, char pci[16]);
 
 #endif

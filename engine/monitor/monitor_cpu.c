@@ -145,7 +145,8 @@ static void sample_cpu(void *state, clt_monitor_sample *out)
     uint64_t left;
     (void)host_ticks(c, &busy, &all);
     load = isnan(used) ? share(busy - c->busy, all - c->all) : share(used - c->used, seconds * cpus);
-    /* the kernel's sum of throttled time is one over all processors, so it says nothing of the time that passed */
+    /* the kernel's sum of throttled time is one over all processors, so it says nothing of the time that
+     * passed */
     (void)clt_cgroup_periods(c->root, &periods, &held);
     slowed = share(held - c->held, periods - c->periods);
     host_memory(c, &memory, &size);

@@ -82,7 +82,8 @@ static double bytes_of(double value, const char *unit)
                                           : value;
 }
 
-/* "drm-memory-local0" (i915) and "drm-resident-vram0" (xe) are the device's memory, other regions the host's. */
+/* "drm-memory-local0" (i915) and "drm-resident-vram0" (xe) are the device's memory, other regions the
+ * host's. */
 static bool is_device_memory(const char *key)
 {
     const char *region = strncmp(key, "drm-memory-", 11) == 0     ? key + 11

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See aws_profile.h. A line is "[section]" or "key = value"; lines that begin with a blank belong to a setting of
- * several lines, of which none is needed here. */
+ * See aws_profile.h. A line is "[section]" or "key = value"; lines that begin with a blank belong to a
+ * setting of several lines, of which none is needed here. */
 #include "engine/storage/aws_profile.h"
 
 #include <stdio.h>

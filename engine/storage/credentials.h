@@ -9,8 +9,8 @@
  *     container  AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI (ECS, EKS)
  *     instance   the role of the instance, by the metadata service, only on a machine of AWS
  *
- * Keys that expire are fetched again ahead of that. No message holds a key or a token. A process that has asked
- * for keys leaves no core dump: its soft limit of RLIMIT_CORE becomes 0. */
+ * Keys that expire are fetched again ahead of that. No message holds a key or a token. A process that has
+ * asked for keys leaves no core dump: its soft limit of RLIMIT_CORE becomes 0. */
 #ifndef ENGINE_STORAGE_CREDENTIALS_H
 #define ENGINE_STORAGE_CREDENTIALS_H
 
@@ -36,8 +36,8 @@ CLT_SCOPED_POINTER(clt_credentials, clt_credentials_close)
 clt_status clt_credentials_get(clt_credentials *credentials, clt_keys *out);
 /* Says that a server has refused the keys as expired: the next call fetches them again. */
 void clt_credentials_expired(clt_credentials *credentials);
-/* From any thread: ends the request for keys in progress, and each later one at once, with CLT_EINTERRUPTED or
- * CLT_ESTORAGE. Keys that are there already are given as before. */
+/* From any thread: ends the request for keys in progress, and each later one at once, with CLT_EINTERRUPTED
+ * or CLT_ESTORAGE. Keys that are there already are given as before. */
 void clt_credentials_cancel(clt_credentials *credentials);
 /* The name of the source that gave the keys; "": none yet. */
 const char *clt_credentials_source(clt_credentials *credentials);

@@ -28,8 +28,8 @@ extern const clt_key_source clt_keys_env, clt_keys_web, clt_keys_shared, clt_key
     clt_keys_instance;
 
 clt_status clt_key_http(clt_key_seeker *seeker);
-/* Takes a key, secret or token. CLT_ESTORAGE: it is empty, too long, or has characters that no key has. `name`:
- * what it is, for the message. */
+/* Takes a key, secret or token. CLT_ESTORAGE: it is empty, too long, or has characters that no key has.
+ * `name`: what it is, for the message. */
 clt_status clt_key_take(const char *text, const char *name, char *buffer, size_t size);
 /* The keys in the JSON text of a service, which `name` calls in messages. */
 clt_status clt_keys_from_json(const char *text, size_t size, const char *name, clt_keys *out);

@@ -293,7 +293,8 @@ static clt_status add_object(clt_s3_list *list, clt_xml contents, const char *pr
     return CLT_OK;
 }
 
-/* Adds the objects of one page of the list of `prefix`; token: where the next page begins, "" after the last one. */
+/* Adds the objects of one page of the list of `prefix`; token: where the next page begins, "" after the last
+ * one. */
 static clt_status add_page(const clt_s3 *s3, const clt_s3_reply *reply, const char *prefix, clt_s3_list *list,
                            char *token, size_t size)
 {

@@ -71,13 +71,14 @@ CLT_SCOPED_VALUE(clt_s3_list, clt_s3_list_free)
 /* --- files (s3_files.c) --- */
 
 /* Uploads a file, in parts if it is large, `lanes` parts at a time. A failed upload leaves no parts if the
- * server can still be asked to remove them; a cancelled one leaves its parts, which clt_s3_abort_old removes. The
- * file must not change meanwhile. */
+ * server can still be asked to remove them; a cancelled one leaves its parts, which clt_s3_abort_old
+ * removes. The file must not change meanwhile. */
 clt_status clt_s3_upload(clt_s3 *s3, const char *path, const char *key, int lanes);
 /* Downloads an object to a new file, in ranges, `lanes` at a time; it must not change meanwhile. A failed
  * download leaves no file. */
 clt_status clt_s3_download(clt_s3 *s3, const clt_s3_object *object, const char *path, int lanes);
-/* Bytes of a part of an upload of `size` bytes: 8 MiB, or more whole MiB if there would be more than 10,000. */
+/* Bytes of a part of an upload of `size` bytes: 8 MiB, or more whole MiB if there would be more than
+ * 10,000. */
 uint64_t clt_s3_part_size(uint64_t size);
 /* Aborts uploads of keys that begin with the prefix, begun before `before` (seconds since 1970), and never
  * finished; only the first 1000. *count: how many were aborted. */

@@ -158,8 +158,9 @@ static void look_before(pieces *p)
         memcpy(p->before, object.etag, sizeof object.etag);
 }
 
-/* Whether an object is what the parts make, and not the one that was there before. An upload no longer exists after it was completed with an answer
- * that got lost, of which libcurl may not even tell: it repeats what a closed connection has not answered. */
+/* Whether an object is what the parts make, and not the one that was there before. An upload no longer
+ * exists after it was completed with an answer that got lost, of which libcurl may not even tell: it repeats
+ * what a closed connection has not answered. */
 static bool is_complete(const pieces *p)
 {
     clt_s3_object object;
@@ -195,8 +196,8 @@ static clt_status end_upload(const pieces *p)
     return status;
 }
 
-/* Whether an object that was made of parts is encrypted as the options ask: not every server says so while the
- * parts are sent. */
+/* Whether an object that was made of parts is encrypted as the options ask: not every server says so while
+ * the parts are sent. */
 static clt_status check_object(const pieces *p)
 {
     CLT_SCOPED(clt_s3_reply) reply = {.code = 0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See xml.h. Comments, CDATA and namespaces with prefixes do not occur in these answers, and are not known. */
+ * See xml.h. Comments, CDATA and namespaces with prefixes do not occur in these answers, and are not
+ * known. */
 #include "engine/storage/xml.h"
 
 #include "engine/storage/secret.h"
@@ -14,7 +15,8 @@ static const char *find(const char *from, const char *end, const char *what)
     return from < end ? memmem(from, (size_t)(end - from), what, strlen(what)) : NULL;
 }
 
-/* The tag "<name>" or "<name attributes>"; *inside gets what follows it, and *empty whether it is "<name/>". */
+/* The tag "<name>" or "<name attributes>"; *inside gets what follows it, and *empty whether it is
+ * "<name/>". */
 static const char *find_tag(const char *from, const char *end, const char *name, const char **inside,
                             bool *empty)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * object_storage BUCKET COMMAND ARGUMENT...: single calls of the client of object storage, for scripts that test
- * it against servers. The environment names the server and the keys.
+ * object_storage BUCKET COMMAND ARGUMENT...: single calls of the client of object storage, for scripts that
+ * test it against servers. The environment names the server and the keys.
  *
  *     put KEY FILE        from memory, in one request        head KEY          size and ETag, or "absent"
  *     upload KEY FILE     in parts if it is large            list PREFIX       keys and sizes
  *     download KEY FILE   in ranges                          delete KEY
- *     range KEY FROM SIZE FILE                               abort PREFIX      uploads that were never finished
- *     read KEY            prints a small object              source            where the keys come from
- *     both COMMAND KEY    runs head or read twice at the same time
+ *     range KEY FROM SIZE FILE                               abort PREFIX      uploads that were never
+ *     finished read KEY            prints a small object              source            where the keys come
+ *     from both COMMAND KEY    runs head or read twice at the same time
  *     repeat KEY COUNT    head, COUNT times, at least 50 ms apart; then as source */
 #include <inttypes.h>
 #include <stdio.h>

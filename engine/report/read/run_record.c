@@ -4,7 +4,6 @@
 #include "engine/report/read/run_record.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -212,23 +211,12 @@ clt_status clt_run_record_add(clt_run_record *r, const clt_metrics_line *line, c
 
 /* --- how it ended --- */
 
-/* Reads the beginning of a small file as text, "" if it cannot be read. Uses no heap memory, so that a lack
- * of memory cannot change the content of a report. */
-static void read_small(const char *path, char *text, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n = fd >= 0 ? read(fd, text, size - 1) : -1;
-    text[n > 0 ? n : 0] = '\0';
-    if (fd >= 0)
-        close(fd);
-}
-
 /* The time at which a process of this host started, in seconds since 1970; NAN if the system does not say. */
 static double process_began(long process)
 {
     char text[64];
     int64_t ticks = clt_process_start(process);
-    read_small("/proc/uptime", text, sizeof text);
+    clt_file_beginning("/proc/uptime", text, sizeof text);
     double up = strtod(text, NULL);
     return ticks >= 0 && up > 0 ? (double)time(NULL) - up + (double)ticks / (double)sysconf(_SC_CLK_TCK)
                                 : NAN;
@@ -254,7 +242,7 @@ static int holder_lives(const clt_run_record *r)
     int length = snprintf(path, sizeof path, "%s/lock", r->folder);
     if (length < 0 || (size_t)length >= sizeof path || stat(path, &info) != 0 || !S_ISREG(info.st_mode))
         return 0;
-    read_small(path, holder, sizeof holder);
+    clt_file_beginning(path, holder, sizeof holder);
     if (sscanf(holder, "process %ld on host %255s", &process, there) != 2 || process <= 0 ||
         process > INT32_MAX)
         return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Hooks: programs of the user that are started at a notice, after a checkpoint and at the end (hooks.*). They
- * run beside the training, which looks after each step whether they have ended, and waits for them only at its
- * end. Nothing that a hook does ends the training. */
+ * run beside the training, which looks after each step whether they have ended, and waits for them only at
+ * its end. Nothing that a hook does ends the training. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -135,17 +135,17 @@ const char *clt_complete(const clt_run_options *options, const clt_job *job, int
  * stops. */
 clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result);
 /* trainer_notice.c. watch: at the start, on the first rank of each host, begins to watch for notices of the
- * cloud, if the config or the machine says where. look: after each step, tells the user of new ones. end: at the end of a
- * run that a notice has ended, if another host has got it. */
+ * cloud, if the config or the machine says where. look: after each step, tells the user of new ones. end: at
+ * the end of a run that a notice has ended, if another host has got it. */
 clt_status clt_watch_notices(clt_loop *loop);
 void clt_look_for_notices(clt_loop *loop);
 void clt_end_by_notice(clt_loop *loop);
-/* trainer_hooks.c. open: on the first rank of each host, else *out is NULL; CLT_ECONFIG: the program of a hook
- * is missing. look: after each step, tells how hooks have ended, and ends the ones that have run for too long.
- * settle: waits for the end of all hooks, each of which has its limit. notice, saved: start a hook for an
- * event; while the hook still runs for an earlier one, the newest event waits. exit: when the run is closed,
- * runs the last hook, with the error of this thread, which is kept. When this rank has failed and other ranks
- * do not know it yet, hooks are started and not waited for. */
+/* trainer_hooks.c. open: on the first rank of each host, else *out is NULL; CLT_ECONFIG: the program of a
+ * hook is missing. look: after each step, tells how hooks have ended, and ends the ones that have run for
+ * too long. settle: waits for the end of all hooks, each of which has its limit. notice, saved: start a hook
+ * for an event; while the hook still runs for an earlier one, the newest event waits. exit: when the run is
+ * closed, runs the last hook, with the error of this thread, which is kept. When this rank has failed and
+ * other ranks do not know it yet, hooks are started and not waited for. */
 clt_status clt_hooks_open(const clt_run_options *options, clt_hooks **out);
 void clt_hooks_close(clt_hooks *hooks); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_hooks, clt_hooks_close)
@@ -155,10 +155,10 @@ void clt_hook_notice(clt_loop *loop, const char *provider, const clt_notice *not
 void clt_hook_saved(clt_loop *loop, const clt_save_result *result, const char *reason);
 void clt_hook_exit(clt_loop *loop, clt_status ended);
 /* trainer_upload.c. open: at the start, before the checkpoint to go on from is looked for; with
- * checkpoint.upload lists what is there, and fetches the newest checkpoint for a run that goes on; collective.
- * saved: a checkpoint is complete and is to be uploaded. look: after each step, tells of uploads that have ended.
- * finish: at the end, waits for uploads; CLT_ESTORAGE if the run has ended well and they have not, else
- * `ended`. */
+ * checkpoint.upload lists what is there, and fetches the newest checkpoint for a run that goes on;
+ * collective. saved: a checkpoint is complete and is to be uploaded. look: after each step, tells of uploads
+ * that have ended. finish: at the end, waits for uploads; CLT_ESTORAGE if the run has ended well and they
+ * have not, else `ended`. */
 clt_status clt_uploader_open(clt_loop *loop);
 void clt_uploader_close(clt_uploader *uploader); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_uploader, clt_uploader_close)
@@ -191,18 +191,19 @@ clt_status clt_meter_refuse(const clt_loop *loop);
 /* The row of the start-up table, and the line at the end. */
 const char *clt_meter_row(const clt_loop *loop, char *text, size_t size);
 void clt_meter_line(const clt_loop *loop, const clt_cost *cost, char *text, size_t size);
-/* trainer_monitor.c. check: refuses what the environment says amiss. open: before the first step. energy: what this rank counts of its device's energy in
- * this session, in J; 0: unknown. fill: the figures of a step, if there are new ones. look: what there is to
- * tell after a step; writes the file for Prometheus. */
+/* trainer_monitor.c. check: refuses what the environment says amiss. open: before the first step. energy:
+ * what this rank counts of its device's energy in this session, in J; 0: unknown. fill: the figures of a
+ * step, if there are new ones. look: what there is to tell after a step; writes the file for Prometheus. */
 clt_status clt_gauges_check(const clt_run_options *options);
 clt_status clt_gauges_open(clt_loop *loop);
 void clt_gauges_close(clt_loop *loop);
 double clt_gauges_energy(const clt_loop *loop);
 void clt_gauges_fill(clt_loop *loop, clt_step_metrics *metrics);
 void clt_gauges_look(clt_loop *loop, const clt_step_metrics *metrics);
-/* When no step follows. renew: takes a last sample. finish: does so, and says in the file for Prometheus that the run has
- * ended. tell: the line for the user. fields: the members of "monitor" of the last event; returns their
- * number. explain: finish for a run that fails; names what the driver has reported if the device is lost. */
+/* When no step follows. renew: takes a last sample. finish: does so, and says in the file for Prometheus
+ * that the run has ended. tell: the line for the user. fields: the members of "monitor" of the last event;
+ * returns their number. explain: finish for a run that fails; names what the driver has reported if the
+ * device is lost. */
 void clt_gauges_renew(clt_loop *loop);
 void clt_gauges_finish(clt_loop *loop);
 void clt_gauges_tell(const clt_loop *loop);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints, metrics and the log of a run in object storage (checkpoint.upload): a thread uploads the newest
- * complete checkpoint beside the training, which never waits for it before its end; a run that goes on on
- * another machine fetches what it needs from there. Only rank 0 of a run with a folder does any of this. */
+ * Checkpoints, metrics and the log of a run in object storage (checkpoint.upload): a thread uploads the
+ * newest complete checkpoint beside the training, which never waits for it before its end; a run that goes
+ * on on another machine fetches what it needs from there. Only rank 0 of a run with a folder does any of
+ * this. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -76,8 +77,8 @@ static clt_status upload_texts(clt_uploader *u)
     return CLT_OK;
 }
 
-/* Notes how an upload has ended. A checkpoint that checkpoint.keep has deleted meanwhile is no failure: a newer
- * one is there. */
+/* Notes how an upload has ended. A checkpoint that checkpoint.keep has deleted meanwhile is no failure: a
+ * newer one is there. */
 static void note(clt_uploader *u, int64_t step, const char *path, double seconds, clt_status status)
 {
     CLT_LOCKED(&u->lock);

@@ -31,8 +31,8 @@
 struct clt_run;
 typedef struct clt_sync clt_sync;
 
-/* Words that each rank's host adds to the first sum of a step, the loss records: counts, which are exact in f32,
- * and an energy. */
+/* Words that each rank's host adds to the first sum of a step, the loss records: counts, which are exact in
+ * f32, and an energy. */
 #define CLT_SYNC_WORDS 70
 
 /* What is known of a step's sums when they have ended; times in seconds, of this rank. */

@@ -275,8 +275,8 @@ TEST(test_signals)
     sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
-/* A foreign program gets its environment and nothing else, writes to the end of a file, and leaves what it has
- * started. */
+/* A foreign program gets its environment and nothing else, writes to the end of a file, and leaves what it
+ * has started. */
 TEST(test_foreign)
 {
     char path[] = "/tmp/test_base_child_XXXXXX", text[64] = "";

@@ -122,6 +122,8 @@ clt_status clt_folder_names(const char *folder, clt_file_list *out);
  * taken. */
 typedef struct clt_lock clt_lock;
 clt_status clt_lock_acquire(const char *path, clt_lock **out);
+/* Whether somebody holds the lock now. CLT_ESTORAGE: it cannot be found out. */
+clt_status clt_lock_is_taken(const char *path, bool *taken);
 void clt_lock_release(clt_lock *lock);
 CLT_SCOPED_POINTER(clt_lock, clt_lock_release)
 

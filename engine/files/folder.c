@@ -336,17 +336,22 @@ static clt_status lock_taken(int fd, const char *path)
              path, holder[0] ? holder : "another process");
 }
 
+/* 0, or the number of the error. */
+static int lock_now(int fd)
+{
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        if (errno != EINTR)
+            return errno;
+    return 0;
+}
+
 static clt_status lock_try(const char *path, int *out)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0)
         return clt_fail_errno(CLT_ESTORAGE, errno, "creating the lock file '%s'", path);
-    int result;
-    do {
-        result = flock(fd, LOCK_EX | LOCK_NB);
-    } while (result != 0 && errno == EINTR);
-    if (result != 0) {
-        int code = errno;
+    int code = lock_now(fd);
+    if (code != 0) {
         clt_status status = code == EWOULDBLOCK
                                 ? lock_taken(fd, path)
                                 : clt_fail_errno(CLT_ESTORAGE, code, "locking '%s' (flock)", path);
@@ -394,6 +399,17 @@ clt_status clt_lock_acquire(const char *path, clt_lock **out)
     lock->fd = fd;
     *out = lock;
     return CLT_OK;
+}
+
+clt_status clt_lock_is_taken(const char *path, bool *taken)
+{
+    CLT_CLOSED int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    *taken = false;
+    if (fd < 0 && errno == ENOENT)
+        return CLT_OK;
+    int code = fd < 0 ? errno : lock_now(fd);
+    *taken = code == EWOULDBLOCK;
+    return code == 0 || *taken ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, code, "locking '%s' (flock)", path);
 }
 
 void clt_lock_release(clt_lock *lock)

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/files/fileio.h"
 #include "engine/sweep/sweep_internal.h"
@@ -23,13 +25,34 @@ clt_status clt_sweep_record_path(const clt_sweep *s, const char *folder, const c
 
 /* --- the folder itself --- */
 
+static bool is_empty(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0;
+}
+
+/* As clt_file_create, but an empty file counts as none: where a file system has no hard links, a name is
+ * reserved by an empty file for a moment, and stays one if the process is killed then. Such a moment is waited
+ * for. Two processes that find the file of a killed one may both write it: the text is the same. */
+static clt_status create_record(const char *path, const char *text, size_t length, bool *created)
+{
+    CLT_TRY(clt_file_create(path, text, length, created));
+    if (*created || !is_empty(path))
+        return CLT_OK;
+    (void)sleep(1);
+    if (!is_empty(path))
+        return CLT_OK;
+    *created = true;
+    return clt_file_write(path, text, length);
+}
+
 /* Makes a file with this text, or reads the text of the one that is there into *other. */
 static clt_status make_or_read(const char *path, const char *text, char **other)
 {
     bool created;
     size_t length;
     *other = NULL;
-    CLT_TRY(clt_file_create(path, text, strlen(text), &created));
+    CLT_TRY(create_record(path, text, strlen(text), &created));
     return created ? CLT_OK : clt_file_read(path, false, 0, CLT_EDATA, other, &length);
 }
 
@@ -79,14 +102,14 @@ clt_status clt_sweep_prepare(const clt_sweep *s, const char *folder)
 
 /* --- records --- */
 
-/* Reads a record; *out is NULL if there is none. */
+/* Reads a record; *out is NULL if there is none, or an empty one (create_record). */
 static clt_status read_record(const clt_sweep *s, const char *folder, const char *kind, int trial, int rung,
                               clt_json_doc **out)
 {
     CLT_FREED char *path = NULL;
     *out = NULL;
     CLT_TRY(clt_sweep_record_path(s, folder, kind, trial, rung, ".json", &path));
-    return clt_file_exists(path) ? clt_json_parse_file(path, CLT_EDATA, out) : CLT_OK;
+    return clt_file_exists(path) && !is_empty(path) ? clt_json_parse_file(path, CLT_EDATA, out) : CLT_OK;
 }
 
 static double number_of(const clt_json_doc *doc, const char *name)
@@ -132,7 +155,7 @@ clt_status clt_sweep_write_result(const clt_sweep *s, const char *folder, int tr
     clt_str_append(&text, "\n");
     CLT_TRY(clt_str_check(&text));
     CLT_TRY(clt_sweep_record_path(s, folder, "done", trial, rung, ".json", &path));
-    return clt_file_create(path, text.text, text.length, created);
+    return create_record(path, text.text, text.length, created);
 }
 
 clt_status clt_sweep_read_failures(const clt_sweep *s, const char *folder, int trial, int rung,

@@ -151,15 +151,12 @@ static clt_status open_output(const worker *w, int trial, int flags, int *fd)
     return *fd >= 0 ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, errno, "opening '%s'", path.text);
 }
 
-/* True if a training of a worker that died is still saving, or ending, in the run folder. */
-static bool folder_is_taken(const char *run)
+/* Whether a training of a worker that died is still saving, or ending, in the run folder. */
+static clt_status folder_is_taken(const char *run, bool *taken)
 {
     CLT_FREED char *path = NULL;
-    CLT_SCOPED(clt_lock) *lock = NULL;
-    bool taken = clt_path_join(run, "lock", &path) == CLT_OK && clt_file_exists(path) &&
-                 clt_lock_acquire(path, &lock) != CLT_OK;
-    clt_error_clear();
-    return taken;
+    CLT_TRY(clt_path_join(run, "lock", &path));
+    return clt_lock_is_taken(path, taken);
 }
 
 static void tell_begin(const worker *w, const slot *at)
@@ -184,9 +181,11 @@ static clt_status start(const worker *w, slot *at)
     CLT_FREED char *run = NULL;
     CLT_SCOPED(clt_arena) *arena = NULL;
     CLT_CLOSED int output = -1;
+    bool taken;
     char name[CLT_SWEEP_NAME];
     CLT_TRY(trial_path(w, at->trial, &run));
-    if (folder_is_taken(run)) {
+    CLT_TRY(folder_is_taken(run, &taken));
+    if (taken) {
         if (!at->told)
             tell(w, "%s: an earlier training in its folder is still ending",
                  clt_sweep_trial_name(w->sweep, at->trial, name));

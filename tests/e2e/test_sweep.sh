@@ -183,6 +183,13 @@ expect_code 0 "$CLTRAIN" sweep quiet
 expect_text '^trial-04 failed: the lines of the last steps are missing .*; it is tried again$' '^trial-04 is done: '
 rm quiet/failed/trial-04-0.json
 
+# --- empty records, as a kill leaves them where there are no hard links, count as none ---
+mkdir -p empty/done
+touch empty/config.json empty/sweep.json empty/done/trial-02-0.json
+expect_code 0 "$CLTRAIN" sweep grid.json --out empty
+expect_text '^trial-02 is done: '
+same_as quiet empty
+
 # --- a budget or a file STOP ends one trial, and the worker goes on ---
 sed 's/"keys".*/"set": {"cost.per_hour": 3600}, "keys": {"cost.budget": {"values": [3, 1e9]}, "train.steps": {"values": [16000000, 60]}}}/' \
     long_grid.json >ends.json

@@ -625,10 +625,18 @@ TEST_BETWEEN(test_lock, make_folder, drop_folder)
     assert_ok(clt_lock_acquire(in_folder("lock"), &lock));
     assert_int_equal(clt_lock_acquire(in_folder("lock"), &second), CLT_ESTORAGE);
     assert_null(second);
+    bool taken = false;
+    assert_ok(clt_lock_is_taken(in_folder("lock"), &taken));
+    assert_true(taken);
     clt_lock_release(lock);
     clt_lock_release(NULL);
+    assert_ok(clt_lock_is_taken(in_folder("lock"), &taken));
+    assert_false(taken);
     /* A lock file left by a process that died holds nobody up. */
     put("lock", "process 1 on host gone\n", 23);
+    assert_ok(clt_lock_is_taken(in_folder("lock"), &taken));
+    assert_false(taken);
+    assert_int_equal(clt_lock_is_taken(in_folder("lock/inside"), &taken), CLT_ESTORAGE);
     assert_ok(clt_lock_acquire(in_folder("lock"), &lock));
     clt_lock_release(lock);
     assert_int_equal(clt_lock_acquire(in_folder("no/lock"), &lock), CLT_ESTORAGE);

@@ -175,7 +175,7 @@ n_commands=0
 while read -r command rest; do
     n_commands=$((n_commands + 1))
     part=
-    case $command in data | bench | completion) part=${rest%% *} ;; esac
+    case $command in data | bench | ckpt | completion) part=${rest%% *} ;; esac
     "$CLTRAIN" "$command" $part --help >"$work/help" 2>&1 || fail "the docs name a command that there is not: $command $part"
     for word in $rest; do
         case $word in

@@ -56,8 +56,8 @@ void clt_map_used(const clt_mapping *mapping);
 clt_status clt_map_check(void);
 clt_status clt_map_check_one(const clt_mapping *mapping);
 
-/* Reads the beginning of a small file as text, "" if it cannot be read. Uses no heap memory, so that a lack of
- * memory cannot change what a report says. */
+/* Reads the beginning of a small file as text, "" if it cannot be read. Uses no heap memory, so that a lack
+ * of memory cannot change what a report says. */
 void clt_file_beginning(const char *path, char *text, size_t size);
 
 /* clt_file_write: writes to "path.tmp-PID", fsync, rename, fsync of the folder; a device or a pipe is

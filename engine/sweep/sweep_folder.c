@@ -32,8 +32,8 @@ static bool is_empty(const char *path)
 }
 
 /* As clt_file_create, but an empty file counts as none: where a file system has no hard links, a name is
- * reserved by an empty file for a moment, and stays one if the process is killed then. Such a moment is waited
- * for. Two processes that find the file of a killed one may both write it: the text is the same. */
+ * reserved by an empty file for a moment, and stays one if the process is killed then. Such a moment is
+ * waited for. Two processes that find the file of a killed one may both write it: the text is the same. */
 static clt_status create_record(const char *path, const char *text, size_t length, bool *created)
 {
     CLT_TRY(clt_file_create(path, text, length, created));

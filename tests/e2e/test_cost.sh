@@ -78,18 +78,22 @@ expect_awk 'tags are text' '/&lt;script&gt;alert/ { found = 1 } END { exit !foun
 
 # --- a budget ---
 # Start-up may take long on a busy machine, so the budget is raised until the run makes steps with it: then less than 30 s are left.
-code=2
-spare=2
+# spend RUN OPTION...: goes on with a run until it ends at its budget, which is then in $budget.
+spend() {
+    local run=$1 code=2 spare=2 spent
+    shift
+    while [ $code -eq 2 ] && [ $spare -lt 100000 ]; do
+        spent=$(grep '"cost":{' "$run/metrics.jsonl" | tail -n 1 | sed -E 's/.*"total":([0-9.]+),.*/\1/')
+        budget=$(awk -v s="$spent" -v m=$spare 'BEGIN { print s + m }')
+        guarded "$CLTRAIN" train net.json --out "$run" --resume auto checkpoint.every=0 cost.per_hour=3600 "cost.budget=$budget" "$@" >"$out" 2>&1
+        code=$?
+        [ $code -eq 75 ] || expect_text 'cost.budget of .* is used up before the first step of this start: the run has cost '
+        spare=$((spare * 2))
+    done
+    if [ $code -eq 75 ]; then pass; else fail "code $code at the budget"; fi
+}
 cp -r run bud
-while [ $code -eq 2 ] && [ $spare -lt 100000 ]; do
-    spent=$(grep '"cost":{' bud/metrics.jsonl | tail -n 1 | sed -E 's/.*"total":([0-9.]+),.*/\1/')
-    budget=$(awk -v s="$spent" -v m=$spare 'BEGIN { print s + m }')
-    guarded "$CLTRAIN" train net.json --out bud --resume auto checkpoint.every=0 cost.per_hour=3600 "cost.budget=$budget" >"$out" 2>&1
-    code=$?
-    [ $code -eq 75 ] || expect_text 'cost.budget of .* is used up before the first step of this start: the run has cost '
-    spare=$((spare * 2))
-done
-if [ $code -eq 75 ]; then pass; else fail "code $code at the budget"; fi
+spend bud
 expect_text '^cost.budget is reached; a larger one lets the run go on$' 'stopped after step [0-9]+ of 1000000; saved in'
 grep '^{"event":"stopped"' bud/metrics.jsonl | tail -n 1 >"$out"
 expect_text '"reason":"cost.budget is reached"'
@@ -103,6 +107,33 @@ expect_text "resumed from bud/checkpoints/step_$at at step $at" '^cost .* in ear
 # A complete run stays complete, whatever its budget is.
 expect_code 0 "$CLTRAIN" train net.json --out bud --resume auto --max-steps $((at + 3)) cost.per_hour=3600 cost.budget=0.001
 expect_text 'the run is complete'
+
+# An evaluation is no longer begun then: the next session makes it, and the run is bitwise one that never stopped.
+evaluating=(train.eval_every=1 checkpoint.best=loss)
+expect_code 0 "$CLTRAIN" train net.json --out owes --max-steps 3 "${evaluating[@]}" cost.per_hour=3600
+spend owes "${evaluating[@]}"
+at=$(grep '^{"event":"stopped"' owes/metrics.jsonl | tail -n 1 | sed -E 's/.*"step":([0-9]+),.*/\1/')
+evaluated() { grep -c "^{\"step\":$at,.*\"eval_loss\"" "$1/metrics.jsonl" >"$out"; }
+evaluated owes
+expect_text '^0$'
+expect_code 0 "$CLTRAIN" train net.json --out owes --resume auto --max-steps $((at + 2)) "${evaluating[@]}"
+expect_code 0 "$CLTRAIN" train net.json --out straight --max-steps $((at + 2)) "${evaluating[@]}"
+evaluated owes
+expect_text '^1$'
+for file in model.safetensors optimizer.safetensors state.json; do
+    expect_same "straight/checkpoints/step_$((at + 2))/$file" "owes/checkpoints/step_$((at + 2))/$file"
+done
+
+# --- a session that was killed before its first step: the file that it has left tells what it has cost ---
+before=$(cost_of bud end total)
+seconds=$(cost_of bud end seconds)
+printf '{"count": 2, "seconds": 50.5, "cost": 100.25}\n' >bud/startup.json
+expect_code 0 "$CLTRAIN" train net.json --out bud --resume auto --max-steps $((at + 1000)) checkpoint.every=0 cost.per_hour=3600
+expect_absent bud/startup.json
+grep '^{"event":"start"' bud/metrics.jsonl | tail -n 1 >"$out"
+expect_text '"starts_cut_short":\{"count":2,"seconds":50.5\}'
+expect_close 'a start-up that was cut short' "$(cost_of bud start total)" \
+    "$(awk -v t="$before" -v s="$seconds" -v n="$(cost_of bud start seconds)" 'BEGIN { printf "%.9f", t + 100.25 + (n - s - 50.5) }')"
 
 # --- what is refused ---
 refuse() { # PATTERN OVERRIDE...

@@ -132,15 +132,6 @@ static void share_row(clt_str *out, const char *title, double share)
     clt_str_append(out, "</td></tr>\n");
 }
 
-/* How often to save, from what saves took and how often sessions were cut short so far. */
-static double best_interval(const clt_run_record *run)
-{
-    double saves = (double)run->event_total[CLT_RUN_EVENT_SAVED], cuts = 0;
-    for (size_t i = 0; i + 1 < run->session_count; i++)
-        cuts += run->sessions[i].ended != CLT_RUN_EVENT_END;
-    return clt_cost_interval(run->cost.sums.saving_s / saves, run->cost.sums.seconds / cuts);
-}
-
 static void seconds_row(clt_str *out, const char *title, double seconds)
 {
     if (isnan(seconds))
@@ -177,7 +168,7 @@ void report_cost(const report_page *page, const clt_run_record *run)
     seconds_row(out, "start-up", s->startup_s);
     seconds_row(out, "steps computed again", s->repeated_s);
     seconds_row(out, "waiting for checkpoints", s->saving_s);
-    seconds_row(out, "checkpoint interval that would lose least", best_interval(run));
+    seconds_row(out, "checkpoint interval that would lose least", clt_run_save_interval(run));
     if (tags && clt_json_typeof(tags) == CLT_JSON_STRING) {
         clt_str_append(out, "<tr><td>tags</td>");
         cell(out, clt_json_string(tags));

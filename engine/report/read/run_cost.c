@@ -45,6 +45,14 @@ void clt_cost_add(clt_cost *c, double seconds, double startup_s, double saving_s
     c->sums.lost += rate * (startup_s + saving_s);
 }
 
+void clt_cost_cut(clt_cost *c, double seconds, double total)
+{
+    c->sums.seconds += seconds;
+    c->sums.startup_s += seconds;
+    c->sums.total += total;
+    c->sums.lost += total;
+}
+
 void clt_cost_repeat(clt_cost *c, double seconds)
 {
     c->sums.repeated_s += seconds;

@@ -53,6 +53,8 @@ double clt_cost_interval(double save_s, double apart_s);
 
 /* Adds time of a session that has the terms: of all kinds, and what part of it trained nothing. */
 void clt_cost_add(clt_cost *cost, double seconds, double startup_s, double saving_s);
+/* Sessions that ended in their start-up, which took `seconds` in all and cost `total`. */
+void clt_cost_cut(clt_cost *cost, double seconds, double total);
 /* Steps that took `seconds`, which are in the sums already, are computed again. */
 void clt_cost_repeat(clt_cost *cost, double seconds);
 

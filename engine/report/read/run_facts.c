@@ -100,3 +100,12 @@ clt_run_facts clt_run_facts_of(const clt_run_record *r)
         f.value[CLT_FACT_ENERGY] = r->cost.sums.energy_j / JOULES_PER_KWH;
     return f;
 }
+
+double clt_run_save_interval(const clt_run_record *r)
+{
+    const bool over = r->verdict != CLT_RUN_RUNNING && r->session_count > 0;
+    const double saves = (double)r->event_total[CLT_RUN_EVENT_SAVED];
+    double cuts = (double)r->cuts;
+    cuts += over && !r->sessions[r->session_count - 1].by_user;
+    return clt_cost_interval(r->cost.sums.saving_s / saves, r->cost.sums.seconds / cuts);
+}

@@ -17,6 +17,7 @@
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
 #include "engine/host/process.h"
+#include "engine/report/write/rundir.h"
 
 #define MAX_EVENT_BYTES 65536 /* longer events are ignored */
 #define MAX_CONFIG_BYTES (8u << 20)
@@ -68,6 +69,8 @@ const clt_json_doc *clt_run_start(const clt_run_record *r)
 static void open_session(clt_run_record *r, clt_json_doc *start, double time)
 {
     r->session_total++;
+    if (r->session_count > 0 && !r->sessions[r->session_count - 1].by_user)
+        r->cuts++;
     if (r->session_count == CLT_RUN_SESSIONS) /* the list is full: replace its last entry */
         clt_json_destroy(r->sessions[--r->session_count].start);
     r->sessions[r->session_count++] = (clt_run_session){.start = start,
@@ -130,6 +133,20 @@ static clt_run_event_kind kind_of(const clt_json_doc *doc)
     return CLT_RUN_EVENT_OTHER;
 }
 
+/* Whether the event tells that a session ended as its user wanted. */
+static bool by_user(const clt_run_event *event)
+{
+    static const char *const reasons[] = {"SIGINT", CLT_REASON_STOP_FILE, CLT_REASON_BUDGET,
+                                          CLT_REASON_PROGRAM};
+    const clt_json *told = clt_json_get(clt_json_root(event->doc), "reason");
+    bool is = event->kind == CLT_RUN_EVENT_END;
+    if (event->kind != CLT_RUN_EVENT_STOPPED || !told || clt_json_typeof(told) != CLT_JSON_STRING)
+        return is;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        is = is || strcmp(clt_json_string(told), reasons[i]) == 0;
+    return is;
+}
+
 static clt_status add_event(clt_run_record *r, const clt_metrics_line *line, const char *text, size_t length)
 {
     CLT_SCOPED(clt_json_doc) *doc = NULL;
@@ -145,8 +162,10 @@ static clt_status add_event(clt_run_record *r, const clt_metrics_line *line, con
         open_session(r, start, event.time);
     }
     if (event.kind == CLT_RUN_EVENT_STOPPED || event.kind == CLT_RUN_EVENT_FAILED ||
-        event.kind == CLT_RUN_EVENT_END)
+        event.kind == CLT_RUN_EVENT_END) {
         session_of(r)->ended = event.kind;
+        session_of(r)->by_user = by_user(&event);
+    }
     clt_cost_take_event(&r->cost, doc);
     note_time(r, event.time);
     if (r->event_count == CLT_RUN_EVENTS)

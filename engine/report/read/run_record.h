@@ -45,6 +45,7 @@ typedef struct clt_run_session {
     double first_time, last_time;  /* seconds since 1970, NAN if unknown */
     double step_seconds;           /* sum of the durations of its steps */
     clt_run_event_kind ended;      /* how it ended: STOPPED, FAILED or END; OTHER: unknown */
+    bool by_user;                  /* it ended as its user wanted: complete, stopped by hand, at the budget */
 } clt_run_session;
 
 typedef enum clt_run_verdict {
@@ -70,6 +71,7 @@ typedef struct clt_run_record {
     clt_run_session sessions[CLT_RUN_SESSIONS];
     size_t session_count;
     int64_t session_total;
+    int64_t cuts;         /* sessions before the newest that ended otherwise than by_user */
     clt_json_doc *config; /* config.resolved.json; NULL: missing or unreadable, config_problem says why */
     char *config_problem;
     int64_t last_step;   /* last step of the training lines; -1: no line */

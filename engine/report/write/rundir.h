@@ -87,6 +87,8 @@ void clt_rundir_histogram(clt_rundir *dir, const char *tag, int64_t step, const 
 #define CLT_REASON_BUDGET "cost.budget is reached"
 /* The same of a run that a notice of the cloud has ended. */
 #define CLT_REASON_NOTICE "a notice that a machine will be taken away"
+/* The same of a run that the program which trains by the library has ended. */
+#define CLT_REASON_PROGRAM "the program asked for it"
 /* The file in the run folder with the counts of each class (class_counts.h) and the step of the newest
  * evaluation. */
 #define CLT_CLASSES_FILE "classes.json"

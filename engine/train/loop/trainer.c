@@ -166,7 +166,7 @@ static clt_status save(clt_loop *l, int64_t step, clt_save_reason reason)
     clt_watch_break(l->watch, false);
     CLT_TRY(clt_keeper_save(&l->keeper, step, reason));
     l->last_done = l->saved_at = clt_now();
-    l->meter.saving_s += l->last_done - begin;
+    clt_meter_saving(l, begin, l->last_done);
     l->saved_step = step;
     l->save_asked = false;
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "save", step, begin, l->last_done);
@@ -195,10 +195,31 @@ static clt_status evaluate(clt_loop *l, int64_t step, bool *save_it)
     l->result->final_eval = m;
     CLT_TRY(clt_tell_eval(l, &m));
     l->last_done = clt_now(); /* evaluation is not part of the next step's time */
+    l->eval_seconds = l->last_done - begin;
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "evaluate", step, begin, l->last_done);
     *save_it = best && clt_config_choice(l->options->config, "checkpoint.best") != CLT_BEST_NONE;
     l->early = clt_keeper_ends(&l->keeper);
     return CLT_OK;
+}
+
+/* Makes the evaluation that was due when the budget of an earlier session was reached. */
+static clt_status evaluate_owed(clt_loop *l)
+{
+    bool best;
+    if (!l->keeper.state.owes)
+        return CLT_OK;
+    l->keeper.state.owes = false;
+    CLT_TRY(evaluate(l, l->run->first_step, &best));
+    return best ? save(l, l->run->first_step, CLT_SAVE_BEST) : CLT_OK;
+}
+
+/* Evaluates after step `done`, unless the budget is reached or would be: then the run owes the evaluation. */
+static clt_status evaluate_in_budget(clt_loop *l, int64_t done, clt_decision *d, bool *best)
+{
+    if (!d->stop)
+        CLT_TRY(clt_meter_stops(l, l->eval_seconds, &d->stop));
+    l->keeper.state.owes = d->stop && l->stop == CLT_STOP_BUDGET;
+    return l->keeper.state.owes ? CLT_OK : evaluate(l, done, best);
 }
 
 /* Evaluates and saves after step `done` if the config or the clock asks for it. */
@@ -223,7 +244,7 @@ static clt_status between_steps(clt_loop *l, int64_t done, clt_decision *d)
     if (dead && !d->fail)
         CLT_TRY(clt_tell_gradients(l, done));
     if (eval && !d->fail)
-        CLT_TRY(evaluate(l, done, &best));
+        CLT_TRY(evaluate_in_budget(l, done, d, &best));
     if (write && !d->fail && !d->stop)
         clt_tell_sample(l, done);
     if ((save_it || best) && !d->fail)
@@ -243,6 +264,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
 {
     clt_decision d = {0};
     l->start = l->last_done = l->saved_at = clt_now();
+    CLT_TRY(evaluate_owed(l));
     say_step(l, l->run->first_step + 1);
     for (int64_t step = l->run->first_step; step < l->last_step && !d.stop && !d.fail && !l->early; step++) {
         int64_t done = step + 1;
@@ -266,7 +288,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         d = clt_decide(l, step);
         if (l->near_budget && !d.stop) {
             CLT_TRY(await(l, done));
-            CLT_TRY(clt_meter_stops(l, &d.stop));
+            CLT_TRY(clt_meter_stops(l, 0, &d.stop));
         }
         if (d.meet) {
             l->met_step = done;
@@ -398,7 +420,7 @@ static clt_status finish(clt_loop *l, bool stopped)
     CLT_TRY(wanted || stopped || best || early ? clt_keeper_finish(&l->keeper, l->result->steps, reason)
                                                : clt_keeper_poll(&l->keeper, CLT_SAVER_WAIT));
     clt_run_progress(l->run, "saving", 0, -1);
-    l->meter.saving_s += clt_now() - saving;
+    clt_meter_saving(l, saving, clt_now());
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_END));
     clt_gauges_finish(l);
     clt_gauges_tell(l);
@@ -427,7 +449,12 @@ static clt_status save_before_end(clt_loop *l, clt_status failure)
         clt_tell_warning(l,
                          "running statistics, such as those of batch norm, include a part of the step that "
                          "was not finished");
-    if (drain(l, true) != CLT_OK || clt_keeper_finish(&l->keeper, l->enqueued, CLT_SAVE_ERROR) != CLT_OK)
+    clt_status saved = drain(l, true);
+    const double begin = clt_now();
+    if (saved == CLT_OK)
+        saved = clt_keeper_finish(&l->keeper, l->enqueued, CLT_SAVE_ERROR);
+    clt_meter_saving(l, begin, clt_now());
+    if (saved != CLT_OK)
         clt_tell_warning(l, clt_error_text());
     return failure;
 }
@@ -456,6 +483,7 @@ static clt_status train(clt_loop *l)
     clt_sampler_open(l);
     l->meter.startup_s = clt_now() - l->meter.began;
     CLT_TRY(clt_tell_start(l));
+    clt_startup_over(l);
     if (!l->run->job->eval_source && !l->quiet)
         clt_tell_warning(l, "there is no evaluation data, so that overfitting will not show; data.eval_path "
                             "names some (text also takes data.split)");
@@ -501,6 +529,7 @@ static clt_status run_all(clt_loop *l)
     CLT_TRY(clt_gauges_check(o));
     CLT_TRY(clt_watch_notices(l)); /* building kernels may take longer than a notice gives */
     CLT_TRY(open_log(l));
+    CLT_TRY(clt_startup_begin(l));
     CLT_TRY(clt_uploader_open(l));
     CLT_TRY(clt_run_create(o, CLT_JOB_TRAIN, &l->run));
     l->quiet = l->run->ranks.rank != 0;
@@ -521,6 +550,7 @@ static void close_all(clt_loop *l)
 {
     CLT_KEEP_ERROR();
     clt_notices_close(l->notices);
+    clt_startup_leave(l);
     clt_uploader_close(CLT_TAKE(l->uploader));
     clt_gauges_close(l);
     clt_sampler_close(l);

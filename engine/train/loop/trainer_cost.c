@@ -19,8 +19,7 @@
 #define NEAR_SECONDS 30.0
 #define NEAR_STEPS 20.0
 
-/* The price of a machine for an hour, by the config or else the environment; 0: there is none. */
-static clt_status price(const clt_config *config, double *out)
+clt_status clt_meter_price(const clt_config *config, double *out)
 {
     const char *text = getenv(PRICE_VARIABLE);
     char *end;
@@ -39,7 +38,7 @@ clt_status clt_meter_check(const clt_run_options *o)
     double per_hour;
     if (!clt_first_rank(o))
         return CLT_OK;
-    CLT_TRY(price(o->config, &per_hour));
+    CLT_TRY(clt_meter_price(o->config, &per_hour));
     if (clt_config_float(o->config, "cost.budget") > 0 && !(per_hour > 0))
         CLT_FAIL(CLT_ECONFIG,
                  "cost.budget needs a price: set cost.per_hour, or " PRICE_VARIABLE " in the environment");
@@ -65,9 +64,10 @@ clt_status clt_meter_open(clt_loop *l)
         CLT_FREED char *path = NULL;
         CLT_TRY(clt_path_join(clt_rundir_path(l->dir), "metrics.jsonl", &path));
         CLT_TRY(clt_cost_read(path, l->run->first_step, &m->before));
+        clt_cost_cut(&m->before, m->cut_seconds, m->cut_total);
     }
     l->gauges.energy_before = m->before.sums.energy_j;
-    CLT_TRY(price(config, &per_hour));
+    CLT_TRY(clt_meter_price(config, &per_hour));
     if (!(per_hour > 0))
         return CLT_OK;
     const clt_job_amount reads = clt_job_reads(job);
@@ -95,6 +95,14 @@ clt_cost clt_meter_at(const clt_loop *l, double now)
         cost.paid_steps += l->result->steps - l->run->first_step;
     }
     return cost;
+}
+
+void clt_meter_saving(clt_loop *l, double from, double to)
+{
+    clt_meter *m = &l->meter;
+    const double begin = fmax(from, m->saved_until);
+    m->saving_s += fmax(0, to - begin);
+    m->saved_until = fmax(m->saved_until, to);
 }
 
 int clt_meter_fields(const clt_loop *l, const clt_cost *c, bool terms,
@@ -130,9 +138,10 @@ static bool has_budget(const clt_loop *l)
     return l->meter.on && l->meter.budget > 0;
 }
 
-static bool is_spent(const clt_loop *l)
+/* ahead: seconds that would follow. */
+static bool is_spent(const clt_loop *l, double ahead)
 {
-    return has_budget(l) && clt_meter_at(l, clt_now()).sums.total >= l->meter.budget;
+    return has_budget(l) && clt_meter_at(l, clt_now() + ahead).sums.total >= l->meter.budget;
 }
 
 bool clt_meter_near(const clt_loop *l)
@@ -144,9 +153,11 @@ bool clt_meter_near(const clt_loop *l)
     return left < fmax(NEAR_SECONDS, NEAR_STEPS * l->step_seconds);
 }
 
-clt_status clt_meter_stops(clt_loop *l, bool *stop)
+clt_status clt_meter_stops(clt_loop *l, double ahead, bool *stop)
 {
-    int64_t spent = is_spent(l);
+    int64_t spent = is_spent(l, ahead);
+    if (!(clt_config_float(l->options->config, "cost.budget") > 0))
+        return CLT_OK;
     if (l->run->ranks.ranks > 1)
         CLT_TRY(comm_all_reduce(l->options->comm, &spent, 1, COMM_I64, COMM_MAX));
     *stop = spent;

@@ -29,14 +29,21 @@ typedef struct clt_decision {
     bool meet;             /* all ranks have finished a round of the checkpoint that they write (saver.h) */
 } clt_decision;
 
+/* Notes how long the start-up of a resumed run has taken (trainer_startup.c). */
+typedef struct clt_startup clt_startup;
+
 /* Counts what the run costs: on rank 0 with a price. */
 typedef struct clt_meter {
     bool on;
-    clt_cost before;  /* the earlier sessions' sums, and the terms of this one */
-    double began;     /* when this program began to train; its cost counts from then on */
-    double startup_s; /* from there to the first step; 0 before that step */
-    double saving_s;  /* of this session: waiting for checkpoints */
-    double budget;    /* 0: none */
+    clt_cost before;    /* the earlier sessions' sums, and the terms of this one */
+    double began;       /* when this program began to train; its cost counts from then on */
+    double startup_s;   /* from there to the first step; 0 before that step */
+    double saving_s;    /* of this session: in which steps waited for checkpoints */
+    double saved_until; /* up to when it counts */
+    int64_t starts_cut; /* sessions since the last one that began to train, which ended in their start-up */
+    double cut_seconds, cut_total; /* their time, and what it has cost */
+    clt_startup *startup;          /* NULL: nothing would be lost */
+    double budget;                 /* 0: none */
     clt_str tags;
 } clt_meter;
 
@@ -96,6 +103,7 @@ typedef struct clt_loop {
     double own_ms;       /* sum over finished steps of the time without waiting for other ranks */
     int64_t own_steps;   /* number of steps in own_ms */
     double step_seconds; /* duration of the newest finished step */
+    double eval_seconds; /* and of the newest evaluation; 0: there was none */
     uint32_t spiked;     /* spikes up to the newest finished step */
     float loss_scale;    /* for the step after the newest finished one */
     float step_scale;    /* of the newest finished step */
@@ -183,10 +191,22 @@ clt_cost clt_meter_at(const clt_loop *loop, double now);
 enum { CLT_METER_SUMS = 6, CLT_METER_FIELDS = 15 };
 int clt_meter_fields(const clt_loop *loop, const clt_cost *cost, bool terms,
                      clt_event_field fields[CLT_METER_FIELDS]);
-/* near: on rank 0, whether the budget will soon be reached. stops: whether it is reached; collective, for
- * when all ranks are near. refuse: the error of a start whose budget is used up before its first step. */
+/* The price of a machine for an hour, by the config or else the environment; 0: there is none. */
+clt_status clt_meter_price(const clt_config *config, double *out);
+/* Steps have stood still for a checkpoint from one time to another; a time that is in more than one call
+ * counts once. Calls come in the order of the times at which they end. */
+void clt_meter_saving(clt_loop *loop, double from, double to);
+/* trainer_startup.c. A session that ends before its event "start" leaves nothing in metrics.jsonl. So
+ * `begin` takes up, in a file of the folder that the run goes on in, what such sessions have cost and this
+ * one does until `over`; `leave` at the end, which keeps the file of a session that did not come to `over`.
+ * A start-up that cannot be noted is told in the log and ends nothing. */
+clt_status clt_startup_begin(clt_loop *loop);
+void clt_startup_over(clt_loop *loop);
+void clt_startup_leave(clt_loop *loop);
+/* near: on rank 0, whether the budget will soon be reached. stops: whether it is reached, or would be after
+ * `ahead` more seconds; collective, and false without a budget. refuse: the error of a start whose budget is used up before its first step. */
 bool clt_meter_near(const clt_loop *loop);
-clt_status clt_meter_stops(clt_loop *loop, bool *stop);
+clt_status clt_meter_stops(clt_loop *loop, double ahead, bool *stop);
 clt_status clt_meter_refuse(const clt_loop *loop);
 /* The row of the start-up table, and the line at the end. */
 const char *clt_meter_row(const clt_loop *loop, char *text, size_t size);

@@ -53,6 +53,7 @@ void clt_tell_saved(void *context, const clt_save_result *r, clt_save_reason rea
     const clt_observer *o = &l->options->observer;
     if (l->quiet)
         return;
+    clt_meter_saving(l, r->begun, r->read);
     const clt_cost now = clt_meter_at(l, clt_now());
     clt_event_field cost[CLT_METER_FIELDS];
     const int paid = clt_meter_fields(l, &now, false, cost);
@@ -235,6 +236,9 @@ static clt_status start_event(const clt_loop *l)
     const int paid = clt_meter_fields(l, &now, true, cost);
     /* lines of steps that are computed again have been removed, and their energy with them */
     const clt_event_field energy[] = {CLT_FIELD_NUMBER("energy_j", l->gauges.energy_before)};
+    const clt_meter *m = &l->meter;
+    const clt_event_field cut[] = {CLT_FIELD_INT("count", m->starts_cut),
+                                   CLT_FIELD_NUMBER("seconds", m->cut_seconds)};
     const clt_event_field init[] = {CLT_FIELD_TEXT("file", run->taken.file),
                                     CLT_FIELD_INT("tensors", run->taken.tensors),
                                     CLT_FIELD_INT("new_parameters", run->taken.kept),
@@ -256,6 +260,7 @@ static clt_status start_event(const clt_loop *l)
         CLT_FIELD_NUMBER("peak_lr", job->schedule.peak),
         CLT_FIELD_NUMBER("lr_factor", clt_job_rate_factor(job->config, job->global_batch)),
         CLT_FIELD_INT("steps_total", l->last_step),
+        CLT_FIELD_OBJECT("starts_cut_short", cut, m->starts_cut > 0 ? COUNT(cut) : 0),
         CLT_FIELD_INT("memory_bytes", clt_plan_memory(job->train, job->eval).total),
         CLT_FIELD_TEXT("resumed_from", from),
         CLT_FIELD_OBJECT("init", init, run->taken.file[0] ? COUNT(init) : 0),
@@ -377,7 +382,7 @@ const char *clt_stop_reason(int64_t stop)
     case CLT_STOP_NOTICE:
         return CLT_REASON_NOTICE;
     default:
-        return "the program asked for it";
+        return CLT_REASON_PROGRAM;
     }
 }
 

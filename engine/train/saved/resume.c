@@ -174,6 +174,7 @@ static void restore_best(const clt_config *config, const clt_checkpoint *saved, 
     int64_t step, evals;
     extra->best = best == CLT_BEST_NONE ? CLT_BEST_LOSS : best;
     extra->best_eval_loss = get_double(saved, "best_eval_loss", NAN);
+    extra->owes = member_int(root, "owes_evaluation", 1, &evals) && evals == 1;
     if (strcmp(was, words[extra->best]) != 0) {
         if (tells)
             CLT_WARN("resuming from '%s': it chose the best checkpoint by %s, and this run does so by %s: "

@@ -50,7 +50,6 @@ struct clt_saver {
     saver_round round;
     bool read_ok;
     uint64_t last_command; /* number of the last read that was enqueued (cl/command/faults.h) */
-    double begun;
     clt_error error;       /* error of this rank's part of the round */
     clt_part written, all; /* what this rank wrote or read in this round; what all ranks wrote */
     bool open;             /* ranks have a round to end together; the same value on all of them */
@@ -117,6 +116,8 @@ static clt_status state_text(const clt_saver *s, clt_str *out)
         clt_jw_kdouble(&w, "stop_value", s->extra.stop_value);
         clt_jw_kint(&w, "stop_evals", s->extra.stop_evals);
     }
+    if (s->extra.owes)
+        clt_jw_kint(&w, "owes_evaluation", 1);
     init_text(&s->run->taken, &w);
     clt_tuned_write(s->run->tuned, &w);
     clt_jw_end_object(&w);
@@ -230,7 +231,7 @@ static void *writer(void *context)
                       clt_now());
         clt_error_take(status, &s->error);
         if (s->round <= ROUND_PLACE)
-            s->result.seconds = clt_now() - s->begun;
+            s->result.seconds = clt_now() - s->result.begun;
         pthread_mutex_lock(&s->lock);
         /* no rank waits for these rounds, which rank 0 does alone */
         s->phase = s->round == ROUND_RETAIN || s->round == ROUND_DISCARD ? SAVER_IDLE : SAVER_THROUGH;
@@ -327,6 +328,7 @@ static void reads_done(void *context, bool ok)
     clt_saver *s = context;
     pthread_mutex_lock(&s->lock);
     s->read_ok = s->read_ok && ok;
+    s->result.read = clt_now();
     if (s->phase == SAVER_READING) /* otherwise nothing waits for it any more */
         s->phase = SAVER_WORKING;
     pthread_cond_broadcast(&s->changed);
@@ -376,7 +378,7 @@ clt_status clt_saver_begin(clt_saver *s, int64_t step, const clt_saved_state *st
         return lost(s);
     if (!idle)
         CLT_FAIL(CLT_EINTERNAL, "a checkpoint is begun while the one before it is still being saved");
-    s->begun = clt_now();
+    s->result.begun = s->result.read = clt_now();
     s->result.step = step;
     s->extra = *state;
     s->retention = *retention;

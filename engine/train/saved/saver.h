@@ -34,6 +34,9 @@ typedef struct clt_saved_state {
      * evaluations in a row have not done so. */
     double stop_value;
     int64_t stop_evals;
+    /* The evaluation that was due at this step was left out, since the budget was reached: the run makes it
+     * before it goes on. */
+    bool owes;
 } clt_saved_state;
 /* The state before the first evaluation. */
 #define CLT_SAVED_STATE_NEW                                                                                  \
@@ -44,6 +47,7 @@ typedef struct clt_saved_state {
 typedef struct clt_save_result {
     int64_t step;
     double seconds;
+    double begun, read; /* by clt_now: from when to when the device's queue was busy with it */
     char path[1024];
     clt_error error; /* the same on all ranks. CLT_OK: the checkpoint is complete and synced to disk */
 } clt_save_result;

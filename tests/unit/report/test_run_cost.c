@@ -167,6 +167,50 @@ TEST(steps_are_counted_as_repeated_once)
     near(read.sums.seconds, 110 + 70);
 }
 
+/* Seven sessions of 100 s, in each of which a checkpoint takes 2 s: what ends them is an interruption or not. */
+TEST(the_interval_counts_what_the_user_did_not_end)
+{
+    static const struct {
+        const char *event, *reason;
+        int cuts; /* so far, with this one */
+    } ends[] = {{"stopped", "SIGINT", 0},
+                {"end", NULL, 0},
+                {"stopped", "a file STOP in the run folder", 0},
+                {"stopped", "SIGTERM", 1},
+                {"stopped", "cost.budget is reached", 1},
+                {"stopped", "a notice that a machine will be taken away", 2},
+                {NULL, NULL, 3}};
+    CLT_SCOPED(clt_str) text = {0};
+    clt_cost c = {.terms = {.per_hour = 3.6, .machines = 1}};
+    for (int i = 0; i < 7; i++) {
+        clt_run_record *record;
+        start(&text, &c, i);
+        c = after(&c, 100, 10, 2);
+        finish(&text, &c, "saved", i + 1);
+        if (ends[i].event)
+            clt_str_printf(&text, "{\"event\":\"%s\",\"step\":%d,\"time\":9,\"reason\":\"%s\"}\n",
+                           ends[i].event, i + 1, ends[i].reason ? ends[i].reason : "");
+        assert_ok(clt_run_record_load(file_of(text.text), &record));
+        if (ends[i].cuts > 0)
+            near(clt_run_save_interval(record), sqrt(2 * 2 * 100.0 * (i + 1) / ends[i].cuts));
+        else
+            assert_true(isnan(clt_run_save_interval(record)));
+        clt_run_record_free(record);
+    }
+}
+
+TEST(start_ups_that_were_cut_short_are_paid)
+{
+    clt_cost c = {.terms = {.per_hour = 3600, .machines = 1}};
+    clt_cost_add(&c, 100, 20, 5);
+    clt_cost_cut(&c, 30, 60); /* at twice the price of today */
+    near(c.sums.seconds, 130);
+    near(c.sums.startup_s, 50);
+    near(c.sums.total, 160);
+    near(c.sums.lost, 85);
+    near(clt_cost_goodput(&c.sums), 75.0 / 130);
+}
+
 TEST(without_a_price_nothing_is_told)
 {
     clt_cost read;

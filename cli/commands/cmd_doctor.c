@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain doctor: prints what ocl_doctor finds out about drivers and devices that do not work, and whether
- * the metadata service of the machine's cloud answers. */
+ * cltrain doctor: prints what ocl_doctor finds out about drivers and devices that do not work, whether the
+ * metadata service of the machine's cloud answers, and where keys for object storage would come from. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +9,7 @@
 #include "cli/screen/cmd.h"
 #include "cli/screen/terminal.h"
 #include "engine/cloud/notice.h"
+#include "engine/storage/s3.h"
 
 static void on_finding(void *context, ocl_finding_level level, const char *text, const char *advice)
 {
@@ -47,18 +48,47 @@ static void look_at_cloud(void)
             : "docs/cloud.md tells what is asked, and how to name another source of notices");
 }
 
+/* Where keys for object storage would come from, if they or a profile are set up; never a key. A machine that
+ * is set up for none is not told so. */
+static void look_at_storage(void)
+{
+    const clt_s3_options options = {.attempts = 0};
+    clt_s3_setup setup;
+    char text[1024];
+    if (clt_s3_describe(&options, &setup) != CLT_OK) {
+        snprintf(text, sizeof text, "object storage cannot be used: %s", clt_error_text());
+        clt_error_clear();
+        on_finding(NULL, OCL_FINDING_WARN, text, "docs/storage.md tells how keys and the server are set up");
+        return;
+    }
+    if (setup.keys[0]) {
+        snprintf(text, sizeof text, "object storage: keys would come from %s; region %s, server %s",
+                 setup.keys, setup.region, setup.server);
+        on_finding(NULL, OCL_FINDING_OK, text, NULL);
+    } else if (setup.profile[0]) {
+        snprintf(text, sizeof text,
+                 "object storage: the profile '%s' has no keys, and there is no other source; region %s, "
+                 "server %s",
+                 setup.profile, setup.region, setup.server);
+        on_finding(NULL, OCL_FINDING_NOTE, text, NULL);
+    }
+}
+
 clt_status cmd_doctor(cmd_context *context, int argc, char **argv)
 {
     const args_option options[] = {ARGS_END};
     const args_usage usage = ARGS_USAGE(
         "doctor", "", 0, 0, options,
-        "Looks for the reasons why there is no OpenCL device: ICD files, driver libraries, device nodes.");
+        "Looks for the reasons why there is no OpenCL device: ICD files, driver libraries, device nodes.\n"
+        "Also says whether the metadata service of the machine's cloud answers, and where keys for object\n"
+        "storage would come from.");
     args_result r;
     bool healthy = false;
     (void)context;
     ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(ocl_doctor(on_finding, NULL, &healthy));
     look_at_cloud();
+    look_at_storage();
     if (!healthy)
         CLT_FAIL(CLT_EDEVICE, "no device can be used; the findings above say what is missing");
     terminal_say("\nhealthy: at least one device works; 'cltrain devices' lists them\n");

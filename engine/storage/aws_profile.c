@@ -60,19 +60,19 @@ static clt_status read_one(clt_profile *profile, clt_profile_file file)
     return CLT_OK;
 }
 
-/* Whether a line begins the profile's section: "[name]", or in the config file "[profile name]". */
-static bool is_section(const clt_profile *profile, clt_profile_file file, const char *line)
+/* Whether a line begins a profile's section: "[name]", or in the config file "[profile name]". */
+static bool is_section(const char *name, clt_profile_file file, const char *line)
 {
     const char *at = line + 1 + strspn(line + 1, " \t");
-    bool plain = file == CLT_PROFILE_CREDENTIALS || strcmp(profile->name, "default") == 0;
+    bool plain = file == CLT_PROFILE_CREDENTIALS || strcmp(name, "default") == 0;
     if (file == CLT_PROFILE_CONFIG && strncmp(at, "profile", 7) == 0 && (at[7] == ' ' || at[7] == '\t'))
         at += 7 + strspn(at + 7, " \t");
     else if (!plain)
         return false;
-    size_t length = strlen(profile->name);
+    size_t length = strlen(name);
     bool quoted = *at == '"';
     at += quoted;
-    if (strncmp(at, profile->name, length) != 0)
+    if (strncmp(at, name, length) != 0)
         return false;
     at += length;
     if (quoted && *at++ != '"')
@@ -101,13 +101,14 @@ static const char *value_of(char *line, const char *key)
 }
 
 /* Goes through the section; *found: it is there. key: NULL to look for the section only. */
-static const char *look_up(const clt_profile *profile, clt_profile_file file, const char *key, bool *found)
+static const char *look_up(const clt_profile *profile, const char *name, clt_profile_file file,
+                           const char *key, bool *found)
 {
     char *text = profile->text[file], *end = text ? text + profile->size[file] : NULL;
     bool inside = false;
     for (char *line = text; line < end; line += strlen(line) + 1) {
         if (line[0] == '[') {
-            inside = is_section(profile, file, line);
+            inside = is_section(name, file, line);
             *found = *found || inside;
             continue;
         }
@@ -118,11 +119,20 @@ static const char *look_up(const clt_profile *profile, clt_profile_file file, co
     return NULL;
 }
 
-const char *clt_profile_get(const clt_profile *profile, clt_profile_file file, const char *key)
+const char *clt_profile_get(const clt_profile *profile, const char *name, clt_profile_file file,
+                            const char *key)
 {
     bool found = false;
-    const char *value = look_up(profile, file, key, &found);
+    const char *value = look_up(profile, name, file, key, &found);
     return value && value[0] ? value : NULL;
+}
+
+const char *clt_profile_find(const clt_profile *profile, const char *name, const char *key)
+{
+    const char *value = NULL;
+    for (int i = 0; i < CLT_PROFILE_FILES && !value; i++)
+        value = clt_profile_get(profile, name, (clt_profile_file)i, key);
+    return value;
 }
 
 const char *clt_profile_name(const clt_profile *profile)
@@ -130,19 +140,25 @@ const char *clt_profile_name(const clt_profile *profile)
     return profile->name;
 }
 
+bool clt_profile_exists(const clt_profile *profile, const char *name)
+{
+    bool found = false;
+    for (int i = 0; i < CLT_PROFILE_FILES && !found; i++)
+        (void)look_up(profile, name, (clt_profile_file)i, NULL, &found);
+    return found;
+}
+
 clt_status clt_profile_open(clt_profile **out)
 {
     CLT_SCOPED(clt_profile) *profile = NULL;
     const char *name = getenv("AWS_PROFILE");
-    bool named = name && name[0], found = false;
+    bool named = name && name[0];
     *out = NULL;
     CLT_TRY(clt_alloc(&profile, 1, sizeof *profile, "a profile of AWS"));
     profile->name = named ? name : "default";
-    for (int i = 0; i < CLT_PROFILE_FILES; i++) {
+    for (int i = 0; i < CLT_PROFILE_FILES; i++)
         CLT_TRY(read_one(profile, (clt_profile_file)i));
-        (void)look_up(profile, (clt_profile_file)i, NULL, &found);
-    }
-    if (named && !found)
+    if (named && !clt_profile_exists(profile, name))
         CLT_FAIL(CLT_EUSAGE, "AWS_PROFILE=%s: neither ~/.aws/credentials nor ~/.aws/config has this profile",
                  name);
     *out = CLT_TAKE(profile);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The files in which the tools of AWS keep keys and settings: ~/.aws/credentials and ~/.aws/config, or the
- * files that AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name. Of them one profile is read: AWS_PROFILE,
- * else "default". */
+ * files that AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name. The profile that counts is AWS_PROFILE, else
+ * "default"; it may name others. */
 #ifndef ENGINE_STORAGE_AWS_PROFILE_H
 #define ENGINE_STORAGE_AWS_PROFILE_H
 
@@ -20,8 +20,12 @@ typedef enum clt_profile_file {
 clt_status clt_profile_open(clt_profile **out);
 void clt_profile_close(clt_profile *profile); /* NULL is fine; what it held is overwritten */
 CLT_SCOPED_POINTER(clt_profile, clt_profile_close)
-/* A setting of the profile; NULL if the file does not have it. Borrowed. */
-const char *clt_profile_get(const clt_profile *profile, clt_profile_file file, const char *key);
 const char *clt_profile_name(const clt_profile *profile); /* "default" */
+bool clt_profile_exists(const clt_profile *profile, const char *name);
+/* A setting of the profile `name`; NULL if the file does not have it. Borrowed. */
+const char *clt_profile_get(const clt_profile *profile, const char *name, clt_profile_file file,
+                            const char *key);
+/* The same of both files, of which the one of keys comes first. */
+const char *clt_profile_find(const clt_profile *profile, const char *name, const char *key);
 
 #endif

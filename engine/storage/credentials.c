@@ -35,7 +35,8 @@ clt_status clt_credentials_open(const clt_profile *profile, const char *region, 
     clt_credentials *c = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "keys of object storage"));
-    c->seeker = (clt_key_seeker){.profile = profile, .region = region, .ca_file = ca_file};
+    c->seeker = (clt_key_seeker){
+        .profile = profile, .name = clt_profile_name(profile), .region = region, .ca_file = ca_file};
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->seeker.lock, NULL);
     *out = c;
@@ -127,9 +128,9 @@ static clt_status no_keys(const clt_credentials *c)
 
 static clt_status fetch(clt_credentials *c, clt_keys *keys)
 {
-    bool there = false;
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
-        if (c->source && c->source != sources[i])
+        bool there = true;
+        if ((c->source && c->source != sources[i]) || !sources[i]->is_set(&c->seeker))
             continue;
         explicit_bzero(keys, sizeof *keys);
         clt_status status = sources[i]->fetch(&c->seeker, keys, &there);
@@ -200,6 +201,28 @@ void clt_credentials_expired(clt_credentials *c)
 {
     CLT_LOCKED(&c->lock);
     c->expired = true;
+}
+
+void clt_credentials_describe(clt_credentials *c, char *out, size_t size)
+{
+    CLT_LOCKED(&c->lock);
+    out[0] = '\0';
+    for (size_t i = 0; i < sizeof sources / sizeof *sources && !out[0]; i++) {
+        const clt_key_source *s = sources[i];
+        const char *blank = strstr(s->text, "%s");
+        char role[257] = "";
+        if (!s->is_set(&c->seeker))
+            continue;
+        if (s == &clt_keys_instance) {
+            if (clt_key_role(&c->seeker, role, sizeof role) != CLT_OK)
+                clt_error_clear();
+            if (role[0])
+                snprintf(out, size, "the role '%s' of the instance, by the metadata service", role);
+            continue;
+        }
+        snprintf(out, size, "%.*s%s%s", blank ? (int)(blank - s->text) : (int)strlen(s->text), s->text,
+                 blank ? c->seeker.name : "", blank ? blank + 2 : "");
+    }
 }
 
 const char *clt_credentials_source(clt_credentials *c)

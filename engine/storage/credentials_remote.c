@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/cloud/notice_source.h"
 #include "engine/files/fileio.h"
 #include "engine/storage/address.h"
@@ -20,12 +21,6 @@
 #define AGENT_SECONDS 2.0
 #define STS_SECONDS 10.0
 #define ATTEMPTS 3
-
-static const char *variable(const char *name)
-{
-    const char *value = getenv(name);
-    return value && value[0] ? value : NULL;
-}
 
 /* The content of a file without line breaks at its end. */
 static clt_status read_token(const char *path, char **out)
@@ -85,9 +80,9 @@ static clt_status take_sts(const clt_http_answer *answer, clt_keys *out)
 
 static clt_status sts_address(const clt_key_seeker *seeker, clt_str *out)
 {
-    const char *given = variable("AWS_ENDPOINT_URL_STS");
+    const char *given = clt_key_variable("AWS_ENDPOINT_URL_STS");
     if (!given)
-        given = variable("AWS_ENDPOINT_URL");
+        given = clt_key_variable("AWS_ENDPOINT_URL");
     if (given) {
         clt_endpoint endpoint;
         CLT_TRY(clt_endpoint_parse(given, "the address of STS", "", &endpoint));
@@ -99,19 +94,23 @@ static clt_status sts_address(const clt_key_seeker *seeker, clt_str *out)
     return clt_str_check(out);
 }
 
+static bool has_web(const clt_key_seeker *seeker)
+{
+    (void)seeker;
+    return clt_key_variable("AWS_WEB_IDENTITY_TOKEN_FILE") != NULL;
+}
+
 /* The token's file is read each time, because what keeps it fresh replaces it. */
 static clt_status fetch_web(clt_key_seeker *seeker, clt_keys *out, bool *there)
 {
-    const char *file = variable("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = variable("AWS_ROLE_ARN"),
-               *session = variable("AWS_ROLE_SESSION_NAME");
+    const char *file = clt_key_variable("AWS_WEB_IDENTITY_TOKEN_FILE"),
+               *role = clt_key_variable("AWS_ROLE_ARN"), *session = clt_key_variable("AWS_ROLE_SESSION_NAME");
     static const char *const headers[] = {"Content-Type: application/x-www-form-urlencoded", "Expect:", NULL};
     CLT_SCOPED(clt_str) url = {0};
     CLT_SCOPED(clt_secret) body = {0};
     CLT_WIPED char *token = NULL;
     clt_http_answer answer;
-    if (!file)
-        return CLT_OK;
-    *there = true;
+    (void)there;
     if (!session)
         session = "cltrain";
     if (!role)
@@ -139,7 +138,8 @@ static clt_status fetch_web(clt_key_seeker *seeker, clt_keys *out, bool *there)
     CLT_TRY(ask(seeker, &request, "STS", &answer));
     return take_sts(&answer, out);
 }
-const clt_key_source clt_keys_web = {"web", fetch_web};
+const clt_key_source clt_keys_web = {"web", "STS, for the token of the pod (AWS_WEB_IDENTITY_TOKEN_FILE)",
+                                     has_web, fetch_web};
 
 /* --- the agent of a container --- */
 
@@ -147,8 +147,8 @@ const clt_key_source clt_keys_web = {"web", fetch_web};
 static clt_status agent_address(clt_str *out)
 {
     static const char *const plain[] = {"169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
-    const char *relative = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
-               *full = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    const char *relative = clt_key_variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+               *full = clt_key_variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
     if (relative) {
         clt_str_printf(out, "http://169.254.170.2%s%s", relative[0] == '/' ? "" : "/", relative);
         return clt_str_check(out);
@@ -168,8 +168,8 @@ static clt_status agent_address(clt_str *out)
 
 static clt_status agent_header(clt_secret *out)
 {
-    const char *token = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
-               *file = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    const char *token = clt_key_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
+               *file = clt_key_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
     CLT_WIPED char *text = NULL;
     if (!token && !file)
         return CLT_OK;
@@ -184,15 +184,19 @@ static clt_status agent_header(clt_secret *out)
     return clt_str_check(out);
 }
 
+static bool has_container(const clt_key_seeker *seeker)
+{
+    (void)seeker;
+    return clt_key_variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") ||
+           clt_key_variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+}
+
 static clt_status fetch_container(clt_key_seeker *seeker, clt_keys *out, bool *there)
 {
     CLT_SCOPED(clt_str) url = {0};
     CLT_SCOPED(clt_secret) header = {0};
     clt_http_answer answer;
-    if (!variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") &&
-        !variable("AWS_CONTAINER_CREDENTIALS_FULL_URI"))
-        return CLT_OK;
-    *there = true;
+    (void)there;
     CLT_TRY(agent_address(&url));
     CLT_TRY(agent_header(&header));
     const char *const headers[] = {"Accept: application/json", header.text, NULL};
@@ -208,41 +212,72 @@ static clt_status fetch_container(clt_key_seeker *seeker, clt_keys *out, bool *t
         CLT_FAIL(CLT_ESTORAGE, "the agent of the container answers %d", answer.code);
     return clt_keys_from_json(answer.body, answer.size, "the agent of the container", out);
 }
-const clt_key_source clt_keys_container = {"container", fetch_container};
+const clt_key_source clt_keys_container = {
+    "container", "the agent of the container (AWS_CONTAINER_CREDENTIALS_*)", has_container, fetch_container};
 
 /* --- the role of an instance --- */
 
-static clt_status ask_role(clt_notice_asker *asker, clt_keys *out, bool *there)
+#define ROLES "/latest/meta-data/iam/security-credentials/"
+
+static bool has_instance(const clt_key_seeker *seeker)
 {
-    static const char folder[] = "/latest/meta-data/iam/security-credentials/";
+    const char *cloud = clt_cloud_found();
+    (void)seeker;
+    return cloud && strcmp(cloud, "aws") == 0;
+}
+
+/* The name of the role; "": the instance has none. */
+static clt_status ask_role(clt_notice_asker *asker, char *name, size_t size)
+{
+    clt_http_answer answer;
+    name[0] = '\0';
+    CLT_TRY(clt_metadata_aws(asker, ROLES, &answer));
+    if (answer.code == 404)
+        return CLT_OK;
+    size_t length = strcspn(answer.body, "\r\n");
+    if (answer.code != 200 || length == 0 || length >= size || clt_text_plain(answer.body) < length)
+        return clt_metadata_strange(asker, ROLES, &answer);
+    snprintf(name, size, "%.*s", (int)length, answer.body);
+    return CLT_OK;
+}
+
+static clt_status ask_keys(clt_notice_asker *asker, const char *role, clt_keys *out)
+{
     char path[512];
     clt_http_answer answer;
-    CLT_TRY(clt_metadata_aws(asker, folder, &answer));
-    if (answer.code == 404)
-        return CLT_OK; /* the instance has no role */
-    size_t length = strcspn(answer.body, "\r\n");
-    if (answer.code != 200 || length == 0 || length > 256)
-        return clt_metadata_strange(asker, folder, &answer);
-    snprintf(path, sizeof path, "%s%.*s", folder, (int)length, answer.body);
+    snprintf(path, sizeof path, ROLES "%s", role);
     CLT_TRY(clt_metadata_aws(asker, path, &answer));
     if (answer.code != 200)
-        return clt_metadata_strange(asker, folder, &answer);
-    *there = true;
+        return clt_metadata_strange(asker, ROLES, &answer);
     return clt_keys_from_json(answer.body, answer.size, "the role of the instance", out);
 }
 
-static clt_status fetch_instance(clt_key_seeker *seeker, clt_keys *out, bool *there)
+/* The role, and its keys unless out is NULL. */
+static clt_status ask_instance(clt_key_seeker *seeker, char *role, size_t size, clt_keys *out)
 {
-    const char *cloud = clt_cloud_found();
-    if (!cloud || strcmp(cloud, "aws") != 0)
-        return CLT_OK;
     CLT_TRY(clt_key_http(seeker));
     clt_notice_asker asker = {.http = seeker->http};
     clt_metadata_address(&asker, &clt_notice_aws, "");
-    clt_status status = ask_role(&asker, out, there);
+    clt_status status = ask_role(&asker, role, size);
+    if (status == CLT_OK && role[0] && out)
+        status = ask_keys(&asker, role, out);
     explicit_bzero(asker.token, sizeof asker.token);
     if (status == CLT_EDATA) /* the service did not answer */
         CLT_FAIL(CLT_ESTORAGE, "%s", asker.trouble);
     return status;
 }
-const clt_key_source clt_keys_instance = {"instance", fetch_instance};
+
+clt_status clt_key_role(clt_key_seeker *seeker, char *name, size_t size)
+{
+    return ask_instance(seeker, name, size, NULL);
+}
+
+static clt_status fetch_instance(clt_key_seeker *seeker, clt_keys *out, bool *there)
+{
+    char role[257];
+    CLT_TRY(ask_instance(seeker, role, sizeof role, out));
+    *there = role[0] != '\0';
+    return CLT_OK;
+}
+const clt_key_source clt_keys_instance = {"instance", "the role of the instance, by the metadata service",
+                                          has_instance, fetch_instance};

@@ -29,7 +29,7 @@ static const char *given(const char *option, const char *const *variables)
 
 static const char *in_profile(const clt_s3 *s3, const char *key)
 {
-    return clt_profile_get(s3->profile, CLT_PROFILE_CONFIG, key);
+    return clt_profile_get(s3->profile, clt_profile_name(s3->profile), CLT_PROFILE_CONFIG, key);
 }
 
 static clt_status take_text(const char *text, const char *what, char *buffer, size_t size)
@@ -81,7 +81,8 @@ static clt_status choose(clt_s3 *s3, const clt_s3_options *o)
     return clt_credentials_open(s3->profile, s3->named_region, s3->ca_file, &s3->credentials);
 }
 
-clt_status clt_s3_open(const char *bucket, const clt_s3_options *options, clt_s3 **out)
+/* A client that cannot ask anybody yet. */
+static clt_status create(const char *bucket, const clt_s3_options *options, clt_s3 **out)
 {
     CLT_SCOPED(clt_s3) *s3 = NULL;
     *out = NULL;
@@ -89,6 +90,30 @@ clt_status clt_s3_open(const char *bucket, const clt_s3_options *options, clt_s3
     pthread_mutex_init(&s3->lock, NULL);
     snprintf(s3->bucket, sizeof s3->bucket, "%s", bucket);
     CLT_TRY(choose(s3, options));
+    *out = CLT_TAKE(s3);
+    return CLT_OK;
+}
+
+clt_status clt_s3_describe(const clt_s3_options *options, clt_s3_setup *out)
+{
+    CLT_SCOPED(clt_s3) *s3 = NULL;
+    *out = (clt_s3_setup){.keys = ""};
+    CLT_TRY(create("", options, &s3));
+    const char *profile = clt_profile_name(s3->profile);
+    if (clt_profile_exists(s3->profile, profile))
+        snprintf(out->profile, sizeof out->profile, "%s", profile);
+    snprintf(out->server, sizeof out->server, "%s://%s", s3->endpoint.tls ? "https" : "http",
+             s3->endpoint.host);
+    snprintf(out->region, sizeof out->region, "%s", s3->region);
+    clt_credentials_describe(s3->credentials, out->keys, sizeof out->keys);
+    return CLT_OK;
+}
+
+clt_status clt_s3_open(const char *bucket, const clt_s3_options *options, clt_s3 **out)
+{
+    CLT_SCOPED(clt_s3) *s3 = NULL;
+    *out = NULL;
+    CLT_TRY(create(bucket, options, &s3));
     CLT_TRY(clt_http_open(&s3->http[0])); /* whether libcurl is there is known before anything is asked */
     *out = CLT_TAKE(s3);
     return CLT_OK;

@@ -33,6 +33,16 @@ void clt_s3_close(clt_s3 *s3); /* no call may be in progress; NULL is fine */
 CLT_SCOPED_POINTER(clt_s3, clt_s3_close)
 /* Ends all calls in progress, and each later one at once, with CLT_EINTERRUPTED. */
 void clt_s3_cancel(clt_s3 *s3);
+
+/* What a client of these options would use, for people. */
+typedef struct clt_s3_setup {
+    char keys[400];   /* the source of keys; "": there is none */
+    char server[300]; /* "https://s3.eu-central-1.amazonaws.com" */
+    char region[64];
+    char profile[128]; /* the profile of the files that counts; "": there is none */
+} clt_s3_setup;
+/* Finds that out; sends nothing but, as clt_credentials_describe, a question to the metadata service of AWS. */
+clt_status clt_s3_describe(const clt_s3_options *options, clt_s3_setup *out);
 /* Where the keys came from ("env"); "": no request has been signed yet. */
 const char *clt_s3_key_source(clt_s3 *s3);
 

@@ -202,6 +202,15 @@ AWS_ENDPOINT_URL=http://127.0.0.1:1 s3 0 head x # AWS_ENDPOINT_URL_S3 comes firs
 http_proxy=http://127.0.0.1:9 HTTP_PROXY=http://127.0.0.1:9 s3 0 head x # loopback goes past proxies
 
 # --- where keys come from ---
+# doctor PATTERN...: `cltrain doctor` names the source, and asks for no keys.
+doctor() {
+    : >server/requests
+    expect_code 0 "$CLTRAIN" doctor
+    kept_outputs
+    expect_text "$@"
+    reject_text TESTKEY
+    expect_count server 'agent|sts|POST|security-credentials/[a-z]' 0
+}
 s3 0 source
 expect_line env
 AWS_SECRET_ACCESS_KEY= s3 8 source
@@ -211,13 +220,18 @@ expect_text 'has a character that no key has'
 unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
 s3 8 source
 expect_text 'no keys for object storage were found'
+doctor '^healthy'
+reject_text 'object storage'
+expect_count server . 0
 # Each source alone, from the last one to the first; each new one comes before the earlier ones.
 export AWS_EC2_METADATA_SERVICE_ENDPOINT=$address
 s3 0 source
 expect_line instance
+CLTRAIN_CLOUD_PROVIDER=off doctor "object storage: keys would come from the role 'some-role' of the instance"
 export AWS_CONTAINER_CREDENTIALS_FULL_URI=$address/agent AWS_CONTAINER_AUTHORIZATION_TOKEN=agent-token
 s3 0 source
 expect_line container
+CLTRAIN_CLOUD_PROVIDER=off doctor 'keys would come from the agent of the container'
 AWS_CONTAINER_CREDENTIALS_FULL_URI=http://192.0.2.1/agent s3 8 source
 expect_text 'only https://, loopback'
 AWS_CONTAINER_AUTHORIZATION_TOKEN=$'a\r\nb: c' s3 8 source
@@ -228,6 +242,12 @@ mkdir -p "$HOME/.aws"
 printf '[profile other]\naws_access_key_id = NOBODY\n[default]\nregion = us-east-1\naws_access_key_id = TESTKEY\naws_secret_access_key=TEST/SECRET\n' >"$HOME/.aws/config"
 s3 0 source
 expect_line config
+doctor_profile() { AWS_EC2_METADATA_SERVICE_ENDPOINT= AWS_CONTAINER_CREDENTIALS_FULL_URI= doctor "$@"; }
+doctor_profile "keys would come from the profile 'default' in the file of settings .*; region us-east-1, server http://127.0.0.1:"
+expect_count server . 0
+printf '[profile bare]\nregion = eu-west-3\n' >>"$HOME/.aws/config"
+AWS_PROFILE=bare AWS_ENDPOINT_URL_S3= doctor_profile "profile 'bare' has no keys, .* region eu-west-3, server https://s3.eu-west-3.amazonaws.com"
+AWS_PROFILE=absent doctor_profile 'object storage cannot be used: AWS_PROFILE=absent'
 printf '# keys\n[default]\naws_access_key_id=TESTKEY\naws_secret_access_key = TEST/SECRET \n[broken]\naws_access_key_id = TESTKEY\n' >"$HOME/.aws/credentials"
 s3 0 source
 expect_line shared

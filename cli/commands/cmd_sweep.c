@@ -18,21 +18,13 @@
 #define LEASE_SECONDS 60.0
 
 typedef struct sweep_args {
-    const char *out, *device;
+    const char *out, *device, *init;
     int64_t workers;
-    double lease;
+    double lease, budget, hours;
     bool dry_run, table, json;
 } sweep_args;
 
 /* --- the table --- */
-
-static bool has_cost(const clt_sweep_table *t)
-{
-    bool any = false;
-    for (int i = 0; i < t->sweep->trials; i++)
-        any = any || !isnan(t->trials[i].result.cost);
-    return any;
-}
 
 /* The width of a column of keys. */
 static int key_width(const clt_sweep *s, int key)
@@ -46,26 +38,11 @@ static int key_width(const clt_sweep *s, int key)
     return width;
 }
 
-/* The cells of a trial behind its name and keys: steps, metric, time, cost, state. */
-static void put_figures(const clt_sweep_table *t, int trial, bool cost, const char **cells,
-                        char text[4][CLT_CELL_TEXT])
-{
-    const clt_trial *at = &t->trials[trial];
-    double steps = at->result.done ? (double)at->result.steps : NAN;
-    cells[0] = clt_cell_text(&clt_fact_columns[CLT_FACT_STEPS], steps, text[0]);
-    cells[1] = clt_sweep_metric_text(t->sweep, at->result.value, text[1]);
-    cells[2] = clt_cell_text(&clt_fact_columns[CLT_FACT_SECONDS], at->result.seconds, text[2]);
-    if (cost)
-        cells[3] = clt_cell_text(&clt_fact_columns[CLT_FACT_COST], at->result.cost, text[3]);
-    cells[3 + cost] = clt_trial_state_text(at->state);
-}
-
 static void put_table(const clt_sweep_table *t, int screen, clt_str *out)
 {
     const clt_sweep *s = t->sweep;
-    const char *metric = clt_fact_columns[s->metric].key;
     table_column columns[TABLE_COLUMNS] = {{"trial", 8, 0, 0, false}};
-    bool cost = has_cost(t);
+    const char *metric = clt_fact_columns[s->metric].key;
     int n = 1;
     table view;
     for (int k = 0; k < s->key_count; k++)
@@ -73,22 +50,15 @@ static void put_table(const clt_sweep_table *t, int screen, clt_str *out)
     columns[n++] = (table_column){"steps", 6, 0, 2, true};
     columns[n++] = (table_column){metric, text_columns(metric), 0, 0, true};
     columns[n++] = (table_column){"time", 6, 0, 3, true};
-    if (cost)
+    if (clt_sweep_has_cost(t))
         columns[n++] = (table_column){"cost", 6, 0, 4, true};
     columns[n++] = (table_column){"state", 7, 0, 1, false};
     table_make(&view, columns, n, screen);
     table_head(&view, out);
     for (int i = 0; i < s->trials; i++) {
-        clt_str keys[CLT_SWEEP_KEYS] = {{0}};
-        const char *cells[TABLE_COLUMNS] = {NULL};
-        char name[CLT_SWEEP_NAME], text[4][CLT_CELL_TEXT];
-        cells[0] = clt_sweep_trial_name(s, t->order[i], name);
-        for (int k = 0; k < s->key_count; k++)
-            cells[k + 1] = clt_sweep_shown(s, t->order[i], k, &keys[k]);
-        put_figures(t, t->order[i], cost, cells + 1 + s->key_count, text);
-        table_row(&view, cells, out);
-        for (int k = 0; k < s->key_count; k++)
-            clt_str_free(&keys[k]);
+        CLT_SCOPED(clt_sweep_cells) row = {.count = 0};
+        clt_sweep_row(t, t->order[i], &row);
+        table_row(&view, row.cell, out);
     }
 }
 
@@ -200,6 +170,8 @@ static clt_status train_trials(cmd_context *context, const clt_sweep *s, const c
                                        .devices = devices,
                                        .device_count = count,
                                        .lease_seconds = a->lease,
+                                       .budget = a->budget,
+                                       .hours = a->hours,
                                        .stop = context->stop,
                                        .tell = on_line};
     tell_rungs(s);
@@ -225,7 +197,7 @@ static clt_status run(cmd_context *context, const char *operand, const sweep_arg
     char folder[1024];
     CLT_TRY(choose_folder(operand, a, folder, sizeof folder));
     /* the table is of the copy in the folder: the file may have changed since */
-    CLT_TRY(clt_sweep_load(a->table && clt_sweep_is_folder(folder) ? folder : operand, &sweep));
+    CLT_TRY(clt_sweep_load(a->table && clt_sweep_is_folder(folder) ? folder : operand, a->init, &sweep));
     CLT_TRY(clt_sweep_table_make(sweep, &known));
     if (a->dry_run) {
         if (!a->json)
@@ -251,6 +223,14 @@ clt_status cmd_sweep(cmd_context *context, int argc, char **argv)
         ARGS_INT("--workers", "N", a.workers, 1, 64, "trainings at a time on this machine (1)"),
         ARGS_TEXT("--device", "SPEC", a.device,
                   "device of the trainings; several, divided by commas, are taken in turn"),
+        ARGS_TEXT(
+            "--init", "PATH", a.init,
+            "weights that every trial starts from: of a run, a safetensors file, one of torch.save, or a "
+            "folder that save_pretrained wrote"),
+        ARGS_FLOAT(
+            "--budget", "MONEY", a.budget, 0, 1e12,
+            "what all trials may cost together (cost.per_hour): then trainings save and it exits with 75"),
+        ARGS_FLOAT("--hours", "HOURS", a.hours, 0, 1e9, "the same by the hours that all trials were trained"),
         ARGS_FLOAT("--lease", "SECONDS", a.lease, 5, 86400,
                    "a worker of another machine counts as dead when it was silent for this time (60)"),
         ARGS_FLAG("--dry-run", a.dry_run, "check the sweep and show its trials; train nothing"),

@@ -39,6 +39,7 @@ typedef struct clt_sweep {
     const char *text;   /* sweep.json as it was read */
     const char *source; /* its path, for messages */
     const char *config_path;
+    const char *init; /* whole path of the weights that every trial starts from (train --init), or NULL */
     clt_sweep_method method;
     clt_fact metric; /* what is compared: a column of clt_fact_columns */
     bool more;       /* a greater number of `metric` is better */
@@ -58,10 +59,11 @@ typedef struct clt_sweep {
     int64_t rung_steps[CLT_SWEEP_RUNGS]; /* 0: to the end of the training */
 } clt_sweep;
 
-/* Reads a sweep: `path` is a sweep.json or the folder of a sweep. The config of every trial is checked.
+/* Reads a sweep: `path` is a sweep.json or the folder of a sweep. init: the weights that every trial starts
+ * from, as for train --init, or NULL; a folder knows its own. The config of every trial is checked.
  * CLT_ECONFIG names the file, the place and what is wrong there, also if a file cannot be read; CLT_EUSAGE:
  * the folder is not a sweep's. */
-clt_status clt_sweep_load(const char *path, clt_sweep **out);
+clt_status clt_sweep_load(const char *path, const char *init, clt_sweep **out);
 void clt_sweep_free(clt_sweep *sweep);
 CLT_SCOPED_POINTER(clt_sweep, clt_sweep_free)
 
@@ -71,7 +73,7 @@ const char *clt_sweep_trial_name(const clt_sweep *sweep, int trial, char name[CL
 /* The value of key `key` of a trial as people write it: a string without its quotes. */
 const char *clt_sweep_shown(const clt_sweep *sweep, int trial, int key, clt_str *out);
 
-/* A number of the sweep's metric for a screen, such as "0.01234"; "-": unknown. Returns text. */
+/* A number of the sweep's metric for people, such as "0.01234"; "-": unknown. Returns text. */
 const char *clt_sweep_metric_text(const clt_sweep *sweep, double value, char text[CLT_CELL_TEXT]);
 
 /* --- the folder --- */
@@ -119,6 +121,20 @@ clt_status clt_sweep_table_read(clt_sweep_table *table, const char *folder);
 clt_status clt_sweep_table_look(clt_sweep_table *table, const char *folder);
 void clt_sweep_table_free(clt_sweep_table *table);
 CLT_SCOPED_VALUE(clt_sweep_table, clt_sweep_table_free)
+/* Whether it is known of a trial what it has cost. */
+bool clt_sweep_has_cost(const clt_sweep_table *table);
+/* A row for people: trial, the values of the keys, steps, metric, time, cost if any trial has one, state. */
+#define CLT_SWEEP_CELLS (CLT_SWEEP_KEYS + 6)
+typedef struct clt_sweep_cells {
+    const char *cell[CLT_SWEEP_CELLS];
+    int count;
+    char name[CLT_SWEEP_NAME], figures[4][CLT_CELL_TEXT];
+    clt_str keys[CLT_SWEEP_KEYS];
+} clt_sweep_cells;
+/* trial -1: the heads of the columns. The cells point into *out and into the table. */
+void clt_sweep_row(const clt_sweep_table *table, int trial, clt_sweep_cells *out);
+void clt_sweep_cells_free(clt_sweep_cells *cells);
+CLT_SCOPED_VALUE(clt_sweep_cells, clt_sweep_cells_free)
 /* The table as a JSON object. */
 clt_status clt_sweep_table_write(const clt_sweep_table *table, const char *folder, clt_json_writer *w);
 
@@ -136,6 +152,7 @@ typedef struct clt_sweep_options {
     const char *const *devices; /* of the trainings in turn; NULL: the config's */
     int device_count;
     double lease_seconds; /* a worker of another machine that was silent for this time loses its trials */
+    double budget, hours; /* what all trials of the sweep may cost, and be trained, together; 0: anything */
     const atomic_int *stop;
     void (*tell)(void *context, const char *line); /* what happens, a line at a time */
     void *context;
@@ -143,7 +160,8 @@ typedef struct clt_sweep_options {
 
 /* Makes the folder, or checks that it holds this very sweep, and trains trials until all are done, alone or
  * beside other workers. CLT_EINTERRUPTED: *stop was set, or a training was interrupted, as by a notice of
- * the cloud; it can be called again. CLT_ECONFIG: the folder holds another sweep. CLT_EDEVICE, CLT_EDEVLOST,
+ * the cloud, or the budget or the hours are spent; it can be called again. CLT_ECONFIG: the folder holds
+ * another sweep, or the budget or the hours were spent before a training could begin. CLT_EDEVICE, CLT_EDEVLOST,
  * CLT_ESTORAGE: trainings cannot go on on this machine. */
 clt_status clt_sweep_work(const clt_sweep *sweep, const clt_sweep_options *options);
 

@@ -13,6 +13,7 @@
 #include "engine/sweep/sweep_internal.h"
 
 #define MAX_BYTES 1000000
+#define INIT_FILE "init.json"
 
 clt_status clt_sweep_record_path(const clt_sweep *s, const char *folder, const char *kind, int trial,
                                  int rung, const char *end, char **out)
@@ -76,6 +77,52 @@ static clt_status prepare_config(const clt_sweep *s, const char *folder)
     return CLT_OK;
 }
 
+clt_status clt_sweep_init_of(const char *folder, clt_arena *arena, const char **out)
+{
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    CLT_FREED char *path = NULL;
+    *out = NULL;
+    CLT_TRY(clt_path_join(folder, INIT_FILE, &path));
+    if (!clt_file_exists(path) || is_empty(path))
+        return CLT_OK;
+    CLT_TRY(clt_json_parse_file(path, CLT_ECONFIG, &doc));
+    const clt_json *value = clt_json_get(clt_json_root(doc), "init");
+    if (!value || clt_json_typeof(value) != CLT_JSON_STRING)
+        CLT_FAIL(CLT_ECONFIG, "%s: it does not name the weights that the trials start from", path);
+    *out = clt_arena_strdup(arena, clt_json_string(value));
+    if (!*out)
+        CLT_FAIL(CLT_ENOMEM, "reading a sweep: out of host memory");
+    return CLT_OK;
+}
+
+/* Notes which weights the trials start from, for workers that come later. It is the first file of the folder,
+ * so that a folder with sweep.json and without it is one whose trials start from random weights. */
+static clt_status prepare_init(const clt_sweep *s, const char *folder)
+{
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_SCOPED(clt_arena) *arena = NULL;
+    CLT_FREED char *path = NULL, *other = NULL;
+    const char *there;
+    CLT_TRY(clt_arena_create(&arena));
+    if (s->init && !clt_sweep_is_folder(folder)) {
+        clt_json_writer w = clt_json_writer_make(&text, 0);
+        clt_jw_object(&w);
+        clt_jw_kstring(&w, "init", s->init);
+        clt_jw_end_object(&w);
+        CLT_TRY(clt_str_check(&text));
+        CLT_TRY(clt_path_join(folder, INIT_FILE, &path));
+        CLT_TRY(make_or_read(path, text.text, &other));
+    }
+    CLT_TRY(clt_sweep_init_of(folder, arena, &there));
+    if (!there != !s->init || (there && strcmp(there, s->init) != 0))
+        CLT_FAIL(
+            CLT_ECONFIG,
+            "'%s' holds a sweep whose trials start from %s%s: give --init accordingly, or another folder "
+            "with --out",
+            folder, there ? "the weights " : "random weights", there ? there : "");
+    return CLT_OK;
+}
+
 clt_status clt_sweep_prepare(const clt_sweep *s, const char *folder)
 {
     static const char *const parts[] = {"done", "failed", "lease", "output"};
@@ -84,6 +131,7 @@ clt_status clt_sweep_prepare(const clt_sweep *s, const char *folder)
     if (clt_file_exists(run))
         CLT_FAIL(CLT_EUSAGE, "'%s' is the folder of a run; give another folder with --out", folder);
     CLT_TRY(clt_mkdir_p(folder));
+    CLT_TRY(prepare_init(s, folder));
     CLT_TRY(prepare_config(s, folder));
     CLT_TRY(clt_path_join(folder, "sweep.json", &path));
     CLT_TRY(make_or_read(path, s->text, &other));

@@ -35,11 +35,29 @@ clt_status clt_sweep_record_path(const clt_sweep *sweep, const char *folder, con
                                  int rung, const char *end, char **out);
 /* Makes the folder, or checks that it holds this sweep. CLT_ECONFIG: it holds another one. */
 clt_status clt_sweep_prepare(const clt_sweep *sweep, const char *folder);
+/* The weights that the trials of the sweep in a folder start from, in the arena; NULL: there are none. */
+clt_status clt_sweep_init_of(const char *folder, clt_arena *arena, const char **out);
 clt_status clt_sweep_read_result(const clt_sweep *sweep, const char *folder, int trial, int rung,
                                  clt_trial_result *out);
 /* Writes the result, unless there is one. */
 clt_status clt_sweep_write_result(const clt_sweep *sweep, const char *folder, int trial, int rung,
                                   const clt_trial_result *result, bool *created);
+
+/* sweep_budget.c: what the trials have cost so far, by their run folders. All zeros: nothing is known yet. */
+typedef struct clt_sweep_spending {
+    struct clt_trial_spending *trials; /* by their number */
+    double cost, hours;
+} clt_sweep_spending;
+clt_status clt_sweep_spending_make(const clt_sweep *sweep, clt_sweep_spending *out);
+void clt_sweep_spending_free(clt_sweep_spending *spending);
+CLT_SCOPED_VALUE(clt_sweep_spending, clt_sweep_spending_free)
+/* Reads what has changed since the last call. A run that cannot be read has cost nothing. */
+clt_status clt_sweep_spending_read(const clt_sweep *sweep, const char *folder, clt_sweep_spending *spending);
+/* CLT_ECONFIG: a budget cannot be kept, since the trials have no price. */
+clt_status clt_sweep_check_budget(const clt_sweep *sweep, const clt_sweep_options *options);
+/* Fails with `code`, and a text that says so, if the budget or the hours of the options are spent. */
+clt_status clt_sweep_spent(const clt_sweep_options *options, const clt_sweep_spending *spending,
+                           clt_status code);
 
 /* Trainings of a trial in a rung that failed. */
 typedef struct clt_trial_failures {

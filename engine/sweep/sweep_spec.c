@@ -2,13 +2,17 @@
  *
  * Reads sweep.json and the config that it names, and checks the config of every trial. Messages name the file
  * and the place in it. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/text.h"
 #include "engine/data/data.h"
 #include "engine/files/fileio.h"
+#include "engine/files/fileio_error.h"
+#include "engine/pretrained/pretrained.h"
 #include "engine/sweep/sweep_internal.h"
 
 #define MAX_BYTES 1000000
@@ -26,7 +30,8 @@ void clt_sweep_free(clt_sweep *sweep)
 typedef struct reader {
     const clt_json_doc *doc;
     clt_sweep *sweep;
-    int64_t trials; /* 0: not given */
+    int64_t trials;                    /* 0: not given */
+    const clt_config_presets *presets; /* of the weights that the trials start from; NULL: none */
 } reader;
 
 /* CLT_ECONFIG with the place of a value. */
@@ -338,14 +343,9 @@ static clt_status read_config(const reader *r, const clt_json *root, const char 
     if (!path || clt_json_typeof(path) != CLT_JSON_STRING)
         return refuse(r, path ? path : root, "config: the path of a config is expected");
     CLT_TRY(keep_text(r, copy ? copy : clt_json_string(path), &s->config_path));
-    CLT_TRY(clt_fail_prefix(clt_config_load(s->config_path, s->fixed, s->fixed_count, &s->config), "%s",
-                            clt_json_source(r->doc)));
-    if (clt_config_string(s->config, "checkpoint.upload")[0])
-        return refuse(r, path,
-                      "%s: with checkpoint.upload all trials would be uploaded to one place; switch it off: "
-                      "\"set\": {\"checkpoint.upload\": \"\"}",
-                      s->config_path);
-    return CLT_OK;
+    return clt_fail_prefix(
+        clt_config_load_over(s->config_path, s->fixed, s->fixed_count, r->presets, &s->config), "%s",
+        clt_json_source(r->doc));
 }
 
 static clt_status read_all(reader *r, const char *copy)
@@ -391,8 +391,9 @@ static clt_status check_trial(const clt_sweep *s, const clt_config *config, int 
 }
 
 /* Every trial must have a good config, before any is trained. */
-static clt_status check_trials(const clt_sweep *s)
+static clt_status check_trials(const reader *r)
 {
+    const clt_sweep *s = r->sweep;
     CLT_FREED char *text = NULL;
     size_t length;
     CLT_TRY(clt_file_read(s->config_path, false, 0, CLT_ECONFIG, &text, &length));
@@ -411,8 +412,9 @@ static clt_status check_trials(const clt_sweep *s)
             if (!overrides[s->fixed_count + k])
                 return no_memory();
         }
-        CLT_TRY(clt_fail_prefix(clt_config_parse(text, s->config_path, overrides, count, &config),
-                                "%s: trial %d", s->source, t + 1));
+        CLT_TRY(clt_fail_prefix(
+            clt_config_parse_over(text, s->config_path, overrides, count, r->presets, &config),
+            "%s: trial %d", s->source, t + 1));
         CLT_TRY(check_trial(s, config, t));
     }
     return CLT_OK;
@@ -421,16 +423,21 @@ static clt_status check_trials(const clt_sweep *s)
 static clt_status load(clt_sweep *s, const char *path, const char *copy)
 {
     CLT_SCOPED(clt_json_doc) *doc = NULL;
+    CLT_SCOPED(clt_pretrained) *pretrained = NULL;
     CLT_FREED char *text = NULL;
     size_t length;
     reader r = {.sweep = s};
+    if (s->init) {
+        CLT_TRY(clt_pretrained_open(s->init, &pretrained));
+        r.presets = clt_pretrained_presets(pretrained, true);
+    }
     CLT_TRY(clt_file_read(path, false, MAX_BYTES, CLT_ECONFIG, &text, &length));
     CLT_TRY(clt_json_parse(text, length, path, CLT_ECONFIG, &doc));
     r.doc = doc;
     CLT_TRY(keep_text(&r, text, &s->text));
     CLT_TRY(keep_text(&r, path, &s->source));
     CLT_TRY(read_all(&r, copy));
-    return check_trials(s);
+    return check_trials(&r);
 }
 
 bool clt_sweep_is_folder(const char *path)
@@ -440,7 +447,24 @@ bool clt_sweep_is_folder(const char *path)
     return is && clt_is_regular(file);
 }
 
-clt_status clt_sweep_load(const char *path, clt_sweep **out)
+/* The weights: those of the folder, or those that are named, by their whole path. */
+static clt_status find_init(clt_sweep *s, const char *folder, const char *init)
+{
+    CLT_FREED char *whole = init ? realpath(init, NULL) : NULL;
+    if (folder)
+        CLT_TRY(clt_sweep_init_of(folder, s->arena, &s->init));
+    if (init && !whole)
+        return clt_fail_errno(CLT_EUSAGE, errno, "--init '%s'", init);
+    if (folder && init && (!s->init || strcmp(s->init, whole) != 0))
+        CLT_FAIL(CLT_ECONFIG, "'%s' holds a sweep whose trials start from %s%s, and not from '%s' (--init)",
+                 folder, s->init ? "the weights " : "random weights", s->init ? s->init : "", init);
+    if (!whole)
+        return CLT_OK;
+    s->init = clt_arena_strdup(s->arena, whole);
+    return s->init ? CLT_OK : no_memory();
+}
+
+clt_status clt_sweep_load(const char *path, const char *init, clt_sweep **out)
 {
     CLT_SCOPED(clt_sweep) *sweep = NULL;
     CLT_SCOPED(clt_arena) *arena = NULL;
@@ -457,6 +481,7 @@ clt_status clt_sweep_load(const char *path, clt_sweep **out)
     if (!sweep)
         return no_memory();
     sweep->arena = CLT_TAKE(arena);
+    CLT_TRY(find_init(sweep, copy ? path : NULL, init));
     CLT_TRY(load(sweep, file ? file : path, copy));
     *out = CLT_TAKE(sweep);
     return CLT_OK;

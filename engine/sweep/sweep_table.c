@@ -112,7 +112,7 @@ clt_status clt_sweep_runs(const char *path, int most, clt_file_list *out)
     CLT_SCOPED(clt_sweep_table) table = {0};
     if (!clt_sweep_is_folder(path))
         return clt_file_list_add(out, strdup(path));
-    CLT_TRY(clt_sweep_load(path, &sweep));
+    CLT_TRY(clt_sweep_load(path, NULL, &sweep));
     CLT_TRY(clt_sweep_table_make(sweep, &table));
     CLT_TRY(clt_sweep_table_read(&table, path));
     for (int i = 0; i < sweep->trials && i < most && table.trials[table.order[i]].result.done; i++) {
@@ -122,6 +122,61 @@ clt_status clt_sweep_runs(const char *path, int most, clt_file_list *out)
     }
     return CLT_OK;
 }
+
+/* --- for people --- */
+
+bool clt_sweep_has_cost(const clt_sweep_table *t)
+{
+    bool any = false;
+    for (int i = 0; i < t->sweep->trials; i++)
+        any = any || !isnan(t->trials[i].result.cost);
+    return any;
+}
+
+static void put_heads(const clt_sweep_table *t, bool cost, clt_sweep_cells *out)
+{
+    const clt_sweep *s = t->sweep;
+    out->cell[out->count++] = "trial";
+    for (int k = 0; k < s->key_count; k++)
+        out->cell[out->count++] = s->keys[k].path;
+    out->cell[out->count++] = "steps";
+    out->cell[out->count++] = clt_fact_columns[s->metric].key;
+    out->cell[out->count++] = "time";
+    if (cost)
+        out->cell[out->count++] = "cost";
+    out->cell[out->count++] = "state";
+}
+
+void clt_sweep_row(const clt_sweep_table *t, int trial, clt_sweep_cells *out)
+{
+    const clt_sweep *s = t->sweep;
+    const bool cost = clt_sweep_has_cost(t);
+    *out = (clt_sweep_cells){.count = 0};
+    if (trial < 0) {
+        put_heads(t, cost, out);
+        return;
+    }
+    const clt_trial *at = &t->trials[trial];
+    const clt_trial_result *r = &at->result;
+    out->cell[out->count++] = clt_sweep_trial_name(s, trial, out->name);
+    for (int k = 0; k < s->key_count; k++)
+        out->cell[out->count++] = clt_sweep_shown(s, trial, k, &out->keys[k]);
+    out->cell[out->count++] =
+        clt_cell_text(&clt_fact_columns[CLT_FACT_STEPS], r->done ? (double)r->steps : NAN, out->figures[0]);
+    out->cell[out->count++] = clt_sweep_metric_text(s, r->value, out->figures[1]);
+    out->cell[out->count++] = clt_cell_text(&clt_fact_columns[CLT_FACT_SECONDS], r->seconds, out->figures[2]);
+    if (cost)
+        out->cell[out->count++] = clt_cell_text(&clt_fact_columns[CLT_FACT_COST], r->cost, out->figures[3]);
+    out->cell[out->count++] = clt_trial_state_text(at->state);
+}
+
+void clt_sweep_cells_free(clt_sweep_cells *cells)
+{
+    for (int k = 0; k < CLT_SWEEP_KEYS; k++)
+        clt_str_free(&cells->keys[k]);
+}
+
+/* --- as JSON --- */
 
 static clt_status write_trial(const clt_sweep_table *table, const char *folder, int t, clt_json_writer *w)
 {

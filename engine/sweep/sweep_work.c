@@ -24,10 +24,11 @@
 #include "engine/sweep/sweep_internal.h"
 #include "engine/sweep/sweep_lease.h"
 
-#define TURN_US 50000  /* microseconds between two looks at the trainings */
-#define LOOK_S 1.0     /* seconds between two looks at the folder for work */
-#define MOST_FAILED 2  /* a trial that has failed this number of times by itself is not tried again */
-#define MOST_KILLED 10 /* the same of one that was killed, as the system does when memory is short */
+#define TURN_US 50000   /* microseconds between two looks at the trainings */
+#define LOOK_S 1.0      /* seconds between two looks at the folder for work */
+#define BUDGET_SHARE 20 /* a look at what is spent takes one part of so many of the time */
+#define MOST_FAILED 2   /* a trial that has failed this number of times by itself is not tried again */
+#define MOST_KILLED 10  /* the same of one that was killed, as the system does when memory is short */
 
 /* A training, or the place for one. */
 typedef struct slot {
@@ -53,6 +54,10 @@ typedef struct worker {
     bool closing;  /* no further trial is begun */
     bool waits;    /* it was said that other workers have all trials that are left */
     clt_error end; /* why */
+    clt_sweep_spending spending;
+    double next_look; /* at what is spent */
+    bool began;       /* it has begun a training */
+    bool spent;       /* the budget or the hours are, and trainings are to end */
 } worker;
 
 static void free_worker(worker *w)
@@ -62,6 +67,7 @@ static void free_worker(worker *w)
     if (!w)
         return;
     clt_sweep_table_free(&w->table);
+    clt_sweep_spending_free(&w->spending);
     free(w->slots);
     free(w->program);
     free(w->config);
@@ -97,39 +103,70 @@ typedef struct command {
     clt_arena *arena;
     const char *words[CLT_SWEEP_KEYS + 16];
     int count;
+    bool failed; /* there was no memory for a word */
 } command;
 
 static void put_word(command *c, const char *word)
 {
     if (word)
         c->words[c->count++] = word;
+    c->failed = c->failed || !word;
 }
 
-/* "PROGRAM train CONFIG key=value ... --out RUN --resume auto" */
+static void put_option(command *c, const char *option, const char *value)
+{
+    put_word(c, option);
+    put_word(c, value);
+}
+
+#define UPLOAD "checkpoint.upload"
+
+/* Where the trials' checkpoints are uploaded to, each below its own name; "": nowhere. */
+static const char *upload_of(const clt_sweep *s, int trial, clt_str *shown)
+{
+    for (int k = 0; k < s->key_count; k++)
+        if (strcmp(s->keys[k].path, UPLOAD) == 0)
+            return clt_sweep_shown(s, trial, k, shown);
+    return clt_config_string(s->config, UPLOAD);
+}
+
+/* The values of the trial's keys; the place for uploads is that of the trial alone. */
+static void put_keys(const clt_sweep *s, int trial, const char *upload, command *c)
+{
+    char name[CLT_SWEEP_NAME];
+    size_t length = strlen(upload);
+    while (length > 0 && upload[length - 1] == '/')
+        length--;
+    for (int k = 0; k < s->key_count; k++)
+        if (strcmp(s->keys[k].path, UPLOAD) != 0)
+            put_word(
+                c, clt_arena_printf(c->arena, "%s=%s", s->keys[k].path, s->values[trial * s->key_count + k]));
+    if (length > 0)
+        put_word(c, clt_arena_printf(c->arena, UPLOAD "=%.*s/%s", (int)length, upload,
+                                     clt_sweep_trial_name(s, trial, name)));
+}
+
+/* "PROGRAM train CONFIG key=value ... --out RUN --resume auto". A first training with a place for uploads does
+ * not resume: it would take what it finds there for its own. */
 static clt_status make_command(const worker *w, const slot *at, const char *run, command *c)
 {
     const clt_sweep *s = w->sweep;
-    int64_t steps = s->rung_steps[w->rung];
+    const int64_t steps = s->rung_steps[w->rung];
+    CLT_SCOPED(clt_str) shown = {0};
+    const char *upload = upload_of(s, at->trial, &shown);
     put_word(c, w->program);
-    put_word(c, "train");
-    put_word(c, w->config);
-    for (int k = 0; k < s->key_count; k++)
-        put_word(
-            c, clt_arena_printf(c->arena, "%s=%s", s->keys[k].path, s->values[at->trial * s->key_count + k]));
-    put_word(c, "--out");
-    put_word(c, run);
-    put_word(c, "--resume");
-    put_word(c, "auto");
-    if (steps > 0) {
-        put_word(c, "--max-steps");
-        put_word(c, clt_arena_printf(c->arena, "%lld", (long long)steps));
-    }
-    if (at->device) {
-        put_word(c, "--device");
-        put_word(c, at->device);
-    }
-    int words = 7 + s->key_count + (steps > 0 ? 2 : 0) + (at->device ? 2 : 0);
-    if (c->count != words)
+    put_option(c, "train", w->config);
+    put_keys(s, at->trial, upload, c);
+    put_option(c, "--out", run);
+    if (!upload[0] || clt_is_directory(run))
+        put_option(c, "--resume", "auto");
+    if (s->init)
+        put_option(c, "--init", s->init);
+    if (steps > 0)
+        put_option(c, "--max-steps", clt_arena_printf(c->arena, "%lld", (long long)steps));
+    if (at->device)
+        put_option(c, "--device", at->device);
+    if (c->failed || shown.failed)
         CLT_FAIL(CLT_ENOMEM, "starting a training: out of host memory");
     return CLT_OK;
 }
@@ -176,7 +213,7 @@ static void tell_begin(const worker *w, const slot *at)
 }
 
 /* Starts the training of a slot, unless its folder is still in use. */
-static clt_status start(const worker *w, slot *at)
+static clt_status start(worker *w, slot *at)
 {
     CLT_FREED char *run = NULL;
     CLT_SCOPED(clt_arena) *arena = NULL;
@@ -199,6 +236,7 @@ static clt_status start(const worker *w, slot *at)
     CLT_TRY(open_output(w, at->trial, O_WRONLY | O_CREAT | O_APPEND, &output));
     at->output_from = lseek(output, 0, SEEK_END);
     tell_begin(w, at);
+    w->began = true;
     return clt_dependent_start(&(clt_dependent){c.words, w->environment, .output = output, .errors = output},
                                &at->process);
 }
@@ -398,7 +436,7 @@ static clt_status attend(worker *w, slot *at, double now)
         if (!lease->held)
             tell(w, "%s: another worker has taken it over", clt_sweep_trial_name(w->sweep, at->trial, name));
     }
-    bool ends = !lease->held || atomic_load(w->options->stop) != 0;
+    bool ends = !lease->held || w->spent || atomic_load(w->options->stop) != 0;
     if (at->process == 0)
         return ends || w->closing ? leave(w, at) : start(w, at);
     if (ends && !at->told) {
@@ -434,6 +472,20 @@ static clt_status take(worker *w, slot *at, double now)
     return CLT_OK;
 }
 
+/* Looks at what the trials have cost, not more often than reading it is cheap. */
+static clt_status look_at_budget(worker *w, double now)
+{
+    if (!w->spending.trials || now < w->next_look)
+        return CLT_OK;
+    CLT_TRY(clt_sweep_spending_read(w->sweep, w->options->folder, &w->spending));
+    w->next_look = clt_now() + BUDGET_SHARE * (clt_now() - now);
+    clt_status status = clt_sweep_spent(w->options, &w->spending, w->began ? CLT_EINTERRUPTED : CLT_ECONFIG);
+    w->spent = status != CLT_OK;
+    if (w->spent)
+        close_by(w, status);
+    return CLT_OK;
+}
+
 /* Looks for work, from time to time. *over: there will be none any more. */
 static clt_status look_for_work(worker *w, double now, bool *over)
 {
@@ -449,13 +501,15 @@ static clt_status look_for_work(worker *w, double now, bool *over)
         w->rung = w->table.rung;
     }
     *over = w->table.unsettled == 0 && w->table.rung == w->sweep->rungs - 1 && !busy;
-    for (int i = 0; i < w->options->workers && w->rung == w->table.rung; i++)
+    if (!*over)
+        CLT_TRY(look_at_budget(w, now));
+    for (int i = 0; i < w->options->workers && w->rung == w->table.rung && !w->spent; i++)
         if (w->slots[i].trial < 0)
             CLT_TRY(take(w, &w->slots[i], now));
     bool idle = true;
     for (int i = 0; i < w->options->workers; i++)
         idle = idle && w->slots[i].trial < 0;
-    if (idle && !*over && !w->waits)
+    if (idle && !*over && !w->waits && !w->spent)
         tell(w, "other workers train the trials that are left; waiting for them");
     w->waits = idle;
     return CLT_OK;
@@ -487,6 +541,7 @@ static clt_status work(worker *w)
 clt_status clt_sweep_work(const clt_sweep *sweep, const clt_sweep_options *options)
 {
     CLT_SCOPED(worker) *w = NULL;
+    CLT_TRY(clt_sweep_check_budget(sweep, options));
     CLT_TRY(clt_sweep_prepare(sweep, options->folder));
     CLT_TRY(clt_alloc(&w, 1, sizeof *w, "a worker of a sweep"));
     w->sweep = sweep;
@@ -497,6 +552,8 @@ clt_status clt_sweep_work(const clt_sweep *sweep, const clt_sweep_options *optio
             (slot){.trial = -1,
                    .device = options->device_count ? options->devices[i % options->device_count] : NULL};
     CLT_TRY(clt_sweep_table_make(sweep, &w->table));
+    if (options->budget > 0 || options->hours > 0)
+        CLT_TRY(clt_sweep_spending_make(sweep, &w->spending));
     CLT_TRY(clt_program_find(&w->program));
     CLT_TRY(clt_path_join(options->folder, "config.json", &w->config));
     CLT_TRY(clt_child_environment(&w->environment));

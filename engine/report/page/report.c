@@ -137,6 +137,7 @@ static clt_status run_details(const report_page *page, int index)
 static clt_status one_run(const report_page *page, const char *title)
 {
     run_head(page, page->runs[0], title);
+    report_given_table(page);
     report_tiles(page, page->runs[0]);
     CLT_TRY(report_charts(page));
     return run_details(page, 0);
@@ -146,6 +147,7 @@ static clt_status several_runs(const report_page *page, const char *title)
 {
     clt_str *out = page->out;
     clt_html_in(out, "<header><h1>", title, 300, "</h1></header>\n");
+    report_given_table(page);
     report_runs_table(page);
     report_config_differences(page);
     CLT_TRY(report_charts(page));
@@ -187,7 +189,7 @@ clt_status clt_report_html(clt_run_record *const *records, int count, const clt_
     CLT_SCOPED(clt_str) title = {0};
     if (count < 1 || count > CLT_REPORT_RUNS)
         CLT_FAIL(CLT_EUSAGE, "a report shows 1 to %d runs, not %d", CLT_REPORT_RUNS, count);
-    CLT_SCOPED(report_page) page = {.runs = records, .count = count, .out = out};
+    CLT_SCOPED(report_page) page = {.runs = records, .count = count, .table = options->table, .out = out};
     page.points = count <= 2 ? CLT_CURVE_POINTS : (size_t)(2 * CLT_CURVE_POINTS / count);
     for (int i = 0; i < count; i++)
         CLT_TRY(clt_run_config_entries(records[i], &page.configs[i]));

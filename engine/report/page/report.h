@@ -9,9 +9,19 @@
 
 #define CLT_REPORT_RUNS 8
 
+/* A table that the caller knows more of than the page does: such as the trials of a sweep. */
+typedef struct clt_report_table {
+    const char *title, *note;
+    const char *const *heads;
+    int columns;
+    const char *const *cells; /* row by row */
+    int rows;
+} clt_report_table;
+
 typedef struct clt_report_options {
-    const char *title; /* any text; NULL: the runs' names */
-    double now;        /* time of the report in seconds since 1970, shown at the end of the page */
+    const char *title;             /* any text; NULL: the runs' names */
+    const clt_report_table *table; /* stands before the runs; NULL: none */
+    double now; /* time of the report in seconds since 1970, shown at the end of the page */
 } clt_report_options;
 
 /* Writes the page. 1 to CLT_REPORT_RUNS records; CLT_EUSAGE for more. */

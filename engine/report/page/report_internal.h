@@ -12,6 +12,7 @@ typedef struct report_page {
     int count;
     size_t points; /* most points of a curve */
     clt_config_entries configs[CLT_REPORT_RUNS];
+    const clt_report_table *table; /* NULL: none */
     clt_str *out;
 } report_page;
 
@@ -30,6 +31,7 @@ void report_close_page(clt_str *out, double now, bool script);
 /* report_charts.c: charts of all runs. */
 clt_status report_charts(const report_page *page);
 /* report_tables.c; each function writes nothing if it has nothing to show. */
+void report_given_table(const report_page *page);
 void report_sessions(const report_page *page, const clt_run_record *run);
 void report_cost(const report_page *page, const clt_run_record *run); /* nothing without a price */
 void report_samples(const report_page *page, const clt_run_record *run);

@@ -61,6 +61,31 @@ static void close_table(clt_str *out)
 
 #define HEADS(list) list, sizeof list / sizeof list[0]
 
+/* --- the caller's table --- */
+
+void report_given_table(const report_page *page)
+{
+    const clt_report_table *t = page->table;
+    clt_str *out = page->out;
+    if (!t || t->rows == 0)
+        return;
+    clt_str_append(out, "<section class=\"card\"><h3>");
+    clt_html_text_cut(out, t->title, MAX_TEXT);
+    clt_html_in(out, " <small>", t->note, MAX_TEXT, "</small></h3>");
+    clt_str_append(out, "<div class=\"scroll\"><table class=\"given\"><thead><tr>");
+    for (int c = 0; c < t->columns; c++)
+        clt_html_in(out, "<th>", t->heads[c], MAX_TEXT, "</th>");
+    clt_str_append(out, "</tr></thead><tbody>\n");
+    for (int i = 0; i < t->rows; i++) {
+        clt_str_append(out, "<tr>");
+        for (int c = 0; c < t->columns; c++)
+            cell(out, t->cells[i * t->columns + c]);
+        clt_str_append(out, "</tr>\n");
+    }
+    close_table(out);
+    clt_str_append(out, "</section>\n");
+}
+
 /* --- sessions --- */
 
 static void ended_cell(clt_str *out, const clt_run_record *run, size_t index)

@@ -10,6 +10,8 @@
 
 #include "engine/json/json.h"
 
+/* The variable of the environment that has the price of a machine for an hour. */
+#define CLT_PRICE_VARIABLE "CLTRAIN_PRICE_PER_HOUR"
 #define CLT_CURRENCY_TEXT 24
 #define CLT_MONEY_TEXT 64
 

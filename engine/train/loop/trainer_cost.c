@@ -12,7 +12,6 @@
 #include "engine/files/fileio.h"
 #include "engine/train/loop/trainer_loop.h"
 
-#define PRICE_VARIABLE "CLTRAIN_PRICE_PER_HOUR"
 #define MOST_PRICE 1e9
 /* When less time, or fewer steps, are left until the budget is reached, each step waits for the results of
  * the one before. */
@@ -21,14 +20,14 @@
 
 clt_status clt_meter_price(const clt_config *config, double *out)
 {
-    const char *text = getenv(PRICE_VARIABLE);
+    const char *text = getenv(CLT_PRICE_VARIABLE);
     char *end;
     *out = clt_config_float(config, "cost.per_hour");
     if (*out > 0 || !text || !*text)
         return CLT_OK;
     *out = clt_strtod(text, &end);
     if (end == text || *end || !(*out >= 0 && *out <= MOST_PRICE))
-        CLT_FAIL(CLT_ECONFIG, PRICE_VARIABLE " is '%.40s': it must be a number from 0 to %g", text,
+        CLT_FAIL(CLT_ECONFIG, CLT_PRICE_VARIABLE " is '%.40s': it must be a number from 0 to %g", text,
                  MOST_PRICE);
     return CLT_OK;
 }
@@ -40,8 +39,8 @@ clt_status clt_meter_check(const clt_run_options *o)
         return CLT_OK;
     CLT_TRY(clt_meter_price(o->config, &per_hour));
     if (clt_config_float(o->config, "cost.budget") > 0 && !(per_hour > 0))
-        CLT_FAIL(CLT_ECONFIG,
-                 "cost.budget needs a price: set cost.per_hour, or " PRICE_VARIABLE " in the environment");
+        CLT_FAIL(CLT_ECONFIG, "cost.budget needs a price: set cost.per_hour, or " CLT_PRICE_VARIABLE
+                              " in the environment");
     return CLT_OK;
 }
 

@@ -24,7 +24,7 @@ static clt_status load(const char *text, clt_sweep **out)
     put_text("c.json", CONFIG);
     clt_str_printf(&whole, "{\"config\": \"%s\", %s}", in_dir("c.json"), text);
     assert_ok(clt_str_check(&whole));
-    return clt_sweep_load(put_text("s.json", whole.text), out);
+    return clt_sweep_load(put_text("s.json", whole.text), NULL, out);
 }
 
 static void refused(const char *text, const char *words)
@@ -51,8 +51,6 @@ TEST(what_is_wrong_is_named)
     refused(RATES ", \"goal\": \"best\"", "goal: there is no 'best'");
     refused(RATES ", \"set\": {\"optimizer.learning_rate\": 1}", "it stands in \"keys\", too");
     refused(RATES ", \"set\": {\"train.stebs\": 1}", "did you mean 'train.steps'?");
-    refused(RATES ", \"set\": {\"checkpoint.upload\": \"s3://bucket/runs\"}",
-            "would be uploaded to one place");
     refused(RATES ", \"set\": {\"monitor.prometheus\": \"one.prom\"}", "names one file");
     refused(RATES ", \"method\": \"halving\", \"trials\": 2, \"halving\": {\"first_steps\": 10}, "
                   "\"set\": {\"checkpoint.final\": false}",
@@ -85,11 +83,11 @@ TEST(the_metric_follows_the_data)
     put_text("csv.json", "{\"model\":{\"type\":\"mlp\",\"loss\":\"mse\"},\"data\":{\"type\":\"csv\",\"path\":"
                          "\"t.csv\",\"split\":0}}");
     CLT_FREED char *text = with_folder("{\"config\": \"%D/csv.json\", " RATES "}");
-    assert_ok(clt_sweep_load(put_text("m.json", text), &s));
+    assert_ok(clt_sweep_load(put_text("m.json", text), NULL, &s));
     assert_int_equal(s->metric, CLT_FACT_MEAN_LOSS);
     clt_sweep_free(s);
     CLT_FREED char *best = with_folder("{\"config\": \"%D/csv.json\", " RATES ", \"metric\": \"best_r2\"}");
-    assert_int_equal(clt_sweep_load(put_text("m.json", best), &s), CLT_ECONFIG);
+    assert_int_equal(clt_sweep_load(put_text("m.json", best), NULL, &s), CLT_ECONFIG);
     assert_contains(clt_error_text(), "metric: best_r2 comes from evaluations");
 }
 
@@ -99,9 +97,9 @@ TEST(places_are_told)
     clt_sweep *sweep;
     put_text("c.json", CONFIG);
     CLT_FREED char *text = with_folder("{\"config\": \"%D/c.json\",\n  \"seed\": -1,\n \"keys\": {}}");
-    assert_int_equal(clt_sweep_load(put_text("p.json", text), &sweep), CLT_ECONFIG);
+    assert_int_equal(clt_sweep_load(put_text("p.json", text), NULL, &sweep), CLT_ECONFIG);
     assert_contains(clt_error_text(), "p.json:2:11: seed: an integer from 0");
-    assert_int_equal(clt_sweep_load(test_folder(), &sweep), CLT_EUSAGE);
+    assert_int_equal(clt_sweep_load(test_folder(), NULL, &sweep), CLT_EUSAGE);
     assert_contains(clt_error_text(), "is not the folder of a sweep");
 }
 
@@ -200,4 +198,50 @@ TEST(the_best_go_on)
     assert_int_equal(order[3], 3);
     assert_int_equal(order[4], 1);
     assert_int_equal(order[5], 2);
+}
+
+/* A run folder of a trial whose one session has cost `cost` and lasted from second 100 to second `until`. */
+static void put_run(const char *trial, double cost, int until)
+{
+    char name[64];
+    CLT_SCOPED(clt_str) text = {0};
+    clt_str_printf(&text,
+                   "{\"event\":\"start\",\"step\":0,\"time\":100,\"steps_total\":9,\"cost\":{\"total\":0.5,"
+                   "\"seconds\":1,\"per_hour\":3600,\"machines\":1}}\n"
+                   "{\"step\":1,\"time\":%d,\"loss\":1,\"step_ms\":1000,\"cost\":%.9g}\n",
+                   until, cost);
+    assert_ok(clt_str_check(&text));
+    assert_ok(clt_mkdir_p(in_dir(trial)));
+    snprintf(name, sizeof name, "%s/metrics.jsonl", trial);
+    put_text(name, text.text);
+}
+
+TEST(what_trials_cost_adds_up)
+{
+    CLT_SCOPED(clt_sweep) *s = NULL;
+    CLT_SCOPED(clt_sweep_spending) spent = {0};
+    assert_ok(load("\"keys\": {\"train.seed\": {\"values\": [1, 2, 3]}}", &s));
+    assert_ok(clt_sweep_spending_make(s, &spent));
+    assert_ok(clt_sweep_spending_read(s, test_folder(), &spent));
+    assert_true(spent.cost == 0 && spent.hours == 0);
+    put_run("trial-01", 7.25, 100 + 1800);
+    put_run("trial-03", 2.5, 100 + 900);
+    assert_ok(clt_sweep_spending_read(s, test_folder(), &spent));
+    assert_true(fabs(spent.cost - 9.75) < 1e-12);
+    assert_true(fabs(spent.hours - 0.75) < 1e-12);
+    put_run("trial-03", 2.875, 100 + 3600); /* it goes on */
+    assert_ok(clt_sweep_spending_read(s, test_folder(), &spent));
+    assert_true(fabs(spent.cost - 10.125) < 1e-12);
+    assert_true(fabs(spent.hours - 1.5) < 1e-12);
+    clt_sweep_options o = {.budget = 10.125};
+    assert_int_equal(clt_sweep_spent(&o, &spent, CLT_EINTERRUPTED), CLT_EINTERRUPTED);
+    assert_contains(clt_error_text(), "have cost 10.12");
+    clt_error_clear();
+    o = (clt_sweep_options){.budget = 10.126, .hours = 1.5};
+    assert_int_equal(clt_sweep_spent(&o, &spent, CLT_ECONFIG), CLT_ECONFIG);
+    assert_contains(clt_error_text(), "trained for 1.5 hours");
+    clt_error_clear();
+    o = (clt_sweep_options){.budget = 10.126, .hours = 1.51};
+    assert_ok(clt_sweep_spent(&o, &spent, CLT_EINTERRUPTED));
+    assert_ok(clt_sweep_spent(&(clt_sweep_options){.budget = 0}, &spent, CLT_EINTERRUPTED));
 }

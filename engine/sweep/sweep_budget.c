@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What all trials of a sweep have cost, and how long they were trained, by the metrics in their run folders. A
+ * file is read again when it has changed. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "engine/report/read/run_cost.h"
+#include "engine/sweep/sweep_internal.h"
+
+#define HOUR 3600.0
+
+typedef struct clt_trial_spending {
+    struct timespec changed; /* its metrics.jsonl, when it was read */
+    off_t size;
+    double cost, hours;
+} clt_trial_spending;
+
+clt_status clt_sweep_spending_make(const clt_sweep *s, clt_sweep_spending *out)
+{
+    *out = (clt_sweep_spending){0};
+    return clt_alloc(&out->trials, (size_t)s->trials, sizeof *out->trials, "the budget of a sweep");
+}
+
+void clt_sweep_spending_free(clt_sweep_spending *spending)
+{
+    free(spending->trials);
+    *spending = (clt_sweep_spending){0};
+}
+
+static double number(double value)
+{
+    return value > 0 ? value : 0; /* 0 for NAN */
+}
+
+static clt_status read_trial(const char *run, clt_trial_spending *t)
+{
+    CLT_SCOPED(clt_run_record) *record = NULL;
+    CLT_FREED char *path = NULL;
+    struct stat info;
+    CLT_TRY(clt_path_join(run, "metrics.jsonl", &path));
+    if (stat(path, &info) != 0 || (info.st_size == t->size && info.st_mtim.tv_sec == t->changed.tv_sec &&
+                                   info.st_mtim.tv_nsec == t->changed.tv_nsec))
+        return CLT_OK;
+    clt_status status = clt_run_record_load(run, &record);
+    if (status != CLT_OK) { /* it may just be made */
+        clt_error_clear();
+        return status == CLT_ENOMEM ? status : CLT_OK;
+    }
+    *t = (clt_trial_spending){.changed = info.st_mtim,
+                              .size = info.st_size,
+                              .cost = number(record->cost.sums.total),
+                              .hours = number(clt_run_seconds(record)) / HOUR};
+    return CLT_OK;
+}
+
+clt_status clt_sweep_spending_read(const clt_sweep *s, const char *folder, clt_sweep_spending *spending)
+{
+    spending->cost = spending->hours = 0;
+    for (int i = 0; i < s->trials; i++) {
+        CLT_FREED char *run = NULL;
+        char name[CLT_SWEEP_NAME];
+        CLT_TRY(clt_path_join(folder, clt_sweep_trial_name(s, i, name), &run));
+        CLT_TRY(read_trial(run, &spending->trials[i]));
+        spending->cost += spending->trials[i].cost;
+        spending->hours += spending->trials[i].hours;
+    }
+    return CLT_OK;
+}
+
+clt_status clt_sweep_check_budget(const clt_sweep *s, const clt_sweep_options *o)
+{
+    const char *price = getenv(CLT_PRICE_VARIABLE);
+    bool priced = clt_config_float(s->config, "cost.per_hour") > 0 || (price && *price);
+    for (int k = 0; k < s->key_count; k++)
+        priced = priced || strcmp(s->keys[k].path, "cost.per_hour") == 0;
+    if (o->budget > 0 && !priced)
+        CLT_FAIL(CLT_ECONFIG,
+                 "--budget needs a price: set cost.per_hour in the config, or " CLT_PRICE_VARIABLE
+                 " in the environment");
+    return CLT_OK;
+}
+
+clt_status clt_sweep_spent(const clt_sweep_options *o, const clt_sweep_spending *spending, clt_status code)
+{
+    char money[2][CLT_MONEY_TEXT];
+    if (o->budget > 0 && spending->cost >= o->budget)
+        CLT_FAIL(code,
+                 "the trials have cost %s, and --budget is %s; the same command with a larger one goes on",
+                 clt_money_text(spending->cost, "", money[0]), clt_money_text(o->budget, "", money[1]));
+    if (o->hours > 0 && spending->hours >= o->hours)
+        CLT_FAIL(
+            code,
+            "the trials were trained for %.4g hours, and --hours is %g; the same command with more goes on",
+            spending->hours, o->hours);
+    return CLT_OK;
+}

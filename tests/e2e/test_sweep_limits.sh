@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-cost: 20 ctest-optimise: no
+#
+# cltrain sweep: weights that all trials start from, what all of them together may cost, uploads of each trial to a place of its own, and
+# the table of trials on the page of a report.
+. "$(dirname "${BASH_SOURCE[0]}")/storage_lib.sh"
+"$CLTRAIN" devices >/dev/null 2>&1
+[ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is run'
+unset CLTRAIN_PRICE_PER_HOUR
+
+net mlp train.steps=20 >net.json
+echo '{"config": "net.json", "keys": {"train.seed": {"values": [1, 2]}}}' >grid.json
+
+# --- weights: each trial is the training that --init begins, and the folder knows them ---
+expect_code 0 "$CLTRAIN" train net.json --out first train.steps=5
+expect_code 2 "$CLTRAIN" sweep grid.json --out tuned --init nothing
+expect_text "^cltrain: .*--init 'nothing': No such file"
+expect_absent tuned
+expect_code 0 "$CLTRAIN" sweep grid.json --out tuned --init first
+expect_code 0 "$CLTRAIN" train net.json --out alone --init first train.seed=2
+expect_same tuned/trial-02/checkpoints/step_20/model.safetensors alone/checkpoints/step_20/model.safetensors
+rm tuned/done/trial-02-0.json
+rm -r tuned/trial-02
+expect_code 0 "$CLTRAIN" sweep tuned # the folder says where it starts from
+expect_same tuned/trial-02/checkpoints/step_20/model.safetensors alone/checkpoints/step_20/model.safetensors
+expect_code 2 "$CLTRAIN" sweep grid.json --out tuned
+expect_text "'tuned' holds a sweep whose trials start from the weights .*/first: give --init"
+expect_code 2 "$CLTRAIN" sweep tuned --init alone
+expect_text "start from the weights .*/first, and not from 'alone'"
+expect_code 0 "$CLTRAIN" sweep grid.json --out plain
+expect_code 2 "$CLTRAIN" sweep grid.json --out plain --init first
+expect_text "start from random weights: give --init"
+
+# --- the report shows all trials ---
+sed 's/20/16/' net.json >short.json
+echo '{"config": "short.json", "keys": {"train.seed": {"from": 1, "to": 9, "step": 1}, "cost.currency": {"values": ["<i>x</i>"]}}}' >nine.json
+expect_code 0 "$CLTRAIN" sweep nine.json --out nine
+expect_code 0 "$CLTRAIN" report nine
+expect_awk 'the page has a row for each trial, the best one first' '
+    /<h3>Trials <small>9 of 9 are over/ { inside = 1 }
+    inside && /^<tr><td>trial-0[1-9]<\/td><td>[1-9]<\/td><td>&lt;i&gt;x/ { rows++; sub(/.*<td>16<\/td><td>/, ""); sub(/<.*/, ""); if ($0 < last) exit 1; last = $0 }
+    inside && /<\/section>/ { inside = 0 }
+    END { exit rows != 9 }' nine/report.html
+expect_code 0 "$CLTRAIN" report alone
+expect_awk 'the report of a run has no trials' '/<h3>Trials/ { found = 1 } END { exit found }' alone/report.html
+
+# --- a budget of all trials: trainings save and are given back, and a larger one goes on ---
+net mlp train.steps=16000000 train.log_every=1000000 cost.per_hour=3600 >long.json
+echo '{"config": "long.json", "keys": {"train.steps": {"values": [16000000, 60]}}}' >money.json
+expect_code 2 "$CLTRAIN" sweep grid.json --out money --budget 5
+expect_text 'budget needs a price'
+expect_absent money
+expect_code 75 "$CLTRAIN" sweep money.json --out money --budget 3
+expect_text '^trial-01 was interrupted and can go on$' 'the trials have cost [0-9.]+, and --budget is 3; the same command with a larger one goes on'
+expect_awk 'the budget is spent' -v s="$(sed -n -E 's/.*the trials have cost ([0-9.]+),.*/\1/p' "$out")" 'BEGIN { exit !(s >= 3) }'
+ls money/trial-01/checkpoints/step_* >/dev/null 2>&1 && pass || fail 'the training did not save'
+expect_absent money/trial-02 money/failed/trial-01-0.json
+expect_code 2 "$CLTRAIN" sweep money --budget 3 # nothing begins, so that no script goes round and round
+expect_text 'the trials have cost [0-9.]+, and --budget is 3'
+"$CLTRAIN" sweep money --budget 1e9 --workers 2 >more.txt 2>&1 &
+worker=$!
+await_from $worker test -s money/done/trial-02-0.json
+await_from $worker grep -q 'resumed from .*trial-01' money/output/trial-01.txt # it goes on
+kill -TERM $worker
+wait $worker
+[ $? -eq 75 ] && pass || fail 'a worker that was stopped did not end with 75'
+expect_code 75 "$CLTRAIN" sweep money.json --out hours --hours 0.0003
+expect_text 'the trials were trained for [0-9.e-]+ hours, and --hours is 0.0003'
+expect_code 0 "$CLTRAIN" sweep plain --hours 1e-9 # all trials are over
+
+# --- each trial is uploaded to a place of its own ---
+storage_double server
+clean_keys
+export AWS_ACCESS_KEY_ID=TESTKEY AWS_SECRET_ACCESS_KEY=TEST/SECRET
+echo '{"config": "net.json", "keys": {"train.seed": {"values": [1, 2]}}, "set": {"checkpoint.upload": "s3://bucket/sweep/"}}' >bucket.json
+expect_code 0 "$CLTRAIN" sweep bucket.json --out bucket
+kept_outputs
+expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/sweep/trial-01/checkpoints/step_20
+expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/sweep/trial-02/checkpoints/step_20
+expect_same bucket/trial-02/checkpoints/step_20/model.safetensors plain/trial-02/checkpoints/step_20/model.safetensors
+# What another sweep has left there is not taken for the trial's own.
+expect_code 1 "$CLTRAIN" sweep bucket.json --out bucket2
+expect_text '^trial-01 failed: .*holds checkpoints of a run already'
+kept_outputs
+# A key that varies may be the place, too.
+sed -e 's/, "set".*/}/' -e 's/"train.seed"/"checkpoint.upload": {"values": ["", "s3:\/\/bucket\/other"]}, "train.seed"/' bucket.json >places.json
+expect_code 0 "$CLTRAIN" sweep places.json --out places
+kept_outputs
+expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/other/trial-03/checkpoints/step_20
+expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/other/trial-04/checkpoints/step_20
+no_secrets TEST/SECRET
+obeys server
+finish

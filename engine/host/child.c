@@ -119,10 +119,11 @@ static int spawn_attributes(posix_spawnattr_t *attributes)
     return code ? code : posix_spawnattr_setsigmask(attributes, &none);
 }
 
-/* The child's descriptors: its standard input (-1: /dev/null), the pipe for its answers (-1: none), and the
- * file for its output (-1: /dev/null). streams: it inherits the output streams of this process instead. */
+/* The child's descriptors: its standard input (-1: /dev/null), the pipe for its answers (-1: none), the file
+ * for its output (-1: /dev/null), and another one for its standard output (-1: the same). streams: it inherits
+ * the output streams of this process instead. */
 typedef struct child_ends {
-    int input, answers, words;
+    int input, answers, words, output;
     bool streams;
 } child_ends;
 
@@ -139,6 +140,8 @@ static int spawn_files(posix_spawn_file_actions_t *files, const child_ends *ends
         code = code ? code : posix_spawn_file_actions_addopen(files, 1, "/dev/null", O_WRONLY, 0);
         code = code ? code : posix_spawn_file_actions_adddup2(files, 1, 2);
     }
+    if (ends->output >= 0)
+        code = code ? code : posix_spawn_file_actions_adddup2(files, ends->output, 1);
     if (ends->answers >= 0)
         code = code ? code : posix_spawn_file_actions_adddup2(files, ends->answers, PIPE_FD);
 #if __GLIBC_PREREQ(2, 34) /* in older versions, files opened without O_CLOEXEC stay open in the child */
@@ -177,6 +180,8 @@ static void open_words(clt_child *child, const clt_child_program *program, child
     /* without a descriptor the output is lost */
     child->words = file ? fcntl(program->output, F_DUPFD_CLOEXEC, PIPE_FD + 1)
                         : out_of_the_way(memfd_create("cltrain child", MFD_CLOEXEC));
+    if (program->flags & CLT_CHILD_ANSWER)
+        ends->output = fcntl(program->output, F_DUPFD_CLOEXEC, PIPE_FD + 1);
     child->words_from = file && child->words >= 0 ? lseek(child->words, 0, SEEK_END) : 0;
     ends->words = child->words;
 }
@@ -226,6 +231,7 @@ static void child_ends_end_scope(child_ends *ends)
 {
     close_fd(ends->answers);
     close_fd(ends->input);
+    close_fd(ends->output);
 }
 
 clt_status clt_child_start_program(const clt_child_program *program, clt_child **out)
@@ -233,7 +239,7 @@ clt_status clt_child_start_program(const clt_child_program *program, clt_child *
     CLT_SCOPED(bare_child) *child = NULL;
     CLT_FREED char **vector = NULL;
     CLT_FREED char **environment = NULL;
-    CLT_SCOPED(child_ends) ends = {.input = -1, .answers = -1, .words = -1};
+    CLT_SCOPED(child_ends) ends = {.input = -1, .answers = -1, .words = -1, .output = -1};
     *out = NULL;
     CLT_TRY(clt_alloc(&child, 1, sizeof *child, "a child process"));
     child->pipe = child->words = child->input = -1;

@@ -33,7 +33,9 @@ enum {
      * what it has started stays when it has ended by itself. */
     CLT_CHILD_FOREIGN = 4,
     /* Its output is appended to the file `output`. */
-    CLT_CHILD_FILE = 8
+    CLT_CHILD_FILE = 8,
+    /* Its standard output goes to the file `output`; what is collected is its error stream. */
+    CLT_CHILD_ANSWER = 16
 };
 typedef struct clt_child_program {
     const char *path;
@@ -41,7 +43,9 @@ typedef struct clt_child_program {
     const char *const *environment; /* "NAME=value", NULL at the end; NULL: this process's, without the
                                      * variables by which MPI launchers identify their processes */
     uint32_t flags;
-    int output; /* with CLT_CHILD_FILE: a descriptor for reading and appending, which stays the caller's */
+    /* with CLT_CHILD_FILE or CLT_CHILD_ANSWER: a descriptor for reading and appending, which stays the
+     * caller's */
+    int output;
 } clt_child_program;
 
 /* Starts a program as the leader of a process group. It inherits no file that this process holds open.

@@ -11,13 +11,17 @@
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
+#include "engine/files/fileio.h"
 #include "engine/json/json.h"
 #include "engine/storage/credentials_internal.h"
 #include "engine/storage/dates.h"
 
+#define TOKEN_LIMIT 65536 /* bytes of a file with a token */
+#define ATTEMPTS 3
 #define AHEAD_SECONDS 900.0 /* before the end of keys; with keys that live shorter, a quarter of their life */
 
-static const clt_key_source *const sources[] = {&clt_keys_env,    &clt_keys_web,       &clt_keys_shared,
+static const clt_key_source *const sources[] = {&clt_keys_env,    &clt_keys_role,      &clt_keys_web,
+                                                &clt_keys_sso,    &clt_keys_shared,    &clt_keys_process,
                                                 &clt_keys_config, &clt_keys_container, &clt_keys_instance};
 
 struct clt_credentials {
@@ -70,6 +74,31 @@ void clt_credentials_cancel(clt_credentials *c)
         clt_http_cancel(c->seeker.http);
 }
 
+clt_status clt_key_ask(clt_key_seeker *seeker, const clt_http_request *request, const char *name,
+                       clt_http_answer *answer)
+{
+    CLT_TRY(clt_key_http(seeker));
+    for (int i = 0; i < ATTEMPTS; i++) {
+        CLT_TRY(clt_http_ask(seeker->http, request, answer));
+        if (answer->code && answer->code < 500)
+            break;
+    }
+    if (!answer->code)
+        CLT_FAIL(CLT_ESTORAGE, "%s: %s", name, answer->reason);
+    return CLT_OK;
+}
+
+clt_status clt_key_read_token(const char *path, char **out)
+{
+    size_t size = 0;
+    CLT_TRY(clt_file_read(path, false, TOKEN_LIMIT, CLT_ESTORAGE, out, &size));
+    while (size > 0 && strchr("\r\n \t", (*out)[size - 1]))
+        (*out)[--size] = '\0';
+    if (strcspn(*out, "\r\n") != size)
+        CLT_FAIL(CLT_ESTORAGE, "%s: the token has a line break, or a zero byte", path);
+    return CLT_OK;
+}
+
 clt_status clt_key_take(const char *text, const char *name, char *buffer, size_t size)
 {
     size_t length = strlen(text);
@@ -95,20 +124,27 @@ static clt_status take_member(const clt_json *object, const char *member, const 
     return clt_key_take(value ? clt_json_string(value) : "", what.text, buffer, size);
 }
 
-clt_status clt_keys_from_json(const char *text, size_t size, const char *name, clt_keys *out)
+clt_status clt_keys_from_json(const char *text, size_t size, const char *name, clt_keys_form form,
+                              clt_keys *out)
 {
+    const char *token_name = form == CLT_KEYS_OF_PROGRAM ? "SessionToken" : "Token";
     CLT_SCOPED(clt_json_doc) *doc = NULL;
     if (clt_json_parse(text, size, name, CLT_ESTORAGE, &doc) != CLT_OK ||
         clt_json_typeof(clt_json_root(doc)) != CLT_JSON_OBJECT)
         CLT_FAIL(CLT_ESTORAGE, "%s: the answer is not a JSON object", name); /* which may hold keys */
     const clt_json *root = clt_json_root(doc), *code = clt_json_get(root, "Code"),
-                   *token = clt_json_get(root, "Token"), *end = clt_json_get(root, "Expiration");
+                   *token = clt_json_get(root, token_name), *end = clt_json_get(root, "Expiration");
+    int64_t version = 0;
+    if (form == CLT_KEYS_OF_PROGRAM &&
+        (!clt_json_get(root, "Version") || !clt_json_int(clt_json_get(root, "Version"), &version) ||
+         version != 1))
+        CLT_FAIL(CLT_ESTORAGE, "%s: the answer has not the Version 1", name);
     if (code && strcmp(clt_json_string(code), "Success") != 0)
         CLT_FAIL(CLT_ESTORAGE, "%s: %.100s", name, clt_json_string(code));
     CLT_TRY(take_member(root, "AccessKeyId", name, out->access, sizeof out->access));
     CLT_TRY(take_member(root, "SecretAccessKey", name, out->secret, sizeof out->secret));
     if (token && clt_json_string(token)[0])
-        CLT_TRY(take_member(root, "Token", name, out->token, sizeof out->token));
+        CLT_TRY(take_member(root, token_name, name, out->token, sizeof out->token));
     if (end && !clt_date_iso(clt_json_string(end), &out->expires))
         CLT_FAIL(CLT_ESTORAGE, "%s: Expiration is no date", name);
     return CLT_OK;
@@ -157,9 +193,8 @@ static void keep(clt_credentials *c, const clt_keys *keys, double now)
 }
 
 /* Fetches the keys if it is time to. Old keys serve as long as they are valid. */
-static clt_status refresh(clt_credentials *c)
+static clt_status refresh(clt_credentials *c, double now)
 {
-    double now = clt_wall_time();
     bool valid = c->have && !c->expired && (!c->keys.expires || now < (double)c->keys.expires);
     if (valid && (!c->keys.expires || now < c->refresh_at || now < c->retry_at))
         return CLT_OK;
@@ -187,14 +222,19 @@ static void forbid_core_dumps(void)
     (void)setrlimit(RLIMIT_CORE, &limit);
 }
 
-clt_status clt_credentials_get(clt_credentials *c, clt_keys *out)
+clt_status clt_credentials_get_at(clt_credentials *c, double now, clt_keys *out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, forbid_core_dumps);
     CLT_LOCKED(&c->lock);
-    CLT_TRY(refresh(c));
+    CLT_TRY(refresh(c, now));
     *out = c->keys;
     return CLT_OK;
+}
+
+clt_status clt_credentials_get(clt_credentials *c, clt_keys *out)
+{
+    return clt_credentials_get_at(c, clt_wall_time(), out);
 }
 
 void clt_credentials_expired(clt_credentials *c)

@@ -3,8 +3,13 @@
  * The keys by which requests are signed. They are looked for in the order in which botocore looks:
  *
  *     env        AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
- *     web        AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN, exchanged at STS (Kubernetes)
+ *     role       role_arn of the profile, exchanged at STS for the keys of source_profile or
+ *                credential_source
+ *     web        AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN, or the same of the profile, exchanged at STS
+ *                (Kubernetes)
+ *     sso        single sign-on of the profile, which is refused
  *     shared     ~/.aws/credentials
+ *     process    credential_process of the profile: a program that prints keys
  *     config     ~/.aws/config
  *     container  AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI (ECS, EKS)
  *     instance   the role of the instance, by the metadata service, only on a machine of AWS
@@ -34,6 +39,8 @@ CLT_SCOPED_POINTER(clt_credentials, clt_credentials_close)
 /* The keys as they are now; from any thread. CLT_ESTORAGE: there are none, or the source does not give them;
  * the message says which sources were looked at. */
 clt_status clt_credentials_get(clt_credentials *credentials, clt_keys *out);
+/* The same at another time, in seconds since 1970: which keys would serve then. */
+clt_status clt_credentials_get_at(clt_credentials *credentials, double now, clt_keys *out);
 /* Says that a server has refused the keys as expired: the next call fetches them again. */
 void clt_credentials_expired(clt_credentials *credentials);
 /* From any thread: ends the request for keys in progress, and each later one at once, with CLT_EINTERRUPTED

@@ -12,6 +12,8 @@
 typedef struct clt_key_seeker {
     const clt_profile *profile;
     const char *name; /* of the profile that is looked at */
+    bool is_source;   /* another profile has named it as its source: the environment does not count */
+    int depth;        /* how many profiles have named a source */
     const char *region, *ca_file;
     pthread_mutex_t lock; /* of what follows */
     bool cancelled;
@@ -28,8 +30,8 @@ typedef struct clt_key_source {
     clt_status (*fetch)(clt_key_seeker *seeker, clt_keys *out, bool *there);
 } clt_key_source;
 
-extern const clt_key_source clt_keys_env, clt_keys_web, clt_keys_shared, clt_keys_config, clt_keys_container,
-    clt_keys_instance;
+extern const clt_key_source clt_keys_env, clt_keys_role, clt_keys_web, clt_keys_sso, clt_keys_shared,
+    clt_keys_process, clt_keys_config, clt_keys_container, clt_keys_instance;
 
 /* Asks the metadata service which role the instance has; "": none. */
 clt_status clt_key_role(clt_key_seeker *seeker, char *name, size_t size);
@@ -37,10 +39,20 @@ clt_status clt_key_role(clt_key_seeker *seeker, char *name, size_t size);
 clt_status clt_key_http(clt_key_seeker *seeker);
 /* The value of an environment variable; NULL: it is not set, or empty. */
 const char *clt_key_variable(const char *name);
+#define CLT_KEY_ANSWER 65536 /* bytes of an answer */
+/* Asks until there is an answer that is no failure of the service, three times at most. name: what it is, for
+ * messages. */
+clt_status clt_key_ask(clt_key_seeker *seeker, const clt_http_request *request, const char *name,
+                       clt_http_answer *answer);
+/* The content of a file without line breaks at its end; to be overwritten and freed. */
+clt_status clt_key_read_token(const char *path, char **out);
 /* Takes a key, secret or token. CLT_ESTORAGE: it is empty, too long, or has characters that no key has.
  * `name`: what it is, for the message. */
 clt_status clt_key_take(const char *text, const char *name, char *buffer, size_t size);
-/* The keys in the JSON text of a service, which `name` calls in messages. */
-clt_status clt_keys_from_json(const char *text, size_t size, const char *name, clt_keys *out);
+/* The two forms of JSON differ in the name of the token, and a program says its version. */
+typedef enum clt_keys_form { CLT_KEYS_OF_SERVICE, CLT_KEYS_OF_PROGRAM } clt_keys_form;
+/* The keys in the JSON text of a service or program, which `name` calls in messages. */
+clt_status clt_keys_from_json(const char *text, size_t size, const char *name, clt_keys_form form,
+                              clt_keys *out);
 
 #endif

@@ -1,145 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keys that services give: STS for the token of a pod, the agent of a container, the role of an instance. */
+ * Keys that services of the machine give: the agent of a container, the role of an instance. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/text.h"
 #include "engine/cloud/notice_source.h"
-#include "engine/files/fileio.h"
 #include "engine/storage/address.h"
 #include "engine/storage/credentials_internal.h"
-#include "engine/storage/dates.h"
 #include "engine/storage/secret.h"
-#include "engine/storage/sigv4.h"
-#include "engine/storage/xml.h"
 
-#define ANSWER_LIMIT 65536
-#define TOKEN_LIMIT 65536 /* bytes of a file with a token */
 #define CONNECT_SECONDS 1.0
 #define AGENT_SECONDS 2.0
-#define STS_SECONDS 10.0
-#define ATTEMPTS 3
-
-/* The content of a file without line breaks at its end. */
-static clt_status read_token(const char *path, char **out)
-{
-    size_t size = 0;
-    CLT_TRY(clt_file_read(path, false, TOKEN_LIMIT, CLT_ESTORAGE, out, &size));
-    while (size > 0 && strchr("\r\n \t", (*out)[size - 1]))
-        (*out)[--size] = '\0';
-    if (strcspn(*out, "\r\n") != size)
-        CLT_FAIL(CLT_ESTORAGE, "%s: the token has a line break, or a zero byte", path);
-    return CLT_OK;
-}
-
-/* Asks until there is an answer that is no failure of the service, three times at most. */
-static clt_status ask(clt_key_seeker *seeker, const clt_http_request *request, const char *name,
-                      clt_http_answer *answer)
-{
-    CLT_TRY(clt_key_http(seeker));
-    for (int i = 0; i < ATTEMPTS; i++) {
-        CLT_TRY(clt_http_ask(seeker->http, request, answer));
-        if (answer->code && answer->code < 500)
-            break;
-    }
-    if (!answer->code)
-        CLT_FAIL(CLT_ESTORAGE, "%s: %s", name, answer->reason);
-    return CLT_OK;
-}
-
-/* --- STS --- */
-
-static clt_status take_element(clt_xml xml, const char *name, char *buffer, size_t size)
-{
-    CLT_WIPED char *text = NULL;
-    CLT_TRY(clt_alloc(&text, size, 1, "an answer of STS"));
-    if (!clt_xml_copy(xml, name, text, size))
-        CLT_FAIL(CLT_ESTORAGE, "STS: the answer has no %s that can be used", name);
-    return clt_key_take(text, name, buffer, size);
-}
-
-static clt_status take_sts(const clt_http_answer *answer, clt_keys *out)
-{
-    char code[64], message[256], end[64];
-    clt_xml all = {.text = answer->body, .size = answer->size}, keys;
-    if (answer->code != 200 || !clt_xml_find(all, "Credentials", &keys, NULL)) {
-        clt_xml_copy(all, "Code", code, sizeof code);
-        clt_xml_copy(all, "Message", message, sizeof message);
-        CLT_FAIL(CLT_ESTORAGE, "STS does not exchange the token of AWS_WEB_IDENTITY_TOKEN_FILE: %d %s: %s",
-                 answer->code, code, message);
-    }
-    CLT_TRY(take_element(keys, "AccessKeyId", out->access, sizeof out->access));
-    CLT_TRY(take_element(keys, "SecretAccessKey", out->secret, sizeof out->secret));
-    CLT_TRY(take_element(keys, "SessionToken", out->token, sizeof out->token));
-    if (!clt_xml_copy(keys, "Expiration", end, sizeof end) || !clt_date_iso(end, &out->expires))
-        CLT_FAIL(CLT_ESTORAGE, "STS: Expiration is no date");
-    return CLT_OK;
-}
-
-static clt_status sts_address(const clt_key_seeker *seeker, clt_str *out)
-{
-    const char *given = clt_key_variable("AWS_ENDPOINT_URL_STS");
-    if (!given)
-        given = clt_key_variable("AWS_ENDPOINT_URL");
-    if (given) {
-        clt_endpoint endpoint;
-        CLT_TRY(clt_endpoint_parse(given, "the address of STS", "", &endpoint));
-        clt_str_printf(out, "%s://%s/", endpoint.tls ? "https" : "http", endpoint.host);
-    } else {
-        clt_str_printf(out, "https://sts.%s.amazonaws.com%s/", seeker->region,
-                       strncmp(seeker->region, "cn-", 3) == 0 ? ".cn" : "");
-    }
-    return clt_str_check(out);
-}
-
-static bool has_web(const clt_key_seeker *seeker)
-{
-    (void)seeker;
-    return clt_key_variable("AWS_WEB_IDENTITY_TOKEN_FILE") != NULL;
-}
-
-/* The token's file is read each time, because what keeps it fresh replaces it. */
-static clt_status fetch_web(clt_key_seeker *seeker, clt_keys *out, bool *there)
-{
-    const char *file = clt_key_variable("AWS_WEB_IDENTITY_TOKEN_FILE"),
-               *role = clt_key_variable("AWS_ROLE_ARN"), *session = clt_key_variable("AWS_ROLE_SESSION_NAME");
-    static const char *const headers[] = {"Content-Type: application/x-www-form-urlencoded", "Expect:", NULL};
-    CLT_SCOPED(clt_str) url = {0};
-    CLT_SCOPED(clt_secret) body = {0};
-    CLT_WIPED char *token = NULL;
-    clt_http_answer answer;
-    (void)there;
-    if (!session)
-        session = "cltrain";
-    if (!role)
-        CLT_FAIL(CLT_ESTORAGE, "AWS_WEB_IDENTITY_TOKEN_FILE is set, and AWS_ROLE_ARN is missing");
-    CLT_TRY(read_token(file, &token));
-    CLT_TRY(sts_address(seeker, &url));
-    clt_secret_room(&body, 3 * (strlen(role) + strlen(session) + strlen(token)) + 128);
-    clt_str_append(&body, "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=");
-    clt_uri_encode(&body, role, false);
-    clt_str_append(&body, "&RoleSessionName=");
-    clt_uri_encode(&body, session, false);
-    clt_str_append(&body, "&WebIdentityToken=");
-    clt_uri_encode(&body, token, false);
-    CLT_TRY(clt_str_check(&body));
-    const clt_http_request request = {.method = "POST",
-                                      .url = url.text,
-                                      .headers = headers,
-                                      .connect_seconds = STS_SECONDS,
-                                      .seconds = STS_SECONDS,
-                                      .limit = ANSWER_LIMIT,
-                                      .body = body.text,
-                                      .body_size = body.length,
-                                      .proxies = !clt_host_is_local(url.text),
-                                      .ca_file = seeker->ca_file};
-    CLT_TRY(ask(seeker, &request, "STS", &answer));
-    return take_sts(&answer, out);
-}
-const clt_key_source clt_keys_web = {"web", "STS, for the token of the pod (AWS_WEB_IDENTITY_TOKEN_FILE)",
-                                     has_web, fetch_web};
 
 /* --- the agent of a container --- */
 
@@ -174,7 +47,7 @@ static clt_status agent_header(clt_secret *out)
     if (!token && !file)
         return CLT_OK;
     if (file)
-        CLT_TRY(read_token(file, &text));
+        CLT_TRY(clt_key_read_token(file, &text));
     else if (strpbrk(token, "\r\n"))
         CLT_FAIL(CLT_ESTORAGE, "AWS_CONTAINER_AUTHORIZATION_TOKEN has a line break");
     if (text)
@@ -205,12 +78,13 @@ static clt_status fetch_container(clt_key_seeker *seeker, clt_keys *out, bool *t
                                       .headers = headers,
                                       .connect_seconds = AGENT_SECONDS,
                                       .seconds = AGENT_SECONDS,
-                                      .limit = ANSWER_LIMIT,
+                                      .limit = CLT_KEY_ANSWER,
                                       .ca_file = seeker->ca_file};
-    CLT_TRY(ask(seeker, &request, "the agent of the container", &answer));
+    CLT_TRY(clt_key_ask(seeker, &request, "the agent of the container", &answer));
     if (answer.code != 200)
         CLT_FAIL(CLT_ESTORAGE, "the agent of the container answers %d", answer.code);
-    return clt_keys_from_json(answer.body, answer.size, "the agent of the container", out);
+    return clt_keys_from_json(answer.body, answer.size, "the agent of the container", CLT_KEYS_OF_SERVICE,
+                              out);
 }
 const clt_key_source clt_keys_container = {
     "container", "the agent of the container (AWS_CONTAINER_CREDENTIALS_*)", has_container, fetch_container};
@@ -249,7 +123,7 @@ static clt_status ask_keys(clt_notice_asker *asker, const char *role, clt_keys *
     CLT_TRY(clt_metadata_aws(asker, path, &answer));
     if (answer.code != 200)
         return clt_metadata_strange(asker, ROLES, &answer);
-    return clt_keys_from_json(answer.body, answer.size, "the role of the instance", out);
+    return clt_keys_from_json(answer.body, answer.size, "the role of the instance", CLT_KEYS_OF_SERVICE, out);
 }
 
 /* The role, and its keys unless out is NULL. */

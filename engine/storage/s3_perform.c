@@ -122,6 +122,7 @@ static clt_status sign(const clt_s3_call *call, attempt *a)
                                .headers = headers,
                                .n_headers = n,
                                .payload = payload,
+                               .service = "s3",
                                .region = a->region,
                                .access_key = a->keys.access,
                                .secret_key = a->keys.secret,

@@ -170,7 +170,7 @@ static clt_status day_key(const clt_sigv4 *r, const char *date, uint8_t key[CLT_
     CLT_TRY(clt_str_check(&first));
     clt_hmac_sha256(first.text, first.length, date, 8, key);
     clt_hmac_sha256(key, CLT_SHA256_SIZE, r->region, strlen(r->region), key);
-    clt_hmac_sha256(key, CLT_SHA256_SIZE, "s3", 2, key);
+    clt_hmac_sha256(key, CLT_SHA256_SIZE, r->service, strlen(r->service), key);
     clt_hmac_sha256(key, CLT_SHA256_SIZE, "aws4_request", 12, key);
     return CLT_OK;
 }
@@ -182,7 +182,7 @@ clt_status clt_sigv4_sign(const clt_sigv4 *r, clt_str *out)
     uint8_t key[CLT_SHA256_SIZE];
     CLT_TRY(canonical_sum(r, &names, sum));
     clt_sigv4_time(r->time, time);
-    clt_str_printf(&scope, "%.8s/%s/s3/aws4_request", time, r->region);
+    clt_str_printf(&scope, "%.8s/%s/%s/aws4_request", time, r->region, r->service);
     CLT_TRY(clt_str_check(&scope));
     clt_str_printf(&text, ALGORITHM "\n%s\n%s\n%s", time, scope.text, sum);
     CLT_TRY(clt_str_check(&text));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The signature of requests to S3 and to what speaks like it: AWS Signature Version 4. Pure: the time is
+ * The signature of requests to S3, to what speaks like it, and to STS: AWS Signature Version 4. Pure: the time is
  * given. libcurl can sign as well, but each of its versions differently, and older ones wrongly. */
 #ifndef ENGINE_STORAGE_SIGV4_H
 #define ENGINE_STORAGE_SIGV4_H
@@ -25,6 +25,7 @@ typedef struct clt_sigv4 {
     const clt_pair *headers; /* the ones that are signed: host, and all that begin with x-amz- */
     int n_headers;
     const char *payload; /* SHA-256 of the body in hexadecimal digits, or CLT_UNSIGNED_PAYLOAD */
+    const char *service; /* "s3" */
     const char *region, *access_key, *secret_key;
     int64_t time; /* seconds since 1970 */
 } clt_sigv4;

@@ -18,7 +18,7 @@
 #               sizes in a list are -1; stray: a list has a key beside its prefix; meet: the request waits for another one with this
 #               fault, and is then answered as usual; hold: it is never answered
 #   chaos       a number: that share of all requests fails by 500, reset, cut or lost
-# FOLDER/requests lists the requests. Ends when FOLDER/quit exists. Keys: TESTKEY and TEST/SECRET, no token; others come from the services.
+# FOLDER/requests lists the requests, FOLDER/assumed the forms by which STS was asked for a role. Ends when FOLDER/quit exists. Keys: TESTKEY and TEST/SECRET, no token; others come from the services.
 import base64
 import datetime
 import hashlib
@@ -159,13 +159,15 @@ class Service(http.server.BaseHTTPRequestHandler):
 
     # --- signatures ---
 
-    def check_signature(self, body):
+    def check_signature(self, body, service="s3"):
         given = self.headers.get("Authorization", "")
-        parts = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/s3/aws4_request, SignedHeaders=([^,]+), Signature=([0-9a-f]{64})",
+        parts = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/([^/]+)/aws4_request, SignedHeaders=([^,]+), Signature=([0-9a-f]{64})",
                              given)
         if not parts:
             self.broken(403, "AccessDenied", "there is no signature")
-        access, day, region, names, signature = parts.groups()
+        access, day, region, signed_service, names, signature = parts.groups()
+        if signed_service != service:
+            self.broken(403, "AccessDenied", f"the signature is for the service {signed_service}")
         sent = self.headers.get("x-amz-date", "")
         if abs(datetime.datetime.strptime(sent, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc).timestamp() - now()) > 900:
             raise Refusal(403, "RequestTimeTooSkewed")
@@ -183,7 +185,7 @@ class Service(http.server.BaseHTTPRequestHandler):
         for name in self.headers:
             if name.lower().startswith("x-amz-") and name.lower() not in names.split(";"):
                 self.broken(403, "AccessDenied", f"{name} is not signed")
-        payload = self.headers.get("x-amz-content-sha256")
+        payload = self.headers.get("x-amz-content-sha256") if service == "s3" else hashlib.sha256(body).hexdigest()
         if payload != hashlib.sha256(body).hexdigest():
             self.broken(400, "XAmzContentSHA256Mismatch", "the body has another sum than the signed one")
         path, _, query = self.path.partition("?")
@@ -193,9 +195,9 @@ class Service(http.server.BaseHTTPRequestHandler):
         canonical = "\n".join([self.command, path, "&".join(f"{n}={v}" for n, v in pairs)] +
                               [f"{n}:{' '.join(self.headers[n].split())}" for n in names.split(";")] + ["", names, payload])
         key = ("AWS4" + secret).encode()
-        for word in (day, region, "s3", "aws4_request"):
+        for word in (day, region, service, "aws4_request"):
             key = hmac.new(key, word.encode(), "sha256").digest()
-        text = "\n".join(["AWS4-HMAC-SHA256", sent, f"{day}/{region}/s3/aws4_request", hashlib.sha256(canonical.encode()).hexdigest()])
+        text = "\n".join(["AWS4-HMAC-SHA256", sent, f"{day}/{region}/{service}/aws4_request", hashlib.sha256(canonical.encode()).hexdigest()])
         if hmac.new(key, text.encode(), "sha256").hexdigest() != signature:
             raise Refusal(403, "SignatureDoesNotMatch")
 
@@ -230,14 +232,20 @@ class Service(http.server.BaseHTTPRequestHandler):
 
     def sts(self, body):
         form = dict(urllib.parse.parse_qsl(body.decode()))
-        if form.get("Action") != "AssumeRoleWithWebIdentity" or form.get("Version") != "2011-06-15" or not form.get("RoleSessionName"):
+        action = form.get("Action")
+        if action not in ("AssumeRoleWithWebIdentity", "AssumeRole") or form.get("Version") != "2011-06-15" or not form.get("RoleSessionName"):
             self.broken(400, "InvalidAction", "a form that STS does not know")
-        if form.get("RoleArn") != "arn:aws:iam::1:role/test" or form.get("WebIdentityToken") != read("web_token", ""):
+        if action == "AssumeRole":
+            if "content-type" not in self.headers.get("Authorization", ""):
+                self.broken(403, "AccessDenied", "the type of the form is not signed")
+            self.check_signature(body, "sts")
+            note("assumed", " ".join(f"{n}={form[n]}" for n in sorted(form) if n not in ("Action", "Version")))
+        if form.get("RoleArn") != "arn:aws:iam::1:role/test" or (action != "AssumeRole" and form.get("WebIdentityToken") != read("web_token", "")):
             raise Refusal(403, "AccessDenied")
         access, secret, token, end = new_keys("STS")
-        self.answer(200, f"<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>{access}</AccessKeyId>"
+        self.answer(200, f"<{action}Response><{action}Result><Credentials><AccessKeyId>{access}</AccessKeyId>"
                     f"<SecretAccessKey>{secret}</SecretAccessKey><SessionToken>{token}</SessionToken><Expiration>{end}</Expiration>"
-                    "</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>")
+                    f"</Credentials></{action}Result></{action}Response>")
 
     def agent(self):
         if self.headers.get("Authorization") != "agent-token":

@@ -255,13 +255,103 @@ AWS_PROFILE=broken s3 8 source
 expect_text 'aws_secret_access_key of the profile is empty'
 AWS_PROFILE=absent s3 2 source
 expect_text 'AWS_PROFILE=absent'
-printf '[profile role]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = default\n' >>"$HOME/.aws/config"
-AWS_PROFILE=role s3 8 source
-expect_text 'does not assume roles of profiles'
+# Roles of profiles: source_profile, over several profiles, or credential_source.
+export AWS_ENDPOINT_URL_STS=$address
+role() { printf '[profile %s]\nrole_arn = arn:aws:iam::1:role/test\n' "$1" && printf '%s\n' "${@:2}"; }
+{
+    role role 'source_profile = default' 'role_session_name = me@here' 'external_id = outer id' 'duration_seconds = 900'
+    role second 'source_profile = role'
+    role here 'credential_source = Environment'
+    role agent 'credential_source = EcsContainer'
+    role circle 'source_profile = around'
+    role around 'source_profile = circle'
+    role self 'source_profile = self' 'aws_access_key_id = TESTKEY' 'aws_secret_access_key = TEST/SECRET'
+    role both 'source_profile = default' 'credential_source = Environment'
+    role neither
+    role lost 'source_profile = absent'
+    role bare_source 'source_profile = bare'
+    role code 'source_profile = default' 'mfa_serial = arn:aws:iam::1:mfa/me'
+    role odd 'credential_source = Elsewhere'
+    printf '[profile denied]\nrole_arn = arn:aws:iam::1:role/other\nsource_profile = default\n'
+    printf '[profile sso]\nsso_account_id = 1\nsso_role_name = x\n'
+    printf '[profile program]\ncredential_process = "%s/give keys" "a \\"b\\"" '"'c d'"' \\e\n' "$work"
+    printf '[profile web]\nrole_arn = arn:aws:iam::1:role/test\nweb_identity_token_file = %s/web_token\n' "$work"
+    role over_program 'source_profile = program'
+} >>"$HOME/.aws/config"
+expect_assumed() { if [ "$(tail -n 1 server/assumed)" = "$1" ]; then pass; else fail "assumed: $(tail -n 1 server/assumed)"; fi; }
+for profile in role second agent self; do
+    AWS_PROFILE=$profile s3 0 source
+    expect_line role
+done
+AWS_PROFILE=role s3 0 source
+expect_assumed 'DurationSeconds=900 ExternalId=outer id RoleArn=arn:aws:iam::1:role/test RoleSessionName=me@here'
+: >server/requests
+AWS_PROFILE=second s3 0 source
+expect_count server 'POST / ' 2
+expect_assumed 'RoleArn=arn:aws:iam::1:role/test RoleSessionName=cltrain'
+AWS_PROFILE=role doctor "keys would come from STS, for the role_arn of the profile 'role'"
+expect_count server . 0
+refuses() { # PROFILE PATTERN
+    AWS_PROFILE=$1 s3 8 source
+    expect_text "$2"
+}
+AWS_ACCESS_KEY_ID=TESTKEY AWS_SECRET_ACCESS_KEY=TEST/SECRET AWS_PROFILE=role s3 0 source
+expect_line env # comes first
+refuses here 'credential_source Environment has no keys here'
+refuses circle 'source_profile leads in a circle'
+refuses both 'needs one of source_profile and credential_source'
+refuses neither 'needs one of source_profile and credential_source'
+refuses lost "names the source_profile 'absent', which does not exist"
+refuses bare_source "the profile 'bare', which is a source_profile, has no keys"
+refuses code 'a training cannot ask for a code'
+refuses odd 'credential_source is Environment, EcsContainer or Ec2InstanceMetadata'
+refuses denied "STS does not give the role of the profile 'denied': 403 AccessDenied"
+refuses sso 'uses single sign-on, which cltrain does not'
+# A clock that is wrong is mended for STS as well.
+echo 1200 >server/clock
+: >server/requests
+AWS_PROFILE=role s3 0 source
+expect_count server 'POST / ' 2
+rm server/clock
+faults 'POST ^/$ 503' 'POST ^/$ reset'
+AWS_PROFILE=role s3 0 source
+used_up
+# A program that prints keys: its words as a shell would cut them, but no shell; its error stream is not read for keys.
+cat >'give keys' <<'END'
+#!/bin/sh
+printf '%s|' "$@" >arguments
+echo run >>runs
+echo 'a word on the error stream' >&2
+[ ! -e broken ] || { echo 'the sign-on has expired' >&2; exit 3; }
+cat keys.json
+END
+chmod +x 'give keys'
+echo '{"Version": 1, "AccessKeyId": "TESTKEY", "SecretAccessKey": "TEST/SECRET"}' >keys.json
+AWS_PROFILE=program s3 0 source
+expect_line process
+if [ "$(cat arguments)" = 'a "b"|c d|e|' ]; then pass; else fail "the program got: $(cat arguments)"; fi
+AWS_PROFILE=over_program s3 0 source
+expect_line role
+AWS_PROFILE=program doctor "keys would come from the program of credential_process of the profile 'program'"
+if [ "$(grep -c . runs)" -eq 2 ]; then pass; else fail 'doctor has started the program'; fi
+touch broken
+refuses program "credential_process of the profile 'program': the program ended with exit code 3: the sign-on has expired"
+rm broken
+echo '{"Version": 2, "AccessKeyId": "TESTKEY", "SecretAccessKey": "TEST/SECRET"}' >keys.json
+refuses program 'has not the Version 1'
+echo '{"Version": 1, "AccessKeyId": "TESTKEY", "SecretAccessKey": "TEST/SECRET", "SessionToken": "a token"}' >keys.json
+refuses program 'SessionToken has a character that no key has'
+echo 'TEST/SECRET' >keys.json
+refuses program 'the answer is not a JSON object'
+printf '[profile open]\ncredential_process = "x\n[profile none]\ncredential_process = no-such-program-here x\n' >>"$HOME/.aws/config"
+refuses open 'a quote has no end'
+refuses none "no program 'no-such-program-here' can be run"
 printf 'web-token-of-a-pod' | tee server/web_token >web_token
-export AWS_WEB_IDENTITY_TOKEN_FILE=$work/web_token AWS_ROLE_ARN=arn:aws:iam::1:role/test AWS_ENDPOINT_URL_STS=$address
+export AWS_WEB_IDENTITY_TOKEN_FILE=$work/web_token AWS_ROLE_ARN=arn:aws:iam::1:role/test
 s3 0 source
 expect_line web
+env -u AWS_WEB_IDENTITY_TOKEN_FILE -u AWS_ROLE_ARN AWS_PROFILE=web "$tool" bucket source >web_source 2>>outputs
+if [ "$(cat web_source)" = web ]; then pass; else fail 'the token of a profile is not exchanged'; fi
 printf 'an-old-token' >web_token
 s3 8 source
 expect_text 'STS does not exchange the token'

@@ -45,6 +45,7 @@ static void check_line(const char *line, size_t length)
                                .headers = headers,
                                .n_headers = read_pairs(at[3], headers, 3),
                                .payload = clt_json_string(at[4]),
+                               .service = "s3",
                                .region = clt_json_string(at[5]),
                                .access_key = clt_json_string(at[6]),
                                .secret_key = clt_json_string(at[7]),

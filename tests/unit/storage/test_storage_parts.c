@@ -330,6 +330,57 @@ TEST(who_has_keys_leaves_no_core_dump)
     clear_environment();
 }
 
+/* Writes what the program of a profile prints: keys that live from 2026-11-22T11:01:10Z on for some seconds. */
+static void print_keys(const char *access, int seconds)
+{
+    CLT_SCOPED(clt_str) text = {0};
+    clt_str_printf(&text,
+                   "{\"Version\": 1, \"AccessKeyId\": \"%s\", \"SecretAccessKey\": \"TEST/SECRET\", "
+                   "\"SessionToken\": \"token\", \"Expiration\": \"2026-11-22T11:%02d:%02dZ\"}",
+                   access, 1 + (10 + seconds) / 60, (10 + seconds) % 60);
+    put_file("keys.json", text.text, text.length);
+}
+
+/* Keys that live for 60 s, in time that the test plays: they are fetched again after three quarters of their
+ * life, those in hand serve to their end when that fails, and afterwards nothing does. */
+TEST(keys_that_live_for_a_minute_are_fetched_again_ahead)
+{
+    CLT_SCOPED(clt_profile) *profile = NULL;
+    CLT_SCOPED(clt_credentials) *credentials = NULL;
+    CLT_SCOPED(clt_str) config = {0};
+    const double begin = 1795345270;
+    clt_keys keys;
+    clear_environment();
+    clt_str_printf(&config, "[default]\ncredential_process = cat '%s'\n", in_dir("keys.json"));
+    setenv("AWS_CONFIG_FILE", put_file("config", config.text, config.length), 1);
+    assert_ok(clt_profile_open(&profile));
+    assert_ok(clt_credentials_open(profile, "us-east-1", "", &credentials));
+    print_keys("FIRST", 60);
+    assert_ok(clt_credentials_get_at(credentials, begin, &keys));
+    assert_string_equal(keys.access, "FIRST");
+    assert_int_equal(keys.expires, (int64_t)begin + 60);
+    print_keys("SECOND", 120);
+    assert_ok(clt_credentials_get_at(credentials, begin + 44, &keys));
+    assert_string_equal(keys.access, "FIRST");
+    assert_ok(clt_credentials_get_at(credentials, begin + 46, &keys));
+    assert_string_equal(keys.access, "SECOND");
+    assert_string_equal(clt_credentials_source(credentials), "process");
+    /* the next ones are due after three quarters of the 74 s that are left, and do not come */
+    assert_int_equal(remove(in_dir("keys.json")), 0);
+    assert_ok(clt_credentials_get_at(credentials, begin + 119, &keys));
+    assert_string_equal(keys.access, "SECOND");
+    assert_int_equal(clt_credentials_get_at(credentials, begin + 121, &keys), CLT_ESTORAGE);
+    print_keys("THIRD", 200);
+    assert_ok(clt_credentials_get_at(credentials, begin + 122, &keys));
+    assert_string_equal(keys.access, "THIRD");
+    /* refused by a server: fetched again at once */
+    print_keys("FOURTH", 200);
+    clt_credentials_expired(credentials);
+    assert_ok(clt_credentials_get_at(credentials, begin + 123, &keys));
+    assert_string_equal(keys.access, "FOURTH");
+    clear_environment();
+}
+
 TEST(secret_texts_do_not_move)
 {
     CLT_SCOPED(clt_secret) secret = {0};

@@ -10,7 +10,7 @@
  * stays within a tenth of each): loss |d| <= 1e-5 max(1, |loss|); norm |d| <= 1e-5 norm; logits and gradients
  * max|d| <= 1e-5 max|ref| + 1e-7 per tensor; parameters max|d| <= 1e-5 max|ref| + 1e-3 lr per tensor, as Adam
  * divides by the root of a second moment that may be near zero.
- * ctest-labels: quick ctest-full: all ctest-cost: 60 */
+ * ctest-labels: quick ctest-programs: kept ctest-full: all ctest-cost: 60 */
 #include "tests/golden/golden_test.h"
 
 #include "engine/train/run/run.h"

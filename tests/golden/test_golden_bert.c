@@ -5,7 +5,7 @@
  * each gradient of step 1 within 1e-3, ten losses of AdamW and of LAMB agree, and f16 and bf16 are about as
  * far from f32 as torch.autocast is (LAMB and the halves of most heads in the label full only). Mistakes that
  * an import could make change the logits by more than that. Needs a device, but no Python.
- * ctest-labels: quick ctest-full: all ctest-cost: 60 */
+ * ctest-labels: quick ctest-optimise: no ctest-programs: kept ctest-full: all ctest-cost: 60 */
 #include "tests/golden/golden_run.h"
 
 #include "engine/pretrained/pretrained.h"

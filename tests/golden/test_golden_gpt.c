@@ -10,7 +10,7 @@
  * Tolerances as in test_golden.c. One exception: with biases, those of the keys shift all scores of a row
  * alike, so their true gradient is zero and Adam, which divides by its size, makes steps of up to the
  * learning rate out of rounding errors; they may be off by that much in each step. They change nothing else.
- * ctest-labels: quick ctest-cost: 24 */
+ * ctest-labels: quick ctest-programs: kept ctest-cost: 24 */
 #include "tests/golden/golden_test.h"
 
 #include "engine/train/run/run.h"

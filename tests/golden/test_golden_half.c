@@ -5,7 +5,7 @@
  * runs in which Inf or NaN comes into a gradient at given steps and micro-batches: scale, good steps since
  * its last change, applied updates and learning rate must be GradScaler's to the bit, and a skipped step must
  * leave every byte of parameters, their 16-bit copies and optimizer state alone. Needs a device, no PyTorch.
- * ctest-labels: quick ctest-full: all ctest-cost: 40 */
+ * ctest-labels: quick ctest-optimise: no ctest-programs: kept ctest-full: all ctest-cost: 40 */
 #include "tests/unit/train/train_test.h"
 
 #define DATA CLT_TEST_SOURCE_DIR "/tests/golden/data/"

@@ -4,7 +4,7 @@
  * from config.json; logits within 1e-4 of their largest, each gradient of step 1 within 1e-3, and ten
  * losses of AdamW agree; f16 and bf16 are about as far from f32 as torch.autocast is. Each of ten mistakes
  * that an import could make changes the logits by more than that. Needs a device, but no Python.
- * ctest-labels: quick ctest-cost: 40 */
+ * ctest-labels: quick ctest-optimise: no ctest-programs: kept ctest-cost: 40 */
 #include "tests/golden/golden_run.h"
 
 #include "engine/files/fileio.h"

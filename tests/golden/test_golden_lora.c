@@ -5,7 +5,7 @@
  * each gradient of step 1 within 1e-3, and twenty losses of AdamW agree, while no base weight changes. A model
  * with new adapters computes the bits of its base, and adapters have the same gradients with recomputation.
  * Needs a device, but no Python.
- * ctest-labels: quick ctest-cost: 30 */
+ * ctest-labels: quick ctest-optimise: no ctest-programs: kept ctest-cost: 30 */
 #include "tests/golden/golden_run.h"
 
 #include "engine/models/models.h"

@@ -5,7 +5,7 @@
  * spatial_losses.safetensors), in both execution styles. What the mean of a loss is divided by must be what the loader
  * counts for it. Needs a device, but no PyTorch.
  *
- * Tolerance: max|d| <= 3e-6 max|ref| + 1e-8 per tensor. ctest-labels: quick ctest-cost: 25 */
+ * Tolerance: max|d| <= 3e-6 max|ref| + 1e-8 per tensor. ctest-labels: quick ctest-programs: kept ctest-cost: 25 */
 #include "tests/golden/golden_op.h"
 
 #include "engine/data/data.h"

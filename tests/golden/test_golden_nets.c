@@ -10,7 +10,7 @@
  * Tolerances: MARGIN times the differences that rounding errors make in PyTorch, which the files say. What comes
  * after the first step has KINK at least (gradients ten times that), since a ReLU whose input is nearly zero may go
  * either way, and the gradient through it comes or goes as a whole; the data of the first step avoids that.
- * ctest-labels: quick ctest-full: all ctest-cost: 40 */
+ * ctest-labels: quick ctest-optimise: no ctest-programs: kept ctest-full: all ctest-cost: 40 */
 #include "tests/golden/golden_test.h"
 
 #include "engine/files/fileio.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctest-labels: quick
+ * ctest-labels: quick ctest-programs: kept
  *
  * Files that PyTorch wrote (make_golden_pytorch.py): every tensor is equal to the bit to the same one in a
  * safetensors file, in the zip form, the older form and with another protocol of pickle; entries are chosen

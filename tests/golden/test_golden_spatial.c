@@ -5,7 +5,7 @@
  * that the plan turns them into the layout of the ops and back. Needs a device, but no PyTorch.
  *
  * Tolerance: max|d| <= 1e-6 max|ref| + 1e-7 per tensor; maxima and their gradients are compared like the others,
- * NaN must be NaN. ctest-labels: quick ctest-cost: 18 */
+ * NaN must be NaN. ctest-labels: quick ctest-programs: kept ctest-cost: 18 */
 #include "tests/golden/golden_op.h"
 
 /* A case of the script: the op that computes it. */

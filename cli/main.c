@@ -12,8 +12,10 @@
 #include "cli/screen/terminal.h"
 #include "engine/base/log.h"
 #include "engine/base/text.h"
+#include "engine/files/remote_files.h"
 #include "engine/host/child.h"
 #include "engine/host/find_program.h"
+#include "engine/storage/copies/copies.h"
 #include "engine/verify/self_test.h"
 #include "engine/verify/speed/family_list.h"
 
@@ -108,6 +110,8 @@ int main(int argc, char **argv)
     cmd_context context = {.stop = cmd_stop_flag(), .program = argv[0]};
     start_log(&context);
     clt_program_is_this();
+    (void)clt_copies_use(NULL); /* with the settings of the environment, it does not fail */
+    clt_remote_wait_until(cmd_stop_flag());
     clt_families_register();
     clt_self_test_register(); /* used if no child process can be started */
     clt_status status;

@@ -327,6 +327,13 @@ const clt_config_key clt_config_common[] = {
                    "storage.sse aws:kms: the key's name; empty: the account's own"),
     CLT_KEY_STRING("storage.allow_http", "\"\"",
                    "a server that may be asked without TLS, as in 10.0.0.5:9000; empty: only this machine"),
+    CLT_KEY_STRING("storage.cache", "\"\"",
+                   "folder for copies of what is read from object storage; empty: the user's cache"),
+    CLT_KEY_FLOAT("storage.cache_gb", 0.01, 1e6, "100", "GB",
+                  "the most that this folder may hold; what was used longest ago goes first"),
+    CLT_KEY_BOOL("storage.ahead", "true",
+                 "fetch data from object storage from its beginning to its end, beside what is read; false: "
+                 "only what is read, and what is read next"),
 
     CLT_KEY_STRINGS(
         "hooks.on_notice", "[]",

@@ -57,6 +57,8 @@ static clt_status unpack(clt_array_file *file, uint64_t declared)
 
 /* Unpacks the beginning of a gzip file, which contains the array's header; the rest is unpacked once the
  * header has declared the size. A file without a rest is unpacked whole, with all checks. */
+#define MOST_HEADER                                                                                          \
+    ((uint64_t)2 << 20) /* bytes at the beginning of a file of which any format has its header */
 #define START_BYTES ((size_t)2 << 20)
 static clt_status unpack_start(clt_array_file *file)
 {
@@ -88,7 +90,8 @@ clt_status clt_array_file_open_at_most(clt_array_file *file, const char *path, c
     memset(file, 0, sizeof *file);
     file->std = file->scale = 1.0;
     file->path = path;
-    clt_status status = clt_map_open(path, CLT_EDATA, &file->mapping);
+    clt_status status = clt_map_open_parts(path, CLT_EDATA, &file->mapping);
+    clt_map_need(&file->mapping, 0, MOST_HEADER);
     if (status != CLT_OK)
         return clt_fail_prefix(status, "opening the data file of %s", key);
     file->bytes = file->mapping.data;
@@ -240,6 +243,13 @@ static inline double real_of(uint64_t bits, clt_element element)
     }
 }
 
+/* Waits until elements [first, first + count) of a sample can be read. */
+static void need_elements(const clt_array_file *file, int64_t sample, int64_t first, int64_t count)
+{
+    clt_map_need(&file->mapping, clt_array_file_offset(file, sample, first),
+                 (uint64_t)count * clt_element_bytes(file->element));
+}
+
 static double element_value(const clt_array_file *file, int64_t sample, int64_t element)
 {
     const uint8_t *src = file->bytes + clt_array_file_offset(file, sample, element);
@@ -278,6 +288,7 @@ static clt_status read_float(const clt_array_file *file, int64_t sample, int64_t
                              float *out)
 {
     const uint8_t *src = file->bytes + clt_array_file_offset(file, sample, first);
+    need_elements(file, sample, first, count);
     bool swap = must_swap(file);
     size_t width = clt_element_bytes(file->element);
     const double scale = file->scale, mean = file->mean, std = file->std;
@@ -318,6 +329,7 @@ clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void 
     if (file->dtype == CLT_F32)
         return read_float(file, sample, 0, file->sample_elements, dst);
     const uint8_t *src = file->bytes + clt_array_file_offset(file, sample, 0);
+    need_elements(file, sample, 0, file->sample_elements);
     size_t width = clt_element_bytes(file->element);
     bool swap = must_swap(file);
     bool as_is = width == clt_dtype_bytes(file->dtype) && (!swap || width == 1);
@@ -340,6 +352,7 @@ clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void 
 
 clt_status clt_array_file_numbers(const clt_array_file *file, int64_t sample, double *out)
 {
+    need_elements(file, sample, 0, file->sample_elements);
     for (int64_t i = 0; i < file->sample_elements; i++) {
         out[i] = element_value(file, sample, i);
         if (out[i] - out[i] != 0.0)
@@ -356,11 +369,14 @@ clt_status clt_array_file_numbers(const clt_array_file *file, int64_t sample, do
 int64_t clt_array_file_count_valid(const clt_array_file *file, int64_t sample, int64_t ignore)
 {
     int64_t count = 0;
+    need_elements(file, sample, 0, file->sample_elements);
     for (int64_t i = 0; i < file->sample_elements; i++)
         count += element_value(file, sample, i) != (double)ignore;
     clt_map_used(&file->mapping);
     return count;
 }
+
+#define RANGE_AT_ONCE 65536 /* elements that are waited for at a time */
 
 clt_status clt_array_file_range(const clt_array_file *file, int64_t *min, int64_t *max)
 {
@@ -371,6 +387,10 @@ clt_status clt_array_file_range(const clt_array_file *file, int64_t *min, int64_
     int64_t lowest = file->dtype == CLT_I32 ? INT32_MIN : 0;
     int64_t highest = file->dtype == CLT_I32 ? INT32_MAX : file->dtype == CLT_U16 ? UINT16_MAX : UINT8_MAX;
     for (int64_t i = 0; i < count; i++) {
+        if (i % RANGE_AT_ONCE == 0) {
+            clt_map_done();
+            clt_map_need(&file->mapping, file->header + (uint64_t)i * width, RANGE_AT_ONCE * width);
+        }
         int64_t value = integer_of(load_bits(src + (size_t)i * width, width, swap), file->element);
         if (value < lowest || value > highest)
             CLT_FAIL(CLT_EDATA,
@@ -388,4 +408,17 @@ clt_status clt_array_file_range(const clt_array_file *file, int64_t *min, int64_
     *min = least;
     *max = most;
     return clt_map_check_one(&file->mapping);
+}
+
+void clt_array_file_want(const clt_array_file *file, int64_t sample)
+{
+    clt_map_want(&file->mapping, clt_array_file_offset(file, sample, 0), file->sample_bytes);
+}
+
+void clt_array_file_fingerprint(const clt_array_file *file, clt_hash64_state *state)
+{
+    if (file->mapping.file)
+        clt_fingerprint_add_mapped(state, &file->mapping);
+    else
+        clt_fingerprint_add(state, file->bytes, file->size);
 }

@@ -8,6 +8,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/mem.h"
+#include "engine/data/fingerprint.h"
 #include "engine/files/fileio.h"
 
 /* Number formats of files: name, bytes, is float */
@@ -89,5 +90,10 @@ int64_t clt_array_file_count_valid(const clt_array_file *file, int64_t sample, i
 clt_status clt_array_file_range(const clt_array_file *file, int64_t *min, int64_t *max);
 /* Byte offset in the (unpacked) file of an element of a sample. */
 uint64_t clt_array_file_offset(const clt_array_file *file, int64_t sample, int64_t element);
+
+/* Says that a sample will be read soon. */
+void clt_array_file_want(const clt_array_file *file, int64_t sample);
+/* Adds the (unpacked) content to a fingerprint. */
+void clt_array_file_fingerprint(const clt_array_file *file, clt_hash64_state *state);
 
 #endif

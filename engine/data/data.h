@@ -86,6 +86,8 @@ typedef struct clt_source_type {
     clt_status (*check_sample)(const clt_source *source, int64_t index);
     /* Reads everything once, with all checks. NULL: every sample is read. */
     clt_status (*scan)(const clt_source *source);
+    /* Says that sample `index` will be read soon, to remote files (clt_map_want). NULL: it has none. */
+    void (*want)(const clt_source *source, int64_t index);
     /* Adds the content of the data to a fingerprint (fingerprint.h). NULL: the data has no fingerprint. */
     void (*fingerprint)(const clt_source *source, clt_hash64_state *state);
     /* Warns about data that fits the config, though the user hardly means to train on it. NULL: never. */
@@ -167,6 +169,7 @@ struct clt_source {
     int channels;
     double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
     bool flags;    /* x is booleans: bytes 0 and 1 */
+    bool remote;   /* files may be remote, so that it helps to say what will be read */
     int64_t bytes; /* size of the raw data, for reports */
     /* Text and tokens: */
     const struct clt_tokenizer *tokenizer; /* NULL: unknown, or the data is not text */

@@ -4,17 +4,44 @@
  * one. */
 #include "engine/data/fingerprint.h"
 
-void clt_fingerprint_add(clt_hash64_state *state, const void *data, uint64_t size)
+#define WANTED 32                   /* parts that are said to be needed before they are */
+#define AT_ONCE ((uint64_t)1 << 20) /* bytes of a small file that are hashed at a time */
+
+/* Offset and size of part `index` of what is hashed of a file; false: there is no more. */
+static bool part_of(uint64_t size, uint64_t index, uint64_t *at, uint64_t *bytes)
 {
-    const uint8_t *bytes = data;
-    clt_hash64_add(state, &size, sizeof size);
     if (size <= CLT_FINGERPRINT_WHOLE) {
-        clt_hash64_add(state, bytes, (size_t)size);
-        return;
+        *at = index * AT_ONCE;
+        *bytes = *at < size && size - *at < AT_ONCE ? size - *at : AT_ONCE;
+        return *at < size;
     }
     uint64_t last = size - CLT_FINGERPRINT_BLOCK, distance = last / (CLT_FINGERPRINT_BLOCKS - 1);
-    for (uint64_t i = 0; i < CLT_FINGERPRINT_BLOCKS; i++) {
-        uint64_t at = i + 1 < CLT_FINGERPRINT_BLOCKS ? i * distance : last;
-        clt_hash64_add(state, bytes + at, CLT_FINGERPRINT_BLOCK);
+    *at = index + 1 < CLT_FINGERPRINT_BLOCKS ? index * distance : last;
+    *bytes = CLT_FINGERPRINT_BLOCK;
+    return index < CLT_FINGERPRINT_BLOCKS;
+}
+
+void clt_fingerprint_add(clt_hash64_state *state, const void *data, uint64_t size)
+{
+    uint64_t at, bytes;
+    clt_hash64_add(state, &size, sizeof size);
+    for (uint64_t i = 0; part_of(size, i, &at, &bytes); i++)
+        clt_hash64_add(state, (const uint8_t *)data + at, (size_t)bytes);
+}
+
+void clt_fingerprint_add_mapped(clt_hash64_state *state, const clt_mapping *file)
+{
+    uint64_t size = file->size, at, bytes;
+    clt_hash64_add(state, &size, sizeof size);
+    for (uint64_t i = 0; i < WANTED && part_of(size, i, &at, &bytes); i++)
+        clt_map_want(file, at, bytes);
+    for (uint64_t i = 0; part_of(size, i, &at, &bytes); i++) {
+        if (part_of(size, i + WANTED, &at, &bytes))
+            clt_map_want(file, at, bytes);
+        (void)part_of(size, i, &at, &bytes);
+        clt_map_need(file, at, bytes);
+        clt_hash64_add(state, file->data + at, (size_t)bytes);
+        clt_map_done();
     }
+    clt_map_used(file);
 }

@@ -6,6 +6,7 @@
 #define ENGINE_DATA_FINGERPRINT_H
 
 #include "engine/base/hash.h"
+#include "engine/files/fileio.h"
 
 /* Files up to this size are hashed as a whole. Of larger files only the size and blocks are hashed: the
  * first, the last, and blocks at even distances between them, so that opening terabytes of shards stays
@@ -16,5 +17,7 @@
 
 /* Adds one file's content. */
 void clt_fingerprint_add(clt_hash64_state *state, const void *data, uint64_t size);
+/* The same of a mapped file, of which parts may have to come first. */
+void clt_fingerprint_add_mapped(clt_hash64_state *state, const clt_mapping *file);
 
 #endif

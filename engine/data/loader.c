@@ -15,6 +15,9 @@
 #include "engine/base/thread.h"
 #include "engine/data/loader_internal.h"
 #include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
+
+#define TICKETS_AHEAD 4 /* micro-batches after the one that is filled, whose remote files are wanted */
 
 static clt_class_sum class_sum_of(const counted_loss *loss)
 {
@@ -162,10 +165,35 @@ static clt_status find_normalisers(loader_worker *worker, clt_slot *slot)
     return CLT_OK;
 }
 
+/* Says what the micro-batch of a ticket will read. */
+static void want_ticket(const clt_loader *loader, int64_t ticket)
+{
+    const clt_loader_options *o = &loader->options;
+    clt_slot slot;
+    clt_draw draw;
+    if (ticket >= loader->tickets)
+        return;
+    describe_ticket(loader, ticket, &slot);
+    for (int64_t i = 0; i < o->micro_batch && !atomic_load(&loader->closing); i++)
+        o->source->type->want(o->source, sample_of(loader, &slot, i, &draw));
+}
+
+/* The first piece of a slot says what slots after it will read; the first slot, also what those before them
+ * will. */
+static void want_ahead(const clt_loader *loader, const loader_piece *piece)
+{
+    int64_t ticket = piece->slot->ticket;
+    if (!loader->options.source->remote || !loader->options.source->type->want || piece->first != 0)
+        return;
+    for (int64_t t = ticket == 0 ? 0 : ticket + TICKETS_AHEAD; t <= ticket + TICKETS_AHEAD; t++)
+        want_ticket(loader, t);
+}
+
 static clt_status fill_piece(const clt_loader *loader, const loader_piece *piece)
 {
     const clt_loader_options *o = &loader->options;
     const clt_slot *slot = &piece->slot->slot;
+    want_ahead(loader, piece);
     for (int64_t i = piece->first; i < piece->last; i++) {
         if (atomic_load(&loader->closing))
             return CLT_OK; /* the loader is closing: the slot will not be delivered */
@@ -332,6 +360,7 @@ static void *work(void *context)
     loader_worker *worker = context;
     clt_loader *loader = worker->loader;
     loader_piece piece;
+    clt_remote_wait_until(&loader->closing);
     pthread_mutex_lock(&loader->lock);
     while (take_work(worker, &piece)) {
         pthread_mutex_unlock(&loader->lock);

@@ -82,7 +82,7 @@ struct clt_loader {
     double waited;
     step_normaliser cache[NORMALISER_CACHE];
 
-    atomic_bool closing; /* read without the lock while filling, to stop early */
+    atomic_int closing; /* not 0: it stops; read without the lock while filling */
 };
 
 CLT_SCOPED_POINTER(clt_loader, clt_loader_destroy)

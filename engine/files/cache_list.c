@@ -69,6 +69,12 @@ static bool is_pocls(const char *name, bool folder)
     return (folder && clt_pocl_folder_name(name)) || strncmp(name, "tempfile", 8) == 0;
 }
 
+/* A folder for copies whose names begin with two digits, or the counter of bytes. */
+static bool is_copy(const char *name, bool folder)
+{
+    return folder ? strlen(name) == 2 && strspn(name, "0123456789abcdef") == 2 : strcmp(name, "usage") == 0;
+}
+
 static const kind kinds[] = {
     {.name = "programs",
      .purpose = "built kernels, or marks of those that the driver keeps; built again",
@@ -79,6 +85,9 @@ static const kind kinds[] = {
     {.name = "tuning",
      .purpose = "what 'cltrain tune' measured; without it shipped choices are used",
      .is_cached = is_record},
+    {.name = "objects",
+     .purpose = "copies of data from object storage; fetched again without them",
+     .is_cached = is_copy},
     {.name = "listing",
      .purpose = "which drivers can be loaded without a crash; looked at again without it",
      .is_cached = is_record},

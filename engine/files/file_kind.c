@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/files/fileio.h"
+
 #define LOOKED_AT 4096
 
 static const char pointer[] = "version https://git-lfs";
@@ -106,10 +108,7 @@ clt_status clt_refuse_pointer(const void *bytes, size_t size, const char *what, 
 clt_status clt_refuse_pointer_file(const char *path, const char *what, clt_status code)
 {
     char start[sizeof pointer] = "";
-    FILE *file = fopen(path, "rb");
-    size_t got = file ? fread(start, 1, sizeof start, file) : 0;
-    if (file)
-        fclose(file);
+    size_t got = clt_file_first(path, start, sizeof start);
     return clt_fail_prefix(clt_refuse_pointer(start, got, what, code), "reading '%s'", path);
 }
 

@@ -18,14 +18,20 @@
 #include "engine/base/mem.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio_error.h"
+#include "engine/files/remote_files.h"
 
-clt_status clt_open_read(const char *path, clt_status code, int *fd, struct stat *info)
+clt_status clt_open_start(const char *path, clt_status code, uint64_t bytes, int *fd, struct stat *info)
 {
-    do {
-        *fd = open(path, O_RDONLY | O_CLOEXEC);
-    } while (*fd < 0 && errno == EINTR);
-    if (*fd < 0)
-        return clt_fail_errno(code, errno, "opening '%s' for reading", path);
+    if (clt_is_remote(path)) {
+        CLT_TRY(clt_remote_files_check(path));
+        CLT_TRY(clt_remote_files_used()->open(path, code, bytes, fd));
+    } else {
+        do {
+            *fd = open(path, O_RDONLY | O_CLOEXEC);
+        } while (*fd < 0 && errno == EINTR);
+        if (*fd < 0)
+            return clt_fail_errno(code, errno, "opening '%s' for reading", path);
+    }
     if (fstat(*fd, info) != 0) {
         clt_status status = clt_fail_errno(code, errno, "looking at '%s'", path);
         close(*fd);
@@ -36,6 +42,25 @@ clt_status clt_open_read(const char *path, clt_status code, int *fd, struct stat
         CLT_FAIL(code, "reading '%s': it is a folder, a file is expected; check the path", path);
     }
     return CLT_OK;
+}
+
+clt_status clt_open_read(const char *path, clt_status code, int *fd, struct stat *info)
+{
+    return clt_open_start(path, code, UINT64_MAX, fd, info);
+}
+
+FILE *clt_file_open(const char *path, clt_status code)
+{
+    int fd;
+    struct stat info;
+    if (clt_open_read(path, code, &fd, &info) != CLT_OK)
+        return NULL;
+    FILE *file = fdopen(fd, "rb");
+    if (!file) {
+        (void)clt_fail_errno(code, errno, "opening '%s' for reading", path);
+        (void)close(fd);
+    }
+    return file;
 }
 
 static clt_status too_big(const char *path, uint64_t max_bytes, clt_status code, bool *exceeds)
@@ -337,6 +362,27 @@ clt_status clt_own_file_check(const char *path)
     struct stat info;
     bool good = lstat(path, &info) != 0 || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode);
     return good ? CLT_OK : no_regular_file(path);
+}
+
+void clt_file_want(const char *path)
+{
+    if (clt_is_remote(path) && clt_remote_files_used())
+        clt_remote_files_used()->want_whole(path);
+}
+
+size_t clt_file_first(const char *path, void *buffer, size_t size)
+{
+    int fd;
+    struct stat info;
+    ssize_t n;
+    CLT_KEEP_ERROR();
+    if (!clt_is_regular(path) || clt_open_start(path, CLT_EDATA, size, &fd, &info) != CLT_OK)
+        return 0;
+    do {
+        n = read(fd, buffer, size);
+    } while (n < 0 && errno == EINTR);
+    (void)close(fd);
+    return n > 0 ? (size_t)n : 0;
 }
 
 void clt_file_beginning(const char *path, char *text, size_t size)

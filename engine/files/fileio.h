@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Files and folders: whole reads (gzip aware), mapped reads, durable writes. Messages carry the path and
- * errno's text. */
+ * errno's text. What only reads takes paths of remote files, too (remote_files.h). */
 #ifndef ENGINE_FILES_FILEIO_H
 #define ENGINE_FILES_FILEIO_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "engine/base/scope.h"
 #include "engine/base/status.h"
@@ -47,15 +48,31 @@ typedef struct clt_mapping {
     struct clt_mapped *file; /* the record of the file; NULL: the file is empty */
 } clt_mapping;
 clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out);
+/* The same for who says which bytes it will read: of a remote file, nothing need be here before. */
+clt_status clt_map_open_parts(const char *path, clt_status code, clt_mapping *out);
+/* Waits until bytes [from, from + size) of a mapping in parts are here; they stay until the thread calls
+ * clt_map_done or clt_map_check. If they cannot be fetched, they read as zeros, and the next check fails with
+ * the reason. Does nothing for local files. */
+void clt_map_need(const clt_mapping *mapping, uint64_t from, uint64_t size);
+/* The same; the bytes stay until the mapping is closed. */
+void clt_map_keep(const clt_mapping *mapping, uint64_t from, uint64_t size);
+/* Says that the bytes will be needed soon. */
+void clt_map_want(const clt_mapping *mapping, uint64_t from, uint64_t size);
+/* Says that the calling thread has read what it needed, of all mappings. */
+void clt_map_done(void);
 void clt_map_close(clt_mapping *mapping);
 CLT_SCOPED_VALUE(clt_mapping, clt_map_close)
 /* Says that bytes of the mapping were read, so that the next clt_map_check looks at its file. */
 void clt_map_used(const clt_mapping *mapping);
 /* Fails if bytes that any thread has read were missing in their files: checks every mapping that was used
- * since its last check. check_one checks one mapping, used or not. */
+ * since its last check, after clt_map_done. check_one checks one mapping, used or not. */
 clt_status clt_map_check(void);
 clt_status clt_map_check_one(const clt_mapping *mapping);
 
+/* Says that a file will be read as a whole soon; does nothing for local files. */
+void clt_file_want(const char *path);
+/* Reads the first bytes of a regular file as they are; returns how many there are, 0 if it cannot be read. */
+size_t clt_file_first(const char *path, void *buffer, size_t size);
 /* Reads the beginning of a small file as text, "" if it cannot be read. Uses no heap memory, so that a lack
  * of memory cannot change what a report says. */
 void clt_file_beginning(const char *path, char *text, size_t size);
@@ -92,6 +109,8 @@ clt_status clt_mkdir_p(const char *path);
 /* Whether clt_mkdir would succeed and a file could be created in the folder; creates nothing. CLT_ESTORAGE
  * says why not. */
 clt_status clt_mkdir_possible(const char *path);
+/* clt_file_open: a stream to read a file from; NULL with the error recorded. */
+FILE *clt_file_open(const char *path, clt_status code);
 bool clt_file_exists(const char *path);
 bool clt_is_directory(const char *path);
 bool clt_is_regular(
@@ -117,6 +136,8 @@ CLT_SCOPED_VALUE(clt_file_list, clt_file_list_free)
 /* The names of a folder's entries, sorted, without those that begin with a dot. CLT_EDATA: the folder cannot
  * be opened, or not be read to its end. *out is to be freed in any case. */
 clt_status clt_folder_names(const char *folder, clt_file_list *out);
+/* Adds the paths that match a pattern of the shell, in no order; none is no failure. */
+clt_status clt_file_match(const char *pattern, clt_file_list *out);
 
 /* Exclusive lock file (flock) holding the pid and host; CLT_ESTORAGE with the holder named if it is
  * taken. */

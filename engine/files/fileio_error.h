@@ -13,7 +13,9 @@ clt_status clt_fail_errno_at(clt_status status, const char *file, int line, int 
     __attribute__((format(printf, 5, 6)));
 #define clt_fail_errno(status, code, ...) clt_fail_errno_at((status), __FILE__, __LINE__, (code), __VA_ARGS__)
 
-/* Opens for reading and refuses folders, which open() accepts. */
+/* Opens for reading and refuses folders, which open() accepts. Of a remote file, all is here then, or, with
+ * clt_open_start, the first `bytes` bytes; it stays while *fd is open. */
 clt_status clt_open_read(const char *path, clt_status code, int *fd, struct stat *info);
+clt_status clt_open_start(const char *path, clt_status code, uint64_t bytes, int *fd, struct stat *info);
 
 #endif

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "engine/base/text.h"
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
+#include "engine/files/remote_files.h"
 
 static const char *advice(int code)
 {
@@ -58,22 +60,66 @@ clt_status clt_fail_errno_at(clt_status status, const char *file, int line, int 
     return clt_fail(status, file, line, "%s: %s%s", doing, clt_errno_text(code, text), advice(code));
 }
 
+/* --- remote files --- */
+
+static const clt_remote_files *remote;
+static __thread const atomic_int *given_up;
+
+void clt_remote_files_use(const clt_remote_files *functions)
+{
+    remote = functions;
+}
+
+const clt_remote_files *clt_remote_files_used(void)
+{
+    return remote;
+}
+
+bool clt_is_remote(const char *path)
+{
+    return strncmp(path, "s3://", 5) == 0;
+}
+
+clt_status clt_remote_files_check(const char *path)
+{
+    if (!remote)
+        CLT_FAIL(CLT_EUNSUPPORTED, "opening '%s': this program does not read from object storage", path);
+    return CLT_OK;
+}
+
+void clt_remote_wait_until(const atomic_int *flag)
+{
+    given_up = flag;
+}
+
+bool clt_remote_wait_is_over(void)
+{
+    return given_up && atomic_load(given_up) != 0;
+}
+
+bool clt_file_stat(const char *path, struct stat *out)
+{
+    return clt_is_remote(path) ? remote && remote->stat(path, out) : stat(path, out) == 0;
+}
+
+/* --- paths and folders --- */
+
 bool clt_file_exists(const char *path)
 {
     struct stat info;
-    return stat(path, &info) == 0;
+    return clt_file_stat(path, &info);
 }
 
 bool clt_is_directory(const char *path)
 {
     struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    return clt_file_stat(path, &info) && S_ISDIR(info.st_mode);
 }
 
 bool clt_is_regular(const char *path)
 {
     struct stat info;
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    return clt_file_stat(path, &info) && S_ISREG(info.st_mode);
 }
 
 bool clt_is_folder_in(const char *folder, const char *name)
@@ -201,6 +247,10 @@ clt_status clt_folder_names(const char *path, clt_file_list *out)
     char why[CLT_ERRNO_TEXT];
     clt_status status = CLT_OK;
     *out = (clt_file_list){0};
+    if (clt_is_remote(path)) {
+        CLT_TRY(clt_remote_files_check(path));
+        return remote->names(path, out);
+    }
     DIR *folder = opendir(path);
     if (!folder)
         CLT_FAIL(CLT_EDATA, "opening the folder '%s': %s; check the path", path, clt_errno_text(errno, why));
@@ -217,6 +267,22 @@ clt_status clt_folder_names(const char *path, clt_file_list *out)
     }
     (void)closedir(folder);
     clt_file_list_sort(out, 0);
+    return status;
+}
+
+clt_status clt_file_match(const char *pattern, clt_file_list *out)
+{
+    glob_t found = {0};
+    clt_status status = CLT_OK;
+    if (clt_is_remote(pattern)) {
+        CLT_TRY(clt_remote_files_check(pattern));
+        return remote->match(pattern, out);
+    }
+    if (glob(pattern, GLOB_NOSORT, NULL, &found) == GLOB_NOSPACE)
+        status = CLT_ENOMEM;
+    for (size_t i = 0; status == CLT_OK && i < found.gl_pathc; i++)
+        status = clt_file_list_add(out, strdup(found.gl_pathv[i]));
+    globfree(&found);
     return status;
 }
 

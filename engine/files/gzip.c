@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "engine/base/mem.h"
@@ -13,6 +14,7 @@
 #include "engine/files/fileio_error.h"
 
 #define GZIP_WINDOW (15 + 16) /* 15: the largest window; 16: a gzip header */
+#define MOST_GROWTH 65536     /* bytes by which packing makes data larger, and which zlib reads ahead */
 
 static clt_status pack(z_stream *z, const void *data, size_t size, char **out, size_t *length)
 {
@@ -46,16 +48,17 @@ clt_status clt_gzip(const void *data, size_t size, char **out, size_t *length)
 
 clt_status clt_file_read_start(const char *path, void *buffer, size_t size, clt_status code, size_t *got)
 {
+    int fd;
+    struct stat info;
     *got = 0;
     if (size > INT_MAX)
         CLT_FAIL(CLT_EINTERNAL, "reading the first %zu bytes of '%s'", size, path);
-    if (clt_is_directory(path))
-        CLT_FAIL(code, "reading '%s': it is a folder, a file is expected; check the path", path);
-    errno = 0;
-    gzFile file = gzopen(path, "rbe");
-    if (!file)
-        return clt_fail_errno(errno ? code : CLT_ENOMEM, errno ? errno : ENOMEM, "opening '%s' for reading",
-                              path);
+    CLT_TRY(clt_open_start(path, code, size + MOST_GROWTH, &fd, &info));
+    gzFile file = gzdopen(fd, "rb");
+    if (!file) {
+        (void)close(fd);
+        CLT_FAIL(CLT_ENOMEM, "opening '%s' for reading: out of host memory", path);
+    }
     int n = gzread(file, buffer, (unsigned)size), problem = Z_OK;
     clt_status status = CLT_OK;
     const char *text = gzerror(file, &problem);

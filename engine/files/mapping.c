@@ -2,7 +2,8 @@
  *
  * Read-only mappings of files, and what happens when a mapped file becomes shorter. An access beyond the new
  * end raises SIGBUS, as an unreadable disk does: the handler puts zeros in the place of the missing part and
- * notes the loss, and clt_map_check turns the note into an error with the file's name. */
+ * notes the loss, and clt_map_check turns the note into an error with the file's name. Of a remote file the
+ * local copy is mapped: all of it is here and stays, or it comes in parts as the reader names them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -18,6 +19,7 @@
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
+#include "engine/files/remote_files.h"
 
 /* A mapping that is open. Entries are never freed but used again, so that the handler can walk the list at
  * any time. */
@@ -27,6 +29,9 @@ struct clt_mapped {
     atomic_uintptr_t begin; /* 0: the entry is free */
     atomic_size_t size;     /* written while the entry is free */
     char *path;
+    clt_remote_file *remote; /* a remote file that is mapped in parts */
+    int fd;                  /* a remote file that is mapped as a whole: keeps its copy; else -1 */
+    clt_error failure;       /* why bytes of a remote file did not come, if `lost` */
     dev_t device;
     ino_t number;
     clt_status code;
@@ -133,6 +138,9 @@ static clt_status add_entry(const char *path, const struct stat *info, clt_statu
     if (status == CLT_OK) {
         atomic_store(&m->size, mapping->size);
         m->path = copy;
+        m->remote = NULL;
+        m->fd = -1;
+        m->failure.status = CLT_OK;
         m->device = info->st_dev;
         m->number = info->st_ino;
         m->code = code;
@@ -154,7 +162,9 @@ static clt_status map(int fd, const char *path, const struct stat *info, clt_sta
     out->data = nothing;
     if (info->st_size == 0)
         return CLT_OK;
-    void *data = mmap(NULL, (size_t)info->st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    /* a copy of a remote file changes while it is mapped */
+    int kind = clt_is_remote(path) ? MAP_SHARED : MAP_PRIVATE;
+    void *data = mmap(NULL, (size_t)info->st_size, PROT_READ, kind, fd, 0);
     if (data == MAP_FAILED) {
         out->data = NULL;
         return clt_fail_errno(code, errno, "mapping '%s' (%lld bytes)", path, (long long)info->st_size);
@@ -173,7 +183,7 @@ clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out)
     struct stat info;
     *out = (clt_mapping){0};
     /* checked before open(), which would block on a pipe until a writer comes */
-    if (stat(path, &info) == 0 && !S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode))
+    if (clt_file_stat(path, &info) && !S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode))
         CLT_FAIL(code, "mapping '%s': only a regular file can be mapped; check the path", path);
     CLT_TRY(clt_open_read(path, code, &fd, &info));
     clt_status status = CLT_OK;
@@ -182,16 +192,91 @@ clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out)
                           "mapping '%s': only a regular file can be mapped; check the path", path);
     else
         status = map(fd, path, &info, code, out);
-    close(fd);
+    if (clt_is_remote(path) && out->file)
+        out->file->fd = fd;
+    else
+        close(fd);
     return status;
 }
 
+clt_status clt_map_open_parts(const char *path, clt_status code, clt_mapping *out)
+{
+    clt_remote_file *file = NULL;
+    struct stat info = {.st_mode = S_IFREG};
+    uint64_t size = 0;
+    int fd = -1;
+    if (!clt_is_remote(path))
+        return clt_map_open(path, code, out);
+    *out = (clt_mapping){0};
+    CLT_TRY(clt_remote_files_check(path));
+    CLT_TRY(clt_remote_files_used()->hold(path, code, &file, &fd, &size));
+    info.st_size = (off_t)size;
+    clt_status status = map(fd, path, &info, code, out);
+    if (out->file)
+        out->file->remote = file;
+    else
+        clt_remote_files_used()->release(file);
+    return status;
+}
+
+/* --- bytes of remote files --- */
+
+/* A wait that was given up is no failure of the file: whoever gave up does not use the bytes. */
+static void note_failure(struct clt_mapped *m, clt_status status)
+{
+    CLT_LOCKED(&lock);
+    if (status == CLT_EINTERRUPTED || m->failure.status != CLT_OK) {
+        clt_error_clear();
+        return;
+    }
+    clt_error_take(status, &m->failure);
+    atomic_store(&m->lost, true);
+}
+
+void clt_map_need(const clt_mapping *mapping, uint64_t from, uint64_t size)
+{
+    struct clt_mapped *m = mapping->file;
+    if (!m || !m->remote)
+        return;
+    clt_status status = clt_remote_files_used()->need(m->remote, from, size);
+    if (status != CLT_OK)
+        note_failure(m, status);
+}
+
+void clt_map_keep(const clt_mapping *mapping, uint64_t from, uint64_t size)
+{
+    struct clt_mapped *m = mapping->file;
+    if (!m || !m->remote)
+        return;
+    clt_status status = clt_remote_files_used()->keep(m->remote, from, size);
+    if (status != CLT_OK)
+        note_failure(m, status);
+}
+
+void clt_map_want(const clt_mapping *mapping, uint64_t from, uint64_t size)
+{
+    if (mapping->file && mapping->file->remote)
+        clt_remote_files_used()->want(mapping->file->remote, from, size);
+}
+
+void clt_map_done(void)
+{
+    if (clt_remote_files_used())
+        clt_remote_files_used()->done();
+}
+
+/* --- closing and checking --- */
+
 void clt_map_close(clt_mapping *mapping)
 {
+    clt_remote_file *file = NULL;
+    CLT_CLOSED int fd = -1;
     if (!mapping)
         return;
     if (mapping->file) {
         pthread_mutex_lock(&lock);
+        file = mapping->file->remote;
+        fd = mapping->file->fd;
         atomic_fetch_add(&mapping->file->changes, 1);
         atomic_store(&mapping->file->begin, 0);
         free(mapping->file->path);
@@ -202,6 +287,8 @@ void clt_map_close(clt_mapping *mapping)
     }
     if (mapping->size > 0)
         (void)munmap((void *)(uintptr_t)mapping->data, mapping->size);
+    if (file)
+        clt_remote_files_used()->release(file);
     *mapping = (clt_mapping){0};
 }
 
@@ -225,6 +312,8 @@ static clt_status check_entry(struct clt_mapped *m)
                  "or rewrote it while it was in use; put the whole file back",
                  m->path, (unsigned long long)now.st_size, (unsigned long long)atomic_load(&m->size));
     }
+    if (m->failure.status != CLT_OK)
+        return clt_error_put(&m->failure);
     if (atomic_load(&m->lost))
         CLT_FAIL(m->code,
                  "reading '%s': a part of it could not be read: it was shorter for a while, or its disk or "
@@ -236,6 +325,7 @@ static clt_status check_entry(struct clt_mapped *m)
 clt_status clt_map_check(void)
 {
     clt_status status = CLT_OK;
+    clt_map_done();
     CLT_LOCKED(&lock);
     for (struct clt_mapped *m = atomic_load(&entries); m && status == CLT_OK; m = m->next)
         if (atomic_load(&m->begin) != 0 && (atomic_exchange(&m->used, false) || atomic_load(&m->lost)))

@@ -77,7 +77,7 @@ tests'
 rooms='
 base engine/base engine/files engine/json+engine/host
 cl cl/kernels+cl/drivers cl/device cl/command cl/program cl/exec+cl/measure cl/tune cl/gemm cl/gemm_bench cl/backends cl/probes
-cloud engine/cloud engine/storage
+cloud engine/cloud engine/storage engine/storage/copies
 comm comm
 config engine/config
 graph engine/graph

@@ -285,11 +285,18 @@ void clt_pair_locate(const clt_source *source, int64_t index, int field, clt_str
                    (unsigned long long)clt_array_file_offset(file, index, 0));
 }
 
+void clt_pair_want(const clt_source *source, int64_t index)
+{
+    const pair_state *pair = source->state;
+    for (int i = 0; i < pair->count; i++)
+        clt_array_file_want(&pair->file[i], index);
+}
+
 void clt_pair_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const pair_state *pair = source->state;
     for (int i = 0; i < pair->count; i++)
-        clt_fingerprint_add(state, pair->file[i].bytes, pair->file[i].size);
+        clt_array_file_fingerprint(&pair->file[i], state);
 }
 
 static clt_status check_file(clt_array_file *file, clt_header_reader reader, clt_str *out)

@@ -69,6 +69,7 @@ const clt_source_type clt_source_raw = {
     .numbers = clt_pair_numbers,
     .count_valid = clt_pair_count_valid,
     .locate = clt_pair_locate,
+    .want = clt_pair_want,
     .fingerprint = clt_pair_fingerprint,
     .eval_hint = CLT_PAIR_EVAL_HINT,
     .input_ends = raw_ends,

@@ -119,8 +119,9 @@ clt_status clt_data_facts_take(const clt_source *train, const clt_source *eval, 
             facts->classes = field->max_value + 1;
     }
     take_tokens(train, facts);
-    clt_source_fingerprint(train, facts->fingerprint);
-    if (eval)
+    if (!train->remote)
+        clt_source_fingerprint(train, facts->fingerprint);
+    if (eval && !eval->remote)
         clt_source_fingerprint(eval, facts->eval_fingerprint);
     CLT_TRY(take_table(train, facts));
     return take_class_names(train, facts);

@@ -52,8 +52,8 @@ typedef struct clt_data_facts {
     char folder[1024], folder_from_run[1024];
 } clt_data_facts;
 
-/* Fills in the facts from an open training source; eval may be NULL. The caller frees them, also after a
- * failure. */
+/* Fills in the facts from an open training source; eval may be NULL. The fingerprints of remote data, for
+ * which much of it has to come, are left to the caller, who also frees the facts, even after a failure. */
 clt_status clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_data_facts *facts);
 void clt_data_facts_free(clt_data_facts *facts);
 CLT_SCOPED_VALUE(clt_data_facts, clt_data_facts_free)

@@ -34,12 +34,8 @@ _Static_assert(sizeof(pack_header) == 80 && sizeof(clt_pack_record) == 40, "size
 bool clt_is_image_pack(const char *path)
 {
     char magic[8];
-    int fd = clt_is_regular(path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    bool yes = fd >= 0 && read(fd, magic, sizeof magic) == (ssize_t)sizeof magic &&
-               memcmp(magic, CLT_PACK_MAGIC, sizeof magic) == 0;
-    if (fd >= 0)
-        (void)close(fd);
-    return yes;
+    return clt_file_first(path, magic, sizeof magic) == sizeof magic &&
+           memcmp(magic, CLT_PACK_MAGIC, sizeof magic) == 0;
 }
 
 /* Checks that all parts lie in the file; the index follows the images, the names follow the index. */
@@ -86,12 +82,15 @@ clt_status clt_pack_open(const char *path, clt_arena *arena, clt_image_pack *pac
 {
     pack_header h;
     *pack = (clt_image_pack){0};
-    CLT_TRY(clt_map_open(path, CLT_EDATA, &pack->mapping));
+    CLT_TRY(clt_map_open_parts(path, CLT_EDATA, &pack->mapping));
+    clt_map_need(&pack->mapping, 0, sizeof h);
     const uint8_t *b = pack->mapping.data;
     size_t size = pack->mapping.size;
     memset(&h, 0, sizeof h);
     memcpy(&h, b, size < sizeof h ? size : sizeof h);
     CLT_TRY(check_header(path, &h, size));
+    clt_map_keep(&pack->mapping, h.index_at, size - h.index_at);
+    CLT_TRY(clt_map_check_one(&pack->mapping));
     if (clt_hash64(b + h.index_at, (size_t)(size - h.index_at)) != h.index_hash || b[size - 1] != '\0')
         CLT_FAIL(CLT_EDATA,
                  "opening '%s': its index is damaged: the checksum in the header belongs to other bytes; "
@@ -126,12 +125,19 @@ void clt_pack_close(clt_image_pack *pack)
 void clt_pack_image(const clt_image_pack *pack, int64_t index, clt_stored_image *out)
 {
     const clt_pack_record *r = &pack->records[index];
+    clt_map_need(&pack->mapping, r->offset, r->size);
     *out = (clt_stored_image){.kind = r->width ? CLT_STORED_RGB : CLT_STORED_ENCODED,
                               .bytes = pack->mapping.data + r->offset,
                               .size = r->size,
                               .width = r->width,
                               .height = r->height,
                               .mapping = &pack->mapping};
+}
+
+void clt_pack_want(const clt_image_pack *pack, int64_t index)
+{
+    const clt_pack_record *r = &pack->records[index];
+    clt_map_want(&pack->mapping, r->offset, r->size);
 }
 
 const char *clt_pack_name(const clt_image_pack *pack, int64_t index)
@@ -142,6 +148,7 @@ const char *clt_pack_name(const clt_image_pack *pack, int64_t index)
 clt_status clt_pack_check(const clt_image_pack *pack, int64_t index)
 {
     const clt_pack_record *r = &pack->records[index];
+    clt_map_need(&pack->mapping, r->offset, r->size);
     uint64_t hash = clt_hash64(pack->mapping.data + r->offset, r->size);
     CLT_TRY(clt_map_check_one(&pack->mapping));
     if (hash != r->hash)

@@ -37,6 +37,8 @@ bool clt_is_image_pack(const char *path);
 clt_status clt_pack_open(const char *path, clt_arena *arena, clt_image_pack *pack);
 void clt_pack_close(clt_image_pack *pack);
 void clt_pack_image(const clt_image_pack *pack, int64_t index, clt_stored_image *out);
+/* Says that an image will be read soon. */
+void clt_pack_want(const clt_image_pack *pack, int64_t index);
 const char *clt_pack_name(const clt_image_pack *pack, int64_t index);
 /* Compares an image with its hash. */
 clt_status clt_pack_check(const clt_image_pack *pack, int64_t index);

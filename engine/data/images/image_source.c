@@ -10,6 +10,7 @@
 #include "engine/base/log.h"
 #include "engine/data/arrays/source_pair.h"
 #include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
 
 enum { FIELD_X, FIELD_Y, FIELD_Y2, FIELD_SHARE };
 
@@ -281,6 +282,8 @@ static clt_status make_sample(const clt_source *source, int64_t index, clt_draw 
         clt_map_used(stored.mapping);
         if (status != CLT_OK) /* if the file was cut off, that is the reason */
             CLT_TRY(clt_map_check_one(stored.mapping));
+        if (status != CLT_OK && clt_remote_wait_is_over())
+            CLT_FAIL(CLT_EINTERRUPTED, "the image is not needed any more");
     }
     CLT_TRY(status);
     clt_augment_colors(a, draw, index, planes);

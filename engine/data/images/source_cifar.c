@@ -303,9 +303,9 @@ static void cifar_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const cifar_state *s = source->state;
     for (int i = 0; i < s->n_files; i++) {
-        clt_fingerprint_add(state, s->files[i].images.data, s->files[i].images.size);
+        clt_fingerprint_add_mapped(state, &s->files[i].images);
         if (s->files[i].labels.data)
-            clt_fingerprint_add(state, s->files[i].labels.data, s->files[i].labels.size);
+            clt_fingerprint_add_mapped(state, &s->files[i].labels);
     }
 }
 

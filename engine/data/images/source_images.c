@@ -41,15 +41,12 @@ static const char *name_of(const images_state *s, int64_t index)
 static clt_status read_file(const char *path, int64_t most, clt_stored_image *out)
 {
     struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return clt_fail_errno(CLT_EDATA, errno, "opening it");
+    int fd;
+    CLT_TRY(clt_open_start(path, CLT_EDATA, (uint64_t)most, &fd, &info));
     clt_status status = CLT_OK;
     uint8_t *bytes = NULL;
     size_t size = 0;
-    if (fstat(fd, &info) != 0)
-        status = clt_fail_errno(CLT_EDATA, errno, "reading it");
-    else if (!S_ISREG(info.st_mode) || (info.st_size > LARGEST && most >= LARGEST))
+    if (!S_ISREG(info.st_mode) || (info.st_size > LARGEST && most >= LARGEST))
         status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
                           "it has %lld bytes and is too large, or is no regular file; an image is a regular "
                           "file of at most 1 GiB",
@@ -95,6 +92,16 @@ static clt_status images_get(const clt_source *source, int64_t index, clt_stored
         return read_file(s->path, LARGEST, out);
     CLT_TRY(path_of(s, index, path, sizeof path));
     return read_file(path, LARGEST, out);
+}
+
+static void images_want(const clt_source *source, int64_t index)
+{
+    const images_state *s = source->state;
+    char path[4096];
+    if (s->packed)
+        clt_pack_want(&s->pack, index);
+    else if (!s->alone && path_of(s, index, path, sizeof path) == CLT_OK)
+        clt_file_want(path);
 }
 
 static int32_t images_label(const clt_source *source, int64_t index)
@@ -261,8 +268,7 @@ static void images_fingerprint(const clt_source *source, clt_hash64_state *state
     if (s->alone)
         return;
     if (s->packed) {
-        clt_map_used(&s->pack.mapping);
-        clt_fingerprint_add(state, s->pack.mapping.data, s->pack.mapping.size);
+        clt_fingerprint_add_mapped(state, &s->pack.mapping);
         return;
     }
     clt_hash64_add(state, s->list.names.text, s->list.names.length);
@@ -324,6 +330,7 @@ const clt_source_type clt_source_images = {
     .file_of = images_file_of,
     .check_bound = clt_images_check_bound,
     .check_sample = clt_images_check_sample,
+    .want = images_want,
     .fingerprint = images_fingerprint,
     .advise = clt_images_advise,
     .holds_targets = true,

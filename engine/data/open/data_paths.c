@@ -3,27 +3,29 @@
  * Looks for the data of a saved config in the folders where it may be, and rewrites the config's paths. */
 #include "engine/data/open/data_paths.h"
 
-#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/data/data.h"
 #include "engine/data/texts/text_paths.h"
 #include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
 
 /* --- finding --- */
 
 /* Whether the path is a file, a folder, or a pattern that matches something. */
 static bool leads_somewhere(const char *path)
 {
-    glob_t found;
+    CLT_SCOPED(clt_file_list) found = {0};
+    if (clt_is_remote(path)) /* who opens it says what is not there, or what server does not answer */
+        return true;
     if (clt_file_exists(path))
         return true;
     if (!strpbrk(path, "*?["))
         return false;
-    bool any = glob(path, GLOB_NOSORT, NULL, &found) == 0;
-    globfree(&found);
-    return any;
+    if (clt_file_match(path, &found) != CLT_OK)
+        clt_error_clear();
+    return found.count > 0;
 }
 
 /* Looks for a relative path in the old folders. *found (to be freed): the path that exists; NULL: nothing
@@ -32,7 +34,7 @@ static clt_status find(const char *path, const clt_data_places *places, char **f
 {
     const char *const bases[] = {places->near, places->then};
     *found = NULL;
-    for (int i = 0; i < 2 && *path && *path != '/'; i++) {
+    for (int i = 0; i < 2 && *path && *path != '/' && !clt_is_remote(path); i++) {
         if (!bases[i] || !*bases[i])
             continue;
         if (clt_same_folder(bases[i], ".")) /* same folder: the path works as written */

@@ -16,6 +16,7 @@
 #include "engine/data/pixels/image_folder.h"
 #include "engine/data/tables/rows_table.h"
 #include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
 #include "engine/json/json.h"
 
 #define LINE_MOST ((size_t)64 << 20) /* the longest line of text, in bytes */
@@ -110,6 +111,15 @@ static const clt_source_type *folder_type(const char *path, const clt_source_typ
     return photos ? images : own->input_like_run ? own : NULL;
 }
 
+static clt_status read_beginning(const char *path, unsigned char first[CLT_INPUT_BYTES], size_t *n)
+{
+    FILE *file = clt_is_directory(path) ? NULL : clt_file_open(path, CLT_EDATA);
+    *n = file ? fread(first, 1, CLT_INPUT_BYTES, file) : 0;
+    if (file)
+        (void)fclose(file);
+    return file || clt_is_directory(path) ? CLT_OK : CLT_EDATA;
+}
+
 clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, const char *option,
                                const clt_source_type **type)
 {
@@ -117,11 +127,8 @@ clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, con
     char names[128];
     int count;
     const clt_source_type *const *types = clt_source_types(&count);
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        CLT_FAIL(CLT_EDATA, "opening '%s' for reading: %s; check the path", path, strerror(errno));
-    size_t n = fread(first, 1, sizeof first, file);
-    fclose(file);
+    size_t n = 0;
+    CLT_TRY(read_beginning(path, first, &n));
     *type = named_type(path, own);
     if (own && own->input_lines && is_packed_table(path, own)) {
         *type = own;
@@ -243,12 +250,10 @@ static clt_status open_text(clt_rows *rows, const char *path, const clt_shape *s
     rows->elements = clt_shape_elements(shape);
     rows->facts.samples = -1;
     rows->owned = strcmp(path, "-") != 0;
-    rows->file = rows->owned ? fopen(path, "rb") : stdin;
-    if (!rows->file)
-        CLT_FAIL(CLT_EDATA, "opening '%s' for reading: %s; check the path", path, strerror(errno));
     if (rows->owned && clt_is_directory(path))
         CLT_FAIL(CLT_EDATA, "opening '%s' for reading: it is a folder; name a file", path);
-    return CLT_OK;
+    rows->file = rows->owned ? clt_file_open(path, CLT_EDATA) : stdin;
+    return rows->file ? CLT_OK : CLT_EDATA;
 }
 
 /* The next line without its end; *end: there is none. */
@@ -472,7 +477,7 @@ bool clt_rows_once(const char *path)
     struct stat info;
     if (strcmp(path, "-") == 0)
         return true;
-    return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+    return clt_file_stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
 static clt_status open_rows(const char *path, const clt_source_type *type, const clt_shape *shape,

@@ -11,7 +11,9 @@
 #include "engine/data/data.h"
 #include "engine/data/open/fetch.h"
 #include "engine/data/pixels/image_folder.h"
+#include "engine/data/storage_config.h"
 #include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
 
 #define CLT_FORMAT(name) extern const clt_source_type clt_source_##name;
 #include "engine/config/formats.def"
@@ -122,6 +124,8 @@ static clt_status add_command(clt_status status, const clt_config *config)
     static const char *const single[] = {"data.targets", "data.eval_targets", "data.tokenizer"};
     const clt_source_type *type = clt_source_type_of(config);
     const clt_fetch_set *set = NULL;
+    if (status == CLT_ESTORAGE)
+        return status;
     for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++)
         for (int i = 0; i < clt_config_list_count(config, lists[k]) && !set; i++)
             set = missing_set(clt_config_list_string(config, lists[k], i));
@@ -208,6 +212,15 @@ clt_status clt_source_create(const clt_source_type *type, clt_source **out)
     return CLT_OK;
 }
 
+/* Whether a path of a list is remote. */
+static bool has_remote(const clt_config *config, const char *key)
+{
+    bool found = false;
+    for (int i = 0; i < clt_config_list_count(config, key) && !found; i++)
+        found = clt_is_remote(clt_config_list_string(config, key, i));
+    return found;
+}
+
 static clt_status open_checked(clt_source *source, const clt_config *config, clt_split split)
 {
     CLT_TRY(source->type->open(source, config, split));
@@ -227,6 +240,8 @@ clt_status clt_source_open_with(const clt_config *config, clt_split split, const
     CLT_SCOPED(clt_source) *source = NULL;
     CLT_TRY(clt_source_create(type, &source));
     source->with = *with;
+    source->remote = has_remote(config, "data.path") || has_remote(config, "data.eval_path");
+    CLT_TRY(clt_storage_use(config));
     clt_status status = open_checked(source, config, split);
     if (status != CLT_OK)
         return add_command(status, config);

@@ -14,6 +14,7 @@
 
 #include "engine/data/pixels/image.h"
 #include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
 #include "engine/files/fileio_error.h"
 
 #define FIRST_BYTES 16 /* bytes that tell a format */
@@ -66,7 +67,7 @@ static clt_status list_class(const char *root, const char *inner, int depth, clt
         path.length = 0;
         clt_str_printf(&path, "%s%s%s/%s", root, slash, inner, found.name[i]);
         CLT_TRY(clt_str_check(&path));
-        bool there = stat(path.text, &info) == 0;
+        bool there = clt_file_stat(path.text, &info);
         if (there && S_ISDIR(info.st_mode))
             CLT_TRY(clt_file_list_add(&folders, CLT_TAKE(found.name[i])));
         else if (!is_image_name(found.name[i]) || (there && !S_ISREG(info.st_mode)))
@@ -183,27 +184,17 @@ bool clt_is_image_folder(const char *path)
     return yes;
 }
 
-/* Reads the beginning of a file; returns the number of bytes read. */
-static size_t read_first(const char *path, char first[FIRST_BYTES])
-{
-    FILE *file = clt_is_regular(path) ? fopen(path, "rb") : NULL;
-    size_t n = file ? fread(first, 1, FIRST_BYTES, file) : 0;
-    if (file)
-        (void)fclose(file);
-    return n;
-}
-
 bool clt_is_image_file(const char *path)
 {
     char first[FIRST_BYTES];
-    return clt_image_begins(first, read_first(path, first));
+    return clt_image_begins(first, clt_file_first(path, first, sizeof first));
 }
 
 clt_status clt_image_refuse_other_file(const char *path)
 {
     char first[FIRST_BYTES];
-    return clt_fail_prefix(clt_image_refuse_other(first, read_first(path, first)), "reading image '%s'",
-                           path);
+    return clt_fail_prefix(clt_image_refuse_other(first, clt_file_first(path, first, sizeof first)),
+                           "reading image '%s'", path);
 }
 
 /* Counts the files of a folder, and at depth 0 the files of its folders. */

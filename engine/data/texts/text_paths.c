@@ -5,7 +5,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,18 +82,11 @@ static clt_status list_folder(const char *folder, const char *word, const char *
 
 static clt_status list_pattern(const char *pattern, const char *key, clt_file_list *list)
 {
-    glob_t found = {0};
-    clt_status status = CLT_OK;
-    int result = glob(pattern, GLOB_NOSORT, NULL, &found);
-    if (result == GLOB_NOSPACE)
-        status = clt_file_list_add(list, NULL);
-    else if (result != 0)
-        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                          "opening '%s' (%s): no file matches the pattern; check the path", pattern, key);
-    for (size_t i = 0; status == CLT_OK && i < found.gl_pathc; i++)
-        status = clt_file_list_add(list, strdup(found.gl_pathv[i]));
-    globfree(&found);
-    return status;
+    size_t before = list->count;
+    CLT_TRY(clt_file_match(pattern, list));
+    if (list->count == before)
+        CLT_FAIL(CLT_EDATA, "opening '%s' (%s): no file matches the pattern; check the path", pattern, key);
+    return CLT_OK;
 }
 
 clt_status clt_shard_paths(const char *entry, const char *word, const char *key, clt_file_list *list)

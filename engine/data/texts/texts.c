@@ -16,6 +16,7 @@
 #include "engine/data/texts/text_paths.h"
 #include "engine/files/file_kind.h"
 #include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
 #include "engine/json/json.h"
 
 #define MAPPED_ABOVE ((off_t)1 << 20) /* bytes */
@@ -49,7 +50,7 @@ static clt_status read_standard_input(const char **bytes, size_t *size)
 static clt_status load_file(clt_text_file *file, const char **bytes, size_t *size)
 {
     struct stat info;
-    if (stat(file->path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size <= MAPPED_ABOVE) {
+    if (clt_file_stat(file->path, &info) && S_ISREG(info.st_mode) && info.st_size <= MAPPED_ABOVE) {
         CLT_TRY(clt_file_read(file->path, false, 0, CLT_EDATA, &file->content, size));
         *bytes = file->content;
         return CLT_OK;

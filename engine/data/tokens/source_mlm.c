@@ -118,7 +118,9 @@ static clt_status open_file(clt_source *source, mlm_state *state, const clt_conf
     state->path = clt_arena_strdup(source->arena, path);
     if (!state->path)
         return CLT_ENOMEM;
-    CLT_TRY(clt_fail_prefix(clt_map_open(state->path, CLT_EDATA, &state->mapping), "opening the pairs"));
+    CLT_TRY(
+        clt_fail_prefix(clt_map_open_parts(state->path, CLT_EDATA, &state->mapping), "opening the pairs"));
+    clt_map_need(&state->mapping, 0, CLT_PAIR_HEADER);
     CLT_TRY(clt_pair_parse(state->path, state->mapping.data, state->mapping.size, &state->header));
     if (state->header.records == 0)
         CLT_FAIL(CLT_EDATA, "opening '%s': it holds no pairs", state->path);
@@ -177,7 +179,16 @@ static clt_status read_pair(const clt_source *source, int64_t index, clt_pair *o
     const mlm_state *state = source->state;
     if (index < 0 || index >= source->samples)
         CLT_FAIL(CLT_EINTERNAL, "reading pair %lld of %lld", (long long)index, (long long)source->samples);
+    uint64_t at = clt_pair_offset(&state->header, index);
+    clt_map_need(&state->mapping, at, clt_pair_offset(&state->header, index + 1) - at);
     return clt_pair_at(state->path, &state->header, state->mapping.data, index, out);
+}
+
+static void mlm_want(const clt_source *source, int64_t index)
+{
+    const mlm_state *state = source->state;
+    uint64_t at = clt_pair_offset(&state->header, index);
+    clt_map_want(&state->mapping, at, clt_pair_offset(&state->header, index + 1) - at);
 }
 
 /* Reads and masks a pair. */
@@ -278,8 +289,7 @@ static clt_status mlm_check_bound(const clt_source *source, int field, int64_t b
 static void mlm_fingerprint(const clt_source *source, clt_hash64_state *hash)
 {
     const mlm_state *state = source->state;
-    clt_map_used(&state->mapping);
-    clt_fingerprint_add(hash, state->mapping.data, state->mapping.size);
+    clt_fingerprint_add_mapped(hash, &state->mapping);
 }
 
 static clt_status mlm_scan(const clt_source *source)
@@ -366,6 +376,7 @@ const clt_source_type clt_source_mlm = {
     .class_of = mlm_class_of,
     .locate = mlm_locate,
     .check_bound = mlm_check_bound,
+    .want = mlm_want,
     .fingerprint = mlm_fingerprint,
     .scan = mlm_scan,
     .has_eval = mlm_has_eval,

@@ -17,6 +17,7 @@
 #include "engine/data/tokens/sequence.h"
 #include "engine/data/tokens/token_shard.h"
 #include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
 
 typedef struct token_shard {
     const char *path;
@@ -46,7 +47,9 @@ static clt_status add_shard(clt_source *source, tokens_state *state, const char 
     shard->path = clt_arena_strdup(source->arena, path);
     if (!shard->path)
         return CLT_ENOMEM;
-    CLT_TRY(clt_map_open(path, CLT_EDATA, &shard->mapping));
+    CLT_TRY(clt_map_open_parts(path, CLT_EDATA, &shard->mapping));
+    source->remote = source->remote || clt_is_remote(path); /* also of a list of files */
+    clt_map_need(&shard->mapping, 0, CLT_SHARD_HEADER);
     CLT_TRY(clt_shard_parse(path, shard->mapping.data, shard->mapping.size, &shard->header));
     shard->begin = state->tokens;
     state->wide = state->wide || shard->header.width == 4;
@@ -106,9 +109,30 @@ static const token_shard *shard_of(const tokens_state *state, int64_t at)
     return &state->shards[CLT_LAST_AT_MOST(state->n_shards, state->shards[i].begin, at)];
 }
 
+/* Waits until tokens [first, first + count) of a shard can be read. */
+static void need_tokens(const token_shard *shard, int64_t first, int64_t count)
+{
+    clt_map_need(&shard->mapping, clt_shard_offset(&shard->header, first),
+                 (uint64_t)count * (uint64_t)shard->header.width);
+}
+
+/* Says that tokens [at, at + count) of the stream will be read soon. */
+static void want_tokens(const tokens_state *state, int64_t at, int64_t count)
+{
+    for (int64_t end = at + count; at < end && at < state->tokens;) {
+        const token_shard *shard = shard_of(state, at);
+        int64_t first = at - shard->begin, left = shard->header.tokens - first;
+        int64_t n = end - at < left ? end - at : left;
+        clt_map_want(&shard->mapping, clt_shard_offset(&shard->header, first),
+                     (uint64_t)n * (uint64_t)shard->header.width);
+        at += n;
+    }
+}
+
 static uint32_t token_of(const tokens_state *state, int64_t at)
 {
     const token_shard *shard = shard_of(state, at);
+    need_tokens(shard, at - shard->begin, 1);
     uint32_t token = clt_shard_token(&shard->header, shard->mapping.data, at - shard->begin);
     clt_map_used(&shard->mapping);
     return token;
@@ -118,6 +142,7 @@ static uint32_t token_of(const tokens_state *state, int64_t at)
  * of MEASURED_RUNS evenly spaced runs of MEASURED_RUN tokens each. 0: no tokenizer is known. */
 #define MEASURED_RUNS 256
 #define MEASURED_RUN 4096
+#define RUNS_WANTED 16 /* runs that are said to be needed at a time */
 static double measure_tokens(const tokens_state *state)
 {
     int64_t runs = MEASURED_RUNS, length = MEASURED_RUN, counted = 0, bytes = 0;
@@ -128,7 +153,11 @@ static double measure_tokens(const tokens_state *state)
         length = state->tokens;
     }
     for (int64_t run = 0; run < runs; run++) {
-        int64_t begin = run * ((state->tokens - length) / (runs > 1 ? runs - 1 : 1));
+        int64_t distance = (state->tokens - length) / (runs > 1 ? runs - 1 : 1), begin = run * distance;
+        if (run % RUNS_WANTED == 0)
+            for (int64_t r = run; r < run + RUNS_WANTED && r < runs; r++)
+                want_tokens(state, r * distance, length);
+        clt_map_done();
         for (int64_t i = 0; i < length; i++)
             bytes += clt_tokenizer_text_bytes(state->tokenizer, token_of(state, begin + i));
         counted += length;
@@ -196,6 +225,7 @@ static clt_status copy_tokens(const tokens_state *state, int64_t at, int64_t cou
         const token_shard *shard = shard_of(state, at + done);
         int64_t first = at + done - shard->begin, left = shard->header.tokens - first;
         int64_t n = count - done < left ? count - done : left;
+        need_tokens(shard, first, n);
         for (int64_t i = 0; i < n; i++) {
             uint32_t token = clt_shard_token(&shard->header, shard->mapping.data, first + i);
             if ((int64_t)token >= state->bound)
@@ -225,6 +255,12 @@ static clt_status read_field(const clt_source *source, int64_t index, int field,
     for (int64_t i = 0; i < clt_sequence_counted(s, index); i++)
         ((int32_t *)dst)[i] = CLT_COUNTED_TARGET;
     return CLT_OK;
+}
+
+static void tokens_want(const clt_source *source, int64_t index)
+{
+    const tokens_state *state = source->state;
+    want_tokens(state, clt_sequence_begin(&state->sequence, index), state->sequence.context + 1);
 }
 
 static clt_status tokens_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
@@ -270,8 +306,7 @@ static void tokens_fingerprint(const clt_source *source, clt_hash64_state *state
 {
     const tokens_state *tokens = source->state;
     for (size_t i = 0; i < tokens->n_shards; i++) {
-        clt_map_used(&tokens->shards[i].mapping);
-        clt_fingerprint_add(state, tokens->shards[i].mapping.data, tokens->shards[i].mapping.size);
+        clt_fingerprint_add_mapped(state, &tokens->shards[i].mapping);
     }
 }
 
@@ -287,12 +322,18 @@ static int64_t tokens_target_bytes(const clt_source *source, int64_t index, int6
     return bytes;
 }
 
+#define SCANNED (1 << 20) /* tokens that are waited for at a time */
+
 static clt_status tokens_scan(const clt_source *source)
 {
     const tokens_state *state = source->state;
     for (size_t i = 0; i < state->n_shards; i++) {
         const token_shard *shard = &state->shards[i];
         for (int64_t at = 0; at < shard->header.tokens; at++) {
+            if (at % SCANNED == 0) {
+                clt_map_done();
+                need_tokens(shard, at, SCANNED);
+            }
             uint32_t token = clt_shard_token(&shard->header, shard->mapping.data, at);
             if ((int64_t)token >= state->bound)
                 return beyond(state, shard, at, token);
@@ -374,6 +415,7 @@ const clt_source_type clt_source_tokens = {
     .count_valid = tokens_count_valid,
     .locate = tokens_locate,
     .check_bound = tokens_check_bound,
+    .want = tokens_want,
     .fingerprint = tokens_fingerprint,
     .target_bytes = tokens_target_bytes,
     .scan = tokens_scan,

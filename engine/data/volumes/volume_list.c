@@ -11,6 +11,7 @@
 
 #include "engine/base/log.h"
 #include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
 
 /* Names of the folders of images and of their masks. */
 static const char *const pairs[][2] = {{"images", "masks"}, {"images", "labels"}, {"imagesTr", "labelsTr"}};
@@ -130,7 +131,7 @@ static clt_status look_at_mask(const listing *l, const clt_volume *image, const 
 static int64_t file_bytes(const char *path)
 {
     struct stat info;
-    return path && stat(path, &info) == 0 ? (int64_t)info.st_size : 0;
+    return path && clt_file_stat(path, &info) ? (int64_t)info.st_size : 0;
 }
 
 static clt_status count_bytes(void *context, const char *path)

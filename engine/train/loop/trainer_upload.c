@@ -15,6 +15,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/thread.h"
 #include "engine/checkpoint/remote.h"
+#include "engine/data/storage_config.h"
 #include "engine/files/fileio.h"
 #include "engine/train/loop/trainer_loop.h"
 
@@ -132,16 +133,6 @@ static void *upload_all(void *context)
 
 /* --- the start of a run --- */
 
-static void storage_options(const clt_config *c, clt_s3_options *out)
-{
-    const char *sse = clt_config_string(c, "storage.sse");
-    *out = (clt_s3_options){.endpoint = clt_config_string(c, "storage.endpoint"),
-                            .region = clt_config_string(c, "storage.region"),
-                            .sse = strcmp(sse, "none") == 0 ? "" : sse,
-                            .kms_key = clt_config_string(c, "storage.kms_key"),
-                            .allow_http = clt_config_string(c, "storage.allow_http")};
-}
-
 /* Step of the newest checkpoint in a folder; -1: it has none. */
 static clt_status newest_here(const char *folder, int64_t *step)
 {
@@ -210,7 +201,7 @@ static clt_status open_first(clt_loop *l, clt_uploader **out)
     const char *address = clt_config_string(o->config, "checkpoint.upload");
     CLT_SCOPED(clt_uploader) *u = NULL;
     clt_s3_options storage;
-    storage_options(o->config, &storage);
+    clt_storage_options(o->config, &storage);
     CLT_TRY(clt_alloc(&u, 1, sizeof *u, "uploads"));
     pthread_mutex_init(&u->lock, NULL);
     pthread_cond_init(&u->changed, NULL);

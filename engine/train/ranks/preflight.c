@@ -115,9 +115,10 @@ static void fill(const clt_run *run, const clt_nearness *near, clt_told_prefligh
     if (d->is_gpu)
         (void)snprintf(t->place, sizeof t->place, "%s%s", d->pci[0] ? "" : UNKNOWN_PLACE,
                        d->pci[0] ? d->pci : d->spec);
-    if (train)
+    /* of remote data, much would have to come first; its addresses are in the config that all ranks share */
+    if (train && !train->remote)
         (void)clt_source_fingerprint(train, t->data);
-    if (eval)
+    if (eval && !eval->remote)
         (void)clt_source_fingerprint(eval, t->eval_data);
     t->samples = train ? train->samples : -1;
     t->program = hash_program();

@@ -10,8 +10,25 @@
 #include <unistd.h>
 
 #include "engine/base/text.h"
+#include "engine/base/thread.h"
 #include "engine/data/facts/data_facts.h"
 #include "engine/data/tokenizer/tokenizer.h"
+#include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
+
+#define PRINTS_SECONDS 10.0 /* how long a checkpoint waits for the fingerprints of remote data */
+
+/* Fingerprints of remote data, for which much of it has to come: they are computed beside the training. */
+struct clt_saved_prints {
+    const clt_run *run;
+    char *folder;
+    clt_thread *thread;
+    atomic_int stopped;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool known; /* what follows: */
+    char train[CLT_HASH64_TEXT], eval[CLT_HASH64_TEXT];
+};
 
 /* The relative path from one absolute folder to another: "../../data"; "." if they are the same. */
 static void way(const char *from, const char *to, clt_str *out)
@@ -67,19 +84,100 @@ static void add_file(clt_saved_texts *t, const char *name, const clt_str *text)
     t->files[t->n_files++] = (clt_checkpoint_file){name, text->text, text->length};
 }
 
-static clt_status print_facts(const clt_run *run, const char *folder, clt_str *out)
+/* prints: the fingerprints of remote data; NULL: they are not known. */
+static clt_status print_facts(const clt_run *run, const char *folder, const struct clt_saved_prints *prints,
+                              clt_str *out)
 {
     CLT_SCOPED(clt_data_facts) facts = {0};
-    CLT_TRY(clt_data_facts_take(run->job->train_source, run->job->eval_source, &facts));
+    const clt_source *train = run->job->train_source, *eval = run->job->eval_source;
+    CLT_TRY(clt_data_facts_take(train, eval, &facts));
+    if (prints && train->remote)
+        memcpy(facts.fingerprint, prints->train, sizeof facts.fingerprint);
+    if (prints && eval && eval->remote)
+        memcpy(facts.eval_fingerprint, prints->eval, sizeof facts.eval_fingerprint);
     tell_folder(folder, &facts);
     return clt_data_facts_print(&facts, out);
 }
+
+/* --- fingerprints of remote data --- */
+
+static void *compute_prints(void *context)
+{
+    struct clt_saved_prints *p = context;
+    const clt_job *job = p->run->job;
+    clt_remote_wait_until(&p->stopped);
+    clt_source_fingerprint(job->train_source, p->train);
+    if (job->eval_source)
+        clt_source_fingerprint(job->eval_source, p->eval);
+    pthread_mutex_lock(&p->lock);
+    p->known = !atomic_load(&p->stopped);
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+static void stop_prints(clt_saved_texts *t)
+{
+    if (!t->prints)
+        return;
+    atomic_store(&t->prints->stopped, 1);
+    clt_thread_join(t->prints->thread);
+    pthread_cond_destroy(&t->prints->changed);
+    pthread_mutex_destroy(&t->prints->lock);
+    free(t->prints->folder);
+    free(t->prints);
+    t->prints = NULL;
+}
+
+static clt_status start_prints(const clt_run *run, const char *folder, clt_saved_texts *t)
+{
+    CLT_TRY(clt_alloc(&t->prints, 1, sizeof *t->prints, "fingerprints"));
+    t->prints->run = run;
+    pthread_mutex_init(&t->prints->lock, NULL);
+    pthread_cond_init(&t->prints->changed, NULL);
+    t->prints->folder = strdup(folder);
+    clt_status status = t->prints->folder
+                            ? clt_thread_start(&t->prints->thread, "fingerprints", compute_prints, t->prints)
+                            : CLT_ENOMEM;
+    if (status != CLT_OK)
+        stop_prints(t);
+    return status;
+}
+
+static bool await_prints(struct clt_saved_prints *p)
+{
+    double end = clt_now() + PRINTS_SECONDS;
+    CLT_LOCKED(&p->lock);
+    while (!p->known && clt_now() < end)
+        (void)clt_cond_wait_for(&p->changed, &p->lock, PRINTS_SECONDS);
+    return p->known;
+}
+
+clt_status clt_saved_texts_update(clt_saved_texts *t)
+{
+    CLT_SCOPED(clt_str) data = {0};
+    if (!t->prints || !await_prints(t->prints))
+        return CLT_OK;
+    CLT_TRY(print_facts(t->prints->run, t->prints->folder, t->prints, &data));
+    stop_prints(t);
+    clt_str_free(&t->data);
+    t->data = data;
+    data = (clt_str){0};
+    for (int i = 0; i < t->n_files; i++)
+        if (strcmp(t->files[i].name, CLT_DATA_FACTS_FILE) == 0)
+            t->files[i] = (clt_checkpoint_file){CLT_DATA_FACTS_FILE, t->data.text, t->data.length};
+    return CLT_OK;
+}
+
+/* --- all texts --- */
 
 clt_status clt_saved_texts_make(const clt_run *run, const char *folder, clt_saved_texts *out)
 {
     const clt_tokenizer *tokenizer = run->job->train_source->tokenizer;
     memset(out, 0, sizeof *out);
-    CLT_TRY(print_facts(run, folder, &out->data));
+    CLT_TRY(print_facts(run, folder, NULL, &out->data));
+    if (run->job->train_source->remote || (run->job->eval_source && run->job->eval_source->remote))
+        CLT_TRY(start_prints(run, folder, out));
     CLT_TRY(clt_config_print(run->options->config, true, &out->config));
     if (tokenizer && !clt_tokenizer_is_bytes(tokenizer))
         CLT_TRY(clt_tokenizer_print(tokenizer, &out->tokenizer));
@@ -96,6 +194,7 @@ clt_status clt_saved_texts_make(const clt_run *run, const char *folder, clt_save
 
 void clt_saved_texts_free(clt_saved_texts *texts)
 {
+    stop_prints(texts);
     clt_str_free(&texts->config);
     clt_str_free(&texts->data);
     clt_str_free(&texts->tokenizer);

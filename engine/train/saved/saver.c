@@ -195,6 +195,8 @@ static clt_status read_back(clt_saver *s)
 static clt_status work(clt_saver *s)
 {
     bool first = s->run->ranks.rank == 0;
+    if (s->round == ROUND_ALL || s->round == ROUND_WRITE)
+        CLT_TRY(clt_saved_texts_update(&s->texts));
     switch (s->round) {
     case ROUND_ALL:
         return write_all(s);

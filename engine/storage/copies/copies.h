@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Objects in storage as files that can be read: paths "s3://bucket/key" for the functions of fileio.h. What
+ * is read is copied, in blocks, to a folder on this machine, whose size has a limit; the next run finds it
+ * there. An address is listed once; a later change of an object is an error, never a mixture of two.
+ *
+ * In the folder an object has a sparse file, named by a hash of server, bucket, key, ETag and size, and a
+ * file of the sums of the blocks that are here. Locks on ranges of the first one keep processes from
+ * each other: who fetches a block or throws it away has its range for itself, who reads it shares it. */
+#ifndef ENGINE_STORAGE_COPIES_H
+#define ENGINE_STORAGE_COPIES_H
+
+#include "engine/storage/s3.h"
+
+typedef struct clt_copies_options {
+    clt_s3_options s3;
+    const char *folder;   /* NULL or "": the user's cache */
+    double gigabytes;     /* the most that the folder may hold, in units of 10^9 bytes */
+    bool fetch_all_ahead; /* fetch what is open from the beginning to the end, beside what is read */
+} clt_copies_options;
+
+/* Gives the functions of remote_files.h to files. options: for addresses that are met from now on; NULL:
+ * those of the last call, at first the environment's. The texts are copied. The folder is the one of the
+ * first address that is met. CLT_ENOMEM. */
+clt_status clt_copies_use(const clt_copies_options *options);
+
+typedef struct clt_copies_counts {
+    uint64_t fetched_blocks, fetched_bytes; /* from the server, by this process */
+    uint64_t waits;                         /* reads that had to wait for a block */
+    double waited_seconds;                  /* of all threads together */
+    uint64_t dropped_blocks;                /* thrown away to make room */
+} clt_copies_counts;
+void clt_copies_count(clt_copies_counts *out);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shared by the files of copies: places (addresses that were listed), copies of their objects, the threads
+ * that fetch blocks, and the folder. */
+#ifndef ENGINE_STORAGE_COPIES_INTERNAL_H
+#define ENGINE_STORAGE_COPIES_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
+#include "engine/storage/copies/copies.h"
+
+#define CLT_COPY_BLOCK ((uint64_t)4 << 20)
+#define CLT_COPY_LANES 8
+
+/* --- places (copy_places.c) --- */
+
+typedef struct clt_place {
+    struct clt_place *next;
+    char *address; /* "s3://bucket/prefix", without '/' at its end */
+    clt_s3_address at;
+    clt_s3 *s3;     /* shared by the places of a bucket that have the same options */
+    uint64_t where; /* hash of the server's address */
+    bool is_file;   /* the address is an object's */
+    clt_s3_list objects;
+    clt_remote_file **copies; /* of each object; NULL: none is open */
+    clt_error failure;        /* why it could not be listed; CLT_OK: it could */
+} clt_place;
+
+/* The place that holds a path; it is listed if it is new. NULL: memory ran out. */
+clt_place *clt_place_of(const char *path);
+/* The object of a path; -1: there is none. */
+int64_t clt_place_find(const clt_place *place, const char *path);
+bool clt_place_stat(const char *path, struct stat *out);
+clt_status clt_place_names(const char *folder, clt_file_list *out);
+clt_status clt_place_match(const char *pattern, clt_file_list *out);
+/* Ends all requests of all places. */
+void clt_places_cancel(void);
+extern clt_copies_options clt_copies_now; /* the options; its texts are never NULL */
+
+/* --- copies of objects (copy_file.c) --- */
+
+enum { CLT_BLOCK_AWAY, CLT_BLOCK_QUEUED, CLT_BLOCK_MOVING, CLT_BLOCK_HERE };
+
+struct clt_remote_file {
+    clt_remote_file *next, *previous; /* of those that are open */
+    clt_place *place;
+    size_t object;
+    uint64_t size, blocks;
+    char *path; /* of the data file */
+    int fd;
+    _Atomic uint64_t *sums; /* of each block that is in the file; 0: it is not; shared with other processes */
+    /* The lock of copies guards what follows. */
+    unsigned char *state; /* of each block, as this process knows it */
+    uint16_t *pins;       /* readers of each block */
+    uint32_t *used;       /* when each block was read last, in ticks */
+    int users;
+    clt_error failure;   /* why a block that was waited for did not come */
+    bool ahead;          /* it is fetched from the beginning to the end */
+    uint64_t next_ahead; /* the next block of that */
+};
+
+/* The lock of all copies; `arrived`: a block's state changed. */
+extern pthread_mutex_t clt_copies_lock;
+extern pthread_cond_t clt_copies_arrived;
+extern clt_remote_file *clt_copies_open; /* list of the open ones */
+extern clt_copies_counts clt_copies_counted;
+extern uint32_t clt_copies_ticks; /* counts reads of blocks */
+
+static inline uint64_t clt_block_size(const clt_remote_file *c, uint64_t block)
+{
+    uint64_t left = c->size - block * CLT_COPY_BLOCK;
+    return left < CLT_COPY_BLOCK ? left : CLT_COPY_BLOCK;
+}
+/* The object's address, for messages. */
+const char *clt_copy_name(const clt_remote_file *c, char *text, size_t size);
+clt_status clt_copy_open(clt_place *place, size_t object, clt_remote_file **out);
+/* Called with the lock held. */
+void clt_copy_ref(clt_remote_file *c);
+void clt_copy_unref(clt_remote_file *c);
+
+/* --- moving blocks (copy_blocks.c) --- */
+
+/* Takes the block's lock for reading, and checks that the block is in the file and undamaged. *here false:
+ * it is not, or another process works on it. The block is MOVING. */
+clt_status clt_block_check(clt_remote_file *c, uint64_t block, bool *here);
+/* Fetches the block unless it is there; then it is locked for reading. buffer: CLT_COPY_BLOCK bytes. */
+clt_status clt_block_fetch(clt_remote_file *c, uint64_t block, void *buffer, const atomic_bool *closing);
+/* Throws away the blocks that were read longest ago, until `bytes` fewer are here or none is left. */
+void clt_blocks_drop(uint64_t bytes);
+/* Locks a range of a copy: F_RDLCK, F_WRLCK, F_UNLCK. *taken false: another process has it. */
+clt_status clt_range_lock(int fd, const char *path, short type, uint64_t from, uint64_t size, bool *taken);
+
+/* --- the threads (copy_lanes.c); called with the lock held --- */
+
+/* Puts a block in the queue; demanded: somebody waits for it. */
+clt_status clt_lanes_add(clt_remote_file *c, uint64_t block, bool demanded);
+/* Starts the threads if they do not run, and wakes them. */
+clt_status clt_lanes_wake(void);
+
+/* --- the folder (copy_folder.c) --- */
+
+#define CLT_COPY_IN_USE ((uint64_t)1 << 62) /* the byte that every process locks that has a copy open */
+
+/* Path of the data file of an object; the path of its sums is the same with ".sums". */
+clt_status clt_copy_path(const clt_place *place, const clt_s3_object *object, char **out);
+/* Makes room for `bytes` more, as far as that is possible. */
+void clt_copies_make_room(uint64_t bytes);
+bool clt_copies_have_room(uint64_t bytes);
+void clt_copies_add_bytes(int64_t bytes);
+
+#endif

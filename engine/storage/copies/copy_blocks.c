@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Moves blocks of objects between server and folder. A block belongs to one of three kinds of processes:
+ * one that fetches it or throws it away (it has the range of the file for itself), any number that read it
+ * (they share the range), or none. A block whose sum is not 0 is whole, or was when it was written: a process
+ * compares the sum once before it uses the block. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+#include "engine/files/fileio_error.h"
+#include "engine/storage/copies/copies_internal.h"
+
+#define PIECE 65536       /* bytes that are read at a time to compare a sum */
+#define OTHER_SECONDS 600 /* how long another process may work on a block */
+#define OTHER_TURN 0.02   /* seconds between two looks whether it has finished */
+#define ROOM_TRIES 3      /* how often room is made on a full disk */
+
+/* --- locks --- */
+
+clt_status clt_range_lock(int fd, const char *path, short type, uint64_t from, uint64_t size, bool *taken)
+{
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)from, .l_len = (off_t)size};
+    int result;
+    do {
+        result = fcntl(fd, F_OFD_SETLK, &range);
+    } while (result != 0 && errno == EINTR);
+    *taken = result == 0;
+    if (result != 0 && errno != EAGAIN && errno != EACCES)
+        return clt_fail_errno(CLT_ESTORAGE, errno,
+                              "locking a part of '%s': choose a folder on another disk for copies "
+                              "(storage.cache)",
+                              path);
+    return CLT_OK;
+}
+
+static clt_status lock_block(const clt_remote_file *c, uint64_t block, short type, bool *taken)
+{
+    return clt_range_lock(c->fd, c->path, type, block * CLT_COPY_BLOCK, clt_block_size(c, block), taken);
+}
+
+static void unlock_block(const clt_remote_file *c, uint64_t block)
+{
+    bool taken;
+    CLT_KEEP_ERROR();
+    (void)lock_block(c, block, F_UNLCK, &taken);
+}
+
+/* --- checking --- */
+
+/* The sum of a block, which is never 0. */
+static uint64_t finish_sum(const clt_hash64_state *state)
+{
+    uint64_t sum = clt_hash64_end(state);
+    return sum ? sum : 1;
+}
+
+static clt_status sum_of_file(const clt_remote_file *c, uint64_t block, uint64_t *sum)
+{
+    char piece[PIECE];
+    uint64_t size = clt_block_size(c, block);
+    clt_hash64_state state;
+    clt_hash64_begin(&state);
+    for (uint64_t done = 0; done < size;) {
+        size_t n = size - done < PIECE ? (size_t)(size - done) : PIECE;
+        ssize_t got = pread(c->fd, piece, n, (off_t)(block * CLT_COPY_BLOCK + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return clt_fail_errno(CLT_ESTORAGE, got < 0 ? errno : EIO, "reading the copy '%s'", c->path);
+        clt_hash64_add(&state, piece, (size_t)got);
+        done += (uint64_t)got;
+    }
+    *sum = finish_sum(&state);
+    return CLT_OK;
+}
+
+/* Whether a block is in the file, and whole. The caller has locked it. */
+static clt_status compare_sum(const clt_remote_file *c, uint64_t block, bool *whole)
+{
+    uint64_t sum = 0, known = atomic_load(&c->sums[block]);
+    *whole = false;
+    if (known != 0)
+        CLT_TRY(sum_of_file(c, block, &sum));
+    *whole = known != 0 && sum == known;
+    return CLT_OK;
+}
+
+clt_status clt_block_check(clt_remote_file *c, uint64_t block, bool *here)
+{
+    *here = false;
+    bool taken = false;
+    CLT_TRY(lock_block(c, block, F_RDLCK, &taken));
+    if (!taken)
+        return CLT_OK;
+    clt_status status = compare_sum(c, block, here);
+    if (!*here)
+        unlock_block(c, block);
+    return status;
+}
+
+/* --- fetching --- */
+
+/* Writes a block to its place; on a full disk room is made first. */
+static clt_status write_block(const clt_remote_file *c, uint64_t block, const void *data)
+{
+    uint64_t size = clt_block_size(c, block);
+    for (int i = 1;; i++) {
+        clt_status status = clt_fd_write_at(c->fd, data, size, block * CLT_COPY_BLOCK, c->path);
+        if (status == CLT_OK || i == ROOM_TRIES)
+            return clt_fail_prefix(status, "keeping a part of an object (storage.cache, storage.cache_gb)");
+        clt_error_clear();
+        clt_copies_make_room(8 * CLT_COPY_BLOCK);
+        clt_blocks_drop(8 * CLT_COPY_BLOCK);
+    }
+}
+
+/* Called with the block locked for this process alone. */
+static clt_status fill_block(clt_remote_file *c, uint64_t block, void *buffer)
+{
+    uint64_t size = clt_block_size(c, block);
+    const clt_s3_object *object = &c->place->objects.object[c->object];
+    clt_hash64_state state;
+    clt_copies_make_room(size);
+    clt_copies_add_bytes((int64_t)size); /* before it is there, since other threads do the same */
+    clt_status status = clt_s3_get(c->place->s3, object->key, object->etag[0] ? object->etag : NULL,
+                                   block * CLT_COPY_BLOCK, buffer, size);
+    if (status == CLT_OK)
+        status = write_block(c, block, buffer);
+    if (status != CLT_OK) {
+        clt_copies_add_bytes(-(int64_t)size);
+        return status;
+    }
+    clt_hash64_begin(&state);
+    clt_hash64_add(&state, buffer, size);
+    atomic_store(&c->sums[block], finish_sum(&state));
+    CLT_LOCKED(&clt_copies_lock);
+    clt_copies_counted.fetched_blocks++;
+    clt_copies_counted.fetched_bytes += size;
+    return CLT_OK;
+}
+
+/* Called with the block locked for this process alone: fetches it unless it is there by now. */
+static clt_status fill_or_find(clt_remote_file *c, uint64_t block, void *buffer)
+{
+    bool whole = false;
+    char name[1200];
+    CLT_TRY(compare_sum(c, block, &whole));
+    if (whole)
+        return CLT_OK;
+    if (atomic_load(&c->sums[block]) != 0)
+        CLT_WARN("a part of the copy '%s' is damaged; it is fetched from '%s' again", c->path,
+                 clt_copy_name(c, name, sizeof name));
+    atomic_store(&c->sums[block], 0);
+    return fill_block(c, block, buffer);
+}
+
+/* Another process has the block: it fetches it, or it reads a block that is damaged. */
+static clt_status wait_for_other(const clt_remote_file *c, double begin, const atomic_bool *closing)
+{
+    char name[1200];
+    if (atomic_load(closing))
+        CLT_FAIL(CLT_EINTERRUPTED, "fetching '%s': the program ends", clt_copy_name(c, name, sizeof name));
+    if (clt_now() - begin > OTHER_SECONDS)
+        CLT_FAIL(CLT_ESTORAGE,
+                 "reading '%s': another process has worked on its copy '%s' for %d s; end that process, or "
+                 "remove the copy",
+                 clt_copy_name(c, name, sizeof name), c->path, OTHER_SECONDS);
+    CLT_LOCKED(&clt_copies_lock);
+    (void)clt_cond_wait_for(&clt_copies_arrived, &clt_copies_lock, OTHER_TURN);
+    return CLT_OK;
+}
+
+clt_status clt_block_fetch(clt_remote_file *c, uint64_t block, void *buffer, const atomic_bool *closing)
+{
+    bool here = false, alone = false;
+    double begin = clt_now();
+    while (!here && !alone) {
+        CLT_TRY(clt_block_check(c, block, &here));
+        if (here)
+            return CLT_OK;
+        CLT_TRY(lock_block(c, block, F_WRLCK, &alone));
+        if (!alone)
+            CLT_TRY(wait_for_other(c, begin, closing));
+    }
+    clt_status status = fill_or_find(c, block, buffer);
+    if (status == CLT_OK)
+        status = lock_block(c, block, F_RDLCK, &here); /* a weaker lock is given at once */
+    else
+        unlock_block(c, block);
+    return status;
+}
+
+/* --- throwing away --- */
+
+/* Called with the lock held: the block of all copies that was read longest ago and that nobody reads. */
+static clt_remote_file *oldest(uint64_t *block)
+{
+    clt_remote_file *found = NULL;
+    for (clt_remote_file *c = clt_copies_open; c; c = c->next)
+        for (uint64_t b = 0; b < c->blocks; b++)
+            if (c->state[b] == CLT_BLOCK_HERE && c->pins[b] == 0 &&
+                (!found || c->used[b] < found->used[*block])) {
+                found = c;
+                *block = b;
+            }
+    return found;
+}
+
+/* Throws a block away, unless other processes read it; in any case it is not this process's any more. */
+static uint64_t drop_block(const clt_remote_file *c, uint64_t block)
+{
+    uint64_t size = clt_block_size(c, block), from = block * CLT_COPY_BLOCK;
+    bool taken = false, dropped = false;
+    if (lock_block(c, block, F_WRLCK, &taken) != CLT_OK)
+        clt_error_clear();
+    if (taken) {
+        atomic_store(&c->sums[block], 0);
+        dropped = fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)size) == 0;
+        if (!dropped)
+            CLT_WARN_ONCE("the folder of copies grows beyond storage.cache_gb: the disk of '%s' cannot give "
+                          "back a part of a file",
+                          c->path);
+    }
+    unlock_block(c, block);
+    clt_copies_add_bytes(dropped ? -(int64_t)size : 0);
+    return dropped ? size : 0;
+}
+
+void clt_blocks_drop(uint64_t bytes)
+{
+    CLT_KEEP_ERROR();
+    CLT_LOCKED(&clt_copies_lock);
+    for (uint64_t done = 0; done < bytes;) {
+        uint64_t block = 0;
+        clt_remote_file *c = oldest(&block);
+        if (!c)
+            break;
+        c->state[block] = CLT_BLOCK_MOVING;
+        clt_copy_ref(c);
+        pthread_mutex_unlock(&clt_copies_lock);
+        uint64_t dropped = drop_block(c, block);
+        pthread_mutex_lock(&clt_copies_lock);
+        c->state[block] = CLT_BLOCK_AWAY;
+        clt_copies_counted.dropped_blocks += dropped > 0;
+        done += dropped;
+        clt_copy_unref(c);
+        pthread_cond_broadcast(&clt_copies_arrived);
+    }
+}

@@ -21,13 +21,14 @@ const char *clt_notice_kind_name(clt_notice_kind kind); /* "none", "save", "stop
 
 typedef struct clt_notice {
     clt_notice_kind kind;
-    char text[200]; /* "terminate at 2017-09-18T08:22:00Z"; printable, of the cloud */
+    char text[200];    /* "terminate at 2017-09-18T08:22:00Z"; printable, of the cloud */
+    char provider[16]; /* who told it: "aws" */
 } clt_notice;
 
 typedef struct clt_notice_options {
     const char *provider; /* auto, aws, gcp, azure, alibaba, file, url or off */
-    const char *file;     /* there is a notice when it exists; auto: "" means that no file is watched */
-    const char *url;      /* there is a notice when it is answered by 200; "": none */
+    const char *file;     /* there is a notice when it exists, whatever else is asked; "": none */
+    const char *url;      /* the same of an address when it is answered by 200; "": none */
     const char
         *endpoint;  /* "http://127.0.0.1:8080" instead of the metadata service's own address; "": that */
     double seconds; /* between two questions; 0: as the cloud advises */
@@ -35,9 +36,9 @@ typedef struct clt_notice_options {
 
 typedef struct clt_notices clt_notices;
 
-/* Begins to watch. *out is NULL if there is nothing to watch: `off`, or `auto` on a machine of no cloud.
- * Options are complete: `file` has a file, `url` an address. CLT_EUNSUPPORTED: the provider is named, and
- * libcurl is missing; with `auto` clt_notices_trouble tells of it. */
+/* Begins to watch the cloud, the file and the address, those that there are. *out is NULL if there is none:
+ * `off`, or `auto` on a machine of no cloud. CLT_EUNSUPPORTED: the provider is named, and libcurl is missing;
+ * with `auto` clt_notices_take_trouble tells of it. CLT_ECONFIG: CLTRAIN_CLOUD_PROVIDER names no provider. */
 clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out);
 /* Asks once and waits for the answer, which says no more than that there is one. CLT_EDATA: there is none, or
  * none that can be understood. CLT_EUSAGE: the provider's name is none, or its file or address is missing.
@@ -45,7 +46,7 @@ clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out
 clt_status clt_notices_try(const clt_notice_options *options);
 /* Ends the thread, and a request that is in progress with it. NULL is fine. */
 void clt_notices_close(clt_notices *notices);
-const char *clt_notices_provider(const clt_notices *notices); /* "aws" */
+const char *clt_notices_providers(const clt_notices *notices); /* "file, aws" */
 /* Of `notices`, which may be NULL: whether the machine will be taken away; the newest notice. */
 bool clt_notices_stop(const clt_notices *notices);
 void clt_notices_newest(clt_notices *notices, clt_notice *out);

@@ -1,40 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Notices of Google Compute Engine: a preemption, and maintenance of the host, which either moves the machine
- * or ends it. Answers carry the header Metadata-Flavor; others come from something else. Source: Google's
- * pages on spot VMs and on the maintenance event of the metadata server. */
+ * or ends it. Answers carry the header Metadata-Flavor; others come from something else. The question for a
+ * preemption waits in the server until there is one, so that it is heard at once: it names the newest answer
+ * by its ETag, so that no change between two questions is missed. Source: Google's pages on spot VMs, on the
+ * maintenance event and on waiting for changes of the metadata server. */
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "engine/cloud/notice_source.h"
 #include "engine/base/thread.h"
 
+#define PREEMPTED "/computeMetadata/v1/instance/preempted"
 #define MAINTENANCE_SECONDS 10.0 /* between questions for maintenance, which is told 60 seconds before */
+#define LATE_SECONDS 5.0         /* by which an answer may be later than the server was told to wait */
 
-static clt_status get(clt_notice_asker *asker, const char *path, clt_http_answer *answer)
+static clt_status get(clt_notice_asker *asker, const char *path, double seconds, clt_http_answer *answer)
 {
-    CLT_TRY(clt_metadata_ask(asker, "GET", path, "Metadata-Flavor: Google", 0, answer));
+    CLT_TRY(clt_metadata_ask(asker, "GET", path, "Metadata-Flavor: Google", seconds, answer));
     if (answer->code != 200 || strcasecmp(clt_http_header(asker->http, "Metadata-Flavor"), "Google") != 0)
         return clt_metadata_strange(asker, path, answer);
     return CLT_OK;
 }
 
+/* Keeps the ETag of the newest answer, if it can stand in an address as it is. */
+static void keep_tag(clt_notice_asker *asker)
+{
+    static const char plain[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._~";
+    const char *tag = clt_http_header(asker->http, "ETag");
+    bool usable = strspn(tag, plain) == strlen(tag) && strlen(tag) < sizeof asker->etag;
+    (void)snprintf(asker->etag, sizeof asker->etag, "%s", usable ? tag : "");
+}
+
+/* Asks for a preemption: the first time and after trouble at once, else when the answer has changed, or until
+ * maintenance is to be asked for. */
+static clt_status get_preempted(clt_notice_asker *asker, clt_http_answer *answer)
+{
+    char path[256] = PREEMPTED;
+    const double left = asker->slow_at - clt_now();
+    const int wait = left < 1 ? 1 : (int)left;
+    if (asker->etag[0])
+        (void)snprintf(path, sizeof path, PREEMPTED "?wait_for_change=true&timeout_sec=%d&last_etag=%s", wait,
+                       asker->etag);
+    const bool waits = asker->etag[0];
+    asker->etag[0] = '\0';
+    CLT_TRY(get(asker, path, waits ? wait + LATE_SECONDS : 0, answer));
+    keep_tag(asker);
+    return CLT_OK;
+}
+
 static clt_status ask(clt_notice_asker *asker, clt_notice *out)
 {
-    static const char preempted[] = "/computeMetadata/v1/instance/preempted",
-                      maintenance[] = "/computeMetadata/v1/instance/maintenance-event";
+    static const char maintenance[] = "/computeMetadata/v1/instance/maintenance-event";
     clt_http_answer answer;
-    CLT_TRY(get(asker, preempted, &answer));
+    CLT_TRY(get_preempted(asker, &answer));
     if (strcmp(answer.body, "TRUE") == 0) {
         clt_notice_make(out, CLT_NOTICE_STOP, "preempted");
         return CLT_OK;
     }
     if (strcmp(answer.body, "FALSE") != 0)
-        return clt_metadata_strange(asker, preempted, &answer);
+        return clt_metadata_strange(asker, PREEMPTED, &answer);
     if (clt_now() < asker->slow_at)
         return CLT_OK;
     asker->slow_at = clt_now() + MAINTENANCE_SECONDS;
-    CLT_TRY(get(asker, maintenance, &answer));
+    CLT_TRY(get(asker, maintenance, 0, &answer));
     asker->calm = strcmp(answer.body, "NONE") == 0;
     if (!asker->calm)
         clt_notice_make(out, strncmp(answer.body, "TERMINATE", 9) == 0 ? CLT_NOTICE_STOP : CLT_NOTICE_SAVE,

@@ -18,6 +18,7 @@ typedef struct clt_notice_asker {
     bool secret;        /* the address is not to be shown */
     bool without_token; /* the service is old and gives none */
     double slow_at;     /* when questions that need not be asked often are due */
+    char etag[72];      /* of the newest answer of a service that can wait for a change; "": ask at once */
     char name[128];     /* of this machine, as the service calls it; "": not known yet */
     long long seen;     /* number of the newest document that has been read; -1: none */
     bool calm;          /* the newest answer said that what was told before is over */

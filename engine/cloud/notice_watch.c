@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The thread that asks for notices: how often, what it does when nobody answers, and what it keeps for the
- * training, which never waits for it. */
+ * The threads that ask for notices, one for each source: how often, what they do when nobody answers, and
+ * what they keep for the training, which never waits for them. */
 #include "engine/cloud/notice.h"
 
 #include <pthread.h>
@@ -22,19 +22,29 @@
 static const clt_notice_source *const sources[] = {&clt_notice_aws,     &clt_notice_gcp,  &clt_notice_azure,
                                                    &clt_notice_alibaba, &clt_notice_file, &clt_notice_url};
 
-struct clt_notices {
+#define MOST_SOURCES 3 /* a file, an address and a cloud */
+
+/* A source that is watched, by a thread of its own. */
+typedef struct watcher {
+    clt_notices *all;
     const clt_notice_source *source;
     clt_notice_asker asker;
-    bool chosen; /* the provider was named; else the machine tells it */
+    bool chosen; /* it was named; else the machine tells it */
     clt_thread *thread;
+    uint64_t taken[REMEMBERED]; /* of the thread alone */
+    size_t n_taken;
+    char line[400]; /* of trouble; under the lock */
+} watcher;
+
+struct clt_notices {
+    watcher watchers[MOST_SOURCES];
+    int count;
+    char providers[48];
     atomic_bool stop, save, trouble;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     bool ends;
     clt_notice newest;
-    char line[400];
-    uint64_t taken[REMEMBERED]; /* of the thread alone */
-    size_t n_taken;
 };
 
 const char *clt_notice_kind_name(clt_notice_kind kind)
@@ -50,33 +60,36 @@ static const clt_notice_source *source_named(const char *name)
     return NULL;
 }
 
-/* --- the thread --- */
+/* --- a thread --- */
 
 /* Whether a notice that asks for a checkpoint is new; services repeat theirs. */
-static bool is_new(clt_notices *n, const clt_notice *notice)
+static bool is_new(watcher *w, const clt_notice *notice)
 {
     uint64_t mark = clt_hash64(notice->text, strlen(notice->text));
     for (size_t i = 0; i < REMEMBERED; i++)
-        if (n->taken[i] == mark)
+        if (w->taken[i] == mark)
             return false;
-    n->taken[n->n_taken++ % REMEMBERED] = mark;
+    w->taken[w->n_taken++ % REMEMBERED] = mark;
     return true;
 }
 
-static void take(clt_notices *n, const clt_notice *notice)
+static void take(watcher *w, const clt_notice *notice)
 {
-    if (notice->kind == CLT_NOTICE_SAVE && !is_new(n, notice))
+    clt_notices *n = w->all;
+    if (notice->kind == CLT_NOTICE_SAVE && !is_new(w, notice))
         return;
     CLT_LOCKED(&n->lock);
-    n->newest = *notice;
+    if (n->newest.kind != CLT_NOTICE_STOP || notice->kind == CLT_NOTICE_STOP)
+        n->newest = *notice;
+    snprintf(n->newest.provider, sizeof n->newest.provider, "%s", w->source->name);
     atomic_store(notice->kind == CLT_NOTICE_STOP ? &n->stop : &n->save, true);
 }
 
-static void say_trouble(clt_notices *n, const char *what)
+static void say_trouble(watcher *w, const char *what)
 {
-    CLT_LOCKED(&n->lock);
-    snprintf(n->line, sizeof n->line, "notices of %s: %s; %s", n->source->name, n->asker.trouble, what);
-    atomic_store(&n->trouble, true);
+    CLT_LOCKED(&w->all->lock);
+    snprintf(w->line, sizeof w->line, "notices of %s: %s; %s", w->source->name, w->asker.trouble, what);
+    atomic_store(&w->all->trouble, true);
 }
 
 /* Waits for `seconds`. False: the thread is to end. */
@@ -95,145 +108,191 @@ static bool ends(clt_notices *n)
     return n->ends;
 }
 
+/* An answer has come. False: nothing more is to be asked. */
+static bool digest(watcher *w, const clt_notice *notice)
+{
+    if (w->asker.calm) /* what was told before is over; the same words tell of something new */
+        memset(w->taken, 0, sizeof w->taken);
+    w->asker.calm = false;
+    if (notice->kind != CLT_NOTICE_NONE)
+        take(w, notice);
+    return notice->kind != CLT_NOTICE_STOP;
+}
+
 static void *watch(void *context)
 {
-    clt_notices *n = context;
-    const double apart = n->asker.options->seconds > 0 ? n->asker.options->seconds : n->source->seconds;
-    double wait = apart;
+    watcher *w = context;
+    const double apart = w->asker.options->seconds > 0 ? w->asker.options->seconds : w->source->seconds;
+    double wait = apart, begin;
     int failures = 0;
     bool answered = false, told = false;
-    if (n->source->http && !n->asker.http) {
-        say_trouble(n, "none will be seen");
+    if (w->source->http && !w->asker.http) {
+        say_trouble(w, "none will be seen");
         return NULL;
     }
     do {
         clt_notice notice = {.kind = CLT_NOTICE_NONE};
-        if (n->source->ask(&n->asker, &notice) == CLT_OK) {
-            if (n->asker.calm) /* what was told before is over; the same words tell of something new */
-                memset(n->taken, 0, sizeof n->taken);
-            n->asker.calm = false;
+        begin = clt_now();
+        if (w->source->ask(&w->asker, &notice) == CLT_OK) {
             answered = true;
             failures = 0;
             wait = apart;
-            if (notice.kind != CLT_NOTICE_NONE)
-                take(n, &notice);
-            if (notice.kind == CLT_NOTICE_STOP)
+            if (!digest(w, &notice))
                 return NULL;
             continue;
         }
         clt_error_clear();
-        if (ends(n))
+        if (ends(w->all))
             return NULL;
         failures++;
-        if (failures == GIVE_UP_AFTER && !answered && !n->chosen) {
-            say_trouble(n, "this run does not ask again");
+        if (failures == GIVE_UP_AFTER && !answered && !w->chosen) {
+            say_trouble(w, "this run does not ask again");
             return NULL;
         }
         if (failures == GIVE_UP_AFTER && !told) {
-            say_trouble(n, "notices may be missed until it answers");
+            say_trouble(w, "notices may be missed until it answers");
             told = true;
         }
         if (failures >= GIVE_UP_AFTER && wait < MOST_SECONDS)
             wait = 2 * wait < MOST_SECONDS ? 2 * wait : MOST_SECONDS;
-    } while (wait_for(n, wait));
+        begin = clt_now();
+        /* a question that has waited for a change counts as a pause */
+    } while (wait_for(w->all, wait - (clt_now() - begin)));
     return NULL;
 }
 
 /* --- the training's side --- */
 
-static const char *choose_provider(const clt_notice_options *o)
+/* The cloud, or the source that is named; NULL: there is none. */
+static clt_status choose_source(const clt_notice_options *o, clt_status code, const clt_notice_source **out)
 {
-    if (strcmp(o->provider, "auto") != 0)
-        return o->provider;
-    return o->file[0] ? "file" : o->url[0] ? "url" : clt_cloud_of_machine();
+    const bool automatic = strcmp(o->provider, "auto") == 0;
+    const char *provider = automatic ? clt_cloud_of_machine() : o->provider;
+    *out = source_named(provider);
+    if (provider && !*out && strcmp(provider, "off") != 0)
+        CLT_FAIL(code,
+                 "%s'%.40s' is no provider of notices: aws, gcp, azure, alibaba, file and url are; off asks "
+                 "nobody",
+                 automatic ? "CLTRAIN_CLOUD_PROVIDER: " : "", provider);
+    if ((*out == &clt_notice_file && !o->file[0]) || (*out == &clt_notice_url && !o->url[0]))
+        CLT_FAIL(code, "the provider '%s' needs cloud.notice_%s, which no config has given", provider,
+                 provider);
+    return CLT_OK;
 }
 
 static void destroy(clt_notices *n)
 {
     if (!n)
         return;
-    clt_http_close(n->asker.http);
+    for (int i = 0; i < n->count; i++)
+        clt_http_close(n->watchers[i].asker.http);
     pthread_cond_destroy(&n->changed);
     pthread_mutex_destroy(&n->lock);
     free(n);
 }
 
-/* Makes what asks, without its thread. *out is NULL if there is nothing to ask. */
-static clt_status create(const clt_notice_options *options, clt_notices **out)
+/* Adds a source, without its thread, unless it is watched already. */
+static clt_status add(clt_notices *n, const clt_notice_options *options, const clt_notice_source *source)
 {
-    const clt_notice_source *source = source_named(choose_provider(options));
+    watcher *w = &n->watchers[n->count];
+    for (int i = 0; i < n->count; i++)
+        if (n->watchers[i].source == source)
+            return CLT_OK;
+    *w = (watcher){.all = n,
+                   .source = source,
+                   .chosen = strcmp(options->provider, "auto") != 0 || !source->address,
+                   .asker = {.options = options, .seen = -1}};
+    const size_t length = strlen(n->providers);
+    snprintf(n->providers + length, sizeof n->providers - length, "%s%s", n->count ? ", " : "", source->name);
+    n->count++;
+    if (!source->http)
+        return CLT_OK;
+    clt_metadata_address(&w->asker, source, options->endpoint);
+    clt_status status = clt_http_open(&w->asker.http);
+    if (status != CLT_EUNSUPPORTED || w->chosen)
+        return status;
+    snprintf(w->asker.trouble, sizeof w->asker.trouble, "%s", clt_error_text());
+    clt_error_clear();
+    return CLT_OK;
+}
+
+static clt_status create(clt_notices **out)
+{
     clt_notices *n;
     *out = NULL;
-    if (!source)
-        return CLT_OK;
     CLT_TRY(clt_alloc(&n, 1, sizeof *n, "notices of the cloud"));
-    n->source = source;
-    n->chosen = strcmp(options->provider, "auto") != 0 || !source->address;
-    n->asker.options = options;
-    n->asker.seen = -1;
     pthread_mutex_init(&n->lock, NULL);
     pthread_cond_init(&n->changed, NULL);
-    if (source->http)
-        clt_metadata_address(&n->asker, source, options->endpoint);
     *out = n;
-    return source->http ? clt_http_open(&n->asker.http) : CLT_OK;
+    return CLT_OK;
+}
+
+static clt_status add_all(clt_notices *n, const clt_notice_options *o)
+{
+    const clt_notice_source *source;
+    CLT_TRY(choose_source(o, CLT_ECONFIG, &source));
+    if (o->file[0])
+        CLT_TRY(add(n, o, &clt_notice_file));
+    if (o->url[0])
+        CLT_TRY(add(n, o, &clt_notice_url));
+    return source ? add(n, o, source) : CLT_OK;
 }
 
 clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out)
 {
     clt_notices *n;
-    clt_status status = create(options, &n);
     *out = NULL;
-    if (status == CLT_EUNSUPPORTED && !n->chosen) {
-        snprintf(n->asker.trouble, sizeof n->asker.trouble, "%s", clt_error_text());
-        clt_error_clear();
-        status = CLT_OK;
-    }
-    if (status == CLT_OK && n)
-        status = clt_thread_start(&n->thread, "notices", watch, n);
-    if (status == CLT_OK)
+    if (strcmp(options->provider, "off") == 0)
+        return CLT_OK;
+    CLT_TRY(create(&n));
+    clt_status status = add_all(n, options);
+    for (int i = 0; status == CLT_OK && i < n->count; i++)
+        status = clt_thread_start(&n->watchers[i].thread, "notices", watch, &n->watchers[i]);
+    if (status == CLT_OK && n->count > 0)
         *out = n;
     else
-        destroy(n);
+        clt_notices_close(n);
     return status;
 }
 
 clt_status clt_notices_try(const clt_notice_options *options)
 {
+    const clt_notice_source *source;
     clt_notice notice;
     clt_notices *n;
-    const char *provider = choose_provider(options);
-    const clt_notice_source *source = source_named(provider);
-    if (provider && !source && strcmp(provider, "off") != 0)
-        CLT_FAIL(CLT_EUSAGE, "'%.40s' is no provider of notices: aws, gcp, azure, alibaba, file and url are",
-                 provider);
-    if ((source == &clt_notice_file && !options->file[0]) || (source == &clt_notice_url && !options->url[0]))
-        CLT_FAIL(CLT_EUSAGE, "the provider '%s' needs cloud.notice_%s, which no config has given", provider,
-                 provider);
-    clt_status status = create(options, &n);
-    if (status == CLT_OK && n)
-        status = n->source->ask(&n->asker, &notice);
+    CLT_TRY(choose_source(options, CLT_EUSAGE, &source));
+    if (!source)
+        return CLT_OK;
+    CLT_TRY(create(&n));
+    clt_status status = add(n, options, source);
+    if (status == CLT_OK && source->http && !n->watchers[0].asker.http)
+        status = clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__, "%s", n->watchers[0].asker.trouble);
+    if (status == CLT_OK)
+        status = source->ask(&n->watchers[0].asker, &notice);
     destroy(n);
     return status;
 }
 
 void clt_notices_close(clt_notices *n)
 {
+    CLT_KEEP_ERROR();
     if (!n)
         return;
     pthread_mutex_lock(&n->lock);
     n->ends = true;
     pthread_cond_broadcast(&n->changed);
     pthread_mutex_unlock(&n->lock);
-    if (n->asker.http)
-        clt_http_cancel(n->asker.http);
-    clt_thread_join(n->thread);
+    for (int i = 0; i < n->count; i++)
+        if (n->watchers[i].asker.http)
+            clt_http_cancel(n->watchers[i].asker.http);
+    for (int i = 0; i < n->count; i++)
+        clt_thread_join(n->watchers[i].thread);
     destroy(n);
 }
 
-const char *clt_notices_provider(const clt_notices *n)
+const char *clt_notices_providers(const clt_notices *n)
 {
-    return n->source->name;
+    return n->providers;
 }
 
 bool clt_notices_stop(const clt_notices *n)
@@ -254,9 +313,15 @@ bool clt_notices_take_save(clt_notices *n)
 
 bool clt_notices_take_trouble(clt_notices *n, char *line, size_t size)
 {
-    if (!n || !atomic_exchange(&n->trouble, false))
+    if (!n || !atomic_load(&n->trouble))
         return false;
     CLT_LOCKED(&n->lock);
-    snprintf(line, size, "%s", n->line);
-    return true;
+    for (int i = 0; i < n->count; i++)
+        if (n->watchers[i].line[0]) {
+            snprintf(line, size, "%s", n->watchers[i].line);
+            n->watchers[i].line[0] = '\0';
+            return true;
+        }
+    atomic_store(&n->trouble, false);
+    return false;
 }

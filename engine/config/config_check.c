@@ -204,16 +204,14 @@ static void check_cloud(rules *r)
     for (int i = 0; i < 2; i++)
         if (usable(r, addresses[i]) && strlen(get(r, addresses[i])->s) > 2000)
             broken(r, addresses[i], "must be at most 2000 bytes long");
-    const bool automatic =
-        clt_rules_is(r, "cloud.provider", "auto") || clt_rules_is(r, "cloud.provider", "off");
     const bool file = clt_rules_is(r, "cloud.provider", "file"),
                url = clt_rules_is(r, "cloud.provider", "url");
-    if (usable(r, "cloud.provider") && !automatic && !file && usable(r, "cloud.notice_file") &&
-        get(r, "cloud.notice_file")->s[0])
-        broken(r, "cloud.notice_file", "is not looked at with this cloud.provider: set it to auto or file");
-    if (usable(r, "cloud.provider") && !automatic && !url && usable(r, "cloud.notice_url") &&
-        get(r, "cloud.notice_url")->s[0])
-        broken(r, "cloud.notice_url", "is not asked with this cloud.provider: set it to auto or url");
+    if (url && usable(r, "cloud.notice_file") && get(r, "cloud.notice_file")->s[0])
+        broken(r, "cloud.notice_file",
+               "is not looked at with cloud.provider=url, which asks nobody else: set it to auto or off");
+    if (file && usable(r, "cloud.notice_url") && get(r, "cloud.notice_url")->s[0])
+        broken(r, "cloud.notice_url",
+               "is not asked with cloud.provider=file, which asks nobody else: set it to auto or off");
     if (clt_rules_is(r, "cloud.provider", "file") && clt_rules_empty(r, "cloud.notice_file"))
         broken(r, "cloud.provider", "file needs cloud.notice_file");
     if (clt_rules_is(r, "cloud.provider", "url") && clt_rules_empty(r, "cloud.notice_url"))

@@ -302,8 +302,9 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_CHOICE(
         "cloud.provider", "auto|aws|gcp|azure|alibaba|file|url|off", "\"auto\"",
         "whose notices that this machine will be taken away are watched for: the run then finishes its step, "
-        "saves and ends with code 75; auto: cloud.notice_file or cloud.notice_url if one is given, else the "
-        "cloud that the machine's firmware names; elsewhere nothing is asked"),
+        "saves and ends with code 75; auto: the cloud that the machine's firmware names; elsewhere nothing "
+        "is "
+        "asked. cloud.notice_file and cloud.notice_url are watched beside a cloud; file and url: they alone"),
     CLT_KEY_STRING("cloud.notice_file", "\"\"", "a file whose existence is such a notice"),
     CLT_KEY_STRING("cloud.notice_url", "\"\"",
                    "an address of which the answer 200 is such a notice; 204 and 404: there is none"),

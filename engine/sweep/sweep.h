@@ -161,8 +161,8 @@ typedef struct clt_sweep_options {
 /* Makes the folder, or checks that it holds this very sweep, and trains trials until all are done, alone or
  * beside other workers. CLT_EINTERRUPTED: *stop was set, or a training was interrupted, as by a notice of
  * the cloud, or the budget or the hours are spent; it can be called again. CLT_ECONFIG: the folder holds
- * another sweep, or the budget or the hours were spent before a training could begin. CLT_EDEVICE, CLT_EDEVLOST,
- * CLT_ESTORAGE: trainings cannot go on on this machine. */
+ * another sweep, or the budget or the hours were spent before a training could begin. CLT_EDEVICE,
+ * CLT_EDEVLOST, CLT_ESTORAGE: trainings cannot go on on this machine. */
 clt_status clt_sweep_work(const clt_sweep *sweep, const clt_sweep_options *options);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all trials of a sweep have cost, and how long they were trained, by the metrics in their run folders. A
- * file is read again when it has changed. */
+ * What all trials of a sweep have cost, and how long they were trained, by the metrics in their run folders.
+ * A file is read again when it has changed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -146,8 +146,8 @@ static void put_keys(const clt_sweep *s, int trial, const char *upload, command 
                                      clt_sweep_trial_name(s, trial, name)));
 }
 
-/* "PROGRAM train CONFIG key=value ... --out RUN --resume auto". A first training with a place for uploads does
- * not resume: it would take what it finds there for its own. */
+/* "PROGRAM train CONFIG key=value ... --out RUN --resume auto". A first training with a place for uploads
+ * does not resume: it would take what it finds there for its own. */
 static clt_status make_command(const worker *w, const slot *at, const char *run, command *c)
 {
     const clt_sweep *s = w->sweep;

@@ -13,6 +13,7 @@
 #   old          no tokens: the service is from before them (aws, alibaba)
 #   mute         no answer at all: the connection stays open
 #   garble       answers are no JSON and no known word
+# A question to gcp may wait for a change: it is answered when `notice` or `garble` comes or goes, or when its time is over.
 # FOLDER/requests counts the requests. Ends when FOLDER/quit exists.
 import http.server
 import os
@@ -20,6 +21,7 @@ import secrets
 import sys
 import threading
 import time
+import urllib.parse
 
 kind, folder = sys.argv[1:3]
 tokens = {}
@@ -128,13 +130,34 @@ class Service(http.server.BaseHTTPRequestHandler):
             self.broken(403, "Metadata-Flavor is missing")
         elif there("garble"):
             self.answer(200, "TRUE")  # by something else: the header is missing
-        elif self.path == "/computeMetadata/v1/instance/preempted":
-            self.answer(200, "TRUE" if there("notice") else "FALSE", **flavour)
+        elif self.path.split("?")[0] == "/computeMetadata/v1/instance/preempted":
+            self.preempted(flavour)
         elif self.path == "/computeMetadata/v1/instance/maintenance-event":
             self.answer(200, "TERMINATE_ON_HOST_MAINTENANCE" if there("end") else
                         "MIGRATE_ON_HOST_MAINTENANCE" if there("hint") else "NONE", **flavour)
         else:
             self.broken(404, "there is no such path")
+
+    def preempted(self, flavour):
+        def tag():
+            return "%016x" % (0x51ab1e + there("notice"))
+
+        asked = urllib.parse.parse_qs(self.path.partition("?")[2], strict_parsing="?" in self.path)
+        waits = asked.pop("wait_for_change", ["false"]) == ["true"]
+        seconds, last = asked.pop("timeout_sec", [""])[0], asked.pop("last_etag", [""])[0]
+        if asked or (waits and not (seconds.isdigit() and 1 <= int(seconds) <= 60)):
+            self.broken(400, "this is no question that waits for a change")
+            return
+        if waits and not last:
+            self.broken(400, "a change between two questions would be missed")
+            return
+        until = time.monotonic() + (int(seconds) if waits else 0)
+        while last == tag() and time.monotonic() < until and not there("garble") and not there("quit"):
+            time.sleep(0.01)
+        if there("garble"):
+            self.answer(200, "TRUE")
+        else:
+            self.answer(200, "TRUE" if there("notice") else "FALSE", ETag=tag(), **flavour)
 
     def azure(self):
         event = '{"EventId": "%s", "EventStatus": "%s", "EventType": "%s", "ResourceType": "VirtualMachine", "Resources": ["%s"], ' \

@@ -179,6 +179,34 @@ expect_text 'no training will hear .*127.0.0.1:1/latest/api/token' 'http_put_res
 CLTRAIN_SYSFS=$work/bare expect_code 0 "$CLTRAIN" doctor
 reject_text cloud
 
+# A file and an address are watched beside a cloud, and each of them ends the run.
+for kind in file url aws; do
+    double "aws.with_$kind"
+    cloud=$address
+    double "url.with_$kind"
+    begin run_both cloud.provider=aws "cloud.endpoint=$cloud" cloud.notice_file=gone "cloud.notice_url=$address/?key=secret"
+    expect_code 0 grep -q 'watching for notices of file, url, aws' run_both/log.txt
+    if [ $kind = file ]; then touch gone; else touch "$kind.with_$kind/notice"; fi
+    ends run_both 75
+    expect_event run_both notice "\"provider\":\"$kind\",\"kind\":\"stop\""
+    for service in aws url; do
+        if [ -s "$service.with_$kind/requests" ]; then pass; else fail "$service was not asked beside the others"; fi
+        obeys "$service.with_$kind"
+    done
+    rm -rf run_both gone
+done
+
+# Google's server answers when there is something to tell: the question that tells of the end is one that has waited for it.
+double gcp.wait
+begin run_wait cloud.provider=gcp "cloud.endpoint=$address"
+await_from $process grep -q wait_for_change gcp.wait/requests
+touch gcp.wait/notice
+ends run_wait 75
+grep preempted gcp.wait/requests | tail -n 1 >"$out"
+expect_text 'preempted\?wait_for_change=true&timeout_sec=([1-9]|10)&last_etag=[0-9a-f]{16}$'
+went_on run_wait
+obeys gcp.wait
+
 # What is refused; no cloud: the files of the kernel are read, and nothing is sent.
 expect_code 2 "$CLTRAIN" train net.json --out no cloud.provider=file
 expect_text 'cloud.provider: file needs cloud.notice_file'
@@ -186,8 +214,13 @@ expect_code 2 "$CLTRAIN" train net.json --out no cloud.provider=url
 expect_text 'cloud.provider: url needs cloud.notice_url'
 expect_code 2 "$CLTRAIN" train net.json --out no cloud.endpoint=169.254.169.254
 expect_text 'cloud.endpoint: must begin with http:// or https://'
-expect_code 2 "$CLTRAIN" train net.json --out no cloud.provider=aws cloud.notice_file=gone
-expect_text 'cloud.notice_file: is not looked at with this cloud.provider: set it to auto or file'
+expect_code 2 "$CLTRAIN" train net.json --out no cloud.provider=url cloud.notice_url=http://127.0.0.1:1 cloud.notice_file=gone
+expect_text 'cloud.notice_file: is not looked at with cloud.provider=url'
+CLTRAIN_CLOUD_PROVIDER=ibm expect_code 2 "$CLTRAIN" train net.json --out no
+expect_text "CLTRAIN_CLOUD_PROVIDER: 'ibm' is no provider of notices: aws"
+CLTRAIN_CLOUD_PROVIDER=file expect_code 2 "$CLTRAIN" train net.json --out no
+expect_text "the provider 'file' needs cloud.notice_file"
+CLTRAIN_CLOUD_PROVIDER=ibm expect_code 0 "$CLTRAIN" train net.json --out run_off --max-steps 1 cloud.provider=off
 expect_code 2 "$CLTRAIN" train net.json --out no cloud.provider=ibm
 expect_text 'cloud.provider: .*aws'
 expect_absent no

@@ -294,6 +294,10 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
             l->met_step = done;
             CLT_TRY(clt_keeper_poll(&l->keeper, CLT_SAVER_MEET));
         }
+        if (d.words) {
+            l->worded_step = done;
+            CLT_TRY(clt_share_notice(l));
+        }
         if (done == l->last_step)
             d.stop = false; /* the run is complete anyway */
         else if (!d.stop)
@@ -497,7 +501,7 @@ static clt_status train(clt_loop *l)
     }
     bool stop;
     if (l->notices)
-        clt_rundir_log(l->dir, "watching for notices of %s", clt_notices_provider(l->notices));
+        clt_rundir_log(l->dir, "watching for notices of %s", clt_notices_providers(l->notices));
     CLT_TRY(clt_stop_before(l, &stop));
     if (stop)
         return stopped_before(l);

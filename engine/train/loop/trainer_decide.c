@@ -14,6 +14,7 @@ enum {
     SAY_THROUGH,
     SAY_STOP_FILE,
     SAY_NOTICE,
+    SAY_WORDS, /* a notice that rank 0 does not know the words of */
     SAY_NEAR,
     SAY_ENERGY,
     SAY_SIGNAL
@@ -52,8 +53,10 @@ void clt_send_requests(clt_loop *l)
     if (l->run->ranks.ranks == 1)
         return;
     int64_t asked = l->asked = l->asked ? l->asked : asked_to_stop(l);
+    clt_look_for_notices(l); /* the words of a notice go with what it asks for */
     words[SAY_SAVE] = time_to_save(l);
     words[SAY_THROUGH] = clt_keeper_waits(&l->keeper);
+    words[SAY_WORDS] = l->untold.kind != CLT_NOTICE_NONE;
     words[SAY_NEAR] = clt_meter_near(l);
     words[SAY_ENERGY] = (float)clt_gauges_energy(l);
     if (asked == CLT_STOP_FILE)
@@ -87,6 +90,7 @@ static clt_decision heard_in(clt_loop *l, int64_t step)
     bool all = (int)words[SAY_THROUGH] == l->run->ranks.ranks;
     return (clt_decision){.stop = l->stop != CLT_STOP_NONE,
                           .save = words[SAY_SAVE] > 0 && step >= l->saved_step,
+                          .words = words[SAY_WORDS] > 0 && step >= l->worded_step,
                           .meet = all && step >= l->saved_step && step >= l->met_step};
 }
 

@@ -26,6 +26,7 @@ enum { CLT_STOP_NONE = 0, CLT_STOP_FILE = 1000, CLT_STOP_NOTICE, CLT_STOP_BUDGET
 /* What to do after a step; the same on all ranks. */
 typedef struct clt_decision {
     bool stop, fail, save; /* save: checkpoint.minutes have passed since the last one */
+    bool words;            /* another host has got a notice, whose words rank 0 is to hear */
     bool meet;             /* all ranks have finished a round of the checkpoint that they write (saver.h) */
 } clt_decision;
 
@@ -86,6 +87,8 @@ typedef struct clt_loop {
     clt_hooks *hooks;            /* on the first rank of each host, else NULL */
     clt_uploader *uploader;      /* on rank 0 with checkpoint.upload, else NULL */
     bool noticed;                /* a notice that ends the run has been told */
+    clt_notice untold;           /* on other ranks than 0: a notice whose words rank 0 has not heard */
+    int64_t worded_step;         /* steps done when ranks last told each other words of notices */
     bool save_asked;             /* a notice asks for a checkpoint, and none has begun since */
     struct clt_sampler *sampler; /* rank 0 if texts are sampled during training; else NULL */
     clt_run_result *result;
@@ -148,6 +151,8 @@ clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result);
 clt_status clt_watch_notices(clt_loop *loop);
 void clt_look_for_notices(clt_loop *loop);
 void clt_end_by_notice(clt_loop *loop);
+/* Tells rank 0 a notice that another host has got. Collective. */
+clt_status clt_share_notice(clt_loop *loop);
 /* trainer_hooks.c. open: on the first rank of each host, else *out is NULL; CLT_ECONFIG: the program of a
  * hook is missing. look: after each step, tells how hooks have ended, and ends the ones that have run for
  * too long. settle: waits for the end of all hooks, each of which has its limit. notice, saved: start a hook
@@ -204,7 +209,8 @@ clt_status clt_startup_begin(clt_loop *loop);
 void clt_startup_over(clt_loop *loop);
 void clt_startup_leave(clt_loop *loop);
 /* near: on rank 0, whether the budget will soon be reached. stops: whether it is reached, or would be after
- * `ahead` more seconds; collective, and false without a budget. refuse: the error of a start whose budget is used up before its first step. */
+ * `ahead` more seconds; collective, and false without a budget. refuse: the error of a start whose budget is
+ * used up before its first step. */
 bool clt_meter_near(const clt_loop *loop);
 clt_status clt_meter_stops(clt_loop *loop, double ahead, bool *stop);
 clt_status clt_meter_refuse(const clt_loop *loop);

@@ -29,17 +29,42 @@ static void note(const clt_loop *l, const char *provider, clt_notice_kind kind, 
         clt_error_clear(); /* metrics that cannot be written end the run at the next step */
 }
 
-/* The line that the user reads, an event, and the hook. */
+/* The line that the user reads, an event, and the hook. What other hosts get is told again by rank 0. */
 static void tell_notice(clt_loop *l, const clt_notice *notice)
 {
     char text[400];
-    const char *provider = clt_notices_provider(l->notices);
-    snprintf(text, sizeof text, "notice of %s: %s; %s", provider, notice->text,
+    snprintf(text, sizeof text, "notice of %s: %s; %s", notice->provider, notice->text,
              notice->kind == CLT_NOTICE_STOP ? "the run finishes its step, saves and ends"
                                              : "the run saves and goes on");
     clt_tell(l, text);
-    note(l, provider, notice->kind, notice->text);
-    clt_hook_notice(l, provider, notice);
+    note(l, notice->provider, notice->kind, notice->text);
+    clt_hook_notice(l, notice->provider, notice);
+    if (l->run && l->run->ranks.rank != 0 && l->untold.kind != CLT_NOTICE_STOP)
+        l->untold = *notice;
+}
+
+clt_status clt_share_notice(clt_loop *l)
+{
+    const comm_info *ranks = &l->run->ranks;
+    struct {
+        clt_notice notice;
+        char host[sizeof ranks->host];
+    } told = {.notice = l->untold};
+    int64_t first = l->untold.kind != CLT_NOTICE_NONE ? ranks->rank : ranks->ranks;
+    CLT_TRY(comm_all_reduce(l->options->comm, &first, 1, COMM_I64, COMM_MIN));
+    if (first == ranks->ranks)
+        return CLT_OK;
+    snprintf(told.host, sizeof told.host, "%s", ranks->host);
+    CLT_TRY(comm_broadcast(l->options->comm, &told, sizeof told, (int)first));
+    if (ranks->rank == first)
+        l->untold.kind = CLT_NOTICE_NONE;
+    if (ranks->rank != 0)
+        return CLT_OK;
+    char text[sizeof told.host + sizeof told.notice.text + 8];
+    snprintf(text, sizeof text, "%s: %s", told.host, told.notice.text);
+    note(l, told.notice.provider, told.notice.kind, text);
+    l->noticed = l->noticed || told.notice.kind == CLT_NOTICE_STOP;
+    return CLT_OK;
 }
 
 void clt_end_by_notice(clt_loop *l)
@@ -53,7 +78,7 @@ void clt_look_for_notices(clt_loop *l)
 {
     clt_notice newest;
     char line[400];
-    if (clt_notices_take_trouble(l->notices, line, sizeof line))
+    while (clt_notices_take_trouble(l->notices, line, sizeof line))
         clt_tell_warning(l, line);
     if (clt_notices_take_save(l->notices)) {
         clt_notices_newest(l->notices, &newest);

@@ -33,7 +33,7 @@ typedef struct clt_sync clt_sync;
 
 /* Words that each rank's host adds to the first sum of a step, the loss records: counts, which are exact in
  * f32, and an energy. */
-#define CLT_SYNC_WORDS 70
+#define CLT_SYNC_WORDS 71
 
 /* What is known of a step's sums when they have ended; times in seconds, of this rank. */
 typedef struct clt_sync_result {

@@ -23,7 +23,7 @@ typedef enum clt_monitor_fold { CLT_MONITOR_MEAN, CLT_MONITOR_MOST, CLT_MONITOR_
     X(UTILIZATION, "device_utilization", "device/utilization", "device_utilization_ratio", MEAN, 1e4,        \
       "Share of the time in which the device ran anything, as its driver counts it.")                        \
     X(MEMORY_USED, "device_memory_used", "device/memory_used", "device_memory_used_bytes", MOST, 0,          \
-      "Memory of the device that is in use, by all programs.")                                               \
+      "Memory of the device that is in use: by all programs, of Intel's by this process alone.")             \
     X(POWER, "device_power_w", "device/power_w", "device_power_watts", MEAN, 1e3,                            \
       "Power that the device takes.")                                                                        \
     X(TEMPERATURE, "device_temperature_c", "device/temperature_c", "device_temperature_celsius", MOST, 1e3,  \
@@ -49,6 +49,8 @@ typedef enum clt_monitor_fold { CLT_MONITOR_MEAN, CLT_MONITOR_MOST, CLT_MONITOR_
       "device_pcie_send_bytes_per_second", MEAN, 1, "Bytes in a second from the device over PCIe.")          \
     X(PCIE_REPLAYS, "device_pcie_replays", "device/pcie_replays", "device_pcie_replays_total", LAST, 0,      \
       "Transfers over PCIe that had to be repeated.")                                                        \
+    X(FAN, "device_fan_rpm", "device/fan_rpm", "device_fan_rpm", MEAN, 1,                                    \
+      "Revolutions of the device's fan in a minute.")                                                        \
     X(HOST_CPU, "host_cpu", "host/cpu", "host_cpu_utilization_ratio", MEAN, 1e4,                             \
       "Share of the processor time that this host, or this control group, has used.")                        \
     X(HOST_MEMORY, "host_memory_used", "host/memory_used", "host_memory_used_bytes", MOST, 0,                \

@@ -2,14 +2,19 @@
  *
  * Figures of AMD's GPUs, from the files of the driver amdgpu. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/base/mem.h"
 #include "engine/monitor/monitor_source.h"
 
+/* The driver counts packets for a second when pcie_bw is read: it is read in one of so many samples. */
+#define BUS_SAMPLES 10
+
 typedef struct amdgpu {
     char folder[CLT_MONITOR_PATH], hwmon[CLT_MONITOR_PATH];
     bool sensors;
+    int samples;
 } amdgpu;
 
 static void open_amdgpu(const clt_monitor_options *o, clt_monitor_facts *facts, char trouble[256],
@@ -40,17 +45,35 @@ static void sample_sensors(const amdgpu *a, double *v)
     v[CLT_MONITOR_MEMORY_TEMPERATURE] = clt_monitor_temperature(a->hwmon, "mem", NULL, 3);
     v[CLT_MONITOR_CLOCK] = clt_monitor_number(a->hwmon, "freq1_input", 1);
     v[CLT_MONITOR_MEMORY_CLOCK] = clt_monitor_number(a->hwmon, "freq2_input", 1);
+    v[CLT_MONITOR_FAN] = clt_monitor_number(a->hwmon, "fan1_input", 1);
+}
+
+/* "received sent largest": packets in a second, and the bytes that a packet has at most. So the figures are
+ * what the bus has carried at most. */
+static void sample_bus(const amdgpu *a, double *v)
+{
+    char line[96];
+    double received, sent, largest;
+    v[CLT_MONITOR_PCIE_REPLAYS] = clt_monitor_number(a->folder, "pcie_replay_count", 1);
+    if (a->samples % BUS_SAMPLES != BUS_SAMPLES / 2 ||
+        !clt_monitor_line(a->folder, "pcie_bw", line, sizeof line) ||
+        sscanf(line, "%lf %lf %lf", &received, &sent, &largest) != 3 || !(largest > 0))
+        return;
+    v[CLT_MONITOR_PCIE_RX] = received * largest;
+    v[CLT_MONITOR_PCIE_TX] = sent * largest;
 }
 
 static void sample_amdgpu(void *state, clt_monitor_sample *out)
 {
-    const amdgpu *a = state;
+    amdgpu *a = state;
     double *v = out->value;
     v[CLT_MONITOR_UTILIZATION] = clt_monitor_number(a->folder, "gpu_busy_percent", 1e-2);
     v[CLT_MONITOR_MEMORY_USED] = clt_monitor_number(a->folder, "mem_info_vram_used", 1);
     v[CLT_MONITOR_MEMORY_SIZE] = clt_monitor_number(a->folder, "mem_info_vram_total", 1);
     if (a->sensors)
         sample_sensors(a, v);
+    sample_bus(a, v);
+    a->samples++;
 }
 
 static int list_amdgpu(clt_monitor_device *devices, int most)

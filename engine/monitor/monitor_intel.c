@@ -233,6 +233,7 @@ static void sample_intel(void *state, clt_monitor_sample *out)
     v[CLT_MONITOR_POWER_LIMIT] = clt_monitor_number(d->hwmon, "power1_max", 1e-6);
     if (isnan(v[CLT_MONITOR_POWER_LIMIT]))
         v[CLT_MONITOR_POWER_LIMIT] = clt_monitor_number(d->hwmon, "power1_rated_max", 1e-6);
+    v[CLT_MONITOR_FAN] = clt_monitor_number(d->hwmon, "fan1_input", 1);
     v[CLT_MONITOR_TEMPERATURE] = clt_monitor_temperature(d->hwmon, "pkg", "package", 2);
     v[CLT_MONITOR_MEMORY_TEMPERATURE] = clt_monitor_temperature(d->hwmon, "vram", NULL, 3);
 }

@@ -2,7 +2,8 @@
  *
  * Figures of NVIDIA's GPUs, by the driver's library NVML. Its functions are looked up by name, the newest
  * form first, since the program is not linked with it; a function that is missing or fails leaves its value
- * out. CLTRAIN_NVML names another library. */
+ * out. Of a GPU that is divided (MIG) the run's part has a memory of its own; power, heat, clocks and errors
+ * are those of the whole GPU, and nobody counts how busy a part is. CLTRAIN_NVML names another library. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ enum { NVML_OK = 0, NVML_NOT_FOUND = 6, NVML_NO_DRIVER = 9, NVML_GPU_LOST = 15, 
 #define FOR_HEAT (0x20ULL | 0x40ULL)
 #define BY_HARDWARE 0x8ULL
 #define EVENT_XID 8ULL
+#define MOST_PARTS 64 /* of a divided GPU; there are seven at most */
 enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, ECC_CORRECTED = 0, ECC_UNCORRECTED = 1, SENSOR_GPU = 0 };
 
 typedef void *nvml_device, *nvml_events;
@@ -37,14 +39,19 @@ typedef struct nvml_heat {
     unsigned version, sensor;
     int celsius;
 } nvml_heat;
+typedef struct nvml_fan {
+    unsigned version, fan, rpm;
+} nvml_fan;
 typedef struct nvml_event {
     nvml_device device;
     unsigned long long type, data;
     unsigned instance, compute_instance;
 } nvml_event;
-_Static_assert(sizeof(nvml_memory_2) == 40 && sizeof(nvml_heat) == 12, "sizes that the versions state");
+_Static_assert(sizeof(nvml_memory_2) == 40 && sizeof(nvml_heat) == 12 && sizeof(nvml_fan) == 12,
+               "sizes that the versions state");
 #define MEMORY_VERSION 0x02000028U
 #define HEAT_VERSION 0x0100000CU
+#define FAN_VERSION 0x0100000CU
 
 /* X(member, arguments, name, older name with the same arguments or NULL) */
 #define FUNCTIONS(X)                                                                                         \
@@ -67,6 +74,13 @@ _Static_assert(sizeof(nvml_memory_2) == 40 && sizeof(nvml_heat) == 12, "sizes th
     X(ecc, (nvml_device, int, int, unsigned long long *), "nvmlDeviceGetTotalEccErrors", NULL)               \
     X(pcie, (nvml_device, int, unsigned *), "nvmlDeviceGetPcieThroughput", NULL)                             \
     X(replays, (nvml_device, unsigned *), "nvmlDeviceGetPcieReplayCounter", NULL)                            \
+    X(fan, (nvml_device, nvml_fan *), "nvmlDeviceGetFanSpeedRPM", NULL)                                      \
+    X(rows, (nvml_device, unsigned *, unsigned *, unsigned *, unsigned *), "nvmlDeviceGetRemappedRows",      \
+      NULL)                                                                                                  \
+    X(mig_mode, (nvml_device, unsigned *, unsigned *), "nvmlDeviceGetMigMode", NULL)                         \
+    X(mig_most, (nvml_device, unsigned *), "nvmlDeviceGetMaxMigDeviceCount", NULL)                           \
+    X(mig_device, (nvml_device, unsigned, nvml_device *), "nvmlDeviceGetMigDeviceHandleByIndex", NULL)       \
+    X(uuid, (nvml_device, char *, unsigned), "nvmlDeviceGetUUID", NULL)                                      \
     X(events_create, (nvml_events *), "nvmlEventSetCreate", NULL)                                            \
     X(events_free, (nvml_events), "nvmlEventSetFree", NULL)                                                  \
     X(events_add, (nvml_device, unsigned long long, nvml_events), "nvmlDeviceRegisterEvents", NULL)          \
@@ -81,8 +95,10 @@ typedef struct nvml_functions {
 typedef struct nvml {
     nvml_functions call; /* NULL: the library has no such function */
     nvml_device device;
+    bool divided;       /* the GPU is divided (MIG), and its memory and use are those of all parts */
+    nvml_device part;   /* the part that the run has; NULL: it is not known, or the GPU is not divided */
     nvml_events events; /* NULL: none are told */
-    bool lost;          /* has been told */
+    bool lost, pending, failed; /* have been told: the GPU, rows that wait for a reset, rows beyond repair */
 } nvml;
 
 /* --- opening --- */
@@ -135,6 +151,38 @@ static void watch_events(nvml *n)
         (void)n->call.events_free(events);
 }
 
+/* Whether CUDA_VISIBLE_DEVICES, which NVIDIA's OpenCL heeds as well, gives this part to the program. */
+static bool is_given(const nvml *n, nvml_device part)
+{
+    const char *given = getenv("CUDA_VISIBLE_DEVICES");
+    char uuid[96];
+    return given && n->call.uuid && n->call.uuid(part, uuid, sizeof uuid) == NVML_OK && uuid[0] &&
+           strncmp(given, uuid, strlen(uuid)) == 0;
+}
+
+/* Finds the part of a divided GPU: the one that the environment gives, else the only one that there is, as in
+ * a container. */
+static void find_part(nvml *n)
+{
+    unsigned now = 0, later = 0, most = 0;
+    int seen = 0;
+    if (!n->call.mig_mode || n->call.mig_mode(n->device, &now, &later) != NVML_OK || !now)
+        return;
+    n->divided = true;
+    if (!n->call.mig_most || !n->call.mig_device || n->call.mig_most(n->device, &most) != NVML_OK)
+        return;
+    for (unsigned i = 0; i < most && i < MOST_PARTS; i++) {
+        nvml_device part = NULL;
+        if (n->call.mig_device(n->device, i, &part) != NVML_OK)
+            continue;
+        if (is_given(n, part)) {
+            n->part = part;
+            return;
+        }
+        n->part = seen++ ? NULL : part;
+    }
+}
+
 static void open_nvml(const clt_monitor_options *o, clt_monitor_facts *facts, char trouble[256], void **state)
 {
     nvml_functions call;
@@ -160,7 +208,8 @@ static void open_nvml(const clt_monitor_options *o, clt_monitor_facts *facts, ch
     }
     n->call = call;
     n->device = handle;
-    if (call.name && call.name(handle, facts->name, sizeof facts->name) != NVML_OK)
+    find_part(n);
+    if (call.name && call.name(n->part ? n->part : handle, facts->name, sizeof facts->name) != NVML_OK)
         facts->name[0] = '\0';
     watch_events(n);
     *state = n;
@@ -188,17 +237,21 @@ static bool had(nvml *n, clt_monitor_sample *out, int code)
     return code == NVML_OK;
 }
 
-/* Calls a function if the library has it. */
-#define ASK(member, ...) (n->call.member && had(n, out, n->call.member(n->device, __VA_ARGS__)))
+/* Calls a function if the library has it, for the GPU or for a part of it. */
+#define ASK_OF(handle, member, ...) (n->call.member && had(n, out, n->call.member(handle, __VA_ARGS__)))
+#define ASK(member, ...) ASK_OF(n->device, member, __VA_ARGS__)
 
 static void sample_memory(nvml *n, clt_monitor_sample *out)
 {
     nvml_memory_2 new = {.version = MEMORY_VERSION};
     nvml_memory_1 old;
-    if (ASK(memory_2, &new)) {
+    nvml_device whose = n->divided ? n->part : n->device;
+    if (!whose)
+        return;
+    if (ASK_OF(whose, memory_2, &new)) {
         out->value[CLT_MONITOR_MEMORY_USED] = (double)new.used;
         out->value[CLT_MONITOR_MEMORY_SIZE] = (double)new.total;
-    } else if (ASK(memory_1, &old)) {
+    } else if (ASK_OF(whose, memory_1, &old)) {
         out->value[CLT_MONITOR_MEMORY_USED] = (double)old.used;
         out->value[CLT_MONITOR_MEMORY_SIZE] = (double)old.total;
     }
@@ -228,6 +281,9 @@ static void sample_power_and_heat(nvml *n, clt_monitor_sample *out)
 static void sample_bus_and_clocks(nvml *n, clt_monitor_sample *out)
 {
     unsigned number;
+    nvml_fan fan = {.version = FAN_VERSION};
+    if (ASK(fan, &fan))
+        out->value[CLT_MONITOR_FAN] = fan.rpm;
     if (ASK(clock, CLOCK_SM, &number))
         out->value[CLT_MONITOR_CLOCK] = number * 1e6;
     if (ASK(clock, CLOCK_MEMORY, &number))
@@ -238,6 +294,26 @@ static void sample_bus_and_clocks(nvml *n, clt_monitor_sample *out)
         out->value[CLT_MONITOR_PCIE_RX] = number * 1e3;
     if (ASK(replays, &number))
         out->value[CLT_MONITOR_PCIE_REPLAYS] = number;
+}
+
+/* Rows of the memory that had errors and are replaced by spare ones: at the next reset, or not at all. */
+static void sample_rows(nvml *n, clt_monitor_sample *out)
+{
+    unsigned corrected, uncorrected, pending = 0, failed = 0;
+    if (!ASK(rows, &corrected, &uncorrected, &pending, &failed))
+        return;
+    if (failed && !n->failed)
+        (void)snprintf(out->trouble, sizeof out->trouble,
+                       "NVML: memory of the GPU has errors, and its spare rows could not replace it: the GPU "
+                       "is to be exchanged (uncorrected errors: %u)",
+                       uncorrected);
+    else if (pending && !n->pending && !failed)
+        (void)snprintf(out->trouble, sizeof out->trouble,
+                       "NVML: memory of the GPU had errors, and spare rows replace it when the GPU is reset: "
+                       "the results may suffer until then (uncorrected errors: %u)",
+                       uncorrected);
+    n->failed = n->failed || failed;
+    n->pending = n->pending || pending;
 }
 
 static void sample_errors(nvml *n, clt_monitor_sample *out)
@@ -262,7 +338,8 @@ static void sample_nvml(void *state, clt_monitor_sample *out)
     nvml *n = state;
     nvml_shares shares;
     sample_errors(n, out);
-    if (ASK(shares, &shares))
+    sample_rows(n, out);
+    if (!n->divided && ASK(shares, &shares))
         out->value[CLT_MONITOR_UTILIZATION] = shares.gpu * 1e-2;
     sample_memory(n, out);
     sample_power_and_heat(n, out);

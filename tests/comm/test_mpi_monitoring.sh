@@ -25,4 +25,16 @@ expect_text 'reports the error Xid 79 of the device of rank 0' 'reports the erro
 cp run/metrics.jsonl "$out"
 expect_text '"event":"stopped".*"energy_j":100\}' '"event":"xid".*"xid":79\}'
 if [ "$(grep -c '"event":"xid"' run/metrics.jsonl)" -eq 1 ]; then pass; else fail 'metrics.jsonl has not one event of rank 0 alone'; fi
+
+# The trouble of another rank than 0 is told with its number.
+cat >second.sh <<'SH'
+[ "$OMPI_COMM_WORLD_RANK" -eq 0 ] || export CLTRAIN_NVML=$LOST
+exec "$@"
+SH
+LOST=$CLTRAIN_BUILD_DIR/tests/nvml_lost.so "${mpi[@]}" 2 bash second.sh "$CLTRAIN" train net.json --out other >other.out 2>&1 &
+launcher=$!
+await_from $launcher says other.out 'the device of rank 1: NVML: .*the GPU is lost'
+touch other/STOP
+ended 75 other.out
+reject_text 'the device of rank 0: NVML'
 finish

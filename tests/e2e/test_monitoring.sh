@@ -147,6 +147,32 @@ ends mismatch
 expect_text 'CLTRAIN_MONITOR_DEVICE names 0000:65:00.0, and no source of figures knows that device'
 lacks mismatch '"device_(utilization|power_w)":'
 
+export CLTRAIN_NVML=$(stub rows) # memory that is to be replaced, and then cannot be: each is told once
+begin rows
+shows rows '"event":"warning".*spare rows replace it when the GPU is reset'
+shows rows '"event":"warning".*the GPU is to be exchanged'
+ends rows
+if [ "$(grep -c 'spare rows' rows/log.txt)" -eq 2 ]; then pass; else fail 'the warnings stand more than once each in rows/log.txt'; fi
+
+export CLTRAIN_NVML=$(stub mig) # of a divided GPU
+CUDA_VISIBLE_DEVICES=MIG-2 begin part
+shows part '"event":"monitor".*"name":"Test GPU 80GB MIG 1g.10gb",.*"memory_size":10000000000'
+shows part '"device_memory_used":4000000001,"device_power_w":312.5,'
+ends part
+lacks part '"device_utilization":'
+
+# A device that is lost while its driver reports an error: the message has its number, and the code is 10.
+shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
+if [ -f "$shim" ]; then
+    export CLTRAIN_NVML=$(stub xids)
+    expect_code 10 env CLT_SHIM='read:*:error=-14:nth=2000;log=hit' LD_PRELOAD="$shim" "$CLTRAIN" train net.json --out fallen
+    expect_text "device lost: NVIDIA's driver reports Xid 79 of the device at 0000:65:00.0: reading [0-9]+ bytes"
+    cp fallen/metrics.jsonl "$out"
+    expect_text '"event":"xid".*"xid":79\}' "\"event\":\"failed\".*\"code\":10,\"message\":\"NVIDIA's driver reports Xid 79 of the device at 0000:65:00.0: "
+else
+    note_skip 'the shim of drivers was not built'
+fi
+
 export CLTRAIN_NVML=$(stub hang) # neither the steps nor the end wait for it
 begin hang
 await_from $process has_updates hang 50

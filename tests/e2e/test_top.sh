@@ -58,6 +58,12 @@ if [ -f "$stub" ]; then
     ln -s ../../drivers/nvidia sys/bus/pci/devices/0000:65:00.0/driver
     CLTRAIN_NVML=$stub COLUMNS=200 expect_code 0 "$CLTRAIN" top --once
     expect_text 'the driver of 0000:65:00.0 has not answered' '^0000:03:00.0 amdgpu +83 %'
+    CLTRAIN_NVML=$stub expect_code 0 "$CLTRAIN" top --json
+    expect_text '"answers": false' '"answers": true'
+    if [ -x "$screen" ]; then # again each second, and until q
+        CLTRAIN_NVML=$stub guarded "$screen" -c 100 -o raw -w '65:00.0 has not answered' -k q sh -c "'$CLTRAIN' top; echo code \$?" >"$out" 2>&1 </dev/null
+        expect_text 'code 0'
+    fi
     # So with a library of another version and with a GPU that is lost, and the reason is told.
     for kind in mismatch:'of different versions' lost:'the GPU is lost'; do
         export CLTRAIN_NVML=$CLTRAIN_BUILD_DIR/tests/nvml_${kind%%:*}.so

@@ -5,11 +5,15 @@
  * for each KIND:
  *
  *   KIND_all      every function that cltrain asks for; an error of the device (Xid 79) is reported once
+ *   KIND_xids     the same is reported with each question
  *   KIND_old      only the names of older drivers
  *   KIND_none     every question is answered by "not supported" (3)
  *   KIND_lost     the GPU is lost (15)
  *   KIND_hang     the question for the power never returns
  *   KIND_struct   newer structures are refused (25); older functions answer
+ *   KIND_mig      the GPU is divided into two parts, MIG-1 and MIG-2, each with a memory of its own, and
+ *                 nobody counts how busy they are
+ *   KIND_rows     rows of its memory wait for a reset; from the third question on they cannot be replaced
  *   KIND_mismatch the library and the driver are of different versions (18) */
 #include <stddef.h>
 #include <string.h>
@@ -42,6 +46,12 @@ enum {
 #endif
 
 static int gpu; /* whose address is the handle */
+#if KIND_mig
+static int parts[2];
+#define IS_PART(device) ((device) == &parts[0] || (device) == &parts[1])
+#else
+#define IS_PART(device) ((void)(device), 0)
+#endif
 
 /* Writes a value if the question is for the GPU. */
 #define TELL(out, value)                                                                                     \
@@ -77,7 +87,12 @@ API int nvmlDeviceGetUtilizationRates(void *device, shares *out);
 API int nvmlDeviceGetUtilizationRates(void *device, shares *out)
 {
     const shares value = {37, 21};
+#if KIND_mig
+    (void)device, (void)value, (void)out;
+    return NOT_SUPPORTED;
+#else
     TELL(out, value);
+#endif
 }
 
 typedef struct memory_1 {
@@ -168,10 +183,10 @@ API int nvmlDeviceGetHandleByPciBusId_v2(const char *address, void **device)
 API int nvmlDeviceGetName(void *device, char *name, unsigned size);
 API int nvmlDeviceGetName(void *device, char *name, unsigned size)
 {
-    static const char own[] = "Test GPU 80GB";
-    if (device != &gpu || size < sizeof own)
+    static const char own[] = "Test GPU 80GB", part[] = "Test GPU 80GB MIG 1g.10gb";
+    if ((device != &gpu && !IS_PART(device)) || size < sizeof part)
         return ARGUMENT;
-    memcpy(name, own, sizeof own);
+    memcpy(name, device == &gpu ? own : part, device == &gpu ? sizeof own : sizeof part);
     return OK;
 }
 
@@ -191,8 +206,83 @@ API int nvmlDeviceGetMemoryInfo_v2(void *device, memory_2 *out)
     const memory_2 value = {0x02000028U, 85899345920ULL, 600000000ULL, 84000000000ULL, 1299345920ULL};
     if (out->version != 0x02000028U || ANSWER_2 == STRUCT)
         return STRUCT;
+#if KIND_mig
+    const memory_2 own = {0x02000028U, 10000000000ULL, 50000000ULL, 6000000000ULL, 4000000000ULL};
+    if (IS_PART(device)) {
+        *out = own;
+        out->used += device == &parts[1]; /* so that they differ */
+        return OK;
+    }
+#endif
     TELL(out, value);
 }
+
+typedef struct fan {
+    unsigned version, fan, rpm;
+} fan;
+API int nvmlDeviceGetFanSpeedRPM(void *device, fan *out);
+API int nvmlDeviceGetFanSpeedRPM(void *device, fan *out)
+{
+    const fan value = {0x0100000CU, 0, 2150};
+    if (out->version != 0x0100000CU || out->fan != 0)
+        return STRUCT;
+    TELL(out, value);
+}
+
+API int nvmlDeviceGetRemappedRows(void *device, unsigned *corrected, unsigned *uncorrected, unsigned *pending,
+                                  unsigned *failed);
+API int nvmlDeviceGetRemappedRows(void *device, unsigned *corrected, unsigned *uncorrected, unsigned *pending,
+                                  unsigned *failed)
+{
+#if KIND_rows
+    static int asked;
+    *uncorrected = 2;
+    *pending = 1;
+    *failed = ++asked > 2;
+#else
+    *uncorrected = *pending = *failed = 0;
+#endif
+    TELL(corrected, 0);
+}
+
+/* --- a divided GPU --- */
+
+API int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *later);
+API int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *later)
+{
+#if KIND_mig
+    *now = *later = 1;
+    return device == &gpu ? OK : ARGUMENT;
+#else
+    (void)device, (void)now, (void)later;
+    return NOT_SUPPORTED;
+#endif
+}
+
+#if KIND_mig
+API int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *count);
+API int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *count)
+{
+    TELL(count, 7);
+}
+
+API int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void **part);
+API int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void **part)
+{
+    if (index != 0 && index != 3) /* places may be free */
+        return NOT_FOUND;
+    TELL(part, &parts[index / 3]);
+}
+
+API int nvmlDeviceGetUUID(void *device, char *uuid, unsigned size);
+API int nvmlDeviceGetUUID(void *device, char *uuid, unsigned size)
+{
+    if (!IS_PART(device) || size < 6)
+        return ARGUMENT;
+    memcpy(uuid, device == &parts[0] ? "MIG-1" : "MIG-2", 6);
+    return OK;
+}
+#endif
 
 typedef struct heat {
     unsigned version, sensor;
@@ -261,9 +351,14 @@ API int nvmlEventSetWait_v2(void *set, event *out, unsigned ms)
     const event xid = {&gpu, 8, 79, 0, 0};
     if (set != &events || ms != 0)
         return ARGUMENT;
+#if KIND_xids
+    if (!(told = !told)) /* one event each time that events are asked for */
+        return NO_EVENT;
+#else
     if (told)
         return NO_EVENT;
     told = 1;
+#endif
     *out = xid;
     return OK;
 }

@@ -5,7 +5,7 @@
 usage: make_golden_signatures.py     writes tests/golden/signatures.jsonl
 
 A line is a list: method, key, parameters, headers, payload hash, region, access key, secret key, time, host, signed names, signature.
-Needs botocore (the golden file: 1.44.5).
+Needs botocore (the golden file: 1.44.8).
 """
 import json
 import os
@@ -20,7 +20,7 @@ from botocore.credentials import Credentials
 from botocore.utils import percent_encode
 
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "signatures.jsonl")
-COUNT = 300
+COUNT = 500
 ODD = [" ", "+", "&", "=", "%", "~", "!", "(", ")", "'", "*", ",", ":", ";", "@", "$", "?", "#", "[", "]", "{", "}", "|", "\\", "^", "`", "\"", "<",
        ">", "\u00fc", "\u00df", "\u65e5\u672c", "\U0001f600", "%20", "%2F", "..", "//", "/../", "/./", "a.b", "-", "_"]
 REGIONS = ["us-east-1", "eu-central-1", "ap-southeast-2", "auto", "cn-north-1", "us-gov-west-1"]
@@ -58,7 +58,7 @@ def line():
     token = random.choice([None, word(120, string.ascii_letters + string.digits + "+/=")])
     region = random.choice(REGIONS)
     host = random.choice(["127.0.0.1:8333", "bucket.s3.eu-central-1.amazonaws.com", "s3.example.org", "[::1]:9000"])
-    body = random.choice([b"", b"x", os.urandom(50)])
+    body = random.choice([b"", b"x", random.randbytes(50)])
     unsigned = host.startswith("bucket") and body != b""
     now = datetime(2026, 1, 1) + timedelta(0, random.randrange(10 * 365 * 86400))
     auth.get_current_datetime = lambda *a, **k: now

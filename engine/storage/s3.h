@@ -91,7 +91,7 @@ clt_status clt_s3_download(clt_s3 *s3, const clt_s3_object *object, const char *
  * 10,000. */
 uint64_t clt_s3_part_size(uint64_t size);
 /* Aborts uploads of keys that begin with the prefix, begun before `before` (seconds since 1970), and never
- * finished; only the first 1000. *count: how many were aborted. */
+ * finished. *count: how many were aborted. */
 clt_status clt_s3_abort_old(clt_s3 *s3, const char *prefix, int64_t before, int *count);
 
 #endif

@@ -360,14 +360,46 @@ static clt_status abort_page(clt_s3 *s3, const clt_s3_reply *reply, const char *
     return CLT_OK;
 }
 
+/* Where a list of uploads goes on. */
+typedef struct upload_marker {
+    char key[CLT_S3_KEY], id[1024];
+    bool more;
+} upload_marker;
+
+static clt_status read_marker(const clt_s3 *s3, const clt_s3_reply *reply, upload_marker *m)
+{
+    clt_xml page = {.text = reply->body, .size = reply->size};
+    const upload_marker before = *m;
+    char truncated[16];
+    clt_xml_copy(page, "IsTruncated", truncated, sizeof truncated);
+    m->more = strcmp(truncated, "true") == 0;
+    if (!m->more)
+        return CLT_OK;
+    if (!clt_xml_copy(page, "NextKeyMarker", m->key, sizeof m->key) || !m->key[0] ||
+        !clt_xml_copy(page, "NextUploadIdMarker", m->id, sizeof m->id))
+        CLT_FAIL(CLT_ESTORAGE, "s3://%s: a list of uploads does not say where it goes on", s3->bucket);
+    if (strcmp(m->key, before.key) == 0 && strcmp(m->id, before.id) == 0)
+        CLT_FAIL(CLT_ESTORAGE, "s3://%s: a list of uploads goes round in a circle", s3->bucket);
+    return CLT_OK;
+}
+
 clt_status clt_s3_abort_old(clt_s3 *s3, const char *prefix, int64_t before, int *count)
 {
-    CLT_SCOPED(clt_s3_reply) reply = {.code = 0};
-    clt_s3_call call = {
-        .method = "GET", .key = "", .limit = ANSWER_LIMIT, .result = "ListMultipartUploadsResult"};
-    clt_s3_add_query(&call, "uploads", "");
-    clt_s3_add_query(&call, "prefix", prefix);
+    upload_marker marker = {.more = true};
     *count = 0;
-    CLT_TRY(clt_s3_perform(s3, &call, &reply));
-    return abort_page(s3, &reply, prefix, before, count);
+    while (marker.more) {
+        CLT_SCOPED(clt_s3_reply) reply = {.code = 0};
+        clt_s3_call call = {
+            .method = "GET", .key = "", .limit = ANSWER_LIMIT, .result = "ListMultipartUploadsResult"};
+        clt_s3_add_query(&call, "uploads", "");
+        clt_s3_add_query(&call, "prefix", prefix);
+        if (marker.key[0]) {
+            clt_s3_add_query(&call, "key-marker", marker.key);
+            clt_s3_add_query(&call, "upload-id-marker", marker.id);
+        }
+        CLT_TRY(clt_s3_perform(s3, &call, &reply));
+        CLT_TRY(abort_page(s3, &reply, prefix, before, count));
+        CLT_TRY(read_marker(s3, &reply, &marker));
+    }
+    return CLT_OK;
 }

@@ -15,7 +15,7 @@
 #               path and query. FAULT: a code such as 503; Code.500, the error Code with this number; reset: no answer; cut: half of
 #               it; lost: it is done, but not answered; hidden: an answer 200 that holds an error; move: an answer 307 to /moved;
 #               damage: the first byte of the answer's body is changed; bare: the answer to HEAD does not give the size; minus: the
-#               sizes in a list are -1; stray: a list has a key beside its prefix; meet: the request waits for another one with this
+#               sizes in a list are -1; stray: a list has a key beside its prefix; circle: a list of uploads goes on where it began; meet: the request waits for another one with this
 #               fault, and is then answered as usual; hold: it is never answered
 #   chaos       a number: that share of all requests fails by 500, reset, cut or lost
 # FOLDER/requests lists the requests, FOLDER/assumed the forms by which STS was asked for a role. Ends when FOLDER/quit exists. Keys: TESTKEY and TEST/SECRET, no token; others come from the services.
@@ -137,7 +137,7 @@ class Service(http.server.BaseHTTPRequestHandler):
     def failed(self):
         """Whether a fault has answered the request."""
         fault = self.fault
-        if fault is None or fault in ("lost", "cut", "damage", "bare", "minus", "stray"):
+        if fault is None or fault in ("lost", "cut", "damage", "bare", "minus", "stray", "circle"):
             return False
         if fault == "meet":
             meeting.wait()
@@ -344,9 +344,19 @@ class Service(http.server.BaseHTTPRequestHandler):
     # --- uploads in parts ---
 
     def list_uploads(self, query):
-        text = "".join(f"<Upload><Key>{xml.sax.saxutils.escape(k)}</Key><UploadId>{u}</UploadId><Initiated>2026-01-01T00:00:00.000Z</Initiated></Upload>"
-                       for u, (k, *_) in uploads.items() if k.startswith(query.get("prefix", "")))
-        self.answer(200, f"<ListMultipartUploadsResult>{text}</ListMultipartUploadsResult>")
+        after = (query.get("key-marker", "").encode(), query.get("upload-id-marker", ""))
+        found = sorted((k.encode(), u) for u, (k, *_) in uploads.items() if k.startswith(query.get("prefix", "")))
+        found = [f for f in found if f > after]
+        page = found[: int(read("page", "1000"))]
+        more = len(found) > len(page)
+        if self.fault == "circle" and "key-marker" in query:
+            page, more = [after], True
+        escape = xml.sax.saxutils.escape
+        text = "".join(f"<Upload><Key>{escape(k.decode())}</Key><UploadId>{u}</UploadId><Initiated>2026-01-01T00:00:00.000Z</Initiated></Upload>"
+                       for k, u in page)
+        if more:
+            text += f"<NextKeyMarker>{escape(page[-1][0].decode())}</NextKeyMarker><NextUploadIdMarker>{page[-1][1]}</NextUploadIdMarker>"
+        self.answer(200, f"<ListMultipartUploadsResult><IsTruncated>{'true' if more else 'false'}</IsTruncated>{text}</ListMultipartUploadsResult>")
 
     def begin(self, key):
         upload = secrets.token_urlsafe(12) + "+/="

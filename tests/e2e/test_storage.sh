@@ -193,6 +193,27 @@ STORAGE_SSE=AES256 s3 8 upload sealed large
 rm server/no_sse
 STORAGE_KMS_KEY=k s3 2 put sealed hello
 s3 0 abort ''
+# Uploads that were never finished, listed in pages; those beside the prefix stay.
+for key in 'left/a&b' left/c left/c left/c left/ü beside; do
+    faults 'PUT partNumber=2 AccessDenied.403' 'DELETE uploadId AccessDenied.403'
+    s3 8 upload "$key" large
+    expect_text 'stay until'
+done
+echo 2 >server/page
+: >server/requests
+s3 0 abort left/
+expect_line 5
+expect_count server 'GET /bucket\?.*uploads=' 3
+for _ in 1 2 3; do
+    faults 'PUT partNumber=2 AccessDenied.403' 'DELETE uploadId AccessDenied.403'
+    s3 8 upload left/d large
+done
+faults 'GET key-marker circle'
+s3 8 abort left/
+expect_text 'a list of uploads goes round in a circle'
+rm server/page
+s3 0 abort ''
+expect_line 2 # the last one of the circle, and the one beside
 
 # --- servers ---
 AWS_ENDPOINT_URL_S3=http://192.0.2.1 s3 2 head x

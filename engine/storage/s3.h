@@ -82,8 +82,8 @@ CLT_SCOPED_VALUE(clt_s3_list, clt_s3_list_free)
 
 /* Uploads a file, in parts if it is large, `lanes` parts at a time. A failed upload leaves no parts if the
  * server can still be asked to remove them; a cancelled one leaves its parts, which clt_s3_abort_old
- * removes. The file must not change meanwhile. */
-clt_status clt_s3_upload(clt_s3 *s3, const char *path, const char *key, int lanes);
+ * removes. The file must not change meanwhile. *size: its bytes; NULL: nobody asks. */
+clt_status clt_s3_upload(clt_s3 *s3, const char *path, const char *key, int lanes, uint64_t *size);
 /* Downloads an object to a new file, in ranges, `lanes` at a time; it must not change meanwhile. A failed
  * download leaves no file. */
 clt_status clt_s3_download(clt_s3 *s3, const clt_s3_object *object, const char *path, int lanes);

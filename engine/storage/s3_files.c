@@ -252,10 +252,12 @@ static clt_status upload_in_parts(clt_s3 *s3, const clt_mapping *map, const char
     return check_object(&p);
 }
 
-clt_status clt_s3_upload(clt_s3 *s3, const char *path, const char *key, int lanes)
+clt_status clt_s3_upload(clt_s3 *s3, const char *path, const char *key, int lanes, uint64_t *size)
 {
     CLT_SCOPED(clt_mapping) map = {0};
     CLT_TRY(clt_map_open(path, CLT_ESTORAGE, &map));
+    if (size)
+        *size = map.size;
     if (map.size > PART_SIZE)
         return upload_in_parts(s3, &map, key, lanes);
     CLT_TRY(clt_s3_put(s3, key, map.data, map.size));

@@ -33,7 +33,7 @@ static clt_status put(clt_s3 *s3, char **argv)
 
 static clt_status upload(clt_s3 *s3, char **argv)
 {
-    return clt_s3_upload(s3, argv[1], argv[0], LANES);
+    return clt_s3_upload(s3, argv[1], argv[0], LANES, NULL);
 }
 
 static clt_status download(clt_s3 *s3, char **argv)

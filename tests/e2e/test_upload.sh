@@ -30,6 +30,12 @@ if grep 'PUT.*/step_40/' server/requests | tail -n 1 | grep -q manifest.json; th
 guarded "$tool" bucket read runs/whole/metrics.jsonl >metrics 2>/dev/null
 expect_same whole/metrics.jsonl metrics
 expect_code 0 grep -q 'uploaded step 40 to s3://bucket/runs/whole' whole/log.txt
+# An event tells of each checkpoint that is complete there, with its bytes; the end of the run stays the last line.
+last_event() { tail -n 1 "$1/metrics.jsonl" | sed -n 's/.*"event":"\([a-z]*\)".*/\1/p'; }
+uploaded() { sed -n 's/.*"event":"uploaded","step":\([0-9]*\),.*"seconds":[0-9.e-]*,"bytes":\([0-9]*\).*/\1 \2/p' "$1/metrics.jsonl"; }
+bytes=$(cat whole/checkpoints/step_40/* | wc -c)
+if [ "$(uploaded whole | tail -n 1)" = "40 $bytes" ]; then pass; else fail "the last event of an upload: $(uploaded whole | tail -n 1)"; fi
+if [ "$(last_event whole)" = end ]; then pass; else fail "the last line is not the end: $(tail -n 1 whole/metrics.jsonl)"; fi
 
 # Killed at any moment, on a machine that is gone with its disk: another one goes on with the same bits.
 net mlp train.steps=16000000 checkpoint.every=50 train.log_every=1000 >long.json
@@ -62,12 +68,14 @@ if [ $code -eq 75 ]; then pass; else fail "code $code instead of 75"; fi
 cat stopped.out >>outputs
 last=$(sed -n 's/.*"event":"stopped","step":\([0-9]*\),.*/\1/p' stopped/metrics.jsonl)
 expect_code 0 "$CLTRAIN" ckpt verify "s3://bucket/runs/stopped/checkpoints/step_$last"
+if [ "$(uploaded stopped | tail -n 1 | cut -d ' ' -f 1)" = "$last" ]; then pass; else fail 'no event tells of the last upload'; fi
+if [ "$(last_event stopped)" = stopped ]; then pass; else fail 'the last line is not that the run was stopped'; fi
 
 # A run that is complete waits for its uploads, until somebody interrupts that.
 echo 'PUT step_40/manifest hold' >server/faults
 "$CLTRAIN" train net.json --out held checkpoint.upload_seconds=0 checkpoint.upload=s3://bucket/runs/held >held.out 2>&1 &
 process=$!
-is_held() { [ ! -s server/faults ] && grep -q '"event":"end"' held/metrics.jsonl; }
+is_held() { [ ! -s server/faults ]; }
 await_from $process is_held
 kill -INT $process
 await_end $process
@@ -75,6 +83,8 @@ code=0
 wait $process || code=$?
 if [ $code -eq 8 ]; then pass; else fail "code $code instead of 8"; fi
 expect_code 0 grep -q 'the uploads were interrupted' held.out
+if [ "$(last_event held)" = end ]; then pass; else fail 'the last line of an interrupted wait is not the end'; fi
+if uploaded held | grep -q '^40 '; then fail 'an event tells of an upload that was interrupted'; else pass; fi
 cat held.out >>outputs
 
 # A prefix that holds another run; keys that are refused; no such bucket: refused at the start, before anything is made.
@@ -97,6 +107,7 @@ for _ in $(seq 8); do echo 'PUT step_40/model 500'; done >server/faults
 train 8 net.json --out failed checkpoint.upload=s3://bucket/runs/failed
 expect_text 'not all that the run has made is in s3://bucket/runs/failed: s3://bucket/runs/failed/checkpoints/step_40/model.safetensors: PUT: 500'
 same_end straight failed 40
+if [ "$(last_event failed)" = end ]; then pass; else fail 'the last line of a run whose upload has failed is not the end'; fi
 if listed runs/failed/checkpoints/step_40/ manifest.json; then fail 'an incomplete checkpoint has a manifest'; else pass; fi
 train 0 net.json --out failed --resume auto checkpoint.upload=s3://bucket/runs/failed # what is here goes there
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/failed/checkpoints/step_40

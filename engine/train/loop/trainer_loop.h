@@ -170,13 +170,15 @@ void clt_hook_exit(clt_loop *loop, clt_status ended);
 /* trainer_upload.c. open: at the start, before the checkpoint to go on from is looked for; with
  * checkpoint.upload lists what is there, and fetches the newest checkpoint for a run that goes on;
  * collective. saved: a checkpoint is complete and is to be uploaded. look: after each step, tells of uploads
- * that have ended. finish: at the end, waits for uploads; CLT_ESTORAGE if the run has ended well and they
- * have not, else `ended`. */
+ * that have ended. settle: before the last line of metrics.jsonl, waits for checkpoints and tells of them.
+ * finish: at the end, waits for the texts as well; CLT_ESTORAGE if the run has ended well and the uploads have
+ * not, else `ended`. */
 clt_status clt_uploader_open(clt_loop *loop);
 void clt_uploader_close(clt_uploader *uploader); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_uploader, clt_uploader_close)
 void clt_upload_saved(clt_loop *loop, const clt_save_result *result);
 void clt_upload_look(clt_loop *loop);
+void clt_upload_settle(clt_loop *loop);
 clt_status clt_upload_finish(clt_loop *loop, clt_status ended);
 /* trainer_decide.c. clt_stop_before: whether a rank was asked to stop before the first step; collective.
  * clt_send_requests: before a step is enqueued, tells the other ranks whether this one wants to stop or to
@@ -245,6 +247,8 @@ void clt_tell_warning(const clt_loop *loop, const char *text);
 /* For the keeper, which gets the loop as context. */
 void clt_tell_keeper_warning(void *context, const char *text);
 void clt_tell_saved(void *context, const clt_save_result *result, clt_save_reason reason);
+/* Tells of a checkpoint that is complete at checkpoint.upload: in the log and as an event. */
+void clt_tell_uploaded(const clt_loop *loop, int64_t step, double seconds, uint64_t bytes);
 /* Fills in the metrics of a step that has ended. */
 void clt_tell_fill(clt_loop *loop, const clt_step_result *result, clt_step_metrics *metrics);
 /* Reports a step to the observer, to metrics.jsonl and, if its line stays, to the log. */

@@ -69,6 +69,15 @@ void clt_tell_saved(void *context, const clt_save_result *r, clt_save_reason rea
     clt_hook_saved(l, r, clt_save_reason_name(reason));
 }
 
+void clt_tell_uploaded(const clt_loop *l, int64_t step, double seconds, uint64_t bytes)
+{
+    const clt_event_field fields[] = {CLT_FIELD_NUMBER("seconds", seconds), CLT_FIELD_INT("bytes", bytes)};
+    clt_rundir_log(l->dir, "uploaded step %lld to %s (%.1f s)", (long long)step,
+                   clt_config_string(l->options->config, "checkpoint.upload"), seconds);
+    if (!l->ended)
+        note(l, "uploaded", step, fields, COUNT(fields));
+}
+
 void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
 {
     const clt_run *run = l->run;
@@ -388,6 +397,7 @@ const char *clt_stop_reason(int64_t stop)
 
 clt_status clt_tell_end(clt_loop *l, bool stopped)
 {
+    clt_upload_settle(l);
     const clt_cost now = clt_meter_at(l, clt_now());
     clt_event_field cost[CLT_METER_FIELDS];
     clt_event_field seen[CLT_GAUGES_FIELDS];
@@ -421,6 +431,7 @@ clt_status clt_tell_end(clt_loop *l, bool stopped)
 void clt_tell_failed(clt_loop *l, clt_status status)
 {
     clt_error error;
+    clt_upload_settle(l);
     clt_error_save(&error);
     clt_rundir_log(l->dir, "%s: %s", clt_status_text(status), error.text);
     const clt_cost now = clt_meter_at(l, clt_now());

@@ -22,19 +22,30 @@
 #define LANES 4
 #define MANIFEST "manifest.json"
 
+/* A checkpoint that is complete in the bucket and has not been told of yet. */
+typedef struct arrival {
+    int64_t step;
+    double seconds;
+    uint64_t bytes;
+} arrival;
+
 struct clt_uploader {
     clt_remote *remote;
     char folder[1024]; /* of the run */
     double limit;      /* seconds that the end of the run waits; 0: as long as it takes */
+    double ending;     /* when that wait began; 0: it has not */
+    bool late;         /* it took too long, or was interrupted: requests have been ended */
     clt_thread *thread;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     int64_t due; /* the newest step that is to be uploaded; -1: none */
     char due_path[1024];
-    bool ends, over;   /* nothing more will be asked for; the thread has ended */
-    clt_error failure; /* of the newest upload */
-    clt_str said;      /* a line for the log that has not been written yet */
-    clt_str warned;    /* a warning that has not been told yet */
+    bool ends, closes;  /* no more checkpoints will be asked for; the texts of the run are what they stay */
+    bool settled, over; /* no checkpoint is left to upload; the thread has ended */
+    clt_error failure;  /* of the newest upload */
+    arrival *arrived;
+    size_t n_arrived, capacity;
+    clt_str warned; /* a warning that has not been told yet */
 };
 
 /* Texts of the run folder that go along with each checkpoint. */
@@ -42,83 +53,101 @@ static const char *const texts[] = {"config.resolved.json", "metrics.jsonl", "lo
 
 /* --- the thread --- */
 
-static clt_status upload_file(clt_uploader *u, const char *folder, const char *inner, const char *name)
+/* bytes: gets the file's size added. */
+static clt_status upload_file(clt_uploader *u, const char *folder, const char *inner, const char *name,
+                              uint64_t *bytes)
 {
+    uint64_t size;
     CLT_SCOPED(clt_str) path = {0}, key = {0};
     const char *prefix = u->remote->address.prefix;
     clt_str_printf(&path, "%s/%s", folder, name);
     clt_str_printf(&key, "%s%s%s%s", prefix, prefix[0] ? "/" : "", inner, name);
     CLT_TRY(clt_str_check(&path));
     CLT_TRY(clt_str_check(&key));
-    return clt_s3_upload(u->remote->s3, path.text, key.text, LANES);
+    CLT_TRY(clt_s3_upload(u->remote->s3, path.text, key.text, LANES, &size));
+    *bytes += size;
+    return CLT_OK;
 }
 
 /* The manifest is the last file, so that nobody takes a part of a checkpoint for the whole. */
-static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder)
+static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder, uint64_t *bytes)
 {
     CLT_SCOPED(clt_file_list) names = {0};
     char inner[64];
     snprintf(inner, sizeof inner, "checkpoints/step_%" PRId64 "/", step);
+    *bytes = 0;
     CLT_TRY(clt_folder_names(folder, &names));
     for (size_t i = 0; i < names.count; i++)
         if (strcmp(names.name[i], MANIFEST) != 0)
-            CLT_TRY(upload_file(u, folder, inner, names.name[i]));
-    return upload_file(u, folder, inner, MANIFEST);
+            CLT_TRY(upload_file(u, folder, inner, names.name[i], bytes));
+    return upload_file(u, folder, inner, MANIFEST, bytes);
 }
 
 static clt_status upload_texts(clt_uploader *u)
 {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         CLT_SCOPED(clt_str) path = {0};
+        uint64_t bytes = 0;
         clt_str_printf(&path, "%s/%s", u->folder, texts[i]);
         CLT_TRY(clt_str_check(&path));
         if (clt_file_exists(path.text))
-            CLT_TRY(upload_file(u, u->folder, "", texts[i]));
+            CLT_TRY(upload_file(u, u->folder, "", texts[i], &bytes));
     }
     return CLT_OK;
 }
 
 /* Notes how an upload has ended. A checkpoint that checkpoint.keep has deleted meanwhile is no failure: a
  * newer one is there. */
-static void note(clt_uploader *u, int64_t step, const char *path, double seconds, clt_status status)
+static void note(clt_uploader *u, const arrival *a, const char *path, clt_status status)
 {
     CLT_LOCKED(&u->lock);
     if (status == CLT_OK) {
         u->failure = (clt_error){.status = CLT_OK};
-        clt_str_free(&u->said);
-        clt_str_printf(&u->said, "uploaded step %" PRId64 " to s3://%s/%s (%.1f s)", step,
-                       u->remote->address.bucket, u->remote->address.prefix, seconds);
+        if (clt_grow(&u->arrived, &u->capacity, u->n_arrived + 1, sizeof *u->arrived, "uploads") == CLT_OK)
+            u->arrived[u->n_arrived++] = *a;
     } else if (clt_is_directory(path)) {
         clt_error_take(status, &u->failure);
         clt_str_free(&u->warned);
         clt_str_printf(&u->warned,
-                       "the checkpoint of step %" PRId64 " could not be uploaded, the run goes on: %s", step,
-                       u->failure.text);
+                       "the checkpoint of step %" PRId64 " could not be uploaded, the run goes on: %s",
+                       a->step, u->failure.text);
     }
     clt_error_clear();
+}
+
+/* Uploads the newest checkpoint that is due, as long as there are any. With the lock, which is given back
+ * meanwhile. */
+static void upload_due(clt_uploader *u)
+{
+    char path[sizeof u->due_path];
+    while (u->due >= 0) {
+        arrival a = {.step = u->due};
+        snprintf(path, sizeof path, "%s", u->due_path);
+        u->due = -1;
+        pthread_mutex_unlock(&u->lock);
+        const double begin = clt_now();
+        clt_status status = upload_step(u, a.step, path, &a.bytes);
+        a.seconds = clt_now() - begin;
+        note(u, &a, path, status);
+        if (status == CLT_OK && upload_texts(u) != CLT_OK)
+            clt_error_clear(); /* they go along again with the next one and at the end */
+        pthread_mutex_lock(&u->lock);
+    }
 }
 
 static void *upload_all(void *context)
 {
     clt_uploader *u = context;
-    char path[sizeof u->due_path];
     pthread_mutex_lock(&u->lock);
-    for (;;) {
-        while (u->due < 0 && !u->ends)
+    while (!u->ends || u->due >= 0) {
+        upload_due(u);
+        if (!u->ends)
             pthread_cond_wait(&u->changed, &u->lock);
-        const int64_t step = u->due;
-        if (step < 0)
-            break;
-        snprintf(path, sizeof path, "%s", u->due_path);
-        u->due = -1;
-        pthread_mutex_unlock(&u->lock);
-        const double begin = clt_now();
-        clt_status status = upload_step(u, step, path);
-        if (status == CLT_OK)
-            status = upload_texts(u);
-        note(u, step, path, clt_now() - begin, status);
-        pthread_mutex_lock(&u->lock);
     }
+    u->settled = true;
+    pthread_cond_broadcast(&u->changed);
+    while (!u->closes)
+        pthread_cond_wait(&u->changed, &u->lock);
     pthread_mutex_unlock(&u->lock);
     clt_error last;
     clt_error_take(upload_texts(u), &last);
@@ -251,16 +280,19 @@ void clt_upload_saved(clt_loop *l, const clt_save_result *result)
 void clt_upload_look(clt_loop *l)
 {
     clt_uploader *u = l->uploader;
-    CLT_SCOPED(clt_str) said = {0}, warned = {0};
+    CLT_FREED arrival *arrived = NULL;
+    CLT_SCOPED(clt_str) warned = {0};
     if (!u)
         return;
     pthread_mutex_lock(&u->lock);
-    said = u->said;
+    size_t count = u->n_arrived;
+    arrived = CLT_TAKE(u->arrived);
     warned = u->warned;
-    u->said = u->warned = (clt_str){0};
+    u->n_arrived = u->capacity = 0;
+    u->warned = (clt_str){0};
     pthread_mutex_unlock(&u->lock);
-    if (said.text)
-        clt_rundir_log(l->dir, "%s", said.text);
+    for (size_t i = 0; i < count; i++)
+        clt_tell_uploaded(l, arrived[i].step, arrived[i].seconds, arrived[i].bytes);
     if (warned.text)
         clt_tell_warning(l, warned.text);
 }
@@ -269,26 +301,39 @@ void clt_upload_look(clt_loop *l)
  * machine or the job, and leaves time for just that. */
 static bool interrupted(const clt_loop *l)
 {
-    return l->options->stop && atomic_load(l->options->stop) == SIGINT && l->stop != SIGINT;
+    return l && l->options->stop && atomic_load(l->options->stop) == SIGINT && l->stop != SIGINT;
 }
 
-/* Waits until the thread is through; false: it took too long, or was interrupted, and was ended. */
-static bool wait_for_end(clt_uploader *u, const clt_loop *l)
+/* Waits until *done. When that takes too long, or is interrupted, requests are ended, after which the thread
+ * is soon through. */
+static void wait_until(clt_uploader *u, const clt_loop *l, const bool *done)
 {
-    const double begin = clt_now();
-    bool late = false;
+    if (u->ending <= 0)
+        u->ending = clt_now();
     pthread_mutex_lock(&u->lock);
     u->ends = true;
+    u->closes = done == &u->over;
     pthread_cond_broadcast(&u->changed);
-    while (!u->over && !late) {
-        (void)clt_cond_wait_turn(&u->changed, &u->lock);
-        late = !u->over && ((u->limit > 0 && clt_now() - begin > u->limit) || (l && interrupted(l)));
+    while (!*done) {
+        bool late = (u->limit > 0 && clt_now() - u->ending > u->limit) || interrupted(l);
+        if (late && !u->late)
+            clt_s3_cancel(u->remote->s3);
+        u->late = u->late || late;
+        if (!*done)
+            (void)clt_cond_wait_turn(&u->changed, &u->lock);
     }
     pthread_mutex_unlock(&u->lock);
-    if (late)
-        clt_s3_cancel(u->remote->s3);
-    clt_thread_join(CLT_TAKE(u->thread));
-    return !late;
+}
+
+void clt_upload_settle(clt_loop *l)
+{
+    if (!l->uploader || !l->run || l->uploader->ends)
+        return;
+    CLT_KEEP_ERROR();
+    clt_run_progress(l->run, "uploading", 0, 0);
+    wait_until(l->uploader, l, &l->uploader->settled);
+    clt_run_progress(l->run, "uploading", 0, -1);
+    clt_upload_look(l);
 }
 
 /* Ends the uploads; false: something is not there, and `text` says why. */
@@ -296,19 +341,19 @@ static bool finish(clt_loop *l, char *text, size_t size)
 {
     clt_uploader *u = l->uploader;
     const char *address = clt_config_string(l->options->config, "checkpoint.upload");
-    clt_run_progress(l->run, "uploading", 0, 0);
-    bool in_time = wait_for_end(u, l);
-    clt_run_progress(l->run, "uploading", 0, -1);
+    clt_upload_settle(l);
+    wait_until(u, l, &u->over);
+    clt_thread_join(CLT_TAKE(u->thread));
     clt_upload_look(l);
-    if (!in_time && interrupted(l))
+    if (u->late && interrupted(l))
         snprintf(text, size, "not all that the run has made is in %s: the uploads were interrupted", address);
-    else if (!in_time)
+    else if (u->late)
         snprintf(text, size,
                  "not all that the run has made is in %s: checkpoint.upload_seconds (%g) have passed",
                  address, u->limit);
     else if (u->failure.status != CLT_OK)
         snprintf(text, size, "not all that the run has made is in %s: %s", address, u->failure.text);
-    return in_time && u->failure.status == CLT_OK;
+    return !u->late && u->failure.status == CLT_OK;
 }
 
 clt_status clt_upload_finish(clt_loop *l, clt_status ended)
@@ -333,12 +378,13 @@ void clt_uploader_close(clt_uploader *u)
         return;
     if (u->thread) { /* the run could not begin */
         clt_s3_cancel(u->remote->s3);
-        (void)wait_for_end(u, NULL);
+        wait_until(u, NULL, &u->over);
+        clt_thread_join(CLT_TAKE(u->thread));
     }
     clt_remote_close(u->remote);
     pthread_cond_destroy(&u->changed);
     pthread_mutex_destroy(&u->lock);
-    clt_str_free(&u->said);
     clt_str_free(&u->warned);
+    free(u->arrived);
     free(u);
 }

@@ -226,7 +226,7 @@ static clt_status delete_checkpoint(const char *folder, const char *name)
     return clt_remove_tree(to.text);
 }
 
-static bool kept_anyway(const clt_retention *r, int64_t step)
+bool clt_retention_keeps(const clt_retention *r, int64_t step)
 {
     return (r->major > 0 && step % r->major == 0) || step == r->best;
 }
@@ -236,7 +236,7 @@ static size_t surplus(const clt_step_list *list, int64_t step, const clt_retenti
 {
     size_t others = 0, room = (size_t)r->keep - 1;
     for (size_t i = 0; i < list->count; i++)
-        others += list->at[i].step != step && !kept_anyway(r, list->at[i].step);
+        others += list->at[i].step != step && !clt_retention_keeps(r, list->at[i].step);
     return others > room ? others - room : 0;
 }
 
@@ -246,7 +246,7 @@ static clt_status delete_older(const char *folder, int64_t step, const clt_step_
 {
     int kept = 1;
     for (size_t i = list->count; i-- > 0;) {
-        if (list->at[i].step == step || kept_anyway(r, list->at[i].step))
+        if (list->at[i].step == step || clt_retention_keeps(r, list->at[i].step))
             continue;
         if (kept < r->keep)
             kept++;

@@ -106,6 +106,8 @@ typedef struct clt_retention {
     int keep;
     int64_t major, best;
 } clt_retention;
+/* Whether a step stays, however many newer ones there are. */
+bool clt_retention_keeps(const clt_retention *retention, int64_t step);
 
 /* --- checkpoints of several processes: one calls begin, each calls write_part, one calls place --- */
 

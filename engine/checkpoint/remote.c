@@ -16,16 +16,23 @@
 #define LANES 4
 #define PIECE ((size_t)8 << 20) /* bytes that are read at a time when content is verified */
 
-void clt_remote_close(clt_remote *remote)
+static void forget(clt_remote *r)
 {
-    if (!remote)
+    for (size_t i = 0; i < r->count; i++)
+        free(r->steps[i].folder);
+    free(r->steps);
+    clt_s3_list_free(&r->objects);
+    r->steps = NULL;
+    r->count = r->capacity = 0;
+}
+
+void clt_remote_close(clt_remote *r)
+{
+    if (!r)
         return;
-    for (size_t i = 0; i < remote->count; i++)
-        free(remote->steps[i].folder);
-    free(remote->steps);
-    clt_s3_list_free(&remote->objects);
-    clt_s3_close(remote->s3);
-    free(remote);
+    forget(r);
+    clt_s3_close(r->s3);
+    free(r);
 }
 
 /* --- what there is --- */
@@ -271,5 +278,25 @@ clt_status clt_remote_delete(clt_remote *r, const clt_remote_step *step)
     for (size_t i = 0; i < r->objects.count; i++)
         if (strncmp(r->objects.object[i].key, step->folder, length) == 0 && &r->objects.object[i] != manifest)
             CLT_TRY(clt_s3_delete(r->s3, r->objects.object[i].key));
+    return CLT_OK;
+}
+
+clt_status clt_remote_retain(clt_remote *r, int64_t step, const clt_retention *retention)
+{
+    int kept = 1;
+    forget(r);
+    CLT_TRY(list(r));
+    const clt_remote_step *newest = clt_remote_find(r, step);
+    if (!newest || !newest->complete)
+        CLT_FAIL(CLT_ESTORAGE, "s3://%s/%s: step %" PRId64 " is not complete there", r->address.bucket,
+                 r->address.prefix, step);
+    for (size_t i = r->count; i-- > 0;) {
+        const clt_remote_step *s = &r->steps[i];
+        if (s->step >= step)
+            continue;
+        if (s->complete && (clt_retention_keeps(retention, s->step) || kept++ < retention->keep))
+            continue;
+        CLT_TRY(clt_remote_delete(r, s));
+    }
     return CLT_OK;
 }

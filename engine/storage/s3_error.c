@@ -74,6 +74,21 @@ double clt_s3_delay(int attempt, bool slower, double chance)
     return chance * (most < MOST_SECONDS ? most : MOST_SECONDS);
 }
 
+const char *clt_s3_right(const clt_s3_call *call)
+{
+    bool upload = false, uploads = false;
+    for (int i = 0; i < call->n_query; i++) {
+        upload = upload || strcmp(call->query[i].name, "uploadId") == 0;
+        uploads = uploads || strcmp(call->query[i].name, "uploads") == 0;
+    }
+    if (!call->key[0])
+        return uploads ? "s3:ListBucketMultipartUploads" : "s3:ListBucket";
+    if (strcmp(call->method, "DELETE") == 0)
+        return upload ? "s3:AbortMultipartUpload" : "s3:DeleteObject";
+    return strcmp(call->method, "GET") == 0 || strcmp(call->method, "HEAD") == 0 ? "s3:GetObject"
+                                                                                 : "s3:PutObject";
+}
+
 const char *clt_s3_hint(int code, const char *error)
 {
     static const struct {
@@ -82,7 +97,7 @@ const char *clt_s3_hint(int code, const char *error)
         {"SignatureDoesNotMatch", "the secret key is wrong"},
         {"InvalidAccessKeyId", "the server does not know this access key"},
         {"NoSuchBucket", "there is no such bucket"},
-        {"AccessDenied", "the keys do not allow this; docs/storage.md lists the rights that are needed"},
+        {"AccessDenied", CLT_S3_NO_RIGHT},
         {"PreconditionFailed", "the object has been replaced meanwhile"},
         {"RequestTimeTooSkewed", "the clock of this machine is wrong"},
         {"EntityTooLarge", "the server does not take an object this large"},
@@ -90,7 +105,7 @@ const char *clt_s3_hint(int code, const char *error)
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
         if (strcmp(hints[i].error, error) == 0)
             return hints[i].hint;
-    return code == 403   ? "the keys do not allow this; docs/storage.md lists the rights that are needed"
+    return code == 403   ? CLT_S3_NO_RIGHT
            : code == 404 ? "there is no such object"
            : code == 412 ? "the object has been replaced meanwhile"
                          : "";

@@ -89,6 +89,9 @@ bool clt_s3_parse_size(const char *text, uint64_t *out);
 clt_s3_verdict clt_s3_judge(int code, const char *error, bool result_missing);
 /* Seconds to wait before attempt `attempt` (1: the second one); chance: 0 to 1. */
 double clt_s3_delay(int attempt, bool slower, double chance);
+/* The right without which a server refuses the call: "s3:PutObject". */
+const char *clt_s3_right(const clt_s3_call *call);
+#define CLT_S3_NO_RIGHT "the keys do not allow this, which needs the right " /* clt_s3_right follows */
 /* What the server's code, or the number, probably means for the user; "" if there is nothing to add. */
 const char *clt_s3_hint(int code, const char *error);
 

@@ -368,9 +368,10 @@ static clt_status give_up(const clt_s3 *s3, const clt_s3_call *call, const clt_s
     if (!reply->code)
         CLT_FAIL(CLT_ESTORAGE, "s3://%s/%s: %s: no answer: %s%s", s3->bucket, call->key, call->method,
                  f->reason, times);
-    CLT_FAIL(CLT_ESTORAGE, "s3://%s/%s: %s: %s%s%s%s%s%s%s%s", s3->bucket, call->key, call->method, number,
+    const char *right = strcmp(hint, CLT_S3_NO_RIGHT) == 0 ? clt_s3_right(call) : "";
+    CLT_FAIL(CLT_ESTORAGE, "s3://%s/%s: %s: %s%s%s%s%s%s%s%s%s", s3->bucket, call->key, call->method, number,
              reply->error[0] ? " " : "", reply->error, f->message[0] ? ": " : "", f->message,
-             hint[0] ? "; " : "", hint, times);
+             hint[0] ? "; " : "", hint, right, times);
 }
 
 /* What an answer without a code, as HEAD gets them, may mean beside what its number says. */

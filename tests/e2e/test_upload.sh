@@ -112,6 +112,25 @@ if listed runs/failed/checkpoints/step_40/ manifest.json; then fail 'an incomple
 train 0 net.json --out failed --resume auto checkpoint.upload=s3://bucket/runs/failed # what is here goes there
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/failed/checkpoints/step_40
 
+# checkpoint.upload_keep: what is older goes, manifests first, but for the best one and multiples of checkpoint.major, as in the folder.
+awk 'BEGIN { for (i = 0; i < 40; i++) printf "%g,%g,%g\n", i / 40, i % 7 / 7, i / 20 }' >t.csv
+awk -F, -v OFS=, '{ $3 = -$3; print }' t.csv >against.csv # what is learnt makes this worse, so that step 10 stays the best
+net mse data.eval_path=against.csv optimizer.learning_rate=0.05 train.steps=50 checkpoint.every=10 train.eval_every=10 checkpoint.best=loss \
+    checkpoint.keep=1 checkpoint.major=20 checkpoint.upload=s3://bucket/runs/kept checkpoint.upload_keep=1 >kept.json
+steps_there() { guarded "$tool" bucket list runs/kept/ 2>/dev/null | sed -n 's:.*/step_\([0-9]*\)/.*:\1:p' | sort -n -u | paste -s -d ' '; }
+expect_there() { if [ "$(steps_there)" = "$1" ]; then pass; else fail "the bucket has the steps $(steps_there) instead of $1"; fi; }
+for steps in 10 20 30; do train 0 kept.json --out kept --resume auto --max-steps $steps; done
+expect_there '10 20 30'
+echo 'DELETE step_30/model AccessDenied.403' >server/faults
+train 0 kept.json --out kept --resume auto --max-steps 35
+expect_text 'older checkpoints stay there: .*step_30/model.*403 AccessDenied.* needs the right s3:DeleteObject'
+if [ "$(grep -m 1 'DELETE.*/step_30/' server/requests)" = 'DELETE /bucket/runs/kept/checkpoints/step_30/manifest.json ' ]; then pass; else fail 'the manifest was not deleted first'; fi
+expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/kept/checkpoints/step_35
+train 0 kept.json --out kept --resume auto --max-steps 38 # what is incomplete goes as well
+reject_text 'stay there'
+expect_there '10 20 38'
+if [ "$(ls kept/checkpoints | paste -s -d ' ')" = 'step_10 step_20 step_38' ]; then pass; else fail "the folder has others: $(ls kept/checkpoints)"; fi
+
 obeys server
 cat ./*/metrics.jsonl ./*/log.txt ./*/config.resolved.json ./*/checkpoints/*/*.json >>outputs
 no_secrets TEST/SECRET TESTKEY

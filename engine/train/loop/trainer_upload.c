@@ -38,7 +38,9 @@ struct clt_uploader {
     clt_thread *thread;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
-    int64_t due; /* the newest step that is to be uploaded; -1: none */
+    clt_retention retention; /* of what is there; keep 0: nothing is deleted */
+    bool stays;              /* it has been told that older checkpoints stay there */
+    int64_t due;             /* the newest step that is to be uploaded; -1: none */
     char due_path[1024];
     bool ends, closes;  /* no more checkpoints will be asked for; the texts of the run are what they stay */
     bool settled, over; /* no checkpoint is left to upload; the thread has ended */
@@ -115,6 +117,23 @@ static void note(clt_uploader *u, const arrival *a, const char *path, clt_status
     clt_error_clear();
 }
 
+/* Deletes older checkpoints there (checkpoint.upload_keep). What cannot be deleted stays, and is told of once. */
+static void retain(clt_uploader *u, int64_t step)
+{
+    pthread_mutex_lock(&u->lock);
+    const clt_retention retention = u->retention;
+    pthread_mutex_unlock(&u->lock);
+    if (retention.keep == 0)
+        return;
+    clt_status status = clt_remote_retain(u->remote, step, &retention);
+    CLT_LOCKED(&u->lock);
+    if (status != CLT_OK && !u->stays && !u->late)
+        clt_str_printf(&u->warned, "%scheckpoint.upload_keep: older checkpoints stay there: %s",
+                       u->warned.text ? "; " : "", clt_error_text());
+    u->stays = status != CLT_OK;
+    clt_error_clear();
+}
+
 /* Uploads the newest checkpoint that is due, as long as there are any. With the lock, which is given back
  * meanwhile. */
 static void upload_due(clt_uploader *u)
@@ -131,6 +150,8 @@ static void upload_due(clt_uploader *u)
         note(u, &a, path, status);
         if (status == CLT_OK && upload_texts(u) != CLT_OK)
             clt_error_clear(); /* they go along again with the next one and at the end */
+        if (status == CLT_OK)
+            retain(u, a.step);
         pthread_mutex_lock(&u->lock);
     }
 }
@@ -234,7 +255,7 @@ static clt_status open_first(clt_loop *l, clt_uploader **out)
     CLT_TRY(clt_alloc(&u, 1, sizeof *u, "uploads"));
     pthread_mutex_init(&u->lock, NULL);
     pthread_cond_init(&u->changed, NULL);
-    u->due = -1;
+    u->due = u->retention.best = -1;
     u->limit = clt_config_float(o->config, "checkpoint.upload_seconds");
     snprintf(u->folder, sizeof u->folder, "%s", o->out_dir);
     CLT_TRY(clt_fail_prefix(clt_remote_open(address, &storage, &u->remote), "checkpoint.upload: "));
@@ -269,9 +290,15 @@ clt_status clt_uploader_open(clt_loop *l)
 void clt_upload_saved(clt_loop *l, const clt_save_result *result)
 {
     clt_uploader *u = l->uploader;
+    const clt_config *c = l->options->config;
+    int64_t best = clt_config_choice(c, "checkpoint.best") != CLT_BEST_NONE ? l->keeper.state.best_step : -1;
     if (!u)
         return;
     CLT_LOCKED(&u->lock);
+    u->retention.keep = (int)clt_config_int(c, "checkpoint.upload_keep");
+    u->retention.major = clt_config_int(c, "checkpoint.major");
+    if (best <= result->step) /* else it is not saved yet, and the best one before it stays */
+        u->retention.best = best;
     u->due = result->step;
     snprintf(u->due_path, sizeof u->due_path, "%s", result->path);
     pthread_cond_broadcast(&u->changed);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# storage_double.py FOLDER: plays object storage (S3), and the services that give keys for it (STS, the agent of a container, the
+# storage_double.py FOLDER [SERVER]: plays object storage (S3), and the services that give keys for it (STS, the agent of a container, the
 # metadata service of AWS), on a free port of 127.0.0.1, which FOLDER/port gets. It is stricter than the real ones: it computes each
 # signature itself, compares the sum of each body with the signed one, and wants parts of equal sizes; each broken rule is a line of
 # FOLDER/violations, and an answer 400 or 403. Objects are in memory. Files in FOLDER, which may come and go:
@@ -18,11 +18,13 @@
 #               sizes in a list are -1; stray: a list has a key beside its prefix; circle: a list of uploads goes on where it began; meet: the request waits for another one with this
 #               fault, and is then answered as usual; hold: it is never answered
 #   chaos       a number: that share of all requests fails by 500, reset, cut or lost
+# With SERVER, such as http://127.0.0.1:8333, it plays the faults alone, and passes on all other requests.
 # FOLDER/requests lists the requests, FOLDER/assumed the forms by which STS was asked for a role. Ends when FOLDER/quit exists. Keys: TESTKEY and TEST/SECRET, no token; others come from the services.
 import base64
 import datetime
 import hashlib
 import hmac
+import http.client
 import http.server
 import json
 import os
@@ -36,6 +38,7 @@ import urllib.parse
 import xml.sax.saxutils
 
 folder = sys.argv[1]
+target = sys.argv[2].split("//")[1] if len(sys.argv) > 2 else ""
 lock = threading.RLock()
 objects, uploads, sealed, keys, tokens = {}, {}, {}, {"TESTKEY": ("TEST/SECRET", None, None)}, {}
 chance = random.Random(4)
@@ -209,6 +212,9 @@ class Service(http.server.BaseHTTPRequestHandler):
         self.fault = self.take_fault()
         if self.failed():
             return
+        if target:
+            self.pass_on(body)
+            return
         try:
             if self.headers.get("User-Agent", "").split("/")[0] != "cltrain":
                 self.broken(400, "InvalidRequest", "the program does not give its name")
@@ -227,6 +233,21 @@ class Service(http.server.BaseHTTPRequestHandler):
             self.refuse(refusal.code, refusal.error, refusal.more, x_amz_bucket_region=read("region", "us-east-1"))
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_one
+
+    def pass_on(self, body):
+        link = http.client.HTTPConnection(target, timeout=600)
+        link.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in self.headers.items():
+            link.putheader(name, value)
+        link.endheaders(body)
+        reply = link.getresponse()
+        data = reply.read()
+        keep = {n.replace("-", "_"): v for n, v in reply.getheaders() if n.lower() not in
+                ("date", "server", "connection", "transfer-encoding", "content-length")}
+        if self.command == "HEAD" and self.fault != "bare" and reply.getheader("Content-Length"):
+            keep["Content_Length"] = reply.getheader("Content-Length")
+        self.answer(reply.status, data, **keep)
+        link.close()
 
     # --- services that give keys ---
 

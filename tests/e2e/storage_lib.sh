@@ -6,14 +6,47 @@
 command -v python3 >/dev/null || skip_all 'python3, which plays the services, is not installed'
 "$CLTRAIN" version >"$out" 2>&1
 
-# storage_double FOLDER: starts a server; $address is where, and AWS_ENDPOINT_URL_S3 too. It ends with the test.
+# storage_double FOLDER [SERVER]: starts a server, or one that only plays faults before SERVER; $address is where, and AWS_ENDPOINT_URL_S3
+# too. It ends with the test.
 storage_double() {
     mkdir "$1"
-    python3 "$CLTRAIN_SOURCE_DIR/tests/e2e/storage_double.py" "$1" &
+    python3 "$CLTRAIN_SOURCE_DIR/tests/e2e/storage_double.py" "$@" &
     await_from $! test -s "$1/port"
     address=http://127.0.0.1:$(cat "$1/port")
     export AWS_ENDPOINT_URL_S3=$address
     trap 'touch "$work/$(basename '"$1"')/quit"; wait; rm -rf "$work"' EXIT
+}
+# seaweedfs WEED: starts SeaweedFS by its program `weed`, with the bucket `bucket`; AWS_ENDPOINT_URL_S3 is where, and $seaweedfs_process must
+# be killed at the end. Keys as the double has them.
+seaweedfs() {
+    local ports
+    # Its services speak gRPC at their ports + 10000.
+    read -r -a ports <<<"$(python3 -c 'import socket
+found, kept = [], []
+while len(found) < 4:
+    pair = [socket.socket(), socket.socket()]
+    pair[0].bind(("127.0.0.1", 0))
+    port = pair[0].getsockname()[1]
+    try:
+        pair[1].bind(("127.0.0.1", port + 10000))
+        found.append(port)
+    except (OSError, OverflowError):
+        pass
+    kept += pair
+print(*found)')"
+    mkdir disk
+    echo '{"identities":[{"name":"me","credentials":[{"accessKey":"TESTKEY","secretKey":"TEST/SECRET"}],"actions":["Admin","Read","List","Write"]}]}' >ids.json
+    WEED_S3_SSE_KEY=$(printf '%064d' 7) "$1" server -dir=disk -ip=127.0.0.1 -ip.bind=127.0.0.1 -master.port="${ports[0]}" -volume.port="${ports[1]}" \
+        -filer -filer.port="${ports[2]}" -s3 -s3.port="${ports[3]}" -s3.config=ids.json -s3.port.iceberg=0 -master.telemetry=false -volume.max=60 \
+        -master.volumeSizeLimitMB=128 >weed.log 2>&1 &
+    seaweedfs_process=$!
+    export AWS_ENDPOINT_URL_S3=http://127.0.0.1:${ports[3]}
+    echo x >ready
+    is_seaweedfs_ready() {
+        echo 's3.bucket.create -name bucket' | "$1" shell -master="127.0.0.1:${ports[0]}" -filer="127.0.0.1:${ports[2]}"
+        "$CLTRAIN_BUILD_DIR/tests/object_storage" bucket put ready ready # an open port is not enough
+    }
+    await_from "$seaweedfs_process" is_seaweedfs_ready "$1"
 }
 obeys() { # FOLDER: ends a server, whose rules no request has broken
     touch "$1/quit"

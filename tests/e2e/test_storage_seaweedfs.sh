@@ -13,34 +13,9 @@ export AWS_ACCESS_KEY_ID=TESTKEY AWS_SECRET_ACCESS_KEY=TEST/SECRET CLTRAIN_GEMM=
 tool=$CLTRAIN_BUILD_DIR/tests/object_storage
 s3() { expect_code "$1" "$tool" bucket "${@:2}"; kept_outputs; }
 
-# Its services speak gRPC at their ports + 10000.
-read -r -a ports <<<"$(python3 -c 'import socket
-found, kept = [], []
-while len(found) < 4:
-    pair = [socket.socket(), socket.socket()]
-    pair[0].bind(("127.0.0.1", 0))
-    port = pair[0].getsockname()[1]
-    try:
-        pair[1].bind(("127.0.0.1", port + 10000))
-        found.append(port)
-    except (OSError, OverflowError):
-        pass
-    kept += pair
-print(*found)')"
-mkdir disk
-echo '{"identities":[{"name":"me","credentials":[{"accessKey":"TESTKEY","secretKey":"TEST/SECRET"}],"actions":["Admin","Read","List","Write"]}]}' >ids.json
-WEED_S3_SSE_KEY=$(printf '%064d' 7) "$weed" server -dir=disk -ip=127.0.0.1 -ip.bind=127.0.0.1 -master.port="${ports[0]}" -volume.port="${ports[1]}" \
-    -filer -filer.port="${ports[2]}" -s3 -s3.port="${ports[3]}" -s3.config=ids.json -s3.port.iceberg=0 -master.telemetry=false -volume.max=8 \
-    -master.volumeSizeLimitMB=64 >weed.log 2>&1 &
-server=$!
-trap 'kill -9 $server 2>/dev/null; wait; rm -rf "$work"' EXIT
-export AWS_ENDPOINT_URL_S3=http://127.0.0.1:${ports[3]}
+seaweedfs "$weed"
+trap 'kill -9 "$seaweedfs_process" 2>/dev/null; wait; rm -rf "$work"' EXIT
 printf 'hello' >hello
-ready() {
-    echo 's3.bucket.create -name bucket' | "$weed" shell -master="127.0.0.1:${ports[0]}" -filer="127.0.0.1:${ports[2]}"
-    "$tool" bucket put ready hello # an open port is not enough
-}
-await_from $server ready
 
 head -c 20000000 /dev/urandom >large
 for key in 'odd/a b' 'odd/ü' 'odd/+' 'odd/&=%~!()' "odd/'*" 'odd/%20' 'odd/"<>' 'odd/日本'; do

@@ -37,12 +37,13 @@ print(*found)')"
     mkdir disk
     echo '{"identities":[{"name":"me","credentials":[{"accessKey":"TESTKEY","secretKey":"TEST/SECRET"}],"actions":["Admin","Read","List","Write"]}]}' >ids.json
     WEED_S3_SSE_KEY=$(printf '%064d' 7) "$1" server -dir=disk -ip=127.0.0.1 -ip.bind=127.0.0.1 -master.port="${ports[0]}" -volume.port="${ports[1]}" \
-        -filer -filer.port="${ports[2]}" -s3 -s3.port="${ports[3]}" -s3.config=ids.json -s3.port.iceberg=0 -master.telemetry=false -volume.max=60 \
+        -filer -filer.port="${ports[2]}" -s3 -s3.port="${ports[3]}" -s3.config=ids.json -s3.port.iceberg=0 -s3.port.lance=0 -master.telemetry=false -volume.max=200 \
         -master.volumeSizeLimitMB=128 >weed.log 2>&1 &
     seaweedfs_process=$!
     export AWS_ENDPOINT_URL_S3=http://127.0.0.1:${ports[3]}
     echo x >ready
     is_seaweedfs_ready() {
+        kill -0 "$seaweedfs_process" || return 1
         echo 's3.bucket.create -name bucket' | "$1" shell -master="127.0.0.1:${ports[0]}" -filer="127.0.0.1:${ports[2]}"
         "$CLTRAIN_BUILD_DIR/tests/object_storage" bucket put ready ready # an open port is not enough
     }

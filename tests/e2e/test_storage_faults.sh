@@ -100,4 +100,5 @@ for kill in $(seq "$kills"); do
     remove "kills/$kill/"
 done
 echo "$kills trainings were killed during an upload, $complete of them after a checkpoint was complete"
+obeys proxy
 finish

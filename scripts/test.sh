@@ -12,11 +12,12 @@ usage: scripts/test.sh [--preset dev|release|ci] [--label NAME]... [--jobs N] [-
   --preset   dev: AddressSanitizer and UBSan, warnings are errors; release (default); ci: release, warnings are errors
   --label    quick, full, comm, long or runtimes; may be given more than once (default: quick and comm). runtimes tries other
              OpenCL runtimes, in the folder that CLTRAIN_RUNTIMES names and scripts/runtimes.sh makes; it takes up to an hour
-  --jobs     tests that run at the same time (default 2)
+  --jobs     tests that run at the same time (default: one more than there are cores, for some wait; at most 6)
 TEXT
 }
 
-preset=release labels='' jobs=2
+preset=release labels='' jobs=$(($(nproc) + 1))
+[ "$jobs" -le 6 ] || jobs=6
 while [ $# -gt 0 ]; do
     case $1 in
     --preset) preset=${2:?--preset needs a name}; shift 2 ;;

@@ -75,6 +75,7 @@ ops) # every op as a GPU runs it: group and flat forms, and those that move elem
     verified 12 '*[blocks]' --mode correct
     verified 100 '*[flat]' --mode correct
     verified 100 '*[row]' --mode correct
+    verified 100 '*[group],*[flat],*[blocks]' --small --mode bitwise
     ;;
 esac
 finish

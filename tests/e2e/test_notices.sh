@@ -6,7 +6,7 @@
 # Notices of clouds (engine/cloud/), against services that metadata_double.py plays and that are stricter than the real ones: each
 # kind of notice ends a run with code 75 and a checkpoint, from which it goes on bitwise as if nothing had happened; hints make it save
 # and go on; tokens expire; services are old, mute, garbled or away; a machine of no cloud sends nothing. NOTICE_ROUNDS=N repeats the
-# notices at N moments (1).
+# notices at N moments (1), NOTICE_KINDS='gcp url' makes those of these kinds and nothing else.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 command -v python3 >/dev/null || skip_all 'python3, which plays the services, is not installed'
@@ -57,7 +57,7 @@ went_on() {
     rm -rf "$1" "$1.straight"
 }
 
-for kind in aws gcp azure alibaba url file; do
+for kind in ${NOTICE_KINDS:-aws gcp azure alibaba url file}; do
     for round in $(seq "${NOTICE_ROUNDS:-1}"); do
         name=$kind.$round
         rule=("cloud.provider=$kind")
@@ -85,6 +85,8 @@ for kind in aws gcp azure alibaba url file; do
         [ $kind = file ] || obeys "$name"
     done
 done
+
+[ -z "${NOTICE_KINDS:-}" ] || finish
 
 # The other ways in which clouds tell an end, before the first step: nothing is trained, and the code is the same.
 for rule in 'aws the auto-scaling group ends this instance' 'gcp maintenance of the host: TERMINATE_ON_HOST_MAINTENANCE' 'azure Redeploy has begun \(D\)'; do

@@ -4,6 +4,7 @@
 # with printf. Sourced, never run. Needs only bash, coreutils, grep, sed and awk, and knows nothing of single commands.
 #
 # ctest sets CLTRAIN (the program), CLTRAIN_SOURCE_DIR, CLTRAIN_BUILD_DIR and CLTRAIN_MODULE_DIR.
+declare -F expect_code >/dev/null && return 0 # a script sources several libraries that source this one
 set -u
 export LC_ALL=C
 : "${CLTRAIN:?set it to the cltrain program}"

@@ -17,6 +17,7 @@
 #               damage: the first byte of the answer's body is changed; bare: the answer to HEAD does not give the size; minus: the
 #               sizes in a list are -1; stray: a list has a key beside its prefix; circle: a list of uploads goes on where it began; meet: the request waits for another one with this
 #               fault, and is then answered as usual; hold: it is never answered
+#   delay       seconds that each request waits before it is answered (0)
 #   chaos       a number: that share of all requests fails by 500, reset, cut or lost
 # With SERVER, such as http://127.0.0.1:8333, it plays the faults alone, and passes on all other requests.
 # FOLDER/requests lists the requests, FOLDER/assumed the forms by which STS was asked for a role. Ends when FOLDER/quit exists. Keys: TESTKEY and TEST/SECRET, no token; others come from the services.
@@ -209,6 +210,7 @@ class Service(http.server.BaseHTTPRequestHandler):
     def handle_one(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         note("requests", f"{self.command} {self.path} {self.headers.get('Range', '')}")
+        time.sleep(float(read("delay", "0")))
         self.fault = self.take_fault()
         if self.failed():
             return

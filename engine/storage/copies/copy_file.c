@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "engine/base/log.h"
@@ -36,11 +37,23 @@ const char *clt_copy_name(const clt_remote_file *c, char *text, size_t size)
 
 /* --- opening --- */
 
+/* Every copy that is open has a descriptor, for its locks: the process takes as many as it may. */
+static bool may_open_more(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+        return false;
+    limit.rlim_cur = limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
 /* Opens a file of the folder, which is made if it is missing, with its whole size. */
 static clt_status open_sized(const char *path, uint64_t size, int *fd)
 {
     struct stat info;
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    do {
+        *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    } while (*fd < 0 && errno == EMFILE && may_open_more());
     if (*fd < 0)
         return clt_fail_errno(CLT_ESTORAGE, errno, "opening the copy '%s'", path);
     if (fstat(*fd, &info) != 0 || ((uint64_t)info.st_size != size && ftruncate(*fd, (off_t)size) != 0)) {

@@ -16,6 +16,7 @@
 #include "engine/checkpoint/weight_file.h"
 #include "engine/files/file_kind.h"
 #include "engine/files/fileio_error.h"
+#include "engine/files/remote_files.h"
 
 #define MAX_PARTS 10000
 #define INDEX_MAX_BYTES 100000000u
@@ -47,12 +48,8 @@ static clt_status refuse_folder(const char *path)
 
 static bool read_head(const char *path, unsigned char head[HEAD_BYTES])
 {
-    FILE *file = fopen(path, "rb");
     memset(head, 0, HEAD_BYTES);
-    size_t got = file ? fread(head, 1, HEAD_BYTES, file) : 0;
-    if (file)
-        fclose(file);
-    return got == HEAD_BYTES;
+    return clt_file_first(path, head, HEAD_BYTES) == HEAD_BYTES;
 }
 
 bool clt_safetensors_looks(const char *path)
@@ -211,12 +208,16 @@ clt_status clt_weights_open(const char *path, clt_safetensors **out)
 {
     struct stat info;
     bool found;
+    int fd;
     *out = NULL;
-    if (stat(path, &info) != 0) {
+    errno = ENOENT;
+    if (!clt_file_stat(path, &info)) {
         int code = errno;
         CLT_TRY(open_entry(path, &found, out));
         if (found)
             return CLT_OK;
+        if (clt_is_remote(path)) /* says what is not there, or what server does not answer */
+            return clt_fail_prefix(clt_open_read(path, CLT_ECHECKPOINT, &fd, &info), "weights");
         return clt_fail_errno(CLT_ECHECKPOINT, code, "weights: opening '%.800s'", path);
     }
     if (S_ISDIR(info.st_mode))

@@ -92,6 +92,8 @@ clt_status clt_array_file_open_at_most(clt_array_file *file, const char *path, c
     file->path = path;
     clt_status status = clt_map_open_parts(path, CLT_EDATA, &file->mapping);
     clt_map_need(&file->mapping, 0, MOST_HEADER);
+    if (status == CLT_OK && file->mapping.file)
+        status = clt_map_check_one(&file->mapping);
     if (status != CLT_OK)
         return clt_fail_prefix(status, "opening the data file of %s", key);
     file->bytes = file->mapping.data;

@@ -88,8 +88,9 @@ typedef struct clt_source_type {
     clt_status (*scan)(const clt_source *source);
     /* Says that sample `index` will be read soon, to remote files (clt_map_want). NULL: it has none. */
     void (*want)(const clt_source *source, int64_t index);
-    /* Adds the content of the data to a fingerprint (fingerprint.h). NULL: the data has no fingerprint. */
-    void (*fingerprint)(const clt_source *source, clt_hash64_state *state);
+    /* Adds the content of the data to a fingerprint (fingerprint.h). NULL: the data has no fingerprint. Bytes
+     * of mapped files that do not come are found by clt_map_check. */
+    clt_status (*fingerprint)(const clt_source *source, clt_hash64_state *state);
     /* Warns about data that fits the config, though the user hardly means to train on it. NULL: never. */
     void (*advise)(const clt_source *source);
     /* Number of bytes of text in the targets of sample `index`. Targets that equal `ignore`, or that belong
@@ -249,7 +250,9 @@ clt_status clt_source_check_bound(const clt_source *source, int field, int64_t b
 clt_status clt_source_scan(const clt_source *source);
 
 /* Fingerprint of the content as 16 hexadecimal digits, which does not depend on where the data is stored; ""
- * when the data has none (such as synthetic data, which follows from the config). */
+ * when the data has none (such as synthetic data, which follows from the config). The second one also gives
+ * "" if data cannot be read: who reads it next says why. */
+clt_status clt_source_read_fingerprint(const clt_source *source, char text[CLT_HASH64_TEXT]);
 const char *clt_source_fingerprint(const clt_source *source, char text[CLT_HASH64_TEXT]);
 
 /* Index of the sample at `position` of the endless stream of samples: epoch = position / n; within an epoch

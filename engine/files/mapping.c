@@ -236,7 +236,7 @@ static void note_failure(struct clt_mapped *m, clt_status status)
 void clt_map_need(const clt_mapping *mapping, uint64_t from, uint64_t size)
 {
     struct clt_mapped *m = mapping->file;
-    if (!m || !m->remote)
+    if (!m || !m->remote || atomic_load(&m->lost)) /* what has failed is not tried for every sample */
         return;
     clt_status status = clt_remote_files_used()->need(m->remote, from, size);
     if (status != CLT_OK)

@@ -12,6 +12,7 @@
 #include "engine/data/data.h"
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
+#include "engine/files/remote_files.h"
 #include "engine/pretrained/pretrained.h"
 #include "engine/sweep/sweep_internal.h"
 
@@ -450,7 +451,7 @@ bool clt_sweep_is_folder(const char *path)
 /* The weights: those of the folder, or those that are named, by their whole path. */
 static clt_status find_init(clt_sweep *s, const char *folder, const char *init)
 {
-    CLT_FREED char *whole = init ? realpath(init, NULL) : NULL;
+    CLT_FREED char *whole = !init ? NULL : clt_is_remote(init) ? strdup(init) : realpath(init, NULL);
     if (folder)
         CLT_TRY(clt_sweep_init_of(folder, s->arena, &s->init));
     if (init && !whole)

@@ -12,12 +12,13 @@
 #               how long a request takes
 #   locked      every request for an object or a list is answered by 403 AccessDenied
 #   faults      lines "METHOD PATTERN FAULT": the first one that fits a request is used up by it; PATTERN is a regular expression for
-#               path and query. FAULT: a code such as 503; Code.500, the error Code with this number; reset: no answer; cut: half of
+#               path, query and range. FAULT: a code such as 503; Code.500, the error Code with this number; reset: no answer; cut: half of
 #               it; lost: it is done, but not answered; hidden: an answer 200 that holds an error; move: an answer 307 to /moved;
 #               damage: the first byte of the answer's body is changed; bare: the answer to HEAD does not give the size; minus: the
 #               sizes in a list are -1; stray: a list has a key beside its prefix; circle: a list of uploads goes on where it began; meet: the request waits for another one with this
 #               fault, and is then answered as usual; hold: it is never answered
 #   delay       seconds that each request waits before it is answered (0)
+#   take        the files below FOLDER/new become objects of the bucket, and the file goes
 #   chaos       a number: that share of all requests fails by 500, reset, cut or lost
 # With SERVER, such as http://127.0.0.1:8333, it plays the faults alone, and passes on all other requests.
 # FOLDER/requests lists the requests, FOLDER/assumed the forms by which STS was asked for a role. Ends when FOLDER/quit exists. Keys: TESTKEY and TEST/SECRET, no token; others come from the services.
@@ -128,7 +129,7 @@ class Service(http.server.BaseHTTPRequestHandler):
             lines = read("faults", "").splitlines()
             for i, line in enumerate(lines):
                 method, pattern, fault = line.split()
-                if method == self.command and re.search(pattern, self.path):
+                if method == self.command and re.search(pattern, f"{self.path} {self.headers.get('Range', '')}"):
                     rest = "\n".join(lines[:i] + lines[i + 1:])
                     with open(os.path.join(folder, "faults.new"), "w", encoding="utf-8") as file:
                         file.write(rest)
@@ -415,6 +416,18 @@ class Service(http.server.BaseHTTPRequestHandler):
         self.answer(200, f"\n\n<CompleteMultipartUploadResult><ETag>{objects[key][1]}</ETag></CompleteMultipartUploadResult>")
 
 
+def take():
+    new = os.path.join(folder, "new")
+    for below, _, names in os.walk(new):
+        for name in names:
+            with open(os.path.join(below, name), "rb") as file:
+                body = file.read()
+            key = os.path.relpath(os.path.join(below, name), new)
+            with lock:
+                objects[key], sealed[key] = (body, f'"{hashlib.md5(body).hexdigest()}"'), {}
+    os.remove(os.path.join(folder, "take"))
+
+
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
@@ -428,4 +441,6 @@ with open(os.path.join(folder, "port.part"), "w", encoding="utf-8") as port:
     port.write(str(server.server_address[1]))
 os.rename(os.path.join(folder, "port.part"), os.path.join(folder, "port"))
 while not os.path.exists(os.path.join(folder, "quit")):
+    if os.path.exists(os.path.join(folder, "take")):
+        take()
     time.sleep(0.02)

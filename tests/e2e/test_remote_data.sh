@@ -88,6 +88,13 @@ train 0 text.json train.steps=4 data.path=@list --out list.far
 expect_same "$(model text 4)" "$(model list.far 4)"
 train 2 s3://bucket/d/none.json --out none
 put npy.json
+put npy/checkpoints/step_4/model.safetensors
+train 0 s3://bucket/d/npy.json train.steps=4 --init s3://bucket/d/npy/checkpoints/step_4/model.safetensors --out from_bucket storage.cache="$work/mine"
+expect_text 'npy/checkpoints/step_4/model.safetensors'
+[ "$(find mine -type f 2>/dev/null | wc -l)" -gt 2 ] && pass || fail 'storage.cache has no effect after a config from the bucket'
+rm -rf mine
+train 7 npy.json --init s3://bucket/d/none.safetensors --out none
+expect_text 'there is no such object'
 train 0 s3://bucket/d/npy.json train.steps=4 --init "$(model npy 4)" --out from_config # a config, with its data here
 
 # --- from files to the bucket and back ---
@@ -160,6 +167,50 @@ far 8 data.path=s3://no-bucket/d
 expect_text '404 NoSuchBucket'
 far 3 data.path=s3://bucket/d/nothing/*.bin
 expect_text "'s3://bucket/d/nothing/\*.bin' .*no file matches the pattern"
+
+for file in x.npy x.idx images.pack pairs/train.pairs; do # a refused header is no other format
+    rm -rf cache/objects far
+    for i in 1 2 3 4; do echo "GET $file 403"; done >server/faults
+    config=$(grep -l "$file" npy.far.json idx.far.json pack.far.json 2>/dev/null | head -n 1)
+    train 8 "${config:-pairs.far.json}" train.steps=4 --out far
+    expect_text "s3://bucket/d/$file: GET: 403"
+done
+rm -f server/faults
+for address in s3:// s3://b/ s3://BAD_bucket/x; do far 2 data.path="[\"s3://bucket/d/big/train_0.bin\",\"$address\"]"; done
+
+# A fingerprint of bytes that did not come is not kept, and is no reason to take data for other data.
+rm -rf cache/objects far whole
+for i in 1 2 3 4 5 6; do echo 'GET train_0.bin.*bytes=8388608- 403'; done >server/faults
+train 0 big.far.json train.steps=3 data.shuffle=false storage.ahead=false --out far
+expect_code 1 grep -r -q '"fingerprint"' far/checkpoints --include=data.json
+train 0 big.json train.steps=8 --out whole --max-steps 2
+rm -rf cache/objects
+for i in 1 2 3 4 5 6; do echo 'GET train_0.bin.*bytes=8388608- 403'; done >server/faults
+train 8 big.far.json train.steps=8 --out whole --resume auto
+rm server/faults
+train 0 big.far.json train.steps=8 --out whole --resume auto
+reject_text 'is not what it was'
+
+# A folder of many small files, and a disk that is full.
+mkdir many
+"$CLTRAIN_BUILD_DIR/tests/make_images" many --count 3000 --classes 2 --size 8,8 || fail 'no images were made'
+mkdir -p server/new/d && mv many server/new/d/ && cp -r server/new/d/many many # of one object each, too many for one request each
+touch server/take
+await test ! -e server/take
+format many "$mlp" '"type": "images", "path": "@many", "size": [8, 8], "micro_batch": 64, "scale": 0.004'
+rm -rf cache/objects many.far
+train 0 many.far.json train.steps=40 --out many.far storage.cache_gb=0.01
+[ "$(du -s --block-size=1 cache/objects | cut -f 1)" -lt 14000000 ] && pass || fail "the folder of copies of images is larger than its limit"
+if [ "$(id -u)" -eq 0 ] && mkdir small && mount -t tmpfs -o size=3m tmpfs small 2>/dev/null; then
+    far 8 storage.cache="$work/small/copies"
+    expect_text 'No space left on device'
+    dd if=/dev/zero of=small/rest bs=4096 2>/dev/null
+    far 8 storage.cache="$work/small/copies"
+    expect_text 'No space left on device'
+    umount small
+else
+    note_skip 'no disk of its own size can be mounted here'
+fi
 
 # An object that is replaced while its blocks come and go.
 rm -rf cache/objects far

@@ -299,7 +299,7 @@ static clt_status annotated_check_bound(const clt_source *source, int field, int
     return CLT_OK;
 }
 
-static void annotated_fingerprint(const clt_source *source, clt_hash64_state *hash)
+static clt_status annotated_fingerprint(const clt_source *source, clt_hash64_state *hash)
 {
     const annotated_state *state = source->state;
     const clt_annotated_samples *s = &state->samples;
@@ -315,6 +315,7 @@ static void annotated_fingerprint(const clt_source *source, clt_hash64_state *ha
             clt_hash64_add(hash, &a->value, sizeof a->value);
         clt_hash64_add(hash, a->answers.text, a->answers.length);
     }
+    return CLT_OK;
 }
 
 static clt_status annotated_scan(const clt_source *source)

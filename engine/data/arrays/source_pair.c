@@ -292,11 +292,12 @@ void clt_pair_want(const clt_source *source, int64_t index)
         clt_array_file_want(&pair->file[i], index);
 }
 
-void clt_pair_fingerprint(const clt_source *source, clt_hash64_state *state)
+clt_status clt_pair_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const pair_state *pair = source->state;
     for (int i = 0; i < pair->count; i++)
         clt_array_file_fingerprint(&pair->file[i], state);
+    return CLT_OK;
 }
 
 static clt_status check_file(clt_array_file *file, clt_header_reader reader, clt_str *out)
@@ -314,8 +315,12 @@ static clt_status check_file(clt_array_file *file, clt_header_reader reader, clt
     }
     CLT_TRY(clt_alloc(&sample, (size_t)file->sample_elements, clt_dtype_bytes(file->dtype), "a sample"));
     clt_status status = CLT_OK;
-    for (int64_t i = 0; i < file->samples && status == CLT_OK; i++)
+    for (int64_t i = 0; i < file->samples && status == CLT_OK; i++) {
         status = clt_array_file_read(file, i, sample);
+        clt_map_done();
+        if (status == CLT_OK && i % 1024 == 0)
+            status = clt_map_check_one(&file->mapping);
+    }
     free(sample);
     return status == CLT_OK ? clt_str_check(out) : status;
 }

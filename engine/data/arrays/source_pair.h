@@ -23,7 +23,7 @@ clt_status clt_pair_numbers(const clt_source *source, int64_t index, double *out
 int64_t clt_pair_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore);
 void clt_pair_locate(const clt_source *source, int64_t index, int field, clt_str *out);
 void clt_pair_want(const clt_source *source, int64_t index);
-void clt_pair_fingerprint(const clt_source *source, clt_hash64_state *state);
+clt_status clt_pair_fingerprint(const clt_source *source, clt_hash64_state *state);
 
 /* An implementation of check_file for these formats. */
 clt_status clt_pair_check_file(const char *path, clt_header_reader reader, clt_str *out);

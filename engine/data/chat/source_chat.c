@@ -229,7 +229,7 @@ static int64_t chat_target_bytes(const clt_source *source, int64_t index, int64_
     return bytes;
 }
 
-static void chat_fingerprint(const clt_source *source, clt_hash64_state *hash)
+static clt_status chat_fingerprint(const clt_source *source, clt_hash64_state *hash)
 {
     const chat_state *state = source->state;
     for (int64_t i = 0; i < state->n_good; i++) {
@@ -238,6 +238,7 @@ static void chat_fingerprint(const clt_source *source, clt_hash64_state *hash)
     }
     clt_fingerprint_add(hash, state->samples.tokens,
                         (uint64_t)state->samples.n_tokens * sizeof *state->samples.tokens);
+    return CLT_OK;
 }
 
 static clt_status chat_scan(const clt_source *source)

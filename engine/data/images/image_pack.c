@@ -84,6 +84,7 @@ clt_status clt_pack_open(const char *path, clt_arena *arena, clt_image_pack *pac
     *pack = (clt_image_pack){0};
     CLT_TRY(clt_map_open_parts(path, CLT_EDATA, &pack->mapping));
     clt_map_need(&pack->mapping, 0, sizeof h);
+    CLT_TRY(clt_map_check_one(&pack->mapping));
     const uint8_t *b = pack->mapping.data;
     size_t size = pack->mapping.size;
     memset(&h, 0, sizeof h);

@@ -299,7 +299,7 @@ static void cifar_locate(const clt_source *source, int64_t index, int field, clt
     clt_str_printf(out, "'%s', record %lld", f->path, (long long)(index - f->before));
 }
 
-static void cifar_fingerprint(const clt_source *source, clt_hash64_state *state)
+static clt_status cifar_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const cifar_state *s = source->state;
     for (int i = 0; i < s->n_files; i++) {
@@ -307,6 +307,7 @@ static void cifar_fingerprint(const clt_source *source, clt_hash64_state *state)
         if (s->files[i].labels.data)
             clt_fingerprint_add_mapped(state, &s->files[i].labels);
     }
+    return CLT_OK;
 }
 
 bool clt_is_cifar_folder(const char *path)

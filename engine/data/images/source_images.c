@@ -262,27 +262,35 @@ static void images_file_of(const clt_source *source, int64_t index, clt_str *out
 }
 
 /* Adds names, classes and sizes of all images, and the first bytes of some at even distances. */
-static void images_fingerprint(const clt_source *source, clt_hash64_state *state)
+static clt_status images_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const images_state *s = source->state;
     if (s->alone)
-        return;
+        return CLT_OK;
     if (s->packed) {
         clt_fingerprint_add_mapped(state, &s->pack.mapping);
-        return;
+        return CLT_OK;
     }
     clt_hash64_add(state, s->list.names.text, s->list.names.length);
     for (int64_t i = 0; i < source->samples; i++)
         clt_hash64_add(state, &s->list.files[i].size, sizeof s->list.files[i].size);
     int64_t n = source->samples < SAMPLED ? source->samples : SAMPLED;
+    for (int64_t i = 0; i < n && source->remote; i++)
+        images_want(source, n > 1 ? (int64_t)((__int128)i * (source->samples - 1) / (n - 1)) : 0);
     for (int64_t i = 0; i < n; i++) {
         clt_stored_image head = {0};
         char path[4096];
         int64_t at = n > 1 ? (int64_t)((__int128)i * (source->samples - 1) / (n - 1)) : 0;
-        if (path_of(s, at, path, sizeof path) == CLT_OK && read_file(path, SAMPLED_BYTES, &head) == CLT_OK)
+        clt_status status = path_of(s, at, path, sizeof path);
+        if (status == CLT_OK)
+            status = read_file(path, SAMPLED_BYTES, &head);
+        if (status == CLT_OK)
             clt_hash64_add(state, head.bytes, head.size);
+        if (source->remote) /* of files on a disk, one that cannot be read is left out */
+            CLT_TRY(status);
     }
     clt_error_clear();
+    return CLT_OK;
 }
 
 static clt_status images_shapes(const clt_config *config, const struct clt_tokenizer *tokenizer,

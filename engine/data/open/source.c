@@ -445,13 +445,22 @@ clt_status clt_source_check_bound(const clt_source *source, int field, int64_t b
     return after_scan(check_values(source, field, bound, has_ignore, ignore));
 }
 
+#define SCANNED 1024 /* samples between two looks at the files of a scan */
+
+/* To be called after each sample of a scan: lets go of its bytes, and looks at times whether all came. */
+static clt_status scanned(clt_status status, int64_t index)
+{
+    clt_map_done();
+    return status == CLT_OK && index % SCANNED != 0 ? CLT_OK : after_scan(status);
+}
+
 /* Reads one field of all samples. */
 static clt_status scan_field(const clt_source *source, int field)
 {
     CLT_FREED void *sample = NULL;
     CLT_TRY(clt_alloc(&sample, 1, clt_source_field_bytes(&source->fields[field]), "a sample of the data"));
     for (int64_t index = 0; index < source->samples; index++)
-        CLT_TRY(read_one(source, index, (clt_draw){0}, field, sample));
+        CLT_TRY(scanned(read_one(source, index, (clt_draw){0}, field, sample), index));
     return CLT_OK;
 }
 
@@ -461,7 +470,7 @@ clt_status clt_source_scan(const clt_source *source)
     if (source->type->scan)
         return source->type->scan(source);
     for (int64_t index = 0; source->type->check_sample && index < source->samples; index++)
-        CLT_TRY(source->type->check_sample(source, index));
+        CLT_TRY(scanned(source->type->check_sample(source, index), index));
     if (source->type->check_sample)
         return CLT_OK;
     for (int f = 0; f < source->n_fields && status == CLT_OK; f++)
@@ -469,13 +478,22 @@ clt_status clt_source_scan(const clt_source *source)
     return after_scan(status);
 }
 
-const char *clt_source_fingerprint(const clt_source *source, char text[CLT_HASH64_TEXT])
+clt_status clt_source_read_fingerprint(const clt_source *source, char text[CLT_HASH64_TEXT])
 {
     clt_hash64_state state;
     text[0] = '\0';
     if (!source->type->fingerprint)
-        return text;
+        return CLT_OK;
     clt_hash64_begin(&state);
-    source->type->fingerprint(source, &state);
-    return clt_hash64_text(clt_hash64_end(&state), text);
+    CLT_TRY(source->type->fingerprint(source, &state));
+    CLT_TRY(clt_map_check());
+    clt_hash64_text(clt_hash64_end(&state), text);
+    return CLT_OK;
+}
+
+const char *clt_source_fingerprint(const clt_source *source, char text[CLT_HASH64_TEXT])
+{
+    CLT_KEEP_ERROR();
+    (void)clt_source_read_fingerprint(source, text);
+    return text;
 }

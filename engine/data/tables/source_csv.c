@@ -540,10 +540,11 @@ static void csv_locate(const clt_source *source, int64_t index, int field, clt_s
     clt_str_printf(out, "sample %lld (line %lld)", (long long)index, (long long)s->line[index]);
 }
 
-static void csv_fingerprint(const clt_source *source, clt_hash64_state *state)
+static clt_status csv_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const csv_state *s = source->state;
     *state = s->content;
+    return CLT_OK;
 }
 
 static bool csv_has_eval(const clt_config *config)

@@ -121,6 +121,7 @@ static clt_status open_file(clt_source *source, mlm_state *state, const clt_conf
     CLT_TRY(
         clt_fail_prefix(clt_map_open_parts(state->path, CLT_EDATA, &state->mapping), "opening the pairs"));
     clt_map_need(&state->mapping, 0, CLT_PAIR_HEADER);
+    CLT_TRY(clt_map_check_one(&state->mapping));
     CLT_TRY(clt_pair_parse(state->path, state->mapping.data, state->mapping.size, &state->header));
     if (state->header.records == 0)
         CLT_FAIL(CLT_EDATA, "opening '%s': it holds no pairs", state->path);
@@ -286,10 +287,11 @@ static clt_status mlm_check_bound(const clt_source *source, int field, int64_t b
     return CLT_OK;
 }
 
-static void mlm_fingerprint(const clt_source *source, clt_hash64_state *hash)
+static clt_status mlm_fingerprint(const clt_source *source, clt_hash64_state *hash)
 {
     const mlm_state *state = source->state;
     clt_fingerprint_add_mapped(hash, &state->mapping);
+    return CLT_OK;
 }
 
 static clt_status mlm_scan(const clt_source *source)

@@ -400,10 +400,11 @@ static clt_status text_check_bound(const clt_source *source, int field, int64_t 
     return CLT_OK;
 }
 
-static void text_fingerprint(const clt_source *source, clt_hash64_state *state)
+static clt_status text_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const text_state *text = source->state;
     *state = text->content;
+    return CLT_OK;
 }
 
 static int64_t text_target_bytes(const clt_source *source, int64_t index, int64_t ignore)

@@ -50,6 +50,7 @@ static clt_status add_shard(clt_source *source, tokens_state *state, const char 
     CLT_TRY(clt_map_open_parts(path, CLT_EDATA, &shard->mapping));
     source->remote = source->remote || clt_is_remote(path); /* also of a list of files */
     clt_map_need(&shard->mapping, 0, CLT_SHARD_HEADER);
+    CLT_TRY(clt_map_check_one(&shard->mapping));
     CLT_TRY(clt_shard_parse(path, shard->mapping.data, shard->mapping.size, &shard->header));
     shard->begin = state->tokens;
     state->wide = state->wide || shard->header.width == 4;
@@ -302,12 +303,13 @@ static clt_status tokens_check_bound(const clt_source *source, int field, int64_
     return clt_sequence_check_ignore(&state->sequence, field, has_ignore, ignore);
 }
 
-static void tokens_fingerprint(const clt_source *source, clt_hash64_state *state)
+static clt_status tokens_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const tokens_state *tokens = source->state;
     for (size_t i = 0; i < tokens->n_shards; i++) {
         clt_fingerprint_add_mapped(state, &tokens->shards[i].mapping);
     }
+    return CLT_OK;
 }
 
 static int64_t tokens_target_bytes(const clt_source *source, int64_t index, int64_t ignore)
@@ -315,6 +317,7 @@ static int64_t tokens_target_bytes(const clt_source *source, int64_t index, int6
     const tokens_state *state = source->state;
     int64_t begin = clt_sequence_begin(&state->sequence, index) + 1, bytes = 0;
     int64_t end = begin + state->sequence.context;
+    want_tokens(state, begin, end - begin);
     for (int64_t at = begin + clt_sequence_counted(&state->sequence, index); at < end; at++) {
         int64_t token = token_of(state, at);
         bytes += token == ignore ? 0 : clt_tokenizer_text_bytes(state->tokenizer, token);

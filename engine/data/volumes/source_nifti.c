@@ -470,11 +470,12 @@ static clt_status add_file(void *context, const char *path)
     return CLT_OK;
 }
 
-static void nifti_fingerprint(const clt_source *source, clt_hash64_state *state)
+static clt_status nifti_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const clt_volumes_state *s = source->state;
     for (int64_t i = 0; i < s->count; i++)
         (void)clt_volume_each_file(&s->set->list.entry[s->volume[i]], add_file, state);
+    return CLT_OK;
 }
 
 /* --- the format --- */

@@ -14,6 +14,7 @@
 
 #define CLT_COPY_BLOCK ((uint64_t)4 << 20)
 #define CLT_COPY_LANES 8
+#define CLT_COPY_PAGE 4096 /* bytes in which a disk gives room */
 
 /* --- places (copy_places.c) --- */
 
@@ -55,7 +56,7 @@ struct clt_remote_file {
     /* The lock of copies guards what follows. */
     unsigned char *state; /* of each block, as this process knows it */
     uint16_t *pins;       /* readers of each block */
-    uint32_t *used;       /* when each block was read last, in ticks */
+    uint64_t *used;       /* when each block was read last, in ticks */
     int users;
     clt_error failure;   /* why a block that was waited for did not come */
     bool ahead;          /* it is fetched from the beginning to the end */
@@ -67,7 +68,7 @@ extern pthread_mutex_t clt_copies_lock;
 extern pthread_cond_t clt_copies_arrived;
 extern clt_remote_file *clt_copies_open; /* list of the open ones */
 extern clt_copies_counts clt_copies_counted;
-extern uint32_t clt_copies_ticks; /* counts reads of blocks */
+extern uint64_t clt_copies_ticks; /* counts reads of blocks */
 
 static inline uint64_t clt_block_size(const clt_remote_file *c, uint64_t block)
 {
@@ -109,6 +110,10 @@ clt_status clt_copy_path(const clt_place *place, const clt_s3_object *object, ch
 /* Makes room for `bytes` more, as far as that is possible. */
 void clt_copies_make_room(uint64_t bytes);
 bool clt_copies_have_room(uint64_t bytes);
+/* Gives a small file its place on the disk: writing to a mapping of it would end the process without one. */
+clt_status clt_copies_reserve(int fd, const char *path, uint64_t bytes);
+/* Called with the lock of copies held and no copy open: the folder is opened anew when it is needed. */
+void clt_copies_leave_folder(void);
 void clt_copies_add_bytes(int64_t bytes);
 
 #endif

@@ -119,6 +119,13 @@ static clt_status write_block(const clt_remote_file *c, uint64_t block, const vo
     }
 }
 
+/* What a block takes on the disk; the first one, with the file of sums. */
+static int64_t room_of(const clt_remote_file *c, uint64_t block)
+{
+    uint64_t bytes = clt_align_up(clt_block_size(c, block), CLT_COPY_PAGE);
+    return (int64_t)(block == 0 ? bytes + CLT_COPY_PAGE : bytes);
+}
+
 /* Called with the block locked for this process alone. */
 static clt_status fill_block(clt_remote_file *c, uint64_t block, void *buffer)
 {
@@ -126,13 +133,13 @@ static clt_status fill_block(clt_remote_file *c, uint64_t block, void *buffer)
     const clt_s3_object *object = &c->place->objects.object[c->object];
     clt_hash64_state state;
     clt_copies_make_room(size);
-    clt_copies_add_bytes((int64_t)size); /* before it is there, since other threads do the same */
+    clt_copies_add_bytes(room_of(c, block)); /* before it is there, since other threads do the same */
     clt_status status = clt_s3_get(c->place->s3, object->key, object->etag[0] ? object->etag : NULL,
                                    block * CLT_COPY_BLOCK, buffer, size);
     if (status == CLT_OK)
         status = write_block(c, block, buffer);
     if (status != CLT_OK) {
-        clt_copies_add_bytes(-(int64_t)size);
+        clt_copies_add_bytes(-room_of(c, block));
         return status;
     }
     clt_hash64_begin(&state);
@@ -212,7 +219,7 @@ static clt_remote_file *oldest(uint64_t *block)
 }
 
 /* Throws a block away, unless other processes read it; in any case it is not this process's any more. */
-static uint64_t drop_block(const clt_remote_file *c, uint64_t block)
+static void drop_block(const clt_remote_file *c, uint64_t block)
 {
     uint64_t size = clt_block_size(c, block), from = block * CLT_COPY_BLOCK;
     bool taken = false, dropped = false;
@@ -227,8 +234,7 @@ static uint64_t drop_block(const clt_remote_file *c, uint64_t block)
                           c->path);
     }
     unlock_block(c, block);
-    clt_copies_add_bytes(dropped ? -(int64_t)size : 0);
-    return dropped ? size : 0;
+    clt_copies_add_bytes(dropped ? -room_of(c, block) : 0);
 }
 
 void clt_blocks_drop(uint64_t bytes)
@@ -243,11 +249,12 @@ void clt_blocks_drop(uint64_t bytes)
         c->state[block] = CLT_BLOCK_MOVING;
         clt_copy_ref(c);
         pthread_mutex_unlock(&clt_copies_lock);
-        uint64_t dropped = drop_block(c, block);
+        drop_block(c, block);
         pthread_mutex_lock(&clt_copies_lock);
         c->state[block] = CLT_BLOCK_AWAY;
-        clt_copies_counted.dropped_blocks += dropped > 0;
-        done += dropped;
+        clt_copies_counted.dropped_blocks++;
+        done +=
+            clt_block_size(c, block); /* what other processes read as well goes when they let it go, too */
         clt_copy_unref(c);
         pthread_cond_broadcast(&clt_copies_arrived);
     }

@@ -27,7 +27,7 @@ clt_copies_options clt_copies_now = {
     .folder = "",
     .gigabytes = 100,
     .fetch_all_ahead = true};
-uint32_t clt_copies_ticks;
+uint64_t clt_copies_ticks;
 
 const char *clt_copy_name(const clt_remote_file *c, char *text, size_t size)
 {
@@ -72,6 +72,7 @@ static clt_status map_sums(clt_remote_file *c)
     clt_str_printf(&path, "%s.sums", c->path);
     CLT_TRY(clt_str_check(&path));
     CLT_TRY(open_sized(path.text, c->blocks * sizeof *c->sums, &fd));
+    CLT_TRY(clt_copies_reserve(fd, path.text, c->blocks * sizeof *c->sums));
     void *sums = mmap(NULL, c->blocks * sizeof *c->sums, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (sums == MAP_FAILED)
         return clt_fail_errno(CLT_ESTORAGE, errno, "mapping '%s'", path.text);
@@ -203,8 +204,10 @@ static clt_status pin_block(clt_remote_file *c, uint64_t block)
     for (size_t i = pins.count; i > 0 && i + 4 > pins.count; i--)
         if (pins.list[i - 1].copy == c && pins.list[i - 1].block == block)
             return CLT_OK;
-    if (c->pins[block] >= PINS_KEPT - 1)
-        return c->pins[block] == PINS_KEPT ? CLT_OK : CLT_EINTERNAL;
+    if (c->pins[block] >= PINS_KEPT - 1) /* more readers than can be counted: it stays */
+        c->pins[block] = PINS_KEPT;
+    if (c->pins[block] == PINS_KEPT)
+        return CLT_OK;
     CLT_TRY(clt_grow(&pins.list, &pins.capacity, pins.count + 1, sizeof *pins.list, "pinned blocks"));
     pins.list[pins.count++] = (pin){c, block};
     c->pins[block]++;
@@ -453,6 +456,7 @@ clt_status clt_copies_use(const clt_copies_options *o)
     const char *given[] = {o->s3.endpoint, o->s3.region, o->s3.allow_http, o->folder};
     static clt_arena *kept; /* of all texts so far, which places may use */
     CLT_LOCKED(&clt_copies_lock);
+    const char *folder = clt_copies_now.folder;
     if (!kept)
         CLT_TRY(clt_arena_create(&kept));
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
@@ -462,6 +466,9 @@ clt_status clt_copies_use(const clt_copies_options *o)
                 return CLT_ENOMEM;
             *texts[i] = copy;
         }
+    bool other = clt_copies_now.gigabytes != o->gigabytes || strcmp(folder, clt_copies_now.folder) != 0;
+    if (other && !clt_copies_open) /* for the config itself, perhaps, another one was used */
+        clt_copies_leave_folder();
     clt_copies_now.gigabytes = o->gigabytes;
     clt_copies_now.fetch_all_ahead = o->fetch_all_ahead;
     return CLT_OK;

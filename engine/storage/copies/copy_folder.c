@@ -20,13 +20,15 @@
 #include "engine/storage/copies/copies_internal.h"
 
 #define LOOK_SECONDS 10.0 /* between two looks at all files of the folder */
-#define NAME_LENGTH 32    /* hexadecimal digits of a name */
+#define LEAST_ROOM (4 * CLT_COPY_PAGE)
+#define NAME_LENGTH 32 /* hexadecimal digits of a name */
 
 static pthread_mutex_t folder_lock = PTHREAD_MUTEX_INITIALIZER; /* may be taken while copies' lock is held */
 static char *folder;
 static _Atomic int64_t *usage; /* bytes in the folder, shared with other processes */
 static int64_t limit;
-static double looked = -LOOK_SECONDS;
+static double looked = -LOOK_SECONDS; /* when a look at all files found nothing to remove */
+static int usage_fd = -1;
 
 /* --- what is there --- */
 
@@ -66,7 +68,9 @@ static clt_status look_at(const char *inner, kept_files *out)
         if (stat(path, &info) != 0)
             continue;
         CLT_TRY(clt_grow(&out->file, &out->capacity, out->count + 1, sizeof *out->file, "copies"));
-        out->file[out->count++] = (kept_file){CLT_TAKE(path), (int64_t)info.st_blocks * 512, info.st_mtim};
+        /* as clt_copies_add_bytes counts: each file of sums, which is small, with its one page */
+        out->file[out->count++] =
+            (kept_file){CLT_TAKE(path), (int64_t)info.st_blocks * 512 + CLT_COPY_PAGE, info.st_mtim};
     }
     return CLT_OK;
 }
@@ -103,8 +107,9 @@ static clt_status map_usage(int fd, const char *path)
 {
     bool alone = false, shared = false;
     int64_t bytes;
-    if (ftruncate(fd, sizeof *usage) != 0)
-        return clt_fail_errno(CLT_ESTORAGE, errno, "writing '%s'", path);
+    int code = posix_fallocate(fd, 0, sizeof *usage);
+    if (code != 0)
+        return clt_fail_errno(CLT_ESTORAGE, code, "keeping '%s' (storage.cache)", path);
     CLT_TRY(clt_range_lock(fd, path, F_WRLCK, 0, 1, &alone));
     if (alone)
         CLT_TRY(count_all(&bytes));
@@ -127,6 +132,8 @@ static clt_status open_usage(void)
     clt_status status = map_usage(fd, path); /* then it stays open for its lock */
     if (status != CLT_OK)
         (void)close(fd);
+    else
+        usage_fd = fd;
     return status;
 }
 
@@ -216,22 +223,52 @@ static void remove_oldest(uint64_t bytes)
     CLT_LOCKED(&folder_lock);
     if (clt_now() - looked < LOOK_SECONDS)
         return;
-    looked = clt_now();
+    int64_t before = atomic_load(usage);
     if (look(&files) == CLT_OK) {
         if (files.count > 1)
             qsort(files.file, files.count, sizeof *files.file, by_time);
         for (size_t i = 0; i < files.count && !clt_copies_have_room(bytes + (uint64_t)limit / 10); i++)
             remove_unused(&files.file[i]);
     }
+    if (atomic_load(usage) >= before)
+        looked = clt_now();
     kept_files_free(&files);
 }
 
 void clt_copies_make_room(uint64_t bytes)
 {
+    static pthread_mutex_t turn =
+        PTHREAD_MUTEX_INITIALIZER; /* each thread sees what the one before has done */
     CLT_KEEP_ERROR();
+    if (clt_copies_have_room(bytes))
+        return;
+    CLT_LOCKED(&turn);
     if (!clt_copies_have_room(bytes))
         remove_oldest(bytes);
     int64_t excess = atomic_load(usage) + (int64_t)bytes - limit;
     if (excess > 0)
         clt_blocks_drop((uint64_t)excess);
+}
+
+clt_status clt_copies_reserve(int fd, const char *path, uint64_t bytes)
+{
+    int code = posix_fallocate(fd, 0, (off_t)bytes);
+    if (code == ENOSPC) {
+        clt_copies_make_room(LEAST_ROOM);
+        code = posix_fallocate(fd, 0, (off_t)bytes);
+    }
+    if (code != 0)
+        return clt_fail_errno(CLT_ESTORAGE, code, "keeping '%s' (storage.cache)", path);
+    return CLT_OK;
+}
+
+void clt_copies_leave_folder(void)
+{
+    CLT_LOCKED(&folder_lock);
+    if (!usage)
+        return;
+    (void)munmap((void *)usage, sizeof *usage);
+    (void)close(usage_fd);
+    usage = NULL;
+    usage_fd = -1;
 }

@@ -116,7 +116,8 @@ void clt_places_cancel(void)
 {
     CLT_LOCKED(&places_lock);
     for (clt_place *p = places; p; p = p->next)
-        clt_s3_cancel(p->s3);
+        if (p->s3)
+            clt_s3_cancel(p->s3);
 }
 
 /* --- looking --- */

@@ -12,6 +12,7 @@
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/saved_run.h"
+#include "engine/files/fileio.h"
 #include "engine/models/models.h"
 #include "engine/train/eval/eval_answers.h"
 #include "engine/train/eval/eval_metrics.h"
@@ -79,6 +80,7 @@ static double bytes_of_batch(const clt_run *run, int loss, const clt_fed *fed)
     for (int64_t i = 0; i < fed->valid_samples; i++)
         bytes += (double)source->type->target_bytes(source, fed->step * run->job->micro_batch + i,
                                                     l->has_ignore ? l->ignore_index : INT64_MIN);
+    clt_map_done();
     return bytes;
 }
 

@@ -26,6 +26,7 @@ struct clt_saved_prints {
     atomic_int stopped;
     pthread_mutex_t lock;
     pthread_cond_t changed;
+    bool over;  /* the thread has finished */
     bool known; /* what follows: */
     char train[CLT_HASH64_TEXT], eval[CLT_HASH64_TEXT];
 };
@@ -106,11 +107,13 @@ static void *compute_prints(void *context)
     struct clt_saved_prints *p = context;
     const clt_job *job = p->run->job;
     clt_remote_wait_until(&p->stopped);
-    clt_source_fingerprint(job->train_source, p->train);
-    if (job->eval_source)
-        clt_source_fingerprint(job->eval_source, p->eval);
+    clt_status status = clt_source_read_fingerprint(job->train_source, p->train);
+    if (status == CLT_OK && job->eval_source)
+        status = clt_source_read_fingerprint(job->eval_source, p->eval);
+    clt_error_clear(); /* the training, which needs the same bytes, says why they do not come */
     pthread_mutex_lock(&p->lock);
-    p->known = !atomic_load(&p->stopped);
+    p->known = status == CLT_OK && !atomic_load(&p->stopped);
+    p->over = true;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -148,7 +151,7 @@ static bool await_prints(struct clt_saved_prints *p)
 {
     double end = clt_now() + PRINTS_SECONDS;
     CLT_LOCKED(&p->lock);
-    while (!p->known && clt_now() < end)
+    while (!p->over && clt_now() < end)
         (void)clt_cond_wait_for(&p->changed, &p->lock, PRINTS_SECONDS);
     return p->known;
 }

@@ -52,7 +52,8 @@ clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out);
 clt_status clt_map_open_parts(const char *path, clt_status code, clt_mapping *out);
 /* Waits until bytes [from, from + size) of a mapping in parts are here; they stay until the thread calls
  * clt_map_done or clt_map_check. If they cannot be fetched, they read as zeros, and the next check fails with
- * the reason. Does nothing for local files. */
+ * the reason; if the wait is given up, the next check of this thread does, by CLT_EINTERRUPTED. Does nothing
+ * for local files. */
 void clt_map_need(const clt_mapping *mapping, uint64_t from, uint64_t size);
 /* The same; the bytes stay until the mapping is closed. */
 void clt_map_keep(const clt_mapping *mapping, uint64_t from, uint64_t size);

@@ -221,10 +221,13 @@ clt_status clt_map_open_parts(const char *path, clt_status code, clt_mapping *ou
 
 /* --- bytes of remote files --- */
 
-/* A wait that was given up is no failure of the file: whoever gave up does not use the bytes. */
+/* A wait that was given up is no failure of the file, but the thread's next check fails: it has read zeros. */
+static __thread bool gave_up;
+
 static void note_failure(struct clt_mapped *m, clt_status status)
 {
     CLT_LOCKED(&lock);
+    gave_up = gave_up || status == CLT_EINTERRUPTED;
     if (status == CLT_EINTERRUPTED || m->failure.status != CLT_OK) {
         clt_error_clear();
         return;
@@ -322,10 +325,19 @@ static clt_status check_entry(struct clt_mapped *m)
     return CLT_OK;
 }
 
+static clt_status check_thread(void)
+{
+    if (!gave_up)
+        return CLT_OK;
+    gave_up = false;
+    CLT_FAIL(CLT_EINTERRUPTED, "reading data: the program was stopped while bytes of it were on their way");
+}
+
 clt_status clt_map_check(void)
 {
     clt_status status = CLT_OK;
     clt_map_done();
+    CLT_TRY(check_thread());
     CLT_LOCKED(&lock);
     for (struct clt_mapped *m = atomic_load(&entries); m && status == CLT_OK; m = m->next)
         if (atomic_load(&m->begin) != 0 && (atomic_exchange(&m->used, false) || atomic_load(&m->lost)))
@@ -336,6 +348,7 @@ clt_status clt_map_check(void)
 clt_status clt_map_check_one(const clt_mapping *mapping)
 {
     clt_status status = CLT_OK;
+    CLT_TRY(check_thread());
     if (mapping->file) {
         pthread_mutex_lock(&lock);
         status = check_entry(mapping->file);

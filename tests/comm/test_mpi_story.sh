@@ -59,7 +59,8 @@ machine() {
     unshare -m bash -c 'system=$1 folder=$2; shift 2
         mount -t tmpfs tmpfs /mnt && mkdir /mnt/above /mnt/work /mnt/root &&
             mount -t overlay overlay -o "lowerdir=$system,upperdir=/mnt/above,workdir=/mnt/work" /mnt/root && mkdir -p /mnt/root/story &&
-            mount --bind "$folder" /mnt/root/story && mount -t proc proc /mnt/root/proc && mount --rbind /dev /mnt/root/dev || exit 99
+            mount --bind "$folder" /mnt/root/story && mount -t proc proc /mnt/root/proc && mount --rbind /dev /mnt/root/dev &&
+            mount --rbind /sys /mnt/root/sys || exit 99
         exec chroot /mnt/root env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/root LC_ALL=C CLTRAIN_GEMM=simple CLTRAIN_SYSFS=/nothing \
             OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 AWS_ENDPOINT_URL_S3="$AWS_ENDPOINT_URL_S3" \
             AWS_ACCESS_KEY_ID="$AWS_ACCESS_KEY_ID" AWS_SECRET_ACCESS_KEY="$AWS_SECRET_ACCESS_KEY" \

@@ -232,6 +232,7 @@ is_held() { [ ! -s server/faults ]; }
 await_from $process is_held
 kill -INT $process
 ended 75 far.out
+reject_text '^training data' # bytes that did not come are zeros, and no tokens
 
 no_secrets TEST/SECRET
 obeys server

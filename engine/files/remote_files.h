@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "engine/base/hash.h"
 #include "engine/base/status.h"
 
 struct clt_file_list; /* of fileio.h */
@@ -21,6 +22,9 @@ typedef struct clt_remote_files {
     /* Type and size, in st_mode and st_size. False: the path does not exist, or it cannot be found out; open
      * and names tell which. */
     bool (*stat)(const char *path, struct stat *out);
+    /* Adds names, versions and sizes of the files that an address or a pattern may lead to, as they were
+     * listed. */
+    clt_status (*sum)(const char *path, clt_hash64_state *state);
     /* As clt_folder_names and clt_file_match. */
     clt_status (*names)(const char *folder, struct clt_file_list *out);
     clt_status (*match)(const char *pattern, struct clt_file_list *out);

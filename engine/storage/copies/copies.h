@@ -24,12 +24,4 @@ typedef struct clt_copies_options {
  * first address that is met. CLT_ENOMEM. */
 clt_status clt_copies_use(const clt_copies_options *options);
 
-typedef struct clt_copies_counts {
-    uint64_t fetched_blocks, fetched_bytes; /* from the server, by this process */
-    uint64_t waits;                         /* reads that had to wait for a block */
-    double waited_seconds;                  /* of all threads together */
-    uint64_t dropped_blocks;                /* thrown away to make room */
-} clt_copies_counts;
-void clt_copies_count(clt_copies_counts *out);
-
 #endif

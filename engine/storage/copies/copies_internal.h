@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/base/hash.h"
 #include "engine/files/fileio.h"
 #include "engine/files/remote_files.h"
 #include "engine/storage/copies/copies.h"
@@ -36,6 +37,7 @@ clt_place *clt_place_of(const char *path);
 int64_t clt_place_find(const clt_place *place, const char *path);
 bool clt_place_stat(const char *path, struct stat *out);
 clt_status clt_place_names(const char *folder, clt_file_list *out);
+clt_status clt_place_sum(const char *path, clt_hash64_state *state);
 clt_status clt_place_match(const char *pattern, clt_file_list *out);
 /* Ends all requests of all places. */
 void clt_places_cancel(void);
@@ -67,8 +69,7 @@ struct clt_remote_file {
 extern pthread_mutex_t clt_copies_lock;
 extern pthread_cond_t clt_copies_arrived;
 extern clt_remote_file *clt_copies_open; /* list of the open ones */
-extern clt_copies_counts clt_copies_counted;
-extern uint64_t clt_copies_ticks; /* counts reads of blocks */
+extern uint64_t clt_copies_ticks;        /* counts reads of blocks */
 
 static inline uint64_t clt_block_size(const clt_remote_file *c, uint64_t block)
 {

@@ -145,9 +145,6 @@ static clt_status fill_block(clt_remote_file *c, uint64_t block, void *buffer)
     clt_hash64_begin(&state);
     clt_hash64_add(&state, buffer, size);
     atomic_store(&c->sums[block], finish_sum(&state));
-    CLT_LOCKED(&clt_copies_lock);
-    clt_copies_counted.fetched_blocks++;
-    clt_copies_counted.fetched_bytes += size;
     return CLT_OK;
 }
 
@@ -159,10 +156,11 @@ static clt_status fill_or_find(clt_remote_file *c, uint64_t block, void *buffer)
     CLT_TRY(compare_sum(c, block, &whole));
     if (whole)
         return CLT_OK;
-    if (atomic_load(&c->sums[block]) != 0)
+    if (atomic_exchange(&c->sums[block], 0) != 0) {
         CLT_WARN("a part of the copy '%s' is damaged; it is fetched from '%s' again", c->path,
                  clt_copy_name(c, name, sizeof name));
-    atomic_store(&c->sums[block], 0);
+        clt_copies_add_bytes(-room_of(c, block));
+    }
     return fill_block(c, block, buffer);
 }
 
@@ -252,7 +250,6 @@ void clt_blocks_drop(uint64_t bytes)
         drop_block(c, block);
         pthread_mutex_lock(&clt_copies_lock);
         c->state[block] = CLT_BLOCK_AWAY;
-        clt_copies_counted.dropped_blocks++;
         done +=
             clt_block_size(c, block); /* what other processes read as well goes when they let it go, too */
         clt_copy_unref(c);

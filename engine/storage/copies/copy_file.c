@@ -21,7 +21,6 @@
 pthread_mutex_t clt_copies_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t clt_copies_arrived = PTHREAD_COND_INITIALIZER;
 clt_remote_file *clt_copies_open;
-clt_copies_counts clt_copies_counted;
 clt_copies_options clt_copies_now = {
     .s3 = {.endpoint = "", .region = "", .sse = "", .kms_key = "", .allow_http = ""},
     .folder = "",
@@ -252,7 +251,6 @@ static clt_status wait_for(clt_remote_file *c, uint64_t block)
 {
     double begin = clt_now(), reported = begin;
     char name[1200];
-    clt_copies_counted.waits++;
     while (c->state[block] == CLT_BLOCK_QUEUED || c->state[block] == CLT_BLOCK_MOVING) {
         if (clt_remote_wait_is_over())
             CLT_FAIL(CLT_EINTERRUPTED, "waiting for '%s': it is not needed any more",
@@ -260,7 +258,6 @@ static clt_status wait_for(clt_remote_file *c, uint64_t block)
         (void)clt_cond_wait_turn(&clt_copies_arrived, &clt_copies_lock);
         report_wait(c, block, begin, &reported);
     }
-    clt_copies_counted.waited_seconds += clt_now() - begin;
     return CLT_OK;
 }
 
@@ -438,6 +435,7 @@ static void done(void)
 clt_status clt_copies_use(const clt_copies_options *o)
 {
     static const clt_remote_files functions = {.stat = clt_place_stat,
+                                               .sum = clt_place_sum,
                                                .names = clt_place_names,
                                                .match = clt_place_match,
                                                .open = open_file,
@@ -472,10 +470,4 @@ clt_status clt_copies_use(const clt_copies_options *o)
     clt_copies_now.gigabytes = o->gigabytes;
     clt_copies_now.fetch_all_ahead = o->fetch_all_ahead;
     return CLT_OK;
-}
-
-void clt_copies_count(clt_copies_counts *out)
-{
-    CLT_LOCKED(&clt_copies_lock);
-    *out = clt_copies_counted;
 }

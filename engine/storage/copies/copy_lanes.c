@@ -4,7 +4,6 @@
  * as long as there is room, the rest of what is open. They end with the process. */
 #include <stdlib.h>
 
-#include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/storage/copies/copies_internal.h"
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/hash.h"
 #include "engine/base/thread.h"
 #include "engine/storage/copies/copies_internal.h"
 
@@ -241,18 +240,39 @@ static size_t components(const char *path, int count)
     return (size_t)(at - path) + strcspn(at, "/");
 }
 
-clt_status clt_place_match(const char *pattern, clt_file_list *out)
+/* The place of the folder in which a pattern's first special character stands; of another path, its own. */
+static clt_status place_of_pattern(const char *pattern, clt_place **out)
 {
     CLT_SCOPED(clt_str) base = {0};
-    CLT_SCOPED(clt_str) path = {0};
-    int count = 1;
-    size_t before = out->count, fixed = strcspn(pattern, "*?[");
-    while (fixed > 5 && pattern[fixed - 1] != '/')
+    size_t fixed = strcspn(pattern, "*?[");
+    while (pattern[fixed] && fixed > 5 && pattern[fixed - 1] != '/')
         fixed--;
     clt_str_append_n(&base, pattern, fixed);
     CLT_TRY(clt_str_check(&base));
-    clt_place *p = clt_place_of(base.text);
-    CLT_TRY(usable(p));
+    *out = clt_place_of(base.text);
+    return usable(*out);
+}
+
+clt_status clt_place_sum(const char *path, clt_hash64_state *state)
+{
+    clt_place *p = NULL;
+    CLT_TRY(place_of_pattern(path, &p));
+    for (size_t i = 0; i < p->objects.count; i++) {
+        const clt_s3_object *o = &p->objects.object[i];
+        clt_hash64_add(state, o->key, strlen(o->key) + 1);
+        clt_hash64_add(state, o->etag, strlen(o->etag) + 1);
+        clt_hash64_add(state, &o->size, sizeof o->size);
+    }
+    return CLT_OK;
+}
+
+clt_status clt_place_match(const char *pattern, clt_file_list *out)
+{
+    CLT_SCOPED(clt_str) path = {0};
+    int count = 1;
+    size_t before = out->count;
+    clt_place *p = NULL;
+    CLT_TRY(place_of_pattern(pattern, &p));
     for (const char *c = key_of(pattern); *c; c++)
         count += *c == '/';
     size_t skipped = (size_t)(key_of(pattern) - pattern);

@@ -121,6 +121,8 @@ class Service(http.server.BaseHTTPRequestHandler):
         elif self.path == base + "events/maintenance/scheduled":
             event = '[{"Code": "system-reboot", "EventId": "instance-event-1", "NotBefore": "21 Jan 2019 09:00:43 GMT", "State": "%s"}]'
             self.answer(200, event % ("active" if there("maintenance") else "completed"))
+        elif self.path == base + "iam/security-credentials/":
+            self.answer(404)  # the instance has no role
         else:
             self.broken(404, "there is no such path")
 

@@ -12,7 +12,7 @@
 #               how long a request takes
 #   locked      every request for an object or a list is answered by 403 AccessDenied
 #   faults      lines "METHOD PATTERN FAULT": the first one that fits a request is used up by it; PATTERN is a regular expression for
-#               path, query and range. FAULT: a code such as 503; Code.500, the error Code with this number; reset: no answer; cut: half of
+#               path and query, or for these and the range. FAULT: a code such as 503; Code.500, the error Code with this number; reset: no answer; cut: half of
 #               it; lost: it is done, but not answered; hidden: an answer 200 that holds an error; move: an answer 307 to /moved;
 #               damage: the first byte of the answer's body is changed; bare: the answer to HEAD does not give the size; minus: the
 #               sizes in a list are -1; stray: a list has a key beside its prefix; circle: a list of uploads goes on where it began; meet: the request waits for another one with this
@@ -129,7 +129,8 @@ class Service(http.server.BaseHTTPRequestHandler):
             lines = read("faults", "").splitlines()
             for i, line in enumerate(lines):
                 method, pattern, fault = line.split()
-                if method == self.command and re.search(pattern, f"{self.path} {self.headers.get('Range', '')}"):
+                asked = (self.path, f"{self.path} {self.headers.get('Range', '')}")
+                if method == self.command and any(re.search(pattern, text) for text in asked):
                     rest = "\n".join(lines[:i] + lines[i + 1:])
                     with open(os.path.join(folder, "faults.new"), "w", encoding="utf-8") as file:
                         file.write(rest)

@@ -53,6 +53,8 @@ static clt_status start_ranks(cmd_context *context, const cmd_entry *entry)
         CLT_TRY(comm_create(&context->comm));
         context->ranks = comm_describe(context->comm);
         ocl_prepare_process(context->ranks->local_ranks, context->ranks->core_ranks);
+        clt_remote_wait_until(
+            NULL); /* ranks stop together: one that gives up alone would leave the others waiting */
     } else if (!(entry->flags & CMD_HIDDEN)) {
         if (entry->flags & CMD_RANKS)
             comm_warn_if_alone();

@@ -38,9 +38,9 @@ clt_status clt_remote_verify(clt_remote *remote, const clt_remote_step *step, bo
 /* Copies a checkpoint to folder/step_N, which must not exist, and verifies it there. */
 clt_status clt_remote_fetch(clt_remote *remote, const clt_remote_step *step, const char *folder);
 clt_status clt_remote_delete(clt_remote *remote, const clt_remote_step *step);
-/* Deletes what retention does not keep of the checkpoints before `step`, and incomplete ones before it. Lists
- * again what there is; CLT_ESTORAGE if `step` is not complete there, and nothing is deleted. keep must be 1 or
- * more. */
+/* Deletes what retention does not keep of the checkpoints before `step`, and incomplete ones before it.
+ * Lists again what there is; CLT_ESTORAGE if `step` is not complete there, and nothing is deleted. keep must
+ * be 1 or more. */
 clt_status clt_remote_retain(clt_remote *remote, int64_t step, const clt_retention *retention);
 
 #endif

@@ -241,8 +241,8 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_FLOAT("checkpoint.upload_seconds", 0, 1e6, "600", "seconds",
                   "the longest that the end of a run waits for uploads; 0: as long as they take"),
     CLT_KEY_INT("checkpoint.upload_keep", 0, 1e6, "0", "checkpoints",
-                "newest so many stay at checkpoint.upload, beside those of checkpoint.major and "
-                "checkpoint.best; 0: all"),
+                "how many of the newest stay at checkpoint.upload, beside what checkpoint.major and "
+                "checkpoint.best keep; 0: all"),
     {.path = "checkpoint.best",
      .type = CLT_CFG_CHOICE,
      .choices = CLT_CHOICE_WORDS(CLT_BESTS),

@@ -221,7 +221,8 @@ clt_status clt_map_open_parts(const char *path, clt_status code, clt_mapping *ou
 
 /* --- bytes of remote files --- */
 
-/* A wait that was given up is no failure of the file, but the thread's next check fails: it has read zeros. */
+/* A wait that was given up is no failure of the file, but the thread's next check fails, because it has read
+ * zeros. */
 static __thread bool gave_up;
 
 static void note_failure(struct clt_mapped *m, clt_status status)

@@ -120,8 +120,8 @@ static int spawn_attributes(posix_spawnattr_t *attributes)
 }
 
 /* The child's descriptors: its standard input (-1: /dev/null), the pipe for its answers (-1: none), the file
- * for its output (-1: /dev/null), and another one for its standard output (-1: the same). streams: it inherits
- * the output streams of this process instead. */
+ * for its output (-1: /dev/null), and another one for its standard output (-1: the same). streams: it
+ * inherits the output streams of this process instead. */
 typedef struct child_ends {
     int input, answers, words, output;
     bool streams;

@@ -8,7 +8,7 @@
 #include "engine/base/mem.h"
 #include "engine/monitor/monitor_source.h"
 
-/* The driver counts packets for a second when pcie_bw is read: it is read in one of so many samples. */
+/* The driver counts packets for a second when pcie_bw is read: it is read in one of BUS_SAMPLES samples. */
 #define BUS_SAMPLES 10
 
 typedef struct amdgpu {

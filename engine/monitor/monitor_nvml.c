@@ -95,7 +95,7 @@ typedef struct nvml_functions {
 typedef struct nvml {
     nvml_functions call; /* NULL: the library has no such function */
     nvml_device device;
-    bool divided;       /* the GPU is divided (MIG), and its memory and use are those of all parts */
+    bool divided;       /* the GPU is divided (MIG), and its memory and use cover all parts */
     nvml_device part;   /* the part that the run has; NULL: it is not known, or the GPU is not divided */
     nvml_events events; /* NULL: none are told */
     bool lost, pending, failed; /* have been told: the GPU, rows that wait for a reset, rows beyond repair */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The files in which the tools of AWS keep keys and settings: ~/.aws/credentials and ~/.aws/config, or the
- * files that AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name. The profile that counts is AWS_PROFILE, else
- * "default"; it may name others. */
+ * files that AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name. The profile that counts is AWS_PROFILE,
+ * else "default"; it may name others. */
 #ifndef ENGINE_STORAGE_AWS_PROFILE_H
 #define ENGINE_STORAGE_AWS_PROFILE_H
 

@@ -41,7 +41,8 @@ typedef struct clt_s3_setup {
     char region[64];
     char profile[128]; /* the profile of the files that counts; "": there is none */
 } clt_s3_setup;
-/* Finds that out; sends nothing but, as clt_credentials_describe, a question to the metadata service of AWS. */
+/* Finds that out; sends nothing but, as clt_credentials_describe, a question to the metadata service of
+ * AWS. */
 clt_status clt_s3_describe(const clt_s3_options *options, clt_s3_setup *out);
 /* Where the keys came from ("env"); "": no request has been signed yet. */
 const char *clt_s3_key_source(clt_s3 *s3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The signature of requests to S3, to what speaks like it, and to STS: AWS Signature Version 4. Pure: the time is
- * given. libcurl can sign as well, but each of its versions differently, and older ones wrongly. */
+ * The signature of requests to S3, to what speaks like it, and to STS: AWS Signature Version 4. Pure: the
+ * time is given. libcurl can sign as well, but each of its versions differently, and older ones wrongly. */
 #ifndef ENGINE_STORAGE_SIGV4_H
 #define ENGINE_STORAGE_SIGV4_H
 

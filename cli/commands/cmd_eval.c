@@ -90,6 +90,8 @@ typedef struct eval_args {
 static clt_status check_args(eval_args *a, const args_result *r)
 {
     bool operand = r->n_operands > 0, run = operand && clt_is_directory(r->operands[0]);
+    if (operand)
+        CLT_TRY(clt_remote_found(r->operands[0], CLT_EUSAGE));
     if (a->checkpoint && a->init)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: give either --checkpoint RUN or --init PATH, not both");
     if (run && a->checkpoint)

@@ -11,6 +11,7 @@
 #include "cli/screen/terminal.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
 #include "engine/sweep/sweep.h"
 
 /* Writes the page to `path`, or if it is NULL into `folder`. */
@@ -112,10 +113,11 @@ clt_status cmd_report(cmd_context *context, int argc, char **argv)
 {
     (void)context;
     const char *out = NULL, *title = NULL;
-    const args_option options[] = {
-        ARGS_TEXT("--out", "FILE", out,
-                  "the page (report.html in the folder of the run or sweep, or here for several runs)"),
-        ARGS_TEXT("--title", "TEXT", title, "the page's title (the runs' names)"), ARGS_END};
+    const args_option options[] = {ARGS_TEXT("--out", "FILE", out,
+                                             "the page (report.html in the folder of the run or sweep, or "
+                                             "here for several runs and for one in a bucket)"),
+                                   ARGS_TEXT("--title", "TEXT", title, "the page's title (the runs' names)"),
+                                   ARGS_END};
     const args_usage usage = ARGS_USAGE(
         "report", "RUN ...", 1, CLT_REPORT_RUNS, options,
         "Writes a self-contained HTML page about a run: losses, speed, device, samples, config, events. "
@@ -129,7 +131,9 @@ clt_status cmd_report(cmd_context *context, int argc, char **argv)
     CLT_TRY(cmd_can_write(out));
     clt_status status = load_all(&r, runs, &count);
     bool sweep = r.n_operands == 1 && clt_sweep_is_folder(r.operands[0]);
-    const char *folder = sweep ? r.operands[0] : status == CLT_OK && count == 1 ? runs[0]->folder : ".";
+    const char *folder = sweep                                                               ? r.operands[0]
+                         : status == CLT_OK && count == 1 && !clt_is_remote(runs[0]->folder) ? runs[0]->folder
+                                                                                             : ".";
     if (status == CLT_OK && sweep)
         status = make_trials(folder, count, &all);
     const clt_report_options page = {

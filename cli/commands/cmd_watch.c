@@ -15,6 +15,7 @@
 #include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
 #include "engine/base/thread.h"
+#include "engine/files/remote_files.h"
 #include "engine/report/read/run_facts.h"
 #include "engine/report/read/text_plot.h"
 #include "engine/report/write/lines.h"
@@ -356,9 +357,10 @@ clt_status cmd_watch(cmd_context *context, int argc, char **argv)
     args_result r;
     ARGS_PARSE(&usage, argc, argv, &r);
     watch w = {.operand = r.operands[0], .context = context, .unicode = shows_unicode()};
-    clt_status status = once                  ? print_once(&w)
-                        : terminal_rewrites() ? follow_on_screen(&w)
-                                              : follow_in_lines(&w);
+    /* a bucket has what the run has uploaded, and does not tell what is new */
+    clt_status status = once || clt_is_remote(w.operand) ? print_once(&w)
+                        : terminal_rewrites()            ? follow_on_screen(&w)
+                                                         : follow_in_lines(&w);
     forget(&w);
     return status;
 }

@@ -275,6 +275,7 @@ bool clt_checkpoint_named(const char *path)
 static clt_status find_checkpoint(const char *path, bool tensors, clt_checkpoint **out)
 {
     *out = NULL;
+    CLT_TRY(clt_remote_found(path, CLT_ECHECKPOINT));
     if (!clt_is_directory(path))
         CLT_FAIL(CLT_ECHECKPOINT, "opening checkpoint %s: %s", path,
                  clt_file_exists(path) ? "it is a file; name a run folder, or a folder step_N of one"

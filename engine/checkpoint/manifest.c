@@ -13,6 +13,7 @@
 
 #include "engine/files/crc64.h"
 #include "engine/files/fileio_error.h"
+#include "engine/files/remote_files.h"
 #include "engine/json/json_seal.h"
 
 #define FORMAT_NAME "cltrain-checkpoint"
@@ -174,7 +175,29 @@ static int compare_steps(const void *a, const void *b)
     return x->step < y->step ? -1 : x->step > y->step;
 }
 
-clt_status clt_steps_list(const char *folder, clt_step_kind kind, clt_step_list *out)
+/* Adds a folder's entry to the list, if its name is a step's. */
+static clt_status add_step(const char *name, clt_step_kind kind, clt_step_list *out)
+{
+    int64_t step = 0;
+    if (!clt_step_parse(name, kind, &step))
+        return CLT_OK;
+    CLT_TRY(clt_grow(&out->at, &out->capacity, out->count + 1, sizeof *out->at, "a list of checkpoints"));
+    out->at[out->count].step = step;
+    (void)snprintf(out->at[out->count].name, sizeof out->at[0].name, "%s", name);
+    out->count++;
+    return CLT_OK;
+}
+
+static clt_status list_remote(const char *folder, clt_step_kind kind, clt_step_list *out)
+{
+    CLT_SCOPED(clt_file_list) names = {0};
+    CLT_TRY(clt_folder_names(folder, &names));
+    for (size_t i = 0; i < names.count; i++)
+        CLT_TRY(add_step(names.name[i], kind, out));
+    return CLT_OK;
+}
+
+static clt_status list_local(const char *folder, clt_step_kind kind, clt_step_list *out)
 {
     DIR *dir = opendir(folder);
     if (!dir) {
@@ -184,7 +207,6 @@ clt_status clt_steps_list(const char *folder, clt_step_kind kind, clt_step_list 
     }
     clt_status status = CLT_OK;
     while (status == CLT_OK) {
-        int64_t step = 0;
         errno = 0;
         const struct dirent *item = readdir(dir);
         if (!item) {
@@ -192,16 +214,16 @@ clt_status clt_steps_list(const char *folder, clt_step_kind kind, clt_step_list 
                 status = clt_fail_errno(CLT_ESTORAGE, errno, "listing the folder '%s'", folder);
             break;
         }
-        if (!clt_step_parse(item->d_name, kind, &step))
-            continue;
-        status = clt_grow(&out->at, &out->capacity, out->count + 1, sizeof *out->at, "a list of checkpoints");
-        if (status == CLT_OK) {
-            out->at[out->count].step = step;
-            (void)snprintf(out->at[out->count].name, sizeof out->at[0].name, "%s", item->d_name);
-            out->count++;
-        }
+        status = add_step(item->d_name, kind, out);
     }
     closedir(dir);
+    return status;
+}
+
+clt_status clt_steps_list(const char *folder, clt_step_kind kind, clt_step_list *out)
+{
+    clt_status status =
+        clt_is_remote(folder) ? list_remote(folder, kind, out) : list_local(folder, kind, out);
     if (out->count > 1)
         qsort(out->at, out->count, sizeof *out->at, compare_steps);
     return status;

@@ -120,8 +120,13 @@ bool clt_is_regular(
 bool clt_is_folder_in(const char *folder, const char *name);
 bool clt_same_folder(const char *a, const char *b); /* both exist and are the same folder */
 clt_status clt_remove_tree(const char *path);       /* no symlink following; goes on after a failure */
-/* Joins with one '/'; an absolute b wins. Result must be freed. */
+/* Joins with one '/'; an absolute or remote b wins. Result must be freed. */
 clt_status clt_path_join(const char *a, const char *b, char **out);
+/* realpath(path, NULL), to be freed; a remote path as it is. NULL: errno says why. */
+char *clt_path_real(const char *path);
+/* Fails if the path is remote and nothing can be found there: by CLT_ESTORAGE with the server's reason, or by
+ * `code`. */
+clt_status clt_remote_found(const char *path, clt_status code);
 
 /* Names of files, or their paths. The list owns them. */
 typedef struct clt_file_list {

@@ -134,6 +134,8 @@ bool clt_is_folder_in(const char *folder, const char *name)
 bool clt_same_folder(const char *a, const char *b)
 {
     struct stat first, second;
+    if (clt_is_remote(a) || clt_is_remote(b))
+        return strcmp(a, b) == 0;
     return stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISDIR(first.st_mode) &&
            first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
@@ -360,11 +362,25 @@ clt_status clt_remove_tree(const char *path)
     return remove_entry(AT_FDCWD, copy, copy);
 }
 
+/* Length of a remote folder's path without its last name; its bucket stays. */
+static size_t parent_length(const char *path, size_t length)
+{
+    size_t bucket = 5 + strcspn(path + 5, "/");
+    while (length > bucket && path[length - 1] == '/')
+        length--;
+    while (length > bucket && path[length - 1] != '/')
+        length--;
+    return length;
+}
+
 clt_status clt_path_join(const char *a, const char *b, char **out)
 {
-    size_t a_length = strlen(a), b_length = strlen(b);
-    bool only_b = b[0] == '/' || a_length == 0;
+    size_t a_length = strlen(a);
+    bool only_b = b[0] == '/' || a_length == 0 || clt_is_remote(b);
     *out = NULL;
+    for (; !only_b && clt_is_remote(a) && strncmp(b, "../", 3) == 0; b += 3)
+        a_length = parent_length(a, a_length); /* a server knows no ".." */
+    size_t b_length = strlen(b);
     if (only_b)
         a_length = 0;
     bool slash = !only_b && a[a_length - 1] != '/' && b_length > 0;
@@ -376,6 +392,22 @@ clt_status clt_path_join(const char *a, const char *b, char **out)
     memcpy(text + a_length + slash, b, b_length);
     *out = text;
     return CLT_OK;
+}
+
+clt_status clt_remote_found(const char *path, clt_status code)
+{
+    CLT_SCOPED(clt_file_list) names = {0};
+    if (!clt_is_remote(path) || clt_file_exists(path))
+        return CLT_OK;
+    clt_status status = clt_folder_names(path, &names); /* says why */
+    if (status == CLT_EDATA)
+        CLT_FAIL(code, "'%s': nothing is there; check the address", path);
+    return status;
+}
+
+char *clt_path_real(const char *path)
+{
+    return clt_is_remote(path) ? strdup(path) : realpath(path, NULL);
 }
 
 struct clt_lock {

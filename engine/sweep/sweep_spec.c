@@ -451,7 +451,7 @@ bool clt_sweep_is_folder(const char *path)
 /* The weights: those of the folder, or those that are named, by their whole path. */
 static clt_status find_init(clt_sweep *s, const char *folder, const char *init)
 {
-    CLT_FREED char *whole = !init ? NULL : clt_is_remote(init) ? strdup(init) : realpath(init, NULL);
+    CLT_FREED char *whole = init ? clt_path_real(init) : NULL;
     if (folder)
         CLT_TRY(clt_sweep_init_of(folder, s->arena, &s->init));
     if (init && !whole)

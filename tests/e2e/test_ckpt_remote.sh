@@ -62,6 +62,47 @@ expect_code 0 "$CLTRAIN" train net.json --out run --resume auto
 expect_text 'step 20'
 expect_same straight/checkpoints/step_30/model.safetensors run/checkpoints/step_30/model.safetensors
 
+# --- commands read a run where it lies: its newest complete checkpoint, and its metrics ---
+for file in metrics.jsonl config.resolved.json; do
+    guarded "$tool" bucket upload "runs/a/$file" "straight/$file" 2>/dev/null || fail "uploading $file"
+done
+export CLTRAIN_CACHE_DIR=$work/cache
+reads() { expect_code "$1" "$CLTRAIN" "${@:2}"; kept_outputs; }
+reads 0 export straight/checkpoints/step_20 --out near.safetensors
+for place in runs/a runs/a/ runs/a/checkpoints runs/a/checkpoints/step_20; do
+    reads 0 export s3://bucket/$place --out far.safetensors
+    expect_same near.safetensors far.safetensors
+    rm far.safetensors
+done
+reads 0 export s3://bucket/runs/a --out far.safetensors
+expect_text 'step_30 is skipped: .*has no manifest.json' 'from s3://bucket/runs/a/checkpoints/step_20'
+reads 0 eval s3://bucket/runs/a/checkpoints/step_20
+reads 0 ckpt diff s3://bucket/runs/a straight/checkpoints/step_20
+expect_text 'have the same bits'
+reads 0 compare s3://bucket/runs/a straight
+expect_text 'config: the same' 'losses: equal in all 30 common steps'
+reads 0 compare s3://bucket/runs/a/checkpoints/step_20 straight
+reads 0 report s3://bucket/runs/a
+expect_text '^report: ./report.html '
+reads 0 watch s3://bucket/runs/a
+expect_text 's3://bucket/runs/a: finished, step 30 of 30'
+sed '/"end"/d; /"step":30/d' straight/metrics.jsonl >unfinished
+guarded "$tool" bucket upload runs/b/metrics.jsonl unfinished 2>/dev/null
+reads 0 watch s3://bucket/runs/b
+expect_text 's3://bucket/runs/b: not finished, step 29 .*: the bucket does not tell'
+for command in 'compare straight' report watch eval; do
+    reads 2 $command s3://bucket/runs/none
+    expect_text "'s3://bucket/runs/none': nothing is there; check the address"
+done
+reads 7 export s3://bucket/runs/none --out none.safetensors
+expect_text "'s3://bucket/runs/none': nothing is there; check the address"
+touch server/locked
+for command in 'compare straight' report watch eval 'export --out x'; do
+    reads 8 $command s3://bucket/runs/a
+    expect_text 's3://bucket/runs/a: HEAD: 403; the keys do not allow this'
+done
+rm server/locked
+
 # --- damage: a byte of a file, a size, a missing file, a manifest ---
 flipped=straight/checkpoints/step_10/model.safetensors
 cp $flipped good

@@ -40,7 +40,7 @@ static clt_status find(const char *path, const clt_data_places *places, char **f
         if (clt_same_folder(bases[i], ".")) /* same folder: the path works as written */
             return CLT_OK;
         CLT_TRY(clt_path_join(bases[i], path, found));
-        if (leads_somewhere(*found))
+        if (clt_is_remote(*found) ? clt_file_exists(*found) : leads_somewhere(*found))
             return CLT_OK;
         free(*found);
         *found = NULL;

@@ -14,6 +14,7 @@
 #include "engine/base/mem.h"
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
+#include "engine/files/remote_files.h"
 
 #define CHUNK (1u << 20)
 #define MAX_REWINDS 65536
@@ -177,6 +178,8 @@ static clt_status open_file(clt_history *h, const char *path)
     h->path = strdup(path);
     if (!h->path)
         CLT_FAIL(CLT_ENOMEM, "opening '%s': out of memory", path);
+    if (clt_is_remote(path))
+        return clt_open_read(path, CLT_EDATA, &h->fd, &info);
     h->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (h->fd < 0 || fstat(h->fd, &info) != 0)
         return clt_fail_errno(CLT_EDATA, errno, "opening '%s'", path);
@@ -263,6 +266,8 @@ const clt_history_counts *clt_history_counted(const clt_history *history)
 bool clt_history_is_stale(const clt_history *h)
 {
     struct stat mine, there;
+    if (clt_is_remote(h->path)) /* an address is listed once */
+        return h->rewound;
     if (h->rewound || fstat(h->fd, &mine) != 0 || stat(h->path, &there) != 0)
         return true;
     return mine.st_dev != there.st_dev || mine.st_ino != there.st_ino ||
@@ -284,7 +289,7 @@ static const char *way_to_metrics(const char *folder)
 
 static clt_status find_in_folder(const char *operand, char **path)
 {
-    CLT_FREED char *real = realpath(operand, NULL), *joined = NULL;
+    CLT_FREED char *real = clt_path_real(operand), *joined = NULL;
     if (!real)
         return clt_fail_errno(errno == ENOMEM ? CLT_ENOMEM : CLT_EUSAGE, errno, "opening '%s'", operand);
     /* the run folder is shown as the user wrote it, which is shorter than its real path */
@@ -308,7 +313,7 @@ static clt_status out_of_memory(const char *operand)
 /* The run folder of a metrics.jsonl: its path without the path from the run folder to the file. */
 static clt_status folder_of(const char *path, char **folder)
 {
-    CLT_FREED char *real = strstr(path, "/../") ? realpath(path, NULL) : strdup(path);
+    CLT_FREED char *real = strstr(path, "/../") ? clt_path_real(path) : strdup(path);
     char *slash = real ? strrchr(real, '/') : NULL;
     if (slash)
         slash[slash == real] = '\0';
@@ -321,6 +326,7 @@ clt_status clt_history_find(const char *operand, char **path, char **folder)
     *path = NULL;
     if (folder)
         *folder = NULL;
+    CLT_TRY(clt_remote_found(operand, CLT_EUSAGE));
     if (clt_is_directory(operand)) {
         CLT_TRY(find_in_folder(operand, path));
     } else if (!clt_file_exists(operand)) {

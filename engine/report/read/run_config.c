@@ -113,7 +113,7 @@ static const char *tail_of(const char *path, int parts)
 
 static clt_status rename_run(clt_run_record *record, int parts)
 {
-    CLT_FREED char *real = realpath(record->folder, NULL);
+    CLT_FREED char *real = clt_path_real(record->folder);
     char *name = real ? strdup(tail_of(real, parts)) : NULL;
     if (!name)
         CLT_FAIL(CLT_ENOMEM, "naming runs: out of host memory");

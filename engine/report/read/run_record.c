@@ -16,6 +16,7 @@
 #include "engine/config/part.h"
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
+#include "engine/files/remote_files.h"
 #include "engine/host/process.h"
 #include "engine/report/write/rundir.h"
 
@@ -300,7 +301,8 @@ static void find_verdict(clt_run_record *r, clt_str *cause)
     } else {
         r->verdict = CLT_RUN_ABANDONED;
         clt_str_append(cause,
-                       r->event_count > 0
+                       clt_is_remote(r->folder) ? "the bucket does not tell whether it still runs"
+                       : r->event_count > 0
                            ? "its process ended without a message: it was killed, or the machine failed"
                            : "the run folder does not tell how it ended");
     }
@@ -363,7 +365,7 @@ static clt_status take_name(clt_run_record *r)
     while (begin > 0 && r->folder[begin - 1] != '/')
         begin--;
     bool dots = strspn(r->folder + begin, ".") >= length - begin;
-    CLT_FREED char *real = dots ? realpath(r->folder, NULL) : NULL;
+    CLT_FREED char *real = dots ? clt_path_real(r->folder) : NULL;
     if (dots && !real)
         return clt_fail_errno(errno == ENOMEM ? CLT_ENOMEM : CLT_EDATA, errno, "opening '%s'", r->folder);
     const char *slash = real ? strrchr(real, '/') : NULL;

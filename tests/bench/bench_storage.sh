@@ -3,7 +3,7 @@
 #
 # A large object to SeaweedFS on this machine and back: the client of engine/storage/ (4 parts at a time, as a training uploads) beside
 # boto3's transfer manager, and beside curl with an address that is signed beforehand (one request, whose body is not signed). They take
-# turns; medians, and how they compare. Whatever else the machine does falls on all three. With TMPDIR=/dev/shm no disk takes part.
+# turns; medians, how they compare, and how long each used the processor. Whatever else the machine does falls on all three. With TMPDIR=/dev/shm no disk takes part.
 # usage: CLTRAIN=build/cltrain CLTRAIN_SEAWEEDFS=weed BENCH_PYTHON=python-with-boto3 tests/bench/bench_storage.sh [ROUNDS [MIB]]
 set -u
 rounds=${1:-5} mib=${2:-1024}
@@ -29,9 +29,9 @@ import time
 import boto3
 
 s3 = boto3.client("s3", endpoint_url=sys.argv[1], region_name="us-east-1")
-begin = time.monotonic()
+begin, used = time.monotonic(), time.process_time()
 s3.upload_file("large", "bucket", "boto") if sys.argv[2] == "up" else s3.download_file("bucket", "boto", "back")
-print(time.monotonic() - begin)
+print(time.monotonic() - begin, time.process_time() - used)
 END
 cat >sign.py <<'END'
 import sys
@@ -42,11 +42,11 @@ s3 = boto3.client("s3", endpoint_url=sys.argv[1], region_name="us-east-1")
 print(s3.generate_presigned_url(sys.argv[2], {"Bucket": "bucket", "Key": "curl"}))
 END
 where_up=$("$python" sign.py "$AWS_ENDPOINT_URL_S3" put_object) where_down=$("$python" sign.py "$AWS_ENDPOINT_URL_S3" get_object)
-# seconds COMMAND...: how long it took
+TIMEFORMAT='%R %U %S'
+# seconds COMMAND...: how long it took, and for how long it used the processor
 seconds() {
-    local begin=$EPOCHREALTIME
-    "$@" >/dev/null 2>errors || { echo "failed: $*" >&2; cat errors >&2; exit 1; }
-    awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }'
+    { time "$@" >/dev/null 2>errors; } 2>took || { echo "failed: $*" >&2; cat errors >&2; exit 1; }
+    awk '{ print $1, $2 + $3 }' took
 }
 round() { # WHICH WAY
     case $1-$2 in
@@ -66,9 +66,12 @@ for ((i = 0; i < rounds; i++)); do
         done
     done
 done
-median() { sort -g "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+median() { sort -g -k "$2,$2" "$1" | awk -v n="$2" '{ v[NR] = $n } END { print v[int((NR + 1) / 2)] }'; }
 for way in up down; do
-    awk -v way=$way -v mib="$mib" -v a="$(median cltrain-$way)" -v b="$(median boto3-$way)" -v c="$(median curl-$way)" 'BEGIN {
+    awk -v way=$way -v mib="$mib" -v a="$(median cltrain-$way 1)" -v b="$(median boto3-$way 1)" -v c="$(median curl-$way 1)" \
+        -v used="$(for side in cltrain boto3 curl; do median $side-$way 2; done | paste -s -d ' ')" 'BEGIN {
         printf "%s, %d MiB: cltrain %.2f s (%.0f MiB/s), boto3 %.2f s, curl %.2f s; cltrain is %.2f times as fast as boto3, %.2f times as curl\n",
-               way, mib, a, mib / a, b, c, b / a, c / a }'
+               way, mib, a, mib / a, b, c, b / a, c / a
+        split(used, u, " ")
+        printf "    on the processor: cltrain %.2f s, boto3 %.2f s, curl %.2f s\n", u[1], u[2], u[3] }'
 done

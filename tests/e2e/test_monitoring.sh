@@ -112,6 +112,21 @@ if grep -q 'cltrain_running{.*} 0' prom/mine.prom; then pass; else fail 'prom/mi
 process=$!
 await_from $process grep -q '^cltrain_running{run="slashed",' prom/cltrain-slashed.prom
 ends slashed
+# node_exporter itself reads the pages of three runs.
+exporter=$(command -v prometheus-node-exporter || command -v node_exporter) || exporter=
+if [ -n "$exporter" ]; then
+    "$exporter" --collector.disable-defaults --collector.textfile --collector.textfile.directory=prom --web.listen-address=127.0.0.1:0 2>exporter.log &
+    exporter=$!
+    await_from $exporter grep -q 'Listening on.*127.0.0.1:[0-9]' exporter.log
+    python3 -c 'import re, urllib.request
+where = re.search(r"127\.0\.0\.1:[0-9]+", open("exporter.log").read()[:-1].rsplit("Listening on")[-1]).group()
+print(urllib.request.urlopen("http://%s/metrics" % where).read().decode())' >"$out" 2>&1 || fail 'node_exporter shows no page'
+    kill $exporter
+    wait $exporter
+    expect_text '^node_textfile_scrape_error 0$' '^cltrain_running\{.*run="all"' '^cltrain_running\{.*run="mine"|^cltrain_running\{.*run="named"' '^cltrain_running\{.*run="slashed"'
+else
+    note_skip 'node_exporter (package prometheus-node-exporter) is not installed: no other reader has read the folder of pages'
+fi
 begin late monitor.prometheus=later monitor.seconds=0
 await_from $process grep -q 'the file for Prometheus could not be written, the run goes on and tries again' late/log.txt
 mkdir later # what could not be written is tried again

@@ -191,6 +191,29 @@ rm server/faults
 train 0 big.far.json train.steps=8 --out whole --resume auto
 reject_text 'is not what it was'
 
+# A new machine that goes on with data that is listed as it was reads only what it trains on; data that is not, it compares.
+print_of() { sed -n 's/.*"fingerprint": "\([0-9a-f]*\)".*/\1/p' "$1/data.json"; }
+slow=(train.steps=12 data.shuffle=false storage.ahead=false --out far)
+rm -rf cache/objects far
+train 0 big.far.json "${slow[@]}" --max-steps 3
+rm -rf cache/objects
+for i in 1 2 3 4 5 6; do echo 'GET train_0.bin.*bytes=8388608- 403'; done >server/faults
+train 0 big.far.json "${slow[@]}" --max-steps 6 --resume auto
+rm server/faults
+reject_text 'is not what it was'
+if [ -n "$(print_of far/checkpoints/step_6)" ] && [ "$(print_of far/checkpoints/step_6)" = "$(print_of whole/checkpoints/step_8)" ]; then
+    pass
+else
+    fail "the fingerprint of the same data is $(print_of far/checkpoints/step_6), and $(print_of whole/checkpoints/step_8)"
+fi
+{ head -c -2 big/train_0.bin; printf '\1\0'; } >changed
+guarded "$tool" bucket upload d/big/train_0.bin changed 2>/dev/null || fail 'no upload'
+rm -rf cache/objects
+train 0 big.far.json "${slow[@]}" --max-steps 9 --resume auto
+expect_text 'is not what it was'
+guarded "$tool" bucket upload d/big/train_0.bin big/train_0.bin 2>/dev/null || fail 'no upload'
+rm -rf far
+
 # A folder of many small files, and a disk that is full.
 mkdir many
 "$CLTRAIN_BUILD_DIR/tests/make_images" many --count 3000 --classes 2 --size 8,8 || fail 'no images were made'

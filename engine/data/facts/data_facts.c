@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/base/text.h"
+#include "engine/data/open/data_paths.h"
 #include "engine/data/tokenizer/tokenizer.h"
 
 #define FORMAT_NAME "cltrain-data"
@@ -127,6 +128,17 @@ clt_status clt_data_facts_take(const clt_source *train, const clt_source *eval, 
     return take_class_names(train, facts);
 }
 
+clt_status clt_data_facts_compare(const clt_data_facts *facts, const clt_config *config,
+                                  const clt_source *source, bool eval, char text[CLT_HASH64_TEXT])
+{
+    char listed[CLT_HASH64_TEXT];
+    if (!facts || !source->remote || !clt_data_paths_listed(config, listed) ||
+        strcmp(listed, facts->listed) != 0)
+        return clt_source_read_fingerprint(source, text);
+    memcpy(text, eval ? facts->eval_fingerprint : facts->fingerprint, CLT_HASH64_TEXT);
+    return CLT_OK;
+}
+
 /* --- as text --- */
 
 static void write_field(clt_json_writer *w, const clt_data_facts_field *field)
@@ -213,6 +225,8 @@ clt_status clt_data_facts_print(const clt_data_facts *facts, clt_str *out)
         clt_jw_kstring(&w, "fingerprint", facts->fingerprint);
     if (facts->eval_fingerprint[0])
         clt_jw_kstring(&w, "eval_fingerprint", facts->eval_fingerprint);
+    if (facts->listed[0])
+        clt_jw_kstring(&w, "listed", facts->listed);
     if (facts->folder[0])
         clt_jw_kstring(&w, "folder", facts->folder);
     if (facts->folder_from_run[0])
@@ -434,6 +448,7 @@ static clt_status read_members(const reading *r, clt_data_facts *facts)
     IF_THERE(r, "tokenizer", read_tokenizer(r, facts));
     IF_THERE(r, "fingerprint", get_hash(r, "fingerprint", facts->fingerprint));
     IF_THERE(r, "eval_fingerprint", get_hash(r, "eval_fingerprint", facts->eval_fingerprint));
+    IF_THERE(r, "listed", get_hash(r, "listed", facts->listed));
     IF_THERE(r, "folder", get_text(r, "folder", facts->folder, sizeof facts->folder));
     IF_THERE(r, "folder_from_run",
              get_text(r, "folder_from_run", facts->folder_from_run, sizeof facts->folder_from_run));

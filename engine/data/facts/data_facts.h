@@ -45,6 +45,7 @@ typedef struct clt_data_facts {
     char chat[32];                          /* the chat template of the samples; "": they have none */
     char fingerprint[CLT_HASH64_TEXT];      /* of the training data; "": unknown */
     char eval_fingerprint[CLT_HASH64_TEXT]; /* of the evaluation data; "": none, or it is unknown */
+    char listed[CLT_HASH64_TEXT];           /* of data in object storage: clt_data_paths_listed; "": none */
     clt_table *table;                       /* facts of a table, in `arena`; NULL: the data is no table */
     clt_arena *arena;
     /* The folder to which relative paths of the config refer, where the training was started: as an absolute
@@ -52,11 +53,17 @@ typedef struct clt_data_facts {
     char folder[1024], folder_from_run[1024];
 } clt_data_facts;
 
-/* Fills in the facts from an open training source; eval may be NULL. The fingerprints of remote data, for
- * which much of it has to come, are left to the caller, who also frees the facts, even after a failure. */
+/* Fills in the facts from an open training source; eval may be NULL. `listed` and the fingerprints of remote
+ * data, for which much of it has to come, are left to the caller, who also frees the facts, even after a
+ * failure. */
 clt_status clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_data_facts *facts);
 void clt_data_facts_free(clt_data_facts *facts);
 CLT_SCOPED_VALUE(clt_data_facts, clt_data_facts_free)
+
+/* The fingerprint of a source as it is now (clt_source_read_fingerprint). If data in object storage is listed
+ * as the facts tell, it is the one that they have ("": none), and nothing is read. facts: of an earlier time, or NULL. */
+clt_status clt_data_facts_compare(const clt_data_facts *facts, const clt_config *config,
+                                  const clt_source *source, bool eval, char text[CLT_HASH64_TEXT]);
 
 /* The name of a class, NULL: it has none. */
 const char *clt_data_facts_class(const clt_data_facts *facts, int64_t index);

@@ -115,6 +115,41 @@ clt_status clt_data_paths_find(clt_config *config, const clt_data_places *places
     return rewrite_key(config, "data.tokenizer", false, places);
 }
 
+/* --- what was listed --- */
+
+static void add_text(const char *text, clt_hash64_state *state)
+{
+    clt_hash64_add(state, text, strlen(text) + 1);
+}
+
+/* Adds a path and what lies there. Returns false if it is on this machine, or cannot be listed. */
+static bool add_listed(const char *path, clt_hash64_state *state)
+{
+    add_text(path, state);
+    return !*path || (clt_is_remote(path) && clt_remote_files_used() &&
+                      clt_remote_files_used()->sum(path, state) == CLT_OK);
+}
+
+bool clt_data_paths_listed(const clt_config *config, char text[CLT_HASH64_TEXT])
+{
+    static const char *const lists[] = {"data.path", "data.eval_path"}, *const single[] = {
+                                                                            "data.targets",
+                                                                            "data.eval_targets"};
+    clt_hash64_state state;
+    bool all = true;
+    CLT_KEEP_ERROR();
+    clt_hash64_begin(&state);
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < clt_config_list_count(config, lists[k]); i++)
+            all &= add_listed(clt_config_list_string(config, lists[k], i), &state);
+        all &= add_listed(clt_config_string(config, single[k]), &state);
+    }
+    if (clt_config_part_has(clt_config_chosen(config, "data.type"), "data.joined"))
+        add_text(clt_config_bool(config, "data.joined") ? "joined" : "", &state);
+    clt_hash64_text(clt_hash64_end(&state), text);
+    return all;
+}
+
 /* --- what is missing --- */
 
 static void note(const char *key, const char *path, clt_str *out)

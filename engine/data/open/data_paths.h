@@ -5,6 +5,7 @@
 #ifndef ENGINE_DATA_OPEN_DATA_PATHS_H
 #define ENGINE_DATA_OPEN_DATA_PATHS_H
 
+#include "engine/base/hash.h"
 #include "engine/config/config.h"
 
 typedef struct clt_data_places {
@@ -26,5 +27,11 @@ clt_status clt_data_paths_missing(const clt_config *config, bool eval, clt_str *
  * unknown. */
 clt_status clt_data_paths_need(const clt_config *config, bool eval, const char *what, const char *run,
                                const char *folder);
+
+/* What tells, without a byte of it, that data in object storage is what it was: a hash of the addresses, of
+ * names, versions and sizes of what was listed there, and of data.joined, which decides how files become
+ * samples and may change in a resumed run. Returns whether it tells of all data: no file is on this machine, and
+ * every address could be listed. */
+bool clt_data_paths_listed(const clt_config *config, char text[CLT_HASH64_TEXT]);
 
 #endif

@@ -273,7 +273,11 @@ static void warn_of_other_data(const clt_run *run)
         strcmp(clt_config_origin(config, "data.eval_path"), "override") == 0)
         return;
     const char *then = run->job->on_train ? saved->facts.fingerprint : saved->facts.eval_fingerprint;
-    if (*then && *clt_source_fingerprint(run->job->eval_source, now) && strcmp(now, then) != 0)
+    CLT_KEEP_ERROR();
+    if (*then &&
+        clt_data_facts_compare(&saved->facts, config, run->job->eval_source, !run->job->on_train, now) ==
+            CLT_OK &&
+        *now && strcmp(now, then) != 0)
         CLT_WARN("the %s data has changed since '%s' was saved: its files have other content",
                  run->job->on_train ? "training" : "evaluation", saved->path);
 }

@@ -184,9 +184,12 @@ static clt_status check_data(const comparison *c, const char *was)
     char now[CLT_HASH64_TEXT], eval[CLT_HASH64_TEXT] = "";
     CLT_SCOPED(clt_str) diff = {0};
     CLT_TRY(check_scale(c));
-    CLT_TRY(clt_source_read_fingerprint(c->job->train_source, now));
+    const clt_data_facts *facts = c->has_facts ? &c->facts : NULL;
+    CLT_TRY(clt_data_facts_compare(facts, c->job->config, c->job->train_source, false, now));
     if (c->job->eval_source)
-        CLT_TRY(clt_source_read_fingerprint(c->job->eval_source, eval));
+        CLT_TRY(clt_data_facts_compare(facts, c->job->config, c->job->eval_source, true, eval));
+    memcpy(c->out->fingerprint, now, sizeof now);
+    memcpy(c->out->eval_fingerprint, eval, sizeof eval);
     CLT_TRY(clt_config_diff(was, c->job->config, CLT_KEYS_DATA, &diff));
     bool other = c->has_facts && c->facts.fingerprint[0] && strcmp(c->facts.fingerprint, now) != 0;
     c->out->eval_changed = c->has_facts && c->facts.eval_fingerprint[0] && eval[0] &&

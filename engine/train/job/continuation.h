@@ -7,6 +7,7 @@
 #ifndef ENGINE_TRAIN_JOB_CONTINUATION_H
 #define ENGINE_TRAIN_JOB_CONTINUATION_H
 
+#include "engine/base/hash.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/train/job/job.h"
 
@@ -26,6 +27,7 @@ typedef struct clt_continuation {
     bool data_moved;              /* the config names other files with the same content */
     bool data_changed;            /* the config names the same files, but their content has changed */
     bool eval_changed;            /* the content of the evaluation data has changed */
+    char fingerprint[CLT_HASH64_TEXT], eval_fingerprint[CLT_HASH64_TEXT]; /* of the data now; "": unknown */
 } clt_continuation;
 
 /* Compares a checkpoint with the job that is to resume from it; the job's data is open. CLT_ECONFIG lists

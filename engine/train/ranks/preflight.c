@@ -12,7 +12,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
-#include "engine/files/remote_files.h"
+#include "engine/data/open/data_paths.h"
 
 #define MOST_PROGRAM ((uint64_t)1 << 30) /* bytes that are hashed of the program's file */
 #define UNKNOWN_PLACE "device " /* begins the place of a GPU that is not known to be on the PCI bus */
@@ -105,22 +105,12 @@ static uint64_t hash_program(void)
 
 /* The fingerprint of data. Of remote data, much would have to come first: what was listed tells as well
  * whether ranks read the same. */
-static void tell_data(const clt_source *source, const clt_config *config, const char *key,
-                      char text[CLT_HASH64_TEXT])
+static void tell_data(const clt_source *source, const clt_config *config, char text[CLT_HASH64_TEXT])
 {
-    clt_hash64_state state;
-    CLT_KEEP_ERROR();
-    if (!source->remote) {
+    if (source->remote)
+        (void)clt_data_paths_listed(config, text);
+    else
         (void)clt_source_fingerprint(source, text);
-        return;
-    }
-    clt_hash64_begin(&state);
-    for (int i = 0; i < clt_config_list_count(config, key); i++) {
-        const char *path = clt_config_list_string(config, key, i);
-        if (clt_is_remote(path))
-            (void)clt_remote_files_used()->sum(path, &state);
-    }
-    clt_hash64_text(clt_hash64_end(&state), text);
 }
 
 static void fill(const clt_run *run, const clt_nearness *near, clt_told_preflight *t)
@@ -137,9 +127,9 @@ static void fill(const clt_run *run, const clt_nearness *near, clt_told_prefligh
         (void)snprintf(t->place, sizeof t->place, "%s%s", d->pci[0] ? "" : UNKNOWN_PLACE,
                        d->pci[0] ? d->pci : d->spec);
     if (train)
-        tell_data(train, run->options->config, "data.path", t->data);
+        tell_data(train, run->options->config, t->data);
     if (eval)
-        tell_data(eval, run->options->config, "data.eval_path", t->eval_data);
+        tell_data(eval, run->options->config, t->eval_data);
     t->samples = train ? train->samples : -1;
     t->program = hash_program();
     t->local_ranks = run->ranks.local_ranks;

@@ -12,6 +12,7 @@
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/data/facts/data_facts.h"
+#include "engine/data/open/data_paths.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/files/fileio.h"
 #include "engine/files/remote_files.h"
@@ -85,17 +86,19 @@ static void add_file(clt_saved_texts *t, const char *name, const clt_str *text)
     t->files[t->n_files++] = (clt_checkpoint_file){name, text->text, text->length};
 }
 
-/* prints: the fingerprints of remote data; NULL: they are not known. */
-static clt_status print_facts(const clt_run *run, const char *folder, const struct clt_saved_prints *prints,
-                              clt_str *out)
+/* Fingerprints of remote data are given; "": they are not known. */
+static clt_status print_facts(const clt_run *run, const char *folder, const char *print,
+                              const char *eval_print, clt_str *out)
 {
     CLT_SCOPED(clt_data_facts) facts = {0};
     const clt_source *train = run->job->train_source, *eval = run->job->eval_source;
     CLT_TRY(clt_data_facts_take(train, eval, &facts));
-    if (prints && train->remote)
-        memcpy(facts.fingerprint, prints->train, sizeof facts.fingerprint);
-    if (prints && eval && eval->remote)
-        memcpy(facts.eval_fingerprint, prints->eval, sizeof facts.eval_fingerprint);
+    if (train->remote)
+        memcpy(facts.fingerprint, print, sizeof facts.fingerprint);
+    if (eval && eval->remote)
+        memcpy(facts.eval_fingerprint, eval_print, sizeof facts.eval_fingerprint);
+    if (!clt_data_paths_listed(run->options->config, facts.listed))
+        facts.listed[0] = '\0';
     tell_folder(folder, &facts);
     return clt_data_facts_print(&facts, out);
 }
@@ -161,7 +164,7 @@ clt_status clt_saved_texts_update(clt_saved_texts *t)
     CLT_SCOPED(clt_str) data = {0};
     if (!t->prints || !await_prints(t->prints))
         return CLT_OK;
-    CLT_TRY(print_facts(t->prints->run, t->prints->folder, t->prints, &data));
+    CLT_TRY(print_facts(t->prints->run, t->prints->folder, t->prints->train, t->prints->eval, &data));
     stop_prints(t);
     clt_str_free(&t->data);
     t->data = data;
@@ -172,14 +175,21 @@ clt_status clt_saved_texts_update(clt_saved_texts *t)
     return CLT_OK;
 }
 
+static bool is_unknown(const clt_source *source, const char *print)
+{
+    return source && source->remote && source->type->fingerprint && !print[0];
+}
+
 /* --- all texts --- */
 
 clt_status clt_saved_texts_make(const clt_run *run, const char *folder, clt_saved_texts *out)
 {
     const clt_tokenizer *tokenizer = run->job->train_source->tokenizer;
     memset(out, 0, sizeof *out);
-    CLT_TRY(print_facts(run, folder, NULL, &out->data));
-    if (run->job->train_source->remote || (run->job->eval_source && run->job->eval_source->remote))
+    const clt_continuation *c = &run->continuation; /* the same data was met before */
+    CLT_TRY(print_facts(run, folder, c->fingerprint, c->eval_fingerprint, &out->data));
+    if (is_unknown(run->job->train_source, c->fingerprint) ||
+        is_unknown(run->job->eval_source, c->eval_fingerprint))
         CLT_TRY(start_prints(run, folder, out));
     CLT_TRY(clt_config_print(run->options->config, true, &out->config));
     if (tokenizer && !clt_tokenizer_is_bytes(tokenizer))

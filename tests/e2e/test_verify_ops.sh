@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-parts: attention attention_half gemm gemm_more batch_norm entropy losses conv pools pointwise device rest
-# ctest-cost: 55 ctest-programs: short
+# ctest-cost: 55
 #
 # The checker's small cases on the default device, in every mode: nothing fails, every name on the list is accounted for, and of every
 # op something was checked. Compiling takes nearly all of the time, so the list is divided into parts that keep cases which share

@@ -4,6 +4,8 @@
  * one. */
 #include "engine/data/fingerprint.h"
 
+#include "engine/files/remote_files.h"
+
 #define WANTED 32                   /* parts that are said to be needed before they are */
 #define AT_ONCE ((uint64_t)1 << 20) /* bytes of a small file that are hashed at a time */
 
@@ -35,7 +37,8 @@ void clt_fingerprint_add_mapped(clt_hash64_state *state, const clt_mapping *file
     clt_hash64_add(state, &size, sizeof size);
     for (uint64_t i = 0; i < WANTED && part_of(size, i, &at, &bytes); i++)
         clt_map_want(file, at, bytes);
-    for (uint64_t i = 0; part_of(size, i, &at, &bytes); i++) {
+    /* clt_source_read_fingerprint says that the rest is missing */
+    for (uint64_t i = 0; part_of(size, i, &at, &bytes) && !clt_remote_wait_is_over(); i++) {
         if (part_of(size, i + WANTED, &at, &bytes))
             clt_map_want(file, at, bytes);
         (void)part_of(size, i, &at, &bytes);

@@ -230,6 +230,9 @@ if [ "$(id -u)" -eq 0 ] && mkdir small && mount -t tmpfs -o size=3m tmpfs small 
     dd if=/dev/zero of=small/rest bs=4096 2>/dev/null
     far 8 storage.cache="$work/small/copies"
     expect_text 'No space left on device'
+    rm -rf small/* # and files whose copies go again as soon as they are read
+    train 0 many.far.json train.steps=40 --out many.small storage.cache="$work/small/copies"
+    expect_same "$(model many.far 40)" "$(model many.small 40)"
     umount small
 else
     note_skip 'no disk of its own size can be mounted here'

@@ -212,12 +212,14 @@ clt_status clt_source_create(const clt_source_type *type, clt_source **out)
     return CLT_OK;
 }
 
-/* Whether a path of a list is remote. */
-static bool has_remote(const clt_config *config, const char *key)
+static bool has_remote(const clt_config *config)
 {
-    bool found = false;
-    for (int i = 0; i < clt_config_list_count(config, key) && !found; i++)
-        found = clt_is_remote(clt_config_list_string(config, key, i));
+    static const char *const lists[] = {"data.path", "data.eval_path"};
+    bool found = clt_is_remote(clt_config_string(config, "data.targets")) ||
+                 clt_is_remote(clt_config_string(config, "data.eval_targets"));
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < clt_config_list_count(config, lists[k]) && !found; i++)
+            found = clt_is_remote(clt_config_list_string(config, lists[k], i));
     return found;
 }
 
@@ -240,7 +242,7 @@ clt_status clt_source_open_with(const clt_config *config, clt_split split, const
     CLT_SCOPED(clt_source) *source = NULL;
     CLT_TRY(clt_source_create(type, &source));
     source->with = *with;
-    source->remote = has_remote(config, "data.path") || has_remote(config, "data.eval_path");
+    source->remote = has_remote(config);
     CLT_TRY(clt_storage_use(config));
     clt_status status = open_checked(source, config, split);
     if (status != CLT_OK)
@@ -487,6 +489,8 @@ clt_status clt_source_read_fingerprint(const clt_source *source, char text[CLT_H
     clt_hash64_begin(&state);
     CLT_TRY(source->type->fingerprint(source, &state));
     CLT_TRY(clt_map_check());
+    if (source->remote && clt_remote_wait_is_over())
+        CLT_FAIL(CLT_EINTERRUPTED, "computing the fingerprint of data: it is not needed any more");
     clt_hash64_text(clt_hash64_end(&state), text);
     return CLT_OK;
 }

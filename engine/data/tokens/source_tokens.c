@@ -57,6 +57,7 @@ static clt_status add_shard(clt_source *source, tokens_state *state, const char 
     state->bytes += (int64_t)shard->mapping.size;
     if (__builtin_add_overflow(state->tokens, shard->header.tokens, &state->tokens))
         CLT_FAIL(CLT_EDATA, "opening the shard '%s': more than 2^63 tokens all in all", path);
+    clt_map_done();
     return CLT_OK;
 }
 

@@ -23,9 +23,9 @@ typedef struct clt_place {
     struct clt_place *next;
     char *address; /* "s3://bucket/prefix", without '/' at its end */
     clt_s3_address at;
-    clt_s3 *s3;     /* shared by the places of a bucket that have the same options */
-    uint64_t where; /* hash of the server's address */
-    bool is_file;   /* the address is an object's */
+    clt_s3 *_Atomic s3; /* shared by the places of a bucket that have the same options */
+    uint64_t where;     /* hash of the server's address */
+    bool is_file;       /* the address is an object's */
     clt_s3_list objects;
     clt_remote_file **copies; /* of each object; NULL: none is open */
     clt_error failure;        /* why it could not be listed; CLT_OK: it could */
@@ -108,8 +108,12 @@ clt_status clt_lanes_wake(void);
 
 /* Path of the data file of an object; the path of its sums is the same with ".sums". */
 clt_status clt_copy_path(const clt_place *place, const clt_s3_object *object, char **out);
-/* Makes room for `bytes` more, as far as that is possible. */
+/* Makes room for `bytes` more within the limit, as far as that is possible. Takes the lock of copies. */
 void clt_copies_make_room(uint64_t bytes);
+/* The same, but only copies that no process has open go. False: there is no room. */
+bool clt_copies_remove_unused(uint64_t bytes);
+/* Gives `bytes` back to a disk that is full, as far as that is possible, whatever the limit. Takes it, too. */
+void clt_copies_free(uint64_t bytes);
 bool clt_copies_have_room(uint64_t bytes);
 /* Gives a small file its place on the disk: writing to a mapping of it would end the process without one. */
 clt_status clt_copies_reserve(int fd, const char *path, uint64_t bytes);

@@ -80,14 +80,14 @@ static clt_status sum_of_file(const clt_remote_file *c, uint64_t block, uint64_t
 }
 
 /* Whether a block is in the file, and whole. The caller has locked it. */
-static clt_status compare_sum(const clt_remote_file *c, uint64_t block, bool *whole)
+static bool is_whole(const clt_remote_file *c, uint64_t block)
 {
     uint64_t sum = 0, known = atomic_load(&c->sums[block]);
-    *whole = false;
-    if (known != 0)
-        CLT_TRY(sum_of_file(c, block, &sum));
-    *whole = known != 0 && sum == known;
-    return CLT_OK;
+    if (known != 0 && sum_of_file(c, block, &sum) != CLT_OK) {
+        CLT_WARN("%s; it is fetched again", clt_error_text());
+        clt_error_clear();
+    }
+    return known != 0 && sum == known;
 }
 
 clt_status clt_block_check(clt_remote_file *c, uint64_t block, bool *here)
@@ -97,10 +97,10 @@ clt_status clt_block_check(clt_remote_file *c, uint64_t block, bool *here)
     CLT_TRY(lock_block(c, block, F_RDLCK, &taken));
     if (!taken)
         return CLT_OK;
-    clt_status status = compare_sum(c, block, here);
+    *here = is_whole(c, block);
     if (!*here)
         unlock_block(c, block);
-    return status;
+    return CLT_OK;
 }
 
 /* --- fetching --- */
@@ -114,8 +114,7 @@ static clt_status write_block(const clt_remote_file *c, uint64_t block, const vo
         if (status == CLT_OK || i == ROOM_TRIES)
             return clt_fail_prefix(status, "keeping a part of an object (storage.cache, storage.cache_gb)");
         clt_error_clear();
-        clt_copies_make_room(8 * CLT_COPY_BLOCK);
-        clt_blocks_drop(8 * CLT_COPY_BLOCK);
+        clt_copies_free(8 * CLT_COPY_BLOCK);
     }
 }
 
@@ -151,10 +150,8 @@ static clt_status fill_block(clt_remote_file *c, uint64_t block, void *buffer)
 /* Called with the block locked for this process alone: fetches it unless it is there by now. */
 static clt_status fill_or_find(clt_remote_file *c, uint64_t block, void *buffer)
 {
-    bool whole = false;
     char name[1200];
-    CLT_TRY(compare_sum(c, block, &whole));
-    if (whole)
+    if (is_whole(c, block))
         return CLT_OK;
     if (atomic_exchange(&c->sums[block], 0) != 0) {
         CLT_WARN("a part of the copy '%s' is damaged; it is fetched from '%s' again", c->path,
@@ -216,20 +213,25 @@ static clt_remote_file *oldest(uint64_t *block)
     return found;
 }
 
+static atomic_bool keeps_all; /* the disk cannot give back a part of a file */
+
 /* Throws a block away, unless other processes read it; in any case it is not this process's any more. */
 static void drop_block(const clt_remote_file *c, uint64_t block)
 {
-    uint64_t size = clt_block_size(c, block), from = block * CLT_COPY_BLOCK;
+    uint64_t size = clt_align_up(clt_block_size(c, block), CLT_COPY_PAGE), from = block * CLT_COPY_BLOCK;
     bool taken = false, dropped = false;
     if (lock_block(c, block, F_WRLCK, &taken) != CLT_OK)
         clt_error_clear();
     if (taken) {
-        atomic_store(&c->sums[block], 0);
+        uint64_t sum = atomic_exchange(&c->sums[block], 0);
         dropped = fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)size) == 0;
-        if (!dropped)
-            CLT_WARN_ONCE("the folder of copies grows beyond storage.cache_gb: the disk of '%s' cannot give "
-                          "back a part of a file",
-                          c->path);
+        if (!dropped) {
+            atomic_store(&c->sums[block], sum); /* the bytes stayed */
+            atomic_store(&keeps_all, true);
+            CLT_WARN("the folder of copies may grow beyond storage.cache_gb: the disk of '%s' cannot give "
+                     "back a part of a file",
+                     c->path);
+        }
     }
     unlock_block(c, block);
     clt_copies_add_bytes(dropped ? -room_of(c, block) : 0);
@@ -239,7 +241,7 @@ void clt_blocks_drop(uint64_t bytes)
 {
     CLT_KEEP_ERROR();
     CLT_LOCKED(&clt_copies_lock);
-    for (uint64_t done = 0; done < bytes;) {
+    for (uint64_t done = 0; done < bytes && !atomic_load(&keeps_all);) {
         uint64_t block = 0;
         clt_remote_file *c = oldest(&block);
         if (!c)

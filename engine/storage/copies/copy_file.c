@@ -125,14 +125,23 @@ static clt_status fill_copy(clt_remote_file *c)
     return clt_alloc(&c->used, c->blocks, sizeof *c->used, "the blocks of a copy");
 }
 
+/* Called with the lock held: the open copy of an object, for one more user; NULL: it is not open. */
+static clt_remote_file *open_copy(const clt_place *place, size_t object)
+{
+    clt_remote_file *c = place->copies[object];
+    if (c)
+        c->users++;
+    return c;
+}
+
+/* Files are opened without the lock, since making room for them takes it. */
 clt_status clt_copy_open(clt_place *place, size_t object, clt_remote_file **out)
 {
-    CLT_LOCKED(&clt_copies_lock);
-    *out = place->copies[object];
-    if (*out) {
-        (*out)->users++;
+    pthread_mutex_lock(&clt_copies_lock);
+    *out = open_copy(place, object);
+    pthread_mutex_unlock(&clt_copies_lock);
+    if (*out)
         return CLT_OK;
-    }
     clt_remote_file *c = NULL;
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "a copy of an object"));
     c->fd = -1;
@@ -143,6 +152,12 @@ clt_status clt_copy_open(clt_place *place, size_t object, clt_remote_file **out)
     if (status != CLT_OK) {
         free_copy(c);
         return status;
+    }
+    CLT_LOCKED(&clt_copies_lock);
+    *out = open_copy(place, object);
+    if (*out) { /* another thread was faster */
+        free_copy(c);
+        return CLT_OK;
     }
     c->next = clt_copies_open;
     if (c->next)
@@ -246,15 +261,21 @@ static void report_wait(const clt_remote_file *c, uint64_t block, double begin, 
              (unsigned long long)(block * CLT_COPY_BLOCK), clt_copy_name(c, name, sizeof name), now - begin);
 }
 
+static clt_status is_needed(const clt_remote_file *c)
+{
+    char name[1200];
+    if (clt_remote_wait_is_over())
+        CLT_FAIL(CLT_EINTERRUPTED, "waiting for '%s': it is not needed any more",
+                 clt_copy_name(c, name, sizeof name));
+    return CLT_OK;
+}
+
 /* Called with the lock held, for a block that another thread fetches or will fetch. */
 static clt_status wait_for(clt_remote_file *c, uint64_t block)
 {
     double begin = clt_now(), reported = begin;
-    char name[1200];
     while (c->state[block] == CLT_BLOCK_QUEUED || c->state[block] == CLT_BLOCK_MOVING) {
-        if (clt_remote_wait_is_over())
-            CLT_FAIL(CLT_EINTERRUPTED, "waiting for '%s': it is not needed any more",
-                     clt_copy_name(c, name, sizeof name));
+        CLT_TRY(is_needed(c));
         (void)clt_cond_wait_turn(&clt_copies_arrived, &clt_copies_lock);
         report_wait(c, block, begin, &reported);
     }
@@ -283,6 +304,7 @@ static clt_status bring_block(clt_remote_file *c, uint64_t block)
         case CLT_BLOCK_HERE:
             return pin_block(c, block);
         case CLT_BLOCK_AWAY:
+            CLT_TRY(is_needed(c));
             if (atomic_load(&c->sums[block]) != 0)
                 CLT_TRY(check_block(c, block));
             if (c->state[block] == CLT_BLOCK_AWAY) {
@@ -355,14 +377,23 @@ static void release(clt_remote_file *c)
     clt_copy_unref(c);
 }
 
+/* Opens the data file for reading. Its name may be gone, or another file's: somebody has cleared the folder. */
+static clt_status open_again(const clt_remote_file *c, int *fd)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", c->fd);
+    do {
+        *fd = open(path, O_RDONLY | O_CLOEXEC);
+    } while (*fd < 0 && errno == EMFILE && may_open_more());
+    return *fd >= 0 ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, errno, "opening the copy '%s'", c->path);
+}
+
 /* Opens the data file for reading, and locks its first `bytes` bytes so that no process throws them away;
  * *whole: all blocks are in it. */
 static clt_status open_locked(clt_remote_file *c, uint64_t bytes, int *fd, bool *whole)
 {
     bool taken = false;
-    *fd = open(c->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (*fd < 0)
-        return clt_fail_errno(CLT_ESTORAGE, errno, "opening the copy '%s'", c->path);
+    CLT_TRY(open_again(c, fd));
     clt_status status = clt_range_lock(*fd, c->path, F_RDLCK, 0, bytes, &taken);
     *whole = taken;
     for (uint64_t b = 0; b * CLT_COPY_BLOCK < bytes && *whole; b++)
@@ -378,10 +409,8 @@ static clt_status open_whole(clt_remote_file *c, uint64_t bytes, int *fd)
 {
     bool whole = false;
     bytes = bytes < c->size ? bytes : c->size;
-    if (bytes == 0) { /* nothing to wait for */
-        *fd = open(c->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-        return *fd >= 0 ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, errno, "opening the copy '%s'", c->path);
-    }
+    if (bytes == 0) /* nothing to wait for */
+        return open_again(c, fd);
     while (!whole) {
         size_t before = pins.count;
         clt_status status = need(c, 0, bytes);

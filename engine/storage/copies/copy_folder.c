@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +21,16 @@
 #include "engine/storage/copies/copies_internal.h"
 
 #define LOOK_SECONDS 10.0 /* between two looks at all files of the folder */
+#define DISK_SECONDS 1.0  /* between two looks at what is free on the disk */
 #define LEAST_ROOM (4 * CLT_COPY_PAGE)
-#define NAME_LENGTH 32 /* hexadecimal digits of a name */
+#define LEAST_HELD ((int64_t)(2 * CLT_COPY_LANES * CLT_COPY_BLOCK)) /* bytes that may be held on any disk */
+#define COUNT_TURNS 500
+#define COUNT_TURN 20000 /* microseconds between two looks whether another process has counted */
+#define NAME_LENGTH 32   /* hexadecimal digits of a name */
 
 static pthread_mutex_t folder_lock = PTHREAD_MUTEX_INITIALIZER; /* may be taken while copies' lock is held */
 static char *folder;
-static _Atomic int64_t *usage; /* bytes in the folder, shared with other processes */
-static int64_t limit;
+static _Atomic int64_t *usage;        /* bytes in the folder, shared with other processes */
 static double looked = -LOOK_SECONDS; /* when a look at all files found nothing to remove */
 static int usage_fd = -1;
 
@@ -119,7 +123,12 @@ static clt_status map_usage(int fd, const char *path)
     usage = memory;
     if (alone)
         atomic_store(usage, bytes);
-    return clt_range_lock(fd, path, F_RDLCK, 0, 1, &shared);
+    for (int i = 0; !shared && i < COUNT_TURNS; i++) { /* while another process counts */
+        if (i > 0)
+            (void)usleep(COUNT_TURN);
+        CLT_TRY(clt_range_lock(fd, path, F_RDLCK, 0, 1, &shared));
+    }
+    return CLT_OK;
 }
 
 static clt_status open_usage(void)
@@ -139,7 +148,6 @@ static clt_status open_usage(void)
 
 static clt_status open_folder(void)
 {
-    struct statvfs disk;
     CLT_FREED char *path = NULL;
     if (usage)
         return CLT_OK;
@@ -152,13 +160,7 @@ static clt_status open_folder(void)
     CLT_TRY(clt_private_folder_make(path));
     free(folder);
     folder = CLT_TAKE(path);
-    CLT_TRY(open_usage());
-    limit = (int64_t)(clt_copies_now.gigabytes * 1e9);
-    if (statvfs(folder, &disk) == 0) { /* a twentieth of what is free stays free */
-        int64_t most = atomic_load(usage) + (int64_t)((double)disk.f_bavail * (double)disk.f_frsize * 0.95);
-        limit = most < limit ? most : limit;
-    }
-    return CLT_OK;
+    return open_usage();
 }
 
 clt_status clt_copy_path(const clt_place *place, const clt_s3_object *object, char **out)
@@ -175,7 +177,8 @@ clt_status clt_copy_path(const clt_place *place, const clt_s3_object *object, ch
     clt_sha256_text(identity.text, identity.length, text);
     clt_str_printf(&path, "%s/%.2s", folder, text);
     CLT_TRY(clt_str_check(&path));
-    CLT_TRY(clt_mkdir_p(path.text));
+    if (mkdir(path.text, 0700) != 0 && errno != EEXIST)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "making the folder '%s' (storage.cache)", path.text);
     clt_str_printf(&path, "/%.*s", NAME_LENGTH, text);
     return clt_str_take(&path, out);
 }
@@ -187,25 +190,54 @@ void clt_copies_add_bytes(int64_t bytes)
     atomic_fetch_add(usage, bytes);
 }
 
-bool clt_copies_have_room(uint64_t bytes)
+/* The most that the folder may hold now. Of the disk a twentieth stays free, 20 GB at most, for checkpoints
+ * and others, who may have filled it meanwhile; but a little is held in any case. */
+static int64_t limit_now(void)
 {
-    return atomic_load(usage) + (int64_t)bytes <= limit;
+    static _Atomic int64_t known;
+    static _Atomic double measured = -DISK_SECONDS;
+    int64_t given = (int64_t)(clt_copies_now.gigabytes * 1e9),
+            least = given < LEAST_HELD ? given : LEAST_HELD;
+    struct statvfs disk;
+    double now = clt_now();
+    if (now - atomic_load(&measured) >= DISK_SECONDS) {
+        atomic_store(&measured, now);
+        atomic_store(&known, INT64_MAX);
+        if (statvfs(folder, &disk) == 0) {
+            double unit = (double)disk.f_frsize, kept = fmin((double)disk.f_blocks * unit / 20, 20e9);
+            atomic_store(&known, atomic_load(usage) + (int64_t)((double)disk.f_bavail * unit - kept));
+        }
+    }
+    int64_t most = atomic_load(&known) < given ? atomic_load(&known) : given;
+    return most > least ? most : least;
 }
 
-/* Removes a copy that no process has open. */
-static void remove_unused(const kept_file *file)
+bool clt_copies_have_room(uint64_t bytes)
 {
+    return atomic_load(usage) + (int64_t)bytes <= limit_now();
+}
+
+/* Removes a copy that no process has open. Returns how many bytes that gives back. */
+static int64_t remove_unused(const kept_file *file)
+{
+    struct stat mine, there;
     CLT_SCOPED(clt_str) sums = {0};
     bool taken = false;
     CLT_CLOSED int fd = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     clt_str_printf(&sums, "%s.sums", file->path);
     if (fd < 0 || sums.failed ||
         clt_range_lock(fd, file->path, F_WRLCK, CLT_COPY_IN_USE, 1, &taken) != CLT_OK || !taken)
-        return;
+        return 0;
+    /* another process may have removed it and a third one made it anew before the lock was here */
+    if (fstat(fd, &mine) != 0 || stat(file->path, &there) != 0 || mine.st_ino != there.st_ino ||
+        mine.st_dev != there.st_dev)
+        return 0;
     /* who opens them now sees that the data file has no name any more, and makes both anew */
     (void)unlink(sums.text);
-    if (unlink(file->path) == 0)
-        clt_copies_add_bytes(-file->bytes);
+    if (unlink(file->path) != 0)
+        return 0;
+    clt_copies_add_bytes(-file->bytes);
+    return file->bytes;
 }
 
 static int by_time(const void *a, const void *b)
@@ -216,45 +248,68 @@ static int by_time(const void *a, const void *b)
     return x->tv_nsec < y->tv_nsec ? -1 : x->tv_nsec > y->tv_nsec;
 }
 
-/* Removes the copies that were used longest ago, until a tenth of the limit is free. */
-static void remove_oldest(uint64_t bytes)
+/* Removes the copies that were used longest ago until they are `bytes` fewer. Returns how many went. full: it
+ * looks also if a look shortly before has found nothing. */
+static int64_t remove_oldest(int64_t bytes, bool full)
 {
     kept_files files = {0};
     CLT_LOCKED(&folder_lock);
-    if (clt_now() - looked < LOOK_SECONDS)
-        return;
-    int64_t before = atomic_load(usage);
+    if (!full && clt_now() - looked < LOOK_SECONDS)
+        return 0;
+    int64_t gone = 0;
     if (look(&files) == CLT_OK) {
         if (files.count > 1)
             qsort(files.file, files.count, sizeof *files.file, by_time);
-        for (size_t i = 0; i < files.count && !clt_copies_have_room(bytes + (uint64_t)limit / 10); i++)
-            remove_unused(&files.file[i]);
+        for (size_t i = 0; i < files.count && gone < bytes; i++)
+            gone += remove_unused(&files.file[i]);
     }
-    if (atomic_load(usage) >= before)
+    if (gone == 0)
         looked = clt_now();
     kept_files_free(&files);
+    return gone;
+}
+
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* each thread sees what the one before has done */
+
+/* Removes unused copies for `bytes` more. Returns how many bytes there are still too many. */
+static int64_t remove_unused_for(uint64_t bytes)
+{
+    int64_t limit = limit_now(), excess = atomic_load(usage) + (int64_t)bytes - limit;
+    return excess > 0 ? excess - remove_oldest(excess + limit / 10, false) : excess;
 }
 
 void clt_copies_make_room(uint64_t bytes)
 {
-    static pthread_mutex_t turn =
-        PTHREAD_MUTEX_INITIALIZER; /* each thread sees what the one before has done */
     CLT_KEEP_ERROR();
     if (clt_copies_have_room(bytes))
         return;
     CLT_LOCKED(&turn);
-    if (!clt_copies_have_room(bytes))
-        remove_oldest(bytes);
-    int64_t excess = atomic_load(usage) + (int64_t)bytes - limit;
+    int64_t excess = remove_unused_for(bytes);
     if (excess > 0)
         clt_blocks_drop((uint64_t)excess);
+}
+
+bool clt_copies_remove_unused(uint64_t bytes)
+{
+    CLT_KEEP_ERROR();
+    CLT_LOCKED(&turn);
+    return remove_unused_for(bytes) <= 0;
+}
+
+void clt_copies_free(uint64_t bytes)
+{
+    CLT_KEEP_ERROR();
+    CLT_LOCKED(&turn);
+    int64_t left = (int64_t)bytes - remove_oldest((int64_t)bytes, true);
+    if (left > 0)
+        clt_blocks_drop((uint64_t)left);
 }
 
 clt_status clt_copies_reserve(int fd, const char *path, uint64_t bytes)
 {
     int code = posix_fallocate(fd, 0, (off_t)bytes);
     if (code == ENOSPC) {
-        clt_copies_make_room(LEAST_ROOM);
+        clt_copies_free(LEAST_ROOM);
         code = posix_fallocate(fd, 0, (off_t)bytes);
     }
     if (code != 0)

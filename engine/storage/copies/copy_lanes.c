@@ -52,17 +52,18 @@ static bool pop(queue *q, item *out)
     return false;
 }
 
-/* The next block of what is fetched from its beginning to its end. */
-static bool next_ahead(item *out)
+/* The next block of what is fetched from its beginning to its end. *full: a copy that has no room. */
+static bool next_ahead(item *out, clt_remote_file **full)
 {
+    *full = NULL;
     for (clt_remote_file *c = clt_copies_open; c; c = c->next)
         for (; c->ahead && c->next_ahead < c->blocks; c->next_ahead++) {
             uint64_t b = c->next_ahead;
             if (c->state[b] != CLT_BLOCK_AWAY || atomic_load(&c->sums[b]) != 0)
                 continue;
             if (!clt_copies_have_room(clt_block_size(c, b))) {
-                c->ahead = false; /* the data does not fit: it comes as it is read */
-                break;
+                *full = c;
+                return false;
             }
             c->next_ahead++;
             clt_copy_ref(c);
@@ -92,15 +93,29 @@ static void serve(const item *i, void *buffer, bool somebody_waits)
     clt_copy_unref(c);
 }
 
+/* Gives a copy that is fetched to its end room from copies that no process uses. */
+static void serve_full(clt_remote_file *c)
+{
+    clt_copy_ref(c);
+    pthread_mutex_unlock(&clt_copies_lock);
+    bool room = clt_copies_remove_unused(CLT_COPY_BLOCK);
+    pthread_mutex_lock(&clt_copies_lock);
+    c->ahead = c->ahead && room; /* else the data does not fit: it comes as it is read */
+    clt_copy_unref(c);
+}
+
 static void *fetch(void *context)
 {
     CLT_FREED void *buffer = context;
     CLT_LOCKED(&clt_copies_lock);
     while (!atomic_load(&closing)) {
         item next;
+        clt_remote_file *full = NULL;
         bool waits = pop(&demanded, &next);
-        if (waits || pop(&wanted, &next) || next_ahead(&next))
+        if (waits || pop(&wanted, &next) || next_ahead(&next, &full))
             serve(&next, buffer, waits);
+        else if (full)
+            serve_full(full);
         else
             pthread_cond_wait(&work, &clt_copies_lock);
     }

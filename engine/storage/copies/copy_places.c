@@ -10,7 +10,7 @@
 #include "engine/storage/copies/copies_internal.h"
 
 static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER; /* held while an address is listed */
-static clt_place *places;                                       /* they live as long as the process */
+static clt_place *_Atomic places;                               /* they live as long as the process */
 
 /* Length of an address without '/' at its end. */
 static size_t trimmed(const char *path)
@@ -32,12 +32,15 @@ static const char *key_of(const char *path)
 
 static clt_status open_bucket(clt_place *p)
 {
-    for (clt_place *other = places; other; other = other->next)
+    for (clt_place *other = p->next; other; other = other->next)
         if (other->s3 && strcmp(other->at.bucket, p->at.bucket) == 0 && other->where == p->where) {
             p->s3 = other->s3;
             return CLT_OK;
         }
-    return clt_s3_open(p->at.bucket, &clt_copies_now.s3, &p->s3);
+    clt_s3 *s3 = NULL;
+    CLT_TRY(clt_s3_open(p->at.bucket, &clt_copies_now.s3, &s3));
+    atomic_store(&p->s3, s3);
+    return CLT_OK;
 }
 
 static clt_status list_place(clt_place *p)
@@ -85,9 +88,9 @@ static clt_place *add_place(const char *path)
         return NULL;
     }
     p->where = hash_of_server();
+    p->next = atomic_load(&places);
+    atomic_store(&places, p); /* before it is listed, so that its requests can be ended */
     clt_error_take(list_place(p), &p->failure);
-    p->next = places;
-    places = p;
     return p;
 }
 
@@ -113,10 +116,10 @@ clt_place *clt_place_of(const char *path)
 
 void clt_places_cancel(void)
 {
-    CLT_LOCKED(&places_lock);
-    for (clt_place *p = places; p; p = p->next)
-        if (p->s3)
-            clt_s3_cancel(p->s3);
+    /* without the lock, which is held while a server is asked */
+    for (clt_place *p = atomic_load(&places); p; p = p->next)
+        if (atomic_load(&p->s3))
+            clt_s3_cancel(atomic_load(&p->s3));
 }
 
 /* --- looking --- */
@@ -140,15 +143,8 @@ static size_t first_from(const clt_place *p, const char *key, size_t length)
 int64_t clt_place_find(const clt_place *p, const char *path)
 {
     const char *key = key_of(path);
-    size_t length = strlen(path) - (size_t)(key - path), at;
-    for (at = first_from(p, key, length); at < p->objects.count; at++) {
-        const char *other = p->objects.object[at].key;
-        if (strncmp(other, key, length) != 0)
-            break;
-        if (!other[length])
-            return (int64_t)at;
-    }
-    return -1;
+    size_t at = first_from(p, key, strlen(key)); /* a key stands before all that it begins */
+    return at < p->objects.count && strcmp(p->objects.object[at].key, key) == 0 ? (int64_t)at : -1;
 }
 
 /* The first object below a folder; -1: there is none. *length: bytes of its key up to the '/' and with it. */

@@ -17,7 +17,7 @@
 #include "engine/files/fileio.h"
 #include "engine/files/remote_files.h"
 
-#define PRINTS_SECONDS 10.0 /* how long a checkpoint waits for the fingerprints of remote data */
+#define PRINTS_SECONDS 10.0 /* how long checkpoints wait for the fingerprints of remote data */
 
 /* Fingerprints of remote data, for which much of it has to come: they are computed beside the training. */
 struct clt_saved_prints {
@@ -27,8 +27,9 @@ struct clt_saved_prints {
     atomic_int stopped;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool over;  /* the thread has finished */
-    bool known; /* what follows: */
+    double left; /* seconds that checkpoints may still wait, all of them together */
+    bool over;   /* the thread has finished */
+    bool known;  /* what follows: */
     char train[CLT_HASH64_TEXT], eval[CLT_HASH64_TEXT];
 };
 
@@ -139,6 +140,7 @@ static clt_status start_prints(const clt_run *run, const char *folder, clt_saved
 {
     CLT_TRY(clt_alloc(&t->prints, 1, sizeof *t->prints, "fingerprints"));
     t->prints->run = run;
+    t->prints->left = PRINTS_SECONDS;
     pthread_mutex_init(&t->prints->lock, NULL);
     pthread_cond_init(&t->prints->changed, NULL);
     t->prints->folder = strdup(folder);
@@ -152,10 +154,13 @@ static clt_status start_prints(const clt_run *run, const char *folder, clt_saved
 
 static bool await_prints(struct clt_saved_prints *p)
 {
-    double end = clt_now() + PRINTS_SECONDS;
+    const atomic_int *stop = p->run->options->stop;
     CLT_LOCKED(&p->lock);
-    while (!p->over && clt_now() < end)
-        (void)clt_cond_wait_for(&p->changed, &p->lock, PRINTS_SECONDS);
+    while (!p->over && p->left > 0 && !(stop && atomic_load(stop))) {
+        double begin = clt_now();
+        (void)clt_cond_wait_turn(&p->changed, &p->lock);
+        p->left -= clt_now() - begin;
+    }
     return p->known;
 }
 

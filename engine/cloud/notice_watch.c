@@ -79,9 +79,10 @@ static void take(watcher *w, const clt_notice *notice)
     if (notice->kind == CLT_NOTICE_SAVE && !is_new(w, notice))
         return;
     CLT_LOCKED(&n->lock);
-    if (n->newest.kind != CLT_NOTICE_STOP || notice->kind == CLT_NOTICE_STOP)
+    if (n->newest.kind != CLT_NOTICE_STOP || notice->kind == CLT_NOTICE_STOP) {
         n->newest = *notice;
-    snprintf(n->newest.provider, sizeof n->newest.provider, "%s", w->source->name);
+        snprintf(n->newest.provider, sizeof n->newest.provider, "%s", w->source->name);
+    }
     atomic_store(notice->kind == CLT_NOTICE_STOP ? &n->stop : &n->save, true);
 }
 
@@ -258,7 +259,7 @@ clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out
 clt_status clt_notices_try(const clt_notice_options *options)
 {
     const clt_notice_source *source;
-    clt_notice notice;
+    clt_notice notice = {0};
     clt_notices *n;
     CLT_TRY(choose_source(options, CLT_EUSAGE, &source));
     if (!source)

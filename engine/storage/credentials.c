@@ -19,6 +19,7 @@
 #define TOKEN_LIMIT 65536 /* bytes of a file with a token */
 #define ATTEMPTS 3
 #define AHEAD_SECONDS 900.0 /* before the end of keys; with keys that live shorter, a quarter of their life */
+#define DOUBTED_SECONDS 300.0 /* how long new keys serve that seem to have expired before */
 
 static const clt_key_source *const sources[] = {&clt_keys_env,    &clt_keys_role,      &clt_keys_web,
                                                 &clt_keys_sso,    &clt_keys_shared,    &clt_keys_process,
@@ -29,6 +30,7 @@ struct clt_credentials {
     pthread_mutex_t lock; /* of everything in it */
     const clt_key_source *source;
     clt_keys keys;
+    double valid_until; /* 0: for ever */
     double refresh_at, retry_at;
     bool have, expired;
 };
@@ -145,7 +147,7 @@ clt_status clt_keys_from_json(const char *text, size_t size, const char *name, c
     CLT_TRY(take_member(root, "SecretAccessKey", name, out->secret, sizeof out->secret));
     if (token && clt_json_string(token)[0])
         CLT_TRY(take_member(root, token_name, name, out->token, sizeof out->token));
-    if (end && !clt_date_iso(clt_json_string(end), &out->expires))
+    if (end && clt_json_typeof(end) != CLT_JSON_NULL && !clt_date_iso(clt_json_string(end), &out->expires))
         CLT_FAIL(CLT_ESTORAGE, "%s: Expiration is no date", name);
     return CLT_OK;
 }
@@ -185,18 +187,22 @@ static clt_status fetch(clt_credentials *c, clt_keys *keys)
 
 static void keep(clt_credentials *c, const clt_keys *keys, double now)
 {
-    double left = (double)keys->expires - now, ahead = left / 4 < AHEAD_SECONDS ? left / 4 : AHEAD_SECONDS;
+    double end = (double)keys->expires;
+    if (keys->expires && end <= now) /* this machine's clock is wrong, or the server says that they expired */
+        end = now + DOUBTED_SECONDS;
+    double left = end - now, ahead = left / 4 < AHEAD_SECONDS ? left / 4 : AHEAD_SECONDS;
     c->keys = *keys;
+    c->valid_until = keys->expires ? end : 0;
     c->have = true;
     c->expired = false;
-    c->refresh_at = (double)keys->expires - ahead;
+    c->refresh_at = end - ahead;
 }
 
 /* Fetches the keys if it is time to. Old keys serve as long as they are valid. */
 static clt_status refresh(clt_credentials *c, double now)
 {
-    bool valid = c->have && !c->expired && (!c->keys.expires || now < (double)c->keys.expires);
-    if (valid && (!c->keys.expires || now < c->refresh_at || now < c->retry_at))
+    bool valid = c->have && !c->expired && (c->valid_until <= 0 || now < c->valid_until);
+    if (valid && (c->valid_until <= 0 || now < c->refresh_at || now < c->retry_at))
         return CLT_OK;
     clt_keys keys = {.expires = 0};
     clt_status status = fetch(c, &keys);
@@ -205,10 +211,9 @@ static clt_status refresh(clt_credentials *c, double now)
     explicit_bzero(&keys, sizeof keys);
     if (status == CLT_OK || !valid)
         return status;
-    CLT_WARN("%s; the present keys are valid for %.0f s more", clt_error_text(),
-             (double)c->keys.expires - now);
+    CLT_WARN("%s; the present keys are valid for %.0f s more", clt_error_text(), c->valid_until - now);
     clt_error_clear();
-    c->retry_at = now + ((double)c->keys.expires - now) / 4;
+    c->retry_at = now + (c->valid_until - now) / 4;
     return CLT_OK;
 }
 

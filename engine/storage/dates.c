@@ -29,7 +29,19 @@ bool clt_date_iso(const char *text, int64_t *out)
     const char *rest = text + length;
     if (*rest == '.')
         rest += 1 + strspn(rest + 1, "0123456789");
-    return (strcmp(rest, "Z") == 0 || strcmp(rest, "+00:00") == 0) && make(&t, out);
+    int hours = 0, minutes = 0, end = 0;
+    bool ahead = *rest == '+';
+    if ((ahead || *rest == '-') && (sscanf(rest + 1, "%2d:%2d%n", &hours, &minutes, &end) == 2 ||
+                                    sscanf(rest + 1, "%2d%2d%n", &hours, &minutes, &end) == 2))
+        rest += 1 + end;
+    else if (strcmp(rest, "Z") == 0)
+        rest++;
+    else
+        return false;
+    if (*rest || hours < 0 || hours > 23 || minutes < 0 || minutes > 59 || !make(&t, out))
+        return false;
+    *out -= (ahead ? 60 : -60) * (60 * (int64_t)hours + minutes);
+    return true;
 }
 
 bool clt_date_http(const char *text, int64_t *out)

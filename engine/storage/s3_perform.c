@@ -237,6 +237,8 @@ static void read_answer(clt_http *http, const clt_s3_call *call, const attempt *
     reply->length = 0;
     reply->has_length = clt_s3_parse_size(clt_http_header(http, "Content-Length"), &reply->length);
     f->retry_after = strtod(clt_http_header(http, "x-amz-retry-after"), NULL) * 1e-3;
+    if (f->retry_after <= 0)
+        f->retry_after = strtod(clt_http_header(http, "Retry-After"), NULL);
     copy(f->region, sizeof f->region, clt_http_header(http, "x-amz-bucket-region"));
     read_location(clt_http_header(http, "Location"), a->tls, f->location, sizeof f->location);
     if (!clt_date_http(clt_http_header(http, "Date"), &f->date))
@@ -403,6 +405,8 @@ static clt_status decide(clt_s3 *s3, const clt_s3_call *call, clt_s3_reply *repl
         if (reply->attempts >= s3->attempts || (call->spoilt && *call->spoilt))
             return give_up(s3, call, reply, f);
         double delay = clt_s3_delay(reply->attempts, verdict == CLT_S3_SLOWER, chance(call));
+        if (reply->code == 0 && reply->attempts > 1) /* a server that starts again, or a way that is cut */
+            delay = clt_s3_delay(reply->attempts - 1, true, chance(call));
         if (f->retry_after > 0 && f->retry_after < 60)
             delay = f->retry_after;
         CLT_DEBUG("s3://%s/%s: %s: %d %s%s: again after %.2f s", s3->bucket, call->key, call->method,

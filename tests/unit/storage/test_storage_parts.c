@@ -139,6 +139,14 @@ TEST(dates_are_read_in_both_forms)
     assert_int_equal(time, 1795345270);
     assert_true(clt_date_http("Sun, 22 Nov 2026 11:01:10 GMT", &time));
     assert_int_equal(time, 1795345270);
+    const int64_t then = time;
+    assert_true(clt_date_iso("2026-11-22T12:01:10+01:00", &time));
+    assert_int_equal(time, then);
+    assert_true(clt_date_iso("2026-11-22T05:31:10.5-0530", &time));
+    assert_int_equal(time, then);
+    assert_false(clt_date_iso("2026-11-22T12:01:10+1", &time));
+    assert_false(clt_date_iso("2026-11-22T12:01:10+25:00", &time));
+    assert_false(clt_date_iso("2026-11-22T12:01:10+01:00Z", &time));
     assert_false(clt_date_iso("2026-11-22 11:01:10", &time));
     assert_false(clt_date_iso("2026-13-22T11:01:10Z", &time));
     assert_false(clt_date_iso("", &time));
@@ -378,6 +386,15 @@ TEST(keys_that_live_for_a_minute_are_fetched_again_ahead)
     clt_credentials_expired(credentials);
     assert_ok(clt_credentials_get_at(credentials, begin + 123, &keys));
     assert_string_equal(keys.access, "FOURTH");
+    /* by a clock that is a day ahead they have expired before they come: they serve, since it may be wrong */
+    print_keys("FIFTH", 400);
+    assert_ok(clt_credentials_get_at(credentials, begin + 86400, &keys));
+    assert_string_equal(keys.access, "FIFTH");
+    print_keys("SIXTH", 400);
+    assert_ok(clt_credentials_get_at(credentials, begin + 86400 + 200, &keys));
+    assert_string_equal(keys.access, "FIFTH");
+    assert_ok(clt_credentials_get_at(credentials, begin + 86400 + 300, &keys));
+    assert_string_equal(keys.access, "SIXTH");
     clear_environment();
 }
 

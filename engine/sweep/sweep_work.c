@@ -28,7 +28,8 @@
 #define LOOK_S 1.0      /* seconds between two looks at the folder for work */
 #define BUDGET_SHARE 20 /* a look at what is spent takes one part of so many of the time */
 #define MOST_FAILED 2   /* a trial that has failed this number of times by itself is not tried again */
-#define MOST_KILLED 10  /* the same of one that was killed, as the system does when memory is short */
+#define MOST_KILLED                                                                                          \
+    10 /* the same of one that was killed, as when memory is short, or that its machine failed */
 
 /* A training, or the place for one. */
 typedef struct slot {
@@ -389,6 +390,8 @@ static clt_status judge(worker *w, const slot *at, int state)
         return CLT_OK;
     }
     if (machine_status(code) != CLT_OK) {
+        if (machine_status(code) != CLT_EDEVICE) /* the trial may be the reason, where there is a device */
+            CLT_TRY(record_failure(w, at, true, true, words));
         tell(w, "%s ended with code %d and can go on elsewhere", name, code);
         close_by(w, clt_fail(machine_status(code), __FILE__, __LINE__, "%s: %s", name, words));
         return CLT_OK;

@@ -207,6 +207,12 @@ mkdir -p broken/trial-01
 echo no folder >broken/trial-01/checkpoints
 expect_code 8 "$CLTRAIN" sweep grid.json --out broken
 expect_text '^trial-01 ended with code 8 and can go on elsewhere$' 'storage error: trial-01: '
+for i in 2 3 4 5 6 7 8 9 10; do # but not for ever: the trial itself may be the reason
+    expect_code 8 "$CLTRAIN" sweep grid.json --out broken
+done
+expect_text '^trial-01 failed: .*; it is not tried again$'
+expect_code 0 "$CLTRAIN" sweep grid.json --out broken
+expect_text 'trial-02 is done'
 expect_code 4 "$CLTRAIN" sweep grid.json --out elsewhere --device 'no such device'
 [ -z "$(ls elsewhere/failed)" ] && pass || fail 'a missing device counts as a failed trial'
 expect_code 0 "$CLTRAIN" sweep grid.json --out elsewhere

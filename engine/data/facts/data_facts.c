@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "engine/base/text.h"
-#include "engine/data/open/data_paths.h"
 #include "engine/data/tokenizer/tokenizer.h"
 
 #define FORMAT_NAME "cltrain-data"
@@ -126,17 +125,6 @@ clt_status clt_data_facts_take(const clt_source *train, const clt_source *eval, 
         clt_source_fingerprint(eval, facts->eval_fingerprint);
     CLT_TRY(take_table(train, facts));
     return take_class_names(train, facts);
-}
-
-clt_status clt_data_facts_compare(const clt_data_facts *facts, const clt_config *config,
-                                  const clt_source *source, bool eval, char text[CLT_HASH64_TEXT])
-{
-    char listed[CLT_HASH64_TEXT];
-    if (!facts || !source->remote || !clt_data_paths_listed(config, listed) ||
-        strcmp(listed, facts->listed) != 0)
-        return clt_source_read_fingerprint(source, text);
-    memcpy(text, eval ? facts->eval_fingerprint : facts->fingerprint, CLT_HASH64_TEXT);
-    return CLT_OK;
 }
 
 /* --- as text --- */

@@ -60,11 +60,6 @@ clt_status clt_data_facts_take(const clt_source *train, const clt_source *eval, 
 void clt_data_facts_free(clt_data_facts *facts);
 CLT_SCOPED_VALUE(clt_data_facts, clt_data_facts_free)
 
-/* The fingerprint of a source as it is now (clt_source_read_fingerprint). If data in object storage is listed
- * as the facts tell, it is the one that they have ("": none), and nothing is read. facts: of an earlier time, or NULL. */
-clt_status clt_data_facts_compare(const clt_data_facts *facts, const clt_config *config,
-                                  const clt_source *source, bool eval, char text[CLT_HASH64_TEXT]);
-
 /* The name of a class, NULL: it has none. */
 const char *clt_data_facts_class(const clt_data_facts *facts, int64_t index);
 

@@ -150,6 +150,17 @@ bool clt_data_paths_listed(const clt_config *config, char text[CLT_HASH64_TEXT])
     return all;
 }
 
+clt_status clt_data_paths_compare(const clt_data_facts *facts, const clt_config *config,
+                                  const clt_source *source, bool eval, char text[CLT_HASH64_TEXT])
+{
+    char listed[CLT_HASH64_TEXT];
+    if (!facts || !source->remote || !clt_data_paths_listed(config, listed) ||
+        strcmp(listed, facts->listed) != 0)
+        return clt_source_read_fingerprint(source, text);
+    memcpy(text, eval ? facts->eval_fingerprint : facts->fingerprint, CLT_HASH64_TEXT);
+    return CLT_OK;
+}
+
 /* --- what is missing --- */
 
 static void note(const char *key, const char *path, clt_str *out)

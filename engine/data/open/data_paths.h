@@ -7,6 +7,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/config/config.h"
+#include "engine/data/facts/data_facts.h"
 
 typedef struct clt_data_places {
     const char *near; /* that folder, derived from where the run folder is now; "" or NULL: unknown */
@@ -33,5 +34,9 @@ clt_status clt_data_paths_need(const clt_config *config, bool eval, const char *
  * samples and may change in a resumed run. Returns whether it tells of all data: no file is on this machine, and
  * every address could be listed. */
 bool clt_data_paths_listed(const clt_config *config, char text[CLT_HASH64_TEXT]);
+/* The fingerprint of a source as it is now (clt_source_read_fingerprint). If data in object storage is listed
+ * as the facts tell, it is the one that they have ("": none), and nothing is read. facts: of an earlier time, or NULL. */
+clt_status clt_data_paths_compare(const clt_data_facts *facts, const clt_config *config,
+                                  const clt_source *source, bool eval, char text[CLT_HASH64_TEXT]);
 
 #endif

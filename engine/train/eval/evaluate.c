@@ -12,6 +12,7 @@
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/saved_run.h"
+#include "engine/data/open/data_paths.h"
 #include "engine/files/fileio.h"
 #include "engine/models/models.h"
 #include "engine/train/eval/eval_answers.h"
@@ -275,7 +276,7 @@ static void warn_of_other_data(const clt_run *run)
     const char *then = run->job->on_train ? saved->facts.fingerprint : saved->facts.eval_fingerprint;
     CLT_KEEP_ERROR();
     if (*then &&
-        clt_data_facts_compare(&saved->facts, config, run->job->eval_source, !run->job->on_train, now) ==
+        clt_data_paths_compare(&saved->facts, config, run->job->eval_source, !run->job->on_train, now) ==
             CLT_OK &&
         *now && strcmp(now, then) != 0)
         CLT_WARN("the %s data has changed since '%s' was saved: its files have other content",

@@ -13,6 +13,7 @@
 #include "engine/base/text.h"
 #include "engine/checkpoint/saved_run.h"
 #include "engine/config/part.h"
+#include "engine/data/open/data_paths.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/files/fileio.h"
 
@@ -185,9 +186,9 @@ static clt_status check_data(const comparison *c, const char *was)
     CLT_SCOPED(clt_str) diff = {0};
     CLT_TRY(check_scale(c));
     const clt_data_facts *facts = c->has_facts ? &c->facts : NULL;
-    CLT_TRY(clt_data_facts_compare(facts, c->job->config, c->job->train_source, false, now));
+    CLT_TRY(clt_data_paths_compare(facts, c->job->config, c->job->train_source, false, now));
     if (c->job->eval_source)
-        CLT_TRY(clt_data_facts_compare(facts, c->job->config, c->job->eval_source, true, eval));
+        CLT_TRY(clt_data_paths_compare(facts, c->job->config, c->job->eval_source, true, eval));
     memcpy(c->out->fingerprint, now, sizeof now);
     memcpy(c->out->eval_fingerprint, eval, sizeof eval);
     CLT_TRY(clt_config_diff(was, c->job->config, CLT_KEYS_DATA, &diff));

@@ -19,6 +19,7 @@
 #include "engine/files/fileio.h"
 #include "engine/train/loop/trainer_loop.h"
 
+#define FETCH_DEADLINE 86400.0 /* seconds that other ranks wait while rank 0 fetches a checkpoint */
 #define LANES 4
 #define MANIFEST "manifest.json"
 
@@ -278,6 +279,10 @@ clt_status clt_uploader_open(clt_loop *l)
     int64_t ready = 1;
     if (!clt_config_string(o->config, "checkpoint.upload")[0] || !o->out_dir)
         return CLT_OK;
+    if (o->comm) { /* the run's own deadline begins with clt_run_create */
+        comm_set_deadline(o->comm, FETCH_DEADLINE);
+        comm_set_phase(o->comm, "fetching the checkpoint to go on with");
+    }
     if (clt_first_rank(o))
         CLT_TRY(open_first(l, &l->uploader));
     /* the others read the checkpoint that rank 0 has fetched */

@@ -56,6 +56,25 @@ train 0 long.json --out beside --max-steps $((step + 20))
 same_end beside found $((step + 20))
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/lost/checkpoints/step_$((step + 20))
 
+# Killed while it fetches at its start: what is here then is whole or absent, so that the next start goes on. A start that fails has uploaded
+# nothing.
+echo 'GET config.resolved hold' >server/faults
+"$CLTRAIN" train long.json --out cut --resume auto checkpoint.upload=s3://bucket/runs/lost >cut.out 2>&1 &
+process=$!
+is_held() { [ ! -s server/faults ]; }
+await_from $process is_held
+kill -9 $process
+wait $process 2>/dev/null
+expect_absent cut/config.resolved.json
+cat cut.out >>outputs
+puts() { grep -c '^PUT' server/requests; }
+before=$(puts)
+train 2 long.json --out cut --resume auto train.seed=7 checkpoint.upload=s3://bucket/runs/lost
+expect_text 'fetched step'
+if [ "$(puts)" -eq "$before" ]; then pass; else fail 'a start that has failed has uploaded something'; fi
+train 0 long.json --out cut --resume auto --max-steps $((step + 20)) checkpoint.upload=s3://bucket/runs/lost
+expect_same found/config.resolved.json cut/config.resolved.json
+
 # Stopped: the last checkpoint is there when the program ends.
 "$CLTRAIN" train long.json --out stopped checkpoint.upload=s3://bucket/runs/stopped >stopped.out 2>&1 &
 process=$!
@@ -75,7 +94,6 @@ if [ "$(last_event stopped)" = stopped ]; then pass; else fail 'the last line is
 echo 'PUT step_40/manifest hold' >server/faults
 "$CLTRAIN" train net.json --out held checkpoint.upload_seconds=0 checkpoint.upload=s3://bucket/runs/held >held.out 2>&1 &
 process=$!
-is_held() { [ ! -s server/faults ]; }
 await_from $process is_held
 kill -INT $process
 await_end $process

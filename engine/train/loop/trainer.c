@@ -488,6 +488,7 @@ static clt_status train(clt_loop *l)
     l->meter.startup_s = clt_now() - l->meter.began;
     CLT_TRY(clt_tell_start(l));
     clt_startup_over(l);
+    CLT_TRY(clt_upload_begin(l));
     if (!l->run->job->eval_source && !l->quiet)
         clt_tell_warning(l, "there is no evaluation data, so that overfitting will not show; data.eval_path "
                             "names some (text also takes data.split)");

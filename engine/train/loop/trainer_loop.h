@@ -52,6 +52,7 @@ typedef struct clt_meter {
 enum { CLT_HOOK_NOTICE, CLT_HOOK_SAVE, CLT_HOOK_EXIT, CLT_HOOKS };
 typedef struct clt_hooks clt_hooks;
 /* Uploads to object storage (trainer_upload.c). */
+typedef struct clt_remote clt_remote;
 typedef struct clt_uploader clt_uploader;
 
 /* What this rank's device and host do (monitor.*). */
@@ -167,15 +168,22 @@ void clt_hooks_settle(clt_loop *loop, clt_status ended);
 void clt_hook_notice(clt_loop *loop, const char *provider, const clt_notice *notice);
 void clt_hook_saved(clt_loop *loop, const clt_save_result *result, const char *reason);
 void clt_hook_exit(clt_loop *loop, clt_status ended);
+/* trainer_fetch.c: brings the newest complete checkpoint of object storage if it is newer than what is here,
+ * with the texts that a run folder has beside its checkpoints. *due: the newest step that is here and not
+ * there; else unchanged. */
+#define CLT_UPLOAD_TEXTS 3
+extern const char *const clt_upload_texts[CLT_UPLOAD_TEXTS];
+clt_status clt_upload_fetch(clt_loop *loop, clt_remote *remote, int64_t *due);
 /* trainer_upload.c. open: at the start, before the checkpoint to go on from is looked for; with
  * checkpoint.upload lists what is there, and fetches the newest checkpoint for a run that goes on;
- * collective. saved: a checkpoint is complete and is to be uploaded. look: after each step, tells of uploads
+ * collective. begin: when the run folder is open; before it nothing is uploaded. saved: a checkpoint is complete and is to be uploaded. look: after each step, tells of uploads
  * that have ended. settle: before the last line of metrics.jsonl, waits for checkpoints and tells of them.
  * finish: at the end, waits for the texts as well; CLT_ESTORAGE if the run has ended well and the uploads have
  * not, else `ended`. */
 clt_status clt_uploader_open(clt_loop *loop);
 void clt_uploader_close(clt_uploader *uploader); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_uploader, clt_uploader_close)
+clt_status clt_upload_begin(clt_loop *loop);
 void clt_upload_saved(clt_loop *loop, const clt_save_result *result);
 void clt_upload_look(clt_loop *loop);
 void clt_upload_settle(clt_loop *loop);

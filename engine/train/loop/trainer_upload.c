@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checkpoints, metrics and the log of a run in object storage (checkpoint.upload): a thread uploads the
- * newest complete checkpoint beside the training, which never waits for it before its end; a run that goes
- * on on another machine fetches what it needs from there. Only rank 0 of a run with a folder does any of
- * this. */
+ * newest complete checkpoint beside the training, which never waits for it before its end. What a run fetches
+ * from there at its start is in trainer_fetch.c. Only rank 0 of a run with a folder does any of this. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -42,7 +41,7 @@ struct clt_uploader {
     clt_retention retention; /* of what is there; keep 0: nothing is deleted */
     bool stays;              /* it has been told that older checkpoints stay there */
     int64_t due;             /* the newest step that is to be uploaded; -1: none */
-    char due_path[1024];
+    char due_path[1100];
     bool ends, closes;  /* no more checkpoints will be asked for; the texts of the run are what they stay */
     bool settled, over; /* no checkpoint is left to upload; the thread has ended */
     clt_error failure;  /* of the newest upload */
@@ -50,9 +49,6 @@ struct clt_uploader {
     size_t n_arrived, capacity;
     clt_str warned; /* a warning that has not been told yet */
 };
-
-/* Texts of the run folder that go along with each checkpoint. */
-static const char *const texts[] = {"config.resolved.json", "metrics.jsonl", "log.txt"};
 
 /* --- the thread --- */
 
@@ -88,13 +84,13 @@ static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder,
 
 static clt_status upload_texts(clt_uploader *u)
 {
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    for (int i = 0; i < CLT_UPLOAD_TEXTS; i++) {
         CLT_SCOPED(clt_str) path = {0};
         uint64_t bytes = 0;
-        clt_str_printf(&path, "%s/%s", u->folder, texts[i]);
+        clt_str_printf(&path, "%s/%s", u->folder, clt_upload_texts[i]);
         CLT_TRY(clt_str_check(&path));
         if (clt_file_exists(path.text))
-            CLT_TRY(upload_file(u, u->folder, "", texts[i], &bytes));
+            CLT_TRY(upload_file(u, u->folder, "", clt_upload_texts[i], &bytes));
     }
     return CLT_OK;
 }
@@ -182,69 +178,7 @@ static void *upload_all(void *context)
     return NULL;
 }
 
-/* --- the start of a run --- */
-
-/* Step of the newest checkpoint in a folder; -1: it has none. */
-static clt_status newest_here(const char *folder, int64_t *step)
-{
-    CLT_SCOPED(clt_file_list) steps = {0};
-    *step = -1;
-    if (!clt_checkpoint_exists(folder))
-        return CLT_OK;
-    CLT_TRY(clt_checkpoint_list(folder, &steps));
-    for (size_t i = 0; i < steps.count; i++) {
-        const char *name = strrchr(steps.name[i], '_');
-        int64_t found = name ? strtoll(name + 1, NULL, 10) : -1;
-        *step = found > *step ? found : *step;
-    }
-    return CLT_OK;
-}
-
-/* Fetches a text of the run folder that is not here. */
-static clt_status fetch_text(clt_remote *remote, const char *folder, const char *name)
-{
-    CLT_SCOPED(clt_str) path = {0}, key = {0};
-    const char *prefix = remote->address.prefix;
-    clt_s3_object object;
-    bool there = false;
-    clt_str_printf(&path, "%s/%s", folder, name);
-    clt_str_printf(&key, "%s%s%s", prefix, prefix[0] ? "/" : "", name);
-    CLT_TRY(clt_str_check(&path));
-    CLT_TRY(clt_str_check(&key));
-    if (clt_file_exists(path.text))
-        return CLT_OK;
-    CLT_TRY(clt_s3_head(remote->s3, key.text, &object, &there));
-    return there ? clt_s3_download(remote->s3, &object, path.text, LANES) : CLT_OK;
-}
-
-/* Brings the newest complete checkpoint of object storage, if it is newer than what is here; if it is older,
- * what is here is uploaded. */
-static clt_status fetch(clt_loop *l, clt_uploader *u)
-{
-    const char *folder = l->options->out_dir;
-    clt_remote *remote = u->remote;
-    const clt_remote_step *there = clt_remote_find(remote, -1);
-    CLT_FREED char *checkpoints = NULL;
-    char text[1400];
-    int64_t here;
-    CLT_TRY(newest_here(folder, &here));
-    CLT_TRY(clt_path_join(folder, "checkpoints", &checkpoints));
-    if (here >= 0 && (!there || there->step < here)) {
-        u->due = here;
-        snprintf(u->due_path, sizeof u->due_path, "%s/step_%" PRId64, checkpoints, here);
-    }
-    if (!there || there->step <= here)
-        return CLT_OK;
-    CLT_TRY(clt_mkdir_p(checkpoints));
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        CLT_TRY(fetch_text(remote, folder, texts[i]));
-    CLT_TRY(clt_remote_fetch(remote, there, checkpoints));
-    snprintf(text, sizeof text, "fetched step %lld from %s", (long long)there->step,
-             clt_config_string(l->options->config, "checkpoint.upload"));
-    if (l->options->observer.message)
-        l->options->observer.message(l->options->observer.context, text);
-    return CLT_OK;
-}
+/* --- the start and the end of the thread --- */
 
 static clt_status open_first(clt_loop *l, clt_uploader **out)
 {
@@ -267,8 +201,9 @@ static clt_status open_first(clt_loop *l, clt_uploader **out)
             "choose another prefix",
             address);
     if (clt_continues(o))
-        CLT_TRY(clt_fail_prefix(fetch(l, u), "checkpoint.upload: "));
-    CLT_TRY(clt_thread_start(&u->thread, "upload", upload_all, u));
+        CLT_TRY(clt_fail_prefix(clt_upload_fetch(l, u->remote, &u->due), "checkpoint.upload: "));
+    if (u->due >= 0)
+        snprintf(u->due_path, sizeof u->due_path, "%s/checkpoints/step_%" PRId64, u->folder, u->due);
     *out = CLT_TAKE(u);
     return CLT_OK;
 }
@@ -288,6 +223,13 @@ clt_status clt_uploader_open(clt_loop *l)
     /* the others read the checkpoint that rank 0 has fetched */
     return o->comm && comm_describe(o->comm)->ranks > 1 ? comm_broadcast(o->comm, &ready, sizeof ready, 0)
                                                         : CLT_OK;
+}
+
+/* Not before the run folder is open: a run that fails at its start uploads nothing. */
+clt_status clt_upload_begin(clt_loop *l)
+{
+    clt_uploader *u = l->uploader;
+    return u ? clt_thread_start(&u->thread, "upload", upload_all, u) : CLT_OK;
 }
 
 /* --- beside the training --- */
@@ -333,7 +275,7 @@ void clt_upload_look(clt_loop *l)
  * machine or the job, and leaves time for just that. */
 static bool interrupted(const clt_loop *l)
 {
-    return l && l->options->stop && atomic_load(l->options->stop) == SIGINT && l->stop != SIGINT;
+    return l->options->stop && atomic_load(l->options->stop) == SIGINT && l->stop != SIGINT;
 }
 
 /* Waits until *done. When that takes too long, or is interrupted, requests are ended, after which the thread
@@ -359,7 +301,7 @@ static void wait_until(clt_uploader *u, const clt_loop *l, const bool *done)
 
 void clt_upload_settle(clt_loop *l)
 {
-    if (!l->uploader || !l->run || l->uploader->ends)
+    if (!l->uploader || !l->uploader->thread || l->uploader->ends)
         return;
     CLT_KEEP_ERROR();
     clt_run_progress(l->run, "uploading", 0, 0);
@@ -391,7 +333,7 @@ static bool finish(clt_loop *l, char *text, size_t size)
 clt_status clt_upload_finish(clt_loop *l, clt_status ended)
 {
     char text[CLT_ERROR_TEXT_SIZE + 1400];
-    if (!l->uploader || !l->run)
+    if (!l->uploader || !l->uploader->thread)
         return ended;
     if (ended == CLT_OK) {
         if (!finish(l, text, sizeof text))
@@ -408,11 +350,6 @@ void clt_uploader_close(clt_uploader *u)
 {
     if (!u)
         return;
-    if (u->thread) { /* the run could not begin */
-        clt_s3_cancel(u->remote->s3);
-        wait_until(u, NULL, &u->over);
-        clt_thread_join(CLT_TAKE(u->thread));
-    }
     clt_remote_close(u->remote);
     pthread_cond_destroy(&u->changed);
     pthread_mutex_destroy(&u->lock);

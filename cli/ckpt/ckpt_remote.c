@@ -178,8 +178,7 @@ static clt_status abort_uploads(clt_remote *remote)
 {
     CLT_SCOPED(clt_str) prefix = {0};
     int count;
-    clt_str_printf(&prefix, "%s%s", remote->address.prefix, remote->address.prefix[0] ? "/" : "");
-    CLT_TRY(clt_str_check(&prefix));
+    CLT_TRY(clt_remote_prefix(remote, &prefix));
     CLT_TRY(clt_s3_abort_old(remote->s3, prefix.text, (int64_t)clt_wall_time() - DAY_SECONDS, &count));
     if (count > 0)
         terminal_say("uploads that were never finished: %d aborted\n", count);

@@ -91,20 +91,37 @@ static bool names_step(clt_s3_address *address, int64_t *step)
     return true;
 }
 
+clt_status clt_remote_check_run(const char *address)
+{
+    clt_s3_address parsed;
+    int64_t step;
+    CLT_TRY(clt_s3_address_parse(address, &parsed));
+    if (names_step(&parsed, &step))
+        CLT_FAIL(CLT_EUSAGE,
+                 "%s: step_%" PRId64
+                 " at its end is the name of one checkpoint, not of a run; write another name there, such as "
+                 "s3://%s/%s%srun_%" PRId64,
+                 address, step, parsed.bucket, parsed.prefix, parsed.prefix[0] ? "/" : "", step);
+    return CLT_OK;
+}
+
+clt_status clt_remote_prefix(const clt_remote *r, clt_str *out)
+{
+    clt_str_printf(out, "%s%s", r->address.prefix, r->address.prefix[0] ? "/" : "");
+    if (r->only >= 0)
+        clt_str_printf(out, "step_%" PRId64 "/", r->only);
+    return clt_str_check(out);
+}
+
 static clt_status list(clt_remote *r)
 {
     CLT_SCOPED(clt_str) prefix = {0};
-    int64_t only = -1, step;
-    size_t length;
-    bool one = names_step(&r->address, &only);
-    clt_str_printf(&prefix, "%s%s", r->address.prefix, r->address.prefix[0] ? "/" : "");
-    size_t base = prefix.length;
-    if (one)
-        clt_str_printf(&prefix, "step_%" PRId64 "/", only);
-    CLT_TRY(clt_str_check(&prefix));
+    int64_t step;
+    size_t length, base = strlen(r->address.prefix);
+    CLT_TRY(clt_remote_prefix(r, &prefix));
     CLT_TRY(clt_s3_list_all(r->s3, prefix.text, &r->objects));
     for (size_t i = 0; i < r->objects.count; i++)
-        if (read_key(r->objects.object[i].key, base, &step, &length))
+        if (read_key(r->objects.object[i].key, base ? base + 1 : 0, &step, &length))
             CLT_TRY(add_object(r, &r->objects.object[i], step, length));
     if (r->count > 1)
         qsort(r->steps, r->count, sizeof *r->steps, compare_steps);
@@ -117,6 +134,8 @@ clt_status clt_remote_open(const char *address, const clt_s3_options *options, c
     *out = NULL;
     CLT_TRY(clt_alloc(&r, 1, sizeof *r, "checkpoints in object storage"));
     CLT_TRY(clt_s3_address_parse(address, &r->address));
+    if (!names_step(&r->address, &r->only))
+        r->only = -1;
     CLT_TRY(clt_s3_open(r->address.bucket, options, &r->s3));
     CLT_TRY(list(r));
     *out = CLT_TAKE(r);

@@ -20,16 +20,21 @@ typedef struct clt_remote_step {
 
 typedef struct clt_remote {
     clt_s3 *s3;
-    clt_s3_address address;
-    clt_s3_list objects;    /* all below the address */
+    clt_s3_address address; /* of a run or of a folder of checkpoints */
+    int64_t only;           /* the one step that was named; -1: all */
+    clt_s3_list objects;    /* all that was asked for */
     clt_remote_step *steps; /* in ascending order */
     size_t count, capacity;
 } clt_remote;
 
 /* Lists what there is. address: s3://bucket/prefix of a run, of a folder of checkpoints, or of one step_N. */
 clt_status clt_remote_open(const char *address, const clt_s3_options *options, clt_remote **out);
+/* CLT_EUSAGE if the address names one step_N, to which no run can upload, or no address at all. */
+clt_status clt_remote_check_run(const char *address);
 void clt_remote_close(clt_remote *remote); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_remote, clt_remote_close)
+/* What the keys of all that was asked for begin with. */
+clt_status clt_remote_prefix(const clt_remote *remote, clt_str *out);
 /* The checkpoint of a step, complete or not; NULL: there is none. step -1: the newest complete one. */
 const clt_remote_step *clt_remote_find(const clt_remote *remote, int64_t step);
 /* Checks the manifest, and that each file that it lists is there in its size; content: reads every file, too,

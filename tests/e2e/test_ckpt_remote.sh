@@ -160,6 +160,17 @@ fi
 ckpt 0 ls s3://bucket/runs/a
 expect_text '^ +20 ' '^ +30 '
 reject_text '^ +10 '
+# gc of one checkpoint leaves alone what others upload beside it.
+head -c 20000000 /dev/zero >large
+for step in 20 30; do
+    printf '%s\n' 'PUT partNumber=2 AccessDenied.403' 'DELETE uploadId AccessDenied.403' >server/faults
+    guarded "$tool" bucket upload runs/a/checkpoints/step_$step/large large >"$out" 2>&1
+    expect_text 'the parts of an upload stay'
+done
+ckpt 0 gc s3://bucket/runs/a/checkpoints/step_20
+expect_text 'never finished: 1 aborted'
+ckpt 0 gc s3://bucket/runs/a
+expect_text 'never finished: 1 aborted'
 ckpt 2 gc runs/a
 expect_text 'looks like s3://bucket/prefix'
 AWS_ENDPOINT_URL_S3= ckpt 0 ls s3://bucket/runs/a --endpoint "$address" --region us-east-1

@@ -118,6 +118,10 @@ train 2 net.json --out other checkpoint.upload=/tmp/x
 expect_text 'looks like s3://bucket/prefix'
 train 2 net.json --out other checkpoint.upload=s3://bucket/x storage.endpoint=http://192.0.2.1
 expect_text 'storage.allow_http'
+# An address that ends like one checkpoint would put everything beside it, where upload_keep deletes another run's checkpoints.
+train 2 net.json --out other checkpoint.upload_keep=1 checkpoint.upload=s3://bucket/runs/whole/step_41
+expect_text 'checkpoint.upload: s3://bucket/runs/whole/step_41: step_41 at its end .* such as s3://bucket/runs/whole/run_41'
+expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/whole/checkpoints/step_40
 expect_absent other
 
 # Uploads that fail: the run goes on; at its end the newest checkpoint is missing there, which is code 8 for a run that is complete.

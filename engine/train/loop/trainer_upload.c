@@ -193,6 +193,7 @@ static clt_status open_first(clt_loop *l, clt_uploader **out)
     u->due = u->retention.best = -1;
     u->limit = clt_config_float(o->config, "checkpoint.upload_seconds");
     snprintf(u->folder, sizeof u->folder, "%s", o->out_dir);
+    CLT_TRY(clt_fail_prefix(clt_remote_check_run(address), "checkpoint.upload: "));
     CLT_TRY(clt_fail_prefix(clt_remote_open(address, &storage, &u->remote), "checkpoint.upload: "));
     if (!clt_continues(o) && u->remote->count > 0)
         CLT_FAIL(

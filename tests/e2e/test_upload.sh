@@ -56,6 +56,16 @@ train 0 long.json --out beside --max-steps $((step + 20))
 same_end beside found $((step + 20))
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/lost/checkpoints/step_$((step + 20))
 
+# A machine that was only stopped, and starts again with its disk after another one has gone on: the whole history comes with the checkpoint.
+train 0 net.json --out disk --max-steps 10 checkpoint.upload=s3://bucket/runs/disk
+train 0 net.json --out elsewhere --resume auto --max-steps 20 checkpoint.upload=s3://bucket/runs/disk
+train 0 net.json --out disk --resume auto --max-steps 30 checkpoint.upload=s3://bucket/runs/disk
+expect_text 'fetched step 20 from'
+numbers straight | grep '"update":' | head -n 30 >there
+numbers disk | grep '"update":' >here
+expect_same there here
+expect_code 0 grep -q 'resumed from elsewhere/checkpoints/step_10' disk/log.txt
+
 # Killed while it fetches at its start: what is here then is whole or absent, so that the next start goes on. A start that fails has uploaded
 # nothing.
 echo 'GET config.resolved hold' >server/faults

@@ -51,7 +51,8 @@ static clt_status download(clt_s3 *s3, const clt_s3_object *object, const char *
     return clt_fsync_parent(path);
 }
 
-/* Fetches a text of the run folder that is not here. */
+/* Fetches a text of the run folder, if there is one. It replaces what is here, which is of an earlier time:
+ * lines of metrics.jsonl that another machine has written would be lost otherwise, there as well. */
 static clt_status fetch_text(clt_remote *remote, const char *folder, const char *name)
 {
     CLT_SCOPED(clt_str) path = {0}, key = {0};
@@ -62,8 +63,6 @@ static clt_status fetch_text(clt_remote *remote, const char *folder, const char 
     clt_str_printf(&key, "%s%s%s", prefix, prefix[0] ? "/" : "", name);
     CLT_TRY(clt_str_check(&path));
     CLT_TRY(clt_str_check(&key));
-    if (clt_file_exists(path.text))
-        return CLT_OK;
     CLT_TRY(clt_s3_head(remote->s3, key.text, &object, &there));
     return there ? download(remote->s3, &object, path.text) : CLT_OK;
 }

@@ -107,7 +107,7 @@ clt_status ckpt_get(cmd_context *context, int argc, char **argv)
     if (!found)
         CLT_FAIL(CLT_ECHECKPOINT, "%s: there is no checkpoint of step %" PRId64, r.operands[0], step);
     CLT_TRY(clt_path_join(out, "checkpoints", &folder));
-    CLT_TRY(clt_remote_fetch(remote, found, folder));
+    CLT_TRY(clt_remote_fetch(remote, found, folder, false));
     terminal_say("%s/step_%" PRId64 ": intact, %d files, %s\n", folder, found->step, found->files,
                  console_bytes(found->bytes, size, sizeof size));
     return CLT_OK;

@@ -189,10 +189,9 @@ static clt_status discard(const char *path, clt_status status)
     return status;
 }
 
-/* Renames `temporary` to `name`, which may exist. If the file system can exchange two folders, a complete
- * step_N exists at every moment. Otherwise the old folder is renamed first; after a crash clean_up()
- * restores it. */
-static clt_status put_in_place(const char *temporary, const char *name)
+/* If the file system can exchange two folders, a complete step_N exists at every moment. Otherwise the old
+ * folder is renamed first; after a crash clean_up() restores it. */
+clt_status clt_checkpoint_put(const char *temporary, const char *name)
 {
     if (rename(temporary, name) == 0)
         return CLT_OK;
@@ -327,7 +326,7 @@ static clt_status place(const char *folder, const char *tag, const clt_checkpoin
     CLT_TRY(clt_checkpoint_temporary(folder, content->step, tag, &temporary));
     clt_status status = complete_folder(temporary, content, all);
     if (status == CLT_OK)
-        status = put_in_place(temporary, name);
+        status = clt_checkpoint_put(temporary, name);
     if (status != CLT_OK)
         return discard(temporary, status);
     return clt_fsync_path(folder);

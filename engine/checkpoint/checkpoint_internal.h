@@ -68,6 +68,9 @@ clt_status clt_checkpoint_temporary(const char *folder, int64_t step, const char
 /* folder/step_N */
 clt_status clt_checkpoint_folder(const char *folder, int64_t step, char **out);
 
+/* Renames the folder `temporary` to `name`, a step_N, which it replaces if there is one. */
+clt_status clt_checkpoint_put(const char *temporary, const char *name);
+
 /* Checks the manifest, and size and hash of every file it lists. */
 clt_status clt_checkpoint_verify(const char *folder);
 

@@ -263,13 +263,13 @@ static clt_status fetch_files(clt_remote *r, const clt_remote_step *step, const 
     return clt_checkpoint_verify(folder);
 }
 
-clt_status clt_remote_fetch(clt_remote *r, const clt_remote_step *step, const char *folder)
+clt_status clt_remote_fetch(clt_remote *r, const clt_remote_step *step, const char *folder, bool replace)
 {
     CLT_SCOPED(remote_manifest) m = {.size = 0};
     CLT_FREED char *place = NULL, *temporary = NULL;
     char tag[32];
     CLT_TRY(clt_checkpoint_folder(folder, step->step, &place));
-    if (clt_file_exists(place))
+    if (!replace && clt_file_exists(place))
         CLT_FAIL(CLT_EUSAGE, "%s: is there already", place);
     CLT_TRY(read_manifest(r, step, &m));
     CLT_TRY(clt_mkdir_p(folder));
@@ -278,8 +278,8 @@ clt_status clt_remote_fetch(clt_remote *r, const clt_remote_step *step, const ch
     CLT_TRY(clt_remove_tree(temporary));
     CLT_TRY(clt_mkdir_p(temporary));
     clt_status status = fetch_files(r, step, &m, temporary);
-    if (status == CLT_OK && rename(temporary, place) != 0)
-        status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary, place);
+    if (status == CLT_OK)
+        status = clt_checkpoint_put(temporary, place);
     if (status != CLT_OK) {
         CLT_KEEP_ERROR();
         (void)clt_remove_tree(temporary);

@@ -40,8 +40,10 @@ const clt_remote_step *clt_remote_find(const clt_remote *remote, int64_t step);
 /* Checks the manifest, and that each file that it lists is there in its size; content: reads every file, too,
  * and checks its sum. CLT_ECHECKPOINT: something is missing or damaged. */
 clt_status clt_remote_verify(clt_remote *remote, const clt_remote_step *step, bool content);
-/* Copies a checkpoint to folder/step_N, which must not exist, and verifies it there. */
-clt_status clt_remote_fetch(clt_remote *remote, const clt_remote_step *step, const char *folder);
+/* Copies a checkpoint to folder/step_N once it is verified. replace: what has that name is replaced; else it
+ * is CLT_EUSAGE. CLT_ECHECKPOINT: what is there is damaged, and nothing changes here. */
+clt_status clt_remote_fetch(clt_remote *remote, const clt_remote_step *step, const char *folder,
+                            bool replace);
 clt_status clt_remote_delete(clt_remote *remote, const clt_remote_step *step);
 /* Deletes what retention does not keep of the checkpoints before `step`, and incomplete ones before it.
  * Lists again what there is; CLT_ESTORAGE if `step` is not complete there, and nothing is deleted. keep must

@@ -66,6 +66,27 @@ numbers disk | grep '"update":' >here
 expect_same there here
 expect_code 0 grep -q 'resumed from elsewhere/checkpoints/step_10' disk/log.txt
 
+# The newest one is damaged there: an older one that is intact is fetched, but not because a server does not answer. A good copy replaces
+# what is damaged here. With nothing that is intact the run does not begin anew.
+spoil() { head -c 100 straight/checkpoints/step_40/model.safetensors >spoilt; guarded "$tool" bucket put "runs/$1/checkpoints/step_$2/model.safetensors" spoilt 2>/dev/null; }
+train 0 net.json --out spoils checkpoint.upload=s3://bucket/runs/spoils
+rm -r spoils
+echo 'GET step_40/model AccessDenied.403' >server/faults
+train 8 net.json --out spoils --resume auto checkpoint.upload=s3://bucket/runs/spoils
+reject_text 'is skipped'
+spoil spoils 40
+train 0 net.json --out spoils --resume auto --max-steps 35 checkpoint.upload=s3://bucket/runs/spoils
+expect_text 'step 40 is skipped: .*it was truncated or changed' 'fetched step [123]0 from' # a run may be ahead of its uploads
+train 0 net.json --out spoils --resume auto --max-steps 38 checkpoint.upload=s3://bucket/runs/spoils
+expect_text 'step 40 is skipped' 'resumed from spoils/checkpoints/step_35'
+head -c 100 spoilt >spoils/checkpoints/step_38/model.safetensors
+train 0 net.json --out spoils --resume auto checkpoint.upload=s3://bucket/runs/spoils
+expect_text 'fetched step 38 from'
+same_end straight spoils 40
+spoil all 20
+guarded "$tool" bucket upload runs/all/checkpoints/step_20/manifest.json straight/checkpoints/step_20/manifest.json 2>/dev/null
+train 7 net.json --out all --resume auto checkpoint.upload=s3://bucket/runs/all
+
 # Killed while it fetches at its start: what is here then is whole or absent, so that the next start goes on. A start that fails has uploaded
 # nothing.
 echo 'GET config.resolved hold' >server/faults

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/checkpoint/remote.h"
 #include "engine/files/fileio.h"
@@ -19,18 +20,33 @@
 /* The config is the last one: a folder that has it is a run's. */
 const char *const clt_upload_texts[CLT_UPLOAD_TEXTS] = {"metrics.jsonl", "log.txt", "config.resolved.json"};
 
-/* Step of the newest checkpoint in a folder; -1: it has none. */
-static clt_status newest_here(const char *folder, int64_t *step)
+/* What is here: the newest step with a folder, and the newest one whose checkpoint is whole; -1: none. */
+typedef struct present {
+    int64_t named, whole;
+} present;
+
+static int64_t step_of(const char *path)
+{
+    const char *name = strrchr(path, '_');
+    return name ? strtoll(name + 1, NULL, 10) : -1;
+}
+
+static clt_status look_here(const char *folder, present *here)
 {
     CLT_SCOPED(clt_file_list) steps = {0};
-    *step = -1;
+    *here = (present){.named = -1, .whole = -1};
     if (!clt_checkpoint_exists(folder))
         return CLT_OK;
     CLT_TRY(clt_checkpoint_list(folder, &steps));
-    for (size_t i = 0; i < steps.count; i++) {
-        const char *name = strrchr(steps.name[i], '_');
-        int64_t found = name ? strtoll(name + 1, NULL, 10) : -1;
-        *step = found > *step ? found : *step;
+    for (size_t i = steps.count; i-- > 0 && here->whole < 0;) {
+        CLT_SCOPED(clt_checkpoint) *found = NULL;
+        const int64_t step = step_of(steps.name[i]);
+        clt_status status = clt_checkpoint_open(steps.name[i], &found);
+        if (status != CLT_OK && status != CLT_ECHECKPOINT)
+            return status;
+        clt_error_clear();
+        here->named = step > here->named ? step : here->named;
+        here->whole = status == CLT_OK ? step : -1;
     }
     return CLT_OK;
 }
@@ -51,9 +67,9 @@ static clt_status download(clt_s3 *s3, const clt_s3_object *object, const char *
     return clt_fsync_parent(path);
 }
 
-/* Fetches a text of the run folder, if there is one. It replaces what is here, which is of an earlier time:
- * lines of metrics.jsonl that another machine has written would be lost otherwise, there as well. */
-static clt_status fetch_text(clt_remote *remote, const char *folder, const char *name)
+/* Fetches a text of the run folder, if there is one. replace: what is here is of an earlier time; lines of
+ * metrics.jsonl that another machine has written would be lost otherwise, there as well. */
+static clt_status fetch_text(clt_remote *remote, const char *folder, const char *name, bool replace)
 {
     CLT_SCOPED(clt_str) path = {0}, key = {0};
     const char *prefix = remote->address.prefix;
@@ -63,8 +79,32 @@ static clt_status fetch_text(clt_remote *remote, const char *folder, const char 
     clt_str_printf(&key, "%s%s%s", prefix, prefix[0] ? "/" : "", name);
     CLT_TRY(clt_str_check(&path));
     CLT_TRY(clt_str_check(&key));
+    if (!replace && clt_file_exists(path.text))
+        return CLT_OK;
     CLT_TRY(clt_s3_head(remote->s3, key.text, &object, &there));
     return there ? download(remote->s3, &object, path.text) : CLT_OK;
+}
+
+/* Brings the newest checkpoint that is intact there, if it is newer than step `from`. *step: which one; -1:
+ * none, although `from` is one that can be gone on with. */
+static clt_status fetch_intact(clt_remote *remote, const char *checkpoints, int64_t from, int64_t *step)
+{
+    clt_error newest = {.status = CLT_OK}, error;
+    *step = -1;
+    for (size_t i = remote->count; i-- > 0 && remote->steps[i].step > from;) {
+        const clt_remote_step *s = &remote->steps[i];
+        if (!s->complete)
+            continue;
+        clt_status status = clt_remote_fetch(remote, s, checkpoints, true);
+        if (status == CLT_OK)
+            *step = s->step;
+        if (status != CLT_ECHECKPOINT)
+            return status; /* a server that does not answer says nothing about the checkpoint */
+        CLT_WARN("checkpoint.upload: step %" PRId64 " is skipped: %s", s->step, clt_error_text());
+        clt_error_take(status, &error);
+        newest = newest.status == CLT_OK ? error : newest;
+    }
+    return from >= 0 ? CLT_OK : clt_error_put(&newest);
 }
 
 clt_status clt_upload_fetch(clt_loop *l, clt_remote *remote, int64_t *due)
@@ -73,20 +113,21 @@ clt_status clt_upload_fetch(clt_loop *l, clt_remote *remote, int64_t *due)
     const clt_remote_step *there = clt_remote_find(remote, -1);
     CLT_FREED char *checkpoints = NULL;
     char text[1400];
-    int64_t here;
-    CLT_TRY(newest_here(folder, &here));
+    present here;
+    int64_t fetched;
+    CLT_TRY(look_here(folder, &here));
     CLT_TRY(clt_path_join(folder, "checkpoints", &checkpoints));
-    if (here >= 0 && (!there || there->step < here))
-        *due = here;
-    if (!there || there->step <= here)
+    if (here.whole >= 0 && (!there || there->step < here.whole))
+        *due = here.whole;
+    if (!there || there->step <= here.whole)
         return CLT_OK;
     CLT_TRY(clt_mkdir_p(checkpoints));
     for (int i = 0; i < CLT_UPLOAD_TEXTS; i++)
-        CLT_TRY(fetch_text(remote, folder, clt_upload_texts[i]));
-    CLT_TRY(clt_remote_fetch(remote, there, checkpoints));
-    snprintf(text, sizeof text, "fetched step %lld from %s", (long long)there->step,
+        CLT_TRY(fetch_text(remote, folder, clt_upload_texts[i], there->step > here.named));
+    CLT_TRY(fetch_intact(remote, checkpoints, here.whole, &fetched));
+    snprintf(text, sizeof text, "fetched step %lld from %s", (long long)fetched,
              clt_config_string(l->options->config, "checkpoint.upload"));
-    if (l->options->observer.message)
+    if (fetched >= 0 && l->options->observer.message)
         l->options->observer.message(l->options->observer.context, text);
     return CLT_OK;
 }

@@ -293,10 +293,10 @@ clt_status clt_remote_delete(clt_remote *r, const clt_remote_step *step)
     size_t length = strlen(step->folder);
     const clt_s3_object *manifest = find_object(r, step, CLT_MANIFEST_FILE);
     if (manifest)
-        CLT_TRY(clt_s3_delete(r->s3, manifest->key));
+        CLT_TRY(clt_s3_delete(r->s3, manifest->key, NULL));
     for (size_t i = 0; i < r->objects.count; i++)
         if (strncmp(r->objects.object[i].key, step->folder, length) == 0 && &r->objects.object[i] != manifest)
-            CLT_TRY(clt_s3_delete(r->s3, r->objects.object[i].key));
+            CLT_TRY(clt_s3_delete(r->s3, r->objects.object[i].key, NULL));
     return CLT_OK;
 }
 

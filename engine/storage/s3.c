@@ -255,11 +255,14 @@ clt_status clt_s3_read(clt_s3 *s3, const char *key, size_t limit, char **data, s
     return CLT_OK;
 }
 
-clt_status clt_s3_delete(clt_s3 *s3, const char *key)
+clt_status clt_s3_delete(clt_s3 *s3, const char *key, bool *refused)
 {
     CLT_SCOPED(clt_s3_reply) reply = {.code = 0};
     const clt_s3_call call = {.method = "DELETE", .key = key, .limit = ANSWER_LIMIT, .may_lack = true};
-    return clt_s3_perform(s3, &call, &reply);
+    clt_status status = clt_s3_perform(s3, &call, &reply);
+    if (refused)
+        *refused = status != CLT_OK && reply.code == 403;
+    return status;
 }
 
 /* --- lists --- */

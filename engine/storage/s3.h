@@ -66,8 +66,9 @@ clt_status clt_s3_get(clt_s3 *s3, const char *key, const char *etag, uint64_t fr
 /* Reads a whole object of at most `limit` bytes, with a NUL after it; *data is to be freed. *there as in
  * clt_s3_head. */
 clt_status clt_s3_read(clt_s3 *s3, const char *key, size_t limit, char **data, size_t *size, bool *there);
-/* An object that does not exist is deleted already. */
-clt_status clt_s3_delete(clt_s3 *s3, const char *key);
+/* An object that does not exist is deleted already. *refused: whether the keys do not allow it, which is a
+ * failure, too; NULL: nobody asks. */
+clt_status clt_s3_delete(clt_s3 *s3, const char *key, bool *refused);
 
 typedef struct clt_s3_list {
     clt_s3_object *object; /* in the order of the bytes of their keys */

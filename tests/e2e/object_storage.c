@@ -84,7 +84,7 @@ static clt_status read_one(clt_s3 *s3, char **argv)
 
 static clt_status delete_one(clt_s3 *s3, char **argv)
 {
-    return clt_s3_delete(s3, argv[0]);
+    return clt_s3_delete(s3, argv[0], NULL);
 }
 
 static clt_status abort_old(clt_s3 *s3, char **argv)

@@ -80,9 +80,20 @@ expect_text 'step 40 is skipped: .*it was truncated or changed' 'fetched step [1
 train 0 net.json --out spoils --resume auto --max-steps 38 checkpoint.upload=s3://bucket/runs/spoils
 expect_text 'step 40 is skipped' 'resumed from spoils/checkpoints/step_35'
 head -c 100 spoilt >spoils/checkpoints/step_38/model.safetensors
+: >server/requests
 train 0 net.json --out spoils --resume auto checkpoint.upload=s3://bucket/runs/spoils
 expect_text 'fetched step 38 from'
 same_end straight spoils 40
+# The manifest of a step that is there already goes before its files are replaced: nobody takes a mixture for a checkpoint.
+first_change() { grep -m 1 -E '^(PUT|POST|DELETE) .*/step_40/' server/requests; }
+expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/spoils/checkpoints/step_40
+if [ "$(first_change)" = 'DELETE /bucket/runs/spoils/checkpoints/step_40/manifest.json ' ]; then pass; else fail "the manifest was not deleted first: $(first_change)"; fi
+spoil spoils 40
+rm -r spoils
+echo 'DELETE step_40/manifest AccessDenied.403' >server/faults
+train 0 net.json --out spoils --resume auto checkpoint.upload=s3://bucket/runs/spoils
+expect_text 'are replaced while it has its manifest: .* needs the right s3:DeleteObject'
+expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/spoils/checkpoints/step_40
 spoil all 20
 guarded "$tool" bucket upload runs/all/checkpoints/step_20/manifest.json straight/checkpoints/step_20/manifest.json 2>/dev/null
 train 7 net.json --out all --resume auto checkpoint.upload=s3://bucket/runs/all

@@ -39,8 +39,9 @@ struct clt_uploader {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     clt_retention retention; /* of what is there; keep 0: nothing is deleted */
-    bool stays;              /* it has been told that older checkpoints stay there */
-    int64_t due;             /* the newest step that is to be uploaded; -1: none */
+    /* it has been told that older checkpoints stay there; that a manifest stays while files are replaced */
+    bool stays, covers;
+    int64_t due; /* the newest step that is to be uploaded; -1: none */
     char due_path[1100];
     bool ends, closes;  /* no more checkpoints will be asked for; the texts of the run are what they stay */
     bool settled, over; /* no checkpoint is left to upload; the thread has ended */
@@ -68,6 +69,38 @@ static clt_status upload_file(clt_uploader *u, const char *folder, const char *i
     return CLT_OK;
 }
 
+/* Tells of the first failure of several in a row, by this thread's error. *told: whether the last one was a
+ * failure. */
+static void warn_once(clt_uploader *u, bool *told, clt_status status, const char *what)
+{
+    CLT_LOCKED(&u->lock);
+    if (status != CLT_OK && !*told && !u->late)
+        clt_str_printf(&u->warned, "%s%s: %s", u->warned.text ? "; " : "", what, clt_error_text());
+    *told = status != CLT_OK;
+    clt_error_clear();
+}
+
+/* Deletes the manifest that a step has there before its files are replaced, so that nobody takes a mixture of
+ * two uploads for a checkpoint. */
+static clt_status withdraw(clt_uploader *u, const char *inner)
+{
+    CLT_SCOPED(clt_str) key = {0};
+    CLT_SCOPED(clt_s3_list) found = {.count = 0};
+    const char *prefix = u->remote->address.prefix;
+    bool refused = false;
+    clt_str_printf(&key, "%s%s%s" MANIFEST, prefix, prefix[0] ? "/" : "", inner);
+    CLT_TRY(clt_str_check(&key));
+    CLT_TRY(clt_s3_list_all(u->remote->s3, key.text, &found));
+    if (found.count == 0)
+        return CLT_OK;
+    clt_status status = clt_s3_delete(u->remote->s3, key.text, &refused);
+    if (status != CLT_OK && !refused)
+        return status;
+    warn_once(u, &u->covers, status,
+              "the files of a checkpoint that is there already are replaced while it has its manifest");
+    return CLT_OK;
+}
+
 /* The manifest is the last file, so that nobody takes a part of a checkpoint for the whole. */
 static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder, uint64_t *bytes)
 {
@@ -76,6 +109,7 @@ static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder,
     snprintf(inner, sizeof inner, "checkpoints/step_%" PRId64 "/", step);
     *bytes = 0;
     CLT_TRY(clt_folder_names(folder, &names));
+    CLT_TRY(withdraw(u, inner));
     for (size_t i = 0; i < names.count; i++)
         if (strcmp(names.name[i], MANIFEST) != 0)
             CLT_TRY(upload_file(u, folder, inner, names.name[i], bytes));
@@ -122,13 +156,8 @@ static void retain(clt_uploader *u, int64_t step)
     pthread_mutex_unlock(&u->lock);
     if (retention.keep == 0)
         return;
-    clt_status status = clt_remote_retain(u->remote, step, &retention);
-    CLT_LOCKED(&u->lock);
-    if (status != CLT_OK && !u->stays && !u->late)
-        clt_str_printf(&u->warned, "%scheckpoint.upload_keep: older checkpoints stay there: %s",
-                       u->warned.text ? "; " : "", clt_error_text());
-    u->stays = status != CLT_OK;
-    clt_error_clear();
+    warn_once(u, &u->stays, clt_remote_retain(u->remote, step, &retention),
+              "checkpoint.upload_keep: older checkpoints stay there");
 }
 
 /* Uploads the newest checkpoint that is due, as long as there are any. With the lock, which is given back

@@ -16,7 +16,7 @@
 #               it; lost: it is done, but not answered; hidden: an answer 200 that holds an error; move: an answer 307 to /moved;
 #               damage: the first byte of the answer's body is changed; bare: the answer to HEAD does not give the size; minus: the
 #               sizes in a list are -1; stray: a list has a key beside its prefix; circle: a list of uploads goes on where it began; meet: the request waits for another one with this
-#               fault, and is then answered as usual; hold: it is never answered
+#               fault, and is then answered as usual; hold: it is never answered; with * at its end it is not used up
 #   delay       seconds that each request waits before it is answered (0)
 #   take        the files below FOLDER/new become objects of the bucket, and the file goes
 #   chaos       a number: that share of all requests fails by 500, reset, cut or lost
@@ -131,6 +131,8 @@ class Service(http.server.BaseHTTPRequestHandler):
                 method, pattern, fault = line.split()
                 asked = (self.path, f"{self.path} {self.headers.get('Range', '')}")
                 if method == self.command and any(re.search(pattern, text) for text in asked):
+                    if fault.endswith("*"):
+                        return fault[:-1]
                     rest = "\n".join(lines[:i] + lines[i + 1:])
                     with open(os.path.join(folder, "faults.new"), "w", encoding="utf-8") as file:
                         file.write(rest)

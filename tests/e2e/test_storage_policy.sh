@@ -43,7 +43,7 @@ expect_text 'fetched step 20'
 expect_same straight/checkpoints/step_40/model.safetensors whole/checkpoints/step_40/model.safetensors
 train 0 --out fresh checkpoint.upload=$in_prefix/fresh
 # Outside of the prefix (conditions are not looked at, so that a list passes).
-train 8 --out outside checkpoint.upload=s3://models/other/run
+train 8 --out outside checkpoint.upload_seconds=20 checkpoint.upload=s3://models/other/run
 expect_text '403 AccessDenied.* needs the right s3:PutObject'
 expect_code 8 "$tool" models read other/x
 expect_code 8 "$tool" otherbucket read cltrain/first/x
@@ -57,7 +57,7 @@ rights s3:ListBucket
 train 8 --out list checkpoint.upload=$in_prefix/list
 expect_text 'needs the right s3:ListBucket'
 rights s3:PutObject
-train 8 --out put checkpoint.upload=$in_prefix/put
+train 8 --out put checkpoint.upload_seconds=20 checkpoint.upload=$in_prefix/put
 expect_text '403 AccessDenied.* needs the right s3:PutObject'
 rights s3:GetObject
 train 8 --out get --resume auto checkpoint.upload=$in_prefix/run

@@ -166,11 +166,39 @@ expect_text 'checkpoint.upload: s3://bucket/runs/whole/step_41: step_41 at its e
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/whole/checkpoints/step_40
 expect_absent other
 
-# Uploads that fail: the run goes on; at its end the newest checkpoint is missing there, which is code 8 for a run that is complete.
-for _ in $(seq 8); do echo 'PUT step_40/model 500'; done >server/faults
-train 8 net.json --out failed checkpoint.upload=s3://bucket/runs/failed
-expect_text 'not all that the run has made is in s3://bucket/runs/failed: s3://bucket/runs/failed/checkpoints/step_40/model.safetensors: PUT: 500'
+# Uploads that fail: the run goes on, and they are tried again, while it runs and at its end. If the newest checkpoint is still missing there
+# when that wait is over, the code is 8 for a run that is complete.
+"$CLTRAIN" train long.json checkpoint.every=16000000 --out again --max-steps 20 >"$out" 2>&1
+for _ in 1 2; do echo 'PUT step_20/model AccessDenied.403'; done >server/faults
+"$CLTRAIN" train long.json checkpoint.every=16000000 --out again --resume auto checkpoint.upload=s3://bucket/runs/again >again.out 2>&1 &
+process=$!
+await_from $process listed runs/again/checkpoints/step_20/ manifest.json # no newer checkpoint comes
+touch again/STOP
+await_end $process
+wait $process
+cat again.out >>outputs
+if [ "$(grep -c '"event":"warning".*step 20 could not be uploaded and is tried again' again/metrics.jsonl)" -eq 1 ]; then pass; else fail 'there is not one warning for two failures in a row'; fi
+for _ in 1 2; do echo 'PUT step_40/model AccessDenied.403'; done >server/faults
+train 0 net.json --out tried checkpoint.upload=s3://bucket/runs/tried
+expect_text 'the checkpoint of step 40 could not be uploaded and is tried again: .*403 AccessDenied'
+expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/tried/checkpoints/step_40
+echo 'PUT step_40/model AccessDenied.403*' >server/faults
+: >server/requests
+"$CLTRAIN" train net.json --out failed checkpoint.upload_seconds=0 checkpoint.upload=s3://bucket/runs/failed >failed.out 2>&1 &
+process=$!
+is_tried_again() { [ "$(grep -c 'PUT.*failed.*step_40/model' server/requests)" -ge 3 ]; }
+await_from $process is_tried_again
+kill -INT $process
+await_end $process
+code=0
+wait $process || code=$?
+if [ $code -eq 8 ]; then pass; else fail "code $code instead of 8"; fi
+expect_code 0 grep -q 'runs/failed: the uploads were interrupted; s3://bucket/runs/failed/checkpoints/step_40/model.safetensors: PUT: 403' failed.out
+cat failed.out >>outputs
 same_end straight failed 40
+train 8 net.json --out failed --resume auto checkpoint.upload_seconds=1 checkpoint.upload=s3://bucket/runs/failed
+expect_text 'not all that the run has made is in s3://bucket/runs/failed: checkpoint.upload_seconds \(1\) have passed'
+rm server/faults
 if [ "$(last_event failed)" = end ]; then pass; else fail 'the last line of a run whose upload has failed is not the end'; fi
 if listed runs/failed/checkpoints/step_40/ manifest.json; then fail 'an incomplete checkpoint has a manifest'; else pass; fi
 train 0 net.json --out failed --resume auto checkpoint.upload=s3://bucket/runs/failed # what is here goes there

@@ -20,6 +20,8 @@
 
 #define FETCH_DEADLINE 86400.0 /* seconds that other ranks wait while rank 0 fetches a checkpoint */
 #define LANES 4
+#define FIRST_PAUSE 1.0 /* seconds after a failed upload until it is tried again; they double */
+#define MOST_PAUSE 60.0
 #define MANIFEST "manifest.json"
 
 /* A checkpoint that is complete in the bucket and has not been told of yet. */
@@ -43,9 +45,10 @@ struct clt_uploader {
     bool stays, covers;
     int64_t due; /* the newest step that is to be uploaded; -1: none */
     char due_path[1100];
-    bool ends, closes;  /* no more checkpoints will be asked for; the texts of the run are what they stay */
-    bool settled, over; /* no checkpoint is left to upload; the thread has ended */
-    clt_error failure;  /* of the newest upload */
+    double again, pause; /* when a failed upload is tried again; how long the next pause is */
+    bool ends, closes;   /* no more checkpoints will be asked for; the texts of the run are what they stay */
+    bool settled, over;  /* no checkpoint is left to upload; the thread has ended */
+    clt_error failure;   /* of the newest upload */
     arrival *arrived;
     size_t n_arrived, capacity;
     clt_str warned; /* a warning that has not been told yet */
@@ -129,23 +132,48 @@ static clt_status upload_texts(clt_uploader *u)
     return CLT_OK;
 }
 
-/* Notes how an upload has ended. A checkpoint that checkpoint.keep has deleted meanwhile is no failure: a
- * newer one is there. */
-static void note(clt_uploader *u, const arrival *a, const char *path, clt_status status)
+/* When a failed upload is tried again. With the lock. */
+static void pause_uploads(clt_uploader *u)
 {
-    CLT_LOCKED(&u->lock);
-    if (status == CLT_OK) {
-        u->failure = (clt_error){.status = CLT_OK};
-        if (clt_grow(&u->arrived, &u->capacity, u->n_arrived + 1, sizeof *u->arrived, "uploads") == CLT_OK)
-            u->arrived[u->n_arrived++] = *a;
-    } else if (clt_is_directory(path)) {
-        clt_error_take(status, &u->failure);
-        clt_str_free(&u->warned);
-        clt_str_printf(&u->warned,
-                       "the checkpoint of step %" PRId64 " could not be uploaded, the run goes on: %s",
-                       a->step, u->failure.text);
-    }
+    u->again = clt_now() + u->pause;
+    u->pause = u->pause * 2 < MOST_PAUSE ? u->pause * 2 : MOST_PAUSE;
+}
+
+/* Tries at once what is due. With the lock. */
+static void end_pause(clt_uploader *u)
+{
+    u->again = 0;
+    u->pause = FIRST_PAUSE;
+}
+
+/* Notes that a checkpoint is complete there. With the lock. */
+static void note_arrival(clt_uploader *u, const arrival *a)
+{
+    u->failure = (clt_error){.status = CLT_OK};
+    end_pause(u);
+    if (clt_grow(&u->arrived, &u->capacity, u->n_arrived + 1, sizeof *u->arrived, "uploads") == CLT_OK)
+        u->arrived[u->n_arrived++] = *a;
     clt_error_clear();
+}
+
+/* Notes that an upload has failed, by this thread's error; it is tried again unless a newer one is due. With
+ * the lock. A checkpoint that checkpoint.keep has deleted meanwhile is no failure: a newer one is there. */
+static void note_failure(clt_uploader *u, int64_t step, const char *path, clt_status status)
+{
+    clt_error error;
+    clt_error_take(status, &error);
+    if (u->late || !clt_is_directory(path))
+        return;
+    if (u->failure.status == CLT_OK)
+        clt_str_printf(&u->warned,
+                       "%sthe checkpoint of step %" PRId64 " could not be uploaded and is tried again: %s",
+                       u->warned.text ? "; " : "", step, error.text);
+    u->failure = error;
+    if (u->due >= 0)
+        return;
+    u->due = step;
+    snprintf(u->due_path, sizeof u->due_path, "%s", path);
+    pause_uploads(u);
 }
 
 /* Deletes older checkpoints there (checkpoint.upload_keep). What cannot be deleted stays, and is told of once. */
@@ -160,25 +188,63 @@ static void retain(clt_uploader *u, int64_t step)
               "checkpoint.upload_keep: older checkpoints stay there");
 }
 
-/* Uploads the newest checkpoint that is due, as long as there are any. With the lock, which is given back
- * meanwhile. */
+/* Uploads the newest checkpoint that is due. With the lock, which is given back meanwhile. */
 static void upload_due(clt_uploader *u)
 {
     char path[sizeof u->due_path];
-    while (u->due >= 0) {
-        arrival a = {.step = u->due};
-        snprintf(path, sizeof path, "%s", u->due_path);
-        u->due = -1;
+    arrival a = {.step = u->due};
+    snprintf(path, sizeof path, "%s", u->due_path);
+    u->due = -1;
+    pthread_mutex_unlock(&u->lock);
+    const double begin = clt_now();
+    clt_status status = upload_step(u, a.step, path, &a.bytes);
+    a.seconds = clt_now() - begin;
+    pthread_mutex_lock(&u->lock);
+    if (status != CLT_OK) {
+        note_failure(u, a.step, path, status);
+        return;
+    }
+    note_arrival(u, &a);
+    pthread_mutex_unlock(&u->lock);
+    if (upload_texts(u) != CLT_OK)
+        clt_error_clear(); /* they go along again with the next one and at the end */
+    retain(u, a.step);
+    pthread_mutex_lock(&u->lock);
+}
+
+/* Uploads checkpoints until the run ends and the newest one is there, or the end has waited for too long.
+ * With the lock. */
+static void upload_steps(clt_uploader *u)
+{
+    while (!u->late && (!u->ends || u->due >= 0)) {
+        const double left = u->again - clt_now();
+        if (u->due < 0)
+            pthread_cond_wait(&u->changed, &u->lock);
+        else if (left > 0)
+            (void)clt_cond_wait_for(&u->changed, &u->lock, left);
+        else
+            upload_due(u);
+    }
+}
+
+/* Uploads the texts as they stay, again until they are there or the end has waited for too long. With the
+ * lock. */
+static void upload_last(clt_uploader *u)
+{
+    clt_error error = {.status = CLT_EINTERRUPTED};
+    end_pause(u);
+    while (!u->late && error.status != CLT_OK) {
+        const double left = u->again - clt_now();
+        if (left > 0) {
+            (void)clt_cond_wait_for(&u->changed, &u->lock, left);
+            continue;
+        }
         pthread_mutex_unlock(&u->lock);
-        const double begin = clt_now();
-        clt_status status = upload_step(u, a.step, path, &a.bytes);
-        a.seconds = clt_now() - begin;
-        note(u, &a, path, status);
-        if (status == CLT_OK && upload_texts(u) != CLT_OK)
-            clt_error_clear(); /* they go along again with the next one and at the end */
-        if (status == CLT_OK)
-            retain(u, a.step);
+        clt_error_take(upload_texts(u), &error);
         pthread_mutex_lock(&u->lock);
+        pause_uploads(u);
+        if (error.status != CLT_OK && !u->late && u->failure.status == CLT_OK)
+            u->failure = error;
     }
 }
 
@@ -186,21 +252,12 @@ static void *upload_all(void *context)
 {
     clt_uploader *u = context;
     pthread_mutex_lock(&u->lock);
-    while (!u->ends || u->due >= 0) {
-        upload_due(u);
-        if (!u->ends)
-            pthread_cond_wait(&u->changed, &u->lock);
-    }
+    upload_steps(u);
     u->settled = true;
     pthread_cond_broadcast(&u->changed);
     while (!u->closes)
         pthread_cond_wait(&u->changed, &u->lock);
-    pthread_mutex_unlock(&u->lock);
-    clt_error last;
-    clt_error_take(upload_texts(u), &last);
-    pthread_mutex_lock(&u->lock);
-    if (last.status != CLT_OK && u->failure.status == CLT_OK)
-        u->failure = last;
+    upload_last(u);
     u->over = true;
     pthread_cond_broadcast(&u->changed);
     pthread_mutex_unlock(&u->lock);
@@ -220,6 +277,7 @@ static clt_status open_first(clt_loop *l, clt_uploader **out)
     pthread_mutex_init(&u->lock, NULL);
     pthread_cond_init(&u->changed, NULL);
     u->due = u->retention.best = -1;
+    end_pause(u);
     u->limit = clt_config_float(o->config, "checkpoint.upload_seconds");
     snprintf(u->folder, sizeof u->folder, "%s", o->out_dir);
     CLT_TRY(clt_fail_prefix(clt_remote_check_run(address), "checkpoint.upload: "));
@@ -277,6 +335,7 @@ void clt_upload_saved(clt_loop *l, const clt_save_result *result)
     if (best <= result->step) /* else it is not saved yet, and the best one before it stays */
         u->retention.best = best;
     u->due = result->step;
+    u->again = 0;
     snprintf(u->due_path, sizeof u->due_path, "%s", result->path);
     pthread_cond_broadcast(&u->changed);
 }
@@ -308,14 +367,15 @@ static bool interrupted(const clt_loop *l)
     return l->options->stop && atomic_load(l->options->stop) == SIGINT && l->stop != SIGINT;
 }
 
-/* Waits until *done. When that takes too long, or is interrupted, requests are ended, after which the thread
- * is soon through. */
-static void wait_until(clt_uploader *u, const clt_loop *l, const bool *done)
+/* Waits until *done, and tells meanwhile of uploads that fail. When that takes too long, or is interrupted,
+ * requests are ended, after which the thread is soon through. */
+static void wait_until(clt_uploader *u, clt_loop *l, const bool *done)
 {
     if (u->ending <= 0)
         u->ending = clt_now();
     pthread_mutex_lock(&u->lock);
     u->ends = true;
+    end_pause(u);
     u->closes = done == &u->over;
     pthread_cond_broadcast(&u->changed);
     while (!*done) {
@@ -323,8 +383,15 @@ static void wait_until(clt_uploader *u, const clt_loop *l, const bool *done)
         if (late && !u->late)
             clt_s3_cancel(u->remote->s3);
         u->late = u->late || late;
+        if (late)
+            pthread_cond_broadcast(&u->changed);
         if (!*done)
             (void)clt_cond_wait_turn(&u->changed, &u->lock);
+        if (u->warned.text) {
+            pthread_mutex_unlock(&u->lock);
+            clt_upload_look(l);
+            pthread_mutex_lock(&u->lock);
+        }
     }
     pthread_mutex_unlock(&u->lock);
 }
@@ -349,15 +416,17 @@ static bool finish(clt_loop *l, char *text, size_t size)
     wait_until(u, l, &u->over);
     clt_thread_join(CLT_TAKE(u->thread));
     clt_upload_look(l);
+    if (!u->late && u->failure.status == CLT_OK)
+        return true;
+    char why[64] = "";
     if (u->late && interrupted(l))
-        snprintf(text, size, "not all that the run has made is in %s: the uploads were interrupted", address);
+        snprintf(why, sizeof why, "the uploads were interrupted");
     else if (u->late)
-        snprintf(text, size,
-                 "not all that the run has made is in %s: checkpoint.upload_seconds (%g) have passed",
-                 address, u->limit);
-    else if (u->failure.status != CLT_OK)
-        snprintf(text, size, "not all that the run has made is in %s: %s", address, u->failure.text);
-    return !u->late && u->failure.status == CLT_OK;
+        snprintf(why, sizeof why, "checkpoint.upload_seconds (%g) have passed", u->limit);
+    const bool failed = u->failure.status != CLT_OK;
+    snprintf(text, size, "not all that the run has made is in %s: %s%s%s", address, why,
+             why[0] && failed ? "; " : "", failed ? u->failure.text : "");
+    return false;
 }
 
 clt_status clt_upload_finish(clt_loop *l, clt_status ended)

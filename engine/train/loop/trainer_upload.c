@@ -41,8 +41,9 @@ struct clt_uploader {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     clt_retention retention; /* of what is there; keep 0: nothing is deleted */
-    /* it has been told that older checkpoints stay there; that a manifest stays while files are replaced */
-    bool stays, covers;
+    /* it has been told that older checkpoints stay there; that a manifest stays while files are replaced; that
+     * the texts are not there */
+    bool stays, covers, lacks;
     int64_t due; /* the newest step that is to be uploaded; -1: none */
     char due_path[1100];
     double again, pause; /* when a failed upload is tried again; how long the next pause is */
@@ -206,8 +207,9 @@ static void upload_due(clt_uploader *u)
     }
     note_arrival(u, &a);
     pthread_mutex_unlock(&u->lock);
-    if (upload_texts(u) != CLT_OK)
-        clt_error_clear(); /* they go along again with the next one and at the end */
+    warn_once(u, &u->lacks, upload_texts(u),
+              "metrics.jsonl, log.txt and config.resolved.json could not all be uploaded, and go along again "
+              "with the next checkpoint and at the end");
     retain(u, a.step);
     pthread_mutex_lock(&u->lock);
 }

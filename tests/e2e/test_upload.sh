@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 12 ctest-optimise: no
+# ctest-cost: 25 ctest-optimise: no
 #
 # checkpoint.upload: a run uploads its checkpoints, metrics and log beside the training (storage_double.py); on another machine, which is an
 # empty folder, --resume auto goes on from there with the same bits, after a kill, a stop, and faults on the way. Refused keys are never
@@ -61,8 +61,9 @@ train 0 net.json --out disk --max-steps 10 checkpoint.upload=s3://bucket/runs/di
 train 0 net.json --out elsewhere --resume auto --max-steps 20 checkpoint.upload=s3://bucket/runs/disk
 train 0 net.json --out disk --resume auto --max-steps 30 checkpoint.upload=s3://bucket/runs/disk
 expect_text 'fetched step 20 from'
-numbers straight | grep '"update":' | head -n 30 >there
-numbers disk | grep '"update":' >here
+losses() { sed -n -E 's/^(.*"update":.*"loss":[^,]*),.*/\1/p' "$1/metrics.jsonl"; }
+losses straight | head -n 30 >there
+losses disk >here
 expect_same there here
 expect_code 0 grep -q 'resumed from elsewhere/checkpoints/step_10' disk/log.txt
 
@@ -113,7 +114,12 @@ puts() { grep -c '^PUT' server/requests; }
 before=$(puts)
 train 2 long.json --out cut --resume auto train.seed=7 checkpoint.upload=s3://bucket/runs/lost
 expect_text 'fetched step'
+mv cut/log.txt cut.log
+mkdir cut/log.txt # the run folder cannot be opened
+train 8 long.json --out cut --resume auto checkpoint.upload=s3://bucket/runs/lost
 if [ "$(puts)" -eq "$before" ]; then pass; else fail 'a start that has failed has uploaded something'; fi
+rmdir cut/log.txt
+mv cut.log cut/log.txt
 train 0 long.json --out cut --resume auto --max-steps $((step + 20)) checkpoint.upload=s3://bucket/runs/lost
 expect_same found/config.resolved.json cut/config.resolved.json
 

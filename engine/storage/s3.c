@@ -223,17 +223,18 @@ clt_status clt_s3_get(clt_s3 *s3, const char *key, const char *etag, uint64_t fr
                         .sink = fill,
                         .restart = refill,
                         .sink_context = &f};
+    bool named = etag && etag[0];
     if (size == 0)
         return CLT_OK;
     snprintf(range, sizeof range, "bytes=%" PRIu64 "-%" PRIu64, from, from + size - 1);
     clt_s3_add_header(&call, "Range", range);
-    if (etag)
+    if (named)
         clt_s3_add_header(&call, "If-Match", etag);
     CLT_TRY(clt_s3_perform(s3, &call, &reply));
-    if (f.done != size || (reply.code != 206 && from != 0) || (etag && strcmp(etag, reply.etag) != 0))
+    if (f.done != size || (reply.code != 206 && from != 0) || (named && strcmp(etag, reply.etag) != 0))
         CLT_FAIL(CLT_ESTORAGE, "s3://%s/%s: bytes from %" PRIu64 " on: %zu of %zu came, with the answer %d%s",
                  s3->bucket, key, from, f.done, size, reply.code,
-                 etag && strcmp(etag, reply.etag) != 0 ? ", of an object that was replaced meanwhile" : "");
+                 named && strcmp(etag, reply.etag) != 0 ? ", of an object that was replaced meanwhile" : "");
     return CLT_OK;
 }
 
@@ -316,7 +317,8 @@ static clt_status add_object(clt_s3_list *list, clt_xml contents, const char *pr
         return CLT_ENOMEM;
     if (!clt_s3_parse_size(size, &o->size))
         CLT_FAIL(CLT_ESTORAGE, "a list of objects has an entry whose size is no number");
-    clt_xml_copy(contents, "ETag", o->etag, sizeof o->etag);
+    if (!clt_xml_copy(contents, "ETag", o->etag, sizeof o->etag))
+        o->etag[0] = '\0';
     list->count++;
     return CLT_OK;
 }

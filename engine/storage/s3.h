@@ -51,7 +51,7 @@ const char *clt_s3_key_source(clt_s3 *s3);
 
 typedef struct clt_s3_object {
     const char *key;        /* borrowed */
-    char etag[CLT_S3_ETAG]; /* with its quotes */
+    char etag[CLT_S3_ETAG]; /* with its quotes; "": the server gives none, or one that does not fit */
     uint64_t size;
 } clt_s3_object;
 
@@ -61,7 +61,7 @@ clt_status clt_s3_put(clt_s3 *s3, const char *key, const void *data, size_t size
  * of 403 is always an error, because it tells nothing. */
 clt_status clt_s3_head(clt_s3 *s3, const char *key, clt_s3_object *out, bool *there);
 /* Reads bytes [from, from + size) of an object, all of which must exist. etag: the object must still have it;
- * NULL: any. */
+ * NULL or "": any. */
 clt_status clt_s3_get(clt_s3 *s3, const char *key, const char *etag, uint64_t from, void *data, size_t size);
 /* Reads a whole object of at most `limit` bytes, with a NUL after it; *data is to be freed. *there as in
  * clt_s3_head. */

@@ -232,7 +232,8 @@ static void read_answer(clt_http *http, const clt_s3_call *call, const attempt *
     reply->code = answer->code;
     reply->error[0] = '\0';
     copy(f->reason, sizeof f->reason, answer->code ? "" : answer->reason);
-    copy(reply->etag, sizeof reply->etag, clt_http_header(http, "ETag"));
+    const char *etag = clt_http_header(http, "ETag");
+    copy(reply->etag, sizeof reply->etag, strlen(etag) < sizeof reply->etag ? etag : "");
     copy(reply->sse, sizeof reply->sse, clt_http_header(http, "x-amz-server-side-encryption"));
     reply->length = 0;
     reply->has_length = clt_s3_parse_size(clt_http_header(http, "Content-Length"), &reply->length);

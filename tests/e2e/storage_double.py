@@ -18,6 +18,7 @@
 #               sizes in a list are -1; stray: a list has a key beside its prefix; circle: a list of uploads goes on where it began; meet: the request waits for another one with this
 #               fault, and is then answered as usual; hold: it is never answered; with * at its end it is not used up
 #   delay       seconds that each request waits before it is answered (0)
+#   untagged    no answer gives the ETag of an object
 #   take        the files below FOLDER/new become objects of the bucket, and the file goes
 #   chaos       a number: that share of all requests fails by 500, reset, cut or lost
 # With SERVER, such as http://127.0.0.1:8333, it plays the faults alone, and passes on all other requests.
@@ -316,6 +317,9 @@ class Service(http.server.BaseHTTPRequestHandler):
             else:
                 getattr(self, self.command.lower() + "_object")(key, body)
 
+    def etag(self, key):
+        return {} if os.path.exists(os.path.join(folder, "untagged")) else {"ETag": objects[key][1]}
+
     def sse(self):
         value = self.headers.get("x-amz-server-side-encryption")
         return {"x_amz_server_side_encryption": value} if value and not os.path.exists(os.path.join(folder, "no_sse")) else {}
@@ -333,9 +337,9 @@ class Service(http.server.BaseHTTPRequestHandler):
         if key not in objects:
             self.answer(404)
         else:
-            data, etag = objects[key]
+            data, _ = objects[key]
             size = {} if self.fault == "bare" else {"Content_Length": str(len(data))}
-            self.answer(200, b"", ETag=etag, **size, **sealed[key])
+            self.answer(200, b"", **self.etag(key), **size, **sealed[key])
 
     def get_object(self, key, _):
         if key not in objects:
@@ -345,13 +349,13 @@ class Service(http.server.BaseHTTPRequestHandler):
             raise Refusal(412, "PreconditionFailed")
         given = self.headers.get("Range")
         if not given:
-            self.answer(200, data, ETag=etag)
+            self.answer(200, data, **self.etag(key))
             return
         first, last = (int(n) for n in re.fullmatch(r"bytes=(\d+)-(\d+)", given).groups())
         if first >= len(data):
             raise Refusal(416, "InvalidRange")
         part = data[first:last + 1]
-        self.answer(206, part, ETag=etag, Content_Range=f"bytes {first}-{first + len(part) - 1}/{len(data)}")
+        self.answer(206, part, **self.etag(key), Content_Range=f"bytes {first}-{first + len(part) - 1}/{len(data)}")
 
     def list_objects(self, query):
         if query.get("list-type") != "2" or query.get("encoding-type") != "url":
@@ -360,7 +364,8 @@ class Service(http.server.BaseHTTPRequestHandler):
         found = [k for k in sorted(objects, key=lambda k: k.encode()) if k.startswith(query.get("prefix", "")) and k.encode() > after.encode()]
         page = found[: int(read("page", "1000"))]
         more = len(found) > len(page)
-        text = "".join(f"<Contents><Key>{urllib.parse.quote_plus(k, safe='/')}</Key><ETag>&quot;{objects[k][1][1:-1]}&quot;</ETag>"
+        tags = {k: f"<ETag>&quot;{v[1:-1]}&quot;</ETag>" for k in page for v in self.etag(k).values()}
+        text = "".join(f"<Contents><Key>{urllib.parse.quote_plus(k, safe='/')}</Key>{tags.get(k, '')}"
                        f"<Size>{-1 if self.fault == 'minus' else len(objects[k][0])}</Size></Contents>" for k in page)
         if self.fault == "stray":
             text += "<Contents><Key>o</Key><Size>1</Size></Contents>"

@@ -214,6 +214,15 @@ expect_text 'is not what it was'
 guarded "$tool" bucket upload d/big/train_0.bin big/train_0.bin 2>/dev/null || fail 'no upload'
 rm -rf far
 
+# A copy of an object without a version could be one of another object.
+touch server/untagged
+for address in s3://bucket/d/big s3://bucket/d/big/train_0.bin; do
+    far 8 data.path=$address
+    expect_text 's3://bucket/d/big/train_[01].bin: the server gives no version \(ETag, of at most 127 characters\) of this object'
+done
+rm server/untagged
+rm -rf cache/objects far
+
 # A folder of many small files, and a disk that is full.
 mkdir many
 "$CLTRAIN_BUILD_DIR/tests/make_images" many --count 3000 --classes 2 --size 8,8 || fail 'no images were made'

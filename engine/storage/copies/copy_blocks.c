@@ -133,8 +133,8 @@ static clt_status fill_block(clt_remote_file *c, uint64_t block, void *buffer)
     clt_hash64_state state;
     clt_copies_make_room(size);
     clt_copies_add_bytes(room_of(c, block)); /* before it is there, since other threads do the same */
-    clt_status status = clt_s3_get(c->place->s3, object->key, object->etag[0] ? object->etag : NULL,
-                                   block * CLT_COPY_BLOCK, buffer, size);
+    clt_status status =
+        clt_s3_get(c->place->s3, object->key, object->etag, block * CLT_COPY_BLOCK, buffer, size);
     if (status == CLT_OK)
         status = write_block(c, block, buffer);
     if (status != CLT_OK) {

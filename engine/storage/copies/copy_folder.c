@@ -169,6 +169,12 @@ clt_status clt_copy_path(const clt_place *place, const clt_s3_object *object, ch
     CLT_SCOPED(clt_str) identity = {0};
     CLT_SCOPED(clt_str) path = {0};
     CLT_LOCKED(&folder_lock);
+    if (!object->etag[0]) /* the copy would be taken for that of an object that replaces it */
+        CLT_FAIL(
+            CLT_ESTORAGE,
+            "s3://%s/%s: the server gives no version (ETag, of at most %d characters) of this object, so "
+            "it cannot be known whether a copy of it is current; fetch it to a disk with another program",
+            place->at.bucket, object->key, CLT_S3_ETAG - 1);
     CLT_TRY(open_folder());
     clt_str_printf(&identity, "%llx\n%s\n%s\n%s\n%llu\n%llu\n", (unsigned long long)place->where,
                    place->at.bucket, object->key, object->etag, (unsigned long long)object->size,

@@ -147,10 +147,13 @@ static clt_status find_steps(const char *path, char **folder, clt_step_list *lis
 {
     CLT_TRY(clt_path_join(path, "checkpoints", folder));
     if (!clt_is_directory(*folder)) {
+        size_t length = strlen(path);
+        while (length > 1 && path[length - 1] == '/')
+            length--;
         free(*folder);
-        *folder = NULL;
-        CLT_TRY(clt_path_join(path, ".", folder));
-        (*folder)[strlen(*folder) - 2] = '\0'; /* "path/." -> "path", also for "path/" */
+        *folder = strndup(path, length);
+        if (!*folder)
+            CLT_FAIL(CLT_ENOMEM, "listing the checkpoints in '%s': out of host memory", path);
     }
     return clt_steps_list(*folder, CLT_STEP_COMPLETE, list);
 }

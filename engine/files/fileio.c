@@ -22,25 +22,24 @@
 
 clt_status clt_open_start(const char *path, clt_status code, uint64_t bytes, int *fd, struct stat *info)
 {
+    CLT_CLOSED int opened = -1;
+    *fd = -1;
     if (clt_is_remote(path)) {
         CLT_TRY(clt_remote_files_check(path));
-        CLT_TRY(clt_remote_files_used()->open(path, code, bytes, fd));
+        CLT_TRY(clt_remote_files_used()->open(path, code, bytes, &opened));
     } else {
         do {
-            *fd = open(path, O_RDONLY | O_CLOEXEC);
-        } while (*fd < 0 && errno == EINTR);
-        if (*fd < 0)
+            opened = open(path, O_RDONLY | O_CLOEXEC);
+        } while (opened < 0 && errno == EINTR);
+        if (opened < 0)
             return clt_fail_errno(code, errno, "opening '%s' for reading", path);
     }
-    if (fstat(*fd, info) != 0) {
-        clt_status status = clt_fail_errno(code, errno, "looking at '%s'", path);
-        close(*fd);
-        return status;
-    }
-    if (S_ISDIR(info->st_mode)) {
-        close(*fd);
+    if (fstat(opened, info) != 0)
+        return clt_fail_errno(code, errno, "looking at '%s'", path);
+    if (S_ISDIR(info->st_mode))
         CLT_FAIL(code, "reading '%s': it is a folder, a file is expected; check the path", path);
-    }
+    *fd = opened;
+    opened = -1;
     return CLT_OK;
 }
 

@@ -120,9 +120,10 @@ bool clt_is_regular(
 bool clt_is_folder_in(const char *folder, const char *name);
 bool clt_same_folder(const char *a, const char *b); /* both exist and are the same folder */
 clt_status clt_remove_tree(const char *path);       /* no symlink following; goes on after a failure */
-/* Joins with one '/'; an absolute or remote b wins. Result must be freed. */
+/* Joins with one '/'; an absolute or remote b wins. Below a remote folder, "." and ".." of b are taken away.
+ * Result must be freed. */
 clt_status clt_path_join(const char *a, const char *b, char **out);
-/* realpath(path, NULL), to be freed; a remote path as it is. NULL: errno says why. */
+/* realpath(path, NULL), to be freed; a remote path without '/' at its end. NULL: errno says why. */
 char *clt_path_real(const char *path);
 /* Fails if the path is remote and nothing can be found there: by CLT_ESTORAGE with the server's reason, or by
  * `code`. */

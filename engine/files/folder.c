@@ -373,24 +373,50 @@ static size_t parent_length(const char *path, size_t length)
     return length;
 }
 
+/* Appends a relative path to a remote folder. A server knows no "." and "..", so they are worked out here;
+ * ".." never leads out of the bucket. `text` has room for a '/' and the path. */
+static void append_remote(char *text, const char *path)
+{
+    size_t n = strlen(text);
+    const char *end;
+    for (const char *name = path; *path && name; name = *end ? end + 1 : NULL) {
+        size_t length = strcspn(name, "/");
+        bool here = length == 1 && name[0] == '.', up = length == 2 && strncmp(name, "..", 2) == 0;
+        end = name + length;
+        if (up)
+            n = parent_length(text, n);
+        if ((here || up) && !*end && n > 5 && text[n - 1] == '/')
+            n--;
+        if (here || up)
+            continue;
+        if (text[n - 1] != '/')
+            text[n++] = '/';
+        length += *end == '/'; /* which is a part of the key, even twice */
+        memcpy(text + n, name, length);
+        n += length;
+    }
+    text[n] = '\0';
+}
+
 clt_status clt_path_join(const char *a, const char *b, char **out)
 {
-    size_t a_length = strlen(a);
+    size_t a_length = strlen(a), b_length = strlen(b);
     bool only_b = b[0] == '/' || a_length == 0 || clt_is_remote(b);
     *out = NULL;
-    for (; !only_b && clt_is_remote(a) && strncmp(b, "../", 3) == 0; b += 3)
-        a_length = parent_length(a, a_length); /* a server knows no ".." */
-    size_t b_length = strlen(b);
     if (only_b)
         a_length = 0;
-    bool slash = !only_b && a[a_length - 1] != '/' && b_length > 0;
     char *text = NULL;
-    CLT_TRY(clt_alloc(&text, a_length + slash + b_length + 1, 1, "a path"));
+    CLT_TRY(clt_alloc(&text, a_length + 1 + b_length + 1, 1, "a path"));
     memcpy(text, a, a_length);
+    *out = text;
+    if (!only_b && clt_is_remote(a)) {
+        append_remote(text, b);
+        return CLT_OK;
+    }
+    bool slash = !only_b && a[a_length - 1] != '/' && b_length > 0;
     if (slash)
         text[a_length] = '/';
     memcpy(text + a_length + slash, b, b_length);
-    *out = text;
     return CLT_OK;
 }
 
@@ -407,7 +433,12 @@ clt_status clt_remote_found(const char *path, clt_status code)
 
 char *clt_path_real(const char *path)
 {
-    return clt_is_remote(path) ? strdup(path) : realpath(path, NULL);
+    size_t length = strlen(path);
+    if (!clt_is_remote(path))
+        return realpath(path, NULL);
+    while (length > 5 && path[length - 1] == '/')
+        length--;
+    return strndup(path, length);
 }
 
 struct clt_lock {

@@ -103,6 +103,12 @@ for command in 'compare straight' report watch eval 'export --out x'; do
 done
 rm server/locked
 
+# A '/' at the end changes nothing.
+for place in runs/a runs/a/checkpoints runs/a/checkpoints/step_20; do
+    reads 0 report s3://bucket/$place/ --out page.html
+    expect_text '^report: page.html '
+done
+
 # --- damage: a byte of a file, a size, a missing file, a manifest ---
 flipped=straight/checkpoints/step_10/model.safetensors
 cp $flipped good

@@ -16,6 +16,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
 #include "engine/files/fileio.h"
+#include "engine/files/fileio_error.h"
 
 static char folder[64];
 
@@ -577,14 +578,68 @@ TEST_BETWEEN(test_remove_tree, make_folder, drop_folder)
 TEST(test_path_join)
 {
     static const char *const cases[][3] = {
-        {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"a", "/b", "/b"}, {"", "b", "b"},
-        {"a", "", "a"},    {"/", "b", "/b"},   {"", "", ""},      {"a/b", "c/d", "a/b/c/d"},
+        {"a", "b", "a/b"},
+        {"a/", "b", "a/b"},
+        {"a", "/b", "/b"},
+        {"", "b", "b"},
+        {"a", "", "a"},
+        {"/", "b", "/b"},
+        {"", "", ""},
+        {"a/b", "c/d", "a/b/c/d"},
+        {"a", "../b", "a/../b"},
+        /* a server knows no "." and ".." */
+        {"s3://b/x", "y", "s3://b/x/y"},
+        {"s3://b/x/", "y/", "s3://b/x/y/"},
+        {"s3://b/x", "", "s3://b/x"},
+        {"s3://b", "y", "s3://b/y"},
+        {"s3://b/x", "./y", "s3://b/x/y"},
+        {"s3://b/x", "y/../z.png", "s3://b/x/z.png"},
+        {"s3://b/x", "y/./z", "s3://b/x/y/z"},
+        {"s3://b/x/y", "../z", "s3://b/x/z"},
+        {"s3://b/x/y/", "../../z", "s3://b/z"},
+        {"s3://b/x/y", "..", "s3://b/x"},
+        {"s3://b/x/y", ".", "s3://b/x/y"},
+        {"s3://b/x", "y/..", "s3://b/x"},
+        {"s3://b/x", "../../../y", "s3://b/y"},
+        {"s3://b/x", "../..", "s3://b"},
+        {"s3://b/x", "y//z", "s3://b/x/y//z"},
+        {"s3://b/x", "..y/.z/...", "s3://b/x/..y/.z/..."},
+        {"s3://b/x", "s3://c/./y", "s3://c/./y"},
+        {"a", "s3://c/y", "s3://c/y"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         CLT_FREED char *joined = NULL;
         assert_ok(clt_path_join(cases[i][0], cases[i][1], &joined));
         assert_string_equal(joined, cases[i][2]);
     }
+}
+
+TEST_BETWEEN(test_path_real, make_folder, drop_folder)
+{
+    static const char *const cases[][2] = {{"s3://b/x", "s3://b/x"},
+                                           {"s3://b/x/", "s3://b/x"},
+                                           {"s3://b/x//", "s3://b/x"},
+                                           {"s3://b/", "s3://b"},
+                                           {"s3://", "s3://"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        CLT_FREED char *real = clt_path_real(cases[i][0]);
+        assert_string_equal(real, cases[i][1]);
+    }
+    assert_null(clt_path_real(in_folder("none")));
+}
+
+/* What could not be opened leaves no number of a descriptor, which may be another file's by the time it is
+ * closed again. */
+TEST_BETWEEN(test_open_fails, make_folder, drop_folder)
+{
+    struct stat info;
+    int fd = 7;
+    assert_int_equal(clt_open_read(folder, CLT_EDATA, &fd, &info), CLT_EDATA);
+    assert_non_null(strstr(clt_error_text(), "it is a folder"));
+    assert_int_equal(fd, -1);
+    fd = 7;
+    assert_int_equal(clt_open_read(in_folder("none"), CLT_EDATA, &fd, &info), CLT_EDATA);
+    assert_int_equal(fd, -1);
 }
 
 TEST_BETWEEN(test_lock, make_folder, drop_folder)

@@ -12,6 +12,7 @@
 #include "cli/screen/terminal.h"
 #include "engine/base/thread.h"
 #include "engine/checkpoint/remote.h"
+#include "engine/files/remote_files.h"
 
 #define DAY_SECONDS 86400
 
@@ -100,6 +101,7 @@ clt_status ckpt_get(cmd_context *context, int argc, char **argv)
     ARGS_PARSE(&usage, argc, argv, &r);
     if (!out)
         CLT_FAIL(CLT_EUSAGE, "cltrain ckpt get: --out DIR is missing");
+    CLT_TRY(clt_refuse_remote(out));
     CLT_TRY(clt_remote_open(r.operands[0], &storage, &remote));
     const clt_remote_step *found = clt_remote_find(remote, step);
     if (!found && step < 0)

@@ -15,6 +15,7 @@
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
 #include "engine/pretrained/gguf/gguf.h"
 #include "engine/pretrained/hf_export.h"
 #include "engine/pretrained/merge.h"
@@ -306,6 +307,7 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
     CLT_TRY(cmd_best_of(best, &run, best_path));
     if (!a.out)
         CLT_FAIL(CLT_EUSAGE, "cltrain export: give --out PATH, the folder or the safetensors file to write");
+    CLT_TRY(clt_refuse_remote(a.out));
     CLT_TRY(read_format(format, a.out, &a.format));
     if (a.format != FORMAT_GGUF)
         CLT_TRY(read_type(type, &a.dtype));

@@ -359,6 +359,7 @@ static clt_status no_regular_file(const char *path)
 clt_status clt_own_file_check(const char *path)
 {
     struct stat info;
+    CLT_TRY(clt_refuse_remote(path));
     bool good = lstat(path, &info) != 0 || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode);
     return good ? CLT_OK : no_regular_file(path);
 }
@@ -396,6 +397,8 @@ void clt_file_beginning(const char *path, char *text, size_t size)
 clt_status clt_own_file_append(const char *path, int *fd)
 {
     struct stat info;
+    *fd = -1;
+    CLT_TRY(clt_refuse_remote(path));
     /* O_NONBLOCK: a pipe that nobody reads would block here */
     *fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (*fd >= 0 && fstat(*fd, &info) == 0 && S_ISREG(info.st_mode))
@@ -410,6 +413,8 @@ clt_status clt_own_file_append(const char *path, int *fd)
 
 clt_status clt_own_file_create(const char *path, int *fd)
 {
+    *fd = -1;
+    CLT_TRY(clt_refuse_remote(path));
     (void)unlink(path); /* left by an earlier process, or a link or a pipe of others */
     *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     return *fd >= 0 ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, errno, "creating '%s'", path);
@@ -461,6 +466,7 @@ static clt_status temporary_of(const char *path, clt_str *out)
 clt_status clt_file_write_by(const char *path, clt_file_filler fill, void *context)
 {
     CLT_SCOPED(clt_str) temporary = {0};
+    CLT_TRY(clt_refuse_remote(path));
     if (is_special(path))
         return write_special(path, fill, context);
     CLT_TRY(temporary_of(path, &temporary));
@@ -522,6 +528,7 @@ clt_status clt_file_create(const char *path, const void *data, size_t size, bool
     CLT_SCOPED(clt_str) temporary = {0};
     uint64_t number = 0; /* process ids of other hosts may be the same */
     *created = false;
+    CLT_TRY(clt_refuse_remote(path));
     if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
         return clt_fail_errno(CLT_ESTORAGE, errno, "drawing a name for '%s'", path);
     clt_str_printf(&temporary, "%s.tmp-%016llx", path, (unsigned long long)number);
@@ -538,6 +545,7 @@ clt_status clt_file_can_write(const char *path)
 {
     clt_status status = CLT_OK;
     clt_str temporary = {0};
+    CLT_TRY(clt_refuse_remote(path));
     if (clt_is_directory(path))
         CLT_FAIL(CLT_ESTORAGE, "writing '%s': it is a folder, the name of a file is expected", path);
     if (is_special(path))

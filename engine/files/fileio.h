@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Files and folders: whole reads (gzip aware), mapped reads, durable writes. Messages carry the path and
- * errno's text. What only reads takes paths of remote files, too (remote_files.h). */
+ * errno's text. What only reads takes paths of remote files, too (remote_files.h); what writes refuses them
+ * by CLT_EUSAGE. */
 #ifndef ENGINE_FILES_FILEIO_H
 #define ENGINE_FILES_FILEIO_H
 

@@ -87,6 +87,16 @@ clt_status clt_remote_files_check(const char *path)
     return CLT_OK;
 }
 
+clt_status clt_refuse_remote(const char *path)
+{
+    if (clt_is_remote(path))
+        CLT_FAIL(CLT_EUSAGE,
+                 "writing '%s': results are written to a disk of this machine, so name a path there; "
+                 "checkpoint.upload sends a run's checkpoints to object storage",
+                 path);
+    return CLT_OK;
+}
+
 void clt_remote_wait_until(const atomic_int *flag)
 {
     given_up = flag;
@@ -162,6 +172,7 @@ clt_status clt_mkdir_p(const char *path)
     size_t length = strlen(path);
     if (length == 0)
         CLT_FAIL(CLT_ESTORAGE, "creating a folder: its path is empty; give one");
+    CLT_TRY(clt_refuse_remote(path));
     CLT_TRY(clt_alloc(&copy, length + 1, 1, "a path"));
     memcpy(copy, path, length);
     for (size_t i = 1; i <= length; i++) {
@@ -199,6 +210,7 @@ clt_status clt_mkdir_possible(const char *path)
     size_t length = strlen(path);
     if (length == 0)
         CLT_FAIL(CLT_ESTORAGE, "creating a folder: its path is empty; give one");
+    CLT_TRY(clt_refuse_remote(path));
     CLT_TRY(clt_alloc(&above, length + 2, 1, "a path"));
     memcpy(above, path, length);
     cut_to_existing(above);

@@ -53,6 +53,9 @@ bool clt_is_remote(const char *path);
 /* CLT_EUNSUPPORTED unless there are functions for remote files. */
 clt_status clt_remote_files_check(const char *path);
 
+/* CLT_EUSAGE if the path is remote: results are written to a disk of this machine. */
+clt_status clt_refuse_remote(const char *path);
+
 /* Like stat(), also for a remote path. */
 bool clt_file_stat(const char *path, struct stat *out);
 

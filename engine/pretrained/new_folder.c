@@ -13,6 +13,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
+#include "engine/files/remote_files.h"
 
 /* Copies `folder` without trailing slashes; the caller frees it. */
 static clt_status bare(const char *folder, char **out)
@@ -53,6 +54,7 @@ static clt_status check_free(const char *folder)
 clt_status clt_new_folder_place(const char *folder)
 {
     CLT_FREED char *path = NULL;
+    CLT_TRY(clt_refuse_remote(folder));
     CLT_TRY(bare(folder, &path));
     CLT_TRY(check_free(path));
     return clt_export_check_outside(path);

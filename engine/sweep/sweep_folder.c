@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
 #include "engine/sweep/sweep_internal.h"
 
 #define MAX_BYTES 1000000
@@ -127,6 +128,7 @@ clt_status clt_sweep_prepare(const clt_sweep *s, const char *folder)
 {
     static const char *const parts[] = {"done", "failed", "lease", "output"};
     CLT_FREED char *path = NULL, *run = NULL, *other = NULL;
+    CLT_TRY(clt_refuse_remote(folder));
     CLT_TRY(clt_path_join(folder, "config.resolved.json", &run));
     if (clt_file_exists(run))
         CLT_FAIL(CLT_EUSAGE, "'%s' is the folder of a run; give another folder with --out", folder);

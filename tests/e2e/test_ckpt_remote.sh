@@ -109,6 +109,22 @@ for place in runs/a runs/a/checkpoints runs/a/checkpoints/step_20; do
     expect_text '^report: page.html '
 done
 
+# Results are written to a disk, and no folder "s3:" is made.
+mkdir texts && echo 'some words' >texts/a.txt
+echo '{"config": "net.json", "keys": {"optimizer.learning_rate": {"values": [0.001, 0.01]}}}' >sweep.json
+local_only() {
+    reads 2 "$@"
+    expect_text "writing 's3://bucket/out[^ ]*': results are written to a disk of this machine"
+    expect_absent s3:
+}
+local_only train net.json --out s3://bucket/out
+local_only train net.json --out s3://bucket/out --resume auto
+local_only sweep sweep.json --out s3://bucket/out
+local_only report straight --out s3://bucket/out.html
+local_only ckpt get s3://bucket/runs/a --out s3://bucket/out
+local_only data prepare texts --tokenizer bytes --out s3://bucket/out
+for end in .safetensors .gguf ''; do local_only export straight --out s3://bucket/out$end; done
+
 # --- damage: a byte of a file, a size, a missing file, a manifest ---
 flipped=straight/checkpoints/step_10/model.safetensors
 cp $flipped good

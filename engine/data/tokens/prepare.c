@@ -21,6 +21,7 @@
 #include "engine/data/tokens/sentence_pairs.h"
 #include "engine/data/tokens/token_writer.h"
 #include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
 #include "engine/json/json.h"
 
 #define COUNT_PIECE ((size_t)4 << 20) /* bytes between two reports of progress while words are counted */
@@ -428,6 +429,7 @@ static clt_status check_options(const clt_prepare_options *o)
         CLT_FAIL(CLT_EUSAGE, "preparing data: a split of %g is not possible; 0 to below 1 is", o->split);
     if (o->n_inputs < 1 || !*o->out)
         CLT_FAIL(CLT_EUSAGE, "preparing data: name text files and the folder to make");
+    CLT_TRY(clt_refuse_remote(o->out));
     if (o->train_bpe != 0 && *o->tokenizer)
         CLT_FAIL(CLT_EUSAGE,
                  "preparing data: a tokenizer is either given (%s) or trained (%lld tokens), not both",

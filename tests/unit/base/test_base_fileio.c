@@ -628,6 +628,30 @@ TEST_BETWEEN(test_path_real, make_folder, drop_folder)
     assert_null(clt_path_real(in_folder("none")));
 }
 
+/* A folder of the name "s3:" is never made. */
+TEST_BETWEEN(test_results_are_local, make_folder, drop_folder)
+{
+    static const char path[] = "s3://bucket/key";
+    int fd = 7;
+    bool created;
+    char here[4096];
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(clt_mkdir_p(path), CLT_EUSAGE);
+    assert_non_null(strstr(clt_error_text(), "results are written to a disk of this machine"));
+    assert_int_equal(clt_mkdir_possible(path), CLT_EUSAGE);
+    assert_int_equal(clt_own_file_check(path), CLT_EUSAGE);
+    assert_int_equal(clt_own_file_write(path, "x", 1), CLT_EUSAGE);
+    assert_int_equal(clt_own_file_append(path, &fd), CLT_EUSAGE);
+    assert_int_equal(fd, -1);
+    assert_int_equal(clt_own_file_create(path, &fd), CLT_EUSAGE);
+    assert_int_equal(clt_file_write(path, "x", 1), CLT_EUSAGE);
+    assert_int_equal(clt_file_can_write(path), CLT_EUSAGE);
+    assert_int_equal(clt_file_create(path, "x", 1, &created), CLT_EUSAGE);
+    assert_int_equal(entries(folder), 0);
+    assert_int_equal(chdir(here), 0);
+}
+
 /* What could not be opened leaves no number of a descriptor, which may be another file's by the time it is
  * closed again. */
 TEST_BETWEEN(test_open_fails, make_folder, drop_folder)

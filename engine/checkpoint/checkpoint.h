@@ -172,7 +172,8 @@ typedef struct clt_checkpoint {
  * again. */
 #define CLT_READ_AGAIN 20
 /* path: a step_N folder, a checkpoints folder, or a run folder (the newest checkpoint that verifies is
- * opened; each one rejected is logged with the reason). Sizes and hashes are verified. */
+ * opened; each one rejected is logged with the reason). Sizes and hashes are verified. CLT_ESTORAGE and
+ * CLT_EINTERRUPTED: a checkpoint could not be read now; no older one is opened instead. */
 clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out);
 void clt_checkpoint_close(clt_checkpoint *checkpoint);
 CLT_SCOPED_POINTER(clt_checkpoint, clt_checkpoint_close)

@@ -178,6 +178,13 @@ clt_status clt_checkpoint_list(const char *path, clt_file_list *out)
     return CLT_OK;
 }
 
+/* Whether a failure says something about the checkpoint. One that says that it could not be read now, for
+ * instance because a server refused, does not: an older checkpoint would be taken silently. */
+static bool is_about_checkpoint(clt_status status)
+{
+    return status != CLT_ENOMEM && status != CLT_ESTORAGE && status != CLT_EINTERRUPTED;
+}
+
 /* With `tensors` a warning is logged for each checkpoint that is rejected. */
 static clt_status open_newest(const char *folder, const clt_step_list *list, bool tensors,
                               clt_checkpoint **out)
@@ -187,7 +194,7 @@ static clt_status open_newest(const char *folder, const clt_step_list *list, boo
         CLT_FREED char *path = NULL;
         CLT_TRY(clt_path_join(folder, list->at[i].name, &path));
         clt_status status = open_step(path, tensors, out);
-        if (status == CLT_OK || status == CLT_ENOMEM)
+        if (status == CLT_OK || !is_about_checkpoint(status))
             return status;
         if (tensors && clt_is_directory(path)) /* else a training that is still running has removed it */
             CLT_WARN("checkpoint %s is skipped: %s", list->at[i].name, clt_error_text());

@@ -137,6 +137,7 @@ clt_status clt_manifest_read(const char *folder, clt_manifest *manifest, clt_jso
     CLT_FREED char *path = NULL, *text = NULL;
     size_t length = 0;
     CLT_TRY(clt_path_join(folder, CLT_MANIFEST_FILE, &path));
+    CLT_TRY(clt_remote_listed(path));
     if (!clt_file_exists(path))
         CLT_FAIL(CLT_ECHECKPOINT, "%s: has no " CLT_MANIFEST_FILE ", so it is not a complete checkpoint",
                  folder);

@@ -126,8 +126,10 @@ clt_status clt_remove_tree(const char *path);       /* no symlink following; goe
 clt_status clt_path_join(const char *a, const char *b, char **out);
 /* realpath(path, NULL), to be freed; a remote path without '/' at its end. NULL: errno says why. */
 char *clt_path_real(const char *path);
-/* Fails if the path is remote and nothing can be found there: by CLT_ESTORAGE with the server's reason, or by
- * `code`. */
+/* Fails, with the server's reason, if the path is remote and it cannot be found out what is there: to be
+ * asked before clt_file_exists counts as "there is nothing". */
+clt_status clt_remote_listed(const char *path);
+/* The same; fails by `code`, too, if the path is remote and nothing is there. */
 clt_status clt_remote_found(const char *path, clt_status code);
 
 /* Names of files, or their paths. The list owns them. */

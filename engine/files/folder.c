@@ -432,15 +432,24 @@ clt_status clt_path_join(const char *a, const char *b, char **out)
     return CLT_OK;
 }
 
-clt_status clt_remote_found(const char *path, clt_status code)
+clt_status clt_remote_listed(const char *path)
 {
     CLT_SCOPED(clt_file_list) names = {0};
     if (!clt_is_remote(path) || clt_file_exists(path))
         return CLT_OK;
     clt_status status = clt_folder_names(path, &names); /* says why */
-    if (status == CLT_EDATA)
+    if (status != CLT_EDATA)
+        return status;
+    clt_error_clear();
+    return CLT_OK;
+}
+
+clt_status clt_remote_found(const char *path, clt_status code)
+{
+    CLT_TRY(clt_remote_listed(path));
+    if (clt_is_remote(path) && !clt_file_exists(path))
         CLT_FAIL(code, "'%s': nothing is there; check the address", path);
-    return status;
+    return CLT_OK;
 }
 
 char *clt_path_real(const char *path)

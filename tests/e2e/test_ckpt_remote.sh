@@ -109,6 +109,27 @@ for place in runs/a runs/a/checkpoints runs/a/checkpoints/step_20; do
     expect_text '^report: page.html '
 done
 
+# What the server refuses is no reason to take an older checkpoint, and not "is not there".
+refused() { # METHOD PATTERN: more often than the client asks
+    for i in 1 2 3 4 5 6; do echo "$1 $2 403"; done >server/faults
+}
+rm -rf cache
+for command in 'export --out x.safetensors' eval 'ckpt diff straight/checkpoints/step_20'; do
+    refused GET step_20/model
+    reads 8 $command s3://bucket/runs/a
+    expect_text 's3://bucket/runs/a/checkpoints/step_20/model.safetensors: GET: 403'
+    reject_text 'step_20 is skipped' 'step_10'
+done
+expect_absent x.safetensors
+refused GET step_20/state
+reads 8 ckpt show s3://bucket/runs/a
+expect_text 'step_20/state.json: GET: 403'
+refused HEAD runs/a/metrics.jsonl
+reads 8 report s3://bucket/runs/a/checkpoints
+expect_text 's3://bucket/runs/a/metrics.jsonl: HEAD: 403'
+reject_text 'has no metrics.jsonl'
+rm server/faults
+
 # Results are written to a disk, and no folder "s3:" is made.
 mkdir texts && echo 'some words' >texts/a.txt
 echo '{"config": "net.json", "keys": {"optimizer.learning_rate": {"values": [0.001, 0.01]}}}' >sweep.json

@@ -295,6 +295,7 @@ static clt_status find_in_folder(const char *operand, char **path)
     /* the run folder is shown as the user wrote it, which is shorter than its real path */
     const char *way = way_to_metrics(real);
     CLT_TRY(clt_path_join(way[0] == '.' ? real : operand, way, &joined));
+    CLT_TRY(clt_remote_listed(joined));
     if (!clt_file_exists(joined))
         CLT_FAIL(
             CLT_EUSAGE,

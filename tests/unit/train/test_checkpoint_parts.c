@@ -12,6 +12,7 @@
 #include "engine/base/rng.h"
 #include "engine/checkpoint/checkpoint_internal.h"
 #include "engine/files/crc64.h"
+#include "engine/files/remote_files.h"
 #include "tests/unit/train/checkpoint_save.h"
 
 static char folder[64];
@@ -283,4 +284,34 @@ TEST_BETWEEN(the_first_version_is_still_read, set_up, tear_down)
     assert_int_equal(clt_checkpoint_open(folder, &c), CLT_ECHECKPOINT);
     clt_str_free(&text);
     free_net(&n);
+}
+
+/* --- a manifest that a server does not give --- */
+
+static clt_status listing;
+
+static bool stat_nothing(const char *path, struct stat *out)
+{
+    (void)path;
+    (void)out;
+    return false;
+}
+
+static clt_status list_nothing(const char *path, struct clt_file_list *out)
+{
+    (void)out;
+    CLT_FAIL(listing, "%s: the reason", path);
+}
+
+TEST(a_refused_manifest_is_not_a_missing_one)
+{
+    static const clt_remote_files none = {.stat = stat_nothing, .names = list_nothing};
+    clt_remote_files_use(&none);
+    listing = CLT_ESTORAGE;
+    assert_int_equal(clt_checkpoint_verify("s3://bucket/step_7"), CLT_ESTORAGE);
+    assert_string_equal(clt_error_text(), "s3://bucket/step_7/manifest.json: the reason");
+    listing = CLT_EDATA; /* nothing is there */
+    assert_int_equal(clt_checkpoint_verify("s3://bucket/step_7"), CLT_ECHECKPOINT);
+    assert_non_null(strstr(clt_error_text(), "s3://bucket/step_7: has no manifest.json"));
+    clt_remote_files_use(NULL);
 }

@@ -234,6 +234,7 @@ static void upload_steps(clt_uploader *u)
 static void upload_last(clt_uploader *u)
 {
     clt_error error = {.status = CLT_EINTERRUPTED};
+    const clt_error before = u->failure; /* of the newest checkpoint */
     end_pause(u);
     while (!u->late && error.status != CLT_OK) {
         const double left = u->again - clt_now();
@@ -245,7 +246,7 @@ static void upload_last(clt_uploader *u)
         clt_error_take(upload_texts(u), &error);
         pthread_mutex_lock(&u->lock);
         pause_uploads(u);
-        if (error.status != CLT_OK && !u->late && u->failure.status == CLT_OK)
+        if (before.status == CLT_OK && (error.status == CLT_OK || !u->late))
             u->failure = error;
     }
 }

@@ -3,7 +3,7 @@
  * The checker notices what it is there for: wrong values, gradients and references, bytes written outside,
  * results that depend on what memory held, zeros that prove nothing, missing references. Faults are planted
  * in arrays, in references, and in kernels on a device.
- * ctest-labels: quick ctest-cost: 18 */
+ * ctest-labels: quick ctest-cost: 18 ctest-programs: full */
 #include <math.h>
 
 #include "engine/ops/case.h"

@@ -138,16 +138,21 @@ expect_code 0 "$CLTRAIN" ckpt verify "s3://bucket/runs/stopped/checkpoints/step_
 if [ "$(uploaded stopped | tail -n 1 | cut -d ' ' -f 1)" = "$last" ]; then pass; else fail 'no event tells of the last upload'; fi
 if [ "$(last_event stopped)" = stopped ]; then pass; else fail 'the last line is not that the run was stopped'; fi
 
+# interrupt PROCESS: Ctrl-C ends the wait of a run that is complete, with code 8
+interrupt() {
+    local code=0
+    kill -INT "$1"
+    await_end "$1"
+    wait "$1" || code=$?
+    if [ $code -eq 8 ]; then pass; else fail "code $code instead of 8"; fi
+}
+
 # A run that is complete waits for its uploads, until somebody interrupts that.
 echo 'PUT step_40/manifest hold' >server/faults
 "$CLTRAIN" train net.json --out held checkpoint.upload_seconds=0 checkpoint.upload=s3://bucket/runs/held >held.out 2>&1 &
 process=$!
 await_from $process is_held
-kill -INT $process
-await_end $process
-code=0
-wait $process || code=$?
-if [ $code -eq 8 ]; then pass; else fail "code $code instead of 8"; fi
+interrupt $process
 expect_code 0 grep -q 'the uploads were interrupted' held.out
 if [ "$(last_event held)" = end ]; then pass; else fail 'the last line of an interrupted wait is not the end'; fi
 if uploaded held | grep -q '^40 '; then fail 'an event tells of an upload that was interrupted'; else pass; fi
@@ -197,11 +202,7 @@ echo 'PUT step_40/model AccessDenied.403*' >server/faults
 process=$!
 is_tried_again() { [ "$(grep -c 'PUT.*failed.*step_40/model' server/requests)" -ge 3 ]; }
 await_from $process is_tried_again
-kill -INT $process
-await_end $process
-code=0
-wait $process || code=$?
-if [ $code -eq 8 ]; then pass; else fail "code $code instead of 8"; fi
+interrupt $process
 expect_code 0 grep -q 'runs/failed: the uploads were interrupted; s3://bucket/runs/failed/checkpoints/step_40/model.safetensors: PUT: 403' failed.out
 cat failed.out >>outputs
 same_end straight failed 40

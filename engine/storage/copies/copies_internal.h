@@ -112,7 +112,7 @@ clt_status clt_copy_path(const clt_place *place, const clt_s3_object *object, ch
 void clt_copies_make_room(uint64_t bytes);
 /* The same, but only copies that no process has open go. False: there is no room. */
 bool clt_copies_remove_unused(uint64_t bytes);
-/* Gives `bytes` back to a disk that is full, as far as that is possible, whatever the limit. Takes it, too. */
+/* Gives `bytes` back to a full disk, as far as that is possible, whatever the limit. Takes the lock, too. */
 void clt_copies_free(uint64_t bytes);
 bool clt_copies_have_room(uint64_t bytes);
 /* Gives a small file its place on the disk: writing to a mapping of it would end the process without one. */

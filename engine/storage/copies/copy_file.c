@@ -377,7 +377,8 @@ static void release(clt_remote_file *c)
     clt_copy_unref(c);
 }
 
-/* Opens the data file for reading. Its name may be gone, or another file's: somebody has cleared the folder. */
+/* Opens the data file for reading, not by its name, which may be gone or another file's once somebody has
+ * cleared the folder. */
 static clt_status open_again(const clt_remote_file *c, int *fd)
 {
     char path[64];

@@ -169,7 +169,7 @@ clt_status clt_copy_path(const clt_place *place, const clt_s3_object *object, ch
     CLT_SCOPED(clt_str) identity = {0};
     CLT_SCOPED(clt_str) path = {0};
     CLT_LOCKED(&folder_lock);
-    if (!object->etag[0]) /* the copy would be taken for that of an object that replaces it */
+    if (!object->etag[0]) /* an object that replaces this one would be read from the copy of this one */
         CLT_FAIL(
             CLT_ESTORAGE,
             "s3://%s/%s: the server gives no version (ETag, of at most %d characters) of this object, so "
@@ -207,12 +207,13 @@ static int64_t limit_now(void)
     struct statvfs disk;
     double now = clt_now();
     if (now - atomic_load(&measured) >= DISK_SECONDS) {
-        atomic_store(&measured, now);
-        atomic_store(&known, INT64_MAX);
+        int64_t most = INT64_MAX;
         if (statvfs(folder, &disk) == 0) {
             double unit = (double)disk.f_frsize, kept = fmin((double)disk.f_blocks * unit / 20, 20e9);
-            atomic_store(&known, atomic_load(usage) + (int64_t)((double)disk.f_bavail * unit - kept));
+            most = atomic_load(usage) + (int64_t)((double)disk.f_bavail * unit - kept);
         }
+        atomic_store(&known, most);
+        atomic_store(&measured, now);
     }
     int64_t most = atomic_load(&known) < given ? atomic_load(&known) : given;
     return most > least ? most : least;

@@ -176,8 +176,9 @@ extern const char *const clt_upload_texts[CLT_UPLOAD_TEXTS];
 clt_status clt_upload_fetch(clt_loop *loop, clt_remote *remote, int64_t *due);
 /* trainer_upload.c. open: at the start, before the checkpoint to go on from is looked for; with
  * checkpoint.upload lists what is there, and fetches the newest checkpoint for a run that goes on;
- * collective. begin: when the run folder is open; before it nothing is uploaded. saved: a checkpoint is complete and is to be uploaded. look: after each step, tells of uploads
- * that have ended. settle: before the last line of metrics.jsonl, waits for checkpoints and tells of them.
+ * collective. begin: when the run folder is open; before it nothing is uploaded. saved: a checkpoint is
+ * complete and is to be uploaded. look: after each step, tells of uploads that have ended. settle: before the
+ * last line of metrics.jsonl, waits for checkpoints and tells of them.
  * finish: at the end, waits for the texts as well; CLT_ESTORAGE if the run has ended well and the uploads have
  * not, else `ended`. */
 clt_status clt_uploader_open(clt_loop *loop);

@@ -16,11 +16,12 @@
 
 #define MAX_DEVICES 64
 #define LEASE_SECONDS 60.0
+#define GRACE_SECONDS 900.0
 
 typedef struct sweep_args {
     const char *out, *device, *init;
     int64_t workers;
-    double lease, budget, hours;
+    double lease, grace, budget, hours;
     bool dry_run, table, json;
 } sweep_args;
 
@@ -170,6 +171,7 @@ static clt_status train_trials(cmd_context *context, const clt_sweep *s, const c
                                        .devices = devices,
                                        .device_count = count,
                                        .lease_seconds = a->lease,
+                                       .grace_seconds = a->grace,
                                        .budget = a->budget,
                                        .hours = a->hours,
                                        .stop = context->stop,
@@ -217,7 +219,7 @@ static clt_status run(cmd_context *context, const char *operand, const sweep_arg
 
 clt_status cmd_sweep(cmd_context *context, int argc, char **argv)
 {
-    sweep_args a = {.workers = 1, .lease = LEASE_SECONDS};
+    sweep_args a = {.workers = 1, .lease = LEASE_SECONDS, .grace = GRACE_SECONDS};
     const args_option options[] = {
         ARGS_TEXT("--out", "FOLDER", a.out, "the sweep's folder (runs/ and the name of SWEEP)"),
         ARGS_INT("--workers", "N", a.workers, 1, 64, "trainings at a time on this machine (1)"),
@@ -233,6 +235,8 @@ clt_status cmd_sweep(cmd_context *context, int argc, char **argv)
         ARGS_FLOAT("--hours", "HOURS", a.hours, 0, 1e9, "the same by the hours that all trials were trained"),
         ARGS_FLOAT("--lease", "SECONDS", a.lease, 5, 86400,
                    "a worker of another machine counts as dead when it was silent for this time (60)"),
+        ARGS_FLOAT("--grace", "SECONDS", a.grace, 1, 1e9,
+                   "a training that was told to end and save is killed after this time (900)"),
         ARGS_FLAG("--dry-run", a.dry_run, "check the sweep and show its trials; train nothing"),
         ARGS_FLAG("--table", a.table, "show the results so far; train nothing"),
         ARGS_JSON(a.json),

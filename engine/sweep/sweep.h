@@ -152,6 +152,8 @@ typedef struct clt_sweep_options {
     const char *const *devices; /* of the trainings in turn; NULL: the config's */
     int device_count;
     double lease_seconds; /* a worker of another machine that was silent for this time loses its trials */
+    double grace_seconds; /* a training that was told to end is killed after this time, and after the time
+                           * that it may wait for its uploads (checkpoint.upload_seconds) */
     double budget, hours; /* what all trials of the sweep may cost, and be trained, together; 0: anything */
     const atomic_int *stop;
     void (*tell)(void *context, const char *line); /* what happens, a line at a time */

@@ -33,9 +33,11 @@
 
 /* A training, or the place for one. */
 typedef struct slot {
-    int trial;     /* -1: none */
-    pid_t process; /* 0: it waits for the run folder to become free */
-    bool told;     /* it was told to end, or it was said that it waits */
+    int trial;      /* -1: none */
+    pid_t process;  /* 0: it waits for the run folder to become free */
+    bool told;      /* it was told to end, or it was said that it waits */
+    bool killed;    /* it was told to end, and killed because it did not */
+    double told_at; /* when it was told to end */
     double renewed;
     int64_t output_from; /* where the output of this training begins in its file */
     char *lease;         /* path of the lease */
@@ -374,7 +376,7 @@ static clt_status judge(worker *w, const slot *at, int state)
         char reason[128];
         snprintf(reason, sizeof reason, "ended by signal %d (%s)", WTERMSIG(state),
                  strsignal(WTERMSIG(state)));
-        if (!was_stopped(w, WTERMSIG(state)))
+        if (!at->killed && !was_stopped(w, WTERMSIG(state)))
             return record_failure(w, at, WTERMSIG(state) == SIGKILL, true, reason);
         tell(w, "%s was interrupted and can go on", name);
         close_by(w, clt_fail(CLT_EINTERRUPTED, __FILE__, __LINE__, "%s was %s", name, reason));
@@ -408,7 +410,7 @@ static clt_status leave(worker *w, slot *at)
     free(CLT_TAKE(at->lease));
     at->trial = -1;
     at->process = 0;
-    at->told = false;
+    at->told = at->killed = false;
     w->looked = 0;
     return status;
 }
@@ -424,6 +426,34 @@ static clt_status end_training(worker *w, slot *at, int state)
 }
 
 /* --- the loop --- */
+
+/* Seconds after which a training that was told to end is killed; INFINITY: its uploads may take as long as
+ * they need (checkpoint.upload_seconds=0). */
+static double grace(const worker *w, const slot *at)
+{
+    const double seconds = clt_config_float(w->sweep->config, "checkpoint.upload_seconds");
+    CLT_SCOPED(clt_str) shown = {0};
+    if (!upload_of(w->sweep, at->trial, &shown)[0])
+        return w->options->grace_seconds;
+    return seconds > 0 ? w->options->grace_seconds + seconds : INFINITY;
+}
+
+/* Tells a training to save and end, and kills it when it has not ended in time, as one that hangs in a driver
+ * does not. The trial goes on from its newest checkpoint. */
+static void end_process(const worker *w, slot *at, double now)
+{
+    char name[CLT_SWEEP_NAME];
+    if (!at->told) {
+        at->told = true;
+        at->told_at = now;
+        (void)kill(at->process, SIGTERM);
+    } else if (!at->killed && now - at->told_at > grace(w, at)) {
+        at->killed = true;
+        tell(w, "%s: its training has not ended in the %.0f s after it was told to, and is killed",
+             clt_sweep_trial_name(w->sweep, at->trial, name), now - at->told_at);
+        (void)kill(-at->process, SIGKILL); /* it leads a group, of which its hooks may be */
+    }
+}
 
 /* Looks after the slot: has its training ended, is the lease still held, may it begin now? */
 static clt_status attend(worker *w, slot *at, double now)
@@ -442,10 +472,8 @@ static clt_status attend(worker *w, slot *at, double now)
     bool ends = !lease->held || w->spent || atomic_load(w->options->stop) != 0;
     if (at->process == 0)
         return ends || w->closing ? leave(w, at) : start(w, at);
-    if (ends && !at->told) {
-        at->told = true;
-        (void)kill(at->process, SIGTERM);
-    }
+    if (ends)
+        end_process(w, at, now);
     return CLT_OK;
 }
 

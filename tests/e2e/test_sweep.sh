@@ -118,6 +118,20 @@ expect_text '^trial-01 was interrupted and can go on$' 'interrupted, resumable: 
 grep -q '"released":true' stopped/lease/trial-01-0.1 && pass || fail 'the lease was not given back'
 ls stopped/trial-01/checkpoints/step_* >/dev/null 2>&1 && pass || fail 'the training did not save'
 
+# --- a training that does not react to the signal is killed after the grace, and its trial is given back ---
+"$CLTRAIN" sweep long_grid.json --out hangs --grace 1 >hangs.txt 2>&1 &
+worker=$!
+await_from $worker has_updates hangs/trial-01 10
+kill -STOP "$(sed -n 's/^process \([0-9]*\) .*/\1/p' hangs/trial-01/lock)"
+kill -TERM $worker
+await_end $worker
+wait $worker
+[ $? -eq 75 ] && pass || fail 'a worker whose training hangs did not end with 75'
+cp hangs.txt "$out"
+expect_text '^trial-01: its training has not ended in the [0-9]+ s after it was told to, and is killed$' '^trial-01 was interrupted and can go on$'
+grep -q '"released":true' hangs/lease/trial-01-0.1 && pass || fail 'the lease of a trial that was killed was not given back'
+[ -z "$(ls hangs/failed)" ] && pass || fail 'a training that was killed after the grace counts as failed'
+
 # --- a worker of another machine dies: its trial is taken over when it has been silent for the time of the lease ---
 if all_cases; then
     sed 's/0.001, //' long_grid.json >far.json # two trials: one of the two workers is free

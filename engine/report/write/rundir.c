@@ -38,6 +38,7 @@ struct clt_rundir {
     pthread_mutex_t lines; /* held while a line is added to metrics.jsonl; nothing may be logged meanwhile */
     clt_board *board;      /* the event file for TensorBoard, or NULL; guarded by the same mutex */
     double looked;         /* when the file STOP was last looked for */
+    double clock;          /* what the wall clock was ahead of clt_now when the folder was opened */
 };
 
 /* Checks the names of all files that a run writes in its folder, except the lock and the event files: a link
@@ -119,6 +120,7 @@ clt_status clt_rundir_open(const char *path, const clt_config *config, bool resu
     *out = NULL;
     CLT_TRY(clt_alloc(&dir, 1, sizeof *dir, "run folder"));
     dir->metrics = dir->log = -1;
+    dir->clock = clt_wall_time() - clt_now();
     pthread_mutex_init(&dir->lines, NULL);
     dir->path = strdup(path);
     if (!dir->path)
@@ -306,10 +308,15 @@ static clt_status write_line(clt_rundir *dir, int64_t step, bool later, clt_str 
     return status;
 }
 
-/* In seconds, rounded to milliseconds. */
-static void put_time(clt_json_writer *w, double time)
+double clt_rundir_time(const clt_rundir *dir, double now)
 {
-    clt_jw_kdouble(w, "time", round((time > 0 ? time : clt_wall_time()) * 1e3) / 1e3);
+    return (dir ? dir->clock : clt_wall_time() - clt_now()) + now;
+}
+
+/* In seconds, rounded to milliseconds; time 0: now. */
+static void put_time(const clt_rundir *dir, clt_json_writer *w, double time)
+{
+    clt_jw_kdouble(w, "time", round((time > 0 ? time : clt_rundir_time(dir, clt_now())) * 1e3) / 1e3);
 }
 
 static void put_fields(clt_json_writer *w, const clt_event_field *fields, size_t count)
@@ -370,7 +377,8 @@ static void event_to_board(clt_rundir *dir, const char *event, int64_t step, con
     board_lock(dir);
     if (strcmp(event, "start") == 0)
         clt_board_start(dir->board, step);
-    clt_board_event(dir->board, event, step < 0 ? dir->step : step, 0, text.text ? text.text : "");
+    clt_board_event(dir->board, event, step < 0 ? dir->step : step, clt_rundir_time(dir, clt_now()),
+                    text.text ? text.text : "");
     board_unlock(dir);
 }
 
@@ -385,7 +393,7 @@ clt_status clt_rundir_event(clt_rundir *dir, const char *event, int64_t step, co
     clt_jw_object(&w);
     clt_jw_kstring(&w, "event", event);
     clt_jw_kint(&w, "step", step < 0 ? newest_step(dir) : step);
-    put_time(&w, 0);
+    put_time(dir, &w, 0);
     put_fields(&w, fields, count);
     clt_jw_end_object(&w);
     return write_line(dir, step, false, &line);
@@ -397,7 +405,7 @@ clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *m)
     clt_json_writer w = clt_json_writer_make(&line, 0);
     clt_jw_object(&w);
     clt_metric_rows_write(clt_step_rows, m, &w);
-    put_time(&w, m->time);
+    put_time(dir, &w, m->time);
     clt_jw_end_object(&w);
     if (dir->board) {
         board_lock(dir);
@@ -413,7 +421,7 @@ clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
     clt_json_writer w = clt_json_writer_make(&line, 0);
     clt_jw_object(&w);
     clt_metric_rows_write(clt_eval_rows, m, &w);
-    put_time(&w, 0);
+    put_time(dir, &w, 0);
     if (m->n_losses > 1) {
         clt_jw_kobject(&w, "eval_losses");
         for (int i = 0; i < m->n_losses; i++)
@@ -423,7 +431,7 @@ clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
     clt_jw_end_object(&w);
     if (dir->board) {
         board_lock(dir);
-        clt_board_eval(dir->board, m, 0);
+        clt_board_eval(dir->board, m, clt_rundir_time(dir, clt_now()));
         clt_board_flush(dir->board);
         board_unlock(dir);
     }

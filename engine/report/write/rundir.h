@@ -64,6 +64,10 @@ typedef struct clt_event_field {
         .key = (name), .kind = CLT_EVENT_OBJECT, .fields = (list), .count = (n)                              \
     }
 
+/* The time that lines give to the moment `now` of clt_now, in seconds since 1970: by the wall clock as it was
+ * when the folder was opened. So differences of times of a session are true when the clock is set meanwhile.
+ * dir NULL: by the wall clock. */
+double clt_rundir_time(const clt_rundir *dir, double now);
 /* Writes an event as a line of metrics.jsonl: "event", "step", "time", then the fields. Steps and evaluations
  * are no events; docs/runs.md lists the events. step: number of finished steps; -1: the step of the newest
  * line. Errors as for clt_rundir_step; dir NULL: does nothing. Any thread may call it. */

@@ -106,7 +106,7 @@ void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
     m->accuracy = targets > 0 ? correct / targets : NAN;
     m->step_ms = (r->done_at - l->last_done) * 1e3;
     l->last_done = r->done_at;
-    m->time = clt_wall_time() - (clt_now() - r->done_at);
+    m->time = clt_rundir_time(l->dir, r->done_at);
     l->step_seconds = m->step_ms * 1e-3;
     m->samples_per_s = m->step_ms > 0 ? (double)run->job->global_batch / m->step_ms * 1e3 : NAN;
     m->tokens_per_s = m->samples_per_s * (double)clt_graph_tokens(graph);

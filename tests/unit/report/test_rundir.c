@@ -10,17 +10,28 @@
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/json/json.h"
+#include "engine/report/read/run_record.h"
 #include "engine/report/write/rundir.h"
 #include "engine/report/write/runlog.h"
 
 static char root[64], run[80], metrics[128];
 static clt_config *config;
 static int warnings;
+
+/* Stands before the C library's own: a test can set the wall clock. */
+static long set_by;
+int clock_gettime(clockid_t clock, struct timespec *out)
+{
+    int failed = (int)syscall(SYS_clock_gettime, clock, out);
+    out->tv_sec += clock == CLOCK_REALTIME ? set_by : 0;
+    return failed;
+}
 
 /* metrics.jsonl cannot grow any more, and other files can: it is as long as files may be, until the test
  * ends. */
@@ -360,6 +371,33 @@ TEST(the_disk_is_full_from_the_start)
     clt_runlog_attach(log, NULL);
     clt_rundir_close(dir);
     clt_runlog_end(log);
+}
+
+/* The time that a session took does not change when the clock is set meanwhile, either way. */
+TEST(a_clock_that_is_set_changes_no_seconds)
+{
+    static const long jumps[] = {36000, -36000};
+    for (size_t i = 0; i < sizeof jumps / sizeof *jumps; i++) {
+        clt_rundir *dir;
+        clt_run_record *record = NULL;
+        set_by = 0;
+        assert_ok(clt_rundir_open(run, config, true, &dir));
+        assert_ok(clt_rundir_event(dir, "start", 0, NULL, 0));
+        const double before = clt_wall_time(), begun = clt_rundir_time(dir, clt_now());
+        assert_true(fabs(begun - before) < 3600);
+        set_by = jumps[i];
+        assert_true(fabs(clt_wall_time() - before) > 30000); /* the test's own clock is in use */
+        assert_ok(clt_rundir_step(dir, &(clt_step_metrics){.step = 1, .step_ms = 0.001}));
+        assert_ok(clt_rundir_event(dir, "end", 1, NULL, 0));
+        const double all = clt_rundir_time(dir, clt_now()) - begun;
+        clt_rundir_close(dir);
+        assert_ok(clt_run_record_load(run, &record));
+        const double seconds = clt_run_seconds(record);
+        assert_true(seconds > 0 && seconds <= all + 0.002); /* times are rounded to milliseconds */
+        clt_run_record_free(record);
+        set_by = 0;
+        assert_ok(clt_remove_tree(run));
+    }
 }
 
 TEST_PROGRAM(.before = set_up, .after = tear_down);

@@ -10,7 +10,6 @@
 #include "cli/screen/console.h"
 #include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
-#include "engine/base/thread.h"
 #include "engine/checkpoint/remote.h"
 #include "engine/files/remote_files.h"
 
@@ -178,10 +177,8 @@ static clt_status collect(clt_remote *remote, collection *c)
 
 static clt_status abort_uploads(clt_remote *remote)
 {
-    CLT_SCOPED(clt_str) prefix = {0};
     int count;
-    CLT_TRY(clt_remote_prefix(remote, &prefix));
-    CLT_TRY(clt_s3_abort_old(remote->s3, prefix.text, (int64_t)clt_wall_time() - DAY_SECONDS, &count));
+    CLT_TRY(clt_remote_abort_old(remote, DAY_SECONDS, &count));
     if (count > 0)
         terminal_say("uploads that were never finished: %d aborted\n", count);
     return CLT_OK;
@@ -198,7 +195,9 @@ clt_status ckpt_gc(cmd_context *context, int argc, char **argv)
     const args_usage usage = ARGS_USAGE(
         "ckpt gc", "s3://BUCKET/PREFIX", 1, 1, options,
         "Deletes from object storage what no one can use: incomplete checkpoints that are older than\n"
-        "the newest complete one, and uploads that were begun more than a day ago and never finished.");
+        "the newest complete one, and uploads of a run's files that were begun more than a day ago and "
+        "never\n"
+        "finished.");
     args_result r;
     (void)context;
     ARGS_PARSE(&usage, argc, argv, &r);

@@ -19,6 +19,7 @@
 #include "engine/data/pixels/image_folder.h"
 #include "engine/data/volumes/volumes.h"
 #include "engine/files/fileio.h"
+#include "engine/files/remote_files.h"
 #include "engine/json/json.h"
 #include "engine/report/page/data_page.h"
 
@@ -273,6 +274,7 @@ clt_status data_show(cmd_context *context, int argc, char **argv)
         return CLT_OK;
     if (!a.out)
         CLT_FAIL(CLT_EUSAGE, "cltrain data show: name the page to write with --out FILE");
+    CLT_TRY(clt_refuse_remote(a.out));
     CLT_SCOPED(clt_config) *config = NULL;
     CLT_TRY(show_config(r.operands[0], &r, &config));
     a.title = r.operands[0];

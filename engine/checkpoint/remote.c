@@ -16,6 +16,8 @@
 #define LANES 4
 #define PIECE ((size_t)8 << 20) /* bytes that are read at a time when content is verified */
 
+const char *const clt_remote_texts[CLT_REMOTE_TEXTS] = {"metrics.jsonl", "log.txt", "config.resolved.json"};
+
 static void forget(clt_remote *r)
 {
     for (size_t i = 0; i < r->count; i++)
@@ -286,6 +288,26 @@ clt_status clt_remote_fetch(clt_remote *r, const clt_remote_step *step, const ch
         return status;
     }
     return clt_fsync_parent(place);
+}
+
+/* Whether a key is one that a run uploads below the address. */
+static bool is_of_run(const char *key, void *context)
+{
+    const clt_remote *r = context;
+    const size_t prefix = strlen(r->address.prefix), base = prefix ? prefix + 1 : 0;
+    int64_t step;
+    size_t length;
+    bool is = read_key(key, base, &step, &length);
+    for (int i = 0; i < CLT_REMOTE_TEXTS; i++)
+        is = is || strcmp(key + base, clt_remote_texts[i]) == 0;
+    return is;
+}
+
+clt_status clt_remote_abort_old(clt_remote *r, int64_t age, int *count)
+{
+    CLT_SCOPED(clt_str) prefix = {0};
+    CLT_TRY(clt_remote_prefix(r, &prefix));
+    return clt_s3_abort_old(r->s3, prefix.text, age, is_of_run, r, count);
 }
 
 clt_status clt_remote_delete(clt_remote *r, const clt_remote_step *step)

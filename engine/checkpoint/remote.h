@@ -44,6 +44,13 @@ clt_status clt_remote_verify(clt_remote *remote, const clt_remote_step *step, bo
  * is CLT_EUSAGE. CLT_ECHECKPOINT: what is there is damaged, and nothing changes here. */
 clt_status clt_remote_fetch(clt_remote *remote, const clt_remote_step *step, const char *folder,
                             bool replace);
+/* The texts of a run folder that are uploaded beside the checkpoints. The config is the last one: a folder that
+ * has it is a run's. */
+#define CLT_REMOTE_TEXTS 3
+extern const char *const clt_remote_texts[CLT_REMOTE_TEXTS];
+/* Aborts uploads of files of checkpoints, and of the texts of a run, that were begun `age` seconds ago or
+ * earlier and never finished. Uploads of other programs stay. *count: how many were aborted. */
+clt_status clt_remote_abort_old(clt_remote *remote, int64_t age, int *count);
 clt_status clt_remote_delete(clt_remote *remote, const clt_remote_step *step);
 /* Deletes what retention does not keep of the checkpoints before `step`, and incomplete ones before it.
  * Lists again what there is; CLT_ESTORAGE if `step` is not complete there, and nothing is deleted. keep must

@@ -5,7 +5,9 @@
 #include "engine/cloud/http.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +90,36 @@ static void load(void)
         snprintf(why_not, sizeof why_not, "libcurl cannot be initialised");
 }
 
+/* How the thread had SIGPIPE before libcurl was called. */
+typedef struct quiet_pipe {
+    sigset_t before;
+    bool waits; /* one was waiting to be delivered */
+} quiet_pipe;
+
+/* A connection that the server has closed must not end the process: older versions of OpenSSL write to it
+ * without MSG_NOSIGNAL. The handlers of signals belong to the program, so the thread blocks SIGPIPE. */
+static quiet_pipe begin_quiet(sigset_t *pipe)
+{
+    quiet_pipe q;
+    sigset_t waiting;
+    sigemptyset(pipe);
+    sigaddset(pipe, SIGPIPE);
+    sigemptyset(&waiting);
+    (void)sigpending(&waiting);
+    q.waits = sigismember(&waiting, SIGPIPE) == 1;
+    (void)pthread_sigmask(SIG_BLOCK, pipe, &q.before);
+    return q;
+}
+
+/* Takes away the signal that libcurl has caused. */
+static void end_quiet(const quiet_pipe *q, const sigset_t *pipe)
+{
+    const struct timespec at_once = {0};
+    while (!q->waits && sigtimedwait(pipe, NULL, &at_once) < 0 && errno == EINTR) {
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &q->before, NULL);
+}
+
 clt_status clt_http_open(clt_http **out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -109,12 +141,15 @@ clt_status clt_http_open(clt_http **out)
 
 void clt_http_close(clt_http *http)
 {
+    sigset_t pipe;
     if (!http)
         return;
+    const quiet_pipe quiet = begin_quiet(&pipe);
     if (http->easy)
         curl.easy_cleanup(http->easy);
     if (http->multi)
         curl.multi_cleanup(http->multi);
+    end_quiet(&quiet, &pipe);
     clt_http_forget(http);
     free(http->body);
     free(http);
@@ -278,10 +313,13 @@ clt_status clt_http_ask(clt_http *http, const clt_http_request *r, clt_http_answ
     http->too_large = false;
     set_options(http, r, headers);
     CURLcode code = CURLE_FAILED_INIT;
+    sigset_t pipe;
+    const quiet_pipe quiet = begin_quiet(&pipe);
     if (curl.multi_add_handle(http->multi, http->easy) == CURLM_OK) {
         code = perform(http);
         curl.multi_remove_handle(http->multi, http->easy);
     }
+    end_quiet(&quiet, &pipe);
     long number = 0;
     if (code == CURLE_OK)
         curl.easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, &number);

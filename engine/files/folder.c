@@ -62,7 +62,7 @@ clt_status clt_fail_errno_at(clt_status status, const char *file, int line, int 
 
 /* --- remote files --- */
 
-static const clt_remote_files *remote;
+static const clt_remote_files *_Atomic remote;
 static __thread const atomic_int *given_up;
 
 void clt_remote_files_use(const clt_remote_files *functions)

@@ -15,9 +15,13 @@
 #include "engine/json/json.h"
 #include "engine/storage/credentials_internal.h"
 #include "engine/storage/dates.h"
+#include "engine/storage/retry.h"
+#include "engine/storage/xml.h"
 
 #define TOKEN_LIMIT 65536 /* bytes of a file with a token */
-#define ATTEMPTS 3
+#define MOST_ATTEMPTS 8
+#define FETCH_SECONDS 30.0  /* for which requests for keys that fail are repeated */
+#define SPARE_SECONDS 2.0   /* the same while earlier keys are valid: requests to storage wait meanwhile */
 #define AHEAD_SECONDS 900.0 /* before the end of keys; with keys that live shorter, a quarter of their life */
 #define DOUBTED_SECONDS 300.0 /* how long new keys serve that seem to have expired before */
 
@@ -76,15 +80,51 @@ void clt_credentials_cancel(clt_credentials *c)
         clt_http_cancel(c->seeker.http);
 }
 
+static bool is_cancelled(void *context)
+{
+    clt_key_seeker *seeker = context;
+    CLT_LOCKED(&seeker->lock);
+    return seeker->cancelled;
+}
+
+clt_status clt_key_repeat(clt_key_seeker *seeker, clt_key_request make, void *context,
+                          clt_http_answer *answer)
+{
+    for (int attempts = 1;; attempts++) {
+        char error[64];
+        CLT_TRY(clt_key_http(seeker));
+        CLT_TRY(make(context, answer));
+        clt_xml_copy((clt_xml){.text = answer->body, .size = answer->size}, "Code", error, sizeof error);
+        const clt_s3_verdict verdict = clt_s3_judge(answer->code, answer->code == 200 ? "" : error, false);
+        if ((verdict != CLT_S3_AGAIN && verdict != CLT_S3_SLOWER) || answer->too_large)
+            return CLT_OK;
+        const double asked = answer->code ? clt_retry_asked(seeker->http) : 0,
+                     wait = clt_retry_wait(attempts, verdict, answer->code, asked);
+        if (attempts == MOST_ATTEMPTS || clt_now() + wait > seeker->until)
+            return CLT_OK;
+        CLT_DEBUG("keys for object storage: %d %s%s: asked again after %.2f s", answer->code, error,
+                  answer->code ? "" : answer->reason, wait);
+        if (!clt_retry_sleep(wait, is_cancelled, seeker))
+            CLT_FAIL(CLT_EINTERRUPTED, "requests for keys have been ended");
+    }
+}
+
+/* A request of clt_key_ask. */
+typedef struct plain_request {
+    clt_key_seeker *seeker;
+    const clt_http_request *request;
+} plain_request;
+
+static clt_status ask_plainly(void *context, clt_http_answer *answer)
+{
+    const plain_request *p = context;
+    return clt_http_ask(p->seeker->http, p->request, answer);
+}
+
 clt_status clt_key_ask(clt_key_seeker *seeker, const clt_http_request *request, const char *name,
                        clt_http_answer *answer)
 {
-    CLT_TRY(clt_key_http(seeker));
-    for (int i = 0; i < ATTEMPTS; i++) {
-        CLT_TRY(clt_http_ask(seeker->http, request, answer));
-        if (answer->code && answer->code < 500)
-            break;
-    }
+    CLT_TRY(clt_key_repeat(seeker, ask_plainly, &(plain_request){seeker, request}, answer));
     if (!answer->code)
         CLT_FAIL(CLT_ESTORAGE, "%s: %s", name, answer->reason);
     return CLT_OK;
@@ -205,6 +245,7 @@ static clt_status refresh(clt_credentials *c, double now)
     if (valid && (c->valid_until <= 0 || now < c->refresh_at || now < c->retry_at))
         return CLT_OK;
     clt_keys keys = {.expires = 0};
+    c->seeker.until = clt_now() + (valid ? SPARE_SECONDS : FETCH_SECONDS);
     clt_status status = fetch(c, &keys);
     if (status == CLT_OK)
         keep(c, &keys, now);

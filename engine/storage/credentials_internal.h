@@ -18,6 +18,7 @@ typedef struct clt_key_seeker {
     pthread_mutex_t lock; /* of what follows */
     bool cancelled;
     clt_http *http; /* NULL until the first source needs it: clt_key_http */
+    double until;   /* when the last attempt of a request for keys may begin (clt_now) */
 } clt_key_seeker;
 
 typedef struct clt_key_source {
@@ -40,7 +41,12 @@ clt_status clt_key_http(clt_key_seeker *seeker);
 /* The value of an environment variable; NULL: it is not set, or empty. */
 const char *clt_key_variable(const char *name);
 #define CLT_KEY_ANSWER 65536 /* bytes of an answer */
-/* Asks until there is an answer that is no failure of the service, three times at most. name: what it is, for
+/* Makes a request for keys; answer->code 0: no whole answer came. */
+typedef clt_status (*clt_key_request)(void *context, clt_http_answer *answer);
+/* Makes it until there is an answer that is no failure that may pass, or seeker->until; waits in between. */
+clt_status clt_key_repeat(clt_key_seeker *seeker, clt_key_request make, void *context,
+                          clt_http_answer *answer);
+/* The same with a request by seeker->http. CLT_ESTORAGE: no answer came. name: what the service is, for
  * messages. */
 clt_status clt_key_ask(clt_key_seeker *seeker, const clt_http_request *request, const char *name,
                        clt_http_answer *answer);

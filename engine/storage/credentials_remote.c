@@ -100,12 +100,40 @@ static bool has_instance(const clt_key_seeker *seeker)
     return cloud && strcmp(cloud, "aws") == 0;
 }
 
+/* A request to the metadata service. */
+typedef struct metadata_request {
+    clt_notice_asker *asker;
+    const char *path;
+} metadata_request;
+
+/* An answer that did not come, or none to the question for a token, has the code 0. */
+static clt_status ask_metadata(void *context, clt_http_answer *answer)
+{
+    const metadata_request *m = context;
+    clt_status status = clt_metadata_aws(m->asker, m->path, answer);
+    if (status != CLT_EDATA)
+        return status;
+    clt_error_clear();
+    *answer = (clt_http_answer){.body = "", .reason = m->asker->trouble};
+    return CLT_OK;
+}
+
+/* CLT_EDATA: the service does not answer, and asker->trouble says why. */
+static clt_status ask_service(clt_key_seeker *seeker, clt_notice_asker *asker, const char *path,
+                              clt_http_answer *answer)
+{
+    CLT_TRY(clt_key_repeat(seeker, ask_metadata, &(metadata_request){asker, path}, answer));
+    if (!answer->code)
+        CLT_FAIL(CLT_EDATA, "%s", asker->trouble);
+    return CLT_OK;
+}
+
 /* The name of the role; "": the instance has none. */
-static clt_status ask_role(clt_notice_asker *asker, char *name, size_t size)
+static clt_status ask_role(clt_key_seeker *seeker, clt_notice_asker *asker, char *name, size_t size)
 {
     clt_http_answer answer;
     name[0] = '\0';
-    CLT_TRY(clt_metadata_aws(asker, ROLES, &answer));
+    CLT_TRY(ask_service(seeker, asker, ROLES, &answer));
     if (answer.code == 404)
         return CLT_OK;
     size_t length = strcspn(answer.body, "\r\n");
@@ -115,12 +143,12 @@ static clt_status ask_role(clt_notice_asker *asker, char *name, size_t size)
     return CLT_OK;
 }
 
-static clt_status ask_keys(clt_notice_asker *asker, const char *role, clt_keys *out)
+static clt_status ask_keys(clt_key_seeker *seeker, clt_notice_asker *asker, const char *role, clt_keys *out)
 {
     char path[512];
     clt_http_answer answer;
     snprintf(path, sizeof path, ROLES "%s", role);
-    CLT_TRY(clt_metadata_aws(asker, path, &answer));
+    CLT_TRY(ask_service(seeker, asker, path, &answer));
     if (answer.code != 200)
         return clt_metadata_strange(asker, ROLES, &answer);
     return clt_keys_from_json(answer.body, answer.size, "the role of the instance", CLT_KEYS_OF_SERVICE, out);
@@ -132,9 +160,9 @@ static clt_status ask_instance(clt_key_seeker *seeker, char *role, size_t size, 
     CLT_TRY(clt_key_http(seeker));
     clt_notice_asker asker = {.http = seeker->http};
     clt_metadata_address(&asker, &clt_notice_aws, "");
-    clt_status status = ask_role(&asker, role, size);
+    clt_status status = ask_role(seeker, &asker, role, size);
     if (status == CLT_OK && role[0] && out)
-        status = ask_keys(&asker, role, out);
+        status = ask_keys(seeker, &asker, role, out);
     explicit_bzero(asker.token, sizeof asker.token);
     if (status == CLT_EDATA) /* the service did not answer */
         CLT_FAIL(CLT_ESTORAGE, "%s", asker.trouble);

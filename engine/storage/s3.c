@@ -195,12 +195,14 @@ clt_status clt_s3_head(clt_s3 *s3, const char *key, clt_s3_object *out, bool *th
 typedef struct filling {
     char *data;
     size_t size, done;
+    bool over; /* more came */
 } filling;
 
 static bool fill(void *context, const void *bytes, size_t size)
 {
     filling *f = context;
-    if (size > f->size - f->done)
+    f->over = size > f->size - f->done;
+    if (f->over)
         return false;
     memcpy(f->data + f->done, bytes, size);
     f->done += size;
@@ -210,6 +212,16 @@ static bool fill(void *context, const void *bytes, size_t size)
 static void refill(void *context)
 {
     ((filling *)context)->done = 0;
+}
+
+clt_status clt_s3_no_ranges(const clt_s3 *s3, const char *key, uint64_t size)
+{
+    CLT_FAIL(CLT_ESTORAGE,
+             "s3://%s/%s: GET: the server sends more than the %" PRIu64
+             " bytes that it was asked for: it, or "
+             "a cache or proxy before it, does not answer ranged reads (the header Range), which cltrain "
+             "needs; name another one by storage.endpoint",
+             s3->bucket, key, size);
 }
 
 clt_status clt_s3_get(clt_s3 *s3, const char *key, const char *etag, uint64_t from, void *data, size_t size)
@@ -222,7 +234,8 @@ clt_status clt_s3_get(clt_s3 *s3, const char *key, const char *etag, uint64_t fr
                         .limit = ANSWER_LIMIT,
                         .sink = fill,
                         .restart = refill,
-                        .sink_context = &f};
+                        .sink_context = &f,
+                        .spoilt = &f.over};
     bool named = etag && etag[0];
     if (size == 0)
         return CLT_OK;
@@ -230,7 +243,8 @@ clt_status clt_s3_get(clt_s3 *s3, const char *key, const char *etag, uint64_t fr
     clt_s3_add_header(&call, "Range", range);
     if (named)
         clt_s3_add_header(&call, "If-Match", etag);
-    CLT_TRY(clt_s3_perform(s3, &call, &reply));
+    clt_status status = clt_s3_perform(s3, &call, &reply);
+    CLT_TRY(f.over ? clt_s3_no_ranges(s3, key, size) : status);
     if (f.done != size || (reply.code != 206 && from != 0) || (named && strcmp(etag, reply.etag) != 0))
         CLT_FAIL(CLT_ESTORAGE, "s3://%s/%s: bytes from %" PRIu64 " on: %zu of %zu came, with the answer %d%s",
                  s3->bucket, key, from, f.done, size, reply.code,

@@ -92,8 +92,10 @@ clt_status clt_s3_download(clt_s3 *s3, const clt_s3_object *object, const char *
 /* Bytes of a part of an upload of `size` bytes: 8 MiB, or more whole MiB if there would be more than
  * 10,000. */
 uint64_t clt_s3_part_size(uint64_t size);
-/* Aborts uploads of keys that begin with the prefix, begun before `before` (seconds since 1970), and never
- * finished. *count: how many were aborted. */
-clt_status clt_s3_abort_old(clt_s3 *s3, const char *prefix, int64_t before, int *count);
+/* Aborts uploads of keys that begin with the prefix and for which `counts` is true (NULL: all), that were
+ * begun `age` seconds ago or earlier by the server's clock, and never finished. *count: how many were
+ * aborted. */
+clt_status clt_s3_abort_old(clt_s3 *s3, const char *prefix, int64_t age,
+                            bool (*counts)(const char *key, void *context), void *context, int *count);
 
 #endif

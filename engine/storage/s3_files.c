@@ -270,14 +270,16 @@ clt_status clt_s3_upload(clt_s3 *s3, const char *path, const char *key, int lane
 typedef struct landing {
     const pieces *pieces;
     uint64_t from, size, done;
-    bool failed; /* the file cannot be written, for this reason: */
+    bool over;   /* more came */
+    bool failed; /* more came, or the file cannot be written, for this reason: */
     clt_error error;
 } landing;
 
 static bool land(void *context, const void *bytes, size_t size)
 {
     landing *l = context;
-    if (size > l->size - l->done)
+    l->over = l->failed = size > l->size - l->done;
+    if (l->over)
         return false;
     clt_error_take(clt_fd_write_at(l->pieces->fd, bytes, size, l->from + l->done, l->pieces->path),
                    &l->error);
@@ -308,6 +310,8 @@ static clt_status download_range(pieces *p, uint64_t index)
     if (p->etag[0])
         clt_s3_add_header(&call, "If-Match", p->etag);
     clt_status status = clt_s3_perform(p->s3, &call, &reply);
+    if (l.over)
+        return clt_s3_no_ranges(p->s3, p->key, l.size);
     CLT_TRY(l.failed ? clt_error_put(&l.error) : status);
     if (l.done != l.size || (reply.code != 206 && l.from != 0) ||
         (p->etag[0] && reply.etag[0] && strcmp(p->etag, reply.etag) != 0))
@@ -340,21 +344,35 @@ clt_status clt_s3_download(clt_s3 *s3, const clt_s3_object *object, const char *
 
 /* --- uploads that were never finished --- */
 
-static clt_status abort_page(clt_s3 *s3, const clt_s3_reply *reply, const char *prefix, int64_t before,
-                             int *count)
+/* Which uploads are aborted. */
+typedef struct old_uploads {
+    const char *prefix;
+    int64_t age; /* in seconds, by the server's clock */
+    bool (*counts)(const char *key, void *context);
+    void *context;
+} old_uploads;
+
+static bool is_old(const old_uploads *o, const char *key, const char *begun, int64_t now)
 {
+    int64_t time = 0;
+    return strncmp(key, o->prefix, strlen(o->prefix)) == 0 && clt_date_iso(begun, &time) &&
+           time <= now - o->age && (!o->counts || o->counts(key, o->context));
+}
+
+static clt_status abort_page(clt_s3 *s3, const clt_s3_reply *reply, const old_uploads *o, int *count)
+{
+    const int64_t now = reply->date ? reply->date : (int64_t)clt_wall_time();
     clt_xml page = {.text = reply->body, .size = reply->size}, upload, rest = page, element;
     while (clt_xml_find(rest, "Upload", &upload, &rest)) {
         CLT_SCOPED(clt_str) key = {0};
         char id[1024], begun[64];
-        int64_t time = 0;
         if (!clt_xml_find(upload, "Key", &element, NULL) || !clt_xml_copy(upload, "UploadId", id, sizeof id))
             CLT_FAIL(CLT_ESTORAGE, "s3://%s: a list of uploads has an entry without a key or an id",
                      s3->bucket);
         clt_xml_text(element, &key);
         CLT_TRY(clt_str_check(&key));
         clt_xml_copy(upload, "Initiated", begun, sizeof begun);
-        if (strncmp(key.text, prefix, strlen(prefix)) != 0 || !clt_date_iso(begun, &time) || time >= before)
+        if (!is_old(o, key.text, begun, now))
             continue;
         CLT_TRY(abort_upload(s3, key.text, id));
         ++*count;
@@ -385,8 +403,10 @@ static clt_status read_marker(const clt_s3 *s3, const clt_s3_reply *reply, uploa
     return CLT_OK;
 }
 
-clt_status clt_s3_abort_old(clt_s3 *s3, const char *prefix, int64_t before, int *count)
+clt_status clt_s3_abort_old(clt_s3 *s3, const char *prefix, int64_t age,
+                            bool (*counts)(const char *key, void *context), void *context, int *count)
 {
+    const old_uploads old = {prefix, age, counts, context};
     upload_marker marker = {.more = true};
     *count = 0;
     while (marker.more) {
@@ -400,7 +420,7 @@ clt_status clt_s3_abort_old(clt_s3 *s3, const char *prefix, int64_t before, int 
             clt_s3_add_query(&call, "upload-id-marker", marker.id);
         }
         CLT_TRY(clt_s3_perform(s3, &call, &reply));
-        CLT_TRY(abort_page(s3, &reply, prefix, before, count));
+        CLT_TRY(abort_page(s3, &reply, &old, count));
         CLT_TRY(read_marker(s3, &reply, &marker));
     }
     return CLT_OK;

@@ -10,6 +10,7 @@
 
 #include "engine/cloud/http.h"
 #include "engine/storage/credentials.h"
+#include "engine/storage/retry.h"
 #include "engine/storage/s3.h"
 #include "engine/storage/sigv4.h"
 
@@ -55,6 +56,7 @@ typedef struct clt_s3_reply {
     size_t size;
     bool has_length; /* the answer has a header Content-Length that is a number: */
     uint64_t length;
+    int64_t date; /* the server's time, in seconds since 1970; 0: it does not tell it */
     char etag[CLT_S3_ETAG], sse[32];
     char error[64]; /* the server's code of an answer that is no success */
     int attempts;
@@ -67,28 +69,16 @@ CLT_SCOPED_VALUE(clt_s3_reply, clt_s3_reply_free)
 clt_status clt_s3_perform(clt_s3 *s3, const clt_s3_call *call, clt_s3_reply *reply);
 /* Asks for encryption, if the options say so, in a call that begins an object. */
 void clt_s3_encrypt(const clt_s3 *s3, clt_s3_call *call);
+/* CLT_ESTORAGE: a server has sent more than the range of `size` bytes that it was asked for. */
+clt_status clt_s3_no_ranges(const clt_s3 *s3, const char *key, uint64_t size);
 /* CLT_ESTORAGE: encryption was asked for, and the answer does not say that it was applied. */
 clt_status clt_s3_check_encrypted(const clt_s3 *s3, const char *key, const clt_s3_reply *reply);
 void clt_s3_add_query(clt_s3_call *call, const char *name, const char *value);
 void clt_s3_add_header(clt_s3_call *call, const char *name, const char *value);
 
 /* --- what an answer means (s3_error.c) --- */
-typedef enum clt_s3_verdict {
-    CLT_S3_DONE,
-    CLT_S3_AGAIN,     /* it may succeed the next time */
-    CLT_S3_SLOWER,    /* the same, and the server asks for patience */
-    CLT_S3_NEW_CLOCK, /* the clocks differ: sign with the server's */
-    CLT_S3_NEW_PLACE, /* the bucket is in another region */
-    CLT_S3_NEW_KEYS,  /* the keys have expired */
-    CLT_S3_GIVE_UP
-} clt_s3_verdict;
 /* A size in bytes, of digits only; false: it is none, or larger than INT64_MAX. */
 bool clt_s3_parse_size(const char *text, uint64_t *out);
-/* code: 0: no whole answer came. error: the server's code, "" if there is none. result_missing: an answer 200
- * does not hold what it must. */
-clt_s3_verdict clt_s3_judge(int code, const char *error, bool result_missing);
-/* Seconds to wait before attempt `attempt` (1: the second one); chance: 0 to 1. */
-double clt_s3_delay(int attempt, bool slower, double chance);
 /* The right without which a server refuses the call: "s3:PutObject". */
 const char *clt_s3_right(const clt_s3_call *call);
 #define CLT_S3_NO_RIGHT "the keys do not allow this, which needs the right " /* clt_s3_right follows */

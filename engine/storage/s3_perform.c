@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
-#include "engine/base/hash.h"
 #include "engine/base/log.h"
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
@@ -22,7 +20,6 @@
 
 #define CONNECT_SECONDS 10.0
 #define STALL_SECONDS 30.0
-#define NAP_SECONDS 0.1     /* how late a cancelled wait ends */
 #define MOVES 3             /* redirections of one call that are followed */
 #define CLOCK_SECONDS 600.0 /* servers refuse requests whose time is 15 minutes wrong */
 
@@ -237,13 +234,12 @@ static void read_answer(clt_http *http, const clt_s3_call *call, const attempt *
     copy(reply->sse, sizeof reply->sse, clt_http_header(http, "x-amz-server-side-encryption"));
     reply->length = 0;
     reply->has_length = clt_s3_parse_size(clt_http_header(http, "Content-Length"), &reply->length);
-    f->retry_after = strtod(clt_http_header(http, "x-amz-retry-after"), NULL) * 1e-3;
-    if (f->retry_after <= 0)
-        f->retry_after = strtod(clt_http_header(http, "Retry-After"), NULL);
+    f->retry_after = clt_retry_asked(http);
     copy(f->region, sizeof f->region, clt_http_header(http, "x-amz-bucket-region"));
     read_location(clt_http_header(http, "Location"), a->tls, f->location, sizeof f->location);
     if (!clt_date_http(clt_http_header(http, "Date"), &f->date))
         f->date = 0;
+    reply->date = f->date;
     if ((answer->code < 200 || answer->code > 299 || call->result) &&
         clt_xml_find(all, "Error", &error, NULL)) {
         clt_xml_copy(error, "Code", reply->error, sizeof reply->error);
@@ -289,26 +285,9 @@ static clt_status try_once(clt_s3 *s3, const clt_s3_call *call, const char *move
 
 /* --- repetitions --- */
 
-/* Sleeps; false: the client was cancelled. */
-static bool sleep_for(clt_s3 *s3, double seconds)
+static bool is_cancelled(void *context)
 {
-    for (double end = clt_now() + seconds, left = seconds; left > 0; left = end - clt_now()) {
-        double nap = left < NAP_SECONDS ? left : NAP_SECONDS;
-        struct timespec time = {.tv_sec = 0, .tv_nsec = (long)(nap * 1e9)};
-        if (atomic_load(&s3->cancelled))
-            return false;
-        nanosleep(&time, NULL);
-    }
-    return !atomic_load(&s3->cancelled);
-}
-
-static double chance(const void *salt)
-{
-    struct {
-        const void *salt;
-        double now;
-    } seed = {salt, clt_now()};
-    return (double)(clt_hash64(&seed, sizeof seed) >> 11) * 0x1p-53;
+    return atomic_load(&((clt_s3 *)context)->cancelled);
 }
 
 /* Takes the server's time. Another call may have done so since the request was signed. */
@@ -405,15 +384,12 @@ static clt_status decide(clt_s3 *s3, const clt_s3_call *call, clt_s3_reply *repl
     if (verdict == CLT_S3_AGAIN || verdict == CLT_S3_SLOWER) {
         if (reply->attempts >= s3->attempts || (call->spoilt && *call->spoilt))
             return give_up(s3, call, reply, f);
-        double delay = clt_s3_delay(reply->attempts, verdict == CLT_S3_SLOWER, chance(call));
-        if (reply->code == 0 && reply->attempts > 1) /* a server that starts again, or a way that is cut */
-            delay = clt_s3_delay(reply->attempts - 1, true, chance(call));
-        if (f->retry_after > 0 && f->retry_after < 60)
-            delay = f->retry_after;
+        const double delay = clt_retry_wait(reply->attempts, verdict, reply->code, f->retry_after);
         CLT_DEBUG("s3://%s/%s: %s: %d %s%s: again after %.2f s", s3->bucket, call->key, call->method,
                   reply->code, reply->error, f->reason, delay);
         *again = true;
-        (void)sleep_for(s3, delay); /* a cancelled client is noticed after the next attempt */
+        (void)clt_retry_sleep(delay, is_cancelled,
+                              s3); /* a cancelled client is noticed after the next attempt */
         return CLT_OK;
     }
     if (verdict == CLT_S3_NEW_CLOCK)

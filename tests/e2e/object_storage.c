@@ -9,8 +9,11 @@
  *     range KEY FROM SIZE FILE                               abort PREFIX      uploads that were never
  *     finished read KEY            prints a small object              source            where the keys come
  *     from both COMMAND KEY    runs head or read twice at the same time
+ *     pipe METHOD URL     a request during which the thread gets SIGPIPE, as from a connection that was closed
  *     repeat KEY COUNT    head, COUNT times, at least 50 ms apart; then as source */
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +21,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
+#include "engine/cloud/http.h"
 #include "engine/files/fileio.h"
 #include "engine/storage/s3.h"
 
@@ -90,7 +94,7 @@ static clt_status delete_one(clt_s3 *s3, char **argv)
 static clt_status abort_old(clt_s3 *s3, char **argv)
 {
     int count = 0;
-    CLT_TRY(clt_s3_abort_old(s3, argv[0], INT64_MAX, &count));
+    CLT_TRY(clt_s3_abort_old(s3, argv[0], 0, NULL, NULL, &count));
     printf("%d\n", count);
     return CLT_OK;
 }
@@ -102,6 +106,24 @@ static clt_status source(clt_s3 *s3, char **argv)
     (void)argv;
     CLT_TRY(clt_s3_head(s3, "source", &object, &there));
     puts(clt_s3_key_source(s3));
+    return CLT_OK;
+}
+
+static bool break_pipe(void *context, const void *bytes, size_t size)
+{
+    (void)context, (void)bytes, (void)size;
+    return pthread_kill(pthread_self(), SIGPIPE) == 0;
+}
+
+static clt_status broken_pipe(clt_s3 *s3, char **argv)
+{
+    CLT_SCOPED(clt_http) *http = NULL;
+    clt_http_answer answer;
+    const clt_http_request request = {.method = argv[0], .url = argv[1], .seconds = 60, .sink = break_pipe};
+    (void)s3;
+    CLT_TRY(clt_http_open(&http));
+    CLT_TRY(clt_http_ask(http, &request, &answer));
+    printf("%d\n", answer.code);
     return CLT_OK;
 }
 
@@ -150,10 +172,11 @@ static const struct {
     const char *name;
     int arguments;
     clt_status (*run)(clt_s3 *s3, char **argv);
-} commands[] = {{"put", 2, put},       {"upload", 2, upload},     {"download", 2, download},
-                {"range", 4, range},   {"head", 1, head},         {"list", 1, list},
-                {"read", 1, read_one}, {"delete", 1, delete_one}, {"abort", 1, abort_old},
-                {"source", 0, source}, {"both", 2, both},         {"repeat", 2, repeat}};
+} commands[] = {{"put", 2, put},         {"upload", 2, upload},     {"download", 2, download},
+                {"range", 4, range},     {"head", 1, head},         {"list", 1, list},
+                {"read", 1, read_one},   {"delete", 1, delete_one}, {"abort", 1, abort_old},
+                {"source", 0, source},   {"both", 2, both},         {"repeat", 2, repeat},
+                {"pipe", 2, broken_pipe}};
 
 static clt_status run(int argc, char **argv)
 {

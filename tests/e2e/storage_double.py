@@ -14,7 +14,7 @@
 #   faults      lines "METHOD PATTERN FAULT": the first one that fits a request is used up by it; PATTERN is a regular expression for
 #               path and query, or for these and the range. FAULT: a code such as 503; Code.500, the error Code with this number; reset: no answer; cut: half of
 #               it; lost: it is done, but not answered; hidden: an answer 200 that holds an error; move: an answer 307 to /moved;
-#               damage: the first byte of the answer's body is changed; bare: the answer to HEAD does not give the size; minus: the
+#               damage: the first byte of the answer's body is changed; whole: a range is answered by the whole object (200); bare: the answer to HEAD does not give the size; minus: the
 #               sizes in a list are -1; stray: a list has a key beside its prefix; circle: a list of uploads goes on where it began; meet: the request waits for another one with this
 #               fault, and is then answered as usual; hold: it is never answered; with * at its end it is not used up
 #   delay       seconds that each request waits before it is answered (0)
@@ -146,7 +146,7 @@ class Service(http.server.BaseHTTPRequestHandler):
     def failed(self):
         """Whether a fault has answered the request."""
         fault = self.fault
-        if fault is None or fault in ("lost", "cut", "damage", "bare", "minus", "stray", "circle"):
+        if fault is None or fault in ("lost", "cut", "damage", "bare", "minus", "stray", "circle", "whole"):
             return False
         if fault == "meet":
             meeting.wait()
@@ -348,7 +348,7 @@ class Service(http.server.BaseHTTPRequestHandler):
         if self.headers.get("If-Match", etag) != etag:
             raise Refusal(412, "PreconditionFailed")
         given = self.headers.get("Range")
-        if not given:
+        if not given or self.fault == "whole":
             self.answer(200, data, **self.etag(key))
             return
         first, last = (int(n) for n in re.fullmatch(r"bytes=(\d+)-(\d+)", given).groups())
@@ -384,7 +384,7 @@ class Service(http.server.BaseHTTPRequestHandler):
         if self.fault == "circle" and "key-marker" in query:
             page, more = [after], True
         escape = xml.sax.saxutils.escape
-        text = "".join(f"<Upload><Key>{escape(k.decode())}</Key><UploadId>{u}</UploadId><Initiated>2026-01-01T00:00:00.000Z</Initiated></Upload>"
+        text = "".join(f"<Upload><Key>{escape(k.decode())}</Key><UploadId>{u}</UploadId><Initiated>{uploads[u][3] if u in uploads else ''}</Initiated></Upload>"
                        for k, u in page)
         if more:
             text += f"<NextKeyMarker>{escape(page[-1][0].decode())}</NextKeyMarker><NextUploadIdMarker>{page[-1][1]}</NextUploadIdMarker>"
@@ -392,7 +392,8 @@ class Service(http.server.BaseHTTPRequestHandler):
 
     def begin(self, key):
         upload = secrets.token_urlsafe(12) + "+/="
-        uploads[upload] = (key, {}, self.sse())
+        begun = datetime.datetime.fromtimestamp(now(), datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        uploads[upload] = (key, {}, self.sse(), begun)
         self.answer(200, f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>")
 
     def multipart(self, key, query, body):

@@ -152,6 +152,19 @@ s3 8 list odd/
 expect_text 'whose size is no number'
 s3 8 list odd/
 expect_text "begin with 'odd/' has another one"
+# A server that does not know ranges is asked once, and told of by what it is. One whose object is no larger than the range has kept to it.
+ranges='the server sends more than the [0-9]+ bytes that it was asked for: .* does not answer ranged reads'
+: >server/requests
+faults 'GET /large whole*'
+s3 8 range large 100 20 part
+expect_text "s3://bucket/large: GET: $ranges"
+expect_count server 'GET /bucket/large' 1
+s3 8 download large whole.back
+expect_text "$ranges"
+expect_absent whole.back
+faults 'GET /x whole'
+s3 0 download x x.back
+expect_same hello x.back
 : >server/requests
 s3 8 read large
 expect_text 's3://bucket/large: GET: the answer is too large: it has more than 1000000 bytes'
@@ -215,6 +228,10 @@ rm server/page
 s3 0 abort ''
 expect_line 2 # the last one of the circle, and the one beside
 
+# A connection that the server has closed does not end the process by SIGPIPE.
+s3 0 pipe PUT "$address/latest/api/token"
+expect_line 200
+
 # --- servers ---
 AWS_ENDPOINT_URL_S3=http://192.0.2.1 s3 2 head x
 expect_text 'by which anyone on the way reads the data'
@@ -249,9 +266,17 @@ export AWS_EC2_METADATA_SERVICE_ENDPOINT=$address
 s3 0 source
 expect_line instance
 CLTRAIN_CLOUD_PROVIDER=off doctor "object storage: keys would come from the role 'some-role' of the instance"
+faults 'PUT api/token 503' 'GET security-credentials/$ 500' 'GET some-role reset' 'GET some-role 503'
+s3 0 source
+expect_line instance
+used_up
 export AWS_CONTAINER_CREDENTIALS_FULL_URI=$address/agent AWS_CONTAINER_AUTHORIZATION_TOKEN=agent-token
 s3 0 source
 expect_line container
+faults 'GET agent 500' 'GET agent 429' 'GET agent reset' 'GET agent 503'
+s3 0 source
+expect_line container
+used_up
 CLTRAIN_CLOUD_PROVIDER=off doctor 'keys would come from the agent of the container'
 AWS_CONTAINER_CREDENTIALS_FULL_URI=http://192.0.2.1/agent s3 8 source
 expect_text 'only https://, loopback'
@@ -334,9 +359,14 @@ echo 1200 >server/clock
 AWS_PROFILE=role s3 0 source
 expect_count server 'POST / ' 2
 rm server/clock
-faults 'POST ^/$ 503' 'POST ^/$ reset'
+faults 'POST ^/$ 503' 'POST ^/$ reset' 'POST ^/$ Throttling.400' 'POST ^/$ 429' 'POST ^/$ IDPCommunicationError.400'
 AWS_PROFILE=role s3 0 source
 used_up
+faults 'POST ^/$ 500*' # not for ever
+: >server/requests
+refuses role "STS does not give the role of the profile 'role': 500"
+expect_count server 'POST / ' 8
+rm server/faults
 # A program that prints keys: its words as a shell would cut them, but no shell; its error stream is not read for keys.
 cat >'give keys' <<'END'
 #!/bin/sh

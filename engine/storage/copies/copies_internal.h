@@ -24,8 +24,9 @@ typedef struct clt_place {
     char *address; /* "s3://bucket/prefix", without '/' at its end */
     clt_s3_address at;
     clt_s3 *_Atomic s3; /* shared by the places of a bucket that have the same options */
-    uint64_t where;     /* hash of the server's address */
-    bool is_file;       /* the address is an object's */
+    clt_s3_options options;
+    uint64_t where; /* hash of the server's address */
+    bool is_file;   /* the address is an object's */
     clt_s3_list objects;
     clt_remote_file **copies; /* of each object; NULL: none is open */
     clt_error failure;        /* why it could not be listed; CLT_OK: it could */
@@ -41,7 +42,8 @@ clt_status clt_place_sum(const char *path, clt_hash64_state *state);
 clt_status clt_place_match(const char *pattern, clt_file_list *out);
 /* Ends all requests of all places. */
 void clt_places_cancel(void);
-extern clt_copies_options clt_copies_now; /* the options; its texts are never NULL */
+/* The options as they are now, from any thread; its texts are never NULL, and live as long as the process. */
+clt_copies_options clt_copies_now(void);
 
 /* --- copies of objects (copy_file.c) --- */
 

@@ -21,12 +21,25 @@
 pthread_mutex_t clt_copies_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t clt_copies_arrived = PTHREAD_COND_INITIALIZER;
 clt_remote_file *clt_copies_open;
-clt_copies_options clt_copies_now = {
+static pthread_mutex_t options_lock = PTHREAD_MUTEX_INITIALIZER; /* no other one is taken while it is held */
+static clt_copies_options options_now = {
     .s3 = {.endpoint = "", .region = "", .sse = "", .kms_key = "", .allow_http = ""},
     .folder = "",
     .gigabytes = 100,
     .fetch_all_ahead = true};
 uint64_t clt_copies_ticks;
+
+clt_copies_options clt_copies_now(void)
+{
+    CLT_LOCKED(&options_lock);
+    return options_now;
+}
+
+static void set_options(const clt_copies_options *options)
+{
+    CLT_LOCKED(&options_lock);
+    options_now = *options;
+}
 
 const char *clt_copy_name(const clt_remote_file *c, char *text, size_t size)
 {
@@ -438,7 +451,7 @@ static clt_status hold(const char *path, clt_status code, clt_remote_file **out,
     *fd = (*out)->fd;
     *size = (*out)->size;
     CLT_LOCKED(&clt_copies_lock);
-    (*out)->ahead = clt_copies_now.fetch_all_ahead;
+    (*out)->ahead = clt_copies_now().fetch_all_ahead;
     if ((*out)->ahead && clt_lanes_wake() != CLT_OK)
         clt_error_clear(); /* who needs a block says why */
     return CLT_OK;
@@ -479,12 +492,12 @@ clt_status clt_copies_use(const clt_copies_options *o)
     clt_remote_files_use(&functions);
     if (!o)
         return CLT_OK;
-    const char **texts[] = {&clt_copies_now.s3.endpoint, &clt_copies_now.s3.region,
-                            &clt_copies_now.s3.allow_http, &clt_copies_now.folder};
+    CLT_LOCKED(&clt_copies_lock); /* of `kept`, too */
+    clt_copies_options now = clt_copies_now();
+    const char **texts[] = {&now.s3.endpoint, &now.s3.region, &now.s3.allow_http, &now.folder};
     const char *given[] = {o->s3.endpoint, o->s3.region, o->s3.allow_http, o->folder};
     static clt_arena *kept; /* of all texts so far, which places may use */
-    CLT_LOCKED(&clt_copies_lock);
-    const char *folder = clt_copies_now.folder;
+    const char *folder = now.folder;
     if (!kept)
         CLT_TRY(clt_arena_create(&kept));
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
@@ -494,10 +507,11 @@ clt_status clt_copies_use(const clt_copies_options *o)
                 return CLT_ENOMEM;
             *texts[i] = copy;
         }
-    bool other = clt_copies_now.gigabytes != o->gigabytes || strcmp(folder, clt_copies_now.folder) != 0;
+    bool other = now.gigabytes != o->gigabytes || strcmp(folder, now.folder) != 0;
     if (other && !clt_copies_open) /* for the config itself, perhaps, another one was used */
         clt_copies_leave_folder();
-    clt_copies_now.gigabytes = o->gigabytes;
-    clt_copies_now.fetch_all_ahead = o->fetch_all_ahead;
+    now.gigabytes = o->gigabytes;
+    now.fetch_all_ahead = o->fetch_all_ahead;
+    set_options(&now);
     return CLT_OK;
 }

@@ -149,14 +149,15 @@ static clt_status open_usage(void)
 static clt_status open_folder(void)
 {
     CLT_FREED char *path = NULL;
+    const char *given = clt_copies_now().folder;
     if (usage)
         return CLT_OK;
-    if (clt_copies_now.folder[0])
-        CLT_TRY(clt_alloc(&path, strlen(clt_copies_now.folder) + 1, 1, "a path"));
+    if (given[0])
+        CLT_TRY(clt_alloc(&path, strlen(given) + 1, 1, "a path"));
     else
         CLT_TRY(clt_cache_folder("objects", &path));
-    if (clt_copies_now.folder[0])
-        memcpy(path, clt_copies_now.folder, strlen(clt_copies_now.folder));
+    if (given[0])
+        memcpy(path, given, strlen(given));
     CLT_TRY(clt_private_folder_make(path));
     free(folder);
     folder = CLT_TAKE(path);
@@ -202,7 +203,7 @@ static int64_t limit_now(void)
 {
     static _Atomic int64_t known;
     static _Atomic double measured = -DISK_SECONDS;
-    int64_t given = (int64_t)(clt_copies_now.gigabytes * 1e9),
+    int64_t given = (int64_t)(clt_copies_now().gigabytes * 1e9),
             least = given < LEAST_HELD ? given : LEAST_HELD;
     struct statvfs disk;
     double now = clt_now();

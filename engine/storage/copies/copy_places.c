@@ -38,7 +38,7 @@ static clt_status open_bucket(clt_place *p)
             return CLT_OK;
         }
     clt_s3 *s3 = NULL;
-    CLT_TRY(clt_s3_open(p->at.bucket, &clt_copies_now.s3, &s3));
+    CLT_TRY(clt_s3_open(p->at.bucket, &p->options, &s3));
     atomic_store(&p->s3, s3);
     return CLT_OK;
 }
@@ -64,11 +64,10 @@ static clt_status list_place(clt_place *p)
     return clt_alloc(&p->copies, p->objects.count + 1, sizeof *p->copies, "the copies of objects");
 }
 
-static uint64_t hash_of_server(void)
+static uint64_t hash_of_server(const clt_s3_options *o)
 {
-    const char *texts[] = {clt_copies_now.s3.endpoint, getenv("AWS_ENDPOINT_URL_S3"),
-                           getenv("AWS_ENDPOINT_URL"), clt_copies_now.s3.region,
-                           clt_copies_now.s3.allow_http};
+    const char *texts[] = {o->endpoint, getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL"), o->region,
+                           o->allow_http};
     clt_hash64_state state;
     clt_hash64_begin(&state);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
@@ -87,7 +86,8 @@ static clt_place *add_place(const char *path)
         free(p);
         return NULL;
     }
-    p->where = hash_of_server();
+    p->options = clt_copies_now().s3;
+    p->where = hash_of_server(&p->options);
     p->next = atomic_load(&places);
     atomic_store(&places, p); /* before it is listed, so that its requests can be ended */
     clt_error_take(list_place(p), &p->failure);

@@ -17,9 +17,6 @@
 
 #define LANES 4
 
-/* The config is the last one: a folder that has it is a run's. */
-const char *const clt_upload_texts[CLT_UPLOAD_TEXTS] = {"metrics.jsonl", "log.txt", "config.resolved.json"};
-
 /* What is here: the newest step with a folder, and the newest one whose checkpoint is whole; -1: none. */
 typedef struct present {
     int64_t named, whole;
@@ -122,8 +119,8 @@ clt_status clt_upload_fetch(clt_loop *l, clt_remote *remote, int64_t *due)
     if (!there || there->step <= here.whole)
         return CLT_OK;
     CLT_TRY(clt_mkdir_p(checkpoints));
-    for (int i = 0; i < CLT_UPLOAD_TEXTS; i++)
-        CLT_TRY(fetch_text(remote, folder, clt_upload_texts[i], there->step > here.named));
+    for (int i = 0; i < CLT_REMOTE_TEXTS; i++)
+        CLT_TRY(fetch_text(remote, folder, clt_remote_texts[i], there->step > here.named));
     CLT_TRY(fetch_intact(remote, checkpoints, here.whole, &fetched));
     snprintf(text, sizeof text, "fetched step %lld from %s", (long long)fetched,
              clt_config_string(l->options->config, "checkpoint.upload"));

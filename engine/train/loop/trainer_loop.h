@@ -171,8 +171,6 @@ void clt_hook_exit(clt_loop *loop, clt_status ended);
 /* trainer_fetch.c: brings the newest complete checkpoint of object storage if it is newer than what is here,
  * with the texts that a run folder has beside its checkpoints. *due: the newest step that is here and not
  * there; else unchanged. */
-#define CLT_UPLOAD_TEXTS 3
-extern const char *const clt_upload_texts[CLT_UPLOAD_TEXTS];
 clt_status clt_upload_fetch(clt_loop *loop, clt_remote *remote, int64_t *due);
 /* trainer_upload.c. open: at the start, before the checkpoint to go on from is looked for; with
  * checkpoint.upload lists what is there, and fetches the newest checkpoint for a run that goes on;

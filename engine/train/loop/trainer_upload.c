@@ -122,13 +122,13 @@ static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder,
 
 static clt_status upload_texts(clt_uploader *u)
 {
-    for (int i = 0; i < CLT_UPLOAD_TEXTS; i++) {
+    for (int i = 0; i < CLT_REMOTE_TEXTS; i++) {
         CLT_SCOPED(clt_str) path = {0};
         uint64_t bytes = 0;
-        clt_str_printf(&path, "%s/%s", u->folder, clt_upload_texts[i]);
+        clt_str_printf(&path, "%s/%s", u->folder, clt_remote_texts[i]);
         CLT_TRY(clt_str_check(&path));
         if (clt_file_exists(path.text))
-            CLT_TRY(upload_file(u, u->folder, "", clt_upload_texts[i], &bytes));
+            CLT_TRY(upload_file(u, u->folder, "", clt_remote_texts[i], &bytes));
     }
     return CLT_OK;
 }

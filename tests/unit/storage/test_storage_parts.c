@@ -2,12 +2,15 @@
  *
  * What the client of object storage is made of and needs no server: sums, XML, dates, addresses, servers,
  * sizes of parts, what answers mean. */
+#include <stdatomic.h>
 #include <sys/resource.h>
 
 #include "tests/unit/test.h"
 
+#include "engine/base/thread.h"
 #include "engine/files/sha256.h"
 #include "engine/storage/address.h"
+#include "engine/storage/copies/copies_internal.h"
 #include "engine/storage/dates.h"
 #include "engine/storage/s3_internal.h"
 #include "engine/storage/secret.h"
@@ -421,4 +424,47 @@ TEST(waits_grow_and_end_at_twenty_seconds)
     assert_true(clt_s3_delay(1000, true, 1) == 20);
     assert_true(clt_s3_delay(1000, false, 1) == 20);
     assert_true(clt_s3_delay(5, true, 0) == 0);
+}
+
+TEST(a_wait_that_the_server_asks_for_is_kept)
+{
+    assert_true(clt_retry_wait(1, CLT_S3_AGAIN, 503, 7) == 7);
+    assert_true(clt_retry_wait(5, CLT_S3_SLOWER, 429, 0.25) == 0.25);
+    for (int i = 0; i < 100; i++) {
+        assert_true(clt_retry_wait(1, CLT_S3_SLOWER, 503, 3600) <= 1); /* not longer than a minute */
+        assert_true(clt_retry_wait(1, CLT_S3_SLOWER, 503, 0) <= 1);
+    }
+}
+
+/* --- jobs of one process --- */
+
+static atomic_bool options_end;
+
+/* Sets the options of one job again and again. */
+static void *use_options(void *context)
+{
+    const clt_copies_options o = {.s3 = {.endpoint = context, .region = context, .allow_http = context},
+                                  .gigabytes = 50};
+    while (!atomic_load(&options_end))
+        assert_ok(clt_copies_use(&o));
+    return NULL;
+}
+
+/* What a new address takes is the options of one job, never a mixture of two. */
+TEST(options_of_two_jobs_do_not_mix)
+{
+    static char a[] = "a", b[] = "b";
+    clt_thread *threads[2];
+    atomic_store(&options_end, false);
+    assert_ok(clt_copies_use(
+        &(clt_copies_options){.s3 = {.endpoint = a, .region = a, .allow_http = a}, .gigabytes = 50}));
+    assert_ok(clt_thread_start(&threads[0], "a", use_options, a));
+    assert_ok(clt_thread_start(&threads[1], "b", use_options, b));
+    for (int i = 0; i < 200000; i++) {
+        const clt_s3_options now = clt_copies_now().s3;
+        assert_true(now.endpoint[0] == now.region[0] && now.region[0] == now.allow_http[0]);
+    }
+    atomic_store(&options_end, true);
+    for (int i = 0; i < 2; i++)
+        clt_thread_join(threads[i]);
 }

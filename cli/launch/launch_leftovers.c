@@ -4,9 +4,7 @@
 #include "cli/launch/launch_leftovers.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +14,7 @@
 #include <unistd.h>
 
 #include "engine/files/fileio.h"
+#include "engine/host/process.h"
 
 #define SEGMENTS "/dev/shm"
 #define LEAST_AGE 60 /* seconds; a younger segment may belong to a job that has not mapped it yet */
@@ -90,9 +89,7 @@ static void remove_folders(const char *host)
         return;
     DIR *folder = opendir(jobs);
     for (struct dirent *entry; folder && (entry = readdir(folder)) != NULL;) {
-        char *end;
-        long process = strncmp(entry->d_name, "pid.", 4) == 0 ? strtol(entry->d_name + 4, &end, 10) : 0;
-        if (process <= 0 || *end || kill((pid_t)process, 0) == 0 || errno != ESRCH)
+        if (strncmp(entry->d_name, "pid.", 4) != 0 || !clt_process_is_gone(entry->d_name + 4))
             continue;
         (void)snprintf(path, sizeof path, "%s/%s", jobs, entry->d_name);
         if (clt_remove_tree(path) != CLT_OK)

@@ -12,6 +12,7 @@
 #include "engine/checkpoint/checkpoint_internal.h"
 #include "engine/files/crc64.h"
 #include "engine/files/fileio_error.h"
+#include "engine/host/process.h"
 
 #define LANES 4
 #define PIECE ((size_t)8 << 20) /* bytes that are read at a time when content is verified */
@@ -249,6 +250,47 @@ clt_status clt_remote_verify(clt_remote *r, const clt_remote_step *step, bool co
     return CLT_OK;
 }
 
+/* --- whose files they are --- */
+
+#define MARK_BYTES ((size_t)16384) /* of a first line that count */
+
+static uint64_t mark_of(const char *text, size_t size)
+{
+    const char *end = memchr(text, '\n', size);
+    if (!end && size < MARK_BYTES)
+        return 0; /* it is being written */
+    uint64_t mark = clt_hash64(text, end ? (size_t)(end - text) : size);
+    return mark ? mark : 1;
+}
+
+clt_status clt_run_mark(const char *folder, uint64_t *out)
+{
+    CLT_FREED char *path = NULL, *text = NULL;
+    CLT_TRY(clt_path_join(folder, clt_remote_texts[0], &path));
+    CLT_TRY(clt_alloc(&text, MARK_BYTES, 1, "the first line of a run"));
+    *out = mark_of(text, clt_file_first(path, text, MARK_BYTES));
+    return CLT_OK;
+}
+
+clt_status clt_remote_run_mark(clt_remote *r, uint64_t *out)
+{
+    CLT_SCOPED(clt_str) key = {0};
+    CLT_FREED char *text = NULL;
+    clt_s3_object object;
+    bool there = false;
+    *out = 0;
+    clt_str_printf(&key, "%s%s%s", r->address.prefix, r->address.prefix[0] ? "/" : "", clt_remote_texts[0]);
+    CLT_TRY(clt_str_check(&key));
+    CLT_TRY(clt_s3_head(r->s3, key.text, &object, &there));
+    if (!there)
+        return CLT_OK;
+    const size_t size = object.size < MARK_BYTES ? (size_t)object.size : MARK_BYTES;
+    CLT_TRY(clt_alloc(&text, size + 1, 1, "the first line of a run"));
+    CLT_TRY(clt_s3_get(r->s3, key.text, NULL, 0, text, size));
+    *out = mark_of(text, size);
+    return CLT_OK;
+}
+
 /* --- fetching and deleting --- */
 
 static clt_status fetch_files(clt_remote *r, const clt_remote_step *step, const remote_manifest *m,
@@ -265,6 +307,26 @@ static clt_status fetch_files(clt_remote *r, const clt_remote_step *step, const 
     return clt_checkpoint_verify(folder);
 }
 
+#define FETCH_TAG "fetch-"
+
+/* Removes what fetches of processes that no longer exist have left in a folder of checkpoints. What a save has
+ * left stays: only the run whose folder it is can know that it does not go on. */
+static clt_status remove_abandoned(const char *folder)
+{
+    static const char mark[] = ".tmp-" FETCH_TAG;
+    CLT_SCOPED(clt_step_list) list = {0};
+    CLT_TRY(clt_steps_list(folder, CLT_STEP_REMAINS, &list));
+    for (size_t i = 0; i < list.count; i++) {
+        CLT_FREED char *path = NULL;
+        const char *at = strstr(list.at[i].name, mark);
+        if (!at || !clt_process_is_gone(at + strlen(mark)))
+            continue;
+        CLT_TRY(clt_path_join(folder, list.at[i].name, &path));
+        CLT_TRY(clt_remove_tree(path));
+    }
+    return CLT_OK;
+}
+
 clt_status clt_remote_fetch(clt_remote *r, const clt_remote_step *step, const char *folder, bool replace)
 {
     CLT_SCOPED(remote_manifest) m = {.size = 0};
@@ -275,7 +337,8 @@ clt_status clt_remote_fetch(clt_remote *r, const clt_remote_step *step, const ch
         CLT_FAIL(CLT_EUSAGE, "%s: is there already", place);
     CLT_TRY(read_manifest(r, step, &m));
     CLT_TRY(clt_mkdir_p(folder));
-    snprintf(tag, sizeof tag, "fetch-%ld", (long)getpid());
+    CLT_TRY(remove_abandoned(folder));
+    snprintf(tag, sizeof tag, FETCH_TAG "%ld", (long)getpid());
     CLT_TRY(clt_checkpoint_temporary(folder, step->step, tag, &temporary));
     CLT_TRY(clt_remove_tree(temporary));
     CLT_TRY(clt_mkdir_p(temporary));

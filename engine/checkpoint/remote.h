@@ -48,6 +48,10 @@ clt_status clt_remote_fetch(clt_remote *remote, const clt_remote_step *step, con
  * has it is a run's. */
 #define CLT_REMOTE_TEXTS 3
 extern const char *const clt_remote_texts[CLT_REMOTE_TEXTS];
+/* What a run is known by on every machine on which it goes on: a hash of the first line of its metrics.jsonl,
+ * which tells when and where it began. 0: there is none yet. In a run folder; below the address. */
+clt_status clt_run_mark(const char *folder, uint64_t *out);
+clt_status clt_remote_run_mark(clt_remote *remote, uint64_t *out);
 /* Aborts uploads of files of checkpoints, and of the texts of a run, that were begun `age` seconds ago or
  * earlier and never finished. Uploads of other programs stay. *count: how many were aborted. */
 clt_status clt_remote_abort_old(clt_remote *remote, int64_t age, int *count);

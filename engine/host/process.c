@@ -4,6 +4,8 @@
  * what a report says of a process. */
 #include "engine/host/process.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,4 +37,11 @@ int64_t clt_process_start(int64_t process)
     for (int i = 2; at && i < 22; i++)
         at = strchr(at + 1, ' ');
     return at ? (int64_t)strtoll(at, NULL, 10) : -1;
+}
+
+bool clt_process_is_gone(const char *id)
+{
+    char *end;
+    const long process = strtol(id, &end, 10);
+    return process > 0 && process <= INT32_MAX && !*end && kill((pid_t)process, 0) != 0 && errno == ESRCH;
 }

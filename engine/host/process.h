@@ -5,6 +5,7 @@
 #ifndef ENGINE_HOST_PROCESS_H
 #define ENGINE_HOST_PROCESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,5 +18,7 @@ int64_t clt_process_space(void);
 /* When a process of this name space began, in clock ticks (sysconf(_SC_CLK_TCK) a second) since the machine
  * was started; -1: there is no such process, or the system does not say. */
 int64_t clt_process_start(int64_t process);
+/* Whether a text, such as the end of the name of a file, is the id of a process that does not exist here. */
+bool clt_process_is_gone(const char *id);
 
 #endif

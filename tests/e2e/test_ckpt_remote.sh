@@ -44,7 +44,12 @@ expect_text 's3://bucket/runs/a/checkpoints/step_20/: intact' '^straight/checkpo
 
 # --- get: the newest complete one, or the one that is named ---
 printf '%s\n' 'GET model cut' 'GET model 500' 'GET manifest reset' >server/faults
+gone=$(sh -c 'echo $$')
+mkdir -p run/checkpoints/step_{20,30}.tmp-fetch-"$gone" run/checkpoints/step_30.tmp-{fetch-$$,"$gone"}
 ckpt 0 get s3://bucket/runs/a --out run
+# What a fetch that was killed has left goes; what belongs to a process that lives, or to a save, stays.
+if [ "$(ls run/checkpoints | paste -s -d ' ')" = "$(printf '%s\n' step_20 step_30.tmp-{fetch-$$,"$gone"} | sort | paste -s -d ' ')" ]; then pass; else fail "the folder has: $(ls run/checkpoints)"; fi
+rm -r run/checkpoints/step_30.tmp-*
 expect_text '^run/checkpoints/step_20: intact'
 expect_same straight/checkpoints/step_20/model.safetensors run/checkpoints/step_20/model.safetensors
 expect_absent run/checkpoints/step_20.tmp-* run/checkpoints/step_30

@@ -70,14 +70,14 @@ expect_code 0 grep -q 'resumed from elsewhere/checkpoints/step_10' disk/log.txt
 # The newest one is damaged there: an older one that is intact is fetched, but not because a server does not answer. A good copy replaces
 # what is damaged here. With nothing that is intact the run does not begin anew.
 spoil() { head -c 100 straight/checkpoints/step_40/model.safetensors >spoilt; guarded "$tool" bucket put "runs/$1/checkpoints/step_$2/model.safetensors" spoilt 2>/dev/null; }
-train 0 net.json --out spoils checkpoint.upload=s3://bucket/runs/spoils
+for steps in 20 40; do train 0 net.json --out spoils --resume auto --max-steps $steps checkpoint.upload=s3://bucket/runs/spoils; done
 rm -r spoils
 echo 'GET step_40/model AccessDenied.403' >server/faults
 train 8 net.json --out spoils --resume auto checkpoint.upload=s3://bucket/runs/spoils
 reject_text 'is skipped'
 spoil spoils 40
 train 0 net.json --out spoils --resume auto --max-steps 35 checkpoint.upload=s3://bucket/runs/spoils
-expect_text 'step 40 is skipped: .*it was truncated or changed' 'fetched step [123]0 from' # a run may be ahead of its uploads
+expect_text 'step 40 is skipped: .*it was truncated or changed' 'fetched step [23]0 from' # a run may be ahead of its uploads
 train 0 net.json --out spoils --resume auto --max-steps 38 checkpoint.upload=s3://bucket/runs/spoils
 expect_text 'step 40 is skipped' 'resumed from spoils/checkpoints/step_35'
 head -c 100 spoilt >spoils/checkpoints/step_38/model.safetensors
@@ -109,11 +109,14 @@ await_from $process is_held
 kill -9 $process
 wait $process 2>/dev/null
 expect_absent cut/config.resolved.json
+expect_code 0 cp cut/config.resolved.json.tmp-$process cut/config.resolved.json.tmp-$$ # the second one is of a process that lives
 cat cut.out >>outputs
 puts() { grep -c '^PUT' server/requests; }
 before=$(puts)
 train 2 long.json --out cut --resume auto train.seed=7 checkpoint.upload=s3://bucket/runs/lost
 expect_text 'fetched step'
+expect_absent cut/config.resolved.json.tmp-$process
+expect_code 0 rm cut/config.resolved.json.tmp-$$
 mv cut/log.txt cut.log
 mkdir cut/log.txt # the run folder cannot be opened
 train 8 long.json --out cut --resume auto checkpoint.upload=s3://bucket/runs/lost
@@ -176,6 +179,35 @@ train 2 net.json --out other checkpoint.upload_keep=1 checkpoint.upload=s3://buc
 expect_text 'checkpoint.upload: s3://bucket/runs/whole/step_41: step_41 at its end .* such as s3://bucket/runs/whole/run_41'
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/whole/checkpoints/step_40
 expect_absent other
+
+# The files of two runs never mix at an address. A run is known by the first line of its metrics.jsonl, on whatever machine it goes on.
+train 0 net.json --out first --max-steps 10 checkpoint.upload=s3://bucket/runs/shared
+train 0 net.json --out second --max-steps 10
+train 2 net.json --out second --resume auto checkpoint.upload=s3://bucket/runs/shared
+expect_text "checkpoint.upload: s3://bucket/runs/shared holds another run than 'second', whose files would replace it"
+guarded "$tool" bucket read runs/shared/metrics.jsonl >metrics 2>/dev/null
+expect_same first/metrics.jsonl metrics
+train 0 net.json --out first --resume auto checkpoint.upload=s3://bucket/runs/shared
+guarded "$tool" bucket put runs/begun/metrics.jsonl second/metrics.jsonl 2>/dev/null # a run that has no checkpoint yet
+train 2 net.json --out third checkpoint.upload=s3://bucket/runs/begun
+expect_text 's3://bucket/runs/begun holds metrics of a run already'
+# Two that have begun at the same moment.
+"$CLTRAIN" train long.json checkpoint.every=16000000 --out duel checkpoint.upload_seconds=1 checkpoint.upload=s3://bucket/runs/duel >duel.out 2>&1 &
+process=$!
+await_from $process listed runs/duel/ config.resolved
+guarded "$tool" bucket put runs/duel/metrics.jsonl second/metrics.jsonl 2>/dev/null
+await_from $process has_updates duel 1
+touch duel/STOP
+await_end $process
+code=0
+wait $process || code=$?
+if [ $code -eq 75 ]; then pass; else fail "code $code instead of 75"; fi
+cp duel.out "$out"
+kept_outputs
+expect_text 'another run writes to s3://bucket/runs/duel, too'
+if listed runs/duel/checkpoints/ .; then fail 'a checkpoint was uploaded beside those of another run'; else pass; fi
+guarded "$tool" bucket read runs/duel/metrics.jsonl >metrics 2>/dev/null
+expect_same second/metrics.jsonl metrics
 
 # Uploads that fail: the run goes on, and they are tried again, while it runs and at its end. If the newest checkpoint is still missing there
 # when that wait is over, the code is 8 for a run that is complete.

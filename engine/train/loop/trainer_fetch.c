@@ -13,6 +13,7 @@
 #include "engine/checkpoint/remote.h"
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
+#include "engine/host/process.h"
 #include "engine/train/loop/trainer_loop.h"
 
 #define LANES 4
@@ -64,6 +65,24 @@ static clt_status download(clt_s3 *s3, const clt_s3_object *object, const char *
     return clt_fsync_parent(path);
 }
 
+/* Removes what downloads of processes that no longer exist have left of a text of the run folder. */
+static void remove_abandoned(const char *folder, const char *text)
+{
+    CLT_SCOPED(clt_file_list) names = {0};
+    CLT_SCOPED(clt_str) mark = {0};
+    clt_str_printf(&mark, "%s.tmp-", text);
+    if (clt_str_check(&mark) == CLT_OK && clt_is_directory(folder) &&
+        clt_folder_names(folder, &names) == CLT_OK)
+        for (size_t i = 0; i < names.count; i++) {
+            CLT_FREED char *path = NULL;
+            if (strncmp(names.name[i], mark.text, mark.length) == 0 &&
+                clt_process_is_gone(names.name[i] + mark.length) &&
+                clt_path_join(folder, names.name[i], &path) == CLT_OK)
+                (void)unlink(path);
+        }
+    clt_error_clear(); /* they take room, and harm nothing */
+}
+
 /* Fetches a text of the run folder, if there is one. replace: what is here is of an earlier time; lines of
  * metrics.jsonl that another machine has written would be lost otherwise, there as well. */
 static clt_status fetch_text(clt_remote *remote, const char *folder, const char *name, bool replace)
@@ -76,6 +95,7 @@ static clt_status fetch_text(clt_remote *remote, const char *folder, const char 
     clt_str_printf(&key, "%s%s%s", prefix, prefix[0] ? "/" : "", name);
     CLT_TRY(clt_str_check(&path));
     CLT_TRY(clt_str_check(&key));
+    remove_abandoned(folder, name);
     if (!replace && clt_file_exists(path.text))
         return CLT_OK;
     CLT_TRY(clt_s3_head(remote->s3, key.text, &object, &there));

@@ -36,6 +36,7 @@ struct clt_uploader {
     char folder[1024]; /* of the run */
     double limit;      /* seconds that the end of the run waits; 0: as long as it takes */
     double ending;     /* when that wait began; 0: it has not */
+    uint64_t mark;     /* by which the run is known (clt_run_mark) */
     bool late;         /* it took too long, or was interrupted: requests have been ended */
     clt_thread *thread;
     pthread_mutex_t lock; /* of what follows */
@@ -105,6 +106,20 @@ static clt_status withdraw(clt_uploader *u, const char *inner)
     return CLT_OK;
 }
 
+/* Fails if another run has written to the address since this one did: the files of the one would replace
+ * the files of the other. */
+static clt_status check_mine(const clt_uploader *u)
+{
+    uint64_t there;
+    CLT_TRY(clt_remote_run_mark(u->remote, &there));
+    if (there && u->mark && there != u->mark)
+        CLT_FAIL(CLT_ESTORAGE,
+                 "another run writes to s3://%s/%s, too: its metrics.jsonl is there; end one of them, and "
+                 "give it a checkpoint.upload of its own",
+                 u->remote->address.bucket, u->remote->address.prefix);
+    return CLT_OK;
+}
+
 /* The manifest is the last file, so that nobody takes a part of a checkpoint for the whole. */
 static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder, uint64_t *bytes)
 {
@@ -112,6 +127,7 @@ static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder,
     char inner[64];
     snprintf(inner, sizeof inner, "checkpoints/step_%" PRId64 "/", step);
     *bytes = 0;
+    CLT_TRY(check_mine(u));
     CLT_TRY(clt_folder_names(folder, &names));
     CLT_TRY(withdraw(u, inner));
     for (size_t i = 0; i < names.count; i++)
@@ -189,6 +205,13 @@ static void retain(clt_uploader *u, int64_t step)
               "checkpoint.upload_keep: older checkpoints stay there");
 }
 
+static void send_texts(clt_uploader *u)
+{
+    warn_once(u, &u->lacks, upload_texts(u),
+              "metrics.jsonl, log.txt and config.resolved.json could not all be uploaded, and go along again "
+              "with the next checkpoint and at the end");
+}
+
 /* Uploads the newest checkpoint that is due. With the lock, which is given back meanwhile. */
 static void upload_due(clt_uploader *u)
 {
@@ -207,9 +230,7 @@ static void upload_due(clt_uploader *u)
     }
     note_arrival(u, &a);
     pthread_mutex_unlock(&u->lock);
-    warn_once(u, &u->lacks, upload_texts(u),
-              "metrics.jsonl, log.txt and config.resolved.json could not all be uploaded, and go along again "
-              "with the next checkpoint and at the end");
+    send_texts(u);
     retain(u, a.step);
     pthread_mutex_lock(&u->lock);
 }
@@ -243,7 +264,8 @@ static void upload_last(clt_uploader *u)
             continue;
         }
         pthread_mutex_unlock(&u->lock);
-        clt_error_take(upload_texts(u), &error);
+        clt_status mine = check_mine(u);
+        clt_error_take(mine == CLT_OK ? upload_texts(u) : mine, &error);
         pthread_mutex_lock(&u->lock);
         pause_uploads(u);
         if (before.status == CLT_OK && (error.status == CLT_OK || !u->late))
@@ -254,6 +276,7 @@ static void upload_last(clt_uploader *u)
 static void *upload_all(void *context)
 {
     clt_uploader *u = context;
+    send_texts(u); /* before the first checkpoint: others see whose the address is */
     pthread_mutex_lock(&u->lock);
     upload_steps(u);
     u->settled = true;
@@ -268,6 +291,26 @@ static void *upload_all(void *context)
 }
 
 /* --- the start and the end of the thread --- */
+
+/* Refuses an address that holds another run, as a run folder is refused. A run without a whole checkpoint here
+ * takes what is there for its own, as on a new machine. */
+static clt_status check_address(const clt_uploader *u, bool continues, const char *address)
+{
+    uint64_t here, there;
+    CLT_TRY(clt_run_mark(u->folder, &here));
+    CLT_TRY(clt_remote_run_mark(u->remote, &there));
+    if (!continues && (u->remote->count > 0 || there))
+        CLT_FAIL(CLT_ECONFIG,
+                 "%s holds %s of a run already: --resume auto goes on with it, or choose another prefix",
+                 address, u->remote->count > 0 ? "checkpoints" : "metrics");
+    if (continues && here && there && here != there && clt_checkpoint_exists(u->folder))
+        CLT_FAIL(
+            CLT_ECONFIG,
+            "%s holds another run than '%s', whose files would replace it: choose another prefix, or, to "
+            "go on with the run that is there, another --out",
+            address, u->folder);
+    return CLT_OK;
+}
 
 static clt_status open_first(clt_loop *l, clt_uploader **out)
 {
@@ -285,12 +328,7 @@ static clt_status open_first(clt_loop *l, clt_uploader **out)
     snprintf(u->folder, sizeof u->folder, "%s", o->out_dir);
     CLT_TRY(clt_fail_prefix(clt_remote_check_run(address), "checkpoint.upload: "));
     CLT_TRY(clt_fail_prefix(clt_remote_open(address, &storage, &u->remote), "checkpoint.upload: "));
-    if (!clt_continues(o) && u->remote->count > 0)
-        CLT_FAIL(
-            CLT_ECONFIG,
-            "checkpoint.upload: %s holds checkpoints of a run already: --resume auto goes on with it, or "
-            "choose another prefix",
-            address);
+    CLT_TRY(clt_fail_prefix(check_address(u, clt_continues(o), address), "checkpoint.upload: "));
     if (clt_continues(o))
         CLT_TRY(clt_fail_prefix(clt_upload_fetch(l, u->remote, &u->due), "checkpoint.upload: "));
     if (u->due >= 0)
@@ -320,7 +358,10 @@ clt_status clt_uploader_open(clt_loop *l)
 clt_status clt_upload_begin(clt_loop *l)
 {
     clt_uploader *u = l->uploader;
-    return u ? clt_thread_start(&u->thread, "upload", upload_all, u) : CLT_OK;
+    if (!u)
+        return CLT_OK;
+    CLT_TRY(clt_run_mark(u->folder, &u->mark));
+    return clt_thread_start(&u->thread, "upload", upload_all, u);
 }
 
 /* --- beside the training --- */

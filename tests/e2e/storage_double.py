@@ -16,7 +16,7 @@
 #               it; lost: it is done, but not answered; hidden: an answer 200 that holds an error; move: an answer 307 to /moved;
 #               damage: the first byte of the answer's body is changed; whole: a range is answered by the whole object (200); bare: the answer to HEAD does not give the size; minus: the
 #               sizes in a list are -1; stray: a list has a key beside its prefix; circle: a list of uploads goes on where it began; meet: the request waits for another one with this
-#               fault, and is then answered as usual; hold: it is never answered; with * at its end it is not used up
+#               fault, and is then answered as usual; hold: it is never answered; patience or patience_ms: 503 that asks for a wait of 1 s or 300 ms; with * at its end it is not used up
 #   delay       seconds that each request waits before it is answered (0)
 #   untagged    no answer gives the ETag of an object
 #   take        the files below FOLDER/new become objects of the bucket, and the file goes
@@ -155,6 +155,10 @@ class Service(http.server.BaseHTTPRequestHandler):
             threading.Event().wait()
         if fault == "reset":
             self.close_connection = True
+        elif fault == "patience":
+            self.answer(503, Retry_After="1")
+        elif fault == "patience_ms":
+            self.answer(503, x_amz_retry_after="300", Retry_After="50")
         elif fault == "hidden":
             self.fault = None
             self.refuse(200, "InternalError")
@@ -213,7 +217,11 @@ class Service(http.server.BaseHTTPRequestHandler):
     # --- requests ---
 
     def handle_one(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        length = int(self.headers.get("Content-Length", "0"))
+        body = self.rfile.read(length)
+        if len(body) < length: # the client was killed
+            self.close_connection = True
+            return
         note("requests", f"{self.command} {self.path} {self.headers.get('Range', '')}")
         time.sleep(float(read("delay", "0")))
         self.fault = self.take_fault()

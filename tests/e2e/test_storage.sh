@@ -77,6 +77,11 @@ faults 'GET /x cut' 'GET /x reset' 'GET /x InternalError.500' 'GET /x RequestTim
 s3 0 read x
 expect_text hello
 used_up
+# A wait that the server asks for is kept.
+faults 'GET /x patience' 'GET /x patience_ms'
+s3 0 read x
+expect_text 's3://bucket/x: GET: 503 : again after 1.00 s' 's3://bucket/x: GET: 503 : again after 0.30 s'
+used_up
 faults 'GET /large cut' 'GET /large 502' 'GET /large cut'
 s3 0 download large large.back
 expect_same large large.back

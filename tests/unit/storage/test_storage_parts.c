@@ -436,6 +436,24 @@ TEST(a_wait_that_the_server_asks_for_is_kept)
     }
 }
 
+/* A server that does not answer for half a minute, as one that starts again, costs only the wait. */
+TEST(waits_without_an_answer_become_long)
+{
+    double most = 0, sum = 0;
+    for (int attempts = 1; attempts < 8; attempts++) {
+        double longest = 0;
+        for (int i = 0; i < 1000; i++) {
+            const double wait = clt_retry_wait(attempts, CLT_S3_AGAIN, 0, 0);
+            assert_true(wait >= 0 && wait <= clt_s3_delay(attempts - (attempts > 1), attempts > 1, 1));
+            longest = wait > longest ? wait : longest;
+            sum += wait / 1000;
+        }
+        most = longest > most ? longest : most;
+    }
+    assert_true(most > 15 && most <= 20);
+    assert_true(sum > 20); /* on average, of all seven waits */
+}
+
 /* --- jobs of one process --- */
 
 static atomic_bool options_end;

@@ -27,7 +27,7 @@ or `=`; `--` ends the options.
 | `new FILE\|FOLDER [TARGETS] [--out FILE] [--target COLUMN] [--json-key NAME] [--tokenizer PATH]` | looks at data and writes a config that trains on it |
 | `import FOLDER --out CONFIG` | writes a config for a folder of `transformers`, and checks that its weights, tokenizer and `config.json` belong together ([pretrained.md](pretrained.md)) |
 | `launch [--devices all\|N] [--max-restarts N] CONFIG …` | `train` on several devices of this host, started again after failures: [cluster.md](cluster.md) |
-| `sweep SWEEP\|FOLDER [--out FOLDER] [--workers N] [--device SPEC,…] [--dry-run] [--table] [--json]` | trains with several values of keys (grid, random, successive halving), alone or with workers on other machines, and names the best run: [sweeps.md](sweeps.md) |
+| `sweep SWEEP\|FOLDER [--out FOLDER] [--workers N] [--device SPEC,…] [--again] [--dry-run] [--table] [--json]` | trains with several values of keys (grid, random, successive halving), alone or with workers on other machines, and names the best run: [sweeps.md](sweeps.md) |
 | `eval RUN [--on train] [--best] [--classes] [--confusion FILE] [--json FILE]` | loss, accuracy, top-5, confusion matrix, precision, recall, F1 and Dice of classes on the evaluation data; also `eval CONFIG --checkpoint RUN \| --init PATH` |
 | `predict RUN [FILE…] [--input FILE\|-] [--out FILE] [--top-k K]` | probabilities of a classifier, values of a regression: [docs/predict.md](predict.md) |
 | `generate RUN [--prompt TEXT] [--max-new N] [--temperature X] [--top-k K] [--top-p P] [--seed N] [--logits FILE]` | continues a text, or writes the logits of its tokens |

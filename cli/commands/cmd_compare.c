@@ -37,13 +37,9 @@ typedef struct comparison {
 /* Of a sweep the best trials are compared, as many as there is room for. */
 static clt_status list_runs(const args_result *r, clt_file_list *list)
 {
-    for (int i = 0; i < r->n_operands; i++)
-        CLT_TRY(clt_sweep_runs(r->operands[i], MAX_RUNS - (int)list->count, list));
+    CLT_TRY(clt_fail_prefix(clt_sweep_runs(r->operands, r->n_operands, MAX_RUNS, list), "cltrain compare"));
     if (list->count < 2)
-        CLT_FAIL(CLT_EUSAGE, "cltrain compare: two runs at least are needed, and there %s",
-                 list->count ? "is one" : "are none");
-    if (list->count > MAX_RUNS)
-        CLT_FAIL(CLT_EUSAGE, "cltrain compare: at most %d runs can be compared", MAX_RUNS);
+        CLT_FAIL(CLT_EUSAGE, "cltrain compare: two runs at least are needed, and there is one");
     return CLT_OK;
 }
 

@@ -64,7 +64,7 @@ static clt_status make_trials(const char *folder, int shown, trials *out)
     CLT_SCOPED(clt_sweep_table) known = {0};
     clt_sweep_cells row;
     int done = 0;
-    CLT_TRY(clt_sweep_load(folder, NULL, &sweep));
+    CLT_TRY(clt_sweep_open(folder, &sweep));
     CLT_TRY(clt_sweep_table_make(sweep, &known));
     CLT_TRY(clt_sweep_table_read(&known, folder));
     CLT_TRY(clt_sweep_table_look(&known, folder));
@@ -99,11 +99,8 @@ static clt_status make_trials(const char *folder, int shown, trials *out)
 static clt_status load_all(const args_result *r, clt_run_record **runs, int *count)
 {
     CLT_SCOPED(clt_file_list) list = {0};
-    for (int i = 0; i < r->n_operands; i++)
-        CLT_TRY(clt_sweep_runs(r->operands[i], CLT_REPORT_RUNS - (int)list.count, &list));
-    if (list.count > CLT_REPORT_RUNS || list.count == 0)
-        CLT_FAIL(CLT_EUSAGE, "cltrain report: 1 to %d runs fit on a page, there are %zu", CLT_REPORT_RUNS,
-                 list.count);
+    CLT_TRY(clt_fail_prefix(clt_sweep_runs(r->operands, r->n_operands, CLT_REPORT_RUNS, &list),
+                            "cltrain report"));
     for (; *count < (int)list.count; (*count)++)
         CLT_TRY(clt_run_record_load(list.name[*count], &runs[*count]));
     return clt_run_names(runs, *count);

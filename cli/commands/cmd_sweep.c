@@ -22,7 +22,7 @@ typedef struct sweep_args {
     const char *out, *device, *init;
     int64_t workers;
     double lease, grace, budget, hours;
-    bool dry_run, table, json;
+    bool dry_run, table, again, json;
 } sweep_args;
 
 /* --- the table --- */
@@ -141,13 +141,15 @@ static void on_line(void *context, const char *line)
     fflush(stdout);
 }
 
-/* Splits "0:0,0:1" in place. */
+/* Splits "0:0,0:1" in place. NULL: no devices are named. */
 static clt_status split_devices(char *text, const char **devices, int *count)
 {
-    for (char *at = text; at && *at;) {
+    for (char *at = text; at;) {
         char *end = strchr(at, ',');
-        if (*count == MAX_DEVICES || end == at)
-            CLT_FAIL(CLT_EUSAGE, "cltrain sweep: option --device: up to %d devices, divided by commas",
+        if (*count == MAX_DEVICES || end == at || !*at)
+            CLT_FAIL(CLT_EUSAGE,
+                     "cltrain sweep: option --device: 1 to %d devices are expected, divided by "
+                     "commas",
                      MAX_DEVICES);
         devices[(*count)++] = at;
         if (end)
@@ -172,6 +174,7 @@ static clt_status train_trials(cmd_context *context, const clt_sweep *s, const c
                                        .device_count = count,
                                        .lease_seconds = a->lease,
                                        .grace_seconds = a->grace,
+                                       .again = a->again,
                                        .budget = a->budget,
                                        .hours = a->hours,
                                        .stop = context->stop,
@@ -199,9 +202,11 @@ static clt_status run(cmd_context *context, const char *operand, const sweep_arg
     char folder[1024];
     CLT_TRY(choose_folder(operand, a, folder, sizeof folder));
     /* the table is of the copy in the folder: the file may have changed since */
-    CLT_TRY(clt_sweep_load(a->table && clt_sweep_is_folder(folder) ? folder : operand, a->init, &sweep));
+    CLT_TRY(a->table && clt_sweep_is_folder(folder) ? clt_sweep_open(folder, &sweep)
+                                                    : clt_sweep_load(operand, a->init, &sweep));
     CLT_TRY(clt_sweep_table_make(sweep, &known));
     if (a->dry_run) {
+        CLT_TRY(clt_sweep_check_price(sweep, &(clt_sweep_options){.budget = a->budget}));
         if (!a->json)
             tell_rungs(sweep);
         return show(context, &known, folder, a);
@@ -237,6 +242,7 @@ clt_status cmd_sweep(cmd_context *context, int argc, char **argv)
                    "a worker of another machine counts as dead when it was silent for this time (60)"),
         ARGS_FLOAT("--grace", "SECONDS", a.grace, 1, 1e9,
                    "a training that was told to end and save is killed after this time (900)"),
+        ARGS_FLAG("--again", a.again, "try trials that have failed again"),
         ARGS_FLAG("--dry-run", a.dry_run, "check the sweep and show its trials; train nothing"),
         ARGS_FLAG("--table", a.table, "show the results so far; train nothing"),
         ARGS_JSON(a.json),
@@ -251,6 +257,11 @@ clt_status cmd_sweep(cmd_context *context, int argc, char **argv)
     ARGS_PARSE(&usage, argc, argv, &r);
     if (a.dry_run && a.table)
         CLT_FAIL(CLT_EUSAGE, "cltrain sweep: give --dry-run or --table, not both");
+    if (a.table && (a.budget > 0 || a.hours > 0 || a.again))
+        CLT_FAIL(CLT_EUSAGE, "cltrain sweep: --table trains nothing, so %s has no place beside it",
+                 a.budget > 0  ? "--budget"
+                 : a.hours > 0 ? "--hours"
+                               : "--again");
     if (a.json)
         CLT_TRY(cmd_can_write("-"));
     return run(context, r.operands[0], &a);

@@ -19,6 +19,7 @@
 #include "engine/report/read/run_facts.h"
 #include "engine/report/read/text_plot.h"
 #include "engine/report/write/lines.h"
+#include "engine/sweep/sweep.h"
 
 #define LOOK_SECONDS 0.5  /* interval at which files are read */
 #define LINE_SECONDS 10.0 /* interval of lines without a terminal */
@@ -356,6 +357,12 @@ clt_status cmd_watch(cmd_context *context, int argc, char **argv)
                    "the run, or with q or Ctrl-C, which do not affect the run.");
     args_result r;
     ARGS_PARSE(&usage, argc, argv, &r);
+    if (clt_sweep_is_folder(r.operands[0]))
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain watch: '%s' is the folder of a sweep: watch one of its trials, such as %s/trial-01; "
+            "cltrain sweep %s --table shows them all",
+            r.operands[0], r.operands[0], r.operands[0]);
     watch w = {.operand = r.operands[0], .context = context, .unicode = shows_unicode()};
     /* a bucket has what the run has uploaded, and does not tell what is new */
     clt_status status = once || clt_is_remote(w.operand) ? print_once(&w)

@@ -40,6 +40,8 @@ typedef struct clt_notices clt_notices;
  * `off`, or `auto` on a machine of no cloud. CLT_EUNSUPPORTED: the provider is named, and libcurl is missing;
  * with `auto` clt_notices_take_trouble tells of it. CLT_ECONFIG: CLTRAIN_CLOUD_PROVIDER names no provider. */
 clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out);
+/* CLT_ECONFIG: clt_notices_open would fail with it. Asks nobody. */
+clt_status clt_notices_check(const clt_notice_options *options);
 /* Asks once and waits for the answer, which says no more than that there is one. CLT_EDATA: there is none, or
  * none that can be understood. CLT_EUSAGE: the provider's name is none, or its file or address is missing.
  * CLT_EUNSUPPORTED: libcurl is missing. */

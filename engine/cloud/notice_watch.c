@@ -239,6 +239,12 @@ static clt_status add_all(clt_notices *n, const clt_notice_options *o)
     return source ? add(n, o, source) : CLT_OK;
 }
 
+clt_status clt_notices_check(const clt_notice_options *options)
+{
+    const clt_notice_source *source;
+    return choose_source(options, CLT_ECONFIG, &source);
+}
+
 clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out)
 {
     clt_notices *n;

@@ -64,6 +64,9 @@ typedef struct clt_sweep {
  * CLT_ECONFIG names the file, the place and what is wrong there, also if a file cannot be read; CLT_EUSAGE:
  * the folder is not a sweep's. */
 clt_status clt_sweep_load(const char *path, const char *init, clt_sweep **out);
+/* Reads the sweep of a folder for showing it: the weights are not opened, and the trials' configs are not
+ * checked. */
+clt_status clt_sweep_open(const char *folder, clt_sweep **out);
 void clt_sweep_free(clt_sweep *sweep);
 CLT_SCOPED_POINTER(clt_sweep, clt_sweep_free)
 
@@ -107,10 +110,10 @@ typedef struct clt_trial {
 typedef struct clt_sweep_table {
     const clt_sweep *sweep;
     clt_trial *trials; /* by their number */
-    int *order;        /* numbers of trials, the best one first, those without a result last */
-    int best;          /* number of the best trial; -1: no trial has a result */
-    int rung;          /* the rung that is trained now, or the last one */
-    int *members;      /* numbers of the trials in this rung */
+    int *order;   /* numbers of trials, the best one first; then those without a result, and failed ones */
+    int best;     /* number of the best trial; -1: no trial has a result */
+    int rung;     /* the rung that is trained now, or the last one */
+    int *members; /* numbers of the trials in this rung */
     int member_count;
     int unsettled; /* how many of these are neither done nor failed */
 } clt_sweep_table;
@@ -140,9 +143,10 @@ clt_status clt_sweep_table_write(const clt_sweep_table *table, const char *folde
 
 /* True if the path is the folder of a sweep. */
 bool clt_sweep_is_folder(const char *path);
-/* Appends the run folders that a path names: of the trials that have a result, the best one first, at
- * most `most` of them, if it is the folder of a sweep; otherwise the path itself. */
-clt_status clt_sweep_runs(const char *path, int most, clt_file_list *out);
+/* Appends the run folders that paths name, at most `most` of them: a folder of a sweep stands for its trials
+ * that have a result, the best one first, as many as there is room for beside the other paths, equally for
+ * every sweep. CLT_EUSAGE: there are more than `most`, or a sweep has no result yet. */
+clt_status clt_sweep_runs(const char *const *paths, int count, int most, clt_file_list *out);
 
 /* --- a worker --- */
 
@@ -154,17 +158,21 @@ typedef struct clt_sweep_options {
     double lease_seconds; /* a worker of another machine that was silent for this time loses its trials */
     double grace_seconds; /* a training that was told to end is killed after this time, and after the time
                            * that it may wait for its uploads (checkpoint.upload_seconds) */
+    bool again;           /* trials that have failed are tried again */
     double budget, hours; /* what all trials of the sweep may cost, and be trained, together; 0: anything */
     const atomic_int *stop;
     void (*tell)(void *context, const char *line); /* what happens, a line at a time */
     void *context;
 } clt_sweep_options;
 
+/* CLT_ECONFIG: a budget cannot be kept, or the metric is a cost, and the trials have no price. */
+clt_status clt_sweep_check_price(const clt_sweep *sweep, const clt_sweep_options *options);
 /* Makes the folder, or checks that it holds this very sweep, and trains trials until all are done, alone or
  * beside other workers. CLT_EINTERRUPTED: *stop was set, or a training was interrupted, as by a notice of
  * the cloud, or the budget or the hours are spent; it can be called again. CLT_ECONFIG: the folder holds
- * another sweep, or the budget or the hours were spent before a training could begin. CLT_EDEVICE,
- * CLT_EDEVLOST, CLT_ESTORAGE: trainings cannot go on on this machine. */
+ * another sweep, the budget or the hours were spent before a training could begin, the environment is wrong,
+ * or a complete trial has no metric. CLT_EDATA, CLT_EDEVICE, CLT_EDEVLOST, CLT_ESTORAGE: trainings cannot go
+ * on on this machine. */
 clt_status clt_sweep_work(const clt_sweep *sweep, const clt_sweep_options *options);
 
 #endif

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "engine/report/read/run_cost.h"
@@ -70,16 +71,38 @@ clt_status clt_sweep_spending_read(const clt_sweep *s, const char *folder, clt_s
     return CLT_OK;
 }
 
-clt_status clt_sweep_check_budget(const clt_sweep *s, const clt_sweep_options *o)
+/* Whether every trial has a price. A key that varies decides for its trial. */
+static clt_status are_priced(const clt_sweep *s, bool *out)
 {
-    const char *price = getenv(CLT_PRICE_VARIABLE);
-    bool priced = clt_config_float(s->config, "cost.per_hour") > 0 || (price && *price);
+    double price = 0;
     for (int k = 0; k < s->key_count; k++)
-        priced = priced || strcmp(s->keys[k].path, "cost.per_hour") == 0;
-    if (o->budget > 0 && !priced)
+        if (strcmp(s->keys[k].path, "cost.per_hour") == 0) {
+            *out = true;
+            for (int t = 0; t < s->trials; t++)
+                *out = *out && strtod(s->values[t * s->key_count + k], NULL) > 0;
+            return CLT_OK;
+        }
+    CLT_TRY(clt_cost_price(s->config, &price));
+    *out = price > 0;
+    return CLT_OK;
+}
+
+clt_status clt_sweep_check_price(const clt_sweep *s, const clt_sweep_options *o)
+{
+    static const clt_fact paid[] = {CLT_FACT_COST,       CLT_FACT_COST_MILLION, CLT_FACT_COST_THOUSAND,
+                                    CLT_FACT_COST_EPOCH, CLT_FACT_COST_LOST,    CLT_FACT_GOODPUT};
+    const bool budget = o->budget > 0;
+    bool needed = budget, priced;
+    for (size_t i = 0; i < sizeof paid / sizeof *paid; i++)
+        needed = needed || s->metric == paid[i];
+    if (!needed)
+        return CLT_OK;
+    CLT_TRY(are_priced(s, &priced));
+    if (!priced)
         CLT_FAIL(CLT_ECONFIG,
-                 "--budget needs a price: set cost.per_hour in the config, or " CLT_PRICE_VARIABLE
-                 " in the environment");
+                 "%s%s needs a price above 0: set cost.per_hour in the config, or " CLT_PRICE_VARIABLE
+                 " in the environment",
+                 budget ? "--budget" : "the metric ", budget ? "" : clt_fact_columns[s->metric].key);
     return CLT_OK;
 }
 

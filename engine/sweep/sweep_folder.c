@@ -3,6 +3,7 @@
  * The folder of a sweep: sweep.json, config.json (the config with the values of "set"), and for each trial
  * its run folder, a record in done/ or failed/, a lease in lease/ and what its trainings printed in output/.
  * Knows nothing of who trains. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/files/fileio.h"
+#include "engine/files/fileio_error.h"
 #include "engine/files/remote_files.h"
 #include "engine/sweep/sweep_internal.h"
 
@@ -124,10 +126,69 @@ static clt_status prepare_init(const clt_sweep *s, const char *folder)
     return CLT_OK;
 }
 
+/* The members of a sweep.json in their order, as text, without "metric" and "goal", which train nothing. */
+static clt_status trained_members(const char *text, const char *source, clt_str *out)
+{
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    CLT_TRY(clt_json_parse(text, strlen(text), source, CLT_ECONFIG, &doc));
+    clt_json_writer w = clt_json_writer_make(out, 0);
+    clt_jw_object(&w);
+    for (const clt_json *m = clt_json_first(clt_json_root(doc)); m; m = clt_json_next(m)) {
+        if (strcmp(clt_json_key(m), "metric") == 0 || strcmp(clt_json_key(m), "goal") == 0)
+            continue;
+        clt_jw_key(&w, clt_json_key(m));
+        clt_jw_value(&w, m);
+    }
+    clt_jw_end_object(&w);
+    return clt_str_check(out);
+}
+
+/* Whether the folder has a result. */
+static clt_status has_results(const char *folder, bool *out)
+{
+    CLT_SCOPED(clt_file_list) names = {0};
+    CLT_FREED char *done = NULL;
+    CLT_TRY(clt_path_join(folder, "done", &done));
+    *out = false;
+    if (!clt_is_directory(done))
+        return CLT_OK;
+    CLT_TRY(clt_folder_names(done, &names));
+    *out = names.count > 0;
+    return CLT_OK;
+}
+
+/* Makes sweep.json, or checks that the one in the folder is the same sweep. How results are compared may
+ * change, unless halving has chosen trials by it. */
+static clt_status prepare_text(const clt_sweep *s, const char *folder)
+{
+    CLT_FREED char *path = NULL, *other = NULL;
+    CLT_SCOPED(clt_str) here = {0}, there = {0};
+    bool chosen = false;
+    CLT_TRY(clt_path_join(folder, "sweep.json", &path));
+    CLT_TRY(make_or_read(path, s->text, &other));
+    if (!other || strcmp(other, s->text) == 0)
+        return CLT_OK;
+    CLT_TRY(trained_members(s->text, s->source, &here));
+    CLT_TRY(trained_members(other, path, &there));
+    if (strcmp(here.text, there.text) != 0)
+        CLT_FAIL(CLT_ECONFIG,
+                 "'%s' holds another sweep than %s; give another folder with --out, or go on with that one: "
+                 "cltrain sweep %s",
+                 folder, s->source, folder);
+    if (s->method == CLT_SWEEP_HALVING)
+        CLT_TRY(has_results(folder, &chosen));
+    if (chosen)
+        CLT_FAIL(CLT_ECONFIG,
+                 "'%s' has results by which halving chooses, so \"metric\" and \"goal\" stay as they are; "
+                 "give another folder with --out",
+                 folder);
+    return clt_file_write(path, s->text, strlen(s->text));
+}
+
 clt_status clt_sweep_prepare(const clt_sweep *s, const char *folder)
 {
     static const char *const parts[] = {"done", "failed", "lease", "output"};
-    CLT_FREED char *path = NULL, *run = NULL, *other = NULL;
+    CLT_FREED char *run = NULL;
     CLT_TRY(clt_refuse_remote(folder));
     CLT_TRY(clt_path_join(folder, "config.resolved.json", &run));
     if (clt_file_exists(run))
@@ -135,13 +196,7 @@ clt_status clt_sweep_prepare(const clt_sweep *s, const char *folder)
     CLT_TRY(clt_mkdir_p(folder));
     CLT_TRY(prepare_init(s, folder));
     CLT_TRY(prepare_config(s, folder));
-    CLT_TRY(clt_path_join(folder, "sweep.json", &path));
-    CLT_TRY(make_or_read(path, s->text, &other));
-    if (other && strcmp(other, s->text) != 0)
-        CLT_FAIL(CLT_ECONFIG,
-                 "'%s' holds another sweep than %s; give another folder with --out, or go on with that one: "
-                 "cltrain sweep %s",
-                 folder, s->source, folder);
+    CLT_TRY(prepare_text(s, folder));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         CLT_FREED char *part = NULL;
         CLT_TRY(clt_path_join(folder, parts[i], &part));
@@ -168,6 +223,21 @@ static double number_of(const clt_json_doc *doc, const char *name)
     return value && clt_json_typeof(value) == CLT_JSON_NUMBER ? clt_json_number(value) : NAN;
 }
 
+/* The sweep's metric by the trial's run folder; NAN: it is unknown there. */
+static clt_status metric_of_run(const clt_sweep *s, const char *folder, int trial, double *out)
+{
+    CLT_SCOPED(clt_run_record) *record = NULL;
+    CLT_FREED char *run = NULL;
+    char name[CLT_SWEEP_NAME];
+    CLT_TRY(clt_path_join(folder, clt_sweep_trial_name(s, trial, name), &run));
+    clt_status status = clt_run_record_load(run, &record);
+    *out = status == CLT_OK ? clt_run_facts_of(record).value[s->metric] : NAN;
+    if (status == CLT_ENOMEM)
+        return status;
+    clt_error_clear();
+    return CLT_OK;
+}
+
 clt_status clt_sweep_read_result(const clt_sweep *s, const char *folder, int trial, int rung,
                                  clt_trial_result *out)
 {
@@ -178,11 +248,14 @@ clt_status clt_sweep_read_result(const clt_sweep *s, const char *folder, int tri
         return CLT_OK;
     double steps = number_of(doc, "steps");
     out->done = true;
+    const clt_json *metric = clt_json_get(clt_json_root(doc), "metric");
+    bool other = metric && strcmp(clt_json_string(metric), clt_fact_columns[s->metric].key) != 0;
     out->value = number_of(doc, "value");
     out->steps = isnan(steps) ? 0 : (int64_t)steps;
     out->seconds = number_of(doc, "seconds");
     out->cost = number_of(doc, "cost");
-    return CLT_OK;
+    /* the trial was compared by another metric when it was done */
+    return other ? metric_of_run(s, folder, trial, &out->value) : CLT_OK;
 }
 
 clt_status clt_sweep_write_result(const clt_sweep *s, const char *folder, int trial, int rung,
@@ -244,4 +317,36 @@ clt_status clt_sweep_write_failures(const clt_sweep *s, const char *folder, int 
     CLT_TRY(clt_str_check(&text));
     CLT_TRY(clt_sweep_record_path(s, folder, "failed", trial, rung, ".json", &path));
     return clt_file_write(path, text.text, text.length);
+}
+
+/* The newest rung of which a kind of records has one: their names begin with "trial-03-1". */
+static clt_status newest_rung(const char *folder, const char *kind, int *rung)
+{
+    CLT_SCOPED(clt_file_list) names = {0};
+    CLT_FREED char *path = NULL;
+    CLT_TRY(clt_path_join(folder, kind, &path));
+    CLT_TRY(clt_folder_names(path, &names));
+    for (size_t i = 0; i < names.count; i++) {
+        int of;
+        if (sscanf(names.name[i], "trial-%*d-%d", &of) == 1 && of > *rung)
+            *rung = of;
+    }
+    return CLT_OK;
+}
+
+clt_status clt_sweep_forget_failures(const clt_sweep *s, const char *folder)
+{
+    static const char *const kinds[] = {"done", "failed", "lease"};
+    clt_trial_failures failures;
+    int rung = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        CLT_TRY(newest_rung(folder, kinds[i], &rung));
+    for (int t = 0; t < s->trials && rung < s->rungs; t++) {
+        CLT_FREED char *path = NULL;
+        CLT_TRY(clt_sweep_read_failures(s, folder, t, rung, &failures));
+        CLT_TRY(clt_sweep_record_path(s, folder, "failed", t, rung, ".json", &path));
+        if (failures.given_up && unlink(path) != 0 && errno != ENOENT)
+            return clt_fail_errno(CLT_ESTORAGE, errno, "removing '%s'", path);
+    }
+    return CLT_OK;
 }

@@ -23,7 +23,8 @@ char *clt_sweep_point(clt_arena *arena, const clt_sweep_key *key, double share);
 clt_status clt_sweep_make_trials(clt_sweep *sweep, int64_t trials, int64_t total);
 /* Writes the member "keys": an object with the trial's values. */
 clt_status clt_sweep_write_keys(const clt_sweep *sweep, int trial, clt_json_writer *w);
-/* Sorts `count` numbers of trials by their results, the best one first: by the rung, then by the metric. */
+/* Sorts `count` numbers of trials by their results, the best one first: by the rung, then by the metric.
+ * Trials that have failed are the last, whatever they had reached. */
 void clt_sweep_rank(const clt_sweep *sweep, const clt_trial *trials, int *order, int count);
 /* Reduces `members`, `count` numbers of trials that have all been trained in the rung before `rung` or have
  * failed, to the trials of `rung`, in the order of their numbers. Returns how many there are. */
@@ -43,6 +44,28 @@ clt_status clt_sweep_read_result(const clt_sweep *sweep, const char *folder, int
 clt_status clt_sweep_write_result(const clt_sweep *sweep, const char *folder, int trial, int rung,
                                   const clt_trial_result *result, bool *created);
 
+/* With --again: forgets that trials have failed for good. In halving it does so for the newest rung that any
+ * trial has reached, since the rungs before it have decided which trials go on. */
+clt_status clt_sweep_forget_failures(const clt_sweep *sweep, const char *folder);
+
+/* sweep_start.c: the command line of a training, as words that end with NULL. The arena holds the texts made
+ * for them. */
+typedef struct clt_sweep_command {
+    clt_arena *arena;
+    const char *program;
+    const char *words[CLT_SWEEP_KEYS + 16];
+    int count;
+    bool failed; /* there was no memory for a word */
+} clt_sweep_command;
+/* Fills in the words; arena and program are set. device NULL: the config's. */
+clt_status clt_sweep_make_command(const clt_sweep *sweep, int trial, int rung, const char *config,
+                                  const char *run, const char *device, clt_sweep_command *out);
+/* Where the trial's checkpoints are uploaded to, each trial's below its own name; "": nowhere. */
+const char *clt_sweep_upload(const clt_sweep *sweep, int trial, clt_str *shown);
+/* Whether this machine can train at all, as far as no trial has a say in it: CLT_ECONFIG for variables of the
+ * environment, CLT_EDATA for data that is not here. */
+clt_status clt_sweep_check_machine(const clt_sweep *sweep);
+
 /* sweep_budget.c: what the trials have cost so far, by their run folders. All zeros: nothing is known yet. */
 typedef struct clt_sweep_spending {
     struct clt_trial_spending *trials; /* by their number */
@@ -53,8 +76,6 @@ void clt_sweep_spending_free(clt_sweep_spending *spending);
 CLT_SCOPED_VALUE(clt_sweep_spending, clt_sweep_spending_free)
 /* Reads what has changed since the last call. A run that cannot be read has cost nothing. */
 clt_status clt_sweep_spending_read(const clt_sweep *sweep, const char *folder, clt_sweep_spending *spending);
-/* CLT_ECONFIG: a budget cannot be kept, since the trials have no price. */
-clt_status clt_sweep_check_budget(const clt_sweep *sweep, const clt_sweep_options *options);
 /* Fails with `code`, and a text that says so, if the budget or the hours of the options are spent. */
 clt_status clt_sweep_spent(const clt_sweep_options *options, const clt_sweep_spending *spending,
                            clt_status code);

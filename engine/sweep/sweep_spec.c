@@ -33,6 +33,7 @@ typedef struct reader {
     clt_sweep *sweep;
     int64_t trials;                    /* 0: not given */
     const clt_config_presets *presets; /* of the weights that the trials start from; NULL: none */
+    bool trains;                       /* else the sweep is only to be shown */
 } reader;
 
 /* CLT_ECONFIG with the place of a value. */
@@ -217,8 +218,14 @@ static clt_status read_values(const reader *r, const clt_json *list, clt_sweep_k
     key->values = clt_arena_alloc(r->sweep->arena, count * sizeof *key->values);
     if (!key->values)
         return no_memory();
-    for (const clt_json *value = clt_json_first(list); value; value = clt_json_next(value))
-        CLT_TRY(value_text(r, value, &key->values[key->count++]));
+    for (const clt_json *value = clt_json_first(list); value; value = clt_json_next(value)) {
+        CLT_TRY(value_text(r, value, &key->values[key->count]));
+        for (int i = 0; i < key->count && r->trains; i++)
+            if (strcmp(key->values[i], key->values[key->count]) == 0)
+                return refuse(r, value, "%s: %s is there twice, which makes trials that are the same",
+                              key->path, key->values[i]);
+        key->count++;
+    }
     return CLT_OK;
 }
 
@@ -291,11 +298,11 @@ static clt_status read_metric(const reader *r, const clt_json *root)
         }
     CLT_TRY(read_word(r, root, "metric", names, count, &metric));
     CLT_TRY(read_word(r, root, "goal", goals, COUNT(goals), &goal));
-    bool evaluates = clt_source_has_eval(s->config);
+    const bool evaluates = clt_source_has_eval(s->config);
     s->metric = metric >= 0 ? facts[metric] : evaluates ? CLT_FACT_EVAL_LOSS : CLT_FACT_MEAN_LOSS;
     s->more = goal >= 0 ? goal == 1 : clt_fact_columns[s->metric].better == CLT_BETTER_MORE;
     for (size_t i = 0; i < COUNT(evaluated); i++)
-        if (s->metric == evaluated[i] && !evaluates)
+        if (s->metric == evaluated[i] && !evaluates && r->trains)
             return refuse(r, clt_json_get(root, "metric"),
                           "metric: %s comes from evaluations, and the config has no evaluation data",
                           clt_fact_columns[s->metric].key);
@@ -372,10 +379,62 @@ static clt_status read_all(reader *r, const char *copy)
         return refuse(r, clt_json_get(root, "halving"),
                       "halving: it needs the length in steps: set train.steps, as in \"set\": "
                       "{\"train.steps\": 1000}");
+    if (r->trains && r->sweep->method == CLT_SWEEP_HALVING && r->sweep->first_steps >= total)
+        return refuse(
+            r, clt_json_get(root, "halving"),
+            "halving: \"first_steps\" must be less than train.steps, which is %lld: otherwise every "
+            "trial is trained to its end",
+            (long long)total);
     return clt_fail_prefix(clt_sweep_make_trials(r->sweep, r->trials, total), "%s", clt_json_source(r->doc));
 }
 
-/* What all trials would do in one place, and what halving needs. */
+/* The word of a choice that only some families have; "": this one does not have it. */
+static const char *word_of(const clt_config *c, const char *key)
+{
+    return clt_config_part_has(clt_config_chosen(c, "model.type"), key) ? clt_config_string(c, key) : "";
+}
+
+static bool is_one_of(const char *word, const char *const *words)
+{
+    bool found = false;
+    for (; *words; words++)
+        found = found || strcmp(word, *words) == 0;
+    return found;
+}
+
+/* True if runs of the config surely do not have the metric, by the model's family, its loss and its data.
+ * What a list of layers brings shows after the first trial. */
+static bool lacks_metric(const clt_config *c, clt_fact metric)
+{
+    static const char *const classifiers[] = {"resnet", "cnn3d", "unet3d", "gpt", "llama", NULL};
+    static const char *const numbers[] = {"mse", "l1", "number", NULL};
+    static const char *const classes[] = {"cross_entropy", "bce_with_logits", "pretrain", "masked",
+                                          "class",         "tokens",          "span",     NULL};
+    static const char *const texts[] = {"pretrain", "masked", NULL};
+    const clt_config_part *family = clt_config_chosen(c, "model.type"),
+                          *format = clt_config_chosen(c, "data.type");
+    const char *loss = word_of(c, "model.loss"), *head = word_of(c, "model.head");
+    bool of_numbers = is_one_of(loss, numbers) || is_one_of(head, numbers);
+    bool of_classes =
+        is_one_of(loss, classes) || is_one_of(head, classes) || is_one_of(family->name, classifiers);
+    switch (metric) {
+    case CLT_FACT_ACCURACY:
+        return of_numbers;
+    case CLT_FACT_MAE:
+    case CLT_FACT_RMSE:
+    case CLT_FACT_R2:
+        return of_classes;
+    case CLT_FACT_PERPLEXITY:
+        return !family->language && !format->language && (of_numbers || of_classes) &&
+               !is_one_of(head, texts);
+    case CLT_FACT_ENERGY:
+        return !(clt_config_float(c, "monitor.seconds") > 0);
+    default:
+        return false;
+    }
+}
+
+/* What all trials would do in one place, what halving and the metric need, and a key without effect. */
 static clt_status check_trial(const clt_sweep *s, const clt_config *config, int trial)
 {
     if (s->method == CLT_SWEEP_HALVING && !clt_config_bool(config, "checkpoint.final"))
@@ -388,6 +447,17 @@ static clt_status check_trial(const clt_sweep *s, const clt_config *config, int 
                  "%s: trial %d: monitor.prometheus names one file, which all trials would write; name a "
                  "folder, in which each trial has a file of its own",
                  s->source, trial + 1);
+    if (lacks_metric(config, s->metric))
+        CLT_FAIL(CLT_ECONFIG,
+                 "%s: trial %d: metric: this training has no %s; name another one, such as eval_loss",
+                 s->source, trial + 1, clt_fact_columns[s->metric].key);
+    for (int k = 0; k < s->key_count; k++)
+        if (strcmp(s->keys[k].path, "train.epochs") == 0 && clt_config_int(config, "train.steps") > 0)
+            CLT_FAIL(
+                CLT_ECONFIG,
+                "%s: trial %d: train.epochs has no effect beside train.steps, which is %lld: let only one "
+                "of them say how long trials are trained",
+                s->source, trial + 1, (long long)clt_config_int(config, "train.steps"));
     return CLT_OK;
 }
 
@@ -421,14 +491,14 @@ static clt_status check_trials(const reader *r)
     return CLT_OK;
 }
 
-static clt_status load(clt_sweep *s, const char *path, const char *copy)
+static clt_status load(clt_sweep *s, const char *path, const char *copy, bool trains)
 {
     CLT_SCOPED(clt_json_doc) *doc = NULL;
     CLT_SCOPED(clt_pretrained) *pretrained = NULL;
     CLT_FREED char *text = NULL;
     size_t length;
-    reader r = {.sweep = s};
-    if (s->init) {
+    reader r = {.sweep = s, .trains = trains};
+    if (s->init && trains) {
         CLT_TRY(clt_pretrained_open(s->init, &pretrained));
         r.presets = clt_pretrained_presets(pretrained, true);
     }
@@ -438,7 +508,7 @@ static clt_status load(clt_sweep *s, const char *path, const char *copy)
     CLT_TRY(keep_text(&r, text, &s->text));
     CLT_TRY(keep_text(&r, path, &s->source));
     CLT_TRY(read_all(&r, copy));
-    return check_trials(&r);
+    return trains ? check_trials(&r) : CLT_OK;
 }
 
 bool clt_sweep_is_folder(const char *path)
@@ -465,7 +535,7 @@ static clt_status find_init(clt_sweep *s, const char *folder, const char *init)
     return s->init ? CLT_OK : no_memory();
 }
 
-clt_status clt_sweep_load(const char *path, const char *init, clt_sweep **out)
+static clt_status read_sweep(const char *path, const char *init, bool trains, clt_sweep **out)
 {
     CLT_SCOPED(clt_sweep) *sweep = NULL;
     CLT_SCOPED(clt_arena) *arena = NULL;
@@ -483,7 +553,17 @@ clt_status clt_sweep_load(const char *path, const char *init, clt_sweep **out)
         return no_memory();
     sweep->arena = CLT_TAKE(arena);
     CLT_TRY(find_init(sweep, copy ? path : NULL, init));
-    CLT_TRY(load(sweep, file ? file : path, copy));
+    CLT_TRY(load(sweep, file ? file : path, copy, trains));
     *out = CLT_TAKE(sweep);
     return CLT_OK;
+}
+
+clt_status clt_sweep_load(const char *path, const char *init, clt_sweep **out)
+{
+    return read_sweep(path, init, true, out);
+}
+
+clt_status clt_sweep_open(const char *folder, clt_sweep **out)
+{
+    return read_sweep(folder, NULL, false, out);
 }

@@ -88,8 +88,9 @@ clt_status clt_sweep_table_read(clt_sweep_table *table, const char *folder)
         next_rung(table);
     }
     clt_sweep_rank(table->sweep, table->trials, table->order, table->sweep->trials);
-    const clt_trial_result *first = &table->trials[table->order[0]].result;
-    table->best = first->done && isfinite(first->value) ? table->order[0] : -1;
+    const clt_trial *first = &table->trials[table->order[0]];
+    bool best = first->state != CLT_TRIAL_FAILED && first->result.done && isfinite(first->result.value);
+    table->best = best ? table->order[0] : -1;
     return CLT_OK;
 }
 
@@ -106,19 +107,42 @@ clt_status clt_sweep_table_look(clt_sweep_table *table, const char *folder)
     return CLT_OK;
 }
 
-clt_status clt_sweep_runs(const char *path, int most, clt_file_list *out)
+/* Appends the best trials of a sweep. */
+static clt_status add_trials(const char *folder, int most, clt_file_list *out)
 {
     CLT_SCOPED(clt_sweep) *sweep = NULL;
     CLT_SCOPED(clt_sweep_table) table = {0};
-    if (!clt_sweep_is_folder(path))
-        return clt_file_list_add(out, strdup(path));
-    CLT_TRY(clt_sweep_load(path, NULL, &sweep));
+    const size_t before = out->count;
+    CLT_TRY(clt_sweep_open(folder, &sweep));
     CLT_TRY(clt_sweep_table_make(sweep, &table));
-    CLT_TRY(clt_sweep_table_read(&table, path));
+    CLT_TRY(clt_sweep_table_read(&table, folder));
     for (int i = 0; i < sweep->trials && i < most && table.trials[table.order[i]].result.done; i++) {
         char name[CLT_SWEEP_NAME], *run;
-        CLT_TRY(clt_path_join(path, clt_sweep_trial_name(sweep, table.order[i], name), &run));
+        CLT_TRY(clt_path_join(folder, clt_sweep_trial_name(sweep, table.order[i], name), &run));
         CLT_TRY(clt_file_list_add(out, run));
+    }
+    if (out->count == before && most > 0)
+        CLT_FAIL(CLT_EUSAGE, "the sweep in '%s' has no results yet", folder);
+    return CLT_OK;
+}
+
+clt_status clt_sweep_runs(const char *const *paths, int count, int most, clt_file_list *out)
+{
+    int sweeps = 0;
+    for (int i = 0; i < count; i++)
+        sweeps += clt_sweep_is_folder(paths[i]);
+    int room = most - (count - sweeps); /* for trials */
+    if (room < sweeps)
+        CLT_FAIL(CLT_EUSAGE, "there is room for %d runs, and there are %d", most, count);
+    for (int i = 0; i < count; i++) {
+        const size_t before = out->count;
+        if (!clt_sweep_is_folder(paths[i])) {
+            CLT_TRY(clt_file_list_add(out, strdup(paths[i])));
+            continue;
+        }
+        CLT_TRY(add_trials(paths[i], room / sweeps, out));
+        room -= (int)(out->count - before);
+        sweeps--;
     }
     return CLT_OK;
 }
@@ -196,7 +220,7 @@ static clt_status write_trial(const clt_sweep_table *table, const char *folder, 
     clt_jw_kint(w, "steps", trial->result.steps);
     clt_jw_kdouble(w, clt_fact_columns[s->metric].key, trial->result.value);
     clt_jw_kdouble(w, "seconds", trial->result.seconds);
-    if (!isnan(trial->result.cost))
+    if (!isnan(trial->result.cost) && s->metric != CLT_FACT_COST)
         clt_jw_kdouble(w, "cost", trial->result.cost);
     clt_jw_end_object(w);
     return clt_str_check(&path);

@@ -153,7 +153,7 @@ clt_status clt_sweep_write_keys(const clt_sweep *s, int trial, clt_json_writer *
 
 /* A trial that is being sorted. */
 typedef struct ranked {
-    int trial, rung; /* rung -1: no result */
+    int trial, rung; /* rung -1: no result, -2: it has failed */
     double value;    /* less is better; infinite: no number */
 } ranked;
 
@@ -173,7 +173,8 @@ void clt_sweep_rank(const clt_sweep *s, const clt_trial *trials, int *order, int
     for (int i = 0; i < count; i++) {
         const clt_trial_result *r = &trials[order[i]].result;
         double value = s->more ? -r->value : r->value;
-        list[i] = (ranked){order[i], r->done ? r->rung : -1, isfinite(value) ? value : INFINITY};
+        int rung = trials[order[i]].state == CLT_TRIAL_FAILED ? -2 : r->done ? r->rung : -1;
+        list[i] = (ranked){order[i], rung, isfinite(value) && rung >= -1 ? value : INFINITY};
     }
     qsort(list, (size_t)count, sizeof *list, by_value);
     for (int i = 0; i < count; i++)

@@ -60,7 +60,8 @@ typedef struct worker {
     clt_sweep_spending spending;
     double next_look; /* at what is spent */
     bool began;       /* it has begun a training */
-    bool spent;       /* the budget or the hours are, and trainings are to end */
+    bool checked;     /* the machine is fit for trainings */
+    bool ending;      /* trainings are to save and end, since the budget is spent or there is no metric */
 } worker;
 
 static void free_worker(worker *w)
@@ -100,79 +101,6 @@ static void close_by(worker *w, clt_status status)
 }
 
 /* --- the training of a trial --- */
-
-/* The words of a command line, and the texts made for them. */
-typedef struct command {
-    clt_arena *arena;
-    const char *words[CLT_SWEEP_KEYS + 16];
-    int count;
-    bool failed; /* there was no memory for a word */
-} command;
-
-static void put_word(command *c, const char *word)
-{
-    if (word)
-        c->words[c->count++] = word;
-    c->failed = c->failed || !word;
-}
-
-static void put_option(command *c, const char *option, const char *value)
-{
-    put_word(c, option);
-    put_word(c, value);
-}
-
-#define UPLOAD "checkpoint.upload"
-
-/* Where the trials' checkpoints are uploaded to, each below its own name; "": nowhere. */
-static const char *upload_of(const clt_sweep *s, int trial, clt_str *shown)
-{
-    for (int k = 0; k < s->key_count; k++)
-        if (strcmp(s->keys[k].path, UPLOAD) == 0)
-            return clt_sweep_shown(s, trial, k, shown);
-    return clt_config_string(s->config, UPLOAD);
-}
-
-/* The values of the trial's keys; the place for uploads is that of the trial alone. */
-static void put_keys(const clt_sweep *s, int trial, const char *upload, command *c)
-{
-    char name[CLT_SWEEP_NAME];
-    size_t length = strlen(upload);
-    while (length > 0 && upload[length - 1] == '/')
-        length--;
-    for (int k = 0; k < s->key_count; k++)
-        if (strcmp(s->keys[k].path, UPLOAD) != 0)
-            put_word(
-                c, clt_arena_printf(c->arena, "%s=%s", s->keys[k].path, s->values[trial * s->key_count + k]));
-    if (length > 0)
-        put_word(c, clt_arena_printf(c->arena, UPLOAD "=%.*s/%s", (int)length, upload,
-                                     clt_sweep_trial_name(s, trial, name)));
-}
-
-/* "PROGRAM train CONFIG key=value ... --out RUN --resume auto". A first training with a place for uploads
- * does not resume: it would take what it finds there for its own. */
-static clt_status make_command(const worker *w, const slot *at, const char *run, command *c)
-{
-    const clt_sweep *s = w->sweep;
-    const int64_t steps = s->rung_steps[w->rung];
-    CLT_SCOPED(clt_str) shown = {0};
-    const char *upload = upload_of(s, at->trial, &shown);
-    put_word(c, w->program);
-    put_option(c, "train", w->config);
-    put_keys(s, at->trial, upload, c);
-    put_option(c, "--out", run);
-    if (!upload[0] || clt_is_directory(run))
-        put_option(c, "--resume", "auto");
-    if (s->init)
-        put_option(c, "--init", s->init);
-    if (steps > 0)
-        put_option(c, "--max-steps", clt_arena_printf(c->arena, "%lld", (long long)steps));
-    if (at->device)
-        put_option(c, "--device", at->device);
-    if (c->failed || shown.failed)
-        CLT_FAIL(CLT_ENOMEM, "starting a training: out of host memory");
-    return CLT_OK;
-}
 
 static clt_status trial_path(const worker *w, int trial, char **out)
 {
@@ -234,8 +162,8 @@ static clt_status start(worker *w, slot *at)
     }
     at->told = false;
     CLT_TRY(clt_arena_create(&arena));
-    command c = {.arena = arena};
-    CLT_TRY(make_command(w, at, run, &c));
+    clt_sweep_command c = {.arena = arena, .program = w->program};
+    CLT_TRY(clt_sweep_make_command(w->sweep, at->trial, w->rung, w->config, run, at->device, &c));
     CLT_TRY(open_output(w, at->trial, O_WRONLY | O_CREAT | O_APPEND, &output));
     at->output_from = lseek(output, 0, SEEK_END);
     tell_begin(w, at);
@@ -274,17 +202,34 @@ static clt_status newest_step(const char *run, int64_t *step, char **path)
     return clt_path_join("", newest->path, path);
 }
 
-/* Takes the result from the run folder. CLT_EDATA: it has none; *again tells whether another training may do
- * better. It may if lines up to the newest checkpoint are missing, because the training was killed after it
- * had saved and before it wrote them: the holder of the lease removes that checkpoint, so that another
- * training computes these steps again. */
-static clt_status read_run(worker *w, const slot *at, const char *run, clt_trial_result *out, bool *again)
+/* What a run folder says after its training. */
+typedef enum outcome {
+    HAS_RESULT,
+    HAS_GAP,     /* another training computes the missing lines */
+    IS_INFINITE, /* the metric, or the loss */
+    HAS_NO_METRIC
+} outcome;
+
+/* Why there is no metric. The loss becomes infinite in a training that goes on after that. */
+static outcome judge_metric(const clt_run_record *record, double value)
+{
+    const clt_curve *curve = record->curve;
+    if (isfinite(value))
+        return HAS_RESULT;
+    return !isnan(value) || curve[CLT_METRIC_EVAL_LOSS].bad > 0 || curve[CLT_METRIC_LOSS].bad > 0
+               ? IS_INFINITE
+               : HAS_NO_METRIC;
+}
+
+/* Takes the result from the run folder. It has a gap if lines up to the newest checkpoint are missing,
+ * because the training was killed after it had saved and before it wrote them: the holder of the lease
+ * removes that checkpoint, so that another training computes these steps again. */
+static clt_status read_run(worker *w, const slot *at, const char *run, clt_trial_result *out, outcome *what)
 {
     CLT_SCOPED(clt_run_record) *record = NULL;
     CLT_FREED char *newest = NULL;
     clt_lease *lease = &w->leases[at->trial];
     int64_t step;
-    *again = true;
     CLT_TRY(clt_run_record_load(run, &record));
     clt_run_facts facts = clt_run_facts_of(record);
     *out = (clt_trial_result){.done = true,
@@ -294,18 +239,26 @@ static clt_status read_run(worker *w, const slot *at, const char *run, clt_trial
                               .seconds = facts.value[CLT_FACT_SECONDS],
                               .cost = facts.value[CLT_FACT_COST]};
     CLT_TRY(newest_step(run, &step, &newest));
-    if (record->last_step < step) {
-        if (lease->held)
-            clt_lease_renew(at->lease, clt_now(), w->options->lease_seconds, lease);
-        if (lease->held)
-            CLT_TRY(clt_remove_tree(newest));
-        CLT_FAIL(CLT_EDATA, "the lines of the last steps are missing in metrics.jsonl");
-    }
-    *again = false;
-    if (isnan(out->value))
-        CLT_FAIL(CLT_EDATA, "the training is complete and has no %s, by which the trials are compared",
-                 clt_fact_columns[w->sweep->metric].key);
-    return CLT_OK;
+    *what = judge_metric(record, out->value);
+    if (record->last_step >= step)
+        return CLT_OK;
+    *what = HAS_GAP;
+    if (lease->held)
+        clt_lease_renew(at->lease, clt_now(), w->options->lease_seconds, lease);
+    return lease->held ? clt_remove_tree(newest) : CLT_OK;
+}
+
+/* No trial will have the metric: trainings end, and trials wait until sweep.json names another one. */
+static void end_without_metric(worker *w, const char *name)
+{
+    const char *metric = clt_fact_columns[w->sweep->metric].key;
+    tell(w, "%s is complete and has no %s", name, metric);
+    close_by(w, clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
+                         "%s is complete and has no %s, by which the trials are compared: name another "
+                         "\"metric\" in the sweep's file; the same command then goes on without training it "
+                         "again",
+                         name, metric));
+    w->ending = true;
 }
 
 /* The training is complete. A result counts even if another worker has taken the trial over meanwhile: it has
@@ -314,18 +267,29 @@ static clt_status finish(worker *w, const slot *at)
 {
     CLT_FREED char *run = NULL;
     clt_trial_result result;
-    bool created, again;
+    outcome what = HAS_GAP;
+    bool created;
+    const char *metric = clt_fact_columns[w->sweep->metric].key;
     char name[CLT_SWEEP_NAME], number[CLT_CELL_TEXT], reason[400];
+    (void)clt_sweep_trial_name(w->sweep, at->trial, name);
+    snprintf(reason, sizeof reason, "the lines of the last steps are missing in metrics.jsonl");
     CLT_TRY(trial_path(w, at->trial, &run));
-    if (read_run(w, at, run, &result, &again) != CLT_OK) {
+    if (read_run(w, at, run, &result, &what) != CLT_OK) {
         snprintf(reason, sizeof reason, "%s", clt_error_text());
         clt_error_clear();
-        return w->leases[at->trial].held ? record_failure(w, at, false, again, reason) : CLT_OK;
+        what = HAS_GAP;
     }
+    if (what == HAS_NO_METRIC)
+        end_without_metric(w, name);
+    if (what == IS_INFINITE)
+        snprintf(reason, sizeof reason, "the training is complete, and its %s is not finite", metric);
+    if (what == HAS_GAP || what == IS_INFINITE)
+        return w->leases[at->trial].held ? record_failure(w, at, false, what == HAS_GAP, reason) : CLT_OK;
+    if (what != HAS_RESULT)
+        return CLT_OK;
     CLT_TRY(clt_sweep_write_result(w->sweep, w->options->folder, at->trial, w->rung, &result, &created));
     if (created)
-        tell(w, "%s is done: %s %s", clt_sweep_trial_name(w->sweep, at->trial, name),
-             clt_fact_columns[w->sweep->metric].key, clt_sweep_metric_text(w->sweep, result.value, number));
+        tell(w, "%s is done: %s %s", name, metric, clt_sweep_metric_text(w->sweep, result.value, number));
     return CLT_OK;
 }
 
@@ -354,11 +318,19 @@ static bool was_stopped(const worker *w, int signal)
 /* The status of an exit code that says that trainings cannot go on on this machine; else CLT_OK. */
 static clt_status machine_status(int code)
 {
-    static const clt_status list[] = {CLT_EDEVICE, CLT_ESTORAGE, CLT_EDEVLOST};
+    static const clt_status list[] = {CLT_EDATA, CLT_EDEVICE, CLT_ESTORAGE, CLT_EDEVLOST};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (clt_status_exit_code(list[i]) == code)
             return list[i];
     return CLT_OK;
+}
+
+/* A message without the text of its status, which the worker's own message begins with. */
+static const char *without_status(const char *words, clt_status status)
+{
+    const size_t length = strlen(clt_status_text(status));
+    bool begins = strncmp(words, clt_status_text(status), length) == 0 && words[length] == ':';
+    return begins ? words + length + 1 + (words[length + 1] == ' ') : words;
 }
 
 /* What a training that ended with a code other than 0 means: for the trial, for the worker. */
@@ -388,14 +360,16 @@ static clt_status judge(worker *w, const slot *at, int state)
         if (end)
             return record_failure(w, at, false, false, end);
         tell(w, "%s was interrupted and can go on", name);
-        close_by(w, clt_fail(CLT_EINTERRUPTED, __FILE__, __LINE__, "%s was interrupted: %s", name, words));
+        close_by(w, clt_fail(CLT_EINTERRUPTED, __FILE__, __LINE__, "%s was interrupted: %s", name,
+                             without_status(words, CLT_EINTERRUPTED)));
         return CLT_OK;
     }
-    if (machine_status(code) != CLT_OK) {
-        if (machine_status(code) != CLT_EDEVICE) /* the trial may be the reason, where there is a device */
+    const clt_status machine = machine_status(code);
+    if (machine != CLT_OK) {
+        if (machine != CLT_EDEVICE) /* the trial may be the reason, where there is a device */
             CLT_TRY(record_failure(w, at, true, true, words));
         tell(w, "%s ended with code %d and can go on elsewhere", name, code);
-        close_by(w, clt_fail(machine_status(code), __FILE__, __LINE__, "%s: %s", name, words));
+        close_by(w, clt_fail(machine, __FILE__, __LINE__, "%s: %s", name, without_status(words, machine)));
         return CLT_OK;
     }
     bool again = code != clt_status_exit_code(CLT_ENUMERIC) && code != clt_status_exit_code(CLT_ECONFIG);
@@ -433,7 +407,7 @@ static double grace(const worker *w, const slot *at)
 {
     const double seconds = clt_config_float(w->sweep->config, "checkpoint.upload_seconds");
     CLT_SCOPED(clt_str) shown = {0};
-    if (!upload_of(w->sweep, at->trial, &shown)[0])
+    if (!clt_sweep_upload(w->sweep, at->trial, &shown)[0])
         return w->options->grace_seconds;
     return seconds > 0 ? w->options->grace_seconds + seconds : INFINITY;
 }
@@ -469,7 +443,7 @@ static clt_status attend(worker *w, slot *at, double now)
         if (!lease->held)
             tell(w, "%s: another worker has taken it over", clt_sweep_trial_name(w->sweep, at->trial, name));
     }
-    bool ends = !lease->held || w->spent || atomic_load(w->options->stop) != 0;
+    bool ends = !lease->held || w->ending || atomic_load(w->options->stop) != 0;
     if (at->process == 0)
         return ends || w->closing ? leave(w, at) : start(w, at);
     if (ends)
@@ -486,6 +460,9 @@ static clt_status take(worker *w, slot *at, double now)
         CLT_FREED char *path = NULL;
         if (w->table.trials[trial].state != CLT_TRIAL_WAITING || lease->held)
             continue;
+        if (!w->checked)
+            CLT_TRY(clt_sweep_check_machine(w->sweep));
+        w->checked = true;
         CLT_TRY(clt_sweep_record_path(w->sweep, w->options->folder, "lease", trial, w->rung, "", &path));
         CLT_TRY(clt_lease_take(path, now, w->options->lease_seconds, lease));
         if (!lease->held)
@@ -506,13 +483,16 @@ static clt_status take(worker *w, slot *at, double now)
 /* Looks at what the trials have cost, not more often than reading it is cheap. */
 static clt_status look_at_budget(worker *w, double now)
 {
-    if (!w->spending.trials || now < w->next_look)
+    if (!w->spending.trials || w->ending || now < w->next_look)
         return CLT_OK;
     CLT_TRY(clt_sweep_spending_read(w->sweep, w->options->folder, &w->spending));
-    w->next_look = clt_now() + BUDGET_SHARE * (clt_now() - now);
+    double pause = BUDGET_SHARE * (clt_now() - now);
+    w->next_look = clt_now() + (pause > LOOK_S ? pause : LOOK_S);
     clt_status status = clt_sweep_spent(w->options, &w->spending, w->began ? CLT_EINTERRUPTED : CLT_ECONFIG);
-    w->spent = status != CLT_OK;
-    if (w->spent)
+    w->ending = status != CLT_OK;
+    if (w->ending && w->closing) /* the first reason counts, and this one tells why trainings end now */
+        tell(w, "%s", clt_error_text());
+    if (w->ending)
         close_by(w, status);
     return CLT_OK;
 }
@@ -534,13 +514,13 @@ static clt_status look_for_work(worker *w, double now, bool *over)
     *over = w->table.unsettled == 0 && w->table.rung == w->sweep->rungs - 1 && !busy;
     if (!*over)
         CLT_TRY(look_at_budget(w, now));
-    for (int i = 0; i < w->options->workers && w->rung == w->table.rung && !w->spent; i++)
+    for (int i = 0; i < w->options->workers && w->rung == w->table.rung && !w->ending; i++)
         if (w->slots[i].trial < 0)
             CLT_TRY(take(w, &w->slots[i], now));
     bool idle = true;
     for (int i = 0; i < w->options->workers; i++)
         idle = idle && w->slots[i].trial < 0;
-    if (idle && !*over && !w->waits && !w->spent)
+    if (idle && !*over && !w->waits && !w->ending)
         tell(w, "other workers train the trials that are left; waiting for them");
     w->waits = idle;
     return CLT_OK;
@@ -561,7 +541,9 @@ static clt_status work(worker *w)
             CLT_FAIL(CLT_EINTERRUPTED, "stopped; the same command goes on");
         if (busy == 0 && w->closing)
             return clt_error_put(&w->end);
-        if (!stopped && !w->closing)
+        if (!stopped && w->closing) /* the trainings that are left may go on for long */
+            CLT_TRY(look_at_budget(w, now));
+        else if (!stopped)
             CLT_TRY(look_for_work(w, now, &over));
         if (!over)
             (void)usleep(TURN_US);
@@ -572,8 +554,10 @@ static clt_status work(worker *w)
 clt_status clt_sweep_work(const clt_sweep *sweep, const clt_sweep_options *options)
 {
     CLT_SCOPED(worker) *w = NULL;
-    CLT_TRY(clt_sweep_check_budget(sweep, options));
+    CLT_TRY(clt_sweep_check_price(sweep, options));
     CLT_TRY(clt_sweep_prepare(sweep, options->folder));
+    if (options->again)
+        CLT_TRY(clt_sweep_forget_failures(sweep, options->folder));
     CLT_TRY(clt_alloc(&w, 1, sizeof *w, "a worker of a sweep"));
     w->sweep = sweep;
     w->options = options;

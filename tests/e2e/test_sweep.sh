@@ -42,6 +42,9 @@ expect_code 2 "$CLTRAIN" sweep none.json
 expect_code 2 "$CLTRAIN" sweep . --table
 expect_text 'is not the folder of a sweep'
 expect_code 2 "$CLTRAIN" sweep grid.json --dry-run --table
+for arguments in '--device=' '--device=0:0,' '--table --budget=3' '--table --hours=3' '--table --again' '--dry-run --budget=3'; do
+    expect_code 2 "$CLTRAIN" sweep grid.json --out dry $arguments
+done
 expect_absent dry runs
 
 # --- a grid: alone, then by two workers, of which one is started later ---
@@ -78,26 +81,42 @@ reject_text '0\.002'
 expect_code 2 "$CLTRAIN" sweep grid.json --out plain
 expect_text 'is the folder of a run'
 
+# --- another metric changes the table and trains nothing ---
+sed 's/"keys"/"metric": "accuracy", "keys"/' grid.json >accuracy.json
+cp -r quiet compared
+expect_code 0 "$CLTRAIN" sweep accuracy.json --out compared
+expect_text '^best: trial-0[1-4], accuracy [0-9.]+ ?%?'
+reject_text 'is done:' '^trial-.* - +[0-9]+s +done$'
+expect_code 0 "$CLTRAIN" sweep compared --table --json
+expect_text '"metric": "accuracy"' '"goal": "max"'
+
 # --- kills: of a worker, its training then ends by itself; of a training, which is tried again ---
 expect_code 0 "$CLTRAIN" sweep halving.json --out rungs
 expect_text '^rung 3: 2 trials to step 40$' '^rung 4: 1 trial to the end$' '^trial-.* left$' '^best: trial-0[1-6], accuracy '
 expect_code 0 "$CLTRAIN" sweep rungs --json
 expect_text '"goal": "max"' '"state": "left"' '"complete": true'
+sed 's/"metric": "accuracy"/"metric": "eval_loss"/' halving.json >other.json
+expect_code 2 "$CLTRAIN" sweep other.json --out rungs
+expect_text "'rungs' has results by which halving chooses"
 cp halving.json kills.json
-moments=6
+# trains WORKER: it has a training, whose process is $child
+trains() { child=$(awk '{ print $1 }' "/proc/$1/task/$1/children" 2>/dev/null) && [ -n "$child" ] && grep -q -z -x train "/proc/$child/cmdline" 2>/dev/null; }
+moments=6 hits=0
 all_cases && moments=60
 for ((moment = 0; moment < moments; moment++)); do
     "$CLTRAIN" sweep kills.json --out kills >>kills.txt 2>&1 &
     worker=$!
     sleep 0.$((RANDOM % 10))$((RANDOM % 10))
     if [ $((moment % 3)) -eq 2 ] && [ $moment -lt 27 ]; then # a trial whose training is killed ten times is given up
-        kill -9 "$(cat /proc/$worker/task/$worker/children 2>/dev/null | awk '{ print $1 }')" 2>/dev/null
+        [ $hits -gt 0 ] || await_from $worker trains $worker
+        trains $worker && kill -9 "$child" 2>/dev/null && hits=$((hits + 1))
         kill -TERM $worker
     else
         kill -9 $worker
     fi
     wait $worker 2>/dev/null
 done
+[ $hits -gt 0 ] && pass || fail 'no training was killed'
 rm -f kills/failed/* # of trainings that were killed
 expect_code 0 "$CLTRAIN" sweep kills --workers 2
 same_as rungs kills
@@ -162,27 +181,62 @@ touch gone
 wait $worker
 [ $? -eq 75 ] && pass || fail 'a worker whose training got a notice did not end with 75'
 cp notice.txt "$out"
-expect_text 'trial-01 was interrupted: .*notice'
+expect_text 'interrupted, resumable: trial-01 was interrupted: .*notice'
+reject_text 'trial-01 was interrupted: interrupted'
 
 # --- trials that fail: by an infinite loss, at once; by an error, after a second try; the others go on ---
 for i in 1 2 3 4 5 6 7 8; do echo "$i,$((i * 2)),$((i * 3))"; done >t.csv
 net mse train.steps=40 optimizer.type=sgd train.max_nonfinite=1 >mse.json
 cat >fails.json <<'JSON'
-{"config": "mse.json", "keys": {"data.path": {"values": ["t.csv", "none.csv"]}, "optimizer.learning_rate": {"values": [0.0001, 1e6]}}}
+{"config": "mse.json", "keys": {"optimizer.learning_rate": {"values": [0.0001, 1e6, 0.0002]}}}
 JSON
+mkdir -p fails/trial-03/checkpoints/step_5
+echo '{}' >fails/trial-03/checkpoints/step_5/manifest.json
 expect_code 0 "$CLTRAIN" sweep fails.json --out fails
-expect_text '^trial-02 failed: .*numeric.*; it is not tried again$' '^trial-03 failed: .*none.csv.*; it is tried again$' \
-    '^trial-03 failed: .*none.csv.*; it is not tried again$' '^trial-02 .*failed$' '^best: trial-01, eval_loss' '^trial-04 failed: .*none.csv'
+expect_text '^trial-02 failed: .*numeric.*; it is not tried again$' '^trial-03 failed: .*step_5.*; it is tried again$' \
+    '^trial-03 failed: .*step_5.*; it is not tried again$' '^trial-02 .*failed$' '^best: trial-01, eval_loss'
 expect_file fails/output/trial-02.txt
-sed 's/"t.csv", //' fails.json >all_fail.json
-expect_code 1 "$CLTRAIN" sweep all_fail.json --out all_fail
-expect_text 'no trial of the sweep has a result'
+rm -r fails/trial-03
+expect_code 0 "$CLTRAIN" sweep fails --again
+expect_text '^trial-03 is done: ' '^trial-02 failed: .*numeric.*; it is not tried again$'
+sed 's/0.0001, 1e6, 0.0002/1e6/; s/"keys"/"set": {"train.max_nonfinite": 1000}, "keys"/' fails.json >all_fail.json
+expect_code 1 "$CLTRAIN" sweep all_fail.json --out all_fail # the training goes on to its end
+expect_text '^trial-01 failed: the training is complete, and its eval_loss is not finite; it is not tried again$' 'no trial of the sweep has a result'
 
-# --- a metric that the model does not have: the run is complete and keeps its checkpoint, and is not trained again ---
-sed 's/"none.csv"/"t.csv"/; s/"t.csv", //; s/, 1e6//; s/"keys"/"metric": "accuracy", "keys"/' fails.json >no_metric.json
-expect_code 1 "$CLTRAIN" sweep no_metric.json --out no_metric
-expect_text '^trial-01 failed: the training is complete and has no accuracy, .*; it is not tried again$'
+# --- a machine that is set up wrongly, or has not got the data, fails no trial ---
+sed 's/, 1e6//' fails.json >good.json
+expect_code 2 env CLTRAIN_CLOUD_PROVIDER=typo "$CLTRAIN" sweep good.json --out machine
+expect_text "'typo' is no provider of notices"
+expect_code 2 env CLTRAIN_PRICE_PER_HOUR=abc "$CLTRAIN" sweep good.json --out machine
+expect_text "CLTRAIN_PRICE_PER_HOUR is 'abc'"
+mv t.csv away.csv
+expect_code 3 "$CLTRAIN" sweep good.json --out machine
+expect_text 't.csv'
+[ -z "$(ls machine/failed machine/lease | grep trial)" ] && pass || fail 'a machine that is set up wrongly took a trial'
+mv away.csv t.csv
+expect_code 0 "$CLTRAIN" sweep good.json --out machine
+sed 's/"optimizer.*/"data.path": {"values": ["t.csv", "none.csv"]}}}/' fails.json >one_missing.json
+expect_code 3 "$CLTRAIN" sweep one_missing.json --out one_missing # the data of one trial
+expect_text '^trial-01 is done' '^trial-02 failed: .*none.csv.*; it is tried again$' '^trial-02 ended with code 3 and can go on elsewhere$' \
+    '^cltrain: data error: trial-02: '
+reject_text 'trial-02: data error'
+
+# --- a metric that the model does not have: refused where that is certain; else the worker ends after one trial, which keeps its
+# checkpoint and is not trained again when the metric is another one ---
+sed 's/"keys"/"metric": "accuracy", "keys"/' good.json >no_metric.json
+expect_code 2 "$CLTRAIN" sweep no_metric.json --out no_metric
+expect_text 'metric: this training has no accuracy'
+expect_absent no_metric
+net mse train.steps=40 model.type=graph 'model.layers=[{"op": "linear", "out": 1}, {"op": "mse"}]' | sed 's/"hidden": [^,]*, //; s/"loss": "mse", //' >graph.json
+echo '{"config": "graph.json", "metric": "accuracy", "keys": {"train.seed": {"values": [1, 2]}}}' >no_metric.json
+expect_code 2 "$CLTRAIN" sweep no_metric.json --out no_metric
+expect_text '^trial-01 is complete and has no accuracy$' 'name another "metric"'
 expect_file no_metric/trial-01/checkpoints/step_40/manifest.json
+expect_absent no_metric/trial-02 no_metric/failed/trial-01-0.json
+sed 's/accuracy/best_rmse/' no_metric.json >rmse.json
+expect_code 0 "$CLTRAIN" sweep rmse.json --out no_metric
+expect_text '^trial-01 is done: best_rmse ' '^trial-02 is done: best_rmse ' '^best: trial-0[12], best_rmse '
+[ "$(grep -c '"step":1[,}]' no_metric/trial-01/metrics.jsonl)" -eq 1 ] && pass || fail 'a complete trial was trained again'
 
 # --- without checkpoints a result is one as well ---
 sed 's/"keys"/"set": {"checkpoint.final": false}, "keys"/; s/0.001, //' grid.json >unsaved.json
@@ -227,8 +281,19 @@ done
 expect_text '^trial-01 failed: .*; it is not tried again$'
 expect_code 0 "$CLTRAIN" sweep grid.json --out broken
 expect_text 'trial-02 is done'
+rm broken/trial-01/checkpoints
+expect_code 0 "$CLTRAIN" sweep broken --again
+expect_text '^trial-01 is done: '
 expect_code 4 "$CLTRAIN" sweep grid.json --out elsewhere --device 'no such device'
+expect_text '^cltrain: no device or driver: trial-01: '
+reject_text 'trial-01: no device or driver'
 [ -z "$(ls elsewhere/failed)" ] && pass || fail 'a missing device counts as a failed trial'
+for command in report compare; do
+    expect_code 2 "$CLTRAIN" $command elsewhere
+    expect_text "the sweep in 'elsewhere' has no results yet"
+done
+expect_code 2 "$CLTRAIN" watch elsewhere
+expect_text "'elsewhere' is the folder of a sweep: watch one of its trials, such as elsewhere/trial-01"
 expect_code 0 "$CLTRAIN" sweep grid.json --out elsewhere
 same_as quiet elsewhere
 finish

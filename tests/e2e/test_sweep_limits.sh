@@ -33,6 +33,15 @@ expect_code 0 "$CLTRAIN" sweep grid.json --out plain
 expect_code 2 "$CLTRAIN" sweep grid.json --out plain --init first
 expect_text "start from random weights: give --init"
 
+# --- what only shows results needs no weights ---
+mv first gone
+expect_code 0 "$CLTRAIN" sweep tuned --table
+expect_text '^best: trial-0[12], eval_loss '
+expect_code 0 "$CLTRAIN" report tuned
+expect_code 0 "$CLTRAIN" compare tuned
+expect_code 7 "$CLTRAIN" sweep tuned
+mv gone first
+
 # --- the report shows all trials ---
 sed 's/20/16/' net.json >short.json
 echo '{"config": "short.json", "keys": {"train.seed": {"from": 1, "to": 9, "step": 1}, "cost.currency": {"values": ["<i>x</i>"]}}}' >nine.json
@@ -44,6 +53,10 @@ expect_awk 'the page has a row for each trial, the best one first' '
     inside && /<\/section>/ { inside = 0 }
     END { exit rows != 9 }' nine/report.html
 expect_code 0 "$CLTRAIN" report alone
+expect_code 0 "$CLTRAIN" report nine alone --out both.html # there is room for the run in either order
+expect_code 0 "$CLTRAIN" report alone nine --out both.html
+expect_code 0 "$CLTRAIN" compare nine nine alone --csv
+expect_awk 'the runs of two sweeps and a run' '/^"/ { n++ } END { exit n != 20 }' "$out"
 expect_awk 'the report of a run has no trials' '/<h3>Trials/ { found = 1 } END { exit found }' alone/report.html
 
 # --- a budget of all trials: trainings save and are given back, and a larger one goes on ---
@@ -69,6 +82,21 @@ wait $worker
 expect_code 75 "$CLTRAIN" sweep money.json --out hours --hours 0.0003
 expect_text 'the trials were trained for [0-9.e-]+ hours, and --hours is 0.0003'
 expect_code 0 "$CLTRAIN" sweep plain --hours 1e-9 # all trials are over
+
+# A worker that takes no further trial, here since a device is missing, looks at what is spent as well.
+echo '{"config": "long.json", "keys": {"train.seed": {"values": [1, 2]}}}' >long_seeds.json
+expect_code 4 "$CLTRAIN" sweep long_seeds.json --out closing --workers 2 --device '0:0,no such device' --budget 3
+expect_text '^trial-02 ended with code 4 ' '^the trials have cost [0-9.]+, and --budget is 3; ' '^trial-01 was interrupted and can go on$'
+
+# --- a metric that is money stands once in each trial's object ---
+echo '{"config": "net.json", "metric": "cost", "set": {"cost.per_hour": 3600}, "keys": {"train.seed": {"values": [1, 2]}}}' >cost.json
+expect_code 0 "$CLTRAIN" sweep cost.json --out cost
+expect_code 0 "$CLTRAIN" sweep cost --table --json
+expect_awk 'each trial has its cost once' '/"cost":/ { n++ } END { exit n != 2 }' "$out"
+sed 's/3600/0/' cost.json >free.json
+expect_code 2 "$CLTRAIN" sweep free.json --out free
+expect_text 'the metric cost needs a price above 0'
+expect_absent free
 
 # --- each trial is uploaded to a place of its own ---
 storage_double server

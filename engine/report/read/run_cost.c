@@ -5,12 +5,29 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/report/read/history.h"
 
+#define MOST_PRICE 1e9 /* for an hour */
 #define HOUR 3600.0
 #define MOST 1e15 /* larger numbers in a file are not a run's */
+
+clt_status clt_cost_price(const clt_config *config, double *out)
+{
+    const char *text = getenv(CLT_PRICE_VARIABLE);
+    char *end;
+    *out = clt_config_float(config, "cost.per_hour");
+    if (*out > 0 || !text || !*text)
+        return CLT_OK;
+    *out = clt_strtod(text, &end);
+    if (end == text || *end || !(*out >= 0 && *out <= MOST_PRICE))
+        CLT_FAIL(CLT_ECONFIG, CLT_PRICE_VARIABLE " is '%.40s': it must be a number from 0 to %g", text,
+                 MOST_PRICE);
+    return CLT_OK;
+}
 
 double clt_cost_rate(const clt_cost_terms *t)
 {

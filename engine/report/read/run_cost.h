@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "engine/config/config.h"
 #include "engine/json/json.h"
 
 /* The variable of the environment that has the price of a machine for an hour. */
@@ -42,6 +43,9 @@ typedef struct clt_cost {
     int64_t last_paid; /* the last of them */
 } clt_cost;
 
+/* The price of a machine for an hour, by the config or else the environment; 0: there is none. CLT_ECONFIG:
+ * the variable is no such number. */
+clt_status clt_cost_price(const clt_config *config, double *out);
 /* Money that all machines cost in a second. */
 double clt_cost_rate(const clt_cost_terms *terms);
 /* Share of the wall time that trained; NAN without time. */

@@ -4,7 +4,6 @@
  * budget, at which all ranks stop after the same step. Rank 0 counts. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/text.h"
@@ -12,32 +11,17 @@
 #include "engine/files/fileio.h"
 #include "engine/train/loop/trainer_loop.h"
 
-#define MOST_PRICE 1e9
 /* When less time, or fewer steps, are left until the budget is reached, each step waits for the results of
  * the one before. */
 #define NEAR_SECONDS 30.0
 #define NEAR_STEPS 20.0
-
-clt_status clt_meter_price(const clt_config *config, double *out)
-{
-    const char *text = getenv(CLT_PRICE_VARIABLE);
-    char *end;
-    *out = clt_config_float(config, "cost.per_hour");
-    if (*out > 0 || !text || !*text)
-        return CLT_OK;
-    *out = clt_strtod(text, &end);
-    if (end == text || *end || !(*out >= 0 && *out <= MOST_PRICE))
-        CLT_FAIL(CLT_ECONFIG, CLT_PRICE_VARIABLE " is '%.40s': it must be a number from 0 to %g", text,
-                 MOST_PRICE);
-    return CLT_OK;
-}
 
 clt_status clt_meter_check(const clt_run_options *o)
 {
     double per_hour;
     if (!clt_first_rank(o))
         return CLT_OK;
-    CLT_TRY(clt_meter_price(o->config, &per_hour));
+    CLT_TRY(clt_cost_price(o->config, &per_hour));
     if (clt_config_float(o->config, "cost.budget") > 0 && !(per_hour > 0))
         CLT_FAIL(CLT_ECONFIG, "cost.budget needs a price: set cost.per_hour, or " CLT_PRICE_VARIABLE
                               " in the environment");
@@ -66,7 +50,7 @@ clt_status clt_meter_open(clt_loop *l)
         clt_cost_cut(&m->before, m->cut_seconds, m->cut_total);
     }
     l->gauges.energy_before = m->before.sums.energy_j;
-    CLT_TRY(clt_meter_price(config, &per_hour));
+    CLT_TRY(clt_cost_price(config, &per_hour));
     if (!(per_hour > 0))
         return CLT_OK;
     const clt_job_amount reads = clt_job_reads(job);

@@ -205,8 +205,6 @@ clt_cost clt_meter_at(const clt_loop *loop, double now);
 enum { CLT_METER_SUMS = 6, CLT_METER_FIELDS = 15 };
 int clt_meter_fields(const clt_loop *loop, const clt_cost *cost, bool terms,
                      clt_event_field fields[CLT_METER_FIELDS]);
-/* The price of a machine for an hour, by the config or else the environment; 0: there is none. */
-clt_status clt_meter_price(const clt_config *config, double *out);
 /* Steps have stood still for a checkpoint from one time to another; a time that is in more than one call
  * counts once. Calls come in the order of the times at which they end. */
 void clt_meter_saving(clt_loop *loop, double from, double to);

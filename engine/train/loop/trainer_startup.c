@@ -125,7 +125,7 @@ clt_status clt_startup_begin(clt_loop *l)
     double per_hour = 0;
     if (!l->lock) /* there is no run that goes on, or another rank has it */
         return CLT_OK;
-    CLT_TRY(clt_meter_price(l->options->config, &per_hour));
+    CLT_TRY(clt_cost_price(l->options->config, &per_hour));
     if (per_hour > 0 && open_file(l, per_hour) != CLT_OK) {
         CLT_DEBUG("what this start-up costs is lost if it is killed: %s", clt_error_text());
         clt_error_clear();

@@ -7,8 +7,10 @@
 #include "tests/unit/test.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "engine/files/fileio.h"
+#include "engine/report/read/run_cost.h"
 #include "engine/sweep/sweep_internal.h"
 
 TEST_PROGRAM(.fresh_folder = true);
@@ -16,6 +18,13 @@ TEST_PROGRAM(.fresh_folder = true);
 #define CONFIG                                                                                               \
     "{\"model\":{\"type\":\"mlp\",\"hidden\":[16]},\"data\":{\"type\":\"synthetic\",\"samples\":500,"        \
     "\"shape\":[8],\"classes\":5,\"micro_batch\":8},\"train\":{\"steps\":100}}"
+
+static char *with_text(const char *format, const char *word)
+{
+    char *text;
+    assert_true(asprintf(&text, format, word) > 0);
+    return text;
+}
 
 /* Reads a sweep of the members `text` over the config above. */
 static clt_status load(const char *text, clt_sweep **out)
@@ -68,6 +77,10 @@ TEST(what_is_wrong_is_named)
     refused(
         "\"keys\": {\"optimizer.learning_rate\": {\"from\": 0, \"to\": 1, \"scale\": \"log\", \"count\": 3}}",
         "needs a \"from\" above 0");
+    refused("\"keys\": {\"optimizer.learning_rate\": {\"values\": [0.1, 0.01, 0.10]}}", "0.1 is there twice");
+    refused("\"keys\": {\"train.epochs\": {\"values\": [1, 2]}}", "train.epochs has no effect beside");
+    refused(RATES ", \"method\": \"halving\", \"trials\": 2, \"halving\": {\"first_steps\": 100}",
+            "\"first_steps\" must be less than train.steps, which is 100");
     refused("\"keys\": {\"data.micro_batch\": {\"from\": 1.5, \"to\": 4, \"count\": 3}}", "must be integers");
     refused("\"keys\": {\"train.seed\": {\"from\": 1, \"to\": 2000, \"step\": 1}}", "more than 1000 values");
     refused("\"keys\": {\"train.seed\": {\"from\": 1, \"to\": 99, \"step\": 1}, \"data.micro_batch\": "
@@ -89,6 +102,54 @@ TEST(the_metric_follows_the_data)
     CLT_FREED char *best = with_folder("{\"config\": \"%D/csv.json\", " RATES ", \"metric\": \"best_r2\"}");
     assert_int_equal(clt_sweep_load(put_text("m.json", best), NULL, &s), CLT_ECONFIG);
     assert_contains(clt_error_text(), "metric: best_r2 comes from evaluations");
+}
+
+/* A figure that no run of the model can have is refused before anything is trained. */
+TEST(a_metric_that_the_model_lacks_is_refused)
+{
+    static const char *const lacking[] = {"best_r2", "best_mae", "best_rmse", "best_perplexity"};
+    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
+        CLT_FREED char *text = with_text(RATES ", \"metric\": \"%s\"", lacking[i]);
+        CLT_FREED char *words = with_text("metric: this training has no %s", lacking[i]);
+        refused(text, words);
+    }
+    refused(RATES ", \"metric\": \"energy_kwh\", \"set\": {\"monitor.seconds\": 0}", "has no energy_kwh");
+    /* a loss that varies: the second trial has no accuracy */
+    refused("\"metric\": \"accuracy\", \"keys\": {\"model.loss\": {\"values\": [\"cross_entropy\", "
+            "\"mse\"]}}",
+            "trial 2: metric: this training has no accuracy");
+    CLT_SCOPED(clt_sweep) *s = NULL;
+    assert_ok(load(RATES ", \"metric\": \"accuracy\"", &s));
+}
+
+/* A budget, and a metric that is money, need a price above 0 for every trial. */
+TEST(money_needs_a_price)
+{
+    const clt_sweep_options budget = {.budget = 5}, none = {.budget = 0};
+    CLT_SCOPED(clt_sweep) *s = NULL;
+    unsetenv(CLT_PRICE_VARIABLE);
+    assert_ok(load(RATES, &s));
+    assert_ok(clt_sweep_check_price(s, &none));
+    assert_int_equal(clt_sweep_check_price(s, &budget), CLT_ECONFIG);
+    assert_contains(clt_error_text(), "--budget needs a price above 0");
+    setenv(CLT_PRICE_VARIABLE, "0", 1);
+    assert_int_equal(clt_sweep_check_price(s, &budget), CLT_ECONFIG);
+    setenv(CLT_PRICE_VARIABLE, "abc", 1);
+    assert_int_equal(clt_sweep_check_price(s, &budget), CLT_ECONFIG);
+    assert_contains(clt_error_text(), CLT_PRICE_VARIABLE " is 'abc'");
+    setenv(CLT_PRICE_VARIABLE, "2.5", 1);
+    assert_ok(clt_sweep_check_price(s, &budget));
+    unsetenv(CLT_PRICE_VARIABLE);
+    clt_sweep_free(s);
+    assert_ok(load("\"keys\": {\"cost.per_hour\": {\"values\": [0, 1]}}", &s));
+    assert_int_equal(clt_sweep_check_price(s, &budget), CLT_ECONFIG);
+    clt_sweep_free(s);
+    assert_ok(load("\"keys\": {\"cost.per_hour\": {\"values\": [2, 1]}}", &s));
+    assert_ok(clt_sweep_check_price(s, &budget));
+    clt_sweep_free(s);
+    assert_ok(load(RATES ", \"metric\": \"cost\"", &s));
+    assert_int_equal(clt_sweep_check_price(s, &none), CLT_ECONFIG);
+    assert_contains(clt_error_text(), "the metric cost needs a price above 0");
 }
 
 /* Places are told as line and column. */
@@ -198,6 +259,11 @@ TEST(the_best_go_on)
     assert_int_equal(order[3], 3);
     assert_int_equal(order[4], 1);
     assert_int_equal(order[5], 2);
+    trials[0].state = CLT_TRIAL_FAILED; /* after the result that it has */
+    clt_sweep_rank(&s, trials, order, 6);
+    assert_int_equal(order[0], 4);
+    assert_int_equal(order[4], 2);
+    assert_int_equal(order[5], 0);
 }
 
 /* A run folder of a trial whose one session has cost `cost` and lasted from second 100 to second `until`. */

@@ -117,7 +117,7 @@ if ! "$CLTRAIN" devices 2>/dev/null | grep -q -w cpu; then
     note_skip 'there is no OpenCL device of type cpu: estimates are not compared with a real step'
     finish
 fi
-small=(model.layers=2 model.heads=3 model.channels=15 model.vocab=500 model.context=64 data.micro_batch=4) # as in test_golden_half.c
+small=(model.layers=2 model.heads=3 model.channels=15 model.vocab=500 model.context=64 data.micro_batch=4 data.global_batch=4) # as in test_golden_half.c
 image=("$CLTRAIN_SOURCE_DIR/configs/resnet50-imagenet.json" model.width=8 data.size=64 data.micro_batch=4 data.global_batch=4)
 for setting in gpt:f32:none gpt:f16:block gpt:bf16:none image:f32:none image:f32:gelu image:f16:gelu; do
     mode=${setting#*:}

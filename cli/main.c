@@ -2,6 +2,7 @@
  *
  * The program: sets up signals, then ranks, runs the command and turns its status into the exit code. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -109,7 +110,9 @@ int main(int argc, char **argv)
     cmd_signals_install(flags & CMD_HIDDEN  ? CMD_SIGNALS_CHILD
                         : flags & CMD_STOPS ? CMD_SIGNALS_STOP
                                             : CMD_SIGNALS_END);
-    cmd_context context = {.stop = cmd_stop_flag(), .program = argv[0]};
+    (void)signal(SIGCHLD, SIG_DFL); /* a parent may have had it ignored, and then no child's end is told */
+    cmd_context context = {
+        .stop = cmd_stop_flag(), .program = argv[0], .keeps_work = (flags & CMD_STOPS) != 0};
     start_log(&context);
     clt_program_is_this();
     (void)clt_copies_use(NULL); /* with the settings of the environment, it does not fail */
@@ -132,10 +135,10 @@ int main(int argc, char **argv)
     bool option = argv[1][0] == '-';
     if (status == CLT_OK)
         status = option ? entry->run(&context, 1, argv) : entry->run(&context, argc - 1, argv + 1);
-    /* Output that could not be written, now or earlier, is an error; but not for a training run (CMD_STOPS),
-     * whose work is done even if nobody reads its output. */
+    /* Output that could not be written, now or earlier, is an error, but for a training run, whose work is
+     * done even if nobody reads its output. */
     bool lost = fflush(stdout) == EOF || ferror(stdout);
-    if (lost && status == CLT_OK && !(entry->flags & CMD_STOPS))
+    if (lost && status == CLT_OK && !context.keeps_work)
         status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "writing to the standard output failed");
     return finish(&context, status);
 }

@@ -2,6 +2,7 @@
  *
  * cltrain ckpt verify: reads checkpoints or files of weights to their end. */
 #include <inttypes.h>
+#include <unistd.h>
 
 #include "cli/ckpt/ckpt.h"
 #include "cli/screen/args.h"
@@ -48,6 +49,8 @@ static clt_status tell_one(const char *path, bool step, tally *n)
     clt_status status = verify_one(path, step);
     if (status != CLT_OK && step && !clt_is_directory(path))
         return CLT_OK; /* a training that is still running has removed it */
+    if (status != CLT_OK && access(path, F_OK) != 0)
+        return status; /* a wrong name, in which nothing is damaged */
     n->all++;
     if (status == CLT_OK || status == CLT_ENOMEM)
         return status;

@@ -264,5 +264,6 @@ clt_status cmd_sweep(cmd_context *context, int argc, char **argv)
                                : "--again");
     if (a.json)
         CLT_TRY(cmd_can_write("-"));
+    context->keeps_work = !a.dry_run && !a.table;
     return run(context, r.operands[0], &a);
 }

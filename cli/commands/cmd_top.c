@@ -327,6 +327,7 @@ clt_status cmd_top(cmd_context *context, int argc, char **argv)
     CLT_SCOPED(clt_str) picture = {0};
     ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(open_top(&t));
+    context->keeps_work = false;
     if (once || json || !isatty(STDOUT_FILENO))
         return show_once(&t, context, json);
     for (int i = 0; i < t.devices; i++)

@@ -122,7 +122,7 @@ static void put_cost(const clt_run_record *r, const clt_run_facts *f, clt_str *o
     if (isnan(cost))
         return;
     text_clean(r->cost.terms.currency, currency, sizeof currency);
-    clt_str_printf(out, " | cost %s", clt_money_text(cost, currency, money));
+    clt_str_printf(out, "%scost %s", out->length ? " | " : "", clt_money_text(cost, currency, money));
     if (!isnan(rest))
         clt_str_printf(out, ", %s to finish", clt_money_text(rest, "", money));
     value_in(out, "goodput %.1f%%", 100 * f->value[CLT_FACT_GOODPUT]);
@@ -364,6 +364,7 @@ clt_status cmd_watch(cmd_context *context, int argc, char **argv)
             "cltrain sweep %s --table shows them all",
             r.operands[0], r.operands[0], r.operands[0]);
     watch w = {.operand = r.operands[0], .context = context, .unicode = shows_unicode()};
+    context->keeps_work = false;
     /* a bucket has what the run has uploaded, and does not tell what is new */
     clt_status status = once || clt_is_remote(w.operand) ? print_once(&w)
                         : terminal_rewrites()            ? follow_on_screen(&w)

@@ -301,7 +301,7 @@ static clt_status run(launch *l)
             CLT_FAIL(status, "%s", why);
         const char *stopped_by = status == CLT_EINTERRUPTED ? was_stopped_by(l) : NULL;
         if (stopped_by)
-            CLT_FAIL(status, "stopped by %s", stopped_by);
+            CLT_FAIL(status, "the run was stopped: %s", stopped_by);
         int64_t now = newest_step(l);
         if (restarts > 0 && now <= before)
             CLT_FAIL(status, "%s; giving up: since the last restart there is no newer checkpoint", why);

@@ -20,6 +20,7 @@ typedef struct cmd_context {
     const comm_info *ranks; /* NULL: one rank */
     const atomic_int *stop; /* set by SIGTERM, SIGINT, SIGUSR2, SIGHUP */
     const char *program;    /* argv[0] */
+    bool keeps_work;        /* files hold what the command has done, so output that is lost fails nothing */
 } cmd_context;
 
 typedef clt_status (*cmd_function)(cmd_context *context, int argc, char **argv);

@@ -82,7 +82,7 @@ await_from $launcher steps_since killed "$EPOCHREALTIME"
 touch killed/STOP
 ended 75 killed.out
 expect_text 'cltrain launch: rank [01] on .* was ended by signal 9 \(Killed\); restart 1 of 3, from step [0-9]+00' \
-    'stopped by a file STOP in the run folder'
+    'the run was stopped: a file STOP in the run folder'
 reject_text 'noticed that process rank' 'Per user-direction' 'restart 2'
 last=$(sed -n 's/.*stopped after step \([0-9]*\) of.*/\1/p' "$out")
 expect_code 0 "$CLTRAIN" launch --devices 2 small.json --out alone --max-steps "$last"
@@ -150,6 +150,13 @@ expect_code 2 env PATH="$work/empty" "$CLTRAIN" launch --devices 2 small.json --
 expect_text "need Open MPI's mpirun, which is in no folder of PATH"
 expect_code 0 env PATH="$work/empty" "$CLTRAIN" launch --devices 1 small.json --out single train.steps=20
 expect_text '^done: 20 steps'
+# A parent that had SIGCHLD ignored leaves it so, and then nobody is told how a child ends.
+if command -v python3 >/dev/null; then
+    expect_code 0 python3 -c 'import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])' \
+        "$CLTRAIN" launch --devices 1 small.json --out ignored train.steps=20
+else
+    note_skip 'python3 is not installed: launch was not started with SIGCHLD ignored'
+fi
 expect_code 9 env PATH="$work/bin:$PATH" STARTS="$work/starts" "$CLTRAIN" launch --devices 4 small.json --out never --max-steps 9
 expect_text 'rank 3 on node7 was ended by signal 11 .*; restart 1 of 3, from the beginning' \
     'giving up: since the last restart there is no newer checkpoint' 'a line of a rank' 'something else that mpirun has to say'

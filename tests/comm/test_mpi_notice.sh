@@ -46,7 +46,7 @@ launcher=$!
 await_from $launcher has_updates launched 20
 touch gone
 ended 75 launched.out
-expect_text 'stopped by a notice that a machine will be taken away'
+expect_text 'the run was stopped: a notice that a machine will be taken away'
 reject_text 'restart 1'
 undisturbed launched
 finish

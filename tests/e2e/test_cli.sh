@@ -204,7 +204,8 @@ config=$(sed -n 's/^    .* train \(.*mlp-mnist.json\)$/\1/p' demo.txt)
 if [ -f "$config" ]; then pass; else fail "the demo names '$config', which is not there"; fi
 # --- output that cannot be written is an error, also if the text is longer than a buffer ---
 if [ -c /dev/full ]; then
-    for command in man 'config --markdown' version 'completion bash'; do
+    printf '{"config": "net.json", "keys": {"optimizer.learning_rate": {"values": [0.1, 0.01]}}, "metric": "loss"}' >two.sweep.json
+    for command in man 'config --markdown' version 'completion bash' 'top --once' 'sweep two.sweep.json --dry-run'; do
         # shellcheck disable=SC2086
         "$CLTRAIN" $command >/dev/full 2>"$out"
         code=$?

@@ -18,18 +18,44 @@ PYTHONDONTWRITEBYTECODE=1 expect_code 0 python3 "$CLTRAIN_SOURCE_DIR/tests/e2e/d
 expect_file scripts/cltrain-copy scripts/cltrain-train scripts/cltrain-ended scripts/cltrain.env
 sed -i "s|/var/lib/cltrain|$work/machine|; s|/etc/cltrain.env|$work/cltrain.env|; s|/usr/local/sbin|$work/scripts|" scripts/*
 chmod +x scripts/*
-# The programs of the clouds: copying a file, and all files of a folder.
+# The programs of the clouds: copying a file, all files of a folder but some, and listing.
 cat >bin/aws <<'SH'
 #!/bin/sh
-# aws s3 cp|sync --only-show-errors FROM TO;  gcloud storage cp|rsync [--recursive] --no-user-output-enabled FROM TO
+# aws s3 cp --only-show-errors FROM TO
+# aws s3 sync --only-show-errors --exclude PATTERN FROM TO
+# aws s3 ls --recursive PREFIX
+# gcloud storage cp --no-user-output-enabled FROM TO
+# gcloud storage rsync --recursive --no-user-output-enabled --exclude=EXPRESSION FROM TO
+# gcloud storage ls --recursive PREFIX
 [ ! -e "$BUCKETS.away" ] || { echo 'no rights' >&2; exit 1; }
-what=$2
-while [ $# -gt 2 ]; do shift; done
+set -eu
+program=${0##*/}
 place() { echo "$1" | sed "s|^[sg]3*s*://|$BUCKETS/|"; }
-from=$(place "$1") to=$(place "$2")
-case $what in
-cp) cp "$from" "$to" ;;
-*) [ -d "$from" ] || exit 1; mkdir -p "$to"; cp -r "$from/." "$to/" ;;
+# left_out NAME PATTERN: aws compares the whole name with a pattern, gcloud looks for an expression from the name's begin on
+left_out() {
+    if [ "$program" = aws ]; then
+        # shellcheck disable=SC2254
+        case $1 in $2) return 0 ;; *) return 1 ;; esac
+    fi
+    echo "$1" | grep -q -E -e "$2"
+}
+case "$program $1 $2 $3" in
+'aws s3 cp --only-show-errors' | 'gcloud storage cp --no-user-output-enabled') cp "$(place "$4")" "$(place "$5")" ;;
+'aws s3 ls --recursive') cd "$BUCKETS/here" && find "$(place "$4" | sed "s|^$BUCKETS/here/||")" -type f | sed 's|^|2026-11-30 12:00:00       1234 |' ;;
+'gcloud storage ls --recursive') cd "$BUCKETS" && find "$(place "$4" | sed "s|^$BUCKETS/||")" -type f | sed 's|^|gs://|' ;;
+'aws s3 sync --only-show-errors' | 'gcloud storage rsync --recursive')
+    case $program in
+    aws) [ "$4" = --exclude ] && pattern=$5 from=$6 to=$7 ;;
+    *) pattern=${5#--exclude=} from=$6 to=$7 ;;
+    esac
+    to=$(place "$to")
+    mkdir -p "$to"
+    cd "$(place "$from")"
+    find . -type f | sed 's|^[.]/||' | while read -r name; do
+        left_out "$name" "$pattern" || { mkdir -p "$to/$(dirname "$name")" && cp "$name" "$to/$name"; }
+    done
+    ;;
+*) echo "unknown: $*" >&2; exit 2 ;;
 esac
 SH
 cp bin/aws bin/gcloud
@@ -83,7 +109,16 @@ for store in s3://here/first gs://here/first; do
 
     rm -rf machine && mkdir machine
     settings $store --max-steps $((last + 20))
+    # Older checkpoints, one that was never complete, and one that was being written: of the complete ones the newest three come.
+    steps=buckets/here/first/results/run/checkpoints
+    for step in 1 2 3 4; do cp -r $steps/step_"$last" $steps/step_$step; done
+    cp -r $steps/step_"$last" $steps/step_$((last + 1)) && rm $steps/step_$((last + 1))/manifest.json
     copies 0 fetch
+    find machine/results/run/checkpoints -mindepth 1 -maxdepth 1 -printf '%f\n' | sort -t _ -k 2 -n >"$out"
+    if [ "$(tr '\n' ' ' <"$out")" = "step_3 step_4 step_$last " ]; then pass; else fail 'not the newest three checkpoints were fetched'; fi
+    mkdir machine/results/run/checkpoints/step_9.tmp-1 && touch machine/results/run/checkpoints/step_9.tmp-1/model.safetensors
+    copies 0 save
+    expect_absent $steps/step_9.tmp-1
     copies 0 fetch # once is enough: a machine that starts again keeps what it has
     expect_code 0 scripts/cltrain-train
     expect_text 'resumed'
@@ -93,6 +128,7 @@ for store in s3://here/first gs://here/first; do
 done
 for code in 9 10; do after $code ''; done
 for code in 1 2 3 8 70; do after $code poweroff; done
+rm systemctl
 EXIT_CODE=killed EXIT_STATUS=KILL expect_code 0 scripts/cltrain-ended
 expect_file systemctl
 rm systemctl

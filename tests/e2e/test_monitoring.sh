@@ -80,7 +80,7 @@ if [ "$after" -gt "$before" ]; then pass; else fail "the energy of two sessions,
 page=prom/cltrain-all.prom
 if grep -q '^cltrain_running{run="all",rank="0",device="[^"]*"} 0$' $page; then pass; else fail "$page does not say that the run has ended"; fi
 for line in 'cltrain_device_power_watts{.*} 312.5' 'cltrain_device_memory_size_bytes{.*} 85899345920' 'cltrain_device_power_limit_watts{.*} 700' \
-    'cltrain_step{.*} [0-9]*' 'cltrain_loss{.*} [0-9.e-]*' 'cltrain_device_energy_joules_total{.*} [0-9]*00'; do
+    "cltrain_step{.*} $(sed -n 's/.*"event":"stopped","step":\([0-9]*\),.*/\1/p' all/metrics.jsonl | tail -n 1)" 'cltrain_loss{.*} [0-9.e-]*' 'cltrain_device_energy_joules_total{.*} [0-9]*00'; do
     if grep -q "^$line\$" $page; then pass; else fail "$page has no line $line"; fi
 done
 # The form 0.0.4: each metric has HELP and TYPE and then its one line, no times, a line feed at the end.
@@ -127,6 +127,17 @@ print(urllib.request.urlopen("http://%s/metrics" % where).read().decode())' >"$o
 else
     note_skip 'node_exporter (package prometheus-node-exporter) is not installed: no other reader has read the folder of pages'
 fi
+# The page is renewed while an evaluation that would take hours goes on.
+"$CLTRAIN" train net.json data.samples=1000000000 train.eval_every=1 --out evaluates monitor.prometheus=prom >evaluates.out 2>&1 &
+process=$!
+await_from $process grep -q '^cltrain_step{.*} 1$' prom/cltrain-evaluates.prom
+for _ in 1 2; do
+    # shellcheck disable=SC2016
+    await_from $process sh -c '[ "$(stat -c %i.%Y "$1")" != "$2" ]' sh prom/cltrain-evaluates.prom "$(stat -c %i.%Y prom/cltrain-evaluates.prom)"
+done
+if grep -q '^cltrain_step{.*} 1$' prom/cltrain-evaluates.prom; then pass; else fail 'the evaluation after step 1 has ended'; fi
+kill -KILL $process
+wait $process
 begin late monitor.prometheus=later monitor.seconds=0
 await_from $process grep -q 'the file for Prometheus could not be written, the run goes on and tries again' late/log.txt
 mkdir later # what could not be written is tried again

@@ -67,13 +67,21 @@ const clt_json_doc *clt_run_start(const clt_run_record *r)
 
 /* --- sessions and events --- */
 
+static double seconds_of(const clt_run_session *s)
+{
+    const double clock = s->last_time - s->first_time;
+    return clock > 0 && clock >= s->step_seconds * 0.5 ? clock : s->step_seconds;
+}
+
 static void open_session(clt_run_record *r, clt_json_doc *start, double time)
 {
     r->session_total++;
     if (r->session_count > 0 && !r->sessions[r->session_count - 1].by_user)
         r->cuts++;
-    if (r->session_count == CLT_RUN_SESSIONS) /* the list is full: replace its last entry */
-        clt_json_destroy(r->sessions[--r->session_count].start);
+    if (r->session_count == CLT_RUN_SESSIONS) { /* the list is full: replace its last entry */
+        r->seconds_not_listed += seconds_of(&r->sessions[--r->session_count]);
+        clt_json_destroy(r->sessions[r->session_count].start);
+    }
     r->sessions[r->session_count++] = (clt_run_session){.start = start,
                                                         .first_step = -1,
                                                         .last_step = -1,
@@ -473,11 +481,8 @@ const char *clt_run_loss_kind(const clt_run_record *r, char *buffer, size_t size
 
 double clt_run_seconds(const clt_run_record *r)
 {
-    double sum = 0;
-    for (size_t i = 0; i < r->session_count; i++) {
-        const clt_run_session *s = &r->sessions[i];
-        double clock = s->last_time - s->first_time;
-        sum += clock > 0 && clock >= s->step_seconds * 0.5 ? clock : s->step_seconds;
-    }
+    double sum = r->seconds_not_listed;
+    for (size_t i = 0; i < r->session_count; i++)
+        sum += seconds_of(&r->sessions[i]);
     return sum > 0 ? sum : NAN;
 }

@@ -51,6 +51,8 @@ typedef struct clt_meter {
 /* Programs of the user that run beside the training (trainer_hooks.c). */
 enum { CLT_HOOK_NOTICE, CLT_HOOK_SAVE, CLT_HOOK_EXIT, CLT_HOOKS };
 typedef struct clt_hooks clt_hooks;
+/* The file for Prometheus (trainer_exporter.c). */
+typedef struct clt_exporter clt_exporter;
 /* Uploads to object storage (trainer_upload.c). */
 typedef struct clt_remote clt_remote;
 typedef struct clt_uploader clt_uploader;
@@ -61,18 +63,14 @@ typedef struct clt_gauges {
     double seconds;
     double share; /* of the device's energy that is this rank's: several ranks may share a device */
     double value[CLT_MONITOR_COUNT]; /* the newest figures */
-    double energy;           /* that this rank's device has told last, in J since the start; 0: none */
-    double energy_before;    /* of earlier sessions, in J */
-    double heard_energy;     /* of this session, of all ranks */
-    bool told;               /* the event "monitor" is written */
-    int xid;                 /* the last one; 0: none */
-    double xid_at;           /* time when it was heard */
-    clt_str labels;          /* for Prometheus */
-    char *export_path;       /* NULL: no file for Prometheus */
-    bool export_failed;      /* and the user has been told */
-    char named[16];          /* address that the environment gives the device; "": none */
-    double exported;         /* time when it was last written; 0: never */
-    clt_step_metrics newest; /* of the step that it last told */
+    double energy;          /* that this rank's device has told last, in J since the start; 0: none */
+    double energy_before;   /* of earlier sessions, in J */
+    double heard_energy;    /* of this session, of all ranks */
+    bool told;              /* the event "monitor" is written */
+    int xid;                /* the last one; 0: none */
+    double xid_at;          /* time when it was heard */
+    char named[16];         /* address that the environment gives the device; "": none */
+    clt_exporter *exporter; /* NULL: no file for Prometheus */
 } clt_gauges;
 
 typedef struct clt_loop {
@@ -226,7 +224,7 @@ const char *clt_meter_row(const clt_loop *loop, char *text, size_t size);
 void clt_meter_line(const clt_loop *loop, const clt_cost *cost, char *text, size_t size);
 /* trainer_monitor.c. check: refuses what the environment says amiss. open: before the first step. energy:
  * what this rank counts of its device's energy in this session, in J; 0: unknown. fill: the figures of a
- * step, if there are new ones. look: what there is to tell after a step; writes the file for Prometheus. */
+ * step, if there are new ones. look: what there is to tell after a step. */
 clt_status clt_gauges_check(const clt_run_options *options);
 clt_status clt_gauges_open(clt_loop *loop);
 void clt_gauges_close(clt_loop *loop);
@@ -245,6 +243,15 @@ double clt_gauges_utilization(const clt_loop *loop);
 enum { CLT_GAUGES_FIELDS = 10 };
 int clt_gauges_fields(const clt_loop *loop, clt_event_field fields[CLT_GAUGES_FIELDS]);
 clt_status clt_gauges_explain(clt_loop *loop, clt_status status);
+/* trainer_exporter.c; for all but `open` the exporter may be NULL. open: starts the thread that writes the
+ * file; *out is NULL without monitor.prometheus. step, figures: what the pages tell from here on. tell: a
+ * warning, once, if a page could not be written. close: ends the thread; a last page says that the run has
+ * ended. */
+clt_status clt_exporter_open(const clt_loop *loop, clt_exporter **out);
+void clt_exporter_step(clt_exporter *exporter, const clt_step_metrics *metrics);
+void clt_exporter_figures(clt_exporter *exporter, const double figures[CLT_MONITOR_COUNT]);
+void clt_exporter_tell(clt_loop *loop, clt_exporter *exporter);
+void clt_exporter_close(clt_exporter *exporter);
 /* Sends a message to the observer and the log. The function for warnings also writes an event to
  * metrics.jsonl. */
 void clt_tell(const clt_loop *loop, const char *text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The figures of this rank's device and host in a training: into the records of steps, the events, a file for
- * Prometheus, and the line at the end. Nothing here waits for a driver, but for at most a quarter of a second
- * at the end. */
+ * The figures of this rank's device and host in a training: into the records of steps, the events, the file
+ * for Prometheus (trainer_exporter.c), and the line at the end. Nothing here waits for a driver, but for at
+ * most a quarter of a second at the end. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,12 +11,10 @@
 
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
-#include "engine/monitor/prometheus.h"
 #include "engine/train/loop/trainer_loop.h"
 
 #define SECONDS_VARIABLE "CLTRAIN_MONITOR_SECONDS"
 #define DEVICE_VARIABLE "CLTRAIN_MONITOR_DEVICE"
-#define EXPORT_SECONDS 1.0   /* between two pages for Prometheus */
 #define FRESHEN_SECONDS 0.25 /* for a last sample when the run ends */
 #define MOST_SECONDS 3600.0
 #define XID_SECONDS 10.0 /* for which an error that the driver reports may explain a lost device */
@@ -56,40 +54,6 @@ clt_status clt_gauges_check(const clt_run_options *o)
     return named_device(pci);
 }
 
-/* The last part of the run folder's path; a run without a folder is called after its model. */
-static void run_name(const clt_loop *l, clt_str *out)
-{
-    const char *path = l->options->out_dir;
-    if (!path) {
-        clt_str_append(out, clt_config_string(l->options->config, "model.type"));
-        return;
-    }
-    size_t end = strlen(path), begin;
-    while (end > 1 && path[end - 1] == '/')
-        end--;
-    for (begin = end; begin > 0 && path[begin - 1] != '/';)
-        begin--;
-    clt_str_append_n(out, path + begin, end - begin);
-}
-
-static clt_status open_export(clt_loop *l, const ocl_device_desc *d)
-{
-    clt_gauges *g = &l->gauges;
-    char rank[16];
-    CLT_SCOPED(clt_str) name = {0};
-    const char *where = clt_config_string(l->options->config, "monitor.prometheus");
-    if (!where[0])
-        return CLT_OK;
-    (void)snprintf(rank, sizeof rank, "%d", l->run->ranks.rank);
-    run_name(l, &name);
-    CLT_TRY(clt_str_check(&name));
-    clt_prometheus_label(&g->labels, "run", name.text);
-    clt_prometheus_label(&g->labels, "rank", rank);
-    clt_prometheus_label(&g->labels, "device", d->name);
-    CLT_TRY(clt_str_check(&g->labels));
-    return clt_prometheus_path(where, name.text, l->run->ranks.rank, &g->export_path);
-}
-
 clt_status clt_gauges_open(clt_loop *l)
 {
     clt_gauges *g = &l->gauges;
@@ -97,7 +61,7 @@ clt_status clt_gauges_open(clt_loop *l)
     CLT_TRY(named_device(g->named));
     const bool other = g->named[0] != '\0';
     CLT_TRY(seconds_between(l->options->config, &g->seconds));
-    CLT_TRY(open_export(l, d));
+    CLT_TRY(clt_exporter_open(l, &g->exporter));
     for (int i = 0; i < CLT_MONITOR_COUNT; i++)
         g->value[i] = NAN;
     if (!(g->seconds > 0))
@@ -113,8 +77,7 @@ clt_status clt_gauges_open(clt_loop *l)
 void clt_gauges_close(clt_loop *l)
 {
     clt_monitor_close(l->gauges.monitor);
-    clt_str_free(&l->gauges.labels);
-    free(l->gauges.export_path);
+    clt_exporter_close(CLT_TAKE(l->gauges.exporter));
 }
 
 /* --- steps --- */
@@ -129,6 +92,7 @@ static void take_figures(clt_gauges *g, const double value[CLT_MONITOR_COUNT])
     memcpy(g->value, value, sizeof g->value);
     if (value[CLT_MONITOR_ENERGY] > 0)
         g->energy = value[CLT_MONITOR_ENERGY];
+    clt_exporter_figures(g->exporter, value);
 }
 
 /* Energy of all ranks in all sessions, in J, when the newest step ended; 0: unknown. */
@@ -206,74 +170,16 @@ static void tell_trouble(clt_loop *l)
     clt_tell_warning(l, l->run->ranks.ranks > 1 ? text : line);
 }
 
-/* --- the file for Prometheus --- */
-
-static void add_known(const clt_loop *l, clt_str *page, const char *name, const char *help, double value)
-{
-    if (!isnan(value))
-        clt_prometheus_add(page, l->gauges.labels.text, name, help, value);
-}
-
-static void add_step(const clt_loop *l, clt_str *page, const clt_step_metrics *m)
-{
-    const char *labels = l->gauges.labels.text;
-    clt_prometheus_add(page, labels, "step", "Steps that are done.", (double)m->step);
-    clt_prometheus_add(page, labels, "planned_steps", "Step at which the run ends.", (double)m->steps_total);
-    clt_prometheus_add(page, labels, "loss", "Loss of the newest step.", m->loss);
-    add_known(l, page, "learning_rate", "Learning rate of the newest step.", m->lr);
-    add_known(l, page, "step_seconds", "Duration of the newest step.", m->step_ms * 1e-3);
-    add_known(l, page, "samples_per_second", "Samples in a second, all ranks.", m->samples_per_s);
-    add_known(l, page, "tokens_per_second", "Tokens in a second, all ranks.", m->tokens_per_s);
-    clt_prometheus_add(page, labels, "skipped_updates_total", "Updates that were skipped.",
-                       (double)m->skipped);
-    if (m->cost > 0)
-        clt_prometheus_add(page, labels, "cost", "What the run has cost so far.", m->cost);
-}
-
-static void export_page(clt_loop *l, const clt_step_metrics *m)
-{
-    static const struct {
-        const char *name, *help;
-    } figures[CLT_MONITOR_COUNT] = {
-#define FIGURE(name, key, tag, exported, fold, parts, help) {exported, help},
-        CLT_MONITOR_MAP(FIGURE)
-#undef FIGURE
-    };
-    clt_gauges *g = &l->gauges;
-    CLT_SCOPED(clt_str) page = {0};
-    char text[CLT_ERROR_TEXT_SIZE + 64];
-    clt_prometheus_add(&page, g->labels.text, "running", "1 while the run trains, 0 when it has ended.",
-                       m != NULL);
-    if (m)
-        g->newest = *m;
-    if (g->newest.step > 0)
-        add_step(l, &page, &g->newest);
-    for (int i = 0; i < CLT_MONITOR_COUNT; i++)
-        add_known(l, &page, figures[i].name, figures[i].help, g->value[i]);
-    if (clt_prometheus_write(g->export_path, &page) == CLT_OK)
-        return;
-    (void)snprintf(text, sizeof text,
-                   "the file for Prometheus could not be written, the run goes on and tries again: %s",
-                   clt_error_text());
-    clt_error_clear();
-    if (!l->quiet && !g->export_failed)
-        clt_tell_warning(l, text);
-    g->export_failed = true;
-}
-
 void clt_gauges_look(clt_loop *l, const clt_step_metrics *m)
 {
     clt_gauges *g = &l->gauges;
-    const double now = clt_now();
     tell_trouble(l);
     if (m->sampled) {
         tell_source(l);
         tell_xids(l);
     }
-    if (g->export_path && (g->exported == 0 || now - g->exported >= EXPORT_SECONDS)) {
-        g->exported = now;
-        export_page(l, m);
-    }
+    clt_exporter_step(g->exporter, m);
+    clt_exporter_tell(l, g->exporter);
 }
 
 /* --- the end --- */
@@ -291,8 +197,8 @@ void clt_gauges_renew(clt_loop *l)
 void clt_gauges_finish(clt_loop *l)
 {
     clt_gauges_renew(l);
-    if (l->gauges.export_path)
-        export_page(l, NULL);
+    clt_exporter_tell(l, l->gauges.exporter);
+    clt_exporter_close(CLT_TAKE(l->gauges.exporter));
 }
 
 clt_status clt_gauges_explain(clt_loop *l, clt_status status)

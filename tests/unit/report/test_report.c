@@ -373,6 +373,20 @@ TEST(verdicts_are_found)
     clt_run_record_free(run);
 }
 
+TEST(the_seconds_of_all_sessions_count)
+{
+    CLT_SCOPED(clt_str) metrics = {0};
+    for (int i = 0; i < 300; i++) /* more than the list of sessions holds */
+        clt_str_printf(
+            &metrics, "{\"event\":\"start\",\"step\":%d,\"time\":%d}\n{\"step\":%d,\"loss\":1,\"time\":%d}\n",
+            i, 10000 * i, i + 1, 10000 * i + 3600);
+    assert_ok(clt_str_check(&metrics));
+    clt_run_record *run = load("long", metrics.text, NULL);
+    assert_int_equal(run->session_total, 300);
+    assert_true(clt_run_seconds(run) == 300 * 3600.0);
+    clt_run_record_free(run);
+}
+
 TEST(sessions_and_curves_are_found)
 {
     clt_run_record *run =

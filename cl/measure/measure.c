@@ -114,7 +114,7 @@ static const fma_candidate fma_candidates[] = {
 static clt_status calibrate(const bench *b, const launch *l, double least, cl_uint *rounds)
 {
     clt_status status;
-    for (*rounds = 1024; *rounds < 1u << 28; *rounds *= 2) {
+    for (*rounds = 16; *rounds < 1u << 28; *rounds *= 2) {
         CLT_TRY(ocl_stream_bind_fma(b->stream, l->kernel, *rounds));
         double first = seconds_of(b, run_launch, l, &status), second = 0.0;
         if (status == CLT_OK)

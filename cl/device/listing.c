@@ -43,6 +43,7 @@ static int n_dead;
 static bool
     /* a device has OCL_QUIRK_STALE_CACHE: PoCL's kernel cache must be switched off before PoCL is loaded */
     stale_cache;
+static bool hung; /* a driver was silent until its time was over */
 static bool ask_again;
 static bool is_listing_child;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -210,6 +211,7 @@ static bool recall(const sources *s)
         n_dead = 0;
         stale_cache = false;
     }
+    hung = n_dead > 0; /* only such a result is kept */
     clt_error_clear();
     return known;
 }
@@ -257,9 +259,9 @@ static clt_status lists(const char *program, bool *good, bool *sure, char *why, 
     clt_child_stop(child, &end);
     if (!greeted)
         CLT_FAIL(CLT_EUNSUPPORTED, "'%s' is another cltrain: %s %s", program, end.text, end.words);
-    /* SIGKILL may come from a temporary lack of memory. A time-out is remembered; otherwise every start
-     * would wait for it */
+    /* SIGKILL may come from a temporary lack of memory. */
     *sure = *sure && (*good || event == CLT_CHILD_SILENT || end.signal != SIGKILL);
+    hung = hung || event == CLT_CHILD_SILENT;
     if (event == CLT_CHILD_SILENT)
         snprintf(why, size, "it did not answer in %g s", limit);
     else if (!*good)
@@ -350,7 +352,9 @@ static clt_status ask(const sources *s)
             why);
     if (!good)
         CLT_TRY(find_dead(s, program, &sure));
-    if (sure && remember(s) != CLT_OK) {
+    /* Every start would wait for a driver that hangs. One that crashes does so at once, and perhaps because
+     * of this environment alone, such as a container without /sys: the next start asks it again. */
+    if (sure && (n_dead == 0 || hung) && remember(s) != CLT_OK) {
         CLT_DEBUG("%s", clt_error_text());
         clt_error_clear();
     }
@@ -365,8 +369,9 @@ static clt_status apply(const sources *s)
         return CLT_OK;
     for (int i = 0; i < n_dead; i++)
         CLT_WARN("the OpenCL driver %s (%s) is left out, because listing its devices does harm: %s; "
-                 "'cltrain devices --again' tries it again",
-                 dead[i].library, dead[i].entry, dead[i].reason);
+                 "%s",
+                 dead[i].library, dead[i].entry, dead[i].reason,
+                 hung ? "'cltrain devices --again' tries it again" : "the next start tries it again");
     return name_living(s, s->n);
 }
 

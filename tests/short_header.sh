@@ -8,7 +8,8 @@
 # stands for all of them; a function that is missing is an error of the build. OUT/vendors is what OCL_ICD_VENDORS is given.
 #
 # PoCL also reads its library of built-in functions, 9 MB of LLVM's code, in each process that builds something new: half a second.
-# Where llvm-extract of PoCL's own version of LLVM is installed, OUT has a library of the named functions and what they call.
+# Where llvm-extract of PoCL's own version of LLVM is installed, OUT has a library of the named functions, what they call, and
+# all constants.
 set -euo pipefail
 export LC_ALL=C
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/setup.sh"
@@ -54,11 +55,15 @@ functions_of() {
         }' "$out/words" -
 }
 
+# missing_in LIBRARY: what its functions call or read and no part of it holds, such as libm's functions
+missing_in() { "llvm-nm-$llvm" --undefined-only "$1" | awk '{ print $NF }' | sort; }
+
 llvm=$(llvm_of "$library")
 if [ -n "$llvm" ] && command -v "llvm-extract-$llvm" >/dev/null && command -v "llvm-nm-$llvm" >/dev/null; then
     for file in "$out"/share/pocl/*.bc; do
         functions_of "$file" >"$out/functions"
-        if [ -s "$out/functions" ] && "llvm-extract-$llvm" --recursive "@$out/functions" "$file" -o "$out/part.bc"; then
+        if [ -s "$out/functions" ] && "llvm-extract-$llvm" --recursive --rglob=. "@$out/functions" "$file" -o "$out/part.bc" &&
+            [ -z "$(comm -13 <(missing_in "$file") <(missing_in "$out/part.bc"))" ]; then
             rm "$file" # the link
             mv "$out/part.bc" "$file"
         fi

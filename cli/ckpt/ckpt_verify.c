@@ -49,13 +49,11 @@ static clt_status tell_one(const char *path, bool step, tally *n)
     clt_status status = verify_one(path, step);
     if (status != CLT_OK && step && !clt_is_directory(path))
         return CLT_OK; /* a training that is still running has removed it */
-    if (status != CLT_OK && access(path, F_OK) != 0)
-        return status; /* a wrong name, in which nothing is damaged */
     n->all++;
     if (status == CLT_OK || status == CLT_ENOMEM)
         return status;
     n->damaged++;
-    terminal_say("%s: damaged: %s\n", path, clt_error_text());
+    terminal_say("%s: %s%s\n", path, access(path, F_OK) == 0 ? "damaged: " : "", clt_error_text());
     return CLT_OK;
 }
 
@@ -88,7 +86,7 @@ clt_status ckpt_verify(cmd_context *context, int argc, char **argv)
     for (int i = 0; i < r.n_operands; i++)
         CLT_TRY(verify_path(r.operands[i], &storage, &n));
     if (n.damaged > 0)
-        CLT_FAIL(CLT_ECHECKPOINT, "cltrain ckpt verify: %d of %d %s damaged", n.damaged, n.all,
+        CLT_FAIL(CLT_ECHECKPOINT, "cltrain ckpt verify: %d of %d %s damaged or missing", n.damaged, n.all,
                  n.damaged == 1 ? "is" : "are");
     return CLT_OK;
 }

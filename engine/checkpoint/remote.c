@@ -309,8 +309,8 @@ static clt_status fetch_files(clt_remote *r, const clt_remote_step *step, const 
 
 #define FETCH_TAG "fetch-"
 
-/* Removes what fetches of processes that no longer exist have left in a folder of checkpoints. What a save has
- * left stays: only the run whose folder it is can know that it does not go on. */
+/* Removes what fetches of processes that no longer exist have left in a folder of checkpoints. What a save
+ * has left stays: only the run whose folder it is can know that it does not go on. */
 static clt_status remove_abandoned(const char *folder)
 {
     static const char mark[] = ".tmp-" FETCH_TAG;

@@ -44,8 +44,8 @@ clt_status clt_remote_verify(clt_remote *remote, const clt_remote_step *step, bo
  * is CLT_EUSAGE. CLT_ECHECKPOINT: what is there is damaged, and nothing changes here. */
 clt_status clt_remote_fetch(clt_remote *remote, const clt_remote_step *step, const char *folder,
                             bool replace);
-/* The texts of a run folder that are uploaded beside the checkpoints. The config is the last one: a folder that
- * has it is a run's. */
+/* The texts of a run folder that are uploaded beside the checkpoints. metrics.jsonl is the first one, and the
+ * config the last one: a folder that has it is a run's. */
 #define CLT_REMOTE_TEXTS 3
 extern const char *const clt_remote_texts[CLT_REMOTE_TEXTS];
 /* What a run is known by on every machine on which it goes on: a hash of the first line of its metrics.jsonl,

@@ -270,9 +270,9 @@ clt_status clt_s3_upload(clt_s3 *s3, const char *path, const char *key, int lane
 typedef struct landing {
     const pieces *pieces;
     uint64_t from, size, done;
-    bool over;   /* more came */
-    bool failed; /* more came, or the file cannot be written, for this reason: */
-    clt_error error;
+    bool over;       /* more came */
+    bool failed;     /* no more is taken: more came, or the file cannot be written */
+    clt_error error; /* of the file */
 } landing;
 
 static bool land(void *context, const void *bytes, size_t size)

@@ -62,7 +62,7 @@ clt_status clt_sweep_make_command(const clt_sweep *sweep, int trial, int rung, c
                                   const char *run, const char *device, clt_sweep_command *out);
 /* Where the trial's checkpoints are uploaded to, each trial's below its own name; "": nowhere. */
 const char *clt_sweep_upload(const clt_sweep *sweep, int trial, clt_str *shown);
-/* Whether this machine can train at all, as far as no trial has a say in it: CLT_ECONFIG for variables of the
+/* Whether this machine can train at all, by what is the same for all trials: CLT_ECONFIG for variables of the
  * environment, CLT_EDATA for data that is not here. */
 clt_status clt_sweep_check_machine(const clt_sweep *sweep);
 

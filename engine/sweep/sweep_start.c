@@ -36,7 +36,7 @@ const char *clt_sweep_upload(const clt_sweep *s, int trial, clt_str *shown)
     return clt_config_string(s->config, UPLOAD);
 }
 
-/* The values of the trial's keys; the place for uploads is that of the trial alone. */
+/* The values of the trial's keys; each trial uploads below its own name. */
 static void put_keys(const clt_sweep *s, int trial, const char *upload, clt_sweep_command *c)
 {
     char name[CLT_SWEEP_NAME];

@@ -279,14 +279,18 @@ static clt_status finish(worker *w, const slot *at)
         clt_error_clear();
         what = HAS_GAP;
     }
-    if (what == HAS_NO_METRIC)
-        end_without_metric(w, name);
+    if (what == HAS_NO_METRIC) {
+        CLT_TRY(clt_sweep_table_read(&w->table, w->options->folder));
+        if (w->table.best < 0) { /* no trial has had the metric */
+            end_without_metric(w, name);
+            return CLT_OK;
+        }
+        snprintf(reason, sizeof reason, "the training is complete and has no %s", metric);
+    }
     if (what == IS_INFINITE)
         snprintf(reason, sizeof reason, "the training is complete, and its %s is not finite", metric);
-    if (what == HAS_GAP || what == IS_INFINITE)
-        return w->leases[at->trial].held ? record_failure(w, at, false, what == HAS_GAP, reason) : CLT_OK;
     if (what != HAS_RESULT)
-        return CLT_OK;
+        return w->leases[at->trial].held ? record_failure(w, at, false, what == HAS_GAP, reason) : CLT_OK;
     CLT_TRY(clt_sweep_write_result(w->sweep, w->options->folder, at->trial, w->rung, &result, &created));
     if (created)
         tell(w, "%s is done: %s %s", name, metric, clt_sweep_metric_text(w->sweep, result.value, number));

@@ -9,7 +9,7 @@
  *     range KEY FROM SIZE FILE                               abort PREFIX      uploads that were never
  *     finished read KEY            prints a small object              source            where the keys come
  *     from both COMMAND KEY    runs head or read twice at the same time
- *     pipe METHOD URL     a request during which the thread gets SIGPIPE, as from a connection that was closed
+ *     pipe METHOD URL     a request during which the thread gets SIGPIPE, as from a closed connection
  *     repeat KEY COUNT    head, COUNT times, at least 50 ms apart; then as source */
 #include <inttypes.h>
 #include <pthread.h>

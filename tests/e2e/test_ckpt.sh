@@ -78,9 +78,9 @@ expect_text 'odd.safetensors: damaged: .*"x"' '1 of 1 is damaged'
 cp -r straight bad
 printf '\1' | dd of=bad/checkpoints/step_10/optimizer.safetensors bs=1 seek=1000 conv=notrunc 2>/dev/null
 rm bad/checkpoints/step_20/manifest.json
-expect_code 7 "$CLTRAIN" ckpt verify nowhere
-expect_text "nowhere"
-reject_text 'damaged'
+expect_code 7 "$CLTRAIN" ckpt verify nowhere straight
+expect_text '^nowhere: weights: opening' 'straight/checkpoints/step_20: intact' '1 of 3 is damaged or missing'
+reject_text 'damaged:'
 expect_code 7 "$CLTRAIN" ckpt verify bad straight
 expect_text 'bad/checkpoints/step_10: damaged: .*optimizer.safetensors: its content does not match' 'bad/checkpoints/step_20: damaged' 'straight/checkpoints/step_20: intact' '2 of 4 are damaged'
 expect_code 7 "$CLTRAIN" ckpt verify bad/checkpoints/step_20 # not taken for a folder of weights alone

@@ -216,7 +216,7 @@ for step in 20 30; do
     guarded "$tool" bucket upload runs/a/checkpoints/step_$step/large large >"$out" 2>&1
     expect_text 'the parts of an upload stay'
 done
-# Uploads are old by the server's clock, which may differ from this machine's; and in a bucket without a prefix those of other programs stay.
+# Uploads are old by the server's clock, which may differ from this machine's; and in a bucket without a prefix uploads of other programs stay.
 leave() { # KEY: an upload that is never finished
     printf '%s\n' 'PUT partNumber=2 AccessDenied.403' 'DELETE uploadId AccessDenied.403' >server/faults
     guarded "$tool" bucket upload "$1" large >"$out" 2>&1

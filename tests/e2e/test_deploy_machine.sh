@@ -37,7 +37,7 @@ left_out() {
         # shellcheck disable=SC2254
         case $1 in $2) return 0 ;; *) return 1 ;; esac
     fi
-    echo "$1" | grep -q -E -e "$2"
+    echo "$1" | grep -q -E -e "^($2)"
 }
 case "$program $1 $2 $3" in
 'aws s3 cp --only-show-errors' | 'gcloud storage cp --no-user-output-enabled') cp "$(place "$4")" "$(place "$5")" ;;
@@ -78,13 +78,14 @@ after() {
     EXIT_CODE=exited EXIT_STATUS=$1 expect_code 0 scripts/cltrain-ended
     if [ "$(cat systemctl 2>/dev/null)" = "$2" ]; then pass; else fail "after code $1: systemctl '$(cat systemctl 2>/dev/null)'"; fi
 }
-for store in s3://here/first gs://here/first; do
+for store in s3://here/first gs://here/first s3://here; do
+    there=buckets/${store#*://}
     rm -rf buckets machine straight notice
-    mkdir -p buckets/here/first/results machine
-    tar -C bundle -czf buckets/here/first/cltrain.tar.gz .
+    mkdir -p "$there/results" machine
+    tar -C bundle -czf "$there/cltrain.tar.gz" .
 
     # A machine without rights to the bucket begins nothing: its training would bury the one that the bucket has.
-    settings $store cloud.notice_file="$work/notice"
+    settings "$store" cloud.notice_file="$work/notice"
     touch buckets.away
     copies 1 fetch
     expect_absent machine/fetched
@@ -101,16 +102,16 @@ for store in s3://here/first gs://here/first; do
     cp first.out "$out"
     if [ $code -eq 75 ]; then pass; else fail "the first machine ended with $code"; fi
     last=$(sed -n 's/.*"event":"stopped","step":\([0-9]*\),.*/\1/p' machine/results/run/metrics.jsonl)
-    expect_file "buckets/here/first/results/run/checkpoints/step_$last/manifest.json" # by the hook, before the end
+    expect_file "$there/results/run/checkpoints/step_$last/manifest.json" # by the hook, before the end
     copies 0 save
-    expect_same machine/results/run/metrics.jsonl buckets/here/first/results/run/metrics.jsonl
+    expect_same machine/results/run/metrics.jsonl "$there/results/run/metrics.jsonl"
     grep -q '"cost"' machine/results/run/metrics.jsonl || fail 'the price did not reach the program'
     after 75 ''
 
     rm -rf machine && mkdir machine
-    settings $store --max-steps $((last + 20))
+    settings "$store" --max-steps $((last + 20))
     # Older checkpoints, one that was never complete, and one that was being written: of the complete ones the newest three come.
-    steps=buckets/here/first/results/run/checkpoints
+    steps=$there/results/run/checkpoints
     for step in 1 2 3 4; do cp -r $steps/step_"$last" $steps/step_$step; done
     cp -r $steps/step_"$last" $steps/step_$((last + 1)) && rm $steps/step_$((last + 1))/manifest.json
     copies 0 fetch
@@ -123,7 +124,7 @@ for store in s3://here/first gs://here/first; do
     expect_code 0 scripts/cltrain-train
     expect_text 'resumed'
     expect_code 0 "$CLTRAIN" train net.json --out straight --max-steps $((last + 20))
-    expect_same "buckets/here/first/results/run/checkpoints/step_$((last + 20))/model.safetensors" "straight/checkpoints/step_$((last + 20))/model.safetensors"
+    expect_same "$there/results/run/checkpoints/step_$((last + 20))/model.safetensors" "straight/checkpoints/step_$((last + 20))/model.safetensors"
     after 0 poweroff
 done
 for code in 9 10; do after $code ''; done

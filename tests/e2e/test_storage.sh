@@ -157,7 +157,7 @@ s3 8 list odd/
 expect_text 'whose size is no number'
 s3 8 list odd/
 expect_text "begin with 'odd/' has another one"
-# A server that does not know ranges is asked once, and told of by what it is. One whose object is no larger than the range has kept to it.
+# A server that does not know ranges is asked once, and the message names the missing ranges. One whose object is no larger than the range has kept to it.
 ranges='the server sends more than the [0-9]+ bytes that it was asked for: .* does not answer ranged reads'
 : >server/requests
 faults 'GET /large whole*'
@@ -370,7 +370,8 @@ used_up
 faults 'POST ^/$ 500*' # not for ever
 : >server/requests
 refuses role "STS does not give the role of the profile 'role': 500"
-expect_count server 'POST / ' 8
+tries=$(grep -c 'POST / ' server/requests)
+if [ "$tries" -ge 2 ] && [ "$tries" -le 8 ]; then pass; else fail "$tries requests in the half minute instead of 2 to 8"; fi
 rm server/faults
 # A program that prints keys: its words as a shell would cut them, but no shell; its error stream is not read for keys.
 cat >'give keys' <<'END'

@@ -101,22 +101,32 @@ expect_text "'rungs' has results by which halving chooses"
 cp halving.json kills.json
 # trains WORKER: it has a training, whose process is $child
 trains() { child=$(awk '{ print $1 }' "/proc/$1/task/$1/children" 2>/dev/null) && [ -n "$child" ] && grep -q -z -x train "/proc/$child/cmdline" 2>/dev/null; }
-moments=6 hits=0
+# A training that is killed is begun again.
+net mlp train.steps=16000000 train.log_every=100000 >endless.json
+printf '{"config": "endless.json", "keys": {"optimizer.learning_rate": {"values": [0.1]}}}' >endless.sweep.json
+"$CLTRAIN" sweep endless.sweep.json --out endless >endless.txt 2>&1 &
+worker=$!
+await_from $worker trains $worker
+first=$child
+kill -KILL "$first"
+begun_again() { trains $worker && [ "$child" != "$first" ]; }
+if await_from $worker begun_again; then pass; fi
+kill -TERM $worker
+wait $worker
+moments=6
 all_cases && moments=60
 for ((moment = 0; moment < moments; moment++)); do
     "$CLTRAIN" sweep kills.json --out kills >>kills.txt 2>&1 &
     worker=$!
     sleep 0.$((RANDOM % 10))$((RANDOM % 10))
     if [ $((moment % 3)) -eq 2 ] && [ $moment -lt 27 ]; then # a trial whose training is killed ten times is given up
-        [ $hits -gt 0 ] || await_from $worker trains $worker
-        trains $worker && kill -9 "$child" 2>/dev/null && hits=$((hits + 1))
+        trains $worker && kill -9 "$child" 2>/dev/null
         kill -TERM $worker
     else
         kill -9 $worker
     fi
     wait $worker 2>/dev/null
 done
-[ $hits -gt 0 ] && pass || fail 'no training was killed'
 rm -f kills/failed/* # of trainings that were killed
 expect_code 0 "$CLTRAIN" sweep kills --workers 2
 same_as rungs kills
@@ -237,6 +247,11 @@ sed 's/accuracy/best_rmse/' no_metric.json >rmse.json
 expect_code 0 "$CLTRAIN" sweep rmse.json --out no_metric
 expect_text '^trial-01 is done: best_rmse ' '^trial-02 is done: best_rmse ' '^best: trial-0[12], best_rmse '
 [ "$(grep -c '"step":1[,}]' no_metric/trial-01/metrics.jsonl)" -eq 1 ] && pass || fail 'a complete trial was trained again'
+# Where other trials have it, only this one has failed.
+rm no_metric/done/trial-02-0.json
+sed -i -E 's/,"(eval_)?rmse":[-+.0-9e]*//g' no_metric/trial-02/metrics.jsonl
+expect_code 0 "$CLTRAIN" sweep no_metric
+expect_text '^trial-02 failed: the training is complete and has no best_rmse' '^best: trial-01, best_rmse '
 
 # --- without checkpoints a result is one as well ---
 sed 's/"keys"/"set": {"checkpoint.final": false}, "keys"/; s/0.001, //' grid.json >unsaved.json

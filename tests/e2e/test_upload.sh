@@ -191,8 +191,15 @@ train 0 net.json --out first --resume auto checkpoint.upload=s3://bucket/runs/sh
 guarded "$tool" bucket put runs/begun/metrics.jsonl second/metrics.jsonl 2>/dev/null # a run that has no checkpoint yet
 train 2 net.json --out third checkpoint.upload=s3://bucket/runs/begun
 expect_text 's3://bucket/runs/begun holds metrics of a run already'
+# A run that ends before its first step leaves nothing there, so that the same command begins again.
+touch notice
+train 75 net.json --out early cloud.notice_file="$work/notice" checkpoint.upload=s3://bucket/runs/early
+expect_text 'nothing was lost|before the first step'
+if listed runs/early/ .; then fail 'a run without a step has uploaded something'; else pass; fi
+rm notice
+train 0 net.json --out early checkpoint.upload=s3://bucket/runs/early
 # Two that have begun at the same moment.
-"$CLTRAIN" train long.json checkpoint.every=16000000 --out duel checkpoint.upload_seconds=1 checkpoint.upload=s3://bucket/runs/duel >duel.out 2>&1 &
+"$CLTRAIN" train long.json checkpoint.every=16000000 --out duel checkpoint.upload_seconds=0 checkpoint.upload=s3://bucket/runs/duel >duel.out 2>&1 &
 process=$!
 await_from $process listed runs/duel/ config.resolved
 guarded "$tool" bucket put runs/duel/metrics.jsonl second/metrics.jsonl 2>/dev/null
@@ -205,7 +212,7 @@ if [ $code -eq 75 ]; then pass; else fail "code $code instead of 75"; fi
 cp duel.out "$out"
 kept_outputs
 expect_text 'another run writes to s3://bucket/runs/duel, too'
-if listed runs/duel/checkpoints/ .; then fail 'a checkpoint was uploaded beside those of another run'; else pass; fi
+if listed runs/duel/checkpoints/ .; then fail 'a checkpoint was uploaded beside the checkpoints of another run'; else pass; fi
 guarded "$tool" bucket read runs/duel/metrics.jsonl >metrics 2>/dev/null
 expect_same second/metrics.jsonl metrics
 
@@ -225,7 +232,7 @@ for _ in 1 2; do echo 'PUT step_40/model AccessDenied.403'; done >server/faults
 train 0 net.json --out tried checkpoint.upload=s3://bucket/runs/tried
 expect_text 'the checkpoint of step 40 could not be uploaded and is tried again: .*403 AccessDenied'
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/tried/checkpoints/step_40
-for _ in 1 2; do echo 'PUT tried.texts/log.txt AccessDenied.403'; done >server/faults # once beside the training, once at its end
+for _ in 1 2 3; do echo 'PUT tried.texts/log.txt AccessDenied.403'; done >server/faults # at the start, with the checkpoint, at the end
 train 0 net.json --out texts checkpoint.upload=s3://bucket/runs/tried.texts
 expect_text 'log.txt and config.resolved.json could not all be uploaded, .*log.txt: PUT: 403 AccessDenied'
 echo 'PUT step_40/model AccessDenied.403*' >server/faults

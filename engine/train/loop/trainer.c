@@ -488,13 +488,13 @@ static clt_status train(clt_loop *l)
     l->meter.startup_s = clt_now() - l->meter.began;
     CLT_TRY(clt_tell_start(l));
     clt_startup_over(l);
-    CLT_TRY(clt_upload_begin(l));
     if (!l->run->job->eval_source && !l->quiet)
         clt_tell_warning(l, "there is no evaluation data, so that overfitting will not show; data.eval_path "
                             "names some (text also takes data.split)");
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_START));
     const char *complete = clt_complete(l->options, l->run->job, l->run->first_step, &l->keeper.state);
     if (complete) {
+        CLT_TRY(clt_upload_begin(l));
         l->result->early = l->run->first_step < l->last_step;
         if (!l->quiet)
             clt_tell(l, complete);
@@ -504,6 +504,9 @@ static clt_status train(clt_loop *l)
     if (l->notices)
         clt_rundir_log(l->dir, "watching for notices of %s", clt_notices_providers(l->notices));
     CLT_TRY(clt_stop_before(l, &stop));
+    /* a run that ends before its first step is removed here, so nothing of it is uploaded */
+    if (!stop || l->run->first_step > 0)
+        CLT_TRY(clt_upload_begin(l));
     if (stop)
         return stopped_before(l);
     CLT_TRY(clt_gauges_open(l));

@@ -38,12 +38,14 @@ struct clt_uploader {
     double ending;     /* when that wait began; 0: it has not */
     uint64_t mark;     /* by which the run is known (clt_run_mark) */
     bool late;         /* it took too long, or was interrupted: requests have been ended */
+    bool claimed;      /* of the thread: this run's metrics.jsonl is there */
+    bool lost;         /* of the thread: another run's is */
     clt_thread *thread;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     clt_retention retention; /* of what is there; keep 0: nothing is deleted */
-    /* it has been told that older checkpoints stay there; that a manifest stays while files are replaced; that
-     * the texts are not there */
+    /* warnings that were given: older checkpoints stay there; a manifest stays while files are replaced; the
+     * texts are not there */
     bool stays, covers, lacks;
     int64_t due; /* the newest step that is to be uploaded; -1: none */
     char due_path[1100];
@@ -106,13 +108,30 @@ static clt_status withdraw(clt_uploader *u, const char *inner)
     return CLT_OK;
 }
 
-/* Fails if another run has written to the address since this one did: the files of the one would replace
- * the files of the other. */
-static clt_status check_mine(const clt_uploader *u)
+static clt_status upload_texts(clt_uploader *u)
+{
+    for (int i = 0; i < CLT_REMOTE_TEXTS; i++) {
+        CLT_SCOPED(clt_str) path = {0};
+        uint64_t bytes = 0;
+        clt_str_printf(&path, "%s/%s", u->folder, clt_remote_texts[i]);
+        CLT_TRY(clt_str_check(&path));
+        if (clt_file_exists(path.text))
+            CLT_TRY(upload_file(u, u->folder, "", clt_remote_texts[i], &bytes));
+        u->claimed = u->claimed || bytes > 0; /* the first text is metrics.jsonl */
+    }
+    return CLT_OK;
+}
+
+/* Fails if another run has written to the address since this one did: this run's files would replace that
+ * run's. */
+static clt_status check_mine(clt_uploader *u)
 {
     uint64_t there;
+    if (!u->claimed)
+        return CLT_OK;
     CLT_TRY(clt_remote_run_mark(u->remote, &there));
-    if (there && u->mark && there != u->mark)
+    u->lost = there && u->mark && there != u->mark;
+    if (u->lost)
         CLT_FAIL(CLT_ESTORAGE,
                  "another run writes to s3://%s/%s, too: its metrics.jsonl is there; end one of them, and "
                  "give it a checkpoint.upload of its own",
@@ -127,26 +146,13 @@ static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder,
     char inner[64];
     snprintf(inner, sizeof inner, "checkpoints/step_%" PRId64 "/", step);
     *bytes = 0;
-    CLT_TRY(check_mine(u));
+    CLT_TRY(u->claimed ? check_mine(u) : upload_texts(u));
     CLT_TRY(clt_folder_names(folder, &names));
     CLT_TRY(withdraw(u, inner));
     for (size_t i = 0; i < names.count; i++)
         if (strcmp(names.name[i], MANIFEST) != 0)
             CLT_TRY(upload_file(u, folder, inner, names.name[i], bytes));
     return upload_file(u, folder, inner, MANIFEST, bytes);
-}
-
-static clt_status upload_texts(clt_uploader *u)
-{
-    for (int i = 0; i < CLT_REMOTE_TEXTS; i++) {
-        CLT_SCOPED(clt_str) path = {0};
-        uint64_t bytes = 0;
-        clt_str_printf(&path, "%s/%s", u->folder, clt_remote_texts[i]);
-        CLT_TRY(clt_str_check(&path));
-        if (clt_file_exists(path.text))
-            CLT_TRY(upload_file(u, u->folder, "", clt_remote_texts[i], &bytes));
-    }
-    return CLT_OK;
 }
 
 /* When a failed upload is tried again. With the lock. */
@@ -193,7 +199,8 @@ static void note_failure(clt_uploader *u, int64_t step, const char *path, clt_st
     pause_uploads(u);
 }
 
-/* Deletes older checkpoints there (checkpoint.upload_keep). What cannot be deleted stays, and is told of once. */
+/* Deletes older checkpoints there (checkpoint.upload_keep). What cannot be deleted stays, and a warning says
+ * so once. */
 static void retain(clt_uploader *u, int64_t step)
 {
     pthread_mutex_lock(&u->lock);
@@ -207,7 +214,10 @@ static void retain(clt_uploader *u, int64_t step)
 
 static void send_texts(clt_uploader *u)
 {
-    warn_once(u, &u->lacks, upload_texts(u),
+    clt_status status = check_mine(u);
+    if (status == CLT_OK)
+        status = upload_texts(u);
+    warn_once(u, &u->lacks, status,
               "metrics.jsonl, log.txt and config.resolved.json could not all be uploaded, and go along again "
               "with the next checkpoint and at the end");
 }
@@ -239,7 +249,7 @@ static void upload_due(clt_uploader *u)
  * With the lock. */
 static void upload_steps(clt_uploader *u)
 {
-    while (!u->late && (!u->ends || u->due >= 0)) {
+    while (!u->late && !(u->lost && u->ends) && (!u->ends || u->due >= 0)) {
         const double left = u->again - clt_now();
         if (u->due < 0)
             pthread_cond_wait(&u->changed, &u->lock);
@@ -257,7 +267,7 @@ static void upload_last(clt_uploader *u)
     clt_error error = {.status = CLT_EINTERRUPTED};
     const clt_error before = u->failure; /* of the newest checkpoint */
     end_pause(u);
-    while (!u->late && error.status != CLT_OK) {
+    while (!u->late && error.status != CLT_OK && !(u->lost && error.status != CLT_EINTERRUPTED)) {
         const double left = u->again - clt_now();
         if (left > 0) {
             (void)clt_cond_wait_for(&u->changed, &u->lock, left);
@@ -292,7 +302,7 @@ static void *upload_all(void *context)
 
 /* --- the start and the end of the thread --- */
 
-/* Refuses an address that holds another run, as a run folder is refused. A run without a whole checkpoint here
+/* Refuses an address that holds another run, as a run folder is refused. A run without a checkpoint here
  * takes what is there for its own, as on a new machine. */
 static clt_status check_address(const clt_uploader *u, bool continues, const char *address)
 {

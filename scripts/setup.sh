@@ -22,9 +22,6 @@ die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
 is_installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# llvm_of LIBRARY: the version of LLVM that a library is linked with; nothing if there is none.
-llvm_of() { ldd "$1" 2>/dev/null | sed -n 's/.*libLLVM-\([0-9]*\).*/\1/p; s/.*libLLVM\.so\.\([0-9]*\).*/\1/p' | sort -u | head -n 1 || true; }
-
 missing_of() {
     local package
     for package in "$@"; do is_installed "$package" || echo "$package"; done

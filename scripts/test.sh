@@ -31,9 +31,6 @@ done
 folder=$(preset_folder "$preset")
 
 install_packages "${CLTRAIN_PACKAGES[@]}" "${CLTRAIN_MPI_PACKAGES[@]}" "${CLTRAIN_TEST_PACKAGES[@]}" -- "${CLTRAIN_OPTIONAL_PACKAGES[@]}"
-# PoCL's library of built-in functions is made shorter for the tests where the tools of its version of LLVM are (tests/short_header.sh).
-llvm=$(llvm_of /usr/lib/*/libpocl.so.2)
-[ -z "$llvm" ] || install_packages -- "llvm-$llvm"
 build "$preset" all -DBUILD_TESTING=ON -DCLTRAIN_MPI=ON
 chosen=(--preset "$preset" -L "^(${labels:=quick|comm})\$" "$@")
 

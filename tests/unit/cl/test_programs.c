@@ -3,8 +3,6 @@
  * Building programs: several at a time, with errors that do not depend on the order of threads, and the cache
  * of binaries: damaged files, other drivers, folders that others may write to, full disks, several processes.
  * The cache is switched on for the machine's default device, whatever its driver does.
- * Four processes that make binaries at once met a crash of PoCL once with the short library of functions.
- * ctest-programs: full
  * ctest-labels: quick ctest-cost: 17 */
 #include "tests/unit/cl/cl_test.h"
 

@@ -76,14 +76,14 @@ clt_status clt_sweep_spending_read(const clt_sweep *s, const char *folder, clt_s
 static clt_status are_priced(const clt_sweep *s, bool *out)
 {
     double price = 0;
-    CLT_TRY(clt_cost_price(s->config, &price)); /* also of a trial whose own price is 0 */
     for (int k = 0; k < s->key_count; k++)
         if (strcmp(s->keys[k].path, "cost.per_hour") == 0) {
             *out = true;
             for (int t = 0; t < s->trials; t++)
-                *out = *out && (price > 0 || clt_strtod(s->values[t * s->key_count + k], NULL) > 0);
+                *out = *out && clt_strtod(s->values[t * s->key_count + k], NULL) > 0;
             return CLT_OK;
         }
+    CLT_TRY(clt_cost_price(s->config, &price));
     *out = price > 0;
     return CLT_OK;
 }

@@ -227,15 +227,13 @@ static clt_status list_platform(cl_platform_id platform, int p, ocl_found **list
     return CLT_OK;
 }
 
-/* A driver that cannot be mapped for want of address space looks to the loader like one that is not
- * installed. */
-static const char *memory_limit(char *text, size_t size)
+const char *ocl_memory_limit(char *text, size_t size)
 {
     struct rlimit limit;
     text[0] = '\0';
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         snprintf(text, size,
-                 " (memory is limited to %llu MiB by ulimit -v: a driver may need more to be loaded)",
+                 "memory is limited to %llu MiB by ulimit -v: a driver may need more to be loaded",
                  (unsigned long long)(limit.rlim_cur >> 20));
     return text;
 }
@@ -274,7 +272,8 @@ clt_status ocl_enumerate(ocl_found **out, int *count)
     CLT_TRY(ocl_listing_prepare());
     cl_int listed = clGetPlatformIDs(0, NULL, &n);
     char limits[96], hidden[640];
-    OCL_CHECK(listed, "listing OpenCL platforms%s%s", memory_limit(limits, sizeof limits),
+    ocl_memory_limit(limits, sizeof limits);
+    OCL_CHECK(listed, "listing OpenCL platforms%s%s%s%s", *limits ? " (" : "", limits, *limits ? ")" : "",
               hidden_drivers(hidden, sizeof hidden));
     CLT_TRY(clt_alloc(&platforms, n, sizeof *platforms, "the list of platforms"));
     if (n > 0)

@@ -110,7 +110,10 @@ static bool check_platforms(ocl_doctor_state *d)
             check_platform(d, platforms[i], (int)i);
         return true;
     }
-    char other[OCL_ADVICE_SIZE];
+    char other[OCL_ADVICE_SIZE], limit[128];
+    if (*ocl_memory_limit(limit, sizeof limit))
+        ocl_finding(d, OCL_FINDING_ERROR, "raise the limit ('ulimit -v unlimited') and look again", "%s",
+                    limit);
     const char *advice = d->drivers > 0 ? "a driver library loads but offers no platform: its device is "
                                           "missing, hidden or not permitted (see above)"
                                         : ocl_doctor_other_drivers(other);

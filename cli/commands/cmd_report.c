@@ -22,6 +22,8 @@ static clt_status write_page(clt_run_record *const *runs, int count, const clt_r
     CLT_FREED char *usual = NULL;
     char shown[4096];
     CLT_TRY(clt_path_join(folder, "report.html", &usual));
+    if (!path)
+        CLT_TRY(clt_own_file_check(usual));
     path = path ? path : usual;
     CLT_TRY(clt_report_html(runs, count, options, &page));
     CLT_TRY(cmd_write_str(path, &page));

@@ -35,15 +35,14 @@ static clt_status check_free_space(const char *folder, const clt_checkpoint_cont
     if (statvfs(folder, &fs) != 0)
         return clt_fail_errno(CLT_ESTORAGE, errno, "asking for the free space of '%s'", folder);
     const uint64_t available = (uint64_t)fs.f_bavail * (uint64_t)fs.f_frsize;
-    const bool small = needed < 1u << 20;
-    const unsigned shift = small ? 10 : 20;
+    const bool small = needed < 1u << 20, little = available < 1u << 20;
     if (available < needed)
         CLT_FAIL(CLT_ESTORAGE,
                  "not enough disk space in %s: the checkpoint needs %" PRIu64
                  " %s (with a tenth in reserve), %" PRIu64
                  " %s are free; free some space, lower checkpoint.keep, or choose another run folder",
-                 folder, (needed >> shift) + 1, small ? "KiB" : "MiB", available >> shift,
-                 small ? "KiB" : "MiB");
+                 folder, (needed >> (small ? 10 : 20)) + 1, small ? "KiB" : "MiB",
+                 available >> (little ? 10 : 20), little ? "KiB" : "MiB");
     return CLT_OK;
 }
 

@@ -497,6 +497,7 @@ static int lock_now(int fd)
 
 static clt_status lock_try(const char *path, int *out)
 {
+    CLT_TRY(clt_own_file_check(path));
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0)
         return clt_fail_errno(CLT_ESTORAGE, errno, "creating the lock file '%s'", path);

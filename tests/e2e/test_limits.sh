@@ -21,6 +21,8 @@ if nm "$CLTRAIN" 2>/dev/null | grep -q __asan_init; then
 else
     limited -v 200000 4
     expect_text 'memory is limited to 195 MiB by ulimit -v'
+    (ulimit -v 200000 && exec "$CLTRAIN" doctor) >"$out" 2>&1 </dev/null
+    expect_text '^ERROR +memory is limited to 195 MiB by ulimit -v'
 fi
 limited -f 8 8
 expect_text 'files may not grow beyond [0-9]+ bytes \(ulimit -f\)'

@@ -614,6 +614,13 @@ TEST(too_little_space_is_found_before_writing)
     assert_text_has(" 2 KiB are free");
     assert_text_has(folder);
     assert_string_equal(listing(), "step_1");
+    clt_checkpoint_content large = content_of(2, 2.0F);
+    const clt_checkpoint_file file = {"large", "", 3U << 20};
+    large.files = &file;
+    large.n_files = 1;
+    assert_int_equal(save_checkpoint(folder, &large, 1), CLT_ESTORAGE);
+    assert_text_has("needs 4 MiB");
+    assert_text_has(" 2 KiB are free"); /* each figure in its own unit */
     fault.free_bytes = 200000000;
     must_save(2, 2.0F, 1);
 }

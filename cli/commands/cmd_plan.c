@@ -11,6 +11,7 @@
 #include "cli/screen/console.h"
 #include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
+#include "engine/train/inspect/cards.h"
 #include "engine/train/inspect/describe.h"
 #include "engine/train/inspect/startup.h"
 
@@ -199,7 +200,13 @@ static clt_status run(const plan_args *a, const args_result *r, uint32_t caps)
                                                 caps,     (int)a->ranks, a->json};
         return estimate_cards(config, &options);
     }
-    CLT_TRY(clt_describe(config, a->device, caps, (int)a->ranks, &d));
+    clt_status status = clt_describe(config, a->device, caps, (int)a->ranks, &d);
+    if (status == CLT_EDEVICE && a->device && clt_card_is_known(a->device))
+        CLT_FAIL(CLT_EDEVICE,
+                 "choosing a device: '%s' is not here; for a card that is not here: cltrain estimate CONFIG "
+                 "--for %s",
+                 a->device, a->device);
+    CLT_TRY(status);
     CLT_TRY(describe(a, d, &text));
     return cmd_write_str("-", &text);
 }
@@ -211,8 +218,8 @@ static clt_status command(int argc, char **argv, plan_args *a, const char *summa
         ARGS_JSON(a->json),
         ARGS_FLAG("--full", a->full, "also every command and the place of every tensor"),
         ARGS_TEXT("--device", "SPEC", a->device,
-                  "0:0, cpu, gpu or a part of the device's name; generic: a typical GPU, none is opened "
-                  "(default: the device that would train)"),
+                  "0:0, cpu, gpu or a part of the device's name; generic: a typical GPU of 8 GiB, or with "
+                  "--caps memory=24G of 24, none is opened (default: the device that would train)"),
         ARGS_INT("--ranks", "N", a->ranks, 1, 65536, "plan for one of N ranks (1)"),
         ARGS_CAPS(caps_text),
         ARGS_TEXT("--for", "CARDS", a->cards,

@@ -64,6 +64,12 @@ refused() { # CODE TEXT SETTING...
 refused 2 "tensor 'lm_head': .*too large" data.micro_batch=2200000
 refused 5 "tensor 'wte' needs 12582912000 bytes in one buffer" data.micro_batch=4000
 
+# --- a generic device has the memory that is asked for, more or less than a typical one ---
+for memory in 4 24; do
+    expect_code 0 "$CLTRAIN" estimate "$gpt2" --device generic --caps memory=${memory}G
+    expect_text "^device +a generic GPU with $memory.0 GiB, as asked for" "the $memory.0 GiB that the device can give"
+done
+
 # --- how much a training reads: GPT-2's recipe, and a text whose windows overlap when they are shuffled ---
 expect_code 0 "$CLTRAIN" estimate "$gpt2" --device generic
 expect_text '^steps +18865 of 524288 tokens, 9.89e\+09 tokens in all$'

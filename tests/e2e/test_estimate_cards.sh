@@ -76,4 +76,6 @@ refuse '--reach needs --for' --reach 50
 refuse '--for goes without --device and --full' --for T4 --full
 refuse '--reach' --for T4 --reach 0
 expect_code 2 "$CLTRAIN" plan net.json --for T4
+expect_code 4 "$CLTRAIN" estimate net.json --device a100
+expect_text 'cltrain estimate CONFIG --for a100'
 finish

@@ -27,14 +27,26 @@ const clt_card clt_cards[] = {
 #define LARGEST_SHARE 4     /* NVIDIA's driver gives a quarter of the memory to one buffer */
 #define GIB 1073741824.0
 
+/* NULL: none has this name. */
+static const clt_card *look_up(const char *name, size_t length)
+{
+    for (const clt_card *c = clt_cards; c->name; c++)
+        if (strlen(c->name) == length && strncasecmp(c->name, name, length) == 0)
+            return c;
+    return NULL;
+}
+
+bool clt_card_is_known(const char *name)
+{
+    return look_up(name, strlen(name)) != NULL;
+}
+
 clt_status clt_card_find(const char *name, size_t length, const clt_card **out)
 {
     CLT_SCOPED(clt_str) known = {0};
-    for (const clt_card *c = clt_cards; c->name; c++)
-        if (strlen(c->name) == length && strncasecmp(c->name, name, length) == 0) {
-            *out = c;
-            return CLT_OK;
-        }
+    *out = look_up(name, length);
+    if (*out)
+        return CLT_OK;
     for (const clt_card *c = clt_cards; c->name; c++)
         clt_str_printf(&known, "%s%s", c == clt_cards ? "" : ", ", c->name);
     CLT_TRY(clt_str_check(&known));

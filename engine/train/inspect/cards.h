@@ -23,7 +23,9 @@ typedef struct clt_card {
 
 /* Ends with a NULL name. */
 extern const clt_card clt_cards[];
-/* Finds a card, whatever the case of the letters. CLT_EUSAGE: there is none; the message lists all. */
+/* Whether the table has a card of this name, whatever the case of the letters. */
+bool clt_card_is_known(const char *name);
+/* The same, and which. CLT_EUSAGE: there is none; the message lists all. */
 clt_status clt_card_find(const char *name, size_t length, const clt_card **out);
 /* The description that a plan is made for. Of the memory, a twentieth is left to the driver. */
 ocl_device_desc clt_card_device(const clt_card *card);

@@ -20,6 +20,19 @@ static clt_status open_device(const char *spec, uint32_t caps, ocl_device_desc *
     return CLT_OK;
 }
 
+/* Limits that the caller set. A generic device has as much memory as the limit of memory says, even if that is
+ * more than a typical one has. */
+static clt_status limit(ocl_device_desc *desc, bool generic)
+{
+    CLT_TRY(ocl_size_limits_in_use(&desc->limits));
+    if (generic && desc->limits.memory > 0) {
+        desc->max_alloc_bytes = desc->limits.memory / (desc->global_bytes / desc->max_alloc_bytes);
+        desc->global_bytes = desc->usable_bytes = desc->limits.memory;
+    }
+    ocl_size_limits_apply(desc);
+    return CLT_OK;
+}
+
 /* planned: the device, which is not looked for; or NULL. */
 static clt_status find_device(const clt_config *config, const char *spec, const ocl_device_desc *planned,
                               uint32_t caps, clt_described_device *out)
@@ -27,7 +40,7 @@ static clt_status find_device(const clt_config *config, const char *spec, const 
     if (planned) {
         *out = (clt_described_device){.desc = *planned, .generic = true};
         out->desc.caps &= caps;
-        return CLT_OK;
+        return limit(&out->desc, false);
     }
     bool generic = spec && strcmp(spec, "generic") == 0;
     *out = (clt_described_device){.generic = generic};
@@ -43,6 +56,7 @@ static clt_status find_device(const clt_config *config, const char *spec, const 
     if (out->generic) {
         ocl_desc_generic(&out->desc);
         out->desc.caps &= caps;
+        CLT_TRY(limit(&out->desc, true));
     }
     return status;
 }

@@ -330,7 +330,7 @@ static void on_message(void *context, const char *text)
         snprintf(who, sizeof who, "[rank %d %s] ", ranks->rank, ranks->host);
     for (const char *at = text; *at; at += strcspn(at, "\n"), at += *at == '\n') {
         snprintf(line, sizeof line, "%s%.*s", who, (int)strcspn(at, "\n"), at);
-        print_line(c, INK_PLAIN, line);
+        print_wrapped(c, INK_PLAIN, line);
     }
     pthread_mutex_unlock(&c->lock);
 }

@@ -55,8 +55,11 @@ static void check_schedule(rules *r)
         get(r, "schedule.step_every")->i == 0)
         broken(r, "schedule.step_every", "required (at least 1) when schedule.type is step");
     if (lengths && length > 0 && warmup > length)
-        broken(r, "schedule.warmup",
-               "must not be longer than the schedule (schedule.horizon, else train.steps)");
+        clt_rules_broken(r, "schedule.warmup",
+                         "must not be longer than the schedule: it is %lld, and %s is %lld; a tenth of that "
+                         "is usual",
+                         (long long)warmup, horizon > 0 ? "schedule.horizon" : "train.steps",
+                         (long long)length);
     if (lengths && length > 0 && is(r, "schedule.type", CLT_SCHEDULE_WSD) && warmup <= length &&
         decay > length - warmup)
         broken(r, "schedule.decay_steps", "warm-up and final decay together are longer than the schedule");

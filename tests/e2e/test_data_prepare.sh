@@ -78,7 +78,7 @@ JSON
 expect_code 3 "$CLTRAIN" data verify config.json
 expect_text 'BAD  config.json, training data: .*labels.idx.*is 3.*0 to 2'
 expect_code 0 "$CLTRAIN" data verify config.json model.outputs=4
-expect_text 'ok +config.json, training data: idx: 3 samples'
+expect_text 'ok +config.json, training data: idx: 3 samples .*, targets: whole numbers \(u8\), largest 3, from '
 expect_code 2 "$CLTRAIN" data verify config.json data.pth=1
 
 # --- folders, patterns, the standard input ---

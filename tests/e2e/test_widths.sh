@@ -63,7 +63,10 @@ fi
 NUMBERS=no at_80 0 devices
 at_80 0 doctor
 NUMBERS=no at_80 0 tune houses.json --seconds 1
-NUMBERS=no at_80 0 train houses.json --max-steps 20 --out a-run-with-a-long-name
+NUMBERS=no at_80 0 train houses.json --max-steps 20 checkpoint.every=10 --out a-run-with-a-long-name
+truncate -s 100 a-run-with-a-long-name/checkpoints/step_20/config.json # a long warning
+NUMBERS=no at_80 0 train --resume a-run-with-a-long-name --max-steps 15
+grep -q 'is skipped' lines && pass || fail 'there is no warning of the damaged checkpoint'
 NUMBERS=no at_80 0 train houses.json --max-steps 20 --out another-run-with-a-long-name optimizer.learning_rate=0.01
 NUMBERS=no at_80 0 compare a-run-with-a-long-name another-run-with-a-long-name
 NUMBERS=no at_80 0 plan houses.json

@@ -135,10 +135,11 @@ static clt_status describe(clt_source *source, const pair_state *state)
     if (state->count == 1)
         source->description = clt_arena_printf(source->arena, "%s, no targets", head);
     else if (field->is_index)
-        source->description =
-            clt_arena_printf(source->arena, "%s, targets %s %s, largest %lld, from '%s'", head,
-                             clt_shape_text(&y->shape, target_shape, sizeof target_shape),
-                             clt_element_name(y->element), (long long)field->max_value, y->path);
+        source->description = clt_arena_printf(
+            source->arena, "%s, targets: whole numbers (%s%s%s), largest %lld, from '%s'", head,
+            clt_element_name(y->element), y->shape.ndim > 0 ? " " : "",
+            y->shape.ndim > 0 ? clt_shape_text(&y->shape, target_shape, sizeof target_shape) : "",
+            (long long)field->max_value, y->path);
     else
         source->description = clt_arena_printf(source->arena, "%s, targets %s %s from '%s'", head,
                                                clt_shape_text(&y->shape, target_shape, sizeof target_shape),

@@ -236,7 +236,8 @@ TEST(test_rules)
         "{\"model\": {\"type\": \"mlp\", \"hidden\": [4]}, \"train\": {\"steps\": 1000},\n"
         " \"data\": {\"type\": \"idx\", \"path\": \"a\", \"targets\": \"b\"}, \"_origin\": {},\n"
         " \"schedule\": {\"type\": \"cosine\", \"warmup\": 100}}";
-    refused(begun, "train.steps=40", "must not be longer than the schedule", NULL);
+    refused(begun, "train.steps=40", "must not be longer than the schedule: it is 100, and train.steps is 40",
+            NULL);
     const char *const long_warmup[] = {"train.steps=10", "schedule.warmup=11"};
     assert_int_equal(clt_config_parse(good, "t.json", long_warmup, 2, &c), CLT_ECONFIG);
     assert_non_null(strstr(clt_error_text(), "schedule.warmup"));

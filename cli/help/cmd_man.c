@@ -221,11 +221,9 @@ static void put_page(page *p)
     put_example(s, "cltrain doctor\ncltrain demo");
     clt_str_append(s, ".PP\n");
     put(s, "A small language model of your own text, then its continuation of a prompt:\n");
-    put_example(
-        s,
-        "cltrain data prepare my/*.txt --train-bpe 2048 --out mydata\n"
-        "cltrain train configs/gpt-shakespeare-cpu.json data.type=tokens data.path=mydata --out runs/mine\n"
-        "cltrain generate --checkpoint runs/mine --prompt \"Once upon a time\"");
+    put_example(s, "cltrain data prepare my/*.txt --train-bpe 2048 --out mydata\n"
+                   "cltrain train mydata/gpt.json --out runs/mine\n"
+                   "cltrain generate runs/mine --prompt \"Once upon a time\"");
     put_commands(p);
     put_config(s);
     put_exit_codes(s);

@@ -167,6 +167,7 @@ fi
 # --- the manual page ---
 expect_code 0 "$CLTRAIN" man
 cp "$out" cltrain.1
+expect_text '^cltrain train mydata/gpt.json ' '^cltrain generate runs/mine '
 expect_text '^\.TH CLTRAIN 1' '^\.SH NAME' '^cltrain \\- trains' '^\.SH "EXIT STATUS"'
 for command in $("$CLTRAIN" help | sed -n '/^usage/,/^first steps/s/^  \([a-z]*\)  .*/\1/p'); do
     expect_code 0 grep -q -x -F "\\fB$command\\fR" cltrain.1

@@ -303,9 +303,12 @@ static void decode_url(char *text)
     char *out = text;
     for (const char *c = text; *c; c++) {
         int high = *c == '%' ? hex(c[1]) : -1, low = high >= 0 ? hex(c[2]) : -1;
-        if (low >= 0)
+        char decoded = *c == '+' ? ' ' : *c;
+        if (low >= 0) {
+            decoded = (char)(high << 4 | low);
             c += 2;
-        *out++ = low >= 0 ? (char)(high << 4 | low) : *c == '+' ? ' ' : *c;
+        }
+        *out++ = decoded;
     }
     *out = '\0';
 }

@@ -182,13 +182,16 @@ size_t clt_text_plain(const char *text)
 
 void clt_text_tame(char *text)
 {
-    for (unsigned char *c = (unsigned char *)text; *c; c++) {
+    size_t step;
+    for (size_t at = 0, left = strlen(text); left > 0; at += step, left -= step) {
+        const unsigned char *c = (const unsigned char *)text + at;
+        size_t valid = clt_utf8_size(text + at, left);
+        step = valid ? valid : 1;
         bool control = (*c < 0x20 && *c != '\n' && *c != '\t') || *c == 0x7f;
-        bool high = *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0; /* U+0080 to U+009F */
-        if (control || high)
-            *c = '?';
-        if (high)
-            *++c = '?';
+        bool lone = !valid && *c >= 0x80 && *c < 0xa0;       /* a terminal of 8 bits obeys such a byte */
+        bool high = valid == 2 && *c == 0xc2 && c[1] < 0xa0; /* U+0080 to U+009F in UTF-8 */
+        if (control || lone || high)
+            memset(text + at, '?', step);
     }
 }
 

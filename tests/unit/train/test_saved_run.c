@@ -621,10 +621,3 @@ TEST(a_run_can_be_opened_while_it_removes_checkpoints)
     clt_str_free(&facts);
     expect_open(in_dir("live/step_59"), CLT_ECHECKPOINT, "no such folder");
 }
-
-TEST(messages_cannot_steer_a_terminal)
-{
-    char text[] = "a\x1b[2J\x07 b\n\tc\x7f\xc2\x9b \xc3\xa9";
-    clt_text_tame(text);
-    assert_string_equal(text, "a?[2J? b\n\tc??? \xc3\xa9");
-}

@@ -67,6 +67,9 @@ expect_text 'train_001.bin.*hash'
 expect_code 3 "$CLTRAIN" data verify good.npy nan.npy labels.idx cut.idx none.idx bpe/tokenizer.json
 expect_text '^ok +good.npy: 2 samples' '^BAD  nan.npy: .*nan' '^ok +labels.idx: 3 samples.*1 to 3' '^BAD  cut.idx' '^BAD  none.idx' \
     '^ok +bpe/tokenizer.json: BPE, 400 tokens' '3 of 6 are bad'
+echo '{"text": "a"}' >records.jsonl
+expect_code 3 "$CLTRAIN" data verify records.jsonl
+expect_text 'BAD  records.jsonl: .*not checked alone.*cltrain new FILE'
 cat >config.json <<'JSON'
 {
   "model": {"type": "mlp", "hidden": [], "outputs": 3},

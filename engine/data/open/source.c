@@ -79,6 +79,24 @@ bool clt_source_has_eval(const clt_config *config)
     return clt_config_list_count(config, "data.eval_path") > 0 || (type->has_eval && type->has_eval(config));
 }
 
+/* Refuses a file that no format claims by its ending, unless it is empty or begins as idx files do, with 00 00, or as
+ * gzip archives do. */
+static clt_status refuse_unclaimed(const char *path)
+{
+    unsigned char start[2];
+    size_t got = clt_file_first(path, start, sizeof start);
+    CLT_TRY(clt_image_refuse_other_file(path));
+    if (got < 2 || memcmp(start, "\0\0", 2) == 0 || memcmp(start, "\x1f\x8b", 2) == 0)
+        return CLT_OK;
+    CLT_FAIL(CLT_EDATA,
+             "reading '%s': files with this ending are not checked alone, and it is no idx file, which "
+             "begins with the "
+             "bytes 00 00; give the config that names it, if it holds texts or records ('cltrain new FILE' "
+             "writes one), "
+             "or train with '--dry-run --init FILE', if it holds weights",
+             path);
+}
+
 clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_str *out)
 {
     const clt_source_type *type = NULL;
@@ -94,7 +112,7 @@ clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_st
             type = types[i];
     }
     if (!named)
-        CLT_TRY(clt_image_refuse_other_file(path));
+        CLT_TRY(refuse_unclaimed(path));
     return type->check_file(path, tokenizer, out);
 }
 

@@ -5,6 +5,7 @@
 #include "engine/files/zip.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,7 @@ static clt_status find_data(const archive *a, const record *r, clt_zip_entry *en
                entry->name);
     entry->data = local + before;
     entry->size = r->packed;
+    entry->length = r->size;
     entry->method = r->method;
     entry->begin = r->begin;
     entry->crc = r->crc;
@@ -246,14 +248,62 @@ const clt_zip_entry *clt_zip_find(const clt_zip *zip, const char *name)
     return bsearch(&key, zip->entries, zip->count, sizeof *zip->entries, by_name);
 }
 
+static clt_status check_crc(const clt_zip_entry *entry, const void *data, const char *path, clt_status code)
+{
+    uint32_t crc = (uint32_t)crc32_z(0, data, (size_t)entry->length);
+    if (crc != entry->crc)
+        CLT_FAIL(code, "%s: entry '%.200s' has the CRC-32 %08x, not %08x; the file is damaged", path,
+                 entry->name, crc, entry->crc);
+    return CLT_OK;
+}
+
 clt_status clt_zip_check(const clt_zip_entry *entry, const char *path, clt_status code)
 {
     if (entry->method != 0)
         CLT_FAIL(code, "%s: entry '%.200s' is compressed (method %u), which is not read", path, entry->name,
                  entry->method);
-    uint32_t crc = (uint32_t)crc32_z(0, entry->data, (size_t)entry->size);
-    if (crc != entry->crc)
-        CLT_FAIL(code, "%s: entry '%.200s' has the CRC-32 %08x, not %08x; the file is damaged", path,
-                 entry->name, crc, entry->crc);
+    return check_crc(entry, entry->data, path, code);
+}
+
+/* Unpacks a stream of deflate without a header, which must give exactly entry->length bytes. */
+static clt_status inflate_entry(const clt_zip_entry *entry, const char *path, clt_status code, char *out)
+{
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)entry->data,
+                  .avail_in = (uInt)entry->size,
+                  .next_out = (Bytef *)out,
+                  .avail_out = (uInt)entry->length};
+    int end = inflateInit2(&z, -MAX_WBITS);
+    if (end == Z_OK) {
+        end = inflate(&z, Z_FINISH);
+        (void)inflateEnd(&z);
+    }
+    if (end == Z_MEM_ERROR)
+        CLT_FAIL(CLT_ENOMEM, "%s: unpacking '%.200s': out of host memory", path, entry->name);
+    if (end != Z_STREAM_END || z.avail_out != 0)
+        CLT_FAIL(code,
+                 "%s: entry '%.200s' does not unpack to the %" PRIu64
+                 " bytes that the directory says; the file is damaged",
+                 path, entry->name, entry->length);
+    return CLT_OK;
+}
+
+clt_status clt_zip_unpack(const clt_zip_entry *entry, const char *path, uint64_t limit, clt_status code,
+                          char **out)
+{
+    CLT_FREED char *data = NULL;
+    *out = NULL;
+    if (entry->method != 0 && entry->method != 8)
+        CLT_FAIL(code, "%s: entry '%.200s' is compressed by method %u; deflate (8) is read", path,
+                 entry->name, entry->method);
+    if (entry->length > limit || entry->length > UINT_MAX || entry->size > UINT_MAX)
+        CLT_FAIL(code, "%s: entry '%.200s' has %" PRIu64 " bytes, more than the limit of %" PRIu64, path,
+                 entry->name, entry->length, limit < UINT_MAX ? limit : UINT_MAX);
+    CLT_TRY(clt_alloc(&data, (size_t)entry->length + 1, 1, "an unpacked file"));
+    if (entry->method == 8)
+        CLT_TRY(inflate_entry(entry, path, code, data));
+    else
+        memcpy(data, entry->data, (size_t)entry->length);
+    CLT_TRY(check_crc(entry, data, path, code));
+    *out = CLT_TAKE(data);
     return CLT_OK;
 }

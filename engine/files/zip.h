@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the directory of a zip archive in memory. Entries are read only if they are stored without
- * compression, as PyTorch and numpy.savez write them. Sizes and places come from the directory at the
- * archive's end (with its 64-bit form) and are checked against the archive. Layout of the records: PKWARE's
+ * Reads the directory of a zip archive in memory, and its entries: in place if they are stored without
+ * compression, as PyTorch and numpy.savez write them, or unpacked. Sizes and places come from the directory
+ * at the archive's end (with its 64-bit form) and are checked against the archive. Layout of the records: PKWARE's
  * APPNOTE.TXT 6.3. */
 #ifndef ENGINE_FILES_ZIP_H
 #define ENGINE_FILES_ZIP_H
@@ -16,6 +16,7 @@ typedef struct clt_zip_entry {
     const char *name; /* as in the archive, with '/' between folders */
     const uint8_t *data;
     uint64_t size;   /* of the data as stored */
+    uint64_t length; /* of the data before compression */
     uint64_t begin;  /* where its local header begins in the archive */
     uint32_t method; /* 0: not compressed */
     uint32_t crc;    /* CRC-32 of the data before compression */
@@ -37,5 +38,9 @@ const clt_zip_entry *clt_zip_find(const clt_zip *zip, const char *name); /* NULL
 /* To be called before the data is used: fails with `code` if the entry is compressed, or if its data does not
  * have its CRC-32. Reads all of it. */
 clt_status clt_zip_check(const clt_zip_entry *entry, const char *path, clt_status code);
+/* Unpacks the data of an entry that is not compressed, or by deflate (method 8), into *out, which has
+ * entry->length bytes. Free with free(). Fails with `code`: another method, more than `limit` bytes, damaged data. */
+clt_status clt_zip_unpack(const clt_zip_entry *entry, const char *path, uint64_t limit, clt_status code,
+                          char **out);
 
 #endif

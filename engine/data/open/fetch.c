@@ -15,6 +15,7 @@
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
 #include "engine/files/sha256.h"
+#include "engine/files/zip.h"
 
 #define LARGEST (UINT64_C(1) << 30) /* limit for a file, packed or unpacked */
 #define SUMS "SHA256SUMS"
@@ -344,6 +345,46 @@ static clt_status get_cifar10(const fetching *f)
     return CLT_OK;
 }
 
+/* Unpacks the only file of the zip archive `archive` to `target`. */
+static clt_status unpack_zip(const clt_fetch_set *set, const char *archive, const char *target)
+{
+    CLT_FREED char *bytes = NULL;
+    CLT_FREED char *data = NULL;
+    CLT_SCOPED(clt_zip) zip = {0};
+    char found[CLT_SHA256_TEXT];
+    size_t size = 0;
+    CLT_TRY(clt_file_read(archive, false, LARGEST, CLT_EDATA, &bytes, &size));
+    CLT_TRY(clt_zip_open((const uint8_t *)bytes, size, archive, CLT_EDATA, &zip));
+    if (zip.count != 1)
+        CLT_FAIL(CLT_EDATA, "%s: the archive holds %zu files, not one", archive, zip.count);
+    CLT_TRY(clt_zip_unpack(&zip.entries[0], archive, LARGEST, CLT_EDATA, &data));
+    size = (size_t)zip.entries[0].length;
+    if (strcmp(clt_sha256_text(data, size, found), set->unpacked_sha256) != 0)
+        CLT_FAIL(CLT_EDATA, "%s: what it holds has the SHA-256 %s, expected is %s", archive, found,
+                 set->unpacked_sha256);
+    return clt_file_write(target, data, size);
+}
+
+static clt_status get_zip(const fetching *f)
+{
+    CLT_FREED char *archive = NULL;
+    CLT_FREED char *target = NULL;
+    const char *const names[] = {f->set->unpacked};
+    if (sums_agree(f->out, names, 1, f->result))
+        return CLT_OK;
+    CLT_TRY(get_file(f, &f->set->files[0]));
+    *f->result = (clt_fetch_result){0};
+    CLT_TRY(clt_path_join(f->out, f->set->files[0].name, &archive));
+    CLT_TRY(clt_path_join(f->out, f->set->unpacked, &target));
+    tell(f, "unpacking %s to %s", f->set->files[0].name, f->set->unpacked);
+    CLT_TRY(unpack_zip(f->set, archive, target));
+    CLT_TRY(write_sums(f->out, names, 1));
+    (void)unlink(archive);
+    if (sums_agree(f->out, names, 1, f->result))
+        f->result->there = 0;
+    return CLT_OK;
+}
+
 /* Makes the volumes, unless they are there with the right hashes. */
 static clt_status get_volumes(const fetching *f)
 {
@@ -416,7 +457,8 @@ static clt_status get_shards(const fetching *f)
     }
     CLT_TRY(get_needed(f, 0, &beside));
     CLT_TRY(get_needed(f, 1, &tokenizer));
-    CLT_TRY(clt_path_join(beside, clt_fetch_find(f->o->sets, f->set->needs[0])->files[0].name, &text));
+    const clt_fetch_set *needed = clt_fetch_find(f->o->sets, f->set->needs[0]);
+    CLT_TRY(clt_path_join(beside, needed->unpacked ? needed->unpacked : needed->files[0].name, &text));
     const char *inputs[] = {text};
     clt_prepare_options p = {.inputs = inputs,
                              .n_inputs = 1,
@@ -444,6 +486,8 @@ static clt_status get_locked(const fetching *f)
         return get_cifar10(f);
     if (f->set->kind == CLT_FETCH_VOLUMES)
         return get_volumes(f);
+    if (f->set->kind == CLT_FETCH_ZIP)
+        return get_zip(f);
     for (int i = 0; i < CLT_FETCH_FILES && f->set->files[i].name; i++)
         CLT_TRY(get_file(f, &f->set->files[i]));
     return CLT_OK;

@@ -28,6 +28,7 @@ typedef struct clt_fetch_mirror {
 
 typedef enum clt_fetch_kind {
     CLT_FETCH_PLAIN,   /* the files are kept as they are published */
+    CLT_FETCH_ZIP,     /* a zip archive, whose only file is unpacked */
     CLT_FETCH_CIFAR10, /* the archive of CIFAR-10's binary version, unpacked to idx files */
     CLT_FETCH_SHARDS,  /* two other sets, a text and a tokenizer, made into token shards */
     CLT_FETCH_VOLUMES  /* volumes that are made here, without a network */
@@ -41,6 +42,8 @@ typedef struct clt_fetch_set {
     clt_fetch_file files[CLT_FETCH_FILES];       /* ends with a NULL name */
     clt_fetch_mirror mirrors[CLT_FETCH_MIRRORS]; /* ends with a NULL base */
     const char *needs[2];                        /* CLT_FETCH_SHARDS: names of the sets, text first */
+    const char *unpacked; /* CLT_FETCH_ZIP: the name that the archive's file gets in the folder of the set */
+    const char *unpacked_sha256;
 } clt_fetch_set;
 
 /* The sets; ends with a NULL name. */

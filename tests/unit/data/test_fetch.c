@@ -3,8 +3,8 @@
  *
  * Downloading data sets from local copies and from a server on this machine: the published files are
  * accepted, complete, recompressed, uncompressed, or in two parts; everything else is refused and leaves
- * nothing under the file's name. SHA-256 is tested with its published examples, and the conversion of
- * CIFAR-10 to idx. */
+ * nothing under the file's name. Archives with one file are unpacked, or refused. SHA-256 is tested with
+ * its published examples, and the conversion of CIFAR-10 to idx. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -440,6 +440,124 @@ TEST_BETWEEN(test_stopped, start_server, stop_server)
     assert_false(there("out/note.txt"));
 }
 
+/* --- an archive with one file --- */
+
+static size_t put_little(char *at, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        at[i] = (char)(value >> 8 * i);
+    return (size_t)bytes;
+}
+
+/* Writes a zip archive of `files` entries "x", "y", ... that all hold `content`, SIZE bytes, packed unless
+ * `method` is 0. Its directory says that they have `length` bytes. Returns the archive's size. */
+static size_t make_zip(char *zip, int files, int method, uint64_t length)
+{
+    enum {
+        HEADER = 10,
+        TRAILER = 8
+    }; /* of the gzip archive, whose middle and CRC-32 a zip archive has as well */
+    const char *data = method ? packed + HEADER : content, *crc = packed + packed_size - TRAILER;
+    size_t size = method ? packed_size - HEADER - TRAILER : SIZE, used = 0, begin[2] = {0};
+    char same[26];
+    put_little(same, 20, 2);
+    put_little(same + 2, 0, 2);
+    put_little(same + 4, (uint64_t)method, 2);
+    put_little(same + 6, 0, 4);
+    memcpy(same + 10, crc, 4);
+    put_little(same + 14, size, 4);
+    put_little(same + 18, length, 4);
+    put_little(same + 22, 1, 2);
+    put_little(same + 24, 0, 2);
+    for (int i = 0; i < files; i++) {
+        begin[i] = used;
+        memcpy(zip + used, "PK\3\4", 4);
+        memcpy(zip + used + 4, same, sizeof same);
+        zip[used + 30] = (char)('x' + i);
+        memcpy(zip + used + 31, data, size);
+        used += 31 + size;
+    }
+    size_t directory = used;
+    for (int i = 0; i < files; i++) {
+        memset(zip + used, 0, 46);
+        memcpy(zip + used, "PK\1\2", 4);
+        memcpy(zip + used + 6, same, sizeof same);
+        put_little(zip + used + 42, begin[i], 4);
+        zip[used + 46] = (char)('x' + i);
+        used += 47;
+    }
+    memset(zip + used, 0, 22);
+    memcpy(zip + used, "PK\5\6", 4);
+    put_little(zip + used + 8, (uint64_t)files, 2);
+    put_little(zip + used + 10, (uint64_t)files, 2);
+    put_little(zip + used + 12, used - directory, 4);
+    put_little(zip + used + 16, directory, 4);
+    return used + 22;
+}
+
+/* Fetches the set "packed" from an archive of this size, whose hash is the published one. */
+static clt_status fetch_zip(const char *zip, size_t size, clt_fetch_result *r)
+{
+    static char hash[CLT_SHA256_TEXT];
+    clt_sha256_text(zip, size, hash);
+    sets[1] = (clt_fetch_set){.name = "packed",
+                              .kind = CLT_FETCH_ZIP,
+                              .files = {{.name = "text.zip", .sha256 = hash, .bytes = size}},
+                              .unpacked = "text.txt",
+                              .unpacked_sha256 = content_hash};
+    assert_ok(clt_remove_tree(in_dir("out")));
+    put_file("from/text.zip", zip, size);
+    return fetch(1, in_dir("from"), r);
+}
+
+TEST_BETWEEN(test_zip, prepare, NULL)
+{
+    clt_fetch_result r;
+    CLT_FREED char *zip = malloc(2 * SIZE + 1000);
+    assert_non_null(zip);
+    for (int method = 0; method <= 8; method += 8) {
+        assert_ok(fetch_zip(zip, make_zip(zip, 1, method, SIZE), &r));
+        assert_int_equal(r.files, 1);
+        assert_int_equal(r.there, 0);
+        assert_int_equal(r.bytes, SIZE);
+        assert_holds("out/text.txt", false, content, SIZE);
+        assert_false(there("out/text.zip"));
+    }
+    assert_ok(clt_remove_tree(in_dir("from")));
+    assert_int_equal(mkdir(in_dir("from"), 0700), 0);
+    assert_ok(fetch(1, in_dir("from"), &r)); /* nothing is needed */
+    assert_int_equal(r.there, 1);
+    /* a text that was changed is fetched anew */
+    size_t size = make_zip(zip, 1, 8, SIZE);
+    put_file("from/text.zip", zip, size);
+    put_file("out/text.txt", content, SIZE - 1);
+    assert_ok(fetch(1, in_dir("from"), &r));
+    assert_int_equal(r.there, 0);
+    assert_holds("out/text.txt", false, content, SIZE);
+    /* archives with the published hash that are wrong all the same */
+    assert_int_equal(fetch_zip(zip, make_zip(zip, 2, 8, SIZE), &r), CLT_EDATA);
+    assert_text_has("holds 2 files, not one");
+    assert_int_equal(fetch_zip(zip, make_zip(zip, 1, 8, SIZE - 1), &r), CLT_EDATA);
+    assert_text_has("does not unpack to the 299999 bytes");
+    assert_int_equal(fetch_zip(zip, make_zip(zip, 1, 8, SIZE + 1), &r), CLT_EDATA);
+    assert_text_has("does not unpack to the 300001 bytes");
+    assert_int_equal(fetch_zip(zip, make_zip(zip, 1, 8, UINT32_C(0xf0000000)), &r), CLT_EDATA);
+    assert_text_has("more than the limit of 1073741824");
+    assert_int_equal(fetch_zip(zip, make_zip(zip, 1, 12, SIZE), &r), CLT_EDATA);
+    assert_text_has("compressed by method 12");
+    size = make_zip(zip, 1, 8, SIZE);
+    zip[1000] ^= 4;
+    assert_int_equal(fetch_zip(zip, size, &r), CLT_EDATA);
+    size = make_zip(zip, 1, 0, SIZE);
+    zip[1000] ^= 4;
+    assert_int_equal(fetch_zip(zip, size, &r), CLT_EDATA);
+    assert_text_has("CRC-32");
+    content_hash[0] ^= 1;
+    assert_int_equal(fetch_zip(zip, make_zip(zip, 1, 8, SIZE), &r), CLT_EDATA);
+    assert_text_has("what it holds has the SHA-256");
+    assert_false(there("out/text.txt"));
+}
+
 /* --- CIFAR-10 --- */
 
 enum { RECORD = 3073 };
@@ -517,6 +635,8 @@ TEST(test_sets)
             assert_true(!f->content ||
                         (strlen(f->content) == 64 && strspn(f->content, "0123456789abcdef") == 64));
         }
+        assert_true((s->kind == CLT_FETCH_ZIP) == (s->unpacked != NULL));
+        assert_true(!s->unpacked || strspn(s->unpacked_sha256, "0123456789abcdef") == 64);
         for (int i = 0; i < CLT_FETCH_MIRRORS && s->mirrors[i].base; i++)
             assert_true(s->mirrors[i].base[strlen(s->mirrors[i].base) - 1] == '/');
         for (int i = 0; i < 2 && s->needs[i]; i++)

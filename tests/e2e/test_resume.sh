@@ -229,6 +229,24 @@ expect_text '^resumed from half/checkpoints/step_16 at step 16$'
 if [ "$(steps_of half)" = "$want" ]; then pass; else fail "kept after a resume: $(steps_of half), not $want"; fi
 as_straight half kept
 
+# --- the save of a new best fails, since files are in the way: the best that was kept stays, and the next better one takes its place ---
+mapfile -t ranked < <(grep '"eval_loss"' all/metrics.jsonl | sed 's/.*"step":\([0-9]*\),.*"eval_loss":\([^,]*\),.*/\2 \1/' | sort -g | cut -d ' ' -f 2)
+if [ "${ranked[1]}" -gt "$best" ] && [ "${ranked[2]}" -lt "$best" ]; then pass; else fail "the evaluations from the best on: ${ranked[*]}: choose another setting"; fi
+for in_the_way in "$best" "$best ${ranked[1]}"; do
+    rm -rf spoilt && mkdir -p spoilt/checkpoints
+    cp all/config.resolved.json all/metrics.jsonl spoilt/
+    for step in $(steps_of all | tr ' ' '\n' | sed 's/step_//'); do [ "$step" -ge "$best" ] || cp -r "all/checkpoints/step_$step" spoilt/checkpoints/; done
+    for step in $in_the_way; do : >"spoilt/checkpoints/step_$step"; done
+    expect_code 0 "$CLTRAIN" train net.json --out spoilt --resume auto "${keep[@]}"
+    for step in $in_the_way; do expect_text "the checkpoint of step $step could not be written \(1 in a row\), the run goes on"; done
+    left=$(wc -w <<<"$in_the_way")
+    left=${ranked[$left]}
+    if [ "$(steps_of spoilt)" = "$(printf 'step_%d ' "$left" 20 28 30)" ]; then pass; else fail "kept: $(steps_of spoilt), and the best one is $left"; fi
+    expect_code 0 "$CLTRAIN" eval spoilt --best
+    expect_code 0 grep -q "\"best_step\": $left," spoilt/checkpoints/step_30/state.json
+    as_straight spoilt kept
+done
+
 # --- other optimizers: one moment, none ---
 n=0
 for optimizer in 'optimizer.type=sgd optimizer.momentum=0.9 optimizer.nesterov=true' 'optimizer.type=sgd'; do

@@ -18,10 +18,23 @@ const char *clt_save_reason_name(clt_save_reason reason)
     return names[reason];
 }
 
+static clt_best_evaluation best_of(const clt_keeper *k)
+{
+    return (clt_best_evaluation){.step = k->state.best_step, .value = k->state.best_value};
+}
+
+static void set_best(clt_keeper *k, clt_best_evaluation best)
+{
+    k->state.best_step = best.step;
+    k->state.best_value = best.value;
+}
+
 clt_status clt_keeper_open(clt_keeper *k, clt_run *run, const char *folder)
 {
     k->run = run;
     k->newest = -1;
+    k->kept = best_of(k);
+    k->tried = (clt_best_evaluation){.step = -1};
     return clt_saver_create(run, folder, &k->saver);
 }
 
@@ -42,12 +55,16 @@ static clt_status digest(clt_keeper *k, const clt_save_result *r)
     char text[CLT_ERROR_TEXT_SIZE + 128];
     if (r->error.status == CLT_OK) {
         k->failures = 0;
+        if (k->tried.step >= 0)
+            k->kept = k->tried;
         snprintf(k->result->checkpoint, sizeof k->result->checkpoint, "%s", r->path);
         k->saved(k->context, r, k->reason);
         return CLT_OK;
     }
     k->failures++;
     k->newest = -1;
+    if (k->tried.step >= 0 && k->state.best_step == k->tried.step)
+        set_best(k, k->kept);
     if (!may_pass(r->error.status))
         return clt_error_put(&r->error);
     if (k->failures >= CLT_KEEPER_FAILURES) {
@@ -80,13 +97,20 @@ bool clt_keeper_waits(const clt_keeper *k)
 clt_status clt_keeper_save(clt_keeper *k, int64_t step, clt_save_reason reason)
 {
     const clt_config *c = k->run->options->config;
-    clt_retention retention = {
-        .keep = (int)clt_config_int(c, "checkpoint.keep"),
-        .major = clt_config_int(c, "checkpoint.major"),
-        .best = clt_config_choice(c, "checkpoint.best") != CLT_BEST_NONE ? k->state.best_step : -1};
+    const bool keeps_best = clt_config_choice(c, "checkpoint.best") != CLT_BEST_NONE;
+    clt_retention retention = {.keep = (int)clt_config_int(c, "checkpoint.keep"),
+                               .major = clt_config_int(c, "checkpoint.major"),
+                               .best = -1};
     if (!k->saver || k->newest == step)
         return CLT_OK;
     CLT_TRY(clt_keeper_poll(k, CLT_SAVER_WAIT)); /* only one save can be in flight */
+    if (k->tried.step == step)                   /* it has failed, and is tried again */
+        set_best(k, k->tried);
+    k->tried.step = -1;
+    if (keeps_best && k->state.best_step == step)
+        k->tried = best_of(k);
+    if (keeps_best) /* of a save that fails nothing is deleted */
+        retention.best = k->tried.step >= 0 ? k->tried.step : k->kept.step;
     k->newest = step;
     k->reason = reason;
     return clt_saver_begin(k->saver, step, &k->state, &retention);

@@ -22,13 +22,23 @@ typedef enum clt_save_reason {
 } clt_save_reason;
 const char *clt_save_reason_name(clt_save_reason reason); /* "interval" */
 
+/* A best evaluation. */
+typedef struct clt_best_evaluation {
+    int64_t step; /* -1: none */
+    double value;
+} clt_best_evaluation;
+
 typedef struct clt_keeper {
     clt_run *run;
     clt_saver *saver; /* NULL: nothing is ever saved */
+    /* With checkpoint.best the best evaluation in it is one whose checkpoint is complete, or being saved, or
+     * about to be saved: when that save fails, it is again the one before it. */
     clt_saved_state state;
-    int64_t newest;         /* step of the newest save that has begun and not failed; -1 none */
-    int failures;           /* consecutive failed saves */
-    clt_save_reason reason; /* of the newest save */
+    clt_best_evaluation kept;  /* the best one whose checkpoint is complete */
+    clt_best_evaluation tried; /* the newest save is the checkpoint of this one; -1: of no best one */
+    int64_t newest;            /* step of the newest save that has begun and not failed; -1 none */
+    int failures;              /* consecutive failed saves */
+    clt_save_reason reason;    /* of the newest save */
     clt_run_result *result;
     /* Called when a checkpoint is complete, and when one could not be written and the run goes on. */
     void (*saved)(void *context, const clt_save_result *result, clt_save_reason reason);
@@ -36,7 +46,8 @@ typedef struct clt_keeper {
     void *context; /* for both functions */
 } clt_keeper;
 
-/* folder: of the checkpoints, on rank 0; NULL on the others. Collective. */
+/* folder: of the checkpoints, on rank 0; NULL on the others. The state is that of the resumed checkpoint, if
+ * any. Collective. */
 clt_status clt_keeper_open(clt_keeper *keeper, clt_run *run, const char *folder);
 void clt_keeper_close(clt_keeper *keeper);
 /* Begins a checkpoint of the parameters after `step`, unless that step has been saved. */

@@ -272,6 +272,41 @@ reject_text 'stay there'
 expect_there '10 20 38'
 if [ "$(ls kept/checkpoints | paste -s -d ' ')" = 'step_10 step_20 step_38' ]; then pass; else fail "the folder has others: $(ls kept/checkpoints)"; fi
 
+# The newest is not the only one that waits: the best one and multiples of checkpoint.major do, too, and come after it. Until the new best
+# one is there, the best one before it stays there. What a process has not uploaded the next one does.
+cat >busy.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [16], "activation": "gelu", "dropout": 0.5},
+ "data": {"type": "synthetic", "samples": 52, "shape": [6], "classes": 3, "noise": 1.0, "micro_batch": 4, "global_batch": 8},
+ "optimizer": {"learning_rate": 0.3, "clip": 1}, "schedule": {"type": "constant"}, "train": {"steps": 30, "eval_every": 15},
+ "checkpoint": {"every": 7, "keep": 1, "major": 7, "best": "loss", "upload": "s3://bucket/runs/busy", "upload_keep": 1, "upload_seconds": 0}}
+JSON
+steps_there() { guarded "$tool" bucket list runs/busy/ 2>/dev/null | sed -n 's:.*/step_\([0-9]*\)/manifest.*:\1:p' | sort -n -u | paste -s -d ' '; }
+train 0 busy.json --out busy --max-steps 12 # makes 7 and 12, which is the best so far
+expect_there '7 12'
+printf '%s\n' 'PUT step_14/manifest meet' 'GET /go meet' 'PUT step_15/manifest AccessDenied.403*' >server/faults
+: >server/requests
+"$CLTRAIN" train busy.json --out busy --resume auto >busy.out 2>&1 &
+process=$!
+await_from $process grep -q 'saved step 30 to' busy/log.txt # the upload of 14 still waits
+cp busy.out "$out"
+expect_text 'saved step 14 to' 'saved step 15 to' 'saved step 21 to' 'saved step 28 to'
+guarded "$tool" bucket read go >/dev/null 2>&1
+is_tried_again() { [ "$(grep -c 'PUT.*busy.*step_15/manifest' server/requests)" -ge 2 ]; }
+await_from $process is_tried_again
+expect_there '7 12 14 30'
+interrupt $process
+cat busy.out >>outputs
+rm server/faults
+train 0 busy.json --out busy --resume auto
+expect_text 'the run is complete'
+expect_there '7 14 15 21 28 30'
+if [ "$(ls busy/checkpoints | sort -t _ -k 2 -n | paste -s -d ' ')" = 'step_7 step_14 step_15 step_21 step_28 step_30' ]; then pass; else fail "the folder has: $(ls busy/checkpoints)"; fi
+if [ "$(uploaded busy | tail -n +3 | cut -d ' ' -f 1 | paste -s -d ' ')" = '14 30 15 21 28' ]; then pass; else fail "uploaded were: $(uploaded busy)"; fi
+expect_code 0 "$CLTRAIN" eval busy/checkpoints/step_15 --json here.json
+expect_code 0 "$CLTRAIN" eval s3://bucket/runs/busy --best --json there.json
+expect_same <(grep '"loss"' here.json) <(grep '"loss"' there.json)
+for step in 15 21 28; do expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/busy/checkpoints/step_$step; done
+
 obeys server
 cat ./*/metrics.jsonl ./*/log.txt ./*/config.resolved.json ./*/checkpoints/*/*.json >>outputs
 no_secrets TEST/SECRET TESTKEY

@@ -49,6 +49,21 @@ static clt_status look_here(const char *folder, present *here)
     return CLT_OK;
 }
 
+clt_status clt_upload_only_here(const clt_loop *l, const clt_remote *remote, int64_t **steps, size_t *count)
+{
+    CLT_SCOPED(clt_file_list) here = {0};
+    *count = 0;
+    CLT_TRY(clt_checkpoint_list(l->options->out_dir, &here));
+    CLT_TRY(clt_alloc(steps, here.count + 1, sizeof **steps, "a list of checkpoints"));
+    for (size_t i = 0; i < here.count; i++) {
+        const int64_t step = step_of(here.name[i]);
+        const clt_remote_step *there = clt_remote_find(remote, step);
+        if (step <= l->run->first_step && !(there && there->complete))
+            (*steps)[(*count)++] = step;
+    }
+    return CLT_OK;
+}
+
 /* Downloads an object to a file that appears with its whole content or not at all. */
 static clt_status download(clt_s3 *s3, const clt_s3_object *object, const char *path)
 {

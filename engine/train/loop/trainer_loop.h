@@ -170,9 +170,14 @@ void clt_hook_exit(clt_loop *loop, clt_status ended);
  * with the texts that a run folder has beside its checkpoints. *due: the newest step that is here and not
  * there; else unchanged. */
 clt_status clt_upload_fetch(clt_loop *loop, clt_remote *remote, int64_t *due);
+/* The steps of the run folder, up to the one that the run goes on from, that were not complete there when it
+ * was listed. *steps is to be freed in any case. */
+clt_status clt_upload_only_here(const clt_loop *loop, const clt_remote *remote, int64_t **steps,
+                                size_t *count);
 /* trainer_upload.c. open: at the start, before the checkpoint to go on from is looked for; with
  * checkpoint.upload lists what is there, and fetches the newest checkpoint for a run that goes on;
- * collective. begin: when the run folder is open; before it nothing is uploaded. saved: a checkpoint is
+ * collective. begin: when the run folder is open and the keeper knows what is kept; before it nothing is
+ * uploaded. saved: a checkpoint is
  * complete and is to be uploaded. look: after each step, tells of uploads that have ended. settle: before the
  * last line of metrics.jsonl, waits for checkpoints and tells of them.
  * finish: at the end, waits for the texts as well; CLT_ESTORAGE if the run has ended well and the uploads have

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checkpoints, metrics and the log of a run in object storage (checkpoint.upload): a thread uploads the
- * newest complete checkpoint beside the training, which never waits for it before its end. What a run fetches
- * from there at its start is in trainer_fetch.c. Only rank 0 of a run with a folder does any of this. */
+ * newest complete checkpoint, and the ones that stay there for good, beside the training, which never waits
+ * for it before its end. What a run fetches from there at its start is in trainer_fetch.c. Only rank 0 of a
+ * run with a folder does any of this. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -43,12 +44,16 @@ struct clt_uploader {
     clt_thread *thread;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
-    clt_retention retention; /* of what is there; keep 0: nothing is deleted */
+    /* of what is there; keep 0: nothing is deleted; best: the newest best one that is complete there */
+    clt_retention retention;
+    int64_t best; /* the best one here; -1: none */
+    int64_t
+        newest; /* the newest one that is complete there; -1: none, or only some after which the run goes on */
     /* warnings that were given: older checkpoints stay there; a manifest stays while files are replaced; the
      * texts are not there */
     bool stays, covers, lacks;
-    int64_t due; /* the newest step that is to be uploaded; -1: none */
-    char due_path[1100];
+    int64_t *due; /* the steps that wait, in ascending order: the newest, and older ones that stay there */
+    size_t n_due, due_capacity;
     double again, pause; /* when a failed upload is tried again; how long the next pause is */
     bool ends, closes;   /* no more checkpoints will be asked for; the texts of the run are what they stay */
     bool settled, over;  /* no checkpoint is left to upload; the thread has ended */
@@ -155,6 +160,53 @@ static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder,
     return upload_file(u, folder, inner, MANIFEST, bytes);
 }
 
+static int compare_steps(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Whether a step is to stay there, however many newer ones there are. With the lock. */
+static bool stays_there(const clt_uploader *u, int64_t step)
+{
+    const clt_retention kept = {.major = u->retention.major, .best = u->best};
+    return clt_retention_keeps(&kept, step);
+}
+
+/* Makes a step wait to be uploaded. Of the others that wait, only the newest and the ones that are to stay
+ * there go on waiting. With the lock. */
+static void add_due(clt_uploader *u, int64_t step)
+{
+    size_t n = 0, last = u->n_due;
+    clt_status status = clt_grow(&u->due, &u->due_capacity, last + 1, sizeof *u->due, "uploads that wait");
+    if (status != CLT_OK) {
+        clt_error_take(status, &u->failure);
+        return;
+    }
+    u->due[last] = step;
+    qsort(u->due, last + 1, sizeof *u->due, compare_steps);
+    for (size_t i = 0; i <= last; i++)
+        if ((i == last || stays_there(u, u->due[i])) && (n == 0 || u->due[n - 1] != u->due[i]))
+            u->due[n++] = u->due[i];
+    u->n_due = n;
+}
+
+/* Takes the step that is uploaded next: the newest, since a run goes on from it, else the best, else the
+ * oldest. One must wait. With the lock. */
+static int64_t take_due(clt_uploader *u)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < u->n_due; i++)
+        if (u->due[i] == u->best)
+            at = i;
+    if (u->due[u->n_due - 1] > u->newest)
+        at = u->n_due - 1;
+    const int64_t step = u->due[at];
+    u->n_due--;
+    memmove(u->due + at, u->due + at + 1, (u->n_due - at) * sizeof *u->due);
+    return step;
+}
+
 /* When a failed upload is tried again. With the lock. */
 static void pause_uploads(clt_uploader *u)
 {
@@ -169,18 +221,23 @@ static void end_pause(clt_uploader *u)
     u->pause = FIRST_PAUSE;
 }
 
-/* Notes that a checkpoint is complete there. With the lock. */
-static void note_arrival(clt_uploader *u, const arrival *a)
+/* Notes that a checkpoint is complete there. best: it was the best one when its upload began. With the
+ * lock. */
+static void note_arrival(clt_uploader *u, const arrival *a, bool best)
 {
     u->failure = (clt_error){.status = CLT_OK};
+    u->newest = a->step > u->newest ? a->step : u->newest;
+    if (best)
+        u->retention.best = a->step;
     end_pause(u);
     if (clt_grow(&u->arrived, &u->capacity, u->n_arrived + 1, sizeof *u->arrived, "uploads") == CLT_OK)
         u->arrived[u->n_arrived++] = *a;
     clt_error_clear();
 }
 
-/* Notes that an upload has failed, by this thread's error; it is tried again unless a newer one is due. With
- * the lock. A checkpoint that checkpoint.keep has deleted meanwhile is no failure: a newer one is there. */
+/* Notes that an upload has failed, by this thread's error; it is tried again, after a newer one that waits, or
+ * not at all if the newer one replaces it. With the lock. A checkpoint that is no longer here is no failure:
+ * a newer or better one is. */
 static void note_failure(clt_uploader *u, int64_t step, const char *path, clt_status status)
 {
     clt_error error;
@@ -192,23 +249,24 @@ static void note_failure(clt_uploader *u, int64_t step, const char *path, clt_st
                        "%sthe checkpoint of step %" PRId64 " could not be uploaded and is tried again: %s",
                        u->warned.text ? "; " : "", step, error.text);
     u->failure = error;
-    if (u->due >= 0)
-        return;
-    u->due = step;
-    snprintf(u->due_path, sizeof u->due_path, "%s", path);
-    pause_uploads(u);
+    add_due(u, step);
+    if (u->due[u->n_due - 1] <= step)
+        pause_uploads(u);
 }
 
 /* Deletes older checkpoints there (checkpoint.upload_keep). What cannot be deleted stays, and a warning says
- * so once. */
-static void retain(clt_uploader *u, int64_t step)
+ * so once. Nothing is deleted while the best one is not there and it is not known which one there was the best
+ * before it. */
+static void retain(clt_uploader *u)
 {
     pthread_mutex_lock(&u->lock);
     const clt_retention retention = u->retention;
+    const int64_t newest = u->newest;
+    const bool unsure = u->best >= 0 && retention.best < 0;
     pthread_mutex_unlock(&u->lock);
-    if (retention.keep == 0)
+    if (retention.keep == 0 || unsure)
         return;
-    warn_once(u, &u->stays, clt_remote_retain(u->remote, step, &retention),
+    warn_once(u, &u->stays, clt_remote_retain(u->remote, newest, &retention),
               "checkpoint.upload_keep: older checkpoints stay there");
 }
 
@@ -222,13 +280,13 @@ static void send_texts(clt_uploader *u)
               "with the next checkpoint and at the end");
 }
 
-/* Uploads the newest checkpoint that is due. With the lock, which is given back meanwhile. */
+/* Uploads one of the checkpoints that wait. With the lock, which is given back meanwhile. */
 static void upload_due(clt_uploader *u)
 {
-    char path[sizeof u->due_path];
-    arrival a = {.step = u->due};
-    snprintf(path, sizeof path, "%s", u->due_path);
-    u->due = -1;
+    char path[sizeof u->folder + 64];
+    arrival a = {.step = take_due(u)};
+    const bool best = a.step == u->best;
+    snprintf(path, sizeof path, "%s/checkpoints/step_%" PRId64, u->folder, a.step);
     pthread_mutex_unlock(&u->lock);
     const double begin = clt_now();
     clt_status status = upload_step(u, a.step, path, &a.bytes);
@@ -238,20 +296,20 @@ static void upload_due(clt_uploader *u)
         note_failure(u, a.step, path, status);
         return;
     }
-    note_arrival(u, &a);
+    note_arrival(u, &a, best);
     pthread_mutex_unlock(&u->lock);
     send_texts(u);
-    retain(u, a.step);
+    retain(u);
     pthread_mutex_lock(&u->lock);
 }
 
-/* Uploads checkpoints until the run ends and the newest one is there, or the end has waited for too long.
- * With the lock. */
+/* Uploads checkpoints until the run ends and none waits, or the end has waited for too long. With the
+ * lock. */
 static void upload_steps(clt_uploader *u)
 {
-    while (!u->late && !(u->lost && u->ends) && (!u->ends || u->due >= 0)) {
+    while (!u->late && !(u->lost && u->ends) && (!u->ends || u->n_due > 0)) {
         const double left = u->again - clt_now();
-        if (u->due < 0)
+        if (u->n_due == 0)
             pthread_cond_wait(&u->changed, &u->lock);
         else if (left > 0)
             (void)clt_cond_wait_for(&u->changed, &u->lock, left);
@@ -328,11 +386,12 @@ static clt_status open_first(clt_loop *l, clt_uploader **out)
     const char *address = clt_config_string(o->config, "checkpoint.upload");
     CLT_SCOPED(clt_uploader) *u = NULL;
     clt_s3_options storage;
+    int64_t due = -1;
     clt_storage_options(o->config, &storage);
     CLT_TRY(clt_alloc(&u, 1, sizeof *u, "uploads"));
     pthread_mutex_init(&u->lock, NULL);
     pthread_cond_init(&u->changed, NULL);
-    u->due = u->retention.best = -1;
+    u->best = u->newest = u->retention.best = -1;
     end_pause(u);
     u->limit = clt_config_float(o->config, "checkpoint.upload_seconds");
     snprintf(u->folder, sizeof u->folder, "%s", o->out_dir);
@@ -340,9 +399,9 @@ static clt_status open_first(clt_loop *l, clt_uploader **out)
     CLT_TRY(clt_fail_prefix(clt_remote_open(address, &storage, &u->remote), "checkpoint.upload: "));
     CLT_TRY(clt_fail_prefix(check_address(u, clt_continues(o), address), "checkpoint.upload: "));
     if (clt_continues(o))
-        CLT_TRY(clt_fail_prefix(clt_upload_fetch(l, u->remote, &u->due), "checkpoint.upload: "));
-    if (u->due >= 0)
-        snprintf(u->due_path, sizeof u->due_path, "%s/checkpoints/step_%" PRId64, u->folder, u->due);
+        CLT_TRY(clt_fail_prefix(clt_upload_fetch(l, u->remote, &due), "checkpoint.upload: "));
+    if (due >= 0)
+        add_due(u, due);
     *out = CLT_TAKE(u);
     return CLT_OK;
 }
@@ -364,12 +423,37 @@ clt_status clt_uploader_open(clt_loop *l)
                                                         : CLT_OK;
 }
 
+/* What the run that goes on has to say about the checkpoints there: which ones stay, and which ones of these
+ * are here alone, since an earlier process did not come to upload them. */
+static clt_status begin_retention(clt_loop *l, clt_uploader *u)
+{
+    const clt_config *c = l->options->config;
+    const bool keeps_best = clt_config_choice(c, "checkpoint.best") != CLT_BEST_NONE;
+    CLT_FREED int64_t *steps = NULL;
+    size_t count = 0;
+    u->best = keeps_best ? l->keeper.kept.step : -1;
+    u->retention.keep = (int)clt_config_int(c, "checkpoint.upload_keep");
+    u->retention.major = clt_config_int(c, "checkpoint.major");
+    const clt_remote_step *newest = clt_remote_find(u->remote, -1);
+    if (newest && newest->step <= l->run->first_step)
+        u->newest = newest->step;
+    const clt_remote_step *best = u->best >= 0 ? clt_remote_find(u->remote, u->best) : NULL;
+    if (best && best->complete)
+        u->retention.best = u->best;
+    CLT_TRY(clt_upload_only_here(l, u->remote, &steps, &count));
+    for (size_t i = 0; i < count; i++)
+        if (stays_there(u, steps[i]))
+            add_due(u, steps[i]);
+    return CLT_OK;
+}
+
 /* Not before the run folder is open: a run that fails at its start uploads nothing. */
 clt_status clt_upload_begin(clt_loop *l)
 {
     clt_uploader *u = l->uploader;
     if (!u)
         return CLT_OK;
+    CLT_TRY(begin_retention(l, u));
     CLT_TRY(clt_run_mark(u->folder, &u->mark));
     return clt_thread_start(&u->thread, "upload", upload_all, u);
 }
@@ -379,18 +463,13 @@ clt_status clt_upload_begin(clt_loop *l)
 void clt_upload_saved(clt_loop *l, const clt_save_result *result)
 {
     clt_uploader *u = l->uploader;
-    const clt_config *c = l->options->config;
-    int64_t best = clt_config_choice(c, "checkpoint.best") != CLT_BEST_NONE ? l->keeper.state.best_step : -1;
     if (!u)
         return;
     CLT_LOCKED(&u->lock);
-    u->retention.keep = (int)clt_config_int(c, "checkpoint.upload_keep");
-    u->retention.major = clt_config_int(c, "checkpoint.major");
-    if (best <= result->step) /* else it is not saved yet, and the best one before it stays */
-        u->retention.best = best;
-    u->due = result->step;
+    if (clt_config_choice(l->options->config, "checkpoint.best") != CLT_BEST_NONE)
+        u->best = l->keeper.kept.step;
+    add_due(u, result->step);
     u->again = 0;
-    snprintf(u->due_path, sizeof u->due_path, "%s", result->path);
     pthread_cond_broadcast(&u->changed);
 }
 
@@ -508,5 +587,6 @@ void clt_uploader_close(clt_uploader *u)
     pthread_mutex_destroy(&u->lock);
     clt_str_free(&u->warned);
     free(u->arrived);
+    free(u->due);
     free(u);
 }

@@ -210,6 +210,45 @@ clt_status clt_checkpoint_put(const char *temporary, const char *name)
     return status;
 }
 
+static clt_status copy_file(const char *from, const char *to, const char *name)
+{
+    CLT_FREED char *source = NULL, *copy = NULL;
+    CLT_SCOPED(clt_mapping) mapping = {0};
+    CLT_TRY(clt_path_join(from, name, &source));
+    CLT_TRY(clt_path_join(to, name, &copy));
+    CLT_TRY(clt_map_open(source, CLT_ECHECKPOINT, &mapping));
+    CLT_TRY(clt_own_file_write(copy, mapping.data, mapping.size));
+    return clt_map_check_one(&mapping);
+}
+
+static clt_status copy_files(const char *from, int64_t step, const char *to)
+{
+    clt_manifest manifest;
+    CLT_TRY(clt_manifest_read(from, &manifest, NULL));
+    if (manifest.step != step)
+        CLT_FAIL(CLT_ECHECKPOINT, "%s: is of step %" PRId64, from, manifest.step);
+    CLT_TRY(clt_mkdir_p(to));
+    for (int i = 0; i < manifest.n_files; i++)
+        CLT_TRY(copy_file(from, to, manifest.files[i].name));
+    CLT_TRY(copy_file(from, to, CLT_MANIFEST_FILE));
+    return clt_checkpoint_verify(to);
+}
+
+clt_status clt_checkpoint_copy(const char *from, const char *folder, int64_t step)
+{
+    CLT_FREED char *place = NULL, *temporary = NULL;
+    char tag[32];
+    (void)snprintf(tag, sizeof tag, "copy-%ld", (long)getpid());
+    CLT_TRY(clt_checkpoint_folder(folder, step, &place));
+    CLT_TRY(clt_checkpoint_temporary(folder, step, tag, &temporary));
+    clt_status status = copy_files(from, step, temporary);
+    if (status == CLT_OK)
+        status = clt_checkpoint_put(temporary, place);
+    if (status != CLT_OK)
+        return discard(temporary, clt_fail_prefix(status, "copying '%s'", from));
+    return clt_fsync_parent(place);
+}
+
 /* Renames the folder before its files are deleted, so that a half-deleted folder never has the name of a
  * checkpoint. */
 static clt_status delete_checkpoint(const char *folder, const char *name)

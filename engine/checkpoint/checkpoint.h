@@ -157,6 +157,10 @@ bool clt_checkpoint_exceeds(const char *folder, int64_t step, const clt_retentio
  * `verified`. A failure is logged. */
 void clt_checkpoint_retain(const char *folder, int64_t step, const clt_retention *retention, bool verified);
 
+/* Copies the checkpoint `from`, of step `step`, to folder/step_N once it is verified; there must be none of
+ * that name. CLT_ECHECKPOINT: it is damaged. Only for the process that may save into the folder. */
+clt_status clt_checkpoint_copy(const char *from, const char *folder, int64_t step);
+
 /* Removes what a killed save left behind and restores a checkpoint that was being replaced, as the next save
  * would. Only for the process that may save into the folder. A failure is logged. */
 void clt_checkpoint_tidy(const char *folder);
@@ -230,7 +234,7 @@ bool clt_checkpoint_named(const char *path);
 clt_status clt_checkpoint_list(const char *path, clt_file_list *out);
 
 /* The folder of the checkpoint with the best evaluation of the run so far, by checkpoint.best. path: as for
- * clt_checkpoint_open. CLT_ECHECKPOINT: there was no evaluation, or that checkpoint was not kept. */
+ * clt_checkpoint_open. CLT_ECHECKPOINT: there was no evaluation, or that checkpoint is not there. */
 clt_status clt_checkpoint_best(const char *path, char *best, size_t size);
 /* An integer of state.json; `missing` if it is absent or negative. */
 int64_t clt_checkpoint_int(const clt_checkpoint *checkpoint, const char *key, int64_t missing);

@@ -13,6 +13,7 @@
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/checkpoint/checkpoint_internal.h"
+#include "engine/files/remote_files.h"
 #include "engine/state/arenas.h"
 
 static clt_status verify_content(const char *path, int version, const clt_manifest_file *file,
@@ -328,23 +329,52 @@ int64_t clt_checkpoint_int(const clt_checkpoint *checkpoint, const char *key, in
     return json && clt_json_int(json, &value) && value >= 0 ? value : missing;
 }
 
+/* Why a run folder may not hold its best checkpoint: the end of a message. */
+static clt_status why_not_here(const clt_checkpoint *newest, clt_str *out)
+{
+    CLT_FREED char *text = NULL;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    const clt_json *keys = NULL;
+    size_t length;
+    CLT_TRY(clt_checkpoint_text(newest, "config.json", &text, &length));
+    if (text)
+        CLT_TRY(clt_json_parse(text, length, "config.json", CLT_ECHECKPOINT, &doc));
+    keys = doc ? clt_json_get(clt_json_root(doc), "checkpoint") : NULL;
+    const clt_json *best = keys ? clt_json_get(keys, "best") : NULL;
+    const clt_json *upload = keys ? clt_json_get(keys, "upload") : NULL;
+    const char *address = upload ? clt_json_string(upload) : "";
+    const bool keeps = best && (clt_json_bool(best) || (clt_json_string(best)[0] != '\0' &&
+                                                        strcmp(clt_json_string(best), "none") != 0));
+    if (!keeps)
+        clt_str_printf(out, "; a training with checkpoint.best, for instance loss, keeps it");
+    else if (address[0] && !clt_is_remote(newest->path))
+        clt_str_printf(out, "; the run uploads to %s, where it may be: --best takes that address, too",
+                       address);
+    else
+        clt_str_printf(out, "; it may be where the run was saved before it went on or was copied");
+    return clt_str_check(out);
+}
+
 clt_status clt_checkpoint_best(const char *path, char *best, size_t size)
 {
     CLT_SCOPED(clt_checkpoint) *newest = NULL;
+    CLT_SCOPED(clt_str) why = {0};
     CLT_TRY(clt_checkpoint_peek(path, &newest));
     int64_t step = clt_checkpoint_int(newest, "best_step", -1);
     const char *slash = strrchr(newest->path, '/');
-    int n = snprintf(best, size, "%.*sstep_%" PRId64, slash ? (int)(slash - newest->path) + 1 : 0,
-                     newest->path, step);
+    const int folder = slash ? (int)(slash - newest->path) : 0;
+    int n = snprintf(best, size, "%.*s%sstep_%" PRId64, folder, newest->path, slash ? "/" : "", step);
     if (step < 0)
-        CLT_FAIL(CLT_ECHECKPOINT,
-                 "the best checkpoint of '%s': there has been no evaluation of which checkpoint '%s' knows",
-                 path, newest->path);
-    if (n < 0 || (size_t)n >= size || !clt_is_directory(best))
         CLT_FAIL(
             CLT_ECHECKPOINT,
-            "the best checkpoint of '%s': its best evaluation was after step %" PRId64
-            ", whose checkpoint was not kept; a training with checkpoint.best, for instance loss, keeps it",
-            path, step);
-    return CLT_OK;
+            "the best checkpoint of '%s': there has been no evaluation of which checkpoint '%s' knows, or "
+            "none since the run went on without its best checkpoint",
+            path, newest->path);
+    if (n >= 0 && (size_t)n < size && clt_is_directory(best))
+        return CLT_OK;
+    CLT_TRY(why_not_here(newest, &why));
+    CLT_FAIL(CLT_ECHECKPOINT,
+             "the best checkpoint of '%s': its best evaluation was after step %" PRId64
+             ", whose checkpoint is not in '%.*s'%s",
+             path, step, slash ? folder : 1, slash ? newest->path : ".", why.text);
 }

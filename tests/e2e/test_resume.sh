@@ -247,6 +247,41 @@ for in_the_way in "$best" "$best ${ranked[1]}"; do
     as_straight spoilt kept
 done
 
+# --- in another folder: the best checkpoint comes along if it lies beside the one that is resumed; else the search begins again ---
+eval_loss_of() { grep "\"step\":$2,.*\"eval_loss\"" "$1/metrics.jsonl" | sed 's/.*"eval_loss":\([^,]*\),.*/\1/'; }
+is_best() { # RUN STEP
+    expect_code 0 "$CLTRAIN" eval "$1" --best --json found.json
+    expect_code 0 grep -q "\"loss\": *$(eval_loss_of kept "$2")" found.json
+}
+for from in near lone; do
+    mkdir -p $from/checkpoints
+    cp all/config.resolved.json all/metrics.jsonl $from/
+    cp -r all/checkpoints/step_20 $from/checkpoints/
+done
+cp -r "all/checkpoints/step_$best" near/checkpoints/
+expect_code 0 "$CLTRAIN" train net.json --out moved --resume near "${keep[@]}"
+expect_text '^resumed from near/checkpoints/step_20' "^the best checkpoint so far, of step $best, was copied from near/checkpoints/step_$best\$"
+if [ "$(steps_of moved)" = "step_$best step_28 step_30 " ]; then pass; else fail "kept in another folder: $(steps_of moved)"; fi
+for file in model.safetensors optimizer.safetensors state.json; do expect_same kept/checkpoints/step_30/$file moved/checkpoints/step_30/$file; done
+is_best moved "$best"
+lost="^warning: the best checkpoint so far, of step $best, is not in alone/checkpoints: the search for the best one begins again"
+expect_code 0 "$CLTRAIN" train net.json --out alone --resume lone "${keep[@]}" --dry-run
+expect_text "$lost"
+expect_code 0 "$CLTRAIN" train net.json --out alone --resume lone "${keep[@]}"
+expect_text "$lost"
+if [ "$(steps_of alone)" = 'step_21 step_28 step_30 ' ]; then pass; else fail "kept in another folder: $(steps_of alone)"; fi
+for file in model.safetensors optimizer.safetensors; do expect_same kept/checkpoints/step_30/$file alone/checkpoints/step_30/$file; done
+is_best alone 21
+printf x >>near/checkpoints/step_"$best"/state.json # a damaged one does not come along
+expect_code 0 "$CLTRAIN" train net.json --out healthy --resume near "${keep[@]}"
+expect_text "^warning: the best checkpoint so far, of step $best, is not in healthy/checkpoints, copying 'near/checkpoints/step_$best': .*state.json: has"
+if [ "$(steps_of healthy)" = 'step_21 step_28 step_30 ' ]; then pass; else fail "kept in another folder: $(steps_of healthy)"; fi
+expect_code 7 "$CLTRAIN" eval lone --best
+expect_text "its best evaluation was after step $best, whose checkpoint is not in 'lone/checkpoints'; it may be where the run was saved before"
+crashed run 9
+expect_code 7 "$CLTRAIN" eval run --best
+expect_text "after step 7, whose checkpoint is not in 'run/checkpoints'; a training with checkpoint.best, for instance loss, keeps it"
+
 # --- other optimizers: one moment, none ---
 n=0
 for optimizer in 'optimizer.type=sgd optimizer.momentum=0.9 optimizer.nesterov=true' 'optimizer.type=sgd'; do

@@ -305,6 +305,16 @@ if [ "$(uploaded busy | tail -n +3 | cut -d ' ' -f 1 | paste -s -d ' ')" = '14 3
 expect_code 0 "$CLTRAIN" eval busy/checkpoints/step_15 --json here.json
 expect_code 0 "$CLTRAIN" eval s3://bucket/runs/busy --best --json there.json
 expect_same <(grep '"loss"' here.json) <(grep '"loss"' there.json)
+# Another machine has only the newest one; the best one stays there, and the message tells where.
+rm -r busy
+train 0 busy.json --out busy --resume auto train.steps=35
+expect_text 'fetched step 30 from'
+reject_text 'best checkpoint so far'
+expect_there '7 14 15 21 28 35'
+expect_code 7 "$CLTRAIN" eval busy --best
+expect_text "after step 15, whose checkpoint is not in 'busy/checkpoints'; the run uploads to s3://bucket/runs/busy, where it may be"
+expect_code 0 "$CLTRAIN" eval s3://bucket/runs/busy --best --json there.json
+expect_same <(grep '"loss"' here.json) <(grep '"loss"' there.json)
 for step in 15 21 28; do expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/busy/checkpoints/step_$step; done
 
 obeys server

@@ -38,6 +38,12 @@ clt_status clt_keeper_open(clt_keeper *k, clt_run *run, const char *folder)
     return clt_saver_create(run, folder, &k->saver);
 }
 
+void clt_keeper_forget_best(clt_keeper *k)
+{
+    k->kept = (clt_best_evaluation){.step = -1, .value = NAN};
+    set_best(k, k->kept);
+}
+
 void clt_keeper_close(clt_keeper *k)
 {
     clt_saver_destroy(k->saver);

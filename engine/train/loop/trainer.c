@@ -483,6 +483,7 @@ static clt_status train(clt_loop *l)
         l->options->observer.ready(l->options->observer.context);
     CLT_TRY(open_folder(l));
     CLT_TRY(tell_resumed(l));
+    CLT_TRY(clt_best_begin(l));
     CLT_TRY(prepare(l));
     clt_sampler_open(l);
     l->meter.startup_s = clt_now() - l->meter.began;

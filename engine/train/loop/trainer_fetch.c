@@ -49,7 +49,7 @@ static clt_status look_here(const char *folder, present *here)
     return CLT_OK;
 }
 
-clt_status clt_upload_only_here(const clt_loop *l, const clt_remote *remote, int64_t **steps, size_t *count)
+clt_status clt_upload_only_here(const clt_loop *l, int64_t **steps, size_t *count)
 {
     CLT_SCOPED(clt_file_list) here = {0};
     *count = 0;
@@ -57,8 +57,7 @@ clt_status clt_upload_only_here(const clt_loop *l, const clt_remote *remote, int
     CLT_TRY(clt_alloc(steps, here.count + 1, sizeof **steps, "a list of checkpoints"));
     for (size_t i = 0; i < here.count; i++) {
         const int64_t step = step_of(here.name[i]);
-        const clt_remote_step *there = clt_remote_find(remote, step);
-        if (step <= l->run->first_step && !(there && there->complete))
+        if (step <= l->run->first_step && !clt_upload_has(l, step))
             (*steps)[(*count)++] = step;
     }
     return CLT_OK;

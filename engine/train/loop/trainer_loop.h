@@ -166,14 +166,18 @@ void clt_hooks_settle(clt_loop *loop, clt_status ended);
 void clt_hook_notice(clt_loop *loop, const char *provider, const clt_notice *notice);
 void clt_hook_saved(clt_loop *loop, const clt_save_result *result, const char *reason);
 void clt_hook_exit(clt_loop *loop, clt_status ended);
+/* trainer_best.c. begin: after the checkpoint is loaded and the run folder is open: sees to it that the best
+ * checkpoint so far is in the run folder or in its bucket, or begins the search for the best one again, with a
+ * warning; collective. preview: the same warning for a dry run; from: the checkpoint that would be resumed. */
+clt_status clt_best_begin(clt_loop *loop);
+clt_status clt_best_preview(const clt_run_options *options, const char *from, const clt_saved_state *state);
 /* trainer_fetch.c: brings the newest complete checkpoint of object storage if it is newer than what is here,
  * with the texts that a run folder has beside its checkpoints. *due: the newest step that is here and not
  * there; else unchanged. */
 clt_status clt_upload_fetch(clt_loop *loop, clt_remote *remote, int64_t *due);
 /* The steps of the run folder, up to the one that the run goes on from, that were not complete there when it
  * was listed. *steps is to be freed in any case. */
-clt_status clt_upload_only_here(const clt_loop *loop, const clt_remote *remote, int64_t **steps,
-                                size_t *count);
+clt_status clt_upload_only_here(const clt_loop *loop, int64_t **steps, size_t *count);
 /* trainer_upload.c. open: at the start, before the checkpoint to go on from is looked for; with
  * checkpoint.upload lists what is there, and fetches the newest checkpoint for a run that goes on;
  * collective. begin: when the run folder is open and the keeper knows what is kept; before it nothing is
@@ -186,6 +190,8 @@ clt_status clt_uploader_open(clt_loop *loop);
 void clt_uploader_close(clt_uploader *uploader); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_uploader, clt_uploader_close)
 clt_status clt_upload_begin(clt_loop *loop);
+/* Whether a step was complete there at the start; false without checkpoint.upload. */
+bool clt_upload_has(const clt_loop *loop, int64_t step);
 void clt_upload_saved(clt_loop *loop, const clt_save_result *result);
 void clt_upload_look(clt_loop *loop);
 void clt_upload_settle(clt_loop *loop);

@@ -140,6 +140,7 @@ clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result)
     result->device_bytes = clt_plan_memory(job->train, job->eval).total;
     clt_resume_preview_warn(&preview, job, first);
     if (first) {
+        CLT_TRY(clt_best_preview(options, preview.from.path, &preview.state));
         tell_resumed(options, job, &preview);
         tell_table(options, job, &preview, &taken);
     }

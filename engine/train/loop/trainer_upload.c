@@ -423,6 +423,13 @@ clt_status clt_uploader_open(clt_loop *l)
                                                         : CLT_OK;
 }
 
+bool clt_upload_has(const clt_loop *l, int64_t step)
+{
+    const clt_remote_step *there =
+        l->uploader && step >= 0 ? clt_remote_find(l->uploader->remote, step) : NULL;
+    return there && there->complete;
+}
+
 /* What the run that goes on has to say about the checkpoints there: which ones stay, and which ones of these
  * are here alone, since an earlier process did not come to upload them. */
 static clt_status begin_retention(clt_loop *l, clt_uploader *u)
@@ -437,10 +444,9 @@ static clt_status begin_retention(clt_loop *l, clt_uploader *u)
     const clt_remote_step *newest = clt_remote_find(u->remote, -1);
     if (newest && newest->step <= l->run->first_step)
         u->newest = newest->step;
-    const clt_remote_step *best = u->best >= 0 ? clt_remote_find(u->remote, u->best) : NULL;
-    if (best && best->complete)
+    if (clt_upload_has(l, u->best))
         u->retention.best = u->best;
-    CLT_TRY(clt_upload_only_here(l, u->remote, &steps, &count));
+    CLT_TRY(clt_upload_only_here(l, &steps, &count));
     for (size_t i = 0; i < count; i++)
         if (stays_there(u, steps[i]))
             add_due(u, steps[i]);

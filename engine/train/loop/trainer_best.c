@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The best checkpoint so far (checkpoint.best) when a run goes on in a folder that does not hold it: it is
+ * brought over from beside the checkpoint that the run goes on from, or stays in the bucket to which the run
+ * uploads. If it is in neither, the search for the best one begins again, because a run can only keep what it
+ * has. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+#include "engine/config/choices.h"
+#include "engine/files/fileio.h"
+#include "engine/train/loop/trainer_loop.h"
+
+/* Where the best checkpoint would be. */
+typedef struct places {
+    char *folder, *here; /* of the run folder: its checkpoints, and the one of the step */
+    char *beside;        /* beside the checkpoint that is resumed */
+} places;
+
+static void free_places(places *p)
+{
+    free(p->folder);
+    free(p->here);
+    free(p->beside);
+}
+CLT_SCOPED_VALUE(places, free_places)
+
+static clt_status find_places(const clt_run_options *o, const char *from, int64_t step, places *out)
+{
+    CLT_SCOPED(clt_str) around = {0};
+    const char *slash = strrchr(from, '/');
+    char name[32];
+    snprintf(name, sizeof name, "step_%" PRId64, step);
+    clt_str_printf(&around, "%.*s", slash ? (int)(slash - from) : 1, slash ? from : ".");
+    CLT_TRY(clt_str_check(&around));
+    CLT_TRY(clt_path_join(o->out_dir, "checkpoints", &out->folder));
+    CLT_TRY(clt_path_join(out->folder, name, &out->here));
+    return clt_path_join(around.text, name, &out->beside);
+}
+
+/* Whether a state has a best evaluation whose checkpoint is to be in the run folder. */
+static bool looks_for_best(const clt_run_options *o, const char *from, const clt_saved_state *state)
+{
+    return from[0] && state->best_step >= 0 &&
+           clt_config_choice(o->config, "checkpoint.best") != CLT_BEST_NONE;
+}
+
+static void warn_lost(const places *p, int64_t step, const char *why)
+{
+    CLT_WARN("the best checkpoint so far, of step %" PRId64 ", is not in %s%s%s: the search for the best one "
+             "begins again with the next evaluation, and what train.early_stop_evals counts goes on",
+             step, p->folder, why[0] ? ", " : "", why);
+}
+
+/* Looks for the best checkpoint, and brings it over. *lost: it is nowhere, and a warning says so. */
+static clt_status bring(clt_loop *l, bool *lost)
+{
+    const int64_t step = l->keeper.state.best_step;
+    CLT_SCOPED(places) p = {0};
+    char text[2400], why[CLT_ERROR_TEXT_SIZE] = "";
+    CLT_TRY(find_places(l->options, l->run->from.path, step, &p));
+    *lost = false;
+    if (clt_is_directory(p.here) || clt_upload_has(l, step))
+        return CLT_OK;
+    if (clt_is_directory(p.beside)) {
+        clt_run_progress(l->run, "copying the best checkpoint", 0, 0);
+        clt_status status = clt_checkpoint_copy(p.beside, p.folder, step);
+        clt_run_progress(l->run, "copying the best checkpoint", 0, -1);
+        snprintf(text, sizeof text, "the best checkpoint so far, of step %" PRId64 ", was copied from %s",
+                 step, p.beside);
+        if (status == CLT_OK) {
+            clt_tell(l, text);
+            return CLT_OK;
+        }
+        snprintf(why, sizeof why, "%s", clt_error_text());
+        clt_error_clear();
+    }
+    warn_lost(&p, step, why);
+    *lost = true;
+    return CLT_OK;
+}
+
+clt_status clt_best_begin(clt_loop *l)
+{
+    bool lost = false;
+    if (!l->keeper.saver || !looks_for_best(l->options, l->run->from.path, &l->keeper.state))
+        return CLT_OK;
+    if (l->dir)
+        CLT_TRY(bring(l, &lost));
+    int64_t forget = lost;
+    if (l->run->ranks.ranks > 1)
+        CLT_TRY(comm_broadcast(l->options->comm, &forget, sizeof forget, 0));
+    if (forget)
+        clt_keeper_forget_best(&l->keeper);
+    return CLT_OK;
+}
+
+/* What is in a bucket is not looked at in a dry run. */
+clt_status clt_best_preview(const clt_run_options *o, const char *from, const clt_saved_state *state)
+{
+    CLT_SCOPED(places) p = {0};
+    if (!o->out_dir || !looks_for_best(o, from, state) ||
+        clt_config_string(o->config, "checkpoint.upload")[0])
+        return CLT_OK;
+    CLT_TRY(find_places(o, from, state->best_step, &p));
+    if (!clt_is_directory(p.here) && !clt_is_directory(p.beside))
+        warn_lost(&p, state->best_step, "");
+    return CLT_OK;
+}

@@ -14,6 +14,7 @@
 #include "engine/files/fileio_error.h"
 #include "engine/files/remote_files.h"
 #include "engine/sweep/sweep_internal.h"
+#include "engine/sweep/sweep_lease.h"
 
 #define MAX_BYTES 1000000
 #define INIT_FILE "init.json"
@@ -334,6 +335,23 @@ static clt_status newest_rung(const char *folder, const char *kind, int *rung)
     return CLT_OK;
 }
 
+/* CLT_EUSAGE: a trial of this rung is being trained. */
+static clt_status check_idle(const clt_sweep *s, const char *folder, int rung)
+{
+    char name[CLT_SWEEP_NAME], who[320];
+    for (int t = 0; t < s->trials; t++) {
+        CLT_FREED char *path = NULL;
+        CLT_TRY(clt_sweep_record_path(s, folder, "lease", t, rung, "", &path));
+        if (clt_lease_holder(path, who, sizeof who))
+            CLT_FAIL(CLT_EUSAGE,
+                     "--again: %s trains %s; with halving, end all workers before; without --again this "
+                     "command works beside "
+                     "them, and takes over the trials of a machine that is gone",
+                     who, clt_sweep_trial_name(s, t, name));
+    }
+    return CLT_OK;
+}
+
 clt_status clt_sweep_forget_failures(const clt_sweep *s, const char *folder)
 {
     static const char *const kinds[] = {"done", "failed", "lease"};
@@ -341,6 +359,8 @@ clt_status clt_sweep_forget_failures(const clt_sweep *s, const char *folder)
     int rung = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         CLT_TRY(newest_rung(folder, kinds[i], &rung));
+    if (s->rungs > 1)
+        CLT_TRY(check_idle(s, folder, rung));
     for (int t = 0; t < s->trials && rung < s->rungs; t++) {
         CLT_FREED char *path = NULL;
         CLT_TRY(clt_sweep_read_failures(s, folder, t, rung, &failures));

@@ -45,7 +45,8 @@ clt_status clt_sweep_write_result(const clt_sweep *sweep, const char *folder, in
                                   const clt_trial_result *result, bool *created);
 
 /* With --again: forgets that trials have failed for good. In halving it does so for the newest rung that any
- * trial has reached, since the rungs before it have decided which trials go on. */
+ * trial has reached, since the rungs before it have decided which trials go on. CLT_EUSAGE: a worker trains a
+ * trial of that rung. */
 clt_status clt_sweep_forget_failures(const clt_sweep *sweep, const char *folder);
 
 /* sweep_start.c: the command line of a training, as words that end with NULL. The arena holds the texts made

@@ -98,6 +98,14 @@ expect_text '"goal": "max"' '"state": "left"' '"complete": true'
 sed 's/"metric": "accuracy"/"metric": "eval_loss"/' halving.json >other.json
 expect_code 2 "$CLTRAIN" sweep other.json --out rungs
 expect_text "'rungs' has results by which halving chooses"
+# --again beside a worker that trains a trial of the newest rung; on another machine, so that nobody here knows whether it lives
+newest=$(ls rungs/lease | sed -n 's/^trial-[0-9]*-\([0-9]*\).*/\1/p' | sort -n | tail -n 1)
+cp -r rungs busy
+echo '{"host": "node7", "boot": "other", "space": 1, "process": 12, "started": 5, "released": false}' >"busy/lease/trial-01-$newest.9"
+for i in 1 2 3 4 5 6 7 8; do [ -e "busy/lease/trial-01-$newest.$i" ] || cp "busy/lease/trial-01-$newest.9" "busy/lease/trial-01-$newest.$i"; done
+expect_code 2 "$CLTRAIN" sweep busy --again
+expect_text '--again: process 12 on node7 trains trial-01; with halving, end all workers before'
+expect_code 0 "$CLTRAIN" sweep rungs --again
 cp halving.json kills.json
 # trains WORKER: it has a training, whose process is $child
 trains() { child=$(awk '{ print $1 }' "/proc/$1/task/$1/children" 2>/dev/null) && [ -n "$child" ] && grep -q -z -x train "/proc/$child/cmdline" 2>/dev/null; }

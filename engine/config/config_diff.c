@@ -25,7 +25,8 @@ static unsigned kind_of(const char *path)
     static const char *const free_keys[] = {
         "device.", "checkpoint.", "cloud.", "cost.", "hooks.", "log.", "monitor.", "storage.",
         "parallel.deadline", "parallel.start_deadline", "parallel.share_devices", "parallel.allreduce",
-        "parallel.embeddings", "data.global_batch",     /* resuming compares the batch that results */
+        "parallel.bind", "parallel.embeddings",
+        "data.global_batch",                            /* resuming compares the batch that results */
         "data.workers", "data.prefetch", "data.joined", /* resuming compares the tokens that result */
         /* a run that met no bad sample is the same either way */
         "data.on_bad_sample", "data.eval_path", "data.eval_targets", "data.cache_mb", "data.window_overlap",

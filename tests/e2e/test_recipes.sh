@@ -190,6 +190,26 @@ expect_text 'early end after step 8 of 24'
 expect_code 2 "$CLTRAIN" train eight.json train.early_stop_evals=3 train.eval_every=0 --out refused
 expect_text 'train.early_stop_evals.*needs evaluations during the training'
 
+# Evaluations that measure something else on resuming are not compared with those before.
+expect_code 0 "$CLTRAIN" train --resume early train.eval_batches=1 train.early_stop_evals=0 --max-steps $((end + 8))
+expect_text 'its evaluations had other data, or other values of train.eval_batches.*begin again'
+expect_code 0 "$CLTRAIN" train --resume early train.eval_batches=1 train.early_stop_evals=0 --max-steps $((end + 10))
+reject_text 'begin again'
+# Patience counts evaluations that are not finite, in a run in parts as well.
+nan=(train.steps=200 train.early_stop_evals=4 optimizer.learning_rate=1e6 optimizer.weight_decay=1e6 train.max_nonfinite=1000)
+expect_code 0 "$CLTRAIN" train eight.json "${nan[@]}" --out nan
+expect_text 'early end after step 16 of 200: 4 evaluations in a row were no better; no loss was finite'
+expect_code 0 "$CLTRAIN" train eight.json "${nan[@]}" --max-steps 9 --out nan_parts
+expect_code 0 "$CLTRAIN" train --resume nan_parts
+expect_text 'early end after step 16 of 200'
+
+# A part of an epoch is as many steps as its decimal number says, though 0.29 and 1.15 are a little less in binary.
+sed 's/"steps": 8/"epochs": 1/' net.json >epochs.json
+for part in 0.29:29 0.57:57 1.15:115 2.3:230 0.295:29 0.001:1; do
+    expect_code 0 "$CLTRAIN" plan epochs.json --device generic data.samples=100 data.micro_batch=1 data.global_batch=1 "train.epochs=${part%:*}"
+    expect_text "^steps +${part#*:}, "
+done
+
 # data.micro_batch auto: the largest divisor of the global batch that fits; the run is then as with that number.
 expect_code 0 "$CLTRAIN" plan eight.json data.micro_batch=auto data.global_batch=96 --device generic
 expect_text 'data.micro_batch is auto: 96 was found to fit' 'micro 96 x accumulation 1 = 96'

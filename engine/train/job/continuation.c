@@ -180,6 +180,24 @@ static clt_status check_scale(const comparison *c)
              c->saved->path, was, clt_double_text(now, is), was);
 }
 
+/* Whether a key decides about the figure of checkpoint.best and has another value than before. */
+static bool figure_differs(const clt_config *was, const clt_config *is)
+{
+    int best = clt_config_choice(is, "checkpoint.best");
+    bool differs =
+        clt_config_int(was, "train.eval_batches") != clt_config_int(is, "train.eval_batches") ||
+        clt_config_float(was, "data.window_overlap") != clt_config_float(is, "data.window_overlap") ||
+        strcmp(clt_config_string(was, "data.window_weights"), clt_config_string(is, "data.window_weights")) !=
+            0;
+    if (best == CLT_BEST_TOP_K)
+        differs =
+            differs || clt_config_int(was, "train.eval_top_k") != clt_config_int(is, "train.eval_top_k");
+    if (best == CLT_BEST_F1 || best == CLT_BEST_DICE)
+        differs = differs || clt_config_bool(was, "train.eval_background") !=
+                                 clt_config_bool(is, "train.eval_background");
+    return differs;
+}
+
 static clt_status check_data(const comparison *c, const char *was)
 {
     char now[CLT_HASH64_TEXT], eval[CLT_HASH64_TEXT] = "";
@@ -195,6 +213,7 @@ static clt_status check_data(const comparison *c, const char *was)
     bool other = c->has_facts && c->facts.fingerprint[0] && strcmp(c->facts.fingerprint, now) != 0;
     c->out->eval_changed = c->has_facts && c->facts.eval_fingerprint[0] && eval[0] &&
                            strcmp(c->facts.eval_fingerprint, eval) != 0;
+    c->out->eval_other = c->out->eval_changed || figure_differs(c->was, c->job->config);
     if (other || c->out->eval_changed)
         CLT_TRY(check_joined(c));
     if (diff.length)

@@ -27,6 +27,7 @@ typedef struct clt_continuation {
     bool data_moved;              /* the config names other files with the same content */
     bool data_changed;            /* the config names the same files, but their content has changed */
     bool eval_changed;            /* the content of the evaluation data has changed */
+    bool eval_other; /* evaluations give another figure for checkpoint.best: the data or keys have changed */
     char fingerprint[CLT_HASH64_TEXT], eval_fingerprint[CLT_HASH64_TEXT]; /* of the data now; "": unknown */
 } clt_continuation;
 

@@ -3,6 +3,7 @@
  * The batch of a job: micro-batches of a step, which of them each rank computes, and the number of steps. */
 #include "engine/train/job/job.h"
 
+#include <float.h>
 #include <math.h>
 
 clt_decay_counts clt_job_decay(const clt_job *job)
@@ -24,7 +25,9 @@ clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t glob
 {
     *out = clt_config_int(config, "train.steps");
     if (*out == 0) {
-        double steps = clt_config_float(config, "train.epochs") * (double)samples / (double)global_batch;
+        /* 0.29 epochs of 100 samples are 29 steps, though 0.29 is a little less than that in binary */
+        double steps = clt_config_float(config, "train.epochs") * (double)samples / (double)global_batch *
+                       (1 + 4 * DBL_EPSILON);
         *out = steps < 1 ? 1 : steps > (double)(INT64_C(1) << 53) ? INT64_C(1) << 53 : (int64_t)floor(steps);
     }
     if (*out > (INT64_C(1) << 24))

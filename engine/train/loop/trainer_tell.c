@@ -207,13 +207,16 @@ clt_status clt_tell_early(const clt_loop *l)
     const clt_event_field fields[] = {
         CLT_FIELD_TEXT("by", words[s->best]), CLT_FIELD_INT("evaluations", s->stop_evals),
         CLT_FIELD_NUMBER("best_value", s->best_value), CLT_FIELD_INT("best_step", s->best_step)};
-    (void)snprintf(
-        text, sizeof text,
-        "early end after step %lld of %lld: %lld evaluations in a row were no better; the best %s so far is "
-        "%s, of step %lld",
-        (long long)l->result->steps, (long long)l->last_step, (long long)s->stop_evals,
-        clt_eval_figure_name(s->best), clt_value_text(s->best_value, 4, best, sizeof best),
-        (long long)s->best_step);
+    const char *figure = clt_eval_figure_name(s->best);
+    char found[96];
+    if (s->best_step < 0)
+        snprintf(found, sizeof found, "no %s was finite", figure);
+    else
+        snprintf(found, sizeof found, "the best %s so far is %s, of step %lld", figure,
+                 clt_value_text(s->best_value, 4, best, sizeof best), (long long)s->best_step);
+    snprintf(text, sizeof text,
+             "early end after step %lld of %lld: %lld evaluations in a row were no better; %s",
+             (long long)l->result->steps, (long long)l->last_step, (long long)s->stop_evals, found);
     if (!l->quiet)
         clt_tell(l, text);
     return clt_rundir_event(l->dir, "early_end", l->result->steps, fields, COUNT(fields));

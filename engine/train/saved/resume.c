@@ -161,10 +161,12 @@ static void restore_init(clt_run *run, const clt_checkpoint *saved)
     run->taken.hash = strtoull(clt_json_string(hash), NULL, 16);
 }
 
+#define BEGINS_AGAIN "the best evaluation so far and what train.early_stop_evals counts begin again"
+
 /* Restores the best evaluation so far and the count of evaluations without improvement. Both begin again if
- * the config now names another figure, which `tells` warns of. Checkpoints of older versions have only the
- * lowest loss. */
-static void restore_best(const clt_config *config, const clt_checkpoint *saved, bool tells,
+ * the config now names another figure, or evaluations measure something else (`other`), which `tells` warns
+ * of. Checkpoints of older versions have only the lowest loss. */
+static void restore_best(const clt_config *config, const clt_checkpoint *saved, bool other, bool tells,
                          clt_saved_state *extra)
 {
     static const char *const words[] = {CLT_BESTS(CLT_CHOICE_WORD)};
@@ -173,13 +175,22 @@ static void restore_best(const clt_config *config, const clt_checkpoint *saved, 
     int best = clt_config_choice(config, "checkpoint.best");
     int64_t step, evals;
     extra->best = best == CLT_BEST_NONE ? CLT_BEST_LOSS : best;
-    extra->best_eval_loss = get_double(saved, "best_eval_loss", NAN);
+    extra->best_eval_loss = other ? NAN : get_double(saved, "best_eval_loss", NAN);
     extra->owes = member_int(root, "owes_evaluation", 1, &evals) && evals == 1;
     if (strcmp(was, words[extra->best]) != 0) {
         if (tells)
-            CLT_WARN("resuming from '%s': it chose the best checkpoint by %s, and this run does so by %s: "
-                     "the best evaluation so far and what train.early_stop_evals counts begin again",
+            CLT_WARN("resuming from '%s': it chose the best checkpoint by %s, and this run does so by "
+                     "%s: " BEGINS_AGAIN,
                      saved->path, was, words[extra->best]);
+        return;
+    }
+    if (other && (clt_json_get(root, "best_step") || clt_json_get(root, "stop_evals"))) {
+        if (tells)
+            CLT_WARN(
+                "resuming from '%s': its evaluations had other data, or other values of train.eval_batches, "
+                "train.eval_top_k, train.eval_background, data.window_overlap or "
+                "data.window_weights: " BEGINS_AGAIN,
+                saved->path);
         return;
     }
     if (member_int(root, "best_step", INT64_MAX, &step)) {
@@ -205,7 +216,7 @@ static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_save
     restore_spikes(run, saved, &state);
     restore_scale(run, saved, &state);
     restore_init(run, saved);
-    restore_best(run->options->config, saved, run->ranks.rank == 0, extra);
+    restore_best(run->options->config, saved, run->continuation.eval_other, run->ranks.rank == 0, extra);
     run->first_step = step;
     return clt_store_set_state(run->store, &state);
 }
@@ -327,7 +338,7 @@ void clt_resume_preview_warn(clt_resume_preview *p, const clt_job *job, bool tel
     if (!p->from.saved)
         return;
     (void)same_storage(job, p->from.saved, tells);
-    restore_best(job->config, p->from.saved, tells, &p->state);
+    restore_best(job->config, p->from.saved, p->continuation.eval_other, tells, &p->state);
 }
 
 void clt_resume_preview_close(clt_resume_preview *p)

@@ -112,10 +112,10 @@ static clt_status state_text(const clt_saver *s, clt_str *out)
         clt_jw_kdouble(&w, "best_value", s->extra.best_value);
         clt_jw_kint(&w, "best_step", s->extra.best_step);
     }
-    if (!isnan(s->extra.stop_value)) {
+    if (!isnan(s->extra.stop_value))
         clt_jw_kdouble(&w, "stop_value", s->extra.stop_value);
+    if (!isnan(s->extra.stop_value) || s->extra.stop_evals > 0)
         clt_jw_kint(&w, "stop_evals", s->extra.stop_evals);
-    }
     if (s->extra.owes)
         clt_jw_kint(&w, "owes_evaluation", 1);
     init_text(&s->run->taken, &w);

@@ -319,6 +319,7 @@ TEST(keys_are_of_four_kinds)
                  {"checkpoint.every=5", 0},
                  {"device.spec=cpu", 0},
                  {"log.level=warn", 0},
+                 {"parallel.bind=never", 0},
                  {"data.workers=2", 0}};
     CLT_SCOPED(clt_config) *was = net_config(NULL);
     CLT_SCOPED(clt_str) text = {0};

@@ -263,9 +263,9 @@ void clt_exporter_step(clt_exporter *exporter, const clt_step_metrics *metrics);
 void clt_exporter_figures(clt_exporter *exporter, const double figures[CLT_MONITOR_COUNT]);
 void clt_exporter_tell(clt_loop *loop, clt_exporter *exporter);
 void clt_exporter_close(clt_exporter *exporter);
-/* Sends a message to the observer and the log. The function for warnings also writes an event to
- * metrics.jsonl. */
+/* Sends a message to the observer and to log.txt. */
 void clt_tell(const clt_loop *loop, const char *text);
+/* Logs a warning, which log.txt has as well, and writes an event to metrics.jsonl. */
 void clt_tell_warning(const clt_loop *loop, const char *text);
 /* For the keeper, which gets the loop as context. */
 void clt_tell_keeper_warning(void *context, const char *text);

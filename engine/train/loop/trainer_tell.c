@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/hash.h"
+#include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/report/write/lines.h"
@@ -35,7 +36,7 @@ static void note(const clt_loop *l, const char *event, int64_t step, const clt_e
 void clt_tell_warning(const clt_loop *l, const char *text)
 {
     const clt_event_field fields[] = {CLT_FIELD_TEXT("text", text)};
-    clt_tell(l, text);
+    CLT_WARN("%s", text); /* the log has a copy in log.txt */
     if (!l->ended) /* others look for the end in the last line of metrics.jsonl */
         note(l, "warning", -1, fields, COUNT(fields));
 }

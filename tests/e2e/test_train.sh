@@ -8,7 +8,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 need_shim
 
-metric_keys='step update loss grad_norm lr loss_scale skipped step_ms samples_per_s tokens_per_s data_ms comm_ms comm_exposed_ms
+metric_keys='step update loss grad_norm lr loss_scale skipped step_ms samples_per_s data_ms comm_ms comm_exposed_ms
 device_busy h2d_gbs d2h_gbs device_bytes time'
 
 # check_run RUN STEPS: the run folder is complete, metrics.jsonl has every step with every key, and the loss fell.
@@ -50,6 +50,7 @@ expect_text '^device ' '^batch +32 samples a step, 2 times 16 one after the othe
     '^eval at step 40 ' '^done: 40 steps' '^checkpoint: mlp/checkpoints/step_40'
 if tr -d '\n' <"$out" | grep -q '[[:cntrl:]]'; then fail 'piped output holds control characters'; else pass; fi
 check_run mlp 40
+! grep -q '"tokens_per_s":[0-9]' mlp/metrics.jsonl && pass || fail 'a run without tokens has tokens in a second'
 check_eval mlp.json mlp
 if [ "$(grep '"eval_loss"' mlp/metrics.jsonl | sed 's/.*"step":\([0-9]*\),.*/\1/' | tr '\n' ' ')" = '15 30 40 ' ]; then pass; else fail 'evaluations are not at 15, 30, 40'; fi
 expect_absent mlp/checkpoints/step_10 mlp/checkpoints/step_20 # keep is 2

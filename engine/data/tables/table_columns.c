@@ -441,9 +441,10 @@ clt_status clt_table_locate_target(const clt_table *table, const clt_csv_table *
 
 static void count_unknown(const clt_csv_table *t, int64_t row, const char *cell, clt_table_tally *tally)
 {
-    if (tally->unknown++ == 0) {
+    int64_t line = clt_csv_line(t, row); /* rows come in the order of the split */
+    if (tally->unknown++ == 0 || line < tally->first_line) {
         tally->word = cell;
-        tally->first_line = clt_csv_line(t, row);
+        tally->first_line = line;
     }
 }
 
@@ -470,8 +471,9 @@ static clt_status column_numbers(const clt_table_column *c, const clt_csv_table 
         return CLT_OK;
     if (!*cell && c->fills) {
         *out = c->fill;
-        if (tally->blank++ == 0)
-            tally->first_line = clt_csv_line(t, row);
+        int64_t line = clt_csv_line(t, row);
+        if (tally->blank++ == 0 || line < tally->first_line)
+            tally->first_line = line;
         return CLT_OK;
     }
     const char *unfit = unfit_number(cell);

@@ -180,7 +180,8 @@ static clt_status write_json(const bench *b, double step_ms, double samples, clt
     clt_jw_kdouble(w, "step_ms", step_ms);
     clt_jw_kint(w, "steps", b->steps);
     clt_jw_kdouble(w, "samples_per_s", samples);
-    clt_jw_kdouble(w, "tokens_per_s", samples * (double)clt_graph_tokens(job->train->graph));
+    if (clt_graph_tokens(job->train->graph) > 1)
+        clt_jw_kdouble(w, "tokens_per_s", samples * (double)clt_graph_tokens(job->train->graph));
     clt_jw_kdouble(w, "gflops", clt_plan_flops(job->train) / step_ms * 1e-6);
     clt_jw_kdouble(w, "device_busy", b->busy);
     clt_jw_kdouble(w, "h2d_gbs", b->h2d_gbs);

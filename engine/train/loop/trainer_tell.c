@@ -37,7 +37,7 @@ void clt_tell_warning(const clt_loop *l, const char *text)
 {
     const clt_event_field fields[] = {CLT_FIELD_TEXT("text", text)};
     CLT_WARN("%s", text); /* the log has a copy in log.txt */
-    if (!l->ended) /* others look for the end in the last line of metrics.jsonl */
+    if (!l->ended)        /* others look for the end in the last line of metrics.jsonl */
         note(l, "warning", -1, fields, COUNT(fields));
 }
 
@@ -110,7 +110,7 @@ void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
     m->time = clt_rundir_time(l->dir, r->done_at);
     l->step_seconds = m->step_ms * 1e-3;
     m->samples_per_s = m->step_ms > 0 ? (double)run->job->global_batch / m->step_ms * 1e3 : NAN;
-    m->tokens_per_s = m->samples_per_s * (double)clt_graph_tokens(graph);
+    m->tokens_per_s = clt_graph_tokens(graph) > 1 ? m->samples_per_s * (double)clt_graph_tokens(graph) : NAN;
     double waited = clt_feed_wait_seconds(run->feed);
     m->data_ms = (waited - l->waited) * 1e3;
     l->waited = waited;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/checkpoint/saved_run.h"
+#include "engine/config/choices.h"
 
 /* Prints a line such as "go on     build/cltrain train --resume runs/mine", with `rest` after the folder. */
 static void print_command(const cmd_context *context, const next_run *run, const char *what,
@@ -38,21 +39,37 @@ static void print_command(const cmd_context *context, const next_run *run, const
         clt_error_clear();
 }
 
+/* The option that takes the best checkpoint, if the run chose one and it is not the newest; else "". */
+static const char *best_option(const next_run *run, const clt_config *config)
+{
+    char best[4096];
+    bool other = clt_config_choice(config, "checkpoint.best") != CLT_BEST_NONE &&
+                 clt_checkpoint_best(run->folder, best, sizeof best) == CLT_OK &&
+                 strcmp(best, run->result->checkpoint) != 0;
+    clt_error_clear();
+    return other ? " --best" : "";
+}
+
 /* Prints commands that use the model: eval if there is evaluation data, and generate or predict. */
 static void print_uses(const cmd_context *context, const next_run *run)
 {
     CLT_SCOPED(clt_saved_run) *saved = NULL;
+    char rest[64];
     if (clt_saved_run_open(run->result->checkpoint, NULL, &saved) != CLT_OK) {
         clt_error_clear();
         return;
     }
+    const char *best = best_option(run, saved->config);
     if (clt_source_has_eval(saved->config))
-        print_command(context, run, "evaluate", "eval", "");
-    if (saved->has_facts && saved->facts.tokens > 0)
-        print_command(context, run, "sample", "generate",
-                      saved->facts.chat[0] ? " --chat --prompt 'Hello'" : " --prompt 'The '");
-    else if (saved->has_facts && !clt_config_chosen(saved->config, "data.type")->language)
-        print_command(context, run, "predict", "predict", " FILE");
+        print_command(context, run, "evaluate", "eval", best);
+    if (saved->has_facts && saved->facts.tokens > 0) {
+        snprintf(rest, sizeof rest, "%s%s", best,
+                 saved->facts.chat[0] ? " --chat --prompt 'Hello'" : " --prompt 'The '");
+        print_command(context, run, "sample", "generate", rest);
+    } else if (saved->has_facts && !clt_config_chosen(saved->config, "data.type")->language) {
+        snprintf(rest, sizeof rest, "%s FILE", best);
+        print_command(context, run, "predict", "predict", rest);
+    }
 }
 
 void print_next_commands(const cmd_context *context, const next_run *run)

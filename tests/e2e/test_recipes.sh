@@ -172,6 +172,7 @@ expect_text '"best": "loss"'
 early=(train.steps=200 train.early_stop_evals=3 checkpoint.best=f1)
 expect_code 0 "$CLTRAIN" train eight.json "${early[@]}" --out early
 expect_text 'train --resume early train.early_stop_evals=0' 'early end after step [0-9]+ of 200: 3 evaluations in a row were no better; the best macro F1 so far is'
+expect_text 'evaluate +.*eval early --best' 'predict +.*predict early --best FILE'
 end=$(sed -n -E 's/.*"event":"early_end","step":([0-9]+),.*"by":"f1","evaluations":3,.*/\1/p' early/metrics.jsonl)
 [ -n "$end" ] && [ -d "early/checkpoints/step_$end" ] && pass || fail "no checkpoint of the early end at step '$end'"
 if tail -n 1 early/metrics.jsonl | grep -q '"event":"end"'; then pass; else fail 'the run has no end'; fi

@@ -51,6 +51,7 @@ static clt_status write_json(const char *path, const clt_eval_metrics *m, const 
     }
     clt_jw_kint(&w, "samples", m->samples);
     clt_jw_kint(&w, "samples_available", m->available);
+    clt_jw_kint(&w, "samples_left_out", m->left_out);
     clt_jw_kint(&w, "targets", m->targets);
     clt_jw_kdouble(&w, "seconds", m->seconds);
     clt_jw_kobject(&w, "losses");

@@ -71,6 +71,9 @@ typedef struct clt_source_type {
      * reading the sample. False: the field is something else. For a sample that cannot be read and is
      * replaced by another one, this is still its own class. NULL: no field is such a class. */
     bool (*class_of)(const clt_source *source, int64_t index, clt_draw draw, int field, int32_t *value);
+    /* Whether sample `index` was found to be bad when it was read, and is left out of an evaluation or a
+     * prediction (data.on_bad_sample skip): `read` then gave zeros. NULL: no sample is ever left out. */
+    bool (*left_out)(const clt_source *source, int64_t index);
     /* Appends, for messages, where sample `index` of `field` is stored ("'labels.idx', sample 17 (from byte
      * 25 on)"). NULL: messages give the index alone. */
     void (*locate)(const clt_source *source, int64_t index, int field, clt_str *out);
@@ -276,11 +279,14 @@ int64_t clt_split_row(const clt_split_part *part, int64_t sample);
 
 /* A filled slot: one micro-batch of one rank. */
 typedef struct clt_slot {
-    void *data;            /* caller's memory; fields at their offsets */
-    int64_t step;          /* batch number k */
-    int32_t micro;         /* 0 .. accumulation-1 */
-    uint64_t sample_base;  /* index of the first sample in the global batch */
-    int64_t valid_samples; /* < micro_batch only in the last evaluation batch */
+    void *data;           /* caller's memory; fields at their offsets */
+    int64_t step;         /* batch number k */
+    int32_t micro;        /* 0 .. accumulation-1 */
+    uint64_t sample_base; /* index of the first sample in the global batch */
+    /* The samples that count, which come first: < micro_batch only in the last evaluation batch, and where
+     * bad samples are left out of an evaluation. */
+    int64_t valid_samples;
+    int64_t left_out; /* bad samples of this micro-batch that are left out (evaluation) */
     /* For each loss, over the whole global batch: the number of its targets that are not ignored or, if its
      * classes have weights, the sum of the weights of these targets. */
     double normaliser[CLT_MAX_LOSSES];

@@ -42,6 +42,7 @@ static void describe_ticket(const clt_loader *loader, int64_t ticket, clt_slot *
         slot->micro = 0;
         slot->sample_base = (uint64_t)(micro_batch * o->micro_batch);
         slot->valid_samples = left < o->micro_batch ? left : o->micro_batch;
+        slot->left_out = 0;
         return;
     }
     slot->step = o->first_step + ticket / o->accumulation;
@@ -145,6 +146,27 @@ static clt_status share_count(loader_worker *worker, clt_slot *slot)
     }
     pthread_mutex_unlock(&loader->lock);
     return status;
+}
+
+/* Evaluation: moves the good samples of a filled slot to its front, so that bad ones count as padding does. */
+static void leave_out(const clt_loader *loader, clt_slot *slot)
+{
+    const clt_loader_options *o = &loader->options;
+    int64_t kept = 0;
+    if (!o->evaluation || !o->source->type->left_out)
+        return;
+    for (int64_t i = 0; i < slot->valid_samples; i++) {
+        if (o->source->type->left_out(o->source, (int64_t)slot->sample_base + i))
+            continue;
+        for (int f = 0; f < o->n_fields && kept < i; f++) {
+            char *field = (char *)slot->data + o->offset[f];
+            uint64_t bytes = loader->field_bytes[f];
+            memcpy(field + (uint64_t)kept * bytes, field + (uint64_t)i * bytes, bytes);
+        }
+        kept++;
+    }
+    slot->left_out = slot->valid_samples - kept;
+    slot->valid_samples = kept;
 }
 
 /* Sets the normalisers of a filled slot; in evaluation, which divides at its end, sums of class weights. */
@@ -345,6 +367,7 @@ static void end_piece(loader_worker *worker, const loader_piece *piece, clt_stat
     if (slot->failed == INT64_MAX) {
         pthread_mutex_unlock(&loader->lock);
         double begin = clt_now();
+        leave_out(loader, &slot->slot);
         status = whole_files(find_normalisers(worker, &slot->slot), piece);
         seconds = clt_now() - begin;
         pthread_mutex_lock(&loader->lock);

@@ -55,6 +55,7 @@ clt_status clt_images_begin(clt_source *source, clt_image_state *state, const cl
     clt_augment *a = &state->augment;
     CLT_TRY(clt_source_config_scale(source, config));
     CLT_TRY(clt_augment_read(config, state->alone ? CLT_SPLIT_EVAL : split, width, height, a));
+    state->once = split != CLT_SPLIT_TRAIN;
     state->skips = strcmp(clt_config_string(config, "data.on_bad_sample"), "skip") == 0;
     state->mixed = !state->alone && mixes(config);
     pthread_mutex_init(&state->lock, NULL);
@@ -178,6 +179,10 @@ void clt_images_close(clt_source *source)
     clt_image_state *state = state_of(source);
     if (!state || !state->lock_made)
         return;
+    if (state->once && state->n_bad > 0)
+        CLT_WARN("%lld of %lld images cannot be read and were left out (data.on_bad_sample skip; %s)",
+                 (long long)state->n_bad, (long long)source->samples,
+                 source->description ? source->description : "");
     if (state->n_replaced > 0)
         CLT_WARN("%lld samples were replaced by the next ones, since %lld images cannot be read "
                  "(data.on_bad_sample skip; %s)",
@@ -308,13 +313,40 @@ static void note_bad(clt_image_state *state, int64_t index)
     state->n_bad += !known;
     pthread_mutex_unlock(&state->lock);
     if (!known)
-        CLT_WARN("%s; the next sample takes its place (data.on_bad_sample skip)", clt_error_text());
+        CLT_WARN("%s; %s (data.on_bad_sample skip)", clt_error_text(),
+                 state->once ? "it is left out" : "the next sample takes its place");
+}
+
+bool clt_images_left_out(const clt_source *source, int64_t index)
+{
+    clt_image_state *state = state_of(source);
+    return state->once && state->skips && is_known_bad(state, index);
+}
+
+/* Makes sample `index` of data that is read once. If it is bad and bad samples are skipped, it becomes zeros
+ * and is left out, since another sample in its place would count twice. */
+static clt_status make_or_leave_out(const clt_source *source, int64_t index, clt_draw draw, uint8_t *planes)
+{
+    clt_image_state *state = state_of(source);
+    bool bad = state->skips && is_known_bad(state, index);
+    clt_status status = bad ? CLT_OK : name_sample(source, index, make_sample(source, index, draw, planes));
+    if (status == CLT_EDATA && state->skips) {
+        note_bad(state, index);
+        clt_error_clear();
+        status = CLT_OK;
+        bad = true;
+    }
+    if (bad)
+        memset(planes, 0, 3 * (size_t)state->augment.width * (size_t)state->augment.height);
+    return status;
 }
 
 /* Makes sample *index. If it is bad and bad samples are skipped, *index becomes the next good one. */
 static clt_status make_good(const clt_source *source, int64_t *index, clt_draw draw, uint8_t *planes)
 {
     clt_image_state *state = state_of(source);
+    if (state->once)
+        return make_or_leave_out(source, *index, draw, planes);
     for (int64_t tries = 0; tries < source->samples; tries++) {
         int64_t at = (*index + tries) % source->samples;
         if (state->skips && is_known_bad(state, at))

@@ -28,6 +28,7 @@ typedef struct clt_image_state {
     bool alone; /* images without classes, to be predicted: there is only x, as in evaluation */
     bool mixed; /* there are fields y2 and share */
     bool skips; /* data.on_bad_sample */
+    bool once;  /* each sample is read once, to be evaluated or predicted: a bad one is left out */
     clt_status (*get)(const clt_source *source, int64_t index, clt_stored_image *out);
     int32_t (*label)(const clt_source *source, int64_t index);
     /* Further checks of one sample, for data verify; NULL: none. */
@@ -54,6 +55,7 @@ void clt_images_advise(const clt_source *source);
 /* Gives only the second of these warnings. */
 void clt_images_warn_low_bits(const clt_source *source);
 clt_status clt_images_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
+bool clt_images_left_out(const clt_source *source, int64_t index);
 bool clt_images_class_of(const clt_source *source, int64_t index, clt_draw draw, int field, int32_t *value);
 clt_status clt_images_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                   int64_t ignore, bool *done);
@@ -68,8 +70,8 @@ clt_status clt_images_match(const char *const *names, int64_t count, const char 
 #define CLT_IMAGE_KEYS                                                                                       \
     CLT_AUGMENT_KEYS, CLT_KEY_CHOICE("data.on_bad_sample", "stop|skip", "\"stop\"",                          \
                                      "an image that cannot be read: stop ends the run and names the file; "  \
-                                     "skip takes the next sample that can, warns once for each file, and "   \
-                                     "tells their number at the end")
+                                     "skip takes the next sample that can, in an evaluation none, warns "    \
+                                     "once for each file, and tells their number at the end")
 /* Whether a folder has CIFAR's training files, as published or made by data fetch. */
 bool clt_is_cifar_folder(const char *path);
 /* Checks the rules between these keys. */

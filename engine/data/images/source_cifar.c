@@ -361,6 +361,7 @@ const clt_source_type clt_source_cifar = {
     .close = cifar_close,
     .read = clt_images_read,
     .class_of = clt_images_class_of,
+    .left_out = clt_images_left_out,
     .locate = cifar_locate,
     .check_bound = clt_images_check_bound,
     .check_sample = clt_images_check_sample,

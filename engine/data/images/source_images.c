@@ -334,6 +334,7 @@ const clt_source_type clt_source_images = {
     .close = images_close,
     .read = clt_images_read,
     .class_of = clt_images_class_of,
+    .left_out = clt_images_left_out,
     .locate = images_locate,
     .file_of = images_file_of,
     .check_bound = clt_images_check_bound,

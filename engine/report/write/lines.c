@@ -274,7 +274,10 @@ const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
     add(buffer, " | %lld", (long long)m->samples);
     if (m->available > m->samples)
         add(buffer, " of %lld", (long long)m->available);
-    add(buffer, " samples | %.1f s", m->seconds);
+    add(buffer, " samples");
+    if (m->left_out > 0)
+        add(buffer, " (%lld bad, left out)", (long long)m->left_out);
+    add(buffer, " | %.1f s", m->seconds);
     return buffer;
 }
 

@@ -27,8 +27,8 @@
 typedef struct eval_sums {
     double record[CLT_MAX_LOSSES][4];
     double class_weights[CLT_MAX_LOSSES]; /* sums over the targets, for losses that have them */
-    double samples;
-    double bytes; /* length of the text that the target tokens represent */
+    double samples, left_out;             /* left_out: bad samples, which are not among `samples` */
+    double bytes;                         /* length of the text that the target tokens represent */
 } eval_sums;
 
 /* What stays the same in all micro-batches of an evaluation. */
@@ -139,6 +139,7 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t all, clt_eva
             if (status != CLT_OK || fed.end)
                 break;
             sums->samples += (double)fed.valid_samples;
+            sums->left_out += (double)fed.left_out;
             for (int k = 0; k < plan->graph->n_losses; k++)
                 sums->class_weights[k] += fed.class_weights[k];
             status = run_batch(run, &pass, &fed, waiting, got + n * floats);
@@ -196,6 +197,7 @@ static void mean_over_targets(const clt_run *run, const eval_sums *sums, clt_eva
     if (language >= 0)
         clt_eval_language(sums->record[language][1], sums->record[language][2], sums->bytes, m);
     m->samples = (int64_t)sums->samples;
+    m->left_out = (int64_t)sums->left_out;
     m->available = run->job->eval_source->samples;
 }
 
@@ -250,6 +252,9 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
     if (run->ranks.ranks > 1)
         CLT_TRY(comm_all_reduce(run->options->comm, &sums, (int64_t)(sizeof sums / sizeof(double)), COMM_F64,
                                 COMM_SUM));
+    if (sums.left_out > 0 && sums.samples < 1)
+        CLT_FAIL(CLT_EDATA, "evaluating: none of the %lld samples can be read; each was named above",
+                 (long long)sums.left_out);
     if (volumes)
         CLT_TRY(clt_eval_volumes_end(volumes, metrics));
     mean_over_targets(run, &sums, metrics);

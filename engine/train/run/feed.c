@@ -202,7 +202,10 @@ clt_status clt_feed_next(clt_feed *feed, clt_fed *fed)
     clt_spans_add(spans, CLT_TRACK_HOST, "wait for data", slot->step + 1, begin, got);
     feed->loaded += slot->load_seconds;
     feed->fed++;
-    *fed = (clt_fed){.step = slot->step, .valid_samples = slot->valid_samples, .micro = slot->micro};
+    *fed = (clt_fed){.step = slot->step,
+                     .valid_samples = slot->valid_samples,
+                     .left_out = slot->left_out,
+                     .micro = slot->micro};
     memcpy(fed->class_weights, slot->class_weights, sizeof fed->class_weights);
     fill_step_block(feed, slot);
     uint64_t offset = feed->ring_stride * (uint64_t)piece;

@@ -32,6 +32,7 @@ CLT_SCOPED_POINTER(clt_feed, clt_feed_destroy)
 
 typedef struct clt_fed {
     int64_t step, valid_samples;
+    int64_t left_out; /* evaluation: bad samples of this micro-batch, which are not among valid_samples */
     int32_t micro;
     bool end; /* evaluation: there are no more micro-batches */
     /* Evaluation: for losses with class weights, the sum of the weights of the micro-batch's targets. */

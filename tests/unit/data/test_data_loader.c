@@ -76,8 +76,17 @@ static clt_status probe_read(const clt_source *source, int64_t index, clt_draw d
     return CLT_OK;
 }
 
+static bool probe_left_out(const clt_source *source, int64_t index)
+{
+    (void)source;
+    return index % 5 == 3 || index == 0;
+}
+
 static const clt_config_part probe_format = {.name = "probe", .help = "probe"};
 static const clt_source_type probe_type = {.format = &probe_format, .read = probe_read};
+
+static const clt_source_type leaving_type = {
+    .format = &probe_format, .read = probe_read, .left_out = probe_left_out};
 
 static void make_probe(probe *p, int64_t samples)
 {
@@ -357,6 +366,42 @@ TEST(test_evaluation)
             for (int64_t i = 0; i < samples; i++)
                 assert_int_equal(seen[i], 1);
         }
+}
+
+TEST(an_evaluation_leaves_bad_samples_out)
+{
+    for (int ranks = 1; ranks <= 3; ranks++) {
+        int seen[23] = {0};
+        int64_t left_out = 0;
+        double weights = 0, want = 0;
+        for (int rank = 0; rank < ranks; rank++) {
+            static bench b;
+            make_bench(&b, 23, 2, 1, ranks);
+            b.probe.source.type = &leaving_type;
+            b.options.evaluation = true;
+            b.options.rank = rank;
+            b.graph.n_losses = 1;
+            b.graph.losses[0] =
+                (clt_loss){.name = "w", .target_field = "y", .class_weights = class_weights, .n_classes = 5};
+            clt_loader *loader = open_loader(&b);
+            clt_slot *slot = NULL;
+            while (clt_loader_next(loader, &slot) == CLT_OK && slot) {
+                for (int64_t i = 0; i < slot->valid_samples; i++)
+                    seen[slot_x(slot, i)]++;
+                left_out += slot->left_out;
+                weights += slot->class_weights[0];
+                clt_loader_release(loader, slot);
+            }
+            clt_loader_destroy(loader);
+        }
+        for (int64_t i = 0; i < 23; i++) {
+            bool bad = probe_left_out(NULL, i);
+            assert_int_equal(seen[i], !bad);
+            want += bad ? 0 : weight_of(i % 7, -1) + weight_of(i * i % 5, -1);
+        }
+        assert_int_equal(left_out, 5);
+        assert_true(weights == want);
+    }
 }
 
 TEST(test_normalisers)

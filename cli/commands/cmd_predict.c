@@ -132,7 +132,9 @@ static clt_status write_out(predict_out *out, clt_rows *rows, const char *path, 
         return predict_out_write(out, path, y, got);
     for (int64_t i = 0; i < got; i++) {
         CLT_TRY(clt_rows_file(rows, first + i, &file));
-        CLT_TRY(predict_out_write(out, file, y + i * out->of->rows * out->of->outputs, 1));
+        CLT_TRY(clt_rows_left_out(rows, first + i)
+                    ? predict_out_leave_out(out, file)
+                    : predict_out_write(out, file, y + i * out->of->rows * out->of->outputs, 1));
     }
     return CLT_OK;
 }
@@ -216,10 +218,14 @@ static clt_status predict_files(predict_args *a, clt_predictor *p, predict_out *
     if (error.status != CLT_OK)
         return clt_error_put(&error);
     CLT_TRY(closed);
+    int64_t predicted = out->samples - out->left_out;
     if (out->samples == 0)
         CLT_FAIL(CLT_EDATA, "predicting: there was no sample in the input");
-    terminal_say_to(stderr, "%lld sample%s predicted in %.2f s%s%s\n", (long long)out->samples,
-                    out->samples == 1 ? "" : "s", clt_now() - start, out->path ? ", written to " : "",
+    if (predicted == 0)
+        CLT_FAIL(CLT_EDATA, "predicting: none of the %lld images can be read; each was named above",
+                 (long long)out->samples);
+    terminal_say_to(stderr, "%lld sample%s predicted in %.2f s%s%s\n", (long long)predicted,
+                    predicted == 1 ? "" : "s", clt_now() - start, out->path ? ", written to " : "",
                     out->path ? out->path : "");
     if (out->not_finite)
         CLT_FAIL(CLT_ENUMERIC,
@@ -265,12 +271,26 @@ static clt_status write_mask(predict_args *a, clt_predictor *p)
     return CLT_OK;
 }
 
+/* A bad image has a row without a prediction, which only csv and jsonl can express. */
+static clt_status check_skip(const clt_saved_run *saved, predict_format format)
+{
+    bool images = clt_source_type_of(saved->config)->left_out != NULL;
+    if (!clt_rows_skip(saved->config) || (images && format != PREDICT_NPY))
+        return CLT_OK;
+    CLT_FAIL(CLT_EUSAGE,
+             "cltrain predict: data.on_bad_sample=skip: %s; leave it out, and repair or remove what cannot "
+             "be read",
+             images ? "an npy file has no place for an image without a prediction (csv and jsonl have)"
+                    : "only images can be left out of a prediction");
+}
+
 /* Predicts the mask of one volume, because --out names a NIfTI file. */
 static clt_status predict_mask(predict_args *a, const args_result *r, const clt_saved_run *saved)
 {
     CLT_SCOPED(clt_predictor) *p = NULL;
     CLT_TRY(clt_predictor_open(saved, &p));
     CLT_TRY(clt_predictor_check_volumes(p));
+    CLT_TRY(check_skip(saved, PREDICT_CSV));
     CLT_TRY(choose_files(a, r, saved));
     CLT_TRY(check_mask_args(a));
     CLT_TRY(clt_predictor_start(p, a->device, a->caps_mask, &a->observer));
@@ -308,6 +328,7 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
         a->out = out.path = NULL;
     CLT_TRY(predict_format_choose(a->format, a->out, &out.format));
     CLT_TRY(clt_predictor_open(saved, &p));
+    CLT_TRY(check_skip(saved, out.format));
     CLT_TRY(choose_files(a, r, saved));
     CLT_TRY(refuse_mask_run(a, p));
     out.of = p;

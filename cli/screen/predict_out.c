@@ -86,6 +86,8 @@ static clt_status csv_header(predict_out *o)
             clt_str_printf(&line, ",p%lld", (long long)i);
     clt_str_append(&line, "\n");
     CLT_TRY(clt_str_check(&line));
+    for (const char *c = line.text; *c; c++)
+        o->commas += *c == ',';
     return put(o, line.text, line.length);
 }
 
@@ -276,6 +278,33 @@ clt_status predict_out_write(predict_out *o, const char *input, const float *sco
         for (int64_t r = 0; r < o->of->rows; r++, scores += o->of->outputs)
             CLT_TRY(write_row(o, input, r, scores, &line));
     return CLT_OK;
+}
+
+clt_status predict_out_leave_out(predict_out *o, const char *input)
+{
+    CLT_SCOPED(clt_str) line = {0};
+    clt_json_writer w = clt_json_writer_make(&line, 0);
+    if (o->format == PREDICT_CSV && o->samples == 0)
+        CLT_TRY(csv_header(o));
+    if (o->format == PREDICT_CSV) {
+        if (o->files)
+            cell(&line, input);
+        clt_str_printf(&line, "%s%lld", o->files ? "," : "", (long long)o->samples);
+        for (int i = o->files ? 1 : 0; i < o->commas; i++)
+            clt_str_append(&line, ",");
+    } else {
+        clt_jw_object(&w);
+        if (o->files)
+            clt_jw_kstring(&w, "file", input);
+        clt_jw_kint(&w, "sample", o->samples);
+        clt_jw_kstring(&w, "error", "cannot be read");
+        clt_jw_end_object(&w);
+    }
+    clt_str_append(&line, "\n");
+    CLT_TRY(clt_str_check(&line));
+    o->samples++;
+    o->left_out++;
+    return put(o, line.text, line.length);
 }
 
 clt_status predict_out_line(predict_out *o, const clt_str *line)

@@ -25,6 +25,8 @@ typedef struct predict_out {
     char *partial;    /* temporary path until the file is complete; NULL: written in place */
     FILE *file;
     int64_t samples;
+    int64_t left_out;   /* samples that could not be read, whose rows have no prediction */
+    int commas;         /* csv: in each line */
     int64_t not_finite; /* number of predictions with a NaN or infinity */
     int64_t *order;     /* scratch: the `top` most likely classes of a row */
 } predict_out;
@@ -35,6 +37,8 @@ clt_status predict_format_choose(const char *format, const char *path, predict_f
 clt_status predict_out_open(predict_out *o);
 /* scores: the result of clt_predictor_run for `samples` samples. input: the path of the samples' file. */
 clt_status predict_out_write(predict_out *o, const char *input, const float *scores, int64_t samples);
+/* Writes the row of a sample that could not be read, with csv or jsonl: empty cells, or the member "error". */
+clt_status predict_out_leave_out(predict_out *o, const char *input);
 /* Writes a line of a prediction that has another form, such as an answer; it counts as one sample. With
  * PREDICT_JSON it is a member of the object, without a comma and a line break. */
 clt_status predict_out_line(predict_out *o, const clt_str *line);

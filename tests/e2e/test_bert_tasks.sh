@@ -175,6 +175,8 @@ expect_code 0 "$CLTRAIN" train class.json data.path=bad.jsonl 'data.class_names=
 expect_text '3 of 12 samples of data.path are left out'
 expect_code 3 "$CLTRAIN" predict run_class bad.jsonl
 expect_text "bad.jsonl', line 5"
+expect_code 2 "$CLTRAIN" predict run_class bad.jsonl data.on_bad_sample=skip
+expect_text 'only images can be left out of a prediction'
 expect_code 2 "$CLTRAIN" train class.json model.head=tokens --out none
 expect_text 'model.head tokens'
 

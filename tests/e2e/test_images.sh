@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-cost: 25 ctest-optimise: no
 #
-# Images from end to end: CIFAR files and a folder of images train a classifier; bad images end the run or are replaced; verify names
-# each of them; packs and any number of loader threads give the same weights; a page of samples shows them.
+# Images from end to end: CIFAR files and a folder of images train a classifier; bad images end the run or are replaced, or left out
+# of evaluations and predictions; verify names each of them; packs and any number of loader threads give the same weights; a page of samples shows them.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 plane() { head -c 1024 /dev/zero | tr '\0' "\\$(printf %03o "$1")"; } # a plane of one value
@@ -238,6 +238,49 @@ expect_text 'reading image .bad/'
 expect_code 0 "$CLTRAIN" train images.json --out skips data.path=bad data.eval_path=set data.on_bad_sample=skip
 expect_text 'warning: .*bad/cat/empty.jpg' 'samples were replaced by the next ones, since 3 images cannot be read'
 [ "$(grep -c 'empty.jpg' "$out")" = 1 ] && pass || fail 'a bad image is named more than once'
+
+# --- evaluations and predictions leave bad images out: no other image counts twice, or gets their names ---
+mkdir -p good/cat good/dog
+cp $(ls set/cat/*.png | head -n 7) good/cat
+cp $(ls set/dog/*.png | head -n 4) good/dog
+cp -r good damaged
+head -c 60 "$(ls set/cat/*.png | head -n 1)" >damaged/cat/0.png
+figures() { sed -n -E 's/.*"(loss|accuracy|samples)": *([^,}]*).*/\1 \2/p' "$1"; }
+for evaluate in 'eval one data.micro_batch=1' 'eval one data.micro_batch=4' 'eval one data.micro_batch=50 train.eval_metrics=true'; do
+    # shellcheck disable=SC2086
+    expect_code 0 "$CLTRAIN" $evaluate data.eval_path=good --json -
+    figures "$out" >good.figures
+    # shellcheck disable=SC2086
+    expect_code 0 "$CLTRAIN" $evaluate data.eval_path=damaged data.on_bad_sample=skip --json -
+    expect_text 'damaged/cat/0.png.*it is left out' '1 of 12 images cannot be read and were left out' '"samples_left_out": 1'
+    figures "$out" >damaged.figures
+    grep -q 'samples 11$' good.figures && pass || fail "the evaluation says $(cat good.figures)"
+    expect_same good.figures damaged.figures
+done
+expect_code 0 "$CLTRAIN" eval one data.eval_path=damaged data.on_bad_sample=skip
+expect_text '11 of 12 samples \(1 bad, left out\)'
+expect_code 3 "$CLTRAIN" eval one data.eval_path=damaged
+expect_text 'reading image .damaged/cat/0.png'
+expect_code 0 "$CLTRAIN" train images.json --out in_training train.steps=2 data.eval_path=damaged data.on_bad_sample=skip
+expect_text 'eval at step 2 .*11 of 12 samples \(1 bad, left out\)'
+expect_code 0 "$CLTRAIN" predict one good --out good.csv
+for out_of in bad.csv bad.jsonl; do
+    expect_code 3 "$CLTRAIN" predict one damaged --out $out_of
+    expect_code 0 "$CLTRAIN" predict one damaged data.on_bad_sample=skip --out $out_of
+    expect_text '11 samples predicted' '1 of 12 images cannot be read and were left out' 'damaged/cat/0.png.*it is left out'
+done
+[ "$(wc -l <bad.csv)" = 13 ] && pass || fail "12 images have $(wc -l <bad.csv) lines"
+grep -q -E '^damaged/cat/0.png,0,,*$' bad.csv && pass || fail "no empty row: $(head -n 2 bad.csv)"
+[ "$(sed 's/[^,]//g' bad.csv | sort -u | wc -l)" = 1 ] && pass || fail 'rows have other numbers of cells'
+expect_same <(sed 1d good.csv | cut -d, -f3-) <(sed 1,2d bad.csv | cut -d, -f3-)
+grep -q -F '{"file":"damaged/cat/0.png","sample":0,"error":"cannot be read"}' bad.jsonl && pass || fail "$(head -n 1 bad.jsonl)"
+expect_code 2 "$CLTRAIN" predict one damaged data.on_bad_sample=skip --out bad.npy
+expect_text 'an npy file has no place for an image without a prediction'
+expect_code 3 "$CLTRAIN" predict one damaged/cat/0.png data.on_bad_sample=skip
+expect_text 'none of the 1 images can be read'
+rm -r damaged/dog damaged/cat/[1-9]*.png
+expect_code 3 "$CLTRAIN" eval one data.eval_path=damaged data.on_bad_sample=skip
+expect_text 'none of the 1 samples can be read'
 
 # --- what does not fit ---
 expect_code 2 "$CLTRAIN" train images.json data.mean=[0.1,0.2]

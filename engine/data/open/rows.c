@@ -194,6 +194,15 @@ static clt_status open_array(clt_rows *rows, const char *path, const clt_source_
     return CLT_OK;
 }
 
+/* The run's own choice is about its training. */
+bool clt_rows_skip(const clt_config *run)
+{
+    const char *key = "data.on_bad_sample";
+    return clt_config_part_has(clt_config_chosen(run, "data.type"), key) &&
+           strcmp(clt_config_string(run, key), "skip") == 0 &&
+           strcmp(clt_config_origin(run, key), "override") == 0;
+}
+
 /* Opens the file with the run's config, so that a table is read as it was in training, but as a whole
  * (without a split) and without normalisation. */
 static clt_status open_like_run(clt_rows *rows, const char *path, const clt_source_type *type,
@@ -211,9 +220,9 @@ static clt_status open_like_run(clt_rows *rows, const char *path, const clt_sour
     const char *overrides[10] = {file.text,      "data.eval_path=[]", "data.split=0", name,
                                  "data.scale=1", "data.mean=0",       "data.std=1"};
     int count = 7;
-    /* a sample that cannot be read must not be replaced by another, whose prediction would get its name */
     if (clt_config_part_has(type->format, "data.on_bad_sample"))
-        overrides[count++] = "data.on_bad_sample=stop";
+        overrides[count++] =
+            clt_rows_skip(run) && type->left_out ? "data.on_bad_sample=skip" : "data.on_bad_sample=stop";
     /* Images of any size are resized to the size of the run's samples. */
     bool sized = clt_config_part_has(type->format, "data.size") && shape->ndim == 3;
     long long height = sized ? (long long)shape->dim[1] : 0, width = sized ? (long long)shape->dim[2] : 0;
@@ -562,6 +571,12 @@ clt_status clt_rows_file(clt_rows *rows, int64_t sample, const char **path)
     CLT_TRY(clt_str_check(&rows->sample_file));
     *path = rows->sample_file.text;
     return CLT_OK;
+}
+
+bool clt_rows_left_out(const clt_rows *rows, int64_t sample)
+{
+    const clt_source *source = rows->source;
+    return source && source->type->left_out && source->type->left_out(source, sample);
 }
 
 clt_status clt_rows_next(clt_rows *rows, int64_t most, double *out, int64_t *got)

@@ -58,6 +58,10 @@ const clt_rows_facts *clt_rows_describe(const clt_rows *rows);
 /* The file that holds this sample and no other, if the input is such a file, or a folder or pack of them:
  * valid until the next call. *path NULL: the input holds many samples. */
 clt_status clt_rows_file(clt_rows *rows, int64_t sample, const char **path);
+/* Whether the command line sets data.on_bad_sample=skip: images that cannot be read are then left out. */
+bool clt_rows_skip(const clt_config *run);
+/* Whether a sample that has been read is an image that cannot be read and is left out; its numbers are 0. */
+bool clt_rows_left_out(const clt_rows *rows, int64_t sample);
 /* Reads the next samples, at most `most`; out gets the elements of each. *got 0: the end. CLT_EDATA: a value
  * that is not a finite number, or a line with too few or too many; the message names the file and the line
  * or sample. */

@@ -37,7 +37,7 @@ clt_schedule clt_job_schedule(const clt_config *c, int64_t steps, int64_t global
                       .power = clt_config_float(c, "schedule.power"),
                       .decay_steps = clt_config_int(c, "schedule.decay_steps")};
     if (s.horizon == 0)
-        s.horizon = steps;
+        clt_schedule_span(&s, steps);
     return s;
 }
 
@@ -544,6 +544,7 @@ void clt_job_view(const clt_config *config, ocl_device_desc *desc)
 clt_status clt_job_plan(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order)
 {
     clt_job_see(job, desc, order);
+    clt_job_warn_of_length(job);
     clt_status status = plan_all(job);
     return status == CLT_EDEVMEM && job->kind != CLT_JOB_DECODE ? clt_job_name_what_fits(job) : status;
 }

@@ -153,6 +153,8 @@ clt_job_amount clt_job_reads(const clt_job *job);
  * that key. schedule: its learning rates are multiplied by that factor. */
 clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *steps);
 double clt_job_rate_factor(const clt_config *config, int64_t global_batch);
+/* Warns if warm-up or final decay had to be shortened, or if a batch is larger than the data. */
+void clt_job_warn_of_length(const clt_job *job);
 clt_schedule clt_job_schedule(const clt_config *config, int64_t steps, int64_t global_batch);
 /* How many trained parameters (neither frozen nor buffers) have weight decay. Needs the training plan. */
 typedef struct clt_decay_counts {

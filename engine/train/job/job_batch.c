@@ -6,6 +6,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "engine/base/log.h"
+
 clt_decay_counts clt_job_decay(const clt_job *job)
 {
     const clt_store_layout *layout = job->train->store;
@@ -50,6 +52,34 @@ clt_job_amount clt_job_reads(const clt_job *job)
         a.passes = source->tokens > 0 && a.tokens > 0 ? a.tokens / (double)source->tokens
                                                       : samples / (double)source->samples;
     return a;
+}
+
+static void warn_if_shorter(const clt_job *job, const char *key, int64_t is)
+{
+    int64_t given = clt_config_int(job->config, key);
+    if (is < given)
+        CLT_WARN_ONCE(
+            "%s is %lld instead of %lld, since the run has only %lld steps: train.epochs=%g of %lld "
+            "samples in batches of %lld",
+            key, (long long)is, (long long)given, (long long)job->steps,
+            clt_config_float(job->config, "train.epochs"), (long long)job->train_source->samples,
+            (long long)job->global_batch);
+}
+
+void clt_job_warn_of_length(const clt_job *job)
+{
+    bool trains = job->kind == CLT_JOB_TRAIN || job->kind == CLT_JOB_DESCRIBE;
+    if (!trains || job->rank != 0 || job->data_missing[0] || job->train_source->samples < 1)
+        return;
+    int64_t samples = job->train_source->samples, least = job->global_batch / samples;
+    warn_if_shorter(job, "schedule.warmup", job->schedule.warmup);
+    warn_if_shorter(job, "schedule.decay_steps", job->schedule.decay_steps);
+    if (job->global_batch > samples)
+        CLT_WARN_ONCE(
+            "a batch has %lld samples, and the training data only %lld: each step takes every sample %lld%s "
+            "times; a smaller data.micro_batch or data.global_batch makes more steps of an epoch",
+            (long long)job->global_batch, (long long)samples, (long long)least,
+            job->global_batch % samples == 0 ? "" : " or one more");
 }
 
 int32_t clt_job_share(const clt_job *job, int rank, int64_t *first)

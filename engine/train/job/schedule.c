@@ -34,6 +34,17 @@ static double poly_rate(const clt_schedule *s, int64_t t)
     return rate > s->min ? rate : s->min;
 }
 
+void clt_schedule_span(clt_schedule *s, int64_t steps)
+{
+    int64_t tenth = steps < 20 ? 1 : steps / 10, decay = s->type == CLT_SCHEDULE_WSD ? s->decay_steps : 0;
+    s->horizon = steps;
+    if (s->warmup <= steps && decay <= steps - s->warmup)
+        return;
+    s->warmup = s->warmup < tenth ? s->warmup : tenth;
+    if (decay > 0)
+        s->decay_steps = decay < tenth ? decay : tenth;
+}
+
 double clt_schedule_rate(const clt_schedule *s, int64_t u)
 {
     if (u < s->warmup)

@@ -20,6 +20,9 @@ typedef struct clt_schedule {
     int64_t decay_steps; /* WSD; 0: a fifth of the horizon */
 } clt_schedule;
 
+/* Sets the horizon to the steps of the run. Warm-up and final decay that are longer are shortened to a tenth
+ * of the steps, at least 1, so that the rate reaches its peak. */
+void clt_schedule_span(clt_schedule *schedule, int64_t steps);
 /* Learning rate of update u (from 0). After the horizon it stays at the last value. */
 double clt_schedule_rate(const clt_schedule *schedule, int64_t u);
 

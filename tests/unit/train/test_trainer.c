@@ -284,6 +284,25 @@ TEST(test_schedule_edges)
     }
 }
 
+TEST(a_schedule_fits_into_the_run)
+{
+    static const int64_t cases[][6] = {
+        /* steps, warm-up, decay; of a wsd schedule: warm-up, decay; of others: warm-up */
+        {100, 12, 0, 12, 0, 12},   {12, 12, 0, 12, 0, 12}, {4, 12, 0, 1, 0, 1},     {200, 300, 0, 20, 0, 20},
+        {100, 60, 50, 10, 10, 60}, {3, 0, 9, 0, 1, 0},     {100, 5, 200, 5, 10, 5}, {1, 7, 7, 1, 1, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t *c = cases[i];
+        clt_schedule s = {.type = CLT_SCHEDULE_WSD, .peak = 1, .warmup = c[1], .decay_steps = c[2]};
+        clt_schedule_span(&s, c[0]);
+        assert_int_equal(s.horizon, c[0]);
+        assert_int_equal(s.warmup, c[3]);
+        assert_int_equal(s.decay_steps, c[4]);
+        s = (clt_schedule){.type = CLT_SCHEDULE_LINEAR, .peak = 1, .warmup = c[1], .decay_steps = c[2]};
+        clt_schedule_span(&s, c[0]);
+        assert_int_equal(s.warmup, c[5]);
+    }
+}
+
 /* --- classification with targets that do not count --- */
 
 #define CSAMPLES 60

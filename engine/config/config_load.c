@@ -275,10 +275,43 @@ static clt_status apply_override(clt_config *config, const char *override, clt_c
     return CLT_OK;
 }
 
+/* train.epochs of the command line says how long the training is, in place of the file's train.steps. */
+static void let_epochs_decide(clt_config *config, clt_config_problems *list)
+{
+    clt_config_value *steps = &config->values[clt_config_key_index("train.steps")];
+    const clt_config_value *epochs = clt_config_at(config, "train.epochs");
+    if (epochs->from != CLT_FROM_OVERRIDE || epochs->bad || steps->bad || steps->i < 1)
+        return;
+    if (steps->from == CLT_FROM_OVERRIDE) {
+        clt_config_report(list, epochs->source, 0, 0,
+                          "train.epochs has no effect beside train.steps, which is %lld: give only one of "
+                          "them to say how long the training is",
+                          (long long)steps->i);
+        return;
+    }
+    CLT_WARN_ONCE("train.epochs=%g is given on the command line, so train.steps %lld of %s does not count",
+                  epochs->f, (long long)steps->i, config->source);
+    *steps = (clt_config_value){
+        .present = true, .from = CLT_FROM_OVERRIDE, .source = epochs->source, .s = steps->s};
+}
+
+/* Warns of a file with both. A printed config names every key. */
+static void warn_of_two_lengths(const clt_config *config, const clt_json_doc *doc)
+{
+    const clt_config_value *steps = clt_config_at(config, "train.steps"),
+                           *epochs = clt_config_at(config, "train.epochs");
+    if (steps->from == CLT_FROM_FILE && steps->i > 0 && epochs->from == CLT_FROM_FILE &&
+        !clt_json_get(clt_json_root(doc), "_origin"))
+        CLT_WARN_ONCE(
+            "%s:%d: train.epochs has no effect beside train.steps, which is %lld; remove one of them",
+            config->source, epochs->line, (long long)steps->i);
+}
+
 /* Shortens a key of the schedule, given in the file, that is too long for the training length of the
  * command line: to the same fraction of the training as in the file, or to a tenth if the file gives no
- * length. */
-static void shorten(clt_config *config, const char *path, int64_t file_steps, const clt_config_value *steps)
+ * length, and to `least` steps or more. */
+static void shorten(clt_config *config, const char *path, int64_t file_steps, int64_t least,
+                    const clt_config_value *steps)
 {
     clt_config_value *value = &config->values[clt_config_key_index(path)];
     if (value->from == CLT_FROM_OVERRIDE || value->bad || value->i <= 0)
@@ -286,6 +319,7 @@ static void shorten(clt_config *config, const char *path, int64_t file_steps, co
     int64_t before = value->i;
     double part = file_steps > 0 ? (double)before / (double)file_steps : 0.1;
     value->i = (int64_t)((double)steps->i * (part < 1 ? part : 0.1));
+    value->i = value->i > 0 ? value->i : least;
     value->f = (double)value->i;
     value->from = CLT_FROM_OVERRIDE;
     value->source = steps->source;
@@ -307,9 +341,9 @@ static void fit_schedule(clt_config *config, const clt_json_doc *doc, int64_t fi
         clt_config_at(config, "schedule.horizon")->i > 0 || warmup->i + (decays ? decay->i : 0) < steps->i ||
         clt_json_get(clt_json_root(doc), "_origin"))
         return;
-    shorten(config, "schedule.warmup", file_steps, steps);
+    shorten(config, "schedule.warmup", file_steps, 1, steps);
     if (decays)
-        shorten(config, "schedule.decay_steps", file_steps, steps);
+        shorten(config, "schedule.decay_steps", file_steps, steps->i > 1, steps);
 }
 
 /* A config printed by an older version lacks the keys that came later: gives them the values that repeat
@@ -339,6 +373,7 @@ static clt_status collect(clt_config *config, const clt_json_doc *doc, const cha
     int64_t file_steps = clt_config_at(config, "train.steps")->i;
     for (int i = 0; i < n_overrides; i++)
         CLT_TRY(apply_override(config, overrides[i], list));
+    let_epochs_decide(config, list);
     if (!clt_config_at(config, "data.type")->bad)
         CLT_TRY(keep_older(config, doc, list));
     if (presets)
@@ -382,7 +417,8 @@ static clt_status parse_document(const char *text, size_t length, const char *so
         source, other);
 }
 
-static clt_status config_parse(const char *text, size_t length, const char *source,
+/* from_file: `source` is a file that a person may have written. */
+static clt_status config_parse(const char *text, size_t length, const char *source, bool from_file,
                                const char *const *overrides, int n_overrides,
                                const clt_config_presets *presets, clt_config **out)
 {
@@ -395,6 +431,8 @@ static clt_status config_parse(const char *text, size_t length, const char *sour
     clt_status status = collect(config, doc, overrides, n_overrides, presets, &list);
     CLT_TRY(clt_config_problems_finish(status, &list));
     CLT_TRY(clt_config_build_model(config));
+    if (from_file)
+        warn_of_two_lengths(config, doc);
     *out = CLT_TAKE(config);
     return CLT_OK;
 }
@@ -402,7 +440,7 @@ static clt_status config_parse(const char *text, size_t length, const char *sour
 clt_status clt_config_parse_over(const char *text, const char *source, const char *const *overrides,
                                  int n_overrides, const clt_config_presets *presets, clt_config **out)
 {
-    return config_parse(text, strlen(text), source, overrides, n_overrides, presets, out);
+    return config_parse(text, strlen(text), source, false, overrides, n_overrides, presets, out);
 }
 
 clt_status clt_config_parse(const char *text, const char *source, const char *const *overrides,
@@ -420,7 +458,7 @@ clt_status clt_config_load_over(const char *path, const char *const *overrides, 
     if (clt_is_directory(path))
         CLT_FAIL(CLT_ECONFIG, "reading config %s: it is a folder; name a JSON file", path);
     CLT_TRY(clt_file_read(path, false, CONFIG_MAX_BYTES, CLT_ECONFIG, &text, &size));
-    return config_parse(text, size, path, overrides, n_overrides, presets, out);
+    return config_parse(text, size, path, true, overrides, n_overrides, presets, out);
 }
 
 clt_status clt_config_load(const char *path, const char *const *overrides, int n_overrides, clt_config **out)

@@ -171,8 +171,10 @@ const clt_config_key clt_config_common[] = {
                    "these and gets the others' (ZeRO stage 1); the parameters have the same bits"),
 
     CLT_KEY_INT("train.steps", 0, STEPS, "0", "steps", "length of the training; 0: train.epochs decides"),
-    CLT_KEY_FLOAT_OPEN("train.epochs", 0, true, 1e6, false, "1", "epochs",
-                       "passes over the training data when train.steps is 0"),
+    CLT_KEY_FLOAT_OPEN(
+        "train.epochs", 0, true, 1e6, false, "1", "epochs",
+        "passes over the training data when train.steps is 0; on the command line it takes the place "
+        "of the file's train.steps"),
     CLT_KEY_INT("train.seed", 0, 9223372036854775807.0, "1337", "",
                 "seed of parameters, data order and dropout"),
     CLT_KEY_INT("train.eval_every", 0, STEPS, "0", "steps",

@@ -434,7 +434,7 @@ static bool lacks_metric(const clt_config *c, clt_fact metric)
     }
 }
 
-/* What all trials would do in one place, what halving and the metric need, and a key without effect. */
+/* What all trials would do in one place, and what halving and the metric need. */
 static clt_status check_trial(const clt_sweep *s, const clt_config *config, int trial)
 {
     if (s->method == CLT_SWEEP_HALVING && !clt_config_bool(config, "checkpoint.final"))
@@ -451,13 +451,6 @@ static clt_status check_trial(const clt_sweep *s, const clt_config *config, int 
         CLT_FAIL(CLT_ECONFIG,
                  "%s: trial %d: metric: this training has no %s; name another one, such as eval_loss",
                  s->source, trial + 1, clt_fact_columns[s->metric].key);
-    for (int k = 0; k < s->key_count; k++)
-        if (strcmp(s->keys[k].path, "train.epochs") == 0 && clt_config_int(config, "train.steps") > 0)
-            CLT_FAIL(
-                CLT_ECONFIG,
-                "%s: trial %d: train.epochs has no effect beside train.steps, which is %lld: let only one "
-                "of them say how long trials are trained",
-                s->source, trial + 1, (long long)clt_config_int(config, "train.steps"));
     return CLT_OK;
 }
 

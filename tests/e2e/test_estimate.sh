@@ -88,6 +88,11 @@ expect_text '400 steps of warm-up'
 sed -i 's/"train": {/"schedule": {"warmup": 40}, "train": {/' letters.json
 expect_code 0 "$CLTRAIN" plan letters.json train.steps=10 --device generic
 expect_text 'schedule.warmup is 8 instead of 40, since the training is shorter: override .train.steps=10' '8 steps of warm-up'
+sed -i 's/"steps": 50/"epochs": 1/' letters.json
+for steps in 3 9; do
+    expect_code 0 "$CLTRAIN" plan letters.json train.steps=$steps --device generic
+    expect_text 'schedule.warmup is 1 instead of 40' '1 steps of warm-up'
+done
 
 # --- ResNets on batches of 32 images of 224 x 224, which do not exist here ---
 for depth in 50 152; do

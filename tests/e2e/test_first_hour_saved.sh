@@ -153,7 +153,7 @@ expect_code 0 "$CLTRAIN" train --resume from_bytes train.steps=3
 # --- what a run cannot become ---
 cd ..
 expect_code 2 "$CLTRAIN" train --resume moved/run train.steps=22
-expect_text 'cannot become shorter' '--max-steps N' 'give train.steps=24 as well, or go on with .cltrain train --resume RUN. alone'
+expect_text 'cannot become shorter' '--max-steps N' 'give train.steps=24, or go on with .cltrain train --resume RUN. alone'
 expect_code 2 "$CLTRAIN" train --resume moved/run schedule.type=cosine
 expect_text 'can change only when the run becomes longer' 'schedule.type: was "constant", is "cosine"'
 expect_code 2 "$CLTRAIN" train --resume moved/run train.seed=2
@@ -177,6 +177,51 @@ expect_code 0 "$CLTRAIN" train few.json --out few --resume auto train.epochs=3
 expect_text 'the run was 10 steps long and is now 15' '^done: 15 steps'
 expect_code 0 "$CLTRAIN" train --resume few
 expect_text 'a larger train.epochs makes it longer'
+
+# A warm-up that the steps of an epoch cannot hold is shortened, so that the rate reaches its peak; the run resumes with the same.
+short=(few.json train.epochs=1 schedule.type=linear schedule.warmup=12)
+expect_code 0 "$CLTRAIN" train "${short[@]}" --out short
+expect_text 'schedule.warmup is 1 instead of 12, since the run has only 5 steps: train.epochs=1 of 40 samples in batches of 8' '1 steps of warm-up'
+expect_code 0 "$CLTRAIN" train "${short[@]}" --out cut --max-steps 2
+expect_code 0 "$CLTRAIN" train "${short[@]}" --out cut --resume auto
+expect_text '^done: 5 steps'
+expect_code 0 "$CLTRAIN" train "${short[@]}" --out own --max-steps 2
+expect_code 0 "$CLTRAIN" train --resume own
+for run in cut own; do
+    for file in model optimizer; do
+        expect_same short/checkpoints/step_5/$file.safetensors $run/checkpoints/step_5/$file.safetensors
+    done
+done
+expect_code 0 "$CLTRAIN" plan few.json schedule.warmup=12 schedule.type=wsd schedule.decay_steps=9 --device generic
+expect_text 'schedule.warmup is 1 instead of 12.* 10 steps' 'schedule.decay_steps is 1 instead of 9.* 10 steps'
+expect_code 0 "$CLTRAIN" plan few.json schedule.warmup=10 --device generic
+reject_text 'instead of'
+# A batch that is larger than the data.
+expect_code 0 "$CLTRAIN" train few.json data.micro_batch=100 --out large
+expect_text 'a batch has 100 samples, and the training data only 40: each step takes every sample 2 or one more times'
+[ "$(grep -c 'a batch has' "$out")" = 1 ] && pass || fail 'a large batch is told more than once'
+expect_code 0 "$CLTRAIN" plan few.json data.micro_batch=40 --device generic
+reject_text 'a batch has'
+# Epochs of the command line take the place of the file's steps; both in one place say nothing.
+sed 's/"epochs": 2/"steps": 60/' few.json >steps.json
+expect_code 0 "$CLTRAIN" train steps.json train.epochs=1 --out replaced
+expect_text 'train.epochs=1 is given on the command line, so train.steps 60 of steps.json does not count' '^done: 5 steps'
+expect_code 0 "$CLTRAIN" train --resume replaced
+expect_text 'a larger train.epochs makes it longer'
+expect_code 0 "$CLTRAIN" train steps.json train.steps=5 --out longer
+expect_code 0 "$CLTRAIN" train --resume longer train.epochs=3
+expect_text 'so train.steps 5 of .*does not count' 'the run was 5 steps long and is now 15' '^done: 15 steps'
+expect_code 2 "$CLTRAIN" train steps.json train.epochs=1 train.steps=9
+expect_text 'train.epochs has no effect beside train.steps, which is 9: give only one'
+expect_code 0 "$CLTRAIN" plan steps.json train.epochs=1 train.steps=0 --device generic
+expect_text '^steps +5'
+sed 's/"steps": 60/"steps": 60, "epochs": 1/' steps.json >both.json
+expect_code 0 "$CLTRAIN" plan both.json --device generic
+expect_text 'both.json:2: train.epochs has no effect beside train.steps, which is 60; remove one of them' '^steps +60'
+for config in steps.json longer/config.resolved.json; do
+    expect_code 0 "$CLTRAIN" plan $config --device generic
+    reject_text 'has no effect'
+done
 
 # Folders and files that are not what was meant.
 expect_code 2 "$CLTRAIN" train few

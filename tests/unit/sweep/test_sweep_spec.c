@@ -78,7 +78,8 @@ TEST(what_is_wrong_is_named)
         "\"keys\": {\"optimizer.learning_rate\": {\"from\": 0, \"to\": 1, \"scale\": \"log\", \"count\": 3}}",
         "needs a \"from\" above 0");
     refused("\"keys\": {\"optimizer.learning_rate\": {\"values\": [0.1, 0.01, 0.10]}}", "0.1 is there twice");
-    refused("\"keys\": {\"train.epochs\": {\"values\": [1, 2]}}", "train.epochs has no effect beside");
+    refused("\"set\": {\"train.steps\": 9}, \"keys\": {\"train.epochs\": {\"values\": [1, 2]}}",
+            "train.epochs has no effect beside");
     refused(RATES ", \"method\": \"halving\", \"trials\": 2, \"halving\": {\"first_steps\": 100}",
             "\"first_steps\" must be less than train.steps, which is 100");
     refused("\"keys\": {\"data.micro_batch\": {\"from\": 1.5, \"to\": 4, \"count\": 3}}", "must be integers");

@@ -123,8 +123,9 @@ enum {
     CLT_KEYS_FIXED = 1 << 0,  /* change what is computed */
     CLT_KEYS_LENGTH = 1 << 1, /* the length of the training and its schedule */
     CLT_KEYS_DATA = 1 << 2,   /* where the training data and its tokenizer are */
-    CLT_KEYS_TABLE = 1 << 3   /* how a table of data is read, which a run keeps; these keys are fixed as
+    CLT_KEYS_TABLE = 1 << 3,  /* how a table of data is read, which a run keeps; these keys are fixed as
                                * well */
+    CLT_KEYS_RATE = 1 << 4    /* learning rate and weight decay, which a resumed run may change */
 };
 /* Keys of these kinds whose values differ between the text of a resolved config and `config`, one per line:
  * "train.seed: was 1, is 2"; "" when there is none. */

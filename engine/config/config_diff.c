@@ -34,7 +34,10 @@ static unsigned kind_of(const char *path)
         "train.eval_metrics", "train.eval_top_k", "train.eval_background", "train.early_stop_evals",
         "train.early_stop_delta", "train.max_nonfinite", "train.on_spike", "train.spike_loss",
         "train.spike_gradient", "train.spike_window", "train.recompute", "parallel.bucket_mb",
-        "parallel.shared_memory", "parallel.first_bucket_mb", "parallel.shard", NULL};
+        "parallel.shared_memory", "parallel.first_bucket_mb", "parallel.shard",
+        "data.micro_batch", /* resuming compares the global batch */
+        NULL};
+    static const char *const rate[] = {"optimizer.learning_rate", "optimizer.weight_decay", NULL};
     static const char *const length[] = {"train.steps", "train.epochs", "schedule.", NULL};
     static const char *const data[] = {"data.path", "data.targets", "data.tokenizer", NULL};
     static const char *const table[] = {
@@ -42,6 +45,7 @@ static unsigned kind_of(const char *path)
         "data.class_names", "data.scale",   "data.mean",  "data.std",  NULL};
     return is_one_of(path, free_keys) ? 0
            : is_one_of(path, length)  ? CLT_KEYS_LENGTH
+           : is_one_of(path, rate)    ? CLT_KEYS_RATE
            : is_one_of(path, data)    ? CLT_KEYS_DATA
            : is_one_of(path, table)   ? CLT_KEYS_FIXED | CLT_KEYS_TABLE
                                       : CLT_KEYS_FIXED;
@@ -98,10 +102,6 @@ static void give_older(comparing *c, const char *path)
 /* True if a difference of these values does no harm, or is judged elsewhere. */
 static bool may_differ(const comparing *c, const char *path, const char *a, const char *b)
 {
-    /* a number instead of auto, or auto instead of a number: allowed, since resuming compares the global
-     * batch */
-    if (strcmp(path, "data.micro_batch") == 0)
-        return strcmp(a, "\"auto\"") == 0 || strcmp(b, "\"auto\"") == 0;
     /* 0: the scale follows from the data, and resuming compares the scale that results */
     return strcmp(path, "data.scale") == 0 && !(c->kinds & CLT_KEYS_TABLE) &&
            (strcmp(a, "0") == 0 || strcmp(b, "0") == 0);

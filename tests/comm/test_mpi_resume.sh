@@ -69,15 +69,20 @@ expect_close one any
 
 # --- refused: reported once, nothing changed ---
 cp -r one before
-expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out one --resume auto optimizer.learning_rate=0.02
-expect_text '^optimizer.learning_rate: was 0.01, is 0.02$'
-expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out never --resume one optimizer.learning_rate=0.02
-if [ "$(grep -c '^optimizer.learning_rate: was 0.01, is 0.02$' "$out")" -eq 1 ]; then pass; else fail 'the difference should be said once'; fi
+expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out one --resume auto optimizer.clip=2
+expect_text '^optimizer.clip: was 1, is 2$'
+expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out never --resume one optimizer.clip=2
+if [ "$(grep -c '^optimizer.clip: was 1, is 2$' "$out")" -eq 1 ]; then pass; else fail 'the difference should be said once'; fi
 expect_absent never
 if diff -r one before >/dev/null; then pass; else fail 'a refused resume changed the folder'; fi
-# Without data.global_batch it follows from the number of ranks; a resume must not change it silently.
+# Without data.global_batch a run keeps the samples of its steps where the ranks can share them; another batch is never taken silently.
 sed 's/, "global_batch": 16//' net.json >implied.json
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train implied.json --out implied --max-steps 10
-expect_code 2 "$CLTRAIN" train implied.json --out implied --resume auto
-expect_text 'its 10 steps took 80 samples, this run takes 4 a step' 'data.global_batch'
+expect_code 2 "${mpi[@]}" 3 "$CLTRAIN" train implied.json --out implied --resume auto
+expect_text 'its 10 steps took 8 samples each, this run takes 12 a step; give data.micro_batch=2 data.global_batch=8$'
+expect_code 0 "$CLTRAIN" train implied.json --out implied --resume auto --max-steps 15
+expect_text '^batch .*8 samples a step, 2 times 4 one after the other'
+expect_code 2 "${mpi[@]}" 4 "$CLTRAIN" train implied.json --out implied --resume auto
+expect_code 0 "${mpi[@]}" 4 "$CLTRAIN" train implied.json --out implied --resume auto data.micro_batch=2
+expect_text 'a step takes 8 samples as before, now in micro-batches of 2, before of 4'
 finish

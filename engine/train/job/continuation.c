@@ -89,6 +89,19 @@ static clt_status check_length(const comparison *c, const char *was)
     return CLT_OK;
 }
 
+static clt_status check_rate(const comparison *c, const char *was)
+{
+    clt_continuation *out = c->out;
+    CLT_SCOPED(clt_str) diff = {0};
+    CLT_TRY(clt_config_diff(was, c->job->config, CLT_KEYS_RATE, &diff));
+    out->rate_changed = diff.length > 0;
+    out->rate_before = clt_config_float(c->was, "optimizer.learning_rate");
+    out->rate_now = clt_config_float(c->job->config, "optimizer.learning_rate");
+    out->decay_before = clt_config_float(c->was, "optimizer.weight_decay");
+    out->decay_now = clt_config_float(c->job->config, "optimizer.weight_decay");
+    return CLT_OK;
+}
+
 /* --- data --- */
 
 static clt_status check_moved(const comparison *c, const clt_str *diff, const char *now)
@@ -248,10 +261,15 @@ clt_status clt_continuation_check(const clt_checkpoint *saved, const clt_job *jo
         CLT_TRY(clt_fail_prefix(clt_config_parse(text, path, NULL, 0, &c->was), "resuming from '%s'",
                                 saved->path));
     }
+    out->micro_before = clt_checkpoint_int(saved, "micro_batch", 0);
+    out->same_statistics =
+        clt_config_bool(job->config, "parallel.sync_batch_norm") &&
+        out->micro_before * clt_checkpoint_int(saved, "ranks", 1) == job->micro_batch * job->ranks;
     CLT_TRY(read_facts(c));
     if (!text || !job->train_source)
         return CLT_OK;
     CLT_TRY(check_length(c, text));
+    CLT_TRY(check_rate(c, text));
     return check_data(c, text);
 }
 
@@ -273,28 +291,73 @@ static void tell_longer(const clt_continuation *c, const clt_job *job, int64_t s
              c->schedule_before.type == job->schedule.type ? "" : ", which is new,", job->schedule.horizon);
 }
 
+static void tell_rate(const clt_continuation *c, int64_t step, char *text, size_t size)
+{
+    char was[CLT_NUMBER_TEXT], is[CLT_NUMBER_TEXT];
+    bool rate = c->rate_before != c->rate_now, decay = c->decay_before != c->decay_now;
+    int n = 0;
+    if (rate)
+        n = snprintf(text, size, "learning rate: was %s, is %s from step %" PRId64 "%s",
+                     clt_double_text(c->rate_before, was), clt_double_text(c->rate_now, is), step + 1,
+                     decay ? "; " : "");
+    if (decay && n >= 0 && (size_t)n < size)
+        snprintf(text + n, size - (size_t)n, "weight decay: was %s, is %s from step %" PRId64,
+                 clt_double_text(c->decay_before, was), clt_double_text(c->decay_now, is), step + 1);
+}
+
+static void tell_batch(const clt_continuation *c, const clt_job *job, char *text, size_t size)
+{
+    snprintf(text, size,
+             "a step takes %" PRId64 " samples as before, now in micro-batches of %" PRId64
+             ", before of %" PRId64 "; results are the same except for rounding",
+             job->global_batch, job->micro_batch, c->micro_before);
+}
+
+/* Whether the model has norms that take statistics over a micro-batch. */
+static bool has_batch_norm(const clt_job *job)
+{
+    for (size_t i = 0; i < job->model->n_nodes; i++)
+        if (strcmp(job->model->nodes[i]->op->name, "batch_norm") == 0)
+            return true;
+    return false;
+}
+
 bool clt_continuation_line(const clt_continuation *c, const clt_job *job, int64_t step, uint32_t update,
                            int index, bool *warning, char *text, size_t size)
 {
-    const bool there[] = {c->longer, c->data_moved, c->data_changed, c->eval_changed};
+    bool micro = c->micro_before > 0 && c->micro_before != job->micro_batch;
+    bool norms = micro && !c->same_statistics && has_batch_norm(job);
+    const bool there[] = {
+        c->longer, c->rate_changed, micro && !norms, c->data_moved, c->data_changed, c->eval_changed, norms};
+    const int lines = (int)(sizeof there / sizeof *there);
     int line = 0;
-    for (; line < 4; line++)
+    for (; line < lines; line++)
         if (there[line] && index-- == 0)
             break;
-    *warning = line >= 2;
+    *warning = line >= 4;
     if (line == 0)
         tell_longer(c, job, step, update, text, size);
     else if (line == 1)
-        snprintf(text, size, "the data's files are in another place; their content is the same");
+        tell_rate(c, step, text, size);
     else if (line == 2)
+        tell_batch(c, job, text, size);
+    else if (line == 3)
+        snprintf(text, size, "the data's files are in another place; their content is the same");
+    else if (line == 4)
         snprintf(text, size,
                  "the training data is not what it was when step %" PRId64
                  " was saved: the files have other content, so the run goes on, but with other results",
                  step);
-    else if (line == 3)
+    else if (line == 5)
         snprintf(text, size,
                  "the evaluation data is not what it was when step %" PRId64
                  " was saved: losses of evaluations before and after it cannot be compared",
                  step);
-    return line < 4;
+    else if (line == 6)
+        snprintf(text, size,
+                 "a step takes %" PRId64 " samples as before, now in micro-batches of %" PRId64
+                 ", before of %" PRId64 ", over which batch_norm takes its statistics: the run goes on, but "
+                 "with other results",
+                 job->global_batch, job->micro_batch, c->micro_before);
+    return line < lines;
 }

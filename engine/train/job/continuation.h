@@ -18,10 +18,16 @@ typedef struct clt_resumed {
     char path[1024];  /* the checkpoint's folder, the same on all ranks; "": there is none, the run begins */
     clt_checkpoint *saved; /* until its values are loaded; NULL: there is none */
     int64_t micro_batch;   /* that data.micro_batch auto chose in the run that is resumed; 0: unknown */
+    int64_t global_batch;  /* samples of a step of the run that is resumed; 0: unknown */
 } clt_resumed;
 
 typedef struct clt_continuation {
-    bool longer; /* the run was to end after steps_before and is now to end after steps_now */
+    /* learning rate and weight decay of the config before and now; valid if `rate_changed` */
+    bool rate_changed;
+    double rate_before, rate_now, decay_before, decay_now;
+    int64_t micro_before; /* micro-batch of the saved run; 0: unknown */
+    bool same_statistics; /* ranks synchronise batch norms, over as many samples as before */
+    bool longer;          /* the run was to end after steps_before and is now to end after steps_now */
     int64_t steps_before, steps_now;
     clt_schedule schedule_before; /* of the saved run; valid if `longer` */
     bool data_moved;              /* the config names other files with the same content */

@@ -521,6 +521,7 @@ clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int 
     bool trains = kind == CLT_JOB_TRAIN || kind == CLT_JOB_DESCRIBE;
     job->predicts = data->predicts || (trains && clt_job_class_key(config));
     job->recorded_micro = data->micro_batch;
+    job->recorded_global = data->global_batch;
     job->facts = kind == CLT_JOB_EVAL ? data->facts : NULL;
     job->known = data->known ? data->known : job->facts;
     job->begins = data->begins;

@@ -36,12 +36,13 @@ typedef struct clt_job {
     bool on_train;          /* EVAL: evaluate the training data */
     char data_missing[512]; /* DESCRIBE: why the data was replaced, or "" */
     int64_t micro_batch, global_batch, steps;
-    int64_t given_global;   /* the global batch that must be kept; 0: it is micro_batch times ranks */
-    bool auto_micro;        /* data.micro_batch auto: micro_batch is found when the device is known */
-    int64_t recorded_micro; /* micro_batch of the run that is resumed; 0: unknown */
-    bool told_tf32;         /* it was reported that the device has no tf32 */
-    int32_t ranks, rank;    /* rank: of this process, to be set before clt_job_plan */
-    int32_t accumulation;   /* most micro-batches that a rank computes in a step (clt_job_share) */
+    int64_t given_global;    /* the global batch that must be kept; 0: it is micro_batch times ranks */
+    bool auto_micro;         /* data.micro_batch auto: micro_batch is found when the device is known */
+    int64_t recorded_micro;  /* micro_batch of the run that is resumed; 0: unknown */
+    int64_t recorded_global; /* global_batch of the run that is resumed; 0: unknown */
+    bool told_tf32;          /* it was reported that the device has no tf32 */
+    int32_t ranks, rank;     /* rank: of this process, to be set before clt_job_plan */
+    int32_t accumulation;    /* most micro-batches that a rank computes in a step (clt_job_share) */
     uint64_t seed;
     clt_schedule schedule;
     clt_update_spec update;
@@ -72,6 +73,7 @@ typedef struct clt_job_data {
     bool predicts;
     /* with data.micro_batch auto: the micro-batch of the run that is resumed, kept if it fits; 0: none */
     int64_t micro_batch;
+    int64_t global_batch; /* of the run that is resumed, kept if the config gives none; 0: unknown */
 } clt_job_data;
 /* clt_job_open: everything that needs no device: data, batch sizes, schedule, model. Mistakes in them are
  * found here, before a device is opened or a kernel built. */

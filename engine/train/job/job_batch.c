@@ -189,14 +189,24 @@ clt_status clt_job_check_batch(clt_job *job)
                : CLT_OK;
 }
 
+/* A resumed run whose config gives no global batch keeps the one it has, if its ranks can share it. */
+static void keep_global(clt_job *job)
+{
+    int64_t kept = job->recorded_global;
+    if (job->given_global == 0 && kept > 0 && kept % job->micro_batch == 0 &&
+        allows_parts(job, kept / job->micro_batch))
+        job->given_global = kept;
+}
+
 /* What data.micro_batch auto assumes before a device is known: the micro-batch of the run that is resumed,
  * else the largest that divides the given global batch, else 1024. */
 static void begin_auto(clt_job *job)
 {
     const int64_t any = 1024;
     job->auto_micro = true;
-    if (job->given_global == 0 && job->recorded_micro > 0 && job->kind != CLT_JOB_EVAL)
-        job->given_global = job->recorded_micro * job->ranks; /* a resumed run keeps its global batch */
+    if (job->given_global == 0 && job->kind != CLT_JOB_EVAL) /* a resumed run keeps its global batch */
+        job->given_global =
+            job->recorded_global > 0 ? job->recorded_global : job->recorded_micro * job->ranks;
     if (job->recorded_micro > 0 && clt_job_allows_micro_batch(job, job->recorded_micro))
         job->micro_batch = job->recorded_micro;
     else if (job->given_global > 0)
@@ -214,6 +224,8 @@ clt_status clt_job_read_batch(clt_job *job)
     job->given_global = clt_config_int(c, "data.global_batch");
     if (job->micro_batch < 0)
         begin_auto(job);
+    else
+        keep_global(job);
     job->global_batch = job->given_global > 0 ? job->given_global : job->micro_batch * job->ranks;
     return clt_job_check_batch(job);
 }

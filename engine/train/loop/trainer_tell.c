@@ -302,6 +302,13 @@ clt_status clt_tell_continuation(const clt_loop *l)
                                       CLT_FIELD_INT("steps_total", run->continuation.steps_now)};
     if (run->continuation.longer)
         note(l, "extended", run->first_step, fields, COUNT(fields));
+    const clt_continuation *c = &run->continuation;
+    const clt_event_field rates[] = {CLT_FIELD_NUMBER("learning_rate_before", c->rate_before),
+                                     CLT_FIELD_NUMBER("learning_rate", c->rate_now),
+                                     CLT_FIELD_NUMBER("weight_decay_before", c->decay_before),
+                                     CLT_FIELD_NUMBER("weight_decay", c->decay_now)};
+    if (c->rate_changed)
+        note(l, "rate", run->first_step, rates, COUNT(rates));
     return CLT_OK;
 }
 

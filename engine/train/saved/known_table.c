@@ -103,7 +103,8 @@ clt_status clt_known_job(const clt_run_options *o, const clt_resumed *from, clt_
                          .facts = o->saved && o->saved->has_facts ? &o->saved->facts : NULL,
                          .on_train = o->on_train,
                          .predicts = o->predicts,
-                         .micro_batch = from->micro_batch};
+                         .micro_batch = from->micro_batch,
+                         .global_batch = from->global_batch};
     if (resumes)
         CLT_TRY(clt_data_paths_need(o->config, false, "going on with", from->name, NULL));
     CLT_TRY(known_table(o, from, &known));

@@ -65,18 +65,36 @@ static bool member_int(const clt_json *object, const char *key, int64_t most, in
     return value && clt_json_int(value, out) && *out >= 0 && *out <= most;
 }
 
-/* The checkpoint must have been trained with the same global batch. If the config does not set it, it
- * follows from the number of ranks, so another number of ranks is an error. */
+/* Writes the overrides with which this job takes `samples` samples a step. */
+static void name_batch(const clt_job *job, int64_t samples, char *text, size_t size)
+{
+    int64_t micro = samples / job->ranks;
+    if (micro > job->micro_batch)
+        micro = job->micro_batch;
+    while (micro > 1 && samples % micro != 0)
+        micro--;
+    if (micro > 0)
+        snprintf(text, size, "data.micro_batch=%" PRId64 " data.global_batch=%" PRId64, micro, samples);
+    else
+        snprintf(text, size, "at most %" PRId64 " ranks", samples);
+}
+
+/* The checkpoint must have been trained with the same global batch. If the config does not set it,
+ * clt_job_read_batch keeps that of the checkpoint where the micro-batch and the ranks allow it. */
 static clt_status check_batch(const clt_job *job, const clt_checkpoint *saved, int64_t step)
 {
     int64_t samples, batch = job->global_batch;
+    char give[96];
     CLT_TRY(get_int(saved, "samples", &samples));
-    if (step > INT64_MAX / batch || samples != step * batch)
-        CLT_FAIL(CLT_ECONFIG,
-                 "resuming from '%s': its %" PRId64 " steps took %" PRId64 " samples, this run takes %" PRId64
-                 " a step; with another rank count, give data.global_batch from the start",
-                 saved->path, step, samples, batch);
-    return CLT_OK;
+    if (step <= INT64_MAX / batch && samples == step * batch)
+        return CLT_OK;
+    if (step == 0 || samples % step != 0)
+        CLT_FAIL(CLT_ECHECKPOINT, "resuming from '%s': state.json has no valid 'samples'", saved->path);
+    name_batch(job, samples / step, give, sizeof give);
+    CLT_FAIL(CLT_ECONFIG,
+             "resuming from '%s': its %" PRId64 " steps took %" PRId64
+             " samples each, this run takes %" PRId64 " a step; give %s",
+             saved->path, step, samples / step, batch, give);
 }
 
 static clt_status check_end(const clt_job *job, const clt_checkpoint *saved, int64_t step)
@@ -289,6 +307,9 @@ clt_status clt_resumed_open(const clt_run_options *o, clt_resumed *out)
     if (!out->saved)
         return CLT_OK;
     snprintf(out->path, sizeof out->path, "%s", out->saved->path);
+    int64_t step = clt_checkpoint_int(out->saved, "step", 0),
+            samples = clt_checkpoint_int(out->saved, "samples", 0);
+    out->global_batch = step > 0 && samples % step == 0 ? samples / step : 0;
     if (clt_config_int(o->config, "data.micro_batch") <= 0)
         out->micro_batch = clt_checkpoint_int(out->saved, "micro_batch", 0);
     return CLT_OK;

@@ -303,7 +303,7 @@ static clt_config *net_config(const char *override)
     return config;
 }
 
-TEST(keys_are_of_four_kinds)
+TEST(keys_are_of_five_kinds)
 {
     static const struct {
         const char *override;
@@ -315,7 +315,10 @@ TEST(keys_are_of_four_kinds)
                  {"data.targets=c", CLT_KEYS_DATA},
                  {"train.seed=2", CLT_KEYS_FIXED},
                  {"model.hidden=[5]", CLT_KEYS_FIXED},
-                 {"optimizer.learning_rate=1", CLT_KEYS_FIXED},
+                 {"optimizer.learning_rate=1", CLT_KEYS_RATE},
+                 {"optimizer.weight_decay=1", CLT_KEYS_RATE},
+                 {"optimizer.clip=7", CLT_KEYS_FIXED},
+                 {"data.micro_batch=2", 0},
                  {"checkpoint.every=5", 0},
                  {"device.spec=cpu", 0},
                  {"log.level=warn", 0},
@@ -326,7 +329,7 @@ TEST(keys_are_of_four_kinds)
     must(clt_config_print(was, true, &text), "printing");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         CLT_SCOPED(clt_config) *is = net_config(cases[i].override);
-        for (unsigned kind = 1; kind <= CLT_KEYS_DATA; kind <<= 1) {
+        for (unsigned kind = 1; kind <= CLT_KEYS_RATE; kind <<= 1) {
             CLT_SCOPED(clt_str) diff = {0};
             must(clt_config_diff(text.text, is, kind, &diff), "comparing");
             if ((diff.length > 0) != (kind == cases[i].kind))

@@ -155,7 +155,7 @@ static clt_status print_layers(const clt_description *d, clt_str *out)
 #define REACH 40 /* percent; planned until runs of cltrain on such cards say more */
 
 typedef struct plan_args {
-    const char *command, *device;
+    const char *command, *device, *init;
     bool json, full, plan;
     int64_t ranks;
     const char *cards, *prices; /* estimate: --for, --price */
@@ -194,7 +194,7 @@ static clt_status run(const plan_args *a, const args_result *r, uint32_t caps)
     CLT_SCOPED(clt_config) *config = NULL;
     CLT_SCOPED(clt_description) *d = NULL;
     CLT_SCOPED(clt_str) text = {0};
-    CLT_TRY(cmd_load_config(r, &config));
+    CLT_TRY(cmd_load_config_over(r, a->init, NULL, NULL, true, &config));
     if (a->cards) {
         const estimate_cards_options options = {a->cards, a->prices,     a->reach > 0 ? a->reach : REACH,
                                                 caps,     (int)a->ranks, a->json};
@@ -222,6 +222,9 @@ static clt_status command(int argc, char **argv, plan_args *a, const char *summa
                   "--caps memory=24G of 24, none is opened (default: the device that would train)"),
         ARGS_INT("--ranks", "N", a->ranks, 1, 65536, "plan for one of N ranks (1)"),
         ARGS_CAPS(caps_text),
+        ARGS_TEXT("--init", "PATH", a->init,
+                  "weights that the training is to start from, as in 'train': what is known of their model "
+                  "and tokenizer fills the CONFIG"),
         ARGS_TEXT("--for", "CARDS", a->cards,
                   "instead: a table for cards that are not here, as in H100,A100,T4: what fits, and how long "
                   "and how dear the whole run would be, planned from data sheets"),
@@ -229,7 +232,7 @@ static clt_status command(int argc, char **argv, plan_args *a, const char *summa
         ARGS_FLOAT("--reach", "PERCENT", a->reach, 1, 100,
                    "with --for: share of a card's limits that a step reaches (40)"),
         ARGS_END};
-    enum { OF_ESTIMATE = 5 }; /* the options from here on are its own */
+    enum { OF_ESTIMATE = 6 }; /* the options from here on are its own */
     if (a->plan)
         options[OF_ESTIMATE] = (args_option)ARGS_END;
     const args_usage usage = ARGS_USAGE(a->command, "CONFIG [section.key=value ...]", 1, 1, options, summary);

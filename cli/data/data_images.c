@@ -19,6 +19,7 @@
 #include "engine/data/pixels/image_folder.h"
 #include "engine/data/volumes/volumes.h"
 #include "engine/files/fileio.h"
+#include "engine/pretrained/pretrained.h"
 #include "engine/files/remote_files.h"
 #include "engine/json/json.h"
 #include "engine/report/page/data_page.h"
@@ -166,6 +167,24 @@ static bool is_config(const char *path)
     return c == '{' || c == EOF;
 }
 
+clt_status data_load_config(const char *path, const char *const *overrides, int n_overrides, const char *init,
+                            clt_config **out)
+{
+    CLT_SCOPED(clt_pretrained) *pretrained = NULL;
+    if (init)
+        CLT_TRY(clt_pretrained_open(init, &pretrained));
+    return clt_config_load_over(path, overrides, n_overrides,
+                                init ? clt_pretrained_presets(pretrained, true) : NULL, out);
+}
+
+clt_status data_no_init(const char *path, const char *init)
+{
+    if (init)
+        CLT_FAIL(CLT_EUSAGE, "--init %.200s: it fills what a CONFIG leaves open, and '%s' is none", init,
+                 path);
+    return CLT_OK;
+}
+
 /* The data.type that an override sets; NULL: none does. */
 static const char *given_type(const args_result *r)
 {
@@ -179,11 +198,14 @@ static const char *given_type(const args_result *r)
 
 /* Loads the config at `path`, or makes a config for the data there: images, a folder of volumes, or a file of
  * samples. */
-static clt_status show_config(const char *path, const args_result *r, clt_config **out)
+static clt_status show_config(const char *path, const args_result *r, const char *init, clt_config **out)
 {
     const clt_source_type *type;
     const char *name = given_type(r);
     bool folder = clt_is_directory(path);
+    if (init && !folder && is_config(path))
+        return data_load_config(path, r->overrides, r->n_overrides, init, out);
+    CLT_TRY(data_no_init(path, init));
     if (data_is_images(path) || (!folder && is_config(path)))
         return data_images_config(path, r->overrides, r->n_overrides, out);
     if (!name && !folder) {
@@ -254,10 +276,14 @@ static clt_status write_page(const show_args *a, const clt_config *config)
 clt_status data_show(cmd_context *context, int argc, char **argv)
 {
     show_args a = {.samples = 36};
+    const char *init = NULL;
     (void)context;
     const args_option options[] = {
         ARGS_TEXT("--out", "FILE", a.out, "the page to write, such as samples.html"),
         ARGS_INT("--samples", "N", a.samples, 1, 1000, "samples of the training data on it (36)"),
+        ARGS_TEXT("--init", "PATH", init,
+                  "weights that the training is to start from, as in 'train': what is known of their model "
+                  "and tokenizer fills the CONFIG"),
         ARGS_TEXT("--window", "LOW,HIGH", a.window,
                   "values of x that become black and white, such as --window=-160,240 (volumes: "
                   "data.window_low and data.window_high; else the range of the samples)"),
@@ -276,7 +302,7 @@ clt_status data_show(cmd_context *context, int argc, char **argv)
         CLT_FAIL(CLT_EUSAGE, "cltrain data show: name the page to write with --out FILE");
     CLT_TRY(clt_refuse_remote(a.out));
     CLT_SCOPED(clt_config) *config = NULL;
-    CLT_TRY(show_config(r.operands[0], &r, &config));
+    CLT_TRY(show_config(r.operands[0], &r, init, &config));
     a.title = r.operands[0];
     CLT_TRY(write_page(&a, config));
     terminal_say("%s: open it in a browser\n", a.out);

@@ -20,6 +20,12 @@ bool data_is_images(const char *path);
 /* Makes a config for such a path, or loads the config if the path is a JSON file; with overrides. */
 clt_status data_images_config(const char *path, const char *const *overrides, int n_overrides,
                               clt_config **out);
+/* Loads the config at `path` with overrides. init: the folder or file of weights that fill what the config
+ * leaves open, as in training; NULL: none. */
+clt_status data_load_config(const char *path, const char *const *overrides, int n_overrides, const char *init,
+                            clt_config **out);
+/* Refuses --init for a path that is no config. */
+clt_status data_no_init(const char *path, const char *init);
 
 /* Reads every sample with several threads. `bad` is called for each sample that cannot be read, in the order
  * of the samples, with the message as the thread's error; `progress` is called now and then, and its error

@@ -25,6 +25,7 @@ typedef struct verify_run {
     const cmd_context *context;
     console console;       /* shows which file is being read */
     const char *tokenizer; /* for token shards given by name; "": none */
+    const char *init;      /* weights that fill what a config leaves open; NULL: none */
     int good, bad;
     clt_error fault; /* an error that the data did not cause, such as missing memory: it ends the check */
 } verify_run;
@@ -239,9 +240,10 @@ static clt_status verify_operand(verify_run *v, const char *path, const args_res
 {
     if (is_config(path)) {
         CLT_SCOPED(clt_config) *config = NULL;
-        CLT_TRY(clt_config_load(path, r->overrides, r->n_overrides, &config));
+        CLT_TRY(data_load_config(path, r->overrides, r->n_overrides, v->init, &config));
         return verify_config(v, path, config);
     }
+    CLT_TRY(data_no_init(path, v->init));
     if (data_is_images(path))
         return verify_images(v, path, r);
     if (clt_is_directory(path)) {
@@ -264,6 +266,9 @@ clt_status data_verify(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--tokenizer", "PATH", v.tokenizer,
                   "vocabulary of shards given by name; without it the tokenizer.json "
                   "beside them, if any"),
+        ARGS_TEXT("--init", "PATH", v.init,
+                  "weights that the training is to start from, as in 'train': what is known of their model "
+                  "and tokenizer fills the CONFIG"),
         ARGS_END};
     const args_usage usage = ARGS_USAGE(
         "data verify", "CONFIG|FILE|FOLDER... [section.key=value ...]", 1, ARGS_MAX, options,

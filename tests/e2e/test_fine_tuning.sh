@@ -88,6 +88,16 @@ expect_text 'done: 2 steps'
 
 # --- exported with its template, which a training on the export finds by itself ---
 expect_code 0 "$CLTRAIN" export whole --out hf
+# a config that leaves the model to the weights: the commands that look at it take --init as training does
+sed 's/"model": {[^}]*}/"model": {"context": 256}/' chat.json >open.json
+expect_code 2 "$CLTRAIN" data verify open.json
+expect_text 'model.type: required but missing' '\-\-init FOLDER'
+for command in 'data verify' 'data show --out open.html' 'estimate --device generic' 'plan --device generic'; do
+    # shellcheck disable=SC2086 # words
+    expect_code 0 "$CLTRAIN" $command open.json --init hf
+done
+expect_code 2 "$CLTRAIN" data verify "$golden/chats.jsonl" --init hf
+expect_text 'fills what a CONFIG leaves open'
 expect_file hf/chat_template.jinja
 if grep -q 'You are Qwen, created by Alibaba Cloud' hf/chat_template.jinja; then pass; else fail 'the template lacks its system turn'; fi
 tr -d ' \n' <hf/generation_config.json >"$out"

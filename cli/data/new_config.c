@@ -129,6 +129,7 @@ clt_status new_config_table(new_config *n)
         clt_str_append(&n->found,
                        "the targets are whole numbers, but do not look like numbers of classes: taken for "
                        "values, not for classes (to train on classes: model.loss cross_entropy)\n");
+    CLT_TRY(new_config_tell_prose(n));
     bool small = source->samples < FEW;
     if (small) {
         draft_number(&n->draft, "data.split", 0);
@@ -228,6 +229,7 @@ static clt_status look_for_key(void *context, const char *path, const clt_text_g
         clt_error_clear();
     if (search->plain || search->key)
         return CLT_OK;
+    CLT_TRY(new_config_check_record(path, clt_json_root(doc)));
     for (const clt_json *m = clt_json_first(clt_json_root(doc)); m; m = clt_json_next(m)) {
         size_t length = clt_json_typeof(m) == CLT_JSON_STRING ? strlen(clt_json_string(m)) + 1 : 0;
         for (size_t i = 0; length > 0 && i < COUNT(usual); i++)

@@ -65,6 +65,24 @@ new_config records.json text gpt records.jsonl
 expect_text "the text of a record is 'body'"
 grep -q '"json_key": "body"' records.json && pass || fail 'the member is not in the config'
 new_config ids.json text gpt records.jsonl --json-key id
+# records that are no plain text: the data.type that reads them is named; --json-key asks for one member alone
+# refused_record WORDS RECORD
+refused_record() {
+    for _ in {1..40}; do echo "$2"; done >some.jsonl
+    expect_code 2 "$CLTRAIN" new some.jsonl --out some.json
+    expect_text "'some.jsonl' holds $1 reads" 'docs/data.md'
+    expect_absent some.json
+}
+refused_record 'conversations, which data.type=chat' '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}'
+refused_record 'prompts and completions, which data.type=chat' '{"prompt": "Hi", "completion": "Hello"}'
+refused_record 'words with labels, which data.type=annotated data.task=tokens' '{"tokens": ["Ann", "sings"], "tags": ["B-PER", "O"]}'
+refused_record 'texts with labels, which data.type=annotated data.task=class' '{"text": "a fine film that I would see again", "label": "good"}'
+new_config labelled.json text gpt some.jsonl --json-key text
+{ echo text,sentiment && for i in {1..40}; do echo "\"film $i, it is one that I would see again\",$((i % 2 == 0))"; done; } >reviews.csv
+expect_code 0 "$CLTRAIN" new reviews.csv
+expect_text 'most lines have a cell of prose' 'data.type=annotated'
+expect_code 0 "$CLTRAIN" new words.csv --out words_again.json
+reject_text 'prose'
 mkdir -p parts && : >parts/0.jsonl && cp records.jsonl parts/1.jsonl # the first file of a folder may be empty
 new_config parts.json text gpt parts
 expect_text "the text of a record is 'body'"

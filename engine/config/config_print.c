@@ -185,8 +185,9 @@ static void valid_cell(const clt_config_key *key, clt_str *out)
         }
         return;
     }
-    clt_str_append(out, type_name(key->type));
-    if (!has_range(key))
+    bool number = key->type == CLT_CFG_LAYERS && *key->unit;
+    clt_str_append(out, number ? "integer" : type_name(key->type));
+    if (!has_range(key) && !number)
         return;
     clt_double_text(key->min, low);
     clt_double_text(key->max, high);

@@ -60,6 +60,12 @@
         .path = "model.layers", .type = CLT_CFG_LAYERS, .default_text = "[]", .min = 1, .max = 100000,       \
         .unit = "", .help = text                                                                             \
     }
+/* The same key of a family that takes the number alone. */
+#define CLT_KEY_BLOCKS                                                                                       \
+    {                                                                                                        \
+        .path = "model.layers", .type = CLT_CFG_LAYERS, .default_text = "[]", .min = 1, .max = 100000,       \
+        .unit = "blocks", .help = "number of blocks"                                                         \
+    }
 #define CLT_KEY_END                                                                                          \
     {                                                                                                        \
         .path = NULL                                                                                         \

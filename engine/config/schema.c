@@ -271,12 +271,13 @@ const clt_config_key clt_config_common[] = {
 
     CLT_KEY_STRING(
         "log.sample_prompt", "\"\"",
-        "gpt: at each evaluation and at the end the model continues this text, which log.txt, metrics.jsonl, "
+        "gpt, llama: at each evaluation and at the end the model continues this text, which log.txt, "
+        "metrics.jsonl, "
         "the report and TensorBoard show; empty: only with log.sample_every, from the beginning of a text"),
-    CLT_KEY_INT(
-        "log.sample_every", 0, STEPS, "0", "steps",
-        "gpt: interval between these texts; 0: at each evaluation if there is a log.sample_prompt, else "
-        "never"),
+    CLT_KEY_INT("log.sample_every", 0, STEPS, "0", "steps",
+                "gpt, llama: interval between these texts; 0: at each evaluation if there is a "
+                "log.sample_prompt, else "
+                "never"),
     CLT_KEY_INT("log.sample_tokens", 1, 100000, "100", "tokens", "length of each of these texts"),
 
     CLT_KEY_FLOAT("cost.per_hour", 0, 1e9, "0", "money",

@@ -79,8 +79,7 @@ void clt_language_check(clt_config_rules *rules, const char *noun);
 bool clt_language_width_from_data(const clt_config *config);
 
 #define CLT_LANGUAGE_KEYS(dropout_help)                                                                      \
-    CLT_KEY_LAYERS("number of blocks"),                                                                      \
-        CLT_KEY_INT("model.heads", 0, 65536, "0", "", "attention heads of each block"),                      \
+    CLT_KEY_BLOCKS, CLT_KEY_INT("model.heads", 0, 65536, "0", "", "attention heads of each block"),          \
         CLT_KEY_INT("model.channels", 0, CLT_KEY_WIDE, "0", "",                                              \
                     "width of the residual stream, a multiple of model.heads"),                              \
         CLT_KEY_INT("model.vocab", 0, CLT_KEY_WIDE, "0", "",                                                 \

@@ -140,7 +140,7 @@ npy() { # DTYPE SHAPE: the header of an npy file, version 1
 { npy '|u1' '40, 4' && for i in {1..160}; do printf "\\x$(printf %02x $((i % 200)))"; done; } >x_train.npy
 { npy '|u1' '40,' && for i in {0..39}; do printf "\\x$(printf %02x $((i % 3)))"; done; } >y_train.npy
 new_config arrays.json npy mlp x_train.npy
-expect_text "targets .* from 'y_train.npy'" 'which classifies'
+expect_text "targets: .* from 'y_train.npy'" 'which classifies'
 grep -q '"scale"' arrays.json && fail 'data.scale is written, which the default knows better' || pass
 cp x_train.npy x_test.npy && cp y_train.npy y_test.npy
 new_config tested.json npy mlp x_train.npy

@@ -204,7 +204,7 @@ cat >norm.json <<'JSON'
 JSON
 expect_code 0 "$CLTRAIN" train norm.json --out norm --max-steps 2
 expect_code 0 "$CLTRAIN" train --resume norm data.micro_batch=4
-expect_text '^a step takes 8 samples as before, now in micro-batches of 4, before of 8, over which batch_norm takes its statistics'
+expect_text '^warning: a step takes 8 samples as before, now in micro-batches of 4, before of 8, over which batch_norm takes its statistics'
 
 # --- the learning rate and the weight decay may change; a run says from which step and records it ---
 crashed run 9

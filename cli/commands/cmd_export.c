@@ -36,6 +36,22 @@ static clt_status read_type(const char *text, clt_dtype *dtype)
 
 typedef enum export_format { FORMAT_FILE, FORMAT_FOLDER, FORMAT_PEFT, FORMAT_GGUF } export_format;
 
+/* Returns an error if the name ends as files of another format do, which would mislead the program that gets
+ * the file. */
+static clt_status refuse_ending(const char *out)
+{
+    static const char *const endings[] = {".pt", ".pth", ".ckpt", ".bin", ".onnx", ".h5", ".pb", ".npz"};
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
+        if (clt_ends_with(out, endings[i]))
+            CLT_FAIL(CLT_EUSAGE,
+                     "cltrain export: '%s': %s names another format, and none of that kind is written; end "
+                     "the name with .safetensors (which PyTorch reads with safetensors.torch.load_file) or "
+                     ".gguf (llama.cpp), or give none for a folder of transformers; --format safetensors "
+                     "writes that format under any name",
+                     out, endings[i]);
+    return CLT_OK;
+}
+
 /* Without --format the path decides: an existing folder, a slash at the end, or a name without an ending that
  * is no existing file means a folder. An ending begins with a letter, so Llama-3.2-mine has none. */
 static clt_status read_format(const char *text, const char *out, export_format *format)
@@ -57,7 +73,7 @@ static clt_status read_format(const char *text, const char *out, export_format *
             "cltrain export: --format '%s'; it can be hf (a folder for transformers), peft (a folder with "
             "the adapters alone), gguf (one file for llama.cpp) or safetensors (one file)",
             text);
-    return CLT_OK;
+    return *format == FORMAT_FILE ? refuse_ending(out) : CLT_OK;
 }
 
 /* Without --weights the moving averages are exported if there are any, as `eval` and `generate` use them. */

@@ -50,6 +50,7 @@ clt_status cmd_help(cmd_context *context, int argc, char **argv)
         "command; docs/config.md lists the keys of a config.\nEvery command takes --color "
         "auto|always|never; NO_COLOR is respected.\nexit codes: 0 ok, 1 a check failed, 2 usage or "
         "config, 3 data, 4 no device, 5 device memory, 6 numeric,\n            7 checkpoint, 8 storage, 9 "
-        "communication, 10 device lost, 70 internal, 75 interrupted, resumable\n");
+        "communication, 10 device lost, 70 internal, 75 interrupted, resumable,\n            128 + N ended "
+        "at once by signal N (130: Ctrl-C)\n");
     return CLT_OK;
 }

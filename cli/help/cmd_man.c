@@ -183,6 +183,9 @@ static void put_exit_codes(clt_str *s)
         }
         last = value;
     }
+    put_item(
+        s, "128 + N", NULL,
+        "signal N has ended a command that has nothing to save, or, the second Ctrl-C (130), a training");
 }
 
 static void put_surroundings(clt_str *s)

@@ -47,7 +47,10 @@ static void print_help(const args_usage *usage)
     for (const args_option *o = usage->options; o->name; o++) {
         char left[64];
         snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-        terminal_say_item(27, "  %-24s %s\n", left, o->help);
+        if (strlen(left) <= 24)
+            terminal_say_item(27, "  %-24s %s\n", left, o->help);
+        else /* the text begins on the next line, in the same column */
+            terminal_say_item(27, "  %s\n%27s%s\n", left, "", o->help);
     }
 }
 

@@ -47,7 +47,7 @@ const cmd_entry *cmd_find(const char *name);
 
 /* SIGTERM, SIGINT, SIGUSR2 and SIGHUP (signals.c). Install before any other thread is created. */
 typedef enum cmd_signals_kind {
-    CMD_SIGNALS_END,  /* a signal ends the process at once, with exit code 128 plus its number */
+    CMD_SIGNALS_END,  /* a signal ends the process at once, with a line and exit code 128 plus its number */
     CMD_SIGNALS_STOP, /* the first signal sets the flag; a second SIGINT ends the process at once with 130 */
     CMD_SIGNALS_CHILD /* for a child process of cltrain, which blocks the signals (clt_child_begin) */
 } cmd_signals_kind;

@@ -63,6 +63,9 @@ static const other_command_row commands[] = {
 static const other_option_row options[] = {
     OPTION("--devices|--gpus|--num-gpus|--n-gpus|--ngpus|--nproc-per-node|--nproc|--num-processes|-np",
            "train", "launch --devices", true),
+    OPTION("--gpus|--num-gpus|--n-gpus|--ngpus|--nproc-per-node|--nproc|--num-processes|-np", "launch",
+           "--devices", true),
+    OPTION("--nnodes|--num-nodes|--num-machines", "launch", "--hosts FILE", false),
     OPTION("-o|--output|--output-dir|--out-dir|--save-dir|--log-dir|--output-file", NULL, "--out", true),
     OPTION("--resume-from|--resume-from-checkpoint|--checkpoint|--ckpt|--ckpt-path", "train", "--resume",
            true),

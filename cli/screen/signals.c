@@ -5,6 +5,7 @@
  * be lost and a kernel that is being built cannot be waited for. One thread receives the signals and all
  * others block them: compilers in drivers (LLVM) temporarily install handlers of their own, which would end
  * the process if a second signal arrived at the wrong moment. */
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -23,7 +24,7 @@ enum { RUNNING, STARTING, ENDING };
 
 static atomic_int stop_requested;
 static atomic_int interrupts;
-static atomic_bool stops_gracefully;
+static atomic_bool stops_gracefully, tells_end;
 static atomic_int state; /* initially RUNNING */
 static struct {
     cmd_stop_fn tell;
@@ -73,12 +74,34 @@ static void end_start(void)
     _exit(clt_status_exit_code(CLT_EINTERRUPTED));
 }
 
+/* False: writing would wait, as for a reader of a pipe that does not read, or a terminal that is held. */
+static bool takes_text(int fd)
+{
+    struct pollfd out = {.fd = fd, .events = POLLOUT};
+    return poll(&out, 1, 0) > 0;
+}
+
+/* Says that the signal ends a command that has nothing to save. */
+static void tell_end(int number)
+{
+    static const char *const texts[] = {"cltrain: ended by SIGTERM\n", "cltrain: ended by SIGINT\n",
+                                        "cltrain: ended by SIGUSR2\n", "cltrain: ended by SIGHUP\n"};
+    for (size_t i = 0; i < TAKEN; i++)
+        if (taken[i] == number && takes_text(STDERR_FILENO) &&
+            write(STDERR_FILENO, texts[i], strlen(texts[i])) < 0) {
+            /* the exit code says the same, so an error here is ignored */
+        }
+}
+
 /* May run in a signal handler. True: it is the first signal, and the run goes on to the end of the step. */
 static bool on_signal(int number)
 {
-    bool again = number == SIGINT && atomic_fetch_add(&interrupts, 1) > 0;
+    bool again = number == SIGINT && atomic_fetch_add(&interrupts, 1) > 0,
+         stops = atomic_load(&stops_gracefully);
     end_start();
-    if (again || !atomic_load(&stops_gracefully))
+    if (!stops && atomic_load(&tells_end))
+        tell_end(number);
+    if (again || !stops)
         _exit(128 + number);
     return atomic_exchange(&stop_requested, number) == 0;
 }
@@ -135,7 +158,7 @@ static void *take_signals(void *context)
     for (;;) {
         if (sigwait(set, &number) != 0)
             continue;
-        if (atomic_load(&state) == STARTING)
+        if (atomic_load(&state) == STARTING || (atomic_load(&tells_end) && takes_text(STDOUT_FILENO)))
             console_make_way();
         if (!atomic_load(&stops_gracefully))
             cmd_end_temporary();
@@ -153,17 +176,16 @@ void cmd_signals_install(cmd_signals_kind kind)
     static sigset_t set;
     static clt_thread *thread;
     atomic_store(&stops_gracefully, kind == CMD_SIGNALS_STOP);
+    atomic_store(&tells_end, kind == CMD_SIGNALS_END);
     sigemptyset(&set);
     for (size_t i = 0; i < TAKEN; i++)
         if (!is_ignored(taken[i]))
             sigaddset(&set, taken[i]);
-    install_handlers(); /* used if the thread cannot be created */
-    if (kind == CMD_SIGNALS_STOP) {
-        /* a reader that closes the pipe ("| head") must not end a training run */
+    install_handlers();           /* used if the thread cannot be created */
+    if (kind == CMD_SIGNALS_STOP) /* a reader that closes the pipe ("| head") must not end a training run */
         (void)signal(SIGPIPE, SIG_IGN);
-        /* at a file size limit writing fails (exit code 8) instead of killing the process */
-        (void)signal(SIGXFSZ, SIG_IGN);
-    }
+    /* at a file size limit writing fails (exit code 8) instead of killing the process */
+    (void)signal(SIGXFSZ, SIG_IGN);
     if (kind == CMD_SIGNALS_CHILD) /* the parent process reports how it ends */
         return;
     clt_last_words_handler(on_fatal);

@@ -70,6 +70,15 @@ expect_text 'fc1\.weight: F32 \(16,8\) in A, F32 \(12,8\) in B' 'different model
 expect_code 7 "$CLTRAIN" ckpt diff straight odd.safetensors
 expect_text 'x: only in B' 'fc1\.bias: only in A'
 
+# --- export: an ending that names another format is refused, unless the format is given ---
+for ending in pt pth ckpt bin onnx; do
+    expect_code 2 "$CLTRAIN" export straight --out weights.$ending
+    expect_text "weights.$ending': .$ending names another format" '\.safetensors' '\.gguf' '--format safetensors'
+    expect_absent weights.$ending
+done
+expect_code 0 "$CLTRAIN" export straight --out weights.bin --format safetensors
+expect_code 0 cmp weights.bin <("$CLTRAIN" export straight --out same.safetensors >/dev/null && cat same.safetensors)
+
 # --- verify: everything of a run, one checkpoint, files; damage is named ---
 expect_code 0 "$CLTRAIN" ckpt verify straight half/checkpoints/step_10 w16.safetensors
 expect_text 'straight/checkpoints/step_10: intact, 12 tensors' 'straight/checkpoints/step_20: intact' 'half/checkpoints/step_10: intact' 'w16.safetensors: intact, 4 tensors'

@@ -188,6 +188,11 @@ kill -INT $run
 wait $run
 got=$?
 if [ $got -eq 130 ]; then pass; else fail "SIGINT: code $got, expected 130"; fi
+expect_code 0 grep -x 'cltrain: ended by SIGINT' memory.log
+
+# an option that is longer than the column of options has its text on the next line
+expect_code 0 "$CLTRAIN" export --help
+expect_text '^  --format hf\|gguf\|peft\|safetensors$' '^ {27}hf: a folder with config.json' '^  --out PATH +the folder'
 
 # --- the demo, shortened ---
 expect_code 0 "$CLTRAIN" demo --steps 300 --out demo-run

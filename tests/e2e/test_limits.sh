@@ -7,7 +7,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 export CLTRAIN_GEMM=simple # starts fastest
-net mlp 'model.hidden=[8]' model.outputs=3 data.samples=52 'data.shape=[6]' data.classes=3 data.micro_batch=4 data.global_batch=8 train.steps=4 \
+net mlp 'model.hidden=[40]' model.outputs=3 data.samples=52 'data.shape=[6]' data.classes=3 data.micro_batch=4 data.global_batch=8 train.steps=4 \
     >net.json
 # limited OPTION VALUE CODE: a training under a limit of the shell.
 limited() {
@@ -28,6 +28,21 @@ limited -f 8 8
 expect_text 'files may not grow beyond [0-9]+ bytes \(ulimit -f\)'
 expect_code 0 "$CLTRAIN" train net.json --out free # no answer of the driver under a limit was kept
 reject_text 'goes on without'
+
+# --- a file size limit fails a command with a message, and leaves nothing half written ---
+# small COMMAND...: the command, whose files may have 1024 bytes, as its standard output, a file too, may.
+small() {
+    local code=0
+    (ulimit -f 1 && exec "$CLTRAIN" "$@") >shown 2>"$out" </dev/null || code=$?
+    if [ $code = 8 ]; then pass; else fail "ulimit -f 1, $*: code $code, expected 8"; fi
+    expect_text '^cltrain: storage error: '
+}
+small export free --out weights.safetensors
+small report free --out page.html
+small config --schema
+small ckpt show free --optimizer --json
+small man
+if ls -A | grep -q -e '\.tmp-' -e weights -e 'page'; then fail "a limit left files: $(ls -A)"; else pass; fi
 
 # --- resuming a run that is still going on, before its first checkpoint ---
 # Not under timeout, which would end before the trainer does, and the lock would be held still.

@@ -123,6 +123,7 @@ while IFS= read -r row; do
         options=$((options + 1))
         case "$command:$write" in
         train:*) type_option 'train net.json --dry-run' "$word" "$value" "$write" ;;
+        launch:*) type_option 'launch none.json' "$word" "$value" "$write" ;;
         generate:*) type_option 'generate run' "$word" "$value" "$write" ;;
         'data prepare:'*) type_option 'data prepare none.txt' "$word" "$value" "$write" ;;
         :--out) type_option 'data prepare none.txt' "$word" "$value" "$write" ;;
@@ -149,6 +150,10 @@ expect_code 2 "$CLTRAIN" verify-work
 reject_text 'verify-worker' # a command of ours that is not for users
 expect_code 2 "$CLTRAIN" train net.json --devices=2
 expect_text 'write: cltrain launch --devices 2 CONFIG'
+expect_code 2 "$CLTRAIN" launch --nproc_per_node 2 net.json
+expect_text "unknown option '--nproc_per_node'; write: --devices 2"
+expect_code 2 "$CLTRAIN" launch net.json --nnodes 2
+expect_text "unknown option '--nnodes'; write: --hosts FILE"
 expect_code 2 "$CLTRAIN" train net.json --OUTPUT_DIR x
 expect_text 'write: --out x'
 expect_code 2 "$CLTRAIN" train net.json --lr 0.1

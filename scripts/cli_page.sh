@@ -36,7 +36,8 @@ or `=`; `--` ends the options.
 | `data fetch [NAME] [--out DIR] [--from PATH]` | loads a published data set (mnist, fashion-mnist, cifar10, tinyshakespeare …) into `data/NAME`, verified |
 | `compare RUN_A RUN_B… [--json \| --csv] [--tolerance PERCENT]` | results, config keys that differ, and the step from which losses diverge |
 | `ckpt show\|verify\|diff PATH…` | the tensors of a checkpoint or of weights; whether it is intact; how two differ ([checkpoints.md](checkpoints.md#looking-into-checkpoints)) |
-| `ckpt ls\|get\|gc s3://…` | checkpoints in object storage: list, fetch one, delete what is of no use ([storage.md](storage.md)) |
+| `ckpt ls RUN\|s3://…` | the checkpoints of a run, in its folder or in object storage: step, files, size, whether complete, the best one |
+| `ckpt get\|gc s3://…` | checkpoints in object storage: fetch one, delete what is of no use ([storage.md](storage.md)) |
 | `watch RUN [--once]` | follows a run from another terminal, with curves of characters |
 | `top [--once] [--json]` | what this host's devices and runs do, again each second: [monitoring.md](monitoring.md#this-hosts-devices-and-runs) |
 | `data prepare TEXT… --out DIR [--train-bpe N \| --tokenizer PATH]` | text files → token shards |

@@ -30,6 +30,10 @@ typedef struct ckpt_opened {
     clt_checkpoint *checkpoint; /* NULL: weights of no checkpoint */
     clt_safetensors *weights;   /* NULL: the tensors are the checkpoint's */
 } ckpt_opened;
+/* Whether the folder is a run that has no checkpoint yet. */
+bool ckpt_unsaved(const char *path);
+/* Returns the error that says so. */
+clt_status ckpt_fail_unsaved(const char *run);
 /* path: what clt_weights_open takes. Everything that can be verified is. */
 clt_status ckpt_open(const char *path, ckpt_opened *out);
 void ckpt_close(ckpt_opened *opened);

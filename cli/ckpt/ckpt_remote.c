@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain ckpt ls, get and gc: checkpoints in object storage. */
+ * cltrain ckpt get and gc: checkpoints in object storage. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,74 +8,11 @@
 #include "cli/ckpt/ckpt.h"
 #include "cli/screen/args.h"
 #include "cli/screen/console.h"
-#include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
 #include "engine/checkpoint/remote.h"
 #include "engine/files/remote_files.h"
 
 #define DAY_SECONDS 86400
-
-/* --- ls --- */
-
-static clt_status print_steps(const clt_remote *remote)
-{
-    static const table_column columns[] = {
-        {"step", 10, 0, 0, true}, {"files", 6, 0, 1, true}, {"size", 10, 0, 0, true}, {"", 10, 0, 0, false}};
-    CLT_SCOPED(clt_str) out = {0};
-    table t;
-    table_make(&t, columns, 4, terminal_columns());
-    table_head(&t, &out);
-    for (size_t i = 0; i < remote->count; i++) {
-        const clt_remote_step *s = &remote->steps[i];
-        char step[32], files[16], size[32];
-        const char *cells[] = {step, files, console_bytes(s->bytes, size, sizeof size),
-                               s->complete ? "complete" : "incomplete"};
-        snprintf(step, sizeof step, "%" PRId64, s->step);
-        snprintf(files, sizeof files, "%d", s->files);
-        table_row(&t, cells, &out);
-    }
-    CLT_TRY(clt_str_check(&out));
-    table_print(&out);
-    return CLT_OK;
-}
-
-static clt_status print_json(const clt_remote *remote)
-{
-    CLT_SCOPED(clt_str) out = {0};
-    clt_json_writer w = clt_json_writer_make(&out, 1);
-    clt_jw_array(&w);
-    for (size_t i = 0; i < remote->count; i++) {
-        clt_jw_object(&w);
-        clt_jw_kint(&w, "step", remote->steps[i].step);
-        clt_jw_kint(&w, "files", remote->steps[i].files);
-        clt_jw_kint(&w, "bytes", (int64_t)remote->steps[i].bytes);
-        clt_jw_kbool(&w, "complete", remote->steps[i].complete);
-        clt_jw_end_object(&w);
-    }
-    clt_jw_end_array(&w);
-    return cmd_write_line("-", &out);
-}
-
-clt_status ckpt_ls(cmd_context *context, int argc, char **argv)
-{
-    clt_s3_options storage = {.attempts = 0};
-    CLT_SCOPED(clt_remote) *remote = NULL;
-    bool json = false;
-    const args_option options[] = {CKPT_STORAGE(storage), ARGS_JSON(json), ARGS_END};
-    const args_usage usage =
-        ARGS_USAGE("ckpt ls", "s3://BUCKET/PREFIX", 1, 1, options,
-                   "Lists the checkpoints of a run in object storage. One is complete once it has its\n"
-                   "manifest, which is written last.");
-    args_result r;
-    (void)context;
-    ARGS_PARSE(&usage, argc, argv, &r);
-    CLT_TRY(clt_remote_open(r.operands[0], &storage, &remote));
-    if (json)
-        return print_json(remote);
-    if (remote->count == 0)
-        CLT_FAIL(CLT_ECHECKPOINT, "%s: there are no checkpoints", r.operands[0]);
-    return print_steps(remote);
-}
 
 /* --- get --- */
 

@@ -53,7 +53,8 @@ static clt_status tell_one(const char *path, bool step, tally *n)
     if (status == CLT_OK || status == CLT_ENOMEM)
         return status;
     n->damaged++;
-    terminal_say("%s: %s%s\n", path, access(path, F_OK) == 0 ? "damaged: " : "", clt_error_text());
+    terminal_say("%s: %s%s\n", path, access(path, F_OK) == 0 && !ckpt_unsaved(path) ? "damaged: " : "",
+                 clt_error_text());
     return CLT_OK;
 }
 

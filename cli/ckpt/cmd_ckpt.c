@@ -3,9 +3,28 @@
  * cltrain ckpt: looks into checkpoints and files of weights. Needs no device. */
 #include "cli/ckpt/ckpt.h"
 #include "cli/screen/args.h"
+#include "engine/files/fileio.h"
+
+bool ckpt_unsaved(const char *path)
+{
+    CLT_KEEP_ERROR();
+    CLT_FREED char *config = NULL;
+    return !clt_checkpoint_named(path) && clt_path_join(path, "config.resolved.json", &config) == CLT_OK &&
+           clt_file_exists(config);
+}
+
+clt_status ckpt_fail_unsaved(const char *run)
+{
+    CLT_FAIL(CLT_ECHECKPOINT,
+             "'%s' is a run that has no checkpoint yet; checkpoint.every and checkpoint.minutes of its "
+             "config say when it saves, and it does when it ends",
+             run);
+}
 
 clt_status ckpt_open(const char *path, ckpt_opened *out)
 {
+    if (ckpt_unsaved(path))
+        return ckpt_fail_unsaved(path);
     if (!clt_checkpoint_named(path)) {
         out->path = path;
         return clt_weights_open(path, &out->weights);
@@ -32,7 +51,7 @@ static const args_part parts[] = {
     {"show", "list the tensors with their values, the files and the state", ckpt_show},
     {"verify", "read everything: sizes, checksums, values that are not finite", ckpt_verify},
     {"diff", "compare two, tensor by tensor: bits, largest difference, ULP, cosine", ckpt_diff},
-    {"ls", "list the checkpoints of a run in object storage", ckpt_ls},
+    {"ls", "list the checkpoints of a run, here or in object storage", ckpt_ls},
     {"get", "copy a checkpoint from object storage into a run folder", ckpt_get},
     {"gc", "delete what is of no use in object storage", ckpt_gc},
     {NULL, NULL, NULL},

@@ -102,4 +102,20 @@ expect_code 7 "$CLTRAIN" ckpt verify bad/checkpoints/step_10
 expect_text 'use a newer cltrain'
 expect_code 7 "$CLTRAIN" ckpt verify nowhere
 expect_text 'nowhere'
+
+# --- ls: the checkpoints of a run folder; a run that has none yet ---
+expect_code 0 "$CLTRAIN" ckpt ls straight
+expect_text '^ +step +files +size' '^ +10 +6 +[0-9.]+ KiB +complete$' '^ +20 +6 +[0-9.]+ KiB +complete, best$'
+expect_code 0 "$CLTRAIN" ckpt ls straight/checkpoints/step_10
+expect_text '^ +10 +6 '
+expect_code 0 "$CLTRAIN" ckpt ls bad --json
+expect_text '"step": 10' '"complete": true' '"step": 20' '"complete": false'
+mkdir young && cp straight/config.resolved.json young
+for part in ls verify show; do
+    expect_code 7 "$CLTRAIN" ckpt $part young
+    expect_text "'young' is a run that has no checkpoint yet"
+    reject_text 'damaged:' save_pretrained
+done
+expect_code 2 "$CLTRAIN" ckpt ls nowhere
+expect_text "'nowhere' is no folder; name a run folder"
 finish

@@ -51,6 +51,9 @@ done
 # --- complete ---
 expect_code 0 "$CLTRAIN" train net.json --out run --resume auto
 expect_text 'the run is complete' '^checkpoint: run/checkpoints/step_30$'
+expect_awk 'that a run is complete is said once, before kernels are built' \
+    '/^the run is complete/ { n++; at = NR } /^resumed from/ { start = NR } END { exit !(n == 1 && at < start) }' "$out"
+expect_code 0 grep -q 'the run is complete' run/log.txt
 reject_text 'last loss'
 as_straight run
 

@@ -4,6 +4,7 @@
  * initial values. */
 #include "engine/train/run/run.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,9 @@
 #include "engine/train/ranks/deadline.h"
 #include "engine/train/ranks/preflight.h"
 #include "engine/train/ranks/sync.h"
+#include "engine/train/loop/trainer_loop.h"
 #include "engine/train/saved/known_table.h"
+#include "engine/train/saved/resume_preview.h"
 
 static clt_status initialise(clt_run *run)
 {
@@ -200,6 +203,25 @@ static clt_status compare_ranks(clt_run *run)
     return CLT_OK;
 }
 
+/* Says that a resumed run is complete before kernels are built, which takes long. With data.micro_batch auto
+ * that may not be known yet. */
+static void tell_complete(clt_run *run)
+{
+    clt_resume_preview preview = {.from = run->from,
+                                  .state = CLT_SAVED_STATE_NEW}; /* borrows the checkpoint */
+    const clt_observer *told = &run->options->observer;
+    if (!run->from.saved || run->job->auto_micro)
+        return;
+    int64_t step = clt_checkpoint_int(run->from.saved, "step", 0);
+    if (step > run->job->steps) /* an error, which comes when the checkpoint is loaded */
+        return;
+    clt_resume_preview_warn(&preview, run->job, false);
+    const char *complete = clt_complete(run->options, run->job, step, &preview.state);
+    run->told_complete = complete != NULL;
+    if (complete && run->ranks.rank == 0 && told->message)
+        told->message(told->context, complete);
+}
+
 /* Opens checkpoint, data and weights, and decides all that needs no device. */
 static clt_status decide(clt_run *run, clt_job_kind kind)
 {
@@ -219,7 +241,10 @@ static clt_status decide(clt_run *run, clt_job_kind kind)
     if (kind != CLT_JOB_DECODE)
         run->micro_batches = clt_job_share(run->job, run->ranks.rank, &run->first_micro);
     CLT_TRY(open_init(run));
-    return run->from.saved ? clt_continuation_check(run->from.saved, run->job, &run->continuation) : CLT_OK;
+    if (run->from.saved)
+        CLT_TRY(clt_continuation_check(run->from.saved, run->job, &run->continuation));
+    tell_complete(run);
+    return CLT_OK;
 }
 
 static clt_status create(clt_run *run, clt_job_kind kind)

@@ -497,8 +497,10 @@ static clt_status train(clt_loop *l)
     if (complete) {
         CLT_TRY(clt_upload_begin(l));
         l->result->early = l->run->first_step < l->last_step;
-        if (!l->quiet)
+        if (!l->quiet && !l->run->told_complete)
             clt_tell(l, complete);
+        else
+            clt_rundir_log(l->dir, "%s", complete);
         return clt_tell_end(l, false);
     }
     bool stop;

@@ -62,6 +62,7 @@ typedef struct clt_run {
     bool kinds_differ;            /* the ranks' devices are of different kinds */
     struct clt_safetensors *init; /* open file of initial weights, checked; NULL: none, or they were loaded */
     clt_weights_taken taken;      /* describes that file */
+    bool told_complete;           /* a line has said already that the resumed run is complete */
 } clt_run;
 
 /* Opens the device, plans, checks memory, realises and primes plans, initialises parameters, schedule,

@@ -17,6 +17,7 @@
 #include "engine/data/images/image_source.h"
 #include "engine/data/open/rows.h"
 #include "engine/data/pixels/image_folder.h"
+#include "engine/data/volumes/volume_list.h"
 #include "engine/data/volumes/volumes.h"
 #include "engine/files/fileio.h"
 #include "engine/pretrained/pretrained.h"
@@ -28,6 +29,46 @@ bool data_is_images(const char *path)
 {
     return clt_is_image_pack(path) || clt_is_image_folder(path) || clt_is_image_file(path) ||
            clt_is_cifar_folder(path);
+}
+
+clt_status data_refuse_folder(const char *folder, const char *command)
+{
+    CLT_SCOPED(clt_file_list) names = {0};
+    CLT_SCOPED(clt_str) parts = {0};
+    CLT_TRY(clt_folder_names(folder, &names));
+    for (size_t i = 0; i < names.count; i++) {
+        CLT_FREED char *path = NULL;
+        CLT_TRY(clt_path_join(folder, names.name[i], &path));
+        if (clt_is_image_folder(path))
+            clt_str_printf(&parts, "%s'%s'", parts.length ? " or " : "", path);
+    }
+    CLT_TRY(clt_str_check(&parts));
+    if (parts.length)
+        CLT_FAIL(CLT_EDATA, "'%s' holds folders of images for training or evaluation; name one of them: %s",
+                 folder, parts.text);
+    CLT_FAIL(CLT_EDATA,
+             "'%s' is no folder that %s reads: of images (CLASS/NAME.jpg or .png), of volumes "
+             "(images/NAME.nii.gz and masks/NAME.nii.gz, or CLASS/NAME.nii.gz) or of token shards (.bin); of "
+             "texts and tables name a config, which 'cltrain new %s' writes",
+             folder, command, folder);
+}
+
+static void ignore_volume(void *context, const char *path, clt_status status)
+{
+    (void)context;
+    (void)path;
+    (void)status;
+}
+
+/* Whether a folder may hold volumes: what else it holds is said when it is opened. */
+static bool may_hold_volumes(const char *folder)
+{
+    CLT_SCOPED(clt_arena) *arena = NULL;
+    clt_volume_list list;
+    const clt_volume_list_options options = {.path = folder, .key = "data show", .tell = ignore_volume};
+    CLT_KEEP_ERROR();
+    return clt_arena_create(&arena) != CLT_OK || clt_volume_list_open(arena, &options, &list) != CLT_OK ||
+           list.count > 0;
 }
 
 /* Makes a config that consists of this data and the overrides. */
@@ -212,6 +253,8 @@ static clt_status show_config(const char *path, const args_result *r, const char
         CLT_TRY(clt_rows_guess_type(path, NULL, "data.type=", &type));
         name = type->format->name;
     }
+    if (!name && !may_hold_volumes(path))
+        return data_refuse_folder(path, "data show");
     return config_of_data(name ? name : "nifti", path, r->overrides, r->n_overrides, out);
 }
 

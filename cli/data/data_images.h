@@ -15,6 +15,8 @@ clt_status data_show(cmd_context *context, int argc, char **argv);
 /* Packs a folder, with progress, and prints what was made and how to train on it. */
 clt_status data_pack(const cmd_context *context, clt_pack_options *options);
 
+/* Returns the error for a folder that is none of those that `data verify` and `data show` take. */
+clt_status data_refuse_folder(const char *folder, const char *command);
 /* True if a path is a folder of images, a pack, an image or a folder of CIFAR. */
 bool data_is_images(const char *path);
 /* Makes a config for such a path, or loads the config if the path is a JSON file; with overrides. */

@@ -27,6 +27,7 @@ typedef struct verify_run {
     const char *tokenizer; /* for token shards given by name; "": none */
     const char *init;      /* weights that fill what a config leaves open; NULL: none */
     int good, bad;
+    int records;     /* good records of files in which others are bad; each counts then */
     clt_error fault; /* an error that the data did not cause, such as missing memory: it ends the check */
 } verify_run;
 
@@ -124,18 +125,25 @@ static clt_status report_source(verify_run *v, const char *what, clt_status stat
 /* Reports one file of data that consists of many. False: stop. */
 static bool on_file(void *context, const char *path, clt_status status, const char *text)
 {
-    report(context, path, status, text);
-    return !stopped(context);
+    verify_run *v = context;
+    if (path)
+        report(v, path, status, text);
+    else
+        v->records++;
+    return !stopped(v);
 }
 
 static clt_status verify_config(verify_run *v, const char *path, const clt_config *config)
 {
     const clt_source_type *type = clt_source_type_of(config);
     int bad = v->bad;
+    v->records = 0;
     if (type->check_config) {
         clt_status checked = type->check_config(config, on_file, v);
         if (checked != CLT_OK)
             report(v, path, checked, "");
+        if (v->bad > bad)
+            v->good += v->records;
         if (v->bad > bad || stopped(v)) /* opening would only repeat the first of them */
             return CLT_OK;
     }
@@ -215,6 +223,8 @@ static clt_status verify_folder(verify_run *v, const char *folder)
         return clt_prepare_check(folder, on_prepared, v);
     if (verify_files_of(v, folder))
         return CLT_OK;
+    if (!clt_folder_has_shards(folder, ""))
+        return data_refuse_folder(folder, "data verify");
     CLT_TRY(clt_shard_paths(folder, "", "data verify", &list));
     for (size_t i = 0; i < list.count && !stopped(v); i++)
         verify_file(v, list.name[i]);
@@ -293,7 +303,8 @@ clt_status data_verify(cmd_context *context, int argc, char **argv)
     if (stopped(&v))
         CLT_FAIL(CLT_EINTERRUPTED, "verifying data: stopped by a signal; run it again");
     if (v.bad > 0)
-        CLT_FAIL(CLT_EDATA, "verifying data: %d of %d are bad; each is named above", v.bad, v.good + v.bad);
+        CLT_FAIL(CLT_EDATA, "verifying data: %d of %d %s bad; each is named above", v.bad, v.good + v.bad,
+                 v.bad == 1 ? "is" : "are");
     terminal_say("%d good, none bad\n", v.good);
     return CLT_OK;
 }

@@ -32,7 +32,7 @@ reject_text '<mark>&lt;\|im_start\|&gt;'
 bad=("data.path=bad.jsonl" "data.split=0")
 expect_code 3 "$CLTRAIN" data verify chat.json "${bad[@]}"
 expect_text "BAD  'bad.jsonl', line 4: .*the answer is empty" "BAD  'bad.jsonl', line 5: .*role \"narrator\"" "BAD  'bad.jsonl', line 7:" \
-    '3 of 3 are bad'
+    '3 of 6 are bad'
 expect_code 3 "$CLTRAIN" train chat.json "${bad[@]}"
 expect_text "'bad.jsonl', line 4: .*the answer is empty; 3 of 6 samples cannot be used" 'data.on_bad_sample=skip'
 expect_code 0 "$CLTRAIN" train chat.json "${bad[@]}" data.on_bad_sample=skip train.steps=1 data.micro_batch=1 --out skipped

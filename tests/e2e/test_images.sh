@@ -57,6 +57,15 @@ expect_text 'shorter side is at most 16'
 expect_code 2 "$CLTRAIN" data prepare page.html --out x --resize 16
 expect_text 'are for a folder of images'
 
+# --- a folder of folders of images, and one of texts, are called what they are ---
+mkdir -p parts texts && cp -r set parts/train && echo text >texts/a.txt
+expect_code 3 "$CLTRAIN" data verify parts
+expect_text "'parts' holds folders of images for training or evaluation; name one of them: 'parts/train'" '1 of 1 is bad'
+expect_code 3 "$CLTRAIN" data verify texts
+expect_text "'texts' is no folder that data verify reads" "'cltrain new texts' writes"
+expect_code 3 "$CLTRAIN" data show texts --out page.html
+expect_text "'texts' is no folder that data show reads"
+
 # --- bad images ---
 cp -r set bad
 : >bad/cat/empty.jpg

@@ -344,8 +344,10 @@ static clt_status annotated_check_config(const clt_config *config, clt_file_tell
         CLT_TRY(clt_annotated_number(&s, &found));
         for (int64_t i = 0; wanted && i < s.part.count; i++) {
             CLT_SCOPED(clt_str) where = {0};
-            if (!s.record[i].why)
+            if (!s.record[i].why) {
+                wanted = tell(context, NULL, CLT_OK, NULL);
                 continue;
+            }
             clt_record_place(&s.texts, s.part.first + i, &where);
             CLT_TRY(clt_str_check(&where));
             wanted =

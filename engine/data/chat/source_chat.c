@@ -267,8 +267,10 @@ static clt_status chat_check_config(const clt_config *config, clt_file_tell tell
         CLT_TRY(clt_chat_samples_open(config, split ? CLT_SPLIT_EVAL : CLT_SPLIT_TRAIN, &s));
         for (int64_t i = 0; wanted && i < s.part.count; i++) {
             CLT_SCOPED(clt_str) where = {0};
-            if (!s.sample[i].why)
+            if (!s.sample[i].why) {
+                wanted = tell(context, NULL, CLT_OK, NULL);
                 continue;
+            }
             clt_record_place(&s.texts, s.part.first + i, &where);
             CLT_TRY(clt_str_check(&where));
             wanted =

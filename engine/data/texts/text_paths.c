@@ -74,9 +74,9 @@ static clt_status list_folder(const char *folder, const char *word, const char *
             CLT_TRY(append_entry(list, folder, names.name[i]));
     if (list->count == before)
         CLT_FAIL(CLT_EDATA,
-                 "opening the folder of shards '%s' (%s): no file in it is called *%s*.bin; give a pattern "
+                 "opening the folder of shards '%s' (%s): no file in it is called *%s%s.bin; give a pattern "
                  "such as '%s/*.bin', or name the files",
-                 folder, key, word, folder);
+                 folder, key, word, *word ? "*" : "", folder);
     return CLT_OK;
 }
 

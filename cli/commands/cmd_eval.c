@@ -85,7 +85,14 @@ typedef struct eval_args {
     int64_t most;      /* of these, 0: all */
     bool on_train, classes, best;
     uint32_t caps_mask;
+    clt_str data; /* the override that FILE stands for */
 } eval_args;
+
+static void free_eval_args(eval_args *a)
+{
+    clt_str_free(&a->data);
+}
+CLT_SCOPED_VALUE(eval_args, free_eval_args)
 
 /* Accepts RUN; --checkpoint RUN; CONFIG --checkpoint RUN; or CONFIG --init PATH. */
 static clt_status check_args(eval_args *a, const args_result *r)
@@ -208,16 +215,38 @@ static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_s
     return check_loss(&metrics, saved ? saved->path : a->init);
 }
 
-/* Takes the last operand as the file of the task's items. */
+/* Takes the last operand as the evaluation data: as data.eval_path=FILE. */
+static clt_status take_data(eval_args *a, args_result *r)
+{
+    const char *file = r->operands[--r->n_operands];
+    bool given = false;
+    for (int i = 0; i < r->n_overrides; i++)
+        given = given || strncmp(r->overrides[i], "data.eval_path=", 15) == 0;
+    if (a->on || given)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: FILE, '%s', is the evaluation data; leave %s out", file,
+                 given ? "data.eval_path" : "--on");
+    if (!clt_file_exists(file) && !clt_is_directory(file) && !strpbrk(file, "*?[@"))
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain eval: '%s': there is no such file; it is taken for the evaluation data, as "
+                 "data.eval_path=FILE, and one run or config is evaluated at a time",
+                 file);
+    if (r->n_overrides >= ARGS_MAX)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: more than %d arguments", ARGS_MAX);
+    clt_str_append(&a->data, "data.eval_path=");
+    clt_json_writer w = clt_json_writer_make(&a->data, 0);
+    clt_jw_string(&w, file);
+    CLT_TRY(clt_str_check(&a->data));
+    r->overrides[r->n_overrides++] = a->data.text;
+    return CLT_OK;
+}
+
+/* Takes the last operand as the file of the task's items, or without a task as the data. */
 static clt_status take_items(eval_args *a, args_result *r)
 {
     if (a->most > 0 && !a->task)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: --items is for --task");
-    if (!a->task && r->n_operands > 1)
-        CLT_FAIL(CLT_EUSAGE, "cltrain eval: '%s': one run or config at a time; a file of items needs --task",
-                 r->operands[1]);
     if (!a->task)
-        return CLT_OK;
+        return r->n_operands > 1 ? take_data(a, r) : CLT_OK;
     if (a->on || a->classes || a->confusion)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: --on, --classes and --confusion are not for --task");
     if (r->n_operands == 0)
@@ -278,7 +307,7 @@ static clt_status evaluate_task(cmd_context *context, const eval_args *a, const 
 
 clt_status cmd_eval(cmd_context *context, int argc, char **argv)
 {
-    eval_args a = {0};
+    CLT_SCOPED(eval_args) a = {0};
     const args_option options[] = {
         ARGS_TEXT("--on", "eval|train", a.on, "which data: the evaluation data, or the training data (eval)"),
         ARGS_TEXT("--checkpoint", "RUN", a.checkpoint,
@@ -307,7 +336,8 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
     const args_usage usage = ARGS_USAGE(
         "eval", "RUN|CONFIG [FILE] [section.key=value ...]", 0, 2, options,
         "Evaluates a trained model: RUN is a run folder, its checkpoints folder or one step_N of it,\n"
-        "which brings its config along. A CONFIG takes --checkpoint RUN or --init PATH.");
+        "which brings its config along. A CONFIG takes --checkpoint RUN or --init PATH. FILE is other\n"
+        "evaluation data than the config's (data.eval_path=FILE), or the items of --task.");
     args_result r;
     CLT_SCOPED(clt_saved_run) *saved = NULL;
     CLT_SCOPED(clt_config) *config = NULL;

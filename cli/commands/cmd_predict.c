@@ -24,6 +24,7 @@ typedef struct predict_args {
     int64_t top;
     const char *files[ARGS_MAX + 1];
     int n_files;
+    bool held_out; /* the input are the rows that the run's data.split keeps for evaluation */
     const clt_source_type *rows_type; /* NULL: guessed from content and name */
     uint32_t caps_mask;
     console console;
@@ -50,6 +51,23 @@ static clt_status take_paths(predict_args *a, const clt_config *c, const char *k
     return CLT_OK;
 }
 
+/* Takes the rows that data.split keeps for evaluation, of a table; texts cannot be read so. */
+static clt_status take_held_out(predict_args *a, const clt_saved_run *saved)
+{
+    const clt_source_type *type = clt_source_type_of(saved->config);
+    a->files[a->n_files++] = clt_config_list_string(saved->config, "data.path", 0);
+    if (!type->line_of)
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain predict: the run's evaluation data is a part of its training data, %s (data.split), "
+            "which 'cltrain eval' evaluates; name a FILE to predict",
+            a->files[0]);
+    CLT_TRY(clt_saved_run_need_data(saved, false, "predicting"));
+    a->held_out = true;
+    terminal_say_to(stderr, "input: the rows of %s that data.split keeps for evaluation\n", a->files[0]);
+    return CLT_OK;
+}
+
 /* Chooses the files to read: --input, the operands after RUN, else the run's own evaluation data. */
 static clt_status choose_files(predict_args *a, const args_result *r, const clt_saved_run *saved)
 {
@@ -60,12 +78,13 @@ static clt_status choose_files(predict_args *a, const args_result *r, const clt_
         a->files[a->n_files++] = r->operands[i];
     if (a->n_files > 0)
         return CLT_OK;
-    /* The evaluation data may be in the folder data.path (`beside`). If the config only splits it off the
-     * training data, it has no files of its own to read. */
+    /* The evaluation data may be in the folder data.path (`beside`), or a part of the training data. */
     const clt_source_type *type = clt_source_type_of(c);
     bool own = clt_config_list_count(c, "data.eval_path") > 0;
     bool splits = clt_config_part_has(type->format, "data.split");
     bool beside = !own && type->input_ends && type->has_eval && !splits && type->has_eval(c);
+    if (!own && splits && clt_config_float(c, "data.split") > 0)
+        return take_held_out(a, saved);
     if (!own && !beside)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain predict: name what to predict: --input FILE (idx, npy, csv, raw, an image or a "
@@ -101,6 +120,16 @@ static clt_status check_shape(const clt_predictor *p, const char *path, const cl
                   : "");
 }
 
+static clt_status open_rows(const predict_args *a, const clt_predictor *p, const char *path, bool again,
+                            clt_rows **out)
+{
+    const clt_saved_run *saved = p->saved;
+    if (a->held_out)
+        return clt_rows_open_held_out(&p->input, saved->config, saved->facts.table, again, out);
+    return (again ? clt_rows_open_again : clt_rows_open)(path, a->rows_type, &p->input, saved->config,
+                                                         saved->facts.table, out);
+}
+
 /* Checks the shapes and types of all inputs. Sets *files if one is a folder with a file for each sample,
  * so that each prediction must name its file. */
 static clt_status check_files(const predict_args *a, const clt_predictor *p, bool *files)
@@ -110,8 +139,7 @@ static clt_status check_files(const predict_args *a, const clt_predictor *p, boo
         const char *file = NULL;
         if (clt_rows_once(a->files[i]))
             continue;
-        CLT_TRY(clt_rows_open(a->files[i], a->rows_type, &p->input, p->saved->config, p->saved->facts.table,
-                              &rows));
+        CLT_TRY(open_rows(a, p, a->files[i], false, &rows));
         const clt_rows_facts *facts = clt_rows_describe(rows);
         CLT_TRY(check_shape(p, a->files[i], facts));
         if (facts->bytes)
@@ -122,19 +150,22 @@ static clt_status check_files(const predict_args *a, const clt_predictor *p, boo
     return CLT_OK;
 }
 
-/* Writes the predictions of samples first ... first + got - 1, each with the name of its file. */
+/* Writes the predictions of samples first ... first + got - 1, each with its file or line. */
 static clt_status write_out(predict_out *out, clt_rows *rows, const char *path, int64_t first, int64_t got,
                             const float *y)
 {
     const char *file;
     CLT_TRY(clt_rows_file(rows, first, &file));
-    if (!file)
+    if (!file && !out->lines)
         return predict_out_write(out, path, y, got);
     for (int64_t i = 0; i < got; i++) {
         CLT_TRY(clt_rows_file(rows, first + i, &file));
-        CLT_TRY(clt_rows_left_out(rows, first + i)
-                    ? predict_out_leave_out(out, file)
-                    : predict_out_write(out, file, y + i * out->of->rows * out->of->outputs, 1));
+        if (out->lines)
+            out->line = clt_rows_line(rows, first + i);
+        CLT_TRY(
+            clt_rows_left_out(rows, first + i)
+                ? predict_out_leave_out(out, file)
+                : predict_out_write(out, file ? file : path, y + i * out->of->rows * out->of->outputs, 1));
     }
     return CLT_OK;
 }
@@ -164,8 +195,7 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
     CLT_SCOPED(clt_rows) *rows = NULL;
     int64_t got = 1, first = 0;
     bool told = false;
-    CLT_TRY(
-        clt_rows_open_again(path, a->rows_type, &p->input, p->saved->config, p->saved->facts.table, &rows));
+    CLT_TRY(open_rows(a, p, path, true, &rows));
     double scale = clt_predictor_scale(p);
     bool ask = clt_rows_describe(rows)->floats && (scale < 1 || scale > 1);
     /* an input that can be read only once may be typed, so each sample is answered at once */
@@ -333,6 +363,7 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
     CLT_TRY(refuse_mask_run(a, p));
     out.of = p;
     out.files = a->n_files > 1;
+    out.lines = a->held_out;
     if (a->top && p->kind != CLT_PREDICT_CLASSES)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain predict: --top-k is for classifiers with several classes; this run has none");

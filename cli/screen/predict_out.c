@@ -68,7 +68,8 @@ static clt_status csv_header(predict_out *o)
     const clt_predictor *p = o->of;
     CLT_SCOPED(clt_str) line = {0};
     bool single = p->outputs == 1, named = clt_predictor_class(p, 0) != NULL;
-    clt_str_printf(&line, "%ssample%s", o->files ? "file," : "", p->rows > 1 ? ",row" : "");
+    clt_str_printf(&line, "%ssample%s%s", o->files ? "file," : "", o->lines ? ",line" : "",
+                   p->rows > 1 ? ",row" : "");
     if (p->kind == CLT_PREDICT_CLASSES || (p->kind == CLT_PREDICT_YES_NO && single))
         clt_str_append(&line, named ? ",class,name,probability" : ",class,probability");
     if (o->top)
@@ -179,6 +180,8 @@ static void csv_row(predict_out *o, const char *input, int64_t row, const float 
         clt_str_append(line, ",");
     }
     clt_str_printf(line, "%lld", (long long)o->samples);
+    if (o->lines)
+        clt_str_printf(line, ",%lld", (long long)o->line);
     if (p->rows > 1)
         clt_str_printf(line, ",%lld", (long long)row);
     if (o->top) {
@@ -187,9 +190,12 @@ static void csv_row(predict_out *o, const char *input, int64_t row, const float 
         clt_str_append(line, "\n");
         return;
     }
-    if (p->kind == CLT_PREDICT_YES_NO && p->outputs == 1)
-        clt_str_printf(line, ",%d", scores[0] > 0.5f);
-    else if (p->kind == CLT_PREDICT_CLASSES) {
+    if (p->kind == CLT_PREDICT_YES_NO && p->outputs == 1) {
+        class_cells(o, scores[0] > 0.5f, scores[0], line);
+        clt_str_append(line, "\n");
+        return;
+    }
+    if (p->kind == CLT_PREDICT_CLASSES) {
         int64_t best = likeliest(scores, p->outputs);
         class_cells(o, best, scores[best], line);
         if (p->outputs == 1) {
@@ -222,6 +228,8 @@ static void json_row(predict_out *o, const char *input, int64_t row, const float
     if (o->files)
         clt_jw_kstring(&w, "file", input);
     clt_jw_kint(&w, "sample", o->samples);
+    if (o->lines)
+        clt_jw_kint(&w, "line", o->line);
     if (p->rows > 1)
         clt_jw_kint(&w, "row", row);
     if (p->kind == CLT_PREDICT_CLASSES) {
@@ -233,6 +241,9 @@ static void json_row(predict_out *o, const char *input, int64_t row, const float
             if (scores[i] > 0.5f)
                 clt_jw_int(&w, i);
         clt_jw_end_array(&w);
+        const char *name = clt_predictor_class(o->of, scores[0] > 0.5f);
+        if (name)
+            clt_jw_kstring(&w, "name", name);
     }
     clt_jw_karray(&w, o->top ? "top" : p->kind == CLT_PREDICT_VALUES ? "values" : "probabilities");
     for (int64_t i = 0; i < (o->top ? o->top : p->outputs); i++) {

@@ -19,8 +19,10 @@ typedef enum predict_format { PREDICT_CSV, PREDICT_JSONL, PREDICT_NPY, PREDICT_J
 typedef struct predict_out {
     const clt_predictor *of;
     predict_format format;
-    int64_t top;      /* only this many of the most likely classes; 0: all, in their order */
-    bool files;       /* several inputs, or a folder: each line names its file */
+    int64_t top; /* only this many of the most likely classes; 0: all, in their order */
+    bool files;  /* several inputs, or a folder: each line names its file */
+    bool lines;  /* each line says on which line of its table the sample stands, which is `line` */
+    int64_t line;
     const char *path; /* NULL: the standard output */
     char *partial;    /* temporary path until the file is complete; NULL: written in place */
     FILE *file;

@@ -47,7 +47,8 @@ typedef enum clt_likeness {
 } clt_likeness;
 
 /* Called for each file of a folder that is checked. `text` describes the file if `status` is CLT_OK;
- * otherwise it is the text of the thread's error. Returns false if no more files are wanted. */
+ * otherwise it is the text of the thread's error. `path` NULL: a good record of a file, which is only counted.
+ * Returns false if no more files are wanted. */
 typedef bool (*clt_file_tell)(void *context, const char *path, clt_status status, const char *text);
 
 typedef struct clt_source_type {
@@ -79,6 +80,8 @@ typedef struct clt_source_type {
     void (*locate)(const clt_source *source, int64_t index, int field, clt_str *out);
     /* Appends the path of the file that holds sample `index` and no other. NULL: files hold many samples. */
     void (*file_of)(const clt_source *source, int64_t index, clt_str *out);
+    /* The line of its file that sample `index` stands on. NULL: samples are no lines. */
+    int64_t (*line_of)(const clt_source *source, int64_t index);
     /* Implements clt_source_check_bound without a pass over all samples, for a source that knows its largest
      * value or that checks values whenever it reads them. *done false: it cannot tell. NULL: it never can.
      * Called before any read whose values must be in bounds. */

@@ -74,4 +74,34 @@ expect_absent latin
 
 expect_code 2 "$CLTRAIN" train flowers.json data.type=idx
 expect_text 'data.target: only for data.type csv'
+# --- one column is no "1 columns" ---
+printf 'a,y\n1,2\n2,4\n3,6\n4,8\n' >one.csv
+printf '%s' '{"model":{"type":"mlp","hidden":[2],"outputs":1,"loss":"mse"},"data":{"type":"csv","path":"one.csv","target":"y","split":0,"micro_batch":1}}' >one.json
+expect_code 0 "$CLTRAIN" train one.json --dry-run train.steps=1
+expect_text 'csv: 4 samples of 1 column from'
+
+# --- a yes or no: the classes have names; the rows that data.split keeps are predicted and evaluated, and FILE takes their place ---
+for i in $(seq 60); do echo "$((i % 7)),$((i % 5)),$([ $((i % 2)) = 0 ] && echo yes || echo no)"; done | sed '1i a,b,ok' >ok.csv
+printf '%s' '{"model":{"type":"mlp","hidden":[8],"outputs":1,"loss":"bce_with_logits"},"train":{"steps":6},
+"data":{"type":"csv","path":"ok.csv","target":"ok","split":0.2,"micro_batch":8}}' >ok.json
+expect_code 0 "$CLTRAIN" train ok.json --out ok
+expect_code 0 "$CLTRAIN" predict ok ok.csv --out all.csv
+expect_code 0 grep -x 'sample,class,name,probability' all.csv
+expect_awk 'the name is that of the class' 'BEGIN { FS = "," } NR > 1 && $3 != ($2 ? "yes" : "no") { exit 1 }' all.csv
+expect_code 0 "$CLTRAIN" predict ok ok.csv --out all.jsonl
+expect_code 0 grep -q -E '"yes":\[0?\],"name":"(yes|no)","probabilities"' all.jsonl
+expect_code 0 "$CLTRAIN" predict ok --out held.csv
+expect_text 'input: the rows of ok.csv that data.split keeps for evaluation' '12 samples predicted'
+expect_code 0 grep -x 'sample,line,class,name,probability' held.csv
+# the same row of the whole table has the same prediction
+expect_awk 'each line is where the row stands' 'BEGIN { FS = "," } NR == FNR { p[$1 + 2] = $4; next } FNR > 1 && p[$2] != $5 { exit 1 }' all.csv held.csv
+expect_code 0 "$CLTRAIN" eval ok
+expect_text '12 samples'
+expect_code 0 "$CLTRAIN" eval ok ok.csv
+expect_text '60 samples'
+expect_code 2 "$CLTRAIN" eval ok nothing.csv
+expect_text "'nothing.csv': there is no such file; it is taken for the evaluation data, as data.eval_path=FILE"
+expect_code 2 "$CLTRAIN" eval ok ok.csv data.eval_path=ok.csv
+expect_text 'leave data.eval_path out'
+
 finish

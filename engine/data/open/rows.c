@@ -25,6 +25,7 @@ struct clt_rows {
     clt_rows_facts facts;
     char name[1024]; /* for messages */
     int64_t elements;
+    bool held_out;          /* the rows that the run's data.split keeps for evaluation */
     bool again;             /* opened once more: no warnings */
     const clt_table *table; /* borrowed; NULL: the run had none */
     /* array files */
@@ -32,8 +33,7 @@ struct clt_rows {
     clt_config *config;
     void *sample; /* one sample, as it is stored in the file */
     clt_str sample_file;
-    int64_t at;
-    /* text */
+    int64_t at; /* the following is of text */
     FILE *file;
     bool owned;
     char *line;
@@ -163,7 +163,8 @@ static clt_status open_source(clt_rows *rows)
     /* Samples to predict are not augmented. If a folder has images for training and for evaluation, its
      * evaluation images are read. */
     const clt_source_type *type = clt_source_type_of(rows->config);
-    clt_split split = !type->input_like_run                            ? CLT_SPLIT_TRAIN
+    clt_split split = rows->held_out                                   ? CLT_SPLIT_EVAL
+                      : !type->input_like_run                          ? CLT_SPLIT_TRAIN
                       : type->has_eval && type->has_eval(rows->config) ? CLT_SPLIT_EVAL
                       : rows->again                                    ? CLT_SPLIT_INPUT_AGAIN
                                                                        : CLT_SPLIT_INPUT;
@@ -204,7 +205,7 @@ bool clt_rows_skip(const clt_config *run)
 }
 
 /* Opens the file with the run's config, so that a table is read as it was in training, but as a whole
- * (without a split) and without normalisation. */
+ * (unless rows are held out) and without normalisation. */
 static clt_status open_like_run(clt_rows *rows, const char *path, const clt_source_type *type,
                                 const clt_shape *shape, const clt_config *run)
 {
@@ -217,9 +218,11 @@ static clt_status open_like_run(clt_rows *rows, const char *path, const clt_sour
     clt_jw_string(&w, path);
     CLT_TRY(clt_config_print(run, false, &text));
     CLT_TRY(clt_str_check(&file));
-    const char *overrides[10] = {file.text,      "data.eval_path=[]", "data.split=0", name,
+    const char *overrides[10] = {file.text,      "data.eval_path=[]", name,
                                  "data.scale=1", "data.mean=0",       "data.std=1"};
-    int count = 7;
+    int count = 6;
+    if (!rows->held_out)
+        overrides[count++] = "data.split=0";
     if (clt_config_part_has(type->format, "data.on_bad_sample"))
         overrides[count++] =
             clt_rows_skip(run) && type->left_out ? "data.on_bad_sample=skip" : "data.on_bad_sample=stop";
@@ -538,6 +541,24 @@ clt_status clt_rows_open_again(const char *path, const clt_source_type *type, co
                                const clt_config *run, const clt_table *table, clt_rows **out)
 {
     return open_rows(path, type, shape, run, table, true, out);
+}
+
+clt_status clt_rows_open_held_out(const clt_shape *shape, const clt_config *run, const clt_table *table,
+                                  bool again, clt_rows **out)
+{
+    CLT_SCOPED(clt_rows) *rows = NULL;
+    const char *path = clt_config_list_string(run, "data.path", 0);
+    *out = NULL;
+    CLT_TRY(clt_alloc(&rows, 1, sizeof *rows, "an input"));
+    *rows = (clt_rows){.held_out = true, .again = again, .table = table};
+    CLT_TRY(open_like_run(rows, path, clt_source_type_of(run), shape, run));
+    *out = CLT_TAKE(rows);
+    return CLT_OK;
+}
+
+int64_t clt_rows_line(const clt_rows *rows, int64_t sample)
+{
+    return rows->source->type->line_of(rows->source, sample);
 }
 
 void clt_rows_close(clt_rows *rows)

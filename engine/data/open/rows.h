@@ -51,6 +51,10 @@ clt_status clt_rows_open(const char *path, const struct clt_source_type *type, c
 /* The same for an input that was opened before: without the warnings that were given then. */
 clt_status clt_rows_open_again(const char *path, const struct clt_source_type *type, const clt_shape *shape,
                                const clt_config *run, const struct clt_table *table, clt_rows **out);
+/* Opens the rows of the run's own table (data.path) that data.split keeps for evaluation, in the order in
+ * which they are evaluated. again: without the warnings that were given then. */
+clt_status clt_rows_open_held_out(const clt_shape *shape, const clt_config *run,
+                                  const struct clt_table *table, bool again, clt_rows **out);
 void clt_rows_close(clt_rows *rows); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_rows, clt_rows_close)
 /* Facts about the input. The header of text is known after the first clt_rows_next. */
@@ -62,6 +66,8 @@ clt_status clt_rows_file(clt_rows *rows, int64_t sample, const char **path);
 bool clt_rows_skip(const clt_config *run);
 /* Whether a sample that has been read is an image that cannot be read and is left out; its numbers are 0. */
 bool clt_rows_left_out(const clt_rows *rows, int64_t sample);
+/* The line of the table that this held-out sample stands on. */
+int64_t clt_rows_line(const clt_rows *rows, int64_t sample);
 /* Reads the next samples, at most `most`; out gets the elements of each. *got 0: the end. CLT_EDATA: a value
  * that is not a finite number, or a line with too few or too many; the message names the file and the line
  * or sample. */

@@ -419,9 +419,10 @@ static clt_status describe(clt_source *source, const csv_state *s)
     if (s->columns->elements != s->columns->n_columns)
         (void)snprintf(inputs, sizeof inputs, " (%lld inputs with one for each word)",
                        (long long)s->columns->elements);
-    source->description = clt_arena_printf(
-        source->arena, "csv: %lld samples of %d columns%s from '%s', target %s: %s",
-        (long long)source->samples, s->columns->n_columns, inputs, s->path, s->target_text, what);
+    source->description =
+        clt_arena_printf(source->arena, "csv: %lld sample%s of %d column%s%s from '%s', target %s: %s",
+                         (long long)source->samples, source->samples == 1 ? "" : "s", s->columns->n_columns,
+                         s->columns->n_columns == 1 ? "" : "s", inputs, s->path, s->target_text, what);
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
@@ -540,6 +541,12 @@ static void csv_locate(const clt_source *source, int64_t index, int field, clt_s
     clt_str_printf(out, "sample %lld (line %lld)", (long long)index, (long long)s->line[index]);
 }
 
+static int64_t csv_line_of(const clt_source *source, int64_t index)
+{
+    const csv_state *s = source->state;
+    return s->line[index];
+}
+
 static clt_status csv_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const csv_state *s = source->state;
@@ -575,6 +582,7 @@ const clt_source_type clt_source_csv = {
     .numbers = csv_numbers,
     .regress = csv_regress,
     .locate = csv_locate,
+    .line_of = csv_line_of,
     .fingerprint = csv_fingerprint,
     .has_eval = csv_has_eval,
     .holds_targets = true,

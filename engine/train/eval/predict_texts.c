@@ -46,6 +46,25 @@ static clt_status config_for(const clt_config *run, const char *path, clt_config
     return clt_config_parse(text.text, path, overrides, 4, out);
 }
 
+/* Messages of a source name the key data.path, which the user has not given: the file takes its place. */
+static clt_status name_file(clt_status status, const char *path)
+{
+    static const char key[] = "data.path";
+    clt_error error;
+    CLT_SCOPED(clt_str) text = {0};
+    if (status == CLT_OK || !strstr(clt_error_text(), key))
+        return clt_fail_prefix(status, "predicting");
+    clt_error_take(status, &error);
+    const char *at = error.text;
+    for (const char *next; (next = strstr(at, key)); at = next + sizeof key - 1) {
+        clt_str_append_n(&text, at, (size_t)(next - at));
+        clt_str_printf(&text, "'%s'", path);
+    }
+    clt_str_append(&text, at);
+    CLT_TRY(clt_str_check(&text));
+    return clt_fail(status, __FILE__, __LINE__, "predicting: %s", text.text);
+}
+
 static clt_status begin(texts_pass *t)
 {
     const clt_graph *graph = t->p->run->eval->plan->graph;
@@ -129,8 +148,12 @@ clt_status clt_predictor_texts(clt_predictor *p, const char *path, clt_text_tell
     CLT_SCOPED(clt_source) *source = NULL;
     CLT_SCOPED(texts_pass) t = {.p = p, .tell = tell, .context = context};
     const clt_source_with with = {.facts = p->saved->has_facts ? &p->saved->facts : NULL};
+    if (strcmp(path, "-") == 0)
+        CLT_FAIL(CLT_EUSAGE,
+                 "predicting: this run predicts texts, which are not read from the standard input; "
+                 "name a file of JSON Lines or a table of them (.jsonl, .csv, .tsv)");
     CLT_TRY(config_for(p->saved->config, path, &config));
-    CLT_TRY(clt_fail_prefix(clt_source_open_with(config, CLT_SPLIT_INPUT, &with, &source), "predicting"));
+    CLT_TRY(name_file(clt_source_open_with(config, CLT_SPLIT_INPUT, &with, &source), path));
     t.source = source;
     t.samples = clt_annotated_of(source);
     CLT_TRY(begin(&t));

@@ -179,8 +179,9 @@ const char *comm_chosen_algorithm(const comm *c);
  * give the same bits take part. seconds[i]: the time of algorithm i; 0: it did not take part. Collective. */
 clt_status comm_measure_algorithms(comm *c, int64_t bytes, comm_type type, double *seconds, size_t capacity);
 
-/* Sums by the blocking all-reduce of the transport's library, for comparisons; the deadline does not apply
- * meanwhile. CLT_ECONFIG: the library has none, or not over these ranks or of this type. */
+/* Sums by the blocking all-reduce of the transport's library, for comparisons. The deadline does not apply
+ * during this call. CLT_ECONFIG: the library has no all-reduce, or cannot sum over these ranks or this
+ * type. */
 clt_status comm_native_sum(comm *c, void *data, int64_t count, comm_type type);
 
 /* Checks that all ranks hold the same bytes (config, seeds, versions). Otherwise CLT_ERANKS on every rank;

@@ -46,10 +46,10 @@ void comm_engine_set_deadline(comm_engine *e, double seconds);
 void comm_engine_set_crowded(comm_engine *e, bool crowded);
 void comm_engine_set_phase(comm_engine *e, const char *text);
 
-/* Appends a request. The caller has set body, context, what and on_heap, and also `ready` if it may run at
- * once. */
+/* Appends a request. The caller has set body, context, what and on_heap, and also `ready` if the request may
+ * run immediately. */
 void comm_engine_post(comm_engine *e, comm_request *r);
-/* Waits until it has run, and takes it out of the list. */
+/* Waits until request `r` has run, and takes it out of the list. */
 clt_status comm_engine_finish(comm_request *r);
 /* Runs body(context) on the communication thread, in turn, and returns what it returns. */
 clt_status comm_engine_run(comm_engine *e, const char *what, clt_status (*body)(void *), void *context);

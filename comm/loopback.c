@@ -48,7 +48,7 @@ static bool in_launcher(void)
     return dlsym(RTLD_DEFAULT, "orte_init") || dlsym(RTLD_DEFAULT, "prte_init");
 }
 
-/* LD_PRELOAD has this library as its first word, and behind it what the user has there. */
+/* LD_PRELOAD has this library as its first word, and after it the libraries that the user has set. */
 __attribute__((constructor)) static void leave_environment(void)
 {
     const char *words = getenv("LD_PRELOAD");

@@ -52,7 +52,8 @@ static void unmap(comm_segment *s)
     s->head = NULL;
 }
 
-/* Maps the file. `number`: what the header must hold; 0: anything. */
+/* Maps the file. False: it cannot be mapped, or its header has another number than `number`, unless `number`
+ * is 0. */
 static bool map(comm_segment *s, int file, uint64_t number)
 {
     void *at = mmap(NULL, (size_t)s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

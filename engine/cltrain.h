@@ -94,8 +94,8 @@ typedef void (*cltrain_on_step)(void *context, const cltrain_step_info *info);
  * schedule is finished, it is an error. */
 CLTRAIN_API int cltrain_train(cltrain *net, cltrain_on_step on_step, void *context);
 
-/* Mean loss over the data, and the fraction of correct classes (NaN if the model is no classifier). Either
- * may be NULL. */
+/* Mean loss over the data, and the fraction of correct classes (NaN if the model is not a classifier).
+ * Either may be NULL. */
 CLTRAIN_API int cltrain_evaluate(cltrain *net, double *loss, double *accuracy);
 /* Errors of a regression over the data, in the unit of its targets: mean absolute error, root of the mean
  * squared error, and R2, the share of the targets' variance that is explained. Each is NaN unless the

@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --root) root=$(realpath -e -- "${2:-}") || wrong "--root needs a folder"; given=yes; shift ;;
     --glibc) glibc=${2:-}; [[ $glibc =~ ^2\.[0-9]+$ ]] || wrong "--glibc needs a version such as 2.31"; shift ;;
-    -*) wrong "'$1' is no folder" ;;
+    -*) wrong "'$1' is not a folder" ;;
     *) places+=("$1") ;;
     esac
     shift
@@ -193,7 +193,7 @@ if [ -n "$given" ]; then
     [ ${#systems[@]} -eq 1 ] || { echo "$root has the headers of more than one C library: ${systems[*]}" >&2; exit 1; }
     triplet=$(basename "$(dirname "${systems[0]}")")
     system_libc=$root/lib/$triplet/libc.so.6
-    [ -e "$system_libc" ] || { echo "$root is no folder of scripts/bundle_root.sh: it has no C library with headers" >&2; exit 1; }
+    [ -e "$system_libc" ] || { echo "$root is not a folder of scripts/bundle_root.sh: it has no C library with headers" >&2; exit 1; }
     [ -n "$glibc" ] || glibc=$(grep -a -o 'release version 2\.[0-9]*' "$system_libc" | grep -o '2\..*')
     for_root=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/root.cmake" "-DCLTRAIN_ROOT=${root:-/}" -DBUILD_TESTING=OFF)
 fi

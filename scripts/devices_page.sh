@@ -48,7 +48,7 @@ last() { local text; text=$("$@"); printf '%s' "${text:--}"; }
 
 for file in "${files[@]}"; do
     if [ -z "$(value "$file" runtime)" ] || [ -z "$(checks "$file")" ]; then
-        echo "devices_page.sh: $file is no record of the tests" >&2
+        echo "devices_page.sh: $file is not a record of the tests" >&2
         exit 1
     fi
 done

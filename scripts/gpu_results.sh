@@ -11,7 +11,7 @@ export LC_ALL=C
 report=${1:-} results=${2:-$(dirname "${BASH_SOURCE[0]}")/../docs/measurements.md}
 [ -r "$report" ] && [ -w "$results" ] || { sed -n 's/^# \(usage: .*\)/\1/p' "${BASH_SOURCE[0]}" >&2 && exit 2; }
 name=$(sed -n '1s/^# \(.*\): device report$/\1/p' "$report")
-[ -n "$name" ] || { echo "gpu_results.sh: '$report' is no page of device_report.sh: its first line names no device" >&2 && exit 2; }
+[ -n "$name" ] || { echo "gpu_results.sh: '$report' is not a page of device_report.sh: its first line names no device" >&2 && exit 2; }
 grep -q '^## GPU$' "$results" || { echo "gpu_results.sh: '$results' has no chapter '## GPU'" >&2 && exit 2; }
 # Headings of the page are two levels deeper in the chapter. The section stands last in it.
 awk -v title="### On $name" '

@@ -436,7 +436,7 @@ static clt_status take_bits(const clt_json *object, const char *key, const char 
 static clt_status check_object(const clt_json *object, int members, const char *source, const char *what)
 {
     if (clt_json_typeof(object) != CLT_JSON_OBJECT || clt_json_count(object) != (size_t)members)
-        CLT_FAIL(CLT_EDATA, "%s: %s is no object of %d members", source, what, members);
+        CLT_FAIL(CLT_EDATA, "%s: %s is not an object of %d members", source, what, members);
     return CLT_OK;
 }
 
@@ -464,7 +464,7 @@ static clt_status parse_item(const clt_json *object, const char *source, ocl_ite
     const clt_json *number = clt_json_get(object, "value");
     if (number == NULL || clt_json_typeof(number) != CLT_JSON_NUMBER || !clt_json_int(number, &value) ||
         value < 0)
-        CLT_FAIL(CLT_EDATA, "%s: 'value' is no whole number", source);
+        CLT_FAIL(CLT_EDATA, "%s: 'value' is not a whole number", source);
     item->value = (uint64_t)value;
     return CLT_OK;
 }
@@ -492,7 +492,7 @@ static clt_status parse_tested(const clt_json *root, const char *source, ocl_cap
         int64_t caps;
         if (clt_json_typeof(at) != CLT_JSON_NUMBER || !clt_json_int(at, &caps) || caps < 0 ||
             caps > UINT32_MAX || out->n_tested == OCL_TESTED_MAX)
-            CLT_FAIL(CLT_EDATA, "%s: 'tested' holds what is no set of capabilities", source);
+            CLT_FAIL(CLT_EDATA, "%s: 'tested' is not a set of capabilities", source);
         out->tested[out->n_tested++] = (uint32_t)caps;
     }
     return CLT_OK;
@@ -550,7 +550,7 @@ static clt_status parse_root(const clt_json *root, const char *source, ocl_capab
     if (number != NULL && clt_json_typeof(number) == CLT_JSON_NUMBER)
         (void)clt_json_int(number, &version);
     if (strcmp(format, FORMAT_NAME) != 0 || version != FORMAT_VERSION)
-        CLT_FAIL(CLT_EDATA, "%s: it is no file of format %s %d", source, FORMAT_NAME, FORMAT_VERSION);
+        CLT_FAIL(CLT_EDATA, "%s: it is not a file of format %s %d", source, FORMAT_NAME, FORMAT_VERSION);
     CLT_TRY(take_string(root, "key", source, key, sizeof key));
     if (strcmp(key, clt_hash64_text(out->key, want)) != 0)
         CLT_FAIL(CLT_EDATA, "%s: it is of another device, driver or cltrain", source);

@@ -106,8 +106,8 @@ enum {
 struct ocl_tuning;
 struct ocl_variant;
 
-/* Limits below those that the driver reports, so that the device acts as a smaller one; 0: no limit. Plans
- * obey them, and what exceeds them is refused as a driver would refuse it. */
+/* Limits below the limits that the driver reports, so that the device acts as a smaller one; 0: no limit.
+ * Plans keep within these limits, and a request that exceeds one is refused as a driver would refuse it. */
 typedef struct ocl_size_limits {
     uint64_t workgroup; /* work-items of a work-group, a power of two */
     uint64_t local;     /* bytes of local memory of a work-group */
@@ -295,7 +295,7 @@ typedef struct ocl_open_options {
     /* Profiling on CPU devices only, where it has no measurable cost; drivers of GPUs were seen to take up
      * to 1.8 times as long with it. */
     bool profiling_on_cpu;
-    int local_rank;  /* picks the local_rank-th device of those that match, if there are several GPUs */
+    int local_rank;  /* picks the local_rank-th matching device, if there are several GPUs */
     bool checker;    /* for the checker: capabilities that failed only their self-test are used */
     bool ask_again;  /* asks for all capabilities again, ignoring remembered answers */
     ocl_style style; /* LANES, GROUPS: this style if the device supports it, whichever is faster */

@@ -136,8 +136,9 @@ typedef struct ocl_found {
 
 /* enumerate.c: every device of every platform; free() the array. */
 clt_status ocl_enumerate(ocl_found **out, int *count);
-/* Words about a limit on memory (ulimit -v), "" if there is none; returns text. A driver that cannot be mapped
- * for want of address space looks to the loader like one that is not installed. */
+/* Writes a sentence about the limit on memory (ulimit -v), "" if there is no limit; returns text. The
+ * sentence is needed because the loader treats a driver that it cannot map, for lack of address space, as
+ * one that is not installed. */
 const char *ocl_memory_limit(char *text, size_t size);
 /* In a child process: the device to which the parent gave this index. CLT_EDEVICE: there is none. */
 clt_status ocl_find_in_child(const char *spec, ocl_found *out);

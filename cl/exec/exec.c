@@ -15,7 +15,7 @@ typedef struct run_state {
     ocl_counters tally;
 } run_state;
 
-/* Commands [first, last), except those whose `derives` has a bit of `without`. */
+/* Enqueues commands [first, last), except commands whose `derives` has a bit of `without`. */
 typedef struct run_range {
     size_t first, last;
     uint32_t without;

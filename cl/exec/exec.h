@@ -41,8 +41,8 @@ typedef struct ocl_exec_options {
     struct ocl_refusal *refusal;
 } ocl_exec_options;
 
-/* Told before the programs of a list are built (exec NULL, the whole list), and before commands [first, last)
- * of it, except those whose `derives` has a bit of `without`, are enqueued. */
+/* Told before the programs of a list are built (exec NULL, the whole list), and before commands [first,
+ * last) of it are enqueued. Commands whose `derives` has a bit of `without` are left out. */
 typedef struct ocl_exec_event {
     const ocl_command_list *list;
     size_t first, last;

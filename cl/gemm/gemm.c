@@ -194,8 +194,8 @@ static int64_t presence(const ocl_gemm *g, ocl_tensor_ref ref, bool possible)
     return g->optional_operands && possible ? 2 : ocl_given(ref);
 }
 
-/* Presence of the epilogue's operands, in the kernel's order; ocl_gemm_check refuses those that exclude each
- * other. */
+/* Which operands of the epilogue are present, in the kernel's order; ocl_gemm_check refuses operands that
+ * exclude each other. */
 typedef struct epilogue_operands {
     int64_t bias, residual, pre, dact;
 } epilogue_operands;

@@ -445,8 +445,8 @@ static void emit_product(const ocl_form_family *family, ocl_emitter *e, const oc
     ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g) + ocl_gemm_moment_flops(g));
 }
 
-/* Number of neighbouring elements of C that an item of the kernel that adds parts finishes: as many as in a
- * kernel without parts, if rows of the parts can be read in such vectors. */
+/* The number of neighbouring elements of C that one work-item of the kernel that adds partial sums finishes.
+ * It is the vector size of a kernel without parts if that divides a row of C; otherwise it is 1. */
 static int sum_vector(const ocl_gemm *g, const ocl_gemm_form *f)
 {
     ocl_gemm_form whole = *f;

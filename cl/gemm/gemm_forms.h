@@ -30,7 +30,7 @@ typedef struct ocl_gemm_form {
 
 /* How the choice of a form treats one of its values. */
 typedef enum ocl_form_role {
-    OCL_FORM_KEPT,   /* a wanted value replaces that of the standard forms */
+    OCL_FORM_KEPT,   /* a wanted value replaces the standard forms' value */
     OCL_FORM_FOLLOWS /* `complete` sets it, and knows the wanted value */
 } ocl_form_role;
 

@@ -421,7 +421,7 @@ static clt_status parse_have(const char *text, ocl_capabilities *capabilities)
         if (sscanf(entry, "%39[^=]=%d:%" SCNx32 ":%" SCNu64, item.name, &answer, &item.drops, &item.value) !=
                 4 ||
             answer <= 0 || answer >= OCL_ANSWER_COUNT)
-            CLT_FAIL(CLT_EUSAGE, "'%s' is no known answer", entry);
+            CLT_FAIL(CLT_EUSAGE, "'%s' is not a known answer", entry);
         item.answer = (ocl_answer)answer;
         CLT_TRY(ocl_capabilities_set(capabilities, &item));
         text += length + (text[length] == ',');
@@ -469,9 +469,9 @@ clt_status ocl_asking_serve(const char *spec, const char *mask, const char *styl
     if (one_by_one)
         setenv("CLTRAIN_BUILDERS", "1", 1);
     if (mask[0] == '\0' || *end != '\0')
-        CLT_FAIL(CLT_EUSAGE, "'%s' is no mask", mask);
+        CLT_FAIL(CLT_EUSAGE, "'%s' is not a mask", mask);
     if (!ocl_style_from_name(style, &asker.style))
-        CLT_FAIL(CLT_EUSAGE, "'%s' is no style", style);
+        CLT_FAIL(CLT_EUSAGE, "'%s' is not a style", style);
     asker.mask = (uint32_t)bits;
     CLT_TRY(clt_alloc(&capabilities, 1, sizeof *capabilities, "answers"));
     asker.capabilities = capabilities;

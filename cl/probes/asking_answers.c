@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device's answers for this process: those that an earlier process has kept, or new ones. Ranks of a
- * host that start together ask once. What a driver refuses later is kept with them. */
+ * The device's answers for this process: answers that an earlier process has stored, or new ones. When
+ * several ranks of a host start together, only one of them asks. Features that a driver refuses later are
+ * stored with the answers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -87,7 +87,8 @@ static clt_status ask_instruction(const ocl_probe_state *state, ocl_item *item)
     return ocl_answer_yes(item, 0);
 }
 
-/* The compute capability only says what is worth trying; 0: unknown. */
+/* Whether to try the instruction of this probe: the device runs PTX, and its compute capability, if it is
+ * known (not 0), is high enough. Only the result of the probe shows that the instruction works. */
 static bool want_instruction(const ocl_probe_state *state, char *why, size_t size)
 {
     const unit_probe *p = unit_of(state->question->cap);

@@ -145,7 +145,7 @@ static clt_status build_program(server *s, char *fields)
 {
     char *options = strchr(fields, '\t');
     if (options == NULL)
-        CLT_FAIL(CLT_EUSAGE, "'%s' is no program", fields);
+        CLT_FAIL(CLT_EUSAGE, "'%s' is not a program", fields);
     *options++ = '\0';
     s->program = NULL;
     clt_status status = ocl_program_try(s->device, fields, options, &s->program);
@@ -181,7 +181,7 @@ static clt_status ask_again(const server *s, char *fields)
 {
     char *have = strchr(fields, '\t');
     if (have == NULL)
-        CLT_FAIL(CLT_EUSAGE, "'%s' does not say what is known", fields);
+        CLT_FAIL(CLT_EUSAGE, "'%s' lacks the device's known capabilities", fields);
     *have++ = '\0';
     return ocl_asking_again(s->asker, have, strcmp(fields, "1") == 0);
 }
@@ -211,7 +211,7 @@ static clt_status obey(server *s, char *line)
     else
         good = false;
     if (!good)
-        CLT_FAIL(CLT_EUSAGE, "'%s' is no request of a parent process", line);
+        CLT_FAIL(CLT_EUSAGE, "'%s' is not a request of a parent process", line);
     return CLT_OK;
 }
 

@@ -120,7 +120,7 @@ static clt_status see_declaration(line l, memory *m)
     line head, tail;
     m->arrays++;
     if (!part_declaration(l, &head, &m->declared, &tail))
-        CLT_FAIL(CLT_EUNSUPPORTED, "'%.*s' in its PTX is no array of bytes", shown(l), l.text);
+        CLT_FAIL(CLT_EUNSUPPORTED, "'%.*s' in its PTX is not an array of bytes", shown(l), l.text);
     return CLT_OK;
 }
 
@@ -205,7 +205,7 @@ static clt_status check(const char *ptx, size_t size, seen *s)
     for (size_t at = 0; next_line(ptx, size, &at, &l);)
         CLT_TRY(see(l, s));
     if (!s->target)
-        CLT_FAIL(CLT_EUNSUPPORTED, "the driver's binary has no .target, so it is no PTX");
+        CLT_FAIL(CLT_EUNSUPPORTED, "the driver's binary has no .target, so it is not PTX");
     for (size_t i = 0; i < KINDS; i++)
         if (!s->kind[i])
             CLT_FAIL(CLT_EUNSUPPORTED, "the compiler kept no instruction '%s' for sm_90a", kinds[i]);
@@ -261,7 +261,7 @@ clt_status ocl_retarget_text(const char *ptx, size_t size, clt_str *out)
     while (size > 0 && ptx[size - 1] == '\0')
         size--;
     if (memchr(ptx, '\0', size) != NULL)
-        CLT_FAIL(CLT_EUNSUPPORTED, "the driver's binary is no text, so it is no PTX");
+        CLT_FAIL(CLT_EUNSUPPORTED, "the driver's binary is not text, so it is not PTX");
     CLT_TRY(check(ptx, size, &s));
     for (size_t at = 0; next_line(ptx, size, &at, &l);)
         put_line(l, &s, out);

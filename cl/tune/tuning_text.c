@@ -186,11 +186,11 @@ static bool take_ns(const clt_json *value, double *out)
 static clt_status read_values(const reader *r, const clt_json *values, ocl_choice *record)
 {
     if (values == NULL || clt_json_typeof(values) != CLT_JSON_OBJECT || clt_json_count(values) > OCL_TUNE_MAX)
-        BAD(r, "a record's \"values\" is no object of tunables");
+        BAD(r, "a record's \"values\" is not an object of tunables");
     for (const clt_json *v = clt_json_first(values); v != NULL; v = clt_json_next(v)) {
         int64_t value;
         if (!take_int(v, INT32_MIN, INT32_MAX, &value) || strlen(clt_json_key(v)) >= OCL_TUNE_NAME)
-            BAD(r, "a tunable's value is no integer, or its name is too long");
+            BAD(r, "a tunable's value is not an integer, or its name is too long");
         CLT_TRY(ocl_choice_set(record, clt_json_key(v), (int)value));
     }
     return CLT_OK;
@@ -243,12 +243,12 @@ static clt_status read_families(reader *r, const clt_json *families)
 {
     if (families == NULL || clt_json_typeof(families) != CLT_JSON_OBJECT ||
         clt_json_count(families) > MAX_FAMILIES)
-        BAD(r, "it does not say which kernels it is of");
+        BAD(r, "its list of kernel families is missing or invalid");
     for (const clt_json *v = clt_json_first(families); v != NULL; v = clt_json_next(v)) {
         char text[CLT_HASH64_TEXT], was[CLT_HASH64_TEXT];
         uint64_t hash;
         if (!take_text(v, was, sizeof was))
-            BAD(r, "the hash of a family's kernels is no text");
+            BAD(r, "the hash of a family's kernels is not text");
         CLT_TRY(ocl_family_hash(clt_json_key(v), &hash));
         r->family[r->n_families].name = clt_json_key(v);
         r->family[r->n_families++].current =
@@ -277,14 +277,14 @@ static clt_status read_head(reader *r, const clt_json *root)
         !take_text(clt_json_get(root, "driver"), key->driver, sizeof key->driver) ||
         !take_int(clt_json_get(root, "compute_units"), 0, UINT32_MAX, &units) || exact == NULL ||
         clt_json_typeof(exact) != CLT_JSON_BOOL)
-        BAD(r, "it does not say which device and driver it is of");
+        BAD(r, "its description of the device and driver is incomplete");
     key->compute_units = (uint32_t)units;
     r->tuning->exact = clt_json_bool(exact);
     const clt_json *style = clt_json_get(root, "style");
     char name[16];
     if (style != NULL &&
         (!take_text(style, name, sizeof name) || !ocl_style_from_name(name, &r->tuning->style)))
-        BAD(r, "its style is none that is known");
+        BAD(r, "its style is not known");
     const clt_json *unsupported = clt_json_get(root, "denials");
     r->tuning->has_unsupported = unsupported != NULL;
     if (unsupported != NULL)

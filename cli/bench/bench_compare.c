@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Begins and ends the records and tables of a benchmark, and compares a record with an earlier one: the time
- * of a step, "step_ms", and of each row the time "ms" or the rate "value". All members that are no
+ * of a step, "step_ms", and of each row the time "ms" or the rate "value". All members that are not
  * measurements identify a row. */
 #include <stdio.h>
 #include <string.h>

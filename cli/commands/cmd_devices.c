@@ -91,7 +91,8 @@ static void write_device(clt_json_writer *w, const device_view *view)
     clt_jw_end_object(w);
 }
 
-/* Appends the names of capabilities; on a screen with blanks between them, where the line may be wrapped. */
+/* Appends the names of capabilities, separated by commas. On a screen a blank follows each comma, so that
+ * the line can be wrapped there. */
 static void append_caps(clt_str *out, uint32_t caps, int screen)
 {
     char text[256];

@@ -115,10 +115,11 @@ static clt_status check_args(eval_args *a, const args_result *r)
                  "cltrain eval: missing argument: name the run folder of a training (cltrain eval RUN), or "
                  "CONFIG --init PATH; see 'cltrain eval --help'");
     if (operand && !run && !a->checkpoint && !a->init)
-        CLT_FAIL(CLT_EUSAGE,
-                 "cltrain eval: '%s' is no folder. To evaluate a training name its run folder (cltrain eval "
-                 "RUN); a CONFIG needs --checkpoint RUN or --init PATH as well",
-                 r->operands[0]);
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain eval: '%s' is not a folder. To evaluate a training name its run folder (cltrain eval "
+            "RUN); a CONFIG needs --checkpoint RUN or --init PATH as well",
+            r->operands[0]);
     if (a->on && strcmp(a->on, "train") != 0 && strcmp(a->on, "eval") != 0)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: --on '%s'; it can be eval (the evaluation data) or train", a->on);
     if (a->json && a->confusion && strcmp(a->json, "-") == 0 && strcmp(a->confusion, "-") == 0)

@@ -90,9 +90,8 @@ static void tell(const clt_export_result *x, clt_dtype dtype, const char *out)
     terminal_say("%s: %d tensors, %" PRId64 " values in %s, %" PRIu64 " bytes, from %s\n", out, x->tensors,
                  x->values, clt_dtype_name(dtype), x->bytes, x->from);
     if (x->averaged)
-        terminal_say(
-            "the weights are the moving averages (optimizer.ema), which evaluation uses; --weights raw "
-            "writes those of the last step\n");
+        terminal_say("the weights are the moving averages (optimizer.ema), which evaluation uses; --weights "
+                     "raw writes the weights of the last step\n");
     if (x->vanished > 0)
         terminal_say("%" PRId64 " values are too small for %s and became 0\n", x->vanished,
                      clt_dtype_name(dtype));

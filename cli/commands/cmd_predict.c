@@ -277,7 +277,7 @@ static clt_status check_mask_args(const predict_args *a)
             "cltrain predict: one volume gives one mask, but %d volumes are named; call it once for each",
             a->n_files);
     if (!clt_file_exists(a->files[0]) || clt_is_directory(a->files[0]))
-        CLT_FAIL(CLT_EUSAGE, "cltrain predict: '%s' is no file; name a volume (.nii, .nii.gz or .npy)",
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: '%s' is not a file; name a volume (.nii, .nii.gz or .npy)",
                  a->files[0]);
     return clt_file_can_write(a->out);
 }

@@ -45,7 +45,7 @@ static void free_trials(trials *t)
 }
 CLT_SCOPED_VALUE(trials, free_trials)
 
-/* Adds the cells of a row, which the arena keeps. */
+/* Copies the cells of a row into the arena, and appends `note` to the last cell if it is not empty. */
 static clt_status keep_row(trials *t, const clt_sweep_cells *row, const char *note, const char **cells)
 {
     bool whole = true;

@@ -71,12 +71,13 @@ static clt_status read_prices(estimation *e, const char *list)
         double price = at[length] == '=' ? clt_strtod(at + length + 1, &end) : NAN;
         if (end != at + all || all == length + 1 || !(price >= 0 && price <= MOST_PRICE))
             CLT_FAIL(CLT_EUSAGE,
-                     "cltrain estimate: '%.*s' of --price is no CARD=PRICE with a number from 0 to %g",
+                     "cltrain estimate: '%.*s' of --price is not CARD=PRICE with a number from 0 to %g",
                      (int)(all < 60 ? all : 60), at, MOST_PRICE);
         CLT_TRY(clt_card_find(at, length, &card));
         card_row *row = row_of(e, card);
         if (!row)
-            CLT_FAIL(CLT_EUSAGE, "cltrain estimate: --price has %s, and --for does not", card->name);
+            CLT_FAIL(CLT_EUSAGE, "cltrain estimate: --price names %s, which --for lacks; add it to --for",
+                     card->name);
         row->price = price;
         at += all;
         if (!*at)

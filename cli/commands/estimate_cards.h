@@ -9,7 +9,7 @@
 
 /* cards: names of the table, separated by commas. prices: "NAME=PRICE,..." of one card for an hour, or NULL.
  * reach: the share of the cards' limits that a step reaches, in percent. Writes to standard output.
- * CLT_EUSAGE: an unknown card, or a price that is none. */
+ * CLT_EUSAGE: an unknown card, or an invalid price. */
 typedef struct estimate_cards_options {
     const char *cards, *prices;
     double reach;

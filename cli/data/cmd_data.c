@@ -161,7 +161,7 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
         ARGS_INT("--threads", "N", threads, 1, 64, "threads that tokenise (one per core)"),
         ARGS_INT("--resize", "N", resize, 0, 16384,
                  "images: store pixels whose shorter side is at most N, instead of JPEG and PNG files"),
-        ARGS_FLAG("--skip-bad", pack.skips_bad, "images: leave out those that cannot be decoded"),
+        ARGS_FLAG("--skip-bad", pack.skips_bad, "images: leave out files that cannot be decoded"),
         ARGS_END};
     const args_usage usage =
         ARGS_USAGE("data prepare", "TEXT...|FOLDER", 1, ARGS_MAX, options,

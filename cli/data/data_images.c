@@ -271,7 +271,7 @@ static clt_status read_window(const char *text, clt_picture_window *out)
         out->low >= out->high)
         CLT_FAIL(
             CLT_EUSAGE,
-            "cltrain data show: --window '%s' is no window; give the values that become black and white, "
+            "cltrain data show: --window '%s' is not a window; give the values that become black and white, "
             "the lower one first, such as --window=-160,240",
             text);
     return CLT_OK;

@@ -204,7 +204,7 @@ clt_status new_config_arrays(new_config *n, const char *type)
 typedef struct key_search {
     new_config *n;
     const char *key; /* NULL: not found yet */
-    bool plain;      /* a file is no JSON Lines */
+    bool plain;      /* a file is not JSON Lines */
 } key_search;
 
 /* Looks at the first record of a file: its text is in a member with a usual name, else in the longest string.
@@ -389,7 +389,7 @@ static clt_status check_no_zeros(const char *path)
     CLT_TRY(clt_file_read_start(path, start, sizeof start, CLT_EDATA, &got));
     if (memchr(start, '\0', got))
         CLT_FAIL(CLT_EDATA,
-                 "cltrain new: '%s' is no text, and neither its content nor its name tells another kind of "
+                 "cltrain new: '%s' is not text, and neither its content nor its name shows another kind of "
                  "data; docs/data.md lists what can be trained on",
                  path);
     return CLT_OK;
@@ -460,7 +460,7 @@ clt_status new_config_look(new_config *n)
         CLT_FAIL(CLT_EDATA, "cltrain new: '%s': there is no such file or folder", n->path);
     if (!clt_is_directory(n->path) && clt_rows_once(n->path))
         CLT_FAIL(CLT_EDATA,
-                 "cltrain new: '%s' is no regular file and can be read only once; save it as a file",
+                 "cltrain new: '%s' is not a regular file and can be read only once; save it as a file",
                  n->path);
     CLT_TRY(clt_is_directory(n->path)              ? look_at_folder(n)
             : pattern && !clt_file_exists(n->path) ? new_config_text(n)

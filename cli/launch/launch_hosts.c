@@ -26,7 +26,7 @@ static clt_status add_host(launch_hosts *hosts, const char *name, size_t length,
      * list */
     if (length == 0 || length >= sizeof hosts->host->name || name[0] == '-' || memchr(name, ':', length) ||
         memchr(name, ',', length))
-        CLT_FAIL(CLT_EUSAGE, "cltrain launch: option --hosts: %s: '%.*s' is no name of a host", where,
+        CLT_FAIL(CLT_EUSAGE, "cltrain launch: option --hosts: %s: '%.*s' is not the name of a host", where,
                  (int)length, name);
     if (slots < 0 || slots > MOST_SLOTS)
         CLT_FAIL(CLT_EUSAGE, "cltrain launch: option --hosts: %s: host '%.*s' needs 1 to %d ranks", where,
@@ -45,7 +45,7 @@ static clt_status add_host(launch_hosts *hosts, const char *name, size_t length,
     return CLT_OK;
 }
 
-/* Reads a number of ranks; -1: the text is no such number. */
+/* Reads a number of ranks; -1: the text is not such a number. */
 static long number(const char *text, size_t length)
 {
     char *end;
@@ -221,8 +221,8 @@ static clt_status take_answer(launch_host *h, bool far, int there, int devices, 
         CLT_FAIL(CLT_EDEVICE, "counting the devices of this host: %s; see 'cltrain doctor'", h->why);
     if (there == 0 && all)
         CLT_FAIL(CLT_EDEVICE,
-                 "host %s does not tell its devices: %s; it needs cltrain at the same path and a login "
-                 "without a password",
+                 "the devices of host %s cannot be counted: %s; the host needs cltrain at the same path and "
+                 "a login without a password",
                  h->name, h->why);
     if (there > 0 && !h->cpu && asked > there)
         CLT_FAIL(

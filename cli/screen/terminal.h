@@ -25,8 +25,8 @@ int terminal_columns(void);
 int terminal_columns_of(int fd);
 /* terminal_takes: true if a line can be written now. A terminal that nobody reads (a lost connection,
  * Ctrl-S) must not block the run. terminal_write: never blocks; if the terminal accepts a part of a text,
- * the rest is written before any later text. If the standard output is no terminal, terminal_takes is true,
- * and terminal_write may block. One thread at a time may use them. */
+ * the rest is written before any later text. If the standard output is not a terminal, terminal_takes is
+ * true, and terminal_write may block. One thread at a time may use them. */
 bool terminal_takes(void);
 void terminal_write(const char *text, size_t size);
 /* Waits until the terminal has accepted everything, for at most a second. */

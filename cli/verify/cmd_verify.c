@@ -183,8 +183,8 @@ static clt_status measure_device(const verify_args *a, const clt_verify_options 
     return CLT_OK;
 }
 
-/* What a run has come to that ended with `first`, and whose next part ended with `status`: a check that fails
- * does not keep the next part from running. */
+/* The status of a run whose first part ended with `first` and whose next part ended with `status`. The next
+ * part runs even if a check of the first one failed, so the more serious status of the two counts. */
 static clt_status worse_of(const clt_error *first, clt_status status)
 {
     bool other = status != CLT_OK && (status != CLT_ECHECK || first->status == CLT_OK);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How far losses and norms of gradients of two trainings of the same model are apart, step by step, and how
- * far they may be: the promise between devices, in f32 for the first ten steps and for later ones, in 16 bits
- * for all. */
+ * Compares the losses and gradient norms of two trainings of the same model, step by step, and judges the
+ * differences. The limits are the ones that cltrain promises between devices: in f32 one for the first ten
+ * steps and one for later steps, in 16 bits one for all steps. */
 #ifndef CLI_VERIFY_STEP_DIFFERENCES_H
 #define CLI_VERIFY_STEP_DIFFERENCES_H
 

@@ -115,7 +115,7 @@ static clt_status read_head(verify_baseline *b, const clt_json *root)
     verify_selection *s = &b->selection;
     if (!text_of(root, "format", &format) || !format || strcmp(format, VERIFY_FORMAT) != 0 ||
         !int_of(root, "format_version", &version))
-        return refuse(b, "is no result of the checker");
+        return refuse(b, "is not a result of the checker");
     if (version > VERIFY_FORMAT_VERSION)
         return refuse(b, "was written by a newer cltrain");
     if (!selection || !int_of(root, "seed", &seed) || seed < 1 ||
@@ -142,7 +142,7 @@ static clt_status read_file(verify_baseline *b)
     CLT_TRY(clt_json_parse(text, size, b->path, CLT_EUSAGE, &b->doc));
     const clt_json *root = clt_json_root(b->doc);
     if (clt_json_typeof(root) != CLT_JSON_OBJECT)
-        return refuse(b, "is no result of the checker");
+        return refuse(b, "is not a result of the checker");
     CLT_TRY(read_head(b, root));
     if (!clt_json_sealed(text, size, VERIFY_SEAL)) /* told last: a newer form is to be named as such */
         return refuse(b, "does not match its own hash, so it was damaged or edited");

@@ -9,8 +9,8 @@
 
 typedef struct verify_baseline verify_baseline;
 
-/* Reads a file that verify_report_json has written. CLT_EUSAGE: it is none, it is damaged or edited, or a
- * newer cltrain wrote it. */
+/* Reads a file that verify_report_json has written. CLT_EUSAGE: the file has another format, is damaged or
+ * was edited, or a newer cltrain wrote it. */
 clt_status verify_baseline_open(const char *path, verify_baseline **out);
 void verify_baseline_close(verify_baseline *baseline); /* NULL is fine */
 CLT_SCOPED_POINTER(verify_baseline, verify_baseline_close)

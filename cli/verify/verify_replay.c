@@ -188,8 +188,10 @@ static clt_status compare_tensors(replay *r, const clt_safetensors *a, const clt
     for (int i = 0; i < clt_safetensors_count(a); i++) {
         const clt_named_tensor *x = clt_safetensors_at(a, i), *y = clt_safetensors_find(b, x->name);
         if (!y || !clt_shape_equal(&x->shape, &y->shape))
-            CLT_FAIL(CLT_ECHECKPOINT, "cltrain verify: tensor '%s' of '%s' is another one in the replay",
-                     x->name, r->args->run);
+            CLT_FAIL(
+                CLT_ECHECKPOINT,
+                "cltrain verify: tensor '%s' of '%s' is missing in the replay, or has another shape there",
+                x->name, r->args->run);
         clt_tensor_difference d = clt_tensor_compare(x, y);
         r->tensors++;
         r->same_tensors += d.same_bits;

@@ -291,6 +291,6 @@ clt_status verify_trajectory(const clt_verify_options *options, const char *caps
             CLT_TRY(check(&t, &one, &result));
     }
     if (t.failed > 0)
-        CLT_FAIL(CLT_ECHECK, "verify: %d of %d trainings are not as recorded", t.failed, t.trained);
+        CLT_FAIL(CLT_ECHECK, "verify: %d of %d trainings differ from the recorded ones", t.failed, t.trained);
     return CLT_OK;
 }

@@ -12,9 +12,9 @@
 
 #include "engine/base/status.h"
 
-/* Blocks the signals that users, schedulers and service managers send, in the calling thread and in those
- * that it starts from now on: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2. *before (may be
- * NULL) gets the previous mask. Threads of clt_thread_start block them too. */
+/* Blocks the signals that users, schedulers and service managers send, in the calling thread and in all
+ * threads that it starts from now on: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2. *before
+ * (may be NULL) gets the previous mask. Threads of clt_thread_start block them too. */
 void clt_thread_block_signals(sigset_t *before);
 
 /* Like pthread_cond_wait, but for at most `seconds`. False: there was no signal in that time. */

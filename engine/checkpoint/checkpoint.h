@@ -219,8 +219,8 @@ clt_status clt_export_tensors(const clt_named_tensor *tensors, int n, clt_dtype 
 /* CLT_EUSAGE if `out` would lie in the folder of a checkpoint, which must contain only what its manifest
  * lists. */
 clt_status clt_export_check_outside(const char *out);
-/* CLT_EUSAGE also if `out` is no regular file (a device, say), or a file that holds no weights, which is not
- * overwritten. */
+/* CLT_EUSAGE also if `out` is not a regular file (a device, say), or a file that holds no weights, which is
+ * not overwritten. */
 clt_status clt_export_check_file(const char *out);
 
 /* True if the folder (a checkpoints folder or a run folder) has at least one step_N, valid or not, or cannot

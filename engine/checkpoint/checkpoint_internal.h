@@ -62,8 +62,8 @@ void clt_tensor_file_free(clt_tensor_file *file);
 CLT_SCOPED_VALUE(clt_tensor_file, clt_tensor_file_free)
 /* Makes the tensor files in their full size, with their headers, and syncs. Adds the headers to *part. */
 clt_status clt_tensor_files_create(const char *folder, const clt_checkpoint_content *content, clt_part *part);
-/* The folder in which a checkpoint is written: folder/step_N.tmp-TAG. The caller frees the path, also those
- * of clt_path_join. */
+/* The folder in which a checkpoint is written: folder/step_N.tmp-TAG. The caller frees the path; it also
+ * frees paths that clt_path_join makes. */
 clt_status clt_checkpoint_temporary(const char *folder, int64_t step, const char *tag, char **out);
 /* folder/step_N */
 clt_status clt_checkpoint_folder(const char *folder, int64_t step, char **out);

@@ -54,7 +54,7 @@ static clt_status spend(clt_pytorch *p, uint64_t cost)
     p->spent += cost;
     if (p->spent > COST_MAX)
         REFUSE("%s: its modules hold each other so often that their state dict would have more than %llu "
-               "tensors, which is no model",
+               "tensors, which is not a model",
                p->path, (unsigned long long)(COST_MAX / MEMBER_COST));
     return CLT_OK;
 }
@@ -65,7 +65,7 @@ static clt_status get_members(const clt_pytorch *p, const place *at, const char 
 {
     *out = clt_pickle_get(at->module->state, attribute);
     if ((*out)->kind != CLT_PICKLE_DICT)
-        REFUSE("%s: %s of %s is no dict", p->path, attribute, shown(p, at));
+        REFUSE("%s: %s of %s is not a dict", p->path, attribute, shown(p, at));
     return CLT_OK;
 }
 
@@ -91,7 +91,7 @@ static clt_status add_tensor(gathering *g, const place *at, const char *attribut
     size_t dims;
     CLT_TRY(make_name(g->p, at, key, "", &text));
     if (!clt_pytorch_is_tensor(tensor, &dims))
-        REFUSE("%s: \"%s\" in %s of a module is no dense tensor", g->p->path, text, attribute);
+        REFUSE("%s: \"%s\" in %s of a module is not a dense tensor", g->p->path, text, attribute);
     CLT_TRY(clt_grow(&g->items, &g->capacity, g->count + 2, sizeof *g->items, "the tensors of a module"));
     clt_pickle_value *name = clt_arena_alloc(g->p->file->arena, sizeof *name);
     if (!name)
@@ -126,7 +126,7 @@ static clt_status get_left_out(const clt_pytorch *p, const place *at, const clt_
         if (arguments->count == 0 || (arguments->count == 1 && (*out)->kind == CLT_PICKLE_LIST))
             return CLT_OK;
     }
-    REFUSE("%s: _non_persistent_buffers_set of %s is no set", p->path, shown(p, at));
+    REFUSE("%s: _non_persistent_buffers_set of %s is not a set", p->path, shown(p, at));
 }
 
 static bool is_left_out(const clt_pickle_value *set, const clt_pickle_value *key)
@@ -156,7 +156,7 @@ static clt_status add_buffers(gathering *g, const place *at)
 static clt_status check_module(const clt_pytorch *p, const place *at)
 {
     if (!clt_pytorch_is_module(at->module))
-        REFUSE("%s: %s is no object that is known as a module", p->path, shown(p, at));
+        REFUSE("%s: %s is not an object that is known as a module", p->path, shown(p, at));
     if (at->depth > DEPTH_MAX)
         REFUSE("%s: %s lies more than %d modules deep", p->path, shown(p, at), DEPTH_MAX);
     for (const place *above = at->above; above; above = above->above)

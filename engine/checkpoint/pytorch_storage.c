@@ -69,7 +69,7 @@ static clt_status read_identity(const clt_pytorch *p, const clt_pickle_value *pe
             out->type = &types[i];
     if (!out->type && !is_untyped(class))
         REFUSE("%s: storages of the class '%.100s' are not read", p->path,
-               class->kind == CLT_PICKLE_GLOBAL ? class->text : "that is no name");
+               class->kind == CLT_PICKLE_GLOBAL ? class->text : "that is not a name");
     out->key = tuple->items[2]->text;
     if (tuple->items[2]->length > KEY_MAX)
         REFUSE("%s: the name of a storage has %zu characters, more than PyTorch writes", p->path,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Notices of a cloud that this machine is about to be taken away, or that it is in danger. A thread asks the
- * metadata service of the cloud that the machine belongs to, a file, or an address. Away from clouds nothing
- * is asked, and no packet is sent. Knows nothing of training. */
+ * metadata service of the cloud that the machine belongs to, a file, or an address. On a machine that
+ * belongs to no cloud the thread asks no service and sends no packet. Knows nothing of training. */
 #ifndef ENGINE_CLOUD_NOTICE_H
 #define ENGINE_CLOUD_NOTICE_H
 
@@ -13,7 +13,7 @@
 
 typedef enum clt_notice_kind {
     CLT_NOTICE_NONE,
-    CLT_NOTICE_SAVE, /* the machine may be taken away, or is about to pause: what is not saved may be lost */
+    CLT_NOTICE_SAVE, /* the machine may be taken away or paused soon; the run should save a checkpoint */
     CLT_NOTICE_STOP  /* the machine will be taken away */
 } clt_notice_kind;
 
@@ -36,15 +36,16 @@ typedef struct clt_notice_options {
 
 typedef struct clt_notices clt_notices;
 
-/* Begins to watch the cloud, the file and the address, those that there are. *out is NULL if there is none:
- * `off`, or `auto` on a machine of no cloud. CLT_EUNSUPPORTED: the provider is named, and libcurl is missing;
- * with `auto` clt_notices_take_trouble tells of it. CLT_ECONFIG: CLTRAIN_CLOUD_PROVIDER names no provider. */
+/* Begins to watch the cloud, the file and the address, as far as each is set. *out becomes NULL if none is
+ * set: with the provider `off`, or with `auto` on a machine that belongs to no cloud. CLT_EUNSUPPORTED: the
+ * provider is named, and libcurl is missing; with `auto` clt_notices_take_trouble tells of it. CLT_ECONFIG:
+ * CLTRAIN_CLOUD_PROVIDER names no provider. */
 clt_status clt_notices_open(const clt_notice_options *options, clt_notices **out);
 /* CLT_ECONFIG: clt_notices_open would fail with it. Asks nobody. */
 clt_status clt_notices_check(const clt_notice_options *options);
-/* Asks once and waits for the answer, which says no more than that there is one. CLT_EDATA: there is none, or
- * none that can be understood. CLT_EUSAGE: the provider's name is none, or its file or address is missing.
- * CLT_EUNSUPPORTED: libcurl is missing. */
+/* Asks the service once and waits for its answer; the content of the answer does not matter. CLT_EDATA: no
+ * answer came, or it cannot be understood. CLT_EUSAGE: the provider's name is unknown, or its file or
+ * address is missing. CLT_EUNSUPPORTED: libcurl is missing. */
 clt_status clt_notices_try(const clt_notice_options *options);
 /* Ends the thread, and a request that is in progress with it. NULL is fine. */
 void clt_notices_close(clt_notices *notices);

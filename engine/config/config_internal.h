@@ -96,7 +96,7 @@ clt_status clt_config_apply_presets(clt_config *config, const clt_config_presets
 /* schema.c: the keys that belong to no part; ends with a NULL path. */
 extern const clt_config_key clt_config_common[];
 
-/* config_parts.c: whether all keys had room in the composed schema; a unit test sees to that. */
+/* config_parts.c: whether all keys had room in the composed schema. A unit test checks that they had. */
 bool clt_config_schema_whole(void);
 /* Rules of the chosen parts. */
 void clt_config_check_parts(clt_config_rules *rules);

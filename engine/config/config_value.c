@@ -140,7 +140,7 @@ static void check_range(reader *r, const clt_json *json, double number)
               range_text(r->key, range, sizeof range), *r->key->unit ? " " : "", r->key->unit);
 }
 
-/* False when the value is no integer; the message says how to write one. */
+/* False when the value is not an integer; the message says how to write one. */
 static bool read_int(reader *r, const clt_json *json, const char *expected, int64_t *out)
 {
     if (clt_json_int(json, out))

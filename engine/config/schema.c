@@ -31,8 +31,8 @@ const clt_config_key clt_config_common[] = {
          "samples computed at once on one rank; auto: as many as fit into the device's memory, with as many "
          "micro-batches in a step as data.global_batch needs"},
     CLT_KEY_INT("data.global_batch", 0, 1e9, "0", "samples",
-                "samples of one step over all ranks, in micro-batches of which every rank takes as many as "
-                "the others or one more; 0: data.micro_batch times ranks"),
+                "samples of one step over all ranks. They are divided into micro-batches; the numbers of "
+                "micro-batches of two ranks differ by one at most; 0: data.micro_batch times ranks"),
     {.path = "data.workers",
      .type = CLT_CFG_AUTO_INT,
      .default_text = "\"auto\"",
@@ -60,8 +60,8 @@ const clt_config_key clt_config_common[] = {
                 "are used as they are"),
     CLT_KEY_FLOAT("optimizer.weight_decay", 0, 1e6, "0", "", "weight decay"),
     CLT_KEY_CHOICE("optimizer.decay", CLT_CHOICE_WORDS(CLT_DECAYS), "\"matrices\"",
-                   "which parameters decay: those of two or more dimensions, which leaves out biases and the "
-                   "weights of norms, or all"),
+                   "which parameters decay: parameters of two or more dimensions, which leaves out biases "
+                   "and the weights of norms, or all parameters"),
     CLT_KEY_FLOAT_OPEN(
         "optimizer.ema", 0, false, 1, true, "0", "",
         "decay of an exponential moving average of the weights, which evaluation, prediction and generation "
@@ -121,7 +121,7 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_BOOL(
         "parallel.rank_invariant", "false",
         "the same bits with 1, 2, 4 ... ranks and the same data.global_batch: micro-batches are added up as "
-        "a binary tree; their number and that of the ranks must be powers of two"),
+        "a binary tree; the number of micro-batches and the number of ranks must be powers of two"),
     CLT_KEY_BOOL(
         "parallel.sync_batch_norm", "false",
         "batch_norm takes mean and variance over the micro-batches of all ranks, as torch.nn.SyncBatchNorm; "
@@ -130,10 +130,9 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_CHOICE(
         "parallel.gradients", CLT_CHOICE_WORDS(CLT_GRADIENT_TYPES), "\"f32\"",
         "type of parameter gradients on their way between ranks; sums are f32; f16 only under a loss scale"),
-    CLT_KEY_BOOL(
-        "parallel.half_between_hosts", "false",
-        "with 16-bit parallel.gradients: what the ranks of a host have added up travels to other hosts in "
-        "this type as well, in two thirds of the bytes, but rounded once more; false: as f32"),
+    CLT_KEY_BOOL("parallel.half_between_hosts", "false",
+                 "with 16-bit parallel.gradients: the sums of a host's ranks travel to other hosts in this "
+                 "type as well, which needs two thirds of the bytes but rounds once more; false: as f32"),
     CLT_KEY_CHOICE("parallel.allreduce", CLT_CHOICE_WORDS(CLT_ALLREDUCES), "\"auto\"",
                    "algorithm of sums over ranks; auto: through memory that the ranks of a host share, "
                    "between hosts the fastest of a measurement at the start"),
@@ -180,7 +179,8 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_INT("train.eval_every", 0, STEPS, "0", "steps",
                 "interval between evaluations; 0: only at the end"),
     CLT_KEY_INT("train.eval_batches", 0, CLT_KEY_MANY, "0", "micro-batches",
-                "evaluate on the first so many only, which the ranks divide; 0: on all"),
+                "evaluate only on this number of micro-batches from the beginning, which the ranks divide; "
+                "0: on all"),
     CLT_KEY_BOOL(
         "train.eval_metrics", "false",
         "evaluations during training also count by class, from predictions that are read from the device: "
@@ -192,26 +192,25 @@ const clt_config_key clt_config_common[] = {
         "where there are more classes"),
     CLT_KEY_BOOL("train.eval_background", "false",
                  "class 0 counts in the mean Dice too; false: it is the background"),
-    CLT_KEY_INT(
-        "train.early_stop_evals", 0, STEPS, "0", "evaluations",
-        "patience: the training ends when so many evaluations of train.eval_every in a row were not "
-        "better than the best before them, by the figure of checkpoint.best (loss if none); 0: never"),
+    CLT_KEY_INT("train.early_stop_evals", 0, STEPS, "0", "evaluations",
+                "patience: the training ends after this number of evaluations (train.eval_every) in a row "
+                "that were not better than the best one before them, by the figure of checkpoint.best (loss "
+                "if none); 0: never"),
     CLT_KEY_FLOAT("train.early_stop_delta", 0, 1e6, "0", "",
                   "an evaluation is better only if its figure is by more than this"),
     CLT_KEY_INT(
         "train.max_nonfinite", 1, 1e9, "10", "steps",
         "skipped updates in a row (loss or gradients not finite) after which the run ends with code 6"),
-    CLT_KEY_CHOICE(
-        "train.on_spike", CLT_CHOICE_WORDS(CLT_SPIKE_ACTIONS), "\"off\"",
-        "what happens when loss or gradient norm of a step lie far above those of recent steps: warn, "
-        "or skip the update"),
+    CLT_KEY_CHOICE("train.on_spike", CLT_CHOICE_WORDS(CLT_SPIKE_ACTIONS), "\"off\"",
+                   "the reaction to a step whose loss or gradient norm is far above the values of recent "
+                   "steps: warn, or skip the update"),
     CLT_KEY_FLOAT(
         "train.spike_loss", 0, 1e6, "6", "standard deviations",
         "a loss more than this above the mean of recent steps is a spike; 0: losses are not judged"),
     CLT_KEY_FLOAT("train.spike_gradient", 0, 1e6, "6", "standard deviations",
                   "the same for the norm of the gradients before clipping"),
     CLT_KEY_INT("train.spike_window", 2, 1e6, "128", "steps",
-                "the recent steps; no step is a spike before there are so many"),
+                "number of recent steps; no step is a spike before this number of steps is done"),
     {.path = "train.recompute",
      .type = CLT_CFG_CHOICE,
      .choices = CLT_CHOICE_WORDS(CLT_RECOMPUTES),
@@ -219,7 +218,7 @@ const clt_config_key clt_config_common[] = {
      .unit = "",
      .help =
          "activations computed again in the backward pass, for less memory: gelu: outputs of activations, "
-         "dropout and norms, such as batch norms with the relu behind them, whose statistics are kept; "
+         "dropout and norms, such as batch norms with the relu after them; their statistics are kept; "
          "block: everything inside a block of the model"},
     CLT_KEY_CHOICE("train.fuse", CLT_CHOICE_WORDS(CLT_FUSINGS), "\"on\"",
                    "neighbouring layers become one kernel; off: every layer apart, to compare"),
@@ -232,7 +231,8 @@ const clt_config_key clt_config_common[] = {
                 "interval between checkpoints; 0: by time (checkpoint.minutes) and at the end"),
     CLT_KEY_FLOAT("checkpoint.minutes", 0, 1e6, "15", "minutes",
                   "a checkpoint whenever so much time has passed since the last one; 0: never"),
-    CLT_KEY_INT("checkpoint.keep", 0, 1e6, "3", "checkpoints", "newest so many are kept; 0: all"),
+    CLT_KEY_INT("checkpoint.keep", 0, 1e6, "3", "checkpoints",
+                "number of newest checkpoints that are kept; 0: all"),
     CLT_KEY_BOOL("checkpoint.final", "true", "a checkpoint at the end of the training"),
     CLT_KEY_INT("checkpoint.major", 0, STEPS, "0", "steps",
                 "every step that is a multiple of it is kept for ever; 0: none"),
@@ -302,8 +302,8 @@ const clt_config_key clt_config_common[] = {
         "temperature, errors); 0: none; not given: CLTRAIN_MONITOR_SECONDS of the environment, else "
         "1"),
     CLT_KEY_STRING("monitor.prometheus", "\"\"",
-                   "a file that ends with .prom, or a folder for one: what the run and its devices do, for "
-                   "Prometheus; empty: none"),
+                   "a file that ends with .prom, or a folder for one, that the run fills with its figures "
+                   "and its devices' for Prometheus; empty: none"),
 
     CLT_KEY_CHOICE(
         "cloud.provider", "auto|aws|gcp|azure|alibaba|file|url|off", "\"auto\"",
@@ -313,7 +313,8 @@ const clt_config_key clt_config_common[] = {
         "asked. cloud.notice_file and cloud.notice_url are watched beside a cloud; file and url: they alone"),
     CLT_KEY_STRING("cloud.notice_file", "\"\"", "a file whose existence is such a notice"),
     CLT_KEY_STRING("cloud.notice_url", "\"\"",
-                   "an address of which the answer 200 is such a notice; 204 and 404: there is none"),
+                   "an address that is asked for notices: the answer 200 is a notice, 204 and 404 mean that "
+                   "there is no notice"),
     CLT_KEY_FLOAT("cloud.poll_seconds", 0, 3600, "0", "seconds",
                   "between two questions for notices; 0: 5 seconds with aws and alibaba, else 1"),
     CLT_KEY_STRING(

@@ -145,10 +145,11 @@ typedef struct clt_source_type {
 
 /* How a source is opened, besides its config. All pointers are borrowed while it is opened. */
 typedef struct clt_source_with {
-    /* What a saved run learned about the inputs from its table; NULL: it is learned from this data. */
+    /* The facts about the inputs that a saved run learned from its table; NULL: they are learned from this
+     * data. */
     const struct clt_table *table;
-    /* `table` is used only if the config takes its columns and target from this data; else a warning says
-     * that all is learned anew. */
+    /* `table` is used only if the config takes its columns and target from this data; otherwise a warning
+     * says that all facts are learned again. */
     bool table_may_differ;
     /* The run's other facts, by which targets become numbers as they did there. NULL: these are learned. */
     const struct clt_data_facts *facts;
@@ -188,7 +189,7 @@ struct clt_source {
     int64_t n_class_names;
     /* words: the first target that is not a number ("line 5, column 'y': 'NA'"); NULL: all are numbers */
     const char *words;
-    /* table: facts learned from a table's training part (table_facts.h); NULL: this is no table */
+    /* table: facts learned from a table's training part (table_facts.h); NULL: this is not a table */
     struct clt_table *table;
     const char *description; /* one line: "idx: 60000 samples of (28,28) u8, labels 0..9, from ..." */
     void *state;

@@ -45,7 +45,7 @@ clt_status clt_private_folder_check(const char *folder)
     if (stat(folder, &info) != 0)
         return clt_fail_errno(CLT_ESTORAGE, errno, "looking at '%s'", folder);
     if (!S_ISDIR(info.st_mode))
-        CLT_FAIL(CLT_ESTORAGE, "'%s' is no folder; remove it", folder);
+        CLT_FAIL(CLT_ESTORAGE, "'%s' is not a folder; remove it", folder);
     if (info.st_uid != geteuid())
         CLT_FAIL(
             CLT_ESTORAGE,

@@ -33,7 +33,7 @@ typedef struct kind {
     bool (*is_cached)(const char *entry, bool folder);
 } kind;
 
-/* "NAME.tmp-PID": a file left behind by a process that was killed while writing it. */
+/* "NAME.tmp-PID": a file that a process left when it was killed while writing it. */
 static bool is_temporary(const char *name)
 {
     const char *mark = strstr(name, ".tmp-");
@@ -77,7 +77,7 @@ static bool is_copy(const char *name, bool folder)
 
 static const kind kinds[] = {
     {.name = "programs",
-     .purpose = "built kernels, or marks of those that the driver keeps; built again",
+     .purpose = "built kernels, or marks of kernels that the driver keeps; built again when needed",
      .is_cached = is_program},
     {.name = "answers",
      .purpose = "what each device can do; asked again without them (some seconds)",

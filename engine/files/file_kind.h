@@ -16,15 +16,15 @@ const char *clt_kind_of_image(const void *bytes, size_t size);
  * for a file that was not fetched. The message does not name the file. what: "the image", "the weights". */
 clt_status clt_refuse_pointer(const void *bytes, size_t size, const char *what, clt_status code);
 
-/* The same for the file at `path`, with its name in the message; a file that cannot be read is no
+/* The same for the file at `path`, with its name in the message; a file that cannot be read is not a
  * pointer. */
 clt_status clt_refuse_pointer_file(const char *path, const char *what, clt_status code);
 
-/* clt_refuse_no_text: fails with `code` when the bytes begin a file that is no text in UTF-8 or a similar
- * encoding: a git-lfs pointer, UTF-16 and UTF-32 (with a byte order mark, or by the places of their
- * zeros), archives, Parquet, images and others by their names. The message does not name the file.
- * *other: it is of another kind, so that a folder of texts may leave it out; false for a text that has to
- * be fetched or converted. */
+/* clt_refuse_no_text: fails with `code` when the bytes begin a file that is not text in UTF-8 or a similar
+ * encoding: a git-lfs pointer, UTF-16 and UTF-32 (with a byte order mark, or by the places of their zeros),
+ * archives, Parquet, images and others by their names. The message does not name the file. *other: it is of
+ * another kind, so that a folder of texts may leave it out; false for a text that has to be fetched or
+ * converted. */
 clt_status clt_refuse_no_text(const void *bytes, size_t size, clt_status code, bool *other);
 
 #endif

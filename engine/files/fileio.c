@@ -351,7 +351,7 @@ clt_status clt_stdin_read_data(clt_status code, char **data, size_t *size)
 static clt_status no_regular_file(const char *path)
 {
     CLT_FAIL(CLT_ESTORAGE,
-             "writing '%s': it is no regular file but a link, a pipe or a device, which is not written to "
+             "writing '%s': it is not a regular file but a link, a pipe or a device, which is not written to "
              "under this name; remove it",
              path);
 }

@@ -143,8 +143,8 @@ clt_status clt_file_list_add(clt_file_list *list, char *name);
 void clt_file_list_sort(clt_file_list *list, size_t from);
 void clt_file_list_free(clt_file_list *list);
 CLT_SCOPED_VALUE(clt_file_list, clt_file_list_free)
-/* The names of a folder's entries, sorted, without those that begin with a dot. CLT_EDATA: the folder cannot
- * be opened, or not be read to its end. *out is to be freed in any case. */
+/* The sorted names of a folder's entries, except names that begin with a dot. CLT_EDATA: the folder cannot
+ * be opened or not be read completely. Free *out in any case. */
 clt_status clt_folder_names(const char *folder, clt_file_list *out);
 /* Adds the paths that match a pattern of the shell, in no order; none is no failure. */
 clt_status clt_file_match(const char *pattern, clt_file_list *out);

@@ -52,7 +52,7 @@ static clt_status read_number(machine *m, int bytes, uint64_t *out)
 static clt_status count_values(machine *m, size_t count)
 {
     if (count > VALUES_MAX - m->values)
-        REFUSE(m, "%s: the pickle has more than %u values, which is no file of weights", m->where,
+        REFUSE(m, "%s: the pickle has more than %u values, which is not a file of weights", m->where,
                VALUES_MAX);
     m->values += count;
     return CLT_OK;
@@ -239,7 +239,7 @@ static clt_status push_stack_global(machine *m)
     CLT_TRY(pop(m, &name));
     CLT_TRY(pop(m, &module));
     if (module->kind != CLT_PICKLE_TEXT || name->kind != CLT_PICKLE_TEXT)
-        REFUSE(m, "%s: the pickle names a global by something that is no text", m->where);
+        REFUSE(m, "%s: the pickle names a global by something that is not text", m->where);
     return name_global(m, module->text, module->length, name->text, name->length);
 }
 
@@ -284,7 +284,7 @@ static clt_status call(machine *m)
     for (size_t i = 0; i < pairs->count; i++) {
         const value *pair = pairs->items[i];
         if (pair->count != 2 || (pair->kind != CLT_PICKLE_LIST && pair->kind != CLT_PICKLE_TUPLE))
-            REFUSE(m, "%s: member %zu of an OrderedDict in the pickle is no pair", m->where, i);
+            REFUSE(m, "%s: member %zu of an OrderedDict in the pickle is not a pair", m->where, i);
         CLT_TRY(push(m, pair->items[0]));
         CLT_TRY(push(m, pair->items[1]));
     }

@@ -267,7 +267,7 @@ static clt_status check_private(const char *folder, bool make)
     struct stat info;
     bool there = lstat(folder, &info) == 0;
     if (there && !S_ISDIR(info.st_mode))
-        CLT_FAIL(CLT_ESTORAGE, "'%s' is no folder", folder);
+        CLT_FAIL(CLT_ESTORAGE, "'%s' is not a folder", folder);
     if (make)
         CLT_TRY(clt_private_folder_make(folder));
     else if (there)
@@ -287,7 +287,7 @@ static clt_status spare_folder(int index, char **out)
         return CLT_OK;
     const char *place = index == 1 ? getenv("TMPDIR") : places[index - 1];
     if (place == NULL || place[0] != '/')
-        CLT_FAIL(CLT_ESTORAGE, "TMPDIR names no folder");
+        CLT_FAIL(CLT_ESTORAGE, "TMPDIR is not set to an absolute path");
     clt_str_printf(&path, "%s/cltrain-pocl-%lu", place, (unsigned long)geteuid());
     return clt_str_take(&path, out);
 }

@@ -169,8 +169,8 @@ typedef struct clt_loss {
     int32_t node;
     float weight;
     /* The loss of a step is the sum over all targets divided by their number, the normaliser. The loader
-     * counts it: elements of field `target_field` in the whole global batch; when has_ignore is set, without
-     * those that equal ignore_index. */
+     * counts it: the elements of field `target_field` in the whole global batch, except, when has_ignore is
+     * set, elements that equal ignore_index. */
     const char *target_field;
     bool has_ignore;
     int64_t ignore_index;

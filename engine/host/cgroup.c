@@ -57,7 +57,8 @@ static FILE *open_under(const char *root, const char *path)
     return n > 0 && (size_t)n < sizeof full ? fopen(full, "re") : NULL;
 }
 
-/* The group's path of this process in the hierarchy of `controller` (NULL: version 2). */
+/* The path of this process's control group in the hierarchy of `controller` (NULL: the hierarchy of version
+ * 2). False: it was not found. */
 static bool find_group(const char *root, const char *controller, char path[PATH_MAX])
 {
     FILE *file = open_under(root, "/proc/self/cgroup");

@@ -75,7 +75,7 @@ clt_status clt_program_named(const char *name, char **out)
     *out = NULL;
     if (strchr(name, '/')) {
         if (!runnable(name))
-            CLT_FAIL(CLT_EUNSUPPORTED, "'%s' is no program that may be run", name);
+            CLT_FAIL(CLT_EUNSUPPORTED, "'%s' is not a program that may be run", name);
         return copy_path(name, out) ? CLT_OK : CLT_ENOMEM;
     }
     for (const char *at = folders ? folders : "/usr/local/bin:/usr/bin:/bin"; *at;) {

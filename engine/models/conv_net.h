@@ -66,8 +66,8 @@ bool clt_conv_net_classes_from_data(const clt_config *config);
 #define CLT_CONV_NET_NORMS "batch_norm|group_norm|instance_norm|auto"
 #define CLT_CONV_NET_NORM(auto_is)                                                                           \
     CLT_KEY_CHOICE("model.norm", CLT_CONV_NET_NORMS, "\"auto\"",                                             \
-                   "norm behind each convolution: batch_norm over the micro-batch, group_norm and "          \
-                   "instance_norm over each sample by itself, for small micro-batches; auto: " auto_is),     \
+                   "norm after each convolution: batch_norm over the micro-batch, group_norm and "           \
+                   "instance_norm over each sample separately, for small micro-batches; auto: " auto_is),    \
         CLT_KEY_INT("model.norm_groups", 1, 65536, "8", "",                                                  \
                     "group_norm: groups of channels; each layer's channels must be a multiple of it")
 #define CLT_CONV_NET_SMOOTHING                                                                               \

@@ -63,7 +63,7 @@ static const clt_json *next_entry(const clt_json *model, const char *key, const 
     return before ? clt_json_next(before) : clt_json_first(value);
 }
 
-/* False: the value is no such entry. */
+/* False: the value is not such an entry. */
 static bool read_entry(const clt_json *value, sized *out)
 {
     const char *text = clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : "";
@@ -154,7 +154,7 @@ static clt_status targets_fail(const clt_model_builder *b, const char *why)
     return clt_model_key_fail(b, "lora_targets", why);
 }
 
-/* Takes the entries of a list, or the one entry that is no list. */
+/* Takes the entries of a list, or the one entry that is not a list. */
 static clt_status read_targets(clt_model_builder *b)
 {
     clt_lora *l = &b->lora;
@@ -497,7 +497,7 @@ static clt_status check_trained(const clt_model_builder *b)
         if (b->lora.trained_used[i])
             continue;
         CLT_SCOPED(clt_str) text = {0};
-        clt_str_printf(&text, "'%.100s' is no part of the model", entry);
+        clt_str_printf(&text, "'%.100s' is not part of the model", entry);
         CLT_TRY(clt_str_check(&text));
         return clt_model_key_fail(b, TRAINED, text.text);
     }

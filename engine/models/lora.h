@@ -55,7 +55,7 @@ void clt_lora_check(clt_config_rules *rules);
             "names or patterns (\"layers.1?.mlp.*\"); \"all-linear\": all linear ones but the output "       \
             "layer; "                                                                                        \
             "the embedding of tokens and, if it is not tied to it, the output layer only by name; "          \
-            "[]: those that PEFT chooses for the family"),                                                   \
+            "[]: the layers that PEFT chooses for the family"),                                              \
         CLT_KEY_STRINGS("model.lora_rank_pattern", "[]",                                                     \
                         "other ranks for some layers, the first entry that names a layer counts: "           \
                         "\"v_proj=4\", with names as in model.lora_targets (PEFT's rank_pattern)"),          \

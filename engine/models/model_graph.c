@@ -358,7 +358,7 @@ static clt_status read_share(listing *l, graph_layer *layer)
         size_t count;
         char buffer[256];
         CLT_TRY(all_names(l, &names, &count));
-        finding(l, value, layer, "'share' names '%s', which is no layer%s", share,
+        finding(l, value, layer, "'share' names '%s', which is not a layer%s", share,
                 hint(share, names, count, buffer, sizeof buffer));
         free(names);
     } else if (!l->layers[layer->share].op || !layer->op) {

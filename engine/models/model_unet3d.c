@@ -180,7 +180,7 @@ static const clt_config_key keys[] = {
                 "sizes at which the network works, each half of the one before; depth, height and width of "
                 "the data must be multiples of 2 to the power of levels - 1"),
     CLT_KEY_INT("model.width", 0, 65536, "0", "channels",
-                "channels of the first level; each level has twice those of the one before; 0: 32"),
+                "channels of the first level; each later level has twice as many channels; 0: 32"),
     CLT_KEY_INT("model.width_limit", 1, 65536, "320", "channels", "the most channels that a level has"),
     CLT_KEY_CHOICE("model.down", DOWN, "\"conv\"",
                    "how sizes halve: the first convolution of a level has stride 2, or a max pool before it"),

@@ -120,7 +120,8 @@ clt_lora_size clt_lora_size_of(const clt_json *model, const char *name);
 #define CLT_ADAPTER_B ".lora_B.weight"
 #define CLT_ADAPTER_TABLE_A ".lora_embedding_A"
 #define CLT_ADAPTER_TABLE_B ".lora_embedding_B"
-/* The length of the layer's name at the beginning of such a name; 0: it is none. *of_a: it is an A. */
+/* The length of the layer's name at the beginning of the tensor name `tensor`; 0: it is not a tensor of an
+ * adapter. *of_a: it is an A. */
 size_t clt_adapter_layer(const char *tensor, bool *of_a);
 /* True for the tensor of an adapter that starts at zero: B, or A of an embedding. */
 bool clt_adapter_starts_zero(const char *tensor);

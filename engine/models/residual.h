@@ -27,7 +27,7 @@ bool clt_residual_known(int64_t depth, bool *bottleneck);
 #define CLT_RESIDUAL_KEYS                                                                                    \
     CLT_CONV_NET_CLASSES, CLT_MODEL_CLASS_WEIGHTS(CLT_MODEL_ENTROPY_WEIGHTS),                                \
         CLT_KEY_INT("model.width", 0, 65536, "0", "channels",                                                \
-                    "channels of the first stage; each stage has twice those of the one before; 0: 64"),     \
+                    "channels of the first stage; each later stage has twice as many channels; 0: 64"),      \
         CLT_KEY_INT("model.groups", 1, 65536, "1", "", "groups of channels in bottlenecks (ResNeXt: 32)"),   \
         CLT_KEY_INT("model.width_per_group", 0, 65536, "0", "channels",                                      \
                     "channels of a group in the first stage (ResNeXt-50 32x4d: 4; a wide ResNet: 128); 0: "  \

@@ -130,7 +130,7 @@ typedef struct clt_monitor_device {
 int clt_monitor_list(clt_monitor_device *devices, int most);
 
 /* An address on the PCI bus, with domain, as lspci or nvidia-smi prints it ("00000000:3B:00.0"), in the form
- * of the kernel ("0000:3b:00.0"). False: the text is none. */
+ * of the kernel ("0000:3b:00.0"). False: the text is not such an address. */
 bool clt_monitor_address(const char *text, char pci[16]);
 
 #endif

@@ -2,8 +2,9 @@
  *
  * Figures of NVIDIA's GPUs, by the driver's library NVML. Its functions are looked up by name, the newest
  * form first, since the program is not linked with it; a function that is missing or fails leaves its value
- * out. Of a GPU that is divided (MIG) the run's part has a memory of its own; power, heat, clocks and errors
- * are those of the whole GPU, and nobody counts how busy a part is. CLTRAIN_NVML names another library. */
+ * out. On a GPU that is divided (MIG), memory is measured for the run's part alone. Power, heat, clocks and
+ * errors are measured for the whole GPU. How busy one part is cannot be measured. CLTRAIN_NVML names another
+ * library. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 
 #define CLT_MONITOR_XIDS 8
 
-/* What a source tells at one moment. Everything is NAN before the source fills it in. */
+/* The figures of a source at one moment. All values are NAN before the source fills them in. */
 typedef struct clt_monitor_sample {
     double at; /* clt_now() */
     double value[CLT_MONITOR_COUNT];
@@ -23,8 +23,9 @@ void clt_monitor_sample_clear(clt_monitor_sample *sample, double now);
 
 typedef struct clt_monitor_source {
     const char *name;
-    /* Finds the device. *state stays NULL if it is none of this source, or if the source is not there; then
-     * `trouble` may say why. Fills in what it knows of the name. */
+    /* Finds the device. *state stays NULL if the device does not belong to this source, or if the source is
+     * missing; then `trouble` may give the reason. Fills in the facts that the source knows from the
+     * name. */
     void (*open)(const clt_monitor_options *options, clt_monitor_facts *facts, char trouble[256],
                  void **state);
     void (*sample)(void *state, clt_monitor_sample *out);
@@ -45,7 +46,7 @@ typedef struct clt_monitor_sums {
 
 /* Adds a sample: power and energy follow from the counter, or energy from power over time. */
 void clt_monitor_add(clt_monitor_sums *sums, clt_monitor_sample *sample);
-/* Writes the figures since the last call, each by its fold, and begins anew. */
+/* Writes the figures since the last call, each combined by its fold, and begins a new interval. */
 void clt_monitor_fold_since(clt_monitor_sums *sums, double value[CLT_MONITOR_COUNT]);
 
 /* --- files of the kernel (monitor_files.c) --- */

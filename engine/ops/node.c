@@ -58,7 +58,7 @@ static clt_status new_node(clt_graph *graph, const clt_op *op, const char *name,
     if (share) {
         const clt_node *owner = clt_graph_find(graph, share);
         if (!owner)
-            CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): 'share' names '%s', which is no earlier layer",
+            CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): 'share' names '%s', which is not an earlier layer",
                      node->name, op->name, share);
         node->share = owner->id;
     }

@@ -5,7 +5,8 @@
  * one computes u again, with the same bits. */
 #include "update.clh"
 
-/* What u depends on besides the element's own p, m and v. */
+/* The factors of u that are the same for all elements; the rest of u follows from the element's own p, m and
+ * v. */
 #define STEP_FACTORS                                                                                         \
     float rescale1 = 1.0f / as_float(st[ST_CORRECTION1]);                                                    \
     float root2 = sqrt(as_float(st[ST_CORRECTION2]));

@@ -94,7 +94,7 @@ void clt_optimizer_read(const clt_optimizer *optimizer, const clt_config *config
 #define CLT_KEY_NESTEROV CLT_KEY_BOOL("optimizer.nesterov", "false", "Nesterov momentum")
 #define CLT_KEY_TRUST_ALL                                                                                    \
     CLT_KEY_BOOL("optimizer.trust_all", "false",                                                             \
-                 "every parameter has a trust ratio; false: those that optimizer.decay names")
+                 "every parameter has a trust ratio; false: only the parameters that optimizer.decay names")
 #define CLT_KEY_BETA1                                                                                        \
     CLT_KEY_FLOAT_OPEN("optimizer.beta1", 0, false, 1, true, "0.9", "", "decay of the first moment")
 #define CLT_KEY_BETA2                                                                                        \

@@ -150,8 +150,8 @@ static uint64_t sum_bytes(const clt_plan *plan)
     return bytes;
 }
 
-/* What a rank writes of a checkpoint: an equal share of what every rank has, and its own part of what
- * they divide. */
+/* The bytes of a checkpoint that one rank writes: an equal share of the tensors that every rank holds, and
+ * its own part of the tensors that are divided among the ranks. */
 static uint64_t saved_bytes(const clt_plan *plan)
 {
     uint64_t shared = 0, own = 0;

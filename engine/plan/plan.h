@@ -255,9 +255,10 @@ static inline bool clt_sum_of_rows(const clt_sum *sum)
     return sum->kind == CLT_SUM_INDICES || sum->kind == CLT_SUM_ROWS;
 }
 
-/* An exchange of the ranks in each micro-batch (engine/ops/exchange.h). First come the exchanges of
- * FORWARD in their order, then the exchanges of BACKWARD, which BACKWARD_ADD makes too. ABSENT makes all
- * of them. */
+/* An exchange of numbers among the ranks in each micro-batch (engine/ops/exchange.h). The list has the
+ * exchanges of the phase FORWARD in their order, then the exchanges of BACKWARD. BACKWARD_ADD makes the same
+ * exchanges as BACKWARD. A rank without a micro-batch runs the phase ABSENT, which makes all exchanges of
+ * the list. */
 typedef struct clt_exchange {
     uint64_t elements; /* f32 numbers of each rank */
 } clt_exchange;

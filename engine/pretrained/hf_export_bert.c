@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A bert as the class of transformers that has its head. */
+ * Exports a bert as the model class of transformers that has the same head. */
 #include <stdio.h>
 #include <string.h>
 

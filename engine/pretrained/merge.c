@@ -163,7 +163,9 @@ static clt_status find_adapter(const clt_merge *m, const char *layer, bool table
     bool has_a = clt_checkpoint_values(saved, down, m->values, a);
     bool has_b = clt_checkpoint_values(saved, up, m->values, b);
     if (has_a != has_b)
-        CLT_FAIL(CLT_ECHECKPOINT, "exporting '%s': it has only one of %s and %s", m->saved->path, down, up);
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "exporting '%s': the adapter is incomplete: only one of the tensors %s and %s is there",
+                 m->saved->path, down, up);
     *found = has_a;
     return CLT_OK;
 }

@@ -137,8 +137,8 @@ static const char *bare(const char *name)
     return name;
 }
 
-/* Reads rank_pattern or alpha_pattern as the key with the same name here. Its names are regular expressions;
- * those that are more than names of layers are refused. */
+/* Reads rank_pattern or alpha_pattern into our key of the same name. In PEFT its names are regular
+ * expressions; a name that is more than the plain name of a layer is refused. */
 static clt_status read_pattern(clt_peft *a, const char *name, const char *key, bool whole, double most)
 {
     clt_pretrained *p = &a->p;
@@ -147,7 +147,7 @@ static clt_status read_pattern(clt_peft *a, const char *name, const char *key, b
     clt_json_writer w = clt_json_writer_make(&text, 0);
     int64_t rank;
     if (map && clt_json_typeof(map) != CLT_JSON_OBJECT)
-        clt_pretrained_problem(p, name, "is no object of names with numbers");
+        clt_pretrained_problem(p, name, "is not an object of names with numbers");
     clt_jw_array(&w);
     for (const clt_json *v = map ? clt_json_first(map) : NULL; v; v = clt_json_next(v)) {
         const char *layer = clt_json_key(v) ? clt_json_key(v) : "";
@@ -195,7 +195,7 @@ static clt_status read_config(clt_peft *a)
     size_t size;
     if (!clt_is_regular(p->config_path))
         CLT_FAIL(CLT_ECHECKPOINT,
-                 "'%.600s' holds no adapter_config.json, so it is no adapter that PEFT saved", p->folder);
+                 "'%.600s' holds no adapter_config.json, so it is not an adapter that PEFT saved", p->folder);
     CLT_TRY(clt_file_read(p->config_path, false, CONFIG_MAX_BYTES, CLT_ECHECKPOINT, &text, &size));
     CLT_TRY(clt_json_parse(text, size, p->config_path, CLT_ECHECKPOINT, &p->doc));
     p->root = clt_json_root(p->doc);
@@ -213,7 +213,7 @@ static clt_status read_config(clt_peft *a)
     read_targets(a);
     const clt_json *parts = clt_pretrained_get(p->root, "modules_to_save");
     if (parts && clt_json_typeof(parts) != CLT_JSON_ARRAY)
-        clt_pretrained_problem(p, "modules_to_save", "is no list of names");
+        clt_pretrained_problem(p, "modules_to_save", "is not a list of names");
     refuse_others(p);
     CLT_TRY(clt_str_check(&p->problems));
     if (p->problems.length)
@@ -270,10 +270,11 @@ static clt_status check_tensor(const clt_peft *a, const clt_named_tensor *t)
         return CLT_OK;
     if (length <= strlen(WRAPPER))
         CLT_FAIL(CLT_EUNSUPPORTED,
-                 "reading the adapter '%.600s': tensor '%.200s' is no " CLT_ADAPTER_A " and no " CLT_ADAPTER_B
-                 " of a linear layer and no " CLT_ADAPTER_TABLE_A " and no " CLT_ADAPTER_TABLE_B
-                 " of an embedding, and no part that adapter_config.json names as modules_to_save; cltrain "
-                 "takes these alone",
+                 "reading the adapter '%.600s': tensor '%.200s' is neither " CLT_ADAPTER_A
+                 " nor " CLT_ADAPTER_B " of a linear layer, neither " CLT_ADAPTER_TABLE_A
+                 " nor " CLT_ADAPTER_TABLE_B
+                 " of an embedding, nor a part that adapter_config.json names as modules_to_save; cltrain "
+                 "reads only these",
                  a->p.folder, t->name);
     int64_t rank = rank_of(a, t->name + strlen(WRAPPER), length - strlen(WRAPPER));
     if (t->shape.ndim != 2 || t->shape.dim[of_a ? 0 : 1] != rank)

@@ -23,8 +23,8 @@ CLT_SCOPED_POINTER(clt_pretrained, clt_pretrained_close)
 const clt_config_presets *clt_pretrained_presets(clt_pretrained *p, bool training);
 /* Leaves out the names of the classes: the classifier is not taken from the weights, and may have others. */
 void clt_pretrained_drop_names(clt_pretrained *p);
-/* Adds the values that an adapter for these weights brings (peft.h), which must live as long. CLT_EUSAGE: the
- * weights are those of a run that has adapters of its own. */
+/* Adds the values that an adapter for these weights brings (peft.h). `adapter` must live as long as `p`.
+ * CLT_EUSAGE: the weights come from a run that has its own adapters. */
 clt_status clt_pretrained_add_adapter(clt_pretrained *p, const clt_config_presets *adapter);
 /* Writes a config, as JSON for the user to edit, that trains these weights further on a text. */
 clt_status clt_pretrained_config(const clt_pretrained *p, clt_str *out);

@@ -45,7 +45,7 @@ static const char *classifier_head(const clt_pretrained *p)
     bool regression = problem ? strcmp(problem, "regression") == 0 : labels == 1;
     if ((regression && labels > 1) || (problem && strcmp(problem, "multi_label_classification") == 0)) {
         CLT_WARN_ONCE(
-            "config.json: problem_type \"%.40s\" with %lld labels is no task of cltrain's bert, which "
+            "config.json: problem_type \"%.40s\" with %lld labels is not a task of cltrain's bert, which "
             "learns one class or one number for a text; its classifier is not proposed",
             problem, (long long)labels);
         return NULL;
@@ -103,7 +103,7 @@ static void read_padding(clt_pretrained *p)
     int64_t id = value && clt_json_typeof(value) == CLT_JSON_NULL ? -1 : 0;
     if (clt_pretrained_get(p->root, "pad_token_id") &&
         (!clt_json_int(value, &id) || id < 0 || id > INT32_MAX))
-        clt_pretrained_problem(p, "pad_token_id", "is no id of a token");
+        clt_pretrained_problem(p, "pad_token_id", "is not the id of a token");
     clt_pretrained_add(p, "model.padding", clt_arena_printf(p->arena, "%lld", (long long)id),
                        clt_arena_printf(p->arena, "pad_token_id is %lld", (long long)id), CLT_PRESET_EQUAL,
                        NULL);

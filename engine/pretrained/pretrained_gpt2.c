@@ -83,7 +83,7 @@ void clt_pretrained_read_gpt2(clt_pretrained *p, const clt_pretrained_class *c)
     clt_pretrained_add_count(p, "model.vocab", vocab, 50257, CLT_PRESET_EQUAL);
     clt_pretrained_add(p, "model.bias", "true", "GPT-2 has biases", CLT_PRESET_EQUAL, NULL);
     if (width % n_heads != 0)
-        clt_pretrained_problem(p, "n_embd", "is no multiple of n_head");
+        clt_pretrained_problem(p, "n_embd", "is not a multiple of n_head");
     clt_pretrained_tied(p, true);
     read_activation(p);
     read_dropout(p);

@@ -19,7 +19,7 @@ static void problem(clt_pretrained *p, const char *key, const char *name, const 
     clt_pretrained_problem(p, key, text ? text : what);
 }
 
-/* The number that a text is, as transformers writes it; -1: it is none below `count`. */
+/* The number of a class, as transformers writes it as text; -1: the text is not a number below `count`. */
 static int64_t number_of(const char *text, int64_t count)
 {
     int64_t number = 0;
@@ -47,7 +47,8 @@ static bool read_names(clt_pretrained *p, const clt_json *names, label *list, in
         const char *name = clt_json_typeof(one) == CLT_JSON_STRING ? clt_json_string(one) : "";
         if (id < 0)
             problem(p, "id2label", clt_json_key(one),
-                    "is no number of a class: these go from 0 to one less than there are names");
+                    "is not the number of a class: classes are numbered from 0 to one less than the number "
+                    "of names");
         else if (!*name)
             problem(p, "id2label", clt_json_key(one), "has no name: it must be a text that is not empty");
         else
@@ -75,7 +76,7 @@ static bool check_numbers(clt_pretrained *p, const label *sorted, int64_t count)
 {
     const clt_json *numbers = clt_pretrained_get(p->root, "label2id");
     if (numbers && clt_json_typeof(numbers) != CLT_JSON_OBJECT) {
-        clt_pretrained_problem(p, "label2id", "is no object of names and their numbers");
+        clt_pretrained_problem(p, "label2id", "is not an object of names and their numbers");
         return false;
     }
     for (const clt_json *one = numbers ? clt_json_first(numbers) : NULL; one; one = clt_json_next(one)) {
@@ -131,7 +132,7 @@ void clt_pretrained_read_labels(clt_pretrained *p)
     const clt_json *names = clt_pretrained_get(p->root, "id2label");
     int64_t count = names && clt_json_typeof(names) == CLT_JSON_OBJECT ? (int64_t)clt_json_count(names) : 0;
     if (names && clt_json_typeof(names) != CLT_JSON_OBJECT)
-        clt_pretrained_problem(p, "id2label", "is no object of numbers and the names of their classes");
+        clt_pretrained_problem(p, "id2label", "is not an object of numbers and the names of their classes");
     if (count == 0)
         return;
     label *list = clt_arena_alloc(p->arena, (size_t)count * sizeof *list);

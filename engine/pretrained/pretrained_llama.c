@@ -169,7 +169,7 @@ static void read_windowed_layers(clt_pretrained *p, int64_t layers, int64_t *fro
         }
     }
     if (layer != layers)
-        clt_pretrained_problem(p, "layer_types", "is no list of one type for each layer");
+        clt_pretrained_problem(p, "layer_types", "is not a list of one type for each layer");
 }
 
 static void read_window(clt_pretrained *p, const clt_pretrained_class *c, int64_t layers)

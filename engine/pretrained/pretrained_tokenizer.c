@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tokenizer beside the weights of a folder of transformers, and the ids of special tokens: those that
- * config.json and generation_config.json name must be rows of the model and tokens of the tokenizer. */
+ * Checks the tokenizer that lies in a folder of transformers with the weights, and the ids of special
+ * tokens: every id in config.json and generation_config.json must be a row of the model's token table and a
+ * token of the tokenizer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,8 +97,8 @@ static bool is_row(const clt_json *value, int64_t vocab, int64_t *id)
     return clt_json_int(value, id) && *id >= 0 && *id < vocab;
 }
 
-/* Notes that an id of a setting of `file` is no row of the model, or that no id of it is the token that the
- * tokenizer gives this role. */
+/* Adds to `notes` if an id in the setting `name` of `file` is outside of the model's token table, or if the
+ * setting lacks the token `role` that the tokenizer uses for the same purpose. */
 static void note_special(const clt_json *setting, const char *name, const char *file, int64_t role,
                          int64_t vocab, clt_str *notes)
 {
@@ -116,8 +117,8 @@ static void note_special(const clt_json *setting, const char *name, const char *
             outside = id;
     }
     if (n_outside > 0)
-        clt_str_printf(notes, "; %s %.9g of %s is no row of the model, which has %lld", name, outside, file,
-                       (long long)vocab);
+        clt_str_printf(notes, "; %s %.9g of %s is not a row of the model, which has %lld", name, outside,
+                       file, (long long)vocab);
     if (count == 1 && !known)
         clt_str_printf(notes, "; %s of %s is %.9g, the tokenizer says %lld", name, file, id, (long long)role);
     else if (count > 1 && !known)

@@ -54,7 +54,7 @@ clt_status clt_s3_address_parse(const char *text, clt_s3_address *out)
 
 /* --- servers --- */
 
-/* The host of an address; *size without its port. "" if it is no address. */
+/* The host of an address; *size without its port. "" if it is not an address. */
 static const char *host_of(const char *url, size_t *size)
 {
     const char *at = strstr(url, "://");
@@ -132,7 +132,7 @@ clt_status clt_endpoint_of_region(const char *region, clt_endpoint *out)
 {
     if (!region[0] || strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789-") < strlen(region) ||
         strlen(region) > 40)
-        CLT_FAIL(CLT_EUSAGE, "'%.60s' is no region; one is called eu-central-1, for example", region);
+        CLT_FAIL(CLT_EUSAGE, "'%.60s' is not a region; one is called eu-central-1, for example", region);
     *out = (clt_endpoint){.tls = true};
     snprintf(out->host, sizeof out->host, "s3.%s.amazonaws.com%s", region,
              strncmp(region, "cn-", 3) == 0 ? ".cn" : "");

@@ -15,7 +15,7 @@ typedef struct clt_s3_address {
 
 /* Whether the text begins with "s3://". */
 bool clt_s3_is_address(const char *text);
-/* CLT_EUSAGE: it is no such address; the message says what is wrong. */
+/* CLT_EUSAGE: it is not such an address; the message says what is wrong. */
 clt_status clt_s3_address_parse(const char *text, clt_s3_address *out);
 
 typedef struct clt_endpoint {

@@ -188,7 +188,7 @@ clt_status clt_keys_from_json(const char *text, size_t size, const char *name, c
     if (token && clt_json_string(token)[0])
         CLT_TRY(take_member(root, token_name, name, out->token, sizeof out->token));
     if (end && clt_json_typeof(end) != CLT_JSON_NULL && !clt_date_iso(clt_json_string(end), &out->expires))
-        CLT_FAIL(CLT_ESTORAGE, "%s: Expiration is no date", name);
+        CLT_FAIL(CLT_ESTORAGE, "%s: Expiration is not a date", name);
     return CLT_OK;
 }
 
@@ -200,7 +200,7 @@ static clt_status no_keys(const clt_credentials *c)
         CLT_ESTORAGE,
         "no keys for object storage were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give "
         "the profile '%s' in ~/.aws/credentials both; neither AWS_WEB_IDENTITY_TOKEN_FILE nor "
-        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI is set, and this is no machine of AWS that has a role",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI is set, and this is not a machine of AWS that has a role",
         clt_profile_name(c->seeker.profile));
 }
 

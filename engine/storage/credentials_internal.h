@@ -8,7 +8,7 @@
 
 #include "engine/storage/credentials.h"
 
-/* What a source may use. */
+/* The state of one search for keys, which all sources share. */
 typedef struct clt_key_seeker {
     const clt_profile *profile;
     const char *name; /* of the profile that is looked at */
@@ -26,8 +26,8 @@ typedef struct clt_key_source {
     const char *text; /* for people; %s: the profile */
     /* Whether the source is set up here. Asks nobody. */
     bool (*is_set)(const clt_key_seeker *seeker);
-    /* *there: false if the source turns out to have none. CLT_ESTORAGE: it does not give the keys that it
-     * should have. */
+    /* *there becomes false if the source turns out to have no keys. CLT_ESTORAGE: the source should have
+     * keys, but does not give them. */
     clt_status (*fetch)(clt_key_seeker *seeker, clt_keys *out, bool *there);
 } clt_key_source;
 
@@ -43,17 +43,18 @@ const char *clt_key_variable(const char *name);
 #define CLT_KEY_ANSWER 65536 /* bytes of an answer */
 /* Makes a request for keys; answer->code 0: no whole answer came. */
 typedef clt_status (*clt_key_request)(void *context, clt_http_answer *answer);
-/* Makes it until there is an answer that is no failure that may pass, or seeker->until; waits in between. */
+/* Repeats the request, with waits in between, until an answer comes that is not a temporary failure, or
+ * until the time seeker->until. */
 clt_status clt_key_repeat(clt_key_seeker *seeker, clt_key_request make, void *context,
                           clt_http_answer *answer);
-/* The same with a request by seeker->http. CLT_ESTORAGE: no answer came. name: what the service is, for
+/* The same with a request by seeker->http. CLT_ESTORAGE: no answer came. `name`: the service's name for
  * messages. */
 clt_status clt_key_ask(clt_key_seeker *seeker, const clt_http_request *request, const char *name,
                        clt_http_answer *answer);
 /* The content of a file without line breaks at its end; to be overwritten and freed. */
 clt_status clt_key_read_token(const char *path, char **out);
 /* Takes a key, secret or token. CLT_ESTORAGE: it is empty, too long, or has characters that no key has.
- * `name`: what it is, for the message. */
+ * `name`: the name of the value for the message. */
 clt_status clt_key_take(const char *text, const char *name, char *buffer, size_t size);
 /* The two forms of JSON differ in the name of the token, and a program says its version. */
 typedef enum clt_keys_form { CLT_KEYS_OF_SERVICE, CLT_KEYS_OF_PROGRAM } clt_keys_form;

@@ -19,7 +19,7 @@
 
 #define STS_SECONDS 10.0
 #define CLOCK_SECONDS 600.0 /* a signature is refused when its time is 15 minutes wrong */
-#define MOST_PROFILES 8     /* profiles of which each names the next as its source */
+#define MOST_PROFILES 8     /* length of a chain in which each profile names the next one as its source */
 #define FORM "Content-Type: application/x-www-form-urlencoded"
 
 /* --- the service --- */
@@ -33,7 +33,7 @@ static clt_status take_element(clt_xml xml, const char *name, char *buffer, size
     return clt_key_take(text, name, buffer, size);
 }
 
-/* what: what STS was asked for, for the message. */
+/* Reads the keys from an answer of STS. `what` completes the message "STS does not ...". */
 static clt_status take_sts(const clt_http_answer *answer, const char *what, clt_keys *out)
 {
     char code[64], message[256], end[64];
@@ -47,11 +47,11 @@ static clt_status take_sts(const clt_http_answer *answer, const char *what, clt_
     CLT_TRY(take_element(keys, "SecretAccessKey", out->secret, sizeof out->secret));
     CLT_TRY(take_element(keys, "SessionToken", out->token, sizeof out->token));
     if (!clt_xml_copy(keys, "Expiration", end, sizeof end) || !clt_date_iso(end, &out->expires))
-        CLT_FAIL(CLT_ESTORAGE, "STS: Expiration is no date");
+        CLT_FAIL(CLT_ESTORAGE, "STS: the value of Expiration is not a date");
     return CLT_OK;
 }
 
-/* The server that is asked: that of the region, unless the environment names another one. */
+/* The address of STS: the region's server, unless the environment names another one. */
 static clt_status find_sts(const clt_key_seeker *seeker, clt_endpoint *out)
 {
     const char *ignored = clt_key_variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"),
@@ -92,8 +92,8 @@ static void add_field(clt_str *form, const char *name, const char *value)
 
 /* --- the token of a pod --- */
 
-/* A setting of the environment, else of the profile; that of a profile that is a source has none of the
- * environment's. */
+/* A setting of the environment or, if the environment lacks it, of the profile. If another profile names
+ * this one as its source, the environment does not count. */
 static const char *web_setting(const clt_key_seeker *seeker, const char *variable, const char *key)
 {
     const char *value = seeker->is_source ? NULL : clt_key_variable(variable);

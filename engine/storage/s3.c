@@ -15,7 +15,7 @@
 
 #define ATTEMPTS 8
 #define ANSWER_LIMIT                                                                                         \
-    (16 << 20) /* bytes of an answer that is no object: a page of 1000 long keys is smaller */
+    (16 << 20) /* bytes of an answer that is not an object: a page of 1000 long keys is smaller */
 
 /* --- settings --- */
 
@@ -333,7 +333,7 @@ static clt_status add_object(clt_s3_list *list, clt_xml contents, const char *pr
     if (!o->key)
         return CLT_ENOMEM;
     if (!clt_s3_parse_size(size, &o->size))
-        CLT_FAIL(CLT_ESTORAGE, "a list of objects has an entry whose size is no number");
+        CLT_FAIL(CLT_ESTORAGE, "a list of objects has an entry whose size is not a number");
     if (!clt_xml_copy(contents, "ETag", o->etag, sizeof o->etag))
         o->etag[0] = '\0';
     list->count++;
@@ -354,7 +354,8 @@ static clt_status add_page(const clt_s3 *s3, const clt_s3_reply *reply, const ch
                                 "s3://%s: ", s3->bucket));
     token[0] = '\0';
     if (strcmp(truncated, "true") == 0 && !clt_xml_copy(page, "NextContinuationToken", token, size))
-        CLT_FAIL(CLT_ESTORAGE, "s3://%s: a list of objects does not say where it goes on", s3->bucket);
+        CLT_FAIL(CLT_ESTORAGE, "s3://%s: an incomplete list of objects lacks the token of its next part",
+                 s3->bucket);
     return CLT_OK;
 }
 

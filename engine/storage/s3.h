@@ -57,8 +57,8 @@ typedef struct clt_s3_object {
 
 /* Writes an object from memory; an object of that key is replaced. */
 clt_status clt_s3_put(clt_s3 *s3, const char *key, const void *data, size_t size);
-/* Size and ETag of an object. *there: whether it exists; NULL: an object that does not is an error. An answer
- * of 403 is always an error, because it tells nothing. */
+/* Size and ETag of an object. *there: whether the object exists; with `there` NULL, an object that does not
+ * exist is an error. An answer of 403 is always an error, because it tells nothing. */
 clt_status clt_s3_head(clt_s3 *s3, const char *key, clt_s3_object *out, bool *there);
 /* Reads bytes [from, from + size) of an object, all of which must exist. etag: the object must still have it;
  * NULL or "": any. */
@@ -66,8 +66,8 @@ clt_status clt_s3_get(clt_s3 *s3, const char *key, const char *etag, uint64_t fr
 /* Reads a whole object of at most `limit` bytes, with a NUL after it; *data is to be freed. *there as in
  * clt_s3_head. */
 clt_status clt_s3_read(clt_s3 *s3, const char *key, size_t limit, char **data, size_t *size, bool *there);
-/* An object that does not exist is deleted already. *refused: whether the keys do not allow it, which is a
- * failure, too; NULL: nobody asks. */
+/* Deletes an object; it is no failure if the object does not exist. If the call fails because the keys do
+ * not allow deletion, *refused becomes true; `refused` may be NULL. */
 clt_status clt_s3_delete(clt_s3 *s3, const char *key, bool *refused);
 
 typedef struct clt_s3_list {

@@ -68,7 +68,7 @@ static void *work(void *context)
     return NULL;
 }
 
-/* Moves all pieces. A thread that cannot be started is done without. */
+/* Moves all pieces. If a thread cannot be started, the other threads move its pieces. */
 static clt_status move_all(pieces *p, int lanes)
 {
     clt_thread *threads[CLT_S3_LANES] = {NULL};
@@ -158,9 +158,10 @@ static void look_before(pieces *p)
         memcpy(p->before, object.etag, sizeof object.etag);
 }
 
-/* Whether an object is what the parts make, and not the one that was there before. An upload no longer
- * exists after it was completed with an answer that got lost, of which libcurl may not even tell: it repeats
- * what a closed connection has not answered. */
+/* Whether the object consists of the uploaded parts, and is not the object that was there before. This must
+ * be checked because the server may complete an upload while its answer gets lost. A second request then
+ * finds no such upload, and libcurl sends one without telling when a connection was closed before the
+ * answer. */
 static bool is_complete(const pieces *p)
 {
     clt_s3_object object;
@@ -397,7 +398,8 @@ static clt_status read_marker(const clt_s3 *s3, const clt_s3_reply *reply, uploa
         return CLT_OK;
     if (!clt_xml_copy(page, "NextKeyMarker", m->key, sizeof m->key) || !m->key[0] ||
         !clt_xml_copy(page, "NextUploadIdMarker", m->id, sizeof m->id))
-        CLT_FAIL(CLT_ESTORAGE, "s3://%s: a list of uploads does not say where it goes on", s3->bucket);
+        CLT_FAIL(CLT_ESTORAGE, "s3://%s: an incomplete list of uploads lacks the marker of its next part",
+                 s3->bucket);
     if (strcmp(m->key, before.key) == 0 && strcmp(m->id, before.id) == 0)
         CLT_FAIL(CLT_ESTORAGE, "s3://%s: a list of uploads goes round in a circle", s3->bucket);
     return CLT_OK;

@@ -33,7 +33,7 @@ struct clt_s3 {
     bool busy[CLT_S3_LANES];
 };
 
-/* What is asked for. Parameters with a NULL name do not exist. */
+/* A request. Entries of `query` and `headers` with a NULL name are ignored. */
 typedef struct clt_s3_call {
     const char *method, *key; /* key "": the bucket itself */
     clt_pair query[CLT_S3_PAIRS], headers[CLT_S3_PAIRS];
@@ -56,16 +56,16 @@ typedef struct clt_s3_reply {
     size_t size;
     bool has_length; /* the answer has a header Content-Length that is a number: */
     uint64_t length;
-    int64_t date; /* the server's time, in seconds since 1970; 0: it does not tell it */
+    int64_t date; /* the server's time, in seconds since 1970; 0: the answer lacks it */
     char etag[CLT_S3_ETAG], sse[32];
-    char error[64]; /* the server's code of an answer that is no success */
+    char error[64]; /* the server's error code if the answer reports a failure */
     int attempts;
 } clt_s3_reply;
 void clt_s3_reply_free(clt_s3_reply *reply);
 CLT_SCOPED_VALUE(clt_s3_reply, clt_s3_reply_free)
 
-/* Makes a call, and repeats it as long as there is hope. *reply is filled also after a failure of which the
- * server's answer is the reason. */
+/* Makes a call, and repeats it while the failure may be temporary. *reply is also filled when the call fails
+ * because of the server's answer. */
 clt_status clt_s3_perform(clt_s3 *s3, const clt_s3_call *call, clt_s3_reply *reply);
 /* Asks for encryption, if the options say so, in a call that begins an object. */
 void clt_s3_encrypt(const clt_s3 *s3, clt_s3_call *call);
@@ -77,12 +77,14 @@ void clt_s3_add_query(clt_s3_call *call, const char *name, const char *value);
 void clt_s3_add_header(clt_s3_call *call, const char *name, const char *value);
 
 /* --- what an answer means (s3_error.c) --- */
-/* A size in bytes, of digits only; false: it is none, or larger than INT64_MAX. */
+/* Reads a size in bytes, of digits only. False: the text is not such a number, or it is larger than
+ * INT64_MAX. */
 bool clt_s3_parse_size(const char *text, uint64_t *out);
 /* The right without which a server refuses the call: "s3:PutObject". */
 const char *clt_s3_right(const clt_s3_call *call);
 #define CLT_S3_NO_RIGHT "the keys do not allow this, which needs the right " /* clt_s3_right follows */
-/* What the server's code, or the number, probably means for the user; "" if there is nothing to add. */
+/* A sentence for the user about the probable meaning of the server's error code, or of the HTTP status
+ * `code`; "" if there is nothing to add. */
 const char *clt_s3_hint(int code, const char *error);
 
 #endif

@@ -66,7 +66,8 @@ static void append_character(clt_str *out, unsigned long code)
     clt_str_append_n(out, bytes, n);
 }
 
-/* Appends what an entity, of `size` bytes with & and ;, stands for; false: it is none. */
+/* Appends the character that an entity stands for; `size` counts its bytes with & and ;. False: it is not a
+ * known entity. */
 static bool append_entity(clt_str *out, const char *entity, size_t size)
 {
     static const struct {

@@ -72,7 +72,8 @@ clt_status clt_sweep_spending_read(const clt_sweep *s, const char *folder, clt_s
     return CLT_OK;
 }
 
-/* Whether every trial has a price. A key that varies decides for its trial. */
+/* Whether every trial has a price above 0. If the sweep varies cost.per_hour, a trial's own value is its
+ * price; otherwise all trials have the price of the config or the environment. */
 static clt_status are_priced(const clt_sweep *s, bool *out)
 {
     double price = 0;

@@ -316,7 +316,10 @@ static clt_status read_halving(const reader *r, const clt_json *root)
     clt_sweep *s = r->sweep;
     int64_t keep = 3;
     if (s->method != CLT_SWEEP_HALVING)
-        return halving ? refuse(r, halving, "halving: it goes only with \"method\": \"halving\"") : CLT_OK;
+        return halving
+                   ? refuse(r, halving,
+                            "halving: only \"method\": \"halving\" uses it; remove it or change the method")
+                   : CLT_OK;
     if (!halving)
         return refuse(r, root, "\"method\": \"halving\" needs \"halving\": {\"first_steps\": N}");
     CLT_TRY(check_members(r, halving, names, COUNT(names)));
@@ -511,7 +514,8 @@ bool clt_sweep_is_folder(const char *path)
     return is && clt_is_regular(file);
 }
 
-/* The weights: those of the folder, or those that are named, by their whole path. */
+/* Finds the weights that trials start from: the weights that the sweep's folder records, or the ones that
+ * --init names. s->init becomes their absolute path. */
 static clt_status find_init(clt_sweep *s, const char *folder, const char *init)
 {
     CLT_FREED char *whole = init ? clt_path_real(init) : NULL;

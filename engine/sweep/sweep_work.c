@@ -26,10 +26,10 @@
 
 #define TURN_US 50000   /* microseconds between two looks at the trainings */
 #define LOOK_S 1.0      /* seconds between two looks at the folder for work */
-#define BUDGET_SHARE 20 /* a look at what is spent takes one part of so many of the time */
+#define BUDGET_SHARE 20 /* reading the costs of the trials takes at most one part in 20 of the time */
 #define MOST_FAILED 2   /* a trial that has failed this number of times by itself is not tried again */
 #define MOST_KILLED                                                                                          \
-    10 /* the same of one that was killed, as when memory is short, or that its machine failed */
+    10 /* the same limit for trials that were killed, as when memory is short, or whose machine failed */
 
 /* A training, or the place for one. */
 typedef struct slot {
@@ -542,7 +542,7 @@ static clt_status work(worker *w)
             busy += w->slots[i].trial >= 0;
         }
         if (busy == 0 && stopped)
-            CLT_FAIL(CLT_EINTERRUPTED, "stopped; the same command goes on");
+            CLT_FAIL(CLT_EINTERRUPTED, "stopped; the same command continues the sweep");
         if (busy == 0 && w->closing)
             return clt_error_put(&w->end);
         if (!stopped && w->closing) /* the trainings that are left may go on for long */

@@ -23,16 +23,16 @@ refused() { # LIST MESSAGE
     expect_text "option --hosts: $2"
 }
 refused 'a,a:2' "a,a:2: host 'a' is listed twice"
-refused 'a,,b' "a,,b: '' is no name of a host"
+refused 'a,,b' "a,,b: '' is not the name of a host"
 refused 'a:0' "a:0: host 'a' needs 1 to 1024 ranks"
 refused 'a:two,b' "a:two,b: host 'a' needs 1 to 1024 ranks"
 printf '# the hosts\n\nfirst slots=2 # with two\nsecond cores=3\n' >list
 refused list "list:4: 'second cores=3': a line is 'NAME' or 'NAME slots=N'"
-refused '-oProxyCommand=x' "-oProxyCommand=x: '-oProxyCommand=x' is no name of a host"
+refused '-oProxyCommand=x' "-oProxyCommand=x: '-oProxyCommand=x' is not the name of a host"
 printf 'node1:4\n' >list
-refused list "list:1: 'node1:4' is no name of a host"
+refused list "list:1: 'node1:4' is not the name of a host"
 printf 'a,b\n' >list
-refused list "list:1: 'a,b' is no name of a host"
+refused list "list:1: 'a,b' is not the name of a host"
 printf '# none\n' >list
 refused list 'list names no host'
 mkdir bin
@@ -60,12 +60,12 @@ expect_code 9 "${played[@]}" --hosts list --devices 2 --network 10.0.0.0/24
 expect_awk 'ranks of two hosts' '!/-np 5 --host first:3,second:2 / || !/btl_tcp_if_include 10.0.0.0\/24/ || !/-x CLTRAIN_WORD/ { exit 1 }
     END { if (NR != 1) exit 1 }' starts
 expect_code 4 "${played[@]}" --hosts first,gone
-expect_text 'host gone does not tell its devices: ssh: connect to host gone port 22: No route to host; it needs cltrain at the same path'
+expect_text 'the devices of host gone cannot be counted: ssh: connect to host gone port 22: No route to host; the host needs cltrain at the same path'
 expect_absent never
 # Lines of the far shell's start files are passed over.
 expect_code 9 "${played[@]}" --hosts first,greets --devices 1
 expect_code 4 "${played[@]}" --hosts first,greets_only
-expect_text "host greets_only does not tell its devices: its answer is 'Welcome to this host'; it needs cltrain"
+expect_text "the devices of host greets_only cannot be counted: its answer is 'Welcome to this host'; the host needs cltrain"
 # A signal ends the asking and all that asks.
 "${played[@]}" --hosts silent1,silent2 >"$out" 2>&1 &
 asking=$!

@@ -86,7 +86,7 @@ saved again 20
 call=$(call_of 2 open '^/step_10/model.safetensors$')
 if [ -z "$(call_of 1 open '^/step_5/')" ] && [ "${call:-0}" -gt 0 ]; then pass; else fail "which are read again: $(cat calls)"; fi
 expect_code 0 ./with_shim.sh 2 "0,$call" EIO unread checkpoint.keep=1 train.steps=10
-expect_text 'older checkpoints are kept, because that of step 10 does not verify: rank 2 on .*Input/output error'
+expect_text 'older checkpoints are kept, because the checkpoint of step 10 does not verify: rank 2 on .*Input/output error'
 hit
 saved unread 5 10
 

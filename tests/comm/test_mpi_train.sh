@@ -122,7 +122,7 @@ expect_text 'ranks do not fit: the configuration of rank 1 .*"optimizer": "learn
 expect_absent never
 cp "$CLTRAIN" another && echo >>another
 expect_code 2 "${mpi[@]}" 1 "$CLTRAIN" train graph.json --out never : -np 1 ./another train graph.json --out never
-expect_text 'ranks do not fit: rank 1 on .* runs another build of cltrain than rank 0 .*different builds'
+expect_text 'ranks do not fit: rank 1 on .* runs a different build of cltrain than rank 0 .*different builds'
 mkdir here there && cp text.json text.txt here && cp text.json there && sed 's/beer/wine/' text.txt >there/text.txt
 expect_code 2 "${mpi[@]}" 1 --wdir here "$CLTRAIN" train text.json --out "$work/never" : \
     -np 1 --wdir there "$CLTRAIN" train text.json --out "$work/never"

@@ -139,7 +139,7 @@ def of_dockerfile(text, wants):
     known = ('ARG', 'FROM', 'SHELL', 'WORKDIR', 'COPY', 'RUN', 'ENV', 'USER', 'STOPSIGNAL', 'ENTRYPOINT', 'CMD')
     stages, user, base = {}, {}, ''
     for word, rest in steps:
-        wants.that(word in known, f'{word} is no instruction that is used here')
+        wants.that(word in known, f'{word} is not an instruction that is used here')
         if word == 'FROM':
             image, _, name = rest.partition(' AS ')
             base = name
@@ -168,7 +168,7 @@ def of_dockerfile(text, wants):
 def of_pod(pod, kind, wants):
     security = get(pod, 'securityContext', {})
     wants.value(security, 'runAsNonRoot', True)
-    wants.that(isinstance(security.get('runAsUser'), int) and security['runAsUser'] > 0, 'runAsUser is no number of a user')
+    wants.that(isinstance(security.get('runAsUser'), int) and security['runAsUser'] > 0, 'runAsUser is not a number of a user')
     wants.value(pod, 'automountServiceAccountToken', False)
     wants.that(get(pod, 'terminationGracePeriodSeconds', 0) >= 60, 'terminationGracePeriodSeconds leaves less than a minute for a save')
     volumes = {volume['name'] for volume in pod.get('volumes', [])}
@@ -184,7 +184,7 @@ def of_pod(pod, kind, wants):
         if 'nvidia.com/gpu' in (limits or {}):
             shared = {mount['name'] for mount in container['volumeMounts'] if mount['mountPath'] == '/dev/shm'}
             memory = {volume['name'] for volume in pod['volumes'] if get(volume, 'emptyDir.medium') == 'Memory'}
-            wants.that(shared & memory, '/dev/shm is no volume in memory')
+            wants.that(shared & memory, '/dev/shm is not a volume in memory')
         if kind != 'Worker':
             wants.that('--resume auto' in ' '.join(map(str, container.get('args', []))), 'no --resume auto: a second start would not go on')
             wants.that('command' not in container, 'a command in place of the image\'s program')

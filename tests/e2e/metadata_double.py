@@ -148,7 +148,7 @@ class Service(http.server.BaseHTTPRequestHandler):
         waits = asked.pop("wait_for_change", ["false"]) == ["true"]
         seconds, last = asked.pop("timeout_sec", [""])[0], asked.pop("last_etag", [""])[0]
         if asked or (waits and not (seconds.isdigit() and 1 <= int(seconds) <= 60)):
-            self.broken(400, "this is no question that waits for a change")
+            self.broken(400, "this is not a question that waits for a change")
             return
         if waits and not last:
             self.broken(400, "a change between two questions would be missed")
@@ -210,7 +210,7 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        """A client that goes away is no error."""
+        """A client that goes away is not an error."""
 
 
 server = Server(("127.0.0.1", 0), Service)

@@ -23,7 +23,7 @@ for subject in $subjects; do
     expect_awk "$subject measured nothing" -F'\t' -v s="$subject" '$1 == s && $5 > 0 { n++ } END { exit n == 0 }' results/records.tsv
     grep -q "^| $subject | .*[0-9]" results/results.md || fail "$subject is not in the tables"
 done
-expect_awk "a line of the JSON file is no record" 'NR > 1 && !/^\]$/ && !/^  \{"subject": "[a-z0-9]+", "case": ".*", "side": ".*", "quantity": ".*", "value": (null|[-+.0-9e]+), "unit": ".*", "setting": ".*"\},?$/ { bad = 1 }
+expect_awk "a line of the JSON file is not a record" 'NR > 1 && !/^\]$/ && !/^  \{"subject": "[a-z0-9]+", "case": ".*", "side": ".*", "quantity": ".*", "value": (null|[-+.0-9e]+), "unit": ".*", "setting": ".*"\},?$/ { bad = 1 }
     END { exit bad }' results/results.json
 
 expect_code 2 bash "$bench/bench_mlp.sh" --self-tset

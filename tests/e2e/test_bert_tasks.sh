@@ -73,7 +73,7 @@ cp export_new_head/config.json "$out"
 expect_text '"0": "down"' '"1": "up"'
 sed -i 's/"1": "down"/"2": "down"/' swapped/config.json
 expect_code 2 "$CLTRAIN" import swapped --out gap.json
-expect_text "id2label: '2' is no number of a class"
+expect_text "id2label: '2' is not the number of a class"
 cp span.eval.json "$out"
 expect_text '"answers": 60' '"exact": (1|0\.9[0-9]*)' '"answer_f1": (1|0\.9[0-9]*)'
 exact=$(grep '"exact"' span.eval.json)
@@ -140,7 +140,7 @@ fi
 expect_code 0 "$CLTRAIN" eval run_noisy data.micro_batch=7 --json again.json
 expect_same <(f1 again.json) <(f1 noisy.eval.json)
 expect_code 2 "$CLTRAIN" train class.json --init folder --init-skip 'classifier.*' checkpoint.best=entity_f1 --out none
-expect_text 'checkpoint.best entity_f1: the data are no words'
+expect_text 'checkpoint.best entity_f1: the data are not words'
 
 # --- padding changes nothing: rows of 48 tokens give the losses and gradient norms of rows of 32, of texts that fit both ---
 records span 400 3 | awk 'NF < 12' >span_short.jsonl
@@ -216,10 +216,10 @@ expect_text 'data.task number'
 expect_code 2 "$CLTRAIN" train number.json model.outputs=3 --out none
 expect_text 'model.outputs.*one output'
 expect_code 3 "$CLTRAIN" train class.json data.path=number.tsv data.label_member=score --out none
-expect_text 'the label 5.000 is no whole number' 'data.task number'
+expect_text 'the label 5.000 is not a whole number' 'data.task number'
 { sed -n 1,4p number.tsv; printf '9\tthere\n9\tthere\t.\tmuch\n'; sed -n 5,9p number.tsv; } >bad.tsv
 expect_code 3 "$CLTRAIN" data verify number.json data.path=bad.tsv
-expect_text "bad.tsv', line 5: it has 2 cells, and the first line has 4" "bad.tsv', line 6: .*'much' is no number"
+expect_text "bad.tsv', line 5: it has 2 cells, and the first line has 4" "bad.tsv', line 6: .*'much' is not a number"
 
 # --- beside transformers ---
 if [ -n "${CLTRAIN_TEST_PYTHON:-}" ]; then

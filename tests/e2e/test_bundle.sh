@@ -39,7 +39,7 @@ triplet=$(basename "$(dirname "$libc")")
 if [[ $triplet == *-linux-gnu* ]]; then
     systems=(/usr/lib/*-linux-gnu*/libc.so)
     if [ ! -s /var/lib/dpkg/status ] || [ "${systems[*]}" != "/usr/lib/$triplet/libc.so" ]; then
-        note_skip "this is no system of Debian's kind, or it has the headers of two C libraries: ${systems[*]}"
+        note_skip "this is not a system of Debian's kind, or it has the headers of two C libraries: ${systems[*]}"
     elif [ -n "$foreign" ]; then
         note_skip "the bundle has files that belong to no package: $foreign"
     else # this machine's as if it were another one's: libraries found without running anything are those that ldd names
@@ -85,7 +85,7 @@ else
     note_skip "the C library is not where Debian has it: $libc"
 fi
 expect_code 1 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --root "$work/mine" "$work/none" "$build"
-expect_text 'is no folder of scripts/bundle_root.sh'
+expect_text 'is not a folder of scripts/bundle_root.sh'
 expect_file bundle/BUNDLE bundle/LICENSE bundle/configs/mlp-regression.json
 if [ "$(du -sk bundle | cut -f1)" -le 65536 ]; then pass; else fail 'the bundle has more than 64 MiB'; fi
 # shellcheck disable=SC2016 # the linker replaces these

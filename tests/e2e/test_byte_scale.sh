@@ -44,7 +44,7 @@ sums 255 153 data.scale=1
 grep -q 'inputs are bytes' told && fail 'a scale that is given is told' || pass
 sums 2 0.4 data.mean=63.75 data.std=63.75 # the unit of bytes
 input=flags.npy sums 1 1 data.path=flags.npy
-grep -q 'inputs are bytes' told && fail 'flags are no bytes' || pass
+grep -q 'inputs are bytes' told && fail 'flags are not bytes' || pass
 
 # The same numbers as another type: integers are scaled as the training data was; floats may be scaled already, so the scale is asked for.
 npy i.npy '<i4' '2, 2' '\x00\x00\x00\x00\xff\x00\x00\x00\x33\x00\x00\x00\x66\x00\x00\x00'

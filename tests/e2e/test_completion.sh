@@ -172,7 +172,7 @@ expect_text '^\.TH CLTRAIN 1' '^\.SH NAME' '^cltrain \\- trains' '^\.SH "EXIT ST
 for command in $("$CLTRAIN" help | sed -n '/^usage/,/^first steps/s/^  \([a-z]*\)  .*/\1/p'); do
     expect_code 0 grep -q -x -F "\\fB$command\\fR" cltrain.1
 done
-expect_awk 'a control line of the page is no request that it means to have' \
+expect_awk 'a control line of the page is not a request that it means to have' \
     '/^[.\x27]/ && !/^\.(\\"|TH|SH|SS|TP|PP|RS|RE|nf|fi|br|nh|ad|B|I|BR)( |$)/ && !/^\.\\"/ { print; exit 1 }' cltrain.1
 if command -v groff >/dev/null; then
     groff -man -Tascii -ww cltrain.1 >page.txt 2>warnings

@@ -51,7 +51,7 @@ head -1 y.csv | grep -q '^sample,y$' && pass || fail "header: $(head -1 y.csv)"
 # One cell that is no number does not turn a column of numbers into classes whose numbers are regressed on.
 sed '20s/;[^;]*$/;NA/' numbers.csv >hole.csv
 expect_code 3 "$CLTRAIN" train flowers.json data.path=hole.csv data.target=3 model.loss=mse --dry-run
-expect_text "'hole.csv', line 20, column 3: 'NA' is no number, and the loss mse needs numbers"
+expect_text "'hole.csv', line 20, column 3: 'NA' is not a number, and the loss mse needs numbers"
 expect_code 0 "$CLTRAIN" train flowers.json data.path=hole.csv data.target=3 --dry-run # a classifier takes words
 
 # Class words are kept however long they are: a table that lacks the first of them numbers the others as before.

@@ -106,7 +106,7 @@ printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\n' >pointer.txt
 mkdir pictured
 cp one.txt pictured/a.txt && cp two.txt pictured/b.txt && printf '\x89PNG\r\n\x1a\n' >pictured/c.png
 expect_code 0 "$CLTRAIN" data prepare pictured --out left --tokenizer bytes --split 0
-expect_text "^warning: data: 1 of 3 files of 'pictured' is left out, which is no text; the first: .*'pictured/c.png' \(TEXT\): it is a PNG image"
+expect_text "^warning: data: 1 of 3 files of 'pictured' is left out, which is not text; the first: .*'pictured/c.png' \(TEXT\): it is a PNG image"
 expect_code 0 "$CLTRAIN" data prepare one.txt two.txt --out alone --tokenizer bytes --split 0
 expect_same alone/train_000.bin left/train_000.bin
 expect_code 0 "$CLTRAIN" data prepare 'pictured/*' --out pattern2 --tokenizer bytes --split 0
@@ -115,7 +115,7 @@ expect_code 3 "$CLTRAIN" data prepare pictured/a.txt pictured/c.png --out x --to
 expect_text "'pictured/c.png' \(TEXT\): it is a PNG image"
 printf '%%PDF-1.4\n\0' >pictured/d.txt
 expect_code 0 "$CLTRAIN" data prepare pictured --out x --tokenizer bytes --split 0
-expect_text "^warning: data: 2 of 4 files of 'pictured' are left out, which are no text"
+expect_text "^warning: data: 2 of 4 files of 'pictured' are left out, which are not text"
 rm -r x pictured/d.txt
 cp pointer.txt pictured/p.txt # a text that was not fetched, or has another encoding, is not left out
 expect_code 3 "$CLTRAIN" data prepare pictured --out x --tokenizer bytes
@@ -130,7 +130,7 @@ expect_code 0 "$CLTRAIN" data prepare pictured --out x --tokenizer bytes --split
 rm -r x
 cp pictured/c.png pictured/d.png
 expect_code 3 "$CLTRAIN" data prepare pictured --out x --tokenizer bytes
-expect_text "more than half of the 3 files of 'pictured' are no text: .*'pictured/c.png' \(TEXT\): it is a PNG image"
+expect_text "more than half of the 3 files of 'pictured' are not text: .*'pictured/c.png' \(TEXT\): it is a PNG image"
 gzip -c one.txt >one.gz
 expect_code 0 bash -c '"$0" data prepare - --out packed --tokenizer bpe --split 0 <one.gz' "$CLTRAIN"
 expect_same with/train_000.bin packed/train_000.bin

@@ -24,7 +24,7 @@ while read -r candidate; do
 done < <(sed -n 's/^ok .*names the driver library \(.*\), and it loads/\1/p' "$out")
 # A provider that the environment names and that cannot be asked does not "answer".
 CLTRAIN_CLOUD_PROVIDER=hetzner expect_code 0 "$CLTRAIN" doctor
-expect_text "^warn .*no training will hear .*'hetzner' is no provider of notices"
+expect_text "^warn .*no training will hear .*'hetzner' is not a provider of notices"
 reject_text 'it answers'
 for provider in file url; do
     CLTRAIN_CLOUD_PROVIDER=$provider expect_code 0 "$CLTRAIN" doctor
@@ -60,7 +60,7 @@ expect_text "cltrain doctor"
 : >icd/missing.icd
 sick "ERROR .*the ICD file $work/icd/missing.icd is empty" 'must name a driver library'
 
-echo libz.so.1 >icd/missing.icd # loads, but is no driver
+echo libz.so.1 >icd/missing.icd # loads, but is not a driver
 sick 'a driver library loads but offers no platform'
 rm icd/missing.icd
 

@@ -67,10 +67,10 @@ refuse() { # PATTERN ARGUMENT...
 refuse "there is no card 'H101' in the table; it has H200, H100, .*, MI300X" --for H100,H101
 refuse "there is no card '' in the table" --for H100,
 refuse 'names H100 twice' --for H100,A100,h100
-refuse "'H100' of --price is no CARD=PRICE" --for H100 --price H100
-for price in -1 nan inf 1e99 '' 2x '2 '; do refuse 'of --price is no CARD=PRICE with a number from 0 to 1e\+09' --for H100 --price "H100=$price"; done
+refuse "'H100' of --price is not CARD=PRICE" --for H100 --price H100
+for price in -1 nan inf 1e99 '' 2x '2 '; do refuse 'of --price is not CARD=PRICE with a number from 0 to 1e\+09' --for H100 --price "H100=$price"; done
 refuse 'there is no card .B. in the table' --for H100 --price B=1
-refuse '--price has T4, and --for does not' --for H100 --price T4=1
+refuse '--price names T4, which --for lacks' --for H100 --price T4=1
 refuse '--price needs --for' --price T4=1
 refuse '--reach needs --for' --reach 50
 refuse '--for goes without --device and --full' --for T4 --full

@@ -54,7 +54,7 @@ expect_text 'missing argument'
 expect_code 2 "$CLTRAIN" report runs/none
 expect_text "there is no run 'runs/none'"
 expect_code 2 "$CLTRAIN" report runs
-expect_text "no metrics.jsonl, so it is no run folder"
+expect_text "no metrics.jsonl, so it is not a run folder"
 expect_code 8 "$CLTRAIN" report runs/a --out none/there/page.html
 expect_code 2 "$CLTRAIN" report runs/a runs/a runs/a runs/a runs/a runs/a runs/a runs/a runs/a
 expect_code 2 "$CLTRAIN" compare runs/a

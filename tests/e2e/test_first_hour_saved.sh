@@ -133,7 +133,7 @@ if grep -q '"steps": 20' ../moved/run/config.resolved.1.json && grep -q '"steps"
 else
     fail 'config.resolved.json was not brought up to date'
 fi
-if grep -q '"event":"extended","step":20' ../moved/run/metrics.jsonl; then pass; else fail 'the extension is no event'; fi
+if grep -q '"event":"extended","step":20' ../moved/run/metrics.jsonl; then pass; else fail 'the extension is not an event'; fi
 # A run that was made longer equals a run that had that length from the start, bit for bit: the schedule is constant.
 expect_code 0 "$CLTRAIN" train ../moved/gpt.json data.path=new/data/cats.txt train.steps=24 --out whole
 for file in model optimizer; do

@@ -96,7 +96,7 @@ expect_same "$out" <(printf -- '--- hooks.on_save, step 4\n--- hooks.on_save, st
 # What is refused, before anything is made; a dry run refuses it, too, and runs no hook.
 for dry in '' --dry-run; do
     expect_code 2 "$CLTRAIN" train net.json --out no 'hooks.on_save=["./absent"]' $dry
-    expect_text "hooks.on_save: './absent' is no program that may be run"
+    expect_text "hooks.on_save: './absent' is not a program that may be run"
 done
 expect_code 2 "$CLTRAIN" train net.json --out no 'hooks.on_exit=["no_such_program"]'
 expect_text "hooks.on_exit: no folder of PATH has a program 'no_such_program'"

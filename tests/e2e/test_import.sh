@@ -41,7 +41,7 @@ expect_code 0 "$CLTRAIN" import "$golden/hf_llama" --out none.json
 expect_text '^tokenizer +none lies beside' 'set data.path and data.tokenizer in'
 sed -i 's/"eos_token_id": 0/"eos_token_id": 5/; s/"bos_token_id": 0/"bos_token_id": [0, 500]/' hf/config.json
 expect_code 0 "$CLTRAIN" import hf --out ids.json
-expect_text 'bos_token_id 500 of config.json is no row of the model, which has 267' 'eos_token_id of config.json is 5, the tokenizer says 0'
+expect_text 'bos_token_id 500 of config.json is not a row of the model, which has 267' 'eos_token_id of config.json is 5, the tokenizer says 0'
 reject_text 'bos_token_id of config.json'
 sed -i 's/"bos_token_id": \[0, 500\]/"bos_token_id": [3, 4]/' hf/config.json
 expect_code 0 "$CLTRAIN" import hf --out lists.json
@@ -55,7 +55,7 @@ expect_text '^stop tokens +\[0, 9\]$'
 reject_text 'eos_token_id of'
 echo '{"eos_token_id": [3, 266, 267, "x", 3, 1e3]}' >hf/generation_config.json
 expect_code 0 "$CLTRAIN" import hf --out stops2.json
-expect_text '^stop tokens +\[3, 266\]$' 'eos_token_id 267 of generation_config.json is no row of the model' \
+expect_text '^stop tokens +\[3, 266\]$' 'eos_token_id 267 of generation_config.json is not a row of the model' \
     'eos_token_id of generation_config.json does not list 0'
 cp stops2.json "$out"
 expect_text '"stop_tokens": \[3, 266\]'

@@ -276,7 +276,7 @@ expect_text 'loss'
 change 's/"use_dora": false/"use_dora": true/; s/"modules_to_save": null/"modules_to_save": "lm_head"/; s/"rank_pattern": \{\}/"rank_pattern": {"q_pro[jk]": 8}/;
     s/"lora_bias": false/"lora_bias": true/; s/"init_lora_weights": true/"init_lora_weights": "pissa"/; s/"bias": "none"/"bias": "all"/'
 take 2
-expect_text 'use_dora: is set' 'modules_to_save: is no list of names' 'rank_pattern: holds a regular expression' 'lora_bias: is set' 'init_lora_weights: such adapters change' 'bias: is not none'
+expect_text 'use_dora: is set' 'modules_to_save: is not a list of names' 'rank_pattern: holds a regular expression' 'lora_bias: is set' 'init_lora_weights: such adapters change' 'bias: is not none'
 change 's/"alpha_pattern": \{\}/"alpha_pattern": {"all-linear": 4}/'
 take 2
 expect_text 'alpha_pattern: holds all-linear, which PEFT takes for the name of a layer'

@@ -22,7 +22,7 @@ done
 # --- what is trained, without a device ---
 plan=("$CLTRAIN" plan class.json --device generic data.tokenizer="$pieces" model.lora_rank=4)
 expect_code 2 "${plan[@]}" 'model.lora_modules_to_save=["poller"]'
-expect_text "model.lora_modules_to_save: 'poller' is no part of the model"
+expect_text "model.lora_modules_to_save: 'poller' is not part of the model"
 expect_code 2 "${plan[@]}" 'model.lora_modules_to_save=["all-linear"]'
 expect_text 'model.lora_modules_to_save: must be names of parts of the model'
 expect_code 2 "$CLTRAIN" plan class.json --device generic 'model.lora_modules_to_save=["pooler"]'
@@ -100,7 +100,7 @@ expect_same said <(grep -v tokens "$out")
 cp -r adapter_class broken
 sed -i 's/"classifier"/"pooler"/' broken/adapter_config.json
 expect_code 2 "$CLTRAIN" eval class.json --init folder --adapter broken
-expect_text 'base_model.model.classifier.*no part that adapter_config.json names as modules_to_save'
+expect_text 'base_model.model.classifier.*nor a part that adapter_config.json names as modules_to_save'
 
 # --- beside PEFT ---
 if [ -n "${CLTRAIN_TEST_PYTHON:-}" ]; then

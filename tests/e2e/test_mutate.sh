@@ -40,7 +40,7 @@ draw = argparse.Namespace(files=None, kinds=None, numbers=None, every=3, sample=
 assert mutate.selected(all_, draw) == mutate.selected(all_, draw), "the same seed draws other mutants"
 assert len(set(keys)) == len(keys), "two mutants have the same key"
 stale = set(mutate.argued()) - set(keys)
-assert not stale, f"argued.txt names what is no mutant: {stale}"
+assert not stale, f"argued.txt names what is not a mutant: {stale}"
 E2
 expect_code 0 env PYTHONPATH="$scripts" "$python" properties.py "$CLTRAIN_SOURCE_DIR" "$CLTRAIN_BUILD_DIR"
 

@@ -174,10 +174,10 @@ expect_code 2 "$CLTRAIN" new before.json --out none.json
 expect_text 'to train with a config: cltrain train before.json'
 head -c 4000 /dev/zero >zeros.dat
 expect_code 3 "$CLTRAIN" new zeros.dat --out none.json
-expect_text 'is no text, and neither its content nor its name'
+expect_text 'is not text, and neither its content nor its name'
 mkfifo pipe.csv
 expect_code 3 "$CLTRAIN" new pipe.csv --out none.json
-expect_text 'no regular file'
+expect_text 'not a regular file'
 mkdir -p flat/images flat/masks
 printf '\x89PNG\r\n\x1a\n' | tee flat/images/a.png >flat/masks/a.png
 expect_code 3 "$CLTRAIN" new flat --out none.json

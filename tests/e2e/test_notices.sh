@@ -219,7 +219,7 @@ expect_text 'cloud.endpoint: must begin with http:// or https://'
 expect_code 2 "$CLTRAIN" train net.json --out no cloud.provider=url cloud.notice_url=http://127.0.0.1:1 cloud.notice_file=gone
 expect_text 'cloud.notice_file: is not looked at with cloud.provider=url'
 CLTRAIN_CLOUD_PROVIDER=ibm expect_code 2 "$CLTRAIN" train net.json --out no
-expect_text "CLTRAIN_CLOUD_PROVIDER: 'ibm' is no provider of notices: aws"
+expect_text "CLTRAIN_CLOUD_PROVIDER: 'ibm' is not a provider of notices: aws"
 CLTRAIN_CLOUD_PROVIDER=file expect_code 2 "$CLTRAIN" train net.json --out no
 expect_text "the provider 'file' needs cloud.notice_file"
 CLTRAIN_CLOUD_PROVIDER=ibm expect_code 0 "$CLTRAIN" train net.json --out run_off --max-steps 1 cloud.provider=off

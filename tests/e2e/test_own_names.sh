@@ -17,7 +17,7 @@ for name in metrics.jsonl log.txt config.resolved.json classes.json profile.txt 
     ln -s ../nowhere "hanging/$name"
     for run in pipe link hanging; do
         expect_code 8 "$CLTRAIN" train net.json --out $run
-        expect_text "/$name': it is no regular file but a link, a pipe or a device"
+        expect_text "/$name': it is not a regular file but a link, a pipe or a device"
         expect_absent $run/checkpoints nowhere
         [ "$(find $run -mindepth 1 | wc -l)" = 1 ] && pass || fail "$run: files were made beside $name"
     done
@@ -28,7 +28,7 @@ done
 expect_code 0 "$CLTRAIN" train net.json --out shown
 mkfifo shown/report.html
 expect_code 8 "$CLTRAIN" report shown
-expect_text "shown/report.html': it is no regular file but a link, a pipe or a device"
+expect_text "shown/report.html': it is not a regular file but a link, a pipe or a device"
 rm shown/report.html && ln -s ../notes shown/report.html
 expect_code 8 "$CLTRAIN" report shown
 expect_code 0 "$CLTRAIN" report shown --out page.html

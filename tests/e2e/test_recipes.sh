@@ -89,7 +89,7 @@ expect_text 'is for models that predict classes'
 expect_code 2 "$CLTRAIN" train values.json train.eval_metrics=true --out refused
 expect_text 'train.eval_metrics: evaluations cannot count by class'
 expect_code 2 "$CLTRAIN" train eight.json checkpoint.best=dice --out refused
-expect_text 'this is no segmentation'
+expect_text 'this is not a segmentation'
 expect_code 2 "$CLTRAIN" train eight.json checkpoint.best=top_k train.eval_top_k=8 --out refused
 expect_text 'every prediction is right among the top 8'
 expect_absent refused

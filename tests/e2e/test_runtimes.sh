@@ -20,7 +20,7 @@ part=${1:-others}
 known='pocl intel pocl-3.0 rusticl oclgrind'
 folder=${CLTRAIN_RUNTIMES:-}
 [ -n "$folder" ] || skip_all 'CLTRAIN_RUNTIMES is not set; scripts/runtimes.sh FOLDER makes the folder that it names'
-[ -d "$folder" ] || skip_all "CLTRAIN_RUNTIMES=$folder is no folder; scripts/runtimes.sh FOLDER makes one"
+[ -d "$folder" ] || skip_all "CLTRAIN_RUNTIMES=$folder is not a folder; scripts/runtimes.sh FOLDER makes one"
 folder=$(cd "$folder" && pwd)
 unset OCL_ICD_VENDORS OCL_ICD_FILENAMES OPENCL_VENDOR_PATH CLTRAIN_ICD_MADE CLTRAIN_ICD_REPAIR RUSTICL_ENABLE CLTRAIN_LISTED
 

@@ -154,7 +154,7 @@ s3 8 download x unsized
 expect_absent unsized
 faults 'GET list-type minus' 'GET list-type stray'
 s3 8 list odd/
-expect_text 'whose size is no number'
+expect_text 'whose size is not a number'
 s3 8 list odd/
 expect_text "begin with 'odd/' has another one"
 # A server that does not know ranges is asked once, and the message names the missing ranges. One whose object is no larger than the range has kept to it.

@@ -151,7 +151,7 @@ kill -TERM $worker
 wait $worker
 [ $? -eq 75 ] && pass || fail 'a worker that was stopped did not end with 75'
 cp stopped.txt "$out"
-expect_text '^trial-01 was interrupted and can go on$' 'interrupted, resumable: stopped; the same command goes on'
+expect_text '^trial-01 was interrupted and can go on$' 'interrupted, resumable: stopped; the same command continues the sweep'
 grep -q '"released":true' stopped/lease/trial-01-0.1 && pass || fail 'the lease was not given back'
 ls stopped/trial-01/checkpoints/step_* >/dev/null 2>&1 && pass || fail 'the training did not save'
 
@@ -224,7 +224,7 @@ expect_text '^trial-01 failed: the training is complete, and its eval_loss is no
 # --- a machine that is set up wrongly, or has not got the data, fails no trial ---
 sed 's/, 1e6//' fails.json >good.json
 expect_code 2 env CLTRAIN_CLOUD_PROVIDER=typo "$CLTRAIN" sweep good.json --out machine
-expect_text "'typo' is no provider of notices"
+expect_text "'typo' is not a provider of notices"
 expect_code 2 env CLTRAIN_PRICE_PER_HOUR=abc "$CLTRAIN" sweep good.json --out machine
 expect_text "CLTRAIN_PRICE_PER_HOUR is 'abc'"
 mv t.csv away.csv

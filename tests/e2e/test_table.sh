@@ -35,7 +35,7 @@ refused() { # text of the table, words of the message, keys
     expect_code 3 "$CLTRAIN" train c.json data.path=bad.csv --dry-run "${@:3}"
     expect_text "$2"
 }
-refused 'a,kind,y\n1,x,2\n2,3,4\n' "line 2, column 'kind': 'x' is no number, as other cells of the column are; .*data.fill.*data.words"
+refused 'a,kind,y\n1,x,2\n2,3,4\n' "line 2, column 'kind': 'x' is not a number, as other cells of the column are; .*data.fill.*data.words"
 refused 'a,kind,y\n1,x,2\nnan,x,4\n' "line 3, column 'a': 'nan' is not finite"
 refused 'a,kind,y\n1,x,2\ninf,x,4\n' "line 3, column 'a': 'inf' is not finite"
 # A column of nothing else is none of words, and a number too large for f32 is called so.

@@ -55,7 +55,7 @@ bad '{"endings": ["a", "b"], "activity_label": "x", "ctx_a": "y", "ctx_b": "", "
 bad '{"endings": ["a", "b"], "activity_label": "x", "ctx_a": "y", "ctx_b": "", "label": 2}' 'not the number of one of its 2 choices'
 bad '{"endings": ["a", ""], "activity_label": "x", "ctx_a": "y", "ctx_b": "", "label": 1}' 'one of its choices is empty'
 bad '{"query": "", "choices": ["a"], "gold": 0}' 'its text or one of its choices is empty' choices
-bad '{"query": "a", "choices": [1], "gold": 0}' 'one of its choices is no text' choices
+bad '{"query": "a", "choices": [1], "gold": 0}' 'one of its choices is not text' choices
 : >empty.jsonl
 expect_code 3 "$CLTRAIN" eval run empty.jsonl --task choices
 expect_text 'holds no item of choices'

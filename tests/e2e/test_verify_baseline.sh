@@ -66,7 +66,7 @@ refuse 'does not match its own hash'
 head -c 1000 base.json >bad.json
 refuse 'bad.json:[0-9]+:[0-9]+: '
 echo '[]' >bad.json
-refuse 'is no result of the checker'
+refuse 'is not a result of the checker'
 sed 's/"format_version": 1/"format_version": 9/' base.json | "$CLTRAIN_BUILD_DIR/tests/seal" verify_xxh64 >bad.json
 refuse 'newer cltrain'
 sed 's/"state": "PASS"/"state": "GOOD"/' base.json | "$CLTRAIN_BUILD_DIR/tests/seal" verify_xxh64 >bad.json

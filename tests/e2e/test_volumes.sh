@@ -65,7 +65,7 @@ cp val/masks/ct000.nii val/masks/ct001.nii paired/masks/
 touch paired/images/notes.txt
 expect_code 0 "$CLTRAIN" data verify seg.json data.path=paired data.eval_path=[] data.split=0
 expect_text 'ok   paired/images/ct000.hdr: 16 x 20 x 24 voxels' "1 volumes from 'paired' \(1 in .hdr and .img\)" \
-    "1 mask has no image of the same name and is left out: 'paired/masks/ct001.nii'" "1 other file or folder is left out, which is no volume: 'paired/images/notes.txt'"
+    "1 mask has no image of the same name and is left out: 'paired/masks/ct001.nii'" "1 other file or folder is left out, which is not a volume: 'paired/images/notes.txt'"
 expect_code 0 "$CLTRAIN" data verify paired/images/ct000.img
 expect_text 'NIfTI-1 \(a pair of files\)'
 mv paired/images/ct000.img paired/images/ct002.img
@@ -82,7 +82,7 @@ expect_code 0 "$CLTRAIN" data verify nnunet
 expect_text 'ok   nnunet/imagesTr/case_0000.nii: 2 channels of 16 x 20 x 24 voxels' '1 good, none bad'
 mv nnunet/imagesTr/case_0001.nii nnunet/imagesTr/case_0002.nii
 expect_code 3 "$CLTRAIN" data verify nnunet
-expect_text "BAD  nnunet/imagesTr/case_0000.nii: .*of 'case' the last one is _0002, but there are 2 files"
+expect_text "BAD  nnunet/imagesTr/case_0000.nii: .*the last file of 'case' is _0002, but there are only 2 files"
 
 # --- show: three slices of each sample, with the names of the mask's classes; folders and files without a config, too ---
 expect_code 0 "$CLTRAIN" data show seg.json --out seg.html --samples 6
@@ -116,11 +116,11 @@ expect_code 2 "$CLTRAIN" data show numbers.raw --out never.html 'data.shape=[16]
 expect_text 'x is \(16\) f32, which cannot be shown as a picture'
 expect_absent never.html
 expect_code 2 "$CLTRAIN" data show numbers.raw --out never.html 'data.shape=[2,2,4]' --window=5,5
-expect_text "'5,5' is no window"
+expect_text "'5,5' is not a window"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
 expect_code 0 "$CLTRAIN" train seg.json --out run
-expect_text '^step 300/300 .* samples/s' # the voxels of a mask are no tokens
+expect_text '^step 300/300 .* samples/s' # the voxels of a mask are not tokens
 reject_text 'tok/s'
 expect_text 'Dice 0\.[5-9][0-9]* of 2 volumes' # the noise allows no more to a model without neighbours
 [ "$(grep -c '"eval_volume_dice":0\.[0-9]*,"eval_volumes":2,"eval_volume_dice_of":\[' run/metrics.jsonl)" = 2 ] && pass ||
@@ -210,7 +210,7 @@ expect_text 'this run predicts masks of volumes; name one volume and --out MASK.
 expect_code 2 "$CLTRAIN" predict run val/images
 expect_text "this run predicts masks of volumes, and 'val/images' is a folder; name one volume and --out MASK.nii.gz"
 expect_code 3 "$CLTRAIN" predict run seg.json --out no.nii.gz
-expect_text 'it is no NIfTI file'
+expect_text 'it is not a NIfTI file'
 
 # Patches of a resumed run go on as if it had not stopped.
 expect_code 0 "$CLTRAIN" train seg.json --out whole train.steps=40 data.workers=1
@@ -260,7 +260,7 @@ cp kinds/sphere/ct001.nii.gz unknown
 cp kinds/shell/ct002.nii.gz unknown/more
 touch unknown/notes.txt
 expect_code 0 "$CLTRAIN" predict kinds_run unknown/ --out unknown.csv
-expect_text "'unknown/?': 1 other file or folder is left out, which is no volume: 'unknown/notes.txt'"
+expect_text "'unknown/?': 1 other file or folder is left out, which is not a volume: 'unknown/notes.txt'"
 reject_text 'data\.path'
 [ "$(cut -d, -f1-4 unknown.csv | tr '\n' ' ')" = \
     'file,sample,class,name unknown/ct001.nii.gz,0,1,sphere unknown/more/ct002.nii.gz,1,0,shell ' ] && pass || fail "unknown.csv: $(cat unknown.csv)"

@@ -84,7 +84,7 @@ clt_status clt_annotated_members(clt_annotated_rules *rules, const char *line, s
     return CLT_OK;
 }
 
-/* The text of a cell; NULL: the value is none. */
+/* The text of a table's cell; NULL: the value is not a text, or `cells` says that it is not from a table. */
 static const char *cell_of(const clt_json *value, bool cells)
 {
     return cells && value && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : NULL;
@@ -101,10 +101,11 @@ static clt_status add_label(const clt_json *value, bool cells, clt_annotated *ou
     if (any && !is_number) {
         char text[40];
         (void)snprintf(text, sizeof text, "%.17g", clt_json_number(value));
-        CLT_FAIL(CLT_EDATA,
-                 "the label %.60s is no whole number, or is too large; a class is a name or a whole number, "
-                 "and data.task number learns other numbers",
-                 cell ? cell : text);
+        CLT_FAIL(
+            CLT_EDATA,
+            "the label %.60s is not a whole number, or is too large; a class is a name or a whole number, "
+            "and data.task number learns other numbers",
+            cell ? cell : text);
     }
     if (cell && is_number)
         number = (int64_t)real;
@@ -117,7 +118,7 @@ static clt_status add_label(const clt_json *value, bool cells, clt_annotated *ou
         CLT_FAIL(CLT_EDATA, "its labels are names and numbers; use one of the two");
     out->numbers = is_number;
     if (is_number && (number < CLT_ANNOTATED_IGNORED || number > INT32_MAX))
-        CLT_FAIL(CLT_EDATA, "the label %lld is no number of a class", (long long)number);
+        CLT_FAIL(CLT_EDATA, "the label %lld is not the number of a class", (long long)number);
     if (is_number)
         clt_str_printf(&out->labels, "%lld", (long long)number);
     else
@@ -133,7 +134,7 @@ static clt_status read_number(const clt_json *value, bool cells, clt_annotated *
     const char *cell = cell_of(value, cells);
     double number = value ? clt_json_number(value) : 0;
     if (cell && !clt_csv_is_number(cell, &number))
-        CLT_FAIL(CLT_EDATA, "the label '%.60s' is no number that f32 holds; data.task class learns names",
+        CLT_FAIL(CLT_EDATA, "the label '%.60s' is not a number that f32 holds; data.task class learns names",
                  cell);
     if (!cell && (!value || clt_json_typeof(value) != CLT_JSON_NUMBER))
         CLT_FAIL(CLT_EDATA, "the label is %s, and must be a number; data.task class learns names",

@@ -11,7 +11,7 @@
 
 /* --- names --- */
 
-/* Sets *type, borrowed, to the type of a name, or NULL for O; false: it is no name of this kind. */
+/* Sets *type, borrowed, to the type of a name, or NULL for O; false: it is not a name of this kind. */
 static bool read_name(const char *name, const char **type)
 {
     bool outside = strcmp(name, "O") == 0, known = *name && strchr("BIES", *name);
@@ -60,7 +60,7 @@ clt_status clt_entities_create(const char *const *names, int64_t n, clt_entities
     for (int64_t i = 0; i < n; i++) {
         const char *type;
         if (!read_name(names[i], &type))
-            CLT_FAIL(CLT_EINTERNAL, "entities: '%s' is no name of a label", names[i]);
+            CLT_FAIL(CLT_EINTERNAL, "entities: '%s' is not the name of a label", names[i]);
         e->mark[i] = names[i][0];
         e->type_of[i] = OUTSIDE;
         if (type)

@@ -89,7 +89,8 @@ static clt_status names_of_facts(const clt_data_facts *facts, clt_arena *arena, 
     return out->name ? CLT_OK : CLT_ENOMEM;
 }
 
-/* The classes: those that the config lists, that a run has kept, or that the training data has. */
+/* Takes the classes from the config (data.class_names), else from the saved run, else learns them from the
+ * training data. */
 static clt_status find_classes(clt_source *source, const clt_config *config, clt_split split,
                                annotated_state *state)
 {
@@ -155,8 +156,8 @@ static clt_status annotated_open(clt_source *source, const clt_config *config, c
     CLT_TRY(clt_source_config_scale(source, config));
     CLT_TRY(clt_annotated_open(config, split, s));
     if (s->rules.task == CLT_ANNOTATED_NUMBER && clt_config_list_count(config, "data.class_names") > 0)
-        CLT_FAIL(CLT_ECONFIG, "opening the samples: data.class_names names classes, and data.task number has "
-                              "none; leave one of the two out");
+        CLT_FAIL(CLT_ECONFIG, "opening the samples: data.class_names names classes, but data.task=number "
+                              "learns numbers; remove data.class_names or change data.task");
     if (s->rules.labelled && s->rules.task != CLT_ANNOTATED_SPAN && s->rules.task != CLT_ANNOTATED_NUMBER) {
         CLT_TRY(find_classes(source, config, split, state));
         CLT_TRY(clt_annotated_number(s, &state->classes));

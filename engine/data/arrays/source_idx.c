@@ -54,10 +54,11 @@ static clt_status check_magic(clt_array_file *file)
                  "08 03, labels 00 00 08 01); is it the right file and data.type?",
                  file->path, b[0], b[1], b[2], b[3]);
     if (!element_of_type(b[2], &file->element))
-        CLT_FAIL(CLT_EDATA,
-                 "reading '%s': wrong magic %02x %02x %02x %02x: 0x%02x at byte 2 is no idx number type (08 "
-                 "u8, 09 i8, 0b i16, 0c i32, 0d f32, 0e f64); is it the right file?",
-                 file->path, b[0], b[1], b[2], b[3], b[2]);
+        CLT_FAIL(
+            CLT_EDATA,
+            "reading '%s': wrong magic %02x %02x %02x %02x: 0x%02x at byte 2 is not an idx number type (08 "
+            "u8, 09 i8, 0b i16, 0c i32, 0d f32, 0e f64); is it the right file?",
+            file->path, b[0], b[1], b[2], b[3], b[2]);
     if (b[3] < 1 || b[3] > CLT_MAX_DIMS)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': wrong magic %02x %02x %02x %02x: %u dimensions at byte 3, 1 to %d are "

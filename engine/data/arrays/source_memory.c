@@ -63,7 +63,7 @@ clt_status clt_source_open_memory(int64_t samples, const float *x, const clt_sha
     *out = NULL;
     if (samples < 1 || !x || !y || (y_dtype != CLT_F32 && y_dtype != CLT_I32))
         CLT_FAIL(CLT_EDATA,
-                 "data in memory: needs at least one sample, inputs, and targets of type f32 or i32");
+                 "data in memory must have at least one sample, inputs, and targets of type f32 or i32");
     CLT_TRY(clt_source_create(&memory_type, &source));
     source->samples = samples;
     source->description = "arrays in memory";

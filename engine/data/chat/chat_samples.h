@@ -18,7 +18,7 @@ typedef struct clt_chat_sample {
     int64_t count;    /* tokens, at most context + 1 */
     int64_t targets;  /* of these, trained ones other than the first */
     int64_t cut;      /* tokens that it lost, since it was too long */
-    char *why;        /* why it cannot be used, and is no sample; NULL: it can */
+    char *why;        /* why it cannot be used, and is not a sample; NULL: it can */
 } clt_chat_sample;
 
 typedef struct clt_chat_samples {

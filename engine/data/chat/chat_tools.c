@@ -173,7 +173,7 @@ clt_status clt_chat_check_tools(const clt_chat_template *chat, const clt_chat_tu
     for (const clt_json *v = tools ? clt_json_first(tools) : NULL; v; v = clt_json_next(v)) {
         const clt_json *inner = chat->tools == CLT_CHAT_TOOLS_MISTRAL ? clt_json_get(v, "function") : v;
         if (!inner || clt_json_typeof(inner) != CLT_JSON_OBJECT)
-            CLT_FAIL(CLT_EDATA, "an entry of its \"tools\" is no object%s",
+            CLT_FAIL(CLT_EDATA, "an entry of its \"tools\" is not an object%s",
                      chat->tools == CLT_CHAT_TOOLS_MISTRAL ? " with an object \"function\"" : "");
     }
     if (chat->tools == CLT_CHAT_TOOLS_LLAMA && tools && (count == 0 || turn[0].role != CLT_CHAT_USER))

@@ -265,7 +265,7 @@ clt_status clt_chat_add_turns(const clt_chat_rules *rules, const clt_chat_turn *
 {
     const clt_chat_template *chat = rules->chat;
     if (!chat)
-        CLT_FAIL(CLT_EDATA, "it is a conversation, whose template is not known: %s; name it by data.template",
+        CLT_FAIL(CLT_EDATA, "it is a conversation, but its chat template is not known: %s; set data.template",
                  rules->why_none);
     bool system = count > 0 && turn[0].role == CLT_CHAT_SYSTEM;
     const talk t = {turn + system, count - system, tools};
@@ -373,8 +373,8 @@ static clt_status mark_trained(clt_chat_tokens *out, size_t from, size_t to, boo
     return CLT_OK;
 }
 
-/* Where the text of the parts from `first` on stands. The tokens before a record that is no conversation are
- * the tokenizer's own, and the text after them begins there. */
+/* Where the text of the parts from `first` on stands. The tokens before a record that is not a conversation
+ * are the tokenizer's own, and the text after them begins there. */
 static clt_text_start start_of(const clt_chat_text *text, size_t first)
 {
     bool any = first > 0 && text->part[first - 1].end > 0;
@@ -397,8 +397,8 @@ static clt_status encode_to(clt_encoder *encoder, const clt_chat_text *text, con
                              start_of(text, r->first), out);
 }
 
-/* Encodes a run as one text. The tokens of the text up to the end of a part tell how many tokens belong to
- * it: those with which both begin. */
+/* Encodes a run as one text. To find where a part ends, the text up to its end is encoded as well: the part
+ * ends where the two lists of tokens begin to differ. */
 static clt_status encode_run(clt_encoder *encoder, const clt_chat_text *text, const run *r,
                              clt_chat_tokens *out)
 {

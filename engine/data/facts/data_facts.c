@@ -399,7 +399,7 @@ static clt_status read_format(const reading *r)
     char format[32];
     int64_t version = 0;
     if (clt_json_typeof(r->object) != CLT_JSON_OBJECT)
-        CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': it is no JSON object", r->source);
+        CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': it is not a JSON object", r->source);
     CLT_TRY(get_text(r, "format", format, sizeof format));
     if (strcmp(format, FORMAT_NAME) != 0)
         return bad(r, "format", "\"" FORMAT_NAME "\"");

@@ -46,7 +46,7 @@ typedef struct clt_data_facts {
     char fingerprint[CLT_HASH64_TEXT];      /* of the training data; "": unknown */
     char eval_fingerprint[CLT_HASH64_TEXT]; /* of the evaluation data; "": none, or it is unknown */
     char listed[CLT_HASH64_TEXT];           /* of data in object storage: clt_data_paths_listed; "": none */
-    clt_table *table;                       /* facts of a table, in `arena`; NULL: the data is no table */
+    clt_table *table;                       /* facts of a table, in `arena`; NULL: the data is not a table */
     clt_arena *arena;
     /* The folder to which relative paths of the config refer, where the training was started: as an absolute
      * path, and as a path relative to the run folder. "": unknown. */

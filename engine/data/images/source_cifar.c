@@ -91,13 +91,12 @@ static clt_status add_records(clt_source *source, cifar_state *s, const char *pa
     CLT_TRY(clt_map_open(path, CLT_EDATA, &f->images));
     bool ten = f->images.size % (PIXELS + 1) == 0, hundred = f->images.size % (PIXELS + 2) == 0;
     if (f->images.size == 0 || (!ten && !hundred))
-        CLT_FAIL(
-            CLT_EDATA,
-            "opening '%s': %zu bytes are no whole number of records of CIFAR-10 (%d bytes) or CIFAR-100 (%d "
-            "bytes); download it again, or is it another file?",
-            path, f->images.size, PIXELS + 1, PIXELS + 2);
+        CLT_FAIL(CLT_EDATA,
+                 "opening '%s': %zu bytes are not a whole number of records of CIFAR-10 (%d bytes) or "
+                 "CIFAR-100 (%d bytes); download it again, or is it another file?",
+                 path, f->images.size, PIXELS + 1, PIXELS + 2);
     if (s->n_files > 1 && (s->fine ? !hundred : !ten))
-        CLT_FAIL(CLT_EDATA, "opening '%s': its records are not as long as those of '%s'", path,
+        CLT_FAIL(CLT_EDATA, "opening '%s': its records have another length than the records of '%s'", path,
                  s->files[0].path);
     s->fine = s->n_files > 1 ? s->fine : !ten;
     s->classes = s->fine ? 100 : 10;

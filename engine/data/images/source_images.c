@@ -47,10 +47,11 @@ static clt_status read_file(const char *path, int64_t most, clt_stored_image *ou
     uint8_t *bytes = NULL;
     size_t size = 0;
     if (!S_ISREG(info.st_mode) || (info.st_size > LARGEST && most >= LARGEST))
-        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                          "it has %lld bytes and is too large, or is no regular file; an image is a regular "
-                          "file of at most 1 GiB",
-                          (long long)info.st_size);
+        status =
+            clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                     "it has %lld bytes and is too large, or is not a regular file; an image is a regular "
+                     "file of at most 1 GiB",
+                     (long long)info.st_size);
     else {
         size = (size_t)(info.st_size < most ? info.st_size : most);
         bytes = clt_image_scratch(CLT_SCRATCH_FILE, size + 1);

@@ -280,7 +280,8 @@ static clt_status read_line(clt_rows *rows, size_t *length, bool *end)
         if (n + 2 > rows->room)
             CLT_TRY(clt_grow(&rows->line, &rows->room, n + 2, 1, "a line of text"));
         if (c == '\0')
-            CLT_FAIL(CLT_EDATA, "reading '%s': line %lld holds a zero byte: it is no text; give --input-type",
+            CLT_FAIL(CLT_EDATA,
+                     "reading '%s': line %lld holds a zero byte, so the file is not text; give --input-type",
                      rows->name, (long long)rows->line_number + 1);
         rows->line[n++] = (char)c;
     }
@@ -326,8 +327,8 @@ static char *skip_blanks(char *at)
     return at;
 }
 
-/* Counts the numbers of a line, and stores the first `elements` of them; -1: the text at *bad is no number.
- * A separator is blanks, or one ',' or ';' with blanks around it. */
+/* Counts the numbers of a line, and stores the first `elements` of them; -1: the text at *bad is not a
+ * number. A separator is blanks, or one ',' or ';' with blanks around it. */
 static int64_t take_numbers(char *line, int64_t elements, double *out, char **bad)
 {
     char *at = line;
@@ -350,7 +351,7 @@ static int64_t take_numbers(char *line, int64_t elements, double *out, char **ba
     }
 }
 
-/* Whether the current line is a header: the first line with text, if its first cell that is no number
+/* Whether the current line is a header: the first line with text, if its first cell that is not a number
  * (`bad`) is not empty. */
 static bool is_header(clt_rows *rows, const char *bad)
 {
@@ -383,7 +384,7 @@ static clt_status bad_text(const clt_rows *rows, const char *bad)
     word[n] = '\0';
     CLT_FAIL(CLT_EDATA, "reading '%s': line %lld, column %lld: %s%s%s", rows->name,
              (long long)rows->line_number, (long long)(bad - rows->line) + 1, n ? "'" : "",
-             n ? word : "a number is missing", n ? "' is no number" : "");
+             n ? word : "a number is missing", n ? "' is not a number" : "");
 }
 
 /* The current line, after the byte order mark that some programs write before UTF-8. */

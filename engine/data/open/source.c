@@ -89,7 +89,7 @@ static clt_status refuse_unclaimed(const char *path)
     if (got < 2 || memcmp(start, "\0\0", 2) == 0 || memcmp(start, "\x1f\x8b", 2) == 0)
         return CLT_OK;
     CLT_FAIL(CLT_EDATA,
-             "reading '%s': files with this ending are not checked alone, and it is no idx file, which "
+             "reading '%s': files with this ending are not checked alone, and it is not an idx file, which "
              "begins with the "
              "bytes 00 00; give the config that names it, if it holds texts or records ('cltrain new FILE' "
              "writes one), "

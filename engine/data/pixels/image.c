@@ -119,7 +119,7 @@ static clt_status no_image(const uint8_t *bytes, size_t size)
         if (size >= others[i].at + others[i].length &&
             memcmp(bytes + others[i].at, others[i].bytes, others[i].length) == 0)
             return other_format(others[i].name);
-    CLT_FAIL(CLT_EDATA, "it is no JPEG or PNG image (it begins with %02x %02x); convert it or remove it",
+    CLT_FAIL(CLT_EDATA, "it is not a JPEG or PNG image (it begins with %02x %02x); convert it or remove it",
              bytes[0], size > 1 ? bytes[1] : 0);
 }
 

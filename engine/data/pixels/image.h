@@ -52,8 +52,8 @@ typedef struct clt_encoded {
     int width, height;
 } clt_encoded;
 
-/* clt_image_header: size and format. CLT_EDATA says why the bytes are no image that can be read (empty, a
- * git-lfs pointer, another format by its name, too many pixels). The messages of this file name no file:
+/* clt_image_header: size and format. CLT_EDATA says why the bytes are not an image that can be read (empty,
+ * a git-lfs pointer, another format by its name, too many pixels). The messages of this file name no file:
  * callers add it. */
 clt_status clt_image_header(const void *bytes, size_t size, clt_encoded *out);
 

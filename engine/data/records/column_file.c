@@ -91,7 +91,7 @@ static bool parts_sentences(span line)
                          (size == length || is_gap(line.begin[length])));
 }
 
-/* True for a line before the first word of a sentence that is no word. */
+/* True for a line before the first word of a sentence that is not a word. */
 static bool is_comment(const clt_columns *c, span line)
 {
     return line.begin[0] == '#' && ((!c->tabs && has_tab(line)) || count_columns(line, c->tabs) != c->count);
@@ -130,7 +130,7 @@ static clt_status find_columns(const char *text, size_t size, clt_columns *out)
     return CLT_OK;
 }
 
-/* Whether the first columns are numbers that begin with each sentence. */
+/* Finds out whether the first column holds the number of each word in its sentence, counted from 1. */
 typedef struct numbering {
     bool broken; /* a sentence begins with another number than its first word has */
     bool counts; /* a second word has its number */
@@ -193,7 +193,7 @@ static clt_status check_line(const clt_columns *c, span line)
         if (column.begin == column.end)
             CLT_FAIL(CLT_EDATA, "its column %d is empty", i);
     if (c->numbered && !is_number(column_of(line, c->tabs, 0), true))
-        CLT_FAIL(CLT_EDATA, "its first column is no number of a word, as the file's other lines have it");
+        CLT_FAIL(CLT_EDATA, "its first column is not the number of a word, as in the file's other lines");
     return CLT_OK;
 }
 

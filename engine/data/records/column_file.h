@@ -28,7 +28,7 @@ clt_status clt_columns_walk(const char *text, size_t size, clt_sentence_visitor 
 /* Appends a sentence as an object of JSON: {"tokens": [...], "tags": [...], "1": [...], "2": [...], ...}, the
  * words, their labels, and each column by its number. The words are the first column, or the second one of a
  * numbered file; the labels are the last column, or of CoNLL-U's ten the fourth one; without a further
- * column there are no labels. In a numbered file lines of other numbers, such as 3-4 or 8.1, are no words.
+ * column there are no labels. In a numbered file lines of other numbers, such as 3-4 or 8.1, are not words.
  * CLT_EDATA names the line of the fault: a line with another number of columns or an empty one, bytes that
  * are not UTF-8, a line without a number. */
 clt_status clt_columns_record(const clt_columns *columns, const char *sentence, size_t size, int64_t line,

@@ -187,7 +187,7 @@ clt_status clt_csv_load(clt_csv_table *t, clt_arena *arena, const char *path, co
         return CLT_ENOMEM;
     CLT_TRY(clt_file_read_data(path, 0, CLT_EDATA, &t->text, &t->size));
     if (strlen(t->text) != t->size)
-        CLT_FAIL(CLT_EDATA, "reading '%s': byte %zu is zero: it is no text", path, strlen(t->text));
+        CLT_FAIL(CLT_EDATA, "reading '%s': byte %zu is zero, so the file is not text", path, strlen(t->text));
     clt_hash64_begin(&t->content);
     clt_fingerprint_add(&t->content, t->text, t->size);
     CLT_TRY(take_lines(t));

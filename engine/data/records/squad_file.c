@@ -45,8 +45,8 @@ static clt_status skip_string(cursor *c)
     return c->at < c->end ? (c->at++, CLT_OK) : fault(c, "the end of a string");
 }
 
-/* Skips a value of any kind; brackets are counted and not told apart, which the JSON reader does where it
- * matters. */
+/* Skips a value of any kind. It only counts brackets, so '[' may be closed by '}'; the JSON reader later
+ * checks the brackets of each paragraph. */
 static clt_status skip_value(cursor *c)
 {
     int64_t depth = 0;

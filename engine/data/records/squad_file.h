@@ -14,7 +14,7 @@ typedef clt_status (*clt_squad_visitor)(void *context, const char *paragraph, si
  * text is an object with a list "data"; else nothing was called. CLT_EDATA names the byte at which the text
  * is not as it must be. */
 clt_status clt_squad_walk(const char *text, size_t size, clt_squad_visitor visit, void *context, bool *found);
-/* The number of questions of a paragraph. CLT_EDATA: it is no JSON, or has no "context" or "qas". */
+/* The number of questions of a paragraph. CLT_EDATA: it is not JSON, or has no "context" or "qas". */
 clt_status clt_squad_questions(const char *paragraph, size_t size, int64_t *count);
 /* Appends question number `part` of a paragraph as an object of JSON, without a line break. */
 clt_status clt_squad_record(const char *paragraph, size_t size, int64_t part, clt_str *out);

@@ -8,7 +8,7 @@
 #include "engine/data/tables/table_columns.h"
 
 typedef struct clt_rows_table {
-    const clt_table *table; /* borrowed; NULL: lines are no rows of a table */
+    const clt_table *table; /* borrowed; NULL: lines are not rows of a table */
     const char *header;     /* data.header of the run */
     clt_csv_table cut;      /* one line; its path is for messages */
     clt_arena *arena;

@@ -36,7 +36,7 @@ typedef struct csv_state {
     char target_text[80];
     target_kind kind;
     bool scales_target; /* targets are standardised if the model is a regression */
-    const char *words;  /* the first target that is no number, with its place; NULL: all are numbers */
+    const char *words;  /* the first target that is not a number, with its place; NULL: all are numbers */
     const char **names; /* of classes */
     int64_t n_names;
     bool sorted;
@@ -319,8 +319,8 @@ static clt_status fill_target(const csv_state *s, int64_t row, int64_t sample)
     }
     if (!clt_csv_is_number(cell, &value) || (s->kind == TARGET_WHOLE && !clt_csv_is_whole(cell)))
         return clt_table_bad_cell(&s->table, row, s->target,
-                                  s->kind == TARGET_WHOLE ? "is no whole number, as the other targets are"
-                                                          : "is no number");
+                                  s->kind == TARGET_WHOLE ? "is not a whole number, as the other targets are"
+                                                          : "is not a number");
     s->number[sample] = value;
     if (s->kind == TARGET_WHOLE)
         ((int32_t *)s->y)[sample] = (int32_t)strtol(cell, NULL, 10);

@@ -197,7 +197,7 @@ static bool is_listed(const learning *l, const int *listed, int column)
 }
 
 #define MIXED                                                                                                \
-    "is no number, as other cells of the column are; leave missing cells blank (data.fill), name the "       \
+    "is not a number, as other cells of the column are; leave missing cells blank (data.fill), name the "    \
     "column in data.words if all of its cells are words, or leave it out (data.columns)"
 
 /* What is wrong with a cell that is written as a number that f32 cannot hold; NULL: it is something else. */
@@ -230,7 +230,7 @@ static clt_status judge_column(const learning *l, int column, bool *words)
     *words = numbers == 0 && any_word;
     const char *unfit = other >= 0 ? unfit_number(clt_csv_cell(l->t, other, column)) : NULL;
     if (other >= 0 && clt_table_decimal_comma(clt_csv_cell(l->t, other, column)))
-        return clt_table_bad_cell(l->t, other, column, "is no number" CLT_DECIMAL_COMMA);
+        return clt_table_bad_cell(l->t, other, column, "is not a number" CLT_DECIMAL_COMMA);
     if (other >= 0 && !*words)
         return clt_table_bad_cell(l->t, other, column, unfit ? unfit : MIXED);
     if (other < 0 && numbers == 0) {
@@ -482,8 +482,8 @@ static clt_status column_numbers(const clt_table_column *c, const clt_csv_table 
         !*cell  ? BLANK
         : unfit ? unfit
         : clt_table_decimal_comma(cell)
-            ? "is no number" CLT_DECIMAL_COMMA
-            : "is no number, as the column is in the training table; leave missing cells blank "
+            ? "is not a number" CLT_DECIMAL_COMMA
+            : "is not a number, as the column is in the training table; leave missing cells blank "
               "(data.fill)");
 }
 

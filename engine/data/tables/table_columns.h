@@ -23,7 +23,7 @@ typedef struct clt_table_tally {
 clt_status clt_table_find(const clt_csv_table *t, const char *key, const char *word, int *column);
 /* A column for messages: its name in quotes, or its number. */
 void clt_table_column_text(const clt_csv_table *t, int column, char *out, size_t size);
-/* A cell that is wrong: CLT_EDATA with file, line and column. what: "is no number". */
+/* A cell that is wrong: CLT_EDATA with file, line and column. what: "is not a number". */
 clt_status clt_table_bad_cell(const clt_csv_table *t, int64_t row, int column, const char *what);
 /* Whether a cell is digits, a comma, digits: a decimal comma, or separated thousands. */
 bool clt_table_decimal_comma(const char *cell);

@@ -211,7 +211,7 @@ static clt_status add_lines(clt_texts *t, const char *bytes, size_t size)
 static clt_status check_and_add(clt_texts *t, const char *bytes, size_t size, bool *other)
 {
     CLT_TRY(clt_refuse_no_text(bytes, size, CLT_EDATA, other));
-    /* a byte order mark is no part of a JSON text */
+    /* a byte order mark is not part of a JSON text */
     size_t mark = size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     if (t->lines)
         return add_lines(t, bytes + mark, size - mark);
@@ -222,7 +222,7 @@ static clt_status check_and_add(clt_texts *t, const char *bytes, size_t size, bo
     return add_document(t, bytes, size, false);
 }
 
-/* *other: the file is refused, since it is no text but of another kind. */
+/* *other: the file is refused, since it is not text but of another kind. */
 static clt_status read_text(clt_texts *t, bool *other)
 {
     clt_text_file *file = &t->files[t->n_files - 1];
@@ -243,11 +243,12 @@ static void free_file(clt_text_file *file)
 
 typedef struct adding {
     clt_texts *texts;
-    size_t left_out; /* files of the group that are no text, so far */
+    size_t left_out; /* files of the group that are not text, so far */
     clt_error error; /* about the first of them */
 } adding;
 
-/* Leaves out the newest file, which is no text, unless most files of its folder or pattern are none. */
+/* Leaves out the newest file, because it is not text; fails if most files of its folder or pattern are not
+ * text. */
 static clt_status leave_out(adding *a, clt_status failure, const clt_text_group *group)
 {
     clt_texts *t = a->texts;
@@ -256,7 +257,7 @@ static clt_status leave_out(adding *a, clt_status failure, const clt_text_group 
     free_file(&t->files[--t->n_files]);
     if (2 * a->left_out <= group->count)
         return CLT_OK;
-    return clt_fail_prefix(clt_error_put(&a->error), "more than half of the %zu files of '%s' are no text",
+    return clt_fail_prefix(clt_error_put(&a->error), "more than half of the %zu files of '%s' are not text",
                            group->count, group->name);
 }
 
@@ -279,7 +280,7 @@ static clt_status add_file(void *context, const char *path, const clt_text_group
     else
         CLT_TRY(status);
     if (group && group->index + 1 == group->count && a->left_out > 0)
-        CLT_WARN_ONCE("data: %zu of %zu files of '%s' %s left out, which %s no text; the first: %s",
+        CLT_WARN_ONCE("data: %zu of %zu files of '%s' %s left out, which %s not text; the first: %s",
                       a->left_out, group->count, group->name, a->left_out == 1 ? "is" : "are",
                       a->left_out == 1 ? "is" : "are", a->error.text);
     if (other)

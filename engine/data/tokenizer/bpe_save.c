@@ -47,7 +47,8 @@ void clt_tokenizer_merge_text(const clt_tokenizer *t, uint32_t rank, clt_str *ou
 {
     const clt_token *right = &t->tokens[t->merges[rank].right];
     letters(t, &t->tokens[t->merges[rank].left], out);
-    clt_str_append(out, " "); /* separates the two tokens: a space is no byte letter, and in no other token */
+    clt_str_append(out,
+                   " "); /* separates the two tokens: a space is not a byte letter, and in no other token */
     if (t->rules.sentence.on)
         clt_str_append_n(out, right->bytes, right->size);
     else

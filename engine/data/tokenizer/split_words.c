@@ -146,7 +146,9 @@ static clt_status split_span(scanner *s, clt_words words, clt_word_visitor word,
     for (size_t at = 0, end = 0; at < s->size; at = end) {
         end = words == CLT_WORDS_GPT2 ? end_gpt2(s, at) : end_llama3(s, at, words == CLT_WORDS_QWEN2 ? 1 : 3);
         if (end <= at || end > s->size)
-            CLT_FAIL(CLT_EINTERNAL, "splitting a text into words: a word from byte %zu to %zu", at, end);
+            CLT_FAIL(CLT_EINTERNAL,
+                     "splitting a text into words: the range of bytes from %zu to %zu is not a word", at,
+                     end);
         CLT_TRY(word(context, s->text + at, end - at));
     }
     return CLT_OK;

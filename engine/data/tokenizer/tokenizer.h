@@ -111,7 +111,7 @@ typedef struct clt_token_ranges {
 void clt_token_ranges_free(clt_token_ranges *ranges);
 CLT_SCOPED_VALUE(clt_token_ranges, clt_token_ranges_free)
 /* Appends the ids of a text, the same as clt_encode gives, and sets the range of each. CLT_EDATA: the
- * tokenizer is no WordPiece. */
+ * tokenizer is not a WordPiece. */
 clt_status clt_encode_ranges(const clt_tokenizer *tokenizer, const char *text, size_t size, clt_ids *ids,
                              clt_token_ranges *ranges);
 /* The same as clt_encode with a temporary encoder, for a single short text. */
@@ -125,7 +125,7 @@ clt_status clt_tokenizer_decode_next(const clt_tokenizer *tokenizer, uint32_t id
 
 /* Sets `out` to a token as vocabulary files write it: in byte letters, or an added token as plain text. */
 void clt_tokenizer_token(const clt_tokenizer *tokenizer, uint32_t id, clt_str *out);
-/* True for tokens that are no part of any text. *added: the token is found before texts are split. */
+/* True for tokens that are not part of any text. *added: the token is found before texts are split. */
 bool clt_tokenizer_is_special(const clt_tokenizer *tokenizer, uint32_t id, bool *added);
 /* The number of merges, and merge number `rank` as merges.txt writes it. */
 uint32_t clt_tokenizer_merges(const clt_tokenizer *tokenizer);
@@ -134,10 +134,11 @@ void clt_tokenizer_merge_text(const clt_tokenizer *tokenizer, uint32_t rank, clt
 const char *clt_tokenizer_split_name(const clt_tokenizer *tokenizer);
 /* True for SentencePiece's BPE, whose tokens are characters. */
 bool clt_tokenizer_is_sentence(const clt_tokenizer *tokenizer);
-/* SentencePiece's BPE for programs that join the neighbours whose joined text is the token of the highest
- * score, the leftmost of equals (token_scores.c): (vocab) scores with which they find the same tokens. Why
- * that is impossible is appended to `why`. The name of a special token in a text may be joined by them. */
-#define CLT_SCORE_UNUSED (-1e9F) /* of a token that no text without its name becomes */
+/* Computes `scores` (vocab) for programs that run SentencePiece's BPE by scores instead of by merges
+ * (token_scores.c): with these scores they find the same tokens as this tokenizer. If no such scores exist,
+ * the reason is appended to `why`. Such programs may also build a special token out of its name in a
+ * text. */
+#define CLT_SCORE_UNUSED (-1e9F) /* the score of a token that merges never make */
 clt_status clt_tokenizer_scores(const clt_tokenizer *tokenizer, float *scores, clt_str *why);
 /* The byte of a token that stands for one, such as <0x0A>; -1: it is another token. */
 int clt_tokenizer_byte_of(const clt_tokenizer *tokenizer, uint32_t id);

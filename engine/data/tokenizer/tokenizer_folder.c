@@ -105,7 +105,7 @@ static clt_status read_listed(clt_tokenizer_loading *l, const clt_json *value)
     clt_added_entry entry;
     const clt_json *id = clt_json_get(value, "id");
     if (!id || !read_entry(value, false, &entry))
-        CLT_FAIL(CLT_EDATA, "an entry of added_tokens is no object with a \"content\" and an \"id\"");
+        CLT_FAIL(CLT_EDATA, "an entry of added_tokens is not an object with a \"content\" and an \"id\"");
     if (!clt_json_int(id, &entry.id))
         CLT_FAIL(CLT_EDATA, "token \"%.60s\": its id is not an integer", entry.content);
     return add_entry(l, &entry);
@@ -121,7 +121,7 @@ static clt_status read_decoded(clt_tokenizer_loading *l, const clt_json *value)
         CLT_FAIL(CLT_EDATA, "added_tokens_decoder: no \"content\"");
     entry.id = strtoll(key, &end, 10);
     if (key[0] < '0' || key[0] > '9' || *end || entry.id > INT32_MAX)
-        CLT_FAIL(CLT_EDATA, "added_tokens_decoder: \"%.60s\" is no id", key);
+        CLT_FAIL(CLT_EDATA, "added_tokens_decoder: \"%.60s\" is not an id", key);
     return add_entry(l, &entry);
 }
 

@@ -205,7 +205,8 @@ void clt_sentence_prepare(const clt_sentence *how, const char *text, size_t size
 bool clt_sentence_ends_with_space(const char *text, size_t size);
 /* Writes the tokens from which the merges of a word start, at most `size`; returns how many. */
 size_t clt_sentence_symbols(const clt_tokenizer *t, const char *word, size_t size, uint32_t *id);
-/* The byte that a token with this name stands for, such as <0x0A>; -1: it is no such name. And the name. */
+/* The byte that a token with this name stands for, such as <0x0A>; -1: it is not such a name. And the
+ * name. */
 #define CLT_BYTE_NAME 7
 int clt_sentence_byte(const char *name, size_t size);
 void clt_sentence_byte_name(uint8_t byte, char *name);

@@ -335,7 +335,7 @@ static clt_status read_wordpiece(clt_tokenizer_loading *l, const clt_json *model
         return clt_tokenizer_refuse(l->doc, model, "a WordPiece without an unk_token");
     if (!clt_json_is_absent(most) &&
         (!clt_json_int(most, &characters) || characters < 0 || characters > INT32_MAX))
-        return clt_tokenizer_refuse(l->doc, most, "a max_input_chars_per_word that is no whole number");
+        return clt_tokenizer_refuse(l->doc, most, "a max_input_chars_per_word that is not a whole number");
     l->unknown = clt_json_string(unknown);
     l->rules.wordpiece.on = true;
     l->rules.wordpiece.most = (uint32_t)characters;

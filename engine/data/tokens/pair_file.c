@@ -57,7 +57,7 @@ clt_status clt_pair_parse(const char *path, const uint8_t *bytes, uint64_t size,
     *out = (clt_pair_header){0};
     if (size < CLT_PAIR_HEADER || memcmp(bytes, magic, sizeof magic) != 0)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': it is no complete file of pairs; 'cltrain data prepare --mlm' makes one",
+                 "reading '%s': it is not a complete file of pairs; 'cltrain data prepare --mlm' makes one",
                  path);
     uint64_t version = number(bytes + 8, 4), width = number(bytes + 12, 4), context = number(bytes + 16, 4);
     uint64_t records = number(bytes + 24, 8);

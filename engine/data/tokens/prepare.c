@@ -217,7 +217,7 @@ static clt_status write_pair_file(preparation *p, const clt_sentences *s, const 
     return clt_pair_writer_finish(writer);
 }
 
-/* *train: the number of documents for training; the others, for evaluation, are none or at least two. */
+/* *train: the number of documents for training. The rest is for evaluation: no document, or at least two. */
 static clt_status divide(const preparation *p, const clt_sentences *s, size_t *train)
 {
     double kept = (1.0 - p->options->split) * (double)s->ids.count;

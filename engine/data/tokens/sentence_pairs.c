@@ -170,8 +170,8 @@ static clt_status emit(pairing *p, bool random)
     return p->put(p->context, p->record.id, (int64_t)first, (int64_t)p->record.count, random);
 }
 
-/* Makes a pair of the sentences [first, *end); those that a random second text leaves over are returned by a
- * smaller *end. */
+/* Makes a pair of the sentences [first, *end); if a random text takes the second place, *end becomes
+ * smaller, and the sentences from there on are used for the next pair. */
 static clt_status pair_up(pairing *p, size_t first, size_t *end)
 {
     size_t count = *end - first, in_a = count < 2 ? 1 : 1 + draw(p, count - 1);

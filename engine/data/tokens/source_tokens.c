@@ -79,7 +79,7 @@ static clt_status open_shards(clt_source *source, const clt_config *config, clt_
     bool eval = split == CLT_SPLIT_EVAL, own_eval = clt_config_list_count(config, "data.eval_path") > 0;
     if (eval && !clt_source_has_eval(config))
         CLT_FAIL(CLT_ECONFIG,
-                 "opening the evaluation shards: data.eval_path is empty and data.path is no folder "
+                 "opening the evaluation shards: data.eval_path is empty and data.path is not a folder "
                  "with val shards; set data.eval_path");
     state->key = eval && own_eval ? "data.eval_path" : "data.path";
     state->word = eval ? "val" : "train";

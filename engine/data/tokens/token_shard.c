@@ -80,7 +80,7 @@ clt_status clt_shard_parse(const char *path, const uint8_t *bytes, uint64_t size
     if (size % 2 != 0)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': it has no header, so it would be u16 tokens, but %llu bytes are an odd "
-                 "number; the file is cut off or is no file of tokens",
+                 "number; the file is cut off or is not a file of tokens",
                  path, (unsigned long long)size);
     *out = (clt_shard_header){0, 2, (int64_t)(size / 2)};
     return CLT_OK;

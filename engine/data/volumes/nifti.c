@@ -146,10 +146,11 @@ static clt_status find_version(const uint8_t *b, uint64_t size, const char *path
         memcpy(out->header, b, (size_t)first);
         return CLT_OK;
     }
-    CLT_FAIL(CLT_EDATA,
-             "reading '%s': it is no NIfTI file: one begins with the number 348 (NIfTI-1) or 540 (NIfTI-2), "
-             "plain or packed by gzip; is it the right file?",
-             path);
+    CLT_FAIL(
+        CLT_EDATA,
+        "reading '%s': it is not a NIfTI file: one begins with the number 348 (NIfTI-1) or 540 (NIfTI-2), "
+        "plain or packed by gzip; is it the right file?",
+        path);
 }
 
 static clt_status check_magic(clt_nifti *h, const char *path)
@@ -239,7 +240,7 @@ static clt_status take_scaling(clt_nifti *h, const char *path)
         return CLT_OK;
     if (!isfinite(slope) || !isfinite(inter) || fabs(slope) > 1e30 || fabs(inter) > 1e30)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': slope %g and intercept %g in the header (scl_slope, scl_inter) are no "
+                 "reading '%s': slope %g and intercept %g in the header (scl_slope, scl_inter) are not "
                  "scaling of numbers; the header is damaged",
                  path, slope, inter);
     h->slope = slope;

@@ -116,9 +116,10 @@ static const clt_config_key nifti_keys[] = {
     CLT_KEY_CHOICE(
         "data.window_weights", "constant|gaussian", "\"constant\"",
         "weights of a window's voxels where windows overlap: all the same, or less towards its edges"),
-    CLT_KEY_FLOAT("data.cache_mb", 0, 1e9, "1024", "MiB",
-                  "unpacked volumes and masks kept in memory, beside those in use; volumes in .nii and .npy "
-                  "files are mapped and need none of it"),
+    CLT_KEY_FLOAT(
+        "data.cache_mb", 0, 1e9, "1024", "MiB",
+        "unpacked volumes and masks kept in memory, in addition to the ones in use; volumes in .nii and .npy "
+        "files are mapped and need none of it"),
     CLT_KEY_CHOICE("data.on_bad_sample", "stop|skip", "\"stop\"",
                    "a volume that cannot be read: stop: the run ends with its name; skip: training takes the "
                    "next one instead, with a warning"),

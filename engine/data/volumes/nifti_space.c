@@ -192,8 +192,8 @@ static int direction_of(const clt_nifti_space *s, int j, bool *up)
     return clt_axis_of(s->axes[j], up);
 }
 
-/* Orders the axes right, front, head, flipping those that go the other way. corner: the centre of the voxel
- * that is the first one then. */
+/* Orders the axes right, front, head, and flips the axes that go in the opposite direction. corner: the
+ * centre of the voxel that is the first one after that. */
 static void stand_up(const clt_nifti_space *s, const int64_t size[3], double column[3][3], double corner[3])
 {
     memcpy(corner, s->first, 3 * sizeof *corner);

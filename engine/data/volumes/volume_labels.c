@@ -78,10 +78,9 @@ static clt_status read_labels(const clt_volume_set *set, const char *path, const
     CLT_TRY(clt_alloc(&labels, clt_json_count(object), sizeof *labels, "labels"));
     for (; member; member = clt_json_next(member))
         if (!read_label(member, &labels[count++])) {
-            CLT_WARN_ONCE(
-                "'%s': label '%.60s' is no number of one class, such as a region of several, so the classes "
-                "have no names; data.class_names gives them",
-                path, labels[count - 1].name);
+            CLT_WARN_ONCE("'%s': label '%.60s' is not the number of one class, such as a region of several, "
+                          "so the classes have no names; data.class_names gives them",
+                          path, labels[count - 1].name);
             return CLT_OK;
         }
     const char **found = clt_arena_alloc(arena, (size_t)classes * sizeof *found);

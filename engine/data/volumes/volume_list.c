@@ -98,8 +98,8 @@ static clt_status pose_mask(const listing *l, const clt_volume *image, const clt
     if (memcmp(e->mask_pose.from, e->pose.from, sizeof e->pose.from) == 0)
         return CLT_OK;
     CLT_FAIL(CLT_EDATA,
-             "the axes of the mask '%s' are %s, those of its image %s: other axes for the same size; write "
-             "the mask with the axes of its image",
+             "the mask '%s' has the axes %s, but its image has the axes %s and the same size; write the mask "
+             "with the axes of its image",
              path, mask->space.axes, image->space.axes);
 }
 
@@ -270,11 +270,10 @@ static clt_status count_channels(const clt_file_list *images, const char *image,
     }
     *files = n;
     if (most + 1 != n)
-        CLT_FAIL(
-            CLT_EDATA,
-            "the numbers _0000, _0001 ... at the end of names count the channels of a volume (nnU-Net): of "
-            "'%.*s' the last one is _%04d, but there are %d files; add those that are missing",
-            (int)stem - 5, image, most, n);
+        CLT_FAIL(CLT_EDATA,
+                 "the numbers _0000, _0001 ... at the end of names count the channels of a volume (nnU-Net): "
+                 "the last file of '%.*s' is _%04d, but there are only %d files; add the missing ones",
+                 (int)stem - 5, image, most, n);
     return CLT_OK;
 }
 
@@ -438,7 +437,7 @@ static clt_status list_classes(listing *l)
             return CLT_ENOMEM;
         if (number < 0)
             CLT_FAIL(CLT_EDATA,
-                     "opening %s: the folder '%s' is no class of the training data, whose classes are its "
+                     "opening %s: the folder '%s' is not a class of the training data, whose classes are its "
                      "subfolders; rename or remove it",
                      o->key, folder);
         CLT_TRY(list_class(l, folder, number));

@@ -93,10 +93,9 @@ static void warn_of_left_out(const clt_volume_list *list, const char *key)
                       list->n_lonely == 1 ? "is" : "are", names.text, list->n_lonely > NAMED ? " ..." : "");
     clt_str_free(&names);
     if (list->n_others > 0)
-        CLT_WARN_ONCE("%s: %lld other %s left out, which %s no volume%s: '%s'%s", key,
-                      (long long)list->n_others,
+        CLT_WARN_ONCE("%s: %lld other %s left out, which %s: '%s'%s", key, (long long)list->n_others,
                       list->n_others == 1 ? "file or folder is" : "files or folders are",
-                      list->n_others == 1 ? "is" : "are", list->n_others == 1 ? "" : "s", list->other,
+                      list->n_others == 1 ? "is not a volume" : "are not volumes", list->other,
                       list->n_others > 1 ? " ..." : "");
 }
 

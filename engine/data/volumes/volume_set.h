@@ -61,8 +61,8 @@ void clt_volume_set_warn_classes(const clt_volume_set *set, const bool found[CLT
 clt_status clt_volume_set_check(const clt_volume_set *set, int64_t index, bool *found, const char **bad);
 
 /* volume_labels.c: the names that the file dataset.json of the folder gives to the classes, in the arena;
- * NULL: there is none, or its labels are no numbers of classes, with a warning. seen: classes that masks
- * hold. CLT_EDATA: the file is no JSON, or names no label for a class that is seen. */
+ * NULL: there is none, or its labels are not numbers of classes, with a warning. seen: classes that masks
+ * hold. CLT_EDATA: the file is not JSON, or names no label for a class that is seen. */
 clt_status clt_volume_set_labels(const clt_volume_set *set, const bool seen[CLT_MASK_CLASSES],
                                  int64_t classes, clt_arena *arena, const char ***names);
 

@@ -239,9 +239,9 @@ static void attention_backward(clt_ref_call *call)
  * 64, and on both sides of one, two and three of the lane variant's tiles of up to 64, 66 and 96 rows;
  * samples whose keys end inside a tile, before it, or before any query attends to one; windows of one key,
  * of more keys than there are, that begin inside tiles, after keys that no query attends to; documents of
- * one token, of a whole row, that end inside tiles, and numbers that are no documents' starts; 16-bit storage
- * with all of these edges and the edges of matrix units: heads of 64, 128 and more, heads that are no
- * multiple of 16 or of 8, several blocks. */
+ * one token, of a whole row, that end inside tiles, and numbers that are not documents' starts; 16-bit
+ * storage with all of these edges and the edges of matrix units: heads of 64, 128 and more, heads that are
+ * not a multiple of 16 or of 8, several blocks. */
 static const clt_op_case attention_cases[] = {
     PACKED("one", "{\"heads\":1}", true, 1, 1, 3),
     PACKED("second_tile", "{\"heads\":1}", true, 1, 70, 24),

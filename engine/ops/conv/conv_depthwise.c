@@ -55,7 +55,8 @@ static void end(ocl_emitter *e, uint64_t all, uint64_t items, double flops)
     ocl_kernel_end_1d(e, clt_div_up(all, items) * items, items, flops);
 }
 
-/* The result, or the gradient of the image: they differ in what is read and written. */
+/* Emits the kernel that computes the result, or the gradient of the image. The two differ only in the
+ * tensors that they read and write. */
 static void emit_places(ocl_emitter *e, const clt_conv *c)
 {
     bool back = c->kind == CLT_CONV_IMAGE;

@@ -372,8 +372,8 @@ static double backward_flops(const void *problem)
 CLT_OP_DOC(
     conv2d,
     .text =
-        "A convolution of images: every output channel is a weighted sum of a window of all input channels "
-        "(of those of its group), which slides over height and width." WEIGHT_TEXT,
+        "A convolution of images: every output channel is a weighted sum over a window of all input channels "
+        "(with groups: the input channels of its group), which slides over height and width." WEIGHT_TEXT,
     .inputs = "x: (N,C,H,W), f32, f16 or bf16",
     .output =
         "y: (N,out,H',W'), type of x; H' = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) + 1",
@@ -388,17 +388,16 @@ CLT_OP_DOC(conv3d,
            .params = "weight: (out,C/groups,kernel,kernel,kernel); bias: (out) unless bias is false",
            .example = "{\"op\": \"conv3d\", \"out\": 4, \"kernel\": [1, 3, 3], \"padding\": [0, 1, 1]}",
            .before = "{\"op\": \"reshape\", \"shape\": [1, 4, 14, 14]}, ", CLT_DOC_CLASSES_AFTER);
-CLT_OP_DOC(
-    conv_transpose2d,
-    .text =
-        "The transposed convolution of images, which makes them larger: what conv2d does to gradients of its "
-        "input. With stride 2 and kernel 2 it doubles height and width." WEIGHT_TEXT,
-    .inputs = "x: (N,C,H,W), f32, f16 or bf16",
-    .output = "y: (N,out,H',W'), type of x; H' = (H - 1) stride - 2 padding + dilation (kernel - 1) + "
-              "output_padding + 1",
-    .params = "weight: (C,out/groups,kernel,kernel); bias: (out) unless bias is false",
-    .example = "{\"op\": \"conv_transpose2d\", \"out\": 2, \"kernel\": 2, \"stride\": 2}",
-    .before = "{\"op\": \"reshape\", \"shape\": [4, 14, 14]}, ", CLT_DOC_CLASSES_AFTER);
+CLT_OP_DOC(conv_transpose2d,
+           .text = "The transposed convolution of images, which makes them larger. It computes what the "
+                   "backward pass of conv2d computes for its input. With stride 2 and kernel 2 it doubles "
+                   "height and width." WEIGHT_TEXT,
+           .inputs = "x: (N,C,H,W), f32, f16 or bf16",
+           .output = "y: (N,out,H',W'), type of x; H' = (H - 1) stride - 2 padding + dilation (kernel - 1) + "
+                     "output_padding + 1",
+           .params = "weight: (C,out/groups,kernel,kernel); bias: (out) unless bias is false",
+           .example = "{\"op\": \"conv_transpose2d\", \"out\": 2, \"kernel\": 2, \"stride\": 2}",
+           .before = "{\"op\": \"reshape\", \"shape\": [4, 14, 14]}, ", CLT_DOC_CLASSES_AFTER);
 CLT_OP_DOC(conv_transpose3d,
            .text = "The transposed convolution of volumes: see conv_transpose2d." WEIGHT_TEXT,
            .inputs = "x: (N,C,D,H,W), f32, f16 or bf16",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Activations: y = FN(x) and dx = dy * DFN(v), where v is x, or y for functions whose derivative is simplest
- * in y. The functions are from functions.clh; those that no other kernel needs are here. Knows flat arrays
- * only.
+ * in y. Most functions are in functions.clh; functions that no other kernel needs are here. Knows flat
+ * arrays only.
  *
  * -DFN=function  -DDFN=derivative  -DSTAGED=1: the function has two parts (functions.clh)  -DDT=type of
  * x, y, v  -DDYT=type of dy  -DGT=type of dx  -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */

@@ -62,7 +62,7 @@ static clt_status dice_loss_infer(clt_infer *ctx)
     char text[CLT_SHAPE_TEXT];
     bool softmax = clt_node_attr(ctx->node, "activation")->choice == DICE_SOFTMAX;
     if (x.ndim < 3)
-        return clt_infer_fail(ctx, "the logits %s are no images or volumes (samples, classes, ...)",
+        return clt_infer_fail(ctx, "the logits %s are not images or volumes (samples, classes, ...)",
                               clt_shape_text(&x, text, sizeof text));
     CLT_TRY(check_target(ctx, &x));
     if (x.dim[1] > MAX_CLASSES)
@@ -197,10 +197,10 @@ static const ocl_variant *const backward_variants[] = {&backward_voxel, NULL};
 
 CLT_OP_DOC(
     dice_loss,
-    .text =
-        "The soft Dice loss of segmentation: how little the predicted regions overlap those of the mask, as "
-        "the mean over samples and classes, where class_weights multiply those of each class. Give it "
-        "logits, not probabilities. Often a second loss beside cross_entropy on the same logits.",
+    .text = "The soft Dice loss of segmentation: it falls as the predicted regions overlap the regions of "
+            "the mask more. The loss is the mean over samples and classes; class_weights multiply the loss "
+            "of each class. Give it logits, not probabilities. Often a second loss beside cross_entropy on "
+            "the same logits.",
     .inputs =
         "x: logits (N,C,...), f32, f16 or bf16\ntarget: a field of the data with a class number for each "
         "position, u8, u16 or i32; 0 or 1 where C is 1",

@@ -184,8 +184,8 @@ static clt_status check_rows(const clt_batch_norm *n)
                           : "");
 }
 
-/* Returns the moments of blocks of x: those that the work before made, or else the result of a pass over
- * x. */
+/* Returns the moments of blocks of x. If the work before this one has computed them, they are taken from
+ * there; otherwise a pass over x computes them. */
 static block_moments block_moments_of(ocl_emitter *e, clt_batch_norm *n)
 {
     const ocl_moments *made = n->call->moments_of_input;

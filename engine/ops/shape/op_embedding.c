@@ -41,8 +41,8 @@ static clt_status embedding_infer(clt_infer *ctx)
     clt_init init = {CLT_INIT_NORMAL, (float)clt_node_attr(ctx->node, "init_std")->f, 0, 0};
     int64_t padding = clt_node_attr(ctx->node, "padding")->i;
     if (padding >= vocab)
-        return clt_infer_fail(ctx, "\"padding\": %lld is no row of a table of %lld rows", (long long)padding,
-                              (long long)vocab);
+        return clt_infer_fail(ctx, "\"padding\": %lld is not a row of a table of %lld rows",
+                              (long long)padding, (long long)vocab);
     clt_infer_bound(ctx, 0, vocab, false, 0);
     CLT_TRY(clt_infer_out(ctx, CLT_F32, &shape));
     CLT_TRY(clt_infer_param(ctx, "weight", &w, init));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op gather: rows of each sample by their numbers, such as the masked positions of a text. Knows rows and
- * indices, no model. */
+ * The op gather: copies rows of each sample, which it selects by their index, such as the masked positions
+ * of a text. Knows rows and indices, no model. */
 #include "engine/ops/emit_util.h"
 
 /* gather: y[n,p] = x[n, index[n,p]]

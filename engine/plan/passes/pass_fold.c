@@ -29,7 +29,7 @@ static clt_node *only_reader(const fold *f, const clt_node *node)
     return f->instead[f->reader[t->id]];
 }
 
-/* The summand that is not `own`; -1 if the node is no sum of two tensors of one shape and type. */
+/* The summand that is not `own`; -1 if the node is not a sum of two tensors of one shape and type. */
 static int32_t other_summand(const fold *f, const clt_node *sum, int32_t own)
 {
     if (!(sum->op->flags & CLT_OP_SUM) || sum->n_in != 2)

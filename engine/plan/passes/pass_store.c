@@ -191,7 +191,7 @@ static void add_own(clt_store_layout *layout, clt_range own)
     layout->own_elements[own.slab] += own.elements;
 }
 
-/* What this rank updates: every slab, or its share of every bucket. */
+/* Sets the parts of the parameters that this rank updates: every slab, or its share of every bucket. */
 static clt_status take_share(clt_plan *plan, clt_store_layout *layout)
 {
     const clt_plan_options *o = &plan->options;

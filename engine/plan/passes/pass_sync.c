@@ -157,27 +157,27 @@ static clt_status emit_shares(clt_plan *plan, ocl_emitter *e, const clt_sum *sum
     return CLT_OK;
 }
 
-/* Commands appended to a phase that must run earlier: command i is moved to just after the first behind[i]
- * of the `count` commands before them. */
+/* Commands that were appended to a phase of `count` commands and must run earlier: appended command i is
+ * moved to just after the first `after[i]` commands of the phase. */
 typedef struct insertion {
     clt_phase phase;
     size_t count;
-    size_t *behind; /* by appended command; never falls */
+    size_t *after; /* by appended command; never falls */
     size_t n, capacity;
 } insertion;
 
 static void insertion_end_scope(insertion *in)
 {
-    free(in->behind);
+    free(in->after);
 }
 
-/* Marks the commands appended since the last call to be inserted after the first `behind` commands. */
-static clt_status insert_behind(const clt_plan *plan, insertion *in, size_t behind)
+/* Notes that the commands appended since the last call will be inserted after the first `after` commands. */
+static clt_status insert_after(const clt_plan *plan, insertion *in, size_t after)
 {
     size_t n = plan->phase[in->phase].count - in->count;
-    CLT_TRY(clt_grow(&in->behind, &in->capacity, n + 1, sizeof *in->behind, "sums over ranks"));
+    CLT_TRY(clt_grow(&in->after, &in->capacity, n + 1, sizeof *in->after, "sums over ranks"));
     while (in->n < n)
-        in->behind[in->n++] = behind;
+        in->after[in->n++] = after;
     return CLT_OK;
 }
 
@@ -192,7 +192,7 @@ static clt_status merge(clt_plan *plan, const insertion *in)
     CLT_TRY(clt_alloc(&commands, list->count + 1, sizeof *commands, "commands"));
     CLT_TRY(clt_alloc(&times, list->count + 1, sizeof *times, "command times"));
     for (size_t c = 0; c <= in->count; c++) {
-        for (; next < in->n && in->behind[next] <= c; next++) {
+        for (; next < in->n && in->after[next] <= c; next++) {
             times[n] = time[c > 0 ? c - 1 : 0];
             commands[n++] = list->commands[in->count + next];
         }
@@ -240,7 +240,7 @@ static clt_status emit_sums(clt_plan *plan, ocl_emitter *e, bool send, insertion
         if (send)
             sum->send_last = e->list->count;
         else
-            CLT_TRY(insert_behind(plan, in, begun));
+            CLT_TRY(insert_after(plan, in, begun));
         begun += sum->kind == CLT_SUM_GRADIENTS && !plan->buckets[sum->bucket].rows &&
                  plan->buckets[sum->bucket].own.elements > 0;
     }
@@ -296,15 +296,15 @@ static clt_status emit_joined(clt_plan *plan, ocl_emitter *e, const clt_sum *sum
  * order. */
 static clt_status emit_posts(clt_plan *plan, ocl_emitter *e, const last_uses *last, insertion *in)
 {
-    size_t behind = 0;
+    size_t after = 0;
     for (size_t k = 0; k < plan->n_sums; k++) {
         const clt_sum *sum = &plan->sums[k];
         size_t ready = ready_of(plan, in->phase, in->count, sum, last);
-        behind = ready > behind ? ready : behind;
+        after = ready > after ? ready : after;
         CLT_TRY(emit_joined(plan, e, sum));
         e->label = "sync";
         emit_host(plan, e, k, sum, CLT_HOST_POST);
-        CLT_TRY(insert_behind(plan, in, behind));
+        CLT_TRY(insert_after(plan, in, after));
     }
     return ocl_emit_status(e);
 }
@@ -409,7 +409,7 @@ static clt_status emit_waits(clt_plan *plan, ocl_emitter *e, insertion *in)
         if (plan->gathered[g].kind != CLT_SUM_PARAMETERS)
             continue;
         emit_host(plan, e, before + g, &plan->gathered[g], CLT_HOST_WAIT);
-        CLT_TRY(insert_behind(plan, in, use[g]));
+        CLT_TRY(insert_after(plan, in, use[g]));
     }
     return ocl_emit_status(e);
 }

@@ -297,11 +297,10 @@ static clt_status find_in_folder(const char *operand, char **path)
     CLT_TRY(clt_path_join(way[0] == '.' ? real : operand, way, &joined));
     CLT_TRY(clt_remote_listed(joined));
     if (!clt_file_exists(joined))
-        CLT_FAIL(
-            CLT_EUSAGE,
-            "'%s' has no metrics.jsonl, so it is no run folder, or nothing was trained in it yet; give the "
-            "folder that 'cltrain train' writes, such as runs/demo",
-            operand);
+        CLT_FAIL(CLT_EUSAGE,
+                 "'%s' has no metrics.jsonl, so it is not a run folder, or nothing was trained in it yet; "
+                 "give the folder that 'cltrain train' writes, such as runs/demo",
+                 operand);
     *path = CLT_TAKE(joined);
     return CLT_OK;
 }

@@ -15,7 +15,7 @@ typedef struct clt_history clt_history;
 typedef struct clt_history_counts {
     uint64_t bytes;      /* bytes read so far */
     int64_t lines;       /* complete lines of any kind so far */
-    int64_t garbage;     /* lines that are no metrics, or are longer than CLT_HISTORY_MAX_LINE */
+    int64_t garbage;     /* lines that are not metrics, or are longer than CLT_HISTORY_MAX_LINE */
     int64_t replaced;    /* lines left out because a resumed run repeated their steps */
     bool torn;           /* the file does not end with a newline */
     int64_t first, last; /* first and last step of training lines when the file was opened; -1: none */
@@ -24,7 +24,7 @@ typedef struct clt_history_counts {
 
 #define CLT_HISTORY_MAX_LINE (4u << 20)
 
-/* `path` is a metrics.jsonl. CLT_EDATA: it cannot be opened or is no regular file. */
+/* `path` is a metrics.jsonl. CLT_EDATA: it cannot be opened or is not a regular file. */
 clt_status clt_history_open(const char *path, clt_history **out);
 void clt_history_close(clt_history *history);
 CLT_SCOPED_POINTER(clt_history, clt_history_close)

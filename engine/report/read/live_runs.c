@@ -35,7 +35,7 @@ static void newest_step(char *text, size_t size, clt_metrics_line *out)
     }
 }
 
-/* False: the folder is none of a run. */
+/* False: the folder is not a run folder. */
 static bool read_run(clt_live_run *run)
 {
     char path[sizeof run->folder + 32], text[TAIL];

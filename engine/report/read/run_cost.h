@@ -22,7 +22,7 @@ typedef struct clt_cost_terms {
     double on_demand; /* price of such a machine on demand, per hour; 0: unknown */
     int64_t machines; /* hosts that have ranks */
     char currency[CLT_CURRENCY_TEXT];
-    int64_t step_tokens, step_samples; /* of one step; step_tokens 0: the data is no text */
+    int64_t step_tokens, step_samples; /* of one step; step_tokens 0: the data is not text */
     double epoch_steps;                /* steps of one pass over the training data; 0: unknown */
 } clt_cost_terms;
 
@@ -44,7 +44,7 @@ typedef struct clt_cost {
 } clt_cost;
 
 /* The price of a machine for an hour, by the config or else the environment; 0: there is none. CLT_ECONFIG:
- * the variable is no such number. */
+ * the variable is not such a number. */
 clt_status clt_cost_price(const clt_config *config, double *out);
 /* Money that all machines cost in a second. */
 double clt_cost_rate(const clt_cost_terms *terms);

@@ -55,8 +55,8 @@ typedef struct clt_eval_metrics {
     int64_t values;
     double mae, rmse, r2, pearson, spearman;
     const char *no_correlation; /* "all predictions are equal"; NULL: there are correlations */
-    /* Answers to questions. answers: number of questions; 0: the data are none. exact: the share that
-     * equals an answer of the data; answer_f1: mean F1 of the words. */
+    /* Answers to questions. answers: number of questions; 0: the data holds no questions. exact: the share
+     * that equals an answer of the data; answer_f1: mean F1 of the words. */
     int64_t answers;
     double exact, answer_f1;
     /* Entities of words with BIO labels (entities.h). entities: their number in the data; 0: none. */

@@ -41,7 +41,7 @@ static void reset(clt_metrics_line *out)
         out->value[i] = NAN;
 }
 
-/* Decides the kind of the line from its members; false: it is no line of metrics. */
+/* Decides the kind of the line from its members; false: it is not a line of metrics. */
 static bool complete(clt_metrics_line *out, bool event)
 {
     out->kind = event                                     ? CLT_LINE_EVENT

@@ -79,7 +79,7 @@ static inline bool clt_line_has(const clt_metrics_line *line, clt_metric metric)
     return line->present >> metric & 1u;
 }
 
-/* Reads one line without its newline. CLT_EDATA, without an error text: it is no line of metrics (no JSON
+/* Reads one line without its newline. CLT_EDATA, without an error text: it is not a line of metrics (no JSON
  * object, no "step", a step below 0 or above CLT_METRICS_MAX_STEP). CLT_ENOMEM. */
 #define CLT_METRICS_MAX_STEP ((int64_t)1 << 52)
 clt_status clt_metrics_line_read(const char *text, size_t length, clt_metrics_line *out);

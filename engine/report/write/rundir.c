@@ -38,7 +38,7 @@ struct clt_rundir {
     pthread_mutex_t lines; /* held while a line is added to metrics.jsonl; nothing may be logged meanwhile */
     clt_board *board;      /* the event file for TensorBoard, or NULL; guarded by the same mutex */
     double looked;         /* when the file STOP was last looked for */
-    double clock;          /* what the wall clock was ahead of clt_now when the folder was opened */
+    double clock;          /* wall clock minus clt_now when the folder was opened, in seconds */
 };
 
 /* Checks the names of all files that a run writes in its folder, except the lock and the event files: a link

@@ -19,9 +19,9 @@ typedef struct clt_copies_options {
     bool fetch_all_ahead; /* fetch what is open from the beginning to the end, beside what is read */
 } clt_copies_options;
 
-/* Gives the functions of remote_files.h to files. options: for addresses that are met from now on; NULL:
- * those of the last call, at first the environment's. The texts are copied. The folder is the one of the
- * first address that is met. CLT_ENOMEM. */
+/* Gives the functions of remote_files.h to files. `options` hold for addresses that are opened from now on;
+ * NULL: the options of the last call, or of the environment if this is the first call. The texts are copied.
+ * The folder of copies is the one that was set when the first address was opened. CLT_ENOMEM. */
 clt_status clt_copies_use(const clt_copies_options *options);
 
 #endif

@@ -50,7 +50,7 @@ clt_copies_options clt_copies_now(void);
 enum { CLT_BLOCK_AWAY, CLT_BLOCK_QUEUED, CLT_BLOCK_MOVING, CLT_BLOCK_HERE };
 
 struct clt_remote_file {
-    clt_remote_file *next, *previous; /* of those that are open */
+    clt_remote_file *next, *previous; /* in the list of open copies */
     clt_place *place;
     size_t object;
     uint64_t size, blocks;
@@ -87,8 +87,8 @@ void clt_copy_unref(clt_remote_file *c);
 
 /* --- moving blocks (copy_blocks.c) --- */
 
-/* Takes the block's lock for reading, and checks that the block is in the file and undamaged. *here false:
- * it is not, or another process works on it. The block is MOVING. */
+/* Takes the block's lock for reading, and checks that the block is in the file and undamaged. *here becomes
+ * false if it is not, or if another process works on it. The caller has set the block's state to MOVING. */
 clt_status clt_block_check(clt_remote_file *c, uint64_t block, bool *here);
 /* Fetches the block unless it is there; then it is locked for reading. buffer: CLT_COPY_BLOCK bytes. */
 clt_status clt_block_fetch(clt_remote_file *c, uint64_t block, void *buffer, const atomic_bool *closing);
@@ -99,7 +99,7 @@ clt_status clt_range_lock(int fd, const char *path, short type, uint64_t from, u
 
 /* --- the threads (copy_lanes.c); called with the lock held --- */
 
-/* Puts a block in the queue; demanded: somebody waits for it. */
+/* Puts a block in the queue; `demanded`: a reader waits for it. */
 clt_status clt_lanes_add(clt_remote_file *c, uint64_t block, bool demanded);
 /* Starts the threads if they do not run, and wakes them. */
 clt_status clt_lanes_wake(void);
@@ -112,14 +112,15 @@ clt_status clt_lanes_wake(void);
 clt_status clt_copy_path(const clt_place *place, const clt_s3_object *object, char **out);
 /* Makes room for `bytes` more within the limit, as far as that is possible. Takes the lock of copies. */
 void clt_copies_make_room(uint64_t bytes);
-/* The same, but only copies that no process has open go. False: there is no room. */
+/* The same, but removes only copies that no process has open. False: there is still too little room. */
 bool clt_copies_remove_unused(uint64_t bytes);
 /* Gives `bytes` back to a full disk, as far as that is possible, whatever the limit. Takes the lock, too. */
 void clt_copies_free(uint64_t bytes);
 bool clt_copies_have_room(uint64_t bytes);
 /* Gives a small file its place on the disk: writing to a mapping of it would end the process without one. */
 clt_status clt_copies_reserve(int fd, const char *path, uint64_t bytes);
-/* Called with the lock of copies held and no copy open: the folder is opened anew when it is needed. */
+/* Leaves the folder, which is opened again when it is needed. Called with the lock of copies held, when no
+ * copy is open. */
 void clt_copies_leave_folder(void);
 void clt_copies_add_bytes(int64_t bytes);
 

@@ -118,7 +118,7 @@ static clt_status write_block(const clt_remote_file *c, uint64_t block, const vo
     }
 }
 
-/* What a block takes on the disk; the first one, with the file of sums. */
+/* The bytes that a block takes on the disk. The first block includes the file of checksums. */
 static int64_t room_of(const clt_remote_file *c, uint64_t block)
 {
     uint64_t bytes = clt_align_up(clt_block_size(c, block), CLT_COPY_PAGE);
@@ -199,7 +199,8 @@ clt_status clt_block_fetch(clt_remote_file *c, uint64_t block, void *buffer, con
 
 /* --- throwing away --- */
 
-/* Called with the lock held: the block of all copies that was read longest ago and that nobody reads. */
+/* Called with the lock held. Returns the copy and the number of the block that was read longest ago and that
+ * nobody reads at the moment; NULL: every block is being read. */
 static clt_remote_file *oldest(uint64_t *block)
 {
     clt_remote_file *found = NULL;
@@ -215,7 +216,8 @@ static clt_remote_file *oldest(uint64_t *block)
 
 static atomic_bool keeps_all; /* the disk cannot give back a part of a file */
 
-/* Throws a block away, unless other processes read it; in any case it is not this process's any more. */
+/* Removes a block from the file, unless other processes read it. In any case this process no longer holds
+ * it. */
 static void drop_block(const clt_remote_file *c, uint64_t block)
 {
     uint64_t size = clt_align_up(clt_block_size(c, block), CLT_COPY_PAGE), from = block * CLT_COPY_BLOCK;
@@ -228,8 +230,8 @@ static void drop_block(const clt_remote_file *c, uint64_t block)
         if (!dropped) {
             atomic_store(&c->sums[block], sum); /* the bytes stayed */
             atomic_store(&keeps_all, true);
-            CLT_WARN("the folder of copies may grow beyond storage.cache_gb: the disk of '%s' cannot give "
-                     "back a part of a file",
+            CLT_WARN("the folder of copies may grow beyond storage.cache_gb, because the disk of '%s' cannot "
+                     "free a part of a file",
                      c->path);
         }
     }
@@ -252,8 +254,7 @@ void clt_blocks_drop(uint64_t bytes)
         drop_block(c, block);
         pthread_mutex_lock(&clt_copies_lock);
         c->state[block] = CLT_BLOCK_AWAY;
-        done +=
-            clt_block_size(c, block); /* what other processes read as well goes when they let it go, too */
+        done += clt_block_size(c, block); /* a block that other processes read stays until they release it */
         clt_copy_unref(c);
         pthread_cond_broadcast(&clt_copies_arrived);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The threads that fetch blocks: first those for which somebody waits, then those that will be wanted, then,
- * as long as there is room, the rest of what is open. They end with the process. */
+ * The threads that fetch blocks: first the blocks for which a reader waits, then the blocks that will be
+ * needed next, then, as long as there is room, all other blocks of open copies. The threads end with the
+ * process. */
 #include <stdlib.h>
 
 #include "engine/base/thread.h"
@@ -84,11 +85,11 @@ static void serve(const item *i, void *buffer, bool somebody_waits)
     clt_copies_make_room(0); /* other threads may have fetched at the same time */
     pthread_mutex_lock(&clt_copies_lock);
     c->state[i->block] = error.status == CLT_OK ? CLT_BLOCK_HERE : CLT_BLOCK_AWAY;
-    c->used[i->block] = ++clt_copies_ticks; /* what has just come stays until it is read */
+    c->used[i->block] = ++clt_copies_ticks; /* a block counts as read when it arrives */
     if (error.status != CLT_OK && somebody_waits && c->failure.status == CLT_OK)
         c->failure = error;
     else if (error.status != CLT_OK)
-        c->ahead = false; /* who needs the block tries again, and says why it fails */
+        c->ahead = false; /* a reader that needs the block tries again, and reports the failure */
     pthread_cond_broadcast(&clt_copies_arrived);
     clt_copy_unref(c);
 }

@@ -49,7 +49,7 @@ static bool is_article(const char *word, size_t size)
            (size == 3 && memcmp(word, "the", 3) == 0);
 }
 
-/* The code point at text[*at], which goes on to the next one; a byte that is no UTF-8 counts as itself. */
+/* The code point at text[*at], which goes on to the next one; a byte that is not UTF-8 counts as itself. */
 static uint32_t take_code(const char *text, size_t size, size_t *at)
 {
     size_t step = clt_utf8_size(text + *at, size - *at);

@@ -140,7 +140,7 @@ static clt_status add_rows(clt_encoder *encoder, const char *query, const clt_js
     for (const clt_json *one = clt_json_first(choices); one; one = clt_json_next(one)) {
         CLT_SCOPED(clt_str) text = {0};
         if (clt_json_typeof(one) != CLT_JSON_STRING)
-            CLT_FAIL(CLT_EDATA, "one of its choices is no text");
+            CLT_FAIL(CLT_EDATA, "one of its choices is not text");
         if (cleaned)
             CLT_TRY(clean(clt_json_string(one), &text));
         CLT_TRY(add_row(encoder, query, cleaned ? text.text : clt_json_string(one), out));

@@ -8,7 +8,7 @@
 
 #define CLT_CHOICES_TASKS "hellaswag, choices"
 
-/* One choice of an item: the tokens of the text and the choice, the last ones of them those of the choice. */
+/* One choice of an item: the tokens of the item's text, followed by the tokens of the choice. */
 typedef struct clt_choice_row {
     size_t begin, count; /* of its tokens in clt_choice_items.ids */
     size_t scored;       /* its last tokens, which are the choice's */

@@ -150,11 +150,12 @@ static clt_status check_best(const clt_job *job, const clt_class_view *view)
             "accuracy, or a smaller train.eval_top_k",
             (long long)view->classes, (long long)clt_config_int(c, "train.eval_top_k"));
     if (best == CLT_BEST_DICE && !view->spatial)
-        CLT_FAIL(CLT_ECONFIG, "checkpoint.best dice: each sample has one target, so this is no segmentation; "
-                              "choose f1, accuracy or loss");
+        CLT_FAIL(CLT_ECONFIG,
+                 "checkpoint.best dice: each sample has one target, so this is not a segmentation; "
+                 "choose f1, accuracy or loss");
     if (best == CLT_BEST_ENTITY_F1 && job->eval_source && !has_entities(job))
         CLT_FAIL(CLT_ECONFIG,
-                 "checkpoint.best entity_f1: the data are no words whose labels have names such as B-PER, "
+                 "checkpoint.best entity_f1: the data are not words whose labels have names such as B-PER, "
                  "I-PER and O (data.task tokens); choose f1, accuracy or loss");
     return CLT_OK;
 }

@@ -15,7 +15,7 @@
 #include "engine/train/eval/choice_items.h"
 #include "engine/train/run/run.h"
 
-#define ROUND 16 /* rows have a multiple of so many tokens, so that few kernels are built */
+#define ROUND 16 /* rows are padded to a multiple of this number of tokens, so that few kernels are built */
 
 /* --- a source with the shapes of the rows --- */
 
@@ -65,7 +65,8 @@ static void free_scoring(scoring *s)
 }
 CLT_SCOPED_VALUE(scoring, free_scoring)
 
-/* The number of input tokens of a row, at most those that fit; its first ones are left out. */
+/* The number of input tokens of a row. If a row has more tokens than the context, its first ones are left
+ * out. */
 static int64_t inputs_of(const scoring *s, const clt_choice_row *row)
 {
     int64_t count = (int64_t)row->count - 1;
@@ -180,7 +181,7 @@ void clt_choices_result_free(clt_choices_result *result)
 static clt_status open_tokenizer(const clt_config *config, clt_tokenizer **out)
 {
     if (!clt_model_family_of(config)->part->language)
-        CLT_FAIL(CLT_EUSAGE, "--task: the model is no language model (gpt, llama)");
+        CLT_FAIL(CLT_EUSAGE, "--task: the model is not a language model (gpt, llama)");
     CLT_TRY(clt_tokenizer_open_config(config, out));
     if (!*out)
         CLT_FAIL(CLT_EUSAGE,

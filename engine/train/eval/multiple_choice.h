@@ -24,7 +24,7 @@ CLT_SCOPED_VALUE(clt_choices_result, clt_choices_result_free)
  *              arXiv:1905.07830), with the brackets and spaces of WikiHow texts taken out
  *   choices    {"query": TEXT, "choices": [TEXT, ...], "gold": number of the right one, from 0}
  * A choice follows its text after one space; no token is put before the text. most: items, 0: all.
- * The result must be freed after a success. CLT_EUSAGE: the task is unknown, or the model is no language
+ * The result must be freed after a success. CLT_EUSAGE: the task is unknown, or the model is not a language
  * model with a tokenizer; CLT_EDATA names file and line of an item that cannot be read. */
 clt_status clt_evaluate_choices(const clt_run_options *options, const char *task, const char *path,
                                 int64_t most, clt_choices_result *result);

@@ -23,7 +23,7 @@ struct clt_decoder {
     clt_run *run;
     int32_t context, used; /* positions in the key-value cache, and how many of them are filled */
     float *logits, *scratch;
-    int64_t answer_end;                 /* the token that ends an answer in a chat; -1: this is no chat */
+    int64_t answer_end;                 /* the token that ends an answer in a chat; -1: this is not a chat */
     clt_ids ids;                        /* the prompt, then generated tokens */
     bool any_text;                      /* one of them stands for text; in a chat, one of the answer's */
     const clt_generate_options *wanted; /* options of the text that is being generated */
@@ -263,8 +263,8 @@ clt_status clt_decoder_find_vocab(clt_saved_run *saved)
     const clt_named_tensor *table = clt_safetensors_find(saved->checkpoint->model, name);
     if (!table || table->shape.ndim != 2 || table->shape.dim[0] > INT32_MAX / 2)
         CLT_FAIL(CLT_ECHECKPOINT,
-                 "generating from '%s': it holds no token table %s, so it is no language model", saved->path,
-                 name);
+                 "generating from '%s': it holds no token table %s, so it is not a language model",
+                 saved->path, name);
     snprintf(text, sizeof text, "%d", (int)table->shape.dim[0]);
     return clt_config_set(saved->config, "model.vocab", text);
 }

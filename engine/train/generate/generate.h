@@ -78,7 +78,7 @@ clt_status clt_decoder_generate(clt_decoder *decoder, const clt_generate_options
 
 /* Continues `prompt` by n bytes with a window model, which predicts the next byte from the last data.window
  * bytes. options->saved: holds the parameters; options->source: shapes of the run's data. CLT_ECONFIG if the
- * model is no window model over bytes. */
+ * model is not a window model over bytes. */
 clt_status clt_sample_window(const clt_run_options *options, const char *prompt, int n,
                              const clt_sampling *sampling, clt_str *out);
 

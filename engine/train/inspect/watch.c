@@ -335,9 +335,9 @@ static double clock_cost(void)
 }
 
 /* Metering reads the clock twice per call, and one reading falls outside of the measured interval. Its cost
- * is the difference between metered and plain steps, but at most that of the readings: a larger difference
- * means that the calls themselves took longer, because a slower host finds the driver's thread asleep more
- * often. */
+ * is the difference between metered and plain steps, but at most the time that reading the clock takes: a
+ * larger difference means that the calls themselves took longer, because a slower host finds the driver's
+ * thread asleep more often. */
 bool clt_watch_host(const clt_watch *w, double *inside_ms, double *outside_ms, double *calls)
 {
     const host_sums *h = &w->host;

@@ -116,14 +116,14 @@ clt_status clt_job_graph(const clt_config *config, const clt_source *source, int
     return CLT_OK;
 }
 
-/* A column with a cell that is no number is read as classes. Refuses a regression loss on it, which would
+/* A column with a cell that is not a number is read as classes. Refuses a regression loss on it, which would
  * get the numbers of the classes. */
 static clt_status check_words(const clt_graph *graph, const clt_source *source)
 {
     for (int i = 0; i < graph->n_losses && source->words; i++)
         if (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_REGRESSION)
             CLT_FAIL(CLT_EDATA,
-                     "reading %s is no number, and the loss %s needs numbers; repair the cell, or train a "
+                     "reading %s is not a number, and the loss %s needs numbers; repair the cell, or train a "
                      "classifier (the loss cross_entropy)",
                      source->words, graph->nodes[graph->losses[i].node]->op->name);
     return CLT_OK;

@@ -146,7 +146,7 @@ clt_status clt_job_plan_both(clt_job *job, bool train, bool eval);
 clt_status clt_job_name_what_fits(const clt_job *job);
 /* What a training reads in all its steps. */
 typedef struct clt_job_amount {
-    int64_t step_tokens; /* target tokens of a step; 0: the data is no text */
+    int64_t step_tokens; /* target tokens of a step; 0: the data is not text */
     double tokens,
         passes; /* target tokens of all steps; passes over the training data, 0: that data was not read */
 } clt_job_amount;

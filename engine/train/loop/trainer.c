@@ -450,9 +450,8 @@ static clt_status save_before_end(clt_loop *l, clt_status failure)
         return failure;
     CLT_KEEP_ERROR();
     if (l->run->micro && clt_graph_buffers(l->run->job->train->graph) > 0)
-        clt_tell_warning(l,
-                         "running statistics, such as those of batch norm, include a part of the step that "
-                         "was not finished");
+        clt_tell_warning(l, "running statistics, such as the ones of batch norm, include a part of the step "
+                            "that was not finished");
     clt_status saved = drain(l, true);
     const double begin = clt_now();
     if (saved == CLT_OK)

@@ -18,7 +18,8 @@
 
 #define LANES 4
 
-/* What is here: the newest step with a folder, and the newest one whose checkpoint is whole; -1: none. */
+/* The checkpoints in the local folder: the newest step that has a folder, and the newest step whose
+ * checkpoint is complete; -1: none. */
 typedef struct present {
     int64_t named, whole;
 } present;
@@ -97,8 +98,9 @@ static void remove_abandoned(const char *folder, const char *text)
     clt_error_clear(); /* they take room, and harm nothing */
 }
 
-/* Fetches a text of the run folder, if there is one. replace: what is here is of an earlier time; lines of
- * metrics.jsonl that another machine has written would be lost otherwise, there as well. */
+/* Fetches a text of the run folder, if there is one. replace: overwrites the local file, which is older.
+ * Otherwise lines of metrics.jsonl that another machine has written would be lost, also in object storage
+ * after the next upload. */
 static clt_status fetch_text(clt_remote *remote, const char *folder, const char *name, bool replace)
 {
     CLT_SCOPED(clt_str) path = {0}, key = {0};

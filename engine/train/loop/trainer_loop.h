@@ -198,13 +198,13 @@ void clt_upload_settle(clt_loop *loop);
 clt_status clt_upload_finish(clt_loop *loop, clt_status ended);
 /* trainer_decide.c. clt_stop_before: whether a rank was asked to stop before the first step; collective.
  * clt_send_requests: before a step is enqueued, tells the other ranks whether this one wants to stop or to
- * save. clt_decide: what to do when step `step` (from 0) has been enqueued and the results of step -
- * clt_decision_lag have arrived. */
+ * save. clt_decide: decides what follows when step `step` (from 0) has been enqueued and the results of step
+ * - clt_decision_lag have arrived. */
 clt_status clt_stop_before(clt_loop *loop, bool *stop);
 void clt_send_requests(clt_loop *loop);
 int clt_decision_lag(const clt_loop *loop);
 clt_decision clt_decide(clt_loop *loop, int64_t step);
-/* trainer_cost.c. check: refuses a price that is none, and a budget without a price. open: the sums of the
+/* trainer_cost.c. check: refuses an invalid price, and a budget without a price. open: the sums of the
  * earlier sessions, before lines of metrics.jsonl are removed. at: the sums at a time of clt_now. */
 clt_status clt_meter_check(const clt_run_options *options);
 clt_status clt_meter_open(clt_loop *loop);
@@ -233,9 +233,9 @@ clt_status clt_meter_refuse(const clt_loop *loop);
 /* The row of the start-up table, and the line at the end. */
 const char *clt_meter_row(const clt_loop *loop, char *text, size_t size);
 void clt_meter_line(const clt_loop *loop, const clt_cost *cost, char *text, size_t size);
-/* trainer_monitor.c. check: refuses what the environment says amiss. open: before the first step. energy:
- * what this rank counts of its device's energy in this session, in J; 0: unknown. fill: the figures of a
- * step, if there are new ones. look: what there is to tell after a step. */
+/* trainer_monitor.c. check: refuses invalid values of environment variables. open: before the first step.
+ * energy: what this rank counts of its device's energy in this session, in J; 0: unknown. fill: adds the
+ * device's figures to a step, if there are new ones. look: warns of the device's problems after a step. */
 clt_status clt_gauges_check(const clt_run_options *options);
 clt_status clt_gauges_open(clt_loop *loop);
 void clt_gauges_close(clt_loop *loop);

@@ -166,15 +166,15 @@ static int compare_steps(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Whether a step is to stay there, however many newer ones there are. With the lock. */
+/* Whether an uploaded step stays, however many newer ones there are. Called with the lock held. */
 static bool stays_there(const clt_uploader *u, int64_t step)
 {
     const clt_retention kept = {.major = u->retention.major, .best = u->best};
     return clt_retention_keeps(&kept, step);
 }
 
-/* Makes a step wait to be uploaded. Of the others that wait, only the newest and the ones that are to stay
- * there go on waiting. With the lock. */
+/* Makes a step wait to be uploaded. Of the other waiting steps, only the newest one and the steps that stay
+ * there keep waiting. Called with the lock held. */
 static void add_due(clt_uploader *u, int64_t step)
 {
     size_t n = 0, last = u->n_due;
@@ -191,8 +191,8 @@ static void add_due(clt_uploader *u, int64_t step)
     u->n_due = n;
 }
 
-/* Takes the step that is uploaded next: the newest, since a run goes on from it, else the best, else the
- * oldest. One must wait. With the lock. */
+/* Takes the step that is uploaded next: the newest, since a run continues from it, else the best, else the
+ * oldest. At least one step must wait. Called with the lock held. */
 static int64_t take_due(clt_uploader *u)
 {
     size_t at = 0;
@@ -207,7 +207,7 @@ static int64_t take_due(clt_uploader *u)
     return step;
 }
 
-/* When a failed upload is tried again. With the lock. */
+/* Sets the time of the next attempt after a failed upload. Called with the lock held. */
 static void pause_uploads(clt_uploader *u)
 {
     u->again = clt_now() + u->pause;
@@ -221,8 +221,8 @@ static void end_pause(clt_uploader *u)
     u->pause = FIRST_PAUSE;
 }
 
-/* Notes that a checkpoint is complete there. best: it was the best one when its upload began. With the
- * lock. */
+/* Notes that a checkpoint is completely uploaded. best: it was the best one when its upload began. Called
+ * with the lock held. */
 static void note_arrival(clt_uploader *u, const arrival *a, bool best)
 {
     u->failure = (clt_error){.status = CLT_OK};
@@ -235,9 +235,9 @@ static void note_arrival(clt_uploader *u, const arrival *a, bool best)
     clt_error_clear();
 }
 
-/* Notes that an upload has failed, by this thread's error; it is tried again, after a newer one that waits, or
- * not at all if the newer one replaces it. With the lock. A checkpoint that is no longer here is no failure:
- * a newer or better one is. */
+/* Notes that an upload has failed with this thread's error. The upload is tried again, after a newer one
+ * that waits, or not at all if the newer one replaces it. It is no failure if the local checkpoint is gone,
+ * because a newer or better one exists. Called with the lock held. */
 static void note_failure(clt_uploader *u, int64_t step, const char *path, clt_status status)
 {
     clt_error error;
@@ -254,9 +254,9 @@ static void note_failure(clt_uploader *u, int64_t step, const char *path, clt_st
         pause_uploads(u);
 }
 
-/* Deletes older checkpoints there (checkpoint.upload_keep). What cannot be deleted stays, and a warning says
- * so once. Nothing is deleted while the best one is not there and it is not known which one there was the best
- * before it. */
+/* Deletes older checkpoints there (checkpoint.upload_keep). Checkpoints that cannot be deleted stay, and one
+ * warning says so. Nothing is deleted while the best one is not there and it is not known which one there
+ * was the best before it. */
 static void retain(clt_uploader *u)
 {
     pthread_mutex_lock(&u->lock);
@@ -276,8 +276,8 @@ static void send_texts(clt_uploader *u)
     if (status == CLT_OK)
         status = upload_texts(u);
     warn_once(u, &u->lacks, status,
-              "metrics.jsonl, log.txt and config.resolved.json could not all be uploaded, and go along again "
-              "with the next checkpoint and at the end");
+              "metrics.jsonl, log.txt and config.resolved.json could not all be uploaded; they are uploaded "
+              "again with the next checkpoint and at the end of the run");
 }
 
 /* Uploads one of the checkpoints that wait. With the lock, which is given back meanwhile. */
@@ -318,8 +318,8 @@ static void upload_steps(clt_uploader *u)
     }
 }
 
-/* Uploads the texts as they stay, again until they are there or the end has waited for too long. With the
- * lock. */
+/* Uploads the final metrics.jsonl, log.txt and config.resolved.json, and tries again until that succeeds or
+ * the run's end has waited for too long. Called with the lock held. */
 static void upload_last(clt_uploader *u)
 {
     clt_error error = {.status = CLT_EINTERRUPTED};

@@ -52,8 +52,9 @@ static void device_came(void *context, bool ok)
     pthread_mutex_unlock(&f->shared->lock);
 }
 
-/* Called on the communication thread. In the trace a collective begins when its data was ready, but not
- * before the last one of its kind ended; urgent ones count apart, since they may run inside of others. */
+/* Called on the communication thread. In the trace a collective begins when its data is ready, but not
+ * before the previous collective has ended. Urgent collectives may run during others, so each of the two
+ * kinds has its own previous one. */
 static void ended(void *context, bool ok)
 {
     clt_async *f = context;

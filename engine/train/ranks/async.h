@@ -29,10 +29,10 @@ typedef struct clt_async {
     const char *what;      /* a string constant: "gradients" */
     int64_t step;
     bool urgent;        /* see comm_call */
-    bool asked;         /* clt_async_take has asked the device when it comes to the result */
+    bool asked;         /* clt_async_take has asked the device to report when it reaches the result */
     double ready;       /* when its data was ready */
     double ended;       /* when the collective ended; under lock */
-    double got;         /* when the device came to the result, 0: not yet; under lock */
+    double got;         /* when the device reached the result, 0: not yet; under lock */
     double waited;      /* seconds that the device then waited; known after clt_async_end */
     ocl_event *summed;  /* completed on the communication thread */
     ocl_event *written; /* NULL: the device already waits for it */

@@ -11,7 +11,7 @@
 
 typedef struct clt_nearness {
     /* The cores near the run's GPU that this process may use; none: there is no choice to make, because
-     * the host has one NUMA node, the device is no GPU, or the kernel does not tell where it is. */
+     * the host has one NUMA node, the device is not a GPU, or the kernel does not tell where it is. */
     clt_cores cores;
     int node;  /* that the GPU is attached to; -1: not known */
     bool far;  /* this process may use cores, but none near the GPU */

@@ -58,7 +58,7 @@ static clt_status tell_difference(clt_run *run, const clt_str *own, int rank, ch
     size_t length = own->length;
     CLT_TRY(comm_share_text(run->options->comm, &first, &length, "the config of rank 0"));
     different_line(first ? first : "", own->text, line, sizeof line);
-    (void)snprintf(message, (size_t)size, "rank %d on %s is not that of rank 0: %s", rank, run->ranks.host,
+    (void)snprintf(message, (size_t)size, "rank %d on %s differs from rank 0's: %s", rank, run->ranks.host,
                    line);
     return comm_broadcast(run->options->comm, message, size, rank);
 }
@@ -103,8 +103,8 @@ static uint64_t hash_program(void)
     return clt_hash64(bytes, size);
 }
 
-/* The fingerprint of data. Of remote data, much would have to come first: what was listed tells as well
- * whether ranks read the same. */
+/* The fingerprint of the data. For remote data it is computed from the list of objects, which shows as well
+ * whether all ranks read the same data, and need not be downloaded. */
 static void tell_data(const clt_source *source, const clt_config *config, char text[CLT_HASH64_TEXT])
 {
     if (source->remote)
@@ -148,8 +148,8 @@ static clt_status same_program(const clt_told_preflight *first, const clt_told_p
     if (t->program == first->program && strcmp(t->version, first->version) == 0)
         return CLT_OK;
     CLT_FAIL(CLT_ERANKS,
-             "rank %d on %s runs another build of cltrain than rank 0 on %s: versions %s and %s%s; install "
-             "the same on every host",
+             "rank %d on %s runs a different build of cltrain than rank 0 on %s: versions %s and %s%s; "
+             "install the same build on every host",
              rank, t->host, first->host, t->version, first->version,
              strcmp(t->version, first->version) == 0 ? ", which are different builds" : "");
 }

@@ -47,7 +47,7 @@ typedef struct clt_run {
     comm_memory *shared_parameters;           /* the same for parameters, if optimizer state is divided */
     struct clt_sync *sync;                    /* sums over the ranks (sync.h); NULL with one rank */
     struct clt_regression_reader *regression; /* eval_regression.h; NULL: evaluations give no such figures */
-    struct clt_answer_reader *answers;        /* eval_answers.h; NULL: the data are no questions */
+    struct clt_answer_reader *answers;        /* eval_answers.h; NULL: the data are not questions */
     struct clt_class_reader *classes; /* eval_metrics.h: evaluations count by class; NULL: they do not */
     double build_seconds;             /* time to realise and prime the plans */
     int64_t first_step;

@@ -248,9 +248,8 @@ static void add_hints(const clt_mismatches *list, const char *path, clt_str *out
     if (keys.length && channels)
         clt_str_append(out, " (model.heads must divide the channels)");
     if (keys.length && fewer)
-        clt_str_append(
-            out,
-            " (the data's tokenizer may have no more tokens: set data.tokenizer to that of the weights)");
+        clt_str_append(out, " (the data's tokenizer may have no more tokens: set data.tokenizer to the "
+                            "tokenizer of the weights)");
 }
 
 /* --- how to leave a head out --- */

@@ -77,7 +77,7 @@ clt_status clt_known_beside(const char *path, clt_data_facts *facts)
     return parse(path, text, size, from, facts);
 }
 
-/* facts->table stays NULL if nothing is known, or the data is no table. */
+/* facts->table stays NULL if nothing is known, or the data is not a table. */
 static clt_status known_table(const clt_run_options *o, const clt_resumed *from, clt_data_facts *facts)
 {
     bool resumes = from->path[0];

@@ -58,7 +58,7 @@ static double get_double(const clt_checkpoint *saved, const char *key, double mi
     return member_double(clt_json_root(saved->state), key, missing);
 }
 
-/* Reads a member; false if it is no integer from 0 to `most`. */
+/* Reads a member; false if it is not an integer from 0 to `most`. */
 static bool member_int(const clt_json *object, const char *key, int64_t most, int64_t *out)
 {
     const clt_json *value = clt_json_get(object, key);

@@ -50,8 +50,8 @@ static clt_status list_tensors(const clt_run *run, clt_saved_part *p)
 
 /* --- pieces --- */
 
-/* What is read of a source, in words of 32 bits: from word `at` of the slab on. Values of 16 bits go to the
- * last words of the source's memory, from where widen() takes them. */
+/* The range of the slab that is read for a source: `count` words of 32 bits from word `at` on. Values of 16
+ * bits go to the last words of the source's memory (after `skip` words), from where widen() takes them. */
 typedef struct words {
     uint64_t at, count, skip;
 } words;
@@ -107,8 +107,8 @@ bool clt_saved_part_own(const clt_run *run, const clt_saved_part *p, int tensor,
            clt_store_part(layout, of->arena, of->slot, index, piece);
 }
 
-/* The part of a replicated tensor that this writer saves: what lies in its share of the slab. False:
- * none. */
+/* The part of a replicated tensor that this writer saves: its elements inside the writer's share of the
+ * slab. False: it saves no part. */
 static bool in_share(const clt_store_layout *layout, const clt_saved_tensor *of, int writer, int writers,
                      clt_store_piece *piece)
 {

@@ -98,7 +98,7 @@ static bool sees(const clt_run *run, const said *s)
     return status == CLT_OK;
 }
 
-/* Numbers the ranks that see the folder. */
+/* Counts the ranks that see the folder, and gives each of them its number among the writers. Collective. */
 static clt_status count_writers(clt_run *run, clt_saved_ranks *r, const said *s)
 {
     CLT_FREED int64_t *see = NULL;

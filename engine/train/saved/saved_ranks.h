@@ -16,7 +16,7 @@ typedef struct clt_saved_ranks {
     char folder[PATH_MAX];   /* path of the checkpoints folder on this rank */
     char tag[CLT_SAVED_TAG]; /* see clt_checkpoint_begin */
     int writer,
-        writers; /* number of this rank among those that can write there, -1: it cannot; their count */
+        writers; /* number of this rank among the ranks that can write there, -1: it cannot; how many can */
     comm *apart; /* group of rank 0 and the ranks that must send it pieces; NULL if not in it */
     struct clt_sent *sent; /* the pieces that are sent, the same list on all members of the group */
     size_t n_sent, capacity;
@@ -36,7 +36,7 @@ void clt_saved_ranks_close(clt_saved_ranks *ranks);
 /* Broadcasts rank 0's *error to all ranks. */
 clt_status clt_saved_tell(const clt_run *run, clt_error *error);
 /* *error becomes the error of the lowest rank that failed, with its rank and host. *part becomes the sum
- * over ranks, *exceeds rank 0's value: older checkpoints are to be deleted. */
+ * over ranks. *exceeds becomes rank 0's value, which says whether rank 0 will delete older checkpoints. */
 clt_status clt_saved_collect(const clt_run *run, clt_error *error, clt_part *part, bool *exceeds);
 
 #endif

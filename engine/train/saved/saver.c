@@ -431,7 +431,7 @@ static void end_verification(clt_saver *s, const clt_error *error, const clt_par
 {
     bool same = error->status == CLT_OK && memcmp(read, &s->all, sizeof *read) == 0;
     if (!same && s->run->ranks.rank == 0)
-        CLT_WARN("older checkpoints are kept, because that of step %" PRId64 " does not verify: %s",
+        CLT_WARN("older checkpoints are kept, because the checkpoint of step %" PRId64 " does not verify: %s",
                  s->result.step,
                  error->status != CLT_OK ? error->text : "it has other bytes than were written");
     close_rounds(s, same ? ROUND_RETAIN : ROUND_ALL);

@@ -83,7 +83,7 @@ const clt_update_case clt_update_cases[] = {
     CASE("spike_warn", CLT_F32, 1.0f, "gggLgNgL", 5, 7,
          SPEC(SGD(0.9, 1), .spike = {.action = CLT_SPIKE_WARN, .loss = 4.0f, .gradient = 0, .window = 2}),
          .small = true),
-    /* Two equal steps have no deviation, so the third is no spike. The fourth lies exactly at the limit,
+    /* Two equal steps have no deviation, so the third is not a spike. The fourth lies exactly at the limit,
      * which is none either; the last one lies far below the mean, which counts as ten deviations. */
     CASE("spike_tie", CLT_F32, 1.0f, "112444444444441", 5, 7,
          SPEC(SGD(0.9, 1), .spike = {.action = CLT_SPIKE_SKIP, .loss = 5.0f, .gradient = 5.0f, .window = 2}),

@@ -92,7 +92,8 @@ static bool greater(int which, uint64_t a, uint64_t b)
     return which == BUILTIN_CLAMP_LONG ? (int64_t)a > (int64_t)b : a > b;
 }
 
-/* A finite number whose integer part fits, with its sign if it may have one. */
+/* The bits of a finite float whose integer part fits into the integer type; it may be negative if
+ * `is_signed`. */
 static uint64_t float_bits(uint64_t a, uint64_t b, bool is_signed)
 {
     float f =

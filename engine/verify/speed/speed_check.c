@@ -18,7 +18,7 @@
 #define MAX_REPEATS 1000
 #define LEAST_SHARE 0.05 /* of the phase's time: commands that take less have no times of their own */
 
-/* One value for each round. */
+/* The measurements of one command, or of the whole phase: one value for each round. */
 typedef struct track {
     double ns[MAX_ROUNDS], bytes[MAX_ROUNDS], flops[MAX_ROUNDS];
     double now;  /* ns, of the current round */

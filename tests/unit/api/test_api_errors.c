@@ -302,7 +302,7 @@ TEST(test_files)
     cltrain *net = classes_net();
     expect(cltrain_save(net, in_dir("no/such/folder/net.safetensors")), STORAGE, "no/such/folder", "");
     expect(cltrain_load(net, in_dir("missing.safetensors")), CHECKPOINT, "missing.safetensors", "");
-    put_text("text.safetensors", "this is no file of tensors");
+    put_text("text.safetensors", "this is not a file of tensors");
     expect(cltrain_load(net, in_dir("text.safetensors")), CHECKPOINT, "text.safetensors", "");
     good(cltrain_save(net, in_dir("net.safetensors")));
     good(cltrain_load(net, in_dir("net.safetensors")));

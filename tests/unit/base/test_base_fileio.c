@@ -429,7 +429,7 @@ TEST_BETWEEN(test_own_files, make_folder, drop_folder)
     static const char *const bad[] = {"link", "hanging", "pipe"};
     for (int i = 0; i < 3; i++) {
         assert_int_equal(clt_own_file_check(in_folder(bad[i])), CLT_ESTORAGE);
-        assert_non_null(strstr(clt_error_text(), "no regular file"));
+        assert_non_null(strstr(clt_error_text(), "not a regular file"));
         assert_int_equal(clt_own_file_write(in_folder(bad[i]), "x", 1), CLT_ESTORAGE);
         assert_int_equal(clt_own_file_append(in_folder(bad[i]), &fd), CLT_ESTORAGE);
         assert_int_equal(fd, -1);

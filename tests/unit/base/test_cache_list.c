@@ -105,7 +105,7 @@ TEST(test_links)
     assert_int_equal(mkdir(link, 0700), 0);
     snprintf(link, sizeof link, "%s/own/icd/fedcba9876543210/x.icd", test_folder());
     assert_int_equal(symlink(target, link), 0);
-    clear("icd", 1, 0); /* the link inside counts as one file; the one in its place is no folder */
+    clear("icd", 1, 0); /* the link inside counts as one file; the one in its place is not a folder */
     assert_true(there("novel/page.txt"));
     assert_true(there("own/icd/0123456789abcdef"));
 }
@@ -120,7 +120,7 @@ TEST(test_drivers)
     put(".cache/pocl/kcache/notes.txt", "keep");
     clear("pocl", 2, 4);
     assert_true(there(".cache/pocl/kcache/notes.txt"));
-    put("file", ""); /* a home that is no folder: what PoCL gets instead */
+    put("file", ""); /* a home that is not a folder: what PoCL gets instead */
     snprintf(value, sizeof value, "%s/file", test_folder());
     setenv("HOME", value, 1);
     put("own/pocl/AB/CDEF/program.bc", "12345");

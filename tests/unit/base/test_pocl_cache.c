@@ -171,7 +171,7 @@ TEST(test_others)
     assert_true(clt_file_exists(in_dir("kcache/tempfile_1.so")));
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
         if (!clt_file_exists(in_dir(foreign[i])))
-            fail_msg("'%s' is no file of PoCL's, and is removed", foreign[i]);
+            fail_msg("'%s' is not a file of PoCL's, and is removed", foreign[i]);
     clt_pocl_folder_mend(in_dir("nowhere"), &mended);
     assert_int_equal(mended.files, 0);
 }

@@ -100,11 +100,11 @@ TEST(test_retarget)
     CHECK(PLAIN(".version 7.8\n.target sm_90"), MADE(".version 8.0\n.target sm_90a"), "");
     CHECK(PLAIN(".version 8.10\n.target sm_90"), MADE(".version 8.10\n.target sm_90a"), "");
     CHECK(PLAIN(HEAD("sm_90")) "\0", MADE(HEAD("sm_90a")), ""); /* drivers that count the zero */
-    CHECK(PLAIN(HEAD("sm_90") "\0"), NULL, "no text");
+    CHECK(PLAIN(HEAD("sm_90") "\0"), NULL, "not text");
     CHECK(PLAIN(HEAD("sm_80")), NULL, "'.target sm_80'");
     CHECK(PLAIN(HEAD("sm_900")), NULL, "'.target sm_900'");
     CHECK(PLAIN(".version 8.0"), NULL, "no .target");
-    CHECK("\177ELF\0\0\1", NULL, "no text");
+    CHECK("\177ELF\0\0\1", NULL, "not text");
     CHECK("", NULL, "no .target");
 }
 
@@ -134,10 +134,10 @@ TEST(test_retarget_memory)
     CHECK(WITH(SIZE("65536")), NULL, "declares 0 arrays");
     CHECK(WITH(ARRAY("49152") ARRAY("64") SIZE("65536")), NULL, "declares 2 arrays");
     CHECK(WITH(ARRAY("49152") ".extern .shared .align 4 .b8 more[];\n" SIZE("65536")), NULL,
-          "'.extern .shared .align 4 .b8 more[];' in its PTX is no array of bytes");
+          "'.extern .shared .align 4 .b8 more[];' in its PTX is not an array of bytes");
     CHECK(WITH("\t.shared .align 4 .u32 one;\n" SIZE("64")), NULL, "'.shared .align 4 .u32 one;'");
     CHECK(WITH("\t.shared .align 4 .b32 words[16];\n" SIZE("64")), NULL,
-          "words[16];' in its PTX is no array");
+          "words[16];' in its PTX is not an array");
     CHECK(WITH(ARRAY("49152") SIZE("")), NULL, "gives no size");
     CHECK(WITH(ARRAY("49152") SIZE("0")), NULL, "gives no size");
     CHECK(WITH(ARRAY("49152") SIZE("-65536")), NULL, "gives no size");

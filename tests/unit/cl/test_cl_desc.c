@@ -505,7 +505,7 @@ TEST_BETWEEN(test_emit_errors, begin_emission, end_emission)
     emission *m = *state;
     ocl_emitter *e = &m->e;
     ocl_kernel_begin(e, "f", "odd");
-    ocl_arg_tensor(e, OCL_READ, (ocl_tensor_ref){2, 6}, CLT_F32, 1); /* 6 is no multiple of 4 */
+    ocl_arg_tensor(e, OCL_READ, (ocl_tensor_ref){2, 6}, CLT_F32, 1); /* 6 is not a multiple of 4 */
     ocl_kernel_end_1d(e, 1, 0, 0);
     ocl_emit_copy(e, ocl_ref(1), ocl_ref(2), 12); /* everything after the first error is ignored */
     clt_error_clear();

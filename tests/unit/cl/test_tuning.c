@@ -124,7 +124,7 @@ TEST(test_sets)
     assert_string_equal(t->records[0].variant, "lane");
     assert_ok(ocl_tuning_copy(t, &copy));
     assert_int_equal(ocl_tuning_hash(copy), ocl_tuning_hash(t));
-    copy->records[0].ns = 1; /* times are no choice */
+    copy->records[0].ns = 1; /* times are not choice */
     assert_int_equal(ocl_tuning_hash(copy), ocl_tuning_hash(t));
     assert_ok(ocl_choice_set(&copy->records[0], "kc", 1));
     assert_int_not_equal(ocl_tuning_hash(copy), ocl_tuning_hash(t));

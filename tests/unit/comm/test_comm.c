@@ -488,7 +488,7 @@ static void mpi_check_equal_names_the_rank(void **state)
     memset(config, 0, sizeof config);
     assert_int_equal(comm_check_equal(world, config, info->rank == 0 ? 32 : 33, "lengths"), CLT_ERANKS);
     assert_text_has("rank 1 of");
-    assert_ok(comm_barrier(world)); /* a disagreement is no failure of the transport */
+    assert_ok(comm_barrier(world)); /* a disagreement is not a failure of the transport */
 }
 
 static int run_under_launcher(void)

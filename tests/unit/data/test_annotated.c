@@ -221,7 +221,7 @@ TEST(records_that_are_refused)
         {"{\"text\":7,\"label\":1}\n", "", "its \"text\" is a number, and must be a string"},
         {"{\"text\":\" \",\"label\":1}\n", "", "its \"text\" has no token"},
         {"{\"text\":\"a\",\"label\":-1}\n", "", "is -1: it has no class"},
-        {"{\"text\":\"a\",\"label\":1.5}\n", "", "the label 1.5 is no whole number, or is too large"},
+        {"{\"text\":\"a\",\"label\":1.5}\n", "", "the label 1.5 is not a whole number, or is too large"},
         {"{\"text\":\"a\",\"label\":null}\n", "", "a label is null"},
         {"{\"text\":\"a\",\"label\":2000000}\n", "", "the largest label is 2000000"},
         {"{\"text\":\"a\",\"label\":1}\n{\"text\":\"a\",\"label\":\"x\"}\n", "",
@@ -481,14 +481,14 @@ TEST(tables_that_are_refused)
         {"a.csv", "text,label\nhello,1\n\"well\" x,0\n", "",
          "line 3: the quotes of a cell end before the cell does"},
         {"a.csv", "text,label\nhello,1\n\"there\n\",1\nwell,x\n", "", "line 5: its labels are names"},
-        {"a.csv", "text,label\nhello,3.8\n", "", "the label 3.8 is no whole number"},
+        {"a.csv", "text,label\nhello,3.8\n", "", "the label 3.8 is not a whole number"},
         {"a.csv", "text,label\nhello,3.8\n", "", "data.task number learns other numbers"},
         {"a.csv", "text,label\nhello,\n", "", "a label is an empty text"},
         {"a.csv", "text,label\nhe\xffllo,1\n", "", "line 2: its byte 3 is not UTF-8"},
         {"a.csv", "text,label\nhello,good\n", NUMBER,
-         "\"label\": the label 'good' is no number that f32 holds; data.task"},
-        {"a.csv", "text,label\nhello,1e39\n", NUMBER, "the label '1e39' is no number that f32 holds"},
-        {"a.csv", "text,label\nhello,nan\n", NUMBER, "the label 'nan' is no number"},
+         "\"label\": the label 'good' is not a number that f32 holds; data.task"},
+        {"a.csv", "text,label\nhello,1e39\n", NUMBER, "the label '1e39' is not a number that f32 holds"},
+        {"a.csv", "text,label\nhello,nan\n", NUMBER, "the label 'nan' is not a number"},
         {"a.jsonl", "{\"text\":\"hello\",\"label\":\"good\"}\n", NUMBER,
          "the label is a string, and must be a number"},
         {"a.jsonl", "{\"text\":\"hello\",\"label\":1e39}\n", NUMBER, "is too large for f32"},
@@ -509,7 +509,7 @@ TEST(tables_that_are_refused)
     assert_int_equal(
         open_named("a.csv", "text,label\nhello,1\n", 8, KEYS NUMBER "\"class_names\":[\"a\"]", &source),
         CLT_ECONFIG);
-    assert_non_null(strstr(clt_error_text(), "data.task number has none"));
+    assert_non_null(strstr(clt_error_text(), "data.task=number learns numbers"));
     /* skipped, and counted */
     CLT_SCOPED(clt_source) *rest = must_open_named("a.tsv", "text\tlabel\nhello\t1\nwell\nthere\t0\n", 8,
                                                    KEYS "\"on_bad_sample\":\"skip\"");

@@ -200,7 +200,7 @@ TEST(tools_in_conversations)
          "mistral-v0.3", "!'1' does not have 9 characters"},
         {ASKED "null,\"tool_calls\":[]}]}", "qwen3", "!must be a string"},
         {ASKED "\"b\"}," ANSWERED "],\"tools\":{}}", "qwen3", "!its \"tools\" is an object"},
-        {ASKED "\"b\"}],\"tools\":[1]}", "qwen3", "!an entry of its \"tools\" is no object"},
+        {ASKED "\"b\"}],\"tools\":[1]}", "qwen3", "!an entry of its \"tools\" is not an object"},
         {ASKED "\"b\"}],\"tools\":[{\"name\":\"f\"}]}", "mistral-v0.3", "!with an object \"function\""},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"tool_calls\":[{}]}]}", "qwen3",
          "!only the assistant calls tools"},

@@ -122,7 +122,7 @@ TEST(faults_with_their_lines)
         {"hello\t\tO\n", "", "line 1: its column 2 is empty"},
         {"\tX\tO\n", "", "line 1: its column 1 is empty"},
         {"hello O\nth\xe9re O\n", "", "line 2: it is not UTF-8; convert the file first"},
-        {"1\ta\tO\n2\tb\tO\nx\tc\tO\n", "", "line 3: its first column is no number of a word"},
+        {"1\ta\tO\n2\tb\tO\nx\tc\tO\n", "", "line 3: its first column is not the number of a word"},
         {"hello\nthere\n", "", "no member with a usual name for its labels"},
         {"hello O\n", ",\"label_member\":\"3\"", "its \"3\" must be a list"},
         {"1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 "

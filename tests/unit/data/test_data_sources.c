@@ -170,7 +170,7 @@ TEST(test_idx_bad_files)
         {"text", 12, "hello world", "wrong magic"},
         {"little-endian", 16, {3, 8, 0, 0}, "wrong magic 03 08 00 00"},
         {"second byte", 16, {0, 1, 8, 3}, "wrong magic"},
-        {"type 0", 16, {0, 0, 0, 2}, "0x00 at byte 2|no idx number type"},
+        {"type 0", 16, {0, 0, 0, 2}, "0x00 at byte 2|not an idx number type"},
         {"type 0x0a", 16, {0, 0, 0x0a, 2}, "0x0a"},
         {"type 0x0f", 16, {0, 0, 0x0f, 2}, "0x0f"},
         {"no dimensions", 16, {0, 0, 8, 0}, "0 dimensions"},

@@ -82,7 +82,7 @@ TEST(figures_by_hand)
     int32_t data[8], guess[8];
     int n = read_labels(data_text, data);
     (void)read_labels(guess_text, guess);
-    guess[7] = -1; /* a prediction that is no class is O */
+    guess[7] = -1; /* a prediction that is not a class is O */
     assert_ok(clt_entities_create(names, NAMES, &e));
     assert_float_equal(clt_entities_figures(e, -1).f1, 0, 0);
     for (int i = 0; i < n; i++)

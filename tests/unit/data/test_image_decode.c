@@ -146,7 +146,7 @@ TEST(test_messages)
                  {"version https://git-lfs.github.com/spec/v1\n", "git-lfs", 43},
                  {"GIF89a......", "GIF", 12},
                  {"RIFF....WEBPVP8 ", "WebP", 16},
-                 {"x", "no JPEG or PNG", 1},
+                 {"x", "not a JPEG or PNG", 1},
                  {"\xff\xd8\xff", "damaged JPEG", 3},
                  {"\x89PNG\r\n\x1a\n", "damaged PNG", 8}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

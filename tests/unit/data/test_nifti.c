@@ -217,7 +217,7 @@ TEST(test_mask)
     assert_non_null(strstr(clt_error_text(), "is 300, a class beyond the last one, 255"));
     assert_null(strstr(clt_error_text(), "data.mask_classes"));
     clt_volume_close(&v);
-    image.slope = 0.5; /* the same numbers, halved, are no class numbers */
+    image.slope = 0.5; /* the same numbers, halved, are not class numbers */
     assert_ok(clt_nifti_write(in_dir("half.nii"), &image));
     assert_ok(clt_volume_open(&v, in_dir("half.nii"), 1, "test"));
     assert_int_equal(clt_volume_mask(&v, 4, NULL, out), CLT_EDATA);
@@ -320,7 +320,7 @@ TEST(test_lies)
     refuse(344, "ni1", 4, "the voxels are in another file");
     refuse(344, "\0\0\0", 4, "ANALYZE 7.5");
     refuse(344, "n+2", 4, "another magic");
-    refuse(0, "\x5d\x01", 2, "no NIfTI file");
+    refuse(0, "\x5d\x01", 2, "not a NIfTI file");
     assert_ok(open_changed(72, "\x0c\x00", 2, sizeof good)); /* 12 bits in 16 */
     assert_ok(open_changed(112, &nan, 4, sizeof good));      /* no scaling */
     assert_ok(open_changed(112, &zero, 4, sizeof good));

@@ -72,16 +72,16 @@ TEST(test_bad)
     static const char *const cases[][2] = {
         {"1,2\n", "line 1 has 2 numbers, a sample of this model has 3"},
         {"1,2,3\n1,2,3,4\n", "line 2 has 4 numbers, a sample of this model has 3; is one column the target?"},
-        {"1,2,3\n1,b,3\n", "line 2, column 3: 'b' is no number"},
-        {"a,b,c\nd,e,f\n", "line 2, column 1: 'd' is no number"},
+        {"1,2,3\n1,b,3\n", "line 2, column 3: 'b' is not a number"},
+        {"a,b,c\nd,e,f\n", "line 2, column 1: 'd' is not a number"},
         {"1,,3\n", "line 1, column 3: a number is missing"},
         {"1,2,\n", "line 1, column 5: a number is missing"},
         {",1,2\n", "a number is missing"},
         {"1,2,nan\n", "line 1: number 3 is not finite"},
         {"1,2,inf\n", "number 3 is not finite"},
         {"1,2,1e39\n", "too large for f32"},
-        {"1,2,3\n0x10,2,3\n", "is no number"},
-        {"1,2,3\n\"1,2,3\n", "is no number"},
+        {"1,2,3\n0x10,2,3\n", "is not a number"},
+        {"1,2,3\n\"1,2,3\n", "is not a number"},
     };
     double out[256];
     char header[128];

@@ -84,7 +84,7 @@ TEST(test_numbers)
     /* a quoted cell may hold line breaks, separators and quotes; lines are counted as they are in the file */
     put("t.csv", "\"in\nput\",b,out\n1,\"2\n\",3.5\n\n\"4\", 5 ,-4\n6,7 \"\",8\n");
     expect_refused(CSV(",\"target\":\"out\""), CLT_SPLIT_TRAIN, CLT_EDATA,
-                   "line 3, column 'b': '2\n' is no number");
+                   "line 3, column 'b': '2\n' is not a number");
     put("t.csv", "a,note,y\n1,\"x\n, \"\"y\"\"\r\nz\",2\n3,in 5\" steps,4\n5,\"\",q\n");
     expect_refused(CSV(",\"columns\":[\"a\"],\"class_names\":[\"2\",\"4\"]"), CLT_SPLIT_TRAIN, CLT_EDATA,
                    "line 6|'q'");
@@ -166,7 +166,7 @@ TEST(test_eval_file)
     clt_source_close(s);
     put("t.csv", "1,5\n2,1\n");
     put("e.csv", "1,2.5\n");
-    expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA, "line 1|is no whole number, as the other targets are");
+    expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA, "line 1|is not a whole number, as the other targets are");
     assert_int_equal(remove(in_dir("t.csv")), 0); /* a saved model is evaluated without it */
     put("e.csv", "x,y\n9,c\n8,b\n");
     s = must_open(CSV(",\"eval_path\":\"%D/e.csv\",\"class_names\":[\"c\",\"b\"]"), CLT_SPLIT_EVAL);
@@ -184,8 +184,8 @@ TEST(test_refused)
         {"1,2\n3\n", "", "line 2: it has 1 cell, and the first line has 2"},
         {"1,2\n3,4,5\n", "", "line 2: it has 3 cells"},
         {"1,2\n\n,4\n", "", "line 3|column 1|'' is blank"},
-        {"a,b\n1,x\nred,y\n", "", "line 3|column 'a'|'red' is no number|data.columns"},
-        {"1,2\n0x10,3\n", "", "'0x10' is no number"},
+        {"a,b\n1,x\nred,y\n", "", "line 3|column 'a'|'red' is not a number|data.columns"},
+        {"1,2\n0x10,3\n", "", "'0x10' is not a number"},
         {"1,2\nnan,3\n", "", "'nan' is not finite"},
         {"1,2\n1e39,3\n", "", "'1e39' is too large for f32"},
         {"1,2\n3,\n", "", "line 2|the target is missing"},
@@ -196,7 +196,8 @@ TEST(test_refused)
          "line 2, column 'y'|byte 0xfc at place 2 (byte 7 of the file)|not UTF-8"},
         {"x,y\n1,a\n2,b\x7f\n", "", "line 3|0x7f at place 2|control character"},
         {"x,y\n1,\"a\nb\"\n2,c\n", "", "line 2|0x0a|control character"},
-        {"a;y\n1,5;1.5\n2,25;2.25\n", "", "line 2, column 'a': '1,5' is no number (is that a decimal comma"},
+        {"a;y\n1,5;1.5\n2,25;2.25\n", "",
+         "line 2, column 'a': '1,5' is not a number (is that a decimal comma"},
         {"a,b,a\n1,2,3\n", ",\"target\":\"a\"", "data.target: columns 1 and 3 are both named 'a'"},
         {"a,b,a\n1,2,3\n", ",\"columns\":[\"b\",\"a\"]", "data.columns: columns 1 and 3"},
         {"first,second\n1,2\n", ",\"target\":\"secnd\"", "data.target|did you mean 'second'"},

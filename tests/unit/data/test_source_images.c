@@ -559,7 +559,7 @@ TEST(test_cifar_refused)
 {
     expect_refused(CIFAR, CLT_SPLIT_TRAIN, CLT_EDATA, "data_batch_1.bin|data fetch cifar10");
     put_file("data_batch_1.bin", "short", 5);
-    expect_refused(CIFAR, CLT_SPLIT_TRAIN, CLT_EDATA, "no whole number of records");
+    expect_refused(CIFAR, CLT_SPLIT_TRAIN, CLT_EDATA, "not a whole number of records");
     put_records("data_batch_1.bin", 2, 1, 0);
     expect_refused(CIFAR, CLT_SPLIT_TRAIN, CLT_EDATA, "data_batch_2.bin");
     CLT_FREED char *bytes = NULL;

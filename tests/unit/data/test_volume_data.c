@@ -146,7 +146,7 @@ TEST(test_classes)
     assert_int_equal(y, 1);
     clt_source_close(s);
     expect_refused("\"type\":\"nifti\",\"path\":\"%D/train\",\"split\":0,\"class_names\":[\"lung\"]",
-                   CLT_SPLIT_TRAIN, CLT_EDATA, "bone' is no class of the training data");
+                   CLT_SPLIT_TRAIN, CLT_EDATA, "bone' is not a class of the training data");
     expect_refused("\"type\":\"nifti\",\"path\":\"%D/train\",\"patch\":[2]", CLT_SPLIT_TRAIN, CLT_ECONFIG,
                    "a class belongs to a whole volume");
 }

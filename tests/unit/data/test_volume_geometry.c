@@ -336,7 +336,7 @@ TEST(test_channels)
     close_bench(&b);
     assert_string_equal(warnings(false), "");
     put_image("imagesTr/case_0003.nii.gz", 0);
-    refuse_folder("the last one is _0003, but there are 3 files");
+    refuse_folder("is _0003, but there are only 3 files");
     assert_int_equal(remove(in_dir("imagesTr/case_0003.nii.gz")), 0);
     put_image("imagesTr/other_0000.nii.gz", 0);
     refuse_folder(
@@ -345,7 +345,7 @@ TEST(test_channels)
     put_mask("labelsTr/other.nii.gz", 1);
     refuse_folder("all volumes need as many");
     assert_int_equal(remove(in_dir("imagesTr/case_0000.nii.gz")), 0);
-    refuse_folder("of 'case' the last one is _0001, but there are 1 files");
+    refuse_folder("the last file of 'case' is _0001, but there are only 1 files");
 }
 
 /* --- values of masks --- */

@@ -324,7 +324,7 @@ TEST(test_what_is_missing)
     put("images/a.nii", &ras, false);
     put("masks/a.nii", &turned, true);
     assert_int_equal(open_bench(&b, &axes, 1000), CLT_EDATA);
-    expect_words("the axes of the mask|are ARS, those of its image RAS");
+    expect_words("the mask|has the axes ARS, but its image has the axes RAS");
     close_bench(&b);
     patch_file("images/a.nii", 252, none, sizeof none);
     assert_int_equal(open_bench(&b, &axes, 1000), CLT_EDATA);

@@ -68,7 +68,7 @@ TEST(test_overrides)
     refused(good, "train=5", "train: it is a section; name a key of it, such as train.steps", NULL);
     refused(good, "weight-decay=0.1",
             "did you mean 'optimizer.weight_decay'? write: optimizer.weight_decay=0.1", NULL);
-    refused(good, "resume=auto", "resume: unknown key; it is no key: use --resume auto", NULL);
+    refused(good, "resume=auto", "resume: unknown key; it is not a key: use --resume auto", NULL);
     refused_without(good, "train.steps=0x10", "expected an integer, got a string (\"0x10\")", "quotes");
     refused(good, "train.steps=-1", "-1 is out of range", "0 to", "steps", NULL);
     refused(good, "steps=1", "a key needs its section; did you mean 'train.steps'? write: train.steps=1",
@@ -188,7 +188,7 @@ TEST(test_rules)
     refused(good, "checkpoint.best=[true]", "checkpoint.best", NULL);
     const char *const found[] = {"data.micro_batch=auto", "data.global_batch=24"};
     clt_config *automatic =
-        parse_ok(good, found, 2); /* 24 is no multiple of the micro-batch that the file has */
+        parse_ok(good, found, 2); /* 24 is not a multiple of the micro-batch that the file has */
     assert_int_equal(clt_config_int(automatic, "data.micro_batch"), -1);
     clt_config_destroy(automatic);
     const char *const none[] = {"data.split=0"};

@@ -295,7 +295,7 @@ static const bad_case bad_cases[] = {
     {LAYERS("{\"op\":\"linear\",\"out\":4},{\"op\":\"add\",\"inputs\":[\"linear1\"]}," MSE), &numbers,
      "inputs, got 1"},
     {LAYERS("{\"op\":\"linear\",\"out\":3,\"share\":\"nobody\"}," MSE), &numbers,
-     "'share' names 'nobody', which is no layer"},
+     "'share' names 'nobody', which is not a layer"},
     {LAYERS("{\"op\":\"linear\",\"out\":3,\"name\":\"a\"},{\"op\":\"relu\",\"share\":\"a\"}," MSE), &numbers,
      "cannot share parameters with 'a', which is a linear"},
     {LAYERS(

@@ -97,13 +97,13 @@ TEST(names_of_classes)
         {"\"id2label\":null,\"label2id\":null", NULL},
         {"\"id2label\":{}", NULL},
         {"\"id2label\":{\"0\":\"score\"},\"problem_type\":\"regression\"", NULL},
-        {"\"id2label\":[\"a\"]", "!id2label: is no object"},
-        {"\"id2label\":{\"0\":\"a\",\"2\":\"b\"}", "!id2label: '2' is no number of a class"},
-        {"\"id2label\":{\"0\":\"a\",\"01\":\"b\"}", "!id2label: '01' is no number of a class"},
-        {"\"id2label\":{\"-1\":\"a\"}", "!id2label: '-1' is no number of a class"},
-        {"\"id2label\":{\"0\":\"a\",\"1.0\":\"b\"}", "!id2label: '1.0' is no number of a class"},
-        {"\"id2label\":{\"0\":\"a\",\"99999999999999999999999999\":\"b\"}", "!is no number of a class"},
-        {"\"id2label\":{\"0\":\"a\",\"one\":\"b\"}", "!id2label: 'one' is no number of a class"},
+        {"\"id2label\":[\"a\"]", "!id2label: is not an object"},
+        {"\"id2label\":{\"0\":\"a\",\"2\":\"b\"}", "!id2label: '2' is not the number of a class"},
+        {"\"id2label\":{\"0\":\"a\",\"01\":\"b\"}", "!id2label: '01' is not the number of a class"},
+        {"\"id2label\":{\"-1\":\"a\"}", "!id2label: '-1' is not the number of a class"},
+        {"\"id2label\":{\"0\":\"a\",\"1.0\":\"b\"}", "!id2label: '1.0' is not the number of a class"},
+        {"\"id2label\":{\"0\":\"a\",\"99999999999999999999999999\":\"b\"}", "!is not the number of a class"},
+        {"\"id2label\":{\"0\":\"a\",\"one\":\"b\"}", "!id2label: 'one' is not the number of a class"},
         {"\"id2label\":{\"0\":\"a\",\"0\":\"b\"}", "!duplicate key \"0\""},
         {"\"id2label\":{\"0\":\"a\",\"1\":\"a\"}", "!id2label: 'a' names two classes"},
         {"\"id2label\":{\"0\":7}", "!id2label: '0' has no name"},
@@ -111,7 +111,7 @@ TEST(names_of_classes)
         {"\"id2label\":{\"0\":\"a\",\"1\":\"b\"},\"label2id\":{\"b\":0}",
          "!label2id: 'b' has another number than in id2label"},
         {"\"id2label\":{\"0\":\"a\"},\"label2id\":{\"a\":\"0\"}", "!label2id: 'a' has no whole number"},
-        {"\"id2label\":{\"0\":\"a\"},\"label2id\":[0]", "!label2id: is no object"},
+        {"\"id2label\":{\"0\":\"a\"},\"label2id\":[0]", "!label2id: is not an object"},
     };
     copy_golden("hf_tied", "model.safetensors");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -230,7 +230,7 @@ TEST(test_types)
     expect_refusal("{\"model_type\": \"gpt2\", \"n_layer\": 1e9}", CLT_EUNSUPPORTED, "n_layer: is not");
     expect_refusal("{\"model_type\": \"gpt2\", \"n_embd\": 99999999999}", CLT_EUNSUPPORTED, "n_embd: is not");
     expect_refusal("{\"model_type\": \"gpt2\", \"n_embd\": 7}", CLT_EUNSUPPORTED,
-                   "n_embd: is no multiple of n_head");
+                   "n_embd: is not a multiple of n_head");
     expect_refusal("{\"model_type\": \"gpt2\", \"n_head\": {}}", CLT_EUNSUPPORTED, "n_head: is not");
     expect_refusal("{\"model_type\": \"gpt2\", \"resid_pdrop\": \"x\"}", CLT_EUNSUPPORTED,
                    "resid_pdrop: is not a number");

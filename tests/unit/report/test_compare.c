@@ -110,7 +110,7 @@ TEST(few_steps_and_none)
     assert_int_equal(p.common, 0);
     assert_int_equal(p.last_common, -1);
     p = part(run("a", 100, 1, 0, 1, 0, 0),
-             run("b", 100, 1, 0, NAN, 50, 999)); /* "nan" is no number of JSON */
+             run("b", 100, 1, 0, NAN, 50, 999)); /* "nan" is not a number of JSON */
     assert_int_equal(p.common, 49);
 }
 

@@ -55,7 +55,7 @@ TEST(what_is_wrong_is_named)
     refused(RATES ", \"method\": \"random\"", "\"trials\" is missing");
     refused(RATES ", \"method\": \"random\", \"trials\": 3", "gave 2 different combinations, not 3");
     refused(RATES ", \"method\": \"halving\", \"trials\": 2", "needs \"halving\": {\"first_steps\": N}");
-    refused(RATES ", \"halving\": {\"first_steps\": 2}", "it goes only with \"method\": \"halving\"");
+    refused(RATES ", \"halving\": {\"first_steps\": 2}", "only \"method\": \"halving\" uses it");
     refused(RATES ", \"metric\": \"eval_los\"", "there is no 'eval_los'; did you mean 'eval_loss'?");
     refused(RATES ", \"goal\": \"best\"", "goal: there is no 'best'");
     refused(RATES ", \"set\": {\"optimizer.learning_rate\": 1}", "it stands in \"keys\", too");

@@ -48,11 +48,12 @@ TEST(ranks_that_differ_are_named)
     make(told);
     refused(told, false, NULL);
     told[2].program = 8;
-    refused(told, false, "rank 2 on node1 runs another build of cltrain than rank 0 on node0");
+    refused(told, false, "rank 2 on node1 runs a different build of cltrain than rank 0 on node0");
     make(told);
     (void)snprintf(told[3].version, sizeof told[3].version, "1.2.4");
-    refused(told, false,
-            "rank 3 on node1 runs another build of cltrain than rank 0 on node0: versions 1.2.4 and 1.2.3");
+    refused(
+        told, false,
+        "rank 3 on node1 runs a different build of cltrain than rank 0 on node0: versions 1.2.4 and 1.2.3");
     make(told);
     told[1].samples = 499;
     refused(told, false,

@@ -148,10 +148,10 @@ TEST(opcodes_and_stacks)
         {B("\x80\x02h\0."), "number 0 of its memo"},
         {B("\x80\x02K\1q\1j\xff\xff\xff\xff."), "number 4294967295 of its memo"},
         {B("\x80\x02q\0."), "uses a value that is not there"},
-        {B("\x80\x02K\1K\1\x93."), "something that is no text"},
+        {B("\x80\x02K\1K\1\x93."), "something that is not text"},
         {B("\x80\x02"
            "ccollections\nOrderedDict\n]K\1a\x85R."),
-         "is no pair"},
+         "is not a pair"},
         {B("\x80\x02X\xff\xff\xff\xff"), "ends in the middle of a value"},
         {B("\x80\x02\x8d\0\0\0\0\0\0\0\x80"), "ends in the middle of a value"},
         {B("\x80\x02\x8d\xff\xff\xff\xff\xff\xff\xff\xff"), "ends in the middle of a value"},
@@ -224,22 +224,22 @@ TEST(modules_that_are_refused)
         bytes object;
         const char *part;
     } bad[] = {
-        {B("\x80\x02" MODULE("]", "}", "}") "."), "_parameters of the outermost module is no dict"},
-        {B("\x80\x02" MODULE("}", "N", "}") "."), "_buffers of the outermost module is no dict"},
+        {B("\x80\x02" MODULE("]", "}", "}") "."), "_parameters of the outermost module is not a dict"},
+        {B("\x80\x02" MODULE("}", "N", "}") "."), "_buffers of the outermost module is not a dict"},
         {B("\x80\x02" MODULE("}", "}", ONE("m", MODULE("}", "}", "]"))) "."),
-         "_modules of module \"m\" is no dict"},
+         "_modules of module \"m\" is not a dict"},
         {B("\x80\x02" MODULE(ONE("w", "K\1"), "}", "}") "."),
-         "\"w\" in _parameters of a module is no dense tensor"},
+         "\"w\" in _parameters of a module is not a dense tensor"},
         {B("\x80\x02" MODULE("}", "}", ONE("m", MODULE("}", ONE("b", SYSTEM), "}"))) "."),
-         "\"m.b\" in _buffers of a module is no dense tensor"},
+         "\"m.b\" in _buffers of a module is not a dense tensor"},
         {B("\x80\x02" MODULE("}", "}", ONE("m", SYSTEM)) "."),
-         "module \"m\" is no object that is known as a module"},
+         "module \"m\" is not an object that is known as a module"},
         {B("\x80\x02" MODULE("}K\1K\1s", "}", "}") "."), "a member whose name is not plain text"},
         {B("\x80\x02" MODULE("}", "}", ONE("\x1b", "}")) "."), "a member whose name is not plain text"},
         {B("\x80\x02" OBJECT(MODULE_CLASS, "}", "}", "}", LEFT_OUT("K\1")) "."),
-         "_non_persistent_buffers_set of the outermost module is no set"},
+         "_non_persistent_buffers_set of the outermost module is not a set"},
         {B("\x80\x02" OBJECT(MODULE_CLASS, "}", "}", "}", LEFT_OUT("cbuiltins\nset\nK\1\x85R")) "."),
-         "_non_persistent_buffers_set of the outermost module is no set"},
+         "_non_persistent_buffers_set of the outermost module is not a set"},
         {B("\x80\x02" MODULE("}", "}", "}") "}b."), "gives an object its attributes twice"},
         {B("\x80\x02" MODULE("}", "}", "}") "."), "holds no dict with tensors"},
         {B("\x80\x02}b."), "uses a value that is not there"},
@@ -284,7 +284,7 @@ TEST(depth_and_number_of_modules_are_limited)
     assert_int_equal(count_in(nested_modules(100, "m", "")), 1);
     assert_refused(nested_modules(101, "m", ""), "lies more than 100 modules deep");
     assert_int_equal(count_in(nested_modules(10, "mn", "")), 1024);
-    assert_refused(nested_modules(60, "mn", ""), "which is no model");
+    assert_refused(nested_modules(60, "mn", ""), "which is not a model");
     assert_int_equal(count_in(nested_modules(1, "m", long_end)), 1);
     assert_refused(nested_modules(2, "m", long_end), "500 are read");
 }

@@ -109,7 +109,7 @@ TEST(test_compare_exact)
     double large[1] = {2049.0}, down[1] = {2048.0}, up[1] = {2050.0};
     assert_int_equal(compare(near, whole, 3, bf16).state, CLT_VERIFY_PASS);
     assert_int_equal(compare(off, whole, 3, bf16).state, CLT_VERIFY_FAIL);
-    assert_int_equal(compare(whole, near, 3, bf16).state, CLT_VERIFY_FAIL); /* 265 is no number of bf16 */
+    assert_int_equal(compare(whole, near, 3, bf16).state, CLT_VERIFY_FAIL); /* 265 is not a number of bf16 */
     assert_int_equal(compare(near, whole, 3, f16).state, CLT_VERIFY_FAIL);
     assert_int_equal(compare(down, large, 1, f16).state, CLT_VERIFY_PASS);
     assert_int_equal(compare(up, large, 1, f16).state, CLT_VERIFY_FAIL);
@@ -544,7 +544,7 @@ TEST(test_kernel_broken)
     spoilt(STORE_F32, STORE_F32 " no_such_function(v)", "relu", "relu.tail", "relu.tail[lane]/correct",
            "kernel build failed");
     assert_int_equal(find("relu.tail/grad")->state,
-                     CLT_VERIFY_PASS); /* a broken kernel is no reason to stop */
+                     CLT_VERIFY_PASS); /* a broken kernel is not a reason to stop */
 }
 
 TEST(test_known_answers_notice)

@@ -158,7 +158,7 @@ void *comm_memory_own(comm_memory *m);
 void comm_memory_slice(const comm_memory *m, int64_t offset, int64_t count, comm_type type, int local_rank,
                        const void **data, int64_t *first, int64_t *length);
 
-/* What the order of additions in an all-reduce may depend on. */
+/* The requirement on the order of additions in an all-reduce. */
 typedef enum comm_order {
     COMM_ANY_ORDER,
     COMM_REPEATED, /* same ranks and hosts, same bits in every run, whichever algorithm was fastest */

@@ -246,7 +246,8 @@ static inline bool ocl_is_masked(const ocl_device_desc *device)
 {
     return device->masked_caps != 0 || ocl_size_limits_any(&device->limits);
 }
-/* What makes it a weaker one: "fp64,workgroup=64"; returns buffer. */
+/* Writes the limits and the missing capabilities that make it a weaker device, such as "fp64,workgroup=64";
+ * returns buffer. */
 const char *ocl_masked_text(const ocl_device_desc *device, char *buffer, size_t size);
 const char *ocl_quirk_name(uint32_t bit);
 

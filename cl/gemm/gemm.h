@@ -88,7 +88,7 @@ typedef struct ocl_gemm {
 
 /* The backends in order, NULL-terminated; the last one (simple) accepts everything without windows.
  * problem = const ocl_gemm *. */
-/* What the checker can rely on. */
+/* Promises of a backend on which the checker relies. */
 enum {
     OCL_GEMM_CHAINS = 1,  /* long sums are added in chains of SUM_STEPS (long_sum.clh) */
     OCL_GEMM_MOMENTS = 2, /* wanted moments are always computed */

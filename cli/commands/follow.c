@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See follow.h. */
+ * Draws a picture on the terminal again and again until the user quits. */
 #include "cli/commands/follow.h"
 
 #include <poll.h>

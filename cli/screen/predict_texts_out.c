@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See predict_texts_out.h. */
+ * Writes predicted classes as predict_out.h does, and predicted labels and answers as JSON Lines. */
 #include "cli/screen/predict_texts_out.h"
 
 #include <math.h>

@@ -14,7 +14,8 @@
 #define DEPTH_MAX 100
 #define NAME_MAX_BYTES 500u
 #define ATTRIBUTES_MAX 1000u /* an object with more of them is not taken for a module */
-/* What all modules of a file may cost, since a shared module has its tensors under each of its names. */
+/* The limit on the work for all modules of a file. It is needed because a shared module has its tensors
+ * under each of its names. */
 #define MEMBER_COST 64u
 #define COST_MAX ((uint64_t)1 << 26)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See remote.h. */
+ * Lists, uploads, downloads and deletes checkpoints in object storage. */
 #include "engine/checkpoint/remote.h"
 
 #include <inttypes.h>

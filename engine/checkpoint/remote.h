@@ -40,16 +40,18 @@ const clt_remote_step *clt_remote_find(const clt_remote *remote, int64_t step);
 /* Checks the manifest, and that each file that it lists is there in its size; content: reads every file, too,
  * and checks its sum. CLT_ECHECKPOINT: something is missing or damaged. */
 clt_status clt_remote_verify(clt_remote *remote, const clt_remote_step *step, bool content);
-/* Copies a checkpoint to folder/step_N once it is verified. replace: what has that name is replaced; else it
- * is CLT_EUSAGE. CLT_ECHECKPOINT: what is there is damaged, and nothing changes here. */
+/* Copies a checkpoint to folder/step_N once it is verified. replace: a local folder with this name is
+ * replaced; otherwise it is CLT_EUSAGE. CLT_ECHECKPOINT: the uploaded checkpoint is damaged, and no local
+ * file changes. */
 clt_status clt_remote_fetch(clt_remote *remote, const clt_remote_step *step, const char *folder,
                             bool replace);
 /* The texts of a run folder that are uploaded beside the checkpoints. metrics.jsonl is the first one, and the
  * config the last one: a folder that has it is a run's. */
 #define CLT_REMOTE_TEXTS 3
 extern const char *const clt_remote_texts[CLT_REMOTE_TEXTS];
-/* What a run is known by on every machine on which it goes on: a hash of the first line of its metrics.jsonl,
- * which tells when and where it began. 0: there is none yet. In a run folder; below the address. */
+/* The identity of a run, which is the same on every machine that continues it: a hash of the first line of
+ * its metrics.jsonl, which tells when and where the run began. 0: the run has no such line yet. The first
+ * function looks in a run folder, the second one below the address. */
 clt_status clt_run_mark(const char *folder, uint64_t *out);
 clt_status clt_remote_run_mark(clt_remote *remote, uint64_t *out);
 /* Aborts uploads of files of checkpoints, and of the texts of a run, that were begun `age` seconds ago or

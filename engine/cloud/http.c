@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See http.h. The only file that knows libcurl. Its functions are looked up by name, since the program is not
- * linked with it; a request is made by the multi interface, which another thread can wake up. */
+ * Makes HTTP requests with libcurl, which no other file uses. Its functions are looked up by name, since the
+ * program is not linked with it; a request is made by the multi interface, which another thread can wake
+ * up. */
 #include "engine/cloud/http.h"
 
 #include <dlfcn.h>

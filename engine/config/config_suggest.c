@@ -74,8 +74,8 @@ static const char *same_leaf(const char *name)
     return NULL;
 }
 
-/* What the user probably meant: our key (or NULL), and the entry of the other tool's name that led to it (or
- * NULL). */
+/* The key that the user probably meant: our key (or NULL), and the entry for another tool's name that led to
+ * it (or NULL). */
 typedef struct guess {
     const char *path;
     const clt_foreign_key *foreign;

@@ -62,7 +62,7 @@ static int64_t sample_of(const clt_loader *loader, const clt_slot *slot, int64_t
     return clt_source_sample(o->source, position, o->seed, o->shuffle, draw);
 }
 
-/* What the targets of sample i of a filled slot add to the normaliser of a loss. */
+/* The part of a loss's normaliser that comes from the targets of sample i of a filled slot. */
 static double count_in_slot(const clt_loader *loader, const counted_loss *loss, const clt_slot *slot,
                             int64_t i)
 {

@@ -77,7 +77,7 @@ static bool is_copy(const char *name, bool folder)
 
 static const kind kinds[] = {
     {.name = "programs",
-     .purpose = "built kernels, or marks of kernels that the driver keeps; built again when needed",
+     .purpose = "built kernels, or marks of kernels that the driver keeps; built again",
      .is_cached = is_program},
     {.name = "answers",
      .purpose = "what each device can do; asked again without them (some seconds)",

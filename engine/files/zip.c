@@ -87,7 +87,7 @@ static clt_status read_end(archive *a)
     return CLT_OK;
 }
 
-/* What the directory says of one entry. */
+/* One entry, as the archive's directory describes it. */
 typedef struct record {
     uint64_t packed, size, begin;
     uint32_t flags, method, crc;

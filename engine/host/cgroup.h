@@ -15,7 +15,7 @@ double clt_cgroup_cpus(const char *root);
  * limits it. */
 bool clt_cgroup_memory(const char *root, uint64_t *left);
 
-/* What this process's group of version 2 has used; NAN: it does not say. */
+/* The resources that this process's control group (version 2) has used; NAN: unknown. */
 typedef struct clt_cgroup_use {
     double cpu_seconds;  /* processor time */
     double memory_bytes; /* without the cache of files */

@@ -9,7 +9,8 @@
 
 #include "engine/base/status.h"
 
-/* What a program is started with. Both lists end with NULL. */
+/* The arguments, the environment and the output streams with which a program is started. Both lists end with
+ * NULL. */
 typedef struct clt_dependent {
     const char *const *words; /* the program's path, then its arguments */
     char *const *environment; /* NULL: this process's */

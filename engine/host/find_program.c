@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See find_program.h. */
+ * Finds the cltrain program that child processes run, and other programs by their names. */
 #include "engine/host/find_program.h"
 
 #include <dlfcn.h>

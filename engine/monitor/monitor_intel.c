@@ -15,7 +15,7 @@
 #define MOST_ENGINES 16
 #define MOST_CLIENTS 64
 
-/* What a client has used of one engine: a time in ns, or cycles of `total` cycles (xe). */
+/* The use of one engine by a client: a time in ns, or a number of cycles out of `total` cycles (xe). */
 typedef struct engine {
     char name[64];
     double used, total;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See prometheus.h. Knows nothing of what the metrics mean. */
+ * Writes pages of metrics in Prometheus's text form. Knows nothing of what the metrics mean. */
 #include "engine/monitor/prometheus.h"
 
 #include <errno.h>

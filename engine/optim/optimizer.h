@@ -23,7 +23,7 @@ typedef struct clt_matrix_batch {
     bool plain;   /* compute products only by operations that every device does in the same order */
 } clt_matrix_batch;
 
-/* What all elements of a parameter have in common in one update. */
+/* The values that are the same for all elements of a parameter in one update. */
 typedef struct clt_update_factors {
     double gradient;  /* factor on gradients: clip factor divided by the loss scale */
     double lr, decay; /* learning rate and weight decay of this parameter */
@@ -32,8 +32,8 @@ typedef struct clt_update_factors {
 } clt_update_factors;
 
 typedef struct clt_optimizer {
-    /* What the config knows of it: name, keys, rules. `value` in all functions below holds the values of
-     * these keys, in their order; true is 1. */
+    /* An optimizer as the config sees it: its name, keys and rules. `value` in all functions below holds the
+     * values of these keys, in their order; true is 1. */
     const clt_config_part *config;
     const char *program, *kernel; /* "adam" for engine/optim/adam.cl, which includes update.clh */
     /* Names of the two kernels that compute trust ratios, for an optimizer that needs norms of each

@@ -25,7 +25,7 @@ typedef struct update_style {
 static const update_style lane_style = {.norm_chunks = 1, .span = 256, .direct = 512};
 static const update_style group_style = {.group = true, .norm_chunks = 8, .span = 1024, .direct = 1024};
 
-/* What a kernel of the update depends on, apart from the style. */
+/* The properties of a kernel of the update, apart from its style. */
 enum {
     BY_OPTIMIZER = 1,  /* the program is the optimizer's own, and so are its defines */
     STORES_WORKING = 2 /* it also stores its result in 16 bits, where the store has such a copy */

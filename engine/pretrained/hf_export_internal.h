@@ -32,7 +32,7 @@ typedef struct hf_export {
     clt_hf_exported *result;
 } hf_export;
 
-/* What the export of a family consists of. */
+/* The functions that export a model family. */
 typedef struct hf_family {
     const char *type;                       /* model.type */
     bool encoder;                           /* it generates no text */

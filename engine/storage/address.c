@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See address.h. */
+ * Reads and checks addresses of object storage, and makes the URL of a bucket's server. */
 #include "engine/storage/address.h"
 
 #include <stdio.h>

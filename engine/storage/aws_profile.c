@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See aws_profile.h. A line is "[section]" or "key = value"; lines that begin with a blank belong to a
- * setting of several lines, of which none is needed here. */
+ * Reads the settings of a profile from the files of the AWS tools. A line is "[section]" or "key = value";
+ * lines that begin with a blank continue a setting of several lines, and are skipped, because no such
+ * setting is needed here. */
 #include "engine/storage/aws_profile.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See credentials.h: the chain of sources, keeping keys, and fetching them again. */
+ * Asks the sources of keys one after the other, keeps the keys, and fetches keys that expire again. */
 #include "engine/storage/credentials.h"
 
 #include <inttypes.h>

@@ -46,9 +46,9 @@ void clt_credentials_expired(clt_credentials *credentials);
 /* From any thread: ends the request for keys in progress, and each later one at once, with CLT_EINTERRUPTED
  * or CLT_ESTORAGE. Keys that are there already are given as before. */
 void clt_credentials_cancel(clt_credentials *credentials);
-/* Which source would give keys, for people ("the environment (AWS_ACCESS_KEY_ID)"); "": none. Nobody is
- * asked, but where nothing else is set up on a machine of AWS, its metadata service for the name of the
- * role; a service that does not tell it has none. */
+/* The source that would give keys, as a text for people ("the environment (AWS_ACCESS_KEY_ID)"); "": no
+ * source. It sends no requests, with one exception: if no other source is set up on a machine of AWS, it
+ * asks the metadata service for the name of the role. A service that does not name a role has no keys. */
 void clt_credentials_describe(clt_credentials *credentials, char *out, size_t size);
 /* The name of the source that gave the keys; "": none yet. */
 const char *clt_credentials_source(clt_credentials *credentials);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See dates.h. Months have English names, whatever the locale. */
+ * Reads the two forms of dates in answers. Months have English names, whatever the locale. */
 #include "engine/storage/dates.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See retry.h. */
+ * Decides whether a failed request is repeated, and how long to wait before that. */
 #include "engine/storage/retry.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See s3.h: settings of the client, and calls for whole objects. */
+ * Holds the settings of the client of object storage, and makes calls for whole objects. */
 #include "engine/storage/s3.h"
 
 #include <inttypes.h>

@@ -41,7 +41,7 @@ void clt_s3_add_header(clt_s3_call *call, const char *name, const char *value)
 
 /* --- one attempt --- */
 
-/* What one attempt is made of. */
+/* The parts of one attempt of a call. */
 typedef struct attempt {
     bool tls;
     char host[400], region[64], moved[400]; /* moved: the host that a redirection has named; "": none */
@@ -187,7 +187,7 @@ static clt_status send(clt_http *http, const clt_s3 *s3, const clt_s3_call *call
 
 /* --- answers --- */
 
-/* What the answer says beyond its code, kept after the connection has been given back. */
+/* Parts of the answer, other than its code, that are needed after the connection has been released. */
 typedef struct findings {
     char message[256], reason[256], region[64], location[400];
     char signed_region[64]; /* with which the request was signed, and the client's clock_offset: */
@@ -356,7 +356,8 @@ static clt_status give_up(const clt_s3 *s3, const clt_s3_call *call, const clt_s
              hint[0] ? "; " : "", hint, right, times);
 }
 
-/* What an answer without a code, as HEAD gets them, may mean beside what its number says. */
+/* Guesses the cause of a failure from an answer that has a status number but no error code, such as an
+ * answer to HEAD. */
 static clt_s3_verdict guess(const clt_s3_reply *reply, const findings *f)
 {
     if (f->region[0] && strcmp(f->region, f->signed_region) != 0)

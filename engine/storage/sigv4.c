@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See sigv4.h. The text that is signed holds the request in a form in which it can be written in one way
- * only; S3 wants its path encoded once, where other services of AWS want it twice. */
+ * Signs requests by AWS's Signature Version 4. The text that is signed holds the request in a form in which
+ * it can be written in one way only; S3 wants its path encoded once, where other services of AWS want it
+ * twice. */
 #include "engine/storage/sigv4.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See xml.h. Comments, CDATA and namespaces with prefixes do not occur in these answers, and are not
- * known. */
+ * Finds elements in the XML answers of object storage. Comments, CDATA and namespaces with prefixes do not
+ * occur in these answers, and are not supported. */
 #include "engine/storage/xml.h"
 
 #include "engine/storage/secret.h"

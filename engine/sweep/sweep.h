@@ -159,9 +159,9 @@ typedef struct clt_sweep_options {
     double grace_seconds; /* a training that was told to end is killed after this time, and after the time
                            * that it may wait for its uploads (checkpoint.upload_seconds) */
     bool again;           /* trials that have failed are tried again */
-    double budget, hours; /* what all trials of the sweep may cost, and be trained, together; 0: anything */
+    double budget, hours; /* limits on the cost and on the hours of all trials together; 0: none */
     const atomic_int *stop;
-    void (*tell)(void *context, const char *line); /* what happens, a line at a time */
+    void (*tell)(void *context, const char *line); /* reports progress, one line at a time */
     void *context;
 } clt_sweep_options;
 

@@ -21,7 +21,7 @@ static clt_status number_path(const char *path, int number, clt_str *out)
     return clt_str_check(out);
 }
 
-/* What a file says of its holder. */
+/* The holder of a lease, as the lease's file describes it. */
 typedef struct holder {
     char host[256], boot[64];
     int64_t space, process, started;

@@ -437,7 +437,7 @@ static bool lacks_metric(const clt_config *c, clt_fact metric)
     }
 }
 
-/* What all trials would do in one place, and what halving and the metric need. */
+/* Checks one trial: it writes to no file of other trials, and suits halving and the metric. */
 static clt_status check_trial(const clt_sweep *s, const clt_config *config, int trial)
 {
     if (s->method == CLT_SWEEP_HALVING && !clt_config_bool(config, "checkpoint.final"))

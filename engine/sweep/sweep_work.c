@@ -202,7 +202,7 @@ static clt_status newest_step(const char *run, int64_t *step, char **path)
     return clt_path_join("", newest->path, path);
 }
 
-/* What a run folder says after its training. */
+/* The state of a trial as its run folder shows it after the training. */
 typedef enum outcome {
     HAS_RESULT,
     HAS_GAP,     /* another training computes the missing lines */
@@ -337,7 +337,7 @@ static const char *without_status(const char *words, clt_status status)
     return begins ? words + length + 1 + (words[length + 1] == ' ') : words;
 }
 
-/* What a training that ended with a code other than 0 means: for the trial, for the worker. */
+/* Decides what a training that ended with a code other than 0 means for the trial and for the worker. */
 static clt_status judge(worker *w, const slot *at, int state)
 {
     CLT_CLOSED int output = -1;

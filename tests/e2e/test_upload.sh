@@ -234,7 +234,7 @@ expect_text 'the checkpoint of step 40 could not be uploaded and is tried again:
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/tried/checkpoints/step_40
 for _ in 1 2 3; do echo 'PUT tried.texts/log.txt AccessDenied.403'; done >server/faults # at the start, with the checkpoint, at the end
 train 0 net.json --out texts checkpoint.upload=s3://bucket/runs/tried.texts
-expect_text 'log.txt and config.resolved.json could not all be uploaded, .*log.txt: PUT: 403 AccessDenied'
+expect_text 'log.txt and config.resolved.json could not all be uploaded; .*log.txt: PUT: 403 AccessDenied'
 echo 'PUT step_40/model AccessDenied.403*' >server/faults
 : >server/requests
 "$CLTRAIN" train net.json --out failed checkpoint.upload_seconds=0 checkpoint.upload=s3://bucket/runs/failed >failed.out 2>&1 &

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See annotated_record.h. The answers of SQuAD count characters of Unicode, not bytes. */
+ * Reads an annotated text from its JSON record and encodes it. The positions of SQuAD's answers count
+ * characters of Unicode, not bytes. */
 #include "engine/data/annotated/annotated_record.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See annotated_samples.h. */
+ * Opens and encodes the annotated texts of a split, numbers their classes, and lists their samples or
+ * windows. */
 #include "engine/data/annotated/annotated_samples.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See entities.h. */
+ * Finds entities in labels with BIO names, and counts how many of the predicted ones are right. */
 #include "engine/data/annotated/entities.h"
 
 #include <stdlib.h>

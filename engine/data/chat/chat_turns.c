@@ -172,7 +172,7 @@ static clt_status add_end(const clt_chat_rules *rules, const char *marker, bool 
                   : clt_chat_add_role(rules, CLT_TOKEN_END_OF_TEXT, trained, out);
 }
 
-/* What stands between the text of a turn and the next turn. */
+/* The text between one turn and the next. */
 static clt_status add_close(const clt_chat_rules *rules, const clt_chat_turn *turn, clt_chat_text *out)
 {
     const clt_chat_template *chat = rules->chat;

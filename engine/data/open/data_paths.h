@@ -29,10 +29,10 @@ clt_status clt_data_paths_missing(const clt_config *config, bool eval, clt_str *
 clt_status clt_data_paths_need(const clt_config *config, bool eval, const char *what, const char *run,
                                const char *folder);
 
-/* What tells, without a byte of it, that data in object storage is what it was: a hash of the addresses, of
- * names, versions and sizes of what was listed there, and of data.joined, which decides how files become
- * samples and may change in a resumed run. Returns whether it tells of all data: no file is on this machine,
- * and every address could be listed. */
+/* Computes a hash that shows, without reading the data, whether data in object storage is unchanged. It
+ * covers the addresses, the names, versions and sizes of all listed objects, and data.joined, which decides
+ * how files become samples and may change in a resumed run. Returns whether the hash covers all data: no
+ * file is on this machine, and every address could be listed. */
 bool clt_data_paths_listed(const clt_config *config, char text[CLT_HASH64_TEXT]);
 /* The fingerprint of a source as it is now (clt_source_read_fingerprint). If data in object storage is listed
  * as the facts tell, it is the one that they have ("": none), and nothing is read. facts: of an earlier time,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See column_file.h. A file is read twice when it is opened, for what its lines have in common and for its
- * sentences; a sentence is checked when its record is made. */
+ * Reads files with a word on each line. When a file is opened it is read twice: first for the number of
+ * columns and their meaning, then for its sentences. A sentence is checked when its record is made. */
 #include "engine/data/records/column_file.h"
 
 #include <stdio.h>

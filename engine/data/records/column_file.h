@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files with a word on each line and its labels in columns, the form of CoNLL's shared tasks: where the
- * sentences of a file lie, and one sentence. See record_forms.h. */
+ * Files with a word on each line and its labels in columns, the form of CoNLL's shared tasks: finds the
+ * sentences of a file, and makes the record of one sentence. */
 #ifndef ENGINE_DATA_RECORDS_COLUMN_FILE_H
 #define ENGINE_DATA_RECORDS_COLUMN_FILE_H
 

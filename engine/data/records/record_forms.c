@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See record_forms.h. */
+ * Chooses the reader of a file of records by the file's name and content, and makes its records. */
 #include "engine/data/records/record_forms.h"
 
 #include <string.h>

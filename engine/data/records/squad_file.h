@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SQuAD's JSON: where its paragraphs lie, and one question of a paragraph. See record_forms.h. */
+ * SQuAD's JSON: finds the paragraphs of a file, and makes the record of one question of a paragraph. */
 #ifndef ENGINE_DATA_RECORDS_SQUAD_FILE_H
 #define ENGINE_DATA_RECORDS_SQUAD_FILE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Records as rows of a table: a file whose name ends in .csv or .tsv, also with .gz after it. Cells become
- * members of an object, named by their columns. See record_forms.h. */
+ * members of a JSON object, named by their columns. */
 #ifndef ENGINE_DATA_RECORDS_TABLE_FILE_H
 #define ENGINE_DATA_RECORDS_TABLE_FILE_H
 

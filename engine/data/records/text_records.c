@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See text_records.h. */
+ * Opens the files of records that a config names, divides them between training and evaluation, and judges
+ * records that cannot be used. */
 #include "engine/data/records/text_records.h"
 
 #include <string.h>

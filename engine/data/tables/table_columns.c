@@ -200,7 +200,7 @@ static bool is_listed(const learning *l, const int *listed, int column)
     "is not a number, as other cells of the column are; leave missing cells blank (data.fill), name the "    \
     "column in data.words if all of its cells are words, or leave it out (data.columns)"
 
-/* What is wrong with a cell that is written as a number that f32 cannot hold; NULL: it is something else. */
+/* The reason why f32 cannot hold the number in a cell; NULL: the cell does not hold such a number. */
 static const char *unfit_number(const char *cell)
 {
     char *end;

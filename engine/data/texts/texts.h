@@ -23,7 +23,7 @@ typedef struct clt_document {
     uint64_t begin, size; /* where it begins in the joined text (all documents in a row), and its bytes */
     size_t file;          /* index of its file */
     bool record;          /* from JSON Lines, or of another form of records */
-    int64_t part;         /* what `cut` says: such as its number in `bytes`, if these hold several; else 0 */
+    int64_t part;         /* `cut` sets it, for example to the document's number in `bytes`; else 0 */
 } clt_document;
 
 typedef struct clt_texts {

@@ -17,7 +17,7 @@ static double place_of(const clt_ref_call *call, int64_t r)
     return fmax(call->in[1].data[r], 0);
 }
 
-/* What the scaling leaves of the frequency w, by the definitions of the published models. */
+/* The frequency w after scaling, by the definitions of the published models. */
 static double scaled(const clt_node *node, double w, int64_t i, int64_t rotary)
 {
     const double pi = acos(-1), factor = clt_node_attr(node, "factor")->f;

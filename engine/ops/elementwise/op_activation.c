@@ -16,7 +16,7 @@
  * source  Hendrycks & Gimpel 2016, arXiv:1606.08415 (gelu, silu)
  * tested  verify -t 'relu*', 'gelu*', ...; relu exact, others tol 8-32 */
 
-/* What the kernels are specialised with for one activation. */
+/* The defines that specialise the kernels for one activation. */
 typedef struct activation {
     const char *op, *fn, *dfn;
     bool from_output;

@@ -349,7 +349,8 @@ static clt_status evaluated(const report_page *page, clt_metric metric, const ch
     return finish_card(&f, title, note);
 }
 
-/* What evaluations count: the mean Dice of segmentations, else the macro F1; the errors of regressions. */
+/* Draws the figures that evaluations count: the mean Dice of segmentations, or else the macro F1; the errors
+ * of regressions. */
 static clt_status evaluations(const report_page *page)
 {
     if (has_values(page, CLT_METRIC_EVAL_DICE))

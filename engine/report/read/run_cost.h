@@ -16,7 +16,7 @@
 #define CLT_CURRENCY_TEXT 24
 #define CLT_MONEY_TEXT 64
 
-/* What the newest session pays, and what it computes for that. */
+/* The price that the newest session pays, and the work that it does for it. */
 typedef struct clt_cost_terms {
     double per_hour;  /* price of one machine; 0: unknown, and there is no cost */
     double on_demand; /* price of such a machine on demand, per hour; 0: unknown */

@@ -20,7 +20,8 @@ typedef enum clt_metric_when {
     CLT_POSITIVE /* if it is finite and above 0 */
 } clt_metric_when;
 
-/* What an evaluation must have counted, or a step must have, for the number to mean something. */
+/* The condition under which the number has a meaning: the kind of figures that the evaluation has counted,
+ * or a property of the step. */
 typedef enum clt_metric_needs {
     CLT_ANY,
     CLT_CLASSED,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See answers.h. */
+ * Finds the best answer to a question over all windows of its record, and computes exact matches and F1. */
 #include "engine/train/eval/answers.h"
 
 #include <ctype.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See eval_answers.h. The windows of a record may be evaluated by several ranks. */
+ * Keeps the best answer of each record during an evaluation, and counts matches and F1 at its end. Several
+ * ranks may evaluate the windows of one record, so the ranks combine their answers. */
 #include "engine/train/eval/eval_answers.h"
 
 #include <math.h>

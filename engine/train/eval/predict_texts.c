@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See predict_texts.h. */
+ * Predicts classes, labels or answers for records of JSON Lines, one micro-batch of windows after the
+ * other. */
 #include "engine/train/eval/predict_texts.h"
 
 #include <math.h>

@@ -144,7 +144,7 @@ clt_status clt_job_plan_eval(clt_job *job);
  * fits to the error of this thread, which is lack of memory. */
 clt_status clt_job_plan_both(clt_job *job, bool train, bool eval);
 clt_status clt_job_name_what_fits(const clt_job *job);
-/* What a training reads in all its steps. */
+/* The amount of data that a training reads in all its steps. */
 typedef struct clt_job_amount {
     int64_t step_tokens; /* target tokens of a step; 0: the data is not text */
     double tokens,

@@ -198,8 +198,8 @@ static void keep_global(clt_job *job)
         job->given_global = kept;
 }
 
-/* What data.micro_batch auto assumes before a device is known: the micro-batch of the run that is resumed,
- * else the largest that divides the given global batch, else 1024. */
+/* The value that data.micro_batch=auto assumes before a device is known: the micro-batch of the run that is
+ * resumed, else the largest that divides the given global batch, else 1024. */
 static void begin_auto(clt_job *job)
 {
     const int64_t any = 1024;

@@ -128,8 +128,9 @@ static clt_status take_pins(clt_tuned *t, const clt_resumed *from, const clt_obs
 
 /* --- agreement of ranks --- */
 
-/* What rank 0 decides for all ranks with its device. The faster style of kernels is found by timing, which
- * may have had different results on the ranks; and each has its own record of what the driver refused. */
+/* Rank 0's device, and its decisions for all ranks with such a device. Ranks must not decide alone, because
+ * the faster style of kernels is found by timing, which may differ among ranks, and because each host has
+ * its own record of refused features. */
 typedef struct told_choices {
     clt_told_device device;
     int32_t style, keeps_unsupported;

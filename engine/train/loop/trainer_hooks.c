@@ -99,7 +99,7 @@ static bool has_folder(const clt_loop *l)
     return l->options->out_dir && clt_is_directory(l->options->out_dir);
 }
 
-/* What every hook gets, beside what its event has added already. */
+/* Adds the variables that every hook gets, in addition to the variables of its event. */
 static clt_status complete(const clt_loop *l, int kind, int64_t step, variables *v)
 {
     static const char *const kept[] = {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR"};

@@ -235,7 +235,8 @@ const char *clt_meter_row(const clt_loop *loop, char *text, size_t size);
 void clt_meter_line(const clt_loop *loop, const clt_cost *cost, char *text, size_t size);
 /* trainer_monitor.c. check: refuses invalid values of environment variables. open: before the first step.
  * energy: what this rank counts of its device's energy in this session, in J; 0: unknown. fill: adds the
- * device's figures to a step, if there are new ones. look: warns of the device's problems after a step. */
+ * device's figures to a step, if there are new ones. look: after a step, reports what the monitor has found
+ * and passes the step to the exporter. */
 clt_status clt_gauges_check(const clt_run_options *options);
 clt_status clt_gauges_open(clt_loop *loop);
 void clt_gauges_close(clt_loop *loop);

@@ -79,7 +79,7 @@ static double number(const clt_json *from, const char *key)
     return told >= 0 && told < MOST ? told : 0;
 }
 
-/* What the file says; one that is missing or damaged says nothing. */
+/* Reads the file. A missing or damaged file counts as empty. */
 static void read_sums(const char *path, clt_meter *m)
 {
     CLT_SCOPED(clt_json_doc) *doc = NULL;

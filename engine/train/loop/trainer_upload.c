@@ -214,7 +214,7 @@ static void pause_uploads(clt_uploader *u)
     u->pause = u->pause * 2 < MOST_PAUSE ? u->pause * 2 : MOST_PAUSE;
 }
 
-/* Tries at once what is due. With the lock. */
+/* Lets the next upload begin immediately. Called with the lock held. */
 static void end_pause(clt_uploader *u)
 {
     u->again = 0;
@@ -280,7 +280,7 @@ static void send_texts(clt_uploader *u)
               "again with the next checkpoint and at the end of the run");
 }
 
-/* Uploads one of the checkpoints that wait. With the lock, which is given back meanwhile. */
+/* Uploads one of the checkpoints that wait. Called with the lock held; releases it during the upload. */
 static void upload_due(clt_uploader *u)
 {
     char path[sizeof u->folder + 64];
@@ -303,8 +303,8 @@ static void upload_due(clt_uploader *u)
     pthread_mutex_lock(&u->lock);
 }
 
-/* Uploads checkpoints until the run ends and none waits, or the end has waited for too long. With the
- * lock. */
+/* Uploads checkpoints until the run ends and none waits, or the end has waited for too long. Called
+ * with the lock held. */
 static void upload_steps(clt_uploader *u)
 {
     while (!u->late && !(u->lost && u->ends) && (!u->ends || u->n_due > 0)) {

@@ -125,8 +125,8 @@ static clt_status rows_of(const ocl_device_desc *desc, int64_t *variants)
     return CLT_OK;
 }
 
-/* What ranks tell each other before they plan: a row is a number of each rank, of which all ranks learn the
- * least and the greatest. */
+/* The numbers that ranks exchange before they plan. Each row is one number of every rank; all ranks learn
+ * its least and its greatest value. */
 #define FACTS(X)                                                                                             \
     X(ITEMS, clt_update_items(desc)) /* of a work-group of the update; 0: none is used */                    \
     X(KIND, kind_of(desc))           /* platform, device and driver */                                       \

@@ -16,7 +16,7 @@ typedef struct part {
     uint64_t at, bytes;
 } part;
 
-/* What stays the same of a sum in all steps. */
+/* The part of a sum's description that is the same in all steps. */
 typedef struct sum_place {
     comm_kind kind;
     ocl_buffer *buffer;

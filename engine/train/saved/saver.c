@@ -51,7 +51,7 @@ struct clt_saver {
     bool read_ok;
     uint64_t last_command; /* number of the last read that was enqueued (cl/command/faults.h) */
     clt_error error;       /* error of this rank's part of the round */
-    clt_part written, all; /* what this rank wrote or read in this round; what all ranks wrote */
+    clt_part written, all; /* bytes that this rank wrote or read in this round; bytes that all ranks wrote */
     bool open;             /* ranks have a round to end together; the same value on all of them */
     bool exceeds;          /* on rank 0, after placing a checkpoint: older ones are to be deleted */
     bool pending;          /* the save could not begin, and the next poll gives its error */

@@ -106,7 +106,7 @@ static clt_status on_event(void *context, const ocl_exec_event *event)
     return CLT_OK;
 }
 
-/* What the trial showed. A failure that the checker does not tell as values is "other". */
+/* The result of the trial. A failure that the checker does not report as wrong values is "other". */
 static const char *verdict_of(const worker *w, clt_status status)
 {
     if (status != CLT_OK || w->result.status != CLT_OK)

@@ -216,6 +216,14 @@ static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_s
     return check_loss(&metrics, saved ? saved->path : a->init);
 }
 
+/* Whether the file begins with an item of a task, which is no evaluation data. */
+static bool has_items(const char *file)
+{
+    char start[4097];
+    start[clt_file_first(file, start, sizeof start - 1)] = '\0';
+    return start[0] == '{' && (strstr(start, "\"endings\"") || strstr(start, "\"choices\""));
+}
+
 /* Takes the last operand as the evaluation data: as data.eval_path=FILE. */
 static clt_status take_data(eval_args *a, args_result *r)
 {
@@ -231,6 +239,8 @@ static clt_status take_data(eval_args *a, args_result *r)
                  "cltrain eval: '%s': there is no such file; it is taken for the evaluation data, as "
                  "data.eval_path=FILE, and one run or config is evaluated at a time",
                  file);
+    if (has_items(file))
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: '%s' is a file of items, which needs --task", file);
     if (r->n_overrides >= ARGS_MAX)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: more than %d arguments", ARGS_MAX);
     clt_str_append(&a->data, "data.eval_path=");

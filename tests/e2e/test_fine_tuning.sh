@@ -64,7 +64,7 @@ expect_text 'chatml'
 expect_code 2 "$CLTRAIN" train chat.json data.tokenizer=
 expect_text 'data.tokenizer'
 expect_code 3 "$CLTRAIN" train chat.json data.template=auto
-expect_text "has no chat template; name it by data.template"
+expect_text "has no chat template; set data.template"
 expect_code 3 "$CLTRAIN" train chat.json data.template=llama3.2
 expect_text 'writes the current day into the system turn' 'data.date'
 expect_code 3 "$CLTRAIN" train chat.json data.tokenizer=bytes

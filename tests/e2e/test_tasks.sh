@@ -38,7 +38,7 @@ expect_text "'arc' is unknown; there are hellaswag, choices"
 expect_code 2 "$CLTRAIN" eval --checkpoint run --task hellaswag
 expect_text 'needs the file of its items'
 expect_code 2 "$CLTRAIN" eval run "$items"
-expect_text 'a file of items needs --task'
+expect_text 'is a file of items, which needs --task'
 expect_code 2 "$CLTRAIN" eval run --items 3
 expect_text '--items is for --task'
 expect_code 2 "$CLTRAIN" eval run "$items" --task hellaswag --on train

@@ -257,7 +257,8 @@ static void write_run(const clt_live_run *r, clt_json_writer *w)
         clt_jw_kint(w, "step", r->newest.step);
         clt_jw_kdouble(w, "loss", r->newest.value[CLT_METRIC_LOSS]);
         clt_jw_kdouble(w, "samples_per_s", r->newest.value[CLT_METRIC_SAMPLES_PER_S]);
-        clt_jw_kdouble(w, "tokens_per_s", r->newest.value[CLT_METRIC_TOKENS_PER_S]);
+        if (!isnan(r->newest.value[CLT_METRIC_TOKENS_PER_S]))
+            clt_jw_kdouble(w, "tokens_per_s", r->newest.value[CLT_METRIC_TOKENS_PER_S]);
     }
     clt_jw_end_object(w);
 }

@@ -238,8 +238,10 @@ expect_code 0 "$CLTRAIN" train eight.json data.micro_batch=auto data.global_batc
 expect_text '128 samples a step; .*data.global_batch is not given'
 expect_code 0 "$CLTRAIN" train --resume kept --max-steps 8
 expect_text '128 samples a step'
-expect_code 2 "$CLTRAIN" train --resume kept data.micro_batch=64
-expect_text 'took 1024 samples, this run takes 64 a step'
+expect_code 2 "$CLTRAIN" train --resume kept data.micro_batch=64 data.global_batch=64
+expect_text 'its 8 steps took 128 samples each, this run takes 64 a step; give data.micro_batch=64 data.global_batch=128'
+expect_code 0 "$CLTRAIN" train --resume kept data.micro_batch=64 --max-steps 9
+expect_text 'a step takes 128 samples as before, now in micro-batches of 64, before of 128'
 expect_code 0 "$CLTRAIN" train --resume found data.micro_batch=8 train.steps=26
 expect_text '64 samples a step, 8 times 8'
 expect_code 0 "$CLTRAIN" train --resume found train.steps=28

@@ -266,7 +266,8 @@ void clt_exporter_tell(clt_loop *loop, clt_exporter *exporter);
 void clt_exporter_close(clt_exporter *exporter);
 /* Sends a message to the observer and to log.txt. */
 void clt_tell(const clt_loop *loop, const char *text);
-/* Logs a warning, which log.txt has as well, and writes an event to metrics.jsonl. */
+/* Logs a warning, which log.txt and, as an event, metrics.jsonl have as well. After the run's end it is told
+ * as a message, without an event. */
 void clt_tell_warning(const clt_loop *loop, const char *text);
 /* For the keeper, which gets the loop as context. */
 void clt_tell_keeper_warning(void *context, const char *text);

@@ -35,10 +35,14 @@ static void note(const clt_loop *l, const char *event, int64_t step, const clt_e
 
 void clt_tell_warning(const clt_loop *l, const char *text)
 {
-    const clt_event_field fields[] = {CLT_FIELD_TEXT("text", text)};
-    CLT_WARN("%s", text); /* the log has a copy in log.txt */
-    if (!l->ended)        /* others look for the end in the last line of metrics.jsonl */
-        note(l, "warning", -1, fields, COUNT(fields));
+    char line[CLT_ERROR_TEXT_SIZE + 128];
+    if (!l->ended) {
+        CLT_WARN("%s", text); /* which the run's log copies to log.txt and as an event to metrics.jsonl */
+        return;
+    }
+    /* no event: other commands look for the end in the last line of metrics.jsonl */
+    snprintf(line, sizeof line, "warning: %s", text);
+    clt_tell(l, line);
 }
 
 void clt_tell_keeper_warning(void *context, const char *text)

@@ -140,7 +140,7 @@ clt_status ckpt_ls(cmd_context *context, int argc, char **argv)
     const args_usage usage = ARGS_USAGE(
         "ckpt ls", "RUN|s3://BUCKET/PREFIX", 1, 1, options,
         "Lists the checkpoints of a run, in its folder or in object storage. One is complete once\n"
-        "it has its manifest, which is written last; the best one is that of checkpoint.best.");
+        "it has its manifest, which is written last; the best one is chosen by checkpoint.best.");
     args_result r;
     (void)context;
     ARGS_PARSE(&usage, argc, argv, &r);

@@ -80,7 +80,7 @@ static void name_batch(const clt_job *job, int64_t samples, char *text, size_t s
 }
 
 /* The checkpoint must have been trained with the same global batch. If the config does not set it,
- * clt_job_read_batch keeps that of the checkpoint where the micro-batch and the ranks allow it. */
+ * clt_job_read_batch keeps the checkpoint's where the micro-batch and the ranks allow it. */
 static clt_status check_batch(const clt_job *job, const clt_checkpoint *saved, int64_t step)
 {
     int64_t samples, batch = job->global_batch;

@@ -109,8 +109,8 @@ TEST(test_bad_parameter)
     assert_true(file_says("inf2/metrics.jsonl", "\"loss\":null") ||
                 file_says("inf2/metrics.jsonl", "\"loss\": null"));
     assert_true(file_says("inf2/log.txt", "first bad tensor"));
-    assert_non_null(strstr(rec.messages,
-                           "step 2: loss or gradients are not finite; the update was skipped (2 in a row)"));
+    assert_true(file_says("inf2/log.txt", "warning: step 2: loss or gradients are not finite; the update was "
+                                          "skipped (2 in a row)"));
     /* too few steps to end that way: the last save refuses instead */
     set(config, "train.steps", "2");
     assert_int_equal(train_run(config, "inf3", "init.safetensors", &rec, &result), CLT_ENUMERIC);

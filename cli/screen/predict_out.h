@@ -39,7 +39,7 @@ clt_status predict_format_choose(const char *format, const char *path, predict_f
 clt_status predict_out_open(predict_out *o);
 /* scores: the result of clt_predictor_run for `samples` samples. input: the path of the samples' file. */
 clt_status predict_out_write(predict_out *o, const char *input, const float *scores, int64_t samples);
-/* Writes the row of a sample that could not be read, with csv or jsonl: empty cells, or the member "error". */
+/* Writes the row of a sample that could not be read: in csv with empty cells, in jsonl with "error". */
 clt_status predict_out_leave_out(predict_out *o, const char *input);
 /* Writes a line of a prediction that has another form, such as an answer; it counts as one sample. With
  * PREDICT_JSON it is a member of the object, without a comma and a line break. */

@@ -26,8 +26,9 @@ size_t clt_utf8_size(const char *bytes, size_t left);
  * all of it is. Only such texts are kept in JSON and read back as they were. */
 size_t clt_text_plain(const char *text);
 
-/* Replaces what could steer a terminal by '?', in place: control characters other than line break and tab, U+0080 to
- * U+009F, and bytes 0x80 to 0x9f that are not part of UTF-8. For messages that hold names from files. */
+/* Replaces what could steer a terminal by '?', in place: control characters other than line break and tab,
+ * U+0080 to U+009F, and bytes 0x80 to 0x9f that are not part of UTF-8. For messages that hold names from
+ * files. */
 void clt_text_tame(char *text);
 
 bool clt_ends_with(const char *text, const char *end);

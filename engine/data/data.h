@@ -47,8 +47,8 @@ typedef enum clt_likeness {
 } clt_likeness;
 
 /* Called for each file of a folder that is checked. `text` describes the file if `status` is CLT_OK;
- * otherwise it is the text of the thread's error. `path` NULL: a good record of a file, which is only counted.
- * Returns false if no more files are wanted. */
+ * otherwise it is the text of the thread's error. `path` NULL: a good record of a file, which is only
+ * counted. Returns false if no more files are wanted. */
 typedef bool (*clt_file_tell)(void *context, const char *path, clt_status status, const char *text);
 
 typedef struct clt_source_type {

@@ -148,7 +148,7 @@ static clt_status share_count(loader_worker *worker, clt_slot *slot)
     return status;
 }
 
-/* Evaluation: moves the good samples of a filled slot to its front, so that bad ones count as padding does. */
+/* Evaluation: moves the good samples of a filled slot to its front, so that bad ones count as padding. */
 static void leave_out(const clt_loader *loader, clt_slot *slot)
 {
     const clt_loader_options *o = &loader->options;

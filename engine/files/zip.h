@@ -2,8 +2,8 @@
  *
  * Reads the directory of a zip archive in memory, and its entries: in place if they are stored without
  * compression, as PyTorch and numpy.savez write them, or unpacked. Sizes and places come from the directory
- * at the archive's end (with its 64-bit form) and are checked against the archive. Layout of the records: PKWARE's
- * APPNOTE.TXT 6.3. */
+ * at the archive's end (with its 64-bit form) and are checked against the archive. Layout of the records:
+ * PKWARE's APPNOTE.TXT 6.3. */
 #ifndef ENGINE_FILES_ZIP_H
 #define ENGINE_FILES_ZIP_H
 
@@ -39,7 +39,8 @@ const clt_zip_entry *clt_zip_find(const clt_zip *zip, const char *name); /* NULL
  * have its CRC-32. Reads all of it. */
 clt_status clt_zip_check(const clt_zip_entry *entry, const char *path, clt_status code);
 /* Unpacks the data of an entry that is not compressed, or by deflate (method 8), into *out, which has
- * entry->length bytes. Free with free(). Fails with `code`: another method, more than `limit` bytes, damaged data. */
+ * entry->length bytes. Free with free(). Fails with `code`: another method, more than `limit` bytes, damaged
+ * data. */
 clt_status clt_zip_unpack(const clt_zip_entry *entry, const char *path, uint64_t limit, clt_status code,
                           char **out);
 

@@ -24,6 +24,8 @@ const char *clt_rows_types(const char *between, const char *last, char *buffer, 
  * the message asks for `option`, such as "--input-type ". */
 clt_status clt_rows_guess_type(const char *path, const struct clt_source_type *own, const char *option,
                                const struct clt_source_type **type);
+/* Whether the path is a table in the run's format `own`, packed with gzip: houses.csv.gz. */
+bool clt_rows_is_packed_table(const char *path, const struct clt_source_type *own);
 
 typedef struct clt_rows clt_rows;
 

@@ -79,8 +79,8 @@ bool clt_source_has_eval(const clt_config *config)
     return clt_config_list_count(config, "data.eval_path") > 0 || (type->has_eval && type->has_eval(config));
 }
 
-/* Refuses a file that no format claims by its ending, unless it is empty or begins as idx files do, with 00 00, or as
- * gzip archives do. */
+/* Refuses a file that no format claims by its ending, unless it is empty or begins as idx files do, with 00
+ * 00, or as gzip archives do. */
 static clt_status refuse_unclaimed(const char *path)
 {
     unsigned char start[2];

@@ -20,8 +20,8 @@ static clt_status open_device(const char *spec, uint32_t caps, ocl_device_desc *
     return CLT_OK;
 }
 
-/* Limits that the caller set. A generic device has as much memory as the limit of memory says, even if that is
- * more than a typical one has. */
+/* Limits that the caller set. A generic device has as much memory as the limit of memory says, even if that
+ * is more than a typical one has. */
 static clt_status limit(ocl_device_desc *desc, bool generic)
 {
     CLT_TRY(ocl_size_limits_in_use(&desc->limits));

@@ -46,8 +46,8 @@ typedef struct clt_keeper {
     void *context; /* for both functions */
 } clt_keeper;
 
-/* folder: of the checkpoints, on rank 0; NULL on the others. The state is that of the resumed checkpoint, if
- * any. Collective. */
+/* folder: of the checkpoints, on rank 0; NULL on the other ranks. The keeper begins with the state of the
+ * resumed checkpoint, if a run is resumed. Collective. */
 clt_status clt_keeper_open(clt_keeper *keeper, clt_run *run, const char *folder);
 void clt_keeper_close(clt_keeper *keeper);
 /* Begins a checkpoint of the parameters after `step`, unless that step has been saved. */

@@ -167,8 +167,9 @@ void clt_hook_notice(clt_loop *loop, const char *provider, const clt_notice *not
 void clt_hook_saved(clt_loop *loop, const clt_save_result *result, const char *reason);
 void clt_hook_exit(clt_loop *loop, clt_status ended);
 /* trainer_best.c. begin: after the checkpoint is loaded and the run folder is open: sees to it that the best
- * checkpoint so far is in the run folder or in its bucket, or begins the search for the best one again, with a
- * warning; collective. preview: the same warning for a dry run; from: the checkpoint that would be resumed. */
+ * checkpoint so far is in the run folder or in its bucket, or begins the search for the best one again, with
+ * a warning; collective. preview: the same warning for a dry run; from: the checkpoint that would be
+ * resumed. */
 clt_status clt_best_begin(clt_loop *loop);
 clt_status clt_best_preview(const clt_run_options *options, const char *from, const clt_saved_state *state);
 /* trainer_fetch.c: brings the newest complete checkpoint of object storage if it is newer than what is here,
@@ -181,11 +182,10 @@ clt_status clt_upload_only_here(const clt_loop *loop, int64_t **steps, size_t *c
 /* trainer_upload.c. open: at the start, before the checkpoint to go on from is looked for; with
  * checkpoint.upload lists what is there, and fetches the newest checkpoint for a run that goes on;
  * collective. begin: when the run folder is open and the keeper knows what is kept; before it nothing is
- * uploaded. saved: a checkpoint is
- * complete and is to be uploaded. look: after each step, tells of uploads that have ended. settle: before the
- * last line of metrics.jsonl, waits for checkpoints and tells of them.
- * finish: at the end, waits for the texts as well; CLT_ESTORAGE if the run has ended well and the uploads have
- * not, else `ended`. */
+ * uploaded. saved: a checkpoint is complete and is to be uploaded. look: after each step, tells of uploads
+ * that have ended. settle: before the last line of metrics.jsonl, waits for checkpoints and tells of them.
+ * finish: at the end, waits for the texts as well; CLT_ESTORAGE if the run has ended well and the uploads
+ * have not, else `ended`. */
 clt_status clt_uploader_open(clt_loop *loop);
 void clt_uploader_close(clt_uploader *uploader); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_uploader, clt_uploader_close)

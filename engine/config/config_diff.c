@@ -40,9 +40,17 @@ static unsigned kind_of(const char *path)
     static const char *const rate[] = {"optimizer.learning_rate", "optimizer.weight_decay", NULL};
     static const char *const length[] = {"train.steps", "train.epochs", "schedule.", NULL};
     static const char *const data[] = {"data.path", "data.targets", "data.tokenizer", NULL};
-    static const char *const table[] = {
-        "data.target",      "data.columns", "data.words", "data.fill", "data.standardize",
-        "data.class_names", "data.scale",   "data.mean",  "data.std",  NULL};
+    static const char *const table[] = {"data.target",
+                                        "data.columns",
+                                        "data.drop_columns",
+                                        "data.words",
+                                        "data.fill",
+                                        "data.standardize",
+                                        "data.class_names",
+                                        "data.scale",
+                                        "data.mean",
+                                        "data.std",
+                                        NULL};
     return is_one_of(path, free_keys) ? 0
            : is_one_of(path, length)  ? CLT_KEYS_LENGTH
            : is_one_of(path, rate)    ? CLT_KEYS_RATE

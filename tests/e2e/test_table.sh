@@ -49,7 +49,7 @@ expect_code 2 "$CLTRAIN" train c.json data.fill=middle --dry-run
 expect_text "data.fill: 'middle' is not valid; valid: mean, median, refuse, or a number"
 awk 'BEGIN { print "a,name,y"; for (i = 1; i <= 1100; i++) printf "%d,person %d,%d\n", i, i, 2 * i }' >names.csv
 expect_code 3 "$CLTRAIN" train c.json data.path=names.csv --dry-run
-expect_text "column 'name' holds 1,?100 different words" 'leave the column out \(data.columns\)'
+expect_text "column 'name' holds 1,?100 different words" 'leave the column out \(data.drop_columns\)'
 # A config that an older version printed standardises and fills nothing.
 "$CLTRAIN" config --print c.json >printed.json
 grep -v '"standardize"\|"fill"\|"data.fill"\|"data.standardize"' printed.json | sed '/"data.words"/d; /"words"/d' >older.json
@@ -165,6 +165,35 @@ expect_same want.csv p.csv
 printf 'b a\n5 1\n3  2\n8 3\n' >blank.txt
 expect_code 0 "$CLTRAIN" predict ab blank.txt --out p.csv
 expect_same want.csv p.csv
+
+# Columns that are no inputs, and words that mean a blank cell: the same as a table without them, for a file, for lines and by eval.
+awk -F, -v OFS=, 'NR == 1 { print "id", $0; next } { print NR * 7, $1 == "" ? "NA" : $1, $2 == "" ? "?" : $2, $3 }' t.csv >id.csv
+sed '1s/note/id/; s/133,red,$/133,red,NA/; s/190,,/190,?,/' e.csv >id_e.csv
+grep -q '133,red,NA$' id_e.csv && grep -q '190,?,6' id_e.csv && pass || fail "$(cat id_e.csv)"
+expect_code 3 "$CLTRAIN" train c.json data.path=id.csv --dry-run
+expect_text "line 4, column 'a': 'NA' is not a number, as other cells of the column are; if it stands for a missing value, list it in data.blank"
+id=(c.json data.path=id.csv data.eval_path=id_e.csv 'data.blank=["NA", "?"]')
+expect_code 3 "$CLTRAIN" train "${id[@]}" 'data.drop_columns=["ids"]' --dry-run
+expect_text "data.drop_columns: there is no column 'ids'; did you mean 'id'\?"
+expect_code 0 "$CLTRAIN" train "${id[@]}" 'data.drop_columns=["id"]' --init w.safetensors --out id
+expect_text "column 'a': 1 of 8 cells are blank, the first in line 4; they count as 2.67857" 'MAE 13.8466 \| RMSE 15.6316 \| R2 0.8264'
+expect_code 0 "$CLTRAIN" predict id id_e.csv --out p.csv
+near p.csv
+"$CLTRAIN" predict id --input - <id_e.csv >p.csv 2>told
+near p.csv
+tail -n +2 id_e.csv | cut -d, -f3,4 | awk -F, -v OFS=, '{ print $2, $1 }' | "$CLTRAIN" predict id --input - >p.csv 2>told
+near p.csv
+sed 's/,?,/,unknown,/; s/,NA$/,-/' id_e.csv >other.csv # another table may have other words
+expect_code 3 "$CLTRAIN" predict id other.csv --out p.csv
+expect_text "line 3, column 'a': '-' is not a number, as the column is in the training table; .* data.blank"
+expect_code 0 "$CLTRAIN" predict id other.csv --out p.csv 'data.blank=["-", "unknown"]'
+near p.csv
+expect_code 2 "$CLTRAIN" eval id 'data.drop_columns=[]'
+expect_text 'these keys were fixed when the run read its table'
+expect_code 0 "$CLTRAIN" train c.json --init id data.path=id.csv 'data.blank=["NA", "?"]' 'data.drop_columns=["id"]' --dry-run
+expect_text "'id.csv' is standardised as the table that the weights were trained on"
+expect_code 3 "$CLTRAIN" train c.json data.path=id.csv 'data.blank=["NA", "?", "110"]' --dry-run
+expect_text "line 2, column 'y': the target is missing; leave the line out"
 
 # Names that the table does not have: a file and the standard input say the same, and nothing is written before.
 printf 'x1,x2\n1,5\n' >unknown.csv

@@ -411,7 +411,7 @@ static clt_status open_rows(const char *path, const clt_source_type *type, const
     snprintf(rows->name, sizeof rows->name, "%s", standard ? "the standard input" : path);
     rows->table = table || lines ? known : NULL;
     rows->lines.table = lines ? known : NULL;
-    rows->lines.header = rows->lines.table ? clt_config_string(run, "data.header") : "auto";
+    rows->lines.run = run;
     rows->lines.cut.path = rows->name;
     if (like_run)
         CLT_TRY(open_like_run(rows, path, table ? own : type, shape, run));

@@ -17,7 +17,13 @@ static const clt_config_key csv_keys[] = {
                    "whether the first line names the columns; auto: when no cell of it is a number"),
     CLT_KEY_STRING("data.target", "\"\"",
                    "the target's column by its name or its number from 1; empty: the last one"),
-    CLT_KEY_STRINGS("data.columns", "[]", "the input's columns, by names or numbers; []: all but the target"),
+    CLT_KEY_STRINGS("data.columns", "[]",
+                    "the input's columns, by names or numbers; []: all but the target and data.drop_columns"),
+    CLT_KEY_STRINGS("data.drop_columns", "[]",
+                    "columns that are no inputs, by names or numbers, such as the number of a row"),
+    CLT_KEY_STRINGS("data.blank", "[]",
+                    "words that mean a blank cell wherever they are the whole cell, such as NA, ? or -999; a "
+                    "cell with nothing in it is blank in any case"),
     CLT_KEY_STRINGS(
         "data.words", "[]",
         "columns of the input whose cells are words although all or some are numbers, such as postal "

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/data/tables/table_cells.h"
+
 /* --- cells between blanks --- */
 
 bool clt_rows_table_has_blanks(const clt_table *table, const char *line)
@@ -54,7 +56,8 @@ static bool can_be_sample(const clt_rows_table *t, const int *at)
     double value;
     for (int i = 0; i < t->table->n_columns; i++) {
         const char *cell = t->cut.cell[at[i]];
-        if (t->table->columns[i].n_words == 0 && *cell && !clt_csv_is_number(cell, &value))
+        if (t->table->columns[i].n_words == 0 && !clt_table_is_blank(t->run, cell) &&
+            !clt_csv_is_number(cell, &value))
             return false;
     }
     return true;
@@ -64,8 +67,9 @@ static bool can_be_sample(const clt_rows_table *t, const int *at)
 static bool has_names(clt_rows_table *t)
 {
     int *at;
-    if (strcmp(t->header, "auto") != 0)
-        return strcmp(t->header, "yes") == 0;
+    const char *header = clt_config_string(t->run, "data.header");
+    if (strcmp(header, "auto") != 0)
+        return strcmp(header, "yes") == 0;
     if (!clt_csv_begins_with_names(&t->cut))
         return false;
     if (has_known_name(t))
@@ -112,6 +116,7 @@ clt_status clt_rows_table_take(clt_rows_table *t, char *line, int64_t number, do
         CLT_TRY(begin(t, names));
     if (*names)
         return CLT_OK;
+    clt_table_empty_blanks(t->run, &t->cut);
     t->samples++;
     CLT_TRY(clt_table_numbers(t->table, &t->cut, t->columns, 0, t->tally, out));
     return keep_words(t, number);

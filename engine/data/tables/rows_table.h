@@ -9,7 +9,7 @@
 
 typedef struct clt_rows_table {
     const clt_table *table; /* borrowed; NULL: lines are not rows of a table */
-    const char *header;     /* data.header of the run */
+    const clt_config *run;  /* its config, for data.header and data.blank */
     clt_csv_table cut;      /* one line; its path is for messages */
     clt_arena *arena;
     int *columns; /* see clt_table_locate; NULL: no line was taken yet */

@@ -19,6 +19,7 @@
 #include "engine/base/log.h"
 #include "engine/base/text.h"
 #include "engine/data/fingerprint.h"
+#include "engine/data/tables/table_cells.h"
 #include "engine/data/tables/table_columns.h"
 #include "engine/data/tables/table_match.h"
 
@@ -57,6 +58,14 @@ static clt_status find_target(const clt_csv_table *t, const clt_config *config, 
     return *word ? clt_table_find(t, "data.target", word, column) : CLT_OK;
 }
 
+static clt_status target_missing(const clt_csv_table *t, int64_t row, int column)
+{
+    char name[80];
+    clt_table_column_text(t, column, name, sizeof name);
+    CLT_FAIL(CLT_EDATA, "reading '%s': line %lld, column %s: the target is missing; leave the line out",
+             t->path, (long long)clt_csv_line(t, row), name);
+}
+
 /* Decides from the column what the targets are: classes, integers or real numbers. */
 static clt_status learn_targets(clt_source *source, const clt_csv_table *t, int column, csv_state *s)
 {
@@ -65,15 +74,13 @@ static clt_status learn_targets(clt_source *source, const clt_csv_table *t, int 
     for (int64_t i = 0; i < clt_csv_rows(t); i++) {
         const char *cell = clt_csv_cell(t, i, column);
         if (!*cell)
-            CLT_FAIL(CLT_EDATA, "reading '%s': line %lld: the target is missing", t->path,
-                     (long long)clt_csv_line(t, i));
+            return target_missing(t, i, column);
         bool number = clt_csv_is_number(cell, &value);
         if (numbers && !number) {
             char name[80];
             clt_table_column_text(t, column, name, sizeof name);
             s->words = clt_arena_printf(source->arena, "'%s', line %lld, column %s: '%.60s'%s", t->path,
-                                        (long long)clt_csv_line(t, i), name, cell,
-                                        clt_table_decimal_comma(cell) ? CLT_DECIMAL_COMMA : "");
+                                        (long long)clt_csv_line(t, i), name, cell, clt_table_hint(cell));
             if (!s->words)
                 return CLT_ENOMEM;
         }
@@ -124,6 +131,13 @@ static clt_status choose_rows(const clt_config *config, bool eval, bool divided,
     return CLT_OK;
 }
 
+static clt_status load_table(clt_csv_table *t, clt_arena *arena, const char *path, const clt_config *config)
+{
+    CLT_TRY(clt_csv_load(t, arena, path, clt_config_string(config, "data.header")));
+    clt_table_empty_blanks(config, t);
+    return CLT_OK;
+}
+
 /* The table to learn from: this one, or the training file, if there is one. */
 static clt_status training_table(clt_source *source, const clt_config *config, bool own_file, csv_state *s,
                                  const clt_csv_table **out)
@@ -142,7 +156,7 @@ static clt_status training_table(clt_source *source, const clt_config *config, b
         return CLT_OK;
     }
     *out = &s->training;
-    return clt_csv_load(&s->training, source->arena, path, clt_config_string(config, "data.header"));
+    return load_table(&s->training, source->arena, path, config);
 }
 
 /* Takes the inputs from `known`, else learns them from the training part; learns what the targets are. */
@@ -225,34 +239,6 @@ static clt_status take_training(clt_source *source, csv_state *s)
     return CLT_OK;
 }
 
-/* Warns that data.fill is not used, if a column of the known table shows it. */
-static void warn_of_fill(const clt_source *source, const clt_config *config, const csv_state *s)
-{
-    const clt_table *known = source->with.table;
-    const char *fill = clt_config_string(config, "data.fill");
-    bool refuses = strcmp(fill, "refuse") == 0, mean = strcmp(fill, "mean") == 0;
-    bool number = !refuses && !mean && strcmp(fill, "median") != 0;
-    for (int i = 0; i < known->n_columns; i++) {
-        const clt_table_column *c = &known->columns[i];
-        bool knows_mean =
-            c->mean < 0 || c->mean > 0 || c->std < 1 || c->std > 1; /* else it was not standardised */
-        double wanted = number ? clt_strtod(fill, NULL) : mean && knows_mean ? c->mean : c->fill;
-        char name[80], text[CLT_NUMBER_TEXT];
-        if (c->fills != refuses &&
-            (refuses || c->n_words > 0 || fabs(c->fill - wanted) <= 1e-12 * fabs(wanted)))
-            continue;
-        snprintf(name, sizeof name, "%.70s", c->name ? c->name : clt_double_text(c->number, text));
-        CLT_WARN_ONCE(
-            "'%s': data.fill=%s is not used, since the weights were trained with other values: a blank "
-            "cell of column '%s' %s%s",
-            s->table.path, fill, name, c->fills ? "counts as " : "is refused",
-            !c->fills        ? ""
-            : c->n_words > 0 ? "a word"
-                             : clt_double_text(c->fill, text));
-        return;
-    }
-}
-
 static bool fits(clt_source *source, const clt_config *config, clt_split split, const csv_state *s)
 {
     bool same = false;
@@ -269,7 +255,7 @@ static bool fits(clt_source *source, const clt_config *config, clt_split split, 
     else if (split == CLT_SPLIT_TRAIN)
         CLT_INFO_ONCE("'%s' is standardised as the table that the weights were trained on", s->table.path);
     if (same && split == CLT_SPLIT_TRAIN)
-        warn_of_fill(source, config, s);
+        clt_table_warn_of_fill(source->with.table, config, s->table.path);
     return same;
 }
 
@@ -309,8 +295,10 @@ static clt_status fill_target(const csv_state *s, int64_t row, int64_t sample)
 {
     const char *cell = clt_csv_cell(&s->table, row, s->target);
     double value = 0;
+    int64_t found = s->kind == TARGET_CLASSES ? find_class(s, cell) : -1;
+    if (!*cell && found < 0)
+        return target_missing(&s->table, row, s->target);
     if (s->kind == TARGET_CLASSES) {
-        int64_t found = find_class(s, cell);
         if (found < 0)
             return clt_table_bad_cell(&s->table, row, s->target,
                                       "is none of the classes; see data.class_names");
@@ -467,8 +455,7 @@ static clt_status csv_open(clt_source *source, const clt_config *config, clt_spl
     if (clt_config_list_count(config, key) != 1)
         CLT_FAIL(CLT_ECONFIG, "opening the data: data.type csv takes one file in %s", key);
     CLT_TRY(clt_source_config_scale(source, config));
-    clt_status status = clt_csv_load(&s->table, source->arena, clt_config_list_string(config, key, 0),
-                                     clt_config_string(config, "data.header"));
+    clt_status status = load_table(&s->table, source->arena, clt_config_list_string(config, key, 0), config);
     CLT_TRY(clt_fail_prefix(status, "opening %s", key));
     s->content = s->table.content;
     bool divided = !own_eval && clt_config_float(config, "data.split") > 0;

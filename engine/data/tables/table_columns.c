@@ -11,6 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/base/rng.h"
 #include "engine/base/text.h"
+#include "engine/data/tables/table_cells.h"
 
 #define MAX_WORDS 65536
 #define MAX_INPUT_WORDS 1000 /* of a column of the input: each is an element of x */
@@ -67,14 +68,6 @@ clt_status clt_table_find(const clt_csv_table *t, const char *key, const char *w
 }
 
 /* --- words --- */
-
-bool clt_table_decimal_comma(const char *cell)
-{
-    static const char digits[] = "0123456789";
-    const char *at = cell + (*cell == '-' || *cell == '+');
-    size_t before = strspn(at, digits), after = at[before] == ',' ? strspn(at + before + 1, digits) : 0;
-    return after > 0 && at[before + 1 + after] == '\0';
-}
 
 clt_status clt_table_check_word(const clt_csv_table *t, int64_t row, int column, const char *what)
 {
@@ -196,9 +189,25 @@ static bool is_listed(const learning *l, const int *listed, int column)
     return false;
 }
 
-#define MIXED                                                                                                \
-    "is not a number, as other cells of the column are; leave missing cells blank (data.fill), name the "    \
-    "column in data.words if all of its cells are words, or leave it out (data.columns)"
+#define NO_BLANK "leave missing cells blank (data.fill), or list the words for them in data.blank"
+
+/* A cell that is not a number, though its column is one of numbers. as: which cells say so. */
+static clt_status no_number(const clt_csv_table *t, int64_t row, int column, const char *as)
+{
+    const char *cell = clt_csv_cell(t, row, column), *hint = clt_table_hint(cell);
+    char what[240];
+    if (*hint)
+        (void)snprintf(what, sizeof what, "is not a number%s", hint);
+    else if (clt_table_means_missing(cell))
+        (void)snprintf(what, sizeof what,
+                       "is not a number, as %s; if it stands for a missing value, list it in data.blank", as);
+    else
+        (void)snprintf(what, sizeof what,
+                       "is not a number, as %s; " NO_BLANK ", name the column in data.words if all of its "
+                       "cells are words, or leave it out (data.drop_columns)",
+                       as);
+    return clt_table_bad_cell(t, row, column, what);
+}
 
 /* The reason why f32 cannot hold the number in a cell; NULL: the cell does not hold such a number. */
 static const char *unfit_number(const char *cell)
@@ -208,7 +217,7 @@ static const char *unfit_number(const char *cell)
     if (end == cell || *end || strpbrk(cell, "xX") || clt_csv_is_number(cell, &value))
         return NULL;
     return strpbrk(cell, "0123456789") ? "is too large for f32, which holds numbers up to 3.4e38"
-                                       : "is not finite; leave missing cells blank (data.fill)";
+                                       : "is not finite; " NO_BLANK;
 }
 
 /* Whether the cells are words or numbers. A column of both is refused at its first word, and a column of
@@ -229,14 +238,13 @@ static clt_status judge_column(const learning *l, int column, bool *words)
     }
     *words = numbers == 0 && any_word;
     const char *unfit = other >= 0 ? unfit_number(clt_csv_cell(l->t, other, column)) : NULL;
-    if (other >= 0 && clt_table_decimal_comma(clt_csv_cell(l->t, other, column)))
-        return clt_table_bad_cell(l->t, other, column, "is not a number" CLT_DECIMAL_COMMA);
-    if (other >= 0 && !*words)
-        return clt_table_bad_cell(l->t, other, column, unfit ? unfit : MIXED);
+    if (other >= 0 && (!*words || clt_table_has_commas(clt_csv_cell(l->t, other, column))))
+        return unfit ? clt_table_bad_cell(l->t, other, column, unfit)
+                     : no_number(l->t, other, column, "other cells of the column are");
     if (other < 0 && numbers == 0) {
         clt_table_column_text(l->t, column, name, sizeof name);
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': column %s: all of its cells are blank; leave it out (data.columns)",
+                 "reading '%s': column %s: all of its cells are blank; leave it out (data.drop_columns)",
                  l->t->path, name);
     }
     return CLT_OK;
@@ -251,7 +259,7 @@ static clt_status learn_words(const learning *l, int column, clt_table_column *c
     if (c->n_words > MAX_INPUT_WORDS)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': column %s holds %lld different words, and each of them would be an input of "
-                 "its own; leave the column out (data.columns), or make numbers of it",
+                 "its own; leave the column out (data.drop_columns), or make numbers of it",
                  l->t->path, name, (long long)c->n_words);
     for (int64_t i = 0; i < c->n_words; i++) /* copied, since the table is freed */
         if (!(c->words[i] = clt_arena_strdup(l->arena, c->words[i])))
@@ -259,7 +267,7 @@ static clt_status learn_words(const learning *l, int column, clt_table_column *c
     if (c->n_words > 20 && c->n_words > l->part->count / 2)
         CLT_WARN_ONCE(
             "'%s': column %s holds %lld different words in %lld rows, so hardly any is seen twice; leave the "
-            "column out (data.columns)?",
+            "column out (data.drop_columns)?",
             l->t->path, name, (long long)c->n_words, (long long)l->part->count);
     return CLT_OK;
 }
@@ -273,9 +281,10 @@ static clt_status learn_numbers(const learning *l, int column, clt_table_column 
     clt_table_column_text(l->t, column, name, sizeof name);
     c->fills = strcmp(fill, "refuse") != 0;
     if (!any && (l->standardizes || strcmp(fill, "mean") == 0 || strcmp(fill, "median") == 0))
-        CLT_FAIL(CLT_EDATA,
-                 "reading '%s': column %s has no number in the training part; leave it out (data.columns)",
-                 l->t->path, name);
+        CLT_FAIL(
+            CLT_EDATA,
+            "reading '%s': column %s has no number in the training part; leave it out (data.drop_columns)",
+            l->t->path, name);
     if (strcmp(fill, "median") == 0)
         CLT_TRY(median(l->t, column, l->part, &c->fill));
     else
@@ -329,26 +338,50 @@ static clt_status learn_column(const learning *l, const int *listed, int column,
     return words ? learn_words(l, column, c) : learn_numbers(l, column, c);
 }
 
-/* The columns that the config names, or all but the target. */
+/* Marks the columns that data.drop_columns names. */
+static clt_status mark_dropped(const learning *l, int target, bool *dropped)
+{
+    int column, given = clt_config_list_count(l->config, "data.drop_columns");
+    for (int i = 0; i < given; i++) {
+        const char *word = clt_config_list_string(l->config, "data.drop_columns", i);
+        CLT_TRY(clt_table_find(l->t, "data.drop_columns", word, &column));
+        if (column == target)
+            return refuse_named(l, "data.drop_columns", target,
+                                "is the target, which is no input anyway; leave it out of the list, or set "
+                                "data.target");
+        dropped[column] = true;
+    }
+    return CLT_OK;
+}
+
+/* The columns that data.columns names, or all but the target and those that data.drop_columns names. */
 static clt_status choose_columns(const learning *l, int target, int *column, int *count)
 {
     int given = clt_config_list_count(l->config, "data.columns");
+    bool *dropped = clt_arena_alloc(l->arena, (size_t)l->t->columns * sizeof *dropped);
+    if (!dropped)
+        return CLT_ENOMEM;
     *count = 0;
+    CLT_TRY(mark_dropped(l, target, dropped));
     for (int i = 0; i < given; i++)
         CLT_TRY(clt_table_find(l->t, "data.columns", clt_config_list_string(l->config, "data.columns", i),
                                &column[(*count)++]));
-    for (int i = 0; i < given; i++)
+    for (int i = 0; i < given; i++) {
         if (column[i] == target)
             return refuse_named(l, "data.columns", target,
                                 "is the target, so it cannot be an input; leave it out, or set data.target");
+        if (dropped[column[i]])
+            return refuse_named(l, "data.columns", column[i],
+                                "is named in data.drop_columns, too; name it in one of them");
+    }
     for (int i = 0; given == 0 && i < l->t->columns; i++)
-        if (i != target)
+        if (i != target && !dropped[i])
             column[(*count)++] = i;
     if (*count == 0)
-        CLT_FAIL(CLT_EDATA,
-                 "reading '%s': the target is its only column, so there is nothing to learn from; give a "
-                 "table with more columns",
-                 l->t->path);
+        CLT_FAIL(CLT_EDATA, "reading '%s': %s, so there is nothing to learn from; %s", l->t->path,
+                 l->t->columns > 1 ? "data.drop_columns leaves no column but the target"
+                                   : "the target is its only column",
+                 l->t->columns > 1 ? "name fewer" : "give a table with more columns");
     return CLT_OK;
 }
 
@@ -364,8 +397,9 @@ static clt_status check_listed(const learning *l, int target, const int *listed,
             return refuse_named(l, "data.words", target,
                                 "is the target; the words or numbers of classes need no key");
         if (!found)
-            return refuse_named(l, "data.words", listed[i],
-                                "is none of the inputs; name it in data.columns, too, or leave it out");
+            return refuse_named(
+                l, "data.words", listed[i],
+                "is none of the inputs, by data.columns and data.drop_columns; leave it out there");
     }
     return CLT_OK;
 }
@@ -449,8 +483,8 @@ static void count_unknown(const clt_csv_table *t, int64_t row, const char *cell,
 }
 
 #define BLANK                                                                                                \
-    "is blank; fill it in, say with data.fill what blank cells count as, or with data.columns which "        \
-    "columns to learn from"
+    "is blank; fill it in, say with data.fill what blank cells count as, or leave the column out "           \
+    "(data.drop_columns)"
 
 static clt_status column_numbers(const clt_table_column *c, const clt_csv_table *t, int at, int64_t row,
                                  clt_table_tally *tally, double *out)
@@ -476,15 +510,9 @@ static clt_status column_numbers(const clt_table_column *c, const clt_csv_table 
             tally->first_line = line;
         return CLT_OK;
     }
-    const char *unfit = unfit_number(cell);
-    return clt_table_bad_cell(
-        t, row, at,
-        !*cell  ? BLANK
-        : unfit ? unfit
-        : clt_table_decimal_comma(cell)
-            ? "is not a number" CLT_DECIMAL_COMMA
-            : "is not a number, as the column is in the training table; leave missing cells blank "
-              "(data.fill)");
+    const char *unfit = !*cell ? BLANK : unfit_number(cell);
+    return unfit ? clt_table_bad_cell(t, row, at, unfit)
+                 : no_number(t, row, at, "the column is in the training table");
 }
 
 clt_status clt_table_numbers(const clt_table *table, const clt_csv_table *t, const int *at, int64_t row,

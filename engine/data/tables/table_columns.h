@@ -10,8 +10,6 @@
 #include "engine/data/facts/table_facts.h"
 #include "engine/data/records/csv_table.h"
 
-#define CLT_DECIMAL_COMMA " (is that a decimal comma? write a point)"
-
 /* Counts for a column while rows become numbers: blank cells, and words that the training part does not
  * have; the line of the first of them, and that word. */
 typedef struct clt_table_tally {
@@ -25,8 +23,6 @@ clt_status clt_table_find(const clt_csv_table *t, const char *key, const char *w
 void clt_table_column_text(const clt_csv_table *t, int column, char *out, size_t size);
 /* A cell that is wrong: CLT_EDATA with file, line and column. what: "is not a number". */
 clt_status clt_table_bad_cell(const clt_csv_table *t, int64_t row, int column, const char *what);
-/* Whether a cell is digits, a comma, digits: a decimal comma, or separated thousands. */
-bool clt_table_decimal_comma(const char *cell);
 /* Checks that a word can be kept in JSON: CLT_EDATA names its line and byte. what: "the class word". */
 clt_status clt_table_check_word(const clt_csv_table *t, int64_t row, int column, const char *what);
 /* The distinct cells of a column in the rows of the part, in byte order. */

@@ -11,5 +11,8 @@
  * CLT_ECONFIG: a column is not there. */
 clt_status clt_table_matches(const clt_table *known, const clt_csv_table *t, const clt_config *config,
                              int target, clt_arena *arena, bool *same);
+/* Warns that data.fill is not used with the known table, if a column of it shows that. path: the table's
+ * name for the message. */
+void clt_table_warn_of_fill(const clt_table *known, const clt_config *config, const char *path);
 
 #endif

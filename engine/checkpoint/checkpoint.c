@@ -265,7 +265,8 @@ static clt_status delete_checkpoint(const char *folder, const char *name)
 
 bool clt_retention_keeps(const clt_retention *r, int64_t step)
 {
-    return (r->major > 0 && step % r->major == 0) || step == r->best;
+    return (r->major > 0 && step % r->major == 0) || step == r->best ||
+           (r->uploading > 0 && step == r->uploading);
 }
 
 /* The number of checkpoints that delete_older() deletes. */

@@ -101,10 +101,11 @@ typedef struct clt_checkpoint_content {
 } clt_checkpoint_content;
 
 /* Which checkpoints stay when a new one is in place: the `keep` newest (0: all), steps that are a multiple
- * of `major` (0: no such rule), and the step `best` (-1: none). */
+ * of `major` (0: no such rule), the step `best` (-1: none), and for now the step whose files are being
+ * uploaded (0: none). */
 typedef struct clt_retention {
     int keep;
-    int64_t major, best;
+    int64_t major, best, uploading;
 } clt_retention;
 /* Whether a step stays, however many newer ones there are. */
 bool clt_retention_keeps(const clt_retention *retention, int64_t step);

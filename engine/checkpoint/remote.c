@@ -15,7 +15,8 @@
 #include "engine/host/process.h"
 
 #define LANES 4
-#define PIECE ((size_t)8 << 20) /* bytes that are read at a time when content is verified */
+#define PIECE ((size_t)8 << 20)       /* bytes that are read at a time when content is verified */
+#define STATE_MOST ((size_t)16 << 20) /* bytes of a state.json */
 
 const char *const clt_remote_texts[CLT_REMOTE_TEXTS] = {"metrics.jsonl", "log.txt", "config.resolved.json"};
 
@@ -151,6 +152,58 @@ const clt_remote_step *clt_remote_find(const clt_remote *remote, int64_t step)
         if (step < 0 ? remote->steps[i].complete : remote->steps[i].step == step)
             return &remote->steps[i];
     return NULL;
+}
+
+static const clt_remote_step *complete_before(const clt_remote *r, int64_t step)
+{
+    for (size_t i = r->count; i-- > 0;)
+        if (r->steps[i].complete && r->steps[i].step < step)
+            return &r->steps[i];
+    return NULL;
+}
+
+/* The best evaluation that a checkpoint tells of; *best -1: none, or its state.json is damaged. */
+static clt_status read_best(const clt_remote *r, const clt_remote_step *step, const char *best_by,
+                            int64_t *best, double *value)
+{
+    CLT_SCOPED(clt_str) key = {0};
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    CLT_FREED char *text = NULL;
+    size_t size;
+    bool there;
+    *best = -1;
+    clt_str_printf(&key, "%s" CLT_STATE_FILE, step->folder);
+    CLT_TRY(clt_str_check(&key));
+    CLT_TRY(clt_s3_read(r->s3, key.text, STATE_MOST, &text, &size, &there));
+    if (!there)
+        return CLT_OK;
+    if (clt_json_parse(text, size, key.text, CLT_ECHECKPOINT, &doc) != CLT_OK) {
+        clt_error_clear();
+        return CLT_OK;
+    }
+    const clt_json *root = clt_json_root(doc), *by = clt_json_get(root, "best_by"),
+                   *at = clt_json_get(root, "best_step"), *figure = clt_json_get(root, "best_value");
+    int64_t found;
+    if (!by || strcmp(clt_json_string(by), best_by) != 0 || !figure ||
+        clt_json_typeof(figure) != CLT_JSON_NUMBER || !at || !clt_json_int(at, &found) || found > step->step)
+        return CLT_OK;
+    *best = found;
+    *value = clt_json_number(figure);
+    return CLT_OK;
+}
+
+clt_status clt_remote_best_before(clt_remote *r, int64_t step, const char *best_by, int64_t *best,
+                                  double *value)
+{
+    *best = -1;
+    for (const clt_remote_step *s; (s = complete_before(r, step)) != NULL; step = *best) {
+        CLT_TRY(read_best(r, s, best_by, best, value));
+        const clt_remote_step *found = *best >= 0 ? clt_remote_find(r, *best) : NULL;
+        if (*best < 0 || (found && found->complete))
+            return CLT_OK;
+    }
+    *best = -1;
+    return CLT_OK;
 }
 
 /* --- verifying --- */

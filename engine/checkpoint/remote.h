@@ -37,6 +37,10 @@ CLT_SCOPED_POINTER(clt_remote, clt_remote_close)
 clt_status clt_remote_prefix(const clt_remote *remote, clt_str *out);
 /* The checkpoint of a step, complete or not; NULL: there is none. step -1: the newest complete one. */
 const clt_remote_step *clt_remote_find(const clt_remote *remote, int64_t step);
+/* The best evaluation as it was before `step`, by what the checkpoints there say: of the ones whose
+ * checkpoint is complete there, the newest that was chosen by `best_by` ("loss"). *best -1: there is none. */
+clt_status clt_remote_best_before(clt_remote *remote, int64_t step, const char *best_by, int64_t *best,
+                                  double *value);
 /* Checks the manifest, and that each file that it lists is there in its size; content: reads every file, too,
  * and checks its sum. CLT_ECHECKPOINT: something is missing or damaged. */
 clt_status clt_remote_verify(clt_remote *remote, const clt_remote_step *step, bool content);
@@ -54,6 +58,15 @@ extern const char *const clt_remote_texts[CLT_REMOTE_TEXTS];
  * function looks in a run folder, the second one below the address. */
 clt_status clt_run_mark(const char *folder, uint64_t *out);
 clt_status clt_remote_run_mark(clt_remote *remote, uint64_t *out);
+/* remote_put.c. put_texts: uploads the texts that a run folder has; *claimed becomes true once metrics.jsonl is
+ * there. withdraw: deletes the manifest that a step has there before its files are replaced, so that nobody
+ * takes a mixture of two uploads for a checkpoint; *refused: the keys do not allow that, and the status is a
+ * failure. put_step: uploads the files `names` of a checkpoint's folder, the manifest last; *bytes: their
+ * sizes. */
+clt_status clt_remote_put_texts(clt_remote *remote, const char *folder, bool *claimed);
+clt_status clt_remote_withdraw(clt_remote *remote, int64_t step, bool *refused);
+clt_status clt_remote_put_step(clt_remote *remote, int64_t step, const char *folder,
+                               const clt_file_list *names, uint64_t *bytes);
 /* Aborts uploads of files of checkpoints, and of the texts of a run, that were begun `age` seconds ago or
  * earlier and never finished. Uploads of other programs stay. *count: how many were aborted. */
 clt_status clt_remote_abort_old(clt_remote *remote, int64_t age, int *count);

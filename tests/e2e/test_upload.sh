@@ -272,8 +272,9 @@ reject_text 'stay there'
 expect_there '10 20 38'
 if [ "$(ls kept/checkpoints | paste -s -d ' ')" = 'step_10 step_20 step_38' ]; then pass; else fail "the folder has others: $(ls kept/checkpoints)"; fi
 
-# The newest is not the only one that waits: the best one and multiples of checkpoint.major do, too, and come after it. Until the new best
-# one is there, the best one before it stays there. What a process has not uploaded the next one does.
+# The newest is not the only one that waits: the best one and multiples of checkpoint.major do, too, and come after it. None waits for one
+# that is refused for ever, which is tried again after a pause. Until the new best one is there, the best one before it stays there. What a
+# process has not uploaded the next one does.
 cat >busy.json <<'JSON'
 {"model": {"type": "mlp", "hidden": [16], "activation": "gelu", "dropout": 0.5},
  "data": {"type": "synthetic", "samples": 52, "shape": [6], "classes": 3, "noise": 1.0, "micro_batch": 4, "global_batch": 8},
@@ -291,9 +292,9 @@ await_from $process grep -q 'saved step 30 to' busy/log.txt # the upload of 14 s
 cp busy.out "$out"
 expect_text 'saved step 14 to' 'saved step 15 to' 'saved step 21 to' 'saved step 28 to'
 guarded "$tool" bucket read go >/dev/null 2>&1
-is_tried_again() { [ "$(grep -c 'PUT.*busy.*step_15/manifest' server/requests)" -ge 2 ]; }
+is_tried_again() { [ "$(grep -c 'PUT.*busy.*step_15/manifest' server/requests)" -ge 4 ]; } # after 30, 21 and 28, and after the pause
 await_from $process is_tried_again
-expect_there '7 12 14 30'
+expect_there '7 12 14 21 28 30'
 interrupt $process
 cat busy.out >>outputs
 rm server/faults
@@ -301,7 +302,7 @@ train 0 busy.json --out busy --resume auto
 expect_text 'the run is complete'
 expect_there '7 14 15 21 28 30'
 if [ "$(ls busy/checkpoints | sort -t _ -k 2 -n | paste -s -d ' ')" = 'step_7 step_14 step_15 step_21 step_28 step_30' ]; then pass; else fail "the folder has: $(ls busy/checkpoints)"; fi
-if [ "$(uploaded busy | tail -n +3 | cut -d ' ' -f 1 | paste -s -d ' ')" = '14 30 15 21 28' ]; then pass; else fail "uploaded were: $(uploaded busy)"; fi
+if [ "$(uploaded busy | tail -n +3 | cut -d ' ' -f 1 | paste -s -d ' ')" = '14 30 21 28 15' ]; then pass; else fail "uploaded were: $(uploaded busy)"; fi
 expect_code 0 "$CLTRAIN" eval busy/checkpoints/step_15 --json here.json
 expect_code 0 "$CLTRAIN" eval s3://bucket/runs/busy --best --json there.json
 expect_same <(grep '"loss"' here.json) <(grep '"loss"' there.json)
@@ -316,6 +317,34 @@ expect_text "after step 15, whose checkpoint is not in 'busy/checkpoints'; the r
 expect_code 0 "$CLTRAIN" eval s3://bucket/runs/busy --best --json there.json
 expect_same <(grep '"loss"' here.json) <(grep '"loss"' there.json)
 for step in 15 21 28; do expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/busy/checkpoints/step_$step; done
+
+# A machine goes before it has uploaded the best one: on the next one the best one before it, which is still there, is the best one again,
+# and stays until a better one is there.
+sed 's:runs/busy:runs/gone:' busy.json >gone.json
+steps_there() { guarded "$tool" bucket list runs/gone/ 2>/dev/null | sed -n 's:.*/step_\([0-9]*\)/manifest.*:\1:p' | sort -n -u | paste -s -d ' '; }
+train 0 gone.json --out gone --max-steps 12
+echo 'PUT gone.*step_15/manifest AccessDenied.403*' >server/faults
+train 8 gone.json --out gone --resume auto --max-steps 16 checkpoint.upload_seconds=1
+expect_text 'the checkpoint of step 15 could not be uploaded and is tried again'
+expect_there '7 12 14 16'
+rm -r gone server/faults
+train 0 gone.json --out gone --resume auto --max-steps 20 train.eval_every=0
+expect_text 'the best checkpoint so far, of step 15, is neither in gone/checkpoints nor in s3://bucket/runs/gone: the one before it, of step 12, which is there, is the best one again'
+expect_code 0 "$CLTRAIN" eval s3://bucket/runs/gone --best --json there.json
+expect_there '7 12 14 20'
+
+# A checkpoint whose upload takes longer than the run needs for checkpoint.keep newer ones stays here until it is there.
+net mlp train.steps=40 checkpoint.every=10 checkpoint.keep=1 >slow.json
+printf '%s\n' 'PUT slow.*step_10/model meet' 'GET /go meet' >server/faults
+"$CLTRAIN" train slow.json --out slow checkpoint.upload=s3://bucket/runs/slow >slow.out 2>&1 &
+process=$!
+await_from $process grep -q 'saved step 40 to' slow/log.txt
+guarded "$tool" bucket read go >/dev/null 2>&1
+await_end $process
+wait $process
+cat slow.out >>outputs
+if [ "$(uploaded slow | cut -d ' ' -f 1 | paste -s -d ' ')" = '10 40' ]; then pass; else fail "uploaded were: $(uploaded slow)"; fi
+expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/slow/checkpoints/step_10
 
 obeys server
 cat ./*/metrics.jsonl ./*/log.txt ./*/config.resolved.json ./*/checkpoints/*/*.json >>outputs

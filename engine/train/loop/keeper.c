@@ -38,9 +38,9 @@ clt_status clt_keeper_open(clt_keeper *k, clt_run *run, const char *folder)
     return clt_saver_create(run, folder, &k->saver);
 }
 
-void clt_keeper_forget_best(clt_keeper *k)
+void clt_keeper_replace_best(clt_keeper *k, const clt_best_evaluation *best)
 {
-    k->kept = (clt_best_evaluation){.step = -1, .value = NAN};
+    k->kept = *best;
     set_best(k, k->kept);
 }
 

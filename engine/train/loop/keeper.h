@@ -60,8 +60,8 @@ clt_status clt_keeper_poll(clt_keeper *keeper, clt_saver_poll_kind kind);
 bool clt_keeper_waits(const clt_keeper *keeper);
 /* Makes the last checkpoint of a run: tries until `step` is saved or three saves in a row have failed. */
 clt_status clt_keeper_finish(clt_keeper *keeper, int64_t step, clt_save_reason reason);
-/* The best evaluation so far is forgotten, since its checkpoint is lost. */
-void clt_keeper_forget_best(clt_keeper *keeper);
+/* The checkpoint of the best evaluation so far is lost: this one is the best instead; step -1: none. */
+void clt_keeper_replace_best(clt_keeper *keeper, const clt_best_evaluation *best);
 /* To be called after an evaluation. *best: it is the best so far by checkpoint.best (none: by its loss).
  * counts: it is an evaluation of train.eval_every, which train.early_stop_evals counts. */
 void clt_keeper_note(clt_keeper *keeper, const clt_eval_metrics *metrics, bool counts, bool *best);

@@ -561,10 +561,10 @@ static void close_all(clt_loop *l)
     CLT_KEEP_ERROR();
     clt_notices_close(l->notices);
     clt_startup_leave(l);
-    clt_uploader_close(CLT_TAKE(l->uploader));
     clt_gauges_close(l);
     clt_sampler_close(l);
-    clt_keeper_close(&l->keeper); /* reads the store, so it is closed before the run */
+    clt_keeper_close(&l->keeper); /* reads the store, so it is closed before the run, and asks the uploader */
+    clt_uploader_close(CLT_TAKE(l->uploader));
     clt_watch_destroy(l->watch);
     clt_run_destroy(l->run);
     clt_runlog_end(l->log);

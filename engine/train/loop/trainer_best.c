@@ -2,9 +2,11 @@
  *
  * The best checkpoint so far (checkpoint.best) when a run goes on in a folder that does not hold it: it is
  * brought over from beside the checkpoint that the run goes on from, or stays in the bucket to which the run
- * uploads. If it is in neither, the search for the best one begins again, because a run can only keep what it
- * has. */
+ * uploads. If it is in neither, as when a machine went before it had uploaded it, the best one before it that
+ * is in the bucket is the best one again. Without that, too, the search for the best one begins again,
+ * because a run can only keep what it has. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,14 +58,35 @@ static void warn_lost(const places *p, int64_t step, const char *why)
              step, p->folder, why[0] ? ", " : "", why);
 }
 
-/* Looks for the best checkpoint, and brings it over. *lost: it is nowhere, and a warning says so. */
-static clt_status bring(clt_loop *l, bool *lost)
+/* What rank 0 tells the others. */
+typedef struct outcome {
+    int64_t lost;             /* the best checkpoint is nowhere, and a warning says so */
+    clt_best_evaluation left; /* which one is the best one then; step -1: none */
+} outcome;
+
+/* The best checkpoint is nowhere: looks for the one before it. */
+static clt_status fall_back(clt_loop *l, const places *p, const char *why, outcome *out)
+{
+    const int64_t step = l->keeper.state.best_step;
+    out->lost = true;
+    CLT_TRY(clt_upload_best_before(l, step, &out->left));
+    if (out->left.step < 0)
+        warn_lost(p, step, why);
+    else
+        CLT_WARN("the best checkpoint so far, of step %" PRId64 ", is neither in %s%s%s nor in %s: the one "
+                 "before it, of step %" PRId64 ", which is there, is the best one again",
+                 step, p->folder, why[0] ? ", " : "", why,
+                 clt_config_string(l->options->config, "checkpoint.upload"), out->left.step);
+    return CLT_OK;
+}
+
+/* Looks for the best checkpoint, and brings it over. */
+static clt_status bring(clt_loop *l, outcome *out)
 {
     const int64_t step = l->keeper.state.best_step;
     CLT_SCOPED(places) p = {0};
     char text[2400], why[CLT_ERROR_TEXT_SIZE] = "";
     CLT_TRY(find_places(l->options, l->run->from.path, step, &p));
-    *lost = false;
     if (clt_is_directory(p.here) || clt_upload_has(l, step))
         return CLT_OK;
     if (clt_is_directory(p.beside)) {
@@ -79,23 +102,20 @@ static clt_status bring(clt_loop *l, bool *lost)
         snprintf(why, sizeof why, "%s", clt_error_text());
         clt_error_clear();
     }
-    warn_lost(&p, step, why);
-    *lost = true;
-    return CLT_OK;
+    return fall_back(l, &p, why, out);
 }
 
 clt_status clt_best_begin(clt_loop *l)
 {
-    bool lost = false;
+    outcome out = {.left = {.step = -1, .value = NAN}};
     if (!l->keeper.saver || !looks_for_best(l->options, l->run->from.path, &l->keeper.state))
         return CLT_OK;
     if (l->dir)
-        CLT_TRY(bring(l, &lost));
-    int64_t forget = lost;
+        CLT_TRY(bring(l, &out));
     if (l->run->ranks.ranks > 1)
-        CLT_TRY(comm_broadcast(l->options->comm, &forget, sizeof forget, 0));
-    if (forget)
-        clt_keeper_forget_best(&l->keeper);
+        CLT_TRY(comm_broadcast(l->options->comm, &out, sizeof out, 0));
+    if (out.lost)
+        clt_keeper_replace_best(&l->keeper, &out.left);
     return CLT_OK;
 }
 

@@ -5,6 +5,7 @@
  * for it before its end. What a run fetches from there at its start is in trainer_fetch.c. Only rank 0 of a
  * run with a folder does any of this. */
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,15 +16,15 @@
 #include "engine/base/mem.h"
 #include "engine/base/thread.h"
 #include "engine/checkpoint/remote.h"
+#include "engine/config/choices.h"
 #include "engine/data/storage_config.h"
 #include "engine/files/fileio.h"
 #include "engine/train/loop/trainer_loop.h"
+#include "engine/train/saved/upload_queue.h"
 
 #define FETCH_DEADLINE 86400.0 /* seconds that other ranks wait while rank 0 fetches a checkpoint */
-#define LANES 4
-#define FIRST_PAUSE 1.0 /* seconds after a failed upload until it is tried again; they double */
+#define FIRST_PAUSE 1.0        /* seconds after a failed upload until it is tried again; they double */
 #define MOST_PAUSE 60.0
-#define MANIFEST "manifest.json"
 
 /* A checkpoint that is complete in the bucket and has not been told of yet. */
 typedef struct arrival {
@@ -46,40 +47,21 @@ struct clt_uploader {
     pthread_cond_t changed;
     /* of what is there; keep 0: nothing is deleted; best: the newest best one that is complete there */
     clt_retention retention;
-    int64_t best; /* the best one here; -1: none */
-    int64_t
-        newest; /* the newest one that is complete there; -1: none, or only some after which the run goes on */
     /* warnings that were given: older checkpoints stay there; a manifest stays while files are replaced; the
      * texts are not there */
     bool stays, covers, lacks;
-    int64_t *due; /* the steps that wait, in ascending order: the newest, and older ones that stay there */
-    size_t n_due, due_capacity;
-    double again, pause; /* when a failed upload is tried again; how long the next pause is */
+    clt_upload_queue queue;
+    int64_t uploading;   /* the step whose files are read now; 0: none */
+    double again, pause; /* when failed uploads are tried again; how long the next pause is */
     bool ends, closes;   /* no more checkpoints will be asked for; the texts of the run are what they stay */
     bool settled, over;  /* no checkpoint is left to upload; the thread has ended */
-    clt_error failure;   /* of the newest upload */
+    clt_error failure;   /* of the newest upload that has failed, while one that has failed still waits */
     arrival *arrived;
     size_t n_arrived, capacity;
     clt_str warned; /* a warning that has not been told yet */
 };
 
 /* --- the thread --- */
-
-/* bytes: gets the file's size added. */
-static clt_status upload_file(clt_uploader *u, const char *folder, const char *inner, const char *name,
-                              uint64_t *bytes)
-{
-    uint64_t size;
-    CLT_SCOPED(clt_str) path = {0}, key = {0};
-    const char *prefix = u->remote->address.prefix;
-    clt_str_printf(&path, "%s/%s", folder, name);
-    clt_str_printf(&key, "%s%s%s%s", prefix, prefix[0] ? "/" : "", inner, name);
-    CLT_TRY(clt_str_check(&path));
-    CLT_TRY(clt_str_check(&key));
-    CLT_TRY(clt_s3_upload(u->remote->s3, path.text, key.text, LANES, &size));
-    *bytes += size;
-    return CLT_OK;
-}
 
 /* Tells of the first failure of several in a row, by this thread's error. *told: whether the last one was a
  * failure. */
@@ -92,38 +74,15 @@ static void warn_once(clt_uploader *u, bool *told, clt_status status, const char
     clt_error_clear();
 }
 
-/* Deletes the manifest that a step has there before its files are replaced, so that nobody takes a mixture of
- * two uploads for a checkpoint. */
-static clt_status withdraw(clt_uploader *u, const char *inner)
+/* Deletes the manifest that a step has there before its files are replaced, if that is allowed. */
+static clt_status withdraw(clt_uploader *u, int64_t step)
 {
-    CLT_SCOPED(clt_str) key = {0};
-    CLT_SCOPED(clt_s3_list) found = {.count = 0};
-    const char *prefix = u->remote->address.prefix;
-    bool refused = false;
-    clt_str_printf(&key, "%s%s%s" MANIFEST, prefix, prefix[0] ? "/" : "", inner);
-    CLT_TRY(clt_str_check(&key));
-    CLT_TRY(clt_s3_list_all(u->remote->s3, key.text, &found));
-    if (found.count == 0)
-        return CLT_OK;
-    clt_status status = clt_s3_delete(u->remote->s3, key.text, &refused);
-    if (status != CLT_OK && !refused)
+    bool refused;
+    clt_status status = clt_remote_withdraw(u->remote, step, &refused);
+    if (!refused)
         return status;
     warn_once(u, &u->covers, status,
               "the files of a checkpoint that is there already are replaced while it has its manifest");
-    return CLT_OK;
-}
-
-static clt_status upload_texts(clt_uploader *u)
-{
-    for (int i = 0; i < CLT_REMOTE_TEXTS; i++) {
-        CLT_SCOPED(clt_str) path = {0};
-        uint64_t bytes = 0;
-        clt_str_printf(&path, "%s/%s", u->folder, clt_remote_texts[i]);
-        CLT_TRY(clt_str_check(&path));
-        if (clt_file_exists(path.text))
-            CLT_TRY(upload_file(u, u->folder, "", clt_remote_texts[i], &bytes));
-        u->claimed = u->claimed || bytes > 0; /* the first text is metrics.jsonl */
-    }
     return CLT_OK;
 }
 
@@ -144,70 +103,24 @@ static clt_status check_mine(clt_uploader *u)
     return CLT_OK;
 }
 
-/* The manifest is the last file, so that nobody takes a part of a checkpoint for the whole. */
 static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder, uint64_t *bytes)
 {
     CLT_SCOPED(clt_file_list) names = {0};
-    char inner[64];
-    snprintf(inner, sizeof inner, "checkpoints/step_%" PRId64 "/", step);
-    *bytes = 0;
-    CLT_TRY(u->claimed ? check_mine(u) : upload_texts(u));
+    CLT_TRY(u->claimed ? check_mine(u) : clt_remote_put_texts(u->remote, u->folder, &u->claimed));
     CLT_TRY(clt_folder_names(folder, &names));
-    CLT_TRY(withdraw(u, inner));
-    for (size_t i = 0; i < names.count; i++)
-        if (strcmp(names.name[i], MANIFEST) != 0)
-            CLT_TRY(upload_file(u, folder, inner, names.name[i], bytes));
-    return upload_file(u, folder, inner, MANIFEST, bytes);
+    CLT_TRY(withdraw(u, step));
+    return clt_remote_put_step(u->remote, step, folder, &names, bytes);
 }
 
-static int compare_steps(const void *a, const void *b)
+/* Makes a step wait to be uploaded. Called with the lock held. */
+static void add_due(clt_uploader *u, const clt_due_upload *due)
 {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Whether an uploaded step stays, however many newer ones there are. Called with the lock held. */
-static bool stays_there(const clt_uploader *u, int64_t step)
-{
-    const clt_retention kept = {.major = u->retention.major, .best = u->best};
-    return clt_retention_keeps(&kept, step);
-}
-
-/* Makes a step wait to be uploaded. Of the other waiting steps, only the newest one and the steps that stay
- * there keep waiting. Called with the lock held. */
-static void add_due(clt_uploader *u, int64_t step)
-{
-    size_t n = 0, last = u->n_due;
-    clt_status status = clt_grow(&u->due, &u->due_capacity, last + 1, sizeof *u->due, "uploads that wait");
-    if (status != CLT_OK) {
+    clt_status status = clt_upload_queue_add(&u->queue, due);
+    if (status != CLT_OK)
         clt_error_take(status, &u->failure);
-        return;
-    }
-    u->due[last] = step;
-    qsort(u->due, last + 1, sizeof *u->due, compare_steps);
-    for (size_t i = 0; i <= last; i++)
-        if ((i == last || stays_there(u, u->due[i])) && (n == 0 || u->due[n - 1] != u->due[i]))
-            u->due[n++] = u->due[i];
-    u->n_due = n;
 }
 
-/* Takes the step that is uploaded next: the newest, since a run continues from it, else the best, else the
- * oldest. At least one step must wait. Called with the lock held. */
-static int64_t take_due(clt_uploader *u)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < u->n_due; i++)
-        if (u->due[i] == u->best)
-            at = i;
-    if (u->due[u->n_due - 1] > u->newest)
-        at = u->n_due - 1;
-    const int64_t step = u->due[at];
-    u->n_due--;
-    memmove(u->due + at, u->due + at + 1, (u->n_due - at) * sizeof *u->due);
-    return step;
-}
-
-/* Sets the time of the next attempt after a failed upload. Called with the lock held. */
+/* Sets the time of the next attempt after failed uploads. Called with the lock held. */
 static void pause_uploads(clt_uploader *u)
 {
     u->again = clt_now() + u->pause;
@@ -221,12 +134,19 @@ static void end_pause(clt_uploader *u)
     u->pause = FIRST_PAUSE;
 }
 
+/* Forgets the failure when no upload that has failed waits any longer. Called with the lock held. */
+static void forget_failure(clt_uploader *u)
+{
+    if (!clt_upload_queue_told(&u->queue))
+        u->failure = (clt_error){.status = CLT_OK};
+}
+
 /* Notes that a checkpoint is completely uploaded. best: it was the best one when its upload began. Called
  * with the lock held. */
 static void note_arrival(clt_uploader *u, const arrival *a, bool best)
 {
-    u->failure = (clt_error){.status = CLT_OK};
-    u->newest = a->step > u->newest ? a->step : u->newest;
+    clt_upload_queue_arrived(&u->queue, a->step);
+    forget_failure(u);
     if (best)
         u->retention.best = a->step;
     end_pause(u);
@@ -235,23 +155,24 @@ static void note_arrival(clt_uploader *u, const arrival *a, bool best)
     clt_error_clear();
 }
 
-/* Notes that an upload has failed with this thread's error. The upload is tried again, after a newer one
- * that waits, or not at all if the newer one replaces it. It is no failure if the local checkpoint is gone,
- * because a newer or better one exists. Called with the lock held. */
-static void note_failure(clt_uploader *u, int64_t step, const char *path, clt_status status)
+/* Notes that an upload has failed with this thread's error. It is tried again after the others that wait, or
+ * not at all if a newer one replaces it. It is no failure if the local checkpoint is gone, because a newer or
+ * better one exists. Called with the lock held. */
+static void note_failure(clt_uploader *u, clt_due_upload *due, const char *path, clt_status status)
 {
     clt_error error;
     clt_error_take(status, &error);
+    if (!clt_is_directory(path))
+        forget_failure(u);
     if (u->late || !clt_is_directory(path))
         return;
     if (u->failure.status == CLT_OK)
         clt_str_printf(&u->warned,
                        "%sthe checkpoint of step %" PRId64 " could not be uploaded and is tried again: %s",
-                       u->warned.text ? "; " : "", step, error.text);
+                       u->warned.text ? "; " : "", due->step, error.text);
     u->failure = error;
-    add_due(u, step);
-    if (u->due[u->n_due - 1] <= step)
-        pause_uploads(u);
+    due->tried = due->told = true;
+    add_due(u, due);
 }
 
 /* Deletes older checkpoints there (checkpoint.upload_keep). Checkpoints that cannot be deleted stay, and one
@@ -261,8 +182,8 @@ static void retain(clt_uploader *u)
 {
     pthread_mutex_lock(&u->lock);
     const clt_retention retention = u->retention;
-    const int64_t newest = u->newest;
-    const bool unsure = u->best >= 0 && retention.best < 0;
+    const int64_t newest = u->queue.newest;
+    const bool unsure = u->queue.best >= 0 && retention.best < 0;
     pthread_mutex_unlock(&u->lock);
     if (retention.keep == 0 || unsure)
         return;
@@ -274,26 +195,28 @@ static void send_texts(clt_uploader *u)
 {
     clt_status status = check_mine(u);
     if (status == CLT_OK)
-        status = upload_texts(u);
+        status = clt_remote_put_texts(u->remote, u->folder, &u->claimed);
     warn_once(u, &u->lacks, status,
               "metrics.jsonl, log.txt and config.resolved.json could not all be uploaded; they are uploaded "
               "again with the next checkpoint and at the end of the run");
 }
 
-/* Uploads one of the checkpoints that wait. Called with the lock held; releases it during the upload. */
-static void upload_due(clt_uploader *u)
+/* Uploads a checkpoint. Called with the lock held; releases it during the upload. */
+static void upload_due(clt_uploader *u, clt_due_upload *due)
 {
     char path[sizeof u->folder + 64];
-    arrival a = {.step = take_due(u)};
-    const bool best = a.step == u->best;
+    arrival a = {.step = due->step};
+    const bool best = a.step == u->queue.best;
     snprintf(path, sizeof path, "%s/checkpoints/step_%" PRId64, u->folder, a.step);
+    u->uploading = a.step;
     pthread_mutex_unlock(&u->lock);
     const double begin = clt_now();
     clt_status status = upload_step(u, a.step, path, &a.bytes);
     a.seconds = clt_now() - begin;
     pthread_mutex_lock(&u->lock);
+    u->uploading = 0;
     if (status != CLT_OK) {
-        note_failure(u, a.step, path, status);
+        note_failure(u, due, path, status);
         return;
     }
     note_arrival(u, &a, best);
@@ -307,14 +230,19 @@ static void upload_due(clt_uploader *u)
  * with the lock held. */
 static void upload_steps(clt_uploader *u)
 {
-    while (!u->late && !(u->lost && u->ends) && (!u->ends || u->n_due > 0)) {
+    clt_due_upload due;
+    while (!u->late && !(u->lost && u->ends) && (!u->ends || u->queue.count > 0)) {
         const double left = u->again - clt_now();
-        if (u->n_due == 0)
+        if (u->queue.count == 0)
             pthread_cond_wait(&u->changed, &u->lock);
         else if (left > 0)
             (void)clt_cond_wait_for(&u->changed, &u->lock, left);
-        else
-            upload_due(u);
+        else if (clt_upload_queue_take(&u->queue, &due))
+            upload_due(u, &due);
+        else {
+            pause_uploads(u);
+            clt_upload_queue_again(&u->queue);
+        }
     }
 }
 
@@ -333,7 +261,8 @@ static void upload_last(clt_uploader *u)
         }
         pthread_mutex_unlock(&u->lock);
         clt_status mine = check_mine(u);
-        clt_error_take(mine == CLT_OK ? upload_texts(u) : mine, &error);
+        clt_error_take(mine == CLT_OK ? clt_remote_put_texts(u->remote, u->folder, &u->claimed) : mine,
+                       &error);
         pthread_mutex_lock(&u->lock);
         pause_uploads(u);
         if (before.status == CLT_OK && (error.status == CLT_OK || !u->late))
@@ -391,7 +320,8 @@ static clt_status open_first(clt_loop *l, clt_uploader **out)
     CLT_TRY(clt_alloc(&u, 1, sizeof *u, "uploads"));
     pthread_mutex_init(&u->lock, NULL);
     pthread_cond_init(&u->changed, NULL);
-    u->best = u->newest = u->retention.best = -1;
+    u->queue = (clt_upload_queue)CLT_UPLOAD_QUEUE_EMPTY;
+    u->retention.best = -1;
     end_pause(u);
     u->limit = clt_config_float(o->config, "checkpoint.upload_seconds");
     snprintf(u->folder, sizeof u->folder, "%s", o->out_dir);
@@ -401,7 +331,7 @@ static clt_status open_first(clt_loop *l, clt_uploader **out)
     if (clt_continues(o))
         CLT_TRY(clt_fail_prefix(clt_upload_fetch(l, u->remote, &due), "checkpoint.upload: "));
     if (due >= 0)
-        add_due(u, due);
+        add_due(u, &(clt_due_upload){.step = due});
     *out = CLT_TAKE(u);
     return CLT_OK;
 }
@@ -430,6 +360,15 @@ bool clt_upload_has(const clt_loop *l, int64_t step)
     return there && there->complete;
 }
 
+clt_status clt_upload_best_before(const clt_loop *l, int64_t step, clt_best_evaluation *out)
+{
+    static const char *const words[] = {CLT_BESTS(CLT_CHOICE_WORD)};
+    *out = (clt_best_evaluation){.step = -1, .value = NAN};
+    return l->uploader ? clt_remote_best_before(l->uploader->remote, step, words[l->keeper.state.best],
+                                                &out->step, &out->value)
+                       : CLT_OK;
+}
+
 /* What the run that goes on has to say about the checkpoints there: which ones stay, and which ones of these
  * are here alone, since an earlier process did not come to upload them. */
 static clt_status begin_retention(clt_loop *l, clt_uploader *u)
@@ -438,19 +377,29 @@ static clt_status begin_retention(clt_loop *l, clt_uploader *u)
     const bool keeps_best = clt_config_choice(c, "checkpoint.best") != CLT_BEST_NONE;
     CLT_FREED int64_t *steps = NULL;
     size_t count = 0;
-    u->best = keeps_best ? l->keeper.kept.step : -1;
+    u->queue.best = keeps_best ? l->keeper.kept.step : -1;
     u->retention.keep = (int)clt_config_int(c, "checkpoint.upload_keep");
-    u->retention.major = clt_config_int(c, "checkpoint.major");
+    u->queue.major = u->retention.major = clt_config_int(c, "checkpoint.major");
     const clt_remote_step *newest = clt_remote_find(u->remote, -1);
     if (newest && newest->step <= l->run->first_step)
-        u->newest = newest->step;
-    if (clt_upload_has(l, u->best))
-        u->retention.best = u->best;
+        u->queue.newest = newest->step;
+    if (clt_upload_has(l, u->queue.best))
+        u->retention.best = u->queue.best;
     CLT_TRY(clt_upload_only_here(l, &steps, &count));
     for (size_t i = 0; i < count; i++)
-        if (stays_there(u, steps[i]))
-            add_due(u, steps[i]);
+        if (clt_upload_stays(&u->queue, steps[i]))
+            add_due(u, &(clt_due_upload){.step = steps[i]});
     return CLT_OK;
+}
+
+/* The step whose files are read now, or are read next; 0: none. Called by the thread that deletes older
+ * checkpoints. */
+static int64_t needed(void *context)
+{
+    clt_uploader *u = context;
+    CLT_LOCKED(&u->lock);
+    const clt_due_upload *next = clt_upload_queue_next(&u->queue);
+    return u->uploading ? u->uploading : next ? next->step : 0;
 }
 
 /* Not before the run folder is open: a run that fails at its start uploads nothing. */
@@ -461,6 +410,8 @@ clt_status clt_upload_begin(clt_loop *l)
         return CLT_OK;
     CLT_TRY(begin_retention(l, u));
     CLT_TRY(clt_run_mark(u->folder, &u->mark));
+    if (l->keeper.saver)
+        clt_saver_ask(l->keeper.saver, needed, u);
     return clt_thread_start(&u->thread, "upload", upload_all, u);
 }
 
@@ -473,8 +424,8 @@ void clt_upload_saved(clt_loop *l, const clt_save_result *result)
         return;
     CLT_LOCKED(&u->lock);
     if (clt_config_choice(l->options->config, "checkpoint.best") != CLT_BEST_NONE)
-        u->best = l->keeper.kept.step;
-    add_due(u, result->step);
+        u->queue.best = l->keeper.kept.step;
+    add_due(u, &(clt_due_upload){.step = result->step});
     u->again = 0;
     pthread_cond_broadcast(&u->changed);
 }
@@ -593,6 +544,6 @@ void clt_uploader_close(clt_uploader *u)
     pthread_mutex_destroy(&u->lock);
     clt_str_free(&u->warned);
     free(u->arrived);
-    free(u->due);
+    clt_upload_queue_free(&u->queue);
     free(u);
 }

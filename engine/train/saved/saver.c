@@ -41,7 +41,9 @@ struct clt_saver {
     clt_state_block state;
     clt_saved_state extra;
     clt_retention retention;
-    clt_str config; /* its digest is in the manifest */
+    int64_t (*uploading)(void *context); /* clt_saver_ask; NULL: nothing is uploaded */
+    void *context;                       /* for it */
+    clt_str config;                      /* its digest is in the manifest */
     clt_saved_texts texts;
     clt_thread *thread;
     pthread_mutex_t lock;
@@ -158,12 +160,24 @@ static clt_status write_part(clt_saver *s)
                                      &s->written);
 }
 
+static void look_for_upload(clt_saver *s)
+{
+    s->retention.uploading = s->uploading ? s->uploading(s->context) : 0;
+}
+
+static void retain(clt_saver *s, bool verified)
+{
+    look_for_upload(s);
+    clt_checkpoint_retain(s->ranks.folder, s->result.step, &s->retention, verified);
+}
+
 static clt_status place(clt_saver *s)
 {
     CLT_SCOPED(clt_str) state = {0};
     CLT_TRY(state_text(s, &state));
     clt_checkpoint_content content = content_of(s, state.text);
     CLT_TRY(clt_checkpoint_place(s->ranks.folder, s->ranks.tag, &content, &s->all));
+    look_for_upload(s);
     s->exceeds = clt_checkpoint_exceeds(s->ranks.folder, s->result.step, &s->retention);
     return CLT_OK;
 }
@@ -178,7 +192,7 @@ static clt_status write_all(clt_saver *s)
     CLT_TRY(status);
     s->all = s->written;
     CLT_TRY(place(s));
-    clt_checkpoint_retain(s->ranks.folder, s->result.step, &s->retention, false);
+    retain(s, false);
     return CLT_OK;
 }
 
@@ -207,7 +221,7 @@ static clt_status work(clt_saver *s)
     case ROUND_VERIFY:
         return read_back(s);
     case ROUND_RETAIN:
-        clt_checkpoint_retain(s->ranks.folder, s->result.step, &s->retention, true);
+        retain(s, true);
         return CLT_OK;
     default:
         clt_checkpoint_discard(s->ranks.folder, s->ranks.tag, s->result.step);
@@ -367,6 +381,12 @@ static clt_status begin_together(clt_saver *s)
     s->pending = s->error.status != CLT_OK;
     s->open = !s->pending;
     return s->pending ? CLT_OK : clt_saved_ranks_send(s->run, &s->ranks, &s->part);
+}
+
+void clt_saver_ask(clt_saver *s, int64_t (*uploading)(void *context), void *context)
+{
+    s->uploading = uploading;
+    s->context = context;
 }
 
 clt_status clt_saver_begin(clt_saver *s, int64_t step, const clt_saved_state *state,

@@ -54,6 +54,9 @@ typedef struct clt_save_result {
 
 /* folder: the checkpoints folder on rank 0; others pass NULL. Collective, as are begin and poll. */
 clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out);
+/* Before the first save: of which step the files are needed by an upload and must not go meanwhile; 0: none.
+ * Called by the writer's thread. */
+void clt_saver_ask(clt_saver *saver, int64_t (*uploading)(void *context), void *context);
 /* Waits for this rank's part of the save in flight, if any. With several ranks that save is lost: its files
  * stay until the next save or run removes them, because other ranks may still write. */
 void clt_saver_destroy(clt_saver *saver);

@@ -27,8 +27,9 @@ void clt_notice_make(clt_notice *out, clt_notice_kind kind, const char *format, 
             *c = ' ';
 }
 
-static clt_status trouble(clt_notice_asker *asker, const char *path, const char *why)
+static clt_status trouble(clt_notice_asker *asker, const char *path, int code, const char *why)
 {
+    asker->code = code;
     snprintf(asker->trouble, sizeof asker->trouble, "%.100s%.90s: %.60s",
              asker->secret ? "cloud.notice_url" : asker->base, path, why);
     CLT_FAIL(CLT_EDATA, "%s", asker->trouble);
@@ -50,14 +51,14 @@ clt_status clt_metadata_ask(clt_notice_asker *asker, const char *method, const c
                          answer));
     if (answer->code)
         return CLT_OK;
-    return trouble(asker, path, answer->reason);
+    return trouble(asker, path, 0, answer->reason);
 }
 
 clt_status clt_metadata_strange(clt_notice_asker *asker, const char *path, const clt_http_answer *answer)
 {
     char text[64];
     snprintf(text, sizeof text, "answer %d, which cannot be understood", answer->code);
-    return trouble(asker, path, text);
+    return trouble(asker, path, answer->code, text);
 }
 
 void clt_metadata_address(clt_notice_asker *asker, const clt_notice_source *source, const char *endpoint)

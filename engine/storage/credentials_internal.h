@@ -15,10 +15,11 @@ typedef struct clt_key_seeker {
     bool is_source;   /* another profile has named it as its source: the environment does not count */
     int depth;        /* how many profiles have named a source */
     const char *region, *ca_file;
-    pthread_mutex_t lock; /* of what follows */
+    double until; /* when the last attempt of a request for keys may begin (clt_now) */
+    pthread_mutex_t
+        lock; /* of what follows, which another thread may cancel; the rest is the seeking thread's */
     bool cancelled;
     clt_http *http; /* NULL until the first source needs it: clt_key_http */
-    double until;   /* when the last attempt of a request for keys may begin (clt_now) */
 } clt_key_seeker;
 
 typedef struct clt_key_source {

@@ -104,17 +104,20 @@ static bool has_instance(const clt_key_seeker *seeker)
 typedef struct metadata_request {
     clt_notice_asker *asker;
     const char *path;
+    bool failed; /* no answer came to the newest attempt, or a refusal to the question for a token */
 } metadata_request;
 
-/* An answer that did not come, or none to the question for a token, has the code 0. */
+/* If the request for a token is refused, the answer has the refusal's code, so that it is repeated only where
+ * that may help. */
 static clt_status ask_metadata(void *context, clt_http_answer *answer)
 {
-    const metadata_request *m = context;
+    metadata_request *m = context;
     clt_status status = clt_metadata_aws(m->asker, m->path, answer);
-    if (status != CLT_EDATA)
+    m->failed = status == CLT_EDATA;
+    if (!m->failed)
         return status;
     clt_error_clear();
-    *answer = (clt_http_answer){.body = "", .reason = m->asker->trouble};
+    *answer = (clt_http_answer){.code = m->asker->code, .body = "", .reason = m->asker->trouble};
     return CLT_OK;
 }
 
@@ -122,8 +125,9 @@ static clt_status ask_metadata(void *context, clt_http_answer *answer)
 static clt_status ask_service(clt_key_seeker *seeker, clt_notice_asker *asker, const char *path,
                               clt_http_answer *answer)
 {
-    CLT_TRY(clt_key_repeat(seeker, ask_metadata, &(metadata_request){asker, path}, answer));
-    if (!answer->code)
+    metadata_request request = {.asker = asker, .path = path};
+    CLT_TRY(clt_key_repeat(seeker, ask_metadata, &request, answer));
+    if (request.failed)
         CLT_FAIL(CLT_EDATA, "%s", asker->trouble);
     return CLT_OK;
 }

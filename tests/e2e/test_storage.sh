@@ -275,6 +275,20 @@ faults 'PUT api/token 503' 'GET security-credentials/$ 500' 'GET some-role reset
 s3 0 source
 expect_line instance
 used_up
+# A refusal that does not pass is told at once.
+for code in 400 403 404; do
+    : >server/requests
+    faults "PUT api/token $code*"
+    AWS_EC2_METADATA_V1_DISABLED=true s3 8 source
+    expect_text "api/token: answer $code, which cannot be understood"
+    expect_count server 'PUT /latest/api/token' 1
+done
+: >server/requests
+faults 'GET some-role 403*'
+s3 8 source
+expect_text 'answer 403, which cannot be understood'
+expect_count server 'GET .*some-role' 1
+rm server/faults
 export AWS_CONTAINER_CREDENTIALS_FULL_URI=$address/agent AWS_CONTAINER_AUTHORIZATION_TOKEN=agent-token
 s3 0 source
 expect_line container

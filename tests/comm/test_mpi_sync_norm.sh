@@ -95,6 +95,13 @@ expect_code 0 "$CLTRAIN" train net.json parallel.sync_batch_norm=true --out alon
 expect_same one/checkpoints/step_8/model.safetensors alone/checkpoints/step_8/model.safetensors
 expect_code 0 "$CLTRAIN" plan net.json parallel.sync_batch_norm=true --full
 reject_text 'records of all ranks'
+# Going on with another number of ranks changes over how many samples the statistics are, which a warning tells, unless the micro-batch makes
+# up for it.
+sync 2 fewer data.micro_batch=6 --max-steps 4
+expect_code 0 "$CLTRAIN" train --resume fewer data.micro_batch=12 --dry-run
+reject_text 'batch_norm takes its statistics'
+expect_code 0 "$CLTRAIN" train --resume fewer
+expect_text '^warning: batch_norm takes its statistics over 6 samples, before over 12 .*: the run goes on, but with other results'
 
 # --- PyTorch: torch.nn.SyncBatchNorm takes no tensors of a CPU, so the golden file is of one process with the whole batch, which is the
 # same mathematics (make_joined of tests/golden/make_golden.py) ---

@@ -248,6 +248,11 @@ static void comparison_free(comparison *c)
 }
 CLT_SCOPED_POINTER(comparison, comparison_free)
 
+static int64_t norm_samples(const clt_config *config, int64_t micro_batch, int64_t ranks)
+{
+    return clt_config_bool(config, "parallel.sync_batch_norm") ? micro_batch * ranks : micro_batch;
+}
+
 clt_status clt_continuation_check(const clt_checkpoint *saved, const clt_job *job, clt_continuation *out)
 {
     CLT_FREED char *text = NULL, *path = NULL;
@@ -262,9 +267,9 @@ clt_status clt_continuation_check(const clt_checkpoint *saved, const clt_job *jo
                                 saved->path));
     }
     out->micro_before = clt_checkpoint_int(saved, "micro_batch", 0);
-    out->same_statistics =
-        clt_config_bool(job->config, "parallel.sync_batch_norm") &&
-        out->micro_before * clt_checkpoint_int(saved, "ranks", 1) == job->micro_batch * job->ranks;
+    out->norm_before =
+        norm_samples(c->was ? c->was : job->config, out->micro_before, clt_checkpoint_int(saved, "ranks", 1));
+    out->norm_now = norm_samples(job->config, job->micro_batch, job->ranks);
     CLT_TRY(read_facts(c));
     if (!text || !job->train_source)
         return CLT_OK;
@@ -326,7 +331,7 @@ bool clt_continuation_line(const clt_continuation *c, const clt_job *job, int64_
                            int index, bool *warning, char *text, size_t size)
 {
     bool micro = c->micro_before > 0 && c->micro_before != job->micro_batch;
-    bool norms = micro && !c->same_statistics && has_batch_norm(job);
+    bool norms = c->norm_before > 0 && c->norm_before != c->norm_now && has_batch_norm(job);
     const bool there[] = {
         c->longer, c->rate_changed, micro && !norms, c->data_moved, c->data_changed, c->eval_changed, norms};
     const int lines = (int)(sizeof there / sizeof *there);
@@ -353,6 +358,11 @@ bool clt_continuation_line(const clt_continuation *c, const clt_job *job, int64_
                  "the evaluation data is not what it was when step %" PRId64
                  " was saved: losses of evaluations before and after it cannot be compared",
                  step);
+    else if (line == 6 && !micro)
+        snprintf(text, size,
+                 "batch_norm takes its statistics over %" PRId64 " samples, before over %" PRId64
+                 " (parallel.sync_batch_norm, number of ranks): the run goes on, but with other results",
+                 c->norm_now, c->norm_before);
     else if (line == 6)
         snprintf(text, size,
                  "a step takes %" PRId64 " samples as before, now in micro-batches of %" PRId64

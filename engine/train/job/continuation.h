@@ -26,8 +26,10 @@ typedef struct clt_continuation {
     bool rate_changed;
     double rate_before, rate_now, decay_before, decay_now;
     int64_t micro_before; /* micro-batch of the saved run; 0: unknown */
-    bool same_statistics; /* ranks synchronise batch norms, over as many samples as before */
-    bool longer;          /* the run was to end after steps_before and is now to end after steps_now */
+    /* over how many samples batch norms take their statistics: a micro-batch, or with
+     * parallel.sync_batch_norm the ones of all ranks; before 0: unknown */
+    int64_t norm_before, norm_now;
+    bool longer; /* the run was to end after steps_before and is now to end after steps_now */
     int64_t steps_before, steps_now;
     clt_schedule schedule_before; /* of the saved run; valid if `longer` */
     bool data_moved;              /* the config names other files with the same content */

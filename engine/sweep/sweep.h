@@ -157,7 +157,8 @@ typedef struct clt_sweep_options {
     int device_count;
     double lease_seconds; /* a worker of another machine that was silent for this time loses its trials */
     double grace_seconds; /* a training that was told to end is killed after this time, and after the time
-                           * that it may wait for its uploads (checkpoint.upload_seconds) */
+                           * that it may wait for its uploads and hooks (checkpoint.upload_seconds,
+                           * hooks.seconds) */
     bool again;           /* trials that have failed are tried again */
     double budget, hours; /* limits on the cost and on the hours of all trials together; 0: none */
     const atomic_int *stop;

@@ -63,9 +63,13 @@ clt_status clt_sweep_make_command(const clt_sweep *sweep, int trial, int rung, c
                                   const char *run, const char *device, clt_sweep_command *out);
 /* Where the trial's checkpoints are uploaded to, each trial's below its own name; "": nowhere. */
 const char *clt_sweep_upload(const clt_sweep *sweep, int trial, clt_str *shown);
+/* The seconds that the end of the trial's training may take for its uploads (checkpoint.upload_seconds) and
+ * its hooks (hooks.seconds); INFINITY: as long as its uploads take. */
+double clt_sweep_end_seconds(const clt_sweep *sweep, int trial);
 /* Whether this machine can train at all, by what is the same for all trials: CLT_ECONFIG for variables of the
- * environment, CLT_EDATA for data that is not here. */
-clt_status clt_sweep_check_machine(const clt_sweep *sweep);
+ * environment, CLT_EDATA for data that is not here. *unchecked: why the data was not looked at; NULL: it
+ * was. */
+clt_status clt_sweep_check_machine(const clt_sweep *sweep, const char **unchecked);
 
 /* sweep_budget.c: what the trials have cost so far, by their run folders. All zeros: nothing is known yet. */
 typedef struct clt_sweep_spending {

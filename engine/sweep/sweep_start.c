@@ -2,8 +2,10 @@
  *
  * The command line of a trial's training, and what a worker checks before it takes its first trial: what
  * does not depend on the trial, so that a machine that is set up wrongly fails no trial. */
+#include <math.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/cloud/notice.h"
 #include "engine/data/data.h"
 #include "engine/files/fileio.h"
@@ -12,6 +14,7 @@
 #include "engine/sweep/sweep_internal.h"
 
 #define UPLOAD "checkpoint.upload"
+#define DEAF_SECONDS 5.0 /* that a killed hook may take to end */
 
 /* --- the command line --- */
 
@@ -28,13 +31,52 @@ static void put_option(clt_sweep_command *c, const char *option, const char *val
     put_word(c, value);
 }
 
-const char *clt_sweep_upload(const clt_sweep *s, int trial, clt_str *shown)
+/* The number of a key that takes several values; -1: it does not. */
+static int varied(const clt_sweep *s, const char *path)
 {
     for (int k = 0; k < s->key_count; k++)
-        if (strcmp(s->keys[k].path, UPLOAD) == 0)
-            return clt_sweep_shown(s, trial, k, shown);
-    return clt_config_string(s->config, UPLOAD);
+        if (strcmp(s->keys[k].path, path) == 0)
+            return k;
+    return -1;
 }
+
+const char *clt_sweep_upload(const clt_sweep *s, int trial, clt_str *shown)
+{
+    const int key = varied(s, UPLOAD);
+    return key < 0 ? clt_config_string(s->config, UPLOAD) : clt_sweep_shown(s, trial, key, shown);
+}
+
+/* --- how long the end of a training may take --- */
+
+static double number(const clt_sweep *s, int trial, const char *path)
+{
+    const int key = varied(s, path);
+    return key < 0 ? clt_config_float(s->config, path)
+                   : clt_strtod(s->values[trial * s->key_count + key], NULL);
+}
+
+static bool has_hook(const clt_sweep *s, int trial, const char *path)
+{
+    const int key = varied(s, path);
+    return key < 0 ? clt_config_list_count(s->config, path) > 0
+                   : strcmp(s->values[trial * s->key_count + key], "[]") != 0;
+}
+
+double clt_sweep_end_seconds(const clt_sweep *s, int trial)
+{
+    /* at the end one of the first two may run while the newest event waits for it */
+    const int runs = 2 * has_hook(s, trial, "hooks.on_notice") + 2 * has_hook(s, trial, "hooks.on_save") +
+                     has_hook(s, trial, "hooks.on_exit");
+    double seconds = runs * (number(s, trial, "hooks.seconds") + DEAF_SECONDS);
+    CLT_SCOPED(clt_str) shown = {0};
+    if (clt_sweep_upload(s, trial, &shown)[0]) {
+        const double most = number(s, trial, "checkpoint.upload_seconds");
+        seconds += most > 0 ? most : INFINITY;
+    }
+    return seconds;
+}
+
+/* --- the words --- */
 
 /* The values of the trial's keys; each trial uploads below its own name. */
 static void put_keys(const clt_sweep *s, int trial, const char *upload, clt_sweep_command *c)
@@ -117,15 +159,17 @@ static clt_status check_data(const clt_config *c)
     return clt_source_open_with(c, CLT_SPLIT_EVAL, &with, &eval);
 }
 
-clt_status clt_sweep_check_machine(const clt_sweep *s)
+clt_status clt_sweep_check_machine(const clt_sweep *s, const char **unchecked)
 {
     double price;
+    /* the data may depend on the length of sequences, too; a bucket is the same for all machines */
+    *unchecked = varies(s, "data.")           ? "data.* takes several values"
+                 : varies(s, "model.context") ? "model.context takes several values"
+                 : is_remote(s->config)       ? "it lies in a bucket"
+                                              : NULL;
     if (!varies(s, "cost.per_hour"))
         CLT_TRY(clt_cost_price(s->config, &price));
     if (!varies(s, "cloud."))
         CLT_TRY(check_cloud(s->config));
-    /* the data may depend on the length of sequences, too; a bucket is the same for all machines */
-    if (!varies(s, "data.") && !varies(s, "model.context") && !is_remote(s->config))
-        CLT_TRY(check_data(s->config));
-    return CLT_OK;
+    return *unchecked ? CLT_OK : check_data(s->config);
 }

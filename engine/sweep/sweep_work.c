@@ -405,17 +405,6 @@ static clt_status end_training(worker *w, slot *at, int state)
 
 /* --- the loop --- */
 
-/* Seconds after which a training that was told to end is killed; INFINITY: its uploads may take as long as
- * they need (checkpoint.upload_seconds=0). */
-static double grace(const worker *w, const slot *at)
-{
-    const double seconds = clt_config_float(w->sweep->config, "checkpoint.upload_seconds");
-    CLT_SCOPED(clt_str) shown = {0};
-    if (!clt_sweep_upload(w->sweep, at->trial, &shown)[0])
-        return w->options->grace_seconds;
-    return seconds > 0 ? w->options->grace_seconds + seconds : INFINITY;
-}
-
 /* Tells a training to save and end, and kills it when it has not ended in time, as one that hangs in a driver
  * does not. The trial goes on from its newest checkpoint. */
 static void end_process(const worker *w, slot *at, double now)
@@ -425,7 +414,8 @@ static void end_process(const worker *w, slot *at, double now)
         at->told = true;
         at->told_at = now;
         (void)kill(at->process, SIGTERM);
-    } else if (!at->killed && now - at->told_at > grace(w, at)) {
+    } else if (!at->killed &&
+               now - at->told_at > w->options->grace_seconds + clt_sweep_end_seconds(w->sweep, at->trial)) {
         at->killed = true;
         tell(w, "%s: its training has not ended in the %.0f s after it was told to, and is killed",
              clt_sweep_trial_name(w->sweep, at->trial, name), now - at->told_at);
@@ -455,6 +445,18 @@ static clt_status attend(worker *w, slot *at, double now)
     return CLT_OK;
 }
 
+/* Before the first trial: is the machine fit for trainings? */
+static clt_status check_machine(worker *w)
+{
+    const char *unchecked = NULL;
+    if (!w->checked)
+        CLT_TRY(clt_sweep_check_machine(w->sweep, &unchecked));
+    w->checked = true;
+    if (unchecked)
+        tell(w, "the data is first opened by the trainings, since %s", unchecked);
+    return CLT_OK;
+}
+
 /* Tries to take a trial for a free slot. */
 static clt_status take(worker *w, slot *at, double now)
 {
@@ -464,9 +466,7 @@ static clt_status take(worker *w, slot *at, double now)
         CLT_FREED char *path = NULL;
         if (w->table.trials[trial].state != CLT_TRIAL_WAITING || lease->held)
             continue;
-        if (!w->checked)
-            CLT_TRY(clt_sweep_check_machine(w->sweep));
-        w->checked = true;
+        CLT_TRY(check_machine(w));
         CLT_TRY(clt_sweep_record_path(w->sweep, w->options->folder, "lease", trial, w->rung, "", &path));
         CLT_TRY(clt_lease_take(path, now, w->options->lease_seconds, lease));
         if (!lease->held)

@@ -118,6 +118,10 @@ expect_code 0 "$CLTRAIN" sweep places.json --out places
 kept_outputs
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/other/trial-03/checkpoints/step_20
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/other/trial-04/checkpoints/step_20
+# Data that is not checked before the first trial is told of.
+echo '{"config": "net.json", "keys": {"data.micro_batch": {"values": [2, 4]}}, "set": {"train.steps": 2}}' >batches.json
+expect_code 0 "$CLTRAIN" sweep batches.json --out batches
+expect_text '^the data is first opened by the trainings, since data\.\* takes several values$'
 no_secrets TEST/SECRET
 obeys server
 finish

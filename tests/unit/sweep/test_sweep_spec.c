@@ -47,6 +47,33 @@ static void refused(const char *text, const char *words)
 
 #define RATES "\"keys\": {\"optimizer.learning_rate\": {\"values\": [0.001, 0.01]}}"
 
+static double end_seconds(const char *set, const char *keys, int trial)
+{
+    CLT_SCOPED(clt_sweep) *sweep = NULL;
+    CLT_SCOPED(clt_str) text = {0};
+    clt_str_printf(&text, "\"set\": {%s}, \"keys\": {%s}", set, keys);
+    assert_ok(load(text.text, &sweep));
+    return clt_sweep_end_seconds(sweep, trial);
+}
+
+TEST(the_end_of_a_training_takes_what_its_trial_says)
+{
+    const char *rates = "\"optimizer.learning_rate\": {\"values\": [0.001, 0.01]}";
+    const char *limits = "\"checkpoint.upload_seconds\": {\"values\": [7, 0, 90]}";
+    const char *place = "\"checkpoint.upload\": \"s3://b/x\"";
+    assert_true(end_seconds("", rates, 0) == 0);
+    assert_true(end_seconds(place, rates, 1) == 600);
+    assert_true(end_seconds(place, limits, 0) == 7);
+    assert_true(isinf(end_seconds(place, limits, 1)));
+    assert_true(end_seconds(place, limits, 2) == 90);
+    assert_true(end_seconds("", limits, 2) == 0); /* nothing is uploaded */
+    const char *seconds = "\"hooks.seconds\": {\"values\": [10, 20]}";
+    assert_true(end_seconds("\"hooks.on_exit\": [\"true\"]", seconds, 1) == 25);
+    assert_true(end_seconds("\"hooks.on_save\": [\"true\"], \"hooks.on_exit\": [\"true\"]", seconds, 0) ==
+                45);
+    assert_true(end_seconds("", seconds, 1) == 0);
+}
+
 TEST(what_is_wrong_is_named)
 {
     refused(RATES ", \"metod\": \"grid\"", "metod: unknown member; did you mean 'method'?");

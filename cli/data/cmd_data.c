@@ -143,7 +143,7 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
         ARGS_INT("--train-bpe", "N", o.train_bpe, 257, 1048576,
                  "train a BPE vocabulary of N tokens on the training part"),
         ARGS_TEXT("--json-key", "NAME", o.json_key,
-                  "the texts are JSON Lines (one record a line), and NAME holds the text of a record"),
+                  "the texts are JSON Lines (one record a line) or a list of JSON, and NAME holds the text"),
         ARGS_FLAG("--special-tokens", o.special_tokens,
                   "names of special tokens in the text become these tokens, not plain text"),
         ARGS_FLOAT("--split", "X", o.split, 0, 0.999, "part of the text, at its end, for evaluation (0.1)"),
@@ -166,7 +166,7 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
     const args_usage usage =
         ARGS_USAGE("data prepare", "TEXT...|FOLDER", 1, ARGS_MAX, options,
                    "Converts texts (files, plain or .gz; folders; patterns; - for the standard "
-                   "input; @LIST for the files that LIST names; JSON Lines with --json-key) "
+                   "input; @LIST for the files that LIST names; records of JSON with --json-key) "
                    "into token shards for data.type tokens, or a folder of images (CLASS/name.jpg) into one "
                    "file for data.type images. A folder is taken for one of images if at least half of its "
                    "files are images and no option of texts is given.");

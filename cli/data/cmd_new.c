@@ -52,13 +52,13 @@ clt_status cmd_new(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--target", "COLUMN", n.column,
                   "tables: the column to predict, by name or number (the last one)"),
         ARGS_TEXT("--json-key", "NAME", n.json_key,
-                  "JSON Lines: the member that holds the text of a record (text, content, or the longest)"),
+                  "records of JSON: the member that holds the text (text, content, or the longest)"),
         ARGS_TEXT("--tokenizer", "PATH", n.tokenizer, "texts: a folder or file of a BPE vocabulary (bytes)"),
         ARGS_END};
     const args_usage usage = ARGS_USAGE(
         "new", "FILE|FOLDER [TARGETS]", 1, 2, options,
         "Looks at data and writes a config that trains on it: a table (.csv, .tsv), texts (a file, a "
-        "folder, JSON Lines), images (CLASS/name.jpg), volumes (images/ with masks/, or "
+        "folder, records of JSON), images (CLASS/name.jpg), volumes (images/ with masks/, or "
         "CLASS/name.nii.gz), token shards, or arrays (npy, idx) with a second file of TARGETS, which is "
         "found by its name where it is usual (x.npy and y.npy, MNIST's files).");
     args_result r;

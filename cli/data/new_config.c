@@ -20,6 +20,7 @@
 #include "engine/data/volumes/volume_list.h"
 #include "engine/files/fileio.h"
 #include "engine/json/json.h"
+#include "engine/json/json_walk.h"
 
 clt_status new_config_probe(const new_config *n, clt_config **config, clt_source **source)
 {
@@ -204,7 +205,7 @@ clt_status new_config_arrays(new_config *n, const char *type)
 typedef struct key_search {
     new_config *n;
     const char *key; /* NULL: not found yet */
-    bool plain;      /* a file is not JSON Lines */
+    bool plain;      /* a file is neither JSON Lines nor a list of JSON */
 } key_search;
 
 /* Looks at the first record of a file: its text is in a member with a usual name, else in the longest string.
@@ -215,16 +216,16 @@ static clt_status look_for_key(void *context, const char *path, const clt_text_g
     key_search *search = context;
     CLT_SCOPED(clt_json_doc) *doc = NULL;
     char start[65536];
-    size_t got = 0, line = 0, longest = 0;
+    size_t got = 0, size = 0, longest = 0;
+    const char *record;
     (void)group;
     if (search->plain)
         return CLT_OK;
     CLT_TRY(clt_file_read_start(path, start, sizeof start - 1, CLT_EDATA, &got));
-    while (line < got && start[line] != '\n')
-        line++;
     if (got == 0 || clt_is_gzip(start, got))
         return CLT_OK;
-    search->plain = start[0] != '{' || clt_json_parse(start, line, path, CLT_EDATA, &doc) != CLT_OK;
+    record = clt_json_first_record(start, got, &size);
+    search->plain = !record || clt_json_parse(record, size, path, CLT_EDATA, &doc) != CLT_OK;
     if (search->plain)
         clt_error_clear();
     if (search->plain || search->key)
@@ -243,7 +244,7 @@ static clt_status look_for_key(void *context, const char *path, const clt_text_g
     return CLT_OK;
 }
 
-/* *key: the member that holds the texts, by the first file of JSON Lines; NULL: there is none, or files of
+/* *key: the member that holds the texts, by the first file of records; NULL: there is none, or files of
  * plain text are among them. */
 static clt_status find_json_key(new_config *n, const char **key)
 {
@@ -278,8 +279,8 @@ clt_status new_config_text(new_config *n)
         draft_text(&n->draft, "data.tokenizer", n->tokenizer);
     CLT_TRY(set_gpt(n, &tokens));
     if (key && !n->json_key)
-        clt_str_printf(&n->found,
-                       "JSON Lines: the text of a record is '%s' (another member: --json-key NAME)\n", key);
+        clt_str_printf(&n->found, "records: the text of a record is '%s' (another member: --json-key NAME)\n",
+                       key);
     clt_str_printf(&n->found, "the config: a small GPT over %s\n", n->tokenizer ? "the tokens" : "bytes");
     if (!n->tokenizer && tokens > 1000000)
         clt_str_append(&n->found,
@@ -395,6 +396,17 @@ static clt_status check_no_zeros(const char *path)
     return CLT_OK;
 }
 
+/* True if a file begins as a list of records. */
+static bool is_list(const char *path)
+{
+    char start[4096];
+    size_t got = 0;
+    bool list = clt_file_read_start(path, start, sizeof start, CLT_EDATA, &got) == CLT_OK &&
+                clt_json_starts_list(start, got);
+    clt_error_clear();
+    return list;
+}
+
 static clt_status look_at_file(new_config *n)
 {
     static const char *const tables[] = {".csv", ".tsv", NULL}, *const configs[] = {".json", NULL},
@@ -404,10 +416,12 @@ static clt_status look_at_file(new_config *n)
     const clt_source_type *type;
     if (is_named(n->path, tables))
         return new_config_table(n);
+    if (is_named(n->path, configs) && is_list(n->path))
+        return new_config_text(n);
     if (is_named(n->path, configs))
         CLT_FAIL(CLT_EUSAGE,
-                 "cltrain new: '%s' is named like a config; to train with a config: cltrain train %s; a text "
-                 "of JSON Lines needs a name that ends with .jsonl",
+                 "cltrain new: '%s' is named like a config; to train with a config: cltrain train %s; "
+                 "records are a list of JSON, or JSON Lines in a file whose name ends with .jsonl",
                  n->path, n->path);
     if (is_named(n->path, shards))
         return new_config_tokens(n);

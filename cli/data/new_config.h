@@ -41,7 +41,7 @@ clt_status new_config_table(new_config *n);
 clt_status new_config_arrays(new_config *n, const char *type);
 clt_status new_config_text(new_config *n);
 clt_status new_config_tokens(new_config *n);
-/* CLT_EUSAGE, naming the data.type, for a record of JSON Lines that is a conversation or has labels. */
+/* CLT_EUSAGE, naming the data.type, for a record of JSON that is a conversation or has labels. */
 clt_status new_config_check_record(const char *path, const clt_json *record);
 /* Adds to `found` what reads texts better if most lines of a table have a cell of prose. */
 clt_status new_config_tell_prose(new_config *n);

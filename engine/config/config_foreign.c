@@ -320,7 +320,7 @@ static const clt_foreign_value foreign_values[] = {
     {"data.type", "txt|string|strings|file|corpus|jsonl|json|md|char|chars|lm", "text", NULL},
     {"data.type",
      "chats|messages|conversation|conversations|sharegpt|alpaca|instruct|instructions|sft|completions",
-     "chat", "JSON Lines of conversations, or of prompts with completions"},
+     "chat", "JSON Lines or lists of conversations, or of prompts with completions"},
     {"data.type", "bin|shards|shard|token|token_ids|ids", "tokens", NULL},
     {"data.type", "image|imagefolder|image_folder|folder|imagenet|jpeg|jpg|png|photos|pictures", "images",
      NULL},

@@ -42,18 +42,24 @@ expect_text "chats.jsonl', line 1: it has [0-9]+ tokens, and a sample of 17 at m
 expect_code 0 "$CLTRAIN" train chat.json model.context=64 data.truncate=true data.on_bad_sample=skip train.steps=1 --out cut
 expect_text 'samples of data.path are cut to 65 tokens'
 
-# --- the same questions and answers as JSON Lines and as a table, with separators, quotes and line breaks in cells ---
+# --- the same questions and answers as JSON Lines, as a list of JSON and as a table, with separators, quotes and line breaks in cells ---
 {
     echo '{"prompt": "what, then?", "completion": "it is \"so\""}'
     echo '{"prompt": "first line\nsecond line", "completion": "yes"}'
     echo '{"prompt": "plain", "completion": "no"}'
 } >asked.jsonl
 printf '%s\n' 'prompt,completion' '"what, then?","it is ""so"""' '"first line' 'second line",yes' plain,no >asked.csv
-for kind in jsonl csv; do
+{ echo '[' && sed '$!s/$/,/' asked.jsonl && echo ']'; } >asked.json
+for kind in jsonl json csv; do
     expect_code 0 "$CLTRAIN" train chat.json data.path=asked.$kind data.split=0 train.steps=3 data.micro_batch=1 train.eval_every=0 --out run.$kind
     expect_text 'chat: 3 samples'
 done
 expect_same <(numbers run.jsonl) <(numbers run.csv)
+expect_same <(numbers run.jsonl) <(numbers run.json)
+expect_code 0 "$CLTRAIN" data show chat.json data.path=asked.json data.split=0 --out listed.html
+echo '[{"prompt": "a", "completion": "b"}, {"prompt": "c"}]' >bad_list.json
+expect_code 3 "$CLTRAIN" data verify chat.json data.path=bad_list.json data.split=0
+expect_text "BAD  'bad_list.json', record 2, line 1: " '1 of 2'
 printf '%s\n' 'prompt,completion' 'a,b,c' 'd,e' >asked.csv
 expect_code 3 "$CLTRAIN" data verify chat.json data.path=asked.csv data.split=0
 expect_text "BAD  'asked.csv', line 2: "

@@ -65,6 +65,9 @@ new_config records.json text gpt records.jsonl
 expect_text "the text of a record is 'body'"
 grep -q '"json_key": "body"' records.json && pass || fail 'the member is not in the config'
 new_config ids.json text gpt records.jsonl --json-key id
+{ printf '[' && sed '$!s/$/,/' records.jsonl | tr -d '\n' && echo ']'; } >listed.json
+new_config from_list.json text gpt listed.json
+expect_text "the text of a record is 'body'"
 # records that are no plain text: the data.type that reads them is named; --json-key asks for one member alone
 # refused_record WORDS RECORD
 refused_record() {
@@ -72,6 +75,9 @@ refused_record() {
     expect_code 2 "$CLTRAIN" new some.jsonl --out some.json
     expect_text "'some.jsonl' holds $1 reads" 'docs/data.md'
     expect_absent some.json
+    { echo '[' && sed '$!s/$/,/' some.jsonl && echo ']'; } >listed.json # the same records as one list of JSON
+    expect_code 2 "$CLTRAIN" new listed.json --out some.json
+    expect_text "'listed.json' holds $1 reads"
 }
 refused_record 'conversations, which data.type=chat' '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}'
 refused_record 'prompts and completions, which data.type=chat' '{"prompt": "Hi", "completion": "Hello"}'

@@ -127,7 +127,7 @@ static clt_status choose_members(clt_annotated_samples *s)
         clt_table_names(file, &where);
         clt_str_append(&where, "; data.column_names names columns if the first line does not)");
     } else if (s->texts.cut == clt_table_cut) {
-        clt_str_append(&where, " (JSON Lines; a table is a file named .csv or .tsv)");
+        clt_str_append(&where, " (records of JSON; a table is a file named .csv or .tsv)");
     }
     clt_str_append(&where, ", of which none can be used; the first one is ");
     clt_record_place(&s->texts, s->part.first, &where);

@@ -372,7 +372,8 @@ static clt_status annotated_shapes(const clt_config *config, const clt_tokenizer
 static const clt_config_key annotated_keys[] = {
     CLT_KEY_STRINGS(
         "data.path", "[]",
-        "records to train on: JSON Lines; for class and number also tables, .csv and .tsv; for "
+        "records to train on: JSON Lines, lists of JSON; for class and number also tables, .csv and .tsv; "
+        "for "
         "tokens also CoNLL's columns; for span also SQuAD's JSON. A file, a folder, a pattern such "
         "as train/*.jsonl, or a list"),
     CLT_KEY_STRINGS("data.eval_path", "[]",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records of JSON Lines, in the forms that data sets for fine-tuning have, into parts of text. */
+ * Records of JSON, in the forms that data sets for fine-tuning have, into parts of text. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The records of JSON Lines as samples of tokens, encoded by all cores when they are opened. It knows
+ * The records of JSON as samples of tokens, encoded by all cores when they are opened. It knows
  * nothing of rows and batches. */
 #ifndef ENGINE_DATA_CHAT_CHAT_SAMPLES_H
 #define ENGINE_DATA_CHAT_CHAT_SAMPLES_H

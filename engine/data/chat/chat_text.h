@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A sample for fine-tuning as parts of text, each trained or not, made from a record of JSON Lines, and its
+ * A sample for fine-tuning as parts of text, each trained or not, made from a record of JSON, and its
  * tokens. It knows nothing of files, rows or models. */
 #ifndef ENGINE_DATA_CHAT_CHAT_TEXT_H
 #define ENGINE_DATA_CHAT_CHAT_TEXT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples for fine-tuning: records of JSON Lines (chat_text.h), several of them in a row of model.context
+ * Samples for fine-tuning: records of JSON (chat_text.h), several of them in a row of model.context
  * tokens. Fields of a row: x, its tokens; y, the token that follows each, or -1 where none is trained;
  * with packing also document, a number for each token that is the same for the tokens of one sample, and
  * position, the place of each token in its sample, so that samples of a row do not see each other. The last
@@ -292,8 +292,8 @@ static clt_status chat_shapes(const clt_config *config, const clt_tokenizer *tok
 
 static const clt_config_key chat_keys[] = {
     CLT_KEY_STRINGS("data.path", "[]",
-                    "JSON Lines, or tables (.csv, .tsv), to train on: a file, a folder, a pattern such as "
-                    "chats/*.jsonl, or a list"),
+                    "JSON Lines, lists of JSON, or tables (.csv, .tsv), to train on: a file, a folder, a "
+                    "pattern such as chats/*.jsonl, or a list"),
     CLT_KEY_STRINGS("data.eval_path", "[]",
                     "the same to evaluate on; []: a part of data.path, see data.split"),
     CLT_KEY_STRING("data.tokenizer", "\"\"", "folder or file of the model's tokenizer"),
@@ -323,7 +323,8 @@ static const char *const chat_required[] = {"data.path", "data.tokenizer", "mode
 
 const clt_config_part clt_format_chat = {
     .name = "chat",
-    .help = "JSON Lines of conversations, prompts with completions, instructions, or texts, for fine-tuning",
+    .help =
+        "records of JSON: conversations, prompts with completions, instructions, or texts, for fine-tuning",
     .keys = chat_keys,
     .required = chat_required,
     .language = true,

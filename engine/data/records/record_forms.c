@@ -9,6 +9,7 @@
 #include "engine/data/records/column_file.h"
 #include "engine/data/records/squad_file.h"
 #include "engine/data/records/table_file.h"
+#include "engine/json/json_walk.h"
 
 /* clt_text_file.detail of columns: their number, and these. */
 enum { COLUMNS_TABS = 1 << 16, COLUMNS_NUMBERED = 1 << 17 };
@@ -33,14 +34,16 @@ clt_status clt_squad_cut(clt_texts *texts, const char *bytes, size_t size)
     return CLT_OK;
 }
 
-/* True if the file's name, perhaps with .gz after it, or its first text says that it is JSON Lines. */
-static bool is_json_lines(const char *path, const char *bytes, size_t size)
+/* True if the file's name, perhaps with .gz after it, or its first text says that its records are JSON. */
+static bool is_json(const char *path, const char *bytes, size_t size)
 {
     static const char *const ends[] = {".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz"};
     size_t at = 0;
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         if (clt_ends_with(path, ends[i]))
             return true;
+    if (clt_json_starts_list(bytes, size))
+        return true;
     while (at < size && bytes[at] && strchr(" \t\r\n", bytes[at]))
         at++;
     if (at == size || bytes[at++] != '{')
@@ -59,7 +62,7 @@ clt_status clt_columns_cut(clt_texts *texts, const char *bytes, size_t size)
 {
     clt_text_file *file = &texts->files[texts->n_files - 1];
     clt_columns c;
-    if (is_json_lines(file->path, bytes, size))
+    if (is_json(file->path, bytes, size))
         return CLT_OK;
     CLT_TRY(clt_columns_walk(bytes, size, cut_sentence, texts, &c));
     file->form = CLT_RECORD_COLUMNS;

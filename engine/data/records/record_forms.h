@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files of records in forms other than JSON Lines, as data sets are published: SQuAD's JSON, whose questions
+ * Files of records in forms other than JSON Lines and lists of JSON, as data sets are published: SQuAD's JSON, whose questions
  * lie in paragraphs of articles, CoNLL's columns, a word on each line, and tables (table_file.h). Their
  * records stay where they lie in the file; each is turned into an object of JSON when it is read. It knows
  * nothing of tokens and classes. */
@@ -11,7 +11,7 @@
 
 /* clt_text_file.form */
 typedef enum clt_record_form {
-    CLT_RECORD_LINES, /* JSON Lines */
+    CLT_RECORD_LINES, /* JSON Lines, or a list of JSON */
     CLT_RECORD_SQUAD,
     CLT_RECORD_COLUMNS,
     CLT_RECORD_TABLE
@@ -24,8 +24,8 @@ typedef enum clt_record_form {
  * authors. */
 clt_status clt_squad_cut(clt_texts *texts, const char *bytes, size_t size);
 /* clt_texts.cut for labels of words: CoNLL's columns (column_file.h); each sentence is a document. A file is
- * left to be JSON Lines if its name ends with .json, .jsonl or .ndjson, or if its first line begins as an
- * object of JSON does. */
+ * left to be JSON Lines or a list if its name ends with .json, .jsonl or .ndjson, or if it begins as an
+ * object of JSON or a list of such does. */
 clt_status clt_columns_cut(clt_texts *texts, const char *bytes, size_t size);
 
 /* clt_texts.cut for tables, whose rows are documents: files named .csv or .tsv, also with .gz after it. Other

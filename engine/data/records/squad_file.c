@@ -7,92 +7,24 @@
 #include <string.h>
 
 #include "engine/json/json.h"
+#include "engine/json/json_walk.h"
 
 /* --- walking --- */
 
 typedef struct cursor {
-    const char *begin, *at, *end;
+    clt_json_walk walk;
     clt_squad_visitor visit;
     void *context;
 } cursor;
-
-static clt_status fault(const cursor *c, const char *wanted)
-{
-    CLT_FAIL(CLT_EDATA, "byte %zu: here must be %s, as SQuAD's files have it", (size_t)(c->at - c->begin) + 1,
-             wanted);
-}
-
-static char peek(cursor *c)
-{
-    while (c->at < c->end && *c->at && strchr(" \t\r\n", *c->at))
-        c->at++;
-    return c->at < c->end ? *c->at : '\0';
-}
-
-static clt_status expect(cursor *c, char wanted, const char *name)
-{
-    if (peek(c) != wanted)
-        return fault(c, name);
-    c->at++;
-    return CLT_OK;
-}
-
-static clt_status skip_string(cursor *c)
-{
-    CLT_TRY(expect(c, '"', "a string"));
-    for (; c->at < c->end && *c->at != '"'; c->at++)
-        c->at += *c->at == '\\' && c->at + 1 < c->end;
-    return c->at < c->end ? (c->at++, CLT_OK) : fault(c, "the end of a string");
-}
-
-/* Skips a value of any kind. It only counts brackets, so '[' may be closed by '}'; the JSON reader later
- * checks the brackets of each paragraph. */
-static clt_status skip_value(cursor *c)
-{
-    int64_t depth = 0;
-    do {
-        char next = peek(c);
-        if (next == '"') {
-            CLT_TRY(skip_string(c));
-        } else if (next == '{' || next == '[') {
-            depth++;
-            c->at++;
-        } else if (next == '}' || next == ']') {
-            if (depth-- == 0)
-                return fault(c, "a value");
-            c->at++;
-        } else if (depth > 0 && (next == ',' || next == ':')) {
-            c->at++;
-        } else {
-            const char *first = c->at;
-            while (c->at < c->end && *c->at && !strchr(" \t\r\n,:]}[{\"", *c->at))
-                c->at++;
-            if (c->at == first)
-                return fault(c, "a value");
-        }
-    } while (depth > 0);
-    return CLT_OK;
-}
-
-/* Goes to the next entry of a list or object whose opening bracket was taken; *more false: it has ended. */
-static clt_status next_entry(cursor *c, char closing, bool first, bool *more)
-{
-    *more = peek(c) != closing;
-    if (!*more)
-        c->at++;
-    else if (!first)
-        return expect(c, ',', "a comma or the end of a list or object");
-    return CLT_OK;
-}
 
 typedef clt_status (*entry_reader)(cursor *c);
 
 static clt_status read_list(cursor *c, entry_reader read)
 {
     bool more = true;
-    CLT_TRY(expect(c, '[', "a list"));
+    CLT_TRY(clt_json_walk_expect(&c->walk, '[', "a list"));
     for (bool first = true; more; first = false) {
-        CLT_TRY(next_entry(c, ']', first, &more));
+        CLT_TRY(clt_json_walk_entry(&c->walk, ']', first, &more));
         if (more)
             CLT_TRY(read(c));
     }
@@ -104,20 +36,20 @@ static clt_status read_member(cursor *c, const char *name, entry_reader read, bo
 {
     bool more = true;
     *found = false;
-    CLT_TRY(expect(c, '{', "an object"));
+    CLT_TRY(clt_json_walk_expect(&c->walk, '{', "an object"));
     for (bool first = true; more; first = false) {
-        CLT_TRY(next_entry(c, '}', first, &more));
+        CLT_TRY(clt_json_walk_entry(&c->walk, '}', first, &more));
         if (!more)
             break;
-        (void)peek(c);
-        const char *key = c->at + 1;
-        CLT_TRY(skip_string(c));
-        size_t length = (size_t)(c->at - 1 - key);
+        (void)clt_json_walk_peek(&c->walk);
+        const char *key = c->walk.at + 1;
+        CLT_TRY(clt_json_walk_string(&c->walk));
+        size_t length = (size_t)(c->walk.at - 1 - key);
         bool wanted = length == strlen(name) && memcmp(key, name, length) == 0;
-        CLT_TRY(expect(c, ':', "a colon"));
+        CLT_TRY(clt_json_walk_expect(&c->walk, ':', "a colon"));
         if (wanted && *found)
-            return fault(c, "the end, since this member was there before,");
-        CLT_TRY(wanted ? read_list(c, read) : skip_value(c));
+            return clt_json_walk_fault(&c->walk, "the end, since this member was there before,");
+        CLT_TRY(wanted ? read_list(c, read) : clt_json_walk_value(&c->walk));
         *found = *found || wanted;
     }
     return CLT_OK;
@@ -125,37 +57,38 @@ static clt_status read_member(cursor *c, const char *name, entry_reader read, bo
 
 static clt_status read_paragraph(cursor *c)
 {
-    (void)peek(c);
-    const char *first = c->at;
-    CLT_TRY(skip_value(c));
-    return c->visit(c->context, first, (size_t)(c->at - first), (size_t)(first - c->begin));
+    (void)clt_json_walk_peek(&c->walk);
+    const char *first = c->walk.at;
+    CLT_TRY(clt_json_walk_value(&c->walk));
+    return c->visit(c->context, first, (size_t)(c->walk.at - first), (size_t)(first - c->walk.begin));
 }
 
 static clt_status read_article(cursor *c)
 {
     bool found;
-    (void)peek(c);
+    (void)clt_json_walk_peek(&c->walk);
     CLT_TRY(read_member(c, "paragraphs", read_paragraph, &found));
-    return found ? CLT_OK : fault(c, "an article with a list \"paragraphs\" before this place");
+    return found ? CLT_OK
+                 : clt_json_walk_fault(&c->walk, "an article with a list \"paragraphs\" before this place");
 }
 
 /* True if the text is an object that has a member "data" whose value is a list. */
 static bool is_squad(const char *text, size_t size)
 {
-    cursor c = {.begin = text, .at = text, .end = text + size};
+    cursor c = {.walk = {text, text, text + size, ""}};
     bool found = false, more = true;
-    clt_status status = peek(&c) == '{' ? CLT_OK : CLT_EDATA;
-    c.at++;
+    clt_status status = clt_json_walk_peek(&c.walk) == '{' ? CLT_OK : CLT_EDATA;
+    c.walk.at++;
     for (bool first = true; status == CLT_OK && more && !found; first = false) {
-        status = next_entry(&c, '}', first, &more);
+        status = clt_json_walk_entry(&c.walk, '}', first, &more);
         if (status != CLT_OK || !more)
             break;
-        (void)peek(&c);
-        const char *key = c.at;
-        status = skip_string(&c);
-        status = status == CLT_OK ? expect(&c, ':', "") : status;
-        found = status == CLT_OK && strncmp(key, "\"data\"", 6) == 0 && peek(&c) == '[';
-        status = status == CLT_OK && !found ? skip_value(&c) : status;
+        (void)clt_json_walk_peek(&c.walk);
+        const char *key = c.walk.at;
+        status = clt_json_walk_string(&c.walk);
+        status = status == CLT_OK ? clt_json_walk_expect(&c.walk, ':', "") : status;
+        found = status == CLT_OK && strncmp(key, "\"data\"", 6) == 0 && clt_json_walk_peek(&c.walk) == '[';
+        status = status == CLT_OK && !found ? clt_json_walk_value(&c.walk) : status;
     }
     clt_error_clear();
     return found;
@@ -163,13 +96,13 @@ static bool is_squad(const char *text, size_t size)
 
 clt_status clt_squad_walk(const char *text, size_t size, clt_squad_visitor visit, void *context, bool *found)
 {
-    cursor c = {text, text, text + size, visit, context};
+    cursor c = {{text, text, text + size, ", as SQuAD's files have it"}, visit, context};
     *found = is_squad(text, size);
     if (!*found)
         return CLT_OK;
     CLT_TRY(read_member(&c, "data", read_article, found));
-    (void)peek(&c);
-    return c.at == c.end ? CLT_OK : fault(&c, "the end of the file");
+    (void)clt_json_walk_peek(&c.walk);
+    return c.walk.at == c.walk.end ? CLT_OK : clt_json_walk_fault(&c.walk, "the end of the file");
 }
 
 /* --- questions --- */

@@ -61,7 +61,11 @@ void clt_record_place(const clt_texts *texts, int64_t document, clt_str *out)
                        (long long)d->part + 1);
         return;
     }
-    clt_str_printf(out, "'%s', line %lld", file->path, (long long)clt_document_line(texts, d));
+    if (file->listed) /* its line says little if the whole list is on one */
+        clt_str_printf(out, "'%s', record %lld, line %lld", file->path, (long long)d->part + 1,
+                       (long long)clt_document_line(texts, d));
+    else
+        clt_str_printf(out, "'%s', line %lld", file->path, (long long)clt_document_line(texts, d));
 }
 
 clt_status clt_records_judge(const clt_config *config, const clt_texts *texts, const clt_record_part *part,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The records of JSON Lines, or of another form (record_forms.h), that a config names as its samples: which
+ * The records of JSON, or of another form (record_forms.h), that a config names as its samples: which
  * files, which part of them a split has, and what happens with records that cannot be used. It knows
  * nothing of what a record holds. */
 #ifndef ENGINE_DATA_RECORDS_TEXT_RECORDS_H

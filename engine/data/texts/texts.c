@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads files into a list of documents: small files are copied, large ones mapped, gzip files unpacked; the
- * records of JSON Lines become documents of their own. */
+ * records of JSON Lines and of lists of JSON become documents of their own. */
 #include "engine/data/texts/texts.h"
 
 #include <pthread.h>
@@ -18,6 +18,7 @@
 #include "engine/files/fileio.h"
 #include "engine/files/remote_files.h"
 #include "engine/json/json.h"
+#include "engine/json/json_walk.h"
 
 #define MAPPED_ABOVE ((off_t)1 << 20) /* bytes */
 
@@ -100,7 +101,7 @@ clt_status clt_texts_document(clt_texts *t, const char *bytes, size_t size, int6
     return CLT_OK;
 }
 
-/* --- JSON Lines --- */
+/* --- JSON Lines, lists of JSON --- */
 
 /* The next line that is not blank; false at the end. */
 static bool next_line(const char **at, const char *end, const char **line, size_t *size, int64_t *number)
@@ -118,6 +119,44 @@ static bool next_line(const char **at, const char *end, const char **line, size_
     return false;
 }
 
+/* The records of a text: its lines, or the entries of the list that it is. */
+typedef struct records {
+    clt_json_walk walk;
+    bool listed;
+    int64_t number; /* of the newest line or entry, from 1 */
+} records;
+
+static records records_of(const char *bytes, size_t size)
+{
+    return (records){.walk = {bytes, bytes, bytes + size, ", as in a list of records"},
+                     .listed = clt_json_starts_list(bytes, size)};
+}
+
+/* *size 0: there are no more. */
+static clt_status next_record(records *r, const char **record, size_t *size)
+{
+    bool more;
+    if (!r->listed) {
+        if (!next_line(&r->walk.at, r->walk.end, record, size, &r->number))
+            *size = 0;
+        return CLT_OK;
+    }
+    *size = 0;
+    if (r->number == 0)
+        CLT_TRY(clt_json_walk_expect(&r->walk, '[', "a list"));
+    CLT_TRY(clt_json_walk_entry(&r->walk, ']', r->number == 0, &more));
+    if (!more) {
+        bool end = clt_json_walk_peek(&r->walk) == '\0' && r->walk.at == r->walk.end;
+        return end ? CLT_OK : clt_json_walk_fault(&r->walk, "the end of the file");
+    }
+    (void)clt_json_walk_peek(&r->walk);
+    *record = r->walk.at;
+    CLT_TRY(clt_json_walk_value(&r->walk));
+    *size = (size_t)(r->walk.at - *record);
+    r->number++;
+    return CLT_OK;
+}
+
 /* True if the line is a complete JSON object. */
 static bool is_object(const char *line, size_t size)
 {
@@ -127,19 +166,23 @@ static bool is_object(const char *line, size_t size)
     return parsed && clt_json_typeof(clt_json_root(doc)) == CLT_JSON_OBJECT;
 }
 
-/* Refuses text whose first two lines are JSON objects. A single such line may be any text in braces. */
-static clt_status refuse_json_lines(const clt_texts *t, const char *bytes, size_t size)
+/* Refuses text whose first two lines, or the first entry of a list, are JSON objects. A single such line may
+ * be any text in braces. */
+static clt_status refuse_records(const clt_texts *t, const char *bytes, size_t size)
 {
-    const char *at = bytes, *line;
-    int64_t number = 0;
+    records r = records_of(bytes, size);
+    const char *record;
     size_t length;
-    for (int seen = 0; seen < 2; seen++)
-        if (!next_line(&at, bytes + size, &line, &length, &number) || !is_object(line, length))
+    for (int seen = 0; seen < (r.listed ? 1 : 2); seen++)
+        if (next_record(&r, &record, &length) != CLT_OK || length == 0 || !is_object(record, length)) {
+            clt_error_clear();
             return CLT_OK;
+        }
     CLT_FAIL(CLT_EDATA,
-             "it looks like JSON Lines, whose braces and names would become text; name the member that holds "
+             "it looks like %s, whose braces and names would become text; name the member that holds "
              "the text with %s, such as %s%s%s",
-             t->json_option, "text", t->plain_option ? "; or take it as it stands with " : "",
+             r.listed ? "a list of JSON" : "JSON Lines", t->json_option, "text",
+             t->plain_option ? "; or take it as it stands with " : "",
              t->plain_option ? t->plain_option : "");
 }
 
@@ -177,10 +220,14 @@ static clt_status add_records(clt_texts *t, const char *bytes, size_t size)
     CLT_FREED size_t *ends = NULL;
     clt_text_file *file = &t->files[t->n_files - 1];
     size_t count = 0, capacity = 0, length;
-    const char *at = bytes, *line;
-    int64_t number = 0;
-    while (next_line(&at, bytes + size, &line, &length, &number)) {
-        CLT_TRY(clt_fail_prefix(read_record(t, line, length, &all), "line %lld", (long long)number));
+    records r = records_of(bytes, size);
+    const char *record;
+    for (;;) {
+        CLT_TRY(next_record(&r, &record, &length));
+        if (length == 0)
+            break;
+        CLT_TRY(clt_fail_prefix(read_record(t, record, length, &all), "%s %lld", r.listed ? "record" : "line",
+                                (long long)r.number));
         CLT_TRY(clt_grow(&ends, &capacity, count + 1, sizeof *ends, "the list of records"));
         ends[count++] = all.length;
     }
@@ -193,19 +240,24 @@ static clt_status add_records(clt_texts *t, const char *bytes, size_t size)
     return CLT_OK;
 }
 
-/* Adds each line as a document, or the documents of a file that has another form. */
+/* Adds each line or entry of a list as a document, or the documents of a file that has another form. */
 static clt_status add_lines(clt_texts *t, const char *bytes, size_t size)
 {
-    const char *at = bytes, *line;
-    int64_t number = 0;
+    clt_text_file *file = &t->files[t->n_files - 1];
+    const char *record;
     size_t length;
     if (t->cut)
         CLT_TRY(t->cut(t, bytes, size));
-    if (t->files[t->n_files - 1].form != 0)
+    if (file->form != 0)
         return CLT_OK;
-    while (next_line(&at, bytes + size, &line, &length, &number))
-        CLT_TRY(add_document(t, line, length, true));
-    return CLT_OK;
+    records r = records_of(bytes, size);
+    file->listed = r.listed;
+    for (;;) {
+        CLT_TRY(next_record(&r, &record, &length));
+        if (length == 0)
+            return CLT_OK;
+        CLT_TRY(clt_texts_document(t, record, length, r.listed ? r.number - 1 : 0));
+    }
 }
 
 static clt_status check_and_add(clt_texts *t, const char *bytes, size_t size, bool *other)
@@ -218,7 +270,7 @@ static clt_status check_and_add(clt_texts *t, const char *bytes, size_t size, bo
     if (*t->json_key)
         return add_records(t, bytes + mark, size - mark);
     if (!t->any_lines)
-        CLT_TRY(refuse_json_lines(t, bytes + mark, size - mark));
+        CLT_TRY(refuse_records(t, bytes + mark, size - mark));
     return add_document(t, bytes, size, false);
 }
 

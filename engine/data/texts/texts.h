@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Texts as people have them, read into memory: files (plain or .gz), folders, patterns, "@LIST", "-" for the
- * standard input (plain or packed), and JSON Lines. Each file, or each record of JSON Lines, is a document.
+ * standard input (plain or packed), JSON Lines, and lists of JSON ([{...}, {...}]). Each file, or each record
+ * of JSON Lines or of a list, is a document.
  * A file of another kind is refused with a message that says what it is. It knows nothing of tokens. */
 #ifndef ENGINE_DATA_TEXTS_TEXTS_H
 #define ENGINE_DATA_TEXTS_TEXTS_H
@@ -14,7 +15,8 @@ typedef struct clt_text_file {
     clt_mapping mapping; /* of a plain file */
     char *content;       /* what was unpacked, read from the standard input, or taken from records */
     uint64_t bytes;      /* of its documents */
-    int form, detail;    /* of its documents, as `cut` says; 0: lines */
+    int form, detail;    /* of its documents, as `cut` says; 0: lines or a list */
+    bool listed;         /* its records are the entries of one list of JSON, `part` their numbers from 0 */
     void *about;         /* what `cut` keeps of the file for its documents; free() frees it with the file */
 } clt_text_file;
 
@@ -23,7 +25,7 @@ typedef struct clt_document {
     uint64_t begin, size; /* where it begins in the joined text (all documents in a row), and its bytes */
     size_t file;          /* index of its file */
     bool record;          /* from JSON Lines, or of another form of records */
-    int64_t part;         /* `cut` sets it, for example to the document's number in `bytes`; else 0 */
+    int64_t part; /* `cut` sets it, for example to the document's number in `bytes`; see `listed`; else 0 */
 } clt_document;
 
 typedef struct clt_texts {
@@ -36,7 +38,8 @@ typedef struct clt_texts {
      * option that names the member (`json_option`). json_key: the member of a record that holds the text;
      * "": plain text. */
     const char *key, *json_option, *json_key;
-    bool lines; /* each line that is not blank is a document as it stands, such as a record of JSON Lines */
+    /* each line that is not blank, or each entry of a list of JSON, is a document as it stands */
+    bool lines;
     /* with `lines`, NULL: none: sees each file first. If the file has another form, it adds the documents by
      * clt_texts_document and sets the form of the newest file. CLT_EDATA: what is wrong with the file. */
     clt_status (*cut)(struct clt_texts *texts, const char *bytes, size_t size);
@@ -46,9 +49,9 @@ typedef struct clt_texts {
     const char *plain_option; /* the setting that sets any_lines, for messages; NULL: there is none */
 } clt_texts;
 
-/* clt_texts_add: adds the texts of an entry (clt_text_paths). CLT_EDATA, with the file and for JSON Lines
- * the line: a file that is not text, a record that is not an object or has no string in the member
- * json_key, or a file that looks like JSON Lines while json_key is "" and any_lines is false. Of a folder
+/* clt_texts_add: adds the texts of an entry (clt_text_paths). CLT_EDATA, with the file and for records the
+ * line or its number in the list: a file that is not text, a record that is not an object or has no string in the member
+ * json_key, or a file that looks like records while json_key is "" and any_lines is false. Of a folder
  * or pattern, files of other kinds (images, archives) are left out with a warning, unless they are more
  * than half. A process reads the standard input once, however often it is named. */
 clt_status clt_texts_add(clt_texts *texts, const char *entry);

@@ -20,7 +20,7 @@ typedef struct clt_prepare_options {
     int n_inputs;
     const char *out;       /* a folder that does not exist yet or is empty */
     const char *tokenizer; /* "bytes", a folder or a file */
-    const char *json_key;  /* member of JSON Lines records that holds the text; "" or NULL: plain text */
+    const char *json_key;  /* member of records of JSON that holds the text; "" or NULL: plain text */
     bool special_tokens;   /* names of special tokens in the text become their ids */
     /* above 0: a BPE vocabulary of this size is trained on the training part; `tokenizer` is "" then */
     int64_t train_bpe;

@@ -456,8 +456,10 @@ static const clt_config_key text_keys[] = {
     CLT_KEY_STRINGS("data.path", "[]",
                     "the text to train on: a file, a folder, a pattern such as "
                     "texts/*.txt, or a list of these"),
-    CLT_KEY_STRING("data.json_key", "\"\"",
-                   "the files are JSON Lines, and this member of each record is a text; empty: plain text"),
+    CLT_KEY_STRING(
+        "data.json_key", "\"\"",
+        "the files are JSON Lines or lists of JSON, and this member of each record is a text; empty: "
+        "plain text"),
     CLT_KEY_BOOL("data.special_tokens", "false",
                  "names of special tokens in the text become these tokens; false: they are plain text"),
     {.path = "data.joined",

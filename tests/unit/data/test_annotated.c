@@ -495,7 +495,7 @@ TEST(tables_that_are_refused)
         {"a.jsonl", "{\"text\":\"hello\"}\n", NUMBER, "data.label_member"},
         {"a.csv", "text,label\n", "", "the training part has none; 0 records are there"},
         {"a.csv", "", "", "the training part has none"},
-        {"a.txt", "text,label\nhello,1\n", "", "(JSON Lines; a table is a file named .csv or .tsv)"},
+        {"a.txt", "text,label\nhello,1\n", "", "(records of JSON; a table is a file named .csv or .tsv)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char keys[600];

@@ -250,6 +250,44 @@ TEST(samples_that_are_too_long)
     }
 }
 
+/* A list of JSON, on one line or on many, holds the same records; a fault is named by the number of its
+ * record, and one that ends the list by its byte. */
+TEST(lists_of_records)
+{
+    static const char *const lists[] = {
+        "\xef\xbb\xbf[{\"prompt\":\"a ] } \\\"\",\"completion\":\"b\"},7,{\"text\":\"\"}]",
+        "\n[\n  {\n \"prompt\" : \"a ] } \\\"\",\n \"completion\": \"b\"\n},\n 7 ,\n{\"text\":\"\"}\n]\n"};
+    static const char *const places[] = {"chats.jsonl', record 2, line 1", "chats.jsonl', record 2, line 7"};
+    for (int i = 0; i < 2; i++) {
+        CLT_SCOPED(clt_config) *config = config_for(lists[i], 99, "");
+        CLT_SCOPED(clt_chat_samples) s = {0};
+        CLT_SCOPED(clt_str) text = {0};
+        assert_ok(clt_chat_samples_open(config, CLT_SPLIT_TRAIN, &s));
+        assert_int_equal(s.part.count, 3);
+        assert_int_equal(s.bad, 2);
+        show(&s, 0, &text);
+        assert_string_equal(text.text, "a ] } \"{b</s>}");
+        assert_non_null(strstr(s.sample[1].why, "it is a number, and a record is an object"));
+        assert_non_null(strstr(s.sample[2].why, "the text is empty"));
+        text.length = 0;
+        clt_record_place(&s.texts, 1, &text);
+        assert_non_null(strstr(text.text, places[i]));
+    }
+    static const char *const faults[][2] = {
+        {"[{\"text\":\"a\"}", "byte 14: here must be a comma or the end of a list or object, as in a list"},
+        {"[{\"text\":\"a\"}] x", "byte 16: here must be the end of the file"},
+        {"[{\"text\":\"a\"},]", "byte 15: here must be a value"},
+        {"[{\"text\":\"a", "here must be the end of a string"},
+    };
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        CLT_SCOPED(clt_config) *config = config_for(faults[i][0], 99, "");
+        CLT_SCOPED(clt_chat_samples) s = {0};
+        assert_int_equal(clt_chat_samples_open(config, CLT_SPLIT_TRAIN, &s), CLT_EDATA);
+        if (!strstr(clt_error_text(), faults[i][1]))
+            fail_msg("%s: %s", faults[i][0], clt_error_text());
+    }
+}
+
 /* --- templates --- */
 
 TEST(programs_of_templates)

@@ -57,7 +57,7 @@ TEST(test_text_files)
     clt_source_close(source);
 }
 
-/* A folder, a pattern, and JSON Lines, whose records stay whole. */
+/* A folder, a pattern, JSON Lines and a list of JSON, whose records stay whole. */
 TEST(test_text_kinds)
 {
     assert_int_equal(mkdir(in_dir("kinds"), 0700), 0);
@@ -80,6 +80,17 @@ TEST(test_text_kinds)
         CLT_SPLIT_TRAIN);
     assert_int_equal(source->bytes, 4); /* 7 of 10 bytes lie inside the second record */
     clt_source_close(source);
+    put_text("r.json", "[{\"text\":\"abcd\"},\n {\"text\":\"efghij\"}]");
+    expect_refused("\"type\":\"text\",\"path\":\"%D/r.json\",\"window\":2", CLT_SPLIT_TRAIN, CLT_EDATA,
+                   "/r.json|list of JSON|data.json_key");
+    source =
+        must_open("\"type\":\"text\",\"path\":\"%D/r.json\",\"json_key\":\"text\",\"window\":2,\"split\":0.3",
+                  CLT_SPLIT_TRAIN);
+    assert_int_equal(source->bytes, 4);
+    clt_source_close(source);
+    put_text("r.json", "[{\"text\":\"abcd\"},\n {\"id\":1}]");
+    expect_refused("\"type\":\"text\",\"path\":\"%D/r.json\",\"json_key\":\"text\",\"window\":2",
+                   CLT_SPLIT_TRAIN, CLT_EDATA, "record 2|no member \"text\"");
 }
 
 TEST(test_text_list)

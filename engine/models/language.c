@@ -190,19 +190,19 @@ clt_status clt_language_logits(clt_language *m, const char *name, const char *ta
     return clt_lora_head(&m->b, node, from, m->vocab, &m->at);
 }
 
-clt_status clt_language_loss(clt_language *m)
+clt_status clt_language_loss(clt_language *m, const char *name)
 {
     clt_node *node;
     int32_t inputs[2] = {m->at, m->b.graph->fields[m->y - m->b.inputs->field].tensor};
     return clt_language_add(
-        m, "cross_entropy", "loss", NULL, inputs, 2,
+        m, "cross_entropy", name, NULL, inputs, 2,
         CLT_ATTRS(CLT_A_INT("classes", m->vocab), CLT_A_INT("ignore_index", IGNORED_TARGET)), &node);
 }
 
 clt_status clt_language_head(clt_language *m, const char *name, const char *table, double init_std)
 {
     CLT_TRY(clt_language_logits(m, name, table, init_std));
-    return m->decode ? CLT_OK : clt_language_loss(m);
+    return m->decode ? CLT_OK : clt_language_loss(m, "loss");
 }
 
 /* --- both forms --- */

@@ -55,7 +55,7 @@ clt_status clt_language_embed(clt_language *m, const char *name, double init_std
  * a tied head uses. */
 clt_status clt_language_logits(clt_language *m, const char *name, const char *table, double init_std);
 /* Adds the loss of the logits m->at against the field y, whose negative targets do not count. */
-clt_status clt_language_loss(clt_language *m);
+clt_status clt_language_loss(clt_language *m, const char *name);
 /* Both; for generation the logits alone. */
 clt_status clt_language_head(clt_language *m, const char *name, const char *table, double init_std);
 

@@ -261,7 +261,7 @@ static clt_status bert_masked(bert *m, int32_t encoded)
     CLT_TRY(clt_language_logits(l, "cls.predictions.decoder", TABLE, m->init_std));
     CLT_TRY(clt_language_add(l, "bias", "cls.predictions", NULL, &l->at, 1, NULL, &node));
     clt_language_padded(l, node);
-    return clt_language_loss(l);
+    return clt_language_loss(l, has_head(m, "masked") ? "loss" : "masked_loss");
 }
 
 /* The first token's row through a layer with tanh, which stands for the whole text. */

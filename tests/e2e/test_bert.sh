@@ -44,7 +44,9 @@ END
 config short 32 >one.json
 config long 64 >two.json
 expect_code 0 "$CLTRAIN" train one.json --out one
-expect_text 'follows_loss [0-9.]+'
+expect_text 'eval at step 6 \| loss [0-9.]+ .*\| masked_loss [0-9.]+ \| follows_loss [0-9.]+'
+cp one/metrics.jsonl "$out"
+expect_text '^\{"step":6,.*"losses":\{"masked_loss":[0-9.]+,"follows_loss":[0-9.]+\}' '"eval_losses":\{"masked_loss":[0-9.]+,"follows_loss":[0-9.]+\}'
 expect_code 0 "$CLTRAIN" train one.json train.steps=3 --out half
 expect_code 0 "$CLTRAIN" train --resume half train.steps=6
 tensors one/checkpoints/step_6/model.safetensors >whole

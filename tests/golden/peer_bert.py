@@ -200,7 +200,7 @@ class Peer:
                 "cls.predictions.decoder.bias": saved["cls.predictions.bias"]}
         net.inner.load_state_dict(names | tied)
         last = records["eval_losses"][-1]
-        return self.evaluate(net, COMMON), records["loss"].astype(float), (net, (last["loss"], last["follows_loss"]))
+        return self.evaluate(net, COMMON), records["loss"].astype(float), (net, (last["masked_loss"], last["follows_loss"]))
 
     def check(self, name, runs):
         """Whether cltrain's evaluation lies within three standard deviations of PyTorch's mean over a dozen draws of pairs and masks, with

@@ -220,26 +220,33 @@ void clt_board_start(clt_board *b, int64_t step)
 
 /* --- numbers --- */
 
+/* One loss of several. */
+static void put_loss(clt_board *b, const char *part, const char *name, double value)
+{
+    char tag[96];
+    (void)snprintf(tag, sizeof tag, "%s/loss/%s", part, name);
+    put_scalar(b, tag, value);
+}
+
 void clt_board_step(clt_board *b, const clt_step_metrics *m)
 {
     if (!b || !b->file)
         return;
     begin(b, m->step, m->time);
     put_scalars(b, clt_step_rows, m);
+    for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++)
+        put_loss(b, "train", m->loss_name[i], m->loss_value[i]);
     send(b);
 }
 
 void clt_board_eval(clt_board *b, const clt_eval_metrics *m, double time)
 {
-    char tag[96];
     if (!b || !b->file)
         return;
     begin(b, m->step, time);
     put_scalars(b, clt_eval_rows, m);
-    for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++) {
-        (void)snprintf(tag, sizeof tag, "eval/loss/%s", m->loss_name[i]);
-        put_scalar(b, tag, m->loss_value[i]);
-    }
+    for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++)
+        put_loss(b, "eval", m->loss_name[i], m->loss_value[i]);
     send(b);
 }
 

@@ -14,6 +14,10 @@
 typedef struct clt_step_metrics {
     int64_t step, update, skipped; /* skipped: total so far */
     double loss, grad_norm, lr, loss_scale;
+    /* With several losses, whose weighted sum `loss` is, else n_losses is 1: each one's own. */
+    int n_losses;
+    const char *loss_name[CLT_MAX_LOSSES];
+    double loss_value[CLT_MAX_LOSSES];
     double accuracy; /* fraction of this step's targets that were predicted correctly, NAN if meaningless */
     double step_ms, samples_per_s, tokens_per_s, data_ms, comm_ms, comm_exposed_ms;
     double device_busy;      /* fraction of the step in which the compute queue ran a command */

@@ -399,6 +399,18 @@ clt_status clt_rundir_event(clt_rundir *dir, const char *event, int64_t step, co
     return write_line(dir, step, false, &line);
 }
 
+/* The losses by their names, if there are several. */
+static void put_losses(clt_json_writer *w, const char *key, int count, const char *const *name,
+                       const double *value)
+{
+    if (count < 2)
+        return;
+    clt_jw_kobject(w, key);
+    for (int i = 0; i < count; i++)
+        clt_jw_kdouble(w, name[i], value[i]);
+    clt_jw_end_object(w);
+}
+
 clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *m)
 {
     clt_str line = {0};
@@ -406,6 +418,7 @@ clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *m)
     clt_jw_object(&w);
     clt_metric_rows_write(clt_step_rows, m, &w);
     put_time(dir, &w, m->time);
+    put_losses(&w, "losses", m->n_losses, m->loss_name, m->loss_value);
     clt_jw_end_object(&w);
     if (dir->board) {
         board_lock(dir);
@@ -417,17 +430,15 @@ clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *m)
 
 clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
 {
+    const char *name[CLT_MAX_LOSSES];
     clt_str line = {0};
     clt_json_writer w = clt_json_writer_make(&line, 0);
     clt_jw_object(&w);
     clt_metric_rows_write(clt_eval_rows, m, &w);
     put_time(dir, &w, 0);
-    if (m->n_losses > 1) {
-        clt_jw_kobject(&w, "eval_losses");
-        for (int i = 0; i < m->n_losses; i++)
-            clt_jw_kdouble(&w, m->loss_name[i], m->loss_value[i]);
-        clt_jw_end_object(&w);
-    }
+    for (int i = 0; i < m->n_losses; i++)
+        name[i] = m->loss_name[i];
+    put_losses(&w, "eval_losses", m->n_losses, name, m->loss_value);
     clt_jw_end_object(&w);
     if (dir->board) {
         board_lock(dir);

@@ -101,8 +101,12 @@ void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
     m->grad_norm = (double)r->state.grad_norm;
     m->lr = (double)r->state.lr;
     m->loss_scale = (double)r->state.loss_scale;
+    m->n_losses = graph->n_losses;
     for (int i = 0; i < graph->n_losses; i++) {
-        m->loss += (double)r->loss[i][0];
+        double weight = (double)graph->losses[i].weight, share = (double)r->loss[i][0];
+        m->loss += share;
+        m->loss_name[i] = graph->losses[i].name;
+        m->loss_value[i] = weight > 0 ? share / weight : NAN;
         if (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_CORRECT) {
             correct += (double)r->loss[i][3];
             targets += (double)r->loss[i][2];

@@ -31,6 +31,10 @@ size_t clt_text_plain(const char *text);
  * files. */
 void clt_text_tame(char *text);
 
+/* The ending of a noun after a number: "%zu file%s", count, CLT_PLURAL(count). */
+#define CLT_PLURAL(count) ((count) == 1 ? "" : "s")
+#define CLT_PLURAL_ES(count) ((count) == 1 ? "" : "es")
+
 bool clt_ends_with(const char *text, const char *end);
 /* The number of bytes before the ending `end`; 0: the text does not end with it, or is nothing else. */
 size_t clt_stem(const char *text, const char *end);

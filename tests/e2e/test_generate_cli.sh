@@ -88,6 +88,24 @@ make first.txt --checkpoint run --prompt 'and the ' --max-new 40 --top-k 1 --see
 expect_same greedy.txt first.txt
 if grep -q -E 'cat|sat|mats' greedy.txt; then pass; else fail "nothing was learned: $(cat greedy.txt)"; fi
 
+# --- several texts: the first is the one without --samples, and a text does not depend on how many there are; JSON has all ---
+make three.txt run --prompt 'and the ' --max-new 6 --seed 3 --samples 3 --json three.json
+expect_code 0 diff <(sed -n 2p three.txt | head -c 14) <(head -c 14 run.txt)
+expect_code 0 grep -q -x -- '--- sample 3 of 3 ---' three.txt
+[ "$(grep -c '^and the ' three.txt)" -eq 3 ] && [ "$(grep '^and the ' three.txt | sort -u | wc -l)" -gt 1 ] && pass || fail 'three texts'
+make two.txt run --prompt 'and the ' --max-new 6 --seed 3 --samples 2
+expect_same <(sed -n '2p;4p' three.txt) <(sed -n '2p;4p' two.txt)
+cp three.json "$out"
+expect_text '"prompt": "and the "' '"seed": 3,' '"tokens": 6,' '"ended": false' '"prompt_tokens": 8'
+[ "$(grep -c '"text": ' three.json)" -eq 3 ] && pass || fail 'JSON has three texts'
+make long.txt run --prompt 'and the ' --max-new 20 --seed 3 --samples 2 # the cache begins anew in each
+expect_same <(sed -n 2p long.txt) <(head -c 28 run.txt; echo)
+expect_code 0 "$CLTRAIN" generate run --prompt 'and the ' --max-new 1 --seed 3 --json -
+expect_text '^1 token in' '^  "samples": \['
+reject_text '^and the '
+expect_code 2 "$CLTRAIN" generate run --samples 2 --logits l.npy
+expect_text '\-\-logits is for one text'
+
 # --- a tokenizer trained on the text; its data may have been deleted ---
 expect_code 0 "$CLTRAIN" data prepare cats.txt --train-bpe 300 --out tokens
 cp "$out" prepared.txt

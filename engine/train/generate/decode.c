@@ -23,6 +23,8 @@ struct clt_decoder {
     clt_run *run;
     int32_t context, used; /* positions in the key-value cache, and how many of them are filled */
     float *logits, *scratch;
+    float *after_prompt;                /* the logits of the first new token, while there are several texts */
+    size_t outputs;                     /* of the model */
     int64_t answer_end;                 /* the token that ends an answer in a chat; -1: this is not a chat */
     clt_ids ids;                        /* the prompt, then generated tokens */
     bool any_text;                      /* one of them stands for text; in a chat, one of the answer's */
@@ -66,10 +68,11 @@ static clt_status open_model(clt_decoder *d)
 {
     CLT_TRY(clt_run_create(&d->run_options, CLT_JOB_DECODE, &d->run));
     d->context = (int32_t)d->run->job->context;
-    int outputs =
-        (int)clt_shape_last(&clt_graph_tensor(d->run->job->eval->graph, d->run->job->prediction)->shape);
-    CLT_TRY(clt_alloc(&d->logits, (size_t)outputs, sizeof *d->logits, "generation"));
-    return clt_alloc(&d->scratch, (size_t)outputs, sizeof *d->scratch, "generation");
+    d->outputs =
+        (size_t)clt_shape_last(&clt_graph_tensor(d->run->job->eval->graph, d->run->job->prediction)->shape);
+    CLT_TRY(clt_alloc(&d->logits, d->outputs, sizeof *d->logits, "generation"));
+    CLT_TRY(clt_alloc(&d->after_prompt, d->outputs, sizeof *d->after_prompt, "generation"));
+    return clt_alloc(&d->scratch, d->outputs, sizeof *d->scratch, "generation");
 }
 
 clt_status clt_decoder_create(const clt_run_options *options, const char *name, clt_decoder **out)
@@ -92,6 +95,7 @@ void clt_decoder_destroy(clt_decoder *d)
     clt_tokenizer_close(d->tokenizer);
     free(d->logits);
     free(d->scratch);
+    free(d->after_prompt);
     free(d->ids.id);
     free(d);
 }
@@ -174,10 +178,9 @@ static bool ends_text(const clt_decoder *d, int64_t id)
 }
 
 /* Draws the next token and computes the logits after it. *ended: the token was the end of the text. */
-static clt_status next_token(clt_decoder *d, int index, bool *ended)
+static clt_status next_token(clt_decoder *d, const clt_sampling *sampling, int index, bool *ended)
 {
-    uint32_t id =
-        (uint32_t)clt_sample(d->logits, known_tokens(d), &d->wanted->sampling, (uint64_t)index, d->scratch);
+    uint32_t id = (uint32_t)clt_sample(d->logits, known_tokens(d), sampling, (uint64_t)index, d->scratch);
     *ended = !d->wanted->ignore_end && ends_text(d, (int64_t)id);
     CLT_TRY(push_id(&d->ids, id));
     if (*ended)
@@ -229,6 +232,42 @@ static clt_status encode_question(clt_decoder *d, const clt_generate_options *o)
     return clt_chat_end_token(&rules, &d->answer_end);
 }
 
+/* Goes back to the state after the prompt: `count` tokens, the last `used` of them in the cache. */
+static clt_status begin_again(clt_decoder *d, size_t count, int32_t used, bool any_text, bool cached)
+{
+    d->ids.count = count;
+    d->any_text = any_text;
+    if (!cached) /* the cache was filled anew since */
+        return prefill(d, count - (size_t)used, false);
+    d->used = used;
+    memcpy(d->logits, d->after_prompt, d->outputs * sizeof *d->logits);
+    return CLT_OK;
+}
+
+static clt_status generate_texts(clt_decoder *d, clt_generate_result *result)
+{
+    const clt_generate_options *o = d->wanted;
+    clt_sampling sampling = o->sampling;
+    const size_t count = d->ids.count;
+    const int32_t used = d->used;
+    const bool any_text = d->any_text;
+    bool cached = true;
+    memcpy(d->after_prompt, d->logits, d->outputs * sizeof *d->logits);
+    for (int sample = 0; sample == 0 || sample < o->samples; sample++, sampling.sample++) {
+        double start = clt_now();
+        if (sample > 0)
+            CLT_TRY(begin_again(d, count, used, any_text, cached));
+        result->ended = false;
+        for (result->new_tokens = 0; result->new_tokens < o->max_new && !result->ended; result->new_tokens++)
+            CLT_TRY(next_token(d, &sampling, result->new_tokens, &result->ended));
+        cached = d->ids.count - count <= (size_t)(d->context - used);
+        result->new_seconds = clt_now() - start;
+        if (o->done)
+            o->done(o->context, result);
+    }
+    return CLT_OK;
+}
+
 clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, clt_generate_result *result)
 {
     *result = (clt_generate_result){0};
@@ -247,11 +286,7 @@ clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, c
     CLT_TRY(prefill(d, d->ids.count > keep ? d->ids.count - keep : 0, true));
     result->prompt_tokens = (int)d->ids.count;
     result->prompt_seconds = clt_now() - start;
-    start = clt_now();
-    for (; result->new_tokens < o->max_new && !result->ended; result->new_tokens++)
-        CLT_TRY(next_token(d, result->new_tokens, &result->ended));
-    result->new_seconds = clt_now() - start;
-    return CLT_OK;
+    return generate_texts(d, result);
 }
 
 /* --- from a checkpoint --- */
@@ -318,12 +353,17 @@ static clt_status generate_window(const clt_generate_options *o, const clt_saved
                            .predicts = true,
                            .observer = o->observer};
     double start = clt_now();
-    clt_status status = clt_sample_window(&run, o->prompt, o->max_new, &o->sampling, &text);
-    if (status == CLT_OK && o->text)
-        o->text(o->context, text.text, text.length);
-    result->new_tokens = (int)text.length;
-    result->new_seconds = clt_now() - start;
-    return status;
+    int samples = o->samples > 1 ? o->samples : 1;
+    CLT_TRY(clt_sample_window(&run, o->prompt, samples, o->max_new, &o->sampling, &text));
+    result->new_tokens = o->max_new;
+    result->new_seconds = (clt_now() - start) / samples;
+    for (int i = 0; i < samples; i++) {
+        if (o->text && o->max_new > 0)
+            o->text(o->context, text.text + (size_t)i * (size_t)o->max_new, (size_t)o->max_new);
+        if (o->done)
+            o->done(o->context, result);
+    }
+    return CLT_OK;
 }
 
 /* Fails for other models: the message says what the run trained, and which commands are for that. */

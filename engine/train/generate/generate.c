@@ -69,7 +69,7 @@ static void sampler_free(sampler *s)
 }
 CLT_SCOPED_VALUE(sampler, sampler_free)
 
-clt_status clt_sample_window(const clt_run_options *options, const char *prompt, int n,
+clt_status clt_sample_window(const clt_run_options *options, const char *prompt, int samples, int n,
                              const clt_sampling *sampling, clt_str *out)
 {
     CLT_SCOPED(sampler) s = {0};
@@ -77,8 +77,11 @@ clt_status clt_sample_window(const clt_run_options *options, const char *prompt,
     CLT_TRY(clt_run_load_saved(s.run, options->saved->checkpoint, options->saved->path));
     CLT_TRY(find_shapes(&s));
     CLT_TRY(prepare(&s, prompt, n));
-    for (int i = 0; i < n; i++)
-        CLT_TRY(next_byte(&s, i, sampling));
-    clt_str_append_n(out, (const char *)s.text + s.window, (size_t)n);
+    clt_sampling draws = *sampling;
+    for (int k = 0; k < samples; k++, draws.sample++) {
+        for (int i = 0; i < n; i++)
+            CLT_TRY(next_byte(&s, i, &draws));
+        clt_str_append_n(out, (const char *)s.text + s.window, (size_t)n);
+    }
     return clt_str_check(out);
 }

@@ -12,11 +12,18 @@ typedef struct clt_sampling {
     int top_k;          /* draw from the k most likely tokens; 0: from all */
     double top_p;       /* draw from the most likely tokens with probabilities that sum to top_p; 1: all */
     uint64_t seed;
+    uint32_t sample; /* number of the text, from 0: each has draws of its own of the same seed */
 } clt_sampling;
 
-/* Draws one of n tokens. A pure function: the random number depends only on the seed and on `index`, the
- * number of the draw. scratch: n floats. */
+/* Draws one of n tokens. A pure function: the random number depends only on the seed, the number of the text
+ * and `index`, the number of the draw. scratch: n floats. */
 int clt_sample(const float *logits, int n, const clt_sampling *sampling, uint64_t index, float *scratch);
+
+typedef struct clt_generate_result {
+    int prompt_tokens, new_tokens; /* new_tokens: with the end-of-text token, which is not printed */
+    bool ended;                    /* the end-of-text token, or the answer's end marker, ended the text */
+    double prompt_seconds, new_seconds;
+} clt_generate_result;
 
 typedef struct clt_generate_options {
     const char *checkpoint;       /* run, checkpoints or step_N folder */
@@ -31,6 +38,7 @@ typedef struct clt_generate_options {
     /* The name of that template: of a decoder's run; clt_generate finds it out. */
     const char *chat_template;
     int max_new;         /* tokens */
+    int samples;         /* texts that continue the prompt, from sampling.sample on; 0: one */
     bool ignore_end;     /* go on after the end-of-text token instead of stopping there */
     bool special_tokens; /* names of special tokens in the prompt become these tokens */
     clt_sampling sampling;
@@ -39,6 +47,8 @@ typedef struct clt_generate_options {
     clt_observer observer; /* progress, message */
     /* Called with each piece of text when it is generated (bytes, not NUL-terminated); may be NULL. */
     void (*text)(void *context, const char *bytes, size_t count);
+    /* Called when a text is complete, with its own numbers; may be NULL. */
+    void (*done)(void *context, const clt_generate_result *sample);
     /* Only for a language model: called with the `count` logits of the token that follows each token of the
      * prompt (of its last tokens, if it does not fit into the context) and each generated token but the last.
      * May be NULL. */
@@ -46,15 +56,9 @@ typedef struct clt_generate_options {
     void *context;
 } clt_generate_options;
 
-typedef struct clt_generate_result {
-    int prompt_tokens, new_tokens; /* new_tokens: with the end-of-text token, which is not printed */
-    bool ended;                    /* the end-of-text token, or the answer's end marker, ended the text */
-    double prompt_seconds, new_seconds;
-} clt_generate_result;
-
 /* Continues the prompt with the model of a checkpoint. Config and tokenizer come from the checkpoint
  * (saved_run.h); the training data is not needed. When the context is full, its newer half is fed into the
- * model again and generation goes on. CLT_ECHECKPOINT; CLT_EDATA (tokenizer); CLT_EUNSUPPORTED if the run
+ * model again and generation goes on. *result: of the last text. CLT_ECHECKPOINT; CLT_EDATA (tokenizer); CLT_EUNSUPPORTED if the run
  * trained no language model: the message says what to use instead. */
 clt_status clt_generate(const clt_generate_options *options, clt_generate_result *result);
 
@@ -76,10 +80,10 @@ struct clt_run *clt_decoder_run(clt_decoder *decoder); /* the run whose store ho
 clt_status clt_decoder_generate(clt_decoder *decoder, const clt_generate_options *options,
                                 clt_generate_result *result);
 
-/* Continues `prompt` by n bytes with a window model, which predicts the next byte from the last data.window
+/* Continues `prompt` `samples` times by n bytes, one text after the other in `out`, with a window model, which predicts the next byte from the last data.window
  * bytes. options->saved: holds the parameters; options->source: shapes of the run's data. CLT_ECONFIG if the
  * model is not a window model over bytes. */
-clt_status clt_sample_window(const clt_run_options *options, const char *prompt, int n,
+clt_status clt_sample_window(const clt_run_options *options, const char *prompt, int samples, int n,
                              const clt_sampling *sampling, clt_str *out);
 
 /* decode.c, for tests: feeds one token at `position` and reads the logits of the next one (as many as the

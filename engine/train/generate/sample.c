@@ -46,7 +46,7 @@ int clt_sample(const float *logits, int n, const clt_sampling *s, uint64_t index
         least = smallest_kept(logits, n, s, scratch);
     for (int i = 0; i < n; i++)
         total += logits[i] >= least ? exp((double)(logits[i] - logits[best]) / s->temperature) : 0;
-    double u = (double)clt_rng_uniform(clt_rng_u32(s->seed, CLT_RNG_SAMPLE, 0, 0, index)) * total;
+    double u = (double)clt_rng_uniform(clt_rng_u32(s->seed, CLT_RNG_SAMPLE, 0, s->sample, index)) * total;
     for (int i = 0; i < n; i++) {
         if (!(logits[i] >= least))
             continue;

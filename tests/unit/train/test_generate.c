@@ -157,17 +157,17 @@ static void draw_follows_the_rules(void **state)
         clt_sampling s;
         double share[4];
     } cases[] = {
-        {"all", {1, 0, 1, 3}, {0.2, 0.4, 0.1, 0.3}},
-        {"top-k 4 of 4", {1, 4, 1, 3}, {0.2, 0.4, 0.1, 0.3}},
-        {"top-k 2", {1, 2, 1, 3}, {0, 4.0 / 7, 0, 3.0 / 7}},
-        {"top-k 1", {1, 1, 1, 3}, {0, 1, 0, 0}},
-        {"top-p 0.65", {1, 0, 0.65, 3}, {0, 4.0 / 7, 0, 3.0 / 7}},
-        {"top-p 0.8", {1, 0, 0.8, 3}, {2.0 / 9, 4.0 / 9, 0, 3.0 / 9}},
-        {"top-p tiny", {1, 0, 1e-6, 3}, {0, 1, 0, 0}},
+        {"all", {1, 0, 1, 3, 0}, {0.2, 0.4, 0.1, 0.3}},
+        {"top-k 4 of 4", {1, 4, 1, 3, 0}, {0.2, 0.4, 0.1, 0.3}},
+        {"top-k 2", {1, 2, 1, 3, 0}, {0, 4.0 / 7, 0, 3.0 / 7}},
+        {"top-k 1", {1, 1, 1, 3, 0}, {0, 1, 0, 0}},
+        {"top-p 0.65", {1, 0, 0.65, 3, 0}, {0, 4.0 / 7, 0, 3.0 / 7}},
+        {"top-p 0.8", {1, 0, 0.8, 3, 0}, {2.0 / 9, 4.0 / 9, 0, 3.0 / 9}},
+        {"top-p tiny", {1, 0, 1e-6, 3, 0}, {0, 1, 0, 0}},
         /* top-p counts what top-k leaves: 4/7 alone reaches 0.5 */
-        {"top-k 2 and top-p 0.5", {1, 2, 0.5, 3}, {0, 1, 0, 0}},
+        {"top-k 2 and top-p 0.5", {1, 2, 0.5, 3, 0}, {0, 1, 0, 0}},
         /* squares: 4, 16, 1, 9 of 30 */
-        {"temperature 0.5", {0.5, 0, 1, 3}, {4.0 / 30, 16.0 / 30, 1.0 / 30, 9.0 / 30}},
+        {"temperature 0.5", {0.5, 0, 1, 3, 0}, {4.0 / 30, 16.0 / 30, 1.0 / 30, 9.0 / 30}},
     };
     float logits[4];
     int counts[4];
@@ -184,7 +184,7 @@ static void draw_follows_the_rules(void **state)
 static void draw_at_the_edges(void **state)
 {
     static const float extreme[5] = {-1e30f, 88.0f, -INFINITY, 1e4f, 1e4f - 200};
-    static const clt_sampling zero = {0, 0, 1, 1}, warm = {1, 0, 1, 1}, cold = {1e-3, 3, 0.9, 1};
+    static const clt_sampling zero = {0, 0, 1, 1, 0}, warm = {1, 0, 1, 1, 0}, cold = {1e-3, 3, 0.9, 1, 0};
     float scratch[5], one = -3;
     (void)state;
     for (uint64_t i = 0; i < 50; i++) {
@@ -199,16 +199,18 @@ static void draw_is_repeatable(void **state)
 {
     static const float logits[8] = {0};
     float scratch[8];
-    int same_seed = 0, other_seed = 0;
+    int same_seed = 0, other_seed = 0, other_text = 0;
     (void)state;
     for (uint64_t i = 0; i < 400; i++) {
-        clt_sampling a = {1, 0, 1, 7}, b = {1, 0, 1, 8};
+        clt_sampling a = {1, 0, 1, 7, 0}, b = {1, 0, 1, 8, 0}, c = {1, 0, 1, 7, 1};
         int token = clt_sample(logits, 8, &a, i, scratch);
         same_seed += token == clt_sample(logits, 8, &a, i, scratch);
         other_seed += token == clt_sample(logits, 8, &b, i, scratch);
+        other_text += token == clt_sample(logits, 8, &c, i, scratch);
     }
     assert_int_equal(same_seed, 400);
     assert_in_range(other_seed, 20, 100); /* by chance 50 */
+    assert_in_range(other_text, 20, 100);
 }
 
 /* --- whole texts --- */

@@ -53,6 +53,7 @@ static clt_status start_ranks(cmd_context *context, const cmd_entry *entry)
     if ((entry->flags & CMD_RANKS) && comm_under_launcher()) {
         CLT_TRY(comm_create(&context->comm));
         context->ranks = comm_describe(context->comm);
+        clt_log_set_first(context->ranks->rank == 0); /* what the config brings is warned of once */
         ocl_prepare_process(context->ranks->local_ranks, context->ranks->core_ranks);
         clt_remote_wait_until(
             NULL); /* ranks stop together: one that gives up alone would leave the others waiting */

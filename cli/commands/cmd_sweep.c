@@ -236,8 +236,10 @@ clt_status cmd_sweep(cmd_context *context, int argc, char **argv)
             "folder that save_pretrained wrote"),
         ARGS_FLOAT(
             "--budget", "MONEY", a.budget, 0, 1e12,
-            "what all trials may cost together (cost.per_hour): then trainings save and it exits with 75"),
-        ARGS_FLOAT("--hours", "HOURS", a.hours, 0, 1e9, "the same by the hours that all trials were trained"),
+            "what all trials may cost together (cost.per_hour): then trainings save and it exits with 75; 0: "
+            "no limit (0)"),
+        ARGS_FLOAT("--hours", "HOURS", a.hours, 0, 1e9,
+                   "the same by the hours that all trials were trained; 0: no limit (0)"),
         ARGS_FLOAT("--lease", "SECONDS", a.lease, 5, 86400,
                    "a worker of another machine counts as dead when it was silent for this time (60)"),
         ARGS_FLOAT("--grace", "SECONDS", a.grace, 1, 1e9,

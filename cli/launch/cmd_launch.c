@@ -14,6 +14,8 @@
 #include "cli/launch/launch_leftovers.h"
 #include "cli/screen/terminal.h"
 #include "cli/screen/train_args.h"
+#include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/checkpoint/saved_run.h"
 #include "engine/files/fileio.h"
@@ -306,7 +308,8 @@ static clt_status run(launch *l)
         if (restarts > 0 && now <= before)
             CLT_FAIL(status, "%s; giving up: since the last restart there is no newer checkpoint", why);
         if (restarts == l->max_restarts)
-            CLT_FAIL(status, "%s; giving up after %lld restarts (--max-restarts)", why, (long long)restarts);
+            CLT_FAIL(status, "%s; giving up after %lld restart%s (--max-restarts)", why, (long long)restarts,
+                     CLT_PLURAL(restarts));
         snprintf(text, sizeof text, "%s; restart %lld of %lld, %s%lld", why, (long long)restarts + 1,
                  (long long)l->max_restarts, now >= 0 ? "from step " : "from the beginning: step ",
                  (long long)(now >= 0 ? now : 0));
@@ -362,7 +365,11 @@ static clt_status open_config(launch *l)
     CLT_SCOPED(clt_config) *config = NULL;
     CLT_SCOPED(clt_saved_run) *saved = NULL;
     if (r->n_operands > 0) {
-        CLT_TRY(cmd_load_config_over(r, l->train.init, l->train.init_skip, l->train.adapter, true, &config));
+        clt_log_set_first(false); /* the first rank warns of what stands in the config */
+        clt_status status =
+            cmd_load_config_over(r, l->train.init, l->train.init_skip, l->train.adapter, true, &config);
+        clt_log_set_first(true);
+        CLT_TRY(status);
         return read_config(l, config);
     }
     if (!l->train.resume || strcmp(l->train.resume, "none") == 0 || strcmp(l->train.resume, "auto") == 0)

@@ -324,8 +324,8 @@ static void shorten(clt_config *config, const char *path, int64_t file_steps, in
     value->from = CLT_FROM_OVERRIDE;
     value->source = steps->source;
     value->line = value->column = 0;
-    CLT_WARN("%s is %lld instead of %lld, since the training is shorter: %s", path, (long long)value->i,
-             (long long)before, steps->source);
+    CLT_WARN_ONCE("%s is %lld instead of %lld, since the training is shorter: %s", path, (long long)value->i,
+                  (long long)before, steps->source);
 }
 
 /* If train.steps of the command line is no longer than the file's warm-up or final decay, shortens these.

@@ -132,7 +132,8 @@ static clt_status write_key(clt_json_writer *w, const clt_config_key *key)
 {
     clt_jw_object(w);
     clt_jw_kstring(w, "key", key->path);
-    clt_jw_kstring(w, "type", type_name(key->type));
+    bool layers = key->type == CLT_CFG_LAYERS; /* the families' keys are one here */
+    clt_jw_kstring(w, "type", layers ? "integer or list of layers" : type_name(key->type));
     clt_jw_kbool(w, "required", !key->default_text);
     if (key->default_text) {
         clt_json_doc *doc = NULL;
@@ -143,7 +144,7 @@ static clt_status write_key(clt_json_writer *w, const clt_config_key *key)
     }
     if (key->choices)
         write_choices(w, key->choices);
-    if (has_range(key)) {
+    if (has_range(key) || layers) {
         clt_jw_kdouble(w, key->min_exclusive ? "above" : "minimum", key->min);
         clt_jw_kdouble(w, key->max_exclusive ? "below" : "maximum", key->max);
     }

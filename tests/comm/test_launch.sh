@@ -15,6 +15,12 @@ cat >small.json <<'JSON'
  "data": {"type": "synthetic", "samples": 500, "shape": [8], "classes": 5, "micro_batch": 8, "global_batch": 32},
  "train": {"steps": 1000000}, "checkpoint": {"every": 300}}
 JSON
+# --- a warning about the config is told once, by the first rank, not by the launcher and each rank ---
+sed 's/"train": {"steps": 1000000}/"schedule": {"warmup": 400}, "train": {"steps": 4000}/; s/, "checkpoint".*/}/' small.json >warm.json
+expect_code 0 "$CLTRAIN" launch warm.json train.steps=4 --devices 2 --out warm
+expect_text 'schedule.warmup is 1 instead of 400, since the training is shorter'
+[ "$(grep -c 'schedule.warmup is' "$out")" -eq 1 ] && pass || fail 'one warning'
+
 # begin RUN ARGUMENT...: launches in the background; the output goes to RUN.out. $launcher is its process.
 begin() {
     local run=$1

@@ -87,6 +87,7 @@ expect_text '"train.seed": "override"' '"model.type": "file"' '"train.epochs": "
 cp "$out" resolved.json
 expect_code 0 "$CLTRAIN" config --print resolved.json
 expect_code 0 "$CLTRAIN" config --schema
+expect_awk 'the type of model.layers' '/"key": "model.layers"/ { n = NR } n && NR == n + 1 { exit !/"integer or list of layers"/ }' "$out"
 expect_code 0 "$CLTRAIN" config --markdown
 expect_same "$out" "$CLTRAIN_SOURCE_DIR/docs/config.md"
 expect_code 0 "$CLTRAIN" version --json

@@ -33,7 +33,7 @@ same_as() {
 expect_code 0 "$CLTRAIN" sweep grid.json --dry-run --out dry
 expect_text '^trial +optimizer.learning_rate +train.seed ' '^trial-04 +0\.01 +2 .*waiting$'
 expect_absent dry
-expect_code 0 "$CLTRAIN" sweep grid.json --dry-run --json --out dry
+expect_code 0 "$CLTRAIN" sweep grid.json --dry-run --json --out dry --hours 0 --budget 0 # no limit
 expect_text '"name": "trial-03"' '"optimizer.learning_rate": 0.01,' '"complete": false'
 sed 's/learning_rate/learning_rat/' grid.json >wrong.json
 expect_code 2 "$CLTRAIN" sweep wrong.json --out dry

@@ -11,6 +11,7 @@
 #include "cli/screen/console.h"
 #include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 #include "engine/train/inspect/cards.h"
 #include "engine/train/inspect/describe.h"
 #include "engine/train/inspect/startup.h"
@@ -48,14 +49,9 @@ static void print_device(const clt_description *d, clt_str *out)
 static void print_memory(const clt_description *d, clt_str *out)
 {
     const clt_memory_report *r = &d->memory;
-    char text[8][32];
-    const uint64_t parts[8] = {r->params, r->gradients, r->optimizer,   r->state,
-                               r->inputs, r->staging,   r->activations, r->total};
-    for (int i = 0; i < 8; i++)
-        console_bytes(parts[i], text[i], sizeof text[i]);
-    row(out, "memory",
-        "%s: parameters %s, gradients %s, optimizer %s, activations %s, inputs %s, staging %s, run state %s",
-        text[7], text[0], text[1], text[2], text[6], text[4], text[5], text[3]);
+    char text[3][32], parts[CLT_MEMORY_TEXT];
+    row(out, "memory", "%s on the device: %s", console_bytes(r->total, text[0], sizeof text[0]),
+        clt_startup_memory(r, parts));
     if (r->host > 0)
         row(out, "", "and %s of host memory, for gradients on their way between ranks",
             console_bytes(r->host, text[0], sizeof text[0]));
@@ -85,9 +81,10 @@ static void print_decay(const clt_job *job, clt_str *out)
         row(out, "decay", "none (optimizer.weight_decay is 0)");
     else
         row(out, "decay",
-            "%lld of %lld trained parameters in %d of %d tensors decay by %g; optimizer.decay is %s",
+            "%lld of %lld trained parameters in %d of %d tensor%s decay by %g; optimizer.decay is %s",
             (long long)n.elements, (long long)n.all_elements, n.tensors, n.all_tensors,
-            job->update.weight_decay, job->update.decay_all ? "all" : "matrices, so norms and biases do not");
+            CLT_PLURAL(n.all_tensors), job->update.weight_decay,
+            job->update.decay_all ? "all" : "matrices, so norms and biases do not");
 }
 
 static void print_summary(const clt_description *d, clt_str *out)
@@ -98,20 +95,26 @@ static void print_summary(const clt_description *d, clt_str *out)
     if (job->data_missing[0])
         row(out, "data", "was not read, its shapes follow from the config: %s", job->data_missing);
     char frozen[64] = "", buffers[64] = "", steps[192], rate[400];
+    size_t tensors = graph->n_params - (size_t)clt_graph_buffers(graph);
     if (clt_graph_frozen_elements(graph) > 0)
         snprintf(frozen, sizeof frozen, ", %lld of them frozen", (long long)clt_graph_frozen_elements(graph));
     if (clt_graph_buffers(graph) > 0)
-        snprintf(buffers, sizeof buffers, "; %lld values in %d buffers",
-                 (long long)clt_graph_buffer_elements(graph), (int)clt_graph_buffers(graph));
-    row(out, "model", "%s, %lld parameters in %zu tensors%s%s", clt_config_string(job->config, "model.type"),
-        (long long)clt_graph_param_elements(graph), graph->n_params - (size_t)clt_graph_buffers(graph),
-        frozen, buffers);
+        snprintf(buffers, sizeof buffers, "; %lld value%s in %d buffer%s",
+                 (long long)clt_graph_buffer_elements(graph),
+                 CLT_PLURAL((long long)clt_graph_buffer_elements(graph)), (int)clt_graph_buffers(graph),
+                 CLT_PLURAL((int)clt_graph_buffers(graph)));
+    row(out, "model", "%s, %lld parameter%s in %zu tensor%s%s%s",
+        clt_config_string(job->config, "model.type"), (long long)clt_graph_param_elements(graph),
+        CLT_PLURAL((long long)clt_graph_param_elements(graph)), tensors, CLT_PLURAL(tensors), frozen,
+        buffers);
     if (job->ranks > 1)
-        row(out, "batch", "%lld samples in a step on %d ranks, micro-batches of %lld, at most %d on a rank",
-            (long long)job->global_batch, job->ranks, (long long)job->micro_batch, job->accumulation);
+        row(out, "batch", "%lld sample%s in a step on %d ranks, micro-batches of %lld, at most %d on a rank",
+            (long long)job->global_batch, CLT_PLURAL(job->global_batch), job->ranks,
+            (long long)job->micro_batch, job->accumulation);
     else
-        row(out, "batch", "micro %lld x accumulation %d = %lld samples in a step on one rank",
-            (long long)job->micro_batch, job->accumulation, (long long)job->global_batch);
+        row(out, "batch", "micro %lld x accumulation %d = %lld sample%s in a step on one rank",
+            (long long)job->micro_batch, job->accumulation, (long long)job->global_batch,
+            CLT_PLURAL(job->global_batch));
     if (job->auto_micro && d->largest <= 0)
         row(out, "", "data.micro_batch is auto: none fits, and this is the smallest");
     else if (job->auto_micro)
@@ -123,29 +126,55 @@ static void print_summary(const clt_description *d, clt_str *out)
     print_memory(d, out);
 }
 
+enum { LAYER, OP, OUTPUT, PARAMETERS, ACTIVATIONS, CELLS };
+
+typedef struct layer_text {
+    char shape[CLT_SHAPE_TEXT], parameters[32], activations[32];
+} layer_text;
+
+static void layer_cells(const clt_layer_row *row, layer_text *text, const char *cells[CELLS])
+{
+    *text = (layer_text){0};
+    if (row->shape.ndim > 0)
+        clt_shape_text(&row->shape, text->shape, sizeof text->shape);
+    if (row->parameters > 0)
+        snprintf(text->parameters, sizeof text->parameters, "%lld", (long long)row->parameters);
+    if (row->activations > 0)
+        console_bytes(row->activations, text->activations, sizeof text->activations);
+    cells[LAYER] = row->name;
+    cells[OP] = row->op;
+    cells[OUTPUT] = text->shape;
+    cells[PARAMETERS] = text->parameters;
+    cells[ACTIVATIONS] = text->activations;
+}
+
+/* Columns are as wide as their cells, within the terminal or, without one, 80 columns; long names of layers
+ * are then wrapped. */
 static clt_status print_layers(const clt_description *d, clt_str *out)
 {
-    static const table_column columns[] = {{"layer", 20, 12, 0, false},
-                                           {"op", 16, 10, 2, false},
-                                           {"output", 18, 10, 1, false},
-                                           {"parameters", 12, 0, 0, true},
-                                           {"activations", 12, 0, 0, true}};
+    table_column columns[CELLS] = {{"layer", 0, 12, 0, false},
+                                   {"op", 0, 9, 2, false},
+                                   {"output", 0, 10, 1, false},
+                                   {"parameters", 0, 0, 0, true},
+                                   {"activations", 0, 0, 0, true}};
     CLT_FREED clt_layer_row *rows = NULL;
-    int count;
+    const char *cells[CELLS];
+    layer_text text;
+    int count, screen = terminal_columns();
     table t;
     CLT_TRY(clt_description_layers(d, &rows, &count));
-    table_make(&t, columns, 5, terminal_columns());
+    for (int i = 0; i < count; i++) {
+        layer_cells(&rows[i], &text, cells);
+        for (int c = 0; c < CELLS; c++) {
+            int width = text_columns(cells[c] ? cells[c] : "");
+            columns[c].width = columns[c].width > width ? columns[c].width : width;
+        }
+    }
+    table_make(&t, columns, CELLS, screen > 0 ? screen : 80);
     clt_str_append(out, "\n");
     table_head(&t, out);
     for (int i = 0; i < count; i++) {
-        char shape[CLT_SHAPE_TEXT] = "", parameters[32] = "", bytes[32] = "";
-        if (rows[i].shape.ndim > 0)
-            clt_shape_text(&rows[i].shape, shape, sizeof shape);
-        if (rows[i].parameters > 0)
-            snprintf(parameters, sizeof parameters, "%lld", (long long)rows[i].parameters);
-        if (rows[i].activations > 0)
-            console_bytes(rows[i].activations, bytes, sizeof bytes);
-        const char *const cells[] = {rows[i].name, rows[i].op, shape, parameters, bytes};
+        layer_cells(&rows[i], &text, cells);
         table_row(&t, cells, out);
     }
     clt_str_append(out, "(activations that do not live at the same time share memory)\n");

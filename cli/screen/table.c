@@ -83,8 +83,12 @@ static size_t piece(const char *text, int columns, size_t *skip)
     size_t cut = fit;
     while (cut > 0 && text[cut] != ' ')
         cut--;
-    if (cut == 0) { /* one long word */
+    if (cut ==
+        0) { /* one long word: behind a dot, as in names of layers, unless that is in its first third */
         cut = fit;
+        while (cut > 0 && text[cut - 1] != '.')
+            cut--;
+        cut = 3 * cut > fit ? cut : fit;
         if (cut == 0)
             cut = text_fit(text, 2) > 0 ? text_fit(text, 2) : 1;
     }

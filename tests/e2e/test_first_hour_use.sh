@@ -74,6 +74,10 @@ expect_text '^device +a generic GPU with 8.0 GiB, as asked for' '^model +mlp, 21
 expect_awk 'plan without --full is longer than a screen' 'END { exit NR > 24 }' "$out"
 expect_code 0 "$CLTRAIN" plan base.json --device generic --full
 expect_text 'phase forward: [0-9]+ commands' 'memory map:'
+# names of layers that have no room are wrapped behind a dot, none is cut
+expect_code 0 "$CLTRAIN" plan "$CLTRAIN_SOURCE_DIR/configs/bert-base-phase1.json" --device generic model.vocab=30522
+expect_text '^encoder.layer.0. +linear ' '^attention.self.query$' '^attention.self.key$'
+expect_awk 'a line of the table of layers is longer than 80 characters' '/^layer / { table = 1 } table && length > 80 { long = 1 } END { exit long || !table }' "$out"
 expect_code 0 "$CLTRAIN" plan "$CLTRAIN_SOURCE_DIR/configs/gpt2-124m.json" --device generic
 expect_text '^blocks 2 to 12, like 1 '
 expect_code 0 env OCL_ICD_VENDORS=/nonexistent "$CLTRAIN" estimate base.json

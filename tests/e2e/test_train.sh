@@ -96,6 +96,8 @@ expect_same <(head -n 5 mlp.loss) <(values loss profiled/metrics.jsonl)
 expect_awk 'profile.txt does not account for the whole time' '
     /^profile of 4 steps on / { head = 1 } / share / { table++ } $1 ~ /%$/ && table { share[table] += $1 }
     END { exit !(head && table == 2 && share[1] > 99 && share[1] < 101 && share[2] > 95 && share[2] < 105) }' profiled/profile.txt
+expect_awk 'a line of the table of kernels is longer than 80 characters' '
+    /kernel$/ { table = 1 } /^\(%roof/ { table = 0 } table && length > 80 { long = 1 } END { exit long }' profiled/profile.txt
 expect_awk 'profile.json does not have every command as often as it runs' '
     /"command":/ { name = $2 } /"calls":/ { calls[name] = $2 + 0 }
     END { exit !(calls["\"update.optimizer\","] == 1 && calls["\"fc1.forward\","] == 2) }' profiled/profile.json # fc1: twice a step

@@ -7,10 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/report/times/memory_peak.h"
 #include "engine/report/times/profile.h"
 
-#define GAPS 5 /* how many of the longest idle times are listed */
+#define GAPS 5     /* how many of the longest idle times are listed */
+#define COLUMNS 80 /* of the table of kernels */
+#define INDENT 7   /* of names of layers, below the numbers of their kernel */
 
 static const char *const idle_names[CLT_IDLE_COUNT] = {"input", "communication", "host"};
 
@@ -95,7 +98,8 @@ static void text_head(const clt_profile *p, clt_str *out)
     double idle = 0;
     for (int k = 0; k < CLT_IDLE_COUNT; k++)
         idle += p->idle_ns[k];
-    clt_str_printf(out, "profile of %" PRId64 " steps on %s, driver %s\n", p->steps, d->name, d->driver);
+    clt_str_printf(out, "profile of %" PRId64 " step%s on %s, driver %s\n", p->steps, CLT_PLURAL(p->steps),
+                   d->name, d->driver);
     clt_str_printf(out,
                    "step %.3f ms, compute queue busy %.1f %%, idle %.3f ms (before input %.3f, "
                    "communication %.3f, between commands %.3f)\n",
@@ -131,6 +135,21 @@ static void text_phases(const clt_profile *p, double total, clt_str *out)
                        rate(sums[i].bytes, sums[i].ns), sums[i].commands, sums[i].name);
 }
 
+/* The second line of a kernel; a third one if layers and shape do not fit into COLUMNS. */
+static void text_names(const char *variant, const char *layers, const char *shape, clt_str *out)
+{
+    size_t begin = out->length;
+    if (!*variant && !*layers && !*shape)
+        return;
+    clt_str_printf(out, "%*s%-9s %s", INDENT, "", variant, layers);
+    bool fits = out->length - begin + 2 + strlen(shape) <= COLUMNS;
+    if (*shape && fits)
+        clt_str_printf(out, "%s%s", *layers ? "  " : "", shape);
+    else if (*shape)
+        clt_str_printf(out, "\n%*s%s", INDENT + 10, "", shape);
+    clt_str_append(out, "\n");
+}
+
 static void text_row(const clt_profile *p, const clt_profile_row *r, double total, clt_str *out)
 {
     bool memory;
@@ -138,11 +157,10 @@ static void text_row(const clt_profile *p, const clt_profile_row *r, double tota
     double percent = clt_roofline_percent(limits_of(p, r->first), r->flops, r->bytes, r->ns, &memory);
     if (!isnan(percent))
         snprintf(roof, sizeof roof, "%.1f%%%c", percent, memory ? 'm' : 'a');
-    clt_str_printf(out, "%5.1f%% %10.4f %7.1f %9.2f %8.2f %8s  %-28s %-10s %-28s %s\n",
-                   total > 0 ? 100 * r->ns / total : 0, per_step(p, r->ns),
-                   p->steps ? (double)r->calls / (double)p->steps : 0, rate(r->flops, r->ns),
-                   rate(r->bytes, r->ns), roof, r->first->kernel, r->first->variant,
-                   clt_profile_layers(r, layers, sizeof layers), r->first->shape);
+    clt_str_printf(out, "%5.1f%% %9.4f %6.1f %8.2f %7.2f %8s  %s\n", total > 0 ? 100 * r->ns / total : 0,
+                   per_step(p, r->ns), p->steps ? (double)r->calls / (double)p->steps : 0,
+                   rate(r->flops, r->ns), rate(r->bytes, r->ns), roof, r->first->kernel);
+    text_names(r->first->variant, clt_profile_layers(r, layers, sizeof layers), r->first->shape, out);
 }
 
 static clt_status text_kernels(const clt_profile *p, double total, clt_str *out)
@@ -150,8 +168,9 @@ static clt_status text_kernels(const clt_profile *p, double total, clt_str *out)
     CLT_FREED clt_profile_row *rows = NULL;
     size_t n;
     CLT_TRY(clt_profile_group(p, &rows, &n));
-    clt_str_printf(out, "\n%6s %10s %7s %9s %8s %8s  %-28s %-10s %-28s %s\n", "share", "ms/step", "calls",
-                   "GFLOP/s", "GB/s", "%roof", "kernel", "variant", "layer", "shape: written<read");
+    clt_str_printf(out, "\n%6s %9s %6s %8s %7s %8s  %s\n", "share", "ms/step", "calls", "GFLOP/s", "GB/s",
+                   "%roof", "kernel");
+    text_names("variant", "layer", "shape: written<read", out);
     for (size_t i = 0; i < n; i++)
         text_row(p, &rows[i], total, out);
     clt_str_append(out, "(%roof: m limited by memory, a by arithmetic)\n");

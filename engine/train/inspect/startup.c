@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/hash.h"
+#include "engine/base/text.h"
 #include "engine/report/read/run_record.h"
 #include "engine/report/write/lines.h"
 #include "engine/train/job/tuned.h"
@@ -39,8 +40,8 @@ static void add_device(table *t, const ocl_device_desc *d)
     char caps[256], masked[256] = "";
     ocl_caps_text(d->caps, caps, sizeof caps);
     ocl_masked_text(d, masked, sizeof masked);
-    add(t, "device", "%s (%s), %u compute units%s%s", d->name, d->spec, d->compute_units,
-        masked[0] ? "; masked: " : "", masked);
+    add(t, "device", "%s (%s), %u compute unit%s%s%s", d->name, d->spec, d->compute_units,
+        CLT_PLURAL(d->compute_units), masked[0] ? "; masked: " : "", masked);
     add(t, "capabilities", "%s", caps[0] ? caps : "no optional capability");
     technical(t);
     add(t, "driver", "%s, %s", d->platform, d->driver);
@@ -94,8 +95,8 @@ static void add_weights(table *t, const clt_run *run)
     const clt_weights_taken *w = &run->taken;
     char hash[CLT_HASH64_TEXT];
     if (w->file[0] && !run->from.path[0])
-        add(t, "weights", "%d tensors from %.180s (hash %s)%s%.150s", w->tensors, w->file,
-            clt_hash64_text(w->hash, hash), w->notes[0] ? "; " : "", w->notes);
+        add(t, "weights", "%d tensor%s from %.180s (hash %s)%s%.150s", w->tensors, CLT_PLURAL(w->tensors),
+            w->file, clt_hash64_text(w->hash, hash), w->notes[0] ? "; " : "", w->notes);
 }
 
 /* Says which parameters start with values of their own: what --init-skip names, and new adapters. */
@@ -110,8 +111,8 @@ static void add_kept(table *t, const clt_weights_taken *w)
     if (w->kept > 0)
         add(t, "new parameters", "%s%s: not from --init's file, as --init-skip says", w->kept_names, more);
     if (w->adapters > 0)
-        add(t, "adapters", "%d new tensors; every B is zero, so the model starts as the one without them",
-            w->adapters);
+        add(t, "adapters", "%d new tensor%s; every B is zero, so the model starts as the one without them",
+            w->adapters, CLT_PLURAL(w->adapters));
 }
 
 /* Floating-point operations of a run below which tuning is not suggested: its minute would not pay. */
@@ -136,8 +137,8 @@ const char *clt_startup_steps(const clt_job *job, char *text, size_t size)
     clt_job_amount reads = clt_job_reads(job);
     char tokens[64] = "", passes[64] = "";
     if (reads.step_tokens > 0)
-        snprintf(tokens, sizeof tokens, " of %lld tokens, %.3g tokens in all", (long long)reads.step_tokens,
-                 reads.tokens);
+        snprintf(tokens, sizeof tokens, " of %lld token%s, %.3g tokens in all", (long long)reads.step_tokens,
+                 CLT_PLURAL(reads.step_tokens), reads.tokens);
     if (reads.passes > 0)
         snprintf(passes, sizeof passes, ", %.3g times through the training data", reads.passes);
     snprintf(text, size, "%lld%s%s", (long long)job->steps, tokens, passes);
@@ -168,7 +169,8 @@ static void add_training(table *t, const clt_job *job)
         snprintf(
             found, sizeof found, "; micro-batches of %lld were found to fit%s", (long long)job->micro_batch,
             job->given_global > 0 ? "" : ", and data.global_batch is not given, so it follows from them");
-    add(t, "batch", "%lld samples a step%s%s%s", (long long)job->global_batch, parts, ranks, found);
+    add(t, "batch", "%lld sample%s a step%s%s%s", (long long)job->global_batch, CLT_PLURAL(job->global_batch),
+        parts, ranks, found);
     add(t, "steps", "%s", clt_startup_steps(job, steps, sizeof steps));
     if (reads.step_tokens > 0 && reads.passes > MOST_PASSES)
         add(t, "hint",
@@ -197,7 +199,8 @@ const char *clt_startup_optimizer(const clt_job *job, char *text, size_t size)
     if (job->update.clip > 0)
         snprintf(clip, sizeof clip, ", gradients clipped to norm %g", (double)job->update.clip);
     if (job->schedule.warmup > 0)
-        snprintf(warmup, sizeof warmup, ", %lld steps of warm-up", (long long)job->schedule.warmup);
+        snprintf(warmup, sizeof warmup, ", %lld step%s of warm-up", (long long)job->schedule.warmup,
+                 CLT_PLURAL(job->schedule.warmup));
     snprintf(text, size, "%s, learning rate %s (%s%s)%s%s", clt_config_string(c, "optimizer.type"),
              rate_text(job, rate, sizeof rate), clt_config_string(c, "schedule.type"), warmup, decay, clip);
     return text;
@@ -209,15 +212,28 @@ static void add_optimizer(table *t, const clt_job *job)
     add(t, "optimizer", "%s", clt_startup_optimizer(job, text, sizeof text));
 }
 
+const char *clt_startup_memory(const clt_memory_report *m, char text[CLT_MEMORY_TEXT])
+{
+    const struct {
+        const char *name;
+        uint64_t bytes;
+    } parts[] = {{"parameters", m->params},       {"gradients", m->gradients}, {"optimizer", m->optimizer},
+                 {"activations", m->activations}, {"inputs", m->inputs},       {"staging", m->staging},
+                 {"run state", m->state}};
+    char bytes[32];
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && used < CLT_MEMORY_TEXT; i++)
+        used += (size_t)snprintf(text + used, CLT_MEMORY_TEXT - used, "%s%s %s", i ? ", " : "", parts[i].name,
+                                 clt_bytes_text(parts[i].bytes, bytes, sizeof bytes));
+    return text;
+}
+
 static void add_memory(table *t, const clt_job *job)
 {
     clt_memory_report m = clt_plan_memory(job->train, job->eval);
-    char all[32], params[32], gradients[32], optimizer[32], activations[32];
-    add(t, "memory", "%s on the device: parameters %s, gradients %s, optimizer %s, activations %s",
-        clt_bytes_text(m.total, all, sizeof all), clt_bytes_text(m.params, params, sizeof params),
-        clt_bytes_text(m.gradients, gradients, sizeof gradients),
-        clt_bytes_text(m.optimizer, optimizer, sizeof optimizer),
-        clt_bytes_text(m.activations, activations, sizeof activations));
+    char all[32], parts[CLT_MEMORY_TEXT];
+    add(t, "memory", "%s on the device: %s", clt_bytes_text(m.total, all, sizeof all),
+        clt_startup_memory(&m, parts));
 }
 
 /* "1,234,567" */
@@ -240,7 +256,9 @@ static void add_folder(table *t, const clt_run *run, const char *run_dir)
     double minutes = clt_config_float(run->options->config, "checkpoint.minutes");
     int64_t every = clt_config_int(run->options->config, "checkpoint.every");
     char when[96] = "";
-    if (every > 0)
+    if (every == 1)
+        snprintf(when, sizeof when, "every step");
+    else if (every > 0)
         snprintf(when, sizeof when, "every %lld steps", (long long)every);
     if (minutes > 0)
         snprintf(when + strlen(when), sizeof when - strlen(when), "%severy %g minutes",
@@ -323,9 +341,10 @@ int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows
     table t = {rows, 0};
     add_job(&t, job, ocl_device_describe(run->device), run, run->from.path[0] ? NULL : &run->taken);
     add(&t, "plan",
-        "%zu commands per step, built in %.1f s (%llu programs, %llu of them from the cache, %llu compiled "
+        "%zu command%s per step, built in %.1f s (%llu program%s, %llu of them from the cache, %llu compiled "
         "in child processes)",
-        clt_plan_commands(job->train), run->build_seconds, (unsigned long long)counters.programs_built,
+        clt_plan_commands(job->train), CLT_PLURAL(clt_plan_commands(job->train)), run->build_seconds,
+        (unsigned long long)counters.programs_built, CLT_PLURAL(counters.programs_built),
         (unsigned long long)counters.programs_loaded, (unsigned long long)counters.programs_in_children);
     technical(&t);
     add_tuning(&t, run);

@@ -16,6 +16,7 @@
 #include "cl/device/capabilities.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/files/cache_folder.h"
 #include "engine/files/fileio.h"
@@ -102,7 +103,7 @@ static void tell_removed(uint64_t removed)
         CLT_WARN(
             "%llu file%s of PoCL's cache in '%s' ended too early, as a full disk or a killed process leaves "
             "them; %s removed, and PoCL builds %s again",
-            (unsigned long long)removed, removed == 1 ? "" : "s", the_report.folder.path,
+            (unsigned long long)removed, CLT_PLURAL(removed), the_report.folder.path,
             removed == 1 ? "it is" : "they are", removed == 1 ? "it" : "them");
 }
 

@@ -12,6 +12,7 @@
 #include "cli/bench/allreduce_run.h"
 #include "cli/bench/bench.h"
 #include "engine/base/dtype.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/json/json.h"
 
@@ -234,7 +235,7 @@ static void print_head(const allreduce_bench *b)
 {
     const comm_info *info = b->run.info;
     printf("# %s, %d rank%s on %d host%s, %s, algorithm %s, in place: %s\n", b->op, info->ranks,
-           info->ranks == 1 ? "" : "s", info->nodes, info->nodes == 1 ? "" : "s", info->description,
+           CLT_PLURAL(info->ranks), info->nodes, CLT_PLURAL(info->nodes), info->description,
            comm_chosen_algorithm(b->run.c), path_of(&b->run));
     printf("#%11s %12s %6s %5s %12s %8s %8s %7s %12s", "size", "count", "type", "redop", "time", "algbw",
            "busbw", "#wrong", "best");

@@ -6,6 +6,7 @@
 
 #include "cli/bench/bench.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 #include "engine/files/fileio.h"
 #include "engine/train/inspect/bench_programs.h"
 
@@ -26,7 +27,8 @@ static const char *number(int64_t value, char out[24])
 static void begin(void *unused, const ocl_device_desc *device, size_t count)
 {
     (void)unused;
-    terminal_say("device %s, driver %s: %zu programs\n", device->name, device->driver, count);
+    terminal_say("device %s, driver %s: %zu program%s\n", device->name, device->driver, count,
+                 CLT_PLURAL(count));
     bench_titles(columns, COLUMNS);
 }
 
@@ -56,12 +58,14 @@ static clt_status measure(const bench_common *common, clt_bench_programs_options
     clt_bench_programs_sum sum;
     CLT_SCOPED(clt_str) json = {0};
     CLT_TRY(clt_bench_programs(build, &sum, &json));
-    terminal_say("%zu programs in %.2f s (their own times add up to %.2f s, the slowest took %.2f s), %zu "
+    terminal_say("%zu program%s in %.2f s (their own times add up to %.2f s, the slowest took %.2f s), %zu "
                  "refused, %zu with spills\n",
-                 sum.count, sum.seconds, sum.sum, sum.largest, sum.failed, sum.spilled);
+                 sum.count, CLT_PLURAL(sum.count), sum.seconds, sum.sum, sum.largest, sum.failed,
+                 sum.spilled);
     CLT_TRY(bench_finish(common, &json));
     if (sum.failed > 0)
-        CLT_FAIL(CLT_EBUILD, "bench build: %zu of %zu programs do not build", sum.failed, sum.count);
+        CLT_FAIL(CLT_EBUILD, "bench build: %zu of %zu program%s do not build", sum.failed, sum.count,
+                 CLT_PLURAL(sum.count));
     return CLT_OK;
 }
 

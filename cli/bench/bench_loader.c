@@ -5,6 +5,7 @@
 
 #include "cli/bench/bench.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 #include "engine/train/inspect/loader_rates.h"
 
 enum { THREADS, SAMPLES, MEGABYTES, BATCH, BUSY, COLUMNS };
@@ -37,7 +38,7 @@ static void each(void *context, const clt_loader_rate *rate)
     snprintf(cell[BATCH], sizeof cell[0], "%.3f", ms);
     snprintf(cell[BUSY], sizeof cell[0], "%.2f", busy);
     bench_line(columns, COLUMNS, cells);
-    snprintf(name, sizeof name, "%d threads", rate->workers);
+    snprintf(name, sizeof name, "%d thread%s", rate->workers, CLT_PLURAL(rate->workers));
     clt_jw_object(w);
     clt_jw_kstring(w, "name", name);
     clt_jw_kstring(w, "unit", "samples/s");

@@ -9,6 +9,7 @@
 #include "cli/screen/args.h"
 #include "cli/screen/console.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 #include "engine/checkpoint/remote.h"
 #include "engine/files/remote_files.h"
 
@@ -46,8 +47,8 @@ clt_status ckpt_get(cmd_context *context, int argc, char **argv)
         CLT_FAIL(CLT_ECHECKPOINT, "%s: there is no checkpoint of step %" PRId64, r.operands[0], step);
     CLT_TRY(clt_path_join(out, "checkpoints", &folder));
     CLT_TRY(clt_remote_fetch(remote, found, folder, false));
-    terminal_say("%s/step_%" PRId64 ": intact, %d files, %s\n", folder, found->step, found->files,
-                 console_bytes(found->bytes, size, sizeof size));
+    terminal_say("%s/step_%" PRId64 ": intact, %d file%s, %s\n", folder, found->step, found->files,
+                 CLT_PLURAL(found->files), console_bytes(found->bytes, size, sizeof size));
     return CLT_OK;
 }
 
@@ -68,8 +69,8 @@ clt_status ckpt_verify_remote(const char *address, const clt_s3_options *storage
         ++*all;
         *damaged += status != CLT_OK;
         if (status == CLT_OK)
-            terminal_say("s3://%s/%s: intact, %d files, %s\n", remote->address.bucket, s->folder, s->files,
-                         console_bytes(s->bytes, size, sizeof size));
+            terminal_say("s3://%s/%s: intact, %d file%s, %s\n", remote->address.bucket, s->folder, s->files,
+                         CLT_PLURAL(s->files), console_bytes(s->bytes, size, sizeof size));
         else
             terminal_say("s3://%s/%s: damaged: %s\n", remote->address.bucket, s->folder, clt_error_text());
     }

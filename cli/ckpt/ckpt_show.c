@@ -11,6 +11,7 @@
 #include "cli/screen/console.h"
 #include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 #include "engine/checkpoint/tensor_compare.h"
 
 typedef struct shown {
@@ -134,8 +135,8 @@ static clt_status print_text(const show *s)
     table_head(&t, &out);
     for (size_t i = 0; i < s->count; i++)
         put_row(s, &s->rows[i], &t, &out);
-    clt_str_printf(&out, "%zu tensors, %" PRId64 " values, %s\n", s->count, s->values,
-                   console_bytes(s->bytes, bytes, sizeof bytes));
+    clt_str_printf(&out, "%zu tensor%s, %" PRId64 " value%s, %s\n", s->count, CLT_PLURAL(s->count), s->values,
+                   CLT_PLURAL(s->values), console_bytes(s->bytes, bytes, sizeof bytes));
     CLT_TRY(clt_str_check(&out));
     table_print(&out);
     return CLT_OK;

@@ -8,6 +8,7 @@
 #include "cli/screen/args.h"
 #include "cli/screen/console.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 
 /* Adds the tensors of one open file to the sums; CLT_ENUMERIC if a value is not finite. */
 static clt_status read_file(const clt_safetensors *file, int *tensors, uint64_t *bytes)
@@ -34,7 +35,8 @@ static clt_status verify_one(const char *path, bool step)
     for (int k = 0; k < CKPT_FILES; k++)
         if (ckpt_file(&opened, k))
             CLT_TRY(read_file(ckpt_file(&opened, k), &tensors, &bytes));
-    terminal_say("%s: intact, %d tensors, %s\n", path, tensors, console_bytes(bytes, size, sizeof size));
+    terminal_say("%s: intact, %d tensor%s, %s\n", path, tensors, CLT_PLURAL(tensors),
+                 console_bytes(bytes, size, sizeof size));
     return CLT_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "cli/screen/console.h"
 #include "cli/screen/terminal.h"
 #include "engine/base/mem.h"
+#include "engine/base/text.h"
 #include "engine/files/cache_list.h"
 #include "engine/json/json.h"
 
@@ -101,11 +102,11 @@ static void print_cleared(const cache_row *rows, int count)
         if (rows[i].files)
             terminal_say("  %-9s %10s in %llu file%s, from %s\n", rows[i].cache.name,
                          console_bytes(rows[i].bytes, size, sizeof size), (unsigned long long)rows[i].files,
-                         rows[i].files == 1 ? "" : "s", rows[i].cache.path);
+                         CLT_PLURAL(rows[i].files), rows[i].cache.path);
     }
     if (files)
         terminal_say("removed: %s in %llu file%s\n", console_bytes(bytes, size, sizeof size),
-                     (unsigned long long)files, files == 1 ? "" : "s");
+                     (unsigned long long)files, CLT_PLURAL(files));
     else
         terminal_say("there was nothing to remove\n");
 }

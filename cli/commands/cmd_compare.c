@@ -118,7 +118,7 @@ static void put_losses(const comparison *c, const clt_divergence *p, clt_str *ou
         return;
     }
     if (p->first_different < 0) {
-        clt_str_printf(out, "equal in all %lld common steps", (long long)p->common);
+        clt_str_printf(out, "equal in all %lld common step%s", (long long)p->common, CLT_PLURAL(p->common));
         return;
     }
     const char *by = "apart by more than their noise and by more than";

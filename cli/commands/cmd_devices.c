@@ -11,6 +11,7 @@
 #include "cli/screen/console.h"
 #include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 #include "engine/json/json.h"
 
 static void write_quirks(clt_json_writer *w, uint32_t quirks)
@@ -107,11 +108,11 @@ static void print_device(const device_view *view)
     char memory[32];
     int screen = terminal_columns();
     CLT_SCOPED(clt_str) line = {0}, lines = {0};
-    clt_str_printf(&line, "%-5s %-5s %s | %s | driver %s | %s | %u units | %s | ", d->spec,
+    clt_str_printf(&line, "%-5s %-5s %s | %s | driver %s | %s | %u unit%s | %s | ", d->spec,
                    d->is_gpu   ? "gpu"
                    : d->is_cpu ? "cpu"
                                : "other",
-                   d->name, d->vendor, d->driver, d->version, d->compute_units,
+                   d->name, d->vendor, d->driver, d->version, d->compute_units, CLT_PLURAL(d->compute_units),
                    console_bytes(d->usable_bytes, memory, sizeof memory));
     if (view->usable) {
         clt_str_append(&line, "caps ");

@@ -10,6 +10,7 @@
 #include "cli/screen/console.h"
 #include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 #include "engine/checkpoint/saved_run.h"
 #include "engine/files/fileio.h"
 #include "engine/json/json.h"
@@ -310,8 +311,8 @@ static clt_status evaluate_task(cmd_context *context, const eval_args *a, const 
     if (!cmd_prints(context))
         return CLT_OK;
     if (!a->json || strcmp(a->json, "-") != 0)
-        terminal_say("%s: %lld items | accuracy %.2f%% | normalised by length %.2f%% | %.1f s\n", a->task,
-                     (long long)m.items, 100.0 * (double)m.right / (double)m.items,
+        terminal_say("%s: %lld item%s | accuracy %.2f%% | normalised by length %.2f%% | %.1f s\n", a->task,
+                     (long long)m.items, CLT_PLURAL(m.items), 100.0 * (double)m.right / (double)m.items,
                      100.0 * (double)m.right_normalised / (double)m.items, m.seconds);
     return a->json ? write_task_json(a, &m) : CLT_OK;
 }

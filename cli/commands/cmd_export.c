@@ -87,14 +87,15 @@ static clt_status read_values(const char *text, clt_values *values)
 
 static void tell(const clt_export_result *x, clt_dtype dtype, const char *out)
 {
-    terminal_say("%s: %d tensors, %" PRId64 " values in %s, %" PRIu64 " bytes, from %s\n", out, x->tensors,
-                 x->values, clt_dtype_name(dtype), x->bytes, x->from);
+    terminal_say("%s: %d tensor%s, %" PRId64 " value%s in %s, %" PRIu64 " bytes, from %s\n", out, x->tensors,
+                 CLT_PLURAL(x->tensors), x->values, CLT_PLURAL(x->values), clt_dtype_name(dtype), x->bytes,
+                 x->from);
     if (x->averaged)
         terminal_say("the weights are the moving averages (optimizer.ema), which evaluation uses; --weights "
                      "raw writes the weights of the last step\n");
     if (x->vanished > 0)
-        terminal_say("%" PRId64 " values are too small for %s and became 0\n", x->vanished,
-                     clt_dtype_name(dtype));
+        terminal_say("%" PRId64 " value%s %s too small for %s and became 0\n", x->vanished,
+                     CLT_PLURAL(x->vanished), x->vanished == 1 ? "is" : "are", clt_dtype_name(dtype));
 }
 
 /* What is exported, and how. */
@@ -115,7 +116,8 @@ static void tell_merged(const clt_merge *merge, const export_args *a)
 {
     double lost = clt_merge_lost(merge, a->dtype);
     if (a->merge)
-        terminal_say("merged: adapters were added to %" PRId64 " weights\n", clt_merge_count(merge));
+        terminal_say("merged: adapters were added to %" PRId64 " weight%s\n", clt_merge_count(merge),
+                     CLT_PLURAL(clt_merge_count(merge)));
     if (a->merge && clt_merge_idle(merge))
         terminal_say("every B or A is zero: these adapters change nothing; the run trained none of them\n");
     if (lost > 0)
@@ -131,9 +133,9 @@ static void tell_probe(const clt_probe_result *r, const export_args *a)
         return;
     }
     terminal_say(
-        "compared with base and adapters on %d tokens: logits differ by at most %.2g, of up to %.3g; "
+        "compared with base and adapters on %d token%s: logits differ by at most %.2g, of up to %.3g; "
         "the most likely next token is the same after %d of them\n",
-        r->tokens, r->change, r->largest, r->same);
+        r->tokens, CLT_PLURAL(r->tokens), r->change, r->largest, r->same);
     if (r->change > r->expected)
         CLT_WARN("the merged model's logits differ by %.2g, more than the %.2g that rounding to %s explains; "
                  "'cltrain eval' on both models shows what that costs%s",
@@ -194,9 +196,10 @@ static clt_status export_peft(const clt_saved_run *saved, const export_args *a)
     clt_peft_exported result;
     CLT_TRY(clt_peft_export(saved, a->values, a->base, a->out, &result));
     tell(&result.weights, CLT_F32, a->out);
-    terminal_say("adapters of %" PRId64 " layers, rank %" PRId64, result.layers, result.rank);
+    terminal_say("adapters of %" PRId64 " layer%s, rank %" PRId64, result.layers, CLT_PLURAL(result.layers),
+                 result.rank);
     if (result.parts > 0)
-        terminal_say(", and %" PRId64 " layer%s trained whole", result.parts, result.parts == 1 ? "" : "s");
+        terminal_say(", and %" PRId64 " layer%s trained whole", result.parts, CLT_PLURAL(result.parts));
     terminal_say("\n");
     if (result.idle)
         terminal_say("every B is zero: these adapters change nothing\n");
@@ -211,8 +214,9 @@ static clt_status export_gguf(clt_saved_run *saved, const export_args *a, const 
     CLT_TRY(cmd_can_write(a->out));
     CLT_TRY(clt_merge_open(saved, a->values, a->merge, true, &merge));
     CLT_TRY(clt_gguf_export(saved, merge, a->values, a->type, a->out, &x));
-    terminal_say("%s: %d tensors, %" PRId64 " values in %s, %" PRIu64 " bytes, from %s\n", a->out,
-                 x.weights.tensors, x.weights.values, type, x.weights.bytes, x.weights.from);
+    terminal_say("%s: %d tensor%s, %" PRId64 " value%s in %s, %" PRIu64 " bytes, from %s\n", a->out,
+                 x.weights.tensors, CLT_PLURAL(x.weights.tensors), x.weights.values,
+                 CLT_PLURAL(x.weights.values), type, x.weights.bytes, x.weights.from);
     terminal_say("tokenizer: %s\n", x.tokenizer[0] ? x.tokenizer : "none; --tokenizer PATH adds one");
     if (a->merge)
         tell_merged(merge, a);

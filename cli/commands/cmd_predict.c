@@ -185,7 +185,7 @@ static void tell_zeros_and_ones(const clt_predictor *p, const char *path)
 static void tell_progress(const predict_args *a, int64_t samples)
 {
     char text[64];
-    snprintf(text, sizeof text, "predicting: %lld samples", (long long)samples);
+    snprintf(text, sizeof text, "predicting: %lld sample%s", (long long)samples, CLT_PLURAL(samples));
     clt_progress(&a->observer, text, 0, 0);
 }
 
@@ -252,10 +252,10 @@ static clt_status predict_files(predict_args *a, clt_predictor *p, predict_out *
     if (out->samples == 0)
         CLT_FAIL(CLT_EDATA, "predicting: there was no sample in the input");
     if (predicted == 0)
-        CLT_FAIL(CLT_EDATA, "predicting: none of the %lld images can be read; each was named above",
-                 (long long)out->samples);
+        CLT_FAIL(CLT_EDATA, "predicting: none of the %lld image%s can be read; each was named above",
+                 (long long)out->samples, CLT_PLURAL(out->samples));
     terminal_say_to(stderr, "%lld sample%s predicted in %.2f s%s%s\n", (long long)predicted,
-                    predicted == 1 ? "" : "s", clt_now() - start, out->path ? ", written to " : "",
+                    CLT_PLURAL(predicted), clt_now() - start, out->path ? ", written to " : "",
                     out->path ? out->path : "");
     if (out->not_finite)
         CLT_FAIL(CLT_ENUMERIC,
@@ -291,7 +291,7 @@ static clt_status write_mask(predict_args *a, clt_predictor *p)
     CLT_TRY(status);
     terminal_say_to(stderr, "%lld x %lld x %lld voxels in %lld window%s predicted in %.2f s, written to %s\n",
                     (long long)result.size[0], (long long)result.size[1], (long long)result.size[2],
-                    (long long)result.windows, result.windows == 1 ? "" : "s", clt_now() - start, a->out);
+                    (long long)result.windows, CLT_PLURAL(result.windows), clt_now() - start, a->out);
     for (int64_t c = 0; c < 256; c++)
         if (result.voxels[c] > 0) {
             const char *name = clt_predictor_class(p, c);

@@ -11,6 +11,7 @@
 #include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
 #include "cli/screen/train_args.h"
+#include "engine/base/text.h"
 #include "engine/checkpoint/saved_run.h"
 #include "engine/files/fileio.h"
 #include "engine/train/loop/trainer.h"
@@ -50,10 +51,10 @@ static void print_result(const clt_run_result *r, const char *folder, bool dry_r
             "nothing was trained\n");
         return;
     }
-    clt_str_printf(&done, "done: %lld steps in %s", (long long)r->steps,
+    clt_str_printf(&done, "done: %lld step%s in %s", (long long)r->steps, CLT_PLURAL(r->steps),
                    console_time(r->seconds, time, sizeof time));
     if (r->skipped > 0)
-        clt_str_printf(&done, ", %lld updates skipped", (long long)r->skipped);
+        clt_str_printf(&done, ", %lld update%s skipped", (long long)r->skipped, CLT_PLURAL(r->skipped));
     if (isfinite(r->last_loss))
         clt_str_printf(&done, ", last loss %.4f", r->last_loss);
     if (r->final_eval.samples > 0) {

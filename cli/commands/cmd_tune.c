@@ -11,6 +11,7 @@
 #include "cli/screen/console.h"
 #include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 #include "engine/json/json.h"
 #include "engine/train/job/tuned.h"
 
@@ -117,8 +118,8 @@ static void on_device(void *context, const ocl_device_desc *d, int problems)
     tune_view *v = context;
     v->problems = problems;
     v->masked = ocl_is_masked(d) || d->emulated_caps != 0;
-    terminal_say("device %s (%s), driver %s, %u compute units: %d problems\n", d->name, d->spec, d->driver,
-                 d->compute_units, problems);
+    terminal_say("device %s (%s), driver %s, %u compute unit%s: %d problem%s\n", d->name, d->spec, d->driver,
+                 d->compute_units, CLT_PLURAL(d->compute_units), problems, CLT_PLURAL(problems));
     header();
     clt_jw_kstring(&v->writer, "bench", "tune");
     clt_jw_kstring(&v->writer, "device", d->name);
@@ -164,11 +165,11 @@ static clt_status summary(const tune_view *v, const tune_args *a, const ocl_tuni
     /* problems that were not measured, or have no alternative */
     int left = v->problems - (int)records->count;
     if (v->measured > 0)
-        terminal_say("%d problems measured, %.2fx the default's speed in geometric mean\n", v->measured,
-                     exp(v->log_gain / v->measured));
+        terminal_say("%d problem%s measured, %.2fx the default's speed in geometric mean\n", v->measured,
+                     CLT_PLURAL(v->measured), exp(v->log_gain / v->measured));
     CLT_TRY(ocl_tuning_folder(&folder));
     if (records->count > 0 && !v->masked)
-        terminal_say("%zu records kept in %s\n", records->count, folder);
+        terminal_say("%zu record%s kept in %s\n", records->count, CLT_PLURAL(records->count), folder);
     if (left > 0)
         terminal_say("problems left as they are: %d; more time measures more (--seconds %g was given)\n",
                      left, a->seconds);
@@ -233,8 +234,8 @@ static void list_file(void *context, const char *path, const ocl_tuning *t, int 
         terminal_say("  ignored: %s\n", defect);
         return;
     }
-    terminal_say("  device %s, driver %s, %u compute units: %zu records", t->key.device, t->key.driver,
-                 t->key.compute_units, t->count);
+    terminal_say("  device %s, driver %s, %u compute unit%s: %zu record%s", t->key.device, t->key.driver,
+                 t->key.compute_units, CLT_PLURAL(t->key.compute_units), t->count, CLT_PLURAL(t->count));
     if (outdated)
         terminal_say(", and %d of other kernels, which are ignored", outdated);
     terminal_say("\n");

@@ -157,7 +157,8 @@ static void put_note(const estimation *e, int screen, clt_str *out)
         snprintf(steps, sizeof steps,
                  "; the data are not here, so the number of steps is not known: give train.steps");
     else if (equal && e->row[0].steps > 0)
-        snprintf(steps, sizeof steps, "; %lld steps", (long long)e->row[0].steps);
+        snprintf(steps, sizeof steps, "; %lld step%s", (long long)e->row[0].steps,
+                 CLT_PLURAL(e->row[0].steps));
     snprintf(note, sizeof note,
              "planned, not measured: from data sheets, of whose limits a step is assumed to reach %g %% "
              "(--reach)%s; start-up, evaluations, checkpoints%s are not counted",

@@ -14,6 +14,7 @@
 #include "cli/screen/console.h"
 #include "cli/screen/shell_word.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/data/pixels/image_folder.h"
 #include "engine/data/tokens/prepare.h"
@@ -55,11 +56,11 @@ static void print_result(const clt_prepare_result *r)
 {
     char bytes[32], rate[32];
     double per_second = r->encode_seconds > 0 ? (double)r->bytes / r->encode_seconds : 0;
-    terminal_say(
-        "%s of text from %d file%s: %llu tokens for training in %d shard%s, %llu for evaluation in %d, u%d\n",
-        console_bytes(r->bytes, bytes, sizeof bytes), r->files, r->files == 1 ? "" : "s",
-        (unsigned long long)r->train_tokens, r->train_shards, r->train_shards == 1 ? "" : "s",
-        (unsigned long long)r->val_tokens, r->val_shards, 8 * r->width);
+    terminal_say("%s of text from %d file%s: %llu token%s for training in %d shard%s, %llu for evaluation in "
+                 "%d, u%d\n",
+                 console_bytes(r->bytes, bytes, sizeof bytes), r->files, CLT_PLURAL(r->files),
+                 (unsigned long long)r->train_tokens, CLT_PLURAL(r->train_tokens), r->train_shards,
+                 CLT_PLURAL(r->train_shards), (unsigned long long)r->val_tokens, r->val_shards, 8 * r->width);
     terminal_say("tokenizer: %s; %.2f bytes per token; tokenised and written at %s/s\n", r->tokenizer,
                  (double)r->bytes / (double)(r->train_tokens + r->val_tokens),
                  console_bytes((uint64_t)per_second, rate, sizeof rate));
@@ -98,11 +99,13 @@ static clt_status print_pairs(const clt_prepare_options *o, const clt_prepare_re
     char bytes[32];
     int64_t pairs = r->train_pairs + r->val_pairs;
     terminal_say(
-        "%s of text from %d file%s: %lld sentences in %lld documents; %lld pairs for training, %lld for "
-        "evaluation, of up to %lld tokens; in %.1f %% the second text does not follow\n",
-        console_bytes(r->bytes, bytes, sizeof bytes), r->files, r->files == 1 ? "" : "s",
-        (long long)r->sentences, (long long)r->documents, (long long)r->train_pairs, (long long)r->val_pairs,
-        (long long)o->pair_context, pairs ? 100.0 * (double)r->random_pairs / (double)pairs : 0.0);
+        "%s of text from %d file%s: %lld sentence%s in %lld document%s; %lld pair%s for training, %lld for "
+        "evaluation, of up to %lld token%s; in %.1f %% the second text does not follow\n",
+        console_bytes(r->bytes, bytes, sizeof bytes), r->files, CLT_PLURAL(r->files), (long long)r->sentences,
+        CLT_PLURAL(r->sentences), (long long)r->documents, CLT_PLURAL(r->documents),
+        (long long)r->train_pairs, CLT_PLURAL(r->train_pairs), (long long)r->val_pairs,
+        (long long)o->pair_context, CLT_PLURAL(o->pair_context),
+        pairs ? 100.0 * (double)r->random_pairs / (double)pairs : 0.0);
     terminal_say("tokenizer: %s; %.2f bytes per token\n", r->tokenizer,
                  (double)r->bytes / (double)(r->train_tokens + r->val_tokens));
     terminal_say_whole("a config reads them by:\n  \"model\": {\"type\": \"bert\", \"context\": %lld, ...}, "

@@ -14,6 +14,7 @@
 #include "cli/screen/console.h"
 #include "cli/screen/shell_word.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 #include "engine/files/fileio.h"
 #include "engine/train/generate/generate.h"
 #include "engine/train/inspect/bench_step.h"
@@ -78,12 +79,14 @@ static void tell_text(const demo *d)
     char bytes[32];
     terminal_say("text found on this machine:\n");
     for (int i = 0; i < d->text.n_folders; i++)
-        terminal_say("  %-28s %4d files  %s\n", d->text.folder[i], d->text.folder_files[i],
+        terminal_say("  %-28s %4d file%s  %s\n", d->text.folder[i], d->text.folder_files[i],
+                     CLT_PLURAL(d->text.folder_files[i]),
                      console_bytes(d->text.folder_bytes[i], bytes, sizeof bytes));
-    terminal_say("  training on %s in %zu files", console_bytes(d->text.train_bytes, bytes, sizeof bytes),
-                 d->text.n_train);
-    terminal_say(", validating on %s in %zu other files\n",
-                 console_bytes(d->text.eval_bytes, bytes, sizeof bytes), d->text.n_eval);
+    terminal_say("  training on %s in %zu file%s", console_bytes(d->text.train_bytes, bytes, sizeof bytes),
+                 d->text.n_train, CLT_PLURAL(d->text.n_train));
+    terminal_say(", validating on %s in %zu other file%s\n",
+                 console_bytes(d->text.eval_bytes, bytes, sizeof bytes), d->text.n_eval,
+                 CLT_PLURAL(d->text.n_eval));
 }
 
 /* ./runs/demo, or a temporary folder if that cannot be written. */
@@ -126,8 +129,8 @@ static clt_status choose_steps(demo *d)
         d->step_ms = ms && clt_json_typeof(ms) == CLT_JSON_NUMBER ? clt_json_number(ms) : 0;
         double steps = d->step_ms > 0 ? d->args->seconds * 1000 / d->step_ms : 500;
         d->steps = steps < 300 ? 300 : steps > 12000 ? 12000 : (int64_t)(steps / 100) * 100;
-        terminal_say("a step takes %.1f ms here: training for %lld steps, about %s\n", d->step_ms,
-                     (long long)d->steps,
+        terminal_say("a step takes %.1f ms here: training for %lld step%s, about %s\n", d->step_ms,
+                     (long long)d->steps, CLT_PLURAL(d->steps),
                      console_time((double)d->steps * d->step_ms / 1000, count, sizeof count));
     }
     char number[32];
@@ -262,10 +265,11 @@ static clt_status judge(const demo *d, const clt_run_result *result, double unig
     terminal_say(" (%.2f against %.2f bits per byte, perplexity %.2f against %.2f)\n", loss / log(2),
                  unigram / log(2), exp(loss), exp(unigram));
     if (loss >= unigram)
-        CLT_FAIL(CLT_ECHECK,
-                 "the model (%.3f nats per byte) is no better than byte frequencies (%.3f) after %lld steps; "
-                 "run 'cltrain verify' to check the device, or train longer with --seconds",
-                 loss, unigram, (long long)d->steps);
+        CLT_FAIL(
+            CLT_ECHECK,
+            "the model (%.3f nats per byte) is no better than byte frequencies (%.3f) after %lld step%s; "
+            "run 'cltrain verify' to check the device, or train longer with --seconds",
+            loss, unigram, (long long)d->steps, CLT_PLURAL(d->steps));
     return CLT_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "cli/screen/cmd.h"
 #include "cli/screen/shell_word.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 #include "engine/files/fileio.h"
 #include "engine/train/inspect/folder_check.h"
 
@@ -25,8 +26,8 @@ static void print_facts(const clt_folder_facts *f)
     row("model", f->model);
     snprintf(text, sizeof text, "%" PRId64, f->parameters);
     row("parameters", text);
-    snprintf(text, sizeof text, "%d tensors of %s in %d file%s", f->tensors, f->types, f->files,
-             f->files == 1 ? "" : "s");
+    snprintf(text, sizeof text, "%d tensor%s of %s in %d file%s", f->tensors, CLT_PLURAL(f->tensors),
+             f->types, f->files, CLT_PLURAL(f->files));
     row("weights", text);
     row("tokenizer", f->tokenizer);
     if (f->has_tokenizer) {

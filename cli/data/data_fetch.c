@@ -10,6 +10,7 @@
 
 #include "cli/screen/args.h"
 #include "cli/screen/console.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/data/open/fetch.h"
 
@@ -76,7 +77,7 @@ static void print_result(const clt_fetch_set *set, const char *folder, bool usua
 {
     char size[32];
     bool all = r->files > 0 && r->there == r->files;
-    terminal_say("%s: %d file%s, %s, %s\n", folder, r->files, r->files == 1 ? "" : "s",
+    terminal_say("%s: %d file%s, %s, %s\n", folder, r->files, CLT_PLURAL(r->files),
                  r->bytes ? console_bytes(r->bytes, size, sizeof size) : "checked",
                  all                              ? "all files exist already and are correct"
                  : set->kind == CLT_FETCH_VOLUMES ? "made"

@@ -182,12 +182,13 @@ clt_status data_pack(const cmd_context *context, clt_pack_options *o)
     clt_status status = clt_pack_write(o, &r);
     console_close(&c);
     CLT_TRY(status);
-    terminal_say("%s: %lld images of %lld classes, %s", o->out, (long long)r.images, (long long)r.classes,
-                 console_bytes(r.bytes, bytes, sizeof bytes));
+    terminal_say("%s: %lld image%s of %lld class%s, %s", o->out, (long long)r.images, CLT_PLURAL(r.images),
+                 (long long)r.classes, CLT_PLURAL_ES(r.classes), console_bytes(r.bytes, bytes, sizeof bytes));
     if (o->resize > 0)
         terminal_say(", as pixels whose shorter side is at most %d", o->resize);
     if (r.left_out > 0)
-        terminal_say("; %lld images that cannot be decoded were left out", (long long)r.left_out);
+        terminal_say("; %lld image%s that cannot be decoded %s left out", (long long)r.left_out,
+                     CLT_PLURAL(r.left_out), r.left_out == 1 ? "was" : "were");
     terminal_say("\nto train on it, set data.type=images data.path=%s\n", o->out);
     return CLT_OK;
 }

@@ -191,7 +191,8 @@ static void on_prepared(void *context, const char *path, clt_status status, int6
 {
     char text[64];
     if (tokens > 0)
-        snprintf(text, sizeof text, "%lld tokens, hash as in the manifest", (long long)tokens);
+        snprintf(text, sizeof text, "%lld token%s, hash as in the manifest", (long long)tokens,
+                 CLT_PLURAL(tokens));
     else
         snprintf(text, sizeof text, "as in the manifest");
     report(context, path, status, text);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/data/new_config.h"
+#include "engine/base/text.h"
 #include "engine/data/images/image_source.h"
 #include "engine/data/pixels/image.h"
 #include "engine/data/pixels/image_folder.h"
@@ -252,9 +253,9 @@ clt_status new_config_volumes(new_config *n)
     bool masks = list.kind == CLT_VOLUMES_MASKS;
     if (list.count < 10)
         draft_number(&n->draft, "data.split", list.count < FEW_VOLUMES ? 0 : 0.25);
-    clt_str_printf(&n->found, "%lld volumes with %s, the smallest sides %lld, %lld and %lld voxels\n",
-                   (long long)list.count, masks ? "masks" : "a folder for each class", (long long)least[0],
-                   (long long)least[1], (long long)least[2]);
+    clt_str_printf(&n->found, "%lld volume%s with %s, the smallest sides %lld, %lld and %lld voxels\n",
+                   (long long)list.count, CLT_PLURAL(list.count), masks ? "masks" : "a folder for each class",
+                   (long long)least[0], (long long)least[1], (long long)least[2]);
     if (list.count < FEW_VOLUMES)
         clt_str_append(&n->found, "too few to keep some for evaluation (data.split 0)\n");
     return masks ? set_unet(n, &list, least) : set_cnn(n, &list, least);

@@ -15,6 +15,7 @@
 #include "cli/screen/args.h"
 #include "cli/screen/console.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 #include "engine/verify/verify.h"
 
 typedef struct verify_args {
@@ -134,8 +135,8 @@ static void on_opened(void *context, const ocl_device_desc *device)
     snprintf(run->device, sizeof run->device, "%s", device->spec);
     verify_report_opened(run->report, device);
     console_clear(run->console);
-    terminal_say("device %s: %s | %llu checks, seed %llu\n", device->spec, device->name,
-                 (unsigned long long)run->total, (unsigned long long)run->seed);
+    terminal_say("device %s: %s | %llu check%s, seed %llu\n", device->spec, device->name,
+                 (unsigned long long)run->total, CLT_PLURAL(run->total), (unsigned long long)run->seed);
     fflush(stdout);
 }
 

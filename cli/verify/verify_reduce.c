@@ -9,6 +9,7 @@
 
 #include "cli/screen/terminal.h"
 #include "cli/verify/verify_trajectory.h"
+#include "engine/base/text.h"
 #include "engine/files/fileio.h"
 #include "engine/verify/reduce/reduce.h"
 
@@ -78,8 +79,9 @@ static clt_status reduce_one(const verify_item *item, const clt_verify_options *
     CLT_TRY(clt_reduce(&how, &reduced));
     *written = reduced.written;
     if (reduced.written)
-        terminal_say("reduced: %s in %d trials%s%s\n         %s\n         wrote %s\n", item->name,
-                     reduced.trials, reduced.shape[0] ? " to " : "", reduced.shape, reduced.reason, path);
+        terminal_say("reduced: %s in %d trial%s%s%s\n         %s\n         wrote %s\n", item->name,
+                     reduced.trials, CLT_PLURAL(reduced.trials), reduced.shape[0] ? " to " : "",
+                     reduced.shape, reduced.reason, path);
     else
         terminal_say("not reduced: %s: %s\n", item->name, reduced.reason);
     fflush(stdout);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 
 double verify_met_rate(uint64_t runs)
@@ -47,14 +48,14 @@ static void tell(const rounds_tally *t, uint64_t rounds, double seconds, uint64_
     if (t->checks == 0)
         return;
     terminal_say(
-        "up to %llu round%s in %.0f s: %d checks, each made %llu to %llu times with fresh data, %llu in "
+        "up to %llu round%s in %.0f s: %d check%s, each made %llu to %llu times with fresh data, %llu in "
         "all\n",
-        (unsigned long long)rounds, rounds == 1 ? "" : "s", seconds, t->checks, (unsigned long long)t->least,
-        (unsigned long long)t->most, (unsigned long long)t->runs);
+        (unsigned long long)rounds, CLT_PLURAL(rounds), seconds, t->checks, CLT_PLURAL(t->checks),
+        (unsigned long long)t->least, (unsigned long long)t->most, (unsigned long long)t->runs);
     if (missing > 0)
-        terminal_say("the time was up before %llu checks were made once: give more --seconds, or select "
+        terminal_say("the time was up before %llu check%s %s made once: give more --seconds, or select "
                      "fewer checks\n",
-                     (unsigned long long)missing);
+                     (unsigned long long)missing, CLT_PLURAL(missing), missing == 1 ? "was" : "were");
     double rate = verify_met_rate(t->runs), own = verify_met_rate(t->least);
     terminal_say("met with a probability of 95 %%: a fault that spoils any one check in %.0f, or one check "
                  "in at least %.1f %% of its runs\n",
@@ -75,7 +76,7 @@ clt_status verify_rounds(double seconds, double limit, int jobs, clt_verify_opti
     if (status != CLT_ECHECK)
         return status;
     clt_error_clear();
-    CLT_FAIL(CLT_ECHECK, "verify: %d of %d checks failed in %llu rounds (seeds %llu to %llu)", t.failed,
-             t.checks, (unsigned long long)report->rounds, (unsigned long long)options->seed,
-             (unsigned long long)(options->seed + report->rounds - 1));
+    CLT_FAIL(CLT_ECHECK, "verify: %d of %d check%s failed in %llu round%s (seeds %llu to %llu)", t.failed,
+             t.checks, CLT_PLURAL(t.checks), (unsigned long long)report->rounds, CLT_PLURAL(report->rounds),
+             (unsigned long long)options->seed, (unsigned long long)(options->seed + report->rounds - 1));
 }

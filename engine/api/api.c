@@ -10,6 +10,7 @@
 
 #include "engine/api/api_internal.h"
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/data/arrays/source_memory.h"
 #include "engine/train/saved/known_table.h"
 #include "engine/verify/self_test.h"
@@ -150,7 +151,8 @@ int cltrain_config(cltrain *net, const char *path)
 static clt_status read_shape(const char *what, int ndim, const int64_t *dims, clt_shape *shape)
 {
     if (ndim < 0 || ndim > CLT_MAX_DIMS - 1 || (ndim > 0 && !dims))
-        CLT_FAIL(CLT_ESHAPE, "%s has %d dimensions; 0 to %d fit", what, ndim, CLT_MAX_DIMS - 1);
+        CLT_FAIL(CLT_ESHAPE, "%s has %d dimension%s; 0 to %d fit", what, ndim, CLT_PLURAL(ndim),
+                 CLT_MAX_DIMS - 1);
     *shape = clt_shape_make(ndim, dims);
     for (int i = 0; i < ndim; i++)
         if (dims[i] < 1)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/api/api_internal.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/data/facts/table_facts.h"
 #include "engine/train/eval/predict.h"
@@ -16,8 +17,8 @@ static clt_status start(cltrain *net)
     clt_feed_options feed = clt_run_feed_options(run, net->next_step, run->job->steps);
     if (net->next_step >= run->job->steps)
         CLT_FAIL(CLT_EUSAGE,
-                 "training: all %lld steps of the schedule are done; set train.steps before building",
-                 (long long)run->job->steps);
+                 "training: all %lld step%s of the schedule are done; set train.steps before building",
+                 (long long)run->job->steps, CLT_PLURAL(run->job->steps));
     clt_feed_destroy(run->feed);
     run->feed = NULL;
     if (!run->reporter)
@@ -43,8 +44,8 @@ static clt_status not_finite(cltrain *net, int64_t limit, float loss_scale)
     char where[512];
     bool found;
     CLT_TRY(clt_run_diagnose(net->run, net->next_step, loss_scale, where, sizeof where, &found));
-    CLT_FAIL(CLT_ENUMERIC, "training: %lld steps in a row were not finite; first bad tensor: %s",
-             (long long)limit, where);
+    CLT_FAIL(CLT_ENUMERIC, "training: %lld step%s in a row were not finite; first bad tensor: %s",
+             (long long)limit, CLT_PLURAL(limit), where);
 }
 
 clt_status clt_api_train(cltrain *net, cltrain_on_step on_step, void *context)
@@ -132,7 +133,7 @@ clt_status clt_api_predict(cltrain *net, int64_t samples, const float *x, float 
         clt_shape_elements(&clt_graph_tensor(graph, run->job->prediction)->shape) / graph->micro_batch;
     if (samples < 1 || out_count % out_size != 0 || out_count / out_size != samples)
         CLT_FAIL(CLT_ESHAPE,
-                 "predicting %lld samples: out must hold %lld floats per sample; it holds %lld in all",
-                 (long long)samples, (long long)out_size, (long long)out_count);
+                 "predicting %lld sample%s: out must hold %lld floats per sample; it holds %lld in all",
+                 (long long)samples, CLT_PLURAL(samples), (long long)out_size, (long long)out_count);
     return predict_all(net, samples, x, in_size, out_size, out);
 }

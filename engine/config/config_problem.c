@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/config/config_internal.h"
+#include "engine/base/text.h"
 
 /* Leaves room for a last line with the number of problems that did not fit. */
 #define TEXT_LIMIT (CLT_ERROR_TEXT_SIZE - 128)
@@ -57,7 +58,7 @@ static clt_status tell_problems(clt_config_problems *list)
         clt_str_printf(&text, "%s%s", told ? "\n" : "", list->items[told].text);
     }
     if (told < list->count)
-        clt_str_printf(&text, "\nand %zu more problems", list->count - told);
+        clt_str_printf(&text, "\nand %zu more problem%s", list->count - told, CLT_PLURAL(list->count - told));
     if (list->failed || text.failed)
         CLT_FAIL(CLT_ENOMEM, "checking a config: out of host memory");
     if (list->count > 0)

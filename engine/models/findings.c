@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/models/models_internal.h"
 
 /* Leaves room for the last line, which counts the findings that did not fit. */
@@ -65,7 +66,7 @@ clt_status clt_findings_finish(clt_findings *list)
         clt_str_printf(&text, "%s%s", told ? "\n" : "", list->items[told].text);
     }
     if (told < list->count)
-        clt_str_printf(&text, "\nand %zu more problems", list->count - told);
+        clt_str_printf(&text, "\nand %zu more problem%s", list->count - told, CLT_PLURAL(list->count - told));
     if (list->failed || text.failed)
         status = clt_fail(CLT_ENOMEM, __FILE__, __LINE__, "checking a model: out of host memory");
     else if (list->count > 0)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "engine/plan/plan_internal.h"
+#include "engine/base/text.h"
 
 static bool placed_here(const clt_plan *plan, size_t i)
 {
@@ -66,8 +67,9 @@ static void print_buckets(const clt_plan *plan, clt_str *out)
         const clt_bucket *bucket = &plan->buckets[b];
         clt_str_printf(out,
                        "  %4zu slab %d  element %10" PRIu64 "  %10" PRIu64
-                       " elements  ready after %zu commands of the backward pass\n",
-                       b, bucket->range.slab, bucket->range.first, bucket->range.elements, bucket->ready);
+                       " elements  ready after %zu command%s of the backward pass\n",
+                       b, bucket->range.slab, bucket->range.first, bucket->range.elements, bucket->ready,
+                       CLT_PLURAL(bucket->ready));
     }
 }
 
@@ -109,7 +111,8 @@ clt_status clt_plan_print(const clt_plan *plan, clt_str *out)
         const ocl_command_list *list = &plan->phase[p];
         if (!list->count)
             continue;
-        clt_str_printf(out, "phase %s: %zu commands\n", clt_phase_name((clt_phase)p), list->count);
+        clt_str_printf(out, "phase %s: %zu command%s\n", clt_phase_name((clt_phase)p), list->count,
+                       CLT_PLURAL(list->count));
         for (size_t i = 0; i < list->count; i++) {
             const ocl_command *c = &list->commands[i];
             clt_str_printf(out, "  %4zu %-7s %-28s %-10s %-26s %10" PRIu64 " B %12.0f flop ", i,

@@ -320,11 +320,13 @@ static clt_status check_tensors(clt_peft *a)
             "reading the adapter '%.600s': adapter_config.json names modules_to_save, and the file holds "
             "none of them",
             a->p.folder);
-    const char *trained =
-        whole > 0 ? clt_arena_printf(a->p.arena, ", %d tensors of parts trained whole", whole) : "";
+    const char *trained = whole > 0 ? clt_arena_printf(a->p.arena, ", %d tensor%s of parts trained whole",
+                                                       whole, CLT_PLURAL(whole))
+                                    : "";
     a->words =
-        clt_arena_printf(a->p.arena, "%d tensors of %d layers, rank %lld, scale %.6g, norm of B %.4g%s%s",
-                         count, count / 2, (long long)a->rank, a->scale, sqrt(square), trained ? trained : "",
+        clt_arena_printf(a->p.arena, "%d tensor%s of %d layer%s, rank %lld, scale %.6g, norm of B %.4g%s%s",
+                         count, CLT_PLURAL(count), count / 2, CLT_PLURAL(count / 2), (long long)a->rank,
+                         a->scale, sqrt(square), trained ? trained : "",
                          !isfinite(square)         ? ": not all of its values are finite"
                          : square > 0 || whole > 0 ? ""
                                                    : ": it changes nothing yet");

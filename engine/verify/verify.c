@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/verify/verify_internal.h"
 
@@ -323,8 +324,9 @@ clt_status clt_verify_verdict(const clt_verify_options *o, const clt_verify_summ
             o->pattern ? o->pattern : "*", o->small ? " among the small cases" : "");
     int failed = count[CLT_VERIFY_FAIL] + count[CLT_VERIFY_UNIMPL] + count[CLT_VERIFY_MISTRUST];
     if (failed > 0)
-        CLT_FAIL(CLT_ECHECK, "verify: %d of %d checks failed on device %s '%s' (seed %llu)", failed,
-                 failed + count[CLT_VERIFY_PASS], spec, device, (unsigned long long)summary->seed);
+        CLT_FAIL(CLT_ECHECK, "verify: %d of %d check%s failed on device %s '%s' (seed %llu)", failed,
+                 failed + count[CLT_VERIFY_PASS], CLT_PLURAL(failed + count[CLT_VERIFY_PASS]), spec, device,
+                 (unsigned long long)summary->seed);
     return CLT_OK;
 }
 

@@ -152,7 +152,7 @@ cat >mse.json <<'JSON'
  "precision": {"mode": "f16"}, "train": {"steps": 9, "max_nonfinite": 1}}
 JSON
 expect_code 6 "$CLTRAIN" train mse.json --out bad1
-expect_text "step 1: .*for 1 steps in a row.*first bad tensor: tensor 'x.f16' .*in micro-batch 4 of 4"
+expect_text "step 1: .*for 1 step in a row.*first bad tensor: tensor 'x.f16' .*in micro-batch 4 of 4"
 expect_code 6 "${mpi[@]}" 2 "$CLTRAIN" train mse.json --out bad2
 expect_text "step 1: .*first bad tensor \(rank 1\): tensor 'x.f16'"
 reject_text 'first bad tensor: none'

@@ -91,7 +91,7 @@ expect_text 'schedule.warmup is 8 instead of 40, since the training is shorter: 
 sed -i 's/"steps": 50/"epochs": 1/' letters.json
 for steps in 3 9; do
     expect_code 0 "$CLTRAIN" plan letters.json train.steps=$steps --device generic
-    expect_text 'schedule.warmup is 1 instead of 40' '1 steps of warm-up'
+    expect_text 'schedule.warmup is 1 instead of 40' '1 step of warm-up'
 done
 
 # --- ResNets on batches of 32 images of 224 x 224, which do not exist here ---

@@ -181,7 +181,7 @@ expect_text 'a larger train.epochs makes it longer'
 # A warm-up that the steps of an epoch cannot hold is shortened, so that the rate reaches its peak; the run resumes with the same.
 short=(few.json train.epochs=1 schedule.type=linear schedule.warmup=12)
 expect_code 0 "$CLTRAIN" train "${short[@]}" --out short
-expect_text 'schedule.warmup is 1 instead of 12, since the run has only 5 steps: train.epochs=1 of 40 samples in batches of 8' '1 steps of warm-up'
+expect_text 'schedule.warmup is 1 instead of 12, since the run has only 5 steps: train.epochs=1 of 40 samples in batches of 8' '1 step of warm-up'
 expect_code 0 "$CLTRAIN" train "${short[@]}" --out cut --max-steps 2
 expect_code 0 "$CLTRAIN" train "${short[@]}" --out cut --resume auto
 expect_text '^done: 5 steps'

@@ -159,7 +159,7 @@ reject_text 'building kernels'
 mkfifo samples
 { echo $row; await test -e seen; echo $row; } >samples &
 feeder=$!
-expect_code 0 "$screen" -c 72 -w '| 1 samples' -x 'touch seen' sh -c "'$CLTRAIN' predict w80 - --out classes.csv <samples"
+expect_code 0 "$screen" -c 72 -w '| 1 sample' -x 'touch seen' sh -c "'$CLTRAIN' predict w80 - --out classes.csv <samples"
 wait $feeder
 expect_text '^2 samples predicted .* written to classes.csv'
 reject_text 'predicting \|'

@@ -286,10 +286,10 @@ grep -q -F '{"file":"damaged/cat/0.png","sample":0,"error":"cannot be read"}' ba
 expect_code 2 "$CLTRAIN" predict one damaged data.on_bad_sample=skip --out bad.npy
 expect_text 'an npy file has no place for an image without a prediction'
 expect_code 3 "$CLTRAIN" predict one damaged/cat/0.png data.on_bad_sample=skip
-expect_text 'none of the 1 images can be read'
+expect_text 'none of the 1 image can be read'
 rm -r damaged/dog damaged/cat/[1-9]*.png
 expect_code 3 "$CLTRAIN" eval one data.eval_path=damaged data.on_bad_sample=skip
-expect_text 'none of the 1 samples can be read'
+expect_text 'none of the 1 sample can be read'
 
 # --- what does not fit ---
 expect_code 2 "$CLTRAIN" train images.json data.mean=[0.1,0.2]

@@ -64,7 +64,7 @@ tail -c +353 val/images/ct000.nii >paired/images/ct000.img
 cp val/masks/ct000.nii val/masks/ct001.nii paired/masks/
 touch paired/images/notes.txt
 expect_code 0 "$CLTRAIN" data verify seg.json data.path=paired data.eval_path=[] data.split=0
-expect_text 'ok   paired/images/ct000.hdr: 16 x 20 x 24 voxels' "1 volumes from 'paired' \(1 in .hdr and .img\)" \
+expect_text 'ok   paired/images/ct000.hdr: 16 x 20 x 24 voxels' "1 volume from 'paired' \(1 in .hdr and .img\)" \
     "1 mask has no image of the same name and is left out: 'paired/masks/ct001.nii'" "1 other file or folder is left out, which is not a volume: 'paired/images/notes.txt'"
 expect_code 0 "$CLTRAIN" data verify paired/images/ct000.img
 expect_text 'NIfTI-1 \(a pair of files\)'

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/data/records/record_forms.h"
 #include "engine/data/records/table_file.h"
@@ -230,9 +231,9 @@ static clt_status check_numbers(const clt_annotated_samples *s, int64_t count, s
     if (count > MOST_CLASSES)
         CLT_FAIL(
             CLT_EDATA,
-            "reading the samples of %s: the largest label is %lld, and there may be %d classes; number the "
+            "reading the samples of %s: the largest label is %lld, and there may be %d class%s; number the "
             "classes from 0 on",
-            s->part.key, (long long)count - 1, MOST_CLASSES);
+            s->part.key, (long long)count - 1, MOST_CLASSES, CLT_PLURAL_ES(MOST_CLASSES));
     if (count > 2 * (int64_t)seen)
         CLT_WARN(
             "the labels of %s are numbers up to %lld, of which only %zu occur; each number from 0 on becomes "
@@ -285,8 +286,8 @@ static clt_status number_of(const clt_annotated_classes *classes, const clt_anno
         int64_t number = strtoll(label, NULL, 10);
         *out = (int32_t)(number == CLT_ANNOTATED_IGNORED ? CLT_ANNOTATED_NONE : number);
         if (number != CLT_ANNOTATED_IGNORED && (number < 0 || number >= classes->count))
-            CLT_FAIL(CLT_EDATA, "the label %s is none of the %lld classes, which are numbered from 0", label,
-                     (long long)classes->count);
+            CLT_FAIL(CLT_EDATA, "the label %s is none of the %lld class%s, which are numbered from 0", label,
+                     (long long)classes->count, CLT_PLURAL_ES(classes->count));
         return CLT_OK;
     }
     for (*out = 0; classes->name && *out < classes->count; ++*out)

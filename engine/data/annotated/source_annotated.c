@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/data/annotated/source_annotated.h"
 #include "engine/data/arrays/source_pair.h"
 #include "engine/data/facts/data_facts.h"
@@ -128,21 +129,24 @@ static clt_status describe(clt_source *source, const annotated_state *state)
                                         "numbers of texts"};
     const clt_annotated_samples *s = &state->samples;
     CLT_SCOPED(clt_str) text = {0};
-    clt_str_printf(&text, "annotated: %lld records of '%s' (%s)", (long long)(s->part.count - s->bad),
-                   s->texts.files[0].path, words[s->rules.task]);
+    clt_str_printf(&text, "annotated: %lld record%s of '%s' (%s)", (long long)(s->part.count - s->bad),
+                   CLT_PLURAL((long long)(s->part.count - s->bad)), s->texts.files[0].path,
+                   words[s->rules.task]);
     if (s->cut > 0)
         clt_str_printf(&text, ", %lld of them cut", (long long)s->cut);
     if (s->rules.task == CLT_ANNOTATED_SPAN)
-        clt_str_printf(&text, " in %lld windows", (long long)s->n_windows);
+        clt_str_printf(&text, " in %lld window%s", (long long)s->n_windows, CLT_PLURAL(s->n_windows));
     else if (s->rules.task != CLT_ANNOTATED_NUMBER)
-        clt_str_printf(&text, ", %lld classes", (long long)state->classes.count);
+        clt_str_printf(&text, ", %lld class%s", (long long)state->classes.count,
+                       CLT_PLURAL_ES(state->classes.count));
     clt_str_printf(&text, "; %lld tokens each; tokenizer: %s", (long long)s->rules.context,
                    clt_tokenizer_description(s->tokenizer));
     CLT_TRY(clt_str_check(&text));
     source->description = clt_arena_strdup(source->arena, text.text);
     if (s->cut > 0)
-        CLT_WARN_ONCE("data: %lld of %lld samples of %s are cut to %lld tokens (data.truncate)",
-                      (long long)s->cut, (long long)s->part.count, s->part.key, (long long)s->rules.context);
+        CLT_WARN_ONCE("data: %lld of %lld sample%s of %s are cut to %lld tokens (data.truncate)",
+                      (long long)s->cut, (long long)s->part.count, CLT_PLURAL(s->part.count), s->part.key,
+                      (long long)s->rules.context);
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
@@ -166,9 +170,9 @@ static clt_status annotated_open(clt_source *source, const clt_config *config, c
     CLT_TRY(clt_annotated_list(s));
     if (s->n_windows == 0)
         CLT_FAIL(CLT_EDATA,
-                 "reading the samples of %s: the %s part has none; %zu records are there (data.split %g)",
+                 "reading the samples of %s: the %s part has none; %zu record%s are there (data.split %g)",
                  s->part.key, split == CLT_SPLIT_EVAL ? "evaluation" : "training", s->texts.n_documents,
-                 clt_config_float(config, "data.split"));
+                 CLT_PLURAL(s->texts.n_documents), clt_config_float(config, "data.split"));
     state->begin = (uint32_t)clt_tokenizer_role(s->tokenizer, CLT_TOKEN_CLASS);
     state->separator = (uint32_t)clt_tokenizer_role(s->tokenizer, CLT_TOKEN_SEPARATOR);
     state->padding = (uint32_t)clt_tokenizer_role(s->tokenizer, CLT_TOKEN_PADDING);

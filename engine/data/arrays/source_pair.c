@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/data/fingerprint.h"
 #include "engine/data/pixels/augment.h"
 
@@ -125,10 +126,10 @@ static clt_status describe(clt_source *source, const pair_state *state)
 {
     char shape[CLT_SHAPE_TEXT], target_shape[CLT_SHAPE_TEXT];
     const clt_array_file *x = &state->file[0], *y = &state->file[1];
-    const char *head =
-        clt_arena_printf(source->arena, "%s: %lld samples of %s %s from '%s'", source->type->format->name,
-                         (long long)source->samples, clt_shape_text(&x->shape, shape, sizeof shape),
-                         clt_element_name(x->element), x->path);
+    const char *head = clt_arena_printf(
+        source->arena, "%s: %lld sample%s of %s %s from '%s'", source->type->format->name,
+        (long long)source->samples, CLT_PLURAL(source->samples),
+        clt_shape_text(&x->shape, shape, sizeof shape), clt_element_name(x->element), x->path);
     if (!head)
         return CLT_ENOMEM;
     const clt_source_field *field = &source->fields[1];
@@ -160,10 +161,12 @@ static clt_status open_files(clt_source *source, const clt_config *config, clt_s
             return clt_fail_prefix(status, "opening %s", key[i]);
     }
     if (state->count == 2 && state->file[0].samples != state->file[1].samples)
-        CLT_FAIL(CLT_EDATA,
-                 "opening the data: '%s' holds %lld samples but '%s' holds %lld targets; the two files must "
-                 "belong together (training images with training labels, test with test)",
-                 path[0], (long long)state->file[0].samples, path[1], (long long)state->file[1].samples);
+        CLT_FAIL(
+            CLT_EDATA,
+            "opening the data: '%s' holds %lld sample%s but '%s' holds %lld target%s; the two files must "
+            "belong together (training images with training labels, test with test)",
+            path[0], (long long)state->file[0].samples, CLT_PLURAL(state->file[0].samples), path[1],
+            (long long)state->file[1].samples, CLT_PLURAL(state->file[1].samples));
     return CLT_OK;
 }
 
@@ -306,7 +309,7 @@ static clt_status check_file(clt_array_file *file, clt_header_reader reader, clt
     char shape[CLT_SHAPE_TEXT];
     void *sample = NULL;
     CLT_TRY(reader(file, NULL, true));
-    clt_str_printf(out, "%lld samples of %s %s", (long long)file->samples,
+    clt_str_printf(out, "%lld sample%s of %s %s", (long long)file->samples, CLT_PLURAL(file->samples),
                    clt_shape_text(&file->shape, shape, sizeof shape), clt_element_name(file->element));
     if (file->dtype != CLT_F32) {
         int64_t min, max;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "engine/base/rng.h"
+#include "engine/base/text.h"
 
 /* Streams of CLT_RNG_DATA, one purpose each. */
 enum { STREAM_LABEL = 1, STREAM_MEAN = 2, STREAM_X = 3, STREAM_MAP = 4, STREAM_Y = 5 };
@@ -133,16 +134,16 @@ static clt_status set_fields(clt_source *source, const synthetic_state *state, c
     clt_shape_text(y, y_text, sizeof y_text);
     if (state->classes > 0)
         source->description = clt_arena_printf(
-            source->arena, "synthetic: %lld samples of %s f32 in %lld classes, noise %g, seed %llu",
-            (long long)source->samples, x_text, (long long)state->classes, (double)state->noise,
-            (unsigned long long)state->seed);
+            source->arena, "synthetic: %lld sample%s of %s f32 in %lld class%s, noise %g, seed %llu",
+            (long long)source->samples, CLT_PLURAL(source->samples), x_text, (long long)state->classes,
+            CLT_PLURAL_ES(state->classes), (double)state->noise, (unsigned long long)state->seed);
     else
         source->description =
             clt_arena_printf(source->arena,
-                             "synthetic: %lld samples of %s f32, targets %s a linear map of them, noise %g, "
+                             "synthetic: %lld sample%s of %s f32, targets %s a linear map of them, noise %g, "
                              "seed %llu",
-                             (long long)source->samples, x_text, y_text, (double)state->noise,
-                             (unsigned long long)state->seed);
+                             (long long)source->samples, CLT_PLURAL(source->samples), x_text, y_text,
+                             (double)state->noise, (unsigned long long)state->seed);
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
@@ -168,9 +169,10 @@ static clt_status synthetic_open(clt_source *source, const clt_config *config, c
     source->samples = clt_config_int(config, "data.samples");
     if (state->classes < 0 || state->classes > INT32_MAX || source->samples < 1 || !isfinite(state->noise))
         CLT_FAIL(CLT_ECONFIG,
-                 "making synthetic data: %lld classes, %lld samples and noise %g make no data set; check "
+                 "making synthetic data: %lld class%s, %lld sample%s and noise %g make no data set; check "
                  "data.classes, data.samples and data.noise",
-                 (long long)state->classes, (long long)source->samples, (double)state->noise);
+                 (long long)state->classes, CLT_PLURAL_ES(state->classes), (long long)source->samples,
+                 CLT_PLURAL(source->samples), (double)state->noise);
     CLT_TRY(clt_source_config_scale(source, config));
     state->scale = source->scale;
     state->mean = source->mean;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/data/arrays/source_pair.h"
 #include "engine/data/chat/chat_rows.h"
 #include "engine/data/chat/chat_samples.h"
@@ -91,24 +92,27 @@ static clt_status describe(clt_source *source, const chat_state *state)
     source->bytes = (int64_t)s->texts.total;
     source->bytes_per_token = used ? (double)bytes / (double)used : 0;
     double fill = (double)used / ((double)source->samples * (double)s->context);
-    clt_str_printf(&text, "chat: %lld samples", (long long)state->n_good);
+    clt_str_printf(&text, "chat: %lld sample%s", (long long)state->n_good, CLT_PLURAL(state->n_good));
     if (s->cut > 0)
         clt_str_printf(&text, " (%lld cut)", (long long)s->cut);
     clt_str_printf(&text,
-                   " of '%s' in %lld rows of %lld tokens, %.0f%% full; %.0f%% of the tokens are trained; "
+                   " of '%s' in %lld row%s of %lld token%s, %.0f%% full; %.0f%% of the tokens are trained; "
                    "template: %s; tokenizer: %s",
-                   s->texts.files[0].path, (long long)source->samples, (long long)s->context, 100 * fill,
+                   s->texts.files[0].path, (long long)source->samples, CLT_PLURAL(source->samples),
+                   (long long)s->context, CLT_PLURAL(s->context), 100 * fill,
                    100.0 * (double)targets / (double)used, s->rules.chat ? s->rules.chat->name : "none",
                    clt_tokenizer_description(s->tokenizer));
     CLT_TRY(clt_str_check(&text));
     source->description = clt_arena_strdup(source->arena, text.text);
     if (s->cut > 0)
-        CLT_WARN_ONCE("data: %lld of %lld samples of %s are cut to %lld tokens (data.truncate)",
-                      (long long)s->cut, (long long)s->part.count, s->part.key, (long long)s->context + 1);
+        CLT_WARN_ONCE("data: %lld of %lld sample%s of %s are cut to %lld token%s (data.truncate)",
+                      (long long)s->cut, (long long)s->part.count, CLT_PLURAL(s->part.count), s->part.key,
+                      (long long)s->context + 1, CLT_PLURAL(s->context + 1));
     if (s->special > 0)
-        CLT_WARN_ONCE("data: %lld samples of %s hold the name of a special token, which is plain text here; "
+        CLT_WARN_ONCE("data: %lld sample%s of %s %s the name of a special token, which is plain text here; "
                       "data.special_tokens=true makes tokens of them",
-                      (long long)s->special, s->part.key);
+                      (long long)s->special, CLT_PLURAL(s->special), s->part.key,
+                      s->special == 1 ? "holds" : "hold");
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
@@ -251,9 +255,11 @@ static void chat_advise(const clt_source *source)
 {
     const chat_state *state = source->state;
     if (!state->packed && source->tokens * 2 < source->samples * state->samples.context)
-        CLT_WARN_ONCE("data: more than half of each row is padding, since data.packing is none and samples "
-                      "have %lld tokens in the mean; data.packing=best trains the same samples in fewer rows",
-                      (long long)(source->tokens / source->samples));
+        CLT_WARN_ONCE(
+            "data: more than half of each row is padding, since data.packing is none and samples "
+            "have %lld token%s in the mean; data.packing=best trains the same samples in fewer rows",
+            (long long)(source->tokens / source->samples),
+            CLT_PLURAL((long long)(source->tokens / source->samples)));
 }
 
 /* --- before files are opened --- */

@@ -490,7 +490,7 @@ void clt_data_facts_words(const clt_data_facts *facts, clt_str *out)
                            clt_shape_text(&facts->fields[i].shape, shape, sizeof shape),
                            clt_dtype_name(facts->fields[i].dtype));
     if (facts->classes)
-        clt_str_printf(out, ", %" PRId64 " classes", facts->classes);
+        clt_str_printf(out, ", %" PRId64 " class%s", facts->classes, CLT_PLURAL_ES(facts->classes));
 }
 
 /* --- as a source --- */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/data/arrays/source_pair.h"
 #include "engine/files/fileio.h"
 #include "engine/files/remote_files.h"
@@ -180,17 +181,18 @@ void clt_images_close(clt_source *source)
     if (!state || !state->lock_made)
         return;
     if (state->once && state->n_bad > 0)
-        CLT_WARN("%lld of %lld images cannot be read and were left out (data.on_bad_sample skip; %s)",
-                 (long long)state->n_bad, (long long)source->samples,
+        CLT_WARN("%lld of %lld image%s cannot be read and were left out (data.on_bad_sample skip; %s)",
+                 (long long)state->n_bad, (long long)source->samples, CLT_PLURAL(source->samples),
                  source->description ? source->description : "");
     if (state->n_replaced > 0)
-        CLT_WARN("%lld samples were replaced by the next ones, since %lld images cannot be read "
+        CLT_WARN("%lld samples were replaced by the next ones, since %lld image%s cannot be read "
                  "(data.on_bad_sample skip; %s)",
-                 (long long)state->n_replaced, (long long)state->n_bad,
+                 (long long)state->n_replaced, (long long)state->n_bad, CLT_PLURAL(state->n_bad),
                  source->description ? source->description : "");
     if (state->n_low > 1)
-        CLT_WARN_ONCE("%lld images are PNG files of 16 bits whose values are below 4096 (%s)",
-                      (long long)state->n_low, source->description ? source->description : "");
+        CLT_WARN_ONCE("%lld image%s are PNG files of 16 bits whose values are below 4096 (%s)",
+                      (long long)state->n_low, CLT_PLURAL(state->n_low),
+                      source->description ? source->description : "");
     pthread_mutex_destroy(&state->lock);
     free(state->bad);
 }
@@ -364,8 +366,8 @@ static clt_status make_good(const clt_source *source, int64_t *index, clt_draw d
         *index = at;
         return status;
     }
-    CLT_FAIL(CLT_EDATA, "reading images: none of the %lld images can be read; each was named above",
-             (long long)source->samples);
+    CLT_FAIL(CLT_EDATA, "reading images: none of the %lld image%s can be read; each was named above",
+             (long long)source->samples, CLT_PLURAL(source->samples));
 }
 
 /* --- a sample --- */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/data/fingerprint.h"
 #include "engine/data/images/image_source.h"
 #include "engine/files/fileio.h"
@@ -269,10 +270,10 @@ static clt_status cifar_open(clt_source *source, const clt_config *config, clt_s
     CLT_TRY(check_labels(source, s));
     CLT_TRY(set_names(source, folder, s));
     CLT_TRY(clt_images_begin(source, &s->base, config, split, SIDE, SIDE));
-    source->description =
-        clt_arena_printf(source->arena, "cifar: %lld images of %d classes from '%s'%s, as (3,%d,%d) u8",
-                         (long long)source->samples, s->classes, s->files[0].path,
-                         s->n_files > 1 ? " and others" : "", s->base.augment.height, s->base.augment.width);
+    source->description = clt_arena_printf(
+        source->arena, "cifar: %lld image%s of %d classes from '%s'%s, as (3,%d,%d) u8",
+        (long long)source->samples, CLT_PLURAL(source->samples), s->classes, s->files[0].path,
+        s->n_files > 1 ? " and others" : "", s->base.augment.height, s->base.augment.width);
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/data/fingerprint.h"
 #include "engine/data/images/image_pack.h"
 #include "engine/data/images/image_source.h"
@@ -224,11 +225,12 @@ static clt_status images_open(clt_source *source, const clt_config *config, clt_
     if (split == CLT_SPLIT_INPUT)
         clt_images_warn_low_bits(source);
     if (s->list.others > 0)
-        (void)snprintf(others, sizeof others, " (%lld other files)", (long long)s->list.others);
-    source->description =
-        clt_arena_printf(source->arena, "images: %lld images of %lld classes%s from '%s', as (3,%d,%d) u8",
-                         (long long)source->samples, (long long)classes, others, s->path,
-                         s->base.augment.height, s->base.augment.width);
+        (void)snprintf(others, sizeof others, " (%lld other file%s)", (long long)s->list.others,
+                       CLT_PLURAL(s->list.others));
+    source->description = clt_arena_printf(
+        source->arena, "images: %lld image%s of %lld class%s%s from '%s', as (3,%d,%d) u8",
+        (long long)source->samples, CLT_PLURAL(source->samples), (long long)classes, CLT_PLURAL_ES(classes),
+        others, s->path, s->base.augment.height, s->base.augment.width);
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 

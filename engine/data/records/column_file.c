@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/data/texts/characters.h"
 #include "engine/json/json.h"
 
@@ -186,7 +187,7 @@ static clt_status check_line(const clt_columns *c, span line)
     span column;
     if (count != c->count)
         CLT_FAIL(CLT_EDATA, "it has %lld column%s, and the file's first word has %d", (long long)count,
-                 count == 1 ? "" : "s", c->count);
+                 CLT_PLURAL(count), c->count);
     if (clt_utf8_valid(line.begin, size) != size || memchr(line.begin, 0, size))
         CLT_FAIL(CLT_EDATA, "it is not UTF-8; convert the file first (iconv -t UTF-8)");
     for (int i = 1; next_column(&at, line, c->tabs, &column); i++)

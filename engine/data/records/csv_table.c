@@ -93,7 +93,7 @@ static clt_status take_cells(clt_csv_table *t, char *text)
     if (t->columns == 0)
         t->columns = (int)columns;
     if (columns != t->columns)
-        CLT_FAIL(CLT_EDATA, "it has %lld cell%s, and %s has %d", (long long)columns, columns == 1 ? "" : "s",
+        CLT_FAIL(CLT_EDATA, "it has %lld cell%s, and %s has %d", (long long)columns, CLT_PLURAL(columns),
                  t->first ? t->first : "the first line", t->columns);
     return CLT_OK;
 }

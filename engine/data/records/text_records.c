@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/data/records/record_forms.h"
 
 const char *clt_records_key(const clt_config *config, clt_split split)
@@ -77,15 +78,16 @@ clt_status clt_records_judge(const clt_config *config, const clt_texts *texts, c
     clt_record_place(texts, document, &where);
     CLT_TRY(clt_str_check(&where));
     if (bad < part->count && strcmp(clt_config_string(config, "data.on_bad_sample"), "skip") == 0) {
-        CLT_WARN_ONCE("data: %lld of %lld samples of %s are left out (data.on_bad_sample skip); the first, "
+        CLT_WARN_ONCE("data: %lld of %lld sample%s of %s are left out (data.on_bad_sample skip); the first, "
                       "%s: %s",
-                      (long long)bad, (long long)part->count, part->key, where.text, why);
+                      (long long)bad, (long long)part->count, CLT_PLURAL(part->count), part->key, where.text,
+                      why);
         return CLT_OK;
     }
     CLT_FAIL(CLT_EDATA,
-             "reading the samples of %s: %s: %s; %lld of %lld samples cannot be used: cltrain data verify "
+             "reading the samples of %s: %s: %s; %lld of %lld sample%s cannot be used: cltrain data verify "
              "CONFIG names each, and data.on_bad_sample=skip trains without them",
-             part->key, where.text, why, (long long)bad, (long long)part->count);
+             part->key, where.text, why, (long long)bad, (long long)part->count, CLT_PLURAL(part->count));
 }
 
 bool clt_records_has_eval(const clt_config *config)

@@ -125,8 +125,8 @@ static clt_status choose_rows(const clt_config *config, bool eval, bool divided,
 {
     *part = clt_split_choose(config, rows, divided, eval);
     if (part->count <= 0)
-        CLT_FAIL(CLT_EDATA, "reading the table: data.split %g of %lld samples leaves none for %s",
-                 clt_config_float(config, "data.split"), (long long)rows,
+        CLT_FAIL(CLT_EDATA, "reading the table: data.split %g of %lld sample%s leaves none for %s",
+                 clt_config_float(config, "data.split"), (long long)rows, CLT_PLURAL(rows),
                  eval && divided ? "evaluation" : "training");
     return CLT_OK;
 }
@@ -400,7 +400,7 @@ static clt_status describe(clt_source *source, const csv_state *s)
 {
     char what[64] = "numbers", inputs[64] = "";
     if (s->kind == TARGET_CLASSES)
-        (void)snprintf(what, sizeof what, "%lld classes", (long long)s->n_names);
+        (void)snprintf(what, sizeof what, "%lld class%s", (long long)s->n_names, CLT_PLURAL_ES(s->n_names));
     else if (s->kind == TARGET_WHOLE && !s->columns->target_scaled)
         (void)snprintf(what, sizeof what, "whole numbers, largest %lld",
                        (long long)source->fields[1].max_value);
@@ -409,8 +409,8 @@ static clt_status describe(clt_source *source, const csv_state *s)
                        (long long)s->columns->elements);
     source->description =
         clt_arena_printf(source->arena, "csv: %lld sample%s of %d column%s%s from '%s', target %s: %s",
-                         (long long)source->samples, source->samples == 1 ? "" : "s", s->columns->n_columns,
-                         s->columns->n_columns == 1 ? "" : "s", inputs, s->path, s->target_text, what);
+                         (long long)source->samples, CLT_PLURAL(source->samples), s->columns->n_columns,
+                         CLT_PLURAL(s->columns->n_columns), inputs, s->path, s->target_text, what);
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
@@ -553,7 +553,8 @@ static clt_status csv_check_file(const char *path, const char *tokenizer, clt_st
     (void)tokenizer;
     CLT_TRY(clt_arena_create(&arena));
     CLT_TRY(clt_csv_load(&table, arena, path, "auto"));
-    clt_str_printf(out, "%lld lines of %d cells%s", (long long)clt_csv_rows(&table), table.columns,
+    clt_str_printf(out, "%lld line%s of %d cell%s%s", (long long)clt_csv_rows(&table),
+                   CLT_PLURAL((long long)clt_csv_rows(&table)), table.columns, CLT_PLURAL(table.columns),
                    table.header ? " below their names" : "");
     return clt_str_check(out);
 }

@@ -62,9 +62,10 @@ clt_status clt_table_find(const clt_csv_table *t, const char *key, const char *w
     }
     const char *near =
         t->header ? clt_nearest_name(word, (const char *const *)t->cell, (size_t)t->columns) : NULL;
-    CLT_FAIL(CLT_EDATA, "reading '%s': %s: there is no column '%.60s'%s%.60s%s; %s %d columns", t->path, key,
+    CLT_FAIL(CLT_EDATA, "reading '%s': %s: there is no column '%.60s'%s%.60s%s; %s %d column%s", t->path, key,
              word, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "",
-             t->header ? "the first line names" : "it has no names in its first line and", t->columns);
+             t->header ? "the first line names" : "it has no names in its first line and", t->columns,
+             CLT_PLURAL(t->columns));
 }
 
 /* --- words --- */
@@ -450,9 +451,9 @@ static clt_status locate(const clt_table *table, const clt_csv_table *t, const c
     *at = alone ? place : number - 1;
     if (!alone && t->columns != table->width)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': it has %d columns, the training table has %d, and without the names of "
+                 "reading '%s': it has %d column%s, the training table has %d, and without the names of "
                  "columns in both they must be as many",
-                 t->path, t->columns, table->width);
+                 t->path, t->columns, CLT_PLURAL(t->columns), table->width);
     return CLT_OK;
 }
 

@@ -227,7 +227,7 @@ static clt_status divide(const preparation *p, const clt_sentences *s, size_t *t
             CLT_EDATA,
             "preparing pairs: the text has %zu document%s, and second texts come from others, so two are "
             "needed; put an empty line between documents, and each sentence on a line of its own",
-            s->n_documents, s->n_documents == 1 ? "" : "s");
+            s->n_documents, CLT_PLURAL(s->n_documents));
     if (p->options->split <= 0)
         return CLT_OK;
     if (s->n_documents < 4)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/data/fingerprint.h"
 #include "engine/data/texts/text_paths.h"
 #include "engine/data/tokens/masking.h"
@@ -153,8 +154,9 @@ static clt_status mlm_open(clt_source *source, const clt_config *config, clt_spl
     source->tokenizer = state->tokenizer;
     CLT_TRY(set_fields(source, state->context, state->places, vocab));
     source->description = clt_arena_printf(
-        source->arena, "mlm: %lld pairs of '%s', %lld tokens of which up to %lld are masked",
-        (long long)source->samples, state->path, (long long)state->context, (long long)state->places);
+        source->arena, "mlm: %lld pair%s of '%s', %lld tokens of which up to %lld are masked",
+        (long long)source->samples, CLT_PLURAL(source->samples), state->path, (long long)state->context,
+        (long long)state->places);
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
@@ -343,7 +345,8 @@ static clt_status mlm_check_file(const char *path, const char *tokenizer, clt_st
     CLT_TRY(clt_data_file_config(&file, &config));
     CLT_TRY(clt_source_open(config, CLT_SPLIT_TRAIN, &source));
     CLT_TRY(clt_source_scan(source));
-    clt_str_printf(out, "%lld pairs, all in the vocabulary", (long long)source->samples);
+    clt_str_printf(out, "%lld pair%s, all in the vocabulary", (long long)source->samples,
+                   CLT_PLURAL(source->samples));
     return clt_str_check(out);
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/data/fingerprint.h"
 #include "engine/data/tokenizer/tokenizer.h"
@@ -226,9 +227,9 @@ static clt_status set_fields(clt_source *source, const text_state *state, const 
     source->samples = state->tokens - state->window;
     source->description = clt_arena_printf(
         source->arena,
-        "text: %lld windows of %lld %s, each with the one that follows, in %llu of %llu bytes of %s",
-        (long long)source->samples, (long long)state->window, unit, (unsigned long long)state->length,
-        (unsigned long long)state->size, names);
+        "text: %lld window%s of %lld %s, each with the one that follows, in %llu of %llu bytes of %s",
+        (long long)source->samples, CLT_PLURAL(source->samples), (long long)state->window, unit,
+        (unsigned long long)state->length, (unsigned long long)state->size, names);
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
@@ -313,8 +314,8 @@ static clt_status read_field(const clt_source *source, int64_t index, int field,
     const text_state *state = source->state;
     size_t width = clt_dtype_bytes(state->dtype);
     if (index < 0 || index >= source->samples)
-        CLT_FAIL(CLT_EINTERNAL, "reading window %lld of a text with %lld windows", (long long)index,
-                 (long long)source->samples);
+        CLT_FAIL(CLT_EINTERNAL, "reading window %lld of a text with %lld window%s", (long long)index,
+                 (long long)source->samples, CLT_PLURAL(source->samples));
     if (state->sequences && field == 1) {
         int64_t begin = clt_sequence_begin(&state->sequence, index) + 1;
         int64_t counted = clt_sequence_counted(&state->sequence, index);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/data/fingerprint.h"
 #include "engine/data/texts/characters.h"
 #include "engine/data/texts/text_paths.h"
@@ -187,9 +188,10 @@ static clt_status tokens_open(clt_source *source, const clt_config *config, clt_
     if (state->sequence.samples == 0)
         CLT_FAIL(
             CLT_EDATA,
-            "opening the shards: '%s' and the shards after it hold %lld tokens, too few for a sequence of "
-            "%lld tokens (model.context) and one token more; give more tokens or a shorter context",
-            state->shards[0].path, (long long)state->tokens, (long long)context);
+            "opening the shards: '%s' and the shards after it hold %lld token%s, too few for a sequence of "
+            "%lld token%s (model.context) and one token more; give more tokens or a shorter context",
+            state->shards[0].path, (long long)state->tokens, CLT_PLURAL(state->tokens), (long long)context,
+            CLT_PLURAL(context));
     clt_sequence_fields(source, &state->sequence, state->wide ? CLT_I32 : CLT_U16, state->vocab - 1);
     source->bytes = state->bytes;
     source->tokens = state->tokens;
@@ -386,7 +388,7 @@ static clt_status tokens_check_file(const char *path, const char *tokenizer, clt
     CLT_TRY(clt_data_file_config(&file, &config));
     CLT_TRY(clt_source_open(config, CLT_SPLIT_TRAIN, &source));
     CLT_TRY(clt_source_scan(source));
-    clt_str_printf(out, "%lld tokens, %s", (long long)source->samples + 1,
+    clt_str_printf(out, "%lld token%s, %s", (long long)source->samples + 1, CLT_PLURAL(source->samples + 1),
                    source->fields[0].max_value >= 0 ? "all in the vocabulary" : "vocabulary not known");
     return clt_str_check(out);
 }

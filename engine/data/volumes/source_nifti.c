@@ -10,6 +10,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/rng.h"
+#include "engine/base/text.h"
 #include "engine/config/choices.h"
 #include "engine/data/arrays/source_pair.h"
 #include "engine/data/volumes/volume_check.h"
@@ -67,10 +68,10 @@ static clt_status choose_volumes(clt_source *source, const clt_config *config, c
         clt_split_choose(config, s->set->list.count, divided, split == CLT_SPLIT_EVAL);
     if (part.count <= 0)
         CLT_FAIL(CLT_EDATA,
-                 "opening '%s': data.split %g of %lld volumes leaves none for %s; give data.eval_path, or "
+                 "opening '%s': data.split %g of %lld volume%s leaves none for %s; give data.eval_path, or "
                  "another data.split (0: no evaluation)",
                  s->set->list.folder, clt_config_float(config, "data.split"), (long long)part.rows,
-                 split == CLT_SPLIT_EVAL && divided ? "evaluation" : "training");
+                 CLT_PLURAL(part.rows), split == CLT_SPLIT_EVAL && divided ? "evaluation" : "training");
     s->volume = clt_arena_alloc(source->arena, (size_t)part.count * sizeof *s->volume);
     if (!s->volume)
         return CLT_ENOMEM;
@@ -179,10 +180,10 @@ static clt_status set_fields(clt_source *source, const clt_config *config, clt_v
         !clt_mul_u64(elements, (uint64_t)s->box[1], &elements) ||
         !clt_mul_u64(elements, (uint64_t)s->box[2], &elements) || elements > INT32_MAX)
         CLT_FAIL(CLT_ECONFIG,
-                 "a sample of %lld channels of %lld x %lld x %lld voxels is too large; give a "
+                 "a sample of %lld channel%s of %lld x %lld x %lld voxels is too large; give a "
                  "smaller data.patch or data.volume",
-                 (long long)s->set->channels, (long long)s->box[0], (long long)s->box[1],
-                 (long long)s->box[2]);
+                 (long long)s->set->channels, CLT_PLURAL(s->set->channels), (long long)s->box[0],
+                 (long long)s->box[1], (long long)s->box[2]);
     source->n_fields = list->kind == CLT_VOLUMES_PLAIN ? 1 : 2;
     source->fields[0] = (clt_source_field){"x", CLT_F32, x, false, 0};
     if (list->kind == CLT_VOLUMES_MASKS) {
@@ -242,7 +243,8 @@ static void describe_files(const clt_volumes_state *s, char *text, size_t size)
     if (pairs > 0)
         (void)snprintf(text, size, " (%lld in .hdr and .img)", (long long)pairs);
     else if (first->files > 1)
-        (void)snprintf(text, size, " (a file for each of %d channels)", first->files);
+        (void)snprintf(text, size, " (a file for each of %d channel%s)", first->files,
+                       CLT_PLURAL(first->files));
 }
 
 static clt_status describe(clt_source *source, const clt_config *config, const clt_volumes_state *s)
@@ -255,17 +257,19 @@ static clt_status describe(clt_source *source, const clt_config *config, const c
     describe_files(s, files, sizeof files);
     clt_shape_text(&source->fields[0].shape, shape, sizeof shape);
     if (list->kind == CLT_VOLUMES_CLASSES)
-        (void)snprintf(target, sizeof target, "%lld classes", (long long)list->n_classes);
+        (void)snprintf(target, sizeof target, "%lld class%s", (long long)list->n_classes,
+                       CLT_PLURAL_ES(list->n_classes));
     else if (list->kind == CLT_VOLUMES_MASKS)
-        (void)snprintf(target, sizeof target, "masks of %lld classes",
-                       (long long)source->fields[1].max_value + 1);
-    source->description =
-        clt_arena_printf(source->arena, "nifti: %lld volumes from '%s'%s, %lld %s of %s f32, %s%s",
-                         (long long)s->count, list->folder, files, (long long)source->samples,
-                         s->windows && s->patches ? "windows"
-                         : s->patches             ? "patches an epoch"
-                                                  : "samples",
-                         shape, target, space);
+        (void)snprintf(target, sizeof target, "masks of %lld class%s",
+                       (long long)source->fields[1].max_value + 1,
+                       CLT_PLURAL_ES(source->fields[1].max_value + 1));
+    source->description = clt_arena_printf(
+        source->arena, "nifti: %lld volume%s from '%s'%s, %lld %s of %s f32, %s%s", (long long)s->count,
+        CLT_PLURAL(s->count), list->folder, files, (long long)source->samples,
+        s->windows && s->patches ? "windows"
+        : s->patches             ? "patches an epoch"
+                                 : "samples",
+        shape, target, space);
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 

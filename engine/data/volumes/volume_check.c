@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/base/text.h"
 #include "engine/data/volumes/volume_set.h"
 #include "engine/files/fileio.h"
 
@@ -29,7 +30,7 @@ clt_status clt_volumes_check_file(const char *path, const char *tokenizer, clt_s
     CLT_TRY(clt_volume_check(&v));
     clt_str_printf(out, "%lld x %lld x %lld voxels (depth, height, width) of %s, %lld channel%s",
                    (long long)v.size[0], (long long)v.size[1], (long long)v.size[2],
-                   clt_element_name(v.array.element), (long long)v.channels, v.channels == 1 ? "" : "s");
+                   clt_element_name(v.array.element), (long long)v.channels, CLT_PLURAL(v.channels));
     if (v.is_nifti) {
         char space[96];
         clt_str_printf(out, ", NIfTI-%d%s, value * %g + %g%s", v.header.version,

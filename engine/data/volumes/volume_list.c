@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/files/fileio.h"
 #include "engine/files/remote_files.h"
 
@@ -272,8 +273,8 @@ static clt_status count_channels(const clt_file_list *images, const char *image,
     if (most + 1 != n)
         CLT_FAIL(CLT_EDATA,
                  "the numbers _0000, _0001 ... at the end of names count the channels of a volume (nnU-Net): "
-                 "the last file of '%.*s' is _%04d, but there are only %d files; add the missing ones",
-                 (int)stem - 5, image, most, n);
+                 "the last file of '%.*s' is _%04d, but there are only %d file%s; add the missing ones",
+                 (int)stem - 5, image, most, n, CLT_PLURAL(n));
     return CLT_OK;
 }
 

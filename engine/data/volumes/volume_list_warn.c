@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 
 #define NAMED 3 /* a warning names at most this many masks without an image */
 
@@ -34,10 +35,10 @@ static void warn_of_axes(const clt_volume_list *list, const char *key, const cha
     }
     if (others > 0)
         CLT_WARN_ONCE(
-            "%s: in %lld of %lld volumes the axes point in other directions of the body than in the "
+            "%s: in %lld of %lld volume%s the axes point in other directions of the body than in the "
             "first: the axes of '%s' are %s, the axes of '%s' are %s; %s",
-            key, (long long)others, (long long)list->count, other->image, other->space.axes, first->image,
-            first->space.axes, advice);
+            key, (long long)others, (long long)list->count, CLT_PLURAL(list->count), other->image,
+            other->space.axes, first->image, first->space.axes, advice);
 }
 
 static void warn_of_masks(const clt_volume_list *list, const char *key, bool turned)
@@ -78,8 +79,8 @@ static void warn_of_headers(const clt_volume_list *list, const char *key)
         count++;
     }
     if (count > 0)
-        CLT_WARN_ONCE("%s: the headers of %lld of %lld volumes contradict themselves: of '%s' %s", key,
-                      (long long)count, (long long)list->count, path, conflict);
+        CLT_WARN_ONCE("%s: the headers of %lld of %lld volume%s contradict themselves: of '%s' %s", key,
+                      (long long)count, (long long)list->count, CLT_PLURAL(list->count), path, conflict);
 }
 
 static void warn_of_left_out(const clt_volume_list *list, const char *key)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/report/page/data_text.h"
 #include "engine/report/page/report_internal.h"
 
@@ -65,7 +66,8 @@ static void put_mask_classes(clt_str *out, const clt_source *source, void *const
     if (counts[0] > 0 && counts[0] + other == elements)
         clt_str_append(out, "background ");
     if (other > 0)
-        clt_str_printf(out, "<small>%lld elements without a class</small>", (long long)other);
+        clt_str_printf(out, "<small>%lld element%s without a class</small>", (long long)other,
+                       CLT_PLURAL(other));
 }
 
 /* Appends the label: "cat", or "cat 70 % + dog" for a mixture; the target of a regression; a

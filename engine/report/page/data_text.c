@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/report/page/html.h"
 
@@ -84,7 +85,8 @@ clt_status clt_data_text_put(const clt_source *source, void *const *data, clt_st
     }
     flush(&s, out);
     if (padding < count)
-        clt_str_printf(out, " <small>and %lld tokens of padding</small>", (long long)(count - padding));
+        clt_str_printf(out, " <small>and %lld token%s of padding</small>", (long long)(count - padding),
+                       CLT_PLURAL((long long)(count - padding)));
     clt_str_free(&s.text);
     return status;
 }

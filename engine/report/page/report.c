@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/report/page/report_internal.h"
 
 void report_open_page(clt_str *out, const char *title, const char *more_style)
@@ -75,7 +76,7 @@ static void facts(const report_page *page, const clt_run_record *run)
     told(out, start, "", "precision", "");
     double ranks = clt_run_number(start, "ranks");
     if (ranks > 0)
-        clt_str_printf(out, "<li>%.0f rank%s</li>", ranks, ranks == 1 ? "" : "s");
+        clt_str_printf(out, "<li>%.0f rank%s</li>", ranks, CLT_PLURAL(ranks));
     told(out, start, "model ", "model", "");
     told(out, start, "global batch ", "global_batch", "");
     told(out, start, "cltrain ", "version", "");
@@ -97,16 +98,16 @@ static void remarks(const report_page *page, const clt_run_record *run)
     if (c->garbage > 0)
         clt_str_printf(
             out, "<p class=\"note\">%lld line%s of metrics.jsonl could not be read and %s left out.</p>\n",
-            (long long)c->garbage, c->garbage == 1 ? "" : "s", c->garbage == 1 ? "is" : "are");
+            (long long)c->garbage, CLT_PLURAL(c->garbage), c->garbage == 1 ? "is" : "are");
     if (c->torn && run->verdict != CLT_RUN_RUNNING)
         clt_str_append(out,
                        "<p class=\"note\">The last line of metrics.jsonl is torn, as after a crash.</p>\n");
     if (c->replaced > 0)
         clt_str_printf(
             out,
-            "<p class=\"note\">%lld lines of steps that were computed again after a resume are left "
+            "<p class=\"note\">%lld line%s of steps that were computed again after a resume %s left "
             "out.</p>\n",
-            (long long)c->replaced);
+            (long long)c->replaced, CLT_PLURAL(c->replaced), c->replaced == 1 ? "is" : "are");
     if (run->last_step < 0)
         clt_str_append(out, "<p class=\"note\">No training step is recorded yet.</p>\n");
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/report/page/report_internal.h"
 #include "engine/report/read/run_facts.h"
 
@@ -136,7 +137,7 @@ void report_tiles(const report_page *page, const clt_run_record *run)
     clt_str_printf(&note, "%lld", (long long)(run->last_step > 0 ? run->last_step : 0));
     if (run->steps_total > 0)
         clt_str_printf(&note, " of %lld", (long long)run->steps_total);
-    clt_str_append(&note, " steps");
+    clt_str_printf(&note, " step%s", CLT_PLURAL(run->steps_total > 0 ? run->steps_total : run->last_step));
     tile(out, "time", clt_html_duration, f.value[CLT_FACT_SECONDS], note.text);
     tile(out, "parameters", clt_html_count, f.value[CLT_FACT_PARAMETERS], "");
     device_tiles(out, run, &f);

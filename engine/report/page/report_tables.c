@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/report/page/report_internal.h"
 #include "engine/report/read/run_facts.h"
 
@@ -131,8 +132,8 @@ void report_sessions(const report_page *page, const clt_run_record *run)
     }
     close_table(out);
     if (run->session_total > (int64_t)run->session_count)
-        clt_str_printf(out, "<p class=\"note\">%lld sessions in all; not all are listed.</p>",
-                       (long long)run->session_total);
+        clt_str_printf(out, "<p class=\"note\">%lld session%s in all; not all are listed.</p>",
+                       (long long)run->session_total, CLT_PLURAL(run->session_total));
     clt_str_append(out, "</section>\n");
 }
 
@@ -369,7 +370,9 @@ void report_config(const report_page *page, int run)
         clt_str_append(out, "</p></details>\n");
         return;
     }
-    clt_str_printf(out, " <small>%zu keys differ from their defaults</small></summary>\n", changed);
+    clt_str_printf(out, " <small>%zu key%s from %s default%s</small></summary>\n", changed,
+                   changed == 1 ? " differs" : "s differ", changed == 1 ? "its" : "their",
+                   CLT_PLURAL(changed));
     clt_str_append(out, "<div class=\"scroll\"><table class=\"config\"><tbody>\n");
     config_rows(out, entries, true);
     clt_str_append(out, "</tbody></table></div><details><summary>keys with their defaults</summary>"

@@ -3,6 +3,7 @@
  * Formats the lines about steps, evaluations and progress. Of a step's fields, the less important ones are
  * left out where the line has no room. */
 #include "engine/report/write/lines.h"
+#include "engine/base/text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -267,14 +268,14 @@ const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
             100 * m->entity_recall, 100 * m->entity_f1);
     if (m->volumes > 0)
         add(buffer, " | Dice %s of %lld volume%s", clt_value_text(m->volume_dice, 4, loss, sizeof loss),
-            (long long)m->volumes, m->volumes == 1 ? "" : "s");
+            (long long)m->volumes, CLT_PLURAL(m->volumes));
     for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++)
         add(buffer, " | %s %s", loss_label(m, i, label, sizeof label),
             clt_value_text(m->loss_value[i], 4, loss, sizeof loss));
     add(buffer, " | %lld", (long long)m->samples);
     if (m->available > m->samples)
         add(buffer, " of %lld", (long long)m->available);
-    add(buffer, " samples");
+    add(buffer, " sample%s", CLT_PLURAL(m->available > m->samples ? m->available : m->samples));
     if (m->left_out > 0)
         add(buffer, " (%lld bad, left out)", (long long)m->left_out);
     add(buffer, " | %.1f s", m->seconds);

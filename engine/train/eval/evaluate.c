@@ -9,6 +9,7 @@
 
 #include "cl/command/faults.h"
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/saved_run.h"
@@ -253,8 +254,8 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
         CLT_TRY(comm_all_reduce(run->options->comm, &sums, (int64_t)(sizeof sums / sizeof(double)), COMM_F64,
                                 COMM_SUM));
     if (sums.left_out > 0 && sums.samples < 1)
-        CLT_FAIL(CLT_EDATA, "evaluating: none of the %lld samples can be read; each was named above",
-                 (long long)sums.left_out);
+        CLT_FAIL(CLT_EDATA, "evaluating: none of the %lld sample%s can be read; each was named above",
+                 (long long)sums.left_out, CLT_PLURAL(sums.left_out));
     if (volumes)
         CLT_TRY(clt_eval_volumes_end(volumes, metrics));
     mean_over_targets(run, &sums, metrics);

@@ -9,6 +9,7 @@
 
 #include "cl/measure/timing.h"
 #include "cl/program/programs.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/train/inspect/bench_step.h"
 #include "engine/train/inspect/watch.h"
@@ -129,8 +130,9 @@ static void write_text(const bench *b, double step_ms, double samples, clt_str *
         clt_str_printf(text, ", device busy %.1f %%", 100 * b->busy);
     clt_str_printf(text,
                    "\nhost %.3f ms per step (metered: %.3f outside OpenCL calls, %.3f inside %.0f of them), "
-                   "%zu commands, %.1f MiB on the device, build %.2f s\n",
+                   "%zu command%s, %.1f MiB on the device, build %.2f s\n",
                    b->host_ms, b->outside_ms, b->inside_ms, b->calls, clt_plan_commands(run->job->train),
+                   CLT_PLURAL(clt_plan_commands(run->job->train)),
                    (double)ocl_device_peak_bytes(run->device) / 1048576.0, run->build_seconds);
     for (int p = 0; p < CLT_PHASE_COUNT; p++)
         if (run->job->train->phase[p].count > 0)

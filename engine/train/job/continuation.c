@@ -76,11 +76,12 @@ static clt_status check_length(const comparison *c, const char *was)
         out->schedule_before = clt_job_schedule(c->was, out->steps_before, c->job->global_batch);
     else if (diff.length && out->steps_now < out->steps_before)
         CLT_FAIL(CLT_ECONFIG,
-                 "resuming from '%s': the run is %" PRId64 " steps long and cannot become shorter (%" PRId64
+                 "resuming from '%s': the run is %" PRId64 " step%s long and cannot become shorter (%" PRId64
                  "). If it was made longer after this config was written: give train.steps=%" PRId64
                  ", or go on with 'cltrain train --resume RUN' alone, which takes the run's own "
                  "config. To end it early give --max-steps N\n%s",
-                 c->saved->path, out->steps_before, out->steps_now, out->steps_before, diff.text);
+                 c->saved->path, out->steps_before, CLT_PLURAL(out->steps_before), out->steps_now,
+                 out->steps_before, diff.text);
     else if (diff.length && strstr(diff.text, "schedule."))
         return refuse(c,
                       "the schedule can change only when the run becomes longer: give a larger train.steps "
@@ -117,11 +118,12 @@ static clt_status check_moved(const comparison *c, const clt_str *diff, const ch
         CLT_FAIL(
             CLT_EDATA,
             "resuming from '%s': the data at the new place is not what the run was trained on (%" PRId64
-            " samples, %" PRId64 " bytes, fingerprint %s; there: %" PRId64 " samples, %" PRId64
+            " sample%s, %" PRId64 " bytes, fingerprint %s; there: %" PRId64 " sample%s, %" PRId64
             " bytes, fingerprint %s); give the place of the same data, or start a new run on other data with "
             "--init\n%s",
-            c->saved->path, c->facts.samples, c->facts.bytes, c->facts.fingerprint, source->samples,
-            source->bytes, now, diff->text);
+            c->saved->path, c->facts.samples, CLT_PLURAL(c->facts.samples), c->facts.bytes,
+            c->facts.fingerprint, source->samples, CLT_PLURAL(source->samples), source->bytes, now,
+            diff->text);
     c->out->data_moved = true;
     return CLT_OK;
 }
@@ -290,10 +292,12 @@ static void tell_longer(const clt_continuation *c, const clt_job *job, int64_t s
         snprintf(before, sizeof before, "from %.4g at step %" PRId64 " to ",
                  clt_schedule_rate(&c->schedule_before, (int64_t)update - 1), step);
     snprintf(text, size,
-             "the run was %" PRId64 " steps long and is now %" PRId64
-             "; learning rate: %s%.4g at step %" PRId64 " (schedule %s%s over %" PRId64 " steps)",
-             c->steps_before, c->steps_now, before, next, step + 1, names[job->schedule.type],
-             c->schedule_before.type == job->schedule.type ? "" : ", which is new,", job->schedule.horizon);
+             "the run was %" PRId64 " step%s long and is now %" PRId64
+             "; learning rate: %s%.4g at step %" PRId64 " (schedule %s%s over %" PRId64 " step%s)",
+             c->steps_before, CLT_PLURAL(c->steps_before), c->steps_now, before, next, step + 1,
+             names[job->schedule.type],
+             c->schedule_before.type == job->schedule.type ? "" : ", which is new,", job->schedule.horizon,
+             CLT_PLURAL(job->schedule.horizon));
 }
 
 static void tell_rate(const clt_continuation *c, int64_t step, char *text, size_t size)
@@ -313,9 +317,9 @@ static void tell_rate(const clt_continuation *c, int64_t step, char *text, size_
 static void tell_batch(const clt_continuation *c, const clt_job *job, char *text, size_t size)
 {
     snprintf(text, size,
-             "a step takes %" PRId64 " samples as before, now in micro-batches of %" PRId64
+             "a step takes %" PRId64 " sample%s as before, now in micro-batches of %" PRId64
              ", before of %" PRId64 "; results are the same except for rounding",
-             job->global_batch, job->micro_batch, c->micro_before);
+             job->global_batch, CLT_PLURAL(job->global_batch), job->micro_batch, c->micro_before);
 }
 
 /* Whether the model has norms that take statistics over a micro-batch. */
@@ -365,9 +369,9 @@ bool clt_continuation_line(const clt_continuation *c, const clt_job *job, int64_
                  c->norm_now, c->norm_before);
     else if (line == 6)
         snprintf(text, size,
-                 "a step takes %" PRId64 " samples as before, now in micro-batches of %" PRId64
+                 "a step takes %" PRId64 " sample%s as before, now in micro-batches of %" PRId64
                  ", before of %" PRId64 ", over which batch_norm takes its statistics: the run goes on, but "
                  "with other results",
-                 job->global_batch, job->micro_batch, c->micro_before);
+                 job->global_batch, CLT_PLURAL(job->global_batch), job->micro_batch, c->micro_before);
     return line < lines;
 }

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 
 clt_decay_counts clt_job_decay(const clt_job *job)
 {
@@ -59,9 +60,9 @@ static void warn_if_shorter(const clt_job *job, const char *key, int64_t is)
     int64_t given = clt_config_int(job->config, key);
     if (is < given)
         CLT_WARN_ONCE(
-            "%s is %lld instead of %lld, since the run has only %lld steps: train.epochs=%g of %lld "
+            "%s is %lld instead of %lld, since the run has only %lld step%s: train.epochs=%g of %lld "
             "samples in batches of %lld",
-            key, (long long)is, (long long)given, (long long)job->steps,
+            key, (long long)is, (long long)given, (long long)job->steps, CLT_PLURAL(job->steps),
             clt_config_float(job->config, "train.epochs"), (long long)job->train_source->samples,
             (long long)job->global_batch);
 }
@@ -76,9 +77,9 @@ void clt_job_warn_of_length(const clt_job *job)
     warn_if_shorter(job, "schedule.decay_steps", job->schedule.decay_steps);
     if (job->global_batch > samples)
         CLT_WARN_ONCE(
-            "a batch has %lld samples, and the training data only %lld: each step takes every sample %lld%s "
+            "a batch has %lld sample%s, and the training data only %lld: each step takes every sample %lld%s "
             "times; a smaller data.micro_batch or data.global_batch makes more steps of an epoch",
-            (long long)job->global_batch, (long long)samples, (long long)least,
+            (long long)job->global_batch, CLT_PLURAL(job->global_batch), (long long)samples, (long long)least,
             job->global_batch % samples == 0 ? "" : " or one more");
 }
 
@@ -180,9 +181,10 @@ clt_status clt_job_check_batch(clt_job *job)
     if (all < job->ranks && job->kind != CLT_JOB_EVAL)
         CLT_FAIL(
             CLT_ERANKS,
-            "batch: data.global_batch %lld has %lld micro-batches (data.micro_batch %lld), too few for %d "
+            "batch: data.global_batch %lld has %lld micro-batch%s (data.micro_batch %lld), too few for %d "
             "ranks; give a smaller data.micro_batch, a larger data.global_batch or fewer ranks",
-            (long long)job->global_batch, (long long)all, (long long)job->micro_batch, job->ranks);
+            (long long)job->global_batch, (long long)all, CLT_PLURAL_ES(all), (long long)job->micro_batch,
+            job->ranks);
     job->accumulation = clt_job_most(job);
     return clt_config_bool(job->config, "parallel.rank_invariant") && job->kind != CLT_JOB_EVAL
                ? check_tree(job, all)

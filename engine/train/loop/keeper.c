@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/config/choices.h"
 #include "engine/config/config.h"
 #include "engine/train/eval/eval_metrics.h"
@@ -75,8 +76,8 @@ static clt_status digest(clt_keeper *k, const clt_save_result *r)
         return clt_error_put(&r->error);
     if (k->failures >= CLT_KEEPER_FAILURES) {
         clt_error_put(&r->error);
-        return clt_fail_prefix(r->error.status, "%d checkpoints in a row could not be written, the run ends",
-                               k->failures);
+        return clt_fail_prefix(r->error.status, "%d checkpoint%s in a row could not be written, the run ends",
+                               k->failures, CLT_PLURAL(k->failures));
     }
     snprintf(text, sizeof text,
              "the checkpoint of step %lld could not be written (%d in a row), the run goes on: %s",

@@ -9,6 +9,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/span.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/report/write/rundir_config.h"
@@ -56,10 +57,10 @@ static clt_status too_many_nonfinite(clt_loop *l)
         }
     }
     CLT_FAIL(CLT_ENUMERIC,
-             "step %lld: loss or gradients were not finite for %u steps in a row, every update was skipped; "
+             "step %lld: loss or gradients were not finite for %u step%s in a row, every update was skipped; "
              "first bad tensor%s: %s; %slower optimizer.learning_rate, set optimizer.clip, or check the data",
-             (long long)l->bad.step + 1, l->bad.state.skipped_row, who, where,
-             advice_on_nonfinite(l, scale, sizeof scale));
+             (long long)l->bad.step + 1, l->bad.state.skipped_row, CLT_PLURAL(l->bad.state.skipped_row), who,
+             where, advice_on_nonfinite(l, scale, sizeof scale));
 }
 
 static void tell_spike(const clt_loop *l, const clt_step_metrics *m)

@@ -8,6 +8,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/base/span.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/models/models.h"
 #include "engine/train/loop/trainer_loop.h"
@@ -71,9 +72,9 @@ static void tell(const clt_loop *l, const int64_t *lives, int64_t step)
         return;
     snprintf(
         text, sizeof text,
-        "after %lld steps the gradients of %d of the %d trained parameters are zero in every element, so "
+        "after %lld step%s the gradients of %d of the %d trained parameters are zero in every element, so "
         "they learn nothing: %s; the loss does not depend on them%s",
-        (long long)step, dead, trained, names,
+        (long long)step, CLT_PLURAL(step), dead, trained, names,
         l->run->job->storage == CLT_F16 ? ", or their gradients are too small for f16" : "");
     clt_tell_warning(l, text);
 }

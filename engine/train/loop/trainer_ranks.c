@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/host/cores.h"
 #include "engine/report/write/lines.h"
 #include "engine/train/loop/trainer_loop.h"
@@ -81,7 +82,8 @@ static void show_rows(const clt_loop *l, const told_rank *all, bool speeds)
         show(l, i, line);
     }
     if (ranks > SHOWN) {
-        (void)snprintf(more, sizeof more, "and %d more ranks, which log.txt lists", ranks - SHOWN);
+        (void)snprintf(more, sizeof more, "and %d more rank%s, which log.txt lists", ranks - SHOWN,
+                       CLT_PLURAL(ranks - SHOWN));
         if (l->options->observer.message)
             l->options->observer.message(l->options->observer.context, more);
     }

@@ -9,6 +9,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/report/write/lines.h"
@@ -224,8 +225,9 @@ clt_status clt_tell_early(const clt_loop *l)
         snprintf(found, sizeof found, "the best %s so far is %s, of step %lld", figure,
                  clt_value_text(s->best_value, 4, best, sizeof best), (long long)s->best_step);
     snprintf(text, sizeof text,
-             "early end after step %lld of %lld: %lld evaluations in a row were no better; %s",
-             (long long)l->result->steps, (long long)l->last_step, (long long)s->stop_evals, found);
+             "early end after step %lld of %lld: %lld evaluation%s in a row were no better; %s",
+             (long long)l->result->steps, (long long)l->last_step, (long long)s->stop_evals,
+             CLT_PLURAL(s->stop_evals), found);
     if (!l->quiet)
         clt_tell(l, text);
     return clt_rundir_event(l->dir, "early_end", l->result->steps, fields, COUNT(fields));

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/data/open/data_paths.h"
@@ -261,9 +262,10 @@ void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *
         bound++;
     if (bound < ranks)
         clt_str_printf(out,
-                       "rank %d on %s may use only %d of %d cores: mpirun binds ranks to cores unless it is "
+                       "rank %d on %s may use only %d of %d core%s: mpirun binds ranks to cores unless it is "
                        "started with --bind-to none, srun with --cpu-bind=none\n",
-                       bound, told[bound].host, told[bound].cores, told[bound].launcher_cores);
+                       bound, told[bound].host, told[bound].cores, told[bound].launcher_cores,
+                       CLT_PLURAL(told[bound].launcher_cores));
     int far = 0;
     while (far < ranks && !told[far].far)
         far++;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/files/fileio.h"
 #include "engine/models/models.h"
@@ -325,5 +326,5 @@ clt_status clt_mismatches_finish(const clt_mismatches *list, const char *path)
     add_skip_hint(list, &text);
     CLT_TRY(clt_str_check(&text));
     CLT_FAIL(CLT_ECHECKPOINT, "the weights of '%.300s' and the model do not fit together (%lld tensor%s):%s",
-             path, (long long)list->count, list->count == 1 ? "" : "s", text.text);
+             path, (long long)list->count, CLT_PLURAL(list->count), text.text);
 }

@@ -389,8 +389,8 @@ clt_status clt_weights_take_off_prefix(const clt_graph *graph, clt_safetensors *
 static void tell_passed_over(const char *path, const char *names, int count)
 {
     if (count > 0)
-        CLT_WARN("'%.300s' holds %d tensor%s that the model does not use: %s", path, count,
-                 count == 1 ? "" : "s", names);
+        CLT_WARN("'%.300s' holds %d tensor%s that the model does not use: %s", path, count, CLT_PLURAL(count),
+                 names);
 }
 
 /* Handles the tensors that no parameter takes. They are mismatches, except in a file of another program

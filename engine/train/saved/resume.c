@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/train/job/tuned.h"
 #include "engine/train/run/run.h"
@@ -92,9 +93,9 @@ static clt_status check_batch(const clt_job *job, const clt_checkpoint *saved, i
         CLT_FAIL(CLT_ECHECKPOINT, "resuming from '%s': state.json has no valid 'samples'", saved->path);
     name_batch(job, samples / step, give, sizeof give);
     CLT_FAIL(CLT_ECONFIG,
-             "resuming from '%s': its %" PRId64 " steps took %" PRId64
+             "resuming from '%s': its %" PRId64 " step%s took %" PRId64
              " samples each, this run takes %" PRId64 " a step; give %s",
-             saved->path, step, samples / step, batch, give);
+             saved->path, step, CLT_PLURAL(step), samples / step, batch, give);
 }
 
 static clt_status check_end(const clt_job *job, const clt_checkpoint *saved, int64_t step)
@@ -102,8 +103,8 @@ static clt_status check_end(const clt_job *job, const clt_checkpoint *saved, int
     if (step > job->steps)
         CLT_FAIL(CLT_ECHECKPOINT,
                  "resuming from '%s': it is at step %" PRId64 ", past the end of this run (%" PRId64
-                 " steps)",
-                 saved->path, step, job->steps);
+                 " step%s)",
+                 saved->path, step, job->steps, CLT_PLURAL(job->steps));
     return CLT_OK;
 }
 

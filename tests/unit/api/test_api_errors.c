@@ -160,13 +160,13 @@ TEST(test_data)
     expect(cltrain_data_classes(net, SAMPLES, NULL, 1, two, labels), DATA, "inputs", "");
     expect(cltrain_data_classes(net, SAMPLES, inputs, 1, two, NULL), DATA, "targets", "");
     expect(cltrain_data_values(net, SAMPLES, inputs, 1, two, NULL, 1, one), DATA, "targets", "");
-    expect(cltrain_data_classes(net, SAMPLES, inputs, 1, NULL, labels), SHAPE, "x has 1 dimensions", "");
+    expect(cltrain_data_classes(net, SAMPLES, inputs, 1, NULL, labels), SHAPE, "x has 1 dimension", "");
     expect(cltrain_data_classes(net, SAMPLES, inputs, -1, two, labels), SHAPE, "x has -1 dimensions", "");
     expect(cltrain_data_classes(net, SAMPLES, inputs, 9, deep, labels), SHAPE, "x has 9 dimensions", "");
     expect(cltrain_data_classes(net, SAMPLES, inputs, 1, none, labels), SHAPE, "x: dimension 0 is 0", "");
     expect(cltrain_data_values(net, SAMPLES, inputs, 1, two, targets, 2, negative), SHAPE,
            "y: dimension 1 is -1", "");
-    expect(cltrain_data_values(net, SAMPLES, inputs, 1, two, targets, 1, NULL), SHAPE, "y has 1 dimensions",
+    expect(cltrain_data_values(net, SAMPLES, inputs, 1, two, targets, 1, NULL), SHAPE, "y has 1 dimension",
            "");
     float spoilt[SAMPLES * 2];
     memcpy(spoilt, inputs, sizeof spoilt);

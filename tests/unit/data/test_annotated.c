@@ -227,7 +227,7 @@ TEST(records_that_are_refused)
         {"{\"text\":\"a\",\"label\":1}\n{\"text\":\"a\",\"label\":\"x\"}\n", "",
          "', line 2: its labels are names"},
         {"{\"text\":\"a\",\"label\":\"x\"}\n", "\"class_names\":[\"y\"]", "the label 'x' is none of"},
-        {"{\"text\":\"a\",\"label\":1}\n", "\"class_names\":[\"y\"]", "the label 1 is none of the 1 classes"},
+        {"{\"text\":\"a\",\"label\":1}\n", "\"class_names\":[\"y\"]", "the label 1 is none of the 1 class"},
         {"{\"text\":\"hello hello hello hello hello hello hello hello\",\"label\":1}\n", "",
          "it has 10 tokens, [CLS] and [SEP] among them, and model.context is 8"},
         {"{\"tokens\":[\"a\"],\"tags\":[1,2]}\n", WORDS, "a list of as many labels as it has words, 1"},

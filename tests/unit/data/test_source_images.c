@@ -291,7 +291,7 @@ TEST(test_bad_samples)
     clt_source_close(skips);
     assert_int_equal(warnings, 2);
     assert_non_null(strstr(last_warning, "3 samples were replaced"));
-    assert_non_null(strstr(last_warning, "1 images"));
+    assert_non_null(strstr(last_warning, "1 image "));
 
     /* the class comes with the image: the last good one before is the next one around the end */
     put_file("set/dog/more/a.png", "", 0);

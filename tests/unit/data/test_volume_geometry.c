@@ -225,7 +225,7 @@ TEST(test_masks_elsewhere)
     for (int i = 0; i < 3; i++)
         patch_file("masks/a.nii", 280 + 20 * i, &two[i], 4);
     says(warnings(true), "masks/a.nii' has voxels of 2 x 2 x 2 mm instead of 1 x 1 x 1 mm");
-    says(warned, "the headers of 1 of 1 volumes contradict themselves: of");
+    says(warned, "the headers of 1 of 1 volume contradict themselves: of");
     patch_file("masks/a.nii", 80, two, sizeof two);
     says(warnings(true), "voxels of 2 x 2 x 2 mm");
     assert_null(strstr(warned, "contradict"));
@@ -345,7 +345,7 @@ TEST(test_channels)
     put_mask("labelsTr/other.nii.gz", 1);
     refuse_folder("all volumes need as many");
     assert_int_equal(remove(in_dir("imagesTr/case_0000.nii.gz")), 0);
-    refuse_folder("the last file of 'case' is _0001, but there are only 1 files");
+    refuse_folder("the last file of 'case' is _0001, but there are only 1 file");
 }
 
 /* --- values of masks --- */

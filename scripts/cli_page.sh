@@ -25,12 +25,12 @@ or `=`; `--` ends the options.
 |---|---|
 | `train CONFIG [key=value …] [--out DIR] [--resume auto\|DIR\|none] [--init PATH] [--device SPEC] [--max-steps N] [--dry-run] [--profile]` | trains |
 | `new FILE\|FOLDER [TARGETS] [--out FILE] [--target COLUMN] [--json-key NAME] [--tokenizer PATH]` | looks at data and writes a config that trains on it |
-| `import FOLDER --out CONFIG` | writes a config for a folder of `transformers`, and checks that its weights, tokenizer and `config.json` belong together ([pretrained.md](pretrained.md)) |
+| `import FOLDER --out CONFIG` | writes a config that starts from a folder of `transformers`, and checks that its weights, tokenizer and `config.json` belong together ([pretrained.md](pretrained.md)) |
 | `launch [--devices all\|N] [--max-restarts N] CONFIG …` | `train` on several devices of this host, started again after failures: [cluster.md](cluster.md) |
 | `sweep SWEEP\|FOLDER [--out FOLDER] [--workers N] [--device SPEC,…] [--again] [--dry-run] [--table] [--json]` | trains with several values of keys (grid, random, successive halving), alone or with workers on other machines, and names the best run: [sweeps.md](sweeps.md) |
-| `eval RUN [--on train] [--best] [--classes] [--confusion FILE] [--json FILE]` | loss, accuracy, top-5, confusion matrix, precision, recall, F1 and Dice of classes on the evaluation data; also `eval CONFIG --checkpoint RUN \| --init PATH` |
+| `eval RUN [--on train] [--best] [--classes] [--confusion FILE] [--json FILE]` | loss, accuracy, top-5, confusion matrix, precision, recall, F1 and Dice of classes on the evaluation data; also `eval CONFIG --checkpoint RUN \| --init PATH`, or of a CONFIG with `model.init` |
 | `predict RUN [FILE…] [--input FILE\|-] [--out FILE] [--top-k K]` | probabilities of a classifier, values of a regression: [docs/predict.md](predict.md) |
-| `generate RUN [--prompt TEXT] [--max-new N] [--temperature X] [--top-k K] [--top-p P] [--seed N] [--logits FILE]` | continues a text, or writes the logits of its tokens |
+| `generate RUN\|FOLDER [--prompt TEXT] [--max-new N] [--temperature X] [--top-k K] [--top-p P] [--seed N] [--logits FILE]` | continues a text, or writes the logits of its tokens; FOLDER: what `save_pretrained` wrote |
 | `export RUN --out PATH [--format hf\|gguf\|peft\|safetensors] [--merge] [--dtype f32\|f16\|bf16\|q8_0] [--weights averaged\|raw]` | a folder that `transformers` loads, the adapters alone for PEFT, or the weights as one safetensors file; needs no device, but `--merge` compares the merged model with base and adapters where there is one ([pretrained.md](pretrained.md)) |
 | `report RUN… [--out FILE] [--title T]` | what happened in a run, or in up to 8 laid over each other (of a sweep the best), as one HTML page: [report.md](report.md) |
 | `data fetch [NAME] [--out DIR] [--from PATH]` | loads a published data set (mnist, fashion-mnist, cifar10, tinyshakespeare …) into `data/NAME`, verified |

@@ -94,7 +94,7 @@ clt_status bench_build(cmd_context *unused, int argc, char **argv)
         return CLT_OK;
     CLT_TRY(bench_begin(&common));
     CLT_TRY(folder != NULL ? clt_mkdir_p(folder) : CLT_OK);
-    CLT_TRY(cmd_load_config(&r, &config));
+    CLT_TRY(cmd_load_config(&r, &(clt_start){.training = true}, &config));
     clt_bench_programs_options build = {.config = config,
                                         .device_spec = common.device,
                                         .caps_mask = common.caps_mask,

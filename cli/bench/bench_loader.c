@@ -81,7 +81,7 @@ clt_status bench_loader(cmd_context *unused, int argc, char **argv)
     if (r.help)
         return CLT_OK;
     CLT_TRY(bench_begin(&common));
-    CLT_TRY(cmd_load_config(&r, &config));
+    CLT_TRY(cmd_load_config(&r, &(clt_start){.training = true}, &config));
     clt_bench_loader_options bench = {.config = config, .seconds = seconds, .begin = begin, .each = each};
     return measure(&common, &bench);
 }

@@ -166,7 +166,7 @@ clt_status bench_step(cmd_context *unused, int argc, char **argv)
         return CLT_OK;
     CLT_TRY(bench_begin(&common));
     CLT_TRY(cmd_can_write(trace_path));
-    CLT_TRY(cmd_load_config(&r, &config));
+    CLT_TRY(cmd_load_config(&r, &(clt_start){.training = true}, &config));
     console_init(&c, &context);
     clt_observer observer = {
         .context = &c, .progress = console_observer(&c).progress, .message = console_observer(&c).message};

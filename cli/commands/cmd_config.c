@@ -8,7 +8,7 @@
 static clt_status print_config(const args_result *r, clt_str *out)
 {
     CLT_SCOPED(clt_config) *config = NULL;
-    CLT_TRY(clt_config_load(r->operands[0], r->overrides, r->n_overrides, &config));
+    CLT_TRY(cmd_load_config(r, &(clt_start){0}, &config));
     return clt_config_print(config, true, out);
 }
 

@@ -95,7 +95,16 @@ static void free_eval_args(eval_args *a)
 }
 CLT_SCOPED_VALUE(eval_args, free_eval_args)
 
-/* Accepts RUN; --checkpoint RUN; CONFIG --checkpoint RUN; or CONFIG --init PATH. */
+static clt_status no_weights(const char *operand)
+{
+    CLT_FAIL(CLT_EUSAGE,
+             "cltrain eval: '%s' is not a folder. To evaluate a training name its run folder (cltrain eval "
+             "RUN); a CONFIG needs --checkpoint RUN or --init PATH as well, or model.init",
+             operand);
+}
+
+/* Accepts RUN; --checkpoint RUN; CONFIG --checkpoint RUN; CONFIG --init PATH; or a CONFIG that has
+ * model.init. */
 static clt_status check_args(eval_args *a, const args_result *r)
 {
     bool operand = r->n_operands > 0, run = operand && clt_is_directory(r->operands[0]);
@@ -115,12 +124,8 @@ static clt_status check_args(eval_args *a, const args_result *r)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain eval: missing argument: name the run folder of a training (cltrain eval RUN), or "
                  "CONFIG --init PATH; see 'cltrain eval --help'");
-    if (operand && !run && !a->checkpoint && !a->init)
-        CLT_FAIL(
-            CLT_EUSAGE,
-            "cltrain eval: '%s' is not a folder. To evaluate a training name its run folder (cltrain eval "
-            "RUN); a CONFIG needs --checkpoint RUN or --init PATH as well",
-            r->operands[0]);
+    if (operand && !run && !a->checkpoint && !a->init && !clt_file_exists(r->operands[0]))
+        return no_weights(r->operands[0]);
     if (a->on && strcmp(a->on, "train") != 0 && strcmp(a->on, "eval") != 0)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: --on '%s'; it can be eval (the evaluation data) or train", a->on);
     if (a->json && a->confusion && strcmp(a->json, "-") == 0 && strcmp(a->confusion, "-") == 0)
@@ -129,9 +134,19 @@ static clt_status check_args(eval_args *a, const args_result *r)
     return cmd_caps(a->caps, &a->caps_mask);
 }
 
-/* Opens the saved run, unless the weights come from --init, and the CONFIG, unless the run's own is used. */
-static clt_status open_inputs(const eval_args *a, const args_result *r, clt_saved_run **saved,
-                              clt_config **config)
+/* Loads the CONFIG; a->init becomes the weights that are evaluated, unless these are a run's. */
+static clt_status open_config(eval_args *a, const args_result *r, clt_config **config)
+{
+    const bool of_run = a->checkpoint != NULL;
+    const clt_start start = {.init = a->init, .adapter = of_run ? NULL : a->adapter, .may_be_gone = of_run};
+    CLT_TRY(cmd_load_config(r, &start, config));
+    a->init = of_run ? NULL : clt_start_weights(*config);
+    return of_run || a->init ? CLT_OK : no_weights(r->operands[0]);
+}
+
+/* Opens the saved run, unless the weights come from model.init, and the CONFIG, unless the run's own is
+ * used. */
+static clt_status open_inputs(eval_args *a, const args_result *r, clt_saved_run **saved, clt_config **config)
 {
     bool run = r->n_operands > 0 && clt_is_directory(r->operands[0]), own = r->n_operands > 0 && !run;
     const char *path = run ? r->operands[0] : a->checkpoint;
@@ -141,7 +156,7 @@ static clt_status open_inputs(const eval_args *a, const args_result *r, clt_save
                                      .tokenizer = own ? NULL : a->tokenizer,
                                      .tensors = true};
     if (own)
-        CLT_TRY(cmd_load_config_over(r, a->init, NULL, a->init ? a->adapter : NULL, false, config));
+        CLT_TRY(open_config(a, r, config));
     if (own && a->tokenizer)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: --tokenizer is for a run; with a CONFIG give data.tokenizer=…");
     if (a->best && !path)
@@ -348,7 +363,8 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
     const args_usage usage = ARGS_USAGE(
         "eval", "RUN|CONFIG [FILE] [section.key=value ...]", 0, 2, options,
         "Evaluates a trained model: RUN is a run folder, its checkpoints folder or one step_N of it,\n"
-        "which brings its config along. A CONFIG takes --checkpoint RUN or --init PATH. FILE is other\n"
+        "which brings its config along. A CONFIG takes --checkpoint RUN or --init PATH, or\n"
+        "has model.init. FILE is other\n"
         "evaluation data than the config's (data.eval_path=FILE), or the items of --task.");
     args_result r;
     CLT_SCOPED(clt_saved_run) *saved = NULL;

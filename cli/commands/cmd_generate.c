@@ -206,7 +206,8 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
                   "go on after tokens at which texts end, and print them; without it the text ends there"),
         ARGS_FLAG(
             "--chat", chat,
-            "the prompt is a question, written by the chat template of the run (data.type chat); prints "
+            "the prompt is a question, written by the chat template of the run (data.type chat) or of the "
+            "FOLDER; prints "
             "the answer alone"),
         ARGS_FLAG("--special-tokens", special,
                   "names of special tokens in the prompt become these tokens, not plain text"),
@@ -224,9 +225,10 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
         ARGS_CAPS(caps_text),
         ARGS_END};
     const args_usage usage =
-        ARGS_USAGE("generate", "RUN [section.key=value ...]", 0, 1, options,
+        ARGS_USAGE("generate", "RUN|FOLDER [section.key=value ...]", 0, 1, options,
                    "Continues a text with a trained language model. RUN is a run folder, its\n"
-                   "checkpoints folder or one step_N of it; config and tokenizer are in there.");
+                   "checkpoints folder or one step_N of it; config and tokenizer are in there. A folder\n"
+                   "that save_pretrained of Hugging Face's transformers wrote is taken as it is.");
     args_result r;
     uint32_t caps;
     ARGS_PARSE(&usage, argc, argv, &r);

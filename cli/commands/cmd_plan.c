@@ -223,7 +223,7 @@ static clt_status run(const plan_args *a, const args_result *r, uint32_t caps)
     CLT_SCOPED(clt_config) *config = NULL;
     CLT_SCOPED(clt_description) *d = NULL;
     CLT_SCOPED(clt_str) text = {0};
-    CLT_TRY(cmd_load_config_over(r, a->init, NULL, NULL, true, &config));
+    CLT_TRY(cmd_load_config(r, &(clt_start){.init = a->init, .training = true}, &config));
     if (a->cards) {
         const estimate_cards_options options = {a->cards, a->prices,     a->reach > 0 ? a->reach : REACH,
                                                 caps,     (int)a->ranks, a->json};

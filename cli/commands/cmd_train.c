@@ -100,7 +100,7 @@ static clt_status train(cmd_context *context, const train_args *a, const clt_con
     clt_run_options options = {.config = config,
                                .config_is_saved = a->config_is_saved,
                                .out_dir = folder,
-                               .init = a->init,
+                               .init = a->config_is_saved ? NULL : clt_start_weights(config),
                                .init_skip = a->init_skip ? a->init_skip : "",
                                .adapter = a->adapter,
                                .resume = a->resume,
@@ -181,6 +181,13 @@ static clt_status check_saved_anything(const char *run)
              run, run, run);
 }
 
+static clt_status refuse_init(const char *what)
+{
+    CLT_FAIL(CLT_EUSAGE,
+             "cltrain train: --resume RUN goes on with the run's own weights; %s not go together with it",
+             what);
+}
+
 /* --resume RUN without a config: uses the config of the run. */
 static clt_status train_saved(cmd_context *context, const train_args *a, const args_result *r)
 {
@@ -196,13 +203,15 @@ static clt_status train_saved(cmd_context *context, const train_args *a, const a
                  "cltrain train: --resume auto looks into the run folder of a CONFIG, and none is given; "
                  "--resume RUN names the run folder and needs no CONFIG");
     if (a->init)
-        CLT_FAIL(CLT_EUSAGE,
-                 "cltrain train: --resume RUN goes on with the run's own weights; --init FILE does not go "
-                 "together with it");
+        return refuse_init("--init FILE does");
+    if (a->init_skip || a->adapter)
+        return refuse_init(a->adapter ? "--adapter does" : "--init-skip does");
     CLT_TRY(check_saved_anything(a->resume));
     clt_saved_run_options options = {
         .overrides = r->overrides, .n_overrides = r->n_overrides, .training = true};
     CLT_TRY(clt_saved_run_open(a->resume, &options, &saved));
+    if (strcmp(clt_config_origin(saved->config, "model.init"), "override") == 0)
+        return refuse_init("model.init does");
     cmd_use_log_level(saved->config);
     CLT_TRY(choose_saved_folder(saved, a, &folder));
     CLT_TRY(clt_saved_run_need_data(saved, false, "going on with"));
@@ -213,13 +222,17 @@ static clt_status train_saved(cmd_context *context, const train_args *a, const a
     return train(context, &own, saved->config, folder);
 }
 
+clt_start train_start(const train_args *a)
+{
+    return (clt_start){.init = a->init,
+                       .init_skip = a->init_skip,
+                       .adapter = a->adapter,
+                       .training = true,
+                       .may_be_gone = a->resume && strcmp(a->resume, "none") != 0};
+}
+
 clt_status train_check_args(const train_args *a)
 {
-    if (a->init_skip && !a->init)
-        CLT_FAIL(CLT_EUSAGE,
-                 "--init-skip %.200s: it says which parameters --init PATH leaves out, and there is "
-                 "no --init",
-                 a->init_skip);
     if (a->init_skip && a->init_skip[0] == '\0')
         CLT_FAIL(CLT_EUSAGE, "--init-skip: the pattern is empty; it names the parameters that --init PATH "
                              "leaves out, such as 'fc.*'");
@@ -251,7 +264,8 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
             "cltrain train: '%s' is a folder with a trained run; 'cltrain train --resume %s' goes on with "
             "it, a new run needs a CONFIG file",
             r.operands[0], r.operands[0]);
-    CLT_TRY(cmd_load_config_over(&r, a.init, a.init_skip, a.adapter, true, &config));
+    const clt_start start = train_start(&a);
+    CLT_TRY(cmd_load_config(&r, &start, &config));
     bool automatic = a.resume && strcmp(a.resume, "auto") == 0;
     if (!a.out && automatic) /* --resume auto must find the same folder every time, so no number is added */
         CLT_TRY(train_default_folder(r.operands[0], folder, sizeof folder));

@@ -300,6 +300,6 @@ clt_status cmd_tune(cmd_context *context, int argc, char **argv)
     if (a.clear)
         return forget(&a);
     if (r.n_operands > 0)
-        CLT_TRY(cmd_load_config(&r, &config));
+        CLT_TRY(cmd_load_config(&r, &(clt_start){.training = true}, &config));
     return measure(context, &a, config);
 }

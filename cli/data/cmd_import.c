@@ -41,15 +41,12 @@ static void print_facts(const clt_folder_facts *f)
         row("stop tokens", f->stops);
 }
 
-static clt_status print_next(const cmd_context *context, const clt_folder_facts *f, const char *out,
-                             const char *folder)
+static clt_status print_next(const cmd_context *context, const clt_folder_facts *f, const char *out)
 {
     CLT_SCOPED(clt_str) line = {0};
     cmd_append_command(&line, context);
     clt_str_append(&line, " train ");
     shell_append_word(&line, out);
-    clt_str_append(&line, " --init ");
-    shell_append_word(&line, folder);
     CLT_TRY(clt_str_check(&line));
     terminal_say("every tensor fits the model; set data.path%s in %s to your own, then train:\n",
                  f->has_tokenizer ? "" : " and data.tokenizer", out);
@@ -84,5 +81,5 @@ clt_status cmd_import(cmd_context *context, int argc, char **argv)
     print_facts(&facts);
     row("config", out);
     CLT_TRY(clt_folder_check(r.operands[0], pretrained));
-    return print_next(context, &facts, out, r.operands[0]);
+    return print_next(context, &facts, out);
 }

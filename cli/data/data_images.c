@@ -96,7 +96,7 @@ clt_status data_images_config(const char *path, const char *const *overrides, in
     if (data_is_images(path))
         return config_of_data(clt_is_cifar_folder(path) ? "cifar" : "images", path, overrides, n_overrides,
                               out);
-    return clt_config_load(path, overrides, n_overrides, out);
+    return data_load_config(path, overrides, n_overrides, NULL, out);
 }
 
 /* --- checking --- */
@@ -212,11 +212,8 @@ static bool is_config(const char *path)
 clt_status data_load_config(const char *path, const char *const *overrides, int n_overrides, const char *init,
                             clt_config **out)
 {
-    CLT_SCOPED(clt_pretrained) *pretrained = NULL;
-    if (init)
-        CLT_TRY(clt_pretrained_open(init, &pretrained));
-    return clt_config_load_over(path, overrides, n_overrides,
-                                init ? clt_pretrained_presets(pretrained, true) : NULL, out);
+    const clt_start start = {.init = init, .training = true};
+    return clt_start_load(path, overrides, n_overrides, &start, out);
 }
 
 clt_status data_no_init(const char *path, const char *init)

@@ -365,9 +365,9 @@ static clt_status open_config(launch *l)
     CLT_SCOPED(clt_config) *config = NULL;
     CLT_SCOPED(clt_saved_run) *saved = NULL;
     if (r->n_operands > 0) {
+        const clt_start start = train_start(&l->train);
         clt_log_set_first(false); /* the first rank warns of what stands in the config */
-        clt_status status =
-            cmd_load_config_over(r, l->train.init, l->train.init_skip, l->train.adapter, true, &config);
+        clt_status status = cmd_load_config(r, &start, &config);
         clt_log_set_first(true);
         CLT_TRY(status);
         return read_config(l, config);

@@ -18,8 +18,6 @@
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/files/fileio.h"
-#include "engine/pretrained/peft.h"
-#include "engine/pretrained/pretrained.h"
 
 const cmd_entry cmd_table[] = {
 #define CMD(name, function, summary, flags) {name, summary, function, flags},
@@ -161,28 +159,9 @@ void cmd_use_log_level(const clt_config *config)
         clt_log_set_level(level);
 }
 
-clt_status cmd_load_config(const args_result *r, clt_config **out)
+clt_status cmd_load_config(const args_result *r, const clt_start *start, clt_config **out)
 {
-    return cmd_load_config_over(r, NULL, NULL, NULL, false, out);
-}
-
-clt_status cmd_load_config_over(const args_result *r, const char *init, const char *init_skip,
-                                const char *adapter, bool training, clt_config **out)
-{
-    CLT_SCOPED(clt_pretrained) *pretrained = NULL;
-    CLT_SCOPED(clt_peft) *peft = NULL;
-    if (adapter && !init)
-        CLT_FAIL(CLT_EUSAGE, "--adapter %.200s: it belongs to weights, and there is no --init PATH", adapter);
-    if (init)
-        CLT_TRY(clt_pretrained_open(init, &pretrained));
-    if (init && init_skip)
-        clt_pretrained_drop_names(pretrained);
-    if (adapter)
-        CLT_TRY(clt_peft_open(adapter, &peft));
-    if (adapter)
-        CLT_TRY(clt_pretrained_add_adapter(pretrained, clt_peft_presets(peft)));
-    CLT_TRY(clt_config_load_over(r->operands[0], r->overrides, r->n_overrides,
-                                 init ? clt_pretrained_presets(pretrained, training) : NULL, out));
+    CLT_TRY(clt_start_load(r->operands[0], r->overrides, r->n_overrides, start, out));
     cmd_use_log_level(*out);
     return CLT_OK;
 }

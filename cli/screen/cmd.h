@@ -12,6 +12,7 @@
 #include "comm/comm.h"
 #include "engine/base/mem.h"
 #include "engine/config/config.h"
+#include "engine/pretrained/start.h"
 
 struct args_result;
 
@@ -99,12 +100,9 @@ clt_status cmd_run_operand(const struct args_result *r, const char *command, con
                            const char *what, const char **out);
 /* If `best` (--best), sets *run to the folder of the run's best checkpoint, a path in `buffer`. */
 clt_status cmd_best_of(bool best, const char **run, char buffer[1024]);
-clt_status cmd_load_config(const struct args_result *r, clt_config **out);
-/* The same for a run that starts from the weights of --init and the adapters of --adapter (NULL: none): the
- * descriptions of the model in these folders fill in keys of the config. init_skip: --init-skip, or NULL.
- * training: the run trains. */
-clt_status cmd_load_config_over(const struct args_result *r, const char *init, const char *init_skip,
-                                const char *adapter, bool training, clt_config **out);
+/* Loads the config that is the first operand. `start`: what the command line says of the weights to start
+ * from (engine/pretrained/start.h). */
+clt_status cmd_load_config(const struct args_result *r, const clt_start *start, clt_config **out);
 /* Writes text to a file, or to the standard output for "-". The second function takes a string that may have
  * failed, the third adds a newline to it. */
 clt_status cmd_write_text(const char *path, const char *text);

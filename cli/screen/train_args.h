@@ -6,6 +6,7 @@
 
 #include "cli/screen/args.h"
 #include "engine/base/mem.h"
+#include "engine/pretrained/start.h"
 
 typedef struct train_args {
     const char *out, *resume, *init, *init_skip, *adapter, *device, *caps;
@@ -24,7 +25,8 @@ typedef struct train_args {
             "--init", "PATH", (a).init,                                                                      \
             "initial weights: a folder that save_pretrained of transformers wrote, a run, a safetensors "    \
             "file, or one of torch.save (FILE.pth:ENTRY for one of several state dicts); "                   \
-            "what is known of their model and tokenizer fills the CONFIG"),                                  \
+            "what is known of their model and tokenizer fills the CONFIG; it takes the place of "            \
+            "model.init, and '' stands for random values"),                                                  \
         ARGS_TEXT("--init-skip", "PATTERNS", (a).init_skip,                                                  \
                   "parameters that keep their random initial values instead of --init's, such as 'fc.*' "    \
                   "for a head with another number of classes; several patterns are separated by commas"),    \
@@ -45,7 +47,10 @@ typedef struct train_args {
 /* The name of the run folder without --out, before a number is added: "configs/mlp.json" -> "runs/mlp". */
 clt_status train_default_folder(const char *config, char *folder, size_t size);
 
-/* Returns CLT_EUSAGE if an option is given without the one that it belongs to, or with an empty value. */
+/* What the options say of the weights to start from. */
+clt_start train_start(const train_args *a);
+
+/* Returns CLT_EUSAGE if an option has an empty value. */
 clt_status train_check_args(const train_args *a);
 
 #endif

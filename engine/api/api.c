@@ -12,6 +12,7 @@
 #include "engine/base/log.h"
 #include "engine/base/text.h"
 #include "engine/data/arrays/source_memory.h"
+#include "engine/pretrained/start.h"
 #include "engine/train/saved/known_table.h"
 #include "engine/verify/self_test.h"
 #include "engine/verify/speed/family_list.h"
@@ -187,8 +188,9 @@ int cltrain_data_values(cltrain *net, int64_t samples, const float *x, int x_ndi
 static clt_status make_config(cltrain *net)
 {
     const char *const *overrides = (const char *const *)net->overrides;
+    const clt_start start = {.training = true};
     if (net->config_path)
-        return clt_config_load(net->config_path, overrides, (int)net->n_overrides, &net->config);
+        return clt_start_load(net->config_path, overrides, (int)net->n_overrides, &start, &net->config);
     if (!net->layers.length || !net->source)
         CLT_FAIL(CLT_EUSAGE, "building the net: add layers and data, or give a config");
     CLT_SCOPED(clt_str) text = {0};
@@ -197,7 +199,7 @@ static clt_status make_config(cltrain *net)
                    " \"data\": {\"type\": \"synthetic\", \"shape\": [1]}}",
                    net->layers.text);
     CLT_TRY(clt_str_check(&text));
-    return clt_config_parse(text.text, "net", overrides, (int)net->n_overrides, &net->config);
+    return clt_start_parse(text.text, "net", overrides, (int)net->n_overrides, &start, &net->config);
 }
 
 clt_status clt_api_build(cltrain *net)
@@ -206,9 +208,18 @@ clt_status clt_api_build(cltrain *net)
         return CLT_OK;
     if (!net->config)
         CLT_TRY(make_config(net));
-    net->options = (clt_run_options){
-        .config = net->config, .caps_mask = OCL_CAPS_ALL, .source = net->source, .predicts = true};
+    net->options = (clt_run_options){.config = net->config,
+                                     .init = clt_start_weights(net->config),
+                                     .caps_mask = OCL_CAPS_ALL,
+                                     .source = net->source,
+                                     .predicts = true};
     clt_status status = clt_run_create(&net->options, CLT_JOB_TRAIN, &net->run);
+    if (status == CLT_OK)
+        status = clt_run_take_init(net->run);
+    if (status != CLT_OK) {
+        clt_run_destroy(net->run);
+        net->run = NULL;
+    }
     if (status != CLT_OK) { /* the caller may correct keys and files and build again */
         clt_config_destroy(net->config);
         net->config = NULL;

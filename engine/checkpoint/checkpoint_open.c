@@ -241,7 +241,9 @@ static clt_status open_listed(const char *path, bool tensors, int64_t *newest, c
         CLT_FAIL(CLT_ECHECKPOINT,
                  "opening a checkpoint: %s holds none (no folder step_N, here or in checkpoints/)%s", path,
                  holds_weights(path)
-                     ? "; it holds weights of another program, which train and eval take as CONFIG --init"
+                     ? "; it holds weights of another program, and no run: 'cltrain generate' takes a folder "
+                       "that save_pretrained wrote as it is; other commands take the run that 'cltrain "
+                       "import FOLDER --out CONFIG' and then 'cltrain train CONFIG' make of it"
                      : "");
     *newest = list.at[list.count - 1].step;
     return clt_fail_prefix(open_newest(folder, &list, tensors, out), "opening a checkpoint");

@@ -132,15 +132,6 @@ static clt_status find_data(clt_saved_run *saved)
                            saved->path);
 }
 
-static clt_status set_path(clt_config *config, const char *key, const char *path)
-{
-    CLT_SCOPED(clt_str) text = {0};
-    clt_json_writer w = clt_json_writer_make(&text, 0);
-    clt_jw_string(&w, path);
-    CLT_TRY(clt_str_check(&text));
-    return clt_config_set(config, key, text.text);
-}
-
 /* Chooses the tokenizer: the one on the command line, else the one saved with the checkpoint, as it was when
  * the training began. A resumed training uses the one that its config names, so that the config does not
  * change. */
@@ -149,16 +140,16 @@ static clt_status choose_tokenizer(clt_saved_run *saved, const clt_saved_run_opt
     const char *named = clt_config_string(saved->config, "data.tokenizer");
     CLT_FREED char *path = NULL;
     if (o->tokenizer)
-        return set_path(saved->config, "data.tokenizer", o->tokenizer);
+        return clt_config_set_text(saved->config, "data.tokenizer", o->tokenizer);
     if (strcmp(clt_config_origin(saved->config, "data.tokenizer"), "override") == 0)
         return CLT_OK;
     if (o->training && (!*named || clt_file_exists(named)))
         return CLT_OK;
     CLT_TRY(clt_path_join(saved->path, CLT_SAVED_TOKENIZER_FILE, &path));
     if (clt_file_exists(path))
-        return set_path(saved->config, "data.tokenizer", path);
+        return clt_config_set_text(saved->config, "data.tokenizer", path);
     if (*named && strcmp(saved->facts.tokenizer, "bytes") == 0) /* encoding bytes needs no file */
-        return set_path(saved->config, "data.tokenizer", "bytes");
+        return clt_config_set_text(saved->config, "data.tokenizer", "bytes");
     return CLT_OK;
 }
 

@@ -49,7 +49,7 @@ clt_status clt_config_load(const char *path, const char *const *overrides, int n
 clt_status clt_config_parse(const char *text, const char *source, const char *const *overrides,
                             int n_overrides, clt_config **out);
 
-/* Presets: values of keys that follow from the weights with which a run starts (--init). A key that the
+/* Presets: values of keys that follow from the weights with which a run starts (model.init). A key that the
  * config leaves out, or leaves to be derived (0, "auto", ""), takes the preset, with the origin "init". A
  * key with a value that the preset's kind does not allow is reported like any other problem, with the
  * reason. */
@@ -78,6 +78,17 @@ clt_status clt_config_load_over(const char *path, const char *const *overrides, 
                                 const clt_config_presets *presets, clt_config **out);
 clt_status clt_config_parse_over(const char *text, const char *source, const char *const *overrides,
                                  int n_overrides, const clt_config_presets *presets, clt_config **out);
+/* Presets of weights that the config may name itself. When all keys are read, `open` is called with the
+ * value of model.init, and gives the presets of these weights (NULL: none), which are copied. */
+typedef struct clt_config_start {
+    const char *init; /* --init, which takes the place of model.init; NULL: it was not given */
+    clt_status (*open)(void *context, const char *init, const clt_config_presets **out);
+    void *context;
+} clt_config_start;
+clt_status clt_config_load_from(const char *path, const char *const *overrides, int n_overrides,
+                                const clt_config_start *start, clt_config **out);
+clt_status clt_config_parse_from(const char *text, const char *source, const char *const *overrides,
+                                 int n_overrides, const clt_config_start *start, clt_config **out);
 void clt_config_destroy(clt_config *config);
 CLT_SCOPED_POINTER(clt_config, clt_config_destroy)
 
@@ -102,6 +113,8 @@ const clt_json *clt_config_model(const clt_config *config, const clt_json_doc **
  * stays. Rules between keys are checked by clt_config_check, after all values are set. A relative path is
  * relative to the current folder. */
 clt_status clt_config_set(clt_config *config, const char *key, const char *json_value);
+/* The same for a key that takes a string. */
+clt_status clt_config_set_text(clt_config *config, const char *key, const char *text);
 /* Checks the rules between keys (load and parse have done so): CLT_ECONFIG lists every problem. */
 clt_status clt_config_check(const clt_config *config);
 
@@ -125,7 +138,8 @@ enum {
     CLT_KEYS_DATA = 1 << 2,   /* where the training data and its tokenizer are */
     CLT_KEYS_TABLE = 1 << 3,  /* how a table of data is read, which a run keeps; these keys are fixed as
                                * well */
-    CLT_KEYS_RATE = 1 << 4    /* learning rate and weight decay, which a resumed run may change */
+    CLT_KEYS_RATE = 1 << 4,   /* learning rate and weight decay, which a resumed run may change */
+    CLT_KEYS_START = 1 << 5   /* the weights that a new run starts from, which a resumed run does not read */
 };
 /* Keys of these kinds whose values differ between the text of a resolved config and `config`, one per line:
  * "train.seed: was 1, is 2"; "" when there is none. */

@@ -229,7 +229,7 @@ static void check_required(rules *r)
             clt_config_report(r->list, r->config->source, 0, 0, "%s: required but missing; valid: %s%s",
                               key->path, key->choices ? key->choices : key->help,
                               strcmp(key->path, "model.type") == 0
-                                  ? "; or start from weights that say it: --init FOLDER"
+                                  ? "; or start from weights that say it: --init FOLDER, or model.init"
                                   : "");
     }
 }

@@ -51,12 +51,13 @@ static unsigned kind_of(const char *path)
                                         "data.mean",
                                         "data.std",
                                         NULL};
-    return is_one_of(path, free_keys) ? 0
-           : is_one_of(path, length)  ? CLT_KEYS_LENGTH
-           : is_one_of(path, rate)    ? CLT_KEYS_RATE
-           : is_one_of(path, data)    ? CLT_KEYS_DATA
-           : is_one_of(path, table)   ? CLT_KEYS_FIXED | CLT_KEYS_TABLE
-                                      : CLT_KEYS_FIXED;
+    return is_one_of(path, free_keys)        ? 0
+           : is_one_of(path, length)         ? CLT_KEYS_LENGTH
+           : is_one_of(path, rate)           ? CLT_KEYS_RATE
+           : is_one_of(path, data)           ? CLT_KEYS_DATA
+           : strcmp(path, "model.init") == 0 ? CLT_KEYS_START
+           : is_one_of(path, table)          ? CLT_KEYS_FIXED | CLT_KEYS_TABLE
+                                             : CLT_KEYS_FIXED;
 }
 
 /* One comparison of two configs: its options and its output. */

@@ -35,7 +35,7 @@
 #define MODE "the precision in which activations and the products' weights are kept"
 #define FOLDER "it is not a key: name the run folder with --out DIR"
 #define RESUME "it is not a key: use --resume auto, or --resume DIR"
-#define INIT "it is not a key: use --init PATH"
+#define INIT "the path of the weights to start from, which --init PATH names as well"
 #define NOT_NEEDED "there is no such key, and none is needed: kernels are always compiled and kept"
 #define RANKS "there is no such key: cltrain launch --devices 2 CONFIG trains on two devices"
 #define DEVICE_WORDS "cuda=gpu|cuda:0=gpu|mps=gpu|gpu=gpu|xpu=gpu|opencl=gpu|cpu=cpu"
@@ -284,9 +284,9 @@ static const clt_foreign_key foreign_keys[] = {
     NONE("logging_dir", NULL, FOLDER),
     NONE("resume_from_checkpoint", NULL, RESUME),
     NONE("resume", NULL, RESUME),
-    NONE("init_from", NULL, INIT),
-    NONE("pretrained", NULL, INIT),
-    NONE("model_name_or_path", NULL, INIT),
+    NONE("init_from", "model.init", INIT),
+    NONE("pretrained", "model.init", INIT),
+    SAME("model_name_or_path", "model.init", INIT),
     NONE("compile", NULL, NOT_NEEDED),
     NONE("torch_compile", NULL, NOT_NEEDED),
     NONE("n_gpus", NULL, RANKS),

@@ -365,14 +365,39 @@ static clt_status keep_older(clt_config *config, const clt_json_doc *doc, clt_co
     return CLT_OK;
 }
 
-/* Reads all values, from the file, the overrides and the presets, and collects all problems in one list. */
-static clt_status collect(clt_config *config, const clt_json_doc *doc, const char *const *overrides,
-                          int n_overrides, const clt_config_presets *presets, clt_config_problems *list)
+/* --init of the command line is model.init. */
+static clt_status apply_init(clt_config *config, const char *init, clt_config_problems *list)
 {
+    int index = clt_config_key_index("model.init");
+    CLT_SCOPED(clt_str) quoted = {0};
+    clt_json_writer w = clt_json_writer_make(&quoted, 0);
+    clt_jw_string(&w, init);
+    CLT_TRY(clt_str_check(&quoted));
+    return clt_config_read_given(config, index, quoted.text, "--init", &config->values[index], list);
+}
+
+/* What a config is read from, besides its text. */
+typedef struct reading {
+    const char *const *overrides;
+    int n_overrides;
+    const clt_config_presets *presets; /* NULL: none */
+    const clt_config_start *start;     /* NULL: model.init is only kept */
+} reading;
+
+/* Reads all values, from the file, the command line and the presets, and collects all problems in one
+ * list. */
+static clt_status collect(clt_config *config, const clt_json_doc *doc, const reading *r,
+                          clt_config_problems *list)
+{
+    const clt_config_presets *presets = r->presets;
     CLT_TRY(read_file(config, doc, list));
     int64_t file_steps = clt_config_at(config, "train.steps")->i;
-    for (int i = 0; i < n_overrides; i++)
-        CLT_TRY(apply_override(config, overrides[i], list));
+    if (r->start && r->start->init)
+        CLT_TRY(apply_init(config, r->start->init, list));
+    for (int i = 0; i < r->n_overrides; i++)
+        CLT_TRY(apply_override(config, r->overrides[i], list));
+    if (r->start && !clt_config_at(config, "model.init")->bad)
+        CLT_TRY(r->start->open(r->start->context, clt_config_at(config, "model.init")->s, &presets));
     let_epochs_decide(config, list);
     if (!clt_config_at(config, "data.type")->bad)
         CLT_TRY(keep_older(config, doc, list));
@@ -419,8 +444,7 @@ static clt_status parse_document(const char *text, size_t length, const char *so
 
 /* from_file: `source` is a file that a person may have written. */
 static clt_status config_parse(const char *text, size_t length, const char *source, bool from_file,
-                               const char *const *overrides, int n_overrides,
-                               const clt_config_presets *presets, clt_config **out)
+                               const reading *r, clt_config **out)
 {
     CLT_SCOPED(clt_config) *config = NULL;
     CLT_SCOPED(clt_json_doc) *doc = NULL;
@@ -428,7 +452,7 @@ static clt_status config_parse(const char *text, size_t length, const char *sour
     *out = NULL;
     CLT_TRY(parse_document(text, length, source, &doc));
     CLT_TRY(config_new(source, &config));
-    clt_status status = collect(config, doc, overrides, n_overrides, presets, &list);
+    clt_status status = collect(config, doc, r, &list);
     CLT_TRY(clt_config_problems_finish(status, &list));
     CLT_TRY(clt_config_build_model(config));
     if (from_file)
@@ -440,7 +464,15 @@ static clt_status config_parse(const char *text, size_t length, const char *sour
 clt_status clt_config_parse_over(const char *text, const char *source, const char *const *overrides,
                                  int n_overrides, const clt_config_presets *presets, clt_config **out)
 {
-    return config_parse(text, strlen(text), source, false, overrides, n_overrides, presets, out);
+    const reading r = {.overrides = overrides, .n_overrides = n_overrides, .presets = presets};
+    return config_parse(text, strlen(text), source, false, &r, out);
+}
+
+clt_status clt_config_parse_from(const char *text, const char *source, const char *const *overrides,
+                                 int n_overrides, const clt_config_start *start, clt_config **out)
+{
+    const reading r = {.overrides = overrides, .n_overrides = n_overrides, .start = start};
+    return config_parse(text, strlen(text), source, false, &r, out);
 }
 
 clt_status clt_config_parse(const char *text, const char *source, const char *const *overrides,
@@ -449,8 +481,7 @@ clt_status clt_config_parse(const char *text, const char *source, const char *co
     return clt_config_parse_over(text, source, overrides, n_overrides, NULL, out);
 }
 
-clt_status clt_config_load_over(const char *path, const char *const *overrides, int n_overrides,
-                                const clt_config_presets *presets, clt_config **out)
+static clt_status config_load(const char *path, const reading *r, clt_config **out)
 {
     CLT_FREED char *text = NULL;
     size_t size = 0;
@@ -458,7 +489,21 @@ clt_status clt_config_load_over(const char *path, const char *const *overrides, 
     if (clt_is_directory(path))
         CLT_FAIL(CLT_ECONFIG, "reading config %s: it is a folder; name a JSON file", path);
     CLT_TRY(clt_file_read(path, false, CONFIG_MAX_BYTES, CLT_ECONFIG, &text, &size));
-    return config_parse(text, size, path, true, overrides, n_overrides, presets, out);
+    return config_parse(text, size, path, true, r, out);
+}
+
+clt_status clt_config_load_over(const char *path, const char *const *overrides, int n_overrides,
+                                const clt_config_presets *presets, clt_config **out)
+{
+    const reading r = {.overrides = overrides, .n_overrides = n_overrides, .presets = presets};
+    return config_load(path, &r, out);
+}
+
+clt_status clt_config_load_from(const char *path, const char *const *overrides, int n_overrides,
+                                const clt_config_start *start, clt_config **out)
+{
+    const reading r = {.overrides = overrides, .n_overrides = n_overrides, .start = start};
+    return config_load(path, &r, out);
 }
 
 clt_status clt_config_load(const char *path, const char *const *overrides, int n_overrides, clt_config **out)
@@ -487,4 +532,13 @@ clt_status clt_config_set(clt_config *config, const char *key, const char *json_
     CLT_TRY(clt_config_problems_finish(status, &list));
     config->values[index] = value;
     return clt_config_build_model(config);
+}
+
+clt_status clt_config_set_text(clt_config *config, const char *key, const char *text)
+{
+    CLT_SCOPED(clt_str) quoted = {0};
+    clt_json_writer w = clt_json_writer_make(&quoted, 0);
+    clt_jw_string(&w, text);
+    CLT_TRY(clt_str_check(&quoted));
+    return clt_config_set(config, key, quoted.text);
 }

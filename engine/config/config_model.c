@@ -7,9 +7,10 @@
 
 #include "engine/config/config_internal.h"
 
+/* model.init says where values come from, and nothing of the model. */
 static bool in_model(const clt_config_key *key)
 {
-    return strncmp(key->path, "model.", 6) == 0;
+    return strncmp(key->path, "model.", 6) == 0 && strcmp(key->path, "model.init") != 0;
 }
 
 /* Messages of the model builder give positions in one text. When an override sets model.layers, that text is

@@ -15,6 +15,11 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_INT("model.context", 0, CLT_KEY_WIDE, "0", "tokens",
                 "length of a sequence; above 0, text and tokens are read as sequences of it, each with the "
                 "tokens that follow"),
+    CLT_KEY_STRING(
+        "model.init", "\"\"",
+        "weights that a new run starts from: a folder that save_pretrained of transformers wrote, a run, a "
+        "safetensors file, or one of torch.save; empty: random values. --init of the command line takes its "
+        "place, and a run that is resumed goes on with its own weights"),
     CLT_KEY_STRINGS(
         "model.freeze", "[]",
         "parameters that training leaves as they are, by name: * matches any characters, \"wte.*\"; "

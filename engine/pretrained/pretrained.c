@@ -80,6 +80,11 @@ static clt_status read_model(clt_pretrained *p)
 
 /* --- the folder --- */
 
+bool clt_pretrained_is_folder(const char *path)
+{
+    return clt_is_directory(path) && clt_pretrained_holds(path, "config.json") && !clt_checkpoint_named(path);
+}
+
 bool clt_pretrained_holds(const char *folder, const char *name)
 {
     CLT_FREED char *path = NULL;
@@ -329,14 +334,14 @@ clt_status clt_pretrained_config(const clt_pretrained *p, clt_str *out)
             CLT_EUSAGE,
             "a config can be made from a folder that save_pretrained wrote, not from a file of weights; a "
             "run has its own, config.resolved.json");
-    clt_str_append(out, "{\n  \"model\": {\n");
-    int written = 0;
+    clt_json_writer w = clt_json_writer_make(out, 0);
+    clt_str_append(out, "{\n  \"model\": {\n    \"init\": ");
+    clt_jw_string(&w, p->folder);
     for (int i = 0; i < p->count; i++) {
         const clt_config_preset *preset = &p->items[i];
         bool model = strncmp(preset->key, "model.", 6) == 0;
         if (model)
-            clt_str_printf(out, "%s    \"%s\": %s", written++ ? ",\n" : "", preset->key + 6,
-                           preset->value ? preset->value : "0.1");
+            clt_str_printf(out, ",\n    \"%s\": %s", preset->key + 6, preset->value ? preset->value : "0.1");
     }
     append_data(p, out);
     clt_str_append(out,

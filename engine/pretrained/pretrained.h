@@ -16,6 +16,8 @@ typedef struct clt_pretrained clt_pretrained;
  * gives no presets. CLT_EUNSUPPORTED lists everything in the config that our gpt cannot do, each with the
  * reason; CLT_ECHECKPOINT: the path, its config.json or its weights are missing or cannot be read. */
 clt_status clt_pretrained_open(const char *path, clt_pretrained **out);
+/* True for a folder of a model that another program saved: it has a config.json, and is no run of ours. */
+bool clt_pretrained_is_folder(const char *path);
 void clt_pretrained_close(clt_pretrained *p); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_pretrained, clt_pretrained_close)
 /* The values that keys of the model section must have, and the tokenizer for text. training: also keys that
@@ -26,7 +28,8 @@ void clt_pretrained_drop_names(clt_pretrained *p);
 /* Adds the values that an adapter for these weights brings (peft.h). `adapter` must live as long as `p`.
  * CLT_EUSAGE: the weights come from a run that has its own adapters. */
 clt_status clt_pretrained_add_adapter(clt_pretrained *p, const clt_config_presets *adapter);
-/* Writes a config, as JSON for the user to edit, that trains these weights further on a text. */
+/* Writes a config, as JSON for the user to edit, that trains these weights further on a text: model.init
+ * names their folder. */
 clt_status clt_pretrained_config(const clt_pretrained *p, clt_str *out);
 
 /* Compares the config's tokenizer with the one of the weights at `path`, if that is a folder. CLT_EDATA: the

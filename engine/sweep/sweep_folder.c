@@ -65,14 +65,16 @@ static clt_status prepare_config(const clt_sweep *s, const char *folder)
 {
     CLT_FREED char *path = NULL, *other = NULL;
     CLT_SCOPED(clt_str) text = {0}, difference = {0};
+    unsigned kinds = CLT_KEYS_FIXED | CLT_KEYS_LENGTH | CLT_KEYS_DATA;
+    if (!s->init) /* else prepare_init has compared them */
+        kinds |= CLT_KEYS_START;
     CLT_TRY(clt_path_join(folder, "config.json", &path));
     CLT_TRY(clt_config_print(s->config, true, &text));
     clt_str_append(&text, "\n");
     CLT_TRY(clt_str_check(&text));
     CLT_TRY(make_or_read(path, text.text, &other));
     if (other)
-        CLT_TRY(
-            clt_config_diff(other, s->config, CLT_KEYS_FIXED | CLT_KEYS_LENGTH | CLT_KEYS_DATA, &difference));
+        CLT_TRY(clt_config_diff(other, s->config, kinds, &difference));
     if (difference.length > 0)
         CLT_FAIL(CLT_ECONFIG,
                  "'%s' holds a sweep over another config; give another folder with --out, or remove it. %s: "
@@ -123,7 +125,7 @@ static clt_status prepare_init(const clt_sweep *s, const char *folder)
             CLT_ECONFIG,
             "'%s' holds a sweep whose trials start from %s%s: give --init accordingly, or another folder "
             "with --out",
-            folder, there ? "the weights " : "random weights", there ? there : "");
+            folder, there && *there ? "the weights " : "random weights", there ? there : "");
     return CLT_OK;
 }
 

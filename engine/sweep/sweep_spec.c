@@ -14,6 +14,7 @@
 #include "engine/files/fileio_error.h"
 #include "engine/files/remote_files.h"
 #include "engine/pretrained/pretrained.h"
+#include "engine/pretrained/start.h"
 #include "engine/sweep/sweep_internal.h"
 
 #define MAX_BYTES 1000000
@@ -31,9 +32,9 @@ void clt_sweep_free(clt_sweep *sweep)
 typedef struct reader {
     const clt_json_doc *doc;
     clt_sweep *sweep;
-    int64_t trials;                    /* 0: not given */
-    const clt_config_presets *presets; /* of the weights that the trials start from; NULL: none */
-    bool trains;                       /* else the sweep is only to be shown */
+    int64_t trials;  /* 0: not given */
+    clt_start start; /* says which weights the trials start from */
+    bool trains;     /* else the sweep is only to be shown */
 } reader;
 
 /* CLT_ECONFIG with the place of a value. */
@@ -355,8 +356,9 @@ static clt_status read_config(const reader *r, const clt_json *root, const char 
         return refuse(r, path ? path : root, "config: the path of a config is expected");
     CLT_TRY(keep_text(r, copy ? copy : clt_json_string(path), &s->config_path));
     return clt_fail_prefix(
-        clt_config_load_over(s->config_path, s->fixed, s->fixed_count, r->presets, &s->config), "%s",
-        clt_json_source(r->doc));
+        r->trains ? clt_start_load(s->config_path, s->fixed, s->fixed_count, &r->start, &s->config)
+                  : clt_config_load(s->config_path, s->fixed, s->fixed_count, &s->config),
+        "%s", clt_json_source(r->doc));
 }
 
 static clt_status read_all(reader *r, const char *copy)
@@ -457,12 +459,37 @@ static clt_status check_trial(const clt_sweep *s, const clt_config *config, int 
     return CLT_OK;
 }
 
+static bool trials_start_alike(const clt_sweep *s)
+{
+    for (int k = 0; k < s->key_count; k++)
+        if (strcmp(s->keys[k].path, "model.init") == 0)
+            return false;
+    return true;
+}
+
+/* Reads the config of a trial. presets: of the weights that all trials start from; NULL: none, or each trial
+ * has its own. */
+static clt_status read_trial(const reader *r, const char *text, const char *const *overrides, int count,
+                             const clt_config_presets *presets, clt_config **out)
+{
+    const char *path = r->sweep->config_path;
+    return presets ? clt_config_parse_over(text, path, overrides, count, presets, out)
+                   : clt_start_parse(text, path, overrides, count, &r->start, out);
+}
+
 /* Every trial must have a good config, before any is trained. */
 static clt_status check_trials(const reader *r)
 {
     const clt_sweep *s = r->sweep;
+    const char *weights = clt_start_weights(s->config);
+    const clt_config_presets *presets = NULL;
+    CLT_SCOPED(clt_pretrained) *pretrained = NULL;
     CLT_FREED char *text = NULL;
     size_t length;
+    if (weights && trials_start_alike(s)) { /* opened once */
+        CLT_TRY(clt_pretrained_open(weights, &pretrained));
+        presets = clt_pretrained_presets(pretrained, true);
+    }
     CLT_TRY(clt_file_read(s->config_path, false, 0, CLT_ECONFIG, &text, &length));
     for (int t = 0; t < s->trials; t++) {
         CLT_SCOPED(clt_config) *config = NULL;
@@ -479,9 +506,8 @@ static clt_status check_trials(const reader *r)
             if (!overrides[s->fixed_count + k])
                 return no_memory();
         }
-        CLT_TRY(clt_fail_prefix(
-            clt_config_parse_over(text, s->config_path, overrides, count, r->presets, &config),
-            "%s: trial %d", s->source, t + 1));
+        CLT_TRY(clt_fail_prefix(read_trial(r, text, overrides, count, presets, &config), "%s: trial %d",
+                                s->source, t + 1));
         CLT_TRY(check_trial(s, config, t));
     }
     return CLT_OK;
@@ -490,14 +516,9 @@ static clt_status check_trials(const reader *r)
 static clt_status load(clt_sweep *s, const char *path, const char *copy, bool trains)
 {
     CLT_SCOPED(clt_json_doc) *doc = NULL;
-    CLT_SCOPED(clt_pretrained) *pretrained = NULL;
     CLT_FREED char *text = NULL;
     size_t length;
-    reader r = {.sweep = s, .trains = trains};
-    if (s->init && trains) {
-        CLT_TRY(clt_pretrained_open(s->init, &pretrained));
-        r.presets = clt_pretrained_presets(pretrained, true);
-    }
+    reader r = {.sweep = s, .trains = trains, .start = {.init = s->init, .training = true}};
     CLT_TRY(clt_file_read(path, false, MAX_BYTES, CLT_ECONFIG, &text, &length));
     CLT_TRY(clt_json_parse(text, length, path, CLT_ECONFIG, &doc));
     r.doc = doc;
@@ -518,14 +539,15 @@ bool clt_sweep_is_folder(const char *path)
  * --init names. s->init becomes their absolute path. */
 static clt_status find_init(clt_sweep *s, const char *folder, const char *init)
 {
-    CLT_FREED char *whole = init ? clt_path_real(init) : NULL;
+    CLT_FREED char *whole = !init ? NULL : *init ? clt_path_real(init) : strdup("");
     if (folder)
         CLT_TRY(clt_sweep_init_of(folder, s->arena, &s->init));
     if (init && !whole)
         return clt_fail_errno(CLT_EUSAGE, errno, "--init '%s'", init);
     if (folder && init && (!s->init || strcmp(s->init, whole) != 0))
         CLT_FAIL(CLT_ECONFIG, "'%s' holds a sweep whose trials start from %s%s, and not from '%s' (--init)",
-                 folder, s->init ? "the weights " : "random weights", s->init ? s->init : "", init);
+                 folder, s->init && *s->init ? "the weights " : "random weights", s->init ? s->init : "",
+                 init);
     if (!whole)
         return CLT_OK;
     s->init = clt_arena_strdup(s->arena, whole);

@@ -229,14 +229,62 @@ expect_code 2 "$CLTRAIN" train few.json --init run model.layers=3 --out again
 expect_text 'model.layers: 3 contradicts the weights: model.layers is 2'
 expect_code 0 "$CLTRAIN" eval few.json --init run/checkpoints/step_2
 if [ "$(loss)" = "$first" ]; then pass; else fail "the run's weights give loss $(loss), not $first"; fi
-expect_code 7 "$CLTRAIN" generate hf
-expect_text 'hf holds none' 'CONFIG --init'
+expect_code 7 "$CLTRAIN" predict hf text.txt
+expect_text 'hf holds none' "'cltrain import FOLDER --out CONFIG' and then 'cltrain train CONFIG'"
 printf 'my notes\n' >notes.txt
 expect_code 2 "$CLTRAIN" export run --out notes.txt
 expect_text 'a file exists there that holds no weights'
 
 # --- a config for a folder ---
+# the config names the folder, so its weights are trained without --init
 expect_code 0 "$CLTRAIN" import hf --out made.json
+expect_text 'train made.json$'
+sed -i 's/"steps": 1000/"steps": 2/; s/"type": "linear"/"type": "constant"/; s/"micro_batch": 8/"micro_batch": 4/' made.json
+# starts NAME FILE: the run's record of where it started from; empty: from random values
+starts() {
+    cp "$1/metrics.jsonl" "$out"
+    if [ -n "$2" ]; then expect_text "\"event\":\"start\".*\"init\":\{\"file\":\"$2\",\"tensors\":28"; else reject_text '"init":\{"file"'; fi
+}
+expect_code 0 "$CLTRAIN" train made.json --out made
+expect_text 'weights +28 tensors from hf '
+starts made hf
+expect_code 0 "$CLTRAIN" train made.json --init run --out second model.context=8
+starts second run
+expect_code 0 "$CLTRAIN" train made.json --init '' --out random
+starts random ''
+expect_code 0 "$CLTRAIN" eval few.json --init hf
+before=$(loss)
+expect_code 0 "$CLTRAIN" eval made.json
+if [ -n "$before" ] && [ "$(loss)" = "$before" ]; then pass; else fail "model.init gives loss $(loss), and --init $before"; fi
+expect_code 2 "$CLTRAIN" eval made.json --init ''
+expect_text 'a CONFIG needs --checkpoint RUN or --init PATH as well, or model.init'
+# a run that is resumed does not read them again, and they need not be there
+mv hf moved
+expect_code 7 "$CLTRAIN" train made.json --out fresh data.tokenizer=moved
+expect_text "model.init: weights: opening 'hf': No such file"
+expect_code 7 "$CLTRAIN" train made.json --out fresh data.tokenizer=moved --resume auto
+expect_text "opening 'hf': No such file"
+expect_absent fresh/checkpoints
+for options in --dry-run ''; do expect_code 0 "$CLTRAIN" train made.json --out made data.tokenizer=moved train.steps=3 --resume auto $options; done
+expect_text 'resum.* step 2'
+expect_code 0 "$CLTRAIN" eval made.json --checkpoint made data.tokenizer=moved
+expect_code 0 "$CLTRAIN" train --resume made train.steps=4
+expect_code 2 "$CLTRAIN" train --resume made train.steps=5 model.init=moved
+expect_text "goes on with the run's own weights; model.init does not go together with it"
+mv moved hf
+
+# --- texts from a folder as it is: with the logits of a run that has the same weights ---
+expect_code 0 "$CLTRAIN" train made.json --out still optimizer.learning_rate=1e-30 optimizer.weight_decay=0
+for from in hf still; do expect_code 0 "$CLTRAIN" generate $from --prompt 'the rain' --max-new 4 --temperature 0 --logits $from.npy; done
+expect_same hf.npy still.npy
+expect_code 0 "$CLTRAIN" generate hf --prompt 'the rain' --max-new 4 model.context=6 --tokenizer hf/tokenizer.json
+expect_code 3 "$CLTRAIN" generate untold
+expect_text 'made for 267' 'no tokenizer lies beside them'
+expect_code 2 "$CLTRAIN" generate hf --chat --prompt 'the rain'
+expect_text "generating from 'hf': --chat needs a chat template, and .*has no chat template"
+expect_code 2 "$CLTRAIN" generate "$golden/hf_bert_pretrain"
+expect_text 'it holds a bert; generate continues texts with a language model'
+
 cp made.json "$out"
 expect_text '"layers": 2' '"activation": "gelu_tanh"' '"tokenizer": "hf"'
 expect_code 0 "$CLTRAIN" config --print made.json

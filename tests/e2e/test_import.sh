@@ -15,10 +15,10 @@ export OCL_ICD_VENDORS=/nonexistent # no device
 right() {
     expect_code 0 "$CLTRAIN" import "$golden/hf_$1" --out "$1.json"
     expect_text "^model +type \"$2\", layers [12], " "^weights +$3 tensors of F32 in $4 file" "^config +$1.json" 'every tensor fits the model' \
-        "train $1.json --init .*hf_$1\$"
+        "train $1.json\$"
     [ -z "${5:-}" ] || expect_text "^parameters +$5\$"
     cp "$1.json" "$out"
-    expect_text "\"type\": \"$2\"" '"learning_rate": '
+    expect_text "\"type\": \"$2\"" "\"init\": \".*/hf_$1\"" '"learning_rate": '
 }
 right llama llama 21 1 4720
 right llama3 llama 20 1
@@ -31,6 +31,35 @@ right shards gpt 17 3
 right tied gpt 28 1
 for head in class:41 tokens:39 span:39 masked:42 pretrain:46; do right bert_${head%:*} bert ${head#*:} 1; done
 for made in llama qwen3 shards tied bert_pretrain; do expect_code 0 "$CLTRAIN" config --print $made.json; done
+
+# --- the config names the folder, for all that reads it ---
+cp -r "$golden/hf_tied" named
+for _ in 1 2 3 4 5 6 7 8; do echo 'a text to train on, which the model has never seen before'; done >text.txt
+expect_code 0 "$CLTRAIN" import named --out named.json
+cat >few.json <<'EOF'
+{"model": {"init": "named"}, "data": {"type": "text", "path": "text.txt"}, "train": {"steps": 2}}
+EOF
+expect_code 0 "$CLTRAIN" config --print few.json
+expect_text '"init": "named"' '"model.init": "file"' '"model.layers": "init"' '"data.tokenizer": "init"'
+expect_code 2 "$CLTRAIN" config --print few.json model.heads=4
+expect_text 'model.heads: 4 contradicts the weights: n_head is 3'
+for command in 'plan --device generic' 'estimate --device generic' 'data verify' 'bench loader --seconds 0.01'; do
+    expect_code 0 "$CLTRAIN" $command few.json
+done
+mv named elsewhere
+for command in train launch eval plan estimate 'config --print' 'data verify' 'data show --out page.html' tune 'bench step' 'bench loader'; do
+    for config in named few; do
+        expect_code 7 "$CLTRAIN" $command $config.json
+        expect_text "model.init: weights: opening 'named': No such file"
+    done
+done
+expect_code 7 "$CLTRAIN" plan few.json --device generic --init nowhere # which takes the key's place
+expect_text "weights: opening 'nowhere'"
+expect_code 0 "$CLTRAIN" plan few.json --device generic --init elsewhere
+expect_code 2 "$CLTRAIN" plan few.json --device generic --init ''
+expect_text 'model.type: required but missing'
+expect_code 2 "$CLTRAIN" plan few.json --init elsewhere model.init=elsewhere
+expect_text 'model.init: given twice on the command line, also by --init'
 
 # --- tokenizer, special ids and chat template ---
 cp -r "$golden/hf_tied" hf

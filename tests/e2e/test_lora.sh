@@ -125,6 +125,12 @@ grep -v tokens "$out" >said
 expect_code 0 "$CLTRAIN" generate base --adapter adapter --prompt 'line 7' --temperature 0 --max-new 24
 expect_same said <(grep -v tokens "$out")
 
+expect_code 0 "$CLTRAIN" export base --out base_hf # and the folder of transformers as it is
+expect_code 0 "$CLTRAIN" generate base_hf --adapter adapter --prompt 'line 7' --temperature 0 --max-new 24
+expect_same said <(grep -v tokens "$out")
+expect_code 2 "$CLTRAIN" train --resume base --adapter adapter
+expect_text "goes on with the run's own weights; --adapter does not go together with it"
+
 # --- merged ---
 expect_code 0 "$CLTRAIN" export whole --merge --out merged
 expect_text 'adapters were added to 4 weights'

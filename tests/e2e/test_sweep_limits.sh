@@ -33,6 +33,22 @@ expect_code 0 "$CLTRAIN" sweep grid.json --out plain
 expect_code 2 "$CLTRAIN" sweep grid.json --out plain --init first
 expect_text "start from random weights: give --init"
 
+# model.init does the same for the config, and is a key like others
+echo '{"config": "net.json", "set": {"model.init": "first"}, "keys": {"train.seed": {"values": [2]}}}' >keyed.json
+expect_code 0 "$CLTRAIN" sweep keyed.json --out keyed
+expect_same keyed/trial-01/checkpoints/step_20/model.safetensors alone/checkpoints/step_20/model.safetensors
+expect_code 0 "$CLTRAIN" sweep keyed # a copy of the config is in the folder
+sed -i 's/first/alone/' keyed.json
+expect_code 2 "$CLTRAIN" sweep keyed.json --out keyed
+expect_text "'keyed' holds a sweep over another config.* model.init: was \"first\", is \"alone\""
+echo '{"config": "net.json", "set": {"train.seed": 2}, "keys": {"model.init": {"values": ["", "first"]}}}' >starts.json
+expect_code 0 "$CLTRAIN" sweep starts.json --out starts
+expect_same starts/trial-02/checkpoints/step_20/model.safetensors alone/checkpoints/step_20/model.safetensors
+sed -i 's/""/"absent"/' starts.json
+expect_code 7 "$CLTRAIN" sweep starts.json --out never
+expect_text "trial 1: model.init: .*'absent'"
+expect_absent never
+
 # --- what only shows results needs no weights ---
 mv first gone
 expect_code 0 "$CLTRAIN" sweep tuned --table

@@ -10,10 +10,13 @@
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/saved_run.h"
+#include "engine/data/chat/chat_template.h"
 #include "engine/data/chat/chat_text.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/models/models.h"
 #include "engine/pretrained/peft.h"
+#include "engine/pretrained/pretrained.h"
+#include "engine/pretrained/start.h"
 #include "engine/train/generate/generate.h"
 #include "engine/train/run/run.h"
 
@@ -319,6 +322,48 @@ static clt_status find_chat(const clt_saved_run *saved, clt_generate_options *o)
     return CLT_OK;
 }
 
+/* Sets the chat template that lies in a folder of transformers, if the prompt is a turn of a chat. */
+static clt_status find_published_chat(clt_generate_options *o, clt_arena *arena)
+{
+    const clt_chat_template *chat;
+    const char *why;
+    if (!o->chat)
+        return CLT_OK;
+    CLT_TRY(clt_chat_template_recognise(o->checkpoint, arena, &chat, &why));
+    if (!chat)
+        CLT_FAIL(CLT_EUSAGE, "generating from '%s': --chat needs a chat template, and %s", o->checkpoint,
+                 why);
+    o->chat_template = chat->name;
+    return CLT_OK;
+}
+
+/* Generates with the weights in a folder that save_pretrained of transformers wrote. */
+static clt_status generate_published(const clt_generate_options *o, clt_generate_result *result)
+{
+    CLT_SCOPED(clt_config) *config = NULL;
+    CLT_SCOPED(clt_decoder) *d = NULL;
+    CLT_SCOPED(clt_arena) *arena = NULL;
+    clt_generate_options wanted = *o;
+    CLT_TRY(
+        clt_start_published(o->checkpoint, o->overrides, o->n_overrides, o->tokenizer, o->adapter, &config));
+    const clt_run_options run = {.config = config,
+                                 .init = o->checkpoint,
+                                 .adapter = o->adapter,
+                                 .device_spec = o->device_spec,
+                                 .caps_mask = o->caps_mask,
+                                 .observer = o->observer};
+    if (!clt_model_family_of(config)->build_decode)
+        CLT_FAIL(CLT_EUNSUPPORTED,
+                 "generating from '%s': it holds a %s; generate continues texts with a language model (gpt, "
+                 "llama)",
+                 o->checkpoint, clt_config_string(config, "model.type"));
+    CLT_TRY(clt_arena_create(&arena));
+    CLT_TRY(find_published_chat(&wanted, arena));
+    CLT_TRY(clt_decoder_create(&run, o->checkpoint, &d));
+    CLT_TRY(clt_run_take_init(d->run));
+    return clt_decoder_generate(d, &wanted, result);
+}
+
 static clt_status generate_tokens(const clt_generate_options *o, clt_saved_run *saved,
                                   clt_generate_result *result)
 {
@@ -397,6 +442,8 @@ clt_status clt_generate(const clt_generate_options *options, clt_generate_result
                                   .overrides = options->overrides,
                                   .n_overrides = options->n_overrides};
     *result = (clt_generate_result){0};
+    if (clt_pretrained_is_folder(options->checkpoint))
+        return generate_published(options, result);
     CLT_TRY(clt_saved_run_open(options->checkpoint, &open, &saved));
     const bool decoder = clt_model_family_of(saved->config)->build_decode != NULL;
     if (decoder)

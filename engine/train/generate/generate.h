@@ -26,7 +26,7 @@ typedef struct clt_generate_result {
 } clt_generate_result;
 
 typedef struct clt_generate_options {
-    const char *checkpoint;       /* run, checkpoints or step_N folder */
+    const char *checkpoint;       /* run, checkpoints or step_N folder, or one that save_pretrained wrote */
     const char *tokenizer;        /* folder or file of a vocabulary; NULL: the one of the run */
     const char *adapter;          /* folder of PEFT with adapters for the run's model; NULL: none */
     const char *const *overrides; /* "section.key=value" for the config */
@@ -56,9 +56,10 @@ typedef struct clt_generate_options {
     void *context;
 } clt_generate_options;
 
-/* Continues the prompt with the model of a checkpoint. Config and tokenizer come from the checkpoint
- * (saved_run.h); the training data is not needed. When the context is full, its newer half is fed into the
- * model again and generation goes on. *result: of the last text. CLT_ECHECKPOINT; CLT_EDATA (tokenizer); CLT_EUNSUPPORTED if the run
+/* Continues the prompt with the model of a checkpoint or of a folder of transformers. Config and tokenizer
+ * come from there (saved_run.h, start.h); the training data is not needed. When the context is full, its
+ * newer half is fed into the model again and generation goes on. *result: of the last text.
+ * CLT_ECHECKPOINT; CLT_EDATA (tokenizer); CLT_EUNSUPPORTED if the run
  * trained no language model: the message says what to use instead. */
 clt_status clt_generate(const clt_generate_options *options, clt_generate_result *result);
 

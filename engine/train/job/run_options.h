@@ -20,7 +20,8 @@ typedef struct clt_run_options {
     const char *out_dir;  /* run folder; NULL: nothing is written */
     /* train: NULL or "none"; "auto": the newest checkpoint of out_dir if there is one; or a folder */
     const char *resume;
-    const char *init; /* safetensors file with initial parameters, or NULL */
+    const char
+        *init; /* initial parameters: a path for clt_weights_open, or NULL; not read by a resumed run */
     /* Patterns of names, separated by commas: parameters that `init` does not set, and tensors of it that
      * are not used. "": none; NULL: none, and messages do not suggest any. */
     const char *init_skip;

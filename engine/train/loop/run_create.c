@@ -162,7 +162,9 @@ static clt_status open_init(clt_run *run)
     const clt_saved_run *saved = run->options->saved;
     if (saved && saved->checkpoint->model && !run->options->init)
         return clt_weights_check(run->job->model, saved->checkpoint->model, saved->path, NULL, NULL);
-    return run->options->init ? open_weights(run->options, run->job->model, &run->taken, &run->init) : CLT_OK;
+    if (!run->options->init || run->from.path[0]) /* a resumed run has its own */
+        return CLT_OK;
+    return open_weights(run->options, run->job->model, &run->taken, &run->init);
 }
 
 clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job, clt_weights_taken *taken)
@@ -228,11 +230,11 @@ static clt_status decide(clt_run *run, clt_job_kind kind)
     const clt_run_options *o = run->options;
     CLT_TRY(clt_preflight_config(run));
     CLT_TRY(choose_way(run));
-    if (o->init)
-        CLT_TRY(clt_pretrained_check_tokenizer(o->init, o->config));
     clt_run_progress(run, "opening the data", 0, 0);
     if (kind == CLT_JOB_TRAIN)
         CLT_TRY(clt_resumed_open(o, &run->from));
+    if (o->init && !run->from.path[0])
+        CLT_TRY(clt_pretrained_check_tokenizer(o->init, o->config));
     CLT_TRY(clt_known_job(o, &run->from, kind, &run->job));
     run->job->rank = run->ranks.rank;
     CLT_TRY(clt_eval_classes_prepare(run));

@@ -130,7 +130,8 @@ clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result)
     CLT_TRY(clt_resumed_open(options, &preview.from));
     CLT_TRY(clt_known_job(options, &preview.from, CLT_JOB_TRAIN, &job));
     CLT_TRY(clt_eval_classes_check(job));
-    CLT_TRY(clt_run_check_init(options, job, &taken));
+    if (!preview.from.path[0])
+        CLT_TRY(clt_run_check_init(options, job, &taken));
     CLT_TRY(clt_resume_preview_check(&preview, job));
     CLT_TRY(describe_device(options, job, &desc));
     CLT_TRY(clt_tuned_describe(options->config, &desc, &set));

@@ -307,6 +307,25 @@ TEST(test_files)
     good(cltrain_save(net, in_dir("net.safetensors")));
     good(cltrain_load(net, in_dir("net.safetensors")));
     cltrain_destroy(net);
+    /* The weights to start from; the seed would give others. */
+    for (int good_path = 0; good_path < 2; good_path++) {
+        CLT_FREED char *first = NULL, *again = NULL;
+        size_t length, length_again;
+        net = classes_net();
+        good(cltrain_set(net, "train.seed", "7"));
+        good(cltrain_set(net, "model.init", in_dir(good_path ? "net.safetensors" : "missing.safetensors")));
+        if (!good_path)
+            expect(cltrain_build(net), CHECKPOINT, "model.init", "missing.safetensors");
+        else
+            good(cltrain_save(net, in_dir("again.safetensors")));
+        cltrain_destroy(net);
+        if (!good_path)
+            continue;
+        assert_ok(clt_file_read(in_dir("net.safetensors"), false, 0, CLT_EDATA, &first, &length));
+        assert_ok(clt_file_read(in_dir("again.safetensors"), false, 0, CLT_EDATA, &again, &length_again));
+        assert_int_equal(length, length_again);
+        assert_memory_equal(first, again, length);
+    }
     /* Parameters of a net of another shape. */
     net = new_net();
     good(cltrain_layer(net, "{\"op\": \"linear\", \"name\": \"a\", \"out\": 5}"));

@@ -10,6 +10,7 @@
 #include "cli/screen/console.h"
 #include "cli/screen/predict_texts_out.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/log.h"
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/data/data.h"
@@ -130,6 +131,20 @@ static clt_status open_rows(const predict_args *a, const clt_predictor *p, const
                                                          saved->facts.table, out);
 }
 
+/* Warns if the table has changed since the run was saved, so that the rows that data.split keeps are others.
+ * A table that the command line names is meant to differ. */
+static void warn_of_other_table(const clt_saved_run *saved, const clt_rows *rows, const char *path)
+{
+    char now[CLT_HASH64_TEXT];
+    const char *then = saved->facts.fingerprint;
+    clt_rows_fingerprint(rows, now);
+    if (*then && *now && strcmp(then, now) != 0 &&
+        strcmp(clt_config_origin(saved->config, "data.path"), "override") != 0)
+        CLT_WARN("'%s' has other content than when the run was saved, so the rows that data.split keeps are "
+                 "others, and the run may have been trained on them",
+                 path);
+}
+
 /* Checks the shapes and types of all inputs. Sets *files if one is a folder with a file for each sample,
  * so that each prediction must name its file. */
 static clt_status check_files(const predict_args *a, const clt_predictor *p, bool *files)
@@ -140,6 +155,8 @@ static clt_status check_files(const predict_args *a, const clt_predictor *p, boo
         if (clt_rows_once(a->files[i]))
             continue;
         CLT_TRY(open_rows(a, p, a->files[i], false, &rows));
+        if (a->held_out)
+            warn_of_other_table(p->saved, rows, a->files[i]);
         const clt_rows_facts *facts = clt_rows_describe(rows);
         CLT_TRY(check_shape(p, a->files[i], facts));
         if (facts->bytes)

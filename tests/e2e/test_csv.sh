@@ -92,6 +92,7 @@ expect_code 0 "$CLTRAIN" predict ok ok.csv --out all.jsonl
 expect_code 0 grep -q -E '"yes":\[0?\],"name":"(yes|no)","probabilities"' all.jsonl
 expect_code 0 "$CLTRAIN" predict ok --out held.csv
 expect_text 'input: the rows of ok.csv that data.split keeps for evaluation' '12 samples predicted'
+reject_text 'has other content'
 expect_code 0 grep -x 'sample,line,class,name,probability' held.csv
 # the same row of the whole table has the same prediction
 expect_awk 'each line is where the row stands' 'BEGIN { FS = "," } NR == FNR { p[$1 + 2] = $4; next } FNR > 1 && p[$2] != $5 { exit 1 }' all.csv held.csv
@@ -99,6 +100,14 @@ expect_code 0 "$CLTRAIN" eval ok
 expect_text '12 samples'
 expect_code 0 "$CLTRAIN" eval ok ok.csv
 expect_text '60 samples'
+# of a table that has grown, data.split keeps other rows, some of which were trained on
+cp ok.csv as_it_was.csv
+printf '1,2,yes\n2,3,no\n' >>ok.csv
+expect_code 0 "$CLTRAIN" predict ok --out held.csv
+expect_text "warning: 'ok.csv' has other content than when the run was saved, so the rows that data.split keeps are others"
+expect_code 0 "$CLTRAIN" predict ok ok.csv --out held.csv
+reject_text 'has other content'
+cp as_it_was.csv ok.csv
 expect_code 2 "$CLTRAIN" eval ok nothing.csv
 expect_text "'nothing.csv': there is no such file; it is taken for the evaluation data, as data.eval_path=FILE"
 expect_code 2 "$CLTRAIN" eval ok ok.csv data.eval_path=ok.csv

@@ -446,6 +446,13 @@ clt_status clt_rows_open_held_out(const clt_shape *shape, const clt_config *run,
     return CLT_OK;
 }
 
+void clt_rows_fingerprint(const clt_rows *rows, char text[CLT_HASH64_TEXT])
+{
+    text[0] = '\0';
+    if (rows->source && rows->source->type->fingerprint)
+        (void)clt_source_fingerprint(rows->source, text);
+}
+
 int64_t clt_rows_line(const clt_rows *rows, int64_t sample)
 {
     return rows->source->type->line_of(rows->source, sample);

@@ -8,6 +8,7 @@
 #define ENGINE_DATA_OPEN_ROWS_H
 
 #include "engine/base/dtype.h"
+#include "engine/base/hash.h"
 #include "engine/base/scope.h"
 #include "engine/config/config.h"
 
@@ -68,6 +69,8 @@ clt_status clt_rows_file(clt_rows *rows, int64_t sample, const char **path);
 bool clt_rows_skip(const clt_config *run);
 /* Whether a sample that has been read is an image that cannot be read and is left out; its numbers are 0. */
 bool clt_rows_left_out(const clt_rows *rows, int64_t sample);
+/* The fingerprint of the file that the input is in (data.h); "": it has none. */
+void clt_rows_fingerprint(const clt_rows *rows, char text[CLT_HASH64_TEXT]);
 /* The line of the table that this held-out sample stands on. */
 int64_t clt_rows_line(const clt_rows *rows, int64_t sample);
 /* Reads the next samples, at most `most`; out gets the elements of each. *got 0: the end. CLT_EDATA: a value

@@ -5,6 +5,7 @@
  * are compared with base and adapters. */
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/screen/args.h"
@@ -14,6 +15,7 @@
 #include "engine/base/log.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/data/facts/data_facts.h"
 #include "engine/files/fileio.h"
 #include "engine/files/remote_files.h"
 #include "engine/pretrained/gguf/gguf.h"
@@ -240,13 +242,84 @@ static clt_status export_merged_file(clt_saved_run *saved, const export_args *a)
     return probe(saved, merge, a);
 }
 
+/* --- tables --- */
+
+#define MOST_COLUMNS 40 /* data.json tells the further ones */
+#define MOST_WORDS 8
+
+static void tell_column(const clt_table_column *c, int64_t first)
+{
+    char place[48], name[80], mean[CLT_NUMBER_TEXT], std[CLT_NUMBER_TEXT], fill[CLT_NUMBER_TEXT];
+    int64_t last = first + clt_table_elements(c) - 1;
+    (void)snprintf(place, sizeof place, last > first ? "x[%" PRId64 "..%" PRId64 "]" : "x[%" PRId64 "]",
+                   first, last);
+    if (c->name)
+        (void)snprintf(name, sizeof name, "'%.60s'", c->name);
+    else
+        (void)snprintf(name, sizeof name, "column %d", c->number);
+    if (c->n_words == 0) {
+        terminal_say("  %s  %s: (number - %s) / %s", place, name, clt_double_text(c->mean, mean),
+                     clt_double_text(c->std, std));
+        if (c->fills)
+            terminal_say("; a blank cell counts as the number %s", clt_double_text(c->fill, fill));
+        terminal_say("\n");
+        return;
+    }
+    terminal_say("  %s  %s: 1 where it holds the word, else 0:", place, name);
+    for (int64_t i = 0; i < c->n_words && i < MOST_WORDS; i++)
+        terminal_say("%s '%.60s'", i ? "," : "", c->words[i]);
+    terminal_say("%s\n", c->n_words > MOST_WORDS ? ", ..." : "");
+}
+
+static void tell_target(const clt_table *t)
+{
+    char mean[CLT_NUMBER_TEXT], std[CLT_NUMBER_TEXT];
+    if (t->target_scaled)
+        terminal_say("  output * %s + %s is the target in the unit of the table\n",
+                     clt_double_text(t->target_std, std), clt_double_text(t->target_mean, mean));
+}
+
+static void tell_table(const clt_table *t, const char *checkpoint)
+{
+    int64_t first = 0;
+    terminal_say("the inputs are cells of a table, which another program must turn into numbers as the "
+                 "training did:\n");
+    for (int i = 0; i < t->n_columns && i < MOST_COLUMNS; first += clt_table_elements(&t->columns[i++]))
+        tell_column(&t->columns[i], first);
+    if (t->n_columns > MOST_COLUMNS)
+        terminal_say("  ... and %d further columns\n", t->n_columns - MOST_COLUMNS);
+    tell_target(t);
+    terminal_say("  all of this is in %s/" CLT_DATA_FACTS_FILE ", member \"table\" (docs/checkpoints.md)\n",
+                 checkpoint);
+}
+
+/* Prints how another program turns cells into the inputs, and what the output means, if the checkpoint is of a
+ * run on a table: the weights alone do not tell. */
+static clt_status tell_inputs(const char *checkpoint)
+{
+    CLT_SCOPED(clt_checkpoint) *saved = NULL;
+    CLT_SCOPED(clt_data_facts) facts = {.n_fields = 0};
+    CLT_FREED char *text = NULL;
+    size_t length;
+    CLT_TRY(clt_checkpoint_open(checkpoint, &saved));
+    CLT_TRY(clt_checkpoint_text(saved, CLT_DATA_FACTS_FILE, &text, &length));
+    if (!text)
+        return CLT_OK;
+    CLT_TRY(clt_data_facts_parse(text, length, CLT_DATA_FACTS_FILE, &facts));
+    if (facts.table)
+        tell_table(facts.table, checkpoint);
+    return CLT_OK;
+}
+
+/* --- what is exported --- */
+
 static clt_status export_file(const char *run, const export_args *a)
 {
     clt_export_result result;
     CLT_TRY(cmd_can_write(a->out));
     CLT_TRY(clt_checkpoint_export(run, a->values, a->dtype, a->out, &result));
     tell(&result, a->dtype, a->out);
-    return CLT_OK;
+    return tell_inputs(result.from);
 }
 
 static clt_status export(const char *run, const export_args *a, const char *type)

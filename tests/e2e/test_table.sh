@@ -119,6 +119,12 @@ near p.csv
 printf 'kind,b\nred,1\n' | lines
 grep -q "there is no column 'a', which the training table has" told && pass || fail "$(cat told)"
 
+# The weights alone do not tell how cells become inputs, so export does.
+expect_code 0 "$CLTRAIN" export run --out exported.safetensors
+expect_text '^  x\[0\]  .a.: \(number - 2.67857142857142[0-9]*\) / 1.5[0-9]*; a blank cell counts as the number 2.6785' \
+    "^  x\[1..3\]  'kind': 1 where it holds the word, else 0: '', 'blue', 'red'" '^  output \* 26.[0-9]* \+ 118.28125 is the target in the unit of the table' \
+    'run/checkpoints/step_1/data.json, member "table"'
+
 # Other ways to fill; numbers as words; a table whose scale is given is not standardised.
 expect_code 0 "$CLTRAIN" train c.json data.fill=median data.words=a --dry-run
 expect_text '8 samples of 2 columns \(11 inputs'

@@ -24,7 +24,7 @@ or `=`; `--` ends the options.
 | command | does |
 |---|---|
 | `train CONFIG [key=value …] [--out DIR] [--resume auto\|DIR\|none] [--init PATH] [--device SPEC] [--max-steps N] [--dry-run] [--profile]` | trains |
-| `new FILE\|FOLDER [TARGETS] [--out FILE] [--target COLUMN] [--json-key NAME] [--tokenizer PATH]` | looks at data and writes a config that trains on it |
+| `new FILE\|FOLDER [TARGETS] [key=value …] [--out FILE] [--target COLUMN] [--json-key NAME] [--tokenizer PATH]` | looks at data and writes a config that trains on it |
 | `import FOLDER --out CONFIG` | writes a config that starts from a folder of `transformers`, and checks that its weights, tokenizer and `config.json` belong together ([pretrained.md](pretrained.md)) |
 | `launch [--devices all\|N] [--max-restarts N] CONFIG …` | `train` on several devices of this host, started again after failures: [cluster.md](cluster.md) |
 | `sweep SWEEP\|FOLDER [--out FOLDER] [--workers N] [--device SPEC,…] [--again] [--dry-run] [--table] [--json]` | trains with several values of keys (grid, random, successive halving), alone or with workers on other machines, and names the best run: [sweeps.md](sweeps.md) |

@@ -56,11 +56,12 @@ clt_status cmd_new(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--tokenizer", "PATH", n.tokenizer, "texts: a folder or file of a BPE vocabulary (bytes)"),
         ARGS_END};
     const args_usage usage = ARGS_USAGE(
-        "new", "FILE|FOLDER [TARGETS]", 1, 2, options,
+        "new", "FILE|FOLDER [TARGETS] [section.key=value ...]", 1, 2, options,
         "Looks at data and writes a config that trains on it: a table (.csv, .tsv), texts (a file, a "
         "folder, records of JSON), images (CLASS/name.jpg), volumes (images/ with masks/, or "
         "CLASS/name.nii.gz), token shards, or arrays (npy, idx) with a second file of TARGETS, which is "
-        "found by its name where it is usual (x.npy and y.npy, MNIST's files).");
+        "found by its name where it is usual (x.npy and y.npy, MNIST's files). Keys that are given as "
+        "section.key=value stand in the config, checked as `train` would.");
     args_result r;
     char name[512];
     CLT_TRY(args_parse(&usage, argc, argv, &r));
@@ -68,6 +69,8 @@ clt_status cmd_new(cmd_context *context, int argc, char **argv)
         return CLT_OK;
     n.path = r.operands[0];
     n.targets = r.n_operands > 1 ? r.operands[1] : NULL;
+    n.overrides = r.overrides;
+    n.n_overrides = r.n_overrides;
     if (!out) {
         default_name(n.path, name, sizeof name);
         out = name;
@@ -75,6 +78,7 @@ clt_status cmd_new(cmd_context *context, int argc, char **argv)
     CLT_TRY(draft_place(out)); /* before a long look at the data */
     CLT_TRY(draft_open(&n.draft));
     CLT_TRY(new_config_look(&n));
+    CLT_TRY(new_config_override(&n, out));
     CLT_TRY(clt_str_check(&n.found));
     CLT_TRY(draft_save(&n.draft, out));
     return tell(context, &n, out);

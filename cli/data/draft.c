@@ -83,6 +83,34 @@ void draft_ints(draft *d, const char *key, const int64_t *values, int count)
     set_written(d, key, &text);
 }
 
+void draft_texts(draft *d, const char *key, const char *const *values, int count)
+{
+    clt_str text = {0};
+    clt_str_append(&text, "[");
+    for (int i = 0; i < count; i++) {
+        clt_json_writer w = clt_json_writer_make(&text, 0);
+        clt_str_append(&text, i ? ", " : "");
+        clt_jw_string(&w, values[i]);
+    }
+    clt_str_append(&text, "]");
+    set_written(d, key, &text);
+}
+
+void draft_json(draft *d, const char *key, const char *json)
+{
+    set(d, key, json);
+}
+
+void draft_remove(draft *d, const char *key)
+{
+    for (int i = 0; i < d->count; i++)
+        if (strcmp(d->entry[i].key, key) == 0) {
+            memmove(&d->entry[i], &d->entry[i + 1], (size_t)(d->count - i - 1) * sizeof *d->entry);
+            d->count--;
+            return;
+        }
+}
+
 /* count 0: sets a single number instead of a list. */
 void draft_numbers(draft *d, const char *key, const double *values, int count)
 {
@@ -119,6 +147,19 @@ void draft_gpt(draft *d, uint64_t tokens, bool has_eval)
         draft_int(d, "train.eval_every", steps / 4);
 }
 
+/* Whether no entry before the i-th one is of its section, nor the list `sections` has it. */
+static bool begins_section(const draft *d, int i, const char *const *sections, size_t count, size_t length)
+{
+    const char *key = d->entry[i].key;
+    for (size_t k = 0; k < count; k++)
+        if (strlen(sections[k]) == length && strncmp(sections[k], key, length) == 0)
+            return false;
+    for (int k = 0; k < i; k++)
+        if (strncmp(d->entry[k].key, key, length + 1) == 0)
+            return false;
+    return true;
+}
+
 /* Appends the keys of a section, as an object that ends without a line break. */
 static void write_section(const draft *d, const char *section, bool first, clt_str *out)
 {
@@ -153,6 +194,13 @@ clt_status draft_write(const draft *d, bool probe, clt_str *out)
                                   : "16");
     for (size_t i = probe ? 1 : 0; i < (probe ? 2 : sizeof sections / sizeof sections[0]); i++)
         write_section(d, sections[i], i == 0, out);
+    for (int i = 0; i < d->count && !probe; i++) {
+        char section[32];
+        size_t length = strcspn(d->entry[i].key, ".");
+        (void)snprintf(section, sizeof section, "%.*s", (int)length, d->entry[i].key);
+        if (begins_section(d, i, sections, sizeof sections / sizeof sections[0], length))
+            write_section(d, section, false, out);
+    }
     clt_str_append(out, "\n}\n");
     return clt_str_check(out);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A config that the program writes for a user: keys with values, in the sections and in the order in which
- * people write them. It knows nothing of data. */
+ * people write them, other sections last. It knows nothing of data. */
 #ifndef CLI_DATA_DRAFT_H
 #define CLI_DATA_DRAFT_H
 
 #include "engine/base/mem.h"
 
-#define DRAFT_MAX 48
+#define DRAFT_MAX 320
 
 typedef struct draft_entry {
     const char *key;   /* "model.type" */
@@ -32,6 +32,11 @@ void draft_number(draft *d, const char *key, double value);
 void draft_bool(draft *d, const char *key, bool value);
 void draft_ints(draft *d, const char *key, const int64_t *values, int count);
 void draft_numbers(draft *d, const char *key, const double *values, int count);
+void draft_texts(draft *d, const char *key, const char *const *values, int count);
+/* Sets a key to a JSON value that was written already, which must live as long as the draft. */
+void draft_json(draft *d, const char *key, const char *json);
+/* Leaves a key out again. */
+void draft_remove(draft *d, const char *key);
 
 /* The JSON of a key, "" if it is not set. */
 const char *draft_value(const draft *d, const char *key);

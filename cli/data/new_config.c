@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain new: finds out what kind of data a path holds, and drafts configs for tables, arrays, texts and
- * token shards. cli/data/new_images.c does it for images and volumes. */
+ * cltrain new: finds out what kind of data a path holds, and drafts configs for arrays, texts and token
+ * shards. cli/data/new_table.c does it for tables, cli/data/new_images.c for images and volumes. */
 #include "cli/data/new_config.h"
 
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "cli/screen/args.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/config/config.h"
 #include "engine/data/images/image_pack.h"
@@ -22,11 +23,21 @@
 #include "engine/json/json.h"
 #include "engine/json/json_walk.h"
 
-clt_status new_config_probe(const new_config *n, clt_config **config, clt_source **source)
+clt_status new_config_data(const new_config *n, clt_config **config)
 {
     CLT_SCOPED(clt_str) text = {0};
+    const char *data[ARGS_MAX];
+    int count = 0;
+    for (int i = 0; i < n->n_overrides && count < ARGS_MAX; i++)
+        if (strncmp(n->overrides[i], "data.", 5) == 0)
+            data[count++] = n->overrides[i];
     CLT_TRY(draft_write(&n->draft, true, &text));
-    CLT_TRY(clt_config_parse(text.text, n->path, NULL, 0, config));
+    return clt_config_parse(text.text, n->path, data, count, config);
+}
+
+clt_status new_config_probe(const new_config *n, clt_config **config, clt_source **source)
+{
+    CLT_TRY(new_config_data(n, config));
     return clt_source_open(*config, CLT_SPLIT_TRAIN, source);
 }
 
@@ -41,12 +52,14 @@ clt_status new_config_describe(new_config *n)
 
 void new_config_length(new_config *n, const new_length *length)
 {
-    int64_t of_epoch = length->samples / length->batch > 0 ? length->samples / length->batch : 1;
+    int64_t batch = new_config_given_int(n, "data.micro_batch", length->batch);
+    int64_t of_epoch = length->samples / batch > 0 ? length->samples / batch : 1;
     int64_t epochs = (length->steps + of_epoch - 1) / of_epoch;
     epochs = epochs < length->least_epochs  ? length->least_epochs
              : epochs > length->most_epochs ? length->most_epochs
                                             : epochs;
-    int64_t all = epochs * of_epoch;
+    epochs = new_config_given_int(n, "train.epochs", epochs);
+    int64_t all = new_config_given_int(n, "train.steps", epochs * of_epoch);
     draft_int(&n->draft, "data.micro_batch", length->batch);
     draft_text(&n->draft, "schedule.type", "cosine");
     draft_int(&n->draft, "schedule.warmup", all / 20 < 200 ? all / 20 : 200);
@@ -55,13 +68,9 @@ void new_config_length(new_config *n, const new_length *length)
         draft_int(&n->draft, "train.eval_every", all / 10 > 0 ? all / 10 : 1);
 }
 
-/* --- tables and arrays --- */
+/* --- arrays --- */
 
-#define FEW 10 /* with fewer samples than this, all are used for training */
-
-/* Decides whether targets are classes: whole numbers, few of them, none negative, and each number from 0 to
- * the largest occurs. */
-static clt_status are_classes(const clt_source *source, int field, bool *out)
+clt_status new_config_are_classes(const clt_source *source, int field, bool *out)
 {
     bool seen[64] = {false};
     const clt_source_field *y = &source->fields[field];
@@ -87,8 +96,7 @@ static clt_status are_classes(const clt_source *source, int field, bool *out)
     return CLT_OK;
 }
 
-/* Drafts an mlp for the samples of `source`: it classifies, or is a regression. */
-static void set_mlp(new_config *n, const clt_source *source, bool classes, bool has_eval)
+void new_config_mlp(new_config *n, const clt_source *source, bool classes, bool has_eval)
 {
     int64_t inputs = clt_shape_elements(&source->fields[0].shape);
     int64_t width = inputs <= 64    ? 64
@@ -106,38 +114,12 @@ static void set_mlp(new_config *n, const clt_source *source, bool classes, bool 
     draft_number(d, "optimizer.learning_rate", 0.002);
     draft_number(d, "optimizer.weight_decay", 0.01);
     new_config_length(n, &(new_length){source->samples, batch, 3000, 3, 100, has_eval});
-    clt_str_printf(&n->found, "the config: an mlp of two hidden layers, %s, batches of %lld\n",
-                   classes ? "which classifies (model.loss cross_entropy)" : "a regression (model.loss mse)",
-                   (long long)batch);
-}
-
-clt_status new_config_table(new_config *n)
-{
-    CLT_SCOPED(clt_config) *config = NULL;
-    CLT_SCOPED(clt_source) *source = NULL;
-    bool classes = false;
-    draft_text(&n->draft, "data.type", "csv");
-    draft_text(&n->draft, "data.path", n->path);
-    if (n->column)
-        draft_text(&n->draft, "data.target", n->column);
-    CLT_TRY(new_config_probe(n, &config, &source));
-    classes = source->n_class_names > 0;
-    if (!classes)
-        CLT_TRY(are_classes(source, 1, &classes));
-    clt_str_printf(&n->found, "%s%s\n", source->description,
-                   n->column ? "" : " (the last column; another one: --target NAME)");
-    if (!classes && source->fields[1].is_index && source->fields[1].max_value < 64)
-        clt_str_append(&n->found,
-                       "the targets are whole numbers, but do not look like numbers of classes: taken for "
-                       "values, not for classes (to train on classes: model.loss cross_entropy)\n");
-    CLT_TRY(new_config_tell_prose(n));
-    bool small = source->samples < FEW;
-    if (small) {
-        draft_number(&n->draft, "data.split", 0);
-        clt_str_append(&n->found, "too few lines to keep some for evaluation (data.split 0)\n");
-    }
-    set_mlp(n, source, classes, !small);
-    return CLT_OK;
+    const char *loss = new_config_given(n, "model.loss");
+    clt_str_printf(&n->found, "the config: an mlp of two hidden layers, %s%s, batches of %lld\n",
+                   loss      ? "with the loss "
+                   : classes ? "which classifies (model.loss cross_entropy)"
+                             : "a regression (model.loss mse)",
+                   loss ? loss : "", (long long)new_config_given_int(n, "data.micro_batch", batch));
 }
 
 /* Pairs of words in the names of files: inputs and their targets; training data and evaluation data. */
@@ -192,11 +174,11 @@ clt_status new_config_arrays(new_config *n, const char *type)
         draft_text(&n->draft, "data.eval_targets", eval_targets);
     }
     if (source->n_fields > 1)
-        CLT_TRY(are_classes(source, 1, &classes));
+        CLT_TRY(new_config_are_classes(source, 1, &classes));
     clt_str_printf(&n->found, "%s\n", source->description);
     if (eval && eval_targets)
         clt_str_printf(&n->found, "evaluation: '%s' with '%s'\n", eval, eval_targets);
-    set_mlp(n, source, classes, eval && eval_targets);
+    new_config_mlp(n, source, classes, eval && eval_targets);
     return CLT_OK;
 }
 
@@ -262,6 +244,11 @@ static clt_status set_gpt(new_config *n, int64_t *tokens)
     CLT_TRY(new_config_probe(n, &config, &source));
     *tokens = source->tokens;
     draft_gpt(&n->draft, (uint64_t)source->tokens, clt_source_has_eval(config));
+    int64_t steps = new_config_given_int(n, "train.steps", 0);
+    if (steps > 0)
+        draft_int(&n->draft, "schedule.warmup", steps / 20);
+    if (steps > 0 && clt_source_has_eval(config))
+        draft_int(&n->draft, "train.eval_every", steps / 4 > 0 ? steps / 4 : 1);
     return new_config_describe(n);
 }
 

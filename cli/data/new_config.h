@@ -15,6 +15,8 @@ typedef struct new_config {
     const char *column;   /* --target, NULL: the last column */
     const char *json_key; /* --json-key; NULL: to be found */
     const char *tokenizer;
+    const char *const *overrides; /* section.key=value, which win over what is drafted */
+    int n_overrides;
     draft draft;
     clt_str found; /* lines for the user: what the data is, and what the config does with it */
 } new_config;
@@ -30,14 +32,28 @@ CLT_SCOPED_VALUE(new_config, new_config_free)
  * option does not belong to it. Other errors, such as CLT_EDATA, name the file and what is wrong with it. */
 clt_status new_config_look(new_config *n);
 
+/* Puts the overrides into the draft and checks the config as `train` would; out: its name for messages. */
+clt_status new_config_override(new_config *n, const char *out);
+
 /* --- the kinds --- */
 
+/* The value of an override as it was given; NULL: there is none for this key. */
+const char *new_config_given(const new_config *n, const char *key);
+/* The same for a whole number from 1 on; else the preset. */
+int64_t new_config_given_int(const new_config *n, const char *key, int64_t preset);
+/* The config of a probe: the section `data` of the draft, with overrides. The caller destroys it. */
+clt_status new_config_data(const new_config *n, clt_config **config);
 /* Opens the training data that the draft describes. Both are NULL before;
  * the caller closes *source and destroys *config, also after a failure. */
 clt_status new_config_probe(const new_config *n, clt_config **config, clt_source **source);
 /* Opens the data of the draft, and appends the source's description of it to `found`. */
 clt_status new_config_describe(new_config *n);
 clt_status new_config_table(new_config *n);
+/* Drafts an mlp for the samples of `source`: it classifies, or is a regression. */
+void new_config_mlp(new_config *n, const clt_source *source, bool classes, bool has_eval);
+/* Whether targets look like classes: whole numbers, few of them, none negative, and each number from 0 to the
+ * largest occurs. */
+clt_status new_config_are_classes(const clt_source *source, int field, bool *out);
 clt_status new_config_arrays(new_config *n, const char *type);
 clt_status new_config_text(new_config *n);
 clt_status new_config_tokens(new_config *n);

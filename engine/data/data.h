@@ -189,11 +189,19 @@ struct clt_source {
     int64_t n_class_names;
     /* words: the first target that is not a number ("line 5, column 'y': 'NA'"); NULL: all are numbers */
     const char *words;
+    /* of a training part: the number of different targets that are whole numbers or words; 0: unknown */
+    int64_t distinct;
     /* table: facts learned from a table's training part (table_facts.h); NULL: this is not a table */
     struct clt_table *table;
     const char *description; /* one line: "idx: 60000 samples of (28,28) u8, labels 0..9, from ..." */
     void *state;
 };
+
+/* Whether targets hardly occur twice, as values do and classes do not. */
+static inline bool clt_source_hardly_repeats(int64_t distinct, int64_t samples)
+{
+    return distinct > 20 && distinct > samples / 4;
+}
 
 /* Makes an empty source without normalisation, for a format to fill. */
 clt_status clt_source_create(const clt_source_type *type, clt_source **out);

@@ -53,6 +53,55 @@ expect_text 'too few lines to keep some for evaluation'
 expect_code 3 "$CLTRAIN" new houses.csv --target area2 --out none.json
 expect_text "there is no column 'area2'; did you mean 'area'"
 
+# columns that teach nothing are left out, and words for missing values among numbers are named
+awk 'BEGIN { srand(5); print "PassengerId,line,rooms,city,name,const,empty,price"; for (i = 0; i < 60; i++) { a = rand()
+    printf "%d,%d,%s,%s,person %d,7,,%.4f\n", i * 3 + 5, i + 1, i % 9 ? a : i ? "?" : "NA", i % 7 ? "c" i % 3 : "-", i, 2 * a } }' >messy.csv
+new_config messy.json csv mlp messy.csv
+expect_text "taken for blank cells \(data.blank\): 'NA', '\?'" "column 'PassengerId' is left out \(data.drop_columns\): it identifies the lines" \
+    "column 'line' is left out .*: it counts the lines" "column 'name' is left out .*: hardly any of its words is there twice" \
+    "column 'const' is left out .*: all of its cells are the same" "column 'empty' is left out .*: all of its cells are blank"
+expect_code 0 grep -F '"drop_columns": ["PassengerId", "line", "name", "const", "empty"]' messy.json
+expect_code 0 grep -F '"blank": ["NA", "?"]' messy.json
+sed '20s/,[^,]*$/,NA/' messy.csv >hole.csv # a target cannot be made up
+expect_code 3 "$CLTRAIN" new hole.csv --out none.json
+expect_text "line 20, column 'price': the target is missing; leave the line out"
+printf 'x,y\n%s' "$(for i in {1..30}; do echo "$i,$((i * 2))"; done)" >count.csv # the only input is none to leave out
+new_config count.json csv mlp count.csv
+reject_text 'left out'
+expect_text 'taken for values, not for classes'
+# numbers that are taken for classes: 90 kinds in 120 lines, by a training and by new, where one cell is no number
+awk 'NR == 1 { print; next } { split($0, c, ","); printf "%s,%s,%d\n", c[1], c[2], 1000 + NR % 90 }' houses.csv >kinds.csv
+expect_code 0 "$CLTRAIN" new kinds.csv --out kinds_of.json
+sed '9s/,[^,]*$/,"1,008"/' kinds.csv >comma.csv
+expect_code 0 "$CLTRAIN" new comma.csv --out comma.json
+expect_text 'different targets in 108 lines are many for classes' "line 9, column 'price': '1,008' \(does the comma separate thousands\?"
+if [ $device = yes ]; then
+    expect_code 0 "$CLTRAIN" train kinds_of.json --dry-run model.loss=cross_entropy
+    expect_text '^warning: 108 samples have [0-9]* different targets, and the loss .* takes each of them for a class; .* model.loss=mse'
+    expect_code 0 "$CLTRAIN" train kinds_of.json --dry-run
+    reject_text '^warning'
+    expect_code 0 "$CLTRAIN" train words.json --dry-run
+    reject_text '^warning'
+fi
+
+# --- keys of the command line stand in the config, and are checked as train does ---
+new_config keys.json csv mlp messy.csv train.steps=40 'model.hidden=[8]' precision.mode=f32 'data.drop_columns=["name", "empty"]' data.micro_batch=4
+expect_text 'batches of 4'
+reject_text 'left out'
+expect_code 0 grep -F '"steps": 40' keys.json
+reject_epochs() { grep -q '"epochs"' "$1" && fail "$(cat "$1")" || pass; }
+reject_epochs keys.json
+expect_code 0 "$CLTRAIN" config --print keys.json
+expect_text '"mode": "f32"' '"micro_batch": 4' '"warmup": 2'
+new_config by_key.json csv mlp middle.csv data.target=k data.split=0
+expect_text "target 'k'" 'which classifies'
+grep -q eval_every by_key.json && fail 'evaluations without data for them' || pass
+for word in train.stps=5 data.targt=k data.fill=middle optimizer.learning_rate=-1 model.hidden=wide; do
+    expect_code 2 "$CLTRAIN" new messy.csv "$word" --out none.json
+    expect_text "${word%%=*}: "
+done
+expect_absent none.json
+
 # --- texts ---
 for i in {1..40}; do echo "line $i of a text about nothing in particular, which goes on for a while"; done >story.txt
 mkdir -p texts/more && cp story.txt texts/a.txt && cp story.txt texts/more/b.md
@@ -68,6 +117,8 @@ new_config ids.json text gpt records.jsonl --json-key id
 { printf '[' && sed '$!s/$/,/' records.jsonl | tr -d '\n' && echo ']'; } >listed.json
 new_config from_list.json text gpt listed.json
 expect_text "the text of a record is 'body'"
+new_config steps.json text gpt story.txt train.steps=30 model.layers=1
+expect_code 0 grep -F '"warmup": 1' steps.json
 # records that are no plain text: the data.type that reads them is named; --json-key asks for one member alone
 # refused_record WORDS RECORD
 refused_record() {

@@ -58,14 +58,6 @@ static clt_status find_target(const clt_csv_table *t, const clt_config *config, 
     return *word ? clt_table_find(t, "data.target", word, column) : CLT_OK;
 }
 
-static clt_status target_missing(const clt_csv_table *t, int64_t row, int column)
-{
-    char name[80];
-    clt_table_column_text(t, column, name, sizeof name);
-    CLT_FAIL(CLT_EDATA, "reading '%s': line %lld, column %s: the target is missing; leave the line out",
-             t->path, (long long)clt_csv_line(t, row), name);
-}
-
 /* Decides from the column what the targets are: classes, integers or real numbers. */
 static clt_status learn_targets(clt_source *source, const clt_csv_table *t, int column, csv_state *s)
 {
@@ -74,7 +66,7 @@ static clt_status learn_targets(clt_source *source, const clt_csv_table *t, int 
     for (int64_t i = 0; i < clt_csv_rows(t); i++) {
         const char *cell = clt_csv_cell(t, i, column);
         if (!*cell)
-            return target_missing(t, i, column);
+            return clt_table_target_missing(t, i, column);
         bool number = clt_csv_is_number(cell, &value);
         if (numbers && !number) {
             char name[80];
@@ -297,7 +289,7 @@ static clt_status fill_target(const csv_state *s, int64_t row, int64_t sample)
     double value = 0;
     int64_t found = s->kind == TARGET_CLASSES ? find_class(s, cell) : -1;
     if (!*cell && found < 0)
-        return target_missing(&s->table, row, s->target);
+        return clt_table_target_missing(&s->table, row, s->target);
     if (s->kind == TARGET_CLASSES) {
         if (found < 0)
             return clt_table_bad_cell(&s->table, row, s->target,
@@ -414,6 +406,26 @@ static clt_status describe(clt_source *source, const csv_state *s)
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
+static int by_number(const void *left, const void *right)
+{
+    int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* *out: how many of the targets differ from each other. */
+static clt_status count_distinct(const clt_source *source, const csv_state *s, int64_t *out)
+{
+    CLT_FREED int32_t *y = NULL;
+    size_t samples = (size_t)source->samples;
+    CLT_TRY(clt_alloc(&y, samples, sizeof *y, "the targets of a table"));
+    memcpy(y, s->y, samples * sizeof *y);
+    qsort(y, samples, sizeof *y, by_number);
+    *out = 1;
+    for (size_t i = 1; i < samples; i++)
+        *out += y[i] != y[i - 1];
+    return CLT_OK;
+}
+
 static clt_status set_fields(clt_source *source, csv_state *s)
 {
     bool number = s->kind == TARGET_NUMBERS;
@@ -462,6 +474,8 @@ static clt_status csv_open(clt_source *source, const clt_config *config, clt_spl
     CLT_TRY(choose_columns(source, config, split, eval_file, divided, s));
     CLT_TRY(fill(source, config, split, divided, s));
     CLT_TRY(set_fields(source, s));
+    if (split == CLT_SPLIT_TRAIN && s->target >= 0 && s->kind != TARGET_NUMBERS)
+        CLT_TRY(count_distinct(source, s, &source->distinct));
     clt_csv_unload(&s->training);
     if (source->with.numbers) /* blank cells are reported when the numbers are read */
         return CLT_OK;
@@ -483,6 +497,7 @@ static clt_status csv_regress(clt_source *source, bool *changed)
     source->fields[1].is_index = false;
     source->fields[1].max_value = 0;
     s->columns->target_scaled = true;
+    source->distinct = 0;
     return describe(source, s);
 }
 

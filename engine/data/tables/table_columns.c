@@ -34,6 +34,14 @@ clt_status clt_table_bad_cell(const clt_csv_table *t, int64_t row, int column, c
              (long long)clt_csv_line(t, row), name, clt_csv_cell(t, row, column), what);
 }
 
+clt_status clt_table_target_missing(const clt_csv_table *t, int64_t row, int column)
+{
+    char name[80];
+    clt_table_column_text(t, column, name, sizeof name);
+    CLT_FAIL(CLT_EDATA, "reading '%s': line %lld, column %s: the target is missing; leave the line out",
+             t->path, (long long)clt_csv_line(t, row), name);
+}
+
 static clt_status find_name(const clt_csv_table *t, const char *key, const char *word, int *found)
 {
     *found = -1;

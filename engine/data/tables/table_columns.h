@@ -23,6 +23,8 @@ clt_status clt_table_find(const clt_csv_table *t, const char *key, const char *w
 void clt_table_column_text(const clt_csv_table *t, int column, char *out, size_t size);
 /* A cell that is wrong: CLT_EDATA with file, line and column. what: "is not a number". */
 clt_status clt_table_bad_cell(const clt_csv_table *t, int64_t row, int column, const char *what);
+/* A target that is blank: CLT_EDATA with file, line and column. */
+clt_status clt_table_target_missing(const clt_csv_table *t, int64_t row, int column);
 /* Checks that a word can be kept in JSON: CLT_EDATA names its line and byte. what: "the class word". */
 clt_status clt_table_check_word(const clt_csv_table *t, int64_t row, int column, const char *what);
 /* The distinct cells of a column in the rows of the part, in byte order. */

@@ -116,34 +116,6 @@ clt_status clt_job_graph(const clt_config *config, const clt_source *source, int
     return CLT_OK;
 }
 
-/* A column with a cell that is not a number is read as classes. Refuses a regression loss on it, which would
- * get the numbers of the classes. */
-static clt_status check_words(const clt_graph *graph, const clt_source *source)
-{
-    for (int i = 0; i < graph->n_losses && source->words; i++)
-        if (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_REGRESSION)
-            CLT_FAIL(CLT_EDATA,
-                     "reading %s is not a number, and the loss %s needs numbers; repair the cell, or train a "
-                     "classifier (the loss cross_entropy)",
-                     source->words, graph->nodes[graph->losses[i].node]->op->name);
-    return CLT_OK;
-}
-
-static clt_status check_bounds(const clt_graph *graph, const clt_source *source)
-{
-    if (!source)
-        return CLT_OK;
-    CLT_TRY(check_words(graph, source));
-    for (size_t i = 0; i < graph->n_fields; i++) {
-        const clt_field *field = &graph->fields[i];
-        for (int s = 0; s < source->n_fields && field->bound; s++)
-            if (strcmp(source->fields[s].name, field->name) == 0)
-                CLT_TRY(clt_source_check_bound(source, s, field->bound, field->bound_ignores,
-                                               field->bound_ignore));
-    }
-    return CLT_OK;
-}
-
 /* precision.mode auto: a type that the device's matrix units accept, preferably bf16, which needs no loss
  * scaling. */
 static clt_dtype read_storage(const clt_config *c, const ocl_device_desc *desc)
@@ -435,27 +407,13 @@ static void tell_scale(const clt_job *job)
                       "(data.scale=1 leaves them as they are)");
 }
 
-/* Whether there are losses on y, and all of them are regression losses. */
-static bool is_regression(const clt_graph *graph)
-{
-    bool any = false;
-    for (int i = 0; i < graph->n_losses; i++) {
-        if (strcmp(graph->losses[i].target_field, "y") != 0)
-            continue;
-        if (!(graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_REGRESSION))
-            return false;
-        any = true;
-    }
-    return any;
-}
-
 /* Tells the sources that the model is a regression (clt_source_type.regress). If that changes their
  * targets, sizes and model are decided again. */
 static clt_status regress(clt_job *job)
 {
     clt_source *const sources[] = {job->train_source, job->eval_source};
     bool any = false;
-    if (job->borrowed || !is_regression(job->model))
+    if (job->borrowed || !clt_job_is_regression(job->model))
         return CLT_OK;
     for (int i = 0; i < 2; i++) {
         bool changed = false;
@@ -480,8 +438,8 @@ static clt_status decide(clt_job *job)
     CLT_TRY(regress(job));
     tell_scale(job);
     if (job->kind != CLT_JOB_EVAL)
-        CLT_TRY(check_bounds(job->model, job->train_source));
-    return check_bounds(job->model, job->eval_source);
+        CLT_TRY(clt_job_check_targets(job->model, job->train_source));
+    return clt_job_check_targets(job->model, job->eval_source);
 }
 
 void clt_job_see(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order)

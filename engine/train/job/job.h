@@ -128,6 +128,10 @@ float clt_job_part(const clt_job *job);
 clt_status clt_job_read_batch(clt_job *job);
 clt_status clt_job_check_batch(clt_job *job); /* its second half, after micro_batch has changed */
 int32_t clt_job_most(const clt_job *job);
+/* job_targets.c: whether there are losses on y, and all of them are regression losses; CLT_EDATA if the
+ * targets of a source (NULL: none) do not suit the losses. */
+bool clt_job_is_regression(const clt_graph *graph);
+clt_status clt_job_check_targets(const clt_graph *graph, const clt_source *source);
 /* Number of ranks that have clt_job_most micro-batches in a step; the others have one fewer. */
 int32_t clt_job_present(const clt_job *job);
 /* allows: whether a micro-batch divides the given global batch so that every rank has one. most: the

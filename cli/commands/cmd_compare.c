@@ -5,6 +5,7 @@
 #include "engine/report/read/compare.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,14 +83,35 @@ static bool is_shown(const comparison *c, clt_fact fact)
     return column->head && clt_run_shows(c->runs[0], fact) && (any || speed);
 }
 
+#define LOSS_INDENT 2
+
+/* A row for each of a run's several losses, below the run's own. facts[k]: what column k shows. */
+static void put_run_losses(const clt_run_record *run, const table *t, const clt_fact *facts, clt_str *out)
+{
+    for (int i = 0; i < run->loss_count; i++) {
+        const clt_run_facts f = clt_run_facts_of_loss(&run->losses[i]);
+        char name[LOSS_INDENT + CLT_LINE_LOSS_NAME], text[TABLE_COLUMNS][CLT_CELL_TEXT];
+        const char *cells[TABLE_COLUMNS] = {name};
+        (void)snprintf(name, sizeof name, "%*s%s", LOSS_INDENT, "", run->losses[i].name);
+        for (int k = 1; k < t->count - 1; k++)
+            if (facts[k] >= CLT_FACT_LOSS && facts[k] <= CLT_FACT_LAST_OF_LOSS)
+                cells[k] = clt_cell_text(&clt_fact_columns[facts[k]], f.value[facts[k]], text[k]);
+        table_row(t, cells, out);
+    }
+}
+
 static void put_runs(const comparison *c, int screen, clt_str *out)
 {
     table t;
     int longest = 3, n = 1;
-    clt_fact facts[TABLE_COLUMNS];
+    clt_fact facts[TABLE_COLUMNS] = {0};
     for (int i = 0; i < c->count; i++) {
         int columns = text_columns(c->runs[i]->name);
         longest = columns > longest ? columns : longest;
+        for (int k = 0; k < c->runs[i]->loss_count; k++) {
+            columns = LOSS_INDENT + text_columns(c->runs[i]->losses[k].name);
+            longest = columns > longest ? columns : longest;
+        }
     }
     /* the run's name first, its state last */
     table_column columns[TABLE_COLUMNS] = {{"run", longest, 10, 0, false}};
@@ -108,6 +130,7 @@ static void put_runs(const comparison *c, int screen, clt_str *out)
             cells[k] = clt_cell_text(&clt_fact_columns[facts[k]], c->facts[i].value[facts[k]], text[k]);
         cells[n] = clt_run_verdict_text(c->runs[i]->verdict);
         table_row(&t, cells, out);
+        put_run_losses(c->runs[i], &t, facts, out);
     }
 }
 
@@ -200,6 +223,22 @@ static void json_step(clt_json_writer *w, const char *key, int64_t step)
         clt_jw_null(w);
 }
 
+/* The facts of each of several losses, by its name. */
+static void json_losses(clt_json_writer *w, const clt_run_record *run)
+{
+    if (run->loss_count == 0)
+        return;
+    clt_jw_kobject(w, "losses");
+    for (int i = 0; i < run->loss_count; i++) {
+        const clt_run_facts facts = clt_run_facts_of_loss(&run->losses[i]);
+        clt_jw_kobject(w, run->losses[i].name);
+        for (clt_fact f = CLT_FACT_LOSS; f <= CLT_FACT_LAST_OF_LOSS; f++)
+            clt_cell_json(&clt_fact_columns[f], facts.value[f], w);
+        clt_jw_end_object(w);
+    }
+    clt_jw_end_object(w);
+}
+
 static void json_run(clt_json_writer *w, const comparison *c, int index)
 {
     const clt_run_record *run = c->runs[index];
@@ -213,6 +252,7 @@ static void json_run(clt_json_writer *w, const comparison *c, int index)
     for (clt_fact f = 0; f < CLT_FACT_COUNT; f++)
         if (clt_fact_is_told(f, c->facts, c->count))
             clt_cell_json(&clt_fact_columns[f], c->facts[index].value[f], w);
+    json_losses(w, run);
     clt_jw_kint(w, "skipped", run->skipped);
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         json_member(w, run, members[i]);
@@ -298,6 +338,33 @@ static void csv_keys(const comparison *c, int row, clt_str *out)
             }
 }
 
+/* True if no run before this one has a loss of that name: one group of columns for each name. */
+static bool first_with_loss(const comparison *c, int run, const char *name)
+{
+    for (int i = 0; i < run; i++)
+        if (clt_run_loss_named(c->runs[i], name))
+            return false;
+    return true;
+}
+
+/* Appends the columns of each of several losses, as csv_keys does. A title is the path to the value in JSON. */
+static void csv_losses(const comparison *c, int row, clt_str *out)
+{
+    for (int i = 0; i < c->count; i++)
+        for (int k = 0; k < c->runs[i]->loss_count; k++) {
+            const char *name = c->runs[i]->losses[k].name;
+            const clt_run_loss *loss = row > 0 ? clt_run_loss_named(c->runs[row - 1], name) : NULL;
+            for (clt_fact f = CLT_FACT_LOSS; first_with_loss(c, i, name) && f <= CLT_FACT_LAST_OF_LOSS; f++) {
+                char title[CLT_LINE_LOSS_NAME + 40];
+                (void)snprintf(title, sizeof title, "losses.%s.%s", name, clt_fact_columns[f].key);
+                if (row == 0)
+                    clt_csv_text(out, title);
+                else
+                    clt_csv_number(out, loss ? clt_run_facts_of_loss(loss).value[f] : NAN);
+            }
+        }
+}
+
 static clt_status print_csv(const comparison *c)
 {
     CLT_SCOPED(clt_str) out = {0};
@@ -306,6 +373,7 @@ static clt_status print_csv(const comparison *c)
     for (clt_fact f = 0; f < CLT_FACT_COUNT; f++)
         if (clt_fact_is_told(f, c->facts, c->count))
             clt_csv_text(&out, clt_fact_columns[f].key);
+    csv_losses(c, 0, &out);
     csv_keys(c, 0, &out);
     for (int i = 0; i < c->count; i++) {
         clt_str_append(&out, "\n");
@@ -314,6 +382,7 @@ static clt_status print_csv(const comparison *c)
         for (clt_fact f = 0; f < CLT_FACT_COUNT; f++)
             if (clt_fact_is_told(f, c->facts, c->count))
                 clt_csv_number(&out, c->facts[i].value[f]);
+        csv_losses(c, i + 1, &out);
         csv_keys(c, i + 1, &out);
     }
     return cmd_write_line("-", &out);

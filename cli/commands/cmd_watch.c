@@ -115,6 +115,23 @@ static void value_in(clt_str *out, const char *format, double x)
         clt_str_printf(out, out->length ? " | " : ""), clt_str_printf(out, format, x);
 }
 
+/* Each of several losses by its name: of the last step, and of the last evaluation. */
+static void put_each_loss(const clt_run_record *r, clt_str *out)
+{
+    for (int i = 0; i < r->loss_count; i++) {
+        const clt_run_facts f = clt_run_facts_of_loss(&r->losses[i]);
+        double train = f.value[CLT_FACT_LOSS], eval = f.value[CLT_FACT_EVAL_LOSS];
+        char name[CLT_LINE_LOSS_NAME], text[32];
+        clt_str_printf(out, "%s%s", out->length ? " | " : "",
+                       text_clean(r->losses[i].name, name, sizeof name));
+        if (!isnan(train))
+            clt_str_printf(out, " %s", clt_value_text(train, 4, text, sizeof text));
+        if (!isnan(eval))
+            clt_str_printf(out, "%s eval %s", isnan(train) ? "" : ",",
+                           clt_value_text(eval, 4, text, sizeof text));
+    }
+}
+
 static void put_cost(const clt_run_record *r, const clt_run_facts *f, clt_str *out)
 {
     char money[CLT_MONEY_TEXT], currency[CLT_CURRENCY_TEXT];
@@ -151,7 +168,8 @@ static void put_values(const watch *w, int columns, clt_str *out)
     if (best < eval)
         clt_str_printf(&line, " (best %s at step %.0f)", clt_value_text(best, 4, rate, sizeof rate),
                        f.value[CLT_FACT_BEST_EVAL_STEP]);
-    value(&line, "perplexity", clt_run_is_language(r) ? exp(eval) : NAN, 2);
+    put_each_loss(r, &line);
+    value(&line, "perplexity", clt_run_perplexity(r, eval), 2);
     value_in(&line, "accuracy %.2f%%", accuracy->values ? 100 * accuracy->last : NAN);
     value(&line, "R2", r->curve[CLT_METRIC_EVAL_R2].values ? r->curve[CLT_METRIC_EVAL_R2].last : NAN, 4);
     value_in(&line, "lr %.2e", lr->values ? lr->last : NAN);

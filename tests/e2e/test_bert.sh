@@ -44,10 +44,26 @@ END
 config short 32 >one.json
 config long 64 >two.json
 expect_code 0 "$CLTRAIN" train one.json --out one
+expect_text '^step 1/6 \| loss [0-9.]+ \(masked [0-9.]+, follows [0-9.]+\) \|'
 expect_text 'eval at step 6 \| loss [0-9.]+ .*\| masked_loss [0-9.]+ \| follows_loss [0-9.]+'
 cp one/metrics.jsonl "$out"
 expect_text '^\{"step":6,.*"losses":\{"masked_loss":[0-9.]+,"follows_loss":[0-9.]+\}' '"eval_losses":\{"masked_loss":[0-9.]+,"follows_loss":[0-9.]+\}'
+expect_code 0 "$CLTRAIN" watch one --once
+expect_text 'loss [0-9.]+ \| eval [0-9.]+ \| masked_loss [0-9.]+, eval [0-9.]+ \|' 'follows_loss$' '^ +[0-9.]+, eval [0-9.]+ \|'
+reject_text 'perplexity'
 expect_code 0 "$CLTRAIN" train one.json train.steps=3 --out half
+expect_code 0 "$CLTRAIN" compare one half
+expect_text '^  masked_loss +[0-9.]+ +[0-9.]+ +[0-9.]+' '^  follows_loss +[0-9.]+ +[0-9.]+ +[0-9.]+'
+expect_code 0 "$CLTRAIN" compare one half --json
+expect_text '"losses": ?\{' '"masked_loss": ?\{' '"follows_loss": ?\{'
+expect_code 0 "$CLTRAIN" compare one half --csv
+expect_text '"losses.masked_loss.loss",.*"losses.follows_loss.best_eval_step"'
+expect_code 0 "$CLTRAIN" report one --out "$out.html"
+cp "$out.html" "$out"
+expect_text '<h3>masked_loss <small>dots: evaluation</small></h3>' '<h3>follows_loss <small>' '<span>masked_loss</span>'
+expect_code 0 "$CLTRAIN" report one half --out "$out.html"
+cp "$out.html" "$out"
+expect_text '<h3>masked_loss <small>dots: evaluation</small></h3>' '<tr><td>follows_loss</td>'
 expect_code 0 "$CLTRAIN" train --resume half train.steps=6
 tensors one/checkpoints/step_6/model.safetensors >whole
 tensors half/checkpoints/step_6/model.safetensors >resumed

@@ -33,6 +33,10 @@ static void one_line(const char *text, size_t size)
         return;
     REQUIRE(fast.step == strict.step && fast.kind == strict.kind && fast.present == strict.present);
     REQUIRE(memcmp(fast.value, strict.value, sizeof fast.value) == 0);
+    REQUIRE(fast.n_losses == strict.n_losses);
+    for (int i = 0; i < fast.n_losses; i++)
+        REQUIRE(strcmp(fast.losses[i].name, strict.losses[i].name) == 0 &&
+                memcmp(&fast.losses[i].value, &strict.losses[i].value, sizeof(double)) == 0);
 }
 
 static void whole_file(const uint8_t *data, size_t size)

@@ -38,10 +38,14 @@ static figure make_figure(const report_page *page, const char *title, clt_chart_
 
 typedef enum form { RAW, SMOOTH } form;
 
-static void add(figure *f, int run, const char *name, clt_metric metric, int color, clt_chart_style style,
-                form how)
+static const clt_curve *of(const figure *f, int run, clt_metric metric)
 {
-    const clt_curve *curve = &f->page->runs[run]->curve[metric];
+    return &f->page->runs[run]->curve[metric];
+}
+
+static void add(figure *f, int run, const char *name, const clt_curve *curve, int color,
+                clt_chart_style style, form how)
+{
     clt_chart_line line = {.name = name, .color = color, .run = run, .style = style};
     if (f->status != CLT_OK || curve->values + curve->bad == 0)
         return;
@@ -60,18 +64,17 @@ static const char *label(const figure *f, int run, const char *name)
 }
 
 /* Adds a noisy curve as faint raw values and a smoothed line. A curve of few values is drawn as it is. */
-static void add_noisy(figure *f, int run, const char *name, clt_metric metric, int color)
+static void add_noisy(figure *f, int run, const char *name, const clt_curve *curve, int color)
 {
-    const clt_curve *curve = &f->page->runs[run]->curve[metric];
     bool few = curve->values < 60;
     const char *shown = label(f, run, name);
     if (few) {
-        add(f, run, shown, metric, color, CLT_CHART_LINE, RAW);
+        add(f, run, shown, curve, color, CLT_CHART_LINE, RAW);
         return;
     }
-    if (f->page->count == 1 || (f->page->count <= 4 && metric == CLT_METRIC_LOSS))
-        add(f, run, shown, metric, color, CLT_CHART_FAINT, RAW);
-    add(f, run, f->page->count == 1 ? "smoothed" : shown, metric, color, CLT_CHART_LINE, SMOOTH);
+    if (f->page->count == 1 || (f->page->count <= 4 && curve == of(f, run, CLT_METRIC_LOSS)))
+        add(f, run, shown, curve, color, CLT_CHART_FAINT, RAW);
+    add(f, run, f->page->count == 1 ? "smoothed" : shown, curve, color, CLT_CHART_LINE, SMOOTH);
 }
 
 static int color_of(const figure *f, int run)
@@ -150,9 +153,9 @@ static clt_status draw_single(const report_page *page, const single *s)
         if (speed && clt_run_speed_metric(page->runs[i]) != s->metric)
             continue; /* this run counts its speed in the other unit */
         if (s->noisy)
-            add_noisy(&f, i, s->title, s->metric, color_of(&f, i));
+            add_noisy(&f, i, s->title, of(&f, i, s->metric), color_of(&f, i));
         else
-            add(&f, i, label(&f, i, s->title), s->metric, color_of(&f, i), CLT_CHART_LINE, RAW);
+            add(&f, i, label(&f, i, s->title), of(&f, i, s->metric), color_of(&f, i), CLT_CHART_LINE, RAW);
     }
     /* values over many powers of ten can only be distinguished on a logarithmic axis */
     f.chart.logarithmic =
@@ -162,13 +165,49 @@ static clt_status draw_single(const report_page *page, const single *s)
 
 /* --- losses --- */
 
+static void add_evaluation(figure *f, int run, const clt_curve *curve)
+{
+    add(f, run, label(f, run, "evaluation"), curve, f->page->count == 1 ? COLOR_EVAL : run, CLT_CHART_DOTS,
+        RAW);
+}
+
 static void add_losses(figure *f)
 {
     for (int i = 0; i < f->page->count; i++)
-        add_noisy(f, i, "training", CLT_METRIC_LOSS, color_of(f, i));
+        add_noisy(f, i, "training", of(f, i, CLT_METRIC_LOSS), color_of(f, i));
     for (int i = 0; i < f->page->count; i++)
-        add(f, i, label(f, i, "evaluation"), CLT_METRIC_EVAL_LOSS, f->page->count == 1 ? COLOR_EVAL : i,
-            CLT_CHART_DOTS, RAW);
+        add_evaluation(f, i, of(f, i, CLT_METRIC_EVAL_LOSS));
+}
+
+/* The chart of one loss of several, with a line for each run that has a loss of this name. */
+static clt_status draw_named(const report_page *page, const char *name)
+{
+    bool eval = false;
+    figure f = make_figure(page, name, CLT_UNIT_PLAIN);
+    for (int i = 0; i < page->count; i++) {
+        const clt_run_loss *loss = clt_run_loss_named(page->runs[i], name);
+        if (!loss)
+            continue;
+        add_noisy(&f, i, "training", &loss->train, color_of(&f, i));
+        add_evaluation(&f, i, &loss->eval);
+        eval |= loss->eval.values > 0;
+    }
+    return finish_card(&f, name, eval ? "dots: evaluation" : NULL);
+}
+
+/* A chart for each of several losses. */
+static clt_status each_loss(const report_page *page)
+{
+    for (int i = 0; i < page->count; i++)
+        for (int k = 0; k < page->runs[i]->loss_count; k++) {
+            const char *name = page->runs[i]->losses[k].name;
+            bool drawn = false; /* with the runs before this one */
+            for (int before = 0; before < i; before++)
+                drawn |= clt_run_loss_named(page->runs[before], name) != NULL;
+            if (!drawn)
+                CLT_TRY(draw_named(page, name));
+        }
+    return CLT_OK;
 }
 
 typedef struct mark_list {
@@ -327,12 +366,11 @@ static clt_status accuracy(const report_page *page)
         return CLT_OK;
     figure f = make_figure(page, "accuracy", CLT_UNIT_SHARE);
     for (int i = 0; i < page->count; i++)
-        add_noisy(&f, i, "training", CLT_METRIC_ACCURACY, color_of(&f, i));
+        add_noisy(&f, i, "training", of(&f, i, CLT_METRIC_ACCURACY), color_of(&f, i));
     for (int i = 0; i < page->count; i++)
-        add(&f, i, label(&f, i, "evaluation"), CLT_METRIC_EVAL_ACCURACY, page->count == 1 ? COLOR_EVAL : i,
-            CLT_CHART_DOTS, RAW);
+        add_evaluation(&f, i, of(&f, i, CLT_METRIC_EVAL_ACCURACY));
     for (int i = 0; i < page->count && page->count == 1; i++)
-        add(&f, i, "evaluation, top k", CLT_METRIC_EVAL_TOP_K, 3, CLT_CHART_DOTS, RAW);
+        add(&f, i, "evaluation, top k", of(&f, i, CLT_METRIC_EVAL_TOP_K), 3, CLT_CHART_DOTS, RAW);
     return finish_card(&f, "Accuracy",
                        has_values(page, CLT_METRIC_EVAL_ACCURACY) ? "dots: evaluation" : NULL);
 }
@@ -344,8 +382,7 @@ static clt_status evaluated(const report_page *page, clt_metric metric, const ch
         return CLT_OK;
     figure f = make_figure(page, title, CLT_UNIT_PLAIN);
     for (int i = 0; i < page->count; i++)
-        add(&f, i, label(&f, i, "evaluation"), metric, page->count == 1 ? COLOR_EVAL : i, CLT_CHART_DOTS,
-            RAW);
+        add_evaluation(&f, i, of(&f, i, metric));
     return finish_card(&f, title, note);
 }
 
@@ -463,6 +500,7 @@ clt_status report_charts(const report_page *page)
     };
     clt_str_append(page->out, "<div class=\"charts\">\n");
     CLT_TRY(losses(page));
+    CLT_TRY(each_loss(page));
     CLT_TRY(accuracy(page));
     CLT_TRY(evaluations(page));
     CLT_TRY(draw_single(page, &singles[0]));

@@ -14,7 +14,9 @@ static void tile(clt_str *out, const char *name, writer write, double value, con
 {
     if (isnan(value))
         return;
-    clt_str_printf(out, "<div class=\"tile\"><span>%s</span><b>", name);
+    clt_str_append(out, "<div class=\"tile\"><span>");
+    clt_html_text(out, name);
+    clt_str_append(out, "</span><b>");
     write(out, value);
     clt_str_printf(out, "</b><small>%s</small></div>\n", note ? note : "");
 }
@@ -44,9 +46,28 @@ static void loss_tiles(clt_str *out, const clt_run_record *run, const clt_run_fa
             clt_str_append(&note, " bits per byte");
         }
         tile(out, measured ? "best perplexity" : "perplexity", clt_html_number,
-             measured ? f->value[CLT_FACT_PERPLEXITY] : exp(f->value[CLT_FACT_MEAN_LOSS]), note.text);
+             measured ? f->value[CLT_FACT_PERPLEXITY] : clt_run_perplexity(run, f->value[CLT_FACT_MEAN_LOSS]),
+             note.text);
     }
     report_release(out, &note);
+}
+
+/* Each of several losses by its name. */
+static void named_loss_tiles(clt_str *out, const clt_run_record *run)
+{
+    for (int i = 0; i < run->loss_count; i++) {
+        const clt_run_facts f = clt_run_facts_of_loss(&run->losses[i]);
+        double train = f.value[CLT_FACT_MEAN_LOSS], eval = f.value[CLT_FACT_EVAL_LOSS];
+        clt_str note = {0};
+        if (!isnan(eval))
+            clt_str_append(&note, "evaluation");
+        if (!isnan(eval) && !isnan(train)) {
+            clt_str_append(&note, ": ");
+            clt_html_number(&note, eval);
+        }
+        tile(out, run->losses[i].name, clt_html_number, isnan(train) ? eval : train, note.text);
+        report_release(out, &note);
+    }
 }
 
 static void accuracy_tile(clt_str *out, const clt_run_record *run)
@@ -122,6 +143,7 @@ void report_tiles(const report_page *page, const clt_run_record *run)
     const clt_run_facts f = clt_run_facts_of(run);
     clt_str_append(out, "<section class=\"tiles\">\n");
     loss_tiles(out, run, &f);
+    named_loss_tiles(out, run);
     accuracy_tile(out, run);
     regression_tile(out, run, &f);
     clt_str_append(&note, "");
@@ -165,17 +187,41 @@ typedef struct column {
     double value[CLT_REPORT_RUNS];
 } column;
 
+static void number_cell(clt_str *out, const clt_column *fact, double value, bool best)
+{
+    clt_str_append(out, best ? "<td class=\"n best\">" : "<td class=\"n\">");
+    if (isnan(value))
+        clt_str_append(out, "\xe2\x80\x93");
+    else
+        writers[fact->form](out, value);
+    clt_str_append(out, "</td>");
+}
+
+/* A row for each of a run's several losses, below the run's own. */
+static void loss_rows(clt_str *out, const clt_run_record *run, const column *columns, int n)
+{
+    for (int i = 0; i < run->loss_count; i++) {
+        const clt_run_facts f = clt_run_facts_of_loss(&run->losses[i]);
+        clt_str_append(out, "<tr><td>");
+        clt_html_text(out, run->losses[i].name);
+        clt_str_append(out, "</td><td></td>");
+        for (int c = 0; c < n; c++) {
+            clt_fact fact = (clt_fact)(columns[c].fact - clt_fact_columns);
+            if (fact >= CLT_FACT_LOSS && fact <= CLT_FACT_LAST_OF_LOSS)
+                number_cell(out, columns[c].fact, f.value[fact], false);
+            else
+                clt_str_append(out, "<td></td>");
+        }
+        clt_str_append(out, "</tr>\n");
+    }
+}
+
 /* kind[i]: what the loss of run i measures, as a number. Only runs of equal kind are compared: the best of
  * them is marked, unless all of them are equal. */
 static void column_cell(clt_str *out, const column *c, const int *kind, int count, int run)
 {
     bool best = clt_cell_is_best(c->fact, c->value, kind, count, run);
-    clt_str_append(out, best ? "<td class=\"n best\">" : "<td class=\"n\">");
-    if (isnan(c->value[run]))
-        clt_str_append(out, "\xe2\x80\x93");
-    else
-        writers[c->fact->form](out, c->value[run]);
-    clt_str_append(out, "</td>");
+    number_cell(out, c->fact, c->value[run], best);
 }
 
 /* Gives runs whose losses can be compared the same number. */
@@ -230,6 +276,7 @@ void report_runs_table(const report_page *page)
         for (int c = 0; c < n; c++)
             column_cell(out, &columns[c], kind, page->count, i);
         clt_str_append(out, "</tr>\n");
+        loss_rows(out, page->runs[i], columns, n);
     }
     clt_str_append(out, "</tbody></table></div></section>\n");
 }

@@ -67,18 +67,32 @@ static void add_cost(clt_run_facts *f, const clt_run_record *r)
         f->value[CLT_FACT_SPOT_SAVING] = 1 - t->per_hour / t->on_demand;
 }
 
+static void add_loss(clt_run_facts *f, const clt_curve *train, const clt_curve *eval)
+{
+    f->value[CLT_FACT_LOSS] = last(train);
+    f->value[CLT_FACT_MEAN_LOSS] = clt_curve_tail(train, 0.02);
+    f->value[CLT_FACT_EVAL_LOSS] = last(eval);
+    f->value[CLT_FACT_BEST_EVAL_LOSS] = least(eval);
+    f->value[CLT_FACT_BEST_EVAL_STEP] = eval->values ? (double)eval->low_step : NAN;
+}
+
+clt_run_facts clt_run_facts_of_loss(const clt_run_loss *loss)
+{
+    clt_run_facts f;
+    for (int i = 0; i < CLT_FACT_COUNT; i++)
+        f.value[i] = NAN;
+    add_loss(&f, &loss->train, &loss->eval);
+    return f;
+}
+
 clt_run_facts clt_run_facts_of(const clt_run_record *r)
 {
     const clt_curve *curve = r->curve, *eval = &curve[CLT_METRIC_EVAL_LOSS];
     const clt_curve *bytes = &curve[CLT_METRIC_DEVICE_BYTES];
     clt_run_facts f = {
         .value = {[CLT_FACT_STEPS] = r->last_step >= 0 ? (double)r->last_step : NAN,
-                  [CLT_FACT_LOSS] = last(&curve[CLT_METRIC_LOSS]),
-                  [CLT_FACT_MEAN_LOSS] = clt_curve_tail(&curve[CLT_METRIC_LOSS], 0.02),
-                  [CLT_FACT_EVAL_LOSS] = last(eval),
-                  [CLT_FACT_BEST_EVAL_LOSS] = least(eval),
-                  [CLT_FACT_BEST_EVAL_STEP] = eval->values ? (double)eval->low_step : NAN,
-                  [CLT_FACT_PERPLEXITY] = clt_run_is_language(r) ? exp(least(eval)) : NAN,
+                  [CLT_FACT_PERPLEXITY] = r->loss_count > 0 ? least(&curve[CLT_METRIC_EVAL_PERPLEXITY])
+                                                            : clt_run_perplexity(r, least(eval)),
                   [CLT_FACT_ACCURACY] = greatest(&curve[CLT_METRIC_EVAL_ACCURACY]),
                   [CLT_FACT_MAE] = least(&curve[CLT_METRIC_EVAL_MAE]),
                   [CLT_FACT_RMSE] = least(&curve[CLT_METRIC_EVAL_RMSE]),
@@ -89,6 +103,7 @@ clt_run_facts clt_run_facts_of(const clt_run_record *r)
                   [CLT_FACT_DEVICE_BYTES] = greatest(bytes),
                   [CLT_FACT_SECONDS] = clt_run_seconds(r),
                   [CLT_FACT_PARAMETERS] = clt_run_number(clt_run_start(r), "parameters")}};
+    add_loss(&f, &curve[CLT_METRIC_LOSS], eval);
     if (!(f.value[CLT_FACT_DEVICE_BYTES] > 0))
         f.value[CLT_FACT_DEVICE_BYTES] = clt_run_number(clt_run_start(r), "memory_bytes");
     if (isnan(f.value[CLT_FACT_ACCURACY]) && curve[CLT_METRIC_ACCURACY].values > 0)

@@ -10,6 +10,7 @@
 
 /* X(enumerator, then the members of clt_column: key, title, form, better, on_page, head, decimals, rank,
  * always).
+ * From LOSS to BEST_EVAL_STEP: facts that each of several losses has, too.
  * LOSS is the loss of the last step, MEAN_LOSS the mean over the last fiftieth of the run. ACCURACY is the
  * best of all evaluations; without evaluations, of the last training steps. Peak memory is what the
  * device's buffers took, or what the plan says. From COST on: facts of runs with a price (run_cost.h); what
@@ -59,6 +60,9 @@ typedef struct clt_run_facts {
     double value[CLT_FACT_COUNT]; /* NAN: unknown */
 } clt_run_facts;
 clt_run_facts clt_run_facts_of(const clt_run_record *record);
+/* The facts of one of a run's several losses, from CLT_FACT_LOSS to CLT_FACT_LAST_OF_LOSS. */
+#define CLT_FACT_LAST_OF_LOSS CLT_FACT_BEST_EVAL_STEP
+clt_run_facts clt_run_facts_of_loss(const clt_run_loss *loss);
 
 /* False for facts of cost and of monitoring if none of the runs has it: JSON and CSV then leave it out. */
 bool clt_fact_is_told(clt_fact fact, const clt_run_facts *facts, int count);

@@ -198,8 +198,34 @@ static bool to_draw(const clt_metrics_line *line, int metric)
     return metric == CLT_METRIC_GRAD_NORM && line->nonfinite;
 }
 
+clt_run_loss *clt_run_loss_named(clt_run_record *r, const char *name)
+{
+    for (int i = 0; i < r->loss_count; i++)
+        if (strcmp(r->losses[i].name, name) == 0)
+            return &r->losses[i];
+    return NULL;
+}
+
+/* Adds each of several losses. A null stands for a number that was not finite, or was unknown. */
+static clt_status add_losses(clt_run_record *r, const clt_metrics_line *line)
+{
+    for (int i = 0; i < line->n_losses; i++) {
+        const clt_line_loss *told = &line->losses[i];
+        clt_run_loss *loss = clt_run_loss_named(r, told->name);
+        if (!loss && r->loss_count < CLT_LINE_LOSSES) {
+            loss = &r->losses[r->loss_count++];
+            memcpy(loss->name, told->name, sizeof loss->name);
+        }
+        if (loss && (isfinite(told->value) || line->nonfinite))
+            CLT_TRY(clt_curve_add(line->kind == CLT_LINE_EVAL ? &loss->eval : &loss->train, line->step,
+                                  told->value));
+    }
+    return CLT_OK;
+}
+
 static clt_status add_values(clt_run_record *r, const clt_metrics_line *line)
 {
+    CLT_TRY(add_losses(r, line));
     for (int m = 0; m < CLT_METRIC_COUNT; m++)
         if (to_draw(line, m))
             CLT_TRY(clt_curve_add(&r->curve[m], line->step, line->value[m]));
@@ -425,6 +451,10 @@ void clt_run_record_free(clt_run_record *r)
         return;
     for (int m = 0; m < CLT_METRIC_COUNT; m++)
         clt_curve_free(&r->curve[m]);
+    for (int i = 0; i < r->loss_count; i++) {
+        clt_curve_free(&r->losses[i].train);
+        clt_curve_free(&r->losses[i].eval);
+    }
     clt_curve_free(&r->skips);
     for (size_t i = 0; i < r->event_count; i++)
         clt_json_destroy(r->events[i].doc);
@@ -462,6 +492,11 @@ bool clt_run_is_language(const clt_run_record *r)
     const clt_config_part *format = clt_config_part_find("data.type", config_word(r, "data", "type"));
     return r->curve[CLT_METRIC_EVAL_PERPLEXITY].values > 0 || (family && family->language) ||
            (format && format->language);
+}
+
+double clt_run_perplexity(const clt_run_record *r, double loss)
+{
+    return clt_run_is_language(r) && r->loss_count == 0 ? exp(loss) : NAN;
 }
 
 const char *clt_run_loss_kind(const clt_run_record *r, char *buffer, size_t size)

@@ -57,10 +57,18 @@ typedef enum clt_run_verdict {
 } clt_run_verdict;
 const char *clt_run_verdict_text(clt_run_verdict verdict); /* "finished", ... */
 
+/* One of several losses, over the steps. */
+typedef struct clt_run_loss {
+    char name[CLT_LINE_LOSS_NAME];
+    clt_curve train, eval;
+} clt_run_loss;
+
 typedef struct clt_run_record {
     char *folder, *metrics_path;
     char *name; /* last component of the folder's path; clt_run_names makes names unique */
     clt_curve curve[CLT_METRIC_COUNT];
+    clt_run_loss losses[CLT_LINE_LOSSES]; /* of a model with several; their weighted sum is in `curve` */
+    int loss_count;
     clt_curve skips; /* number of updates skipped, for steps with any */
     int64_t skipped;
     clt_cost cost; /* terms.per_hour 0: the run has no price */
@@ -105,13 +113,17 @@ void clt_run_member(const clt_json_doc *doc, const char *key, clt_str *out);
 double clt_run_number(const clt_json_doc *doc, const char *key);
 /* The start event of the newest session, or NULL. */
 const clt_json_doc *clt_run_start(const clt_run_record *record);
+/* The run's loss of that name, or NULL. */
+clt_run_loss *clt_run_loss_named(clt_run_record *record, const char *name);
 /* "tokens_per_s" if the run counts tokens, else "samples_per_s". */
 clt_metric clt_run_speed_metric(const clt_run_record *record);
 /* A text that says what the loss of a run measures, judged by its config: runs with the same text can be
  * compared by loss, accuracy and speed. Returns buffer; "" without a config. */
 const char *clt_run_loss_kind(const clt_run_record *record, char *buffer, size_t size);
-/* True if the run trains a language model, so that exp(loss) is a perplexity. */
+/* True if the run trains a language model. */
 bool clt_run_is_language(const clt_run_record *record);
+/* The perplexity of a language model at a loss; NAN of another model, and where the loss is a sum of several. */
+double clt_run_perplexity(const clt_run_record *record, double loss);
 /* Seconds spent on training in all sessions, NAN if unknown. */
 double clt_run_seconds(const clt_run_record *record);
 

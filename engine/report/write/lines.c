@@ -72,6 +72,7 @@ typedef enum field {
     STEP, /* 12/2000 */
     BAR,
     LOSS,
+    LOSSES, /* (masked 6.4321, follows 0.6931): each of several */
     SPEED,
     ETA,
     LR,
@@ -85,9 +86,10 @@ typedef enum field {
 } field;
 
 /* The fields, most important first; the first ones that fit are shown. */
-static const field by_weight[] = {STEP, LOSS, SPEED, ETA, SKIPPED, LR, MS, ACCURACY, NORM, COMM, SCALE, BAR};
+static const field by_weight[] = {STEP,   LOSS,     SPEED, ETA,  SKIPPED, LR, MS,
+                                  LOSSES, ACCURACY, NORM,  COMM, SCALE,   BAR};
 
-#define FIELD_SIZE 48
+#define FIELD_SIZE 160
 #define BAR_WIDTH 20
 
 typedef struct step_fields {
@@ -123,6 +125,24 @@ static void put_bar(step_fields *f, const clt_step_metrics *m)
     put(f, BAR, "[%s]", bar);
 }
 
+/* Each loss of several by its name, which is shorter here: "masked" of masked_loss. None of them if they do
+ * not fit. */
+static void put_losses(step_fields *f, const clt_step_metrics *m)
+{
+    char all[FIELD_SIZE] = "", value[32];
+    int at = 0;
+    for (int i = 0; m->n_losses > 1 && i < m->n_losses && at < FIELD_SIZE; i++) {
+        const char *name = m->loss_name[i];
+        size_t length = strlen(name), end = strlen("_loss");
+        if (length > end && strcmp(name + length - end, "_loss") == 0)
+            length -= end;
+        at += snprintf(all + at, FIELD_SIZE - (size_t)at, "%s%.*s %s", i ? ", " : "", (int)length, name,
+                       clt_value_text(m->loss_value[i], 4, value, sizeof value));
+    }
+    if (at > 0 && at + 2 < FIELD_SIZE)
+        put(f, LOSSES, "(%s)", all);
+}
+
 static void fill(step_fields *f, const clt_step_metrics *m, bool bar)
 {
     char eta[32], loss[32];
@@ -131,6 +151,7 @@ static void fill(step_fields *f, const clt_step_metrics *m, bool bar)
     if (bar)
         put_bar(f, m);
     put(f, LOSS, "loss %s", clt_value_text(m->loss, 4, loss, sizeof loss));
+    put_losses(f, m);
     put_speed(f, m);
     if (isfinite(m->eta_s))
         put(f, ETA, "eta %s", clt_duration_text(m->eta_s, eta, sizeof eta));
@@ -153,7 +174,7 @@ static void fill(step_fields *f, const clt_step_metrics *m, bool bar)
 /* The separator before a field. */
 static const char *gap(field which)
 {
-    return which == STEP ? "" : which == BAR ? " " : " | ";
+    return which == STEP ? "" : which == BAR || which == LOSSES ? " " : " | ";
 }
 
 static int taken_by(const step_fields *f, field which)

@@ -36,9 +36,34 @@ static int metric_of(const char *key, size_t length, int expected)
 
 static void reset(clt_metrics_line *out)
 {
-    *out = (clt_metrics_line){.kind = CLT_LINE_OTHER, .step = -1};
+    out->kind = CLT_LINE_OTHER;
+    out->step = -1;
+    out->nonfinite = false;
+    out->present = 0;
+    out->n_losses = 0;
     for (int i = 0; i < CLT_METRIC_COUNT; i++)
         out->value[i] = NAN;
+}
+
+static bool is_key(const char *key, size_t length, const char *name)
+{
+    return length == strlen(name) && memcmp(key, name, length) == 0;
+}
+
+static bool holds_losses(const char *key, size_t length)
+{
+    return is_key(key, length, "losses") || is_key(key, length, "eval_losses");
+}
+
+static void add_loss(clt_metrics_line *out, const char *name, size_t length, double value)
+{
+    if (out->n_losses == CLT_LINE_LOSSES)
+        return;
+    clt_line_loss *loss = &out->losses[out->n_losses++];
+    length = length < CLT_LINE_LOSS_NAME ? length : CLT_LINE_LOSS_NAME - 1;
+    memcpy(loss->name, name, length);
+    loss->name[length] = '\0';
+    loss->value = value;
 }
 
 /* Decides the kind of the line from its members; false: it is not a line of metrics. */
@@ -223,9 +248,28 @@ static bool plain_key(scanner *s, const char **key, size_t *length)
     return take(s, ':');
 }
 
-static bool is_key(const char *key, size_t length, const char *name)
+/* Reads an object of losses after its brace; false: the line must be read by the strict reader. */
+static bool losses(scanner *s, clt_metrics_line *out)
 {
-    return length == strlen(name) && memcmp(key, name, length) == 0;
+    const char *key;
+    size_t length;
+    double value;
+    bool is_integer;
+    if (out->n_losses > 0) /* a second object */
+        return false;
+    do {
+        value = NAN;
+        if (!plain_key(s, &key, &length))
+            return false;
+        skip_space(s);
+        if (!word(s, "null") && !number(s, &value, &is_integer))
+            return false;
+        for (int i = 0; i < out->n_losses; i++)
+            if (is_key(key, length, out->losses[i].name))
+                return false; /* the same name twice */
+        add_loss(out, key, length, value);
+    } while (take(s, ','));
+    return take(s, '}');
 }
 
 /* Reads one member of the object; false: the line must be read by the strict reader. */
@@ -237,6 +281,8 @@ static bool member(scanner *s, clt_metrics_line *out)
     bool is_integer = false, is_true = false, is_number = false;
     if (!plain_key(s, &key, &length))
         return false;
+    if (holds_losses(key, length) && take(s, '{'))
+        return losses(s, out);
     skip_space(s);
     bool is_step = is_key(key, length, "step");
     int metric = is_step ? CLT_METRIC_COUNT : metric_of(key, length, s->expected);
@@ -297,6 +343,10 @@ static bool read_members(const clt_json *root, clt_metrics_line *out)
     for (const clt_json *v = clt_json_first(root); v; v = clt_json_next(v)) {
         const char *key = clt_json_key(v);
         int metric = metric_of(key, strlen(key), 0);
+        bool several = holds_losses(key, strlen(key)) && clt_json_typeof(v) == CLT_JSON_OBJECT;
+        for (const clt_json *l = several ? clt_json_first(v) : NULL; l; l = clt_json_next(l))
+            add_loss(out, clt_json_key(l), strlen(clt_json_key(l)),
+                     clt_json_typeof(l) == CLT_JSON_NUMBER ? clt_json_number(l) : NAN);
         if (metric == CLT_METRIC_COUNT)
             continue;
         out->present |= UINT64_C(1) << metric;

@@ -65,6 +65,15 @@ typedef enum clt_line_kind {
     CLT_LINE_OTHER  /* unknown to this program; to be ignored */
 } clt_line_kind;
 
+#define CLT_LINE_LOSSES 16    /* as many as a graph may have; further ones are left out */
+#define CLT_LINE_LOSS_NAME 64 /* bytes; longer names are cut */
+
+/* One of a model's several losses. */
+typedef struct clt_line_loss {
+    char name[CLT_LINE_LOSS_NAME];
+    double value; /* NAN where it is null */
+} clt_line_loss;
+
 typedef struct clt_metrics_line {
     clt_line_kind kind;
     int64_t step; /* 0 or more */
@@ -72,6 +81,9 @@ typedef struct clt_metrics_line {
     bool nonfinite;
     uint64_t present;               /* bit m: the line has metric m */
     double value[CLT_METRIC_COUNT]; /* NAN where it is absent or null */
+    /* the members of "losses" of a step or of "eval_losses" of an evaluation; 0: the model has one loss */
+    int n_losses;
+    clt_line_loss losses[CLT_LINE_LOSSES];
 } clt_metrics_line;
 
 static inline bool clt_line_has(const clt_metrics_line *line, clt_metric metric)

@@ -107,6 +107,29 @@ TEST(step_lines_drop_what_matters_least)
     assert_null(strstr(line, "scale"));
 }
 
+TEST(step_lines_name_each_of_several_losses)
+{
+    char line[CLT_LINE_SIZE];
+    clt_step_metrics m = samples[0];
+    m.n_losses = 2;
+    m.loss_name[0] = "masked_loss";
+    m.loss_name[1] = "other";
+    m.loss_value[0] = 1.75;
+    m.loss_value[1] = 0.75;
+    assert_non_null(
+        strstr(clt_step_line(&m, 0, false, line), " | loss 2.5000 (masked 1.7500, other 0.7500) | "));
+    assert_string_equal(clt_step_line(&m, 80, false, line),
+                        "step 7/100 | loss 2.5000 | 10.0k samples/s | eta 1m15s | lr 1.00e-03 | 12.2 ms");
+    m.n_losses = CLT_MAX_LOSSES; /* names for which there is no room */
+    for (int i = 0; i < CLT_MAX_LOSSES; i++) {
+        m.loss_name[i] = "a loss with a long name";
+        m.loss_value[i] = 1;
+    }
+    assert_null(strchr(clt_step_line(&m, 0, false, line), '('));
+    m.n_losses = 1;
+    assert_null(strchr(clt_step_line(&m, 0, false, line), '('));
+}
+
 TEST(progress_lines)
 {
     char line[CLT_LINE_SIZE];

@@ -217,4 +217,26 @@ TEST(facts_of_runs)
             assert_string_not_equal(clt_fact_columns[i].key, clt_fact_columns[k].key);
 }
 
+TEST(facts_of_several_losses)
+{
+    clt_run_record *record = run_of(
+        "losses",
+        "{\"step\":1,\"loss\":3,\"losses\":{\"a\":2,\"b\":1}}\n"
+        "{\"step\":2,\"loss\":2.5,\"losses\":{\"a\":1.5,\"b\":null}}\n"
+        "{\"step\":1,\"eval_loss\":2,\"eval_losses\":{\"a\":1.25,\"c\":0.5}}\n"
+        "{\"step\":2,\"eval_loss\":3,\"eval_perplexity\":9.5,\"eval_losses\":{\"a\":2.25,\"c\":0.75}}\n");
+    assert_int_equal(record->loss_count, 3);
+    assert_true(clt_run_facts_of(record).value[CLT_FACT_PERPLEXITY] == 9.5); /* not exp of the sum, 7.39 */
+    assert_null(clt_run_loss_named(record, "d"));
+    clt_run_facts a = clt_run_facts_of_loss(clt_run_loss_named(record, "a"));
+    assert_true(a.value[CLT_FACT_LOSS] == 1.5 && a.value[CLT_FACT_EVAL_LOSS] == 2.25);
+    assert_true(a.value[CLT_FACT_BEST_EVAL_LOSS] == 1.25 && a.value[CLT_FACT_BEST_EVAL_STEP] == 1);
+    assert_true(isnan(a.value[CLT_FACT_STEPS]));
+    clt_run_facts b = clt_run_facts_of_loss(clt_run_loss_named(record, "b"));
+    assert_true(b.value[CLT_FACT_LOSS] == 1 && isnan(b.value[CLT_FACT_EVAL_LOSS]));
+    clt_run_facts c = clt_run_facts_of_loss(clt_run_loss_named(record, "c"));
+    assert_true(isnan(c.value[CLT_FACT_LOSS]) && c.value[CLT_FACT_EVAL_LOSS] == 0.75);
+    clt_run_record_free(record);
+}
+
 TEST_PROGRAM(.fresh_folder = true);

@@ -98,6 +98,20 @@ TEST(both_readers_agree)
         "{\"step\":1,\"loss\":\"text\",\"lr\":1e-3}",
         "{\"step\":1,\"loss\":[1,2],\"accuracy\":0.5}",
         "{\"step\":1,\"eval_loss\":1.5,\"eval_losses\":{\"a\":1,\"b\":2}}",
+        "{\"step\":1,\"loss\":3,\"losses\":{\"masked_loss\":2.5,\"follows_loss\":null},\"lr\":0.5}",
+        "{\"step\":1,\"loss\":3,\"losses\":{\"Masked loss\":2.5, \"b\" : 1}}",
+        "{\"step\":1,\"loss\":3,\"losses\":{\"a\":\"x\",\"b\":[1],\"c\":{\"d\":1}}}",
+        "{\"step\":1,\"loss\":3,\"losses\":{\"a\":1,\"a\":2}}",
+        "{\"step\":1,\"loss\":3,\"losses\":{\"a\":1},\"losses\":{\"b\":2}}",
+        "{\"step\":1,\"loss\":3,\"losses\":{\"a\":1}",
+        "{\"step\":1,\"loss\":3,\"losses\":{\"a\":1,}}",
+        "{\"step\":1,\"loss\":3,\"losses\":{}}",
+        "{\"step\":1,\"loss\":3,\"losses\":1}",
+        "{\"step\":1,\"loss\":3,\"losses\":{\"a\":1,\"b\":2,\"c\":3,\"d\":4,\"e\":5,\"f\":6,\"g\":7,\"h\":8,"
+        "\"i\":9,"
+        "\"j\":10,\"k\":11,\"l\":12,\"m\":13,\"n\":14,\"o\":15,\"p\":16,\"q\":17}}",
+        "{\"step\":1,\"loss\":3,\"losses\":{\"a_name_that_is_much_longer_than_the_sixty_three_bytes_that_are_"
+        "kept_of_it\":1}}",
         "{\"step\":1,\"event\":\"saved\",\"time\":3}",
         "{\"step\":1,\"unknown\":123456789012345678901234567890,\"loss\":1}",
         "{\"step\":1,\"loss\":1,\"other\":-1.5}",
@@ -163,6 +177,11 @@ TEST(both_readers_agree)
         assert_int_equal(fast.present, strict.present);
         assert_int_equal(fast.nonfinite, strict.nonfinite);
         assert_memory_equal(fast.value, strict.value, sizeof fast.value);
+        assert_int_equal(fast.n_losses, strict.n_losses);
+        for (int k = 0; k < fast.n_losses; k++) {
+            assert_string_equal(fast.losses[k].name, strict.losses[k].name);
+            assert_memory_equal(&fast.losses[k].value, &strict.losses[k].value, sizeof(double));
+        }
     }
 }
 

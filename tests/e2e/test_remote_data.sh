@@ -135,6 +135,18 @@ printf 'DAMAGE' | dd of="$file" bs=1 seek=100 conv=notrunc 2>/dev/null
 far 0
 expect_text "a part of the copy '.*' is damaged; it is fetched from 's3://bucket/d/big/train_0.bin' again"
 expect_same "$(model big 4)" "$(model far 4)"
+# ... also beside a process that goes on to read it.
+rm -rf cache/objects
+"$CLTRAIN" train big.far.json train.steps=16000000 --out reader >reader.out 2>&1 &
+process=$!
+await_from $process grep -q '"step":40,' reader/metrics.jsonl
+file=$(copies | xargs ls -S | head -n 1)
+printf 'DAMAGE' | dd of="$file" bs=1 seek=100 conv=notrunc 2>/dev/null
+far 0
+expect_text "a part of the copy '.*' is damaged; it is fetched from 's3://bucket/d/big/train_0.bin' again"
+expect_same "$(model big 4)" "$(model far 4)"
+kill -TERM $process
+ended 75 reader.out
 truncate -s 5 "$file"
 far 0
 expect_same "$(model big 4)" "$(model far 4)"

@@ -18,6 +18,7 @@
 #define PIECE 65536       /* bytes that are read at a time to compare a sum */
 #define OTHER_SECONDS 600 /* how long another process may work on a block */
 #define OTHER_TURN 0.02   /* seconds between two looks whether it has finished */
+#define READERS_SECONDS 1 /* how long others may read a damaged block until it is mended beside them */
 #define ROOM_TRIES 3      /* how often room is made on a full disk */
 
 /* --- locks --- */
@@ -90,17 +91,21 @@ static bool is_whole(const clt_remote_file *c, uint64_t block)
     return known != 0 && sum == known;
 }
 
-clt_status clt_block_check(clt_remote_file *c, uint64_t block, bool *here)
+/* clt_block_check, which also tells whether the lock was given: no process fetches the block. */
+static clt_status check_block(const clt_remote_file *c, uint64_t block, bool *here, bool *given)
 {
-    *here = false;
-    bool taken = false;
-    CLT_TRY(lock_block(c, block, F_RDLCK, &taken));
-    if (!taken)
-        return CLT_OK;
-    *here = is_whole(c, block);
-    if (!*here)
+    *here = *given = false;
+    CLT_TRY(lock_block(c, block, F_RDLCK, given));
+    *here = *given && is_whole(c, block);
+    if (*given && !*here)
         unlock_block(c, block);
     return CLT_OK;
+}
+
+clt_status clt_block_check(clt_remote_file *c, uint64_t block, bool *here)
+{
+    bool given;
+    return check_block(c, block, here, &given);
 }
 
 /* --- fetching --- */
@@ -125,40 +130,62 @@ static int64_t room_of(const clt_remote_file *c, uint64_t block)
     return (int64_t)(block == 0 ? bytes + CLT_COPY_PAGE : bytes);
 }
 
-/* Called with the block locked for this process alone. */
-static clt_status fill_block(clt_remote_file *c, uint64_t block, void *buffer)
+/* Writes the object's bytes to a block and notes their sum. */
+static clt_status bring_block(clt_remote_file *c, uint64_t block, void *buffer)
 {
     uint64_t size = clt_block_size(c, block);
     const clt_s3_object *object = &c->place->objects.object[c->object];
     clt_hash64_state state;
-    clt_copies_make_room(size);
-    clt_copies_add_bytes(room_of(c, block)); /* before it is there, since other threads do the same */
-    clt_status status =
-        clt_s3_get(c->place->s3, object->key, object->etag, block * CLT_COPY_BLOCK, buffer, size);
-    if (status == CLT_OK)
-        status = write_block(c, block, buffer);
-    if (status != CLT_OK) {
-        clt_copies_add_bytes(-room_of(c, block));
-        return status;
-    }
+    CLT_TRY(clt_s3_get(c->place->s3, object->key, object->etag, block * CLT_COPY_BLOCK, buffer, size));
+    CLT_TRY(write_block(c, block, buffer));
     clt_hash64_begin(&state);
     clt_hash64_add(&state, buffer, size);
     atomic_store(&c->sums[block], finish_sum(&state));
     return CLT_OK;
 }
 
+/* Called with the block locked for this process alone. */
+static clt_status fill_block(clt_remote_file *c, uint64_t block, void *buffer)
+{
+    clt_copies_make_room(clt_block_size(c, block));
+    clt_copies_add_bytes(room_of(c, block)); /* before it is there, since other threads do the same */
+    clt_status status = bring_block(c, block, buffer);
+    if (status != CLT_OK)
+        clt_copies_add_bytes(-room_of(c, block));
+    return status;
+}
+
+static void tell_damage(const clt_remote_file *c)
+{
+    char name[1200];
+    CLT_WARN("a part of the copy '%s' is damaged; it is fetched from '%s' again", c->path,
+             clt_copy_name(c, name, sizeof name));
+}
+
 /* Called with the block locked for this process alone: fetches it unless it is there by now. */
 static clt_status fill_or_find(clt_remote_file *c, uint64_t block, void *buffer)
 {
-    char name[1200];
     if (is_whole(c, block))
         return CLT_OK;
     if (atomic_exchange(&c->sums[block], 0) != 0) {
-        CLT_WARN("a part of the copy '%s' is damaged; it is fetched from '%s' again", c->path,
-                 clt_copy_name(c, name, sizeof name));
+        tell_damage(c);
         clt_copies_add_bytes(-room_of(c, block));
     }
     return fill_block(c, block, buffer);
+}
+
+/* Mends a damaged block that other processes read and do not release: they keep their locks, and the bytes of
+ * the object are written over the ones that they read. *here false: another process fetches it by now. */
+static clt_status mend_block(clt_remote_file *c, uint64_t block, void *buffer, bool *here)
+{
+    CLT_TRY(lock_block(c, block, F_RDLCK, here));
+    if (!*here || is_whole(c, block))
+        return CLT_OK;
+    tell_damage(c);
+    clt_status status = bring_block(c, block, buffer);
+    if (status != CLT_OK)
+        unlock_block(c, block);
+    return status;
 }
 
 /* Another process has the block: it fetches it, or it reads a block that is damaged. */
@@ -179,10 +206,14 @@ static clt_status wait_for_other(const clt_remote_file *c, double begin, const a
 
 clt_status clt_block_fetch(clt_remote_file *c, uint64_t block, void *buffer, const atomic_bool *closing)
 {
-    bool here = false, alone = false;
-    double begin = clt_now();
-    while (!here && !alone) {
-        CLT_TRY(clt_block_check(c, block, &here));
+    bool here = false, alone = false, given = false;
+    double begin = clt_now(), read_since = begin; /* since when others only read it */
+    while (!alone) {
+        CLT_TRY(check_block(c, block, &here, &given));
+        if (!given)
+            read_since = clt_now();
+        else if (!here && clt_now() - read_since > READERS_SECONDS)
+            CLT_TRY(mend_block(c, block, buffer, &here));
         if (here)
             return CLT_OK;
         CLT_TRY(lock_block(c, block, F_WRLCK, &alone));

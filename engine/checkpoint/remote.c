@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
+#include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint_internal.h"
 #include "engine/files/crc64.h"
 #include "engine/files/fileio_error.h"
@@ -361,9 +362,33 @@ static clt_status fetch_files(clt_remote *r, const clt_remote_step *step, const 
 }
 
 #define FETCH_TAG "fetch-"
+#define FETCH_QUIET 86400.0 /* seconds without a change after which a fetch does not go on */
 
-/* Removes what fetches of processes that no longer exist have left in a folder of checkpoints. What a save
- * has left stays: only the run whose folder it is can know that it does not go on. */
+static double seconds_since_change(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 ? clt_wall_time() - (double)info.st_mtim.tv_sec : 0;
+}
+
+bool clt_fetch_is_abandoned(const char *path, const char *mark)
+{
+    CLT_SCOPED(clt_file_list) names = {0};
+    CLT_KEEP_ERROR();
+    if (clt_process_mark_is_gone(mark))
+        return true;
+    bool quiet = seconds_since_change(path) > FETCH_QUIET;
+    if (quiet && clt_is_directory(path))
+        quiet = clt_folder_names(path, &names) == CLT_OK;
+    for (size_t i = 0; i < names.count && quiet; i++) {
+        CLT_FREED char *file = NULL;
+        quiet =
+            clt_path_join(path, names.name[i], &file) == CLT_OK && seconds_since_change(file) > FETCH_QUIET;
+    }
+    return quiet;
+}
+
+/* Removes what abandoned fetches have left in a folder of checkpoints. What a save has left stays: only the
+ * run whose folder it is can know that it does not go on. */
 static clt_status remove_abandoned(const char *folder)
 {
     static const char mark[] = ".tmp-" FETCH_TAG;
@@ -372,10 +397,11 @@ static clt_status remove_abandoned(const char *folder)
     for (size_t i = 0; i < list.count; i++) {
         CLT_FREED char *path = NULL;
         const char *at = strstr(list.at[i].name, mark);
-        if (!at || !clt_process_is_gone(at + strlen(mark)))
+        if (!at)
             continue;
         CLT_TRY(clt_path_join(folder, list.at[i].name, &path));
-        CLT_TRY(clt_remove_tree(path));
+        if (clt_fetch_is_abandoned(path, at + strlen(mark)))
+            CLT_TRY(clt_remove_tree(path));
     }
     return CLT_OK;
 }
@@ -384,14 +410,14 @@ clt_status clt_remote_fetch(clt_remote *r, const clt_remote_step *step, const ch
 {
     CLT_SCOPED(remote_manifest) m = {.size = 0};
     CLT_FREED char *place = NULL, *temporary = NULL;
-    char tag[32];
+    char tag[sizeof FETCH_TAG + CLT_PROCESS_MARK], mark[CLT_PROCESS_MARK];
     CLT_TRY(clt_checkpoint_folder(folder, step->step, &place));
     if (!replace && clt_file_exists(place))
         CLT_FAIL(CLT_EUSAGE, "%s: is there already", place);
     CLT_TRY(read_manifest(r, step, &m));
     CLT_TRY(clt_mkdir_p(folder));
     CLT_TRY(remove_abandoned(folder));
-    snprintf(tag, sizeof tag, FETCH_TAG "%ld", (long)getpid());
+    snprintf(tag, sizeof tag, FETCH_TAG "%s", clt_process_mark(mark));
     CLT_TRY(clt_checkpoint_temporary(folder, step->step, tag, &temporary));
     CLT_TRY(clt_remove_tree(temporary));
     CLT_TRY(clt_mkdir_p(temporary));

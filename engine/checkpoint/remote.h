@@ -44,6 +44,10 @@ clt_status clt_remote_best_before(clt_remote *remote, int64_t step, const char *
 /* Checks the manifest, and that each file that it lists is there in its size; content: reads every file, too,
  * and checks its sum. CLT_ECHECKPOINT: something is missing or damaged. */
 clt_status clt_remote_verify(clt_remote *remote, const clt_remote_step *step, bool content);
+/* Whether what a fetch has begun at a path, whose name ends with the mark of its process (clt_process_mark), is
+ * left over: the process is gone, or nothing there has changed for a day. The second counts for processes of
+ * other machines that share the folder. */
+bool clt_fetch_is_abandoned(const char *path, const char *mark);
 /* Copies a checkpoint to folder/step_N once it is verified. replace: a local folder with this name is
  * replaced; otherwise it is CLT_EUSAGE. CLT_ECHECKPOINT: the uploaded checkpoint is damaged, and no local
  * file changes. */

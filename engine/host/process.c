@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "engine/base/hash.h"
 #include "engine/files/fileio.h"
 
 void clt_boot_identity(char *out, size_t size)
@@ -44,4 +46,32 @@ bool clt_process_is_gone(const char *id)
     char *end;
     const long process = strtol(id, &end, 10);
     return process > 0 && process <= INT32_MAX && !*end && kill((pid_t)process, 0) != 0 && errno == ESRCH;
+}
+
+/* The part of a mark that all processes have in common whose ids are valid here. False: the system does not
+ * say. */
+static bool here_text(char out[CLT_HASH64_TEXT])
+{
+    char boot[128], place[160];
+    const int64_t space = clt_process_space();
+    clt_boot_identity(boot, sizeof boot);
+    int length = snprintf(place, sizeof place, "%s %lld", boot, (long long)space);
+    clt_hash64_text(clt_hash64(place, (size_t)length), out);
+    return strcmp(boot, "?") != 0 && space != 0;
+}
+
+const char *clt_process_mark(char buffer[CLT_PROCESS_MARK])
+{
+    char here[CLT_HASH64_TEXT];
+    (void)here_text(here);
+    snprintf(buffer, CLT_PROCESS_MARK, "%s-%ld", here, (long)getpid());
+    return buffer;
+}
+
+bool clt_process_mark_is_gone(const char *mark)
+{
+    char here[CLT_HASH64_TEXT];
+    const size_t length = sizeof here - 1;
+    return here_text(here) && strncmp(mark, here, length) == 0 && mark[length] == '-' &&
+           clt_process_is_gone(mark + length + 1);
 }

@@ -43,13 +43,24 @@ ckpt 0 verify s3://bucket/runs/a/checkpoints/step_20 straight/checkpoints/step_2
 expect_text 's3://bucket/runs/a/checkpoints/step_20/: intact' '^straight/checkpoints/step_20: intact'
 
 # --- get: the newest complete one, or the one that is named ---
+echo 'GET model hold' >server/faults
+"$CLTRAIN" ckpt get s3://bucket/runs/a --out run >killed.out 2>&1 &
+process=$!
+is_held() { [ ! -s server/faults ]; }
+await_from $process is_held
+kill -9 $process
+wait $process 2>/dev/null
+left=$(basename run/checkpoints/step_20.tmp-fetch-*-$process) # step_20.tmp-fetch-HASH-ID
+own=${left%-*} other=step_30.tmp-fetch-0123456789abcdef old=step_40.tmp-fetch-0123456789abcdef
+mkdir run/checkpoints/{"$own-$$","$other-$process","$old-$process","$old-$$",step_30.tmp-$process}
+touch run/checkpoints/"$old-$$"/model.safetensors
+touch -d '2 days ago' run/checkpoints/"$old"-{$process,$$}
 printf '%s\n' 'GET model cut' 'GET model 500' 'GET manifest reset' >server/faults
-gone=$(sh -c 'echo $$')
-mkdir -p run/checkpoints/step_{20,30}.tmp-fetch-"$gone" run/checkpoints/step_30.tmp-{fetch-$$,"$gone"}
 ckpt 0 get s3://bucket/runs/a --out run
-# What a fetch that was killed has left goes; what belongs to a process that lives, or to a save, stays.
-if [ "$(ls run/checkpoints | paste -s -d ' ')" = "$(printf '%s\n' step_20 step_30.tmp-{fetch-$$,"$gone"} | sort | paste -s -d ' ')" ]; then pass; else fail "the folder has: $(ls run/checkpoints)"; fi
-rm -r run/checkpoints/step_30.tmp-*
+# What a fetch that was killed has left goes, and what has not changed for a day; what belongs to a process that lives, to another machine,
+# on which a process of this number may live, or to a save, stays.
+if [ "$(ls run/checkpoints | sort | paste -s -d ' ')" = "$(printf '%s\n' step_20 "$own-$$" "$other-$process" "$old-$$" step_30.tmp-$process | sort | paste -s -d ' ')" ]; then pass; else fail "the folder has: $(ls run/checkpoints)"; fi
+rm -r run/checkpoints/step_*.tmp-*
 expect_text '^run/checkpoints/step_20: intact'
 expect_same straight/checkpoints/step_20/model.safetensors run/checkpoints/step_20/model.safetensors
 expect_absent run/checkpoints/step_20.tmp-* run/checkpoints/step_30

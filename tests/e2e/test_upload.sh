@@ -109,14 +109,17 @@ await_from $process is_held
 kill -9 $process
 wait $process 2>/dev/null
 expect_absent cut/config.resolved.json
-expect_code 0 cp cut/config.resolved.json.tmp-$process cut/config.resolved.json.tmp-$$ # the second one is of a process that lives
+left=$(echo cut/config.resolved.json.tmp-*-$process) # .tmp-HASH-ID
+lives=${left%-*}-$$ other=cut/config.resolved.json.tmp-0123456789abcdef-$process
+expect_code 0 cp "$left" "$lives"
+expect_code 0 cp "$left" "$other" # of another machine that shares the folder
 cat cut.out >>outputs
 puts() { grep -c '^PUT' server/requests; }
 before=$(puts)
 train 2 long.json --out cut --resume auto train.seed=7 checkpoint.upload=s3://bucket/runs/lost
 expect_text 'fetched step'
-expect_absent cut/config.resolved.json.tmp-$process
-expect_code 0 rm cut/config.resolved.json.tmp-$$
+expect_absent "$left"
+expect_code 0 rm "$lives" "$other"
 mv cut/log.txt cut.log
 mkdir cut/log.txt # the run folder cannot be opened
 train 8 long.json --out cut --resume auto checkpoint.upload=s3://bucket/runs/lost
@@ -245,8 +248,10 @@ interrupt $process
 expect_code 0 grep -q 'runs/failed: the uploads were interrupted; s3://bucket/runs/failed/checkpoints/step_40/model.safetensors: PUT: 403' failed.out
 cat failed.out >>outputs
 same_end straight failed 40
-train 8 net.json --out failed --resume auto checkpoint.upload_seconds=1 checkpoint.upload=s3://bucket/runs/failed
-expect_text 'not all that the run has made is in s3://bucket/runs/failed: checkpoint.upload_seconds \(1\) have passed'
+train 8 net.json --out failed --resume auto checkpoint.upload_seconds=4 checkpoint.upload=s3://bucket/runs/failed
+expect_text 'not all that the run has made is in s3://bucket/runs/failed: checkpoint.upload_seconds \(4\) were too few; .*step_40/model.safetensors: PUT: 403'
+guarded "$tool" bucket read runs/failed/metrics.jsonl >there.jsonl 2>/dev/null # the checkpoint does not keep away what tells of it
+expect_same failed/metrics.jsonl there.jsonl
 rm server/faults
 if [ "$(last_event failed)" = end ]; then pass; else fail 'the last line of a run whose upload has failed is not the end'; fi
 if listed runs/failed/checkpoints/step_40/ manifest.json; then fail 'an incomplete checkpoint has a manifest'; else pass; fi

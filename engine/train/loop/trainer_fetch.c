@@ -68,7 +68,8 @@ clt_status clt_upload_only_here(const clt_loop *l, int64_t **steps, size_t *coun
 static clt_status download(clt_s3 *s3, const clt_s3_object *object, const char *path)
 {
     CLT_SCOPED(clt_str) temporary = {0};
-    clt_str_printf(&temporary, "%s.tmp-%ld", path, (long)getpid());
+    char mark[CLT_PROCESS_MARK];
+    clt_str_printf(&temporary, "%s.tmp-%s", path, clt_process_mark(mark));
     CLT_TRY(clt_str_check(&temporary));
     CLT_TRY(clt_s3_download(s3, object, temporary.text, LANES));
     if (rename(temporary.text, path) != 0) {
@@ -80,7 +81,7 @@ static clt_status download(clt_s3 *s3, const clt_s3_object *object, const char *
     return clt_fsync_parent(path);
 }
 
-/* Removes what downloads of processes that no longer exist have left of a text of the run folder. */
+/* Removes what abandoned downloads have left of a text of the run folder. */
 static void remove_abandoned(const char *folder, const char *text)
 {
     CLT_SCOPED(clt_file_list) names = {0};
@@ -91,8 +92,8 @@ static void remove_abandoned(const char *folder, const char *text)
         for (size_t i = 0; i < names.count; i++) {
             CLT_FREED char *path = NULL;
             if (strncmp(names.name[i], mark.text, mark.length) == 0 &&
-                clt_process_is_gone(names.name[i] + mark.length) &&
-                clt_path_join(folder, names.name[i], &path) == CLT_OK)
+                clt_path_join(folder, names.name[i], &path) == CLT_OK &&
+                clt_fetch_is_abandoned(path, names.name[i] + mark.length))
                 (void)unlink(path);
         }
     clt_error_clear(); /* they take room, and harm nothing */

@@ -25,6 +25,8 @@
 #define FETCH_DEADLINE 86400.0 /* seconds that other ranks wait while rank 0 fetches a checkpoint */
 #define FIRST_PAUSE 1.0        /* seconds after a failed upload until it is tried again; they double */
 #define MOST_PAUSE 60.0
+#define TEXTS_SHARE 0.25   /* of the time that the end of the run waits, for the final texts alone */
+#define TEXTS_SECONDS 60.0 /* and the most of it */
 
 /* A checkpoint that is complete in the bucket and has not been told of yet. */
 typedef struct arrival {
@@ -40,6 +42,7 @@ struct clt_uploader {
     double ending;     /* when that wait began; 0: it has not */
     uint64_t mark;     /* by which the run is known (clt_run_mark) */
     bool late;         /* it took too long, or was interrupted: requests have been ended */
+    bool leaves;       /* checkpoints took too long: no further one begins, but the texts are still sent */
     bool claimed;      /* of the thread: this run's metrics.jsonl is there */
     bool lost;         /* of the thread: another run's is */
     clt_thread *thread;
@@ -226,12 +229,12 @@ static void upload_due(clt_uploader *u, clt_due_upload *due)
     pthread_mutex_lock(&u->lock);
 }
 
-/* Uploads checkpoints until the run ends and none waits, or the end has waited for too long. Called
+/* Uploads checkpoints until the run ends and none waits, or the end has waited for them for too long. Called
  * with the lock held. */
 static void upload_steps(clt_uploader *u)
 {
     clt_due_upload due;
-    while (!u->late && !(u->lost && u->ends) && (!u->ends || u->queue.count > 0)) {
+    while (!u->late && !u->leaves && !(u->lost && u->ends) && (!u->ends || u->queue.count > 0)) {
         const double left = u->again - clt_now();
         if (u->queue.count == 0)
             pthread_cond_wait(&u->changed, &u->lock);
@@ -457,6 +460,21 @@ static bool interrupted(const clt_loop *l)
     return l->options->stop && atomic_load(l->options->stop) == SIGINT && l->stop != SIGINT;
 }
 
+/* Ends a wait that takes too long: for the checkpoints a little earlier than for the texts, which one that is
+ * refused for ever does not keep away. Called with the lock held. */
+static void limit_wait(clt_uploader *u, const clt_loop *l)
+{
+    const double waited = clt_now() - u->ending,
+                 share = u->limit * TEXTS_SHARE < TEXTS_SECONDS ? u->limit * TEXTS_SHARE : TEXTS_SECONDS;
+    const bool late = (u->limit > 0 && waited > u->limit) || interrupted(l);
+    u->leaves = u->leaves || (!u->settled && u->limit > 0 && waited > u->limit - share);
+    if (late && !u->late)
+        clt_s3_cancel(u->remote->s3);
+    u->late = u->late || late;
+    if (u->late || (u->leaves && !u->settled))
+        pthread_cond_broadcast(&u->changed);
+}
+
 /* Waits until *done, and tells meanwhile of uploads that fail. When that takes too long, or is interrupted,
  * requests are ended, after which the thread is soon through. */
 static void wait_until(clt_uploader *u, clt_loop *l, const bool *done)
@@ -469,12 +487,7 @@ static void wait_until(clt_uploader *u, clt_loop *l, const bool *done)
     u->closes = done == &u->over;
     pthread_cond_broadcast(&u->changed);
     while (!*done) {
-        bool late = (u->limit > 0 && clt_now() - u->ending > u->limit) || interrupted(l);
-        if (late && !u->late)
-            clt_s3_cancel(u->remote->s3);
-        u->late = u->late || late;
-        if (late)
-            pthread_cond_broadcast(&u->changed);
+        limit_wait(u, l);
         if (!*done)
             (void)clt_cond_wait_turn(&u->changed, &u->lock);
         if (u->warned.text) {
@@ -497,6 +510,12 @@ void clt_upload_settle(clt_loop *l)
     clt_upload_look(l);
 }
 
+/* Whether the time has ended before all was there. Called when the thread has ended. */
+static bool was_late(const clt_uploader *u)
+{
+    return u->late || (u->leaves && u->queue.count > 0);
+}
+
 /* Ends the uploads; false: something is not there, and `text` says why. */
 static bool finish(clt_loop *l, char *text, size_t size)
 {
@@ -506,13 +525,13 @@ static bool finish(clt_loop *l, char *text, size_t size)
     wait_until(u, l, &u->over);
     clt_thread_join(CLT_TAKE(u->thread));
     clt_upload_look(l);
-    if (!u->late && u->failure.status == CLT_OK)
+    if (!was_late(u) && u->failure.status == CLT_OK)
         return true;
     char why[64] = "";
     if (u->late && interrupted(l))
         snprintf(why, sizeof why, "the uploads were interrupted");
-    else if (u->late)
-        snprintf(why, sizeof why, "checkpoint.upload_seconds (%g) have passed", u->limit);
+    else if (was_late(u))
+        snprintf(why, sizeof why, "checkpoint.upload_seconds (%g) were too few", u->limit);
     const bool failed = u->failure.status != CLT_OK;
     snprintf(text, size, "not all that the run has made is in %s: %s%s%s", address, why,
              why[0] && failed ? "; " : "", failed ? u->failure.text : "");

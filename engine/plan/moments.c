@@ -11,8 +11,7 @@
  * cores) the passes take 8 ms of a step. With moments instead, products and Winograd's transforms take up
  * to 0.5 ms longer in sum, and the norms, which find less of their input in caches, 0.5 to 1 ms. On GPUs
  * the pass reads as many bytes as the result has, while moments are 2 numbers for each column of a tile
- * of 32 to 256 rows.
- * numbers for each column of a tile of 32 to 256 rows. */
+ * of 32 to 256 rows. */
 #include <stdlib.h>
 
 #include "engine/plan/plan_internal.h"

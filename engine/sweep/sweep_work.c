@@ -319,7 +319,7 @@ static bool was_stopped(const worker *w, int signal)
            signal == SIGHUP;
 }
 
-/* The status of an exit code that says that trainings cannot go on on this machine; else CLT_OK. */
+/* The status of an exit code that says that trainings cannot continue on this machine; else CLT_OK. */
 static clt_status machine_status(int code)
 {
     static const clt_status list[] = {CLT_EDATA, CLT_EDEVICE, CLT_ESTORAGE, CLT_EDEVLOST};

@@ -11,6 +11,8 @@ export OCL_ICD_VENDORS=/nowhere # no driver is found
 net mlp train.steps=1000 >net.json
 # of CARD KEY: a number of the card in the last JSON
 of() { awk -v card="\"$1\"" -v key="\"$2\":" '$1 == "\"card\":" { on = index($2, card) == 1 } on && $1 == key { sub(",", "", $2); print $2 }' "$out"; }
+# equals_nearly A B: an awk expression; true where two numbers differ by at most a part in a million
+equals_nearly() { printf '(%s) - (%s) <= 1e-6 * (%s) && (%s) - (%s) <= 1e-6 * (%s)' "$1" "$2" "$2" "$2" "$1" "$2"; }
 holds() { # what, awk expression
     if awk "BEGIN { exit !($2) }"; then pass; else fail "$1: $2 does not hold"; fi
 }
@@ -24,20 +26,20 @@ for card in H100 A100 T4; do
     # six operations for each parameter and token are the least, attention and the update come on top
     least="6 * 124e6 * 65536 / (0.4e12 * $(of $card half_tflops))"
     holds "$card: a step" "$seconds > $least && $seconds < 4 * $least"
-    holds "$card: the run" "$(of $card seconds) - 100 * $seconds < 1e-6 * $seconds && $(of $card steps) == 100"
+    holds "$card: the run" "$(equals_nearly "$(of $card seconds)" "100 * $seconds") && $(of $card steps) == 100"
 done
 holds 'a better card is faster' "$(of H100 step_seconds) < $(of A100 step_seconds) && $(of A100 step_seconds) < $(of T4 step_seconds)"
 holds 'units that the engine does not use do not count' "$(of MI300X step_seconds) > $(of A100 step_seconds)"
 for card in H100 T4; do
     cost="$(of $card seconds) / 3600 * $(of $card price_per_hour)"
-    holds "$card: cost" "$(of $card cost) - $cost < 1e-9 * $cost && $cost - $(of $card cost) < 1e-9 * $cost"
+    holds "$card: cost" "$(equals_nearly "$(of $card cost)" "$cost")"
 done
 if [ "$(of A100 cost)" = null ] && [ "$(of A100 price_per_hour)" = null ]; then pass; else fail 'no price is known for A100'; fi
 one=$(of H100 step_seconds)
 expect_code 0 "$CLTRAIN" estimate "$gpt2" precision.mode=auto data.micro_batch=8 data.global_batch=64 model.context=1024 train.steps=100 --json \
     --for h100 --price h100=2.5 --reach 80 --ranks 8
 holds 'eight ranks at twice the reach' "$(of H100 step_seconds) < $one / 8 && $(of H100 step_seconds) > $one / 17"
-holds 'eight cards are paid' "$(of H100 cost) > 7.999 * 2.5 * $(of H100 seconds) / 3600"
+holds 'eight cards are paid' "$(equals_nearly "$(of H100 cost)" "8 * 2.5 * $(of H100 seconds) / 3600")"
 
 # --- what does not fit ---
 expect_code 0 "$CLTRAIN" estimate "$gpt2" precision.mode=f32 data.micro_batch=64 data.global_batch=64 model.context=1024 --for T4,H200 --price T4=0.3

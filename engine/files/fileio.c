@@ -16,9 +16,48 @@
 #include <zlib.h>
 
 #include "engine/base/mem.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio_error.h"
 #include "engine/files/remote_files.h"
+
+/* Writes what the user may have meant by a path at which nothing is: the nearest name in its folder, else up
+ * to three names there that end alike, else the missing folder, else nothing. */
+static void say_what_is_there(const char *path, clt_str *out)
+{
+    CLT_SCOPED(clt_file_list) names = {0};
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *end = strrchr(name, '.');
+    CLT_FREED char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    if (!folder || clt_folder_names(folder, &names) != CLT_OK) {
+        if (folder && !clt_file_exists(folder))
+            clt_str_printf(out, "; there is no folder '%s'", folder);
+        return;
+    }
+    const char *near = clt_nearest_name(name, (const char *const *)names.name, names.count);
+    if (near) {
+        clt_str_printf(out, "; did you mean '%.*s%s'?", (int)(name - path), path, near);
+        return;
+    }
+    size_t alike = 0;
+    for (size_t i = 0; end && i < names.count; i++) {
+        const char *other = strrchr(names.name[i], '.');
+        if (other && strcmp(other, end) == 0 && ++alike <= 3)
+            clt_str_printf(out, "%s'%s'", alike == 1 ? "; its folder holds " : ", ", names.name[i]);
+    }
+    if (alike > 3)
+        clt_str_printf(out, " and %zu more", alike - 3);
+}
+
+static clt_status fail_open(const char *path, clt_status code, int error)
+{
+    CLT_SCOPED(clt_str) there = {0};
+    if (error == ENOENT)
+        say_what_is_there(path, &there);
+    if (!there.text)
+        return clt_fail_errno(code, error, "opening '%s' for reading", path);
+    char why[CLT_ERRNO_TEXT];
+    CLT_FAIL(code, "opening '%s' for reading: %s%s", path, clt_errno_text(error, why), there.text);
+}
 
 clt_status clt_open_start(const char *path, clt_status code, uint64_t bytes, int *fd, struct stat *info)
 {
@@ -32,7 +71,7 @@ clt_status clt_open_start(const char *path, clt_status code, uint64_t bytes, int
             opened = open(path, O_RDONLY | O_CLOEXEC);
         } while (opened < 0 && errno == EINTR);
         if (opened < 0)
-            return clt_fail_errno(code, errno, "opening '%s' for reading", path);
+            return fail_open(path, code, errno);
     }
     if (fstat(opened, info) != 0)
         return clt_fail_errno(code, errno, "looking at '%s'", path);

@@ -116,6 +116,22 @@ TEST_BETWEEN(test_read, make_folder, drop_folder)
     free(got);
 }
 
+/* The message about a path at which nothing is says what is there instead. */
+TEST_BETWEEN(test_read_absent, make_folder, drop_folder)
+{
+    put("train_000.bin", "x", 1);
+    put("val_000.bin", "x", 1);
+    put("manifest.json", "x", 1);
+    check_refused("trian_000.bin", false, 0, "did you mean '");
+    assert_non_null(strstr(clt_error_text(), in_folder("train_000.bin")));
+    check_refused("train.bin", false, 0, "; its folder holds 'train_000.bin', 'val_000.bin'");
+    put("other_000.bin", "x", 1);
+    put("some_000.bin", "x", 1);
+    check_refused("train.bin", false, 0, "'train_000.bin' and 1 more");
+    check_refused("gone/train_000.bin", false, 0, "; there is no folder '");
+    check_refused("nothing.txt", false, 0, "No such file or directory; check the path");
+}
+
 /* data packed with gzip, appended to out */
 static void pack(clt_str *out, const void *data, size_t size, int level)
 {

@@ -145,6 +145,29 @@ for kind in dynamic mistral qwen3; do
     expect_text "exporting '.*' as GGUF: llama.cpp " '--format hf'
     [ ! -e $kind.gguf ] || fail "a file was written though the export was refused"
 done
+
+# --- the largest values of each type: one that rounds to infinity is refused. They stand in the row of a byte that no text has. ---
+sed 's/"train": {"steps": 1}/"optimizer": {"type": "sgd", "learning_rate": 1e-30}, "train": {"steps": 1}/; s/"context": 32/&, "tied": false/' \
+    bytes.json >untied.json
+expect_code 0 "$CLTRAIN" train untied.json --out untied
+expect_code 0 "$CLTRAIN" export untied --out untied_hf
+weights=untied_hf/model.safetensors
+header=$(od -An -tu8 -N8 $weights | tr -d ' ')
+first=$(head -c $((8 + header)) $weights | tail -c +9 |
+    sed -n -E 's/.*"model.embed_tokens.weight": ?\{[^}]*"data_offsets": ?\[([0-9]+).*/\1/p')
+largest() { # BYTES CODE TYPE: exports the type after the first value of the embedding became these bytes, the lowest first
+    printf '%b' "$1" | dd of=$weights bs=1 seek=$((8 + header + first)) conv=notrunc 2>/dev/null
+    expect_code 0 "$CLTRAIN" train untied.json --init untied_hf --out huge
+    expect_code "$2" "$CLTRAIN" export huge --out huge.gguf --dtype "$3"
+    rm -rf huge huge.gguf
+}
+largest '\x00\xef\x7f\x47' 0 f16 # 65519, which rounds to 65504
+largest '\x00\xf0\x7f\x47' 6 f16 # 65520
+expect_text "'model.embed_tokens.weight' holds 65520, which the type cannot hold; export as f32 or bf16"
+largest '\xff\x7f\x7f\x7f' 0 bf16 # the last one that rounds to 3.39e38
+largest '\x00\x80\x7f\x7f' 6 bf16
+expect_text 'holds 3\.39618e\+38, which the type cannot hold; export as f32$'
+
 expect_code 2 "$CLTRAIN" export run_gpt --out w.safetensors --dtype q8_0
 expect_text 'q8_0 is for --format gguf'
 expect_code 2 "$CLTRAIN" export run_gpt --out w.gguf --dtype q4_0

@@ -227,14 +227,14 @@ static clt_status convert(const item *i, const float *values, uint8_t *out)
         memcpy(out, values, n * sizeof *values);
         return CLT_OK;
     }
-    /* the largest value of a block's factor, or of a value itself */
-    const float limit = i->type == CLT_GGUF_Q8_0  ? 65504.0F * 127
-                        : i->type == CLT_GGUF_F16 ? 65504.0F
-                                                  : 3e38F;
+    /* The first value that the type, or the factor of a block, rounds to infinity. */
+    const float limit = i->type == CLT_GGUF_Q8_0  ? 65520.0F * 127
+                        : i->type == CLT_GGUF_F16 ? 65520.0F
+                                                  : 0x1.FFp127F;
     for (uint64_t k = 0; k < n; k++)
-        if (!(fabsf(values[k]) <= limit))
-            CLT_FAIL(CLT_ENUMERIC, "tensor '%s' holds %g, which the type cannot hold; export as f32 or bf16",
-                     i->from->name, (double)values[k]);
+        if (!(fabsf(values[k]) < limit))
+            CLT_FAIL(CLT_ENUMERIC, "tensor '%s' holds %g, which the type cannot hold; export as %s",
+                     i->from->name, (double)values[k], i->type == CLT_GGUF_BF16 ? "f32" : "f32 or bf16");
     for (uint64_t k = 0; i->type == CLT_GGUF_Q8_0 && k < n / BLOCK; k++)
         quantise(values + k * BLOCK, out + k * BLOCK_BYTES);
     for (uint64_t k = 0; i->type != CLT_GGUF_Q8_0 && k < n; k++) {

@@ -119,7 +119,7 @@ uint16_t clt_f32_to_f16(float f)
         uint32_t odd = (magnitude >> 13) & 1u;
         return (uint16_t)(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
     }
-    if (magnitude <= 0x33000000u) /* 2^-25, half of the least subnormal, ties to zero */
+    if (magnitude <= 0x33000000u) /* 2^-25 is half of the least subnormal: the tie goes to zero */
         return (uint16_t)sign;
     /* Subnormal half: count of 2^-24 steps, rounded to nearest even. */
     uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
@@ -254,9 +254,8 @@ clt_shape clt_shape4(int64_t a, int64_t b, int64_t c, int64_t d)
     return clt_shape_make(4, (int64_t[]){a, b, c, d});
 }
 
-/* Product of dimensions. On overflow INT64_MAX, so that a shape too large to allocate stays too large. 0 if
- * any dimension is 0.
- */
+/* Product of dimensions; 0 if any dimension is 0. On overflow it is INT64_MAX, so that a shape that is too
+ * large to allocate stays too large. */
 static int64_t product(const int64_t *dims, int count)
 {
     for (int i = 0; i < count; i++)

@@ -40,14 +40,14 @@ float clt_f16_to_f32(uint16_t h);
 uint16_t clt_f32_to_f16(float f);
 float clt_bf16_to_f32(uint16_t h);
 uint16_t clt_f32_to_bf16(float f);
-/* The nearest number of f16 or bf16; of other types `value` itself. */
+/* The nearest number of f16 or bf16; for other types `value` itself. */
 float clt_dtype_rounded(clt_dtype dtype, float value);
 
 /* One element of an array of any type. Reals are rounded to the nearest number of a floating type. */
 void clt_dtype_store(clt_dtype dtype, void *array, size_t index, double value);
 double clt_dtype_load(clt_dtype dtype, const void *array, size_t index);
 /* Half a unit in the last place of `value` in a 16-bit floating type: the largest error of rounding to
- * nearest; rounding towards zero has up to twice that error. 0 for other types. */
+ * nearest. Rounding towards zero has up to twice this error. 0 for other types. */
 double clt_dtype_rounding(clt_dtype dtype, double value);
 
 #define CLT_MAX_DIMS 6
@@ -58,7 +58,7 @@ typedef struct clt_shape {
     int64_t dim[CLT_MAX_DIMS];
 } clt_shape;
 
-/* An ndim outside 0..CLT_MAX_DIMS gives a shape with ndim -1 and no elements, which no graph accepts. */
+/* If `ndim` is outside 0..CLT_MAX_DIMS, the shape has ndim -1 and no elements, and no graph accepts it. */
 clt_shape clt_shape_make(int ndim, const int64_t *dims);
 clt_shape clt_shape1(int64_t a);
 clt_shape clt_shape2(int64_t a, int64_t b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A 64-bit hash for integrity and identity: checkpoint files, config digests, agreement between ranks. Not
- * for secrets: it finds accidents, not attackers. */
+ * for secrets: it detects accidents, not attacks. */
 #ifndef ENGINE_BASE_HASH_H
 #define ENGINE_BASE_HASH_H
 
@@ -14,7 +14,7 @@ uint64_t clt_hash64(const void *data, size_t size);
 /* The same in parts: any split of the bytes gives the same value. */
 typedef struct clt_hash64_state {
     uint64_t lane[4];
-    uint64_t total;    /* bytes so far */
+    uint64_t total;    /* number of bytes so far */
     uint8_t block[32]; /* the last total % 32 bytes */
 } clt_hash64_state;
 void clt_hash64_begin(clt_hash64_state *state);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Open addressing: an entry stands in the first free slot from its number's hash on. At most half of the
- * slots are used, so a search ends. */
+ * Open addressing: an entry is in the first slot that was free from its number's hash on. At most half of the
+ * slots are used, so that every search ends. */
 #include "engine/base/index_map.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define FIRST_SIZE 256
 
-/* The slot of the entry, or the free one where it would stand. */
+/* The slot of the entry, or the free slot where it belongs. */
 static clt_index_slot *find(const clt_index_map *map, uint32_t index)
 {
     size_t at = (index * 2654435761u) & (map->size - 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A hash table from numbers of 32 bits, which may be any, to pointers. Its memory grows with the entries and
- * not with the numbers. */
+ * A hash table from arbitrary 32-bit numbers to pointers. Its memory grows with the number of entries, not
+ * with the numbers. */
 #ifndef ENGINE_BASE_INDEX_MAP_H
 #define ENGINE_BASE_INDEX_MAP_H
 
@@ -16,10 +16,10 @@ typedef struct clt_index_slot {
     uint32_t index;
 } clt_index_slot;
 
-/* Zero-initialise to start. */
+/* A zero-initialised map is empty. */
 typedef struct clt_index_map {
     clt_index_slot *slots;
-    size_t size; /* slots: 0 or a power of two */
+    size_t size; /* number of slots: 0 or a power of two */
     size_t used; /* entries */
 } clt_index_map;
 

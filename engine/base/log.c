@@ -81,7 +81,7 @@ bool clt_log_level_from_name(const char *name, clt_log_level *level)
     return false;
 }
 
-/* Hands over `text` line by line; the text is cut up in place. */
+/* Hands over `text` line by line; the text is cut into lines in place. */
 static void deliver(clt_log_level level, char *text)
 {
     CLT_LOCKED(&sink_lock);
@@ -104,7 +104,7 @@ static void deliver(clt_log_level level, char *text)
 }
 
 /* Formats a line; *room receives memory to be freed, or NULL. Build logs can be longer than the buffer
- * `small`. If there is no memory for a larger one, the line is cut. */
+ * `small`. If there is no memory for a larger buffer, the line is cut. */
 static char *format_line(char *small, size_t size, const char *format, va_list args, char **room)
 {
     va_list again;
@@ -137,9 +137,9 @@ void clt_log(clt_log_level level, const char *format, ...)
 
 static struct {
     pthread_mutex_t mutex;
-    uint64_t *hash; /* of the texts that were logged */
+    uint64_t *hash; /* hashes of the texts that were logged */
     size_t count, capacity;
-    bool not_first; /* another process of the job logs them */
+    bool not_first; /* another process of the job logs such lines */
 } once = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 void clt_log_set_first(bool first)
@@ -156,7 +156,7 @@ void clt_log_forget(void)
     once.count = once.capacity = 0;
 }
 
-/* Whether the text is to be logged now. Without memory it is, each time. */
+/* True if the text is to be logged now. If memory for its hash runs out, it is logged every time. */
 static bool is_new(const char *text)
 {
     uint64_t hash = clt_hash64(text, strlen(text));

@@ -20,22 +20,21 @@ typedef void (*clt_log_sink)(void *context, clt_log_level level, const char *lin
 
 void clt_log_set_sink(clt_log_sink sink, void *context, clt_log_level max_level);
 void clt_log_set_level(clt_log_level max_level); /* of the sink */
-/* A second receiver with a level of its own: log.txt of the run in progress. NULL ends it. */
+/* A second receiver with its own level: log.txt of the current run. NULL removes it. */
 void clt_log_set_copy(clt_log_sink copy, void *context, clt_log_level max_level);
 clt_log_level clt_log_max_level(void); /* lines above this level reach no receiver */
 /* "error", "warn", "info", "debug", "trace"; false: there is no such level. */
 bool clt_log_level_from_name(const char *name, clt_log_level *level);
 void clt_log(clt_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Logs what each process of a job finds out, and what a process finds out again whenever it opens the
- * same data: only the first process logs it, and each text once. clt_log_set_first: whether this process
- * is the first one; it is until then. clt_log_forget: another run begins, so the texts may be logged
- * again. */
+/* For lines that every process of a job, or every opening of the same data, would repeat: only the first
+ * process logs them, and each text once. clt_log_set_first says whether this process is the first one; until
+ * then it is. clt_log_forget: another run begins, so that the texts may be logged again. */
 void clt_log_once(clt_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void clt_log_set_first(bool first);
 void clt_log_forget(void);
 
-/* True while this thread is handing a line to a receiver; lines that it logs meanwhile are dropped. */
+/* True while this thread hands a line to a receiver; lines that it logs meanwhile are dropped. */
 bool clt_log_is_deaf(void);
 /* Writes a line with level INFO to the second receiver only, for events that belong only in the run's
  * log. */

@@ -105,8 +105,8 @@ void clt_scratch_free(clt_scratch *scratch)
     *scratch = (clt_scratch){0};
 }
 
-/* Arena: a list of chunks, the current one first. Objects larger than a quarter of a chunk get a chunk of
- * their own, which is put second in the list. */
+/* Arena: a list of chunks, the current one first. An object larger than a quarter of a chunk gets its own
+ * chunk, which becomes the second of the list. */
 #define ARENA_CHUNK ((size_t)64 * 1024)
 #define ARENA_ALIGN ((size_t)16)
 
@@ -322,8 +322,8 @@ int clt_edit_distance(const char *a, const char *b, int limit)
             if (now[j] < least)
                 least = now[j];
         }
-        /* If this row's minimum is above the limit, no later row is below it, so the distance is above the
-         * limit too. That also holds with transpositions: they cost one, and minima of neighbouring rows
+        /* If this row's minimum is above the limit, no later row gets below it, so the distance is above the
+         * limit, too. This also holds with transpositions, which cost one, since minima of neighbouring rows
          * differ by at most one. */
         if (least > limit)
             return limit + 1;
@@ -332,8 +332,8 @@ int clt_edit_distance(const char *a, const char *b, int limit)
     return distance > limit ? limit + 1 : distance;
 }
 
-/* The form in which names are compared: lower case, '_' and blanks as '-'. False: the name is too long to
- * be compared. */
+/* Converts a name to the form in which names are compared: lower case, with '-' for '_' and blanks. False:
+ * the name is too long. */
 static bool plain_name(const char *name, char plain[EDIT_MAX + 1])
 {
     size_t n = strnlen(name, EDIT_MAX + 1);

@@ -31,7 +31,7 @@ clt_status clt_alloc(void *out, size_t count, size_t size, const char *what);
  * memory is zeroed. */
 clt_status clt_grow(void *array, size_t *capacity, size_t need, size_t size, const char *what);
 
-/* Arrays that are freed together. Zero-initialise to start; clt_scratch_alloc is like clt_alloc. */
+/* Arrays that are freed together. Zero-initialise it; clt_scratch_alloc is like clt_alloc. */
 typedef struct clt_scratch {
     void **array;
     size_t count, capacity;
@@ -46,13 +46,13 @@ typedef struct clt_arena clt_arena;
 clt_status clt_arena_create(clt_arena **out);
 void clt_arena_destroy(clt_arena *arena); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_arena, clt_arena_destroy)
-/* Returns NULL only when the host is out of memory (then the thread's error is set to CLT_ENOMEM). */
+/* Returns NULL only if the host is out of memory; then it sets the thread's error to CLT_ENOMEM. */
 void *clt_arena_alloc(clt_arena *arena, size_t size);
 char *clt_arena_strdup(clt_arena *arena, const char *text);
 char *clt_arena_printf(clt_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Growing string. Zero-initialise to start; text is always NUL-terminated once anything was appended.
- * Appending returns no status: running out of memory sets `failed`, which clt_str_check reports. */
+/* Growing string. Zero-initialise it; `text` is NUL-terminated once anything was appended. Appending returns
+ * no status: running out of memory sets `failed`, which clt_str_check reports. */
 typedef struct clt_str {
     char *text;
     size_t length, capacity;
@@ -71,20 +71,21 @@ CLT_SCOPED_VALUE(clt_str, clt_str_free)
 /* Edit distance with adjacent transpositions, capped at `limit`+1. Texts of more than 255 bytes have
  * distance 0 or limit+1. */
 int clt_edit_distance(const char *a, const char *b, int limit);
-/* The nearest of `count` names (the first, if several are as near) within max(2, strlen/3) edits; case does
- * not count, and '_', '-' and blanks are the same. If none is near, the shortest name that contains `name`,
- * if `name` has at least five characters; else NULL. */
+/* The nearest of `count` names (the first of equally near ones) within max(2, strlen/3) edits; case is
+ * ignored, and '_', '-' and blanks are equal. If none is near, the shortest name that contains `name`, if
+ * `name` has at least five characters; else NULL. */
 const char *clt_nearest_name(const char *name, const char *const *names, size_t count);
 
 /* Zeroed memory from the system in whole pages, aligned to 2 MiB, for blocks of many megabytes. Transparent
  * huge pages are used where the system has them, so that there are fewer TLB misses. */
 clt_status clt_pages_create(uint64_t bytes, const char *what, void **out);
-void clt_pages_destroy(void *pages, uint64_t bytes); /* the same bytes; NULL is fine */
+/* `bytes` as for clt_pages_create; `pages` may be NULL */
+void clt_pages_destroy(void *pages, uint64_t bytes);
 /* Starts to fault in all pages of the memory in the background, since the page faults of first writes are
- * slow: one core clears a few gigabytes per second, and several times fewer in a virtual machine. The memory
- * may be used, and destroyed, meanwhile. */
+ * slow: one core clears a few gigabytes per second, and several times fewer in a virtual machine. Meanwhile
+ * the memory may be used or destroyed. */
 void clt_pages_prefault(void *pages, uint64_t bytes);
-/* Waits until all pages of clt_pages_prefault exist; helps to make them, on all cores. */
+/* Waits until all pages of clt_pages_prefault exist, and helps to make them, on all cores. */
 void clt_pages_prefault_finish(void);
 
 #endif

@@ -17,10 +17,10 @@ typedef struct clt_name {
     uintptr_t value;
 } clt_name;
 
-/* A table that is zeroed is empty. */
+/* A zero-initialised table is empty. */
 typedef struct clt_names {
     clt_name *place;
-    size_t n, places; /* slots: a power of two, or 0 */
+    size_t n, places; /* `places`: slots, a power of two or 0 */
 } clt_names;
 
 /* Adds a name; a name that is there already keeps its value. Fails with CLT_ENOMEM only. */

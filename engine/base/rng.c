@@ -58,9 +58,9 @@ float clt_rng_uniform(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* Box-Muller with our own series for the logarithm and the cosine: the C library's functions differ between
- * versions, and take 30 ns for one normal. The code has no branches, so that compilers vectorise it, and
- * the build's flags forbid contraction to fused multiply-adds, so that the bits are the same everywhere. */
+/* Box-Muller with our own series for logarithm and cosine, since the C library's functions differ between
+ * versions and take 30 ns for one normal. The code has no branches, so that compilers vectorise it, and the
+ * build's flags forbid contraction to fused multiply-adds, so that the bits are the same everywhere. */
 
 static ALWAYS_INLINE double as_double(uint64_t bits)
 {
@@ -89,7 +89,7 @@ static ALWAYS_INLINE double log_of(uint64_t word)
 {
     const uint64_t root = UINT64_C(0x3fe6a09e667f3bcd); /* bits of sqrt(1/2) */
     uint64_t bits = as_bits(from_integer((int64_t)(word + 1)) * 0x1p-32);
-    /* exponents of u are 0 to -32: 64 is added so that the difference stays above 0 */
+    /* exponents of u are 0 to -32; adding 64 keeps the difference above 0 */
     uint64_t above = (bits + (UINT64_C(64) << 52) - root) >> 52;
     double e = from_integer((int64_t)above) - 64.0;
     double m = as_double(bits + (UINT64_C(64) << 52) - (above << 52));
@@ -192,7 +192,7 @@ static void normals_any(const normal_stream *stream, uint64_t block, float *out)
     normals_of(stream, block, out);
 }
 
-/* GCC prefers vectors of 256 bits unless it is told otherwise; other compilers do not know the option. */
+/* By default GCC prefers vectors of 256 bits; other compilers do not know the option. */
 #if defined __clang__ || !defined __GNUC__ || __GNUC__ < 8
 #define AVX512 "avx512f,avx512dq,avx512vl"
 #else
@@ -282,7 +282,7 @@ uint64_t clt_permute(uint64_t position, uint64_t n, uint64_t seed, uint32_t epoc
     int bits = 64 - __builtin_clzll(n - 1);
     if (bits < FEISTEL_MIN_BITS)
         bits = FEISTEL_MIN_BITS;
-    /* Cycle walking: apply the network until the result is below n. That happens, since the cycle began
+    /* Cycle walking: apply the network until the result is below n, which must happen, since the cycle began
      * below n. */
     uint64_t x = position % n;
     do {

@@ -14,10 +14,9 @@
  *         return CLT_OK;
  *     }
  *
- * Such a variable is initialised where it is declared, and no goto jumps over the declaration. Variables
- * are destroyed in the reverse order of their declarations. A destroying function leaves the thread's error
- * as it is (CLT_KEEP_ERROR, if it calls anything that may fail), because the error has been recorded by
- * then. */
+ * Such a variable is initialised where it is declared, and no goto jumps over the declaration. Variables are
+ * destroyed in the reverse order of their declarations. A destroying function must not change the thread's
+ * error, which is recorded by then (CLT_KEEP_ERROR, if it calls anything that may fail). */
 #ifndef ENGINE_BASE_SCOPE_H
 #define ENGINE_BASE_SCOPE_H
 
@@ -28,18 +27,18 @@
 
 #include "engine/base/status.h"
 
-/* Declares a variable of `type` or, with a star after it, of a pointer to `type`. The header of the type
- * says which, by one of the two definitions below. */
+/* Declares a variable of `type` or, with a star after it, a pointer to `type`. One of the two definitions
+ * below, in the header of the type, decides which. */
 #define CLT_SCOPED(type) __attribute__((cleanup(type##_end_scope))) type
 
-/* In the header of `type`: variables are pointers, which destroy(type *) accepts, NULL included. */
+/* For the header of `type`: variables are pointers, which destroy(type *) accepts, also if NULL. */
 #define CLT_SCOPED_POINTER(type, destroy)                                                                    \
     static inline void type##_end_scope(type **object)                                                       \
     {                                                                                                        \
         destroy(*object);                                                                                    \
     }
-/* In the header of `type`: variables are the objects themselves, which destroy(type *) accepts, all zeros
- * included. */
+/* For the header of `type`: variables are the objects themselves; destroy(type *) accepts their address, also
+ * if all members are zero. */
 #define CLT_SCOPED_VALUE(type, destroy)                                                                      \
     static inline void type##_end_scope(type *object)                                                        \
     {                                                                                                        \
@@ -52,7 +51,7 @@ static inline void clt_freed_end_scope(void *pointer)
     memcpy(&memory, pointer, sizeof memory);
     free(memory);
 }
-/* Before the type of a pointer variable: free() at the end of its scope. */
+/* Put before the type of a pointer variable: free() at the end of its scope. */
 #define CLT_FREED __attribute__((cleanup(clt_freed_end_scope)))
 
 static inline void clt_closed_end_scope(const int *fd)
@@ -62,10 +61,11 @@ static inline void clt_closed_end_scope(const int *fd)
         (void)close(*fd);
     errno = kept;
 }
-/* Before the type of a file descriptor: close() at the end of its scope, unless it is below 0. errno stays. */
+/* Put before the type of a file descriptor: close() at the end of its scope, unless it is below 0. errno
+ * stays. */
 #define CLT_CLOSED __attribute__((cleanup(clt_closed_end_scope)))
 
-/* The value of a pointer variable, which becomes NULL: whoever takes it owns it. */
+/* Moves the value out of a pointer variable, which becomes NULL; the taker owns the value. */
 #define CLT_TAKE(variable)                                                                                   \
     __extension__({                                                                                          \
         __typeof__(variable) clt_taken_ = (variable);                                                        \
@@ -74,7 +74,7 @@ static inline void clt_closed_end_scope(const int *fd)
     })
 
 /* From this line to the end of the scope failures do not replace the thread's message: for functions that
- * clean up or write records while the thread may be on its way out with an error. */
+ * clean up or write records while the thread may be returning an error. */
 #define CLT_KEEP_ERROR()                                                                                     \
     __attribute__((cleanup(clt_error_restore))) clt_error clt_kept_error_;                                   \
     clt_error_save(&clt_kept_error_)

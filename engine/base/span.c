@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Host spans: a list of fixed size under a lock, which is not taken while the list is closed. */
+ * Host spans: a list of fixed size under a lock. Adding to a closed list does not take the lock. */
 #include "engine/base/span.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Host spans: what each thread did, with begin and end, in memory allocated beforehand. The list is closed
- * until a trace is wanted; adding a span to a closed list costs next to nothing. Spans exist for traces and
+ * until a trace is wanted; adding a span to a closed list costs almost nothing. Spans exist for traces and
  * know nothing of their format. */
 #ifndef ENGINE_BASE_SPAN_H
 #define ENGINE_BASE_SPAN_H
@@ -16,7 +16,7 @@
 enum { CLT_TRACK_HOST, CLT_TRACK_SAVER, CLT_TRACK_SUMS, CLT_TRACK_LOADER };
 
 typedef struct clt_span {
-    const char *name; /* lives as long as the spans */
+    const char *name; /* must live as long as the spans */
     int64_t id;       /* step or batch */
     int track;
     double begin, end; /* clt_now() */
@@ -29,7 +29,7 @@ void clt_spans_open(clt_spans *spans, bool open);
 /* Adds a span; may be called from any thread. The span is dropped if `spans` is NULL, closed or full; spans
  * dropped from a full list are counted. */
 void clt_spans_add(clt_spans *spans, int track, const char *name, int64_t id, double begin, double end);
-/* The spans of a closed list; *lost: how many were dropped because it was full. */
+/* The spans of a closed list; *lost: number of spans that were dropped because it was full. */
 const clt_span *clt_spans_list(clt_spans *spans, size_t *count, uint64_t *lost);
 
 #endif

@@ -61,17 +61,15 @@ void clt_error_clear(void);
  * error of a work item this thread's, and returns error->status so that it can be forwarded. */
 void clt_error_take(clt_status status, clt_error *error);
 clt_status clt_error_put(const clt_error *error);
-/* clt_error_save takes this thread's message, if there is one, out of the way; clt_error_restore brings it
- * back in the place of any message since. Use CLT_KEEP_ERROR of scope.h. */
+/* clt_error_save sets this thread's message, if there is one, aside; clt_error_restore brings it back and
+ * replaces any message since. Use CLT_KEEP_ERROR of scope.h. */
 void clt_error_save(clt_error *error);
 void clt_error_restore(const clt_error *error);
 
 /* clt_fail: records the message (what was being done, to which object, why, what to do next) and returns
  * status. Use CLT_FAIL. clt_fail_prefix puts context before the message already recorded: prefix "reading
  * layer 3" gives "reading layer 3: ..."; with CLT_OK it does nothing and returns CLT_OK. errno survives
- * both.
- *
- *  */
+ * both. */
 clt_status clt_fail(clt_status status, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 clt_status clt_fail_prefix(clt_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -92,7 +90,7 @@ const char *clt_error_origin(void);
         if (clt_try_status_ != CLT_OK)                                                                       \
             return clt_try_status_;                                                                          \
     } while (0)
-/* For functions with clean-up: assigns the local variable `status` and jumps. */
+/* For functions with clean-up code: assigns the local variable `status` and jumps. */
 #define CLT_TRY_GOTO(expr, label)                                                                            \
     do {                                                                                                     \
         status = (expr);                                                                                     \

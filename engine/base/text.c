@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Locale-free number text, UTF-8 checks, errno text. Exists because printf and strtod follow the host
+ * Locale-free number text, UTF-8 checks, errno text. Needed because printf and strtod follow the host
  * program's locale. Knows nothing of JSON or files. */
 #include "engine/base/text.h"
 
@@ -73,7 +73,7 @@ static void shortest(double value, bool narrow, int from, int to, char *buffer)
         if (!good && last_digit_up(trial))
             good = reads_back(trial, value, narrow);
         if (good || digits == to) {
-            /* The same decimal number in the plain form, where that is shorter. */
+            /* The same decimal number by %g, which omits an exponent that is not needed. */
             double same = clt_strtod(trial, NULL);
             (void)snprintf(buffer, CLT_NUMBER_TEXT, "%.*g", digits, same);
             if (!reads_back(buffer, value, narrow))
@@ -83,8 +83,8 @@ static void shortest(double value, bool narrow, int from, int to, char *buffer)
     }
 }
 
-/* The fast path for most numbers: up to six decimals and a size that is written without an exponent; uses
- * integers only. The text has at most 15 digits, so no other text of that length reads back as the same
+/* The fast path for most numbers: up to six decimals and a magnitude that is written without an exponent;
+ * uses only integers. The text has at most 15 digits, so no other text of that length reads back as the same
  * number. */
 static bool few_decimals(double value, char *buffer)
 {
@@ -188,7 +188,8 @@ void clt_text_tame(char *text)
         size_t valid = clt_utf8_size(text + at, left);
         step = valid ? valid : 1;
         bool control = (*c < 0x20 && *c != '\n' && *c != '\t') || *c == 0x7f;
-        bool lone = !valid && *c >= 0x80 && *c < 0xa0;       /* a terminal of 8 bits obeys such a byte */
+        /* an 8-bit terminal takes such a byte as a control character */
+        bool lone = !valid && *c >= 0x80 && *c < 0xa0;
         bool high = valid == 2 && *c == 0xc2 && c[1] < 0xa0; /* U+0080 to U+009F in UTF-8 */
         if (control || lone || high)
             memset(text + at, '?', step);

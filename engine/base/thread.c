@@ -29,7 +29,8 @@ void clt_thread_block_signals(sigset_t *before)
 
 bool clt_cond_wait_for(pthread_cond_t *changed, pthread_mutex_t *lock, double seconds)
 {
-#if __GLIBC_PREREQ(2, 30) /* older versions wait on the wall clock: setting it back makes the wait longer */
+/* older versions wait on the wall clock, so that setting it back makes the wait longer */
+#if __GLIBC_PREREQ(2, 30)
     const clockid_t clock = CLOCK_MONOTONIC;
 #else
     const clockid_t clock = CLOCK_REALTIME;
@@ -69,7 +70,7 @@ clt_status clt_thread_start(clt_thread **out, const char *name, void *(*body)(vo
                  name ? name : "", clt_errno_text(code, text));
     }
     if (name) {
-        char short_name[16] = {0}; /* the kernel's limit */
+        char short_name[16] = {0}; /* the kernel's limit for names of threads, in bytes */
         memcpy(short_name, name, strnlen(name, sizeof short_name - 1));
         (void)pthread_setname_np(thread->handle, short_name);
     }

@@ -19,8 +19,8 @@ void clt_thread_block_signals(sigset_t *before);
 
 /* Like pthread_cond_wait, but for at most `seconds`. False: there was no signal in that time. */
 bool clt_cond_wait_for(pthread_cond_t *changed, pthread_mutex_t *lock, double seconds);
-/* The same for 0.2 seconds. False: there was no signal in that time; the caller
- * may check whether what it waits for can still happen. */
+/* The same for 0.2 seconds. False: there was no signal in that time; the caller may check whether the awaited
+ * event can still happen. */
 bool clt_cond_wait_turn(pthread_cond_t *changed, pthread_mutex_t *lock);
 
 static inline void clt_unlock_end_scope(pthread_mutex_t **lock)
@@ -35,13 +35,13 @@ static inline void clt_unlock_end_scope(pthread_mutex_t **lock)
 typedef struct clt_thread clt_thread;
 clt_status clt_thread_start(clt_thread **out, const char *name, void *(*body)(void *), void *context);
 void clt_thread_join(clt_thread *thread); /* joins and frees; NULL is fine */
-/* Frees without waiting for the end of the thread, which may stand in a call that never returns. What the
- * thread uses must stay. NULL is fine. */
+/* Frees without waiting for the end of the thread, which may be in a call that never returns. Memory that the
+ * thread uses must stay valid. `thread` may be NULL. */
 void clt_thread_leave(clt_thread *thread);
 
-/* Splits 0..count into ranges of at least `least` and calls body(context, first, last) for each, on
- * several cores; returns when all calls have returned. Ranges whose thread cannot be started are done by
- * the caller. */
+/* Splits 0..count into ranges of at least `least` and calls body(context, first, last) for each, on several
+ * cores; returns when all calls have returned. The calling thread does ranges whose thread cannot be
+ * started. */
 typedef void (*clt_range_fn)(void *context, uint64_t first, uint64_t last);
 void clt_for_ranges(uint64_t count, uint64_t least, const char *name, clt_range_fn body, void *context);
 
@@ -55,8 +55,8 @@ unsigned long long clt_memory_available(void);
 
 /* Seconds on the monotonic clock; CPU seconds of the calling thread. */
 double clt_now(void);
-double clt_wall_time(void); /* seconds since 1970; may jump, as the machine's clock does */
+double clt_wall_time(void); /* seconds since 1970; may jump with the machine's clock */
 double clt_thread_cpu(void);
-double clt_process_cpu(void); /* of all threads of the process */
+double clt_process_cpu(void); /* CPU seconds of all threads of the process */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Choices of the config that the code knows as enumerators: words and enumerators are written once, here,
+ * Choices of the config that the code knows as enumerators: words and enumerators are defined together here,
  * and clt_config_choice returns the enumerator. X(enumerator, word), in the order in which they are
  * listed. */
 #ifndef ENGINE_CONFIG_CHOICES_H
@@ -87,7 +87,7 @@ typedef enum clt_bind { CLT_BINDS(CLT_CHOICE_ID) } clt_bind;
     X(CLT_EMBEDDINGS_ROWS, "rows")   /* as rows, one for each position */
 typedef enum clt_embeddings { CLT_EMBEDDINGS(CLT_CHOICE_ID) } clt_embeddings;
 
-/* parallel.allreduce: comm/algorithms.c has the same names, in this order */
+/* parallel.allreduce: comm/algorithms.c has the same names in the same order */
 #define CLT_ALLREDUCES(X)                                                                                    \
     X(CLT_ALLREDUCE_AUTO, "auto")                                                                            \
     X(CLT_ALLREDUCE_NODES, "nodes")                                                                          \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Configuration: one schema table (key, type, unit, range, default, help) drives parsing, validation,
- * overrides, printing and the documentation. Everything wrong is reported at once, each finding with file,
- * line, column, key path and the nearest valid key. It knows nothing of devices or graphs; the model's layer
- * list is checked by the model builder. */
+ * overrides, printing and the documentation. All problems are reported together, each with file, line,
+ * column, key path and the nearest valid key. It knows nothing of devices or graphs; the model builder checks
+ * the model's list of layers. */
 #ifndef ENGINE_CONFIG_CONFIG_H
 #define ENGINE_CONFIG_CONFIG_H
 
@@ -28,10 +28,11 @@ typedef struct clt_config_key {
     const char *path; /* "optimizer.learning_rate" */
     clt_config_type type;
     const char *choices;      /* CHOICE */
-    const char *for_bool[2];  /* CHOICE: the words for false and true of older configs; or NULL */
+    const char *for_bool[2];  /* CHOICE: the words that replace false and true of older configs; or NULL */
     const char *default_text; /* JSON text; NULL: required */
-    const char *older_text;   /* the value for printed configs older than the key; NULL: the default */
-    double min, max;          /* numbers (each element of INTS, FLOATS), inclusive unless said otherwise */
+    /* the value in printed configs that are older than the key; NULL: the default */
+    const char *older_text;
+    double min, max; /* numbers (each element of INTS, FLOATS), inclusive unless said otherwise */
     bool min_exclusive, max_exclusive;
     const char *unit; /* "samples", "steps", "" */
     const char *help;
@@ -43,8 +44,8 @@ const clt_config_key *clt_config_schema(void);
 
 typedef struct clt_config clt_config;
 
-/* clt_config_load: reads a file and applies `overrides` ("key.sub=value": value is JSON, or taken as a
- * string when it is not). CLT_ECONFIG lists every problem, one per line. */
+/* clt_config_load: reads a file and applies `overrides` ("key.sub=value"; a value that is not JSON is taken
+ * as a string). CLT_ECONFIG lists every problem, one per line. */
 clt_status clt_config_load(const char *path, const char *const *overrides, int n_overrides, clt_config **out);
 clt_status clt_config_parse(const char *text, const char *source, const char *const *overrides,
                             int n_overrides, clt_config **out);
@@ -64,7 +65,7 @@ typedef struct clt_config_preset {
     const char *key, *value; /* JSON; NULL: MISSING */
     const char *reason;      /* "n_layer is 12" */
     clt_preset_kind kind;
-    const char *data_type; /* the preset holds for this data.type only; NULL: for any */
+    const char *data_type; /* the preset is only for this data.type; NULL: for any */
 } clt_config_preset;
 
 typedef struct clt_config_presets {
@@ -103,14 +104,14 @@ int clt_config_list_count(const clt_config *config, const char *key); /* INTS, F
 int64_t clt_config_list_int(const clt_config *config, const char *key, int index);
 double clt_config_list_float(const clt_config *config, const char *key, int index);
 const char *clt_config_list_string(const clt_config *config, const char *key, int index);
-/* "default", "file", "override", "init": where the value came from. */
+/* Where the value came from: "default", "file", "override" or "init". */
 const char *clt_config_origin(const clt_config *config, const char *key);
 bool clt_config_is_set(const clt_config *config, const char *key); /* origin is not "default" */
 /* The resolved model section (defaults filled in, overrides applied) for the model builder, with its
  * document. */
 const clt_json *clt_config_model(const clt_config *config, const clt_json_doc **doc);
 /* Sets one value from code (the public API, the demo), with the checks of that key; on failure the old value
- * stays. Rules between keys are checked by clt_config_check, after all values are set. A relative path is
+ * stays. After all values are set, clt_config_check checks the rules between keys. A relative path is
  * relative to the current folder. */
 clt_status clt_config_set(clt_config *config, const char *key, const char *json_value);
 /* The same for a key that takes a string. */
@@ -133,7 +134,7 @@ bool clt_config_hint(const char *name, const char *value, char *buffer, size_t s
 /* Kinds of keys, which decide what a resumed run may change. Keys that change only where, how fast or how
  * often something is done belong to none of these kinds. */
 enum {
-    CLT_KEYS_FIXED = 1 << 0,  /* change what is computed */
+    CLT_KEYS_FIXED = 1 << 0,  /* keys that change what is computed */
     CLT_KEYS_LENGTH = 1 << 1, /* the length of the training and its schedule */
     CLT_KEYS_DATA = 1 << 2,   /* where the training data and its tokenizer are */
     CLT_KEYS_TABLE = 1 << 3,  /* how a table of data is read, which a run keeps; these keys are fixed as
@@ -144,9 +145,9 @@ enum {
 /* Keys of these kinds whose values differ between the text of a resolved config and `config`, one per line:
  * "train.seed: was 1, is 2"; "" when there is none. */
 clt_status clt_config_diff(const char *resolved, const clt_config *config, unsigned kinds, clt_str *out);
-/* For a run that continues from `from`: CLT_ECONFIG if keys of CLT_KEYS_FIXED differ; the message lists
- * them. For a key that the program which wrote the resolved config did not know, the message names the
- * value that repeats what that program did. */
+/* For a run that continues from `from`: CLT_ECONFIG if keys of CLT_KEYS_FIXED differ; the message lists them.
+ * If an older program that did not know a key wrote the resolved config, the message names the value that
+ * repeats that program's behaviour. */
 clt_status clt_config_check_fixed(const char *resolved, const clt_config *config, const char *from);
 
 #endif

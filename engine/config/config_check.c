@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rules between keys. They look at values, never at where a value came from, so that a printed config (which
- * names every key) passes the same checks. Knows nothing of data, devices or graphs. */
+ * Checks the rules between keys. They use values, never where a value came from, so that a printed config,
+ * which names every key, passes the same checks. Knows nothing of data, devices or graphs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static void check_schedule(rules *r)
     int64_t warmup = get(r, "schedule.warmup")->i, decay = get(r, "schedule.decay_steps")->i;
     bool lengths = usable(r, "train.steps") && usable(r, "schedule.horizon") &&
                    usable(r, "schedule.warmup") && usable(r, "schedule.decay_steps");
-    /* 0: the length follows from train.epochs and the size of the data, unknown here */
+    /* 0: the length follows from train.epochs and the size of the data, which is unknown here */
     int64_t length = horizon > 0 ? horizon : steps;
     if (usable(r, "schedule.min_learning_rate") && usable(r, "optimizer.learning_rate") &&
         get(r, "schedule.min_learning_rate")->f > get(r, "optimizer.learning_rate")->f)
@@ -65,8 +65,8 @@ static void check_schedule(rules *r)
         broken(r, "schedule.decay_steps", "warm-up and final decay together are longer than the schedule");
 }
 
-/* Whether a number differs from the key's default. Comparing values, and not asking whether the key is set,
- * accepts resolved configs too, which write every key. */
+/* True if a number differs from the key's default. Values are compared, instead of checking whether the key
+ * is set, because resolved configs write every key. */
 static bool differs(const rules *r, const char *key)
 {
     const clt_config_value *value = get(r, key);
@@ -156,7 +156,8 @@ static void check_log(rules *r)
 #define TAG_BYTES 200
 #define CURRENCY_BYTES 16
 
-/* Labels of the user's, which tables and pages show: without characters that could steer a terminal. */
+/* Checks the user's labels, which tables and pages show: they must not contain characters that could steer a
+ * terminal. */
 static bool is_label(const char *text, size_t most)
 {
     size_t length = strlen(text);

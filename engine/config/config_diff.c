@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The difference between two resolved configs, for resuming: keys that change what is computed must be
- * equal, others may change on conditions. Knows only names of keys and JSON. */
+ * Compares two resolved configs, for resuming: keys that change what is computed must be equal, others may
+ * change on conditions. Knows only names of keys and JSON. */
 #include <string.h>
 
 #include "engine/config/config_internal.h"
@@ -18,17 +18,17 @@ static bool is_one_of(const char *path, const char *const *keys)
     return false;
 }
 
-/* The kinds of a key (CLT_KEYS_*). 0: the key may change freely in a resumed run, since it only changes
- * where and how fast the run computes and what it reports. */
+/* The kinds of a key (CLT_KEYS_*). 0: the key may change freely in a resumed run, since it affects only where
+ * and how fast the run computes and what it reports. */
 static unsigned kind_of(const char *path)
 {
     static const char *const free_keys[] = {
         "device.", "checkpoint.", "cloud.", "cost.", "hooks.", "log.", "monitor.", "storage.",
         "parallel.deadline", "parallel.start_deadline", "parallel.share_devices", "parallel.allreduce",
         "parallel.bind", "parallel.embeddings",
-        "data.global_batch",                            /* resuming compares the batch that results */
-        "data.workers", "data.prefetch", "data.joined", /* resuming compares the tokens that result */
-        /* a run that met no bad sample is the same either way */
+        "data.global_batch",                            /* resuming compares the resulting batch */
+        "data.workers", "data.prefetch", "data.joined", /* resuming compares the resulting tokens */
+        /* a run without bad samples is the same with all values */
         "data.on_bad_sample", "data.eval_path", "data.eval_targets", "data.cache_mb", "data.window_overlap",
         "data.window_weights", "train.log_every", "train.eval_every", "train.eval_batches",
         "train.eval_metrics", "train.eval_top_k", "train.eval_background", "train.early_stop_evals",
@@ -65,20 +65,20 @@ typedef struct comparing {
     unsigned kinds;
     const clt_config_part *format; /* the saved config's data.type; NULL: unknown */
     clt_str *out;
-    clt_str *give; /* overrides that repeat what the older program did; NULL: not wanted */
+    clt_str *give; /* overrides that repeat the older program's behaviour; NULL: not wanted */
     int lines, given;
 } comparing;
 
-/* The value that stands for what an older program without this key did, which the schema gives for keys of
- * the config's data format. NULL: the default does. */
+/* The value that repeats the behaviour of an older program without this key, from the schema, for keys of the
+ * config's data format. NULL: it is the default. */
 static const char *older_text(const comparing *c, const char *path)
 {
     int index = clt_config_part_has(c->format, path) ? clt_config_key_index(path) : -1;
     return index < 0 ? NULL : clt_config_schema()[index].older_text;
 }
 
-/* The value that a key unknown to the older program stands for: what the schema gives for older configs,
- * else the default. */
+/* The value of a key that the older program did not know: the schema's value for older configs, else the
+ * default. */
 static const char *unset_text(const comparing *c, const char *path)
 {
     const char *older = older_text(c, path);
@@ -98,7 +98,7 @@ static void value_text(const comparing *c, const char *path, const clt_json *val
         clt_str_append(out, unset_text(c, path));
 }
 
-/* Appends an override such as " data.fill=refuse", a string without its quotes. */
+/* Appends an override such as " data.fill=refuse"; a string loses its quotes. */
 static void give_older(comparing *c, const char *path)
 {
     const char *text = older_text(c, path);
@@ -108,10 +108,10 @@ static void give_older(comparing *c, const char *path)
     c->given++;
 }
 
-/* True if a difference of these values does no harm, or is judged elsewhere. */
+/* True if a difference of these values is harmless, or is judged elsewhere. */
 static bool may_differ(const comparing *c, const char *path, const char *a, const char *b)
 {
-    /* 0: the scale follows from the data, and resuming compares the scale that results */
+    /* 0: the scale follows from the data, and resuming compares the resulting scale */
     return strcmp(path, "data.scale") == 0 && !(c->kinds & CLT_KEYS_TABLE) &&
            (strcmp(a, "0") == 0 || strcmp(b, "0") == 0);
 }

@@ -276,7 +276,7 @@ static const clt_foreign_key foreign_keys[] = {
     WORDS("no_cuda", "device.spec", "true=cpu|false=gpu", NULL),
     WORDS("cudnn_deterministic", "parallel.deterministic", "true=true|false=false", NULL),
 
-    /* options of the program here, or settings that are not needed */
+    /* command-line options of cltrain, or settings that are not needed */
     NONE("output_dir", NULL, FOLDER),
     NONE("out_dir", NULL, FOLDER),
     NONE("save_dir", NULL, FOLDER),
@@ -344,7 +344,8 @@ const clt_foreign_value *clt_foreign_values(void)
     return foreign_values;
 }
 
-/* The form of names in the tables: lower case, with '_'. False: the name is longer than any of them. */
+/* Converts a name to its form in the tables: lower case, with '_'. False: it is longer than all names
+ * there. */
 static bool plain_name(const char *name, char plain[64])
 {
     size_t n = strlen(name);
@@ -419,7 +420,7 @@ static bool takes_json(const clt_config_key *key, const char *text)
            takes(key, clt_json_root(doc));
 }
 
-/* Whether the key takes the text, as JSON or, where words need no quotes, as a word. */
+/* True if the key takes the text, as JSON or, unless `json`, as a word without quotes. */
 static bool takes_text(const clt_config_key *key, const char *text, bool json)
 {
     char quoted[160];
@@ -430,7 +431,7 @@ static bool takes_text(const clt_config_key *key, const char *text, bool json)
     return takes_json(key, quoted);
 }
 
-/* The right side of the pair whose left side is `word` (any case), or false. */
+/* Writes the right side of the pair whose left side is `word` (in any case); false: there is none. */
 static bool map_word(const char *pairs, const char *word, char *out, size_t size)
 {
     size_t length = strlen(word);
@@ -461,7 +462,7 @@ const char *clt_foreign_value_of(const char *path, const char *word, char buffer
             *note = v->note;
             return v->ours;
         }
-    /* values of other tools' keys that stand for this key */
+    /* values of other tools' keys that correspond to this key */
     for (size_t i = 0; i < sizeof foreign_keys / sizeof foreign_keys[0]; i++)
         if (foreign_keys[i].path && foreign_keys[i].words && strcmp(foreign_keys[i].path, path) == 0 &&
             map_word(foreign_keys[i].words, word, buffer, 64))
@@ -498,7 +499,7 @@ bool clt_foreign_line(const char *path, const clt_foreign_key *foreign, clt_give
     if (index < 0 || !carry(foreign, value, text, sizeof text))
         return false;
     const clt_config_key *key = &clt_config_schema()[index];
-    /* Text with characters that a shell would interpret is not offered for copying. */
+    /* Text with characters that a shell would interpret is not suggested for copying. */
     bool copies = value.json || strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                              "0123456789_.,:/+-@%[]") == strlen(text);
     if (!copies || !takes_text(key, text, value.json))

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Other training programs' names for our keys and values, and the line to write instead. Knows names and
- * the schema, nothing of a config's values. */
+ * Other training programs' names for our keys and values, and the line to write instead. Knows names and the
+ * schema, but no config's values. */
 #ifndef ENGINE_CONFIG_CONFIG_FOREIGN_H
 #define ENGINE_CONFIG_CONFIG_FOREIGN_H
 
 #include "engine/config/config_internal.h"
 
-/* How a value of the other tool's key becomes a value of ours. */
+/* How a value of another tool's key becomes a value of our key. */
 typedef enum clt_foreign_carry {
     CLT_CARRY_SAME, /* unchanged, if our key takes it */
-    CLT_CARRY_NONE, /* not at all: it means something else; the note explains what */
+    CLT_CARRY_NONE, /* not at all: it means something else, which the note explains */
     CLT_CARRY_WORDS /* translated by the pairs in `words` */
 } clt_foreign_carry;
 
 typedef struct clt_foreign_key {
     const char *name;  /* in lower case, with '_' */
-    const char *path;  /* our key, or NULL: there is none, the note says why */
+    const char *path;  /* our key; NULL: there is none, for the reason in the note */
     const char *note;  /* what is different, or NULL */
     const char *words; /* CLT_CARRY_WORDS: "cuda=gpu|cpu=cpu" */
     clt_foreign_carry carry;
 } clt_foreign_key;
 
-/* The entry for a name, whatever its case, with '-' as '_'; NULL: not a name of another tool that we
- * know. */
+/* The entry for a name in any case, with '-' taken as '_'; NULL: not a known name of another tool. */
 const clt_foreign_key *clt_foreign_find(const char *name);
 
 /* Words that other tools, or people, use for a value of one of our keys. */
@@ -36,8 +35,8 @@ typedef struct clt_foreign_value {
 
 /* All such values; the list ends with a NULL path. */
 const clt_foreign_value *clt_foreign_values(void);
-/* Our word for another tool's word for a value of a key, whatever its case; NULL: unknown. *note says what
- * is different, or is NULL. The word is kept in `buffer`. */
+/* Our word for another tool's word (in any case) for a value of a key; NULL: unknown. *note says what is
+ * different, or is NULL. The result may be stored in `buffer`. */
 const char *clt_foreign_value_of(const char *path, const char *word, char buffer[64], const char **note);
 
 /* Writes the text that sets `path` to the given value: optimizer.learning_rate=0.1, or in a file

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared by the files of this room: the values of a config and the list of problems found so far. No other
- * room includes it. */
+ * Declarations that the files of this room share: the values of a config and the list of problems found so
+ * far. No other room includes it. */
 #ifndef ENGINE_CONFIG_CONFIG_INTERNAL_H
 #define ENGINE_CONFIG_CONFIG_INTERNAL_H
 
@@ -10,7 +10,7 @@
 
 /* The value that the user gave to an unknown key. */
 typedef struct clt_given_value {
-    const char *text; /* NULL: not known or not worth repeating */
+    const char *text; /* NULL: unknown or not worth repeating */
     bool json;        /* JSON in a file; else as on a command line, where words need no quotes */
 } clt_given_value;
 
@@ -33,7 +33,7 @@ typedef struct clt_config_value {
     const int64_t *ints;  /* INTS */
     const double *floats; /* FLOATS */
     const char **strings; /* STRINGS */
-    const clt_json *json; /* keys of the model section: as it was given, in config->given */
+    const clt_json *json; /* keys of the model section: the value as it was given, in config->given */
     const char *source;   /* name for messages: the file, or "override 'key=value'" */
     int line, column;     /* where the value starts; 0: nowhere */
 } clt_config_value;
@@ -58,7 +58,7 @@ struct clt_config_problems {
     bool failed; /* out of memory: count is still right, texts may be missing */
 };
 
-/* config_problem.c. line 0: no position in a file. */
+/* config_problem.c: adds a problem. `line` 0: no position in a file. */
 void clt_config_report(clt_config_problems *list, const char *source, int line, int column,
                        const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* Turns the list into CLT_ECONFIG with one problem per line (CLT_OK when it is empty), unless collecting it
@@ -69,8 +69,8 @@ clt_status clt_config_problems_finish(clt_status status, clt_config_problems *li
 int clt_config_key_count(void);
 int clt_config_key_index(const char *path); /* -1 */
 bool clt_config_has_word(const char *choices, const char *word);
-/* Reads and checks one JSON value; problems are added to the list. value->source, line and column are filled
- * by the caller. */
+/* Reads and checks one JSON value; problems are added to the list. The caller sets source, line and column of
+ * the value. */
 clt_status clt_config_read_value(clt_config *config, const clt_config_key *key, const clt_json *json,
                                  clt_config_value *value, clt_config_problems *list);
 clt_status clt_config_read_defaults(clt_config *config);
@@ -81,12 +81,12 @@ typedef struct clt_place {
     int line, column;
 } clt_place;
 
-/* config_suggest.c: reports an unknown key (section NULL: a name that stands where a section is expected),
- * with what was probably meant and the line to write. */
+/* config_suggest.c: reports an unknown key (`section` NULL: a name in place of a section), with what was
+ * probably meant and the line to write. */
 void clt_config_report_unknown(clt_config_problems *list, clt_place at, const char *section, const char *name,
                                clt_given_value value);
 
-/* config_load.c: reads a value as the command line writes it; problems go to the list. */
+/* config_load.c: reads a value in the form of the command line; problems are added to the list. */
 clt_status clt_config_read_given(clt_config *config, int index, const char *given, const char *source,
                                  clt_config_value *value, clt_config_problems *list);
 /* config_preset.c */
@@ -96,7 +96,7 @@ clt_status clt_config_apply_presets(clt_config *config, const clt_config_presets
 /* schema.c: the keys that belong to no part; ends with a NULL path. */
 extern const clt_config_key clt_config_common[];
 
-/* config_parts.c: whether all keys had room in the composed schema. A unit test checks that they had. */
+/* config_parts.c: true if all keys had room in the composed schema, which a unit test checks. */
 bool clt_config_schema_whole(void);
 /* Rules of the chosen parts. */
 void clt_config_check_parts(clt_config_rules *rules);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loading: reads the file, walks its sections against the schema, applies overrides and collects every
- * problem. Knows nothing of what the values mean. */
+ * Loads a config: reads the file, compares its sections with the schema, applies overrides and collects every
+ * problem. Does not know what the values mean. */
 #include "engine/config/config.h"
 
 #include <math.h>
@@ -71,15 +71,15 @@ static clt_given_value given_in_file(clt_config *config, const clt_json *json)
     return value;
 }
 
-/* True for a key of earlier versions with the only value that it could have: the key is ignored, and such a
- * config still means the same. */
+/* True for a key of earlier versions with the only value that it could have. It is ignored, since the config
+ * still means the same. */
 static bool is_retired(const char *path, const clt_json *json)
 {
     return strcmp(path, "parallel.tensor") == 0 && clt_json_typeof(json) == CLT_JSON_NUMBER &&
            clt_json_number(json) == 1;
 }
 
-/* One key of one section of the file. */
+/* Reads one key of one section of the file. */
 static clt_status read_key(clt_config *config, const char *section, const clt_json *json,
                            const clt_json_doc *doc, clt_config_problems *list)
 {
@@ -114,7 +114,7 @@ static bool is_section(const char *name)
     return false;
 }
 
-/* Reports a member of the file that is not a section of ours. It may be a key outside of its section, or a
+/* Reports a member of the file that is not one of our sections. It may be a key outside its section, or a
  * section of another tool, whose keys may be known. */
 static void report_no_section(clt_config *config, const clt_json *member, clt_config_problems *list)
 {
@@ -184,7 +184,7 @@ static bool wants_text(const clt_config_key *key, const clt_json_doc *doc)
     return type != CLT_JSON_OBJECT && !(type == CLT_JSON_ARRAY && key->type == CLT_CFG_STRINGS);
 }
 
-/* Numbers as people and other programs write them, which JSON does not have: ".001", "1.", "+5", "007". */
+/* Accepts numbers that people and other programs write and JSON lacks: ".001", "1.", "+5", "007". */
 static bool plain_number(const char *given, char text[CLT_NUMBER_TEXT])
 {
     char *end = NULL;
@@ -275,7 +275,7 @@ static clt_status apply_override(clt_config *config, const char *override, clt_c
     return CLT_OK;
 }
 
-/* train.epochs of the command line says how long the training is, in place of the file's train.steps. */
+/* train.epochs on the command line replaces the file's train.steps as the length of the training. */
 static void let_epochs_decide(clt_config *config, clt_config_problems *list)
 {
     clt_config_value *steps = &config->values[clt_config_key_index("train.steps")];
@@ -295,7 +295,8 @@ static void let_epochs_decide(clt_config *config, clt_config_problems *list)
         .present = true, .from = CLT_FROM_OVERRIDE, .source = epochs->source, .s = steps->s};
 }
 
-/* Warns of a file with both. A printed config names every key. */
+/* Warns of a file with both train.steps and train.epochs, unless it is a printed config, which names every
+ * key. */
 static void warn_of_two_lengths(const clt_config *config, const clt_json_doc *doc)
 {
     const clt_config_value *steps = clt_config_at(config, "train.steps"),
@@ -307,9 +308,9 @@ static void warn_of_two_lengths(const clt_config *config, const clt_json_doc *do
             config->source, epochs->line, (long long)steps->i);
 }
 
-/* Shortens a key of the schedule, given in the file, that is too long for the training length of the
- * command line: to the same fraction of the training as in the file, or to a tenth if the file gives no
- * length, and to `least` steps or more. */
+/* Shortens a key of the schedule in the file that is too long for the training length on the command line: to
+ * the same fraction of the training as in the file, or to a tenth if the file gives no length; a result of 0
+ * becomes `least` steps. */
 static void shorten(clt_config *config, const char *path, int64_t file_steps, int64_t least,
                     const clt_config_value *steps)
 {
@@ -328,8 +329,8 @@ static void shorten(clt_config *config, const char *path, int64_t file_steps, in
                   (long long)before, steps->source);
 }
 
-/* If train.steps of the command line is no longer than the file's warm-up or final decay, shortens these.
- * The config that a run has kept is not changed so, because its schedule has begun. */
+/* If train.steps on the command line is not above the file's warm-up and final decay together, shortens
+ * these. A printed config, such as a run keeps, is not changed, because its schedule has begun. */
 static void fit_schedule(clt_config *config, const clt_json_doc *doc, int64_t file_steps)
 {
     const clt_config_value *steps = clt_config_at(config, "train.steps"),
@@ -346,8 +347,8 @@ static void fit_schedule(clt_config *config, const clt_json_doc *doc, int64_t fi
         shorten(config, "schedule.decay_steps", file_steps, steps->i > 1, steps);
 }
 
-/* A config printed by an older version lacks the keys that came later: gives them the values that repeat
- * what that version did. */
+/* A config that an older version printed lacks later keys: gives them the values that repeat that version's
+ * behaviour. */
 static clt_status keep_older(clt_config *config, const clt_json_doc *doc, clt_config_problems *list)
 {
     const clt_json *root = clt_json_root(doc);
@@ -408,8 +409,8 @@ static clt_status collect(clt_config *config, const clt_json_doc *doc, const rea
     return CLT_OK;
 }
 
-/* The format of a text that does not begin like JSON, judged by its first meaningful line. NULL: JSON, or
- * an unknown format. */
+/* The name of the format of a text that does not begin like JSON, judged by its first meaningful line. NULL:
+ * JSON, or an unknown format. */
 static const char *other_format(const char *text)
 {
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
@@ -427,7 +428,7 @@ static const char *other_format(const char *text)
     return NULL;
 }
 
-/* The JSON of a config, or an error that says so if the text is of another kind. */
+/* Parses the JSON of a config; the error says so if the text has another format. */
 static clt_status parse_document(const char *text, size_t length, const char *source, clt_json_doc **doc)
 {
     clt_status status = clt_json_parse(text, length, source, CLT_ECONFIG, doc);

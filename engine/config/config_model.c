@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model section as a document for the model builder. Values from the file keep the places that they
- * have there, so that the builder's messages point into the user's file. Knows nothing of what the values
- * mean. */
+ * Makes a document of the model section for the model builder. Values from the file keep their positions, so
+ * that the builder's messages point into the user's file. Does not know what the values mean. */
 #include <string.h>
 
 #include "engine/config/config_internal.h"

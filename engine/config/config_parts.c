@@ -45,7 +45,7 @@ static const clt_config_part *const families[] = {
 #undef CLT_FAMILY
 
 static const struct {
-    const char *key; /* path of the key whose words are the names of these parts */
+    const char *key; /* path of the key whose words are the names of `parts` */
     const clt_config_part *const *parts;
 } choices[] = {{"model.type", families}, {"data.type", formats}, {"optimizer.type", optimizers}};
 
@@ -179,7 +179,8 @@ static const char *join_help(const clt_config_part *const *parts, const char *pa
     return start;
 }
 
-/* Extends the key of the schema so that it accepts every value that this part's version of it accepts. */
+/* Extends a key of the schema so that it also accepts every value that a part's version of the key
+ * accepts. */
 static void widen(clt_config_key *key, const clt_config_key *other)
 {
     assert(key->type == other->type && strcmp(key->default_text, other->default_text) == 0);
@@ -313,8 +314,8 @@ static void owners(const clt_config_part *const *parts, const char *path, char *
     }
 }
 
-/* Reports a key that the chosen part does not bring, unless its value is the default or empty (0, "",
- * false), which is harmless with every part. */
+/* Reports a key that the chosen part does not bring, unless its value is the default or empty (0, "", false),
+ * which has no effect with any part. */
 static void check_key(clt_config_rules *rules, const char *choice, const clt_config_part *part,
                       const clt_config_key *key)
 {

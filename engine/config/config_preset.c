@@ -7,8 +7,7 @@
 
 #include "engine/config/config_internal.h"
 
-/* Whether the config left the key out, or set it to a value (0, "auto", "") that lets it follow from the
- * data. */
+/* True if the config omits the key, or sets it to a value (0, "auto", "") that leaves it to be derived. */
 static bool is_open(const clt_config_key *key, const clt_config_value *value)
 {
     if (!value->present || value->from == CLT_FROM_DEFAULT)
@@ -107,7 +106,7 @@ clt_status clt_config_apply_presets(clt_config *config, const clt_config_presets
         if (!other)
             CLT_TRY(apply(config, presets->source, preset, list));
         if (list->count > before && strcmp(preset->key, "model.type") == 0)
-            break; /* the other keys would only repeat that it is another kind of model */
+            break; /* messages about the other keys would only repeat that the kind of model differs */
     }
     return CLT_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Printing: a resolved config as JSON that parses again, and the schema as JSON and as Markdown. */
+ * Prints a resolved config as JSON that parses again, and the schema as JSON and as Markdown. */
 #include <string.h>
 
 #include "engine/base/text.h"
@@ -58,7 +58,7 @@ void clt_config_write_value(clt_json_writer *w, const clt_config_key *key, const
         if (value->count != 1)
             clt_jw_end_array(w);
         break;
-    case CLT_CFG_LAYERS: /* written by clt_config_print, from the document of the model section */
+    case CLT_CFG_LAYERS: /* clt_config_print writes these, from the document of the model section */
         break;
     }
 }

@@ -45,7 +45,7 @@ static int by_place(const void *left, const void *right)
     return a->order < b->order ? -1 : 1;
 }
 
-/* One message of all problems, in their order in the text. */
+/* Makes one message of all problems, in the order of their positions. */
 static clt_status tell_problems(clt_config_problems *list)
 {
     CLT_SCOPED(clt_str) text = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Unknown keys: says which valid key was probably meant, and the line to write. Knows the names of the
- * schema and of other tools (config_foreign.h), no values. */
+ * Reports unknown keys with the valid key that was probably meant, and the line to write. Knows the names of
+ * the schema and of other tools (config_foreign.h), but no values. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static bool in_section(const char *path, const char *section)
     return strncmp(path, section, n) == 0 && path[n] == '.';
 }
 
-/* Names of the schema's keys: of one section, or of all when section is NULL. */
+/* Names of the schema's keys: of one section, or of all if `section` is NULL. */
 static size_t leaves(const char *section, const char **names, const char **paths)
 {
     size_t count = 0;
@@ -81,7 +81,7 @@ typedef struct guess {
     const clt_foreign_key *foreign;
 } guess;
 
-/* In this order: a name of another tool; a key of this section that is one edit away; the same key in
+/* Tries, in this order: a name of another tool; a key of this section that is one edit away; the same key in
  * another section; a similar key of this section, or of any. */
 static guess suggest(const char *section, const char *name)
 {
@@ -97,8 +97,8 @@ static guess suggest(const char *section, const char *name)
     return g;
 }
 
-/* "; did you mean 'optimizer.learning_rate'? write: optimizer.learning_rate=0.1 (note)"; "" without a guess.
- */
+/* Writes "; did you mean 'optimizer.learning_rate'? write: optimizer.learning_rate=0.1 (note)"; "" without a
+ * guess. */
 static const char *hint_text(guess g, clt_given_value value, char *buffer, size_t size)
 {
     char line[320];
@@ -122,8 +122,8 @@ bool clt_config_hint(const char *name, const char *value, char *buffer, size_t s
     return *buffer != '\0';
 }
 
-/* All paths of a key that several sections have: "data.type, optimizer.type"; NULL: fewer than two sections
- * have it. */
+/* All paths of a key that several sections have: "data.type, optimizer.type"; NULL: at most one section has
+ * it. */
 static const char *several(const char *name, char *buffer, size_t size)
 {
     int n = 0, count = 0;
@@ -185,7 +185,7 @@ static bool known_section(const char *section)
     return false;
 }
 
-/* Reports a key in a section that does not exist, if the key itself tells which section was meant. */
+/* Reports a key in a section that does not exist, if the key shows which section was meant. */
 static bool report_misplaced(clt_config_problems *list, const clt_place *at, const char *section,
                              const char *name, clt_given_value value)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One value: reads a JSON value as the type its key has, checks the range and says what is wrong in the
- * user's words. Knows the schema's records; knows nothing of files, overrides or other keys. */
+ * Reads one JSON value with the type of its key, checks the range and says what is wrong in the user's words.
+ * Knows the records of the schema; knows nothing of files, overrides or other keys. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "engine/config/config_foreign.h"
 #include "engine/config/config_internal.h"
 
-/* The arguments that all functions for reading one value need. */
+/* Arguments of all functions that read one value. */
 typedef struct reader {
     clt_config *config;
     const clt_config_key *key;
@@ -280,8 +280,8 @@ static clt_status read_choice(reader *r, const clt_json *json)
     return CLT_OK;
 }
 
-/* Whether every entry is an object whose "op", if present, is a string. If so, everything else is left to
- * the model builder, which reports all problems of the layers at once. */
+/* True if every entry is an object whose "op", if present, is a string. The rest is left to the model
+ * builder, which reports all problems of the layers together. */
 static bool are_layers(const clt_json *list)
 {
     for (const clt_json *layer = clt_json_first(list); layer; layer = clt_json_next(layer)) {
@@ -293,7 +293,7 @@ static bool are_layers(const clt_json *list)
     return true;
 }
 
-/* Checks only the form of the list: what ops exist is known to the model builder. */
+/* Checks only the form of the list; the model builder knows the ops. */
 static void read_layers(reader *r, const clt_json *json)
 {
     int64_t number;

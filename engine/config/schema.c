@@ -8,7 +8,7 @@
 #include "engine/config/config_internal.h"
 #include "engine/config/part.h"
 
-#define STEPS 16777216 /* the longest run: the schedule is a table with an entry for each step */
+#define STEPS 16777216 /* most steps of a run: the schedule is a table with an entry for each step */
 
 const clt_config_key clt_config_common[] = {
     CLT_KEY_CHOICE("model.type", NULL, NULL, "family of the model"),

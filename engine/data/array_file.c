@@ -55,10 +55,10 @@ static clt_status unpack(clt_array_file *file, uint64_t declared)
     return CLT_OK;
 }
 
-/* Unpacks the beginning of a gzip file, which contains the array's header; the rest is unpacked once the
- * header has declared the size. A file without a rest is unpacked whole, with all checks. */
+/* Unpacks the beginning of a gzip file, which contains the array's header. The rest is unpacked when the
+ * header has declared the size; a file that ends before is unpacked whole, with all checks. */
 #define MOST_HEADER                                                                                          \
-    ((uint64_t)2 << 20) /* bytes at the beginning of a file of which any format has its header */
+    ((uint64_t)2 << 20) /* bytes at the beginning of a file that hold the header of any format */
 #define START_BYTES ((size_t)2 << 20)
 static clt_status unpack_start(clt_array_file *file)
 {
@@ -258,7 +258,7 @@ static double element_value(const clt_array_file *file, int64_t sample, int64_t 
     return real_of(load_bits(src, clt_element_bytes(file->element), must_swap(file)), file->element);
 }
 
-/* Whether all values are finite; written so that compilers vectorise it. */
+/* True if all values are finite; written so that compilers vectorise the loop. */
 static bool all_finite(const float *values, int64_t count)
 {
     uint32_t bad = 0;
@@ -337,7 +337,7 @@ clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void 
     bool as_is = width == clt_dtype_bytes(file->dtype) && (!swap || width == 1);
     if (as_is)
         memcpy(dst, src, file->sample_bytes);
-    /* Safe conversions: when the source was opened, all values were checked against the delivered type. */
+    /* The conversions are safe: opening the source has checked all values against the delivered type. */
     for (int64_t i = 0; !as_is && i < file->sample_elements; i++) {
         int64_t value = integer_of(load_bits(src + (size_t)i * width, width, swap), file->element);
         if (file->dtype == CLT_U16) {
@@ -378,7 +378,7 @@ int64_t clt_array_file_count_valid(const clt_array_file *file, int64_t sample, i
     return count;
 }
 
-#define RANGE_AT_ONCE 65536 /* elements that are waited for at a time */
+#define RANGE_AT_ONCE 65536 /* elements to wait for at a time */
 
 clt_status clt_array_file_range(const clt_array_file *file, int64_t *min, int64_t *max)
 {

@@ -52,7 +52,7 @@ typedef struct clt_array_file {
     clt_shape shape; /* of one sample */
     bool normalise;  /* F32 only: deliver (v*scale - mean)/std, computed in double */
     double scale, mean, std;
-    /* Computed by clt_array_file_fit: */
+    /* Set by clt_array_file_fit: */
     int64_t sample_elements;
     uint64_t sample_bytes;
 } clt_array_file;
@@ -61,19 +61,19 @@ typedef struct clt_array_file {
  * that named it, for messages. Refuses missing and empty files and git-lfs pointers. Close it even if it
  * fails. */
 clt_status clt_array_file_open(clt_array_file *file, clt_arena *arena, const char *path, const char *key);
-/* The same without a copy of `path`, which must stay valid while the file is open. A gzip file may unpack to
- * at most `most` bytes (0: as many as memory is available). */
+/* Like clt_array_file_open, but `path` is not copied and must stay valid while the file is open. A gzip file
+ * may unpack to at most `most` bytes (0: no limit but the memory). */
 clt_status clt_array_file_open_at_most(clt_array_file *file, const char *path, const char *key,
                                        uint64_t most);
 void clt_array_file_close(clt_array_file *file);
 CLT_SCOPED_VALUE(clt_array_file, clt_array_file_close)
 
-/* Unpacks a gzip file to its end, for a format without a header. Without this call only its beginning is
- * there until clt_array_file_fit. */
+/* Unpacks a gzip file to its end, for a format without a header. Otherwise only its beginning is unpacked
+ * until clt_array_file_fit is called. */
 clt_status clt_array_file_whole(clt_array_file *file);
 /* clt_array_file_fit: takes the array's dimensions (the first one counts samples) and checks that exactly
- * that many numbers follow the header; every product is checked for overflow. CLT_EDATA tells expected and
- * found sizes. */
+ * that many numbers follow the header; every product is checked for overflow. The message of CLT_EDATA has
+ * the expected and the found size. */
 clt_status clt_array_file_fit(clt_array_file *file, int ndim, const uint64_t *dims);
 
 /* Writes one sample as file->dtype. A number that is not finite, as read or after conversion, is CLT_EDATA
@@ -84,14 +84,14 @@ clt_status clt_array_file_read_part(const clt_array_file *file, int64_t sample, 
                                     float *dst);
 /* One sample as stored, in double, without scale, mean and std. CLT_EDATA: a number is not finite. */
 clt_status clt_array_file_numbers(const clt_array_file *file, int64_t sample, double *out);
-/* Elements of one sample that differ from `ignore`. */
+/* Number of elements of one sample that differ from `ignore`. */
 int64_t clt_array_file_count_valid(const clt_array_file *file, int64_t sample, int64_t ignore);
 /* Smallest and largest number of an integer array. CLT_EDATA: one does not fit the delivered type. */
 clt_status clt_array_file_range(const clt_array_file *file, int64_t *min, int64_t *max);
-/* Byte offset in the (unpacked) file of an element of a sample. */
+/* Offset of an element of a sample in the (unpacked) file, in bytes. */
 uint64_t clt_array_file_offset(const clt_array_file *file, int64_t sample, int64_t element);
 
-/* Says that a sample will be read soon. */
+/* Tells a remote file that a sample will be read soon. */
 void clt_array_file_want(const clt_array_file *file, int64_t sample);
 /* Adds the (unpacked) content to a fingerprint. */
 void clt_array_file_fingerprint(const clt_array_file *file, clt_hash64_state *state);

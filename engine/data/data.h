@@ -18,16 +18,16 @@
 typedef enum clt_split {
     CLT_SPLIT_TRAIN,
     CLT_SPLIT_EVAL,
-    CLT_SPLIT_TRAIN_ONCE, /* the training data, read as evaluation reads: in order, each target once */
+    CLT_SPLIT_TRAIN_ONCE, /* the training data, read as in evaluation: in order, each target once */
     CLT_SPLIT_INPUT, /* data.path holds samples to predict: in order, as in evaluation, without targets */
-    CLT_SPLIT_INPUT_AGAIN /* the same, opened once more: it does not warn again */
+    CLT_SPLIT_INPUT_AGAIN /* the same, opened once more: warnings are not repeated */
 } clt_split;
 
 typedef struct clt_source_field {
     const char *name; /* "x", "y" */
     clt_dtype dtype;
     clt_shape shape;   /* of one sample, without the batch dimension */
-    bool is_index;     /* integers that select classes or embeddings: checked against a bound */
+    bool is_index;     /* integers that select classes or embeddings; they are checked against a bound */
     int64_t max_value; /* largest value in the data, found when the source was opened (is_index only) */
 } clt_source_field;
 
@@ -42,12 +42,12 @@ typedef struct clt_draw {
 #define CLT_INPUT_BYTES 6
 typedef enum clt_likeness {
     CLT_UNLIKE,
-    CLT_LIKE, /* a file without a header, as its name may say, could begin like this too */
+    CLT_LIKE, /* a file of a format without a header could begin like this, too */
     CLT_SURE
 } clt_likeness;
 
 /* Called for each file of a folder that is checked. `text` describes the file if `status` is CLT_OK;
- * otherwise it is the text of the thread's error. `path` NULL: a good record of a file, which is only
+ * otherwise it is the text of the thread's error. `path` NULL: a good record inside a file, which is only
  * counted. Returns false if no more files are wanted. */
 typedef bool (*clt_file_tell)(void *context, const char *path, clt_status status, const char *text);
 
@@ -56,35 +56,34 @@ typedef struct clt_source_type {
     clt_status (*open)(clt_source *source, const clt_config *config, clt_split split);
     void (*close)(clt_source *source); /* NULL: all that the source owns is in its arena */
     /* Reads sample `index`: writes field i to to[i], unless that is NULL. Random choices, such as a crop,
-     * depend on `draw` alone. Called from several threads at once. */
+     * depend only on `draw`. Called by several threads at a time. */
     clt_status (*read)(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
-    /* Writes the numbers of x in sample `index` as they are stored, before normalisation, one for each
-     * element of x. Called if x is f32 and the source was opened for it (clt_source_with). NULL: as `read`
-     * gives them. */
+    /* Writes the stored numbers of x in sample `index`, before normalisation, one for each element of x.
+     * Called if x is f32 and the source was opened for it (clt_source_with). NULL: as `read` gives them. */
     clt_status (*numbers)(const clt_source *source, int64_t index, double *out);
-    /* Called when the model is known to be a regression on y: the source may change the type of y and its
-     * unit, which source->table then states; *changed tells whether it did. NULL: it never does. */
+    /* Called when the model is known to be a regression on y: the source may change type and unit of y
+     * (source->table then states the unit) and sets *changed if it did. NULL: it never does. */
     clt_status (*regress)(clt_source *source, bool *changed);
     /* Number of elements of `field` in sample `index` that differ from ignore, for any draw. NULL: the
      * sample is read and its elements are compared. */
     int64_t (*count_valid)(const clt_source *source, int64_t index, int field, int64_t ignore);
-    /* The class (i32) of sample `index` if `field` has this one element, so that targets are counted without
-     * reading the sample. False: the field is something else. For a sample that cannot be read and is
-     * replaced by another one, this is still its own class. NULL: no field is such a class. */
+    /* The class (i32) of sample `index` if that is the only element of `field`, so that targets are counted
+     * without reading the sample. False: the field is something else. A sample that cannot be read and is
+     * replaced by another one still gives its own class. NULL: no field is such a class. */
     bool (*class_of)(const clt_source *source, int64_t index, clt_draw draw, int field, int32_t *value);
-    /* Whether sample `index` was found to be bad when it was read, and is left out of an evaluation or a
-     * prediction (data.on_bad_sample skip): `read` then gave zeros. NULL: no sample is ever left out. */
+    /* True if `read` found sample `index` bad and gave zeros, so that evaluation or prediction skips it
+     * (data.on_bad_sample=skip). NULL: no sample is ever skipped. */
     bool (*left_out)(const clt_source *source, int64_t index);
     /* Appends, for messages, where sample `index` of `field` is stored ("'labels.idx', sample 17 (from byte
      * 25 on)"). NULL: messages give the index alone. */
     void (*locate)(const clt_source *source, int64_t index, int field, clt_str *out);
     /* Appends the path of the file that holds sample `index` and no other. NULL: files hold many samples. */
     void (*file_of)(const clt_source *source, int64_t index, clt_str *out);
-    /* The line of its file that sample `index` stands on. NULL: samples are no lines. */
+    /* The line of its file that holds sample `index`. NULL: samples are not lines. */
     int64_t (*line_of)(const clt_source *source, int64_t index);
     /* Implements clt_source_check_bound without a pass over all samples, for a source that knows its largest
-     * value or that checks values whenever it reads them. *done false: it cannot tell. NULL: it never can.
-     * Called before any read whose values must be in bounds. */
+     * value or checks values at each read. *done false: it cannot tell. NULL: it never can. Called before any
+     * read whose values must be in bounds. */
     clt_status (*check_bound)(const clt_source *source, int field, int64_t bound, bool has_ignore,
                               int64_t ignore, bool *done);
     /* Reads everything stored for sample `index`, with all checks and without random choices. NULL: `read`
@@ -92,12 +91,12 @@ typedef struct clt_source_type {
     clt_status (*check_sample)(const clt_source *source, int64_t index);
     /* Reads everything once, with all checks. NULL: every sample is read. */
     clt_status (*scan)(const clt_source *source);
-    /* Says that sample `index` will be read soon, to remote files (clt_map_want). NULL: it has none. */
+    /* Tells remote files that sample `index` will be read soon (clt_map_want). NULL: no file is remote. */
     void (*want)(const clt_source *source, int64_t index);
-    /* Adds the content of the data to a fingerprint (fingerprint.h). NULL: the data has no fingerprint. Bytes
-     * of mapped files that do not come are found by clt_map_check. */
+    /* Adds the content of the data to a fingerprint (fingerprint.h). NULL: the data has no fingerprint.
+     * Afterwards clt_map_check finds out whether bytes of mapped files did not arrive. */
     clt_status (*fingerprint)(const clt_source *source, clt_hash64_state *state);
-    /* Warns about data that fits the config, though the user hardly means to train on it. NULL: never. */
+    /* Warns about data that fits the config but is hardly what the user means to train on. NULL: never. */
     void (*advise)(const clt_source *source);
     /* Number of bytes of text in the targets of sample `index`. Targets that equal `ignore`, or that belong
      * to an earlier sample too, are not counted. NULL: the data is not text. Needs source->tokenizer. */
@@ -107,9 +106,9 @@ typedef struct clt_source_type {
 
     /* Whether there is evaluation data although data.eval_path is empty. NULL: no. */
     bool (*has_eval)(const clt_config *config);
-    const char *made_by; /* the command that makes data of this format from usual files; NULL: none does */
-    /* A sentence for the message about a missing folder: where its files must lie. NULL: the format's own
-     * message says it. */
+    const char *made_by; /* the command that makes data of this format from common files; NULL: none does */
+    /* A sentence for the message about a missing folder: where its files must be. NULL: the format's own
+     * message says so. */
     const char *layout;
     const char *sample; /* a data set of `data fetch` to try the format with; NULL: none */
     bool holds_targets; /* inputs and targets are in the same file */
@@ -122,7 +121,8 @@ typedef struct clt_source_type {
      * without opening files. NULL: the fields follow from the files. */
     clt_status (*shapes)(const clt_config *config, const struct clt_tokenizer *tokenizer, int64_t samples,
                          clt_source *source);
-    bool (*shapes_known)(const clt_config *config); /* whether this config allows that; NULL: all do */
+    /* true if this config allows `shapes`; NULL: all configs do */
+    bool (*shapes_known)(const clt_config *config);
     /* Checks one file without a config: reads it to the end, with all checks, and appends a line about it.
      * `suffix`: how names of such files end (NULL: any name that no other format claims). `tokenizer`: a
      * path, or "". check_file NULL: a file cannot be checked without a config. */
@@ -136,7 +136,8 @@ typedef struct clt_source_type {
     /* --- files of samples to predict (rows.h) --- */
 
     const char *const *input_ends; /* endings of their names, the last one NULL; NULL: no such files */
-    /* Judges the first `n` bytes of a file, at most CLT_INPUT_BYTES. NULL: the content does not tell. */
+    /* Judges the first `n` bytes of a file, at most CLT_INPUT_BYTES. NULL: the format cannot be recognised by
+     * content. */
     clt_likeness (*input_likeness)(const unsigned char *first, size_t n);
     bool input_lines;     /* each line has the numbers of a sample */
     bool input_shapeless; /* the file does not state the shape of a sample */
@@ -145,17 +146,17 @@ typedef struct clt_source_type {
 
 /* How a source is opened, besides its config. All pointers are borrowed while it is opened. */
 typedef struct clt_source_with {
-    /* The facts about the inputs that a saved run learned from its table; NULL: they are learned from this
-     * data. */
+    /* The facts about the inputs that a saved run learned from its table; NULL: this data gives them. */
     const struct clt_table *table;
     /* `table` is used only if the config takes its columns and target from this data; otherwise a warning
      * says that all facts are learned again. */
     bool table_may_differ;
-    /* The run's other facts, by which targets become numbers as they did there. NULL: these are learned. */
+    /* The saved run's other facts, so that targets become the same numbers as in that run. NULL: this data
+     * gives them. */
     const struct clt_data_facts *facts;
     /* The open training data of the same config: evaluation data is read in the same way. NULL: none. */
     const clt_source *training;
-    /* Only `numbers` is called, and not `read`; a table then needs no target if `table` is given. */
+    /* Only `numbers` is called, never `read`; a table then needs no target if `table` is given. */
     bool numbers;
 } clt_source_with;
 
@@ -173,7 +174,7 @@ struct clt_source {
      * float data, which is normalised when it is read. */
     double scale, mean, std;
     bool byte_scale; /* data.scale was left to the data, and is 1/255 for its bytes */
-    /* Channels, dimension 0 of x, that have a mean and std of their own; 0: all have the same. */
+    /* Number of channels (dimension 0 of x) if each has its own mean and std; 0: all have the same. */
     int channels;
     double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
     bool flags;    /* x is booleans: bytes 0 and 1 */
@@ -185,7 +186,7 @@ struct clt_source {
     /* mean number of bytes of text per token of this split; 0: unknown */
     double bytes_per_token;
     const char *chat; /* name of the chat template by which the samples were written; NULL: there is none */
-    const char *const *class_names; /* of the targets 0, 1, ...; NULL: they have none */
+    const char *const *class_names; /* names of the classes 0, 1, ...; NULL: they have none */
     int64_t n_class_names;
     /* words: the first target that is not a number ("line 5, column 'y': 'NA'"); NULL: all are numbers */
     const char *words;
@@ -218,7 +219,7 @@ typedef struct clt_data_file {
     int64_t context;        /* length of a sequence, 0: the data is not text */
     const char *tokenizer;  /* data.tokenizer, NULL: the data is not text */
 } clt_data_file;
-/* Makes a config with this data that is otherwise minimal. */
+/* Makes a minimal config with this data. */
 clt_status clt_data_file_config(const clt_data_file *file, clt_config **out);
 /* The format that data.type of a checked config names. */
 const clt_source_type *clt_source_type_of(const clt_config *config);
@@ -231,7 +232,8 @@ CLT_SCOPED_POINTER(clt_source, clt_source_close)
 const clt_source_type *const *clt_source_types(int *count);
 /* One field of a sample, with the draw of evaluation. */
 clt_status clt_source_read_field(const clt_source *source, int64_t index, int field, void *dst);
-/* Elements of `field` in sample `index` that differ from ignore. scratch: room for one sample's field. */
+/* Number of elements of `field` in sample `index` that differ from `ignore`. `scratch`: room for one sample's
+ * field. */
 clt_status clt_source_count_valid(const clt_source *source, int64_t index, clt_draw draw, int field,
                                   int64_t ignore, void *scratch, int64_t *count);
 /* Sums weights[value] over the elements of `field` in a sample; values outside [0, n) and `ignore` count as
@@ -244,7 +246,7 @@ typedef struct clt_class_sum {
 } clt_class_sum;
 clt_status clt_source_sum_classes(const clt_source *source, int64_t index, clt_draw draw, int field,
                                   const clt_class_sum *classes, void *scratch, double *sum);
-/* The same two numbers for `elements` values in memory. */
+/* The same two results for `elements` values in memory. */
 int64_t clt_count_valid(const void *values, clt_dtype dtype, int64_t elements, int64_t ignore);
 double clt_sum_classes(const clt_class_sum *classes, const void *values, clt_dtype dtype, int64_t elements);
 /* Element i of values of one of the types that sources have: u8, u16, i32 or f32. */
@@ -265,8 +267,8 @@ clt_status clt_source_check_bound(const clt_source *source, int field, int64_t b
 clt_status clt_source_scan(const clt_source *source);
 
 /* Fingerprint of the content as 16 hexadecimal digits, which does not depend on where the data is stored; ""
- * when the data has none (such as synthetic data, which follows from the config). The second one also gives
- * "" if data cannot be read: who reads it next says why. */
+ * when the data has none (such as synthetic data, which follows from the config). The second function also
+ * gives "" if data cannot be read; the next reader then reports why. */
 clt_status clt_source_read_fingerprint(const clt_source *source, char text[CLT_HASH64_TEXT]);
 const char *clt_source_fingerprint(const clt_source *source, char text[CLT_HASH64_TEXT]);
 
@@ -276,7 +278,7 @@ int64_t clt_sample_index(uint64_t position, int64_t n, uint64_t seed, bool shuff
 /* The draw of the sample at that position. */
 clt_draw clt_sample_draw(uint64_t position, int64_t n, uint64_t seed);
 /* Index and draw of the sample at a position of a source's stream. If the source has groups (`together`),
- * clt_sample_index orders these. */
+ * clt_sample_index orders the groups. */
 int64_t clt_source_sample(const clt_source *source, uint64_t position, uint64_t seed, bool shuffle,
                           clt_draw *draw);
 
@@ -295,10 +297,10 @@ typedef struct clt_slot {
     int64_t step;         /* batch number k */
     int32_t micro;        /* 0 .. accumulation-1 */
     uint64_t sample_base; /* index of the first sample in the global batch */
-    /* The samples that count, which come first: < micro_batch only in the last evaluation batch, and where
-     * bad samples are left out of an evaluation. */
+    /* Number of samples that count; they come first. Below micro_batch only in the last evaluation batch, and
+     * where an evaluation skips bad samples. */
     int64_t valid_samples;
-    int64_t left_out; /* bad samples of this micro-batch that are left out (evaluation) */
+    int64_t left_out; /* bad samples of this micro-batch that are skipped (evaluation) */
     /* For each loss, over the whole global batch: the number of its targets that are not ignored or, if its
      * classes have weights, the sum of the weights of these targets. */
     double normaliser[CLT_MAX_LOSSES];
@@ -315,7 +317,7 @@ typedef struct clt_loader_options {
     int source_field[CLT_MAX_FIELDS]; /* field of the source that fills graph field i */
     uint64_t offset[CLT_MAX_FIELDS];  /* bytes from the slot's start */
     int64_t micro_batch, global_batch;
-    /* Training: of each step, this rank computes `accumulation` micro-batches from first_micro on. */
+    /* Training: in each step this rank computes `accumulation` micro-batches from `first_micro` on. */
     int32_t accumulation;
     int64_t first_micro;
     int32_t rank, ranks; /* evaluation */
@@ -326,7 +328,7 @@ typedef struct clt_loader_options {
      * *slot = NULL at the end. */
     bool evaluation;
     int64_t first_step, last_step; /* training: batches [first_step, last_step) */
-    const clt_graph *graph;        /* its losses say which fields are counted for the normalisers */
+    const clt_graph *graph;        /* its losses determine the fields that are counted for the normalisers */
     int workers;                   /* >= 1 threads */
     int n_slots;                   /* >= 2 */
     void **slots;                  /* n_slots pieces of memory of slot_bytes each */
@@ -339,8 +341,9 @@ typedef struct clt_loader_options {
 } clt_loader_options;
 
 typedef struct clt_loader clt_loader;
-/* Number of workers for "auto": 75 % of the cores, divided by the ranks that share them, rounded up. So with
- * two cores both can decode; one may otherwise wait for a kernel that the loader has interrupted. */
+/* Number of workers for "auto": 75 % of the cores, divided by the ranks that share them, rounded up. So two
+ * cores give two workers, which both decode; with one worker a core may wait for a kernel that the loader has
+ * interrupted. */
 int clt_loader_auto_workers(int core_ranks);
 clt_status clt_loader_create(const clt_loader_options *options, clt_loader **out);
 /* Joins the threads; safe at any moment. Slots may still be released until the loader is destroyed. */

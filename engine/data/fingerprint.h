@@ -17,7 +17,7 @@
 
 /* Adds one file's content. */
 void clt_fingerprint_add(clt_hash64_state *state, const void *data, uint64_t size);
-/* The same of a mapped file, of which parts may have to come first. */
+/* The same for a mapped file, parts of which may have to be downloaded first. */
 void clt_fingerprint_add_mapped(clt_hash64_state *state, const clt_mapping *file);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loader: threads fill slots ahead of the consumer. Micro-batches are numbered by tickets, and the next
- * ticket gets the next free slot, under one lock, so the lowest ticket that is not delivered yet always has
- * a slot and the consumer, which takes tickets in order, can never wait for one that nobody is able to fill.
- * Workers fill a slot together: each takes the next few samples of it, and a new slot is begun when all
- * samples of the last one have been taken. So any number of workers is busy with few slots, and a
- * micro-batch is ready as early as they all can make it. Its content is a pure function of its ticket: the
- * number of workers changes nothing but the speed. It knows nothing of devices. */
+ * The loader: threads fill slots ahead of the consumer. Tickets number the micro-batches. Under one lock the
+ * next ticket gets the next free slot, so that the lowest undelivered ticket always has a slot; the consumer,
+ * which takes tickets in order, never waits for a ticket that no worker can fill. Workers fill a slot
+ * together: each takes the next few samples of it, and a new slot is begun when all samples of the last one
+ * have been taken. So few slots keep any number of workers busy, and a micro-batch is ready as early as
+ * possible. Its content is a pure function of its ticket: the number of workers changes only the speed. The
+ * loader knows nothing of devices. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,8 @@
 #include "engine/files/fileio.h"
 #include "engine/files/remote_files.h"
 
-#define TICKETS_AHEAD 4 /* micro-batches after the one that is filled, whose remote files are wanted */
+/* number of micro-batches whose remote files are requested ahead of the one being filled */
+#define TICKETS_AHEAD 4
 
 static clt_class_sum class_sum_of(const counted_loss *loss)
 {
@@ -92,8 +93,8 @@ static clt_status count_in_source(loader_worker *worker, const counted_loss *los
 }
 
 /* Adds up the targets of all samples in the step's global batch, including the samples of other ranks. If
- * `slot` holds the whole global batch, nothing is read again. Both ways add the samples in the same order,
- * so that they agree to the last bit. */
+ * `slot` holds the whole global batch, nothing is read again. In both cases the samples are added in the same
+ * order, so that the sums agree to the last bit. */
 static clt_status count_step(loader_worker *worker, const clt_slot *slot, double value[CLT_MAX_LOSSES])
 {
     const clt_loader *loader = worker->loader;
@@ -120,8 +121,8 @@ static clt_status count_step(loader_worker *worker, const clt_slot *slot, double
     return CLT_OK;
 }
 
-/* The normalisers of a step of several micro-batches: one worker counts without the lock, others wait for
- * it. */
+/* The normalisers of a step with several micro-batches: one worker counts without the lock, and others wait
+ * for the result. */
 static clt_status share_count(loader_worker *worker, clt_slot *slot)
 {
     clt_loader *loader = worker->loader;
@@ -187,7 +188,7 @@ static clt_status find_normalisers(loader_worker *worker, clt_slot *slot)
     return CLT_OK;
 }
 
-/* Says what the micro-batch of a ticket will read. */
+/* Requests the remote data that the micro-batch of a ticket will read. */
 static void want_ticket(const clt_loader *loader, int64_t ticket)
 {
     const clt_loader_options *o = &loader->options;
@@ -200,8 +201,8 @@ static void want_ticket(const clt_loader *loader, int64_t ticket)
         o->source->type->want(o->source, sample_of(loader, &slot, i, &draw));
 }
 
-/* The first piece of a slot says what slots after it will read; the first slot, also what those before them
- * will. */
+/* The first piece of a slot requests the remote data of the micro-batch TICKETS_AHEAD later. The first slot
+ * requests all micro-batches up to that one. */
 static void want_ahead(const clt_loader *loader, const loader_piece *piece)
 {
     int64_t ticket = piece->slot->ticket;
@@ -225,7 +226,7 @@ static clt_status fill_piece(const clt_loader *loader, const loader_piece *piece
         for (int f = 0; f < o->n_fields; f++)
             to[o->source_field[f]] = (char *)slot->data + o->offset[f] + (uint64_t)i * loader->field_bytes[f];
         clt_status status = o->source->type->read(o->source, index, draw, to);
-        clt_map_done(); /* it is copied: what came for it may go */
+        clt_map_done(); /* the sample is copied: remote bytes that were fetched for it may be released */
         if (status != CLT_OK)
             return clt_fail_prefix(status, "loading %s %lld", o->evaluation ? "evaluation batch" : "batch",
                                    (long long)slot->step);
@@ -233,7 +234,7 @@ static clt_status fill_piece(const clt_loader *loader, const loader_piece *piece
     return CLT_OK;
 }
 
-/* The status of reading a piece. If a file was cut off meanwhile, that is the error, whatever was read. */
+/* The status of reading a piece. If a file was truncated meanwhile, that is the error, whatever was read. */
 static clt_status whole_files(clt_status status, const loader_piece *piece)
 {
     clt_error error;
@@ -271,7 +272,7 @@ static loader_slot *begin_slot(clt_loader *loader)
     return slot;
 }
 
-/* Number of samples that a worker takes out of `left`. */
+/* Number of samples that a worker takes from the `left` ones. */
 static int64_t piece_size(const clt_loader *loader, int64_t left)
 {
     if (loader->options.workers == 1)
@@ -287,7 +288,7 @@ static bool may_begin(const clt_loader *loader)
 
 /* --- what a worker did, for traces --- */
 
-/* Records what the worker has done at its slot. */
+/* Records the worker's span at its slot. */
 static void end_span(loader_worker *worker)
 {
     const clt_loader *loader = worker->loader;
@@ -297,8 +298,8 @@ static void end_span(loader_worker *worker)
     worker->ticket = -1;
 }
 
-/* Notes that the worker filled a piece from `begin` until now. Neighbouring pieces of a slot, and counting
- * its targets, make one span: a slot adds at most one span for each worker. */
+/* Notes that the worker filled a piece from time `begin` until now. Successive pieces of a slot, and counting
+ * its targets, form one span: a slot adds at most one span for each worker. */
 static void extend_span(loader_worker *worker, const loader_slot *slot, double begin)
 {
     if (worker->ticket != slot->ticket) {
@@ -334,7 +335,7 @@ static bool take_work(loader_worker *worker, loader_piece *piece)
     if (slot->taken == end)
         loader->open = NULL;
     if (loader->open || (may_begin(loader) && free_slot(loader)))
-        pthread_cond_signal(&loader->has_work); /* there is something for another worker, too */
+        pthread_cond_signal(&loader->has_work); /* there is work for another worker, too */
     return true;
 }
 
@@ -503,7 +504,7 @@ static loader_slot *ready_slot(clt_loader *loader)
 
 /* Called with the lock held. Every slot that becomes ready wakes all consumers; a consumer that finds its
  * slot taken by another waits for the next ticket, the end or the failure. A failure is kept and returned by
- * every later call too, since micro-batches are missing from there on. */
+ * every later call, since micro-batches are missing from then on. */
 static clt_status next_locked(clt_loader *loader, clt_slot **out)
 {
     loader_slot *slot = NULL;

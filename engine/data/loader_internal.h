@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the sources of the loader share: its slots, its workers, and the losses whose targets it counts. */
+ * Types that the source files of the loader share: slots, workers, and the losses whose targets are
+ * counted. */
 #ifndef ENGINE_DATA_LOADER_INTERNAL_H
 #define ENGINE_DATA_LOADER_INTERNAL_H
 
@@ -18,12 +19,12 @@ typedef struct counted_loss {
     bool has_ignore;
     int64_t ignore;
     int64_t per_sample;
-    float *weights; /* of its classes, owned; NULL: targets are counted */
+    float *weights; /* weights of its classes, owned; NULL: targets are counted */
     int64_t n_weights;
-    uint64_t offset; /* of its targets in a slot */
+    uint64_t offset; /* offset of its targets in a slot, in bytes */
 } counted_loss;
 
-/* Cache of the normalisers of recent steps, since all micro-batches of a step need the same ones. counting:
+/* Cache of the normalisers of recent steps, since all micro-batches of a step need the same ones. `counting`:
  * a worker reads the targets of this step, and others wait for its result. */
 #define NORMALISER_CACHE 16
 typedef struct step_normaliser {
@@ -36,7 +37,7 @@ typedef struct loader_worker {
     struct clt_loader *loader;
     clt_thread *thread;
     void *scratch; /* one sample of the largest counted field */
-    /* Its work on one slot since `begin`, which is recorded as one span; `ticket` -1: none. */
+    /* The worker's work on one slot since `begin`, which is recorded as one span; `ticket` -1: none. */
     int64_t ticket, step;
     double begin, end;
 } loader_worker;
@@ -45,13 +46,14 @@ typedef struct loader_slot {
     clt_slot slot; /* must be the first member: a pointer to it is converted back to its loader_slot */
     int state;
     int64_t ticket;
-    /* While FILLING. taken: samples that workers have taken. failed: the first sample of the piece that
-     * slot.error is about (INT64_MAX: no sample has failed). filling: workers that are filling pieces. */
+    /* While FILLING. `taken`: samples that workers have taken. `failed`: the first sample of the piece whose
+     * error is in slot.error (INT64_MAX: no sample has failed). `filling`: workers that are filling
+     * pieces. */
     int64_t taken, failed;
     int filling;
 } loader_slot;
 
-/* Samples [first, last) of a slot, which a worker fills in one go: as many as it fills in about
+/* Samples [first, last) of a slot, which a worker fills without the lock. Their number takes about
  * PIECE_SECONDS, so that the time for the lock is negligible. */
 #define PIECE_SECONDS 1e-3
 typedef struct loader_piece {
@@ -64,13 +66,13 @@ struct clt_loader {
     uint64_t field_bytes[CLT_MAX_FIELDS]; /* of one sample */
     int n_losses;
     counted_loss losses[CLT_MAX_LOSSES];
-    /* counts_values: some loss has an ignore_index or class weights, so targets are read to be counted */
+    /* some loss has an ignore_index or class weights, so that targets must be read and counted */
     bool counts_values;
     int64_t tickets; /* number of micro-batches of this rank */
     loader_slot *slots;
     loader_worker *workers;
 
-    pthread_mutex_t lock; /* guards all below */
+    pthread_mutex_t lock; /* guards all members below */
     pthread_cond_t has_work, has_ready, has_counted, is_idle;
     int64_t next_ticket, next_delivery;
     loader_slot *open;     /* the slot that has samples left to take; NULL: the next one must be begun */
@@ -82,12 +84,12 @@ struct clt_loader {
     double waited;
     step_normaliser cache[NORMALISER_CACHE];
 
-    atomic_int closing; /* not 0: it stops; read without the lock while filling */
+    atomic_int closing; /* not 0: the loader stops; read without the lock while filling */
 };
 
 CLT_SCOPED_POINTER(clt_loader, clt_loader_destroy)
 
-/* loader_options.c: checks the batch that is asked for. */
+/* loader_options.c: checks the requested batch. */
 clt_status clt_loader_check(const clt_loader_options *options);
 /* Finds fields, losses and the number of tickets. *scratch_bytes: one sample of the largest counted field. */
 clt_status clt_loader_resolve(clt_loader *loader, size_t *scratch_bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks what a loader is asked for, and finds the fields, the losses and the number of its micro-batches. */
+ * Checks a loader's options, and finds its fields, losses and number of micro-batches. */
 #include "engine/data/loader_internal.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turns the keys storage.* of a config into options of the client of object storage. */
+ * Turns the keys storage.* of a config into options for the client of object storage. */
 #include "engine/data/storage_config.h"
 
 #include <string.h>

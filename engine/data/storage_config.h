@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keys storage.* of a config as options of the client of object storage. */
+ * The keys storage.* of a config as options for the client of object storage. */
 #ifndef ENGINE_DATA_STORAGE_CONFIG_H
 #define ENGINE_DATA_STORAGE_CONFIG_H
 
@@ -9,8 +9,8 @@
 
 /* The texts belong to the config. */
 void clt_storage_options(const clt_config *config, clt_s3_options *out);
-/* Makes paths "s3://..." readable as the config says; of use before anything that a config names is
- * opened. CLT_ENOMEM. */
+/* Makes paths "s3://..." readable as the config says. Call it before opening anything that the config names.
+ * CLT_ENOMEM. */
 clt_status clt_storage_use(const clt_config *config);
 
 #endif

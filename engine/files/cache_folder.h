@@ -9,8 +9,8 @@
 #include "engine/base/status.h"
 
 /* The folder of one kind of cached files: $CLTRAIN_CACHE_DIR/KIND, else $XDG_CACHE_HOME/cltrain/KIND, else
- * $HOME/.cache/cltrain/KIND. CLT_ESTORAGE when none of the three variables names a folder. It is not made
- * here. Free with free(). */
+ * $HOME/.cache/cltrain/KIND. CLT_ESTORAGE when none of the three variables names a folder. The folder is not
+ * made. Free *out with free(). */
 clt_status clt_cache_folder(const char *kind, char **out);
 
 /* Makes the folder with mode 0700 if it is missing (and the folders above it), and checks it as below. */

@@ -25,10 +25,9 @@
 typedef struct kind {
     const char *name, *purpose;
     clt_cache_owner owner;
-    /* of a driver: the environment variable that names its cache folder; NULL: none */
+    /* for a driver: the environment variable that names its cache folder; NULL: none */
     const char *variable;
-    /* of a driver: its default folder, below the user's cache folder, or below HOME if it begins with
-     * '/' */
+    /* for a driver: its default folder, below the user's cache folder, or below HOME if it begins with '/' */
     const char *folder;
     bool (*is_cached)(const char *entry, bool folder);
 } kind;
@@ -63,7 +62,7 @@ static bool is_icd_folder(const char *name, bool folder)
            ((n == 16 && strspn(name, "0123456789abcdef") == n) || (n == 10 && !strncmp(name, "new-", 4)));
 }
 
-/* Files that PoCL is writing begin with "tempfile". */
+/* Names of files that PoCL is writing begin with "tempfile". */
 static bool is_pocls(const char *name, bool folder)
 {
     return (folder && clt_pocl_folder_name(name)) || strncmp(name, "tempfile", 8) == 0;
@@ -166,7 +165,7 @@ static clt_status driver_folder(const kind *k, char **out)
     return clt_str_take(&path, out);
 }
 
-/* Sums over everything below `name`, itself included. Links are not followed. */
+/* Sums over `name` and everything below it. Links are not followed. */
 static void measure(int parent, const char *name, int depth, uint64_t *files, uint64_t *bytes)
 {
     struct stat info;
@@ -204,13 +203,13 @@ static clt_status remove_one(int parent, const char *path, const char *name, uin
         status = clt_remove_tree(whole);
     if (status != CLT_OK)
         measure(parent, name, 0, &left_files, &left_bytes);
-    *files -= left_files < *files ? left_files : *files; /* another process may have added some */
+    *files -= left_files < *files ? left_files : *files; /* another process may have added files */
     *bytes -= left_bytes < *bytes ? left_bytes : *bytes;
     return status;
 }
 
-/* Visits every entry that is a cached file or folder: adds up its size, and removes it if `remove` is set.
- * An entry that cannot be removed does not count; the walk goes on, and the last failure is returned. */
+/* Visits every entry that is a cached file or folder: adds up its size, and removes it if `remove` is set. An
+ * entry that cannot be removed does not count; the walk continues, and the last failure is returned. */
 static clt_status walk(const kind *k, const char *path, bool remove, uint64_t *files, uint64_t *bytes)
 {
     clt_status status = CLT_OK;
@@ -261,6 +260,6 @@ clt_status clt_cache_clear(const clt_cache *cache, uint64_t *files, uint64_t *by
         CLT_TRY(clt_private_folder_check(cache->path));
     CLT_TRY(walk(k, cache->path, true, files, bytes));
     if (k->owner == CLT_CACHE_OURS)
-        (void)rmdir(cache->path); /* fails, as it should, if anything else is in it */
+        (void)rmdir(cache->path); /* fails, as intended, if anything else is in the folder */
     return CLT_OK;
 }

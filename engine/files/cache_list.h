@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cached files of cltrain and its drivers in the user's cache folders: where they are, how large, and
- * how to remove them. Only files with the names of cached files are removed, so a folder that also holds
- * other files (CLTRAIN_CACHE_DIR may name any folder) keeps them. */
+ * Finds, measures and removes the cached files of cltrain and its drivers in the user's cache folders. Only
+ * files with the names of cached files are removed; other files stay, since CLTRAIN_CACHE_DIR may name any
+ * folder. */
 #ifndef ENGINE_FILES_CACHE_LIST_H
 #define ENGINE_FILES_CACHE_LIST_H
 
@@ -19,7 +19,7 @@ typedef enum clt_cache_owner {
 
 typedef struct clt_cache {
     const char *name;    /* "programs" */
-    const char *purpose; /* one line: what it holds, and what clearing it costs */
+    const char *purpose; /* one line: its content, and the cost of clearing it */
     clt_cache_owner owner;
     char *path; /* the folder, which need not exist */
     uint64_t files, bytes;
@@ -34,9 +34,9 @@ const char *clt_cache_name(int index);
  * folder would be. Free with clt_cache_free. */
 clt_status clt_cache_look(int index, clt_cache *out);
 void clt_cache_free(clt_cache *cache);
-/* Removes the cached files, and the folder if it is empty afterwards; *files and *bytes: how much was
+/* Removes the cached files, and the folder if it is empty afterwards. *files and *bytes: how much was
  * removed, also on failure. A missing folder counts as empty. CLT_ESTORAGE: something could not be removed,
- * while everything else was; CLT_EUSAGE: the cache is CLT_CACHE_FOREIGN. */
+ * but everything else was; CLT_EUSAGE: the cache is CLT_CACHE_FOREIGN. */
 clt_status clt_cache_clear(const clt_cache *cache, uint64_t *files, uint64_t *bytes);
 
 #endif

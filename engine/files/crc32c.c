@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#define POLYNOMIAL 0x82f63b78u /* Castagnoli's, bits reversed */
+#define POLYNOMIAL 0x82f63b78u /* Castagnoli's polynomial, bits reversed */
 
 static uint32_t table[4][256];
 static pthread_once_t made = PTHREAD_ONCE_INIT;

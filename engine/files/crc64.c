@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CRC-64/XZ. Bytes are coefficients of a polynomial over the field of two elements, highest power first;
- * the remainder of its division by POLYNOMIAL is linear in them, which is why parts can be computed apart.
- * Bit 63 - i of a word is the coefficient of x^i. Processors with a carry-less product fold 64 bytes at a
- * time; others use tables. */
+ * CRC-64/XZ. Bytes are coefficients of a polynomial over the field of two elements, highest power first; the
+ * remainder of its division by POLYNOMIAL is linear in them, so that parts can be computed separately. The
+ * coefficient of x^i is bit 63 - i of a word. Processors with a carry-less product fold 64 bytes at a time;
+ * others use tables. */
 #include "engine/files/crc64.h"
 
 #include <pthread.h>
@@ -16,11 +16,11 @@
 
 #define POLYNOMIAL 0xC96C5795D7870F42ULL /* without x^64 */
 #define ONE (1ULL << 63)                 /* the polynomial 1 */
-#define LANES 4                          /* blocks of 16 bytes that are folded at once */
+#define LANES 4                          /* blocks of 16 bytes that are folded together */
 
 static struct {
     uint64_t table[8][256];    /* [k][byte]: remainder of the byte followed by k zero bytes */
-    uint64_t power[64];        /* x^(8 * 2^k): moves by 2^k bytes */
+    uint64_t power[64];        /* x^(8 * 2^k): a factor that moves by 2^k bytes */
     uint64_t fold[2], last[2]; /* factors that fold a block of 16 bytes over LANES blocks, over one */
     bool carryless;
 } crc;
@@ -61,8 +61,8 @@ static void prepare(void)
     crc.power[0] = power_of_x(8);
     for (int k = 1; k < 64; k++)
         crc.power[k] = multiply(crc.power[k - 1], crc.power[k - 1]);
-    /* A carry-less product of two words with reversed bits lies one bit too low: hence the 1. The first
-     * word of a block has the powers from 64 on. */
+    /* A carry-less product of two words with reversed bits is one bit too low, which the 1 corrects. The
+     * first word of a block has the powers from 64 on. */
     for (int k = 0; k < 2; k++) {
         crc.fold[k] = power_of_x(128 * LANES + 64 * (k == 0) - 1);
         crc.last[k] = power_of_x(128 + 64 * (k == 0) - 1);

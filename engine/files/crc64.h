@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CRC-64/XZ (polynomial of ECMA-182, as xz and 7-Zip compute it): a checksum that several processes can
- * compute together, each from its part of a file. It finds accidents, not attackers. */
+ * CRC-64/XZ (polynomial of ECMA-182, as in xz and 7-Zip): a checksum that several processes can compute
+ * together, each from its part of a file. It detects accidents, not attacks. */
 #ifndef ENGINE_FILES_CRC64_H
 #define ENGINE_FILES_CRC64_H
 
@@ -11,14 +11,15 @@
 /* The checksum of a whole file. */
 uint64_t clt_crc64(const void *data, size_t size);
 
-/* In parts: clt_crc64_part gives a part's remainder; clt_crc64_move by the number of bytes that follow the
- * part in the file makes it the part's share. clt_crc64_whole makes the checksum from the exclusive or of
- * all shares, in any order; `size`: bytes of the file. */
+/* The checksum in parts: clt_crc64_part gives a part's remainder. clt_crc64_move turns it into the part's
+ * share, given the number of bytes that follow the part in the file. clt_crc64_whole makes the checksum from
+ * the exclusive or of all shares, in any order; `size`: bytes of the file. */
 uint64_t clt_crc64_part(const void *data, size_t size);
 uint64_t clt_crc64_move(uint64_t part, uint64_t bytes);
 uint64_t clt_crc64_whole(uint64_t shares, uint64_t size);
 
-/* The same move many times: clt_crc64_times(part, clt_crc64_step(bytes)) is clt_crc64_move(part, bytes). */
+/* For many moves by the same number of bytes: clt_crc64_times(part, clt_crc64_step(bytes)) is
+ * clt_crc64_move(part, bytes). */
 uint64_t clt_crc64_step(uint64_t bytes);
 uint64_t clt_crc64_times(uint64_t part, uint64_t step);
 

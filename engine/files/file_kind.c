@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recognises kinds of files by their first bytes, and refuses files that are not text or only git-lfs
+ * Recognises kinds of files by their first bytes, and refuses files that are not text or are git-lfs
  * pointers. */
 #include "engine/files/file_kind.h"
 
@@ -55,7 +55,7 @@ static const struct {
     {"\x93NUMPY", 0, 6, "an array of NumPy, not text", OTHERS, false},
 };
 
-/* Image formats. Where the bytes are a brand, the four bytes at offset 4 are "ftyp". */
+/* Image formats. If the bytes are a brand, the four bytes at offset 4 must be "ftyp". */
 static const struct {
     const char *bytes;
     int at, length;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * File contents: whole reads with gzip, durable writes. Paths and folders are in folder.c, mappings in
- * mapping.c. Knows nothing of any file format but gzip. */
+ * Reads whole files, also packed with gzip, and writes files durably. Paths and folders are in folder.c,
+ * mappings in mapping.c. Knows no file format but gzip. */
 #include "engine/files/fileio.h"
 
 #include <errno.h>
@@ -115,7 +115,7 @@ static clt_status read_all(int fd, const char *path, uint64_t guess, uint64_t li
 {
     CLT_FREED char *buffer = NULL;
     size_t capacity = 0, used = 0;
-    /* The guess of the size only saves reallocations; it may be wrong or even absurd. */
+    /* The guess of the size only saves reallocations; it may be wrong. */
     if (guess > (1ull << 40) || (limit && guess > limit))
         guess = 0;
     CLT_TRY(clt_grow(&buffer, &capacity, (size_t)guess + 2, 1, path));
@@ -251,7 +251,7 @@ static clt_status gunzip_data(const char *path, uint64_t max_bytes, clt_status c
     return CLT_OK;
 }
 
-/* Reads an open file from its position on. */
+/* Reads an open file from its current position. */
 static clt_status read_open(int fd, uint64_t guess, const char *path, bool gunzip, uint64_t max_bytes,
                             clt_status code, bool *exceeds, char **data, size_t *size)
 {
@@ -270,7 +270,7 @@ static clt_status read_open(int fd, uint64_t guess, const char *path, bool gunzi
     return CLT_OK;
 }
 
-/* *exceeds: it failed because the file holds more than max_bytes. */
+/* *exceeds: the call failed because the file holds more than `max_bytes`. */
 static clt_status read_whole(const char *path, bool gunzip, uint64_t max_bytes, clt_status code,
                              bool *exceeds, char **data, size_t *size)
 {
@@ -454,7 +454,7 @@ clt_status clt_own_file_create(const char *path, int *fd)
 {
     *fd = -1;
     CLT_TRY(clt_refuse_remote(path));
-    (void)unlink(path); /* left by an earlier process, or a link or a pipe of others */
+    (void)unlink(path); /* left by an earlier process, or a link or pipe of another user */
     *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     return *fd >= 0 ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, errno, "creating '%s'", path);
 }
@@ -478,7 +478,7 @@ static clt_status write_new(const char *path, clt_file_filler fill, void *contex
     return status;
 }
 
-/* Whether the path is a device or a pipe. Those cannot be replaced by renaming and are written directly. */
+/* True if the path is a device or a pipe, which cannot be replaced by renaming and is written directly. */
 static bool is_special(const char *path)
 {
     struct stat info;
@@ -535,9 +535,9 @@ clt_status clt_file_write(const char *path, const void *data, size_t size)
     return clt_file_write_by(path, fill_whole, &w);
 }
 
-/* Gives the complete file `temporary` its name, unless that is taken. The answer of a network file system may
- * be lost after it has done the work: then the number of names tells. File systems without hard links get a
- * name that is reserved first: the file is empty for a moment. */
+/* Gives the complete file `temporary` its name, unless that is taken. A network file system may do this and
+ * lose its answer; then the number of links shows that it was done. Without hard links the name is reserved
+ * first, so that the file is empty for a moment. */
 static clt_status name_new(const char *temporary, const char *path, bool *created)
 {
     struct stat info;
@@ -565,7 +565,7 @@ static clt_status name_new(const char *temporary, const char *path, bool *create
 clt_status clt_file_create(const char *path, const void *data, size_t size, bool *created)
 {
     CLT_SCOPED(clt_str) temporary = {0};
-    uint64_t number = 0; /* process ids of other hosts may be the same */
+    uint64_t number = 0; /* processes on other hosts may have the same id */
     *created = false;
     CLT_TRY(clt_refuse_remote(path));
     if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Files and folders: whole reads (gzip aware), mapped reads, durable writes. Messages carry the path and
- * errno's text. What only reads takes paths of remote files, too (remote_files.h); what writes refuses them
- * by CLT_EUSAGE. */
+ * errno's text. Functions that only read accept paths of remote files, too (remote_files.h); functions that
+ * write refuse them with CLT_EUSAGE. */
 #ifndef ENGINE_FILES_FILEIO_H
 #define ENGINE_FILES_FILEIO_H
 
@@ -14,9 +14,9 @@
 #include "engine/base/scope.h"
 #include "engine/base/status.h"
 
-/* clt_file_read: whole file, NUL-terminated copy; `code` is the status for any failure. max_bytes 0 = no
- * limit. Files that start with the gzip magic are unpacked when gunzip is set (a damaged stream fails with
- * its reason). */
+/* clt_file_read: a NUL-terminated copy of a whole file; `code` is the status for any failure. `max_bytes` 0:
+ * no limit. `gunzip`: files that start with the gzip magic are unpacked (a damaged stream fails with its
+ * reason). */
 clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_status code, char **data,
                          size_t *size);
 
@@ -33,15 +33,15 @@ clt_status clt_stdin_read_data(clt_status code, char **data, size_t *size);
  * magic; *got is smaller for a shorter file. `code` is the status for any failure. */
 clt_status clt_file_read_start(const char *path, void *buffer, size_t size, clt_status code, size_t *got);
 
-/* Whether the bytes begin as a gzip file does. */
+/* True if the bytes begin like a gzip file. */
 bool clt_is_gzip(const void *bytes, size_t size);
 /* clt_gzip: packs the bytes as a gzip file in memory. Free with free(). */
 clt_status clt_gzip(const void *data, size_t size, char **out, size_t *length);
 
-/* Read-only mapping. A file that becomes shorter, or a disk that fails, does not end the process: the
- * missing part reads as zeros, and the next check fails with the `code` of clt_map_open and the file's
- * name. Opening a mapping installs a handler of SIGBUS, which passes signals of other causes to the
- * previous handler. */
+/* A read-only mapping. A file that becomes shorter, or a disk that fails, does not end the process: the
+ * missing part reads as zeros, and the next check fails with the `code` of clt_map_open and the file's name.
+ * Opening a mapping installs a handler for SIGBUS, which passes signals with other causes to the previous
+ * handler. */
 struct clt_mapped;
 typedef struct clt_mapping {
     const uint8_t *data;
@@ -49,111 +49,116 @@ typedef struct clt_mapping {
     struct clt_mapped *file; /* the record of the file; NULL: the file is empty */
 } clt_mapping;
 clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out);
-/* The same for who says which bytes it will read: of a remote file, nothing need be here before. */
+/* The same for a reader that calls clt_map_need for the bytes that it reads; nothing of a remote file is
+ * downloaded here. */
 clt_status clt_map_open_parts(const char *path, clt_status code, clt_mapping *out);
-/* Waits until bytes [from, from + size) of a mapping in parts are here; they stay until the thread calls
- * clt_map_done or clt_map_check. If they cannot be fetched, they read as zeros, and the next check fails with
- * the reason; if the wait is given up, the next check of this thread does, by CLT_EINTERRUPTED. Does nothing
- * for local files. */
+/* Waits until bytes [from, from + size) of a mapping in parts are downloaded; they stay until the thread
+ * calls clt_map_done or clt_map_check. If they cannot be fetched, they read as zeros, and the next check
+ * fails with the reason. If the wait is given up, the next check of this thread fails with CLT_EINTERRUPTED.
+ * Does nothing for local files. */
 void clt_map_need(const clt_mapping *mapping, uint64_t from, uint64_t size);
 /* The same; the bytes stay until the mapping is closed. */
 void clt_map_keep(const clt_mapping *mapping, uint64_t from, uint64_t size);
-/* Says that the bytes will be needed soon. */
+/* Announces that the bytes will be needed soon. */
 void clt_map_want(const clt_mapping *mapping, uint64_t from, uint64_t size);
-/* Says that the calling thread has read what it needed, of all mappings. */
+/* Announces that the calling thread no longer needs bytes of any mapping. */
 void clt_map_done(void);
 void clt_map_close(clt_mapping *mapping);
 CLT_SCOPED_VALUE(clt_mapping, clt_map_close)
-/* Says that bytes of the mapping were read, so that the next clt_map_check looks at its file. */
+/* Notes that bytes of the mapping were read, so that the next clt_map_check checks its file. */
 void clt_map_used(const clt_mapping *mapping);
-/* Fails if bytes that any thread has read were missing in their files: checks every mapping that was used
- * since its last check, after clt_map_done. check_one checks one mapping, used or not. */
+/* Calls clt_map_done, then fails if bytes that any thread has read were missing in their files: checks every
+ * mapping that was used since its last check. clt_map_check_one checks one mapping, used or not. */
 clt_status clt_map_check(void);
 clt_status clt_map_check_one(const clt_mapping *mapping);
 
-/* Says that a file will be read as a whole soon; does nothing for local files. */
+/* Announces that a whole file will be read soon; does nothing for local files. */
 void clt_file_want(const char *path);
-/* Reads the first bytes of a regular file as they are; returns how many there are, 0 if it cannot be read. */
+/* Reads the first bytes of a regular file, without unpacking; returns their number, 0 if it cannot be
+ * read. */
 size_t clt_file_first(const char *path, void *buffer, size_t size);
 /* Reads the beginning of a small file as text, "" if it cannot be read. Uses no heap memory, so that a lack
  * of memory cannot change what a report says. */
 void clt_file_beginning(const char *path, char *text, size_t size);
 
-/* clt_file_write: writes to "path.tmp-PID", fsync, rename, fsync of the folder; a device or a pipe is
- * written directly. CLT_ESTORAGE on failure, no partial file left behind. */
+/* clt_file_write: writes "path.tmp-PID", syncs and renames it, and syncs the folder; a device or a pipe is
+ * written directly. CLT_ESTORAGE on failure, without a partial file left behind. */
 clt_status clt_file_write(const char *path, const void *data, size_t size);
-/* The same for contents that `fill` writes to the descriptor, piece by piece; path: of the temporary file. */
+/* The same for content that `fill` writes to the descriptor, piece by piece. `path`: the temporary file. */
 typedef clt_status (*clt_file_filler)(void *context, int fd, const char *path);
 clt_status clt_file_write_by(const char *path, clt_file_filler fill, void *context);
-/* clt_file_create: makes a file that appears with its whole content or not at all, unless there is one
- * already: *created tells. Of several processes that try it at once, on one host or on several that share
+/* clt_file_create: makes a file, which appears with its whole content or not at all, unless it exists
+ * already; *created tells. If several processes try at the same time, on one host or on several that share
  * the folder, exactly one creates it. CLT_ESTORAGE. */
 clt_status clt_file_create(const char *path, const void *data, size_t size, bool *created);
-/* Files under names that the program chooses, in folders to which others may write as well: only regular
- * files are opened or written, never through a link and never a pipe or a device; otherwise CLT_ESTORAGE at
- * once. own_check: fails unless the path is free or a regular file or folder; own_write: like
- * clt_file_write; own_append: opens for reading and appending, creating the file if need be; own_create:
- * creates a new file, replacing an existing one. */
+/* Files under names that the program chooses, in folders to which others may write, too. Only regular files
+ * are opened or written, never through a link and never a pipe or a device; otherwise CLT_ESTORAGE.
+ * clt_own_file_check fails unless the path is free or a regular file or folder; _write is like
+ * clt_file_write; _append opens for reading and appending and creates a missing file; _create makes a new
+ * file, replacing an existing one. */
 clt_status clt_own_file_check(const char *path);
 clt_status clt_own_file_write(const char *path, const void *data, size_t size);
 clt_status clt_own_file_append(const char *path, int *fd);
 clt_status clt_own_file_create(const char *path, int *fd);
-/* Fails if clt_file_write would fail; to be asked before a long computation. Creates the temporary file and
+/* Fails if clt_file_write would fail; for use before a long computation. Creates the temporary file and
  * removes it again. */
 clt_status clt_file_can_write(const char *path);
 /* Writes all bytes to a descriptor, handling short writes and EINTR. */
 clt_status clt_fd_write(int fd, const void *data, size_t size, const char *path);
-/* The same at an offset from the file's beginning, which leaves the descriptor's position as it is. */
+/* The same at an offset from the file's beginning, without moving the descriptor's position. */
 clt_status clt_fd_write_at(int fd, const void *data, size_t size, uint64_t offset, const char *path);
 clt_status clt_fsync_path(const char *path);   /* file or folder */
-clt_status clt_fsync_parent(const char *path); /* the folder that holds path, after a rename */
+clt_status clt_fsync_parent(const char *path); /* syncs the folder that holds `path`, after a rename */
 clt_status clt_mkdir_p(const char *path);
-/* Whether clt_mkdir would succeed and a file could be created in the folder; creates nothing. CLT_ESTORAGE
- * says why not. */
+/* Checks that clt_mkdir would succeed and a file could be created in the folder; creates nothing.
+ * CLT_ESTORAGE says why not. */
 clt_status clt_mkdir_possible(const char *path);
 /* clt_file_open: a stream to read a file from; NULL with the error recorded. */
 FILE *clt_file_open(const char *path, clt_status code);
 bool clt_file_exists(const char *path);
 bool clt_is_directory(const char *path);
 bool clt_is_regular(
-    /* A regular file: not a folder, and not a device or pipe, from which reading may never end. */
+    /* True for a regular file: not a folder, and not a device or pipe, from which reading may never end. */
     const char *path);
 bool clt_is_folder_in(const char *folder, const char *name);
 bool clt_same_folder(const char *a, const char *b); /* both exist and are the same folder */
-clt_status clt_remove_tree(const char *path);       /* no symlink following; goes on after a failure */
-/* Joins with one '/'; an absolute or remote b wins. Below a remote folder, "." and ".." of b are taken away.
- * Result must be freed. */
+/* does not follow symbolic links; continues after a failure */
+clt_status clt_remove_tree(const char *path);
+/* Joins with one '/'; an absolute or remote `b` is taken alone. Below a remote folder, "." and ".." in `b`
+ * are resolved. *out must be freed. */
 clt_status clt_path_join(const char *a, const char *b, char **out);
-/* realpath(path, NULL), to be freed; a remote path without '/' at its end. NULL: errno says why. */
+/* realpath(path, NULL), to be freed; for a remote path, the path without '/' at its end. NULL: errno says
+ * why. */
 char *clt_path_real(const char *path);
-/* Fails, with the server's reason, if the path is remote and it cannot be found out what is there: to be
- * asked before clt_file_exists counts as "there is nothing". */
+/* Fails with the server's reason if the path is remote and the server does not tell what is there. To be
+ * called before a false clt_file_exists is taken to mean that nothing is there. */
 clt_status clt_remote_listed(const char *path);
-/* The same; fails by `code`, too, if the path is remote and nothing is there. */
+/* The same; also fails with `code` if the path is remote and nothing is there. */
 clt_status clt_remote_found(const char *path, clt_status code);
 
-/* Names of files, or their paths. The list owns them. */
+/* Names or paths of files, which the list owns. */
 typedef struct clt_file_list {
     char **name;
     size_t count, capacity;
 } clt_file_list;
-/* Takes ownership of `name`, also on failure. NULL: memory ran out when it was made; CLT_ENOMEM. */
+/* Takes ownership of `name`, also on failure. `name` NULL: CLT_ENOMEM, since memory ran out when it was
+ * made. */
 clt_status clt_file_list_add(clt_file_list *list, char *name);
 /* Sorts the names from index `from` on by their bytes. */
 void clt_file_list_sort(clt_file_list *list, size_t from);
 void clt_file_list_free(clt_file_list *list);
 CLT_SCOPED_VALUE(clt_file_list, clt_file_list_free)
-/* The sorted names of a folder's entries, except names that begin with a dot. CLT_EDATA: the folder cannot
- * be opened or not be read completely. Free *out in any case. */
+/* The sorted names of a folder's entries, except names that begin with a dot. CLT_EDATA: the folder cannot be
+ * opened or read completely. Free *out in any case. */
 clt_status clt_folder_names(const char *folder, clt_file_list *out);
-/* Adds the paths that match a pattern of the shell, in no order; none is no failure. */
+/* Adds the paths that match a pattern of the shell, in any order. No match is not an error. */
 clt_status clt_file_match(const char *pattern, clt_file_list *out);
 
-/* Exclusive lock file (flock) holding the pid and host; CLT_ESTORAGE with the holder named if it is
+/* An exclusive lock file (flock) that contains pid and host; CLT_ESTORAGE, which names the holder, if it is
  * taken. */
 typedef struct clt_lock clt_lock;
 clt_status clt_lock_acquire(const char *path, clt_lock **out);
-/* Whether somebody holds the lock now. CLT_ESTORAGE: it cannot be found out. */
+/* *taken: a process holds the lock now. CLT_ESTORAGE: this cannot be found out. */
 clt_status clt_lock_is_taken(const char *path, bool *taken);
 void clt_lock_release(clt_lock *lock);
 CLT_SCOPED_POINTER(clt_lock, clt_lock_release)

@@ -56,7 +56,8 @@ clt_status clt_fail_errno_at(clt_status status, const char *file, int line, int 
     va_start(args, format);
     (void)vsnprintf(doing, sizeof doing, format, args);
     va_end(args);
-    status = code == ENOMEM ? CLT_ENOMEM : status; /* of the process, not of the file */
+    /* the process lacks memory, which is not the file's fault */
+    status = code == ENOMEM ? CLT_ENOMEM : status;
     return clt_fail(status, file, line, "%s: %s%s", doing, clt_errno_text(code, text), advice(code));
 }
 
@@ -272,7 +273,7 @@ clt_status clt_folder_names(const char *path, clt_file_list *out)
         errno = 0;
         const struct dirent *entry = readdir(folder);
         if (!entry) {
-            if (errno != 0) /* fail, because an incomplete list is another data set */
+            if (errno != 0) /* fails, because an incomplete list would be another data set */
                 status = clt_fail_errno(CLT_EDATA, errno, "reading the folder '%s'", path);
             break;
         }
@@ -300,7 +301,7 @@ clt_status clt_file_match(const char *pattern, clt_file_list *out)
     return status;
 }
 
-/* Removes everything inside the folder `fd`, and closes it. Goes on after a failure and returns the last
+/* Removes everything inside the folder `fd`, and closes it. Continues after a failure and returns the last
  * one. */
 static clt_status remove_inside(int fd, const char *shown)
 {
@@ -332,8 +333,8 @@ static clt_status remove_inside(int fd, const char *shown)
     return status;
 }
 
-/* A symbolic link is removed itself: O_NOFOLLOW makes sure that a folder swapped for a link is not entered.
- */
+/* A symbolic link itself is removed: O_NOFOLLOW makes sure that a folder that was replaced by a link is not
+ * entered. */
 static clt_status remove_entry(int parent, const char *name, const char *shown)
 {
     int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -385,8 +386,8 @@ static size_t parent_length(const char *path, size_t length)
     return length;
 }
 
-/* Appends a relative path to a remote folder. A server knows no "." and "..", so they are worked out here;
- * ".." never leads out of the bucket. `text` has room for a '/' and the path. */
+/* Appends a relative path to a remote folder. A server knows no "." and "..", so they are resolved here; ".."
+ * never leads out of the bucket. `text` has room for a '/' and the path. */
 static void append_remote(char *text, const char *path)
 {
     size_t n = strlen(text);
@@ -403,7 +404,7 @@ static void append_remote(char *text, const char *path)
             continue;
         if (text[n - 1] != '/')
             text[n++] = '/';
-        length += *end == '/'; /* which is a part of the key, even twice */
+        length += *end == '/'; /* the '/' is a part of the key, even if repeated */
         memcpy(text + n, name, length);
         n += length;
     }
@@ -467,8 +468,7 @@ struct clt_lock {
     char *path;
 };
 
-/* Whether the file that was locked is still the one at the path: its last holder may have removed it in
- * between. */
+/* True if the locked file is still the one at the path: its last holder may have removed it in between. */
 static bool is_current(int fd, const char *path)
 {
     struct stat mine, there;
@@ -486,7 +486,7 @@ static clt_status lock_taken(int fd, const char *path)
              path, holder[0] ? holder : "another process");
 }
 
-/* 0, or the number of the error. */
+/* Returns 0 or the error number. */
 static int lock_now(int fd)
 {
     while (flock(fd, LOCK_EX | LOCK_NB) != 0)

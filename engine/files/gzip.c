@@ -13,8 +13,8 @@
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
 
-#define GZIP_WINDOW (15 + 16) /* 15: the largest window; 16: a gzip header */
-#define MOST_GROWTH 65536     /* bytes by which packing makes data larger, and which zlib reads ahead */
+#define GZIP_WINDOW (15 + 16) /* 15 for the largest window; 16 for a gzip header */
+#define MOST_GROWTH 65536     /* most bytes by which packing grows data, and which zlib reads ahead */
 
 static clt_status pack(z_stream *z, const void *data, size_t size, char **out, size_t *length)
 {

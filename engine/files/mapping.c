@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Read-only mappings of files, and what happens when a mapped file becomes shorter. An access beyond the new
- * end raises SIGBUS, as an unreadable disk does: the handler puts zeros in the place of the missing part and
- * notes the loss, and clt_map_check turns the note into an error with the file's name. Of a remote file the
- * local copy is mapped: all of it is here and stays, or it comes in parts as the reader names them. */
+ * end raises SIGBUS, as an unreadable disk does: the handler replaces the missing part by zeros and notes the
+ * loss, and clt_map_check turns the note into an error with the file's name. Of a remote file the local copy
+ * is mapped: a complete copy, or parts that are downloaded as the reader names them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@
 #include "engine/files/fileio_error.h"
 #include "engine/files/remote_files.h"
 
-/* A mapping that is open. Entries are never freed but used again, so that the handler can walk the list at
+/* The entry of an open mapping. Entries are never freed but reused, so that the handler can walk the list at
  * any time. */
 struct clt_mapped {
     struct clt_mapped *next, *next_free;
@@ -30,25 +30,26 @@ struct clt_mapped {
     atomic_size_t size;     /* written while the entry is free */
     char *path;
     clt_remote_file *remote; /* a remote file that is mapped in parts */
-    int fd;                  /* a remote file that is mapped as a whole: keeps its copy; else -1 */
-    clt_error failure;       /* why bytes of a remote file did not come, if `lost` */
+    int fd;                  /* keeps the copy of a remote file that is mapped as a whole; else -1 */
+    clt_error failure;       /* why bytes of a remote file could not be fetched, if `lost` */
     dev_t device;
     ino_t number;
     clt_status code;
-    atomic_bool used; /* bytes were read since the file was last looked at */
+    atomic_bool used; /* bytes were read since the file was last checked */
     atomic_bool lost; /* a part of the file is gone or cannot be read */
 };
 
 static _Atomic(struct clt_mapped *) entries;
 static struct clt_mapped *free_entries;                  /* linked by next_free */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while entries change or are looked at */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while entries change or are read */
 static struct sigaction before;                          /* the action of SIGBUS before ours */
 static uintptr_t page;
-static __thread int passing_on; /* the previous handler is running, called by ours */
+static __thread int passing_on; /* our handler has called the previous one, which is running */
 
 /* Called by the handler, while other threads open and close mappings. False: the address belongs to no
- * mapping. The mapping to which it belongs stays open, because its reader waits for the handler. Of another
- * entry `begin` and `size` may be of different files, maybe even at the same address; `changes` tells. */
+ * mapping. The mapping to which it belongs stays open, because its reader waits for the handler. In another
+ * entry, `begin` and `size` may belong to different files, perhaps even at the same address; `changes` shows
+ * this. */
 static bool fill_with_zeros(uintptr_t address)
 {
     for (struct clt_mapped *m = atomic_load(&entries); m; m = m->next) {
@@ -58,7 +59,7 @@ static bool fill_with_zeros(uintptr_t address)
         if (begin == 0 || address < begin || address >= end || changes % 2 ||
             atomic_load(&m->changes) != changes)
             continue;
-        /* before the zeros are there, which other readers of the file take without a signal */
+        /* set before the zeros are there, since other readers of the file get them without a signal */
         atomic_store(&m->lost, true);
         return mmap((void *)at, end - at, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
                MAP_FAILED;
@@ -67,7 +68,7 @@ static bool fill_with_zeros(uintptr_t address)
 }
 
 /* A signal that no mapping caused goes to the previous handler, or ends the process if there was none.
- * `passing_on` notices a handler that passes the signal back to ours. */
+ * `passing_on` detects a handler that passes the signal back to ours. */
 static void pass_on(int number, siginfo_t *info, void *context, bool sent)
 {
     bool is_function =
@@ -162,7 +163,7 @@ static clt_status map(int fd, const char *path, const struct stat *info, clt_sta
     out->data = nothing;
     if (info->st_size == 0)
         return CLT_OK;
-    /* a copy of a remote file changes while it is mapped */
+    /* a copy of a remote file is filled while it is mapped */
     int kind = clt_is_remote(path) ? MAP_SHARED : MAP_PRIVATE;
     void *data = mmap(NULL, (size_t)info->st_size, PROT_READ, kind, fd, 0);
     if (data == MAP_FAILED) {
@@ -182,7 +183,7 @@ clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out)
     int fd;
     struct stat info;
     *out = (clt_mapping){0};
-    /* checked before open(), which would block on a pipe until a writer comes */
+    /* checked before open(), which would block on a pipe until it has a writer */
     if (clt_file_stat(path, &info) && !S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode))
         CLT_FAIL(code, "mapping '%s': only a regular file can be mapped; check the path", path);
     CLT_TRY(clt_open_read(path, code, &fd, &info));
@@ -240,7 +241,7 @@ static void note_failure(struct clt_mapped *m, clt_status status)
 void clt_map_need(const clt_mapping *mapping, uint64_t from, uint64_t size)
 {
     struct clt_mapped *m = mapping->file;
-    if (!m || !m->remote || atomic_load(&m->lost)) /* what has failed is not tried for every sample */
+    if (!m || !m->remote || atomic_load(&m->lost)) /* a failed file is not tried again for every sample */
         return;
     clt_status status = clt_remote_files_used()->need(m->remote, from, size);
     if (status != CLT_OK)
@@ -298,13 +299,13 @@ void clt_map_close(clt_mapping *mapping)
 
 void clt_map_used(const clt_mapping *mapping)
 {
-    atomic_thread_fence(memory_order_acquire); /* the caller's reads come before the load of `used` */
+    atomic_thread_fence(memory_order_acquire); /* orders the caller's reads before the load of `used` */
     if (mapping->file && !atomic_load_explicit(&mapping->file->used, memory_order_relaxed))
         atomic_store(&mapping->file->used, true);
 }
 
-/* Called with the lock held. A file that was removed or replaced by another one is still there for its
- * mapping; only the same file with fewer bytes is a loss. */
+/* Called with the lock held. A file that was removed or replaced stays complete for its mapping; only the
+ * same file with fewer bytes is a loss. */
 static clt_status check_entry(struct clt_mapped *m)
 {
     struct stat now;

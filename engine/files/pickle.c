@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The machine of pickle: a stack of values, marks on it, and a memo. Every opcode makes values out of values;
- * none runs anything. */
+ * The pickle machine: a stack of values, marks on it, and a memo. Every opcode makes values from values; none
+ * runs code. */
 #include "engine/files/pickle.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ typedef struct machine {
     value **stack;
     size_t depth, capacity;
     size_t marks[MARKS_MAX], n_marks;
-    clt_index_map memo; /* of values; a hash table, because the indices are the pickle's choice */
+    clt_index_map memo; /* the memo of values: a hash table, because the pickle chooses the indices */
     size_t values;
     clt_pickle *out;
 } machine;
@@ -48,7 +48,7 @@ static clt_status read_number(machine *m, int bytes, uint64_t *out)
     return CLT_OK;
 }
 
-/* Counts values that are made, or that are copied without a byte of the pickle for each. */
+/* Counts values that are made or copied, so that a short pickle cannot make too many. */
 static clt_status count_values(machine *m, size_t count)
 {
     if (count > VALUES_MAX - m->values)
@@ -86,7 +86,7 @@ static size_t floor_of(const machine *m)
     return m->n_marks ? m->marks[m->n_marks - 1] : 0;
 }
 
-/* Takes the uppermost value; those below the last mark belong to another collection. */
+/* Takes the uppermost value; values below the last mark belong to another collection. */
 static clt_status pop(machine *m, value **out)
 {
     if (m->depth <= floor_of(m))
@@ -147,7 +147,7 @@ static clt_status set_text(machine *m, value *v, const uint8_t *bytes, size_t le
 
 /* --- values without members --- */
 
-/* An integer in two's complement of a length that the pickle gives in `prefix` bytes. */
+/* An integer in two's complement, whose length the pickle gives in `prefix` bytes. */
 static clt_status push_long(machine *m, int prefix)
 {
     uint64_t length, bits = 0;
@@ -174,7 +174,7 @@ static clt_status push_int(machine *m, int bytes, bool has_sign)
     return CLT_OK;
 }
 
-/* A text or bytes of a length that the pickle gives in `prefix` bytes. */
+/* A text or bytes, whose length the pickle gives in `prefix` bytes. */
 static clt_status push_text(machine *m, int prefix)
 {
     uint64_t length;
@@ -256,7 +256,7 @@ static clt_status wrap(machine *m, clt_pickle_kind kind, size_t count)
     return push(m, v);
 }
 
-/* True for what Python would make a dict of. */
+/* True for a call with which Python would make a dict. */
 static bool makes_dict(const value *function)
 {
     return clt_pickle_is_global(function, "collections OrderedDict") ||
@@ -313,8 +313,8 @@ static clt_status push_marked(machine *m, clt_pickle_kind kind)
     return push(m, v);
 }
 
-/* Adds the values from position `from` on to the collection below them. An opaque value keeps what it is
- * given nowhere. */
+/* Adds the values from position `from` on to the collection below them. A CALL or PERSISTENT value does not
+ * keep them. */
 static clt_status extend(machine *m, size_t from, bool pairs)
 {
     if (from <= floor_of(m))
@@ -387,7 +387,7 @@ static clt_status duplicate(machine *m)
     return push(m, v);
 }
 
-/* POP takes a mark, too, if nothing lies on it. */
+/* POP also removes a mark that has nothing above it. */
 static clt_status drop(machine *m)
 {
     value *v;
@@ -427,7 +427,7 @@ static clt_status unknown(const machine *m, int op)
            m->where, (unsigned)op, m->at - 1 - m->begin);
 }
 
-/* Opcodes that push a value which the pickle holds itself. */
+/* Opcodes that push a value that is stored in the pickle. */
 static clt_status run_plain(machine *m, int op)
 {
     value *v;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chooses a usable folder for PoCL's kernels and removes cut-off files there. It knows the layout of the
- * folder (XX/HASH/program.bc and XX/HASH/KERNEL/SIZES/KERNEL.so) and how to tell from the headers of these
- * files where they end. */
+ * Chooses a usable folder for PoCL's kernels and removes truncated files there. It knows the layout of the
+ * folder (XX/HASH/program.bc and XX/HASH/KERNEL/SIZES/KERNEL.so) and finds the end of these files from their
+ * headers. */
 #include "engine/files/pocl_cache.h"
 
 #include <dirent.h>
@@ -33,7 +33,7 @@ typedef enum level { LEVEL_CACHE, LEVEL_GROUP, LEVEL_PROGRAM, LEVEL_KERNEL, LEVE
 #define GROUP_LETTERS 2
 #define LEAST_HASH_LETTERS 37
 #define PROGRAM_FILE "program.bc"
-#define GROUPS_FILE "parallel.bc" /* kept by older versions of PoCL beside or instead of the library */
+#define GROUPS_FILE "parallel.bc" /* older versions of PoCL keep this beside or instead of the library */
 #define LIBRARY_END ".so"
 
 static bool is_of_letters(const char *name, size_t least, size_t most)
@@ -57,7 +57,7 @@ static bool is_folder_name(const char *name, level here)
     return here < LEVEL_SIZES && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* Whether PoCL puts a program or a built kernel under this name into folders of the level. */
+/* True if PoCL puts a program or a built kernel of this name into folders of the level. */
 static bool is_file_name(const char *name, level here, const char *kernel)
 {
     size_t n = strlen(kernel);
@@ -67,14 +67,14 @@ static bool is_file_name(const char *name, level here, const char *kernel)
                                    (strncmp(name, kernel, n) == 0 && strcmp(name + n, LIBRARY_END) == 0));
 }
 
-/* Files that are cut off */
+/* --- truncated files --- */
 
 static bool read_at(int fd, uint64_t at, void *out, size_t size)
 {
     return pread(fd, out, size, (off_t)at) == (ssize_t)size;
 }
 
-/* True if every part that the headers of a library or object file name lies within the file. The table of
+/* True if every part that the headers of a library or object file name is inside the file. The table of
  * sections, which the ELF header names, comes last. */
 static bool is_whole_elf(int fd, uint64_t size)
 {
@@ -84,7 +84,7 @@ static bool is_whole_elf(int fd, uint64_t size)
         memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
         return false;
     if (head.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
-        return true; /* for another machine */
+        return true; /* built for another machine: not checked */
     if (head.e_shoff > size || (uint64_t)head.e_shnum * head.e_shentsize > size - head.e_shoff)
         return false;
     for (unsigned i = 0; i < head.e_phnum; i++) {
@@ -105,7 +105,7 @@ static bool is_whole_bitcode(int fd, uint64_t size)
     if (size < 8 || !read_at(fd, 0, head, sizeof head))
         return false;
     if (memcmp(head, magic, sizeof magic) != 0)
-        return memcmp(head, wrapped, sizeof wrapped) == 0; /* has a header of its own: not checked */
+        return memcmp(head, wrapped, sizeof wrapped) == 0; /* bitcode in a wrapper: not checked */
     uint64_t at = sizeof head;
     while (at < size) {
         if (size - at < sizeof block || !read_at(fd, at, block, sizeof block))
@@ -141,9 +141,9 @@ static void note_closed(const char *path, clt_pocl_mended *out)
         out->closed = strdup(path);
 }
 
-/* Looks at the folder `path` of this level, which `fd` has open, and at the folders in it down to the level
- * `last`; takes over the descriptor. kernel: the name of the kernel's folder, from LEVEL_KERNEL on. Below
- * LEVEL_PROGRAM no path is needed, and it is NULL. */
+/* Checks the folder `path` of this level, which is open as `fd`, and the folders in it down to the level
+ * `last`; closes `fd`. `kernel`: the name of the kernel's folder, from LEVEL_KERNEL on. Below LEVEL_PROGRAM
+ * no path is needed, and `path` is NULL. */
 static void walk(int fd, const char *path, level here, level last, const char *kernel, clt_pocl_mended *out)
 {
     DIR *list = fdopendir(fd);
@@ -185,7 +185,8 @@ void clt_pocl_folder_mend(const char *folder, clt_pocl_mended *out)
 
 /* Choosing */
 
-/* PoCL's own temporary files begin so too; clearing its cache therefore removes a file left behind. */
+/* PoCL's own temporary files begin like this, too, so that clearing its cache removes a file that is left
+ * behind. */
 #define TRIAL "tempfile_XXXXXX"
 #define TRIAL_BYTES 4096
 
@@ -194,7 +195,7 @@ static clt_status may_not_run(const char *folder)
     CLT_FAIL(CLT_ESTORAGE, "files in '%s' may not be run: its file system is mounted with noexec", folder);
 }
 
-/* Writes a file and maps it as a library is mapped. */
+/* Writes a file and maps it like a library. */
 static clt_status try_file(const char *folder)
 {
     static const char zeros[TRIAL_BYTES];
@@ -236,7 +237,7 @@ static bool is_set(const char *value)
     return value != NULL && value[0] != '\0';
 }
 
-/* The folder that PoCL takes by default. */
+/* The folder that PoCL uses by default. */
 static clt_status own_folder(char **out)
 {
     const char *named = getenv(CLT_POCL_FOLDER_VARIABLE), *cache = getenv("XDG_CACHE_HOME"),
@@ -309,7 +310,7 @@ static clt_status choose_spare(bool make, clt_pocl_folder *out)
     }
 }
 
-/* Gives up the folder in use, because this user may not write into `closed`, and chooses another. */
+/* Gives up the current folder, because this user may not write into `closed`, and chooses another. */
 static clt_status leave(clt_pocl_folder *folder, const char *closed, bool make)
 {
     free(folder->refused);
@@ -321,7 +322,7 @@ static clt_status leave(clt_pocl_folder *folder, const char *closed, bool make)
     return choose_spare(make, folder);
 }
 
-/* Leaves PoCL's own folder if this user may not write into one inside it. */
+/* Gives up PoCL's own folder if this user may not write into a folder inside it. */
 static clt_status leave_if_closed(clt_pocl_folder *folder)
 {
     clt_pocl_mended seen = {0};
@@ -341,7 +342,7 @@ clt_status clt_pocl_folder_choose(bool make, clt_pocl_folder *out)
     clt_status status = check_own(own, make);
     if (status == CLT_OK) {
         out->path = own;
-        if (!make) /* else the caller looks at all of it: clt_pocl_folder_mend */
+        if (!make) /* otherwise the caller checks all of it with clt_pocl_folder_mend */
             status = leave_if_closed(out);
     } else {
         out->refused = own;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The folder in which PoCL, the OpenCL driver for CPUs, keeps the kernels that it has built. PoCL ends the
- * process when a kernel there is cut off or may not be run, and has no device when it cannot make the
- * folder. So another folder is chosen where its own cannot be used, and files that are cut off are removed,
- * so that PoCL builds them again. Nothing here loads PoCL. */
+ * process when a kernel there is truncated or may not be executed, and has no device when it cannot make the
+ * folder. So another folder is chosen if its own cannot be used, and truncated files are removed, so that
+ * PoCL builds them again. Nothing here loads PoCL. */
 #ifndef ENGINE_FILES_POCL_CACHE_H
 #define ENGINE_FILES_POCL_CACHE_H
 
@@ -12,21 +12,21 @@
 
 #include "engine/base/status.h"
 
-/* The environment variable that names the folder to PoCL. */
+/* The environment variable by which PoCL finds the folder. */
 #define CLT_POCL_FOLDER_VARIABLE "POCL_CACHE_DIR"
 
 typedef struct clt_pocl_folder {
     char *path;    /* the folder that can be used; NULL: there is none */
     char *refused; /* the folder that PoCL would take by default, if it cannot be used; else NULL */
-    bool closed;   /* it is refused because this user may not write into a folder inside it */
-    char why[400]; /* why it is refused */
+    bool closed;   /* `refused` is set because this user may not write into a folder inside it */
+    char why[400]; /* why `refused` cannot be used */
 } clt_pocl_folder;
 
 /* Chooses the folder. PoCL's default is $POCL_CACHE_DIR, else $XDG_CACHE_HOME/pocl/kcache, else
  * $HOME/.cache/pocl/kcache. If no file can be written there, or files there may not be executed, the choice
- * is `pocl` in our own cache, else `cltrain-pocl-USER` in $TMPDIR, /tmp, /var/tmp or /dev/shm; only the
- * user can write to these. make: makes the folder, and writes and maps a file there as a trial. Otherwise
- * only looks, and refuses PoCL's default also if this user may not write into a folder inside it.
+ * is `pocl` in our own cache, else `cltrain-pocl-USER` in $TMPDIR, /tmp, /var/tmp or /dev/shm; only the user
+ * can write to these. `make`: makes the folder, and writes and maps a file there as a trial. Otherwise
+ * nothing is changed, and PoCL's default is also refused if this user may not write into a folder inside it.
  * CLT_ENOMEM. */
 clt_status clt_pocl_folder_choose(bool make, clt_pocl_folder *out);
 /* Gives up PoCL's default folder, because this user may not write into the folder `closed` inside it;
@@ -35,18 +35,18 @@ clt_status clt_pocl_folder_leave(clt_pocl_folder *folder, const char *closed);
 void clt_pocl_folder_free(clt_pocl_folder *folder);
 
 typedef struct clt_pocl_mended {
-    uint64_t files;   /* built kernels and programs that were looked at */
-    uint64_t removed; /* files that were cut off, and have been removed */
+    uint64_t files;   /* built kernels and programs that were checked */
+    uint64_t removed; /* truncated files, which have been removed */
     char *closed;     /* a folder of PoCL's cache into which this user may not write; NULL: none */
 } clt_pocl_mended;
 
-/* Whether PoCL names folders in its cache so: two letters from A to P. */
+/* True if the name is that of a folder in PoCL's cache: two letters from A to P. */
 bool clt_pocl_folder_name(const char *name);
 
-/* Looks at every built kernel and program in the cache and removes files that end too early or begin with
- * something else. Files and folders without a name of PoCL's stay as they are, since the folder may hold
- * anything. Damage in the middle of a file is not found. Never fails: a file that cannot be read counts as
- * whole. Free closed with free(). */
+/* Checks every built kernel and program in the cache and removes files that end too early or begin with
+ * something else. Files and folders whose names are not PoCL's stay, since the folder may hold anything.
+ * Damage in the middle of a file is not found. Never fails: a file that cannot be read counts as whole. Free
+ * out->closed with free(). */
 void clt_pocl_folder_mend(const char *folder, clt_pocl_mended *out);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files that are not on this machine: paths that begin with "s3://". The functions of fileio.h take such
- * paths as they take others, for reading. Who can reach the files gives the functions below, since files
- * stand lower in the house than storage; without them such a path does not exist. */
+ * Files that are not on this machine: paths that begin with "s3://". The functions of fileio.h accept such
+ * paths for reading. The room that can reach the files (storage) registers the functions below, since files
+ * must not depend on storage; without them such a path does not exist. */
 #ifndef ENGINE_FILES_REMOTE_FILES_H
 #define ENGINE_FILES_REMOTE_FILES_H
 
@@ -16,41 +16,40 @@
 
 struct clt_file_list; /* of fileio.h */
 
-typedef struct clt_remote_file clt_remote_file; /* a file that is being read, of which parts may be here */
+typedef struct clt_remote_file clt_remote_file; /* an open file, parts of which may be downloaded */
 
 typedef struct clt_remote_files {
-    /* Type and size, in st_mode and st_size. False: the path does not exist, or it cannot be found out; open
-     * and names tell which. */
+    /* Type and size, in st_mode and st_size. False: the path does not exist, or the server does not answer;
+     * `open` and `names` tell which. */
     bool (*stat)(const char *path, struct stat *out);
-    /* Adds names, versions and sizes of the files that an address or a pattern may lead to, as they were
-     * listed. */
+    /* Adds names, versions and sizes of the files that an address or a pattern leads to, from a listing. */
     clt_status (*sum)(const char *path, clt_hash64_state *state);
     /* As clt_folder_names and clt_file_match. */
     clt_status (*names)(const char *folder, struct clt_file_list *out);
     clt_status (*match)(const char *pattern, struct clt_file_list *out);
-    /* Opens a local copy whose first `bytes` bytes are here (UINT64_MAX: all), and stay here while *fd is
-     * open. CLT_ESTORAGE: the server does not give it; `code`: there is no such file. */
+    /* Opens a local copy after downloading its first `bytes` bytes (UINT64_MAX: all), which stay while *fd is
+     * open. CLT_ESTORAGE: the server does not give the file; `code`: there is no such file. */
     clt_status (*open)(const char *path, clt_status code, uint64_t bytes, int *fd);
-    /* Opens a local copy of which nothing need be here yet. *fd belongs to *out. */
+    /* Opens a local copy without downloading anything yet. *fd belongs to *out. */
     clt_status (*hold)(const char *path, clt_status code, clt_remote_file **out, int *fd, uint64_t *size);
     void (*release)(clt_remote_file *file);
-    /* Waits until the bytes are here. They stay until the thread calls `done`. */
+    /* Waits until the bytes are downloaded. They stay until the thread calls `done`. */
     clt_status (*need)(clt_remote_file *file, uint64_t from, uint64_t size);
     /* The same; they stay until `release`. */
     clt_status (*keep)(clt_remote_file *file, uint64_t from, uint64_t size);
-    /* Says that the bytes will be needed soon; the second one, that the whole file will. */
+    /* Announces that the bytes, or with want_whole the whole file, will be needed soon. */
     void (*want)(clt_remote_file *file, uint64_t from, uint64_t size);
     void (*want_whole)(const char *path);
     void (*done)(void);
 } clt_remote_files;
 
-/* The functions, which stay valid; NULL: none. */
+/* Registers the functions, which must stay valid; NULL: none. */
 void clt_remote_files_use(const clt_remote_files *functions);
 const clt_remote_files *clt_remote_files_used(void);
 
-/* Whether a path begins as a remote file's does. */
+/* True if a path begins like a remote file's. */
 bool clt_is_remote(const char *path);
-/* CLT_EUNSUPPORTED unless there are functions for remote files. */
+/* CLT_EUNSUPPORTED unless functions for remote files are registered. */
 clt_status clt_remote_files_check(const char *path);
 
 /* CLT_EUSAGE if the path is remote: results are written to a disk of this machine. */
@@ -59,8 +58,8 @@ clt_status clt_refuse_remote(const char *path);
 /* Like stat(), also for a remote path. */
 bool clt_file_stat(const char *path, struct stat *out);
 
-/* What a thread that waits for remote bytes looks at meanwhile: when it is not 0, the wait fails with
- * CLT_EINTERRUPTED. NULL: nothing. It holds for the calling thread. */
+/* Sets a flag for the calling thread: when it is not 0, waits for remote bytes fail with CLT_EINTERRUPTED.
+ * NULL: no flag. */
 void clt_remote_wait_until(const atomic_int *given_up);
 bool clt_remote_wait_is_over(void);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SHA-256 (FIPS 180-4). The constants are the first 32 bits of the fractional parts of the square (initial
- * state) and cube roots of the first primes. Processors of x86 that have instructions for SHA-256 use
- * them. */
+ * state) and cube roots of the first primes. On x86 processors that have them, instructions for SHA-256 are
+ * used. */
 #include "engine/files/sha256.h"
 
 #include <stdatomic.h>
@@ -59,7 +59,7 @@ static void add_block(uint32_t state[8], const uint8_t *p)
 
 #if defined(__x86_64__)
 
-/* Four words of the message, from the sixteen words before them, which are in `w` in their order. */
+/* The next four words of the message schedule, from the sixteen words before them, in order in `w`. */
 __attribute__((target("sha,sse4.1"))) static __m128i next_words(const __m128i w[4])
 {
     __m128i sum = _mm_sha256msg1_epu32(w[0], w[1]);
@@ -67,7 +67,7 @@ __attribute__((target("sha,sse4.1"))) static __m128i next_words(const __m128i w[
     return _mm_sha256msg2_epu32(sum, w[3]);
 }
 
-/* The instructions keep the state as the words A, B, E, F and C, D, G, H, the last letter in the lowest
+/* The instructions keep the state as the words A, B, E, F and C, D, G, H, the last of each four in the lowest
  * place. */
 __attribute__((target("sha,sse4.1"))) static void add_blocks_sha(uint32_t state[8], const uint8_t *p,
                                                                  size_t blocks)
@@ -100,7 +100,7 @@ __attribute__((target("sha,sse4.1"))) static void add_blocks_sha(uint32_t state[
     _mm_storeu_si128((__m128i *)(state + 4), _mm_alignr_epi8(ef, ab, 8));
 }
 
-/* Whether the processor has them: bit 29 of EBX of leaf 7 of CPUID, which __builtin_cpu_supports does not
+/* True if the processor has the instructions: CPUID leaf 7, EBX bit 29, which __builtin_cpu_supports does not
  * know in older compilers. */
 static bool has_sha(void)
 {
@@ -110,7 +110,7 @@ static bool has_sha(void)
 
 static void add_blocks(uint32_t state[8], const uint8_t *p, size_t blocks)
 {
-    static atomic_int known; /* 0: not asked yet, 1: no, 2: yes */
+    static atomic_int known; /* 0: not yet known, 1: no, 2: yes */
     if (!atomic_load_explicit(&known, memory_order_relaxed))
         atomic_store_explicit(&known, has_sha() ? 2 : 1, memory_order_relaxed);
     if (atomic_load_explicit(&known, memory_order_relaxed) == 2)

@@ -14,12 +14,12 @@
 /* The sum of bytes that are given in parts: any split of them gives the same sum. */
 typedef struct clt_sha256 {
     uint32_t state[8];
-    uint64_t total;    /* bytes so far */
+    uint64_t total;    /* number of bytes so far */
     uint8_t block[64]; /* the last total % 64 bytes */
 } clt_sha256;
 void clt_sha256_begin(clt_sha256 *sum);
 void clt_sha256_add(clt_sha256 *sum, const void *data, size_t size);
-void clt_sha256_end(clt_sha256 *sum, uint8_t out[CLT_SHA256_SIZE]); /* the sum is used up */
+void clt_sha256_end(clt_sha256 *sum, uint8_t out[CLT_SHA256_SIZE]); /* `sum` must not be used afterwards */
 
 /* Writes 64 lower-case hexadecimal digits; returns `text`. */
 const char *clt_sha256_hex(const uint8_t sum[CLT_SHA256_SIZE], char text[CLT_SHA256_TEXT]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Directories of zip archives. No size or offset is used before it was compared with the archive's size.
- * Knows nothing of what the entries hold. */
+ * Reads zip archives. Every size and offset is compared with the archive's size before its use. Does not know
+ * the content of entries. */
 #include "engine/files/zip.h"
 
 #include <inttypes.h>
@@ -13,11 +13,11 @@
 
 #include "engine/base/text.h"
 
-#define LOCAL_BYTES 30u   /* a local header without name and extra fields */
-#define CENTRAL_BYTES 46u /* an entry of the directory without name, extra fields and comment */
-#define END_BYTES 22u     /* the record at the archive's end without its comment */
+#define LOCAL_BYTES 30u   /* size of a local header without name and extra fields */
+#define CENTRAL_BYTES 46u /* size of an entry of the directory without name, extra fields and comment */
+#define END_BYTES 22u     /* size of the record at the archive's end without its comment */
 #define COMMENT_MAX 65535u
-#define LOCATOR_BYTES 20u /* says where the 64-bit form of the end record is */
+#define LOCATOR_BYTES 20u /* size of the record that says where the 64-bit end record is */
 #define END64_BYTES 56u
 
 typedef struct archive {
@@ -94,7 +94,7 @@ typedef struct record {
     size_t name, extra, comment; /* lengths in bytes */
 } record;
 
-/* Replaces the numbers that do not fit 32 bits by the numbers of the extra field 1. */
+/* Replaces numbers that do not fit 32 bits by the numbers in extra field 1. */
 static clt_status read_wide(const archive *a, const char *name, const uint8_t *extra, record *r)
 {
     uint64_t *const wide[] = {&r->size, &r->packed, &r->begin};
@@ -119,7 +119,8 @@ static clt_status read_wide(const archive *a, const char *name, const uint8_t *e
     return CLT_OK;
 }
 
-/* Finds the data of an entry by its local header, of which only the lengths of name and extra field count. */
+/* Finds the data of an entry from its local header; only the lengths of name and extra field are used
+ * there. */
 static clt_status find_data(const archive *a, const record *r, clt_zip_entry *entry)
 {
     uint64_t limit = a->directory;
@@ -157,7 +158,7 @@ static clt_status copy_name(const archive *a, const clt_zip *zip, const uint8_t 
     return CLT_OK;
 }
 
-/* Reads the entry of the directory at *at, which is moved past it. */
+/* Reads the entry of the directory at *at and moves *at past it. */
 static clt_status read_entry(const archive *a, clt_zip *zip, const uint8_t **at)
 {
     const uint8_t *end = a->bytes + a->directory + a->directory_bytes, *p = *at;
@@ -265,7 +266,7 @@ clt_status clt_zip_check(const clt_zip_entry *entry, const char *path, clt_statu
     return check_crc(entry, entry->data, path, code);
 }
 
-/* Unpacks a stream of deflate without a header, which must give exactly entry->length bytes. */
+/* Unpacks a raw deflate stream, which must give exactly entry->length bytes. */
 static clt_status inflate_entry(const clt_zip_entry *entry, const char *path, clt_status code, char *out)
 {
     z_stream z = {.next_in = (Bytef *)(uintptr_t)entry->data,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The JSON reader: scanner, then cJSON, then a tree of our own in an arena, with the position and the exact
- * integer of every value. Exists because cJSON keeps numbers as doubles only, follows the locale, caps a
- * number at 63 characters and lets duplicate keys pass: it sees the text with every number blanked to 0, and
- * is used for its structure and strings. It must not know what any document means. */
+ * The JSON reader: scanner, then cJSON, then our own tree in an arena, with the position and the exact
+ * integer of every value. cJSON alone keeps numbers only as doubles, follows the locale, limits a number to
+ * 63 characters and accepts duplicate keys. So cJSON gets the text with every number replaced by 0, and gives
+ * only structure and strings. The reader must not know what any document means. */
 #include "engine/json/json.h"
 
 #include <cjson/cJSON.h>
@@ -23,7 +23,7 @@ struct clt_json {
     clt_json_type type;
     bool boolean, is_int;
     uint32_t key_offset;
-    int line, column; /* where it begins in the text; 0: it is not in a text */
+    int line, column; /* line and column where it begins in the text; 0: it is not in a text */
     const char *key;
     struct clt_json *first, *next;
     size_t count;
@@ -87,7 +87,7 @@ static clt_status read_number(parse *p, const clt_json_mark *mark, clt_json *nod
     const char *text = p->scan.text + mark->offset;
     char small[128];
     char *copy = small;
-    /* strtod needs an end, and the text need not have one. */
+    /* Copies the number, since strtod needs a NUL after it, which the text may lack. */
     if (mark->length >= sizeof small)
         CLT_TRY(clt_alloc(&copy, mark->length + 1, 1, "a long number of a JSON text"));
     memcpy(copy, text, mark->length);

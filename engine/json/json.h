@@ -39,19 +39,19 @@ const char *clt_json_source(const clt_json_doc *doc);
 clt_json_type clt_json_typeof(const clt_json *value);
 const char *clt_json_type_name(clt_json_type type); /* "an object", "a number", "null", ... */
 const char *clt_json_key(const clt_json *value);    /* key inside the parent object, or NULL */
-const clt_json *clt_json_get(const clt_json *object, const char *key); /* exact case; NULL if absent */
+const clt_json *clt_json_get(const clt_json *object, const char *key); /* case-sensitive; NULL if absent */
 const clt_json *clt_json_first(const clt_json *container); /* first child of array/object or NULL */
 const clt_json *clt_json_next(const clt_json *value);      /* next sibling or NULL */
 size_t clt_json_count(const clt_json *container);
-/* A value of another type gives false, 0 or "": check the type first. */
+/* For a value of another type these return false, 0 or "": check the type first. */
 bool clt_json_bool(const clt_json *value);
 double clt_json_number(const clt_json *value);
 /* True when the number was written as an integer (no '.', no exponent) and fits int64 exactly. */
 bool clt_json_int(const clt_json *value, int64_t *out);
 const char *clt_json_string(const clt_json *value); /* NUL-free UTF-8 */
-/* For records of a file of JSON Lines, whose place the caller's message gives. clt_json_text: the member
- * `name` of an object as a text; CLT_EDATA if there is none. clt_json_wrong_type: the CLT_EDATA for a
- * member that must be `wanted`, such as "a list". */
+/* For records of JSON Lines; the caller adds the record's place to the message. clt_json_text: the member
+ * `name` of an object as a text; CLT_EDATA if there is none. clt_json_wrong_type: the CLT_EDATA for a member
+ * that must be `wanted`, such as "a list". */
 clt_status clt_json_text(const clt_json *record, const char *name, const char **out);
 clt_status clt_json_wrong_type(const clt_json *value, const char *name, const char *wanted);
 /* Line and column (from 1; columns count bytes) where the value starts; 0 for a value that is not in a
@@ -62,12 +62,12 @@ void clt_json_position(const clt_json *value, int *line, int *column);
 clt_status clt_json_create(const char *source, clt_json_doc **out);
 /* Copies a value with its position into the document's memory, without putting it into a container. */
 clt_status clt_json_copy(clt_json_doc *doc, const clt_json *value, const clt_json **out);
-/* Copies a value as member `key` of the root; it replaces a member with this key. placed: the value comes
- * from the text that `source` names, so it keeps its position. */
+/* Copies a value as member `key` of the root; it replaces a member with this key. `placed`: the value keeps
+ * its position, since it comes from the text that `source` names. */
 clt_status clt_json_put(clt_json_doc *doc, const char *key, const clt_json *value, bool placed);
 
 /* Writer: appends to a clt_str. Commas and indentation are handled; doubles are written with the fewest
- * digits that read back the same; non-finite numbers are written as null. indent 0 = one line. */
+ * digits that read back as the same number; non-finite numbers are written as null. `indent` 0: one line. */
 typedef struct clt_json_writer {
     clt_str *out;
     int indent, depth;
@@ -86,7 +86,7 @@ void clt_jw_float(clt_json_writer *w, float value); /* fewest digits that read b
 void clt_jw_bool(clt_json_writer *w, bool value);
 void clt_jw_null(clt_json_writer *w);
 void clt_jw_value(clt_json_writer *w, const clt_json *value); /* copies a parsed value */
-/* key + value in one call; of an object or array its beginning */
+/* key and value in one call; for an object or array, key and opening bracket */
 void clt_jw_kobject(clt_json_writer *w, const char *key);
 void clt_jw_karray(clt_json_writer *w, const char *key);
 void clt_jw_knull(clt_json_writer *w, const char *key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The strict scanner that runs before cJSON: refuses everything that is not JSON by RFC 8259, and notes
- * where each value begins. Used by json.c alone; it must not know cJSON or the tree. */
+ * The strict scanner that runs before cJSON: refuses everything that is not JSON by RFC 8259, and notes where
+ * each value begins. Only json.c uses it; it must not know cJSON or the tree. */
 #ifndef ENGINE_JSON_JSON_SCAN_H
 #define ENGINE_JSON_JSON_SCAN_H
 
@@ -17,9 +17,9 @@
 
 /* One value, in document order (a container before its members). */
 typedef struct clt_json_mark {
-    uint32_t offset;     /* byte where the value begins */
-    uint32_t key_offset; /* byte where its key begins, CLT_JSON_NO_KEY outside an object */
-    uint32_t length;     /* bytes of a number's text, 0 for other values */
+    uint32_t offset;     /* offset of the value, in bytes */
+    uint32_t key_offset; /* offset of its key, in bytes; CLT_JSON_NO_KEY outside an object */
+    uint32_t length;     /* length of a number's text in bytes, 0 for other values */
 } clt_json_mark;
 
 typedef struct clt_json_scan {
@@ -28,13 +28,14 @@ typedef struct clt_json_scan {
     clt_status code;
     clt_json_mark *marks;
     size_t mark_count, mark_capacity;
-    uint32_t *lines; /* offset of each line's first byte; kept after the marks are gone, for positions */
+    uint32_t *lines; /* offset of each line's first byte; kept longer than the marks, for positions */
     size_t line_count, line_capacity;
     size_t at;
     int depth;
 } clt_json_scan;
 
-/* Fill text, length, source and code, zero the rest. Free marks and lines afterwards, also on failure. */
+/* Set `text`, `length`, `source` and `code`, and zero the rest. Free `marks` and `lines` afterwards, also on
+ * failure. */
 clt_status clt_json_scan_run(clt_json_scan *scan);
 /* Fails with the scan's code and "source:line:column: message". */
 clt_status clt_json_scan_fail(const clt_json_scan *scan, size_t offset, const char *format, ...)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * JSON files with a checksum: the last member of the object is a hash of every byte before it. For records
- * that are valid only as a whole. Knows nothing of their content. */
+ * that are valid only if complete. Knows nothing of their content. */
 #ifndef ENGINE_JSON_JSON_SEAL_H
 #define ENGINE_JSON_JSON_SEAL_H
 
@@ -11,7 +11,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/status.h"
 
-/* clt_json_seal: closes the JSON object that begins at byte `from` of `out`, was written with indent 2 and
+/* clt_json_seal: completes the JSON object that begins at byte `from` of `out`, was written with indent 2 and
  * has members: appends the last member, "member": "hash", and the closing brace. The writer that wrote the
  * object must not be used again. */
 clt_status clt_json_seal(clt_str *out, size_t from, const char *member);

@@ -185,7 +185,7 @@ clt_status clt_conv_net_classify(clt_conv_net *net)
                              CLT_ATTRS(CLT_A_FLOAT("label_smoothing", smoothing)));
 }
 
-/* --- what the config knows of these families --- */
+/* --- config keys of these families --- */
 
 void clt_conv_net_rules(clt_config_rules *rules, const char *noun)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collecting and reporting the mistakes in a list of layers. */
+ * Collects and reports the mistakes in a list of layers. */
 #include "engine/models/findings.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mistakes in a list of layers: each is collected with its position in the file, and all are reported at
- * once in the order of their positions. Knows text and positions only. */
+ * Mistakes in a list of layers: each is collected with its position in the file, and all are reported
+ * together in the order of their positions. Knows only text and positions. */
 #ifndef ENGINE_MODELS_FINDINGS_H
 #define ENGINE_MODELS_FINDINGS_H
 
@@ -19,7 +19,7 @@ typedef struct clt_findings {
     const clt_json_doc *doc; /* may be NULL: then findings have no positions */
     clt_finding *items;
     size_t count, capacity;
-    clt_status code; /* of the first finding */
+    clt_status code; /* status code of the first finding */
     bool failed;     /* out of memory */
 } clt_findings;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds parameters by patterns of their names, and marks the ones in model.freeze, which training does not
- * change. Knows names of parameters and patterns only. */
+ * Finds parameters by patterns of names, and marks those of model.freeze, which training does not change.
+ * Knows only names of parameters and patterns. */
 #include <fnmatch.h>
 #include <stdlib.h>
 

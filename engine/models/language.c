@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The shared parts of language models. Knows tokens, no block of a family. */
+ * Builds the parts that language models share. Knows tokens, but no family's blocks. */
 #include "engine/models/language.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "engine/ops/infer.h"
 
-#define IGNORED_TARGET (-1) /* in y: this position does not count in the loss */
+#define IGNORED_TARGET (-1) /* in y: the loss ignores this position */
 
 /* --- layers --- */
 
@@ -126,7 +126,7 @@ clt_status clt_language_count(clt_language *m)
     return CLT_OK;
 }
 
-/* Adds the fields x: (T) tokens, and y: (T), the token that follows each; of packed rows also document and
+/* Adds the fields x: (T) tokens, and y: (T) the token that follows each; for packed rows also document and
  * position, (T) i32. */
 static clt_status add_fields(clt_language *m)
 {

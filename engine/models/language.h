@@ -2,7 +2,7 @@
  *
  * What the families of language models share: their keys, the fields x (tokens) and y (the token that follows
  * each; with packed rows also document and position), the token embedding and the output layer with rows that
- * pad the vocabulary, and the form for generation, which computes one token a run with cached keys and
+ * pad the vocabulary, and the form for generation, which computes one token per run with cached keys and
  * values. A family adds its blocks. */
 #ifndef ENGINE_MODELS_LANGUAGE_H
 #define ENGINE_MODELS_LANGUAGE_H
@@ -11,7 +11,7 @@
 #include "engine/ops/node.h"
 
 #define CLT_LANGUAGE_INIT_STD 0.02
-#define CLT_LANGUAGE_NAME 96 /* bytes of a layer's name */
+#define CLT_LANGUAGE_NAME 96 /* size of a layer's name, in bytes */
 
 typedef struct clt_language {
     clt_model_builder b;
@@ -22,8 +22,8 @@ typedef struct clt_language {
     int64_t padding; /* id of the token that fills rows up; -1: none */
     double dropout;
     bool tied;
-    bool decode; /* the form for generation */
-    bool packed; /* training: rows hold several documents, which the data tells apart */
+    bool decode; /* build the form for generation */
+    bool packed; /* training: rows hold several documents, which a field of the data distinguishes */
     /* Tensors of fields: position with decode or packed, length with decode, document with packed. */
     int32_t position, length, document;
     int32_t at; /* output of the layer that was added last */
@@ -38,7 +38,7 @@ clt_status clt_language_next(clt_language *m, const char *op, const char *name, 
 /* Adds a linear layer that reads the output of the layer before it, with its low-rank adapter if it has one. */
 clt_status clt_language_linear(clt_language *m, const char *name, const clt_attr_given *attrs,
                                clt_node **node);
-/* Adds the tensor `before` to the output of the layer before: the end of a branch. */
+/* Adds the tensor `before` to the output of the layer that was added last: the end of a branch. */
 clt_status clt_language_residual(clt_language *m, const char *name, int32_t before);
 /* Adds a dropout layer if m->dropout is above 0. */
 clt_status clt_language_dropout(clt_language *m, const char *name);
@@ -47,7 +47,7 @@ clt_status clt_language_cache(clt_language *m, const char *name, int32_t tensor)
 
 /* Reads layers, heads, channels, context, vocab, vocab_pad, tied, dropout; sets padding to -1. */
 clt_status clt_language_read(clt_language *m);
-/* Finds the size of the vocabulary, if the config leaves it to the data, and sets m->rows. */
+/* Takes the size of the vocabulary from the data, if the config leaves it open, and sets m->rows. */
 clt_status clt_language_count(clt_language *m);
 /* Adds the embedding of the tokens, (rows, channels), as layer `name`. */
 clt_status clt_language_embed(clt_language *m, const char *name, double init_std);
@@ -59,7 +59,8 @@ clt_status clt_language_loss(clt_language *m, const char *name);
 /* Both; for generation the logits alone. */
 clt_status clt_language_head(clt_language *m, const char *name, const char *table, double init_std);
 
-/* Builds the form for training: reads the keys by `read`, adds the fields x and y, then the layers. */
+/* Builds the form for training: reads the keys with `read`, adds the fields x and y, then the layers with
+ * `layers`. */
 clt_status clt_language_build(clt_language *m, clt_status (*read)(clt_language *),
                               clt_status (*layers)(clt_language *));
 /* Builds the form for generation (clt_model_build_decode). */
@@ -67,10 +68,10 @@ clt_status clt_language_build_decode(clt_language *m, clt_status (*read)(clt_lan
                                      clt_status (*layers)(clt_language *), int64_t vocab, int32_t *logits,
                                      int64_t *context);
 
-/* Declares that rows of parameter 0 of a node that pad the vocabulary stay zero and are not in files. */
+/* Declares that the rows of a node's parameter 0 that pad the vocabulary stay zero and are not in files. */
 void clt_language_padded(clt_language *m, const clt_node *node);
 
-/* Fails because the data does not offer what the model needs. */
+/* Fails because the data lacks what the model needs. */
 clt_status clt_language_type_fail(const clt_language *m, const char *what);
 
 /* Rules of the keys below. noun: "a gpt". */

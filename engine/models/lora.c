@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Low-rank adapters beside linear layers, which layers get one, and which parts are trained whole beside
- * them. The rules for names are PEFT's: an entry names a layer if it equals the layer's name, or the name's
- * last parts. Knows linear layers and names, no family. */
+ * Adds low-rank adapters to linear layers, and decides which layers get one and which parts are trained
+ * whole. The rules for names are PEFT's: an entry names a layer if it equals the layer's name, or its last
+ * parts. Knows linear layers and names, but no family. */
 #include "engine/models/lora.h"
 
 #include <fnmatch.h>
@@ -17,7 +17,7 @@
 #define RANKS "lora_rank_pattern" /* keys of the model section */
 #define ALPHAS "lora_alpha_pattern"
 #define TRAINED "lora_modules_to_save"
-#define NAME 160 /* bytes of a layer's name */
+#define NAME 160 /* size of a layer's name, in bytes */
 
 /* --- names --- */
 
@@ -53,8 +53,8 @@ typedef struct sized {
     double number;
 } sized;
 
-/* The entries of a key that holds one or a list of them, each after the one before it (NULL: the first one);
- * NULL: there are no more. */
+/* Iterates over the entries of a key, which holds one entry or a list: returns the entry after `before`
+ * (NULL: the first one); NULL: there are no more. */
 static const clt_json *next_entry(const clt_json *model, const char *key, const clt_json *before)
 {
     const clt_json *value = clt_json_get(model, key);
@@ -63,7 +63,7 @@ static const clt_json *next_entry(const clt_json *model, const char *key, const 
     return before ? clt_json_next(before) : clt_json_first(value);
 }
 
-/* False: the value is not such an entry. */
+/* Reads an entry NAME=NUMBER; false: the value is not such an entry. */
 static bool read_entry(const clt_json *value, sized *out)
 {
     const char *text = clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : "";
@@ -104,7 +104,8 @@ clt_lora_size clt_lora_size_of(const clt_json *model, const char *name)
 
 /* --- parts that are trained whole --- */
 
-/* True if the entry names a part of the model that holds the tensor: one of the paths before its dots. */
+/* True if the entry names a part of the model that contains the tensor: a beginning of the tensor's name that
+ * ends before a dot. */
 static bool names_part(const clt_json *model, const char *entry, const char *tensor)
 {
     char part[NAME];
@@ -116,7 +117,8 @@ static bool names_part(const clt_json *model, const char *entry, const char *ten
     return false;
 }
 
-/* The same for the entries of the key; *used, if given: flags of the entries that name a part. */
+/* The same for all entries of model.lora_modules_to_save; sets the flags in `used`, if not NULL, for entries
+ * that name such a part. */
 static bool entry_names_part(const clt_json *model, const char *tensor, bool *used)
 {
     bool found = false;
@@ -130,7 +132,7 @@ static bool entry_names_part(const clt_json *model, const char *tensor, bool *us
     return found;
 }
 
-/* True for a tensor of a head that adapters alone could not teach. */
+/* True for a tensor of a new head, which adapters alone cannot train. */
 static bool in_new_head(const clt_json *model, const char *tensor)
 {
     const clt_model_published *p = clt_model_published_of(model);
@@ -180,7 +182,7 @@ static clt_status read_targets(clt_model_builder *b)
     return l->n_targets > 0 ? CLT_OK : targets_fail(b, "required: name the linear layers to adapt");
 }
 
-/* Checks the entries NAME=NUMBER of a key. *used: room for a flag of each. */
+/* Checks the entries NAME=NUMBER of a key. *used: room for a flag for each. */
 static clt_status read_pattern(const clt_model_builder *b, const char *key, bool whole, double most,
                                bool **used)
 {
@@ -258,7 +260,7 @@ void clt_lora_check(clt_config_rules *rules)
                          "must be at least 1 where model.lora_targets names layers to adapt");
 }
 
-/* --- layers that are named --- */
+/* --- layers that entries name --- */
 
 /* Remembers the last part of a layer's name, for messages. */
 static void note_layer(clt_lora *l, const char *name)
@@ -271,7 +273,8 @@ static void note_layer(clt_lora *l, const char *name)
         l->seen[l->n_seen++] = last;
 }
 
-/* by_name: "all-linear" does not mean this layer. A layer that is trained whole has no adapter. */
+/* True if the layer gets an adapter; a layer that is trained whole gets none. `by_name`: "all-linear" does
+ * not include this layer. */
 static bool is_target(clt_model_builder *b, const char *name, bool by_name)
 {
     char weight[NAME];
@@ -376,7 +379,7 @@ clt_status clt_lora_linear(clt_model_builder *b, const char *name, int32_t from,
     return is_target(b, name, false) ? add_adapter(b, name, from, out, &up) : CLT_OK;
 }
 
-/* Fails for an entry of `key` that names one of two layers that share their weight. */
+/* Fails because an entry of `key` names one of two layers that share a weight. */
 static clt_status tied_fail(const clt_model_builder *b, const char *key, const char *entry)
 {
     CLT_SCOPED(clt_str) why = {0};
@@ -389,7 +392,7 @@ static clt_status tied_fail(const clt_model_builder *b, const char *key, const c
     return clt_model_key_fail(b, key, why.text);
 }
 
-/* Whether the config names the token embedding or the output layer. */
+/* *is: the config names the layer, which is the token embedding or the output layer. */
 static clt_status is_named(clt_model_builder *b, const char *name, bool *is)
 {
     const clt_json *value = clt_json_get(b->model, "tied");
@@ -418,7 +421,7 @@ clt_status clt_lora_head(clt_model_builder *b, const clt_node *head, int32_t fro
     return CLT_OK;
 }
 
-/* Gives the parameter PEFT's name for it. */
+/* Gives the parameter its name in PEFT. */
 static clt_status rename_param(clt_model_builder *b, clt_param *param, const char *layer, const char *end)
 {
     param->adapter = true;

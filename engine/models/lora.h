@@ -2,9 +2,9 @@
  *
  * Low-rank adapters: a frozen linear layer y = W x + b becomes y + s * B A dropout(x), where only A, (r, in),
  * and B, (out, r), are trained; s = alpha / r, or alpha / sqrt(r). B starts at zero, so the model starts as
- * the one without adapters. Of an embedding W is a table, A[:, token] takes the place of A x, and A starts at
- * zero. A family adds its linear layers by clt_lora_linear, its embedding of tokens by clt_lora_table, and
- * its config keys by CLT_LORA_KEYS. Sources: Hu et al. 2021, arXiv:2106.09685; Kalajdzievski 2023,
+ * the one without adapters. For an embedding, W is a table, A[:, token] replaces A x, and A starts at zero. A
+ * family adds its linear layers with clt_lora_linear, its embedding of tokens with clt_lora_table, and its
+ * config keys with CLT_LORA_KEYS. Sources: Hu et al. 2021, arXiv:2106.09685; Kalajdzievski 2023,
  * arXiv:2312.03732 (the root). */
 #ifndef ENGINE_MODELS_LORA_H
 #define ENGINE_MODELS_LORA_H
@@ -12,7 +12,7 @@
 #include "engine/models/models_internal.h"
 #include "engine/ops/node.h"
 
-#define CLT_LORA_MAX_TARGETS 4096 /* entries of model.lora_targets, and of its patterns */
+#define CLT_LORA_MAX_TARGETS 4096 /* most entries of model.lora_targets, and of each pattern key */
 
 /* Reads the keys model.lora_... into b->lora. Without model.lora_rank there are no adapters. decode: the form
  * for generation, which has no dropout. CLT_ECONFIG names the key. */
@@ -22,11 +22,12 @@ clt_status clt_lora_read(clt_model_builder *b, bool decode);
  * tensor with the result. */
 clt_status clt_lora_linear(clt_model_builder *b, const char *name, int32_t from, const clt_attr_given *attrs,
                            clt_node **node, int32_t *out);
-/* Adds to *out, the rows of the embedding `table` at the indices `index`, what its adapter adds to them
- * (<table>.lora_embedding_A and _B), if model.lora_targets names the layer itself: "all-linear" does not. */
+/* *out: the rows of the embedding `table` at the indices `index`. Adds its adapter's result to them
+ * (<table>.lora_embedding_A and _B) if model.lora_targets names the layer itself, which "all-linear" does
+ * not. */
 clt_status clt_lora_table(clt_model_builder *b, const clt_node *table, int32_t index, int64_t vocab,
                           int32_t *out);
-/* The same for the output layer `head`, which reads tensor `from` and has `vocab` rows that count. */
+/* The same for the output layer `head`, which reads tensor `from` and has `vocab` rows without padding. */
 clt_status clt_lora_head(clt_model_builder *b, const clt_node *head, int32_t from, int64_t vocab,
                          int32_t *out);
 /* After the last layer: freezes every parameter outside adapters and parts that are trained whole.

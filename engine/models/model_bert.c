@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The bert family: an encoder whose blocks normalise after each residual sum, with learned embeddings of
- * tokens, segments and positions, and one of six heads: masked tokens with or without the prediction whether
- * two texts follow each other, classes or numbers of texts, classes of tokens, and spans of answers.
- * Parameters have the names that transformers gives them. Source: Devlin et al. 2018, arXiv:1810.04805. */
+ * tokens, segments and positions, and one of six heads: masked tokens with or without predicting whether the
+ * second text follows the first; a class or a number for a text; classes of tokens; and spans of answers.
+ * Parameters have their names in transformers. Source: Devlin et al. 2018, arXiv:1810.04805. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,10 +13,10 @@
 #define HEADS "pretrain|masked|class|tokens|span|number"
 #define TABLE "embeddings.word_embeddings"
 #define FOLLOWS 2      /* classes of the pair: the second text follows the first one, or it does not */
-#define UNCOUNTED (-1) /* a target that does not count */
+#define UNCOUNTED (-1) /* a target that the loss ignores */
 
 typedef struct bert {
-    clt_language l; /* first: the shared functions pass it on */
+    clt_language l; /* first member: the shared functions pass a pointer to it */
     const char *activation, *head;
     int64_t inner, positions, segments, outputs;
     double norm_eps, init_std, attention_dropout;
@@ -61,8 +61,8 @@ static clt_status bert_read(bert *m)
     return CLT_OK;
 }
 
-/* The tensor of a field of whole numbers, or of floats, with `ndim` dimensions; -1: the data has no such
- * field. */
+/* The tensor of a field of whole numbers (`floats`: of floats) with `ndim` dimensions; -1: the data has no
+ * such field. */
 static int32_t field_of(const bert *m, const char *name, int ndim, bool floats)
 {
     int at = clt_model_find_field(m->l.b.inputs, name);
@@ -71,7 +71,8 @@ static int32_t field_of(const bert *m, const char *name, int ndim, bool floats)
     return fits ? m->l.b.graph->fields[at].tensor : -1;
 }
 
-/* The targets: one for each place, for the text, for each token, or a beginning and an end. */
+/* Checks the shape of the targets: one for each place, for the text or for each token, or a beginning and an
+ * end. */
 static clt_status check_targets(bert *m)
 {
     const clt_shape *y = &m->l.y->shape;
@@ -142,7 +143,7 @@ static clt_status bert_norm(bert *m, const char *name)
     return clt_language_next(&m->l, "layernorm", name, CLT_ATTRS(CLT_A_FLOAT("eps", m->norm_eps)));
 }
 
-/* A linear layer from tensor `from`, with an adapter if the config asks for one. */
+/* Adds a linear layer that reads tensor `from`, with an adapter if the config wants one. */
 static clt_status bert_linear(bert *m, const char *name, int32_t from, int64_t out)
 {
     clt_node *node;
@@ -166,7 +167,7 @@ static const char *bert_name(char *buffer, int64_t layer, const char *rest)
     return buffer;
 }
 
-/* The sum of the embeddings of tokens and segments; the positions; the norm. */
+/* Adds the embeddings of tokens, segments and positions, and the norm. */
 static clt_status bert_embed(bert *m)
 {
     clt_language *l = &m->l;
@@ -185,13 +186,13 @@ static clt_status bert_embed(bert *m)
     CLT_TRY(clt_language_add(
         l, "positional", "embeddings.position_embeddings", NULL, &l->at, 1,
         CLT_ATTRS(CLT_A_INT("positions", m->positions), CLT_A_FLOAT("init_std", m->init_std)), &node));
-    /* positions beyond the longest sequence are not used, so a file may have more of them */
+    /* positions beyond the longest sequence are not used, so a file may have more */
     l->b.graph->params[node->param[0]].file_longer = CLT_LONGER_ANY;
     CLT_TRY(bert_norm(m, "embeddings.LayerNorm"));
     return clt_language_dropout(l, "embeddings.dropout");
 }
 
-/* The end of a branch: dropout, the sum with its beginning, the norm. */
+/* Ends a branch: dropout, the sum with the branch's input, the norm. */
 static clt_status bert_join(bert *m, int64_t layer, const char *part, int32_t before)
 {
     char name[CLT_LANGUAGE_NAME], rest[48];
@@ -264,7 +265,7 @@ static clt_status bert_masked(bert *m, int32_t encoded)
     return clt_language_loss(l, has_head(m, "masked") ? "loss" : "masked_loss");
 }
 
-/* The first token's row through a layer with tanh, which stands for the whole text. */
+/* Adds the pooler: the first token's row through a layer with tanh, which represents the whole text. */
 static clt_status bert_pool(bert *m, int32_t encoded)
 {
     clt_language *l = &m->l;
@@ -300,8 +301,8 @@ static clt_status bert_number(bert *m)
     return clt_language_add(&m->l, "mse", "loss", NULL, inputs, 2, NULL, &node);
 }
 
-/* Logits of each token to be the first and the last one of the answer, (N,2,T). Padding, where `outside` is
- * very low, takes no part in the softmax. */
+/* Logits for each token to be the first or the last of the answer, (N,2,T). Padding has no weight in the
+ * softmax, since `outside` is very low there. */
 static clt_status bert_span(bert *m, int32_t encoded)
 {
     static const int64_t order[] = {0, 2, 1};
@@ -351,7 +352,7 @@ static clt_status bert_build(const clt_json *model, const clt_json_doc *doc, con
     return clt_lora_finish(&m.l.b);
 }
 
-/* --- what the config knows of this family --- */
+/* --- config keys of this family --- */
 
 static void check_rules(clt_config_rules *rules)
 {
@@ -413,7 +414,7 @@ const clt_config_part clt_family_bert = {
     .required = required,
     .check = check_rules};
 
-/* An older file has indices of positions. The head for pairs is not needed by model.head masked. */
+/* Older files have indices of positions. model.head masked does not need the head for pairs. */
 static const char *const buffers[] = {"embeddings.position_ids", "cls.seq_relationship.weight",
                                       "cls.seq_relationship.bias", NULL};
 static const char *const renamed[][2] = {

@@ -24,7 +24,7 @@ static clt_status cnn3d_build(const clt_json *model, const clt_json_doc *doc, co
     return clt_residual_build(&r);
 }
 
-/* --- what the config knows of this family --- */
+/* --- config keys of this family --- */
 
 static void check_rules(clt_config_rules *rules)
 {

@@ -13,7 +13,7 @@
 #define ACTIVATIONS "relu|gelu|gelu_tanh|silu|auto"
 
 typedef struct gpt {
-    clt_language l; /* first: the shared functions pass it on */
+    clt_language l; /* first member: the shared functions pass a pointer to it */
     bool bias;
     const char *activation;
 } gpt;
@@ -49,8 +49,8 @@ static clt_status gpt_read(clt_language *l)
     return CLT_OK;
 }
 
-/* Adds the embeddings of positions that the data gives instead of counting from a row's beginning: of packed
- * rows, and for generation. */
+/* Adds the embeddings of positions that a field gives, for packed rows and for generation, instead of
+ * counting from a row's beginning. */
 static clt_status gpt_place(clt_language *m, clt_node **table)
 {
     clt_node *node;
@@ -74,7 +74,7 @@ static clt_status gpt_embed(clt_language *m)
             m, "positional", "wpe", NULL, &m->at, 1,
             CLT_ATTRS(CLT_A_INT("positions", m->context), CLT_A_FLOAT("init_std", CLT_LANGUAGE_INIT_STD)),
             &node));
-    /* positions beyond the context are not used, so a file may have more of them */
+    /* positions beyond the context are not used, so a file may have more */
     m->b.graph->params[node->param[0]].file_longer = CLT_LONGER_ANY;
     return clt_language_dropout(m, "drop");
 }
@@ -183,7 +183,7 @@ static clt_status gpt_build_decode(const clt_json *model, const clt_json_doc *do
     return clt_language_build_decode(&m.l, gpt_read, gpt_layers, vocab, logits, context);
 }
 
-/* --- what the config knows of this family --- */
+/* --- config keys of this family --- */
 
 static void check_rules(clt_config_rules *rules)
 {
@@ -214,7 +214,8 @@ const clt_config_part clt_family_gpt = {.name = "gpt",
                                         .language = true};
 
 static const char *const adapted[] = {"c_attn", NULL};
-static const char *const buffers[] = {".attn.bias", ".attn.masked_bias", NULL}; /* causal masks */
+/* the causal masks of attention */
+static const char *const buffers[] = {".attn.bias", ".attn.masked_bias", NULL};
 static const char *const outside[] = {"lm_head", NULL};
 static const clt_model_published published = {.prefix = "transformer.",
                                               .outside = outside,

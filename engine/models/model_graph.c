@@ -2,7 +2,7 @@
  *
  * The graph family: the config lists the layers, and each can be any registered op. Reads the list, resolves
  * names (earlier or later layers, fields, second outputs), orders the layers, and adds them. Names no op, so
- * a new op can be used at once. */
+ * that a new op can be used without a change here. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +20,10 @@ typedef struct source {
 
 typedef struct graph_layer {
     const clt_json *value;
-    const clt_op *op;   /* NULL: there is no op of that name */
+    const clt_op *op;   /* NULL: there is no op with that name */
     const clt_op *near; /* if op is NULL: the op whose name is most similar, or NULL */
     const char *name;
-    bool broken; /* this layer, or one that it reads, has a mistake: more findings about it would confuse */
+    bool broken; /* this layer, or one that it reads, has a mistake, so that more findings would confuse */
     int n_in;
     source in[CLT_MAX_IN];
     int share; /* the layer whose parameters it uses, -1 none */
@@ -36,11 +36,11 @@ typedef struct listing {
     graph_layer *layers;
     int count;
     clt_names names; /* names of the layers, with their positions in the list */
-    int *numbered;   /* for each op: how many layers without a name have been named after it */
+    int *numbered;   /* for each op: number of unnamed layers that have been named after it */
     clt_findings findings;
 } listing;
 
-/* --- findings: one line for each mistake; errors that only follow from another one are left out --- */
+/* --- findings: one line for each mistake, without errors that only follow from another one --- */
 
 static void finding(listing *l, const clt_json *value, graph_layer *layer, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -234,7 +234,7 @@ static clt_status all_names(const listing *l, const char ***names, size_t *count
     return CLT_OK;
 }
 
-/* True for a name like "linear2" that a layer without a name would have if its op were not misspelt. */
+/* True for a name like "linear2" that an unnamed layer would have if its op were not misspelt. */
 static bool of_wrong_op(const listing *l, const char *name)
 {
     size_t length = strcspn(name, "0123456789");
@@ -410,8 +410,8 @@ static void check_use(listing *l, bool sound)
 
 /* --- order --- */
 
-/* Index of a layer that must be added before this one and has not been: the producer of an input, or the
- * owner of shared parameters. -1: there is none. */
+/* Index of a layer that must still be added before this one: the producer of an input, or the owner of shared
+ * parameters. -1: there is none. */
 static int waits_for(const listing *l, const graph_layer *layer)
 {
     for (int i = 0; i < layer->n_in; i++)
@@ -422,7 +422,8 @@ static int waits_for(const listing *l, const graph_layer *layer)
     return -1;
 }
 
-/* True if it reads a layer that has a mistake, so that nothing can be said about this one. */
+/* True if the layer reads, or shares parameters with, a layer that has a mistake, so that it cannot be
+ * judged. */
 static bool reads_broken(const listing *l, const graph_layer *layer)
 {
     for (int i = 0; i < layer->n_in; i++)
@@ -431,8 +432,8 @@ static bool reads_broken(const listing *l, const graph_layer *layer)
     return layer->share >= 0 && l->layers[layer->share].broken;
 }
 
-/* Every remaining layer waits for another remaining one, so following these relations leads round a cycle.
- * Reports the cycle with the names of its layers. */
+/* Reports a cycle with the names of its layers. Every remaining layer waits for another one, so that
+ * following these relations from any layer leads into a cycle. */
 static clt_status report_cycle(listing *l, int first)
 {
     clt_str cycle = {0};
@@ -540,7 +541,7 @@ static clt_status graph_build(const clt_json *model, const clt_json_doc *doc, co
     return status != CLT_OK ? clt_error_put(&error) : found;
 }
 
-/* --- what the config knows of this family --- */
+/* --- config keys of this family --- */
 
 static void check_rules(clt_config_rules *rules)
 {

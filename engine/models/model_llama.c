@@ -2,8 +2,8 @@
  *
  * The llama family: decoders with root-mean-square norms before attention and before the feed-forward part,
  * rotary positions, keys and values shared by groups of query heads, and a gated feed-forward part. Llama,
- * Mistral, Qwen2 and Qwen3 differ in a few keys. Parameters have the names that transformers gives them.
- * Sources: Touvron et al. 2023, arXiv:2302.13971; Jiang et al. 2023, arXiv:2310.06825; Qwen team 2024,
+ * Mistral, Qwen2 and Qwen3 differ in a few keys. Parameters have their names in transformers. Sources:
+ * Touvron et al. 2023, arXiv:2302.13971; Jiang et al. 2023, arXiv:2310.06825; Qwen team 2024,
  * arXiv:2412.15115. */
 #include <math.h>
 #include <stdio.h>
@@ -16,13 +16,13 @@
 #define INNER_MULTIPLE 256
 
 typedef struct llama {
-    clt_language l; /* first: the shared functions pass it on */
+    clt_language l; /* first member: the shared functions pass a pointer to it */
     int64_t kv_heads, head_dim, inner, positions, window, window_from;
     double norm_eps, init_std, rope_base, rope_factor, rope_low, rope_high, rope_attention;
     int64_t rope_original;
     const char *attention_bias, *rope_scaling;
     bool mlp_bias, head_norm, depth_init;
-    double out_std; /* of the layers at the ends of branches */
+    double out_std; /* deviation of initial weights of the layers that end branches */
 } llama;
 
 /* --- keys --- */
@@ -107,7 +107,7 @@ static clt_status llama_norm(llama *m, const char *name)
     return clt_language_next(&m->l, "rmsnorm", name, CLT_ATTRS(CLT_A_FLOAT("eps", m->norm_eps)));
 }
 
-/* A linear layer from tensor `from`. */
+/* Adds a linear layer that reads tensor `from`. */
 static clt_status llama_linear(llama *m, const char *name, int32_t from, int64_t out, bool bias, double std)
 {
     clt_node *node;
@@ -136,7 +136,7 @@ static clt_status llama_head_norm(llama *m, int64_t layer, const char *rest, int
                              CLT_ATTRS(CLT_A_INTS("shape", whole, 2)));
 }
 
-/* The base of dynamic scaling: it grows where the context is longer than in the training before. */
+/* The rotary base. With dynamic scaling it grows if the context is longer than in the original training. */
 static double rope_base(const llama *m)
 {
     double length = (double)m->l.context, original = (double)m->rope_original, dim = (double)m->head_dim;
@@ -145,7 +145,7 @@ static double rope_base(const llama *m)
     return m->rope_base * pow(m->rope_factor * length / original - (m->rope_factor - 1), dim / (dim - 2));
 }
 
-/* Turns queries or keys by their positions. */
+/* Rotates queries or keys by their positions. */
 static clt_status llama_rotate(llama *m, const char *name)
 {
     clt_language *l = &m->l;
@@ -161,7 +161,7 @@ static clt_status llama_rotate(llama *m, const char *name)
                             &node);
 }
 
-/* The factor of the scores. Yarn multiplies queries and keys by a factor of its own. */
+/* The factor of the scores. Yarn multiplies both queries and keys by an additional factor. */
 static double score_scale(const llama *m)
 {
     double yarn = m->rope_attention > 0 ? m->rope_attention : 0.1 * log(m->rope_factor) + 1;
@@ -169,7 +169,7 @@ static double score_scale(const llama *m)
     return strcmp(m->rope_scaling, "yarn") == 0 ? scale * yarn * yarn : scale;
 }
 
-/* The window of a block's attention; 0: none, or one that no sequence is longer than. */
+/* The window of a block's attention; 0: none, or one that is at least as long as every sequence. */
 static int64_t window_of(const llama *m, int64_t layer)
 {
     return layer >= m->window_from && m->window < m->l.context ? m->window : 0;
@@ -269,7 +269,7 @@ static clt_status llama_build_decode(const clt_json *model, const clt_json_doc *
     return clt_language_build_decode(&m.l, llama_read, llama_layers, vocab, logits, context);
 }
 
-/* --- what the config knows of this family --- */
+/* --- config keys of this family --- */
 
 static void check_rules(clt_config_rules *rules)
 {
@@ -357,7 +357,7 @@ const clt_config_part clt_family_llama = {
     .language = true};
 
 static const char *const adapted[] = {"q_proj", "v_proj", NULL};
-static const char *const buffers[] = {".rotary_emb.inv_freq", NULL}; /* computed again */
+static const char *const buffers[] = {".rotary_emb.inv_freq", NULL}; /* cltrain computes these again */
 static const char *const outside[] = {"lm_head", NULL};
 static const clt_model_published published = {
     .prefix = "model.",

@@ -10,7 +10,7 @@
 #include "engine/ops/op.h"
 
 #define ACTIVATIONS "relu|gelu|gelu_tanh|tanh|sigmoid|silu|auto"
-#define MOST_CLASSES 16777216 /* most classes that are taken from the data alone */
+#define MOST_CLASSES 16777216 /* most classes if only the data determines their number */
 #define LOSSES "cross_entropy|mse|l1|bce_with_logits"
 #define NO_IGNORE_INDEX (-100) /* default of model.ignore_index: every target counts */
 
@@ -203,7 +203,7 @@ static clt_status mlp_build(const clt_json *model, const clt_json_doc *doc, cons
     return mlp_loss(&m);
 }
 
-/* --- what the config knows of this family --- */
+/* --- config keys of this family --- */
 
 static void check_rules(clt_config_rules *rules)
 {

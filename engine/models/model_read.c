@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Typed reads of the keys of a config's model section, for the model families. The keys of a config file
+ * Reads keys of a config's model section with their types, for the model families. The keys of a config file
  * have been checked against the schema before; for a graph that is built without a file these are the only
- * checks. Knows JSON values, no family. */
+ * checks. Knows JSON values, but no family. */
 #include <stdio.h>
 #include <string.h>
 
@@ -57,8 +57,8 @@ clt_status clt_model_read_number(const clt_model_builder *b, const char *key, do
     return *out >= least && *out <= most ? CLT_OK : clt_model_key_fail(b, key, why);
 }
 
-/* Reads a list of numbers >= 0 into the graph's memory. For an empty list, as for an absent key, *out and
- * *count keep their values. */
+/* Reads a list of numbers >= 0 into the graph's memory. For an empty list or an absent key, *out and *count
+ * keep their values. */
 static clt_status read_numbers(const clt_model_builder *b, const char *key, const double **out,
                                int64_t *count)
 {

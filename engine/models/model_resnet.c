@@ -22,7 +22,7 @@ static clt_status resnet_build(const clt_json *model, const clt_json_doc *doc, c
     return clt_residual_build(&r);
 }
 
-/* --- what the config knows of this family --- */
+/* --- config keys of this family --- */
 
 static void check_rules(clt_config_rules *rules)
 {

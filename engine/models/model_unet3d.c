@@ -80,8 +80,8 @@ static clt_status add_level_up(unet *u, int64_t level)
     return add_conv(u, "dec", level, 2, 1);
 }
 
-/* The sum of both losses is what training minimises. cross_entropy is the first, which is reported as the
- * model's loss and counts correct voxels. */
+/* Training minimises the sum of both losses. cross_entropy comes first, since the first loss is reported as
+ * the model's loss and counts correct voxels. */
 static clt_status add_losses(unet *u)
 {
     const clt_conv_layer layer = {.out = u->net.classes, .kernel = 1, .stride = 1, .bias = true};
@@ -162,7 +162,7 @@ static clt_status unet_build(const clt_json *model, const clt_json_doc *doc, con
     return add_losses(&u);
 }
 
-/* --- what the config knows of this family --- */
+/* --- config keys of this family --- */
 
 static void check_rules(clt_config_rules *rules)
 {

@@ -109,7 +109,7 @@ clt_status clt_model_mixed_fields(const clt_model_inputs *inputs, const clt_op *
     return CLT_OK;
 }
 
-/* The name of the field whose integers a tensor holds, perhaps moved by layers that only move elements. */
+/* The name of the field whose integers a tensor holds, if only layers that move elements are between them. */
 static const char *root_field(const clt_graph *graph, int32_t tensor)
 {
     const clt_tensor *t = clt_graph_tensor(graph, tensor);
@@ -122,7 +122,7 @@ clt_status clt_model_number(clt_model_builder *b, const clt_op *op, int index, b
 {
     const clt_tensor *t = clt_graph_tensor(b->graph, *tensor);
     bool is_x = strcmp(root_field(b->graph, *tensor), "x") == 0;
-    /* if each channel has its own mean and std, x is converted before a layer moves the channels */
+    /* if each channel has its own mean and std, x must be converted before a layer moves the channels */
     bool moves = (op->flags & CLT_OP_MOVE) && !mixed && !(is_x && b->inputs->channels > 0);
     bool takes_integers = ((op->no_grad_inputs >> index) & 1) || strcmp(op->name, "cast") == 0 || moves;
     if (clt_dtype_is_float(t->dtype) || takes_integers)
@@ -216,7 +216,7 @@ clt_status clt_model_describe(const clt_graph *graph, clt_model_info *info)
     clt_tensor *prediction = clt_graph_tensor(graph, info->prediction);
     prediction->is_output = true;
     info->target_field = graph->losses[0].target_field;
-    clt_shape rows = prediction->shape; /* with the classes last */
+    clt_shape rows = prediction->shape; /* shape of the predictions with the classes last */
     if (strcmp(info->loss->op->name, "cross_entropy") == 0)
         rows = clt_cross_entropy_shape(info->loss, &rows);
     info->classes_first =

@@ -24,7 +24,7 @@ typedef struct clt_model_field {
 typedef struct clt_model_inputs {
     int n_fields;
     clt_model_field field[CLT_MODEL_MAX_FIELDS];
-    double scale, mean, std; /* applied to x; 1, 0, 1 change nothing */
+    double scale, mean, std; /* x becomes (x*scale - mean)/std; 1, 0, 1: unchanged */
     /* > 0: each of this many channels of x has its own mean and std */
     int channels;
     double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
@@ -32,7 +32,7 @@ typedef struct clt_model_inputs {
 
 /* Declares the fields and adds the layers of `model` (the config's model section) to an empty graph. `doc`
  * (may be NULL) gives positions for messages. CLT_ECONFIG or CLT_ESHAPE: "file:line:column: layer 'fc1'
- * (linear): what is wrong"; mistakes in names are reported all at once. After a failure the graph can only
+ * (linear): what is wrong"; all mistakes in names are reported together. After a failure the graph can only
  * be passed to clt_graph_destroy. */
 clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
                            clt_graph *graph);
@@ -42,7 +42,7 @@ clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const
 clt_status clt_model_mark(clt_graph *graph, const char *key, const char *pattern,
                           void (*mark)(clt_param *param));
 
-/* Fails for a pattern without matches: CLT_ECONFIG names the key and the parameter that was perhaps
+/* Fails because a pattern has no match: CLT_ECONFIG names the key and the parameter that was perhaps
  * meant. */
 clt_status clt_model_no_parameter(const clt_graph *graph, const char *key, const char *pattern);
 
@@ -52,43 +52,41 @@ typedef struct clt_model_info {
     const clt_node *loss;     /* node of the first loss */
     const char *target_field; /* its target */
     int64_t outputs;          /* last dimension of the prediction: classes, or targets */
-    int64_t classes;          /* classes without padding: the first `classes` outputs are real ones */
+    int64_t classes;          /* classes without padding: only the first `classes` outputs are classes */
     int64_t rows_per_sample;  /* predictions per sample: positions of a sequence */
     bool classes_first;       /* the classes are dimension 1 of the prediction, before the positions */
-    bool is_classifier;       /* cross_entropy: counts correct classes */
+    bool is_classifier;       /* the loss is cross_entropy: correct classes are counted */
 } clt_model_info;
 clt_status clt_model_describe(const clt_graph *graph, clt_model_info *info);
 
 /* Builds the form of the model for generation, which computes one token per run with the same parameters.
- * Fields, all i32: x (N,1), the newest token; position (N,1), its position; length (N), position + 1. vocab:
- * size of the vocabulary. *logits: the tensor (N,1,outputs), which stays readable after the run. *context:
- * length of the longest sequence. CLT_EUNSUPPORTED for families that have no such form. */
+ * Fields, all i32: x (N,1), the newest token; position (N,1), its position; length (N), position + 1.
+ * `vocab`: size of the vocabulary. *logits: the tensor (N,1,outputs), which stays readable after the run.
+ * *context: length of the longest sequence. CLT_EUNSUPPORTED for families without this form. */
 clt_status clt_model_build_decode(const clt_json *model, const clt_json_doc *doc, int64_t vocab,
                                   clt_graph *graph, int32_t *logits, int64_t *context);
 
 /* Names of tensors in published weights of a family. */
 typedef struct clt_model_published {
-    const char *prefix;         /* before the names of all parts but those `outside` */
+    const char *prefix;         /* prefix of the names of all parts except those in `outside` */
     const char *const *outside; /* parts without the prefix: the output layer, other heads; ends with NULL */
-    /* The name of a tensor that every block has: what precedes the number of the block, and what follows
-     * it. */
+    /* The name of a tensor that every block has: the parts before and after the number of the block. */
     const char *block, *in_block;
     const char *table, *places; /* embeddings of tokens and of positions; places NULL: there are none */
     const char *head;           /* output layer: a copy of `table` in models whose head is tied to it */
     /* the bias of the output layer, and the name of its copy in some files; NULL: it has none */
     const char *shift, *shift_copy;
-    const char *bias;           /* a tensor that exists only if the model has biases; NULL: it always has */
-    const char *bias_keys[2];   /* the key and value with which a model lacks, and has, that tensor */
+    /* a tensor that exists only if the model has biases; NULL: models always have biases */
+    const char *bias;
+    const char *bias_keys[2];   /* settings of a model without that tensor, and of a model with it */
     bool transposed;            /* weights of linear layers are (in, out) in files */
-    const char *const *adapted; /* linear layers that PEFT adapts unless told otherwise; ends with NULL */
-    /* parts that are trained whole beside adapters, in the models that have them; ends with NULL. NULL:
-     * none */
+    const char *const *adapted; /* linear layers that PEFT adapts by default; ends with NULL */
+    /* parts that models with adapters train whole, if they have them; ends with NULL. NULL: none */
     const char *const *trained;
-    /* Endings of names, each with the one that older files have instead; ends with {NULL, NULL}. NULL: all
-     * files have the same names. */
+    /* Endings of names, each with its ending in older files; ends with {NULL, NULL}. NULL: all files have the
+     * same names. */
     const char *const (*renamed)[2];
-    /* endings of tensors that are not needed: this program computes them, or leaves them out; ends with
-     * NULL */
+    /* endings of tensors that are not needed, since this program computes or ignores them; ends with NULL */
     const char *const *buffers;
 } clt_model_published;
 
@@ -101,37 +99,38 @@ typedef struct clt_model_family {
     /* NULL: the family cannot generate token by token */
     clt_status (*build_decode)(const clt_json *model, const clt_json_doc *doc, int64_t vocab,
                                clt_graph *graph, int32_t *logits, int64_t *context);
-    /* True if only the training data can tell the number of classes or tokens. NULL: never. */
+    /* True if only the training data determines the number of classes or tokens. NULL: never. */
     bool (*width_from_data)(const clt_config *config);
     bool flattens;                        /* x may have any shape: it is used as a flat vector */
     const clt_model_published *published; /* NULL: no published weights are known */
 } clt_model_family;
 
-/* lora.c: the size of the low-rank adapter that a model section gives the layer `name`, which has one. */
+/* lora.c: the size of the low-rank adapter that a model section gives the layer `name`, which must have
+ * one. */
 typedef struct clt_lora_size {
     int64_t rank;
     double alpha, scale; /* scale: alpha / rank, or alpha / sqrt(rank) with model.lora_rs */
 } clt_lora_size;
 clt_lora_size clt_lora_size_of(const clt_json *model, const char *name);
 
-/* Endings of the names of adapters' tensors: of linear layers A is (rank, in) and B (out, rank); of an
- * embedding A is (rank, tokens) and B (channels, rank), as PEFT has them. */
+/* Endings of the names of adapters' tensors. For linear layers A is (rank, in) and B (out, rank); for an
+ * embedding A is (rank, tokens) and B (channels, rank), as in PEFT. */
 #define CLT_ADAPTER_A ".lora_A.weight"
 #define CLT_ADAPTER_B ".lora_B.weight"
 #define CLT_ADAPTER_TABLE_A ".lora_embedding_A"
 #define CLT_ADAPTER_TABLE_B ".lora_embedding_B"
-/* The length of the layer's name at the beginning of the tensor name `tensor`; 0: it is not a tensor of an
- * adapter. *of_a: it is an A. */
+/* The length of the layer's name at the beginning of the tensor name `tensor`; 0: it is not an adapter's
+ * tensor. *of_a: it is an A. */
 size_t clt_adapter_layer(const char *tensor, bool *of_a);
 /* True for the tensor of an adapter that starts at zero: B, or A of an embedding. */
 bool clt_adapter_starts_zero(const char *tensor);
 
-/* True for a tensor of a part that is trained whole beside adapters: one that model.lora_modules_to_save
- * names, or a new head of the family's. `tensor`: its name without the family's prefix. */
+/* True for a tensor of a part that is trained whole while other layers have adapters: a part in
+ * model.lora_modules_to_save, or a new head of the family. `tensor`: its name without the family's prefix. */
 bool clt_lora_trains_whole(const clt_json *model, const char *tensor);
 
 const clt_model_family *const *clt_model_families(int *count);
-/* The prefix that a layer or tensor of published weights has before its name: the family's, or "". */
+/* The prefix of a layer's or tensor's name in published weights: the family's, or "". */
 const char *clt_model_prefix(const clt_model_published *published, const char *name);
 /* The family that a config names; the config must have been checked. */
 const clt_model_family *clt_model_family_of(const clt_config *config);

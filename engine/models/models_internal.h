@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared by the model families: reads of the model section, fields, conversion of integer inputs, positions
- * in messages. */
+ * Functions that the model families share: reading the model section, fields, conversion of integer inputs,
+ * positions in messages. */
 #ifndef ENGINE_MODELS_MODELS_INTERNAL_H
 #define ENGINE_MODELS_MODELS_INTERNAL_H
 
@@ -13,14 +13,14 @@
 typedef struct clt_lora {
     int64_t rank; /* 0: no adapters */
     double dropout;
-    clt_dtype base; /* of frozen weights */
+    clt_dtype base; /* storage of frozen weights */
     struct {
         const char *name;
-        bool used; /* it names a layer */
+        bool used; /* the target names a layer */
     } * targets;
-    /* entries of model.lora_rank_pattern and model.lora_alpha_pattern that name a layer */
+    /* flags of the entries of model.lora_rank_pattern and model.lora_alpha_pattern that name a layer */
     bool *ranks_used, *alphas_used;
-    bool *trained_used; /* the same for model.lora_modules_to_save and parts of the model */
+    bool *trained_used; /* flags of the entries of model.lora_modules_to_save that name a part of the model */
     int n_targets, n_seen;
     const char *seen[CLT_LORA_SEEN]; /* last parts of the names of linear layers */
 } clt_lora;
@@ -48,16 +48,16 @@ clt_status clt_model_at(const clt_json_doc *doc, const clt_json *value, clt_stat
 clt_status clt_model_number(clt_model_builder *b, const struct clt_op *op, int index, bool mixed,
                             int32_t *tensor);
 
-/* Typed reads of keys of the model section. For an absent or null key *out keeps its default. CLT_ECONFIG:
- * "model.<key>: must be ..." with the position. */
+/* Functions that read keys of the model section by type. For an absent or null key *out keeps its default.
+ * CLT_ECONFIG: "model.<key>: must be ..." with the position. */
 clt_status clt_model_key_fail(const clt_model_builder *b, const char *key, const char *why);
 clt_status clt_model_read_int(const clt_model_builder *b, const char *key, int64_t least, int64_t *out);
 /* Reads a number in [0, 1). */
 clt_status clt_model_read_share(const clt_model_builder *b, const char *key, double *out);
 clt_status clt_model_read_number(const clt_model_builder *b, const char *key, double least, double most,
                                  double *out);
-/* Reads model.class_weights, one number for each of `classes` classes; without any *out keeps its value.
- * noun: "a resnet". */
+/* Reads model.class_weights, one number for each of `classes` classes; if the list is empty, *out keeps its
+ * value. `noun`: such as "a resnet". */
 clt_status clt_model_read_class_weights(const clt_model_builder *b, const char *noun, int64_t classes,
                                         const double **out);
 /* The key model.class_weights of a config; losses: text about its effect on the loss. */
@@ -72,7 +72,7 @@ clt_status clt_model_read_bool(const clt_model_builder *b, const char *key, bool
 clt_status clt_model_read_word(const clt_model_builder *b, const char *key, const char *choices,
                                const char **out);
 
-/* The published names of the family that a model section names; NULL: there are none. */
+/* The published names of a model section's family; NULL: there are none. */
 const clt_model_published *clt_model_published_of(const clt_json *model);
 
 /* Index of a field in inputs->field; -1: there is none. */

@@ -36,7 +36,7 @@ bool clt_residual_known(int64_t depth, bool *bottleneck)
     return found != NULL;
 }
 
-/* A block: number `index` of a stage, whose channels are `planes`. */
+/* Block number `index` of a stage with `planes` channels. */
 typedef struct block {
     int stage;
     int64_t index, planes, stride;
@@ -48,7 +48,7 @@ static const char *block_name(char *buffer, const block *at, const char *rest)
     return buffer;
 }
 
-/* A convolution and its norm: "conv1" and "bn1". */
+/* Adds a convolution and its norm, such as "conv1" and "bn1". */
 static clt_status add_pair(clt_residual *r, const block *at, int number, const clt_conv_layer *layer,
                            bool zero)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Residual networks of images and of volumes: a stem, four stages of blocks whose input is added to their
- * output, and a classifier. The layers have torchvision's names, "layer1.0.conv1" to "fc". Sources: He et
- * al. 2016, Deep Residual Learning (arXiv:1512.03385); torchvision's resnet.py (the stride of a bottleneck
- * is in its 3x3 convolution, known as v1.5); Xie et al. 2017, ResNeXt (arXiv:1611.05431) for groups. */
+ * Residual networks for images and volumes: a stem, four stages of blocks whose input is added to their
+ * output, and a classifier. The layers have torchvision's names, "layer1.0.conv1" to "fc". Sources: He et al.
+ * 2016, Deep Residual Learning (arXiv:1512.03385); torchvision's resnet.py (the stride of a bottleneck is in
+ * its 3x3 convolution, known as v1.5); Xie et al. 2017, ResNeXt (arXiv:1611.05431) for groups. */
 #ifndef ENGINE_MODELS_RESIDUAL_H
 #define ENGINE_MODELS_RESIDUAL_H
 
@@ -14,7 +14,7 @@ typedef struct clt_residual {
     int64_t depth;           /* 10, 18, 34: basic blocks; 50, 101, 152: bottlenecks */
     int64_t width;           /* channels of the stem and of the first stage */
     int64_t groups;          /* groups of the 3-wide convolutions of bottlenecks */
-    int64_t width_per_group; /* channels of a group in the first stage; 0: width */
+    int64_t width_per_group; /* channels of a group in the first stage; 0: `width` */
     bool zero_init;          /* the last norm of each block starts at zero */
     bool large_stem;         /* 7 wide, stride 2, then a pool of stride 2; else 3 wide at full size */
 } clt_residual;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing a trained language model as transformers reads it. Checkpoints hold its tensors with the published
- * names and layouts and without padding. Added here are the prefix of the names and the other files of the
- * folder. */
+ * Writes a trained language model in the form of transformers. Checkpoints hold its tensors with the
+ * published names and layouts and without padding; this file adds the prefix of the names and the other files
+ * of the folder. */
 #include "engine/pretrained/hf_export_internal.h"
 
 #include <stdio.h>
@@ -140,7 +140,7 @@ int64_t hf_answer_end(const hf_export *x)
     return failed || id == hf_id_of(x, CLT_TOKEN_END_OF_TEXT) ? -1 : id;
 }
 
-/* An id that may be one of an earlier entry, or have no row in the model. */
+/* The id of entry i, which an earlier entry may have, too, and which may have no row in the model. */
 static int64_t entry_at(const hf_export *x, int i)
 {
     const clt_config *c = x->saved->config;
@@ -163,7 +163,7 @@ int64_t hf_end_at(const hf_export *x, int i)
     return id < x->vocab ? id : -1;
 }
 
-/* A number, a list if there are several ids, or null. */
+/* Writes a number, a list if there are several ids, or null. */
 static void all_ends(const hf_export *x, clt_json_writer *w)
 {
     int entries = hf_end_count(x), count = 0;
@@ -180,7 +180,7 @@ static void all_ends(const hf_export *x, clt_json_writer *w)
         clt_jw_end_array(w);
 }
 
-/* ends: all tokens at which a generation stops, instead of the tokenizer's alone. */
+/* `ends`: writes all tokens at which a generation stops, instead of only the tokenizer's. */
 static void token_ids(const hf_export *x, bool ends, clt_json_writer *w)
 {
     static const struct {
@@ -216,7 +216,7 @@ static clt_status write_config(const hf_export *x)
         token_ids(x, false, &w);
     }
     clt_jw_kstring(&w, "dtype", dtype);
-    clt_jw_kstring(&w, "torch_dtype", dtype); /* the name that older versions of transformers read */
+    clt_jw_kstring(&w, "torch_dtype", dtype); /* older versions of transformers read this name */
     clt_jw_end_object(&w);
     return clt_new_folder_text(x->folder, "config.json", &text);
 }
@@ -279,7 +279,8 @@ static clt_status write_folder(void *context, const char *folder)
     hf_export *x = context;
     x->folder = folder;
     clt_status status = write_all(x);
-    CLT_TRY(clt_checkpoint_whole(x->saved->checkpoint)); /* writing from a mapping that was cut fails, too */
+    /* fails, too, if a mapping was truncated while it was read */
+    CLT_TRY(clt_checkpoint_whole(x->saved->checkpoint));
     return status;
 }
 

@@ -67,7 +67,7 @@ static clt_status add_block(hf_export *x, int64_t layer)
     return CLT_OK;
 }
 
-/* The classifier, whose number of classes is the rows of its weight. */
+/* Adds the classifier; its number of classes is the number of rows of its weight. */
 static clt_status add_classifier(hf_export *x, const char *name)
 {
     char text[64];
@@ -117,7 +117,8 @@ static const char *label_of(const hf_export *x, int64_t number, char *buffer, si
     return name ? name : buffer;
 }
 
-/* The names of the labels and their numbers; a number has the one that transformers gives it. */
+/* Writes the names of the labels and their numbers; for a model that predicts a number, the label of
+ * transformers. */
 static void write_labels(const hf_export *x, clt_json_writer *w)
 {
     int64_t outputs = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A gpt as transformers' GPT-2. Checkpoints hold its tensors with GPT-2's names and layouts and without
- * padding. Biases of zeros are added for a model without biases; they change no result. */
+ * Exports a gpt as transformers' GPT-2. Checkpoints hold its tensors with GPT-2's names and layouts and
+ * without padding. Biases of zeros are added for a model without biases; they change no result. */
 #include <stdio.h>
 #include <string.h>
 

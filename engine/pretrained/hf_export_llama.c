@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A llama as the class of transformers that computes it: Llama, Mistral (a window), Qwen2 (biases of queries,
- * keys and values) or Qwen3 (normalised heads). Rotary positions are written in the spelling of transformers
- * 4, which all versions read. */
+ * Exports a llama as the class of transformers that computes it: Llama, Mistral (a window), Qwen2 (biases of
+ * queries, keys and values) or Qwen3 (normalised heads). Rotary positions are written in the spelling of
+ * transformers 4, which all versions read. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,8 +26,8 @@ static clt_status rows_of(const hf_export *x, const char *rest, int64_t *rows)
     return hf_find_table(x, name, rows);
 }
 
-/* Chooses the class. A window from the first block on is Mistral's; with biases of q, k and v, or normalised
- * heads, Qwen's classes have one, too. */
+/* Chooses the class. A window from the first block on means Mistral. With biases of q, k and v, or normalised
+ * heads, it is a class of Qwen, which may have a window, too. */
 static clt_status choose_class(hf_export *x)
 {
     const clt_config *c = config_of(x);
@@ -122,7 +122,7 @@ static clt_status llama_gather(hf_export *x)
     return x->tied ? CLT_OK : hf_add_tensor(x, "lm_head.weight", &words);
 }
 
-/* rope_scaling: null, or the scaling with its parameters. */
+/* Writes rope_scaling: null, or the scaling with its parameters. */
 static void write_scaling(const hf_export *x, clt_json_writer *w)
 {
     const clt_config *c = config_of(x);

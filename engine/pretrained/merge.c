@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adds low-rank adapters to the weights that they belong to. Knows names of tensors and the layout in which a
- * family's files hold weights. */
+ * Adds low-rank adapters to their weights. Knows names of tensors and the layouts of weights in each family's
+ * files. */
 #include "engine/pretrained/merge.h"
 
 #include <math.h>
@@ -13,12 +13,12 @@
 #include "engine/base/thread.h"
 #include "engine/models/models.h"
 
-/* With fewer products than this, starting a thread costs more than it saves. */
+/* With fewer rows than this, starting a thread costs more than it saves. */
 #define ROWS_PER_THREAD 16
 
 typedef struct merged {
     clt_named_tensor tensor;
-    float *values; /* the tensor's */
+    float *values; /* values of the tensor */
 } merged;
 
 struct clt_merge {
@@ -28,7 +28,7 @@ struct clt_merge {
     clt_arena *arena; /* owns names */
     merged *done;
     size_t n_done, room;
-    double square; /* of the norm of what was added */
+    double square; /* squared norm of what was added to the weights */
 };
 
 static bool has_adapters(const clt_saved_run *saved)
@@ -79,7 +79,7 @@ typedef struct product {
     int64_t rows, columns, rank, in;
     double scale;
     bool transposed; /* rows of W are inputs */
-    double *square;  /* by row, of what was added */
+    double *square;  /* squared norm of what was added, by row */
 } product;
 
 static void add_rows(void *context, uint64_t first, uint64_t last)
@@ -103,7 +103,7 @@ static clt_status load(const clt_named_tensor *tensor, float **out)
     return clt_named_tensor_to_f32(tensor, *out);
 }
 
-/* How an adapter belongs to its weight. */
+/* How an adapter is applied to its weight. */
 typedef struct relation {
     double scale;
     bool transposed; /* rows of the weight are inputs */

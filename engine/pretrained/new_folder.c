@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing a folder as a whole. */
+ * Writes a folder that appears complete or not at all. */
 #include "engine/pretrained/new_folder.h"
 
 #include <dirent.h>
@@ -37,7 +37,7 @@ static bool is_empty_folder(const char *path)
     return dir && entries <= 2; /* only "." and ".." */
 }
 
-/* An error unless the folder does not exist or is empty. */
+/* Fails if the folder exists and is not empty. */
 static clt_status check_free(const char *folder)
 {
     const char *slash = strrchr(folder, '/'), *last = slash ? slash + 1 : folder;

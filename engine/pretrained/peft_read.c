@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads a folder that PEFT wrote. The settings of adapter_config.json come from a stranger: each is one that
- * is read, one that changes nothing, one that is switched off, or the folder is refused. */
+ * Reads a folder that PEFT wrote. The settings of adapter_config.json come from a stranger: each must be one
+ * that is read, changes nothing or is switched off; otherwise the folder is refused. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +14,12 @@
 #include "engine/pretrained/pretrained_internal.h"
 
 #define CONFIG_MAX_BYTES 16000000u
-#define WRAPPER "base_model.model."   /* what PEFT puts before the names of the model */
+#define WRAPPER "base_model.model."   /* PEFT's prefix before the names of the model */
 #define END_BASE ".base_layer.weight" /* a copy of a weight, which PEFT saves where embeddings are adapted */
 #define MAX_RANK 65536
 
 struct clt_peft {
-    clt_pretrained p; /* arena, document, keys, problems */
+    clt_pretrained p; /* used for arena, document, keys, problems */
     clt_safetensors *file;
     int64_t rank;
     double alpha, scale;
@@ -30,7 +30,7 @@ struct clt_peft {
 
 /* --- adapter_config.json --- */
 
-/* Settings that change nothing of what is computed. */
+/* Settings that do not change the computation, or that are read here. */
 static const char *const harmless[] = {"peft_type",
                                        "r",
                                        "lora_alpha",
@@ -82,7 +82,7 @@ static bool in_list(const char *const *list, const char *name)
     return false;
 }
 
-/* Notes the settings of other kinds of adapters, whatever release of PEFT added them. */
+/* Notes all other settings as problems unless they are off, in whatever release of PEFT they were added. */
 static void refuse_others(clt_pretrained *p)
 {
     for (const clt_json *v = clt_json_first(p->root); v; v = clt_json_next(v))
@@ -154,7 +154,7 @@ static clt_status read_pattern(clt_peft *a, const char *name, const char *key, b
         double number = clt_json_typeof(v) == CLT_JSON_NUMBER ? clt_json_number(v) : 0;
         if (!*layer || strpbrk(layer, "*?[]()|^$+\\{}="))
             clt_pretrained_problem(p, name, "holds a regular expression; cltrain takes names of layers");
-        if (strcmp(layer, "all-linear") == 0) /* for PEFT it is a name here, which no layer has */
+        if (strcmp(layer, "all-linear") == 0) /* here PEFT takes it for the name of a layer, which none has */
             clt_pretrained_problem(p, name, "holds all-linear, which PEFT takes for the name of a layer");
         if (!(number > 0 && number <= most) || (whole && !clt_json_int(v, &rank)))
             clt_pretrained_problem(p, name, "holds something else than a number in range");
@@ -172,8 +172,8 @@ static clt_status read_pattern(clt_peft *a, const char *name, const char *key, b
     return CLT_OK;
 }
 
-/* A list of layers is taken as it is. Where it is a pattern, or others restrict it, the tensors say which
- * layers have adapters. */
+/* A list of layers is used directly. If the setting is a pattern, or other settings restrict it, the names of
+ * the tensors show which layers have adapters. */
 static void read_targets(clt_peft *a)
 {
     clt_pretrained *p = &a->p;
@@ -224,15 +224,15 @@ static clt_status read_config(clt_peft *a)
 
 /* --- adapter_model.safetensors --- */
 
-/* The length of the layer's name in a tensor's name, with the wrapper's; 0: no tensor of an adapter. */
+/* The length of the layer's name, including WRAPPER, in a tensor's name; 0: not a tensor of an adapter. */
 static size_t layer_length(const char *name, bool *of_a)
 {
     size_t length = clt_adapter_layer(name, of_a);
     return strncmp(name, WRAPPER, strlen(WRAPPER)) != 0 ? 0 : length;
 }
 
-/* The length of the path of the part that a tensor trained whole belongs to, with the wrapper's: it is named
- * by modules_to_save. 0: the tensor is of another kind. */
+/* For a tensor of a part that was trained whole (named in modules_to_save): the length of the part's path,
+ * including WRAPPER. 0: the tensor is of another kind. */
 static size_t part_length(const clt_peft *a, const char *name)
 {
     const clt_json *list = clt_pretrained_get(a->p.root, "modules_to_save");
@@ -249,7 +249,7 @@ static size_t part_length(const clt_peft *a, const char *name)
     return 0;
 }
 
-/* The rank of a layer, of whose path `length` bytes follow the wrapper's. */
+/* The rank of the layer whose path is the first `length` bytes of `path`, without WRAPPER. */
 static int64_t rank_of(const clt_peft *a, const char *path, size_t length)
 {
     const char *layer = clt_arena_printf(a->p.arena, "%.*s", (int)length, path);
@@ -309,12 +309,13 @@ static clt_status check_tensors(clt_peft *a)
         whole += part_length(a, t->name) > 0;
         if (clt_ends_with(t->name, CLT_ADAPTER_B) || clt_ends_with(t->name, CLT_ADAPTER_TABLE_A))
             CLT_TRY(clt_fail_prefix(add_square(t, &square), "reading the adapter '%.600s'",
-                                    a->p.folder)); /* what starts at zero */
+                                    a->p.folder)); /* the factor that starts at zero */
     }
     if (count == 0)
         CLT_FAIL(CLT_ECHECKPOINT, "reading the adapter '%.600s': its file holds no tensors", a->p.folder);
     const clt_json *parts = clt_pretrained_get(a->p.root, "modules_to_save");
-    if (parts && clt_json_count(parts) > 0 && whole == 0) /* PEFT lists some that a model may lack */
+    /* PEFT lists parts by default that a model may lack */
+    if (parts && clt_json_count(parts) > 0 && whole == 0)
         CLT_FAIL(
             CLT_ECHECKPOINT,
             "reading the adapter '%.600s': adapter_config.json names modules_to_save, and the file holds "
@@ -389,7 +390,7 @@ static clt_status add_parts(clt_peft *a)
         const char *part = clt_arena_printf(p->arena, "%.*s", (int)length, name);
         if (!part)
             return CLT_ENOMEM;
-        if (length > 0 && !(before && strcmp(before, part) == 0)) /* twice does no harm */
+        if (length > 0 && !(before && strcmp(before, part) == 0)) /* repeated names do no harm */
             clt_jw_string(&w, bare(part + strlen(WRAPPER)));
         before = length > 0 ? part : before;
     }
@@ -471,8 +472,8 @@ const char *clt_peft_words(const clt_peft *a)
     return a->words;
 }
 
-/* Checks that a copy of a weight in the adapter's file is the weight that the adapter is put on: an adapter
- * of a model with other rows would compute something else. */
+/* Checks that a copy of a weight in the adapter's file equals the weight of the base: an adapter of a model
+ * with other rows would compute something else. */
 static clt_status check_base(const clt_peft *a, const clt_safetensors *base, const clt_named_tensor *copy)
 {
     CLT_FREED float *theirs = NULL, *ours = NULL;
@@ -505,7 +506,7 @@ static bool is_copy(const void *context, const char *name)
     return clt_ends_with(name, END_BASE);
 }
 
-/* True for a tensor of the base that the adapter's file, `context`, has with other values. */
+/* True for a tensor of the base that a tensor of the adapter's file (`context`) replaces. */
 static bool is_replaced(const void *context, const char *name)
 {
     const clt_safetensors *file = context;

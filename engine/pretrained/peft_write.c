@@ -45,7 +45,7 @@ static const char *path_of(const peft_export *x, const char *layer)
     return clt_arena_printf(x->arena, "%s%s", clt_model_prefix(x->family, layer), layer);
 }
 
-/* Adds a name to a list of `count` that has room for it, once. */
+/* Adds a name to a list of *count names, which has room for it, unless it is there already. */
 static void note(const char **list, int *count, const char *name)
 {
     for (int i = 0; i < *count; i++)
@@ -163,7 +163,7 @@ static void write_parts(const peft_export *x, clt_json_writer *w)
     clt_jw_end_array(w);
 }
 
-/* PEFT's word for what the model's head computes; NULL: it has none. */
+/* PEFT's name for the task of the model's head; NULL: it has none. */
 static const char *task_of(const clt_config *c)
 {
     static const char *const tasks[][2] = {
@@ -176,7 +176,7 @@ static const char *task_of(const clt_config *c)
     return NULL;
 }
 
-/* Ranks, or alphas, of the layers that have others than the model's. */
+/* Writes ranks, or alphas, of the layers where they differ from the model's. */
 static void write_pattern(const peft_export *x, const char *key, bool alphas, clt_json_writer *w)
 {
     const clt_json *model = clt_config_model(x->saved->config, NULL);
@@ -224,7 +224,8 @@ static clt_status write_folder(void *context, const char *folder)
     CLT_TRY(write_config(x, folder));
     CLT_TRY(clt_path_join(folder, "adapter_model.safetensors", &path));
     clt_status status = clt_export_tensors(x->tensors, x->count, CLT_F32, path, &x->result->weights);
-    CLT_TRY(clt_checkpoint_whole(x->saved->checkpoint)); /* writing from a mapping that was cut fails, too */
+    /* fails, too, if a mapping was truncated while it was read */
+    CLT_TRY(clt_checkpoint_whole(x->saved->checkpoint));
     return status;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opens models of transformers: their config.json becomes keys of our model section. Settings with which the
- * model would compute something that ours cannot are refused by name; settings that do not affect the
- * computation are ignored. Weights, tokenizers and runs of our own are found here as well. */
+ * Opens models of transformers: their config.json becomes keys of our model section. Settings that make a
+ * model compute something that ours cannot are refused by name; settings that do not affect the computation
+ * are ignored. Also finds weights, tokenizers and our own runs. */
 #include "engine/pretrained/pretrained_internal.h"
 
 #include <stdlib.h>
@@ -134,7 +134,7 @@ static clt_status read_folder(clt_pretrained *p)
 
 /* --- checkpoints of our own --- */
 
-/* Keys that decide which parameters exist, and keys that decide what is computed with them. */
+/* Distinguishes keys that decide which parameters exist from keys that decide what is computed with them. */
 static clt_preset_kind kind_of(const clt_config *config, const char *key, const char *value)
 {
     static const char *const fixed[] = {"model.type",
@@ -171,7 +171,7 @@ static clt_preset_kind kind_of(const clt_config *config, const char *key, const 
                                         "model.lora_targets",
                                         "model.lora_rank_pattern",
                                         "model.lora_alpha_pattern"};
-    /* where the number of positions is a setting of its own, it limits the context */
+    /* if the number of positions is a separate setting, it limits the context */
     bool positions = clt_config_part_has(clt_config_chosen(config, "model.type"), "model.positions") &&
                      clt_config_int(config, "model.positions") > 0;
     if (strcmp(key, "model.context") == 0)
@@ -184,8 +184,8 @@ static clt_preset_kind kind_of(const clt_config *config, const char *key, const 
     return CLT_PRESET_DEFAULT;
 }
 
-/* Reads the keys that are set in the model section of the run; without adapters, not the ones that describe
- * adapters. */
+/* Reads the keys that are set in the model section of the run. If the run has no adapters, keys that describe
+ * adapters are skipped. */
 static clt_status read_section(clt_pretrained *p, const clt_config *config)
 {
     const clt_json *model = clt_config_model(config, NULL);
@@ -221,7 +221,7 @@ static clt_status read_checkpoint(clt_pretrained *p, const char *path)
     return *tokenizer ? add_tokenizer(p, tokenizer, "the run has a tokenizer") : CLT_OK;
 }
 
-/* An error if a text of the arena is NULL because memory ran out. */
+/* Fails if a text is NULL because memory for it ran out. */
 static clt_status check_texts(const clt_pretrained *p)
 {
     for (int i = 0; i < p->count; i++)
@@ -306,7 +306,7 @@ clt_status clt_pretrained_add_adapter(clt_pretrained *p, const clt_config_preset
 
 /* --- a config --- */
 
-/* Appends data that suit the model: of a bert by its head, else text. */
+/* Appends a data section that suits the model: by the head of a bert, else text. */
 static void append_data(const clt_pretrained *p, clt_str *out)
 {
     const char *type = clt_pretrained_value(p, "model.type"), *head = clt_pretrained_value(p, "model.head");

@@ -25,7 +25,7 @@ static void read_activation(clt_pretrained *p)
                            CLT_PRESET_EQUAL, NULL);
 }
 
-/* The labels of a classifier, 2 if the file does not name them, as in transformers. */
+/* The number of labels of a classifier; 2 if the file does not name them, as in transformers. */
 static int64_t count_labels(const clt_pretrained *p)
 {
     const clt_json *names = clt_pretrained_get(p->root, "id2label"),
@@ -36,7 +36,7 @@ static int64_t count_labels(const clt_pretrained *p)
     return number && clt_json_int(number, &count) ? count : 2;
 }
 
-/* The head of a classifier of texts: one output is a number, unless problem_type says otherwise. NULL: no
+/* Our head for a classifier of texts: one output means a number, unless problem_type says otherwise. NULL: no
  * head of ours has its loss. */
 static const char *classifier_head(const clt_pretrained *p)
 {
@@ -53,7 +53,7 @@ static const char *classifier_head(const clt_pretrained *p)
     return regression ? "number" : "class";
 }
 
-/* The head of the class that saved the model, as a proposal: the encoder fits any head. */
+/* The head that fits the class that saved the model, as a proposal: the encoder works with any head. */
 static void read_head(clt_pretrained *p)
 {
     static const char *const heads[][2] = {{"BertForPreTraining", "pretrain"},
@@ -109,7 +109,7 @@ static void read_padding(clt_pretrained *p)
                        NULL);
 }
 
-/* Refuses settings that change the computation and have no key of ours. */
+/* Refuses settings that change the computation and for which we have no key. */
 static void refuse_others(clt_pretrained *p)
 {
     const char *positions = string_of(p, "position_embedding_type");

@@ -43,7 +43,7 @@ static void read_dropout(clt_pretrained *p)
                            CLT_PRESET_MISSING, NULL);
 }
 
-/* Refuses settings that change the computation and have no key of ours. */
+/* Refuses settings that change the computation and for which we have no key. */
 static void refuse_others(clt_pretrained *p, int64_t channels)
 {
     int64_t inner;

@@ -12,7 +12,7 @@ typedef struct label {
     int64_t id;
 } label;
 
-/* Notes what is wrong with a label: `what` has one %s for `name`, which is cut. */
+/* Notes a problem "'NAME' WHAT" with a label; the name is cut to 60 bytes. */
 static void problem(clt_pretrained *p, const char *key, const char *name, const char *what)
 {
     const char *text = clt_arena_printf(p->arena, "'%.60s' %s", name, what);
@@ -38,8 +38,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const label *)a)->name, ((const label *)b)->name);
 }
 
-/* Reads the names, in their order, into `list`. Each key is another number below `count`, since keys of an
- * object differ, so that all numbers are there. */
+/* Reads the names, in their order, into `list`. Keys of an object differ, so `count` keys that are numbers
+ * below `count` are all of these numbers. */
 static bool read_names(clt_pretrained *p, const clt_json *names, label *list, int64_t count)
 {
     for (const clt_json *one = clt_json_first(names); one; one = clt_json_next(one)) {
@@ -59,7 +59,7 @@ static bool read_names(clt_pretrained *p, const clt_json *names, label *list, in
     return true;
 }
 
-/* Sorts the labels by their names, of which each must be there once. */
+/* Sorts the labels by their names, which must be unique. */
 static bool sort_names(clt_pretrained *p, label *list, int64_t count)
 {
     qsort(list, (size_t)count, sizeof *list, by_name);
@@ -71,7 +71,8 @@ static bool sort_names(clt_pretrained *p, label *list, int64_t count)
     return true;
 }
 
-/* label2id may name other labels, which transformers does not read, but not give a class another number. */
+/* Checks label2id: it may name other labels, which transformers does not read, but must not give a class
+ * another number. */
 static bool check_numbers(clt_pretrained *p, const label *sorted, int64_t count)
 {
     const clt_json *numbers = clt_pretrained_get(p->root, "label2id");
@@ -94,7 +95,7 @@ static bool check_numbers(clt_pretrained *p, const label *sorted, int64_t count)
     return true;
 }
 
-/* True if a label is named as transformers names one without a name. */
+/* True if a label has transformers' default name. */
 static bool is_default(const label *l)
 {
     char text[32];

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the config.json of a Llama, Mistral, Qwen2 or Qwen3 into keys of our llama: in the spelling of
- * transformers 4 (rope_theta and rope_scaling) and of transformers 5 (rope_parameters). */
+ * Reads the config.json of a Llama, Mistral, Qwen2 or Qwen3 into keys of our llama: both the spelling of
+ * transformers 4 (rope_theta and rope_scaling) and that of transformers 5 (rope_parameters). */
 #include <math.h>
 #include <string.h>
 
 #include "engine/pretrained/pretrained_internal.h"
 
-#define LONGEST_CONTEXT 2048 /* of the preset: attention's memory and time grow with the sequence */
+/* limit for the proposed context: attention's memory and time grow with the sequence */
+#define LONGEST_CONTEXT 2048
 
 /* --- rotary positions --- */
 
@@ -17,8 +18,8 @@ static const char *string_of(const clt_json *object, const char *name)
     return value && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : NULL;
 }
 
-/* The name of the scaling in rope_scaling or rope_parameters; older files call it `type`, some hold both
- * names. */
+/* The name of the scaling in rope_scaling or rope_parameters. Older files call the setting `type`, newer ones
+ * rope_type, and some have both. */
 static const char *rope_type(clt_pretrained *p, const clt_json *rope)
 {
     const char *newer = string_of(rope, "rope_type"), *older = string_of(rope, "type");
@@ -39,7 +40,7 @@ static double rope_number(clt_pretrained *p, const clt_json *rope, const char *n
     return inside;
 }
 
-/* Settings of rope_parameters, whose default an absent one has. */
+/* A positive number of rope_parameters; `preset` if it is missing. */
 static double scaling_number(clt_pretrained *p, const clt_json *rope, const char *name, double preset)
 {
     double value = clt_pretrained_number(p, rope, name, preset);
@@ -146,8 +147,8 @@ static void read_rope(clt_pretrained *p, double longest)
 
 /* --- the window of attention --- */
 
-/* Reads which layers have the window: *from becomes the first one; all after it must have it, too. A list of
- * layer_types goes before the older setting max_window_layers. */
+/* Reads which layers have the window: *from becomes the first one; all layers after it must have it, too. A
+ * list layer_types has precedence over the older setting max_window_layers. */
 static void read_windowed_layers(clt_pretrained *p, int64_t layers, int64_t *from)
 {
     const clt_json *types = clt_pretrained_get(p->root, "layer_types");
@@ -243,7 +244,8 @@ static void read_activation(clt_pretrained *p)
         clt_pretrained_problem(p, "hidden_act", "is not silu, which cltrain's llama has");
 }
 
-/* Reads max_position_embeddings. It limits the context except where rotary positions follow the length. */
+/* Reads max_position_embeddings, which limits the context unless rotary positions are scaled by the
+ * length. */
 static int64_t read_positions(clt_pretrained *p)
 {
     static const char *const names[] = {"max_position_embeddings", NULL};

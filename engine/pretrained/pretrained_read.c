@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads of single settings of a config.json. The file comes from a stranger, so every type is checked. */
+ * Reads single settings of a config.json. The file comes from a stranger, so every type is checked. */
 #include "engine/pretrained/pretrained_internal.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ void clt_pretrained_problem(clt_pretrained *p, const char *key, const char *why)
     clt_str_printf(&p->problems, "\n  %s: %s", key, why);
 }
 
-/* The value of the first of several names of a key that is present and not null. */
+/* Of several names of a setting, the value of the first that is present and not null. */
 static const clt_json *find(const clt_pretrained *p, const char *const *names, const char **name)
 {
     for (int i = 0; names[i]; i++) {

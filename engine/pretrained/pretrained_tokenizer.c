@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks the tokenizer that lies in a folder of transformers with the weights, and the ids of special
- * tokens: every id in config.json and generation_config.json must be a row of the model's token table and a
- * token of the tokenizer. */
+ * Checks the tokenizer in a folder of transformers against the weights, and the ids of special tokens: every
+ * id in config.json and generation_config.json must be a row of the model's token table and a token of the
+ * tokenizer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "engine/pretrained/pretrained_internal.h"
 
 #define GENERATION_MAX_BYTES 1000000u
-#define MAX_STOPS 1000 /* ids in a list of eos_token_id */
+#define MAX_STOPS 1000 /* most ids in a list of eos_token_id */
 
 bool clt_pretrained_has_tokenizer(const char *folder)
 {
@@ -76,7 +76,7 @@ clt_status clt_pretrained_check_tokenizer(const char *path, const clt_config *co
 
 /* --- special ids --- */
 
-/* The values of a setting that is one value or a list of them: call with NULL, then with the value before. */
+/* Iterates over a setting that is one value or a list: call it with NULL, then with the previous value. */
 static const clt_json *next_value(const clt_json *setting, const clt_json *before)
 {
     bool list = setting && clt_json_typeof(setting) == CLT_JSON_ARRAY;
@@ -97,8 +97,8 @@ static bool is_row(const clt_json *value, int64_t vocab, int64_t *id)
     return clt_json_int(value, id) && *id >= 0 && *id < vocab;
 }
 
-/* Adds to `notes` if an id in the setting `name` of `file` is outside of the model's token table, or if the
- * setting lacks the token `role` that the tokenizer uses for the same purpose. */
+/* Adds to `notes` if an id in the setting `name` of `file` is outside the model's token table, or if the
+ * setting lacks the token that the tokenizer uses in the role `role`. */
 static void note_special(const clt_json *setting, const char *name, const char *file, int64_t role,
                          int64_t vocab, clt_str *notes)
 {
@@ -187,7 +187,7 @@ clt_status clt_pretrained_add_stops(clt_pretrained *p)
     const char *vocab = clt_pretrained_value(p, "model.vocab");
     const char *family = clt_pretrained_value(p, "model.type");
     CLT_TRY(open_generation(p));
-    const clt_json *setting = of_generation(p, "eos_token_id"); /* which transformers' generate prefers */
+    const clt_json *setting = of_generation(p, "eos_token_id"); /* transformers' generate prefers this file */
     const char *file = setting ? CLT_GENERATION_FILE : "config.json";
     setting = setting ? setting : clt_pretrained_get(p->root, "eos_token_id");
     bool language = family && strcmp(family, "\"bert\"") != 0;

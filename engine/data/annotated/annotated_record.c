@@ -12,7 +12,7 @@
 #include "engine/base/text.h"
 #include "engine/data/records/csv_table.h"
 
-#define LARGEST 3.4028234663852886e38 /* that f32 holds */
+#define LARGEST 3.4028234663852886e38 /* the largest number of f32 */
 
 void clt_annotated_free(clt_annotated *a)
 {
@@ -47,7 +47,7 @@ static clt_status parse(const char *line, size_t size, clt_json_doc **doc, const
 
 clt_status clt_annotated_members(clt_annotated_rules *rules, const char *line, size_t size)
 {
-    /* the texts of the published data sets, pairs before single texts */
+    /* names of the text's member in published data sets, pairs before single texts */
     static const char *const texts[][2] = {
         {"sentence1", "sentence2"}, {"premise", "hypothesis"},  {"question1", "question2"},
         {"question", "sentence"},   {"text1", "text2"},         {"text_a", "text_b"},
@@ -280,7 +280,7 @@ static clt_status find_answer(clt_annotated *out, size_t begin, size_t end)
     return CLT_OK;
 }
 
-/* Checks an answer against the context and keeps its text; the first one is what is trained. */
+/* Checks an answer against the context and keeps its text. The first answer is the one that is trained. */
 static clt_status take_answer(const clt_json *text, const clt_json *start, const char *context,
                               clt_annotated *out)
 {

@@ -14,7 +14,7 @@
 #include "engine/data/records/record_forms.h"
 #include "engine/data/records/table_file.h"
 
-#define RECORDS 64 /* that a thread reads at least */
+#define RECORDS 64 /* fewest records that one thread reads */
 #define MOST_CLASSES (1 << 20)
 
 /* --- reading --- */
@@ -25,7 +25,8 @@ typedef struct reading {
     clt_error error; /* the first failure that no record caused */
 } reading;
 
-/* Keeps the reason of the thread's error with a record that cannot be used; other errors stay. */
+/* CLT_EDATA: keeps the thread's error text as the reason why the record cannot be used. Other errors are
+ * returned. */
 static clt_status keep_reason(clt_annotated *a, clt_status status)
 {
     if (status != CLT_EDATA)
@@ -93,7 +94,7 @@ static clt_status need_tokens(const clt_annotated_samples *s)
     return CLT_OK;
 }
 
-/* A name of a member that the config gives; NULL: none. */
+/* The name that the config gives for a member; NULL: it gives none. */
 static clt_status member_of(const clt_config *config, const char *key, clt_arena *arena, const char **out)
 {
     const char *given = clt_config_string(config, key);
@@ -101,7 +102,7 @@ static clt_status member_of(const clt_config *config, const char *key, clt_arena
     return !*given || *out ? CLT_OK : CLT_ENOMEM;
 }
 
-/* Takes the members of all records from the first one whose members have usual names. */
+/* Takes the names of members for all records from the first record whose members have usual names. */
 static clt_status choose_members(clt_annotated_samples *s)
 {
     clt_error first = {0};
@@ -196,8 +197,8 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*x, *y);
 }
 
-/* Adds a record's labels to a list, without negative numbers, which do not count, and finds the largest
- * number. */
+/* Adds a record's labels to a list and finds the largest number. Negative numbers are not added: they mean
+ * "no label". */
 static clt_status collect(const clt_annotated *a, const char ***name, size_t *count, size_t *capacity,
                           int64_t *largest)
 {
@@ -213,7 +214,7 @@ static clt_status collect(const clt_annotated *a, const char ***name, size_t *co
     return CLT_OK;
 }
 
-/* Sorts the list and leaves each entry in it once; returns how many there are. */
+/* Sorts the list and removes duplicates; returns how many entries are left. */
 static size_t each_once(const char **list, size_t count)
 {
     size_t kept = 0;
@@ -224,8 +225,9 @@ static size_t each_once(const char **list, size_t count)
     return kept;
 }
 
-/* Numbers of classes, of which `seen` occur. Numbers of another kind, such as ids, would make a class for
- * each number up to the largest. */
+/* Refuses labels that are numbers if these are hardly classes: `count` classes follow from the largest
+ * number, and `seen` of them occur. Ids, for instance, would make a class for each number up to the
+ * largest. */
 static clt_status check_numbers(const clt_annotated_samples *s, int64_t count, size_t seen)
 {
     if (count > MOST_CLASSES)

@@ -111,7 +111,8 @@ static bool begins(const clt_entities *e, int32_t before, int32_t label)
                                e->mark[before] == 'E' || e->mark[before] == 'S');
 }
 
-/* Goes on to a word. Returns the type of the entity that ends before it, or OUTSIDE; *first: its start. */
+/* Advances to a word. Returns the type of the entity that ends before this word, or OUTSIDE; *first: the
+ * entity's first word. */
 static int32_t go_on(const clt_entities *e, clt_entity_end *at, int32_t label, int64_t *first)
 {
     int32_t type = type_of(e, at->label);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entities of words whose labels have BIO names, such as B-PER, I-PER and O: which words form one, and how
- * many of the predicted ones are right. An entity is right if it has the type, the first and the last word
- * of one in the data. It knows nothing of texts and models. */
+ * Entities of words whose labels have BIO names, such as B-PER, I-PER and O: which words form an entity, and
+ * how many predicted entities are right. A predicted entity is right if the data have one with the same type,
+ * first word and last word. It knows nothing of texts and models. */
 #ifndef ENGINE_DATA_ANNOTATED_ENTITIES_H
 #define ENGINE_DATA_ANNOTATED_ENTITIES_H
 
@@ -11,17 +11,18 @@
 #include "engine/base/mem.h"
 
 typedef struct clt_entity_end {
-    int32_t label; /* the latest word's, or -1 */
-    int64_t first; /* the word at which its entity began */
+    int32_t label; /* label of the latest word, or -1 */
+    int64_t first; /* first word of the entity that it belongs to */
 } clt_entity_end;
 
 typedef struct clt_entities {
     int64_t n_types;
-    char **type;                        /* in the order of the classes; "_" if the names have no types */
+    /* the types, in the order of the classes; "_" if the names have no types */
+    char **type;
     int64_t *all, n_all;                /* the counts below, for sums over ranks */
-    int64_t *there, *predicted, *right; /* (n_types) in the data; predicted; predicted and right */
+    int64_t *there, *predicted, *right; /* (n_types) entities in the data; predicted; predicted and right */
     /* private */
-    int64_t n_labels, word; /* word: number of the next one */
+    int64_t n_labels, word; /* number of the next word */
     int32_t *type_of;       /* (n_labels) -1: O */
     char *mark;             /* (n_labels) B, I, E, S or O */
     clt_entity_end data, guess;
@@ -29,22 +30,22 @@ typedef struct clt_entities {
 
 typedef struct clt_entity_figures {
     int64_t there, predicted, right;
-    double precision, recall, f1; /* 0 without a right entity, as seqeval and conlleval have it */
+    double precision, recall, f1; /* 0 if no entity is right, as in seqeval and conlleval */
 } clt_entity_figures;
 
-/* True if all names are O, or B, I, E or S alone or with - and a type, and not all are O. */
+/* True if each name is O, or is B, I, E or S with or without "-" and a type, and not all names are O. */
 bool clt_entities_named(const char *const *names, int64_t n);
-/* The names must be as above. */
+/* The names must pass the check above. */
 clt_status clt_entities_create(const char *const *names, int64_t n, clt_entities **out);
 void clt_entities_destroy(clt_entities *entities); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_entities, clt_entities_destroy)
 void clt_entities_reset(clt_entities *entities);
-/* Adds the next word of a sentence: the class in the data and the predicted one; -1: O. An entity begins at B
- * and S, at I and E after O or after another type, and after E and S. So IOB1, IOB2 and IOBES are read alike.
- * Source: the evaluation of CoNLL-2000 (Tjong Kim Sang and Buchholz, W00-0726), which seqeval's default mode
- * follows. */
+/* Adds the next word of a sentence with its class in the data and its predicted class; -1: O. An entity
+ * begins at B and S, at I and E after O or after another type, and after E and S. So IOB1, IOB2 and IOBES are
+ * read alike. Source: the evaluation of CoNLL-2000 (Tjong Kim Sang and Buchholz, W00-0726), which seqeval's
+ * default mode follows. */
 void clt_entities_word(clt_entities *entities, int32_t label, int32_t guess);
-void clt_entities_end(clt_entities *entities); /* of a sentence */
+void clt_entities_end(clt_entities *entities); /* the end of a sentence */
 /* The figures of a type, from 0; -1: of all entities together (micro average). */
 clt_entity_figures clt_entities_figures(const clt_entities *entities, int64_t type);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Annotated texts as samples of T tokens, for a bert with a classifier. Fields: x (T), [CLS] A [SEP] or [CLS]
- * A [SEP] B [SEP] and padding; segments (T), 1 for B [SEP]; document (T), 0 for the text and another number
- * for each token of padding, which the attention of the text then does not see; for spans also outside
+ * A [SEP] B [SEP] and padding; segments (T), 1 for B [SEP]; document (T), 0 for the text and a different
+ * number for each token of padding, so that the text's attention does not see it; for spans also outside
  * (2,T), 0 for the text and a very low number for padding, to be added to both logits; and y: the class; or
  * (T) the label of each word at its first token, else -1; or (2) the first and the last token of the answer,
  * 0 and 0 if it is not in the window; or the number, in f32. */
@@ -16,7 +16,7 @@
 #include "engine/data/fingerprint.h"
 #include "engine/data/records/table_file.h"
 
-#define OUTSIDE (-10000.0f) /* exp of it is 0, and f16 holds it */
+#define OUTSIDE (-10000.0f) /* its exponential is 0, and it is finite in f16 */
 
 enum { FIELD_X, FIELD_SEGMENTS, FIELD_DOCUMENT, FIELD_OUTSIDE, FIELDS };
 
@@ -74,7 +74,7 @@ static clt_status names_of_list(const clt_config *config, clt_arena *arena, clt_
     return out->name ? CLT_OK : CLT_ENOMEM;
 }
 
-/* The classes that a run has kept. */
+/* The classes that a saved run used, from its facts. */
 static clt_status names_of_facts(const clt_data_facts *facts, clt_arena *arena, clt_annotated_classes *out)
 {
     for (int i = 0; i < facts->n_fields; i++)
@@ -113,7 +113,7 @@ static clt_status find_classes(clt_source *source, const clt_config *config, clt
     return clt_annotated_learn(&learned, source->arena, out);
 }
 
-/* Refuses records that cannot be used, or warns that they are left out. */
+/* Fails if records cannot be used, or warns that they are skipped, as the config says. */
 static clt_status judge_bad(const clt_config *config, const clt_annotated_samples *s)
 {
     int64_t first = 0;
@@ -286,7 +286,7 @@ static void annotated_locate(const clt_source *source, int64_t index, int field,
     clt_record_place(&s->texts, s->part.first + s->window[index].record, out);
 }
 
-/* All values are in the bounds of the tokenizer, the classes and the context. */
+/* Opening has checked all values against the bounds of the tokenizer, the classes and the context. */
 static clt_status annotated_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                         int64_t ignore, bool *done)
 {
@@ -316,7 +316,8 @@ static clt_status annotated_fingerprint(const clt_source *source, clt_hash64_sta
         clt_hash64_add(hash, about, sizeof about);
         clt_hash64_add(hash, a->ids.id, a->ids.count * sizeof *a->ids.id);
         clt_hash64_add(hash, a->labels.text, a->labels.length);
-        if (s->rules.task == CLT_ANNOTATED_NUMBER) /* other runs keep the fingerprint of earlier versions */
+        /* fingerprints of other runs stay the same as in earlier versions */
+        if (s->rules.task == CLT_ANNOTATED_NUMBER)
             clt_hash64_add(hash, &a->value, sizeof a->value);
         clt_hash64_add(hash, a->answers.text, a->answers.length);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What evaluation and prediction need of an open source of annotated texts: the records, and where the tokens
- * of a sample stand in its row. */
+ * What evaluation and prediction need from an open source of annotated texts: the records, and the places of
+ * a sample's tokens in its row. */
 #ifndef ENGINE_DATA_ANNOTATED_SOURCE_ANNOTATED_H
 #define ENGINE_DATA_ANNOTATED_SOURCE_ANNOTATED_H
 
@@ -10,10 +10,10 @@
 /* A sample: [CLS] A [SEP], or [CLS] A [SEP] and a part of B, then [SEP]. */
 typedef struct clt_annotated_place {
     const clt_annotated *record;
-    int64_t number;  /* of the record */
-    int64_t begin;   /* the first token of B, or of A without a B, that it holds */
-    int64_t context; /* where that token stands in the row */
-    int64_t tokens;  /* of B, or of A without a B, that it holds */
+    int64_t number;  /* number of the record */
+    int64_t begin;   /* the first token of B (or of A if there is no B) in this sample */
+    int64_t context; /* place of that token in the row */
+    int64_t tokens;  /* tokens of B (or of A if there is no B) in this sample */
     int64_t length;  /* tokens of the row without padding */
 } clt_annotated_place;
 clt_annotated_place clt_annotated_place_of(const clt_annotated_samples *samples, int64_t index);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The idx format, which MNIST and its relatives are published in: a big-endian header of 2 zero bytes, a
- * type byte, the number of dimensions, then one 32-bit size per dimension. Plain or packed with gzip. It
- * knows the header and nothing else. */
+ * The idx format, which MNIST and its relatives are published in: a big-endian header of 2 zero bytes, a type
+ * byte, the number of dimensions, then one 32-bit size per dimension. Plain or packed with gzip. This file
+ * knows only the header. */
 #include "engine/data/arrays/source_pair.h"
 #include "engine/data/pixels/augment.h"
 #include "engine/files/fileio.h"
@@ -87,7 +87,7 @@ static clt_status read_header(clt_array_file *file, const clt_config *config, bo
     uint64_t dims[CLT_MAX_DIMS];
     for (int i = 0; i < ndim; i++)
         dims[i] = big_u32(file->bytes + IDX_MAGIC_BYTES + 4 * i);
-    /* Inputs of type u8 are uploaded as they are, other inputs become f32. Targets stay integers, since they
+    /* Inputs of type u8 are uploaded unchanged, other inputs become f32. Targets stay integers, since they
      * may be indices. */
     if (file->element == CLT_EL_U8)
         file->dtype = CLT_U8;
@@ -146,5 +146,5 @@ const clt_source_type clt_source_idx = {
     .eval_hint = CLT_PAIR_EVAL_HINT,
     .input_ends = idx_ends,
     .input_likeness = idx_likeness,
-    .check_file = idx_check_file, /* of any name that no other format claims */
+    .check_file = idx_check_file, /* a file of any name that no other format claims */
 };

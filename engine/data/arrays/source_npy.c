@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The .npy format of NumPy, versions 1 to 3: magic, version, header length, a Python dictionary as text,
- * then the array. The dictionary is parsed strictly, with three known keys; nothing in it is ever evaluated.
- * It knows the header and nothing else. */
+ * The .npy format of NumPy, versions 1 to 3: magic, version, header length, a Python dictionary as text, then
+ * the array. The dictionary is parsed strictly, with three known keys; nothing in it is ever evaluated. This
+ * file knows only the header. */
 #include "engine/data/arrays/source_npy.h"
 
 #include "engine/data/arrays/source_pair.h"

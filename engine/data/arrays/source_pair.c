@@ -17,7 +17,7 @@ typedef struct pair_state {
     int count;              /* 1: no targets */
     bool augmented;
     clt_augment augment;
-    int channels, width, height; /* augmented: of a stored image */
+    int channels, width, height; /* augmented: size of a stored image */
 } pair_state;
 
 static const char *const field_names[2] = {"x", "y"};
@@ -25,7 +25,7 @@ static const char *const field_names[2] = {"x", "y"};
 clt_status clt_source_config_shape(const clt_config *config, const char *key, clt_shape *shape)
 {
     int count = clt_config_list_count(config, key);
-    /* A batch adds one dimension. */
+    /* A batch adds one dimension to a sample. */
     if (count > CLT_MAX_DIMS - 1)
         CLT_FAIL(CLT_ECONFIG,
                  "reading %s: a sample has at most %d dimensions, %d were given; flatten some of them", key,

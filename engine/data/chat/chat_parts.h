@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Appending parts to a text of a sample: what chat_turns.c and chat_record.c share. */
+ * Appends parts to the text of a sample: functions that chat_turns.c and chat_record.c share. */
 #ifndef ENGINE_DATA_CHAT_CHAT_PARTS_H
 #define ENGINE_DATA_CHAT_CHAT_PARTS_H
 
 #include "engine/data/chat/chat_text.h"
 #include "engine/json/json.h"
 
-/* Appends text. `flags`: marker, apart and trained; end and id do not matter. Empty text adds nothing. */
+/* Appends text. Of `flags`, marker, apart and trained are used; end and id do not matter. An empty text adds
+ * nothing. */
 clt_status clt_chat_add_text(clt_chat_text *out, const char *text, clt_chat_part flags);
 /* Appends a token. */
 clt_status clt_chat_add_token(clt_chat_text *out, int64_t id, bool trained);
-/* Appends the token with a role; CLT_EDATA if the tokenizer has none. */
+/* Appends the tokenizer's token for a role; CLT_EDATA if it has none. */
 clt_status clt_chat_add_role(const clt_chat_rules *rules, clt_token_role role, bool trained,
                              clt_chat_text *out);
 void clt_chat_text_clear(clt_chat_text *out);
@@ -20,18 +21,17 @@ typedef struct clt_chat_turn {
     clt_chat_role role;
     const char *text; /* borrowed, as all of the following */
     bool trained;
-    const clt_json *calls; /* of the assistant: a list of calls of tools; NULL: none */
-    const char *call_id;   /* of a tool: which call it answers; NULL: that is not said */
-    const char
-        *reasoning; /* of the assistant: what it thought before the text; NULL: it may be in the text */
+    const clt_json *calls; /* of the assistant: a list of tool calls; NULL: none */
+    const char *call_id;   /* of a tool: the id of the call that it answers; NULL: unknown */
+    const char *reasoning; /* of the assistant: its thoughts before the text; NULL: they may be in the text */
 } clt_chat_turn;
-/* Appends a conversation by the template. tools: a list of the tools that the model may call; NULL: none.
- * question: it ends where the assistant's next answer begins. CLT_EDATA: the template does not have such a
- * conversation. */
+/* Appends a conversation as the template writes it. `tools`: a list of the tools that the model may call;
+ * NULL: none. `question`: the text ends where the assistant's next answer begins. CLT_EDATA: the template
+ * cannot express this conversation. */
 clt_status clt_chat_add_turns(const clt_chat_rules *rules, const clt_chat_turn *turn, size_t count,
                               const clt_json *tools, bool question, clt_chat_text *out);
 
-/* --- chat_tools.c: turns without the system's are `turn`, of which `i` is the number of one --- */
+/* --- chat_tools.c: `turn` has all turns but the system's, and `i` is an index in it --- */
 
 /* CLT_EDATA: the template has no form for tools and the conversation needs one, or the tools are
  * malformed. */
@@ -50,7 +50,7 @@ clt_status clt_chat_add_calls(const clt_chat_template *chat, const clt_chat_turn
 clt_status clt_chat_add_answer(const clt_chat_template *chat, const clt_chat_turn *turn, size_t count,
                                size_t i, clt_chat_text *out);
 
-/* What models are told of tools: the texts of Qwen around their descriptions, and Llama's before them. */
+/* The texts that Qwen puts around the descriptions of tools, and the text that Llama puts before them. */
 #define CLT_TOOLS_QWEN_BEGIN                                                                                 \
     "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"                       \
     "You are provided with function signatures within <tools></tools> XML tags:\n"                           \

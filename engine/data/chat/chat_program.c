@@ -28,7 +28,7 @@ static void put_more(clt_str *out, const char *text)
     clt_program_string(out, text);
 }
 
-/* Appends what stands after a turn; NULL: the end-of-text token. */
+/* Appends the end of a turn: the marker `end` (NULL: the end-of-text token) and the text `after`. */
 static void put_end(clt_str *out, const char *end, const char *after)
 {
     if (end)
@@ -65,7 +65,8 @@ static void put_turn(clt_str *out, const clt_chat_template *t, clt_chat_role rol
     clt_str_append(out, " }}");
 }
 
-/* An answer that may have calls. By the templates of Llama and Mistral these stand in place of its text. */
+/* An answer that may have calls. In the templates of Llama and Mistral the calls replace the text of the
+ * answer. */
 static void put_answer(clt_str *out, const clt_chat_template *t)
 {
     if (t->tools != CLT_CHAT_TOOLS_QWEN) {
@@ -100,8 +101,8 @@ static const char find_last[] =
     "message['content'].endswith('</tool_response>')) %}"
     "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}";
 
-/* An answer of a template with thoughts: the block is written after the user's last turn, and left out before
- * it. */
+/* An answer of a template with thoughts: the block is written if the answer comes after the user's last turn,
+ * and omitted before. */
 static void put_thought(clt_str *out, const clt_chat_template *t)
 {
     clt_str_append(
@@ -121,7 +122,7 @@ static void put_thought(clt_str *out, const clt_chat_template *t)
     clt_str_append(out, " }}");
 }
 
-/* Where a question ends, for templates with thoughts: after an empty block if the model is not to think. */
+/* The end of a question, for templates with thoughts: an empty block if the model is not to think. */
 static const char *no_thought(const clt_chat_template *t)
 {
     if (t->no_thought)
@@ -132,7 +133,7 @@ static const char *no_thought(const clt_chat_template *t)
                      : "";
 }
 
-/* The system turn of a conversation that has none; `system` NULL: it is there for tools alone. */
+/* The system turn of a conversation that has none; `system` NULL: it only describes the tools. */
 static void put_default_system(clt_str *out, const clt_chat_template *t, const char *system,
                                const char *dated)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tools, calls and their answers in the Jinja program of a template: the pieces that chat_tools.c writes for
- * training. */
+ * Writes tools, calls and their answers into the Jinja program of a template: the same text as chat_tools.c
+ * writes for training. */
 #include <string.h>
 
 #include "engine/data/chat/chat_parts.h"
@@ -18,7 +18,7 @@ static const char each_llama[] =
     "{% if messages|length == told.first or messages[told.first]['role'] != 'user' %}"
     "{{ raise_exception('tools are written into the first turn, and that is not of the user') }}{% endif %}";
 
-/* A member that is a text is written as it is; `return` is left out. */
+/* A member that is a text is written as it is; `return` is omitted. */
 static const char each_mistral[] =
     "{% for tool in tools %}"
     "{% set told.text = told.text + '{\"type\": \"function\", \"function\": {' %}"
@@ -68,8 +68,8 @@ const char *clt_program_told(clt_chat_tools kind, clt_chat_role role)
 
 /* --- calls and answers --- */
 
-/* `text` is the answer's text, after which the first call begins a line. raw: arguments that are a text are
- * JSON already. */
+/* `text` is the answer's text; the first call begins a new line after it. `raw`: arguments that are a text
+ * are JSON already. */
 #define CALLS_QWEN(arguments)                                                                                \
     "{% if message['tool_calls'] %}{% for each in message['tool_calls'] %}"                                  \
     "{% set call = each['function'] if each['function'] else each %}"                                        \

@@ -7,7 +7,7 @@
 #include "engine/data/chat/chat_parts.h"
 #include "engine/json/json.h"
 
-#define IGNORED_LABEL (-100) /* of transformers: this token is not trained */
+#define IGNORED_LABEL (-100) /* the label by which transformers marks a token that is not trained */
 
 /* A conversation: its turns, and the texts that were put together for them. */
 typedef struct turns {
@@ -61,7 +61,8 @@ static clt_status role_of(const char *word, clt_chat_role *out)
     CLT_FAIL(CLT_EDATA, "the role \"%.60s\" is none of system, user (human), assistant (gpt) and tool", word);
 }
 
-/* Whether a message is to be trained on: "weight" 0 or 1, or "train" true or false; by default it is. */
+/* Whether a message is trained: its "weight" is 0 or 1, or "train" is true or false; by default it is
+ * trained. */
 static clt_status weight_of(const clt_json *message, bool *trained)
 {
     const clt_json *weight = clt_json_get(message, "weight"), *train = clt_json_get(message, "train");
@@ -79,7 +80,7 @@ static clt_status weight_of(const clt_json *message, bool *trained)
     return CLT_OK;
 }
 
-/* Adds a turn; owned: its text if that is not borrowed, which is taken over, also on failure. */
+/* Adds a turn. `owned`: its text if that is not borrowed; the list takes ownership, also on failure. */
 static clt_status add_turn(turns *t, clt_chat_turn turn, char *owned)
 {
     clt_status status = clt_grow(&t->owned, &t->owned_capacity, t->count + 1, sizeof *t->owned, "turns");
@@ -95,7 +96,7 @@ static clt_status add_turn(turns *t, clt_chat_turn turn, char *owned)
     return CLT_OK;
 }
 
-/* The calls of tools of a message; *calls is NULL if it has none. */
+/* The tool calls of a message; *calls is NULL if it has none. */
 static clt_status calls_of(const clt_json *message, clt_chat_role role, const clt_json **calls)
 {
     const clt_json *list = clt_json_get(message, "tool_calls");
@@ -120,7 +121,7 @@ static clt_status optional_text(const clt_json *message, const char *name, const
     return !value || clt_json_typeof(value) == CLT_JSON_NULL ? CLT_OK : clt_json_text(message, name, out);
 }
 
-/* Adds one message. role_key, text_key: names of its members. trained: whether answers may be trained. */
+/* Adds one message. `role_key`, `text_key`: names of its members. `trained`: answers may be trained. */
 static clt_status add_message(const clt_json *message, const char *role_key, const char *text_key,
                               bool trained, turns *out)
 {
@@ -248,7 +249,8 @@ static clt_status read_pair(const clt_chat_rules *rules, const clt_json *record,
     return add_pair(rules, prompt, completion, out);
 }
 
-/* With a template the instruction and its input are a question; without one they stand in Alpaca's text. */
+/* With a template the instruction and its input are a question; without one they are inserted into Alpaca's
+ * text. */
 static clt_status read_alpaca(const clt_chat_rules *rules, const clt_json *record, clt_chat_text *out)
 {
     const char *instruction, *input = "", *output;

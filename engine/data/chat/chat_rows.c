@@ -8,12 +8,13 @@
 
 #define NONE (-1)
 
-/* Rows by the room that they have left: a list of rows for each room, and a bit for each list that is not
- * empty. */
+/* Rows by the room that they have left, in tokens: a list of rows for each room, and a bit for each list that
+ * is not empty. */
 typedef struct by_room {
-    int64_t room;     /* of an empty row */
-    int64_t *head;    /* (room + 1) the row of this room that was put last; NONE: there is none */
-    int64_t *before;  /* (rows) the row that was put before it */
+    int64_t room; /* room of an empty row */
+    /* (room + 1) the row that was added last to the list of this room; NONE: the list is empty */
+    int64_t *head;
+    int64_t *before;  /* (rows) the row that was added to the list before this one */
     uint64_t *filled; /* (room / 64 + 1) bits */
 } by_room;
 
@@ -24,7 +25,7 @@ static void put_row(by_room *b, int64_t row, int64_t left)
     b->filled[left / 64] |= UINT64_C(1) << (left % 64);
 }
 
-/* Takes the row with the least room that is enough for `need`; NONE: there is none. *left: its room. */
+/* Removes the fullest row that still has room for `need` tokens; NONE: there is none. *left: its room. */
 static int64_t take_row(by_room *b, int64_t need, int64_t *left)
 {
     uint64_t bits = b->filled[need / 64] & (UINT64_MAX << (need % 64));
@@ -41,7 +42,7 @@ static int64_t take_row(by_room *b, int64_t need, int64_t *left)
     return row;
 }
 
-/* order: the samples by falling length, equals in their order (a counting sort). */
+/* order: the samples by decreasing length, equal ones in their order (a counting sort). */
 static clt_status sort_falling(const int64_t *length, int64_t n, int64_t room, int64_t *order)
 {
     CLT_FREED int64_t *begin = NULL;

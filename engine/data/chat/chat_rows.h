@@ -10,7 +10,7 @@
 typedef enum clt_chat_packing {
     /* best fit decreasing: the longest sample first, each into the fullest row that has room */
     CLT_CHAT_BEST,
-    CLT_CHAT_NEXT, /* in their order: a sample that does not fit into the row begins the next one */
+    CLT_CHAT_NEXT, /* in their order: a sample that does not fit into the row begins the next row */
     CLT_CHAT_NONE  /* one sample in each row */
 } clt_chat_packing;
 

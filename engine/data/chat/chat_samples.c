@@ -10,7 +10,7 @@
 #include "engine/base/thread.h"
 #include "engine/data/records/record_forms.h"
 
-#define BLOCK 64 /* records that are encoded in a row */
+#define BLOCK 64 /* records that a core encodes at a time */
 
 /* --- encoding --- */
 
@@ -24,7 +24,7 @@ typedef struct encoding {
     block *blocks;
 } encoding;
 
-/* Whether text that is not the template's holds the name of a special token. */
+/* True if text that the template did not write contains the name of a special token. */
 static bool names_special(const clt_chat_samples *s, const clt_chat_text *text)
 {
     size_t begin = 0;
@@ -35,7 +35,8 @@ static bool names_special(const clt_chat_samples *s, const clt_chat_text *text)
     return false;
 }
 
-/* Counts targets and cuts or refuses a sample that is too long. from: its first token in `tokens`. */
+/* Counts the targets of a sample; cuts or refuses it if it is too long. `from`: its first token in
+ * `tokens`. */
 static clt_status measure(const clt_chat_samples *s, const clt_chat_tokens *tokens, clt_chat_sample *sample)
 {
     int64_t most = s->context + 1, all = 0;
@@ -79,7 +80,7 @@ static clt_status encode_record(clt_chat_samples *s, clt_encoder *encoder, clt_s
     return measure(s, out, sample);
 }
 
-/* Encodes a record; of one that cannot be used it keeps the reason and no token. */
+/* Encodes a record. If the record cannot be used, only the reason is kept, and no token. */
 static clt_status encode_or_keep(clt_chat_samples *s, clt_encoder *encoder, clt_str *made,
                                  clt_chat_text *text, clt_chat_tokens *out, clt_chat_sample *sample)
 {

@@ -13,12 +13,12 @@
 #define CLT_CHAT_TRAINED 0x80000000u /* in a token: it is a target of the training */
 
 typedef struct clt_chat_sample {
-    int64_t document; /* of the texts */
-    int64_t begin;    /* of its tokens in the list of all tokens */
+    int64_t document; /* number of its document in the texts */
+    int64_t begin;    /* its first token in the list of all tokens */
     int64_t count;    /* tokens, at most context + 1 */
-    int64_t targets;  /* of these, trained ones other than the first */
-    int64_t cut;      /* tokens that it lost, since it was too long */
-    char *why;        /* why it cannot be used, and is not a sample; NULL: it can */
+    int64_t targets;  /* trained tokens other than the first */
+    int64_t cut;      /* tokens that were cut because it was too long */
+    char *why;        /* why it cannot be used as a sample; NULL: it can */
 } clt_chat_sample;
 
 typedef struct clt_chat_samples {
@@ -27,18 +27,17 @@ typedef struct clt_chat_samples {
     clt_chat_rules rules;
     clt_arena *arena;
     int64_t context;         /* the longest sample has context + 1 tokens: the last one is a target only */
-    bool truncate;           /* longer ones are cut; else they cannot be used */
+    bool truncate;           /* longer samples are cut; else they cannot be used */
     clt_record_part part;    /* the records of this split */
     clt_chat_sample *sample; /* (part.count) */
-    uint32_t *tokens;        /* of all samples, with CLT_CHAT_TRAINED */
+    uint32_t *tokens;        /* tokens of all samples, each with CLT_CHAT_TRAINED if it is trained */
     int64_t n_tokens;
     int64_t bad, cut; /* samples that cannot be used, that were cut */
     int64_t special;  /* samples whose text holds the name of a special token as plain text */
 } clt_chat_samples;
 
-/* Opens and encodes the records of a split. What is wrong with single records is kept with them; files that
- * cannot be read, and a tokenizer that does not suit the template, are CLT_EDATA. Free it, also after a
- * failure. */
+/* Opens and encodes the records of a split. A record that cannot be used keeps the reason (`why`). CLT_EDATA:
+ * a file cannot be read, or the tokenizer does not suit the template. Free `out`, also after a failure. */
 clt_status clt_chat_samples_open(const clt_config *config, clt_split split, clt_chat_samples *out);
 void clt_chat_samples_free(clt_chat_samples *samples);
 CLT_SCOPED_VALUE(clt_chat_samples, clt_chat_samples_free)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The templates, and recognising the template of a published model. */
+ * The table of templates, and recognising the template of a published model. */
 #include "engine/data/chat/chat_template.h"
 
 #include <string.h>
@@ -115,7 +115,7 @@ clt_status clt_chat_template_dated(const clt_chat_template *chat, const char *da
     return clt_str_check(out);
 }
 
-/* Whether the program is the one that an export writes for the template. */
+/* True if an export of this project writes this program for the template. */
 static clt_status is_own_program(const clt_chat_template *chat, const char *text, bool *is)
 {
     CLT_SCOPED(clt_str) own = {0};
@@ -124,8 +124,8 @@ static clt_status is_own_program(const clt_chat_template *chat, const char *text
     return CLT_OK;
 }
 
-/* The template whose program this is; NULL: it is unknown. Jinja drops the newline at the end of a program,
- * so it does not count. */
+/* The template whose program this is; NULL: it is unknown. A newline at the end is ignored, because Jinja
+ * drops it. */
 static clt_status find_program(char *text, const clt_chat_template **out)
 {
     char hash[CLT_SHA256_TEXT];
@@ -143,8 +143,8 @@ static clt_status find_program(char *text, const clt_chat_template **out)
     return CLT_OK;
 }
 
-/* The program in a tokenizer_config.json: a text, or a list of named ones of which "default" counts; NULL:
- * there is none. */
+/* The program in a tokenizer_config.json: a text, or the one named "default" in a list; NULL: there is
+ * none. */
 static const char *program_of(const clt_json *root)
 {
     const clt_json *value = clt_json_get(root, "chat_template");

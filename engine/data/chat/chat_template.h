@@ -31,22 +31,22 @@ typedef enum clt_chat_tools {
 typedef struct clt_chat_template {
     const char *name;
     bool begin;        /* the text begins with the tokenizer's bos_token */
-    bool trim;         /* white space around the text of a turn is left out */
-    bool trim_answers; /* the same for the assistant's turns alone */
+    bool trim;         /* white space around the text of a turn is removed */
+    bool trim_answers; /* the same, but only in the assistant's turns */
     bool alternate;    /* turns of user and assistant alternate, and the user begins */
     bool no_system;    /* there is no system turn */
     bool thinks;       /* answers after the user's last turn begin with a block <think>, others lose theirs */
-    bool no_thought;   /* ... which is empty and no part of the answer: a question ends with it */
+    bool no_thought;   /* ... which is empty and belongs to the question, not to the answer */
     clt_chat_tools tools;
-    /* The text of the system turn of a conversation that has none; NULL: it stays without */
+    /* Text of the system turn that a conversation without one gets; NULL: it gets none */
     const char *system;
-    /* Stands before the text of the system turn, with the date in the place of %s; NULL: nothing does */
+    /* Text before the system turn's text, with the date in place of %s; NULL: none */
     const char *dated;
     const char *date; /* the date of `dated` when the config gives none; NULL: the config must give it */
     const char *open[CLT_CHAT_ROLES]; /* text before a turn */
     const char *close[2];             /* text after a turn of the system, of the user */
-    /* The assistant's turn ends with the marker `end`, which is trained, then comes `after`, which is not.
-     * end NULL: the tokenizer's end-of-text token */
+    /* The assistant's turn ends with the marker `end`, which is trained, then `after`, which is not trained.
+     * `end` NULL: the tokenizer's end-of-text token */
     const char *end, *after;
     const char *markers[CLT_CHAT_MARKERS]; /* special tokens that the tokenizer must have; ends with NULL */
     const char *programs[CLT_CHAT_HASHES]; /* SHA-256 of published programs that give the same text */
@@ -62,13 +62,13 @@ const clt_chat_template *clt_chat_template_find(const char *name);
 /* Appends the text before a system turn: chat->dated with `date` ("": the template's own), or nothing. */
 clt_status clt_chat_template_dated(const clt_chat_template *chat, const char *date, clt_str *out);
 /* Appends a Jinja program that gives the same text, for transformers and other programs. `system` is the
- * system turn of conversations that have none; "": the template's own. */
+ * system turn for conversations without one; "": the template's own. */
 clt_status clt_chat_template_print(const clt_chat_template *chat, const char *system, const char *date,
                                    clt_str *out);
-/* The template of the model to which a tokenizer belongs: the program chat_template.jinja or the member
- * chat_template of tokenizer_config.json, in the folder `tokenizer` or beside that file. *out is NULL and
- * *why (in `arena`) says what is missing, if there is no program or it is unknown. CLT_EDATA: the files
- * cannot be read. */
+/* Finds the template of the model to which a tokenizer belongs: the program chat_template.jinja or the member
+ * chat_template of tokenizer_config.json, in the folder `tokenizer` or beside that file. If there is no
+ * program or it is unknown, *out is NULL and *why (in `arena`) says so. CLT_EDATA: the files cannot be
+ * read. */
 clt_status clt_chat_template_recognise(const char *tokenizer, clt_arena *arena, const clt_chat_template **out,
                                        const char **why);
 

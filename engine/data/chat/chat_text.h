@@ -10,13 +10,13 @@
 
 typedef struct clt_chat_part {
     size_t end;   /* where it ends in the text; it begins where the part before it ends */
-    int64_t id;   /* it is this token, and no text; -1: it is text */
-    bool marker;  /* text of the template: names of special tokens in it become these tokens */
+    int64_t id;   /* the part is this token and has no text; -1: it is text */
+    bool marker;  /* text of the template: a special token's name in it becomes that token */
     bool apart;   /* its tokens do not depend on the text before it */
     bool trained; /* its tokens are targets of the training */
 } clt_chat_part;
 
-/* Zero-initialise it; it may be filled again and again. */
+/* Zero-initialise it; it may be filled repeatedly. */
 typedef struct clt_chat_text {
     clt_str text;
     clt_chat_part *part;
@@ -34,15 +34,15 @@ typedef enum clt_chat_trained {
 /* How records become texts. */
 typedef struct clt_chat_rules {
     const clt_tokenizer *tokenizer;
-    const clt_chat_template *chat; /* NULL: there is none, for the reason why_none */
+    const clt_chat_template *chat; /* NULL: there is none, for the reason `why_none` */
     const char *why_none;
-    const char *system; /* of conversations without a system turn, in the place of the template's; "": none */
-    const char *date;   /* in the place of the template's; "": none */
+    const char *system; /* replaces the template's system turn in conversations without one; "": none */
+    const char *date;   /* replaces the template's date; "": none */
     clt_chat_trained trained;
 } clt_chat_rules;
 
-/* Whether the tokenizer has the tokens that the template needs, each as one special token: else CLT_EDATA
- * names them. */
+/* Checks that the tokenizer has each token that the template needs as one special token. CLT_EDATA names the
+ * missing ones. */
 clt_status clt_chat_rules_check(const clt_chat_rules *rules);
 
 /* Fills `out` with the parts of a record, one JSON object:
@@ -54,7 +54,7 @@ clt_status clt_chat_rules_check(const clt_chat_rules *rules);
  *   {"instruction": TEXT, "input": TEXT (may be missing), "output": TEXT}
  *   {"text": TEXT}
  *   {"input_ids": [...], "labels": [...]}: tokens; the label of a token that is not trained is -100
- * CLT_EDATA: the record is none of them, has an unknown role, an empty answer, or nothing to train on. */
+ * CLT_EDATA: the record has none of these forms, an unknown role, an empty answer, or nothing to train on. */
 clt_status clt_chat_read(const clt_chat_rules *rules, const char *line, size_t size, clt_chat_text *out);
 
 /* Fills `out` with the conversation of one user turn, up to where the assistant's answer begins: the prompt
@@ -72,8 +72,8 @@ typedef struct clt_chat_tokens {
 } clt_chat_tokens;
 void clt_chat_tokens_free(clt_chat_tokens *tokens);
 CLT_SCOPED_VALUE(clt_chat_tokens, clt_chat_tokens_free)
-/* Appends the tokens of a text. A token that reaches across the border between two parts belongs to the
- * second one, as in the trainers of others. */
+/* Appends the tokens of a text. A token that crosses the border between two parts belongs to the second one,
+ * as in other trainers. */
 clt_status clt_chat_encode(clt_encoder *encoder, const clt_chat_rules *rules, const clt_chat_text *text,
                            clt_chat_tokens *out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tools in conversations: what a model is told of them, its calls, and what they answer, as the templates of
- * published models write them. Values are written as Python's json.dumps writes them, which these use. */
+ * Writes tools in conversations as the templates of published models do: their descriptions, the model's
+ * calls, and the tools' answers. Values are written as by Python's json.dumps, which these templates use. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static const clt_chat_part template_text = {.marker = true};
 
 /* --- values as Python writes them --- */
 
-/* Appends the fewest digits that read back the same, in the form of Python's repr. */
+/* Appends a number with the fewest digits that read back as the same number, in the form of Python's repr. */
 static void put_double(clt_str *out, double value)
 {
     char digits[40];
@@ -133,7 +133,7 @@ static clt_status check_id(const char *id, const char *what)
     return CLT_OK;
 }
 
-/* The object with name and arguments of one call. Qwen's templates take it without "function" around it. */
+/* The object with name and arguments of one call. Qwen's templates accept it without "function" around it. */
 static clt_status function_of(clt_chat_tools kind, const clt_json *call, const clt_json **out)
 {
     const char *name;
@@ -245,7 +245,8 @@ clt_status clt_chat_add_tools_user(const clt_chat_template *chat, const clt_json
         return add_tools_llama(tools, out);
     }
     if (chat->tools == CLT_CHAT_TOOLS_MISTRAL && strcmp(turn[i].text, turn[last].text) == 0)
-        CLT_TRY(add_tools_mistral(tools, out)); /* a turn that equals the last one has them, too */
+        /* the template compares contents: a turn that equals the last one gets the tools, too */
+        CLT_TRY(add_tools_mistral(tools, out));
     return clt_chat_add_text(out, chat->open[CLT_CHAT_USER], template_text);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Conversations by their templates, and the tokens of a text made of parts. */
+ * Writes conversations as their templates do, and encodes a text that consists of parts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,7 +65,7 @@ void clt_chat_tokens_free(clt_chat_tokens *tokens)
 
 /* --- turns --- */
 
-/* A conversation without its system turn. */
+/* A conversation; `turn` does not contain its system turn. */
 typedef struct talk {
     const clt_chat_turn *turn;
     size_t count;
@@ -91,7 +91,7 @@ static clt_status add_content(const clt_chat_template *chat, const clt_chat_turn
     return add_bytes(out, from, (size_t)(end - from), turn->trained);
 }
 
-/* Whether a turn is the user's own, and not an answer of a tool in the user's name. */
+/* True if a turn is the user's, and not a tool's answer in the user's name. */
 static bool is_query(const clt_chat_turn *turn)
 {
     static const char open[] = "<tool_response>";
@@ -99,7 +99,7 @@ static bool is_query(const clt_chat_turn *turn)
                                             clt_ends_with(turn->text, "</tool_response>"));
 }
 
-/* Whether the user's last turn stands before turn i. */
+/* True if turn i comes after the user's last turn. */
 static bool answers_last(const talk *t, size_t i)
 {
     size_t last = t->count;
@@ -132,7 +132,7 @@ static piece after_last(piece p, const char *mark)
     return p;
 }
 
-/* Takes the block <think> out of an answer: what was thought, and the rest. */
+/* Divides an answer into the content of its block <think> and the rest. */
 static void split_thought(const clt_chat_turn *turn, piece *thought, piece *rest)
 {
     const char *end = strstr(turn->text, "</think>");
@@ -145,7 +145,8 @@ static void split_thought(const clt_chat_turn *turn, piece *thought, piece *rest
     *rest = without_lines(after_last(*rest, "</think>"), true, false);
 }
 
-/* Appends an answer of a template with thoughts, without the markers around it. *text: it has a text. */
+/* Appends an answer of a template with thoughts, without the markers around it. *text: the answer has a
+ * text. */
 static clt_status add_thought(const clt_chat_rules *rules, const talk *t, size_t i, clt_chat_text *out,
                               bool *text)
 {
@@ -215,8 +216,8 @@ static clt_status add_turn(const clt_chat_rules *rules, const talk *t, size_t i,
     return add_close(rules, turn, out);
 }
 
-/* Appends the system turn: the conversation's own (NULL: it has none), else the one of the config or of the
- * template, with what it says of tools. */
+/* Appends the system turn, with the description of tools. Its text is the conversation's (`own` NULL: it has
+ * none), else the config's or the template's. */
 static clt_status add_system(const clt_chat_rules *rules, const clt_chat_turn *own, const clt_json *tools,
                              clt_chat_text *out)
 {
@@ -270,7 +271,7 @@ clt_status clt_chat_add_turns(const clt_chat_rules *rules, const clt_chat_turn *
     bool system = count > 0 && turn[0].role == CLT_CHAT_SYSTEM;
     const talk t = {turn + system, count - system, tools};
     CLT_TRY(clt_chat_check_tools(chat, t.turn, t.count, tools));
-    if (!system || !chat->no_system) /* else add_system refuses it by its own sentence */
+    if (!system || !chat->no_system) /* otherwise add_system refuses it with its own message */
         CLT_TRY(check_order(chat, t.turn, t.count));
     if (chat->begin)
         CLT_TRY(clt_chat_add_role(rules, CLT_TOKEN_BEGIN, false, out));
@@ -343,13 +344,13 @@ clt_status clt_chat_rules_check(const clt_chat_rules *rules)
     return CLT_OK;
 }
 
-/* Parts [first, last) of a text, which are encoded together. */
+/* A run: parts [first, last) of a text, which are encoded together. */
 typedef struct run {
     size_t first, last, begin, end; /* begin, end: bytes of the text */
 } run;
 
-/* The run that begins with part `first`. It ends before a part that is encoded apart, or that begins with a
- * special token: no token reaches across its beginning. */
+/* The run that begins with part `first`. It ends before a part that is encoded separately or begins with a
+ * special token, since no token crosses the beginning of such a part. */
 static run run_of(const clt_tokenizer *t, const clt_chat_text *text, size_t first)
 {
     size_t begin = first > 0 ? text->part[first - 1].end : 0;
@@ -373,8 +374,8 @@ static clt_status mark_trained(clt_chat_tokens *out, size_t from, size_t to, boo
     return CLT_OK;
 }
 
-/* Where the text of the parts from `first` on stands. The tokens before a record that is not a conversation
- * are the tokenizer's own, and the text after them begins there. */
+/* How the encoder treats the beginning of the text of part `first`. Before a record that is not a
+ * conversation there are only the tokenizer's own tokens, so that its text begins after them. */
 static clt_text_start start_of(const clt_chat_text *text, size_t first)
 {
     bool any = first > 0 && text->part[first - 1].end > 0;

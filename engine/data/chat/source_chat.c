@@ -22,9 +22,9 @@ typedef struct chat_state {
     clt_chat_samples samples;
     int64_t *good; /* (n_good) indices of the samples that can be used */
     int64_t n_good;
-    clt_chat_rows rows; /* of places in `good` */
+    clt_chat_rows rows; /* its samples are indices of `good` */
     bool packed;
-    uint32_t padding; /* the token that fills the end of a row */
+    uint32_t padding; /* the token that fills up a row */
 } chat_state;
 
 enum { X, Y, DOCUMENT, POSITION };
@@ -36,7 +36,7 @@ static const clt_chat_sample *sample_of(const chat_state *state, int64_t place)
 
 /* --- opening --- */
 
-/* Refuses samples that cannot be used, or warns that they are left out. */
+/* Fails if samples cannot be used, or warns that they are skipped, as the config says. */
 static clt_status judge_bad(const clt_config *config, const clt_chat_samples *s)
 {
     int64_t first = 0;
@@ -163,8 +163,8 @@ static void put_id(const clt_source *source, void *dst, int64_t i, uint32_t id)
         ((int32_t *)dst)[i] = (int32_t)id;
 }
 
-/* Writes element i of a field: token t of a sample, or padding (sample NULL), where `begin` is the first
- * element of the sample or of the padding. */
+/* Writes element i of a field: the token at `token`, or padding (`token` NULL). `begin` is the first element
+ * of the sample or of the padding. */
 static void put(const clt_source *source, int field, void *dst, int64_t i, int64_t begin,
                 const uint32_t *token)
 {

@@ -56,7 +56,7 @@ static void take_tokens(const clt_source *source, clt_data_facts *facts)
              clt_tokenizer_is_bytes(source->tokenizer) ? "bytes" : "bpe");
 }
 
-/* Copies the class names as they are: clt_source_open has refused names that JSON cannot hold. */
+/* Copies the class names unchanged: clt_source_open has refused names that JSON cannot hold. */
 static clt_status take_class_names(const clt_source *source, clt_data_facts *facts)
 {
     for (int64_t i = 0; i < source->n_class_names; i++)

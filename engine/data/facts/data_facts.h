@@ -32,29 +32,30 @@ typedef struct clt_data_facts {
     int n_fields;
     clt_data_facts_field fields[CLT_MAX_FIELDS];
     double scale, mean, std; /* see clt_source */
-    int channels;            /* with a mean and std of their own, see clt_source */
+    int channels;            /* channels with their own mean and std; see clt_source */
     double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
     int64_t classes;       /* number of classes, when the target of a sample is a class; else 0 */
     int64_t n_class_names; /* 0: the classes have no names */
     clt_str class_names;   /* one after the other, each with its final NUL */
     int64_t vocabulary;    /* tokens that the tokenizer has; 0: there is no tokenizer */
-    /* mean over the training part; 0: unknown; 1 for the byte tokenizer */
+    /* mean bytes of text per token in the training part; 0: unknown; 1 for the byte tokenizer */
     double bytes_per_token;
     char tokenizer[32];                     /* "bytes", "bpe" (tokenizer.json is beside data.json) or "" */
     uint64_t tokenizer_hash;                /* clt_tokenizer_hash; 0 without a tokenizer */
     char chat[32];                          /* the chat template of the samples; "": they have none */
     char fingerprint[CLT_HASH64_TEXT];      /* of the training data; "": unknown */
     char eval_fingerprint[CLT_HASH64_TEXT]; /* of the evaluation data; "": none, or it is unknown */
-    char listed[CLT_HASH64_TEXT];           /* of data in object storage: clt_data_paths_listed; "": none */
-    clt_table *table;                       /* facts of a table, in `arena`; NULL: the data is not a table */
+    /* hash of the list of objects (clt_data_paths_listed); "": no object storage */
+    char listed[CLT_HASH64_TEXT];
+    clt_table *table; /* facts of a table, in `arena`; NULL: the data is not a table */
     clt_arena *arena;
     /* The folder to which relative paths of the config refer, where the training was started: as an absolute
      * path, and as a path relative to the run folder. "": unknown. */
     char folder[1024], folder_from_run[1024];
 } clt_data_facts;
 
-/* Fills in the facts from an open training source; eval may be NULL. `listed` and the fingerprints of remote
- * data, for which much of it has to come, are left to the caller, who also frees the facts, even after a
+/* Fills in the facts from an open training source; eval may be NULL. The caller sets `listed` and the
+ * fingerprints of remote data, which need much of it to be downloaded, and frees the facts, even after a
  * failure. */
 clt_status clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_data_facts *facts);
 void clt_data_facts_free(clt_data_facts *facts);
@@ -68,7 +69,7 @@ clt_status clt_data_facts_print(const clt_data_facts *facts, clt_str *out);
 /* Reads data.json. `source` is the file's name for messages. CLT_ECHECKPOINT names the member that is
  * missing or wrong, or the newer format. The caller frees the facts after a success. */
 clt_status clt_data_facts_parse(const char *text, size_t length, const char *source, clt_data_facts *facts);
-/* Whether the text is a data.json of ours: JSON whose "format" says so. */
+/* True if the text is a data.json of cltrain: JSON with its "format". */
 bool clt_data_facts_ours(const char *text, size_t length);
 
 /* A source with the fields of the training data but without readable samples: enough to build the model when

@@ -17,16 +17,16 @@
  * each word: 1 for the cell's own word and 0 for the others; a word that is not among them gives zeros. */
 typedef struct clt_table_column {
     const char *name;   /* NULL: the table has no names */
-    int number;         /* its place in the training table, from 1 */
+    int number;         /* its number in the training table, from 1 */
     int64_t n_words;    /* 0: a column of numbers */
-    const char **words; /* in byte order; "" stands for blank cells */
-    bool fills;         /* a blank cell counts as `fill`, or is a word of its own; false: it is refused */
+    const char **words; /* in byte order; "" represents blank cells */
+    bool fills;         /* a blank cell counts as `fill`, or as a separate word; false: it is refused */
     double fill, mean, std;
 } clt_table_column;
 
 typedef struct clt_table {
     int width;     /* columns of the training table */
-    int n_columns; /* of the input, in the order of x */
+    int n_columns; /* columns of the input, in the order of x */
     clt_table_column *columns;
     int64_t elements; /* of x */
     const char *target;
@@ -43,9 +43,9 @@ int64_t clt_table_elements(const clt_table_column *column);
 int64_t clt_table_count(const clt_table *table);
 /* Mean and std of each element of x: 0 and 1 for words. */
 void clt_table_norm(const clt_table *table, double *mean, double *std);
-/* Converts a target or a prediction to the unit of the table. */
+/* Converts a target or a prediction of the model to the unit of the table. */
 double clt_table_number(const clt_table *table, double value);
-/* Whether both tables turn the same cells into the same x, and targets into the same unit. */
+/* True if both tables turn equal cells into equal x, and targets into the same unit. */
 bool clt_table_same(const clt_table *a, const clt_table *b);
 
 clt_status clt_table_copy(const clt_table *table, clt_arena *arena, clt_table **out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes packs of images and reads them. Opening checks the header and the index, so that no record points
- * outside the file. */
+ * Writes and reads packs of images. Opening checks the header and the index, so that no record points outside
+ * the file. */
 #include "engine/data/images/image_pack.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ bool clt_is_image_pack(const char *path)
            memcmp(magic, CLT_PACK_MAGIC, sizeof magic) == 0;
 }
 
-/* Checks that all parts lie in the file; the index follows the images, the names follow the index. */
+/* Checks that all parts are inside the file: the index follows the images, and the names follow the index. */
 static clt_status check_header(const char *path, const pack_header *h, uint64_t size)
 {
     uint64_t index_bytes = 0, end = 0;
@@ -174,13 +174,13 @@ typedef struct packing {
     int64_t first; /* number of the first image in `images` */
     packed_image *images;
     clt_pack_record *records;
-    clt_str names; /* of classes, then of images */
+    clt_str names; /* names of classes, then of images */
     uint64_t at;
     int fd;
     char *temporary;
 } packing;
 
-/* Makes the pixels of a decoded image, reduced if its shorter side is longer than `shorter`. */
+/* Copies the pixels of a decoded image, reduced if its shorter side is longer than `shorter`. */
 static clt_status to_pixels(const clt_encoded *encoded, const clt_view *view, int shorter, packed_image *out)
 {
     int w = encoded->width, h = encoded->height, least = w < h ? w : h;
@@ -238,7 +238,7 @@ static clt_status put(packing *p, const void *data, size_t size)
     return CLT_OK;
 }
 
-/* Writes one prepared image, or leaves it out if it is bad. */
+/* Writes one prepared image, or skips it if it is bad. */
 static clt_status put_image(packing *p, const clt_image_file *file, packed_image *image,
                             clt_pack_result *result)
 {

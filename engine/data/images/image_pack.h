@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A folder of images as one file, which readers map: `cltrain data prepare FOLDER --out FILE` writes it.
- * Images keep their bytes, or are stored as resized pixels.
+ * A pack: a folder of images as one file, which readers map. `cltrain data prepare FOLDER --out FILE` writes
+ * it. Images keep their bytes, or are stored as resized pixels.
  *
  * Layout, little-endian: a header of 80 bytes (pack_header in the source file), the images one after the
  * other, the index (a record of 40 bytes for each image), the names of classes and of images, each with a
@@ -15,10 +15,10 @@
 #define CLT_PACK_MAGIC "CLTIMGS1" /* the first bytes of a pack */
 
 typedef struct clt_pack_record {
-    uint64_t offset, name, hash; /* name: its byte among the names */
+    uint64_t offset, name, hash; /* `name`: byte offset of the image's name in the names */
     uint32_t size;
     int32_t class_number;
-    uint16_t width, height; /* of stored pixels of three bytes; 0: an encoded image */
+    uint16_t width, height; /* size of stored pixels of three bytes; 0: an encoded image */
     uint32_t zero;
 } clt_pack_record;
 
@@ -37,7 +37,7 @@ bool clt_is_image_pack(const char *path);
 clt_status clt_pack_open(const char *path, clt_arena *arena, clt_image_pack *pack);
 void clt_pack_close(clt_image_pack *pack);
 void clt_pack_image(const clt_image_pack *pack, int64_t index, clt_stored_image *out);
-/* Says that an image will be read soon. */
+/* Tells a remote file that an image will be read soon. */
 void clt_pack_want(const clt_image_pack *pack, int64_t index);
 const char *clt_pack_name(const clt_image_pack *pack, int64_t index);
 /* Compares an image with its hash. */
@@ -46,9 +46,9 @@ clt_status clt_pack_check(const clt_image_pack *pack, int64_t index);
 typedef struct clt_pack_options {
     const char *folder, *out;
     int resize;     /* above 0: store pixels whose shorter side is at most this */
-    bool skips_bad; /* leave out images that cannot be decoded; else the first one is an error */
+    bool skips_bad; /* skip images that cannot be decoded; else the first one is an error */
     clt_status (*progress)(void *context, int64_t done, int64_t total);
-    void (*message)(void *context, const char *line); /* for each image that is left out */
+    void (*message)(void *context, const char *line); /* called for each image that is skipped */
     void *context;
 } clt_pack_options;
 typedef struct clt_pack_result {

@@ -25,7 +25,7 @@ static bool mixes(const clt_config *config)
     return clt_config_float(config, "data.mixup") > 0 || clt_config_float(config, "data.cutmix") > 0;
 }
 
-/* Sets the fields. largest: the number of the last class; alone, mixed: as in clt_image_state. */
+/* Sets the fields. `largest`: the number of the last class; `alone`, `mixed`: as in clt_image_state. */
 static void make_fields(clt_source *source, const clt_augment *a, int64_t largest, bool alone, bool mixed)
 {
     const int64_t shape[3] = {3, a->height, a->width};
@@ -68,8 +68,8 @@ clt_status clt_images_begin(clt_source *source, clt_image_state *state, const cl
 
 /* --- images that are much smaller than samples --- */
 
-#define LOOKED_AT 9  /* images, at even distances */
-#define ENLARGED 2.0 /* from this factor on there is a warning */
+#define LOOKED_AT 9  /* number of images to look at, at even distances */
+#define ENLARGED 2.0 /* samples that are larger than images by this factor cause a warning */
 
 typedef struct image_size {
     int width, height;
@@ -95,7 +95,7 @@ static int by_height(const void *a, const void *b)
 
 /* --- PNG files of 16 bits that hold fewer --- */
 
-#define LOW 16 /* of 256: the upper 8 of 16 bits stay below it if only 12 bits are used */
+#define LOW 16 /* the upper 8 of 16 bits stay below this if only 12 bits are used */
 
 static bool holds_low_bits(const clt_encoded *encoded, const clt_view *view)
 {
@@ -109,7 +109,7 @@ static bool holds_low_bits(const clt_encoded *encoded, const clt_view *view)
     return encoded->sixteen && most < LOW;
 }
 
-/* Counts the PNG files of 16 bits that use only low bits, and warns of the first one. */
+/* Counts a PNG of 16 bits that uses only low bits; the first one causes a warning. */
 static void note_low_bits(const clt_source *source, int64_t index)
 {
     clt_image_state *state = state_of(source);
@@ -127,7 +127,7 @@ static void note_low_bits(const clt_source *source, int64_t index)
             where.text);
 }
 
-/* Whether the image is a PNG of 16 bits that uses only low bits; if so, it is counted. */
+/* True if the image is a PNG of 16 bits that uses only low bits, which is then counted. */
 static bool look_for_low_bits(const clt_source *source, int64_t index)
 {
     clt_stored_image stored;
@@ -241,7 +241,7 @@ static clt_status stored_view(const clt_stored_image *image, clt_box box, clt_vi
     return CLT_OK;
 }
 
-/* Narrows the box to what the window shows if nothing is resized, so that no more is decoded. */
+/* If nothing is resized, narrows the box to the window, so that no more is decoded. */
 static clt_cut narrowed(clt_cut cut)
 {
     if (cut.width != cut.box.width || cut.height != cut.box.height)
@@ -287,7 +287,7 @@ static clt_status make_sample(const clt_source *source, int64_t index, clt_draw 
     clt_status status = make_planes(a, &stored, index, draw, planes);
     if (stored.mapping) {
         clt_map_used(stored.mapping);
-        if (status != CLT_OK) /* if the file was cut off, that is the reason */
+        if (status != CLT_OK) /* if the file was truncated, that is the reason */
             CLT_TRY(clt_map_check_one(stored.mapping));
         if (status != CLT_OK && clt_remote_wait_is_over())
             CLT_FAIL(CLT_EINTERRUPTED, "the image is not needed any more");
@@ -326,7 +326,7 @@ bool clt_images_left_out(const clt_source *source, int64_t index)
 }
 
 /* Makes sample `index` of data that is read once. If it is bad and bad samples are skipped, it becomes zeros
- * and is left out, since another sample in its place would count twice. */
+ * and does not count; another sample in its place would count twice. */
 static clt_status make_or_leave_out(const clt_source *source, int64_t index, clt_draw draw, uint8_t *planes)
 {
     clt_image_state *state = state_of(source);
@@ -343,7 +343,7 @@ static clt_status make_or_leave_out(const clt_source *source, int64_t index, clt
     return status;
 }
 
-/* Makes sample *index. If it is bad and bad samples are skipped, *index becomes the next good one. */
+/* Makes sample *index. If it is bad and bad samples are skipped, *index becomes the next good sample. */
 static clt_status make_good(const clt_source *source, int64_t *index, clt_draw draw, uint8_t *planes)
 {
     clt_image_state *state = state_of(source);

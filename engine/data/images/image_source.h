@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The common part of formats of images: fields, augmentation, mixtures, bad samples. A format gives the
- * image and the class of a sample by its index; everything else is here. Fields: x (3,H,W) u8; y i32, the
- * class; if samples are mixed also y2 i32, the other sample's class, and share f32, the share of y (1 in
- * evaluation). */
+ * The common part of all image formats: fields, augmentation, mixtures, bad samples. A format gives only the
+ * image and the class of a sample by its index. Fields: x (3,H,W) u8; y i32, the class; if samples are mixed
+ * also y2 i32, the other sample's class, and share f32, the share of y (1 in evaluation). */
 #ifndef ENGINE_DATA_IMAGES_IMAGE_SOURCE_H
 #define ENGINE_DATA_IMAGES_IMAGE_SOURCE_H
 
@@ -11,15 +10,15 @@
 
 #include "engine/data/pixels/augment.h"
 
-/* The image of a sample: encoded, as pixels of three bytes, or as three planes. It is valid until the
- * calling thread asks for another one. */
+/* The image of a sample: encoded, as pixels of three bytes, or as three planes. It is valid until the calling
+ * thread gets another one. */
 typedef enum clt_stored { CLT_STORED_ENCODED, CLT_STORED_RGB, CLT_STORED_PLANES } clt_stored;
 typedef struct clt_stored_image {
     clt_stored kind;
     const uint8_t *bytes;
     size_t size;                       /* encoded */
     int width, height;                 /* not encoded */
-    const struct clt_mapping *mapping; /* which holds `bytes`; NULL: they are in memory */
+    const struct clt_mapping *mapping; /* the file that holds `bytes`; NULL: they are in memory */
 } clt_stored_image;
 
 /* Base of the state of sources of images; it is the first member. */
@@ -27,8 +26,8 @@ typedef struct clt_image_state {
     clt_augment augment;
     bool alone; /* images without classes, to be predicted: there is only x, as in evaluation */
     bool mixed; /* there are fields y2 and share */
-    bool skips; /* data.on_bad_sample */
-    bool once;  /* each sample is read once, to be evaluated or predicted: a bad one is left out */
+    bool skips; /* bad samples are skipped (data.on_bad_sample) */
+    bool once;  /* each sample is read once, to be evaluated or predicted; a bad one does not count */
     clt_status (*get)(const clt_source *source, int64_t index, clt_stored_image *out);
     int32_t (*label)(const clt_source *source, int64_t index);
     /* Further checks of one sample, for data verify; NULL: none. */
@@ -46,13 +45,14 @@ typedef struct clt_image_state {
 clt_status clt_images_begin(clt_source *source, clt_image_state *state, const clt_config *config,
                             clt_split split, int width, int height);
 void clt_images_close(clt_source *source);
-/* Sets the same fields without opening a file. shapes_known: whether model.classes allows that. */
+/* Sets the same fields without opening a file, which clt_images_shapes_known says is possible
+ * (model.classes). */
 bool clt_images_shapes_known(const clt_config *config);
 clt_status clt_images_shapes(clt_source *source, const clt_config *config, int width, int height);
 /* Looks at some images of the training data, and warns if most are much smaller than the samples made of
  * them, or if one is a PNG of 16 bits whose values are below 4096, so that in 8 bits it is almost black. */
 void clt_images_advise(const clt_source *source);
-/* Gives only the second of these warnings. */
+/* Gives only the second of these two warnings. */
 void clt_images_warn_low_bits(const clt_source *source);
 clt_status clt_images_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
 bool clt_images_left_out(const clt_source *source, int64_t index);
@@ -62,8 +62,8 @@ clt_status clt_images_check_bound(const clt_source *source, int field, int64_t b
 /* Decodes the whole image of a sample. */
 clt_status clt_images_check_sample(const clt_source *source, int64_t index);
 
-/* Classes of evaluation data as numbers of the training data's classes: number[i] for name i. CLT_EDATA
- * names a class that training does not have. */
+/* Maps the classes of evaluation data to the training data's: number[i] is the training class with name i.
+ * CLT_EDATA names a class that the training data does not have. */
 clt_status clt_images_match(const char *const *names, int64_t count, const char *const *training,
                             int64_t training_count, int32_t *number);
 

@@ -2,7 +2,7 @@
  *
  * CIFAR-10 and CIFAR-100: the binary version as it is published (records of a label byte, for CIFAR-100 a
  * coarse and a fine one, and three planes of 32 x 32 bytes), or the idx files that `cltrain data fetch
- * cifar10` makes of it. It knows where images are; image_source.c does the rest. */
+ * cifar10` makes of it. It only locates images; image_source.c does the rest. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +15,12 @@
 enum { SIDE = 32, PIXELS = 3 * SIDE * SIDE, MOST_FILES = 8, MOST_NAMES = 100 };
 
 /* A file of records. The image of record i begins at byte first + i * step of `images`; its label is byte
- * label_first + i * label_step of `labels` or, if that is not mapped, of `images`. */
+ * label_first + i * label_step of `labels` or, if that file is not mapped, of `images`. */
 typedef struct cifar_file {
     const char *path;
     clt_mapping images, labels;
     size_t first, step, label_first, label_step;
-    int64_t count, before; /* records in it, and in the files before it */
+    int64_t count, before; /* records in this file, and in the files before it */
 } cifar_file;
 
 typedef struct cifar_state {
@@ -183,7 +183,7 @@ static const char *const cifar10_names[] = {"airplane", "automobile", "bird",  "
                                             "dog",      "frog",       "horse", "ship", "truck"};
 
 /* Reads the class names, one on each line of batches.meta.txt or fine_label_names.txt. *count 0: there is no
- * such file, or it has another number of names. */
+ * such file, or its number of names is wrong. */
 static clt_status read_names(clt_source *source, const char *folder, const cifar_state *s, const char **names,
                              int *count)
 {
@@ -370,7 +370,7 @@ const clt_source_type clt_source_cifar = {
     .has_eval = cifar_has_eval,
     .holds_targets = true,
     .input_ends = cifar_ends,
-    .input_like_run = true, /* images are read as this data is */
+    .input_like_run = true, /* input images are read with the run's config, as this data */
     .eval_hint = "data.eval_path, or a folder with the test images too",
     .shapes = cifar_shapes,
     .shapes_known = clt_images_shapes_known,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The format images: a folder with a folder for each class (torchvision's ImageFolder), or the file that
- * `cltrain data prepare` makes of one. It knows where images are; image_source.c does the rest. */
+ * `cltrain data prepare` makes of one. It only locates images; image_source.c does the rest. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,9 +18,9 @@
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
 
-#define LARGEST ((int64_t)1 << 30) /* bytes of an encoded image */
+#define LARGEST ((int64_t)1 << 30) /* limit for an encoded image, in bytes */
 #define SAMPLED 256                /* files whose content is part of the fingerprint */
-#define SAMPLED_BYTES 16384        /* of each, from its beginning */
+#define SAMPLED_BYTES 16384        /* bytes of each such file, from its beginning */
 
 typedef struct images_state {
     clt_image_state base; /* first member */
@@ -28,7 +28,7 @@ typedef struct images_state {
     bool packed, alone; /* alone: `path` is an image, to be predicted */
     clt_image_list list;
     clt_image_pack pack;
-    int32_t *number; /* evaluation: the training data's number of each class; NULL: the same */
+    int32_t *number; /* evaluation: number of each class in the training data; NULL: the same numbers */
 } images_state;
 
 static const char *name_of(const images_state *s, int64_t index)
@@ -208,7 +208,7 @@ static clt_status images_open(clt_source *source, const clt_config *config, clt_
                       : split >= CLT_SPLIT_INPUT ? FOR_INPUT
                                                  : FOR_SAMPLES;
     clt_status status = open_set(source->arena, path, what, s, &source->class_names, &source->n_class_names);
-    if (split == CLT_SPLIT_EVAL) /* `path` may be a file that predict was given */
+    if (split == CLT_SPLIT_EVAL) /* `path` may be an image file, for prediction */
         status = clt_fail_prefix(status, "%s", key);
     CLT_TRY(status);
     s->base.alone = s->alone || what == FOR_INPUT;
@@ -289,7 +289,7 @@ static clt_status images_fingerprint(const clt_source *source, clt_hash64_state 
             status = read_file(path, SAMPLED_BYTES, &head);
         if (status == CLT_OK)
             clt_hash64_add(state, head.bytes, head.size);
-        if (source->remote) /* of files on a disk, one that cannot be read is left out */
+        if (source->remote) /* a local file that cannot be read does not count */
             CLT_TRY(status);
     }
     clt_error_clear();

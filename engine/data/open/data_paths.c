@@ -17,7 +17,7 @@
 static bool leads_somewhere(const char *path)
 {
     CLT_SCOPED(clt_file_list) found = {0};
-    if (clt_is_remote(path)) /* who opens it says what is not there, or what server does not answer */
+    if (clt_is_remote(path)) /* opening it reports what is missing, or which server does not answer */
         return true;
     if (clt_file_exists(path))
         return true;
@@ -115,14 +115,14 @@ clt_status clt_data_paths_find(clt_config *config, const clt_data_places *places
     return rewrite_key(config, "data.tokenizer", false, places);
 }
 
-/* --- what was listed --- */
+/* --- lists of objects --- */
 
 static void add_text(const char *text, clt_hash64_state *state)
 {
     clt_hash64_add(state, text, strlen(text) + 1);
 }
 
-/* Adds a path and what lies there. Returns false if it is on this machine, or cannot be listed. */
+/* Adds a path and the objects there. Returns false if it is on this machine, or cannot be listed. */
 static bool add_listed(const char *path, clt_hash64_state *state)
 {
     add_text(path, state);
@@ -161,7 +161,7 @@ clt_status clt_data_paths_compare(const clt_data_facts *facts, const clt_config 
     return CLT_OK;
 }
 
-/* --- what is missing --- */
+/* --- missing files --- */
 
 static void note(const char *key, const char *path, clt_str *out)
 {

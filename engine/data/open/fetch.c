@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gets published data sets into a folder. Tried for each file: the file already there, a local copy,
+ * Gets published data sets into a folder. For each file it tries the file already there, a local copy, then
  * mirrors. */
 #include "engine/data/open/fetch.h"
 
@@ -17,7 +17,7 @@
 #include "engine/files/sha256.h"
 #include "engine/files/zip.h"
 
-#define LARGEST (UINT64_C(1) << 30) /* limit for a file, packed or unpacked */
+#define LARGEST (UINT64_C(1) << 30) /* limit for a file, packed or unpacked, in bytes */
 #define SUMS "SHA256SUMS"
 
 typedef struct fetching {
@@ -169,7 +169,7 @@ static clt_status settle(const clt_fetch_file *file, const char *part, const cha
     return clt_fsync_parent(target);
 }
 
-/* Appends the reason for which a mirror failed, unless another mirror failed for the same. */
+/* Appends the reason why a mirror failed, unless another mirror failed for the same reason. */
 static void add_reason(clt_str *why, const char *reason)
 {
     if (!why->text || !strstr(why->text, reason))
@@ -294,7 +294,7 @@ static clt_status write_sums(const char *out, const char *const *names, int coun
     return clt_file_write(path, text.text, text.length);
 }
 
-/* Counts the first files that are there as SHA256SUMS lists them. */
+/* Counts the files from the first one on that exist and match SHA256SUMS. */
 static clt_status count_listed(const char *out, const char *const *names, int count, clt_fetch_result *result)
 {
     CLT_FREED char *path = NULL;
@@ -313,7 +313,7 @@ static clt_status count_listed(const char *out, const char *const *names, int co
     return CLT_OK;
 }
 
-/* Whether SHA256SUMS lists these files and their hashes match it. */
+/* True if SHA256SUMS lists exactly these files and their hashes match. */
 static bool sums_agree(const char *out, const char *const *names, int count, clt_fetch_result *result)
 {
     clt_fetch_result counted = {0};
@@ -345,7 +345,7 @@ static clt_status get_cifar10(const fetching *f)
     return CLT_OK;
 }
 
-/* Unpacks the only file of the zip archive `archive` to `target`. */
+/* Unpacks the only file of the zip archive to `target`. */
 static clt_status unpack_zip(const clt_fetch_set *set, const char *archive, const char *target)
 {
     CLT_FREED char *bytes = NULL;
@@ -385,7 +385,7 @@ static clt_status get_zip(const fetching *f)
     return CLT_OK;
 }
 
-/* Makes the volumes, unless they are there with the right hashes. */
+/* Makes the volumes, unless they exist with the right hashes. */
 static clt_status get_volumes(const fetching *f)
 {
     CLT_SCOPED(clt_arena) *arena = NULL;
@@ -420,7 +420,7 @@ static void count_failure(void *context, const char *path, clt_status status, in
 
 static clt_status get_set(const fetching *f);
 
-/* Gets the set number `i` that this one needs, in a folder of its name beside this one. */
+/* Gets set number `i` that this set needs, into a folder of that name beside this set's folder. */
 static clt_status get_needed(const fetching *f, int i, char **folder)
 {
     CLT_FREED char *above = NULL;

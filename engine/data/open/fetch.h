@@ -15,8 +15,8 @@ typedef struct clt_fetch_file {
     const char *name;   /* name in the folder of the set */
     const char *other;  /* another name that mirrors or local copies use, or NULL */
     const char *sha256; /* of the published file */
-    /* for .gz: SHA-256 of the unpacked content, so that a copy that was packed differently is
-     * accepted; or NULL */
+    /* for .gz: SHA-256 of the unpacked content, so that a copy with a different compression is accepted; or
+     * NULL */
     const char *content;
     uint64_t bytes; /* of the published file */
 } clt_fetch_file;
@@ -27,7 +27,7 @@ typedef struct clt_fetch_mirror {
 } clt_fetch_mirror;
 
 typedef enum clt_fetch_kind {
-    CLT_FETCH_PLAIN,   /* the files are kept as they are published */
+    CLT_FETCH_PLAIN,   /* the files stay as they are published */
     CLT_FETCH_ZIP,     /* a zip archive, whose only file is unpacked */
     CLT_FETCH_CIFAR10, /* the archive of CIFAR-10's binary version, unpacked to idx files */
     CLT_FETCH_SHARDS,  /* two other sets, a text and a tokenizer, made into token shards */
@@ -52,16 +52,16 @@ extern const clt_fetch_set clt_fetch_sets[];
 const clt_fetch_set *clt_fetch_find(const clt_fetch_set *sets, const char *name);
 /* Bytes to download for a set, including the sets that it needs. */
 uint64_t clt_fetch_bytes(const clt_fetch_set *sets, const clt_fetch_set *set);
-/* The set whose folder, data/NAME, a path names or lies in ("data/mnist/x.gz", "/home/me/data/mnist"); NULL:
- * none. For messages about files that are missing. */
+/* The set whose folder, data/NAME, is the path or contains it ("data/mnist/x.gz", "/home/me/data/mnist");
+ * NULL: none. For messages about files that are missing. */
 const clt_fetch_set *clt_fetch_of_path(const char *path);
 
 typedef struct clt_fetch_options {
     const clt_fetch_set *sets; /* the table of sets, in which `needs` are looked up */
     const clt_fetch_set *set;
     const char *out; /* the folder, which is made */
-    /* NULL: use the mirrors; "http://..." or "https://...": use this folder instead; else a local folder
-     * or file, also as "file://...". */
+    /* NULL: use the mirrors. "http://..." or "https://...": use this folder instead of them. Otherwise a
+     * local folder or file, also as "file://...". */
     const char *from;
     int threads; /* for tokenising */
     /* Reports bytes of `what`; may be NULL. Any status but CLT_OK ends the work with that status; a partial
@@ -73,7 +73,7 @@ typedef struct clt_fetch_options {
 } clt_fetch_options;
 
 typedef struct clt_fetch_result {
-    int files;      /* in the folder */
+    int files;      /* number of files in the folder */
     int there;      /* number of files that were there already */
     uint64_t bytes; /* of all these files */
 } clt_fetch_result;
@@ -82,10 +82,10 @@ typedef struct clt_fetch_result {
  * hand); CLT_ESTORAGE: it cannot be written; CLT_EUSAGE: `from` cannot be used for this set. */
 clt_status clt_fetch(const clt_fetch_options *options, clt_fetch_result *result);
 
-/* Parts of clt_fetch, each in a file of its own. */
+/* Parts of clt_fetch, each in its own file. */
 
 /* Downloads url to the file `part`, continuing a partial file. CLT_EDATA with the message of curl or wget
- * when it fails. `expected`: the size in bytes, for progress; four times that size is the limit. */
+ * when it fails. `expected`: the size in bytes, for progress; the limit is four times that size. */
 clt_status clt_fetch_download(const clt_fetch_options *options, const char *url, const char *what,
                               const char *part, uint64_t expected);
 /* Lists the files of the set of volumes, such as "classes/sphere/ct000.nii.gz". */

@@ -21,7 +21,8 @@ static uint64_t size_of(const char *path)
     return stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
 }
 
-/* Waits for the program and reports how the file grows. CLT_EDATA: beyond four times `expected`. */
+/* Waits for the program and reports how the file grows. CLT_EDATA: it has more than four times `expected`
+ * bytes. */
 static clt_status follow(const clt_fetch_options *o, clt_child *child, const char *url, const char *what,
                          const char *part, uint64_t expected)
 {
@@ -71,7 +72,7 @@ clt_status clt_fetch_download(const clt_fetch_options *o, const char *url, const
                                 "--url",
                                 url,
                                 NULL};
-    /* wget follows redirections to FTP, too, for which this proxy, where nothing answers, leaves no way */
+    /* wget would follow redirections to FTP, too; this proxy, where nothing answers, prevents that */
     const char *const wget[] = {
         "--no-verbose", "--continue", "--tries=2", "--timeout=30", "--execute=ftp_proxy=http://127.0.0.1:9/",
         output,         url,          NULL};

@@ -8,7 +8,7 @@
 #include "engine/data/open/sample_volumes.h"
 #include "engine/files/fileio.h"
 
-/* Parts of the set, each in a folder of its own. */
+/* Parts of the set, each in its own folder. */
 static const struct {
     const char *folder;
     clt_sample_options options;

@@ -24,22 +24,22 @@ struct clt_rows {
     clt_rows_facts facts;
     char name[1024]; /* for messages */
     int64_t elements;
-    bool held_out;          /* the rows that the run's data.split keeps for evaluation */
+    bool held_out;          /* reads the rows that the run's data.split keeps for evaluation */
     bool again;             /* opened once more: no warnings */
     const clt_table *table; /* borrowed; NULL: the run had none */
     /* array files */
     clt_source *source;
     clt_config *config;
-    void *sample; /* one sample, as it is stored in the file */
+    void *sample; /* one sample in the form of the file */
     clt_str sample_file;
-    int64_t at; /* the following is of text */
+    int64_t at; /* the next sample of the source; the members below are for text */
     FILE *file;
     bool owned;
     char *line;
     size_t room;
     int64_t line_number;
     bool begun;           /* the first line with text has been seen */
-    clt_rows_table lines; /* of a table whose columns are known */
+    clt_rows_table lines; /* columns of a table, if they are known */
 };
 
 /* --- array files --- */
@@ -47,7 +47,7 @@ struct clt_rows {
 /* Opens the source that rows->config describes. */
 static clt_status open_source(clt_rows *rows)
 {
-    /* messages of the source name this key, which means nothing to the user here */
+    /* messages of the source begin with this key, which the user did not set here */
     static const char prefix[] = "opening data.path: ";
     /* Samples to predict are not augmented. If a folder has images for training and for evaluation, its
      * evaluation images are read. */
@@ -84,7 +84,7 @@ static clt_status open_array(clt_rows *rows, const char *path, const clt_source_
     return CLT_OK;
 }
 
-/* The run's own choice is about its training. */
+/* The run's own choice concerns its training only. */
 bool clt_rows_skip(const clt_config *run)
 {
     const char *key = "data.on_bad_sample";
@@ -157,7 +157,7 @@ static clt_status open_text(clt_rows *rows, const char *path, const clt_shape *s
     return rows->file ? CLT_OK : CLT_EDATA;
 }
 
-/* The next line without its end; *end: there is none. */
+/* The next line without its line break; *end: there is none. */
 static clt_status read_line(clt_rows *rows, size_t *length, bool *end)
 {
     size_t n = 0;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads samples to predict, one after another: idx (plain or .gz), npy and raw f32 files, images (resized
- * and cut as in the run's evaluation), and text with a sample on each line (csv). Numbers are delivered as
- * they are written, without data.scale. Text of any length takes no more memory than its longest line. It
- * knows no model. */
+ * Reads samples to predict, one after another: idx (plain or .gz), npy and raw f32 files, images (resized and
+ * cut as in the run's evaluation), and text with a sample on each line (csv). Numbers are delivered as in the
+ * file, without data.scale. Text of any length needs memory only for its longest line. It knows no model. */
 #ifndef ENGINE_DATA_OPEN_ROWS_H
 #define ENGINE_DATA_OPEN_ROWS_H
 
@@ -20,9 +19,9 @@ const struct clt_source_type *clt_rows_type(const char *name);
 /* The names of all formats of input, such as "idx, npy, raw, csv or nifti"; returns buffer. */
 const char *clt_rows_types(const char *between, const char *last, char *buffer, size_t size);
 
-/* The format of a file by its first bytes, then by its name. own: the run's format, which comes first for
- * folders and for names that several formats have; NULL: unknown. CLT_EUSAGE: neither bytes nor name tell;
- * the message asks for `option`, such as "--input-type ". */
+/* The format of a file by its first bytes, then by its name. `own`: the run's format, which has precedence
+ * for folders and for names that several formats share; NULL: unknown. CLT_EUSAGE: neither bytes nor name
+ * tell the format; the message asks for `option`, such as "--input-type ". */
 clt_status clt_rows_guess_type(const char *path, const struct clt_source_type *own, const char *option,
                                const struct clt_source_type **type);
 /* Whether the path is a table in the run's format `own`, packed with gzip: houses.csv.gz. */
@@ -33,49 +32,50 @@ typedef struct clt_rows clt_rows;
 typedef struct clt_rows_facts {
     int64_t samples;  /* -1: unknown until the end is reached */
     bool shaped;      /* the file states the shape of a sample; raw files and lines of text do not */
-    clt_shape shape;  /* of one sample, where shaped */
-    bool floats;      /* an array whose numbers are of a type with fractions, which may be scaled already */
-    bool bytes;       /* an array or image of bytes, which training would scale to 0 to 1 */
+    clt_shape shape;  /* shape of one sample, if `shaped` */
+    bool floats;      /* an array of floating-point numbers, which may be scaled already */
+    bool bytes;       /* an array or image of bytes, which training would scale to [0, 1] */
     char header[128]; /* the beginning of a header line that was skipped, or "" */
 } clt_rows_facts;
 
 /* Whether a path can be read only once: "-" (the standard input), a pipe, a terminal or the like. */
 bool clt_rows_once(const char *path);
 
-/* Opens an input. If it can be read only once, it must be lines of numbers, separated by commas, spaces,
- * tabs or semicolons. type NULL: as clt_rows_guess_type finds it; CLT_EUSAGE if it cannot. `shape`: the
- * shape of the model's samples; samples of raw files have it, lines of text have as many numbers. `run`: the
- * run's config, NULL: unknown; a csv file with more columns than the model has inputs is read as in
- * training, without the target. `table`: what the run has learned of its own table, NULL: it had none; a csv
- * file is then read as a table with the same columns, in any order if they have names. CLT_EDATA names the
- * file and what is wrong. */
+/* Opens an input. If it can be read only once, it must be lines of numbers, separated by commas, spaces, tabs
+ * or semicolons. type NULL: as clt_rows_guess_type finds it; CLT_EUSAGE if it cannot. `shape`: the shape of
+ * the model's samples; samples of raw files have it, lines of text have as many numbers. `run`: the run's
+ * config, NULL: unknown; a csv file with more columns than the model has inputs is read as in training,
+ * without the target. `table`: the facts that the run learned from its own table, NULL: it had none; with
+ * them a csv file is read as a table with the same columns, in any order if they have names. CLT_EDATA names
+ * the file and what is wrong. */
 clt_status clt_rows_open(const char *path, const struct clt_source_type *type, const clt_shape *shape,
                          const clt_config *run, const struct clt_table *table, clt_rows **out);
-/* The same for an input that was opened before: without the warnings that were given then. */
+/* The same for an input that was opened before; its warnings are not repeated. */
 clt_status clt_rows_open_again(const char *path, const struct clt_source_type *type, const clt_shape *shape,
                                const clt_config *run, const struct clt_table *table, clt_rows **out);
-/* Opens the rows of the run's own table (data.path) that data.split keeps for evaluation, in the order in
- * which they are evaluated. again: without the warnings that were given then. */
+/* Opens the rows of the run's own table (data.path) that data.split keeps for evaluation, in the order of
+ * evaluation. `again`: warnings of an earlier opening are not repeated. */
 clt_status clt_rows_open_held_out(const clt_shape *shape, const clt_config *run,
                                   const struct clt_table *table, bool again, clt_rows **out);
 void clt_rows_close(clt_rows *rows); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_rows, clt_rows_close)
 /* Facts about the input. The header of text is known after the first clt_rows_next. */
 const clt_rows_facts *clt_rows_describe(const clt_rows *rows);
-/* The file that holds this sample and no other, if the input is such a file, or a folder or pack of them:
- * valid until the next call. *path NULL: the input holds many samples. */
+/* The file that holds this sample and no other, if the input is such a file, or a folder or pack of such
+ * files. *path is valid until the next call; NULL: files hold many samples. */
 clt_status clt_rows_file(clt_rows *rows, int64_t sample, const char **path);
-/* Whether the command line sets data.on_bad_sample=skip: images that cannot be read are then left out. */
+/* True if the command line sets data.on_bad_sample=skip, so that images that cannot be read are skipped. */
 bool clt_rows_skip(const clt_config *run);
-/* Whether a sample that has been read is an image that cannot be read and is left out; its numbers are 0. */
+/* True if a sample that clt_rows_next gave is an image that cannot be decoded and is skipped; its numbers are
+ * 0. */
 bool clt_rows_left_out(const clt_rows *rows, int64_t sample);
 /* The fingerprint of the file that the input is in (data.h); "": it has none. */
 void clt_rows_fingerprint(const clt_rows *rows, char text[CLT_HASH64_TEXT]);
 /* The line of the table that this held-out sample stands on. */
 int64_t clt_rows_line(const clt_rows *rows, int64_t sample);
-/* Reads the next samples, at most `most`; out gets the elements of each. *got 0: the end. CLT_EDATA: a value
- * that is not a finite number, or a line with too few or too many; the message names the file and the line
- * or sample. */
+/* Reads the next samples, at most `most`, and writes their elements to `out`. *got 0: the end. CLT_EDATA: a
+ * value is not a finite number, or a line has too few or too many; the message names the file and the line or
+ * sample. */
 clt_status clt_rows_next(clt_rows *rows, int64_t most, double *out, int64_t *got);
 
 #endif

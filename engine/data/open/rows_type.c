@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds out by its name and its first bytes which format a file of samples to predict has. */
+ * Finds the format of a file of samples to predict from its name and its first bytes. */
 #include <stdio.h>
 #include <string.h>
 

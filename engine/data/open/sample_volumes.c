@@ -14,7 +14,7 @@
 
 #define TISSUE 40.0
 #define LESION 140.0
-#define LESIONS 3 /* of a volume with a mask */
+#define LESIONS 3 /* lesions of a volume with a mask */
 
 typedef struct lesion {
     double at[3], radius;
@@ -35,7 +35,7 @@ static bool inside(const lesion *l, const double at[3])
     return distance <= l->radius && !(l->hollow && distance < 0.6 * l->radius);
 }
 
-/* Draws a lesion that lies wholly inside the volume. */
+/* Draws a lesion that is completely inside the volume. */
 static lesion draw_lesion(const clt_sample_options *o, const int64_t size[3], uint32_t volume,
                           uint64_t number)
 {
@@ -67,8 +67,8 @@ static void paint(const clt_sample_options *o, const int64_t size[3], uint32_t v
             }
 }
 
-/* The file of volume `number`: its image or, if `second`, its mask; without masks, the volume with a full
- * or, if `second`, with a hollow lesion. */
+/* The file of volume `number`: its image or, if `second`, its mask. Without masks: the volume with a full
+ * lesion or, if `second`, with a hollow one. */
 static void name_of(const clt_sample_options *o, int64_t number, bool second, char *name, size_t room)
 {
     static const char *const folders[2][2] = {{"sphere", "shell"}, {"images", "masks"}};

@@ -15,18 +15,19 @@
  * are 2.5 x 0.8 x 0.8 mm large, so that lesions, round in voxels, are ellipsoids in the body. */
 typedef struct clt_sample_options {
     const char *folder; /* made if it is missing */
-    bool masks;  /* images/ct000.nii and masks/ct000.nii ..., class 1 is a lesion; else sphere/ct000.nii and
-                         * shell/ct000.nii ..., a full or a hollow lesion each */
-    bool packed; /* .nii.gz */
-    bool other_sizes; /* masks: every second volume has three quarters of the height */
-    int64_t count;    /* number of volumes, or of volumes of each class */
+    bool masks;         /* make images/ct000.nii and masks/ct000.nii ..., where class 1 is a lesion; else
+                  * sphere/ct000.nii and shell/ct000.nii ..., each with a full or a hollow lesion */
+    bool packed;        /* .nii.gz */
+    bool other_sizes;   /* masks: every second volume has three quarters of the height */
+    int64_t count;      /* number of volumes, or of volumes of each class */
     int64_t seed;
     int64_t size[3]; /* depth, height, width; each at least 8 */
     double noise;    /* standard deviation in Hounsfield units */
 } clt_sample_options;
 
 clt_status clt_sample_volumes(const clt_sample_options *options);
-/* The name of made file `number` in the folder, "images/ct000.nii.gz"; false: there is no such file. */
+/* The name in the folder of file `number` that is made, such as "images/ct000.nii.gz"; false: there is no
+ * such file. */
 bool clt_sample_name(const clt_sample_options *options, int64_t number, char *name, size_t room);
 
 #endif

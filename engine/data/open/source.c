@@ -79,8 +79,8 @@ bool clt_source_has_eval(const clt_config *config)
     return clt_config_list_count(config, "data.eval_path") > 0 || (type->has_eval && type->has_eval(config));
 }
 
-/* Refuses a file that no format claims by its ending, unless it is empty or begins as idx files do, with 00
- * 00, or as gzip archives do. */
+/* Refuses a file that no format claims by its ending, unless it is empty or begins like an idx file (00 00)
+ * or a gzip file. */
 static clt_status refuse_unclaimed(const char *path)
 {
     unsigned char start[2];
@@ -100,7 +100,7 @@ static clt_status refuse_unclaimed(const char *path)
 clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_str *out)
 {
     const clt_source_type *type = NULL;
-    bool named = false; /* its ending is a format's own */
+    bool named = false; /* a format claims its ending */
     for (size_t i = 0; i < N_TYPES; i++) {
         const char *suffix = types[i]->suffix;
         bool claimed = suffix && clt_ends_with(path, suffix);
@@ -123,7 +123,7 @@ static const clt_fetch_set *missing_set(const char *path)
     return *path && !clt_file_exists(path) ? clt_fetch_of_path(path) : NULL;
 }
 
-/* Whether one of the paths of a key is missing; patterns never are. */
+/* True if one of a key's paths is missing; patterns count as present. */
 static bool any_missing(const clt_config *config, const char *key)
 {
     bool missing = false;
@@ -135,7 +135,7 @@ static bool any_missing(const clt_config *config, const char *key)
 }
 
 /* Adds to a failure the command that makes the missing data (`cltrain data fetch` of a published set, or the
- * format's own command) and where files must lie. */
+ * format's own command) and where files must be. */
 static clt_status add_command(clt_status status, const clt_config *config)
 {
     static const char *const lists[] = {"data.path", "data.eval_path"};
@@ -167,7 +167,7 @@ static clt_status add_command(clt_status status, const clt_config *config)
              set->kind == CLT_FETCH_VOLUMES ? "made" : "loaded", set->name);
 }
 
-/* Lists of means and deviations are for samples of integers whose first dimension is channels. */
+/* Lists of means and deviations are only for samples of integers whose first dimension is the channel. */
 static clt_status check_channels(const clt_source *source)
 {
     char shape[CLT_SHAPE_TEXT];
@@ -199,7 +199,7 @@ static clt_status check_class_names(const clt_source *source)
     return CLT_OK;
 }
 
-/* With data.scale 0, bytes become 0 to 1, unless mean and std are in the unit of bytes. */
+/* With data.scale 0, bytes are scaled to [0, 1], unless mean and std are in the unit of bytes. */
 static void scale_bytes(clt_source *source, const clt_config *config)
 {
     double most = fmax(fabs(source->mean), fabs(source->std));
@@ -221,7 +221,7 @@ clt_status clt_source_create(const clt_source_type *type, clt_source **out)
 {
     CLT_SCOPED(clt_arena) *arena = NULL;
     CLT_TRY(clt_arena_create(&arena));
-    *out = clt_arena_alloc(arena, sizeof **out); /* it lives in its own arena */
+    *out = clt_arena_alloc(arena, sizeof **out); /* the source is allocated in its own arena */
     if (!*out)
         return CLT_ENOMEM;
     (*out)->type = type;
@@ -321,7 +321,7 @@ clt_status clt_source_read_field(const clt_source *source, int64_t index, int fi
     return clt_map_check();
 }
 
-/* Checks once, after all samples, whether a file was cut off meanwhile, which explains any other error. */
+/* Checks once, after all samples, whether a file was truncated meanwhile, which explains any other error. */
 static clt_status after_scan(clt_status found)
 {
     clt_status lost = clt_map_check();
@@ -465,9 +465,10 @@ clt_status clt_source_check_bound(const clt_source *source, int field, int64_t b
     return after_scan(check_values(source, field, bound, has_ignore, ignore));
 }
 
-#define SCANNED 1024 /* samples between two looks at the files of a scan */
+#define SCANNED 1024 /* samples between two checks of the files during a scan */
 
-/* To be called after each sample of a scan: lets go of its bytes, and looks at times whether all came. */
+/* To be called after each sample of a scan: releases its bytes, and checks now and then that all bytes
+ * arrived. */
 static clt_status scanned(clt_status status, int64_t index)
 {
     clt_map_done();

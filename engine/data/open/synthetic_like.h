@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A source of random samples with the fields, shapes and value ranges of a config's data, for benchmarks:
- * the data files are read only for their shapes; text needs none. */
+ * A source of random samples with the fields, shapes and value ranges of a config's data, for benchmarks. The
+ * data files are read only for their shapes; text needs no file. */
 #ifndef ENGINE_DATA_OPEN_SYNTHETIC_LIKE_H
 #define ENGINE_DATA_OPEN_SYNTHETIC_LIKE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Makes the random choices of augmentation. Random numbers are words of Philox blocks that belong to the
- * sample's index; each kind of choice has a stream of its own, so that one never changes another. */
+ * sample's index; each kind of choice has its own stream, so that one never changes another. */
 #include "engine/data/pixels/augment.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 #include "engine/base/rng.h"
 
-/* Streams (op ids); in each, a sample has BLOCKS blocks of four words. */
+/* Streams (op ids); in each stream a sample has BLOCKS blocks of four words. */
 enum { STREAM_CROP, STREAM_FLIP, STREAM_COLOR, STREAM_MIX };
 #define BLOCKS 16
 #define CROP_TRIES 10
@@ -94,7 +94,7 @@ clt_status clt_augment_read(const clt_config *config, clt_split split, int width
     else if (strcmp(crop, "pad") == 0)
         a->crop = CLT_CROP_PAD;
     bool train = split == CLT_SPLIT_TRAIN;
-    /* With crop pad, evaluation takes images as they are stored, or resized to the size of a sample. */
+    /* With crop pad, evaluation takes stored images unchanged, or resized to the size of a sample. */
     a->resize = read_resize(config, stored, a);
     if (!train)
         a->crop = CLT_CROP_CENTER;
@@ -155,7 +155,7 @@ static clt_box random_part(const clt_augment *a, random_words *r, int width, int
     return (clt_box){(width - w) / 2, (height - h) / 2, w, h};
 }
 
-/* Where a window in the middle of `whole_` begins; halves are rounded to even, as in torchvision's
+/* The start of a window in the middle of `whole_`; halves are rounded to even, as in torchvision's
  * CenterCrop. */
 static int middle(int whole_, int size)
 {

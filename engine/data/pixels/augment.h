@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Augmentation of images: which part of an image a sample shows, mirrored or not, in which colours, and with
- * which other sample it is mixed. Every choice is a pure function of the seed, the epoch and the sample's
- * index. The words and formulas are torchvision's. It knows no files. */
+ * Augmentation of images: the part of an image that a sample shows, whether it is mirrored, its colours, and
+ * the other sample with which it is mixed. Every choice is a pure function of the seed, the epoch and the
+ * sample's index. The words and formulas are torchvision's. It knows no files. */
 #ifndef ENGINE_DATA_PIXELS_AUGMENT_H
 #define ENGINE_DATA_PIXELS_AUGMENT_H
 
@@ -15,7 +15,7 @@ typedef struct clt_augment {
     int width, height; /* of a sample */
     clt_crop crop;
     int resize; /* center and pad: first resized so that the shorter side has this length; 0: not resized */
-    double scale[2], ratio[2]; /* resized: share of the area, width / height */
+    double scale[2], ratio[2]; /* resized: limits of the share of the area, and of width / height */
     int padding;               /* pad: black pixels on every side */
     double flip;               /* probability */
     double brightness, contrast, saturation, hue;
@@ -37,7 +37,8 @@ clt_status clt_augment_read(const clt_config *config, clt_split split, int width
                             clt_augment *out);
 
 clt_cut clt_augment_cut(const clt_augment *a, clt_draw draw, int64_t index, int width, int height);
-/* Changes the colours of a sample of three planes, in the order and by the amounts that the draw gives. */
+/* Changes the colours of a sample of three planes, in the order and by the amounts that the draw
+ * determines. */
 void clt_augment_colors(const clt_augment *a, clt_draw draw, int64_t index, uint8_t *planes);
 
 /* The formulas of the color changes, for tests: torchvision's for tensors of bytes. */

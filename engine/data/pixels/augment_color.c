@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Changes of colours, with torchvision's formulas for tensors of bytes (functional.adjust_brightness and so
- * on): each result is cut to 0..255 and to a whole number. It knows planes of bytes only. */
+ * Changes colours with torchvision's formulas for tensors of bytes (functional.adjust_brightness and so on):
+ * each result is clamped to 0..255 and truncated to a whole number. It knows only planes of bytes. */
 #include <math.h>
 
 #include "engine/data/pixels/augment.h"

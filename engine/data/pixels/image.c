@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The common part of the image formats: recognition by content, limits, and the memory of threads. It must
- * not call a library of a format. */
+ * not call the library of any format. */
 #include "engine/data/pixels/image.h"
 #include "engine/files/file_kind.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pieces above this size are given back when a smaller one is asked for. */
+/* Pieces of memory above this size, in bytes, are freed when a smaller one is requested. */
 #define KEPT_BYTES ((size_t)64 << 20)
 
 typedef struct thread_memory {

@@ -2,8 +2,8 @@
  *
  * Images: JPEG and PNG in memory become pixels of four bytes (red, green, blue, unused), as Pillow's
  * convert("RGB") makes them; regions of them are resized as Pillow's BILINEAR does. The content of a file
- * decides its format, never its name. Every thread has memory of its own, which grows to its largest image
- * and is used again. It knows nothing of data sets. */
+ * decides its format, never its name. Every thread has its own memory, which grows to its largest image and
+ * is reused. It knows nothing of data sets. */
 #ifndef ENGINE_DATA_PIXELS_IMAGE_H
 #define ENGINE_DATA_PIXELS_IMAGE_H
 
@@ -30,8 +30,8 @@ typedef struct clt_view {
     size_t stride;
 } clt_view;
 
-/* Memory of the calling thread that lives until the thread asks for the same number again, or ends. Its
- * content is kept only while the size fits. NULL: out of memory, with the error set. */
+/* Memory of the calling thread, valid until the thread requests the same `which` again, or ends. Its content
+ * is kept only while the size fits. NULL: out of memory, with the error set. */
 enum {
     CLT_SCRATCH_FILE,
     CLT_SCRATCH_PIXELS,
@@ -48,20 +48,20 @@ void *clt_image_scratch(int which, size_t bytes);
 typedef struct clt_encoded {
     const uint8_t *bytes;
     size_t size;
-    bool png, sixteen; /* sixteen: a PNG of 16 bits, of which the upper 8 are read */
+    bool png, sixteen; /* `sixteen`: a PNG of 16 bits, whose upper 8 are read */
     int width, height;
 } clt_encoded;
 
-/* clt_image_header: size and format. CLT_EDATA says why the bytes are not an image that can be read (empty,
- * a git-lfs pointer, another format by its name, too many pixels). The messages of this file name no file:
+/* clt_image_header: size and format. CLT_EDATA says why the bytes are not an image that can be read (empty, a
+ * git-lfs pointer, another format, which is named, too many pixels). The messages of this file name no file:
  * callers add it. */
 clt_status clt_image_header(const void *bytes, size_t size, clt_encoded *out);
 
 /* clt_image_decode: the pixels of `box`, which lies inside the image, exactly as decoding the whole image
- * gives them. shrink 2, 4 or 8: a JPEG's box comes at 1/shrink of its size, which is faster (each pixel is a
- * mean of the pixels that it replaces); other formats come in full size. If the end marker of a JPEG is
- * there, only the rows down to the end of the box are decoded. CLT_EDATA: damaged or cut off. The view lives
- * until this thread decodes again. */
+ * gives them. `shrink` 2, 4 or 8: a JPEG's box is decoded at 1/shrink of its size, which is faster (each
+ * pixel is the mean of the pixels that it replaces); other formats keep their full size. If the end marker of
+ * a JPEG is there, only the rows down to the end of the box are decoded. CLT_EDATA: damaged or truncated. The
+ * view is valid until this thread decodes again. */
 clt_status clt_image_decode(const clt_encoded *image, clt_box box, int shrink, clt_view *out);
 
 /* A part of a view. */
@@ -93,12 +93,12 @@ clt_status clt_png_header(clt_encoded *image);
 clt_status clt_png_decode(const clt_encoded *image, clt_box box, clt_view *out);
 /* Frees what a decoder keeps for a thread; called when the thread ends. */
 void clt_jpeg_forget(void *kept);
-/* Where the JPEG decoder keeps its object for the calling thread; NULL: out of memory. */
+/* The pointer in which the JPEG decoder keeps its object for the calling thread; NULL: out of memory. */
 void **clt_image_kept_decoder(void);
 /* Whether bytes begin like a JPEG or PNG; 8 bytes are enough. */
 bool clt_image_begins(const void *bytes, size_t size);
-/* CLT_EDATA, with the name of the format, for bytes that begin an image of another format than JPEG and
- * PNG, such as WebP. The message does not name the file. */
+/* CLT_EDATA, with the format's name, if the bytes begin an image that is neither JPEG nor PNG, such as WebP.
+ * The message does not name the file. */
 clt_status clt_image_refuse_other(const void *bytes, size_t size);
 /* Refuses sizes beyond the limits. */
 clt_status clt_image_check_size(int64_t width, int64_t height);

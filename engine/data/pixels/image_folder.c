@@ -17,8 +17,8 @@
 #include "engine/files/remote_files.h"
 #include "engine/files/fileio_error.h"
 
-#define FIRST_BYTES 16 /* bytes that tell a format */
-#define MAX_DEPTH 16   /* links may form cycles */
+#define FIRST_BYTES 16 /* bytes from which a format is recognised */
+#define MAX_DEPTH 16   /* of folders, since links may form cycles */
 #define MAX_FILES ((size_t)1 << 31)
 
 static bool is_image_name(const char *name)
@@ -104,7 +104,7 @@ static clt_status no_classes(const char *root, const clt_file_list *found)
              root, root);
 }
 
-/* If `root` holds parts of a data set, such as "train" and "val", the part for training; else NULL. */
+/* The training part if `root` holds the parts of a data set, such as "train" and "val"; else NULL. */
 static const char *deeper(const char *root)
 {
     static const char *const words[] = {"train", "training"};

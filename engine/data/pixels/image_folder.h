@@ -22,7 +22,7 @@ typedef struct clt_image_list {
     char **classes;
     size_t n_classes, class_capacity;
     uint64_t bytes; /* of all files */
-    int64_t others; /* files in class folders that do not have names of images */
+    int64_t others; /* files in class folders that are not named like images */
 } clt_image_list;
 
 /* clt_image_list_folder: lists the images of all classes. CLT_EDATA: the folder cannot be read, has no
@@ -30,7 +30,7 @@ typedef struct clt_image_list {
 clt_status clt_image_list_folder(const char *root, clt_image_list *list);
 void clt_image_list_free(clt_image_list *list);
 CLT_SCOPED_VALUE(clt_image_list, clt_image_list_free)
-/* Whether at least half of the files in a folder and in its folders have names of images. */
+/* True if at least half of the files in a folder and its subfolders are named like images. */
 bool clt_folder_has_images(const char *path);
 /* Whether a folder has a folder with an image in it. */
 bool clt_is_image_folder(const char *path);
@@ -38,7 +38,7 @@ bool clt_is_image_folder(const char *path);
  * their paths (the files of a folder before the folders in it). CLT_EDATA: there are none. Free the list
  * even after a failure. */
 clt_status clt_image_list_all(const char *root, clt_image_list *list);
-/* CLT_EDATA, which names the file and its format, for an image of another format than JPEG and PNG. */
+/* CLT_EDATA, with the names of file and format, for an image that is neither JPEG nor PNG. */
 clt_status clt_image_refuse_other_file(const char *path);
 /* Whether a path is a file that begins like an image. */
 bool clt_is_image_file(const char *path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JPEG by libjpeg-turbo: whole images or regions of them. The library reports errors by calling back; the
- * callback here jumps out of the library, and a status is returned. The only file that calls libjpeg. */
+ * Decodes JPEG with libjpeg-turbo: whole images or regions of them. The library reports errors to a callback,
+ * which jumps out of the library so that a status is returned. Only this file calls libjpeg. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void leave(j_common_ptr info)
     longjmp(d->jump, 1);
 }
 
-/* Warnings after which the library goes on with wrong or missing pixels are errors here. Others, such as
+/* Warnings after which the library continues with wrong or missing pixels are errors here. Others, such as
  * unused bytes between markers, change no pixel. */
 static void on_message(j_common_ptr info, int level)
 {
@@ -104,7 +104,7 @@ static clt_status decoder_of_thread(jpeg_decoder **out)
     return CLT_OK;
 }
 
-/* Makes the error after a jump; the decoder can then be used again. */
+/* Sets the error after a jump; the decoder can then be used again. */
 static clt_status failed(jpeg_decoder *d)
 {
     bool no_memory = d->errors.msg_code == JERR_OUT_OF_MEMORY;
@@ -179,7 +179,7 @@ static clt_box shrunk(clt_box box, int shrink, const struct jpeg_decompress_stru
     return (clt_box){x, y, right - x, bottom - y};
 }
 
-/* Decodes the rows of the region, in the columns that are set up, into rows of `stride` bytes. */
+/* Decodes the region's rows, only the columns that are set up, into rows of `stride` bytes. */
 static void read_rows(struct jpeg_decompress_struct *info, clt_box region, uint8_t *pixels, size_t stride)
 {
     if (region.y > 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PNG by libpng: files in memory to pixels, and planes to a file. Chunks that pixels do not depend on
- * (texts, profiles, transparency) are skipped. The only file that calls libpng. */
+ * Decodes PNG files in memory to pixels and writes planes to PNG files with libpng. Chunks that do not affect
+ * pixels (texts, profiles, transparency) are skipped. Only this file calls libpng. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "engine/data/pixels/image.h"
 
-#define CHUNK_LIMIT ((png_alloc_size_t)8 << 20) /* for chunks that are kept in memory */
+#define CHUNK_LIMIT ((png_alloc_size_t)8 << 20) /* limit for chunks that are kept in memory, in bytes */
 #define DEFLATE_MOST 1032                       /* the largest factor by which deflate can compress */
 
 typedef struct png_reader {
@@ -19,7 +19,7 @@ typedef struct png_reader {
     png_infop info;
     const uint8_t *bytes;
     size_t size, at;
-    bool no_memory; /* an allocation has failed, which the library reports in various words */
+    bool no_memory; /* an allocation has failed, which the library reports with various messages */
     jmp_buf jump;
     char text[160];
 } png_reader;
@@ -45,7 +45,7 @@ static void leave(png_structp png, png_const_charp text)
     longjmp(r->jump, 1);
 }
 
-/* A wrong checksum of the pixels is only a warning of the library; here it is an error. */
+/* The library only warns about a wrong checksum of the pixels; here it is an error. */
 static void on_warning(png_structp png, png_const_charp text)
 {
     if (strstr(text, "IDAT"))
@@ -91,7 +91,7 @@ static void read_info(png_reader *r)
     png_read_info(r->png, r->info);
 }
 
-/* Compares the size that the header claims with what the file's bytes could hold at most. */
+/* Compares the size in the header with the most pixels that the file's bytes could hold. */
 static clt_status check_claim(const clt_encoded *image, int64_t width, int64_t height, size_t row)
 {
     CLT_TRY(clt_image_check_size(width, height));
@@ -134,7 +134,7 @@ clt_status clt_png_decode(const clt_encoded *image, clt_box box, clt_view *out)
         return failed(&r);
     read_info(&r);
     if (png_get_bit_depth(r.png, r.info) == 16)
-        png_set_strip_16(r.png); /* the upper byte, as Pillow takes it */
+        png_set_strip_16(r.png); /* keep the upper byte, as Pillow does */
     if (png_get_color_type(r.png, r.info) == PNG_COLOR_TYPE_PALETTE)
         png_set_palette_to_rgb(r.png);
     if (!(png_get_color_type(r.png, r.info) & PNG_COLOR_MASK_COLOR)) {

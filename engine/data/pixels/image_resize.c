@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Resizing with a triangle filter whose width is at least two pixels of the source and two of the result, so
+ * Resizes with a triangle filter whose width is at least two pixels of the source and two of the result, so
  * that shrinking averages (Pillow's BILINEAR; torchvision's antialias). Rows are combined first, then
- * columns, in f32, rounded once. Every value depends on its inputs alone, in a fixed order: the same on
- * every machine with IEEE arithmetic. It knows pixels only. */
+ * columns, in f32, rounded once. Every value is computed from its inputs alone in a fixed order, so that it
+ * is the same on every machine with IEEE arithmetic. It knows only pixels. */
 #include <math.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static taps taps_of(int from, int to, int at, float *weight)
     return (taps){first, end - first, weight};
 }
 
-/* out[i] = sum of weight[k] * row[k][i] for up to four rows, added to what is there unless `begins`. */
+/* out[i] = sum of weight[k] * row[k][i] for up to four rows; added to out[i] unless `begins`. */
 static void add_rows(float *restrict out, size_t n, const uint8_t *const row[4], const float weight[4],
                      bool begins)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads files with a word on each line. When a file is opened it is read twice: first for the number of
- * columns and their meaning, then for its sentences. A sentence is checked when its record is made. */
+ * Reads files with a word on each line. Opening reads a file twice: first for the number of columns and their
+ * meaning, then for its sentences. A sentence is checked when its record is made. */
 #include "engine/data/records/column_file.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #define MOST_COLUMNS 64
 #define UNIVERSAL_COLUMNS 10 /* of CoNLL-U */
-#define UNIVERSAL_LABELS 3   /* its column of parts of speech, from 0 */
+#define UNIVERSAL_LABELS 3   /* CoNLL-U's column of parts of speech, from 0 */
 
 /* --- lines and columns --- */
 
@@ -21,7 +21,7 @@ typedef struct span {
     const char *begin, *end;
 } span;
 
-/* The next line without white space at its end, and its number from 1. */
+/* The next line without white space at its end, and the line's number from 1. */
 static bool next_line(const char **at, const char *end, span *line, int64_t *number)
 {
     if (*at >= end)
@@ -41,8 +41,8 @@ static bool is_gap(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Takes the next column from *at on, where a line that is not empty begins; false: *at is NULL, after the
- * last one. */
+/* Takes the next column of a line that is not empty, from *at on; false: *at is NULL, after the last
+ * column. */
 static bool next_column(const char **at, span line, bool tabs, span *column)
 {
     const char *begin = *at, *end;
@@ -92,13 +92,13 @@ static bool parts_sentences(span line)
                          (size == length || is_gap(line.begin[length])));
 }
 
-/* True for a line before the first word of a sentence that is not a word. */
+/* True if a line before the first word of a sentence is a comment and not a word. */
 static bool is_comment(const clt_columns *c, span line)
 {
     return line.begin[0] == '#' && ((!c->tabs && has_tab(line)) || count_columns(line, c->tabs) != c->count);
 }
 
-/* A number from 0 on; more: digits with a point or a hyphen between them are one, too. */
+/* True for a number from 0 on. `more`: also for digits with a point or a hyphen between them. */
 static bool is_number(span column, bool more)
 {
     bool digits = column.end > column.begin;
@@ -109,7 +109,7 @@ static bool is_number(span column, bool more)
 
 /* --- files --- */
 
-/* Takes the number of columns and what separates them from the first line that is surely a word's. */
+/* Takes the number of columns and their separator from the first line that is certainly a word's. */
 static clt_status find_columns(const char *text, size_t size, clt_columns *out)
 {
     const char *at = text;
@@ -131,17 +131,17 @@ static clt_status find_columns(const char *text, size_t size, clt_columns *out)
     return CLT_OK;
 }
 
-/* Finds out whether the first column holds the number of each word in its sentence, counted from 1. */
+/* Evidence on whether the first column is the number of each word in its sentence, counted from 1. */
 typedef struct numbering {
-    bool broken; /* a sentence begins with another number than its first word has */
-    bool counts; /* a second word has its number */
+    bool broken; /* a sentence does not begin with the number of a first word */
+    bool counts; /* a later line has the number 2, as the second word should */
 } numbering;
 
-/* at: of the line in its sentence, from 0. */
+/* `at`: number of the line in its sentence, from 0. */
 static void watch(numbering *n, span column, int64_t at)
 {
     bool one = column.end - column.begin == 1;
-    if (at == 0) /* 1, or a word that is written as 1-2, or one before the first that is not written: 0.1 */
+    if (at == 0) /* 1, or a range such as 1-2, or an empty node before the first word, such as 0.1 */
         n->broken = n->broken || !is_number(column, true) ||
                     (column.begin[0] != '1' && column.begin[0] != '0') || (!one && is_number(column, false));
     n->counts = n->counts || (at > 0 && one && column.begin[0] == '2');

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files with a word on each line and its labels in columns, the form of CoNLL's shared tasks: finds the
+ * Reads files with a word on each line and its labels in columns, the form of CoNLL's shared tasks: finds the
  * sentences of a file, and makes the record of one sentence. */
 #ifndef ENGINE_DATA_RECORDS_COLUMN_FILE_H
 #define ENGINE_DATA_RECORDS_COLUMN_FILE_H
@@ -10,27 +10,27 @@
 #include "engine/base/mem.h"
 #include "engine/base/status.h"
 
-/* What the lines of a file have in common. */
+/* Properties that all lines of a file share. */
 typedef struct clt_columns {
     int count;     /* columns of each line; 0: the file has no word */
-    bool tabs;     /* tabs separate them; else spaces, and tabs, as many as there are */
+    bool tabs;     /* one tab separates columns; else any number of spaces and tabs */
     bool numbered; /* the first column is the number of the word in its sentence, as in CoNLL-U */
 } clt_columns;
 
 /* line: the line of the file, from 1, on which the sentence begins. */
 typedef clt_status (*clt_sentence_visitor)(void *context, const char *sentence, size_t size, int64_t line);
-/* Finds out what the lines of a text have in common, and calls `visit` for each sentence: lines without a
- * blank one among them. Lines that begin with -DOCSTART- part sentences and belong to none, nor do
- * comments: lines before the first word of a sentence that begin with # and have not as many columns as a
- * word. CLT_EDATA: the first word's line has more columns than such files have. */
+/* Finds the properties of a text's lines, and calls `visit` for each sentence: a sequence of lines without a
+ * blank one. Lines that begin with -DOCSTART- separate sentences and belong to none. Comments belong to none
+ * either: lines before the first word of a sentence that begin with # and do not have a word's number of
+ * columns. CLT_EDATA: the first word's line has more columns than such files have. */
 clt_status clt_columns_walk(const char *text, size_t size, clt_sentence_visitor visit, void *context,
                             clt_columns *columns);
-/* Appends a sentence as an object of JSON: {"tokens": [...], "tags": [...], "1": [...], "2": [...], ...}, the
- * words, their labels, and each column by its number. The words are the first column, or the second one of a
- * numbered file; the labels are the last column, or of CoNLL-U's ten the fourth one; without a further
- * column there are no labels. In a numbered file lines of other numbers, such as 3-4 or 8.1, are not words.
- * CLT_EDATA names the line of the fault: a line with another number of columns or an empty one, bytes that
- * are not UTF-8, a line without a number. */
+/* Appends a sentence as a JSON object: {"tokens": [...], "tags": [...], "1": [...], "2": [...], ...}, the
+ * words, their labels, and each column by its number. The words are the first column, or the second one in a
+ * numbered file; the labels are the last column, or the fourth of CoNLL-U's ten columns; without a further
+ * column there are no labels. In a numbered file lines with other numbers, such as 3-4 or 8.1, are not words.
+ * CLT_EDATA names the line that is wrong: it has a different number of columns, an empty column, bytes that
+ * are not UTF-8, or no number. */
 clt_status clt_columns_record(const clt_columns *columns, const char *sentence, size_t size, int64_t line,
                               clt_str *out);
 

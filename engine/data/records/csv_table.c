@@ -26,7 +26,7 @@ char clt_csv_separator(const char *line, const char *end)
 
 const char *clt_csv_row_end(const clt_csv_table *t, const char *row, const char *end, int64_t *breaks)
 {
-    bool quoted = false, begins = true; /* begins: at the start of a cell, where a quote opens it */
+    bool quoted = false, begins = true; /* `begins`: at the start of a cell, where a quote may open it */
     for (const char *at = row; at < end; at++) {
         if (*at == '\n') {
             ++*breaks;
@@ -64,7 +64,7 @@ static char *skip_blanks(const clt_csv_table *t, char *at)
     return at;
 }
 
-/* Takes the cell at *at, without blanks around it, and moves *at to the next one (NULL: end of line). */
+/* Takes the cell at *at, without blanks around it, and moves *at to the next cell (NULL: end of line). */
 static clt_status take_cell(clt_csv_table *t, char **at)
 {
     char *cell = skip_blanks(t, *at), *end;

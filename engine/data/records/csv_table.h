@@ -15,9 +15,9 @@
 
 /* A whole file, cut into cells. */
 typedef struct clt_csv_table {
-    const char *path;  /* for messages; NULL: these do not name the place */
-    const char *first; /* for messages: what has as many cells as a row; NULL: the first line */
-    bool plain;        /* quotes are characters like others */
+    const char *path;  /* for messages; NULL: they do not name the place */
+    const char *first; /* for messages: what a row's number of cells is compared with; NULL: the first line */
+    bool plain;        /* quotes are ordinary characters */
     char *text;        /* the cells point into it */
     size_t size;
     clt_hash64_state content;
@@ -25,13 +25,14 @@ typedef struct clt_csv_table {
     int columns;
     char **cell; /* (rows, columns); the first row holds the names when there is a header */
     size_t cells, capacity;
-    int64_t *line; /* of each row: the number of the line in which it begins (empty lines are skipped) */
+    int64_t *line; /* for each row, the number of the line in which it begins (empty lines are skipped) */
     size_t lines, line_capacity;
     bool header;
 } clt_csv_table;
 
-/* Reads and cuts a file. header: whether the first line names the columns: "yes", "no", or "auto" (if no
- * cell of it is a number). CLT_EDATA names the line that is wrong. Unload the table even after a failure. */
+/* Reads and cuts a file. `header` says whether the first line names the columns: "yes", "no", or "auto" (yes
+ * if none of its cells is a number). CLT_EDATA names the line that is wrong. Unload the table even after a
+ * failure. */
 clt_status clt_csv_load(clt_csv_table *t, clt_arena *arena, const char *path, const char *header);
 void clt_csv_unload(clt_csv_table *t);
 CLT_SCOPED_VALUE(clt_csv_table, clt_csv_unload)
@@ -39,8 +40,8 @@ CLT_SCOPED_VALUE(clt_csv_table, clt_csv_unload)
  * header. The caller keeps the line's text and sets the table's path. If `columns` is 0, the line fixes the
  * separator and the number of cells. */
 clt_status clt_csv_cut(clt_csv_table *t, char *line, int64_t number);
-/* The separator of a table by the line that begins at `line`: a tab, else a semicolon if there is one outside
- * quotes, else a comma. */
+/* The separator of a table, judged by the line that begins at `line`: a tab, else a semicolon if there is one
+ * outside quotes, else a comma. */
 char clt_csv_separator(const char *line, const char *end);
 /* The line break that ends a row; line breaks within quoted cells do not. NULL: the text ends first. Adds to
  * *breaks the line breaks up to the next row. */
@@ -51,7 +52,8 @@ bool clt_csv_begins_with_names(const clt_csv_table *t);
 int64_t clt_csv_rows(const clt_csv_table *t);
 const char *clt_csv_cell(const clt_csv_table *t, int64_t row, int column);
 int64_t clt_csv_line(const clt_csv_table *t, int64_t row);
-/* Whether a cell is a finite number that f32 can hold; whether it is a whole number of 32 bits. */
+/* True if a cell is a finite number that f32 can hold; clt_csv_is_whole: if it is a whole number of 32
+ * bits. */
 bool clt_csv_is_number(const char *cell, double *value);
 bool clt_csv_is_whole(const char *cell);
 

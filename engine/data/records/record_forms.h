@@ -18,10 +18,9 @@ typedef enum clt_record_form {
 } clt_record_form;
 
 /* clt_texts.cut for questions: SQuAD's JSON (version 1.1 and 2.0), {"data": [{"paragraphs": [{"context":
- * TEXT, "qas": [...]}]}]}; each question is a document. Paragraphs are checked one at a time, so that a
- * file of any size needs the memory of one paragraph. Other files are left to be JSON Lines. CLT_EDATA
- * names the byte of the fault. Source: Rajpurkar et al. 2018, arXiv:1806.03822, and the files of its
- * authors. */
+ * TEXT, "qas": [...]}]}]}; each question is a document. Paragraphs are checked one at a time, so that a file
+ * of any size needs the memory of one paragraph. Other files are taken to be JSON Lines. CLT_EDATA names the
+ * byte that is wrong. Source: Rajpurkar et al. 2018, arXiv:1806.03822, and the files of its authors. */
 clt_status clt_squad_cut(clt_texts *texts, const char *bytes, size_t size);
 /* clt_texts.cut for labels of words: CoNLL's columns (column_file.h); each sentence is a document. A file is
  * left to be JSON Lines or a list if its name ends with .json, .jsonl or .ndjson, or if it begins as an
@@ -29,13 +28,13 @@ clt_status clt_squad_cut(clt_texts *texts, const char *bytes, size_t size);
 clt_status clt_columns_cut(clt_texts *texts, const char *bytes, size_t size);
 
 /* clt_texts.cut for tables, whose rows are documents: files named .csv or .tsv, also with .gz after it. Other
- * files are left to be JSON Lines. CLT_EDATA: a line of names that names no columns. */
+ * files are taken to be JSON Lines. CLT_EDATA: the line of names names no columns. */
 clt_status clt_table_cut(clt_texts *texts, const char *bytes, size_t size);
 
-/* Sets *line, borrowed, and *size to a record as an object of JSON: the file's own, or made in `made`. A
- * question of SQuAD becomes {"id", "question", "context", "answers"}; its answers are [] if is_impossible is
- * true, whatever it lists. A sentence in columns becomes what clt_columns_record says. A row of a table has
- * texts alone. CLT_EDATA: why it cannot be used. */
+/* Sets *line, borrowed, and *size to a record as a JSON object: the bytes of the file, or an object written
+ * to `made`. A question of SQuAD becomes {"id", "question", "context", "answers"}, where answers is [] if
+ * is_impossible is true, even if the file lists some. A sentence in columns becomes the object of
+ * clt_columns_record. A row of a table has only texts. CLT_EDATA says why the record cannot be used. */
 clt_status clt_record_json(const clt_texts *texts, const clt_document *document, clt_str *made,
                            const char **line, size_t *size);
 

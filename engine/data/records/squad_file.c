@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Walks over SQuAD's JSON without a tree of the whole file; the JSON reader, which is strict, reads a
- * paragraph at a time. */
+ * Walks over SQuAD's JSON without a tree of the whole file; the strict JSON reader reads one paragraph at a
+ * time. */
 #include "engine/data/records/squad_file.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ static clt_status read_list(cursor *c, entry_reader read)
     return CLT_OK;
 }
 
-/* Reads the list `name` of an object; its other members are skipped. *found: it has the list. */
+/* Reads the list `name` of an object and skips its other members. *found: the object has the list. */
 static clt_status read_member(cursor *c, const char *name, entry_reader read, bool *found)
 {
     bool more = true;

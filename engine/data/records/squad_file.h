@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SQuAD's JSON: finds the paragraphs of a file, and makes the record of one question of a paragraph. */
+ * Reads SQuAD's JSON: finds the paragraphs of a file, and makes the record of one question of a paragraph. */
 #ifndef ENGINE_DATA_RECORDS_SQUAD_FILE_H
 #define ENGINE_DATA_RECORDS_SQUAD_FILE_H
 
@@ -10,9 +10,9 @@
 #include "engine/base/status.h"
 
 typedef clt_status (*clt_squad_visitor)(void *context, const char *paragraph, size_t size, size_t at);
-/* Calls `visit` for the bytes of each paragraph, of which the first is number `at` of the file. *found: the
- * text is an object with a list "data"; else nothing was called. CLT_EDATA names the byte at which the text
- * is not as it must be. */
+/* Calls `visit` with the bytes of each paragraph and their offset `at` in the file. *found: the text is an
+ * object with a list "data"; else `visit` was not called. CLT_EDATA names the byte where the text is
+ * wrong. */
 clt_status clt_squad_walk(const char *text, size_t size, clt_squad_visitor visit, void *context, bool *found);
 /* The number of questions of a paragraph. CLT_EDATA: it is not JSON, or has no "context" or "qas". */
 clt_status clt_squad_questions(const char *paragraph, size_t size, int64_t *count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds the rows of a table in a text and makes objects of JSON of them. Cells are cut by csv_table.h. */
+ * Finds the rows of a table in a text and turns them into JSON objects. csv_table.h cuts the cells. */
 #include "engine/data/records/table_file.h"
 
 #include <stdio.h>
@@ -12,9 +12,9 @@
 #include "engine/data/texts/characters.h"
 #include "engine/json/json.h"
 
-#define NAMES_SHOWN 300 /* bytes, in a message */
+#define NAMES_SHOWN 300 /* most bytes of names in a message */
 
-/* clt_text_file.about of a table. */
+/* clt_text_file.about for a table. */
 typedef struct table_about {
     char separator;
     bool plain, given; /* quotes are plain characters; data.column_names gave the names */
@@ -56,7 +56,7 @@ static bool next_row(const clt_csv_table *t, const char **at, const char *end, c
     return false;
 }
 
-/* Cuts a row whose bytes stay as they are; *copy, which the caller frees, holds its cells. */
+/* Cuts a row without changing its bytes; *copy, which the caller frees, holds its cells. */
 static clt_status cut_row(clt_csv_table *t, const char *row, size_t size, char **copy)
 {
     CLT_TRY(clt_alloc(copy, size + 1, 1, "a row"));

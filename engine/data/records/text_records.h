@@ -12,22 +12,22 @@
 
 typedef struct clt_record_part {
     const char *key;      /* the config key that names the files */
-    int64_t first, count; /* documents of the split */
+    int64_t first, count; /* the split's documents */
 } clt_record_part;
 
-/* Opens the files of a split, of which each line that is not blank is a document: data.eval_path, or of
- * data.path the last part for evaluation (data.split) and the rest for training. `texts` must be zero but for
- * `cut`, which gets the config as `cut_with`; the caller frees it, also after a failure. CLT_ECONFIG: the
- * config names no file for the split. */
+/* Opens the files of a split: data.eval_path, or of data.path the last part for evaluation (data.split) and
+ * the rest for training. Each line that is not blank is a document. `texts` must be zero but for `cut`, which
+ * gets the config as `cut_with`; the caller frees it, also after a failure. CLT_ECONFIG: the config names no
+ * file for the split. */
 clt_status clt_records_open(const clt_config *config, clt_split split, clt_texts *texts,
                             clt_record_part *part);
 /* The key that names the files of a split. */
 const char *clt_records_key(const clt_config *config, clt_split split);
-/* Appends "'chats.jsonl', line 17"; of SQuAD's JSON "'dev.json', byte 90210, question 3". */
+/* Appends "'chats.jsonl', line 17", or for SQuAD's JSON "'dev.json', byte 90210, question 3". */
 void clt_record_place(const clt_texts *texts, int64_t document, clt_str *out);
-/* Judges `bad` records of a part that cannot be used, of which the first is `document`, for the reason `why`:
- * warns that they are left out if data.on_bad_sample is skip and others remain; else CLT_EDATA.
- * bad 0: none. */
+/* Judges a part in which `bad` records cannot be used (0: none). The first is `document`, for the reason
+ * `why`. Warns that they are skipped if data.on_bad_sample is skip and other records remain; else
+ * CLT_EDATA. */
 clt_status clt_records_judge(const clt_config *config, const clt_texts *texts, const clt_record_part *part,
                              int64_t bad, int64_t document, const char *why);
 /* True if evaluation data is a part of data.path. */

@@ -40,7 +40,7 @@ static void join_blanks(char *line)
 
 /* --- the first line --- */
 
-/* Whether some cell of the first line is the name of a column that the table knows. */
+/* True if a cell of the first line is the name of a known column. */
 static bool has_known_name(const clt_rows_table *t)
 {
     for (int c = 0; c < t->cut.columns; c++)
@@ -50,7 +50,8 @@ static bool has_known_name(const clt_rows_table *t)
     return false;
 }
 
-/* Whether the first line, read by places, can be a sample: a column of numbers holds no text. */
+/* True if the first line can be a sample whose columns are found by their order: no column of numbers holds
+ * text. */
 static bool can_be_sample(const clt_rows_table *t, const int *at)
 {
     double value;
@@ -63,7 +64,8 @@ static bool can_be_sample(const clt_rows_table *t, const int *at)
     return true;
 }
 
-/* A first line names the columns if no cell is a number, unless it can be a sample without known names. */
+/* The first line names the columns if none of its cells is a number, unless it can be a sample and has no
+ * known name. */
 static bool has_names(clt_rows_table *t)
 {
     int *at;

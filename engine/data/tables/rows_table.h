@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turns lines of a table whose columns are known into inputs of samples, one after another: lines of the
- * standard input, and of files whose cells blanks separate. It does not know where lines come from. */
+ * Turns lines of a table whose columns are known into inputs of samples, one after another. They are lines of
+ * the standard input, or of files with blanks between cells. It does not know where lines come from. */
 #ifndef ENGINE_DATA_TABLES_ROWS_TABLE_H
 #define ENGINE_DATA_TABLES_ROWS_TABLE_H
 
@@ -9,7 +9,7 @@
 
 typedef struct clt_rows_table {
     const clt_table *table; /* borrowed; NULL: lines are not rows of a table */
-    const clt_config *run;  /* its config, for data.header and data.blank */
+    const clt_config *run;  /* the run's config, for data.header and data.blank */
     clt_csv_table cut;      /* one line; its path is for messages */
     clt_arena *arena;
     int *columns; /* see clt_table_locate; NULL: no line was taken yet */
@@ -17,11 +17,12 @@ typedef struct clt_rows_table {
     int64_t samples;
 } clt_rows_table;
 
-/* Whether blanks separate the cells of a line: it has no other separator and no quotes, and as many words as
- * the table has columns or inputs. False for a table with one input, which may have blanks itself. */
+/* True if blanks separate the cells of a line: it has no other separator and no quotes, and its number of
+ * words is the table's number of columns or inputs. False for a table with one input, which may contain
+ * blanks itself. */
 bool clt_rows_table_has_blanks(const clt_table *table, const char *line);
-/* Takes a line, which it changes, and writes its elements of x to `out`. *names: the line names the columns
- * instead. CLT_EDATA names the line. */
+/* Writes the elements of x from a line to `out`; the line's bytes are changed. *names: the line names the
+ * columns instead. CLT_EDATA names the line. */
 clt_status clt_rows_table_take(clt_rows_table *t, char *line, int64_t number, double *out, bool *names);
 /* Logs how many blank cells and unknown words the lines had. */
 void clt_rows_table_tell(const clt_rows_table *t);

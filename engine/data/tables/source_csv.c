@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tables as text: each line is a sample, with commas, semicolons or tabs between cells; one column is the
- * target. Cells may stand in double quotes (RFC 4180) and then hold line breaks. All other columns, or the
- * columns in data.columns, are the input (field x, f32): numbers, or words, each of which is an element
- * (table_columns.h). A target column (field y) of words gives classes, numbered in the order of
- * data.class_names or else of the words; whole numbers stay as they are, other numbers are f32. The training
- * part defines columns and targets, also for other tables. */
+ * target. Cells may be in double quotes (RFC 4180) and then contain line breaks. All other columns, or those
+ * in data.columns, are the input (field x, f32): a number is one element, and each word of a column of words
+ * is one (table_columns.h). A target column (field y) of words gives classes, numbered in the order of
+ * data.class_names or else of the words; whole numbers stay whole, other numbers are f32. The training part
+ * defines columns and targets, also for other tables. */
 #include "engine/data/arrays/source_pair.h"
 #include "engine/data/facts/data_facts.h"
 #include "engine/data/records/csv_table.h"
@@ -29,8 +29,8 @@ typedef struct csv_state {
     /* training: the training file, if this data is an evaluation file; it defines columns and targets */
     clt_csv_table table, training;
     clt_table *columns;     /* learned from the training part, in the source's arena */
-    int *at;                /* where the input's columns are in `table` */
-    clt_table_tally *tally; /* one for each of them */
+    int *at;                /* numbers of the input's columns in `table` */
+    clt_table_tally *tally; /* one for each of these columns */
     atomic_bool told;
     int target; /* column of the target in `table`; -1: targets are not read */
     const char *path;
@@ -43,7 +43,7 @@ typedef struct csv_state {
     bool sorted;
     int64_t *line;  /* of each sample */
     float *x;       /* (samples, elements) */
-    double *raw;    /* the same before mean and std, instead of x: for clt_source_with.numbers */
+    double *raw;    /* x before mean and std, set instead of x for clt_source_with.numbers */
     double *number; /* (samples) targets that are numbers */
     void *y;        /* (samples) f32 for NUMBERS, else i32 */
     clt_hash64_state content;
@@ -109,7 +109,7 @@ static int64_t find_class(const csv_state *s, const char *name)
     return -1;
 }
 
-/* --- what the training part tells --- */
+/* --- facts from the training part --- */
 
 /* Chooses the rows of this split. */
 static clt_status choose_rows(const clt_config *config, bool eval, bool divided, int64_t rows,
@@ -179,7 +179,7 @@ static clt_status learn(clt_source *source, const clt_config *config, bool own_f
     return CLT_OK;
 }
 
-/* The names of classes that a run has kept. */
+/* Takes the names of classes that a run has kept. */
 static clt_status kept_names(clt_source *source, const clt_data_facts *facts, csv_state *s)
 {
     const char *name = facts->class_names.text;
@@ -197,7 +197,7 @@ static clt_status kept_names(clt_source *source, const clt_data_facts *facts, cs
     return CLT_OK;
 }
 
-/* Takes over the facts of a saved run: targets become numbers of the kind that they were there. */
+/* Takes over the facts of a saved run: targets become numbers of the same kind as in that run. */
 static clt_status take_known(clt_source *source, const clt_config *config, csv_state *s)
 {
     const clt_data_facts *facts = source->with.facts;
@@ -274,7 +274,7 @@ static clt_status choose_columns(clt_source *source, const clt_config *config, c
 
 /* --- samples --- */
 
-/* The column of the table that element i of x comes from. */
+/* The column of the table from which element i of x comes. */
 static int column_of(const clt_table *table, const int *at, int64_t i)
 {
     int c = 0;
@@ -344,8 +344,8 @@ static clt_status fill_sample(const csv_state *s, const csv_scratch *scratch, in
     return s->target < 0 ? CLT_OK : fill_target(s, row, sample);
 }
 
-/* Reports the first bad row in the order of the file, since samples are rows in another order. `failure`:
- * the error of the sample that was met first. */
+/* Reports the first bad row in the order of the file, since samples have another order. `failure`: the error
+ * of the first bad sample. */
 static clt_status first_bad_row(const csv_state *s, const csv_scratch *scratch, clt_status failure)
 {
     clt_error error;
@@ -444,7 +444,7 @@ static clt_status set_fields(clt_source *source, csv_state *s)
         source->words = s->words;
         source->class_names = s->names;
         source->n_class_names = s->n_names;
-        for (int64_t i = 0; i < s->n_names; i++) /* copied, since the tables and the config are freed */
+        for (int64_t i = 0; i < s->n_names; i++) /* copied, since the tables and the config will be freed */
             if (!(s->names[i] = clt_arena_strdup(source->arena, s->names[i])))
                 return CLT_ENOMEM;
     }
@@ -477,14 +477,15 @@ static clt_status csv_open(clt_source *source, const clt_config *config, clt_spl
     if (split == CLT_SPLIT_TRAIN && s->target >= 0 && s->kind != TARGET_NUMBERS)
         CLT_TRY(count_distinct(source, s, &source->distinct));
     clt_csv_unload(&s->training);
-    if (source->with.numbers) /* blank cells are reported when the numbers are read */
+    if (source->with.numbers) /* csv_numbers reports blank cells */
         return CLT_OK;
     clt_table_tell(s->columns, &s->table, s->at, s->tally, s->table.path, source->samples);
     clt_csv_unload(&s->table);
     return CLT_OK;
 }
 
-/* If data.standardize holds, standardises a regression's targets; whole numbers are then f32, no classes. */
+/* Standardises a regression's targets if data.standardize holds; whole numbers then become f32 and are not
+ * classes. */
 static clt_status csv_regress(clt_source *source, bool *changed)
 {
     csv_state *s = source->state;
@@ -506,7 +507,7 @@ static clt_status csv_numbers(const clt_source *source, int64_t index, double *o
     csv_state *s = source->state;
     int64_t elements = s->columns->elements;
     memcpy(out, s->raw + index * elements, (size_t)elements * sizeof *out);
-    if (!atomic_exchange(&s->told, true)) /* several threads of a loader may ask */
+    if (!atomic_exchange(&s->told, true)) /* several threads of a loader may call this */
         clt_table_tell(s->columns, &s->table, s->at, s->tally, s->table.path, source->samples);
     return CLT_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tells what a cell means that is not a number: a missing value, a number with commas, true or false. */
+ * Recognises what a cell that is not a number means: a missing value, a number with commas, true or false. */
 #include "engine/data/tables/table_cells.h"
 
 #include <string.h>
@@ -41,7 +41,8 @@ bool clt_table_means_missing(const char *cell)
 
 #define DIGITS "0123456789"
 
-/* The length of digits in groups of three, such as 1,234,567; *groups: how many follow the first one. */
+/* The length of digits in groups of three, such as 1,234,567; *groups: number of groups after the first
+ * one. */
 static size_t grouped(const char *text, char separator, int *groups)
 {
     size_t n = strspn(text, DIGITS);
@@ -53,7 +54,7 @@ static size_t grouped(const char *text, char separator, int *groups)
     return n;
 }
 
-/* The length of digits with the point or comma `mark` and digits behind it; 0: that is not there. */
+/* The length of digits, the point or comma `mark`, and digits after it; 0: the text does not begin so. */
 static size_t broken(const char *text, char mark)
 {
     size_t before = strspn(text, DIGITS),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cells that hold no number where one is wanted: words that mean a blank cell (data.blank), and what to do
+ * Cells that are not numbers in columns of numbers: words that mean a blank cell (data.blank), and advice
  * about decimal commas, separated thousands, true and false. It knows no columns. */
 #ifndef ENGINE_DATA_TABLES_TABLE_CELLS_H
 #define ENGINE_DATA_TABLES_TABLE_CELLS_H
@@ -10,15 +10,14 @@
 
 /* Whether data.blank lists the cell, so that it counts as blank. */
 bool clt_table_is_blank(const clt_config *config, const char *cell);
-/* Makes these cells of the table's rows empty. */
+/* Empties the cells of the table's rows that data.blank lists. */
 void clt_table_empty_blanks(const clt_config *config, clt_csv_table *t);
 
 /* Whether the cell is a word that other programs write for a missing value, such as NA, ? or null. */
 bool clt_table_means_missing(const char *cell);
-/* Whether the cell is a number with commas: a decimal comma, or separated thousands. */
+/* True if the cell is a number with a decimal comma or with commas between thousands. */
 bool clt_table_has_commas(const char *cell);
-/* What to do about a cell that is not a number, such as " (is that a decimal comma? write a point)"; "": the
- * cell does not tell. */
+/* Advice about a cell that is not a number, such as " (is that a decimal comma? write a point)"; "": none. */
 const char *clt_table_hint(const char *cell);
 
 #endif

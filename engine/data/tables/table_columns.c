@@ -14,7 +14,7 @@
 #include "engine/data/tables/table_cells.h"
 
 #define MAX_WORDS 65536
-#define MAX_INPUT_WORDS 1000 /* of a column of the input: each is an element of x */
+#define MAX_INPUT_WORDS 1000 /* most words of a column of the input: each is an element of x */
 
 /* --- finding and naming --- */
 
@@ -148,7 +148,7 @@ bool clt_table_moments(const clt_csv_table *t, int column, const clt_split_part 
             continue;
         double away = value - *mean;
         *mean += away / (double)++n;
-        squares += away * (value - *mean); /* differences from the mean do not lose digits */
+        squares += away * (value - *mean); /* differences from the running mean lose no digits (Welford) */
         least = value < least ? value : least;
         most = value > most ? value : most;
     }
@@ -200,7 +200,8 @@ static bool is_listed(const learning *l, const int *listed, int column)
 
 #define NO_BLANK "leave missing cells blank (data.fill), or list the words for them in data.blank"
 
-/* A cell that is not a number, though its column is one of numbers. as: which cells say so. */
+/* Reports a cell that is not a number in a column of numbers. `as`: which cells make it a column of
+ * numbers. */
 static clt_status no_number(const clt_csv_table *t, int64_t row, int column, const char *as)
 {
     const char *cell = clt_csv_cell(t, row, column), *hint = clt_table_hint(cell);
@@ -229,8 +230,8 @@ static const char *unfit_number(const char *cell)
                                        : "is not finite; " NO_BLANK;
 }
 
-/* Whether the cells are words or numbers. A column of both is refused at its first word, and a column of
- * numbers at its first one that is not finite. */
+/* Finds out whether the cells are words or numbers. A column of both is refused at its first word, and a
+ * column of numbers at its first number that is not finite. */
 static clt_status judge_column(const learning *l, int column, bool *words)
 {
     int64_t numbers = 0, other = -1;
@@ -306,8 +307,8 @@ static clt_status learn_numbers(const learning *l, int column, clt_table_column 
     return CLT_OK;
 }
 
-/* The name by which a column is found in other tables; NULL: it has none, or another column has the same,
- * or JSON cannot hold it, so that it is found by its place. */
+/* The name by which a column is found in other tables. NULL: it is found by its number, since it has no name,
+ * another column has the same name, or JSON cannot hold the name. */
 static clt_status own_name(const learning *l, int column, const char **out)
 {
     const clt_csv_table *t = l->t;
@@ -328,7 +329,7 @@ static clt_status own_name(const learning *l, int column, const char **out)
     return *out ? CLT_OK : CLT_ENOMEM;
 }
 
-/* Refuses a column that a key names. */
+/* Fails because of a column that a key names. */
 static clt_status refuse_named(const learning *l, const char *key, int column, const char *why)
 {
     char name[80];
@@ -363,7 +364,7 @@ static clt_status mark_dropped(const learning *l, int target, bool *dropped)
     return CLT_OK;
 }
 
-/* The columns that data.columns names, or all but the target and those that data.drop_columns names. */
+/* The columns in data.columns, or all except the target and the columns in data.drop_columns. */
 static clt_status choose_columns(const learning *l, int target, int *column, int *count)
 {
     int given = clt_config_list_count(l->config, "data.columns");
@@ -442,8 +443,8 @@ clt_status clt_table_learn(const clt_csv_table *t, const clt_config *config, con
 
 /* --- other tables --- */
 
-/* Finds a column by its name if both tables have names, else by its place: `number` in the training table
- * or, in a table of nothing but the input's columns, `place` among these (-1: the column is the target). */
+/* Finds a column by its name if both tables have names, else by its position: `number` in the training table
+ * or, if the table has only the input's columns, `place` among these (-1: the column is the target). */
 static clt_status locate(const clt_table *table, const clt_csv_table *t, const char *name, int number,
                          int place, int *at)
 {

@@ -10,8 +10,8 @@
 #include "engine/data/facts/table_facts.h"
 #include "engine/data/records/csv_table.h"
 
-/* Counts for a column while rows become numbers: blank cells, and words that the training part does not
- * have; the line of the first of them, and that word. */
+/* Counts for a column while rows become numbers: blank cells, and words that the training part does not have,
+ * with the first such word and its line. */
 typedef struct clt_table_tally {
     int64_t blank, unknown, first_line;
     const char *word;
@@ -21,7 +21,7 @@ typedef struct clt_table_tally {
 clt_status clt_table_find(const clt_csv_table *t, const char *key, const char *word, int *column);
 /* A column for messages: its name in quotes, or its number. */
 void clt_table_column_text(const clt_csv_table *t, int column, char *out, size_t size);
-/* A cell that is wrong: CLT_EDATA with file, line and column. what: "is not a number". */
+/* Reports a wrong cell: CLT_EDATA with file, line and column. `what`: such as "is not a number". */
 clt_status clt_table_bad_cell(const clt_csv_table *t, int64_t row, int column, const char *what);
 /* A target that is blank: CLT_EDATA with file, line and column. */
 clt_status clt_table_target_missing(const clt_csv_table *t, int64_t row, int column);
@@ -37,8 +37,8 @@ int64_t clt_table_word(const char *const *words, int64_t count, const char *word
 /* Whether inputs and numeric targets are standardised: data.standardize, unless the config gives
  * data.scale, mean or std. */
 bool clt_table_standardizes(const clt_config *config);
-/* Mean and deviation of a column's numbers in the rows of the part; blank cells are left out. A column
- * without spread has the deviation 1. False: there is no number. */
+/* Mean and standard deviation of a column's numbers in the rows of the part; blank cells do not count. The
+ * deviation of equal numbers is given as 1. False: there is no number. */
 bool clt_table_moments(const clt_csv_table *t, int column, const clt_split_part *part, double *mean,
                        double *std);
 /* Learns the input's columns. Whether a column holds words or numbers follows from all rows, the rest from
@@ -48,9 +48,9 @@ clt_status clt_table_learn(const clt_csv_table *t, const clt_config *config, con
 
 /* Finds the input's columns in a table, by name if both have names: at[n_columns]. */
 clt_status clt_table_locate(const clt_table *table, const clt_csv_table *t, clt_arena *arena, int **at);
-/* Finds the target's column in it. */
+/* Finds the target's column in a table. */
 clt_status clt_table_locate_target(const clt_table *table, const clt_csv_table *t, int *column);
-/* The elements of x of a row, before (x - mean) / std. tally: one for each column. */
+/* The elements of x of a row, before (x - mean) / std. `tally`: counts, one for each column. */
 clt_status clt_table_numbers(const clt_table *table, const clt_csv_table *t, const int *at, int64_t row,
                              clt_table_tally *tally, double *out);
 /* Logs the blank cells and unknown words that were counted. */

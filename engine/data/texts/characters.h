@@ -30,8 +30,8 @@
         low_;                                                                                                \
     })
 
-/* The run of code points with equal classes that was found last, since a text mostly stays in one run.
- * Zero-initialise. */
+/* Caches the run of code points with equal classes that was found last, since most of a text stays in one
+ * run. Zero-initialise it. */
 typedef struct clt_char_memo {
     uint32_t first, end;
     unsigned classes;
@@ -40,19 +40,20 @@ typedef struct clt_char_memo {
 unsigned clt_char_classes(clt_char_memo *memo, uint32_t code);
 /* The code point of a valid sequence of `size` bytes (clt_utf8_size). */
 uint32_t clt_utf8_code(const char *bytes, size_t size);
-/* How many bytes at the beginning of the text are valid UTF-8; how many are not part of any character. */
+/* Number of bytes at the beginning of the text that are valid UTF-8; the second function counts those that
+ * are not part of any character. */
 size_t clt_utf8_valid(const char *text, size_t size);
 size_t clt_utf8_invalid(const char *text, size_t size);
 
 /* True if the bytes certainly are in normal form C, because none of their characters is changed by it or can
  * join an earlier one. */
 bool clt_nfc_is_plain(const char *text, size_t size);
-/* Appends the text in normal form C; bytes that are not UTF-8 stay as they are. */
+/* Appends the text in normal form C; bytes that are not UTF-8 stay unchanged. */
 clt_status clt_nfc(const char *text, size_t size, clt_str *out);
 /* The same in normal form D: decomposed. */
 clt_status clt_nfd(const char *text, size_t size, clt_str *out);
 /* Appends a code point as UTF-8. */
 void clt_append_code(uint32_t code, clt_str *out);
-const char *clt_unicode_version(void); /* of the classes */
+const char *clt_unicode_version(void); /* version of the classes */
 
 #endif

@@ -10,7 +10,7 @@
 #include "engine/data/texts/unicode_uncertain.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
-/* Code points of Hangul syllables, which are composed by arithmetic instead of tables. */
+/* Code points of Hangul syllables, which are computed instead of looked up. */
 #define SYLLABLE 0xac00u
 #define LEAD 0x1100u
 #define VOWEL 0x1161u
@@ -151,7 +151,8 @@ static bool is_uncertain(uint32_t code)
     return uncertain_bits[uncertain_page[code >> 8] * 8u + (code >> 5 & 7u)] >> (code & 31u) & 1u;
 }
 
-/* How many bytes come before the first uncertain character. *before: where the character before it begins. */
+/* Number of bytes before the first uncertain character. *before: where the character before that one
+ * begins. */
 static size_t find_uncertain(const char *text, size_t size, size_t *before)
 {
     *before = 0;
@@ -165,7 +166,7 @@ static size_t find_uncertain(const char *text, size_t size, size_t *before)
     return size;
 }
 
-/* How many bytes of uncertain characters the text begins with. */
+/* Number of bytes of uncertain characters at the beginning of the text. */
 static size_t uncertain_size(const char *text, size_t size)
 {
     size_t at = 0, step;
@@ -186,7 +187,7 @@ static clt_status compose(composing *c, const char *text, size_t size, clt_str *
     for (size_t at = 0, step; at < size; at += step) {
         step = clt_utf8_size(text + at, size - at);
         uint32_t code = step ? clt_utf8_code(text + at, step) : 0;
-        if (step == 0 || code < 0x300) /* it never combines with an earlier character */
+        if (step == 0 || code < 0x300) /* this character never combines with an earlier one */
             CLT_TRY(flush(c, out));
         if (step == 0)
             clt_str_append_n(out, text + at, step = 1);
@@ -204,7 +205,7 @@ static void release(composing *c)
     free(c->order);
 }
 
-/* Composes runs of uncertain characters with the character before each run, and copies what is between. */
+/* Composes each run of uncertain characters with the character before it, and copies the text between. */
 static clt_status compose_runs(composing *c, const char *text, size_t size, clt_str *out)
 {
     while (size > 0) {

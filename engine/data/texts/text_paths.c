@@ -11,7 +11,7 @@
 #include "engine/base/text.h"
 #include "engine/files/fileio.h"
 
-#define MAX_DEPTH 16 /* folders below one another: symbolic links may form a cycle */
+#define MAX_DEPTH 16 /* depth of folders, since symbolic links may form a cycle */
 
 static clt_status visit_list(const char *path, const char *key, clt_path_visitor visit, void *context)
 {
@@ -129,7 +129,7 @@ typedef struct text_visit {
     void *context;
 } text_visit;
 
-/* Takes folders out of the list, which a pattern may match, too. */
+/* Removes folders from the list, since a pattern may match them, too. */
 static void drop_folders(clt_file_list *list)
 {
     size_t kept = 0;
@@ -173,7 +173,7 @@ bool clt_folder_has_shards(const char *folder, const char *word)
     CLT_SCOPED(clt_file_list) names = {0};
     bool found = false;
     if (clt_folder_names(folder, &names) != CLT_OK)
-        clt_error_clear(); /* who opens the folder says why it cannot be read */
+        clt_error_clear(); /* opening the folder reports why it cannot be read */
     for (size_t i = 0; i < names.count && !found; i++)
         found = is_shard(names.name[i], word);
     return found;

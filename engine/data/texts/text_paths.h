@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Paths as configs and the command line give them: a file, "@FILE" for the paths that a file lists, a folder
- * or a pattern of shards. It knows nothing of what the files hold. */
+ * Resolves paths of configs and the command line: a file, "@FILE" for the paths that a file lists, a folder
+ * or a pattern of shards. It does not know the content of the files. */
 #ifndef ENGINE_DATA_TEXTS_TEXT_PATHS_H
 #define ENGINE_DATA_TEXTS_TEXT_PATHS_H
 
@@ -15,10 +15,10 @@ typedef clt_status (*clt_path_visitor)(void *context, const char *path);
  * where the entry came from. An empty entry is CLT_ECONFIG. */
 clt_status clt_listed_paths(const char *entry, const char *key, clt_path_visitor visit, void *context);
 
-/* A folder or pattern that was resolved to files; a file that was named itself is one without a group. */
+/* A folder or pattern that was resolved to files. A file that was named directly has no group. */
 typedef struct clt_text_group {
     const char *name;
-    size_t index, count; /* of the file that is visited, and of all files */
+    size_t index, count; /* number of the visited file, and of all files */
 } clt_text_group;
 typedef clt_status (*clt_text_visitor)(void *context, const char *path, const clt_text_group *group);
 
@@ -27,14 +27,14 @@ typedef clt_status (*clt_text_visitor)(void *context, const char *path, const cl
  * pattern to the files that match. CLT_EDATA when there is none. */
 clt_status clt_text_paths(const char *entry, const char *key, clt_text_visitor visit, void *context);
 
-/* clt_shard_paths: appends the files that an entry means, in byte order of their names: a file itself; of a
- * folder the files NAME.bin whose name contains `word` ("train"); of a pattern ("data/train_*.bin") the
- * files that match. CLT_EDATA when there is none. */
+/* clt_shard_paths: appends the files of an entry in byte order of their names. The entry is a file, a folder,
+ * whose files NAME.bin with `word` ("train") in the name are taken, or a pattern ("data/train_*.bin").
+ * CLT_EDATA when there is none. */
 clt_status clt_shard_paths(const char *entry, const char *word, const char *key, clt_file_list *list);
 /* True if the folder contains a file NAME.bin whose name contains `word`. */
 bool clt_folder_has_shards(const char *folder, const char *word);
 
-/* *out: the path of `name` inside `path` if that is a folder, else beside the file `path`; must be freed. */
+/* *out, to be freed: the path of `name` in the folder `path`, or beside `path` if that is a file. */
 clt_status clt_path_beside(const char *path, const char *name, char **out);
 
 #endif

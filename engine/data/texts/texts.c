@@ -274,7 +274,7 @@ static clt_status check_and_add(clt_texts *t, const char *bytes, size_t size, bo
     return add_document(t, bytes, size, false);
 }
 
-/* *other: the file is refused, since it is not text but of another kind. */
+/* *other: the file is refused because it is not text. */
 static clt_status read_text(clt_texts *t, bool *other)
 {
     clt_text_file *file = &t->files[t->n_files - 1];
@@ -296,10 +296,10 @@ static void free_file(clt_text_file *file)
 typedef struct adding {
     clt_texts *texts;
     size_t left_out; /* files of the group that are not text, so far */
-    clt_error error; /* about the first of them */
+    clt_error error; /* the error of the first of them */
 } adding;
 
-/* Leaves out the newest file, because it is not text; fails if most files of its folder or pattern are not
+/* Skips the newest file, because it is not text; fails if most files of its folder or pattern are not
  * text. */
 static clt_status leave_out(adding *a, clt_status failure, const clt_text_group *group)
 {

@@ -12,8 +12,8 @@
 
 typedef struct clt_text_file {
     char *path;
-    clt_mapping mapping; /* of a plain file */
-    char *content;       /* what was unpacked, read from the standard input, or taken from records */
+    clt_mapping mapping; /* mapping of a plain file */
+    char *content;       /* text that was unpacked, read from the standard input, or taken from records */
     uint64_t bytes;      /* of its documents */
     int form, detail;    /* of its documents, as `cut` says; 0: lines or a list */
     bool listed;         /* its records are the entries of one list of JSON, `part` their numbers from 0 */
@@ -43,7 +43,7 @@ typedef struct clt_texts {
     /* with `lines`, NULL: none: sees each file first. If the file has another form, it adds the documents by
      * clt_texts_document and sets the form of the newest file. CLT_EDATA: what is wrong with the file. */
     clt_status (*cut)(struct clt_texts *texts, const char *bytes, size_t size);
-    const void *cut_with; /* what `cut` needs to know */
+    const void *cut_with; /* data for `cut` */
     bool read_again; /* the texts are opened more than once: the standard input is refused (CLT_ECONFIG) */
     bool any_lines;  /* text that looks like JSON Lines is accepted as plain text */
     const char *plain_option; /* the setting that sets any_lines, for messages; NULL: there is none */
@@ -55,19 +55,20 @@ typedef struct clt_texts {
  * or pattern, files of other kinds (images, archives) are left out with a warning, unless they are more
  * than half. A process reads the standard input once, however often it is named. */
 clt_status clt_texts_add(clt_texts *texts, const char *entry);
-/* For `cut`: adds a document of the newest file, bytes of its text; several may share the same bytes. */
+/* For `cut`: adds a document of the newest file, whose `bytes` are part of the file's text. Several documents
+ * may share the same bytes. */
 clt_status clt_texts_document(clt_texts *texts, const char *bytes, size_t size, int64_t part);
-/* To be called after the texts were read: CLT_EDATA, with the name, if a file was cut off meanwhile. */
+/* To be called after the texts were read. CLT_EDATA names a file that was truncated meanwhile. */
 clt_status clt_texts_check(const clt_texts *texts);
 void clt_texts_free(clt_texts *texts);
 CLT_SCOPED_VALUE(clt_texts, clt_texts_free)
 
 /* The line of its file on which a document begins, from 1. */
 int64_t clt_document_line(const clt_texts *texts, const clt_document *document);
-/* The part of a document that lies in [from, to) of the joined text; *size becomes 0 if there is none. */
+/* The part of a document in [from, to) of the joined text; *size becomes 0 if there is none. */
 const char *clt_document_part(const clt_document *document, uint64_t from, uint64_t to, size_t *size);
-/* The last place at or before `at` where the joined text may be cut: between two records, or in plain text
- * between two characters. */
+/* The last offset up to `at` where the joined text may be cut: between two records, or in plain text between
+ * two characters. */
 uint64_t clt_texts_cut(const clt_texts *texts, uint64_t at);
 /* Warns of a file whose text is not UTF-8 from some byte on. */
 void clt_texts_warn_bytes(const clt_texts *texts);

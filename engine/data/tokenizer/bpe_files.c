@@ -14,8 +14,8 @@
 #include "engine/files/fileio.h"
 
 #define MERGES_MAX_BYTES ((uint64_t)64 << 20)
-/* Tokens that no merge results in: normally a handful of special tokens. If there are more than this, merges
- * are missing. */
+/* Most tokens that no merge results in. Normally these are a handful of special tokens; if there are more,
+ * merges are missing. */
 #define MAX_UNMADE 256
 
 typedef clt_tokenizer_loading loading;
@@ -84,8 +84,8 @@ static void put_roles(loading *l)
                 l->t->role[role] = l->added[i].id;
 }
 
-/* Sets the ids that a WordPiece needs: of the unknown token, and of the tokens around texts, by the names
- * that BERT gives them if no file has roles. */
+/* Sets the ids of a WordPiece's unknown token and of its tokens around texts. If no file gives them roles,
+ * they are found by BERT's names. */
 static clt_status put_wordpiece(loading *l)
 {
     static const struct {
@@ -179,7 +179,7 @@ static clt_status add_merge(loading *l, const char *left, size_t left_size, cons
                            (int)(right_size < 60 ? right_size : 60), right);
 }
 
-/* Adds a merge from the text "left right", with exactly one space. */
+/* Adds a merge from the text "left right", which has exactly one space. */
 static clt_status add_merge_text(loading *l, const char *text, size_t size)
 {
     const char *space = memchr(text, ' ', size);
@@ -227,7 +227,7 @@ static clt_status add_merge_lines(loading *l)
     return CLT_OK;
 }
 
-/* True for tokens that texts become before any merge. */
+/* True for tokens that occur in texts before any merge. */
 static bool is_symbol(const clt_tokenizer *t, const clt_token *token)
 {
     return token->size == 1 ||
@@ -235,8 +235,8 @@ static bool is_symbol(const clt_tokenizer *t, const clt_token *token)
                                      clt_sentence_byte(token->bytes, token->size) >= 0));
 }
 
-/* Notices a merges file that was cut off at the end of a line, which still parses: the vocabulary then has
- * tokens that no merge results in. */
+/* Detects a merges file that was truncated at the end of a line and therefore still parses: the vocabulary
+ * then has tokens that no merge results in. */
 static clt_status check_made(const loading *l)
 {
     clt_tokenizer *t = l->t;
@@ -358,7 +358,7 @@ static clt_status find_beside(const char *path, const char *const *names, int co
     return CLT_OK;
 }
 
-/* Finds the one or two files that `path` stands for. */
+/* Finds the one or two files to which `path` leads. */
 static clt_status find_files(const char *path, char **json, char **merges)
 {
     static const char *const jsons[] = {"tokenizer.json", "vocab.json", "encoder.json", CLT_VOCAB_TXT};

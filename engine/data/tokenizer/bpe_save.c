@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes a tokenizer as a tokenizer.json that other programs read as well, and the tokenizer_config.json
- * with the roles of its special tokens. It knows nothing of reading them. */
+ * Writes a tokenizer as a tokenizer.json that other programs can read, and a tokenizer_config.json with the
+ * roles of its special tokens. It does not read these files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static void byte_level(clt_json_writer *w, bool prefix, bool regex)
     clt_jw_end_object(w);
 }
 
-/* Sets `out` to a token as it stands in files: in byte letters, or a literal token as plain text. */
+/* Sets `out` to a token as files write it: in byte letters, or as plain text if it is literal. */
 static void letters(const clt_tokenizer *t, const clt_token *token, clt_str *out)
 {
     out->length = 0;
@@ -47,8 +47,7 @@ void clt_tokenizer_merge_text(const clt_tokenizer *t, uint32_t rank, clt_str *ou
 {
     const clt_token *right = &t->tokens[t->merges[rank].right];
     letters(t, &t->tokens[t->merges[rank].left], out);
-    clt_str_append(out,
-                   " "); /* separates the two tokens: a space is not a byte letter, and in no other token */
+    clt_str_append(out, " "); /* separates the two tokens, since no token contains a space */
     if (t->rules.sentence.on)
         clt_str_append_n(out, right->bytes, right->size);
     else
@@ -57,7 +56,7 @@ void clt_tokenizer_merge_text(const clt_tokenizer *t, uint32_t rank, clt_str *ou
 
 const char *clt_tokenizer_split_name(const clt_tokenizer *t)
 {
-    static const char *const names[] = {"gpt-2", "llama-bpe", "qwen2"}; /* by clt_words */
+    static const char *const names[] = {"gpt-2", "llama-bpe", "qwen2"}; /* indexed by clt_words */
     const clt_splitting *how = &t->rules.splitting;
     if (t->rules.sentence.on || t->rules.prefix_space || (t->rules.nfc && how->words != CLT_WORDS_QWEN2) ||
         (t->rules.ignore_merges && how->words != CLT_WORDS_LLAMA3))
@@ -112,7 +111,7 @@ static void write_added(const clt_tokenizer *t, clt_json_writer *w, clt_str *nam
 
 static void write_metaspace(const clt_sentence *s, clt_json_writer *w)
 {
-    static const char *const schemes[] = {"never", "first", "always"}; /* by clt_prepend */
+    static const char *const schemes[] = {"never", "first", "always"}; /* indexed by clt_prepend */
     if (s->normal) {
         clt_jw_knull(w, "pre_tokenizer");
         return;
@@ -292,7 +291,7 @@ static void write_post_processor(const clt_tokenizer *t, clt_json_writer *w, clt
     for (int list = 0; list < 2; list++) {
         clt_jw_karray(w, lists[list]);
         for (int type = 0; type <= list; type++) {
-            if (type == 0 || !t->rules.wordpiece.on) /* in BERT nothing stands before the second text */
+            if (type == 0 || !t->rules.wordpiece.on) /* BERT has no token before the second text */
                 template_around(t, w, &t->rules.before, type, name);
             template_piece(w, "Sequence", type ? "B" : "A", type);
             template_around(t, w, &t->rules.after, type, name);
@@ -443,7 +442,7 @@ clt_status clt_tokenizer_print_config(const clt_tokenizer *t, int64_t context, c
     if (context > 0)
         clt_jw_kint(&w, "model_max_length", context);
     clt_jw_kbool(&w, "clean_up_tokenization_spaces", false);
-    if (t->rules.wordpiece.on) { /* else transformers gives a bert no segments of pairs */
+    if (t->rules.wordpiece.on) { /* without these names transformers passes no segments of pairs to a bert */
         clt_jw_karray(&w, "model_input_names");
         clt_jw_string(&w, "input_ids");
         clt_jw_string(&w, "token_type_ids");

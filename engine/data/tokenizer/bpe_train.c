@@ -39,7 +39,7 @@ typedef struct heap_item {
 struct clt_bpe_trainer {
     train_word *words;
     size_t n_words, words_capacity;
-    uint32_t *symbols; /* of all words; before the merges a symbol is a byte */
+    uint32_t *symbols; /* symbols of all words; before the merges a symbol is a byte */
     size_t n_symbols, symbols_capacity;
     uint32_t *table; /* hash table of words, UINT32_MAX where empty */
     size_t table_slots;
@@ -233,8 +233,8 @@ static clt_status list_word(train_pair *pair, uint32_t index)
     return CLT_OK;
 }
 
-/* Adds `count`, which may be negative, to the counts of all pairs in a word. The word is added to the lists
- * of those pairs that are new in it: pairs with the symbol `fresh`, or all pairs if that is CLT_NO_TOKEN. */
+/* Adds `count`, which may be negative, to the counts of all pairs in a word. Adds the word to the lists of
+ * the pairs that are new in it: pairs with the symbol `fresh`, or all pairs if `fresh` is CLT_NO_TOKEN. */
 static clt_status count_pairs(clt_bpe_trainer *t, uint32_t index, int64_t count, uint32_t fresh)
 {
     const train_word *word = &t->words[index];
@@ -323,8 +323,8 @@ static clt_status grow_names(clt_bpe_trainer *t)
     return CLT_OK;
 }
 
-/* Finds the token with these bytes, or adds one: two different merges may result in the same bytes. Takes
- * `owned`, the bytes. */
+/* Finds the token with the bytes `owned`, or adds one, since different merges may result in the same bytes.
+ * Takes ownership of `owned`. */
 static clt_status token_of(clt_bpe_trainer *t, char *owned, size_t size, uint32_t *id)
 {
     CLT_FREED char *bytes = owned;

@@ -20,9 +20,9 @@ clt_status clt_bpe_trainer_add(clt_bpe_trainer *trainer, const char *text, size_
  * with that status. */
 typedef clt_status (*clt_bpe_progress)(void *context, uint32_t merges, uint32_t of);
 /* clt_bpe_trainer_run: makes a vocabulary of `vocab` tokens: the 256 bytes, vocab - 257 results of merges,
- * and "<|endoftext|>" as the last one. It has fewer if no pair occurs twice any more. The trainer can only
- * be destroyed afterwards. CLT_EUSAGE for vocab below 257 or above CLT_TOKENIZER_MAX_VOCAB, CLT_EDATA when
- * no text was added. */
+ * and "<|endoftext|>" as the last one. It has fewer tokens if no pair occurs twice any more. Afterwards the
+ * trainer can only be destroyed. CLT_EUSAGE for vocab below 257 or above CLT_TOKENIZER_MAX_VOCAB, CLT_EDATA
+ * when no text was added. */
 clt_status clt_bpe_trainer_run(clt_bpe_trainer *trainer, int64_t vocab, clt_bpe_progress progress,
                                void *context, clt_tokenizer **out);
 

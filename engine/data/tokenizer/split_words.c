@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Splits text into words as the regular expressions of published tokenizers do. An expression is recognised
- * by its text, and a function here does the same. The functions see only valid UTF-8: runs of other bytes
- * are taken out first, and each run is a separate word. */
+ * by its text, and a function here splits in the same way. The functions see only valid UTF-8: runs of other
+ * bytes are removed first, and each run is a separate word. */
 #include <string.h>
 
 #include "engine/base/text.h"
@@ -12,7 +12,7 @@
 #define KIND (CLT_CHAR_LETTER | CLT_CHAR_NUMBER | CLT_CHAR_SPACE)
 #define OTHER 0u /* neither letter, number nor white space */
 
-/* The ways in which files write each expression; the first one is written when a tokenizer is saved. */
+/* The spellings of each expression in files; a saved tokenizer gets the first one. */
 static const char *const expressions[][3] = {
     [CLT_WORDS_GPT2] = {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
                         "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
@@ -49,7 +49,8 @@ typedef struct scanner {
     clt_char_memo memo;
 } scanner;
 
-/* The kind of the character at `at`; *step: its bytes. At the end of the text: white space, 0 bytes. */
+/* The kind of the character at `at`; *step: its size in bytes. At the end of the text: white space of 0
+ * bytes. */
 static inline unsigned peek(scanner *s, size_t at, size_t *step)
 {
     *step = at < s->size;
@@ -72,8 +73,8 @@ static size_t run_end(scanner *s, size_t at, unsigned kind, size_t most)
     return at;
 }
 
-/* The end of 's, 't, 're, 've, 'm, 'll or 'd at an apostrophe; `at` if there is none. fold: ignores case,
- * and takes the long s (U+017F) for an s, as this expression does in other libraries. */
+/* The end of 's, 't, 're, 've, 'm, 'll or 'd at an apostrophe; `at` if there is none. `fold`: ignores case,
+ * and takes the long s (U+017F) for an s, as the expression does in other libraries. */
 static size_t contraction(const scanner *s, size_t at, bool fold)
 {
     static const char *const ends[] = {"s", "t", "re", "ve", "m", "ll", "d"};
@@ -117,7 +118,8 @@ static size_t end_gpt2(scanner *s, size_t at)
     return kind == CLT_CHAR_SPACE ? space_end(s, at, false) : run_end(s, from, kind, SIZE_MAX);
 }
 
-/* The end of a word of Llama 3 or Qwen 2, whose expressions differ only in the most digits of a word. */
+/* The end of a word of Llama 3 or Qwen 2, whose expressions differ only in the largest number of digits in a
+ * word. */
 static size_t end_llama3(scanner *s, size_t at, size_t digits)
 {
     size_t step, next, from = at, end = s->text[at] == '\'' ? contraction(s, at, true) : at;
@@ -154,7 +156,7 @@ static clt_status split_span(scanner *s, clt_words words, clt_word_visitor word,
     return CLT_OK;
 }
 
-/* Makes numbers separate words, and splits the text between two numbers without regard to them. */
+/* Makes numbers separate words, and splits the text between two numbers as a separate text. */
 static clt_status split_digits(scanner *s, const clt_splitting *how, clt_word_visitor word, void *context)
 {
     const scanner whole = *s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the tokens of a WordPiece stand in the text: its normaliser works character by character, so each
- * byte of the normal form has a character that it comes from. */
+ * Finds the ranges of a WordPiece's tokens in the text. The normaliser works character by character, so each
+ * byte of the normal form comes from one character of the text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ typedef struct ranging {
     const char *text;
     size_t size;
     clt_str normal; /* the normal form of a part of the text */
-    size_t *from;   /* for each byte of the normal form: where its character begins in the text */
+    size_t *from;   /* for each byte of the normal form: the offset of its character in the text */
     size_t capacity;
     clt_ids *ids;
     clt_token_ranges *out;
@@ -53,7 +53,7 @@ static clt_status add_word(void *context, const char *word, size_t size)
     return CLT_OK;
 }
 
-/* How many bytes at the beginning of a text are printable ASCII, each of which stays one byte. */
+/* Number of bytes at the beginning of a text that are printable ASCII, and thus stay one byte each. */
 static size_t plain_run(const char *text, size_t size)
 {
     size_t run = 0;
@@ -62,7 +62,7 @@ static size_t plain_run(const char *text, size_t size)
     return run;
 }
 
-/* Appends the normal form of the text, and to `from` where the character of each byte begins. */
+/* Appends the normal form of the text, and to `from` the offset of each byte's character. */
 static clt_status normalise(ranging *r, size_t begin, size_t end)
 {
     r->normal.length = 0;
@@ -80,7 +80,7 @@ static clt_status normalise(ranging *r, size_t begin, size_t end)
     return clt_str_check(&r->normal);
 }
 
-/* Appends the text [begin, end), in which no added token stands that is found before normalising. */
+/* Appends the text [begin, end), which contains no added token that is found before normalising. */
 static clt_status add_normal(ranging *r, size_t begin, size_t end)
 {
     clt_added_match match;

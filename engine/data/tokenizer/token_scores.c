@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SentencePiece's BPE as other programs compute it: from one score for each token instead of a list of
- * merges. They join the two neighbours whose joined text is the token of the highest score, and of equals
- * the leftmost.
+ * Computes scores of tokens for programs that run SentencePiece's BPE by scores instead of by merges. They
+ * join the two neighbours whose joined text is the token of the highest score; among equals, the leftmost.
  *
- * Both ways give the same ids if the text of each token alone ends as that token, or as three tokens and
- * more: what is joined inside of a window whose edges no merge has crossed is what is joined in the
- * window's text alone. So two neighbours whose joined text is a token are always the last two symbols of
- * that text alone. If they are merged there, the token's score is the rank of this one merge, negative; if
- * the text alone ends as two symbols, only the other programs join them. */
+ * Both ways give the same ids if merging each token's text alone ends with that token, or with three or more
+ * symbols. The reason: in a window whose edges no merge has crossed, the same merges happen as in the
+ * window's text alone. So two neighbours whose joined text is a token are always the last two symbols of that
+ * text alone. If a merge joins these two, the token's score is the negative rank of that merge. If no merge
+ * does, only the other programs join them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@
 #include "engine/data/tokenizer/tokenizer_internal.h"
 
 #define UNKNOWN (CLT_NO_TOKEN - 1) /* a character without a token, which no merge joins */
-#define MOST_MERGES (1u << 24)     /* f32 holds whole numbers up to it */
+#define MOST_MERGES (1u << 24)     /* whole numbers up to this are exact in f32 */
 
 bool clt_tokenizer_is_sentence(const clt_tokenizer *t)
 {
@@ -35,7 +34,7 @@ int clt_tokenizer_byte_of(const clt_tokenizer *t, uint32_t id)
     return t->rules.sentence.on ? clt_sentence_byte(t->tokens[id].bytes, t->tokens[id].size) : -1;
 }
 
-/* Why the rules apart from scores cannot be told to other programs; NULL: they can. */
+/* Why files for other programs cannot express a rule other than the merges; NULL: they can express all. */
 static const char *strange_rule(const clt_tokenizer *t)
 {
     const clt_sentence *how = &t->rules.sentence;
@@ -59,8 +58,8 @@ static const char *strange_rule(const clt_tokenizer *t)
     return NULL;
 }
 
-/* The first added token that other programs would find in other places; NULL: none. Special tokens are found
- * only where the text is marked. */
+/* The first added token that other programs would find in different places; NULL: none. Special tokens are
+ * found only in marked text. */
 static const clt_added_token *strange_added(const clt_tokenizer *t)
 {
     for (uint32_t i = 0; i < t->n_added; i++) {
@@ -104,7 +103,8 @@ clt_status clt_tokenizer_scores(const clt_tokenizer *t, float *scores, clt_str *
         const clt_pair_slot *merge = n == 2 ? clt_tokenizer_pair(t, id[0], id[1]) : NULL;
         scores[i] = merge ? -(float)merge->rank : n == 1 ? 0 : CLT_SCORE_UNUSED;
         if (token->literal || token->special || merge || n == 1 || n > 2)
-            continue; /* names of such tokens are found before anything is joined, or are marked */
+            /* names of literal and special tokens are found before anything is joined, or are marked */
+            continue;
         const int shown = (int)(token->size < 60 ? token->size : 60);
         if (n == 0)
             clt_str_printf(why, "a token has more than %d characters: \"%.*s\"", CLT_SHORT_WORD, shown,

@@ -10,7 +10,7 @@
 #include "engine/data/texts/characters.h"
 #include "engine/data/tokenizer/tokenizer_internal.h"
 
-#define PIECE ((size_t)1 << 20) /* bytes that a thread encodes in one round, about */
+#define PIECE ((size_t)1 << 20) /* about this many bytes are encoded by a thread in one round */
 #define MAX_THREADS 64
 
 /* True if a whole UTF-8 character ends at `at` and is certainly not white space. */
@@ -29,16 +29,17 @@ static bool is_alphanumeric(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* True if the text may be cut at `at`: before white space that follows another character. In none of the
- * splitting expressions does a word cross such a place, or the words after it depend on the text before it.
- * Before a line break the text must end in a letter or digit: the break may belong to any other word. */
+/* True if the text may be cut at `at`: before white space that follows another character. With all splitting
+ * expressions, no word crosses such a place, and the words after it do not depend on the text before it.
+ * Before a line break the text must end in a letter or digit, since the break may belong to any other
+ * word. */
 static bool may_cut(const clt_tokenizer *t, const char *text, size_t size, size_t at)
 {
     if (at == 0 || at == size)
         return true;
     char c = text[at];
     bool line = c == '\n' || c == '\r';
-    if (t && t->rules.sentence.on) /* where a word begins, and a merge reaches across no such place */
+    if (t && t->rules.sentence.on) /* at the beginning of a word, if no merge crosses it */
         return c == ' ' && (t->rules.sentence.apart || t->rules.sentence.split) && ends_a_word(text, at) &&
                !clt_sentence_ends_with_space(text, at) && clt_added_may_cut(t, text, size, at);
     bool cut = line ? is_alphanumeric(text[at - 1])
@@ -61,12 +62,12 @@ size_t clt_tokenize_cut(const clt_tokenizer *t, const char *text, size_t size, s
     return at;
 }
 
-/* A part of a document, or a short one as a whole. */
+/* A part of a document, or a whole short document. */
 typedef struct piece {
     const char *text;
     size_t size;
     bool separate;    /* a separator comes before it */
-    bool first, last; /* of its document */
+    bool first, last; /* it is the first or last piece of its document */
 } piece;
 
 typedef struct worker {
@@ -115,17 +116,17 @@ static void *encode_pieces(void *context)
     return NULL;
 }
 
-/* The documents that are not dealt to workers yet. */
+/* The documents that workers have not yet received. */
 typedef struct feed {
     const clt_tokenizer *tokenizer;
     const clt_document *documents;
-    size_t n_documents, next; /* next: the document to deal now */
-    size_t done;              /* bytes of its part that were dealt */
+    size_t n_documents, next; /* `next`: the document to give out now */
+    size_t done;              /* bytes of its part that were given out */
     uint64_t from, to;        /* range of bytes of the joined text */
-    bool any, separated;      /* a piece was dealt; separators stand between documents */
+    bool any, separated;      /* a piece was given out; documents are separated by a token */
 } feed;
 
-/* Deals pieces of about PIECE bytes together to a worker. */
+/* Gives a worker pieces with about PIECE bytes in total. */
 static clt_status deal(feed *f, worker *w)
 {
     w->n_pieces = 0;
@@ -175,7 +176,7 @@ static clt_status run_round(worker *workers, int count)
     return status;
 }
 
-/* Encodes the documents in rounds; every worker has an encoder. */
+/* Encodes the documents in rounds; each worker has an encoder. */
 static clt_status run_rounds(feed *f, worker *workers, int threads, clt_ids_sink sink, void *context)
 {
     size_t done = 0;

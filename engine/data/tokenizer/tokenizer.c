@@ -251,8 +251,8 @@ bool clt_tokenizer_surplus(const clt_tokenizer *t, int64_t rows, clt_str *names)
     return special;
 }
 
-/* Adds the settings that change how a text is encoded. GPT-2's settings add nothing, so that such a
- * tokenizer keeps the hash that earlier versions of this program wrote. */
+/* Adds the settings that change how a text is encoded. GPT-2's settings add nothing, so that such a tokenizer
+ * keeps the hash of earlier versions of this program. */
 static void hash_rules(const clt_tokenizer *t, clt_hash64_state *state)
 {
     const clt_tokenizer_rules *r = &t->rules;

@@ -26,7 +26,7 @@ clt_status clt_added_ready(clt_tokenizer *t)
         if (!a->normalized || clt_tokenizer_is_normal(t, a->content, a->size))
             continue;
         CLT_TRY(clt_tokenizer_normal(t, a->content, a->size, CLT_TEXT_BEGINS, &normal));
-        if (normal.length == 0) /* it would be found everywhere */
+        if (normal.length == 0) /* an empty name would be found everywhere */
             CLT_FAIL(CLT_EDATA, "nothing is left of the added token \"%.60s\" when it is normalised",
                      a->name);
         a->size = normal.length;
@@ -41,7 +41,7 @@ clt_status clt_added_ready(clt_tokenizer *t)
     return CLT_OK;
 }
 
-/* Whether bytes [begin, end) lie inside a marked range. */
+/* True if bytes [begin, end) are inside a marked range. */
 static bool is_marked(clt_added_search *s, size_t begin, size_t end)
 {
     while (s->n_marked > 0 && s->marked->end <= begin) {
@@ -66,7 +66,7 @@ static const clt_added_token *added_at(const clt_added_search *s, size_t at, boo
     return NULL;
 }
 
-/* The bytes of the character that ends at `at`; 0: none does. */
+/* Size in bytes of the character that ends at `at`; 0: none does. */
 static size_t size_before(const char *text, size_t at)
 {
     for (size_t size = 1; size <= 4 && size <= at; size++)
@@ -81,7 +81,7 @@ static unsigned classes(const char *text, size_t size)
     return size ? clt_char_classes(&memo, clt_utf8_code(text, size)) : 0;
 }
 
-/* True if a word character stands just before `begin` or at `end`. */
+/* True if there is a word character just before `begin` or at `end`. */
 static bool touches_word(const clt_added_search *s, size_t begin, size_t end)
 {
     size_t before = size_before(s->text, begin), after = clt_utf8_size(s->text + end, s->size - end);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Encoding: a text to words, and words to ids, by the pieces of tokenizer_wordpiece.c or by byte-pair merges,
- * the lowest rank first and the leftmost of equals. Since a text repeats its words, a cache maps short words
- * to their ids; a hit reads one cache line. It knows nothing of files. */
+ * Encodes a text: splits it into words, and turns words into ids, by the pieces of tokenizer_wordpiece.c or
+ * by byte-pair merges, the lowest rank first and among equals the leftmost. Since a text repeats its words, a
+ * cache maps short words to their ids; a hit reads one cache line. It knows nothing of files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ _Static_assert(sizeof(cache_line) == 64, "a cached word is one cache line");
 
 /* Scratch for a long word: a linked list of symbols and a heap of the possible merges. */
 typedef struct long_word {
-    uint32_t *id, *next, *prev, *rank; /* (n) each; rank: of the merge of a symbol with the next one */
+    uint32_t *id, *next, *prev, *rank; /* (n) each; `rank`: rank of the merge of a symbol with the next one */
     uint64_t *heap;                    /* rank << 32 | index of the left symbol; the smallest comes first */
     size_t capacity, heap_count, heap_capacity;
 } long_word;
@@ -38,7 +38,7 @@ struct clt_encoder {
     clt_str prefixed; /* a text with a space before it */
     /* While encoding: */
     clt_ids *out;
-    clt_text_start start; /* of the text that comes next */
+    clt_text_start start; /* place of the text that comes next */
     const clt_text_range *marked;
     size_t n_marked;
 };
@@ -310,7 +310,7 @@ static clt_status encode_plain(clt_encoder *e, const char *text, size_t size)
 
 typedef clt_status (*encode_rest)(clt_encoder *e, const char *text, size_t size);
 
-/* Encodes the added tokens whose `normalized` is this, and calls `rest` for the text between them. */
+/* Encodes the added tokens with this value of `normalized`, and calls `rest` for the text between them. */
 static clt_status encode_added(clt_encoder *e, const char *text, size_t size, bool normalized,
                                encode_rest rest)
 {
@@ -318,7 +318,7 @@ static clt_status encode_added(clt_encoder *e, const char *text, size_t size, bo
         .tokenizer = e->tokenizer, .text = text, .size = size, .normalized = normalized};
     clt_added_match match;
     size_t done = 0;
-    if (!normalized) { /* ranges are places of the text as it is */
+    if (!normalized) { /* marked ranges refer to the original text */
         search.marked = e->marked;
         search.n_marked = e->n_marked;
     }
@@ -332,7 +332,8 @@ static clt_status encode_added(clt_encoder *e, const char *text, size_t size, bo
     return done < size ? rest(e, text + done, size - done) : CLT_OK;
 }
 
-/* Encodes the text between added tokens that are not `normalized`: normalises it, then finds the others. */
+/* Encodes the text between added tokens that are not `normalized`: normalises it, then finds the normalized
+ * ones. */
 static clt_status encode_normal(clt_encoder *e, const char *text, size_t size)
 {
     if (!clt_tokenizer_is_normal(e->tokenizer, text, size)) {

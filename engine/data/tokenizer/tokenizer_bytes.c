@@ -14,7 +14,7 @@ static bool prints(unsigned byte)
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || (byte >= 174 && byte <= 255);
 }
 
-/* GPT-2's byte letters: printable bytes stand for themselves, the others for the code points from 256 on, in
+/* GPT-2's byte letters: a printable byte is its own letter; the others get the code points from 256 on, in
  * order. */
 uint32_t clt_byte_letter(uint8_t byte)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files that save_pretrained leaves beside a vocabulary: tokenizer_config.json, added_tokens.json and
- * special_tokens_map.json. They add tokens, give special tokens their roles, and change how a text is
+ * Reads the files that save_pretrained leaves beside a vocabulary: tokenizer_config.json, added_tokens.json
+ * and special_tokens_map.json. They add tokens, give special tokens their roles, and change how a text is
  * encoded; they are read as the transformers library reads them. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static bool read_entry(const clt_json *value, bool special, clt_added_entry *out
     return true;
 }
 
-/* Adds a token; one that another file or the vocabulary has already must agree with it. */
+/* Adds a token. If another file or the vocabulary has it already, both must agree. */
 static clt_status add_entry(clt_tokenizer_loading *l, const clt_added_entry *entry)
 {
     clt_added_entry *known = find_entry(l, entry->content);
@@ -246,9 +246,9 @@ static clt_status check_bert(const clt_tokenizer_loading *l)
     return check_flag(l, "tokenize_chinese_chars", w->chinese);
 }
 
-/* True if the rules of the tokenizer.json differ from the rules of the classes of GPT-2 and Qwen 2. SmolLM2
- * is published so. The tokenizers library and transformers 4 follow the file, whose ids the model was trained
- * with, and so does cltrain; the classes of transformers 5 do not. */
+/* True if the rules of the tokenizer.json differ from the rules of its class (GPT-2's or Qwen 2's), as in the
+ * published SmolLM2. cltrain follows the file, with whose ids the model was trained, as do the tokenizers
+ * library and transformers 4; the classes of transformers 5 do not. */
 static bool file_differs(const clt_tokenizer_loading *l, const char *name, const clt_splitting *own, bool nfc)
 {
     const clt_tokenizer_rules *r = &l->rules;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Declarations that the sources of this room share: the tables of a tokenizer and how they are filled, and
- * the splitter of text into words. Not for other rooms. */
+ * Declarations that the files of this room share: the tables of a tokenizer, the functions that fill them,
+ * and the splitter of text into words. Not for other rooms. */
 #ifndef ENGINE_DATA_TOKENIZER_TOKENIZER_INTERNAL_H
 #define ENGINE_DATA_TOKENIZER_TOKENIZER_INTERNAL_H
 
@@ -14,19 +14,19 @@
 typedef struct clt_token {
     const char *bytes; /* in the arena; NULL: not set yet */
     uint32_t size;
-    /* it stands in files as plain text instead of byte letters, and no merge results in it */
+    /* files write it as plain text instead of byte letters, and no merge results in it */
     bool literal;
     bool special; /* not part of any text: a separator, padding and the like */
 } clt_token;
 
 /* A token that is found in a text before the text is split into words. */
 typedef struct clt_added_token {
-    const char *name;    /* as it stands in the files */
+    const char *name;    /* as the files write it */
     const char *content; /* the bytes to find: the name, or its normal form */
     size_t size;
     uint32_t id;
     bool special;        /* found only where the tokenizer reads special tokens */
-    bool normalized;     /* found in the text after that was brought into normal form */
+    bool normalized;     /* found in the text after normalisation */
     bool single_word;    /* found only where no word character is next to it */
     bool lstrip, rstrip; /* the match includes white space before it, after it */
 } clt_added_token;
@@ -44,7 +44,8 @@ typedef struct clt_pair_slot {
 
 /* The regular expressions that split a text into words (split_words.c). */
 typedef enum clt_words { CLT_WORDS_GPT2, CLT_WORDS_LLAMA3, CLT_WORDS_QWEN2 } clt_words;
-/* Whether numbers become words before that: no, whole numbers, or each digit by itself. */
+/* Numbers that become words before that expression is applied: none, whole numbers, or each digit by
+ * itself. */
 typedef enum clt_digits { CLT_DIGITS_NO_RULE, CLT_DIGITS_RUNS, CLT_DIGITS_SINGLE } clt_digits;
 typedef struct clt_splitting {
     clt_words words;
@@ -65,34 +66,37 @@ typedef struct clt_wordpiece {
     bool chinese;     /* each Chinese character is a word */
     bool strip;       /* letters lose their accents */
     bool lower;       /* letters become small ones */
-    uint32_t most;    /* characters of a word; a longer one is unknown */
+    uint32_t most;    /* most characters of a word; a longer word is unknown */
     uint32_t other;   /* id of an unknown word */
     uint32_t longest; /* bytes of the longest token */
 } clt_wordpiece;
 
-/* SentencePiece's BPE (tokenizer_sentence.c). CLT_SPACE_LETTER stands for a space in the vocabulary. */
+/* SentencePiece's BPE (tokenizer_sentence.c). CLT_SPACE_LETTER represents a space in the vocabulary. */
 #define CLT_SPACE_LETTER "\xe2\x96\x81"
-/* Where that letter is put before a text: nowhere; at the beginning; after each added token as well. */
+/* Where CLT_SPACE_LETTER is inserted: nowhere; before a text; before a text and after each added token. */
 typedef enum clt_prepend { CLT_PREPEND_NEVER, CLT_PREPEND_FIRST, CLT_PREPEND_ALWAYS } clt_prepend;
-/* What decoding leaves out of the first token: nothing; one space at its beginning; all of its spaces. */
+/* What decoding removes from the first token: nothing; one space at its beginning; all of its spaces. */
 typedef enum clt_drop { CLT_DROP_NOTHING, CLT_DROP_SPACE, CLT_DROP_SPACES } clt_drop;
 typedef struct clt_sentence {
-    bool on; /* the tokenizer is of this kind */
+    bool on; /* the tokenizer is a SentencePiece BPE */
     bool
-        normal; /* a normalizer replaces spaces, before `normalized` added tokens are found; else a Metaspace */
-    bool split;     /* a word begins at each space, as the rules say */
-    bool fallback;  /* a character without a token becomes its bytes, as tokens like <0x0A> */
-    bool fuse;      /* unknown characters in a row become one unknown token */
-    uint32_t other; /* id of the unknown token; CLT_NO_TOKEN: unknown characters are left out */
+        /* a normalizer replaces spaces before `normalized` added tokens are found; else a Metaspace replaces
+         * them */
+        normal;
+    bool split;     /* the rules begin a word at each space */
+    bool fallback;  /* a character without a token is encoded as its bytes, with tokens like <0x0A> */
+    bool fuse;      /* a run of unknown characters becomes one unknown token */
+    uint32_t other; /* id of the unknown token; CLT_NO_TOKEN: unknown characters are dropped */
     clt_prepend prepend;
     clt_drop drop;
-    bool apart; /* no merge joins a space with a character before it other than a space: found by _ready */
+    /* no merge joins a space to a preceding character that is not a space; set by clt_tokenizer_ready */
+    bool apart;
 } clt_sentence;
 
 /* How a text is prepared and framed, apart from vocabulary and merges. */
 typedef struct clt_tokenizer_rules {
     clt_splitting splitting;
-    bool nfc;                 /* the text is brought into normal form C first */
+    bool nfc;                 /* the text is first converted to normal form C */
     bool prefix_space;        /* text at the start or after an added token gets a space if it has none */
     bool ignore_merges;       /* a word that is in the vocabulary becomes that token without merges */
     clt_around before, after; /* ids at the beginning and the end of every text */
@@ -121,8 +125,8 @@ struct clt_tokenizer {
     uint8_t added_start[256]; /* whether an added token begins with this byte */
 };
 
-/* Building a tokenizer: call begin, put for every token, ready, then merge for every merge. A failure is
- * CLT_EDATA and says what is wrong with the token or merge; the caller prefixes the file's name. */
+/* Functions that build a tokenizer: call begin, put for every token, ready, then merge for every merge.
+ * CLT_EDATA says what is wrong with the token or merge; the caller prefixes the file's name. */
 clt_status clt_tokenizer_begin(uint32_t vocab, uint32_t max_merges, clt_tokenizer **out);
 clt_status clt_tokenizer_put(clt_tokenizer *t, int64_t id, const char *bytes, size_t size, bool literal);
 clt_status clt_tokenizer_ready(clt_tokenizer *t);
@@ -146,7 +150,7 @@ static inline const clt_pair_slot *clt_tokenizer_pair(const clt_tokenizer *t, ui
  * returns how many are left. */
 size_t clt_merge_symbols(const clt_tokenizer *t, uint32_t *id, size_t n, size_t least);
 
-/* The byte letter of a byte: the printable character that stands for it in vocabulary files. */
+/* The byte letter of a byte: the printable character that represents it in vocabulary files. */
 uint32_t clt_byte_letter(uint8_t byte);
 /* Converts a text in byte letters to bytes in dst (room for `size` bytes); false if a character is not a
  * byte letter. */
@@ -163,9 +167,9 @@ clt_status clt_tokens_joined(const clt_token *a, const clt_token *b, char **out,
 /* Reads the files of a tokenizer (bpe_files.c). */
 clt_status clt_tokenizer_load(const char *path, clt_tokenizer **out);
 
-/* Finding added tokens in texts (tokenizer_added.c), after clt_added_ready sorted t->added. */
+/* A search for added tokens in a text (tokenizer_added.c); clt_added_ready must have sorted t->added. */
 typedef struct clt_added_match {
-    size_t begin, end; /* including white space, by lstrip and rstrip */
+    size_t begin, end; /* including the white space that lstrip and rstrip take */
     uint32_t id;
 } clt_added_match;
 typedef struct clt_added_search {
@@ -173,11 +177,11 @@ typedef struct clt_added_search {
     const char *text;
     size_t size;
     bool normalized; /* finds tokens whose `normalized` has this value */
-    /* Inside these ranges, which are in order, special tokens are found whatever else says about them. */
+    /* Inside these ranges, which are in order, special tokens are always found. */
     const clt_text_range *marked;
     size_t n_marked;
     size_t at;  /* where the search continues */
-    size_t end; /* of the previous match */
+    size_t end; /* end of the previous match */
 } clt_added_search;
 clt_status clt_added_ready(clt_tokenizer *t);
 /* The next match; false when there is none. */
@@ -185,36 +189,37 @@ bool clt_added_next(clt_added_search *search, clt_added_match *match);
 /* False if cutting the text at `at` could split an added token, or the white space that it takes. */
 bool clt_added_may_cut(const clt_tokenizer *t, const char *text, size_t size, size_t at);
 
-/* Appends the text as the tokenizer's normaliser leaves it; clt_tokenizer_is_normal: true if it certainly
- * would stay as it is. */
+/* Appends the normalised text. clt_tokenizer_is_normal: true if the normaliser certainly changes nothing. */
 clt_status clt_tokenizer_normal(const clt_tokenizer *t, const char *text, size_t size, clt_text_start start,
                                 clt_str *out);
 bool clt_tokenizer_is_normal(const clt_tokenizer *t, const char *text, size_t size);
 
-/* The normaliser of BERT: cleans, separates Chinese characters, strips accents, lowers. Bytes that are not
+/* BERT's normaliser: cleans, separates Chinese characters, strips accents, lowers case. Bytes that are not
  * UTF-8 are dropped. */
 clt_status clt_wordpiece_normal(const clt_wordpiece *how, const char *text, size_t size, clt_str *out);
-/* Appends the ids of the pieces of a word: the longest first, from the left; or of the unknown token. */
+/* Appends the ids of a word's pieces, from the left the longest possible; else the id of the unknown
+ * token. */
 clt_status clt_wordpiece_encode(const clt_tokenizer *t, const char *word, size_t size, clt_ids *out);
 
 /* --- SentencePiece's BPE --- */
 
-/* Appends the text with the letter of a space for spaces and, by the rules, before it. */
+/* Appends the text with CLT_SPACE_LETTER in place of spaces and, if the rules say so, before it. */
 void clt_sentence_prepare(const clt_sentence *how, const char *text, size_t size, clt_text_start start,
                           clt_str *out);
 bool clt_sentence_ends_with_space(const char *text, size_t size);
 /* Writes the tokens from which the merges of a word start, at most `size`; returns how many. */
 size_t clt_sentence_symbols(const clt_tokenizer *t, const char *word, size_t size, uint32_t *id);
-/* The byte that a token with this name stands for, such as <0x0A>; -1: it is not such a name. And the
- * name. */
+/* The byte that a token with this name represents, such as <0x0A>; -1: it is not such a name. The second
+ * function writes the name of a byte. */
 #define CLT_BYTE_NAME 7
 int clt_sentence_byte(const char *name, size_t size);
 void clt_sentence_byte_name(uint8_t byte, char *name);
 /* To be called when all merges are known. */
 void clt_sentence_ready(clt_tokenizer *t);
-/* True if each byte has a token, which characters without a token of their own become. */
+/* True if each byte has a token, so that characters without a token can be encoded as bytes. */
 bool clt_sentence_all_bytes(const clt_tokenizer *t);
-/* Appends the text of a token; first: it begins the text. clt_sentence_bytes: its bytes inside of a text. */
+/* Appends the text of a token; `first`: it begins the text. clt_sentence_bytes: its size inside a text, in
+ * bytes. */
 void clt_sentence_append(const clt_tokenizer *t, uint32_t id, bool first, clt_str *out);
 uint32_t clt_sentence_bytes(const clt_token *token);
 
@@ -226,10 +231,10 @@ clt_status clt_split_words(const clt_splitting *how, const char *text, size_t si
 /* The same for a prepared text, by the rules of SentencePiece's BPE. */
 clt_status clt_sentence_split(const clt_sentence *how, const char *text, size_t size, clt_word_visitor word,
                               void *context);
-/* The same by BERT's rules: white space separates words and belongs to none; a punctuation character is a
- * word of its own. */
+/* The same by BERT's rules: white space separates words and belongs to none; each punctuation character is a
+ * word. */
 clt_status clt_wordpiece_split(const char *text, size_t size, clt_word_visitor word, void *context);
-/* The regular expression that is written into files; and the way back, false for an unknown expression. */
+/* The regular expression that files get, and the reverse; false for an unknown expression. */
 const char *clt_words_expression(clt_words words);
 bool clt_words_find(const char *expression, clt_words *out);
 

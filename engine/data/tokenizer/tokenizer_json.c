@@ -7,7 +7,7 @@
 
 #include "engine/data/tokenizer/tokenizer_loading.h"
 
-/* How deep sequences may be nested. */
+/* Depth to which sequences may be nested. */
 #define MAX_DEPTH 8
 
 clt_status clt_tokenizer_at(const clt_json_doc *doc, const clt_json *value, clt_status status)
@@ -105,10 +105,10 @@ static clt_status read_spaces(clt_tokenizer_loading *l, const clt_json *part)
     return CLT_OK;
 }
 
-/* A Metaspace of the pre_tokenizer or the decoder. *prepend: where it puts the letter of a space. */
+/* Reads a Metaspace of the pre_tokenizer or the decoder. *prepend: where it inserts CLT_SPACE_LETTER. */
 static clt_status read_metaspace(const clt_tokenizer_loading *l, const clt_json *part, clt_prepend *prepend)
 {
-    static const char *const schemes[] = {"never", "first", "always"}; /* by clt_prepend */
+    static const char *const schemes[] = {"never", "first", "always"}; /* indexed by clt_prepend */
     const clt_json *scheme = clt_json_get(part, "prepend_scheme");
     *prepend = clt_json_flag(part, "add_prefix_space", true) ? CLT_PREPEND_ALWAYS : CLT_PREPEND_NEVER;
     if (!is_text(part, "replacement", CLT_SPACE_LETTER))
@@ -123,8 +123,8 @@ static clt_status read_metaspace(const clt_tokenizer_loading *l, const clt_json 
     return clt_tokenizer_refuse(l->doc, part, "a Metaspace with an unknown prepend_scheme");
 }
 
-/* The pre_tokenizer of a normalizer that replaces spaces: none, or one that splits at the spaces that are
- * left, which are none. Without such a normalizer it is a Metaspace. */
+/* Reads the pre_tokenizer. After a normalizer that replaces spaces there is none, or one that splits at
+ * spaces, of which none are left. Otherwise it is a Metaspace. */
 static clt_status read_sentence_words(clt_tokenizer_loading *l, const clt_json *root)
 {
     const clt_json *part = clt_json_get(root, "pre_tokenizer");
@@ -315,7 +315,7 @@ static clt_status read_post_processor(clt_tokenizer_loading *l, const clt_json *
 
 static clt_status read_decoder(clt_tokenizer_loading *l, const clt_json *part)
 {
-    if (l->rules.wordpiece.on) /* how a text is put together again: with a space before each word */
+    if (l->rules.wordpiece.on) /* decoding puts a space before each word */
         return has_type(part, "WordPiece") ? CLT_OK : refuse_type(l, part, "a WordPiece's decoder");
     if (l->rules.sentence.on)
         return read_sentence_decoder(l, part);

@@ -19,16 +19,16 @@ enum { CLT_SIDE_CONFIG, CLT_SIDE_ADDED, CLT_SIDE_MAP, CLT_SIDES };
 
 typedef struct clt_tokenizer_loading {
     const char *path;        /* the JSON file, for messages */
-    const char *merges_path; /* where the merges are: merges.txt, or the same file */
-    const clt_json_doc *doc; /* of the vocabulary */
+    const char *merges_path; /* the file with the merges: merges.txt, or the same file */
+    const clt_json_doc *doc; /* document of the vocabulary */
     const clt_json *vocab;   /* token -> id */
-    const clt_json *merges;  /* of tokenizer.json, or NULL */
-    char *merges_text;       /* of merges.txt, or NULL */
+    const clt_json *merges;  /* merges of tokenizer.json, or NULL */
+    char *merges_text;       /* text of merges.txt, or NULL */
     size_t merges_size;
     clt_json_doc *side[CLT_SIDES]; /* NULL: no such file */
     clt_added_entry *added;
     size_t n_added, added_capacity;
-    const char *role[CLT_TOKEN_ROLES]; /* contents of tokens; NULL: not named */
+    const char *role[CLT_TOKEN_ROLES]; /* contents of the tokens with roles; NULL: no file names one */
     clt_tokenizer_rules rules;
     const char *unknown; /* WordPiece: the token for unknown words */
     char *left, *right;  /* scratch: bytes of the two sides of a merge */
@@ -41,7 +41,7 @@ static inline bool clt_json_is_absent(const clt_json *value)
     return !value || clt_json_typeof(value) == CLT_JSON_NULL;
 }
 
-/* The member of an object, if there is one of this type; else NULL. value: anything, or NULL. */
+/* The member of an object, if there is one of this type; else NULL. `value`: any value, or NULL. */
 static inline const clt_json *clt_json_member(const clt_json *value, const char *key, clt_json_type type)
 {
     const clt_json *member = clt_json_get(value, key);
@@ -60,8 +60,8 @@ clt_status clt_tokenizer_at(const clt_json_doc *doc, const clt_json *value, clt_
 /* Fails because the setting `what` is not supported. */
 clt_status clt_tokenizer_refuse(const clt_json_doc *doc, const clt_json *value, const char *what);
 
-/* vocab_txt.c: the vocab.txt of a BERT, a token on each line, as the tokenizer.json that it stands for. Each
- * token is on the line of the file, so that messages name it. */
+/* vocab_txt.c: turns BERT's vocab.txt, with a token on each line, into the equivalent tokenizer.json. Each
+ * token keeps its line, so that messages name it. */
 #define CLT_VOCAB_TXT "vocab.txt"
 clt_status clt_vocab_txt_parse(const char *path, clt_json_doc **out);
 

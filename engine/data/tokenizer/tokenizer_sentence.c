@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * BPE over characters in the way of SentencePiece: "▁" stands for a space, and a character without a token
- * becomes the tokens of its bytes, or the unknown token. This file prepares texts, cuts them where no merge
- * reaches across, finds the tokens to begin with, and turns tokens into text again, all as the tokenizers
- * library does it. It knows neither files nor merging. */
+ * BPE over characters as in SentencePiece: "▁" represents a space, and a character without a token becomes
+ * the tokens of its bytes, or the unknown token. This file prepares texts, cuts them where no merge crosses,
+ * finds the initial tokens, and turns tokens into text, all as the tokenizers library does. It knows neither
+ * files nor merging. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ bool clt_sentence_ends_with_space(const char *text, size_t size)
     return size >= SPACE_BYTES && begins_with_space(text + size - SPACE_BYTES, SPACE_BYTES);
 }
 
-/* Whether the letter of a space is put before a text that begins in this way. */
+/* True if "▁" is inserted before a text at this place. */
 static bool takes_prefix(const clt_sentence *how, clt_text_start start)
 {
     return (how->prepend == CLT_PREPEND_ALWAYS && start != CLT_TEXT_CONTINUES) ||
@@ -34,7 +34,7 @@ static bool takes_prefix(const clt_sentence *how, clt_text_start start)
 void clt_sentence_prepare(const clt_sentence *how, const char *text, size_t size, clt_text_start start,
                           clt_str *out)
 {
-    /* A normalizer puts it before every text, a Metaspace only before texts that do not begin with it. */
+    /* A normalizer inserts "▁" before every text, a Metaspace only before texts that do not begin with it. */
     bool has_one = !how->normal && (begins_with_space(text, size) || (size > 0 && text[0] == ' '));
     if (size > 0 && !has_one && takes_prefix(how, start))
         clt_str_append_n(out, SPACE, SPACE_BYTES);
@@ -79,7 +79,7 @@ static bool byte_tokens(const clt_tokenizer *t, const char *bytes, size_t size, 
 size_t clt_sentence_symbols(const clt_tokenizer *t, const char *word, size_t size, uint32_t *id)
 {
     const clt_sentence *how = &t->rules.sentence;
-    bool unknown = false; /* an unknown token is to be written before the next known one */
+    bool unknown = false; /* an unknown token must be written before the next known one */
     size_t n = 0;
     for (size_t at = 0, step; at < size; at += step) {
         step = clt_utf8_size(word + at, size - at);
@@ -122,7 +122,7 @@ void clt_sentence_byte_name(uint8_t byte, char *name)
     (void)snprintf(name, CLT_BYTE_NAME, "<0x%02X>", byte);
 }
 
-/* A merge joins a token with one that begins with a space, after another character than a space. */
+/* True if a merge joins a token that does not end with a space and one that begins with a space. */
 static bool crosses(const clt_tokenizer *t, const clt_merge *merge)
 {
     const clt_token *left = &t->tokens[merge->left], *right = &t->tokens[merge->right];
@@ -147,7 +147,7 @@ bool clt_sentence_all_bytes(const clt_tokenizer *t)
     return bytes;
 }
 
-/* A token as it stands in a prepared text: an added one that was found there in its normal form. */
+/* A token as in a prepared text: an added token has its normal form there. */
 static clt_token prepared(const clt_tokenizer *t, uint32_t id)
 {
     clt_token token = t->tokens[id];

@@ -16,7 +16,7 @@
 #define PUNCTUATION 4u
 #define MARK 8u
 
-/* The classes of ASCII, as wordpiece_runs has them: most characters of most texts. */
+/* The classes of ASCII characters, from wordpiece_runs: a fast path, since most characters are ASCII. */
 static const uint8_t ascii_class[128] = {
     [0 ... 8] = DROPPED,
     [9] = SPACE,
@@ -55,7 +55,7 @@ static bool is_chinese(uint32_t code)
 void clt_append_small(uint32_t code, clt_str *out)
 {
     uint64_t found = small_letters[CLT_LAST_AT_MOST(COUNT(small_letters), small_letters[i] >> 21, code)];
-    if (code == 0x130) /* I with a dot, which becomes an i and a dot */
+    if (code == 0x130) /* I with a dot becomes an i and a combining dot */
         clt_str_append(out, "i\xcc\x87");
     else
         clt_append_code(found >> 21 == code ? (uint32_t)(found & 0x1fffffu) : code, out);
@@ -84,7 +84,7 @@ static void clean(const clt_wordpiece *how, const char *text, size_t size, clt_s
     }
 }
 
-/* Appends the text without marks and in small letters. */
+/* Appends the text without marks and in lower case. */
 static void lower(const clt_wordpiece *how, const char *text, size_t size, clt_str *out)
 {
     for (size_t at = 0, step; at < size; at += step) {
@@ -99,14 +99,14 @@ static void lower(const clt_wordpiece *how, const char *text, size_t size, clt_s
     }
 }
 
-/* An ASCII character that stays, if only as a space: the characters on both sides of it do not change each
- * other. */
+/* True for an ASCII character that is kept, perhaps as a space: characters on its two sides do not change
+ * each other. */
 static bool is_simple(char c)
 {
     return (unsigned char)c < 128 && !(ascii_class[(unsigned char)c] & DROPPED);
 }
 
-/* Appends simple characters in their normal form; returns how many bytes at the beginning are simple. */
+/* Appends the simple characters at the beginning in their normal form; returns their number of bytes. */
 static size_t append_simple(const clt_wordpiece *how, const char *text, size_t size, clt_str *out)
 {
     char made[256];
@@ -167,8 +167,8 @@ clt_status clt_wordpiece_split(const char *text, size_t size, clt_word_visitor w
     return size > begin ? word(context, text + begin, size - begin) : CLT_OK;
 }
 
-/* The id of the longest token with which the rest of a word begins, and the bytes of the word that it takes.
- * more: the rest continues a word. */
+/* The id of the longest token with which the rest of a word begins, and its bytes of the word. `more`: the
+ * rest continues a word. */
 static uint32_t longest(const clt_tokenizer *t, const char *rest, size_t size, bool more, size_t *taken)
 {
     char piece[CLT_TOKEN_MAX_BYTES];

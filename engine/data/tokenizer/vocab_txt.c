@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The vocab.txt of a BERT, whose line number is a token's id, read by writing the tokenizer.json that it
- * stands for. The flags of tokenizer_config.json beside it say how texts are normalised. */
+ * Reads BERT's vocab.txt, in which the line number is the token's id, by writing the equivalent
+ * tokenizer.json. The flags of the tokenizer_config.json beside it say how texts are normalised. */
 #include <string.h>
 
 #include "engine/data/texts/text_paths.h"
@@ -42,7 +42,7 @@ static size_t trimmed(const char *line, size_t size)
     return size;
 }
 
-/* Writes the tokens, one on each line, and notes the ids of special ones; -1: there is none. */
+/* Writes the tokens, one on each line, and notes the ids of special tokens; -1: there is none. */
 static clt_status write_tokens(const char *text, size_t size, clt_str *out, int64_t id[N_SPECIALS])
 {
     CLT_SCOPED(clt_str) token = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Masks of tokens. Source: Devlin et al. 2018, arXiv:1810.04805, section 3.1; whole words as in the authors'
- * later program: a word that would exceed the count is left out, not cut. */
+ * later program: a word that would exceed the count is skipped, not cut. */
 #include "engine/data/tokens/masking.h"
 
 #include <math.h>
@@ -9,9 +9,10 @@
 
 #include "engine/base/rng.h"
 
-/* op ids of CLT_RNG_MASK: the order of words, what happens to a place, the random token */
+/* op ids of CLT_RNG_MASK: the order of words, what replaces a place, the random token */
 enum { STREAM_ORDER = 0, STREAM_FATE = 1, STREAM_TOKEN = 2 };
-#define STRIDE ((uint64_t)1 << 16) /* random words of a sample in each stream; texts are shorter */
+/* random words of a sample in each stream; more than the tokens of any text */
+#define STRIDE ((uint64_t)1 << 16)
 
 typedef struct sample_stream {
     clt_draw draw;
@@ -36,8 +37,8 @@ int64_t clt_masking_count(const clt_masking *how, int64_t length)
     return n < how->most ? n : how->most;
 }
 
-/* The first places of the words, in order: of every token that is neither [CLS] nor [SEP], or with whole
- * words of every token that does not continue the one before it. */
+/* The first places of the words, in order. Every token but [CLS] and [SEP] is a word; with whole words,
+ * tokens that continue the token before them belong to its word. */
 static int64_t find_words(const clt_masking *how, const uint32_t *id, int64_t length, int32_t *first)
 {
     int64_t words = 0;

@@ -15,7 +15,7 @@
 
 #define VERSION 1u
 #define LENGTHS                                                                                              \
-    6 /* bytes of a record before its tokens: three u16, the two lengths and whether B is random */
+    6 /* bytes of a record before its tokens: three u16, which are the two lengths and whether B is random */
 #define BUFFER ((size_t)1 << 18)
 
 static const uint8_t magic[8] = {'c', 'l', 't', 'p', 'a', 'i', 'r', 's'};

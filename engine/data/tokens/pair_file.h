@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file of pairs of texts that `cltrain data prepare --mlm` writes and data.type mlm reads: a header of
- * CLT_PAIR_HEADER bytes, then records of equal size, all little-endian. A record holds [CLS] A [SEP] B [SEP],
- * where A ends, how long it is and whether B follows A. It knows nothing of masks. */
+ * Reads and writes files of pairs of texts, which `cltrain data prepare --mlm` writes and data.type mlm
+ * reads: a header of CLT_PAIR_HEADER bytes, then records of equal size, all little-endian. A record holds
+ * [CLS] A [SEP] B [SEP], the end of A, its length, and whether B follows A in the text. It knows nothing of
+ * masks. */
 #ifndef ENGINE_DATA_TOKENS_PAIR_FILE_H
 #define ENGINE_DATA_TOKENS_PAIR_FILE_H
 
@@ -11,7 +12,7 @@
 #include "engine/base/status.h"
 
 #define CLT_PAIR_HEADER 64
-#define CLT_PAIR_LEAST 5       /* tokens: [CLS] a [SEP] b [SEP] */
+#define CLT_PAIR_LEAST 5       /* tokens of the shortest pair: [CLS] a [SEP] b [SEP] */
 #define CLT_PAIR_CONTEXT 16384 /* the longest record, in tokens */
 #define CLT_PAIR_ENDING ".pairs"
 
@@ -25,8 +26,8 @@ typedef struct clt_pair_header {
 
 typedef struct clt_pair {
     int64_t first;  /* tokens of [CLS] A [SEP] */
-    int64_t length; /* tokens of all */
-    bool random;    /* B does not follow A */
+    int64_t length; /* tokens of the whole pair */
+    bool random;    /* B does not follow A in the text */
     const uint8_t *tokens;
 } clt_pair;
 
@@ -42,10 +43,11 @@ static inline uint32_t clt_pair_token(const clt_pair_header *h, const clt_pair *
     uint32_t low = (uint32_t)p[0] | (uint32_t)p[1] << 8;
     return h->width == 2 ? low : low | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
-/* The byte at which a record begins. */
+/* Offset of a record in the file, in bytes. */
 uint64_t clt_pair_offset(const clt_pair_header *h, int64_t index);
 
-/* Writing: the header, which counts the records, is written last, so that an incomplete file has none. */
+/* A writer. The header, which counts the records, is written last, so that an incomplete file has no
+ * header. */
 typedef struct clt_pair_writer clt_pair_writer;
 clt_status clt_pair_writer_create(const char *path, const clt_pair_header *header, clt_pair_writer **out);
 /* Appends a pair; ids: `length` tokens. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Encodes text files into token shards. They are written into a temporary folder beside the final one, which
- * is renamed at the end, so that a run that was stopped leaves nothing that looks complete. */
+ * Encodes text files into token shards. A temporary folder beside the final one gets the files and is renamed
+ * at the end, so that an interrupted run leaves nothing that looks complete. */
 #include "engine/data/tokens/prepare.h"
 
 #include <dirent.h>
@@ -319,7 +319,7 @@ static clt_status manifest_pairs(const preparation *p, const char *part, const c
     return CLT_OK;
 }
 
-/* How pairs were made, and their files. */
+/* Writes the options of pairing, and the files of pairs. */
 static clt_status manifest_pairing(const preparation *p, clt_json_writer *w)
 {
     const clt_prepare_options *o = p->options;
@@ -386,7 +386,7 @@ static bool is_empty_folder(const char *path)
     DIR *dir = opendir(path);
     if (!dir)
         return false;
-    errno = 0; /* readdir sets it if the folder cannot be read to its end */
+    errno = 0; /* readdir sets errno if the folder cannot be read to its end */
     for (struct dirent *entry; empty && (entry = readdir(dir)) != NULL;)
         empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
     empty = empty && errno == 0;
@@ -451,7 +451,7 @@ static void release(preparation *p)
 
 CLT_SCOPED_VALUE(preparation, release)
 
-/* Fills the folder and gives it its name. */
+/* Fills the temporary folder and renames it. */
 static clt_status fill_folder(preparation *p)
 {
     CLT_TRY(get_tokenizer(p));

@@ -24,12 +24,12 @@ typedef struct clt_prepare_options {
     bool special_tokens;   /* names of special tokens in the text become their ids */
     /* above 0: a BPE vocabulary of this size is trained on the training part; `tokenizer` is "" then */
     int64_t train_bpe;
-    /* fraction of the bytes, at the end of the text, that is kept for evaluation; 0 <= split < 1 */
+    /* fraction of the text's bytes, at its end, that is kept for evaluation; 0 <= split < 1 */
     double split;
     int64_t shard_tokens;
-    /* Pairs of texts for data.type mlm are written instead of shards, train.pairs and val.pairs: their length
-     * in tokens, 0: shards; the share of documents with shorter pairs; how often the text is paired; the
-     * seed. */
+    /* For pairs of texts (data.type mlm), train.pairs and val.pairs, instead of shards: the length of a pair
+     * in tokens (0: write shards); the share of documents with shorter pairs; how often the text is paired;
+     * the seed. */
     int64_t pair_context;
     double pair_shorter;
     int64_t pair_copies;
@@ -52,11 +52,11 @@ typedef struct clt_prepare_result {
 } clt_prepare_result;
 
 /* clt_prepare: writes train_000.bin ..., val_000.bin ..., tokenizer.json (with tokenizer_config.json if
- * special tokens have roles) and manifest.json. The end-of-text token, if the tokenizer has one, stands
- * between two documents (files, or records of JSON Lines) of the same part. */
+ * special tokens have roles) and manifest.json. The end-of-text token, if the tokenizer has one, separates
+ * two documents (files, or records of JSON Lines) of the same part. */
 clt_status clt_prepare(const clt_prepare_options *options, clt_prepare_result *result);
 
-/* Formats of manifest.json: of shards of tokens, of pairs of texts. */
+/* Formats of manifest.json: for shards of tokens, for pairs of texts. */
 #define CLT_MANIFEST_TOKENS "cltrain-tokens-1"
 #define CLT_MANIFEST_PAIRS "cltrain-pairs-1"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sentences and pairs of them. The rules are as for the data of Devlin et al. 2018, arXiv:1810.04805,
- * section 3.1 and appendix A.2. */
+ * Makes sentences and pairs of sentences by the rules of Devlin et al. 2018, arXiv:1810.04805, section 3.1
+ * and appendix A.2. */
 #include "engine/data/tokens/sentence_pairs.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "engine/base/rng.h"
 
 #define AROUND 3       /* tokens that are not text: [CLS] and two [SEP] */
-#define TRIES 10       /* draws of another document */
+#define TRIES 10       /* most draws of another document */
 #define SHORTEST 2     /* tokens of the shortest pair */
 #define PAIR_STREAM 3u /* op id of CLT_RNG_MASK; 0 to 2 belong to masks */
 
@@ -25,7 +25,7 @@ static clt_status end_document(clt_sentences *s)
     return CLT_OK;
 }
 
-/* Adds the sentence that the ids after the last one are, if there are any. */
+/* Makes the ids after the last sentence a sentence, if there are any. */
 static clt_status end_sentence(clt_sentences *s)
 {
     if (s->ids.count == s->begin[s->n_sentences])
@@ -92,7 +92,7 @@ typedef struct pairing {
     size_t document;
     uint32_t copy;
     uint64_t drawn;       /* random words of this document so far */
-    size_t target;        /* tokens of both texts that are wished for */
+    size_t target;        /* wanted number of tokens of both texts together */
     clt_ids a, b, record; /* the two texts; the record */
     clt_pair_sink put;
     void *context;
@@ -124,7 +124,7 @@ static clt_status append(clt_ids *out, const uint32_t *id, size_t count)
     return CLT_OK;
 }
 
-/* Appends sentences from `first` on: all before `end`, or as many as reach `enough` tokens. */
+/* Appends sentences from `first` on, until `end` or until there are `enough` tokens. */
 static clt_status append_sentences(const clt_sentences *s, size_t first, size_t end, size_t enough,
                                    clt_ids *out)
 {
@@ -142,7 +142,7 @@ static clt_status append_random(pairing *p, clt_ids *out)
     return append_sentences(p->s, first + draw(p, end - first), end, wanted, out);
 }
 
-/* Takes tokens off the longer text, one at a time and from either end, until both fit. */
+/* Removes tokens from the longer text, one at a time and randomly from either end, until both fit. */
 static void shorten(pairing *p)
 {
     size_t begin[2] = {0, 0};
@@ -170,8 +170,8 @@ static clt_status emit(pairing *p, bool random)
     return p->put(p->context, p->record.id, (int64_t)first, (int64_t)p->record.count, random);
 }
 
-/* Makes a pair of the sentences [first, *end); if a random text takes the second place, *end becomes
- * smaller, and the sentences from there on are used for the next pair. */
+/* Makes a pair from the sentences [first, *end). If the second text is a random one, *end becomes smaller,
+ * and the sentences from there on are used for the next pair. */
 static clt_status pair_up(pairing *p, size_t first, size_t *end)
 {
     size_t count = *end - first, in_a = count < 2 ? 1 : 1 + draw(p, count - 1);

@@ -8,16 +8,17 @@
 #include "engine/data/texts/texts.h"
 #include "engine/data/tokenizer/tokenizer.h"
 
-/* Documents of sentences of tokens. Sentence s is id[begin[s]] to id[begin[s + 1] - 1]; document d is the
- * sentences first[d] to first[d + 1] - 1, at least one, none of them empty. */
+/* Documents, which consist of sentences, which consist of tokens. Sentence s is id[begin[s]] to
+ * id[begin[s + 1] - 1]; document d has the sentences first[d] to first[d + 1] - 1. It has at least one, and
+ * none is empty. */
 typedef struct clt_sentences {
     clt_ids ids;
     size_t *begin, *first;
     size_t n_sentences, n_documents, begin_capacity, first_capacity;
 } clt_sentences;
 
-/* Encodes texts with one sentence a line and an empty line between two documents; a file ends its document,
- * too. `tell` may be NULL: gets the number of bytes of text that are done. */
+/* Encodes texts with one sentence on each line and an empty line between two documents; the end of a file
+ * ends a document, too. `tell`, which may be NULL, gets the number of bytes of text that are done. */
 typedef clt_status (*clt_sentences_tell)(void *context, uint64_t bytes);
 clt_status clt_sentences_read(const clt_texts *texts, const clt_tokenizer *tokenizer, clt_sentences_tell tell,
                               void *context, clt_sentences *out);
@@ -25,16 +26,16 @@ void clt_sentences_free(clt_sentences *s);
 CLT_SCOPED_VALUE(clt_sentences, clt_sentences_free)
 
 typedef struct clt_pairing {
-    int64_t context;           /* tokens of [CLS] A [SEP] B [SEP], at most */
+    int64_t context;           /* most tokens of [CLS] A [SEP] B [SEP] */
     double shorter;            /* share of documents whose pairs get a random, shorter length */
-    int64_t copies;            /* times that the text is paired, each time in another way */
-    uint64_t seed;             /* pairs are a function of the seed, the copy and the document alone */
+    int64_t copies;            /* number of times that the text is paired, each time differently */
+    uint64_t seed;             /* pairs depend only on the seed, the copy and the document */
     uint32_t begin, separator; /* ids of [CLS] and [SEP] */
 } clt_pairing;
 
-/* Calls `put` for each pair of the documents [from, to), which are at least two: ids are [CLS] A [SEP] B
- * [SEP], `length` tokens, of which the first `first` are [CLS] A [SEP]. Second texts that do not follow
- * (`random`) come from these documents, too. */
+/* Calls `put` for each pair of the documents [from, to), of which there are at least two. `ids` has `length`
+ * tokens, [CLS] A [SEP] B [SEP]; the first `first` ones are [CLS] A [SEP]. A second text that does not follow
+ * the first (`random`) comes from these documents, too. */
 typedef clt_status (*clt_pair_sink)(void *context, const uint32_t *ids, int64_t first, int64_t length,
                                     bool random);
 clt_status clt_pairs_make(const clt_sentences *s, const clt_pairing *how, size_t from, size_t to,

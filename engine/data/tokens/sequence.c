@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Computes where the windows over a stream of tokens begin, and which targets an earlier window has. */
+ * Computes where the windows over a stream of tokens begin, and which targets an earlier window counts. */
 #include "engine/data/tokens/sequence.h"
 
 clt_sequence clt_sequence_make(int64_t tokens, int64_t context, clt_split split, bool shuffle)

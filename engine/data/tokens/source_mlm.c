@@ -2,9 +2,9 @@
  *
  * Data for masked language models: pairs of texts from a file that `cltrain data prepare --mlm` made, masked
  * while they are read. Fields of a sample of T tokens and P places: x (T) tokens; segments (T) 0 for [CLS] A
- * [SEP] and for padding, 1 for B [SEP]; document (T), 0 for the text and another number for each token of
- * padding, which the attention of the text then does not see; places (P) of masked tokens; y (P) the tokens
- * that stood there, -1 for places that are not used; follows, 1 if the second text does not follow. */
+ * [SEP] and for padding, 1 for B [SEP]; document (T), 0 for the text and a different number for each token of
+ * padding, so that the text's attention does not see it; places (P) of masked tokens; y (P) the original
+ * tokens there, -1 for unused places; follows, 1 if the second text does not follow. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +49,8 @@ static clt_status path_of(const clt_config *config, clt_split split, char **out)
     return CLT_OK;
 }
 
-/* The places of a sample: data.places, or as in the published recipes 20 of 128 and 80 of 512 tokens. */
+/* The number of places in a sample: data.places, or as in the published recipes, 20 for 128 tokens and 80 for
+ * 512. */
 static int64_t places_of(const clt_config *config, int64_t context)
 {
     int64_t given = clt_config_int(config, "data.places");
@@ -272,7 +273,7 @@ static void mlm_locate(const clt_source *source, int64_t index, int field, clt_s
                    (unsigned long long)clt_pair_offset(&state->header, index));
 }
 
-/* All values are in the bounds of the tokenizer and the context, which is checked when they are read. */
+/* Each read checks that all values are in the bounds of the tokenizer and the context. */
 static clt_status mlm_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                   int64_t ignore, bool *done)
 {

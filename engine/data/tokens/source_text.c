@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Text as a stream of tokens. The files are joined; their last part is kept for evaluation, unless there are
- * files for that; and the part of this split is tokenised in memory (with the byte tokenizer it stays as it
- * is). With model.context the samples are sequences (sequence.h). Without it sample i has the window of
- * data.window tokens that begins at token i (field x) and the token after that (field y). It knows nothing
- * of how text is tokenised. */
+ * files for that; and the part of this split is tokenised in memory (the byte tokenizer leaves it unchanged).
+ * With model.context the samples are sequences (sequence.h). Without it, sample i has the window of
+ * data.window tokens that begins at token i (field x) and the token after that window (field y). It knows
+ * nothing of how text is tokenised. */
 #include "engine/data/arrays/source_pair.h"
 
 #include <stdlib.h>
@@ -27,14 +27,14 @@ typedef struct text_state {
     bool joined; /* the files are one document */
     void *ids;   /* (tokens) u16 or i32; NULL: the bytes are the tokens */
     size_t ids_capacity;
-    clt_dtype dtype; /* of a token: u8, u16 or i32 */
-    int64_t tokens;  /* in this split */
+    clt_dtype dtype; /* type of a token: u8, u16 or i32 */
+    int64_t tokens;  /* tokens of this split */
     int64_t window;  /* tokens of x, if the samples are windows instead of sequences */
     bool sequences;
     clt_sequence sequence;
 } text_state;
 
-/* Copies all documents into one joined text, to which their `bytes` point from then on. */
+/* Copies all documents into one joined text, to which their `bytes` then point. */
 static clt_status join_texts(text_state *state)
 {
     clt_texts *t = &state->texts;
@@ -190,7 +190,7 @@ static clt_status too_short(const clt_config *config, clt_split split, const tex
 static int64_t largest_token(const text_state *state)
 {
     int64_t most = 0;
-    /* the bound follows from the vocabulary alone, so that it does not depend on the text */
+    /* the bound depends on the vocabulary and not on the text */
     if (state->sequences || state->ids)
         return (int64_t)clt_tokenizer_vocab(state->tokenizer) - 1;
     for (size_t i = 0; i < state->size; i++)
@@ -233,7 +233,8 @@ static clt_status set_fields(clt_source *source, const text_state *state, const 
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
-/* Computes the fingerprint. Tokens between and around documents belong to it: they are trained on, too. */
+/* Computes the fingerprint. It covers tokens between and around documents, since these are trained on,
+ * too. */
 static void add_content(text_state *state)
 {
     const clt_texts *t = &state->texts;

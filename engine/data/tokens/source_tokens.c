@@ -2,8 +2,8 @@
  *
  * Token shards: files with llm.c's header (u16 or u32 tokens), or without a header (u16, as nanoGPT writes
  * them). The shards are one stream; its division into files has no effect. They are mapped and may be larger
- * than memory. Whenever a window is read, its ids are compared with the vocabulary before they are used. It
- * knows nothing of text. */
+ * than memory. Each read of a window compares its ids with the vocabulary before they are used. It knows
+ * nothing of text. */
 #include "engine/data/arrays/source_pair.h"
 
 #include <stdio.h>
@@ -29,12 +29,12 @@ typedef struct token_shard {
 
 typedef struct tokens_state {
     const char *key;  /* config key that names the shards */
-    const char *word; /* names of the wanted shards of a folder contain it: "train" or "val" */
+    const char *word; /* part of the names of the wanted shards in a folder: "train" or "val" */
     token_shard *shards;
     size_t n_shards, shards_capacity;
     int64_t tokens, bytes;
     bool wide;                /* some shard has u32 tokens */
-    int64_t vocab;            /* of the tokenizer; 0: unknown */
+    int64_t vocab;            /* size of the tokenizer's vocabulary; 0: unknown */
     int64_t bound;            /* ids must be below this */
     clt_tokenizer *tokenizer; /* NULL: unknown */
     clt_sequence sequence;
@@ -49,7 +49,7 @@ static clt_status add_shard(clt_source *source, tokens_state *state, const char 
     if (!shard->path)
         return CLT_ENOMEM;
     CLT_TRY(clt_map_open_parts(path, CLT_EDATA, &shard->mapping));
-    source->remote = source->remote || clt_is_remote(path); /* also of a list of files */
+    source->remote = source->remote || clt_is_remote(path); /* also for shards that a list file names */
     clt_map_need(&shard->mapping, 0, CLT_SHARD_HEADER);
     CLT_TRY(clt_map_check_one(&shard->mapping));
     CLT_TRY(clt_shard_parse(path, shard->mapping.data, shard->mapping.size, &shard->header));
@@ -119,7 +119,7 @@ static void need_tokens(const token_shard *shard, int64_t first, int64_t count)
                  (uint64_t)count * (uint64_t)shard->header.width);
 }
 
-/* Says that tokens [at, at + count) of the stream will be read soon. */
+/* Tells remote files that tokens [at, at + count) of the stream will be read soon. */
 static void want_tokens(const tokens_state *state, int64_t at, int64_t count)
 {
     for (int64_t end = at + count; at < end && at < state->tokens;) {
@@ -145,7 +145,7 @@ static uint32_t token_of(const tokens_state *state, int64_t at)
  * of MEASURED_RUNS evenly spaced runs of MEASURED_RUN tokens each. 0: no tokenizer is known. */
 #define MEASURED_RUNS 256
 #define MEASURED_RUN 4096
-#define RUNS_WANTED 16 /* runs that are said to be needed at a time */
+#define RUNS_WANTED 16 /* runs that are requested from remote files at a time */
 static double measure_tokens(const tokens_state *state)
 {
     int64_t runs = MEASURED_RUNS, length = MEASURED_RUN, counted = 0, bytes = 0;
@@ -328,7 +328,7 @@ static int64_t tokens_target_bytes(const clt_source *source, int64_t index, int6
     return bytes;
 }
 
-#define SCANNED (1 << 20) /* tokens that are waited for at a time */
+#define SCANNED (1 << 20) /* tokens to wait for at a time */
 
 static clt_status tokens_scan(const clt_source *source)
 {
@@ -373,7 +373,7 @@ static clt_status tokens_shapes(const clt_config *config, const clt_tokenizer *t
     int64_t context = clt_config_int(config, "model.context");
     int64_t most = tokenizer ? (int64_t)clt_tokenizer_vocab(tokenizer) - 1 : -1;
     clt_sequence sequence = clt_sequence_make(samples + context, context, CLT_SPLIT_TRAIN, true);
-    /* of an unknown vocabulary the ids may be wide */
+    /* the ids of an unknown vocabulary may need 32 bits */
     clt_sequence_fields(source, &sequence, most >= 0 && most < 65536 ? CLT_U16 : CLT_I32, most);
     return CLT_OK;
 }

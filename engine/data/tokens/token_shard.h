@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The format of a shard of tokens: a file with the header of llm.c's data files, or without a header. It
- * knows nothing of streams or samples. */
+ * The format of token shards: files with the header of llm.c's data files, or without a header. It knows
+ * nothing of streams or samples. */
 #ifndef ENGINE_DATA_TOKENS_TOKEN_SHARD_H
 #define ENGINE_DATA_TOKENS_TOKEN_SHARD_H
 
@@ -23,7 +23,7 @@ clt_status clt_shard_parse(const char *path, const uint8_t *bytes, uint64_t size
 /* Writes a header of CLT_SHARD_HEADER bytes. */
 void clt_shard_write_header(uint8_t *bytes, int width, int64_t tokens);
 
-/* The byte of the file at which token `at` begins. */
+/* Offset of token `at` in the file, in bytes. */
 static inline uint64_t clt_shard_offset(const clt_shard_header *h, int64_t at)
 {
     return h->header + (uint64_t)at * (uint64_t)h->width;

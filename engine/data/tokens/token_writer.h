@@ -9,7 +9,7 @@
 
 typedef struct clt_token_writer clt_token_writer;
 
-/* width: bytes of a token, 2 or 4. Each shard gets shard_tokens tokens, the last one the rest. */
+/* `width`: bytes of a token, 2 or 4. Each shard gets `shard_tokens` tokens, the last one the rest. */
 clt_status clt_token_writer_create(const char *folder, const char *name, int width, int64_t shard_tokens,
                                    clt_token_writer **out);
 void clt_token_writer_destroy(clt_token_writer *writer);
@@ -19,7 +19,8 @@ clt_status clt_token_writer_put(clt_token_writer *writer, const uint32_t *ids, s
 clt_status clt_token_writer_finish(clt_token_writer *writer);
 uint64_t clt_token_writer_tokens(const clt_token_writer *writer);
 int clt_token_writer_shards(const clt_token_writer *writer);
-/* Writes the shards for a manifest: a list of {"name", "tokens", "xxh64" (hash of the tokens alone)}. */
+/* Writes the shards for a manifest: a list of {"name", "tokens", "xxh64" (hash of the tokens, without the
+ * header)}. */
 void clt_token_writer_list(const clt_token_writer *writer, clt_json_writer *w);
 
 #endif

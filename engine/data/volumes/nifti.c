@@ -16,7 +16,7 @@
 #define SINGLE_FILE_1 352
 #define SINGLE_FILE_2 544
 
-/* Offsets of the fields of one version of the header, in bytes; earliest: where voxels may begin. */
+/* Offsets of the fields of one version of the header, in bytes; `earliest`: the first offset of voxels. */
 typedef struct field_places {
     int header, dim, datatype, bitpix, pixdim, vox_offset, slope, inter, magic;
     int earliest;
@@ -209,7 +209,7 @@ static clt_status take_type(clt_nifti *h, const char *path)
             continue;
         h->element = known_types[i].element;
         int64_t stored = 8 * (int64_t)clt_element_bytes(h->element);
-        /* some programs declare only the bits in use, such as 12 of 16 */
+        /* some programs declare only the bits that are used, such as 12 of 16 */
         bool part = !clt_element_is_float(h->element) && 2 * bits > stored && bits < stored;
         if (bits != stored && !part)
             CLT_FAIL(CLT_EDATA,
@@ -319,7 +319,7 @@ clt_status clt_nifti_describe(const clt_nifti *h, int ndim, clt_array_file *file
     file->mean = -h->inter;
     file->std = 1.0;
     file->normalise = file->scale != 1.0 || file->mean != 0.0;
-    if (file->size > bytes) /* bytes after the last voxel are ignored, as other programs do */
+    if (file->size > bytes) /* bytes after the last voxel are ignored, as in other programs */
         file->size = bytes;
     return clt_array_file_fit(file, ndim + 1, dims);
 }
@@ -331,7 +331,8 @@ bool clt_nifti_named(const char *path)
     return clt_ends_with(path, ".nii") || clt_ends_with(path, ".nii.gz");
 }
 
-/* Makes a header of version 1 without rotation: the file's axes go to the right, the front and the head. */
+/* Makes a header of version 1 without rotation: the file's axes point to the right, the front and the
+ * head. */
 static void fresh_header(const clt_nifti_image *image, clt_nifti *h)
 {
     *h = (clt_nifti){.version = 1};
@@ -362,7 +363,7 @@ static clt_status make_header(const char *path, const clt_nifti_image *image, cl
     else
         fresh_header(image, h);
     const field_places *p = places_of(h);
-    h->header[p->magic + 1] = '+'; /* a single file, even if `like` is the header of a pair */
+    h->header[p->magic + 1] = '+'; /* the result is a single file, even if `like` is the header of a pair */
     h->pair = false;
     int width = h->version == 1 ? 2 : 8;
     bool big = h->big_endian;
@@ -391,7 +392,7 @@ static clt_status make_header(const char *path, const clt_nifti_image *image, cl
     return CLT_OK;
 }
 
-/* Copies the voxels, in the byte order of the file. */
+/* Copies the voxels in the byte order of the file. */
 static void copy_numbers(const clt_nifti_image *image, bool big_endian, uint64_t count, uint8_t *out)
 {
     size_t width = clt_element_bytes(image->element);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The NIfTI-1 and NIfTI-2 formats of medical volumes, in one file (.nii) or a pair of files (.hdr with the
- * header, .img with the voxels), each perhaps packed by gzip (.nii.gz). Headers are read strictly, and whole
- * files are written. The voxels are read by array_file.h. */
+ * header, .img with the voxels), each perhaps packed with gzip (.nii.gz). Reads headers strictly, and writes
+ * whole files. array_file.h reads the voxels. */
 #ifndef ENGINE_DATA_VOLUMES_NIFTI_H
 #define ENGINE_DATA_VOLUMES_NIFTI_H
 
@@ -20,20 +20,20 @@ typedef struct clt_nifti {
     clt_element element;
     /* value = stored number * slope + inter; 1 and 0 if the header asks for no scaling (slope 0 or NaN) */
     double slope, inter;
-    bool pair;       /* the voxels are in a separate file, NAME.img */
-    uint64_t offset; /* of the first voxel in the (unpacked) file that contains the voxels */
-    uint8_t header[CLT_NIFTI2_HEADER]; /* as in the file: 348 or 540 bytes */
+    bool pair;                         /* the voxels are in a separate file, NAME.img */
+    uint64_t offset;                   /* offset of the first voxel in the (unpacked) file with the voxels */
+    uint8_t header[CLT_NIFTI2_HEADER]; /* the bytes of the file's header: 348 or 540 */
 } clt_nifti;
 
 /* Reads a header from the first `size` bytes of a file; 540 bytes are enough. CLT_EDATA, with path,
  * field and value: not a NIfTI file, a damaged header, or voxels that are not real numbers. */
 clt_status clt_nifti_parse(const void *bytes, uint64_t size, const char *path, clt_nifti *out);
 
-/* Reads the header of a file, and no more of it. */
+/* Reads only the header of a file. */
 clt_status clt_nifti_read_header(const char *path, clt_nifti *out);
 
-/* The number at byte `at` of the header: a real number as the version stores it (NIfTI-1: f32, NIfTI-2:
- * f64), or an integer of `bytes` bytes. */
+/* The number at byte `at` of the header: a real number, stored as f32 (NIfTI-1) or f64 (NIfTI-2), or an
+ * integer of `bytes` bytes. */
 double clt_nifti_real(const clt_nifti *header, int at);
 int64_t clt_nifti_whole(const clt_nifti *header, int at, int bytes);
 
@@ -50,11 +50,11 @@ typedef struct clt_nifti_image {
     clt_element element;
     int ndim;
     int64_t dim[CLT_NIFTI_DIMS];   /* x, y, z ... */
-    const void *data;              /* in the byte order of this machine, the first dimension fastest */
+    const void *data;              /* in the byte order of this machine; the first dimension varies fastest */
     double slope, inter;           /* value = stored number * slope + inter; slope 0: 1 */
     float spacing[CLT_NIFTI_DIMS]; /* millimetres between voxels along each dimension; 0: 1 */
-    /* Header from which spacing, orientation, units, byte order and version are taken; NULL: the spacing
-     * above, no rotation, NIfTI-1, little-endian. */
+    /* Header that gives spacing, orientation, units, byte order and version; NULL: the spacing above, no
+     * rotation, NIfTI-1, little-endian. */
     const clt_nifti *like;
 } clt_nifti_image;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads spacing, directions and position from a NIfTI header as nifti1.h says, sform (method 3) before qform
- * (method 2), and compares the positions of two volumes. */
+ * Reads spacing, directions and position from a NIfTI header as nifti1.h says: sform (method 3) has
+ * precedence over qform (method 2). Compares the positions of two volumes. */
 #include "engine/data/volumes/nifti_space.h"
 
 #include <math.h>
@@ -18,8 +18,8 @@ static const field pixdim = {76, 104}, qform_code = {252, 344}, sform_code = {25
 
 #define SAME_SPACING 1e-3   /* relative */
 #define SAME_DIRECTION 2e-3 /* per coordinate of a unit vector; an f32 quaternion may be off by half of it */
-#define SAME_PLACE 1e-2     /* of the smallest spacing */
-#define FLAT 1e-3           /* directions with a smaller determinant count as lying in one plane */
+#define SAME_PLACE 1e-2     /* part of the smallest spacing */
+#define FLAT 1e-3           /* directions whose determinant is smaller are taken to be in one plane */
 
 static double real_at(const clt_nifti *h, field f, int index)
 {
@@ -48,7 +48,7 @@ static void from_sform(const clt_nifti *h, double column[3][3], double first[3])
     }
 }
 
-/* The same from the qform, with columns of length 1. */
+/* The same for the qform, with columns of length 1. */
 static void from_qform(const clt_nifti *h, double column[3][3], double first[3])
 {
     double b = real_at(h, quatern, 0), c = real_at(h, quatern, 1), d = real_at(h, quatern, 2);
@@ -83,7 +83,8 @@ static bool normalise(double column[3][3], double length[3])
     return fabs(volume) > FLAT;
 }
 
-/* Assigns an axis of the body to each axis of the file, so that the sum of the cosines is largest. */
+/* Assigns an axis of the body to each axis of the file so that the sum of the cosines between them is
+ * largest. */
 static void name_axes(double column[3][3], char axes[CLT_AXES])
 {
     static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -142,7 +143,7 @@ static bool take_qform(const clt_nifti *h, clt_nifti_space *out)
 static bool same_spacing(const double a[3], const double b[3])
 {
     bool same = true;
-    for (int i = 0; i < 3; i++) /* 0: not known */
+    for (int i = 0; i < 3; i++) /* 0: unknown */
         same = same && (!(a[i] > 0) || !(b[i] > 0) || fabs(a[i] - b[i]) <= SAME_SPACING * b[i]);
     return same;
 }
@@ -186,14 +187,14 @@ void clt_nifti_space_of(const clt_nifti *h, clt_nifti_space *out)
 
 /* --- two volumes --- */
 
-/* The axis of the body that file axis j is nearest to. */
+/* The axis of the body that is nearest to file axis j. */
 static int direction_of(const clt_nifti_space *s, int j, bool *up)
 {
     return clt_axis_of(s->axes[j], up);
 }
 
-/* Orders the axes right, front, head, and flips the axes that go in the opposite direction. corner: the
- * centre of the voxel that is the first one after that. */
+/* Orders the axes right, front, head, and flips the axes that point in the opposite direction. `corner`: the
+ * centre of the first voxel after that. */
 static void stand_up(const clt_nifti_space *s, const int64_t size[3], double column[3][3], double corner[3])
 {
     memcpy(corner, s->first, 3 * sizeof *corner);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the voxels of a NIfTI file lie in the body: their spacing, the directions of the file's axes and the
- * position of the first voxel. Only the header is read.
+ * The positions of a NIfTI file's voxels in the body: their spacing, the directions of the file's axes and
+ * the position of the first voxel. Only the header is read.
  *
  * All three come from the sform, if the header has one (sform_code above 0); else from the qform and pixdim,
  * if it has a qform (qform_code above 0); else pixdim gives the spacing, and directions and position are
@@ -19,21 +19,21 @@
 typedef struct clt_nifti_space {
     double spacing[3];   /* millimetres between voxels along x, y, z; 0: the header does not say */
     char axes[CLT_AXES]; /* "": the header does not say (neither sform nor qform) */
-    /* Valid if axes is not "". column[j]: the direction of file axis j, a vector of length 1 (right, front,
-     * head). first: the centre of the first voxel in millimetres. */
+    /* Valid if `axes` is not "". `column[j]`: the direction of file axis j, a vector of length 1 (right,
+     * front, head). `first`: the centre of the first voxel in millimetres. */
     double column[3][3], first[3];
-    /* How the header contradicts itself, and which of its statements is used; "": it does not */
+    /* How the header contradicts itself, and which of the statements is used; "": it does not */
     char conflict[160];
 } clt_nifti_space;
 
 /* Reads spacing, directions and position. An oblique axis gets the letter of the nearest direction. */
 void clt_nifti_space_of(const clt_nifti *header, clt_nifti_space *out);
 
-/* True if `other` lies differently in the body than `space`; `text` then says how, such as "voxels of 2 x 2
+/* True if `other` has another place in the body than `space`; `text` then says how, such as "voxels of 2 x 2
  * x 2 mm instead of 1 x 1 x 1 mm". Tolerances, because programs round headers: spacing 0.1 %, directions
- * about 0.1 degrees, positions a hundredth of a voxel. Something that one of the two does not say is no
- * difference. size: of the volume along x, y, z. turned: another order or direction of the axes is no
- * difference if the voxels fill the same places; the corners of both volumes are compared then. */
+ * about 0.1 degrees, positions a hundredth of a voxel. What only one of the two headers says is no
+ * difference. `size`: of the volume along x, y, z. `turned`: another order or direction of the axes is no
+ * difference if the voxels fill the same places; then the corners of both volumes are compared. */
 bool clt_nifti_space_differs(const clt_nifti_space *space, const clt_nifti_space *other,
                              const int64_t size[3], bool turned, char *text, size_t room);
 

@@ -138,9 +138,9 @@ static clt_status find_classes(const clt_config *config, clt_volumes_state *s, i
     return CLT_OK;
 }
 
-/* Names the classes of masks: by data.class_names, else by the labels of the folder's dataset.json. A run
- * that has begun goes on without names where these labels are refused: the version that began it did not
- * read them, or they have changed since. */
+/* Names the classes of masks: by data.class_names, else by the labels of the folder's dataset.json. If these
+ * labels are refused, a run that has begun continues without names: the version that began it did not read
+ * them, or they have changed since. */
 static clt_status name_classes(clt_source *source, const clt_config *config, const clt_volumes_state *s,
                                int64_t classes)
 {
@@ -232,7 +232,7 @@ static void describe_space(const clt_volumes_state *s, const clt_volume_want *wa
         (void)snprintf(text + used, size - used, ", %s", want->axes[0] ? want->axes : first->space.axes);
 }
 
-/* Writes how many volumes are in several files, such as " (1 in .hdr and .img)". */
+/* Writes the number of volumes that consist of several files, such as " (1 in .hdr and .img)". */
 static void describe_files(const clt_volumes_state *s, char *text, size_t size)
 {
     int64_t pairs = 0;
@@ -306,7 +306,7 @@ static clt_status nifti_open(clt_source *source, const clt_config *config, clt_s
     const char *folder = clt_arena_printf(source->arena, "'%s'", s->set->list.folder);
     if (!folder)
         return CLT_ENOMEM;
-    if (s->tells) /* an input to predict has no key, so messages name its folder */
+    if (s->tells) /* no config key names an input to predict, so messages name its folder */
         clt_volume_list_warn(&s->set->list, split >= CLT_SPLIT_INPUT ? folder : s->set->key,
                              clt_config_string(config, "data.orientation")[0] != '\0',
                              "data.orientation=RAS turns all alike");
@@ -424,7 +424,7 @@ static void nifti_file_of(const clt_source *source, int64_t index, clt_str *out)
     clt_str_append(out, s->set->list.entry[s->volume[place]].image);
 }
 
-/* Checks targets by what is known of the masks; each voxel is compared with the classes when it is read. */
+/* Checks targets by the classes that the masks are known to have; each voxel is checked when it is read. */
 static clt_status nifti_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                     int64_t ignore, bool *done)
 {
@@ -453,8 +453,8 @@ static clt_status nifti_scan(const clt_source *source)
     return CLT_OK;
 }
 
-/* Hashes size and first and last 4096 bytes of a file: enough to notice other data without reading it
- * all. */
+/* Hashes the size and the first and last 4096 bytes of a file, which detects other data without reading all
+ * of it. */
 static clt_status add_file(void *context, const char *path)
 {
     clt_hash64_state *state = context;

@@ -23,7 +23,7 @@ struct clt_volume_cache {
     clt_cache_drop drop;
     void *context;
 
-    pthread_mutex_t lock; /* guards all below */
+    pthread_mutex_t lock; /* guards all members below */
     pthread_cond_t made;
     cached *entry;
     uint64_t clock;
@@ -70,7 +70,7 @@ static cached *oldest(clt_volume_cache *cache)
     return found;
 }
 
-/* Drops things until the limit is kept. Called with the lock held. */
+/* Drops things until their size is within the limit. Called with the lock held. */
 static void make_room(clt_volume_cache *cache)
 {
     cached *c;

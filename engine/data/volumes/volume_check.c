@@ -56,7 +56,7 @@ static void tell_bad(void *context, const char *path, clt_status status)
     c->ended = c->ended || !c->tell(c->context, path, status, "");
 }
 
-/* Appends what `data verify` says of a good volume. */
+/* Appends the report of `data verify` on a good volume. */
 static void describe_entry(const clt_volume_entry *e, bool turned, clt_str *out)
 {
     const int64_t *size = e->pose.file;
@@ -90,8 +90,9 @@ static clt_status check_entry(folder_check *check, const clt_volume_set *set, in
     return CLT_OK;
 }
 
-/* Checks all files of a folder, even after bad ones. config: gives data.mask_values and data.orientation;
- * may be NULL. If no file is bad, opening the config's data, which follows, warns about the list. */
+/* Checks all files of a folder, even after bad ones. `config`, which may be NULL, gives data.mask_values and
+ * data.orientation. If no file is bad, the config's data is opened afterwards, and that warns about the
+ * list. */
 static clt_status check_folder(const char *folder, const char *key, const clt_config *config,
                                folder_check *check)
 {

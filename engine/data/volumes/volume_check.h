@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checks of volumes for `data verify`: every file is read to the end, and every bad one is reported with its
- * reason: a damaged header, a file that is cut off, voxels that are not finite, a mask that is missing, has
- * another size than its image, or has values beyond the classes. clt_source_type declares the functions. */
+ * reason: a damaged header, a truncated file, voxels that are not finite, or a mask that is missing, differs
+ * in size from its image, or has values beyond the classes. clt_source_type declares the functions. */
 #ifndef ENGINE_DATA_VOLUMES_VOLUME_CHECK_H
 #define ENGINE_DATA_VOLUMES_VOLUME_CHECK_H
 

@@ -18,7 +18,7 @@
 static const char *const volume_ends[] = {".nii",    ".nii.gz", ".npy",    ".hdr",
                                           ".hdr.gz", ".img",    ".img.gz", NULL};
 
-/* True if the path is longer than `end` and ends with it, in small or capital letters. */
+/* True if the path is longer than `end` and ends with it, in lower or upper case. */
 static bool ends_with(const char *path, const char *end)
 {
     size_t n = strlen(path), m = strlen(end);
@@ -121,7 +121,7 @@ static clt_status take_nifti(clt_volume *v, const char *path)
 {
     int64_t dim[5];
     uint64_t bytes;
-    CLT_TRY(clt_nifti_bytes(&v->header, path, &bytes)); /* so that products of sizes do not overflow */
+    CLT_TRY(clt_nifti_bytes(&v->header, path, &bytes)); /* checks that products of sizes do not overflow */
     for (int i = 5; i < v->header.ndim; i++)
         if (v->header.dim[i] != 1)
             CLT_FAIL(CLT_EDATA,
@@ -205,8 +205,8 @@ static clt_status find_voxels(clt_volume *v, const char *path)
     return CLT_OK;
 }
 
-/* Reads the header of a NIfTI file, or of a pair of which `path` names either file. *voxels: the file that
- * contains the voxels. */
+/* Reads the header of a NIfTI file, or of a pair, either file of which `path` may name. *voxels: the file
+ * that contains the voxels. */
 static clt_status read_header(clt_volume *v, const char *path, const char **voxels)
 {
     if (clt_volume_is_voxels(path)) {
@@ -251,7 +251,7 @@ static clt_status open_one(clt_volume *v, const char *path, const char *key)
     return clt_nifti_describe(&v->header, 5, &v->array);
 }
 
-/* Checks that another channel's file has the size of the first one; notes other spacing or position. */
+/* Checks that another channel's file has the size of the first one; notes a different spacing or position. */
 static clt_status check_channel(clt_volume *v, const clt_volume *other, const char *path)
 {
     const int64_t size[3] = {v->size[2], v->size[1], v->size[0]};
@@ -276,7 +276,7 @@ static clt_status check_channel(clt_volume *v, const clt_volume *other, const ch
     return CLT_OK;
 }
 
-/* Opens the files of all channels with open_one, or reads their headers with look_at_one. */
+/* Opens the files of all channels with `open_file`: open_one, or look_at_one to read only the headers. */
 static clt_status add_channels(clt_volume *v, const char *path, int files, const char *key,
                                clt_status (*open_file)(clt_volume *, const char *, const char *))
 {

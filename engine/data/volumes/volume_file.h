@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One volume in a file (NIfTI or .npy), in a pair of files (NAME.hdr, NAME.img), or with a file for each
- * channel as in nnU-Net (NAME_0000.nii.gz, NAME_0001.nii.gz). Its size is read from the header alone, its
+ * channel as in nnU-Net (NAME_0000.nii.gz, NAME_0001.nii.gz). Reads its size from the header alone, and its
  * voxels as boxes of f32 or as a mask of class numbers. Sizes are in the order of memory: depth, height,
  * width; width (x of NIfTI) varies fastest. It knows nothing of folders, patches and caches. */
 #ifndef ENGINE_DATA_VOLUMES_VOLUME_FILE_H
@@ -9,30 +9,31 @@
 
 #include "engine/data/volumes/volume_pose.h"
 
-#define CLT_MASK_CLASSES 256 /* classes of a mask, which is delivered as u8 */
+#define CLT_MASK_CLASSES 256 /* most classes of a mask, which is delivered as u8 */
 
 typedef struct clt_volume {
     clt_array_file array;    /* one sample, read as f32 */
     struct clt_volume *more; /* files of the other channels; NULL: there are none */
     int n_more;
-    char *header_path, *voxels_path; /* owned; of a pair, the file that the path does not name; else NULL */
+    char *header_path, *voxels_path; /* owned; in a pair, the file that the path does not name; else NULL */
     char *own_path;                  /* owned; the path of a volume in `more` */
-    int64_t channels;                /* 1; or the 4th (and 5th) dimension of NIfTI, the first of 4 in .npy */
-    int64_t size[3];                 /* depth, height, width */
+    /* 1; or the 4th (and 5th) dimension in NIfTI; or the first of 4 in .npy */
+    int64_t channels;
+    int64_t size[3]; /* depth, height, width */
     bool is_nifti;
     clt_nifti header;      /* is_nifti */
     clt_nifti_space space; /* is_nifti */
 } clt_volume;
 
 /* The length of the path without the ending of a volume (.nii, .hdr, .img, each perhaps with .gz, and .npy,
- * in small or capital letters); 0: it has no such ending. */
+ * in lower or upper case); 0: it has no such ending. */
 size_t clt_volume_stem(const char *path);
 /* True if the path ends in .img or .img.gz: the voxels of a pair. */
 bool clt_volume_is_voxels(const char *path);
-/* True if it names either file of a pair: .hdr, .hdr.gz, .img or .img.gz. */
+/* True if the path names either file of a pair: .hdr, .hdr.gz, .img or .img.gz. */
 bool clt_volume_is_pair(const char *path);
-/* The other file of a pair: NAME.img for NAME.hdr, NAME.hdr for NAME.img, either perhaps with .gz. *out
- * becomes NULL if it does not exist or the path is not of a pair; else it must be freed. */
+/* The other file of a pair: NAME.img for NAME.hdr, NAME.hdr for NAME.img, either perhaps with .gz. *out, to
+ * be freed, is NULL if that file does not exist or the path is not of a pair. */
 clt_status clt_volume_partner(const char *path, char **out);
 
 /* True if the first `stem` bytes of a name end in "_" and four digits, the number *channel. */
@@ -41,8 +42,9 @@ bool clt_volume_channel(const char *name, size_t stem, int *channel);
 clt_status clt_volume_channel_path(const char *path, int channel, char **out);
 
 /* Reads only headers: sets channels, size and header, and checks the length of NIfTI files that are not
- * packed. files: 1; if each channel has a file, their number, and the path names the first one. CLT_EDATA as
- * in nifti.h and for .npy files, and for channels of different sizes. Close it even after a failure. */
+ * packed. `files`: 1, or the number of channels if each has a file; the path then names the first file.
+ * CLT_EDATA as in nifti.h, and for .npy files and channels of different sizes. Close it even after a
+ * failure. */
 clt_status clt_volume_look(clt_volume *volume, const char *path, int files, const char *key);
 
 /* Opens the files of a volume: they are mapped, or unpacked in memory. `path` must stay valid. `key`: what
@@ -53,9 +55,9 @@ CLT_SCOPED_VALUE(clt_volume, clt_volume_close)
 /* Bytes of memory that an opened volume takes, because its files were packed. */
 uint64_t clt_volume_unpacked(const clt_volume *volume);
 
-/* Copies the box of size `box` that begins at voxel `at`, which may be outside of the volume, to out:
- * (channels, box). Voxels outside of the volume become `outside`. CLT_EDATA, with file and index, for a
- * voxel that is not finite. Several threads may call it at once. */
+/* Copies the box of size `box` that begins at voxel `at`, which may be outside the volume, to `out`:
+ * (channels, box). Voxels outside the volume become `outside`. CLT_EDATA, with file and index, if a voxel is
+ * not finite. Several threads may call it at a time. */
 clt_status clt_volume_box(const clt_volume *volume, const int64_t at[3], const int64_t box[3], float outside,
                           float *out);
 
@@ -66,20 +68,20 @@ void clt_values_box(const float *values, int64_t channels, const int64_t size[3]
 /* Reads the whole volume and applies the pose: *out, (channels, pose->size), must be freed. */
 clt_status clt_volume_posed_values(const clt_volume *volume, const clt_volume_pose *pose, float **out);
 
-/* Reads the whole volume as a mask, (size). values: the value in the file for each of the classes 0 ..
- * classes - 1; NULL: the number of the class. A voxel may differ by 0.001, since programs that resample or
+/* Reads the whole volume as a mask, (size). `values`: the value in the file for each of the classes 0 ..
+ * classes - 1; NULL: the class number itself. A voxel may differ by 0.001, since programs that resample or
  * scale masks write numbers such as 0.9999. CLT_EDATA, with file and voxel, for other values; also for
  * several channels. */
 clt_status clt_volume_mask(const clt_volume *volume, int64_t classes, const int64_t *values, uint8_t *out);
 
-/* Reads every voxel: CLT_EDATA for one that is not finite. */
+/* Reads every voxel: CLT_EDATA if one is not finite. */
 clt_status clt_volume_check(const clt_volume *volume);
 
 /* Resamples (channels, from) to (channels, to): trilinear, with the outermost centres half a voxel from the
  * edge, as torch.nn.functional.interpolate(align_corners=False) does. */
 void clt_volume_resize(const float *in, int64_t channels, const int64_t from[3], const int64_t to[3],
                        float *out);
-/* The same for class numbers: the nearest voxel, as mode="nearest-exact". */
+/* The same for class numbers: takes the nearest voxel, as mode="nearest-exact" does. */
 void clt_volume_resize_mask(const uint8_t *in, const int64_t from[3], const int64_t to[3], uint8_t *out);
 
 /* depth * height * width */

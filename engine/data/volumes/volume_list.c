@@ -18,14 +18,13 @@
 static const char *const pairs[][2] = {{"images", "masks"}, {"images", "labels"}, {"imagesTr", "labelsTr"}};
 #define N_PAIRS ((int)(sizeof pairs / sizeof pairs[0]))
 
-/* True if the name names a volume; of a pair of files only the header counts. */
+/* True if the name is a volume's; in a pair of files only the header counts. */
 static bool is_volume(const char *name)
 {
     return clt_volume_stem(name) > 0 && !clt_volume_is_voxels(name);
 }
 
-/* Index of the first name that is not sorted before the names that begin with the first `length` bytes of
- * `start`. */
+/* Index of the first name that does not sort before the first `length` bytes of `start`. */
 static size_t first_with(const clt_file_list *list, const char *start, size_t length)
 {
     size_t low = 0, high = list->count;
@@ -44,7 +43,8 @@ static bool begins(const clt_file_list *list, size_t i, const char *start, size_
     return i < list->count && strncmp(list->name[i], start, length) == 0;
 }
 
-/* Index of the volume whose name without ending is the first `stem` bytes of `start`; list->count: none. */
+/* Index of the volume whose name without its ending is the first `stem` bytes of `start`; list->count:
+ * none. */
 static size_t find_stem(const clt_file_list *list, const char *start, size_t stem)
 {
     for (size_t i = first_with(list, start, stem); begins(list, i, start, stem); i++)
@@ -82,8 +82,8 @@ static const clt_nifti_space *space_of(const clt_volume *v)
     return v->is_nifti ? &v->space : NULL;
 }
 
-/* Finds the pose of a mask. Spacing and position are taken from the image, whatever the mask's header says
- * (clt_volume_list_warn warns of it), but the mask may have another orientation. */
+/* Finds the pose of a mask. Spacing and position come from the image even if the mask's header differs
+ * (clt_volume_list_warn warns of that), but the mask may have another orientation. */
 static clt_status pose_mask(const listing *l, const clt_volume *image, const clt_volume *mask,
                             const char *path, clt_volume_entry *e)
 {
@@ -173,7 +173,8 @@ static clt_status look_at_entry(const listing *l, clt_volume *v, clt_volume_entr
     return e->mask ? look_at_mask(l, v, e->image, e->mask, e) : CLT_OK;
 }
 
-/* Reads the headers of a volume and adds it. files: files of the image, 1 or one for each channel. */
+/* Reads the headers of a volume and adds it. `files`: number of the image's files, 1 or one for each
+ * channel. */
 static clt_status add_file(listing *l, const char *image, int files, const char *mask, int32_t class_number)
 {
     CLT_SCOPED(clt_volume) v = {.channels = 0};
@@ -245,8 +246,8 @@ static clt_status tell_other(listing *l, const char *folder, const char *name)
     return CLT_OK;
 }
 
-/* Index of the mask that has the name of the image without its ending, or, as in nnU-Net, also without _0000
- * before that (*is_channel is true then); masks->count: there is none. */
+/* Index of the mask that has the image's name without its ending or, as in nnU-Net, also without the _0000
+ * before it (then *is_channel is true); masks->count: there is none. */
 static size_t find_mask(const clt_file_list *masks, const char *image, bool *is_channel, int *channel)
 {
     size_t stem = clt_volume_stem(image), mask = find_stem(masks, image, stem);
@@ -254,7 +255,7 @@ static size_t find_mask(const clt_file_list *masks, const char *image, bool *is_
     return *is_channel ? find_stem(masks, image, stem - 5) : mask;
 }
 
-/* *files: files of the volume whose first channel is `image`. CLT_EDATA if a channel is missing. */
+/* *files: number of files of the volume whose first channel is `image`. CLT_EDATA if a channel is missing. */
 static clt_status count_channels(const clt_file_list *images, const char *image, int *files)
 {
     size_t stem = clt_volume_stem(image);
@@ -366,7 +367,7 @@ static clt_status list_pairs(listing *l, const char *images, const char *masks)
 
 /* --- classes --- */
 
-/* Whether a volume lies in the folder. */
+/* True if the folder contains a volume. */
 static clt_status has_volumes(const char *root, const char *name, bool *any)
 {
     CLT_FREED char *folder = NULL;
@@ -448,7 +449,7 @@ static clt_status list_classes(listing *l)
 
 /* --- a folder --- */
 
-/* Fails if there are images but no folder of masks: "images" is then not meant as a class. */
+/* Fails if there is a folder of images but none of masks, since "images" is hardly meant as a class. */
 static clt_status check_masks_there(const listing *l)
 {
     const clt_volume_list_options *o = l->options;
@@ -462,7 +463,7 @@ static clt_status check_masks_there(const listing *l)
     return CLT_OK;
 }
 
-/* Lists the volumes of a folder, then of its subfolders; of images with masks only the images. */
+/* Lists the volumes of a folder, then those of its subfolders; for images with masks only the images. */
 static clt_status list_plain(listing *l)
 {
     const clt_volume_list_options *o = l->options;

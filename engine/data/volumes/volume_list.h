@@ -17,10 +17,11 @@ typedef enum clt_volume_kind {
 
 typedef struct clt_volume_entry {
     const char *image, *mask; /* paths; mask NULL: there is none */
-    int files;                /* of the image: 1, or one for each channel, of which `image` is the first */
+    /* number of the image's files: 1, or one for each channel; `image` is the first */
+    int files;
     int32_t class_number;
     int64_t channels;
-    clt_volume_pose pose, mask_pose; /* of image and mask; pose.size is the volume's size */
+    clt_volume_pose pose, mask_pose; /* poses of image and mask; pose.size is the volume's size */
     bool has_space;                  /* the image is NIfTI */
     clt_nifti_space space;
     bool mask_has_space; /* the mask is NIfTI */
@@ -50,15 +51,15 @@ typedef struct clt_volume_list_options {
     /* names of the class folders, in the order of the classes; n_classes 0: the subfolders of `path` */
     const char *const *class_names;
     int64_t n_classes;
-    const clt_volume_want *want; /* NULL: volumes stay as they are */
+    const clt_volume_want *want; /* NULL: volumes are not changed */
     bool plain;           /* all volumes of the folder and its subfolders, without targets, for prediction */
-    bool skip_bad;        /* bad files are left out with a warning; else the first one is an error */
-    clt_volume_tell tell; /* not NULL: is called for bad files, which are left out without a warning */
+    bool skip_bad;        /* bad files are skipped with a warning; else the first one is an error */
+    clt_volume_tell tell; /* if not NULL, called for bad files, which are then skipped without a warning */
     void *context;
 } clt_volume_list_options;
 
-/* Makes the list, whose contents are allocated from the arena. CLT_EDATA, with the folder or file: no
- * volumes, a mask that is missing or has another size than its image, a bad header. */
+/* Makes the list; its contents are allocated from the arena. CLT_EDATA, with the folder or file: no volumes,
+ * a bad header, or a mask that is missing or differs in size from its image. */
 clt_status clt_volume_list_open(clt_arena *arena, const clt_volume_list_options *options,
                                 clt_volume_list *out);
 
@@ -67,14 +68,15 @@ clt_status clt_volume_list_open(clt_arena *arena, const clt_volume_list_options 
 clt_status clt_volume_each_file(const clt_volume_entry *entry,
                                 clt_status (*each)(void *context, const char *path), void *context);
 
-/* True if the mask of an entry lies differently than its image; `text` then says how, such as "voxels of 2 x
- * 2 x 2 mm instead of 1 x 1 x 1 mm". turned: data.orientation turns both, so that axes in another order or
- * direction are no difference. */
+/* True if the mask of an entry has another place than its image; `text` then says how, such as "voxels of
+ * 2 x 2 x 2 mm instead of 1 x 1 x 1 mm". `turned`: data.orientation turns both, so that axes in another order
+ * or direction are no difference. */
 bool clt_volume_mask_differs(const clt_volume_entry *entry, bool turned, char *text, size_t room);
 
-/* Warns, naming a file each time, of volumes with different orientations, of masks that lie differently than
- * their images, of headers that contradict themselves, and of masks and other files that are left out.
- * turned: data.orientation turns all volumes alike. advice: what to do about different orientations. */
+/* Warns, each time with the name of a file, of volumes with different orientations, of masks with other
+ * places than their images, of headers that contradict themselves, and of masks and other files that are
+ * ignored. `turned`: data.orientation turns all volumes alike. `advice`: what to do about different
+ * orientations. */
 void clt_volume_list_warn(const clt_volume_list *list, const char *key, bool turned, const char *advice);
 
 /* The names of the subfolders of a classification folder that hold volumes, in byte order. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Warns of what is unusual about a list of volumes that can be read: orientations, masks and headers that
- * disagree, files that are left out. */
+ * Warns of oddities in a list of readable volumes: orientations, masks and headers that disagree, and files
+ * that are ignored. */
 #include "engine/data/volumes/volume_list.h"
 
 #include <string.h>

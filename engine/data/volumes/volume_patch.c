@@ -156,7 +156,7 @@ static void swap_runs(char *a, char *b, size_t bytes)
 
 void clt_flip(void *values, size_t width, int64_t channels, const int64_t size[3], const bool axes[3])
 {
-    /* Along an axis of size n the array is (outer, n, inner): runs i and n - 1 - i of `inner` are
+    /* Along an axis of size n the array is (outer, n, inner): runs i and n - 1 - i of `inner` elements are
      * swapped. */
     int64_t outer = channels;
     for (int axis = 0; axis < 3; axis++) {

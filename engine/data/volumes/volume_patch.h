@@ -2,7 +2,7 @@
  *
  * Boxes of volumes: random patches for training, whose position and variation are pure functions of seed,
  * epoch and index of the sample; and windows that cover a whole volume, for evaluation and prediction. It
- * knows sizes and numbers, no files. Axes are depth, height, width. */
+ * knows sizes and numbers, but no files. Axes are depth, height, width. */
 #ifndef ENGINE_DATA_VOLUMES_VOLUME_PATCH_H
 #define ENGINE_DATA_VOLUMES_VOLUME_PATCH_H
 
@@ -10,8 +10,8 @@
 
 /* --- intensities --- */
 
-/* How the value of a voxel is scaled: it is clipped to `low` .. `high` if there is an intensity window,
- * which becomes 0 .. 1 if `unit` is set; the result is (value * scale - mean) / std. */
+/* How the value of a voxel is scaled. If there is an intensity window, the value is clipped to `low` ..
+ * `high`, and mapped to 0 .. 1 if `unit` is set. The result is (value * scale - mean) / std. */
 typedef struct clt_intensity {
     bool window, unit;
     float low, high;
@@ -31,7 +31,8 @@ float clt_intensity_outside(const clt_intensity *intensity);
 typedef struct clt_foreground {
     const uint8_t *mask; /* (size) */
     int64_t size[3];
-    /* before: (depth * height + 1) for each row (depth, height): foreground voxels in earlier rows */
+    /* `before`: (depth * height + 1) for each row (depth, height), the number of foreground voxels in earlier
+     * rows */
     uint64_t *before;
 } clt_foreground;
 
@@ -47,7 +48,8 @@ typedef struct clt_patch_options {
 } clt_patch_options;
 
 typedef struct clt_patch {
-    int64_t at[3]; /* its first voxel; negative where the patch is larger: the volume lies centred */
+    /* its first voxel; negative where the patch is larger than the volume, which is then centred */
+    int64_t at[3];
     bool flip[3];
     float scale, shift;
 } clt_patch;
@@ -64,20 +66,21 @@ void clt_patch_vary(const clt_patch *patch, float *values, int64_t count);
 
 /* --- windows --- */
 
-#define CLT_WINDOWS_MOST 4096 /* along one axis */
+#define CLT_WINDOWS_MOST 4096 /* most windows along one axis */
 
 /* The fewest windows of one size that cover a volume such that neighbours overlap by at least the part
  * `overlap` of their size. The last one along an axis ends at the volume's end. */
 typedef struct clt_windows {
     int64_t size[3], window[3];
-    int64_t count[3]; /* along each axis */
+    int64_t count[3]; /* number of windows along each axis */
     int64_t step[3];
 } clt_windows;
 
-/* overlap: 0 <= overlap < 1. CLT_EDATA if an axis needs more than CLT_WINDOWS_MOST windows. */
+/* 0 <= `overlap` < 1. CLT_EDATA if an axis needs more than CLT_WINDOWS_MOST windows. */
 clt_status clt_windows_make(const int64_t size[3], const int64_t window[3], double overlap, clt_windows *out);
 int64_t clt_windows_count(const clt_windows *windows);
-/* at: becomes the first voxel of window `index`; numbers go along width first, then height, then depth. */
+/* `at` becomes the first voxel of window `index`. Windows are numbered along width first, then height, then
+ * depth. */
 void clt_windows_at(const clt_windows *windows, int64_t index, int64_t at[3]);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SAME_SPACING 1e-4 /* relative: headers hold f32 */
+#define SAME_SPACING 1e-4 /* relative tolerance: headers store f32 */
 
 void clt_volume_want_read(const clt_config *config, clt_volume_want *out)
 {
@@ -20,7 +20,7 @@ void clt_volume_want_read(const clt_config *config, clt_volume_want *out)
         out->spacing[i] = clt_config_list_float(config, "data.spacing", n == 1 ? 0 : i);
 }
 
-/* The file's axis x, y or z that goes along an axis of the body (clt_axis_of). */
+/* The file's axis x, y or z along an axis of the body (clt_axis_of). */
 static int axis_along(const char *axes, int direction)
 {
     bool up;
@@ -31,7 +31,7 @@ static int axis_along(const char *axes, int direction)
     return found;
 }
 
-/* Sets pose->from, flip and turns. Axis i in memory is axis 2 - i of x, y, z. */
+/* Sets `from`, `flip` and `turns` of the pose. Axis i in memory is axis 2 - i of x, y, z. */
 static void find_turn(const char *wanted, const char *have, clt_volume_pose *pose)
 {
     for (int i = 0; i < 3; i++) {
@@ -90,8 +90,8 @@ clt_status clt_volume_pose_find(const clt_volume_want *want, const clt_nifti_spa
     return want->spaces ? find_step(want, space, path, out) : CLT_OK;
 }
 
-/* stride: elements of the file between neighbours along each axis of the turned volume. Returns the index of
- * its first voxel in the file. */
+/* `stride`: elements of the file between neighbours along each axis of the turned volume. Returns the index
+ * in the file of the turned volume's first voxel. */
 static int64_t strides_of(const clt_volume_pose *pose, int64_t stride[3])
 {
     const int64_t in_file[3] = {pose->file[1] * pose->file[2], pose->file[2], 1};
@@ -151,8 +151,8 @@ void clt_volume_pose_image(const clt_volume_pose *pose, const float *in, int64_t
     }
 }
 
-/* Index of the source voxel, of `from`, that contains the centre of voxel i of the result. A centre on the
- * border of two belongs to the second one; 1e-9 is added because the product may be rounded down. */
+/* Index of the source voxel (one of `from`) that contains the centre of voxel i of the result. A centre on
+ * the border of two voxels belongs to the second; 1e-9 is added because the product may be rounded down. */
 static int64_t nearest(int64_t i, double step, int64_t from)
 {
     int64_t at = (int64_t)(((double)i + 0.5) * step + 1e-9);
@@ -179,7 +179,7 @@ static void take_nearest(const uint8_t *in, const voxels *from, const double ste
         }
 }
 
-/* A volume whose voxels lie in memory without gaps. */
+/* A volume whose voxels are contiguous in memory. */
 static voxels dense(const int64_t size[3])
 {
     return (voxels){{size[0], size[1], size[2]}, {size[1] * size[2], size[2], 1}};

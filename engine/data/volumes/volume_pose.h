@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Brings volumes to one orientation and spacing, so that volumes of different scanners look alike to a
- * model: axes are exchanged and mirrored, and voxels are resampled. It knows sizes and numbers, no files.
- * Sizes are in the order of memory: depth, height, width, which are z, y, x of NIfTI. */
+ * Brings volumes to one orientation and spacing, so that volumes of different scanners look alike to a model:
+ * axes are exchanged and mirrored, and voxels are resampled. It knows sizes and numbers, but no files. Sizes
+ * are in the order of memory: depth, height, width, which are z, y, x of NIfTI. */
 #ifndef ENGINE_DATA_VOLUMES_VOLUME_POSE_H
 #define ENGINE_DATA_VOLUMES_VOLUME_POSE_H
 
@@ -11,7 +11,7 @@
 
 /* The wanted orientation and spacing: data.orientation and data.spacing. */
 typedef struct clt_volume_want {
-    char axes[CLT_AXES]; /* as in clt_nifti_space; "": as in the file */
+    char axes[CLT_AXES]; /* as in clt_nifti_space; "": keep the file's orientation */
     bool spaces;         /* volumes are resampled to `spacing` */
     double spacing[3];   /* millimetres along depth, height, width, after turning */
 } clt_volume_want;
@@ -25,11 +25,11 @@ typedef struct clt_volume_pose {
     bool flip[3];      /* axis i is mirrored */
     int64_t turned[3]; /* the size after turning */
     double step[3];    /* distance of two voxels of the result, in turned voxels */
-    int64_t size[3];   /* of the result: the same extent, rounded to whole voxels, at least 1 */
+    int64_t size[3];   /* size of the result: the same extent, rounded to whole voxels, at least 1 */
 } clt_volume_pose;
 
-/* Finds the pose of a volume of size `size`. space NULL: the file says nothing (.npy). CLT_EDATA, with the
- * path, if the file does not say what `want` needs. */
+/* Finds the pose of a volume of size `size`. `space` NULL: the file has no such facts (.npy). CLT_EDATA, with
+ * the path, if the file lacks a fact that `want` needs. */
 clt_status clt_volume_pose_find(const clt_volume_want *want, const clt_nifti_space *space,
                                 const int64_t size[3], const char *path, clt_volume_pose *out);
 /* True if the pose changes the volume. */
@@ -38,16 +38,16 @@ static inline bool clt_volume_posed(const clt_volume_pose *pose)
     return pose->turns || pose->resamples;
 }
 
-/* (channels, file) -> (channels, size): trilinear between the centres of voxels; the outermost centres lie
- * half a voxel from the edge, to which their values continue. Larger voxels are not averages. */
+/* (channels, file) -> (channels, size): trilinear between the centres of voxels. The outermost centres are
+ * half a voxel from the edge, and their values extend to it. Larger voxels are interpolated, not averaged. */
 void clt_volume_pose_image(const clt_volume_pose *pose, const float *in, int64_t channels, float *out);
 /* The same for class numbers: the nearest voxel. */
 void clt_volume_pose_mask(const clt_volume_pose *pose, const uint8_t *in, uint8_t *out);
-/* The inverse, for predicted masks: (size) -> (file), the nearest voxel. */
+/* The inverse, for predicted masks: (size) -> (file), with the nearest voxel. */
 void clt_volume_pose_back(const clt_volume_pose *pose, const uint8_t *in, uint8_t *out);
 
-/* One axis of trilinear resampling: the two of `from` source voxels between which voxel i of the result
- * lies, and the weight `part` of the second one. step: distance of result voxels in source voxels. */
+/* One axis of trilinear resampling: the two of `from` source voxels on both sides of voxel i of the result,
+ * and the weight `part` of the second one. `step`: distance of result voxels in source voxels. */
 typedef struct clt_between {
     int64_t low, high;
     float part;

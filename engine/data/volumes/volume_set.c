@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Boxes of volumes through a cache. The cache holds images as they are in their files (mapped or unpacked),
- * or as f32 if they are turned or resampled, and masks as bytes with an index of their foreground. */
+ * Reads boxes of volumes through a cache. The cache holds images as in their files (mapped or unpacked), or
+ * as f32 if they are turned or resampled, and masks as bytes with an index of their foreground. */
 #include "engine/data/volumes/volume_set.h"
 
 #include <pthread.h>
@@ -14,11 +14,11 @@
 
 /* An entry of the cache. Number 2 * index is the image of volume `index`, 2 * index + 1 its mask. */
 typedef struct cached_part {
-    clt_volume image; /* as it is in the file; closed if `values` is set */
+    clt_volume image; /* the image as in its file; closed if `values` is set */
     float *values;    /* (channels, size) the image, turned or resampled; else NULL */
     int64_t size[3];  /* of values */
     uint8_t *mask;    /* (size of the volume) */
-    uint64_t *before; /* of foreground */
+    uint64_t *before; /* memory of foreground.before */
     clt_foreground foreground;
 } cached_part;
 
@@ -199,8 +199,8 @@ static clt_status take(const clt_volume_set *set, int64_t number, cached_part **
     return status;
 }
 
-/* Copies a box of an image. If volumes are fitted to `target`, the box must lie inside of it: the file may
- * have more voxels, which do not belong to the volume. */
+/* Copies a box of an image. If volumes are fitted to `target`, the box must lie inside it: voxels of the file
+ * outside it do not belong to the volume. */
 static clt_status copy_box(const clt_volume_set *set, int64_t index, const cached_part *part,
                            const int64_t at[3], const int64_t box[3], float outside, float *out)
 {
@@ -258,12 +258,12 @@ void clt_volume_set_release(const clt_volume_set *set, int64_t index)
 typedef struct class_search {
     const clt_volume_set *set;
     bool skip_bad;
-    pthread_mutex_t lock; /* guards the rest */
+    pthread_mutex_t lock; /* guards the members below */
     bool *found;
     clt_error error;
 } class_search;
 
-/* Marks the classes of a mask as read from its file. */
+/* Marks the classes of a mask that was read from its file. */
 static void mark_classes(const clt_volume_set *set, int64_t index, const uint8_t *mask, bool *found)
 {
     int64_t voxels = clt_voxels(set->list.entry[index].mask_pose.file);
@@ -300,7 +300,7 @@ clt_status clt_volume_set_find_classes(const clt_volume_set *set, bool skip_bad,
     return s.error.status == CLT_OK ? CLT_OK : clt_error_put(&s.error);
 }
 
-/* Writes the classes that occur, such as "0, 255", as many as fit into `room`. */
+/* Writes the classes that occur, such as "0, 255", until `room` bytes are full. */
 static void list_classes(const bool found[CLT_MASK_CLASSES], const char *between, char *text, size_t room)
 {
     size_t used = 0;

@@ -17,7 +17,7 @@ typedef enum clt_volume_fit {
 
 typedef struct clt_volume_set {
     clt_volume_list list;
-    const char *key; /* of the folder, for messages */
+    const char *key; /* config key of the folder, for messages */
     bool fits;       /* every volume is brought to the size `target`; else it keeps its own */
     clt_volume_fit fit;
     int64_t target[3];
@@ -30,10 +30,10 @@ typedef struct clt_volume_set {
 /* Sets mask_classes and mask_values from data.mask_values, else from data.mask_classes, else to the most
  * classes that a mask can have. */
 clt_status clt_volume_set_read_masks(clt_volume_set *set, const clt_config *config, clt_arena *arena);
-/* To be called when all members but channels and cache are set: checks that all volumes have the same number
- * of channels, and makes a cache of `cache_bytes` bytes. */
+/* To be called when all members but `channels` and `cache` are set. Checks that all volumes have the same
+ * number of channels, and makes a cache of `cache_bytes` bytes. */
 clt_status clt_volume_set_open(clt_volume_set *set, uint64_t cache_bytes);
-void clt_volume_set_close(clt_volume_set *set); /* an empty set is fine */
+void clt_volume_set_close(clt_volume_set *set); /* the set may be empty */
 
 /* The size of volume `index`, after turning, resampling and fitting. */
 void clt_volume_set_size(const clt_volume_set *set, int64_t index, int64_t size[3]);
@@ -52,17 +52,17 @@ void clt_volume_set_release(const clt_volume_set *set, int64_t index);
 clt_status clt_volume_set_find_classes(const clt_volume_set *set, bool skip_bad,
                                        bool found[CLT_MASK_CLASSES]);
 
-/* Warns, with advice, if a number below the largest class, other than 0, occurs in no mask, as in masks of 0
- * and 255. */
+/* Warns, with advice, if some class between 0 and the largest one occurs in no mask, as in masks of 0 and
+ * 255. */
 void clt_volume_set_warn_classes(const clt_volume_set *set, const bool found[CLT_MASK_CLASSES]);
 
-/* Reads image and mask of a volume to the end, without the cache, with all checks. *bad: after a failure,
- * the bad file. found: the classes of the mask are marked in it; may be NULL. */
+/* Reads image and mask of a volume to the end, without the cache, with all checks. *bad: after a failure, the
+ * bad file. The classes of the mask are marked in `found`, which may be NULL. */
 clt_status clt_volume_set_check(const clt_volume_set *set, int64_t index, bool *found, const char **bad);
 
-/* volume_labels.c: the names that the file dataset.json of the folder gives to the classes, in the arena;
- * NULL: there is none, or its labels are not numbers of classes, with a warning. seen: classes that masks
- * hold. CLT_EDATA: the file is not JSON, or names no label for a class that is seen. */
+/* volume_labels.c: the class names in the folder's file dataset.json, in the arena. NULL: there is no such
+ * file, or its labels are not class numbers, which causes a warning. `seen`: classes that occur in masks.
+ * CLT_EDATA: the file is not JSON, or has no label for a class that occurs. */
 clt_status clt_volume_set_labels(const clt_volume_set *set, const bool seen[CLT_MASK_CLASSES],
                                  int64_t classes, clt_arena *arena, const char ***names);
 

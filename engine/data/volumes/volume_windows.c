@@ -44,7 +44,8 @@ void clt_volumes_grid(const clt_source *source, int64_t volume, clt_windows *out
     const clt_volumes_state *s = source->state;
     int64_t size[3];
     clt_volume_set_size(s->set, s->volume[volume], size);
-    (void)clt_windows_make(size, s->box, s->overlap, out); /* it succeeded when the source was opened */
+    /* the same call succeeded when the source was opened */
+    (void)clt_windows_make(size, s->box, s->overlap, out);
 }
 
 clt_volumes_place clt_volumes_window(const clt_source *source, int64_t sample)
@@ -88,7 +89,8 @@ clt_status clt_volumes_part(const clt_source *source, int64_t volumes, int rank,
     *out = NULL;
     CLT_TRY(clt_arena_create(&arena));
     clt_source *part =
-        clt_arena_alloc(arena, sizeof *part); /* lives in its own arena, which clt_source_close frees */
+        /* it is allocated in its own arena, which clt_source_close frees */
+        clt_arena_alloc(arena, sizeof *part);
     clt_volumes_state *s = part ? clt_arena_alloc(arena, sizeof *s) : NULL;
     int64_t *chosen = s ? clt_arena_alloc(arena, (size_t)(volumes + 1) * sizeof *chosen) : NULL;
     if (!chosen) {

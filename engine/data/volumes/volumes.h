@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Volumes as evaluation and prediction see them: evaluation data with masks are read as windows that cover
- * one volume after the other, and the prediction of a whole volume is assembled from its windows. */
+ * Volumes for evaluation and prediction: evaluation data with masks are read as windows that cover one volume
+ * after the other, and the prediction of a whole volume is assembled from its windows. */
 #ifndef ENGINE_DATA_VOLUMES_VOLUMES_H
 #define ENGINE_DATA_VOLUMES_VOLUMES_H
 
@@ -23,14 +23,14 @@ void clt_volumes_grid(const clt_source *source, int64_t volume, clt_windows *out
 /* Copies `planes` planes of the mask, from plane `first` on, to out: (planes, height, width). */
 clt_status clt_volumes_mask(const clt_source *source, int64_t volume, int64_t first, int64_t planes,
                             uint8_t *out);
-/* How many volumes, from the first on, have all their windows among the first `samples` samples; at least
- * 1. */
+/* Number of volumes, counted from the first, whose windows are all among the first `samples` samples; at
+ * least 1. */
 int64_t clt_volumes_within(const clt_source *source, int64_t samples);
 /* Makes a source with the volumes rank, rank + ranks, rank + 2 ranks ... of the first `volumes` volumes. It
  * reads through `source`, which must stay open. It may have no samples. */
 clt_status clt_volumes_part(const clt_source *source, int64_t volumes, int rank, int ranks, clt_source **out);
 
-/* data.window_weights: how much the voxels of a window count where windows overlap */
+/* data.window_weights: weights of a window's voxels where windows overlap */
 typedef enum clt_window_weights { CLT_WEIGHTS_CONSTANT, CLT_WEIGHTS_GAUSSIAN } clt_window_weights;
 
 /* How a config covers a volume by windows. */

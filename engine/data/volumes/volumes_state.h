@@ -18,7 +18,7 @@ typedef struct clt_volumes_state {
     int64_t *volume; /* (count) index in the set of each volume of this split */
     int64_t count;
     bool training;      /* random patches and augmentation */
-    bool tells;         /* warns of files; false: another split warns of the same ones */
+    bool tells;         /* warns of files; false: another split warns of the same files */
     int64_t box[3];     /* size of a sample */
     bool patches;       /* samples are patches (data.patch), not whole volumes */
     int64_t per_volume; /* patches of a volume in an epoch */
@@ -26,7 +26,7 @@ typedef struct clt_volumes_state {
     clt_intensity intensity;
     bool windows; /* samples are windows that cover the volumes */
     double overlap;
-    int64_t *first_window;       /* (count + 1) first sample of each volume; the last: all samples */
+    int64_t *first_window;       /* (count + 1) first sample of each volume, then the number of samples */
     bool seen[CLT_MASK_CLASSES]; /* classes that the masks have, or may have if they were not read */
     bool skip_bad;
     atomic_uchar *warned; /* for each volume of the set: it was reported as bad */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A GGUF file: header, settings, a table of tensors, and their values, each at a multiple of 32 bytes.
+ * Writes a GGUF file: header, settings, a table of tensors, and their values, each at a multiple of 32 bytes.
  * Tensors get the names, the layouts and the order of rows that llama.cpp expects. */
 #include "engine/pretrained/gguf/gguf.h"
 
@@ -14,8 +14,8 @@
 #include "engine/pretrained/gguf/gguf_internal.h"
 
 #define VERSION 3
-#define BLOCK 32        /* values of a block of q8_0 */
-#define BLOCK_BYTES 34u /* its factor and its values */
+#define BLOCK 32        /* values in a block of q8_0 */
+#define BLOCK_BYTES 34u /* bytes of its factor and its values */
 
 bool clt_gguf_type_from_name(const char *name, clt_gguf_type *type)
 {
@@ -39,7 +39,7 @@ bool clt_gguf_stays_f32(const clt_model_published *names, const clt_named_tensor
 
 /* --- names --- */
 
-/* Names of transformers after the prefix and the number of the block, and of llama.cpp. */
+/* Names in transformers, without the prefix and the number of the block, and names in llama.cpp. */
 static const char *const names[][2] = {{"wte", "token_embd"},
                                        {"wpe", "position_embd"},
                                        {"ln_f", "output_norm"},
@@ -68,9 +68,10 @@ static const char *const names[][2] = {{"wte", "token_embd"},
 typedef struct item {
     const clt_named_tensor *from;
     const char *name;
-    int64_t rows, columns; /* as in the file; rows 0: a vector of `columns` values */
-    bool transposed;       /* the checkpoint has (columns, rows) */
-    int64_t heads;         /* number of heads whose rows are in the other layout of rotary pairs; 0: none */
+    int64_t rows, columns; /* shape in the file; `rows` 0: a vector of `columns` values */
+    bool transposed;       /* in the checkpoint its shape is (columns, rows) */
+    /* number of heads whose rows change to llama.cpp's layout of rotary pairs; 0: none */
+    int64_t heads;
     clt_gguf_type type;
     uint64_t offset, bytes;
 } item;
@@ -81,7 +82,7 @@ typedef struct writer {
     clt_gguf_type type;
     item *items;
     int count;
-    float *factors; /* of rotary frequencies; NULL: none */
+    float *factors; /* divisors of rotary frequencies; NULL: none */
     clt_named_tensor factor_tensor;
     clt_str head;
 } writer;
@@ -95,7 +96,7 @@ static void writer_free(writer *w)
 }
 CLT_SCOPED_VALUE(writer, writer_free)
 
-/* Takes a name apart: "model.layers.3.mlp.up_proj.weight" is block 3, "mlp.up_proj", ".weight". block -1:
+/* Splits a name: "model.layers.3.mlp.up_proj.weight" is block 3, "mlp.up_proj", ".weight". *block -1:
  * none. */
 static const char *part_of(const writer *w, const char *name, int64_t *block, size_t *length)
 {
@@ -120,8 +121,8 @@ static bool is_part(const char *part, size_t length, const char *name)
     return strlen(name) == length && memcmp(part, name, length) == 0;
 }
 
-/* Queries and keys of llama have the rotary pairs of llama.cpp side by side, (2j, 2j+1), where the checkpoint
- * has (j, j + head_dim / 2). */
+/* In queries and keys of llama, llama.cpp has rotary pairs side by side, (2j, 2j+1); the checkpoint has
+ * (j, j + head_dim / 2). */
 static int64_t heads_of(const writer *w, const char *part, size_t length)
 {
     if (strcmp(w->architecture, "llama") != 0)
@@ -180,7 +181,7 @@ static uint64_t bytes_of(const item *i)
     return i->type == CLT_GGUF_F32 ? 4 * n : i->type == CLT_GGUF_Q8_0 ? n / BLOCK * BLOCK_BYTES : 2 * n;
 }
 
-/* The row of the checkpoint that is row `row` of the file. */
+/* The row of the checkpoint that becomes row `row` of the file. */
 static int64_t source_row(const item *i, int64_t row)
 {
     const int64_t all = i->rows ? i->rows : i->columns;
@@ -204,8 +205,8 @@ static void arrange(const item *i, const float *from, float *to)
                 i->transposed ? from[c * i->rows + r] : from[source_row(i, r) * i->columns + c];
 }
 
-/* One block: the factor is the largest magnitude / 127. Both are rounded to nearest, the whole numbers by the
- * factor before its rounding to f16, as in ggml. */
+/* Quantises a block: the factor is the largest magnitude / 127, rounded to f16. The values are divided by the
+ * unrounded factor and rounded to nearest, as in ggml. */
 static void quantise(const float *values, uint8_t out[BLOCK_BYTES])
 {
     float largest = 0;
@@ -266,7 +267,8 @@ static clt_status fill(void *context, int fd, const char *path)
     CLT_TRY(clt_fd_write(fd, w->head.text, w->head.length, path));
     for (int i = 0; i < w->count; i++)
         CLT_TRY(write_item(&w->items[i], fd, path));
-    return clt_checkpoint_whole(w->x.saved->checkpoint); /* writing from a mapping that was cut fails, too */
+    /* fails, too, if a mapping was truncated while it was read */
+    return clt_checkpoint_whole(w->x.saved->checkpoint);
 }
 
 /* --- the file --- */

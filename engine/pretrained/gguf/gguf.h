@@ -8,7 +8,7 @@
 #include "engine/models/models.h"
 #include "engine/pretrained/hf_export.h"
 
-/* Types of a file's matrices, by their numbers in the format. Vectors and position tables are f32 in all. */
+/* Types of a file's matrices, by their numbers in the format. Vectors and position tables are always f32. */
 typedef enum clt_gguf_type {
     CLT_GGUF_F32 = 0,
     CLT_GGUF_F16 = 1,
@@ -21,9 +21,9 @@ bool clt_gguf_type_from_name(const char *name, clt_gguf_type *type);
 /* True for a tensor that stays f32 in every file: vectors, and the position table of a family with these
  * published names. */
 bool clt_gguf_stays_f32(const clt_model_published *names, const clt_named_tensor *tensor);
-/* Writes the file durably. saved, merge, values: as for clt_hf_export. CLT_EUNSUPPORTED with the reason: the
- * architectures of llama.cpp compute something else than the run's model, or it cannot split texts as the
- * run's tokenizer does. CLT_ENUMERIC: a value that the type cannot hold. */
+/* Writes the file durably. `saved`, `merge`, `values`: as for clt_hf_export. CLT_EUNSUPPORTED with the
+ * reason: no architecture of llama.cpp computes the run's model, or llama.cpp cannot split texts as the run's
+ * tokenizer does. CLT_ENUMERIC: the type cannot hold a value. */
 clt_status clt_gguf_export(const clt_saved_run *saved, clt_merge *merge, clt_values values,
                            clt_gguf_type type, const char *path, clt_hf_exported *result);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a GGUF file says beside its tensors: the keys of llama.cpp for the model, and its tokenizer. */
+ * Writes the parts of a GGUF file other than tensors: llama.cpp's keys for the model, and the tokenizer. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,8 +216,8 @@ static void note_missed(const hf_export *x, const clt_str *name, int64_t id)
                  (long long)id);
 }
 
-/* llama.cpp ends a text at the tokens of three keys, and at tokens with certain names. The end of text has
- * the first key. The other keys go to tokens whose names it does not know, first the end marker of
+/* llama.cpp ends a text at the tokens of three keys, and at tokens with certain names. The first key is for
+ * the end of text. The other keys are for tokens whose names llama.cpp does not know, first the end marker of
  * answers. */
 static clt_status put_ends(const hf_export *x, pairs *p)
 {
@@ -273,7 +273,8 @@ static int kind_of(const hf_export *x, uint32_t id)
     return special ? TOKEN_CONTROL : added ? TOKEN_ADDED : TOKEN_NORMAL;
 }
 
-/* Tokens by their ids; rows of the model beyond the vocabulary get names that no text contains. */
+/* Tokens in the order of their ids; rows of the model beyond the vocabulary get names that no text
+ * contains. */
 static clt_status put_tokens(const hf_export *x, pairs *p)
 {
     const int64_t known = clt_tokenizer_vocab(x->tokenizer);
@@ -315,8 +316,9 @@ static clt_status put_chat(const hf_export *x, pairs *p)
     return CLT_OK;
 }
 
-/* llama.cpp puts a space before every text and after every special token, or nowhere. Where the tokenizer has
- * other rules, conversations get the ids of the training, or else texts that begin with a letter. */
+/* llama.cpp puts a space before every text and after every special token, or nowhere. If the tokenizer has
+ * other rules, the choice makes the ids of conversations (or without a chat template, of texts that begin
+ * with a letter) the same as in training. */
 static void put_space(const hf_export *x, pairs *p)
 {
     const clt_space_rule space = clt_tokenizer_space(x->tokenizer);
@@ -375,7 +377,8 @@ static clt_status put_tokenizer(const hf_export *x, pairs *p)
         return refuse(x,
                       "llama.cpp would not split texts as the run's tokenizer does: a GGUF file takes the "
                       "tokenizers of GPT-2, Llama 3 and Qwen2, which join bytes, and of Llama 2 and Mistral");
-    put_text(p, "tokenizer.ggml.model", sentence ? "llama" : "gpt2"); /* SentencePiece's, byte-level BPE */
+    /* "llama" is SentencePiece's BPE, "gpt2" is byte-level BPE */
+    put_text(p, "tokenizer.ggml.model", sentence ? "llama" : "gpt2");
     put_text(p, "tokenizer.ggml.pre", sentence ? "default" : split);
     CLT_TRY(put_tokens(x, p));
     CLT_TRY(sentence ? put_scores(x, p) : put_merges(x, p));

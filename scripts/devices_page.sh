@@ -62,7 +62,7 @@ Made by `scripts/devices_page.sh` from the records in `docs/devices/`, which the
     CLTRAIN_RUNTIMES=FOLDER scripts/test.sh --label runtimes        # those that were not found are skipped
     scripts/devices_page.sh --take FOLDER && scripts/devices_page.sh >docs/devices.md
 
-A runtime of your own is tested with them: a folder `FOLDER/NAME` with `vendors/` (its ICD file) and `env` (variables that it needs, may be empty).
+To test a runtime of your own with them, make a folder `FOLDER/NAME` with `vendors/` (its ICD file) and `env` (variables that it needs, may be empty).
 
 ## Runtimes
 
@@ -74,16 +74,16 @@ for file in "${files[@]}"; do
 done
 cat <<'TEXT'
 
-Without a record: PoCL 5.0 of Ubuntu 24.04 (package `pocl-opencl-icd`), where the README was walked from top to bottom without a failure
-([measurements.md](measurements.md), "a stranger's path"); the tests of this page were not run with it.
+PoCL 5.0 of Ubuntu 24.04 (package `pocl-opencl-icd`) has no record: all commands of the README ran with it without a failure
+([measurements.md](measurements.md), "a stranger's path"), but not the tests of this page.
 
 ## The checker, and training beside PoCL
 
 Losses are compared at every step with those of the PoCL in the first row (the promise between vendors is 1e-5 in f32 for the first ten steps, then 1e-4, and
-5e-2 in 16 bits). `=` marks runs whose weights after the last step are the same bits. "From PoCL" is a run that goes on here from a checkpoint half way
-through PoCL's run, "on PoCL" one that PoCL takes over. "Two ranks" is a run of two processes, of
-which one trains on PoCL and one here. Seconds are the whole test's, with the compiler's work, on a machine that may have had other work.
-"warm": a cache of an earlier run was there, which need not hold all programs. `-`: no record: not tested, or stopped before.
+5e-2 in 16 bits). `=` marks runs whose weights after the last step have the same bits. "From PoCL" is a run that is resumed on this runtime from a checkpoint
+halfway through PoCL's run; "on PoCL" is the reverse. "Two ranks" is a run of two processes, one of which trains on PoCL
+and one on this runtime. Seconds are those of the whole test, with the compiler's work, on a machine that may have had other work.
+"warm": the cache of an earlier run existed, perhaps without some programs. `-`: no record: not tested, or stopped before.
 
 | runtime | start | `verify --small` | f32 | f16 | bf16 | from PoCL, f32 / f16 / bf16 | on PoCL, f32 / f16 / bf16 | two ranks, f32 / f16 / bf16 |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -98,15 +98,15 @@ for file in "${files[@]}"; do
 done
 cat <<'TEXT'
 
-## What drivers do in ways of their own
+## What drivers do differently
 
 | driver | what it does | what cltrain does |
 | --- | --- | --- |
-| Oclgrind | `sinpi(x)` and `cospi(x)` multiply x by pi in f64 and do not reduce it before: `sinpi(1)` is 1.2e-16 and not 0, and large arguments give anything from -1 to 1 | quirk `plain_turns`: `verify -t 'builtins.*pi*'` allows an error of \|x\| 2^-50 besides; rotary positions need no more |
+| Oclgrind | `sinpi(x)` and `cospi(x)` multiply x by pi in f64 without first reducing x: `sinpi(1)` is 1.2e-16 and not 0, and large arguments give anything from -1 to 1 | quirk `plain_turns`: `verify -t 'builtins.*pi*'` allows an additional error of \|x\| 2^-50, small enough for rotary positions |
 | rusticl (llvmpipe) | a result of `fma` below 2^-126 becomes 0 also where rounding would make it 2^-126; OpenCL allows that to a device without subnormal numbers | `verify` accepts both |
 | PoCL 3.0 | building a kernel with vectors of 16 does not end | the probe's time limit: no `wide_vectors`; kernels use work-groups |
 | PoCL 3.0 | a program taken from its cache on disk has no kernels | quirk `stale_cache`: PoCL's cache is off |
-| hwloc, by which MPI looks at the machine | loads every OpenCL driver before a rank could tell PoCL its share of the cores | ranks load MPI with `HWLOC_COMPONENTS=-opencl`, unless the variable is set |
+| hwloc, by which MPI looks at the machine | loads every OpenCL driver before a rank can tell PoCL its share of the cores | ranks load MPI with `HWLOC_COMPONENTS=-opencl`, unless the variable is set |
 TEXT
 printf '\n## Each test\n'
 for file in "${files[@]}"; do

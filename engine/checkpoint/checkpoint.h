@@ -31,8 +31,8 @@ typedef struct clt_safetensors clt_safetensors;
 clt_status clt_safetensors_open(const char *path, clt_safetensors **out);
 /* Opens several files of any format as one. A name may occur in one of them only. */
 clt_status clt_safetensors_open_parts(const char *const *paths, int count, clt_safetensors **out);
-/* Puts the tensors of `more` after the tensors of *file, and takes `more` over, also on failure.
- * `names`: what the two files are, for the message if a name occurs in both (CLT_ECHECKPOINT). */
+/* Appends the tensors of `more` to *file, and takes ownership of `more`, also on failure. `names`: what the
+ * two files are, for the message if a name occurs in both (CLT_ECHECKPOINT). */
 clt_status clt_safetensors_join(clt_safetensors **file, clt_safetensors *more, const char *names);
 void clt_safetensors_close(clt_safetensors *file);
 CLT_SCOPED_POINTER(clt_safetensors, clt_safetensors_close)
@@ -54,8 +54,8 @@ void clt_safetensors_leave_out(clt_safetensors *file, bool (*leaves)(const void 
 const char *clt_safetensors_metadata(const clt_safetensors *file, const char *key);
 /* clt_hash64 of the bytes of the file, or of all files in their order. */
 uint64_t clt_safetensors_hash(const clt_safetensors *file);
-/* Checks that the file, or each of the files, is still as long as when it was opened; only then the values
- * that were read are the file's. CLT_ECHECKPOINT if it was cut. NULL is fine. */
+/* Checks that the file, or each of the files, is still as long as when it was opened; otherwise values that
+ * were read may not be the file's. CLT_ECHECKPOINT if one was truncated. NULL is fine. */
 clt_status clt_safetensors_whole(const clt_safetensors *file);
 /* Converts any float tensor of a file (f32, f16, bf16, f64) to f32. CLT_ECHECKPOINT for other types. */
 clt_status clt_named_tensor_to_f32(const clt_named_tensor *tensor, float *out);
@@ -76,8 +76,8 @@ clt_status clt_named_tensors_check_finite(const clt_named_tensor *tensors, int c
 /* weights.c: opens the weights at `path`: a safetensors file, a file that torch.save wrote (FILE:ENTRY for
  * one of several state dicts in it), an index of several files (NAME.index.json), a folder with
  * model.safetensors, pytorch_model.bin or an index of one of them, or what clt_checkpoint_open takes (the
- * newest checkpoint of a run). Whatever the format, the tensors are asked for by the functions above.
- * CLT_ECHECKPOINT: it is none of these; the message says what to do. */
+ * newest checkpoint of a run). Whatever the format, the functions above give the tensors. CLT_ECHECKPOINT:
+ * it is none of these; the message says what to do. */
 clt_status clt_weights_open(const char *path, clt_safetensors **out);
 
 /* --- checkpoints --- */
@@ -141,9 +141,10 @@ clt_status clt_checkpoint_begin(const char *folder, const char *tag, const clt_c
 clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
                                      const clt_checkpoint_content *content, const clt_tensor_piece *pieces,
                                      int n, clt_part *part);
-/* To be called after all parts are written. `all`: the sum of begin's part and all others, which must be
- * whole files. Writes the other files, syncs them, and puts the checkpoint in place; an existing step_N is
- * replaced only then. CLT_ESTORAGE: the new checkpoint is discarded, and older ones are untouched. */
+/* To be called after all parts are written. `all`: the sum of begin's part and all written parts, which
+ * together must be whole files. Writes the other files, syncs them, and puts the checkpoint in place; an
+ * existing step_N is replaced only then. CLT_ESTORAGE: the new checkpoint is discarded, and older ones are
+ * untouched. */
 clt_status clt_checkpoint_place(const char *folder, const char *tag, const clt_checkpoint_content *content,
                                 const clt_part *all);
 void clt_checkpoint_discard(const char *folder, const char *tag, int64_t step);
@@ -151,8 +152,9 @@ void clt_checkpoint_discard(const char *folder, const char *tag, int64_t step);
  * these parts must be the sum of the written ones. */
 clt_status clt_checkpoint_read_part(const char *folder, const clt_checkpoint_content *content, int index,
                                     int parts, clt_part *part);
-/* Whether clt_checkpoint_retain would delete a checkpoint after `step` was written, for which all ranks first
- * read the new one back; true also if the folder cannot be listed, which clt_checkpoint_retain then logs. */
+/* Whether clt_checkpoint_retain would delete a checkpoint once `step` is written; before it does so, all
+ * ranks read the new one back. True also if the folder cannot be listed, which clt_checkpoint_retain then
+ * logs. */
 bool clt_checkpoint_exceeds(const char *folder, int64_t step, const clt_retention *retention);
 /* Deletes the older checkpoints that retention does not keep. Verifies checkpoint `step` first, unless
  * `verified`. A failure is logged. */
@@ -193,9 +195,9 @@ bool clt_checkpoint_values(const clt_checkpoint *checkpoint, const char *name, c
 bool clt_checkpoint_averages(const clt_checkpoint *checkpoint);
 /* Checks its tensor files with clt_safetensors_whole. */
 clt_status clt_checkpoint_whole(const clt_checkpoint *checkpoint);
-/* The checkpoint that clt_checkpoint_open would probably open, with its state and text files, which are
- * verified, but without its tensors, which are neither read nor verified: `model` and `optimizer` are NULL.
- * CLT_ECHECKPOINT when there is none. */
+/* Opens the checkpoint that clt_checkpoint_open would probably open, with its state and text files, which
+ * are verified, but without its tensors, which are neither read nor verified: `model` and `optimizer` are
+ * NULL. CLT_ECHECKPOINT when there is none. */
 clt_status clt_checkpoint_peek(const char *path, clt_checkpoint **out);
 /* Reads one of the text files that were saved with the checkpoint, and verifies it. *text is to be freed; it
  * is NULL when the checkpoint has no file of that name. */

@@ -179,8 +179,8 @@ clt_status clt_checkpoint_list(const char *path, clt_file_list *out)
     return CLT_OK;
 }
 
-/* Whether a failure says something about the checkpoint. One that says that it could not be read now, for
- * instance because a server refused, does not: an older checkpoint would be taken silently. */
+/* Whether a failure means that the checkpoint is bad. If it only could not be read now, for instance because
+ * a server refused, an older checkpoint must not be taken silently. */
 static bool is_about_checkpoint(clt_status status)
 {
     return status != CLT_ENOMEM && status != CLT_ESTORAGE && status != CLT_EINTERRUPTED;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opens files that torch.save wrote, and finds the state dict in them. Their pickle is read as data: what
- * Python would run is only named. Knows nothing of models. */
+ * Opens files that torch.save wrote, and finds the state dict in them. Their pickle is read as data:
+ * functions that Python would call are named and never run. Knows nothing of models. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +149,7 @@ bool clt_pytorch_is_set(const clt_pickle_value *value)
            (strcmp(function, "__builtin__ set") == 0 || strcmp(function, "builtins set") == 0);
 }
 
-/* Functions and classes whose calls are understood or do no more than hold a value. */
+/* Functions and classes whose calls are understood, or only hold a value. */
 static bool is_known_call(const clt_pickle_value *call)
 {
     static const char *const known[] = {"torch Size", "torch device", "torch._tensor _rebuild_from_type_v2",
@@ -163,7 +163,7 @@ static bool is_known_call(const clt_pickle_value *call)
     return clt_pytorch_is_tensor(call, &dims) || clt_pytorch_is_module(call) || clt_pytorch_is_set(call);
 }
 
-/* Writes "posix.system" for the global "posix system", fit for a terminal. */
+/* Writes "posix.system" for the global "posix system", safe for a terminal. */
 static void add_symbol(clt_str *names, const char *function)
 {
     char name[100];

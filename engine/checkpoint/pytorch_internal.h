@@ -18,22 +18,22 @@ typedef struct clt_pytorch_storage {
 
 typedef struct clt_pytorch {
     const char *path;
-    clt_safetensors *file; /* what is being made */
+    clt_safetensors *file; /* the file that is being filled in */
     clt_pickle pickle;
     clt_zip zip;                   /* the zip form; no entries: the older form */
     const char *stem;              /* folder of all entries in the archive, with its '/' */
     uint8_t *checked;              /* for each entry whether its CRC-32 was compared */
     clt_pytorch_storage *storages; /* the older form: sorted by key */
     size_t n_storages;
-    uint64_t copied; /* bytes of values that had to be put in order */
-    uint64_t spent;  /* what walking through modules has cost, in units of its own */
+    uint64_t copied; /* bytes of values that were copied into row-major order */
+    uint64_t spent;  /* work spent on modules, in units of pytorch_module.c */
 } clt_pytorch;
 
 /* A type of elements. */
 typedef struct clt_pytorch_type {
-    const char *storage; /* the class of storages that has it, as a global; NULL: none has */
-    const char *dtype;   /* its name as a global */
-    const char *name;    /* in the words of safetensors */
+    const char *storage; /* the global that names its class of storages; NULL: it has none */
+    const char *dtype;   /* the global that names it */
+    const char *name;    /* its name in safetensors files */
     size_t bytes;
 } clt_pytorch_type;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whole modules of PyTorch (torch.save(model)): objects whose attributes hold parameters, buffers and further
- * modules. The state dict is made of these attributes, as torch.nn.Module.state_dict makes it; the class is
- * not looked at. Attributes: torch/nn/modules/module.py. */
+ * Whole modules of PyTorch (torch.save(model)): objects whose attributes hold parameters, buffers and
+ * further modules. The state dict is made of these attributes, as torch.nn.Module.state_dict makes it; the
+ * class does not matter. Source of the attributes: torch/nn/modules/module.py. */
 #include "engine/checkpoint/pytorch_internal.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #define MEMBER_COST 64u
 #define COST_MAX ((uint64_t)1 << 26)
 
-/* A module on the way from the outermost one. */
+/* A module, with the modules that contain it. */
 typedef struct place {
     const struct place *above; /* NULL: this is the outermost one */
     const clt_pickle_value *module;
@@ -60,7 +60,7 @@ static clt_status spend(clt_pytorch *p, uint64_t cost)
     return CLT_OK;
 }
 
-/* A dict among a module's attributes. */
+/* Gets an attribute of a module, which must be a dict. */
 static clt_status get_members(const clt_pytorch *p, const place *at, const char *attribute,
                               const clt_pickle_value **out)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Storages of PyTorch's files: arrays of bytes that tensors are views of. In the zip form each is an entry
- * of the archive; in the older form they follow the pickles. Form of both: torch/serialization.py. */
+ * of the archive; in the older form they follow the pickles. Source of both forms:
+ * torch/serialization.py. */
 #include "engine/checkpoint/pytorch_internal.h"
 
 #include <inttypes.h>
@@ -108,7 +109,7 @@ static int compare_keys(const void *a, const void *b)
     return strcmp(x->key, y->key);
 }
 
-/* Narrows a storage to the part (key, offset, number) that a view of it is. */
+/* Narrows a storage to the part (key, offset, number) that is a view of it. */
 static clt_status take_part(const clt_pytorch *p, const identity *id, clt_pytorch_storage *out)
 {
     const clt_pickle_value *part = id->part;

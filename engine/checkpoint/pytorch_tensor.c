@@ -12,7 +12,7 @@
 #define REFUSE(...) CLT_FAIL(CLT_ECHECKPOINT, __VA_ARGS__)
 #define COPY_ALWAYS ((uint64_t)1 << 20) /* bytes that may be copied whatever the size of the file */
 
-/* Functions that PyTorch rebuilds a dense tensor with, and how many arguments they have at least. */
+/* Whether PyTorch rebuilds a dense tensor by this function, given at least the arguments that it needs. */
 static bool is_rebuild(const char *function, size_t arguments)
 {
     return function && ((strcmp(function, "torch._utils _rebuild_tensor_v2") == 0 && arguments >= 6) ||
@@ -59,7 +59,7 @@ typedef struct view {
     clt_shape shape;
     int64_t stride[CLT_MAX_DIMS];
     uint64_t offset, elements;
-    uint64_t last; /* the highest element of the storage that the view has */
+    uint64_t last; /* the highest element of the storage that the view contains */
     bool dense;    /* row-major without gaps */
 } view;
 

@@ -42,8 +42,8 @@ void clt_remote_close(clt_remote *r)
 
 /* --- what there is --- */
 
-/* The step whose file a key is, and the length of the key up to the file's name. `base`: length of the prefix
- * with its '/'. False: it is another object. */
+/* Reads the key of a step's file: the step, and the length of the key up to the file's name. `base`: length
+ * of the prefix with its '/'. False: it is another object. */
 static bool read_key(const char *key, size_t base, int64_t *step, size_t *length)
 {
     static const char folder[] = "checkpoints/";
@@ -233,7 +233,7 @@ static const clt_s3_object *find_object(const clt_remote *r, const clt_remote_st
     return NULL;
 }
 
-/* Reads the manifest, and checks that each file that it lists is there in its size. */
+/* Reads the manifest, and checks that each file that it lists is there with its size. */
 static clt_status read_manifest(const clt_remote *r, const clt_remote_step *step, remote_manifest *out)
 {
     CLT_SCOPED(clt_str) key = {0}, path = {0};
@@ -264,7 +264,7 @@ static clt_status read_manifest(const clt_remote *r, const clt_remote_step *step
     return CLT_OK;
 }
 
-/* The sum that a manifest of this version holds, of an object that is read piece by piece. */
+/* Computes the sum that a manifest of this version holds for an object, which is read piece by piece. */
 static clt_status sum_object(const clt_remote *r, const clt_s3_object *object, int version, uint8_t *piece,
                              uint64_t *sum)
 {
@@ -306,7 +306,7 @@ clt_status clt_remote_verify(clt_remote *r, const clt_remote_step *step, bool co
 
 /* --- whose files they are --- */
 
-#define MARK_BYTES ((size_t)16384) /* of a first line that count */
+#define MARK_BYTES ((size_t)16384) /* most bytes of a first line that are hashed */
 
 static uint64_t mark_of(const char *text, size_t size)
 {

@@ -22,7 +22,7 @@ typedef struct clt_remote {
     clt_s3 *s3;
     clt_s3_address address; /* of a run or of a folder of checkpoints */
     int64_t only;           /* the one step that was named; -1: all */
-    clt_s3_list objects;    /* all that was asked for */
+    clt_s3_list objects;    /* all objects below the opened address */
     clt_remote_step *steps; /* in ascending order */
     size_t count, capacity;
 } clt_remote;
@@ -33,7 +33,7 @@ clt_status clt_remote_open(const char *address, const clt_s3_options *options, c
 clt_status clt_remote_check_run(const char *address);
 void clt_remote_close(clt_remote *remote); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_remote, clt_remote_close)
-/* What the keys of all that was asked for begin with. */
+/* The prefix with which the keys of all these objects begin. */
 clt_status clt_remote_prefix(const clt_remote *remote, clt_str *out);
 /* The checkpoint of a step, complete or not; NULL: there is none. step -1: the newest complete one. */
 const clt_remote_step *clt_remote_find(const clt_remote *remote, int64_t step);
@@ -75,9 +75,9 @@ clt_status clt_remote_put_step(clt_remote *remote, int64_t step, const char *fol
  * earlier and never finished. Uploads of other programs stay. *count: how many were aborted. */
 clt_status clt_remote_abort_old(clt_remote *remote, int64_t age, int *count);
 clt_status clt_remote_delete(clt_remote *remote, const clt_remote_step *step);
-/* Deletes what retention does not keep of the checkpoints before `step`, and incomplete ones before it.
- * Lists again what there is; CLT_ESTORAGE if `step` is not complete there, and nothing is deleted. keep must
- * be 1 or more. */
+/* Of the checkpoints before `step`, deletes incomplete ones and the ones that retention does not keep. First
+ * lists the objects again: if `step` is not complete there, nothing is deleted, CLT_ESTORAGE. keep must be 1
+ * or more. */
 clt_status clt_remote_retain(clt_remote *remote, int64_t step, const clt_retention *retention);
 
 #endif

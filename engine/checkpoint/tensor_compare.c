@@ -69,7 +69,7 @@ static bool digits_of(clt_dtype dtype, int *digits, int *least)
     return false;
 }
 
-/* A unit in the last place, as the two types with fewer digits have it. */
+/* A unit in the last place, for the one of two types that has fewer digits. */
 typedef struct unit {
     bool integer; /* the unit is 1 */
     int digits, least;

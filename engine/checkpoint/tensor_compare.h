@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the values of a tensor are, and how two tensors differ: for people who ask whether two trainings are
+ * Describes the values of a tensor, and how two tensors differ, for people who ask whether two trainings are
  * the same. Works on host memory, in double precision, and knows nothing of files. */
 #ifndef ENGINE_CHECKPOINT_TENSOR_COMPARE_H
 #define ENGINE_CHECKPOINT_TENSOR_COMPARE_H
@@ -9,8 +9,8 @@
 
 typedef struct clt_tensor_values {
     int64_t count, zeros, nonfinite;
-    /* of the finite values; 0 without any. rms: square root of the mean of the squares; largest: of the
-     * magnitudes */
+    /* of the finite values; 0 without any. rms: square root of the mean of the squares; largest: the largest
+     * magnitude */
     double mean, rms, largest;
 } clt_tensor_values;
 /* The tensor must have a type that the engine stores. */
@@ -24,7 +24,8 @@ typedef struct clt_tensor_difference {
     double largest;    /* |a - b|; infinite if one of the two is a NaN or an infinity */
     double relative;   /* `largest` over the largest magnitude in A; infinite if that is 0 */
     /* the largest distance in units in the last place of the larger value, in the type with fewer digits:
-     * 0.5 or less is the one rounded to the other's type. For integers the largest difference. */
+     * 0.5 or less means that one tensor is the other, rounded to its type. For integers the largest
+     * difference. */
     double ulp;
     double cosine;  /* of the angle between the two as vectors; 1 if both are zero, 0 if one is */
     bool same_bits; /* type and bytes are equal */

@@ -24,12 +24,12 @@ struct clt_safetensors {
 
 /* Makes the file's tables with room for `count` tensors. */
 clt_status clt_weight_file_tables(clt_safetensors *file, int64_t count);
-/* Adds a tensor; type: its type in the words of safetensors, a string constant or the file's own. */
+/* Adds a tensor; type: the name of its type in safetensors; a string constant, or memory of the file. */
 void clt_weight_file_add(clt_safetensors *file, const clt_named_tensor *tensor, const char *type);
 /* Sorts the names when all tensors were added. *twice: a name that two of them have, else NULL. */
 void clt_weight_file_sort(clt_safetensors *file, const char **twice);
 
-/* weights.c: opens one file of any format that is read. */
+/* weights.c: opens one file of any known format. */
 clt_status clt_weights_open_file(const char *path, clt_safetensors **out);
 
 /* pytorch.c: opens a file that torch.save wrote, in its zip form or the older one. entry: the state dict

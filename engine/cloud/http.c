@@ -91,10 +91,10 @@ static void load(void)
         snprintf(why_not, sizeof why_not, "libcurl cannot be initialised");
 }
 
-/* How the thread had SIGPIPE before libcurl was called. */
+/* What the thread did with SIGPIPE before libcurl was called. */
 typedef struct quiet_pipe {
     sigset_t before;
-    bool waits; /* one was waiting to be delivered */
+    bool waits; /* a SIGPIPE was pending */
 } quiet_pipe;
 
 /* A connection that the server has closed must not end the process: older versions of OpenSSL write to it
@@ -235,7 +235,7 @@ const char *clt_http_header(clt_http *http, const char *name)
     return "";
 }
 
-/* What a request sends, and how it moves much. */
+/* Sets the body that a request sends, and large buffers. */
 static void set_body(CURL *e, const clt_http_request *r)
 {
     if (strcmp(r->method, "HEAD") == 0)
@@ -324,7 +324,7 @@ clt_status clt_http_ask(clt_http *http, const clt_http_request *r, clt_http_answ
     long number = 0;
     if (code == CURLE_OK)
         curl.easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, &number);
-    curl.easy_reset(http->easy); /* it must not keep the headers */
+    curl.easy_reset(http->easy); /* libcurl must not refer to the headers */
     curl.slist_free_all(headers);
     if (http->body)
         http->body[http->size] = '\0';

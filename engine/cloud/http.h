@@ -22,7 +22,7 @@ typedef struct clt_http_request {
     const char *url;                 /* http:// or https:// */
     const char *const *headers;      /* lines "Name: value", after the last one NULL; NULL: none */
     double connect_seconds, seconds; /* limits of the connection and of the whole request; 0: none of those */
-    double stall_seconds;            /* it ends when fewer than 1 KiB/s come or go for this long; 0: never */
+    double stall_seconds;            /* ends a request that moves less than 1 KiB/s for this long; 0: never */
     size_t limit;                    /* largest body that is accepted in memory, in bytes */
     const void *body;                /* what is sent; NULL: the request has no body */
     size_t body_size;
@@ -49,9 +49,9 @@ CLT_SCOPED_POINTER(clt_http, clt_http_close)
 clt_status clt_http_ask(clt_http *http, const clt_http_request *request, clt_http_answer *answer);
 /* The value of a header of the newest answer, without blanks around it; "" if it has none. */
 const char *clt_http_header(clt_http *http, const char *name);
-/* Overwrites the body of the newest answer, which may hold a secret. Its texts end with that. */
+/* Overwrites the body of the newest answer, which may hold a secret. Its texts are invalid afterwards. */
 void clt_http_forget(clt_http *http);
-/* From any thread: ends the request in progress, and each later one at once. */
+/* From any thread: ends the request in progress, and each later one immediately. */
 void clt_http_cancel(clt_http *http);
 
 #endif

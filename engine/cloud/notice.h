@@ -27,8 +27,8 @@ typedef struct clt_notice {
 
 typedef struct clt_notice_options {
     const char *provider; /* auto, aws, gcp, azure, alibaba, file, url or off */
-    const char *file;     /* there is a notice when it exists, whatever else is asked; "": none */
-    const char *url;      /* the same of an address when it is answered by 200; "": none */
+    const char *file;     /* a file whose existence is a notice, in addition to the provider; "": none */
+    const char *url;      /* an address whose answer 200 is a notice; "": none */
     const char
         *endpoint;  /* "http://127.0.0.1:8080" instead of the metadata service's own address; "": that */
     double seconds; /* between two questions; 0: as the cloud advises */
@@ -53,7 +53,7 @@ const char *clt_notices_providers(const clt_notices *notices); /* "file, aws" */
 /* Of `notices`, which may be NULL: whether the machine will be taken away; the newest notice. */
 bool clt_notices_stop(const clt_notices *notices);
 void clt_notices_newest(clt_notices *notices, clt_notice *out);
-/* True once for each notice that asks for a checkpoint without an end. */
+/* True once for each notice of the kind SAVE. */
 bool clt_notices_take_save(clt_notices *notices);
 /* True once, with a line for the user, when the service cannot be asked; when nothing is asked any more the
  * line says so. */

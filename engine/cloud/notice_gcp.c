@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Notices of Google Compute Engine: a preemption, and maintenance of the host, which either moves the machine
- * or ends it. Answers carry the header Metadata-Flavor; others come from something else. The question for a
- * preemption waits in the server until there is one, so that it is heard at once: it names the newest answer
- * by its ETag, so that no change between two questions is missed. Source: Google's pages on spot VMs, on the
- * maintenance event and on waiting for changes of the metadata server. */
+ * Notices of Google Compute Engine: a preemption, and maintenance of the host, which either moves the
+ * machine or ends it. Answers carry the header Metadata-Flavor; others come from something else. The
+ * question for a preemption waits in the server until there is one, so that it is heard immediately. The
+ * question names the newest answer by its ETag, so that no change between two questions is missed. Source:
+ * Google's pages on spot VMs, on the maintenance event and on waiting for changes of the metadata server. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -33,8 +33,8 @@ static void keep_tag(clt_notice_asker *asker)
     (void)snprintf(asker->etag, sizeof asker->etag, "%s", usable ? tag : "");
 }
 
-/* Asks for a preemption: the first time and after trouble at once, else when the answer has changed, or until
- * maintenance is to be asked for. */
+/* Asks for a preemption: the first time and after trouble immediately, else waiting until the answer
+ * changes, or until the next question for maintenance is due. */
 static clt_status get_preempted(clt_notice_asker *asker, clt_http_answer *answer)
 {
     char path[256] = PREEMPTED;

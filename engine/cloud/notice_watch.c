@@ -112,7 +112,7 @@ static bool ends(clt_notices *n)
 /* An answer has come. False: nothing more is to be asked. */
 static bool digest(watcher *w, const clt_notice *notice)
 {
-    if (w->asker.calm) /* what was told before is over; the same words tell of something new */
+    if (w->asker.calm) /* the earlier notice is over; the same words now mean a new one */
         memset(w->taken, 0, sizeof w->taken);
     w->asker.calm = false;
     if (notice->kind != CLT_NOTICE_NONE)

@@ -111,9 +111,8 @@ typedef struct clt_param {
     float lr_scale;
     bool elementwise;      /* updated element by element also where the optimizer updates whole matrices */
     const char *file_name; /* name in checkpoint files */
-    /* Number of dimensions before which the last one stands in files. 1: the last two are swapped
-     * (transformers' Conv1D); 2 and 3: weights of convolutions, whose channels come last here; 0: as
-     * here. */
+    /* How many dimensions follow the last one in files. 1: the last two are swapped (transformers' Conv1D);
+     * 2 and 3: weights of convolutions, whose channels come last here; 0: as here. */
     int file_transposed;
     /* Rows of the first dimension that checkpoint files hold; 0: all. The rows after them are padding:
      * they start at zero and their gradient is zero. */
@@ -236,10 +235,9 @@ int32_t clt_graph_buffers(const clt_graph *graph); /* number of buffers */
 /* True if training updates the node's buffers. False when they are frozen, because then the node computes as
  * in evaluation, and for a node without buffers. */
 bool clt_node_updates_buffers(const clt_graph *graph, const clt_node *node);
-/* Tokens of a sample, for speeds, where the targets of the first loss are a sequence of classes: the tokens
- * of x if that is a row of whole numbers, of which a masked language model predicts a few, else the
- * targets; 1 where targets are numbers, such as the values of a regression, or the mask of an image or
- * volume. */
+/* Tokens of a sample, for speeds. If the targets of the first loss are a sequence of classes: the tokens of
+ * x if x is a row of whole numbers (a masked language model predicts only a few of them), else the targets.
+ * 1 if targets are numbers, such as the values of a regression, or the mask of an image or volume. */
 int64_t clt_graph_tokens(const clt_graph *graph);
 
 #endif

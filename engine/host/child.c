@@ -144,7 +144,7 @@ static int spawn_files(posix_spawn_file_actions_t *files, const child_ends *ends
         code = code ? code : posix_spawn_file_actions_adddup2(files, ends->output, 1);
     if (ends->answers >= 0)
         code = code ? code : posix_spawn_file_actions_adddup2(files, ends->answers, PIPE_FD);
-#if __GLIBC_PREREQ(2, 34) /* in older versions, files opened without O_CLOEXEC stay open in the child */
+#if __GLIBC_PREREQ(2, 34) /* with older libraries, files opened without O_CLOEXEC stay open in the child */
     code =
         code ? code : posix_spawn_file_actions_addclosefrom_np(files, PIPE_FD + (ends->answers >= 0 ? 1 : 0));
 #endif
@@ -352,8 +352,8 @@ clt_child_event clt_child_next(clt_child *child, double seconds, const char **li
     return CLT_CHILD_LINE;
 }
 
-#define FEW 0.05 /* of the limit: so little waiting for a core changes nothing */
-#define MOST 0.8 /* of a wait: the next one is shorter, so that all together are at most five limits */
+#define FEW 0.05 /* of the limit: less waiting for a core than this is ignored */
+#define MOST 0.8 /* of a wait: the next wait is shorter, so all waits add up to at most five limits */
 
 clt_child_event clt_child_next_awake(clt_child *child, double seconds, const char **line)
 {
@@ -362,7 +362,7 @@ clt_child_event clt_child_next_awake(clt_child *child, double seconds, const cha
         clt_child_event event = clt_child_next(child, left, line);
         if (event != CLT_CHILD_SILENT)
             return event;
-        /* `child` waits, or for a process that it started, such as a linker */
+        /* either the child waited for a core, or a process that it started, such as a linker */
         double own_now = clt_process_starved(child->pid), others_now = clt_group_starved(child->pid);
         double waited = own_now - own > others_now - others ? own_now - own : others_now - others;
         left = waited < MOST * left ? waited : MOST * left; /* threads may wait at the same time */

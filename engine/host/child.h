@@ -30,7 +30,7 @@ enum {
     /* The child's standard input gets what clt_child_send sends. Without this flag it is empty. */
     CLT_CHILD_INPUT = 2,
     /* A program that knows nothing of cltrain: it gets no pipe, so clt_child_next must not be called, and
-     * what it has started stays when it has ended by itself. */
+     * processes that it has started live on when it ends by itself. */
     CLT_CHILD_FOREIGN = 4,
     /* Its output is appended to the file `output`. */
     CLT_CHILD_FILE = 8,
@@ -55,7 +55,7 @@ clt_status clt_child_start_program(const clt_child_program *program, clt_child *
 clt_status clt_child_start(const char *program, const char *const *arguments, uint32_t flags,
                            clt_child **out);
 /* For a child with CLT_CHILD_FOREIGN. is_over: whether it has ended. kill: kills it and its process group,
- * and does not wait. leave: frees, and lets it go on. */
+ * and does not wait. leave: frees `child`, and lets the process run on. */
 bool clt_child_is_over(clt_child *child);
 void clt_child_kill(clt_child *child);
 void clt_child_leave(clt_child *child);
@@ -84,8 +84,8 @@ typedef struct clt_child_end {
     char text[32];   /* "SIGABRT", "exit code 3" */
     char words[256]; /* the last line that it printed, "" if none, or if it inherited the streams */
 } clt_child_end;
-/* The last line of a file, from a place on, that is not empty, without control characters; "": there is none,
- * or fd is below 0. */
+/* The last line of a file that is not empty, searched from an offset on, without control characters; "":
+ * there is none, or fd is below 0. */
 void clt_child_last_line(int fd, int64_t from, char *out, size_t size);
 /* Kills the child and its process group (CLT_CHILD_FOREIGN: only if it is still there), waits for it, and
  * frees. end may be NULL; a child that was still running ended by SIGKILL. */
@@ -98,9 +98,9 @@ CLT_SCOPED_POINTER(clt_child, clt_child_drop)
 
 /* --- the child's side --- */
 
-/* First thing in the child: it ends when its parent does, and writes no core file. */
+/* To be called first in the child: the child ends when its parent does, and writes no core file. */
 clt_status clt_child_begin(void);
-/* Writes a line to the parent at once; line breaks and other control characters become spaces.
+/* Writes a line to the parent immediately; line breaks and other control characters become spaces.
  * CLT_ESTORAGE when the parent is gone. */
 clt_status clt_child_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which process on which start of which machine: a process id alone is given to other processes again. From
+ * Identifies a process, its machine, and the start of that machine, because process ids are reused. Reads
  * Linux's /proc. */
 #ifndef ENGINE_HOST_PROCESS_H
 #define ENGINE_HOST_PROCESS_H

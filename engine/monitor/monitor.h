@@ -57,7 +57,7 @@ typedef enum clt_monitor_fold { CLT_MONITOR_MEAN, CLT_MONITOR_MOST, CLT_MONITOR_
       "Memory that this host, or this control group, uses, without the cache of files.")                     \
     X(HOST_THROTTLED, "host_cpu_throttled", "host/cpu_throttled", "host_cpu_throttled_ratio", MEAN, 1e4,     \
       "Share of the periods of the control group's quota in which it was held back.")
-/* Constants of the device, and a sum of which metrics.jsonl has that over all ranks. */
+/* Constants of the device, and the sum of its energy; metrics.jsonl has that sum over all ranks. */
 #define CLT_MONITOR_OTHER_MAP(X)                                                                             \
     X(MEMORY_SIZE, NULL, NULL, "device_memory_size_bytes", LAST, 0, "Memory of the device.")                 \
     X(POWER_LIMIT, NULL, NULL, "device_power_limit_watts", LAST, 0,                                          \
@@ -79,7 +79,7 @@ typedef struct clt_monitor_options {
     const char *pci;  /* the device's address, "0000:3b:00.0"; "": it is unknown, or the device is a CPU */
     bool cpu;         /* the device is the host's processor */
     double seconds;   /* between two samples */
-    const char *root; /* before /proc and the folders of control groups: "", or what a test has laid out */
+    const char *root; /* prefix of /proc and the folders of control groups: "", or a test's folder */
 } clt_monitor_options;
 
 /* One figure over an interval; NAN, and no samples, if the source does not have it. */
@@ -88,20 +88,20 @@ typedef struct clt_monitor_span {
     double mean, least, most, last;
 } clt_monitor_span;
 
-/* Who tells the figures of the device. */
+/* The source of the device's figures. */
 typedef struct clt_monitor_facts {
-    const char *source; /* "nvml", "amdgpu", "i915", "xe", "cpu"; NULL: nobody does */
+    const char *source; /* "nvml", "amdgpu", "i915", "xe", "cpu"; NULL: none */
     char name[96];      /* of the device, as the source calls it; "": it does not say */
     char pci[16];
 } clt_monitor_facts;
 
 typedef struct clt_monitor clt_monitor;
 
-/* Starts the thread, which finds the device's source and takes the first sample at once. The options are
+/* Starts the thread, which finds the device's source and takes the first sample immediately. The options are
  * copied. */
 clt_status clt_monitor_open(const clt_monitor_options *options, clt_monitor **out);
-/* Ends the thread. One that stands in a driver's call that does not return is left behind after a quarter of
- * a second. NULL is fine. */
+/* Ends the thread. A thread that hangs in a driver's call is abandoned after a quarter of a second. NULL is
+ * fine. */
 void clt_monitor_close(clt_monitor *monitor);
 CLT_SCOPED_POINTER(clt_monitor, clt_monitor_close)
 

@@ -26,7 +26,7 @@ typedef struct cpu {
     bool is_device;
     package packages[MOST_PACKAGES];
     int n_packages;
-    double at, busy, all, used, periods, held; /* of the sample before; NAN: unknown */
+    double at, busy, all, used, periods, held; /* of the previous sample; NAN: unknown */
 } cpu;
 
 /* --- the processor's sensors --- */

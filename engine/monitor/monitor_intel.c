@@ -38,7 +38,7 @@ typedef struct intel {
     double at;
 } intel;
 
-/* Sums over the clients since the look before. */
+/* Sums over the clients since the previous look. */
 typedef struct look {
     client sum;
     double memory; /* NAN: not told */
@@ -122,7 +122,7 @@ static client *client_of(intel *d, long long id)
     return new;
 }
 
-/* Adds what a client has used since the look before. A counter may step back, for which the larger value is
+/* Adds what a client has used since the previous look. A counter may decrease; then the larger value is
  * kept. */
 static void add_client(client *old, const client *now, client *sum)
 {
@@ -203,7 +203,7 @@ static void look_at_self(intel *d, look *l)
     d->clients = kept;
 }
 
-/* The share of the busiest engine since the look before. */
+/* The share of the busiest engine since the previous look. */
 static double share_since(intel *d, const look *l, double now)
 {
     double most = NAN, ns = (now - d->at) * 1e9; /* NAN for the first look */

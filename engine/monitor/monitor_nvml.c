@@ -98,8 +98,8 @@ typedef struct nvml {
     nvml_device device;
     bool divided;       /* the GPU is divided (MIG), and its memory and use cover all parts */
     nvml_device part;   /* the part that the run has; NULL: it is not known, or the GPU is not divided */
-    nvml_events events; /* NULL: none are told */
-    bool lost, pending, failed; /* have been told: the GPU, rows that wait for a reset, rows beyond repair */
+    nvml_events events; /* NULL: there are none */
+    bool lost, pending, failed; /* reported: a lost GPU, rows that wait for a reset, rows beyond repair */
 } nvml;
 
 /* --- opening --- */
@@ -297,7 +297,8 @@ static void sample_bus_and_clocks(nvml *n, clt_monitor_sample *out)
         out->value[CLT_MONITOR_PCIE_REPLAYS] = number;
 }
 
-/* Rows of the memory that had errors and are replaced by spare ones: at the next reset, or not at all. */
+/* Reports rows of the memory with errors: spare rows will replace them at the next reset, or could not
+ * replace them. */
 static void sample_rows(nvml *n, clt_monitor_sample *out)
 {
     unsigned corrected, uncorrected, pending = 0, failed = 0;

@@ -40,7 +40,7 @@ extern const clt_monitor_source clt_monitor_nvml, clt_monitor_amdgpu, clt_monito
 /* The samples of a monitor, added up: since the last take, and in all. */
 typedef struct clt_monitor_sums {
     clt_monitor_span since[CLT_MONITOR_COUNT], all[CLT_MONITOR_COUNT];
-    double at, counter, power, energy; /* of the sample before; energy: in J since the first one */
+    double at, counter, power, energy; /* of the previous sample; energy: in J since the first one */
     bool any;
 } clt_monitor_sums;
 

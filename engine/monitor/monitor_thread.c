@@ -14,7 +14,7 @@
 #include "engine/base/thread.h"
 #include "engine/monitor/monitor_source.h"
 
-#define LEAVE_SECONDS 0.25 /* after which a thread that does not end is left behind */
+#define LEAVE_SECONDS 0.25 /* after which a thread that does not end is abandoned */
 
 /* In the order in which they are asked for a device. */
 static const clt_monitor_source *const sources[] = {&clt_monitor_nvml, &clt_monitor_amdgpu, &clt_monitor_i915,
@@ -28,9 +28,9 @@ struct clt_monitor {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     bool ends, ended, left; /* left: nobody waits for the thread, which frees the monitor when it ends */
-    bool wanted;            /* a sample before its time */
-    bool known;             /* facts are */
-    bool told;              /* the trouble has been */
+    bool wanted;            /* a sample is wanted before it is due */
+    bool known;             /* the facts are */
+    bool told;              /* the trouble was reported */
     int64_t samples, taken; /* taken: samples up to the last take */
     clt_monitor_facts facts;
     clt_monitor_sums sums;
@@ -54,7 +54,7 @@ typedef struct opened {
     void *device_state, *host_state;
 } opened;
 
-/* Finds who tells the figures of the device. The host's source is the same for all. */
+/* Finds the source of the device's figures. The host's source is the same for all. */
 static void open_sources(clt_monitor *m, opened *o)
 {
     clt_monitor_facts facts = {0};
@@ -72,7 +72,7 @@ static void open_sources(clt_monitor *m, opened *o)
     const clt_monitor_source *who = m->options.cpu ? o->host : o->device;
     facts.source = who ? who->name : NULL;
     memcpy(facts.pci, m->pci, sizeof facts.pci);
-    clt_error_clear(); /* a source that had no memory is one that tells nothing */
+    clt_error_clear(); /* a source that lacked memory counts as one without figures */
     CLT_LOCKED(&m->lock);
     m->facts = facts;
     m->known = true;

@@ -88,13 +88,13 @@ typedef struct clt_store_layout {
     clt_range *own;
     size_t n_own;
     uint64_t own_elements[CLT_MAX_STORE_SLABS];
-    bool sharded;                                    /* `own` are shares */
+    bool sharded;                                    /* `own` holds shares of gradient buckets */
     uint64_t averaged_elements[CLT_MAX_STORE_SLABS]; /* the last part: buffers that ranks average */
     int32_t opt_states;                              /* 0, 1, 2: number of arenas of optimizer state */
     bool norms;                                      /* the optimizer needs norms of each parameter */
     int32_t levels;             /* arenas of sums of micro-batches: LEVEL1 + 0 .. levels - 1 */
     bool ema;                   /* a moving average of the parameters is kept */
-    clt_matrix_group *matrices; /* with an optimizer that updates whole matrices: the groups of them */
+    clt_matrix_group *matrices; /* groups of matrices, if the optimizer updates whole matrices */
     int32_t n_matrices;
     uint64_t base_elements[CLT_MAX_STORE_SLABS]; /* of the BASE arena */
     clt_dtype base;                              /* its type */
@@ -103,8 +103,7 @@ typedef struct clt_store_layout {
     uint64_t schedule_entries;
 } clt_store_layout;
 
-/* Rounds f32 to f16 or bf16, and back. `narrow` may be the last part of the memory of `out`, which ends with
- * it. */
+/* Rounds f32 to f16 or bf16, and back. `narrow` may be the last part of the memory of `out`. */
 void clt_narrow_values(const float *values, uint64_t count, clt_dtype type, uint16_t *out);
 void clt_widen_values(const void *narrow, uint64_t count, clt_dtype type, float *out);
 /* What is derived from an arena in this layout; NULL: nothing. */
@@ -126,15 +125,15 @@ typedef struct clt_store_piece {
     uint64_t first, count, at;
 } clt_store_piece;
 /* True if the ranks divide a parameter's elements in an arena among themselves; otherwise each of them has
- * all. A rank's part of the gradients is what the last step has summed over the ranks, and lies where it
- * would without division. */
+ * all. A rank's part of the gradients is the part that the last step summed over the ranks; it lies at the
+ * same place as without division. */
 bool clt_store_divides(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot);
 /* The elements of a parameter that this rank has in an arena, as pieces in ascending order; all of them
  * are one piece. False: there is no piece `index` (from 0). */
 bool clt_store_part(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot,
                     int64_t index, clt_store_piece *piece);
-/* Piece number k of what this rank updates of a slab, and the first element of its state in arenas of
- * optimizer state; false: there is no such piece. */
+/* Piece number k of the elements of a slab that this rank updates, and the first element of its state in
+ * arenas of optimizer state; false: there is no such piece. */
 bool clt_store_own(const clt_store_layout *layout, int32_t slab, size_t k, clt_range *piece,
                    uint64_t *state_at);
 /* Bytes of one slab of an arena; 0 when that arena does not exist. */

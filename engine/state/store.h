@@ -25,13 +25,13 @@ clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, 
 /* The same with arenas in memory of the caller, which outlives the store; the slabs of an arena lie one
  * after the other. For CPU devices (ocl_computes_on_host). */
 typedef struct clt_store_over {
-    /* NULL: the device allocates it. Otherwise at a whole page, with as many bytes as clt_store_over_offset
-     * returns for slab n_slabs */
+    /* NULL: the device allocates it. Otherwise it begins at a whole page, and has as many bytes as
+     * clt_store_over_offset returns for slab n_slabs */
     void *memory[CLT_ARENA_COUNT];
 } clt_store_over;
 clt_status clt_store_create_over(ocl_device *device, const clt_store_layout *layout, bool training,
                                  const clt_store_over *over, clt_store **out);
-/* Where a slab of an arena lies in such memory, in bytes; a multiple of a page. */
+/* The offset of a slab of an arena in such memory, in bytes; a multiple of a page. */
 uint64_t clt_store_over_offset(const clt_store_layout *layout, clt_arena_kind arena, int32_t slab);
 void clt_store_destroy(clt_store *store);
 CLT_SCOPED_POINTER(clt_store, clt_store_destroy)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The files in which the tools of AWS keep keys and settings: ~/.aws/credentials and ~/.aws/config, or the
- * files that AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name. The profile that counts is AWS_PROFILE,
- * else "default"; it may name others. */
+ * files that AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name. The profile is the one that AWS_PROFILE
+ * names, else "default"; it may refer to others. */
 #ifndef ENGINE_STORAGE_AWS_PROFILE_H
 #define ENGINE_STORAGE_AWS_PROFILE_H
 
@@ -25,7 +25,7 @@ bool clt_profile_exists(const clt_profile *profile, const char *name);
 /* A setting of the profile `name`; NULL if the file does not have it. Borrowed. */
 const char *clt_profile_get(const clt_profile *profile, const char *name, clt_profile_file file,
                             const char *key);
-/* The same of both files, of which the one of keys comes first. */
+/* The same from both files; the file of keys takes precedence. */
 const char *clt_profile_find(const clt_profile *profile, const char *name, const char *key);
 
 #endif

@@ -20,9 +20,9 @@
 
 #define TOKEN_LIMIT 65536 /* bytes of a file with a token */
 #define MOST_ATTEMPTS 8
-#define FETCH_SECONDS 30.0  /* for which requests for keys that fail are repeated */
-#define SPARE_SECONDS 2.0   /* the same while earlier keys are valid: requests to storage wait meanwhile */
-#define AHEAD_SECONDS 900.0 /* before the end of keys; with keys that live shorter, a quarter of their life */
+#define FETCH_SECONDS 30.0    /* for which failed requests for keys are retried */
+#define SPARE_SECONDS 2.0     /* the same while earlier keys are valid: requests to storage wait meanwhile */
+#define AHEAD_SECONDS 900.0   /* before keys expire; for short-lived keys, a quarter of their life */
 #define DOUBTED_SECONDS 300.0 /* how long new keys serve that seem to have expired before */
 
 static const clt_key_source *const sources[] = {&clt_keys_env,    &clt_keys_role,      &clt_keys_web,

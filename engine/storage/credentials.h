@@ -41,10 +41,10 @@ CLT_SCOPED_POINTER(clt_credentials, clt_credentials_close)
 clt_status clt_credentials_get(clt_credentials *credentials, clt_keys *out);
 /* The same at another time, in seconds since 1970: which keys would serve then. */
 clt_status clt_credentials_get_at(clt_credentials *credentials, double now, clt_keys *out);
-/* Says that a server has refused the keys as expired: the next call fetches them again. */
+/* Notes that a server has refused the keys as expired: the next call fetches them again. */
 void clt_credentials_expired(clt_credentials *credentials);
-/* From any thread: ends the request for keys in progress, and each later one at once, with CLT_EINTERRUPTED
- * or CLT_ESTORAGE. Keys that are there already are given as before. */
+/* From any thread: ends the request for keys in progress, and each later one immediately, with
+ * CLT_EINTERRUPTED or CLT_ESTORAGE. Keys that are there already are given as before. */
 void clt_credentials_cancel(clt_credentials *credentials);
 /* The source that would give keys, as a text for people ("the environment (AWS_ACCESS_KEY_ID)"); "": no
  * source. It sends no requests, with one exception: if no other source is set up on a machine of AWS, it

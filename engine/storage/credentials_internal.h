@@ -11,7 +11,7 @@
 /* The state of one search for keys, which all sources share. */
 typedef struct clt_key_seeker {
     const clt_profile *profile;
-    const char *name; /* of the profile that is looked at */
+    const char *name; /* of the profile that is searched */
     bool is_source;   /* another profile has named it as its source: the environment does not count */
     int depth;        /* how many profiles have named a source */
     const char *region, *ca_file;

@@ -151,7 +151,8 @@ static bool is_cancelled(clt_key_seeker *seeker)
     return seeker->cancelled;
 }
 
-/* Waits until the program is over; false: it was ended, since it took too long or nobody wants the keys. */
+/* Waits until the program is over; false: it was killed, because it took too long or the request was
+ * cancelled. */
 static bool wait_for_program(clt_key_seeker *seeker, clt_child *child)
 {
     const struct timespec nap = {.tv_nsec = (long)(NAP_SECONDS * 1e9)};

@@ -105,7 +105,7 @@ static bool has_web(const clt_key_seeker *seeker)
     return web_setting(seeker, "AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file") != NULL;
 }
 
-/* The token's file is read each time, because what keeps it fresh replaces it. */
+/* The token's file is read each time, because whatever renews the token replaces the file. */
 static clt_status fetch_web(clt_key_seeker *seeker, clt_keys *out, bool *there)
 {
     const char *file = web_setting(seeker, "AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file"),
@@ -163,8 +163,8 @@ static clt_status fetch_first(clt_key_seeker *seeker, const clt_key_source *cons
     return CLT_OK;
 }
 
-/* The keys of the profile that is looked at, which another one names as its source. Its own keys come before
- * a role that it has as well. */
+/* The keys of the seeker's profile, which another profile names as its source. Keys of the profile take
+ * precedence over a role of the profile. */
 static clt_status fetch_source(clt_key_seeker *seeker, clt_keys *out)
 {
     static const clt_key_source *const files[] = {&clt_keys_web,     &clt_keys_sso,    &clt_keys_shared,
@@ -196,7 +196,7 @@ static clt_status fetch_profile(clt_key_seeker *seeker, const char *name, clt_ke
     return status;
 }
 
-/* The keys by which a role is asked for. */
+/* The keys that sign the request for a role. */
 static clt_status fetch_base(clt_key_seeker *seeker, clt_keys *out)
 {
     static const struct {
@@ -270,7 +270,7 @@ static clt_status sign_form(const clt_key_seeker *seeker, const clt_endpoint *pl
     return clt_str_check(&out->line);
 }
 
-/* Sends the form. A clock that is wrong is mended by the service's, once. */
+/* Sends the form. A wrong clock is corrected by the service's, once. */
 static clt_status ask_signed(clt_key_seeker *seeker, const clt_str *form, const clt_keys *keys,
                              clt_http_answer *answer)
 {

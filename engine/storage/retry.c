@@ -40,7 +40,7 @@ static const rule rules[] = {
     {"InternalError", CLT_S3_AGAIN},
     {"RequestTimeout", CLT_S3_AGAIN},
     {"RequestTimeoutException", CLT_S3_AGAIN},
-    {"IDPCommunicationError", CLT_S3_AGAIN}, /* STS cannot reach who made the token of a pod */
+    {"IDPCommunicationError", CLT_S3_AGAIN}, /* STS cannot reach the issuer of a pod's token */
     {"OperationAborted", CLT_S3_AGAIN},
     {"ConditionalRequestConflict", CLT_S3_AGAIN},
     {"XAmzContentSHA256Mismatch", CLT_S3_AGAIN}, /* the body was damaged on its way */
@@ -92,7 +92,7 @@ double clt_retry_wait(int attempts, clt_s3_verdict verdict, int code, double ask
 {
     if (asked > 0 && asked < MOST_ASKED)
         return asked;
-    if (code == 0 && attempts > 1) /* a server that starts again, or a way that is cut */
+    if (code == 0 && attempts > 1) /* a server that restarts, or a broken connection */
         return clt_s3_delay(attempts - 1, true, chance());
     return clt_s3_delay(attempts, verdict == CLT_S3_SLOWER, chance());
 }

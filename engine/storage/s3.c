@@ -81,7 +81,7 @@ static clt_status choose(clt_s3 *s3, const clt_s3_options *o)
     return clt_credentials_open(s3->profile, s3->named_region, s3->ca_file, &s3->credentials);
 }
 
-/* A client that cannot ask anybody yet. */
+/* Creates a client that cannot send requests yet. */
 static clt_status create(const char *bucket, const clt_s3_options *options, clt_s3 **out)
 {
     CLT_SCOPED(clt_s3) *s3 = NULL;

@@ -12,12 +12,13 @@
 #include "engine/base/mem.h"
 #include "engine/storage/address.h"
 
-/* Texts may be NULL or "": the environment and the files of AWS's tools tell, else what stands here. */
+/* Texts may be NULL or "": then the environment and the files of AWS's tools decide, else the default that
+ * is named here. */
 typedef struct clt_s3_options {
     const char *endpoint; /* address of the server; AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, endpoint_url of the
                              * profile; else the server of AWS for the region */
-    const char *region;   /* AWS_REGION, AWS_DEFAULT_REGION, region of the profile; else us-east-1, from
-                             * which AWS's servers tell the bucket's own */
+    const char *region;   /* AWS_REGION, AWS_DEFAULT_REGION, region of the profile; else us-east-1, where
+                           * AWS's servers name the bucket's own region */
     const char *sse; /* "AES256" or "aws:kms": encryption that the server is asked for; else its own rule */
     const char *kms_key;    /* with aws:kms: the key's name; else the account's own */
     const char *allow_http; /* a host that may be asked without TLS; else none but loopback */
@@ -31,15 +32,15 @@ typedef struct clt_s3 clt_s3;
 clt_status clt_s3_open(const char *bucket, const clt_s3_options *options, clt_s3 **out);
 void clt_s3_close(clt_s3 *s3); /* no call may be in progress; NULL is fine */
 CLT_SCOPED_POINTER(clt_s3, clt_s3_close)
-/* Ends all calls in progress, and each later one at once, with CLT_EINTERRUPTED. */
+/* Ends all calls in progress, and each later one immediately, with CLT_EINTERRUPTED. */
 void clt_s3_cancel(clt_s3 *s3);
 
-/* What a client of these options would use, for people. */
+/* What a client with these options would use, for people. */
 typedef struct clt_s3_setup {
     char keys[400];   /* the source of keys; "": there is none */
     char server[300]; /* "https://s3.eu-central-1.amazonaws.com" */
     char region[64];
-    char profile[128]; /* the profile of the files that counts; "": there is none */
+    char profile[128]; /* the profile that is used; "": there is none */
 } clt_s3_setup;
 /* Finds that out; sends nothing but, as clt_credentials_describe, a question to the metadata service of
  * AWS. */
@@ -84,7 +85,7 @@ CLT_SCOPED_VALUE(clt_s3_list, clt_s3_list_free)
 
 /* Uploads a file, in parts if it is large, `lanes` parts at a time. A failed upload leaves no parts if the
  * server can still be asked to remove them; a cancelled one leaves its parts, which clt_s3_abort_old
- * removes. The file must not change meanwhile. *size: its bytes; NULL: nobody asks. */
+ * removes. The file must not change meanwhile. *size (may be NULL): its bytes. */
 clt_status clt_s3_upload(clt_s3 *s3, const char *path, const char *key, int lanes, uint64_t *size);
 /* Downloads an object to a new file, in ranges, `lanes` at a time; it must not change meanwhile. A failed
  * download leaves no file. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an answer of object storage probably means for the user, and sizes in answers. */
+ * Explains what an answer of object storage probably means for the user, and reads sizes in answers. */
 #include <string.h>
 
 #include "engine/storage/s3_internal.h"

@@ -147,7 +147,7 @@ static clt_status list_parts(const pieces *p, clt_str *out)
     return clt_str_check(out);
 }
 
-/* Notes which object an upload replaces. An upload does not fail because it cannot be found out. */
+/* Notes which object an upload replaces. An upload does not fail because this cannot be found out. */
 static void look_before(pieces *p)
 {
     clt_s3_object object;
@@ -381,7 +381,7 @@ static clt_status abort_page(clt_s3 *s3, const clt_s3_reply *reply, const old_up
     return CLT_OK;
 }
 
-/* Where a list of uploads goes on. */
+/* Where the next page of a list of uploads begins. */
 typedef struct upload_marker {
     char key[CLT_S3_KEY], id[1024];
     bool more;

@@ -203,7 +203,7 @@ static void copy(char *out, size_t size, const char *text)
     clt_text_tame(out);
 }
 
-/* The host of the header Location, if it keeps to the same way of travelling. */
+/* The host of the header Location, if it keeps the scheme (http or https). */
 static void read_location(const char *location, bool tls, char *host, size_t size)
 {
     clt_endpoint endpoint;

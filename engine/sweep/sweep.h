@@ -20,7 +20,7 @@
 typedef enum clt_sweep_method {
     CLT_SWEEP_GRID,   /* every combination of the keys' values */
     CLT_SWEEP_RANDOM, /* combinations drawn at random */
-    CLT_SWEEP_HALVING /* drawn at random and trained a little; the best of them are trained on */
+    CLT_SWEEP_HALVING /* drawn at random and trained a little; the best of them are trained further */
 } clt_sweep_method;
 
 /* A key that varies. Either it has a list of values, or a trial draws a number of a range. */
@@ -34,7 +34,7 @@ typedef struct clt_sweep_key {
 } clt_sweep_key;
 
 typedef struct clt_sweep {
-    clt_arena *arena; /* holds everything below but `config` */
+    clt_arena *arena; /* holds everything below except `config` */
     clt_config *config;
     const char *text;   /* sweep.json as it was read */
     const char *source; /* its path, for messages */
@@ -50,7 +50,7 @@ typedef struct clt_sweep {
     int fixed_count;
     int trials;
     const char **values; /* JSON texts: of key k of trial t at [t * key_count + k] */
-    int keep;            /* halving: one of `keep` trials is trained on */
+    int keep;            /* halving: one of `keep` trials is trained further */
     int64_t first_steps; /* halving: steps of the first rung */
     /* A rung trains trials up to a number of steps. There is one without a limit unless the method is
      * halving. */
@@ -87,7 +87,7 @@ typedef enum clt_trial_state {
     CLT_TRIAL_RUNNING, /* a worker has taken it */
     CLT_TRIAL_DONE,
     CLT_TRIAL_FAILED, /* it is not tried again */
-    CLT_TRIAL_LEFT    /* halving: it was worse than others after a rung, and is not trained on */
+    CLT_TRIAL_LEFT    /* halving: it was worse than others after a rung, and is not trained further */
 } clt_trial_state;
 const char *clt_trial_state_text(clt_trial_state state);
 
@@ -124,7 +124,7 @@ clt_status clt_sweep_table_read(clt_sweep_table *table, const char *folder);
 clt_status clt_sweep_table_look(clt_sweep_table *table, const char *folder);
 void clt_sweep_table_free(clt_sweep_table *table);
 CLT_SCOPED_VALUE(clt_sweep_table, clt_sweep_table_free)
-/* Whether it is known of a trial what it has cost. */
+/* Whether the cost of any trial is known. */
 bool clt_sweep_has_cost(const clt_sweep_table *table);
 /* A row for people: trial, the values of the keys, steps, metric, time, cost if any trial has one, state. */
 #define CLT_SWEEP_CELLS (CLT_SWEEP_KEYS + 6)
@@ -144,8 +144,8 @@ clt_status clt_sweep_table_write(const clt_sweep_table *table, const char *folde
 /* True if the path is the folder of a sweep. */
 bool clt_sweep_is_folder(const char *path);
 /* Appends the run folders that paths name, at most `most` of them: a folder of a sweep stands for its trials
- * that have a result, the best one first, as many as there is room for beside the other paths, equally for
- * every sweep. CLT_EUSAGE: there are more than `most`, or a sweep has no result yet. */
+ * that have a result, the best one first. The sweeps share equally the room that the other paths leave.
+ * CLT_EUSAGE: there are more than `most`, or a sweep has no result yet. */
 clt_status clt_sweep_runs(const char *const *paths, int count, int most, clt_file_list *out);
 
 /* --- a worker --- */
@@ -153,7 +153,7 @@ clt_status clt_sweep_runs(const char *const *paths, int count, int most, clt_fil
 typedef struct clt_sweep_options {
     const char *folder;
     int workers;                /* trainings at a time */
-    const char *const *devices; /* of the trainings in turn; NULL: the config's */
+    const char *const *devices; /* given to the trainings in turn; NULL: the config's */
     int device_count;
     double lease_seconds; /* a worker of another machine that was silent for this time loses its trials */
     double grace_seconds; /* a training that was told to end is killed after this time, and after the time
@@ -172,8 +172,8 @@ clt_status clt_sweep_check_price(const clt_sweep *sweep, const clt_sweep_options
  * beside other workers. CLT_EINTERRUPTED: *stop was set, or a training was interrupted, as by a notice of
  * the cloud, or the budget or the hours are spent; it can be called again. CLT_ECONFIG: the folder holds
  * another sweep, the budget or the hours were spent before a training could begin, the environment is wrong,
- * or a complete trial has no metric. CLT_EDATA, CLT_EDEVICE, CLT_EDEVLOST, CLT_ESTORAGE: trainings cannot go
- * on on this machine. */
+ * or a complete trial has no metric. CLT_EDATA, CLT_EDEVICE, CLT_EDEVLOST, CLT_ESTORAGE: this machine cannot
+ * train. */
 clt_status clt_sweep_work(const clt_sweep *sweep, const clt_sweep_options *options);
 
 #endif

@@ -47,7 +47,7 @@ static clt_status read_trial(const char *run, clt_trial_spending *t)
                                    info.st_mtim.tv_nsec == t->changed.tv_nsec))
         return CLT_OK;
     clt_status status = clt_run_record_load(run, &record);
-    if (status != CLT_OK) { /* it may just be made */
+    if (status != CLT_OK) { /* it may be in the making */
         clt_error_clear();
         return status == CLT_ENOMEM ? status : CLT_OK;
     }

@@ -51,7 +51,7 @@ static clt_status create_record(const char *path, const char *text, size_t lengt
     return clt_file_write(path, text, length);
 }
 
-/* Makes a file with this text, or reads the text of the one that is there into *other. */
+/* Creates a file with this text, or reads the text of the existing file into *other. */
 static clt_status make_or_read(const char *path, const char *text, char **other)
 {
     bool created;
@@ -101,8 +101,8 @@ clt_status clt_sweep_init_of(const char *folder, clt_arena *arena, const char **
     return CLT_OK;
 }
 
-/* Notes which weights the trials start from, for workers that come later. It is the first file of the folder,
- * so that a folder with sweep.json and without it is one whose trials start from random weights. */
+/* Notes which weights the trials start from, for workers that come later. It is the first file of the
+ * folder, so in a folder with sweep.json and without this file, trials start from random weights. */
 static clt_status prepare_init(const clt_sweep *s, const char *folder)
 {
     CLT_SCOPED(clt_str) text = {0};

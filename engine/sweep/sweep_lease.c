@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Leases as files. A holder is named by its host, the start of the machine, the name space of process ids,
- * the process and when that began; the modification time of its file says when it was heard of. */
+ * the process and the start of the process; the modification time of its file says when it last renewed the
+ * lease. */
 #include "engine/sweep/sweep_lease.h"
 
 #include <fcntl.h>

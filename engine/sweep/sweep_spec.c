@@ -25,7 +25,7 @@ void clt_sweep_free(clt_sweep *sweep)
     if (!sweep)
         return;
     clt_config_destroy(sweep->config);
-    clt_arena_destroy(sweep->arena); /* which holds the sweep itself */
+    clt_arena_destroy(sweep->arena); /* the arena holds the sweep itself */
 }
 
 /* What is being read. */
@@ -408,7 +408,7 @@ static bool is_one_of(const char *word, const char *const *words)
 }
 
 /* True if runs of the config surely do not have the metric, by the model's family, its loss and its data.
- * What a list of layers brings shows after the first trial. */
+ * For a list of layers this shows only after the first trial. */
 static bool lacks_metric(const clt_config *c, clt_fact metric)
 {
     static const char *const classifiers[] = {"resnet", "cnn3d", "unet3d", "gpt", "llama", NULL};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of trials, the rungs of successive halving, and which trials go on: pure functions of sweep.json
- * and of results. Successive halving: Jamieson, Talwalkar 2016 (arXiv:1502.07943). */
+ * The list of trials, the rungs of successive halving, and which trials are trained further: pure functions
+ * of sweep.json and of results. Successive halving: Jamieson, Talwalkar 2016 (arXiv:1502.07943). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +83,7 @@ static clt_status make_random(clt_sweep *s, int trials)
     return CLT_OK;
 }
 
-/* Each rung trains `keep` times as long as the one before, with one of `keep` trials; the last one is the
+/* Each rung trains `keep` times as long as the previous one, with one of `keep` trials; the last one is the
  * whole training. */
 static void make_rungs(clt_sweep *s, int64_t total)
 {

@@ -2,7 +2,7 @@
  *
  * A worker: takes trials by leases, trains each as a process of its own, `cltrain train`, and writes its
  * result. Any process may be killed at any moment: the lease of a dead worker is taken over, and the next
- * training goes on from the run folder's newest checkpoint. */
+ * training resumes from the run folder's newest checkpoint. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -35,7 +35,7 @@
 typedef struct slot {
     int trial;      /* -1: none */
     pid_t process;  /* 0: it waits for the run folder to become free */
-    bool told;      /* it was told to end, or it was said that it waits */
+    bool told;      /* it was told to end, or its waiting was reported */
     bool killed;    /* it was told to end, and killed because it did not */
     double told_at; /* when it was told to end */
     double renewed;
@@ -55,10 +55,10 @@ typedef struct worker {
     char **environment;
     double looked; /* when it looked for work last */
     bool closing;  /* no further trial is begun */
-    bool waits;    /* it was said that other workers have all trials that are left */
+    bool waits;    /* it was reported that other workers have all trials that are left */
     clt_error end; /* why */
     clt_sweep_spending spending;
-    double next_look; /* at what is spent */
+    double next_look; /* time of the next look at what is spent */
     bool began;       /* it has begun a training */
     bool checked;     /* the machine is fit for trainings */
     bool ending;      /* trainings are to save and end, since the budget is spent or there is no metric */
@@ -90,7 +90,7 @@ __attribute__((format(printf, 2, 3))) static void tell(const worker *w, const ch
     w->options->tell(w->options->context, line);
 }
 
-/* No further trial is begun, because of the thread's error. The first reason counts. */
+/* Begins no further trial, because of the thread's error. The first reason counts. */
 static void close_by(worker *w, clt_status status)
 {
     if (w->closing)
@@ -210,7 +210,8 @@ typedef enum outcome {
     HAS_NO_METRIC
 } outcome;
 
-/* Why there is no metric. The loss becomes infinite in a training that goes on after that. */
+/* Tells why the metric is not finite, if it is not: a training may continue after its loss has become
+ * infinite. */
 static outcome judge_metric(const clt_run_record *record, double value)
 {
     const clt_curve *curve = record->curve;
@@ -312,7 +313,7 @@ static const char *ended_for_good(const worker *w, const slot *at)
     return NULL;
 }
 
-/* True if a signal ended the training that means no harm: it came before the training could take signals. */
+/* True if the training was ended by a harmless signal: it came before the training could handle signals. */
 static bool was_stopped(const worker *w, int signal)
 {
     return atomic_load(w->options->stop) != 0 || signal == SIGTERM || signal == SIGINT || signal == SIGUSR2 ||
@@ -419,7 +420,7 @@ static void end_process(const worker *w, slot *at, double now)
         at->killed = true;
         tell(w, "%s: its training has not ended in the %.0f s after it was told to, and is killed",
              clt_sweep_trial_name(w->sweep, at->trial, name), now - at->told_at);
-        (void)kill(-at->process, SIGKILL); /* it leads a group, of which its hooks may be */
+        (void)kill(-at->process, SIGKILL); /* it leads a process group, which may include its hooks */
     }
 }
 
@@ -484,7 +485,7 @@ static clt_status take(worker *w, slot *at, double now)
     return CLT_OK;
 }
 
-/* Looks at what the trials have cost, not more often than reading it is cheap. */
+/* Looks at what the trials have cost, but only so often that reading it stays cheap. */
 static clt_status look_at_budget(worker *w, double now)
 {
     if (!w->spending.trials || w->ending || now < w->next_look)

@@ -302,8 +302,9 @@ static const ocl_variant *const bwd_variants[] = {
 
 CLT_OP_DOC(
     attention,
-    .text = "Scaled dot-product attention by heads. With one input it holds queries, keys and values side by "
-            "side, as one linear layer of three times the width gives them; with three they come apart.",
+    .text =
+        "Scaled dot-product attention by heads. A single input holds queries, keys and values side by side, "
+        "as one linear layer of three times the width gives them; or they are three inputs.",
     .inputs =
         "qkv: (N,T,3C), or with kv_heads (N,T,C+2*kv_heads*C/heads), f32, f16 or bf16\nor q: (N,Tq,C), k and "
         "v: (N,Tk,kv_heads*C/heads)\noptionally last, length: (N) i32, keys of each sample that count\nor "

@@ -56,7 +56,7 @@ static const ocl_variant *const forward_variants[] = {&forward_flat, NULL};
 CLT_OP_DOC(
     kv_cache,
     .text = "Keeps a row for each run on the device: the keys and values of earlier tokens while text is "
-            "generated. It has no gradient, so it has no use in training.",
+            "generated. Training has no use for it.",
     .inputs =
         "x: (N,1,C), f32, f16 or bf16\nposition: (N) i32, the row that x is written to; 0 clears the others",
     .output = "y: (N,rows,C), type of x, kept from run to run",

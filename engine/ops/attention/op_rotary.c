@@ -254,9 +254,9 @@ CLT_ELEMENTWISE_VARIANTS(rotary_backward)
 CLT_OP_DOC(
     rotary,
     .text =
-        "Turns queries and keys by their place in the sequence, so that attention sees how far apart places "
-        "are without a table of positions. Goes between the layer that makes queries, keys and values and "
-        "the attention; of a packed row only the heads of queries and keys turn.",
+        "Rotates queries and keys by their place in the sequence, so that attention sees how far apart "
+        "places are without a table of positions. Goes between the layer that makes queries, keys and values "
+        "and the attention; if these lie side by side in x, only the heads of queries and keys are rotated.",
     .inputs =
         "x: (N,T,H*head), f32, f16 or bf16\nposition: (N) i32, the place of each sample's first row, or "
         "(N,T) i32, the place of every row, which begins again at 0 where a row holds several documents; "

@@ -371,7 +371,7 @@ CLT_OP_DOC(
         "targets: the loss is share * loss(target) + (1 - share) * loss(second); where the second one is "
         "ignored the first counts alone. class_weights make up for rare classes, as PyTorch's weight does: "
         "each class's term of the loss is multiplied by its weight, and the mean is divided by the sum of "
-        "the targets' weights (of mixed targets, by their number).",
+        "the targets' weights (for mixed targets, by their number).",
     .inputs = "x: logits (N,...,C), or (N,C,...) with a target for each position, f32, f16 or bf16\n"
               "target: a field of the data with one class number for each row, u8, u16 or i32\n"
               "second: shape and type of target; may be left out\n"

@@ -176,7 +176,7 @@ CLT_OP_DOC(
     linear_cross_entropy,
     .text = "A linear layer and the cross entropy of its output in one op, which computes some rows at a "
             "time, so that the logits never exist as a whole. The plan makes it where a linear layer is "
-            "followed by cross_entropy; it is not for configs.",
+            "followed by cross_entropy.",
     .inputs = "x: (N,...,I), f32, f16 or bf16\ntarget: class numbers, one for each row, u8, u16 or i32",
     .params = "weight: (out,I); bias: (out) unless bias is false");
 

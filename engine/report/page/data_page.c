@@ -167,7 +167,7 @@ static clt_status put_sample(const drawing *d, int64_t index, clt_draw draw, voi
     return CLT_OK;
 }
 
-/* The fields of a sample, in memory of their own. */
+/* The fields of a sample, in separate memory. */
 typedef struct sample_data {
     void *field[CLT_MAX_FIELDS];
 } sample_data;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The page that `cltrain data show` writes: samples as training sees them, images and volumes with their
- * classes or masks, text with what is trained of it. It is one file that refers to no other. */
+ * classes or masks, text with its trained part marked. It is one file that refers to no other. */
 #ifndef ENGINE_REPORT_PAGE_DATA_PAGE_H
 #define ENGINE_REPORT_PAGE_DATA_PAGE_H
 

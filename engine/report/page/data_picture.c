@@ -43,7 +43,7 @@ clt_status clt_picture_form_of(const clt_source *source, clt_picture_form *out)
     bool first = n == 3 && (dim[0] == 1 || dim[0] == 3), last = n == 3 && !first && dim[2] == 3;
     *out = (clt_picture_form){.bytes = x->dtype == CLT_U8};
     bool fits = n >= 2 && n <= 4;
-    for (int i = n == 4 || first; i < n; i++) /* sides only: the axis of channels comes before them */
+    for (int i = n == 4 || first; i < n; i++) /* checks sides only: the axis of channels comes before them */
         fits = fits && dim[i] <= CLT_IMAGE_MAX_SIDE;
     if (!fits)
         CLT_FAIL(

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shows a row of tokens as text: what is trained on a background of its own, samples apart. */
+ * Shows a row of tokens as text: trained tokens have a background color, and samples are set apart. */
 #include "engine/report/page/data_text.h"
 
 #include <string.h>

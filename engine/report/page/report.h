@@ -9,7 +9,7 @@
 
 #define CLT_REPORT_RUNS 8
 
-/* A table that the caller knows more of than the page does: such as the trials of a sweep. */
+/* A table whose content the caller gives, such as the trials of a sweep. */
 typedef struct clt_report_table {
     const char *title, *note;
     const char *const *heads;

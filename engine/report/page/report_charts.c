@@ -475,7 +475,7 @@ static bool counts(const report_page *page, clt_metric speed)
     return false;
 }
 
-#define MEASURED 6 /* index of the first chart of what the driver counts */
+#define MEASURED 6 /* index of the first chart of the driver's figures */
 
 clt_status report_charts(const report_page *page)
 {
@@ -487,7 +487,7 @@ clt_status report_charts(const report_page *page)
          false},
         {CLT_METRIC_GRAD_NORM, "Gradient norm", NULL, CLT_UNIT_PLAIN, true, false, true, false},
         {CLT_METRIC_DEVICE_BYTES, "Device memory", "peak so far", CLT_UNIT_BYTES, false, true, false, false},
-        /* from here on what the driver counts, for runs whose devices were looked at */
+        /* from here on the driver's figures, for runs whose devices were monitored */
         {CLT_METRIC_DEVICE_UTILIZATION, "Device used", "share of the time", CLT_UNIT_SHARE, true, true, false,
          false},
         {CLT_METRIC_DEVICE_MEMORY_USED, "Memory in use", "of all programs", CLT_UNIT_BYTES, false, true,

@@ -2,7 +2,7 @@
  *
  * Writes the report's tables of classes from the classes.json of a run's newest evaluation: figures of each
  * class and the confusion matrix. The file may hold anything: members that this program would not write are
- * left out. */
+ * ignored. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -119,7 +119,7 @@ static void cost_tiles(clt_str *out, const clt_run_record *run, const clt_run_fa
     report_release(out, &note);
 }
 
-/* What the driver has counted; a tile without a value is left out. */
+/* Writes tiles of the driver's figures; a tile without a value is skipped. */
 static void device_tiles(clt_str *out, const clt_run_record *run, const clt_run_facts *f)
 {
     const clt_curve *power = &run->curve[CLT_METRIC_DEVICE_POWER];
@@ -181,7 +181,7 @@ static const writer writers[] = {[CLT_FORM_STEP] = write_step,      [CLT_FORM_NU
                                  [CLT_FORM_COUNT] = clt_html_count, [CLT_FORM_SHARE] = clt_html_share,
                                  [CLT_FORM_BYTES] = clt_html_bytes, [CLT_FORM_SECONDS] = clt_html_duration};
 
-/* A fact that a run has a value of; the values by run. */
+/* A fact of which at least one run has a value, and the values by run. */
 typedef struct column {
     const clt_column *fact;
     double value[CLT_REPORT_RUNS];
@@ -237,7 +237,7 @@ static void number_kinds(const report_page *page, int *kind)
     }
 }
 
-/* Fills the columns that have values. Returns how many they are. */
+/* Fills the columns that have values. Returns their number. */
 static int fill_columns(const report_page *page, column *columns)
 {
     int n = 0;

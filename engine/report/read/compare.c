@@ -67,7 +67,7 @@ static bool apart(const stretch *s, double tolerance)
 
 static void judge(const comparison *c, double tolerance, clt_divergence *out)
 {
-    bool ended = false; /* the loop, which goes backwards, has met a range in which the runs agree */
+    bool ended = false; /* the loop runs backwards, and has reached a range in which the runs agree */
     double a = 0, b = 0, n = 0;
     for (int i = STRETCHES - 1; i >= 0; i--) {
         const stretch *s = &c->stretches[i];

@@ -16,7 +16,7 @@ typedef struct clt_history_counts {
     uint64_t bytes;      /* bytes read so far */
     int64_t lines;       /* complete lines of any kind so far */
     int64_t garbage;     /* lines that are not metrics, or are longer than CLT_HISTORY_MAX_LINE */
-    int64_t replaced;    /* lines left out because a resumed run repeated their steps */
+    int64_t replaced;    /* lines skipped because a resumed run repeated their steps */
     bool torn;           /* the file does not end with a newline */
     int64_t first, last; /* first and last step of training lines when the file was opened; -1: none */
     int64_t steps;       /* number of training lines when the file was opened */

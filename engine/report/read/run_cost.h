@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a run costs: arithmetic on a price for each hour of a machine and on the wall time of the sessions.
- * The trainer writes sums into its events and lines (docs/cloud.md), and the readers take the newest sums, so
- * that a resumed run goes on from them. Money is in the user's currency, of which only the label is known. */
+ * The trainer writes sums into its events and lines (docs/cloud.md), and the readers take the newest sums,
+ * so that a resumed run continues from them. Money is in the user's currency, of which only the label is
+ * known. */
 #ifndef ENGINE_REPORT_READ_RUN_COST_H
 #define ENGINE_REPORT_READ_RUN_COST_H
 
@@ -53,15 +54,16 @@ double clt_cost_goodput(const clt_cost_sums *sums);
 /* Money for `units` units of work, of which each step does `per_step`; NAN if nothing is done or known. */
 double clt_cost_of(const clt_cost *cost, double units, double per_step);
 
-/* Seconds between checkpoints with which least time is lost, if a checkpoint takes `save_s` seconds in which
- * steps stand still and interruptions come every `apart_s` seconds (Young 1974); NAN if one is unknown. */
+/* Seconds between checkpoints at which the least time is lost, if a checkpoint takes `save_s` seconds in
+ * which steps stand still and interruptions come every `apart_s` seconds (Young 1974); NAN if one is
+ * unknown. */
 double clt_cost_interval(double save_s, double apart_s);
 
-/* Adds time of a session that has the terms: of all kinds, and what part of it trained nothing. */
+/* Adds time of a session that has the terms: all of its time, and the parts that trained nothing. */
 void clt_cost_add(clt_cost *cost, double seconds, double startup_s, double saving_s);
-/* Sessions that ended in their start-up, which took `seconds` in all and cost `total`. */
+/* Adds sessions that ended in their start-up, which took `seconds` in all and cost `total`. */
 void clt_cost_cut(clt_cost *cost, double seconds, double total);
-/* Steps that took `seconds`, which are in the sums already, are computed again. */
+/* Notes that steps are computed again, whose `seconds` are in the sums already. */
 void clt_cost_repeat(clt_cost *cost, double seconds);
 
 /* Reading: the member "cost" of an event, if it has one; the member "cost" of a step's line, NAN if it has

@@ -15,7 +15,7 @@
  * best of all evaluations; without evaluations, of the last training steps. Peak memory is what the
  * device's buffers took, or what the plan says. From COST on: facts of runs with a price (run_cost.h); what
  * tokens, samples and an epoch cost includes the time that trained nothing. UTILIZATION and ENERGY: facts of
- * runs whose devices were looked at (monitor.h). */
+ * runs whose devices were monitored (monitor.h). */
 #define CLT_FACT_MAP(X)                                                                                      \
     X(STEPS, "steps", "steps", STEP, NEITHER, true, "steps", 0, 3, true)                                     \
     X(LOSS, "loss", "loss", NUMBER, LESS, false, "loss", 4, 0, true)                                         \
@@ -67,8 +67,9 @@ clt_run_facts clt_run_facts_of_loss(const clt_run_loss *loss);
 /* False for facts of cost and of monitoring if none of the runs has it: JSON and CSV then leave it out. */
 bool clt_fact_is_told(clt_fact fact, const clt_run_facts *facts, int count);
 
-/* Seconds between checkpoints with which the run would have lost least (clt_cost_interval): by what its
- * checkpoints took, and how often something else than its user ended a session. NAN if nothing did. */
+/* Seconds between checkpoints with which the run would have lost least (clt_cost_interval), from the time
+ * that its checkpoints took, and how often something other than its user ended a session; NAN if nothing
+ * did. */
 double clt_run_save_interval(const clt_run_record *record);
 
 /* False for the one of CLT_FACT_TOKENS_PER_S and CLT_FACT_SAMPLES_PER_S in which the run does not count its

@@ -80,7 +80,7 @@ typedef struct clt_run_record {
     size_t session_count;
     int64_t session_total;
     double seconds_not_listed; /* of the sessions that are in session_total and not in the list */
-    int64_t cuts;              /* sessions before the newest that ended otherwise than by_user */
+    int64_t cuts;              /* sessions before the newest that did not end by_user */
     clt_json_doc *config; /* config.resolved.json; NULL: missing or unreadable, config_problem says why */
     char *config_problem;
     int64_t last_step;   /* last step of the training lines; -1: no line */

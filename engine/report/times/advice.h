@@ -23,7 +23,7 @@ typedef struct clt_advice_facts {
     bool double_misfits;
     int32_t accumulation, ranks;
     size_t commands; /* of a step */
-    bool counted;    /* the idle times follow from how much the driver says that the device was used */
+    bool counted;    /* the idle times are derived from the driver's figure of the device's use */
 } clt_advice_facts;
 
 typedef enum clt_advice_kind {
@@ -40,9 +40,9 @@ typedef enum clt_advice_kind {
 #define CLT_ADVICE_STEPS 10       /* least number of measured steps */
 #define CLT_ADVICE_TOTAL_MS 500.0 /* least idle time of the whole run */
 
-/* Where the device's own times are unknown: fills in the idle times from the share of the time in which it
- * was used, as its driver counts, and from the time for which the step waited for other ranks. From
- * CLT_ADVICE_USED on the device counts as busy. */
+/* For a device without time stamps: fills in the idle times from the share of the time in which its driver
+ * counts it as used, and from the time that the step waited for other ranks. From CLT_ADVICE_USED on the
+ * device counts as busy. */
 void clt_advice_count(clt_advice_facts *facts, double utilization, double comm_ms);
 /* True if every rank computes the same, even number of micro-batches: then half as many micro-batches of
  * twice the size make the same batch. */

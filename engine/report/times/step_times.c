@@ -40,7 +40,7 @@ static clt_idle_kind idle_before(const ocl_span *s, clt_phase phase)
 }
 
 /* Ends a stretch with this command. If every command of the stretch was measured, its busy fraction is kept,
- * to estimate stretches of which only the ends are measured. */
+ * to estimate stretches whose ends alone are measured. */
 static void close_stretch(clt_step_times *t, clt_phase_fill *fill, const ocl_span *s, clt_phase phase)
 {
     double length = (double)(t->end_ns - t->stretch_from);

@@ -68,7 +68,7 @@ typedef struct clt_eval_metrics {
     double entity_precision, entity_recall, entity_f1;
     bool on_train; /* on the training data */
     int64_t samples, targets;
-    int64_t left_out;  /* samples that cannot be read and were left out (data.on_bad_sample skip) */
+    int64_t left_out;  /* samples that cannot be read and were skipped (data.on_bad_sample skip) */
     int64_t available; /* samples in the data: more than `samples` if train.eval_batches leaves some out */
     /* Segmentation of volumes, which are evaluated whole; else `volumes` is 0 and the members below mean
      * nothing. The Dice of a class is the mean over the volumes that contain it, NAN if none does;

@@ -23,8 +23,8 @@ clt_status clt_resolved_config_check(const char *folder, const clt_config *confi
     return clt_config_check_fixed(text, config, folder);
 }
 
-/* Writes `text` to a new config.resolved.N.json. Not if the newest of these files is equal: a crash may have
- * come between this write and the new config's. */
+/* Writes `text` to a new config.resolved.N.json. Does nothing if the newest of these files is equal: a crash
+ * may have come after this write and before the new config was written. */
 static clt_status keep_earlier(const char *folder, const char *text, size_t size)
 {
     CLT_FREED char *kept = NULL;

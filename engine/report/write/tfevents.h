@@ -26,7 +26,7 @@ const char *clt_tfevents_path(const clt_tfevents *file);
 /* Adds a serialised Event and empties the string (as clt_pb_message does). Writes the waiting records if the
  * last write was more than CLT_TFEVENTS_SECONDS ago. */
 void clt_tfevents_add(clt_tfevents *file, clt_str *event);
-/* Writes now. If the file cannot be written, this is no error: up to CLT_TFEVENTS_WAITING bytes go on
+/* Writes now. If the file cannot be written, this is no error: up to CLT_TFEVENTS_WAITING bytes remain
  * waiting, and further records are lost. */
 void clt_tfevents_flush(clt_tfevents *file);
 /* Copies the description of the first problem to `text`, once; false: there is no new problem. */

@@ -5,8 +5,8 @@
  * there. An address is listed once; a later change of an object is an error, never a mixture of two.
  *
  * In the folder an object has a sparse file, named by a hash of server, bucket, key, ETag and size, and a
- * file of the sums of the blocks that are here. Locks on ranges of the first one keep processes from
- * each other: who fetches a block or throws it away has its range for itself, who reads it shares it. */
+ * file of the sums of the blocks that are here. Locks on ranges of the sparse file coordinate processes: a
+ * process locks the range of a block exclusively to fetch or evict it, and shares the lock to read it. */
 #ifndef ENGINE_STORAGE_COPIES_H
 #define ENGINE_STORAGE_COPIES_H
 
@@ -16,7 +16,7 @@ typedef struct clt_copies_options {
     clt_s3_options s3;
     const char *folder;   /* NULL or "": the user's cache */
     double gigabytes;     /* the most that the folder may hold, in units of 10^9 bytes */
-    bool fetch_all_ahead; /* fetch what is open from the beginning to the end, beside what is read */
+    bool fetch_all_ahead; /* also fetch open objects from beginning to end, not only what is read */
 } clt_copies_options;
 
 /* Gives the functions of remote_files.h to files. `options` hold for addresses that are opened from now on;

@@ -15,7 +15,7 @@
 
 #define CLT_COPY_BLOCK ((uint64_t)4 << 20)
 #define CLT_COPY_LANES 8
-#define CLT_COPY_PAGE 4096 /* bytes in which a disk gives room */
+#define CLT_COPY_PAGE 4096 /* bytes of the unit in which a disk allocates */
 
 /* --- places (copy_places.c) --- */
 
@@ -42,7 +42,8 @@ clt_status clt_place_sum(const char *path, clt_hash64_state *state);
 clt_status clt_place_match(const char *pattern, clt_file_list *out);
 /* Ends all requests of all places. */
 void clt_places_cancel(void);
-/* The options as they are now, from any thread; its texts are never NULL, and live as long as the process. */
+/* The options as they are now, from any thread; their texts are never NULL, and live as long as the
+ * process. */
 clt_copies_options clt_copies_now(void);
 
 /* --- copies of objects (copy_file.c) --- */
@@ -92,7 +93,7 @@ void clt_copy_unref(clt_remote_file *c);
 clt_status clt_block_check(clt_remote_file *c, uint64_t block, bool *here);
 /* Fetches the block unless it is there; then it is locked for reading. buffer: CLT_COPY_BLOCK bytes. */
 clt_status clt_block_fetch(clt_remote_file *c, uint64_t block, void *buffer, const atomic_bool *closing);
-/* Throws away the blocks that were read longest ago, until `bytes` fewer are here or none is left. */
+/* Evicts the blocks that were read longest ago, until `bytes` fewer are here or none is left. */
 void clt_blocks_drop(uint64_t bytes);
 /* Locks a range of a copy: F_RDLCK, F_WRLCK, F_UNLCK. *taken false: another process has it. */
 clt_status clt_range_lock(int fd, const char *path, short type, uint64_t from, uint64_t size, bool *taken);
@@ -106,7 +107,7 @@ clt_status clt_lanes_wake(void);
 
 /* --- the folder (copy_folder.c) --- */
 
-#define CLT_COPY_IN_USE ((uint64_t)1 << 62) /* the byte that every process locks that has a copy open */
+#define CLT_COPY_IN_USE ((uint64_t)1 << 62) /* the byte that each process with an open copy locks */
 
 /* Path of the data file of an object; the path of its sums is the same with ".sums". */
 clt_status clt_copy_path(const clt_place *place, const clt_s3_object *object, char **out);
@@ -114,10 +115,11 @@ clt_status clt_copy_path(const clt_place *place, const clt_s3_object *object, ch
 void clt_copies_make_room(uint64_t bytes);
 /* The same, but removes only copies that no process has open. False: there is still too little room. */
 bool clt_copies_remove_unused(uint64_t bytes);
-/* Gives `bytes` back to a full disk, as far as that is possible, whatever the limit. Takes the lock, too. */
+/* Frees `bytes` on a full disk, as far as that is possible, whatever the limit. Takes the lock, too. */
 void clt_copies_free(uint64_t bytes);
 bool clt_copies_have_room(uint64_t bytes);
-/* Gives a small file its place on the disk: writing to a mapping of it would end the process without one. */
+/* Allocates a small file's space on the disk: without it, writing to a mapping of the file could kill the
+ * process. */
 clt_status clt_copies_reserve(int fd, const char *path, uint64_t bytes);
 /* Leaves the folder, which is opened again when it is needed. Called with the lock of copies held, when no
  * copy is open. */

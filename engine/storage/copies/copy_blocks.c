@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Moves blocks of objects between server and folder. A block belongs to one of three kinds of processes:
- * one that fetches it or throws it away (it has the range of the file for itself), any number that read it
- * (they share the range), or none. A block whose sum is not 0 is whole, or was when it was written: a process
- * compares the sum once before it uses the block. */
+ * Moves blocks of objects between server and folder. A block belongs to one of three kinds of processes: one
+ * that fetches or evicts it (it has the range of the file for itself), any number that read it (they share
+ * the range), or none. A block whose sum is not 0 is whole, or was when it was written: a process compares
+ * the sum once before it uses the block. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -222,13 +222,13 @@ clt_status clt_block_fetch(clt_remote_file *c, uint64_t block, void *buffer, con
     }
     clt_status status = fill_or_find(c, block, buffer);
     if (status == CLT_OK)
-        status = lock_block(c, block, F_RDLCK, &here); /* a weaker lock is given at once */
+        status = lock_block(c, block, F_RDLCK, &here); /* a weaker lock is granted immediately */
     else
         unlock_block(c, block);
     return status;
 }
 
-/* --- throwing away --- */
+/* --- evicting --- */
 
 /* Called with the lock held. Returns the copy and the number of the block that was read longest ago and that
  * nobody reads at the moment; NULL: every block is being read. */
@@ -245,7 +245,7 @@ static clt_remote_file *oldest(uint64_t *block)
     return found;
 }
 
-static atomic_bool keeps_all; /* the disk cannot give back a part of a file */
+static atomic_bool keeps_all; /* the file system cannot free a part of a file */
 
 /* Removes a block from the file, unless other processes read it. In any case this process no longer holds
  * it. */

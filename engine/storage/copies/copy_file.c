@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies of objects as remote_files.h wants them: opened, waited for, pinned while they are read. */
+ * Copies of objects for remote_files.h: opens them, waits for their blocks, and pins blocks while they are
+ * read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,13 +16,13 @@
 #include "engine/files/fileio_error.h"
 #include "engine/storage/copies/copies_internal.h"
 
-#define PINS_KEPT UINT16_MAX /* in the place of a number of pins: until the copy is closed */
+#define PINS_KEPT UINT16_MAX /* instead of a number of pins: pinned until the copy is closed */
 #define REPORT_SECONDS 10.0  /* between two lines of the log about a wait */
 
 pthread_mutex_t clt_copies_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t clt_copies_arrived = PTHREAD_COND_INITIALIZER;
 clt_remote_file *clt_copies_open;
-static pthread_mutex_t options_lock = PTHREAD_MUTEX_INITIALIZER; /* no other one is taken while it is held */
+static pthread_mutex_t options_lock = PTHREAD_MUTEX_INITIALIZER; /* no other lock is taken while it is held */
 static clt_copies_options options_now = {
     .s3 = {.endpoint = "", .region = "", .sse = "", .kms_key = "", .allow_http = ""},
     .folder = "",
@@ -308,7 +309,8 @@ static clt_status check_block(clt_remote_file *c, uint64_t block)
     return status;
 }
 
-/* Called with the lock held: brings the block, and pins it. The caller sees to it that it stays meanwhile. */
+/* Called with the lock held: fetches the block if needed, and pins it. The caller prevents its eviction
+ * meanwhile. */
 static clt_status bring_block(clt_remote_file *c, uint64_t block)
 {
     bool demanded = false;
@@ -354,7 +356,7 @@ static clt_status need(clt_remote_file *c, uint64_t from, uint64_t size)
     CLT_LOCKED(&clt_copies_lock);
     size = from >= c->size ? 0 : size < c->size - from ? size : c->size - from;
     uint64_t first = from / CLT_COPY_BLOCK, end = size ? (from + size - 1) / CLT_COPY_BLOCK + 1 : first;
-    for (uint64_t b = first; b < end; b++) /* all at once, before the first wait */
+    for (uint64_t b = first; b < end; b++) /* all together, before the first wait */
         if (end - first > 1 && c->state[b] == CLT_BLOCK_AWAY && atomic_load(&c->sums[b]) == 0)
             CLT_TRY(clt_lanes_add(c, b, true));
     for (uint64_t b = first; b < end; b++)
@@ -402,8 +404,8 @@ static clt_status open_again(const clt_remote_file *c, int *fd)
     return *fd >= 0 ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, errno, "opening the copy '%s'", c->path);
 }
 
-/* Opens the data file for reading, and locks its first `bytes` bytes so that no process throws them away;
- * *whole: all blocks are in it. */
+/* Opens the data file for reading, and locks its first `bytes` bytes so that no process evicts them; *whole:
+ * all blocks are in it. */
 static clt_status open_locked(clt_remote_file *c, uint64_t bytes, int *fd, bool *whole)
 {
     bool taken = false;
@@ -453,7 +455,7 @@ static clt_status hold(const char *path, clt_status code, clt_remote_file **out,
     CLT_LOCKED(&clt_copies_lock);
     (*out)->ahead = clt_copies_now().fetch_all_ahead;
     if ((*out)->ahead && clt_lanes_wake() != CLT_OK)
-        clt_error_clear(); /* who needs a block says why */
+        clt_error_clear(); /* a reader that needs a block reports why */
     return CLT_OK;
 }
 
@@ -492,7 +494,7 @@ clt_status clt_copies_use(const clt_copies_options *o)
     clt_remote_files_use(&functions);
     if (!o)
         return CLT_OK;
-    CLT_LOCKED(&clt_copies_lock); /* of `kept`, too */
+    CLT_LOCKED(&clt_copies_lock); /* it guards `kept`, too */
     clt_copies_options now = clt_copies_now();
     const char **texts[] = {&now.s3.endpoint, &now.s3.region, &now.s3.allow_http, &now.folder};
     const char *given[] = {o->s3.endpoint, o->s3.region, o->s3.allow_http, o->folder};
@@ -508,7 +510,7 @@ clt_status clt_copies_use(const clt_copies_options *o)
             *texts[i] = copy;
         }
     bool other = now.gigabytes != o->gigabytes || strcmp(folder, now.folder) != 0;
-    if (other && !clt_copies_open) /* for the config itself, perhaps, another one was used */
+    if (other && !clt_copies_open) /* the config itself may have been read through another folder */
         clt_copies_leave_folder();
     now.gigabytes = o->gigabytes;
     now.fetch_all_ahead = o->fetch_all_ahead;

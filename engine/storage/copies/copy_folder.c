@@ -197,8 +197,8 @@ void clt_copies_add_bytes(int64_t bytes)
     atomic_fetch_add(usage, bytes);
 }
 
-/* The most that the folder may hold now. Of the disk a twentieth stays free, 20 GB at most, for checkpoints
- * and others, who may have filled it meanwhile; but a little is held in any case. */
+/* The most that the folder may hold now. A twentieth of the disk stays free, 20 GB at most, for checkpoints
+ * and other programs, which may have filled it meanwhile. A little may be held in any case. */
 static int64_t limit_now(void)
 {
     static _Atomic int64_t known;
@@ -240,7 +240,7 @@ static int64_t remove_unused(const kept_file *file)
     if (fstat(fd, &mine) != 0 || stat(file->path, &there) != 0 || mine.st_ino != there.st_ino ||
         mine.st_dev != there.st_dev)
         return 0;
-    /* who opens them now sees that the data file has no name any more, and makes both anew */
+    /* a process that opens them now sees that the data file has no name any more, and makes both anew */
     (void)unlink(sums.text);
     if (unlink(file->path) != 0)
         return 0;

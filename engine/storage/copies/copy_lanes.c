@@ -13,7 +13,7 @@ typedef struct item {
     uint64_t block;
 } item;
 
-/* A queue in a ring; its copies are referred to. */
+/* A queue in a ring; it holds references to its copies. */
 typedef struct queue {
     item *items;
     size_t first, count, capacity;
@@ -53,7 +53,8 @@ static bool pop(queue *q, item *out)
     return false;
 }
 
-/* The next block of what is fetched from its beginning to its end. *full: a copy that has no room. */
+/* The next block of a copy that is fetched from beginning to end. *full: a copy for which there is no
+ * room. */
 static bool next_ahead(item *out, clt_remote_file **full)
 {
     *full = NULL;

@@ -143,7 +143,7 @@ static size_t first_from(const clt_place *p, const char *key, size_t length)
 int64_t clt_place_find(const clt_place *p, const char *path)
 {
     const char *key = key_of(path);
-    size_t at = first_from(p, key, strlen(key)); /* a key stands before all that it begins */
+    size_t at = first_from(p, key, strlen(key)); /* a key sorts before all longer keys that begin with it */
     return at < p->objects.count && strcmp(p->objects.object[at].key, key) == 0 ? (int64_t)at : -1;
 }
 
@@ -211,7 +211,7 @@ clt_status clt_place_names(const char *folder, clt_file_list *out)
             CLT_TRY(clt_file_list_add(out, strndup(name, n)));
     }
     clt_file_list_sort(out, 0);
-    size_t kept = 0; /* "a" and "a/b" are one name, which "a-b" may part */
+    size_t kept = 0; /* "a" and "a/b" give the same name, and "a-b" may stand between them */
     for (size_t i = 0; i < out->count; i++)
         if (kept > 0 && strcmp(out->name[kept - 1], out->name[i]) == 0)
             free(out->name[i]);

@@ -49,7 +49,8 @@ static bool is_article(const char *word, size_t size)
            (size == 3 && memcmp(word, "the", 3) == 0);
 }
 
-/* The code point at text[*at], which goes on to the next one; a byte that is not UTF-8 counts as itself. */
+/* Returns the code point at text[*at] and moves *at to the next one; a byte that is not UTF-8 counts as
+ * itself. */
 static uint32_t take_code(const char *text, size_t size, size_t *at)
 {
     size_t step = clt_utf8_size(text + *at, size - *at);
@@ -58,7 +59,8 @@ static uint32_t take_code(const char *text, size_t size, size_t *at)
     return code;
 }
 
-/* Appends a text in small letters without punctuation of ASCII. A sigma that ends a word is a final one. */
+/* Appends the text in lower case without ASCII punctuation. A sigma at the end of a word becomes a final
+ * sigma. */
 static void append_plain(const char *text, size_t size, clt_str *out)
 {
     clt_char_memo memo = {0};
@@ -76,13 +78,13 @@ static void append_plain(const char *text, size_t size, clt_str *out)
     clt_str_append(out, "");
 }
 
-/* White space as Python's str.split has it. */
+/* White space as Python's str.split defines it. */
 static bool is_space(uint32_t code, unsigned classes)
 {
     return (classes & CLT_CHAR_SPACE) || (code >= 0x1c && code <= 0x1f);
 }
 
-/* Ends the word that began at `begin`, if it has a character, with its final NUL. */
+/* Ends the word that began at `begin` with a NUL, unless it is empty. */
 static void end_word(clt_str *out, size_t *begin, size_t *count)
 {
     if (out->length == *begin)
@@ -92,8 +94,9 @@ static void end_word(clt_str *out, size_t *begin, size_t *count)
     ++*count;
 }
 
-/* Appends the words of a text in small letters, without punctuation and articles, each with its final NUL. An
- * article is a whole run of letters and digits; it parts what stands around it. */
+/* Appends the words of a text in lower case, without punctuation and articles, each followed by a NUL. Only
+ * a whole run of letters and digits can be an article; the text before it and the text after it become
+ * separate words. */
 static clt_status words_of(const char *text, size_t size, clt_str *out, size_t *count)
 {
     CLT_SCOPED(clt_str) plain = {0};
@@ -120,7 +123,8 @@ static clt_status words_of(const char *text, size_t size, clt_str *out, size_t *
     return clt_str_check(out);
 }
 
-/* The number of words that both lists have, each as often as the list has it that has it less often. */
+/* The number of words that both lists have; a repeated word counts as often as in the list that has it less
+ * often. */
 static size_t common(const clt_str *a, const clt_str *b, bool *taken)
 {
     size_t found = 0;

@@ -28,7 +28,7 @@ static void put_replaced(const char *text, const char *what, const char *by, clt
     clt_str_append(out, text);
 }
 
-/* Appends the text without what stands in brackets, and the brackets. */
+/* Appends the text without brackets and the words inside them. */
 static void put_without_brackets(const char *text, clt_str *out)
 {
     while (*text) {
@@ -38,14 +38,14 @@ static void put_without_brackets(const char *text, clt_str *out)
             clt_str_append(out, text);
             return;
         }
-        bool inside = !line || line > close; /* brackets on two lines are text */
+        bool inside = !line || line > close; /* a pair of brackets on two lines stays in the text */
         clt_str_append_n(out, text, (size_t)(open - text) + !inside);
         text = inside ? close + 1 : open + 1;
     }
 }
 
-/* The text as the task takes it: without white space around, " [title]" as the end of a sentence, other
- * brackets left out, and two spaces as one. */
+/* Appends the text as the task expects it: white space around it and brackets are removed, " [title]"
+ * becomes the end of a sentence, and two spaces become one. */
 static clt_status clean(const char *text, clt_str *out)
 {
     CLT_SCOPED(clt_str) stripped = {0};
@@ -68,7 +68,7 @@ static clt_status clean(const char *text, clt_str *out)
     return clt_str_check(out);
 }
 
-/* Appends the text with its first letter large and all others small (ASCII letters). */
+/* Appends the text with its first letter in upper case and all others in lower case (ASCII letters). */
 static void put_capitalised(const char *text, clt_str *out)
 {
     for (size_t i = 0; text[i]; i++) {
@@ -95,7 +95,7 @@ static clt_status text_of(const clt_json *record, const char *name, const char *
     return CLT_OK;
 }
 
-/* The number of the right choice, written as a number or as a text. */
+/* Reads the number of the right choice, given as a number or as a string. */
 static clt_status gold_of(const clt_json *record, const char *name, size_t choices, int64_t *out)
 {
     const clt_json *value = clt_json_get(record, name);

@@ -10,14 +10,14 @@
 
 /* One choice of an item: the tokens of the item's text, followed by the tokens of the choice. */
 typedef struct clt_choice_row {
-    size_t begin, count; /* of its tokens in clt_choice_items.ids */
-    size_t scored;       /* its last tokens, which are the choice's */
-    double characters;   /* of the choice */
+    size_t begin, count; /* the row's tokens in clt_choice_items.ids */
+    size_t scored;       /* number of its last tokens that belong to the choice */
+    double characters;   /* of the choice's text */
 } clt_choice_row;
 
 typedef struct clt_choice_item {
     size_t first, count; /* rows */
-    int64_t gold;        /* the right one of them */
+    int64_t gold;        /* number of the right choice */
 } clt_choice_item;
 
 typedef struct clt_choice_items {

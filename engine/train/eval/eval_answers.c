@@ -68,7 +68,7 @@ static clt_status join_ranks(clt_run *run, struct clt_answer_reader *r)
 {
     comm *group = run->options->comm;
     CLT_FREED double *score = NULL;
-    CLT_FREED double *place = NULL; /* of each record: its tokens, where this rank has the best; and -none */
+    CLT_FREED double *place = NULL; /* per record: its tokens, -1 if another rank has the best; and -none */
     CLT_TRY(clt_alloc(&score, (size_t)r->records, sizeof *score, "answers"));
     CLT_TRY(clt_alloc(&place, (size_t)r->records * 2, sizeof *place, "answers"));
     for (int64_t i = 0; i < r->records; i++)
@@ -101,7 +101,7 @@ clt_status clt_eval_answers_end(clt_run *run, clt_eval_metrics *m)
         const char *text;
         size_t size;
         double one_exact, one_f1;
-        if (r->best[i].first < 0) /* it cannot be used, or train.eval_batches left it out */
+        if (r->best[i].first < 0) /* the record is unusable, or train.eval_batches skipped it */
             continue;
         clt_answer_text(&r->best[i], &s->record[i], s->rules.unanswerable, &text, &size);
         CLT_TRY(clt_answer_compare(text, size, &s->record[i], &one_exact, &one_f1));

@@ -17,7 +17,7 @@
 struct clt_class_reader {
     clt_class_view view;
     clt_class_counts *counts;
-    bool entities, entities_only; /* counted; and nothing else was asked for */
+    bool entities, entities_only; /* they are counted; nothing else is */
     float *logits;
     void *targets;
 };
@@ -46,7 +46,7 @@ static bool view_classes(const clt_node *loss, const clt_shape *x, const clt_sha
 {
     clt_class_batch *b = &v->batch;
     int64_t all = clt_shape_elements(x), targets = clt_shape_elements(t);
-    int64_t axis = clt_node_attr(loss, "axis")->i; /* 1 or -1 where the op has decided */
+    int64_t axis = clt_node_attr(loss, "axis")->i; /* 1 or -1 if the op fixes the axis */
     bool second = axis == 1 || (axis != -1 && classes_second(x, t));
     int64_t width = second ? x->dim[1] : clt_shape_last(x);
     const clt_attr *classes = clt_node_attr(loss, "classes");
@@ -179,7 +179,7 @@ clt_status clt_eval_classes_prepare(clt_run *run)
         CLT_TRY(clt_eval_classes_check(job));
     if ((!train && !command) || !job->eval_source || !clt_class_view_of(job->config, job->model, &view, &why))
         return CLT_OK;
-    /* the logits of a language model are large, and its tokens are hardly classes */
+    /* logits of a language model are large, and its tokens are not really classes */
     bool entities = has_entities(job),
          classes = train ? clt_job_class_key(job->config) != NULL
                          : !view.language || clt_config_bool(job->config, "train.eval_metrics");

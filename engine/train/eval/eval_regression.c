@@ -12,8 +12,8 @@
 
 #include "engine/ops/op.h"
 
-#define FEW_TARGETS 1024 /* per sample: up to this many, every evaluation of a training reads predictions */
-#define MOST_PAIRS ((int64_t)1 << 22) /* of a prediction and its target, kept for the correlations: 64 MiB */
+#define FEW_TARGETS 1024 /* targets per sample up to which evaluations of a training read predictions */
+#define MOST_PAIRS ((int64_t)1 << 22) /* pairs of prediction and target kept for correlations: 64 MiB */
 
 /* Sums for one target over the samples of this rank so far. */
 typedef struct target_sums {
@@ -232,7 +232,7 @@ static clt_status sum_over_ranks(clt_run *run, struct clt_regression_reader *r)
 static clt_status gather_pairs(clt_run *run, struct clt_regression_reader *r, double **all, int64_t *samples)
 {
     const int ranks = run->ranks.ranks, rank = run->ranks.rank;
-    CLT_FREED double *counts = NULL; /* (ranks + 1) samples of each rank; the last: ranks with too many */
+    CLT_FREED double *counts = NULL; /* samples of each rank; at the end the number of ranks with too_many */
     CLT_TRY(clt_alloc(&counts, (size_t)ranks + 1, sizeof *counts, "figures of a regression"));
     counts[rank] = (double)r->n;
     counts[ranks] = r->too_many;
@@ -253,7 +253,7 @@ static clt_status gather_pairs(clt_run *run, struct clt_regression_reader *r, do
                (size_t)(r->n * r->elements * 2) * sizeof *r->pairs);
     if (ranks == 1 || total == 0)
         return CLT_OK;
-    return comm_all_reduce(run->options->comm, *all, total * 2, COMM_F64, COMM_SUM); /* the others have 0 */
+    return comm_all_reduce(run->options->comm, *all, total * 2, COMM_F64, COMM_SUM); /* other ranks add 0 */
 }
 
 /* Fills in the correlations: the means over the targets of a sample. */

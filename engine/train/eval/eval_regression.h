@@ -21,8 +21,9 @@ clt_status clt_eval_regression_take(clt_run *run, int64_t valid_samples);
 clt_status clt_eval_regression_end(clt_run *run, clt_eval_metrics *metrics);
 void clt_eval_regression_free(clt_run *run);
 
-/* Correlations between predictions and targets; NAN where there are none, since `none`; it is NULL if there
- * are. spearman: Pearson's correlation of the ranks, where equal values share the mean of their ranks. */
+/* Correlations between predictions and targets; if they do not exist, they are NAN and `none` says why;
+ * otherwise `none` is NULL. spearman: Pearson's correlation of the ranks, where equal values share the mean
+ * of their ranks. */
 typedef struct clt_correlation {
     double pearson, spearman;
     const char *none;

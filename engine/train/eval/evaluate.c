@@ -27,8 +27,8 @@
 
 typedef struct eval_sums {
     double record[CLT_MAX_LOSSES][4];
-    double class_weights[CLT_MAX_LOSSES]; /* sums over the targets, for losses that have them */
-    double samples, left_out;             /* left_out: bad samples, which are not among `samples` */
+    double class_weights[CLT_MAX_LOSSES]; /* sums over the targets, for losses that have class weights */
+    double samples, left_out;             /* left_out: bad samples, not counted in `samples` */
     double bytes;                         /* length of the text that the target tokens represent */
 } eval_sums;
 
@@ -43,8 +43,8 @@ typedef struct eval_pass {
     bool bytes; /* see counts_bytes */
 } eval_pass;
 
-/* How many micro-batches this rank evaluates of the first `batches` (0: of all). They are dealt to the ranks
- * in turn, so the evaluated samples do not depend on the number of ranks. */
+/* The number of micro-batches that this rank evaluates, out of the first `batches` (0: out of all). They are
+ * dealt to the ranks in turn, so the evaluated samples do not depend on the number of ranks. */
 static int64_t micro_batches(const clt_run *run, int64_t batches)
 {
     int64_t each = run->job->micro_batch, rank = run->ranks.rank, ranks = run->ranks.ranks;
@@ -100,8 +100,8 @@ void clt_eval_language(double nats, double targets, double bytes, clt_eval_metri
     m->bits_per_byte = bytes > 0 ? nats / log(2) / bytes : NAN;
 }
 
-/* Enqueues the micro-batch that has been fed, with a read of its loss record. waiting: samples of the one
- * before, whose predictions are still on the device. */
+/* Enqueues the micro-batch that has been fed, with a read of its loss record. waiting: samples of the
+ * previous micro-batch, whose predictions are still on the device. */
 static clt_status run_batch(clt_run *run, const eval_pass *p, const clt_fed *fed, int64_t waiting,
                             float *record)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scores the choices of all items: a row of tokens for each, the log-probabilities of the choice's tokens
- * added up from the logits. */
+ * Scores the choices of all items: each choice is a row of tokens, and its score is the sum of the
+ * log-probabilities of the choice's tokens. */
 #include "engine/train/eval/multiple_choice.h"
 
 #include <math.h>
@@ -48,7 +48,7 @@ static clt_status open_shapes(const clt_tokenizer *tokenizer, int64_t length, in
 typedef struct scoring {
     const clt_choice_items *items;
     clt_run *run;
-    int64_t length, micro, columns, vocab; /* tokens of a row, rows at a time, logits, real ones of them */
+    int64_t length, micro, columns, vocab; /* tokens per row, rows at a time, logits, real logits */
     int32_t x, y;                          /* tensors of the fields */
     int32_t *rows;                         /* (micro, length) */
     float *logits;                         /* (micro, length, columns) */
@@ -65,8 +65,7 @@ static void free_scoring(scoring *s)
 }
 CLT_SCOPED_VALUE(scoring, free_scoring)
 
-/* The number of input tokens of a row. If a row has more tokens than the context, its first ones are left
- * out. */
+/* The number of input tokens of a row. A row that is longer than the context loses its first tokens. */
 static int64_t inputs_of(const scoring *s, const clt_choice_row *row)
 {
     int64_t count = (int64_t)row->count - 1;
@@ -118,7 +117,7 @@ static clt_status score_rows(scoring *s, size_t first)
     return CLT_OK;
 }
 
-/* Makes the device objects for rows of s->length tokens, and loads the parameters. */
+/* Creates the device objects for rows of s->length tokens, and loads the parameters. */
 static clt_status open_model(const clt_run_options *options, clt_source *shapes, scoring *s)
 {
     clt_run_options run = *options;

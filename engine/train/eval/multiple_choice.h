@@ -12,8 +12,7 @@ typedef struct clt_choices_result {
     int64_t right;            /* items whose right choice has the largest log-likelihood */
     int64_t right_normalised; /* items whose right choice has the largest log-likelihood per character */
     int64_t cut;              /* rows whose beginning did not fit into the context */
-    int32_t
-        *chosen; /* (2, items): the number of the choice with the largest log-likelihood, and per character */
+    int32_t *chosen; /* (2, items): the choice with the largest log-likelihood; the same per character */
     double seconds;
 } clt_choices_result;
 void clt_choices_result_free(clt_choices_result *result);
@@ -21,7 +20,7 @@ CLT_SCOPED_VALUE(clt_choices_result, clt_choices_result_free)
 
 /* Evaluates the parameters of options->init or options->saved on the items of a file. Tasks:
  *   hellaswag  {"activity_label", "ctx_a", "ctx_b", "endings": [...], "label"} (Zellers et al. 2019,
- *              arXiv:1905.07830), with the brackets and spaces of WikiHow texts taken out
+ *              arXiv:1905.07830), with the brackets and spaces of WikiHow texts removed
  *   choices    {"query": TEXT, "choices": [TEXT, ...], "gold": number of the right one, from 0}
  * A choice follows its text after one space; no token is put before the text. most: items, 0: all.
  * The result must be freed after a success. CLT_EUSAGE: the task is unknown, or the model is not a language

@@ -10,7 +10,7 @@
 
 typedef enum clt_predict_kind {
     CLT_PREDICT_CLASSES, /* probabilities of the classes, which add up to 1 */
-    CLT_PREDICT_YES_NO,  /* each output is the probability of a yes, independent of the others */
+    CLT_PREDICT_YES_NO,  /* each output is the probability of yes, independently of the others */
     CLT_PREDICT_VALUES   /* numbers in the unit of the targets */
 } clt_predict_kind;
 
@@ -25,14 +25,14 @@ typedef struct clt_predictor {
     /* predictions per sample: 1, except for models that predict positions of a sequence */
     int64_t rows;
     int64_t outputs;     /* numbers per prediction */
-    int64_t micro_batch; /* samples computed at once */
+    int64_t micro_batch; /* samples of a micro-batch */
     /* private */
     const clt_saved_run *saved;
     clt_source *shapes;
     clt_run_options options;
     clt_run *run;
     int64_t padded;     /* outputs of the model, including padding */
-    double *mean, *std; /* for each number of a sample, which becomes (number - mean) / std */
+    double *mean, *std; /* of each number of a sample, which becomes (number - mean) / std */
     bool classes_first; /* the model's prediction has the outputs as dimension 1, before the positions */
     void *x;
     float *y, *row; /* the model's prediction; the outputs of one row, with classes_first */
@@ -48,7 +48,7 @@ void clt_predictor_close(clt_predictor *p); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_predictor, clt_predictor_close)
 /* The name of a class in the training data; NULL if it has none. */
 const char *clt_predictor_class(const clt_predictor *p, int64_t index);
-/* To be called when the input `path` is bytes. CLT_ECONFIG: the run was trained on floats and leaves
+/* To be called when the input file `path` holds bytes. CLT_ECONFIG: the run was trained on floats and leaves
  * data.scale to the data, so it is not known whether the bytes need a scale. */
 clt_status clt_predictor_check_bytes(const clt_predictor *p, const char *path);
 /* The scale by which the run multiplies integers before mean and std; 1: none, or its inputs are floats or

@@ -15,9 +15,9 @@ typedef struct texts_pass {
     clt_predictor *p;
     const clt_source *source;
     const clt_annotated_samples *samples;
-    int field[CLT_MAX_FIELDS]; /* of the source: the graph's field, or -1 */
+    int field[CLT_MAX_FIELDS]; /* for each field of the source: the graph's field, or -1 */
     void *values[CLT_MAX_FIELDS];
-    clt_answer answer; /* to the record of the windows so far */
+    clt_answer answer; /* best answer for the record in the windows so far */
     float *scores;
     size_t scores_capacity;
     clt_text_tell tell;
@@ -32,7 +32,7 @@ static void free_pass(texts_pass *t)
 }
 CLT_SCOPED_VALUE(texts_pass, free_pass)
 
-/* The run's config with this file as its data. */
+/* The run's config with the file `path` as its data. */
 static clt_status config_for(const clt_config *run, const char *path, clt_config **out)
 {
     CLT_SCOPED(clt_str) text = {0};
@@ -42,12 +42,14 @@ static clt_status config_for(const clt_config *run, const char *path, clt_config
     clt_jw_string(&w, path);
     CLT_TRY(clt_config_print(run, false, &text));
     CLT_TRY(clt_str_check(&file));
-    /* a record that cannot be read must not be left out, since predictions are counted */
+    /* an unreadable record must not be skipped, since callers match predictions with records by their
+     * count */
     const char *overrides[] = {file.text, "data.eval_path=[]", "data.split=0", "data.on_bad_sample=stop"};
     return clt_config_parse(text.text, path, overrides, 4, out);
 }
 
-/* Messages of a source name the key data.path, which the user has not given: the file takes its place. */
+/* Messages of a source name the key data.path, which the user has not given: puts the file's name in its
+ * place. */
 static clt_status name_file(clt_status status, const char *path)
 {
     static const char key[] = "data.path";
@@ -111,7 +113,8 @@ static clt_status score_words(texts_pass *t, const clt_annotated_place *place, c
     return CLT_OK;
 }
 
-/* Takes the result of sample number `index`; tells the prediction of its record after its last window. */
+/* Takes the result of sample number `index`; after a record's last window, passes the record's prediction to
+ * the caller. */
 static clt_status take(texts_pass *t, int64_t index, const float *y)
 {
     const clt_annotated_samples *s = t->samples;

@@ -10,7 +10,7 @@
 
 typedef struct clt_text_prediction {
     clt_annotated_task task;
-    int64_t number; /* of the record, from 0, in the order of the file */
+    int64_t number; /* number of the record in the file, from 0 */
     const clt_annotated *record;
     /* class: (outputs) probabilities. tokens: (n_words, outputs); words without a token have NAN */
     const float *scores;

@@ -66,8 +66,8 @@ static clt_status turn_back(volume_run *r)
     return CLT_OK;
 }
 
-/* The number of files of a volume: one for each channel if the name ends in _0000, as nnU-Net names them,
- * and _0001 exists, too; otherwise 1. */
+/* The number of files of a volume: one for each channel if the name ends in _0000 (nnU-Net's naming) and a
+ * file _0001 exists; otherwise 1. */
 static int files_of(const char *path, int64_t channels)
 {
     int channel;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Prediction of whole volumes by a segmentation model: windows of the training size slide over the volume,
- * and the classes of its voxels are written as a mask. The host holds the volume, a mask of a byte per
- * voxel, and the sums that sliding.h describes. */
+ * and the classes of its voxels are written as a mask. Host memory holds the volume, a mask with one byte
+ * per voxel, and the sums that sliding.h describes. */
 #ifndef ENGINE_TRAIN_EVAL_PREDICT_VOLUME_H
 #define ENGINE_TRAIN_EVAL_PREDICT_VOLUME_H
 

@@ -19,7 +19,7 @@ struct clt_slide {
     clt_slide_view view;
     clt_slide_plane plane;
     void *context;
-    int64_t next;     /* number of the next window */
+    int64_t next;     /* index of the next window */
     int64_t done;     /* planes that were passed to `plane` */
     int64_t slots;    /* planes that `sum` holds */
     float *sum;       /* (slots, classes, height, width): plane z is in slot z % slots */

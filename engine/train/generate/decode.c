@@ -30,7 +30,7 @@ struct clt_decoder {
     size_t outputs;                     /* of the model */
     int64_t answer_end;                 /* the token that ends an answer in a chat; -1: this is not a chat */
     clt_ids ids;                        /* the prompt, then generated tokens */
-    bool any_text;                      /* one of them stands for text; in a chat, one of the answer's */
+    bool any_text;                      /* a token in `ids` is text; in a chat, a token of the answer */
     const clt_generate_options *wanted; /* options of the text that is being generated */
 };
 
@@ -123,7 +123,8 @@ static clt_status give_logits(const clt_decoder *d)
     return o->logits ? o->logits(o->context, d->logits, known_tokens(d)) : CLT_OK;
 }
 
-/* Feeds the tokens from number `first` on into an empty key-value cache. told: passes on their logits. */
+/* Feeds the tokens from number `first` on into an empty key-value cache. told: passes their logits to the
+ * caller. */
 static clt_status prefill(clt_decoder *d, size_t first, bool told)
 {
     d->used = 0;
@@ -135,7 +136,7 @@ static clt_status prefill(clt_decoder *d, size_t first, bool told)
     return CLT_OK;
 }
 
-/* A prompt may hold special tokens, and the model may have been trained without some of them. */
+/* The prompt may contain special tokens for which the model has no row. */
 static clt_status check_prompt(const clt_decoder *d, int64_t rows)
 {
     for (size_t i = 0; i < d->ids.count; i++) {
@@ -170,7 +171,8 @@ static clt_status give_text(clt_decoder *d, uint32_t id)
     return CLT_OK;
 }
 
-/* True for a token that ends the text: the tokenizer's, the one of an answer, or one of the config. */
+/* True for a token that ends the text: the tokenizer's end-of-text token, the end marker of an answer, or a
+ * stop token of the config. */
 static bool ends_text(const clt_decoder *d, int64_t id)
 {
     const clt_config *c = d->run_options.config;
@@ -189,7 +191,7 @@ static clt_status next_token(clt_decoder *d, const clt_sampling *sampling, int i
     if (*ended)
         return CLT_OK;
     CLT_TRY(give_text(d, id));
-    if (d->used == d->context) { /* the cache is full: go on with the newer half of the tokens */
+    if (d->used == d->context) { /* the cache is full: continue with the newer half of the tokens */
         CLT_TRY(prefill(d, d->ids.count - (size_t)(d->context / 2 > 0 ? d->context / 2 : 1), false));
     } else {
         CLT_TRY(clt_decode_token(d->run, (int32_t)id, d->used, d->logits));
@@ -198,7 +200,7 @@ static clt_status next_token(clt_decoder *d, const clt_sampling *sampling, int i
     return index + 1 < d->wanted->max_new ? give_logits(d) : CLT_OK;
 }
 
-/* The ids of a text to continue. */
+/* Encodes a text to continue. */
 static clt_status encode_prompt(clt_decoder *d, const char *prompt, int64_t rows)
 {
     size_t before;
@@ -208,13 +210,13 @@ static clt_status encode_prompt(clt_decoder *d, const char *prompt, int64_t rows
     CLT_TRY(clt_tokenizer_encode(d->tokenizer, prompt, strlen(prompt), &d->ids));
     if (d->ids.count > 0)
         return CLT_OK;
-    /* empty prompt: start from the end-of-text token, or a line break */
+    /* empty prompt: start with the end-of-text token, or else a line break */
     int64_t end = clt_tokenizer_end_of_text(d->tokenizer);
     return end >= 0 && end < rows ? push_id(&d->ids, (uint32_t)end)
                                   : clt_tokenizer_encode(d->tokenizer, "\n", 1, &d->ids);
 }
 
-/* The ids of a turn of the user, up to where the answer begins. */
+/* Encodes the user's turn of a chat, up to where the answer begins. */
 static clt_status encode_question(clt_decoder *d, const clt_generate_options *o)
 {
     CLT_SCOPED(clt_chat_text) text = {0};
@@ -411,7 +413,8 @@ static clt_status generate_window(const clt_generate_options *o, const clt_saved
     return CLT_OK;
 }
 
-/* Fails for other models: the message says what the run trained, and which commands are for that. */
+/* Fails for a model that is not a language model; the message says what the run trained, and which commands
+ * use such a model. */
 static clt_status no_language_model(const clt_saved_run *saved)
 {
     CLT_SCOPED(clt_str) words = {0};

@@ -32,10 +32,10 @@ typedef struct clt_generate_options {
     const char *const *overrides; /* "section.key=value" for the config */
     int n_overrides;
     const char *prompt;
-    /* The prompt is a turn of the user in the chat template of the run, and the text is the answer: it ends
-     * at the template's end marker. */
+    /* The prompt is the user's turn of a chat in the run's chat template, and the generated text is the
+     * answer, which ends at the template's end marker. */
     bool chat;
-    /* The name of that template: of a decoder's run; clt_generate finds it out. */
+    /* The name of that template, for a decoder; clt_generate takes it from the run. */
     const char *chat_template;
     int max_new;         /* tokens */
     int samples;         /* texts that continue the prompt, from sampling.sample on; 0: one */
@@ -87,8 +87,8 @@ clt_status clt_decoder_generate(clt_decoder *decoder, const clt_generate_options
 clt_status clt_sample_window(const clt_run_options *options, const char *prompt, int samples, int n,
                              const clt_sampling *sampling, clt_str *out);
 
-/* decode.c, for tests: feeds one token at `position` and reads the logits of the next one (as many as the
- * model has outputs). */
+/* decode.c, for tests: feeds one token at `position` and reads the logits of the next one (one for each
+ * output of the model). */
 clt_status clt_decode_token(struct clt_run *run, int32_t token, int32_t position, float *logits);
 
 #endif

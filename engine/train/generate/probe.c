@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The probe of merged weights. One decoder serves both models: once its adapters are zero, only the merged
- * weights are left. */
+ * The probe of merged weights. One decoder serves both models: for the merged weights its adapters are set
+ * to zero. */
 #include "engine/train/generate/probe.h"
 
 #include <math.h>
@@ -14,11 +14,11 @@
 #include "engine/train/generate/generate.h"
 #include "engine/train/run/run.h"
 
-/* docs/pretrained.md shows it: words, numbers, a formula and a line break. */
+/* docs/pretrained.md shows this text: words, numbers, a formula and a line break. */
 static const char probe_text[] = "The tall ship left the harbour on 14 March 1897.\n"
                                  "Question: what is 3 * (4 + 5)? Answer:";
 
-/* The logits of one pass, kept or compared with the ones that are kept. */
+/* The logits of one pass, either kept, or compared with those that the first pass kept. */
 typedef struct logits {
     float *values;
     size_t count, capacity, at;
@@ -62,7 +62,7 @@ static clt_status take_logits(void *context, const float *values, int count)
     return CLT_OK;
 }
 
-/* The values that the exported file holds in place of these. */
+/* Reads a tensor's values, rounded as the exported file holds them. */
 static clt_status round_values(const clt_probe_options *o, const clt_named_tensor *tensor, float *values)
 {
     const clt_model_published *names = clt_model_family_of(o->saved->config)->published;
@@ -73,7 +73,7 @@ static clt_status round_values(const clt_probe_options *o, const clt_named_tenso
     return CLT_OK;
 }
 
-/* Loads one parameter: of the run as it is, or merged, where adapters are zero. */
+/* Loads one parameter: the run's own value, or with `merged` the merged one, where adapters are zero. */
 static clt_status load_one(const clt_probe_options *o, clt_run *run, const clt_param *param, bool merged)
 {
     const clt_checkpoint *checkpoint = o->saved->checkpoint;
@@ -114,8 +114,8 @@ static clt_status prepare(const clt_probe_options *o)
     return clt_config_set(config, "precision.mode", "f32");
 }
 
-/* Shares of the largest logit, four times or more of what was measured with small models
- * (docs/pretrained.md): rounding weights to 16 bits, and in f32 another order of sums. */
+/* The change that rounding explains: a share of the largest logit, at least four times the change measured
+ * with small models (docs/pretrained.md). In f32 only the order of sums differs. */
 static double explained(clt_dtype dtype, double largest)
 {
     return largest * (dtype == CLT_F16 ? 0.01 : dtype == CLT_BF16 ? 0.06 : 1e-4);

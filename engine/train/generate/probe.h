@@ -11,7 +11,7 @@
 #include "engine/train/job/observer.h"
 
 typedef struct clt_probe_options {
-    clt_saved_run *saved;   /* with its tensors; keys of its config are set for the probe */
+    clt_saved_run *saved;   /* open with its tensors; the probe sets keys of its config */
     const clt_merge *merge; /* after the export: it holds the merged weights */
     clt_values values;      /* as exported */
     clt_dtype dtype;        /* of the exported weights */
@@ -23,15 +23,15 @@ typedef struct clt_probe_options {
 
 typedef struct clt_probe_result {
     int tokens;             /* of the text */
-    int same;               /* after how many of them the most likely next token is the same */
+    int same;               /* tokens after which the most likely next token is the same */
     double change, largest; /* the largest absolute change of a logit, and the largest absolute logit */
-    double expected;        /* a change that rounding to the type explains at most */
-    /* Not empty: nothing was compared, for this reason, such as that there is no device. */
+    double expected;        /* largest change that rounding to the type explains */
+    /* Why nothing was compared, for instance because there is no device; "": both were compared. */
     char why_not[600];
 } clt_probe_result;
 
-/* A reason for which the two cannot be compared on this machine is no error. CLT_ECHECKPOINT, CLT_EDEVLOST,
- * CLT_ENOMEM. */
+/* If this machine cannot compare the two, why_not says so, and that is not an error. CLT_ECHECKPOINT,
+ * CLT_EDEVLOST, CLT_ENOMEM. */
 clt_status clt_probe_merge(const clt_probe_options *options, clt_probe_result *result);
 
 #endif

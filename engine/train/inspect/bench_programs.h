@@ -37,7 +37,7 @@ typedef struct clt_bench_programs_sum {
     double sum, largest; /* seconds of all builds added up, and of the slowest one */
 } clt_bench_programs_sum;
 /* Opens the device, plans the config and builds the programs of both plans. json: the record. A program that
- * does not build is counted in `failed`; CLT_EDEVICE without a device. */
+ * does not build is counted in `failed`; CLT_EDEVICE: there is no device. */
 clt_status clt_bench_programs(const clt_bench_programs_options *options, clt_bench_programs_sum *out,
                               clt_str *json);
 

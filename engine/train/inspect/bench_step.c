@@ -2,7 +2,8 @@
  *
  * bench step: real training steps on random data of the config's shapes, enqueued ahead of the device as the
  * trainer does. First plain steps, for step time and host time; then a few whose OpenCL calls are timed
- * (metered); with --profile a few with every command timed; last the phases one by one, waiting for each. */
+ * (metered); with --profile a few with every command timed; at the end the phases one by one, waiting for
+ * each. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 #include "engine/train/run/run.h"
 
 #define METERED 50  /* steps, fewer when a step has many commands; every second one is metered */
-#define PROFILED 10 /* most steps that are profiled */
+#define PROFILED 10 /* most steps profiled */
 #define WAITED 5
 
 typedef struct bench {
@@ -33,8 +34,8 @@ typedef struct bench {
     int64_t next; /* number of the step to enqueue next */
 } bench;
 
-/* Takes the results of finished steps; all: waits for every step. Times of the steps from `first` on are
- * stored in ms, if it is not NULL. */
+/* Takes the results of finished steps; all: waits for every step. Stores the times of the steps from `first`
+ * on in `ms`, unless it is NULL. */
 static clt_status take(bench *b, bool all, int64_t first, double *last, double *ms)
 {
     clt_step_result result;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of cards, and times of plans by it. */
+ * The table of cards, and step times estimated from it. */
 #include "engine/train/inspect/cards.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@
 
 #include "cl/device/matrix_unit.h"
 
-/* Data sheets of NVIDIA and AMD: SXM where the name says nothing, PCIe where it does. Memory: what a
- * driver reports where that is known, else the data sheet's size. */
+/* From data sheets of NVIDIA and AMD; cards that exist as SXM and PCIe are SXM unless the name says PCIe.
+ * Memory: as a driver reports it where that is known, else the data sheet's size. */
 const clt_card clt_cards[] = {
     {"H200", 90, 132, 140.4, 4800, 67, 494.5, 989},    {"H100", 90, 132, 79.6, 3350, 67, 494.5, 989},
     {"H100-PCIe", 90, 114, 79.6, 2000, 51, 378, 756},  {"A100", 80, 108, 80, 2039, 19.5, 156, 312},
@@ -22,12 +22,12 @@ const clt_card clt_cards[] = {
     {"RTX4090", 89, 128, 24, 1008, 82.6, 82.6, 165.2}, {"RTX3090", 86, 82, 24, 936, 35.6, 35.6, 71},
     {"MI300X", 0, 304, 192, 5300, 163.4, 0, 0},        {0}};
 
-#define DRIVER_SHARE 0.05   /* of the memory */
+#define DRIVER_SHARE 0.05   /* share of the memory that the driver keeps */
 #define LAUNCH_SECONDS 3e-6 /* between the starts of two kernels in a row */
-#define LARGEST_SHARE 4     /* NVIDIA's driver gives a quarter of the memory to one buffer */
+#define LARGEST_SHARE 4     /* NVIDIA's driver limits one buffer to a quarter of the memory */
 #define GIB 1073741824.0
 
-/* NULL: none has this name. */
+/* Returns NULL if no card has this name. */
 static const clt_card *look_up(const char *name, size_t length)
 {
     for (const clt_card *c = clt_cards; c->name; c++)
@@ -64,7 +64,7 @@ static uint32_t units_of(int generation)
                               : 0;
 }
 
-/* KiB of local memory of a work-group (CUDA's programming guide, table of compute capabilities). */
+/* Local memory of a work-group in KiB (CUDA's programming guide, table of compute capabilities). */
 static uint64_t local_kib(int generation)
 {
     return generation == 90                       ? 227

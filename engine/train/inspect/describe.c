@@ -20,8 +20,8 @@ static clt_status open_device(const char *spec, uint32_t caps, ocl_device_desc *
     return CLT_OK;
 }
 
-/* Limits that the caller set. A generic device has as much memory as the limit of memory says, even if that
- * is more than a typical one has. */
+/* Applies the limits that the caller set. A generic device gets as much memory as the memory limit says,
+ * even if that is more than a typical device has. */
 static clt_status limit(ocl_device_desc *desc, bool generic)
 {
     CLT_TRY(ocl_size_limits_in_use(&desc->limits));
@@ -33,7 +33,7 @@ static clt_status limit(ocl_device_desc *desc, bool generic)
     return CLT_OK;
 }
 
-/* planned: the device, which is not looked for; or NULL. */
+/* planned: the device, which is then not searched for; or NULL. */
 static clt_status find_device(const clt_config *config, const char *spec, const ocl_device_desc *planned,
                               uint32_t caps, clt_described_device *out)
 {
@@ -117,7 +117,8 @@ void clt_description_close(clt_description *d)
 
 /* --- layers --- */
 
-/* Bytes of a node's outputs and of what it keeps for backward, in the training plan; views have none. */
+/* Bytes of a node's outputs and of the tensors it keeps for backward, in the training plan; views have
+ * none. */
 static uint64_t node_bytes(const clt_plan *plan, const clt_node *node)
 {
     uint64_t bytes = 0;
@@ -157,7 +158,7 @@ static size_t block_length(const clt_graph *graph, size_t at, int32_t b)
     return n;
 }
 
-/* True if both nodes compute the same op with the same shape of their result. */
+/* True if both nodes have the same op and the same shape of the result. */
 static bool same_node(const clt_graph *graph, const clt_node *a, const clt_node *b)
 {
     return a->op == b->op && a->n_out == b->n_out &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a config would train and what that would need, for `plan`, `estimate` and `train --dry-run`. Nothing
- * is allocated on a device, and no kernel of the model is built. */
+ * Describes what a config would train and what the training would need, for `plan`, `estimate` and `train
+ * --dry-run`. Nothing is allocated on a device, and no kernel of the model is built. */
 #ifndef ENGINE_TRAIN_INSPECT_DESCRIBE_H
 #define ENGINE_TRAIN_INSPECT_DESCRIBE_H
 
@@ -42,13 +42,14 @@ typedef struct clt_layer_row {
     const char *op;       /* "" for blocks */
     clt_shape shape;      /* shape of output 0; ndim 0: a loss, or blocks */
     int64_t parameters;   /* number of its own parameters, in all repetitions */
-    uint64_t activations; /* bytes of its outputs and of what it keeps for the backward pass */
+    uint64_t activations; /* bytes of its outputs and of the tensors it keeps for the backward pass */
 } clt_layer_row;
 /* Rows in order of execution; the caller frees them. Activations need less memory than their sum if they are
  * not live at the same time. */
 clt_status clt_description_layers(const clt_description *d, clt_layer_row **rows, int *count);
 
-/* The records of `plan --json` and `estimate --json`, and the commands and memory map of `plan --full`. */
+/* The JSON records of `plan --json` and `estimate --json`, and the commands and memory map of `plan
+ * --full`. */
 clt_status clt_description_plan_json(const clt_description *d, clt_str *out);
 clt_status clt_description_estimate_json(const clt_description *d, clt_str *out);
 clt_status clt_description_full(const clt_description *d, clt_str *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builds the model that a folder describes from its config.json alone. The fields that the model wants of its
- * data are made up with the smallest shapes that give every parameter its own shape. */
+ * Builds the model that a folder describes from its config.json alone. The data fields that the model needs
+ * are made up, with the smallest shapes that give every parameter its right shape. */
 #include "engine/train/inspect/folder_check.h"
 
 #include <stdio.h>
@@ -26,13 +26,13 @@ static void add_field(clt_model_inputs *inputs, const char *name, clt_shape shap
     inputs->field[inputs->n_fields++] = (clt_model_field){name, CLT_I32, shape, max_value};
 }
 
-/* A target that is a number. */
+/* Adds a target that is a number. */
 static void add_number(clt_model_inputs *inputs)
 {
     inputs->field[inputs->n_fields++] = (clt_model_field){"y", CLT_F32, clt_shape_make(0, NULL), -1};
 }
 
-/* The fields of a bert by its head. How many classes a classifier has is known from its weights only. */
+/* Adds the fields of a bert, by its head. Only the weights tell how many classes a classifier has. */
 static void bert_fields(const clt_config *config, const clt_safetensors *file, clt_model_inputs *inputs)
 {
     const char *head = clt_config_string(config, "model.head");
@@ -75,7 +75,7 @@ static clt_status graph_of(const clt_config *config, const clt_safetensors *file
 
 #define MAX_TYPES 8
 
-/* Counts the tensors of each type, which a file names as it likes. */
+/* Counts the tensors of each type. A type is any name that the file gives. */
 static void list_types(const clt_safetensors *file, clt_folder_facts *out)
 {
     const char *type[MAX_TYPES];

@@ -12,11 +12,11 @@ typedef struct clt_folder_facts {
     int64_t parameters;    /* values that the model learns */
     int files, tensors;    /* of the weights */
     char types[200];       /* "F32", or "BF16 (290 tensors), F32 (2)" */
-    bool has_tokenizer;    /* one lies beside the weights */
+    bool has_tokenizer;    /* a tokenizer lies beside the weights */
     char tokenizer[300];   /* its description, or "none lies beside the weights" */
-    int64_t unused_rows;   /* of the model, which no token of that tokenizer leads to */
+    int64_t unused_rows;   /* rows of the model that no token of that tokenizer uses */
     char special_ids[600]; /* what contradicts the special ids of config.json, "" if nothing does */
-    char stops[300];       /* ids at which generated texts end, as JSON; "": the tokenizer's end alone */
+    char stops[300];       /* ids at which generated texts end, as JSON; "": only the tokenizer's end token */
     char chat[300];        /* the name of the known chat template, or why there is none */
 } clt_folder_facts;
 

@@ -29,7 +29,7 @@ static void add(table *t, const char *label, const char *format, ...)
     va_end(args);
 }
 
-/* Marks the row added last as one for the log only. */
+/* Marks the row added last as shown in the log only. */
 static void technical(table *t)
 {
     t->rows[t->count - 1].technical = true;
@@ -99,7 +99,7 @@ static void add_weights(table *t, const clt_run *run)
             w->file, clt_hash64_text(w->hash, hash), w->notes[0] ? "; " : "", w->notes);
 }
 
-/* Says which parameters start with values of their own: what --init-skip names, and new adapters. */
+/* Says which parameters start with values of their own: those that --init-skip names, and new adapters. */
 static void add_kept(table *t, const clt_weights_taken *w)
 {
     int names = w->kept_names[0] ? 1 : 0;
@@ -115,7 +115,8 @@ static void add_kept(table *t, const clt_weights_taken *w)
             w->adapters, CLT_PLURAL(w->adapters));
 }
 
-/* Floating-point operations of a run below which tuning is not suggested: its minute would not pay. */
+/* Floating-point operations of a run below which tuning is not suggested: it takes about a minute, more than
+ * it would save. */
 #define TUNE_FLOPS 1e14
 
 static void add_tuning(table *t, const clt_run *run)
@@ -145,7 +146,7 @@ const char *clt_startup_steps(const clt_job *job, char *text, size_t size)
     return text;
 }
 
-/* Passes through a text above which the table warns that the model will memorise it. */
+/* With more passes through a text than this, the table warns that the model will memorise it. */
 #define MOST_PASSES 100
 
 static void add_training(table *t, const clt_job *job)

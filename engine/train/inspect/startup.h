@@ -7,7 +7,7 @@
 #include "engine/train/run/run.h"
 
 #define CLT_STARTUP_ROWS 20
-/* Makes the rows that are known before a device allocates anything, for a dry run, and returns their number.
+/* Makes the rows that are known before a device allocates anything, for a dry run; returns their number.
  * resumed: the run that would be resumed, whose step time is then shown; NULL: none. taken: the result of
  * clt_weights_check for --init; NULL: --init was not given. */
 int clt_startup_job_rows(const clt_job *job, const char *resumed, const clt_weights_taken *taken,

@@ -14,7 +14,7 @@
 #include "engine/train/ranks/sync.h"
 
 #define LIMITS_SECONDS 1.0
-#define WARM_UP 2 /* first steps, which the advice ignores */
+#define WARM_UP 2 /* first steps, which sums and advice ignore */
 
 /* Sums over the steps after warm-up. */
 typedef struct step_sums {
@@ -87,7 +87,7 @@ static clt_status make_trace(clt_watch *w, size_t commands)
 static clt_status start(clt_watch *w)
 {
     const clt_plan *plan = w->run->job->train;
-    /* commands, two transfers per micro-batch and per sum, the reporter's reads, a snapshot of all
+    /* commands, two transfers per micro-batch and per sum, the reporter's reads, and a snapshot of all
      * tensors */
     size_t commands = clt_plan_commands(plan) + 2 * (size_t)w->run->job->accumulation + 2 * plan->n_sums + 4;
     size_t capacity = commands * (size_t)(w->options.depth + 2) + 3 * plan->graph->n_params + 8;
@@ -121,7 +121,7 @@ void clt_watch_destroy(clt_watch *w)
 {
     if (!w)
         return;
-    clt_feed_destroy(w->run->feed); /* its threads write into the spans, as does the communication thread */
+    clt_feed_destroy(w->run->feed); /* the feed's and the communication thread write into the spans */
     clt_sync_drain(w->run->sync);
     w->run->feed = NULL;
     if (w->recording)
@@ -231,7 +231,7 @@ static void on_span(void *context, const ocl_span *s)
     clt_watch *w = context;
     clt_phase phase = CLT_PHASE_FORWARD;
     size_t index = 0;
-    if (s->tag != w->digesting) /* a record left over from a step that was not evaluated */
+    if (s->tag != w->digesting) /* a record left over from a step that was not digested */
         return;
     if (s->kind == OCL_SPAN_COMMAND && !find_phase(w->run->train, s->command, &index, &phase))
         return;
@@ -256,7 +256,7 @@ static void add_sums(step_sums *sums, const clt_step_times *t, double data_ms)
     sums->data_ms += data_ms;
 }
 
-/* Without the device's times: what the host knows of a step. */
+/* Adds what the host knows of a step, when the device gives no times. */
 static void add_plain(step_sums *sums, const clt_step_metrics *m)
 {
     sums->steps++;
@@ -305,8 +305,7 @@ void clt_watch_measure_limits(clt_watch *w)
     ocl_record_set(w->run->device, OCL_RECORD_OFF, INT64_MAX);
     w->profile->have_limits =
         ocl_measure_limits(w->run->device, LIMITS_SECONDS, &w->profile->limits) == CLT_OK;
-    if (!w->profile
-             ->have_limits) /* for instance no memory for the test arrays: the profile has no percentages */
+    if (!w->profile->have_limits) /* for instance no memory for test arrays: no percentages */
         clt_error_clear();
 }
 
@@ -324,7 +323,7 @@ double clt_watch_busy(const clt_watch *w)
     return w->recording && w->sums.step_ns > 0 ? fmin(1.0, w->sums.busy_ns / w->sums.step_ns) : NAN;
 }
 
-/* The cost of reading the thread's clock once. */
+/* Returns the time that reading the thread's clock takes. */
 static double clock_cost(void)
 {
     enum { READINGS = 256 };
@@ -398,7 +397,8 @@ void clt_watch_advice(clt_watch *w, double utilization, char *text, size_t size)
         clt_advice_count(&f, utilization, w->sums.steps > 0 ? w->sums.comm_ms / (double)w->sums.steps : 0);
     if (clt_advice(&f, text, size) != CLT_ADVICE_MICRO_BATCH)
         return;
-    /* whether a larger batch fits must be found by planning, so only do it where the advice depends on it */
+    /* finding out whether a larger batch fits needs planning, so it is only done where the advice depends on
+     * it */
     int64_t micro = 2 * f.micro_batch, global = clt_advice_halves(&f) ? f.global_batch : 2 * f.global_batch;
     bool fits = false;
     if (clt_job_fits(w->run->job, micro, global, &fits) != CLT_OK) { /* no reason to end the run */

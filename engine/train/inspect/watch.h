@@ -12,7 +12,7 @@
 
 #define CLT_WATCH_EVERY 50 /* when not profiling, one step in 50 has all its commands recorded */
 #define CLT_WATCH_METER_EVERY                                                                                \
-    8 /* when profiling, one step in 8 is metered: the time of each of its OpenCL calls is taken */
+    8 /* when profiling, the OpenCL calls of one step in 8 are timed (the step is metered) */
 #define CLT_WATCH_TRACE_STEPS 8 /* most steps of a trace; fewer when a step has many commands */
 #define CLT_WATCH_TRACE_SLICES 60000
 
@@ -48,7 +48,7 @@ void clt_watch_break(clt_watch *watch, bool pause);
 void clt_watch_digest(clt_watch *watch, int64_t step, clt_step_metrics *metrics);
 
 /* --- at the end --- */
-/* Measures the device's limits for the profile, in about a second. A failure only leaves them out. */
+/* Measures the device's limits for the profile, in about a second. If that fails, the profile lacks them. */
 void clt_watch_measure_limits(clt_watch *watch);
 const clt_profile *clt_watch_profile(clt_watch *watch); /* NULL: not profiling */
 /* Mean over the steps whose busy fraction is known; NAN: there are none. */

@@ -28,7 +28,7 @@ typedef struct comparison {
 
 /* --- what the checkpoint says --- */
 
-/* The text of its config, and where it was found in *path; *text is NULL if it is not known. */
+/* Reads the text of the checkpoint's config. *path: where it was found. *text: NULL if it is not known. */
 static clt_status config_text(const clt_checkpoint *saved, char **text, char **path)
 {
     size_t size;
@@ -143,7 +143,8 @@ static clt_status check_tokenizer(const comparison *c)
                  : "the tokenizer.json of the checkpoint (data.tokenizer=…)");
 }
 
-/* Refuses another data.joined, by which the same files become other tokens; called when the data differs. */
+/* Refuses a changed data.joined, which turns the same files into other tokens; called when the data
+ * differs. */
 static clt_status check_joined(const comparison *c)
 {
     const char *key = "data.joined";
@@ -165,8 +166,8 @@ static clt_status check_joined(const comparison *c)
         key, was ? "true" : "false");
 }
 
-/* data.scale of a config. If it is left to the data: 1, or for a standardised table 0, which no given scale
- * is. */
+/* Returns data.scale of a config. If it is left to the data: 1, or for a standardised table 0, which differs
+ * from any scale that can be given. */
 static double given_scale(const comparison *c, const clt_config *config)
 {
     double scale = clt_config_float(config, "data.scale");
@@ -195,7 +196,7 @@ static clt_status check_scale(const comparison *c)
              c->saved->path, was, clt_double_text(now, is), was);
 }
 
-/* Whether a key decides about the figure of checkpoint.best and has another value than before. */
+/* Whether a key that the figure of checkpoint.best depends on has changed its value. */
 static bool figure_differs(const clt_config *was, const clt_config *is)
 {
     int best = clt_config_choice(is, "checkpoint.best");

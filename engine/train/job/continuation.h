@@ -11,13 +11,13 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/train/job/job.h"
 
-/* The checkpoint that a training goes on from, which is opened and verified once, before anything is
+/* The checkpoint that a training resumes from. It is opened and verified once, before anything is
  * planned. */
 typedef struct clt_resumed {
-    const char *name; /* the folder as the options name it; "": nothing is resumed */
-    char path[1024];  /* the checkpoint's folder, the same on all ranks; "": there is none, the run begins */
-    clt_checkpoint *saved; /* until its values are loaded; NULL: there is none */
-    int64_t micro_batch;   /* that data.micro_batch auto chose in the run that is resumed; 0: unknown */
+    const char *name;      /* the folder as the options name it; "": nothing is resumed */
+    char path[1024];       /* the checkpoint's folder, the same on all ranks; "": none, the run is new */
+    clt_checkpoint *saved; /* open until its values are loaded; NULL: none */
+    int64_t micro_batch;   /* chosen by data.micro_batch auto in the run that is resumed; 0: unknown */
     int64_t global_batch;  /* samples of a step of the run that is resumed; 0: unknown */
 } clt_resumed;
 
@@ -45,8 +45,8 @@ typedef struct clt_continuation {
  * compared. */
 clt_status clt_continuation_check(const clt_checkpoint *saved, const clt_job *job, clt_continuation *out);
 
-/* Line `index` of what to tell the user, without a newline; *warning: it is a warning. Returns false if
- * there is no such line. update: number of updates so far. */
+/* Writes line `index` of what the user is told, without a newline; *warning: the line is a warning. Returns
+ * false if there is no such line. update: number of updates so far. */
 bool clt_continuation_line(const clt_continuation *c, const clt_job *job, int64_t step, uint32_t update,
                            int index, bool *warning, char *text, size_t size);
 

@@ -15,7 +15,8 @@
 #include "engine/ops/op.h"
 
 /* Compute units that plans for a CPU assume with parallel.rank_invariant, however many cores the rank has.
- * More than most ranks have: too many pieces of a sum cost little, cores without a piece cost much. */
+ * It is more than most ranks have, because extra pieces of a sum cost little and cores without a piece cost
+ * much. */
 #define INVARIANT_UNITS 32
 
 double clt_job_rate_factor(const clt_config *c, int64_t global_batch)
@@ -231,7 +232,7 @@ static clt_source shapes_of(const clt_job *job)
     const clt_source_field *x = &shapes.fields[0];
     if (job->facts && clt_config_float(job->config, "data.scale") == 0 && x->dtype != CLT_F32 &&
         job->facts->fields[0].dtype != CLT_F32)
-        shapes.scale = job->facts->scale; /* as it followed from the training data */
+        shapes.scale = job->facts->scale; /* the scale that the training data gave */
     return shapes;
 }
 
@@ -312,7 +313,7 @@ static clt_status check_eval_data(const clt_config *c)
 
 static clt_status open_source(const clt_job *job, clt_split split, clt_source **out)
 {
-    /* a training that begins learns anew what its targets are */
+    /* a new training finds out itself what its targets are */
     bool trains = job->kind != CLT_JOB_EVAL;
     const clt_source_with with = {.table = job->known ? job->known->table : NULL,
                                   .table_may_differ = job->begins,
@@ -359,7 +360,7 @@ static clt_status open_sources(clt_job *job, clt_job_kind kind)
     return clt_source_has_eval(job->config) ? clt_source_open_like(job->config, &job->eval_source) : CLT_OK;
 }
 
-/* What follows from the batch sizes and the data: steps, schedule, and the graph of a micro-batch. */
+/* Sets what follows from the batch sizes and the data: steps, schedule, and the graph of a micro-batch. */
 static clt_status decide_sizes(clt_job *job)
 {
     int32_t prediction;
@@ -489,7 +490,7 @@ clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int 
     job->borrowed = data->source != NULL;
     job->train_source = job->eval_source = data->source;
     CLT_TRY(decide(job));
-    job->known = NULL; /* sources have copied it */
+    job->known = NULL; /* sources have copied the facts */
     *out = CLT_TAKE(job);
     return CLT_OK;
 }

@@ -80,9 +80,9 @@ typedef struct clt_job_data {
 clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int ranks, clt_job_kind kind,
                         clt_job **out);
 /* For data.micro_batch auto, after clt_job_open and before clt_job_plan. find: the recorded micro-batch if
- * this device has memory for it, else the largest that fits, else the smallest that is allowed; without
- * auto the config's. set: takes that one, or a smaller one that ranks have agreed on, and decides steps
- * and schedule again. choose: both, for one rank; does nothing without auto. */
+ * this device has memory for it, else the largest that fits, else the smallest that is allowed; without auto
+ * it is the config's. set: takes that one, or a smaller one that ranks have agreed on, and decides steps and
+ * schedule again. choose: both, for one rank; does nothing without auto. */
 clt_status clt_job_find_micro_batch(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order,
                                     int64_t *out);
 clt_status clt_job_set_micro_batch(clt_job *job, int64_t micro_batch);
@@ -114,8 +114,8 @@ clt_status clt_job_check_memory(const clt_job *job);
 clt_status clt_job_fits(const clt_job *job, int64_t micro_batch, int64_t global_batch, bool *fits);
 /* Bytes of activations of the training and evaluation plans with another value of train.recompute. */
 clt_status clt_job_activations(const clt_job *job, clt_recompute tier, uint64_t *bytes);
-/* The largest micro-batch, a divisor of global_batch that leaves every rank one, whose plan fits into
- * desc.usable_bytes; 0: none. */
+/* The largest micro-batch whose plan fits into desc.usable_bytes. It divides global_batch and leaves every
+ * rank a micro-batch; 0: none. */
 clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out);
 
 /* Number of micro-batches of a step that a rank computes; they are consecutive, from number *first of the
@@ -126,7 +126,7 @@ float clt_job_part(const clt_job *job);
 /* job_batch.c, for job.c. read: sets micro_batch, global_batch and accumulation (CLT_ECONFIG, CLT_ERANKS:
  * they do not fit). most: micro-batches in a step of the rank that has the most. */
 clt_status clt_job_read_batch(clt_job *job);
-clt_status clt_job_check_batch(clt_job *job); /* its second half, after micro_batch has changed */
+clt_status clt_job_check_batch(clt_job *job); /* read's second half, after micro_batch changed */
 int32_t clt_job_most(const clt_job *job);
 /* job_targets.c: whether there are losses on y, and all of them are regression losses; CLT_EDATA if the
  * targets of a source (NULL: none) do not suit the losses. */
@@ -144,8 +144,8 @@ void clt_job_see(clt_job *job, const ocl_device_desc *desc, const clt_update_ord
 clt_status clt_job_plan_train(clt_job *job);
 clt_status clt_job_plan_eval(clt_job *job);
 /* job_fits.c, for job.c. plan_both: makes one plan or both; they keep derived tensors
- * (engine/plan/derived.c) if these fit into desc.usable_bytes. name_what_fits: adds a micro-batch that
- * fits to the error of this thread, which is lack of memory. */
+ * (engine/plan/derived.c) if these fit into desc.usable_bytes. name_what_fits: this thread's error is lack
+ * of memory; adds to its text a micro-batch that would fit. */
 clt_status clt_job_plan_both(clt_job *job, bool train, bool eval);
 clt_status clt_job_name_what_fits(const clt_job *job);
 /* The amount of data that a training reads in all its steps. */
@@ -155,8 +155,8 @@ typedef struct clt_job_amount {
         passes; /* target tokens of all steps; passes over the training data, 0: that data was not read */
 } clt_job_amount;
 clt_job_amount clt_job_reads(const clt_job *job);
-/* steps: of a training on `samples` samples. rate_factor: global_batch / optimizer.base_batch, 1 without
- * that key. schedule: its learning rates are multiplied by that factor. */
+/* steps: number of steps of a training on `samples` samples. rate_factor: global_batch /
+ * optimizer.base_batch, 1 without that key. schedule: its learning rates are multiplied by that factor. */
 clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *steps);
 double clt_job_rate_factor(const clt_config *config, int64_t global_batch);
 /* Warns if warm-up or final decay had to be shortened, or if a batch is larger than the data. */

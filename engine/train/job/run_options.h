@@ -16,7 +16,7 @@ struct clt_saved_run;
 
 typedef struct clt_run_options {
     const clt_config *config;
-    bool config_is_saved; /* it was read from a run, which may be a stranger's: its hooks are not started */
+    bool config_is_saved; /* it comes from a run, perhaps a stranger's, so its hooks are not started */
     const char *out_dir;  /* run folder; NULL: nothing is written */
     /* train: NULL or "none"; "auto": the newest checkpoint of out_dir if there is one; or a folder */
     const char *resume;

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* How far u is between the end of warm-up and the horizon, in [0,1]. */
+/* Position of update u between the end of warm-up and the horizon, in [0,1]. */
 static double progress(const clt_schedule *s, int64_t u)
 {
     int64_t span = s->horizon - s->warmup;
@@ -26,7 +26,7 @@ static double wsd_rate(const clt_schedule *s, int64_t u)
     return s->min + (s->peak - s->min) * (1.0 - sqrt(p > 1.0 ? 1.0 : p));
 }
 
-/* With t updates of the horizon done, this one included; the last one has the rate `min`. */
+/* The rate of the t-th update, counted from 1; the last one of the horizon has the rate `min`. */
 static double poly_rate(const clt_schedule *s, int64_t t)
 {
     double left = t < s->horizon ? 1.0 - (double)t / (double)s->horizon : 0.0;

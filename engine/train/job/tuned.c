@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which tuning records a run may use, and which it does use. Rank 0 decides; other ranks follow if their
- * device is the same. */
+ * Decides which tuning records a run may use, and collects the ones that it does use. Rank 0 decides; other
+ * ranks follow if their device is the same. */
 #include "engine/train/job/tuned.h"
 
 #include <inttypes.h>
@@ -42,8 +42,8 @@ static void say(const clt_observer *observer, const char *line)
 
 /* --- choices of a checkpoint --- */
 
-/* Reads the sets of records in the member "tuning" of a checkpoint's state. Leaves out sets that it cannot
- * read, with a warning. */
+/* Reads the sets of records in the member "tuning" of a checkpoint's state. Skips sets that it cannot read,
+ * with a warning. */
 static clt_status read_pins(const clt_json *state, const char *path, ocl_tuning **sets, int *n, int *outdated)
 {
     const clt_json *list = clt_json_get(state, "tuning");
@@ -60,7 +60,7 @@ static clt_status read_pins(const clt_json *state, const char *path, ocl_tuning 
             clt_error_clear();
             continue;
         }
-        if (old > 0) { /* records for other versions of the kernels: the whole set is from another program */
+        if (old > 0) { /* records for other versions of the kernels show that another program made the set */
             *outdated += old;
             ocl_tuning_destroy(sets[*n]);
             continue;

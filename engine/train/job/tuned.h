@@ -45,7 +45,7 @@ void clt_tuned_close(clt_tuned *tuned);
 CLT_SCOPED_POINTER(clt_tuned, clt_tuned_close)
 /* The style of kernels that plans for a device use; ASKED if the user or an emulated device decides it. */
 ocl_style clt_tuned_style(const ocl_device_desc *desc);
-/* To be called when the device has been opened again in another style: plans are made for it from now on. */
+/* To be called when the device has been opened again in another style: from now on plans use that style. */
 void clt_tuned_move(clt_tuned *tuned, const ocl_device_desc *device);
 /* clt_tuned_measure: with device.tune on, rank 0 measures the problems of the job's plans that have no
  * record, for at most device.tune_seconds, and saves the records; then the job is planned again with them.
@@ -56,7 +56,7 @@ clt_status clt_tuned_measure(clt_tuned *tuned, ocl_device *device, const clt_con
 clt_status clt_tuned_note(clt_tuned *tuned, const clt_job *job);
 /* One line: "12 of 14 products tuned (cached), choices 0123456789abcdef". Returns buffer. */
 const char *clt_tuned_text(const clt_tuned *tuned, char *buffer, size_t size);
-/* Number of products in the job's plans that have never been measured here; `cltrain tune` can measure
+/* Number of products in the job's plans that were never measured on this device; `cltrain tune` can measure
  * them. */
 int clt_tuned_unmeasured(const clt_tuned *tuned);
 /* Writes the member "tuning" of a checkpoint's state: the choices in use, then those for other devices. */

@@ -110,13 +110,13 @@ clt_status clt_keeper_save(clt_keeper *k, int64_t step, clt_save_reason reason)
                                .best = -1};
     if (!k->saver || k->newest == step)
         return CLT_OK;
-    CLT_TRY(clt_keeper_poll(k, CLT_SAVER_WAIT)); /* only one save can be in flight */
-    if (k->tried.step == step)                   /* it has failed, and is tried again */
+    CLT_TRY(clt_keeper_poll(k, CLT_SAVER_WAIT)); /* only one save may be in flight */
+    if (k->tried.step == step)                   /* its save has failed and is retried */
         set_best(k, k->tried);
     k->tried.step = -1;
     if (keeps_best && k->state.best_step == step)
         k->tried = best_of(k);
-    if (keeps_best) /* of a save that fails nothing is deleted */
+    if (keeps_best) /* a save that fails deletes nothing */
         retention.best = k->tried.step >= 0 ? k->tried.step : k->kept.step;
     k->newest = step;
     k->reason = reason;

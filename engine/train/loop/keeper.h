@@ -31,22 +31,23 @@ typedef struct clt_best_evaluation {
 typedef struct clt_keeper {
     clt_run *run;
     clt_saver *saver; /* NULL: nothing is ever saved */
-    /* With checkpoint.best the best evaluation in it is one whose checkpoint is complete, or being saved, or
-     * about to be saved: when that save fails, it is again the one before it. */
+    /* With checkpoint.best its best evaluation has a checkpoint that is complete, being saved, or about to
+     * be saved. If that save fails, the previous best evaluation takes its place again. */
     clt_saved_state state;
     clt_best_evaluation kept;  /* the best one whose checkpoint is complete */
-    clt_best_evaluation tried; /* the newest save is the checkpoint of this one; -1: of no best one */
+    clt_best_evaluation tried; /* the one that the newest save belongs to; -1: to none */
     int64_t newest;            /* step of the newest save that has begun and not failed; -1 none */
     int failures;              /* consecutive failed saves */
     clt_save_reason reason;    /* of the newest save */
     clt_run_result *result;
-    /* Called when a checkpoint is complete, and when one could not be written and the run goes on. */
+    /* saved: called when a checkpoint is complete. warn: when one could not be written and training
+     * continues. */
     void (*saved)(void *context, const clt_save_result *result, clt_save_reason reason);
     void (*warn)(void *context, const char *text);
     void *context; /* for both functions */
 } clt_keeper;
 
-/* folder: of the checkpoints, on rank 0; NULL on the other ranks. The keeper begins with the state of the
+/* folder: the checkpoints folder on rank 0; NULL on the other ranks. The keeper begins with the state of the
  * resumed checkpoint, if a run is resumed. Collective. */
 clt_status clt_keeper_open(clt_keeper *keeper, clt_run *run, const char *folder);
 void clt_keeper_close(clt_keeper *keeper);

@@ -65,8 +65,8 @@ void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t tota
     clt_progress(&run->options->observer, what, done, total);
 }
 
-/* Chooses the algorithm of the all-reduce (way). On one host nothing is faster than memory that its ranks
- * share. Else all ways are measured with a bucket's bytes, at most 4 MiB. */
+/* Chooses the algorithm of the all-reduce (its "way"). On one host, memory that the ranks share is fastest.
+ * Otherwise all algorithms are measured with the bytes of a bucket, at most 4 MiB. */
 static clt_status choose_way(clt_run *run)
 {
     static const comm_type types[] = {
@@ -123,7 +123,7 @@ static clt_status keep_style(clt_run *run)
     return CLT_OK;
 }
 
-/* Puts the tensors of --adapter beside those of --init. */
+/* Joins the tensors of --adapter to the opened file of --init. */
 static clt_status join_adapter(const clt_run_options *o, clt_safetensors **file)
 {
     CLT_SCOPED(clt_peft) *adapter = NULL;
@@ -205,8 +205,8 @@ static clt_status compare_ranks(clt_run *run)
     return CLT_OK;
 }
 
-/* Says that a resumed run is complete before kernels are built, which takes long. With data.micro_batch auto
- * that may not be known yet. */
+/* Tells the user that a resumed run is already complete, before kernels are built, because building takes
+ * long. With data.micro_batch auto this may not be known yet. */
 static void tell_complete(clt_run *run)
 {
     clt_resume_preview preview = {.from = run->from,
@@ -215,7 +215,7 @@ static void tell_complete(clt_run *run)
     if (!run->from.saved || run->job->auto_micro)
         return;
     int64_t step = clt_checkpoint_int(run->from.saved, "step", 0);
-    if (step > run->job->steps) /* an error, which comes when the checkpoint is loaded */
+    if (step > run->job->steps) /* an error, which loading the checkpoint will report */
         return;
     clt_resume_preview_warn(&preview, run->job, false);
     const char *complete = clt_complete(run->options, run->job, step, &preview.state);
@@ -328,7 +328,7 @@ void clt_run_destroy(clt_run *run)
     clt_reporter_destroy(run->reporter);
     clt_sync_destroy(run->sync);
     clt_run_drop_objects(run);
-    /* after a failed command, others may still use the memory */
+    /* after a failed command, other commands may still use the shared memory */
     bool lost = run->device && ocl_commands_failed(run->device);
     ocl_device_close(run->device);
     if (!lost)

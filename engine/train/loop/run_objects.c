@@ -194,7 +194,7 @@ static clt_status plan_again(clt_run *run)
 }
 
 /* status: of an attempt after the device's context was lost with the error `lost`. If the attempt failed,
- * returns `lost` as the cause of that, too: some drivers fail until the process ends. */
+ * too, returns `lost`, its cause: some drivers fail until the process ends. */
 static clt_status after_loss(clt_status status, const clt_error *lost, const clt_run *run)
 {
     if (status == CLT_OK || lost->status == CLT_OK || !(run->tuned->desc.quirks & OCL_QUIRK_LASTING_FAILURES))
@@ -253,7 +253,7 @@ static bool is_lasting(clt_status status, bool lost)
 }
 
 /* data.micro_batch auto: if the device of a rank refused memory although the plan should have fitted, all
- * ranks go on with the next smaller micro-batch. *again: they do; else `status` stays the rank's error.
+ * ranks continue with the next smaller micro-batch. *again: they do; else `status` stays the rank's error.
  * Collective. */
 static clt_status take_less(clt_run *run, clt_status status, bool *again)
 {
@@ -287,7 +287,7 @@ clt_status clt_run_make_objects(clt_run *run)
 {
     double start = clt_now();
     uint32_t caps = run->tuned->desc.caps;
-    int given_up = run->tuned->desc.n_given_up; /* before this start, by its checkpoint or by earlier runs */
+    int given_up = run->tuned->desc.n_given_up; /* given up earlier: by the checkpoint or by earlier runs */
     bool gave_up = false, lasting = true;
     clt_error lost = {.status = CLT_OK};
     CLT_TRY(check_precision(run));

@@ -76,8 +76,8 @@ static void tell_spike(const clt_loop *l, const clt_step_metrics *m)
     clt_tell_warning(l, text);
 }
 
-/* The gradients are first looked at after this many steps: the first step's of an adapter's A are zero, and
- * the second step's, too, where the schedule begins with a rate of 0. */
+/* Steps after which the gradients are first looked at. The gradients of an adapter's A are zero in the first
+ * step, and in the second step, too, if the schedule begins with a rate of 0. */
 #define FIRST_LOOK 3
 #define WARM_UP 2      /* first steps, which do not count in a rank's speed */
 #define EARLY_STEPS 20 /* the speeds of the ranks are first reported after this many steps */
@@ -151,7 +151,7 @@ static clt_status await(clt_loop *l, int64_t steps)
 }
 
 /* Keeps the host from queueing more than LEAD_SECONDS of work, so that a stop takes effect soon. */
-#define LINE_SECONDS 0.5 /* between two step lines, unless train.log_every is given */
+#define LINE_SECONDS 0.5 /* least time between two step lines, unless train.log_every is given */
 #define LEAD_SECONDS 0.5
 static clt_status hold_back(clt_loop *l)
 {
@@ -203,7 +203,7 @@ static clt_status evaluate(clt_loop *l, int64_t step, bool *save_it)
     return CLT_OK;
 }
 
-/* Makes the evaluation that was due when the budget of an earlier session was reached. */
+/* Does the evaluation that was due when an earlier session reached its budget. */
 static clt_status evaluate_owed(clt_loop *l)
 {
     bool best;
@@ -214,7 +214,8 @@ static clt_status evaluate_owed(clt_loop *l)
     return best ? save(l, l->run->first_step, CLT_SAVE_BEST) : CLT_OK;
 }
 
-/* Evaluates after step `done`, unless the budget is reached or would be: then the run owes the evaluation. */
+/* Evaluates after step `done`, unless the budget is reached or the evaluation would reach it: then the run
+ * owes the evaluation. */
 static clt_status evaluate_in_budget(clt_loop *l, int64_t done, clt_decision *d, bool *best)
 {
     if (!d->stop)
@@ -253,7 +254,7 @@ static clt_status between_steps(clt_loop *l, int64_t done, clt_decision *d)
     return CLT_OK;
 }
 
-/* Publishes the number of the step after which the run ends if a stop is asked for before `step` begins. */
+/* Publishes the number of the step after which the run ends if a stop is requested before `step` begins. */
 static void say_step(const clt_loop *l, int64_t step)
 {
     int64_t ends = step + clt_decision_lag(l);
@@ -359,7 +360,7 @@ static clt_status prepare(clt_loop *l)
     return clt_feed_create(&feed, &run->feed);
 }
 
-/* Loads the checkpoint that the run goes on from, if there is one. */
+/* Loads the checkpoint that the run resumes from, if there is one. */
 static clt_status resume(clt_loop *l)
 {
     if (!l->run->from.path[0])
@@ -389,13 +390,13 @@ static clt_status tell_resumed(clt_loop *l)
     return clt_tell_continuation(l);
 }
 
-/* Opens the run folder, when nothing else can fail any more. Rank 0 decides if there is one; all ranks
+/* Opens the run folder, once nothing else can fail any more. Rank 0 decides if there is one; all ranks
  * save. */
 static clt_status open_folder(clt_loop *l)
 {
     const clt_run_options *o = l->options;
     int64_t saves;
-    /* the folder takes a lock of its own, and fails if another run has taken it in between */
+    /* the folder takes its own lock, and fails if another run has taken it in between */
     clt_lock_release(CLT_TAKE(l->lock));
     if (o->out_dir && !l->quiet)
         CLT_TRY(clt_rundir_open(o->out_dir, o->config, clt_continues(o), &l->dir));
@@ -519,8 +520,9 @@ static clt_status train(clt_loop *l)
     return status == CLT_OK ? status : save_before_end(l, status);
 }
 
-/* Opens the log. A run folder that is in use is refused here, before anything is built or measured. What a
- * killed save has left in the folder that is gone on with is repaired, since this process has its lock. */
+/* Opens the log. A run folder that is in use is refused here, before anything is built or measured. In the
+ * folder of a resumed run, what a killed save has left is repaired, because this process holds the folder's
+ * lock. */
 static clt_status open_log(clt_loop *l)
 {
     const clt_run_options *o = l->options;
@@ -538,7 +540,7 @@ static clt_status run_all(clt_loop *l)
     const clt_run_options *o = l->options;
     CLT_TRY(clt_meter_check(o));
     CLT_TRY(clt_gauges_check(o));
-    CLT_TRY(clt_watch_notices(l)); /* building kernels may take longer than a notice gives */
+    CLT_TRY(clt_watch_notices(l)); /* building kernels may take longer than the time that a notice leaves */
     CLT_TRY(open_log(l));
     CLT_TRY(clt_startup_begin(l));
     CLT_TRY(clt_uploader_open(l));

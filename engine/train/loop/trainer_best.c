@@ -19,8 +19,8 @@
 
 /* Where the best checkpoint would be. */
 typedef struct places {
-    char *folder, *here; /* of the run folder: its checkpoints, and the one of the step */
-    char *beside;        /* beside the checkpoint that is resumed */
+    char *folder, *here; /* in the run folder: the checkpoints folder, and the step's folder in it */
+    char *beside;        /* the step's folder beside the checkpoint that is resumed */
 } places;
 
 static void free_places(places *p)
@@ -119,7 +119,7 @@ clt_status clt_best_begin(clt_loop *l)
     return CLT_OK;
 }
 
-/* What is in a bucket is not looked at in a dry run. */
+/* A dry run does not look into a bucket. */
 clt_status clt_best_preview(const clt_run_options *o, const char *from, const clt_saved_state *state)
 {
     CLT_SCOPED(places) p = {0};

@@ -11,8 +11,8 @@
 #include "engine/files/fileio.h"
 #include "engine/train/loop/trainer_loop.h"
 
-/* When less time, or fewer steps, are left until the budget is reached, each step waits for the results of
- * the one before. */
+/* When less time or fewer steps than this are left until the budget is reached, each step waits for the
+ * results of the previous step. */
 #define NEAR_SECONDS 30.0
 #define NEAR_STEPS 20.0
 
@@ -121,7 +121,7 @@ static bool has_budget(const clt_loop *l)
     return l->meter.on && l->meter.budget > 0;
 }
 
-/* ahead: seconds that would follow. */
+/* Whether the budget is spent, or would be after `ahead` more seconds. */
 static bool is_spent(const clt_loop *l, double ahead)
 {
     return has_budget(l) && clt_meter_at(l, clt_now() + ahead).sums.total >= l->meter.budget;

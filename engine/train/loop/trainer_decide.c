@@ -7,18 +7,18 @@
 #include "engine/base/thread.h"
 #include "engine/train/loop/trainer_loop.h"
 
-/* Indices of the words; the sum of a word is the number of ranks that say so, of SAY_ENERGY the energy that
- * their devices have taken in this session, in J. */
+/* Indices of the words. The sum of a word over the ranks is the number of ranks that say so; for SAY_ENERGY
+ * it is the energy that their devices have taken in this session, in J. */
 enum {
     SAY_SAVE,
     SAY_THROUGH,
     SAY_STOP_FILE,
     SAY_NOTICE,
-    SAY_WORDS, /* a notice that rank 0 does not know the words of */
+    SAY_WORDS, /* a notice whose words rank 0 does not know */
     SAY_NEAR,
     SAY_ENERGY,
     SAY_SIGNAL
-}; /* + its number */
+}; /* SAY_SIGNAL + the signal's number */
 #define MOST_SIGNAL (CLT_SYNC_WORDS - SAY_SIGNAL - 1)
 
 static bool time_to_save(const clt_loop *l)
@@ -53,7 +53,7 @@ void clt_send_requests(clt_loop *l)
     if (l->run->ranks.ranks == 1)
         return;
     int64_t asked = l->asked = l->asked ? l->asked : asked_to_stop(l);
-    clt_look_for_notices(l); /* the words of a notice go with what it asks for */
+    clt_look_for_notices(l); /* so that a notice's words are sent together with its request */
     words[SAY_SAVE] = time_to_save(l);
     words[SAY_THROUGH] = clt_keeper_waits(&l->keeper);
     words[SAY_WORDS] = l->untold.kind != CLT_NOTICE_NONE;

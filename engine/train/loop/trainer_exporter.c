@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A training's file for Prometheus. A thread writes it once a second, so that its age tells whether the
- * process lives, also while an evaluation, a checkpoint or a long step takes its time. */
+ * process lives, also during an evaluation, a checkpoint or a long step. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +17,12 @@ struct clt_exporter {
     clt_thread *thread;
     clt_str labels;
     char *path;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
     bool ends;               /* the thread is to end */
     clt_step_metrics newest; /* of the newest finished step; its step is 0 before there is one */
     double figures[CLT_MONITOR_COUNT];
-    bool failed; /* a page could not be written, for this reason */
+    bool failed; /* a page could not be written; `reason` says why */
     bool told;
     char reason[CLT_ERROR_TEXT_SIZE];
 };
@@ -190,7 +190,7 @@ void clt_exporter_tell(clt_loop *l, clt_exporter *e)
     const bool news = e->failed && !e->told;
     e->told = e->failed;
     pthread_mutex_unlock(&e->lock);
-    if (!news || l->quiet) /* the reason does not change once it is there */
+    if (!news || l->quiet) /* `reason` does not change once it is set */
         return;
     (void)snprintf(text, sizeof text,
                    "the file for Prometheus could not be written, the run goes on and tries again: %s",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run that goes on fetches from object storage at its start (checkpoint.upload): the newest complete
+ * Fetches from object storage what a resumed run needs at its start (checkpoint.upload): the newest complete
  * checkpoint and the texts of the run folder. Only rank 0 of a run with a folder does this. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -96,11 +96,11 @@ static void remove_abandoned(const char *folder, const char *text)
                 clt_fetch_is_abandoned(path, names.name[i] + mark.length))
                 (void)unlink(path);
         }
-    clt_error_clear(); /* they take room, and harm nothing */
+    clt_error_clear(); /* files that stay only take room */
 }
 
-/* Fetches a text of the run folder, if there is one. replace: overwrites the local file, which is older.
- * Otherwise lines of metrics.jsonl that another machine has written would be lost, also in object storage
+/* Fetches a text of the run folder, if there is one. replace: overwrites the local file, which is older; if
+ * it stayed, lines of metrics.jsonl that another machine has written would be lost, also in object storage
  * after the next upload. */
 static clt_status fetch_text(clt_remote *remote, const char *folder, const char *name, bool replace)
 {
@@ -119,8 +119,8 @@ static clt_status fetch_text(clt_remote *remote, const char *folder, const char 
     return there ? download(remote->s3, &object, path.text) : CLT_OK;
 }
 
-/* Brings the newest checkpoint that is intact there, if it is newer than step `from`. *step: which one; -1:
- * none, although `from` is one that can be gone on with. */
+/* Downloads the newest checkpoint that is intact there, if it is newer than step `from`. *step: its step;
+ * -1: none. If all of them are damaged, that is an error only if `from` is -1, too. */
 static clt_status fetch_intact(clt_remote *remote, const char *checkpoints, int64_t from, int64_t *step)
 {
     clt_error newest = {.status = CLT_OK}, error;

@@ -13,14 +13,14 @@
 #include "engine/models/models.h"
 #include "engine/train/loop/trainer_loop.h"
 
-#define LAST_LOOK 48 /* a run whose steps are still skipped then is told of other things */
+#define LAST_LOOK 48 /* if steps are still skipped then, other warnings tell why */
 
 bool clt_gradients_due(const clt_loop *l, int64_t step)
 {
     return l->look_at > 0 && step == l->look_at;
 }
 
-/* The adapter's other tensor: B of A, and A of B; NULL: the parameter is of no adapter. */
+/* The adapter's other tensor: B for A, and A for B; NULL: the parameter belongs to no adapter. */
 static const clt_store_slot *partner(const clt_loop *l, const clt_param *param)
 {
     const clt_graph *graph = l->run->job->train->graph;
@@ -83,7 +83,7 @@ clt_status clt_tell_gradients(clt_loop *l, int64_t step)
 {
     const clt_store_layout *layout = l->run->store->layout;
     CLT_FREED int64_t *lives = NULL;
-    if (!l->changed) { /* such a step shows nothing */
+    if (!l->changed) { /* without an update the gradients show nothing */
         l->look_at = step < LAST_LOOK ? 2 * step : 0;
         return CLT_OK;
     }

@@ -19,10 +19,10 @@
 
 #define COUNT(fields) (sizeof(fields) / sizeof(fields)[0])
 #define LOG_FILE "hooks.log"
-#define LOOK_US 20000    /* between two looks at hooks that the end of the training waits for */
-#define DEAF_SECONDS 5.0 /* after which a killed hook that does not end is left behind */
+#define LOOK_US 20000    /* between two looks at the hooks for which the end of the training waits */
+#define DEAF_SECONDS 5.0 /* after this time a killed hook that has not ended is abandoned */
 
-/* An environment in the making; the texts are allocated. */
+/* An environment that is being built; it owns its texts. */
 typedef struct variables {
     char **text; /* "NAME=value", NULL at the end */
     size_t count, room;
@@ -33,9 +33,9 @@ typedef struct hook {
     const char **arguments; /* the config's texts, NULL at the end */
     clt_child *child;       /* while it runs */
     double began;
-    int64_t step; /* which it was started after */
-    bool killed;  /* since it ran for too long; it may take its time to end */
-    bool due;     /* an event waits for the hook: for the end of the one that still runs */
+    int64_t step; /* the step after which it was started */
+    bool killed;  /* because it ran for too long; it may still need time to end */
+    bool due;     /* an event waits until the hook that still runs has ended */
     int64_t due_step;
     variables due_variables;
 } hook;
@@ -115,7 +115,7 @@ static clt_status complete(const clt_loop *l, int kind, int64_t step, variables 
 
 /* --- starting and ending --- */
 
-/* The descriptor of hooks.log, with a line that says what follows; -1: there is no run folder. */
+/* Opens hooks.log and adds a line that says whose output follows; -1: there is no run folder. */
 static int open_output(const clt_loop *l, int kind, int64_t step)
 {
     CLT_FREED char *path = NULL;
@@ -183,7 +183,7 @@ static void tell_end(clt_loop *l, int kind, const clt_child_end *end, double sec
         clt_rundir_log(l->dir, "%s", text);
 }
 
-/* Looks after a hook that runs. One that is killed may stand in a call of the kernel that does not return. */
+/* Checks on a hook that runs. A killed one may hang in a system call that does not return. */
 static void attend(clt_loop *l, int kind)
 {
     hook *h = &l->hooks->hook[kind];
@@ -219,7 +219,7 @@ void clt_hooks_look(clt_loop *l)
         (void)look(l, kind);
 }
 
-/* Whether other ranks wait for something that will not come, until this program ends and they are told. */
+/* Whether other ranks wait in vain, until this program ends and they learn of its failure. */
 static bool others_wait(const clt_loop *l, clt_status ended)
 {
     return !l->hooks->alone && ended != CLT_OK && ended != CLT_EINTERRUPTED;
@@ -249,7 +249,8 @@ static variables *begin(clt_loop *l, int kind, int64_t step)
     return &h->due_variables;
 }
 
-/* Ends an event whose variables are set, or could not be for lack of memory. */
+/* Starts the hook once its variables are set, or drops the event if `status` says that memory was
+ * lacking. */
 static void fire(clt_loop *l, int kind, clt_status status)
 {
     if (status == CLT_OK) {

@@ -26,7 +26,7 @@ enum { CLT_STOP_NONE = 0, CLT_STOP_FILE = 1000, CLT_STOP_NOTICE, CLT_STOP_BUDGET
 /* What to do after a step; the same on all ranks. */
 typedef struct clt_decision {
     bool stop, fail, save; /* save: checkpoint.minutes have passed since the last one */
-    bool words;            /* another host has got a notice, whose words rank 0 is to hear */
+    bool words;            /* another host has a notice, whose words rank 0 must receive */
     bool meet;             /* all ranks have finished a round of the checkpoint that they write (saver.h) */
 } clt_decision;
 
@@ -36,14 +36,14 @@ typedef struct clt_startup clt_startup;
 /* Counts what the run costs: on rank 0 with a price. */
 typedef struct clt_meter {
     bool on;
-    clt_cost before;    /* the earlier sessions' sums, and the terms of this one */
-    double began;       /* when this program began to train; its cost counts from then on */
-    double startup_s;   /* from there to the first step; 0 before that step */
-    double saving_s;    /* of this session: in which steps waited for checkpoints */
-    double saved_until; /* up to when it counts */
-    int64_t starts_cut; /* sessions since the last one that began to train, which ended in their start-up */
+    clt_cost before;               /* the earlier sessions' sums, and the terms of this one */
+    double began;                  /* when this program began to train; its cost counts from then on */
+    double startup_s;              /* seconds from `began` to the first step; 0 before that step */
+    double saving_s;               /* seconds of this session in which steps waited for checkpoints */
+    double saved_until;            /* time up to which saving_s counts */
+    int64_t starts_cut;            /* sessions that ended in their start-up since the last that trained */
     double cut_seconds, cut_total; /* their time, and what it has cost */
-    clt_startup *startup;          /* NULL: nothing would be lost */
+    clt_startup *startup;          /* NULL: no cost would be lost */
     double budget;                 /* 0: none */
     clt_str tags;
 } clt_meter;
@@ -61,16 +61,16 @@ typedef struct clt_uploader clt_uploader;
 typedef struct clt_gauges {
     clt_monitor *monitor; /* NULL: it is off */
     double seconds;
-    double share; /* of the device's energy that is this rank's: several ranks may share a device */
+    double share;                    /* this rank's share of the device's energy: ranks may share a device */
     double value[CLT_MONITOR_COUNT]; /* the newest figures */
-    double energy;          /* that this rank's device has told last, in J since the start; 0: none */
-    double energy_before;   /* of earlier sessions, in J */
-    double heard_energy;    /* of this session, of all ranks */
-    bool told;              /* the event "monitor" is written */
-    int xid;                /* the last one; 0: none */
-    double xid_at;          /* time when it was heard */
-    char named[16];         /* address that the environment gives the device; "": none */
-    clt_exporter *exporter; /* NULL: no file for Prometheus */
+    double energy;                   /* latest reading of this rank's device, in J since the start; 0: none */
+    double energy_before;            /* of earlier sessions, in J */
+    double heard_energy;             /* of this session, of all ranks */
+    bool told;                       /* the event "monitor" is written */
+    int xid;                         /* the last one; 0: none */
+    double xid_at;                   /* time when it was reported */
+    char named[16];                  /* address that the environment gives the device; "": none */
+    clt_exporter *exporter;          /* NULL: no file for Prometheus */
 } clt_gauges;
 
 typedef struct clt_loop {
@@ -78,14 +78,14 @@ typedef struct clt_loop {
     const clt_run_options *options;
     clt_rundir *dir; /* rank 0 with a run folder, else NULL */
     clt_runlog *log; /* on the same rank as dir, but opened earlier */
-    clt_lock *lock;  /* of the folder that the run goes on in, until dir is opened; NULL: none is held */
+    clt_lock *lock;  /* of a resumed run's folder, until dir is opened; NULL: none is held */
     clt_keeper keeper;
     clt_watch *watch;
-    clt_notice_options notice_options; /* of `notices`, which is NULL where nobody is asked for any */
+    clt_notice_options notice_options; /* of `notices`, which is NULL where nothing is watched */
     clt_notices *notices;
     clt_hooks *hooks;            /* on the first rank of each host, else NULL */
     clt_uploader *uploader;      /* on rank 0 with checkpoint.upload, else NULL */
-    bool noticed;                /* a notice that ends the run has been told */
+    bool noticed;                /* a notice that ends the run has been reported */
     clt_notice untold;           /* on other ranks than 0: a notice whose words rank 0 has not heard */
     int64_t worded_step;         /* steps done when ranks last told each other words of notices */
     bool save_asked;             /* a notice asks for a checkpoint, and none has begun since */
@@ -93,30 +93,30 @@ typedef struct clt_loop {
     clt_run_result *result;
     clt_meter meter;
     clt_gauges gauges;
-    bool near_budget;  /* on all ranks: a step begins when the one before has ended, for its cost */
+    bool near_budget;  /* on all ranks: a step waits for the end of the previous one, to know its cost */
     int64_t last_step; /* the run ends when this many steps are done */
     int64_t max_nonfinite;
     double start, last_done, waited;
     /* times and words of the ranks in the newest finished steps; index: step modulo CLT_HEARD_STEPS */
     clt_sync_result heard[CLT_HEARD_STEPS];
     int64_t finished; /* steps that have finished, from 0 on */
-    int64_t enqueued; /* steps whose commands are all enqueued: the parameters have these steps */
+    int64_t enqueued; /* steps whose commands are all enqueued; later reads see their updates */
     clt_deadline deadline;
     double own_ms;       /* sum over finished steps of the time without waiting for other ranks */
     int64_t own_steps;   /* number of steps in own_ms */
     double step_seconds; /* duration of the newest finished step */
-    double eval_seconds; /* and of the newest evaluation; 0: there was none */
+    double eval_seconds; /* duration of the newest evaluation; 0: none */
     uint32_t spiked;     /* spikes up to the newest finished step */
     float loss_scale;    /* for the step after the newest finished one */
     float step_scale;    /* of the newest finished step */
     bool updates;    /* the newest finished step has updated parameters, by gradients that are not all zero */
-    bool changed;    /* the two newest ones have */
-    int64_t look_at; /* steps done when the gradients are looked at next; 0: not any more */
+    bool changed;    /* the two newest steps have */
+    int64_t look_at; /* steps done when the gradients are looked at next; 0: never again */
     bool failed;     /* too many consecutive steps were not finite; `bad` is the last of them */
     clt_step_result bad;
     clt_line_pace pace;
     int64_t evaluated;    /* steps done at the newest evaluation; -1: there was none */
-    bool early;           /* the training ends before its last step, since evaluations are no longer better */
+    bool early;           /* the training ends before its last step: evaluations stopped improving */
     bool ended;           /* metrics.jsonl has its last line, "end", "stopped" or "failed" */
     bool discard;         /* stopped before the first step: files made for this run are removed */
     double saved_at;      /* time when the last checkpoint was begun; if there is none, when the run was */
@@ -133,7 +133,7 @@ typedef struct clt_loop {
 bool clt_continues(const clt_run_options *options);
 bool clt_first_rank(const clt_run_options *options);
 /* On rank 0: refuses a run folder that cannot be made, is in use, or holds another run. Writes nothing but
- * the lock of the folder that the run goes on in, which *lock receives; NULL: there is no such folder yet. */
+ * the lock of a resumed run's folder, which *lock receives; NULL: there is no such folder yet. */
 clt_status clt_check_folder(const clt_run_options *options, clt_lock **lock);
 /* The step after which this start ends: the last step of the job, or options->max_steps. */
 int64_t clt_steps_now(const clt_run_options *options, const clt_job *job);
@@ -150,14 +150,14 @@ clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result);
 clt_status clt_watch_notices(clt_loop *loop);
 void clt_look_for_notices(clt_loop *loop);
 void clt_end_by_notice(clt_loop *loop);
-/* Tells rank 0 a notice that another host has got. Collective. */
+/* Sends to rank 0 a notice that another host has received. Collective. */
 clt_status clt_share_notice(clt_loop *loop);
 /* trainer_hooks.c. open: on the first rank of each host, else *out is NULL; CLT_ECONFIG: the program of a
  * hook is missing. look: after each step, tells how hooks have ended, and ends the ones that have run for
  * too long. settle: waits for the end of all hooks, each of which has its limit. notice, saved: start a hook
  * for an event; while the hook still runs for an earlier one, the newest event waits. exit: when the run is
- * closed, runs the last hook, with the error of this thread, which is kept. When this rank has failed and
- * other ranks do not know it yet, hooks are started and not waited for. */
+ * closed, runs the last hook, with the error of this thread, which is kept. If this rank has failed and
+ * other ranks do not know it yet, hooks are started, but nothing waits for them. */
 clt_status clt_hooks_open(const clt_run_options *options, clt_hooks **out);
 void clt_hooks_close(clt_hooks *hooks); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_hooks, clt_hooks_close)
@@ -166,31 +166,31 @@ void clt_hooks_settle(clt_loop *loop, clt_status ended);
 void clt_hook_notice(clt_loop *loop, const char *provider, const clt_notice *notice);
 void clt_hook_saved(clt_loop *loop, const clt_save_result *result, const char *reason);
 void clt_hook_exit(clt_loop *loop, clt_status ended);
-/* trainer_best.c. begin: after the checkpoint is loaded and the run folder is open: sees to it that the best
- * checkpoint so far is in the run folder or in its bucket, or begins the search for the best one again, with
- * a warning; collective. preview: the same warning for a dry run; from: the checkpoint that would be
- * resumed. */
+/* trainer_best.c. begin: call it when the checkpoint is loaded and the run folder is open. Makes sure that
+ * the best checkpoint so far is in the run folder or in its bucket, or begins the search for the best one
+ * again, with a warning; collective. preview: the same warning for a dry run; from: the checkpoint that
+ * would be resumed. */
 clt_status clt_best_begin(clt_loop *loop);
 clt_status clt_best_preview(const clt_run_options *options, const char *from, const clt_saved_state *state);
-/* trainer_fetch.c: brings the newest complete checkpoint of object storage if it is newer than what is here,
- * with the texts that a run folder has beside its checkpoints. *due: the newest step that is here and not
- * there; else unchanged. */
+/* trainer_fetch.c: downloads the newest complete checkpoint of object storage if it is newer than the local
+ * ones, with the texts that a run folder has beside its checkpoints. *due: the newest step that is only
+ * local; else unchanged. */
 clt_status clt_upload_fetch(clt_loop *loop, clt_remote *remote, int64_t *due);
-/* The steps of the run folder, up to the one that the run goes on from, that were not complete there when it
- * was listed. *steps is to be freed in any case. */
+/* The steps of the run folder, up to the one that the run resumes from, that were not complete in object
+ * storage when it was listed. *steps is to be freed in any case. */
 clt_status clt_upload_only_here(const clt_loop *loop, int64_t **steps, size_t *count);
-/* trainer_upload.c. open: at the start, before the checkpoint to go on from is looked for; with
- * checkpoint.upload lists what is there, and fetches the newest checkpoint for a run that goes on;
- * collective. begin: when the run folder is open and the keeper knows what is kept; before it nothing is
- * uploaded. saved: a checkpoint is complete and is to be uploaded. look: after each step, tells of uploads
- * that have ended. settle: before the last line of metrics.jsonl, waits for checkpoints and tells of them.
- * finish: at the end, waits for the texts as well; CLT_ESTORAGE if the run has ended well and the uploads
- * have not, else `ended`. */
+/* trainer_upload.c. open: at the start, before the checkpoint to resume from is searched for; with
+ * checkpoint.upload lists object storage, and fetches the newest checkpoint for a resumed run; collective.
+ * begin: when the run folder is open and the keeper knows what is kept; nothing is uploaded before that.
+ * saved: a checkpoint is complete and is to be uploaded. look: after each step, tells of uploads that have
+ * ended. settle: before the last line of metrics.jsonl, waits for checkpoints and tells of them. finish: at
+ * the end, waits for the texts as well; CLT_ESTORAGE if the run has ended well and the uploads have not,
+ * else `ended`. */
 clt_status clt_uploader_open(clt_loop *loop);
 void clt_uploader_close(clt_uploader *uploader); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_uploader, clt_uploader_close)
 clt_status clt_upload_begin(clt_loop *loop);
-/* Whether a step was complete there at the start; false without checkpoint.upload. */
+/* Whether a step was complete in object storage at the start; false without checkpoint.upload. */
 bool clt_upload_has(const clt_loop *loop, int64_t step);
 /* The newest best evaluation before `step` whose checkpoint was complete there at the start; its step is -1 if
  * there is none. */
@@ -217,13 +217,13 @@ clt_cost clt_meter_at(const clt_loop *loop, double now);
 enum { CLT_METER_SUMS = 6, CLT_METER_FIELDS = 15 };
 int clt_meter_fields(const clt_loop *loop, const clt_cost *cost, bool terms,
                      clt_event_field fields[CLT_METER_FIELDS]);
-/* Steps have stood still for a checkpoint from one time to another; a time that is in more than one call
- * counts once. Calls come in the order of the times at which they end. */
+/* Notes that steps waited for a checkpoint between two times. Time that several calls contain counts once.
+ * The `to` of successive calls must not decrease. */
 void clt_meter_saving(clt_loop *loop, double from, double to);
-/* trainer_startup.c. A session that ends before its event "start" leaves nothing in metrics.jsonl. So
- * `begin` takes up, in a file of the folder that the run goes on in, what such sessions have cost and this
- * one does until `over`; `leave` at the end, which keeps the file of a session that did not come to `over`.
- * A start-up that cannot be noted is told in the log and ends nothing. */
+/* trainer_startup.c. A session that ends before its event "start" leaves nothing in metrics.jsonl. So a file
+ * in the folder of a resumed run counts what such sessions have cost. begin: reads it, and adds the cost of
+ * this session until `over`. leave: at the end; keeps the file if the session did not reach `over`. If the
+ * file cannot be written, the log says so and the run continues. */
 clt_status clt_startup_begin(clt_loop *loop);
 void clt_startup_over(clt_loop *loop);
 void clt_startup_leave(clt_loop *loop);
@@ -246,10 +246,10 @@ void clt_gauges_close(clt_loop *loop);
 double clt_gauges_energy(const clt_loop *loop);
 void clt_gauges_fill(clt_loop *loop, clt_step_metrics *metrics);
 void clt_gauges_look(clt_loop *loop, const clt_step_metrics *metrics);
-/* When no step follows. renew: takes a last sample. finish: does so, and says in the file for Prometheus
- * that the run has ended. tell: the line for the user. fields: the members of "monitor" of the last event;
- * returns their number. explain: finish for a run that fails; names what the driver has reported if the
- * device is lost. */
+/* For the end, when no step follows. renew: takes a last sample. finish: the same, and notes in the file for
+ * Prometheus that the run has ended. tell: the line for the user. fields: the members of "monitor" of the
+ * last event; returns their number. explain: finish for a run that fails; names what the driver has reported
+ * if the device is lost. */
 void clt_gauges_renew(clt_loop *loop);
 void clt_gauges_finish(clt_loop *loop);
 void clt_gauges_tell(const clt_loop *loop);
@@ -275,18 +275,18 @@ void clt_tell_warning(const clt_loop *loop, const char *text);
 /* For the keeper, which gets the loop as context. */
 void clt_tell_keeper_warning(void *context, const char *text);
 void clt_tell_saved(void *context, const clt_save_result *result, clt_save_reason reason);
-/* Tells of a checkpoint that is complete at checkpoint.upload: in the log and as an event. */
+/* Reports, in the log and as an event, a checkpoint that is completely uploaded to checkpoint.upload. */
 void clt_tell_uploaded(const clt_loop *loop, int64_t step, double seconds, uint64_t bytes);
 /* Fills in the metrics of a step that has ended. */
 void clt_tell_fill(clt_loop *loop, const clt_step_result *result, clt_step_metrics *metrics);
 /* Reports a step to the observer, to metrics.jsonl and, if its line stays, to the log. */
 clt_status clt_tell_step(clt_loop *loop, const clt_step_metrics *metrics);
 clt_status clt_tell_eval(clt_loop *loop, const clt_eval_metrics *metrics);
-/* Says that and why the training ends early (train.early_stop_evals). */
+/* Says why the training ends early (train.early_stop_evals). */
 clt_status clt_tell_early(const clt_loop *loop);
 /* Reports the start-up table and the event "start", right before the first step. */
 clt_status clt_tell_start(const clt_loop *loop);
-/* Reports how a resumed run differs from the one before: its new length, data in another place. */
+/* Reports how a resumed run differs from the run that it resumes: its new length, data in another place. */
 clt_status clt_tell_continuation(const clt_loop *loop);
 /* trainer_ranks.c, with several ranks: reports a table of the ranks, at the start without and later with
  * their speeds, and names the slowest. Collective. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The figures of this rank's device and host in a training: into the records of steps, the events, the file
- * for Prometheus (trainer_exporter.c), and the line at the end. Nothing here waits for a driver, but for at
+ * Writes the figures of this rank's device and host into the records of steps, the events, the file for
+ * Prometheus (trainer_exporter.c), and the line at the end. Nothing here waits for a driver, except for at
  * most a quarter of a second at the end. */
 #include <math.h>
 #include <stdarg.h>
@@ -15,9 +15,9 @@
 
 #define SECONDS_VARIABLE "CLTRAIN_MONITOR_SECONDS"
 #define DEVICE_VARIABLE "CLTRAIN_MONITOR_DEVICE"
-#define FRESHEN_SECONDS 0.25 /* for a last sample when the run ends */
+#define FRESHEN_SECONDS 0.25 /* longest wait for a last sample when the run ends */
 #define MOST_SECONDS 3600.0
-#define XID_SECONDS 10.0 /* for which an error that the driver reports may explain a lost device */
+#define XID_SECONDS 10.0 /* age up to which an error that the driver reported explains a lost device */
 #define JOULES_PER_KWH 3.6e6
 
 static clt_status seconds_between(const clt_config *config, double *out)

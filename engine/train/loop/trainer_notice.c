@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Notices of the cloud in a training: who watches for them, what the user reads, and the checkpoint that some
- * of them ask for. That the run ends is decided in trainer_decide.c. */
+ * Notices of the cloud in a training: who watches for them, what the user reads, and the checkpoint that
+ * some of them ask for. trainer_decide.c decides that the run ends. */
 #include <stdio.h>
 
 #include "comm/comm.h"
@@ -29,7 +29,8 @@ static void note(const clt_loop *l, const char *provider, clt_notice_kind kind, 
         clt_error_clear(); /* metrics that cannot be written end the run at the next step */
 }
 
-/* The line that the user reads, an event, and the hook. What other hosts get is told again by rank 0. */
+/* Reports a notice by a line for the user, an event, and the hook. Rank 0 repeats the notices of other
+ * hosts. */
 static void tell_notice(clt_loop *l, const clt_notice *notice)
 {
     char text[400];
@@ -69,7 +70,7 @@ clt_status clt_share_notice(clt_loop *l)
 
 void clt_end_by_notice(clt_loop *l)
 {
-    clt_look_for_notices(l); /* it may have come just before the decision to end */
+    clt_look_for_notices(l); /* a notice may have come just before the decision to end */
     if (!l->noticed && !l->quiet)
         note(l, "another host", CLT_NOTICE_STOP, "the machine of another rank will be taken away");
 }

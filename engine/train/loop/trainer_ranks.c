@@ -16,10 +16,10 @@
 /* What a rank sends to the others; its layout is the same on all of them. */
 typedef struct told_rank {
     char host[64], device[160], spec[32];
-    char cores[64];  /* that it may run on; "": its host has one NUMA node */
+    char cores[64];  /* cores that it may use; "": its host has one NUMA node */
     double own_ms;   /* mean time of a step without waiting; 0: not known yet */
-    int64_t samples; /* that it computes in a step */
-    double energy_j; /* of its device in this session, as far as it knows */
+    int64_t samples; /* samples that it computes in a step */
+    double energy_j; /* energy of its device in this session, as far as known */
 } told_rank;
 
 static clt_status gather(const clt_loop *l, told_rank *all)
@@ -115,7 +115,7 @@ clt_status clt_tell_ranks(clt_loop *l, clt_ranks_when when)
     if (when == CLT_RANKS_END)
         clt_gauges_renew(l);
     CLT_TRY(gather(l, all));
-    if (when == CLT_RANKS_END) { /* what they said in a step is older, and nothing yet if the run was short */
+    if (when == CLT_RANKS_END) { /* the sum from a step is older, and missing after a short run */
         l->gauges.heard_energy = 0;
         for (int i = 0; i < ranks; i++)
             l->gauges.heard_energy += all[i].energy_j;

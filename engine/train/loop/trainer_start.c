@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a training and a dry run decide alike before the first step: whether they resume, whether the run
+ * Decisions that training and dry run share before the first step: whether they resume, whether the run
  * folder is free, whether there is a step left. The dry run. */
 #include <math.h>
 #include <stdio.h>
@@ -120,7 +120,7 @@ clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result)
     bool first = clt_first_rank(options);
     clt_weights_taken taken = {0};
     ocl_device_desc desc;
-    CLT_SCOPED(clt_lock) *lock = NULL; /* a run that is still going on is told as when resuming */
+    CLT_SCOPED(clt_lock) *lock = NULL; /* refuses a run that still trains, as resuming would */
     CLT_SCOPED(clt_resume_preview) preview = {.state = CLT_SAVED_STATE_NEW};
     CLT_SCOPED(ocl_tuning) *set = NULL; /* the job's plans borrow its records */
     CLT_SCOPED(clt_job) *job = NULL;

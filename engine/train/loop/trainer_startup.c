@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What start-ups have cost that never came to their first step: startup.json in the folder of a run that goes
- * on. A thread writes there about once a second how long the start-up has taken so far, after what earlier
- * ones have cost; the event "start" takes the sums over, and the file is removed. */
+ * Counts the cost of start-ups that never reached their first step, in startup.json in the folder of a
+ * resumed run. About once a second a thread writes there how long this start-up has taken so far, and what
+ * earlier ones have cost. The event "start" takes over these sums, and the file is removed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +18,12 @@
 
 #define FILE_NAME "startup.json"
 #define NOTE_SECONDS 1.0
-#define MOST 1e15 /* larger numbers are not a run's */
+#define MOST 1e15 /* no run has larger numbers */
 
 struct clt_startup {
     char *path;
     int fd;
-    double began, rate; /* rate: money that a second costs */
+    double began, rate; /* rate: cost per second */
     int64_t cut;        /* start-ups before this one, their time and their cost */
     double cut_seconds, cut_total;
     clt_thread *thread;
@@ -66,7 +66,7 @@ static void *note(void *context)
     while (!s->ends) {
         (void)clt_cond_wait_for(&s->changed, &s->lock, NOTE_SECONDS);
         if (!s->ends && write_sums(s) != CLT_OK)
-            clt_error_clear(); /* the next one may succeed */
+            clt_error_clear(); /* the next write may succeed */
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
@@ -123,7 +123,7 @@ static clt_status open_file(clt_loop *l, double per_hour)
 clt_status clt_startup_begin(clt_loop *l)
 {
     double per_hour = 0;
-    if (!l->lock) /* there is no run that goes on, or another rank has it */
+    if (!l->lock) /* no run is resumed, or another rank holds the lock */
         return CLT_OK;
     CLT_TRY(clt_cost_price(l->options->config, &per_hour));
     if (per_hour > 0 && open_file(l, per_hour) != CLT_OK) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints, metrics and the log of a run in object storage (checkpoint.upload): a thread uploads the
- * newest complete checkpoint, and the ones that stay there for good, beside the training, which never waits
- * for it before its end. What a run fetches from there at its start is in trainer_fetch.c. Only rank 0 of a
- * run with a folder does any of this. */
+ * Uploads checkpoints, metrics and the log of a run to object storage (checkpoint.upload). A thread uploads
+ * the newest complete checkpoint, and the ones that stay there for good, beside the training, which waits
+ * for it only at its end. trainer_fetch.c fetches from there at the start. Only rank 0 of a run with a
+ * folder does any of this. */
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -28,7 +28,7 @@
 #define TEXTS_SHARE 0.25   /* of the time that the end of the run waits, for the final texts alone */
 #define TEXTS_SECONDS 60.0 /* and the most of it */
 
-/* A checkpoint that is complete in the bucket and has not been told of yet. */
+/* A checkpoint that is complete in the bucket and has not been reported yet. */
 typedef struct arrival {
     int64_t step;
     double seconds;
@@ -46,9 +46,9 @@ struct clt_uploader {
     bool claimed;      /* of the thread: this run's metrics.jsonl is there */
     bool lost;         /* of the thread: another run's is */
     clt_thread *thread;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
-    /* of what is there; keep 0: nothing is deleted; best: the newest best one that is complete there */
+    /* for the bucket; keep 0: nothing is deleted; best: the newest best one that is complete there */
     clt_retention retention;
     /* warnings that were given: older checkpoints stay there; a manifest stays while files are replaced; the
      * texts are not there */
@@ -61,7 +61,7 @@ struct clt_uploader {
     clt_error failure;   /* of the newest upload that has failed, while one that has failed still waits */
     arrival *arrived;
     size_t n_arrived, capacity;
-    clt_str warned; /* a warning that has not been told yet */
+    clt_str warned; /* a warning that has not been reported yet */
 };
 
 /* --- the thread --- */
@@ -179,8 +179,8 @@ static void note_failure(clt_uploader *u, clt_due_upload *due, const char *path,
 }
 
 /* Deletes older checkpoints there (checkpoint.upload_keep). Checkpoints that cannot be deleted stay, and one
- * warning says so. Nothing is deleted while the best one is not there and it is not known which one there
- * was the best before it. */
+ * warning says so. Nothing is deleted while the best one is not there and the previous best one there is
+ * unknown. */
 static void retain(clt_uploader *u)
 {
     pthread_mutex_lock(&u->lock);
@@ -254,7 +254,7 @@ static void upload_steps(clt_uploader *u)
 static void upload_last(clt_uploader *u)
 {
     clt_error error = {.status = CLT_EINTERRUPTED};
-    const clt_error before = u->failure; /* of the newest checkpoint */
+    const clt_error before = u->failure; /* failure of the newest checkpoint */
     end_pause(u);
     while (!u->late && error.status != CLT_OK && !(u->lost && error.status != CLT_EINTERRUPTED)) {
         const double left = u->again - clt_now();
@@ -276,7 +276,7 @@ static void upload_last(clt_uploader *u)
 static void *upload_all(void *context)
 {
     clt_uploader *u = context;
-    send_texts(u); /* before the first checkpoint: others see whose the address is */
+    send_texts(u); /* before the first checkpoint, so that other runs see the address is taken */
     pthread_mutex_lock(&u->lock);
     upload_steps(u);
     u->settled = true;
@@ -292,8 +292,8 @@ static void *upload_all(void *context)
 
 /* --- the start and the end of the thread --- */
 
-/* Refuses an address that holds another run, as a run folder is refused. A run without a checkpoint here
- * takes what is there for its own, as on a new machine. */
+/* Refuses an address that holds another run, just like a run folder. A run without a local checkpoint takes
+ * what is there as its own, as on a new machine. */
 static clt_status check_address(const clt_uploader *u, bool continues, const char *address)
 {
     uint64_t here, there;
@@ -453,8 +453,8 @@ void clt_upload_look(clt_loop *l)
         clt_tell_warning(l, warned.text);
 }
 
-/* Whether somebody who sits at the terminal does not want to wait. Other signals come from what ends the
- * machine or the job, and leaves time for just that. */
+/* Whether a user at the terminal interrupts the wait (SIGINT). Other signals come from whatever ends the
+ * machine or the job, and leave time for this wait. */
 static bool interrupted(const clt_loop *l)
 {
     return l->options->stop && atomic_load(l->options->stop) == SIGINT && l->stop != SIGINT;

@@ -88,8 +88,8 @@ static int64_t kind_of(const ocl_device_desc *desc)
     return (int64_t)(clt_hash64_end(&state) >> 1);
 }
 
-/* Hash of what decides which kernels compute a product, if ranks share tuning records and what drivers
- * refused. */
+/* Hash of everything else that decides which kernels compute a product, if ranks share tuning records and
+ * denials. */
 static int64_t choice_of(const ocl_device_desc *desc)
 {
     int64_t kind = kind_of(desc);
@@ -139,7 +139,7 @@ static clt_status rows_of(const ocl_device_desc *desc, int64_t *variants)
 #define FACT_VALUE(name, value) (int64_t)(value),
 enum { FACTS(FACT_NAME) FACT_COUNT };
 
-/* Collective. least, greatest: of each fact. */
+/* Collective. least, greatest: of each fact over all ranks. */
 static clt_status tell_facts(clt_run *run, int64_t least[FACT_COUNT], int64_t greatest[FACT_COUNT])
 {
     const ocl_device_desc *desc = &run->tuned->desc;

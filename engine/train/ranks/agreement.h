@@ -15,8 +15,8 @@
 void clt_recall_unsupported(clt_run *run);
 /* Saves on disk what run->tuned->desc has given up since it had `caps` and `first` given-up variants. */
 void clt_note_unsupported(clt_run *run, uint32_t caps, int first);
-/* Sets run->order, the order of the update on all ranks, and takes the smallest limit of a buffer.
- * *changed: the order differs from the one before. Collective. */
+/* Sets run->order, the order of the update on all ranks, and takes the smallest limit of a buffer. *changed:
+ * the order differs from the previous one. Collective. */
 clt_status clt_agree_on_update(clt_run *run, bool *changed);
 
 #endif

@@ -17,7 +17,7 @@ struct clt_run;
 typedef struct clt_async_shared {
     struct clt_run *run;
     pthread_mutex_t lock;
-    pthread_cond_t told; /* a collective's `got` is known */
+    pthread_cond_t told; /* signalled when the `got` of a collective is known */
     /* a command has failed, so collectives may end later than the run and its device; under lock */
     bool gone;
     double last_end[2]; /* when the last collective ended, [1]: urgent one; for the communication thread */

@@ -15,7 +15,7 @@ typedef struct clt_nearness {
     clt_cores cores;
     int node;  /* that the GPU is attached to; -1: not known */
     bool far;  /* this process may use cores, but none near the GPU */
-    bool bind; /* parallel.bind asks for it, and some of its cores are not near */
+    bool bind; /* parallel.bind asks for it, and the process has cores that are not near */
     bool near; /* all cores that this process may use are near, as after an earlier binding */
 } clt_nearness;
 

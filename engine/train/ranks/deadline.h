@@ -28,7 +28,7 @@ void clt_deadline_pause(clt_deadline *d, int64_t step);
 void clt_deadline_step(clt_deadline *d, int64_t step, double seconds);
 /* The deadline in plain steps, in seconds: parallel.deadline, or max(60, 20 times the median step). */
 double clt_deadline_plain(const clt_deadline *d);
-/* Sets what messages about late ranks say of this one. step > 0: the step that it is at. ranks may be
+/* Sets what messages about late ranks say about this rank. step > 0: the step that it is at. ranks may be
  * NULL. */
 void clt_say_phase(comm *ranks, const char *what, int64_t step);
 

@@ -15,7 +15,7 @@
 #include "engine/files/fileio.h"
 #include "engine/data/open/data_paths.h"
 
-#define MOST_PROGRAM ((uint64_t)1 << 30) /* bytes that are hashed of the program's file */
+#define MOST_PROGRAM ((uint64_t)1 << 30) /* most bytes of the program's file that are hashed */
 #define UNKNOWN_PLACE "device " /* begins the place of a GPU that is not known to be on the PCI bus */
 
 /* --- the config --- */
@@ -51,7 +51,7 @@ static void different_line(const char *first, const char *own, char *out, size_t
     }
 }
 
-/* Collective: on all ranks, how the config of rank `rank` differs from rank 0's. */
+/* Writes to all ranks' `message` how the config of rank `rank` differs from rank 0's. Collective. */
 static clt_status tell_difference(clt_run *run, const clt_str *own, int rank, char *message, int64_t size)
 {
     char line[512];

@@ -23,11 +23,11 @@ typedef struct sum_place {
     uint64_t offset, bytes;
     int64_t elements;
     comm_type type;
-    int64_t grain;     /* of the ranks' shares, in elements */
+    int64_t grain;     /* shares are multiples of it, in elements */
     part given, taken; /* what this rank gives to it, and gets: its share or everything */
     ocl_buffer *from;  /* what this rank gives, on the device */
     uint64_t from_at;
-    comm_memory *memory; /* shared by ranks, and the device computes on it: the sum happens there; or NULL */
+    comm_memory *memory; /* memory of ranks and device, in which the sum happens; or NULL */
     uint64_t memory_at;  /* offset in it, in bytes */
     ocl_pinned *staging; /* if memory is NULL */
     uint64_t stride;     /* bytes of staging for each step under way; 0: all steps use the same */
@@ -40,7 +40,7 @@ struct clt_sync {
     size_t n;
     sum_place *places;
     clt_async *asyncs; /* n for each of `steps` steps */
-    int64_t steps;     /* most steps that are under way at once */
+    int64_t steps;     /* most steps under way at the same time */
     int64_t *step;     /* number of each of these steps; -1: none */
     int64_t now;       /* the step whose sums are carried out; -1: none */
     clt_async *
@@ -253,8 +253,8 @@ void clt_sync_destroy(clt_sync *s)
         return;
     CLT_KEEP_ERROR();
     clt_sync_drain(s);
-    /* after a failed command reads may never end, nor the sums that wait for them: memory that these use
-     * is not freed */
+    /* after a failed command, reads and the sums that wait for them may never end, so their memory is not
+     * freed */
     if (ocl_commands_failed(s->run->device))
         return;
     for (int64_t i = 0; i < s->steps && s->step && s->asyncs; i++)

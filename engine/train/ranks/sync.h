@@ -56,8 +56,8 @@ void clt_sync_drain(clt_sync *sync);
 void clt_sync_destroy(clt_sync *sync);
 CLT_SCOPED_POINTER(clt_sync, clt_sync_destroy)
 /* begin: a step begins; from here on exchanges of micro-batches (exchanges.h) are carried out. last: its
- * last micro-batch begins; from here on sums are carried out, too. end: its update was enqueued; neither
- * is from here on. NULL is fine. */
+ * last micro-batch begins; from here on sums are carried out, too. end: its update was enqueued; from here
+ * on neither is carried out. NULL is fine. */
 clt_status clt_sync_begin(clt_sync *sync, int64_t step);
 void clt_sync_last(clt_sync *sync, int64_t step);
 void clt_sync_end(clt_sync *sync);

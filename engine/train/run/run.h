@@ -20,13 +20,13 @@
 /* The weights file that a run started from (--init). A resumed run reads this record from its checkpoint. */
 typedef struct clt_weights_taken {
     char file[1024];  /* its path as the user gave it; "": none */
-    char prefix[100]; /* what was taken off all names, such as "module.", or "" */
+    char prefix[100]; /* what was removed from all names, such as "module.", or "" */
     int tensors;
     uint64_t hash;   /* of the file or files */
     char notes[400]; /* for instance "wpe.weight: the first 256 of 1024 rows", or "" */
     int kept;        /* parameters that keep their initial values, because run_options.init_skip names them */
     char kept_names[300]; /* "fc.weight, fc.bias", or as many as fit */
-    int adapters;         /* tensors of low-rank adapters that start anew, since the file has none */
+    int adapters;         /* tensors of low-rank adapters that keep initial values: the file has none */
 } clt_weights_taken;
 
 typedef struct clt_run {
@@ -54,7 +54,7 @@ typedef struct clt_run {
     int64_t first_micro; /* the micro-batches of a step that this rank computes (clt_job_share) */
     int32_t micro;       /* micro-batches of the step that is being enqueued, so far; 0 between steps */
     int32_t micro_batches;
-    clt_resumed from;              /* the checkpoint that the run goes on from */
+    clt_resumed from;              /* the checkpoint that the run resumes from */
     clt_continuation continuation; /* differences from the run that is resumed */
     char phase[64];                /* part of the start that the log has noted last */
     comm_info ranks;
@@ -62,7 +62,7 @@ typedef struct clt_run {
     bool kinds_differ;            /* the ranks' devices are of different kinds */
     struct clt_safetensors *init; /* open file of initial weights, checked; NULL: none, or they were loaded */
     clt_weights_taken taken;      /* describes that file */
-    bool told_complete;           /* a line has said already that the resumed run is complete */
+    bool told_complete;           /* it was reported already that the resumed run is complete */
 } clt_run;
 
 /* Opens the device, plans, checks memory, realises and primes plans, initialises parameters, schedule,
@@ -74,14 +74,15 @@ CLT_SCOPED_POINTER(clt_run, clt_run_destroy)
 void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t total);
 /* Sets the options and the ranks of a run in which all else is 0. */
 void clt_run_begin(clt_run *run, const clt_run_options *options);
-/* run_objects.c. open_device: opens the run's device, also again, with this rank's share of its memory as
- * soon as run->on_gpu is known. make_objects: creates store, slabs and executors of its plans, and primes them.
- * If the driver refuses a command, the run plans again without what the command needs
+/* run_objects.c. open_device: opens the run's device, or opens it again, with this rank's share of its
+ * memory as soon as run->on_gpu is known. make_objects: creates store, slabs and executors of its plans, and
+ * primes them. If the driver refuses a command, the run plans again without what the command needs
  * (cl/command/fallback.h) and warns; it is an error only when no alternative is left. Collective. */
 clt_status clt_run_open_device(clt_run *run);
 clt_status clt_run_make_objects(clt_run *run);
 void clt_run_drop_objects(clt_run *run);
-/* With data.micro_batch auto: takes this micro-batch; after it the run plans, or plans again. */
+/* With data.micro_batch auto: sets this micro-batch. The run must be planned, or planned again,
+ * afterwards. */
 clt_status clt_run_set_micro_batch(clt_run *run, int64_t micro_batch);
 /* Options of a feed that gives the training plan the batches first_step..last_step - 1. */
 clt_feed_options clt_run_feed_options(const clt_run *run, int64_t first_step, int64_t last_step);
@@ -129,9 +130,9 @@ const struct clt_model_published *clt_weights_published(const clt_graph *graph);
 /* Whether the tensor has the shape that files of this parameter have; it may be longer where that is
  * allowed. */
 bool clt_weights_fit_shape(const clt_param *param, const struct clt_named_tensor *tensor);
-/* Takes off the prefix that the program which saved the file has put before all names (module., model.,
- * _orig_mod., transformer., or several of them), if every parameter of the graph is found that way and not
- * otherwise. Sets taken->prefix. */
+/* Removes the prefix that the program which saved the file has put before all names (module., model.,
+ * _orig_mod., transformer., or several of them), if every parameter of the graph is found without it and not
+ * with it. Sets taken->prefix. */
 clt_status clt_weights_take_off_prefix(const clt_graph *graph, struct clt_safetensors *file, const char *skip,
                                        clt_weights_taken *taken);
 /* Compares every name, shape and type of a file with the parameters of a graph, in both directions. Needs
@@ -142,8 +143,8 @@ clt_status clt_weights_take_off_prefix(const clt_graph *graph, struct clt_safete
  * NULL; its prefix is kept. */
 clt_status clt_weights_check(const clt_graph *graph, const struct clt_safetensors *file, const char *path,
                              const char *skip, clt_weights_taken *taken);
-/* Whether the parameter keeps its initial values beside this file: `skip` names it, or it belongs to an
- * adapter and the file holds no adapter. Without `skip` (NULL) every parameter must be in the file. */
+/* Whether the parameter keeps its initial values when this file is loaded: `skip` names it, or it belongs to
+ * an adapter and the file holds no adapter. Without `skip` (NULL) every parameter must be in the file. */
 #define CLT_ADAPTER_MARK ".lora_" /* in the names of adapters' tensors only */
 bool clt_weights_leaves(const struct clt_safetensors *file, const char *skip, const clt_param *param);
 /* resume.c. resumed_open: finds, opens and verifies the checkpoint that options->resume names. Collective:

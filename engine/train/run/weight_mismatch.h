@@ -31,7 +31,7 @@ typedef struct clt_mismatch {
 typedef struct clt_mismatches {
     const clt_graph *graph;
     const clt_safetensors *file;
-    bool may_skip; /* the user can leave tensors out by --init-skip */
+    bool may_skip; /* the user can skip tensors by --init-skip */
     clt_mismatch lines[CLT_MISMATCH_LINES];
     int n_lines;
     int64_t count, untold; /* all tensors; the tensors that no line mentions */

@@ -42,7 +42,7 @@ void clt_checksum_ranges_add(clt_checksum_ranges *r, clt_arena_kind arena, int32
     *end = first + count > *end ? first + count : *end;
 }
 
-/* Sets the ranges: all that can be saved, or the asked ones, rounded up to whole chunks within the slab. */
+/* Sets the ranges: all that can be saved, or the given ones, rounded up to whole chunks within the slab. */
 static void set_ranges(clt_checksums *sums, const clt_checksum_ranges *asked)
 {
     for (int a = 0; a < CLT_ARENA_COUNT; a++) {

@@ -46,8 +46,8 @@ const char *clt_weights_short_name(const clt_graph *graph, const char *name)
     return strncmp(name, prefix, strlen(prefix)) == 0 ? name + strlen(prefix) : name;
 }
 
-/* Copies `name` with its ending number `from` (0, 1) of a family's renamed endings replaced by the other one;
- * false: it has none of them. */
+/* Copies `name` with its ending renamed: each of the family's renamed endings is a pair, of which ending
+ * number `from` (0, 1) is replaced by the other. False: the name has no such ending. */
 static bool rename_ending(const clt_model_published *p, const char *name, int from, char *out, size_t size)
 {
     for (const char *const(*pair)[2] = p ? p->renamed : NULL; pair && (*pair)[0]; pair++)
@@ -292,7 +292,7 @@ static void note_kept(const clt_param *param, clt_weights_taken *taken)
     size_t used = strlen(taken->kept_names);
     int length = snprintf(taken->kept_names + used, sizeof taken->kept_names - used, "%s%s", used ? ", " : "",
                           param->name);
-    if (used + (size_t)length >= sizeof taken->kept_names) /* no half names */
+    if (used + (size_t)length >= sizeof taken->kept_names) /* a name is not cut */
         taken->kept_names[used] = '\0';
     taken->kept++;
 }

@@ -47,7 +47,8 @@ static clt_status read_weights(const char *path, char **text, size_t *length, ch
     return read_saved(saved, text, length, from);
 }
 
-/* Reads data.json of the checkpoint `saved`, or if that is NULL of the run or file of weights `path`. */
+/* Reads data.json of the checkpoint `saved`, or if `saved` is NULL, data.json of the run or file of weights
+ * `path`. */
 static void read_text(const clt_checkpoint *saved, const char *path, char **text, size_t *length, char **from)
 {
     clt_status status =

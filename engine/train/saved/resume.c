@@ -108,8 +108,8 @@ static clt_status check_end(const clt_job *job, const clt_checkpoint *saved, int
     return CLT_OK;
 }
 
-/* Whether the checkpoint has the storage type of the job; checkpoints that do not say have it. With
- * precision.mode auto another device may take another type, which `tells` warns of. */
+/* Whether the checkpoint has the storage type of the job; a checkpoint that names no type counts as having
+ * it. With precision.mode auto another device may choose another type; `tells`: warns of that. */
 static bool same_storage(const clt_job *job, const clt_checkpoint *saved, bool tells)
 {
     const clt_json *value = clt_json_get(clt_json_root(saved->state), "storage");
@@ -183,8 +183,8 @@ static void restore_init(clt_run *run, const clt_checkpoint *saved)
 #define BEGINS_AGAIN "the best evaluation so far and what train.early_stop_evals counts begin again"
 
 /* Restores the best evaluation so far and the count of evaluations without improvement. Both begin again if
- * the config now names another figure, or evaluations measure something else (`other`), which `tells` warns
- * of. Checkpoints of older versions have only the lowest loss. */
+ * the config now names another figure, or evaluations measure something else (`other`); `tells`: warns of
+ * that. Checkpoints of older versions have only the lowest loss. */
 static void restore_best(const clt_config *config, const clt_checkpoint *saved, bool other, bool tells,
                          clt_saved_state *extra)
 {

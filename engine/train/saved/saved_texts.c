@@ -19,7 +19,8 @@
 
 #define PRINTS_SECONDS 10.0 /* how long checkpoints wait for the fingerprints of remote data */
 
-/* Fingerprints of remote data, for which much of it has to come: they are computed beside the training. */
+/* Fingerprints of remote data, which a thread computes during the training, because much of the data must be
+ * downloaded for them. */
 struct clt_saved_prints {
     const clt_run *run;
     char *folder;
@@ -29,7 +30,7 @@ struct clt_saved_prints {
     pthread_cond_t changed;
     double left; /* seconds that checkpoints may still wait, all of them together */
     bool over;   /* the thread has finished */
-    bool known;  /* what follows: */
+    bool known;  /* these are set: */
     char train[CLT_HASH64_TEXT], eval[CLT_HASH64_TEXT];
 };
 
@@ -114,7 +115,7 @@ static void *compute_prints(void *context)
     clt_status status = clt_source_read_fingerprint(job->train_source, p->train);
     if (status == CLT_OK && job->eval_source)
         status = clt_source_read_fingerprint(job->eval_source, p->eval);
-    clt_error_clear(); /* the training, which needs the same bytes, says why they do not come */
+    clt_error_clear(); /* the training needs the same bytes, and reports why they are missing */
     pthread_mutex_lock(&p->lock);
     p->known = status == CLT_OK && !atomic_load(&p->stopped);
     p->over = true;
@@ -191,7 +192,7 @@ clt_status clt_saved_texts_make(const clt_run *run, const char *folder, clt_save
 {
     const clt_tokenizer *tokenizer = run->job->train_source->tokenizer;
     memset(out, 0, sizeof *out);
-    const clt_continuation *c = &run->continuation; /* the same data was met before */
+    const clt_continuation *c = &run->continuation; /* resuming may have computed fingerprints */
     CLT_TRY(print_facts(run, folder, c->fingerprint, c->eval_fingerprint, &out->data));
     if (is_unknown(run->job->train_source, c->fingerprint) ||
         is_unknown(run->job->eval_source, c->eval_fingerprint))

@@ -34,8 +34,8 @@ typedef struct clt_saved_state {
      * evaluations in a row have not done so. */
     double stop_value;
     int64_t stop_evals;
-    /* The evaluation that was due at this step was left out, since the budget was reached: the run makes it
-     * before it goes on. */
+    /* The evaluation due at this step was skipped, because the budget was reached. The resumed run does it
+     * first. */
     bool owes;
 } clt_saved_state;
 /* The state before the first evaluation. */

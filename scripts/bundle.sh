@@ -36,7 +36,7 @@ build=${places[1]:-build${root:+/for-$(basename "$root")}}
 root=${root%/} # nothing for /, whose files have no other name
 limit_kib=65536
 
-# Libraries that come with the C library: they must be those of the machine that runs the program.
+# Libraries that come with the C library: the program must use the ones of the machine it runs on.
 libc='^(linux-vdso|ld-linux.*|libc|libm|libdl|libpthread|librt|libresolv|libutil|libnss_.*|libmvec|libanl)\.so'
 # Libraries of lib/; all others go into lib/last/.
 own='^lib(OpenCL|clblast|cjson|jpeg|png16|mpi|open-[a-z]+|mca_common_[a-z]+|event_[a-z]+-[0-9.]+|pmix)\.so'
@@ -80,7 +80,7 @@ closure() {
         while read -r library; do [[ $(basename "$library") =~ $libc ]] || echo "$library"; done
 }
 
-# ships SOURCE: notes the file for its licence.
+# ships SOURCE: remembers the file, so that its licence is added.
 sources=()
 ships() { sources+=("$1"); }
 
@@ -148,14 +148,14 @@ TEXT
     chmod +x "$folder/mpirun"
 }
 
-# What the packages of the shipped files say about their licences, where the system has packages of Debian's kind. A file without a
-# licence ends the script if the system is a folder's: no file of it was put there by hand.
+# What the packages of the shipped files say about their licences, if the system has Debian packages. With
+# --root a file without a licence ends the script, since no file in that folder was put there by hand.
 add_licenses() {
     local source file package version database=(dpkg-query "--admindir=$root/var/lib/dpkg")
     command -v dpkg-query >/dev/null && [ -s "$root/var/lib/dpkg/status" ] || return 0
     mkdir -p "$folder/licenses/common"
     for source in "${sources[@]}"; do
-        # A file is known under one of /lib and /usr/lib.
+        # The package database knows a file under either /lib or /usr/lib.
         file=$(readlink -f "$source")
         file=${file#"$root"}
         package=$({ "${database[@]}" -S "$file" || "${database[@]}" -S "${file#/usr}"; } 2>/dev/null | head -n 1 | cut -d' ' -f1) || true
@@ -176,9 +176,9 @@ add_licenses() {
         done
 }
 
-# Lines "FILE 2.N" for the programs and libraries of the folder: the newest C library that each asks for.
+# Lines "FILE 2.N" for the programs and libraries of the folder: the newest C library that each requires.
 asks_of_libc() {
-    # The shell, because scripts are no ELF files: readelf ends with an error.
+    # The exit code is ignored, because readelf ends with an error for scripts, which are not ELF files.
     find "$folder" -type f \( -name '*.so*' -o -perm -u+x \) -exec sh -c 'readelf -V "$@" 2>/dev/null || true' sh {} + |
         awk -v folder="$folder/" '/^File: / { file = substr($0, 7 + length(folder)) }
             match($0, /GLIBC_2\.[0-9]+/) { minor = substr($0, RSTART + 8, RLENGTH - 8) + 0; if (minor > most[file]) most[file] = minor }
@@ -200,7 +200,8 @@ fi
 [ -f "$build/CMakeCache.txt" ] || cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release "${for_root[@]}"
 targets=(cltrain_bundle)
 with_mpi=
-# Into a variable: `grep -q` behind a pipe ends before make does, and pipefail takes make's SIGPIPE for "not found".
+# The output goes into a variable: after a pipe, `grep -q` would end before make does, and pipefail would
+# take make's SIGPIPE for "not found".
 known=$(cmake --build "$build" --target help)
 if [[ $known == *cltrain_comm_mpi* ]]; then
     with_mpi=yes
@@ -217,7 +218,8 @@ if [ -e "$final" ] && [ ! -f "$final/BUNDLE" ]; then
     echo "$final exists and was not made by this script" >&2
     exit 1
 fi
-# Made beside its place, which it takes at the end: a bundle that is refused leaves the one from before as it was.
+# The bundle is made in a temporary folder beside its place and moved there at the end: if a bundle is
+# refused, the previous one does not change.
 mkdir -p "$(dirname "$final")"
 temporary=$(mktemp -d -- "${final%/}.XXXXXX")
 trap 'rm -rf "$temporary"' EXIT

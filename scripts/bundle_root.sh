@@ -26,8 +26,8 @@ fi
 # base-files has the texts of licences that other packages only name.
 packages=libc6-dev,libclblast-dev,libcjson-dev,libcmocka-dev,libcurl4-openssl-dev,libjpeg-dev,libopenmpi-dev,libpng-dev,ocl-icd-opencl-dev,openmpi-bin,zlib1g-dev,base-files
 
-# Run by mmdebstrap with the folder as its argument. Enters the unpacked packages into the folder's database, so that `dpkg-query` tells
-# whose file is whose.
+# mmdebstrap runs this with the folder as its argument. It enters the unpacked packages into the folder's
+# database, so that `dpkg-query` knows which package a file belongs to.
 record=$(cat <<'TEXT'
 set -eu
 cd "$1"
@@ -42,7 +42,7 @@ TEXT
 )
 mkdir -p "$root"
 trap 'echo "no root folder was made" >&2; rm -rf "$root"' EXIT # after an error, Ctrl-C and a signal to end, too
-# As an archive first: so its files become those of the user who unpacks it.
+# An archive is made first, so that the files belong to the user who unpacks it.
 mmdebstrap --variant=extract --skip=check/qemu --architectures="$architecture" --include="$packages" --extract-hook="$record" \
     "$suite" - ${4:+"$4"} | tar -x -C "$root" --exclude=./dev --exclude='./var/cache/*' --no-same-owner
 

@@ -27,7 +27,7 @@ export LC_ALL=C
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/help.sh"
 usage() { sed -n 's/^# \(usage: .*\)/\1/p' "${BASH_SOURCE[0]}" >&2; exit 2; }
-# The parts: name, limit in seconds, what they tell. The long ones come with --full.
+# The parts: name, limit in seconds, content. The long ones run only with --full.
 table='host 8 the driver, its libraries and where they are
 version 8 the version of cltrain
 devices 120 probes and self-tests
@@ -93,7 +93,7 @@ peer=$here/../tests/bench/peer_torch.py
 mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
 [ -z "$pack" ] || { mkdir -p "$pack" && pack=$(cd "$pack" && pwd); } || exit 2
-# What was measured of one device, size or version is not gone on with for another.
+# A folder with measurements of another device, size or version is not continued.
 settings="device $device, $(if $quick; then echo tiny; else echo whole; fi) sizes, $("$program" version 2>/dev/null | head -n 1)"
 if [ -e "$out/.settings" ] && [ "$(cat "$out/.settings")" != "$settings" ]; then
     echo "device_report.sh: '$out' holds a report of: $(cat "$out/.settings"); this is: $settings; name another folder with --out" >&2
@@ -119,12 +119,12 @@ number() { # value, format
 row() {
     awk -v want="\"$2\"," '$1 == "\"name\":" { hit = $2 == want } hit && $1 == "\"value\":" { print $2; exit }' "$out/$1.json" 2>/dev/null
 }
-# A number of PyTorch's record, which is one line.
+# A number in PyTorch's record, which is one line.
 peer_value() { sed -n -E "s/^.*\"$2\": *\"?([^\",}]*)[\",}].*\$/\1/p" "$out/$1.json" 2>/dev/null | head -n 1; }
 ratio() { # a, b: a / b
     case $1$2 in '' | *[!0-9.eE+-]*) ;; *) [ -n "$1" ] && [ -n "$2" ] && awk -v a="$1" -v b="$2" 'BEGIN { if (b > 0) printf "%.2f", a / b }' ;; esac
 }
-# What a part found, in a few words.
+# The result of a part, in a few words.
 found_by() {
     case $1 in
     step | step-*)
@@ -263,7 +263,7 @@ stop() {
     [ -z "$job" ] || kill "$job" 2>/dev/null
     exit 143
 }
-# However it ends: the short table, the page, the archives.
+# Runs however the script ends: prints the short table, writes the page and the archives.
 summary() {
     refresh
     echo
@@ -289,7 +289,8 @@ note() { # name, state, seconds, text: takes the place of an earlier line of tha
     echo "$1: $2${4:+: $4}, $3 s"
     refresh
 }
-# run NAME LIMIT COMMAND...: output in NAME.txt. A record that is not a whole one, because its writer was stopped, is put aside.
+# run NAME LIMIT COMMAND...: writes the output to NAME.txt. An incomplete record, whose writer was stopped,
+# is renamed.
 run() {
     local name=$1 limit=$(($2 * scale)) left=$((end - $(date +%s))) code start seconds
     shift 2
@@ -325,13 +326,13 @@ run() {
 after() {
     case $1 in
     version) cp "$out/version.txt" "$out/version.json" ;;
-    # From its first bracket on: messages may come before it.
+    # The text from its first bracket on, since messages may come before it.
     devices) sed -n '/^\[/,$p' "$out/devices.txt" >"$out/devices.json" && read_capabilities ;;
     torch*) grep '^{' "$out/$1.txt" | tail -n 1 >"$out/$1.json" ;;
     esac
 }
-# The record of the device that is meant, from the list of all devices; its capabilities, "?" if devices were listed and it is none of
-# them, "" if they are not known; those of them that are matrix units.
+# Reads the record of the chosen device from the list of all devices: its capabilities ("?" if devices were
+# listed without it, "" if they are unknown), and those among them that are matrix units.
 capabilities='' units=''
 read_capabilities() {
     local cap
@@ -363,7 +364,7 @@ host_facts() {
     head -n 3 /proc/meminfo
     df -h "$out"
 }
-# Which files the linker tried, where the doctor finds no device.
+# If the doctor finds no device, also shows which files the linker tried.
 doctor() {
     "$program" doctor && return 0
     LD_DEBUG=libs "$program" doctor 2>&1 | grep -E 'libnvidia|libcuda|OpenCL|error' | head -n 100
@@ -381,7 +382,8 @@ if $quick; then
     torch_shape=(--layers 1 --heads 2 --channels 64 --vocab 512)
     pattern=(-t 'relu*') attention='relu*'
 fi
-# PyTorch at its best: compiled, with its own flash attention and fused AdamW. Looked for when its turn has come.
+# PyTorch at its best: compiled, with its own flash attention and fused AdamW. It is searched for when its
+# parts begin.
 torch_text=$(cat "$out/torch-probe.txt" 2>/dev/null) torch_missing='' torch_form=()
 look_for_torch() {
     torch_form=(--device cuda --mode compile)
@@ -398,7 +400,7 @@ look_for_torch() {
     fi
 }
 
-# Steps and products are those without tuning records, but for step-tuned.
+# Steps and products are measured without tuning records, except for step-tuned.
 step_command() { # mode, batch, more arguments
     command=("$program" bench step "$gpt2" --device "$device" data.micro_batch="$2" data.global_batch="$2" model.context=$context precision.mode="$1" ${shape[@]+"${shape[@]}"}
         device.tune="$(if [ "$name" = step-tuned ]; then echo cached; else echo off; fi)"
@@ -422,7 +424,7 @@ train_command() {
         command=("$program" demo --device "$device" --out "$out/run" --seconds "$(if $quick; then echo 2; else echo 20; fi)")
     fi
 }
-# command_of NAME: sets `command`, or `why` the part is left out.
+# command_of NAME: sets `command`, or `why`, the reason for skipping the part.
 command_of() {
     local name=$1
     why='' command=()
@@ -468,7 +470,7 @@ command_of() {
     ops-all) command=("$program" bench ops --device "$device" ${pattern[@]+"${pattern[@]}"} --kernels --seconds $seconds --json "$out/ops-all.json") ;;
     esac
 }
-# part NAME LIMIT: unless an earlier call has done it.
+# part NAME LIMIT: runs the part unless an earlier call has done so.
 part() {
     wanted "$1" || return 0
     [ ! -e "$out/.$1.ok" ] || return 0
@@ -481,8 +483,8 @@ refresh
 while read -r name limit _; do
     part "$name" "$limit"
     [ "$name" = doctor ] && wanted devices || continue
-    # Where listing devices fails, a step that needs none of their capabilities is tried once; without it nothing else can be
-    # measured.
+    # If listing devices fails, a step that needs none of their capabilities is tried once; if that fails,
+    # too, nothing else can be measured.
     works=$([ "$capabilities" = '?' ] || echo ok)
     case $(state_of devices) in
     FAILED | 'CUT OFF')

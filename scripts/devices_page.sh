@@ -23,7 +23,7 @@ if [ $# -eq 2 ] && [ "$1" = --take ] && [ -d "$2" ]; then
 fi
 [ $# -eq 0 ] || { sed -n 's/^# \(usage: .*\)/\1/p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 
-# The runtimes in the order in which they are told: those of scripts/runtimes.sh, then others by name.
+# The runtimes in the order of the page: first those of scripts/runtimes.sh, then others by name.
 files=()
 for name in pocl intel pocl-3.0 rusticl oclgrind; do [ ! -e "$records/$name.json" ] || files+=("$records/$name.json"); done
 for file in "$records"/*.json; do
@@ -37,7 +37,7 @@ value() { sed -n -E "s/^  \"$2\": \"(.*)\",\$/\1/p" "$1" | sed -n 1p | unquoted;
 checks() {
     sed -n -E 's/^    \{"check": "([^"]*)", "result": "([^"]*)", "seconds": ([0-9]+), "detail": "(.*)"\},?$/\1\t\2\t\3\t\4/p' "$1" | unquoted
 }
-# One check of a record: what came out, and in brackets the seconds.
+# One check of a record: its result, and its seconds in brackets.
 check() { checks "$1" | awk -F'\t' -v want="$2" '{ hit = want ~ /\*$/ ? index($1, substr(want, 1, length(want) - 1)) == 1 : $1 == want } hit { print; exit }'; }
 verified() { check "$1" 'verify --small*' | awk -F'\t' '{ printf "%s%s", ($2 == "pass" ? "" : "**FAILED** "), $4; if ($1 != "verify --small") printf " (%s)", $1; printf ", %d s", $3 }'; }
 apart() {

@@ -13,7 +13,7 @@ report=${1:-} results=${2:-$(dirname "${BASH_SOURCE[0]}")/../docs/measurements.m
 name=$(sed -n '1s/^# \(.*\): device report$/\1/p' "$report")
 [ -n "$name" ] || { echo "gpu_results.sh: '$report' is not a page of device_report.sh: its first line names no device" >&2 && exit 2; }
 grep -q '^## GPU$' "$results" || { echo "gpu_results.sh: '$results' has no chapter '## GPU'" >&2 && exit 2; }
-# Headings of the page are two levels deeper in the chapter. The section stands last in it.
+# Headings of the page are two levels deeper in the chapter. The section is the last one of the chapter.
 awk -v title="### On $name" '
     function put() {
         if (blank == 0) print ""

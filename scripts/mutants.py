@@ -23,7 +23,7 @@ TOKEN = re.compile(r"""
 TYPE = re.compile(r"(u?char|u?short|u?int|u?long|float|double|half|size_t|bool|void|REALS|CLT_REAL|CLT_INT)\d*$")
 KEYWORDS = {"return", "case", "else", "sizeof", "if", "for", "while", "do", "switch", "typedef", "struct", "static", "const", "goto"}
 
-# operator -> the texts that take its place
+# operator -> its replacements
 OPERATORS = {
     "+": ["-"], "-": ["+"], "*": ["+"], "/": ["*"], "%": ["/"], "<<": [">>"], ">>": ["<<"], "&": ["|"], "|": ["&"], "^": ["|"],
     "&&": ["||"], "||": ["&&"], "+=": ["-="], "-=": ["+="], "*=": ["+="], "/=": ["*="], "|=": ["&="], "&=": ["|="], "^=": ["|="],
@@ -40,7 +40,7 @@ WORDS = {
 PARTS = {"x": "y", "y": "x", "z": "w", "w": "z", "lo": "hi", "hi": "lo", "even": "odd", "odd": "even", "s0": "s1", "s1": "s0"}
 SWAPPED = {"fma": (1, 2), "mad": (1, 2), "select": (0, 1), "bitselect": (0, 1)}  # the arguments that change places
 HINTS = re.compile(r"(CLT_FORGET|prefetch|PREFETCH\w*|.*_AHEAD)$")  # statements that change no value
-# Kernels that ask a device what it can do, or time it: no check computes anything with them.
+# Kernels that test or time a device: no check computes results with them.
 OUTSIDE = {"probe.cl", "probe_wgmma.cl", "measure.cl", "warnings.clh"}
 
 Token = collections.namedtuple("Token", "kind text start end macro")  # macro: the name of the macro whose body it is in, or None

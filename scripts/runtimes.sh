@@ -78,7 +78,8 @@ unpack_wheels() {
         return 1
     fi
     for wheel in "$at"/wheels/*.whl; do "$python" -m zipfile -e "$wheel" "$at/.site"; done
-    # Files that a wheel would put beside Python's own go into one tree: a driver looks for its helpers beside itself.
+    # Files that a wheel would put beside Python's own go into the same tree, because a driver looks for its
+    # helpers beside itself.
     mkdir -p "$at/.site/data"
     for wheel in "$at"/.site/*.data/data; do [ ! -d "$wheel" ] || cp -al "$wheel/." "$at/.site/data/"; done
     rm -rf "$at"/.site/*.data "$at"/.site/data/lib/libOpenCL.so* # a loader, which would hide the system's
@@ -92,7 +93,8 @@ wheels_about() { sed -n -E 's/^([^-]+)-([^-]+)-.*\.whl$/\1 \2/p' "$folder/$1/whe
 package_version() { dpkg-query -W -f='${Version}' "$1" 2>/dev/null; }
 has_package() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# unpack_packages NAME PACKAGE: the package and those that it needs and the system lacks, unpacked into NAME/root; false with a reason.
+# unpack_packages NAME PACKAGE: unpacks the package, and packages that it needs and the system lacks, into
+# NAME/root; false with a reason.
 unpack_packages() {
     local name=$1 package=$2 at=$folder/$1 needed
     [ ! -d "$at/root" ] || return 0
@@ -105,7 +107,7 @@ unpack_packages() {
         missing "$name" "apt-get knows no package $package (apt-get update may help): $(tail -n 1 "$at/log")"
         return 1
     fi
-    # A package that is installed is not in that list; its own libraries may be packages of their own.
+    # An installed package is not in that list; its libraries may be in separate packages.
     [ -n "$needed" ] || needed="$package $(dpkg-query -W -f='${Depends}' "$package" | tr ',' '\n' | sed -n "s/^ *\(lib${package%%-*}[^ ]*\).*/\1/p")"
     # shellcheck disable=SC2086 # a list of words
     if ! (cd "$at/packages" && apt-get download $needed >"$at/log" 2>&1); then
@@ -155,7 +157,7 @@ find_rusticl() {
         library=$(first_file "$folder/rusticl/root" libRusticlOpenCL.so.1) || library=''
         path=$(library_path rusticl)
         about="Mesa's rusticl from Debian: $(packages_about rusticl mesa-opencl-icd)"
-        # Mesa reads its OpenCL C library from this place, wherever Mesa itself lies.
+        # Mesa reads its OpenCL C library from this folder, wherever Mesa itself is.
         if ! ls /usr/lib/clc/spirv*-mesa3d-.spv >/dev/null 2>&1; then
             missing rusticl 'Mesa reads /usr/lib/clc, which only an installed package libclc-15 has'
             return
@@ -182,7 +184,8 @@ find_oclgrind() {
     [ -n "$library" ] || { missing oclgrind 'the package holds no liboclgrind-rt-icd.so'; return; }
     found oclgrind "$library" "$about" ${path:+"$path"} ${kept:+"$kept"}
 }
-# From the mirror that this system has already, with private lists: its own need not name the section.
+# Downloads from the mirror that this system uses, with private package lists, since the system's own need
+# not include the section.
 find_nvidia_compiler() {
     local at=$folder/nvidia-compiler mirror release work options package
     [ ! -e "$at/lib/libnvidia-nvvm.so.4" ] || return 0
@@ -207,7 +210,7 @@ find_nvidia_compiler() {
     fi
     rm -rf "$work"
 }
-# The folders of unpacked libraries, as the linker wants them.
+# The folders of unpacked libraries, as the linker's variable.
 library_path() {
     printf 'LD_LIBRARY_PATH=%s\n' "$(find "$folder/$1/root" -name '*.so*' -printf '%h\n' | sort -u | paste -sd: -)"
 }

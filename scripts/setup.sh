@@ -11,9 +11,10 @@ CLTRAIN_PACKAGES=(build-essential cmake ninja-build pkg-config ocl-icd-opencl-de
     libcjson-dev zlib1g-dev libjpeg-dev libpng-dev libcurl4-openssl-dev pocl-opencl-icd)
 # "cltrain data fetch" downloads with curl or wget.
 command -v curl >/dev/null || command -v wget >/dev/null || CLTRAIN_PACKAGES+=(curl ca-certificates)
-# What several devices or hosts need besides.
+# Additional packages for several devices or hosts.
 CLTRAIN_MPI_PACKAGES=(libopenmpi-dev openmpi-bin)
-# What the tests need besides. Those after the first are tools whose tests are skipped, with the reason, without them.
+# Additional packages for the tests. The optional ones are tools: without them their tests are skipped, with
+# the reason.
 CLTRAIN_TEST_PACKAGES=(libcmocka-dev)
 CLTRAIN_OPTIONAL_PACKAGES=(oclgrind clang-format clang iproute2)
 
@@ -86,7 +87,7 @@ build() {
     local preset=$1 target=$2 folder generator=()
     shift 2
     folder=$(preset_folder "$preset") || exit 1
-    # A folder that was configured with another generator keeps it.
+    # A folder that was configured with another generator keeps this generator.
     if [ ! -f "$folder/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
     say "configuring: cmake --preset $preset"
     (cd "$CLTRAIN_ROOT" && cmake --preset "$preset" ${generator[@]+"${generator[@]}"} "$@" >"$folder.log" 2>&1) ||

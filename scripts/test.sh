@@ -34,8 +34,9 @@ install_packages "${CLTRAIN_PACKAGES[@]}" "${CLTRAIN_MPI_PACKAGES[@]}" "${CLTRAI
 build "$preset" all -DBUILD_TESTING=ON -DCLTRAIN_MPI=ON
 chosen=(--preset "$preset" -L "^(${labels:=quick|comm})\$" "$@")
 
-# duration NAMES: about how long these tests take: by the seconds that ctest remembers of earlier runs in this folder, or else by the
-# costs that the tests tell, which are seconds on a fast machine with empty caches.
+# duration NAMES: estimates how long these tests take: from the seconds that ctest recorded in earlier runs
+# in this folder, otherwise from the tests' `ctest-cost`, which are seconds on a fast machine with empty
+# caches.
 duration() {
     cat "$folder/tests/CTestTestfile.cmake" "$folder/Testing/Temporary/CTestCostData.txt" 2>/dev/null | awk -v jobs="$jobs" '
         NR == FNR { wanted[$0]; next }

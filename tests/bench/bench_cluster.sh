@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Data-parallel training on one machine, each rank on a core of its own: weak scaling, a simulated accelerator that needs no core
-# while gradients are reduced, the same global batch on more ranks, synchronised batch norms, and two hosts (network namespaces) joined
-# by a slow link. Times of steps and of communication are those of metrics.jsonl. Options and environment: benchlib.sh; needs mpirun,
-# and root for the hosts.
+# Data-parallel training on one machine, each rank on a core of its own: weak scaling, a simulated
+# accelerator that needs no core while gradients are reduced, the same global batch on more ranks,
+# synchronised batch norms, and two hosts (network namespaces) joined by a slow link. Times of steps and of
+# communication come from metrics.jsonl. Options and environment: benchlib.sh; needs mpirun, and root for
+# the hosts.
 #
 #   BENCH_IDLE_MS (140): a step of the simulated accelerator
 #   BENCH_SHIM: tests/driver_shim.so of a build (default: that of the program's folder)
@@ -21,11 +22,11 @@ long=(model.context=256) short=(model.context=16)
 mlp=("$here/mlp.json" data.samples=65536)
 if $self_test; then gpt2+=(model.layers=1 model.heads=2 model.channels=32 model.vocab=256) long=(model.context=32); fi
 
-# Text for the language model: what it says does not matter.
+# Text for the language model; its content does not matter.
 cat "$root"/docs/*.md >"$work/text.txt"
 ours data prepare "$work/text.txt" --out "$work/tokens"
 
-# series KEY: the values of that key in the run's steps, without the first `warmup` ones
+# series KEY: the values of KEY in the run's steps, without the first `warmup` ones
 series() { sed -n -E "/\"loss\":/s/.*\"$1\": ?([-+.0-9eE]+)[,}].*/\\1/p" "$work/run/metrics.jsonl" | tail -n "+$((warmup + 1))"; }
 # train CASE SIDE RANKS STEPS SETTINGS...: one training run; samples of its times
 train() {
@@ -56,7 +57,7 @@ over() { # CASE QUANTITY SIDE QUANTITY SIDE: empty when one of them is missing
     a=$(middle "$1" "$3" "$2") b=$(middle "$1" "$5" "$4")
     [ -n "$a" ] && [ -n "$b" ] && calc "$a / $b"
 }
-# figure CASE WHAT VALUE: a ratio without a bar
+# figure CASE WHAT VALUE: a figure without a bar
 figure() {
     if $self_test || [ -z "$3" ]; then return 0; fi
     printf '%-36s %-28s  %.3f\n' "$1" "$2" "$3"
@@ -64,7 +65,7 @@ figure() {
 }
 exposed() { over "$1" comm_exposed_ms "$2" step_ms "$2"; }
 
-# What the cores can read and write, one alone and both at the same time: the bound of every sum.
+# The bandwidth of one core and of two at the same time: it limits every sum.
 bandwidth() {
     local one both
     taskset -c 0 "$CLTRAIN" bench memory --seconds 1 --json "$work/one.json" >/dev/null
@@ -102,7 +103,7 @@ weak() { # case, steps, per-rank batch, settings...
     bar "$name" "$name: exposed communication over the step" "$(exposed "$name" "2 ranks")" "<=" 0.05
 }
 
-# Every launch takes as long as it must for the launches of a step to take BENCH_IDLE_MS.
+# Each launch is made so long that the launches of a step take BENCH_IDLE_MS together.
 accelerator() { # ranks
     local name="simulated accelerator, $1 ranks" launches
     wanted "$name" || return 0
@@ -112,7 +113,7 @@ accelerator() { # ranks
     launcher=("${shared[@]}")
     first=("${gpt2[@]}" "${short[@]}" data.micro_batch=1 data.global_batch=1)
     second=("${gpt2[@]}" "${short[@]}" data.micro_batch=1 data.global_batch="$1")
-    # Devices are tested and programs built while launches still compute.
+    # Devices are tested and programs are built before, while launches still compute.
     local quiet=(env POCL_MAX_PTHREAD_COUNT=4 "CLTRAIN_CACHE_DIR=$work/cache.$1" "LD_PRELOAD=$shim")
     own_env=("${quiet[@]}")
     train "$name" "first start" 1 2 "${first[@]}"
@@ -133,8 +134,8 @@ same_batch() {
     bar "$name" "$name: step of 4 ranks over that of 1 rank" "$(over "$name" step_ms "4 ranks" step_ms "1 rank")" "<=" 1.08
 }
 
-# A rank on each of two hosts with 1 Gbit/s between them. A rank sends and receives every byte of the gradients once, so the link needs
-# as long as their bytes at 125 MB/s.
+# A rank on each of two hosts with 1 Gbit/s between them. A rank sends and receives every byte of the
+# gradients once, so the link is busy for their bytes at 125 MB/s.
 two_hosts() {
     local name="two hosts, 1 Gbit/s, bf16" why round bytes wire alone
     wanted "$name" || return 0
@@ -163,7 +164,7 @@ two_hosts() {
         "$(calc "$(middle "$name" "2 ranks" step_ms) / ($alone > $wire ? $alone : $wire)")" "<=" 1.1
 }
 
-# Divided optimizer state beside undivided.
+# The optimizer's state divided among ranks, against the whole state on each rank.
 sharded() {
     local name="parallel.shard=optimizer"
     wanted "$name" || return 0
@@ -174,7 +175,8 @@ sharded() {
     bar "$name" "$name: step over that without it" "$(over "$name" step_ms optimizer step_ms none)" "<=" 1.05
 }
 
-# Batch norms over the samples of both ranks beside those of each alone: forty exchanges in a step.
+# Batch norms over the samples of both ranks, against batch norms of each rank alone: forty exchanges in a
+# step.
 synchronised() {
     local name="parallel.sync_batch_norm" batch=64
     wanted "$name" || return 0

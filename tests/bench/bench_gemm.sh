@@ -13,7 +13,8 @@ seconds=0.3
 if $quick; then squares="512 1024 2048" tokens=256; fi
 if $self_test; then squares=32 tokens= seconds=0.01; fi
 
-# Cases: lines "name m n k layout group"; the cases of a group are measured by one process before it is the other side's turn.
+# Cases: lines "name m n k layout group"; one process measures the cases of a group before the other side
+# takes its turn.
 cases() {
     local s l t layer in out name
     for s in $squares; do
@@ -31,7 +32,8 @@ cases() {
 cases | while read -r line; do wanted "$line" && echo "$line"; done >"$work/cases"
 [ -s "$work/cases" ] || { echo "no case is called '$only'"; exit 2; }
 
-# OpenBLAS: finds out which of its kernels are fastest here and forces them, because it does not know every CPU.
+# Finds OpenBLAS's fastest kernels on this machine and forces them, because OpenBLAS does not know every
+# CPU.
 openblas= core=
 find_openblas() {
     local c g best=
@@ -57,7 +59,8 @@ run_openblas() {
     OPENBLAS_NUM_THREADS=$threads OMP_NUM_THREADS=$threads ${BENCH_GATE:-} "$tools/peer_openblas" "$@" 2>/dev/null
 }
 
-# A group of one size in all layouts is one process of ours, any other one process per layout.
+# A group of one size in all layouts takes one process on our side; any other group takes one process per
+# layout.
 measure_ours() { # group
     local layout
     if [ "$(awk -v g="$1" '$6 == g { print $2, $3, $4 }' "$work/cases" | sort -u | wc -l)" = 1 ] &&

@@ -18,7 +18,7 @@ if $self_test; then
     device=cpu sizes=32 cases=2:16 steps=2 warmup=1 seconds=0.01 dtypes="bf16 f32" layouts=nt
     tiny=(model.layers=1 model.heads=2 model.channels=32 model.vocab=256)
 fi
-# There are no bars for the limits of the card; the peer on the same card in the same run is what counts.
+# The limits of the card have no bars; what counts is the peer on the same card in the same run.
 if ! "$CLTRAIN" devices 2>/dev/null | grep -q -E "^[0-9]+:[0-9]+ +${device%%:*}|${device}"; then
     skip cltrain "no device called '$device'"
     finish

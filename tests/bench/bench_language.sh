@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A training step of language models in f32 with AdamW and clipping: GPT-2 124M, a Llama of SmolLM2-135M's size whose
-# weights are trained, or adapters of rank 16 beside all linear layers of its blocks (LoRA), and BERT base with both
-# heads of its pre-training. cltrain, a new PyTorch, Debian's PyTorch for GPT-2, each at its best settings, and llm.c
-# for GPT-2; time and peak resident set. The sides run in turns. Options and environment: benchlib.sh; peers:
-# torchlib.sh.
+# A training step of language models in f32 with AdamW and clipping: GPT-2 124M, a Llama of SmolLM2-135M's
+# size with all weights trained, or only adapters of rank 16 for all linear layers of its blocks (LoRA), and
+# BERT base with both heads of its pre-training. cltrain, a new PyTorch, Debian's PyTorch for GPT-2, each at
+# its best settings, and llm.c for GPT-2; time and peak resident set. The sides run in turns. Options and
+# environment: benchlib.sh; peers: torchlib.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/benchlib.sh"
 . "$here/torchlib.sh"
 
@@ -16,7 +16,7 @@ if $self_test; then
     sizes="gpt2:2:16 llama:2:16 lora:2:16 bert:2:16"
     tiny=(model.layers=1 model.heads=2 model.channels=32 model.vocab=256)
 fi
-# choose MODEL: its config, what the peer is told of it, and our overrides
+# choose MODEL: its config, the peer's arguments for it, and our overrides
 choose() {
     case $1 in
     gpt2) config=$root/configs/gpt2-124m.json label= peer_size=() ours_more=() ;;
@@ -94,7 +94,7 @@ measure_case() { # model, batch, context
         [ -n "$new_name" ] && torch_sample "$torch_new" "$name" "PyTorch, new" "$new_env" "${arguments[@]}" $new_args --warmup 2 --steps $steps
         # shellcheck disable=SC2086
         [ -n "$old_name" ] && torch_sample "$torch_old" "$name" "PyTorch, old" "$old_env" "${arguments[@]}" $old_args --warmup 2 --steps $steps
-        # llm.c has one bar, at the small size, and is slow.
+        # llm.c has one bar, at the small size, because it is slow.
         [ -n "$llmc" ] && [ "$model" = gpt2 ] && { [ "$2" -le 64 ] || { ! $quick && [ "$round" = 0 ]; }; } && measure_llmc "$name" "$1" "$2" 3
     done
     row "$name" cltrain "$("$CLTRAIN" version | head -n 1)"

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What loading costs a step: small residual networks train on JPEG images of 500 x 375, and the same step runs on random samples in
-# memory (bench step), in turns. The bar: the step takes no longer than computing alone, plus the processor time of its decoding divided
-# by the cores, plus 5 %. The processor time is that of the loader threads in the training itself. Then the same images on storage whose
-# opens take 10 ms: eight threads must halve the time for which a step waits with four. Options and environment: benchlib.sh.
-# Needs a build folder with its tests (BENCH_BUILD, default: build). BENCH_WORKERS: data.workers of the first part (default: auto).
+# The cost of loading per step: small residual networks train on JPEG images of 500 x 375, in turns with the
+# same step on random samples in memory (bench step). The bar: the step takes no longer than computing
+# alone, plus the processor time of its decoding divided by the cores, plus 5 %. The processor time is that
+# of the loader threads in the training itself. Then the same images on storage whose opens take 10 ms:
+# eight threads must halve the time for which a step waits with four. Options and environment: benchlib.sh.
+# Needs a build folder with its tests (BENCH_BUILD, default: build). BENCH_WORKERS: data.workers of the
+# first part (default: auto).
 . "$(dirname "${BASH_SOURCE[0]}")/benchlib.sh"
 tests=${BENCH_BUILD:-$root/build}/tests
 for file in make_images slow_open_shim.so; do
@@ -27,7 +29,7 @@ net() {
 JSON
 }
 
-# loader_ticks PROCESS: processor time of its loader threads so far, in ticks of 10 ms
+# loader_ticks PROCESS: processor time of the process's loader threads so far, in ticks of 10 ms
 loader_ticks() {
     local task ticks=0 line
     for task in /proc/"$1"/task/*; do
@@ -42,7 +44,7 @@ loader_ticks() {
     done
     echo "$ticks"
 }
-# middle_of KEY RUN: of the second half of the steps
+# middle_of KEY RUN: the median of KEY in the second half of the steps
 middle_of() { sed -n -E "/\"event\"/d; s/.*\"$1\": *(-?[0-9.]+([eE][-+]?[0-9]+)?).*/\1/p" "$2/metrics.jsonl" | tail -n $((steps / 2)) | median; }
 
 # trained NAME: a training on the images; samples of its step time and of its decoding time per step.

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Memory of residual networks. Planned for batches of 32 images of 224 x 224: what recomputing batch norm and relu and what f16 saves. Run
-# with 4 images: bytes that `estimate` says against those that the steps took of the device, and on a CPU device against the growth of the
-# process itself (the most that it had resident, less that of the same training on images of 32 x 32). Options and environment:
+# Memory of residual networks. Plans for batches of 32 images of 224 x 224 show what recomputing batch norm
+# and relu saves, and what f16 saves. Runs with 4 images compare the bytes that `estimate` gives with the
+# device memory that the steps took, and on a CPU device with the growth of the process itself (its peak
+# resident set, less the peak of the same training on images of 32 x 32). Options and environment:
 # benchlib.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/benchlib.sh"
 configs=$root/configs
 device=generic
 
-# planned CONFIG SETTING...: the estimate of a batch in $work/estimate.json; $total
+# planned CONFIG SETTING...: writes the estimate of a batch to $work/estimate.json; sets $total
 planned() {
     watched bytes "$CLTRAIN" estimate "$configs/$1.json" "${@:2}" --device "$device" --json || { tail -n 5 "$work/err"; exit 1; }
     mv "$work/out" "$work/estimate.json"
@@ -44,7 +45,8 @@ totals() { # DEPTH LIMIT
     bar "$name" "$name: total in f16 over f32" "$(calc "$total / $f32")" "<=" "$2"
 }
 
-# stepped SETTING...: two steps; $total and $used in bytes, $rss_mib. The second run counts, because compiling kernels takes memory, too.
+# stepped SETTING...: runs two steps; sets $total and $used in bytes, and $rss_mib. The second run counts,
+# because compiling kernels takes memory, too.
 stepped() {
     planned resnet50-imagenet data.micro_batch=4 data.global_batch=4 data.eval_path=[] "$@"
     for _ in first second; do

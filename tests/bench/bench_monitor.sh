@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What looking at the device costs a training (docs/monitoring.md): steps of the MLP 784-512-512-10, batch 128, without monitoring,
-# with it and a file for Prometheus once a second, with a driver whose call hangs, with a cloud's service of notices that never answers,
-# and with everything else as well: notices, cost, TensorBoard and, if BENCH_UPLOAD is set, uploads. In turns; times are those of
-# metrics.jsonl. Then a model of GPT-2 124M's shape trains with everything, and the processor time of the threads that only that brings is
-# compared with the length of its steps.
-# Options and environment: benchlib.sh.
+# The cost of monitoring for a training (docs/monitoring.md): steps of the MLP 784-512-512-10, batch 128,
+# without monitoring, with it and a file for Prometheus once a second, with a driver whose call hangs, with
+# a cloud's service of notices that never answers, and with everything together: notices, cost, TensorBoard
+# and, if BENCH_UPLOAD is set, uploads. The settings take turns; times come from metrics.jsonl. Then a model
+# of GPT-2 124M's shape trains with everything, and the processor time of the additional threads is compared
+# with the length of its steps. Options and environment: benchlib.sh.
 #
 #   BENCH_NVML: tests/nvml_hang.so of a build (default: that of the program's folder)
 #   BENCH_UPLOAD: an address in object storage, whose server and keys the environment names
@@ -82,7 +82,8 @@ if $self_test; then config=$(sed 's/12,/2,/g; s/768/16/; s/50257/256/' <<<"$conf
 echo "$config" >"$work/gpt.json"
 awk 'BEGIN { for (i = 0; i < 20000; i++) printf "line %d says %d\n", i, i * i % 97 }' >"$work/text"
 ours data prepare "$work/text" --tokenizer bytes --out "$work/tokens"
-# looks FILE: while the training to $work/run lives, appends the time of each of its threads on the processor, in ns, with its name.
+# looks FILE: while the training in $work/run lives, appends the processor time of each of its threads, in
+# ns, with the thread's name.
 looks() {
     local pid='' task used word
     until pid=$(pgrep -n -f -- "^$CLTRAIN train.* --out $work/run( |\$)") || [ ! -e "$work/trains" ]; do sleep 0.05; done

@@ -21,7 +21,8 @@ memory_limits() {
     sample limits cltrain stream_gbs "$(json_number "$work/memory.json" stream_gbs)"
     sample limits cltrain plain_stream_gbs "$(json_number "$work/memory.json" plain_stream_gbs)"
 }
-# Prints lines "kernel variant shape ms GB/s calls" from the kernels of a profile, without matrix products.
+# Prints lines "kernel variant shape ms GB/s calls" from the kernels of a profile, leaving out matrix
+# products.
 kernel_lines() {
     awk '/"kernels": \[/ { on = 1; next } on && /^ *\],?$/ { exit }
         on && /"[a-z_]+":/ { key = $1; gsub(/[":]/, "", key); value = $0; sub(/^[^:]*: /, "", value); gsub(/[",]*$|^"/, "", value)

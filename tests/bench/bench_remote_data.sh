@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What data in object storage costs a training (docs/storage.md): GPT of 4 layers and 128 channels on 96 MB of token shards, from files;
-# from a server that answers each request 20 ms late, with an empty folder of copies; and with a full one; in turns. Tokens per second
-# are of the whole program, from its start to its end. The parameters must be equal to the last bit. Python plays the server.
-# Options and environment: benchlib.sh.
+# The cost of data in object storage for a training (docs/storage.md): GPT of 4 layers and 128 channels on
+# 96 MB of token shards, from files; from a server that answers each request 20 ms late, with an empty
+# folder of copies, and with a full one; these take turns. Tokens per second are over the whole program,
+# from its start to its end. The parameters must have the same bits. The server is a Python script. Options
+# and environment: benchlib.sh.
 #
 #   BENCH_STORAGE_TOOL: tests/object_storage of a build (default: that of the program's folder)
 . "$(dirname "${BASH_SOURCE[0]}")/benchlib.sh"

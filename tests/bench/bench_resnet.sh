@@ -9,7 +9,7 @@
 . "$here/torchlib.sh"
 
 torch_find
-# compare_torch CASE SIDE HAS: our time over that of a PyTorch, whose text of versions is HAS.
+# compare_torch CASE SIDE HAS: our time divided by the time of the PyTorch whose version text contains HAS.
 compare_torch() {
     local name=$1 side="PyTorch, $2" version=${3%% *} setting=${best_of[$2]:-} ms ratio
     ms=$(middle "$name" "$side" step_ms)
@@ -50,8 +50,8 @@ JSON
     compare_torch "$name" new "${torch_new_has:-}"
     compare_torch "$name" old "${torch_old_has:-}"
 }
-# compare_dlprimitives NAME BATCH: steps of dlprimitives with the batch, for which our step has been measured. Its first step
-# builds kernels.
+# compare_dlprimitives NAME BATCH: runs steps of dlprimitives with the batch for which our step has been
+# measured. Its first step builds kernels.
 compare_dlprimitives() {
     local name=$1 batch=$2 program=${BENCH_DLPRIM:-}/build/dlprim_benchmark ms ratio
     local net=${BENCH_DLPRIM:-}/docs/nets_for_benchmark/resnet50-b8.js

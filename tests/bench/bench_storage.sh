@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A large object to SeaweedFS on this machine and back: the client of engine/storage/ (4 parts at a time, as a training uploads) beside
-# boto3's transfer manager, and beside curl with an address that is signed beforehand (one request, whose body is not signed). They take
-# turns; medians, how they compare, and how long each used the processor. Whatever else the machine does falls on all three. With TMPDIR=/dev/shm no disk takes part.
+# A large object to SeaweedFS on this machine and back: the client of engine/storage/ (4 parts at a time, as
+# a training uploads) beside boto3's transfer manager, and beside curl with an address that is signed
+# beforehand (one request, whose body is not signed). They take turns, so that other load on the machine
+# affects all three. Reported are medians, ratios and processor times. With TMPDIR=/dev/shm no disk takes
+# part.
 # usage: CLTRAIN=build/cltrain CLTRAIN_SEAWEEDFS=weed BENCH_PYTHON=python-with-boto3 tests/bench/bench_storage.sh [ROUNDS [MIB]]
 set -u
 rounds=${1:-5} mib=${2:-1024}
@@ -43,7 +45,7 @@ print(s3.generate_presigned_url(sys.argv[2], {"Bucket": "bucket", "Key": "curl"}
 END
 where_up=$("$python" sign.py "$AWS_ENDPOINT_URL_S3" put_object) where_down=$("$python" sign.py "$AWS_ENDPOINT_URL_S3" get_object)
 TIMEFORMAT='%R %U %S'
-# seconds COMMAND...: how long it took, and for how long it used the processor
+# seconds COMMAND...: prints how long the command took, and how long it used the processor
 seconds() {
     { time "$@" >/dev/null 2>errors; } 2>took || { echo "failed: $*" >&2; cat errors >&2; exit 1; }
     awk '{ print $1, $2 + $3 }' took

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A sweep of 12 trials on machines that are taken away: four workers, of which one is killed every 10 seconds, every third time together
-# with its training, and started again; beside it the same sweep without kills. The tables must be equal and each result be written once.
+# A sweep of 12 trials on machines that are taken away: of four workers, one is killed every 10 seconds,
+# every third time together with its training, and started again. The same sweep also runs without kills.
+# The tables must be equal, and each result must be written once.
 # usage: CLTRAIN=build/cltrain tests/bench/bench_sweep.sh [EPOCHS [SECONDS_BETWEEN_KILLS]]; run it in the source folder
 set -u
 epochs=${1:-800}

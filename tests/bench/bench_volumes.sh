@@ -19,7 +19,8 @@ configs=$root/configs
 volumes() { # FOLDER ARGUMENTS...: makes a folder once
     [ -d "$work/$2" ] || "$make_volumes" "$1" "$work/$2" "${@:3}" || exit 1
 }
-# reached CASE BAR KEY RUN ["what"]: the last figure of that key in metrics.jsonl, and the time of the training
+# reached CASE BAR KEY RUN ["what"]: records the last value of KEY in metrics.jsonl, and the time of the
+# training
 reached() {
     local value
     value=$(json_line "$4/metrics.jsonl" "$3")
@@ -64,7 +65,7 @@ unet3d() {
     reached unet3d 0.90 eval_volume_dice "$work/unet3d" Dice
 }
 
-# large SIZE: evaluates two volumes of that size; the peak becomes $rss_mib and a sample.
+# large SIZE: evaluates two volumes of that size; records the peak, and sets $rss_mib to it.
 large() {
     local name="unet3d $1" dice
     volumes masks "ct.$1" --count 2 --size "$1" --seed 7
@@ -82,7 +83,8 @@ unet3d_large() {
     large "$depth,$quarter,$quarter"
     small=$rss_mib
     large "$depth,$side,$side"
-    # of each added voxel: image (i16) and mask (u8) of both volumes in the cache; of the planes of a window (32) the sums of two classes
+    # bytes per added voxel: image (i16) and mask (u8) of both volumes in the cache; in the planes of a
+    # window (32), the sums of two classes
     allowed=$(calc "($side * $side - $quarter * $quarter) * (2 * 3 * $depth + 4 * 2 * 32) / 1048576 + 16")
     printf '%s: %.0f MiB more than for a quarter of the voxels, %.0f MiB allowed\n' "$name" "$(calc "$rss_mib - $small")" "$allowed"
     bar "$name" "$name: growth of the peak, MiB" "$(calc "$rss_mib - $small")" "<=" "$allowed"
@@ -98,8 +100,9 @@ cnn3d() {
     reached "cnn3d small" 0.92 eval_accuracy "$work/cnn3d" accuracy
 }
 
-# The process needs what estimate says of the device and of checkpoints, the loader's slots for training and evaluation, the volumes in the
-# cache, and about 300 MiB for the program, its kernels and the driver's compiler.
+# The process needs the bytes that estimate gives for the device and for checkpoints, the loader's slots for
+# training and evaluation, the volumes in the cache, and about 300 MiB for the program, its kernels and the
+# driver's compiler.
 cnn3d_large() {
     local name="cnn3d 256x256x64" size=64,256,256 count=2 allowed voxels arguments
     wanted "$name" || return 0

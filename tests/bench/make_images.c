@@ -5,8 +5,8 @@
  *
  *   make_images FOLDER [--count N] [--size HEIGHT,WIDTH] [--classes K] [--quality Q]   N of each class
  *
- * An image is made of soft gradients, a few discs with hard edges, and noise, so that it is about as large as a
- * photograph of its size and takes about as long to decode. Discs of a class have a colour of their own. */
+ * An image is made of soft gradients, a few discs with hard edges, and noise, so that it is about as large
+ * as a photograph of its size and takes about as long to decode. Each class has its own colour of discs. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  *   make_volumes classes FOLDER [--count N] [--size D,H,W] [--seed S] [--gz]   sphere/ and shell/: N of each
  *
  * The noise is 30 Hounsfield units. Every second volume of `masks` has three quarters of the height, so
- * that nothing may rely on one size. */
+ * that no reader may rely on a single size. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

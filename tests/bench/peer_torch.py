@@ -15,7 +15,7 @@ import sys
 import time
 
 if len(sys.argv) > 1 and sys.argv[1] != "--probe":
-    # Before the import: thread pools read these once.
+    # Set before the import, since thread pools read these only once.
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "2")
 
@@ -343,7 +343,8 @@ def make_step(a, model, batches):
 
     def update():
         if a.clip > 0 and a.clip_form == "fused":
-            # The factor goes into the fused AdamW, which divides by grad_scale: one pass over the gradients fewer.
+            # The clipping factor goes into the fused AdamW, which divides by grad_scale: this saves a pass
+            # over the gradients.
             norm = nn.utils.get_total_norm([p.grad for p in parameters], foreach=True)
             optimizer.grad_scale = torch.clamp(norm / a.clip, min=1.0)
             optimizer.found_inf = torch.zeros(())

@@ -22,7 +22,8 @@ allocator_library() {
     if [ -n "${BENCH_ALLOCATOR:-}" ]; then echo "$BENCH_ALLOCATOR"; return; fi
     ldconfig -p 2>/dev/null | sed -n -E 's/.*libjemalloc\.so\.2 .*=> (.*)/\1/p' | head -n 1
 }
-# MKL uses its fast kernels only if the CPU reports Intel as its vendor; users on AMD override that function, as is done here.
+# MKL uses its fast kernels only if the CPU reports Intel as its vendor; on AMD, users override that
+# function, and so does this script.
 mkl_library() {
     grep -q -m 1 AuthenticAMD /proc/cpuinfo || return 0
     [ -e "$work/mkl.so" ] ||

@@ -41,8 +41,8 @@ make_links() {
     ip netns exec "c0.$tag" unshare -u true
 }
 
-# await_joined: until a packet of the far host reaches the near one, whose closed port answers. A link that has just come up carries none
-# for a moment.
+# await_joined: until a packet of the far host reaches the near one, whose closed port answers. A link that
+# has just come up carries no packets for a moment.
 await_joined() {
     local i
     for i in $(seq 100); do
@@ -54,7 +54,7 @@ await_joined() {
 
 make_hosts() {
     { make_links && await_joined; } || { remove_hosts; return 1; }
-    # What mpirun calls instead of ssh: ADDRESS COMMAND...
+    # The program that mpirun calls instead of ssh: ADDRESS COMMAND...
     cat >"$work/agent.sh" <<SH
 #!/bin/sh
 address=\$1

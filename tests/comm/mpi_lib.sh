@@ -9,10 +9,10 @@ command -v mpirun >/dev/null || skip_all "mpirun is not installed (package openm
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Open MPI's plug-ins leak and replace the signal stack of AddressSanitizer: see test_comm_mpi.sh.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:use_sigaltstack=0
-# Ranks that wait leave their core to those that do not: tests run side by side.
+# Waiting ranks leave their core to others, since tests run at the same time.
 # shellcheck disable=SC2034 # used by the scripts
 mpi=(mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -np)
-# A limit of the product's that a test waits for is this many times as long as on the machines known.
+# A limit of cltrain's that a test waits for is multiplied by this factor for slow machines.
 # shellcheck disable=SC2034
 patience=${CLTRAIN_TEST_PATIENCE:-1}
 
@@ -39,7 +39,7 @@ ended() {
     [ $# -lt 2 ] || cp "$2" "$out"
     if [ $got -eq "$1" ]; then pass; else fail "code $got, expected $1"; fi
 }
-# says FILE PATTERN [N]: the file has N lines (1) that match.
+# says FILE PATTERN [N]: whether the file has N lines (1) that match.
 says() { [ "$(grep -c -E -- "$2" "$1" 2>/dev/null)" -ge "${3:-1}" ]; }
 # newest RUN: the step of its newest checkpoint; 0: it has none.
 newest() {
@@ -50,7 +50,8 @@ newest() {
 saved_after() { [ "$(newest "$1")" -gt "$2" ]; } # RUN STEP: it has a checkpoint of a later step
 # steps_since RUN MOMENT: it has made a step after that moment, an $EPOCHREALTIME.
 steps_since() { tail -n 5 "$1/metrics.jsonl" | grep '"update":.*}$' | sed 's/.*"time"://' | awk -v since="$2" '$1 + 0 > since + 0 { new = 1 } END { exit !new }'; }
-# lose_rank PID...: one of these ranks is killed. The others stand still, so that it is mpirun that notices, and names it.
+# lose_rank PID...: kills one of these ranks. The others are stopped, so that mpirun is the one that
+# notices, and names it.
 lose_rank() {
     local victim process
     victim=$(shuf -n 1 -e "$@")

@@ -23,7 +23,7 @@ for ranks in 2 3; do
     sizes $ranks --own-memory
     expect_text "memory of the rank's own"
 done
-# By the MPI library, in parts where there are many elements.
+# Sums by the MPI library, in parts if there are many elements.
 sizes 3 --own-memory --algorithm native
 expect_text ', algorithm native,'
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" bench allreduce -b 72M -e 72M --runs 1 --own-memory --algorithm native

@@ -45,7 +45,7 @@ empty=$work/empty
 mkdir "$empty"
 cp "$program" "$empty/"
 if CLTRAIN_MODULE_DIR=$empty/nowhere run -np 2 "$empty/test_comm"; then
-    # An installed module of the same version may be found in the install folder; that is what it is for.
+    # In the install folder an installed module of the same version may be found, as intended.
     echo "ok: (an installed module was used)"
 else
     grep -q "$empty/nowhere/cltrain_comm_mpi.so: no such file" "$log" || die "the message must name the files that were tried"

@@ -3,8 +3,8 @@
 # ctest-labels: comm
 # ctest-cost: 25 ctest-optimise: no
 #
-# cltrain launch: starts the ranks, goes on from the newest checkpoint when one is killed, ends in an orderly way when it is told to, and
-# gives up when a restart achieves nothing. A run goes on with other numbers of ranks.
+# cltrain launch: starts the ranks, resumes from the newest checkpoint when a rank is killed, saves and ends
+# on a signal, and gives up when a restart achieves nothing. A run resumes with other numbers of ranks.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM # launch allows it where it is needed
@@ -15,7 +15,8 @@ cat >small.json <<'JSON'
  "data": {"type": "synthetic", "samples": 500, "shape": [8], "classes": 5, "micro_batch": 8, "global_batch": 32},
  "train": {"steps": 1000000}, "checkpoint": {"every": 300}}
 JSON
-# --- a warning about the config is told once, by the first rank, not by the launcher and each rank ---
+# --- a warning about the config is printed once, by the first rank, and not by the launcher and each
+# rank ---
 sed 's/"train": {"steps": 1000000}/"schedule": {"warmup": 400}, "train": {"steps": 4000}/; s/, "checkpoint".*/}/' small.json >warm.json
 expect_code 0 "$CLTRAIN" launch warm.json train.steps=4 --devices 2 --out warm
 expect_text 'schedule.warmup is 1 instead of 400, since the training is shorter'
@@ -28,7 +29,8 @@ begin() {
     setsid "$CLTRAIN" launch --out "$run" "$@" >"$run.out" 2>&1 &
     launcher=$!
 }
-# listens PROCESS...: the places at which these processes accept TCP connections, as in /proc/net/tcp.
+# listens PROCESS...: the addresses at which these processes accept TCP connections, in the form of
+# /proc/net/tcp.
 listens() {
     local process
     for process in "$@"; do
@@ -38,8 +40,8 @@ listens() {
 }
 ranks() { pgrep -P "$(pgrep -P $launcher | head -n 1)"; } # processes of the ranks
 
-# What jobs that SIGKILL ended have left: segments that no process maps, and folders of processes that are gone. Segments of a minute
-# or less, of other hosts and mapped ones stay.
+# Remains of jobs that SIGKILL ended are removed: segments that no process maps, and folders of processes
+# that are gone. Segments that are younger than a minute, mapped, or of other hosts stay.
 export TMPDIR=$work/tmp
 host=$(uname -n) segments=/dev/shm/vader_segment
 host=${host%%.*}
@@ -57,7 +59,7 @@ await_from $holder has_updates maps
 gone=99999999 # no process has this number
 mkdir -p "$TMPDIR/ompi.$host.$UID/pid.$gone/1" "$TMPDIR/ompi.$host.$UID/pid.$$"
 
-# A rank is killed: the job starts again, and computes what one does that was left alone.
+# A rank is killed: the job starts again, and computes the same as an undisturbed one.
 begin killed --devices 2 small.json
 await_from $launcher saved_after killed 0
 if [ "$(readlink /proc/self/ns/pid)" != 'pid:[4026531836]' ]; then
@@ -98,7 +100,8 @@ expect_code 0 ./here launch --devices 2 small.json --out called --max-steps 2
 expect_text '^  go on +\./here launch --devices 2 --resume called' '^  look +\./here report called'
 expect_same "alone/checkpoints/step_$last/model.safetensors" "killed/checkpoints/step_$last/model.safetensors"
 
-# A signal to launch: all ranks save, and it does not start again. The run goes on with other numbers of ranks.
+# A signal to launch: all ranks save, and it does not start again. The run resumes with other numbers of
+# ranks.
 begin told --devices 4 small.json checkpoint.every=0
 await_from $launcher has_updates told
 kill -TERM $launcher
@@ -111,7 +114,8 @@ expect_code 0 "$CLTRAIN" launch --devices 2 --resume told --max-steps $((last + 
 expect_code 0 "$CLTRAIN" launch --devices 1 --resume told --max-steps $((last + 20))
 expect_text "^done: $((last + 20)) steps"
 
-# Another run is gone on with in a new folder, and a rank is killed before that has a checkpoint: the restart begins there once more.
+# Another run is resumed in a new folder, and a rank is killed before that folder has a checkpoint: the
+# restart resumes the other run once more.
 longer=(--devices 2 small.json --resume told checkpoint.every=0 data.global_batch=32)
 begin again "${longer[@]}"
 await_from $launcher has_updates again
@@ -127,7 +131,7 @@ expect_code 0 "$CLTRAIN" launch "${longer[@]}" --max-steps "$last" --out straigh
 expect_text "^done: $last steps"
 expect_same "again/checkpoints/step_$last/model.safetensors" "straight/checkpoints/step_$last/model.safetensors"
 
-# Mistakes end it at once, before or after the ranks have started.
+# Mistakes end launch immediately, before or after the ranks have started.
 expect_code 2 "$CLTRAIN" launch --devices 2 small.json train.stps=3 --out never
 expect_text "did you mean 'train.steps'"
 expect_code 2 "$CLTRAIN" launch --devices 3 small.json data.micro_batch=16 --out never
@@ -156,7 +160,7 @@ expect_code 2 env PATH="$work/empty" "$CLTRAIN" launch --devices 2 small.json --
 expect_text "need Open MPI's mpirun, which is in no folder of PATH"
 expect_code 0 env PATH="$work/empty" "$CLTRAIN" launch --devices 1 small.json --out single train.steps=20
 expect_text '^done: 20 steps'
-# A parent that had SIGCHLD ignored leaves it so, and then nobody is told how a child ends.
+# A parent that ignores SIGCHLD passes this on, and then no process is told how its child ends.
 if command -v python3 >/dev/null; then
     expect_code 0 python3 -c 'import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])' \
         "$CLTRAIN" launch --devices 1 small.json --out ignored train.steps=20
@@ -171,7 +175,7 @@ expect_awk 'two starts of four ranks, the second one resumed' \
     '$0 !~ /-np 4 .*--bind-to none.* train .*--max-steps 9 .*small.json/ || (NR == 2) != ($0 ~ /--resume auto/) { exit 1 } END { if (NR != 2) exit 1 }' starts
 expect_code 9 env PATH="$work/bin:$PATH" STARTS="$work/starts" "$CLTRAIN" launch --devices 4 --max-restarts 0 small.json --out never
 expect_text 'giving up after 0 restarts'
-# Open MPI refuses an include beside the user's exclude.
+# Open MPI refuses an include in addition to the user's exclude.
 for exclude in '' docker0; do
     rm -f starts
     expect_code 9 env ${exclude:+OMPI_MCA_oob_tcp_if_exclude=$exclude} PATH="$work/bin:$PATH" STARTS="$work/starts" \

@@ -4,8 +4,9 @@
 # ctest-cost: 20
 # ctest-optimise: no
 #
-# A host that loses GPUs (CPU devices that say so): cltrain launch starts with four ranks, and again with three and with one. The losses
-# of all steps are those of one rank that was left alone, so every sample was seen once.
+# A host that loses GPUs (CPU devices that say so): cltrain launch starts with four ranks, and again with
+# three and with one. The losses of all steps equal those of one undisturbed rank, so every sample was seen
+# once.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 gpus=$CLTRAIN_BUILD_DIR/tests/gpu_shim.so
 [ -f "$gpus" ] || skip_all 'gpu_shim was not built'
@@ -22,7 +23,8 @@ cat >small.json <<'JSON'
  "data": {"type": "synthetic", "samples": 500, "shape": [8], "classes": 5, "noise": 1.0, "micro_batch": 4, "global_batch": 48},
  "train": {"steps": 1000000, "eval_every": 0}, "checkpoint": {"every": 50}}
 JSON
-# lose N RESTART: when there is a new checkpoint, all devices but N are gone, and a rank is killed; waits for that restart.
+# lose N RESTART: waits for a new checkpoint, removes all devices but N, kills a rank, and waits for that
+# restart.
 lose() {
     local process
     await_from $launcher saved_after run "$(newest run)"

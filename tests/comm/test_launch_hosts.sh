@@ -4,8 +4,9 @@
 # ctest-cost: 25
 # ctest-optimise: no
 #
-# cltrain launch --hosts: what lists of hosts may say; ranks on two hosts, which are network name spaces of this machine; one that is
-# killed on the far host; a far host that does not answer any more when the job starts again, and one that never does.
+# cltrain launch --hosts: what lists of hosts may contain; ranks on two hosts, which are network name spaces
+# of this machine; one that is killed on the far host; a far host that does not answer any more when the job
+# starts again, and one that never does.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/hosts_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
@@ -17,7 +18,8 @@ cat >small.json <<'JSON'
  "train": {"steps": 1000000}, "checkpoint": {"every": 100}}
 JSON
 
-# Lists, and an agent that writes what it is asked. A list of a host twice would start its ranks on the same devices.
+# Lists of hosts, and an agent that writes down its requests. A list that names a host twice would start its
+# ranks on the same devices.
 refused() { # LIST MESSAGE
     expect_code 2 "$CLTRAIN" launch --hosts "$1" small.json --out never
     expect_text "option --hosts: $2"
@@ -62,11 +64,11 @@ expect_awk 'ranks of two hosts' '!/-np 5 --host first:3,second:2 / || !/btl_tcp_
 expect_code 4 "${played[@]}" --hosts first,gone
 expect_text 'the devices of host gone cannot be counted: ssh: connect to host gone port 22: No route to host; the host needs cltrain at the same path'
 expect_absent never
-# Lines of the far shell's start files are passed over.
+# Lines that the far shell's start files print are skipped.
 expect_code 9 "${played[@]}" --hosts first,greets --devices 1
 expect_code 4 "${played[@]}" --hosts first,greets_only
 expect_text "the devices of host greets_only cannot be counted: its answer is 'Welcome to this host'; the host needs cltrain"
-# A signal ends the asking and all that asks.
+# A signal ends the requests and every process that makes them.
 "${played[@]}" --hosts silent1,silent2 >"$out" 2>&1 &
 asking=$!
 await_from $asking says starts.silent . 2
@@ -92,7 +94,8 @@ cat >agent <<SH
 exec $work/agent.sh "\$@"
 SH
 export OMPI_MCA_btl=tcp,self,vader
-# begin RUN: in the background, until it has a checkpoint; $launcher is its process, the output goes to RUN.out.
+# begin RUN: starts it in the background and waits until it has a checkpoint; $launcher is its process, the
+# output goes to RUN.out.
 begin() {
     setsid ./first.sh "$CLTRAIN" launch --hosts hosts --network $net.0/24 small.json --out "$1" >"$1.out" 2>&1 &
     launcher=$!
@@ -108,7 +111,7 @@ restarted() { # RUN N: for the Nth time, and makes steps
     await_from $launcher says "$1.out" 'resumed from' "$2" && await_from $launcher steps_since "$1" "$EPOCHREALTIME"
 }
 
-# Four ranks, one of which is killed. When another one is, the far host does not answer any more.
+# Four ranks, one of which is killed. After a second kill the far host does not answer any more.
 begin run
 # shellcheck disable=SC2046 # several processes
 lose_rank $(far_ranks)

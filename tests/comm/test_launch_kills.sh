@@ -4,10 +4,10 @@
 # ctest-full: all
 # ctest-cost: 25 ctest-optimise: no
 #
-# Ranks killed (SIGKILL) at random moments of a run that evaluates and saves all the time, and during its start: the job ends at once,
-# launch names the rank and starts again, and the run computes what one does that was left alone. The ranks' own deadlines are out of
-# reach, so that nothing but the notice of a kill ends a job. 3 kills; as NAME_all 20.
-# KILLS=N and SEED=N in the environment change that.
+# Ranks killed (SIGKILL) at random moments of a run that evaluates and saves all the time, and during its
+# start: the job ends at once, launch names the rank and starts again, and the run computes the same as an
+# undisturbed one. The ranks' own deadlines are too long to matter, so that only the notice of a kill ends a
+# job. 3 kills; as NAME_all 20. KILLS=N and SEED=N in the environment change that.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 export OMPI_MCA_mpi_yield_when_idle=1
@@ -27,7 +27,8 @@ ranks() { # processes of the ranks
 }
 restart='cltrain launch: .*restart'
 restarts() { grep -c "$restart" "$1.out"; }
-# named RUN: each restart says which rank was killed; if the other rank was quicker than mpirun, that one has said it.
+# named RUN: checks that each restart names the killed rank; if the other rank was faster than mpirun, it
+# has named it.
 named() {
     local by_launch by_rank
     by_launch=$(grep -c -E 'cltrain launch: rank [01] on [^ ]+ was ended by signal 9 \(Killed\); restart' "$1.out")
@@ -37,7 +38,7 @@ named() {
     fi
 }
 now() { echo $((${EPOCHREALTIME/./} / 1000)); } # milliseconds
-# kill_one RUN: kills a rank; $took: milliseconds until launch says so.
+# kill_one RUN: kills a rank; sets $took to the milliseconds until launch reports it.
 kill_one() {
     local before from
     before=$(restarts "$1")
@@ -70,7 +71,7 @@ expect_same "alone/checkpoints/step_$last/model.safetensors" "killed/checkpoints
 expect_same <(values eval_loss alone/metrics.jsonl | head -n $((last / 40))) <(values eval_loss killed/metrics.jsonl | head -n $((last / 40)))
 expect_same <(values loss alone/metrics.jsonl) <(values loss killed/metrics.jsonl)
 
-# During the start: nothing is there to go on from, so it begins again.
+# During the start there is no checkpoint to resume from, so the run begins again.
 for _ in $(seq $(((kills + 3) / 4))); do
     rm -rf start
     setsid "$CLTRAIN" launch --devices 2 small.json --out start >start.out 2>&1 &

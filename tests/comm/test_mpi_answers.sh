@@ -3,8 +3,9 @@
 # ctest-labels: comm
 # ctest-optimise: no
 #
-# Answers to questions whose windows are dealt to several ranks, and entities of sentences that are: exact matches and F1 are the same as with one
-# rank, in evaluations of a training and of a saved run.
+# Answers to questions whose windows are divided among several ranks, and entities of sentences that are
+# divided among them: exact matches and F1 are the same as with one rank, in evaluations of a training and
+# of a saved run.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 pieces=$CLTRAIN_SOURCE_DIR/tests/golden/tokenizers/bert_cased/vocab.txt

@@ -4,8 +4,9 @@
 # ctest-cost: 8
 # ctest-optimise: no
 #
-# Threads near the device: on a machine laid out with two NUMA nodes of one core each every thread of a rank runs on the core of the
-# node that its GPU (a CPU device that says so) is attached to. A key turns it off; a rank that may not run near its GPU is named.
+# Threads near the device: on a simulated machine with two NUMA nodes of one core each, every thread of a
+# rank runs on the core of the node to which its GPU (a CPU device that claims to be one) is attached. A key
+# turns this off; a rank that may not run near its GPU is named.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 gpus=$CLTRAIN_BUILD_DIR/tests/gpu_shim.so
 [ -f "$gpus" ] || skip_all 'gpu_shim was not built'
@@ -34,7 +35,8 @@ attach "${near[@]}"
 net mlp data.global_batch=32 data.workers=1 train.steps=10 train.eval_every=0 >small.json
 ranks=("${mpi[@]}" 2 env "LD_PRELOAD=$gpus" "$CLTRAIN" train small.json)
 
-# While it runs, no thread of a rank is anywhere else, whether it began before or after the device was chosen.
+# While the run lives, no thread of a rank is on another core, whether the thread began before or after the
+# device was chosen.
 "${ranks[@]}" train.steps=1000000 --out bound >bound.out 2>&1 &
 launcher=$!
 await_from $launcher has_updates bound
@@ -54,13 +56,13 @@ expect_text '^rank +host +cores +device$' "^ +0 +[^ ]+ +${near[0]} +.+ \([0-9]+:
 expect_code 0 "${ranks[@]}" parallel.bind=never --out free
 expect_text "^ +0 +[^ ]+ +$allowed +.+ \([0-9]+:0\)$"
 
-# One rank is bound only where it asks for that.
+# A single rank is bound only if the config requests it.
 expect_code 0 env LD_PRELOAD="$gpus" CLTRAIN_LOG=debug "$CLTRAIN" train small.json parallel.bind=always --out alone
 expect_text "rank 0 is bound to cores ${near[0]}, near 0000:17:00.0 .NUMA node 0."
 expect_code 0 env LD_PRELOAD="$gpus" CLTRAIN_LOG=debug "$CLTRAIN" train small.json --out auto
 reject_text 'is bound to cores'
 
-# A rank that is kept from the cores near its GPU stays where it is.
+# A rank that may not use the cores near its GPU is not moved.
 attach "${near[0]}" 8191
 expect_code 0 "${ranks[@]}" --out far
 expect_text 'rank 1 on .* may use no core of NUMA node 1, which its GPU 0000:65:00.0 is attached to' \

@@ -7,7 +7,8 @@
 # micro-batches.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
-# momentum 1: the running mean is that of the last step's batch, however it is divided among the ranks.
+# momentum 1: the running mean is the mean of the last step's batch, however the batch is divided among the
+# ranks.
 cat >net.json <<'JSON'
 {"model": {"type": "graph", "layers": [
    {"op": "batch_norm", "name": "bn", "momentum": 1}, {"op": "linear", "name": "out", "out": 4},
@@ -30,13 +31,14 @@ for mode in f32 bf16; do
         { d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d; if ($1 * $1 > 1e-4) told++ }
         END { if (NR != 16 || told < 8 || worst > 2e-6) print NR " means, worst " worst }')
     if [ -z "$apart" ]; then pass; else fail "the mean of two ranks: $apart"; fi
-    # One rank with the saved values evaluates as the two did, each with its own.
+    # One rank with the saved values gives the same evaluation as the two, each of which used its own.
     expect_code 0 "$CLTRAIN" eval $mode
     expect_text "loss $(printf '%.4f' "$(values eval_loss "$mode/metrics.jsonl" | tail -n 1)")"
 done
 
-# Three micro-batches over two ranks: rank 0 computes two of them, and its values count twice. Those are the ones of its last
-# micro-batch, so what is expected follows from runs of one rank that end with the second and with the third micro-batch.
+# Three micro-batches over two ranks: rank 0 computes two of them, and its values count twice. These are the
+# values of its last micro-batch, so the expected mean follows from runs of one rank that end with the
+# second and with the third micro-batch.
 uneven=(train net.json train.steps=1 train.eval_every=0)
 expect_code 0 "$CLTRAIN" "${uneven[@]}" --out second
 expect_code 0 "$CLTRAIN" "${uneven[@]}" data.global_batch=24 --out third

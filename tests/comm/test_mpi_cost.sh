@@ -3,13 +3,13 @@
 # ctest-labels: comm
 # ctest-cost: 5 ctest-optimise: no
 #
-# Two ranks under a budget stop after the same step, at most one step late: the run that is resumed there is bitwise one that never
-# stopped. The ranks of one host pay for one machine.
+# Two ranks under a budget stop after the same step, at most one step late: the resumed run has the same
+# bits as one that never stopped. The ranks of one host pay for one machine.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 unset CLTRAIN_PRICE_PER_HOUR
 
 net mlp model.dropout=0.1 data.global_batch=16 train.steps=1000000 train.log_every=1000000 >net.json
-# The budget is raised until the start-up leaves some of it.
+# The budget is raised until some of it is left after the start-up.
 code=2
 budget=2
 while [ $code -eq 2 ] && [ $budget -lt 100000 ]; do

@@ -4,10 +4,11 @@
 # ctest-full: all
 # ctest-cost: 15
 #
-# Two ranks with different drivers: PoCL, and the played H100 (tests/ptx/driver.h), in either order. They train together and stay as
-# near to one rank on PoCL as the promise between devices says, one warning tells of the difference, the update is the same on both to
-# the bit, no rule of the played device is violated, and a checkpoint goes on with one rank and the other way round. The tests labelled
-# `runtimes` do the same with Intel's runtime.
+# Two ranks with different drivers: PoCL, and the simulated H100 (tests/ptx/driver.h), in either order. They
+# train together and stay as close to one rank on PoCL as the promise between devices requires, one warning
+# names the difference, the update has the same bits on both, no rule of the simulated device is violated,
+# and a checkpoint of two ranks resumes on one rank, and the reverse. The tests labelled `runtimes` do the
+# same with Intel's runtime.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/losses_lib.sh"
 own_cache "$work/cache.pocl"
@@ -27,7 +28,8 @@ cat >gpt.json <<JSON
  "optimizer": {"type": "adamw", "learning_rate": 0.003, "weight_decay": 0.1, "clip": 1},
  "train": {"steps": 20, "log_every": 1}, "checkpoint": {"every": 10, "keep": 0}, "device": {"tune": "off"}}
 JSON
-# rank.sh RANK COMMAND...: the command with PoCL if this is that rank, else with the played H100
+# rank.sh RANK COMMAND...: runs the command with PoCL if this is rank RANK, otherwise with the simulated
+# H100
 cat >rank.sh <<'RANK'
 pocl=$1
 shift
@@ -37,7 +39,7 @@ if [ "$OMPI_COMM_WORLD_RANK" = "$pocl" ]; then
 fi
 exec "$@"
 RANK
-# together POCL OUT ARGUMENTS...: both ranks, PoCL's is number POCL
+# together POCL OUT ARGUMENTS...: runs both ranks; rank POCL uses PoCL
 together() {
     local pocl=$1 to=$2
     shift 2
@@ -68,12 +70,12 @@ for mode in f32 $(all_cases && echo f16 bf16); do
     whole=$(units)
     for pocl in 0 $(all_cases && echo 1); do
         together "$pocl" "both.$mode.$pocl" "$@"
-        # MPI has not loaded PoCL before the cores were divided, although its hwloc could.
+        # MPI did not load PoCL before the cores were divided, although its hwloc could have done so.
         half=$((whole / 2 > 0 ? whole / 2 : 1))
         [ "$pocl" = 1 ] || [ "$(units)" = "$half" ] || fail "PoCL's rank should have $half of $whole cores, not $(units)"
         near "one.$mode" "both.$mode.$pocl" 1
     done
-    # The played device updates a share of the parameters, and PoCL all of them: to the bit the same.
+    # The simulated device updates a share of the parameters, and PoCL all of them: with the same bits.
     together 0 "shares.$mode" "$@" parallel.shard=optimizer
     expect_text '^memory .* optimizer 128.0 KiB' # of 248.0
     for file in model optimizer; do

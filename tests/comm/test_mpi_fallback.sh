@@ -3,8 +3,8 @@
 # ctest-labels: comm
 # ctest-cost: 20 ctest-optimise: no
 #
-# Two ranks with the same device; the driver of one refuses a kernel (driver_shim.c). Both go on without that kernel and train the
-# same parameters.
+# Two ranks with the same device; the driver of one refuses a kernel (driver_shim.c). Both continue without
+# that kernel and train the same parameters.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 unset CLTRAIN_GEMM
 "$CLTRAIN" devices >/dev/null 2>&1
@@ -28,8 +28,8 @@ bad_rank() { # RULES COMMAND...
     expect_code 0 "${mpi[@]}" 2 bash rank.sh "$@"
     expect_file shim.log
 }
-# A device is asked for its capabilities once for each set of preloaded libraries; the driver is still good then, so that the
-# refusals below meet the training and not the self-tests.
+# A device is asked for its capabilities once for each set of preloaded libraries; the driver is still good
+# then, so that the refusals below happen in the training and not in the self-tests.
 own_cache "$work/cache"
 sed -i "s#CLT_SHIM='[^;]*;#CLT_SHIM='build:family=no_such_family:error;#" rank.sh
 expect_code 0 "${mpi[@]}" 2 bash rank.sh "$CLTRAIN" train mlp.json --out good
@@ -44,7 +44,8 @@ for rules in build:family=gemm_lane:error launch:family=gemm_lane:error=-54 laun
         '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d < 1e-4)) bad = 1 } END { exit bad || NR < 10 }' both
     rm -rf bad
 done
-# Rank 0, whose driver refused nothing, has also saved what both did without: the ranks make the same plan from the start.
+# Rank 0, whose driver refused nothing, has also recorded what both ranks gave up: the ranks make the same
+# plan from the start.
 rm -rf cache
 cp -r asked cache
 bad_rank build:family=gemm_lane:error "$CLTRAIN" train mlp.json --out bad

@@ -4,9 +4,10 @@
 # ctest-full: all
 # ctest-cost: 15 ctest-optimise: no
 #
-# Ranks that stop answering: one that is stopped ends the run with code 9 after parallel.deadline, and the message names it, as it does
-# one that is killed; pauses below the deadline change nothing. A command that fails on one rank ends the run with code 10. SIGTERM to
-# one rank and a file STOP end all ranks at the same step, saved, with code 75.
+# Ranks that stop answering: a stopped rank ends the run with code 9 after parallel.deadline, and the
+# message names it, as it names a killed one; pauses below the deadline change nothing. A command that fails
+# on one rank ends the run with code 10. SIGTERM to one rank and a file STOP end all ranks at the same step,
+# saved, with code 75.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 need_shim
@@ -15,8 +16,8 @@ net mlp data.global_batch=32 train.steps=1000000 >small.json
 cat >rank.sh <<'RANK'
 exec "$@" 2>"errors.$OMPI_COMM_WORLD_RANK"
 RANK
-# begin RUN ARGUMENT...: starts two ranks in the background and waits until they make steps; sets $launcher and $rank[0..1].
-# $through: what the ranks are started by
+# begin RUN ARGUMENT...: starts two ranks in the background and waits until they make steps; sets $launcher
+# and $rank[0..1]. $through: the command that starts the ranks
 through=()
 begin() {
     local run=$1
@@ -32,7 +33,7 @@ begin() {
     done
 }
 
-# Rank 1 stands still; rank 0 says so and ends the job. A step takes a thousandth of this deadline.
+# Rank 1 is stopped; rank 0 reports it and ends the job. A step takes a thousandth of this deadline.
 deadline=$((5 * patience))
 begin stopped parallel.deadline=$deadline
 kill -STOP "${rank[1]}"
@@ -40,14 +41,15 @@ ended 9
 expect_text '\[rank 0 .*\] cltrain: communication error.*no answer from rank 1' \
     "during step [0-9]+ \\(.*; it may take $deadline s \\(parallel.deadline\\)"
 
-# The same where MPI's own all-reduce sums the gradients.
+# The same if MPI's own all-reduce sums the gradients.
 begin native parallel.deadline=$deadline parallel.allreduce=native parallel.deterministic=false
 kill -STOP "${rank[1]}"
 ended 9
 expect_text '\[rank 0 .*\] cltrain: communication error.*no answer from rank 1' "it may take $deadline s \\(parallel.deadline\\)"
 expect_awk 'sums went by MPI' '/"event":"start"/ && /"allreduce":"native"/ { n++ } END { exit n != 1 }' native/metrics.jsonl
 
-# Rank 1 is killed, and rank 0 is out of reach of its own deadlines: it says so, in a file, while mpirun stands still and cannot end it.
+# Rank 1 is killed, and rank 0's own deadline is too long to matter: rank 0 reports the kill, in a file,
+# while mpirun is stopped and cannot end it.
 through=(bash rank.sh)
 begin killed parallel.deadline=1000000 parallel.start_deadline=1000000
 through=()
@@ -59,15 +61,15 @@ await_end $launcher
 wait $launcher
 code=$?
 if [ $code -eq 137 ] || [ $code -eq 9 ]; then pass; else fail "code $code, expected that of a killed process or of rank 0"; fi
-# If rank 0 stands still, it is mpirun that notices, with its own code.
+# If rank 0 is stopped, mpirun notices it, and ends with its own code.
 begin killed
 kill -STOP "${rank[0]}"
 kill -9 "${rank[1]}"
 ended 137
 expect_text 'noticed that process rank 1 with PID'
 
-# A command of the backward pass fails on rank 0 (driver_shim.c) when sums of its step are posted already, and these end only while or
-# after rank 0 reports it, because rank 1 is late.
+# A command of the backward pass fails on rank 0 (driver_shim.c) after sums of its step have been posted.
+# These sums end only while or after rank 0 reports the failure, because rank 1 is late.
 cat >failing.sh <<'RANK'
 case $OMPI_COMM_WORLD_RANK in
 0) export CLT_SHIM='launch:kernel=colsum:event:from=20' ;;

@@ -4,9 +4,10 @@
 # ctest-full: all
 # ctest-cost: 60 ctest-optimise: no
 #
-# Half precision as users run it: several ranks follow one rank, with the same loss scale; bits that must not change (recomputation,
-# resuming after a stop and after a kill, a second run); gradients communicated in 16 bits; the message names the rank with the
-# first tensor that is not finite; an error if the devices of ranks would use different types; evaluation and generation from such a
+# Half precision as users run it: the losses of several ranks stay close to those of one rank, with the same
+# loss scale; bits that must not change (recomputation, resuming after a stop and after a kill, a second
+# run); gradients communicated in 16 bits; the message names the rank with the first tensor that is not
+# finite; an error if the devices of ranks would use different types; evaluation and generation from such a
 # run.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
@@ -25,7 +26,7 @@ same_scales() {
         if cmp -s <(values $key "$1/metrics.jsonl") <(values $key "$2/metrics.jsonl"); then pass; else fail "$key of $1 and $2 differ"; fi
     done
 }
-# equal RUN_A RUN_B STEP: bitwise.
+# equal RUN_A RUN_B STEP: compares the bits.
 equal() {
     expect_same "$1/checkpoints/step_$3/model.safetensors" "$2/checkpoints/step_$3/model.safetensors"
     expect_same "$1/checkpoints/step_$3/optimizer.safetensors" "$2/checkpoints/step_$3/optimizer.safetensors"
@@ -79,7 +80,7 @@ sed -i '/"gradients"/d' parts/config.resolved.json # as a program wrote it that 
 expect_code 0 "${mpi[@]}" 2 "${train[@]}" --out parts --resume auto
 equal ranks2 parts 24
 same_scales ranks2 parts
-# Killed behind the tenth step, at whatever place of a run that does not end by itself.
+# Killed after the tenth step, at any point of a run that does not end by itself.
 long=("${train[@]}" checkpoint.every=2 train.steps=1000000)
 "${long[@]}" --out killed >"$out" 2>&1 &
 victim=$!
@@ -116,7 +117,7 @@ for type in f16 bf16; do
         same_scales calm "wire_$type$ranks"
     done
     narrow=$(values comm_bytes wire_${type}2/metrics.jsonl | tail -n 1)
-    # losses are f32 and rows of the embedding f16 in both
+    # in both runs losses are f32 and rows of the embedding f16
     if [ "$((narrow * 100))" -lt "$((wide * 51))" ]; then pass; else fail "$narrow bytes in $type, $wide in f32"; fi
 done
 expect_code 0 "${mpi[@]}" 2 "${calm[@]}" --out calm2
@@ -156,7 +157,8 @@ expect_text "step 1: .*for 1 step in a row.*first bad tensor: tensor 'x.f16' .*i
 expect_code 6 "${mpi[@]}" 2 "$CLTRAIN" train mse.json --out bad2
 expect_text "step 1: .*first bad tensor \(rank 1\): tensor 'x.f16'"
 reject_text 'first bad tensor: none'
-# With rank_invariant the sums of the good micro-batches before it are complete in themselves, and nothing else is blamed.
+# With rank_invariant the sums of the earlier, good micro-batches are complete in themselves, and nothing
+# else is blamed.
 expect_code 6 "$CLTRAIN" train mse.json parallel.rank_invariant=true --out badtree1
 expect_text "step 1: .*first bad tensor: tensor 'x.f16' .*in micro-batch 4 of 4"
 expect_code 6 "${mpi[@]}" 2 "$CLTRAIN" train mse.json parallel.rank_invariant=true --out badtree2
@@ -175,7 +177,7 @@ if [ "$(values skipped sum3/metrics.jsonl | tail -n 1)" = 0 ]; then pass; else f
 expect_code 6 "${mpi[@]}" 3 "${sum[@]}" parallel.gradients=f16 precision.loss_scaling=static --out never3
 expect_text 'first bad tensor: none on any rank; f16 \(parallel.gradients\) cannot hold a sum over the ranks; lower precision.loss_scale, which is 100000'
 
-# --- ranks whose devices mean different types by precision.mode auto ---
+# --- precision.mode auto means different types on the ranks' devices ---
 if "$CLTRAIN" devices | grep -q 'mma_'; then
     note_skip 'the device has matrix units of its own: none are played'
 else

@@ -3,8 +3,9 @@
 # ctest-labels: comm
 # ctest-cost: 25 ctest-optimise: no
 #
-# Two hosts, which are network name spaces, of which only the far one belongs to a cloud: its hints make all ranks save, its end ends them,
-# and rank 0, whose host hears nothing, writes the words of both into metrics.jsonl.
+# Two hosts (network name spaces), of which only the far one belongs to a cloud: its hints make all ranks
+# save, its notice of the end ends them, and rank 0, whose host gets no notice, writes both texts into
+# metrics.jsonl.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/hosts_lib.sh"
 command -v python3 >/dev/null || skip_all 'python3, which plays the service, is not installed'

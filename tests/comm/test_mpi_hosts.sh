@@ -3,9 +3,9 @@
 # ctest-labels: comm
 # ctest-cost: 75 ctest-optimise: no
 #
-# Four ranks on two hosts, which are network name spaces of this machine with host names of their own: they compute what four ranks on
-# one host do, also with synchronised batch norms; a rank of the far host that is stopped or killed ends the job and is named, and so
-# does a network that is gone.
+# Four ranks on two hosts, which are network name spaces of this machine with their own host names: they
+# compute the same as four ranks on one host, also with synchronised batch norms; a rank of the far host
+# that is stopped or killed ends the job and is named; a lost network ends the job, too.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/hosts_lib.sh"
 why=$(hosts_refused) && skip_all "$why"
@@ -47,7 +47,8 @@ for form in 'parallel.gradients=f32' 'parallel.gradients=bf16 parallel.shared_me
     for file in model optimizer; do expect_same "whole.$form/checkpoints/step_8/$file.safetensors" "shared.$form/checkpoints/step_8/$file.safetensors"; done
 done
 
-# 16 bits between the hosts, too: with divided optimizer state the same bits, other ones than with f32 between them.
+# With 16 bits between the hosts, too, divided optimizer state gives the same bits as undivided; they differ
+# from the bits with f32.
 half=(parallel.gradients=bf16 parallel.half_between_hosts=true)
 expect_code 0 ./start.sh -np 4 "$CLTRAIN" train small.json "${half[@]}" --out half
 expect_code 0 ./start.sh -np 4 "$CLTRAIN" train small.json "${half[@]}" parallel.shard=optimizer --out shares
@@ -55,7 +56,8 @@ expect_same half/checkpoints/step_40/model.safetensors shares/checkpoints/step_4
 expect_code 0 ./start.sh -np 4 "$CLTRAIN" train small.json parallel.gradients=bf16 --out wide
 if cmp -s half/checkpoints/step_40/model.safetensors wide/checkpoints/step_40/model.safetensors; then fail 'half_between_hosts changes nothing'; else pass; fi
 
-# begin RUN ARGUMENT...: four ranks in the background, until they make steps; $far: a process of the far host's ranks.
+# begin RUN ARGUMENT...: starts four ranks in the background, and waits until they make steps; $far: the
+# process of a rank on the far host.
 begin() {
     local run=$1
     shift
@@ -76,9 +78,10 @@ ranks() { # of both hosts
 }
 no_ranks() { [ -z "$(ranks)" ]; }
 nothing_left() { is_gone $launcher && no_ranks; }
-# unlinked: mpirun, or what else is on its host, has no connection to the far host (address 2) that is thought to be good.
+# unlinked: whether neither mpirun nor another process of its host has a connection to the far host (address
+# 2) that still counts as good.
 unlinked() { ! awk -v far="02$(printf '4D%02X0A' $((tag % 200 + 20)))" 'index($3, far) == 1 && $4 == "01"' "/proc/$launcher/net/tcp" | grep -q .; }
-# over WHAT: mpirun ends, and so do the ranks on both hosts. $code: mpirun's.
+# over WHAT: waits until mpirun and the ranks on both hosts have ended; sets $code to mpirun's.
 over() {
     local from=${EPOCHREALTIME/./}
     if await nothing_left; then pass; else fail "$1: something is still there: $(ranks)"; fi
@@ -99,15 +102,16 @@ expect_text 'cltrain: communication error.*no answer from rank 3'
 begin killed
 kill -9 "$far"
 over 'a killed rank of the far host'
-# either of the two that can see it may be the first
+# either of the two ranks that can see it may be the first
 case $code in
 137) expect_text 'mpirun noticed that process rank 3' ;;
 9) expect_text '\[rank 2 h1\] cltrain: communication error.*the process of rank 3 has ended' ;;
 *) fail "a killed rank: code $code instead of 137" ;;
 esac
 
-# The network is lost, and the ranks of both hosts end by themselves, since mpirun stands still until it has lost its connection, too (a
-# matter of the kernel's). The far host's daemon may stay until the network is back.
+# The network is lost, and the ranks of both hosts end by themselves, since mpirun is stopped until it has
+# lost its connection, too (which is up to the kernel). The far host's daemon may stay until the network is
+# back.
 begin parted parallel.deadline=$deadline
 kill -STOP $launcher
 ip link set "cv1.$tag" down
@@ -117,7 +121,7 @@ over "a network that is gone, deadline $deadline s"
 expect_text 'cltrain: communication error.*no answer from rank 2; no answer from rank 3'
 if [ $code -ne 0 ] && [ $code -ne 75 ]; then pass; else fail "a lost network: code $code"; fi
 
-# If the ranks' own deadline is far away, it is mpirun that misses the far host and ends the job.
+# If the ranks' own deadline is much later, mpirun misses the far host and ends the job.
 ip link set "cv1.$tag" up
 await_joined || fail "the network does not come back"
 begin missed

@@ -5,8 +5,9 @@
 # ctest-cost: 20
 # ctest-optimise: no
 #
-# parallel.rank_invariant: 1, 2 and 4 ranks with the same global batch compute the same bits, also with low-rank adapters, and when a run
-# goes on with another number of ranks. What cannot be divided that way is refused before step 0.
+# parallel.rank_invariant: 1, 2 and 4 ranks with the same global batch compute the same bits, also with
+# low-rank adapters, and when a run resumes with another number of ranks. A batch that cannot be divided in
+# this way is refused before step 0.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 write_text
@@ -25,7 +26,7 @@ cat >graph.json <<'JSON'
  "optimizer": {"type": "sgd", "momentum": 0.9, "learning_rate": 0.05, "clip": 0.7}, "train": {"steps": 12, "eval_every": 6}}
 JSON
 
-# equal RUN_A RUN_B: checkpoints, losses, norms and evaluations, bitwise.
+# equal RUN_A RUN_B: compares the bits of checkpoints, losses, norms and evaluations.
 equal() {
     local key
     for key in model optimizer; do
@@ -38,7 +39,7 @@ equal() {
         expect_same <(values $key "$1/metrics.jsonl" | tail -n 1) <(values $key "$2/metrics.jsonl" | tail -n 1)
     done
 }
-# invariant NAME CONFIG RANKS OPTION...: one rank and each of RANKS.
+# invariant NAME CONFIG RANKS OPTION...: compares one rank with each number of RANKS.
 invariant() {
     local name=$1 ranks
     expect_code 0 "$CLTRAIN" train "$2" "${@:4}" --out "$name"
@@ -71,7 +72,8 @@ if all_cases; then
     invariant lamb gpt.json '2' optimizer.type=lamb
     invariant whole graph.json '2 4' train.steps=12 data.micro_batch=8 optimizer.clip=0
 fi
-# The sum is the same as in another order, up to rounding; the statistics of batch_norm are not, so this is the GPT.
+# In another order sums differ only by rounding, but the statistics of batch_norm differ more, so this case
+# is the GPT.
 expect_code 0 "$CLTRAIN" train gpt.json parallel.rank_invariant=false --out plain
 apart=$(paste <(values loss plain/metrics.jsonl) <(values loss gpt/metrics.jsonl) | awk '
     { d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d } END { if (NR != 12 || worst > 2e-5) print NR " losses, worst " worst }')
@@ -93,7 +95,8 @@ if awk -v p="$plain" -v t="$tree" -v o="$one" 'BEGIN { exit !(p > 0 && t > 3.9 *
     fail "gradients take $plain, with a tree of 8 micro-batches $tree, of one $one"
 fi
 
-# --- what ranks exchange of a model with adapters: gradients of A (4,15) and (4,60), of B (45,4) and (15,4), each in a chunk of 1024 ---
+# --- what ranks exchange for a model with adapters: gradients of A (4,15) and (4,60), and of B (45,4) and
+# (15,4), each in a chunk of 1024 ---
 exchanged() { # of a device with memory of its own, where they pass through the host's
     expect_code 0 "$CLTRAIN" estimate gpt.json --device generic --ranks 2 "$@" && sed -n -E 's/.* ([0-9.]+ [KM]iB) of host memory, for gradients.*/\1/p' "$out"
 }

@@ -26,7 +26,8 @@ export CLTRAIN_LOG=debug CLTRAIN_STYLE=${styles[$OMPI_COMM_WORLD_RANK]}
 [ "$OMPI_COMM_WORLD_RANK" = 0 ] || [ -z "${RULES:-}" ] || export CLT_SHIM=$RULES LD_PRELOAD=$SHIM
 exec "$@"
 RANK
-# both STYLE0 STYLE1 OUT: the last programs of the update that each rank built, one for each kernel, are the same
+# both STYLE0 STYLE1 OUT: checks that the last programs of the update that the ranks built are the same, one
+# for each kernel
 both() {
     expect_code 0 "${mpi[@]}" 2 bash rank.sh "$1" "$2" "$CLTRAIN" train mlp.json --out "$3"
     for rank in 0 1; do
@@ -49,7 +50,8 @@ for run in mixed groups $(all_cases && echo turned); do
     paste <(values loss same/metrics.jsonl) <(values loss $run/metrics.jsonl) >columns
     expect_awk "$run: other losses" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d < 1e-4)) bad = 1 } END { exit bad || NR < 10 }' columns
 done
-# Rows of an embedding would be added up in different orders: its whole table travels, unless the devices are alike.
+# Rows of an embedding would be added in different orders: ranks exchange the whole table, unless their
+# devices are of the same kind.
 write_text
 cat >words.json <<'JSON'
 {"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 16, "context": 8},
@@ -83,7 +85,7 @@ expect_same same.loss shared.loss
 export SHIM=$shim RULES='group:*:limit=64'
 both groups groups limited
 expect_awk 'groups of 64 on both' '!/-DWG=64( |$)/ { bad = 1 } END { exit bad || NR == 0 }' update.0
-# An order that was agreed on and then refused to one rank: both do without it.
+# An order that was agreed on is then refused by one rank's driver: both ranks give it up.
 export RULES='build:family=no_such:error'
 both groups groups asked
 export RULES='build:family=adam+option=-DWG=:error'

@@ -3,9 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 8 ctest-optimise: no
 #
-# The energy of two ranks that share a device: each look at the device that NVML's stand-in plays takes 100 J, and each rank looks when it
-# begins and when it ends. So the last event tells 100 J, and not the 200 J of a device that counts for both. Errors of the device are
-# told by every rank.
+# The energy of two ranks that share a device: each query of the device that the NVML stub simulates adds
+# 100 J, and each rank queries when it begins and when it ends. So the last event has 100 J, and not 200 J
+# as if the device counted for both ranks. Every rank reports errors of the device.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 stub=$CLTRAIN_BUILD_DIR/tests/nvml_all.so
@@ -26,7 +26,7 @@ cp run/metrics.jsonl "$out"
 expect_text '"event":"stopped".*"energy_j":100\}' '"event":"xid".*"xid":79\}'
 if [ "$(grep -c '"event":"xid"' run/metrics.jsonl)" -eq 1 ]; then pass; else fail 'metrics.jsonl has not one event of rank 0 alone'; fi
 
-# The trouble of another rank than 0 is told with its number.
+# Trouble on a rank other than 0 is reported with the rank's number.
 cat >second.sh <<'SH'
 [ "$OMPI_COMM_WORLD_RANK" -eq 0 ] || export CLTRAIN_NVML=$LOST
 exec "$@"

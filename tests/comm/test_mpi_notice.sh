@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-cost: 8 ctest-optimise: no
 #
-# A notice that a machine will be taken away, with two ranks, of which one asks: both end at the same step with code 75, and what they
-# have computed is what an undisturbed run computes. `launch` does not start such a run again.
+# A notice that a machine will be taken away, with two ranks, one of which polls: both end at the same step
+# with code 75, and have computed the same as an undisturbed run. `launch` does not start such a run again.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 net mlp train.steps=16000000 train.log_every=1 checkpoint.minutes=0 data.global_batch=16 cloud.notice_file=gone cloud.poll_seconds=0.05 >net.json
@@ -28,7 +28,7 @@ expect_text 'notice of file: the file gone exists; the run finishes its step, sa
 undisturbed run
 if [ "$(sed 's/ .*//' told | sort | tr '\n' ' ')" = 'exit notice save ' ]; then pass; else fail "the hooks told: $(tr '\n' ';' <told)"; fi
 
-# A rank that fails tells the others at once, whatever its hooks do: this one runs until the end of the test lets it go.
+# A rank that fails tells the others immediately, whatever its hooks do: this hook runs until the test ends.
 cat >slow <<'END'
 #!/bin/sh
 echo begun >>slow.txt

@@ -4,20 +4,21 @@
 # ctest-full: all
 # ctest-cost: 30 ctest-optimise: no
 #
-# The optimizers other than SGD and Adam, as users run them: a repeated run and a resumed run give the same bits, in f32 and in half
-# precision, and two ranks follow one rank and have equal parameters.
+# The optimizers other than SGD and Adam, as users run them: a repeated run and a resumed run give the same
+# bits, in f32 and in half precision, and the losses of two ranks stay close to those of one rank, with
+# equal parameters on both.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 all_cases || export CLTRAIN_GEMM=simple
 
 write_gpt 1 15 3 14
 
-# equal RUN_A RUN_B: bitwise.
+# equal RUN_A RUN_B: compares the bits.
 equal() {
     expect_same "$1/checkpoints/step_14/model.safetensors" "$2/checkpoints/step_14/model.safetensors"
     expect_same "$1/checkpoints/step_14/optimizer.safetensors" "$2/checkpoints/step_14/optimizer.safetensors"
 }
 
-# follows NAME ALLOWED MODE OPTION...: how far losses of two ranks may be from those of one rank.
+# follows NAME ALLOWED MODE OPTION...: the losses of two ranks may differ from those of one rank by ALLOWED.
 follows() {
     local name=$1 allowed=$2 mode=$3 apart
     local train=("$CLTRAIN" train gpt.json "precision.mode=$mode" "${@:4}")
@@ -39,7 +40,7 @@ follows() {
     if [ -z "$apart" ]; then pass; else fail "$name on two ranks: $apart (limit $allowed)"; fi
 }
 
-# both NAME OPTION...: in f32 and in half precision; the short run leaves f32 out.
+# both NAME OPTION...: in f32 and in half precision; the short run skips f32.
 both() {
     follows "$1.f16" 2e-2 f16 "${@:2}" precision.loss_scale=1024
     if all_cases; then follows "$1.f32" 1e-3 f32 "${@:2}"; fi
@@ -58,7 +59,7 @@ expect_text "loss $(printf '%.4f' "$last")"
 expect_code 0 "$CLTRAIN" train gpt.json precision.mode=f16 optimizer.learning_rate=0.003 precision.loss_scale=1024 --out plain
 expect_same plain/checkpoints/step_14/model.safetensors ema.f16/checkpoints/step_14/model.safetensors
 if [ "$(values eval_loss plain/metrics.jsonl | tail -n 1)" = "$last" ]; then fail 'weights and averages have the same loss'; else pass; fi
-# Of a matrix Muon has one moment, of everything else AdamW has two.
+# For a matrix Muon keeps one moment; for everything else AdamW keeps two.
 count_of() { grep -ao "\"[a-z0-9_.]*\.$1\"" muon.f16/checkpoints/step_14/optimizer.safetensors | wc -l; }
 if [ "$(count_of moment1)" = 16 ] && [ "$(count_of moment2)" = 12 ]; then pass; else
     fail "moments in the checkpoint: $(count_of moment1) first ones, $(count_of moment2) second ones"

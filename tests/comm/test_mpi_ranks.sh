@@ -19,8 +19,8 @@ if grep -q $'\033' "$out"; then fail 'colours went into a pipe, because mpirun g
 if [ "$(grep -c '^rank  host' "$out")" -eq 3 ]; then pass; else fail 'a table at the start, after twenty steps and at the end'; fi
 if [ "$(grep -c 'rank  host' two/log.txt)" -eq 3 ]; then pass; else fail 'log.txt has the tables too'; fi
 keys two >times
-# The end of a step may be noticed late, at the cost of the next one, so sums may take longer than a single step, but never than all up
-# to it; a microsecond for each number that is rounded.
+# The end of a step may be noticed late, in the time of the next one, so sums may take longer than a single
+# step, but never longer than all steps so far; a microsecond is allowed for each rounded number.
 within='{ step += $1; sum += $2 } NF != 3 || sum > step + NR * 1e-3 || $3 > $1 || $2 < 0 || $3 < 0 { print; bad = 1; exit } END { exit bad || NR == 0 }'
 expect_awk 'sums take longer than the steps' "$within" times
 if [ "$(wc -l <times)" -eq 60 ]; then pass; else fail "$(wc -l <times) steps"; fi
@@ -41,8 +41,9 @@ reject_text 'rank  host'
 keys one >times
 expect_awk 'one rank sums nothing' '$2 != 0 || $3 != 0 { exit 1 }' times
 
-# A rank that is late, because it is stopped: rank 0's device waits for it, which is exposed communication. Rank 0 gets there when it has
-# done its own part; the pauses grow until that is the smaller part of one.
+# A rank is late because it is stopped: rank 0's device waits for it, which counts as exposed communication.
+# Rank 0 begins to wait when its own part is done; the pauses grow until that part is the smaller share of a
+# pause.
 "${mpi[@]}" 2 "$CLTRAIN" train small.json train.steps=1000000 train.eval_every=0 parallel.deadline=1000000 --out late >late.out 2>&1 &
 launcher=$!
 await_from $launcher has_updates late 31

@@ -3,8 +3,9 @@
 # ctest-labels: comm
 # ctest-optimise: no
 #
-# Recipes with several ranks: learning rates follow the batch of all of them, counts of classes add up to those of one rank, they end
-# early together, and data.micro_batch auto is the least of what fits each.
+# Recipes with several ranks: learning rates scale with the global batch, counts of classes add up to those
+# of one rank, all ranks end early at the same step, and data.micro_batch auto is the smallest that fits on
+# any rank.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 # 250 samples are 16 micro-batches, the last of which is padded.
@@ -28,7 +29,8 @@ expect_same one.csv two.csv
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train --resume two
 expect_text 'it has ended early'
 
-# The global batch of two ranks, where the config gives none, scales the rate; a found micro-batch is each rank's.
+# If the config has no global batch, the batch of two ranks scales the rate; an automatic micro-batch is
+# each rank's.
 short=(train.steps=2 train.early_stop_evals=0 train.eval_every=0 checkpoint.best=none)
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json "${short[@]}" data.global_batch=0 --out free
 expect_text 'learning rate 0.1 x 32/32 = 0.1'
@@ -38,7 +40,7 @@ expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train --resume found train.steps=4
 expect_text 'micro-batches of 32 were found to fit'
 shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
 if [ -f "$shim" ]; then
-    # The device of rank 1 alone refuses memory; both go on with less.
+    # Only rank 1's device refuses memory; both ranks continue with less.
     cat >less.sh <<'SH'
 #!/usr/bin/env bash
 rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}

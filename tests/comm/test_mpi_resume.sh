@@ -75,7 +75,8 @@ expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out never --resume one o
 if [ "$(grep -c '^optimizer.clip: was 1, is 2$' "$out")" -eq 1 ]; then pass; else fail 'the difference should be said once'; fi
 expect_absent never
 if diff -r one before >/dev/null; then pass; else fail 'a refused resume changed the folder'; fi
-# Without data.global_batch a run keeps the samples of its steps where the ranks can share them; another batch is never taken silently.
+# Without data.global_batch a run keeps the number of samples per step if the ranks can divide it; another
+# batch is never used without a message.
 sed 's/, "global_batch": 16//' net.json >implied.json
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train implied.json --out implied --max-steps 10
 expect_code 2 "${mpi[@]}" 3 "$CLTRAIN" train implied.json --out implied --resume auto

@@ -4,9 +4,10 @@
 # ctest-full: all
 # ctest-cost: 20 ctest-optimise: no
 #
-# Gradients of embeddings that travel as rows (parallel.embeddings): losses follow those of gradients that travel whole, which add up
-# in another order, and a repeated run has the same bits; with tied and untied tables, tables that several layers read, ranks with
-# unequal numbers of micro-batches, half precision, divided optimizer state, and by either way to the host.
+# Gradients of embeddings that ranks exchange as rows (parallel.embeddings): losses stay close to those with
+# whole gradients, which add up in another order, and a repeated run has the same bits; with tied and untied
+# tables, tables that several layers read, ranks with unequal numbers of micro-batches, half precision,
+# divided optimizer state, and on both ways to the host.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 all_cases || export CLTRAIN_GEMM=simple
 
@@ -17,7 +18,7 @@ cat >gpt.json <<'JSON'
  "optimizer": {"type": "adamw", "learning_rate": 0.01, "clip": 1},
  "train": {"steps": 12, "eval_every": 6}, "checkpoint": {"every": 6}}
 JSON
-# A table that two layers read, another that nothing else reads, and one that is frozen.
+# A table that two layers read, one that only one layer reads, and one that is frozen.
 cat >graph.json <<'JSON'
 {"model": {"type": "graph", "freeze": "fixed.*", "layers": [
    {"op": "embedding", "name": "one", "vocab": 256, "dim": 12, "inputs": ["x"]},
@@ -53,15 +54,17 @@ follows() {
     if [ -z "$apart" ]; then pass; else fail "$name: $apart (limit $allowed)"; fi
 }
 
-# The table of 256 rows of 15 features is tied, so that its sum stays: rows and indices of 57 positions come in addition.
+# The table of 256 rows of 15 features is tied, so its sum stays, and rows and indices of 57 positions are
+# added.
 follows tied 2 1e-4 gpt.json
 added=$(($(bytes_of tied.rows) - $(bytes_of tied.dense)))
 if [ $added -gt $((57 * 15 * 4)) ] && [ $added -le $((57 * (15 * 4 + 4))) ]; then pass; else fail "rows of a tied table add $added bytes"; fi
-# Untied and with one micro-batch, nothing else is left of it.
+# Untied and with one micro-batch, only rows and indices are exchanged.
 follows untied 2 1e-4 gpt.json model.tied=false
 saved=$(($(bytes_of untied.dense) - $(bytes_of untied.rows)))
 if [ $saved -ge $((256 * 15 * 4 - 57 * (15 * 4 + 4))) ]; then pass; else fail "rows of an untied table save $saved bytes"; fi
-# The same by itself, since the rows of both ranks are fewer than those of the table; with whole tables beside them they would not be few.
+# The automatic choice does the same, since both ranks together have fewer rows than the table; if whole
+# tables were exchanged as well, that would not be few enough.
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train gpt.json model.tied=false --out auto
 equal auto untied.rows
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train gpt.json --out auto.tied
@@ -92,11 +95,11 @@ for config in gpt graph; do
     all_cases || break
 done
 
-# More positions than rows of the table: whole tables are fewer bytes.
+# More positions than rows of the table: exchanging whole tables takes fewer bytes.
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train gpt.json model.tied=false data.micro_batch=7 data.global_batch=14 --out many
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train gpt.json model.tied=false data.micro_batch=7 data.global_batch=14 parallel.embeddings=dense --out many.dense
 equal many many.dense
-# All values are finite, their squares are not: what a diagnosis has not gathered is not blamed.
+# All values are finite, their squares are not: values that the diagnosis has not gathered are not blamed.
 sed 's/{"op": "layernorm"}, //' graph.json >wild.json
 for kind in dense rows; do
     expect_code 6 "${mpi[@]}" 2 "$CLTRAIN" train wild.json optimizer.type=sgd optimizer.learning_rate=1e6 train.max_nonfinite=2 \
@@ -104,7 +107,7 @@ for kind in dense rows; do
     grep -o 'first bad tensor.*' "$out" | head -n 1 >$kind.blamed
 done
 expect_same dense.blamed rows.blamed
-# The same bits with any number of ranks: rows would be added in another place of the tree.
+# parallel.rank_invariant refuses rows: they would be added at another place of the tree.
 expect_code 2 "$CLTRAIN" train gpt.json parallel.rank_invariant=true parallel.embeddings=rows --out tree
 expect_text 'parallel.embeddings'
 finish

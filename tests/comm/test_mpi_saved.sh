@@ -3,9 +3,9 @@
 # ctest-labels: comm
 # ctest-cost: 45 ctest-optimise: no
 #
-# Checkpoints that several ranks write together: a rank whose disk fails costs that checkpoint and is named, three in a row end the run,
-# a rank that is killed while it writes leaves the older checkpoint, from which the run goes on; hosts that do not share rank 0's disk
-# make the same files.
+# Checkpoints that several ranks write together: if a rank's disk fails, that checkpoint is lost and the
+# rank is named; three failures in a row end the run; if a rank is killed while it writes, the older
+# checkpoint is left, from which the run resumes; hosts that do not share rank 0's disk make the same files.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/hosts_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
@@ -66,7 +66,8 @@ expect_code 0 "${mpi[@]}" 3 "$CLTRAIN" train small.json --out broken --resume au
 if [ ! -e broken/shared-123-45af ] && [ -e broken/shared-notes ]; then pass; else fail "files: $(ls broken)"; fi
 same_files well broken 20
 
-# Rank 0's disk: when it makes the files, and when it places them. Calls of a save by its log: the number in it of NAME PATH
+# Rank 0's disk: when it makes the files, and when it places them. The number of the call NAME PATH in the
+# log of a save:
 call_of() { awk -v save="$1" -v name="$2" -v path="$3" '$1 == save && $3 == name && $4 ~ path { print $2; exit }' calls; }
 expect_code 0 ./with_shim.sh 0 '' EIO rank0
 first=$(call_of 2 open '^/step_10.tmp-.*/model.safetensors$')
@@ -80,7 +81,8 @@ for call in "$first" "$last"; do
     same_files well "rank0.$call" 20
 done
 
-# The rank that reads files of this size again cannot: the older checkpoint is kept. The first save has nothing to delete and is not read.
+# The rank that reads files of this size again fails to read: the older checkpoint is kept. The first save
+# has nothing to delete, so its files are not read.
 expect_code 0 ./with_shim.sh 2 '' EIO again checkpoint.keep=1
 saved again 20
 call=$(call_of 2 open '^/step_10/model.safetensors$')
@@ -90,9 +92,9 @@ expect_text 'older checkpoints are kept, because the checkpoint of step 10 does 
 hit
 saved unread 5 10
 
-# A bit changes on the way from rank 1's device, in its share of a moment: that checkpoint is not kept, whoever has the moment.
-# Undivided it is 15 of 45 chunks, as of the parameter that is read before it, and divided 16, as of the gradient that every rank looks at
-# after step 3.
+# A bit changes on the way from rank 1's device, in its share of a moment: that checkpoint is not kept,
+# whichever rank has the moment. Undivided it is 15 of 45 chunks, like the parameter that is read before it;
+# divided it is 16, like the gradient that every rank reads after step 3.
 for shard in none optimizer; do
     if [ $shard = none ]; then rule=read:bytes=61440:flip:nth=2; else rule=read:bytes=65536:flip:nth=2; fi
     expect_code 0 env SHIM=driver_shim SHIM_RANK=1 CLT_SHIM=$rule \
@@ -114,7 +116,7 @@ for call in 1 2; do
     rm -rf killed
 done
 
-# Two hosts, of which the far one has another disk at the path of the run folder.
+# Two hosts; the far one has another disk at the path of the run folder.
 if why=$(hosts_refused); then
     echo "not tried on two hosts: $why"
     finish
@@ -132,14 +134,15 @@ for shard in none optimizer; do
     same_files "together.$shard" "apart/$shard" 10
 done
 same_files together.none together.optimizer 10
-# Going on needs the checkpoint on every host: one that lacks it ends the job, with the path, and the run is left as it is.
+# To resume, every host needs the checkpoint: a host that lacks it ends the job, with the path, and the run
+# does not change.
 for resume in auto apart/none; do
     expect_code 7 ./start.sh -np 4 "$CLTRAIN" train small.json train.steps=12 checkpoint.keep=1 optimizer.type=adamw --out apart/none --resume $resume
     expect_text 'apart/none/checkpoints/step_10'
     saved apart/none 10
 done
 
-# What a rank of the far host sends is compared as well: a bit changes in its share of a moment.
+# Data from a rank of the far host is compared as well: a bit changes in its share of a moment.
 expect_code 0 ./start.sh -x SHIM=driver_shim -x SHIM_RANK=2 -x CLT_SHIM=read:bytes=49152:flip:nth=2 -np 4 "$work/one_rank.sh" train small.json \
     train.steps=10 parallel.shard=optimizer --out apart/flip
 expect_text "checkpoint of step 5 could not be written.*rank 2 on .*reading 'fc1.weight.moment1' .* arrived with other bits"

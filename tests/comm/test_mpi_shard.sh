@@ -10,7 +10,7 @@
 all_cases || export CLTRAIN_GEMM=simple
 
 write_gpt 2 45 1 8 '"parallel": {"first_bucket_mb": 0.13, "bucket_mb": 0.2},'
-# state_of RANKS OPTION...: bytes of optimizer state that the rank with the most of it keeps.
+# state_of RANKS OPTION...: the largest number of bytes of optimizer state that a rank keeps.
 state_of() {
     "$CLTRAIN" estimate "$CLTRAIN_SOURCE_DIR/configs/gpt2-124m.json" data.global_batch=96 --json --ranks "$1" "${@:2}" |
         sed -n -E 's/.*"optimizer": ?([0-9]+).*/\1/p' | head -n 1
@@ -35,7 +35,7 @@ same_bits() {
     equal "$1.whole" "$1.shared"
 }
 
-# Shares of each gradient bucket are whole grains of 64 KiB.
+# A rank's share of each gradient bucket is a whole number of grains of 64 KiB.
 whole=$(state_of 1)
 for ranks in 2 3 4 8; do
     part=$(state_of $ranks parallel.shard=optimizer)
@@ -44,7 +44,8 @@ for ranks in 2 3 4 8; do
     fi
 done
 
-# histograms RUN: what TensorBoard's file has of gradients and parameters, without the times at which it was written
+# histograms RUN: the histograms of gradients and parameters in TensorBoard's file, without the times of
+# writing
 histograms() {
     od -An -v -tu1 -w1 "$1"/*tfevents* | awk '{ b[n++] = $1 } END {
         for (i = 0; i < n; i += 16 + length_) {
@@ -58,7 +59,8 @@ histograms() {
 
 same_bits adamw 2 optimizer.type=adamw optimizer.clip=1 log.tensorboard=true log.histograms=4
 expect_code 1 grep 'learn nothing' adamw.whole/log.txt adamw.shared/log.txt
-# weights that start and stay at zero: each rank knows a part of the gradients, and the warning is about all of them
+# weights that start and stay at zero: each rank knows only some of the gradients, and the warning is about
+# all of them
 dead='model.layers=[{"op": "linear", "out": 16, "init": "zeros", "name": "fc1"}, {"op": "relu"}, {"op": "linear", "out": 5, "init": "zeros", "name": "fc2"}, {"op": "cross_entropy", "inputs": ["fc2", "y"]}]'
 net graph "$dead" train.steps=4 >dead.json
 for shard in none optimizer; do
@@ -90,8 +92,8 @@ if all_cases; then
  "train": {"steps": 8, "eval_every": 4}, "checkpoint": {"every": 4}}
 JSON
     same_bits small 5 optimizer.type=lamb optimizer.learning_rate=0.01 optimizer.clip=1
-    # windows that are transformed once in a step of three micro-batches, behind the wait for gathered weights; evaluations between
-    # steps have those of the averages. A run that recomputes keeps none.
+    # windows that are transformed once in a step of three micro-batches, after the wait for gathered
+    # weights; evaluations between steps use the averages' windows. A run that recomputes keeps none.
     cat >gpt.json <<'JSON'
 {"model": {"type": "graph", "layers": [{"op": "conv2d", "out": 32, "kernel": 1}, {"op": "relu"}, {"op": "conv2d", "out": 32, "kernel": 3,
   "padding": 1}, {"op": "relu"}, {"op": "conv2d", "out": 64, "kernel": 3}, {"op": "flatten"}, {"op": "linear", "out": 5}, {"op": "cross_entropy"}]},
@@ -109,7 +111,8 @@ JSON
     mv text.json gpt.json
 fi
 
-# What one or three ranks resume is the whole state: they go on as from a checkpoint of ranks that each had all of it.
+# One or three ranks resume from the whole state: they continue as from a checkpoint of ranks that each kept
+# all of it.
 for kind in whole shared; do
     mkdir -p "down.$kind/checkpoints"
     cp "adamw.$kind/config.resolved.json" "adamw.$kind/metrics.jsonl" "down.$kind/"

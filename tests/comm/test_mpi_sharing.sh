@@ -3,8 +3,9 @@
 # ctest-labels: comm
 # ctest-cost: 10
 #
-# Two ranks on one GPU (a CPU device that says it is one): a dry run refuses them as a run does, unless the config
-# allows it. Then each has half of the memory, also after its device was opened again, in the style of kernels of the checkpoint that it goes on from.
+# Two ranks on one GPU (a CPU device that claims to be one): a dry run refuses them as a run does, unless
+# the config allows it. Then each rank has half of the memory, also after its device was opened again for
+# the style of kernels of the checkpoint that it resumes from.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 gpu=$CLTRAIN_BUILD_DIR/tests/gpu_shim.so
 [ -f "$gpu" ] || skip_all 'gpu_shim was not built'
@@ -28,7 +29,7 @@ expect_text 'warning: 2 ranks on .* share the GPU'
 expect_code 0 env LD_PRELOAD="$gpu" CLTRAIN_LIMITS=memory=4M "$CLTRAIN" train large.json --dry-run # one rank has all of it
 expect_code 5 "${one[@]}" "$CLTRAIN" train large.json $share --dry-run
 expect_text 'can give 2.0 MiB'
-# Whichever style is found to be faster, one of these checkpoints is in the other one.
+# Whichever style is faster, one of these checkpoints has the other style.
 for style in lanes groups; do
     expect_code 0 "${both[@]}" env CLTRAIN_STYLE=$style "$CLTRAIN" train large.json $share --out $style
     expect_code 5 "${one[@]}" "$CLTRAIN" train large.json $share train.steps=4 --resume $style --out $style.on

@@ -4,8 +4,9 @@
 # ctest-full: all
 # ctest-cost: 20 ctest-optimise: no
 #
-# Parameters that need two buffers because devices allow no larger one (driver_shim.c): ranks cut them alike, also where only one of
-# their devices has that limit; and divided optimizer state, where the second buffer is so small that one rank has no share of it.
+# Parameters that need two buffers because devices allow no larger one (driver_shim.c): ranks cut them in
+# the same way, also if only one of their devices has that limit; and divided optimizer state, where the
+# second buffer is so small that one rank has no share of it.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 need_shim
@@ -34,13 +35,13 @@ equal() {
     for file in model optimizer; do expect_same "$1/checkpoints/step_6/$file.safetensors" "$2/checkpoints/step_6/$file.safetensors"; done
     for file in loss grad_norm; do expect_same <(values $file "$1/metrics.jsonl") <(values $file "$2/metrics.jsonl"); done
 }
-# The device is asked for its capabilities while its buffers are large: self-tests need more.
+# The device is asked for its capabilities before its buffers are limited: self-tests need larger ones.
 expect_code 0 bash rank.sh - - "$CLTRAIN" devices
 expect_code 0 bash rank.sh $small - "$CLTRAIN" plan net.json --full --ranks 2
 expect_text 'slab 1  element          0  fc1.bias \(150\)' '1 slab 1  element          0 +1024 elements'
 reject_text 'slab 1  element +[1-9]'
 
-# Without work-groups the partial sums of the norm are those of chunks in one order, so another cut changes no bit.
+# Without work-groups the partial norms are those of chunks in one order, so another cut changes no bit.
 export CLTRAIN_UPDATE=lane
 two - - whole
 two $small $small cut

@@ -7,7 +7,7 @@
 # that is resumed between the steps that it is compared with.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
-# Samples in the order of the file, 4 a step; one of step 21 has a target that no other has.
+# Samples in the order of the file, 4 a step; a sample of step 21 has a target that no other sample has.
 awk 'BEGIN { srand(7); for (i = 0; i < 200; i++) { x = rand(); z = rand()
     print x "," z "," (i == 124 ? 500 : x - z + rand() / 8) } }' >rows.csv
 net mse model.outputs=1 data.path=rows.csv data.shuffle=false data.global_batch=4 data.workers=1 optimizer.type=sgd optimizer.learning_rate=0.01 \
@@ -26,7 +26,7 @@ expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out two
 expect_equal "spikes of two ranks" "$(spikes two)" "21 "
 expect_equal "skipped updates of two ranks" "$(last_skipped two)" 1
 
-# Warned of only: the update is made, and the next losses show it.
+# Only a warning: the update is made, and the next losses show it.
 expect_code 0 "$CLTRAIN" train net.json train.on_spike=warn --out warned
 expect_text "step 21 is a spike"
 expect_equal "the first spike that is warned of" "$(spikes warned | cut -d' ' -f1)" 21
@@ -36,12 +36,13 @@ expect_equal "spikes that are not looked for" "$(spikes off)" ""
 for run in one warned off; do values loss $run/metrics.jsonl | sed -n 22,40p >$run.after; done
 if cmp -s warned.after off.after && ! cmp -s one.after off.after; then pass; else fail "what the losses after the spike follow"; fi
 
-# What steps are compared with is saved: the resumed run finds the spike and goes on with the same bits.
+# The losses that steps are compared with are saved: the resumed run finds the spike and continues with the
+# same bits.
 expect_code 0 "$CLTRAIN" train net.json --max-steps 20 --out again
 expect_code 0 "$CLTRAIN" train net.json --resume auto --out again
 expect_equal "spikes of a resumed run" "$(spikes again)" "21 "
 if cmp -s {one,again}/checkpoints/step_40/model.safetensors; then pass; else fail "the resumed run has other parameters"; fi
-# A run that turned into a wrong direction is continued from before with the rule switched on.
+# A run that diverged is continued from an earlier step with the rule switched on.
 expect_code 0 "$CLTRAIN" train net.json --resume off/checkpoints/step_20 train.on_spike=skip --out mended
 expect_equal "spikes of a run that was continued with the rule" "$(spikes mended)" "21 "
 finish

@@ -4,9 +4,10 @@
 # ctest-full: all
 # ctest-cost: 25 ctest-optimise: no
 #
-# A run on rented machines, from the first to the last: config, data and checkpoints are in a bucket, each machine is new and empty and
-# has two ranks, and each but the last vanishes, by a notice or a kill, at a random moment. The run ends with the parameters of an
-# undisturbed one, its data was fetched once by each machine, and its cost is what arithmetic by hand gives.
+# A run on rented machines, from the first to the last: config, data and checkpoints are in a bucket, each
+# machine is new and empty and has two ranks, and each except the last is lost, by a notice or a kill, at a
+# random moment. The run ends with the parameters of an undisturbed one, each machine has fetched the data
+# once, and the cost equals arithmetic by hand.
 #
 # The part "all" does it twenty times as often (STORY_ROUNDS=10), and by SIGTERM, too; with SeaweedFS if CLTRAIN_SEAWEEDFS names its program `weed`; and on
 # machines whose root is a new copy of the folder that CLTRAIN_STORY_ROOT names, if it is set: a system (of debootstrap, for instance)
@@ -30,7 +31,7 @@ fi
 tool=$CLTRAIN_BUILD_DIR/tests/object_storage
 upload() { guarded "$tool" bucket upload "$1" "$2" 2>/dev/null || fail "no upload of $2"; }
 
-# --- what is in the bucket before: data of three blocks in two files, and a config that names it ---
+# --- the bucket at the beginning: data of three blocks in two files, and a config that names it ---
 awk 'BEGIN { for (i = 0; i < 300000; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
 "$CLTRAIN" data prepare text --tokenizer bytes --out shards --shard-tokens 5000000 >"$out" 2>&1 || fail 'no shards were made'
 cat >local.json <<JSON
@@ -43,11 +44,13 @@ upload story/net.json far.json
 for file in shards/*; do upload "story/$file" "$file"; done
 
 # --- machines ---
-# Only in the part "all" do machines lack what is known of the device as well, since asking it takes seconds.
+# Only in the part "all" machines also start without the device's answers, since asking the device takes
+# seconds.
 caches=()
 all_cases && caches=(CLTRAIN_CACHE_DIR="$work/machine/cache")
 settings=(storage.cache=copies checkpoint.upload=s3://bucket/story/run cloud.provider=file cloud.notice_file=gone cloud.poll_seconds=0.05 cost.per_hour=36 cost.currency=EUR)
-# machine COMMAND...: runs it on a new machine, in the folder $work/machine, which is all that one can see of it from outside.
+# machine COMMAND...: runs it on a new machine, in the folder $work/machine, the only part of the machine
+# that is visible from outside.
 machine() {
     local here=("${mpi[@]}" 2)
     mkdir -p machine/home
@@ -72,7 +75,7 @@ seed=${STORY_SEED:-$RANDOM}
 echo "seed $seed"
 RANDOM=$seed
 
-# signal_ranks SIGNAL: to all ranks of the machine.
+# signal_ranks SIGNAL: sends it to all ranks of the machine.
 ranks_below() {
     local child
     for child in $(pgrep -P "$1"); do
@@ -83,7 +86,7 @@ ranks_below() {
 # shellcheck disable=SC2046 # several numbers
 signal_ranks() { kill "$1" $(ranks_below $launcher); }
 
-# disturb HOW: a machine goes on with the run until it has made between 12 and 51 steps, and then vanishes.
+# disturb HOW: a machine continues the run until it has made between 12 and 51 steps, and then is lost.
 sessions=0
 disturb() {
     local how=$1 wanted=$((12 + RANDOM % 40)) code=0
@@ -105,7 +108,7 @@ disturb() {
     esac
     kept
 }
-# has_new_updates N: this machine has made N steps. The record may begin with the steps of the machines before.
+# has_new_updates N: this machine has made N steps. The record may begin with the steps of earlier machines.
 has_new_updates() {
     [ "$(sed -n '/"event":"start"/h;/"event":"start"/!H;${x;p}' machine/run/metrics.jsonl 2>/dev/null | grep -c '"update":')" -ge "$1" ]
 }
@@ -131,7 +134,7 @@ expect_same "straight/checkpoints/step_$last/model.safetensors" "machine/run/che
 expect_same "straight/checkpoints/step_$last/optimizer.safetensors" "machine/run/checkpoints/step_$last/optimizer.safetensors"
 expect_code 0 "$CLTRAIN" ckpt verify "s3://bucket/story/run/checkpoints/step_$last"
 
-# --- its cost: 36 an hour is 0.01 a second; what was lost is start-ups, repeated steps and saves ---
+# --- its cost: 36 an hour is 0.01 a second; lost are start-ups, repeated steps and saves ---
 cost=$(grep -o '"event":"stopped".*' machine/run/metrics.jsonl | tail -n 1 | grep -o '"cost":{[^}]*}')
 echo "$cost" >"$out"
 field() { sed -n -E "s/.*\"$1\":([-+.0-9eE]+).*/\1/p" "$out"; }

@@ -10,8 +10,8 @@
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 
-# Convolutions with norms, one of which takes in a residual. The rows of rows.csv are far apart, so that the statistics of parts of a batch
-# are not those of the whole.
+# Convolutions with norms, one of which includes a residual sum. The rows of rows.csv are far apart, so that
+# the statistics of parts of a batch differ from those of the whole.
 cat >net.json <<'JSON'
 {"model": {"type": "graph", "layers": [
    {"op": "reshape", "name": "image", "shape": [2, 4, 4]},
@@ -70,7 +70,7 @@ expect_code 0 "$CLTRAIN" train net.json --out one
 for n in 2 $(if all_cases; then echo 3 4; fi); do
     sync $n sync$n data.micro_batch=$((12 / n))
     close one sync$n
-    # each rank evaluates a part with its own running statistics: all have the ones that were saved
+    # each rank evaluates a part with its own running statistics: all ranks have the saved ones
     expect_code 0 "$CLTRAIN" eval sync$n
     expect_text "loss $(printf '%.4f' "$(values eval_loss sync$n/metrics.jsonl | tail -n 1)")"
 done
@@ -90,13 +90,13 @@ if all_cases; then
     again shard parallel.shard=optimizer
     again buckets parallel.bucket_mb=0.001 parallel.first_bucket_mb=0.001 parallel.shared_memory=false
 fi
-# One rank has nobody to exchange with: the same bits with the key and without.
+# A single rank has no other to exchange with: the same bits with the key and without.
 expect_code 0 "$CLTRAIN" train net.json parallel.sync_batch_norm=true --out alone
 expect_same one/checkpoints/step_8/model.safetensors alone/checkpoints/step_8/model.safetensors
 expect_code 0 "$CLTRAIN" plan net.json parallel.sync_batch_norm=true --full
 reject_text 'records of all ranks'
-# Going on with another number of ranks changes over how many samples the statistics are, which a warning tells, unless the micro-batch makes
-# up for it.
+# Resuming with another number of ranks changes the number of samples in the statistics. A warning says so,
+# unless the micro-batch makes up for it.
 sync 2 fewer data.micro_batch=6 --max-steps 4
 expect_code 0 "$CLTRAIN" train --resume fewer data.micro_batch=12 --dry-run
 reject_text 'batch_norm takes its statistics'
@@ -126,7 +126,7 @@ for n in 1 3 $(if all_cases; then echo 5; fi); do
     echo "$n ranks: $found from PyTorch"
 done
 
-# --- 16 bits: as far from one rank as roundings take it ---
+# --- 16 bits: the distance from one rank is what rounding explains ---
 for mode in $(if all_cases; then echo f16 bf16; fi); do
     expect_code 0 "$CLTRAIN" train net.json precision.mode=$mode --out one.$mode
     sync 2 sync.$mode precision.mode=$mode data.micro_batch=6
@@ -143,8 +143,9 @@ if all_cases; then
     close several1 several2
 fi
 
-# --- ranks with one micro-batch fewer take part in the first one without samples. That has the rows 0 to 3, and the second one, of all
-# ranks, each of them several times, so mean and variance are those of the whole batch. Statistics move twice. ---
+# --- ranks with one micro-batch fewer take part in the first one without samples. The first micro-batch has
+# the rows 0 to 3, and the second one, on all ranks together, has each of them several times, so mean and
+# variance are those of the whole batch. Statistics are updated twice. ---
 uneven() { # RANKS ROW...
     rows "${@:2}" >rows.csv
     sed -E 's/("op": "batch_norm")/\1, "momentum": 0.19/' net.json >twice.json
@@ -156,7 +157,8 @@ uneven() { # RANKS ROW...
     expect_text "loss $(printf '%.4f' "$(values eval_loss "uneven.$1/metrics.jsonl" | tail -n 1)")"
 }
 uneven 2 0 1 2 3 0 0 1 1 2 2 3 3
-# With divided optimizer state the parameters of the last step are still gathered when a rank without samples gives its first record.
+# With divided optimizer state, the parameters of the last step are still being gathered when a rank without
+# samples gives its first record.
 sync 2 uneven.shard data.micro_batch=4 data.global_batch=12 parallel.shard=optimizer parallel.bucket_mb=0.001 parallel.first_bucket_mb=0.001 parallel.deadline=$((100 * patience))
 sync 2 uneven.plain data.micro_batch=4 data.global_batch=12
 expect_same uneven.shard/checkpoints/step_8/model.safetensors uneven.plain/checkpoints/step_8/model.safetensors
@@ -169,7 +171,7 @@ if all_cases; then
     expect_same two.of.three/checkpoints/step_8/model.safetensors two.of.three.block/checkpoints/step_8/model.safetensors
 fi
 
-# --- one value per channel on each rank has a variance with those of the others, but not alone ---
+# --- one value per channel on each rank: together with the others it has a variance, alone it has none ---
 cat >narrow.json <<'JSON'
 {"model": {"type": "graph", "layers": [{"op": "linear", "out": 8}, {"op": "batch_norm"}, {"op": "relu"}, {"op": "linear", "out": 3}, {"op": "cross_entropy"}]},
  "data": {"type": "synthetic", "samples": 60, "shape": [6], "classes": 3, "micro_batch": 1, "global_batch": 2}, "train": {"steps": 4}}

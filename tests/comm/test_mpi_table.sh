@@ -3,8 +3,9 @@
 # ctest-labels: comm
 # ctest-optimise: no
 #
-# A regression on a table with several ranks: all of them standardise alike, and MAE, RMSE and R2 of their parts of the samples, whose
-# means differ, add up to those of one rank. A resumed run takes what rank 0 reads of the checkpoint.
+# A regression on a table with several ranks: all of them standardise in the same way, and MAE, RMSE and R2
+# of their parts of the samples, whose means differ, combine to those of one rank. A resumed run uses the
+# facts that rank 0 reads from the checkpoint.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 awk 'BEGIN { srand(3); print "a,kind,y"
@@ -16,7 +17,7 @@ expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train c.json --out two
 expect_same <(values eval_loss one/metrics.jsonl) <(values eval_loss two/metrics.jsonl)
 expect_same <(sed -n '/"table"/,$p' one/checkpoints/*/data.json | grep -v folder) <(sed -n '/"table"/,$p' two/checkpoints/*/data.json | grep -v folder)
 figures() { sed -n 's/.*"\(mae\|rmse\|r2\)": *\([-+.0-9e]*\).*/\2/p' "$1"; }
-# close FILE FILE: the figures are equal but for the order of sums
+# close FILE FILE: the figures are equal, except for the order of sums
 close() {
     paste <(figures "$1") <(figures "$2") |
         awk '{ d = $1 - $2; bad += !(d <= 1e-9 && d >= -1e-9) } END { exit NR != 3 || bad }' && pass ||
@@ -27,7 +28,8 @@ for ranks in 2 3; do
     expect_code 0 "${mpi[@]}" $ranks "$CLTRAIN" eval one --json ranks.json
     close one.json ranks.json
 done
-# What the data makes a run say is said once: not by each rank, and not for the training and the evaluation part.
+# Messages about the data are printed once: not by each rank, and not separately for the training and the
+# evaluation part.
 once() { # RANKS PATTERN COMMAND...
     expect_code 0 "${mpi[@]}" "$1" "${@:3}"
     expect_awk "said $(grep -c -E "$2" "$out") times with $1 ranks: $2" "/$2/ { n++ } END { exit n != 1 }" "$out"

@@ -4,8 +4,9 @@
 # ctest-full: all
 # ctest-cost: 11 ctest-optimise: no
 #
-# Training on several ranks of this host follows one rank with the same global batch: losses, evaluations and parameters. Settings
-# that do not fit are refused before step 0, and a signal ends all ranks at the same step.
+# Training on several ranks of this host stays close to one rank with the same global batch: losses,
+# evaluations and parameters. Settings that do not fit are refused before step 0, and a signal ends all
+# ranks at the same step.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 # floats FILE: the numbers of a safetensors file, one a line.
@@ -14,7 +15,8 @@ floats() {
     header=$(od -A n -t u8 -N 8 "$1" | tr -d ' ')
     od -A n -v -t f4 -w4 -j $((8 + header)) "$1"
 }
-# expect_near WHAT LIMIT A B: two columns of numbers of equal length, relative to the larger of 1e-3 and the number.
+# expect_near WHAT LIMIT A B: compares two columns of numbers of equal length, relative to the larger of
+# 1e-3 and the number.
 expect_near() {
     local worst
     worst=$(paste "$3" "$4" | awk -v limit="$2" '
@@ -32,7 +34,7 @@ expect_close() {
         END { if (!bad && (NR == 0 || worst > limit)) print NR " numbers, worst " worst }')
     if [ -z "$worst" ]; then pass; else fail "$1: $worst (limit $2)"; fi
 }
-# follows ONE MANY STEPS: the run MANY is as good as the run ONE.
+# follows ONE MANY STEPS: the run MANY gives the results of the run ONE, up to rounding.
 follows() {
     local key
     for key in loss grad_norm eval_loss; do
@@ -46,7 +48,7 @@ follows() {
     expect_close "$2: parameters" 1e-6 one many
 }
 
-# Dropout and ignored targets, unevenly distributed: the mean is over the targets of all ranks that count.
+# Dropout and ignored targets, unevenly distributed: the mean is over all counted targets of all ranks.
 cat >graph.json <<'JSON'
 {"model": {"type": "graph", "layers": [
    {"op": "linear", "name": "stem", "out": 32}, {"op": "layernorm"}, {"op": "relu"}, {"op": "dropout", "p": 0.2},
@@ -67,9 +69,9 @@ else
     note_skip 'the division of a CPU device is only known for PoCL'
 fi
 follows one1 two 30
-# The sizes of gradient buckets change no bit, of the norm neither (every step is clipped, and partial sums of the norm have several
-# chunks): one bucket, and one for every 64 KiB. Nor does it whether gradients are summed in place or through copies, as with devices
-# that have memory of their own.
+# The sizes of gradient buckets change no bit, also of the norm (every step is clipped, and partial sums of
+# the norm have several chunks): one bucket, and one for every 64 KiB. It changes no bit either whether
+# gradients are summed in place or through copies, as with devices that have their own memory.
 net mlp 'model.hidden=[310, 290]' 'data.shape=[12]' data.noise=1.0 data.micro_batch=4 data.global_batch=32 optimizer.type=sgd optimizer.momentum=0.9 \
     optimizer.learning_rate=0.05 optimizer.clip=0.01 train.steps=8 >wide.json
 for style in group lane; do
@@ -136,8 +138,8 @@ expect_code 4 "${mpi[@]}" 1 "$CLTRAIN" train graph.json --out never : \
 expect_text '\[rank 1 .*\] cltrain: no device or driver'
 expect_absent never
 
-# --- SIGUSR2 to mpirun reaches every rank, a signal to one rank or a file STOP reaches the others by their sums; all of them finish
-# the same step ---
+# --- SIGUSR2 to mpirun reaches every rank, a signal to one rank or a file STOP reaches the others with
+# their sums; all of them finish the same step ---
 for how in 0 one file $(all_cases && echo 3); do # 3: with evaluations in between
     run=stop$how every=0
     [ "$how" != 3 ] || every=3
@@ -155,7 +157,7 @@ for how in 0 one file $(all_cases && echo 3); do # 3: with evaluations in betwee
     expect_file "$run/checkpoints/step_$last/model.safetensors"
     expect_absent $run/lock
 done
-# Up to there it did what one rank does.
+# Up to the stop the run computed the same as one rank.
 steps=$(grep -c '"loss"' stop0/metrics.jsonl)
 steps=$((steps < 30 ? steps : 30))
 expect_near 'stop0: loss' 1e-6 <(values loss one1/metrics.jsonl | head -n $steps) <(values loss stop0/metrics.jsonl | head -n $steps)

@@ -10,7 +10,7 @@ unset CLTRAIN_GEMM
 put=$CLTRAIN_BUILD_DIR/tests/put_record
 # One compute unit for each process, so that a record fits whatever the number of ranks.
 export POCL_MAX_PTHREAD_COUNT=1 POCL_CPU_MAX_CU_COUNT=1
-# two A B: two ranks with caches of their own
+# two A B: runs two ranks, each with its own caches
 two() {
     local a=$1 b=$2
     shift 2
@@ -52,7 +52,7 @@ with_log half
 expect_text 'kept from the checkpoint'
 expect_same "$(model both)" "$(model half)"
 
-# --- rank 0 has pinned choices, another rank, with another device, has none: both go on ---
+# --- rank 0 has pinned choices, another rank, with another device, has none: both continue ---
 mkdir -p mixed/checkpoints
 cp first/config.resolved.json first/metrics.jsonl mixed/
 cp -r first/checkpoints/step_3 mixed/checkpoints/
@@ -63,7 +63,7 @@ expect_text '^done: 6 steps'
 with_log mixed
 expect_text 'kept from the checkpoint'
 
-# --- measured by rank 0, for both: everything, however long that takes and the other rank waits ---
+# --- measured by rank 0, for both: everything, however long that takes, while the other rank waits ---
 export CLTRAIN_GEMM=simple
 two measured nothing --out on device.tune=on device.tune_seconds=3600 parallel.start_deadline=1000000
 with_log on

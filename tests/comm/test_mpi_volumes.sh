@@ -4,8 +4,9 @@
 # ctest-cost: 8
 # ctest-optimise: no
 #
-# Ranks take whole volumes in an evaluation: Dice and loss, whose mean is weighted by class, are those of one rank, also when a rank has none; training with
-# evaluations in between learns from the same patches.
+# Ranks take whole volumes in an evaluation: Dice and the loss, whose mean is weighted by class, equal those
+# of one rank, also if a rank has no volume; training with evaluations in between learns from the same
+# patches.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 "$CLTRAIN_BUILD_DIR/tests/make_volumes" masks train --count 4 --size 12,16,16 --gz || fail 'no volumes were made'

@@ -17,8 +17,8 @@ END
     expect_code 0 "$CLTRAIN" export pre --out folder
 }
 
-# records TASK COUNT SEED: lines of JSON with the classes, labels or answers of `data.task` TASK; for number a table as GLUE's STS-B has it,
-# for sst2 one of classes.
+# records TASK COUNT SEED: lines of JSON with the classes, labels or answers of `data.task` TASK; for
+# `number` a table in the form of GLUE's STS-B, for `sst2` a table with classes.
 records() {
     awk -v task="$1" -v n="$2" -v s="$3" '
     function draw(k) { s = (s * 1103515245 + 12345) % 2147483648; return int(s / 65536) % k }

@@ -14,7 +14,7 @@ import sys
 import deploy_read
 from deploy_read import Wrong
 
-# The fields that may stand in our files: `TYPE: field field:TYPE ...`.
+# The fields that our files may contain: `TYPE: field field:TYPE ...`.
 FIELDS = '''
 PersistentVolumeClaim: apiVersion kind metadata:Meta spec:ClaimSpec
 ClaimSpec: accessModes storageClassName resources:Amounts

@@ -66,7 +66,7 @@ typedef struct tensor {
     uint64_t columns, rows, type, offset; /* rows 0: a vector */
 } tensor;
 
-/* Names of a block's parts and of the others, in the words of GGUF and of transformers. */
+/* Names of the parts of a block and of the other tensors, in GGUF and in transformers. */
 static const char *const words[][2] = {{"token_embd.", "embed_tokens."},
                                        {"token_embd.", "wte."},
                                        {"position_embd.", "wpe."},
@@ -91,7 +91,7 @@ static const char *const words[][2] = {{"token_embd.", "embed_tokens."},
                                        {"ffn_down.", "mlp.down_proj."},
                                        {"ffn_down.", "mlp.c_proj."}};
 
-/* The tensor of the folder that a tensor of the file should be. */
+/* The folder's tensor that corresponds to a tensor of the file. */
 static const clt_named_tensor *counterpart(const clt_safetensors *file, const tensor *t, bool *transposed)
 {
     static const char *const stems[] = {"model.layers.", "transformer.h.", "model.", "transformer.", ""};
@@ -112,7 +112,7 @@ static const clt_named_tensor *counterpart(const clt_safetensors *file, const te
     return NULL;
 }
 
-/* Element `i` of a tensor of the file; *step: how far it may be from the exact value. */
+/* Element `i` of a tensor of the file; *step: the allowed distance from the exact value. */
 static float element(const uint8_t *data, const tensor *t, uint64_t i, float *step)
 {
     float value;
@@ -182,7 +182,7 @@ int main(int argc, char **argv)
     if ((argc != 2 && argc != 5) || clt_file_read(argv[1], false, 0, CLT_EDATA, &bytes, &size) != CLT_OK ||
         (argc == 5 && clt_weights_open(argv[2], &file) != CLT_OK))
         return 2;
-    FILE *to = file ? fopen("/dev/null", "w") : stdout; /* what is printed of the header */
+    FILE *to = file ? fopen("/dev/null", "w") : stdout; /* a comparison prints no header */
     if (!to)
         return 2;
     reader r = {(const uint8_t *)bytes, (const uint8_t *)bytes + size};

@@ -27,7 +27,7 @@ houses() {
         }'
 }
 
-# houses_config: the config that the bar is for: all but data and length is left to defaults.
+# houses_config: the config of the bar; everything but data and length has its default.
 houses_config() {
     cat <<'JSON'
 {"model": {"type": "mlp", "hidden": [64, 64], "loss": "mse"},

@@ -10,8 +10,8 @@ export LC_ALL=C
 : "${CLTRAIN:?set it to the cltrain program}"
 : "${CLTRAIN_SOURCE_DIR:?set it to the source folder}"
 
-# all_cases: true in the test NAME_all of a script with "ctest-full: all". If it is false a script leaves out cases that take long
-# and seldom break.
+# all_cases: true in the test NAME_all of a script with "ctest-full: all". If it is false, a script leaves
+# out slow cases that seldom fail.
 part=${1:-}
 all_cases() { [ "$part" = all ]; }
 
@@ -25,8 +25,8 @@ cd "$work" || exit 1
 # --- time: no verdict depends on how fast the machine is (docs/layout.md, "Time in tests") ---
 hang=${CLTRAIN_TEST_HANG:-$((2500 * ${CLTRAIN_TEST_PATIENCE:-1}))} # seconds after which a command must have hung: guard.sh
 guarded() { timeout -k 10 "$hang" "$@"; }
-# await_from PID COMMAND...: waits until the command succeeds, which the process brings about. The test fails if the process ends, or
-# hangs, without that.
+# await_from PID COMMAND...: waits until the command succeeds because of what the process does. The test
+# fails if the process ends or hangs before that.
 await_from() {
     local process=$1 until=$((SECONDS + hang)) running=yes
     shift
@@ -64,7 +64,8 @@ no_binaries() {
     export CLTRAIN_PROGRAM_CACHE=auto
     [ -z "${POCL_EXTRA_BUILD_FLAGS:-}" ] || export POCL_EXTRA_BUILD_FLAGS=${POCL_EXTRA_BUILD_FLAGS% -DCLTRAIN_KEPT=1}
 }
-# need_shim: $shim is the bad driver of tests/fault/driver_shim.c, for LD_PRELOAD. It sees what is built from source.
+# need_shim: $shim is the bad driver of tests/fault/driver_shim.c, for LD_PRELOAD. It only sees programs
+# that are built from source.
 need_shim() {
     shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
     [ -f "$shim" ] || skip_all 'driver_shim was not built'
@@ -83,8 +84,8 @@ clean_home() {
     mkdir -p "$HOME"
 }
 
-# own_cache FOLDER: cltrain's cache folder from here on; a new one holds what the device answered to other tests and the programs that
-# were built for them, no tuning records.
+# own_cache FOLDER: cltrain's cache folder from here on; a new folder contains the device's answers and the
+# built programs of other tests, but no tuning records.
 answered=${CLTRAIN_CACHE_DIR:-}
 own_cache() {
     export CLTRAIN_CACHE_DIR=$1
@@ -154,7 +155,7 @@ expect_awk() {
     if awk "$program" "$@"; then pass; else fail "$what"; fi
 }
 
-# expect_blocked PROCESS NAME...: no thread of the process can be interrupted by these signals, but for the one that takes them.
+# expect_blocked PROCESS NAME...: only the thread that handles these signals can be interrupted by them.
 expect_blocked() {
     local process=$1 wanted=0 name task blocked open=
     shift
@@ -174,7 +175,7 @@ with_log() { sed 's/^[^ ]* //' "$1/log.txt" >>"$out"; }
 # values KEY FILE: the number behind a key in each line of metrics.jsonl that has it.
 values() { sed -n -E "/^\{\"event\"/d; s/.*\"$1\": *(-?[0-9.]+([eE][-+]?[0-9]+)?).*/\1/p" "$2"; }
 
-# numbers RUN: steps and evaluations of metrics.jsonl without what a clock or the machine has a say in.
+# numbers RUN: steps and evaluations of metrics.jsonl without values that depend on a clock or the machine.
 numbers() {
     sed -E -e '/^\{"event"/d' \
         -e 's/,"(step_ms|samples_per_s|tokens_per_s|data_ms|comm_ms|comm_exposed_ms|device_busy|h2d_gbs|d2h_gbs|device_bytes|eval_seconds|time)":[^,}]*//g' \

@@ -2,7 +2,7 @@
 #
 # Comparison of the losses of two runs, for the tests that train on more than one device. Sourced after lib.sh.
 
-# D4, the promise between vendors: how far apart losses may be, by the number of steps done.
+# D4, the promise between vendors: how far losses may differ, by the number of steps done.
 write_tolerances() { # MODE
     case $1 in
     f32) echo 'step <= 10 ? 1e-5 : 1e-4' ;;

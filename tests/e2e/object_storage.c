@@ -139,7 +139,7 @@ static clt_status repeat(clt_s3 *s3, char **argv)
     return CLT_OK;
 }
 
-/* A call that runs in a thread of its own. */
+/* A call that runs in its own thread. */
 typedef struct companion {
     clt_s3 *s3;
     char **argv;

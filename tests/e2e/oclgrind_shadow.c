@@ -31,7 +31,7 @@
     "10TypedValueE"
 #define UNDEF_VALUE_VAL 11
 
-/* Is this "cmp $11, %register; je or jne" of 32 bits in x86's machine language? */
+/* Whether this is "cmp $11, %register; je or jne" with 32 bits, in x86 machine code. */
 static int compares_with_undef(const unsigned char *code)
 {
     return code[0] == 0x83 && code[1] >= 0xf8 && code[2] == UNDEF_VALUE_VAL &&
@@ -49,18 +49,18 @@ static __attribute__((constructor)) void repair_shuffles(void)
         if (!compares_with_undef(code + i))
             continue;
         if (found != NULL)
-            return; /* which of them it is cannot be told */
+            return; /* several candidates: the right one is unknown */
         found = code + i;
     }
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void *start = (void *)((uintptr_t)found & ~(page - 1));
     if (found == NULL || mprotect(start, 2 * page, PROT_READ | PROT_WRITE | PROT_EXEC) != 0)
         return;
-    found[2] = 0xff; /* -1, of 8 bits with a sign */
+    found[2] = 0xff; /* -1 as a signed byte */
     (void)mprotect(start, 2 * page, PROT_READ | PROT_EXEC);
 }
 
-/* What the program would have called. */
+/* The original functions. */
 #define REAL(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
 
 static cl_int write_whole(cl_command_queue queue, cl_mem mem, size_t bytes, const void *data)
@@ -68,7 +68,8 @@ static cl_int write_whole(cl_command_queue queue, cl_mem mem, size_t bytes, cons
     return REAL(clEnqueueWriteBuffer)(queue, mem, CL_TRUE, 0, bytes, data, 0, NULL, NULL);
 }
 
-/* `bytes` bytes at `offset`, as a store of the whole buffer; commands run inside blocking calls anyway. */
+/* Stores the whole buffer, with `bytes` new bytes at `offset`. Blocking is no problem: commands run inside
+ * blocking calls anyway. */
 static cl_int store(cl_command_queue queue, cl_mem mem, size_t offset, const void *data, size_t bytes,
                     cl_event *done)
 {

@@ -72,8 +72,8 @@ counted() {
     if [ "$(cut -d' ' -f2 <<<"$worst")" -le "$limit" ]; then pass; else fail "$name: $worst, limit $limit %"; fi
 }
 
-# least NAME KERNELS BYTES LIMIT: the launch that moves most, of the kernels whose names match, reads and writes at most LIMIT % of
-# the sectors that BYTES fill: what must be moved when every element is read and written once.
+# least NAME KERNELS BYTES LIMIT: the launch that moves most, of the kernels whose names match, reads and
+# writes at most LIMIT % of the sectors in BYTES, which is the minimum: every element read and written once.
 least() {
     local name=$1 kernels=$2 bytes=$3 limit=$4 percent
     percent=$(awk -v kernels="$kernels" -v bytes="$bytes" '

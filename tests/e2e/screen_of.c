@@ -36,7 +36,7 @@ typedef struct action {
 
 static struct {
     int columns;
-    char cell[MAX_COLUMNS][5]; /* the cursor's line: a character each */
+    char cell[MAX_COLUMNS][5]; /* the cursor's line, one cell for each character */
     int used, at;
     bool full; /* the last column is written: the next character begins a new line */
     char escape[64];
@@ -75,7 +75,7 @@ static void end_escape(void)
     if (last == 'K' || last == 'J')
         screen.used = screen.at < screen.used ? screen.at : screen.used;
     else if (last != 'm')
-        printf("<escape %c>", last); /* none that the program should send */
+        printf("<escape %c>", last); /* sequences that the program should not send */
     screen.n_escape = 0;
 }
 
@@ -117,7 +117,7 @@ static void resize(int fd, int columns)
     ioctl(fd, TIOCSWINSZ, &size);
 }
 
-/* All at once: keys that send several bytes begin with Escape, which alone is another key. */
+/* Sends all bytes together: a key with several bytes begins with Escape, which alone is another key. */
 static void type(int fd, const char *keys)
 {
     char bytes[64];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tool for the test scripts: seal MEMBER <OLD >NEW. Gives a sealed JSON file that a script has edited the
- * right hash again, as another cltrain would have written it. Without a seal it fails. */
+ * A tool for the test scripts: seal MEMBER <OLD >NEW corrects the hash of a sealed JSON file that a script
+ * has edited. It fails if the file has no seal. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

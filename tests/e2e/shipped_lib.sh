@@ -2,14 +2,15 @@
 #
 # Data of the formats, shapes and numbers of classes that the shipped configs name, so that tests run them. Sourced after lib.sh.
 
-# options_of CONFIG: what the command line must say of it, in the array `needed`; a chat's tokenizer comes with the published weights.
+# options_of CONFIG: sets the array `needed` to the options that the config requires; a chat's tokenizer
+# comes with the published weights.
 options_of() {
     local chat=$CLTRAIN_SOURCE_DIR/tests/golden/chat
     needed=()
     if grep -q '"type": "chat"' "$1"; then needed=(data.tokenizer="$chat/qwen2" data.template=qwen2.5 data.on_bad_sample=skip); fi
 }
 
-# shipped_data: in the current folder. Nothing stands in for the images of ImageNet.
+# shipped_data: makes the data in the current folder. The images of ImageNet are not replaced by anything.
 shipped_data() {
     local batch class volume part
     mkdir -p data/mnist data/tinyshakespeare data/tinyshakespeare-gpt2 tokens data/cifar10 ct/images ct/masks ct-classes/a ct-classes/b

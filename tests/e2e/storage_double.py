@@ -114,7 +114,8 @@ class Service(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
 
     def refuse(self, code, error, more="", **headers):
-        # Like the real ones, it repeats what was signed, the token included: nobody may print that.
+        # Like the real services, the answer repeats the text that was signed, including the token: no
+        # program may print it.
         text = f"<StringToSign>{xml.sax.saxutils.escape(str(self.headers))}</StringToSign>"
         body = f'<?xml version="1.0"?>\n<Error><Code>{error}</Code><Message>{error} was said</Message>{more}{text}</Error>'
         self.answer(code, body, **headers)

@@ -6,8 +6,8 @@
 command -v python3 >/dev/null || skip_all 'python3, which plays the services, is not installed'
 "$CLTRAIN" version >"$out" 2>&1
 
-# storage_double FOLDER [SERVER]: starts a server, or one that only plays faults before SERVER; $address is where, and AWS_ENDPOINT_URL_S3
-# too. It ends with the test.
+# storage_double FOLDER [SERVER]: starts a server, or one that only injects faults in front of SERVER;
+# $address and AWS_ENDPOINT_URL_S3 are its address. It ends with the test.
 storage_double() {
     mkdir "$1"
     python3 "$CLTRAIN_SOURCE_DIR/tests/e2e/storage_double.py" "$@" &
@@ -16,8 +16,8 @@ storage_double() {
     export AWS_ENDPOINT_URL_S3=$address
     trap 'touch "$work/$(basename '"$1"')/quit"; wait; rm -rf "$work"' EXIT
 }
-# seaweedfs WEED: starts SeaweedFS by its program `weed`, with the bucket `bucket`; AWS_ENDPOINT_URL_S3 is where, and $seaweedfs_process must
-# be killed at the end. Keys as the double has them.
+# seaweedfs WEED: starts SeaweedFS by its program `weed`, with the bucket `bucket`; AWS_ENDPOINT_URL_S3 is
+# its address, and $seaweedfs_process must be killed at the end. The keys are the double's.
 seaweedfs() {
     local ports
     # Its services speak gRPC at their ports + 10000.
@@ -54,7 +54,7 @@ obeys() { # FOLDER: ends a server, whose rules no request has broken
     expect_absent "$1/violations"
     [ ! -e "$1/violations" ] || head -n 3 "$1/violations"
 }
-# clean_keys: no keys, settings or services of the machine are found, only what the test gives.
+# clean_keys: hides keys, settings and services of the machine, so that only the test's are found.
 clean_keys() {
     unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_CA_BUNDLE AWS_ENDPOINT_URL
     unset AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE AWS_WEB_IDENTITY_TOKEN_FILE AWS_ROLE_ARN AWS_CONTAINER_CREDENTIALS_RELATIVE_URI
@@ -65,7 +65,7 @@ clean_keys() {
 }
 # kept_outputs: keeps the last output for no_secrets.
 kept_outputs() { cat "$out" >>"$work/outputs"; }
-# no_secrets WORD...: no output that was kept holds the words, a token or a signature.
+# no_secrets WORD...: checks that no kept output contains the words, a token or a signature.
 no_secrets() {
     local word
     for word in "$@" 'Signature=' 'x-amz-security-token: ' 'AWS4-HMAC'; do

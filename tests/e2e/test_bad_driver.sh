@@ -42,7 +42,8 @@ rm "$CLTRAIN_CACHE_DIR"/listing/*.json
 expect_code 0 "$CLTRAIN" devices
 expect_text 'driver_abort.so .*is left out.*; the next start tries it again'
 reject_text 'driver_hang'
-# A crash may be this environment's alone, and costs no time: it is not kept.
+# A crash may have its cause in this environment alone, and repeating it costs no time: its result is not
+# kept.
 if grep -q '"entry"' "$CLTRAIN_CACHE_DIR"/listing/*.json; then fail 'a driver that crashes is kept as one'; else pass; fi
 expect_code 0 "$CLTRAIN" devices --again
 expect_text 'driver_abort.so .*is left out'

@@ -184,7 +184,7 @@ for vendors in /nonexistent "$work/no_drivers"; do
         expect_code 4 "$CLTRAIN" $command
         expect_text 'no device or driver' "cltrain doctor|install a driver|unset OCL_ICD_VENDORS: "
     done
-    # what needs no device is said first
+    # faults that need no device are reported first
     refused 7 "opening 'absent'" -- base.json --init absent
     unset OCL_ICD_VENDORS
 done

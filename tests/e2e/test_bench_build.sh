@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-cost: 8 ctest-optimise: no
 #
-# `bench build`: every program of a config is built from its source and told, logs and binaries are kept, and a kernel that the
-# compiler refuses is named while the others are built.
+# `bench build`: every program of a config is built from its source and listed, logs and binaries are kept,
+# and a kernel that the compiler refuses is named, while the others are still built.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'

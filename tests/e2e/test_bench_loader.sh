@@ -3,8 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 3
 #
-# `bench loader`: a config's own data goes through its loader's threads without a device; a row for each number of threads, numbers that
-# fit each other, a record that --compare takes, and the errors of a training's start.
+# `bench loader`: a config's own data goes through its loader's threads without a device; a row for each
+# number of threads, consistent numbers, a record that --compare accepts, and the same errors as at the
+# start of a training.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 export OCL_ICD_VENDORS=$work/none # no driver: the loader needs none
@@ -14,7 +15,7 @@ expect_code 0 "$CLTRAIN" bench loader net.json --seconds 0.05 --json record.json
 expect_text '^text: ' '^threads +samples/s' '^ +1 +[0-9]'
 cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
 expect_awk "rows for 1, 2, 4 ... threads up to $cores" '/"threads"/ { gsub(/,/, ""); if ($2 != last * 2 && $2 != cores && last) bad = 1; last = $2 } END { exit bad || last != cores }' "cores=$cores" record.json
-# A sample is 32 tokens of a byte and the 32 that follow each, as i32.
+# A sample is 32 byte tokens and, for each, the token that follows, as i32.
 expect_awk 'bytes of a sample, or a rate that is nothing' '/"sample_bytes"/ { gsub(/,/, ""); if ($2 != 160) bad = 1 } /"value"/ { if ($2 + 0 <= 0) bad = 1 } END { exit bad }' record.json
 
 expect_code 0 "$CLTRAIN" bench loader net.json --seconds 0.01 data.workers=3 --json one.json

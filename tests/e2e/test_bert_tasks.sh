@@ -110,7 +110,8 @@ sed '5s/ .*//; 9s/ .*/ B-LEFT/' words.conll >broken.conll
 expect_code 3 "$CLTRAIN" data verify tokens.json data.path=broken.conll 'data.class_names=["B-DOWN","B-UP","O"]'
 expect_text "broken.conll', line 3: line 5: it has 1 column, and the file's first word has 2" "the label 'B-LEFT' is none"
 
-# --- entities: of labels that change at random, as an independent count of the predictions has it ---
+# --- entities: labels that change at random; an independent count of the predictions gives the same
+# figures ---
 noise() { # FILE SEED: its records with labels of which a third are drawn anew
     awk -v s="$2" 'function draw(k) { s = (s * 1103515245 + 12345) % 2147483648; return int(s / 65536) % k }
         BEGIN { split("O B-UP I-UP B-DOWN I-DOWN", tag, " ") }
@@ -142,7 +143,8 @@ expect_same <(f1 again.json) <(f1 noisy.eval.json)
 expect_code 2 "$CLTRAIN" train class.json --init folder --init-skip 'classifier.*' checkpoint.best=entity_f1 --out none
 expect_text 'checkpoint.best entity_f1: the data are not words'
 
-# --- padding changes nothing: rows of 48 tokens give the losses and gradient norms of rows of 32, of texts that fit both ---
+# --- padding changes nothing: rows of 48 tokens give the losses and gradient norms of rows of 32, if the
+# texts fit into both ---
 records span 400 3 | awk 'NF < 12' >span_short.jsonl
 figures() { # FOLDER: the losses and gradient norms of its steps, and the loss of its evaluation
     sed -n -E 's/^.*"loss":([0-9.e-]+),.*"grad_norm":([0-9.e-]+),.*/\1 \2/p; s/.*"eval_loss":([0-9.e-]+),.*/\1/p' "$1/metrics.jsonl" | tr ' ' '\n'
@@ -208,7 +210,7 @@ records sst2 400 1 >sst2.tsv
 records sst2 60 2 >sst2_eval.tsv
 expect_code 0 "$CLTRAIN" train class.json data.path=sst2.tsv data.eval_path=sst2_eval.tsv --init folder --init-skip 'classifier.*' --out run_sst2
 expect_text 'accuracy (9[0-9]|100)'
-# what does not belong together is told, and rows that cannot be used are named
+# parts that do not fit together are reported, and rows that cannot be used are named
 expect_code 2 "$CLTRAIN" train number.json model.head=class --init folder --out none
 expect_text 'learned with model.head number'
 expect_code 2 "$CLTRAIN" train class.json model.head=number --init folder --out none
@@ -221,7 +223,7 @@ expect_text 'the label 5.000 is not a whole number' 'data.task number'
 expect_code 3 "$CLTRAIN" data verify number.json data.path=bad.tsv
 expect_text "bad.tsv', line 5: it has 2 cells, and the first line has 4" "bad.tsv', line 6: .*'much' is not a number"
 
-# --- beside transformers ---
+# --- compared with transformers ---
 if [ -n "${CLTRAIN_TEST_PYTHON:-}" ]; then
     expect_code 0 "$CLTRAIN_TEST_PYTHON" "$CLTRAIN_SOURCE_DIR/tests/golden/check_bert_tasks.py" .
 else

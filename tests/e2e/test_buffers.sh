@@ -42,7 +42,7 @@ for mode in f32 bf16; do
         fi
         if tensor $mode/checkpoints/step_6/optimizer.safetensors "$name\\.[a-z0-9_.]*" >state.txt; then fail "$mode: $name has optimizer state"; else pass; fi
     done
-    # Forward work that is done again, and a run that goes on from the middle, end with the same bits.
+    # With recomputed forward work, or after a resume from the middle, a run ends with the same bits.
     for tier in gelu block; do
         expect_code 0 "${train[@]}" --out $mode.$tier train.recompute=$tier
         expect_same $mode/checkpoints/step_6/model.safetensors $mode.$tier/checkpoints/step_6/model.safetensors
@@ -52,8 +52,8 @@ for mode in f32 bf16; do
     expect_same $mode/checkpoints/step_6/model.safetensors $mode.half/checkpoints/step_6/model.safetensors
 done
 
-# The statistics over the micro-batches of a whole epoch are close to those of the data; evaluation uses them, so it also works with
-# one sample at a time.
+# The statistics over the micro-batches of a whole epoch are close to the data's; evaluation uses them, so
+# it also works with one sample at a time.
 expect_code 0 "$CLTRAIN" eval f32
 loss=$(sed -n -E 's/.*loss ([0-9.]+).*/\1/p' "$out" | head -n 1)
 expect_code 0 "$CLTRAIN" eval f32 data.micro_batch=1

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# The programs of a GPU's probes and self-tests are built at the same time before they are asked (cl/probes/asking.c), on the
-# simulated NVIDIA GPU (tests/ptx). The answers are as if each program was built by its question: with a good driver, with a compiler
-# that ends the process, hangs or refuses at one program, which costs the capability of that program alone, and with one that bears no
-# second thread, which costs nothing.
+# The programs of a GPU's probes and self-tests are built at the same time before they are asked
+# (cl/probes/asking.c), on the simulated NVIDIA GPU (tests/ptx). The answers are the same as if each program
+# were built only for its question: with a good driver; with a compiler that ends the process, hangs or
+# refuses at one program, which costs the capability of that program alone; and with a compiler that does
+# not work with two threads, which costs nothing.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
 shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
@@ -13,7 +14,7 @@ shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
 export CLTRAIN_PTX_SM=80 CLTRAIN_LOG=debug CLTRAIN_BUILDERS=3
 export CLTRAIN_PROBE_SECONDS=1000000 # no answer is too slow
 
-# asked NAME RULE COMMAND...: a driver that behaves so is asked; NAME.json: what it can do.
+# asked NAME RULE COMMAND...: asks a driver that behaves as RULE says; NAME.json: its capabilities.
 asked() {
     local name=$1 rule=$2
     shift 2
@@ -53,7 +54,7 @@ asked threads 'build:threads=2:abort'
 expect_text 'building programs ahead ended with SIGABRT' 'building several programs at the same time failed .*try CLTRAIN_BUILDERS=1'
 expect_same one.json threads.json
 
-# It never returns from one: given up twice, in a hundred times what a healthy one needs.
+# It never returns from one: abandoned twice, after a hundred times what a healthy compiler needs.
 asked hang 'build:option=PROBE_FP64:hang' CLTRAIN_PROBE_SECONDS=$((20 * ${CLTRAIN_TEST_PATIENCE:-1}))
 expect_text 'no program was built ahead in'
 lost fp64 hung

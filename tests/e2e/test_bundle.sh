@@ -24,7 +24,8 @@ foreign=$(sed -n 's/^no licence is known for //p' "$out") # what belongs to no p
 if all_cases; then expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" "$work/made" "$build"; fi # its own folder it replaces
 mv made bundle
 
-# What it may not need. 2.2 is the first glibc of x86-64, and 2.17 that of aarch64: no program does without a newer one.
+# What a bundle may not need. 2.2 is the first glibc of x86-64, 2.17 that of aarch64: every program needs a
+# newer one.
 expect_code 1 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --glibc 2.2 "$work/bundle" "$build"
 expect_text 'no bundle for glibc 2\.2 can be made' '^  cltrain needs 2\.[0-9]+$' '^  lib/libclblast\.so\.[0-9]+ needs 2\.[0-9]+$'
 expect_code 0 grep 'or newer, and an OpenCL driver' bundle/BUNDLE # the bundle from before is whole
@@ -32,7 +33,8 @@ if [ "$(echo bundle*)" = bundle ]; then pass; else fail "a refused bundle leaves
 expect_code 2 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --glibc new "$work/none" "$build"
 expect_code 2 "$CLTRAIN_SOURCE_DIR/scripts/bundle.sh" --root "$work/none" "$work/none" "$build"
 
-# Systems in a folder. The C library that the program uses here tells which of the triplets in /usr/lib is this machine's.
+# Systems in a folder. Which triplet in /usr/lib is this machine's follows from the C library that the
+# program uses here.
 libraries=$(ldd bundle/cltrain | grep -o '/[^ ]*')
 libc=$(grep '/libc\.so\.6$' <<<"$libraries")
 triplet=$(basename "$(dirname "$libc")")
@@ -93,7 +95,8 @@ expect_code 0 sh -c "readelf -d bundle/cltrain | grep -F '(RPATH)' | grep -F '[\
 find bundle -type f -exec readelf -d {} + >dynamic 2>/dev/null
 if grep -E 'R(UN)?PATH' dynamic | grep -q -F -e "$build" -e "$work"; then fail 'a library is looked for in a build folder'; else pass; fi
 
-# Of this environment only a device's driver and the kernels that it has built are left. PATH: PoCL calls a linker.
+# Only a device's driver and the kernels that it has built are kept of this environment. PATH: PoCL calls a
+# linker.
 built=${POCL_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/pocl/kcache}
 bare=(env -i PATH="$PATH" HOME="$work" OCL_ICD_VENDORS="$vendors" POCL_CACHE_DIR="$built"
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)

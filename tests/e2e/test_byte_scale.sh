@@ -69,8 +69,8 @@ loss 44217 data.eval_path=x.npy data.scale=1
 input=i.npy sums 255 153 data.path=i.npy
 loss 44217 data.eval_path=x.npy
 
-# predict takes floats as numbers before the scale. Fractions are refused by a run on bytes, and zeros and ones, which may be
-# bytes that were scaled already, are told.
+# predict takes floats as numbers before the scale. A run on bytes refuses fractions, and warns about zeros
+# and ones, which may be bytes that were scaled already.
 predicts() { # A B RUN-ARGUMENT...
     expect_code 0 "$CLTRAIN" predict run "${@:3}" --out p.csv
     tail -n +2 p.csv | cut -d, -f2 | tr '\n' ' ' | awk -v a="$1" -v b="$2" '{ exit !(($1 - a) ^ 2 + ($2 - b) ^ 2 < 1e-8 * (1 + a * a + b * b)) }' && pass ||

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# The Jinja programs that an export writes for chat templates, rendered by a transformers that is there: CLTRAIN_TEST_PYTHON names a
-# Python that has it. Their ids equal those of the published programs, also with tools, calls and thoughts.
+# The Jinja programs that an export writes for chat templates, rendered by an installed transformers:
+# CLTRAIN_TEST_PYTHON names a Python that has it. Their ids equal those of the published programs, also with
+# tools, calls and thoughts.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 python=${CLTRAIN_TEST_PYTHON:-}
 if [ -z "$python" ] || ! "$python" -c 'import transformers' 2>/dev/null; then

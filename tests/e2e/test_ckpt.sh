@@ -23,7 +23,7 @@ expect_text 'step_10$' 'fc1\.bias\.moment1' '^4 tensors, 229 values'
 reject_text 'moment2' 'fc1\.bias '
 expect_code 2 "$CLTRAIN" ckpt show straight -t 'fc9*'
 expect_text "named like 'fc9\*'"
-# a file: 3, -4, 0, an infinity and a type that the engine does not compute with
+# a file with 3, -4, 0, an infinity, and a type with which the engine does not compute
 header='{"x":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"y":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[16,24]}}      '
 { printf '%b' "\\x$(printf %02x ${#header})\\0\\0\\0\\0\\0\\0\\0"; printf '%s' "$header"; printf '\0\0\x40\x40\0\0\x80\xc0\0\0\0\0\0\0\x80\x7f\1\2\3\4\5\6\7\10'; } >odd.safetensors
 expect_code 0 "$CLTRAIN" ckpt show odd.safetensors

@@ -73,7 +73,7 @@ ckpt 7 get s3://bucket/runs/a --step 40 --out run
 expect_text 'there is no checkpoint of step 40'
 ckpt 7 get s3://bucket/other --out run
 ckpt 2 get s3://bucket/runs/a
-# What was fetched is trained on, with the same bits.
+# A fetched checkpoint is trained on, with the same bits.
 expect_code 0 "$CLTRAIN" train net.json --out run --resume auto
 expect_text 'step 20'
 expect_same straight/checkpoints/step_30/model.safetensors run/checkpoints/step_30/model.safetensors
@@ -125,7 +125,7 @@ for place in runs/a runs/a/checkpoints runs/a/checkpoints/step_20; do
     expect_text '^report: page.html '
 done
 
-# What the server refuses is no reason to take an older checkpoint, and not "is not there".
+# A refusal by the server is no reason to take an older checkpoint, and is not reported as "is not there".
 refused() { # METHOD PATTERN: more often than the client asks
     for i in 1 2 3 4 5 6; do echo "$1 $2 403"; done >server/faults
 }
@@ -187,7 +187,7 @@ printf 'GET step_10/manifest damage\n' >server/faults
 ckpt 7 verify s3://bucket/runs/a/checkpoints/step_10
 expect_text 'manifest.json: does not match its own hash'
 
-# --- keys that are refused: never "there are none" ---
+# --- keys that are refused: never reported as "there are none" ---
 touch server/locked
 for command in ls verify 'get --out run2' gc; do
     ckpt 8 ${command%% *} s3://bucket/runs/a $(sed 's/^[a-z]* *//' <<<"$command")
@@ -211,7 +211,7 @@ ckpt 0 gc s3://bucket/runs/a
 ckpt 0 gc s3://bucket/runs/a --keep 2
 expect_text 'step_10/: deleted \(older'
 reject_text 'step_20'
-# The manifest went first: a reader never takes a checkpoint for complete of which files are gone.
+# The manifest is deleted first, so that a reader never takes a partly deleted checkpoint for complete.
 if [ "$(grep 'DELETE.*step_10' server/requests | tail -n "$(ls straight/checkpoints/step_10 | wc -l)" | head -n 1)" = 'DELETE /bucket/runs/a/checkpoints/step_10/manifest.json ' ]; then
     pass
 else
@@ -220,14 +220,15 @@ fi
 ckpt 0 ls s3://bucket/runs/a
 expect_text '^ +20 ' '^ +30 '
 reject_text '^ +10 '
-# gc of one checkpoint leaves alone what others upload beside it.
+# gc of one checkpoint does not touch others that are uploaded at the same time.
 head -c 20000000 /dev/zero >large
 for step in 20 30; do
     printf '%s\n' 'PUT partNumber=2 AccessDenied.403' 'DELETE uploadId AccessDenied.403' >server/faults
     guarded "$tool" bucket upload runs/a/checkpoints/step_$step/large large >"$out" 2>&1
     expect_text 'the parts of an upload stay'
 done
-# Uploads are old by the server's clock, which may differ from this machine's; and in a bucket without a prefix uploads of other programs stay.
+# The age of uploads is measured by the server's clock, which may differ from this machine's; in a bucket
+# without a prefix, uploads of other programs stay.
 leave() { # KEY: an upload that is never finished
     printf '%s\n' 'PUT partNumber=2 AccessDenied.403' 'DELETE uploadId AccessDenied.403' >server/faults
     guarded "$tool" bucket upload "$1" large >"$out" 2>&1

@@ -39,7 +39,8 @@ expect_code 2 "$CLTRAIN" plan mlp.json --device generic model.loss=mse model.lab
 expect_text 'model.class_weights: only for model.loss cross_entropy'
 
 "$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
-# loss RUN: of the only step, before the update that changes nothing. evaluated FILE: of the training data.
+# loss RUN: the loss of the only step, before the update, which changes nothing. evaluated FILE: the loss of
+# the training data.
 loss() { values loss "$1/metrics.jsonl" | head -n 1; }
 evaluated() { sed -n 's/.*"loss": *\([-0-9.e]*\).*/\1/p' "$1" | head -n 1; }
 near() { # WHAT A B: equal to 2e-6

@@ -180,7 +180,7 @@ done
 # a command that has nothing to save ends at once
 "$CLTRAIN" bench memory --seconds 600 >memory.log 2>&1 </dev/null &
 run=$!
-# has_worked PROCESS: for half a second of the processor.
+# has_worked PROCESS: whether it has used half a second of the processor.
 has_worked() { awk -v hz="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); exit !($12 + $13 >= hz / 2) }' "/proc/$1/stat"; }
 takes_signals() { grep -qx signals /proc/"$1"/task/*/comm; } # PROCESS
 await_from $run takes_signals $run

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 #
-# tests/clocks.txt lists every file of the tests that names a clock, a sleep or a limit of time, with the number of such lines of code
-# and the reason why no verdict depends on the machine's speed. A file with another number of them fails by name, with these lines, as
-# does one that is not on the list. Measurements (tests/bench) have no verdict and are left out.
+# tests/clocks.txt lists every file of the tests that names a clock, a sleep or a limit of time, with the
+# number of such lines of code and the reason why no verdict depends on the machine's speed. A file with
+# another number of such lines fails by name, and the lines are printed; so does a file that is not on the
+# list. Measurements (tests/bench) have no verdict and are left out.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # clock_lines ROOT: such lines of the tests below ROOT, as "path|line" with the path below ROOT.
@@ -46,7 +47,7 @@ differences() {
 differences "$CLTRAIN_SOURCE_DIR" >"$out"
 if [ -s "$out" ]; then fail 'tests/clocks.txt and the tests differ'; else pass; fi
 
-# It notices a sleep that is new, one that is gone, and an entry without a reason.
+# The check detects a new sleep, one that is gone, and an entry without a reason.
 mkdir -p small/tests/e2e
 folder=tests/e2e
 hopes=$folder/hopes.sh

@@ -141,7 +141,8 @@ TEXT
 in_zsh() { # LINE TEXT...: what then stands on the terminal
     local line=$1 pause text all
     shift
-    # A key that comes before zsh has answered the one before it suppresses that answer: keys that come later and later.
+    # If a key arrives before zsh has answered the previous one, that answer is suppressed: so each try
+    # waits longer between keys.
     for pause in 0.3 1 4 16 64; do
         expect_code 0 zsh -f ask.zsh "$line" "$pause"
         sed -i -e 's/\x1b\[[0-9;?]*[a-zA-Z]//g' -e 's/\r//g' "$out"

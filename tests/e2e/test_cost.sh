@@ -3,13 +3,15 @@
 # ctest-labels: quick
 # ctest-cost: 6 ctest-optimise: no
 #
-# What a run costs: the sums over three sessions, one of them killed, are those of the hand; they appear in the report, in watch and in
-# compare; a budget ends the run at most one step late, and a larger one lets it go on. Without a price nothing of this appears.
+# What a run costs: the sums over three sessions, one of them killed, equal sums by hand; they appear in the
+# report, in watch and in compare; a budget ends the run at most one step late, and a larger one lets it go
+# on. Without a price nothing of this appears.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 unset CLTRAIN_PRICE_PER_HOUR
 
 net mlp train.steps=1000000 checkpoint.every=20 train.log_every=1000000 >net.json
-# cost_of RUN EVENT KEY [N]: a number of the member "cost" of the event; of several the Nth, else the last.
+# cost_of RUN EVENT KEY [N]: a number of the member "cost" of the event: of the Nth event, or of the last
+# one.
 cost_of() {
     grep "^{\"event\":\"$2\"" "$1/metrics.jsonl" | sed -n -E "s/.*\"cost\":\{.*\"$3\":([-+0-9.e]+)[,}].*/\1/p" | { [ $# -lt 4 ] && tail -n 1 || sed -n "$4p"; }
 }
@@ -45,7 +47,7 @@ expect_awk 'a session lasts no longer than its process, and longer than its step
     -v s="$seconds1" -v t="$took" 'BEGIN { exit !(s > 0 && s <= t) }'
 expect_close 'a unit of money a second' "$(cost_of run end total)" "$seconds1"
 
-# The second is killed after some steps that no checkpoint has.
+# The second session is killed after some steps that are in no checkpoint.
 CLTRAIN_PRICE_PER_HOUR=7200 "$CLTRAIN" train net.json --out run --resume auto checkpoint.every=0 cost.currency=USD >killed.out 2>&1 &
 process=$!
 await_from "$process" has_updates run 40
@@ -54,7 +56,7 @@ wait "$process" 2>/dev/null
 last=$(grep '"update":.*}$' run/metrics.jsonl | tail -n 1) # the newest whole line
 told=$(sed -E 's/.*"cost":([0-9.e+-]+),.*/\1/' <<<"$last")
 expect_code 0 "$CLTRAIN" train net.json --out run --resume auto --max-steps 60 cost.per_hour=1800 cost.currency=USD
-# What the second has cost is on the last line that it wrote; the third adds its own seconds.
+# The last line of the second session has its cost; the third session adds its own seconds.
 begin3=$(awk -v t="$(cost_of run start total)" -v l="$told" 'BEGIN { printf "%.9f", (t - l) / 0.5 }')
 seconds2=$(awk -v l="$told" -v s="$seconds1" 'BEGIN { printf "%.9f", (l - s) / 2 }')
 expect_close 'seconds of the sessions' "$(cost_of run start seconds)" "$(awk -v a="$seconds1" -v b="$seconds2" -v c="$begin3" 'BEGIN { printf "%.9f", a + b + c }')"
@@ -78,7 +80,7 @@ expect_awk 'tags are text' '/&lt;script&gt;alert/ { found = 1 } END { exit !foun
 
 # --- a budget ---
 # Start-up may take long on a busy machine, so the budget is raised until the run makes steps with it: then less than 30 s are left.
-# spend RUN OPTION...: goes on with a run until it ends at its budget, which is then in $budget.
+# spend RUN OPTION...: resumes a run until it ends at its budget, and sets $budget to that budget.
 spend() {
     local run=$1 code=2 spare=2 spent
     shift
@@ -108,7 +110,8 @@ expect_text "resumed from bud/checkpoints/step_$at at step $at" '^cost .* in ear
 expect_code 0 "$CLTRAIN" train net.json --out bud --resume auto --max-steps $((at + 3)) cost.per_hour=3600 cost.budget=0.001
 expect_text 'the run is complete'
 
-# An evaluation is no longer begun then: the next session makes it, and the run is bitwise one that never stopped.
+# At the budget no evaluation is begun: the next session makes it, and the run has the same bits as one that
+# never stopped.
 evaluating=(train.eval_every=1 checkpoint.best=loss)
 expect_code 0 "$CLTRAIN" train net.json --out owes --max-steps 3 "${evaluating[@]}" cost.per_hour=3600
 spend owes "${evaluating[@]}"
@@ -124,7 +127,7 @@ for file in model.safetensors optimizer.safetensors state.json; do
     expect_same "straight/checkpoints/step_$((at + 2))/$file" "owes/checkpoints/step_$((at + 2))/$file"
 done
 
-# --- a session that was killed before its first step: the file that it has left tells what it has cost ---
+# --- a session that was killed before its first step: the file that it has left contains its cost ---
 before=$(cost_of bud end total)
 seconds=$(cost_of bud end seconds)
 printf '{"count": 2, "seconds": 50.5, "cost": 100.25}\n' >bud/startup.json

@@ -48,13 +48,15 @@ expect_text 'step 130'
 expect_code 0 "$CLTRAIN" train flowers.json data.path=numbers.csv data.target=3 model.loss=mse --out regression
 expect_code 0 "$CLTRAIN" predict regression numbers.csv --out y.csv
 head -1 y.csv | grep -q '^sample,y$' && pass || fail "header: $(head -1 y.csv)"
-# One cell that is no number does not turn a column of numbers into classes whose numbers are regressed on.
+# One cell that is not a number must not turn a column of numbers into classes, whose indices a regression
+# would learn.
 sed '20s/;[^;]*$/;NA/' numbers.csv >hole.csv
 expect_code 3 "$CLTRAIN" train flowers.json data.path=hole.csv data.target=3 model.loss=mse --dry-run
 expect_text "'hole.csv', line 20, column 3: 'NA' is not a number, and the loss mse needs numbers"
 expect_code 0 "$CLTRAIN" train flowers.json data.path=hole.csv data.target=3 --dry-run # a classifier takes words
 
-# Class words are kept however long they are: a table that lacks the first of them numbers the others as before.
+# Class words are kept however long they are: in a table without the first of them, the others keep their
+# numbers.
 long() { printf '%06000d' 0 | tr 0 "$1"; }
 sed -e "s/setosa/$(long s)/" -e "s/versi color/$(long v)/" -e "s/virginica/$(long w)/" flowers.csv >long.csv
 expect_code 0 "$CLTRAIN" train flowers.json data.path=long.csv --out long
@@ -74,13 +76,14 @@ expect_absent latin
 
 expect_code 2 "$CLTRAIN" train flowers.json data.type=idx
 expect_text 'data.target: only for data.type csv'
-# --- one column is no "1 columns" ---
+# --- a single column is written as "1 column" ---
 printf 'a,y\n1,2\n2,4\n3,6\n4,8\n' >one.csv
 printf '%s' '{"model":{"type":"mlp","hidden":[2],"outputs":1,"loss":"mse"},"data":{"type":"csv","path":"one.csv","target":"y","split":0,"micro_batch":1}}' >one.json
 expect_code 0 "$CLTRAIN" train one.json --dry-run train.steps=1
 expect_text 'csv: 4 samples of 1 column from'
 
-# --- a yes or no: the classes have names; the rows that data.split keeps are predicted and evaluated, and FILE takes their place ---
+# --- a yes or no: the classes have names; the rows that data.split keeps are predicted and evaluated, and
+# FILE replaces them ---
 for i in $(seq 60); do echo "$((i % 7)),$((i % 5)),$([ $((i % 2)) = 0 ] && echo yes || echo no)"; done | sed '1i a,b,ok' >ok.csv
 printf '%s' '{"model":{"type":"mlp","hidden":[8],"outputs":1,"loss":"bce_with_logits"},"train":{"steps":6},
 "data":{"type":"csv","path":"ok.csv","target":"ok","split":0.2,"micro_batch":8}}' >ok.json

@@ -4,13 +4,14 @@
 # ctest-cost: 12
 # ctest-optimise: no
 #
-# Files that change while a run uses them, or that were damaged before: a data file that becomes shorter ends the training with its
-# name and a saved state, a damaged file of a checkpoint makes every command take the checkpoint before, and a record that only
-# reports need never ends a training.
+# Files that change while a run uses them, or that were damaged before: if a data file becomes shorter, the
+# training names it, saves its state and ends; if a file of a checkpoint is damaged, every command takes the
+# checkpoint before it; a damaged record that only reports need never ends a training.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export CLTRAIN_GEMM=simple # starts fastest
 
-# --- data that is cut while it is mapped: whole pages are missing, and only bytes of the last page, which raises no signal ---
+# --- data that is cut while it is mapped: whole pages are missing, or only bytes of the last page, which
+# raises no signal ---
 f32_values() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "\\x%02x\\x%02x\\x%02x\\x3f", i % 251, i % 13, i % 7 * 16 }' | { IFS= read -r -d '' text || true; printf '%b' "$text"; }; }
 { npy_header '<f4' '(600, 12)' && f32_values 7200; } >x.npy
 { npy_header '|u1' '(600,)' && bytes 600 3 4; } >y.npy
@@ -40,8 +41,8 @@ cat >tokens.json <<'JSON'
  "data": {"type": "tokens", "path": "t.bin", "micro_batch": 2}}
 JSON
 
-# cut FORMAT FILE BYTES: trains, cuts the file to BYTES in the middle, and expects code 3, the file's name, and the newest step saved
-# with the parameters of a run that was left alone.
+# cut FORMAT FILE BYTES: trains, cuts the file to BYTES in the middle, and expects code 3, the file's name,
+# and a saved newest step with the same parameters as in an undisturbed run.
 cut() {
     local format=$1 file=$2 size=$3 process code=0 step
     rm -rf cut whole
@@ -69,7 +70,7 @@ cut cifar batch.bin 9000
 cut tokens t.bin 5000
 cut pack images.pack 3000 # a JPEG that is cut off is not a bad sample to be passed over
 
-# --- a checkpoint with a damaged file is passed over, whichever file it is, by every command ---
+# --- if any file of a checkpoint is damaged, every command skips the checkpoint ---
 expect_code 0 "$CLTRAIN" train npy.json train.steps=15 checkpoint.every=5 train.eval_every=0 --out good
 for file in config.json data.json state.json model.safetensors; do
     for how in cut byte; do

@@ -14,7 +14,7 @@ done >one.txt
 sed 's/quick/slow/; s/brown/grey/' one.txt >two.txt
 gzip -c two.txt >two.txt.gz
 
-# A file of tokens behind its header, as numbers.
+# The tokens of a file, after its header, as numbers.
 tokens_of() { tail -c +1025 "$1" | od -An -v -tu2 -w2; }
 
 # --- bytes ---
@@ -31,7 +31,7 @@ expect_text '^ok +bytes/train_000.bin' '^ok +bytes/tokenizer.json' '3 good, none
 began=${EPOCHREALTIME/./}
 expect_code 0 "$CLTRAIN" data prepare one.txt two.txt.gz --out bpe --train-bpe 400 --split 0.2 --shard-tokens 3000
 expect_text 'BPE, 400 tokens' 'from 2 files'
-# Stages of less than two seconds are not told.
+# Stages of less than two seconds are not reported.
 if [ $((${EPOCHREALTIME/./} - began)) -lt 2000000 ]; then reject_text 'counting words'; else note_skip 'it took two seconds, so that stages may be told'; fi
 expect_file bpe/train_000.bin bpe/train_001.bin bpe/val_000.bin
 expect_code 0 "$CLTRAIN" data verify bpe
@@ -100,8 +100,9 @@ expect_code 3 "$CLTRAIN" data prepare nothing --out x
 expect_text 'no file in it'
 expect_code 0 bash -c '"$0" data prepare - --out input --tokenizer bpe --split 0 <one.txt' "$CLTRAIN"
 expect_same with/train_000.bin input/train_000.bin
-# Texts with a picture among them are texts, and the picture is left out by name; with as many images they are images, unless an option
-# says texts; a folder with more images than texts is none of texts.
+# A folder of texts with a picture counts as texts, and the picture is left out by name. A folder with as
+# many images as texts counts as images, unless an option says texts; a folder with more images than texts
+# does not count as texts.
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\n' >pointer.txt
 mkdir pictured
 cp one.txt pictured/a.txt && cp two.txt pictured/b.txt && printf '\x89PNG\r\n\x1a\n' >pictured/c.png
@@ -172,7 +173,7 @@ expect_text 'run into each other'
 { tokens_of whole/train_000.bin; echo 124; tokens_of whole/val_000.bin; } | awk '{ printf "%c", $1 + 0 }' >whole.txt
 expect_code 0 grep -E '^record 1 is whole.* is whole\|record [0-9]+ is whole' whole.txt
 
-# --- files that are no text are named ---
+# --- files that are not text are named ---
 { printf '\xff\xfe'; iconv -f UTF-8 -t UTF-16LE one.txt; } >wide.txt
 iconv -f UTF-8 -t UTF-16BE one.txt >unmarked.txt
 printf 'PK\003\004 archive' >t.zip

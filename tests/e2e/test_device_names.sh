@@ -3,8 +3,9 @@
 # ctest-labels: quick
 # ctest-optimise: no
 #
-# Devices whose names are parts of each other's, in each order, as an RTX 4060 beside an RTX 4060 Ti: --device and device.spec with the exact
-# name of one choose it and no other. The devices are PoCL's, three times, which the bad driver (tests/fault) calls so.
+# Devices whose names are parts of each other's, in each order, as an RTX 4060 beside an RTX 4060 Ti:
+# --device and device.spec with the exact name of one choose this device and no other. The devices are
+# PoCL's device three times, under names that the driver shim (tests/fault) gives.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 need_shim
 export POCL_DEVICES='pthread pthread pthread'

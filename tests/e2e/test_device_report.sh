@@ -3,10 +3,10 @@
 # ctest-labels: full
 # ctest-optimise: no
 #
-# scripts/device_report.sh. With a fake program: the order of the parts, the page, the index and the archives; a part that fails, one
-# that hangs and one that leaves half a record affect nothing else; a stopped script leaves a complete page, and another call goes on
-# with what is missing; without a device only the facts are collected. Then its quick form on a CPU device: every part succeeds and
-# leaves its record.
+# scripts/device_report.sh. With a fake program: the order of the parts, the page, the index and the
+# archives; a part that fails, one that hangs and one that leaves half a record affect nothing else; a
+# stopped script leaves a complete page, and another call measures what is missing; without a device only
+# the facts are collected. Then its quick form on a CPU device: every part succeeds and leaves its record.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 script=$CLTRAIN_SOURCE_DIR/scripts/device_report.sh
 patience=${CLTRAIN_TEST_PATIENCE:-1}
@@ -75,7 +75,8 @@ expect_awk 'the parts are not in their order, one is missing, or the first step 
     /\|devices/ { devices = NR } /bench build/ { build = NR } /verify .*--quick/ { verify = NR } /bench (step|gemm).*--caps -wgmma/ { mma++ } /\|tune / { tune = NR }
     END { exit !(plain && devices < step && step < build && build < verify && verify < tune && steps == 5 && mma == 2) }' calls
 
-# The page in docs/measurements.md: last in its GPU chapter; a second time it replaces itself, and nothing else changes.
+# The page in docs/measurements.md: it is the last section of the GPU chapter; the second time it replaces
+# itself, and nothing else changes.
 printf '# Results\n\n## GPU\n\nFirst.\n\n### Counts\n\n| 1 |\n\n## After\n\nLast.\n' >results.md
 expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/gpu_results.sh" whole/report.md results.md
 cp results.md once.md
@@ -89,15 +90,15 @@ expect_code 2 "$CLTRAIN_SOURCE_DIR/scripts/gpu_results.sh" results.md results.md
 expect_text 'its first line names no device'
 expect_code 2 "$CLTRAIN_SOURCE_DIR/scripts/gpu_results.sh"
 
-# Another call finds nothing to do; with --full only the long parts.
+# Another call has nothing to do; with --full it runs only the long parts.
 : >calls
 played 0 "$script" --device gpu --out whole --python "$work/python"
 [ "$(cat calls)" = '|version' ] && pass || fail "parts were repeated: $(cat calls)"
 played 0 "$script" --device gpu --out whole --full --python "$work/python"
 expect_awk 'not only the long parts ran' '/--caps -mma_f16,-mma_bf16,-wgmma/ { simple++ } /verify/ { verify++ } /--quick|\|devices/ { again++ } END { exit !(simple == 3 && verify == 3 && !again) }' calls
 
-# One part fails and leaves half a record, one hangs and ignores SIGTERM: it is cut off at its limit, which the time that is left
-# shortens. The next call repeats both of them and nothing else.
+# One part fails and leaves half a record, one hangs and ignores SIGTERM: the script ends it at its limit,
+# or earlier if less time is left. The next call repeats both of them and nothing else.
 : >calls
 HANGS=doctor FAILS='bench memory' played 1 "$script" --device gpu --out hurt --python "$work/none"
 expect_text '^memory: FAILED: code 7: broken, ' '^doctor: CUT OFF: it took more than 20 s, ' '^step: ok' '^ops: ok' '^torch: left out: PyTorch: not installed here' '^2 parts failed$'
@@ -112,7 +113,7 @@ expect_awk 'other parts than the two were repeated' '{ all = all $1 " " } END { 
 KILLED='bench memory' played 1 "$script" --device gpu --out killed --parts memory,doctor --python "$work/none"
 expect_text '^memory: FAILED: it was killed' '^doctor: ok'
 
-# Only some parts; the time is over; no device; a script that is stopped, and gone on with.
+# Only some parts; no time left; no device; a script that is stopped, and continued.
 played 0 "$script" --device gpu --out some --parts devices,gemm --python "$work/none"
 [ "$(cut -f1 some/.parts | tr '\n' ' ')" = 'devices gemm gemm-mma ' ] && pass || fail "other parts ran: $(cut -f1 some/.parts)"
 played 0 "$script" --device gpu --out over --minutes 0 --python "$work/none"
@@ -140,7 +141,7 @@ played 0 "$script" --device gpu --out stopped --python "$work/none"
 expect_awk 'it did not go on where it was stopped' '/bench gemm/ && !first { first = NR } /bench step/ { steps++ } /bench build|\|devices/ { again++ } END { exit first != 2 || steps != 3 || again }' calls
 [ "$(cut -f1,2 stopped/.parts | grep -c -P '\tok$')" -eq 17 ] && pass || fail "not all parts are done: $(cat stopped/.parts)"
 
-# A folder is not gone on with for another device or other sizes; without tuning there is no tuned step.
+# A folder is not continued for another device or other sizes; without tuning there is no tuned step.
 played 2 "$script" --device gpu --out stopped --quick --python "$work/none"
 expect_text 'holds a report of: device gpu, whole sizes.* this is: device gpu, tiny sizes'
 : >calls

@@ -10,7 +10,7 @@ root=$CLTRAIN_SOURCE_DIR
 # --- configs ---
 for config in "$root"/configs/*.json; do
     expect_code 0 "$CLTRAIN" config --print "$config"
-    # What is printed is a config itself, and the same one.
+    # The printed text is itself a config, and the same one.
     grep -v '^cltrain' "$out" >printed.json
     expect_code 0 "$CLTRAIN" config --print printed.json
 done
@@ -49,7 +49,7 @@ done
 expect_code 2 "$root/scripts/bundle.sh" --hepl
 expect_absent "$root/--help"
 
-# --- a table is whole: its lines follow each other, with as many columns as its head ---
+# --- a table is complete: its lines are adjacent, and have as many columns as its head ---
 awk 'function columns(line) { gsub(/\\\|/, "", line); gsub(/`[^`]*`/, "", line); return gsub(/\|/, "", line) }
     FNR == 1 { before = 0; head = 0; code = 0 } /^ *```/ { code = !code }
     code || /^    / { before = 0; head = 0; next }
@@ -60,7 +60,7 @@ awk 'function columns(line) { gsub(/\\\|/, "", line); gsub(/`[^`]*`/, "", line);
     { if (before && !head) print FILENAME ":" FNR ": text follows the titles of a table"; before = 0; head = 0 }' "$root"/*.md "$root"/docs/*.md >"$out"
 if [ -s "$out" ]; then fail "$(head -n 5 "$out")"; else pass; fi
 
-# --- docs/devices.md is what the generator makes of the records ---
+# --- docs/devices.md is what the generator writes for the records ---
 expect_code 0 "$root/scripts/devices_page.sh"
 if cmp -s "$out" "$root/docs/devices.md"; then pass; else fail 'docs/devices.md is old: scripts/devices_page.sh >docs/devices.md'; fi
 mkdir -p records taken/other

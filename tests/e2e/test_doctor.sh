@@ -6,7 +6,7 @@
 # library that is no driver, no platform. And it reports no fault on a machine without one.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# sick PATTERN...: doctor ends with 4 and its output matches the patterns; the environment has the fault.
+# sick PATTERN...: the environment has the fault; doctor ends with 4 and its output matches the patterns.
 sick() {
     expect_code 4 "$CLTRAIN" doctor
     expect_text "$@" 'no device can be used'
@@ -15,14 +15,14 @@ sick() {
 
 expect_code 0 "$CLTRAIN" doctor
 expect_text '^ok .*names the driver library .*, and it loads' '^ok .*device 0:0 .* runs kernels; capabilities:' '^healthy'
-# Is there a driver that offers a device without settings? Mesa's, for instance, can be loaded and have no device.
+# Whether a driver offers a device without settings. Mesa's, for instance, can be loaded and have no device.
 library=
 mkdir one
 while read -r candidate; do
     echo "$candidate" >one/one.icd
     [ -n "$library" ] || ! OCL_ICD_VENDORS=$work/one "$CLTRAIN" devices >/dev/null 2>&1 || library=$candidate
 done < <(sed -n 's/^ok .*names the driver library \(.*\), and it loads/\1/p' "$out")
-# A provider that the environment names and that cannot be asked does not "answer".
+# A provider that the environment names but that cannot be reached does not "answer".
 CLTRAIN_CLOUD_PROVIDER=hetzner expect_code 0 "$CLTRAIN" doctor
 expect_text "^warn .*no training will hear .*'hetzner' is not a provider of notices"
 reject_text 'it answers'
@@ -93,7 +93,7 @@ export OCL_ICD_VENDORS=/nonexistent
 sick 'OCL_ICD_VENDORS names the driver library /nonexistent, which does not load'
 unset OCL_ICD_VENDORS
 
-# A platform without devices: PoCL told to make none.
+# A platform without devices: PoCL is configured to have none.
 if "$CLTRAIN" devices | grep -q PoCL; then
     export POCL_DEVICES=nonsense
     expect_code 4 "$CLTRAIN" doctor

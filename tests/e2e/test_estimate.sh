@@ -49,7 +49,8 @@ expect_text '^data +was not read'
 expect_code 3 "$CLTRAIN" train "$gpt2" --out never "${size[@]}"
 expect_absent never
 
-# Nor does it take longer for long sequences, because samples that only have the shape of the data are not read.
+# An estimate does not take longer for long sequences, because it only needs the shape of samples and does
+# not read them.
 expect_code 0 "$CLTRAIN" estimate "$gpt2" model.layers=1 model.heads=3 model.channels=48 model.vocab=500 model.context=1000000 \
     data.micro_batch=1 --device generic
 expect_text 'the 8.0 GiB that the device can give'
@@ -64,7 +65,7 @@ refused() { # CODE TEXT SETTING...
 refused 2 "tensor 'lm_head': .*too large" data.micro_batch=2200000
 refused 5 "tensor 'wte' needs 12582912000 bytes in one buffer" data.micro_batch=4000
 
-# --- a generic device has the memory that is asked for, more or less than a typical one ---
+# --- a generic device gets the requested memory, more or less than a typical one ---
 for memory in 4 24; do
     expect_code 0 "$CLTRAIN" estimate "$gpt2" --device generic --caps memory=${memory}G
     expect_text "^device +a generic GPU with $memory.0 GiB, as asked for" "the $memory.0 GiB that the device can give"

@@ -23,7 +23,7 @@ expect_code 0 "$CLTRAIN" estimate "$gpt2" precision.mode=auto data.micro_batch=8
 expect_text '"planned": true' '"reach": 0.4'
 for card in H100 A100 T4; do
     seconds=$(of $card step_seconds)
-    # six operations for each parameter and token are the least, attention and the update come on top
+    # at least six operations for each parameter and token; attention and the update are added
     least="6 * 124e6 * 65536 / (0.4e12 * $(of $card half_tflops))"
     holds "$card: a step" "$seconds > $least && $seconds < 4 * $least"
     holds "$card: the run" "$(equals_nearly "$(of $card seconds)" "100 * $seconds") && $(of $card steps) == 100"
@@ -55,7 +55,7 @@ while read -r card; do
 done <cards
 if [ "$(wc -l <cards)" -eq 15 ]; then pass; else fail "cards: $(tr '\n' ' ' <cards)"; fi
 
-# Passes over data that are not here are no number of steps.
+# Without the data, passes over it do not give a number of steps.
 expect_code 0 "$CLTRAIN" estimate "$gpt2" train.steps=0 train.epochs=2 --for A100,T4 --price T4=1
 expect_text '^A100 .* yes .* (ms|s) +- +- +-$' 'the number of steps is not known: give train.steps'
 

@@ -3,9 +3,10 @@
 # ctest-labels: quick
 # ctest-cost: 40 ctest-optimise: no
 #
-# Fine-tuning on conversations from the command line: bad records are named and stop a run or are left out; a llama and a gpt are
-# trained on packed rows, resumed exactly, evaluated, asked a question and exported with their chat template; the page of samples
-# marks what is trained. The conversations and tokenizers are those of make_golden_chat.py.
+# Fine-tuning on conversations from the command line: bad records are named and stop a run or are left out;
+# a llama and a gpt are trained on packed rows, resumed exactly, evaluated, asked a question and exported
+# with their chat template; the page of samples marks the trained parts. make_golden_chat.py wrote the
+# conversations and tokenizers.
 . "$(dirname "$0")/lib.sh"
 
 golden=$CLTRAIN_SOURCE_DIR/tests/golden/chat
@@ -94,7 +95,7 @@ expect_text 'done: 2 steps'
 
 # --- exported with its template, which a training on the export finds by itself ---
 expect_code 0 "$CLTRAIN" export whole --out hf
-# a config that leaves the model to the weights: the commands that look at it take --init as training does
+# a config that leaves the model to the weights: commands that need the model take --init, as training does
 sed 's/"model": {[^}]*}/"model": {"context": 256}/' chat.json >open.json
 expect_code 2 "$CLTRAIN" data verify open.json
 expect_text 'model.type: required but missing' '\-\-init FOLDER'
@@ -128,7 +129,7 @@ expect_text '^1 tokens in'
 expect_code 0 "${asked[@]}" "$every" --ignore-eos
 expect_text '^5 tokens in'
 
-# --- a run that is no chat ---
+# --- a run without chats ---
 printf 'the and to of a in that is it you for on was with as be %.0s' 1 2 3 4 5 6 7 8 >text
 net gpt train.steps=1 >gpt.json
 expect_code 0 "$CLTRAIN" train gpt.json --out plain

@@ -24,7 +24,7 @@ for tag in brain.Event:2 train/loss train/lr eval/accuracy speed/step_ms device/
     if grep -q -a -F "$tag" content; then pass; else fail "the event file has no $tag"; fi
 done
 
-# --- the end of a profile names what to change, the viewer and the layers ---
+# --- a profile ends with what to change, the viewer and the layers ---
 expect_code 0 "$CLTRAIN" train small.json --profile --out runs/profile
 expect_text '^busiest: [a-z_]+ [0-9]+ %' '^device: busy [0-9]+ % of a step of [0-9.]+ ms; idle' '^change: ' \
     '^look at it: open runs/profile/trace.json at ui.perfetto.dev$'

@@ -94,7 +94,7 @@ expect_text 'absent: there is no such folder'
 init 7 hf --resume empty_yet
 expect_text 'empty_yet'
 
-# paths that are no weights
+# paths that are not weights
 init 7 absent
 expect_text "opening 'absent': No such file"
 mkdir empty
@@ -186,7 +186,7 @@ if grep -a -q '"format":"pt"' out_there/model.safetensors && grep -a -q '"transf
 else
     fail 'the weights lack what transformers looks for'
 fi
-# what was written can be loaded: the same loss in every digit that is shown
+# what was written can be loaded: the same loss in all printed digits
 expect_code 0 "$CLTRAIN" eval run
 before=$(loss)
 first=$before
@@ -224,7 +224,8 @@ expect_code 2 "$CLTRAIN" export mlp --out mlp_hf
 expect_text 'it is an mlp, and only a gpt, a llama and a bert are models that transformers knows' '--format safetensors'
 expect_absent mlp_hf
 
-# --- a run of cltrain's own is taken the same way; other folders say what they are for ---
+# --- a run of cltrain's is accepted in the same way; for other folders the message says what they are
+# for ---
 expect_code 2 "$CLTRAIN" train few.json --init run model.layers=3 --out again
 expect_text 'model.layers: 3 contradicts the weights: model.layers is 2'
 expect_code 0 "$CLTRAIN" eval few.json --init run/checkpoints/step_2

@@ -113,7 +113,7 @@ expect_awk 'a line is wider than the screen' 'length($0) > 60 { exit 1 }' "$out"
 expect_awk 'the picture is higher than the screen' 'END { exit NR > 20 }' "$out"
 LC_ALL=C.UTF-8 expect_code 0 "$CLTRAIN" watch runs/a --once
 expect_text $'\xe2[\xa0-\xa3]' # braille
-# a run that is not there yet is waited for, and watched to its end
+# a run that does not exist yet is waited for, and watched to its end
 "$CLTRAIN" watch runs/later >later.txt 2>&1 </dev/null &
 watcher=$!
 await_from $watcher grep -q waiting later.txt
@@ -123,7 +123,7 @@ got=$?
 cp later.txt "$out"
 if [ $got -eq 0 ]; then pass; else fail "watch ended with $got"; fi
 expect_text 'waiting for a run in runs/later' 'runs/later: finished, step 60 of 60'
-# a run that goes on: q ends the watching, and the terminal is as before
+# a run that continues: q ends the watching, and the terminal is as before
 mkdir -p runs/live
 head -n 12 runs/a/metrics.jsonl >runs/live/metrics.jsonl
 echo "process $$ on host $(hostname)" >runs/live/lock
@@ -154,14 +154,14 @@ rm runs/live/lock
 COLUMNS=80 expect_code 0 "$CLTRAIN" watch runs/live
 expect_text 'not finished'
 
-# --- what a crash leaves behind ---
+# --- what a crash leaves ---
 mkdir -p runs/torn
 { cat runs/a/metrics.jsonl; printf 'garbage\n\xff\xfe\n{"step":61,"lo'; } >runs/torn/metrics.jsonl
 expect_code 0 "$CLTRAIN" report runs/torn
 cp runs/torn/report.html "$out"
 expect_text '2 lines of metrics.jsonl could not be read' 'last line of metrics.jsonl is torn' 'Config.*</summary>'
 
-# --- a long run: what is drawn is bounded, and every spike is drawn ---
+# --- a long run: the number of drawn points is bounded, and every spike is drawn ---
 mkdir -p runs/long
 awk 'BEGIN { for (i = 1; i <= 120000; i++) printf "{\"step\":%d,\"update\":%d,\"loss\":%.7f,\"accuracy\":0.5,\"grad_norm\":%.7f,\"lr\":0.001,\"loss_scale\":1,\"skipped\":0,\"step_ms\":%.4f,\"samples_per_s\":%.4f,\"device_busy\":0.9,\"device_bytes\":4096,\"time\":%d}\n", i, i, i == 77777 ? 1000 : 2 + sin(i), 1 + cos(i), 10 + sin(i * i), 99 + sin(i), i }' >runs/long/metrics.jsonl
 expect_code 0 "$CLTRAIN" report runs/long
@@ -193,7 +193,7 @@ expect_code 0 "$CLTRAIN" report "$escapes"
 expect_text 'report: runs/red\?\[31m/report.html'
 reject_text $'\033'
 
-# --- numbers of a training that went wrong stay short ---
+# --- numbers of a diverged training stay short ---
 mkdir -p runs/wrong
 printf '{"step":%d,"update":1,"loss":%s}\n' 1 2.5 2 1e30 3 -1e308 >runs/wrong/metrics.jsonl
 COLUMNS=80 expect_code 0 "$CLTRAIN" watch runs/wrong --once

@@ -3,9 +3,10 @@
 # ctest-labels: quick
 # ctest-cost: 13 ctest-optimise: no
 #
-# Nothing is lost by accident: a terminal that is closed, hangs or sends Ctrl-C, at any moment; checkpoints at time intervals;
-# Ctrl-C is answered at once, also while kernels are built. Uses a real pseudo terminal. Where an answer must not wait for the driver,
-# the driver never ends what it does (fault/driver_shim.c).
+# Nothing is lost by accident: a terminal that is closed, hangs or sends Ctrl-C, at any moment; checkpoints
+# at time intervals; Ctrl-C is answered immediately, also while kernels are built. Uses a real pseudo
+# terminal. Where an answer must not wait for the driver, the driver's call never returns
+# (fault/driver_shim.c).
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 screen=$CLTRAIN_BUILD_DIR/tests/screen_of
 [ -x "$screen" ] || skip_all 'screen_of was not built'
@@ -22,7 +23,7 @@ on_terminal() {
     shift
     expect_code "$want" "$screen" "$@"
 }
-# takes_signals PROCESS: no SIGINT waits for it, because its thread for signals has taken all of them.
+# takes_signals PROCESS: no SIGINT is pending, because its thread for signals has taken all of them.
 takes_signals() { [ $((0x$(sed -n 's/^ShdPnd:[[:space:]]*//p' "/proc/$1/status") & 2)) -eq 0 ]; }
 is_over() { is_gone "$1" || grep -q '^State:[[:space:]]*Z' "/proc/$1/status"; } # PROCESS, which is not ours
 event() { grep "^{\"event\":\"$2\"" "$1/metrics.jsonl"; } # RUN NAME
@@ -39,8 +40,9 @@ kept() {
 # --- a closed terminal; a connection that hangs and accepts no output; nohup ---
 on_terminal 75 -c 80 -w 'step 200/' -h "$CLTRAIN" train net.json --out gone
 kept gone SIGHUP
-# While nothing is read the run makes five thousand steps with a line each, and a pseudo terminal has room for some hundred lines. Steps are
-# written once a second: they are counted from the first time on that it happens while nothing is read.
+# While nothing is read the run makes five thousand steps with a line each, and a pseudo terminal has room
+# for some hundred lines. Steps are written once a second; the count begins with the first time that this
+# happens while nothing is read.
 cat >goes_on <<'SH'
 steps() { grep -c '"update":' hung/metrics.jsonl; }
 from=$(steps)
@@ -75,7 +77,7 @@ LD_PRELOAD=$shim CLT_SHIM="launch:kernel=update_adam:hang:nth=300;log=$work/call
     "$CLTRAIN" train net.json --out twice train.log_every=1000000
 expect_absent twice/checkpoints
 
-# output that nobody reads any more blocks the run, but not a second Ctrl-C
+# output that is no longer read blocks the run, but not a second Ctrl-C
 mkfifo stuck.pipe
 exec 8<>stuck.pipe # both ends are open, and nothing is read
 env --default-signal=INT "$CLTRAIN" train net.json --out stuck train.log_every=1 >&8 2>/dev/null 8>&- &
@@ -98,8 +100,8 @@ POCL_CACHE_DIR=$work/cold CLTRAIN_CACHE_DIR=$work/cold on_terminal 75 -c 80 -w '
 expect_text 'stopped before the first step; nothing was lost$'
 reject_text '^step '
 expect_absent early
-# (The driver's own work cannot be interrupted. Here it never ends: in a child process that asks what the device can do, in one that
-# builds, and in the process itself.)
+# (The driver's own work cannot be interrupted. Here it never ends: in a child process that asks for the
+# device's capabilities, in one that builds, and in the process itself.)
 for where in asking building itself; do
     rule=build:family=adam:hang
     [ $where != asking ] || rule=build:option=-DPROBE_:hang
@@ -132,7 +134,7 @@ for signal in TERM HUP USR2 INT; do
     wait $process
     code=$?
     cp never.out "$out"
-    # It may have been too quick, or not yet have taken over its signals.
+    # The command may have ended already, or may not yet have installed its signal handling.
     if [ $code -eq 75 ] || [ $code -gt 128 ]; then pass; else fail "SIG$signal at the start: code $code"; fi
     [ -d never/run ] && { grep -q '"update":' never/run/metrics.jsonl || fail "SIG$signal at the start: a run folder without a step"; }
     rm -rf never
@@ -141,8 +143,10 @@ for signal in TERM HUP USR2 INT; do
     done
 done
 
-# --- checkpoints at time intervals: as many as expected, with the same result, also after the interval was changed ---
-# The interval is the fiftieth part of what the same steps took; a save may wait for a slow step, and for the save before it.
+# --- checkpoints at time intervals: as many as expected, with the same result, also after the interval was
+# changed ---
+# The interval is a fiftieth of the time that the same steps took; a save may wait for a slow step, and for
+# the save before it.
 expect_code 0 "$CLTRAIN" train net.json train.steps=4000 --out plain checkpoint.minutes=1000000
 if event plain saved | grep -q '"reason":"time"'; then fail 'a short run saved by time'; else pass; fi
 seconds=$(values time plain/metrics.jsonl | awk 'NR == 1 { first = $1 } END { printf "%.6f", $1 - first + 1e-3 }')

@@ -3,8 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 12 ctest-optimise: no
 #
-# What a newcomer does with a trained model: one path is enough for eval, generate, export and --resume, from any folder, also after
-# data or run were moved; a finished run is made longer; an evaluation says what it evaluated, in units that can be compared.
+# What a newcomer does with a trained model: one path is enough for eval, generate, export and --resume,
+# from any folder, also after data or run were moved; a finished run is extended; an evaluation says what it
+# evaluated, in units that can be compared.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export CLTRAIN_GEMM=simple # starts fastest
 clean_home
@@ -140,7 +141,8 @@ for file in model optimizer; do
     expect_same whole/checkpoints/step_24/$file.safetensors ../moved/run/checkpoints/step_24/$file.safetensors
 done
 
-# A vocabulary that is the bytes is not saved as a file; the run goes on, and is used, without the folder that it came from.
+# A vocabulary that is just the bytes is not saved as a file; the run resumes, and is used, without the
+# folder that the vocabulary came from.
 expect_code 0 "$CLTRAIN" export ../moved/run --out ../bytes_folder
 expect_code 0 "$CLTRAIN" train ../moved/gpt.json data.path=new/data/cats.txt --init ../bytes_folder --out from_bytes train.steps=2
 expect_code 3 "$CLTRAIN" train --resume from_bytes train.steps=3 data.tokenizer=nowhere
@@ -164,7 +166,7 @@ expect_code 2 "$CLTRAIN" train --resume other/lonely data.path=other/new/tokens
 expect_text 'is not in a run folder' '--out DIR'
 expect_code 0 "$CLTRAIN" train --resume moved/run/checkpoints/step_10 --out branch --max-steps 11 data.path=other/new/data/cats.txt
 expect_text 'at step 10$'
-# With a new schedule; the jump is told.
+# With a new schedule; the jump of the learning rate is reported.
 expect_code 0 "$CLTRAIN" train --resume moved/run/checkpoints/step_24 train.steps=30 schedule.type=linear
 expect_text 'from 0.01 at step 24 to 0.002 at step 25 \(schedule linear, which is new, over 30 steps\)'
 # Epochs count as well.
@@ -202,7 +204,7 @@ expect_text 'a batch has 100 samples, and the training data only 40: each step t
 [ "$(grep -c 'a batch has' "$out")" = 1 ] && pass || fail 'a large batch is told more than once'
 expect_code 0 "$CLTRAIN" plan few.json data.micro_batch=40 --device generic
 reject_text 'a batch has'
-# Epochs of the command line take the place of the file's steps; both in one place say nothing.
+# Epochs on the command line replace the file's steps; beside steps in the same place they have no effect.
 sed 's/"epochs": 2/"steps": 60/' few.json >steps.json
 expect_code 0 "$CLTRAIN" train steps.json train.epochs=1 --out replaced
 expect_text 'train.epochs=1 is given on the command line, so train.steps 60 of steps.json does not count' '^done: 5 steps'
@@ -223,7 +225,7 @@ for config in steps.json longer/config.resolved.json; do
     reject_text 'has no effect'
 done
 
-# Folders and files that are not what was meant.
+# Folders and files of the wrong kind.
 expect_code 2 "$CLTRAIN" train few
 expect_text "'few' is a folder with a trained run" 'cltrain train --resume few'
 expect_code 7 "$CLTRAIN" generate few.json
@@ -253,7 +255,7 @@ expect_text '^eval \| loss .* 32 samples'
 expect_code 2 "$CLTRAIN" eval net --on test
 expect_text "--on 'test'; it can be eval"
 
-# --- generate on what is no language model ---
+# --- generate for a run that is not a language model ---
 expect_code 2 "$CLTRAIN" generate net
 expect_text 'this run trained an mlp on idx data, samples \(4,4\) u8, 3 classes' "'cltrain predict'" "'cltrain eval'"
 finish

@@ -57,7 +57,7 @@ expect_code 0 "$CLTRAIN" train plain.json train.steps=3000 train.eval_every=0 tr
 [ "$(grep -c '^step ' "$out")" -eq 301 ] && pass || fail 'train.log_every has lost its meaning'
 
 # --- a window whose width changes ---
-# After the change the run makes some thousand steps more.
+# After the change the run makes thousands of further steps.
 guarded "$screen" -c 120 -w 'step 100/' -r 64 -x 'cp narrower/metrics.jsonl changed' \
     "$CLTRAIN" train net.json train.steps=16000000 train.eval_every=0 --out narrower >"$out" 2>&1 </dev/null &
 process=$!

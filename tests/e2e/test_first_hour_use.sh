@@ -74,7 +74,7 @@ expect_text '^device +a generic GPU with 8.0 GiB, as asked for' '^model +mlp, 21
 expect_awk 'plan without --full is longer than a screen' 'END { exit NR > 24 }' "$out"
 expect_code 0 "$CLTRAIN" plan base.json --device generic --full
 expect_text 'phase forward: [0-9]+ commands' 'memory map:'
-# names of layers that have no room are wrapped behind a dot, none is cut
+# names of layers that do not fit are wrapped after a dot; none is cut
 expect_code 0 "$CLTRAIN" plan "$CLTRAIN_SOURCE_DIR/configs/bert-base-phase1.json" --device generic model.vocab=30522
 expect_text '^encoder.layer.0. +linear ' '^attention.self.query$' '^attention.self.key$'
 expect_awk 'a line of the table of layers is longer than 80 characters' '/^layer / { table = 1 } table && length > 80 { long = 1 } END { exit long || !table }' "$out"

@@ -58,13 +58,14 @@ for mode in f32 bf16; do
             pass
         fi
     done
-    # A run that went on from the middle ends with the same bits.
+    # A run that was resumed from the middle ends with the same bits.
     expect_code 0 "$CLTRAIN" train net.json precision.mode=$mode 'model.freeze=["fc1.*","out.bias"]' train.steps=3 schedule.horizon=6 --out $mode.half
     expect_code 0 "$CLTRAIN" train --resume $mode.half train.steps=6
     expect_same $mode/checkpoints/step_6/model.safetensors $mode.half/checkpoints/step_6/model.safetensors
 done
 
-# Starting from another run's weights and training a part of them: its gradient is that of the whole net.
+# Starting from another run's weights and training only a part of them: this part's gradient is the same as
+# in the whole net.
 expect_code 0 "$CLTRAIN" train net.json --init f32 'model.freeze=["fc*"]' --out head
 expect_same <(tensor f32/checkpoints/step_6/model.safetensors fc2.weight) <(tensor head/checkpoints/step_6/model.safetensors fc2.weight)
 expect_code 0 "$CLTRAIN" eval head --on train

@@ -74,9 +74,10 @@ check '128x128x16 of 8x8 NT f16 epilogue' 256 "${form[@]}" -DTB=1 -DDTA=f16 -DDT
 check '128x128x16 of 8x8 TN f32 part of k' 256 "${form[@]}" -DTA=1 -DPARTIAL=1
 check '128x128x16 of 8x8 NN f32 wide offsets' 256 "${form[@]}" -DWIDE_OFFSETS=1
 
-# mma: the instructions exist from a certain generation on, so each one is compiled for its own.
-# Tiles that need more than 48 KiB of local memory are for devices on which a probe has shown that it works; only ptxas refuses such
-# a declaration, so they are assembled with 48 KiB. Rounding to even is an instruction of sm_90, which older clangs cannot target.
+# mma: the instructions exist from a certain generation on, so each one is compiled for its own. Tiles that
+# need more than 48 KiB of local memory are for devices on which a probe has shown that this works; since
+# ptxas refuses such a declaration, they are assembled with 48 KiB. Rounding to even is an instruction of
+# sm_90, which older clangs cannot target.
 # assemble_mma GENERATION "ARCH..." DEFINE...
 assemble_mma() {
     local generation=$1 archs=$2 tool arch
@@ -127,7 +128,8 @@ check_form_mma() {
     form=(-DBM="$bm" -DBN="$bn" -DWM="$wm" -DWN="$wn" -DSTAGES="$stages")
     items=$((bm / wm * (bn / wn) * 32))
     name="${bm}x${bn} of ${wm}x$wn s$stages"
-    # The 16-bit forms with eight warps of 64 x 32 fit two work-groups on a unit; the others argue otherwise (cl/backends/gemm_mma.cl).
+    # The 16-bit forms with eight warps of 64 x 32 fit two work-groups on a unit; the others have other
+    # limits (cl/backends/gemm_mma.cl).
     if [ "$items" -eq 256 ] && [ $((wm * wn)) -le 2048 ]; then limit=128; fi
     check_mma "mma $name NN bf16" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DMMA_BF16=1 -DDTA=bf16 -DDTC=bf16 -DVC=8
     check_mma "mma $name NT f16" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DTB=1 -DDTC=f16 -DVC=8
@@ -179,7 +181,8 @@ loop_of() {
 }
 
 # A scheduler issues an instruction a clock; a multiplication takes it 8 clocks on sm_80 and about 6.5 on sm_90.
-# check_slots NAME ARCH CLOCKS10 LIMIT DEFINE...: no more than LIMIT % of what can be issued during a step's multiplications.
+# check_slots NAME ARCH CLOCKS10 LIMIT DEFINE...: at most LIMIT % of the instructions that can be issued
+# during a step's multiplications.
 check_slots() {
     local name=$1 arch=$2 clocks10=$3 limit=$4 n multiplications share
     shift 4
@@ -201,7 +204,8 @@ if command -v nvdisasm >/dev/null; then
         if [ "$bm" -eq 64 ]; then limit=80; fi
         for layout in NT NN TN TT "NT windows" "TN windows" "TN windows of images"; do
             turn=() f16=$limit tf32=60
-            # A step of windows is 25 to 45 instructions more, whatever the tile: small tiles are for small products.
+            # A step of windows takes 25 to 45 more instructions, whatever the tile: small tiles are for
+            # small products.
             if [[ $layout == *windows* ]]; then
                 tf32=90
                 if [ "$bm" -eq 64 ]; then f16=110; fi
@@ -252,7 +256,7 @@ check_mma 'mma 64x64x32 NT f16 windows of A, channels' 128 255 80 "$ampere" -DBM
 check_mma 'mma 64x64x32 TN f16 windows of B, channels' 128 255 80 "$ampere" -DBM=64 -DBN=64 -DWM=32 -DWN=32 -DSTAGES=4 -DBK=32 -DTA=1 \
     -DALIGNED_B=0 -DWINDOWS=2
 
-# The check notices what it is about: 16 x 16 sums an item do not fit 255 registers.
+# The check detects the fault that it is for: 16 x 16 sums per item do not fit into 255 registers.
 rm -f k.log
 if assemble -DBM=128 -DBN=128 -DBK=8 -DTM=16 -DTN=16 && ptx_registers '^gemm_fwd_tile$' >/dev/null; then fail "256 sums an item were said to fit"; else pass; fi
 finish

@@ -38,8 +38,8 @@ net gpt model.channels=32 data.path=cats.txt data.micro_batch=8 optimizer.type=a
 expect_code 0 "$CLTRAIN" train gpt.json --out run
 expect_file run/checkpoints/step_300/model.safetensors run/checkpoints/step_150/model.safetensors
 
-# --- logits: a row for each token of the prompt and of the text but the last; the greedy token is the largest of its row; and they are
-# those of a forward pass over the whole sequence ---
+# --- logits: a row for each token of the prompt and of the text but the last; the greedy token is the
+# largest of its row; and they equal the logits of a forward pass over the whole sequence ---
 "$CLTRAIN" generate run --prompt 'the 3 cat sat' --max-new 6 --temperature 0 --logits l.npy >text 2>said </dev/null || fail 'no logits are written'
 cp said "$out"
 expect_text 'logits of 18 tokens, \(18, 256\): l.npy'
@@ -126,7 +126,7 @@ expect_code 0 grep -q -x 'the end\.' ends.out
 make on.out --checkpoint ends_run --prompt 'the end' --max-new 30 --temperature 0 --ignore-eos
 expect_text '^30 tokens'
 expect_code 0 grep -q 'the end\.<|endoftext|>the end\.<|endoftext|>' on.out
-# The same from a text of which the special tokens are read by the config's key.
+# The same result from a text whose special tokens are read, according to the config's key.
 expect_code 0 "$CLTRAIN" train gpt.json data.path=ends.txt data.tokenizer=tokens data.special_tokens=true data.split=0 --max-steps 60 --out ends_text
 make text.out --checkpoint ends_text --prompt 'the end' --max-new 30 --temperature 0
 expect_same ends.out text.out

@@ -17,7 +17,7 @@ TEXT
 }
 heads() { sed -n -E "s/^ *\"$1\": ([0-9]+),?$/\1/p" "$golden/hf_$2/config.json"; }
 
-# --- values: every tensor of every type is the one of the folder, in llama.cpp's layout ---
+# --- values: every tensor of every type equals the folder's, in llama.cpp's layout ---
 for kind in llama llama3 biases; do
     rows $kind
     expect_code 0 "$CLTRAIN" train $kind.json --init "$golden/hf_$kind" --out "run_$kind"
@@ -51,7 +51,7 @@ expect_text '^general.architecture gpt2$' '^gpt2.context_length ' '^tokenizer.gg
     '^tokenizer.ggml.tokens \[267\] ' '^tokenizer.ggml.token_type \[267\] ' '^tokenizer.ggml.merges \[' \
     '^position_embd.weight type 0 ' '^blk.1.attn_qkv.weight type 1 columns 12 rows 36'
 
-# --- rows of whole blocks of q8_0, of a qwen3 of bytes ---
+# --- rows that are whole blocks of q8_0, of a qwen3 on bytes ---
 cat >bytes.json <<'TEXT'
 {"model": {"type": "llama", "layers": 1, "heads": 4, "kv_heads": 2, "channels": 64, "inner": 96, "context": 32, "head_norm": true},
  "data": {"type": "text", "path": "text.txt", "micro_batch": 4}, "train": {"steps": 1}}
@@ -99,12 +99,12 @@ expect_code 0 "$CLTRAIN" export chat --out chat.gguf
 expect_text 'llama.cpp will put no space before a text, .* conversations begin with a special token and get the same ids'
 expect_code 0 "$compare" chat.gguf
 expect_text '^tokenizer.ggml.add_space_prefix 0$' '^tokenizer.chat_template '
-# but for the first ones, where no special token begins a conversation
+# except for the first ones, where no special token begins a conversation
 expect_code 0 "$CLTRAIN" train chat.json --out plain data.template=zephyr
 expect_code 0 "$CLTRAIN" export plain --out plain.gguf
 expect_text 'llama.cpp will put no space before a text, .* also at the beginning of a conversation'
 
-# --- tokens at which texts end: three keys, of which names that llama.cpp knows need none ---
+# --- tokens at which texts end: three keys; names that llama.cpp knows need no key ---
 ends() { # KEYS OF THE CONFIG...: the export of a chat with the tokenizer of Qwen2, whose end of text is 338 and <|im_end|> 332
     rm -rf ends
     expect_code 0 "$CLTRAIN" train chat.json --out ends data.template=qwen2 "data.tokenizer=$chat/qwen2" "$@"

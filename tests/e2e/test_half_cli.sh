@@ -118,8 +118,8 @@ else
     note_skip 'the device has matrix units of its own: none are emulated'
 fi
 
-# --- precision.mode auto on two devices: the run goes on in the other storage type, reports it, and starts with a new loss scale
-# ---
+# --- precision.mode auto on two devices: the run continues in the other storage type, reports it, and
+# starts with a new loss scale ---
 export CLTRAIN_GEMM=simple
 auto=(net.json precision.mode=auto precision.loss_scale=1024 precision.growth_interval=4)
 if [ -z "$units" ]; then
@@ -142,7 +142,7 @@ if [ -z "$units" ]; then
     reject_text 'was trained with'
     expect_code 0 env CLTRAIN_EMULATE=mma_f16 "$CLTRAIN" train "${auto[@]}" --out whole
     expect_same whole/checkpoints/step_12/model.safetensors again/checkpoints/step_12/model.safetensors
-    # A mode that is written down is another config.
+    # A mode that the config names makes it another config.
     expect_code 2 "$CLTRAIN" train net.json precision.mode=f32 --out again --resume auto
     expect_text 'precision.mode'
 fi

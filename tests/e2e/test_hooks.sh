@@ -3,8 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 6 ctest-optimise: no
 #
-# Hooks (hooks.*): what they are told and what they are not, that no shell reads their arguments, that the training neither waits for
-# them nor fails with them, that one which does not end is killed, and that the newest checkpoint waits for a slow one.
+# Hooks (hooks.*): what they are told and what they are not; no shell reads their arguments; the training
+# neither waits for them nor fails with them; a hook that does not end is killed, and the newest checkpoint
+# waits for a slow hook.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 net mlp train.steps=16000000 checkpoint.minutes=0 cloud.poll_seconds=0.05 >net.json
@@ -36,14 +37,14 @@ reject_text SECRET
 has run/hooks.log '^--- hooks.on_save, step 12$' '^told of 12$' '^--- hooks.on_exit, step 12$'
 has run/log.txt 'hooks.on_save after step 12: exit code 0'
 if [ "$(tail -n 1 run/metrics.jsonl | grep -c '"event":"end"')" -eq 1 ]; then pass; else fail 'the last line is not the end'; fi
-# A run that is gone on with by its folder alone may be a stranger's: its hooks are named and not run.
+# A run that is resumed by its folder alone may be a stranger's: its hooks are named and not run.
 rm saved ended
 expect_code 0 "$CLTRAIN" train --resume run --max-steps 14 'hooks.on_exit=["./tell","again"]'
 expect_text 'hooks.on_save of the saved config is not run' '--out RUN --resume auto'
 expect_absent saved ended
 has again '^CLTRAIN_STEP=14$'
 
-# A notice; the end by it. A command that fails before its first step has its last hook, too.
+# A notice, and the end that it causes. A command that fails before its first step runs its last hook, too.
 "$CLTRAIN" train net.json --out noticed cloud.notice_file=gone checkpoint.every=20 'hooks.on_save=["./tell","kept"]' \
     'hooks.on_notice=["./tell","notice"]' 'hooks.on_exit=["./tell","left"]' >noticed.out 2>&1 &
 process=$!
@@ -64,13 +65,14 @@ has failed '^CLTRAIN_EXIT_CODE=3$' '^CLTRAIN_MESSAGE=.*absent.csv' '^CLTRAIN_STE
 reject_text CLTRAIN_RUN
 expect_absent none
 
-# A notice before the first step: the hook is told, and the folder does not stay.
+# A notice before the first step: the hook runs, and the folder is removed.
 expect_code 75 "$CLTRAIN" train net.json --out early cloud.notice_file=gone cloud.poll_seconds=0.01 'hooks.on_notice=["./tell","warned"]'
 if [ -e early/checkpoints ]; then rm -rf early; fi # the notice was seen after the first step
 has warned '^CLTRAIN_NOTICE_KIND=stop$'
 expect_absent early
 
-# Hooks that fail, crash, do not end, or vanish: the user is told, and the training is what it is without them.
+# Hooks that fail, crash, do not end, or are missing: the user is told, and the training has the same result
+# as without them.
 expect_code 0 "$CLTRAIN" train net.json --out bad --max-steps 4 'hooks.on_save=["sh","-c","echo why; exit 3"]' 'hooks.on_exit=["sh","-c","kill -SEGV $$"]'
 expect_text 'hooks.on_save after step 4: exit code 3: why' 'hooks.on_exit after step 4: SIGSEGV'
 has bad/log.txt 'hooks.on_save after step 4: exit code 3: why'
@@ -81,7 +83,7 @@ expect_code 0 "$CLTRAIN" train net.json --out vanished --max-steps 4 'hooks.on_s
 expect_text "hooks.on_exit: starting '.*gone_soon' as a child process"
 expect_same bad/checkpoints/step_4/model.safetensors late/checkpoints/step_4/model.safetensors
 
-# While a hook runs, events wait for it; of several the newest does.
+# While a hook runs, events wait; of several events only the newest is kept.
 "$CLTRAIN" train net.json --out held --max-steps 40 checkpoint.every=4 'hooks.on_save=["./hold"]' hooks.seconds=80000 >held.out 2>&1 &
 process=$!
 await_from $process has_event held saved '"path":".*step_40"'
@@ -93,7 +95,7 @@ if [ $code -eq 0 ]; then pass; else fail "held: code $code"; fi
 has held/hooks.log .
 expect_same "$out" <(printf -- '--- hooks.on_save, step 4\n--- hooks.on_save, step 40\n')
 
-# What is refused, before anything is made; a dry run refuses it, too, and runs no hook.
+# Faults that are refused before anything is made; a dry run refuses them, too, and runs no hook.
 for dry in '' --dry-run; do
     expect_code 2 "$CLTRAIN" train net.json --out no 'hooks.on_save=["./absent"]' $dry
     expect_text "hooks.on_save: './absent' is not a program that may be run"

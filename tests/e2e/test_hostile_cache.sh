@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-cost: 12
 #
-# A cache that somebody else can have written, or whose files are damaged: nothing in it is believed, the results are the same, and
-# what is not the user's own stays as it is.
+# A cache that somebody else may have written, or whose files are damaged: nothing in it is trusted, the
+# results are the same, and files that are not the user's own are not changed.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all "there is no OpenCL device"
@@ -21,7 +21,7 @@ verify first.json
 cp -r cache good
 if [ "$(find cache -type f -size +0 | wc -l)" -ge 2 ]; then pass; else fail 'no cache was written'; fi
 
-# refused MESSAGE: the folder is not used, and nothing in it has changed
+# refused MESSAGE: checks that the folder is not used, and that nothing in it has changed
 refused() {
     find cache -type f -exec sha256sum {} + | sort >before
     same
@@ -39,7 +39,7 @@ else
     note_skip 'only root can give files to another user'
 fi
 
-# damage COMMAND: every file of the cache is changed by the command, which gets its name
+# damage COMMAND: changes every file of the cache by the command, which gets the file's name
 damage() {
     rm -rf cache
     cp -r good cache

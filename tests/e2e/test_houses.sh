@@ -18,7 +18,7 @@ expect_text "column 'total_bedrooms': [0-9]+ of 1600 cells are blank" '8 columns
 expect_code 0 "$CLTRAIN" eval run --json eval.json
 r2=$(sed -n 's/.*"r2": \([0-9.]*\).*/\1/p' eval.json)
 awk -v r2="$r2" 'BEGIN { exit !(r2 > 0.8678 && r2 < 1) }' && pass || fail "R2 $r2, it should be at least 0.8678"
-# The figures are those of the predictions in the table's unit.
+# The figures are computed from the predictions in the table's unit.
 expect_code 0 "$CLTRAIN" predict run test.csv --out p.csv
 paste -d, <(tail -n +2 p.csv | cut -d, -f2) <(tail -n +2 test.csv | cut -d, -f9) | awk -F, -v r2="$r2" '
     { e += ($1 - $2) ^ 2; s += $2; q += $2 ^ 2 } END { mine = 1 - e / (q - s * s / NR); d = mine - r2; exit !(NR == 400 && d < 1e-5 && d > -1e-5) }' && pass ||

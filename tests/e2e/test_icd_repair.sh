@@ -19,7 +19,7 @@ pocl=$("$ldconfig" -p | sed -n 's/.*libpocl\.so\.2 .*=> //p' | head -n 1)
 grep -q '^ok .*Portable Computing Language' doctor.txt || skip_all 'PoCL offers no device here'
 pocl_devices() { "$CLTRAIN" devices 2>/dev/null | grep -c PoCL; }
 
-# The machine as it is: what the system names needs no entry, and no folder is made.
+# The machine as it is: drivers that the system names need no entry, and no folder is made.
 if grep -q 'cltrain made an entry' doctor.txt; then
     note_skip "this system's own ICD files are incomplete"
 else
@@ -58,7 +58,7 @@ expect_absent cache/icd
 # A variable that the user has set to an empty text names nothing.
 OCL_ICD_VENDORS='' expect_code 0 "$CLTRAIN" devices
 
-# Many processes at once: each finds a complete folder, and one folder is left.
+# Many processes at the same time: each finds a complete folder, and one folder is left.
 rm -rf cache
 for i in 1 2 3 4 5 6 7 8; do ("$CLTRAIN" devices >"many.$i" 2>&1 || echo failed >"many.$i.bad") & done
 wait
@@ -86,8 +86,8 @@ for case in open file none; do
 done
 rm -rf cache
 
-# Entries that the system has: under the library's name, its path, another name that leads to the same file, with a line end
-# of another system, with a library that has gone.
+# Entries of the system: under the library's name, under its path, under another name for the same file,
+# with a line end of another system, and for a library that is gone.
 ln -s "$pocl" alias.so
 for entry in 'libpocl.so.2\n' "$pocl\n" 'libpocl.so.2\r\n' 'libpocl.so.2\r' '\xEF\xBB\xBFlibpocl.so.2\n' '/nowhere/libpocl.so.2.9\n'; do
     rm -rf system && mkdir system
@@ -106,7 +106,8 @@ expect_text "$work/alias.so"
 reject_text 'the PoCL driver library .* is present'
 export CLTRAIN_ICD_SYSTEM=$work/empty
 
-# The user's own folder or file, with a line end of another system: the loader is given a copy, and no other driver.
+# The user's own folder or file, with a line end of another system: the loader gets a copy, and no other
+# driver.
 mkdir users
 printf 'libpocl.so.2\r\n' >users/mine.icd
 for chosen in OCL_ICD_VENDORS="$work/users" OCL_ICD_VENDORS="$work/users/mine.icd" OPENCL_VENDOR_PATH="$work/users"; do
@@ -118,7 +119,8 @@ expect_text "OCL_ICD_VENDORS=$work/users replaces" "^ok .*$work/users/mine.icd n
     "^note .*1 ICD file.s. of $work/users hold more than the library's name.* copies in $work/cache/icd/" '^healthy'
 reject_text 'cltrain made an entry'
 
-# NVIDIA's library as containers have it. This one is no driver: the others work beside it. A text of that name is no library.
+# NVIDIA's library as containers have it. This one is not a driver, so the others work beside it. A text
+# file of that name is not a library.
 zlib=$("$ldconfig" -p | sed -n 's/.*libz\.so\.1 .*x86-64.*=> //p' | head -n 1)
 mkdir nvidia text
 echo 'no library' >text/libnvidia-opencl.so.1

@@ -3,8 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 25 ctest-optimise: no
 #
-# Images from end to end: CIFAR files and a folder of images train a classifier; bad images end the run or are replaced, or left out
-# of evaluations and predictions; verify names each of them; packs and any number of loader threads give the same weights; a page of samples shows them.
+# Images from end to end: CIFAR files and a folder of images train a classifier; bad images end the run, or
+# are replaced, and evaluations and predictions leave them out; verify names each of them; packs and any
+# number of loader threads give the same weights; a page of samples shows them.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 plane() { head -c 1024 /dev/zero | tr '\0' "\\$(printf %03o "$1")"; } # a plane of one value
@@ -57,7 +58,7 @@ expect_text 'shorter side is at most 16'
 expect_code 2 "$CLTRAIN" data prepare page.html --out x --resize 16
 expect_text 'are for a folder of images'
 
-# --- a folder of folders of images, and one of texts, are called what they are ---
+# --- folders of image folders, and of text folders, are reported as such ---
 mkdir -p parts texts && cp -r set parts/train && echo text >texts/a.txt
 expect_code 3 "$CLTRAIN" data verify parts
 expect_text "'parts' holds folders of images for training or evaluation; name one of them: 'parts/train'" '1 of 1 is bad'
@@ -94,13 +95,14 @@ for size in 24 32 60; do
 done
 expect_code 0 "$CLTRAIN" data verify set
 reject_text 'enlarged'
-# Those of CIFAR have one size.
+# All of CIFAR's images have one size.
 expect_code 0 "$CLTRAIN" plan cifar.json --device generic data.crop=resized data.size=96
 expect_text 'about 32 x 32 pixels .* enlarged to 96 x 96.* set data.size=\[32,32\]'
 expect_code 0 "$CLTRAIN" plan cifar.json --device generic
 reject_text 'enlarged'
 
-# PNG files of 16 bits that hold 12 (gray 3000, by Pillow): told, as almost nothing is left of them in 8 bits; gray 48000 is fine.
+# PNG files of 16 bits whose values have only 12 (gray 3000, by Pillow): a warning, since almost nothing of
+# them is left in 8 bits; gray 48000 is fine.
 mkdir -p bits/a bits/b
 base64 -d >bits/a/low.png <<<'iVBORw0KGgoAAAANSUhEUgAAAAgAAAAIEAAAAACx9D0UAAAAE0lEQVR42mPk3sGAApgYGAZCAABq5QDTzSUNHwAAAABJRU5ErkJggg=='
 base64 -d >bits/b/full.png <<<'iVBORw0KGgoAAAANSUhEUgAAAAgAAAAIEAAAAACx9D0UAAAAE0lEQVR42mPc3cCAApgYGAZCAACqZQFLs+uDDQAAAABJRU5ErkJggg=='
@@ -108,7 +110,7 @@ expect_code 0 "$CLTRAIN" data verify bits
 expect_text "image 'bits/a/low.png' is a PNG of 16 bits whose values are below 4096" '2 good, none bad'
 expect_code 0 "$CLTRAIN" plan images.json --device generic data.path=bits data.eval_path=[] model.outputs=2 data.micro_batch=2
 expect_text "image 'bits/a/low.png' is a PNG of 16 bits"
-# The training and the evaluation part look at the same folder, whose two such files are told in one line of each kind.
+# Training and evaluation use the same folder; its two such files are reported in one line of each kind.
 cp bits/a/low.png bits/b
 expect_code 0 "$CLTRAIN" plan images.json --device generic data.path=bits data.eval_path=bits model.outputs=2 data.micro_batch=2
 expect_awk 'a warning that comes twice, or not at all' '/ is a PNG of 16 bits/ { n++ } /images are PNG files of 16 bits/ { sum++ }
@@ -125,14 +127,14 @@ expect_text 'eval at step 300 .* accuracy (9|10)0.00% \| 10 samples'
 expect_code 0 "$CLTRAIN" eval cifar_run
 expect_text 'accuracy (9|10)0.00%'
 
-# Images are predicted as they are evaluated, also by a run on CIFAR's files.
+# Images are prepared for predictions as for evaluations, also by a run on CIFAR's files.
 cp "$(find set/frog -name '*.png' | head -n 1)" frog.png
 cp "$(find set/ship -name '*.png' | head -n 1)" ship.jpg # content decides, not the name
 expect_code 0 "$CLTRAIN" predict cifar_run frog.png ship.jpg --out predicted.csv
 expect_text '2 samples predicted'
 [ "$(cut -d, -f4 predicted.csv | tr '\n' ' ')" = 'name frog ship ' ] && pass || fail "predicted: $(cut -d, -f4 predicted.csv | tr '\n' ' ')"
-# So are CIFAR's own files: the evaluation data of the run, which its folder has beside the training images, or one that is named.
-# The evaluation images are one of each class, in their order.
+# CIFAR's own files are predicted, too: the run's evaluation data, which lies in the folder of the training
+# images, or a named file. The evaluation images are one of each class, in the order of the classes.
 for options in '' data.eval_path=cifar/test_batch.bin; do
     # shellcheck disable=SC2086
     expect_code 0 "$CLTRAIN" train cifar.json --out predicting $options
@@ -142,14 +144,14 @@ for options in '' data.eval_path=cifar/test_batch.bin; do
     [ "$right" -ge 9 ] && pass || fail "$right of 10 evaluation images are predicted right"
     expect_code 0 "$CLTRAIN" predict predicting cifar/test_batch.bin --input-type cifar --out named.csv
     expect_same own.csv named.csv
-    # the run's own format is that of files with such names, and of folders
+    # files with such names, and folders, are taken as the run's own format
     for given in cifar/test_batch.bin cifar; do
         expect_code 0 "$CLTRAIN" predict predicting "$given" --out named.csv
         expect_same own.csv named.csv
     done
     rm -r predicting
 done
-# Of several files all are predicted, in their order.
+# All of several files are predicted, in their order.
 head -c $((4 * 3073)) cifar/test_batch.bin >first.bin
 tail -c $((6 * 3073)) cifar/test_batch.bin >second.bin
 expect_code 0 "$CLTRAIN" predict cifar_run 'data.eval_path=["second.bin","first.bin"]' --out two.csv
@@ -164,8 +166,9 @@ head -c 50 frog.png >cut.png
 expect_code 3 "$CLTRAIN" predict cifar_run cut.png
 expect_text 'cut.png.*cut off'
 
-# Photos without classes: all in a folder and in the folders in it, each row with the name of its file, also of packs and in JSON;
-# names are quoted where a table needs it. What cannot be read ends the work with its name, whatever the run does with such images.
+# Photos without classes: all in a folder and its folders, each row with the name of its file, also from
+# packs and in JSON; names are quoted where a table needs it. An image that cannot be read ends the command
+# with its name, whatever the run does with such images.
 mkdir -p 'photos/in, side'
 cp frog.png photos/b.png
 cp ship.jpg 'photos/a "x".jpg'
@@ -195,7 +198,8 @@ printf 'BM' >photos/cut.bmp
 expect_code 3 "$CLTRAIN" predict images_run photos
 expect_text "reading image 'photos/cut.bmp'"
 
-# Images of other formats are named alike by predict, verify, training and prepare, whatever the file is called.
+# Images of other formats are named in the same way by predict, verify, training and prepare, whatever the
+# file's name is.
 other() { # NAME BYTES: a file of this format is refused by name, everywhere
     local name=$1 ending
     mkdir -p foreign/a foreign/b
@@ -248,7 +252,8 @@ expect_code 0 "$CLTRAIN" train images.json --out skips data.path=bad data.eval_p
 expect_text 'warning: .*bad/cat/empty.jpg' 'samples were replaced by the next ones, since 3 images cannot be read'
 [ "$(grep -c 'empty.jpg' "$out")" = 1 ] && pass || fail 'a bad image is named more than once'
 
-# --- evaluations and predictions leave bad images out: no other image counts twice, or gets their names ---
+# --- evaluations and predictions leave bad images out: no other image is counted twice, or gets a bad
+# image's name ---
 mkdir -p good/cat good/dog
 cp $(ls set/cat/*.png | head -n 7) good/cat
 cp $(ls set/dog/*.png | head -n 4) good/dog

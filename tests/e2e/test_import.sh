@@ -3,8 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 10 ctest-optimise: no
 #
-# cltrain import: writes a config for a folder of transformers that the program itself accepts, tells what the folder contains, and
-# refuses folders whose parts do not belong together. Needs no device and no Python; make_golden_*.py wrote the folders.
+# cltrain import: writes a config for a folder of transformers that the program itself accepts, reports what
+# the folder contains, and refuses folders whose parts do not belong together. Needs no device and no
+# Python; make_golden_*.py wrote the folders.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 golden=$CLTRAIN_SOURCE_DIR/tests/golden/data
@@ -75,7 +76,7 @@ reject_text 'bos_token_id of config.json'
 sed -i 's/"bos_token_id": \[0, 500\]/"bos_token_id": [3, 4]/' hf/config.json
 expect_code 0 "$CLTRAIN" import hf --out lists.json
 expect_text 'bos_token_id of config.json does not list 0'
-# generation_config.json goes before config.json, and a list of it is kept
+# generation_config.json takes precedence over config.json, and its list is kept
 reject_text 'stop tokens'
 sed -i 's/"eos_token_id": 5/"eos_token_id": [0, 9]/' hf/config.json
 rm hf/generation_config.json
@@ -107,7 +108,7 @@ rm hf/generation_config.json
 echo '{{ messages }}' >hf/chat_template.jinja
 expect_code 0 "$CLTRAIN" import hf --out unknown.json
 expect_text "^chat template the chat template of 'hf/chat_template.jinja' is none of the known ones"
-# the template that published models of ChatML bring
+# the template of published ChatML models
 cat >hf/chat_template.jinja <<'EOF'
 {% for message in messages %}{{'<|im_start|>' + message['role'] + '
 ' + message['content'] + '<|im_end|>' + '
@@ -144,7 +145,7 @@ cp two/model.safetensors two/pytorch_model.bin
 expect_code 0 "$CLTRAIN" import two --out two.json
 expect_text "'two' holds model.safetensors and pytorch_model.bin; model.safetensors is read" '^weights +28 tensors of F32 in 1 file$'
 
-# --- weights that do not fit: all names at once; the config is there to be changed ---
+# --- weights that do not fit: all names in one message; the config is written, to be changed ---
 cp -r "$golden/hf_llama" part
 # rename FROM TO: gives a tensor another name of the same length in the header of the file
 rename() { LC_ALL=C sed -i "s/\"$1\"/\"$2\"/" part/model.safetensors; }
@@ -162,7 +163,7 @@ expect_code 7 "$CLTRAIN" import part --out shape.json
 expect_text 'model.layers.\{0..1\}.mlp.up_proj.weight is \[20,16\], the model needs \[24,16\]' 'model.layers.\{0..1\}.mlp.down_proj.weight is \[16,20\]'
 
 # --- what is no folder to import ---
-# refuse CODE FOLDER PATTERN...: and nothing is written
+# refuse CODE FOLDER PATTERN...: expects the refusal, and that nothing is written
 refuse() {
     expect_code "$1" "$CLTRAIN" import "$2" --out no.json
     expect_text "${@:3}"

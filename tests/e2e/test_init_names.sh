@@ -3,8 +3,9 @@
 # ctest-labels: quick
 # ctest-optimise: no
 #
-# Weights as other programs save them: tensors that are not needed, of any type, do not fail a file; prefixes of wrappers are taken off;
-# a part of another model is still refused, and what a message asks for works.
+# Weights as other programs save them: tensors that are not needed, of any type, do not fail a file;
+# prefixes of wrappers are taken off; a part of another model is still refused, and following a message's
+# advice works.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # remake FILE FROM SED [NAME TYPE SHAPE BYTES]...: FROM with its header changed by a sed program, and further tensors of zeros.
@@ -63,7 +64,7 @@ same_loss class.safetensors
 dry 0 class.safetensors --init-skip 'score.*'
 reject_text 'does not use'
 
-# Parts of the model are needed: a third layer, an adapter, a type that is no weight's.
+# Parts that the model would need are refused: a third layer, an adapter, a type that weights do not have.
 remake layers.safetensors own.safetensors '' h.2.ln_1.weight F32 '[8]' 32
 remake adapter.safetensors own.safetensors '' h.0.attn.c_attn.lora_A.weight F32 '[2,8]' 64
 remake float8.safetensors own.safetensors '' h.0.attn.c_attn.weight_scale F8_E5M2 '[8]' 8
@@ -86,13 +87,13 @@ for prefix in module. model. _orig_mod. module._orig_mod. transformer. model.tra
 done
 remake ddp.safetensors own.safetensors 's/"(w|h\.|ln_f)([^"]*)":\{"dtype"/"module.transformer.\1\2":{"dtype"/g; s/"lm_head/"module.lm_head/'
 same_loss ddp.safetensors # as DistributedDataParallel over transformers' class has it
-# a name that lacks the prefix, a prefix that no wrapper has
+# a name without the prefix, and a prefix that no wrapper has
 remake some.safetensors own.safetensors "$(prefixed module.); s/\"module.ln_f.bias\"/\"ln_f.bias\"/"
 dry 7 some.safetensors
 remake other.safetensors own.safetensors "$(prefixed other.)"
 dry 7 other.safetensors
 expect_text 'is missing'
-# with and without the prefix: which is meant?
+# names with and without the prefix: ambiguous
 remake twice.safetensors own.safetensors "$(prefixed module.)" ln_f.weight F32 '[8]' 32
 dry 7 twice.safetensors
 expect_text "twice.safetensors: tensor \"ln_f.weight\" is there with the prefix 'module.' and without it"
@@ -115,14 +116,14 @@ wrong 's/"heads": 2/"heads": 2, "bias": false/' model.bias=true
 wrong 's/"channels": 8/"channels": 16/' model.channels=8
 wrong 's/"layers": 2/"layers": 1/; s/"tied": false/"tied": true/' 'model.layers=2 model.tied=false'
 
-# A folder whose config.json says the opposite of its weights: the key of the hint counts.
+# A folder whose config.json contradicts its weights: the hint's key counts.
 expect_code 0 "$CLTRAIN" export run --out folder
 echo '{"data": {"type": "text", "path": "text.txt", "micro_batch": 2}, "train": {"steps": 1}}' >few.json
 sed -i 's/"tie_word_embeddings": *false/"tie_word_embeddings": true/' folder/config.json
 expect_code 7 "$CLTRAIN" train few.json --init folder --dry-run
 expect_text '^these keys would fit the file: model.tied=false$'
 expect_code 0 "$CLTRAIN" train few.json --init folder --dry-run model.tied=false
-# One that says something else of them: a config of one's own, and the file.
+# A folder whose config.json describes other weights: the user writes a config, and names the file.
 sed -i 's/"n_layer": *2/"n_layer": 1/; s/"num_hidden_layers": *2/"num_hidden_layers": 1/' folder/config.json
 expect_code 7 "$CLTRAIN" train few.json --init folder --dry-run
 expect_text "does not describe its weights, which have layers 2, tied false; change the model to that in a config that 'cltrain import folder --out CONFIG' writes"

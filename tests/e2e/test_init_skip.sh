@@ -3,8 +3,9 @@
 # ctest-labels: quick
 # ctest-optimise: no
 #
-# --init-skip: a residual network goes on from the weights of one with another number of classes, or of a backbone alone; what is
-# named keeps its random values, everything else is the file's, and nothing is left out that was not named.
+# --init-skip: a residual network goes on from the weights of one with another number of classes, or of a
+# backbone alone; the named parameters keep their random values, all others come from the file, and nothing
+# is skipped that was not named.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 net() { # CLASSES
@@ -31,7 +32,7 @@ expect_text "goes on with the run's own weights; --init-skip does not go togethe
 expect_code 0 "$CLTRAIN" train twelve.json --out twelve
 expect_code 0 "$CLTRAIN" export twelve --out twelve.safetensors
 
-# Never without being asked; the message shows what would help.
+# Parameters are never skipped unasked; the message shows what would help.
 expect_code 7 "$CLTRAIN" train five.json --init twelve.safetensors --dry-run
 expect_text 'fc.weight is \[12,32\], the model needs \[5,32\]'
 expect_text "random values there: --init-skip 'fc.\*'"
@@ -52,7 +53,8 @@ reject_text 'fc.bias is'
 expect_code 0 "$CLTRAIN" train five.json --init twelve.safetensors --init-skip 'fc.*' --dry-run
 expect_text 'new parameters   fc.weight, fc.bias'
 
-# With a learning rate of nearly 0 the parameters stay: the backbone is the file's, the head what the run draws without a file.
+# With a learning rate of almost 0 the parameters stay: the backbone is the file's, the head is what a run
+# without a file draws.
 still="optimizer.learning_rate=1e-30"
 for from in twelve.safetensors twelve; do
     rm -rf five
@@ -72,7 +74,7 @@ cp five/checkpoints/step_1/model.safetensors five.safetensors
 expect_code 0 "$CLTRAIN" train --resume five $still train.steps=2
 reject_text 'new parameters'
 
-# The head has another name in the file, which therefore has none for the model and one too many.
+# The head has another name in the file: one tensor is missing for the model, and one is left over.
 LC_ALL=C sed -e 's/"fc\.weight"/"zz.weight"/; s/"fc\.bias"/"zz.bias"/' twelve.safetensors >other.safetensors
 expect_code 7 "$CLTRAIN" train five.json --init other.safetensors --dry-run
 expect_text 'fc.weight is missing' 'zz.weight .12,32.: the model has no such parameter' "there: --init-skip 'fc.\*,zz.\*'"
@@ -81,7 +83,7 @@ expect_text "^warning: 'other.safetensors' holds 2 tensors that the model does n
 expect_code 0 "$CLTRAIN" train five.json $still --init other.safetensors --init-skip 'fc.*,zz.*' --out other
 expect_same five.safetensors other/checkpoints/step_1/model.safetensors
 
-# A head that would fit, drawn anew.
+# A head that would fit, initialised at random.
 rm -rf same
 expect_code 0 "$CLTRAIN" train twelve.json $still train.seed=9 --init twelve --init-skip fc.weight --out same
 expect_same <(tensor twelve.safetensors fc.bias) <(tensor same/checkpoints/step_1/model.safetensors fc.bias)

@@ -19,14 +19,15 @@ cp "$CLTRAIN_SOURCE_DIR/docs/example.c" example.c
 # The list of installed files in the build folder belongs to its user: it is restored at the end.
 [ ! -f "$build/install_manifest.txt" ] || cp "$build/install_manifest.txt" manifest
 expect_code 0 cmake --install "$build" --prefix "$work/first place"
-# No file contains the place where it was installed, so the tree may be moved.
+# No file contains the path of the installation, so the tree may be moved.
 mv 'first place' prefix
 expect_code 1 grep -r -l -F "$work/first place" prefix --include='*.pc' --include='*.cmake'
 lib=$work/prefix/$libdir
 expect_file prefix/bin/cltrain prefix/include/cltrain.h "$lib/libcltrain.so" "$lib/libcltrain.a" prefix/share/cltrain/configs/mlp-mnist.json
 [ "$(cached CLTRAIN_MPI)" = ON ] && expect_file "$lib/cltrain/cltrain_comm_mpi.so" && expect_file "$lib/cltrain/cltrain_loopback.so"
 
-# The manual page and the completion are what the program prints, and are where man and the shells look for them.
+# The manual page and the completion equal what the program prints, and are where man and the shells look
+# for them.
 for pair in share/man/man1/cltrain.1=man 'share/bash-completion/completions/cltrain=completion bash' \
     'share/zsh/site-functions/_cltrain=completion zsh' 'share/fish/vendor_completions.d/cltrain.fish=completion fish'; do
     # shellcheck disable=SC2086 # words
@@ -71,7 +72,7 @@ runs() {
     expect_file rings.safetensors
     expect_code 0 grep -a -q '"linear3.weight":{"dtype":"F32","shape":\[3,32\]' rings.safetensors
 }
-# links PROGRAM yes|no: whether the loader needs libcltrain.so for it.
+# links PROGRAM yes|no: checks whether the program needs libcltrain.so.
 links() {
     local have=no
     if readelf -d "$1" | grep -q 'NEEDED.*libcltrain\.so\.0\]'; then have=yes; fi
@@ -113,7 +114,8 @@ links made/by-cmake-shared yes
 links made/by-cmake-static no
 runs made/by-cmake-shared
 program=$work/prefix/bin/cltrain runs made/by-cmake-static
-# Another version is refused; a component that there is not, too; without the packages of the static library only the shared one is there.
+# Another version is refused, and so is an unknown component; without the packages of the static library
+# only the shared one is available.
 sed 's/cltrain 0.1/cltrain 9.1/' project/CMakeLists.txt >CMakeLists.txt
 expect_code 1 cmake -S . -B refused -DCMAKE_C_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$work/prefix"
 expect_text 'version' '9\.1'

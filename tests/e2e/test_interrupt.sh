@@ -3,9 +3,10 @@
 # ctest-labels: quick
 # ctest-cost: 10 ctest-optimise: no
 #
-# A run that is interrupted by SIGTERM, SIGINT, SIGUSR2 and a file STOP one after the other and resumed each time: every part ends
-# with code 75 and a checkpoint of its last step, and the final result is bitwise that of an uninterrupted run. Signals reach the
-# thread that handles them and no other, whatever handlers a driver installs.
+# A run that is interrupted by SIGTERM, SIGINT, SIGUSR2 and a file STOP one after the other and resumed each
+# time: every part ends with code 75 and a checkpoint of its last step, and the final result is bitwise that
+# of an uninterrupted run. Signals reach only the thread that handles them, whatever handlers a driver
+# installs.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 steps=9000
@@ -16,7 +17,8 @@ cat >net.json <<JSON
  "train": {"steps": $steps, "eval_every": 700, "eval_batches": 4, "log_every": 1}, "checkpoint": {"every": 900, "best": true}}
 JSON
 
-# How to interrupt: a signal, or the file. Schedulers send SIGTERM more than once (to the launcher, and to each process).
+# The interruptions: signals, and the file. Schedulers send SIGTERM more than once (to the launcher, and to
+# each process).
 interrupt() {
     case $1 in
     STOP) touch run/STOP ;;
@@ -26,8 +28,8 @@ interrupt() {
 }
 
 expect_code 0 "$CLTRAIN" train net.json --out straight
-# What a part prints goes into a pipe. While nobody reads it the run comes some hundred steps further at most, so that no part can end
-# before it is interrupted.
+# The output of a part goes into a pipe. Until it is read, the run can make only some hundred further steps,
+# so no part can end before it is interrupted.
 mkfifo told
 last=0
 for way in STOP TERM INT USR2; do
@@ -64,7 +66,7 @@ for file in model.safetensors optimizer.safetensors state.json; do
     expect_same straight/checkpoints/step_$steps/$file run/checkpoints/step_$steps/$file
 done
 expect_same <(numbers straight) <(numbers run)
-# The best checkpoint is the same, although it was found by another process.
+# The best checkpoint is the same, although another process found it.
 best=$(sed -n 's/.*"best_step": *\([0-9]*\).*/\1/p' straight/checkpoints/step_$steps/state.json)
 expect_same "straight/checkpoints/step_$best/model.safetensors" "run/checkpoints/step_$best/model.safetensors"
 finish

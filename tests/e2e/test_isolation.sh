@@ -15,8 +15,9 @@ export CLTRAIN_CACHE_DIR=$work/cache
 "$CLTRAIN" devices --json >good.json 2>/dev/null || skip_all 'there is no device'
 grep -q '"fp64"' good.json || skip_all 'the device has no fp64 to lose'
 unset CLTRAIN_EMULATE
-# A driver that hangs is given up after this time: a hundred times what a healthy one needs, once its kernels are in its cache. Such
-# commands wait in the background while the rest is tested. Otherwise no answer is too slow.
+# A driver that hangs is given up after this time: a hundred times what a healthy driver needs with its
+# kernels cached. Such commands wait in the background while the rest is tested. Apart from them no answer
+# counts as too slow.
 seconds=$((40 * ${CLTRAIN_TEST_PATIENCE:-1}))
 export CLTRAIN_PROBE_SECONDS=1000000
 count=0
@@ -26,7 +27,8 @@ bad() {
     export CLTRAIN_CACHE_DIR=$work/cache.$((count += 1))
     expect_code "$1" env LD_PRELOAD="$shim" CLT_SHIM="$2;log=$work/calls" "${@:3}"
 }
-# begin NAME COMMAND...: in the background. ended CODE NAME: it ends with CODE; what it said is the last output.
+# begin NAME COMMAND...: starts it in the background. ended CODE NAME: it ends with CODE; its output is the
+# last output.
 begin() {
     local name=$1
     shift
@@ -37,7 +39,8 @@ ended() {
     cp "$2.out" "$out"
     if [ "$(cat "$2.code")" = "$1" ]; then pass; else fail "code $(cat "$2.code"), expected $1: $2"; fi
 }
-# hangs NAME RULE COMMAND...: a driver that has not been tested before and hangs, in the background.
+# hangs NAME RULE COMMAND...: starts, in the background, a command with a driver that has not been tested
+# before and hangs.
 hangs() { begin "$1" env CLTRAIN_CACHE_DIR="$work/cache.$1" CLTRAIN_PROBE_SECONDS=$seconds LD_PRELOAD="$shim" CLT_SHIM="$2" "${@:3}"; }
 # Compares two lists of devices, except for the memory that is free.
 expect_same_devices() { expect_same <(grep -v '"[a-z]*_bytes"' "$1") <(grep -v '"[a-z]*_bytes"' "$2"); }
@@ -77,8 +80,8 @@ lost fp64 failed CL_OUT_OF_RESOURCES
 expect_code 0 env CLTRAIN_CACHE_DIR="$CLTRAIN_CACHE_DIR" LD_PRELOAD="$shim" "$CLTRAIN" devices
 reject_text 'goes without'
 
-# Signals sent to a whole job do not end a child, because they are its parent's business. If somebody else ends a child, this says
-# nothing about its driver, and the test is repeated at the next start.
+# Signals sent to a whole job do not end a child: its parent handles them. If another process ends a child,
+# this says nothing about its driver, and the test is repeated at the next start.
 export CLTRAIN_CACHE_DIR=$work/cache.killed
 : >calls
 LD_PRELOAD=$shim CLT_SHIM="build:option=PROBE_FP64:hang;log=$work/calls" "$CLTRAIN" devices >"$out" 2>&1 </dev/null &
@@ -120,7 +123,7 @@ expect_awk 'the JSON names the lost capability' \
 bad 0 'build:option=PROBE_FP64:abort' "$CLTRAIN" doctor
 expect_text "^warn .*goes without 'fp64' \(crashed\): .*SIGABRT" '^healthy'
 
-# Nothing works: refused by name, as the only device and when it is asked for.
+# Nothing works: the device is refused by name, both as the only device and when it is requested.
 bad 4 'launch:kernel=probe_basic:abort' "$CLTRAIN" devices
 expect_text 'NOT USABLE: .*running a trivial kernel crashed: the driver ended its process with SIGABRT' 'none of [0-9]+ devices'
 bad 4 'launch:kernel=probe_basic:garbage' "$CLTRAIN" verify -t known.philox --device 0:0
@@ -128,12 +131,13 @@ expect_text 'cannot be used: running a trivial kernel wrong'
 ended 4 doctor
 expect_text "^ERROR .*running a trivial kernel hung: no answer in $seconds s"
 
-# The probe is right and a real kernel is not: its self-test costs what it uses, and the check of the same kernel agrees.
+# The probe is right but a real kernel is wrong: its self-test costs the capability that the kernel uses,
+# and the check of the same kernel agrees.
 bad 0 'launch:kernel=gemm_fwd_lane:garbage=0.01' "$CLTRAIN" devices
 lost wide_vectors wrong 'self-test wide_vectors: gemm.deep_columns\[lane\]/correct'
 bad 4 'launch:kernel=gemm_fwd_dot:segfault' "$CLTRAIN" devices
 expect_text 'NOT USABLE: .*test:floor crashed: the driver ended its process with SIGSEGV'
-# The form for every device does without float16 vectors where the driver does not take them.
+# The form for every device works without float16 vectors if the driver does not accept them.
 bad 0 'build:family=gemm+option=-DVW=16:error' "$CLTRAIN" devices
 lost wide_vectors refused 'self-test floor_lanes: gemm.odd_nt\[simple\]/correct'
 if all_cases; then
@@ -143,7 +147,8 @@ if all_cases; then
     unset CLTRAIN_EMULATE
 fi
 
-# Where there are two cores two children ask a share of the self-tests each, on one core one asks them all: the same answers.
+# On two cores two children ask a share of the self-tests each, on one core one child asks all: the answers
+# are the same.
 if command -v taskset >/dev/null; then
     answers() { sed -n -E 's/^ *"(item|answer)": "([^"]*)",?$/\2/p' "$1"/answers/*.json | paste - - | sort; }
     expect_code 0 env CLTRAIN_CACHE_DIR="$work/cache.one" taskset -c "$(taskset -pc $$ | grep -oE '[0-9]+' | tail -n 1)" "$CLTRAIN" devices
@@ -155,7 +160,7 @@ else
     note_skip 'taskset is not there, so self-tests on one core are not tried'
 fi
 
-# The checker leaves out the forms that are written for what the driver lost, with the reason, and no other.
+# The checker skips exactly the forms for capabilities that the driver lost, with the reason.
 bad 0 'launch:kernel=probe_lane:abort' "$CLTRAIN" verify --mode correct -t 'relu.tail*' -v
 expect_text 'variant lane: the driver lost wide_vectors \(crashed\): .*SIGABRT' '^PASS +relu.tail\[flat\]/correct'
 reject_text 'PASS +relu.tail\[lane\]'
@@ -164,7 +169,8 @@ if all_cases; then
     expect_text '^2 passed, 0 failed, 2 skipped' 'epilogues: the driver lost wide_vectors \(crashed\)'
 fi
 
-# A limit of work-groups that holds costs what needs more; one that the driver only claims (Mesa's rusticl) costs nothing.
+# A true limit of work-groups costs everything that needs larger ones; a limit that the driver only claims
+# (Mesa's rusticl) costs nothing.
 bad 0 'group:*:limit=32' "$CLTRAIN" devices
 expect_text 'caps '
 reject_text 'caps .*local' 'caps .*wg256'
@@ -174,8 +180,9 @@ reject_text 'goes without' # the child that times vectors does not know of the l
 bad 0 'group:*:understate=32' "$CLTRAIN" verify --mode correct -t 'softmax.odd*' -v
 expect_text '^PASS +softmax.odd\[group\]/correct'
 
-# A driver that says a thousand times what a kernel's local arrays take (Mesa's rusticl: twice) is not believed when a kernel with all of
-# the device's local memory runs, and believed when that is refused. What it says is remembered.
+# A driver reports a thousand times the size of a kernel's local arrays (Mesa's rusticl: twice). This is
+# ignored if a kernel with all of the device's local memory runs, and believed if that kernel is refused.
+# The result is remembered.
 tile='gemm.tails_nn[tile_64x64x16_4x4_k1]'
 bad 0 'local:*:times=1000' "$CLTRAIN" verify --mode correct --seed 7 -t "$tile" -v
 expect_text '^1 passed, 0 failed, 0 skipped'
@@ -195,7 +202,7 @@ bad 0 'build:option=PROBE_FP64:abort' "$CLTRAIN" verify -t known.philox --caps l
 expect_text "goes without 'fp64'"
 expect_awk "fp64 is asked for" "END { exit NR == 0 }" calls
 
-# Damaged answers are not believed, and replaced.
+# Damaged answers are not trusted, and replaced.
 export CLTRAIN_CACHE_DIR=$work/cache
 for file in "$CLTRAIN_CACHE_DIR"/answers/*.json; do
     sed -i 's/"yes"/"no"/' "$file"
@@ -205,18 +212,18 @@ expect_text 'warning: remembered capabilities .* are not believed, it is asked a
 expect_code 0 "$CLTRAIN" devices --json
 expect_same_devices "$out" good.json
 
-# Without the program there is no child: said once, and asked here.
+# Without the program there is no child: this is said once, and this process asks the device.
 expect_code 0 env CLTRAIN_CACHE_DIR="$work/cache.none" CLTRAIN_PROGRAM=/nowhere/cltrain "$CLTRAIN" devices
 expect_text 'is asked for its capabilities in this process, .*CLTRAIN_PROGRAM=/nowhere/cltrain' 'caps .*fp64'
 
-# The hidden command is no command for people.
+# The hidden command is not for users.
 expect_code 0 "$CLTRAIN" help
 reject_text '^ +probe '
 expect_code 2 "$CLTRAIN" probe --device 0:0 --mask ffffffff 3<&-
 expect_text 'is for cltrain itself'
 
-# verify: the check in which the driver crashes, hangs or loses the device fails by name with the line that repeats it, and the
-# others run.
+# verify: if the driver crashes, hangs or loses the device in a check, that check fails by name with the
+# line that repeats it, and the others run.
 export CLTRAIN_CACHE_DIR=$work/cache.verify
 expect_code 0 env LD_PRELOAD="$shim" "$CLTRAIN" verify --small --mode correct --seed 7 -t softmax.odd # asked before
 expect_text '^2 passed, 0 failed'
@@ -230,7 +237,8 @@ for what in segfault dead; do
     expect_code 1 env LD_PRELOAD="$shim" CLT_SHIM="launch:kernel=softmax_fwd_group:$what" "${softmax[@]}" 1000000
     lost_check
 done
-# Several workers: each check is run once, whichever worker ends in the middle of it, and reports are in the order of the list.
+# Several workers: each check is run once, even if a worker ends in the middle of it, and reports are in the
+# order of the list.
 "$CLTRAIN" verify --small --mode list -t 'softmax.*' | grep '/correct$' >names
 expect_code 1 env LD_PRELOAD="$shim" CLT_SHIM="launch:kernel=softmax_bwd_group:segfault" \
     "$CLTRAIN" verify --small --mode correct --seed 7 -t 'softmax.*' --jobs 3 -v --json jobs.json
@@ -239,7 +247,7 @@ sort names | diff - ran >"$out" && pass || fail 'not every check was run once'
 sed -n -E 's/^ *"name": "(.*)",$/\1/p' jobs.json | diff names - >"$out" && pass || fail 'the report is not in the order of the list'
 expect_awk 'other checks than those of the kernel failed, or none' \
     '/"name"/ { name = $2 } /"state": "FAIL"/ { n++; bad += name !~ /group/ } END { exit n < 3 || bad > 0 }' jobs.json
-# A second worker that cannot open the device costs nothing but its help.
+# If a second worker cannot open the device, only its help is missing.
 cat >helper <<SH
 #!/usr/bin/env bash
 if [ "\$1" = verify-worker ] && ! mkdir "$work/first" 2>/dev/null; then exit 3; fi
@@ -251,7 +259,7 @@ expect_text 'could not be used' "^$(wc -l <names) passed, 0 failed"
 expect_code 2 "$CLTRAIN" verify-worker --pattern 'relu.*' 3<&-
 expect_text 'is for cltrain itself'
 
-# Those that hang.
+# Commands that hang.
 ended 0 devices
 lost fp64 hung "no answer in $seconds s"
 ended 1 verify

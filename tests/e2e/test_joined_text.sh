@@ -24,7 +24,7 @@ expect_code 0 "$CLTRAIN" train gpt.json data.split=0 data.joined=true --max-step
 joined=$(grep -o 'text: [0-9]* tokens' joined/log.txt | head -1 | tr -dc 0-9)
 if [ "$apart" -eq $((joined + 1)) ]; then pass; else fail "$apart and $joined tokens"; fi
 
-# --- resuming with the other one ---
+# --- resuming with the other setting ---
 expect_code 3 "$CLTRAIN" train gpt.json data.split=0 --resume joined --max-steps 2 --out new
 expect_text "resuming from 'joined.*trained with data.joined=true.*older versions.*give data.joined=true"
 expect_code 0 "$CLTRAIN" train gpt.json data.split=0 data.joined=true --resume joined --max-steps 2 --out new
@@ -57,7 +57,7 @@ expect_code 0 "$CLTRAIN" train gpt.json data.path=one.txt --max-steps 1 --out on
 tr '\n' ' ' <lines.txt | sed 's/} {/}, {/g; s/^/[/; s/$/]/' >array.json
 expect_code 0 "$CLTRAIN" train gpt.json data.path=array.json --max-steps 1 --out array
 
-# --- the standard input is gone when a run is resumed ---
+# --- the standard input no longer exists when a run is resumed ---
 expect_code 2 bash -c '"$0" train gpt.json data.path=- --max-steps 1 --out input <a.txt' "$CLTRAIN"
 expect_text "- is the standard input, which can be read only once.*data prepare -"
 expect_code 2 bash -c '"$0" train gpt.json data.eval_path=- --max-steps 1 --out input <a.txt' "$CLTRAIN"

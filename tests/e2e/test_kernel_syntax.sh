@@ -37,7 +37,8 @@ for file in "$kernels"/*.cl; do
     esac
     count=$((count + 1))
 done
-# PoCL gives a function that is no part of its caller other local memory than its kernel (common.clh).
+# PoCL gives a function that is not inlined into its caller other local memory than the kernel's
+# (common.clh).
 for file in "$kernels"/*.cl "$kernels"/*.clh; do
     head=$(tr '\n' ' ' <"$file" | grep -oE 'static [^;{}]*\(([^;{}]*[^a-z_])?__local[^;{}]*\{' | head -n 1)
     [ -n "$head" ] || continue

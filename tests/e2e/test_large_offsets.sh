@@ -39,11 +39,12 @@ loss csv.json
 loss f64.json
 loss i32.json
 loss u16.json data.mean=60000
-# the difference is small beside the rounding of x * scale in f32, and so is the one from a mean that is no whole number
+# the difference is small compared with the rounding of x * scale in f32; this also holds for a mean that is
+# not a whole number
 loss u16.json data.scale=10 data.mean=600000 data.std=10
 loss i32.json data.scale=0.001 data.mean=1700000 data.std=0.001
 
-# A run gives predictions of the same numbers.
+# A run predicts the same numbers.
 for kind in csv f64 i32; do
     expect_code 0 "$CLTRAIN" train $kind.json --init id.safetensors --out run-$kind
     input=$kind.npy

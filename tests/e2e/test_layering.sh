@@ -3,9 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 8
 #
-# The rules between rooms (docs/layout.md): which calls are allowed where, the direction of includes, file names, licence lines,
-# trailing spaces. test_layering.sh [ROOT] checks a tree; without ROOT it checks the project's and then itself: each rule must
-# report a small tree that violates it, and no other rule may.
+# The rules between rooms (docs/layout.md): which calls are allowed where, the direction of includes,
+# file names, licence lines, trailing spaces. test_layering.sh [ROOT] checks a tree; without ROOT it checks
+# the project's and then itself: each rule must report a small tree that violates it, and no other rule may.
 set -u
 export LC_ALL=C
 
@@ -53,7 +53,8 @@ check_calls() {
     grep -E '[^A-Za-z0-9_]png_[a-z_]+[[:space:]]*\(|include *<(libpng[0-9]*/)?png\.h' "$code" |
         outside 'engine/data/pixels/image_png\.c:|tests/' | report png
     grep -E '[^A-Za-z0-9_]curl_[a-z_]+[[:space:]]*\(|CURL|include *<curl/' "$code" | outside 'engine/cloud/http\.c:|tests/' | report curl
-    # A member such as transport->abort is another thing than abort; in dependent.c only a process that was just forked exits.
+    # A member such as transport->abort is not the function abort; in dependent.c only a process that was
+    # just forked exits.
     grep -E '(^|[^A-Za-z0-9_>.])(_?exit|_Exit|quick_exit|abort|v?printf|puts|putchar|perror)[[:space:]]*\(|[^A-Za-z0-9_](stdout|stderr)([^A-Za-z0-9_]|$)' "$code" |
         outside 'cli/|tests/|docs/|engine/host/dependent\.c:' | report process
 }
@@ -109,7 +110,7 @@ check_includes() {
     grep -E '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$@" /dev/null | sed -E 's/:[^"]*"([^"]*)".*/ \1/' |
         awk -v list="$list" -v floors="$floors" -v rooms="$rooms" -v crowd="$crowd" '
         function room(path) { return path ~ /^tests\// ? "tests" : substr(path, 1, match(path, /\/[^\/]*$/) - 1) }
-        # A header and its source are one: who includes the one depends on the other.
+        # A header and its source belong together: a file that includes one depends on the other.
         function unit(path) { sub(/\.(c|h)$/, "", path); return path }
         function finding(rule, text) { print "[" rule "] " text }
         BEGIN {
@@ -216,7 +217,7 @@ check_tree() {
 
 # --- the self-test ---
 
-# A tree in which every rule is kept, some of them narrowly.
+# A tree that keeps every rule, some of them narrowly.
 make_clean_tree() {
     local c='/* SPDX-License-Identifier: Apache-2.0 */'
     mkdir -p cl/kernels cl/device cl/backends comm engine/base engine/json engine/config engine/ops cli tests/unit scripts

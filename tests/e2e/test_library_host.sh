@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 #
-# A program that uses the library (library_host.c). With the program cltrain beside it, a driver crashes only in a child process;
-# without it, the same self-tests run in the program's process and cost a capability whose results are wrong, which the program is
-# told. The library leaves nothing in the environment by which a cltrain that the program starts would trust the program's drivers.
+# A program that uses the library (library_host.c). If the program cltrain is installed beside it, a
+# crashing driver ends only a child process. Without cltrain the same self-tests run in the program's own
+# process; a capability with wrong results is lost, and the program is told. The library leaves nothing in
+# the environment by which a cltrain that the program starts would trust the program's drivers.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 host=$CLTRAIN_BUILD_DIR/tests/library_host
@@ -22,7 +23,7 @@ expect_code 0 env LD_PRELOAD="$shim" "$host" once # a receiver that takes itself
 expect_text "^message: .*goes without 'fp64' .*as remembered" '^1 messages'
 reject_text "'prefetch'"
 
-# A process that may run on one core: its children must see the same device.
+# A process that is limited to one core: its children must see the same device.
 if command -v taskset >/dev/null; then
     export CLTRAIN_CACHE_DIR=$work/bound
     core=$(taskset -pc $$ | grep -oE '[0-9]+' | tail -n 1)

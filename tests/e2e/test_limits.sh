@@ -3,7 +3,8 @@
 # ctest-labels: quick
 # ctest-optimise: no
 #
-# Limits of the shell, a run that is still going on, and targets that are no classes: the first line of the message names the cause.
+# Limits of the shell, a run that is still active, and targets that are not classes: the first line of the
+# message names the cause.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 export CLTRAIN_GEMM=simple # starts fastest
@@ -29,8 +30,9 @@ expect_text 'files may not grow beyond [0-9]+ bytes \(ulimit -f\)'
 expect_code 0 "$CLTRAIN" train net.json --out free # no answer of the driver under a limit was kept
 reject_text 'goes on without'
 
-# --- a file size limit fails a command with a message, and leaves nothing half written ---
-# small COMMAND...: the command, whose files may have 1024 bytes, as its standard output, a file too, may.
+# --- a file size limit makes a command fail with a message, and leaves no partial file ---
+# small COMMAND...: runs the command with a limit of 1024 bytes for its files, including its standard output,
+# which is a file, too.
 small() {
     local code=0
     (ulimit -f 1 && exec "$CLTRAIN" "$@") >shown 2>"$out" </dev/null || code=$?
@@ -45,7 +47,7 @@ small man
 if ls -A | grep -q -e '\.tmp-' -e weights -e 'page'; then fail "a limit left files: $(ls -A)"; else pass; fi
 
 # --- resuming a run that is still going on, before its first checkpoint ---
-# Not under timeout, which would end before the trainer does, and the lock would be held still.
+# Not under `timeout`, which would end before the trainer, while the lock is still held.
 "$CLTRAIN" train net.json train.steps=16000000 checkpoint.minutes=0 --out going >running 2>&1 </dev/null &
 process=$!
 await_from $process has_updates going
@@ -56,7 +58,7 @@ wait $process 2>/dev/null
 expect_code 7 "$CLTRAIN" train --resume going
 expect_text 'ended before its first checkpoint'
 
-# --- whole numbers that are hardly classes ---
+# --- integers that are unlikely to be classes ---
 printf 'a,b\n1,5\n2,2147483647\n3,7\n' >large.csv
 echo '{"model": {"type": "mlp", "hidden": [8]}, "data": {"type": "csv", "path": "large.csv", "split": 0, "micro_batch": 2}, "train": {"steps": 2}}' >large.json
 expect_code 2 "$CLTRAIN" train large.json --dry-run

@@ -18,7 +18,7 @@ rows() { # KIND: a config whose data are the kind's four sequences
 EOF
 }
 
-# --- a step of 1e-30 changes no bit, so what is exported is what was read ---
+# --- a step of 1e-30 changes no bit, so the export equals what was read ---
 class_of() { case $1 in mistral) echo Mistral ;; qwen2) echo Qwen2 ;; qwen3) echo Qwen3 ;; *) echo Llama ;; esac }
 for kind in llama llama3 biases dynamic mistral qwen2 qwen3; do
     rows $kind
@@ -90,7 +90,7 @@ expect_text 'model.kv_heads: 4 contradicts the weights: num_key_value_heads is 2
 expect_code 2 "$CLTRAIN" train llama.json --init "$golden/hf_llama" model.positions=16 --out no
 expect_text 'model.context: longer than model.positions .16.'
 
-# --- a llama of bytes learns, continues a text, and is exported; keys that contradict each other are told ---
+# --- a llama of bytes learns, continues a text, and is exported; contradicting keys are reported ---
 for _ in 1 2 3 4 5 6 7 8 9 10; do echo 'the rain in spain stays mainly in the plain, and the train is late again'; done >text.txt
 cat >bytes.json <<'EOF'
 {"model": {"type": "llama", "layers": 1, "heads": 4, "kv_heads": 2, "channels": 32, "context": 32, "head_norm": true},

@@ -3,9 +3,10 @@
 # ctest-labels: quick
 # ctest-cost: 6 ctest-optimise: no
 #
-# Storage that is far away: what counts is how many images are opened at the same time. Loader threads, four or eight, open as many images
-# at once as there are threads, although there are fewer slots than threads: none of them gets further before all have met in an open
-# (fault/slow_open_shim.c; bench/bench_loader.sh measures what that is worth). The losses are the same.
+# With distant storage the number of images that are opened at the same time matters. Four or eight loader
+# threads open one image each at the same time, although there are fewer slots than threads: no thread
+# continues before all have met in an open (fault/slow_open_shim.c; bench/bench_loader.sh measures the
+# gain). The losses are the same.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 shim=$CLTRAIN_BUILD_DIR/tests/slow_open_shim.so
 [ -f "$shim" ] || skip_all 'slow_open_shim was not built'

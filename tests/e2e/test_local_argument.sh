@@ -2,21 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# Local memory above 48 KiB as an argument of the kernel (cl/kernels/local_argument.clh), on the simulated NVIDIA GPU (tests/ptx):
-# an A100 whose compiler takes arrays of 48 KiB and whose kernels may have 163 KiB as an argument gets the plan of one whose compiler
-# takes 163, and its products are right; so are the products of an H100 that has it for programs for sm_90a in no other way. A limit between
-# the sizes that are asked is found as the size below it.
+# Local memory above 48 KiB as an argument of the kernel (cl/kernels/local_argument.clh), on the simulated
+# NVIDIA GPU (tests/ptx): an A100 whose compiler takes arrays of 48 KiB and whose kernels may have 163 KiB
+# as an argument gets the same plan as one whose compiler takes arrays of 163, and its products are right.
+# So are the products of an H100 that offers this memory to programs for sm_90a only as an argument. A limit
+# between two tested sizes is found as the smaller of them.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
 export CLTRAIN_PROBE_SECONDS=1000000 # no answer is too slow
 
-# sizes ARRAY RETARGETED ARGUMENT: the local memory that the device was shown to have.
+# sizes ARRAY RETARGETED ARGUMENT: checks the sizes of local memory that probes have found.
 sizes() {
     expect_code 0 "$CLTRAIN" devices --json
     expect_text "\"local_bytes\": 49152," "\"local_proven_bytes\": $1," "\"local_retargeted_bytes\": $2," "\"local_argument_bytes\": $3,"
 }
-# planned NAME: the options of all programs, which say what form each product has. They are not built, since clang does not know an
-# option that `bench build` adds.
+# planned NAME: the options of all programs, which say what form each product has. The programs are not
+# built, since clang does not know an option that `bench build` adds.
 planned() {
     "$CLTRAIN" bench build "$CLTRAIN_SOURCE_DIR/configs/gpt2-124m.json" precision.mode=bf16 data.global_batch=0 model.layers=1 --json "$1.json" >"$out" 2>&1 || true
     grep '"options"' "$1.json" | sed 's/ -DLOCAL_ARGUMENT=1//' >"$1.plan"

@@ -144,7 +144,7 @@ expect_text 'rounding to bf16 changed the merged weights by [0-9.]+ % of what th
     'compared with base and adapters on [0-9]+ tokens: logits differ by at most [0-9.e-]+, of up to [0-9.]+; the most likely next token is the same'
 reject_text 'explains'
 changed() { sed -n -E 's/.*logits differ by at most ([0-9.e+-]+), of up to ([0-9.]+);.*/\1 \2/p' "$out"; }
-# the same figures from the run and from a run that begins with the exported folder and learns nothing
+# the run, and a run that starts from the exported folder and learns nothing, have the same figures
 told=$(changed)
 probe='The tall ship left the harbour on 14 March 1897.
 Question: what is 3 * (4 + 5)? Answer:'
@@ -184,7 +184,8 @@ expect_code 0 "$CLTRAIN" export whole --out all.safetensors # base and adapters,
 expect_code 0 "$CLTRAIN" train lora.json --init all.safetensors train.steps=1 --out third
 reject_text 'new tensors'
 
-# --- a base in 16 bits: what is saved is what was computed with, and a run goes on with the same bits ---
+# --- a base in 16 bits: the saved values are those used in computations, and a run resumes with the same
+# bits ---
 for kind in 'bf16 f32' 'f16 f32' 'bf16 bf16'; do
     set -- $kind
     keys=(model.lora_base=$1 precision.mode=$2)
@@ -264,7 +265,7 @@ expect_code 7 "$CLTRAIN" eval lora.json --init base # a base alone is not taken 
 expect_text 'lora_A'
 if [ ! -e lost ]; then pass; else fail 'something was written'; fi
 
-# --- adapters of strangers: all of it, or nothing ---
+# --- adapters of strangers: all of an adapter is used, or nothing ---
 change() { # SED-EXPRESSION: adapter_config.json of a copy
     rm -rf bad
     cp -r "$golden/lora_llama" bad

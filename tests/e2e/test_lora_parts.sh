@@ -3,9 +3,10 @@
 # ctest-labels: quick
 # ctest-cost: 60 ctest-optimise: no
 #
-# Parts of a model that are trained whole beside low-rank adapters (PEFT's modules_to_save): the new head of a
-# BERT, which always is, and parts that the config names. They go to PEFT and come back, and the rest of the
-# base keeps its bits. Where PEFT is installed, it predicts the same with the same adapter.
+# Parts of a model that are trained whole beside low-rank adapters (PEFT's modules_to_save): the new head of
+# a BERT, which is always trained, and parts that the config names. They are exported for PEFT and read
+# back, and the rest of the base keeps its bits. Where PEFT is installed, it predicts the same with the same
+# adapter.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/bert_lib.sh"
 

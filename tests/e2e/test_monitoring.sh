@@ -3,9 +3,10 @@
 # ctest-labels: quick
 # ctest-cost: 20 ctest-optimise: no
 #
-# What a run tells of its device and host (engine/monitor/): NVML as tests/fault/nvml_stub.c plays it, files of amdgpu that are laid out
-# here, the processor; in metrics.jsonl, the events, TensorBoard's file, watch, the report and the file for Prometheus; energy over
-# several sessions; a driver that hangs, a library of another version; nothing at all where it is off.
+# What a run reports about its device and host (engine/monitor/): NVML simulated by tests/fault/nvml_stub.c,
+# made-up files of amdgpu, the processor; in metrics.jsonl, the events, TensorBoard's file, watch, the
+# report and the file for Prometheus; energy over several sessions; a driver that hangs, a library of
+# another version; nothing at all where it is off.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 unset CLTRAIN_MONITOR_SECONDS CLTRAIN_MONITOR_DEVICE
@@ -21,7 +22,7 @@ begin() {
     process=$!
     await_from $process has_updates "$1" 3
 }
-# shows RUN PATTERN: waits until metrics.jsonl has it
+# shows RUN PATTERN: waits until metrics.jsonl contains the pattern
 shows() { if await_from $process grep -q -E "$2" "$1/metrics.jsonl"; then pass; fi; }
 ends() { # RUN: ends it by a file STOP
     local code=0
@@ -35,7 +36,7 @@ lacks() { # RUN PATTERN
     if grep -q -E "$2" "$1/metrics.jsonl"; then fail "$1/metrics.jsonl has $2"; else pass; fi
 }
 
-# --- every figure of NVML, by all ways out ---
+# --- every figure of NVML, in every output ---
 
 export CLTRAIN_NVML=$(stub all) CLTRAIN_MONITOR_DEVICE=00000000:65:00.0 # as nvidia-smi prints it
 mkdir prom
@@ -63,7 +64,7 @@ done
 expect_code 0 "$CLTRAIN" compare all all --json
 expect_text '"energy_kwh"' '"device_utilization"'
 
-# energy_of RUN: the run's energy by its newest event that tells it
+# energy_of RUN: the run's energy, from the newest event that contains it
 energy_of() { sed -n 's/.*"monitor":.*"energy_j":\([0-9]*\).*/\1/p' "$1/metrics.jsonl" | tail -n 1; }
 before=$(energy_of all)
 "$CLTRAIN" train --resume all >all.out 2>&1 &
@@ -127,7 +128,7 @@ print(urllib.request.urlopen("http://%s/metrics" % where).read().decode())' >"$o
 else
     note_skip 'node_exporter (package prometheus-node-exporter) is not installed: no other reader has read the folder of pages'
 fi
-# The page is renewed while an evaluation that would take hours goes on.
+# The page is updated during an evaluation that would take hours.
 "$CLTRAIN" train net.json data.samples=1000000000 train.eval_every=1 --out evaluates monitor.prometheus=prom >evaluates.out 2>&1 &
 process=$!
 await_from $process grep -q '^cltrain_step{.*} 1$' prom/cltrain-evaluates.prom
@@ -146,7 +147,7 @@ ends late
 if grep -q 'cltrain_running{.*} 0' later/cltrain-late.prom; then pass; else fail 'later/cltrain-late.prom does not say that the run has ended'; fi
 if [ "$(grep -c 'could not be written' late/log.txt)" -eq 1 ]; then pass; else fail 'the warning stands more than once in late/log.txt'; fi
 
-# --- a library that has little, and one that does not work ---
+# --- a library with few functions, and one that does not work ---
 
 export CLTRAIN_NVML=$(stub none)
 begin none
@@ -187,7 +188,8 @@ shows part '"device_memory_used":4000000001,"device_power_w":312.5,'
 ends part
 lacks part '"device_utilization":'
 
-# A device that is lost while its driver reports an error: the message has its number, and the code is 10.
+# A device is lost while its driver reports an error: the message has the error's number, and the code is
+# 10.
 shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
 if [ -f "$shim" ]; then
     export CLTRAIN_NVML=$(stub xids)
@@ -205,7 +207,7 @@ await_from $process has_updates hang 50
 ends hang
 lacks hang '"device_power_w":'
 
-# --- advice by the driver's figure, where the device has no times of its own ---
+# --- advice from the driver's figure, if the device has no time stamps ---
 
 idle_enough() { awk -F '"step_ms":' 'NF > 1 { sum += $2 } END { exit !(sum > 3000) }' "$1/metrics.jsonl"; } # 63 % of it idle
 export CLTRAIN_NVML=$(stub all)
@@ -216,7 +218,7 @@ ends advised
 expect_text 'advice: the device was used 37 % of the time, as its driver counts .* try data\.[a-z_]*='
 export CLTRAIN_NVML=/nowhere/libnvidia-ml.so.1
 
-# --- files of a driver; the processor; nobody ---
+# --- files of a driver; the processor; no source ---
 
 card=sys/bus/pci/devices/0000:03:00.0
 mkdir -p $card/hwmon/hwmon0

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# scripts/mutate.py: its mutants are the same each time, change one place each and no comment; three that relu's checks notice, one
-# that is argued, and one in code that no check of relu builds. A run that is repeated tries nothing again.
+# scripts/mutate.py: its mutants are the same each time, and each changes one place outside of comments.
+# relu's checks detect three, one is argued, and one is in code that no check of relu builds. A repeated run
+# tests no mutant again.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 python=$(command -v python3) || skip_all 'there is no python3'

@@ -29,7 +29,7 @@ new_config() {
     cp told "$out"
 }
 
-# --- tables: what the target is decides on the loss ---
+# --- tables: the kind of target decides the loss ---
 awk 'BEGIN { srand(5); print "rooms,area,price"; for (i = 0; i < 120; i++) { a = rand(); b = rand(); printf "%.4f,%.4f,%.4f\n", a, b, 2 * a - b } }' >houses.csv
 new_config houses.json csv mlp houses.csv
 expect_text "target 'price': numbers" 'a regression' '\-\-target'
@@ -119,7 +119,8 @@ new_config from_list.json text gpt listed.json
 expect_text "the text of a record is 'body'"
 new_config steps.json text gpt story.txt train.steps=30 model.layers=1
 expect_code 0 grep -F '"warmup": 1' steps.json
-# records that are no plain text: the data.type that reads them is named; --json-key asks for one member alone
+# records that are not plain text: the data.type that reads them is named; --json-key asks for one member
+# alone
 # refused_record WORDS RECORD
 refused_record() {
     for _ in {1..40}; do echo "$2"; done >some.jsonl
@@ -146,7 +147,7 @@ expect_text "the text of a record is 'body'"
 mkdir -p mixed && printf '{"note": "a record among plain texts"}\n' >mixed/0.txt && cp story.txt mixed/1.txt
 new_config mixed.json text gpt mixed
 reject_text 'the text of a record is'
-# the same config as data prepare writes, whose text may be short: its steps are few then
+# the same config as data prepare writes; if the text is short, it has few steps
 expect_code 0 "$CLTRAIN" data prepare story.txt --out shards
 mv shards/gpt.json prepared.json
 new_config tokens.json tokens gpt shards

@@ -3,10 +3,11 @@
 # ctest-labels: quick
 # ctest-cost: 25 ctest-optimise: no
 #
-# Notices of clouds (engine/cloud/), against services that metadata_double.py plays and that are stricter than the real ones: each
-# kind of notice ends a run with code 75 and a checkpoint, from which it goes on bitwise as if nothing had happened; hints make it save
-# and go on; tokens expire; services are old, mute, garbled or away; a machine of no cloud sends nothing. NOTICE_ROUNDS=N repeats the
-# notices at N moments (1), NOTICE_KINDS='gcp url' makes those of these kinds and nothing else.
+# Notices of clouds (engine/cloud/), against services that metadata_double.py simulates, more strictly than
+# the real ones. Each kind of notice ends a run with code 75 and a checkpoint, from which the run resumes
+# with the same bits as without a notice; hints make it save and continue; tokens expire; services are old,
+# mute, garbled or missing; a machine outside of clouds sends nothing. NOTICE_ROUNDS=N repeats the notices
+# at N moments (1), NOTICE_KINDS='gcp url' makes those of these kinds and nothing else.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 command -v python3 >/dev/null || skip_all 'python3, which plays the services, is not installed'
@@ -15,7 +16,8 @@ unset GCE_METADATA_HOST CLTRAIN_CLOUD_PROVIDER
 export http_proxy=http://127.0.0.1:9 HTTP_PROXY=http://127.0.0.1:9 # requests go past proxies
 net mlp train.steps=16000000 train.log_every=1 checkpoint.minutes=0 cloud.poll_seconds=0.1 >net.json
 
-# double KIND: starts a service; $address is where, files in the folder of its name decide what it answers
+# double KIND: starts a service; $address is its address, and files in the folder of its name decide its
+# answers
 double() {
     mkdir "$1"
     python3 "$CLTRAIN_SOURCE_DIR/tests/e2e/metadata_double.py" "${1%%.*}" "$1" &
@@ -46,7 +48,7 @@ ends() { # RUN CODE
 has_event() { grep -q "\"event\":\"$2\".*$3" "$1/metrics.jsonl"; } # RUN EVENT PATTERN
 expect_event() { if has_event "$@"; then pass; else fail "$1 has no event $2 with $3"; fi; }
 
-# went_on RUN: what a run that was interrupted has computed is what one without an interruption computes
+# went_on RUN: checks that an interrupted run has computed the same as one without an interruption
 went_on() {
     local last
     last=$(sed -n 's/.*"event":"stopped","step":\([0-9]*\),.*/\1/p' "$1/metrics.jsonl")
@@ -88,7 +90,8 @@ done
 
 [ -z "${NOTICE_KINDS:-}" ] || finish
 
-# The other ways in which clouds tell an end, before the first step: nothing is trained, and the code is the same.
+# Other forms in which clouds announce an end, before the first step: nothing is trained, and the code is
+# the same.
 for rule in 'aws the auto-scaling group ends this instance' 'gcp maintenance of the host: TERMINATE_ON_HOST_MAINTENANCE' 'azure Redeploy has begun \(D\)'; do
     kind=${rule%% *}
     double $kind.end
@@ -117,7 +120,8 @@ for rule in 'aws hint' 'aws maintenance' 'gcp hint' 'azure hint'; do
     obeys "$told"
 done
 
-# The cloud is known by the machine's firmware; a token that has expired is renewed; a service from before tokens does without.
+# The machine's firmware identifies the cloud; an expired token is renewed; an old service works without
+# tokens.
 mkdir -p sys/class/dmi/id
 echo 'Amazon EC2' >sys/class/dmi/id/sys_vendor
 double aws.token
@@ -141,7 +145,8 @@ ends run_v2 75
 expect_event run_v2 stopped STOP
 obeys aws.old
 
-# Services that answer nonsense, not at all, or are not there: a run of its own machine goes on, and says so once.
+# Services that answer nonsense, do not answer, or do not exist: a run on a user's own machine continues,
+# and reports it once.
 for kind in aws gcp azure alibaba url; do
     double $kind.garble
     touch $kind.garble/garble
@@ -156,7 +161,8 @@ for kind in aws gcp azure alibaba url; do
     rm -rf run_garble
     obeys $kind.garble
 done
-# The first question to Azure may take 130 seconds: a run that ends meanwhile does not wait for it, or this double would be asked again.
+# The first question to Azure may take 130 seconds: a run that ends meanwhile does not wait for it,
+# otherwise this double would be asked again.
 double azure.mute
 touch azure.mute/mute
 begin run_mute cloud.provider=azure "cloud.endpoint=$address"
@@ -171,7 +177,7 @@ await_from $process has_event run_away warning 'notices of gcp: .*does not ask a
 touch run_away/STOP
 ends run_away 75
 
-# `doctor` asks once, and knows what keeps answers from a container.
+# `doctor` asks once, and knows which settings keep answers from a container.
 double aws.doctor
 CLTRAIN_SYSFS=$work/sys AWS_EC2_METADATA_SERVICE_ENDPOINT=$address expect_code 0 "$CLTRAIN" doctor
 expect_text 'this machine belongs to the cloud aws' 'it answers: a training will hear'
@@ -181,7 +187,7 @@ expect_text 'no training will hear .*127.0.0.1:1/latest/api/token' 'http_put_res
 CLTRAIN_SYSFS=$work/bare expect_code 0 "$CLTRAIN" doctor
 reject_text cloud
 
-# A file and an address are watched beside a cloud, and each of them ends the run.
+# A file and an address are watched in addition to a cloud, and each of them ends the run.
 for kind in file url aws; do
     double "aws.with_$kind"
     cloud=$address
@@ -198,7 +204,8 @@ for kind in file url aws; do
     rm -rf run_both gone
 done
 
-# Google's server answers when there is something to tell: the question that tells of the end is one that has waited for it.
+# Google's server answers when something changes: the request that reports the end was sent before and has
+# waited.
 double gcp.wait
 begin run_wait cloud.provider=gcp "cloud.endpoint=$address"
 await_from $process grep -q wait_for_change gcp.wait/requests

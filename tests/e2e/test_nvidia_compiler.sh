@@ -5,11 +5,12 @@
 # ctest-full: sm_75 sm_80 sm_86 sm_89 sm_90
 # ctest-cost: 60
 #
-# NVIDIA's own OpenCL compiler and assembler take every program that a training of a shipped config would build on its devices:
-# planned, probed and built from the command line on a played device (tests/ptx). Registers and spills of each program are compared
-# with tests/golden/nvidia_programs.txt, so that a change for the worse fails by name; a program that the table does not have may
-# spill nothing. With CLTRAIN_NVIDIA_TABLE=FILE what was found is added to FILE, from which that table is made anew. Programs of the
-# checker: test_nvidia_played.sh.
+# NVIDIA's own OpenCL compiler and assembler take every program that a training of a shipped config would
+# build on its devices: planned, probed and built from the command line on a simulated device (tests/ptx).
+# Registers and spills of each program are compared with tests/golden/nvidia_programs.txt, so that a change
+# for the worse fails by name; a program that is not in the table must not spill. With
+# CLTRAIN_NVIDIA_TABLE=FILE the results are added to FILE, from which a new table can be made. Programs of
+# the checker: test_nvidia_played.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/nvidia_lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/shipped_lib.sh"
@@ -33,7 +34,8 @@ found() {
         done
 }
 
-# builds SM LOCAL CONFIG MODE LEAST OVERRIDE...: all programs of the config on that device, at least LEAST of them.
+# builds SM LOCAL CONFIG MODE LEAST OVERRIDE...: builds all programs of the config on that device, at least
+# LEAST.
 builds() {
     local sm=$1 local=$2 config=$3 mode=$4 least=$5 name="sm_$1, $3 in $4"
     shift 5
@@ -55,7 +57,7 @@ builds() {
     echo "$name: $(tail -n 1 "$out")"
 }
 
-# shipped SM LOCAL BATCH: all configs in all precisions, GPT-2 with the micro-batch that such a device would be given.
+# shipped SM LOCAL BATCH: all configs in all precisions, GPT-2 with a micro-batch that fits such a device.
 shipped() {
     local config mode least more
     shipped_data

@@ -3,16 +3,17 @@
 # ctest-labels: full
 # ctest-parts: devices losses failure verify_70 verify_75 verify_80 verify_86 verify_89 verify_90
 #
-# cltrain from end to end on an H100 under a driver of series 580, without one: the played driver (tests/ptx) answers as that card
-# does, NVIDIA's own compiler builds the kernels that the card would get, and the executor runs them on the host. What it is too slow
-# for: anything above a few thousand elements a tensor; and times, which mean nothing here.
+# cltrain from end to end on an H100 under a driver of series 580, without one: the simulated driver
+# (tests/ptx) answers like that card, NVIDIA's own compiler builds the kernels that the card would get, and
+# the executor runs them on the host. It is too slow for tensors of more than a few thousand elements, and
+# its times mean nothing.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/losses_lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/nvidia_lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
 export CLTRAIN_PTX_SM=90 CLTRAIN_PTX_PLAY=h100 CLTRAIN_PTX_LOCAL_90A=232448
 
-# Before a command: with the machine's own driver instead.
+# Put before a command: uses the machine's own driver instead.
 on_pocl=(env -u OCL_ICD_VENDORS -u OCL_ICD_FILENAMES "CLTRAIN_CACHE_DIR=$work/cache.pocl")
 
 devices() {
@@ -21,10 +22,10 @@ devices() {
     reject_text 'goes without'
     expect_code 0 "$CLTRAIN" doctor
     expect_text "device 0:0 'NVIDIA H100 80GB HBM3' .driver 580.95.05. runs kernels" '^healthy'
-    # A quarter of the memory is what the driver reports as its largest allocation, and not its limit.
+    # The driver reports a quarter of the memory as its largest allocation, which is not its real limit.
     expect_code 0 "$CLTRAIN" devices --json
     expect_text '"local_proven_bytes": 49152,' '"local_retargeted_bytes": 232448,' '"local_argument_bytes": 0,' 'lasting_failures'
-    # A driver that gives more than 48 KiB only as an argument of the kernel.
+    # A driver that allows more than 48 KiB only as an argument of the kernel.
     expect_code 0 env -u CLTRAIN_PTX_LOCAL_90A CLTRAIN_PTX_LOCAL_ARGUMENT=232448 CLTRAIN_CACHE_DIR="$work/cache.argument" "$CLTRAIN" devices --json
     expect_text '"local_retargeted_bytes": 0,' '"local_argument_bytes": 232448,' '"wgmma_large",' '"wgmma_wide"$'
     reject_text 'goes without'
@@ -69,7 +70,8 @@ JSON
     # the corner of their ReLU, which changes gradients by a jump: with a rate of 0.001 the losses of two styles on
     # PoCL differ by 1e-5 after one step and by 1e-3 after ten, with this one by 2e-6 to 4e-6 (seeds 1 to 6).
     trained gpt
-    # Products of this size are left to mma. With wgmma gradients of biases come with those of weights.
+    # Products of this size use mma. With wgmma the gradients of biases are computed together with those of
+    # weights.
     expect_code 0 env CLTRAIN_GEMM=wgmma "$CLTRAIN" plan gpt.json precision.mode=bf16 --full
     if grep -q ' wgmma  *gemm_.*>d h.0.mlp.c_fc.bias' "$out"; then pass; else fail 'no product makes the gradient of a bias'; fi
     mv gpt.f16 gpt.f16.mma
@@ -87,7 +89,8 @@ JSON
     trained resnet
 }
 
-# edited FILE OLD NEW: the kernel file with the first OLD replaced, in the only folder of edited kernels.
+# edited FILE OLD NEW: makes a folder of kernels in which only this file is edited: its first OLD is
+# replaced.
 edited() {
     local text
     text=$(cat "$CLTRAIN_BUILD_DIR/kernels/$1")
@@ -100,14 +103,15 @@ edited() {
 # A kernel that leaves its memory ends with NVIDIA's own code, and the driver refuses everything that this process asks for afterwards.
 failure() {
     write_gpt 1 2
-    # A kernel of the training: the error names a command, whether or not each has an event of its own.
+    # A kernel of the training: the error names a command, whether or not each command has its own event.
     edited embedding.cl 'STORE(DT, y + y0, i, ' 'STORE(DT, y + y0 + 1000000000UL, i, '
     for events in '' each; do
         rm -rf run
         expect_code 70 env CLTRAIN_EVENTS=$events CLTRAIN_KERNEL_DIR="$work/edited" "$CLTRAIN" train gpt.json precision.mode=bf16 --out run
         expect_text '^running embedding_fwd_flat of .*illegal access by a kernel .-9999.' 'and after that: '
     done
-    # A kernel of a self-test: what it tests is lost, with the test's name; another process asks the rest.
+    # A kernel of a self-test: the tested capability is lost, with the test's name; another process asks for
+    # the rest.
     edited layernorm.cl 'y += y0;' 'y += y0 + 1000000000UL;'
     expect_code 0 env CLTRAIN_KERNEL_DIR="$work/edited" "$CLTRAIN" devices --again
     expect_text "goes without 'local' .failed.: self-test attention: verify layernorm.vectors.blocks./correct: .* kernel layernorm_fwd_blocks, which then failed" 'driver 580.*caps .*fp64'

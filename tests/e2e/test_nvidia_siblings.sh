@@ -3,9 +3,10 @@
 # ctest-labels: quick
 # ctest-cost: 6
 #
-# The libraries that NVIDIA's OpenCL library opens by name (cl/drivers/siblings.h), played: the driver's library has PoCL's platform, and
-# offers none unless libcuda.so.1 opens by its name and is of its own version. cltrain finds them where the dynamic linker does not,
-# takes the right version where several are installed, and doctor names those that are missing or do not fit.
+# The libraries that NVIDIA's OpenCL library opens by name (cl/drivers/siblings.h), simulated: the driver's
+# library offers PoCL's platform if libcuda.so.1 can be opened by name and has the same version. cltrain
+# finds them where the dynamic linker does not, takes the right version where several are installed, and
+# doctor names those that are missing or do not fit.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 unset OCL_ICD_VENDORS OCL_ICD_FILENAMES OPENCL_VENDOR_PATH CLTRAIN_ICD_MADE CLTRAIN_ICD_REPAIR LD_LIBRARY_PATH
@@ -30,7 +31,7 @@ driver() {
 }
 devices() { "$CLTRAIN" devices --again 2>&1; }
 
-# Another driver in that folder is PoCL by its own name: only the played one is to be listed.
+# Another driver in that folder would be PoCL itself: only the simulated driver may be listed.
 driver right 580.65.06 libnvidia-opencl.so.1 libcuda.so.1 libnvidia-ptxjitcompiler.so.1 libnvidia-nvvm.so.4
 mkdir system
 echo "$work/right/libnvidia-opencl.so.1" >system/nvidia.icd
@@ -51,7 +52,7 @@ expect_code 0 env PLAYED_NEEDS_ALL=1 "$CLTRAIN" devices --again
 expect_code 0 env OCL_ICD_VENDORS="$work/right/libnvidia-opencl.so.1" "$CLTRAIN" devices --again
 expect_text '^0:0 .*cpu'
 
-# Where the linker finds the very same files, nothing is loaded ahead.
+# If the linker finds the very same files, nothing is loaded in advance.
 expect_code 0 env LD_LIBRARY_PATH="$work/right" "$CLTRAIN" doctor
 expect_text '^healthy'
 reject_text 'cltrain loads'

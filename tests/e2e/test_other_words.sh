@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-cost: 40 ctest-optimise: no
 #
-# The words of other tools: every row of the tables in cli/screen/other_words.c is typed, and what the message advises is done. Values of config
-# keys are walked through by tests/unit/models/test_config_other_tools.c.
+# The words of other tools: every row of the tables in cli/screen/other_words.c is typed, and the message's
+# advice is followed. tests/unit/models/test_config_other_tools.c tests values of config keys.
 . "$(dirname "$0")/lib.sh"
 own_cache "$work/cache" # one of the lines to follow clears it
 
@@ -33,7 +33,8 @@ fi
 
 # advised: the line that the last message offers, with the program's path in place of its name.
 advised() { sed -n -e 's/.*; write: cltrain /cltrain /p' -e 's/.*is the first argument: cltrain /cltrain /p' "$out"; }
-# do_advised WHAT: the advice is taken; it may fail for want of a device, but is never refused as a wrong command line.
+# do_advised WHAT: follows the advice; this may fail for lack of a device, but is never refused as a wrong
+# command line.
 do_advised() {
     local line code
     line=$(advised)
@@ -47,7 +48,7 @@ do_advised() {
     esac
 }
 
-# What is typed after each command of the table, by what its advice begins with.
+# The words typed after each command of the table, chosen by how its advice begins.
 operands_of() {
     case $1 in
     'train --resume') echo 'run train.epochs=2' ;;
@@ -113,7 +114,7 @@ type_option() {
 }
 
 options=0
-# a table's row may go on in the next line
+# a row of the table may continue on the next line
 while IFS= read -r row; do
     IFS='"' read -r _ words _ write _ <<<"$(sed 's/NULL, *"/"/; s/", *"[a-z ]*", *"/", "/' <<<"$row")"
     command=$(sed -n 's/.*|*[a-z-]*", *"\([a-z ]*\)", *".*/\1/p' <<<"$row")
@@ -141,7 +142,7 @@ while IFS= read -r row; do
 done < <(awk '/^    OPTION\(/ { row = $0; while (row !~ /\),?$/ && (getline more) > 0) { sub(/^ */, "", more); row = row " " more } print row }' "$table")
 expect_awk 'rows of the table of options' "BEGIN { exit !($options >= 60) }"
 
-# --- what the advice is when nothing follows, in any case of letters, and what is no word of another tool ---
+# --- advice when nothing follows the word, in any case of letters; and words that no other tool has ---
 expect_code 2 "$CLTRAIN" resume
 expect_text 'write: cltrain train --resume RUN'
 expect_code 2 "$CLTRAIN" Fine_Tune 'my net.json'

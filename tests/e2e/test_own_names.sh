@@ -41,7 +41,7 @@ for closed in '>&-' '<&- >&-' '<&- >&- 2>&-' '2>&-'; do
     [ "$(grep -vc '^{' closed/metrics.jsonl)" = 0 ] && pass || fail "with $closed the console's text is in metrics.jsonl"
 done
 
-# --- text of others: what a terminal would obey is printed by neither stream ---
+# --- texts by others: text that a terminal would interpret is printed to neither stream ---
 printf '{"version":"1.0","model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]},"added_tokens":[{"id":0,"content":"\\u001b[31m"}]}' >escape.json
 mkdir "$(printf 'esc\033]0;x\007')"
 expect_code 3 "$CLTRAIN" data verify escape.json esc*

@@ -4,12 +4,13 @@
 # ctest-parts: losses half runs bert
 # ctest-cost: 900
 #
-# Networks beside PyTorch: convolutional ones from the same weights on the same samples. losses: the first 50 losses of a residual network
-# on JPEG files (tests/golden/compare_losses.py). half: f16 and bf16 beside autocast (tests/golden/compare_half.py). runs: small
-# Llamas by four optimizers, from their own weights, bert: small BERTs by two (tests/golden/compare_runs.py). Needs a Python
-# with torch, torchvision, numpy and Pillow, which CLTRAIN_TEST_PYTHON names: CI has none, so that this is run by hand. losses needs
-# CIFAR-10 as JPEG files, too, whose folder CLTRAIN_CIFAR_JPEG names; runs and bert need transformers and tinyshakespeare.
-# CLTRAIN_TEST_QUICK=1 runs a short form of the first two.
+# Networks compared with PyTorch: convolutional ones start from the same weights and see the same samples.
+# losses: the first 50 losses of a residual network on JPEG files (tests/golden/compare_losses.py). half:
+# f16 and bf16 beside autocast (tests/golden/compare_half.py). runs: small Llamas by four optimizers, from
+# their own weights, bert: small BERTs by two (tests/golden/compare_runs.py). Needs a Python with torch,
+# torchvision, numpy and Pillow, which CLTRAIN_TEST_PYTHON names: CI has none, so that this is run by hand.
+# losses needs CIFAR-10 as JPEG files, too, whose folder CLTRAIN_CIFAR_JPEG names; runs and bert need
+# transformers and tinyshakespeare. CLTRAIN_TEST_QUICK=1 runs a short form of the first two.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 python=${CLTRAIN_TEST_PYTHON:-}

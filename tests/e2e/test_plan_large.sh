@@ -19,8 +19,8 @@ net() {
         print "\"shape\": [16], \"classes\": 4, \"micro_batch\": 2}, \"train\": {\"steps\": 1}}"
     }' >"net$1.json"
 }
-# plan LAYERS [OVERRIDE...]: stores in `used` the processor's seconds for planning that net, the least of two tries: what else runs
-# disturbs caches and clock rates.
+# plan LAYERS [OVERRIDE...]: stores in `used` the seconds of processor time for planning that net, the least
+# of two tries, since other load disturbs caches and clock rates.
 plan() {
     local before after layers=$1 try best=
     shift

@@ -4,8 +4,9 @@
 # ctest-optimise: no
 # ctest-cost: 15
 #
-# PoCL's cache of kernels: files that are cut off are removed and built again, a folder that cannot be used is replaced by another one,
-# and what PoCL does to the process is explained. The run goes on in each case but the last two.
+# PoCL's cache of kernels: files that are cut off are removed and built again, a folder that cannot be used
+# is replaced by another one, and what PoCL does to the process is explained. The run continues in all cases
+# except the last two.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 no_binaries # nothing but that cache
 # PoCL alone: a GPU beside it would be used instead.
@@ -62,7 +63,7 @@ cut_files '*.bc' half
 trains again
 reject_text 'PoCL'
 rm -rf again
-# without what is known of the device and of programs
+# without the records about the device and programs
 rm -rf cache
 find "$kernels" -name '*.so' -exec truncate -s 100 {} +
 expect_code 0 "$CLTRAIN" devices
@@ -72,7 +73,7 @@ truncate -s 3 "$(find "$kernels" -name '*.so' | head -n 1)"
 expect_code 0 "$CLTRAIN" doctor
 expect_text "^warn .*1 built kernels of PoCL in '$kernels' were cut off" '^healthy'
 
-# A large cache is looked at now and then: after a process that was ended, or a start of the machine.
+# A large cache is checked only sometimes: after a process that was killed, and after the machine's start.
 kernel=$kernels/AP/ABCDEFGHIJKLMNOPABCDEFGHIJKLMNOPABCDE/kernel
 for i in $(seq 301); do mkdir -p "$kernel/$i-1-1" && cp "$(find whole -name '*.bc' | head -n 1)" "$kernel/$i-1-1/parallel.bc"; done
 truncate -s 3 "$kernel/1-1-1/kernel.so"
@@ -84,7 +85,7 @@ touch -d '1 hour ago' cache/listing/pocl-*.json
 expect_code 0 "$CLTRAIN" devices
 expect_text 'ended too early'
 rm -r "$kernels/AP/ABCDEFGHIJKLMNOPABCDEFGHIJKLMNOPABCDE"
-# What is none of PoCL's stays, whatever it is called.
+# Files that are not PoCL's stay, whatever their names.
 mkdir -p "$kernels"/x/y "$kernels/AB/short"
 touch "$kernels"/x/y/calc.bc "$kernels/AB/short/calc.bc"
 expect_code 0 "$CLTRAIN" doctor
@@ -142,7 +143,7 @@ if [ "$(id -u)" -ne 0 ]; then
     [ -n "$(find cache/pocl -name program.bc)" ] && pass || fail 'the folder in use is empty already'
     expect_code 0 "$CLTRAIN" cache --clear pocl
     [ -z "$(find cache/pocl -name program.bc)" ] && [ -d "$closed" ] && pass || fail 'another folder than the one in use is cleared'
-    # one cache that cannot be cleared keeps no other one
+    # one cache that cannot be cleared does not stop the others
     mkdir -m 700 shut shut/icd shut/icd/0123456789abcdef shut/pocl shut/pocl/AB
     echo 1 | tee shut/icd/0123456789abcdef/a.icd >shut/pocl/AB/kernel
     chmod 555 shut/icd/0123456789abcdef
@@ -155,7 +156,7 @@ else
 fi
 
 # --- something ends the process ---
-# A signal from outside is not the driver's doing, and ends the process as ever.
+# A signal from outside is not the driver's doing, and ends the process as usual.
 ulimit -c 0
 "$CLTRAIN" train net.json train.steps=16000000 --out killed >killed.txt 2>&1 </dev/null &
 process=$!
@@ -166,8 +167,8 @@ code=$?
 cp killed.txt "$out"
 if [ $code -eq 134 ]; then pass; else fail "SIGABRT: code $code instead of 134"; fi
 reject_text 'device lost' 'abort\(\)'
-# Kernels that are damaged in the middle, which their headers do not tell: whatever ends, a line names the cache, and without it all
-# is well. Byte 0xf4 is an instruction that no program may use.
+# Kernels that are damaged in the middle, which their headers cannot show: however the process ends, a line
+# names the cache, and without the cache the run works. Byte 0xf4 is an instruction that no program may use.
 expect_code 0 "$CLTRAIN" train net.json --out whole
 find "$HOME/.cache/pocl" -name '*.so' >libraries
 expect_file libraries

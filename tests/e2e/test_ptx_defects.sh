@@ -10,8 +10,9 @@
 kernels=$CLTRAIN_BUILD_DIR/kernels
 reported=0
 
-# defect NAME FILE OLD NEW PATTERN: replaces the first OLD in the file by NEW; then a check of that name must fail or a rule be
-# violated. Without the defect the same checks pass: tests of the label quick and test_ptx_exec_full.sh run them.
+# defect NAME FILE OLD NEW PATTERN: replaces the first OLD in the file by NEW; then a check whose name
+# matches must fail, or a rule must be violated. Without the defect the same checks pass: tests of the label
+# quick and test_ptx_exec_full.sh run them.
 defect() {
     local name=$1 file=$2 old=$3 new=$4 pattern=$5 text how=
     text=$(cat "$kernels/$file" && echo .)
@@ -64,8 +65,8 @@ export CLTRAIN_PTX_SM=90 CLTRAIN_PTX_LOCAL=232448
 products='gemm.deep_tiles[wgmma_f16]'
 large='gemm.tails_nn[wgmma_f16_128x256*'
 wide='gemm.tails_nn[wgmma_bf16_192x256*'
-# (A program in which one kind of instruction is missing is refused before it runs, see cl/program/retarget.c, so some stay
-# elsewhere.)
+# (A program in which one kind of instruction is missing is refused before it runs, see
+# cl/program/retarget.c, so some defects move an instruction instead.)
 defect 'wgmma: copies not fenced' gemm_wgmma.cl '        WGMMA_SEE();' '        if (t > 1000000) WGMMA_SEE();' "$products"
 defect 'wgmma: half of the local memory' gemm_wgmma.cl '16 * (LOCAL_CHUNKS' '8 * (LOCAL_CHUNKS' "$products"
 defect 'wgmma: copies not waited for' gemm_wgmma.cl '#define COPIES_LEFT 1' '#define COPIES_LEFT 2' "$products"

@@ -51,8 +51,8 @@ products() {
 }
 
 ops() {
-    # Among the rows of layernorm are some that are not aligned. The same bits again, whatever the order of warps: of sums over
-    # groups here, of all ops in test_ptx_exec_full.sh.
+    # Among the rows of layernorm are some that are not aligned. Results have the same bits in any order of
+    # warps: tested here for sums over groups, in test_ptx_exec_full.sh for all ops.
     count
     verified 30 'update*' --small --mode correct
     verified 24 'layernorm*' --small --mode correct
@@ -89,8 +89,9 @@ counts() {
     count
     verified 3 'gemm.windows_large_*[tile]' --mode correct
     counted 'sectors and passes of tile on windows' '^gemm_fwd_tile' 'read write load store' 100
-    # At the widths of GPT-2, of the launch that moves most: 192 rows of dy, dx as it was, dx (f32) and x (bf16), and two sums for
-    # each of 12 blocks; x and y; 2048 rows of dy (f32) and 46 blocks; four rows of logits that become their gradients.
+    # At the widths of GPT-2, the bytes of the launch that moves most: 192 rows of dy, dx as it was, dx
+    # (f32) and x (bf16), and two sums for each of 12 blocks; x and y; 2048 rows of dy (f32) and 46 blocks;
+    # four rows of logits, which their gradients replace.
     count
     verified 1 'layernorm.vectors_768[blocks]' --mode correct
     least 'layernorm backward' '^layernorm_bwd_blocks' $((192 * 768 * (4 + 4 + 4 + 2) + 2 * 12 * 768 * 4)) 115
@@ -102,8 +103,8 @@ counts() {
     count
     verified 1 'linear_cross_entropy.held_50257[group]' --mode correct
     least 'logits to gradients' '^cross_entropy_bwd_record_group' $((4 * 2 * 50304 * 2)) 115
-    # A training step whose gradients of logits take the place of the logits: neighbours of 16 bits, each read and written by a thread
-    # of its own, are no race.
+    # A training step in which gradients of logits replace the logits: neighbouring 16-bit values, each read
+    # and written by its own thread, are not a race.
     cat >net.json <<'JSON'
 {"model": {"type": "mlp", "hidden": [24]}, "precision": {"mode": "f16"}, "optimizer": {"type": "sgd", "learning_rate": 0.1},
  "data": {"type": "synthetic", "shape": [16], "classes": 10, "samples": 64, "micro_batch": 8}, "train": {"steps": 1}}

@@ -18,7 +18,7 @@ mma) # sm_80: all cases with each type, all forms with tails in all layouts. At 
     verified 3 'gemm.large_batch[mma*' --mode correct
     verified 9 'gemm.windows_large_*[mma_*' --mode correct
     counted 'passes over the banks: whole vectors' '^gemm_fwd_mma' 'load store matrix' 100
-    # Layers of ResNet-50. Three channels are no vector: each element is a load of its own.
+    # Layers of ResNet-50. Three channels do not fill a vector: each element is loaded separately.
     count
     verified 18 'gemm.windows_layer*[mma_*' --mode correct
     counted 'sectors and passes of layers' '^gemm_fwd_mma' 'matrix' 100

@@ -3,8 +3,8 @@
 # ctest-labels: full
 # ctest-optimise: no
 #
-# Folders in the forms in which known models are published (weights, settings, tokenizers), compared with a transformers that is there:
-# CLTRAIN_TEST_PYTHON names a Python that has it.
+# Folders in the forms in which known models are published (weights, settings, tokenizers), compared with an
+# installed transformers: CLTRAIN_TEST_PYTHON names a Python that has it.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 python=${CLTRAIN_TEST_PYTHON:-}
 if [ -z "$python" ] || ! "$python" -c 'import torch, safetensors, transformers' 2>/dev/null; then

@@ -4,8 +4,8 @@
 # ctest-cost: 30
 # ctest-optimise: no
 #
-# What recipes for images need of a training: which parameters decay, learning rates that follow the batch, metrics of classes, the best
-# checkpoint by a metric, an early end, and a micro-batch that is found.
+# What recipes for images need from training: which parameters decay, learning rates that scale with the
+# batch, metrics of classes, the best checkpoint by a metric, an early end, and an automatic micro-batch.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 cat >net.json <<'JSON'
@@ -29,7 +29,8 @@ expect_text '"decaying_parameters": 192' '"peak_learning_rate": 0.025'
 expect_code 0 "$CLTRAIN" plan net.json --device generic optimizer.weight_decay=0
 expect_text 'decay +none'
 
-# Linear scaling: it is as if the rates were written as multiplied, for the floor of the schedule too, and for every rank count.
+# Linear scaling gives the same as writing the multiplied rates, for the schedule's minimum too, and for any
+# number of ranks.
 expect_code 0 "$CLTRAIN" plan net.json --device generic optimizer.base_batch=32 --ranks 4
 expect_text 'learning rate 0.1 x 64/32 = 0.2'
 expect_code 0 "$CLTRAIN" plan net.json --device generic optimizer.base_batch=32 data.global_batch=0 --ranks 4
@@ -47,7 +48,8 @@ expect_code 0 "$CLTRAIN" train --resume half
 expect_same scaled/checkpoints/step_8/model.safetensors half/checkpoints/step_8/model.safetensors
 expect_code 2 "$CLTRAIN" train --resume half optimizer.base_batch=16 train.steps=9
 expect_text 'optimizer.base_batch: was 32, is 16'
-# Metrics of classes: they say what the loss record says, whatever the micro-batch, and cost nothing that is not asked for.
+# Metrics of classes agree with the loss record, whatever the micro-batch, and cost nothing unless
+# requested.
 json() { sed -n -E "s/^ *\"$1\": ([-0-9.e]+),?$/\1/p" "$2" | head -n "${3:-1}"; }
 cat >eight.json <<'JSON'
 {"model": {"type": "graph", "layers": [{"op": "linear", "out": 16}, {"op": "relu"}, {"op": "linear", "out": 8}, {"op": "cross_entropy"}]},
@@ -94,7 +96,8 @@ expect_code 2 "$CLTRAIN" train eight.json checkpoint.best=top_k train.eval_top_k
 expect_text 'every prediction is right among the top 8'
 expect_absent refused
 
-# A segmentation: each of 2 x 3 places has one of three classes, or 255, which does not count. What the predictions say, counted by awk.
+# A segmentation: each of 2 x 3 places has one of three classes, or 255, which does not count. awk counts
+# the predictions.
 { npy_header '<f4' '(7, 2, 3, 2)'; f32 $(awk 'BEGIN { for (i = 0; i < 84; i++) printf "%.3f ", i * 37 % 19 / 9 - 1 }'); } >x.npy
 { npy_header '|u1' '(7, 2, 3)'; for i in {0..41}; do printf "\\x$(printf %02x $((i % 9 == 4 ? 255 : i * i % 11 % 3)))"; done; } >y.npy
 cat >places.json <<'JSON'
@@ -108,7 +111,7 @@ expect_text 'eval at step 40 .*accuracy [0-9.]+% \| mean Dice 0\.[0-9]+ \| 7 sam
 expect_code 0 "$CLTRAIN" eval places --json places.eval --classes
 expect_text '^class +targets +predicted +precision +recall +Dice +Dice/sample' 'mean Dice of a sample 0\.[0-9]+ \(both without class 0\)'
 tail -c 42 y.npy | od -An -v -tu1 -w1 | tr -d ' ' >places.truth
-# counted RUN: mean Dice and mean Dice of a sample, without class 0, of what the run predicts.
+# counted RUN: mean Dice and mean Dice of a sample, without class 0, from the run's predictions.
 counted() {
     expect_code 0 "$CLTRAIN" predict "$1" --format csv --input "$2" --out "$1.csv"
     awk '
@@ -147,7 +150,7 @@ done
 expect_code 0 "$CLTRAIN" eval places --json background.eval train.eval_background=true
 expect_awk 'class 0 does not change the mean' '/"mean_dice"/ { split($0, a, /[:,]/); v[++n] = a[2] } END { exit !(n == 2 && v[1] != v[2]) }' places.eval background.eval
 
-# The best checkpoint by a figure stays, and commands find it.
+# The best checkpoint by a figure is kept, and commands find it.
 expect_code 0 "$CLTRAIN" train eight.json checkpoint.best=f1 checkpoint.keep=1 train.steps=40 --out best
 best=$(grep -o '"eval_f1":[0-9.]*' best/metrics.jsonl | cut -d: -f2 | awk '$1 > most { most = $1; n = NR } END { print 4 * n }')
 if [ -d "best/checkpoints/step_$best" ] && [ "$(find best/checkpoints -name 'step_*' | wc -l)" -le 2 ]; then pass; else
@@ -168,7 +171,7 @@ expect_code 0 "$CLTRAIN" train eight.json checkpoint.best=true --dry-run
 expect_code 0 "$CLTRAIN" config --print eight.json checkpoint.best=true
 expect_text '"best": "loss"'
 
-# An early end: its patience is the same for a run in parts, and it stays ended.
+# An early end: its patience is the same for a run in several parts, and the run stays ended.
 early=(train.steps=200 train.early_stop_evals=3 checkpoint.best=f1)
 expect_code 0 "$CLTRAIN" train eight.json "${early[@]}" --out early
 expect_text 'train --resume early train.early_stop_evals=0' 'early end after step [0-9]+ of 200: 3 evaluations in a row were no better; the best macro F1 so far is'
@@ -191,12 +194,12 @@ expect_text 'early end after step 8 of 24'
 expect_code 2 "$CLTRAIN" train eight.json train.early_stop_evals=3 train.eval_every=0 --out refused
 expect_text 'train.early_stop_evals.*needs evaluations during the training'
 
-# Evaluations that measure something else on resuming are not compared with those before.
+# Evaluations of a resumed run that measure something else are not compared with the earlier ones.
 expect_code 0 "$CLTRAIN" train --resume early train.eval_batches=1 train.early_stop_evals=0 --max-steps $((end + 8))
 expect_text 'its evaluations had other data, or other values of train.eval_batches.*begin again'
 expect_code 0 "$CLTRAIN" train --resume early train.eval_batches=1 train.early_stop_evals=0 --max-steps $((end + 10))
 reject_text 'begin again'
-# Patience counts evaluations that are not finite, in a run in parts as well.
+# Evaluations that are not finite count for the patience, also in a run in several parts.
 nan=(train.steps=200 train.early_stop_evals=4 optimizer.learning_rate=1e6 optimizer.weight_decay=1e6 train.max_nonfinite=1000)
 expect_code 0 "$CLTRAIN" train eight.json "${nan[@]}" --out nan
 expect_text 'early end after step 16 of 200: 4 evaluations in a row were no better; no loss was finite'
@@ -204,14 +207,16 @@ expect_code 0 "$CLTRAIN" train eight.json "${nan[@]}" --max-steps 9 --out nan_pa
 expect_code 0 "$CLTRAIN" train --resume nan_parts
 expect_text 'early end after step 16 of 200'
 
-# A part of an epoch is as many steps as its decimal number says, though 0.29 and 1.15 are a little less in binary.
+# A fraction of an epoch gives as many steps as its decimal number says, though 0.29 and 1.15 are a little
+# smaller in binary.
 sed 's/"steps": 8/"epochs": 1/' net.json >epochs.json
 for part in 0.29:29 0.57:57 1.15:115 2.3:230 0.295:29 0.001:1; do
     expect_code 0 "$CLTRAIN" plan epochs.json --device generic data.samples=100 data.micro_batch=1 data.global_batch=1 "train.epochs=${part%:*}"
     expect_text "^steps +${part#*:}, "
 done
 
-# data.micro_batch auto: the largest divisor of the global batch that fits; the run is then as with that number.
+# data.micro_batch auto: the largest divisor of the global batch that fits; the run is then the same as with
+# that number.
 expect_code 0 "$CLTRAIN" plan eight.json data.micro_batch=auto data.global_batch=96 --device generic
 expect_text 'data.micro_batch is auto: 96 was found to fit' 'micro 96 x accumulation 1 = 96'
 expect_code 0 "$CLTRAIN" plan eight.json data.micro_batch=auto data.global_batch=96 --device generic --ranks 4
@@ -233,7 +238,7 @@ expect_code 0 "$CLTRAIN" eval eight.json --init found.safetensors data.micro_bat
 expect_text 'accuracy .* 250 samples'
 expect_code 0 "$CLTRAIN" eval found --json found.json
 expect_same <(json loss found.json) <(grep -o '"eval_loss":[0-9.]*' found/metrics.jsonl | tail -n 1 | cut -d: -f2)
-# A resumed run keeps what was found, and takes another number when it is told to.
+# A resumed run keeps the size that was found, and takes another one if the user gives it.
 expect_code 0 "$CLTRAIN" train eight.json data.micro_batch=auto data.global_batch=0 --max-steps 5 --out kept
 expect_text '128 samples a step; .*data.global_batch is not given'
 expect_code 0 "$CLTRAIN" train --resume kept --max-steps 8
@@ -250,7 +255,7 @@ if [ -f "$CLTRAIN_BUILD_DIR/tests/driver_shim.so" ]; then
     need_shim
     expect_code 0 env LD_PRELOAD="$shim" CLT_SHIM=memory=40000000 "$CLTRAIN" train eight.json data.micro_batch=auto "${wide[@]}" device.tune=off --max-steps 1 --out less
     expect_text 'a device refused the memory for micro-batches of 8192; this run goes on with 4096' 'micro-batches of 512 were found to fit'
-    # On a device with more memory the run goes on with the number that it has.
+    # On a device with more memory the run continues with its micro-batch.
     expect_code 0 "$CLTRAIN" train --resume less
     expect_text 'micro-batches of 512 were found to fit'
     expect_code 0 "$CLTRAIN" eval less data.samples=100

@@ -3,9 +3,10 @@
 # ctest-labels: quick
 # ctest-cost: 30 ctest-optimise: no
 #
-# Data at an address s3:// (storage_double.py): every format trains with the same bits as from files, and resumes from the one what the
-# other began; what was read once is not fetched again; a folder of copies that is too small, damaged or shared gives the same bits; an
-# object that is replaced, refused or not there ends the run with code 8 or 3 and its address; and no output holds a secret.
+# Data at an address s3:// (storage_double.py): every format trains with the same bits as from files, and
+# runs resume from files to the address and back; data is fetched only once; a folder of copies that is too
+# small, damaged or shared gives the same bits; an object that is replaced, refused or not there ends the
+# run with code 8 or 3 and its address; and no output holds a secret.
 . "$(dirname "${BASH_SOURCE[0]}")/storage_lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/bert_lib.sh"
 export CLTRAIN_GEMM=simple # starts fastest
@@ -114,7 +115,8 @@ train 0 tokens.far.json train.steps=4 --out again
 expect_code 0 "$CLTRAIN" cache
 expect_text '^  objects +[0-9.]+ KiB'
 
-# --- several blocks, in a folder that holds two of them: the same bits; a damaged block is fetched again; a smaller cache ---
+# --- several blocks, with a cache for only two of them: the same bits; a damaged block is fetched again; a
+# smaller cache ---
 mkdir big
 awk 'BEGIN { s = 1; for (i = 0; i < 1048576; i++) { s = (s * 1103515245 + 12345) % 2147483648; printf "%d\n", int(s / 65536) % 128 } }' |
     awk '{ printf "%c%c", $1 + 0 ? $1 : 1, 0 }' >piece 2>/dev/null
@@ -159,7 +161,7 @@ far 8 storage.cache="$work/elsewhere/copies"
 expect_text 'elsewhere/copies'
 rm -rf elsewhere/copies
 
-# --- faults on the way, and faults that stay ---
+# --- faults that pass, and faults that stay ---
 printf '%s\n' 'GET train_0.bin 503' 'GET train_0.bin cut' 'GET train_1.bin reset' 'GET list-type 500' 'HEAD big 503' >server/faults
 far 0
 expect_same "$(model big 4)" "$(model far 4)"
@@ -190,7 +192,7 @@ done
 rm -f server/faults
 for address in s3:// s3://b/ s3://BAD_bucket/x; do far 2 data.path="[\"s3://bucket/d/big/train_0.bin\",\"$address\"]"; done
 
-# A fingerprint of bytes that did not come is not kept, and is no reason to take data for other data.
+# A fingerprint of incomplete data is not kept, and is no reason to take the data for other data.
 rm -rf cache/objects far whole
 for i in 1 2 3 4 5 6; do echo 'GET train_0.bin.*bytes=8388608- 403'; done >server/faults
 train 0 big.far.json train.steps=3 data.shuffle=false storage.ahead=false --out far
@@ -203,7 +205,8 @@ rm server/faults
 train 0 big.far.json train.steps=8 --out whole --resume auto
 reject_text 'is not what it was'
 
-# A new machine that goes on with data that is listed as it was reads only what it trains on; data that is not, it compares.
+# A new machine that resumes with an unchanged list of objects reads only what it trains on; if the list has
+# changed, it compares the data.
 print_of() { sed -n 's/.*"fingerprint": "\([0-9a-f]*\)".*/\1/p' "$1/data.json"; }
 slow=(train.steps=12 data.shuffle=false storage.ahead=false --out far)
 rm -rf cache/objects far
@@ -259,7 +262,7 @@ else
     note_skip 'no disk of its own size can be mounted here'
 fi
 
-# An object that is replaced while its blocks come and go.
+# An object is replaced while its blocks are fetched and dropped.
 rm -rf cache/objects far
 "$CLTRAIN" train big.far.json train.steps=16000000 checkpoint.every=0 storage.cache_gb=0.01 --out far >far.out 2>&1 &
 process=$!

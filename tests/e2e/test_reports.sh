@@ -15,7 +15,7 @@ own_cache "$work/cache"
 
 net mlp 'model.hidden=[8]' data.samples=16 data.classes=2 train.steps=2 checkpoint.final=false >net.json
 
-# --- "--json -": nothing but one object on the standard output, tables on stderr ---
+# --- "--json -": only one object on the standard output, tables on stderr ---
 only_json() { # COMMAND...: its standard output is $out, its stderr .err
     guarded "$@" >"$out" 2>.err </dev/null
     if [ $? -eq 0 ]; then pass; else fail "failed: $*"; cat .err; fi
@@ -50,7 +50,7 @@ expect_text '"from_cache": 0,'
 built cache
 expect_text '"binaries_refused": 0,'
 
-# --- a record has matching rows in a record of the same kind; their ratio does not matter (0 or 1) ---
+# --- a record matches the rows of another record of the same kind; their ratio does not matter (0 or 1) ---
 compared() { # RECORD COMMAND...
     local record=$1
     shift

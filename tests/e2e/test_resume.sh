@@ -57,7 +57,8 @@ expect_code 0 grep -q 'the run is complete' run/log.txt
 reject_text 'last loss'
 as_straight run
 
-# --- ended early, twice: --max-steps does not change the schedule; the additional evaluations at the ends are kept ---
+# --- ended early, twice: --max-steps does not change the schedule; the additional evaluations at both ends
+# are kept ---
 expect_code 0 "$CLTRAIN" train net.json --out early --max-steps 10
 expect_code 0 "$CLTRAIN" train net.json --out early --resume auto --max-steps 10
 expect_text 'the run is complete as far as --max-steps'
@@ -123,7 +124,8 @@ expect_code 0 "$CLTRAIN" train net.json --out run --resume auto data.workers=3 d
     checkpoint.best=true train.log_every=7 train.max_nonfinite=7
 as_straight run
 
-# --- a dry run refuses what a resume refuses, with the same words and code, and tells what a resume would tell; it changes nothing ---
+# --- a dry run refuses what a resume refuses, with the same words and code, and reports what a resume would
+# report; it changes nothing ---
 unchanged() { if diff -r run run.before >/dev/null; then pass; else fail "a dry run changed the run: $(diff -r run run.before | head -n 3)"; fi; }
 # refused_alike CODE ARGUMENT...: neither the resume nor its dry run begins, for the same reason.
 refused_alike() {
@@ -149,7 +151,7 @@ refused_alike 2 net.json --out run --resume auto data.samples=60
 refused_alike 2 net.json --out run --resume straight # holds an earlier run
 refused_alike 2 --resume straight/checkpoints/step_9 # not the newest
 refused_alike 7 net.json --out never --resume nowhere
-# a run that is still going on in the folder: told before anything is built
+# a run that is still active in the folder: reported before anything is built
 exec 8<>run/lock
 echo 'process 4711 on host here' >&8
 flock 8
@@ -222,7 +224,8 @@ crashed run 9
 expect_code 0 "$CLTRAIN" train --resume run train.steps=40 optimizer.learning_rate=0.002
 expect_text '^the run was 30 steps long and is now 40' '^learning rate: was 0.02, is 0.002 from step 10$'
 
-# --- a damaged newest checkpoint: the one before, said aloud; it is replaced on the way ---
+# --- a damaged newest checkpoint: the one before is used, with a warning; the damaged one is replaced
+# later ---
 crashed run 20
 cp -r straight/checkpoints/step_18 straight/checkpoints/step_19 run/checkpoints/
 printf 'x' | dd of=run/checkpoints/step_20/model.safetensors bs=1 seek=500 conv=notrunc 2>/dev/null
@@ -239,7 +242,8 @@ expect_code 7 "$CLTRAIN" train net.json --out twice --resume auto
 expect_text 'none of the 3 checkpoints' 'step_18' 'step_19' 'step_20'
 if diff -r twice/checkpoints twice.before/checkpoints >/dev/null; then pass; else fail 'checkpoints that do not load were touched'; fi
 
-# --- killed before the first save, with half a save: from the start; killed while a step was being replaced: it comes back ---
+# --- killed before the first save, with a partial save: the run begins again; killed while a step was being
+# replaced: the step is restored ---
 crashed run 5
 mv run/checkpoints/step_5 run/checkpoints/step_5.tmp-4711
 expect_code 0 "$CLTRAIN" train net.json --out run --resume auto
@@ -256,7 +260,8 @@ as_straight run
 keep=(checkpoint.every=4 checkpoint.keep=2 checkpoint.major=10 checkpoint.best=true train.eval_every=3 optimizer.learning_rate=0.3
     schedule.warmup=0 schedule.type=constant model.dropout=0.5)
 expect_code 0 "$CLTRAIN" train net.json --out kept "${keep[@]}"
-# Saved are the multiples of 4, each best so far, and the end; the last two of them and the best stay. 20 is the only major one saved.
+# Checkpoints are saved at multiples of 4, at each new best, and at the end; the last two of them and the
+# best are kept. 20 is the only major step among them.
 want=$(grep '"eval_loss"' kept/metrics.jsonl | sed 's/.*"step":\([0-9]*\),.*"eval_loss":\([^,]*\),.*/\1 \2/' | awk '
     BEGIN { best = 1e30 } { if ($2 < best) { best = $2; at = $1; saved[$1] = 1 } }
     END { for (s = 4; s <= 30; s += 4) saved[s] = 1
@@ -277,7 +282,8 @@ expect_text '^resumed from half/checkpoints/step_16 at step 16$'
 if [ "$(steps_of half)" = "$want" ]; then pass; else fail "kept after a resume: $(steps_of half), not $want"; fi
 as_straight half kept
 
-# --- the save of a new best fails, since files are in the way: the best that was kept stays, and the next better one takes its place ---
+# --- the save of a new best fails, since files are in the way: the kept best stays, and the next better one
+# replaces it ---
 mapfile -t ranked < <(grep '"eval_loss"' all/metrics.jsonl | sed 's/.*"step":\([0-9]*\),.*"eval_loss":\([^,]*\),.*/\2 \1/' | sort -g | cut -d ' ' -f 2)
 if [ "${ranked[1]}" -gt "$best" ] && [ "${ranked[2]}" -lt "$best" ]; then pass; else fail "the evaluations from the best on: ${ranked[*]}: choose another setting"; fi
 for in_the_way in "$best" "$best ${ranked[1]}"; do
@@ -295,7 +301,8 @@ for in_the_way in "$best" "$best ${ranked[1]}"; do
     as_straight spoilt kept
 done
 
-# --- in another folder: the best checkpoint comes along if it lies beside the one that is resumed; else the search begins again ---
+# --- in another folder: the best checkpoint is copied if it lies beside the resumed one; otherwise the
+# search begins again ---
 eval_loss_of() { grep "\"step\":$2,.*\"eval_loss\"" "$1/metrics.jsonl" | sed 's/.*"eval_loss":\([^,]*\),.*/\1/'; }
 is_best() { # RUN STEP
     expect_code 0 "$CLTRAIN" eval "$1" --best --json found.json

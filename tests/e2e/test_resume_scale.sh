@@ -3,8 +3,9 @@
 # ctest-labels: quick
 # ctest-optimise: no
 #
-# Going on with a run: another data.scale is refused where it changes the numbers that the model gets, whatever their type, also
-# where one of the two leaves it to the data (0). A run of an older version, whose config knows no keys of tables, goes on.
+# Resuming a run: another data.scale is refused if it changes the numbers that the model gets, whatever
+# their type, also if one of the two configs leaves it to the data (0). A run of an older version, whose
+# config has no keys of tables, resumes.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
 
@@ -23,7 +24,8 @@ sed 's/f\.npy/b.npy/' f.json >b.json
 net mlp 'model.hidden=[]' 'data.shape=[3]' data.classes=2 data.samples=8 data.micro_batch=4 train.steps=1 >s.json
 printf 'a,b,y\n1,5,10\n2,3,20.5\n3,8,30\n4,1,35\n' >t.csv
 net mse 'model.hidden=[]' data.split=0 train.steps=1 >t.json
-# kept CONFIG THEN WAS NOW IS: trained with data.scale THEN, the run does not go on with NOW; the message names WAS and IS.
+# kept CONFIG THEN WAS NOW IS: a run that was trained with data.scale THEN does not resume with NOW; the
+# message names WAS and IS.
 kept() {
     rm -rf run
     expect_code 0 "$CLTRAIN" train "$1" --out run data.scale=$2
@@ -43,7 +45,7 @@ kept b.json 0 0.00392[0-9]* 0.5 0.5
 rm -rf run
 expect_code 0 "$CLTRAIN" train f.json --out run
 expect_code 0 "$CLTRAIN" train f.json --out run --resume auto train.steps=2 data.scale=1
-# Other types of the same numbers: bytes were scaled, these would not be.
+# The same numbers in other types: bytes were scaled, these types would not be.
 rm -rf run
 expect_code 0 "$CLTRAIN" train b.json --out run
 expect_code 2 "$CLTRAIN" train b.json --out run --resume auto train.steps=2 data.path=i.npy

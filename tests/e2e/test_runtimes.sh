@@ -53,13 +53,13 @@ put() { printf '  "%s": "%s",\n' "$1" "$(quoted "$2")" >>"$record"; }
 checks() { # CHECK RESULT SECONDS DETAIL: one line of the list
     printf '    {"check": "%s", "result": "%s", "seconds": %d, "detail": "%s"},\n' "$1" "$2" "$3" "$(quoted "$4")" >>"$record.checks"
     echo "$runtime: $1: $2${4:+: $4} ($3 s)"
-    # Whole after each check, so that a test that is stopped leaves what it found.
+    # The record is complete after each check, so that a stopped test leaves its results.
     { cat "$record" && echo '  "checks": [' && sed '$s/,$//' "$record.checks" && printf '  ]\n}\n'; } >"$folder/$runtime/record.json"
 }
 # A value of `devices --json`, of the first device.
 described() { sed -n -E "s/^ *\"$1\": \"?([^\"]*[^\",])\"?,?\$/\1/p" "$work/devices.json" | head -n 1; }
 list_of_caps() { awk '/"caps": \[/ { inside = !seen; seen = 1; next } inside && /\]/ { inside = 0 } inside { gsub(/[ ",]/, ""); printf "%s%s", sep, $0; sep = ", " }' "$work/devices.json"; }
-# Capabilities that the device should have and goes without, with the reason.
+# Capabilities that the device should have but does not use, with the reason.
 losses() {
     awk -F'"' '/"capability":/ { name = $4; lost = 0 } /"lost": true/ { lost = 1 } lost && /"reason":/ { printf "%s%s (%s)", sep, name, $4; sep = "; "; lost = 0 }' "$work/devices.json"
 }
@@ -76,7 +76,8 @@ write_config() { # FILE LAYERS CHANNELS CONTEXT STEPS
 JSON
 }
 
-# trains NAME OUT ARGUMENTS...: within the time that a slow compiler needs. Code 0 and a message are not enough: every step left a line.
+# trains NAME OUT ARGUMENTS...: trains within the time that a slow compiler needs. Code 0 and a message are
+# not enough: every step must have a line.
 trains() {
     local name=$1 to=$2
     shift 2
@@ -223,7 +224,7 @@ test_runtime() { # NAME
     if list_devices; then
         for mode in f32 f16 bf16; do
             train_in $mode
-            # after train_in, which makes PoCL's run to compare with
+            # after train_in, which makes PoCL's run for the comparison
             if [ "$runtime" != pocl ] && has_ranks; then together_in $mode; fi
         done
         has_ranks || note_skip 'two ranks: there is no mpirun or no MPI module'

@@ -61,7 +61,7 @@ is_state() { [ "$(state)" = "$1" ]; }
 restarts() { scontrol --oneliner show job "$job" | sed -n 's/.* Restarts=\([0-9]*\) .*/\1/p'; }
 has_starts() { [ "$(grep -c '"event":"start"' run/metrics.jsonl 2>/dev/null)" -eq "$1" ]; }
 stopped_at() { sed -n 's/.*"event":"stopped","step":\([0-9]*\),.*/\1/p' run/metrics.jsonl 2>/dev/null | tail -n 1; }
-# goes_on STARTS: the job has started so many times, and has made more steps than at its last end
+# goes_on STARTS: waits until the job has started STARTS times, and has made more steps than at its last end
 goes_on() {
     local last
     last=$(stopped_at)

@@ -38,7 +38,8 @@ ends 2 1500 '' 2 ''
 expect_awk 'what it starts' '!/^--mpi=pmix .* [^ ]*cltrain train small.json --out run --resume auto a.b=c d e.f=g$/ { exit 1 } END { if (NR != 10) exit 1 }' calls
 expect_code 1 bash "$CLTRAIN_SOURCE_DIR/deploy/slurm.sbatch" small.json
 
-# Tasks of srun that cannot find each other: each is warned. A batch script, one task of srun, and tasks with PMI are not.
+# Tasks of srun that cannot find each other: each prints a warning. A batch script, a single task of srun,
+# and tasks with PMI do not.
 step=(SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=4)
 for more in SLURM_STEP_NUM_TASKS=4 SLURM_STEP_ID=0; do
     for command in train eval; do

@@ -77,7 +77,7 @@ faults 'GET /x cut' 'GET /x reset' 'GET /x InternalError.500' 'GET /x RequestTim
 s3 0 read x
 expect_text hello
 used_up
-# A wait that the server asks for is kept.
+# A wait that the server requests is observed.
 faults 'GET /x patience' 'GET /x patience_ms'
 s3 0 read x
 expect_text 's3://bucket/x: GET: 503 : again after 1.00 s' 's3://bucket/x: GET: 503 : again after 0.30 s'
@@ -91,7 +91,8 @@ s3 0 upload parts large # the upload is complete, though its answer was lost
 used_up
 s3 0 download parts parts.back
 expect_same large parts.back
-# An upload that the server does not know any more is not complete because an older object is as large.
+# An upload that the server no longer knows does not count as complete just because an older object has the
+# same size.
 head -c 20000000 /dev/urandom >large.new
 faults 'POST uploadId NoSuchUpload.404'
 s3 8 upload parts large.new
@@ -108,7 +109,7 @@ used_up
 faults 'HEAD /x move'
 s3 0 head x
 expect_text '^5 '
-# A clock that is 20 minutes wrong, either way, is mended in one repetition.
+# A clock that is wrong by 20 minutes, in either direction, is corrected with one repetition.
 for clock in 1200 -1200; do
     echo $clock >server/clock
     : >server/requests
@@ -123,7 +124,7 @@ echo eu-west-3 >server/region
 s3 0 read x
 expect_count server 'GET /bucket/x' 2
 AWS_REGION=eu-west-3 s3 0 head x
-# Two calls learn at the same time where the bucket is, and what time it is there: both are made again.
+# Two calls learn at the same time the bucket's region and the server's time: both are repeated.
 faults 'GET /x meet' 'GET /x meet'
 : >server/requests
 s3 0 both read x
@@ -137,7 +138,8 @@ s3 0 both head x
 used_up
 expect_count server 'HEAD /bucket/x' 4
 rm server/clock
-# A server that was named may call its region what it likes, but for characters that no signature can hold.
+# A server that is given by address may use any name for its region, except characters that a signature
+# cannot hold.
 echo RegionOne >server/region
 s3 0 read x
 echo 'Region/One' >server/region
@@ -157,7 +159,8 @@ s3 8 list odd/
 expect_text 'whose size is not a number'
 s3 8 list odd/
 expect_text "begin with 'odd/' has another one"
-# A server that does not know ranges is asked once, and the message names the missing ranges. One whose object is no larger than the range has kept to it.
+# A server without ranges is asked once, and the message names the missing ranges. A server whose object is
+# no larger than the range has not broken the rule.
 ranges='the server sends more than the [0-9]+ bytes that it was asked for: .* does not answer ranged reads'
 : >server/requests
 faults 'GET /large whole*'
@@ -211,7 +214,7 @@ STORAGE_SSE=AES256 s3 8 upload sealed large
 rm server/no_sse
 STORAGE_KMS_KEY=k s3 2 put sealed hello
 s3 0 abort ''
-# Uploads that were never finished, listed in pages; those beside the prefix stay.
+# Uploads that were never finished, listed in pages; uploads outside of the prefix stay.
 for key in 'left/a&b' left/c left/c left/c left/ü beside; do
     faults 'PUT partNumber=2 AccessDenied.403' 'DELETE uploadId AccessDenied.403'
     s3 8 upload "$key" large
@@ -266,7 +269,8 @@ expect_text 'no keys for object storage were found'
 doctor '^healthy'
 reject_text 'object storage'
 expect_count server . 0
-# Each source alone, from the last one to the first; each new one comes before the earlier ones.
+# Each source alone, from the last to the first; each newly added source has precedence over the earlier
+# ones.
 export AWS_EC2_METADATA_SERVICE_ENDPOINT=$address
 s3 0 source
 expect_line instance
@@ -275,7 +279,7 @@ faults 'PUT api/token 503' 'GET security-credentials/$ 500' 'GET some-role reset
 s3 0 source
 expect_line instance
 used_up
-# A refusal that does not pass is told at once.
+# A permanent refusal is reported immediately.
 for code in 400 403 404; do
     : >server/requests
     faults "PUT api/token $code*"
@@ -372,7 +376,7 @@ refuses code 'a training cannot ask for a code'
 refuses odd 'credential_source is Environment, EcsContainer or Ec2InstanceMetadata'
 refuses denied "STS does not give the role of the profile 'denied': 403 AccessDenied"
 refuses sso 'uses single sign-on, which cltrain does not'
-# A clock that is wrong is mended for STS as well.
+# A wrong clock is corrected for STS as well.
 echo 1200 >server/clock
 : >server/requests
 AWS_PROFILE=role s3 0 source
@@ -387,7 +391,8 @@ refuses role "STS does not give the role of the profile 'role': 500"
 tries=$(grep -c 'POST / ' server/requests)
 if [ "$tries" -ge 2 ] && [ "$tries" -le 8 ]; then pass; else fail "$tries requests in the half minute instead of 2 to 8"; fi
 rm server/faults
-# A program that prints keys: its words as a shell would cut them, but no shell; its error stream is not read for keys.
+# A program that prints keys: its words are split as by a shell, but no shell runs; its error stream is not
+# read for keys.
 cat >'give keys' <<'END'
 #!/bin/sh
 printf '%s|' "$@" >arguments
@@ -436,7 +441,7 @@ faults 'HEAD source ExpiredToken.400'
 s3 0 source
 expect_line container
 expect_count server 'GET /agent' 2
-# Keys that will expire are fetched again while the same client goes on; nobody has refused them.
+# Keys that will expire are fetched again while the same client continues, before a server has refused them.
 echo 2 >server/life
 : >server/requests
 s3 0 repeat x 50

@@ -3,10 +3,11 @@
 # ctest-labels: full
 # ctest-cost: 60 ctest-optimise: no
 #
-# Trainings that upload while 15 % of all requests fail (storage_double.py), and trainings that are killed during an upload, each on a
-# machine that is gone with its disk: no checkpoint that is complete is ever damaged, and what goes on from the newest one has the bits of
-# a run without faults. A training that gives up ends with 8, and names bucket, key and the reason. STORAGE_RUNS=N and STORAGE_KILLS=N: how
-# many of each (5, 3); with CLTRAIN_SEAWEEDFS, SeaweedFS's program `weed`, the faults happen before a real server.
+# Trainings that upload while 15 % of all requests fail (storage_double.py), and trainings that are killed
+# during an upload, each on a machine whose disk is lost: no complete checkpoint is ever damaged, and a run
+# that resumes from the newest one has the same bits as a run without faults. A training that gives up ends
+# with 8, and names bucket, key and the reason. STORAGE_RUNS=N and STORAGE_KILLS=N: numbers of each (5, 3);
+# with CLTRAIN_SEAWEEDFS, SeaweedFS's program `weed`, the faults happen before a real server.
 . "$(dirname "${BASH_SOURCE[0]}")/storage_lib.sh"
 runs=${STORAGE_RUNS:-5} kills=${STORAGE_KILLS:-3}
 clean_keys

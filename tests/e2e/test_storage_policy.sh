@@ -3,9 +3,10 @@
 # ctest-labels: full
 # ctest-optimise: no
 #
-# A run with the rights of deploy/aws-policy.json and no others, on moto, which checks the rights of IAM by resource (it does not look at
-# conditions): CLTRAIN_MOTO names its program `moto_server`. The whole run passes, and goes on on another machine; outside of the prefix
-# nothing is allowed; without each of the rights the failure names it. Skipped without moto.
+# A run with the rights of deploy/aws-policy.json and no others, on moto, which checks the rights of IAM by
+# resource (it does not look at conditions): CLTRAIN_MOTO names its program `moto_server`. The whole run
+# passes, and resumes on another machine; outside of the prefix nothing is allowed; if one of the rights is
+# missing, the failure names it. Skipped without moto.
 . "$(dirname "${BASH_SOURCE[0]}")/storage_lib.sh"
 moto=${CLTRAIN_MOTO:-}
 [ -n "$moto" ] || skip_all 'CLTRAIN_MOTO does not name the program moto_server of moto'
@@ -33,7 +34,7 @@ train() { expect_code "$1" "$CLTRAIN" train net.json "${@:2}"; kept_outputs; }
 in_prefix=s3://models/cltrain/first
 net mlp train.steps=40 checkpoint.every=10 >net.json
 
-# With all rights of the file: a run, and what goes on from it.
+# With all rights of the file: a run, and another one that resumes it.
 expect_code 0 "$CLTRAIN" train net.json --out straight
 train 0 --out whole --max-steps 20 checkpoint.upload=$in_prefix/run
 expect_code 0 "$CLTRAIN" ckpt verify $in_prefix/run
@@ -42,7 +43,7 @@ train 0 --out whole --resume auto checkpoint.upload=$in_prefix/run
 expect_text 'fetched step 20'
 expect_same straight/checkpoints/step_40/model.safetensors whole/checkpoints/step_40/model.safetensors
 train 0 --out fresh checkpoint.upload=$in_prefix/fresh
-# Outside of the prefix (conditions are not looked at, so that a list passes).
+# Outside of the prefix. (moto ignores conditions, so a list passes.)
 train 8 --out outside checkpoint.upload_seconds=20 checkpoint.upload=s3://models/other/run
 expect_text '403 AccessDenied.* needs the right s3:PutObject'
 expect_code 8 "$tool" models read other/x
@@ -52,7 +53,7 @@ train 0 --out keeping --max-steps 10 checkpoint.upload=$in_prefix/keeping checkp
 train 0 --out keeping --resume auto checkpoint.upload=$in_prefix/keeping checkpoint.upload_keep=1
 expect_text 'older checkpoints stay there: .* needs the right s3:DeleteObject'
 
-# Without each of the rights that a run uses. An upload is aborted when one of its parts is refused.
+# Each right that a run uses is removed once. An upload is aborted when one of its parts is refused.
 rights s3:ListBucket
 train 8 --out list checkpoint.upload=$in_prefix/list
 expect_text 'needs the right s3:ListBucket'
@@ -70,7 +71,7 @@ for right in s3:AbortMultipartUpload none; do
     kept_outputs
     if [ $right = none ]; then reject_text 'the parts of an upload stay'; else expect_text "the parts of an upload stay .* needs the right $right"; fi
 done
-# cltrain lists no parts: the right is there for other programs.
+# cltrain does not list parts: that right is there for other programs.
 rights s3:ListMultipartUploadParts
 train 0 --out parts checkpoint.upload=$in_prefix/parts
 

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# Whether style lanes or groups is used is decided by timing. A resumed run keeps the style of its checkpoint, so that it computes
-# the same bits whatever the timing says this time. Here CLTRAIN_STYLE takes the place of a timing with another result.
+# Timing decides whether the style lanes or groups is used. A resumed run keeps the style of its checkpoint,
+# so that it computes the same bits whatever the timing says this time. Here CLTRAIN_STYLE simulates a
+# timing with another result.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 unset CLTRAIN_GEMM CLTRAIN_EMULATE CLTRAIN_STYLE
 need_lanes

@@ -4,8 +4,9 @@
 # ctest-full: all
 # ctest-cost: 40 ctest-optimise: no
 #
-# cltrain sweep: two workers, workers and trainings that are killed at many moments, signals, failing trials, halving, folders that hold
-# something else. Whatever is killed, the table in the end is the same as without the kills.
+# cltrain sweep: two workers, workers and trainings that are killed at many moments, signals, failing
+# trials, halving, folders that hold something else. Whatever is killed, the final table is the same as
+# without kills.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1
 [ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is run'
@@ -18,7 +19,7 @@ cat >halving.json <<'JSON'
 {"config": "net.json", "method": "halving", "trials": 6, "seed": 5, "metric": "accuracy", "halving": {"first_steps": 10, "keep": 2},
  "keys": {"optimizer.learning_rate": {"from": 0.0001, "to": 0.01, "scale": "log"}, "model.dropout": {"values": [0, 0.1]}}}
 JSON
-# table FOLDER: the table without what a clock has a say in
+# table FOLDER: the table without values that depend on a clock
 table() { "$CLTRAIN" sweep "$1" --table --json | sed -e '/"seconds"/d' -e "s|\"$1|\"sweep|"; }
 # same_as QUIET FOLDER: the tables are equal, each result was written once, and nothing failed
 same_as() {
@@ -47,7 +48,7 @@ for arguments in '--device=' '--device=0:0,' '--table --budget=3' '--table --hou
 done
 expect_absent dry runs
 
-# --- a grid: alone, then by two workers, of which one is started later ---
+# --- a grid: alone, then by two workers, one of which starts later ---
 expect_code 0 "$CLTRAIN" sweep grid.json --out quiet
 expect_text '^trial-01: optimizer.learning_rate=0.001, train.seed=1$' '^trial-04 is done: eval_loss [0-9]' '^trial +optimizer' '^best: trial-0[34], eval_loss ' '^next:$'
 awk '/^trial-/ && / done$/ { if (last != "" && $5 < last) exit 1; last = $5 }' "$out" && pass || fail 'the table is not sorted by the metric'
@@ -90,7 +91,7 @@ reject_text 'is done:' '^trial-.* - +[0-9]+s +done$'
 expect_code 0 "$CLTRAIN" sweep compared --table --json
 expect_text '"metric": "accuracy"' '"goal": "max"'
 
-# --- kills: of a worker, its training then ends by itself; of a training, which is tried again ---
+# --- kills: of a worker, whose training then ends by itself; of a training, which is tried again ---
 expect_code 0 "$CLTRAIN" sweep halving.json --out rungs
 expect_text '^rung 3: 2 trials to step 40$' '^rung 4: 1 trial to the end$' '^trial-.* left$' '^best: trial-0[1-6], accuracy '
 expect_code 0 "$CLTRAIN" sweep rungs --json
@@ -98,7 +99,8 @@ expect_text '"goal": "max"' '"state": "left"' '"complete": true'
 sed 's/"metric": "accuracy"/"metric": "eval_loss"/' halving.json >other.json
 expect_code 2 "$CLTRAIN" sweep other.json --out rungs
 expect_text "'rungs' has results by which halving chooses"
-# --again beside a worker that trains a trial of the newest rung; on another machine, so that nobody here knows whether it lives
+# --again while a worker trains a trial of the newest rung; the worker is on another machine, so this one
+# cannot know whether it is alive
 newest=$(ls rungs/lease | sed -n 's/^trial-[0-9]*-\([0-9]*\).*/\1/p' | sort -n | tail -n 1)
 cp -r rungs busy
 echo '{"host": "node7", "boot": "other", "space": 1, "process": 12, "started": 5, "released": false}' >"busy/lease/trial-01-$newest.9"
@@ -107,7 +109,7 @@ expect_code 2 "$CLTRAIN" sweep busy --again
 expect_text '--again: process 12 on node7 trains trial-01; with halving, end all workers before'
 expect_code 0 "$CLTRAIN" sweep rungs --again
 cp halving.json kills.json
-# trains WORKER: it has a training, whose process is $child
+# trains WORKER: whether the worker has a training; sets $child to its process
 trains() { child=$(awk '{ print $1 }' "/proc/$1/task/$1/children" 2>/dev/null) && [ -n "$child" ] && grep -q -z -x train "/proc/$child/cmdline" 2>/dev/null; }
 # A training that is killed is begun again.
 net mlp train.steps=16000000 train.log_every=100000 >endless.json
@@ -202,7 +204,8 @@ cp notice.txt "$out"
 expect_text 'interrupted, resumable: trial-01 was interrupted: .*notice'
 reject_text 'trial-01 was interrupted: interrupted'
 
-# --- trials that fail: by an infinite loss, at once; by an error, after a second try; the others go on ---
+# --- failing trials: by an infinite loss, immediately; by an error, after a second try; the others
+# continue ---
 for i in 1 2 3 4 5 6 7 8; do echo "$i,$((i * 2)),$((i * 3))"; done >t.csv
 net mse train.steps=40 optimizer.type=sgd train.max_nonfinite=1 >mse.json
 cat >fails.json <<'JSON'
@@ -221,7 +224,7 @@ sed 's/0.0001, 1e6, 0.0002/1e6/; s/"keys"/"set": {"train.max_nonfinite": 1000}, 
 expect_code 1 "$CLTRAIN" sweep all_fail.json --out all_fail # the training goes on to its end
 expect_text '^trial-01 failed: the training is complete, and its eval_loss is not finite; it is not tried again$' 'no trial of the sweep has a result'
 
-# --- a machine that is set up wrongly, or has not got the data, fails no trial ---
+# --- a machine with a wrong setup, or without the data, fails no trial ---
 sed 's/, 1e6//' fails.json >good.json
 expect_code 2 env CLTRAIN_CLOUD_PROVIDER=typo "$CLTRAIN" sweep good.json --out machine
 expect_text "'typo' is not a provider of notices"
@@ -239,8 +242,8 @@ expect_text '^trial-01 is done' '^trial-02 failed: .*none.csv.*; it is tried aga
     '^cltrain: data error: trial-02: '
 reject_text 'trial-02: data error'
 
-# --- a metric that the model does not have: refused where that is certain; else the worker ends after one trial, which keeps its
-# checkpoint and is not trained again when the metric is another one ---
+# --- a metric that the model does not have: refused if that is certain; otherwise the worker ends after one
+# trial, which keeps its checkpoint and is not trained again with another metric ---
 sed 's/"keys"/"metric": "accuracy", "keys"/' good.json >no_metric.json
 expect_code 2 "$CLTRAIN" sweep no_metric.json --out no_metric
 expect_text 'metric: this training has no accuracy'
@@ -255,13 +258,13 @@ sed 's/accuracy/best_rmse/' no_metric.json >rmse.json
 expect_code 0 "$CLTRAIN" sweep rmse.json --out no_metric
 expect_text '^trial-01 is done: best_rmse ' '^trial-02 is done: best_rmse ' '^best: trial-0[12], best_rmse '
 [ "$(grep -c '"step":1[,}]' no_metric/trial-01/metrics.jsonl)" -eq 1 ] && pass || fail 'a complete trial was trained again'
-# Where other trials have it, only this one has failed.
+# If other trials have the metric, only this one has failed.
 rm no_metric/done/trial-02-0.json
 sed -i -E 's/,"(eval_)?rmse":[-+.0-9e]*//g' no_metric/trial-02/metrics.jsonl
 expect_code 0 "$CLTRAIN" sweep no_metric
 expect_text '^trial-02 failed: the training is complete and has no best_rmse' '^best: trial-01, best_rmse '
 
-# --- without checkpoints a result is one as well ---
+# --- without checkpoints a result counts as well ---
 sed 's/"keys"/"set": {"checkpoint.final": false}, "keys"/; s/0.001, //' grid.json >unsaved.json
 expect_code 0 "$CLTRAIN" sweep unsaved.json --out unsaved
 expect_text '^trial-02 is done: eval_loss '

@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-cost: 20 ctest-optimise: no
 #
-# cltrain sweep: weights that all trials start from, what all of them together may cost, uploads of each trial to a place of its own, and
-# the table of trials on the page of a report.
+# cltrain sweep: weights that all trials start from, a limit on the cost of all trials together, uploads of
+# each trial to its own address, and the table of trials on the page of a report.
 . "$(dirname "${BASH_SOURCE[0]}")/storage_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1
 [ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is run'
@@ -13,7 +13,7 @@ unset CLTRAIN_PRICE_PER_HOUR
 net mlp train.steps=20 >net.json
 echo '{"config": "net.json", "keys": {"train.seed": {"values": [1, 2]}}}' >grid.json
 
-# --- weights: each trial is the training that --init begins, and the folder knows them ---
+# --- weights: each trial equals a training with --init, and the folder records the weights ---
 expect_code 0 "$CLTRAIN" train net.json --out first train.steps=5
 expect_code 2 "$CLTRAIN" sweep grid.json --out tuned --init nothing
 expect_text "^cltrain: .*--init 'nothing': No such file"
@@ -49,7 +49,7 @@ expect_code 7 "$CLTRAIN" sweep starts.json --out never
 expect_text "trial 1: model.init: .*'absent'"
 expect_absent never
 
-# --- what only shows results needs no weights ---
+# --- commands that only show results need no weights ---
 mv first gone
 expect_code 0 "$CLTRAIN" sweep tuned --table
 expect_text '^best: trial-0[12], eval_loss '
@@ -75,7 +75,7 @@ expect_code 0 "$CLTRAIN" compare nine nine alone --csv
 expect_awk 'the runs of two sweeps and a run' '/^"/ { n++ } END { exit n != 20 }' "$out"
 expect_awk 'the report of a run has no trials' '/<h3>Trials/ { found = 1 } END { exit found }' alone/report.html
 
-# --- a budget of all trials: trainings save and are given back, and a larger one goes on ---
+# --- a budget of all trials: trainings save and are given back, and with a larger budget they continue ---
 net mlp train.steps=16000000 train.log_every=1000000 cost.per_hour=3600 >long.json
 echo '{"config": "long.json", "keys": {"train.steps": {"values": [16000000, 60]}}}' >money.json
 expect_code 2 "$CLTRAIN" sweep grid.json --out money --budget 5
@@ -99,12 +99,12 @@ expect_code 75 "$CLTRAIN" sweep money.json --out hours --hours 0.0003
 expect_text 'the trials were trained for [0-9.e-]+ hours, and --hours is 0.0003'
 expect_code 0 "$CLTRAIN" sweep plain --hours 1e-9 # all trials are over
 
-# A worker that takes no further trial, here since a device is missing, looks at what is spent as well.
+# A worker that takes no further trial, here because a device is missing, checks the budget as well.
 echo '{"config": "long.json", "keys": {"train.seed": {"values": [1, 2]}}}' >long_seeds.json
 expect_code 4 "$CLTRAIN" sweep long_seeds.json --out closing --workers 2 --device '0:0,no such device' --budget 3
 expect_text '^trial-02 ended with code 4 ' '^the trials have cost [0-9.]+, and --budget is 3; ' '^trial-01 was interrupted and can go on$'
 
-# --- a metric that is money stands once in each trial's object ---
+# --- a metric in money appears once in each trial's object ---
 echo '{"config": "net.json", "metric": "cost", "set": {"cost.per_hour": 3600}, "keys": {"train.seed": {"values": [1, 2]}}}' >cost.json
 expect_code 0 "$CLTRAIN" sweep cost.json --out cost
 expect_code 0 "$CLTRAIN" sweep cost --table --json
@@ -124,17 +124,17 @@ kept_outputs
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/sweep/trial-01/checkpoints/step_20
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/sweep/trial-02/checkpoints/step_20
 expect_same bucket/trial-02/checkpoints/step_20/model.safetensors plain/trial-02/checkpoints/step_20/model.safetensors
-# What another sweep has left there is not taken for the trial's own.
+# The remains of another sweep there do not count as the trial's own.
 expect_code 1 "$CLTRAIN" sweep bucket.json --out bucket2
 expect_text '^trial-01 failed: .*holds checkpoints of a run already'
 kept_outputs
-# A key that varies may be the place, too.
+# A key that varies may be the address, too.
 sed -e 's/, "set".*/}/' -e 's/"train.seed"/"checkpoint.upload": {"values": ["", "s3:\/\/bucket\/other"]}, "train.seed"/' bucket.json >places.json
 expect_code 0 "$CLTRAIN" sweep places.json --out places
 kept_outputs
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/other/trial-03/checkpoints/step_20
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/other/trial-04/checkpoints/step_20
-# Data that is not checked before the first trial is told of.
+# A warning says that data is not checked before the first trial.
 echo '{"config": "net.json", "keys": {"data.micro_batch": {"values": [2, 4]}}, "set": {"train.steps": 2}}' >batches.json
 expect_code 0 "$CLTRAIN" sweep batches.json --out batches
 expect_text '^the data is first opened by the trainings, since data\.\* takes several values$'

@@ -10,7 +10,7 @@
 
 ln -s "$CLTRAIN_SOURCE_DIR/configs" configs
 page=$CLTRAIN_SOURCE_DIR/docs/sweeps.md
-# block TEXT: the block of commands of the page that has this text
+# block TEXT: the page's block of commands that contains this text
 block() { awk -v text="$1" '/^    / { block = block substr($0, 5) "\n"; next } { if (index(block, text)) printf "%s", block; block = "" }' "$page"; }
 { echo "cltrain() { \"$CLTRAIN\" \"\$@\"; }"; block '> rates.json'; } >grid.sh
 { echo "cltrain() { \"$CLTRAIN\" \"\$@\"; }"; block '> search.json'; } >halving.sh

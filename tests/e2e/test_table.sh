@@ -29,7 +29,7 @@ five,95,blue,2.25
 CSV
 net mse 'model.hidden=[]' data.target=y data.split=0 data.micro_batch=3 optimizer.type=sgd optimizer.learning_rate=1e-12 train.steps=1 >c.json
 
-# What is refused, and by which line.
+# Refused tables, each with its line.
 refused() { # text of the table, words of the message, keys
     printf "$1" >bad.csv
     expect_code 3 "$CLTRAIN" train c.json data.path=bad.csv --dry-run "${@:3}"
@@ -38,7 +38,8 @@ refused() { # text of the table, words of the message, keys
 refused 'a,kind,y\n1,x,2\n2,3,4\n' "line 2, column 'kind': 'x' is not a number, as other cells of the column are; .*data.fill.*data.words"
 refused 'a,kind,y\n1,x,2\nnan,x,4\n' "line 3, column 'a': 'nan' is not finite"
 refused 'a,kind,y\n1,x,2\ninf,x,4\n' "line 3, column 'a': 'inf' is not finite"
-# A column of nothing else is none of words, and a number too large for f32 is called so.
+# A column of only nan, inf and blank cells is not a column of words, and a number that is too large for f32
+# is reported as such.
 refused 'a,kind,y\nnan,x,2\n,x,3\ninf,x,4\n' "line 2, column 'a': 'nan' is not finite"
 refused 'a,kind,y\n1e300,x,2\n2e300,x,4\n' "line 2, column 'a': '1e300' is too large for f32"
 refused 'a,kind,y\n1,x,2\n,x,4\n' "line 3, column 'a': '' is blank; .* data.fill" data.fill=refuse
@@ -125,7 +126,7 @@ expect_text '^  x\[0\]  .a.: \(number - 2.67857142857142[0-9]*\) / 1.5[0-9]*; a 
     "^  x\[1..3\]  'kind': 1 where it holds the word, else 0: '', 'blue', 'red'" '^  output \* 26.[0-9]* \+ 118.28125 is the target in the unit of the table' \
     'run/checkpoints/step_1/data.json, member "table"'
 
-# Other ways to fill; numbers as words; a table whose scale is given is not standardised.
+# Other ways to fill; numbers as words; a table with a given scale is not standardised.
 expect_code 0 "$CLTRAIN" train c.json data.fill=median data.words=a --dry-run
 expect_text '8 samples of 2 columns \(11 inputs'
 expect_code 0 "$CLTRAIN" train c.json data.fill=median --dry-run
@@ -139,8 +140,9 @@ for figure in mae rmse r2; do
 done
 grep -q '"mae": 11[0-9]' raw.json && pass || fail "$(grep mae raw.json)" # predictions near 0
 
-# Going on keeps the means of the first training: those of another table would move predictions. Beginning with the weights does for
-# the inputs, while the target's mean and deviation are those of the new table.
+# A resumed run keeps the means of the first training: those of another table would shift predictions. A run
+# that starts with the weights keeps them for the inputs, while the target's mean and deviation are the new
+# table's.
 head -n 6 t.csv >fewer.csv
 expect_code 0 "$CLTRAIN" train c.json --init run data.path=fewer.csv --out tuned
 expect_text "'fewer.csv' is standardised as the table that the weights were trained on"
@@ -152,12 +154,12 @@ expect_code 0 "$CLTRAIN" train --resume run train.steps=2
 expect_code 0 "$CLTRAIN" predict run e.csv --out p.csv
 near p.csv
 cp kept.csv t.csv
-# Weights whose table has other columns: learned anew.
+# Weights of a table with other columns: the means are learned again.
 sed '1s/kind/sort/' t.csv >renamed.csv
 expect_code 0 "$CLTRAIN" train c.json --init run data.path=renamed.csv --out renamed
 expect_text "'renamed.csv' has other columns than the table that the weights were trained on"
 
-# Numbers alone may stand between blanks.
+# Only numbers may be separated by blanks.
 printf 'a,b,y\n1,5,10\n2,3,20\n3,8,30\n' >ab.csv
 expect_code 0 "$CLTRAIN" train c.json data.path=ab.csv --out ab
 expect_code 0 "$CLTRAIN" predict ab ab.csv --out want.csv
@@ -172,7 +174,8 @@ printf 'b a\n5 1\n3  2\n8 3\n' >blank.txt
 expect_code 0 "$CLTRAIN" predict ab blank.txt --out p.csv
 expect_same want.csv p.csv
 
-# Columns that are no inputs, and words that mean a blank cell: the same as a table without them, for a file, for lines and by eval.
+# Columns that are not inputs, and words that mean a blank cell: the same results as a table without them,
+# from a file, from lines and by eval.
 awk -F, -v OFS=, 'NR == 1 { print "id", $0; next } { print NR * 7, $1 == "" ? "NA" : $1, $2 == "" ? "?" : $2, $3 }' t.csv >id.csv
 sed '1s/note/id/; s/133,red,$/133,red,NA/; s/190,,/190,?,/' e.csv >id_e.csv
 grep -q '133,red,NA$' id_e.csv && grep -q '190,?,6' id_e.csv && pass || fail "$(cat id_e.csv)"
@@ -201,7 +204,8 @@ expect_text "'id.csv' is standardised as the table that the weights were trained
 expect_code 3 "$CLTRAIN" train c.json data.path=id.csv 'data.blank=["NA", "?", "110"]' --dry-run
 expect_text "line 2, column 'y': the target is missing; leave the line out"
 
-# Names that the table does not have: a file and the standard input say the same, and nothing is written before.
+# Names that the table does not have: a file and the standard input give the same message, and nothing is
+# written before.
 printf 'x1,x2\n1,5\n' >unknown.csv
 unknown="there is no column 'a', which the training table has"
 expect_code 3 "$CLTRAIN" predict ab unknown.csv
@@ -209,11 +213,11 @@ expect_text "'unknown.csv': $unknown"
 reject_text '^sample'
 "$CLTRAIN" predict ab --input - <unknown.csv >p.csv 2>told && fail 'unknown names are taken' || pass
 grep -q "'the standard input': $unknown" told && [ ! -s p.csv ] && pass || fail "$(cat told p.csv)"
-# Two blank cells are a sample, although no cell is a number.
+# Two blank cells are a sample, although neither is a number.
 printf ',\n' | "$CLTRAIN" predict ab --input - >p.csv 2>told
 [ "$(wc -l <p.csv)" = 2 ] && pass || fail "$(cat told p.csv)"
 
-# Words with blanks: the only input of a table is the whole line, and of several each cell is whole.
+# Words with blanks: the only input of a table is the whole line; of several inputs each cell is one.
 printf 'city,y\nNew York,1\nSan Jose,2\nParis,3\nYork New,4\n' >city.csv
 expect_code 0 "$CLTRAIN" train c.json data.path=city.csv --out city
 expect_code 0 "$CLTRAIN" predict city city.csv --out want.csv
@@ -236,7 +240,7 @@ printf 'a,b,y\n1,7,5\n2,7,5\n3,7,5\n4,7,5\n' >flat.csv
 expect_code 0 "$CLTRAIN" train c.json data.path=flat.csv train.steps=3 --out flat
 expect_code 0 "$CLTRAIN" eval flat --on train
 reject_text nan
-# The squares of a tiny spread vanish: the column keeps its deviation of 1.
+# The squares of a tiny spread underflow: the column keeps a deviation of 1.
 printf 'a,b,y\n1e-300,1,5\n2e-300,2,6\n' >tiny.csv
 expect_code 0 "$CLTRAIN" train c.json data.path=tiny.csv --out tiny
 expect_code 0 "$CLTRAIN" predict tiny tiny.csv

@@ -3,8 +3,9 @@
 # ctest-labels: quick
 # ctest-optimise: no
 #
-# What a run keeps of its table, by command: going on and evaluating take inputs and targets as the training had them, beginning with
-# its weights takes the inputs alone, and only where the config means the same columns and target; what is kept cannot be overridden.
+# What a run keeps from its table, by command: resuming and evaluating use inputs and targets as the
+# training did. A run that starts with its weights uses only the inputs, and only if its config names the
+# same columns and target. What is kept cannot be overridden.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
 
@@ -24,7 +25,7 @@ cat >c.json <<'JSON'
 JSON
 expect_code 0 "$CLTRAIN" train c.json --out classes
 expect_code 0 "$CLTRAIN" eval classes --json e.json
-# A step of no size: the evaluation after it must be the one that eval makes.
+# A step of size 0: the evaluation after it must equal eval's.
 expect_code 0 "$CLTRAIN" train --resume classes train.steps=61
 expect_code 0 "$CLTRAIN" eval classes --json after.json
 resumed=$(grep '"eval_loss"' classes/metrics.jsonl | tail -n 1 >last; value last eval_loss)
@@ -37,7 +38,7 @@ printf 'x,y\n1,a\n2,d\n' >ad.csv
 expect_code 3 "$CLTRAIN" eval classes data.eval_path=ad.csv
 expect_text "line 3, column 'y': 'd' is none of the classes"
 
-# --- whole numbers to evaluate a regression that was trained on others, and is not standardised ---
+# --- integers for the evaluation of a regression that was trained on others, and is not standardised ---
 printf 'x,y\n1,1.5\n2,2.5\n3,3.5\n4,5\n' >half.csv
 printf 'x,y\n1,2\n2,3\n' >whole.csv
 net mse 'model.hidden=[]' data.path=half.csv data.eval_path=whole.csv data.standardize=false optimizer.type=sgd optimizer.learning_rate=1e-9 \
@@ -71,7 +72,8 @@ expect_code 0 "$CLTRAIN" eval t.json --init run --on train --json e.json data.pa
 expect_code 0 "$CLTRAIN" eval run --on train --json own.json data.path=new.csv
 same 'eval --init' "$(value e.json mae)" "$(value own.json mae)"
 
-# --- training and evaluation data are read alike: the evaluation table lacks a column of the training table of the weights ---
+# --- training and evaluation data are read in the same way: the evaluation table lacks a column of the
+# training table of the weights ---
 printf 'a,b,c,y\n1,5,1,10\n2,3,7,20\n3,8,2,30\n4,4,4,40\n' >abc3.csv
 printf 'a,c,y\n10,2,15\n30,6,25\n50,1,35\n' >tune.csv
 printf 'a,b,c,y\n1,5,1,12\n3,3,7,21\n' >tune_eval.csv
@@ -85,7 +87,7 @@ trained=$(grep '"eval_loss"' tuned/metrics.jsonl | tail -n 1 >last; value last e
 expect_code 0 "$CLTRAIN" eval tuned --json e.json
 same 'the evaluation of a training that begins with weights' "$trained" "$(value e.json loss)"
 
-# --- a dry run plans what the training would do ---
+# --- a dry run plans the same as the training ---
 printf 'k,y\nred,1\nblue,2\ngreen,4\n' >kinds.csv
 printf 'k,y\nred,1\nblue,2\n' >fewer.csv
 sed 's/"columns": \["a", "b"\], //; s/t\.csv/kinds.csv/' t.json >k.json
@@ -100,7 +102,8 @@ expect_code 0 "$CLTRAIN" train --resume kinds --dry-run train.steps=2
 expect_text '\(3 inputs'
 cp kept.csv kinds.csv
 
-# --- what blank cells count as comes with the weights: a config that asks for something else is told so ---
+# --- the value for blank cells comes with the weights: a config that asks for another one gets a
+# message ---
 printf 'k,v,y\nred,1,1\nblue,,2\nred,4,4\nblue,10,3\n' >blanks.csv
 sed 's/"columns": \["a", "b"\], //; s/t\.csv/blanks.csv/' t.json >b.json
 expect_code 0 "$CLTRAIN" train b.json --out blanks data.fill=median # of 1, 4 and 10; their mean is 5

@@ -3,9 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 10 ctest-optimise: no
 #
-# Multiple choice: for a hundred items in HellaSwag's form a small GPT-2 chooses what lm-evaluation-harness's rules say of
-# transformers' logits (make_golden_tasks.py), by itself and per character, for weights, for a run, and item by item; mistakes in
-# items and options are named.
+# Multiple choice: for a hundred items in HellaSwag's form a small GPT-2 chooses what
+# lm-evaluation-harness's rules choose from transformers' logits (make_golden_tasks.py), by itself and per
+# character, for weights, for a run, and item by item; mistakes in items and options are named.
 . "$(dirname "$0")/lib.sh"
 
 golden=$CLTRAIN_SOURCE_DIR/tests/golden
@@ -27,7 +27,7 @@ expect_same want got
 expect_code 0 "$CLTRAIN" train task.json --init "$golden/tasks/model" --out run
 expect_code 0 "$CLTRAIN" eval run "$items" --task hellaswag --items 40
 expect_text '^hellaswag: 40 items'
-# the same items as plain choices, which nothing is taken out of
+# the same items as plain choices, from whose texts nothing is removed
 printf '%s\n' '{"query": "A man is", "choices": ["standing on", "x"], "gold": 0}' '{"query": "A ", "choices": ["b", "c", "d"], "gold": "2"}' >plain.jsonl
 expect_code 0 "$CLTRAIN" eval --checkpoint run plain.jsonl --task choices
 expect_text '^choices: 2 items'

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# The ids of 2,000 random strings by twelve tokenizers, compared with a transformers that is there: CLTRAIN_TEST_PYTHON names a Python
-# that has it. test_golden_tokens compares with stored ids and needs no Python.
+# The ids of 2,000 random strings by twelve tokenizers, compared with an installed transformers:
+# CLTRAIN_TEST_PYTHON names a Python that has it. test_golden_tokens compares with stored ids and needs no
+# Python.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 python=${CLTRAIN_TEST_PYTHON:-}
 if [ -z "$python" ] || ! "$python" -c 'import transformers' 2>/dev/null; then

@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-cost: 8 ctest-optimise: no
 #
-# cltrain top: devices by the files of a driver that are laid out here, a driver that does not answer, the runs of this host with their
-# newest step, as tables, as JSON and on a terminal.
+# cltrain top: devices from made-up files of a driver, a driver that does not answer, the runs of this host
+# with their newest step, as tables, as JSON and on a terminal.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 export CLTRAIN_NVML=/nowhere/libnvidia-ml.so.1 CLTRAIN_SYSFS=$work/sys
@@ -31,7 +31,8 @@ expect_text '"source": "amdgpu"' '"device_utilization_ratio": 0.83' '"device_pow
 if command -v python3 >/dev/null; then
     if python3 -m json.tool <"$out" >/dev/null; then pass; else fail 'top --json prints no JSON'; fi
 fi
-# Of the host's other runs, which are another test's, nothing is known: a loss that is no number is null.
+# Other runs of this host belong to other tests, so nothing is known about them: a loss that is not a number
+# is null.
 sed -n -e '/"devices"/,/"runs"/p' -e "\\#\"$work/going\"#,/}/p" "$out" >own.json && cp own.json "$out"
 expect_text '"devices"' "\"process\": $process"
 reject_text 'device_power_limit_watts' 'null'
@@ -51,7 +52,7 @@ await_end $process
 COLUMNS=300 expect_code 0 "$CLTRAIN" top --once
 reject_text "$work/going"
 
-# A driver whose call never returns holds up neither the table nor the end.
+# A driver whose call never returns delays neither the table nor the end.
 stub=$CLTRAIN_BUILD_DIR/tests/nvml_hang.so
 if [ -f "$stub" ]; then
     mkdir -p sys/bus/pci/devices/0000:65:00.0
@@ -64,7 +65,7 @@ if [ -f "$stub" ]; then
         CLTRAIN_NVML=$stub guarded "$screen" -c 100 -o raw -w '65:00.0 has not answered' -k q sh -c "'$CLTRAIN' top; echo code \$?" >"$out" 2>&1 </dev/null
         expect_text 'code 0'
     fi
-    # So with a library of another version and with a GPU that is lost, and the reason is told.
+    # The same holds for a library of another version and for a lost GPU, and the reason is given.
     for kind in mismatch:'of different versions' lost:'the GPU is lost'; do
         export CLTRAIN_NVML=$CLTRAIN_BUILD_DIR/tests/nvml_${kind%%:*}.so
         COLUMNS=200 expect_code 0 "$CLTRAIN" top --once

@@ -201,8 +201,9 @@ expect_code 0 "$CLTRAIN" train npy.json data.type=raw 'data.path=["x.raw"]' data
 expect_same npy/checkpoints/step_60/model.safetensors raw/checkpoints/step_60/model.safetensors
 
 # --- signals and the STOP file: the step is finished and saved, code 75; a second SIGINT ends at once ---
-# start_only RUN [OVERRIDE...]: in the background; $process is its id. SIGINT is ignored by background jobs of a script, so the program is
-# started through env with the default reset. start: the same, until it has made steps.
+# start_only RUN [OVERRIDE...]: starts a run in the background; $process is its id. SIGINT is ignored by
+# background jobs of a script, so the program is started through env with the default reset. start: the
+# same, until it has made steps.
 start_only() {
     local run=$1
     shift
@@ -235,8 +236,8 @@ start file
 touch file/STOP
 stopped file
 expect_absent file/STOP
-# A step that never ends (fault/driver_shim.c), so that the first SIGINT is still being honoured when the second comes. Steps are written
-# once a second.
+# A step that never ends (fault/driver_shim.c), so that the run is still ending after the first SIGINT when
+# the second comes. Steps are written once a second.
 LD_PRELOAD=$shim CLT_SHIM="launch:kernel=update_adam:hang:nth=300;log=$work/calls" start_only twice
 await_from "$process" test -s calls
 kill -INT "$process"

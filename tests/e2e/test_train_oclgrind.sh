@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# Whole runs under the interpreter Oclgrind: a step of a small MLP and of a small GPT with dropout, in f32 and with 16-bit storage,
-# with everything before and after it (priming, evaluation, checkpoint): no invalid access, no data race, no use of an uninitialised
-# value. And the script notices a kernel with such a fault. oclgrind_shadow.c says why a library is loaded with it.
+# Whole runs under the interpreter Oclgrind: a step of a small MLP and of a small GPT with dropout, in f32
+# and with 16-bit storage, with everything before and after it (priming, evaluation, checkpoint): no invalid
+# access, no data race, no use of an uninitialised value. And the script detects a kernel with such a fault.
+# oclgrind_shadow.c says why a library is loaded with it.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 command -v oclgrind >/dev/null || skip_all "oclgrind is not installed (package oclgrind)"
@@ -15,7 +16,7 @@ grep -q Oclgrind devices || { cp devices "$out"; skip_all "oclgrind's device is 
 shadow=$CLTRAIN_BUILD_DIR/tests/oclgrind_shadow.so
 [ -f "$shadow" ] || { echo "there is no $shadow" >"$out"; fail "the library that goes with this script is missing"; finish; }
 
-# oclgrind puts its own library into LD_PRELOAD: ours goes before it.
+# oclgrind puts its own library into LD_PRELOAD: ours must come before it.
 cat >in_front <<END
 #!/bin/sh
 LD_PRELOAD="$shadow:\$LD_PRELOAD" exec "\$@"

@@ -10,7 +10,8 @@
 unset CLTRAIN_GEMM
 put=$CLTRAIN_BUILD_DIR/tests/put_record
 [ -x "$put" ] || skip_all 'the tool put_record was not built'
-# The program counts the processors that it may use, the tool does not: without this they see two devices where some are not allowed.
+# The program counts the processors that it may use, the tool does not: without this the two see different
+# devices if some processors are not allowed.
 POCL_MAX_PTHREAD_COUNT=$(nproc)
 POCL_CPU_MAX_CU_COUNT=$POCL_MAX_PTHREAD_COUNT
 export POCL_MAX_PTHREAD_COUNT POCL_CPU_MAX_CU_COUNT
@@ -42,7 +43,8 @@ expect_code 0 "$CLTRAIN" tune --list
 expect_text 'holds no tuning records'
 expect_absent none
 
-# --- measuring until everything was tried; with the backend that has the fewest candidates, so that it is fast ---
+# --- measuring until everything was tried, with the backend that has the fewest candidates, so that it is
+# fast ---
 use measured
 export CLTRAIN_GEMM=simple CLTRAIN_UPDATE=lane
 expect_code 0 "$CLTRAIN" tune net.json --seconds 86400 --json tune.json
@@ -182,7 +184,7 @@ with_log on-again
 reject_text 'measured for'
 expect_text '^tuning +[0-9]+ of [0-9]+ problems tuned \(on\), choices [0-9a-f]{16}$'
 expect_same "$(model on)" "$(model on-again)"
-# What cannot be kept is used all the same.
+# A result that cannot be saved is used nevertheless.
 use closed && touch closed/tuning
 expect_code 0 "$CLTRAIN" train net.json --out unkept device.tune=on device.tune_seconds=3600
 with_log unkept

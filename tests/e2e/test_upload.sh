@@ -3,9 +3,10 @@
 # ctest-labels: quick
 # ctest-cost: 25 ctest-optimise: no
 #
-# checkpoint.upload: a run uploads its checkpoints, metrics and log beside the training (storage_double.py); on another machine, which is an
-# empty folder, --resume auto goes on from there with the same bits, after a kill, a stop, and faults on the way. Refused keys are never
-# taken for "there is nothing yet", a failed upload does not end a run, and no file holds a secret.
+# checkpoint.upload: a run uploads its checkpoints, metrics and log while it trains (storage_double.py). On
+# another machine, simulated by an empty folder, --resume auto continues from there with the same bits,
+# after a kill, a stop, and faults of the storage. Refused keys are never taken for "there is nothing yet",
+# a failed upload does not end a run, and no file holds a secret.
 . "$(dirname "${BASH_SOURCE[0]}")/storage_lib.sh"
 export CLTRAIN_GEMM=simple # starts fastest
 
@@ -30,14 +31,15 @@ if grep 'PUT.*/step_40/' server/requests | tail -n 1 | grep -q manifest.json; th
 guarded "$tool" bucket read runs/whole/metrics.jsonl >metrics 2>/dev/null
 expect_same whole/metrics.jsonl metrics
 expect_code 0 grep -q 'uploaded step 40 to s3://bucket/runs/whole' whole/log.txt
-# An event tells of each checkpoint that is complete there, with its bytes; the end of the run stays the last line.
+# An event reports each checkpoint that is completely uploaded, with its bytes; the end of the run stays the
+# last line.
 last_event() { tail -n 1 "$1/metrics.jsonl" | sed -n 's/.*"event":"\([a-z]*\)".*/\1/p'; }
 uploaded() { sed -n 's/.*"event":"uploaded","step":\([0-9]*\),.*"seconds":[0-9.e-]*,"bytes":\([0-9]*\).*/\1 \2/p' "$1/metrics.jsonl"; }
 bytes=$(cat whole/checkpoints/step_40/* | wc -c)
 if [ "$(uploaded whole | tail -n 1)" = "40 $bytes" ]; then pass; else fail "the last event of an upload: $(uploaded whole | tail -n 1)"; fi
 if [ "$(last_event whole)" = end ]; then pass; else fail "the last line is not the end: $(tail -n 1 whole/metrics.jsonl)"; fi
 
-# Killed at any moment, on a machine that is gone with its disk: another one goes on with the same bits.
+# Killed at any moment, on a machine whose disk is lost: another machine continues with the same bits.
 net mlp train.steps=16000000 checkpoint.every=50 train.log_every=1000 >long.json
 "$CLTRAIN" train long.json --out lost checkpoint.upload=s3://bucket/runs/lost >lost.out 2>&1 &
 process=$!
@@ -56,7 +58,8 @@ train 0 long.json --out beside --max-steps $((step + 20))
 same_end beside found $((step + 20))
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/lost/checkpoints/step_$((step + 20))
 
-# A machine that was only stopped, and starts again with its disk after another one has gone on: the whole history comes with the checkpoint.
+# A machine that was only stopped starts again with its disk, after another one has continued the run: the
+# whole history comes with the checkpoint.
 train 0 net.json --out disk --max-steps 10 checkpoint.upload=s3://bucket/runs/disk
 train 0 net.json --out elsewhere --resume auto --max-steps 20 checkpoint.upload=s3://bucket/runs/disk
 train 0 net.json --out disk --resume auto --max-steps 30 checkpoint.upload=s3://bucket/runs/disk
@@ -67,8 +70,9 @@ losses disk >here
 expect_same there here
 expect_code 0 grep -q 'resumed from elsewhere/checkpoints/step_10' disk/log.txt
 
-# The newest one is damaged there: an older one that is intact is fetched, but not because a server does not answer. A good copy replaces
-# what is damaged here. With nothing that is intact the run does not begin anew.
+# If the newest uploaded checkpoint is damaged, an older intact one is fetched; if the server does not
+# answer, it is not. A good copy replaces a damaged local one. If nothing is intact, the run does not begin
+# again.
 spoil() { head -c 100 straight/checkpoints/step_40/model.safetensors >spoilt; guarded "$tool" bucket put "runs/$1/checkpoints/step_$2/model.safetensors" spoilt 2>/dev/null; }
 for steps in 20 40; do train 0 net.json --out spoils --resume auto --max-steps $steps checkpoint.upload=s3://bucket/runs/spoils; done
 rm -r spoils
@@ -85,7 +89,8 @@ head -c 100 spoilt >spoils/checkpoints/step_38/model.safetensors
 train 0 net.json --out spoils --resume auto checkpoint.upload=s3://bucket/runs/spoils
 expect_text 'fetched step 38 from'
 same_end straight spoils 40
-# The manifest of a step that is there already goes before its files are replaced: nobody takes a mixture for a checkpoint.
+# Before the files of an existing step are replaced, its manifest is deleted, so that no reader takes a
+# mixture for a checkpoint.
 first_change() { grep -m 1 -E '^(PUT|POST|DELETE) .*/step_40/' server/requests; }
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/spoils/checkpoints/step_40
 if [ "$(first_change)" = 'DELETE /bucket/runs/spoils/checkpoints/step_40/manifest.json ' ]; then pass; else fail "the manifest was not deleted first: $(first_change)"; fi
@@ -99,8 +104,8 @@ spoil all 20
 guarded "$tool" bucket upload runs/all/checkpoints/step_20/manifest.json straight/checkpoints/step_20/manifest.json 2>/dev/null
 train 7 net.json --out all --resume auto checkpoint.upload=s3://bucket/runs/all
 
-# Killed while it fetches at its start: what is here then is whole or absent, so that the next start goes on. A start that fails has uploaded
-# nothing.
+# Killed while it fetches at its start: local files are then complete or absent, so that the next start can
+# continue. A start that fails has uploaded nothing.
 echo 'GET config.resolved hold' >server/faults
 "$CLTRAIN" train long.json --out cut --resume auto checkpoint.upload=s3://bucket/runs/lost >cut.out 2>&1 &
 process=$!
@@ -129,7 +134,7 @@ mv cut.log cut/log.txt
 train 0 long.json --out cut --resume auto --max-steps $((step + 20)) checkpoint.upload=s3://bucket/runs/lost
 expect_same found/config.resolved.json cut/config.resolved.json
 
-# Stopped: the last checkpoint is there when the program ends.
+# Stopped: the last checkpoint is uploaded when the program ends.
 "$CLTRAIN" train long.json --out stopped checkpoint.upload=s3://bucket/runs/stopped >stopped.out 2>&1 &
 process=$!
 await_from $process has_updates stopped 1
@@ -153,7 +158,7 @@ interrupt() {
     if [ $code -eq 8 ]; then pass; else fail "code $code instead of 8"; fi
 }
 
-# A run that is complete waits for its uploads, until somebody interrupts that.
+# A complete run waits for its uploads until a user interrupts the wait.
 echo 'PUT step_40/manifest hold' >server/faults
 "$CLTRAIN" train net.json --out held checkpoint.upload_seconds=0 checkpoint.upload=s3://bucket/runs/held >held.out 2>&1 &
 process=$!
@@ -177,7 +182,8 @@ train 2 net.json --out other checkpoint.upload=/tmp/x
 expect_text 'looks like s3://bucket/prefix'
 train 2 net.json --out other checkpoint.upload=s3://bucket/x storage.endpoint=http://192.0.2.1
 expect_text 'storage.allow_http'
-# An address that ends like one checkpoint would put everything beside it, where upload_keep deletes another run's checkpoints.
+# An address that ends like a checkpoint's would put everything beside that checkpoint, where upload_keep
+# deletes another run's checkpoints.
 train 2 net.json --out other checkpoint.upload_keep=1 checkpoint.upload=s3://bucket/runs/whole/step_41
 expect_text 'checkpoint.upload: s3://bucket/runs/whole/step_41: step_41 at its end .* such as s3://bucket/runs/whole/run_41'
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/whole/checkpoints/step_40
@@ -194,14 +200,14 @@ train 0 net.json --out first --resume auto checkpoint.upload=s3://bucket/runs/sh
 guarded "$tool" bucket put runs/begun/metrics.jsonl second/metrics.jsonl 2>/dev/null # a run that has no checkpoint yet
 train 2 net.json --out third checkpoint.upload=s3://bucket/runs/begun
 expect_text 's3://bucket/runs/begun holds metrics of a run already'
-# A run that ends before its first step leaves nothing there, so that the same command begins again.
+# A run that ends before its first step leaves nothing at the address, so the same command can begin again.
 touch notice
 train 75 net.json --out early cloud.notice_file="$work/notice" checkpoint.upload=s3://bucket/runs/early
 expect_text 'nothing was lost|before the first step'
 if listed runs/early/ .; then fail 'a run without a step has uploaded something'; else pass; fi
 rm notice
 train 0 net.json --out early checkpoint.upload=s3://bucket/runs/early
-# Two that have begun at the same moment.
+# Two runs that have begun at the same moment.
 "$CLTRAIN" train long.json checkpoint.every=16000000 --out duel checkpoint.upload_seconds=0 checkpoint.upload=s3://bucket/runs/duel >duel.out 2>&1 &
 process=$!
 await_from $process listed runs/duel/ config.resolved
@@ -219,8 +225,8 @@ if listed runs/duel/checkpoints/ .; then fail 'a checkpoint was uploaded beside 
 guarded "$tool" bucket read runs/duel/metrics.jsonl >metrics 2>/dev/null
 expect_same second/metrics.jsonl metrics
 
-# Uploads that fail: the run goes on, and they are tried again, while it runs and at its end. If the newest checkpoint is still missing there
-# when that wait is over, the code is 8 for a run that is complete.
+# Uploads that fail: the run continues, and they are tried again while it runs and at its end. If the newest
+# checkpoint is still missing after that wait, the code of a complete run is 8.
 "$CLTRAIN" train long.json checkpoint.every=16000000 --out again --max-steps 20 >"$out" 2>&1
 for _ in 1 2; do echo 'PUT step_20/model AccessDenied.403'; done >server/faults
 "$CLTRAIN" train long.json checkpoint.every=16000000 --out again --resume auto checkpoint.upload=s3://bucket/runs/again >again.out 2>&1 &
@@ -258,7 +264,8 @@ if listed runs/failed/checkpoints/step_40/ manifest.json; then fail 'an incomple
 train 0 net.json --out failed --resume auto checkpoint.upload=s3://bucket/runs/failed # what is here goes there
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/failed/checkpoints/step_40
 
-# checkpoint.upload_keep: what is older goes, manifests first, but for the best one and multiples of checkpoint.major, as in the folder.
+# checkpoint.upload_keep: older checkpoints are deleted, manifests first, except the best one and multiples
+# of checkpoint.major, as in the folder.
 awk 'BEGIN { for (i = 0; i < 40; i++) printf "%g,%g,%g\n", i / 40, i % 7 / 7, i / 20 }' >t.csv
 awk -F, -v OFS=, '{ $3 = -$3; print }' t.csv >against.csv # what is learnt makes this worse, so that step 10 stays the best
 net mse data.eval_path=against.csv optimizer.learning_rate=0.05 train.steps=50 checkpoint.every=10 train.eval_every=10 checkpoint.best=loss \
@@ -277,9 +284,10 @@ reject_text 'stay there'
 expect_there '10 20 38'
 if [ "$(ls kept/checkpoints | paste -s -d ' ')" = 'step_10 step_20 step_38' ]; then pass; else fail "the folder has others: $(ls kept/checkpoints)"; fi
 
-# The newest is not the only one that waits: the best one and multiples of checkpoint.major do, too, and come after it. None waits for one
-# that is refused for ever, which is tried again after a pause. Until the new best one is there, the best one before it stays there. What a
-# process has not uploaded the next one does.
+# Not only the newest checkpoint waits for its upload: the best one and multiples of checkpoint.major do,
+# too, and come after it. None waits for one that is always refused, which is tried again after a pause.
+# Until the new best one is uploaded, the previous best one stays there. A process uploads what the process
+# before it could not.
 cat >busy.json <<'JSON'
 {"model": {"type": "mlp", "hidden": [16], "activation": "gelu", "dropout": 0.5},
  "data": {"type": "synthetic", "samples": 52, "shape": [6], "classes": 3, "noise": 1.0, "micro_batch": 4, "global_batch": 8},
@@ -311,7 +319,8 @@ if [ "$(uploaded busy | tail -n +3 | cut -d ' ' -f 1 | paste -s -d ' ')" = '14 3
 expect_code 0 "$CLTRAIN" eval busy/checkpoints/step_15 --json here.json
 expect_code 0 "$CLTRAIN" eval s3://bucket/runs/busy --best --json there.json
 expect_same <(grep '"loss"' here.json) <(grep '"loss"' there.json)
-# Another machine has only the newest one; the best one stays there, and the message tells where.
+# Another machine has only the newest one locally; the best one stays at the address, and the message names
+# it.
 rm -r busy
 train 0 busy.json --out busy --resume auto train.steps=35
 expect_text 'fetched step 30 from'
@@ -323,8 +332,8 @@ expect_code 0 "$CLTRAIN" eval s3://bucket/runs/busy --best --json there.json
 expect_same <(grep '"loss"' here.json) <(grep '"loss"' there.json)
 for step in 15 21 28; do expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/busy/checkpoints/step_$step; done
 
-# A machine goes before it has uploaded the best one: on the next one the best one before it, which is still there, is the best one again,
-# and stays until a better one is there.
+# A machine is lost before it has uploaded the best one: on the next machine the previous best one, which is
+# still uploaded, is the best again, and stays until a better one is uploaded.
 sed 's:runs/busy:runs/gone:' busy.json >gone.json
 steps_there() { guarded "$tool" bucket list runs/gone/ 2>/dev/null | sed -n 's:.*/step_\([0-9]*\)/manifest.*:\1:p' | sort -n -u | paste -s -d ' '; }
 train 0 gone.json --out gone --max-steps 12
@@ -338,7 +347,8 @@ expect_text 'the best checkpoint so far, of step 15, is neither in gone/checkpoi
 expect_code 0 "$CLTRAIN" eval s3://bucket/runs/gone --best --json there.json
 expect_there '7 12 14 20'
 
-# A checkpoint whose upload takes longer than the run needs for checkpoint.keep newer ones stays here until it is there.
+# If uploading a checkpoint takes longer than the run needs for checkpoint.keep newer ones, its local files
+# stay until it is uploaded.
 net mlp train.steps=40 checkpoint.every=10 checkpoint.keep=1 >slow.json
 printf '%s\n' 'PUT slow.*step_10/model meet' 'GET /go meet' >server/faults
 "$CLTRAIN" train slow.json --out slow checkpoint.upload=s3://bucket/runs/slow >slow.out 2>&1 &

@@ -3,8 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 12
 #
-# A run of the checker beside an earlier one: an unchanged device is as before to the bit; other bits are told; what became worse
-# fails, what fails in both does not; a baseline that is damaged, of a newer version or no baseline is refused.
+# A run of the checker compared with an earlier one: an unchanged device gives the same bits; other bits are
+# reported; results that became worse fail, results that fail in both runs do not; a file that is damaged,
+# of a newer version or not a baseline is refused.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all "there is no OpenCL device"
@@ -20,7 +21,7 @@ expect_same <(sed -e '/"ms":/d' -e '/_xxh64/d' base.json) <(sed -e '/"ms":/d' -e
 expect_code 0 "$CLTRAIN" verify --baseline again.json -t 'softmax.odd'
 expect_text '0 worse' # what is left out on purpose is not missing
 
-# A device that rounds otherwise is right, too, and its bits are told.
+# A device that rounds in another way is right, too; its other bits are reported.
 mkdir other broken
 sed 's|^#define STORE_f32(p, i, v).*|#define STORE_f32(p, i, v) ((p)[i] = (v) * (1.0f + 0x1p-23f))|' "$CLTRAIN_BUILD_DIR/kernels/common.clh" >other/common.clh
 sed 's|^#define STORE_f32(p, i, v).*|#define STORE_f32(p, i, v) ((p)[i] = (v) + 1e-3f)|' "$CLTRAIN_BUILD_DIR/kernels/common.clh" >broken/common.clh
@@ -30,14 +31,14 @@ done
 CLTRAIN_KERNEL_DIR=$work/other expect_code 0 "$CLTRAIN" verify --caps all --baseline base.json -t 'softmax.*,silu.*' # relu must be exact
 expect_text '0 worse, .*bits of results: [0-9]+ the same, [1-9][0-9]* others:' '^  .*(silu|softmax|relu)\.[a-z_0-9]+\[[a-z]+\]/correct'
 
-# A device that became wrong fails, and is named; what it cannot do any more counts as well.
+# A device that became wrong fails, and is named; capabilities that it has lost count as well.
 CLTRAIN_KERNEL_DIR=$work/broken expect_code 1 "$CLTRAIN" verify --caps all --baseline base.json --junit worse.xml
 expect_text '^worse +relu\.tail\[lane\]/correct: PASS, now FAIL: ' 'checks are worse than in the baseline'
 grep -q '<failure' worse.xml && pass || fail 'JUnit has no failures'
 expect_code 1 "$CLTRAIN" verify --baseline base.json --caps none
 expect_text '^worse +softmax\.odd\[group\]/correct: PASS, now SKIP: .*lacks local'
 
-# A device that is as wrong as before does not fail; one that was mended is told.
+# A device that is as wrong as before does not fail; one that was corrected is reported.
 CLTRAIN_KERNEL_DIR=$work/broken expect_code 1 "$CLTRAIN" verify --caps all -t relu.tail --small --mode correct --json wrong.json
 CLTRAIN_KERNEL_DIR=$work/broken expect_code 0 "$CLTRAIN" verify --baseline wrong.json --junit known.xml
 expect_text '^known +relu\.tail\[lane\]/correct: fails as in the baseline' '0 worse, [1-9][0-9]* fail as before'
@@ -55,7 +56,7 @@ grep -q 'name="relu.gone/correct".*<failure' gone.xml && pass || fail 'JUnit doe
 CLTRAIN_KERNEL_DIR=$work/broken expect_code 1 "$CLTRAIN" verify --baseline gone.json --caps all -t relu.tail
 expect_text '^worse +relu\.tail\[lane\]/correct: not in the baseline, now FAIL'
 
-# Files that are no baseline.
+# Files that are not baselines.
 refuse() { # reason
     expect_code 2 "$CLTRAIN" verify --baseline bad.json
     expect_text "$1"

@@ -3,8 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 15
 #
-# Times of a run beside an earlier one. The earlier times are edited to a hundredth and to a hundredfold, so no verdict depends on
-# the machine: what takes a hundred times as long fails and is named, what became faster does not.
+# Times of a run compared with an earlier one. The earlier times are edited to a hundredth and to a
+# hundredfold, so no verdict depends on the machine: a check that takes a hundred times as long fails and is
+# named, one that became faster does not.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all "there is no OpenCL device"
@@ -33,7 +34,7 @@ scaled 100
 expect_code 0 "$CLTRAIN" verify --baseline scaled.json
 expect_text 'times: 0 slower, 1 faster, 0 neither'
 
-# Times of another device say nothing about this one, and times that cannot be are refused.
+# Times of another device say nothing about this one, and impossible times are refused.
 scaled 0.01
 sed 's/"device_name": ".*"/"device_name": "Another"/' scaled.json | "$CLTRAIN_BUILD_DIR/tests/seal" verify_xxh64 >other.json
 expect_code 0 "$CLTRAIN" verify --baseline other.json

@@ -16,7 +16,7 @@ expect_text '^SKIP +softmax\.odd\[group\]/correct' 'the device lacks local' '^PA
 # A loss whose terms cancel is as accurate as its terms: with this seed the sum is small and the terms are not.
 expect_code 0 "$CLTRAIN" verify --small -t cross_entropy.weights_mixed --mode correct --seed 253240599
 expect_text '^[0-9]+ passed, 0 failed'
-# The same of the deviations of a norm that is close to its mean.
+# The same holds for the deviations in a norm whose values are close to their mean.
 expect_code 0 "$CLTRAIN" verify --small -t 'update.spike_off' --mode correct --caps none --seed 108255164
 expect_text '^[0-9]+ passed, 0 failed'
 # A gradient that is the sum of several, and moments of many equal values: their rounding errors have one sign.

@@ -4,13 +4,13 @@
 # ctest-full: all
 # ctest-cost: 12
 #
-# The checks of the device alone: each built-in function that a kernel calls has one, the limits that docs/drivers.md names are those
-# that are checked, and wrong functions, barriers, groups, atomics and offsets are told apart from right ones. That a right device
-# passes the small ones is part of test_verify_ops.sh.
+# The checks of the device alone: each built-in function that a kernel calls has a check, the limits in
+# docs/drivers.md are the checked ones, and wrong functions, barriers, groups, atomics and offsets are
+# detected. That a right device passes the small ones is part of test_verify_ops.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# The functions of OpenCL C 1.2 and its extensions, but for vload, vstore, as_ and those about an item's place, which no driver
-# computes. Conversions are named without the lanes of their vectors.
+# The functions of OpenCL C 1.2 and its extensions, except vload, vstore, as_ and the functions for an
+# item's position, which drivers do not compute. Conversions are named without the lanes of their vectors.
 functions='acos acosh acospi asin asinh asinpi atan atan2 atanh atanpi atan2pi cbrt ceil copysign cos cosh cospi erfc erf exp exp2 exp10
     expm1 fabs fdim floor fma fmax fmin fmod fract frexp hypot ilogb ldexp lgamma log log2 log10 log1p logb mad maxmag minmag modf nan
     nextafter pow pown powr remainder remquo rint rootn round rsqrt sin sincos sinh sinpi sqrt tan tanh tanpi tgamma trunc abs abs_diff
@@ -59,7 +59,7 @@ if all_cases; then
     expect_text '^21 passed, 0 failed'
 fi
 
-# Wrong devices, all at once: each wrong edit is seen by its own check and by no other.
+# Wrong devices, all at the same time: each wrong edit is detected by its own check and by no other.
 mkdir wrong
 # edit FILE FROM TO: plants an edit in a kernel file
 edit() {

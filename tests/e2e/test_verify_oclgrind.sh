@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# The small cases of every op and GEMM backend under the interpreter Oclgrind: no invalid access, no data race, no use of an
-# uninitialised value. And the script notices a kernel with such a fault.
+# The small cases of every op and GEMM backend under the interpreter Oclgrind: no invalid access, no data
+# race, no use of an uninitialised value. And the script detects a kernel with such a fault.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 command -v oclgrind >/dev/null || skip_all "oclgrind is not installed (package oclgrind)"

@@ -4,8 +4,9 @@
 # ctest-full: all
 # ctest-cost: 20
 #
-# `verify --reduce`: of wrong kernels it writes folders whose program compiles without warnings, shows the wrong number, and finds
-# nothing wrong once the kernel in the folder is right. A driver that crashes ends the program, too. With "all": ten wrong kernels.
+# `verify --reduce`: for wrong kernels it writes folders whose program compiles without warnings, shows the
+# wrong number, and finds nothing wrong once the kernel in the folder is correct. A driver that crashes also
+# ends that program. With "all": ten wrong kernels.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
@@ -39,7 +40,7 @@ if [ "$(grep -c '^reduced: ' "$out")" != "$planted" ]; then fail "not every chec
 # Each size is as small as it can be.
 expect_text 'softmax.odd\[row\]/correct in [0-9]+ trials to x0.dim0=1 x0.dim1=1 x0.dim2=1$'
 
-# shows CODE: what the program of this folder must end with, run by the device on which the check failed.
+# shows CODE: runs the folder's program on the device on which the check failed; it must end with CODE.
 shows() { expect_code "$1" ./repro; }
 for folder in found/*/; do
     cd "$folder" || exit 1
@@ -62,7 +63,8 @@ expect_awk 'the page names the check, the device and the command' '/^. check . `
     /cltrain verify -t .softmax.odd\[row\]/ { n++ } END { exit n != 3 }' report.md
 cd "$work" || exit 1
 
-# What cannot be reduced is said with its reason; a folder with files is not touched, and asked for before the checks run.
+# A failure that cannot be reduced is reported with the reason; a folder that contains files is not changed,
+# and is refused before the checks run.
 CLTRAIN_KERNEL_DIR=$work/kernels expect_code 8 "$CLTRAIN" verify -t 'softmax.odd[row]' --reduce found
 expect_text 'found: the folder is not empty'
 reject_text '^device '

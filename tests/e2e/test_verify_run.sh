@@ -24,11 +24,11 @@ expect_code 0 "$CLTRAIN" verify --run run --steps 7
 expect_text '^replaying steps 1 to 7 ' 'not compared: the run has no checkpoint of step 7'
 expect_code 0 "$CLTRAIN" verify --run run/checkpoints/step_30 --steps 500
 expect_text '^replaying steps 31 to 40 '
-# The run is as it was, and nothing is left behind.
+# The run has not changed, and nothing is left over.
 [ "$before" = "$(find run | sort)" ] && pass || fail 'the replay changed the run'
 [ -z "$(ls -A tmp)" ] && pass || fail "the replay left $(ls -A tmp)"
 
-# Other kernels round otherwise; a kernel that is wrong is found.
+# Other kernels round differently; a wrong kernel is detected.
 expect_code 0 "$CLTRAIN" verify --run run --caps none
 expect_text '^loss +steps 1 to 10: (equal|differ by [0-9.]+e-0[678] at most .*1e-05 is allowed)' '^weights +after step 15: '
 mkdir broken
@@ -40,12 +40,13 @@ expect_text '^gradient norm +steps 1 to 10: differ .*0\.0001 is EXCEEDED' 'does 
 grep -q '"within_tolerance": false' worse.json && pass || fail 'the JSON does not tell that the tolerance is exceeded'
 CLTRAIN_KERNEL_DIR=$work/broken expect_code 0 "$CLTRAIN" verify --run run --caps all --tolerance 0.5
 
-# In 16 bits the promise is wider.
+# In 16 bits the promise allows larger differences.
 expect_code 0 "$CLTRAIN" train net.json --out half precision.mode=f16
 expect_code 0 "$CLTRAIN" verify --run half --caps none
 expect_text '0\.05 is allowed|steps 1 to 10: equal'
 
-# A run that was resumed with another length: each part has its own schedule, and the config of its own checkpoint.
+# A run that was resumed with another length: each part uses its own schedule, and the config of its own
+# checkpoint.
 net mlp train.steps=20 checkpoint.every=10 checkpoint.keep=0 schedule.type=cosine >cosine.json
 expect_code 0 "$CLTRAIN" train cosine.json --out longer
 expect_code 0 "$CLTRAIN" train --resume longer train.steps=40
@@ -57,7 +58,7 @@ rm -r longer/checkpoints/step_10 longer/checkpoints/step_20
 expect_code 2 "$CLTRAIN" verify --run longer
 expect_text 'was resumed after step 20, .* name a later checkpoint'
 
-# What cannot be replayed.
+# Runs that cannot be replayed.
 expect_code 0 "$CLTRAIN" export run --out weights.safetensors
 expect_code 0 "$CLTRAIN" train net.json --out tuned --init weights.safetensors train.steps=20
 expect_code 2 "$CLTRAIN" verify --run tuned

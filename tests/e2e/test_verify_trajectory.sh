@@ -16,7 +16,7 @@ if [ "$part" = all ]; then
         CLTRAIN_STYLE=$style expect_code 0 "$CLTRAIN" verify --trajectory --json $style.json
         expect_text '15 passed, 0 failed'
     done
-    # The recorded losses are what the script makes of such a run, but for the digits.
+    # The recorded losses equal what the script makes from such a run, except for the number of digits.
     expect_code 0 python3 "$CLTRAIN_SOURCE_DIR/scripts/make_trajectory_curves.py" groups.json
     plain() { sed '1,/#ifndef/d' "$1" | tr -d ' \n' | sed -E 's/[0-9]+\.[0-9]+(e-?[0-9]+)?|[0-9]+,/N/g; s/N,?/N/g'; }
     cp "$out" made.h
@@ -55,7 +55,7 @@ cut=$(printf '%0100d' 0)
 mkdir "$cut"
 TMPDIR=$work/$cut expect_code 0 "$CLTRAIN" verify --trajectory -t mlp.f32
 
-# --- gradients that no self-test of the device looks at are too large: told with the step ---
+# --- gradients that no self-test of the device covers are too large: reported with the step ---
 mkdir broken
 sed 's|) \* loss_scale;|) * loss_scale * 1.01f;|' "$CLTRAIN_BUILD_DIR/kernels/cross_entropy.cl" >broken/cross_entropy.cl
 if cmp -s broken/cross_entropy.cl "$CLTRAIN_BUILD_DIR/kernels/cross_entropy.cl"; then fail 'nothing was planted'; fi
@@ -63,7 +63,7 @@ CLTRAIN_KERNEL_DIR=$work/broken expect_code 1 "$CLTRAIN" verify --trajectory -t 
 expect_text '^FAIL +mlp\.f32/trajectory' 'step [0-9]+: the gradient norm is [0-9.]+, recorded [0-9.]+; a relative difference of 0\.0[0-9]+, and 0\.0001 is allowed' \
     "repeat: cltrain verify --trajectory -t mlp.f32/trajectory" '^not reduced: mlp\.f32/trajectory: a training' '^worse +mlp\.f32/trajectory: PASS, now FAIL'
 
-# --- a device that cannot, and one that is too slow ---
+# --- a device that cannot train, and one that is too slow ---
 expect_code 0 "$CLTRAIN" verify --trajectory -t 'mlp.f32' --caps memory=64K
 expect_text '^SKIP +mlp\.f32/trajectory' 'memory' '^0 passed, 0 failed, 1 skipped'
 expect_code 4 "$CLTRAIN" verify --trajectory -t mlp.f32 --device 'no such device'
@@ -77,7 +77,7 @@ if [ -f "$CLTRAIN_BUILD_DIR/tests/driver_shim.so" ]; then
     expect_text 'the training did not end in 5 s; it had computed [0-9]+ steps'
 fi
 
-# --- a signal ends it at once, and its data are removed ---
+# --- a signal ends it immediately, and its data is removed ---
 "$CLTRAIN" verify --trajectory >/dev/null 2>&1 &
 while ! compgen -G 'cltrain-trajectory-*/volumes/masks/ct003.nii' >/dev/null && kill -0 $!; do sleep 0.05; done
 kill -TERM $!

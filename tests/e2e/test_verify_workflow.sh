@@ -3,8 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 8
 #
-# deploy/verify.yml: the commands of its steps, taken from the file: a first run without a baseline, a second one beside it, and one
-# on a device that has become wrong, for whose vendor a folder is left.
+# deploy/verify.yml: the commands of its steps, taken from the file: a first run without a baseline, a
+# second one compared with it, and one on a device that has become wrong, which leaves a folder for the
+# vendor.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all "there is no OpenCL device"

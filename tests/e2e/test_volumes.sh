@@ -3,9 +3,9 @@
 # ctest-labels: quick
 # ctest-optimise: no
 #
-# Volumes from end to end: a model that judges voxel by voxel learns to segment synthetic CT; its whole-volume Dice does not
-# depend on how windows cover a volume, and is that of the masks that predict writes; a classifier of whole volumes; bad files
-# are listed.
+# Volumes from end to end: a model that judges voxel by voxel learns to segment synthetic CT; its
+# whole-volume Dice does not depend on how windows cover a volume, and equals the Dice of the masks that
+# predict writes; a classifier of whole volumes; bad files are listed.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 make_volumes=$CLTRAIN_BUILD_DIR/tests/make_volumes
 
@@ -30,7 +30,8 @@ expect_code 0 "$CLTRAIN" data verify val val/images/ct000.nii
 expect_text '16 x 20 x 24 voxels \(depth, height, width\) of i16' '2.5 x 0.8 x 0.8 mm, axes RAS' '3 good, none bad'
 expect_code 0 "$CLTRAIN" data verify seg.json 'data.spacing=[4,1,1]' data.orientation=LPS
 expect_text 'voxels of 4 x 1 x 1 mm, LPS'
-# A volume whose width goes to the left (srow_x begins with -0.8): a warning, unless all are turned alike.
+# A volume whose width goes to the left (srow_x begins with -0.8): a warning, unless all have the same
+# orientation.
 cp -r val mixed
 printf '\xcd\xcc\x4c\xbf' | dd of=mixed/images/ct001.nii bs=1 seek=280 conv=notrunc 2>/dev/null
 printf '\xcd\xcc\x4c\xbf' | dd of=mixed/masks/ct001.nii bs=1 seek=280 conv=notrunc 2>/dev/null
@@ -42,7 +43,8 @@ expect_code 0 "$CLTRAIN" data verify mixed
 expect_code 0 "$CLTRAIN" data verify seg.json data.path=mixed data.orientation=RAS
 reject_text 'otherwise'
 
-# A mask of another spacing than its image, by the pixdim of its header and by its sform: told by name, in training, too.
+# A mask whose spacing differs from its image's, by the pixdim of its header and by its sform: named in a
+# warning, in training, too.
 cp -r val spaced_masks
 printf '\x00\x00\x80\x3f' | dd of=spaced_masks/masks/ct000.nii bs=1 seek=80 conv=notrunc 2>/dev/null
 expect_code 0 "$CLTRAIN" data verify spaced_masks
@@ -101,7 +103,8 @@ expect_code 0 "$CLTRAIN" data show val/images/ct000.nii --out single.html
 expect_code 0 "$CLTRAIN" data show numbers.raw --out raw.html 'data.shape=[2,2,4]'
 grep -q 'Black is -1000 or below, white 0 or above.*soft tissue' raw.html && [ "$(grep -o '<img' raw.html | wc -l)" = 6 ] && pass ||
     fail 'raw volumes are not shown as slices'
-# A file that nothing tells of: data.type does. A config that is not well-formed is told as such.
+# A file whose kind cannot be recognised: data.type decides. A config that is not well-formed is reported as
+# such.
 cp numbers.raw numbers
 expect_code 2 "$CLTRAIN" data show numbers --out never.html 'data.shape=[2,2,4]'
 expect_text 'neither its name nor its content says what it is; give data.type=idx'
@@ -126,7 +129,8 @@ expect_text 'Dice 0\.[5-9][0-9]* of 2 volumes' # the noise allows no more to a m
 [ "$(grep -c '"eval_volume_dice":0\.[0-9]*,"eval_volumes":2,"eval_volume_dice_of":\[' run/metrics.jsonl)" = 2 ] && pass ||
     fail 'metrics.jsonl has no Dice of two evaluations'
 
-# How windows overlap changes nothing for such a model, nor does a single window for a whole volume (the direct evaluation).
+# The overlap of windows changes nothing for such a model, nor does a single window for a whole volume (the
+# direct evaluation).
 dice_of() { sed -n 's/.*"volume_dice": *\([0-9.]*\).*/\1/p' "$1"; }
 expect_code 0 "$CLTRAIN" eval run --json quarter.json
 for way in data.window_overlap=0 data.window_overlap=0.7 data.orientation=LPI data.orientation=SRA data.window_weights=gaussian 'data.patch=[16,20,24]' data.micro_batch=3; do
@@ -139,7 +143,8 @@ expect_text 'of 1 volume '
 expect_code 0 "$CLTRAIN" eval run --on train
 expect_text 'of 6 volumes'
 
-# Masks: of the volume's geometry, the same for every way of covering it, with the Dice that eval tells.
+# Masks: with the volume's geometry, the same for every way of covering it, and with the Dice that eval
+# reports.
 mkdir -p again/images again/masks spaced
 for name in ct000 ct001; do
     expect_code 0 "$CLTRAIN" predict run val/images/$name.nii --out again/masks/$name.nii.gz
@@ -170,7 +175,8 @@ expect_text 'nodule'
 expect_code 0 "$CLTRAIN" predict labels val/images/ct000.nii --out other.nii.gz
 expect_text 'class [01] (background|nodule): [0-9]+ voxels'
 
-# Masks of 0 and 255: told, with the key that makes two classes of them; predicted masks have these values again.
+# Masks of 0 and 255: a message names the key that makes two classes of them; predicted masks have these
+# values again.
 cp -r val white
 for name in ct000 ct001; do
     { head -c 352 val/masks/$name.nii; tail -c +353 val/masks/$name.nii | LC_ALL=C tr '\001' '\377'; } >white/masks/$name.nii
@@ -212,7 +218,7 @@ expect_text "this run predicts masks of volumes, and 'val/images' is a folder; n
 expect_code 3 "$CLTRAIN" predict run seg.json --out no.nii.gz
 expect_text 'it is not a NIfTI file'
 
-# Patches of a resumed run go on as if it had not stopped.
+# Patches of a resumed run continue as if it had not stopped.
 expect_code 0 "$CLTRAIN" train seg.json --out whole train.steps=40 data.workers=1
 expect_code 0 "$CLTRAIN" train seg.json --out half train.steps=40 data.workers=3 checkpoint.every=20 data.cache_mb=0
 expect_code 0 "$CLTRAIN" train --resume half/checkpoints/step_20 train.steps=40 --out rest
@@ -221,7 +227,8 @@ for other in half rest; do
         fail "the weights of '$other' are others than those of the whole run"
 done
 
-# A net that looks at neighbours, whose windows matter: gaussian weights come close to the whole volume at once.
+# A net that uses neighbouring voxels, so that windows matter: with gaussian weights the result comes close
+# to that of the whole volume.
 cat >conv.json <<'JSON'
 {"model": {"type": "graph", "layers": [{"op": "conv3d", "out": 8, "kernel": [3], "padding": [1]}, {"op": "relu"},
    {"op": "conv3d", "out": 8, "kernel": [3], "padding": [1]}, {"op": "relu"}, {"op": "conv3d", "out": 2, "kernel": [1]},

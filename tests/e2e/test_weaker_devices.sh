@@ -36,7 +36,7 @@ expect_text "there is no limit of this name \(did you mean 'workgroup'\?\)"
 expect_code 2 env CLTRAIN_LIMITS=local=x "$CLTRAIN" devices
 expect_text 'environment variable CLTRAIN_LIMITS: reading the limit .local=x.'
 
-# --- sizes are obeyed, and told ---
+# --- sizes are obeyed, and reported ---
 expect_code 0 env CLTRAIN_LIMITS=workgroup=32,local=16K,buffer=1M,memory=1G,align=4096 "$CLTRAIN" devices --json
 expect_text '"max_work_group": 32,' '"local_bytes": 16384,' '"max_alloc_bytes": 1048576,' '"usable_bytes": 1073741824,' '"align_bytes": 4096'
 reject_text '"local_proven_bytes": [0-9]{6}'
@@ -79,13 +79,13 @@ lanes | groups)
     finish
     ;;
 esac
-# Every two of these sizes at once, with lanes and in groups.
+# Each pair of these sizes together, with lanes and in groups.
 started gpt -fp64,workgroup=64,local=16K,buffer=256K
 started resnet -wide_vectors,-subgroups,workgroup=32,buffer=256K,align=4096
 started mlp -wide_vectors,-int64_atomics,workgroup=128,local=16K,align=4096
 
-# A driver that refuses groups of more than 64 work-items, which no query tells: without the limit it loses capabilities, with it none
-# is launched.
+# A driver that refuses groups of more than 64 work-items, which no query reports: without the limit in
+# --caps the device loses capabilities, with it no such group is launched.
 need_shim
 export CLTRAIN_CACHE_DIR=$work/cache LD_PRELOAD="$shim" CLT_SHIM='launch:*:groups=64'
 expect_code 0 "$CLTRAIN" train gpt.json --out large --caps=-wide_vectors

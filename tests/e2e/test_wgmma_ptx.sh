@@ -40,7 +40,8 @@ loop_of() {
         }'
 }
 
-# notices: what ptxas reports about products, with numbers from C7500 on: waits that it inserted, products that it serialises.
+# notices: what ptxas reports about products, with numbers from C7500 on: waits that it inserted, and
+# products that it serialised.
 notices() {
     grep -m 1 -E '\(C75[0-9]+\)|warning' k.log
 }
@@ -74,7 +75,7 @@ while read -r bm bn stages; do
     form=(-DBM="$bm" -DBN="$bn" -DWM="$wm" -DWN="$wn" -DSTAGES="$stages")
     items=$((bm / wm * (bn / wn) * 128))
     limit=255 most=
-    # NVIDIA's compiler tells the assembler how many items there are, which clang does not.
+    # NVIDIA's compiler gives the assembler the number of items, which clang does not.
     if [ "$items" -gt 256 ]; then limit=168 most=168; fi
     if [ "$items" -eq 256 ] && [ $((wm * wn)) -le 8192 ]; then limit=128; fi # two work-groups on a unit
     name="wgmma ${bm}x$bn of ${wm}x$wn s$stages"

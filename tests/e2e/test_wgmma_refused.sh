@@ -18,7 +18,8 @@ cat >mlp.json <<'JSON'
  "precision": {"mode": "bf16"}, "train": {"steps": 6, "log_every": 1}, "device": {"tune": "off"}}
 JSON
 
-# trained NAME OPTION...: one training; its losses are in NAME.loss, its launches in counts; no rule was violated.
+# trained NAME OPTION...: trains once; writes the losses to NAME.loss, the launches to counts; no rule may
+# be violated.
 trained() {
     local name=$1
     shift
@@ -98,8 +99,9 @@ for what in memory:70 resources:0; do
     CLTRAIN_CACHE_DIR=$work/fresh_$what trained "last_$what"
     reject_text 'goes without .wgmma.' 'goes on without'
 done
-# Each is met by a probe in a child process. A failure is asked again, and what else the device can do is remembered: where the driver
-# hangs nothing but wgmma is asked, in a hundredth of the time that it is given.
+# A probe in a child process meets each of these faults. After a failure the probe is asked again, and the
+# device's other answers are remembered: where the driver hangs, only wgmma is asked for again, within a
+# hundredth of the time limit.
 for what in create:refused build:refused abort:crashed launch:failed hang:hung; do
     answer=${what#*:} what=${what%:*} seconds=1000000
     if [ "$what" = hang ]; then cp -r fresh_launch fresh_hang && seconds=$((40 * ${CLTRAIN_TEST_PATIENCE:-1})); fi

@@ -3,11 +3,12 @@
 # ctest-labels: full
 # ctest-optimise: no
 #
-# Tensors may have more than 2^32 elements, which no test can allocate. So clang-tidy finds each product of 32
-# bits in a kernel, or in a header of kernels, that becomes an offset of 64: tests/golden/narrow_products.txt lists the lines whose products
-# are bounded (a place in a tile, a row, a part), and any other line needs a cast of a factor to ulong. Indices of
-# the type idx_t are looked at in their wide form. Versions of clang-tidy differ in what they find: whether a
-# line of the list is gone is asked of the one that made it, which its first line names.
+# Tensors may have more than 2^32 elements, which no test can allocate. So clang-tidy finds each product of
+# 32 bits in a kernel, or in a header of kernels, that becomes an offset of 64:
+# tests/golden/narrow_products.txt lists the lines whose products are bounded (a place in a tile, a row, a
+# part), and any other line needs a cast of a factor to ulong. Indices of the type idx_t are checked in
+# their wide form. Versions of clang-tidy find different lines: only the version that made the list, which
+# its first line names, checks whether a line of it is gone.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 kernels=$CLTRAIN_BUILD_DIR/kernels known=$CLTRAIN_SOURCE_DIR/tests/golden/narrow_products.txt
 tidy=
@@ -15,7 +16,7 @@ for name in clang-tidy clang-tidy-19 clang-tidy-18 clang-tidy-17 clang-tidy-16 c
     if command -v $name >/dev/null; then tidy=$name; break; fi
 done
 [ -n "$tidy" ] || skip_all 'clang-tidy is not installed'
-# tidy_file FILE OPTION...: clang-tidy's words about a kernel file
+# tidy_file FILE OPTION...: clang-tidy's messages for a kernel file
 tidy_file() {
     "$tidy" --quiet --header-filter='\.clh$' --checks='-*,bugprone-implicit-widening-of-multiplication-result' "$1" -- \
         -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -I"${1%/*}" -target spir64 "${@:2}" 2>&1
@@ -43,7 +44,7 @@ if ! head -n 1 "$known" | grep -q "clang-tidy $version\b"; then
     note_skip "lines of tests/golden/narrow_products.txt that are gone: the list is not of clang-tidy $version"
 elif [ -s gone ]; then fail "lines of tests/golden/narrow_products.txt that no kernel has any more: $(cat gone)"; else pass; fi
 
-# A cast that is taken away is seen, in a kernel file and in a header that one includes.
+# A removed cast is detected, in a kernel file and in a header that a kernel file includes.
 # takes_away CAST FILE KERNELS: the product after the cast in FILE is found when KERNELS is read
 takes_away() {
     rm -rf edited

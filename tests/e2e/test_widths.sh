@@ -9,7 +9,7 @@
 screen=$CLTRAIN_BUILD_DIR/tests/screen_of
 [ -x "$screen" ] || skip_all 'screen_of was not built'
 export NO_COLOR=1
-# Paths are printed whole, so those of the program and of its caches are short here.
+# Paths are never broken, so the paths of the program and of its caches are short here.
 ln -s "$CLTRAIN" cltrain
 export CLTRAIN_PROGRAM=$CLTRAIN CLTRAIN=./cltrain
 own_cache cache
@@ -18,14 +18,15 @@ awk 'BEGIN { srand(5); print "rooms,area,price"; for (i = 0; i < 80; i++) { a = 
 for i in {1..40}; do echo "line $i of a text about nothing in particular, which goes on for a while"; done >story.txt
 expect_code 0 "$CLTRAIN" new houses.csv
 
-# at_80 CODE ARGUMENT...: what the terminal receives has no line of more than 80 columns. The same words come without a terminal: none is
-# cut (their order may differ, since a cell of a table has several lines). NUMBERS=no: times and the like differ between two runs, so that words are not compared.
+# at_80 CODE ARGUMENT...: what the terminal receives has no line of more than 80 columns. Without a terminal
+# the output has the same words, so none is cut (their order may differ, since a cell of a table has several
+# lines). NUMBERS=no: times and similar values differ between two runs, so words are not compared.
 at_80() {
     local want=$1
     shift
     rm -rf shards w.safetensors new.json
     expect_code "$want" "$screen" -c 80 -o raw "$CLTRAIN" "$@"
-    # progress is drawn in place: what stands after the last carriage return of a line stays
+    # progress is drawn in place: what follows the last carriage return of a line stays
     sed -e 's/\r$//' -e 's/.*\r//' -e 's/\x1b\[[0-9;?]*[A-Za-z]//g' raw >lines
     expect_awk "$*: a line is wider than 80 columns: $(awk 'length($0) > 80 { print; exit }' lines)" 'length($0) > 80 { exit 1 }' lines
     [ "${NUMBERS:-yes}" = yes ] || return 0

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Makes one allocation of a program fail. Loaded with LD_PRELOAD, it counts the calls of malloc, calloc,
- * realloc, strdup and posix_memalign that come from the program itself, or else from one library (of all others the
- * handling of errors is not the program's), and lets the call with a given number return NULL. It must not use anything of
- * the engine.
+ * realloc, strdup and posix_memalign that come from the program itself, or else from one library (other
+ * libraries handle their errors themselves), and lets the call with a given number return NULL. It must not
+ * use anything of the engine.
  *
  *   CLT_ALLOC_SHIM = N      the N-th such call fails; 0 or unset: none
  *   CLT_ALLOC_SHIM_LIBRARY  a part of a library's file name, such as libjpeg: its calls are counted instead
@@ -25,7 +25,7 @@
 
 static atomic_long calls;
 static long wanted = -1;
-static uintptr_t text_from, text_to; /* the code whose calls count */
+static uintptr_t text_from, text_to; /* code range whose calls count */
 
 static int find_text(struct dl_phdr_info *info, size_t size, void *context)
 {

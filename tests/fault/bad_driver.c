@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The library of an OpenCL driver that ends or blocks the process when it is loaded. Or (HARM_listing) a
- * library that is preloaded and ends the child process that lists devices as soon as the loader looks for
- * drivers. */
+ * The library of an OpenCL driver that ends or blocks the process when it is loaded. Built with
+ * HARM_listing: a library that is preloaded and ends the child process that lists devices as soon as the
+ * loader looks for drivers. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
  *
  * Simulates a bad OpenCL driver in a program that knows nothing of it. Loaded with LD_PRELOAD, its functions
  * come before the loader's, so that the calls of the engine and of CLBlast both pass through it. It must not
- * use anything of the engine. One environment variable says what goes wrong:
+ * use anything of the engine. An environment variable says what goes wrong:
  *
  *   CLT_SHIM = entry;entry;...
  *   entry    = CALL:MATCH:ACTION[:nth=N | :from=N | :every=N]   or   log=FILE   or   platform=NAME
@@ -16,7 +16,7 @@
  *   launch      clEnqueueNDRangeKernel
  *   read        clEnqueueReadBuffer
  *
- * MATCH: *, or tests joined by '+', all of which must hold; '!' before a test turns it round
+ * MATCH: *, or tests joined by '+', all of which must hold; '!' before a test negates it
  *   NAME          the kernel's name or the program's source file contains NAME (in a build: the file)
  *   kernel=NAME   the kernel's name contains NAME (in a build: the source contains it)
  *   family=NAME   the program's source file is NAME.cl; "foreign": it is not the engine's (CLBlast)
@@ -152,7 +152,7 @@ static void sleep_for_ever(void)
         pause();
 }
 
-/* Lock not held. Ends the process for the actions that are the same everywhere; a launch hangs in its own
+/* Lock not held. Ends the process for the actions that do the same in every call; a launch hangs in its own
  * way. */
 static void strike(call c, action a)
 {
@@ -177,7 +177,7 @@ static void add_program(cl_program id, const char *source, size_t length)
         shim.programs = grow(shim.programs, shim.n_programs, sizeof *p);
         p = &shim.programs[shim.n_programs++];
     } else {
-        free(p->source); /* the driver gave an old handle again */
+        free(p->source); /* the driver reused an old handle */
     }
     *p = (program_record){.id = id, .source = malloc(length + 1), .length = length};
     if (!p->source)
@@ -418,7 +418,7 @@ static cl_context context_of(cl_command_queue queue)
     return context;
 }
 
-/* CL_SUCCESS: it lives. */
+/* CL_SUCCESS: the context is alive. */
 static cl_int dead_context(cl_context context)
 {
     cl_int code = CL_SUCCESS;
@@ -468,7 +468,7 @@ static cl_int accept_and_fail(cl_command_queue queue, cl_int code, cl_event *eve
     return CL_SUCCESS;
 }
 
-/* The code of a failed command before this marker, which is then told. */
+/* The code of a failed command before this marker; the marker reports it, once. */
 static cl_int failure_before(cl_command_queue queue)
 {
     cl_int code = CL_SUCCESS;
@@ -496,7 +496,7 @@ VISIBLE cl_int CL_API_CALL clEnqueueMarkerWithWaitList(cl_command_queue queue, c
     return REAL(clEnqueueMarkerWithWaitList)(queue, n, wait, event);
 }
 
-/* What fails in a dead context and is the driver's otherwise. */
+/* The functions that fail in a dead context and otherwise call the driver. */
 #define MORTAL(name, parameters, arguments)                                                                  \
     VISIBLE cl_int CL_API_CALL name parameters                                                               \
     {                                                                                                        \
@@ -583,7 +583,7 @@ static cl_int real_launch(const launch *l)
                                         l->wait, l->event);
 }
 
-/* Launches, and spoils what the kernel changed in the way that the action says. */
+/* Launches, and spoils the kernel's results as the action says. */
 static cl_int launch_wrong(const launch *l, action a, double value)
 {
     shim_copy list[MAX_ARGS];
@@ -606,7 +606,7 @@ static cl_int launch_wrong(const launch *l, action a, double value)
     return code;
 }
 
-/* Behind a command that never ends nothing of the queue does. */
+/* After a command that never ends, no command of the queue runs. */
 static cl_int launch_hanging(const launch *l)
 {
     cl_event never = REAL(clCreateUserEvent)(context_of(l->queue), NULL);
@@ -614,8 +614,8 @@ static cl_int launch_hanging(const launch *l)
     return real_launch(l);
 }
 
-/* The driver runs this in the order of the queue. When the previous command has just ended, the time counts from
- * its end, so that what the operating system sleeps too long does not add up. */
+/* The driver runs this in the order of the queue. If the previous command has just ended, the time counts
+ * from its end, so that late wake-ups by the operating system do not add up. */
 static void CL_CALLBACK idle(void *arguments)
 {
     static int64_t busy_until; /* nanoseconds */
@@ -684,7 +684,7 @@ VISIBLE cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_ker
     }
 }
 
-/* Reads: what is wrong is seen by whoever waits, so the read is made a blocking one. */
+/* A read with wrong data: the waiting caller sees it, so the read is made blocking. */
 VISIBLE cl_int CL_API_CALL clEnqueueReadBuffer(cl_command_queue queue, cl_mem mem, cl_bool blocking,
                                                size_t offset, size_t size, void *host, cl_uint n,
                                                const cl_event *wait, cl_event *event)
@@ -713,7 +713,7 @@ VISIBLE cl_int CL_API_CALL clEnqueueReadBuffer(cl_command_queue queue, cl_mem me
 
 /* Platforms */
 
-/* The name that the device must report, by its place among the devices of its platform; false: its own. */
+/* The name that the device must report, by its index on its platform; false: its own name. */
 static bool played_name(cl_device_id device, char *name, size_t size)
 {
     cl_platform_id platform;

@@ -38,11 +38,11 @@ typedef enum action {
     ACTION_COUNT
 } action;
 
-/* What a call operates on. */
+/* The objects of a call. */
 typedef struct subject {
     const char *family, *kernel, *options, *source;
     size_t length, bytes;
-    size_t threads; /* that are in the same call (of a build) */
+    size_t threads; /* that are in clBuildProgram now */
 } subject;
 
 /* Ends the process with a message: the variable contains a rule that is not valid. */
@@ -55,14 +55,16 @@ action shim_judge(call c, const subject *s, double *value);
 size_t shim_limit_of(const subject *s);
 /* The name that platforms must report; NULL: their own. */
 const char *shim_platform(void);
-/* The name that the device at this place of its platform must report; false: its own. */
+/* The name that the device with this index on its platform must report; false: its own name. */
 bool shim_device_name(unsigned place, char *name, size_t size);
-/* The bytes of the largest buffer that there is memory for, which the device does not say; SIZE_MAX: no limit. */
+/* Memory is refused for larger buffers, in bytes, and the device does not report this limit; SIZE_MAX: no
+ * limit. */
 size_t shim_memory(void);
-/* The bytes of the largest buffer; SIZE_MAX: what the device says. */
+/* The size of the largest buffer in bytes, which the device reports; SIZE_MAX: the device's own. */
 size_t shim_largest_buffer(void);
 
-/* Writes what makes a built-in function wrong, to stand before every program; "" and false: nothing. */
+/* Writes the text that makes a built-in function wrong, to be put before every program; "" and false:
+ * none. */
 bool shim_builtin(char *text, size_t size);
 
 /* driver_shim_spoil.c: a buffer of a kernel, with its contents before the launch. */
@@ -73,8 +75,8 @@ typedef struct shim_copy {
 } shim_copy;
 /* The contents of the buffer now; free() them. */
 uint32_t *shim_contents(cl_command_queue queue, const shim_copy *copy);
-/* Gives words that have changed since wrong values: GARBAGE, GROUP_WRONG (of a launch of `groups` groups) or
- * FAR_WRONG. */
+/* Gives wrong values to words that have changed since the launch: GARBAGE, GROUP_WRONG (in a launch of
+ * `groups` groups) or FAR_WRONG. */
 void shim_spoil(cl_command_queue queue, const shim_copy *copy, action how, double value, size_t groups);
 
 #pragma GCC visibility pop

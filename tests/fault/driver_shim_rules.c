@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const char *const call_names[CALL_COUNT] = {"build", "kernel", "group", "local", "launch", "read"};
-/* A name, the calls it is for, and its number when none is given. */
+/* An action's name, its calls, and its number if none is given. */
 static const struct {
     const char *name;
     unsigned calls;
@@ -126,7 +126,7 @@ static void parse_entry(char *text)
         shim_stop("neither nth=N nor from=N nor every=N:", part[3]);
 }
 
-/* The copy of the text stays for ever: rules point into it. */
+/* The copy of the text is never freed: rules point into it. */
 void shim_read_rules(void)
 {
     const char *text = getenv("CLT_SHIM");
@@ -149,7 +149,7 @@ static bool one_test(const char *test, const subject *s)
     const char *value = strchr(test, '=');
     if (!value)
         return strstr(s->kernel, test) != NULL || strstr(s->family, test) != NULL;
-    size_t key = (size_t)(++value - test); /* with its equals sign */
+    size_t key = (size_t)(++value - test); /* including the equals sign */
     if (strncmp(test, "kernel=", key) == 0)
         return s->kernel[0] ? strstr(s->kernel, value) != NULL : contains(s, value);
     if (strncmp(test, "family=", key) == 0)
@@ -252,7 +252,7 @@ bool shim_builtin(char *text, size_t size)
         return false;
     if (sscanf(shim.builtin, "%63[a-z0-9_]/%lf", name, &ulps) != 2)
         shim_stop("not builtin=NAME/ULPS:", shim.builtin);
-    /* The functions call the driver's one, which may itself be a macro, before the name gets its new
+    /* The function calls the driver's, whose name may itself be a macro, before the name gets its new
      * meaning. */
     static const char *const types[] = {"float", "float2", "float3", "float4", "float8", "float16"};
     size_t used = 0;

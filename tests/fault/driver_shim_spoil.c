@@ -17,7 +17,7 @@ uint32_t *shim_contents(cl_command_queue queue, const shim_copy *c)
     return words;
 }
 
-/* Wrong, but finite where it was finite, whether the word is one f32 or two 16-bit floats. */
+/* The wrong value is finite if the word was, whether the word is one f32 or two 16-bit floats. */
 static uint32_t wrong_word(uint32_t word)
 {
     return word == 0 ? 0x3f803f80u : word ^ 0x00c00240u;

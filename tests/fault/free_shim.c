@@ -5,7 +5,7 @@
  * memory was written after it was freed, the program ends with code 97 and a line with the size of the block.
  * It must not use anything of the engine.
  *
- *   CLT_FREE_SHIM_LOG = FILE   receives the number of blocks that were looked at */
+ *   CLT_FREE_SHIM_LOG = FILE   receives the number of blocks that were checked */
 #include <fcntl.h>
 #include <link.h>
 #include <malloc.h>
@@ -19,7 +19,7 @@
 
 #define VISIBLE __attribute__((visibility("default")))
 #define PATTERN 0xDB
-#define MOST 200000 /* blocks; later ones are freed */
+#define MOST 200000 /* kept blocks; later ones are freed */
 #define GRACE_US                                                                                             \
     1000000 /* what is still under way at the end of the program gets so long to come too late               \
              */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lets the devices of a program that knows nothing of it say that they are GPUs. Loaded with LD_PRELOAD; CLT_GPU_PLACES
- * has the place of each device of a platform on the PCI bus, "0000:17:00.0,0000:65:00.0". Devices of a platform beyond those of
- * CLT_GPU_COUNT, a file with a number, are gone. */
+ * Loaded with LD_PRELOAD, it makes a program's devices report that they are GPUs. CLT_GPU_PLACES lists the
+ * address of each device of a platform on the PCI bus, "0000:17:00.0,0000:65:00.0". CLT_GPU_COUNT is a file
+ * with a number: a platform has no more devices than that. */
 #include <CL/cl.h>
 #include <dlfcn.h>
 #include <stdint.h>
@@ -55,7 +55,7 @@ VISIBLE cl_int CL_API_CALL clGetDeviceIDs(cl_platform_id platform, cl_device_typ
                                           cl_device_id *devices, cl_uint *count)
 {
     __typeof__(&clGetDeviceIDs) real = REAL(clGetDeviceIDs);
-    if (!real) /* a plug-in of mpirun's, whose OpenCL is not in the global scope */
+    if (!real) /* a plug-in of mpirun, which does not load OpenCL into the global scope */
         return CL_DEVICE_NOT_FOUND;
     const char *path = getenv("CLT_GPU_COUNT");
     FILE *file = path ? fopen(path, "re") : NULL;

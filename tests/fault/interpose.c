@@ -66,7 +66,7 @@ static void *find(const char *name)
     return real;
 }
 
-/* A function that counts and passes on. */
+/* A function that counts the call and passes it on. */
 #define COUNTED_WITH(counting, result, name, parameters, arguments)                                          \
     __attribute__((visibility("default"))) result CL_API_CALL name parameters                                \
     {                                                                                                        \
@@ -167,7 +167,7 @@ COMMAND(CALL_MARKER, clEnqueueMarkerWithWaitList,
         (cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e), (q, n, w, e))
 
 #ifdef CLT_HAVE_CLBLAST
-/* The one function of CLBlast that the engine calls: what happens inside is the library's. */
+/* The only function of CLBlast that the engine calls: calls inside it count as the library's. */
 __attribute__((visibility("default"))) CLBlastStatusCode CLBlastSgemm(
     const CLBlastLayout layout, const CLBlastTranspose ta, const CLBlastTranspose tb, const size_t m,
     const size_t n, const size_t k, const float alpha, const cl_mem a, const size_t oa, const size_t lda,

@@ -35,7 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* By name: in 64-bit builds open may be known under several. */
+/* Looked up by name: in 64-bit builds open may have several names. */
 #define REAL(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
 
 static struct {
@@ -46,7 +46,7 @@ static struct {
     char newest[256]; /* of the folders step_N.tmp-* */
     int log;
     int save, call;     /* numbers from 1 */
-    int snapshot_of;    /* save that was hit and is not copied yet, 0 */
+    int snapshot_of;    /* save that was hit and is not copied yet, or 0 */
     bool fail_the_next; /* after a short write */
 } shim = {.lock = PTHREAD_MUTEX_INITIALIZER, .log = -1};
 
@@ -72,7 +72,7 @@ static bool inside(const char *path)
            (path[length] == '/' || path[length] == '\0');
 }
 
-/* Whether the path is in another folder step_N.tmp-* than the one before. */
+/* Whether the path is in another folder step_N.tmp-* than the last one. */
 static bool is_next_part(const char *path)
 {
     const char *name = path + strlen(shim.folder) + 1;
@@ -92,14 +92,14 @@ static void copy_folder(void)
     snprintf(to, sizeof to, "%s/%d", shim.snapshot, shim.snapshot_of);
     char *const arguments[] = {cp, link, (char *)(uintptr_t)shim.folder, to, NULL};
     char path[] = "PATH=/usr/bin:/bin";
-    char *const environment[] = {path, NULL}; /* the copy is made without the shim */
+    char *const environment[] = {path, NULL}; /* the program that copies runs without the shim */
     shim.snapshot_of = 0;
     if (posix_spawnp(&child, "cp", NULL, NULL, arguments, environment) != 0 ||
         waitpid(child, &result, 0) != child || result != 0)
         abort();
 }
 
-/* At the end of the program too, for the last save. */
+/* Runs at the end of the program, too, for the last save. */
 __attribute__((destructor)) static void at_end(void)
 {
     pthread_mutex_lock(&shim.lock);
@@ -108,7 +108,7 @@ __attribute__((destructor)) static void at_end(void)
     pthread_mutex_unlock(&shim.lock);
 }
 
-/* The plan's entry for this save hits this call. */
+/* Whether the plan's entry for this save hits this call. */
 static bool planned(void)
 {
     const char *at = shim.plan;
@@ -137,7 +137,7 @@ static int error_of(const char *action)
 
 typedef enum verdict { GO_ON, FAIL, HALF } verdict;
 
-/* Counts the call and says what becomes of it; FAIL: errno is set. */
+/* Counts the call and returns its fate; FAIL: errno is set. */
 static verdict judge(const char *name, const char *path, bool begins)
 {
     char line[PATH_MAX + 64];

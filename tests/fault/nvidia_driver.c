@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plays NVIDIA's OpenCL library, or (SIBLING) one of the libraries that it opens by name. Its platform is
- * PoCL's, and there is none unless libcuda.so.1 opens by that name and has the same version, as the names of
- * their files tell; with PLAYED_NEEDS_ALL also the compiler and the assembler. */
+ * Simulates NVIDIA's OpenCL library or, built with SIBLING, one of the libraries that it opens by name. It
+ * offers PoCL's platform if libcuda.so.1 can be opened by that name and has the same version, according to
+ * the names of the files; with PLAYED_NEEDS_ALL the compiler and the assembler must be there, too. */
 #include <CL/cl.h>
 #include <dlfcn.h>
 #include <limits.h>
@@ -22,7 +22,7 @@ static void *pocl(const char *name)
     return library != NULL ? dlsym(library, name) : NULL;
 }
 
-/* The end of a file's name, "580.1.2" of libcuda.so.580.1.2. */
+/* The end of a file's name: "580.1.2" for libcuda.so.580.1.2. */
 static const char *version_of(void *symbol, char real[PATH_MAX])
 {
     Dl_info info;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plays NVIDIA's library NVML for the tests of monitoring: one GPU at 00000000:65:00.0 whose figures are
- * known. Its energy counter grows by 100 J with each question, so that nothing depends on time. Built once
+ * Simulates NVIDIA's library NVML for the tests of monitoring: one GPU at 00000000:65:00.0 whose figures
+ * are known. Its energy counter grows by 100 J with each query, so that nothing depends on time. Built once
  * for each KIND:
  *
  *   KIND_all      every function that cltrain asks for; an error of the device (Xid 79) is reported once
@@ -45,7 +45,7 @@ enum {
 #define ANSWER_2 ANSWER
 #endif
 
-static int gpu; /* whose address is the handle */
+static int gpu; /* a handle is its address */
 #if KIND_mig
 static int parts[2];
 #define IS_PART(device) ((device) == &parts[0] || (device) == &parts[1])
@@ -53,7 +53,7 @@ static int parts[2];
 #define IS_PART(device) ((void)(device), 0)
 #endif
 
-/* Writes a value if the question is for the GPU. */
+/* Writes a value if the query is for the GPU. */
 #define TELL(out, value)                                                                                     \
     do {                                                                                                     \
         if (device != &gpu)                                                                                  \
@@ -269,7 +269,7 @@ API int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *count)
 API int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void **part);
 API int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void **part)
 {
-    if (index != 0 && index != 3) /* places may be free */
+    if (index != 0 && index != 3) /* not every index has a part */
         return NOT_FOUND;
     TELL(part, &parts[index / 3]);
 }
@@ -352,7 +352,7 @@ API int nvmlEventSetWait_v2(void *set, event *out, unsigned ms)
     if (set != &events || ms != 0)
         return ARGUMENT;
 #if KIND_xids
-    if (!(told = !told)) /* one event each time that events are asked for */
+    if (!(told = !told)) /* one event for each query */
         return NO_EVENT;
 #else
     if (told)

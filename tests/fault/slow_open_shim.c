@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Simulates storage that is far away: loaded with LD_PRELOAD, it lets every open of a file in a folder sleep before it
- * opens the file. Anything else is as fast as it is. It must not use anything of the engine.
+ * Simulates distant storage: loaded with LD_PRELOAD, it makes every open of a file in a folder sleep first.
+ * Everything else keeps its speed. It must not use anything of the engine.
  *
  *   CLT_SLOW_OPEN_FOLDER  beginning of the paths that are slow, as the program names them
  *   CLT_SLOW_OPEN_MS      how long an open takes, in milliseconds
@@ -21,7 +21,7 @@
 
 typedef int opener(const char *path, int flags, ...);
 
-/* Waits until the threads have met. */
+/* Waits until the threads have met here. */
 static void meet(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -56,7 +56,7 @@ static void sleep_for(const char *path)
         continue;
 }
 
-/* Defines open or open64; files are made with a mode. */
+/* Defines open or open64; with O_CREAT they have a mode. */
 #define SLOW_OPEN(name)                                                                                      \
     __attribute__((visibility("default"))) int name(const char *path, int flags, ...)                        \
     {                                                                                                        \

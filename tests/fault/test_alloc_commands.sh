@@ -3,9 +3,10 @@
 # ctest-labels: quick
 # ctest-cost: 10 ctest-optimise: no
 #
-# One allocation of a command fails (alloc_shim.c): it ends with 70 and says that memory was missing, or it could do without and ends
-# with 0 and the result of a run without a fault. Never a crash, a hang, another code or a result that differs. The commands that
-# train are test_device_faults.sh's. CLTRAIN_FAULT_STEP: every how many allocations one fails (default: a few of each command);
+# One allocation of a command fails (alloc_shim.c): it ends with 70 and says that memory was missing, or it
+# does not need this memory, and ends with 0 and the result of a run without a fault. There is never a
+# crash, a hang, another code or another result. test_device_faults.sh tests the commands that train.
+# CLTRAIN_FAULT_STEP=N: every N-th allocation fails (default: a few of each command);
 # CLTRAIN_FAULT_COMMANDS: some of the names below.
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 shim=$CLTRAIN_BUILD_DIR/tests/alloc_shim.so
@@ -40,7 +41,8 @@ run() { # NAME VARIABLE=VALUE...: the command, its result in the folder `result`
     generate) "${it[@]}" generate good --prompt 'line' --max-new 4 --temperature 0 >result/text 2>"$out" ;;
     esac
 }
-# Times differ from run to run; and so does what a CPU device may use, which is the memory that other processes leave.
+# Times differ from run to run, and so does the memory that a CPU device may use, since other processes use
+# memory, too.
 digest() {
     (cd result && find . -type f | sort | while read -r file; do
         echo "$file"

@@ -3,8 +3,9 @@
 # ctest-labels: quick
 # ctest-optimise: no
 #
-# One allocation inside of a library that reads data fails (alloc_shim.c): the command ends with 70 and says that memory was missing,
-# never with damaged data, or it does without and ends as without a fault.
+# One allocation inside of a library that reads data fails (alloc_shim.c): the command ends with 70 and says
+# that memory was missing, never with damaged data, or it does not need this memory, and ends as without a
+# fault.
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 shim=$CLTRAIN_BUILD_DIR/tests/alloc_shim.so
 [ -f "$shim" ] || skip_all "the shim was not built"
@@ -19,8 +20,8 @@ dnF1c2cICAwKDgkNC2dISExKTklNS2coKCwqLiktKwcAWYcO4apYRogAAAAASUVORK5CYII=
 TEXT
 cp pngs/a/1.png pngs/a/2.png
 { be32 0x00000801 && be32 5000 && bytes 5000 4 10; } | gzip -n >labels.idx.gz
-# each LIBRARY OPERAND: data verify of the operand, one allocation of the library failing at a time, up to 24 of them; "": those that
-# the program makes, among them the ones for libpng.
+# each LIBRARY OPERAND: runs data verify of the operand, with one failing allocation of the library at a
+# time, up to 24 of them; "": allocations of the program, including those for libpng.
 each() {
     local library=$1 operand=$2 n code failed=0 last
     local it=(guarded env LD_PRELOAD="$shim")

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# Programs compiled by child processes (cl/program/builders.h): the training takes them from the driver's cache, with the same losses as
-# without children; a compiler that crashes in a child costs what needs its program, and not the training.
+# Programs compiled by child processes (cl/program/builders.h): the training takes them from the driver's
+# cache, with the same losses as without children; if a compiler crashes in a child, only the users of its
+# program are lost, and training continues.
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 CLTRAIN_LOG=debug "$CLTRAIN" devices >devices.txt 2>&1
 grep -q 'quirk own_cache' devices.txt || skip_all "the device's driver builds in threads, or keeps nothing: children are not used"
@@ -17,7 +18,7 @@ cat >mlp.json <<'JSON'
  "train": {"steps": 6, "log_every": 1}, "device": {"tune": "off"}}
 JSON
 
-# trains BUILDERS NAME [VARIABLE=VALUE...]: with an empty driver's cache.
+# trains BUILDERS NAME [VARIABLE=VALUE...]: trains with an empty driver's cache.
 trains() {
     local builders=$1 name=$2
     shift 2
@@ -46,7 +47,8 @@ paste one.loss crashed.loss >both # of products by another kernel
 expect_awk 'crashed: losses differ from those without children' \
     '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d < 1e-4)) bad = 1 } END { exit bad || NR < 6 }' both
 
-# A driver that is called as Intel's runtime for CPUs: children there, too, but it keeps nothing, so that they fill the cache of binaries.
+# A driver with the name of Intel's runtime for CPUs: it has children, too, but no cache of its own, so the
+# children fill cltrain's cache of binaries.
 intel=(CLT_SHIM='platform=Intel(R) OpenCL' CLTRAIN_CACHE_DIR="$work/cache_intel")
 expect_code 0 env "${intel[@]}" CLTRAIN_LOG=debug "$CLTRAIN" devices
 expect_text 'quirk serial_builds'
@@ -60,8 +62,8 @@ if find cache_intel -name '*.built' | grep -q .; then fail 'marks of a driver th
 trains 2 again "${intel[@]}" POCL_CACHE_DIR="$work/pocl-intel" # which is part of what a kept binary is for
 expect_text ' 0 compiled in child processes'
 same_losses again
-# At the first start of all the children that asked the device go on as builders, and no other is started; one that ends after
-# its first answers costs a new one.
+# At the first start, all children that asked the device continue as builders, and no other child is
+# started; if one ends after its first answers, a new one is started.
 cat >program <<SH
 #!/usr/bin/env bash
 echo "\$*" >>$work/children
@@ -97,12 +99,13 @@ expect_awk 'a kept program was built again' '/ programs, [0-9]+ of them from the
 } END { exit !ok }' "$out"
 same_losses kept_again
 
-# A program that only the evaluation has does not build: the others are built as ever, and the evaluation takes another kernel.
+# A program that only the evaluation needs cannot be built: the others are built as usual, and the
+# evaluation takes another kernel.
 trains 2 ahead CLT_SHIM='build:family=cross_entropy+!option=KEEP_EXP+!option=WG:error;log=ahead.log'
 expect_text ' [1-9][0-9]* compiled in child processes' "this run goes on without variant 'row', which 'loss.forward' needed"
 if [ -s ahead.log ]; then pass; else fail 'no program of the evaluation failed'; fi
 
-# A compiler that does not return is named by its kernel while it is waited for.
+# While a compiler does not return, the wait is reported with the kernel's name.
 mkdir pocl-slow
 POCL_CACHE_DIR=$work/pocl-slow CLTRAIN_BUILDERS=2 CLTRAIN_BUILD_SECONDS=0.5 CLT_SHIM='build:family=adam:hang' \
     "$CLTRAIN" train mlp.json --out slow >slow.txt 2>&1 &

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Groups of commands for which one event stands: how many events an executor asks for, and that a command
- * that fails without an event of its own is reported with its group. The functions of OpenCL that enqueue
- * kernels and markers are played here: a command with a given number is accepted and fails.
+ * Groups of commands that share one event: how many events an executor asks for, and that a failing command
+ * without its own event is reported with its group. This file defines the OpenCL functions that enqueue
+ * kernels and markers: a command with a given number is accepted and fails.
  * ctest-labels: quick */
 #include "tests/unit/cl/cl_test.h"
 
@@ -14,12 +14,12 @@
 
 #define ITEMS 64
 #define KERNELS 40
-#define HOST_AT 20 /* a host command stands before this kernel */
+#define HOST_AT 20 /* a host command is before this kernel */
 
 /* The driver */
 
 static struct {
-    int launches, events, markers; /* so far; events: of launches and markers */
+    int launches, events, markers; /* so far; events: of launches and markers together */
     int fails, refused;            /* number of the launch that fails, or is refused; 0: none */
     bool lasts;                    /* after the failure, every later command fails ... */
     bool refuses;                  /* ... and is refused already when it is enqueued */
@@ -94,7 +94,7 @@ static clt_status on_host(void *context, const ocl_command *command)
     return CLT_OK;
 }
 
-/* lasting: a device whose failures last. */
+/* lasting: after a failure, all later commands of the device fail. */
 static void open_with(bool lasting)
 {
     static char labels[KERNELS][8];
@@ -145,7 +145,7 @@ static void shut(void)
     clt_error_clear();
 }
 
-/* Events of a whole run of the list that goes well, and what it computed. */
+/* Runs the whole list without failure, checks what it computed, and returns the number of events. */
 static int events_of_run(void)
 {
     float x[ITEMS];
@@ -159,7 +159,7 @@ static int events_of_run(void)
     return events;
 }
 
-/* Launch number `fails` of commands [first, last) fails. Returns what the check then says. */
+/* Launch number `fails` of the commands [first, last) fails. Returns the message of the check after that. */
 static const char *failure(int fails, size_t first, size_t last)
 {
     played.fails = fails;
@@ -201,7 +201,7 @@ TEST(test_groups)
     shut();
 }
 
-/* A group of one command is named as a command. */
+/* A group of a single command is named like a command. */
 TEST(test_short_range)
 {
     open_with(true);
@@ -222,7 +222,7 @@ TEST(test_switch)
     shut();
 }
 
-/* A recorder has the times of what it asks for: a group ends there. */
+/* A recorder needs the times of certain commands: a group ends at each of them. */
 TEST(test_recorded)
 {
     open_with(true);
@@ -234,7 +234,8 @@ TEST(test_recorded)
     shut();
 }
 
-/* The driver refuses everything after the failure: the group is named, not the command that it refused. */
+/* The driver refuses every command after the failure: the message names the failed group, not the refused
+ * command. */
 TEST(test_refused_after_failure)
 {
     open_with(true);
@@ -248,7 +249,7 @@ TEST(test_refused_after_failure)
     shut();
 }
 
-/* A command is refused for reasons of its own: those before it are waited for with a marker. */
+/* A command is refused for another reason: a marker waits for the commands before it. */
 TEST(test_refused)
 {
     open_with(true);

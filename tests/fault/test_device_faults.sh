@@ -4,10 +4,11 @@
 # ctest-full: all
 # ctest-cost: 20 ctest-optimise: no
 #
-# One OpenCL call of a short training fails, one command's event ends in an error, one read delivers a wrong bit, one allocation
-# fails: the run ends with an error, or with 0 and the parameters of the run without a fault; no crash, no hang, no checkpoint
-# with other parameters. CLTRAIN_FAULT_STEP: every how many calls one fails (quick: a few); CLTRAIN_FAULT_KINDS: "calls events reads
-# allocations" or some of them; CLTRAIN_FAULT_MODEL: mlp or gpt. test_device_faults_all.sh takes each call of both models.
+# One OpenCL call of a short training fails, one command's event ends in an error, one read delivers a wrong
+# bit, one allocation fails: the run ends with an error, or with 0 and the parameters of the run without a
+# fault; no crash, no hang, no checkpoint with other parameters. CLTRAIN_FAULT_STEP=N: every N-th call fails
+# (quick: a few); CLTRAIN_FAULT_KINDS: "calls events reads allocations" or some of them;
+# CLTRAIN_FAULT_MODEL: mlp or gpt. test_device_faults_all.sh takes each call of both models.
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 shims=$CLTRAIN_BUILD_DIR/tests
 [ -f "$shims/call_shim.so" ] || skip_all "the shims are not built"
@@ -33,7 +34,8 @@ JSON
 JSON
 digest() { sha256sum "$1/checkpoints/step_$2/model.safetensors" "$1/checkpoints/step_$2/optimizer.safetensors" | cut -d' ' -f1 | tr '\n' ' '; }
 expect_code 0 "$CLTRAIN" train net.json --out good # fills the caches as well
-# What the driver's capabilities are is asked once for each preloaded library, in a child process; the sweeps are about the rest.
+# For each preloaded library, a child process asks for the driver's capabilities once; the sweeps test what
+# comes after that.
 for shim in call_shim driver_shim alloc_shim; do
     rm -rf run
     expect_code 0 env LD_PRELOAD="$shims/$shim.so" "$CLTRAIN" train net.json --out run
@@ -43,7 +45,7 @@ want_loss=$(last_loss "$out")
 want2=$(digest good 2)
 want4=$(digest good 4)
 
-# judge NAME: the last run, in `run`, with its exit code in $code
+# judge NAME: judges the last run, in the folder `run`, with its exit code in $code
 judge() {
     local step want
     case $code in
@@ -52,7 +54,7 @@ judge() {
     *) fail "$1: the run ends with $code" ;;
     esac
     if [ "$code" -eq 0 ] && [ ! -d run/checkpoints/step_4 ]; then fail "$1: code 0 without a last checkpoint"; fi
-    # What was lost is named; other kernels give other last bits.
+    # The run names what it gave up; other kernels round differently.
     if grep -q 'this run goes on without' "$out"; then
         if [ "$code" -ne 0 ] || awk -v a="$(last_loss "$out")" -v b="$want_loss" 'BEGIN { exit !(a - b < 0.001 && b - a < 0.001) }'; then pass
         else fail "$1: other kernels, and the loss is not $want_loss"; fi
@@ -64,14 +66,14 @@ judge() {
         if [ "$(digest run $step)" = "${!want}" ]; then pass; else fail "$1: step_$step has other parameters"; fi
     done
 }
-# train_with VARIABLE=VALUE SHIM: runs, sets $code
+# train_with VARIABLE=VALUE SHIM: trains, sets $code
 train_with() {
     rm -rf run
     code=0
     guarded env "$1" LD_PRELOAD="$shims/$2.so" "$CLTRAIN" train net.json --out run >"$out" 2>&1 </dev/null || code=$?
 }
 
-# sweep SHIM VARIABLE PREFIX SUFFIX FIRST STEP: number after number, until nothing is hit any more
+# sweep SHIM VARIABLE PREFIX SUFFIX FIRST STEP: tries number after number until none hits a call any more
 sweep() {
     local n=$5 hits=0
     while :; do
@@ -87,7 +89,8 @@ sweep() {
 }
 
 checksums() {
-    # The device's checksums by both of their kernels: right ones let a run pass, and a wrong bit is named and read again.
+    # The device's checksums by both of their kernels: with right data the run passes, and a wrong bit is
+    # named and read again.
     for caps in none local,wg256; do
         rm -rf run
         expect_code 0 env CLTRAIN_GEMM=simple "$CLTRAIN" train net.json --out run --caps $caps
@@ -100,7 +103,8 @@ checksums() {
         expect_file run/checkpoints/step_4/model.safetensors
     done
 
-    # A driver that refuses the checksums' kernels costs the check, by name, and no checkpoint.
+    # If a driver refuses the kernels of the checksums, the check is given up, by name, and checkpoints are
+    # saved.
     for rule in build:family=checksum:error kernel:kernel=checksum:error=-46 group:kernel=checksum:limit=0 launch:kernel=checksum:error=-54; do
         rm -rf run hit
         expect_code 0 env LD_PRELOAD="$shims/driver_shim.so" CLT_SHIM="$rule;log=hit" "$CLTRAIN" train net.json --out run
@@ -119,8 +123,9 @@ few() { # NUMBER: every how many in the longer run; half as many in the short on
 [[ $kinds != *events* ]] || sweep call_shim CLT_CALL_SHIM "log=hit;event=" "" 2 "$(few 61)"
 [[ $kinds != *reads* ]] || sweep driver_shim CLT_SHIM "read:*:flip:nth=" ";log=hit" 2 "$(few 17)"
 
-# Reads for which the host waits, of gradients (log.histograms) and of what an evaluation counts: the driver has given up a command
-# before them and says so by this code. It is a lost device, as for every other command.
+# Blocking reads, of gradients (log.histograms) and of an evaluation's counts: the driver has given up an
+# earlier command and says so by this code. The run must treat it as a lost device, as for every other
+# command.
 blocking_reads() {
     local n hits=0
     sed 's/"log_every": 1/"log_every": 1, "eval_every": 2, "eval_metrics": true/; $s/}$/, "log": {"tensorboard": true, "histograms": 2}}/' net.json >figures.json
@@ -134,8 +139,8 @@ blocking_reads() {
 }
 if [[ $kinds == *reads* && $model == mlp ]]; then blocking_reads; fi
 
-# The commands of an evaluation, of which the host waits for the first when several batches are under way: a failed upload, which
-# need not call back, must not leave the host waiting for its slot.
+# Commands of an evaluation. With several batches in flight the host waits for the oldest: after a failed
+# upload, whose callback may never come, the host must not wait for the batch's slot forever.
 evaluation() {
     local n=1 hits=0
     while :; do
@@ -155,7 +160,8 @@ evaluation() {
     if [ "$hits" -gt "$(few 2)" ]; then pass; else fail "$hits events of an evaluation were hit"; fi
     echo "call_shim: $hits runs of an evaluation with a fault, up to number $n"
 }
-# A command fails while the device is still busy with those before it: what they write to and call back for is not freed under them.
+# A command fails while the device is still busy with earlier commands: memory that they write to or call
+# back with is not freed.
 late_writes() {
     local n
     sed 's/\[16, 8\]/[1024, 1024]/; s/"samples": 64, "micro_batch": 8, "global_batch": 16/"samples": 4096, "micro_batch": 512, "global_batch": 512/
@@ -178,7 +184,7 @@ if [[ $kinds == *events* ]]; then
 fi
 [[ $kinds == *allocations* ]] || finish
 
-# Allocations: the number of a whole run is known first.
+# Allocations: first the number in a whole run is counted.
 CLT_ALLOC_SHIM_LOG=count train_with CLT_ALLOC_SHIM=0 alloc_shim
 judge "no allocation fails"
 count=$(cat count 2>/dev/null || echo 0)

@@ -33,7 +33,7 @@ typedef struct victim {
     cl_mem x, y;
 } victim;
 
-/* Where this call is told to hang, waiting for long would teach nothing more. Elsewhere guard.sh ends what
+/* Where the rule makes this call hang, a long wait would prove nothing more. Elsewhere guard.sh ends what
  * hangs. */
 static void expect_hang(const char *call)
 {
@@ -77,7 +77,7 @@ static void launch(victim *v, bool with_event)
     double begin = clt_now();
     printf("launch=%d\n", clEnqueueNDRangeKernel(v->queue, v->kernel, 1, NULL, &global, &local, 0, NULL,
                                                  with_event ? &event : NULL));
-    expect_hang("launch"); /* the command hangs, not the call, in which a driver may compile */
+    expect_hang("launch"); /* the command hangs, not the call, since a driver may compile inside the call */
     if (!with_event)
         clEnqueueMarkerWithWaitList(v->queue, 0, NULL, &event);
     printf("wait=%d\n", event ? clWaitForEvents(1, &event) : 1);

@@ -4,10 +4,11 @@
 # ctest-full: all
 # ctest-cost: 10
 #
-# Wrong edits of kernels, one line each, and the check that must notice: the checker runs on a copy of the kernels with one of them
-# changed (CLTRAIN_KERNEL_DIR) and must fail the op that uses the line. An edit that changes nothing could not fail, so each sed
-# command of each line must change the code, comments aside, and each line must name a check that exists. Without argument only
-# this is tested, with `all` the checker runs on every edit, too. MUTATIONS=PATTERN takes only the edits whose line matches,
+# Wrong edits of kernels, one on each line, with the check that must detect it: the checker runs on a copy
+# of the kernels with one of them changed (CLTRAIN_KERNEL_DIR) and must fail the op that uses the line. An
+# edit that changes nothing could not fail, so each sed command of each line must change the code, comments
+# aside, and each line must name a check that exists. Without argument only this is tested, with `all` the
+# checker runs on every edit, too. MUTATIONS=PATTERN takes only the edits whose line matches,
 # MUTATIONS_AT_ONCE=N runs N of them at once.
 . "${CLTRAIN_SOURCE_DIR:?}/tests/e2e/lib.sh"
 
@@ -530,7 +531,7 @@ try() {
     kill "$checker" 2>/dev/null
     wait "$checker"
     code=$?
-    # An edit that writes far outside may take the process with it, which nobody overlooks either.
+    # An edit that writes far outside may crash the process, which is detected as well.
     if [ "$code" -ge 128 ] || grep -q -E "^FAIL +$op\\." "$log"; then
         echo ok >"results/$1"
     else

@@ -3,9 +3,10 @@
 # ctest-labels: quick
 # ctest-cost: 10 ctest-optimise: no
 #
-# kill -9 at random moments of a run that saves every 5 steps and does not end by itself, resumed each time: never a checkpoint that does
-# not load, never more lost than the save in flight and the steps after it, and it comes to where a run without a break comes, bit by
-# bit. CLTRAIN_KILLS: how many (10); test_kill_many.sh does 50. CLTRAIN_SEED repeats the same moments, as far as moments can be repeated.
+# kill -9 at random moments of a run that saves every 5 steps and does not end by itself, resumed each time.
+# Every checkpoint loads, no more is lost than the save in flight and the steps after it, and the run
+# arrives at the same bits as an uninterrupted run. CLTRAIN_KILLS: number of kills (10); test_kill_many.sh
+# does 50. CLTRAIN_SEED repeats the same moments, as far as possible.
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 export CLTRAIN_GEMM=simple # starts fastest
 
@@ -26,12 +27,12 @@ last_step() { # of the whole lines of metrics.jsonl
     if [ -f run/metrics.jsonl ]; then sed -n 's/^{"step":\([0-9]*\),"update.*}$/\1/p' run/metrics.jsonl | tail -n 1; fi
 }
 pause() { sleep "0.$(printf '%03d' $((RANDOM % $1)))"; } # below so many ms
-# cut_or_longer LINES: the run has cut its metrics or written to them; they had so many lines.
+# cut_or_longer LINES: whether the run has cut its metrics or written to them since they had LINES lines.
 cut_or_longer() { [ "$(lines run/metrics.jsonl)" -ne "$1" ]; }
 longer() { [ "$(lines run/metrics.jsonl)" -ge "$1" ]; }
 saving() { compgen -G 'run/checkpoints/*.tmp-*'; } # a checkpoint is being written or deleted
 stands() { ! grep -v '^State:[[:space:]]*[TZ]' <(sed -n '/^State:/p' /proc/$process/task/*/status); } # all of its threads do
-# stop_in_save: the process stands still in the middle of a save.
+# stop_in_save: stops the process in the middle of a save.
 stop_in_save() {
     while kill -STOP $process 2>/dev/null; do
         await_from $process stands || return

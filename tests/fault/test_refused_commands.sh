@@ -10,7 +10,8 @@ need_lanes
 need_shim
 export CLTRAIN_CACHE_DIR=$work/cache
 export POCL_MAX_PTHREAD_COUNT=1 POCL_CPU_MAX_CU_COUNT=1 # so that the record below fits, whatever cores the test may use
-# Each command meets a driver that is not known to refuse anything (test_unsupported.sh has what is remembered).
+# Each command starts with a driver that is not known to refuse anything (test_unsupported.sh tests what is
+# remembered).
 env LD_PRELOAD="$shim" "$CLTRAIN" devices >/dev/null 2>&1
 fresh() { rm -rf bad.cache; cp -r cache bad.cache; }
 bad() { # CODE RULES COMMAND...: as expect_code, on the bad driver, which must have struck
@@ -65,7 +66,7 @@ bad 0 "$lane" "$CLTRAIN" train gpt.json --out pinned --resume auto
 expect_text "$without" '[1-9] tuning choice.*of the checkpoint use a feature that the driver refused and are ignored' 'resumed'
 paste <(values loss good/metrics.jsonl) <(values loss pinned/metrics.jsonl) >both
 expect_awk 'losses of the resumed run differ' '{ d = $1 - $2; if (NF != 2 || d > 1e-4 || d < -1e-4) bad = 1 } END { exit bad || NR < 12 }' both
-# So short a time that most problems are left as they are, with the lane form.
+# Too short a time for most problems, which keep the lane form.
 bad 0 "$lane" "$CLTRAIN" train gpt.json device.tune=on device.tune_seconds=0.1 --out tuned
 expect_text "$without"
 
@@ -73,7 +74,7 @@ expect_text "$without"
 bad 1 "$lane" "$CLTRAIN" verify -t 'gemm*lane*' --small --shard 1/20
 expect_text 'FAIL.*lane'
 
-# nothing is left: the error says what was tried
+# nothing is left to try: the error says what was tried
 bad 4 'build:family=colsum:error' "$CLTRAIN" train gpt.json --out never
 expect_text 'there is no alternative' 'colsum' 'source saved in'
 finish

@@ -21,9 +21,9 @@
 #include "engine/base/log.h"
 #include "engine/checkpoint/checkpoint.h"
 
-#define STEPS 12      /* of the straight run */
+#define STEPS 12      /* of an uninterrupted run */
 #define BASE_STEP 5   /* saved before a run is killed */
-#define MAX_CALLS 130 /* a save of this net makes fewer */
+#define MAX_CALLS 130 /* upper limit: a save of this net makes fewer */
 
 /* A checkpoint at each step, only the newest kept: every save also verifies and deletes. */
 static const char config_text[] =
@@ -84,7 +84,7 @@ static void copy_tree(const char *from, const char *to)
     assert_int_equal(system(command), 0);
 }
 
-/* What the shim is told; all NULL: not loaded. */
+/* The settings of the shim; all NULL: not loaded. */
 typedef struct trouble {
     const char *plan, *action, *snapshot;
 } trouble;
@@ -93,7 +93,7 @@ static void child_environment(const char *run, const trouble *t)
 {
     char folder[300], sanitizer[1024];
     const char *options = getenv("ASAN_OPTIONS");
-    setenv("CLTRAIN_GEMM", "simple", 1); /* starts fastest */
+    setenv("CLTRAIN_GEMM", "simple", 1); /* has the shortest start-up */
     if (!t->plan)
         return;
     (void)snprintf(folder, sizeof folder, "%s/checkpoints", run);
@@ -110,7 +110,8 @@ static void child_environment(const char *run, const trouble *t)
 
 #define KILLED (-SIGKILL)
 
-/* cltrain train in root/NAME up to `steps`; exit code, or -signal. *output (may be NULL): all it said. */
+/* cltrain train in root/NAME up to `steps`; returns the exit code, or -signal. *output (may be NULL): its
+ * whole output. */
 static int train(const char *name, int steps, trouble t, char **output)
 {
     char run[256], config[256], max_steps[32];
@@ -144,7 +145,7 @@ static void must_train(const char *name, int steps)
         fail_msg("training %s up to step %d: code %d\n%s", name, steps, code, output);
 }
 
-/* Step of the newest checkpoint; it must load, and nothing may be passed over on the way. */
+/* The step of the newest checkpoint, which must load without skipping another one. */
 static int64_t newest_step(const char *folder)
 {
     clt_checkpoint *c = NULL;
@@ -158,7 +159,7 @@ static int64_t newest_step(const char *folder)
     return step;
 }
 
-/* Entries of a folder whose names hold `part`. */
+/* Number of entries of a folder whose names contain `part`. */
 static int entries(const char *folder, const char *part)
 {
     int count = 0;
@@ -180,7 +181,7 @@ static void assert_same_file(const char *a, const char *b)
     free(text_b);
 }
 
-/* The run's last step is what a run without trouble arrives at. */
+/* The run's last step must equal that of an uninterrupted run. */
 static void assert_straight(const char *name, int steps)
 {
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors"};
@@ -229,8 +230,8 @@ TEST(a_kill_at_any_call_of_a_save)
         int code = train("killed", BASE_STEP + 1, (trouble){.plan = plan, .action = "kill"}, NULL);
         assert_true(code == KILLED || code == 0);
         int64_t step = newest_step(in_root("killed"));
-        assert_in_range(step, previous, BASE_STEP + 1); /* once the new one is there it stays */
-        /* Restarts cost the most time here: all round the moment of the change, a sample elsewhere. */
+        assert_in_range(step, previous, BASE_STEP + 1); /* the new checkpoint stays once it is there */
+        /* Restarts take most of the time here: all near the moment of the change, a sample elsewhere. */
         if (step != previous || call % (run_everything ? 8 : 5) == 3)
             restart_completes("killed", step);
         previous = step;
@@ -245,7 +246,7 @@ TEST(a_kill_at_any_call_of_a_save)
 
 /* --- a call of a save fails --- */
 
-/* "0,1,0,2,0,3": every other save is hit, one call later each time. */
+/* The plan "0,1,0,2,0,3": every other save is hit, each time one call later. */
 static char *sweep_plan(void)
 {
     static char plan[MAX_CALLS * 8];
@@ -255,8 +256,8 @@ static char *sweep_plan(void)
     return plan;
 }
 
-/* A save that was hit either succeeded, with its line, or failed, with one message, and the one before
- * loads. */
+/* A save that was hit either succeeded and printed its line, or failed with one message, and then the
+ * checkpoint before it loads. */
 static bool check_hit(const char *output, const char *folder, int64_t step, const char *reason)
 {
     char saved[64], failed[96];
@@ -296,7 +297,7 @@ static int sweep(const char *action, const char *reason)
             hits++;
             failures += check_hit(output, folder, step, reason);
         }
-    assert_in_range(hits, 40, MAX_CALLS - 1); /* every call of a save was hit, and there were some left */
+    assert_in_range(hits, 40, MAX_CALLS - 1); /* all calls were hit, and numbers were left over */
     assert_int_equal(occurrences(output, "could not be written"), failures);
     assert_straight(action, steps);
     free(output);
@@ -316,7 +317,7 @@ TEST(writes_may_be_short)
     assert_int_equal(sweep("half", "-"), 0);
 }
 
-/* Everything from one call on, deleting included: what could not be deleted goes away with the next save. */
+/* All calls from one on fail, including deletions: what could not be deleted is deleted by the next save. */
 TEST(storage_may_stay_broken_for_a_save)
 {
     CLT_FREED char *output = NULL;
@@ -361,12 +362,13 @@ TEST(the_last_save_is_repeated)
     restart_completes("never", 3);
 }
 
-/* Metrics that cannot be written: the training is done and saved, the code tells. */
+/* Metrics that cannot be written: training finishes and saves, and the exit code reports it. */
 TEST(metrics_may_be_lost)
 {
     char *output;
     assert_ok(clt_mkdir_p(in_root("full")));
-    /* the file is as long as files may be, with lines that a resumed run keeps; other files are not */
+    /* the file has the maximum length of a file, with lines that a resumed run keeps; other files are
+     * shorter */
     enum { FULL = 1 << 20 };
     static char lines[FULL];
     for (int i = 0; i < FULL; i += 32)
@@ -390,7 +392,7 @@ TEST(metrics_may_be_lost)
 
 FIXTURE(set_up)
 {
-    /* Thousands of fsync calls: in memory where that is possible. */
+    /* Thousands of fsync calls: in memory where possible. */
     const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     (void)snprintf(root, sizeof root, "%s/cltrain-test-save-XXXXXX", base);
     if (!getenv("CLTRAIN"))

@@ -3,12 +3,14 @@
 # ctest-labels: quick
 # ctest-optimise: no
 #
-# Trainings on bad drivers, played by driver_shim.c: a build that is refused, aborts or hangs, a launch that is refused, faults or
-# gives wrong numbers, in the kernels of each capability and in its probe. Every one must end as a working run without what the
-# driver broke: its losses are those of the good driver, and the message names what was given up and why. A device is asked for its
-# capabilities by the bad driver in the seeds child-*, tested-* and limit-all-*, so that probes and self-tests meet the fault; in the
-# others the driver was good then, and the training meets it. The short list;
-# CLTRAIN_SEEDS=all (test_seeded_drivers_many.sh) plays all of them, CLTRAIN_SEEDS=PATTERN those whose name matches.
+# Trainings on bad drivers, simulated by driver_shim.c: a build that is refused, aborts or hangs, a launch
+# that is refused, faults or gives wrong numbers, in the kernels of each capability and in its probe. Each
+# training must finish without the part that the driver broke: its losses equal the good driver's, and the
+# message names what was given up and why. In the seeds child-*, tested-* and limit-all-* the bad driver is
+# already there when the device is asked for its capabilities, so probes and self-tests find the fault. In
+# the other seeds the driver was good then, and the training finds the fault. This is the short list;
+# CLTRAIN_SEEDS=all (test_seeded_drivers_many.sh) runs all seeds, CLTRAIN_SEEDS=PATTERN those whose name
+# matches.
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 unset CLTRAIN_GEMM
 export TMPDIR=$work XDG_CACHE_HOME=${XDG_CACHE_HOME:-$HOME/.cache} # the compiler's cache is the user's: it saves minutes
@@ -18,10 +20,11 @@ export TMPDIR=$work XDG_CACHE_HOME=${XDG_CACHE_HOME:-$HOME/.cache} # the compile
 need_shim
 seeds=${CLTRAIN_SEEDS:-short}
 
-# Probes that crash or hang end a child process alone; without such a child they end the program.
+# Probes that crash or hang end only a child process, or the program if there is no such child.
 has_child=false
 "$CLTRAIN" help probe >/dev/null 2>&1 && has_child=true
-# Kernels of plans are only safe from crashes, hangs and wrong numbers when self-tests met them first, which the answers list.
+# Kernels of plans are safe from crashes, hangs and wrong numbers only if self-tests ran first; then the
+# answers contain them.
 has_tests=false
 CLTRAIN_CACHE_DIR=$work/answers CLTRAIN_EMULATE=mma_bf16 "$CLTRAIN" devices >/dev/null 2>&1
 grep -rqs '"test[:-]' "$work/answers" && has_tests=true
@@ -51,7 +54,8 @@ reference() {
 
 n_seeds=0
 n_unplayed=0
-# check NAME REFERENCE TOLERANCE MESSAGE: the run is whole, the seed struck, the message says so, the losses are the reference's.
+# check NAME REFERENCE TOLERANCE MESSAGE: checks that the run is complete, the seed struck, the message says
+# so, and the losses equal the reference's.
 check() {
     local name=$1 against=$2 tolerance=$3 message=$4
     if [ -s shim.log ]; then pass; else fail "$name: the seed never struck"; fi
@@ -61,12 +65,12 @@ check() {
         "{ d = \$1 - \$2; if (d < 0) d = -d; if (NF != 2 || !(d < $tolerance)) bad = 1 } END { exit bad || NR < 8 }" both
 }
 
-# A cache with the answers of a good driver, for each set of emulated units and masks.
+# Caches with the answers of a good driver, one for each set of emulated units and masks.
 declare -A asked
 asked_cache() {
     local units=$1 command=(devices)
     shift
-    # self-tests of kernels in groups come with the mask alone
+    # the mask alone causes the self-tests of kernels in groups
     [ "$units" != groups ] || command=(train mlp.json train.steps=1 --caps=-wide_vectors --out asked_run)
     if [ -z "${asked[$units]:-}" ]; then
         guarded env "$@" CLTRAIN_CACHE_DIR="$work/asked" CLT_SHIM='build:family=no_such:error' LD_PRELOAD="$shim" \
@@ -76,8 +80,8 @@ asked_cache() {
     cp -r asked cache
 }
 
-# seed NAME TYPE UNITS CONFIG RULES MESSAGE: TYPE is precision.mode; UNITS are played ('-': none, 'groups': none, and kernels as
-# for GPUs, because wide_vectors is masked).
+# seed NAME TYPE UNITS CONFIG RULES MESSAGE: TYPE is precision.mode; UNITS are emulated ('-': none;
+# 'groups': none, and kernels as for GPUs, because wide_vectors is masked).
 seed() {
     local name=$1 type=$2 units=$3 config=$4 rules=$5 message=$6 tolerance=1e-4 emulate=() mask=() before=$n_failed
     local against=${config%.json}-$type
@@ -96,7 +100,7 @@ seed() {
     n_seeds=$((n_seeds + 1))
     case $units in groups) ;; -) ;; *) units=emulated-$units ;; esac
     [[ $name =~ ^(child|tested|limit-all) ]] || asked_cache "$units" "${emulate[@]}" NOTHING=
-    # A hang is waited for once for each question that meets it, so long that no question without a hang takes as much.
+    # Each query that hangs costs one wait, which is longer than any query takes without a hang.
     [[ $rules != *:hang* ]] || emulate+=(CLTRAIN_PROBE_SECONDS=$((45 * ${CLTRAIN_TEST_PATIENCE:-1})))
     expect_code 0 env "${emulate[@]}" CLTRAIN_CACHE_DIR="$work/cache" CLT_SHIM="$rules;log=$work/shim.log" LD_PRELOAD="$shim" \
         "$CLTRAIN" train "$config" precision.mode="$type" "${mask[@]}" --out run
@@ -133,7 +137,7 @@ done
 for family in attention_lane; do
     seed "build-$family" f32 - gpt.json "build:family=$family:error" "$went_on variant .*$family"
 done
-# --- what only decorates a kernel ---
+# --- optional parts of kernels ---
 seed build-prefetch f32 - mlp.json 'build:option=-DPREFETCH=1:error' "$went_on capability prefetch"
 seed build-ahead f32 - gpt.json 'build:option=-DAHEAD=1:error' "$went_on capability prefetch"
 seed build-prefetch-innocent f32 - mlp.json 'build:family=gemm_lane:error' "$went_on capability prefetch"
@@ -144,7 +148,7 @@ done
 for n in 128 64 32 8 1; do
     seed "limit-all-$n" f32 groups mlp.json "group:*:limit=$n" ''
 done
-# the probes were allowed more: what was chosen for larger groups is given up
+# the probes were allowed more: choices for larger groups are given up
 for n in 128 64 16 1; do
     seed "limit-kernels-$n" f32 groups mlp.json "group:!family=probe:limit=$n" "$went_on"
 done
@@ -167,7 +171,7 @@ seed launch-units-bf16 bf16 mma_bf16 mlp.json 'launch:family=gemm_mma:error=-5' 
 seed launch-units-f16-k8 f16 mma_f16_k8 mlp.json 'launch:family=gemm_mma:error=-54' "$went_on capability mma_f16_k8"
 seed dead-units-bf16 bf16 mma_bf16 mlp.json 'launch:family=gemm_mma:dead:nth=1' "$went_on tile"
 seed build-attention-units bf16 mma_bf16 gpt.json 'build:family=attention_mma:error' "$went_on variant 'mma'"
-# --- probes that cannot be asked, and self-tests: a child process takes the blow ---
+# --- probes that cannot be asked, and self-tests: only a child process crashes ---
 for option in PROBE_FP64 PROBE_NONTEMPORAL PROBE_INT64_ATOMICS PROBE_PREFETCH; do
     for what in abort segfault hang error; do
         seed "child-build-$option-$what" f32 - mlp.json "build:family=probe+option=$option:$what" ''
@@ -184,7 +188,7 @@ for what in build:abort build:hang build:segfault launch:garbage launch:garbage=
     seed "tested-units-${what/:/-}" bf16 mma_bf16 mlp.json "${what%%:*}:family=gemm_mma:${what#*:}" ''
     seed "tested-lane-${what/:/-}" f32 - mlp.json "${what%%:*}:family=gemm_lane:${what#*:}" ''
 done
-# The form that takes everything, with float16 vectors: the device goes on without these.
+# The form that accepts every product, with float16 vectors: the device continues without these.
 seed 'tested-floor-build-error*' f32 - mlp.json 'build:family=gemm+option=-DVW=16:error' "goes without 'wide_vectors' \\(refused\\)"
 for what in abort hang; do
     seed "tested-floor-build-$what" f32 - mlp.json "build:family=gemm+option=-DVW=16:$what" "goes without 'wide_vectors' \\("

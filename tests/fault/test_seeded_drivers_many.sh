@@ -3,7 +3,8 @@
 # ctest-labels: full
 # ctest-parts: kernels probes
 #
-# test_seeded_drivers.sh with all its seeds: those in the kernels of plans, and those that a child process takes.
+# test_seeded_drivers.sh with all its seeds: faults in the kernels of plans, and faults that a child process
+# meets.
 case ${1:-} in
 kernels) export CLTRAIN_SEEDS='^(build|kernel|group|launch|dead|event|wide|gpt|limit|clblast)' ;;
 probes) export CLTRAIN_SEEDS='^(child|tested)' ;;

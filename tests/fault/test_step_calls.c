@@ -38,7 +38,7 @@ static clt_config *config_of(const char *model, int accumulation, int steps)
     return train_config(text);
 }
 
-/* How often a phase is run in a step. */
+/* How many times a step runs a phase. */
 static uint64_t times_of(const clt_plan *plan, int phase)
 {
     uint64_t micro = (uint64_t)plan->options.accumulation;
@@ -46,7 +46,7 @@ static uint64_t times_of(const clt_plan *plan, int phase)
     return times[phase];
 }
 
-/* Commands of one kind in a step. */
+/* Number of commands of one kind in a step. */
 static uint64_t planned(const clt_plan *plan, ocl_command_kind kind)
 {
     uint64_t n = 0;
@@ -56,8 +56,8 @@ static uint64_t planned(const clt_plan *plan, ocl_command_kind kind)
     return n;
 }
 
-/* Events of the executor in a step: of every command, or of every 16th and the last one of each phase;
- * `opens`: of the first one, too. */
+/* Number of the executor's events in a step: one for every command, or for every 16th and the last of each
+ * phase; `opens`: for the first one, too. */
 static uint64_t planned_events(const clt_plan *plan, bool grouped, bool opens)
 {
     uint64_t n = 0;
@@ -68,7 +68,7 @@ static uint64_t planned_events(const clt_plan *plan, bool grouped, bool opens)
     return n;
 }
 
-/* How closely the steps are followed: not at all, as in every run, as with --profile. */
+/* How closely steps are watched: not at all, as in every run, or as with --profile. */
 typedef enum watching { UNWATCHED, WATCHED, PROFILED } watching;
 static clt_watch *watch;
 
@@ -196,12 +196,12 @@ TEST(test_windows_with_library)
     check_model(models[0], 2, true, false, WATCHED);
     check_model(models[0], 2, true, true, UNWATCHED);
     call_counts c = calls_since(&start);
-    /* its inner calls were seen, so they would have been counted as ours had they come from us */
+    /* the counters saw the library's inner calls, so they would have counted such calls of ours */
     assert_true(c.library[CALL_KERNEL] > 0 && c.library[CALL_SET_ARG] > 0);
 }
 #endif
 
-/* The public trainer: twice the steps, the same number of forbidden calls. */
+/* The public trainer with twice the steps makes the same number of forbidden calls. */
 TEST(test_longer_run)
 {
     call_counts c[2];
@@ -224,7 +224,7 @@ TEST(test_longer_run)
     assert_true(c[1].own[CALL_KERNEL] > c[0].own[CALL_KERNEL] + 20 * 10);
 }
 
-/* The counting itself: what must not happen in a step is seen when it does happen. */
+/* Tests the counters: a call that must not happen in a step is counted if it does happen. */
 TEST(test_counters_see)
 {
     float value;

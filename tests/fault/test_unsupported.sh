@@ -4,16 +4,17 @@
 # ctest-full: all
 # ctest-cost: 15 ctest-optimise: no
 #
-# What a driver refused to a training (driver_shim.c) is remembered for its device: the next training plans without it at once, says
-# so, and computes the same. A resumed run goes by its checkpoint instead. `devices --again` forgets it. What came of a lack of memory, a busy device or a lost context is never
-# remembered; a lack of host memory ends the run with 70, also in a child process.
+# What a driver refused to a training (driver_shim.c) is remembered for its device: the next training plans
+# without it from the start, says so, and computes the same results. A resumed run follows its checkpoint
+# instead. `devices --again` forgets what was refused. Failures for lack of memory, a busy device or a lost
+# context are never remembered. A lack of host memory ends the run with 70, also in a child process.
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 unset CLTRAIN_GEMM CLTRAIN_EMULATE CLTRAIN_STYLE
 need_lanes
 need_shim
 net mlp 'model.hidden=[32]' model.outputs=4 data.samples=64 'data.shape=[12]' data.classes=4 data.micro_batch=16 optimizer.type=adamw \
     optimizer.learning_rate=0.01 train.steps=6 train.log_every=1 device.tune=off >net.json
-# train CODE OUT RULES OPTION...: with a driver that was good when it was asked for its capabilities
+# train CODE OUT RULES OPTION...: trains with a driver that was good when it was asked for its capabilities
 train() {
     local code=$1 run=$2 rules=$3
     shift 3
@@ -63,14 +64,15 @@ train 0 third "$good"
 reject_text 'goes on without'
 if [ "$(digest third)" = "$(digest good)" ]; then pass; else fail 'other parameters after devices --again'; fi
 
-# A child process without host memory ends the run with 70: the questions are not put in this process instead.
+# A child process without host memory ends the run with 70: the parent does not ask the device instead.
 for rule in build:family=probe:error=-6 build:family=gemm:error=-6; do
     expect_code 70 env CLTRAIN_CACHE_DIR="$work/unasked" LD_PRELOAD="$shim" CLT_SHIM="$rule" "$CLTRAIN" train net.json --out none
     expect_text 'in a child process: .*CL_OUT_OF_HOST_MEMORY'
     reject_text 'in this process'
 done
 
-# A device that was asked with lanes has not had the self-tests of kernels in groups, which it needs when lanes are taken away.
+# A device that was asked while it used lanes has not run the self-tests of kernels in groups, which it
+# needs when lanes are masked.
 rm -rf cache none
 cp -r asked cache
 train 0 none build:family=gemm_tile:error --caps=-wide_vectors
@@ -80,8 +82,9 @@ rm -rf none
 train 0 none build:family=gemm_tile:error --caps=-wide_vectors # remembered
 expect_text "goes without 'local' .*as remembered"
 
-# A resumed run computes as the run of its checkpoint did, whatever the driver refused to others since, unless it does so again.
-# go_on RUN: loses all checkpoints but that of step 3, and goes on
+# A resumed run computes as its checkpoint's run did, whatever the driver has refused to other runs since,
+# unless the driver refuses it again.
+# go_on RUN: keeps only the checkpoint of step 3, and resumes
 go_on() {
     rm -rf "$1/checkpoints/step_6"
     train 0 "$1" "$2" --resume auto

@@ -3,13 +3,13 @@
 # ctest-labels: quick
 # ctest-cost: 20
 #
-# Drivers that accept everything and compute wrong results (driver_shim.c): verify catches each, names the check, and finds one that is
-# wrong now and then by making its checks again and again.
+# Drivers that accept everything and compute wrong results (driver_shim.c): verify detects each of them,
+# names the check, and finds an occasional error by repeating its checks.
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 need_shim
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 
-# caught FAULT CHECKS NAME: verify of these checks fails and names a check that begins with NAME.
+# caught FAULT CHECKS NAME: verify of these checks fails, and the failed check's name begins with NAME.
 caught() {
     expect_code 1 env LD_PRELOAD="$shim" CLT_SHIM="$1" "$CLTRAIN" verify -t "$2" --mode correct --jobs 1
     expect_text "^FAIL +$3"

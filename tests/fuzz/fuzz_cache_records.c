@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target for what the cache folder keeps: tuning records and answers of devices. The first byte
- * chooses. What is read must print, and read back as the same. Not built by default; build as fuzz_idx.c
- * says. */
+ * libFuzzer target for files of the cache folder: tuning records and answers of devices. The first byte
+ * chooses. An accepted file must be printable, and reading the printed text must give the same. Not built
+ * by default; build as fuzz_idx.c says. */
 #include <stdint.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     void (*const read)(const char *, size_t) = data[0] % 2 == 0 ? tuning : capabilities;
     read((const char *)data + 1, size - 1);
-    /* the same with the hash that belongs to it, without which nothing is read further */
+    /* the same text with the correct hash, without which the reader stops early */
     clt_str sealed = {0};
     clt_str_append_n(&sealed, (const char *)data + 1, size - 1);
     if (clt_json_seal(&sealed, 0, data[0] % 2 == 0 ? "tuning_xxh64" : "hash") == CLT_OK)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target for tables as text. The first byte says how the target is to be read; what the source says
- * of its classes must be kept as it is. Not built by default; build as fuzz_idx.c says. */
+ * libFuzzer target for tables as text. The first byte chooses how the target column is read. What the
+ * source reports about its classes must survive being saved and read. Not built by default; build as
+ * fuzz_idx.c says. */
 #include "tests/fuzz/fuzz_data.h"
 
 #include "engine/base/text.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target for data.json of a checkpoint, not part of the normal build (see test_fuzz.sh). A text is
- * refused as a damaged checkpoint, or read; then what is written from it must read back as the same. */
+ * libFuzzer target for data.json of a checkpoint, not part of the normal build (see test_fuzz.sh). A text
+ * is refused as a damaged checkpoint, or accepted; then writing and reading it again must give the same. */
 #include <stdint.h>
 #include <string.h>
 

@@ -6,7 +6,7 @@
 
 #include "engine/data/images/image_pack.h"
 
-#define MOST_PIXELS (1 << 21) /* larger ones only take longer */
+#define MOST_PIXELS (1 << 21) /* larger images only take longer */
 
 static void decode(const uint8_t *data, size_t size, int shrink)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target for the JSON reader and writer. A text is refused with a place, or accepted; then what the
- * writer makes of it must read back as the same tree. */
+ * libFuzzer target for the JSON reader and writer. A text is refused with a position, or accepted; then
+ * writing and reading it again must give the same tree. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

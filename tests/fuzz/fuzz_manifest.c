@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target for what a checkpoint says about itself. The first byte chooses: a whole manifest.json;
- * one without its last member, the hash of itself, which is added here so that later parts of the reader are
- * reached; or a state.json with a manifest that fits it. Any bytes must give a checkpoint or a message; what
- * is accepted must be usable, and readable when it is written again. Not built by default:
- * tests/fuzz/test_fuzz.sh builds and runs it. */
+ * libFuzzer target for a checkpoint's manifest.json and state.json. The first byte chooses: a whole
+ * manifest.json; one without its last member, its own hash, which this target adds so that later parts of
+ * the reader are reached; or a state.json with a manifest that fits it. Any bytes must give a checkpoint or
+ * a message; an accepted file must be usable, and readable after it was written again. Not built by
+ * default: tests/fuzz/test_fuzz.sh builds and runs it. */
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static const char *path_of(const char *name)
     return path;
 }
 
-/* Without the library's synced writes, which would be most of the time. */
+/* Avoids the library's synced writes, which would take most of the time. */
 static void put(const char *name, const void *data, size_t size)
 {
     FILE *file = fopen(path_of(name), "wb");

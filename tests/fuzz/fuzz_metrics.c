@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libFuzzer target for the reader of metrics.jsonl, not part of the normal build: fuzz_json.c shows how to
- * build one by hand. The first byte chooses: one line, which the quick scanner and the strict reader must
- * read alike, or a whole file, whose lines must add up and whose steps must rise. */
+ * build one by hand. The first byte chooses: one line, which the fast scanner and the strict reader must
+ * read in the same way, or a whole file, whose line counts must add up and whose steps must increase. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void one_line(const char *text, size_t size)
     clt_metrics_line fast, strict;
     bool a = clt_metrics_line_read(text, size, &fast) == CLT_OK;
     bool b = clt_metrics_line_read_strict(text, size, &strict) == CLT_OK;
-    /* only the strict reader looks for keys, unknown ones too, that stand there twice */
+    /* only the strict reader notices keys that occur twice, including unknown keys */
     REQUIRE(a || !b);
     if (!a || !b)
         return;

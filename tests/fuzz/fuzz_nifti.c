@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     clt_volume_close(&volume);
     clt_status status = clt_volume_open(&volume, path, 1, "fuzz");
     if (status == CLT_OK && looked != CLT_OK)
-        abort(); /* what can be opened has a good header */
+        abort(); /* a file that can be opened has a valid header */
     if (status == CLT_OK && volume.array.sample_elements < (1 << 20))
         status = clt_volume_check(&volume);
     if (status != CLT_OK && status != CLT_EDATA && status != CLT_ENOMEM)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target for the config.json of a model of transformers: it is read or refused, and a config made of it is one
- * that is accepted. Inputs of an even size are its generation_config.json, too. Not built by default; build
- * as fuzz_idx.c says. */
+ * libFuzzer target for the config.json of a model of transformers: it is read or refused, and a config made
+ * from it is accepted. An input of even size also serves as its generation_config.json. Not built by
+ * default; build as fuzz_idx.c says. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

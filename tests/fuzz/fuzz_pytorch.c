@@ -21,7 +21,7 @@ static void read_everything(const clt_safetensors *file)
             abort();
         if ((int)tensor->dtype >= (int)CLT_DTYPE_COUNT)
             continue;
-        /* an expanded tensor may have more elements than the file, but no more than what may be copied */
+        /* an expanded tensor may have more elements than the file, but no more than the limit for copies */
         uint64_t bytes = (uint64_t)clt_shape_elements(&tensor->shape) * clt_dtype_bytes(tensor->dtype);
         uint8_t sum = 0;
         for (uint64_t k = 0; k < bytes; k++)

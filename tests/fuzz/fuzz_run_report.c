@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libFuzzer target for a run folder that becomes a report: config.resolved.json, metrics.jsonl and
- * classes.json, the parts of the input between bytes 0. The page must hold no control character. Not built by
- * default; build as fuzz_idx.c says. */
+ * classes.json, which NUL bytes separate in the input. The page must hold no control character. Not built
+ * by default; build as fuzz_idx.c says. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

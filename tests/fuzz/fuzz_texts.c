@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target for texts: plain, packed, or records of JSON Lines, as the first byte says. Every document must lie in
- * the joined text, and a cut at any place must leave both parts whole. Not built by default; build as fuzz_idx.c says. */
+ * libFuzzer target for texts: plain, packed, or records of JSON Lines, as the first byte chooses. Every
+ * document must be inside the joined text, and a cut at any position must keep both parts intact. Not built
+ * by default; build as fuzz_idx.c says. */
 #include "tests/fuzz/fuzz_data.h"
 
 #include "engine/data/texts/texts.h"

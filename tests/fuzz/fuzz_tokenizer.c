@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target for tokenizers. The first byte chooses: a tokenizer.json; a vocabulary and merges; or a text to train
- * on, encode and decode. NUL bytes part the files of a folder; the files that save_pretrained leaves beside a vocabulary
- * follow the first ones. Blind mutation hardly finds a vocabulary of 256 letters, so start from a seed corpus of small
- * real ones. */
+ * libFuzzer target for tokenizers. The first byte chooses: a tokenizer.json; a vocabulary and merges; or a
+ * text to train on, encode and decode. NUL bytes separate the files of a folder; the files that
+ * save_pretrained writes beside a vocabulary follow the first ones. Mutation hardly ever finds a vocabulary
+ * of 256 letters, so start from a seed corpus of small real ones. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

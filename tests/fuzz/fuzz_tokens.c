@@ -19,7 +19,7 @@ static clt_config *tokens_config(int fd)
     return config;
 }
 
-/* What was accepted must be consistent: ids below the bound wherever they are read, targets counted once. */
+/* An accepted shard must be consistent: ids below the bound wherever they are read, targets counted once. */
 static void read_part(const clt_config *config, clt_split split)
 {
     clt_source *source = NULL;

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: long
 #
-# Builds every fuzz_*.c of this folder with clang's libFuzzer, AddressSanitizer and UBSan, and runs each from a few good files for
-# FUZZ_SECONDS (60), and first for a thousand inputs, however long they take; FUZZ_TARGETS names some of them ("json npy"). A crash, a
-# leak, a hang or a wrong status fails; the input that caused it is kept in FUZZ_KEEP (the folder the test runs in).
+# Builds every fuzz_*.c of this folder with clang's libFuzzer, AddressSanitizer and UBSan, and runs each,
+# starting with a few good files, for a thousand inputs, however long they take, and then for FUZZ_SECONDS
+# (60) s; FUZZ_TARGETS names some of them ("json npy"). A crash, a leak, a hang or a wrong status fails; the
+# input that caused it is kept in FUZZ_KEEP (the folder the test runs in).
 keep=${FUZZ_KEEP:-$PWD}
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 root=$CLTRAIN_SOURCE_DIR
@@ -23,7 +24,7 @@ if ! "$clang" -fsanitize=fuzzer,address,undefined probe.c -o probe >"$out" 2>&1 
     skip_all "fuzzing needs clang's runtime (libclang-rt): $(head -n 1 "$out")"
 fi
 
-# --- the rooms that read files from outside, once for all targets ---
+# --- the rooms that read files from outside, built once for all targets ---
 flags=(-std=c11 -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 '-DCLT_VERSION="fuzz"' '-DCLT_PROGRAM_PATH="/none"' '-DCLT_PROGRAM_FROM_LIBRARY="none"' "-I$root" -g -O1 -fno-omit-frame-pointer
     -fno-sanitize-recover=undefined)
 mkdir objects
@@ -37,7 +38,7 @@ else
 fi
 ar rcs rooms.a objects/*.o
 
-# --- good files to start from; a target without any starts from nothing ---
+# --- good files to start from; a target without any starts with nothing ---
 targets=${FUZZ_TARGETS:-$(cd "$root/tests/fuzz" && printf '%s\n' fuzz_*.c | sed 's/^fuzz_//; s/\.c$//')}
 for target in $targets; do mkdir -p "seeds/$target"; done
 seed() { # TARGET NAME: from the standard input, when the target is to run
@@ -118,7 +119,8 @@ printf '\1' | cat - <(find "$CLTRAIN_BUILD_DIR/tests/cache/answers" -name '*.jso
 printf '\0{\n  "records": []' | seed cache_records tuning
 
 # --- run ---
-# The configuration's parts (models, optimizers) come from the program's library, and all that they need; none of it runs.
+# Configs refer to models and optimizers, which come from the program's library with everything they need;
+# none of that runs.
 rest=("$CLTRAIN_BUILD_DIR/libcltrain.a" -lOpenCL -ldl)
 if nm "$CLTRAIN_BUILD_DIR/libcltrain.a" 2>/dev/null | grep -q CLBlastSgemm; then rest+=(-lclblast); fi
 for target in $targets; do

@@ -23,7 +23,7 @@ typedef struct golden_net {
     const char *name, *model;
     int tensors; /* parameters */
     double clip; /* as in make_golden.py */
-    bool micro;  /* its values are those of micro-batches of MICRO samples */
+    bool micro;  /* its batch statistics need micro-batches of MICRO samples */
 } golden_net;
 
 static const golden_net nets[] = {
@@ -218,7 +218,7 @@ static void create_feed(clt_run *run, clt_realized *realized, clt_source *source
     must(clt_feed_create(&feed, &run->feed), "feed");
 }
 
-/* Compares one arena of the store, everything in it with the golden tensor of its name. */
+/* Compares one arena of the store: every tensor in it with the golden tensor of its name. */
 static void compare_store(const golden_case *c, const clt_run *run, clt_arena_kind arena,
                           const clt_safetensors *file, const char *prefix, double relative, double absolute)
 {
@@ -295,8 +295,8 @@ static void run_case(const golden_case *c)
     clt_safetensors_close(first);
 }
 
-/* Clipping comes with accumulation; every: SGD has all four pairings. What is wrong with an optimizer shows
- * with any net, and what is wrong with a net's gradients with any optimizer. */
+/* Clipping comes with accumulation; every: SGD has all four combinations. A fault of an optimizer shows
+ * with any net, and a fault in a net's gradients with any optimizer. */
 static void run_net(const golden_net *net, bool every)
 {
     size_t n = net == &nets[2] ? N_OPTIMIZERS : run_everything ? N_COMMON : 1;
@@ -324,13 +324,13 @@ TEST(test_residual)
     run_net(&nets[2], true);
 }
 
-/* The running statistics besides, and predictions that are made with them (test_logits). */
+/* Also the running statistics, and predictions that are made with them (test_logits). */
 TEST(test_batch_norm)
 {
     run_net(&nets[4], false);
 }
 
-/* The same through the library's GEMM, where there is one: by default a CPU device takes our own. */
+/* The same through the library's GEMM, if there is one: by default a CPU device takes our own. */
 TEST(test_library_gemm)
 {
     golden_case c = {&nets[2], &optimizers[0], true, MICRO, true};
@@ -370,8 +370,7 @@ TEST(test_logits)
     }
 }
 
-/* Golden runs differ from each other by far more than the tolerance, so that no optimizer can pass for
- * another one. */
+/* Golden runs differ by far more than the tolerance, so that no optimizer can pass for another one. */
 TEST(test_files_are_distinct)
 {
     for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Golden parity of model.type bert with transformers (make_golden_bert.py; data/hf_bert_*), for each of its
- * heads and texts of unlike lengths: the config follows from config.json; logits within 1e-4 of their largest,
- * each gradient of step 1 within 1e-3, ten losses of AdamW and of LAMB agree, and f16 and bf16 are about as
- * far from f32 as torch.autocast is (LAMB and the halves of most heads in the label full only). Mistakes that
- * an import could make change the logits by more than that. Needs a device, but no Python.
+ * heads and texts of different lengths: the config follows from config.json; logits within 1e-4 of their
+ * largest, each gradient of step 1 within 1e-3, ten losses of AdamW and of LAMB agree, and f16 and bf16 are
+ * about as far from f32 as torch.autocast is (LAMB and the halves of most heads in the label full only).
+ * Mistakes that an import could make change the logits by more than that. Needs a device, but no Python.
  * ctest-labels: quick ctest-optimise: no ctest-programs: kept ctest-full: all ctest-cost: 60 */
 #include "tests/golden/golden_run.h"
 
@@ -13,9 +13,8 @@
 #define STEPS 10
 #define TEXTS 4
 #define HALF_AT_MOST 3 /* as in test_golden_llama.c */
-/* In which type, with which precision.residual, and how many times as far from f32 as torch.autocast the
- * heads may be on average. With 16-bit sums, which every norm of these post-norm blocks reads, they are
- * farther. */
+/* The storage type, precision.residual, and how many times as far from f32 as torch.autocast the heads may
+ * be on average. They are farther with 16-bit sums, which every norm of these post-norm blocks reads. */
 static const struct {
     const char *mode, *residual;
     double on_average;
@@ -92,7 +91,7 @@ static clt_config *config_of(const char *kind, const char *optimizer)
     return config;
 }
 
-/* Options of a run of the four texts with the weights of the folder, whose path goes to `path`. */
+/* Options of a run of the four texts with the weights of the folder, whose path is written to `path`. */
 static clt_run_options options_of(const clt_config *config, const char *kind, clt_source *source,
                                   char path[512])
 {
@@ -107,7 +106,7 @@ static void open_run(const clt_config *config, const char *kind, clt_source *sou
     open_training(&options, STEPS, kind, run);
 }
 
-/* The evaluation of the four texts, whose prediction can be read. */
+/* Evaluates the four texts; the prediction can then be read. */
 static void open_evaluation(const clt_config *config, const char *kind, clt_source *source, clt_run **run)
 {
     char path[512];
@@ -144,7 +143,8 @@ static float *logits_of(const clt_config *config, const char *kind, clt_source *
     return all;
 }
 
-/* How far the logits are from transformers', relative to the largest. Places that do not count are left out. */
+/* The distance of the logits from transformers', relative to the largest. Positions that do not count are
+ * left out. */
 static double logits_off(const clt_config *config, const char *kind, clt_safetensors *file)
 {
     const clt_named_tensor *golden = tensor_of(file, "", "logits"), *y = tensor_of(file, "", "y");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * 200 conversations in every chat template: ids and trained tokens as transformers' apply_chat_template gives
- * them (make_golden_chat.py); and ids of 120 conversations with tools, calls and thoughts.
+ * 200 conversations in every chat template: ids and trained tokens equal those of transformers'
+ * apply_chat_template (make_golden_chat.py); and ids of 120 conversations with tools, calls and thoughts.
  * ctest-labels: quick */
 #include "tests/unit/test.h"
 
@@ -17,7 +17,7 @@ static uint32_t fnv(uint32_t value, uint32_t number)
     return value;
 }
 
-/* A file of conversations, and whether its sums tell what is trained. */
+/* A file of conversations, and whether its sums cover what is trained. */
 typedef struct golden {
     const char *records, *sums;
     int64_t count;

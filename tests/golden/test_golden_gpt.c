@@ -7,9 +7,10 @@
  * A file written the published way (prefix, masks, f16, the head's copy) must give the same loss. Needs a
  * device, but no PyTorch.
  *
- * Tolerances as in test_golden.c. One exception: with biases, those of the keys shift all scores of a row
- * alike, so their true gradient is zero and Adam, which divides by its size, makes steps of up to the
- * learning rate out of rounding errors; they may be off by that much in each step. They change nothing else.
+ * Tolerances as in test_golden.c. One exception: biases of keys shift all scores of a row by the same
+ * amount, so their true gradient is zero, and Adam, which divides by its size, turns rounding errors into
+ * steps of up to the learning rate. These biases may be off by that much in each step; they change nothing
+ * else.
  * ctest-labels: quick ctest-programs: kept ctest-cost: 24 */
 #include "tests/golden/golden_test.h"
 
@@ -88,7 +89,7 @@ static void create_feed(clt_run *run, clt_realized *realized, clt_source *source
     must(clt_feed_create(&feed, &run->feed), "feed");
 }
 
-/* One parameter-shaped tensor of the store, as files hold it; what pads it must be zero. */
+/* A tensor of the store with a parameter's shape, in the layout of files; its padding must be zero. */
 static float *stored(const clt_run *run, clt_arena_kind arena, const clt_param *param, int64_t *n)
 {
     const clt_store_slot *slot = clt_store_layout_find(run->store->layout, param->name);
@@ -190,7 +191,7 @@ TEST(test_gpt_free)
     run_net(&nets[1]);
 }
 
-/* The same run from the file as it is published. */
+/* The same run from the published form of the file. */
 TEST(test_published)
 {
     gpt_case c = {&nets[0], false, MICRO, "published"};
@@ -231,7 +232,7 @@ TEST(test_logits)
     }
 }
 
-/* words: parts of the text with | between them */
+/* words: parts of the text, separated by | */
 static void expect_words(const char *text, const char *words)
 {
     char word[300];
@@ -255,14 +256,14 @@ static void expect_refusal(const char *model, const char *words)
     assert_int_equal(clt_run_load_parameters(run, DATA "gpt_published.safetensors"), CLT_ECHECKPOINT);
     expect_words(clt_error_text(), words);
     clt_run_destroy(run);
-    /* the same is known before a device is opened */
+    /* the same message comes before a device is opened */
     options.init = DATA "gpt_published.safetensors";
     options.device_spec = "no such device";
     assert_int_equal(clt_run_create(&options, CLT_JOB_EVAL, &run), CLT_ECHECKPOINT);
     expect_words(clt_error_text(), words);
 }
 
-/* Weights that the model has no place for, or not enough of, are refused by name. */
+/* Weights with a tensor too many or too few are refused by name. */
 TEST(test_refusals)
 {
     expect_refusal("{\"type\": \"gpt\", \"layers\": 1, \"heads\": 3, \"channels\": 15, \"vocab\": 29}",
@@ -282,7 +283,7 @@ TEST(test_refusals)
     expect_refusal("{\"type\": \"gpt\", \"layers\": 2, \"heads\": 3, \"channels\": 15, \"vocab\": 29, "
                    "\"context\": 9}",
                    "transformer.wpe.weight is [7,15], the model needs [9,15]|model.context=7");
-    /* everything at once */
+    /* all faults in one message */
     expect_refusal(
         "{\"type\": \"gpt\", \"layers\": 2, \"heads\": 2, \"channels\": 16, \"vocab\": 31, "
         "\"tied\": false}",

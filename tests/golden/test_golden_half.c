@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Half-precision training beside PyTorch's autocast and GradScaler (make_golden_half.py; data/gpt_half.*):
- * loss curves of 100 steps in f16 and bf16 with SGD and AdamW, beside our own f32 and beside PyTorch's; and
- * runs in which Inf or NaN comes into a gradient at given steps and micro-batches: scale, good steps since
- * its last change, applied updates and learning rate must be GradScaler's to the bit, and a skipped step must
- * leave every byte of parameters, their 16-bit copies and optimizer state alone. Needs a device, no PyTorch.
+ * Half-precision training compared with PyTorch's autocast and GradScaler (make_golden_half.py;
+ * data/gpt_half.*): loss curves of 100 steps in f16 and bf16 with SGD and AdamW, compared with our own f32
+ * and with PyTorch's; and runs in which a gradient gets Inf or NaN at given steps and micro-batches: scale,
+ * good steps since its last change, applied updates and learning rate must be GradScaler's to the bit, and
+ * a skipped step must leave every byte of parameters, their 16-bit copies and optimizer state alone. Needs
+ * a device, no PyTorch.
  * ctest-labels: quick ctest-optimise: no ctest-programs: kept ctest-full: all ctest-cost: 40 */
 #include "tests/unit/train/train_test.h"
 
@@ -49,7 +50,7 @@ static void golden(const char *run, const char *what, float *out, int64_t rows)
     must(clt_named_tensor_to_f32(tensor, out), name);
 }
 
-/* near: 0, or how close on average the curves may be at the closest. */
+/* near: 0, or the lower limit of the average distance. */
 static void compare_curves(const char *what, const float *got, const float *want, double nearest)
 {
     double mean = 0, worst = 0;
@@ -102,7 +103,7 @@ static void check_curves(bool adamw)
         compare_curves(what, loss[m], torch, 0);
         if (m > 0) {
             snprintf(what, sizeof what, "%s %s beside f32", adamw ? "adamw" : "sgd", modes[m]);
-            compare_curves(what, loss[m], loss[0], 1e-5); /* and it is not f32 that ran */
+            compare_curves(what, loss[m], loss[0], 1e-5); /* and the run was not in f32 */
         }
     }
 }
@@ -183,7 +184,8 @@ static void inject(const clt_run *run, int kind)
          "injection");
 }
 
-/* clt_step, with what is to be injected behind the backward pass of its micro-batch. True: there was. */
+/* Like clt_step, but injects a value after the backward pass of the micro-batch it is for. True: a value
+ * was injected. */
 static bool step_with(clt_run *run, int step, const float (*injections)[3], int count)
 {
     bool any = false;
@@ -253,7 +255,7 @@ static void run_case(const half_case *c)
         equal(c, "number of updates", step + 1, r.state.update, update[step]);
         assert_close("learning rate", step + 1, (double)r.state.lr, (double)lr[step], 1e-6 * (double)lr[0]);
         double correction =
-            c->adamw ? 1 - pow(0.9, (double)update[step] + bad) : 0; /* of the update that is tried */
+            c->adamw ? 1 - pow(0.9, (double)update[step] + bad) : 0; /* of the attempted update */
         assert_close("correction", step + 1, (double)r.state.correction1, correction, 1e-6);
         take_snapshot(run, &after);
         check_kept(c, step + 1, &before, &after, bad);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Folders that save_pretrained of Hugging Face's transformers wrote (make_golden_hf.py; data/hf_*): the model
- * section follows from config.json, the logits are those of transformers within 1e-4, and the tokenizer gives
- * the same ids. Needs a device, but no Python.
+ * Folders that save_pretrained of Hugging Face's transformers wrote (make_golden_hf.py; data/hf_*): the
+ * model section follows from config.json, the logits equal transformers' within 1e-4, and the tokenizer
+ * gives the same ids. Needs a device, but no Python.
  * ctest-labels: quick */
 #include "tests/unit/test.h"
 
@@ -54,7 +54,7 @@ TEST(test_config)
     clt_config_destroy(shards);
 }
 
-/* The f32 of an npy file. */
+/* The f32 values of an npy file. */
 static float *npy_values(const char *name, int64_t count)
 {
     char path[512], *text;

@@ -14,14 +14,14 @@
 #define STEPS 10
 #define SEQUENCES "4"
 /* How many times as far from f32 as torch.autocast a kind may be, and the geometric mean of all kinds: in
- * such small models the distances are a matter of chance. */
+ * such small models a single distance is a matter of chance. */
 #define HALF_AT_MOST 3
 #define HALF_ON_AVERAGE 1.25
 
 static const char *const kinds[] = {"llama", "llama3", "biases", "dynamic", "mistral", "qwen2", "qwen3"};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
-/* overrides: NULL, or "key=value" with which the config is changed after the presets. */
+/* overrides: NULL, or a "key=value" that changes the config after the presets. */
 static clt_config *config_of(const char *kind, const char *key, const char *value)
 {
     char text[2048], path[512];
@@ -76,7 +76,7 @@ TEST(test_config)
            {"rope_base", "10000"});
 }
 
-/* How far the logits of the four sequences are from transformers' in the file `part`, relative to the
+/* The distance of the logits of the four sequences from transformers' in the file `part`, relative to the
  * largest. */
 static double logits_off(const clt_config *config, const char *kind, const char *part, const char *weights)
 {
@@ -112,8 +112,8 @@ TEST(test_logits)
     }
 }
 
-/* Yarn's factor of queries and keys, which follows from yarn's factor (0) or is given: here the quotient that
- * transformers makes of mscale 2 and mscale_all_dim 0.5. */
+/* Yarn's factor for queries and keys is given, or follows from yarn's factor (0): here it is the quotient
+ * that transformers computes from mscale 2 and mscale_all_dim 0.5. */
 TEST(test_yarn_factor)
 {
     static const char *const parts[] = {"first", "attention"};
@@ -233,7 +233,7 @@ TEST(test_half)
 
 /* --- mistakes of an import --- */
 
-/* Changes the numbers of the copy of a file of weights that stand for tensor `a` (and `b`). */
+/* A copy of a file of weights, in which the functions below change tensors. */
 typedef struct weights_copy {
     const clt_safetensors *file;
     char *bytes;
@@ -269,14 +269,14 @@ static void reorder(const weights_copy *w, const char *name, int64_t (*from)(int
         memcpy(x + r * columns, old + from(r, rows) * columns, (size_t)columns * sizeof *x);
 }
 
-/* Heads of 4 in the other layout of rotary positions: pairs are neighbours. */
+/* Heads of 4 in the other layout of rotary positions, in which pairs are neighbours. */
 static int64_t neighbours(int64_t r, int64_t rows)
 {
     (void)rows;
     return r / 4 * 4 + (r % 4) / 2 + r % 2 * 2;
 }
 
-/* Four heads of 4 read as if they took turns at the two heads of keys. */
+/* Four heads of 4, read as if they used the two heads of keys in turn. */
 static int64_t tiled(int64_t r, int64_t rows)
 {
     static const int64_t head[] = {0, 2, 1, 3};
@@ -350,7 +350,7 @@ TEST(test_mistakes)
         memcpy(&header, bytes, sizeof header);
         const clt_named_tensor *first = tensor_of(file, "", "lm_head.weight");
         const char *origin = NULL;
-        /* the mapping holds the file's bytes in order: find where it begins by the first tensor's values */
+        /* the mapping holds the file's bytes in order: the first tensor's values show where it begins */
         for (size_t at = 8 + (size_t)header; at < size && !origin; at += 4)
             if (memcmp(bytes + at, first->data, 37 * 16 * sizeof(float)) == 0)
                 origin = (const char *)first->data - at;

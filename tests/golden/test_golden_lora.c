@@ -37,7 +37,7 @@ static void adapter_path(const adapter *a, char path[512])
     snprintf(path, 512, DATA "lora_%s", a->name);
 }
 
-/* more: keys of the model section. adapted: the adapter's keys are filled in. */
+/* more: additional keys of the model section. adapted: whether the adapter's keys are set, too. */
 static clt_config *config_of(const adapter *a, const char *more, bool adapted)
 {
     char text[2048], path[512];
@@ -97,7 +97,7 @@ TEST(test_logits)
     }
 }
 
-/* A model whose adapters are new computes what its base computes, bit for bit. */
+/* A model with new adapters computes the same bits as its base. */
 TEST(test_starts_as_base)
 {
     for (size_t i = 0; i < ADAPTERS; i++) {
@@ -155,7 +155,7 @@ TEST(test_training)
     }
 }
 
-/* Gradients, their sums and optimizer states exist for adapters alone, and no product makes others. */
+/* Only adapters have gradients, sums of gradients and optimizer states, and no product computes others. */
 TEST(test_memory)
 {
     for (size_t i = 0; i < ADAPTERS; i++) {

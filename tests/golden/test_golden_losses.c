@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Golden parity of norms over samples and of the losses of classification and segmentation: outputs, losses and
- * gradients against values that PyTorch computed (make_golden_losses.py, data/spatial_norms.safetensors and
- * spatial_losses.safetensors), in both execution styles. What the mean of a loss is divided by must be what the loader
- * counts for it. Needs a device, but no PyTorch.
+ * Golden parity of norms over samples and of the losses of classification and segmentation: outputs, losses
+ * and gradients against values that PyTorch computed (make_golden_losses.py, data/spatial_norms.safetensors
+ * and spatial_losses.safetensors), in both execution styles. The divisor of a loss's mean must equal what
+ * the loader counts for it. Needs a device, but no PyTorch.
  *
  * Tolerance: max|d| <= 3e-6 max|ref| + 1e-8 per tensor. ctest-labels: quick ctest-programs: kept ctest-cost: 25 */
 #include "tests/golden/golden_op.h"
@@ -128,7 +128,7 @@ typedef struct loss_rig {
 
 static const char *const inputs[4] = {"x", "target", "second", "share"};
 
-/* The file has mixed targets where the op is to get them. */
+/* The file has mixed targets if the op needs them. */
 static void open_loss(loss_rig *r, const clt_safetensors *file, const char *prefix, const golden_case *c,
                       bool group)
 {
@@ -158,7 +158,7 @@ static int32_t *whole_numbers(const clt_named_tensor *golden)
     return whole;
 }
 
-/* What the loader would divide by, from what the graph says of the loss. */
+/* The divisor that the loader would use, from the graph's description of the loss. */
 static double counted(const clt_loss *loss, int64_t samples, const int32_t *target, int64_t targets)
 {
     const clt_class_sum classes = {loss->class_weights, loss->n_classes, loss->has_ignore,

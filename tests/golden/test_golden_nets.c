@@ -7,9 +7,10 @@
  * state_dict holds them, so that names and the order of elements are tested, too. The same steps with
  * activations recomputed by block must give the same. Needs a device, but no PyTorch.
  *
- * Tolerances: MARGIN times the differences that rounding errors make in PyTorch, which the files say. What comes
- * after the first step has KINK at least (gradients ten times that), since a ReLU whose input is nearly zero may go
- * either way, and the gradient through it comes or goes as a whole; the data of the first step avoids that.
+ * Tolerances: MARGIN times the differences that rounding errors make in PyTorch, which the files contain.
+ * After the first step the tolerance is at least KINK (for gradients ten times that), since a ReLU whose
+ * input is nearly zero may go either way, which switches its whole gradient on or off; the data of the
+ * first step avoids that.
  * ctest-labels: quick ctest-optimise: no ctest-programs: kept ctest-full: all ctest-cost: 40 */
 #include "tests/golden/golden_test.h"
 
@@ -19,13 +20,13 @@
 #define STEPS 5
 #define SAMPLES 7
 #define LOGITS 200
-#define ROW (1 + SAMPLES) /* norm and samples of a tensor */
+#define ROW (1 + SAMPLES) /* norm and sampled elements of a tensor */
 #define MARGIN 5.0
 #define KINK 2e-4
 
 typedef struct net {
     const char *name, *model;
-    int ndim; /* of x: 3 or 4 */
+    int ndim; /* number of x's dimensions: 3 or 4 */
     int64_t shape[4], classes, batch;
     bool dense; /* a class for each place */
     double lr;
@@ -89,7 +90,7 @@ static const net nets[] = {
 static bool run_all;
 static char folder[256];
 
-/* --- the formula of weights and data; the script has the same --- */
+/* --- the formula of weights and data; make_golden_nets.py has the same --- */
 
 static uint32_t word_of(const char *name, uint64_t index)
 {
@@ -183,7 +184,7 @@ static void write_data(const net *n, const char *name)
     free(x);
 }
 
-/* Writes the state_dict, with torchvision's counters of batches, which nothing here needs. */
+/* Writes the state_dict, with torchvision's counters of batches, which no test needs. */
 static void write_weights(const clt_graph *graph)
 {
     clt_named_tensor *tensors = calloc(2 * graph->n_params, sizeof *tensors);
@@ -254,11 +255,12 @@ static void create_run(const clt_run_options *options, clt_job_kind kind, clt_ru
 
 /* --- comparing --- */
 
-/* Golden values of a net, and how much each kind may differ, relative to the largest or to the norm. */
+/* Golden values of a net, and the allowed difference for each kind, relative to the largest value or to the
+ * norm. */
 typedef struct golden {
     clt_safetensors *file;
     double logits, loss, norm, grad, after;
-    char x[16]; /* the name from which the data follows */
+    char x[16]; /* the name that determines the data */
 } golden;
 
 static void open_golden(const net *n, golden *g)
@@ -295,7 +297,7 @@ static int by_name(const void *a, const void *b)
     return strcmp((*(const clt_param *const *)a)->file_name, (*(const clt_param *const *)b)->file_name);
 }
 
-/* A tensor of the store as files hold it. */
+/* A tensor of the store in the layout of files. */
 static float *stored(const clt_run *run, clt_arena_kind arena, const clt_param *param)
 {
     const clt_store_slot *slot = clt_store_layout_find(run->store->layout, param->name);
@@ -312,7 +314,7 @@ static float *stored(const clt_run *run, clt_arena_kind arena, const clt_param *
     return turned;
 }
 
-/* The norm and the samples of one tensor against a golden row. */
+/* Compares the norm and the samples of one tensor with a golden row. */
 static void compare_row(const net *n, const char *what, const char *name, const float *values, int64_t count,
                         const double row[ROW], double relative)
 {

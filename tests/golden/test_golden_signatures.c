@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signatures of 500 requests to S3 at random, with odd keys, parameters, headers and tokens, as botocore
- * makes them (make_golden_signatures.py). */
+ * Signatures of 500 random requests to S3, with odd keys, parameters, headers and tokens, equal botocore's
+ * (make_golden_signatures.py). */
 #include "tests/unit/test.h"
 
 #include "engine/json/json.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ids of twelve tokenizers as transformers gives them (make_golden_tokens.py): 2,000 strings, with names of
+ * Ids of twelve tokenizers equal transformers' (make_golden_tokens.py): 2,000 strings, with names of
  * special tokens as text and as tokens, and code points in five contexts; the text of ids; the same ids
  * from a text that is cut into pieces.
  * ctest-labels: quick */
@@ -15,7 +15,7 @@
 #define PLACE CLT_TEST_SOURCE_DIR "/tests/golden/tokenizers/"
 
 static const char *const contexts[][3] = {
-    /* what stands before, between and after the two places of a character; NULL: it is there once */
+    /* text before, between and after the two places of a character; NULL: the character occurs once */
     {"", NULL, ""}, {"a", NULL, "b"}, {" ", NULL, " x"}, {"'", " 1", ""}, {"\n", "", "\n\n!"},
 };
 
@@ -106,7 +106,7 @@ static void check_texts(const clt_tokenizer *t, clt_encoder *encoder, const clt_
     }
 }
 
-/* Prints how fast a text is encoded, the second time with its words in the cache: the same ids. */
+/* Prints how fast a text is encoded; the second time its words are cached, and the ids must be the same. */
 static void show_speed(const clt_tokenizer *t, const char *text, size_t size, const char *name,
                        const char *what)
 {
@@ -127,7 +127,7 @@ static void show_speed(const clt_tokenizer *t, const char *text, size_t size, co
     free(warm.id);
 }
 
-/* All strings as one text, encoded as a whole and cut into pieces of about 150 bytes: the same ids. */
+/* All strings as one text: encoded as a whole, and in pieces of about 150 bytes, they give the same ids. */
 static void check_pieces(const clt_tokenizer *t, clt_encoder *encoder, const clt_json_doc *doc,
                          const char *name)
 {
@@ -149,7 +149,8 @@ static void check_pieces(const clt_tokenizer *t, clt_encoder *encoder, const clt
     clt_str_free(&text);
 }
 
-/* state: the name of the tokenizer. Also after it was saved as a tokenizer.json and read again. */
+/* state: the name of the tokenizer. It is also tested after it was saved as a tokenizer.json and read
+ * again. */
 static void test_tokenizer(void **state)
 {
     const char *name = *state;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The built-in functions of OpenCL C for clang's NVPTX target, which has none: a small library that is linked
- * into every program before it is optimised, so that calls become the instructions that a driver's compiler
- * would choose. Functions that a device computes in a library of its own (exp, log and others) become an
- * instruction `library.*`, which only the executor knows. A function that is missing here remains a call,
- * which the executor refuses to run. The table has one small function per line. */
+ * The built-in functions of OpenCL C for clang's NVPTX target, which has none: a small library that is
+ * linked into every program before it is optimised, so that calls become the instructions that a driver's
+ * compiler would choose. Functions that a device computes in a library of its own (exp, log and others)
+ * become an instruction `library.*`, which only the executor knows. A function that is missing here remains
+ * a call, which the executor refuses to run. The file has one small function per line. */
 /* clang-format off */
 #define OVERLOAD __attribute__((overloadable, always_inline))
 
@@ -225,7 +225,7 @@ ushort half_bits(float f)
     __asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
     return h;
 }
-/* half is a type to point at: one is two bytes. */
+/* Values of type half are only accessed through pointers; each has two bytes. */
 #define HALF(space)                                                                                          \
     float OVERLOAD vload_half(size_t k, const space half *p) { return half_value(((const space ushort *)p)[k]); } \
     void OVERLOAD vstore_half(float v, size_t k, space half *p) { ((space ushort *)p)[k] = half_bits(v); }   \

@@ -11,9 +11,9 @@
 cl_icd_dispatch ptx_dispatch;
 pthread_mutex_t ptx_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* How the device presents itself. */
+/* What the device reports about itself. */
 typedef struct identity {
-    const char *word; /* in CLTRAIN_PTX_PLAY */
+    const char *word; /* value of CLTRAIN_PTX_PLAY */
     const char *name, *driver, *platform_version, *extensions;
     cl_ulong bytes, largest, cache, clock; /* of memory, of an allocation, of the second-level cache; MHz */
 } identity;
@@ -352,7 +352,7 @@ static cl_int CL_API_CALL queue_info(cl_command_queue queue, cl_command_queue_in
     return CL_INVALID_VALUE;
 }
 
-/* --- the loader's door --- */
+/* --- entry points for the loader --- */
 
 void ptx_platform_entries(cl_icd_dispatch *d)
 {
@@ -371,7 +371,7 @@ void ptx_platform_entries(cl_icd_dispatch *d)
     d->clGetCommandQueueInfo = queue_info;
 }
 
-/* Entries that nobody sets: a program that needs more than this driver plays must not go on. */
+/* Entries of the table that this driver does not set: a program that needs one must not continue. */
 static void not_played(void)
 {
     fprintf(stderr, "PTX executor: a function of OpenCL was called that this driver does not have\n");

@@ -25,13 +25,13 @@
  *   CLTRAIN_PTX_RESOURCES  a file to which a line is appended for every program that NVIDIA's assembler
  *                         takes: its first kernel, registers, spilled bytes, options
  *   CLTRAIN_PTX_LISTING   a file to which the counters of every instruction of every launch are appended
- *   CLTRAIN_PTX_SEED      of the order of warps and groups, and of the times at which asynchronous copies
- *                         complete
+ *   CLTRAIN_PTX_SEED      the seed for the order of warps and groups, and for the times at which
+ *                         asynchronous copies complete
  *   CLTRAIN_PTX_POISON    a word (0x...) that no kernel may read from global memory: the checker's pattern
  *   CLTRAIN_PTX_REFUSE    what goes wrong with programs for sm_90a. create, build, launch: the driver
- *                         refuses this; abort, hang: it does so when it builds one; large: it refuses to
- *                         build those with more than 48 KiB of local memory; memory, resources: creating
- *                         one fails for lack of host memory or of resources of the device
+ *                         refuses this call; abort, hang: its compiler aborts or hangs; large: it refuses to
+ *                         build programs with more than 48 KiB of local memory; memory, resources: creating
+ *                         a program fails for lack of host memory or of resources of the device
  *   CLTRAIN_PTX_NUL       whether a program's binary must end with a zero byte: required, refused, or any
  *                         (then the driver returns one) */
 #ifndef TESTS_PTX_DRIVER_H
@@ -45,7 +45,7 @@
 
 #include "tests/ptx/ptx.h"
 
-/* What every object of OpenCL starts with. */
+/* The members with which every OpenCL object begins. */
 #define PTX_OBJECT                                                                                           \
     const cl_icd_dispatch *dispatch;                                                                         \
     cl_uint references
@@ -72,7 +72,7 @@ struct _cl_mem {
 };
 struct _cl_program {
     PTX_OBJECT;
-    char *source, *binary; /* one of them: what it was made from */
+    char *source, *binary; /* the one that the program was made from */
     char *ptx, *log, *options;
     cl_build_status status;
     ptx_module module;
@@ -95,19 +95,19 @@ struct _cl_event {
 };
 
 extern cl_icd_dispatch ptx_dispatch;
-extern pthread_mutex_t ptx_lock; /* one command at a time, and all counts of references */
+extern pthread_mutex_t ptx_lock; /* guards all commands, which run one at a time, and all reference counts */
 
 const char *ptx_setting(const char *name, const char *otherwise);
 unsigned ptx_generation(void);
-/* Does the device present itself as a card (CLTRAIN_PTX_PLAY)? */
+/* Whether the device reports that it is a real card (CLTRAIN_PTX_PLAY). */
 bool ptx_is_card(void);
-/* CL_SUCCESS, or what every command is refused with after a kernel of a card has failed. */
+/* CL_SUCCESS, or the code with which every command is refused after a kernel of a card has failed. */
 cl_int ptx_lasting_failure(void);
 uint32_t ptx_local_memory(void);
 uint32_t ptx_local_array(void);
 uint32_t ptx_local_memory_90a(void);
 uint32_t ptx_local_argument(void);
-/* Does CLTRAIN_PTX_REFUSE name this? */
+/* Whether CLTRAIN_PTX_REFUSE contains `what`. */
 bool ptx_refuses(const char *what);
 /* A copy of a value for clGet...Info. */
 cl_int ptx_answer(const void *value, size_t bytes, size_t size, void *out, size_t *needed);
@@ -118,26 +118,26 @@ ptx_buffer *ptx_buffers(size_t *count);
 
 /* --- programs: driver_program.c --- */
 
-/* True: *ptx is the program's PTX, and *log what the compiler said; free() both. */
+/* True: *ptx is the program's PTX, and *log the compiler's messages; free() both. */
 bool ptx_compile(const char *source, const char *options, char **ptx, char **log);
 
 /* --- NVIDIA's compiler and assembler: driver_nvidia.c --- */
 
-/* Is it to be used? */
+/* Whether NVIDIA's compiler is used instead of clang. */
 bool ptx_nvidia(void);
 /* As ptx_compile. */
 bool ptx_nvidia_compile(const char *source, const char *options, char **ptx, char **log);
-/* True: the assembler takes the PTX for this device. *log: what it said, or NULL; free() it. */
+/* True: the assembler accepts the PTX for this device. *log: its messages, or NULL; free() it. */
 bool ptx_nvidia_assemble(const char *ptx, bool verbose, char **log);
 
 /* --- commands: driver_command.c --- */
 
 cl_ulong ptx_now(void);
-/* Waits until all of them have ended. */
+/* Waits until all `n` events have ended. */
 void ptx_await(cl_uint n, const cl_event *events);
 void ptx_event(cl_command_queue queue, cl_command_type type, cl_ulong start, cl_event *out);
 
-/* The entries of the dispatch table, each set by the file that has the function. */
+/* The entries of the dispatch table; each file sets the entries of its functions. */
 void ptx_platform_entries(cl_icd_dispatch *d);
 void ptx_memory_entries(cl_icd_dispatch *d);
 void ptx_program_entries(cl_icd_dispatch *d);

@@ -94,7 +94,7 @@ static void forget_counts(ptx_kernel *k)
 
 /* --- launches --- */
 
-/* What the driver does when the caller leaves it open: powers of two up to 256 items. */
+/* The work-group size if the caller leaves it to the driver: powers of two, up to 256 items. */
 static void choose_group(const size_t *global, uint32_t group[3])
 {
     group[0] = 256;
@@ -128,7 +128,7 @@ static cl_int shape(const ptx_kernel *k, cl_uint dims, const size_t *global, con
     return items > 1024 ? CL_INVALID_WORK_GROUP_SIZE : CL_SUCCESS;
 }
 
-/* __local parameters lie behind the kernel's own arrays, each aligned for vectors. */
+/* __local parameters come after the kernel's own arrays, each aligned for vectors. */
 static uint32_t place_shared(cl_kernel kernel)
 {
     uint32_t at = (kernel->code->shared_bytes + 127) / 128 * 128;
@@ -142,7 +142,7 @@ static uint32_t place_shared(cl_kernel kernel)
     return at - kernel->code->shared_bytes;
 }
 
-/* Is there room for the arrays and __local parameters of a kernel that has the latter? */
+/* Whether a kernel with __local parameters has room for these and for its arrays. */
 static bool has_room(cl_kernel kernel)
 {
     uint64_t bytes = 0;
@@ -216,7 +216,7 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kerne
         lasting = CL_OUT_OF_RESOURCES;
     pthread_mutex_unlock(&ptx_lock);
     if (!ok && !ptx_is_card())
-        return CL_INVALID_OPERATION; /* the caller must not take it for a lack of memory */
+        return CL_INVALID_OPERATION; /* a code that the caller does not take for a lack of memory */
     ptx_event(queue, CL_COMMAND_NDRANGE_KERNEL, start, event);
     return CL_SUCCESS;
 }
@@ -256,7 +256,7 @@ static cl_event CL_API_CALL create_user_event(cl_context context, cl_int *code)
     return event;
 }
 
-/* A command that waits for a user event is never to be cancelled here. */
+/* The engine never cancels a command that waits for a user event. */
 static cl_int CL_API_CALL set_user_event(cl_event event, cl_int status)
 {
     if (status != CL_COMPLETE)

@@ -9,7 +9,7 @@
 
 #define MOST_BUFFERS 4096
 
-static ptx_buffer buffers[MOST_BUFFERS]; /* 0 is nobody's, so that no buffer has the address 0 */
+static ptx_buffer buffers[MOST_BUFFERS]; /* number 0 is not used, so that no buffer has the address 0 */
 
 ptx_buffer *ptx_buffers(size_t *count)
 {
@@ -26,7 +26,7 @@ static void release_data(cl_mem mem)
     free(mem);
 }
 
-/* Memory that nobody wrote holds NaN of every width. */
+/* Memory without a value holds NaN in every width. */
 static bool fill_in(cl_mem mem, cl_mem_flags flags, void *host)
 {
     mem->owned = !(flags & CL_MEM_USE_HOST_PTR);
@@ -97,7 +97,7 @@ static cl_int CL_API_CALL mem_info(cl_mem mem, cl_mem_info what, size_t size, vo
     return CL_INVALID_VALUE;
 }
 
-/* CL_SUCCESS, or what a command on these bytes is refused with. */
+/* CL_SUCCESS, or the code with which a command on these bytes is refused. */
 static cl_int refusal(const struct _cl_mem *mem, size_t offset, size_t bytes)
 {
     bool outside = offset > mem->bytes || bytes > mem->bytes - offset || bytes == 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVIDIA's own OpenCL compiler and assembler in the place of clang: the libraries of its driver, which need no
- * device (libnvidia-nvvm.so.4: OpenCL C to PTX; libnvidia-ptxjitcompiler.so.1: PTX to machine code, which is
- * thrown away here). They are called in this process, as by the driver. The names of the compiler's functions
- * are those that the library exports; the assembler's are documented as "PTX Compiler APIs". This file does not
- * know what is compiled. */
+ * NVIDIA's own OpenCL compiler and assembler instead of clang: the libraries of its driver, which need no
+ * device (libnvidia-nvvm.so.4: OpenCL C to PTX; libnvidia-ptxjitcompiler.so.1: PTX to machine code, which
+ * is thrown away here). They are called in this process, as by the driver. The names of the compiler's
+ * functions are those that the library exports; the assembler's are documented as "PTX Compiler APIs". This
+ * file does not know what is compiled. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +26,9 @@ typedef struct functions {
 } functions;
 
 static functions nvidia;
-/* Two calls of the compiler at the same time were seen to end the process, so its caller must let one wait. */
+/* Two concurrent calls of the compiler have crashed the process, so calls take turns. */
 static pthread_mutex_t compiling = PTHREAD_MUTEX_INITIALIZER;
-static char missing[800]; /* why they are not there; "" if they are */
+static char missing[800]; /* why the libraries are missing; "" if they are there */
 
 typedef struct wanted_function {
     const char *name;
@@ -73,8 +73,8 @@ bool ptx_nvidia(void)
     return true;
 }
 
-/* The options for the compiler: those of the program, without the one that is the assembler's, and those that
- * the driver adds. */
+/* The options for the compiler: the program's, without the one for the assembler, and the options that the
+ * driver adds. */
 static char *options_for_compiler(const char *options)
 {
     static const char verbose[] = "-cl-nv-verbose";
@@ -113,8 +113,8 @@ bool ptx_nvidia_compile(const char *source, const char *options, char **ptx, cha
     return *ptx != NULL;
 }
 
-/* Arrays in local memory of more than 48 KiB, which old assemblers refuse, become such as are given their size
- * at the launch, which stand before the kernels: the code is the same. */
+/* Arrays of more than 48 KiB in local memory, which old assemblers refuse, are turned into arrays whose
+ * size is given at the launch. These are declared before the kernels; the code does not change. */
 static char *without_large_arrays(const char *ptx)
 {
     size_t room = 2 * strlen(ptx) + 1, used = 0, moved = 0;

@@ -50,7 +50,7 @@ static const char declarations[] =
     "#endif\n";
 
 #define MOST_WORDS 300
-#define NEWEST_CPU 86 /* that old clangs know: the PTX of newer devices gets their name afterwards */
+#define NEWEST_CPU 86 /* newest that old clangs know: the PTX of newer devices gets their name afterwards */
 
 typedef struct words {
     char *word[MOST_WORDS];
@@ -102,7 +102,7 @@ static void command_line(words *w, const char *options, const char *source, cons
     add(w, ptx);
 }
 
-/* Runs it with both outputs in a file; true when it ended with 0. */
+/* Runs the command with both outputs in a file; true if it ended with 0. */
 static bool run(words *w, const char *log)
 {
     w->word[w->n] = NULL;
@@ -120,7 +120,8 @@ static bool run(words *w, const char *log)
     return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Names a program in the cache by all that it is made of, the library of functions included. */
+/* A program's name in the cache is a hash of everything it is made from, including the library of
+ * functions. */
 static uint64_t hash(uint64_t h, const char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -144,7 +145,7 @@ static bool cache_path(char *path, size_t size, const char *source, const char *
     return true;
 }
 
-/* ".target sm_86" becomes that of the device. */
+/* ".target sm_86" is replaced by the device's target. */
 static void name_target(char *ptx)
 {
     char *at = ptx ? strstr(ptx, ".target sm_") : NULL, number[16];
@@ -177,7 +178,7 @@ bool ptx_compile(const char *source, const char *options, char **ptx, char **log
         *ptx = ok ? read_all(path[1], &bytes) : NULL;
         name_target(*ptx);
     }
-    if (keep && *ptx) { /* another process may do the same: renamed whole */
+    if (keep && *ptx) { /* another process may do the same, so the complete file is renamed */
         char fresh[700];
         snprintf(fresh, sizeof fresh, "%s.%ld", cached, (long)getpid());
         if (write_all(fresh, "", *ptx))
@@ -210,7 +211,7 @@ static cl_program CL_API_CALL create_program(cl_context context, cl_uint n, cons
     }
     *program = (struct _cl_program){
         .dispatch = &ptx_dispatch, .references = 1, .source = source, .status = CL_BUILD_NONE};
-    for (cl_uint i = 0; i < n; i++) { /* the program keeps where it starts */
+    for (cl_uint i = 0; i < n; i++) { /* program->source keeps the start of the buffer */
         size_t length = lengths && lengths[i] ? lengths[i] : strlen(texts[i]);
         memcpy(source, texts[i], length);
         source += length;
@@ -231,7 +232,7 @@ static bool ends_as_wanted(const unsigned char *binary, size_t bytes)
     return wants_end("required") ? end : !wants_end("refused") || !inside;
 }
 
-/* Why a program for sm_90a cannot be created. */
+/* The code with which creating a program for sm_90a is refused, or CL_SUCCESS. */
 static cl_int refused_creation(const char *ptx)
 {
     if (strstr(ptx, ".target sm_90a") == NULL)
@@ -322,7 +323,8 @@ static void set_log(cl_program program, const char *text)
     program->log = strdup(text ? text : "");
 }
 
-/* PTX for another device than this one, and instructions that only "sm_90a" has under another name. */
+/* Whether the PTX is for this device: not for another target, and without instructions of "sm_90a" under
+ * another target's name. */
 static bool is_for_this(cl_program program, const char *ptx)
 {
     char text[300] = "", suffix = '\0';
@@ -356,7 +358,7 @@ static bool is_for_this(cl_program program, const char *ptx)
     return !text[0];
 }
 
-/* The largest number in front of the unit. */
+/* The largest number before the unit. */
 static long largest_before(const char *log, const char *unit)
 {
     long largest = 0;
@@ -383,7 +385,7 @@ static void record_resources(cl_program program, const char *log)
     fclose(file);
 }
 
-/* NVIDIA's assembler, where it is there. */
+/* Runs NVIDIA's assembler, if it is installed. */
 static bool assembled(cl_program program, const char *ptx)
 {
     char *log = NULL;
@@ -400,7 +402,7 @@ static bool assembled(cl_program program, const char *ptx)
     return ok;
 }
 
-/* What NVIDIA's assembler refuses too. */
+/* Checks limits that NVIDIA's assembler has, too. */
 static bool fits(cl_program program, const char *ptx)
 {
     char text[300];

@@ -16,7 +16,7 @@
 
 #define PTX_LANES 32
 #define PTX_ALL 0xffffffffu
-#define PTX_TEXT 400 /* of a message */
+#define PTX_TEXT 400 /* longest message in bytes */
 
 /* --- module: ptx_parse.c --- */
 
@@ -34,18 +34,20 @@ typedef enum ptx_kind {
     PTX_COMMIT,
     PTX_WAIT,
     PTX_PROXY,  /* fence.proxy.async */
-    PTX_NOTHING /* fences, prefetches: they change no value here */
+    PTX_NOTHING /* fences, prefetches: they change no values in this executor */
 } ptx_kind;
 
 typedef enum ptx_space { PTX_GENERIC, PTX_GLOBAL, PTX_SHARED, PTX_LOCAL } ptx_space;
 
-/* Where 32 values lie: units of 128 bytes from the start of a warp's registers; words 2: 64-bit values. */
+/* The place of 32 values: an offset in units of 128 bytes from the start of a warp's registers; words 2:
+ * 64-bit values. */
 typedef struct ptx_operand {
     uint32_t unit;
     uint32_t words;
 } ptx_operand;
 
-/* What one instruction did in a whole launch; ideal: what the same lanes need when addresses are best. */
+/* The work of one instruction in a whole launch; ideal: the least that the same lanes need, with the best
+ * addresses. */
 typedef struct ptx_counts {
     uint64_t executed; /* by warps */
     uint64_t moved;    /* sectors of 32 bytes, or passes over the banks of shared memory */
@@ -74,7 +76,7 @@ typedef struct ptx_instruction {
     bool sign;       /* the loaded value keeps its sign */
     int64_t offset;  /* of the address; PARAM: in the block of parameters */
     uint32_t mode;   /* ATOMIC: ptx_atomic; LOAD, STORE: ptx_strength; matrix instructions: their variant */
-    int32_t n;       /* WAIT: batches that may be under way; asynchronous products: columns */
+    int32_t n;       /* WAIT: batches that may still be in flight; asynchronous products: columns */
     const char *text;
     ptx_counts counts;
 } ptx_instruction;
@@ -100,7 +102,7 @@ typedef struct ptx_param {
     uint32_t offset, bytes;
 } ptx_param;
 
-/* A value that every warp starts with: a constant, or a special register. */
+/* The kind of a value that each warp starts with: a constant, or a special register. */
 typedef enum ptx_special { PTX_CONSTANT, PTX_TID, PTX_NTID, PTX_CTAID, PTX_NCTAID, PTX_LANEID } ptx_special;
 
 typedef struct ptx_start {
@@ -132,8 +134,8 @@ typedef struct ptx_module {
     size_t n_strings;
 } ptx_module;
 
-/* False with a message when the text is no module; an instruction that is not known is the error of its
- * kernel. */
+/* False, with a message, if the text is not a module. An unknown instruction is an error of its kernel
+ * alone. */
 bool ptx_parse(const char *text, ptx_module *module, char message[PTX_TEXT]);
 void ptx_module_free(ptx_module *module);
 ptx_kernel *ptx_find(ptx_module *module, const char *name);
@@ -159,25 +161,24 @@ const ptx_warp_entry *ptx_warp_find(const char *name);
 
 /* --- running: ptx_exec.c --- */
 
-#define PTX_SHARED_FIRST                                                                                     \
-    1024u /* where shared memory starts, as on devices that keep a part of it for themselves */
+#define PTX_SHARED_FIRST 1024u /* start of shared memory: as on devices that reserve its beginning */
 #define PTX_LOCAL_FIRST (UINT64_C(1) << 32)
 #define PTX_BUFFER_SHIFT 36 /* buffer n lies at n << 36 */
 
-/* Who touched a word last. Segments count barriers and groups of all launches, so that a number tells when.
- */
+/* The last accesses to a word. Segments number the intervals between barriers over all groups and launches,
+ * so that a number is a time. */
 typedef struct ptx_shadow {
     uint32_t write_segment, read_segment;
     uint32_t write_group, read_group;
     uint16_t write_thread;
-    uint16_t read_thread[4]; /* of each byte the last one that read it */
+    uint16_t read_thread[4]; /* for each byte, the last thread that read it */
     uint8_t written;         /* bytes of the word that the last writer wrote */
     uint8_t read;            /* bytes read in read_segment */
-    uint8_t many;            /* those of them that several threads read */
+    uint8_t many;            /* those among them that several threads read */
     uint8_t strong;          /* global memory: the last write was a release */
     uint8_t valid;           /* shared memory: bytes that were ever written */
-    uint8_t pending;         /* shared memory: copies under way to it */
-    uint8_t reading;         /* shared memory: warps with a product under way that reads it */
+    uint8_t pending;         /* shared memory: copies to it in flight */
+    uint8_t reading;         /* shared memory: warps with a product in flight that reads it */
     uint32_t stamp;          /* shared memory: time of the last write, as ptx_machine counts fences */
 } ptx_shadow;
 
@@ -192,15 +193,15 @@ typedef struct ptx_launch {
     const ptx_kernel *kernel;
     const uint8_t *params; /* param_bytes */
     uint32_t grid[3], group[3];
-    uint32_t dynamic_shared; /* bytes behind the kernel's own */
+    uint32_t dynamic_shared; /* bytes after the kernel's own */
     ptx_buffer *buffers;     /* by number; 0 is nobody's */
     size_t n_buffers;
     uint64_t seed;
     bool count;      /* fill the instructions' counts */
-    uint32_t poison; /* a word that nobody may read from global memory, or 0 */
+    uint32_t poison; /* a word that no thread may read from global memory, or 0 */
 } ptx_launch;
 
-/* Runs all groups in random order. False: the launch broke a rule, which the message tells. */
+/* Runs all groups in random order. False: the launch broke a rule, which the message names. */
 bool ptx_run(const ptx_launch *launch, char message[PTX_TEXT]);
 
 #endif

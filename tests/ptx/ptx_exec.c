@@ -10,7 +10,7 @@
 
 #include "tests/ptx/ptx_machine.h"
 
-#define MOST_INSTRUCTIONS UINT64_C(400000000) /* of a warp: it hangs */
+#define MOST_INSTRUCTIONS UINT64_C(400000000) /* of a warp: with more, it counts as hanging */
 
 void ptx_fail(const ptx_warp *w, const ptx_instruction *i, int lane, const char *format, ...)
 {
@@ -34,8 +34,8 @@ uint32_t ptx_random(ptx_machine *m)
 
 /* --- where lanes are --- */
 
-/* Of the lanes that are not blocked those at the earliest instruction run. False: all that are left are
- * blocked. */
+/* Among the lanes that are not blocked, those at the earliest instruction run. False: all remaining lanes
+ * are blocked. */
 static bool pick(ptx_warp *w)
 {
     uint32_t ready = w->alive & ~w->blocked, first = UINT32_MAX, next = UINT32_MAX;
@@ -64,7 +64,7 @@ static void leave(ptx_warp *w, uint32_t mask, uint32_t pc)
             w->lane_pc[l] = pc;
 }
 
-/* All lanes are blocked: at the same instruction they go on together. */
+/* All lanes are blocked: if they are at the same instruction, they continue together. */
 static void meet(ptx_warp *w)
 {
     const ptx_kernel *k = w->machine->launch->kernel;
@@ -162,7 +162,7 @@ static void parameter(ptx_warp *w, const ptx_instruction *i, uint32_t mask)
     }
 }
 
-/* The lanes that run wait for the others of their warp. True when all are there. */
+/* The running lanes wait for the others of their warp. True if all lanes are here. */
 static bool together(ptx_warp *w)
 {
     if (!w->split)
@@ -294,7 +294,7 @@ static uint64_t start_value(const ptx_machine *m, const ptx_start *s, uint32_t t
     return 0;
 }
 
-/* Registers start as values that no kernel expects. */
+/* Registers start with values that no kernel expects. */
 static void start_warp(ptx_machine *m, ptx_warp *w)
 {
     const ptx_kernel *k = m->launch->kernel;
@@ -320,7 +320,7 @@ static void start_warp(ptx_machine *m, ptx_warp *w)
         }
 }
 
-/* All warps wait or have ended: who waits must wait with all others. */
+/* All warps wait or have ended: a barrier is passed only if all warps wait at it. */
 static bool pass_barrier(ptx_machine *m)
 {
     const ptx_warp *waits = NULL, *ended = NULL;
@@ -375,7 +375,7 @@ static void *allocate(size_t size)
 {
     void *memory = calloc(size ? size : 1, 1);
     if (!memory)
-        abort(); /* a test program without memory has no answer */
+        abort(); /* the tests cannot run without memory */
     return memory;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The state of a launch, shared by the files that run instructions. Nobody else includes it. */
+ * The state of a launch, shared by the files that run instructions. No other file includes it. */
 #ifndef TESTS_PTX_PTX_MACHINE_H
 #define TESTS_PTX_PTX_MACHINE_H
 
@@ -8,11 +8,11 @@
 
 #include "tests/ptx/ptx.h"
 
-#define PTX_MAX_COPIES 64 /* of one thread under way */
+#define PTX_MAX_COPIES 64 /* in flight, of one thread */
 
 typedef struct ptx_copy {
-    uint64_t to, from; /* address in shared memory; in global memory */
-    uint32_t bytes;    /* that come from there: the others become 0 */
+    uint64_t to, from; /* address in shared memory; address in global memory */
+    uint32_t bytes;    /* bytes to copy: the rest up to `size` becomes 0 */
     uint32_t size;
     uint32_t batch; /* number of the batch, 0 while it is open */
     bool landed;
@@ -24,45 +24,45 @@ typedef struct ptx_lane {
     uint32_t n_copies, batches; /* batches closed so far */
 } ptx_lane;
 
-#define PTX_MAX_PRODUCTS 64 /* of one warp under way */
+#define PTX_MAX_PRODUCTS 64 /* in flight, of one warp */
 
-/* wgmma.mma_async as one of its four warps sees it. */
+/* A wgmma.mma_async from the view of one of its four warps. */
 typedef struct ptx_product {
     struct ptx_instruction *by;
     uint64_t a, b;  /* descriptors */
     uint32_t batch; /* number of the batch, 0 while it is open */
 } ptx_product;
 
-/* What a warp keeps of its products; only in kernels that have some. */
+/* A warp's products; only in kernels with products. */
 typedef struct ptx_products {
     ptx_product list[PTX_MAX_PRODUCTS];
-    uint32_t n, batches; /* under way; batches closed so far */
+    uint32_t n, batches; /* products in flight; batches closed so far */
     uint32_t started;    /* so far */
-    uint32_t now, fence; /* instructions so far; of the last wgmma.fence */
-    uint8_t *busy;       /* by unit of registers: products under way that add to it */
+    uint32_t now, fence; /* instructions so far; its value at the last wgmma.fence */
+    uint8_t *busy;       /* by unit of registers: products in flight that add to it */
     uint32_t *used;      /* by unit: the last instruction, other than a product, that used it */
 } ptx_products;
 
-/* The products that the warps of a group of four must start alike. */
+/* The products that all four warps of a group must start in the same order. */
 typedef struct ptx_agreed {
     ptx_product list[PTX_MAX_PRODUCTS]; /* number n at n % PTX_MAX_PRODUCTS */
     uint32_t n;
 } ptx_agreed;
 
-/* Fences between a thread's accesses and those of the asynchronous proxy: when the last one was, and the last
- * one of an earlier segment. */
+/* Fences between a thread's accesses and those of the asynchronous proxy: the time of the last one, and of
+ * the last one in an earlier segment. */
 typedef struct ptx_proxy {
     uint32_t last, segment, earlier;
 } ptx_proxy;
 
-/* Which accesses of other groups are seen (ptx_order.c). */
+/* Which accesses of other groups a group sees (ptx_order.c). */
 typedef struct ptx_order {
     uint32_t groups;
     uint32_t *atomic;             /* segment of each group's last atomic operation */
-    uint32_t *clock;              /* what the group that runs sees of each group: earlier segments */
+    uint32_t *clock;              /* by group: the running group sees its earlier segments */
     struct ptx_release *releases; /* of this launch, in order */
     size_t n_releases;
-    struct ptx_acquire *acquires; /* of single threads since the last barrier */
+    struct ptx_acquire *acquires; /* of single threads, since the last barrier */
     size_t n_acquires;
 } ptx_order;
 
@@ -77,14 +77,14 @@ typedef struct ptx_warp {
     uint32_t first;         /* thread number of lane 0 */
     uint32_t born, alive;
     uint32_t mask, pc; /* lanes that run now, and where */
-    bool split;        /* other lanes are elsewhere, at lane_pc */
-    uint32_t other_pc; /* the nearest of them that is not blocked */
-    uint32_t blocked;  /* wait at an instruction of the whole warp */
+    bool split;        /* other lanes are at their own lane_pc */
+    uint32_t other_pc; /* the nearest lane_pc that is not blocked */
+    uint32_t blocked;  /* lanes that wait at an instruction of the whole warp */
     uint32_t lane_pc[PTX_LANES];
     ptx_state state;
     uint64_t executed;
-    uint64_t looked_at, looked_value; /* of its last acquiring load */
-    uint32_t looks;                   /* that found the same since */
+    uint64_t looked_at, looked_value; /* address and value of its last acquiring load */
+    uint32_t looks;                   /* loads since then that found the same value */
 } ptx_warp;
 
 typedef struct ptx_machine {
@@ -95,11 +95,11 @@ typedef struct ptx_machine {
     ptx_warp *warps;
     uint32_t n_warps, n_threads;
     uint32_t group, group_id[3];
-    uint32_t segment, first_segment; /* now; of this launch */
+    uint32_t segment, first_segment; /* current; first of this launch */
     ptx_order order;
     ptx_proxy *proxy;   /* by thread */
     ptx_agreed *agreed; /* by group of four warps; NULL: the kernel has no products */
-    uint32_t fences;    /* of all threads so far: the time of ptx_shadow.stamp */
+    uint32_t fences;    /* fences of all threads so far: the time of ptx_shadow.stamp */
     uint64_t random;
     char *message;
     jmp_buf failed;
@@ -134,9 +134,9 @@ void ptx_order_create(ptx_machine *machine);
 void ptx_order_destroy(ptx_machine *machine);
 void ptx_order_group(ptx_machine *machine);   /* a group begins */
 void ptx_order_barrier(ptx_machine *machine); /* before a segment of the group begins */
-/* Does this thread see what `group` did in `segment`? */
+/* Whether this thread sees what `group` did in `segment`. */
 bool ptx_ordered(const ptx_machine *machine, uint32_t thread, uint32_t group, uint32_t segment);
-void ptx_order_atomic(ptx_machine *machine); /* of the group that runs, on global memory */
+void ptx_order_atomic(ptx_machine *machine); /* called for the running group, on global memory */
 void ptx_order_release(ptx_machine *machine, uint32_t thread, uint64_t address);
 void ptx_order_acquire(ptx_warp *warp, const ptx_instruction *i, int lane, uint64_t address, uint64_t value);
 
@@ -145,7 +145,8 @@ void ptx_order_acquire(ptx_warp *warp, const ptx_instruction *i, int lane, uint6
 void ptx_load(ptx_warp *warp, ptx_instruction *i, uint32_t mask);
 void ptx_store(ptx_warp *warp, ptx_instruction *i, uint32_t mask);
 void ptx_atomic_run(ptx_warp *warp, ptx_instruction *i, uint32_t mask);
-/* For matrix instructions: `bytes` of shared memory, checked and noted as a read or a write of the lane. */
+/* For matrix instructions: a pointer to `bytes` of shared memory, checked and recorded as a read or write
+ * of the lane. */
 uint8_t *ptx_shared_read(ptx_warp *warp, const ptx_instruction *i, int lane, uint64_t address, uint32_t bytes,
                          uint32_t align);
 uint8_t *ptx_shared_write(ptx_warp *warp, const ptx_instruction *i, int lane, uint64_t address,
@@ -153,7 +154,7 @@ uint8_t *ptx_shared_write(ptx_warp *warp, const ptx_instruction *i, int lane, ui
 void ptx_copy_start(ptx_warp *warp, ptx_instruction *i, uint32_t mask);
 void ptx_copy_commit(ptx_warp *warp, uint32_t mask);
 void ptx_copy_wait(ptx_warp *warp, const ptx_instruction *i, uint32_t mask);
-/* Passes over the 32 banks for the addresses of the lanes in mask. */
+/* Counts the passes over the 32 banks for the addresses of the lanes in `mask`. */
 void ptx_count_banks(ptx_instruction *i, const uint64_t *address, uint32_t mask, uint32_t bytes);
 
 /* --- asynchronous products: ptx_products.c --- */
@@ -161,9 +162,10 @@ void ptx_count_banks(ptx_instruction *i, const uint64_t *address, uint32_t mask,
 void ptx_products_create(ptx_machine *machine); /* after the warps */
 void ptx_products_destroy(ptx_machine *machine);
 void ptx_products_start(ptx_warp *warp); /* a new group begins */
-/* Before every instruction of a kernel with products: its registers are in no product under way. */
+/* Called before every instruction of a kernel with products: its registers must not belong to a product in
+ * flight. */
 void ptx_products_look(ptx_warp *warp, const ptx_instruction *i);
-/* At the end of a warp. */
+/* Called at the end of a warp. */
 void ptx_products_end(const ptx_warp *warp, const ptx_instruction *i);
 void ptx_proxy_fence(ptx_warp *warp, uint32_t mask);
 

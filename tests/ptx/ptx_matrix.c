@@ -16,7 +16,7 @@ static float element(matrix_type type, uint32_t word, int upper)
     return type == TYPE_F16 ? ptx_from_f16(bits) : ptx_float(bits << 16);
 }
 
-/* A device would cut or misread the bits below; rounding is the kernel's task. */
+/* A device would drop or misread the lower bits; rounding is the kernel's task. */
 static float rounded(ptx_warp *w, const ptx_instruction *i, int lane, uint32_t word, const char *which)
 {
     if ((word & 0x1fffu) && (word & 0x7f800000u) != 0x7f800000u)
@@ -26,7 +26,7 @@ static float rounded(ptx_warp *w, const ptx_instruction *i, int lane, uint32_t w
 
 /* --- mma --- */
 
-/* mode: type and depth. Operands: four of D, then A (depth words of 16 rows), B, four of C. */
+/* mode: type and depth. Operands: four registers of D, then A (depth words of 16 rows), B, four of C. */
 enum { MODE_F16_K16 = 0, MODE_BF16_K16 = 1, MODE_TF32_K8 = 2, MODE_F16_K8 = 3 };
 
 static void gather(ptx_warp *w, const ptx_instruction *i, int n_a, int n_b, float a[16][16], float b[16][8])
@@ -105,7 +105,7 @@ static void ldmatrix(ptx_warp *w, ptx_instruction *i)
 
 /* --- wmma: lane l has line l / 2, eight of the other index from 8 (l & 1) on --- */
 
-#define MARK 0xabc00000u /* of a loaded fragment, with its operand and layout, in word 4 */
+#define MARK 0xabc00000u /* word 4 of a loaded fragment, together with its operand and layout */
 
 static void same_everywhere(ptx_warp *w, const ptx_instruction *i, int arg)
 {
@@ -122,7 +122,7 @@ static void wmma_load(ptx_warp *w, ptx_instruction *i)
     same_everywhere(w, i, 9);
     if (at % 32 || row % 8)
         ptx_fail(w, i, 0, "address %llu, rows of %llu", (unsigned long long)at, (unsigned long long)row);
-    bool by_line = ((i->mode & 2) != 0) == ((i->mode & 1) != 0); /* lines follow each other, `row` apart */
+    bool by_line = ((i->mode & 2) != 0) == ((i->mode & 1) != 0); /* lines are `row` apart */
     for (int l = 0; l < PTX_LANES; l++) {
         uint32_t word[8] = {0, 0, 0, 0, MARK | i->mode};
         for (uint64_t k = 0; k < 8; k++) {
@@ -228,8 +228,7 @@ static void vote(ptx_warp *w, ptx_instruction *i)
                                                        : ballot == PTX_ALL;
 }
 
-/* The lanes meet, and what they did before is seen by each other: for the check of races a barrier of the
- * warp. */
+/* The lanes meet and see what the others did before: for the check of races, a barrier of the warp. */
 static void meet(ptx_warp *w, ptx_instruction *i)
 {
     (void)w;

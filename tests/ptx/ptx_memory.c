@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks every access to memory: it must be inside a buffer, aligned, read only what was written, not
- * touch the target of an asynchronous copy in flight, and not be a race. Shared memory starts without
- * values. A race is two threads that access a byte, at least one of them writing, without a barrier of
- * their group between them, or two groups between which nothing orders the accesses (ptx_order.c).
- * Acquiring loads and releasing stores are in no race with each other. */
+ * Checks every access to memory: it must be inside a buffer, aligned, read only what was written, not touch
+ * the target of an asynchronous copy in flight, and not be a race. Shared memory starts without values. A
+ * race is two threads that access a byte, at least one of them writing, without a barrier of their group
+ * between them, or two groups between which nothing orders the accesses (ptx_order.c). Acquiring loads and
+ * releasing stores do not race with each other. */
 #include <string.h>
 
 #include "tests/ptx/ptx_machine.h"
@@ -28,7 +28,8 @@ static const char *where_of(const ptx_warp *w, uint32_t group, uint32_t thread, 
     return text;
 }
 
-/* Wrote another thread some of the bytes, unordered? strong: by an access that may run beside a release. */
+/* Whether another thread wrote some of the bytes without an order between the accesses; strong: by an
+ * access that may be concurrent with a release. */
 static bool written_by_other(const ptx_machine *m, const ptx_shadow *s, uint8_t bytes, uint32_t thread,
                              bool strong)
 {
@@ -61,7 +62,7 @@ static void note_read(ptx_warp *w, const ptx_instruction *i, int lane, ptx_shado
     s->read_group = m->group;
 }
 
-/* A byte among `bytes` that another thread, or one of another group, has read; -1: none. */
+/* A byte among `bytes` that another thread of this or another group has read; -1: none. */
 static int read_by_other(const ptx_machine *m, const ptx_shadow *s, uint8_t bytes, uint32_t thread)
 {
     for (int k = 0; k < 4; k++)
@@ -165,7 +166,7 @@ static ptx_buffer *buffer_of(ptx_warp *w, const ptx_instruction *i, int lane, ui
     return b;
 }
 
-/* The pattern stands for memory that has no value: guard zones and results before they are written. */
+/* The pattern marks memory without a value: guard zones, and results before they are written. */
 static void check_poison(ptx_warp *w, const ptx_instruction *i, int lane, const uint8_t *data, uint64_t at,
                          uint32_t bytes)
 {
@@ -252,7 +253,7 @@ static void count_sectors(ptx_instruction *i, const uint64_t *address, uint32_t 
     i->counts.ideal += (lanes * bytes + 31) / 32;
 }
 
-/* A quarter or half of the warp goes at once when each lane has 16 or 8 bytes. */
+/* If each lane has 16 or 8 bytes, a quarter or half of the warp is served at a time. */
 void ptx_count_banks(ptx_instruction *i, const uint64_t *address, uint32_t mask, uint32_t bytes)
 {
     int at_once = bytes <= 4 ? 32 : bytes == 8 ? 16 : 8;
@@ -372,7 +373,7 @@ static uint64_t combined(const ptx_instruction *i, uint64_t old, uint64_t x, uin
     return old;
 }
 
-/* Atomic operations are in no race with each other; a plain access to the same word is not looked at. */
+/* Atomic operations do not race with each other; a plain access to the same word is not checked. */
 void ptx_atomic_run(ptx_warp *w, ptx_instruction *i, uint32_t mask)
 {
     ptx_machine *m = w->machine;
@@ -409,7 +410,7 @@ static ptx_shadow *target_words(ptx_machine *m, const ptx_copy *c)
     return &m->shared_shadow[(c->to - PTX_SHARED_FIRST) / 4];
 }
 
-/* A copy reads its source when it is issued or when it must have ended, and so does it fill its target. */
+/* A copy may read its source and fill its target at its start, or at the latest time that is allowed. */
 static void land(ptx_warp *w, int lane, ptx_copy *c)
 {
     ptx_machine *m = w->machine;
@@ -431,7 +432,7 @@ static void finish(ptx_warp *w, const ptx_instruction *i, int lane, ptx_copy *c)
     for (uint32_t word = 0; word < c->size / 4; word++)
         target_words(m, c)[word].pending--;
     ptx_shared_write(w, i, lane, c->to, c->size,
-                     c->size); /* now at the latest: others see it after a barrier */
+                     c->size); /* at the latest now: others see it after a barrier */
 }
 
 static void start_copy(ptx_warp *w, ptx_instruction *i, int lane)
@@ -449,10 +450,10 @@ static void start_copy(ptx_warp *w, ptx_instruction *i, int lane)
     if (own->n_copies == PTX_MAX_COPIES)
         ptx_fail(w, i, lane, "has %u copies under way", own->n_copies);
     ptx_shared_write(w, i, lane, c.to, c.size, c.size);
-    if (c.bytes == 0) /* reads nothing; the PTX ISA does not say that its address may be any */
+    if (c.bytes == 0) /* reads no bytes, but the PTX ISA does not say that its address may be invalid */
         (void)buffer_of(w, i, lane, c.from, 1, "copies nothing from");
-    /* Elements may have 2 or 4 bytes. The upper half of the pattern is no part of a finite float, the lower
-     * half is, so that it counts alone only where the upper one is not copied. */
+    /* Elements may have 2 or 4 bytes. A finite float can have the pattern's lower half but not its upper
+     * half, so the lower half counts alone only where the upper half is not copied. */
     for (uint32_t at = 0; at < c.bytes; at += 4) {
         global_at(w, i, lane, c.from + at, c.bytes - at < 4 ? 2 : 4, false);
         if (c.bytes - at >= 4)
@@ -468,7 +469,7 @@ static void start_copy(ptx_warp *w, ptx_instruction *i, int lane)
 void ptx_copy_start(ptx_warp *w, ptx_instruction *i, uint32_t mask)
 {
     uint64_t to[PTX_LANES], from[PTX_LANES];
-    uint32_t reads = 0; /* lanes that do not only write zeros */
+    uint32_t reads = 0; /* lanes that copy some bytes, not only zeros */
     for (int l = 0; l < PTX_LANES; l++) {
         to[l] = ptx_value(w, i->args[0], l);
         from[l] = ptx_value(w, i->args[1], l);
@@ -496,7 +497,7 @@ void ptx_copy_commit(ptx_warp *w, uint32_t mask)
     }
 }
 
-/* All but the last n batches have arrived; those that arrived before stay so. */
+/* All but the last n batches have arrived; batches that arrived before stay so. */
 void ptx_copy_wait(ptx_warp *w, const ptx_instruction *i, uint32_t mask)
 {
     for (int l = 0; l < PTX_LANES; l++) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a thread sees of other threads: all that its own group did before the last barrier, and of another
- * group what that one did before a release (st.release) which this group has acquired (ld.acquire), with
- * all that the other group had acquired before; other threads of the group see it after a barrier. So the
- * PTX ISA, "Memory Consistency Model", orders accesses; only what a releasing thread did itself since the
- * last barrier is not counted. Atomic operations are taken to do both, at all addresses. Groups run one
- * after the other in random order, so that a thread which waits for what no group has stored yet would
- * wait for one that need not have started. */
+ * What a thread sees of other threads. Of its own group: everything before the last barrier. Of another
+ * group: everything that this other group did or had acquired before a release (st.release) that the
+ * thread's group has acquired (ld.acquire); the acquiring thread sees it immediately, other threads of its
+ * group after a barrier. This is the order of the PTX ISA, "Memory Consistency Model", except that a
+ * releasing thread's own accesses since the last barrier do not count. An atomic operation counts as a
+ * release and an acquire at all addresses. Groups run one after the other in random order, so a thread that
+ * waits for a value which no group has stored yet would wait for a group that need not have started. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@
 
 struct ptx_release {
     uint64_t address;
-    uint32_t *clock; /* by group: what it did in earlier segments happened before */
+    uint32_t *clock; /* for each group: accesses in earlier segments happened before */
 };
 struct ptx_acquire {
     uint32_t thread;
@@ -26,7 +26,7 @@ struct ptx_acquire {
 static void *must(void *memory)
 {
     if (!memory)
-        abort(); /* a test program without memory has no answer */
+        abort(); /* the tests cannot run without memory */
     return memory;
 }
 
@@ -106,7 +106,7 @@ void ptx_order_release(ptx_machine *m, uint32_t thread, uint64_t address)
     r->clock[m->group] = m->segment;
 }
 
-/* The thread has read the address: what its last release came after is seen. */
+/* The thread has read the address: it now sees what came before the last release there. */
 static void acquire(ptx_machine *m, uint32_t thread, uint64_t address)
 {
     ptx_order *o = &m->order;

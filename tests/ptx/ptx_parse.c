@@ -26,7 +26,7 @@ void *ptx_grow(void *items, size_t *capacity, size_t count, size_t size)
     *capacity = *capacity ? 2 * *capacity : 64;
     void *grown = realloc(items, *capacity * size);
     if (!grown)
-        abort(); /* a test program without memory has no answer */
+        abort(); /* the tests cannot run without memory */
     return grown;
 }
 
@@ -48,7 +48,7 @@ ptx_operand ptx_new_units(ptx_parser *p, uint32_t words, uint32_t count)
     return at;
 }
 
-/* The last name wins: blocks in braces may use one again. */
+/* The latest name counts, since blocks in braces may define a name again. */
 static ptx_name *find_name(ptx_parser *p, const char *text)
 {
     for (size_t i = p->n_names; i-- > 0;)
@@ -140,8 +140,8 @@ static bool special(ptx_parser *p, const char *text, uint32_t words, ptx_operand
             return true;
         }
     }
-    /* A launch, as NVIDIA's OpenCL tells kernels of it: %envreg0 to 2 are the offsets of its groups and 3 to 5 of its
-     * items (the engine gives none), 6 to 8 the numbers of groups. */
+    /* Launch data in NVIDIA's OpenCL: %envreg0 to 2 are the offsets of the launch's groups and 3 to 5 of
+     * its items (the engine uses none), 6 to 8 the numbers of groups. */
     if (strncmp(text, "%envreg", 7) == 0 && text[7] >= '0' && text[7] <= '8' && text[8] == '\0') {
         *out = text[7] < '6' ? start_value(p, PTX_CONSTANT, 0, 0, words)
                              : start_value(p, PTX_NCTAID, text[7] - '6', 0, words);
@@ -265,7 +265,7 @@ static void label(ptx_parser *p, const char *name)
 
 /* --- statements --- */
 
-/* Commas outside of brackets and braces part operands; braces are taken away when `flat`. */
+/* Splits operands at commas outside of brackets and braces; removes the braces if `flat`. */
 int ptx_split(char *text, bool flat, char **out, int most)
 {
     int n = 0, depth = 0;
@@ -353,7 +353,8 @@ static void resolve_labels(ptx_parser *p)
     p->n_jumps = 0;
 }
 
-/* A piece of a body that ends in a semicolon, a colon after a label, or is a brace of a block. */
+/* Takes a piece of a body that ends with a semicolon, or with a colon after a label, or is a brace of a
+ * block. */
 static char *body(ptx_parser *p, char *at)
 {
     int depth = 1;

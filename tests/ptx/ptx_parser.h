@@ -17,8 +17,8 @@ typedef enum ptx_name_kind {
 typedef struct ptx_name {
     char text[128];
     ptx_name_kind kind;
-    uint32_t count;   /* registers of a row, text being their prefix; 0: one register */
-    ptx_operand at;   /* REGISTER; LABEL: unit is the instruction */
+    uint32_t count;   /* registers in a row whose common prefix is `text`; 0: one register */
+    ptx_operand at;   /* REGISTER; LABEL: index of the instruction */
     uint64_t address; /* MEMORY; PARAM: offset */
 } ptx_name;
 
@@ -43,16 +43,16 @@ typedef struct ptx_parser {
 void ptx_parse_error(ptx_parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 ptx_operand ptx_new_units(ptx_parser *p, uint32_t words, uint32_t count);
 void *ptx_grow(void *items, size_t *capacity, size_t count, size_t size);
-/* words 0: whatever size a register has. */
+/* words 0: any size of register. */
 bool ptx_operand_of(ptx_parser *p, const char *text, uint32_t words, ptx_operand *out);
 bool ptx_address_of(ptx_parser *p, char *text, ptx_operand *out, int64_t *offset);
 int ptx_split(char *text, bool flat, char **out, int most);
 ptx_instruction *ptx_emit(ptx_parser *p, ptx_kind kind, const ptx_operand *args, int n_args);
 
-/* One instruction: its name and its operands' text, both of which it may cut up. */
+/* Parses one instruction; it may cut up the texts of the name and of the operands. */
 void ptx_statement(ptx_parser *p, char *name, char *operands);
 
-/* wgmma.mma_async; false: the name is another one's. In ptx_products.c. */
+/* Parses wgmma.mma_async; false: `name` is another instruction. In ptx_products.c. */
 bool ptx_product_statement(ptx_parser *p, const char *name, char *operands);
 
 #endif

@@ -19,7 +19,7 @@
 #define GROUP_WARPS 4
 #define MOST_COLUMNS 256
 #define DEPTH 16 /* steps of k of one product */
-#define CHUNK 8  /* elements of 16 bytes, which the swizzle keeps together */
+#define CHUNK 8  /* elements in 16 bytes, which the swizzle keeps together */
 
 /* ptx_instruction.mode */
 enum { MODE_BF16 = 1, MODE_TURN_A = 2, MODE_TURN_B = 4, MODE_MINUS_A = 8, MODE_MINUS_B = 16 };
@@ -30,7 +30,7 @@ static void *allocate(size_t count, size_t size)
 {
     void *memory = calloc(count ? count : 1, size);
     if (!memory)
-        abort(); /* a test program without memory has no answer */
+        abort(); /* the tests cannot run without memory */
     return memory;
 }
 
@@ -97,7 +97,8 @@ void ptx_proxy_fence(ptx_warp *w, uint32_t mask)
     }
 }
 
-/* Did the thread that wrote this word fence it before this warp could have passed a barrier? */
+/* Checks that the thread that wrote this word fenced it before the last barrier that this warp may have
+ * passed. */
 static void check_fenced(ptx_warp *w, const ptx_instruction *i, uint64_t at, const ptx_shadow *s)
 {
     const ptx_machine *m = w->machine;
@@ -135,8 +136,8 @@ static void wgmma_fence(ptx_warp *w, ptx_instruction *i)
 
 /* --- operands --- */
 
-/* Address of a chunk of 8 elements: steps of k (8 of them) of one line, or lines (8 of them) of one step when
- * lines are neighbours. The swizzle moves bits of the address itself. */
+/* Address of a chunk of 8 elements: 8 steps of k in one line or, if `turned`, 8 lines in one step. The
+ * swizzle changes bits of the address itself. */
 static uint64_t chunk_address(uint64_t descriptor, bool turned, uint32_t line, uint32_t step)
 {
     uint64_t start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4,
@@ -148,7 +149,7 @@ static uint64_t chunk_address(uint64_t descriptor, bool turned, uint32_t line, u
 
 typedef void chunk_fn(ptx_warp *w, ptx_instruction *i, uint64_t address);
 
-/* Calls for every chunk of lines first .. first + count; values NULL or lines of DEPTH floats. */
+/* Calls `fn` for every chunk of `count` lines from `first` on; values: NULL, or lines of DEPTH floats. */
 static void for_chunks(ptx_warp *w, ptx_instruction *i, uint64_t descriptor, bool turned, uint32_t first,
                        uint32_t count, chunk_fn *fn, float (*values)[DEPTH])
 {
@@ -201,7 +202,7 @@ static void check_descriptor(ptx_warp *w, const ptx_instruction *i, uint64_t d)
 
 /* --- the product --- */
 
-/* The first of the four warps says what comes next. */
+/* The first of the four warps determines which product comes next. */
 static void agree(ptx_warp *w, const ptx_instruction *i, const ptx_product *mine)
 {
     ptx_machine *m = w->machine;
@@ -293,7 +294,7 @@ static void commit(ptx_warp *w, ptx_instruction *i)
             own->list[p].batch = own->batches;
 }
 
-/* Up to here the product may have read its operands: it is a read of now, too. */
+/* The product may read its operands until now, so a read is recorded now, too. */
 static void finish(ptx_warp *w, const ptx_product *p)
 {
     ptx_instruction *i = p->by;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Instructions that are not arithmetic: memory, control, copies; all others are looked up by their exact name
- * in the tables. This file knows names and operands, and nothing of what is computed. */
+ * Instructions that are not arithmetic: memory, control, copies; all others are looked up by their exact
+ * name in the tables. This file knows names and operands, but not what an instruction computes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +60,7 @@ static void load_param(ptx_parser *p, ptx_instruction *shape, char **operand, in
     int64_t offset = 0;
     char *name = n == 2 ? operand[1] : NULL;
     if (!name || name[0] != '[' ||
-        !ptx_operand_of(p, operand[0], 0, &args[0])) { /* a register may be wider than what it gets */
+        !ptx_operand_of(p, operand[0], 0, &args[0])) { /* a register may be wider than the loaded value */
         unknown(p);
         return;
     }
@@ -72,8 +72,8 @@ static void load_param(ptx_parser *p, ptx_instruction *shape, char **operand, in
     i->sign = shape->sign;
 }
 
-/* .acquire of a load and .release of a store, which order the accesses of all groups: global memory, at
- * the scope of the device at least. */
+/* .acquire of a load and .release of a store order the accesses of all groups: in global memory, with the
+ * device's scope at least. */
 static bool strength_of(const char *word, bool load, ptx_instruction *shape, bool *scoped)
 {
     if (strcmp(word, load ? "acquire" : "release") == 0)
@@ -249,7 +249,8 @@ static bool control(ptx_parser *p, const char *name, char *operands)
     return true;
 }
 
-/* Operands in order after a form of digits; for cvta and mov any size that both share. */
+/* Reads the operands in the order of the form's digits; operands of cvta and mov may have any size that
+ * both share. */
 static int operands_of(ptx_parser *p, char *operands, const char *form, ptx_operand *args)
 {
     char *operand[PTX_MAX_OPERANDS + 1];
@@ -277,7 +278,7 @@ static void arithmetic(ptx_parser *p, const ptx_entry *entry, const ptx_operand 
     ptx_emit(p, PTX_ALU, args, n)->alu = entry->alu;
 }
 
-/* An operand of cvt may have more bits than its type, and then the lower ones count. */
+/* An operand of cvt may have more bits than its type: then the lower bits count. */
 static void cut_source(ptx_parser *p, const ptx_entry *entry, ptx_operand *source)
 {
     if (entry->form[1] == '2' || source->words == 1)
@@ -303,7 +304,8 @@ static void convert(ptx_parser *p, const ptx_entry *entry, char *operands)
     }
 }
 
-/* mov with braces: two halves into one register, or the halves of one, each by an entry of its own. */
+/* mov with braces: two halves into one register, or one register into two halves, with an instruction for
+ * each half. */
 static void halves(ptx_parser *p, const char *name, char *operands)
 {
     char text[2][64], *operand[4];

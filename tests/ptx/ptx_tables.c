@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arithmetic instructions by exact name, 32 lanes at a time, according to the PTX ISA. What a device only
- * approximates (ex2.approx and others) is computed exactly, as the host's library does. 16-bit values and
- * predicates are zero-extended to 32 bits. Each name and type has an entry; a kernel with a name that has
- * none is an error. */
+ * Arithmetic instructions by exact name, 32 lanes at a time, according to the PTX ISA. Functions that a
+ * device only approximates (ex2.approx and others) are computed as exactly as the host's library does.
+ * 16-bit values and predicates are zero-extended to 32 bits. Each name and type has an entry; a kernel with
+ * a name that has none is an error. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static inline u32 to_tf32_even(f32 f)
     u32 bits = ptx_bits(f);
     return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu;
 }
-/* x * y + z rounded down: the nearest value, corrected by the sign of what the rounding left over. */
+/* x * y + z rounded down: the nearest value, corrected by the sign of the rounding error. */
 static inline f32 fma_down(f32 x, f32 y, f32 z)
 {
     f32 near = fmaf(x, y, z);
@@ -120,8 +120,8 @@ static inline s64 float_to_s64(f32 f)
 
 /* --- the list --- */
 
-/* X(id, name, type of the result's place, types of the operands' places, result): x, y, z are the operands.
- */
+/* X(id, name, type of the result's register, types of the operands' registers, result): x, y, z are the
+ * operands. */
 #define UNARY(X)                                                                                             \
     X(mov_u16, "mov.u16", u32, u32, x)                                                                       \
     X(mov_b16, "mov.b16", u32, u32, x)                                                                       \
@@ -207,7 +207,8 @@ static inline s64 float_to_s64(f32 f)
     X(cvt_u64_f, "cvt.rzi.u64.f32", u64, f32, float_to_u64(x))                                               \
     X(cvt_s64_f, "cvt.rzi.s64.f32", u64, f32, (u64)float_to_s64(x))
 
-/* cvt between integers: result's type, its place and value; operand's type, its place. */
+/* cvt between integers: the result's type, its register's type and its value; the operand's type and its
+ * register's. */
 #define TO_INTEGER(X, from, place)                                                                           \
     X(u8, u32, uint8_t, from, place)                                                                         \
     X(s8, u32, int8_t, from, place)                                                                          \
@@ -227,7 +228,7 @@ static inline s64 float_to_s64(f32 f)
     TO_INTEGER(X, u64, u64)                                                                                  \
     TO_INTEGER(X, s64, u64)
 
-/* Type, its place, type to compute in without signs. */
+/* Type, its register's type, type to compute in without signs. */
 #define INTEGER_TYPES(X)                                                                                     \
     X(u16, u32, u16)                                                                                         \
     X(s16, u32, u16)                                                                                         \
@@ -353,7 +354,7 @@ static inline s64 float_to_s64(f32 f)
     X(ne, !=, b32, u32)                                                                                      \
     X(eq, ==, b64, u64)                                                                                      \
     X(ne, !=, b64, u64)
-/* Of floats: false when one is NaN; those whose name ends in u are true then. */
+/* Comparisons of floats: false if one is NaN; those whose name ends in u are true then. */
 #define FLOAT_COMPARISONS(X)                                                                                 \
     X(eq, x == y)                                                                                            \
     X(ne, x<y || x> y)                                                                                       \
@@ -406,7 +407,7 @@ static inline s64 float_to_s64(f32 f)
         const tz *zs = c;                                                                                    \
         EACH(tx x = xs[l]; ty y = ys[l]; tz z = zs[l]; d[l] = (to)(result));                                 \
     }
-/* A negative number fills its place with zeros above its own bits. */
+/* A negative number fills its register with zeros above its own bits. */
 #define CONVERT_FUNCTION(to, place_to, value, from, place)                                                   \
     UNARY_FUNCTION(cvt_##to##_##from, , place_to, place, bits_##to((to)(from)x))
 #define bits_u8(v) (u8)(v)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For tests that open the device again and again with the same few programs: all openings share one context,
- * and a program is built once in a process. Building it from PoCL's cache costs 30 ms each time, since PoCL
- * reads its header of 895 KB before it looks there, which was up to a quarter of what such tests took. Linked
- * with --wrap for the functions below (tests/CMakeLists.txt); tests of programs and devices do without. */
+ * For tests that open the device again and again with the same few programs: all openings share one
+ * context, and a program is built once in a process. Even from PoCL's cache a build costs 30 ms each time,
+ * since PoCL first reads its header of 895 KB: up to a quarter of such a test's time. Tests link this file
+ * with --wrap for the functions below (tests/CMakeLists.txt), except tests of programs and devices. */
 #include "cl/program/program_internal.h"
 
 #include "engine/base/thread.h"

@@ -13,7 +13,7 @@ bool run_everything;
 static test_entry *list;
 static const test_entry *current;
 static char folder[200];
-static pid_t owner; /* of the folder: a child process leaves it alone */
+static pid_t owner; /* the folder's process: its children do not remove the folder */
 
 void test_enlist(test_entry *entry)
 {
@@ -117,7 +117,7 @@ void test_contains(const char *text, const char *part, const char *file, int lin
 
 const char *test_folder(void)
 {
-    static char base[128]; /* as it was at first: tests change TMPDIR */
+    static char base[128]; /* its first value: tests change TMPDIR */
     if (folder[0])
         return folder;
     if (!base[0]) {

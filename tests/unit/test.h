@@ -33,7 +33,7 @@
 
 #include "engine/base/status.h"
 
-#define TEST_SKIPPED 77 /* the exit code of a program that cannot be run here */
+#define TEST_SKIPPED 77 /* exit code of a program that cannot run here */
 
 /* --- the list of tests --- */
 
@@ -43,13 +43,13 @@ typedef struct test_program {
     void (*begin)(int argc, char **argv); /* called first, with the arguments of the program */
     CMFixtureFunction set_up, tear_down;  /* once, around all tests */
     CMFixtureFunction before, after;      /* around each TEST */
-    bool fresh_folder;                    /* each TEST finds the temporary folder empty */
+    bool fresh_folder;                    /* the temporary folder is empty before each TEST */
 } test_program;
 
 typedef struct test_entry {
     const char *name;
     CMUnitTestFunction function;
-    CMFixtureFunction before, after; /* NULL: those of the program */
+    CMFixtureFunction before, after; /* NULL: the program's */
     int line;
     struct test_entry *next;
 } test_entry;
@@ -59,7 +59,7 @@ void test_enlist(test_entry *entry);
 
 #define TEST(name) TEST_BETWEEN(name, NULL, NULL)
 
-/* A test with a fixture of its own. */
+/* A test with its own fixture. */
 #define TEST_BETWEEN(name, before, after)                                                                    \
     static void name(void **state);                                                                          \
     __attribute__((constructor)) static void name##_enlist(void)                                             \

@@ -3,7 +3,7 @@
  * ctest-labels: quick
  *
  * The errors of the public API (engine/cltrain.h): what each function refuses, with which code and message,
- * and that a net can be used, corrected or destroyed after each of them. */
+ * and that a net can be used, corrected or destroyed after each error. */
 #include "tests/unit/test.h"
 
 #include <math.h>
@@ -95,7 +95,7 @@ TEST(test_layers)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         expect(cltrain_layer(net, bad[i].layer), USAGE, bad[i].word, bad[i].other);
     cltrain_destroy(net);
-    /* What is JSON is looked at when the net is built. */
+    /* The text is parsed as JSON only when the net is built. */
     static const struct {
         const char *layer, *word, *other;
     } wrong[] = {{"5", "layers", ""},
@@ -142,7 +142,7 @@ TEST(test_config_files)
     good(cltrain_config(net, in_dir("missing.json")));
     expect(cltrain_build(net), USAGE, "missing.json", "No such file");
     put_text("broken.json", "{\"model\": {");
-    good(cltrain_config(net, in_dir("broken.json"))); /* in the place of the first one */
+    good(cltrain_config(net, in_dir("broken.json"))); /* replaces the first config */
     expect(cltrain_build(net), USAGE, "broken.json:1:", "");
     put_text("wrong.json", "{\"model\": {\"type\": \"mlp\", \"hiden\": [3]},\n"
                            " \"data\": {\"type\": \"synthetic\", \"shape\": [2], \"classes\": 3}}");
@@ -176,9 +176,9 @@ TEST(test_data)
     spoilt[SAMPLES - 1] = INFINITY;
     expect(cltrain_data_values(net, SAMPLES, inputs, 1, two, spoilt, 1, one), DATA, "'y' of sample 11",
            "not finite");
-    expect(cltrain_build(net), USAGE, "add layers and data", ""); /* none of them was taken */
+    expect(cltrain_build(net), USAGE, "add layers and data", ""); /* none of the calls added data */
     cltrain_destroy(net);
-    /* Labels that the net has no class for. */
+    /* Labels for which the net has no class. */
     int32_t high[SAMPLES] = {0};
     high[4] = 3;
     net = small_net("{\"op\": \"cross_entropy\"}");
@@ -195,7 +195,7 @@ TEST(test_too_late)
 {
     cltrain *net = classes_net();
     good(cltrain_build(net));
-    good(cltrain_build(net)); /* once more is nothing */
+    good(cltrain_build(net)); /* a second call does nothing */
     expect(cltrain_layer(net, "{\"op\": \"relu\"}"), USAGE, "adding a layer", "built already");
     expect(cltrain_set(net, "train.steps", "9"), USAGE, "setting a key", "built already");
     expect(cltrain_config(net, "x.json"), USAGE, "taking a config", "built already");
@@ -213,7 +213,7 @@ TEST(test_no_device)
     cltrain_destroy(net);
 }
 
-/* What was refused can be put right, and the same net is built then. */
+/* A refused layer or value can be corrected, and the same net is then built. */
 TEST(test_put_right)
 {
     cltrain *net = classes_net();
@@ -244,7 +244,7 @@ TEST(test_training)
     assert_int_equal(steps, 3);
     expect(cltrain_train(net, count, &steps), USAGE, "all 3 steps of the schedule are done", "train.steps");
     assert_int_equal(steps, 3);
-    good(cltrain_evaluate(net, NULL, NULL)); /* both are optional, and a finished net still works */
+    good(cltrain_evaluate(net, NULL, NULL)); /* both results are optional, and a finished net still works */
     cltrain_destroy(net);
     /* Targets so large that no step is finite. */
     float huge[SAMPLES];
@@ -352,7 +352,7 @@ static void put_facts(const char *mean)
     put_text("data.json", text);
 }
 
-/* Weights know the unit of the table that they were trained on, if its data.json lies beside them. */
+/* Weights carry the unit of the table that they were trained on, if its data.json lies beside them. */
 TEST(test_weights_of_a_table)
 {
     char config[512];
@@ -387,7 +387,7 @@ FIXTURE(set_up)
         targets[i] = (float)(i % 4);
         labels[i] = i % 3;
     }
-    setenv("CLTRAIN_GEMM", "simple", 1); /* starts fastest */
+    setenv("CLTRAIN_GEMM", "simple", 1); /* has the shortest start-up */
     return 0;
 }
 

@@ -14,7 +14,7 @@
 #include "engine/host/child.h"
 #include "engine/host/find_program.h"
 
-/* A limit for children that do answer: guard.sh ends a test that hangs. */
+/* A limit that is never reached: guard.sh ends a test that hangs. */
 #define NO_LIMIT 1e9
 
 static clt_child *shell(const char *script)
@@ -52,7 +52,7 @@ TEST(test_lines)
     expect_end(child, "exit code 3", "");
 }
 
-/* What it prints reaches neither stream of ours; the last line of it is told. */
+/* Output of the child reaches neither stdout nor stderr of this process; its last line is reported. */
 TEST(test_words)
 {
     clt_child *child = shell("echo first; echo 'last words' >&2; printf '\\n\\n'; kill -ABRT $$");
@@ -107,7 +107,7 @@ TEST(test_hang)
     assert_int_equal(kill(grandchild, 0), 0);
     clt_child_stop(child, &end);
     assert_string_equal(end.text, "SIGKILL");
-    bool gone = false; /* killed with the group; init reaps it when it likes */
+    bool gone = false; /* killed with the group; init reaps it some time later */
     while (!gone) {
         char path[64], *text = NULL;
         size_t size;
@@ -121,9 +121,9 @@ TEST(test_hang)
     clt_error_clear();
 }
 
-/* Two children that never sleep share one core with this process, so that each waits for it, again and again.
- * Then clt_child_next_awake waits for half as long again as its limit, sooner or later, and never for less
- * than it. */
+/* Two children that never sleep share one core with this process, so that each of the three often waits for
+ * the core. Then clt_child_next_awake waits half as long again as its limit at some point, and never less
+ * than the limit. */
 TEST(test_starved)
 {
     const char *line;
@@ -133,7 +133,7 @@ TEST(test_starved)
     CPU_ZERO(&one);
     CPU_SET(core < 0 ? 0 : core, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    /* of the second one a process that it has started */
+    /* the second child computes in a process that it has started */
     clt_child *child[2] = {shell("echo begun >&3; while :; do :; done"),
                            shell("(while :; do :; done) & echo begun >&3; wait")};
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
@@ -171,7 +171,8 @@ TEST(test_no_program)
     clt_child_stop(NULL, NULL);
 }
 
-/* Variables by which a launcher of MPI programs tells its processes who they are would make the child one. */
+/* A child does not inherit the variables by which an MPI launcher identifies its processes: it would take
+ * itself for one. */
 TEST(test_environment)
 {
     setenv("OMPI_COMM_WORLD_RANK", "1", 1);
@@ -198,7 +199,7 @@ TEST(test_environment)
     unsetenv("CLTRAIN_TEST_KEPT");
 }
 
-/* Children are told what this process's own environment does not say. */
+/* clt_child_tell adds variables to the environment of children, but not to this process's own. */
 TEST(test_told)
 {
     clt_child_tell("CLTRAIN_TEST_TOLD=yes");
@@ -211,7 +212,7 @@ TEST(test_told)
     assert_null(getenv("CLTRAIN_TEST_TOLD"));
 }
 
-/* A child that stops this process for so many seconds, and says something a moment after it goes on. */
+/* A child that stops this process for `seconds`, and prints a line 0.3 s after it continues. */
 static clt_child *stopping(double seconds, const char *stop)
 {
     char script[160];
@@ -220,8 +221,9 @@ static clt_child *stopping(double seconds, const char *stop)
     return shell(script);
 }
 
-/* Time in which this process was stopped, with a job of which it is a part, is not the child's. The limit is
- * many times what the child needs while this process runs, and less than the time for which it is stopped. */
+/* Time in which this process was stopped, as with its whole job, does not count against the child. The
+ * limit is many times what the child needs while this process runs, and less than the time for which this
+ * process is stopped. */
 TEST(test_stopped)
 {
     const char *line;
@@ -236,7 +238,8 @@ TEST(test_stopped)
     expect_end(child, "exit code 0", "");
 }
 
-/* More than the socket holds, to a child that reads late, never, or is gone. */
+/* Sends more than the socket holds, to a child that reads late, to one that never reads, and to one that
+ * has ended. */
 TEST(test_send)
 {
     enum { LENGTH = 4 << 20 };
@@ -275,8 +278,8 @@ TEST(test_signals)
     sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
-/* A foreign program gets its environment and nothing else, writes to the end of a file, and leaves what it
- * has started. */
+/* A foreign program gets its environment and nothing else, writes to the end of a file, and does not stop
+ * processes that it has started. */
 TEST(test_foreign)
 {
     char path[] = "/tmp/test_base_child_XXXXXX", text[64] = "";
@@ -303,7 +306,7 @@ TEST(test_foreign)
     assert_memory_equal(text, "old\none\n", 8);
     assert_string_equal(end.words, strtok(text + 8, "\n"));
     assert_int_equal(kill((pid_t)atoi(end.words), SIGKILL), 0);
-    /* one that is still running is killed, and has said nothing */
+    /* a program that is still running is killed, and has printed nothing */
     const char *const longer[] = {"1000", NULL};
     assert_ok(clt_child_start_program(&(clt_child_program){.path = "/bin/sleep",
                                                            .arguments = longer,
@@ -347,7 +350,7 @@ TEST(test_find)
     assert_int_equal(clt_program_find(&path), CLT_EUNSUPPORTED);
     assert_non_null(strstr(clt_error_text(), "CLTRAIN_PROGRAM=/nowhere/cltrain"));
     unsetenv("CLTRAIN_PROGRAM");
-    assert_ok(clt_program_find(&path)); /* the build folder's, beside this test's folder */
+    assert_ok(clt_program_find(&path)); /* in the build folder, which lies beside this test's folder */
     assert_non_null(strstr(path, "/cltrain"));
     free(path);
     clt_program_is_this();

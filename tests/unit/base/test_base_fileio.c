@@ -110,7 +110,7 @@ TEST_BETWEEN(test_read, make_folder, drop_folder)
     assert_ok(clt_file_read(in_folder("many"), false, sizeof data, CLT_EDATA, &got, &size));
     assert_int_equal(size, sizeof data);
     free(got);
-    /* Files of /proc and pipes have no size. */
+    /* Files of /proc, and pipes, report no size. */
     assert_ok(clt_file_read("/proc/self/maps", false, 0, CLT_EDATA, &got, &size));
     assert_true(size > 1000);
     free(got);
@@ -184,7 +184,7 @@ TEST_BETWEEN(test_gzip, make_folder, drop_folder)
     pack(&packed, "", 0, 1);
     put("d.gz", packed.text, packed.length);
     check_read("d.gz", true, "", 0);
-    /* What cannot be packed grows: the limit counts what is inside. */
+    /* Data that cannot be compressed grows: the limit is on the unpacked size. */
     packed.length = 0;
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (char)clt_rng_u32(3, CLT_RNG_VERIFY, 0, 0, i);
@@ -245,7 +245,7 @@ TEST_BETWEEN(test_map, make_folder, drop_folder)
     assert_null(mapping.data);
 }
 
-/* The place of a closed mapping is used again, in any order, and each mapping keeps the name and size of its
+/* The slot of a closed mapping is used again, in any order, and each mapping keeps the name and size of its
  * file. */
 TEST_BETWEEN(test_map_again, make_folder, drop_folder)
 {
@@ -265,7 +265,7 @@ TEST_BETWEEN(test_map_again, make_folder, drop_folder)
     assert_ok(clt_map_open(in_folder("long"), CLT_EDATA, &mapping[1]));
     assert_int_equal(truncate(in_folder("long"), PAGE), 0);
     assert_int_equal(((const char *)mapping[1].data)[PAGE - 1], 'a');
-    assert_int_equal(((const char *)mapping[1].data)[PAGE], 0); /* what is gone reads as zeros */
+    assert_int_equal(((const char *)mapping[1].data)[PAGE], 0); /* the lost page reads as zeros */
     assert_ok(clt_map_check_one(&mapping[0]));
     assert_int_equal(clt_map_check_one(&mapping[1]), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "long'"));
@@ -274,7 +274,8 @@ TEST_BETWEEN(test_map_again, make_folder, drop_folder)
     assert_ok(clt_map_check());
 }
 
-/* A mapped file that becomes shorter reads as zeros, and the check names it with the code of the mapping. */
+/* A mapped file that becomes shorter reads as zeros, and the check names the file and returns the mapping's
+ * error code. */
 TEST_BETWEEN(test_map_cut, make_folder, drop_folder)
 {
     enum { PAGE = 4096, SIZE = 20 * PAGE + 100 };
@@ -290,7 +291,7 @@ TEST_BETWEEN(test_map_cut, make_folder, drop_folder)
     clt_map_used(&cut);
     assert_ok(clt_map_check());
 
-    /* whole pages are missing: without a handler the process would end here */
+    /* whole pages are missing: without a handler a read of them would end the process */
     assert_int_equal(truncate(in_folder("cut"), 3 * PAGE), 0);
     assert_int_equal(cut.data[2 * PAGE], 'a');
     assert_int_equal(cut.data[9 * PAGE + 5], 0);
@@ -300,14 +301,14 @@ TEST_BETWEEN(test_map_cut, make_folder, drop_folder)
     assert_non_null(strstr(clt_error_text(), "/cut': it ends after 12288 bytes now, and had 82020"));
     assert_ok(clt_map_check_one(&kept));
     assert_int_equal(clt_map_check_one(&cut), CLT_EDATA);
-    /* the loss stays known when the file is whole again */
+    /* the loss is still reported after the file is whole again */
     assert_int_equal(truncate(in_folder("cut"), SIZE), 0);
     assert_int_equal(clt_map_check(), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "/cut': a part of it could not be read"));
     clt_map_close(&cut);
     assert_ok(clt_map_check());
 
-    /* within the last page there is no signal, only zeros; files that nobody used are not looked at */
+    /* a cut within the last page gives zeros but no signal; files that were not used are not checked */
     assert_int_equal(truncate(in_folder("other"), SIZE - 50), 0);
     assert_int_equal(other.data[SIZE - 1], 0);
     assert_ok(clt_map_check());
@@ -332,8 +333,8 @@ static void exit_with_7(int number)
     _exit(number == SIGBUS ? 7 : 1);
 }
 
-/* Ends by SIGBUS, from a mapping that fileio.h knows nothing of or from kill(); `handler` was there before.
- * */
+/* How a child ends in which SIGBUS comes from a mapping that fileio.h does not know or, if `sent`, from
+ * kill(); `handler` was installed before. Returns its exit code, or the negative number of the signal. */
 static int end_of_child(void (*handler)(int), bool sent)
 {
     pid_t child = fork();
@@ -365,7 +366,7 @@ TEST_BETWEEN(test_map_signal, make_folder, drop_folder)
     assert_int_equal(getrlimit(RLIMIT_CORE, &kept), 0);
     assert_int_equal(setrlimit(RLIMIT_CORE, &none), 0);
     put("b", "b", 1);
-    if (!getenv("ASAN_OPTIONS")) { /* with ASan its own report ends the process */
+    if (!getenv("ASAN_OPTIONS")) { /* with ASan, its own report ends the process */
         assert_int_equal(end_of_child(SIG_DFL, false), -SIGBUS);
         assert_int_equal(end_of_child(SIG_DFL, true), -SIGBUS);
     }
@@ -418,7 +419,8 @@ TEST_BETWEEN(test_write, make_folder, drop_folder)
     check_read("relative", false, "r", 1);
 }
 
-/* Asked before something long is begun: the answer is that of the write itself, and nothing is left. */
+/* A check before long work begins: it gives the answer that the write itself would give, and leaves no
+ * file. */
 TEST_BETWEEN(test_can_write, make_folder, drop_folder)
 {
     assert_ok(clt_file_can_write(in_folder("new")));
@@ -433,7 +435,7 @@ TEST_BETWEEN(test_can_write, make_folder, drop_folder)
     assert_non_null(strstr(clt_error_text(), "it is a folder"));
 }
 
-/* What is no regular file keeps being what it is. */
+/* Anything but a regular file stays as it is. */
 /* Under names that the program chooses, only regular files are opened or written, and nothing blocks. */
 TEST_BETWEEN(test_own_files, make_folder, drop_folder)
 {
@@ -460,7 +462,7 @@ TEST_BETWEEN(test_own_files, make_folder, drop_folder)
     assert_int_equal(close(fd), 0);
     check_read("new", false, "abc", 3);
     assert_int_equal(clt_own_file_append(folder, &fd), CLT_ESTORAGE);
-    /* what is made anew takes the place of a link or a pipe, and of an earlier file */
+    /* a new file replaces a link, a pipe or an earlier file */
     for (int i = 0; i < 3; i++) {
         assert_ok(clt_own_file_create(in_folder(bad[i]), &fd));
         assert_ok(clt_fd_write(fd, "n", 1, "new"));
@@ -668,8 +670,8 @@ TEST_BETWEEN(test_results_are_local, make_folder, drop_folder)
     assert_int_equal(chdir(here), 0);
 }
 
-/* What could not be opened leaves no number of a descriptor, which may be another file's by the time it is
- * closed again. */
+/* A failed open leaves no descriptor number in the result: by the time of the close, that number may belong
+ * to another file. */
 TEST_BETWEEN(test_open_fails, make_folder, drop_folder)
 {
     struct stat info;
@@ -716,7 +718,7 @@ TEST_BETWEEN(test_lock, make_folder, drop_folder)
         close(to_child[i]);
     }
     assert_false(clt_file_exists(in_folder("lock")));
-    /* Free again; the same process cannot take it twice either. */
+    /* Free again; the process that holds the lock cannot take it a second time either. */
     assert_ok(clt_lock_acquire(in_folder("lock"), &lock));
     assert_int_equal(clt_lock_acquire(in_folder("lock"), &second), CLT_ESTORAGE);
     assert_null(second);
@@ -727,7 +729,7 @@ TEST_BETWEEN(test_lock, make_folder, drop_folder)
     clt_lock_release(NULL);
     assert_ok(clt_lock_is_taken(in_folder("lock"), &taken));
     assert_false(taken);
-    /* A lock file left by a process that died holds nobody up. */
+    /* A lock file left by a process that died blocks nobody. */
     put("lock", "process 1 on host gone\n", 23);
     assert_ok(clt_lock_is_taken(in_folder("lock"), &taken));
     assert_false(taken);

@@ -391,7 +391,7 @@ TEST(test_depth)
     text = nested(65, '[', ']');
     check_refused(text, 130, "1:65", "deeper than 64");
     free(text);
-    /* Far deeper than any stack would bear. */
+    /* Far deeper than any call stack would allow. */
     text = nested(2000000, '[', ']');
     check_refused(text, 4000000, "1:65", "deeper than 64");
     free(text);
@@ -405,7 +405,7 @@ TEST(test_limits)
 {
     char byte = ' ';
     clt_json_doc *doc = NULL;
-    /* The length is refused before a byte is read. */
+    /* Too great a length is refused before a byte is read. */
     assert_int_equal(clt_json_parse(&byte, 100000001, "huge", CLT_EDATA, &doc), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "huge:1:1: 100000001 bytes"));
     size_t count = 4000001, size = 2 * count + 1;
@@ -498,8 +498,8 @@ TEST(test_mutations)
     assert_true(refused > size * 10);
 }
 
-/* Values of two documents in one: places are kept or left out, a later value takes the place of an earlier
- * one. */
+/* Puts values of two documents into one: their positions are kept or left out, and a later value replaces
+ * an earlier one. */
 TEST(test_put)
 {
     clt_json_doc *from = NULL, *to = NULL;

@@ -171,7 +171,7 @@ static size_t digits_of(const char *text)
     return count - zeros;
 }
 
-/* No text with one digit less reads back: neither the nearest one nor its neighbours. */
+/* No text with one digit less is read back as the value: neither the nearest one nor its neighbours. */
 static void check_shortest(double value)
 {
     clt_str s = {0};
@@ -201,7 +201,7 @@ static void check_shortest(double value)
     }
 }
 
-/* The way of numbers with few decimals says what printf says. */
+/* The shortcut for numbers with few decimals gives the same text as printf. */
 TEST(test_few_decimals)
 {
     char buffer[CLT_NUMBER_TEXT], plain[64];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A mapped file becomes shorter while two threads read it and a third one opens and closes other files,
- * whose records are used again all the time: what is missing reads as zeros and is told, and nothing else
+ * whose records are used again all the time: missing pages read as zeros and are reported, and nothing else
  * changes. */
 #include "tests/unit/test.h"
 
@@ -48,10 +48,10 @@ typedef struct reader {
     const clt_mapping *cut;
     pthread_barrier_t *start;
     int odd;                      /* whether it reads the pages from the last one on */
-    int missing, strange, silent; /* pages of zeros; with another content; of zeros that were not told */
+    int missing, strange, silent; /* pages of zeros; of other content; of zeros that were not reported */
 } reader;
 
-/* A thread makes no assertions of cmocka: these end only the thread of the test. */
+/* This thread calls no assertions of cmocka, since these work in the thread of the test alone. */
 static void *read_pages(void *argument)
 {
     reader *r = argument;

@@ -190,7 +190,7 @@ TEST(test_nearest_name)
     assert_string_equal(clt_nearest_name("ADAM", sets, 5), "adam");
     assert_string_equal(clt_nearest_name("Fashion_MNIST", sets, 5), "fashion-mnist");
     assert_string_equal(clt_nearest_name("shakespeare", sets, 5), "tinyshakespeare");
-    assert_null(clt_nearest_name("gpt2", sets, 5)); /* too short to be looked for inside a name */
+    assert_null(clt_nearest_name("gpt2", sets, 5)); /* too short to be searched for inside a name */
 }
 
 TEST(test_number_text)
@@ -249,7 +249,7 @@ TEST(messages_cannot_steer_a_terminal)
     assert_string_equal(text, "a?[2J? b\n\tc??? \xc3\xa9");
     char bytes[] =
         "\x9b"
-        "1m\xfc\x80\xe2\x82"; /* no UTF-8: CSI of a terminal of 8 bits; Latin-1; a character cut off */
+        "1m\xfc\x80\xe2\x82"; /* not UTF-8: CSI of a terminal of 8 bits; Latin-1; a character cut off */
     clt_text_tame(bytes);
     assert_string_equal(bytes, "?1m\xfc?\xe2?");
     char whole[] = "\xe2\x82\x9b \xf0\x9f\x98\x80"; /* bytes 0x80 to 0x9f inside characters */
@@ -273,7 +273,7 @@ TEST(test_index_map)
     CLT_SCOPED(clt_index_map) map = {0};
     static int value[1000];
     assert_null(clt_index_map_get(&map, 0));
-    for (int round = 0; round < 2; round++) { /* the second one replaces the entries */
+    for (int round = 0; round < 2; round++) { /* the second round replaces the entries */
         for (uint32_t i = 0; i < 1000; i++)
             assert_ok(clt_index_map_put(&map, i * 4194304u + i, &value[round ? 999 - i : i], "test"));
         assert_int_equal(map.used, 1000);

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "engine/base/rng.c" /* the functions for each instruction set are its own */
+#include "engine/base/rng.c" /* functions for each instruction set are static */
 #include "engine/base/scope.h"
 
 TEST(test_known_answers)

@@ -263,7 +263,7 @@ TEST(test_log_copy)
     CLT_WARN("d");
     assert_int_equal(clt_log_max_level(), CLT_LOG_ERROR);
     clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
-    clt_log_set_level(CLT_LOG_TRACE); /* nobody is there */
+    clt_log_set_level(CLT_LOG_TRACE); /* no sink is set */
     CLT_WARN("e");
     assert_string_equal(run.text, "[a][b][c]");
     assert_true(clt_log_level_from_name("info", &level) && level == CLT_LOG_INFO);

@@ -42,7 +42,7 @@ TEST(test_thread)
     clt_thread_join(thread);
     clt_thread_join(NULL);
     assert_true(seen.ran);
-    /* Signals that stop the program go to the main thread; it keeps its own mask. */
+    /* Signals that stop the program go to the main thread, whose own signal mask does not change. */
     assert_true(seen.interrupt_blocked);
     assert_false(seen.segv_blocked);
     pthread_sigmask(SIG_BLOCK, NULL, &set);

@@ -105,7 +105,7 @@ TEST(test_links)
     assert_int_equal(mkdir(link, 0700), 0);
     snprintf(link, sizeof link, "%s/own/icd/fedcba9876543210/x.icd", test_folder());
     assert_int_equal(symlink(target, link), 0);
-    clear("icd", 1, 0); /* the link inside counts as one file; the one in its place is not a folder */
+    clear("icd", 1, 0); /* the link inside is a file; the one in place of a folder is not followed */
     assert_true(there("novel/page.txt"));
     assert_true(there("own/icd/0123456789abcdef"));
 }
@@ -120,7 +120,7 @@ TEST(test_drivers)
     put(".cache/pocl/kcache/notes.txt", "keep");
     clear("pocl", 2, 4);
     assert_true(there(".cache/pocl/kcache/notes.txt"));
-    put("file", ""); /* a home that is not a folder: what PoCL gets instead */
+    put("file", ""); /* HOME is not a folder, so PoCL gets a folder of this program */
     snprintf(value, sizeof value, "%s/file", test_folder());
     setenv("HOME", value, 1);
     put("own/pocl/AB/CDEF/program.bc", "12345");
@@ -148,7 +148,7 @@ TEST(test_open_folder)
     clt_cache_free(&cache);
 }
 
-/* What another user, root perhaps, has made cannot be removed, and keeps nothing else. */
+/* What another user, such as root, has made cannot be removed, but everything else is. */
 TEST(test_closed)
 {
     static const char *const users[] = {"", "own", "own/icd", "own/icd/0000000000000001",
@@ -193,8 +193,7 @@ TEST(test_nowhere)
     unsetenv("HOME");
     assert_int_equal(clt_cache_look(index_of("programs"), &cache), CLT_ESTORAGE);
     clt_cache_free(&cache);
-    cache =
-        look("pocl"); /* PoCL's own would be everybody's: it gets one of this user in a temporary folder */
+    cache = look("pocl"); /* PoCL's own folder would be everybody's */
     assert_non_null(strstr(cache.path, "/cltrain-pocl-"));
     clt_cache_free(&cache);
     assert_null(clt_cache_name(clt_cache_count()));

@@ -2,7 +2,8 @@
  *
  * ctest-labels: quick
  *
- * Sets of cores, what the kernel tells of a machine (laid out here), and binding the threads of this process. */
+ * Sets of cores, what the kernel reports about a machine (made-up files), and binding the threads of this
+ * process. */
 #include "tests/unit/test.h"
 
 #include <sched.h>
@@ -101,7 +102,7 @@ TEST(every_thread_is_bound)
     atomic_store(&leave, true);
     clt_thread_join(old);
     assert_memory_equal(&of_old, &one, sizeof one);
-    const clt_cores none = {0}; /* which the kernel refuses */
+    const clt_cores none = {0}; /* the kernel refuses an empty set */
     assert_int_equal(clt_cores_bind(&none), CLT_EUNSUPPORTED);
     clt_error_clear();
     assert_ok(clt_cores_bind(&all));

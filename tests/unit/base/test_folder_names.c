@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names in a folder: sorted, without hidden ones, and never a part of them: a folder that cannot be read to
- * its end is another data set. readdir is defined here and fails when it is told to. ctest-labels: quick */
+ * Names in a folder: sorted, without hidden ones, and all of them or none: part of a folder would be
+ * another data set. readdir is defined here and fails when a test wants that. ctest-labels: quick */
 #include "tests/unit/test.h"
 
 #include <dirent.h>
@@ -52,7 +52,7 @@ TEST(test_missing)
     assert_non_null(strstr(clt_error_text(), "'/no/such/folder'"));
 }
 
-/* Wherever the disk fails, the list is refused. */
+/* The list is refused at whichever call the disk fails. */
 TEST_BETWEEN(test_failing_disk, make_folder, NULL)
 {
     for (int good = 0; good <= 9; good++) { /* seven files, "." and "..", and the end */
@@ -66,8 +66,8 @@ TEST_BETWEEN(test_failing_disk, make_folder, NULL)
     }
 }
 
-/* So is a list of checkpoints, which could lack the newest one; and a folder that cannot be listed is not
- * taken for a removed one. */
+/* A list of checkpoints is refused as well, since it could lack the newest one; and a folder that cannot be
+ * listed does not count as removed. */
 TEST_BETWEEN(test_failing_disk_of_a_run, make_folder, NULL)
 {
     for (int removes = 0; removes < 2; removes++)

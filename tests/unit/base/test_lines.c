@@ -3,7 +3,7 @@
  * ctest-labels: quick
  *
  * Lines about steps at every width from 60 to 250: they are never longer, always have loss and speed, and
- * leave out the less important fields first. Tables, and the columns that text takes. */
+ * drop the less important fields first. Also tables, and the width of text in columns. */
 #include "tests/unit/test.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "cli/screen/terminal.h"
 #include "engine/report/write/lines.h"
 
-/* What is known depends on the run: each is NAN or 0 in some. */
+/* Which values are known depends on the run: each is NAN or 0 in some sample. */
 static const clt_step_metrics samples[] = {
     {.step = 7,
      .steps_total = 100,
@@ -151,7 +151,7 @@ TEST(evaluations)
     m.step = 12;
     m.accuracy = NAN;
     assert_non_null(strstr(clt_eval_line(&m, line), "eval at step 12 | loss 0.5000 | "));
-    m.loss = 1.25e38; /* training went wrong: numbers stay short, and whole */
+    m.loss = 1.25e38; /* a diverged training: numbers stay short, and are not cut */
     m.perplexity = 1e300;
     m.bits_per_byte = 2;
     assert_non_null(
@@ -178,7 +178,7 @@ TEST(evaluations)
     snprintf(m.loss_op[1], sizeof m.loss_op[1], "cross_entropy");
     assert_non_null(strstr(clt_eval_line(&m, line), "| loss 0.3241 | loss 0.0669 | dice 0.2572 |"));
     memset(m.loss_op, 0, sizeof m.loss_op);
-    m.n_losses = CLT_MAX_LOSSES; /* more than a line has room for: cut, no more */
+    m.n_losses = CLT_MAX_LOSSES; /* more than fits into a line: the line is cut */
     for (int i = 0; i < CLT_MAX_LOSSES; i++)
         memset(m.loss_name[i], 'x', sizeof m.loss_name[i] - 1);
     assert_in_range(strlen(clt_eval_line(&m, line)), 1, CLT_LINE_SIZE - 1);
@@ -250,7 +250,7 @@ TEST(narrow_tables_wrap_within_a_column)
                                    "                        good for\n");
     clt_str_free(&text);
     text = (clt_str){0};
-    table_make(&t, columns, 5, 0); /* a file: whole lines */
+    table_make(&t, columns, 5, 0); /* output to a file: rows are not cut */
     table_row(&t, cells, &text);
     assert_string_equal(text.text,
                         "Prozessor          128  a long sentence that says what the thing is good for"
@@ -262,19 +262,19 @@ TEST(narrow_tables_wrap_within_a_column)
     clt_str_free(&text);
     text = (clt_str){0};
     text_wrap("1234567890123456789012345", 4, 4, 20, &text); /* a word wider than the screen */
-    assert_string_equal(
-        text.text, "1234567890123456789012345\n"); /* is left to the terminal, since a user may copy it */
+    assert_string_equal(text.text,
+                        "1234567890123456789012345\n"); /* is not broken, since a user may copy it */
     clt_str_free(&text);
     text = (clt_str){0};
     text_wrap("in /a/folder/of/some/length now", 4, 2, 20, &text);
     assert_string_equal(text.text, "in\n  /a/folder/of/some/length\n  now\n");
     clt_str_free(&text);
     text = (clt_str){0};
-    text_wrap("abcdefghijkl mn", 12, 2, 20, &text); /* the first word begins the next line */
+    text_wrap("abcdefghijkl mn", 12, 2, 20, &text); /* the first word goes to the next line */
     assert_string_equal(text.text, "\n  abcdefghijkl mn\n");
     clt_str_free(&text);
     text = (clt_str){0};
-    text_wrap("2 units | 11.3 GiB | caps", 0, 2, 14, &text); /* a number and its unit */
+    text_wrap("2 units | 11.3 GiB | caps", 0, 2, 14, &text); /* a number stays with its unit */
     assert_string_equal(text.text, "2 units |\n  11.3 GiB |\n  caps\n");
     clt_str_free(&text);
     text = (clt_str){0};
@@ -283,7 +283,7 @@ TEST(narrow_tables_wrap_within_a_column)
     clt_str_free(&text);
 }
 
-/* A net of a millisecond a step: every tenth step would be a hundred lines a second. */
+/* A net with steps of a millisecond: every tenth step would be a hundred lines a second. */
 TEST(test_line_pace)
 {
     clt_line_pace paced = {.every = 10, .apart = 0.5}, given = {.every = 10};
@@ -296,11 +296,11 @@ TEST(test_line_pace)
         lines += stays;
         all += clt_line_stays(&given, step, last, now);
     }
-    assert_int_equal(lines, 1 + 5 + 1); /* the first, one each half second, the last */
+    assert_int_equal(lines, 1 + 5 + 1); /* the first step, one every half second, the last */
     assert_int_equal(all, 1 + 300);
-    clt_line_pace slow = {.every = 10, .apart = 0.5}; /* steps of a second: each tenth of them */
+    clt_line_pace slow = {.every = 10, .apart = 0.5}; /* steps of a second: every tenth step */
     lines = 0;
     for (int64_t step = 6; step <= 35; step++)
         lines += clt_line_stays(&slow, step, step == 35, (double)step);
-    assert_int_equal(lines, 5); /* 6, 10, 20, 30, 35 */
+    assert_int_equal(lines, 5); /* steps 6, 10, 20, 30, 35 */
 }

@@ -20,7 +20,7 @@ FIXTURE(prepare)
     return 0;
 }
 
-/* Checks what is chosen; refused NULL: PoCL's own folder can be used. */
+/* Checks which folder is chosen; refused NULL: PoCL's own folder can be used. */
 static void choose(const char *path, const char *refused, const char *why)
 {
     clt_pocl_folder folder;
@@ -57,7 +57,7 @@ TEST(test_another_folder)
     assert_int_equal(chmod(in_dir("own/pocl"), 0777), 0);
     snprintf(spare, sizeof spare, "tmp/cltrain-pocl-%lu", (unsigned long)geteuid());
     choose(spare, refused, "no");
-    /* everybody's folder */
+    /* a folder for everybody */
     assert_int_equal(chmod(in_dir("own/pocl"), 0700), 0);
     unsetenv("HOME");
     choose("own/pocl", "/tmp/pocl/kcache", "everybody may write there");
@@ -76,7 +76,7 @@ TEST(test_link)
     snprintf(link, sizeof link, "%s/tmp/cltrain-pocl-%lu", test_folder(), (unsigned long)geteuid());
     assert_int_equal(symlink(target, link), 0);
     assert_ok(clt_pocl_folder_choose(false, &folder));
-    assert_non_null(folder.path); /* that of another place */
+    assert_non_null(folder.path); /* a folder at another place */
     assert_string_not_equal(folder.path, link);
     clt_pocl_folder_free(&folder);
 }
@@ -121,7 +121,7 @@ TEST(test_mend)
     assert_true(is_cut(so, zeros, size));
     assert_false(is_cut(bc, bitcode, sizeof bitcode));
     for (size_t n = 0; n < sizeof bitcode; n++)
-        if (n != 20 && !is_cut(bc, bitcode, n)) /* 20: the first block alone */
+        if (n != 20 && !is_cut(bc, bitcode, n)) /* 20: exactly the first block */
             fail_msg("%zu of %zu bytes of bitcode count as whole", n, sizeof bitcode);
     assert_true(is_cut(bc, zeros, 64));
     assert_true(is_cut(PROGRAM "/kernel/64-1-1/parallel.bc", zeros, 64));
@@ -129,7 +129,7 @@ TEST(test_mend)
     free(zeros);
 }
 
-/* What is no kernel, and what a link leads to, stays as it is: the folder may be a home. */
+/* Files that are not kernels, and the targets of links, stay as they are: the folder may be a home. */
 TEST(test_others)
 {
     static const char *const foreign[] = {
@@ -176,7 +176,7 @@ TEST(test_others)
     assert_int_equal(mended.files, 0);
 }
 
-/* What another user, root perhaps, has put there. */
+/* Files that another user, such as root, has put there. */
 TEST(test_closed)
 {
     static const char *const users[] = {"", "tmp", "kcache", "kcache/AB"};
@@ -184,7 +184,7 @@ TEST(test_closed)
     clt_pocl_folder folder = {0}, seen;
     char kcache[200];
     put_file(PROGRAM "/program.bc", bitcode, sizeof bitcode);
-    put_file("kcache/notes/page.txt", "", 0); /* not of PoCL's */
+    put_file("kcache/notes/page.txt", "", 0); /* not one of PoCL's files */
     assert_int_equal(chmod(in_dir("kcache/notes"), 0500), 0);
     snprintf(kcache, sizeof kcache, "%s/kcache", test_folder());
     bool is_root = geteuid() == 0; /* root may write everywhere, and becomes another user */

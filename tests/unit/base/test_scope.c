@@ -12,7 +12,7 @@ typedef struct thing {
 
 static char ended[32]; /* the numbers of the things that were destroyed, in order */
 
-/* Fails on its way, as a destroying function may that waits for a device. */
+/* Fails inside, as the destroy function of a thing that waits for a device may. */
 static void thing_destroy(thing *t)
 {
     CLT_KEEP_ERROR();

@@ -8,7 +8,7 @@
 #include "cl/gemm/gemm.h"
 #include "tests/unit/cl/cl_test.h"
 
-/* What the probes of cl/probes/probes.c find on a generation. */
+/* A device as the probes of cl/probes/probes.c would describe a GPU of this generation. */
 static inline ocl_device_desc gpu(int generation)
 {
     ocl_device_desc d;

@@ -22,7 +22,7 @@ static struct {
     block live[MOST];
 } ledger;
 
-/* malloc, so that AddressSanitizer sees who uses pages too late or forgets them. */
+/* Memory from malloc, so that AddressSanitizer notices use after release and leaks. */
 clt_status clt_pages_create(uint64_t bytes, const char *what, void **out)
 {
     *out = NULL;
@@ -48,7 +48,7 @@ void clt_pages_prefault(void *pages, uint64_t bytes)
     ledger.taken++;
 }
 
-/* Drivers call this from threads of theirs, but never two at a time here: each test holds one buffer. */
+/* Drivers call this from their own threads, but never two at a time here: each test holds one buffer. */
 void clt_pages_destroy(void *pages, uint64_t bytes)
 {
     if (pages == NULL)
@@ -95,7 +95,7 @@ static void one_buffer(uint64_t bytes, bool refuse, int asked, int created)
     assert_int_equal(ledger.asked, asked);
     assert_int_equal(ledger.created, created);
     assert_int_equal(ocl_device_bytes(device), bytes);
-    assert_string_equal(clt_error_text(), ""); /* a refusal that was got round leaves no message */
+    assert_string_equal(clt_error_text(), ""); /* a refusal with a fallback leaves no message */
     use(buffer, bytes);
     assert_int_equal(ledger.destroyed, 0);
     ocl_buffer_destroy(buffer);
@@ -113,7 +113,7 @@ static bool is_cpu(void)
 
 TEST(test_which_buffers)
 {
-    int own = is_cpu() ? 1 : 0; /* memory of other devices is theirs */
+    int own = is_cpu() ? 1 : 0; /* other devices use their own memory */
     one_buffer(8 * MIB, false, own, own);
     one_buffer(8 * MIB + 4096 + 12, false, own, own);
     one_buffer(8 * MIB - 4, false, 0, 0);
@@ -124,7 +124,7 @@ TEST(test_no_pages)
     one_buffer(16 * MIB, true, is_cpu() ? 1 : 0, 0);
 }
 
-/* Zeros without a fill on pages of ours, which are zeros when they come, and by a fill elsewhere. */
+/* Zeroing needs no fill on new pages of this program, which are zero, and needs one elsewhere. */
 static void zeroed_buffer(uint64_t bytes, int taken)
 {
     ocl_device *device = test_open(false);
@@ -182,7 +182,7 @@ TEST(test_commands_in_flight)
     free(there);
 }
 
-/* The driver refuses the buffer, or the device has no room: no pages stay behind. */
+/* The driver refuses the buffer, or the device has no room: no pages stay allocated. */
 TEST(test_refused_buffer)
 {
     CLT_SCOPED(ocl_device) *device = test_open(false);
@@ -195,8 +195,8 @@ TEST(test_refused_buffer)
     clt_error_clear();
 }
 
-/* A buffer over the caller's memory: commands see what the host wrote while a range was mapped, and the host sees
- * in the same place what they wrote. */
+/* A buffer over the caller's memory: commands see what the host wrote while a range was mapped, and the
+ * host sees their results in the same memory. */
 TEST(test_callers_memory)
 {
     const uint64_t bytes = 64 << 10, at = 4096, half = bytes / 2;

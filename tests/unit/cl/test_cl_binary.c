@@ -42,7 +42,7 @@ TEST(test_formats)
     check("", 0, "");
 }
 
-/* The device at hand gives a binary of some known kind. */
+/* The default device gives a binary of some known kind. */
 TEST(test_this_device)
 {
     ocl_device_desc *list;
@@ -60,7 +60,7 @@ TEST(test_this_device)
     assert_null(strstr(out, "unknown"));
 }
 
-/* NULL: refused, and why is in the message. A zero at the end stays one. */
+/* NULL: the program is refused, and the message says why. A zero at the end is kept. */
 static void retargeted(const char *ptx, size_t size, const char *expected, const char *why)
 {
     clt_str out = {0};
@@ -88,7 +88,7 @@ static void retargeted(const char *ptx, size_t size, const char *expected, const
 #define SIZE(bytes) ASM("\t//sm_90a-shared: " bytes "\n")
 #define BODY(head, memory, product)                                                                          \
     "// a comment\n" head "\n.address_size 64\n.entry k()\n{\n" memory ASM("\t" product) "}\n"
-/* What a compiler makes, and what becomes of it. */
+/* The PTX of a compiler, and the same PTX retargeted. */
 #define PLAIN(head) BODY(head, ARRAY("49152") SIZE("196608"), PRODUCT(MARK))
 #define MADE(head) BODY(head, ARRAY("196608") ASM(""), PRODUCT(""))
 #define HEAD(target) ".version 8.3\n.target " target
@@ -96,10 +96,10 @@ static void retargeted(const char *ptx, size_t size, const char *expected, const
 TEST(test_retarget)
 {
     CHECK(PLAIN(HEAD("sm_90, texmode_independent")), MADE(HEAD("sm_90a, texmode_independent")), "");
-    CHECK(PLAIN(HEAD("sm_90a")), MADE(HEAD("sm_90a")), ""); /* a compiler that chose it itself */
+    CHECK(PLAIN(HEAD("sm_90a")), MADE(HEAD("sm_90a")), ""); /* a compiler that chose sm_90a itself */
     CHECK(PLAIN(".version 7.8\n.target sm_90"), MADE(".version 8.0\n.target sm_90a"), "");
     CHECK(PLAIN(".version 8.10\n.target sm_90"), MADE(".version 8.10\n.target sm_90a"), "");
-    CHECK(PLAIN(HEAD("sm_90")) "\0", MADE(HEAD("sm_90a")), ""); /* drivers that count the zero */
+    CHECK(PLAIN(HEAD("sm_90")) "\0", MADE(HEAD("sm_90a")), ""); /* drivers that count the zero at the end */
     CHECK(PLAIN(HEAD("sm_90") "\0"), NULL, "not text");
     CHECK(PLAIN(HEAD("sm_80")), NULL, "'.target sm_80'");
     CHECK(PLAIN(HEAD("sm_900")), NULL, "'.target sm_900'");
@@ -119,7 +119,7 @@ TEST(test_retarget_memory)
     CHECK(WITH(SIZE("65536") ARRAY("49152") SIZE("65536")), GIVES(ASM("") ARRAY("65536") ASM("")), "");
     CHECK(WITH(".visible .shared .align 16 .b8 a[16];\n" SIZE("64\r")),
           GIVES(".visible .shared .align 16 .b8 a[64];\n" ASM("")), "");
-    /* what stands in other memory is none of them, nor is an address of local memory */
+    /* arrays in other memory do not count, nor does an address of local memory */
     CHECK(WITH(".param .u64 .ptr .shared .align 4 p,\n\t.local .align 8 .b8 own[32];\n\tst.shared.u32 [%r1], "
                "%r2;\n" ARRAY("49152") SIZE("65536")),
           GIVES(".param .u64 .ptr .shared .align 4 p,\n\t.local .align 8 .b8 own[32];\n\tst.shared.u32 "
@@ -149,7 +149,7 @@ TEST(test_retarget_memory)
           "asks for 16384 bytes of local memory and declares 49152");
 }
 
-/* A program that lost a kind of instruction, in a comment of another form or altogether. */
+/* A program that lacks a kind of instruction: its comment has another form, or is missing. */
 TEST(test_retarget_kinds)
 {
     static const char *const kinds[] = {"fence.proxy.async", "wgmma.fence.", "wgmma.mma_async.",

@@ -44,7 +44,7 @@ TEST(test_caps)
     assert_int_equal(ocl_capabilities_caps(a, 0, true), OCL_CAP_LOCAL | OCL_CAP_MMA_BF16);
     assert_int_equal(ocl_capabilities_caps(a, OCL_CAP_MMA_F16 | OCL_CAP_MMA_TF32, true),
                      OCL_CAP_LOCAL | OCL_CAP_MMA_BF16 |
-                         OCL_CAP_MMA_TF32); /* emulated, and lost all the same */
+                         OCL_CAP_MMA_TF32); /* not mma_f16, whose self-test crashed */
     assert_null(ocl_capabilities_refusal(a, true));
     ocl_cap_report r = ocl_capabilities_report(a, OCL_CAP_MMA_F16_INDEX);
     assert_int_equal(r.answer, OCL_ANSWER_CRASHED);
@@ -100,7 +100,7 @@ TEST(test_sizes)
     assert_int_equal(desc.local_argument_bytes, 163 << 10);
 }
 
-/* Lost self-tests are distinguished from lost probes. */
+/* A self-test in which the device was lost is distinguished from such a probe. */
 TEST(test_lost_tests)
 {
     ocl_device_desc desc;
@@ -110,7 +110,7 @@ TEST(test_lost_tests)
     assert_false(ocl_item_is_test(ocl_capabilities_find(a, "wg256")));
     assert_true(ocl_capabilities_lost_test(a));
     set(a, "test:mma_f16", OCL_ANSWER_YES, OCL_CAP_MMA_F16, "");
-    assert_false(ocl_capabilities_lost_test(a)); /* wg256 hung, which was a probe */
+    assert_false(ocl_capabilities_lost_test(a)); /* wg256 hung in a probe */
 }
 
 FIXTURE(set_cache)
@@ -129,7 +129,8 @@ TEST(test_round_trip)
     assert_ok(ocl_capabilities_parse(text.text, text.length, "here", b));
     assert_true(b->remembered);
     assert_true(ocl_capabilities_were_asked(b, OCL_CAPS_ALL, 0, true));
-    /* Without a capability that counts it may have other self-tests; without one that does not, it has not.
+    /* With a mask that leaves out a capability that counts, other self-tests may be needed; with a mask
+     * that leaves out one that does not count, the answers hold.
      */
     assert_false(ocl_capabilities_were_asked(b, ~(uint32_t)OCL_CAP_LOCAL, 0, true));
     assert_true(ocl_capabilities_were_asked(b, ~(uint32_t)OCL_CAP_LOCAL, 0, false));
@@ -140,7 +141,7 @@ TEST(test_round_trip)
     assert_ok(ocl_capabilities_print(b, &desc, &again));
     assert_string_equal(text.text, again.text);
     again.length = 0;
-    /* A failed call may be none the next time: not kept, and everything may be asked. */
+    /* A failed call may succeed next time: the answer is not kept, and everything may be asked. */
     set(a, "fp64", OCL_ANSWER_FAILED, OCL_CAP_FP64, "CL_OUT_OF_RESOURCES");
     assert_ok(ocl_capabilities_print(a, &desc, &again));
     memset(b, 0, sizeof *b);
@@ -156,7 +157,7 @@ TEST(test_round_trip)
     free(b);
 }
 
-/* What the file says of the device `spec`. */
+/* What the file records about the device `spec`. */
 static ocl_capabilities *load_as(const char *path, ocl_device_desc *desc, const char *spec, uint64_t key)
 {
     ocl_capabilities *a = calloc(1, sizeof *a);
@@ -166,8 +167,8 @@ static ocl_capabilities *load_as(const char *path, ocl_device_desc *desc, const 
     return a;
 }
 
-/* Two devices of one model have one file. What refuses the one is kept for it alone, whichever is asked last,
- * until it answers otherwise. */
+/* Two devices of one model share a file. A refusal of one is kept for this device alone, whichever is asked
+ * last, until its answer changes. */
 TEST(test_twins)
 {
     ocl_device_desc desc;
@@ -179,7 +180,7 @@ TEST(test_twins)
     snprintf(desc.spec, sizeof desc.spec, "0:1");
     assert_ok(ocl_capabilities_save(path, &desc, bad));
     a = load_as(path, &desc, "0:0", good->key);
-    assert_int_equal(a->count, 0); /* nothing is known of this one yet */
+    assert_int_equal(a->count, 0); /* nothing is known about this device yet */
     free(a);
     assert_ok(ocl_capabilities_save(path, &desc, good));
     a = load_as(path, &desc, "0:1", good->key);
@@ -200,7 +201,7 @@ TEST(test_twins)
             assert_null(refusal);
         free(a);
     }
-    snprintf(desc.spec, sizeof desc.spec, "0:1"); /* asked again, and well */
+    snprintf(desc.spec, sizeof desc.spec, "0:1"); /* asked again, with a good answer */
     assert_ok(ocl_capabilities_save(path, &desc, good));
     a = load_as(path, &desc, "0:1", good->key);
     assert_null(ocl_capabilities_refusal(a, true));
@@ -215,8 +216,8 @@ TEST(test_twins)
     free(bad);
 }
 
-/* A number means another device when the environment shows other ones, so that a refusal stays with what it
- * was found under. */
+/* A device number means another device when the environment shows other devices, so a refusal is kept
+ * together with that environment. */
 TEST(test_visible_devices)
 {
     static const char *const settings[][2] = {
@@ -244,7 +245,7 @@ TEST(test_visible_devices)
         ocl_capabilities *a = load_as(path, &desc, "0:0", bad->key);
         const ocl_item *refusal = ocl_capabilities_refusal(a, true);
         if (i == UNRELATED) {
-            assert_null(refusal); /* nor is it refused without any of them */
+            assert_null(refusal); /* nor is the device refused when none of the variables is set */
         } else {
             assert_non_null(refusal);
             assert_string_equal(refusal->reason, reason[i]);
@@ -258,7 +259,7 @@ TEST(test_visible_devices)
     free(bad);
 }
 
-/* The text with another boot in it, sealed again. */
+/* The text with another boot id in it, sealed again. */
 static void restart(clt_str *text)
 {
     char *at = strstr(text->text, "\"boot\": \""), *seal = strstr(text->text, ",\n  \"hash\"");
@@ -270,7 +271,7 @@ static void restart(clt_str *text)
     assert_ok(clt_json_seal(text, 0, "hash"));
 }
 
-/* Denials are kept once each, and with refusals until the machine is started again. */
+/* Each denial is kept once; denials and refusals are kept until the machine is started again. */
 TEST(test_unsupported)
 {
     ocl_device_desc desc;
@@ -294,7 +295,7 @@ TEST(test_unsupported)
     assert_ok(ocl_capabilities_parse(text.text, text.length, "here", b));
     assert_memory_equal(&b->unsupported, &a->unsupported, sizeof a->unsupported);
     assert_int_equal(b->n_refused, 1);
-    for (int i = 0; i < 100; i++) { /* those that find no room are left out */
+    for (int i = 0; i < 100; i++) { /* entries beyond the maximum are dropped */
         snprintf(more.list[0].form, sizeof more.list[0].form, "bm=%d", i);
         ocl_unsupported_add(&b->unsupported, &more);
     }
@@ -311,7 +312,7 @@ TEST(test_unsupported)
     free(b);
 }
 
-/* Whatever byte is damaged, and wherever the text is cut: it is not believed. */
+/* Damage to any byte, or a cut anywhere, makes the text invalid. */
 TEST(test_damage)
 {
     ocl_device_desc desc;
@@ -338,7 +339,7 @@ TEST(test_damage)
     free(b);
 }
 
-/* A whole file of another format, or one that lacks a member, is not believed either. */
+/* A complete file of another format, or without one of the members, is invalid as well. */
 TEST(test_missing)
 {
     static const char *const members[] = {"\"format\"",   "\"version\"", "\"key\"",     "\"boot\"",
@@ -369,7 +370,7 @@ TEST(test_missing)
     free(b);
 }
 
-/* Files: private, replaced, ignored when they are no files or not whole. */
+/* Files: private, replaced, ignored when they are not regular or not complete. */
 TEST(test_files)
 {
     ocl_device_desc desc;
@@ -384,7 +385,7 @@ TEST(test_files)
     assert_ok(ocl_capabilities_save(path, &desc, a));
     assert_ok(ocl_capabilities_load(path, &desc, a->key, b));
     assert_int_equal(b->count, a->count);
-    assert_ok(ocl_capabilities_load(path, &desc, a->key + 1, b)); /* told, and forgotten */
+    assert_ok(ocl_capabilities_load(path, &desc, a->key + 1, b)); /* logged, and forgotten */
     assert_int_equal(b->count, 0);
     assert_int_equal(b->key, a->key + 1);
     assert_ok(clt_file_write(path, "{}", 2));
@@ -392,7 +393,7 @@ TEST(test_files)
     assert_int_equal(b->count, 0);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_ok(ocl_capabilities_load(path, &desc, a->key, b)); /* and does not wait for a writer */
+    assert_ok(ocl_capabilities_load(path, &desc, a->key, b)); /* and the load does not wait for a writer */
     assert_int_equal(b->count, 0);
     assert_int_equal(unlink(path), 0);
     char *slash = strrchr(path, '/');
@@ -407,7 +408,7 @@ TEST(test_files)
     free(b);
 }
 
-/* What changes the answers changes the key. */
+/* Everything that can change the answers changes the key. */
 TEST(test_key)
 {
     ocl_device_desc desc;

@@ -134,8 +134,8 @@ TEST(test_refusals)
     refuse(test, good, "lacks local");
 }
 
-/* A tensor that lies too far out in its slab is known only to the executor: then the call is answered without
- * the library. The limit is lowered so far that the guard in front of A, which emission does not see, makes
+/* Only the executor knows that a tensor lies too far out in its slab: then the call runs without the
+ * library. The limit is so low here that the guard zone in front of A, which emission does not see, makes
  * the difference. */
 TEST(test_far_tensor)
 {

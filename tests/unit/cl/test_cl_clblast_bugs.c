@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Two bugs of CLBlast's strided-batched GEMM that return wrong numbers with status 0: the indirect path
- * ignores offsets and batch strides, and with a kernel that unrolls k (GEMMK=1) it reads behind the data. The
- * library is first called as a user would (printed only: a fixed library must not fail this test), then the
- * GEMM layer has to be right for exactly the same inputs, whatever the process-global tuning parameters are.
- * The second bug, which needs a kernel of its own, is in the long list alone.
+ * ignores offsets and batch strides, and with a kernel that unrolls k (GEMMK=1) it reads beyond the data.
+ * The library is first called as a user would (printed only: a fixed library must not fail this test), then
+ * the GEMM layer has to be right for exactly the same inputs, whatever the process-global tuning parameters
+ * are. The second bug, which needs a kernel of its own, is in the long list alone.
  * ctest-labels: quick ctest-full: all ctest-cost: 12 ctest-optimise: no */
 #include "tests/unit/cl/cl_test.h"
 
@@ -95,7 +95,7 @@ static void compute_want(bugs *t, const ocl_gemm *g)
     }
 }
 
-/* Largest error of C, infinite for NaN, and whether anything else of its buffer changed. */
+/* Largest error of C, infinite for NaN, and whether any other byte of its buffer changed. */
 static double error_of(bugs *t, const ocl_gemm *g, bool *stray)
 {
     double worst = 0.0;
@@ -116,7 +116,7 @@ static double error_of(bugs *t, const ocl_gemm *g, bool *stray)
     return worst;
 }
 
-/* What a user of the library would call. */
+/* The call that a user of the library would make. */
 static void call_library(bugs *t, const ocl_gemm *g, const char *what)
 {
     cl_command_queue queue = t->device->queue[OCL_QUEUE_COMPUTE];
@@ -141,8 +141,8 @@ static void call_library(bugs *t, const ocl_gemm *g, const char *what)
 
 typedef enum route { BY_CHOICE, BY_LIST, BY_LIBRARY_COMMAND } route;
 
-/* The layer's own ways: as a user of the layer gets it on this device; by the ordered list, as a device gets
- * it that does not prefer `simple`; and the library command itself, which acceptance would have refused. */
+/* The layer's own routes: the choice for a user on this device; the ordered list, as on a device that does
+ * not prefer `simple`; and the library command itself, which the layer would have refused. */
 static void call_layer(bugs *t, const ocl_gemm *g, route way, const char *what)
 {
     ocl_command_list list = {0};
@@ -266,7 +266,7 @@ TEST(test_unrolled_k)
             ocl_gemm g = ocl_gemm_make(sizes[s][0], sizes[s][1], sizes[s][2], layout >> 1, layout & 1);
             g.batch = BATCH;
             check(t, g, "GEMMK=1");
-            g.batch = 1; /* goes to the library by the list as well */
+            g.batch = 1; /* the list takes the library for this one, too */
             check(t, g, "GEMMK=1");
         }
     }

@@ -44,7 +44,7 @@ TEST(test_list_and_open)
     ocl_device_close(device);
 }
 
-/* Queues that note times: as asked, or on CPU devices alone. */
+/* Which queues record times: all if requested, otherwise those of CPU devices. */
 TEST(test_time_stamps)
 {
     ocl_open_options options = {.caps_mask = OCL_CAPS_ALL};
@@ -150,7 +150,7 @@ TEST(test_fill)
     check_fills(device);
     device->desc.quirks |= OCL_QUIRK_FILL_BY_KERNEL;
     check_fills(device);
-    assert_int_equal(ocl_device_counters(device).programs_built, 1); /* the second one ran kernels */
+    assert_int_equal(ocl_device_counters(device).programs_built, 1); /* only the second check ran kernels */
 }
 
 typedef struct signal {
@@ -215,7 +215,7 @@ TEST(test_async_and_events)
     ocl_buffer_destroy(b);
 }
 
-/* What a loader does beside the main thread: buffers come and go, uploads on the copy queue. */
+/* What a loader does while the main thread works: buffers come and go, uploads on the copy queue. */
 typedef struct loader {
     ocl_device *device;
     ocl_buffer *target;
@@ -367,7 +367,7 @@ TEST(test_one_kernel)
     }
 }
 
-/* A command's program has the command's kernel and no other. */
+/* The program of a command has this command's kernel alone. */
 TEST(test_program_of_one_kernel)
 {
     CLT_SCOPED(ocl_device) *device = test_open(false);
@@ -404,7 +404,7 @@ static void check_failed_build(ocl_device *device, const char *expected_folder)
     assert_contains(path, expected_folder);
     assert_ok(clt_file_read(path, false, 0, CLT_ESTORAGE, &text, &size));
     assert_contains(text, "no_such_variable + REASON");
-    assert_contains(text, "clt_philox"); /* includes and all */
+    assert_contains(text, "clt_philox"); /* the source with its includes */
     free(text);
 }
 

@@ -43,13 +43,13 @@ TEST(test_spec)
 {
     int n = 0;
     assert_int_equal(match(NULL, 0, &n), 1); /* first GPU */
-    assert_int_equal(n, 2);                  /* of one platform */
+    assert_int_equal(n, 2);                  /* GPUs of one platform */
     assert_int_equal(match("", 0, &n), 1);
     assert_int_equal(match("cpu", 0, &n), 0);
     assert_int_equal(match("CPU", 3, &n), 0); /* ranks share the only CPU */
     assert_int_equal(match("GPU", 0, &n), 1);
     assert_int_equal(match("gpu", 1, &n), 2);
-    assert_int_equal(match("gpu", 2, &n), 1); /* more ranks than devices: dealt out again */
+    assert_int_equal(match("gpu", 2, &n), 1); /* more ranks than devices: devices are shared in turn */
     assert_int_equal(match("0:0", 0, &n), 0);
     assert_int_equal(match("1:1", 0, &n), 2);
     assert_int_equal(match("1:1", 1, &n), 2);
@@ -60,7 +60,7 @@ TEST(test_spec)
     assert_int_equal(match("5070", 0, &n), 1); /* digits without a colon are part of a name */
 }
 
-/* A name that is a part of another device's name, which comes first in the list. */
+/* A device name that is part of the name of a device earlier in the list. */
 TEST(test_spec_whole_name)
 {
     ocl_device_desc all[] = {
@@ -158,7 +158,7 @@ TEST(test_size_limits)
     ocl_device_desc d = make_desc("0:0", "A GPU", true, false);
     assert_false(ocl_size_limits_any(&limits));
     assert_string_equal(ocl_size_limits_text(&limits, text, sizeof text), "");
-    assert_ok(ocl_caps_parse_limits("workgroup=64,local=16K", &mask, &limits)); /* limits alone: no mask */
+    assert_ok(ocl_caps_parse_limits("workgroup=64,local=16K", &mask, &limits)); /* no capability is masked */
     assert_int_equal(mask, OCL_CAPS_ALL);
     assert_ok(ocl_caps_parse_limits("buffer=3M,-fp64,memory=1G,align=4096", &mask, &limits));
     assert_int_equal(mask, OCL_CAPS_ALL & ~(uint32_t)OCL_CAP_FP64);
@@ -166,7 +166,7 @@ TEST(test_size_limits)
     assert_int_equal(mask, OCL_CAP_LOCAL);
     assert_string_equal(ocl_size_limits_text(&limits, text, sizeof text),
                         "workgroup=64,local=16K,buffer=3M,memory=1G,align=4K");
-    assert_int_equal(ocl_caps_parse("workgroup=64", &mask), CLT_EUSAGE); /* where no limit is meant */
+    assert_int_equal(ocl_caps_parse("workgroup=64", &mask), CLT_EUSAGE); /* where no limit is allowed */
 
     d.quirks = OCL_QUIRK_MAX_ALLOC_SOFT;
     d.local_proven_bytes = d.local_argument_bytes = 100 << 10;
@@ -181,7 +181,7 @@ TEST(test_size_limits)
     assert_int_equal(ocl_desc_max_local(&d, false), 16 << 10);
     assert_int_equal(d.local_argument_bytes, 16 << 10);
     assert_int_equal(d.max_alloc_bytes, 3 << 20);
-    assert_int_equal(d.quirks, 0); /* a limit is kept, even where the driver's is not */
+    assert_int_equal(d.quirks, 0); /* a limit holds even on a driver that does not keep its own */
     assert_int_equal(d.usable_bytes, 1 << 30);
     assert_int_equal(d.align_bytes, 4096);
     assert_true(ocl_is_masked(&d));
@@ -244,8 +244,8 @@ TEST(test_prepare_process)
     assert_string_equal(getenv(name), want);
 }
 
-/* PoCL counts the cores of the machine, so a process that may run on a part of them must say how many threads it gets:
- * one rank that is bound to a core, and ranks that have cores of their own. */
+/* PoCL counts the cores of the machine, so a process that may use only some of them must set its number of
+ * threads: one rank that is bound to a core, and ranks that have cores of their own. */
 TEST(test_prepare_bound_process)
 {
     static const char *const names[] = {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"};
@@ -376,8 +376,8 @@ TEST_BETWEEN(test_emit_kernel, begin_emission, end_emission)
     assert_string_equal(ocl_command_kind_name(c->kind), "kernel");
 }
 
-/* Where the checker plans kernels of other kinds of devices, they are compiled without optimisation; own kernels, and
- * all kernels of a training, are not. */
+/* Kernels of other kinds of devices, which the checker plans, are compiled without optimisation; the
+ * device's own kernels, and all kernels of a training, are optimised. */
 TEST_BETWEEN(test_emit_foreign, begin_emission, end_emission)
 {
     static const struct {
@@ -416,7 +416,7 @@ TEST_BETWEEN(test_emit_sizes, begin_emission, end_emission)
     emission *m = *state;
     ocl_emitter *e = &m->e;
     ocl_kernel_begin(e, "f", "k2");
-    ocl_kernel_end_2d(e, 10, 20, 8, 0, 0); /* a local size of 0 beside another is 1 */
+    ocl_kernel_end_2d(e, 10, 20, 8, 0, 0); /* a local size of 0 beside another one counts as 1 */
     ocl_kernel_begin(e, "f", "k3");
     ocl_kernel_end_3d(e, (uint64_t[3]){3, 5, 7}, (uint64_t[3]){0, 0, 0}, 0);
     ocl_kernel_begin(e, "f", "empty");
@@ -429,12 +429,12 @@ TEST_BETWEEN(test_emit_sizes, begin_emission, end_emission)
     assert_string_equal(m->list.commands[0].options, "-DONLY=k2");
     assert_int_equal(m->list.commands[1].work_dim, 3);
     assert_int_equal(m->list.commands[1].global[2], 7);
-    assert_int_equal(m->list.commands[1].local[0], 1); /* no driver chooses */
+    assert_int_equal(m->list.commands[1].local[0], 1); /* the driver does not choose it */
     assert_false(m->list.commands[0].free_local);
 }
 
-/* Items of their own: a prime number of them gets groups of a sensible size, and as large as a device allows.
- */
+/* Independent items: a prime number of them gets work-groups of a sensible size, which are as large as a
+ * device allows. */
 TEST_BETWEEN(test_emit_items, begin_emission, end_emission)
 {
     emission *m = *state;

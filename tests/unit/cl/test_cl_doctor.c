@@ -35,7 +35,7 @@ static void child(int fd, const char *name, const char *value, bool as_nobody)
         _exit(3);
     if (ocl_doctor(on_finding, &fd, &healthy) != CLT_OK)
         _exit(4);
-    if (name != NULL) { /* what the other commands say then */
+    if (name != NULL) { /* what the other commands report then */
         ocl_device_desc *list;
         int count;
         clt_status status = ocl_list_devices(&list, &count);
@@ -236,7 +236,7 @@ TEST(test_rusticl_switch)
     char small[12];
     const char *two[] = {"amdgpu", "nouveau", NULL};
     ocl_icd_rusticl_drivers(two, false, false, true, small, sizeof small);
-    assert_string_equal(small, "radeonsi"); /* never a part of a name */
+    assert_string_equal(small, "radeonsi"); /* the name is dropped, not cut */
 }
 
 /* With the machine's own drivers the verdict agrees with what opening a device says. */

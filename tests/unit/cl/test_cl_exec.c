@@ -121,7 +121,7 @@ static void clear_slabs(fixture *f)
 {
     assert_ok(ocl_fill_zero(f->slab[0], 0, 16384));
     assert_ok(ocl_fill_zero(f->slab[1], 0, 16384));
-    assert_ok(ocl_finish(f->device, OCL_QUEUE_COMPUTE)); /* uploads on the other queue come behind it */
+    assert_ok(ocl_finish(f->device, OCL_QUEUE_COMPUTE)); /* uploads on the other queue come later */
 }
 
 static void check_everything(fixture *f)
@@ -154,7 +154,7 @@ static void check_everything(fixture *f)
     }
     float around[2];
     assert_ok(
-        ocl_read(f->slab[0], 256 - 4, &around[0], 4)); /* nothing before or behind tensor 0 was touched */
+        ocl_read(f->slab[0], 256 - 4, &around[0], 4)); /* nothing before or after tensor 0 was touched */
     assert_ok(ocl_read(f->slab[0], 256 + COUNT * 4, &around[1], 4));
     assert_true(around[0] == 0.0f && around[1] == 0.0f);
 }
@@ -305,7 +305,7 @@ TEST_BETWEEN(test_profile, begin_profiling, end)
         assert_ok(ocl_exec_run(exec, NULL));
     assert_int_equal(ocl_command_times_collect(times), CLT_EDEVICE);
     assert_contains(clt_error_text(), "more than room was made for");
-    assert_ok(ocl_exec_run(exec, NULL)); /* stopped with events kept */
+    assert_ok(ocl_exec_run(exec, NULL)); /* stopped while events are kept */
     ocl_command_times_stop(times);
     assert_ok(ocl_exec_run(exec, NULL));
 }
@@ -328,7 +328,7 @@ TEST_BETWEEN(test_library_gemm, begin_profiling, end)
     ocl_emit_library_gemm(&f->e, &gemm, ocl_gemm_library());
     assert_ok(ocl_emit_status(&f->e));
     clt_status status = ocl_exec_create(f->device, &f->list, &f->options, &exec);
-    if (status == CLT_EUNSUPPORTED) { /* built without the library: said, not skipped over */
+    if (status == CLT_EUNSUPPORTED) { /* built without the library: an error, the command is not skipped */
         assert_contains(clt_error_text(), "this build has none");
         return;
     }
@@ -348,7 +348,8 @@ TEST_BETWEEN(test_library_gemm, begin_profiling, end)
     assert_int_equal(ocl_device_counters(f->device).kernels_enqueued, 0);
     ocl_exec_destroy(exec);
 
-    /* What is too far out for the library has its kernel when the executor is made; a run makes nothing. */
+    /* A call that is too far out for the library gets its kernel when the executor is made; a run creates
+     * nothing. */
 #ifdef CLT_HAVE_CLBLAST
     ocl_clblast_set_index_limit(1);
     uint64_t before = ocl_device_counters(f->device).kernels_created;
@@ -471,22 +472,22 @@ TEST_BETWEEN(test_no_tensor_and_local, begin, end)
         assert_true(y[i] == (float)(63 - i) - 2.0f + 8.0f);
 }
 
-/* As a device with `room` bytes of local memory, or more with arguments, whose driver says `factor` times
- * what arrays take. */
+/* Creates the executor as on a device with `room` bytes of local memory for arrays, `with_arguments` bytes
+ * for arguments, and a driver that reports `factor` times what arrays take. */
 static clt_status try_arrays(fixture *f, uint64_t room, uint64_t with_arguments, uint64_t factor)
 {
     CLT_SCOPED(ocl_exec) *exec = NULL;
     ocl_device_desc *desc = &f->device->desc, kept = *desc;
     desc->local_bytes = desc->local_proven_bytes = room;
     desc->local_argument_bytes = with_arguments;
-    desc->local_retargeted_bytes = 1 << 20; /* which is not for programs as the driver builds them */
+    desc->local_retargeted_bytes = 1 << 20; /* does not count: these programs are not retargeted */
     desc->local_report_factor = factor;
     clt_status status = ocl_exec_create(f->device, &f->list, &f->options, &exec);
     *desc = kept;
     return status;
 }
 
-/* 4096 bytes of an array and 256 of an argument: what a factor says of the report is about the array alone.
+/* 4096 bytes of an array and 256 of an argument: the factor applies to the array alone.
  */
 TEST_BETWEEN(test_local_limit, begin, end)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backends against a double-precision loop: layouts, strides, offsets, batches, scalars, storage types,
- * epilogues, edges of every tile, the choice of a backend and the contract's refusals.
+ * GEMM backends against a double-precision loop: layouts, strides, offsets, batches, scalars, storage
+ * types, epilogues, edges of every tile, the choice of a backend and what the contract refuses.
  * ctest-labels: quick ctest-cost: 11 ctest-optimise: no */
 #include "tests/unit/cl/gemm_test.h"
 
@@ -126,7 +126,7 @@ TEST_BETWEEN(test_epilogue, gemm_test_begin, gemm_test_end)
 {
     gemm_test *test = *state;
     for (int variant = 0; variant < 12; variant++) {
-        int residual = variant / 4; /* none, of its own, C itself */
+        int residual = variant / 4; /* no residual, a tensor of its own, C itself */
         ocl_gemm g = ocl_gemm_make(37, 41, 29, false, variant % 3 == 0);
         g.activation = (ocl_activation)(variant & 3);
         g.type_c = variant == 6 ? CLT_BF16 : CLT_F32;
@@ -185,7 +185,7 @@ TEST_BETWEEN(test_repeats_bitwise, gemm_test_begin, gemm_test_end)
     }
 }
 
-/* NaN and infinity in the operands reach C: nothing is multiplied away or clamped. */
+/* NaN and infinity in the operands reach C: nothing multiplies them away or clamps them. */
 TEST_BETWEEN(test_non_finite, gemm_test_begin, gemm_test_end)
 {
     gemm_test *test = *state;
@@ -195,7 +195,7 @@ TEST_BETWEEN(test_non_finite, gemm_test_begin, gemm_test_end)
         ocl_gemm_ready *ready;
         g.activation = OCL_ACT_RELU;
         ocl_gemm_bench *bench = gemm_operands(test, &g);
-        int64_t row = 4, p = 18; /* the last k, which is in every form's tail */
+        int64_t row = 4, p = 18; /* the last k, which every form handles in its tail */
         uint64_t at = bench->array[OCL_GEMM_A].first + (uint64_t)(g.ta ? p * g.lda + row : row * g.lda + p);
         assert_ok(ocl_write(bench->buffer[0][OCL_GEMM_A], at * sizeof nan, &nan, sizeof nan));
         assert_ok(gemm_emit(test, bench, NULL, NULL, &ready));
@@ -352,7 +352,7 @@ TEST_BETWEEN(test_windows_choice, gemm_test_begin, gemm_test_end)
     set_style(test, true);
     assert_true(ocl_gemm_is_possible(&g, &test->desc, reason, sizeof reason));
     assert_string_equal(reason, "");
-    g.m = 2; /* two places of one image each */
+    g.m = 2; /* only two places */
     assert_false(ocl_gemm_is_possible(&g, &test->desc, reason, sizeof reason));
     assert_contains(reason, "2 x 8 is too small for tiles");
     set_style(test, false);
@@ -407,7 +407,7 @@ TEST_BETWEEN(test_choice, gemm_test_begin, gemm_test_end)
     assert_string_equal(chosen(test, &row, NULL, &status), "simple");
     set_style(test, false);
     test->desc.caps |= OCL_CAP_LOCAL;
-    assert_string_equal(chosen(test, &g, NULL, &status), "simple"); /* CLBlast serves by a record alone */
+    assert_string_equal(chosen(test, &g, NULL, &status), "simple"); /* CLBlast is taken only by a record */
     assert_string_equal(chosen(test, &g, "simple", &status), "simple");
     assert_string_equal(chosen(test, &g, "cublas", &status), "none");
     assert_int_equal(status, CLT_EUNSUPPORTED);

@@ -109,7 +109,7 @@ static void refused(const ocl_gemm *g, const ocl_device_desc *d, const char *why
     if (ocl_variant_accepts(&ocl_gemm_mma, g, d, reason, sizeof reason))
         fail_msg("mma took a product that it must refuse (%s)", why);
     assert_contains(reason, why);
-    assert_ok(ocl_family_standard(&ocl_gemm_family, g, d, "test", &variant)); /* something else takes it */
+    assert_ok(ocl_family_standard(&ocl_gemm_family, g, d, "test", &variant)); /* another variant takes it */
     assert_string_not_equal(variant->name, "mma");
 }
 
@@ -131,8 +131,7 @@ TEST(test_refusals)
     refused(&bf16, &turing, "no matrix units for bf16");
     refused(&f32, &turing, "no matrix units for tf32");
     refused(&f16, &none, "no matrix units for f16");
-    none.compute_capability =
-        0; /* another vendor's GPU: plain arithmetic takes the place of the instructions */
+    none.compute_capability = 0; /* another vendor's GPU: plain arithmetic replaces the instructions */
     assert_true(ocl_variant_accepts(&ocl_gemm_mma, &f16, &none, reason, sizeof reason));
     assert_true(ocl_variant_accepts(&ocl_gemm_mma, &bf16, &none, reason, sizeof reason));
     turing.quirks = none.quirks = 0;
@@ -151,7 +150,7 @@ TEST(test_refusals)
     assert_string_equal(variant->name, "mma");
 }
 
-/* More stages where more local memory was shown to work, and never more than that. */
+/* More stages where probes have shown more local memory to work, and never more than they have shown. */
 TEST(test_proven_local_memory)
 {
     static const struct {
@@ -201,7 +200,7 @@ TEST(test_lines_of_tile)
     assert_int_equal(f.bk, 8);
 }
 
-/* CLBlast is for records: without one, large plain f32 products on a GPU are `tile`'s too. */
+/* CLBlast is chosen only by records: without one, `tile` takes large plain f32 products on a GPU, too. */
 TEST(test_library_needs_record)
 {
     ocl_gemm g = product(8192, 3072, 768, 0, CLT_F32);
@@ -230,10 +229,10 @@ TEST(test_wishes)
     wish = (ocl_gemm_form){.bm = 256, .bn = 256};
     assert_false(ocl_form_choose(&ocl_mma_family, &g, &d, &wish, &f, reason, sizeof reason));
     assert_contains(reason, "bm=256 bn=256");
-    wish = (ocl_gemm_form){.sm = 75}; /* not probed on this device */
+    wish = (ocl_gemm_form){.sm = 75}; /* no probe ran for it */
     assert_false(ocl_form_choose(&ocl_mma_family, &g, &d, &wish, &f, reason, sizeof reason));
     assert_contains(reason, "sm=75");
-    wish = (ocl_gemm_form){.splits = 64}; /* parts without a step of their own */
+    wish = (ocl_gemm_form){.splits = 64}; /* some parts would have no step */
     g.k = 128;
     assert_false(ocl_form_choose(&ocl_tile_family, &g, &d, &wish, &f, reason, sizeof reason));
     assert_contains(reason, "split=64");
@@ -258,7 +257,7 @@ TEST(test_vectors_of_c)
     assert_int_equal(ocl_form_vector(&g, &f), 8); /* one item */
     g.batch = 2;
     assert_int_equal(ocl_form_vector(&g, &f), 1);
-    f.splits = 2; /* sums of a part lie in their own memory */
+    f.splits = 2; /* each part's sums lie in memory of their own */
     assert_int_equal(ocl_form_vector(&g, &f), 4);
     g.n = 63;
     assert_int_equal(ocl_form_vector(&g, &f), 1);
@@ -289,7 +288,7 @@ TEST(test_emitted_tf32)
     }
 }
 
-/* Records of products that keep all bits say nothing about those that do not. */
+/* Records of products with full f32 precision do not apply to products with tf32. */
 TEST(test_problem_text)
 {
     char ieee[OCL_TUNE_PROBLEM], tf32[OCL_TUNE_PROBLEM];
@@ -344,10 +343,10 @@ TEST(test_windows_of_b)
         if (!ocl_wgmma_family.fits(&image, &hopper, &f))
             continue;
         int steps = ocl_wgmma_window_steps(&image, &f);
-        /* whole rounds, and a swizzle that only two of them turn */
+        /* a tile takes whole rounds, of which at most two have different swizzles */
         assert_true(steps >= 4 && f.bk % steps == 0);
     }
-    /* a depth that is there but not moved over is counted as well */
+    /* a depth that exists counts even if the windows do not move along it */
     assert_int_equal(ocl_windows_dims(&image.windows), 2);
     assert_int_equal(ocl_windows_dims(&volume.windows), 3);
     one.windows.padding[0] = 1;

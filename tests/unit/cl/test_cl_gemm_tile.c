@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The GEMM backend `tile`: every form that it may choose gives the bits of `simple` for every layout, storage
- * type and epilogue as long as k is not split, sums of integers are exact when it is, what is chosen stays
- * within what a device has.
+ * The GEMM backend `tile`: every form that it may choose gives the bits of `simple` for every layout,
+ * storage type and epilogue as long as k is not split, sums of integers are exact when it is, the choice
+ * stays within a device's limits.
  * ctest-labels: quick ctest-full: all ctest-cost: 12 ctest-optimise: no */
 #include "cl/backends/gemm_tile.h"
 #include "cl/tune/tuning.h"
@@ -28,9 +28,9 @@ static ocl_choice record_of(const ocl_gemm_form *f)
 }
 
 typedef struct results {
-    uint8_t *bytes; /* the buffers of C and of pre, one behind the other */
+    uint8_t *bytes; /* the buffers of C and of pre, one after the other */
     size_t size;
-    uint64_t parts; /* floats of workspace that were asked for */
+    uint64_t parts; /* floats of workspace that the backend requested */
 } results;
 
 /* form NULL: backend `simple`. */
@@ -73,7 +73,8 @@ static void form_text(const ocl_gemm *g, const ocl_gemm_form *f, char *text, siz
              f->bn, f->bk, f->pm, f->pn, f->splits);
 }
 
-/* The same product whose B is stored the other way round: NT sums in `simple` run in another order. */
+/* The same product with B stored the other way round, because `simple` adds up NT products in another
+ * order. */
 static ocl_gemm_bench *turned(gemm_test *test, const ocl_gemm_bench *bench)
 {
     ocl_gemm g = bench->gemm;
@@ -134,14 +135,14 @@ static void pad(gemm_test *test, ocl_gemm *g)
     g->stride_c = g->m * g->ldc + gemm_random(test, 7);
 }
 
-/* Kernels of this size take a second each to build: without the argument "all" one case in `every` is looked
- * at. */
+/* Kernels of this size take a second each to build: without the argument "all" only one case in `every`
+ * runs. */
 static bool skipped(int number, int every)
 {
     return !run_everything && number % every != 0;
 }
 
-/* One of eight epilogues; integers stay exact in those of f32 up to 4. */
+/* One of eight epilogues; with f32, those up to number 4 keep integers exact. */
 static void decorate(ocl_gemm *g, int which)
 {
     g->alpha = which & 1 ? 1.0f : 0.5f;
@@ -183,8 +184,8 @@ static ocl_gemm case_of(gemm_test *test, const ocl_gemm_form *f, int layout, int
     return g;
 }
 
-/* Layouts and forms all with each other; storage types and epilogues take turns so that the whole set meets
- * all. */
+/* Every layout with every form; storage types and epilogues alternate so that the set as a whole covers all
+ * of them. */
 TEST_BETWEEN(test_same_bits, begin, gemm_test_end)
 {
     gemm_test *test = *state;
@@ -200,7 +201,8 @@ TEST_BETWEEN(test_same_bits, begin, gemm_test_end)
     }
 }
 
-/* Sizes 1, tails, exact tiles, no products; in the smallest form, which is the quickest to build. */
+/* Sizes of 1, tails, exact tiles, sums without terms; in the smallest form, which is the quickest to
+ * build. */
 TEST_BETWEEN(test_sizes, begin, gemm_test_end)
 {
     static const int64_t sizes[][3] = {{1, 1, 1},    {1, 33, 7},   {33, 1, 16},  {32, 32, 16},
@@ -223,7 +225,7 @@ TEST_BETWEEN(test_sizes, begin, gemm_test_end)
     }
 }
 
-/* Heads side by side in the rows, one B for all items, and C's items between each other. */
+/* Heads side by side in the rows, one B for all items, and items of C interleaved. */
 TEST_BETWEEN(test_batches, begin, gemm_test_end)
 {
     gemm_test *test = *state;
@@ -232,7 +234,7 @@ TEST_BETWEEN(test_batches, begin, gemm_test_end)
     for (int layout = 0; layout < 4; layout++) {
         ocl_gemm g = ocl_gemm_make(19, 24, 21, layout >> 1, layout & 1);
         g.batch = 3;
-        if (g.ta || !g.tb) { /* what can be turned lies in one piece */
+        if (g.ta || !g.tb) { /* the rows of a transposed B are contiguous */
             g.stride_b = g.ldb;
             g.ldb *= 3;
         }
@@ -249,8 +251,8 @@ TEST_BETWEEN(test_batches, begin, gemm_test_end)
     }
 }
 
-/* Row strides so long that an offset inside a tile has more than 32 bits, where one row keeps that harmless.
- */
+/* Row strides so long that an offset inside a tile has more than 32 bits; with one row that does no
+ * harm. */
 TEST_BETWEEN(test_wide_offsets, begin, gemm_test_end)
 {
     gemm_test *test = *state;
@@ -275,7 +277,7 @@ TEST_BETWEEN(test_splits, begin, gemm_test_end)
         if (skipped(number + 1, 5))
             continue;
         ocl_gemm g = case_of(test, &f, number & 3, number % 2 ? 2 : 0, number % 5);
-        int64_t k = 2 * f.splits * f.bk - gemm_random(test, (uint32_t)f.bk); /* every part has something */
+        int64_t k = 2 * f.splits * f.bk - gemm_random(test, (uint32_t)f.bk); /* every part has a step */
         g.lda += g.ta ? 0 : k;
         g.ldb += g.tb ? k : 0;
         g.k = k;
@@ -285,7 +287,8 @@ TEST_BETWEEN(test_splits, begin, gemm_test_end)
     }
 }
 
-/* Without integers a split problem repeats bitwise and lies as near to the unsplit one as rounding allows. */
+/* Without integers a split problem gives the same bits in every run, and differs from the unsplit one only
+ * by rounding. */
 TEST_BETWEEN(test_splits_rounding, begin, gemm_test_end)
 {
     gemm_test *test = *state;
@@ -309,7 +312,7 @@ TEST_BETWEEN(test_splits_rounding, begin, gemm_test_end)
     ocl_gemm_bench_destroy(bench);
 }
 
-/* NaN in the operands reaches the sums it belongs to, and nothing of what lies behind the edges does. */
+/* NaN in the operands reaches the sums that it belongs to; nothing beyond the edges reaches any sum. */
 TEST_BETWEEN(test_non_finite, begin, gemm_test_end)
 {
     gemm_test *test = *state;

@@ -7,8 +7,8 @@
 #include "cl/backends/gemm_wgmma.h"
 #include "tests/unit/cl/gemm_form_test.h"
 
-/* H100 takes wgmma for what is large enough for its tiles, no other device does, and what its copies cannot
- * read is not its. */
+/* An H100 takes wgmma for products that are large enough for its tiles and that its copies can read. No
+ * other device takes it. */
 TEST(test_wgmma)
 {
     static const struct {
@@ -47,21 +47,21 @@ TEST(test_wgmma)
     assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
     assert_true(ocl_wgmma_items(&f) <= 256);
     hopper.max_work_group = 1024;
-    /* what other programs get is not for sm_90a: forms of 48 KiB exist, though nobody would choose them for
-     * speed */
+    /* local memory for other programs does not count for sm_90a: forms of 48 KiB exist, though nobody would
+     * choose them for speed */
     hopper.local_retargeted_bytes = 0;
     assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
     assert_true(ocl_wgmma_local_bytes(&f) <= 48 << 10);
     hopper.local_retargeted_bytes = 160 << 10;
     assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
     assert_true(ocl_wgmma_local_bytes(&f) > 96 << 10 && ocl_wgmma_local_bytes(&f) <= 160 << 10);
-    hopper.local_proven_bytes = 48 << 10; /* nor the other way round */
+    hopper.local_proven_bytes = 48 << 10; /* nor is memory for sm_90a used by other programs */
     hopper.local_retargeted_bytes = 227 << 10;
     assert_true(ocl_form_choose(&ocl_mma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
     assert_true(ocl_mma_local_bytes(&g, &f, false) <= 48 << 10);
     assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
     assert_true(ocl_wgmma_local_bytes(&f) > 160 << 10);
-    hopper.local_proven_bytes = 227 << 10; /* of which the self-test of programs for sm_90a fails */
+    hopper.local_proven_bytes = 227 << 10; /* the self-test of large tiles for sm_90a fails */
     hopper.caps &= ~(uint32_t)OCL_CAP_WGMMA_LARGE;
     assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
     assert_true(ocl_wgmma_local_bytes(&f) <= 48 << 10);
@@ -100,8 +100,8 @@ static void expect_argument(const ocl_gemm *g, const ocl_device_desc *d, const c
     ocl_command_list_free(&list);
 }
 
-/* Local memory as an argument gives the forms that arrays of that size would give, and is used only where
- * arrays are too small. */
+/* Local memory as an argument allows the same forms as arrays of that size, and is used only where arrays
+ * are too small. */
 TEST(test_local_argument)
 {
     static const struct {
@@ -133,7 +133,8 @@ TEST(test_local_argument)
     }
 }
 
-/* Programs for sm_90a: the tile is aligned to 1024 bytes, and the largest one needs 225 KiB with its ones. */
+/* Programs for sm_90a: the tile is aligned to 1024 bytes, and the largest tile needs 225 KiB with its
+ * column of ones. */
 TEST(test_wgmma_argument)
 {
     ocl_gemm g = product(8192, 8192, 8192, 1, CLT_BF16);
@@ -164,18 +165,18 @@ static int32_t some_workspace(void *owner, clt_dtype dtype, uint64_t elements, c
     return 9;
 }
 
-/* Who makes sums of A's lines; they cost no command. */
+/* Which variants make the sums of A's lines; they cost no command. */
 TEST(test_line_sums)
 {
     static const struct {
         uint32_t caps;
-        uint64_t kib; /* of local memory of retargeted programs */
+        uint64_t kib; /* local memory of retargeted programs */
         int64_t m, n, k;
         bool made;
         size_t commands;
     } cases[] = {{OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE, 224, 768, 768, 16384, true, 2}, /* parts of k */
                  {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE, 224, 16384, 4096, 512, true, 1},
-                 /* 192 x 256, beside which 224 KiB have no room for the ones, and 227 have */
+                 /* tiles of 192 x 256: 224 KiB have no room for the ones beside them, 227 have */
                  {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | OCL_CAP_WGMMA_WIDE, 224, 768, 3072, 16384, false, 2},
                  {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | OCL_CAP_WGMMA_WIDE, 227, 768, 3072, 16384, true, 2},
                  {0, 224, 768, 768, 16384, false, 2}, /* mma */
@@ -220,8 +221,8 @@ static ocl_device_desc h100(void)
     return d;
 }
 
-/* The gradients of GPT-2's weights, 16384 tokens: all of them leave few compute units of an H100 idle, and
- * those with a number of tiles that no number of parts brings near 132 take stream-k. */
+/* The gradients of GPT-2's weights with 16384 tokens: each of them leaves few compute units of an H100
+ * idle. Stream-k is taken where no number of parts brings the number of tiles near a multiple of 132. */
 TEST(test_weight_gradients_fill)
 {
     static const struct {
@@ -246,7 +247,7 @@ TEST(test_weight_gradients_fill)
     }
 }
 
-/* What each group has, counted one by one as the kernel does. */
+/* The shares of the groups, counted step by step as the kernel does. */
 static void check_shares(const ocl_gemm *g, const ocl_gemm_form *f)
 {
     ocl_form_shares s;
@@ -261,7 +262,7 @@ static void check_shares(const ocl_gemm *g, const ocl_gemm_form *f)
         other_steps = end - at > other_steps ? end - at : other_steps;
         for (; at < end; at += rest - at % rest < end - at ? rest - at % rest : end - at) {
             int64_t slot = s.tiles * s.own_parts + x + at / rest;
-            assert_true(slot > last_slot && slot < s.slots); /* nobody else has it */
+            assert_true(slot > last_slot && slot < s.slots); /* no other group has it */
             last_slot = slot;
             tiles++;
         }
@@ -270,7 +271,7 @@ static void check_shares(const ocl_gemm *g, const ocl_gemm_form *f)
     }
     assert_int_equal(at, s.others > 0 ? s.tiles * rest : 0);
     assert_true(pairs == s.pairs && other_steps == s.other_steps && of_tiles == s.of_tiles);
-    /* nobody has much more than an equal share, in which a further tile counts as a step */
+    /* no group has much more than an equal share, in which each further tile counts as one step */
     int64_t most = (s.part_steps > other_steps ? s.part_steps : other_steps);
     assert_true(most <= ocl_form_up(s.tiles * s.steps, f->groups) + (s.own_parts > 0 ? of_tiles : 0));
 }

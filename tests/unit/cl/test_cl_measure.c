@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measured limits compared with native C loops with intrinsics, alternating in one run. Percentages of a peak
- * refer to these limits, so on a CPU device they must not be more than 5 % below what the machine really
- * reaches: the FMA peak must be within 5 % of the native loop's, and the streams, with plain and with
- * nontemporal stores, at least 95 % of the native one. A compiler may traverse the arrays in an order that
- * suits the memory better than the native loop's, so streams may be faster. A third more would mean that the
- * cache lines that plain stores read first are counted, which is a fault. Ratios only, never seconds. Rounds
- * go on while the two sides differ: for the peak both keep their best value, because other users of the
- * machine can only slow them down, and the native loop is also timed by the processor time of its threads,
- * because a run without any interruption is seldom where there are many users; streams are compared run by
- * run. */
+ * Measured limits compared with native C loops with intrinsics, alternating in one run. Percentages of a
+ * peak refer to these limits, so on a CPU device they must not be more than 5 % below what the machine
+ * really reaches: the FMA peak must be within 5 % of the native loop's, and the streams, with plain and
+ * with non-temporal stores, must reach at least 95 % of the native one. A compiler may traverse the arrays
+ * in an order that suits the memory better than the native loop's, so streams may be faster. A third more
+ * would be a fault: it means that cache lines which plain stores read first are counted, too. The test
+ * compares ratios, never seconds. Rounds are repeated while the two sides differ: for the peak both keep
+ * their best value, because other users of the machine can only slow them down, and the native loop is also
+ * timed by the processor time of its threads, because runs without any interruption are rare where there
+ * are many users; streams are compared run by run. */
 /* ctest-labels: full */
 #include "tests/unit/cl/cl_test.h"
 
@@ -54,7 +54,7 @@ typedef struct job {
     uint64_t rounds; /* FMA */
     _Atomic float sink;
     atomic_int ended; /* threads */
-    double cpu[256];  /* seconds of processor time of each of them */
+    double cpu[256];  /* each thread's processor time in seconds */
 } job;
 
 static void *worker(void *context)
@@ -262,8 +262,8 @@ static void native_round(native *n)
     }
 }
 
-/* Ratios of runs side by side: memory that other machines use too is twice as fast one second as the next,
- * and then for both. */
+/* Ratios of runs one right after the other: where other machines use the memory, too, its speed may double
+ * from one second to the next, and then does so for both. */
 typedef struct ratios {
     double value[STREAM_ROUNDS];
     int count;
@@ -298,7 +298,7 @@ static bool is_peak(double gflops, const native *n)
     return close_to(gflops, n->gflops) || close_to(gflops, n->cpu_gflops);
 }
 
-/* Of a stream's measured rate to that of the native loop. */
+/* The ratio of a stream's measured rate to the native loop's. */
 static bool is_credible(double ratio)
 {
     return ratio > 1.0 - TOLERANCE && ratio < MISCOUNTED * (1.0 - TOLERANCE);
@@ -393,8 +393,8 @@ TEST(test_all_fields)
     assert_true(ocl_device_bytes(device) == 0);
 }
 
-/* A launch in a row costs no more than one that is waited for, with time stamps and without. Both keep their
- * least value. */
+/* A launch in a series costs no more than a launch that is waited for, with time stamps and without. For
+ * both the least of several times counts. */
 TEST(test_launches)
 {
     for (int stamped = 0; stamped < 2; stamped++) {

@@ -118,7 +118,7 @@ static void run_step(fixture *f)
     assert_ok(ocl_read_async(OCL_QUEUE_COMPUTE, f->slab, 0, f->host, COUNT, NULL, NULL));
 }
 
-/* "upload copy a( b c) d( e) read" of what was taken. */
+/* The recorded spans in the form "upload copy a( b c) d( e) read". */
 static const char *text_of(const fixture *f)
 {
     static char text[512];
@@ -203,7 +203,7 @@ TEST_BETWEEN(test_full_ring, begin, end)
     for (int i = 0; i < 2; i++) {
         assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL));
         assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL));
-        assert_int_equal(take(f, 1), 2); /* six into four places */
+        assert_int_equal(take(f, 1), 2); /* six commands, four places */
         assert_string_equal(text_of(f), "a( b c) a(");
         assert_int_equal(take(f, 1), 0);
     }
@@ -211,7 +211,7 @@ TEST_BETWEEN(test_full_ring, begin, end)
     assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL));
 }
 
-/* A step that is taken after the next one was enqueued is told of its own losses alone. */
+/* A step that is taken after the next one was enqueued reports the losses of its own tag alone. */
 TEST_BETWEEN(test_losses_by_tag, begin, end)
 {
     fixture *f = *state;
@@ -219,7 +219,7 @@ TEST_BETWEEN(test_losses_by_tag, begin, end)
     ocl_record_set(f->device, OCL_RECORD_ALL, 1);
     assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL));
     ocl_record_set(f->device, OCL_RECORD_ALL, 2);
-    assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL)); /* one place is left for three */
+    assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL)); /* one place for three commands */
     ocl_record_set(f->device, OCL_RECORD_ALL, 3);
     assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL)); /* none */
     assert_int_equal(take(f, 1), 0);
@@ -233,7 +233,8 @@ TEST_BETWEEN(test_losses_by_tag, begin, end)
     assert_int_equal(f->n, 0);
     assert_int_equal(take(f, 4), 0);
     assert_int_equal(f->n, 3);
-    /* more tags with losses than are told apart: none is forgotten, and none is charged to an older tag */
+    /* more tags with losses than the recorder distinguishes: no loss is dropped, and none is charged to an
+     * older tag */
     ocl_record_set(f->device, OCL_RECORD_ALL, 5);
     assert_ok(ocl_exec_run_range(f->exec, 0, 3, NULL));
     assert_ok(ocl_exec_run_range(f->exec, 0, 1, NULL));
@@ -269,7 +270,7 @@ TEST_BETWEEN(test_without_timestamps, begin_plain, end)
     fixture *f = *state;
     assert_int_equal(ocl_record_start(f->device, 4), CLT_EUNSUPPORTED);
     assert_contains(clt_error_text(), "without time stamps");
-    ocl_record_set(f->device, OCL_RECORD_ALL, 1); /* nobody listens */
+    ocl_record_set(f->device, OCL_RECORD_ALL, 1); /* nothing is recorded */
     run_step(f);
     assert_int_equal(take(f, 1), 0);
     assert_int_equal(f->n, 0);

@@ -2,8 +2,8 @@
  *
  * ctest-labels: quick
  *
- * What is given up for refused commands, in which order, and that plans then do without it. Needs no
- * device. */
+ * What a device gives up when it refuses commands, in which order, and that plans then do without it. Needs
+ * no device. */
 #include "tests/unit/cl/cl_test.h"
 
 #include "cl/backends/gemm_tile.h"
@@ -37,7 +37,7 @@ static ocl_refusal refusal(const ocl_variant *variant, const char *kernel, const
     return r;
 }
 
-/* Gives up once; what it was. */
+/* Gives up one thing for the refusal, and returns its name. */
 static const char *once(ocl_device_desc *d, ocl_refusal r)
 {
     static char what[240];
@@ -54,7 +54,8 @@ static ocl_device_desc gpu(uint32_t caps)
     return d;
 }
 
-/* A decoration goes first, and comes back if the kernel is refused without it; it stays away if not. */
+/* An optional capability is given up first. It comes back if the same kernel is refused without it, but not
+ * for another kernel. */
 TEST(test_decorations)
 {
     ocl_device_desc d = gpu(OCL_CAP_NONTEMPORAL | OCL_CAP_WIDE_VECTORS);
@@ -68,8 +69,8 @@ TEST(test_decorations)
     assert_int_equal(d.caps, 0);
 }
 
-/* Three tiles, then what the variant used, then the variant; the third that needs local memory takes it
- * along. */
+/* Three tiles are given up first, then the capabilities that the variant uses, then the variant; with the
+ * third variant that needs local memory, local memory is given up, too. */
 TEST(test_order)
 {
     ocl_device_desc d = gpu(OCL_CAP_LOCAL | OCL_CAP_WG256 | OCL_CAP_MMA_F16 | OCL_CAP_MMA_BF16);
@@ -89,11 +90,11 @@ TEST(test_order)
     assert_string_equal(once(&d, refusal(&ocl_gemm_tile, "k", "", 0)), "variant 'tile'");
     assert_non_null(strstr(once(&d, refusal(&third, "k", "", 0)), "capability local"));
     assert_int_equal(d.caps, OCL_CAP_WG256 | OCL_CAP_MMA_F16);
-    assert_string_equal(once(&d, refusal(NULL, "k", "", 0)), "nothing"); /* no variant made it */
+    assert_string_equal(once(&d, refusal(NULL, "k", "", 0)), "nothing"); /* no variant made the command */
 }
 
-/* A driver that runs plain kernels with fewer items than any of ours asks for loses larger groups, once; a
- * kernel with a limit of its own loses its variant. */
+/* A driver that runs plain kernels only with fewer items than ours ever request loses larger groups, once;
+ * a kernel with a limit of its own loses its variant. */
 TEST(test_groups)
 {
     ocl_device_desc d = gpu(OCL_CAP_LOCAL | OCL_CAP_WG256);
@@ -110,8 +111,8 @@ TEST(test_groups)
     assert_int_equal(ocl_group_limit(&other), 1024);
 }
 
-/* Large tiles are given up first, at most three of them, then all; a small one that is refused costs wgmma:
- * `mma` does the same products. */
+/* Large tiles are given up first: at most three one by one, then all of them. If a small tile is refused,
+ * wgmma is given up, since `mma` does the same products. */
 TEST(test_wgmma)
 {
     uint32_t large = OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE;
@@ -127,7 +128,7 @@ TEST(test_wgmma)
     assert_string_equal(variant->name, "wgmma");
     d.caps |= OCL_CAP_WGMMA_WIDE;
     d.max_work_group = 1024;
-    ocl_device_desc stream = d; /* which costs itself alone */
+    ocl_device_desc stream = d; /* a refused stream-k form costs that form alone */
     ocl_refusal streamed =
         refusal(variant, "gemm_fwd_wgmma", "bm=192 bn=256 stages=4 stream", large | OCL_CAP_WGMMA_WIDE);
     assert_string_equal(once(&stream, streamed), "tile bm=192 bn=256 stages=4 stream of variant 'wgmma'");
@@ -205,7 +206,7 @@ static void end(product *p)
     clt_arena_destroy(p->arena);
 }
 
-/* Every refused product is emitted otherwise, down to the floor of `simple` without wide vectors. */
+/* Every refused product is emitted in another way, in the end by `simple` without wide vectors. */
 static void check_products(uint32_t caps, bool cpu)
 {
     ocl_device_desc d = gpu(caps);
@@ -268,7 +269,7 @@ TEST(test_numbers)
     assert_ptr_equal(clt_variant_at(clt_variant_number(&ocl_gemm_tile)), &ocl_gemm_tile);
     assert_int_equal(clt_variant_number(&fast), -1);
     assert_null(clt_variant_at(-1));
-    /* names: each variant has one of its own, unless it stands in several lists */
+    /* names: each variant has its own, unless the variant is in several lists */
     for (int i = 0; i < n; i++) {
         char name[64];
         assert_true(clt_variant_name(clt_variant_at(i), name, sizeof name));

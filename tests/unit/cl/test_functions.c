@@ -12,7 +12,7 @@
 enum { PATTERNS = 65536 * 2, DENSE = 65536, SPECIALS = 32, COUNT = PATTERNS + DENSE + SPECIALS };
 
 #define SQRT1_2 0.70710678118654752440
-#define TINY 0x1p-126 /* what flushing of subnormal results may cost */
+#define TINY 0x1p-126 /* the error that flushing a subnormal result may cause */
 
 static char folder[64];
 static ocl_device *device;
@@ -133,7 +133,7 @@ static double ulp_of(double value)
     return ldexp(1.0, (exponent < -125 ? -125 : exponent) - 24);
 }
 
-/* Error in units of the bound: above 1 it is wrong. */
+/* The error as a multiple of the bound: more than 1 is wrong. */
 static double judge(const function *f, double x, float got)
 {
     double want = f->reference(x);
@@ -174,7 +174,8 @@ static void test_every_function(void **state)
     }
 }
 
-/* Every upper half of a float with two lower halves, a dense middle, and what has a reputation. */
+/* Every upper half of a float with two lower halves, dense numbers in the middle, and known difficult
+ * ones. */
 static void fill(void)
 {
     static const float special[SPECIALS] = {0.0f,

@@ -25,7 +25,7 @@ static const int64_t shapes[][3] = {{512, 512, 512},   {1024, 1024, 1024}, {4096
                                     {256, 768, 50257}, {3, 4, 1},          {7, 5, 100000},
                                     {128, 10, 784},    {100, 100, 0}};
 
-/* What a block needs, recounted here. */
+/* What a block needs, counted independently. */
 static void check_blocks(const ocl_gemm *g, const ocl_device_desc *desc, const ocl_lane_blocks *b)
 {
     int64_t down = (g->m + b->mr - 1) / b->mr, across = (g->n + b->nv * 16 - 1) / (b->nv * 16);
@@ -56,7 +56,7 @@ TEST(test_blocks)
     }
 }
 
-/* When the last of `units` cores is done, in rows of tiles, if whoever is free takes the next piece. */
+/* When the last of `units` cores has finished, in rows of tiles, if each free core takes the next piece. */
 static int64_t finish(const ocl_lane_blocks *b, uint32_t units)
 {
     int64_t busy[64] = {0}, last = 0;
@@ -85,7 +85,7 @@ TEST(test_shares)
     }
 }
 
-/* What remains behind the last whole round is cut, so that it does not keep one core alone. */
+/* The blocks after the last whole round are cut into pieces, so that they do not keep a single core busy. */
 TEST(test_pieces)
 {
     ocl_device_desc desc = cpu(8, 2);
@@ -121,7 +121,7 @@ TEST(test_wanted)
     assert_true(ocl_lane_choose(&g, &desc, &wanted, &b));
     assert_int_equal(b.mr, 8);
     assert_int_equal(b.nv, 3);
-    assert_int_equal(b.kc, 176); /* 700 in 4 parts of at most 192, in eights */
+    assert_int_equal(b.kc, 176); /* k = 700: 4 blocks of at most 192, in multiples of 8 */
     assert_int_equal(b.mt, 8);
     assert_int_equal(b.nt, 4);
     assert_true(b.pack_a);
@@ -166,7 +166,7 @@ static const ocl_lane_blocks cuts[] = {
     {.mr = 8, .nv = 3, .kc = 192, .mt = 8, .nt = 4},
     {.mr = 14, .nv = 2, .kc = 256},
     {.mr = 12, .nv = 2, .kc = 512, .mt = 64, .nt = 24},
-    {.mr = 6, .nv = 1, .mt = 16, .nt = 10}, /* the last block's second piece has no rows */
+    {.mr = 6, .nv = 1, .mt = 16, .nt = 10}, /* the second piece of the last block has no rows */
 };
 
 TEST_BETWEEN(test_cuts_change_no_bit, begin, gemm_test_end)
@@ -176,7 +176,7 @@ TEST_BETWEEN(test_cuts_change_no_bit, begin, gemm_test_end)
         skip();
     for (int layout = 0; layout < 4; layout++) {
         for (int type = 0; type < 2; type++) {
-            /* one layout beyond a chain of sums (long_sum.clh) */
+            /* one layout with k beyond a single chain of sums (long_sum.clh) */
             ocl_gemm g = ocl_gemm_make(131, 157, layout == 2 ? 2200 : 403, layout >> 1, layout & 1);
             g.lda += 3;
             g.ldb += 1;
@@ -192,7 +192,7 @@ TEST_BETWEEN(test_cuts_change_no_bit, begin, gemm_test_end)
                 CLT_FREED void *other = run(test, bench, "lane", &cuts[i]);
                 assert_memory_equal(first, other, bytes);
             }
-            if (layout != 1) { /* NT: `simple` adds partial sums there */
+            if (layout != 1) { /* NT: there `simple` adds partial sums */
                 void *other = run(test, bench, "simple", NULL);
                 assert_memory_equal(first, other, bytes);
                 free(other);
@@ -204,7 +204,7 @@ TEST_BETWEEN(test_cuts_change_no_bit, begin, gemm_test_end)
 }
 
 /* More blocks than tiles: a group takes two at a time, and the last tile may be half full. With beta, a
- * block that is done twice or never shows. */
+ * block that is computed twice or never becomes visible. */
 TEST_BETWEEN(test_many_blocks, begin, gemm_test_end)
 {
     gemm_test *test = *state;
@@ -212,7 +212,7 @@ TEST_BETWEEN(test_many_blocks, begin, gemm_test_end)
     g.batch = (1 << 20) + 3;
     g.beta = 0.5f;
     ocl_gemm_bench *bench = gemm_operands(test, &g);
-    for (int i = 0; i < 2; i++) /* the counters are left as they were */
+    for (int i = 0; i < 2; i++) /* the counters have their initial values again */
         free(run(test, bench, "lane", NULL));
     ocl_gemm_bench_destroy(bench);
 }

@@ -42,7 +42,7 @@ static clt_config *mlp_config(const char *precision, const char *optimizer, int 
 #define ADAMW "{\"type\":\"adamw\",\"learning_rate\":0.01,\"clip\":1}"
 #define SGD "{\"type\":\"sgd\",\"learning_rate\":0.05,\"momentum\":0.9}"
 
-/* Slow enough that rounding does not decide the way. */
+/* Learns so slowly that rounding does not change the course of the training. */
 #define GPT_ADAMW "{\"type\":\"adamw\",\"learning_rate\":0.002,\"clip\":1}"
 #define GPT_SGD "{\"type\":\"sgd\",\"learning_rate\":0.02,\"momentum\":0.9}"
 
@@ -95,7 +95,7 @@ TEST(test_types)
         casts += strcmp(plan->graph->nodes[k]->op->name, "cast") == 0;
         assert_int_equal(plan->graph->nodes[k]->id, k);
     }
-    assert_int_equal(casts, 1); /* of the input, which is loaded as f32 */
+    assert_int_equal(casts, 1); /* the cast of the input, which is loaded as f32 */
     assert_int_equal(tensor_named(plan->graph, "x")->dtype, CLT_F32);
     assert_int_equal(tensor_named(plan->graph, "fc1")->dtype, CLT_BF16);
     assert_int_equal(tensor_named(plan->graph, "d out")->dtype, CLT_BF16);
@@ -146,13 +146,13 @@ TEST(test_curves)
                 assert_close("loss", s, rec[m].step[s].loss, rec[0].step[s].loss, 5e-2);
                 mean += apart / 60;
             }
-            assert_true(mean > 0 && mean < 2e-2); /* and it is not f32 that ran */
+            assert_true(mean > 0 && mean < 2e-2); /* and the runs were not in f32 */
         }
     }
 }
 
-/* What is computed again has the bits it had, also behind a fused product, which keeps its activation's input
- * in 16 bits. */
+/* A recomputed value has the same bits as before, also after a fused product, which keeps its activation's
+ * input in 16 bits. */
 TEST(test_recompute)
 {
     static const char *const modes[] = {"f16", "bf16"}, *const tiers[] = {"none", "gelu", "block"};
@@ -236,7 +236,7 @@ static void check_injected(const char *optimizer, int global, const char *out)
 TEST(test_injected)
 {
     check_injected(ADAMW, 4, "adamw");
-    check_injected(SGD, 12, "sgd"); /* one bad micro-batch of three */
+    check_injected(SGD, 12, "sgd"); /* one of the three micro-batches is bad */
 }
 
 /* Gradients overflow although the loss is finite: the scale falls until they fit, and training goes on. */
@@ -250,7 +250,7 @@ TEST(test_overflow)
     must(train_run(config, NULL, NULL, &rec, &result), "train");
     for (int i = 0; i < 30; i++) {
         assert_true(isfinite(rec.step[i].loss));
-        assert_true(!rec.step[i].nonfinite || i == skipped); /* only at the start, without a gap */
+        assert_true(!rec.step[i].nonfinite || i == skipped); /* skipped steps come first, without a gap */
         skipped += rec.step[i].nonfinite;
         assert_close("scale", i, rec.step[i].loss_scale, 1e9 * ldexp(1, -skipped), 64);
     }
@@ -263,7 +263,7 @@ TEST(test_overflow)
     assert_non_null(strstr(clt_error_text(), "precision.min_loss_scale, below which the scale (1e+08)"));
 }
 
-/* Gradients of zero fit at any scale; the scale stops growing before it leaves f32. */
+/* Gradients of zero fit at any scale; the scale stops growing before it exceeds f32. */
 TEST(test_scale_stays_finite)
 {
     static const float zeros[SAMPLES * IN];
@@ -291,8 +291,8 @@ static void expect_words(const char *what, const char *const words[4])
             fail_msg("%s: '%s' is not in: %s", what, words[i], clt_error_text());
 }
 
-/* The first tensor of the step that was not finite, found by repeating it: in the micro-batch it came from,
- * under the scale the step had. */
+/* The first tensor that was not finite, found by repeating the step: with the micro-batch and the loss
+ * scale that the step had. */
 TEST(test_first_bad)
 {
     static const struct {
@@ -304,7 +304,7 @@ TEST(test_first_bad)
         {"{\"mode\":\"bf16\"}", 14, 2, {"first bad tensor: tensor 'loss", "forward", "micro-batch 1 of 3"}},
         {"{\"mode\":\"f16\"}", 14, 2, {"first bad tensor: tensor 'x.f16'", "micro-batch 1 of 3"}},
         {"{\"mode\":\"f16\"}", 33, 3, {"first bad tensor: tensor 'x.f16'", "micro-batch 3 of 3"}},
-        /* the loss is fine, gradients are not; after the backoff they would be */
+        /* the loss is finite, gradients are not; with the scale after the backoff they would be */
         {"{\"mode\":\"f16\",\"loss_scale\":1e9,\"backoff\":1e-6}",
          -1,
          1,
@@ -333,7 +333,7 @@ TEST(test_first_bad)
     }
 }
 
-/* bf16 keeps every power of two apart from the rest of a number, so a scale of 1024 must not change a bit. */
+/* A scale of 1024 changes only the exponent of a bf16 number, so it must not change a bit of the results. */
 TEST(test_exact_unscale)
 {
     static const char *const settings[] = {
@@ -391,7 +391,7 @@ TEST(test_resume)
     clt_config_destroy(config);
 }
 
-/* Steps skipped in a row are counted on from where the first part ended. */
+/* The count of steps skipped in a row continues from the end of the first part. */
 TEST(test_resume_skipping)
 {
     record rec = {.n = 0};
@@ -453,7 +453,7 @@ TEST(test_settings)
     }
 }
 
-/* auto takes what the device has shown. */
+/* With auto the mode is the one that the device has shown to work. */
 TEST(test_auto)
 {
     static const struct {

@@ -84,7 +84,7 @@ static void build_good(int factor, uint64_t loaded, uint64_t refused)
     check_good(device, program, factor);
 }
 
-/* Only the file of `good`, so that a test knows which one it damages: probes are kept, too. */
+/* The path of the file of `good`, since a test must know which file it damages: probes are kept, too. */
 static void good_file(char path[300])
 {
     char names[64][300];
@@ -136,7 +136,7 @@ TEST(test_kept)
     setenv("CLTRAIN_PROGRAM_CACHE", "on", 1);
     build_good(2, 1, 0);
     snprintf(programs, sizeof programs, "%s/named",
-             cache); /* a folder by its name: nothing is kept there yet */
+             cache); /* the cache's folder given by name: it is empty */
     setenv("CLTRAIN_PROGRAM_CACHE", programs, 1);
     build_good(2, 0, 0);
     build_good(2, 1, 0);
@@ -211,7 +211,7 @@ TEST(test_damage)
     free(data);
 }
 
-/* A file whose hash is right and whose binary the driver does not take. */
+/* A file with a correct hash whose binary the driver refuses. */
 TEST(test_refused_by_driver)
 {
     char path[300], *data;
@@ -261,7 +261,7 @@ TEST(test_no_folder)
     build_good(2, 0, 0);
 }
 
-/* No file may grow: what a full disk does to writers. */
+/* No file may grow, as on a full disk. */
 TEST(test_full_disk)
 {
     struct rlimit before, none;
@@ -274,7 +274,7 @@ TEST(test_full_disk)
     none = before;
     none.rlim_cur = 100;
     signal(SIGXFSZ, SIG_IGN);
-    cl_int code; /* the driver itself may need files: only our part of the work meets the limit */
+    cl_int code; /* the driver may need files itself: the limit holds for our part of the work alone */
     assert_ok(ocl_program_get(device, "good", "-DFACTOR=7", &program));
     count = kept(names, 4) - count;
     assert_int_equal(count, 1);
@@ -319,7 +319,7 @@ TEST(test_trim)
     put("somebody-elses-file", 100000, 10000);
     put("4.program.tmp-77", 10, 10000);
     put("5.program.tmp-78", 10, 10);
-    put("6.built", 1, 89 * 86400); /* marks: 90 days, whatever room there is */
+    put("6.built", 1, 89 * 86400); /* marks are kept for 90 days, whatever room there is */
     put("7.built", 1, 91 * 86400);
     put("8.program", 10, 91 * 86400);
     ocl_binary_cache_trim(cache, 100000);
@@ -328,7 +328,7 @@ TEST(test_trim)
     assert_true(is_there("8.program"));
     assert_true(is_there("1.program"));
     assert_false(is_there("4.program.tmp-77"));
-    assert_true(is_there("5.program.tmp-78")); /* its writer may be at work */
+    assert_true(is_there("5.program.tmp-78")); /* its writer may still be working */
     ocl_binary_cache_trim(cache, 2500);
     assert_false(is_there("1.program"));
     assert_false(is_there("2.program"));
@@ -341,7 +341,7 @@ TEST(test_trim)
     ocl_binary_cache_trim("/no/such/folder", 0);
 }
 
-/* This program again, as a process that only builds. */
+/* Runs this program again as a process that only builds. */
 static int child(void)
 {
     CLT_SCOPED(ocl_device) *device = test_open(false);
@@ -413,7 +413,7 @@ TEST(test_parallel)
         snprintf(options[i], sizeof options[i], "-DFACTOR=%d", 100 + i);
         requests[i] = (ocl_program_request){.family = "good", .options = options[i]};
     }
-    assert_ok(ocl_program_get(device, "good", options[3], &program)); /* is there already */
+    assert_ok(ocl_program_get(device, "good", options[3], &program)); /* is there before */
     uint64_t before = ocl_device_counters(device).programs_built;
     seen s = {.thread = pthread_self()};
     assert_ok(ocl_programs_build(device, requests, COUNT, progress, &s, &failed));
@@ -443,7 +443,7 @@ TEST(test_parallel)
     setenv("CLTRAIN_PROGRAM_CACHE", "on", 1);
 }
 
-/* Child processes compile, and this process loads the results; the next process knows that it needs none. */
+/* Child processes compile, and this process loads the results; the next process needs no children. */
 TEST(test_in_children)
 {
     enum { COUNT = 6 };
@@ -479,7 +479,7 @@ typedef struct others_turn {
     int turns, calls;
 } others_turn;
 
-/* Called when the first program is all that is left: the other process finishes it. */
+/* Called when only the first program is left to build: the other process finishes it here. */
 static void finish_turn(void *context, int done, int total, const char *family)
 {
     others_turn *o = context;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The speed measurement of ops: the bytes that it counts are those computed by hand, and the judgement
- * "memory limits it and it is too slow" is correct for given figures. Needs no device. ctest-labels: quick */
+ * The speed measurement of ops: the bytes that it counts are those computed by hand, and the verdict
+ * "limited by memory and too slow" is correct for given figures. Needs no device. ctest-labels: quick */
 #include <math.h>
 
 #include "engine/ops/case.h"
@@ -113,8 +113,8 @@ TEST(test_bytes)
     }
 }
 
-/* Added to, a table of 10 rows is touched where 6 positions add: at most 6 rows are read and written. A table
- * of 3 rows is touched as a whole. */
+/* If gradients are added to a table of 10 rows, only the rows of the 6 positions are touched: at most 6
+ * rows are read and written. A table of 3 rows is touched as a whole. */
 static int32_t workspace(void *owner, clt_dtype dtype, uint64_t elements, const char *name)
 {
     (void)dtype, (void)elements, (void)name;
@@ -190,18 +190,18 @@ TEST(test_too_slow)
     assert_false(clt_speed_too_slow(&r, 78));
     r.share = 0.80;
     assert_false(clt_speed_too_slow(&r, 80));
-    r.share = NAN; /* measured nothing: nothing is shown to be fast enough */
+    r.share = NAN; /* not measured: nothing shows that it is fast enough */
     assert_true(clt_speed_too_slow(&r, 80));
     r.share = 0.1;
-    r.streams = false; /* caches or arithmetic decide */
+    r.streams = false; /* caches or arithmetic limit it */
     assert_false(clt_speed_too_slow(&r, 80));
     r.streams = true;
     r.refusal = "no memory";
     assert_false(clt_speed_too_slow(&r, 80));
 }
 
-/* No name of an op's timed cases is used twice, since records are compared by name, and each can be planned.
- */
+/* No two timed cases of an op have the same name, since records are compared by name, and each case can be
+ * planned. */
 TEST(test_timed_cases)
 {
     int n_ops, count = 0;

@@ -10,8 +10,8 @@
 typedef struct machine {
     double (*ns)(const ocl_choice *c);        /* the true time */
     bool (*wrong)(const ocl_choice *c);       /* its result is wrong */
-    clt_status (*fault)(const ocl_choice *c); /* prepare fails like this */
-    double seconds_each;                      /* a timing takes so long */
+    clt_status (*fault)(const ocl_choice *c); /* the error of prepare */
+    double seconds_each;                      /* seconds that one timing takes */
     double clock;
     int timings, checks, prepared, released, wrong_told;
     char first[64][OCL_CHOICE_TEXT]; /* candidates in the order of their preparation */
@@ -33,7 +33,7 @@ static clt_status prepare(void *context, const ocl_device_desc *device, const oc
     assert_non_null(kept);
     *kept = *c;
     *ready = kept;
-    if (strcmp(c->variant, "tiled") == 0) { /* what it decides by itself */
+    if (strcmp(c->variant, "tiled") == 0) { /* its own choice */
         assert_ok(ocl_choice_set(asked, "a", ocl_choice_value(c, "a", 2)));
         assert_ok(ocl_choice_set(asked, "b", ocl_choice_value(c, "b", 20)));
         assert_ok(ocl_choice_set(asked, "c", ocl_choice_value(c, "c", 5)));
@@ -154,7 +154,7 @@ TEST(test_finds_the_best)
     assert_string_equal(r.choice.problem, "n=1");
     assert_float_equal(r.choice.ns, 100.0, 1e-9);
     assert_float_equal(r.choice.default_ns, 200.0, 1e-9);
-    assert_true(r.tried < 40); /* of 66: one tunable after the other */
+    assert_true(r.tried < 40); /* of 66 candidates: one tunable is varied after the other */
     assert_true(m.checks < r.tried);
     assert_int_equal(r.wrong + r.failed, 0);
     assert_string_equal(m.first[0], "plain"); /* the default first, then each variant as it is */
@@ -177,7 +177,7 @@ TEST(test_small_spaces_are_tried_whole)
     assert_string_equal(r.choice.variant, "small");
     assert_int_equal(value(&r.choice, "x"), 1);
     assert_int_equal(value(&r.choice, "y"), 1);
-    assert_int_equal(r.abandoned, 1); /* tiled, after one timing; its values are not tried */
+    assert_int_equal(r.abandoned, 1); /* tiled, after one timing; its other values are not tried */
     for (int i = 0; i < m.prepared && i < 64; i++)
         assert_true(strncmp(m.first[i], "tiled ", 6) != 0);
 }
@@ -210,7 +210,7 @@ TEST(test_ties_keep_the_default)
     machine clear = {.ns = clearly};
     r = run(&clear, NULL, "", NULL, NULL);
     assert_string_equal(r.choice.variant, "small");
-    /* Better in the median, but in five rounds of seven only: not taken. */
+    /* Better in the median, but only in five of seven rounds: not taken. */
     machine moody_machine = {.ns = moody};
     r = run(&moody_machine, NULL, "", NULL, NULL);
     assert_string_equal(r.choice.variant, "plain");
@@ -280,7 +280,7 @@ TEST(test_impossible_candidates)
 TEST(test_time_budget)
 {
     ocl_tune_limits limits = ocl_tune_limits_default();
-    /* No time at all: the default is measured, nothing is claimed. */
+    /* No time at all: only the default is measured, and nothing is claimed about it. */
     machine m = {.ns = bowl, .seconds_each = 1.0};
     limits.deadline = 0.0;
     ocl_tune_result r = run(&m, &limits, "", NULL, NULL);
@@ -305,7 +305,7 @@ TEST(test_time_budget)
     r = run(&stopped, &limits, "", NULL, NULL);
     assert_int_equal(r.tried, 1);
     assert_false(r.complete);
-    /* The number of candidates is bounded, and reaching it is an end. */
+    /* The number of candidates is bounded; reaching the bound counts as complete. */
     limits = ocl_tune_limits_default();
     limits.max_candidates = 5;
     machine bounded = {.ns = bowl};
@@ -343,7 +343,7 @@ TEST(test_one_variant_only)
     assert_string_equal(r.choice.variant, "small");
     for (int i = 0; i < m.prepared && i < 64; i++)
         assert_true(strncmp(m.first[i], "tiled", 5) != 0);
-    assert_string_equal(m.first[0], "plain"); /* what it has to beat */
+    assert_string_equal(m.first[0], "plain"); /* the candidate to beat */
     assert_false(r.complete);
 }
 

@@ -16,7 +16,7 @@
 #include "cl/tune/tuner.h"
 #include "engine/base/log.h"
 
-#define NO_LIMIT 1e9 /* seconds, of a search that ends when it has tried everything */
+#define NO_LIMIT 1e9 /* seconds, more than a search takes that tries everything */
 
 static ocl_device *device;
 static ocl_device_desc desc;
@@ -110,7 +110,8 @@ TEST_BETWEEN(test_reference_of_every_form, begin, end)
     all_backends(&g);
 }
 
-/* Bytes of the operands through which a product rotates on a device of that kind. */
+/* The total size in bytes of the sets of operands among which timings of a product rotate on such a
+ * device. */
 static uint64_t operands(bool cpu, uint64_t cache, uint64_t usable)
 {
     void *bench;
@@ -127,21 +128,21 @@ static uint64_t operands(bool cpu, uint64_t cache, uint64_t usable)
     return bytes;
 }
 
-/* A GPU reports its small first-level caches; its operands must not fit in the second level all the same. */
+/* A GPU reports only its small first-level caches; operands must exceed the second level all the same. */
 TEST_BETWEEN(test_cold_operands, begin, end)
 {
     const uint64_t mib = UINT64_C(1) << 20, one = 3 * mib; /* a copy: three matrices of f32 */
     uint64_t bytes = operands(false, 4 * mib, 80000 * mib);
     assert_true(bytes >= 256 * mib && bytes <= 256 * mib + 2 * one);
-    bytes = operands(false, 80 * mib, 80000 * mib); /* one that reports what it has */
+    bytes = operands(false, 80 * mib, 80000 * mib); /* a GPU that reports its whole cache */
     assert_true(bytes >= 320 * mib && bytes <= 320 * mib + 2 * one);
-    bytes = operands(false, 4 * mib, 800 * mib); /* a small one gives an eighth */
+    bytes = operands(false, 4 * mib, 800 * mib); /* a GPU with little memory gives an eighth of it */
     assert_true(bytes >= 100 * mib && bytes <= 100 * mib + 2 * one);
     bytes = operands(true, 4 * mib, 80000 * mib);
     assert_true(bytes >= 32 * mib && bytes <= 32 * mib + 2 * one);
 }
 
-/* Large enough for a reference from the device, and to be made smaller. */
+/* A product large enough that the device computes the reference, and that the bench makes it smaller. */
 TEST_BETWEEN(test_large_problems, begin, end)
 {
     ocl_gemm g = product(640, 640, 512, false, true);
@@ -154,7 +155,7 @@ TEST_BETWEEN(test_large_problems, begin, end)
     const ocl_gemm *made = ocl_gemm_family_bench.problem(bench, true);
     assert_true(ocl_gemm_flops(made) <= 2e9 * (desc.compute_units + 1));
     assert_true(made->m >= made->k && made->k > 500); /* the largest sizes were halved */
-    assert_int_equal(made->lda, 60008);               /* what was strided stays so */
+    assert_int_equal(made->lda, 60008);               /* a stride stays a stride */
     assert_int_equal(made->ldb, made->n);
     assert_ok(ocl_gemm_check(made));
     ocl_gemm_family_bench.destroy(bench);
@@ -259,18 +260,18 @@ TEST_BETWEEN(test_wrong_kernels, begin, mend_kernels)
     ocl_tuning_log log = {0};
     ocl_gemm g = product(48, 48, 48, false, false);
     assert_ok(ocl_gemm_log(&log, &g));
-    assert_int_equal(setenv("CLTRAIN_GEMM", "simple", 1), 0); /* a library would be right */
+    assert_int_equal(setenv("CLTRAIN_GEMM", "simple", 1), 0); /* the library would be right */
     ocl_tuning *records = tune(&h, &log, NULL, NO_LIMIT, false);
     assert_contains(h.lines, "gives a wrong result and is not used");
     assert_contains(h.lines, "NN m=48 n=48 k=48");
     const ocl_choice *kept =
         ocl_tuning_exact(records, OCL_GEMM_FAMILY, "NN m=48 n=48 k=48 batch=1 f32*f32->f32");
     if (kept != NULL)
-        assert_string_equal(kept->variant, "clblast"); /* the only one whose source is not ours */
+        assert_string_equal(kept->variant, "clblast"); /* the only backend with foreign sources */
     ocl_tuning_destroy(records);
     ocl_tuning_log_free(&log);
     unsetenv("CLTRAIN_GEMM");
-    /* A reference that is wrong itself ends the problem with a word, not the run. */
+    /* A wrong reference ends the problem with a message; it does not end the run. */
     h = (heard){0};
     g = product(640, 640, 512, false, false);
     assert_ok(ocl_gemm_log(&log, &g));
@@ -288,10 +289,10 @@ TEST_BETWEEN(test_run, begin, end)
     ocl_tuning_log log = {0};
     ocl_gemm small = product(16, 16, 16, false, false), tall = product(64, 16, 16, false, false);
     heard h = {0};
-    setenv("CLTRAIN_GEMM", "simple", 1); /* few candidates: this is about the order of things */
+    setenv("CLTRAIN_GEMM", "simple", 1); /* few candidates: the test is about their order */
     assert_ok(ocl_gemm_log(&log, &small));
     assert_ok(ocl_gemm_log(&log, &tall));
-    assert_ok(ocl_tuning_log_add(&log, "unheard of", "x", NULL, 0, 0, NULL)); /* nobody can measure it */
+    assert_ok(ocl_tuning_log_add(&log, "unheard of", "x", NULL, 0, 0, NULL)); /* no bench can measure it */
     assert_true(ocl_tune_missing(&log, NULL));
     ocl_tuning *records = tune(&h, &log, NULL, NO_LIMIT, true);
     assert_int_equal(records->count, 2);
@@ -301,14 +302,14 @@ TEST_BETWEEN(test_run, begin, end)
     assert_int_equal(h.kept, 2);
     assert_string_equal(h.lines, "");
     for (size_t i = 0; i < records->count; i++) {
-        assert_false(records->records[i].complete); /* one backend is not all of them */
+        assert_false(records->records[i].complete); /* only one of the backends was tried */
         assert_true(records->records[i].ns > 0 && records->records[i].default_ns > 0);
     }
     assert_false(ocl_tune_missing(&log, records));
     unsetenv("CLTRAIN_GEMM");
-    assert_true(ocl_tune_missing(&log, records)); /* without that wish there is more to try */
+    assert_true(ocl_tune_missing(&log, records)); /* without that setting there is more to try */
     setenv("CLTRAIN_GEMM", "simple", 1);
-    /* Nothing is missing: nothing is measured. Else what is. */
+    /* If no record is missing, nothing is measured; otherwise only what is missing. */
     h = (heard){0};
     ocl_tuning *again = tune(&h, &log, records, NO_LIMIT, true);
     assert_int_equal(h.rows + (int)again->count, 0);
@@ -321,7 +322,7 @@ TEST_BETWEEN(test_run, begin, end)
     assert_int_equal(again->count, 1);
     assert_string_equal(again->records[0].problem, gone);
     ocl_tuning_destroy(again);
-    /* A stop after the first one. */
+    /* A stop after the first problem. */
     atomic_int stop = 0;
     h = (heard){.stop = &stop};
     again = tune(&h, &log, NULL, NO_LIMIT, false);

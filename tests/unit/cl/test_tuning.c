@@ -124,7 +124,7 @@ TEST(test_sets)
     assert_string_equal(t->records[0].variant, "lane");
     assert_ok(ocl_tuning_copy(t, &copy));
     assert_int_equal(ocl_tuning_hash(copy), ocl_tuning_hash(t));
-    copy->records[0].ns = 1; /* times are not choice */
+    copy->records[0].ns = 1; /* times are not part of the choice */
     assert_int_equal(ocl_tuning_hash(copy), ocl_tuning_hash(t));
     assert_ok(ocl_choice_set(&copy->records[0], "kc", 1));
     assert_int_not_equal(ocl_tuning_hash(copy), ocl_tuning_hash(t));
@@ -201,7 +201,7 @@ TEST(test_likeness)
                      cases[i].want ? cases[i].want : "none");
     }
     assert_null(ocl_tuning_find(t, "other", "NN m=100 n=100 k=100 f"));
-    t->exact = true; /* a checkpoint's: nothing that is only like it */
+    t->exact = true; /* a checkpoint's set: similar problems do not count */
     assert_null(ocl_tuning_find(t, OCL_GEMM_FAMILY, "NN m=120 n=90 k=100 f"));
     assert_non_null(ocl_tuning_find(t, OCL_GEMM_FAMILY, "NN m=100 n=100 k=100 f"));
     ocl_tuning_destroy(t);
@@ -221,7 +221,7 @@ TEST(test_log)
     assert_int_equal(all.count, 2);
     assert_int_equal(all.at[0].calls, 4);
     assert_int_equal(*(int *)all.at[0].data, 5);
-    assert_string_equal(all.at[0].record.problem, "p"); /* under its own name */
+    assert_string_equal(all.at[0].record.problem, "p"); /* under the name in its own record */
     assert_true(all.at[0].tuned && !all.at[1].tuned);
     ocl_tuning_log_free(&log);
     ocl_tuning_log_free(&all);
@@ -249,7 +249,7 @@ TEST(test_text_round_trip)
     assert_memory_equal(back->records, t->records, t->count * sizeof *t->records);
     assert_memory_equal(&back->key, &t->key, sizeof t->key);
     ocl_tuning_destroy(back);
-    /* As a checkpoint has it: no times, so that equal choices give equal text. */
+    /* In a checkpoint's form, without times, so that equal choices give equal text. */
     clt_json_writer w = clt_json_writer_make(&b, 0);
     b.length = 0;
     t->exact = true;
@@ -290,7 +290,7 @@ TEST(test_text_damage)
     ocl_tuning_destroy(t);
 }
 
-/* Objects that are whole and say something impossible. */
+/* Complete objects that state something impossible. */
 TEST(test_text_nonsense)
 {
 #define HEAD                                                                                                 \
@@ -339,7 +339,7 @@ TEST(test_text_nonsense)
     }
 }
 
-/* Records of kernels that have changed since are left out. */
+/* Records of kernels that have changed since are dropped. */
 TEST(test_other_kernels)
 {
     char text[1024], sources[64];
@@ -420,7 +420,7 @@ TEST_BETWEEN(test_files, setup, teardown)
     assert_ok(ocl_tuning_load(&driver, &back)); /* another driver starts anew */
     assert_int_equal(back->count, 0);
     ocl_tuning_destroy(back);
-    assert_string_equal(lines, ""); /* nothing of this is worth a word */
+    assert_string_equal(lines, ""); /* nothing of this is logged */
     assert_ok(ocl_tuning_clear(&d, &removed));
     assert_true(removed);
     assert_ok(ocl_tuning_clear(&d, &removed));
@@ -448,7 +448,7 @@ static void save_some(const ocl_device_desc *d, int process, int count)
     _exit(0);
 }
 
-/* Ranks and runs of one machine share the file: nobody's records get lost. */
+/* Ranks and runs of one machine share the file: none of their records is lost. */
 TEST_BETWEEN(test_processes, setup, teardown)
 {
     enum { PROCESSES = 6, RECORDS = 8 };
@@ -480,8 +480,8 @@ static void count_file(void *context, const char *path, const ocl_tuning *tuning
     counts[tuning == NULL]++;
 }
 
-/* A file that is half written, damaged, of another driver, or not ours: ignored with one line, then replaced.
- */
+/* A file that is half written, damaged, of another driver, or not ours: ignored with one line in the log,
+ * then replaced. */
 TEST_BETWEEN(test_bad_files, setup, teardown)
 {
     static const char *const junk[] = {"", "{", "[1,2",
@@ -512,7 +512,7 @@ TEST_BETWEEN(test_bad_files, setup, teardown)
         if (i == 6)
             assert_contains(lines, "driver 1.2.3, this one is another");
         ocl_tuning_destroy(back);
-        listen(CLT_LOG_WARN); /* rebuilt without another word */
+        listen(CLT_LOG_WARN); /* rebuilt without another log line */
         assert_ok(ocl_tuning_save(&d, t));
         assert_ok(ocl_tuning_load(&d, &back));
         assert_int_equal(back->count, t->count);
@@ -556,7 +556,7 @@ TEST_BETWEEN(test_open_folder, setup, teardown)
     assert_contains(lines, "others may write");
     ocl_tuning_destroy(back);
     int counts[2] = {0, 0};
-    assert_int_equal(ocl_tuning_list(count_file, counts), CLT_ESTORAGE); /* nor shown as if it were */
+    assert_int_equal(ocl_tuning_list(count_file, counts), CLT_ESTORAGE); /* nor listed as if it were */
     assert_int_equal(counts[0], 0);
     clt_error_clear();
     assert_int_equal(ocl_tuning_save(&d, t), CLT_ESTORAGE);
@@ -583,7 +583,7 @@ TEST_BETWEEN(test_folder_names, setup, teardown)
     assert_int_equal(unsetenv("HOME"), 0);
     assert_int_equal(ocl_tuning_folder(&where), CLT_ESTORAGE);
     ocl_device_desc d = device();
-    ocl_tuning *back; /* nowhere to look is nothing to complain about */
+    ocl_tuning *back; /* no folder to look in: no warning */
     listen(CLT_LOG_WARN);
     assert_ok(ocl_tuning_load(&d, &back));
     assert_int_equal(n_warnings, 0);
@@ -622,11 +622,11 @@ TEST_BETWEEN(test_shipped, setup, teardown)
     assert_int_equal(t->count, 1);
     assert_string_equal(ocl_tuning_exact(t, OCL_GEMM_FAMILY, problem)->variant, "any");
     ocl_tuning_destroy(t);
-    t = sample(&d); /* what was measured here comes first */
+    t = sample(&d); /* what was measured on this machine comes first */
     assert_ok(ocl_tuning_add_shipped(t, &d, table));
     assert_string_equal(ocl_tuning_exact(t, OCL_GEMM_FAMILY, problem)->variant, "simple");
     ocl_tuning_destroy(t);
-    /* Those in the program are whole. */
+    /* The sets in the program are complete. */
     listen(CLT_LOG_WARN);
     assert_ok(ocl_tuning_create(&d, &t));
     assert_ok(ocl_tuning_add_shipped(t, &d, ocl_embedded_params));
@@ -682,7 +682,7 @@ TEST_BETWEEN(test_gemm_choice, setup, teardown)
     d.tuning = t;
     assert_string_equal(emitted(&d, &g, NULL, &log, NULL, CLT_OK), "simple"); /* the record decides */
     assert_true(log.at[0].tuned);
-    assert_string_equal(emitted(&d, &g, standard, NULL, NULL, CLT_OK), standard); /* force is stronger */
+    assert_string_equal(emitted(&d, &g, standard, NULL, NULL, CLT_OK), standard); /* force goes first */
     assert_int_equal(setenv("CLTRAIN_GEMM", standard, 1), 0);                     /* so is the environment */
     assert_string_equal(emitted(&d, &g, NULL, NULL, NULL, CLT_OK), standard);
     assert_int_equal(unsetenv("CLTRAIN_GEMM"), 0);
@@ -706,7 +706,7 @@ TEST_BETWEEN(test_gemm_choice, setup, teardown)
     assert_contains(lines, "has no mr=4711 to choose");
     d.caps = device().caps;
 
-    /* The tuner's own word: taken or refused, never replaced. */
+    /* A choice of the tuner is taken or refused, never replaced. */
     c = choice(problem, "simple");
     assert_string_equal(emitted(&d, &g, NULL, NULL, &c, CLT_OK), "simple");
     c = choice(problem, "no such variant");

@@ -2,9 +2,9 @@
  *
  * ctest-labels: quick
  *
- * The communication room. Alone it tests the built-in transport, sums, launcher detection and the module search
- * (requests, groups, algorithms and deadlines: test_comm_algorithms.c). Under mpirun
- * (tests/comm/test_comm_mpi.sh) the same program checks the MPI transport: "test_comm" runs the collectives,
+ * The communication room. Started alone, this program tests the built-in transport, sums, launcher
+ * detection and the module search (requests, groups, algorithms and deadlines: test_comm_algorithms.c).
+ * Under mpirun (tests/comm/test_comm_mpi.sh) it checks the MPI transport: "test_comm" runs the collectives,
  * "test_comm abort|stuck|fail" end the job in three ways. */
 #include "tests/unit/test.h"
 
@@ -82,7 +82,7 @@ static void launcher_is_detected(void **state)
         assert_false(comm_under_launcher());
         unsetenv(signs[i]);
     }
-    setenv("SLURM_PROCID", "0", 1); /* a batch script has it too */
+    setenv("SLURM_PROCID", "0", 1); /* set in a batch script, too */
     assert_false(comm_under_launcher());
     setenv("PMI_FD", "7", 1);
     assert_true(comm_under_launcher());
@@ -94,11 +94,11 @@ static void launcher_is_detected(void **state)
 static void tasks_without_pmi_are_counted(void **state)
 {
     (void)state;
-    setenv("SLURM_NTASKS", "4", 1); /* what a batch script has */
+    setenv("SLURM_NTASKS", "4", 1); /* as in a batch script */
     assert_int_equal(comm_tasks_alone(), 1);
     setenv("SLURM_PROCID", "0", 1);
     assert_int_equal(comm_tasks_alone(), 1);
-    setenv("SLURM_STEP_ID", "0", 1); /* a task of srun; older versions tell no number of tasks */
+    setenv("SLURM_STEP_ID", "0", 1); /* a task of srun; older versions give no number of tasks */
     assert_int_equal(comm_tasks_alone(), 4);
     setenv("SLURM_STEP_NUM_TASKS", "1", 1);
     assert_int_equal(comm_tasks_alone(), 1);
@@ -172,7 +172,8 @@ static void missing_module_lists_every_file_and_reason(void **state)
     remove_folder(other);
 }
 
-/* Every number of both types, twice itself; a sum that two roundings would get wrong; the order of the tree. */
+/* Every 16-bit number of both types, doubled; a sum that would be wrong if it were rounded twice; the order
+ * of the tree. */
 static void halves_are_added_in_f32(void **state)
 {
     (void)state;
@@ -197,8 +198,8 @@ static void halves_are_added_in_f32(void **state)
     assert_int_equal(out[0], clt_f32_to_f16(1 + 0x1p-10F));
 }
 
-/* Conversions of every set of loops that this CPU can run, at odd addresses: all 16-bit numbers, and f32 numbers
- * near every boundary of rounding. */
+/* Checks the conversions in every set of loops that this CPU can run, at odd addresses: all 16-bit numbers,
+ * and f32 numbers near every boundary of rounding. */
 static void check_widening(const comm_kernels *kernels, comm_type type)
 {
     enum { ALL = 65536 };
@@ -253,7 +254,8 @@ static void loops_of_every_cpu_agree(void **state)
     assert_true(sets >= 1);
 }
 
-/* As the tree is drawn, for every number of parts: of numbers whose sum depends on the order. */
+/* The sum in the order of the drawn tree, for every number of parts; the order changes the sum of these
+ * numbers. */
 static float tree(const float *value, int first, int count, int width)
 {
     if (count <= 1)
@@ -299,14 +301,14 @@ static void parts_are_added_as_a_tree(void **state)
             check_tree(values, n, sum);
         }
     }
-    /* into two of the parts, as sums that all local ranks get are written */
+    /* the sum is written into two of the parts, as it is for all local ranks */
     comm_sum_parts(part, 5, COLUMNS, COMM_F32, (void *[]){sum}, 1);
     comm_sum_parts(part, 5, COLUMNS, COMM_F32, (void *[]){values[0], values[3]}, 2);
     assert_memory_equal(values[0], sum, sizeof sum);
     assert_memory_equal(values[3], sum, sizeof sum);
 }
 
-/* Shares cover all elements once, in order, in whole grains. */
+/* Shares cover every element once, in order, in whole grains. */
 static void shares_cover_everything(void **state)
 {
     (void)state;
@@ -391,7 +393,7 @@ static void mpi_reduces_every_type(void **state)
     assert_int_equal(least, 100 - (n - 1));
 }
 
-/* Counts below, at and above what the ranks and the pieces divide; all ranks get the same bits. */
+/* Counts below, at and above multiples of the number of ranks and of pieces; all ranks get the same bits. */
 static void mpi_sums_halves(void **state)
 {
     (void)state;
@@ -484,7 +486,7 @@ static void mpi_check_equal_names_the_rank(void **state)
     (void)snprintf(name, sizeof name, "the configuration: rank %d of %d (on %s)", info->ranks - 1,
                    info->ranks, info->host);
     assert_text_has(name);
-    /* Every rank but 0 differs, in length alone: the first one is named. */
+    /* Every rank but 0 differs, only in the length: the first of them is named. */
     memset(config, 0, sizeof config);
     assert_int_equal(comm_check_equal(world, config, info->rank == 0 ? 32 : 33, "lengths"), CLT_ERANKS);
     assert_text_has("rank 1 of");
@@ -520,8 +522,8 @@ static clt_status sum_alone(void *context)
 }
 
 /* abort: the last rank ends the job while the others wait in a barrier (exit code 6). stuck: rank 0 ends it
- * while its own communication thread is inside a collective that nobody joins (exit code 10). fail: rank 0's
- * device work fails, rank 0 leaves. */
+ * while its own communication thread is inside a collective that nobody joins (exit code 10). fail: rank
+ * 0's work on the device fails, and rank 0 ends. */
 static int end_the_job(const char *how)
 {
     if (comm_create(&world) != CLT_OK) {

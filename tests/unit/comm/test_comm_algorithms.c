@@ -2,14 +2,15 @@
  *
  * ctest-labels: quick
  *
- * Ways of all-reduces, and sums in memory that ranks share, on one host and on several. */
+ * Algorithms of all-reduces, and sums in memory that ranks share, on one host and on several. */
 #include "tests/unit/comm/thread_ranks.h"
 
 #include "engine/config/choices.h"
 
 /* --- algorithms --- */
 
-/* Every algorithm that suits: the bits of the tree, but for the ring, whose sums are of another order; guards around. */
+/* Every algorithm that can be used gives the bits of the tree, except the ring, which adds in another
+ * order; guards around the data stay as they were. */
 static void check_algorithm(comm *c, const comm_algorithm *algorithm, comm_type type)
 {
     const comm_info *info = comm_describe(c);
@@ -54,7 +55,8 @@ TEST(ways_give_the_same_sums)
     for (int ranks = 2; ranks <= MOST_RANKS; ranks++) {
         int tried = 0;
         (void)run_ranks(ranks, all_ways, &tried);
-        /* tree, ring and three of slices; halving; nodes needs processes that can open each other's files */
+        /* tree, ring and three of slices; halving for powers of two; nodes would need processes that can
+         * open each other's files */
         assert_true(tried >= 5 + !(ranks & (ranks - 1)));
     }
 }
@@ -79,7 +81,8 @@ static void ways_by_name(comm *c, void *context)
                             "the algorithm") == CLT_OK);
 }
 
-/* Three ranks: on one host nodes adds up the tree; on two with 2 and 1 it does not. */
+/* Three ranks: on one host, nodes adds in the order of the tree; on two hosts with 2 and 1 ranks it does
+ * not. */
 static void ways_by_order(comm *c, void *context)
 {
     const bool even = !context;
@@ -100,7 +103,7 @@ static void ways_by_order(comm *c, void *context)
             EXPECT(seconds[i] == 0 || strcmp(comm_algorithm_name(i), "ring") != 0);
             measured += seconds[i] > 0;
         }
-        /* of 16 bits: slices, and nodes where it may */
+        /* with 16 bits: slices, and nodes where it is allowed */
         EXPECT(measured == (even ? 2 : order == COMM_TREE ? 1 : 0));
     }
     EXPECT(comm_set_algorithm(c, "auto", COMM_REPEATED) == CLT_OK);
@@ -135,7 +138,7 @@ static void note_end(void *context, bool ok)
     atomic_fetch_add((atomic_int *)context, ok ? 1 : 100);
 }
 
-/* The sum of a call, slice by slice, or all of it in the own memory. */
+/* Checks the result of a call: the sum, slice by slice, or the whole sum in this rank's own memory. */
 static void check_memory_sum(comm *c, const comm_call *call)
 {
     static _Thread_local char want[20000 * 4];
@@ -157,7 +160,7 @@ static void check_memory_sum(comm *c, const comm_call *call)
     EXPECT(next == call->count);
 }
 
-/* Every count and type, guards around; two memories in turns. */
+/* Every count and type, with guards around the data; two memories in turn. */
 static void memory_sums(comm *c, void *context)
 {
     const comm_info *info = comm_describe(c);
@@ -244,8 +247,8 @@ static void check_placed(comm *c, const placed_sum *s, comm_memory *m, bool ever
     EXPECT(memcmp(got, s->want, (size_t)(s->count * size)) == 0);
 }
 
-/* More pieces than slots in shared memory: all ranks of a host must meet in the same order, also those that send
- * nothing. */
+/* More pieces than slots in shared memory: all ranks of a host must meet in the same order, including ranks
+ * that send nothing. */
 static void long_sum_over_hosts(comm *c, const void *places)
 {
     enum { COUNT = 3700001 }; /* pieces are 2 MiB, and there are six slots */
@@ -259,7 +262,7 @@ static void long_sum_over_hosts(comm *c, const void *places)
     free(want);
 }
 
-/* Two pieces, and few elements; ordinary and shared memory. */
+/* Long data of two pieces, and short data; ordinary and shared memory. */
 static void sum_over_hosts(comm *c, void *context)
 {
     const comm_info *info = comm_describe(c);
@@ -298,7 +301,7 @@ TEST(hosts_of_any_shape)
     wire.places = NULL;
 }
 
-/* Hosts do not matter to a group whose order is the tree. */
+/* A group that must keep the order of the tree ignores hosts. */
 static void tree_over_hosts(comm *c, void *context)
 {
     const comm_info *info = comm_describe(c);
@@ -352,7 +355,8 @@ TEST(a_host_for_each_rank)
     wire.places = NULL;
 }
 
-/* Sums of two hosts with two ranks each, in bf16 between them: rounded on each host, and once more. */
+/* Sums of two hosts with two ranks each, in bf16 between the hosts: rounded once on each host, and once
+ * more after that. */
 static void rounded_twice(comm *c, void *context)
 {
     enum { COUNT = 20000 };
@@ -389,10 +393,11 @@ TEST(half_types_travel_between_hosts)
     wire.places = "aabb";
     (void)run_ranks(4, rounded_twice, &differ);
     wire.places = NULL;
-    assert_true(differ > 0); /* it is another sum than that which is rounded once */
+    assert_true(differ > 0); /* the sum differs from the one that is rounded once */
 }
 
-/* Whatever is longer than a message goes in several; pieces and turns of other algorithms never are. */
+/* Data longer than a message is sent in several messages; the pieces and turns of other algorithms are
+ * never that long. */
 static void long_data(comm *c, void *context)
 {
     static const char *const names[] = {"tree", "ring", "halving"};
@@ -417,7 +422,7 @@ TEST(long_data_goes_in_several_messages)
 {
     (void)run_ranks(4, long_data, NULL);
     int whole = messages_sent;
-    wire_most = 1001; /* no whole number of elements */
+    wire_most = 1001; /* not a multiple of the element size */
     (void)run_ranks(4, long_data, NULL);
     wire_most = (int64_t)1 << 30;
     assert_true(messages_sent > 10 * whole);

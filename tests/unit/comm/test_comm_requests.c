@@ -15,7 +15,7 @@ static void groups_of_ranks(comm *c, void *context)
     const comm_info *info = comm_describe(c);
     comm *half = NULL, *back = NULL, *none = NULL;
     (void)context;
-    /* odd and even ranks; the last one takes no part; numbered backwards */
+    /* one group of odd and one of even ranks, in reverse order; the last rank is in neither */
     int last = info->ranks - 1, colour = info->rank == last ? -1 : info->rank % 2;
     EXPECT(comm_split(c, colour, -info->rank, &half) == CLT_OK && (half != NULL) == (colour >= 0));
     if (half) {
@@ -26,7 +26,7 @@ static void groups_of_ranks(comm *c, void *context)
         EXPECT(comm_all_reduce(half, &sum, 1, COMM_I64, COMM_SUM) == CLT_OK);
         EXPECT(sum == (int64_t)members * (members - 1) + members * (info->rank % 2));
     }
-    /* requests of several groups at once, in one order */
+    /* requests of several groups in flight together, in one order */
     float x[8], y[8];
     comm_request *r[2] = {NULL, NULL};
     for (int i = 0; i < 8; i++) {
@@ -101,7 +101,7 @@ TEST(requests_run_in_the_order_of_posting)
     }
     comm_request_ready(&r[3], true);
     comm_request_ready(&r[1], true);
-    usleep(20000);                     /* time for them to run too early */
+    usleep(20000);                     /* time in which they could wrongly start */
     assert_int_equal(traced.count, 0); /* the first is not ready, so nothing may start */
     comm_request_ready(&r[0], true);
     assert_ok(comm_engine_finish(&r[1])); /* waits may come in any order */
@@ -119,7 +119,7 @@ TEST(requests_run_in_the_order_of_posting)
     assert_int_equal(atomic_load(&wire.finalized), 1);
 }
 
-/* Runs until the flag is set, and waits as collectives do. */
+/* Waits, as collectives do, until the flag is set. */
 static atomic_bool released, running;
 static clt_status wait_for_release(void *context)
 {
@@ -131,7 +131,7 @@ static clt_status wait_for_release(void *context)
     return CLT_OK;
 }
 
-/* Lets it begin. */
+/* Starts the slow request, and returns once it runs. */
 static void run_slow(comm_request *slow)
 {
     atomic_store(&released, false);
@@ -154,8 +154,8 @@ static clt_status take_long(void *context)
     return release(context);
 }
 
-/* The time of an urgent request is not counted a second time in the one that it interrupts: neither as time in sums, nor
- * by its deadline. */
+/* The time of an urgent request is not counted again in the request that it interrupts: neither in that
+ * one's time in sums nor in its deadline. */
 TEST(urgent_time_counts_once)
 {
     comm_engine *e = new_engine();
@@ -175,8 +175,8 @@ TEST(urgent_time_counts_once)
     comm_engine_destroy(e);
 }
 
-/* How often the communication thread let go of its core by itself, of 40 turns behind the spinning ones. Yields do not
- * count: they are no sleep. */
+/* How often the communication thread gave up its core voluntarily in 40 turns after the spinning ones.
+ * Yields do not count, since they do not sleep. */
 static clt_status count_sleeps(void *context)
 {
     enum { SPINS = 200, TURNS = 40 };
@@ -203,7 +203,8 @@ static int sleeps_of_a_rank(void)
     return sleeps;
 }
 
-/* A communication thread that shares its core with threads that compute sleeps; one with a core of its own yields. */
+/* A communication thread sleeps if it shares its core with threads that compute; it yields if it has a core
+ * to itself. */
 TEST(crowded_threads_sleep)
 {
     cpu_set_t all, one;
@@ -236,8 +237,8 @@ TEST(urgent_requests_do_not_queue)
     run_slow(&slow);
     comm_engine_post(e, &first);
     comm_engine_post(e, &second);
-    comm_request_ready(&second, true); /* they keep their order */
-    usleep(20000);                     /* time for the second to run too early */
+    comm_request_ready(&second, true); /* the order of posting holds */
+    usleep(20000);                     /* time in which the second could wrongly start */
     assert_int_equal(traced.count, 0);
     comm_request_ready(&first, true);
     assert_ok(comm_engine_finish(&second));
@@ -248,7 +249,7 @@ TEST(urgent_requests_do_not_queue)
     for (int i = 0; i < 3; i++)
         assert_int_equal(traced.order[i], i);
     assert_true(slow.times.inside < slow.times.since_ready + 1e-3);
-    /* one that fails ends the request that it interrupts */
+    /* an urgent request that fails ends the request that it interrupts */
     comm_request failing = {.body = cut, .urgent = true};
     slow = (comm_request){.body = wait_for_release, .context = &e};
     comm_engine_post(e, &slow);
@@ -261,7 +262,8 @@ TEST(urgent_requests_do_not_queue)
     comm_engine_destroy(e);
 }
 
-/* Sums that rank 0 joins only when everything urgent has ended, in which all others take part inside of these sums. */
+/* Rank 0 joins the sums only after all urgent requests have ended; the other ranks run these urgent
+ * requests inside the sums. */
 static void urgent_beside_sums(comm *c, void *context)
 {
     enum { COUNT = 300000, ROUNDS = 5 };
@@ -298,7 +300,7 @@ static void urgent_beside_sums(comm *c, void *context)
     EXPECT(comm_request_wait(sum) == CLT_OK);
     for (int i = 0; i < COUNT; i++)
         EXPECT(x[i] == (float)(info->ranks * (info->ranks - 1) / 2 + info->ranks * (i % 5)));
-    /* the group for little data carries much as well, by more pieces */
+    /* the group for little data carries long data as well, in more pieces */
     EXPECT(comm_all_reduce(own, x, COUNT, COMM_F32, COMM_MAX) == CLT_OK);
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)(info->rank + i % 5);
@@ -313,7 +315,7 @@ static void urgent_beside_sums(comm *c, void *context)
     for (int i = 0; i < COUNT; i++)
         EXPECT(x[i] == (float)(i % 1009));
     comm_call call = {.kind = COMM_BARRIER, .urgent = true};
-    EXPECT(comm_post(c, &call, &sum) == CLT_EINTERNAL); /* which needs a group of its own */
+    EXPECT(comm_post(c, &call, &sum) == CLT_EINTERNAL); /* an urgent call needs a group of its own */
     comm_destroy(own);
 }
 
@@ -365,12 +367,12 @@ TEST(destroy_drops_requests_that_never_ran)
     for (int i = 0; i < 3; i++)
         assert_ok(comm_all_reduce_post(c, &x, 1, COMM_F32, COMM_SUM, &r[i]));
     comm_request_ready(r[1], true);
-    comm_destroy(c); /* must return, and leave nothing behind for the leak checker */
+    comm_destroy(c); /* must return, and leave nothing for the leak checker */
 }
 
 /* --- deadlines --- */
 
-/* Waits until so many ranks have come here. */
+/* Waits until `ranks` ranks have called it. */
 static void meet(atomic_int *come, int ranks)
 {
     for (atomic_fetch_add(come, 1); atomic_load(come) < ranks;)
@@ -382,7 +384,8 @@ typedef struct lateness {
     atomic_int inside, ended, unheard;
 } lateness;
 
-/* The deadline begins when all but one are known to wait inside the collective: nobody else is late. */
+/* The deadline begins when all ranks but one are known to wait inside the collective: none of these is
+ * late. */
 static void one_rank_is_late(comm *c, void *context)
 {
     const comm_info *info = comm_describe(c);
@@ -414,12 +417,13 @@ static void one_rank_is_late(comm *c, void *context)
             EXPECT(strstr(clt_error_text(), name) && !strstr(clt_error_text(), "; rank"));
         EXPECT(comm_barrier(c) == CLT_ECOMM);
     }
-    /* nobody leaves before all have seen it: a rank that has gone does not answer either */
+    /* no rank leaves before all have seen the error, since a rank that has left does not answer the roll
+     * call */
     meet(&l->ended, info->ranks);
 }
 
-/* A rank that this machine keeps from answering within 0.6 s is not heard: then the round says nothing, and
- * there is another one. */
+/* A rank that this machine keeps from answering within 0.6 s misses the roll call: then the round proves
+ * nothing, and another one follows. */
 TEST(a_late_rank_is_named)
 {
     enum { MOST_ROUNDS = 20 };
@@ -427,7 +431,8 @@ TEST(a_late_rank_is_named)
         int rounds = 0, unheard;
         do {
             lateness l = {.late = late};
-            /* Ranks out of step must not wait for each other at the end, and the late one knows it. */
+            /* Ranks out of step must not wait for each other at the end; the late one knows that it was
+             * late. */
             assert_int_equal(run_ranks(4, one_rank_is_late, &l), 0);
             unheard = atomic_load(&l.unheard);
         } while (unheard > 0 && ++rounds < MOST_ROUNDS);
@@ -440,7 +445,8 @@ typedef struct cutting {
     atomic_int begun, ended, noticed;
 } cutting;
 
-/* The deadline begins when a rank has noticed that the cable is cut: the others wait for its messages. */
+/* The deadline begins when a rank has noticed that the cable is cut: the other ranks wait for this rank's
+ * messages. */
 static void cut_cable(comm *c, void *context)
 {
     float x[5000];

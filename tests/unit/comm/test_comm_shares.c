@@ -2,8 +2,8 @@
  *
  * ctest-labels: quick ctest-optimise: no
  *
- * Reduce-scatter and all-gather, of ordinary memory and of memory that ranks share, on one host and on several: shares of
- * the sums have the bits of an all-reduce. */
+ * Reduce-scatter and all-gather, of ordinary memory and of memory that ranks share, on one host and on
+ * several: the shares that result have the bits of an all-reduce. */
 #include "tests/unit/comm/thread_ranks.h"
 
 /* --- shares --- */
@@ -20,7 +20,7 @@ TEST(shares_cover_everything_once)
                     assert_true(length >= 0 && (first % grain == 0 || length == 0));
                     longest = r == 0 ? length : longest;
                     assert_true(length <= longest);
-                    /* no share lacks more than a grain of what is equal */
+                    /* no share is more than a grain smaller than an equal share */
                     assert_true((length + grain - 1) / grain >= grains / ranks);
                     next = first + length;
                 }
@@ -94,7 +94,7 @@ static clt_status run_memory(comm *c, comm_kind kind, comm_memory *m, const shar
     return comm_request_wait(r);
 }
 
-/* Of a reduce-scatter nothing but the own share may change. */
+/* A reduce-scatter may change nothing but the rank's own share. */
 static void shared(comm *c, void *context)
 {
     comm_memory *m = NULL;
@@ -139,7 +139,7 @@ TEST(on_one_host)
     }
 }
 
-/* The tree over the ranks, which hosts of unequal size do not keep. */
+/* Sums in the order of the tree over the ranks, which hosts of unequal size would not keep. */
 static void in_the_order_of_ranks(comm *c, void *context)
 {
     EXPECT(comm_set_algorithm(c, "auto", COMM_TREE) == CLT_OK);
@@ -161,7 +161,7 @@ TEST(on_several_hosts)
 
 /* --- messages --- */
 
-/* context: how often */
+/* context: number of repetitions */
 static void both_kinds(comm *c, void *context)
 {
     CLT_FREED float *data = calloc(20000, sizeof *data);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For tests of comm/: a transport whose ranks are threads of this process, each with a communicator of its own, that all
- * run the same body; values whose sums depend on their order, and these sums. */
+ * For tests of comm/: a transport whose ranks are threads of this process, each with a communicator of its
+ * own, that all run the same body; values whose sums depend on their order, and the expected sums. */
 #ifndef THREAD_RANKS_H
 #define THREAD_RANKS_H
 
@@ -25,8 +25,8 @@ typedef struct letter {
     char data[];
 } letter;
 
-typedef struct waiting { /* what a comm_message holds */
-    void *data;          /* NULL: a send, which is done at once */
+typedef struct waiting { /* the state of a comm_message */
+    void *data;          /* NULL: a send, which is complete immediately */
     int64_t bytes;
     int from, to, tag;
 } waiting;
@@ -36,13 +36,13 @@ static struct {
     letter *first, **last;
     atomic_int next_rank, ranks, finalized, abort_code, sent;
     atomic_int fail_after;        /* messages that arrive before the cable is cut; -1: it is not */
-    atomic_int looks[MOST_RANKS]; /* of each rank for messages of collectives, not for those of the roll */
+    atomic_int looks[MOST_RANKS]; /* each rank's polls for messages of collectives (not the roll call's) */
     const comm_host *host;
     const char *places; /* the letter of each rank's host; NULL: all on this one */
 } wire = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local int own_rank;
-static int64_t wire_most = (int64_t)1 << 30; /* bytes of a message */
+static int64_t wire_most = (int64_t)1 << 30; /* largest message in bytes */
 
 static clt_status wire_init(const comm_host *host, int *rank, int *ranks, const char **description)
 {
@@ -180,7 +180,7 @@ static void *rank_thread(void *context)
     return NULL;
 }
 
-/* cmocka's assertions are for one thread: bodies count what is wrong here. */
+/* cmocka's assertions work in one thread alone: bodies count failures here. */
 static atomic_int wrong;
 #define EXPECT(condition)                                                                                    \
     do {                                                                                                     \
@@ -191,7 +191,7 @@ static atomic_int wrong;
         }                                                                                                    \
     } while (0)
 
-static int messages_sent; /* by all ranks of the last run_ranks */
+static int messages_sent; /* sent by all ranks of the last run_ranks */
 
 /* Returns how many ranks finalized the transport. */
 static inline int run_ranks(int ranks, void (*body)(comm *, void *), void *context)
@@ -253,7 +253,8 @@ static inline void fill(int rank, int64_t count, comm_type type, void *data)
 static const int64_t counts[] = {0, 1, 2, 3, 15, 16, 17, 1000, 4099, 20000};
 #define COUNTS (sizeof counts / sizeof counts[0])
 
-/* As the sums of the algorithm tree, but hosts first, in the order of their first ranks. */
+/* The sums that the algorithm tree gives if it adds the ranks of each host first; hosts follow in the order
+ * of their first ranks. */
 static inline void expected_of_hosts(const char *places, int64_t count, comm_type type, void *out)
 {
     int ranks = (int)strlen(places), hosts = 0;

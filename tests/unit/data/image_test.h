@@ -38,7 +38,7 @@ typedef struct jpeg_kind {
     int channels; /* 1, 3 or 4 */
     int h, v;     /* sampling factors of the first channel */
     bool progressive;
-    int restart; /* rows of blocks, 0: none */
+    int restart; /* rows of blocks in a restart interval, 0: no restarts */
 } jpeg_kind;
 
 /* A JPEG file in memory, to be freed. */
@@ -79,7 +79,7 @@ static inline uint8_t *make_jpeg(int width, int height, jpeg_kind kind, size_t *
     return out;
 }
 
-/* A file of the shared test data; NULL, with a message, where it is not there. */
+/* A file of the shared test data; NULL, with a message, if it is missing. */
 static inline char *shared_file(const char *name, size_t *size)
 {
     const char *root = getenv("CLTRAIN_SOURCE_DIR");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Annotated texts: rows of classes, of words and of windows over a context as transformers' fast tokenizer of
- * BERT makes them (version 5, truncation longest_first and only_second), places of tokens in a text, records
- * that are refused with their reasons, rows of tables, and classes that are learned once. Needs no device.
+ * Annotated texts: rows of classes, of words and of windows over a context as transformers' fast tokenizer
+ * of BERT makes them (version 5, truncation longest_first and only_second), ranges of tokens in a text,
+ * records that are refused with their reasons, rows of tables, and classes that are learned once. Needs no
+ * device.
  * ctest-labels: quick */
 #include "tests/unit/data/data_test.h"
 
@@ -169,7 +170,7 @@ TEST(windows_of_spans)
     }
 }
 
-/* The tokens of a text with ranges are those without, and ranges go forward inside of the text. */
+/* Encoding with ranges gives the same tokens as without, and ranges move forward inside the text. */
 TEST(ranges_of_many_texts)
 {
     static const char *const folders[] = {"bert", "bert_cased"};
@@ -273,8 +274,6 @@ TEST(records_that_are_refused)
     assert_int_equal(y, 0);
 }
 
-/* An answer is the tokens that it touches: not the one before its spaces, and the whole of one that it
- * parts. */
 static char told[400];
 static void keep_line(void *context, clt_log_level level, const char *line)
 {
@@ -293,6 +292,8 @@ TEST(numbers_without_classes_are_told)
     assert_non_null(strstr(told, "numbers up to 7, of which only 2 occur"));
 }
 
+/* An answer consists of the tokens that it touches: not the token before its spaces, and the whole of a token
+ * that it covers in part. */
 TEST(answers_touch_tokens)
 {
     static const int32_t want[3][2] = {{4, 4}, {4, 4}, {3, 3}};
@@ -312,7 +313,7 @@ TEST(answers_touch_tokens)
     assert_string_equal(clt_annotated_of(source)->record[0].id.text, "7");
 }
 
-/* A question that has no answer is trained as the first token. */
+/* The training target of a question without an answer is the first token. */
 TEST(records_without_an_answer)
 {
     int32_t y[2] = {9, 9};
@@ -443,7 +444,7 @@ TEST(rows_of_tables)
     }
 }
 
-/* Numbers for texts, from JSON Lines and from cells. */
+/* Numbers as targets of texts, from JSON Lines and from cells. */
 TEST(numbers_of_texts)
 {
     static const char *const files[][2] = {

@@ -49,7 +49,7 @@ static void color(const char *op, uint8_t *planes, size_t n, float value)
         clt_color_hue(planes, n, value);
 }
 
-/* What this program makes of a case; *allowed: the largest difference that may be. */
+/* This program's result for a case; *allowed: the largest difference from torchvision that is allowed. */
 static uint8_t *compute(const clt_json *e, int *allowed)
 {
     const char *op = clt_json_string(clt_json_get(e, "op"));
@@ -113,7 +113,7 @@ TEST(test_golden)
     assert_int_equal(checked, 39);
 }
 
-/* A flipped window is the window mirrored, whatever else happens to it. */
+/* A flipped window is the mirrored window, whatever else is done to it. */
 TEST(test_flip_of_windows)
 {
     uint8_t *planes = make_planes(40, 30, formula), *pixels = malloc(40 * 30 * CLT_PIXEL), a[3 * 20 * 18],

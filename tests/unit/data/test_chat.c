@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples for fine-tuning: the forms of records and what is trained of each, records that are refused,
- * special tokens in texts, samples that are too long, templates and their programs, packing, and the fields
- * of a row. Needs no device. ctest-labels: quick */
+ * Samples for fine-tuning: the forms of records and which part of each is trained, records that are
+ * refused, special tokens in texts, samples that are too long, templates and their programs, packing, and
+ * the fields of a row. Needs no device. ctest-labels: quick */
 #include "tests/unit/data/data_test.h"
 
 #include "engine/base/rng.h"
@@ -33,7 +33,7 @@ static clt_config *config_for(const char *records, int context, const char *more
     return config_by(records, context, more, "chatml");
 }
 
-/* The text of a sample, with what is trained of it in braces. */
+/* The text of a sample, with its trained parts in braces. */
 static void show(const clt_chat_samples *s, int64_t i, clt_str *out)
 {
     bool inside = false;
@@ -49,7 +49,7 @@ static void show(const clt_chat_samples *s, int64_t i, clt_str *out)
     clt_str_append(out, inside ? "}" : "");
 }
 
-/* What a record becomes: its text, or after "!" the reason why it is refused. */
+/* The result of a record: its text, or after "!" the reason why it is refused. */
 static void expect_by(const char *record, const char *more, const char *template, const char *want)
 {
     CLT_SCOPED(clt_config) *config = config_by(record, 300, more, template);
@@ -166,7 +166,8 @@ TEST(records_that_are_refused)
     "]"
 #define ANSWERED "{\"role\":\"tool\",\"tool_call_id\":\"abcdef123\",\"content\":\"7\"}"
 
-/* Conversations with tools: what is trained, and what is refused with a reason that names the fault. */
+/* Conversations with tools: which parts are trained, and which are refused with a reason that names the
+ * fault. */
 TEST(tools_in_conversations)
 {
     static const struct {
@@ -213,7 +214,7 @@ TEST(tools_in_conversations)
         expect_by(cases[i].record, "", cases[i].template, cases[i].want);
 }
 
-/* Names of special tokens in a message cannot forge a turn, unless the config wants it. */
+/* Names of special tokens in a message cannot fake a turn, unless the config allows them. */
 TEST(special_tokens_in_messages)
 {
     static const char record[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a" E "b\"},"
@@ -311,7 +312,7 @@ TEST(programs_of_templates)
     assert_null(clt_chat_template_find("auto"));
 }
 
-/* The programs with tools, whose text tests/golden/check_chat_programs.py has compared with published
+/* Template programs with tools; tests/golden/check_chat_programs.py has compared their text with published
  * ones. */
 TEST(programs_with_tools)
 {
@@ -397,7 +398,7 @@ TEST(templates_that_do_not_fit)
 
 /* --- packing --- */
 
-/* Checks that each sample is in one row, that rows have room for theirs, and returns the number of rows. */
+/* Checks that each sample is in one row and that no row is too long, and returns the number of rows. */
 static int64_t check_rows(const int64_t *length, int64_t n, int64_t room, clt_chat_packing how)
 {
     CLT_SCOPED(clt_chat_rows) rows = {0};

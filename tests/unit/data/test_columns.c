@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CoNLL's columns: sentences as records of JSON, however columns and lines are separated; what is no word;
- * files of numbered words; faults with their lines; and which files are JSON Lines. Needs no device.
+ * CoNLL's columns: sentences as records of JSON, however columns and lines are separated; what does not
+ * count as a word; files of numbered words; faults with their lines; and which files are JSON Lines. Needs
+ * no device.
  * ctest-labels: quick */
 #include "tests/unit/data/data_test.h"
 
@@ -68,7 +69,7 @@ TEST(words_alone_and_words_with_spaces)
 }
 
 /* CoNLL-U: the words are the second column, the labels the parts of speech; contractions and words that are
- * not written are no words. Other files of numbered words have their labels in the last column. */
+ * not written do not count. Other files with numbered words have their labels in the last column. */
 TEST(numbered_words)
 {
     static const char *const universal[] = {
@@ -155,7 +156,8 @@ TEST(columns_become_classes)
     assert_string_equal(chosen->class_names[1], "Y");
 }
 
-/* A name that ends as JSON Lines do, or a first line that begins as an object does, decides. */
+/* A file counts as JSON Lines by the ending of its name, or by a first line that begins as an object
+ * does. */
 TEST(files_that_are_json_lines)
 {
     static const char *const cases[][2] = {{"a.jsonl", "no record\n"},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loader compared with its definition: which sample is where for any number of ranks, accumulation steps
- * and threads; resume, evaluation, normalisers, errors, early ends. The data source is part of the test, so
- * that it can be slow, fail and count calls. ctest-labels: quick */
+ * The loader compared with its definition: which sample is where for any number of ranks, accumulation
+ * steps and threads; resume, evaluation, normalisers, errors, early end. The data source is part of the
+ * test, so that it can be slow, fail and count calls. ctest-labels: quick */
 #include "tests/unit/data/data_test.h"
 
 #include <stdatomic.h>
@@ -20,12 +20,12 @@ typedef struct probe {
     int64_t fail_at;                /* index whose read fails, -1 none */
     int64_t slow_ns;                /* every read takes this long */
     atomic_int reads;               /* of field 0 */
-    atomic_int reads_alone;         /* of field 1 without field 0, as targets are counted */
-    bool draws;                     /* y tells the draw */
-    bool fails_from;                /* reads of all indices from fail_at on fail */
+    atomic_int reads_alone;         /* reads of field 1 without field 0, which count targets */
+    bool draws;                     /* y contains the draw */
+    bool fails_from;                /* reads from index fail_at on fail, too */
     bool gated;                     /* reads wait until `open` is set */
-    int meet;                       /* the first so many reads wait for each other; 0: nobody waits */
-    atomic_int inside, most_inside; /* reads that wait or sleep at this moment, and at most */
+    int meet;                       /* the first `meet` reads wait for each other; 0: none waits */
+    atomic_int inside, most_inside; /* reads that wait or sleep now, and their maximum */
     atomic_bool open;
 } probe;
 
@@ -35,7 +35,7 @@ static void nap(int64_t ns)
     nanosleep(&t, NULL);
 }
 
-/* Whatever lets a read last. */
+/* Makes a read take its time: waits for other reads, for the gate, then sleeps. */
 static void linger(probe *p, int count)
 {
     int here = atomic_fetch_add(&p->inside, 1) + 1, most = atomic_load(&p->most_inside);
@@ -49,8 +49,8 @@ static void linger(probe *p, int count)
     atomic_fetch_sub(&p->inside, 1);
 }
 
-/* x: the sample's number. y: two bytes of it, and a third one that its draw decides; it goes with x, as a
- * mask goes with its image. */
+/* x: the sample's number. y: two bytes that follow from it; with `draws` the second byte holds seed and
+ * epoch of the draw instead. */
 static clt_status probe_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
 {
     probe *p = source->state;
@@ -112,7 +112,7 @@ typedef struct bench {
     uint8_t memory[MAX_SLOTS][MAX_BATCH * 8];
 } bench;
 
-/* The part of a rank, as trainings divide it. */
+/* Sets the rank's share of the samples, divided as trainings do. */
 static void be_rank(bench *b, int rank)
 {
     clt_loader_options *o = &b->options;
@@ -121,8 +121,8 @@ static void be_rank(bench *b, int rank)
     o->accumulation = clt_job_share(&job, rank, &o->first_micro);
 }
 
-/* y comes first in a slot and the graph's fields are in the other order: offsets and mapping must be obeyed.
- */
+/* y comes first in a slot, and the graph has its fields in the other order, so that offsets and mapping
+ * matter. */
 static void make_bench(bench *b, int64_t samples, int64_t micro_batch, int accumulation, int ranks)
 {
     memset(b, 0, sizeof *b);
@@ -232,7 +232,7 @@ TEST(test_every_sample_once)
             }
 }
 
-/* Ranks take neighbours, as equal in number as can be, and together all of a step. */
+/* Ranks take neighbouring samples, as equal in number as possible, and together take the whole step. */
 TEST(test_shares)
 {
     for (int ranks = 1; ranks <= 9; ranks++)
@@ -249,7 +249,7 @@ TEST(test_shares)
         }
 }
 
-/* A run that goes on with other numbers of ranks still sees every sample once in each epoch. */
+/* A run that continues with another number of ranks still sees every sample once in each epoch. */
 TEST(test_changing_ranks)
 {
     static const int ranks[] = {4, 3, 1, 4};
@@ -268,7 +268,7 @@ TEST(test_changing_ranks)
         assert_int_equal(seen[i], 2); /* 12 steps of 10: two epochs */
 }
 
-/* Epochs need not end with a batch, and a data set may be smaller than a batch. */
+/* Epochs need not end at the end of a batch, and a data set may be smaller than a batch. */
 TEST(test_odd_sizes)
 {
     static const int64_t sizes[] = {1, 2, 5, 13, 31};
@@ -311,7 +311,7 @@ TEST(test_resume)
     drain(&b, parts);
 }
 
-/* Weights of the classes 0 to 4; values of 5 and 6 are none. They add up without rounding. */
+/* Weights of the classes 0 to 4; values of 5 and 6 are not classes. The weights add up without rounding. */
 static const float class_weights[5] = {0.5f, 2, 0, 8, 0.25f};
 
 static double weight_of(int64_t value, int64_t ignore)
@@ -459,7 +459,7 @@ TEST(test_normalisers)
             assert_true(least < most); /* the count does change from step to step */
             clt_loader_destroy(loader);
         }
-    /* a loss that counts a field which no batch carries */
+    /* a loss whose normaliser counts a field that no batch carries */
     clt_loader *loader = NULL;
     b.graph.losses[1].target_field = "z";
     assert_int_equal(clt_loader_create(&b.options, &loader), CLT_ECONFIG);
@@ -467,7 +467,7 @@ TEST(test_normalisers)
     assert_null(loader);
 }
 
-/* Normalisers of 20 steps; returns how often targets were read to be counted. */
+/* The normalisers of 20 steps; returns how often targets were read only to be counted. */
 static int count_targets(int accumulation, int ranks, int workers, double value[20][2])
 {
     static bench b;
@@ -493,8 +493,8 @@ static int count_targets(int accumulation, int ranks, int workers, double value[
     return atomic_load(&b.probe.reads_alone);
 }
 
-/* A slot that holds the whole step is counted as it is; of other steps each target is read once for each loss, however
- * many threads and micro-batches need the result. All ways give the same bits. */
+/* A slot that holds a whole step is counted without further reads; in other steps each target is read once
+ * for each loss, however many threads and micro-batches need the result. All ways give the same bits. */
 TEST(test_targets_are_counted_once)
 {
     double whole[20][2], other[20][2];
@@ -511,7 +511,8 @@ TEST(test_targets_are_counted_once)
     }
 }
 
-/* A traced slot adds at most one span for each thread, however many pieces it was filled in. */
+/* Tracing a slot adds at most one span for each thread, whatever the number of pieces in which it was
+ * filled. */
 TEST(test_spans)
 {
     static bench b;
@@ -543,7 +544,7 @@ TEST(test_spans)
     clt_spans_destroy(b.options.spans);
 }
 
-/* Returns once there have been so many. */
+/* Returns once the counter has reached `count`. */
 static void await_count(atomic_int *counter, int count)
 {
     while (atomic_load(counter) < count)
@@ -580,7 +581,7 @@ static void *destroy(void *context)
     return NULL;
 }
 
-/* Returns once the thread has been seen asleep five times in a row: it waits inside the loader. */
+/* Returns once the thread has been seen asleep five times in a row, that is, waits inside the loader. */
 static void await_sleep(consumer *c)
 {
     for (int asleep = 0; asleep < 5;) {
@@ -618,7 +619,7 @@ TEST(test_destroy_early)
         }
 }
 
-/* A long fill is given up, not waited for: each thread ends with the sample at which the end finds it. */
+/* A long fill is abandoned: each thread stops after the sample that it is reading when the loader ends. */
 TEST(test_fill_is_given_up)
 {
     static bench b;
@@ -631,15 +632,15 @@ TEST(test_fill_is_given_up)
         clt_thread *thread = NULL;
         await_count(&b.probe.inside, workers);
         assert_ok(clt_thread_start(&thread, "destroyer", destroy, &c));
-        await_sleep(&c); /* it waits for them */
+        await_sleep(&c); /* destroy waits for the threads */
         atomic_store(&b.probe.open, true);
         clt_thread_join(thread);
         assert_int_equal(atomic_load(&b.probe.reads), workers);
     }
 }
 
-/* What is random about a sample follows from its epoch and the seed: not from who loads it, nor from where a
- * run goes on. */
+/* The random choices for a sample follow from its epoch and the seed, not from the rank or thread that
+ * loads it, nor from the step at which a run resumed. */
 TEST(test_draws)
 {
     static bench b;
@@ -693,7 +694,7 @@ TEST(test_error_travels)
         }
         clt_loader_destroy(loader);
     }
-    /* a sample that is only counted, by the rank that does not load it */
+    /* a sample that a rank only counts, since another rank loads it */
     make_bench(&b, 40, 4, 1, 2);
     b.options.shuffle = false;
     b.options.last_step = 100;
@@ -716,7 +717,7 @@ TEST(test_bounded)
     b.options.n_slots = 3;
     clt_loader *loader = open_loader(&b);
     clt_slot *held[3] = {NULL};
-    /* a slow consumer: three slots are filled and no more, however long it thinks */
+    /* a slow consumer: three slots are filled and no more, however long it takes */
     await_count(&b.probe.reads, 12);
     nap(20000000);
     assert_int_equal(atomic_load(&b.probe.reads), 12);
@@ -725,7 +726,7 @@ TEST(test_bounded)
         check_slot(&b, held[i], i);
     }
     nap(20000000);
-    assert_int_equal(atomic_load(&b.probe.reads), 12); /* lent slots are not touched */
+    assert_int_equal(atomic_load(&b.probe.reads), 12); /* slots that the consumer holds are not touched */
     for (int i = 0; i < 3; i++)
         check_slot(&b, held[i], i);
     clt_loader_release(loader, held[1]); /* in any order */
@@ -770,8 +771,8 @@ TEST(test_bounded)
     clt_loader_destroy(c.loader);
 }
 
-/* With two slots all of eight threads are busy at once, because they share them; what they fill is what one
- * thread fills. */
+/* With two slots all of eight threads are busy, because they share the slots; the content is the same as
+ * from one thread. */
 TEST(test_slots_are_shared)
 {
     static bench b;
@@ -790,7 +791,7 @@ TEST(test_slots_are_shared)
     drain(&b, NULL);
 }
 
-/* Of several samples that fail at the same time the first one is reported, whichever thread reads it. */
+/* If several samples fail at the same time, the first one is reported, whichever thread reads it. */
 TEST(test_first_failure)
 {
     static bench b;
@@ -836,7 +837,7 @@ TEST(test_consumers)
         assert_int_equal(c[0].slots + c[1].slots + c[2].slots, broken ? 25 : 60);
         clt_loader_destroy(loader);
     }
-    /* destroy while a consumer waits: it is told, not left behind */
+    /* destroy while a consumer waits: the wait ends */
     make_bench(&b, 400, 64, 1, 1);
     b.options.last_step = 60;
     b.probe.gated = true;
@@ -860,11 +861,11 @@ static void refuse(bench *b, clt_status code, const char *words)
     make_bench(b, 40, 4, 2, 2);
 }
 
-/* Slots that nobody gives back: what is asked while the consumer waits ends the wait, and is asked no sooner:
- * once in 0.2 seconds of waiting. */
+/* No slot is released: the check that runs while the consumer waits ends the wait when it fails. It runs
+ * once in 0.2 seconds of waiting, not more often. */
 typedef struct questions {
     int asked;
-    bool fails; /* the third answer */
+    bool fails; /* at the third call */
 } questions;
 
 static clt_status after_three(void *context)
@@ -893,7 +894,7 @@ TEST(test_check_while_waiting)
     assert_int_equal(clt_loader_next(loader, &slot[3]), CLT_EDEVLOST);
     assert_int_equal(q.asked, 3);
     assert_non_null(strstr(clt_error_text(), "the upload failed"));
-    clt_loader_release(loader, slot[0]); /* it goes on where it was */
+    clt_loader_release(loader, slot[0]); /* the stream continues where it was */
     assert_ok(clt_loader_next(loader, &slot[3]));
     assert_int_equal(slot[3]->step, 3);
     clt_loader_destroy(loader);

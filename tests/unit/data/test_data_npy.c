@@ -67,7 +67,7 @@ TEST(test_versions)
         CLT_SCOPED(clt_source) *source = must_open(ONE, CLT_SPLIT_TRAIN);
         assert_int_equal(source->samples, 3);
     }
-    /* one dimension: both orders are one */
+    /* one dimension: both orders are the same */
     put_npy("x", "{'descr': '<f4', 'fortran_order': True, 'shape': (6,), }", x, sizeof x);
     clt_source *source = must_open(ONE, CLT_SPLIT_TRAIN);
     assert_int_equal(source->fields[0].shape.ndim, 0);
@@ -197,7 +197,7 @@ TEST(test_scale_and_finite)
     clt_source_close(source);
 }
 
-/* Header text and the words of the refusal; the data after it is 24 bytes. */
+/* A header's text and the words of the refusal; 24 bytes of data follow the header. */
 TEST(test_bad_headers)
 {
     static const struct {

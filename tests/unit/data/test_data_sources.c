@@ -93,7 +93,7 @@ TEST(test_idx_wide_types)
         must_read(source, 1, 0, x + 2);
         assert_memory_equal(x, cases[c].want, sizeof x);
         clt_source_close(source);
-        /* floats are normalised while reading, and the device is told not to do it again */
+        /* floats are normalised while they are read, so the device must not do it again */
         source = must_open(ONE ",\"scale\":2,\"mean\":1,\"std\":4", CLT_SPLIT_TRAIN);
         assert_true(source->scale == 1.0f && source->mean == 0.0f && source->std == 1.0f);
         must_read(source, 0, 0, x);
@@ -257,7 +257,7 @@ TEST(test_gzip_bomb)
     assert_int_equal(clt_source_check_file(path, "", &text), CLT_EDATA);
     expect_words("/bomb.gz'|more follows the 16 bytes that its header declares");
     clt_str_free(&text);
-    /* the whole of a larger file is there when it is as large as declared */
+    /* a larger file is read completely if it is as large as declared */
     memcpy(bytes, "\0\0\x08\x01\x02\xff\xff\xf8", 8);
     path = put_gzip("large.gz", bytes, SIZE);
     assert_ok(clt_source_check_file(path, "", &text));
@@ -288,11 +288,11 @@ TEST(test_every_header_byte)
             }
             clt_source_close(source);
         }
-    assert_true(opened >= 16); /* at least the byte that was there before */
+    assert_true(opened >= 16); /* the unchanged byte, at least */
     assert_int_equal(opened + refused, 16 * 256);
 }
 
-/* What is wrong with a file of data.eval_path is said of that key, not of data.path, which is fine. */
+/* A fault in a file of data.eval_path is reported for that key, not for data.path, which is correct. */
 TEST(test_paths_of_evaluation)
 {
     static const char *const members[] = {

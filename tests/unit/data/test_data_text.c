@@ -106,7 +106,7 @@ TEST(test_text_list)
     expect_window(source, 3, "def");
     assert_non_null(strstr(source->description, "/b'"));
     clt_source_close(source);
-    /* evaluation files of their own: then nothing is cut from the training text */
+    /* evaluation files are given: the training text is not split */
 #define OWN_EVAL "\"type\":\"text\",\"path\":\"%D/a\",\"eval_path\":\"%D/b\",\"window\":2"
     source = must_open(OWN_EVAL, CLT_SPLIT_TRAIN);
     assert_int_equal(source->samples, 1);
@@ -271,8 +271,8 @@ TEST(test_synthetic_many_classes)
     clt_source_close(wide);
 }
 
-/* Without noise the targets are linear in x: y(a) found from unit responses would need chosen inputs, so the
- * map is solved from as many samples as inputs and must then predict all others. */
+/* Without noise the targets are linear in x. The linear map is solved from as many samples as there are
+ * inputs, and must then predict all others. */
 TEST(test_synthetic_regression)
 {
     enum { D = 5, T = 2 };
@@ -318,7 +318,7 @@ TEST(test_synthetic_regression)
             square += want * want;
         }
     }
-    assert_true(square / (double)(eval->samples * T) > 0.1); /* there is something to learn */
+    assert_true(square / (double)(eval->samples * T) > 0.1); /* the targets are not close to zero */
     clt_source_close(source);
     clt_source_close(eval);
     expect_refused("\"type\":\"synthetic\",\"shape\":[100000],\"classes\":0,\"target_shape\":[100000]",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entities of labels with BIO names: counts worked out by hand, sentences of random labels against the tables
- * of the evaluation of CoNLL-2000, and names that are none. Needs no device.
+ * Entities of labels with BIO names: counts worked out by hand, sentences of random labels against the
+ * tables of the evaluation of CoNLL-2000, and names that are not in BIO form. Needs no device.
  * ctest-labels: quick */
 #include "engine/data/annotated/entities.h"
 
@@ -11,7 +11,7 @@ static const char *const names[] = {"O",     "B-PER", "I-PER", "B-LOC", "I-LOC",
                                     "E-PER", "S-PER", "E-LOC", "S-LOC"};
 enum { NAMES = sizeof names / sizeof names[0] };
 
-/* Reads labels in words apart by spaces. */
+/* Reads labels from words separated by spaces. */
 static int read_labels(const char *text, int32_t *out)
 {
     int n = 0;
@@ -32,16 +32,16 @@ TEST(entities_by_hand)
     } cases[] = {
         {"O O", "O O", {0, 0}, {0, 0}, {0, 0}},
         {"B-PER I-PER O B-LOC", "B-PER I-PER O B-LOC", {1, 1}, {1, 1}, {1, 1}},
-        /* I after O begins an entity: IOB1 and IOB2 are read alike */
+        /* I after O begins an entity: IOB1 and IOB2 are read in the same way */
         {"O I-PER I-PER O", "O B-PER I-PER O", {1, 0}, {1, 0}, {1, 0}},
         {"I-PER B-PER", "B-PER I-PER", {2, 0}, {1, 0}, {0, 0}},
-        /* I of another type begins one, too */
+        /* I of another type begins an entity, too */
         {"B-PER I-LOC", "B-PER I-PER", {1, 1}, {1, 0}, {0, 0}},
         {"B-PER I-LOC I-LOC", "B-PER B-LOC I-LOC", {1, 1}, {1, 1}, {1, 1}},
         /* at the end of the sentence */
         {"O B-LOC I-LOC", "O B-LOC O", {0, 1}, {0, 1}, {0, 0}},
         {"O B-LOC I-LOC", "O I-LOC I-LOC", {0, 1}, {0, 1}, {0, 1}},
-        /* the same words with another type, a longer one, a later beginning */
+        /* the same words with another type, a longer entity, an earlier beginning */
         {"B-PER I-PER", "B-LOC I-LOC", {1, 0}, {0, 1}, {0, 0}},
         {"B-PER O O", "B-PER I-PER O", {1, 0}, {1, 0}, {0, 0}},
         {"O B-PER I-PER", "B-PER I-PER I-PER", {1, 0}, {1, 0}, {0, 0}},
@@ -100,8 +100,8 @@ TEST(figures_by_hand)
 
 /* --- against the tables --- */
 
-/* Pairs of marks between which an entity of the same type begins, and ends; as CoNLL-2000's evaluation and seqeval
- * list them. */
+/* The pairs of marks between which an entity of the same type begins or ends, as the evaluation of
+ * CoNLL-2000 and seqeval list them. */
 static bool listed(const char *const *pairs, char before, char mark)
 {
     for (; *pairs; pairs++)

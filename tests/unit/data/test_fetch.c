@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ctest-labels: quick
  *
- * Downloading data sets from local copies and from a server on this machine: the published files are
- * accepted, complete, recompressed, uncompressed, or in two parts; everything else is refused and leaves
- * nothing under the file's name. Archives with one file are unpacked, or refused. SHA-256 is tested with
- * its published examples, and the conversion of CIFAR-10 to idx. */
+ * Fetching data sets from local copies and from a server on this machine: published files are accepted,
+ * complete, recompressed, uncompressed, or in two parts; anything else is refused and leaves no file of
+ * that name. Archives with one file are unpacked, or refused. SHA-256 is tested with its published
+ * examples, and the conversion of CIFAR-10 to idx. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -112,7 +112,7 @@ TEST_BETWEEN(test_local, prepare, NULL)
     assert_int_equal(r.bytes, packed_size + 1000);
     assert_holds("out/a.gz", false, packed, packed_size);
     assert_holds("out/note.txt", false, content, 1000);
-    /* Again: nothing is needed. */
+    /* Again: no file is needed. */
     assert_int_equal(fetch(0, "/nonexistent", &r), CLT_EUSAGE);
     assert_ok(clt_remove_tree(in_dir("from")));
     assert_int_equal(mkdir(in_dir("from"), 0700), 0);
@@ -120,7 +120,7 @@ TEST_BETWEEN(test_local, prepare, NULL)
     assert_int_equal(r.there, 2);
 }
 
-/* Unpacked by somebody, under the other name, in a folder named after the set, and file://. */
+/* Unpacked by a user, under the other name, in a folder named after the set, and file://. */
 TEST_BETWEEN(test_other_forms, prepare, NULL)
 {
     clt_fetch_result r;
@@ -130,9 +130,9 @@ TEST_BETWEEN(test_other_forms, prepare, NULL)
     snprintf(url, sizeof url, "file://%s", in_dir("from"));
     assert_ok(fetch(0, url, &r));
     assert_holds("out/a.gz", true, content, SIZE);
-    /* One file of a set of one. */
+    /* One file, for a set of one file. */
     assert_ok(fetch(1, in_dir("from/note.txt"), &r));
-    assert_ok(fetch(0, in_dir("from/note.txt"), &r)); /* all there, nothing is asked of it */
+    assert_ok(fetch(0, in_dir("from/note.txt"), &r)); /* the set is complete, so the source is not used */
     assert_ok(clt_remove_tree(in_dir("out")));
     assert_int_equal(fetch(0, in_dir("from/note.txt"), &r), CLT_EUSAGE);
     assert_text_has("name the folder");
@@ -156,7 +156,7 @@ TEST_BETWEEN(test_wrong_copies, prepare, NULL)
     assert_int_equal(unlink(in_dir("from/note.txt")), 0);
     assert_int_equal(fetch(0, in_dir("from"), &r), CLT_EDATA);
     assert_text_has("there is no 'note.txt'");
-    /* What the user has under that name is not replaced. */
+    /* A user's own file of that name is not replaced. */
     put_file("from/note.txt", content, 1000);
     put_file("out/note.txt", "mine", 4);
     assert_int_equal(fetch(0, in_dir("from"), &r), CLT_EDATA);
@@ -168,7 +168,7 @@ TEST_BETWEEN(test_wrong_copies, prepare, NULL)
 
 static struct {
     int socket, port, requests, ranged;
-    int away, away_port; /* a second socket, where a client of FTP would call and nobody answers */
+    int away, away_port; /* a second socket, which an FTP client would call; no call is expected */
     pthread_t thread;
 } server;
 
@@ -273,7 +273,7 @@ FIXTURE(stop_server)
     return 0;
 }
 
-/* The path of an installed program, or NULL. The text is valid until the next call. */
+/* The path of an installed program, or NULL. It is valid until the next call. */
 static const char *program_named(const char *name)
 {
     static const char *const folders[] = {"/usr/bin", "/usr/local/bin", "/bin"};
@@ -311,7 +311,7 @@ TEST_BETWEEN(test_download, start_server, stop_server)
     assert_false(there("out/.fetch.lock"));
 }
 
-/* The first mirror has nothing, the second sends something else, the third is right. */
+/* The first mirror has no file, the second sends another one, the third is right. */
 TEST_BETWEEN(test_mirrors, start_server, stop_server)
 {
     char mirrors[3][64];
@@ -334,7 +334,7 @@ TEST_BETWEEN(test_mirrors, start_server, stop_server)
     assert_false(there("out"));
 }
 
-/* A connection that breaks; the next call goes on behind what came. */
+/* A connection breaks; the next call continues after the received bytes. */
 TEST_BETWEEN(test_resume, start_server, stop_server)
 {
     clt_fetch_result r;
@@ -350,12 +350,12 @@ TEST_BETWEEN(test_resume, start_server, stop_server)
     assert_ok(fetch(0, url("good"), &r));
     assert_true(server.ranged >= 2);
     assert_holds("out/a.gz", false, packed, packed_size);
-    /* What is left of something else is given up. */
+    /* The rest of another file is discarded. */
     assert_int_equal(unlink(in_dir("out/a.gz")), 0);
     put_file("out/a.gz.part", content, 5000);
     assert_ok(fetch(0, url("good"), &r));
     assert_holds("out/a.gz", false, packed, packed_size);
-    /* So is one that is complete already, and right. */
+    /* A complete and correct rest is discarded as well. */
     assert_int_equal(unlink(in_dir("out/a.gz")), 0);
     put_file("out/a.gz.part", packed, packed_size);
     assert_ok(fetch(0, url("good"), &r));
@@ -364,8 +364,8 @@ TEST_BETWEEN(test_resume, start_server, stop_server)
 
 static char *all_programs; /* PATH before the test */
 
-/* Makes a folder with this program the PATH, so that the other one is not found; false if there is no such
- * program. */
+/* Makes a folder with only this program the PATH, so that the other one is not found; false if the program
+ * is missing. */
 static bool only_program(const char *name)
 {
     const char *path = program_named(name);
@@ -396,8 +396,8 @@ static int give_path_back(void **state)
     return stop_server(state);
 }
 
-/* Whichever program downloads: a redirection to another place of the web is followed, and none to anything
- * else, such as FTP: nobody calls there. */
+/* Both programs follow a redirection to another place of the web, and none to anything else, such as
+ * FTP. */
 TEST_BETWEEN(test_redirected, keep_path, give_path_back)
 {
     static const char *const programs[] = {"curl", "wget"};
@@ -453,10 +453,7 @@ static size_t put_little(char *at, uint64_t value, int bytes)
  * `method` is 0. Its directory says that they have `length` bytes. Returns the archive's size. */
 static size_t make_zip(char *zip, int files, int method, uint64_t length)
 {
-    enum {
-        HEADER = 10,
-        TRAILER = 8
-    }; /* of the gzip archive, whose middle and CRC-32 a zip archive has as well */
+    enum { HEADER = 10, TRAILER = 8 }; /* of the gzip archive; a zip archive has the same middle and CRC-32 */
     const char *data = method ? packed + HEADER : content, *crc = packed + packed_size - TRAILER;
     size_t size = method ? packed_size - HEADER - TRAILER : SIZE, used = 0, begin[2] = {0};
     char same[26];
@@ -495,7 +492,7 @@ static size_t make_zip(char *zip, int files, int method, uint64_t length)
     return used + 22;
 }
 
-/* Fetches the set "packed" from an archive of this size, whose hash is the published one. */
+/* Fetches the set "packed" from an archive of this size; the archive's hash counts as published. */
 static clt_status fetch_zip(const char *zip, size_t size, clt_fetch_result *r)
 {
     static char hash[CLT_SHA256_TEXT];
@@ -525,16 +522,16 @@ TEST_BETWEEN(test_zip, prepare, NULL)
     }
     assert_ok(clt_remove_tree(in_dir("from")));
     assert_int_equal(mkdir(in_dir("from"), 0700), 0);
-    assert_ok(fetch(1, in_dir("from"), &r)); /* nothing is needed */
+    assert_ok(fetch(1, in_dir("from"), &r)); /* no file is needed */
     assert_int_equal(r.there, 1);
-    /* a text that was changed is fetched anew */
+    /* a changed text is fetched again */
     size_t size = make_zip(zip, 1, 8, SIZE);
     put_file("from/text.zip", zip, size);
     put_file("out/text.txt", content, SIZE - 1);
     assert_ok(fetch(1, in_dir("from"), &r));
     assert_int_equal(r.there, 0);
     assert_holds("out/text.txt", false, content, SIZE);
-    /* archives with the published hash that are wrong all the same */
+    /* archives with the published hash that are wrong nevertheless */
     assert_int_equal(fetch_zip(zip, make_zip(zip, 2, 8, SIZE), &r), CLT_EDATA);
     assert_text_has("holds 2 files, not one");
     assert_int_equal(fetch_zip(zip, make_zip(zip, 1, 8, SIZE - 1), &r), CLT_EDATA);
@@ -606,13 +603,13 @@ TEST_BETWEEN(test_cifar10, prepare, NULL)
     free(data);
     assert_holds("out/train-labels-idx1-ubyte", false, "\0\0\x08\x01\0\0\0\x0a\1\1\2\2\3\3\4\4\5\5", 18);
     assert_holds("out/test-labels-idx1-ubyte", false, "\0\0\x08\x01\0\0\0\x03\x09\x09\x09", 11);
-    /* Labels that are none, records that are cut, sizes that lead out of the archive. */
+    /* Invalid labels, records that are cut, sizes that lead out of the archive. */
     size = make_tar(tar, 10);
     assert_int_equal(clt_fetch_cifar10(tar, size, folder, &r), CLT_EDATA);
     assert_text_has("label 10");
     size = make_tar(tar, 3);
     for (size_t cut = 0; cut < size - 1024 - 509;
-         cut += 511) /* the last record ends 509 bytes before its block */
+         cut += 511) /* the last record ends 509 bytes before its block does */
         assert_int_equal(clt_fetch_cifar10(tar, cut, folder, &r), CLT_EDATA);
     memcpy(tar + 124, "77777777777", 11);
     assert_int_equal(clt_fetch_cifar10(tar, size, folder, &r), CLT_EDATA);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decoding: pixels are those of Pillow, regions are those of the whole image, and no damage does more than
- * fail. */
+ * Decoding: pixels equal Pillow's, decoded regions equal those of the whole image, and a damaged file gives
+ * an error at worst. */
 #include "tests/unit/data/image_test.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static clt_status decode_all(const void *bytes, size_t size, clt_encoded *image,
     return clt_image_decode(image, (clt_box){0, 0, image->width, image->height}, 1, view);
 }
 
-/* The pixels as Pillow's tobytes() of an RGB image gives them. */
+/* The pixels in the form of Pillow's tobytes() of an RGB image. */
 static uint8_t *rgb_of(const clt_view *view)
 {
     uint8_t *rgb = malloc((size_t)view->width * (size_t)view->height * 3), *to = rgb;
@@ -72,7 +72,7 @@ static void check_mean(const char *name, const clt_json *mean, const clt_view *v
     }
 }
 
-/* Parts that are decoded alone have the pixels of the whole. */
+/* Parts that are decoded alone have the same pixels as in the whole image. */
 static void check_parts(const char *name, const clt_encoded *image, const clt_view *whole)
 {
     CLT_FREED uint8_t *all = rgb_of(whole);
@@ -92,7 +92,7 @@ static void check_parts(const char *name, const clt_encoded *image, const clt_vi
     }
 }
 
-/* Every file does what expected.json says a decoder should do; those that decode have Pillow's mean. */
+/* Every file is decoded or refused as expected.json says; decoded files have Pillow's mean. */
 TEST(test_bad_images)
 {
     clt_json_doc *doc;
@@ -111,8 +111,8 @@ TEST(test_bad_images)
         char *bytes = shared_file(name, &size);
         assert_non_null(bytes);
         clt_status status = decode_all(bytes, size, &image, &view);
-        /* Of this file only the Exif block ends early: all pixels are there, and newer versions of Pillow decode
-         * them. */
+        /* Only the Exif block of this file is cut: all pixels are there, and newer versions of Pillow
+         * decode them. */
         bool whole = strstr(name, "truncated_exif_dpi") != NULL;
         bool may_decode = whole || strncmp(expected, "decode", 6) == 0 || strstr(expected, "ignore"),
              may_report = strstr(expected, "report") != NULL;
@@ -233,7 +233,8 @@ TEST(test_shrink)
     }
 }
 
-/* A file that ends anywhere is an error; one with changed bytes is an error or an image of the same size. */
+/* A file that is cut anywhere is an error; one with changed bytes is an error or an image of the same
+ * size. */
 TEST(test_damage)
 {
     uint32_t random = 99;
@@ -274,7 +275,7 @@ TEST(test_png)
     assert_memory_equal(back, planes, sizeof back);
     for (size_t cut = 0; cut + 12 < file.length; cut += 7)
         assert_int_equal(decode_all(file.text, cut, &image, &view), CLT_EDATA);
-    for (int i = 0; i < 500; i++) { /* every byte is under a checksum */
+    for (int i = 0; i < 500; i++) { /* checksums cover every byte */
         CLT_FREED char *copy = malloc(file.length);
         assert_non_null(copy);
         memcpy(copy, file.text, file.length);
@@ -296,7 +297,7 @@ static void *decode_in_thread(void *context)
     return context;
 }
 
-/* Threads have decoders of their own, which end with them. */
+/* Each thread has a decoder, which is freed when the thread ends. */
 TEST(test_threads)
 {
     int good = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Masks of tokens over 100,000 texts, whole words, files of pairs that are damaged, pairs of sentences.
+ * Masked tokens in 100,000 texts, masked whole words, damaged files of pairs, pairs of sentences.
  * ctest-labels: quick
  * ctest-optimise: no */
 #include "tests/unit/data/tokenizer_test.h"
@@ -77,7 +77,7 @@ TEST(test_counts_and_shares)
     assert_true(fabs((double)masked / (double)places - 0.8) < 0.003);
     assert_true(fabs((double)kept / (double)places - 0.1) < 0.003);
     assert_true(fabs((double)random / (double)places - 0.1) < 0.003);
-    for (int i = 4; i < 40; i++) /* no place is preferred: all occur in nearly as many texts */
+    for (int i = 4; i < 40; i++) /* no place is preferred: each is masked in nearly as many texts */
         assert_true(at_place[i] > at_place[3] / 2 && at_place[i] < 2 * at_place[3]);
 }
 
@@ -166,7 +166,7 @@ TEST(test_pairs)
     assert_ok(clt_pairs_make(&s, &how, 0, DOCUMENTS, see, &all));
     assert_true(all.pairs > 1200);
     double share = (double)all.random / (double)all.pairs;
-    assert_true(share > 0.5 && share < 0.8); /* a rest of one sentence gets a random text, too */
+    assert_true(share > 0.5 && share < 0.8); /* a remainder of one sentence gets a random text, too */
     clt_sentences_free(&s);
 }
 
@@ -189,9 +189,9 @@ TEST(test_damaged_files)
     assert_ok(clt_pair_at(path, &h, bytes, 0, &pair));
     assert_true(h.records == 1 && pair.first == 3 && pair.length == 6 && pair.random);
     assert_int_equal(clt_pair_token(&h, &pair, 4), 8);
-    for (size_t cut = 0; cut < size; cut++) /* every cut is noticed */
+    for (size_t cut = 0; cut < size; cut++) /* every cut is detected */
         assert_int_equal(clt_pair_parse(path, bytes, cut, &h), CLT_EDATA);
-    for (size_t at = 0; at < size; at++) /* no changed byte leads out of the file */
+    for (size_t at = 0; at < size; at++) /* no changed byte leads to a read outside the file */
         for (int bit = 0; bit < 8; bit++) {
             bytes[at] ^= (uint8_t)(1 << bit);
             if (clt_pair_parse(path, bytes, size, &h) == CLT_OK && h.records > 0 &&

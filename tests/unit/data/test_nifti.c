@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ctest-labels: quick
  *
- * NIfTI files: real ones against values that an independent reader computed, written ones of every type and byte
- * order read back, and headers that lie. */
+ * NIfTI files: real ones against values that an independent reader computed, written ones of every type and
+ * byte order read back, and headers with false values. */
 #include "tests/unit/data/data_test.h"
 
 #include <math.h>
@@ -69,7 +69,7 @@ static void compare_file(const char *folder, const clt_json *known)
     free(values);
     clt_volume_close(&v);
 
-    clt_volume look; /* the header alone says the same */
+    clt_volume look; /* the header alone gives the same result */
     assert_ok(clt_volume_look(&look, path, 1, "data.path"));
     assert_memory_equal(look.size, v.size, sizeof v.size);
 }
@@ -131,7 +131,7 @@ static void read_back(const char *path, double slope, double inter, int64_t chan
     clt_volume_close(&v);
 }
 
-/* A header of version 2, or in the other byte order, to be passed on as a geometry. */
+/* A header of version 2, or of the other byte order, to be used as a given geometry. */
 static void other_header(bool second, bool big, clt_nifti *out)
 {
     uint8_t bytes[CLT_NIFTI2_HEADER] = {0};
@@ -210,7 +210,7 @@ TEST(test_mask)
     assert_non_null(strstr(clt_error_text(), "voxel 0,0,3 (depth, height, width) is 3, a class beyond"));
     assert_non_null(strstr(clt_error_text(), "raise data.mask_classes"));
     clt_volume_close(&v);
-    image.slope = 100; /* of 256 classes, the most, more cannot be advised */
+    image.slope = 100; /* 256 classes are the maximum, so the message advises no more */
     assert_ok(clt_nifti_write(in_dir("m.nii.gz"), &image));
     assert_ok(clt_volume_open(&v, in_dir("m.nii.gz"), 1, "test"));
     assert_int_equal(clt_volume_mask(&v, 256, NULL, out), CLT_EDATA);
@@ -225,7 +225,7 @@ TEST(test_mask)
     clt_volume_close(&v);
 }
 
-/* Sizes that are known from torch.nn.functional.interpolate. */
+/* Values that are known from torch.nn.functional.interpolate. */
 TEST(test_resize)
 {
     const int64_t from[3] = {1, 1, 4}, to[3] = {1, 1, 2}, up[3] = {1, 1, 8};
@@ -243,7 +243,7 @@ TEST(test_resize)
     clt_volume_resize_mask(classes, from, up, near);
     for (int i = 0; i < 8; i++)
         assert_int_equal(near[i], i / 2);
-    /* every pair of sizes, in whole numbers: also where a centre lies exactly between two voxels */
+    /* every pair of sizes, in integer arithmetic: also where a centre lies exactly between two voxels */
     for (int64_t a = 1; a <= 64; a++)
         for (int64_t b = 1; b <= 64; b++) {
             const int64_t few[3] = {1, 1, a}, many[3] = {1, 1, b};
@@ -256,7 +256,7 @@ TEST(test_resize)
         }
 }
 
-/* --- lies --- */
+/* --- false headers --- */
 
 static uint8_t good[352 + 60 * 2];
 
@@ -324,7 +324,7 @@ TEST(test_lies)
     assert_ok(open_changed(72, "\x0c\x00", 2, sizeof good)); /* 12 bits in 16 */
     assert_ok(open_changed(112, &nan, 4, sizeof good));      /* no scaling */
     assert_ok(open_changed(112, &zero, 4, sizeof good));
-    assert_ok(open_changed(108, &zero, 4, sizeof good)); /* right behind the header */
+    assert_ok(open_changed(108, &zero, 4, sizeof good)); /* the data follows the header immediately */
     for (size_t size = 0; size < sizeof good; size += size < 360 ? 1 : 13)
         assert_int_equal(open_changed(0, good, 1, size), CLT_EDATA);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples to predict as text: separators, headers, quotes, and hostile input. Array files are read by the
- * sources of training, which have tests of their own. */
+ * Samples to predict as text: separators, headers, quotes, and hostile input. The sources for training read
+ * array files; other programs test these. */
 #include "tests/unit/test.h"
 
 #include "engine/data/data.h"
@@ -95,7 +95,8 @@ TEST(test_bad)
     assert_non_null(strstr(clt_error_text(), "zero byte"));
 }
 
-/* Damaged text never crashes: it is read, or refused as data, and names nothing that steers a terminal. */
+/* Damaged text never crashes: it is read or refused as data, and no message contains control characters of
+ * a terminal. */
 TEST(test_hostile)
 {
     static const char letters[] = "0123456789,,,;; \t\n\n\r\"'-+.eExna\x1b\x7f\xef\xbb\xbf\x80";
@@ -124,7 +125,7 @@ TEST(test_types)
     clt_shape shape = clt_shape1(3);
     assert_string_equal(clt_rows_type("npy")->format->name, "npy");
     assert_null(clt_rows_type("xlsx"));
-    assert_null(clt_rows_type("tokens")); /* a format of training data alone */
+    assert_null(clt_rows_type("tokens")); /* a format only for training data */
     assert_string_equal(clt_rows_types(", ", " or ", names, sizeof names),
                         "idx, npy, raw, csv, cifar, images or nifti");
     assert_int_equal(clt_rows_open("absent.csv", NULL, &shape, NULL, NULL, &rows), CLT_EDATA);

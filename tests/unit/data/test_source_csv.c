@@ -2,8 +2,8 @@
  * ctest-labels: quick
  *
  * Tables as training data: separators, quotes, headers, columns by name and number, the three kinds of
- * targets, the part kept for evaluation, what the training file says about the evaluation file, and
- * everything refused. */
+ * targets, the part kept for evaluation, what the training file decides for the evaluation file, and
+ * everything that is refused. */
 #include "tests/unit/data/data_test.h"
 
 #include <math.h>
@@ -66,7 +66,7 @@ TEST(test_numbers)
 {
     put("t.csv", "1,10,3\n2,20,-4\n");
     clt_source *s = must_open(CSV(""), CLT_SPLIT_TRAIN);
-    assert_int_equal(s->fields[1].dtype, CLT_I32); /* as they are: no classes are made of them */
+    assert_int_equal(s->fields[1].dtype, CLT_I32); /* integers stay numbers and do not become classes */
     assert_int_equal(s->fields[1].max_value, 3);
     assert_int_equal(s->n_class_names, 0);
     must_hold(s, 1, (float[]){2, 20}, -4);
@@ -97,14 +97,13 @@ TEST(test_numbers)
     s = must_open(CSV(",\"target\":\"out\",\"class_names\":[\"-4\",\"3.5\"]"), CLT_SPLIT_TRAIN);
     must_hold(s, 0, (float[]){1}, 1);
     clt_source_close(s);
-    put("t.csv",
-        "1,a\n2,b\n"); /* a first line that could name columns and is a sample, and the other way round */
+    put("t.csv", "1,a\n2,b\n"); /* a first line that could name columns but is a sample, and the reverse */
     s = must_open(CSV(",\"header\":\"yes\""), CLT_SPLIT_TRAIN);
     assert_int_equal(s->samples, 1);
     clt_source_close(s);
 }
 
-/* Each sample is in one of the parts, and the same one for every seed of the training. */
+/* Each sample is in exactly one of the two parts, in the same one for every seed of the training. */
 TEST(test_split)
 {
     char text[4096] = "x,y\n";
@@ -129,7 +128,7 @@ TEST(test_split)
     }
     for (int i = 0; i < 100; i++)
         assert_int_equal(seen[i], 1);
-    assert_true(top > 3 && top < 17); /* drawn, not cut off at the end */
+    assert_true(top > 3 && top < 17); /* drawn at random, not taken from the end */
     char a[CLT_HASH64_TEXT], b[CLT_HASH64_TEXT];
     assert_string_equal(clt_source_fingerprint(train, a), clt_source_fingerprint(eval, b));
     clt_source_close(train);
@@ -144,8 +143,8 @@ TEST(test_split)
                    "leaves none for evaluation");
 }
 
-/* The evaluation file alone would number its classes otherwise, and take whole numbers for what they are not.
- */
+/* Read alone, the evaluation file would number its classes in another way, and take whole numbers for
+ * classes. */
 TEST(test_eval_file)
 {
 #define BOTH CSV(",\"eval_path\":\"%D/e.csv\"")
@@ -167,7 +166,7 @@ TEST(test_eval_file)
     put("t.csv", "1,5\n2,1\n");
     put("e.csv", "1,2.5\n");
     expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA, "line 1|is not a whole number, as the other targets are");
-    assert_int_equal(remove(in_dir("t.csv")), 0); /* a saved model is evaluated without it */
+    assert_int_equal(remove(in_dir("t.csv")), 0); /* a saved model is evaluated without the training file */
     put("e.csv", "x,y\n9,c\n8,b\n");
     s = must_open(CSV(",\"eval_path\":\"%D/e.csv\",\"class_names\":[\"c\",\"b\"]"), CLT_SPLIT_EVAL);
     must_hold(s, 0, (float[]){9}, 0);
@@ -265,7 +264,8 @@ static void must_be_near(const double *got, const double *want, int n)
         assert_true(fabs(got[i] - want[i]) <= 1e-6 * (1 + fabs(want[i])));
 }
 
-/* What is learned from a table's training part, kept in JSON, and used for another table with other columns. */
+/* The facts learned from a table's training part, kept as JSON, are used for another table with other
+ * columns. */
 TEST(test_learned)
 {
 #define LEARNED "\"type\":\"csv\",\"path\":\"%D/t.csv\",\"target\":\"y\""
@@ -281,7 +281,7 @@ TEST(test_learned)
     assert_ok(clt_source_read_field(s, 3, 0, x));
     assert_true(x[1] == 1 && x[2] == 0 && x[3] == 0);
     assert_ok(clt_source_read_field(s, 1, 1, &y));
-    assert_true(y == 90.5f); /* until the model is known to be a regression */
+    assert_true(y == 90.5f); /* not scaled until the model is known to be a regression */
     bool changed;
     assert_int_equal(s->type->regress(s, &changed), CLT_OK);
     assert_true(changed && s->table->target_scaled);
@@ -315,12 +315,12 @@ TEST(test_learned)
     clt_config_destroy(config);
     clt_data_facts_free(&again);
 
-    char *damaged = strstr(text.text, "\"red\""); /* words out of order, a width that is not x's */
+    char *damaged = strstr(text.text, "\"red\""); /* words out of order, a width that differs from x's */
     memcpy(damaged, "\"RED\"", 5);
     assert_int_equal(clt_data_facts_parse(text.text, text.length, "data.json", &again), CLT_ECHECKPOINT);
     expect_words("\"table\"|order of words");
     clt_str_free(&text);
-    facts.table->target_number = 9; /* of three columns */
+    facts.table->target_number = 9; /* there are three columns */
     assert_ok(clt_data_facts_print(&facts, &text));
     assert_int_equal(clt_data_facts_parse(text.text, text.length, "data.json", &again), CLT_ECHECKPOINT);
     expect_words("\"table\": number");
@@ -333,13 +333,14 @@ TEST(test_learned)
     clt_str_free(&text);
     clt_data_facts_free(&facts);
 
-    put("t.csv", "a,a,y\n1,2,5\n3,4,6\n"); /* columns of one name are found by their places */
+    put("t.csv", "a,a,y\n1,2,5\n3,4,6\n"); /* columns of the same name are found by their position */
     s = must_open(LEARNED ",\"split\":0,\"columns\":[\"2\"],\"standardize\":false", CLT_SPLIT_TRAIN);
     assert_ok(clt_source_read_field(s, 1, 0, x));
     assert_true(x[0] == 4 && !s->table->columns[0].name);
     clt_source_close(s);
 
-    /* a column without spread; large numbers; the evaluation part is read with the means of the training part */
+    /* a constant column; large numbers; the evaluation part is standardised with the means of the training
+     * part */
     put("t.csv", "a,b,y\n0.1,1700000001,1\n0.1,1700000002,2\n0.1,1700000003,3\n");
     s = must_open(LEARNED ",\"split\":0", CLT_SPLIT_TRAIN);
     assert_ok(clt_source_read_field(s, 2, 0, x));

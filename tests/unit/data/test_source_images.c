@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The formats images and cifar: which samples there are, what they hold, that any number of threads reads the
- * same, what bad images do, packs. */
+ * The formats images and cifar: which samples there are, their content, equal results with any number of
+ * threads, effects of bad images, packs. */
 #include "tests/unit/data/image_test.h"
 
 #include <sys/stat.h>
@@ -39,7 +39,7 @@ static void put_png(const char *name, int width, int height)
     clt_str_free(&file);
 }
 
-/* Three classes, seven images, and some things that are none. */
+/* Three classes, seven images, and some entries that do not count. */
 static void make_folder(void)
 {
     static const char *const folders[] = {"set",     "set/b_cat",    "set/Ant",
@@ -240,7 +240,7 @@ TEST(test_classes_of_evaluation)
     assert_ok(clt_mkdir_p(in_dir("few/dog")));
     put_png("few/dog/1.png", 20, 20);
     clt_source *source = must_open(IMAGES ",\"eval_path\":\"%D/few\"", CLT_SPLIT_EVAL);
-    expect_at(source, 0, "few/dog/1.png", 2); /* its number in the training data */
+    expect_at(source, 0, "few/dog/1.png", 2); /* the class's number in the training data */
     assert_int_equal(source->fields[1].max_value, 2);
     clt_source_close(source);
     assert_ok(clt_mkdir_p(in_dir("few/wolf")));
@@ -284,7 +284,7 @@ TEST(test_bad_samples)
     clt_source *skips = must_open(IMAGES ",\"size\":16,\"on_bad_sample\":\"skip\"", CLT_SPLIT_TRAIN);
     for (int round = 0; round < 3; round++)
         must_read(skips, 1, 0, x);
-    assert_int_equal(warnings, 1); /* once for the file */
+    assert_int_equal(warnings, 1); /* one warning for the file */
     assert_non_null(strstr(last_warning, "10.JPEG"));
     must_read(skips, 2, 0, next);
     assert_memory_equal(x, next, sizeof x);
@@ -293,7 +293,7 @@ TEST(test_bad_samples)
     assert_non_null(strstr(last_warning, "3 samples were replaced"));
     assert_non_null(strstr(last_warning, "1 image "));
 
-    /* the class comes with the image: the last good one before is the next one around the end */
+    /* the class comes with the replacement: the search for a good image continues at the other end */
     put_file("set/dog/more/a.png", "", 0);
     skips = must_open(IMAGES ",\"size\":16,\"on_bad_sample\":\"skip\"", CLT_SPLIT_TRAIN);
     warnings = 0;
@@ -332,7 +332,7 @@ TEST(test_fingerprint)
     source = must_open("\"type\":\"images\",\"path\":\"%D/moved\"", CLT_SPLIT_TRAIN);
     clt_source_fingerprint(source, b);
     clt_source_close(source);
-    assert_string_equal(a, b); /* places do not matter, names and contents do */
+    assert_string_equal(a, b); /* folders do not matter, names and contents do */
     assert_int_equal(rename(in_dir("moved/dog/z.jpg"), in_dir("moved/dog/y.jpg")), 0);
     source = must_open("\"type\":\"images\",\"path\":\"%D/moved\"", CLT_SPLIT_TRAIN);
     clt_source_fingerprint(source, c);
@@ -340,7 +340,7 @@ TEST(test_fingerprint)
     assert_string_not_equal(a, c);
 }
 
-/* A single image has no class and is cut as in evaluation: it is there to be predicted. */
+/* A single image, to be predicted, has no class and is cropped as in evaluation. */
 TEST(test_alone)
 {
     uint8_t x[3 * 20 * 20], want[3 * 20 * 20];
@@ -402,7 +402,7 @@ TEST(test_pack_resized)
         for (size_t k = 0; k < sizeof x; k++)
             most = abs(x[k] - y[k]) > most && i != 4 ? abs(x[k] - y[k]) : most;
     }
-    assert_int_equal(most, 0); /* sample 4 is smaller: it was kept and is enlarged when it is read */
+    assert_int_equal(most, 0); /* sample 4 is smaller: it is packed as it is, and enlarged when it is read */
     clt_source_close(packed);
     clt_source_close(folder);
 }
@@ -447,7 +447,7 @@ TEST(test_damaged_packs)
         clt_status status = try_open(PACKED ",\"size\":16", CLT_SPLIT_TRAIN, &source);
         if (status == CLT_OK)
             status = clt_source_scan(source);
-        if (status != CLT_EDATA && !(at >= 64 && at < 80)) /* words of the header that are not used */
+        if (status != CLT_EDATA && !(at >= 64 && at < 80)) /* unused words of the header */
             fail_msg("a change of byte %zu of %zu was not noticed", at, size);
         clt_source_close(source);
     }
@@ -488,7 +488,7 @@ TEST(test_cifar10)
     assert_string_equal(train->class_names[9], "truck");
     for (int64_t i = 0; i < 20; i++) {
         assert_int_equal(label_of(train, i), i % 10);
-        must_read(train, i, 0, x); /* auto: no crop */
+        must_read(train, i, 0, x); /* auto means no crop */
         for (int k = 0; k < 3072; k++)
             assert_int_equal(x[k], (uint8_t)(i + k));
     }
@@ -497,7 +497,7 @@ TEST(test_cifar10)
     clt_source_close(train);
     clt_source_close(test);
 
-    /* with a border of 4 black pixels, cut anywhere */
+    /* with a border of 4 black pixels, cropped anywhere */
     train = must_open(CIFAR ",\"crop\":\"pad\"", CLT_SPLIT_TRAIN);
     int moved = 0;
     for (uint32_t epoch = 0; epoch < 20; epoch++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Token shards and sequences of text: positions of the windows, shards as one stream, ids that are checked
- * before they are used, files that are not shards, preparing and verifying folders. ctest-labels: quick */
+ * before use, files that are not shards, preparing and verifying folders. ctest-labels: quick */
 #include "tests/unit/data/tokenizer_test.h"
 
 #include <sys/stat.h>
@@ -100,9 +100,9 @@ TEST(test_text_sequences)
     clt_source *s =
         must_model(",\"context\":4", "\"type\":\"text\",\"path\":\"%D/a\",\"split\":0.5", CLT_SPLIT_TRAIN);
     char x[4];
-    assert_int_equal(s->samples, 6); /* beginnings 0..5 of the ten bytes a..j */
+    assert_int_equal(s->samples, 6); /* windows begin at 0..5 of the ten bytes a..j */
     assert_int_equal(s->fields[0].dtype, CLT_U8);
-    assert_int_equal(s->fields[0].max_value, 255); /* not what this part happens to hold */
+    assert_int_equal(s->fields[0].max_value, 255); /* not the largest value of this part */
     must_read(s, 5, 0, x);
     assert_memory_equal(x, "fghi", 4);
     expect_y(s, 5, (int32_t[]){'g', 'h', 'i', 'j'}, 4);
@@ -149,7 +149,7 @@ TEST(test_text_tokens)
     clt_source *train = must_model(",\"context\":8", TOK, CLT_SPLIT_TRAIN);
     clt_source *eval = must_model(",\"context\":8", TOK, CLT_SPLIT_EVAL);
     size_t cut = (size_t)((double)size * 0.9);
-    while (((uint8_t)text[cut] & 0xc0) == 0x80) /* between characters */
+    while (((uint8_t)text[cut] & 0xc0) == 0x80) /* cut between characters */
         cut--;
     clt_ids ids = encode_all(t, text, cut), rest = encode_all(t, text + cut, size - cut);
     assert_int_equal(train->samples, ids.count - 8);
@@ -238,11 +238,11 @@ static void expect_stream(const clt_source *s, int64_t total)
 TEST(test_shards)
 {
     put_stream("train_000.bin", 0, 10, true);
-    put_stream("train_001.bin", 10, 0, true); /* empty shards are skipped over */
+    put_stream("train_001.bin", 10, 0, true); /* empty shards are skipped */
     put_stream("train_002.bin", 10, 3, true);
     put_stream("train_003.bin", 13, 20, false);
     put_stream("val_000.bin", 0, 11, true);
-    put_stream(".train_009.bin", 50, 7, true); /* hidden: not meant */
+    put_stream(".train_009.bin", 50, 7, true); /* hidden: does not count */
     static const char *const ways[] = {
         "\"type\":\"tokens\",\"path\":\"%D\"", "\"type\":\"tokens\",\"path\":\"%D/train_*.bin\"",
         "\"type\":\"tokens\",\"path\":[\"%D/train_000.bin\",\"%D/train_001.bin\",\"%D/train_00[23].bin\"]",
@@ -303,8 +303,8 @@ TEST(test_bounds)
     put_u32("wide.bin", wide, 10);
     clt_source *s =
         must_model(",\"context\":4", "\"type\":\"tokens\",\"path\":\"%D/small.bin\"", CLT_SPLIT_TRAIN);
-    must_read(s, 0, 0, x);                                  /* no bound yet */
-    assert_ok(clt_source_check_bound(s, 0, 400, true, -1)); /* nothing is read now ... */
+    must_read(s, 0, 0, x);                                  /* no limit yet */
+    assert_ok(clt_source_check_bound(s, 0, 400, true, -1)); /* the file is not read now ... */
     must_read(s, 4, 0, x);
     assert_int_equal(clt_source_read_field(s, 0, 0, x), CLT_EDATA); /* ... but before the window is used */
     expect_words("small.bin'|token 3 (byte 1030) is 500|0 to 399");
@@ -403,7 +403,7 @@ TEST(test_like)
         (void)snprintf(json, sizeof json, text, types[i]);
         assert_ok(clt_config_parse(json, "test", NULL, 0, &config));
         assert_ok(clt_source_open_like(config, &s));
-        /* of an unknown vocabulary, as here of the tokens, ids may be wide */
+        /* if the vocabulary's size is unknown, as for these tokens, ids may be wide */
         assert_int_equal(s->fields[0].dtype, i == 0 ? CLT_U8 : CLT_I32);
         assert_int_equal(s->fields[0].shape.dim[0], 6);
         must_read(s, 12345, 1, y);
@@ -509,7 +509,7 @@ TEST(test_prepare)
     int counts[2] = {0};
     assert_ok(clt_prepare_check(out, count_reports, counts));
     assert_true(counts[0] == 1 + r.train_shards + r.val_shards && counts[1] == 0);
-    /* once more at the same place: refused; stopped half-way: nothing stays */
+    /* a second run into the same folder is refused; a run that is stopped leaves nothing */
     assert_int_equal(clt_prepare(&o, &r), CLT_EUSAGE);
     expect_words("there already|--out");
     (void)snprintf(out, sizeof out, "%s/stopped", test_folder());

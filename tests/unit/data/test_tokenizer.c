@@ -45,8 +45,8 @@ static size_t put_utf8(char *out, uint32_t code)
     return size;
 }
 
-/* The string at *at, which stands behind its opening quote. The project's own reader refuses the NUL that one
- * of the strings holds. */
+/* Reads the string at *at, which points after its opening quote. The project's own reader refuses the NUL
+ * that one of the strings holds. */
 static size_t read_string(const char **at, char *out)
 {
     size_t size = 0;
@@ -165,7 +165,7 @@ TEST(test_bytes)
     assert_int_equal(clt_tokenizer_decode(t, beyond, 2, &text), CLT_EDATA);
     expect_words("id 256|place 1|0 to 255");
     clt_str_free(&text);
-    /* saved as a vocabulary of 256 letters without merges, and known again */
+    /* saved as a vocabulary of 256 letters without merges, and recognised again */
     assert_ok(clt_tokenizer_save(t, in_dir("bytes.json")));
     clt_tokenizer *again = open_tokenizer(in_dir("bytes.json"));
     assert_true(clt_tokenizer_is_bytes(again) && clt_tokenizer_hash(again) == clt_tokenizer_hash(t));
@@ -191,20 +191,20 @@ TEST(test_letters)
         assert_true(clt_bytes_of_letters(letters.text, letters.length, back, &count));
         assert_true(count == 1 && (uint8_t)back[0] == byte);
     }
-    assert_int_equal(clt_byte_letter(' '), 0x120); /* the letter that vocabularies show for a space */
+    assert_int_equal(clt_byte_letter(' '), 0x120); /* the letter that stands for a space in vocabularies */
     assert_int_equal(clt_byte_letter('\n'), 0x10a);
     assert_int_equal(clt_byte_letter(0xad), 0x143);
     assert_int_equal(clt_byte_of_order(0), '!');
     assert_int_equal(clt_byte_of_order(188), 0);
     assert_int_equal(clt_byte_of_order(255), 0xad);
     assert_false(clt_bytes_of_letters(" ", 1, back, &count));
-    assert_false(clt_bytes_of_letters("\xc5\x84", 2, back, &count)); /* U+0144, behind the last one */
+    assert_false(clt_bytes_of_letters("\xc5\x84", 2, back, &count)); /* U+0144, one after the last letter */
     assert_false(clt_bytes_of_letters("\xe6\x97\xa5", 3, back, &count));
 }
 
 /* --- merges against their definition --- */
 
-/* Each merge in turn, over the whole word, left to right. */
+/* Applies each merge in turn to the whole word, from left to right. */
 static size_t merge_by_definition(const clt_tokenizer *t, const char *word, size_t n, uint32_t *id)
 {
     for (size_t i = 0; i < n; i++)
@@ -360,7 +360,7 @@ TEST(test_cut)
 TEST(test_threads)
 {
     size_t size;
-    char *text = long_text(14000, &size); /* several pieces */
+    char *text = long_text(14000, &size); /* long enough for several pieces */
     CLT_SCOPED(clt_tokenizer) *t = small_tokenizer();
     clt_ids whole = encode_all(t, text, size);
     for (int threads = 1; threads <= 3; threads += 2) {
@@ -372,7 +372,7 @@ TEST(test_threads)
     }
     assert_int_equal(clt_tokenize(t, text, size, 2, refuse, NULL), CLT_ESTORAGE);
     expect_words("no more after");
-    assert_ok(clt_tokenize(t, text, 0, 2, refuse, NULL)); /* nothing to deliver */
+    assert_ok(clt_tokenize(t, text, 0, 2, refuse, NULL)); /* no ids to deliver */
     free(whole.id);
     free(text);
 }
@@ -387,7 +387,7 @@ TEST(test_training)
     assert_int_equal(clt_tokenizer_vocab(t), 330);
     assert_int_equal(clt_tokenizer_end_of_text(t), 329);
     assert_true(round_trip(t, text, size) < size * 2 / 3);
-    /* in pieces, in another order: the same */
+    /* the same text in pieces and in another order gives the same vocabulary */
     clt_bpe_trainer *trainer;
     assert_ok(clt_bpe_trainer_create(&trainer));
     size_t one = sizeof sample_text - 1;
@@ -473,7 +473,7 @@ TEST(test_training_refused)
     clt_tokenizer_close(t);
 }
 
-/* Normal form C puts marks into the order of their classes, also when there are very many of them. */
+/* Normal form C sorts marks by their classes, also if there are very many of them. */
 TEST(test_nfc_marks)
 {
     enum { PAIRS = 1000000 };
@@ -494,8 +494,8 @@ TEST(test_nfc_marks)
     clt_str_free(&normal);
 }
 
-/* Only runs of characters that may change are composed; what is beside them stays, and the starter before a
- * run takes part in it. */
+/* Only runs of characters that may change are composed; their neighbours stay, except that the starter
+ * before a run takes part in it. */
 TEST(test_nfc_at_the_borders_of_runs)
 {
     static const struct {
@@ -512,7 +512,7 @@ TEST(test_nfc_at_the_borders_of_runs)
         {"\xd0\xb8\xd0\xb8\xcc\x86\xd0\xb8", "\xd0\xb8\xd0\xb9\xd0\xb8"},     /* Cyrillic */
         {"\xe1\xb8\x8d\xcc\x87z", "\xe1\xb8\x8d\xcc\x87z"},                   /* nothing composes */
         {"\xe2\x84\xab", "\xc3\x85"},                                         /* the Angstrom sign */
-        {"x\xe2\x84\xab\xcc\x81y", "x\xc7\xbay"},                             /* which then joins a mark */
+        {"x\xe2\x84\xab\xcc\x81y", "x\xc7\xbay"},                             /* the result joins a mark */
         {"\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab", "\xed\x95\x9c"},             /* Hangul of three parts */
         {"\xed\x95\x98\xe1\x86\xab\xed\x95\x98", "\xed\x95\x9c\xed\x95\x98"}, /* a syllable and a tail */
         {"e\xff\xcc\x81", "e\xff\xcc\x81"},                                   /* an invalid byte divides */
@@ -534,7 +534,8 @@ TEST(test_nfc_at_the_borders_of_runs)
     assert_false(clt_nfc_is_plain("\xd0\xb8\xcc\x86", 4));
 }
 
-/* A text of one character is told plain only if form C keeps it, and form D does not change its form C. */
+/* A text of one character counts as plain only if form C keeps it; decomposing it to form D does not change
+ * its form C. */
 TEST(test_nfc_of_every_character)
 {
     int changed = 0;
@@ -549,8 +550,8 @@ TEST(test_nfc_of_every_character)
         assert_ok(clt_nfd(text.text, text.length, &again));
         CLT_SCOPED(clt_str) back = {0};
         assert_ok(clt_nfc(again.text, again.length, &back));
-        assert_string_equal(back.text, normal.text); /* through form D to the same form C */
+        assert_string_equal(back.text, normal.text); /* form D leads to the same form C */
         changed += !same;
     }
-    assert_int_equal(changed, 1120); /* as many as have the property NFC_Quick_Check=No */
+    assert_int_equal(changed, 1120); /* the number of characters with NFC_Quick_Check=No */
 }

@@ -41,7 +41,7 @@ static void put_merges(const char *name, const char *text)
     put_file(name, text, strlen(text));
 }
 
-/* A tokenizer.json with these parts; `rest` stands in front of the model, `more` inside it. */
+/* A tokenizer.json with these parts; `rest` is inserted before the model, `more` inside it. */
 static void put_json(const char *name, const char *extra, const char *merges, const char *rest,
                      const char *more)
 {
@@ -121,7 +121,7 @@ TEST(test_tokenizer_json)
     assert_true(clt_tokenizer_hash(a) == clt_tokenizer_hash(again));
     clt_tokenizer_close(again);
     clt_tokenizer_close(a);
-    /* a word that is a token as a whole: "hel" without the merge that makes it */
+    /* a word that is one token: "hel" without the merge that makes it */
     put_json("i.json", EXTRA, "[\"h e\"]", LEVEL, "\"ignore_merges\":true,");
     clt_tokenizer *i = open_tokenizer(in_dir("i.json"));
     ids = encode_all(i, "hel", 3);
@@ -177,7 +177,7 @@ TEST(test_bad_vocab)
     memcpy(large + 69990, "\":256", 6);
     bad_vocab(large, "must have 1 to 65535");
     free(large);
-    /* an entry that is not written in byte letters is kept as it is, and nothing encodes to it */
+    /* an entry that is not in byte letters is kept as it is, and no text is encoded to it */
     put_vocab("vocab.json", EXTRA ",\"a b\":261");
     CLT_SCOPED(clt_tokenizer) *t = open_tokenizer(in_dir("vocab.json"));
     assert_int_equal(round_trip(t, "a b", 3), 3);
@@ -210,7 +210,7 @@ TEST(test_bad_merges)
     put_merges("merges.txt", "");
     assert_int_equal(truncate(in_dir("merges.txt"), 65 << 20), 0);
     expect_bad(in_dir("merges.txt"), "merges.txt|more than");
-    /* cut off at the end of a line: the vocabulary has many tokens that nothing makes */
+    /* cut off at the end of a line: the vocabulary has many tokens that no merge makes */
     clt_str extra = {0};
     for (int i = 0; i < 300; i++)
         clt_str_printf(&extra, ",\"t%d\":%d", i, 256 + i);
@@ -232,7 +232,7 @@ static void bad_json(const char *extra, const char *merges, const char *rest, co
 #define TEMPLATE(pieces) "{\"type\":\"TemplateProcessing\",\"single\":[" pieces "],\"special_tokens\":{}}"
 #define SEQUENCE(parts) "{\"type\":\"Sequence\",\"processors\":[" parts "]}"
 
-/* Post-processors that would change ids, or that nobody knows. */
+/* Post-processors that would change ids, or that are unknown. */
 static void bad_post_processors(void)
 {
     static const char *const bad[][2] = {
@@ -256,7 +256,7 @@ static void bad_post_processors(void)
         bad_json(EXTRA, "[]", bad[i][0], "", bad[i][1]);
 }
 
-/* Those that other programs write and that leave every id as it is. */
+/* Post-processors that other programs write and that change no id. */
 TEST(test_idle_post_processors)
 {
     static const char *const good[] = {
@@ -287,7 +287,7 @@ TEST(test_idle_post_processors)
 #define STRIP(start, stop)                                                                                   \
     "\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":" start ",\"stop\":" stop "},"
 
-/* Settings of SentencePiece's kind that the tokenizers library has and cltrain does not know. */
+/* Settings of SentencePiece's kind that the tokenizers library supports and cltrain does not. */
 static void bad_sentence_json(void)
 {
     bad_json(EXTRA, "[]", "\"pre_tokenizer\":{\"type\":\"Metaspace\"},", "", "another replacement");
@@ -316,7 +316,7 @@ static void keep_line(void *context, clt_log_level level, const char *line)
         (void)snprintf(told, sizeof told, "%s", line);
 }
 
-/* Characters that get no token are told, and only where that can happen. */
+/* A warning says that characters without a token are left out, and appears only where that can happen. */
 TEST(test_characters_left_out)
 {
     static const char warning[] = "characters without a token are left out of texts";
@@ -464,7 +464,7 @@ TEST(test_sides_refused)
         put_side("pair/tokenizer_config.json", pairs[i][0]);
         expect_bad(in_dir("pair"), pairs[i][1]);
     }
-    /* a class with other rules than the file's changes nothing (SmolLM2 is published so) */
+    /* a class with rules that differ from the file's changes nothing (SmolLM2 is published in this way) */
     static const char *const classes[] = {"GPT2TokenizerFast", "Qwen2Tokenizer"};
     CLT_SCOPED(clt_tokenizer) *plain = open_tokenizer(in_dir("whole"));
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {

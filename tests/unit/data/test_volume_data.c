@@ -81,7 +81,7 @@ TEST(test_whole_volumes)
     assert_int_equal(s->fields[1].max_value, 2);
     must_read(s, 0, 0, x);
     must_read(s, 0, 1, y);
-    /* cut around the centre: 10 x 12 x 14 from 2, 3, 4 on */
+    /* cropped around the centre: 10 x 12 x 14, from 2, 3, 4 on */
     for (int64_t i = 0; i < 216; i++) {
         int64_t z = i / 36 + 2, yy = i / 6 % 6 + 3, xx = i % 6 + 4;
         raw[0] = (float)(((z * 12 + yy) * 14 + xx) % 1000);
@@ -105,7 +105,7 @@ TEST(test_padded_and_resized)
         must_open("\"type\":\"nifti\",\"path\":\"%D\",\"volume\":[16],\"split\":0,\"window_low\":-100,"
                   "\"window_high\":400",
                   CLT_SPLIT_TRAIN_ONCE);
-    must_read(s, 1, 0, x); /* 10 x 10 x 10 lies from 3 on, around it the lower end of the window */
+    must_read(s, 1, 0, x); /* 10 x 10 x 10 begins at 3; around it is the lower end of the window */
     for (int64_t i = 0; i < 4096; i++) {
         int64_t z = i / 256 - 3, y = i / 16 % 16 - 3, xx = i % 16 - 3;
         bool inside = z >= 0 && z < 10 && y >= 0 && y < 10 && xx >= 0 && xx < 10;
@@ -142,7 +142,7 @@ TEST(test_classes)
     assert_int_equal(y, 1);
     clt_source_close(s);
     s = must_open("\"type\":\"nifti\",\"path\":\"%D/train\",\"eval_path\":\"%D/eval\"", CLT_SPLIT_EVAL);
-    must_read(s, 0, 1, &y); /* the training folder tells that lung is class 1 */
+    must_read(s, 0, 1, &y); /* the training folder says that lung is class 1 */
     assert_int_equal(y, 1);
     clt_source_close(s);
     expect_refused("\"type\":\"nifti\",\"path\":\"%D/train\",\"split\":0,\"class_names\":[\"lung\"]",
@@ -177,7 +177,7 @@ TEST(test_decathlon_and_npy)
         assert_true(x[i] == (float)i);
 }
 
-/* A run that has begun is not held up by labels that a new one is refused with. */
+/* A run that has begun continues with labels that a new run would be refused for. */
 static void goes_on_without_names(const char *text)
 {
     static const clt_data_facts begun;
@@ -285,7 +285,8 @@ TEST(test_patches_are_pure)
     clt_source_close(s);
 }
 
-/* A patch of image and mask is the same place of both, also mirrored: the voxel's value says where it was. */
+/* A patch takes image and mask from the same place, also if mirrored: the voxel's value says where it
+ * was. */
 TEST(test_image_and_mask_agree)
 {
     float x[120];
@@ -473,7 +474,7 @@ static counted counts;
 static clt_status make_counted(void *context, int64_t index, void **thing, uint64_t *bytes)
 {
     counted *c = context;
-    assert_int_equal(atomic_fetch_add(&c->making[index], 1), 0); /* one thread at a time makes a thing */
+    assert_int_equal(atomic_fetch_add(&c->making[index], 1), 0); /* one thread at a time makes an item */
     usleep(200);
     atomic_fetch_add(&c->made, 1);
     atomic_fetch_add(&c->alive, 1);
@@ -532,7 +533,7 @@ TEST(test_cache)
     }
     clt_cache_facts facts = clt_volume_cache_facts(cache);
     assert_true(facts.bytes <= 50);
-    assert_true(facts.most <= 50 + 8 * 10); /* beside what is in use */
+    assert_true(facts.most <= 50 + 8 * 10); /* in addition to the items in use */
     assert_int_equal(atomic_load(&counts.alive), facts.bytes / 10);
     clt_volume_cache_destroy(cache);
     assert_int_equal(atomic_load(&counts.alive), 0);
@@ -575,7 +576,7 @@ TEST(test_bad_files)
     clt_source *s = open_patches(",\"mask_classes\":3,\"on_bad_sample\":\"skip\"", CLT_SPLIT_TRAIN);
     uint8_t y[120];
     assert_int_equal(s->samples, 32);
-    for (int64_t i = 24; i < 32; i++) { /* volume d: its mask is bad, volume a takes its place */
+    for (int64_t i = 24; i < 32; i++) { /* volume d has a bad mask, so volume a replaces it */
         read_sample(s, i, 0, x, y);
         for (int k = 0; k < 120; k++)
             assert_true(y[k] <= 1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ctest-labels: quick
  *
- * Where volumes lie: distances, axes and place from one of the header's two forms, against numbers of
- * nibabel; headers that contradict themselves; masks that lie otherwise than their images; pairs of .hdr
- * and .img; nnU-Net's names; masks whose values are 0 and 255, or almost whole; what is left out of a
- * folder, by name. */
+ * The position of volumes in space: spacing, axes and origin from one of the header's two forms, compared
+ * with nibabel's numbers; headers that contradict themselves; masks that are placed differently from their
+ * images; pairs of .hdr and .img; nnU-Net's names; masks whose values are 0 and 255, or almost whole; which
+ * files of a folder are left out, by name. */
 #include "tests/unit/data/data_test.h"
 
 #include <math.h>
@@ -110,7 +110,8 @@ TEST(test_forms)
         expect_oblique(&s);
         assert_string_equal(s.conflict, "");
     }
-    /* pixdim of another program: all three are the sform's, and it is told */
+    /* pixdim as another program writes it: the sform decides all three distances, and a conflict is
+     * reported */
     patch_file("a.nii", 80, wrong_pixdim, sizeof wrong_pixdim);
     patch_file("a.nii", 252, sform, 4);
     space_of("a.nii", &s);
@@ -120,7 +121,7 @@ TEST(test_forms)
     patch_file("a.nii", 252, qform, 4);
     space_of("a.nii", &s);
     assert_true(s.spacing[0] == 1 && s.spacing[2] == 1 && !s.conflict[0] && strcmp(s.axes, "LAS") == 0);
-    /* a qform with another place, or other axes */
+    /* a qform with another origin, or other axes */
     patch_file("a.nii", 76, pixdim, sizeof pixdim);
     patch_file("a.nii", 252, both, 4);
     patch_file("a.nii", 268, other_place, sizeof other_place);
@@ -137,7 +138,7 @@ TEST(test_forms)
     patch_file("a.nii", 80, (const float[3]){0.8003f, 0.9f, 2.5f}, 12);
     space_of("a.nii", &s);
     assert_string_equal(s.conflict, "");
-    /* an sform that is none */
+    /* an invalid sform */
     patch_file("a.nii", 280, flat, sizeof flat);
     space_of("a.nii", &s);
     assert_string_equal(s.axes, "LAS");
@@ -179,7 +180,7 @@ static void keep_line(void *context, clt_log_level level, const char *line)
         snprintf(warned + strlen(warned), sizeof warned - strlen(warned), "%s\n", line);
 }
 
-/* What is warned of when the folder is opened. */
+/* The warnings when the folder is opened. */
 static const char *warnings(bool turned)
 {
     bench b;
@@ -213,7 +214,7 @@ TEST(test_masks_elsewhere)
     patch_file("masks/a.nii", 292, &place, 4); /* srow_x[3] */
     says(warnings(false), "1 mask has a header that does not match the image");
     says(warned, "masks/a.nii' has the first voxel at -30, 0, 0 mm instead of 0, 0, 0 mm");
-    /* mirrored, but each voxel is where it was: no difference once data.orientation turns both */
+    /* mirrored, but with each voxel at its old place: no difference once data.orientation turns both */
     patch_file("masks/a.nii", 280, &mirrored, 4);
     patch_file("masks/a.nii", 292, &corner, 4);
     says(warnings(false), "masks/a.nii' has axes LAS instead of RAS;");
@@ -268,7 +269,7 @@ TEST(test_pairs)
         assert_true(values[i] == (float)(7 + i));
     close_bench(&b);
     assert_string_equal(warnings(false), "");
-    /* either of the two names the volume */
+    /* both names open the volume */
     assert_ok(clt_volume_open(&v, in_dir("images/a.img"), 1, "test"));
     assert_true(v.header.pair && v.size[0] == SIZE_Z);
     clt_volume_close(&v);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ctest-labels: quick
  *
- * Volumes in one orientation and with one spacing: every way in which a file's axes can lie, from sform and qform; images
- * and masks after data.orientation and data.spacing against formulas of where a voxel lies in the body; the way back for
- * predicted masks; what headers do not say; warnings. */
+ * Volumes in one orientation and with one spacing: every orientation of a file's axes, from sform and
+ * qform; images and masks after data.orientation and data.spacing, compared with formulas for a voxel's
+ * place in the body; predicted masks back in the file's space; facts that headers lack; warnings. */
 #include "tests/unit/data/data_test.h"
 
 #include <math.h>
@@ -11,8 +11,9 @@
 #include "engine/base/log.h"
 #include "engine/data/volumes/volume_set.h"
 
-/* How the axes x, y, z of a file lie: axis j goes along direction way[j] of the body (0 right, 1 front, 2 head), downwards
- * where down[j], its voxels spacing[j] mm apart. The body's corner is at 0: a voxel's centre is half a voxel from it. */
+/* The directions of a file's axes x, y, z: axis j runs along direction way[j] of the body (0 right, 1
+ * front, 2 head), downwards if down[j], with voxels spacing[j] mm apart. The body's corner is at 0: the
+ * nearest voxel's centre lies half a voxel inside. */
 typedef struct lie {
     int way[3];
     bool down[3];
@@ -25,7 +26,7 @@ typedef struct lie {
 static int16_t values[MOST];
 static float numbers[MOST];
 
-/* Where a voxel's centre is, in mm. */
+/* The position of a voxel's centre in mm. */
 static void place_of(const lie *l, const int64_t voxel[3], double mm[3])
 {
     for (int j = 0; j < 3; j++) {
@@ -39,7 +40,7 @@ static double image_at(const double mm[3])
     return 3 * mm[0] - 5 * mm[1] + 0.5 * mm[2] + 7;
 }
 
-/* Boxes of several classes. */
+/* The class at a place: the classes form boxes. */
 static int mask_at(const double mm[3])
 {
     return ((int)floor(mm[0] / 3) + 2 * (int)floor(mm[1] / 4) + (int)floor(mm[2] / 5)) % 3;
@@ -54,7 +55,7 @@ static void patch_file(const char *name, long at, const void *bytes, size_t n)
     assert_int_equal(fclose(file), 0);
 }
 
-/* Writes how the axes lie as an sform. */
+/* Writes the directions of the axes as an sform. */
 static void patch_sform(const char *name, const lie *l)
 {
     float rows[3][4] = {{0}};
@@ -130,8 +131,9 @@ static double clamped(double value, double low, double high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* Compares volume `index` with the formulas. spacing: of the result, along right, front, head; up: whether its axes go
- * up; its width goes right, its height front, its depth to the head. */
+/* Compares volume `index` with the formulas. The result's width runs right, its height front, its depth to
+ * the head; `spacing` is in this order, and `up` says which axes run in this direction and not against
+ * it. */
 static void check_volume(const bench *b, int64_t index, const lie *l, const double spacing[3],
                          const bool up[3])
 {
@@ -152,7 +154,7 @@ static void check_volume(const bench *b, int64_t index, const lie *l, const doub
         int64_t at[3] = {i % size[2], i / size[2] % size[1], i / size[2] / size[1]};
         double mm[3], inside[3], voxel[3];
         for (int d = 0; d < 3; d++) {
-            double along = ((double)at[d] + 0.5) * spacing[d]; /* from the edge where the axis begins */
+            double along = ((double)at[d] + 0.5) * spacing[d]; /* from the edge at which the axis begins */
             inside[d] = clamped(along, 0.5 * own[d], body[d] - 0.5 * own[d]);
             voxel[d] = (floor(clamped(along, 0, body[d] - 1e-6) / own[d] + 1e-9) + 0.5) * own[d];
             mm[d] = up[d] ? inside[d] : body[d] - inside[d];
@@ -168,7 +170,7 @@ static void check_volume(const bench *b, int64_t index, const lie *l, const doub
 
 static const bool all_up[3] = {true, true, true};
 
-/* All 48 ways, turned to RAS; and to LPS, whose width goes left and height to the back. */
+/* All 48 orientations, turned to RAS; and to LPS, whose width runs left and whose height runs back. */
 TEST(test_orientations)
 {
     static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -198,7 +200,7 @@ TEST(test_orientations)
     }
 }
 
-/* The letters of a qform: the quaternion's b, c, d and the sign of the third axis (pixdim[0]). */
+/* The axis letters of a qform: the quaternion's b, c, d and the sign of the third axis (pixdim[0]). */
 TEST(test_qform)
 {
     static const struct {
@@ -279,7 +281,7 @@ TEST(test_spacing)
     }
 }
 
-/* A predicted mask comes back to the file's voxels: without loss where voxels became smaller. */
+/* A predicted mask is mapped back to the file's voxels: without loss where the voxels had become smaller. */
 TEST(test_way_back)
 {
     const lie l = {{2, 0, 1}, {true, false, true}, {2, 3, 1}, {7, 6, 9}};
@@ -334,7 +336,7 @@ TEST(test_what_is_missing)
     assert_int_equal(open_bench(&b, &spacing, 1000), CLT_EDATA);
     expect_words("images/a.nii|pixdim|data.spacing");
     close_bench(&b);
-    /* nothing is asked for: all is well, with a warning for what differs */
+    /* without data.orientation and data.spacing all is accepted, with a warning for what differs */
     clear();
     put("images/a.nii", &ras, false);
     put("masks/a.nii", &lps, true);
@@ -366,7 +368,7 @@ TEST(test_what_is_missing)
         clt_source_close(source);                                                                            \
     } while (0)
 
-/* What is told of the voxels' sizes is that of the volumes after turning, with data.orientation alone, too. */
+/* The reported voxel sizes are those after turning, also with data.orientation alone. */
 static void describe_turned(void)
 {
     const lie l = {{0, 1, 2}, {true, true, false}, {0.8, 0.8, 2}, {10, 10, 10}};
@@ -390,7 +392,7 @@ static void describe_turned(void)
     assert_ok(clt_remove_tree(in_dir("masks/b.nii")));
 }
 
-/* The keys of the config, and what is told of the data. */
+/* The keys of the config, and the description of the data. */
 TEST(test_config)
 {
     const lie l = {{0, 1, 2}, {true, true, false}, {0.8, 0.8, 2}, {10, 10, 6}};

@@ -192,7 +192,7 @@ TEST(test_rules)
     assert_int_equal(clt_config_int(automatic, "data.micro_batch"), -1);
     clt_config_destroy(automatic);
     const char *const none[] = {"data.split=0"};
-    clt_config_destroy(parse_ok(good, none, 1)); /* true of data that is never split */
+    clt_config_destroy(parse_ok(good, none, 1)); /* data.split 0 divides nothing */
     refused(good, "schedule.type=step", "schedule.step_every: required", NULL);
     refused(good, "precision.mode=bf8", "precision.mode", "bf16", NULL);
     refused(good, "precision.loss_scaling=dynamic", "precision.loss_scaling", "no loss scaling", NULL);
@@ -210,8 +210,8 @@ TEST(test_rules)
     const char *const nesterov[] = {"optimizer.nesterov=true", "optimizer.momentum=0"};
     assert_int_equal(clt_config_parse(good, "t.json", nesterov, 2, &c), CLT_ECONFIG);
     assert_non_null(strstr(clt_error_text(), "needs optimizer.momentum"));
-    /* a warm-up of the file gives way to a shorter training of the command line; one of the command line does
-     * not */
+    /* a warm-up in the file is shortened for a shorter training given on the command line; a warm-up on the
+     * command line is not */
     static const char warm[] =
         "{\"model\": {\"type\": \"mlp\", \"hidden\": [4]}, \"train\": {\"steps\": 1000},\n"
         " \"data\": {\"type\": \"idx\", \"path\": \"a\", \"targets\": \"b\"},\n"
@@ -227,11 +227,11 @@ TEST(test_rules)
     clt_config_destroy(w);
     refused(warm, "schedule.warmup=900", "final decay together", NULL);
     const char *const equal[] = {"train.steps=300",
-                                 "schedule.decay_steps=200"}; /* warm-up and decay are all of it */
+                                 "schedule.decay_steps=200"}; /* together exactly all steps */
     w = parse_ok(warm, equal, 2);
     assert_int_equal(clt_config_int(w, "schedule.warmup"), 30);
     clt_config_destroy(w);
-    /* the config that a run has kept: its warm-up has begun */
+    /* a kept config of a run, whose warm-up has begun */
     static const char begun[] =
         "{\"model\": {\"type\": \"mlp\", \"hidden\": [4]}, \"train\": {\"steps\": 1000},\n"
         " \"data\": {\"type\": \"idx\", \"path\": \"a\", \"targets\": \"b\"}, \"_origin\": {},\n"
@@ -260,7 +260,7 @@ TEST(test_set)
     assert_int_equal(clt_config_check(c), CLT_ECONFIG);
 }
 
-/* For a choice the getter returns the position of its word, which is the value of the enumerator. */
+/* For a choice the getter returns the index of its word, which equals the enumerator. */
 TEST(test_choices)
 {
     static const struct {

@@ -8,10 +8,10 @@ typedef struct mutation_stats {
     int made, typos, typos_right;
 } mutation_stats;
 
-/* One key of a config, as text places. */
+/* A key of a config, with its offsets in the text. */
 typedef struct place {
     char section[64], key[64];
-    size_t key_at, value_at, value_end; /* offsets: the key's first letter, the value */
+    size_t key_at, value_at, value_end; /* the key's first letter, begin and end of the value */
 } place;
 
 static size_t offset_of(const char *text, int line, int column)
@@ -61,7 +61,7 @@ static int find_places(const char *text, place *places, int limit)
     return count;
 }
 
-/* text with [from, to) replaced. */
+/* The text with bytes from `from` to `to` - 1 replaced. */
 static char *splice(const char *text, size_t from, size_t to, const char *with)
 {
     size_t n = strlen(text), w = strlen(with);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ctest-labels: quick
- * Configs with the keys and values of other tools: the message names ours. Needs no device. */
+ * Configs with keys and values of other tools: the message names cltrain's own. Needs no device. */
 #include "tests/unit/models/config_texts.h"
 
 #include "engine/config/config_foreign.h"
 
-/* What a user of another tool writes, and the line that the message suggests instead. */
+/* A line that a user of another tool writes, and the line that the message suggests instead. */
 TEST(test_other_tools)
 {
     static const char *const overrides[][2] = {

@@ -159,14 +159,14 @@ TEST(variations)
     assert_int_equal(g->n_params, 2 + 6 + 2);
     expect_shape(&param(g, "wte.weight")->shape, "(256,12)"); /* bytes */
     expect_shape(&param(g, "lm_head.weight")->shape, "(256,12)");
-    expect_shape(&param(g, "wpe.weight")->shape, "(5,12)"); /* the data's length */
+    expect_shape(&param(g, "wpe.weight")->shape, "(5,12)"); /* positions as in the data */
     assert_int_equal(param(g, "wte.weight")->file_rows, 0);
     assert_int_equal(clt_node_attr(clt_graph_find(g, "h.0.mlp.act"), "approximate")->choice, 0);
     assert_null(clt_graph_find(g, "drop"));
     clt_graph_destroy(g);
     g = good("{\"type\":\"gpt\",\"layers\":1,\"heads\":1,\"channels\":4,\"dropout\":0.1}", CLT_U16, 5, 90);
     expect_shape(&param(g, "wte.weight")->shape, "(128,4)");
-    assert_int_equal(param(g, "wte.weight")->file_rows, 91); /* the data's largest token and one */
+    assert_int_equal(param(g, "wte.weight")->file_rows, 91); /* the data's largest token plus one */
     assert_null(clt_graph_find_param(g, "lm_head.weight"));
     assert_int_equal(clt_node_attr(clt_graph_find(g, "h.0.mlp.act"), "approximate")->choice, 1);
     assert_true(clt_node_attr(clt_graph_find(g, "drop"), "p")->f == 0.1);
@@ -229,7 +229,7 @@ TEST(config_rules)
                "model.layers: only for model.type graph, gpt, llama or bert");
 }
 
-/* Shapes: {q, k, v} or {qkv}, and what is said of them ("" when they are fine). */
+/* Shapes of {q, k, v} or {qkv}, and the words of the refusal ("" if the shapes are fine). */
 typedef struct attention_shape {
     int n;
     clt_shape in[3];

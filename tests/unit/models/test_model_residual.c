@@ -106,7 +106,7 @@ TEST(test_published_sizes)
 TEST(test_names_and_shapes)
 {
     clt_graph *g = good("{\"type\": \"resnet\", \"depth\": 50}", &photo);
-    expect_shape(&param(g, "conv1.weight")->shape, "(64,7,7,3)"); /* in memory; files have torch's order */
+    expect_shape(&param(g, "conv1.weight")->shape, "(64,7,7,3)"); /* memory's order; files have torch's */
     assert_int_equal(param(g, "conv1.weight")->file_transposed, 2);
     expect_shape(&param(g, "layer1.0.downsample.0.weight")->shape, "(256,1,1,64)");
     expect_shape(&param(g, "layer1.0.downsample.1.running_var")->shape, "(256)");
@@ -137,7 +137,7 @@ TEST(test_names_and_shapes)
     clt_graph_destroy(g);
 }
 
-/* The layers of a block stand together, in the order that lets plans fuse norm, sum and ReLU. */
+/* The layers of a block are consecutive, in the order that lets plans fuse norm, sum and ReLU. */
 TEST(test_blocks)
 {
     static const char *const order[] = {"downsample.0", "downsample.1", "conv1", "bn1", "relu1", "conv2",
@@ -150,7 +150,7 @@ TEST(test_blocks)
         const clt_node *node = clt_graph_find(g, name);
         assert_non_null(node);
         assert_int_equal(node->id, first + i);
-        assert_int_equal(node->block, 4); /* behind the three blocks of layer1 */
+        assert_int_equal(node->block, 4); /* after the three blocks of layer1 */
     }
     assert_int_equal(clt_graph_find(g, "maxpool")->block, 0);
     assert_int_equal(clt_graph_find(g, "layer4.2.relu3")->block, 16);
@@ -192,7 +192,7 @@ TEST(test_initial_values)
     clt_graph_destroy(g);
 }
 
-/* Grey images without a dimension for channels; volumes. */
+/* Grey images without a dimension for channels, and volumes. */
 TEST(test_other_inputs)
 {
     static const sample digit = {CLT_U8, {2, {28, 28}}, CLT_U8, {0, {0}}, 9},
@@ -219,7 +219,7 @@ TEST(test_unet)
 {
     clt_graph *g = good("{\"type\": \"unet3d\", \"width_limit\": 100}", &scan);
     expect_shape(output(g, "enc1.relu2"), "(2,32,32,48,40)");
-    expect_shape(output(g, "enc4.relu2"), "(2,100,4,6,5)"); /* not 256 channels */
+    expect_shape(output(g, "enc4.relu2"), "(2,100,4,6,5)"); /* limited from 256 */
     expect_shape(output(g, "up3"), "(2,100,8,12,10)");
     expect_shape(output(g, "skip2"), "(2,128,16,24,20)");
     expect_shape(output(g, "dec1.relu2"), "(2,32,32,48,40)");
@@ -314,7 +314,7 @@ TEST(test_class_weights)
     refuses("{\"type\": \"resnet\", \"depth\": 18, \"class_weights\": 2}", &small, "must be a list");
 }
 
-/* Samples that the data mixed: the loss compares with both classes. */
+/* Samples mixed by the data: the loss compares with both classes. */
 TEST(test_mixed)
 {
     clt_model_inputs inputs = {

@@ -152,7 +152,7 @@ TEST(graph_chain)
              "{\"op\":\"relu\"},"
              "{\"op\":\"linear\",\"out\":10},{\"op\":\"cross_entropy\"}]}",
              &images);
-    /* the integers travel raw until a layer needs numbers */
+    /* integers stay as they are until a layer needs numbers */
     expect_layers(g, "flatten1:flatten flatten1.f32:cast linear1:linear relu1:relu linear2:linear "
                      "cross_entropy1:cross_entropy");
     assert_true(fabs(clt_node_attr(clt_graph_find(g, "flatten1.f32"), "std")->f - 0.3081) < 1e-6);
@@ -195,7 +195,8 @@ TEST(graph_share_and_two_losses)
 
 TEST(graph_slices_of_indices)
 {
-    /* slices of an integer field stay integers for the embedding, and become numbers once for the others */
+    /* slices of an integer field stay integers for the embedding; for other layers they are converted
+     * once */
     CLT_SCOPED(clt_graph) *g =
         good("{\"type\":\"graph\",\"layers\":["
              "{\"op\":\"slice\",\"name\":\"words\",\"axis\":1,\"stop\":6},"
@@ -383,8 +384,8 @@ TEST(hints_of_losses)
     }
 }
 
-/* Colour images with constants for each channel; where samples are mixed, the loss compares with both classes,
- * if it can. */
+/* Colour images with constants for each channel. If samples are mixed, a loss that can compares with both
+ * classes. */
 TEST(channels_and_mixtures)
 {
     static const char net[] = "{\"type\":\"mlp\",\"outputs\":10}";

@@ -52,7 +52,7 @@ static clt_status try_folder(void)
     return status;
 }
 
-/* The head that is proposed for a classifier of texts, by problem_type and the number of labels. */
+/* The output layer that is proposed for a classifier of texts, by problem_type and the number of labels. */
 TEST(heads_of_classifiers)
 {
     static const struct {
@@ -84,11 +84,11 @@ TEST(heads_of_classifiers)
     }
 }
 
-/* The names of a classifier's classes: those that are taken, and those that are refused with the reason. */
+/* The names of a classifier's classes: accepted ones, and refused ones with the reason. */
 TEST(names_of_classes)
 {
     static const struct {
-        const char *members, *want; /* of a refusal with ! before its text */
+        const char *members, *want; /* "!" precedes the text of a refusal */
     } cases[] = {
         {"\"id2label\":{\"1\":\"B-X\",\"0\":\"O\"},\"label2id\":{\"O\":0,\"B-X\":1}", "[\"O\",\"B-X\"]"},
         {"\"id2label\":{\"0\":\"a \\\"b\\\"\",\"1\":\"LABEL_1\"},\"label2id\":{\"LABEL_0\":0}",
@@ -245,13 +245,13 @@ TEST(test_types)
     expect_refusal("{\"model_type\": \"gpt2\", \"activation_function\": null}", CLT_EUNSUPPORTED,
                    "activation_function");
     expect_refusal("{\"model_type\": \"gpt2\", \"n_positions\": 30000000}", CLT_ECONFIG, "model.context");
-    /* missing keys have the defaults of transformers; other names of the same keys are known */
+    /* missing keys have the defaults of transformers; alternative names of keys are known */
     static const char sparse[] = "{\"model_type\": \"gpt2\", \"num_hidden_layers\": 2, \"n_head\": null}";
     put_file("config.json", sparse, strlen(sparse));
     assert_ok(try_folder());
 }
 
-/* model.rope_attention of the folder, with these numbers more in the config.json `text`. */
+/* The value of model.rope_attention for a folder whose config.json is `text` with these numbers added. */
 static double yarn_factor(const char *text, const char *numbers)
 {
     CLT_SCOPED(clt_str) changed = {0};
@@ -317,7 +317,8 @@ TEST(test_presets)
     assert_string_equal(clt_config_string(c, "data.tokenizer"), "");
     assert_false(clt_config_bool(c, "model.bias"));
     clt_config_destroy(c);
-    /* the same, less where that is allowed, left to follow, and a default that is not kept */
+    /* set again: to the same value, to another where that is allowed, to auto, and a default that is not
+     * kept */
     assert_ok(parse(
         "\"type\": \"mlp\", \"bias\": false, \"outputs\": 5, \"activation\": \"auto\", \"dropout\": 0.5",
         SYNTHETIC, &c));

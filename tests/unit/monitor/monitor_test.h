@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of monitoring share: a sample, and files of the kernel that are laid out. */
+ * What the tests of monitoring share: a sample, and made-up files of the kernel. */
 #ifndef TESTS_UNIT_MONITOR_MONITOR_TEST_H
 #define TESTS_UNIT_MONITOR_MONITOR_TEST_H
 

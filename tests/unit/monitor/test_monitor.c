@@ -67,7 +67,8 @@ TEST(a_counter_of_energy_gives_power)
     near_to(value[CLT_MONITOR_ENERGY], 600);
 }
 
-/* The power of a device that changes like a training's: what is added up is within 1 % of what it took. */
+/* The power of a device that changes as in a training: the sum is within 1 % of the energy that the device
+ * took. */
 TEST(energy_from_power_is_within_one_percent)
 {
     clt_monitor_sums sums = {0};
@@ -143,7 +144,7 @@ static void *read_pages(void *context)
     return NULL;
 }
 
-/* A reader sees whole pages alone, however often they are written. */
+/* A reader sees only whole pages, however often they are written. */
 TEST(no_reader_sees_a_part_of_a_page)
 {
     CLT_FREED char *path = NULL;
@@ -188,7 +189,7 @@ TEST(the_thread_finds_the_source_and_takes_samples)
     await_sample(m, value);
     near_to(value[CLT_MONITOR_UTILIZATION], 0.37);
     near_to(value[CLT_MONITOR_ENERGY], 0);
-    assert_false(clt_monitor_take(m, value)); /* there is no newer one */
+    assert_false(clt_monitor_take(m, value)); /* no newer sample */
     assert_true(clt_monitor_facts_of(m, &facts));
     assert_string_equal(facts.source, "nvml");
     assert_string_equal(facts.pci, PCI);
@@ -200,7 +201,7 @@ TEST(the_thread_finds_the_source_and_takes_samples)
     assert_int_equal(span[CLT_MONITOR_POWER].samples, 2);
     assert_true(isnan(span[CLT_MONITOR_MEMORY_TEMPERATURE].mean));
     assert_false(clt_monitor_take_trouble(m, line, sizeof line));
-    (void)clt_monitor_take_xid(m, &xid, &at); /* another test of this program may have had it */
+    (void)clt_monitor_take_xid(m, &xid, &at); /* may be left from another test of this program */
     assert_false(clt_monitor_take_xid(m, &xid, &at));
 }
 
@@ -213,9 +214,9 @@ TEST(a_driver_that_hangs_holds_up_nobody)
     assert_ok(clt_monitor_open(&options, &m));
     while (!clt_monitor_facts_of(m, &facts))
         usleep(1000);
-    clt_monitor_freshen(m, 0.05); /* the sample never comes */
+    clt_monitor_freshen(m, 0.05); /* no sample comes */
     assert_false(clt_monitor_take(m, value));
-    clt_monitor_close(m); /* this test hangs if it waits for the thread */
+    clt_monitor_close(m); /* a wait for the thread would never end */
 }
 
 TEST(the_trouble_of_a_library_is_told_once)
@@ -259,7 +260,7 @@ TEST(devices_are_listed)
     assert_string_equal(devices[0].pci, "0000:65:00.0");
     assert_string_equal(devices[1].source, "amdgpu");
     assert_string_equal(devices[2].source, "cpu");
-    assert_int_equal(clt_monitor_list(devices, 2), 2); /* the processor keeps its place */
+    assert_int_equal(clt_monitor_list(devices, 2), 2); /* the processor is always listed */
     assert_string_equal(devices[1].source, "cpu");
 }
 

@@ -2,8 +2,8 @@
  *
  * ctest-labels: quick
  *
- * Where the figures of devices come from: NVML as tests/fault/nvml_stub.c plays it in each of its kinds, the
- * files of amdgpu, i915 and xe, of the processor and its control group, all laid out here. */
+ * Where the figures of devices come from: NVML as each kind of tests/fault/nvml_stub.c simulates it, and
+ * made-up files of amdgpu, i915 and xe, of the processor and its control group. */
 #include "tests/unit/monitor/monitor_test.h"
 
 static char trouble[256];
@@ -84,7 +84,7 @@ TEST(nvml_tells_all_that_it_has)
     assert_string_equal(facts.name, "Test GPU 80GB");
     look(&clt_monitor_nvml, opened, 10);
     expect_old_figures();
-    EXPECT(MEMORY_USED, 1299345920.0); /* without what the driver reserves */
+    EXPECT(MEMORY_USED, 1299345920.0); /* without the memory that the driver reserves */
     EXPECT(TEMPERATURE, 64);
     EXPECT(THROTTLED_HEAT, 1);
     EXPECT(PCIE_TX, 1.5e6);
@@ -99,7 +99,7 @@ TEST(nvml_tells_all_that_it_has)
     near_to(sample.energy - energy, 100);
     assert_int_equal(sample.xids, 0);
     clt_monitor_nvml.close(opened);
-    assert_null(open_nvml("all", "0000:66:00.0")); /* another device than the library's */
+    assert_null(open_nvml("all", "0000:66:00.0")); /* not the library's device */
     assert_string_equal(trouble, "");
     assert_null(open_nvml("all", ""));
     assert_null(open_nvml("that_does_not_exist", PCI));
@@ -149,7 +149,7 @@ TEST(a_lost_gpu_is_told_once)
     clt_monitor_nvml.close(opened);
 }
 
-/* Of two parts the one that the environment gives is the run's; a part has a memory of its own. */
+/* Of two parts the run uses the one that the environment names; a part has its own memory. */
 TEST(a_part_of_a_divided_gpu_has_its_own_memory)
 {
     static const struct {
@@ -164,7 +164,7 @@ TEST(a_part_of_a_divided_gpu_has_its_own_memory)
         assert_non_null(opened);
         look(&clt_monitor_nvml, opened, 10);
         ABSENT(UTILIZATION);
-        if (isnan(cases[i].used)) { /* the memory of the whole GPU would be that of others */
+        if (isnan(cases[i].used)) { /* the memory of the whole GPU includes that of other users */
             ABSENT(MEMORY_USED);
             ABSENT(MEMORY_SIZE);
             assert_string_equal(facts.name, "Test GPU 80GB");
@@ -189,7 +189,7 @@ TEST(rows_that_are_to_be_remapped_are_told_once)
     EXPECT(UTILIZATION, 0.37);
     look(&clt_monitor_nvml, opened, 11);
     assert_string_equal(sample.trouble, "");
-    look(&clt_monitor_nvml, opened, 12); /* now it has failed */
+    look(&clt_monitor_nvml, opened, 12); /* the device has failed now */
     assert_contains(sample.trouble, "the GPU is to be exchanged");
     look(&clt_monitor_nvml, opened, 13);
     assert_string_equal(sample.trouble, "");
@@ -262,7 +262,7 @@ TEST(amdgpu_is_read)
     assert_int_equal(known(), 9);
     put_sensor(pci, "fan1_input", "1430\n");
     put_value(pci, "pcie_replay_count", "5\n");
-    put_value(pci, "pcie_bw", "2000 3000 256\n"); /* packets, and bytes of one at most */
+    put_value(pci, "pcie_bw", "2000 3000 256\n"); /* packets, and the most bytes in one */
     look(&clt_monitor_amdgpu, opened, 11);
     EXPECT(FAN, 1430);
     EXPECT(PCIE_REPLAYS, 5);
@@ -282,7 +282,7 @@ TEST(amdgpu_is_read)
         look(&clt_monitor_amdgpu, opened, 40 + i);
         ABSENT(PCIE_RX);
     }
-    put_sensor(pci, "power1_average", "195500000\n"); /* where there is a mean, it counts */
+    put_sensor(pci, "power1_average", "195500000\n"); /* the average, where it exists */
     look(&clt_monitor_amdgpu, opened, 50);
     EXPECT(POWER, 195.5);
     clt_monitor_amdgpu.close(opened);
@@ -306,12 +306,12 @@ TEST(i915_is_read)
                                  "drm-engine-capacity-compute:\t4\ndrm-memory-local0:\t2048 KiB\n"
                                  "drm-memory-system0:\t4096 KiB\n";
     put_client("7", client);
-    put_client("8", client); /* the same client by another file */
+    put_client("8", client); /* the same client in another file */
     put_client("9", "drm-pdev:\t0000:05:00.0\ndrm-client-id:\t13\ndrm-engine-render:\t99 ns\n");
     void *opened = open_source(&clt_monitor_i915, pci, false);
     assert_non_null(opened);
     look(&clt_monitor_i915, opened, 10);
-    ABSENT(UTILIZATION); /* it takes two looks */
+    ABSENT(UTILIZATION); /* this takes two samples */
     EXPECT(MEMORY_USED, 2097152);
     EXPECT(POWER_LIMIT, 150);
     near_to(sample.energy, 5);
@@ -320,9 +320,9 @@ TEST(i915_is_read)
                     "drm-engine-compute:\t3700000000 ns\ndrm-engine-capacity-compute:\t4\n");
     (void)remove(in_dir("proc/self/fdinfo/8"));
     look(&clt_monitor_i915, opened, 12);
-    EXPECT(UTILIZATION, 0.4); /* 3.2 s of 2 s on four engines; the other engine 0.1 */
+    EXPECT(UTILIZATION, 0.4); /* 3.2 s of 2 s on four engines; the other engine is at 0.1 */
     near_to(sample.energy, 125);
-    /* a client that is closed takes nothing from what another one uses */
+    /* closing one client does not reduce what another one uses */
     (void)remove(in_dir("proc/self/fdinfo/7"));
     put_client("8", "drm-pdev:\t0000:04:00.0\ndrm-client-id:\t14\ndrm-engine-render:\t500000000 ns\n");
     look(&clt_monitor_i915, opened, 13);
@@ -361,7 +361,7 @@ TEST(xe_is_read)
         "7",
         "drm-pdev:\t0000:06:00.0\ndrm-client-id:\t3\ndrm-cycles-ccs:\t850\ndrm-total-cycles-ccs:\t3000\n");
     look(&clt_monitor_xe, opened, 12);
-    EXPECT(UTILIZATION, 0); /* the counter stepped back */
+    EXPECT(UTILIZATION, 0); /* the counter went back */
     clt_monitor_xe.close(opened);
 }
 
@@ -388,7 +388,7 @@ TEST(the_processor_is_read)
     EXPECT(TEMPERATURE, 48);
     near_to(sample.energy, 0);
     put_text("proc/stat", "cpu  150 0 110 940 0 0 0 0 0 0\n");
-    put_text("class/powercap/intel-rapl:0/energy_uj", "30000000\n"); /* began again beyond its range */
+    put_text("class/powercap/intel-rapl:0/energy_uj", "30000000\n"); /* wrapped around at its maximum */
     look(&clt_monitor_cpu, opened, 12);
     EXPECT(UTILIZATION, 0.3);
     near_to(sample.energy, 40);
@@ -418,7 +418,7 @@ TEST(a_control_group_is_read)
     put_text("sys/fs/cgroup/job/cpu.stat", "usage_usec 9400000\n");
     put_text("sys/fs/cgroup/cpu.stat", "nr_periods 140\nnr_throttled 13\nthrottled_usec 9500000\n");
     look(&clt_monitor_cpu, opened, 12);
-    EXPECT(HOST_CPU, 0.8);        /* 2.4 s of 2 s on one and a half processors */
+    EXPECT(HOST_CPU, 0.8);        /* 2.4 s in 2 s, with one and a half processors */
     EXPECT(HOST_THROTTLED, 0.25); /* 10 of 40 periods */
     ABSENT(UTILIZATION);
     ABSENT(MEMORY_SIZE);

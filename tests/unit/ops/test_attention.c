@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the checker's cases do not reach of attention: what its forms refuse, which one a device gets, and the
- * group and matrix forms with the blocks of devices with other local memory and compute units.
+ * Parts of attention that the checker's cases do not reach: what its forms refuse, which form a device
+ * gets, and the group and matrix forms with the blocks of devices with other local memory and compute
+ * units.
  * ctest-labels: quick ctest-cost: 9 ctest-optimise: no */
 #include "tests/unit/cl/cl_test.h"
 
@@ -134,8 +135,8 @@ TEST(test_mma_choice)
     }
 }
 
-/* Properties that no real device has: gradients of another 16-bit type, local memory for no tile, groups of
- * one warp. */
+/* Properties that no real device has: gradients of another 16-bit type, local memory too small for any
+ * tile, groups of one warp. */
 TEST(test_mma_refuses)
 {
     const clt_op *op = clt_op_find("attention");
@@ -202,8 +203,8 @@ static void verify_with(ocl_device *device, const ocl_device_desc *desc, const c
 
 #define BIT(n) (UINT64_C(1) << ((n) % 64))
 
-/* The values that the plan of a case gives to a define of a variant's kernels: bit n modulo 64 for the value
- * n. */
+/* The values that the plan of a case gives to a define of a variant's kernels: value n sets bit n modulo
+ * 64. */
 static uint64_t defines_of(const ocl_device_desc *desc, const char *name, const char *variant,
                            const char *define)
 {
@@ -273,7 +274,7 @@ TEST(test_mma_forms)
         uint64_t local_bytes;
         uint32_t units;
         const char *name;
-        uint64_t warps, m_tiles, cols; /* cols: of forward, of dq and of dk and dv */
+        uint64_t warps, m_tiles, cols; /* cols: columns in forward, in dq, and in dk and dv */
     } cases[] = {
         {65536, 1, "f16_tiles", BIT(4), BIT(2), BIT(64) | BIT(32)},
         {65536, 1000, "f16_tiles", BIT(4), BIT(1), BIT(64) | BIT(32) | BIT(16)},
@@ -299,8 +300,8 @@ TEST(test_mma_forms)
     ocl_device_close(device);
 }
 
-/* Kernels are compiled for the instructions that the device has: those of sm_80, or those of sm_75, which are
- * half as long. */
+/* Kernels are compiled for the instructions that the device has: sm_80's, or sm_75's, which do half as much
+ * each. */
 TEST(test_mma_generation)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The intervals of keys that queries of attention see, in every variant: another document of a row changes no
- * bit of a document's results, keys that no window reaches may hold NaN, numbers of documents may be any,
+ * The ranges of keys that queries of attention see, in every variant: a document's results do not depend on
+ * another document of the row, keys that no window reaches may hold NaN, documents may have any numbers;
  * what is refused, and how many pairs count as work. Matrix units are emulated, which takes long: only with
  * the argument "all".
  * ctest-labels: quick ctest-full: all ctest-cost: 9 ctest-optimise: no */
@@ -17,7 +17,7 @@
 #include "engine/verify/verify_internal.h"
 
 #define TOKENS 70
-#define BORDER 37 /* first token of the second document: in the middle of every variant's tiles */
+#define BORDER 37 /* first token of the second document, inside a tile of every variant */
 #define HEADS 2
 #define DIM 12
 #define WIDTH (3 * HEADS * DIM)
@@ -185,8 +185,8 @@ TEST(test_documents_do_not_leak)
              CLT_CASE_FLOAT(dtype, 1, KEYS, HEADS *DIM), CLT_CASE_FLOAT(dtype, 1, KEYS, HEADS *DIM))
 static const clt_op_case poison_cases[] = {POISON_CASE("f32", CLT_F32), POISON_CASE("f16", CLT_F16)};
 
-/* With NaN in the keys and values before every window, results are as with zeros there, and the gradients of
- * these keys and values are zero. */
+/* With NaN in the keys and values before every window, results are the same as with zeros there, and the
+ * gradients of these keys and values are zero. */
 static void poison(const clt_op_case *c, const char *variant)
 {
     const int width = HEADS * DIM;
@@ -227,7 +227,7 @@ static const clt_op_case any_case =
     CLT_CASE("any", "{\"heads\":2,\"documents\":true,\"causal\":false}", 0, CLT_CASE_F32(1, TOKENS, WIDTH),
              CLT_CASE_INDEX(CLT_I32, 1, 1, TOKENS));
 
-/* The numbers are no places: what counts is where neighbours differ. */
+/* Documents begin where neighbouring numbers differ, whatever the numbers are. */
 TEST(test_any_numbers)
 {
     static const double both[2][3] = {{0, 20, 41}, {INT32_MAX, INT32_MIN, INT32_MAX}};

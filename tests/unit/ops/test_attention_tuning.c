@@ -134,7 +134,7 @@ TEST(test_records)
     assert_ok(status);
     assert_true(has(plan, "attention_bwd_lane", "") && !logged(&plan->tuning, "attention.backward")->tuned);
     clt_plan_destroy(plan);
-    plan = plan_of(&desc, &packed, &backward, &status); /* the tuner wants that and nothing else */
+    plan = plan_of(&desc, &packed, &backward, &status); /* the tuner wants exactly this choice */
     assert_int_equal(status, CLT_EUNSUPPORTED);
     clt_plan_destroy(plan);
 }
@@ -182,7 +182,7 @@ static void all_tiles(measured *m, const char *name)
         return;
     }
     assert_true(judged(m, family, bench, &c));
-    assert_true(m->asked.n_values >= 2); /* what it ran with */
+    assert_true(m->asked.n_values >= 2); /* the choice that it ran with */
     for (const ocl_tunable *t = lane->tunables; t->name; t++)
         for (int v = 0; v < t->count; v++) {
             void *ready;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is chosen for the convolutions of ResNet-50 on described GPUs, without a device: the algorithm, with
- * precision.matmul ieee and tf32 and in 16 bits, and the backend and the tiles of its products. With the argument
- * `table` it prints all of them.
+ * The choices for the convolutions of ResNet-50 on described GPUs, without a device: the algorithm, with
+ * precision.matmul ieee and tf32 and in 16 bits, and the backend and the tiles of its products. With the
+ * argument `table` the test prints all choices.
  * ctest-labels: quick */
 #include "engine/graph/graph.h"
 #include "engine/ops/node.h"
@@ -13,7 +13,7 @@
 
 /* A layer of ResNet-50 for images of 224 x 224: `count` times in the network. */
 typedef struct layer {
-    int64_t in, out, kernel, stride, size; /* channels, window, size of the image */
+    int64_t in, out, kernel, stride, size; /* channels, window, image size */
     int count;
 } layer;
 
@@ -135,7 +135,7 @@ static void discard(ocl_command_list *list)
     ocl_command_list_free(list);
 }
 
-/* The number behind a define of a kernel, or 0. */
+/* The value of a kernel's define, or 0. */
 static int define_of(const ocl_command *c, const char *name)
 {
     char word[32];
@@ -221,7 +221,7 @@ static void on_units(const layer *l, int way, const problem *p, const ocl_device
         assert_true(is_pointwise(l) || define_of(c, "BM") * define_of(c, "BN") >= 128 * 64);
         assert_true(c->n_args <= OCL_MAX_ARGS);
     }
-    /* a phase without windows has no product, and all of a stride of 1 is one phase */
+    /* a phase without windows has no product; with a stride of 1 there is one phase */
     assert_int_equal(products, way == DATA && l->kernel > 1 ? l->stride * l->stride : 1);
     discard(&list);
 }
@@ -234,7 +234,7 @@ TEST(test_half)
     each(&ampere, CLT_F16, false, on_units);
 }
 
-/* On an H100 the gradients of weights are wgmma's, as are the other products of windows. */
+/* On an H100, `wgmma` computes the gradients of weights and the other products of windows. */
 static void takes_wgmma(const layer *l, int way, const problem *p, const ocl_device_desc *d)
 {
     ocl_command_list list;
@@ -268,7 +268,8 @@ static void stays_winograd(const layer *l, int way, const problem *p, const ocl_
         expect_variant(l, way, p, d, "winograd");
 }
 
-/* precision.matmul tf32 takes f32 to implicit products where the device has units for it, and nowhere else. */
+/* precision.matmul tf32 makes f32 convolutions implicit products where the device has units for TF32, and
+ * nowhere else. */
 TEST(test_tf32)
 {
     ocl_device_desc hopper = gpu(90), ampere = gpu(80), turing = gpu(75), cpu = gpu(75), emulated;
@@ -285,13 +286,13 @@ TEST(test_tf32)
     cpu.vector_floats = 16;
     assert_true(ocl_prefers_lanes(&cpu));
     each(&cpu, CLT_F32, true, stays_winograd);
-    emulated = cpu; /* with units that are played for tests */
+    emulated = cpu; /* with units emulated for tests */
     emulated.caps |= OCL_CAP_LOCAL | OCL_CAP_WG256 | OCL_CAP_MMA_TF32;
     emulated.emulated_caps = OCL_CAP_MMA_TF32;
     each(&emulated, CLT_F32, true, stays_winograd);
 }
 
-/* Records of one precision say nothing about the other, and only f32 has two. */
+/* Records of one precision do not apply to the other, and only f32 has two. */
 TEST(test_problem_text)
 {
     ocl_device_desc d = gpu(80);
@@ -310,7 +311,8 @@ TEST(test_problem_text)
         }
 }
 
-/* The option of a plan reaches the choice, and the tuner measures a problem with the precision it was found with. */
+/* A plan's precision option reaches the choice, and the tuner measures a problem with the precision of its
+ * plan. */
 TEST(test_plan)
 {
     ocl_device_desc d = gpu(80);

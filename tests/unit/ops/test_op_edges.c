@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the checker's random data does not reach: losses and embeddings fed with NaN, indices out of range,
- * padding, ignored targets, extreme logits and several micro-batches, in both execution styles.
+ * Cases that the checker's random data does not reach: losses and embeddings fed with NaN, indices out of
+ * range, padding, ignored targets, extreme logits and several micro-batches, in both execution styles.
  * ctest-labels: quick ctest-cost: 8 */
 #include "tests/unit/cl/cl_test.h"
 
@@ -179,9 +179,9 @@ static void cross_entropy_extremes(bool group)
     rig *r = rig_open(group, "cross_entropy", "{\"label_smoothing\":0.1}", ce_fields, 2);
     float x[N * CLASSES] = {0}, dx[N * CLASSES], record[4];
     int32_t y[N] = {0, 0, 5, 18};
-    x[0] = 3e4f;             /* sure and right */
-    x[CLASSES + 1] = 3e4f;   /* sure and wrong */
-    x[2 * CLASSES] = -3e38f; /* far below the rest; rows 2 and 3 are ties: the first of the equals wins */
+    x[0] = 3e4f;             /* certain and right */
+    x[CLASSES + 1] = 3e4f;   /* certain and wrong */
+    x[2 * CLASSES] = -3e38f; /* far below the rest; rows 2 and 3 have ties, of which the first counts */
     rig_run(r, x, y);
     rig_record(r, record);
     double tail = 0.1 / CLASSES;
@@ -235,7 +235,7 @@ static void bce_extremes(bool group)
     rig_run(r, x, y);
     rig_record(r, record);
     assert_near(record[1], 400 + 2 * log(2.0));
-    assert_true(record[3] == 5); /* two sure and right, x = 0 counts as "no", two beyond all bounds */
+    assert_true(record[3] == 5); /* two certain and right, x = 0 counts as "no", two of extreme size */
     rig_gradient(r, dx);
     for (int i = 0; i < N * 2; i++)
         assert_true(isfinite(dx[i]));

@@ -84,7 +84,7 @@ static void check_example(const clt_op *op)
     if (op->doc->data == CLT_DOC_DECODE)
         clt_graph_destroy(graph);
     else
-        check_plan(op, graph); /* takes the graph */
+        check_plan(op, graph); /* owns the graph now */
 }
 
 TEST(test_every_op)
@@ -136,7 +136,7 @@ TEST(test_pages)
     clt_str_free(&json);
 }
 
-/* Names that are no op, from other tools and misspelt. */
+/* Names that are not ops, from other tools and misspelt. */
 TEST(test_names)
 {
     static const char *const cases[][2] = {{"Linear", "linear"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pooling and upsampling without a device: the sizes of their outputs, what they refuse and say about it, and
- * the names that other tools have for them.
+ * Pooling and upsampling without a device: the sizes of their outputs, what they refuse and with which
+ * message, and other tools' names for them.
  * ctest-labels: quick */
 #include "tests/unit/test.h"
 
@@ -52,7 +52,7 @@ TEST(test_shapes)
 {
     expect_shape("max_pool", "{\"kernel\":2}", SHAPE(IMAGE), SHAPE(4, 3, 4, 5));
     expect_shape("max_pool", "{\"kernel\":2,\"ceil_mode\":true}", SHAPE(IMAGE), SHAPE(4, 3, 4, 6));
-    /* the last window would start in the padding behind the input */
+    /* the last window would start in the padding after the input */
     expect_shape("max_pool", "{\"kernel\":2,\"stride\":3,\"padding\":1,\"ceil_mode\":true}", SHAPE(IMAGE),
                  SHAPE(4, 3, 3, 4));
     /* larger than the input, but it starts within it */

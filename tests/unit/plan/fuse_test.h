@@ -32,12 +32,13 @@
 typedef struct trained {
     int n;
     double loss[8][4];    /* records */
-    uint64_t train_bytes; /* activations of the training plan */
+    uint64_t train_bytes; /* bytes of activations in the training plan */
     uint64_t elements;
     float *params, *grads;
 } trained;
 
-/* Parameters with buffers; in the arena of gradients, which buffers do not have, these are zero. */
+/* Reads the parameters including buffers; buffers have no gradients, so the result holds zeros for them
+ * there. */
 static inline void read_arena(const clt_run *run, clt_arena_kind arena, float **out, uint64_t *elements)
 {
     const clt_store_layout *layout = run->store->layout;
@@ -140,7 +141,7 @@ static inline int fuse_setup(void **state)
     FILE *file = fopen(in_dir("text.txt"), "wb");
     for (int i = 0; file && i < 4000; i++)
         fputc("abcdefgh ijk\n"[clt_rng_u32(3, CLT_RNG_VERIFY, 0, 0, (uint64_t)i) % 13], file);
-    /* both plans must use one GEMM backend: results of different backends differ in the last bits */
+    /* both plans must use the same GEMM backend, since the last bits depend on it */
     setenv("CLTRAIN_GEMM", "simple", 1);
     return file ? fclose(file) : -1;
 }

@@ -159,7 +159,7 @@ typedef struct step {
     const clt_plan *plan;
     const ocl_command *commands[MAX_COMMANDS];
     size_t n;
-    size_t *first, *last; /* by owning tensor: first and last command that uses it; SIZE_MAX: none does */
+    size_t *first, *last; /* first and last command that uses the owning tensor; SIZE_MAX: none */
 } step;
 
 static inline int32_t owner_of(const clt_plan *plan, int32_t tensor)
@@ -196,7 +196,7 @@ static inline uint64_t bytes_of(const clt_plan *plan, size_t tensor)
     return (uint64_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype);
 }
 
-/* add: use the version of the backward phase for later micro-batches. */
+/* add: take the backward phase for the later micro-batches. */
 static inline step *step_make(const clt_plan *plan, bool add)
 {
     const clt_phase order[4] = {CLT_PHASE_FORWARD, add ? CLT_PHASE_BACKWARD_ADD : CLT_PHASE_BACKWARD,
@@ -315,8 +315,8 @@ static inline void check_order(const step *s, bool add)
     }
 }
 
-/* Checks the properties that every plan must have; returns the larger lower bound of the two versions of a
- * step. */
+/* Checks the properties that every plan must have; returns the larger lower bound of the step's two
+ * versions. */
 static inline uint64_t check_plan(const clt_plan *plan, uint64_t max_alloc)
 {
     uint64_t bound = 0, slabs = 0;

@@ -26,14 +26,14 @@
 typedef struct maker {
     clt_graph *graph;
     uint64_t seed, drawn;
-    int32_t pool[MAX_POOL]; /* tensors that layers may read */
+    int32_t pool[MAX_POOL]; /* tensors that a layer may read */
     bool read[MAX_POOL];
     int n, layers;
     /* fields: (N,WIDTH) f32, (N) i32, (N) i32 of which some are IGNORED, (N,2) i32 */
     int32_t x, y, some, tokens;
     int32_t outputs[4];
     int n_outputs, accumulation;
-    clt_str text; /* description of the graph for people */
+    clt_str text; /* readable description of the graph */
 } maker;
 
 static inline int roll(maker *m, int sides)
@@ -309,7 +309,7 @@ static inline void layer(maker *m)
     }
 }
 
-/* Adds some loss for a tensor, with or without a linear layer before it. */
+/* Adds a random loss for a tensor, with or without a linear layer before it. */
 static inline void loss(maker *m, int32_t from)
 {
     static const char *const attrs[] = {NULL, "{\"weight\":0.5}", "{\"label_smoothing\":0.1}"};
@@ -331,7 +331,7 @@ static inline void loss(maker *m, int32_t from)
         put2(m, "cross_entropy", "{\"ignore_index\":-7}", at, m->some);
 }
 
-/* Every tensor that no layer reads ends in a loss: one of its own, or one of their sum. */
+/* Tensors that no layer reads get losses: each its own, or one loss for a sum of them. */
 static inline void finish(maker *m)
 {
     int32_t sum = -1;
@@ -371,7 +371,7 @@ static inline void mark(maker *m)
         }
 }
 
-/* --- graphs for which plans were once wrong --- */
+/* --- graphs whose plans were once wrong --- */
 
 /* The input of an activation is also read by a head. */
 static inline void head_before_activation(maker *m)

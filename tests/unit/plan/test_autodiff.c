@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Automatic differentiation and memory slabs on a device, by nets that must agree: a gradient that arrives in
- * several pieces (fan-out, the same tensor twice in one layer, views, shared parameters) against a net that
- * says the same without; a frozen part against the whole; a plan cut into many small slabs against one in a
- * single slab.
+ * Automatic differentiation and memory slabs on a device, by pairs of nets that must agree: a gradient that
+ * is a sum of several parts (fan-out, the same tensor twice in one layer, views, shared parameters) against
+ * an equivalent net without such sums; a frozen part against the whole; a plan cut into many small slabs
+ * against one in a single slab.
  * ctest-labels: quick ctest-cost: 7 ctest-optimise: no */
 #include "tests/unit/train/train_test.h"
 
@@ -122,11 +122,11 @@ static void must_agree(const char *plain, const char *other)
 
 TEST(test_fan_out)
 {
-    /* h + h, both from one layer and from two */
+    /* h + h within one layer, and within two */
     must_agree(SCALE("2"), "{\"op\":\"add\",\"name\":\"s\",\"inputs\":[\"h\",\"h\"]},");
     must_agree(SCALE("3"), "{\"op\":\"add\",\"name\":\"t\",\"inputs\":[\"h\",\"h\"]},"
                            "{\"op\":\"add\",\"name\":\"s\",\"inputs\":[\"t\",\"h\"]},");
-    /* three times in one concat, of which three slices are added again */
+    /* h three times in one concat, whose three slices are added again */
     must_agree(SCALE("3"),
                "{\"op\":\"concat\",\"name\":\"c\",\"inputs\":[\"h\",\"h\",\"h\"]},"
                "{\"op\":\"slice\",\"name\":\"c0\",\"inputs\":[\"c\"],\"axis\":1,\"start\":0,\"stop\":8},"
@@ -134,7 +134,7 @@ TEST(test_fan_out)
                "{\"op\":\"slice\",\"name\":\"c2\",\"inputs\":[\"c\"],\"axis\":1,\"start\":16},"
                "{\"op\":\"add\",\"name\":\"t\",\"inputs\":[\"c2\",\"c0\"]},{\"op\":\"add\",\"name\":\"s\","
                "\"inputs\":[\"t\",\"c1\"]},");
-    /* h * h against h * (1 h) */
+    /* h * h against h * (1 * h) */
     must_agree("{\"op\":\"scale\",\"name\":\"one\",\"value\":1},{\"op\":\"multiply\",\"name\":\"s\","
                "\"inputs\":[\"h\",\"one\"]},",
                "{\"op\":\"multiply\",\"name\":\"s\",\"inputs\":[\"h\",\"h\"]},");
@@ -146,14 +146,14 @@ TEST(test_views)
         SCALE("2"),
         "{\"op\":\"reshape\",\"name\":\"grid\",\"shape\":[2,4]},{\"op\":\"flatten\",\"name\":\"line\"},"
         "{\"op\":\"add\",\"name\":\"s\",\"inputs\":[\"line\",\"line\"]},");
-    /* the view and what it views are both read, in either order */
+    /* both the view and its base are read, in either order */
     must_agree(SCALE("3"), "{\"op\":\"reshape\",\"name\":\"grid\",\"shape\":[8]},"
                            "{\"op\":\"add\",\"name\":\"t\",\"inputs\":[\"grid\",\"h\"]},"
                            "{\"op\":\"add\",\"name\":\"s\",\"inputs\":[\"t\",\"grid\"]},");
     must_agree(SCALE("3"), "{\"op\":\"reshape\",\"name\":\"grid\",\"shape\":[8]},"
                            "{\"op\":\"add\",\"name\":\"t\",\"inputs\":[\"h\",\"h\"]},"
                            "{\"op\":\"add\",\"name\":\"s\",\"inputs\":[\"t\",\"grid\"]},");
-    /* a view of a view, one of which has a second reader */
+    /* a view of a view; one of them has a second reader */
     must_agree(SCALE("2"), "{\"op\":\"reshape\",\"name\":\"v1\",\"shape\":[4,2]},{\"op\":\"reshape\","
                            "\"name\":\"v2\",\"shape\":[8]},"
                            "{\"op\":\"flatten\",\"name\":\"v3\",\"inputs\":[\"v1\"]},"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradient buckets: of hand-made layouts, and of plans. ctest-labels: quick */
+ * Gradient buckets of made-up layouts, and of plans. ctest-labels: quick */
 #include "tests/unit/plan/plan_test.h"
 
 #define CHUNK_BYTES (CLT_STORE_CHUNK * sizeof(float))
@@ -8,7 +8,7 @@
 #define GRAIN_BYTES (GRAIN * sizeof(float))
 #define MAX_SLOTS 16
 
-/* A layout of parameters with so many chunks each (0: not trained), in the order in which they are given. */
+/* A layout of parameters with the given numbers of chunks (0: not trained), in the given order. */
 typedef struct made {
     clt_store_layout layout;
     clt_store_slot slots[MAX_SLOTS];
@@ -35,8 +35,8 @@ static void make(made *m, int n, const int *chunks, const int *slab)
     }
 }
 
-/* Checks what holds of every table: each slab's gradients are covered once and in order, buckets begin where a partial
- * sum of the norm may, and are no larger than their size but for less than such a step. */
+/* Checks what holds for every table: the buckets cover each slab's gradients once and in order, begin where
+ * a partial sum of the norm may begin, and exceed their size by less than one such step. */
 static void check_table(const clt_store_layout *layout, clt_bucket_sizes sizes, const clt_bucket *list,
                         size_t count)
 {
@@ -75,7 +75,7 @@ static void check_ready(const clt_store_layout *layout, const size_t *ready, con
     }
 }
 
-/* first, rest, wanted: in chunks, of each bucket; 0 behind the last. */
+/* first, rest: sizes of buckets in chunks; wanted: the buckets' expected sizes, with 0 after the last. */
 static void expect(made *m, uint64_t first, uint64_t rest, const int *wanted)
 {
     CLT_FREED clt_bucket *list = NULL;
@@ -99,15 +99,15 @@ TEST(test_sizes)
     expect(&m, 32, 128, (const int[]){32, 128, 64, 0});
     expect(&m, 16, 64, (const int[]){16, 32, 48, 64, 64, 0});
     expect(&m, 1000, 1000, (const int[]){224, 0});
-    expect(&m, 1000, 1, (const int[]){224, 0}); /* all of them join the first */
+    expect(&m, 1000, 1, (const int[]){224, 0}); /* all others join the first */
     expect(&m, 31, 79, (const int[]){16, 32, 48, 64, 64, 0});
     make(&m, 1, (const int[]){1}, NULL);
     expect(&m, 1, 1, (const int[]){1, 0});
     expect(&m, 0, 0, (const int[]){1, 0});
 }
 
-/* What is left of a parameter behind a multiple of 16 chunks goes into the next bucket, or at the end of the slab into
- * the last one. */
+/* The rest of a parameter after a multiple of 16 chunks goes into the next bucket, or at the end of the
+ * slab into the last one. */
 TEST(test_tails_join_the_next)
 {
     made m;
@@ -126,10 +126,9 @@ TEST(test_large_parameters_are_cut)
     made m;
     make(&m, 3, (const int[]){32, 160, 32}, NULL);
     expect(&m, 32, 64, (const int[]){32, 64, 48, 48, 32, 0});
-    expect(&m, 64, 64,
-           (const int[]){32, 64, 48, 48, 32, 0}); /* what follows a cut parameter does not join it */
+    expect(&m, 64, 64, (const int[]){32, 64, 48, 48, 32, 0}); /* the next parameter is not joined */
     make(&m, 2, (const int[]){160, 16}, NULL);
-    expect(&m, 16, 64, (const int[]){16, 48, 48, 48, 16, 0}); /* the first bucket is small in any case */
+    expect(&m, 16, 64, (const int[]){16, 48, 48, 48, 16, 0}); /* the first bucket is always small */
     make(&m, 3, (const int[]){7, 165, 9}, NULL);
     expect(&m, 16, 64, (const int[]){16, 48, 48, 48, 21, 0});
 }
@@ -143,7 +142,7 @@ TEST(test_slabs_and_frozen)
     expect(&m, 2, 100, (const int[]){0});
 }
 
-/* A parameter that is ready late holds back all buckets behind it: ranks sum buckets in one order. */
+/* A parameter that is ready late holds back all buckets after it: ranks sum buckets in one order. */
 TEST(test_ready_never_falls)
 {
     made m;
@@ -154,7 +153,8 @@ TEST(test_ready_never_falls)
     expect(&m, 1, 1, (const int[]){16, 16, 16, 16, 0});
 }
 
-/* Where in a phase the host commands of one code are; they come in the order of the sums, each once. */
+/* The positions in a phase of the host commands with this code; there is one for each sum, in the order of
+ * the sums. */
 static size_t *find_host(const clt_plan *plan, clt_phase phase, clt_host_code code)
 {
     const ocl_command_list *list = &plan->phase[phase];
@@ -181,7 +181,7 @@ static bool is_in(const clt_plan *plan, const clt_bucket *bucket, int32_t tensor
            first < place->offset + place->bytes;
 }
 
-/* With options.tree each bucket joins the sums of earlier micro-batches just before it is posted. */
+/* With options.tree the sums of earlier micro-batches are added to each bucket just before it is posted. */
 static void check_combine(const clt_plan *plan, const size_t *at)
 {
     const ocl_command_list *list = &plan->phase[CLT_PHASE_BACKWARD];
@@ -209,7 +209,8 @@ static void check_combine(const clt_plan *plan, const size_t *at)
     }
 }
 
-/* Nothing uses a bucket's gradients, or the loss records, behind its post, and something uses them before it. */
+/* No command uses a bucket's gradients, or the loss records, after they are posted, and some command uses
+ * them before. */
 static void check_posts(const clt_plan *plan, clt_phase phase)
 {
     const ocl_command_list *list = &plan->phase[phase];
@@ -234,8 +235,8 @@ static void check_posts(const clt_plan *plan, clt_phase phase)
         assert_true(used[b]);
 }
 
-/* The partial sums of the norm of a bucket are computed as soon as it has arrived, and are those that one command for
- * the whole slab would compute. */
+/* The partial norms of a bucket are computed as soon as its sum has arrived, and are the same ones that a
+ * single command for the whole slab would compute. */
 static void check_norms(const clt_plan *plan)
 {
     const ocl_command_list *list = &plan->phase[CLT_PHASE_SYNC];
@@ -309,7 +310,8 @@ TEST(test_plans_with_a_tree)
             check_plan_buckets(makers[i](), accumulation, i % 2 ? 704 << 10 : 0, CLT_F32, true, true);
 }
 
-/* Without other ranks the sums of earlier micro-batches are joined at the end of the backward pass, a slab at once. */
+/* On a single rank the sums of earlier micro-batches are added at the end of the backward pass, one slab
+ * per command. */
 TEST(test_tree_of_one_rank)
 {
     ocl_device_desc desc = small_alignment();
@@ -324,7 +326,7 @@ TEST(test_tree_of_one_rank)
     check_plan(plan, desc.max_alloc_bytes);
 }
 
-/* Two layers with one matrix: it is ready when the later of the two has added to it, and no sooner. */
+/* Two layers share a matrix: its gradient is ready when the later layer has added to it, and no sooner. */
 TEST(test_shared_parameter)
 {
     for (int accumulation = 1; accumulation <= 2; accumulation++) {
@@ -343,7 +345,8 @@ TEST(test_shared_parameter)
     }
 }
 
-/* What gradients are copied through: host memory beside a device, a part of a CPU device's memory, or nothing. */
+/* The memory through which gradients are copied: host memory beside a device, part of a CPU device's
+ * memory, or none. */
 TEST(test_memory)
 {
     uint64_t staging[2] = {0};
@@ -358,7 +361,7 @@ TEST(test_memory)
         CLT_SCOPED(clt_plan) *plan = plan_of(net_deep(), &desc, &options);
         clt_memory_report r = clt_plan_memory(plan, NULL);
         uint64_t gradients = plan->store->trainable_elements[0] * 2;
-        uint64_t losses = 4 * sizeof(float); /* the host always has a copy of them */
+        uint64_t losses = 4 * sizeof(float); /* the host always has a copy of the loss records */
         assert_int_equal(r.host, form == 0 ? gradients + losses : 0);
         if (form < 2)
             staging[form] = r.staging;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Derived tensors that plans keep (engine/plan/derived.c), by the transformed windows of a net of convolutions. Training
- * and evaluation must give the same bits as without keeping any, through updates, evaluations between steps in the same
- * slabs, moving averages, frozen parameters, recomputation and parameters that the host writes; and launch fewer kernels,
- * exactly as many as the plan says. ctest-labels: quick ctest-cost: 12 ctest-optimise: no */
+ * Derived tensors that plans keep (engine/plan/derived.c), tested with the transformed windows of a net of
+ * convolutions. Training and evaluation must give the same bits as without kept tensors, through updates,
+ * evaluations between steps in the same slabs, moving averages, frozen parameters, recomputation and
+ * parameters that the host writes; and must launch fewer kernels, by the number that the plan states.
+ * ctest-labels: quick ctest-cost: 12 ctest-optimise: no */
 #include "tests/unit/train/train_test.h"
 
 #define STEPS 4
@@ -11,8 +12,8 @@
 #define EVAL_BATCHES 3
 #define MAX_VALUES 40000
 
-/* Three convolutions, the last one with the weight of the second. A trained bias keeps the data gradients of frozen
- * convolutions wanted. */
+/* Three convolutions; the last one shares the weight of the second. A trained bias makes the data gradients
+ * of frozen convolutions necessary. */
 static clt_config *config_of(int micro_batches, const char *extra)
 {
     char text[2048];
@@ -42,7 +43,7 @@ static clt_config *config_of(int micro_batches, const char *extra)
 
 /* --- a run --- */
 
-/* Like clt_run_create, on a device with `usable` bytes of memory; 0: with what it has. */
+/* Like clt_run_create, on a device with `usable` bytes of memory; 0: with the device's own size. */
 static clt_run *create(const clt_run_options *options, uint64_t usable)
 {
     ocl_open_options open = {.caps_mask = OCL_CAPS_ALL};
@@ -133,7 +134,7 @@ static void push_parameters(const clt_run *run, outcome *o)
     }
 }
 
-/* Steps 1 and 3 are followed by an evaluation. */
+/* Trains, with an evaluation after steps 1 and 3. */
 static outcome *run_all(int micro_batches, const char *extra, uint64_t usable)
 {
     outcome *o = calloc(1, sizeof *o);
@@ -171,7 +172,7 @@ static outcome *run_all(int micro_batches, const char *extra, uint64_t usable)
 
 /* --- tests --- */
 
-/* Runs twice: with derived tensors and, on a device whose memory has a byte too little for them, without. */
+/* Runs twice: with derived tensors, and without, on a device with one byte too little memory for them. */
 static void compare(int micro_batches, const char *extra, outcome *both[2])
 {
     both[0] = run_all(micro_batches, extra, 0);
@@ -184,7 +185,7 @@ static void compare(int micro_batches, const char *extra, outcome *both[2])
         if (memcmp(&both[0]->value[i], &both[1]->value[i], sizeof(double)) != 0)
             fail_msg("%d micro-batches, %s: value %zu is %.9g, without derived tensors %.9g", micro_batches,
                      extra, i, both[0]->value[i], both[1]->value[i]);
-    /* windows of a and b: c shares those of b */
+    /* windows of a and b; c shares b's */
     assert_int_equal(both[1]->evaluation - both[0]->evaluation, 3 * EVAL_BATCHES - 2);
 }
 
@@ -200,7 +201,7 @@ TEST(test_accumulation)
     compare(3, "", both);
     assert_int_equal(both[0]->kept, 2 + 2 + 2);
     assert_int_equal(both[0]->derived, 4);
-    for (int step = 0; step < STEPS; step++) /* three forward, three back, in three micro-batches */
+    for (int step = 0; step < STEPS; step++) /* three forward and three backward, in three micro-batches */
         assert_int_equal(both[1]->kernels[step] - both[0]->kernels[step], 3 * 6 - 4);
     done(both);
 }
@@ -209,14 +210,15 @@ TEST(test_one_micro_batch_keeps_nothing)
 {
     outcome *both[2];
     compare(1, "", both);
-    assert_int_equal(both[0]->kept, 2); /* those of evaluation */
+    assert_int_equal(both[0]->kept, 2); /* the evaluation plan's */
     assert_int_equal(both[0]->derived, 0);
     for (int step = 0; step < STEPS; step++)
         assert_int_equal(both[1]->kernels[step], both[0]->kernels[step]);
     done(both);
 }
 
-/* What is frozen is derived again only when an evaluation has used the slabs: before the first and the third step. */
+/* Frozen weights are transformed again only after an evaluation has used the slabs: before the first and
+ * the third step. */
 TEST(test_frozen)
 {
     outcome *both[2];
@@ -246,7 +248,7 @@ TEST(test_tree)
     done(both);
 }
 
-/* Whoever recomputes has little memory: only evaluation keeps something. */
+/* A run that recomputes has little memory: only evaluation keeps derived tensors. */
 TEST(test_recomputation)
 {
     outcome *both[2];
@@ -263,8 +265,8 @@ static bool by_winograd(const clt_plan *plan)
     return false;
 }
 
-/* With few tiles, of which an image has four, reading the transformed windows costs more than they save: fewer than 8 where
- * they are kept, fewer than 16 where they are mostly computed first. */
+/* With few tiles (an image has four) reading the transformed windows costs more than they save: with fewer
+ * than 8 where they are kept, with fewer than 16 where most uses compute them first. */
 TEST(test_few_tiles)
 {
     ocl_device_desc desc;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients of embeddings that travel as rows. Ranks are played one after the other on one device: what a plan posts
- * is kept, and what it waits for is what a transport would have given. Weights, targets and slopes of the loss are
- * small integers, so that sums are exact in any order, and the gradients must equal those of whole tables bit by bit.
- * Memory that the plan says is not in use is filled with NaNs. ctest-labels: quick ctest-cost: 4 */
+ * Gradients of embeddings that ranks exchange as rows. One device runs the ranks one after the other: the
+ * test keeps what a plan posts, and gives it what a transport would deliver. Weights, targets and slopes of
+ * the loss are small integers, so that sums are exact in any order, and the gradients must equal those of
+ * whole tables bit by bit. Memory that is unused according to the plan is filled with NaNs.
+ * ctest-labels: quick ctest-cost: 4 */
 #include "tests/unit/test.h"
 
 #include <math.h>
@@ -26,9 +27,9 @@ static ocl_device *device;
 /* --- models --- */
 
 typedef enum model {
-    TIED,   /* one table, which is the matrix of the last layer, too */
+    TIED,   /* one table, also the matrix of the last layer */
     UNTIED, /* one table */
-    TWICE,  /* two layers with one table; a second table; and one that is frozen */
+    TWICE,  /* two layers with one table; a second table; a frozen table */
     MODELS
 } model;
 static const char *const model_names[MODELS] = {"tied", "untied", "twice"};
@@ -87,11 +88,11 @@ static clt_graph *make_graph(model m, int dim, fields *f)
 
 /* --- ranks --- */
 
-/* What the ranks have posted, by sum, and what each then gets. */
+/* What each rank has posted for each sum, and what it then receives. */
 typedef struct exchange {
     const clt_realized *realized;
     int ranks, rank;
-    bool last; /* micro-batch of the rank: posts hold */
+    bool last; /* the rank's last micro-batch: posts count */
     void *given[MAX_RANKS][MAX_SUMS];
     int waits;
 } exchange;
@@ -123,7 +124,7 @@ static void narrow(const clt_tensor *t, void *data, int64_t i, float value)
         ((float *)data)[i] = value;
     else
         memcpy((char *)data + 2 * i, &bits, sizeof bits);
-    if (isfinite(value) && wide(t, data, i) != value) /* what lies between parameters is NaN */
+    if (isfinite(value) && wide(t, data, i) != value) /* between parameters lies NaN */
         fail_msg("%g is not exact in %s: the test needs smaller numbers", (double)value,
                  clt_dtype_name(t->dtype));
 }
@@ -152,7 +153,8 @@ static void take(const exchange *x, size_t k)
     free(all);
 }
 
-/* What a rank gives to rows is read at some time before the wait: until then nothing may overwrite it. */
+/* A rank's part of a sum of rows is read at some time before the wait: until then no command may overwrite
+ * it. */
 static void check_given(const exchange *x, size_t k)
 {
     const clt_sum *sum = &x->realized->plan->sums[k];
@@ -188,7 +190,7 @@ static clt_status host(void *context, const ocl_command *command)
     x->given[x->rank][k] = malloc(bytes);
     assert_non_null(x->given[x->rank][k]);
     must(clt_realized_read(r, given_tensor(sum), x->given[x->rank][k]), "what was posted");
-    if (clt_sum_of_rows(sum)) { /* what arrives may be written from now on */
+    if (clt_sum_of_rows(sum)) { /* from now on what arrives may be written */
         uint64_t all = bytes_of(r->plan, sum->tensor);
         CLT_FREED void *nans = malloc(all);
         assert_non_null(nans);
@@ -212,7 +214,7 @@ static void put_params(const clt_graph *graph, clt_store *store)
     }
 }
 
-/* Some tokens occur several times, also on several ranks. */
+/* Uploads tokens, some of which occur several times, also on several ranks. */
 static void upload(const clt_realized *r, const fields *f, int micro)
 {
     int32_t x[BATCH * POSITIONS];
@@ -252,7 +254,7 @@ static void fill_gradients(const clt_store *store)
 typedef struct form {
     model model;
     int ranks;
-    int micro[MAX_RANKS]; /* micro-batches of each rank */
+    int micro[MAX_RANKS]; /* number of micro-batches on each rank */
     clt_dtype wire;
     bool no_fuse;
     clt_recompute recompute;
@@ -261,8 +263,8 @@ typedef struct form {
 typedef struct outcome {
     float *values; /* gradients of all trained parameters */
     size_t n;
-    size_t rows, gradients; /* sums of that kind */
-    uint64_t summed;        /* elements of gradients */
+    size_t rows, gradients; /* number of such sums */
+    uint64_t summed;        /* elements of gradients that are summed */
 } outcome;
 
 static clt_plan *plan_of(const form *f, clt_graph *graph, clt_embeddings embeddings)
@@ -302,7 +304,7 @@ static void collect(const clt_store *store, const clt_plan *plan, outcome *o)
     }
 }
 
-/* The backward passes of one rank, up to where it waits. */
+/* Runs the backward passes of one rank, up to its first wait. */
 static void run_rank(exchange *x, clt_realized *r, const form *f, const fields *in, clt_slab_pool *pool)
 {
     int first = 0;
@@ -407,7 +409,7 @@ TEST(test_forms_of_plans)
         }
 }
 
-/* A table that nothing but rows make the gradient of is not summed, when no rank has an earlier micro-batch. */
+/* A table whose whole gradient comes from rows is not summed, if no rank has an earlier micro-batch. */
 TEST(test_what_is_summed)
 {
     for (int micro = 1; micro <= 2; micro++)
@@ -423,7 +425,7 @@ TEST(test_what_is_summed)
         }
 }
 
-/* Rows and indices of all ranks pass through memory that is counted. */
+/* The memory that all ranks' rows and indices pass through is counted. */
 TEST(test_memory)
 {
     const clt_embeddings kinds[2] = {CLT_EMBEDDINGS_DENSE, CLT_EMBEDDINGS_ROWS};
@@ -438,8 +440,8 @@ TEST(test_memory)
     assert_int_equal(copied[1] - copied[0], 3 * BATCH * POSITIONS * (DIM * sizeof(float) + sizeof(int32_t)));
 }
 
-/* auto takes rows up to as many positions of all ranks as the table has rows, or a quarter of them where the table is
- * summed as well. */
+/* auto chooses rows if all ranks together have at most as many positions as the table has rows, or a
+ * quarter of that if the table is summed as well. */
 TEST(test_automatic)
 {
     int taken[3] = {0};
@@ -461,7 +463,7 @@ TEST(test_automatic)
     clt_plan_destroy(plan);
 }
 
-/* The range of the gradient arena that an argument is; false: it is no gradient. */
+/* Gives the argument's range in the gradient arena; false: the argument is not a gradient. */
 static bool gradients_of(const clt_plan *plan, const ocl_arg *arg, clt_range *out)
 {
     const clt_place *place =
@@ -477,7 +479,7 @@ static bool overlap(const clt_range *a, const clt_range *b)
     return a->slab == b->slab && a->first < b->first + b->elements && b->first < a->first + a->elements;
 }
 
-/* The norm reads what is complete: nothing writes there behind it. */
+/* The norm reads complete gradients: no command writes to them afterwards. */
 TEST(test_norm_comes_behind_rows)
 {
     for (int m = 0; m < MODELS; m++) {

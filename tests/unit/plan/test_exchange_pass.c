@@ -6,7 +6,7 @@
 
 #define NORMS 3
 
-/* Linear layers with norms and activations, the last of which takes in a residual. */
+/* Linear layers with norms and activations; the last norm includes a residual sum. */
 static clt_graph *net_norms(void)
 {
     net n = net_make(6, 40);
@@ -45,7 +45,7 @@ static clt_plan *plan_with(const clt_plan_options *options)
     return plan_of(net_norms(), &desc, options);
 }
 
-/* The numbers of a phase's exchanges are first, first + 1 ...; each is got behind where it is given. */
+/* The exchanges of a phase are numbered first, first + 1 ...; each is received after it was posted. */
 static void check_numbers(const clt_plan *plan, clt_phase phase, uint32_t first, uint32_t count)
 {
     const ocl_command_list *list = &plan->phase[phase];
@@ -66,7 +66,7 @@ static void check_numbers(const clt_plan *plan, clt_phase phase, uint32_t first,
     assert_int_equal(got, given);
 }
 
-/* Kernel commands between the halves of exchange k. */
+/* The number of kernel commands between the two halves of exchange k. */
 static size_t meanwhile(const clt_plan *plan, clt_phase phase, uint32_t k, const char *label)
 {
     const ocl_command_list *list = &plan->phase[phase];
@@ -104,12 +104,13 @@ static void check_plan_of(const clt_plan_options *options)
         check_numbers(plan, CLT_PHASE_BACKWARD_ADD, NORMS, NORMS);
     bool absent = options->present < options->ranks;
     check_numbers(plan, CLT_PHASE_ABSENT, 0, absent ? 2 * NORMS : 0);
-    /* the running statistics move once for each micro-batch, whether the rank has it or not */
+    /* the running statistics are updated once for each micro-batch, also for one that the rank does not
+     * have */
     assert_int_equal(count_kernels(plan, CLT_PHASE_FORWARD, "batch_norm_running"), NORMS);
     assert_int_equal(count_kernels(plan, CLT_PHASE_BACKWARD, "batch_norm_running"), 0);
     assert_int_equal(count_kernels(plan, CLT_PHASE_ABSENT, "batch_norm_running"), absent ? NORMS : 0);
     assert_int_equal(count_kernels(plan, CLT_PHASE_BACKWARD, "batch_norm_moments"), 0);
-    /* the same on all ranks, they are not averaged */
+    /* running statistics are equal on all ranks, so they are not averaged */
     for (size_t k = 0; k < plan->n_sums; k++)
         assert_true(plan->sums[k].kind != CLT_SUM_BUFFERS);
     check_plan(plan, plan->device.max_alloc_bytes);
@@ -127,7 +128,7 @@ TEST(test_exchanges)
             }
 }
 
-/* The weight gradient of the layer behind a norm is computed while that norm's sums are under way. */
+/* The weight gradient of the layer after a norm is computed while the norm's sums are exchanged. */
 TEST(test_work_beside_exchanges)
 {
     clt_plan_options o = sync_options(2, 2, 2);
@@ -141,7 +142,7 @@ TEST(test_work_beside_exchanges)
         assert_int_equal(meanwhile(plan, CLT_PHASE_FORWARD, k, ""), 0);
 }
 
-/* One rank exchanges nothing, nor do evaluations. */
+/* A single rank exchanges nothing, nor does an evaluation. */
 TEST(test_nothing_to_exchange)
 {
     clt_plan_options o = sync_options(2, 1, 2), eval = {.mode = CLT_PLAN_EVAL, .accumulation = 1, .ranks = 1};
@@ -160,7 +161,7 @@ TEST(test_nothing_to_exchange)
     clt_plan_destroy(plan);
 }
 
-/* Host memory that the records pass through is counted. */
+/* The host memory through which the records pass is counted. */
 TEST(test_memory)
 {
     uint64_t copied[2];
@@ -170,7 +171,7 @@ TEST(test_memory)
         CLT_SCOPED(clt_plan) *plan = plan_with(&o);
         clt_memory_report r = clt_plan_memory(plan, NULL);
         copied[sync] = r.host + r.staging;
-        for (size_t k = 0; k < plan->n_sums; k++) /* which only ranks with statistics of their own average */
+        for (size_t k = 0; k < plan->n_sums; k++) /* only ranks with their own statistics average them */
             if (plan->sums[k].kind == CLT_SUM_BUFFERS)
                 copied[sync] -= (uint64_t)clt_shape_elements(
                                     &clt_graph_tensor(plan->graph, plan->sums[k].tensor)->shape) *

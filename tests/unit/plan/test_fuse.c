@@ -34,8 +34,8 @@ static size_t count(const clt_plan *plan, clt_phase phase, const char *kernel)
     return n;
 }
 
-/* Forward a residual block is a norm and two GEMMs; backward no gradient is copied, added or transformed
- * separately. */
+/* In the forward pass a residual block is a norm and two GEMMs; in the backward pass no gradient is copied,
+ * added or transformed separately. */
 TEST(test_residual_plan)
 {
     clt_plan *plan = plan_of(RESIDUAL, "", true), *plain = plan_of(RESIDUAL, "", false);
@@ -52,7 +52,7 @@ TEST(test_residual_plan)
     clt_plan_destroy(plain);
 }
 
-/* x + f(x) where f's own GEMM would add into the gradient that it reads: one branch needs a copy. */
+/* x + f(x), where f's own GEMM would add to the gradient that it reads: one branch needs a copy. */
 TEST(test_copy_that_must_stay)
 {
     CLT_SCOPED(clt_plan) *plan = plan_of(GRAPH(STEM "," LAYER("linear", "mid", ",\"out\":16") "," LAYER(
@@ -61,9 +61,9 @@ TEST(test_copy_that_must_stay)
     assert_int_equal(count(plan, CLT_PHASE_BACKWARD, "elementwise_bwd_copy"), 1);
 }
 
-/* a + b, both of which are read by another layer, too. The gradient of a shares the memory of the sum's
- * gradient, and other work adds to it there. Only later is something added to the gradient of b, which needs
- * the sum's gradient as it was. */
+/* a + b, both of which another layer reads, too. The gradient of a shares the memory of the sum's gradient,
+ * and other work adds to it there. Only after that is something added to the gradient of b, which needs the
+ * sum's gradient as it was before. */
 #define TWO_GROW                                                                                             \
     GRAPH(STEM "," LAYER("linear", "b", ",\"out\":16") "," LAYER("linear", "v", ",\"out\":16") "," LAYER(    \
         "linear", "a",                                                                                       \
@@ -103,8 +103,8 @@ TEST(test_copy_for_a_later_sum)
     assert_int_equal(count(plan, CLT_PHASE_BACKWARD, "elementwise_bwd_copy"), 1);
 }
 
-/* batch_norm takes in the relu that follows, and a sum before it, and computes their gradients, too; what lies
- * between is not stored. A sum without relu, and a result that somebody else reads, stay as they are. */
+/* batch_norm absorbs the relu after it and a sum before it, and computes their gradients, too; the tensors
+ * between them are not stored. A sum without relu, and a result with another reader, stay separate. */
 #define NORM(name, from) LAYER("batch_norm", name, ",\"inputs\":[\"" from "\"]")
 #define BEND(op, name, from) LAYER(op, name, ",\"inputs\":[\"" from "\"]")
 #define WIDE(name, from) LAYER("linear", name, ",\"inputs\":[\"" from "\"],\"out\":16")
@@ -196,8 +196,8 @@ static const clt_tensor *named(const clt_plan *plan, const char *name)
 #define SCALED LOGITS("silu")
 #define BENT LOGITS("tanh")
 
-/* Two losses read the logits: the second one in backward finds a gradient to add to, which cannot lie where the
- * logits still are. */
+/* Two losses read the logits. In backward the second loss adds to a gradient, which therefore cannot
+ * replace the logits. */
 #define TWO_LOSSES                                                                                           \
     GRAPH(STEM "," LAYER("linear", "a", ",\"out\":7") "," LAYER("silu", "d", "") "," LAYER(                  \
         "cross_entropy", "loss", ",\"inputs\":[\"d\",\"y\"]") "," LAYER("cross_entropy", "again",            \
@@ -258,13 +258,13 @@ TEST(test_gpt)
 TEST(test_graphs)
 {
     fused_is_unfused(OVER_NUMBERS(RESIDUAL, TWICE));
-    /* the activation's input and output have other readers */
+    /* the activation's input and output have more readers */
     fused_is_unfused(OVER_NUMBERS(
         GRAPH(STEM "," LAYER("relu", "a", "") "," LAYER("linear", "b", ",\"out\":16") "," LAYER(
             "add", "c", ",\"inputs\":[\"stem\",\"b\"]") "," LAYER("multiply", "d",
                                                                   ",\"inputs\":[\"c\",\"a\"]") "," HEAD),
         ""));
-    /* relu straight into a sum, whose output alone is stored */
+    /* relu directly before a sum; only the sum's output is stored */
     fused_is_unfused(
         OVER_NUMBERS(GRAPH(STEM "," LAYER("linear", "b", ",\"out\":16") "," LAYER("relu", "a", "") "," LAYER(
                          "add", "c", ",\"inputs\":[\"stem\",\"a\"]") "," HEAD),
@@ -285,7 +285,7 @@ TEST(test_graphs)
         TWICE));
     fused_is_unfused(OVER_NUMBERS(SCALED, ""));
     fused_is_unfused(OVER_NUMBERS(BENT, TWICE));
-    /* the head's logits seen as another shape */
+    /* the head's logits in another shape */
     fused_is_unfused(OVER_NUMBERS(
         GRAPH(STEM "," LAYER("linear", "head", ",\"out\":7") "," LAYER("flatten", "line", "") "," LAYER(
             "cross_entropy", "loss", ",\"inputs\":[\"line\",\"y\"]")),
@@ -299,24 +299,24 @@ TEST(test_graphs)
         ""));
 }
 
-/* Derivatives that cannot be part of the GEMM before them, although it seems so. */
+/* Derivatives that cannot be part of the GEMM before them, although it seems possible. */
 TEST(test_derivatives)
 {
-    /* two activations in a row: one GEMM has room for one */
+    /* two activations in a row: a GEMM can include only one */
     fused_is_unfused(OVER_NUMBERS(
         GRAPH(STEM "," BEND("relu", "a", "stem") "," BEND("gelu", "b", "a") "," WIDE("c", "b") "," HEAD),
         TWICE));
     fused_is_unfused(OVER_NUMBERS(
         GRAPH(STEM "," BEND("gelu", "a", "stem") "," BEND("relu", "b", "a") "," WIDE("c", "b") "," HEAD),
         ""));
-    /* the other reader of stem writes its gradient after the GEMM and before the activation's backward, which
-     * adds */
+    /* stem's other reader writes its gradient after the GEMM and before the activation's backward, which
+     * then adds */
     fused_is_unfused(
         OVER_NUMBERS(GRAPH(STEM "," BEND("gelu", "a", "stem") "," BEND("tanh", "t", "stem") "," WIDE(
                          "b", "a") "," PAIR("add", "c", "b", "t") "," HEAD),
                      TWICE));
-    /* two GEMMs contribute to the gradient of gelu's output, and a product of it with itself contributes
-     * twice */
+    /* two GEMMs contribute to the gradient of gelu's output, and so does, twice, a product of it with
+     * itself */
     fused_is_unfused(OVER_NUMBERS(GRAPH(STEM "," BEND("gelu", "a", "stem") "," WIDE("b", "a") "," WIDE(
                                       "c", "a") "," PAIR("multiply", "d", "b", "c") "," HEAD),
                                   ""));
@@ -329,14 +329,14 @@ TEST(test_derivatives)
 TEST(test_sums)
 {
     static const char *const graphs[] = {
-        /* another reader wants what the layer gives */
+        /* the layer's result has another reader */
         OVER_NUMBERS(GRAPH(STEM "," WIDE("b", "stem") "," PAIR("add", "c", "stem", "b") "," PAIR(
                          "multiply", "d", "c", "b") "," HEAD),
                      ""),
         OVER_NUMBERS(GRAPH(STEM "," WIDE("b", "stem") "," BEND("tanh", "m", "b") "," PAIR(
                          "add", "c", "stem", "b") "," PAIR("add", "d", "c", "m") "," HEAD),
                      ""),
-        /* that reader is a head, which reads in the backward phase only */
+        /* this reader is a head, which reads in the backward phase only */
         OVER_NUMBERS(
             GRAPH(
                 STEM
@@ -349,9 +349,9 @@ TEST(test_sums)
         OVER_NUMBERS(GRAPH(STEM "," BEND("tanh", "a", "stem") "," WIDE("b", "a") "," LAYER(
                          "add", "c", ",\"inputs\":[\"b\",\"a\",\"stem\"]") "," HEAD),
                      ""),
-        /* the layer's result twice */
+        /* both terms are the layer's result */
         OVER_NUMBERS(GRAPH(STEM "," WIDE("b", "stem") "," PAIR("add", "c", "b", "b") "," HEAD), TWICE),
-        /* what is added comes later than the layer */
+        /* the other term is computed later than the layer */
         OVER_NUMBERS(GRAPH(STEM "," WIDE("b", "stem") "," BEND("tanh", "t", "stem") "," PAIR("add", "c", "b",
                                                                                              "t") "," HEAD),
                      ""),
@@ -360,8 +360,8 @@ TEST(test_sums)
         fused_is_unfused(graphs[i]);
 }
 
-/* Gradients that seem to be copies of another one until something is written there, so that the shared memory
- * has changed when the next reader comes. */
+/* Gradients that seem to be copies of another gradient until something is added there, so that the shared
+ * memory has changed when the next reader comes. */
 TEST(test_gradients_that_move_on)
 {
     /* the sum passes its gradient to stem and b; tanh adds to stem's gradient before b's gradient is read */
@@ -370,7 +370,7 @@ TEST(test_gradients_that_move_on)
                          "tanh", "t", "stem") "," PAIR("add", "c", "stem", "b") "," PAIR("multiply", "d", "c",
                                                                                          "t") "," HEAD),
                      TWICE));
-    /* somebody adds to b's, then somebody else to stem's */
+    /* one layer adds to b's gradient, then another one to stem's */
     fused_is_unfused(OVER_NUMBERS(
         GRAPH(STEM
               "," BEND("silu", "a", "stem") "," BEND("silu", "b", "a") "," BEND("tanh", "t", "stem") "," BEND(

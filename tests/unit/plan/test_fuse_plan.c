@@ -28,7 +28,7 @@ static net net_neighbours(const char *activation)
     return n;
 }
 
-/* Backward needs nothing from before relu, so it is kept only because it is an output. */
+/* Backward does not need the input of relu, so it is kept only because it is an output. */
 static net net_chain(const char *activation)
 {
     net n = net_make(8, 12);

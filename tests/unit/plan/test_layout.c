@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layouts of tensors: ops that want another order than row-major are given it, by a transposition for each
- * tensor that has to be turned and no more, and the results are the same bits. The op with that wish is made
- * here, of one that works on elements and so does not mind; none of the product's has one yet.
+ * Layouts of tensors: ops that want another order than row-major get it, by exactly one transposition for
+ * each tensor that needs one, and the results have the same bits. The test makes such an op from one that
+ * works on single elements; no op of the product wants another order yet.
  * ctest-labels: quick */
 #include "tests/unit/test.h"
 
@@ -33,7 +33,7 @@ static int32_t put(clt_graph *graph, const char *op, const char *name, const cha
     return node->n_out ? node->out[0] : -1;
 }
 
-/* A `scale` that wants channels last, or (turned false) an ordinary one. */
+/* A `scale` that wants channels last or, if not `turned`, an ordinary one. */
 static int32_t put_scale(clt_graph *graph, const char *name, const char *attrs, int32_t a, bool turned)
 {
     static clt_op wishing;
@@ -50,8 +50,8 @@ typedef struct net {
     int32_t x, y, output;
 } net;
 
-/* stem is turned once for two readers, left follows, and so does the sum of two tensors that are turned; one of
- * them is an output, which is turned back, and so is the sum for flatten. */
+/* stem is transposed once for two readers, and left and the sum of two transposed tensors take its layout.
+ * An output among them is transposed back, and so is the sum for flatten. */
 static net make_net(bool turned)
 {
     net n;
@@ -81,7 +81,7 @@ static int transpositions(const clt_plan *plan, clt_phase phase)
     return count;
 }
 
-/* Records of the loss, gradients, the output: what a plan gives. */
+/* The results of a plan: records of the loss, gradients, the output. */
 typedef struct outcome {
     size_t n;
     float values[8192];
@@ -171,7 +171,7 @@ static const clt_tensor *input_of(const clt_plan *plan, const char *node)
     return clt_graph_tensor(plan->graph, clt_graph_find(plan->graph, node)->in[0]);
 }
 
-/* Which tensors lie how. */
+/* The layout of each tensor. */
 TEST(test_layouts)
 {
     net n = make_net(true);
@@ -196,8 +196,8 @@ TEST(test_layouts)
     assert_true(clt_shape_equal(&got, &memory));
 }
 
-/* A field that is written, and an output that is read, in the layout that the op has: nothing is turned for
- * them. */
+/* A field that is written, and an output that is read, in the layout that the op wants: neither is
+ * transposed. */
 TEST(test_set_by_caller)
 {
     net n = {.output = -1};
@@ -248,8 +248,8 @@ static net make_joined(const char *axis, bool turned)
     return n;
 }
 
-/* Concatenation works in the layout of its inputs, along any dimension: nothing but the first input and the
- * results is turned. */
+/* Concatenation works in the layout of its inputs, along any dimension: only the first input and the
+ * results are transposed. */
 TEST(test_concat)
 {
     static const char *const axes[] = {"1", "2", "-1"};
@@ -274,7 +274,7 @@ TEST(test_concat)
     }
 }
 
-/* Without a wish the graph stays as it is. */
+/* If no op wants another layout, the graph does not change. */
 TEST(test_no_wish)
 {
     net n = make_net(false);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Moments that a convolution makes for the batch norm behind it: the statistics of the norm against those of what the
- * convolution stored, in double precision, for every algorithm and for channels whose mean is thousands of times their
- * deviation; where they are made, and where the norm makes its own pass; recomputation, evaluation, frozen norms.
+ * Moments that a convolution computes for the batch norm after it: the norm's statistics against statistics
+ * of the stored output in double precision, for every algorithm, and for channels whose mean is thousands
+ * of times their deviation; which convolutions compute moments, and which norms make a pass of their own;
+ * recomputation, evaluation, frozen norms.
  * ctest-labels: quick ctest-cost: 20 */
 #include "tests/unit/test.h"
 
@@ -39,7 +40,8 @@ static int32_t put(clt_graph *graph, const char *op, const char *name, const cha
     return node->out[0];
 }
 
-/* 3 x 3; pointwise; a stride and channels that no tile has; a window for each channel. */
+/* The convolutions: 3 x 3; pointwise; with a stride and a number of channels that is no multiple of a tile;
+ * with a window for each channel. */
 static net make_net(void)
 {
     net n;
@@ -91,7 +93,7 @@ typedef struct running {
     const clt_plan *plan;
 } running;
 
-/* far: biases are whole numbers up to 4000 instead of those of the op. */
+/* far: biases are whole numbers up to 4000 instead of the op's initial values. */
 static void start(running *r, const clt_plan *plan, const net *n, bool far)
 {
     static float x[BATCH * CHANNELS * HEIGHT * WIDTH], y[BATCH * 37 * 6 * 5];
@@ -130,8 +132,9 @@ static void stop(running *r)
 
 /* --- statistics --- */
 
-/* The norm's statistics are those of its input as it was stored; channels lie last. Rounded means of blocks leave errors
- * of the variance of their size times the deviation; a sum of squares would leave some of the size of the mean's square. */
+/* The norm's statistics equal those of its input as it was stored, with channels last. If blocks round
+ * their means, the variance gets an error of that rounding times the deviation; a sum of squares would get
+ * one in proportion to the mean's square. */
 static void check_norm(const running *r, const char *name, const char *what)
 {
     const clt_node *node = clt_graph_find(r->plan->graph, name);
@@ -160,8 +163,8 @@ static void check_norm(const running *r, const char *name, const char *what)
     }
 }
 
-/* The statistics of all norms with an algorithm, or a backend of products (NULL: whichever is chosen); passes: how many norms
- * make their own pass, -1: not known. */
+/* Checks the statistics of all norms with an algorithm, or a backend of products (NULL: the chosen one);
+ * passes: how many norms make a pass of their own, -1: not known. */
 static void check_with(const char *algorithm, const char *backend, clt_dtype storage, int passes)
 {
     char what[96];
@@ -201,8 +204,8 @@ static bool is_lane_device(void)
            ocl_device_describe(device)->is_cpu;
 }
 
-/* The last norm always makes a pass of its own: the algorithm for windows of single channels makes no moments. The first
- * convolution is chosen to be Winograd's. */
+/* The last norm always makes a pass of its own, since the algorithm for windows of single channels computes
+ * no moments. For the first convolution Winograd's algorithm is chosen. */
 TEST(test_algorithms)
 {
     bool lane = is_lane_device();
@@ -217,7 +220,7 @@ TEST(test_backends)
     check_with("matrix", "simple", CLT_F32, NORMS);
 }
 
-/* Of the values as they were rounded to 16 bits. */
+/* Moments of values that were rounded to 16 bits. */
 TEST(test_storage)
 {
     check_with(NULL, NULL, CLT_BF16, is_lane_device() ? 1 : -1);
@@ -236,7 +239,7 @@ TEST(test_flat)
 
 /* --- where they are made --- */
 
-/* Recomputed work makes none, and gradients have the same bits. */
+/* Recomputed work computes no moments, and gradients have the same bits. */
 TEST(test_recompute)
 {
     static const clt_recompute tiers[2] = {CLT_RECOMPUTE_NONE, CLT_RECOMPUTE_BLOCK};

@@ -29,7 +29,7 @@ TEST(test_memory_bound)
         }
 }
 
-/* Sharing of memory is tested above; it is off here, because it would need less than this bound. */
+/* Tensors share memory: plans need less than three quarters of the sum of all tensors. */
 TEST(test_memory_is_shared)
 {
     for (size_t i = 0; i < N_NETS; i++) {

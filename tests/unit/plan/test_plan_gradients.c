@@ -35,7 +35,7 @@ TEST(test_pruning_frozen)
             assert_int_equal(count_commands(plan, CLT_PHASE_BACKWARD, label) > 0, wanted);
             assert_int_equal(count_commands(plan, CLT_PHASE_BACKWARD_ADD, label) > 0, wanted);
         }
-        for (int l = 0; l < 6 && !options.no_fuse; l++) /* in other work's GEMMs */
+        for (int l = 0; l < 6 && !options.no_fuse; l++) /* part of other work's GEMMs */
             if (l % 2 || l == 4)
                 assert_int_equal(count_commands(plan, CLT_PHASE_BACKWARD, apart[l]), 0);
         assert_false(anybody_writes(plan, "d x")); /* no parameter lies before it */
@@ -128,7 +128,7 @@ TEST(test_fan_out)
     assert_int_equal(t.writes, 0);
     assert_int_equal(t.adds, 2);
     t = count_gradient(plan, CLT_PHASE_BACKWARD_ADD, plan->gradient[h]);
-    assert_int_equal(t.writes, 1); /* activations' gradients start anew in every micro-batch */
+    assert_int_equal(t.writes, 1); /* gradients of activations are written anew in every micro-batch */
     assert_int_equal(t.adds, 2);
 }
 
@@ -170,7 +170,8 @@ static size_t ready_at(const clt_plan *plan, int32_t param)
     return ready;
 }
 
-/* The work (node) to which a command belongs: the parameters of one node may come in any order. */
+/* The work (node) to which the last command belongs: the parameters of one node may become ready in any
+ * order. */
 static int32_t node_ready(const clt_plan *plan, int32_t param)
 {
     size_t ready = ready_at(plan, param);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans of random graphs. The same graph is planned apart, fused, and with each kind of recomputation, runs
- * over memory that was filled with NaNs before every micro-batch, and must give the same bits: loss records,
- * parameter gradients, buffers, tensors marked as outputs; in evaluation too. The op references, put together
- * in double precision, say what the values should be, so that a mistake all plans share shows as well.
- * argv[1]: how many graphs, argv[2]: the first seed, argv[3]: the device's capabilities in hexadecimal, to
- * play a weaker one. A failure prints the seed and the graph.
+ * Plans of random graphs. Each graph is planned unfused, fused, and with each kind of recomputation. All
+ * plans run in memory that is filled with NaNs before every micro-batch, and must give the same bits: loss
+ * records, parameter gradients, buffers, tensors marked as outputs; in evaluation too. The op references,
+ * put together in double precision, say what the values should be, so that a mistake that all plans share
+ * is found as well. argv[1]: number of graphs, argv[2]: the first seed, argv[3]: the device's capabilities
+ * in hexadecimal, to simulate a weaker one. A failure prints the seed and the graph.
  * ctest-labels: quick ctest-cost: 18 */
 #include <math.h>
 
@@ -110,7 +110,7 @@ typedef struct form {
     bool no_fuse;
     clt_recompute recompute;
     const char *gemm;
-    uint64_t max_alloc; /* largest buffer, 0: what the device allows */
+    uint64_t max_alloc; /* largest buffer in bytes, 0: the device's limit */
 } form;
 
 static clt_plan *plan_of(maker *m, const form *f, clt_plan_mode mode, const clt_store_layout *layout)
@@ -363,7 +363,7 @@ static void check_values(const maker *m, const char *form_name, const outcome *o
     assert_int_equal(at, o->n_values);
 }
 
-/* To which tensor value `at` of the results belongs. */
+/* The name of the tensor to which value `at` of the results belongs. */
 static const char *name_of(const maker *m, size_t at, bool training)
 {
     for (size_t p = 0; training && p < m->graph->n_params; p++) {

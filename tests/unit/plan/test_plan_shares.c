@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans of ranks that divide the optimizer's state: shares cover everything once, and parameters that ranks gather are
- * waited for before they are used. ctest-labels: quick */
+ * Plans of ranks that divide the optimizer's state: shares cover everything once, and plans wait for
+ * gathered parameters before they use them. ctest-labels: quick */
 #include "tests/unit/plan/plan_test.h"
 
 #define RANKS 3
@@ -40,7 +40,8 @@ static void drop(ranks *all)
 
 /* --- pieces --- */
 
-/* Every element of every parameter belongs to one rank, which has a place of its own for its state. */
+/* Every element of every parameter belongs to one rank, which stores this element's state at a place of its
+ * own. */
 static void check_pieces(const ranks *all)
 {
     const clt_store_layout *first = all->plan[0]->store;
@@ -81,7 +82,7 @@ static void check_pieces(const ranks *all)
 
 /* --- sums --- */
 
-/* All ranks sum the same in the same order. */
+/* All ranks compute the same sums in the same order. */
 static void check_same_sums(const ranks *all)
 {
     const clt_plan *a = all->plan[0];
@@ -126,7 +127,8 @@ static size_t find_host(const clt_plan *plan, clt_phase phase, clt_host_code cod
     return at;
 }
 
-/* Parameters are posted behind all that the update writes of them, and waited for before what reads them. */
+/* Parameters are posted after the update has written all of them, and waited for before the first command
+ * that reads them. */
 static void check_parameters(const clt_plan *plan)
 {
     const ocl_command_list *forward = &plan->phase[CLT_PHASE_FORWARD];

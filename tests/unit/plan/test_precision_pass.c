@@ -15,7 +15,7 @@ static clt_plan *narrow_plan_of(net *n, bool wide_residual, bool fuse)
     return plan_of(n->graph, &desc, &options);
 }
 
-/* Nodes stay what they are. */
+/* Plans without fusing, so that every node stays. */
 static clt_plan *narrow_plan(net *n)
 {
     return narrow_plan_of(n, false, false);
@@ -137,8 +137,8 @@ TEST(test_tables)
     }
 }
 
-/* A residual network of two blocks over embedded tokens, the first with its norm before, the second with its
- * norm after the sum; its head may share the table. */
+/* A residual network of two blocks over embedded tokens: the first block has its norm before it, the second
+ * after its sum; the head may share the embedding table. */
 static net residual_net(bool tied)
 {
     net n = net_make(8, 12);
@@ -184,9 +184,9 @@ TEST(test_residual)
             assert_int_equal(named(graph, narrow[i])->dtype, CLT_F16);
         /* without a product the table needs no copy in 16 bits */
         assert_int_equal(named(graph, "table.weight")->dtype, tied ? CLT_F16 : CLT_F32);
-        assert_int_equal(casts_of(graph, "drop"), 0); /* the norm reads it as it is */
+        assert_int_equal(casts_of(graph, "drop"), 0); /* the norm reads f32 */
         assert_int_equal(casts_of(graph, "inner"), 1);
-        assert_int_equal(casts_of(graph, "sum_1"), 1); /* for the product that reads it */
+        assert_int_equal(casts_of(graph, "sum_1"), 1); /* for a product that reads it */
         assert_int_equal(casts_of(graph, "sum_2"), 0);
         assert_int_equal(casts_of(graph, "after"), 1);
         assert_int_equal(casts_of(graph, "drop_last"), 1);
@@ -199,7 +199,7 @@ TEST(test_residual)
     }
 }
 
-/* A sum that follows a product or a dropout is part of it, and so is the cast between them. */
+/* A sum after a product or a dropout is fused into it, together with the cast between them. */
 TEST(test_residual_fused)
 {
     static const char *const gone[] = {"sum_1", "sum_2", "sum_3", "inner.f32", "outer.f32", "drop_last.f32"};

@@ -39,7 +39,7 @@ TEST(test_mlp)
     same_as_kept(OVER_NUMBERS("{\"type\":\"mlp\",\"hidden\":[20],\"activation\":\"tanh\"}", ""), "");
 }
 
-/* Views, a connection that skips blocks, two losses, one of them in the middle. */
+/* Views, a connection that skips blocks, and two losses, one of them in the middle. */
 #define BRANCHES                                                                                                                             \
     GRAPH(                                                                                                                                   \
         STEM                                                                                                                                 \
@@ -79,7 +79,7 @@ TEST(test_graphs)
     same_as_kept(OVER_NUMBERS(BRANCHES, ""), "train.fuse=off");
 }
 
-/* Batch norms with the residual sum and relu folded in, in blocks of both kinds, and norms without running
+/* Batch norms that absorb the residual sum and relu, in blocks of both kinds, and norms without running
  * statistics. */
 #define OVER_IMAGES(model, image, batch, more)                                                               \
     "{\"model\":{\"type\":" model ",\"classes\":7},\"data\":{\"type\":\"synthetic\",\"shape\":[3," image     \
@@ -130,8 +130,8 @@ static cost cost_of(const char *text, const char *settings)
     return c;
 }
 
-/* A GPT with more and wider layers and a deeper MLP, so that memory depends on activations and not on single
- * gradients. */
+/* A GPT with more and wider layers and a deeper MLP, whose memory depends on activations rather than on
+ * single gradients. */
 #define LARGER "\"layers\":8,\"heads\":4,\"channels\":64,\"context\":64,\"vocab\":300"
 #define LARGER_GPT(more)                                                                                     \
     "{\"model\":{\"type\":\"gpt\"," LARGER more "},\"data\":{\"type\":\"text\",\"path\":\"%D/text.txt\","    \
@@ -158,7 +158,7 @@ TEST(test_memory)
                 fail_msg("model %d, %s: %llu bytes kept, %llu with gelu, %llu with block", m, forms[f],
                          (unsigned long long)kept.bytes, (unsigned long long)cheap.bytes,
                          (unsigned long long)blocks.bytes);
-            /* placing must not give away what recomputing saves */
+            /* the placement must not lose what recomputing saves */
             assert_true(blocks.bytes <= blocks.bound + blocks.bound / 10);
         }
 }
@@ -175,7 +175,7 @@ static size_t repeats(const clt_job *job, const char *layer)
     return n;
 }
 
-/* Does the backward phase read the original of a tensor? */
+/* Whether the backward phase reads the original of a tensor, not a recomputed copy. */
 static bool reads_first(const clt_job *job, const char *name)
 {
     const ocl_command_list *list = &job->train->phase[CLT_PHASE_BACKWARD];
@@ -190,7 +190,8 @@ static bool reads_first(const clt_job *job, const char *name)
 }
 
 /* block: values that a layer's own backward reads are recomputed; the layer's output is not, and neither is
- * the end of the model, whose backward comes at once. gelu: only outputs of cheap ops are recomputed. */
+ * the end of the model, whose backward follows immediately. gelu: only outputs of cheap ops are
+ * recomputed. */
 TEST(test_what_is_repeated)
 {
     static const char *const inside[] = {"ln_1", "attn.c_attn", "attn", "attn.c_proj", "ln_2", "mlp.c_fc"};
@@ -220,7 +221,8 @@ TEST(test_what_is_repeated)
     }
 }
 
-/* Of a batch norm the output alone is computed again: one command, which reads the statistics that the first one saved. */
+/* Only the output of a batch norm is recomputed: by one command, which reads the statistics that the first
+ * pass saved. */
 TEST(test_saved_statistics)
 {
     static const char *const tiers[] = {"train.recompute=gelu", "train.recompute=block"};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The statistics of a synchronised batch norm, combined from the records of ranks with different numbers of rows, one
- * of them none, around means that are thousands of times the deviation, against sums in double precision. One rank
- * runs on the device, the others' records are made here. ctest-labels: quick ctest-cost: 3 */
+ * The statistics of a synchronised batch norm, combined from the records of ranks with different numbers of
+ * rows, including 0, with means that are thousands of times the deviation, against sums in double
+ * precision. One rank runs on the device; the test makes the records of the others. ctest-labels: quick
+ * ctest-cost: 3 */
 #include "tests/unit/test.h"
 
 #include <math.h>
@@ -24,7 +25,7 @@ static ocl_device *device;
 static const int rows_of[RANKS] = {5, ROWS, 0, 64};
 static const int own_rank = 1;
 
-/* Sample `row` of a rank: around (c + 1) * offset, with the deviation 1. */
+/* Sample `row` of a rank: near (c + 1) * offset, with a deviation of 1. */
 static float value_of(double offset, int rank, int row, int c)
 {
     uint32_t bits = (uint32_t)(row * 31 + c) * 2654435761u ^ (uint32_t)(rank + 1) * 40503u;
@@ -54,7 +55,7 @@ static void moments(double offset, int first, int last, int c, double *count, do
             *squares += pow((double)value_of(offset, r, row, c) - *mean, 2);
 }
 
-/* What the other ranks would give: the moments of their rows, or, in the backward pass, sums of 0. */
+/* The records of the other ranks: the moments of their rows, or, in the backward pass, sums of 0. */
 static clt_status host(void *context, const ocl_command *command)
 {
     played *p = context;
@@ -108,9 +109,9 @@ static void near(const char *what, int c, double got, double want, double tolera
         fail_msg("%s of channel %d is %.9g, not %.9g", what, c, got, want);
 }
 
-/* The statistics of all ranks, and the running ones after one batch. Means that are rounded to f32 leave errors of the
- * variance of that size, times the distances of the ranks' means, which are about 1; a sum of squares in f32 would leave
- * errors of the size of the mean's square. */
+/* Checks the statistics of all ranks, and the running statistics after one batch. If means are rounded to
+ * f32, the variance gets an error of that rounding times the distance between the ranks' means, which is
+ * about 1; a sum of squares in f32 would give an error in proportion to the mean's square. */
 static void check_statistics(const clt_realized *r, const clt_node *norm, double offset)
 {
     float mean[CHANNELS], rstd[CHANNELS], running[2][CHANNELS];
@@ -131,7 +132,8 @@ static void check_statistics(const clt_realized *r, const clt_node *norm, double
     }
 }
 
-/* The record of this rank's rows, and that of its gradients, whose sums are those of the rows' signs. */
+/* Checks the record of this rank's rows, and the record of its gradients, whose sums follow from the signs
+ * in its rows. */
 static void check_records(const played *p)
 {
     for (int c = 0; c < CHANNELS; c++) {
@@ -208,13 +210,13 @@ TEST(test_small_means)
     run(0, false);
 }
 
-/* The sum of squares in f32 would have no digit left. */
+/* A sum of squares in f32 would have no correct digit left. */
 TEST(test_large_means)
 {
     run(300, false);
 }
 
-/* Moments of the convolution before the norm become the record. */
+/* The moments that the convolution computes for the norm go into the record. */
 TEST(test_moments_of_convolution)
 {
     unsetenv("CLTRAIN_GEMM");

@@ -41,7 +41,7 @@ TEST(test_none)
     expect(&f, CLT_ADVICE_NONE, NULL);
     f.idle_host_ms = 9.9;
     expect(&f, CLT_ADVICE_NONE, NULL);
-    /* waiting for data ahead of a busy device costs nothing */
+    /* waiting for data costs nothing while the device is busy */
     f.data_ms = 90;
     expect(&f, CLT_ADVICE_NONE, NULL);
     f = fine;
@@ -49,7 +49,7 @@ TEST(test_none)
     f.steps = CLT_ADVICE_STEPS - 1;
     expect(&f, CLT_ADVICE_NONE, NULL);
     f.steps = 8000;
-    f.step_ms = 0.1; /* 0.06 ms a step: half a second in all, but 8000 steps of it do not make it */
+    f.step_ms = 0.1; /* 0.06 ms a step are half a second in 8000 steps, not enough */
     f.idle_host_ms = 0.06;
     expect(&f, CLT_ADVICE_NONE, NULL);
     f.steps = 9000;
@@ -58,7 +58,7 @@ TEST(test_none)
     expect(&f, CLT_ADVICE_NONE, NULL);
 }
 
-/* A device without time stamps of its own, of which the driver says how much it was used. */
+/* A device without time stamps, whose driver reports its utilization. */
 TEST(test_utilization)
 {
     clt_advice_facts f = fine;
@@ -95,18 +95,18 @@ TEST(test_workers)
     f.load_ms = 70; /* the device needs 25 ms: three threads */
     EXPECT(&f, CLT_ADVICE_WORKERS, "75 %", "75 ms of 100 ms", "a thread loads a micro-batch in 70 ms",
            "data.workers=3", "now 1");
-    f.prefetch = 2; /* any number of threads share two micro-batches */
+    f.prefetch = 2; /* only two micro-batches are in work, however many threads there are */
     EXPECT(&f, CLT_ADVICE_WORKERS, "data.workers=3 (now 1)");
     f = fine;
     f.idle_input_ms = 60;
     f.data_ms = 60;
-    f.accumulation = 4; /* 40 ms less what idles elsewhere for four micro-batches */
+    f.accumulation = 4; /* four micro-batches have 40 ms, less the device's other idle time */
     f.load_ms = 19;
     EXPECT(&f, CLT_ADVICE_WORKERS, "data.workers=2");
-    f.idle_input_ms = f.data_ms = 98; /* nothing is known of a device that did nothing */
+    f.idle_input_ms = f.data_ms = 98; /* the device was never busy, so its need is not known */
     f.load_ms = 98;
     f.cpus = 2;
-    EXPECT(&f, CLT_ADVICE_WORKERS, "data.workers=8"); /* four a core, no more */
+    EXPECT(&f, CLT_ADVICE_WORKERS, "data.workers=8"); /* at most four a core */
 }
 
 TEST(test_data_is_the_limit)
@@ -127,7 +127,7 @@ TEST(test_prefetch)
     f.idle_input_ms = 30;
     f.data_ms = 30;
     f.workers = 4;
-    f.load_ms = 60; /* one thread is enough: it comes unevenly */
+    f.load_ms = 60; /* one thread would do: the data comes unevenly */
     EXPECT(&f, CLT_ADVICE_PREFETCH, "data.prefetch=8", "now 4", "4 threads");
     f.prefetch = 40;
     EXPECT(&f, CLT_ADVICE_PREFETCH, "data.prefetch=64");
@@ -145,7 +145,7 @@ TEST(test_communication)
     f.global_batch = 128;
     f.accumulation = 2;
     EXPECT(&f, CLT_ADVICE_ACCUMULATE, "data.global_batch=256", "now 128", "4 micro-batches", "gradients");
-    f.ranks = 1; /* then it cannot have been the other ranks */
+    f.ranks = 1; /* then the device cannot have waited for other ranks */
     EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "data.micro_batch=32");
 }
 
@@ -153,10 +153,10 @@ TEST(test_host)
 {
     clt_advice_facts f = fine;
     f.idle_host_ms = 50;
-    f.idle_input_ms = 10; /* before the input too, though the data was there */
+    f.idle_input_ms = 10; /* before the input, too, though the data was ready */
     EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "60 %", "50 commands of 800 us", "data.micro_batch=32",
            "data.global_batch=32", "changes the batch");
-    f.step_ms = 4000; /* times keep a unit that needs no exponent */
+    f.step_ms = 4000; /* times are given in a unit without an exponent */
     f.idle_host_ms = 2730;
     f.commands = 1000;
     EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "(2.7 s of 4.0 s a step)", "1000 commands of 1.3 ms on average");
@@ -170,6 +170,6 @@ TEST(test_host)
     f.double_misfits = false;
     f.ranks = 2;
     f.global_batch =
-        48; /* two micro-batches on one rank, one on the other: half as many would be one and a half */
+        48; /* one rank has two micro-batches, the other one; half of that would be one and a half */
     EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "data.micro_batch=32 data.global_batch=96");
 }

@@ -64,8 +64,8 @@ TEST(test_by_hand)
     clt_class_counts_destroy(c);
 }
 
-/* Two sentences of four words, of which some have no label: these are left out, so that their neighbours stand side
- * by side. A prediction that is not a number is O. */
+/* Two sentences of four words, some of which have no label and are left out, so that their neighbours
+ * become adjacent. A prediction that is not a number counts as O. */
 TEST(test_entities)
 {
     static const char *const names[] = {"B-X", "I-X", "O"};
@@ -103,7 +103,7 @@ TEST(test_entities)
     clt_class_counts_destroy(c);
 }
 
-/* Two images of four pixels; class 1 is in the first alone, class 2 is predicted and never there. */
+/* Two images of four pixels; class 1 occurs only in the first image, class 2 is only predicted. */
 TEST(test_dice)
 {
     static const uint8_t targets[] = {0, 0, 1, 1, 0, 0, 0, 0};
@@ -130,7 +130,7 @@ TEST(test_dice)
     near(clt_class_sample_dice(c, 1), 4.0 / 5);
     near(clt_class_sample_dice(c, 2), NAN);
     near(clt_class_mean_sample_dice(c), 4.0 / 5);
-    near(clt_class_top_k(c), NAN); /* of three classes all are among the top five */
+    near(clt_class_top_k(c), NAN); /* with three classes every class is among the top five */
     c->background = true;
     near(clt_class_mean_dice(c), (4.0 / 5 + 4.0 / 5 + 0) / 3);
     clt_class_counts_destroy(c);

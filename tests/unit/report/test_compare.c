@@ -2,7 +2,7 @@
  *
  * ctest-labels: quick
  *
- * Comparing runs: the first step with different losses, from where on runs are apart by more than their
+ * Comparing runs: the first step with different losses, the step from which runs differ by more than their
  * noise, keys that differ; and plots made of characters. */
 #include "tests/unit/test.h"
 
@@ -37,7 +37,8 @@ static clt_run_record *run_of(const char *name, const char *lines)
     return record;
 }
 
-/* Losses falling from 5 to about 2, with noise of that size; from `from` on higher by the factor, to `to`. */
+/* Losses that fall from 5 to about 2, with noise of size `scatter`, multiplied by `factor` from step `from`
+ * to step `to`. */
 static clt_run_record *run(const char *name, int steps, unsigned seed, double scatter, double factor,
                            int from, int to)
 {
@@ -94,7 +95,7 @@ TEST(runs_that_part_are_found)
     assert_true(p.end_b / p.end_a > 1.15 && p.end_b / p.end_a < 1.25);
     p = part(run("a", 2000, 1, 0.05, 1, 0, 0), run("b", 2000, 1, 0.05, 1.2, 700, 1200));
     assert_int_equal(p.apart_from, -1);
-    assert_in_range(p.apart_once, 700, 721); /* where a stretch begins */
+    assert_in_range(p.apart_once, 700, 721); /* where the interval begins */
     assert_int_equal(p.first_different, 700);
 }
 
@@ -149,7 +150,7 @@ TEST(plots_fit_and_hold_their_line)
     clt_str_free(&out);
 }
 
-/* A label that is cut off would be another number. */
+/* A label that is cut off would show another number. */
 TEST(labels_of_plots_are_whole)
 {
     static const double values[][2] = {{-1.2345e8, 1.2345e8}, {-1e308, 1e308}, {1e30, 2e30}, {-2e-7, -1e-7}};
@@ -174,7 +175,7 @@ TEST(labels_of_plots_are_whole)
     }
 }
 
-/* A fact that no line has is unknown; the best of several evaluations counts. */
+/* A fact that no line has is unknown; of several evaluations the best one counts. */
 TEST(facts_of_runs)
 {
     static const struct {

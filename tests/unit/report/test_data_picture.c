@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pictures of samples: which shapes are pictures, which levels values become, which planes of a volume are shown and
- * how masks are drawn. The PNG files are decoded again. */
+ * Pictures of samples: which shapes are pictures, to which levels values are mapped, which planes of a
+ * volume are shown, and how masks are drawn. The PNG files are decoded again. */
 #include "tests/unit/test.h"
 
 #include "engine/data/pixels/image.h"
@@ -67,7 +67,7 @@ TEST(test_window)
     clt_picture_window w = clt_picture_window_of(values, 1001);
     assert_true(w.known && w.low == 5 && w.high == 995);
     for (int i = 0; i <= 1000; i++)
-        values[i] = i == 500 ? 9.0f : 2.0f; /* a single value differs: it is to be seen */
+        values[i] = i == 500 ? 9.0f : 2.0f; /* one value differs: it must be visible */
     w = clt_picture_window_of(values, 1001);
     assert_true(w.low == 2 && w.high == 9);
     float same[3] = {4, 4, 4};
@@ -153,8 +153,8 @@ TEST(test_colors)
     }
 }
 
-/* A block of class 2 in a volume: the planes through it are shown, its border has the class's color and its inside a
- * quarter of it. */
+/* A block of class 2 in a volume: the planes through the block are shown; its border has the class's
+ * colour, its inside a quarter of it. */
 TEST(test_masks)
 {
     enum { D = 9, H = 8, W = 7 };
@@ -185,7 +185,7 @@ TEST(test_masks)
     memset(y, 0, sizeof y);
     clt_picture_centre(&s, &f, data, at);
     assert_true(at[0] == D / 2 && at[1] == H / 2 && at[2] == W / 2);
-    /* a target of as many elements in another shape is no mask */
+    /* a target with as many elements in another shape is not a mask */
     s.fields[1].shape = clt_shape_make(2, (int64_t[]){D * H * W / 2, 2});
     assert_false(form_of(&s).masked);
 }

@@ -2,9 +2,9 @@
  *
  * ctest-labels: quick
  *
- * TensorBoard's event files, read by a reader of the test's own: checksums of every bit, records, protobuf
- * fields. A run writes the values of metrics.jsonl as f32; of a file truncated at any byte the complete
- * records are read; a full disk loses no record that was written. */
+ * TensorBoard's event files, read by the test's own reader: checksums that cover every bit, records,
+ * protobuf fields. A run writes the values of metrics.jsonl as f32; of a file truncated at any byte the
+ * complete records are read; a full disk loses no record that was written. */
 #include "tests/unit/test.h"
 
 #include <dirent.h>
@@ -145,7 +145,7 @@ static bool next_field(bytes *m, field *f)
     return true;
 }
 
-/* The first field of this number; asserts that there is one unless it may be missing. */
+/* The first field with this number; false: there is none. */
 static bool find(bytes m, int number, field *f)
 {
     while (next_field(&m, f))
@@ -171,7 +171,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Names of the event files in the order in which TensorBoard reads them; the last one's content. */
+/* The names of the event files, in the order in which TensorBoard reads them. */
 static int event_files(const char *folder, char *names[8])
 {
     int n = 0;
@@ -199,7 +199,7 @@ static bytes newest_file(const char *folder)
     return (bytes){(const uint8_t *)data, size};
 }
 
-/* The scalar of a tag at a step; false: no such point. */
+/* The scalar of a tag at a step; false: there is none. */
 static bool scalar_at(bytes file, const char *tag, int64_t step, float *value)
 {
     bytes record;
@@ -285,7 +285,7 @@ TEST_BETWEEN(run_is_written_as_in_metrics, set_up, tear_down)
     float value;
     write_session(0, 5, false);
     all = file = newest_file(run);
-    /* version; start of the session at step 0; what describes the run; what was kept from before */
+    /* version; start of the session at step 0; description of the run; texts from before the start */
     assert_true(next_record(&file, &record) && find(record, 3, &f) && is_text(f.content, "brain.Event:2"));
     assert_true(next_record(&file, &record) && find(record, 7, &f) && find(f.content, 1, &g));
     assert_int_equal(g.value, 1);
@@ -294,7 +294,7 @@ TEST_BETWEEN(run_is_written_as_in_metrics, set_up, tear_down)
     assert_true(contains(record, "optimizer.learning_rate") && contains(record, "8, 4"));
     assert_false(contains(record, "data.path"));
     assert_true(next_record(&file, &record) && contains(record, "    text: from before"));
-    /* texts: nothing at the start of a line that could be taken for Markdown, and all of it UTF-8 */
+    /* texts: indented so that no line counts as Markdown, and all of them UTF-8 */
     assert_true(next_record(&file, &record) && contains(record, "**start**"));
     assert_true(contains(record, "\n    device: <script>") &&
                 contains(record, "\n    # \xef\xbf\xbd device"));
@@ -353,8 +353,8 @@ TEST_BETWEEN(cut_files_are_read_up_to_the_cut, set_up, tear_down)
     free((void *)(uintptr_t)file.data);
 }
 
-/* The file of each session sorts after the one before, whatever the clock says, and begins at its first
- * step. */
+/* The file of each session sorts after the previous one, whatever the clock says, and begins at the
+ * session's first step. */
 TEST_BETWEEN(sessions_follow_each_other, set_up, tear_down)
 {
     char *names[8], far[160];
@@ -402,8 +402,8 @@ TEST_BETWEEN(discarded_runs_leave_nothing, set_up, tear_down)
     assert_false(clt_is_directory(run));
 }
 
-/* While the file cannot grow the run goes on and warns once, and all records are written when it can grow
- * again. */
+/* While the file cannot grow, the run continues and warns once; all records are written when the file can
+ * grow again. */
 TEST_BETWEEN(full_disk_costs_nothing, set_up, tear_down)
 {
     struct rlimit before, small;
@@ -447,8 +447,7 @@ TEST_BETWEEN(full_disk_costs_nothing, set_up, tear_down)
     free((void *)(uintptr_t)part.data);
 }
 
-/* Lines of fast steps are written together, but not late: what follows an event, or a moment, is in the file.
- */
+/* Lines of fast steps are written together, but soon: at the next event, or after a moment. */
 TEST_BETWEEN(lines_are_not_kept_long, set_up, tear_down)
 {
     clt_rundir *dir;
@@ -480,7 +479,7 @@ TEST_BETWEEN(lines_are_not_kept_long, set_up, tear_down)
     free(text);
 }
 
-/* What it costs to print the numbers of a step alone, in seconds of processor time. */
+/* The cost of printing only the numbers of a step, in seconds of processor time. */
 static double cost_of_printing(int steps)
 {
     double start = clt_thread_cpu();
@@ -498,9 +497,9 @@ static double cost_of_printing(int steps)
     return (clt_thread_cpu() - start) / steps;
 }
 
-/* What a step's line and its event cost the main thread, in units of what printing the numbers costs: 3 % of
- * a step of 1 ms are 30 us, where they are printed in 2 us. The limit leaves room for sanitizers; what is
- * measured is printed. */
+/* What a step's line and its event cost the main thread, as a multiple of the cost of printing the numbers:
+ * where printing takes 2 us, 3 % of a step of 1 ms are 30 us. The limit leaves room for sanitizers; the
+ * measured value is printed. */
 TEST_BETWEEN(a_step_costs_little, set_up, tear_down)
 {
     enum { STEPS = 5000, MOST = 40 };
@@ -521,7 +520,7 @@ TEST_BETWEEN(a_step_costs_little, set_up, tear_down)
     assert_true(each < MOST * unit);
 }
 
-/* A folder that cannot be written to any more: training goes on without events. */
+/* The folder cannot be written to any more: training continues without events. */
 TEST_BETWEEN(no_file_no_failure, set_up, tear_down)
 {
     clt_board *board;
@@ -530,7 +529,7 @@ TEST_BETWEEN(no_file_no_failure, set_up, tear_down)
     (void)snprintf(gone, sizeof gone, "%s/gone", root);
     assert_ok(clt_board_create(gone, config, &board));
     clt_step_metrics m = metrics_of(1);
-    clt_board_step(board, &m); /* before the start: nothing */
+    clt_board_step(board, &m); /* before the start nothing is written */
     clt_board_start(board, 0);
     clt_board_step(board, &m);
     clt_board_event(board, "end", 1, 0, "");

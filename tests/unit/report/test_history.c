@@ -2,8 +2,9 @@
  *
  * ctest-labels: quick
  *
- * Reading metrics.jsonl: numbers are those of strtod, lines that are no metrics are skipped and counted,
- * steps that a resumed run repeated, files that grow and shrink; and curves that keep every spike. */
+ * Reading metrics.jsonl: numbers as strtod reads them, lines that are skipped and counted because they are
+ * not metrics, steps that a resumed run repeated, files that grow and shrink; and curves that keep every
+ * spike. */
 #include "tests/unit/test.h"
 
 #include <math.h>
@@ -36,7 +37,7 @@ static void append(const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-/* The steps of what the reader still gives, as "1 2 e2 3": e for evaluations, ! for events. */
+/* The steps that the reader has not given yet, as "1 2 e2 3": e for evaluations, ! for events. */
 static const char *rest(clt_history *history)
 {
     static char text[4096];
@@ -220,7 +221,7 @@ TEST_BETWEEN(steps_computed_again_replace, set_up, NULL)
     assert_string_equal(rest(history), "1 2 3 4 5");
     assert_int_equal(clt_history_counted(history)->replaced, 5);
     assert_false(clt_history_is_stale(history));
-    append("{\"step\":2,\"loss\":1}\n"); /* from here on it has to be read anew */
+    append("{\"step\":2,\"loss\":1}\n"); /* from this line on the file must be read again */
     assert_string_equal(rest(history), "2");
     assert_true(clt_history_is_stale(history));
     clt_history_close(history);

@@ -80,13 +80,13 @@ TEST(test_memory)
     clt_pages_destroy(NULL, 8 * MIB);
 }
 
-/* Nothing stays behind, neither what was cut off for the alignment nor the pages. */
+/* Everything is released: the pages, and what was cut off for the alignment. */
 TEST(test_all_is_given_back)
 {
     enum { COUNT = 64 };
     void *pages[COUNT];
     unsigned long long before, after;
-    for (int round = 0; round < 2; round++) { /* the first one fills the C library's own caches */
+    for (int round = 0; round < 2; round++) { /* the first round fills the C library's own caches */
         FILE *file = fopen("/proc/self/statm", "r");
         assert_non_null(file);
         assert_int_equal(fscanf(file, "%llu", &before), 1);
@@ -116,7 +116,7 @@ TEST(test_large_pages)
     memset(pages, 1, 16 * MIB);
     mapping m = mapping_of(pages);
     assert_true(m.wanted_large);
-    /* the wish is all that is promised: a system without free large pages gives small ones */
+    /* only the request is certain: a system without free large pages gives small ones */
     if (strcmp(setting, "never") != 0 && m.large_kib == 0)
         printf("SKIP: the system had no large page to give\n");
     clt_pages_destroy(pages, 16 * MIB);
@@ -154,7 +154,8 @@ TEST(test_take)
     assert_int_equal(mincore(pages, BYTES, there), 0);
     for (int i = 0; i < PAGES; i++)
         assert_true(there[i] & 1);
-    /* that could be the system's one page of zeros: then each first write would still be a fault */
+    /* such a page could be the system's shared page of zeros: then each first write would still be a
+     * fault */
     long before = minor_faults();
     write_pages(pages, BYTES, PAGE);
     assert_true(minor_faults() - before < PAGES / 16);
@@ -164,10 +165,10 @@ TEST(test_take)
     clt_pages_prefault_finish(); /* nothing is left to wait for */
 }
 
-/* Used, and destroyed, while the system still gives them: what is written stays. */
+/* Pages are used and destroyed while the system is still providing them: what was written stays. */
 TEST(test_take_behind)
 {
-    enum { COUNT = 400, BYTES = 2 * MIB }; /* may be more blocks than the list has room for */
+    enum { COUNT = 400, BYTES = 2 * MIB }; /* may exceed the list's length */
     static char *pages[COUNT];
     for (int i = 0; i < COUNT; i++) {
         void *block;

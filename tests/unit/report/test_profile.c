@@ -36,8 +36,8 @@ static ocl_span transfer_span(ocl_span_kind kind, ocl_queue queue, uint64_t byte
     return (ocl_span){.kind = kind, .queue = queue, .bytes = bytes, .start_ns = start, .end_ns = end};
 }
 
-/* A step from 1000 to 2000: a wait for data of 100, a copy of 50, a stretch of 700 with a gap of 140 inside,
- * 50 until the read, which takes 100. */
+/* A step from 1000 to 2000: it waits 100 for data, copies for 50, computes for 700 with a gap of 140
+ * inside, and ends with 50 before a read of 100. */
 static void put_step(clt_step_times *t, clt_phase_fill *fill, bool all, uint64_t at)
 {
     ocl_span up = transfer_span(OCL_SPAN_H2D, OCL_QUEUE_COPY, 4000, at + 60, at + 100);
@@ -70,7 +70,8 @@ TEST(test_step_times)
     near("d2h", clt_step_times_d2h(&t), 2);
     near("forward is filled", fill.share[CLT_PHASE_FORWARD], 0.8);
     near("backward is not known", fill.share[CLT_PHASE_BACKWARD], 1);
-    /* The same step measured at its ends: what lies between them is filled as it was. */
+    /* The same step, measured only at its ends: the time between them is assumed to be busy by the same
+     * share. */
     uint64_t end = t.end_ns;
     assert_int_equal(end, 2000);
     clt_step_times_begin(&t, end);
@@ -96,7 +97,7 @@ TEST(test_step_times_unknown)
     s.start_ns = s.end_ns = 0; /* the device gave no times */
     clt_step_times_add(&t, &fill, &s, CLT_PHASE_UPDATE);
     assert_true(isnan(clt_step_times_busy(&t)) && isnan(clt_step_times_d2h(&t)));
-    /* Sums over ranks: the time until they come back is communication. */
+    /* Sums over ranks: the time until they arrive is communication. */
     clt_step_times_begin(&t, 100);
     s = transfer_span(OCL_SPAN_H2D, OCL_QUEUE_IN, 64, 300, 390);
     clt_step_times_add(&t, &fill, &s, CLT_PHASE_SYNC);
@@ -104,19 +105,18 @@ TEST(test_step_times_unknown)
     clt_step_times_add(&t, &fill, &s, CLT_PHASE_UPDATE);
     near("communication", t.idle_ns[CLT_IDLE_COMM], 300);
     near("busy", clt_step_times_busy(&t), 0.25);
-    s = command_span(520, 600, OCL_SPAN_OPENS | OCL_SPAN_CLOSES,
-                     true); /* what was posted is not waited for */
+    s = command_span(520, 600, OCL_SPAN_OPENS | OCL_SPAN_CLOSES, true); /* posting waits for nothing */
     clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
     near("communication", t.idle_ns[CLT_IDLE_COMM], 300);
     near("host", t.idle_ns[CLT_IDLE_HOST], 20);
-    /* so is the time until what ranks exchange is written on the compute queue */
+    /* the time until a rank's exchange is written on the compute queue is communication, too */
     s = transfer_span(OCL_SPAN_H2D, OCL_QUEUE_COMPUTE, 64, 650, 660);
     clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
     near("communication", t.idle_ns[CLT_IDLE_COMM], 350);
 }
 
-/* Two exchanges in a phase, measured wholly and at the ends of stretches alone. A device that has work until the records
- * are there waits for nothing, and what it waits for is counted once. */
+/* Two exchanges in a phase, measured completely, and only at the ends of intervals. A device with work
+ * until the records arrive does not wait; time for which it waits is counted once. */
 TEST(test_step_times_exchanges)
 {
     for (int all = 0; all < 2; all++) {
@@ -128,7 +128,7 @@ TEST(test_step_times_exchanges)
         clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
         s = command_span(1110, 1300, OCL_SPAN_OPENS | OCL_SPAN_CLOSES, all); /* beside the exchange */
         clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
-        s = transfer_span(OCL_SPAN_H2D, OCL_QUEUE_COMPUTE, 64, 1300, 1305); /* it was there */
+        s = transfer_span(OCL_SPAN_H2D, OCL_QUEUE_COMPUTE, 64, 1300, 1305); /* was already there */
         clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
         near("nothing is exposed", t.idle_ns[CLT_IDLE_COMM], 0);
         s = command_span(1305, 1400, OCL_SPAN_OPENS | OCL_SPAN_CLOSES | OCL_SPAN_AFTER_WAIT, all);
@@ -137,7 +137,7 @@ TEST(test_step_times_exchanges)
         clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
         s = command_span(1490, 1600, OCL_SPAN_OPENS | OCL_SPAN_CLOSES | OCL_SPAN_AFTER_WAIT, all);
         clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
-        /* a bucket that is summed all the while, on a queue of its own, adds nothing */
+        /* a bucket that is summed meanwhile, on its own queue, adds nothing */
         s = transfer_span(OCL_SPAN_H2D, OCL_QUEUE_IN, 64, 1100, 1590);
         clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
         near("exposed", t.idle_ns[CLT_IDLE_COMM], 80);
@@ -166,7 +166,7 @@ TEST(test_roofline)
     assert_true(isnan(clt_roofline_percent(&limits, 1, 1, 0, &memory)));
 }
 
-/* Two layers of one shape, one of another, a variant of the same kernel, one command that never ran. */
+/* Two layers of one shape, one of another, a variant of the same kernel, and a command that never ran. */
 static clt_profile_entry entries[] = {
     {"forward", "a.forward", "gemm", "lane", "8x8<8x8", true, 10, 1000, 10 * 500, 10 * 40, 5, "a+act"},
     {"forward", "b.forward", "gemm", "lane", "8x8<8x8", true, 10, 3000, 10 * 500, 10 * 40, 7, "b+act"},
@@ -201,7 +201,8 @@ TEST(test_group)
     size_t n;
     must(clt_profile_group(&p, &rows, &n), "group");
     assert_int_equal(n, 5);
-    /* the two layers together, longest first; other work per call, variant or shape stays apart */
+    /* the two layers share a row, longest first; other work per call, other variants and other shapes have
+     * their own */
     assert_ptr_equal(rows[0].first, &entries[0]);
     assert_int_equal(rows[0].commands, 2);
     assert_int_equal(rows[0].calls, 20);
@@ -232,7 +233,7 @@ TEST(test_summary)
     must(clt_profile_summary(&p, "advice: the device idled 20 %; try data.workers=8 (now 1)", lines),
          "summary");
     assert_string_equal(lines[2], "change: the device idled 20 %; try data.workers=8 (now 1)");
-    /* a busy device: its slowest product, then nothing */
+    /* a busy device: advice for its slowest product, then none */
     p.idle_ns[CLT_IDLE_INPUT] = p.idle_ns[CLT_IDLE_HOST] = 0;
     must(clt_profile_summary(&p, "", lines), "summary");
     assert_non_null(strstr(lines[2], "cltrain tune"));
@@ -306,7 +307,7 @@ TEST(test_memory_peak)
     clt_memory_report r = clt_plan_memory(plan, NULL);
     clt_memory_peak peak;
     must(clt_memory_peak_find(plan, &peak), "peak");
-    /* the planner found the same largest sum by its own means */
+    /* the planner found the same largest sum independently */
     uint64_t own = peak.bytes[CLT_PEAK_SAVED] + peak.bytes[CLT_PEAK_ACTIVATIONS] +
                    peak.bytes[CLT_PEAK_ACTIVATION_GRADIENTS] + peak.bytes[CLT_PEAK_WORKSPACE];
     assert_int_equal(own, plan->activation_bound);
@@ -317,7 +318,7 @@ TEST(test_memory_peak)
     assert_int_equal(peak.bytes[CLT_PEAK_INPUTS], plan->input_bytes);
     assert_int_equal(peak.allocated, r.total);
     assert_int_equal(peak.live, r.total - plan->activation_bytes + plan->activation_bound);
-    assert_true(peak.bytes[CLT_PEAK_SAVED] >= 64 * 96 * 4); /* tanh's output is needed to go back */
+    assert_true(peak.bytes[CLT_PEAK_SAVED] >= 64 * 96 * 4); /* backward needs tanh's output */
     assert_true(peak.n_tensors > 0 && peak.n_tensors <= CLT_PEAK_TENSORS);
     for (int i = 1; i < peak.n_tensors; i++)
         assert_true(peak.tensor[i - 1].bytes >= peak.tensor[i].bytes);
@@ -351,7 +352,7 @@ TEST(test_tables)
     near("host idle", member(clt_json_get(root, "idle_ms"), "host"), 200e-6);
     near("outside", member(clt_json_get(root, "host"), "outside_opencl_ms"), 0.25);
     assert_int_equal(clt_json_count(kernels), 5);
-    assert_int_equal(clt_json_count(clt_json_get(root, "commands")), 6); /* those that ran */
+    assert_int_equal(clt_json_count(clt_json_get(root, "commands")), 6); /* the commands that ran */
     const clt_json *first = clt_json_first(kernels);
     near("share", member(first, "share"), 0.4);
     near("calls per step", member(first, "calls"), 2);
@@ -419,7 +420,7 @@ static int count_slices(const clt_json *events, int tid, bool *named)
     return n;
 }
 
-/* sums: with sums over ranks, which have tracks of their own. */
+/* sums: with sums over ranks, which get two more tracks. */
 static void check_trace(bool sums)
 {
     clt_trace *trace;
@@ -458,7 +459,7 @@ static void check_trace(bool sums)
     must(clt_json_parse(out.text, out.length, "trace", CLT_EINTERNAL, &doc), "parse");
     const clt_json *root = clt_json_root(doc), *events = clt_json_get(root, "traceEvents");
     near("left out", member(clt_json_get(root, "otherData"), "slices_left_out"), 1);
-    /* steps host compute copy, out sums in, saver, loaders 0 1 2 */
+    /* step, host, compute and copy; out, sums, in; saver; loaders 0, 1, 2 */
     static const int wanted[] = {1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1};
     for (int track = 0; track < 11; track++) {
         bool absent = !sums && track >= CLT_TRACE_OUT && track <= CLT_TRACE_IN;

@@ -3,7 +3,7 @@
  * ctest-labels: quick
  *
  * The report: malicious text never becomes markup, unusual runs (empty, one step, nothing finite, thousands
- * of events) give a page, and facts about a run are read from its folder: sessions, how it ended, unique
+ * of events) give a page, and facts about a run come from its folder: sessions, how it ended, unique
  * names. */
 #include "tests/unit/test.h"
 
@@ -158,7 +158,7 @@ TEST(escaping_keeps_what_can_be_kept)
     clt_str_free(&cut);
 }
 
-/* Everything that a run folder can hold, hostile: the page has no tag of it. */
+/* All texts that a run folder can hold are hostile: the page gets no tag from them. */
 TEST(hostile_runs_give_a_harmless_page)
 {
     clt_str metrics = {0}, config = {0};
@@ -200,7 +200,7 @@ TEST(hostile_runs_give_a_harmless_page)
             page_of(both + (i == 1), i == 2 ? 2 : 1, i == 0 ? NULL : "</title><script>alert(1)</script>");
         char *script = strstr(page, "<script>");
         assert_non_null(script);
-        assert_null(strstr(script + 1, "<script>")); /* the page's own is the only one */
+        assert_null(strstr(script + 1, "<script>")); /* the page has only its own script */
         static const char *const tags[] = {"<img",
                                            "<svg/",
                                            "<iframe",
@@ -316,9 +316,9 @@ TEST(unlike_runs_keep_their_units)
     assert_has(page, "<small>samples/s</small>");
     assert_has(page, "<th>tokens/s</th><th>samples/s</th>");
     assert_has(page, "<table class=\"runs\">");
-    assert_lacks(page, "best\">0.75"); /* the regression has the least number, and no run like it */
+    assert_lacks(page, "best\">0.75"); /* the regression has the lowest loss, and no run to compare with */
     assert_lacks(page, "best\">1.5");
-    assert_has(page, "best\">1<"); /* of the two cross entropies */
+    assert_has(page, "best\">1<"); /* the lower cross entropy of two */
     free(page);
     page = page_of(folders + 1, 2, NULL);
     assert_lacks(page, "tokens/s</");

@@ -2,8 +2,8 @@
  *
  * ctest-labels: quick
  *
- * What runs cost: sums over sessions with played times against arithmetic by hand, sessions that were killed,
- * steps computed again, facts for reports, and lines that no run would write. */
+ * What runs cost: sums over sessions with simulated times against arithmetic by hand, sessions that were
+ * killed, repeated steps, facts for reports, and lines that no run would write. */
 #include "tests/unit/test.h"
 
 #include <math.h>
@@ -66,7 +66,7 @@ TEST(three_sessions_cost_what_the_hand_computes)
     CLT_SCOPED(clt_str) text = {0};
     clt_cost c = {.terms = {.per_hour = 3.6, .machines = 2}}, read; /* 0.002 a second */
     clt_run_record *record;
-    /* the first session starts up in 100 s, makes 10 steps and is killed; step 6 is saved */
+    /* the first session starts up in 100 s, makes 10 steps and is killed; step 6 was saved */
     clt_cost now = after(&c, 100, 100, 0);
     start(&text, &now, 0);
     steps(&text, &c, 100, 1, 10);
@@ -76,7 +76,7 @@ TEST(three_sessions_cost_what_the_hand_computes)
     near(read.sums.startup_s, 100);
     near(read.sums.repeated_s, 80);
     near(read.sums.lost, 0.36);
-    /* the second costs 0.001 a second, starts in 40 s, goes to step 20 and stands still for 5 s to save */
+    /* the second costs 0.001 a second, starts up in 40 s, reaches step 20 and stops for 5 s to save */
     c = read;
     c.terms.per_hour = 3.6;
     c.terms.machines = 1;
@@ -89,7 +89,7 @@ TEST(three_sessions_cost_what_the_hand_computes)
     near(read.sums.seconds, 625);
     near(read.sums.total, 0.925);
     near(read.sums.lost, 0.405);
-    /* the third costs 0.003 a second and makes the rest */
+    /* the third costs 0.003 a second and makes the other steps */
     c = read;
     c.terms.per_hour = 5.4;
     c.terms.machines = 2;
@@ -114,7 +114,7 @@ TEST(three_sessions_cost_what_the_hand_computes)
     clt_run_record_free(record);
 }
 
-/* A session without a price: what a step costs follows from the steps that were paid. */
+/* A session without a price: a step's cost follows from the steps that have a price. */
 TEST(a_price_that_comes_late_pays_for_its_own_steps)
 {
     CLT_SCOPED(clt_str) text = {0};
@@ -150,7 +150,8 @@ TEST(a_run_on_its_way_knows_what_the_rest_costs)
     clt_run_record_free(record);
 }
 
-/* Without a checkpoint a run begins again and its file keeps the lines of steps that were paid before. */
+/* Without a checkpoint a run begins again, and its file keeps the lines of the earlier steps, which were
+ * paid for. */
 TEST(steps_are_counted_as_repeated_once)
 {
     CLT_SCOPED(clt_str) text = {0};
@@ -167,12 +168,13 @@ TEST(steps_are_counted_as_repeated_once)
     near(read.sums.seconds, 110 + 70);
 }
 
-/* Seven sessions of 100 s, in each of which a checkpoint takes 2 s: what ends them is an interruption or not. */
+/* Seven sessions of 100 s with a checkpoint that takes 2 s in each. Some of their ends count as
+ * interruptions. */
 TEST(the_interval_counts_what_the_user_did_not_end)
 {
     static const struct {
         const char *event, *reason;
-        int cuts; /* so far, with this one */
+        int cuts; /* interruptions so far, including this end */
     } ends[] = {{"stopped", "SIGINT", 0},
                 {"end", NULL, 0},
                 {"stopped", "a file STOP in the run folder", 0},
@@ -203,7 +205,7 @@ TEST(start_ups_that_were_cut_short_are_paid)
 {
     clt_cost c = {.terms = {.per_hour = 3600, .machines = 1}};
     clt_cost_add(&c, 100, 20, 5);
-    clt_cost_cut(&c, 30, 60); /* at twice the price of today */
+    clt_cost_cut(&c, 30, 60); /* at twice today's price */
     near(c.sums.seconds, 130);
     near(c.sums.startup_s, 50);
     near(c.sums.total, 160);

@@ -2,8 +2,8 @@
  *
  * ctest-labels: quick
  *
- * The run folder's metrics.jsonl: truncation to a step whatever a crash has left in it, and lines that wait
- * in memory while the file cannot be written, so that none is lost or torn. */
+ * The run folder's metrics.jsonl: truncation to a step, whatever a crash has left in the file; and lines
+ * that wait in memory while the file cannot be written, so that none is lost or torn. */
 #include "tests/unit/test.h"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static char root[64], run[80], metrics[128];
 static clt_config *config;
 static int warnings;
 
-/* Stands before the C library's own: a test can set the wall clock. */
+/* Replaces the C library's function, so that a test can set the wall clock. */
 static long set_by;
 int clock_gettime(clockid_t clock, struct timespec *out)
 {
@@ -33,8 +33,7 @@ int clock_gettime(clockid_t clock, struct timespec *out)
     return failed;
 }
 
-/* metrics.jsonl cannot grow any more, and other files can: it is as long as files may be, until the test
- * ends. */
+/* Until the test ends, metrics.jsonl cannot grow, since it has the maximum file size; other files can. */
 #define FULL_BYTES (8 << 20)
 static struct rlimit before_full;
 static bool is_full;
@@ -157,7 +156,7 @@ TEST(metrics_are_cut_back)
     clt_rundir_close(dir);
 }
 
-/* A limit of the file's size takes the place of a full disk: a part of a line fits, then nothing does. */
+/* A limit of the file's size simulates a full disk: a part of a line fits, then nothing does. */
 TEST(lines_wait_while_the_disk_is_full)
 {
     clt_rundir *dir;
@@ -202,7 +201,7 @@ TEST(too_many_waiting_lines_are_an_error)
     clt_rundir_close(dir);
 }
 
-/* Every line of the file, as written; free() it. */
+/* All lines of the file, as written; free() them. */
 static char *all_lines(void)
 {
     char *data;
@@ -219,7 +218,7 @@ TEST(events_are_lines_like_steps)
                                       CLT_FIELD_NUMBER("seconds", 1.5),    CLT_FIELD_NUMBER("nan", NAN),
                                       CLT_FIELD_OBJECT("init", init, 2),   CLT_FIELD_OBJECT("none", init, 0)};
     double before = clt_wall_time(), time;
-    assert_ok(clt_rundir_event(NULL, "start", 0, fields, 6)); /* without a folder nothing happens */
+    assert_ok(clt_rundir_event(NULL, "start", 0, fields, 6)); /* without a folder it does nothing */
     assert_ok(clt_rundir_open(run, config, false, &dir));
     assert_ok(clt_rundir_event(dir, "start", 0, fields, 6));
     assert_ok(clt_rundir_step(dir, &(clt_step_metrics){.step = 1, .time = 1700000000.1234}));
@@ -251,8 +250,8 @@ TEST(events_are_lines_like_steps)
     assert_false(clt_rundir_advised(dir));
     assert_ok(clt_rundir_event(dir, "advice", 3, fields, 1));
     assert_ok(clt_rundir_flush(dir));
-    assert_ok(clt_rundir_truncate(dir, 1)); /* events go with the steps they came after */
-    assert_true(clt_rundir_advised(dir));   /* also advice that was given after that step */
+    assert_ok(clt_rundir_truncate(dir, 1)); /* events after that step are removed with it */
+    assert_true(clt_rundir_advised(dir));   /* advice counts as given nevertheless */
     text = all_lines();
     assert_non_null(strstr(text, "\"start\""));
     assert_null(strstr(text, "\"warning\""));
@@ -322,7 +321,7 @@ static clt_runlog *begin_on_full_disk(void)
     return log;
 }
 
-/* A warning that cannot be written is not the moment to warn of that: the next line is. */
+/* A warning that cannot be written does not report that itself; the next line does. */
 TEST(a_warning_meets_a_full_disk)
 {
     clt_rundir *dir;
@@ -338,8 +337,8 @@ TEST(a_warning_meets_a_full_disk)
     clt_runlog_end(log);
 }
 
-/* A full disk that a poll meets is reported with the next line. Lines within 0.2 s wait for the poll; on a slow machine
- * the second line may meet the disk itself. */
+/* A full disk that a poll finds is reported with the next line. Lines within 0.2 s wait for the poll; on a
+ * slow machine the second line may find the full disk itself. */
 TEST(a_poll_meets_a_full_disk)
 {
     clt_rundir *dir;
@@ -373,7 +372,7 @@ TEST(the_disk_is_full_from_the_start)
     clt_runlog_end(log);
 }
 
-/* The time that a session took does not change when the clock is set meanwhile, either way. */
+/* Setting the clock forward or back does not change the duration of a session. */
 TEST(a_clock_that_is_set_changes_no_seconds)
 {
     static const long jumps[] = {36000, -36000};
@@ -386,7 +385,7 @@ TEST(a_clock_that_is_set_changes_no_seconds)
         const double before = clt_wall_time(), begun = clt_rundir_time(dir, clt_now());
         assert_true(fabs(begun - before) < 3600);
         set_by = jumps[i];
-        assert_true(fabs(clt_wall_time() - before) > 30000); /* the test's own clock is in use */
+        assert_true(fabs(clt_wall_time() - before) > 30000); /* the replaced clock is in use */
         assert_ok(clt_rundir_step(dir, &(clt_step_metrics){.step = 1, .step_ms = 0.001}));
         assert_ok(clt_rundir_event(dir, "end", 1, NULL, 0));
         const double all = clt_rundir_time(dir, clt_now()) - begun;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the client of object storage is made of and needs no server: sums, XML, dates, addresses, servers,
+ * The parts of the object storage client that need no server: checksums, XML, dates, addresses, endpoints,
  * sizes of parts, what answers mean. */
 #include <stdatomic.h>
 #include <sys/resource.h>
@@ -27,7 +27,7 @@ static void clear_environment(void)
     setenv("AWS_CONFIG_FILE", "/dev/null", 1);
 }
 
-/* --- sums --- */
+/* --- checksums --- */
 
 /* The published examples of FIPS 180-4 and RFC 4231. */
 TEST(sums_are_the_published_ones)
@@ -97,7 +97,7 @@ TEST(elements_are_found_in_their_order)
     assert_true(clt_xml_copy(all, "Empty", text, sizeof text));
     assert_string_equal(text, "");
     assert_false(clt_xml_copy(all, "Absent", text, sizeof text));
-    assert_false(clt_xml_copy(all, "Key", text, 1)); /* it does not fit */
+    assert_false(clt_xml_copy(all, "Key", text, 1)); /* too long for the buffer */
 }
 
 TEST(entities_become_what_they_stand_for)
@@ -123,7 +123,7 @@ TEST(damaged_xml_is_not_read_beyond_its_end)
     for (size_t size = 0; size < sizeof text; size++) {
         char *cut = malloc(size + 1), value[16];
         memcpy(cut, text, size);
-        cut[size] = '<'; /* what follows must not be looked at */
+        cut[size] = '<'; /* text after the end must not be read */
         bool whole = size >= strlen("<a><Key>value</Key>");
         assert_int_equal(clt_xml_copy((clt_xml){.text = cut, .size = size}, "Key", value, sizeof value),
                          whole);
@@ -341,7 +341,8 @@ TEST(who_has_keys_leaves_no_core_dump)
     clear_environment();
 }
 
-/* Writes what the program of a profile prints: keys that live from 2026-11-22T11:01:10Z on for some seconds. */
+/* Writes the output of a profile's program: keys that are valid from 2026-11-22T11:01:10Z on for some
+ * seconds. */
 static void print_keys(const char *access, int seconds)
 {
     CLT_SCOPED(clt_str) text = {0};
@@ -352,8 +353,8 @@ static void print_keys(const char *access, int seconds)
     put_file("keys.json", text.text, text.length);
 }
 
-/* Keys that live for 60 s, in time that the test plays: they are fetched again after three quarters of their
- * life, those in hand serve to their end when that fails, and afterwards nothing does. */
+/* Keys that are valid for 60 s, in simulated time: they are fetched again after three quarters of their
+ * life. If that fails, the old keys serve to their end, and after that no keys do. */
 TEST(keys_that_live_for_a_minute_are_fetched_again_ahead)
 {
     CLT_SCOPED(clt_profile) *profile = NULL;
@@ -376,7 +377,7 @@ TEST(keys_that_live_for_a_minute_are_fetched_again_ahead)
     assert_ok(clt_credentials_get_at(credentials, begin + 46, &keys));
     assert_string_equal(keys.access, "SECOND");
     assert_string_equal(clt_credentials_source(credentials), "process");
-    /* the next ones are due after three quarters of the 74 s that are left, and do not come */
+    /* the next keys are due after three quarters of the remaining 74 s, and cannot be fetched */
     assert_int_equal(remove(in_dir("keys.json")), 0);
     assert_ok(clt_credentials_get_at(credentials, begin + 119, &keys));
     assert_string_equal(keys.access, "SECOND");
@@ -384,12 +385,13 @@ TEST(keys_that_live_for_a_minute_are_fetched_again_ahead)
     print_keys("THIRD", 200);
     assert_ok(clt_credentials_get_at(credentials, begin + 122, &keys));
     assert_string_equal(keys.access, "THIRD");
-    /* refused by a server: fetched again at once */
+    /* refused by a server: fetched again immediately */
     print_keys("FOURTH", 200);
     clt_credentials_expired(credentials);
     assert_ok(clt_credentials_get_at(credentials, begin + 123, &keys));
     assert_string_equal(keys.access, "FOURTH");
-    /* by a clock that is a day ahead they have expired before they come: they serve, since it may be wrong */
+    /* by a clock that is a day ahead, new keys have already expired: they serve nevertheless, since the
+     * clock may be wrong */
     print_keys("FIFTH", 400);
     assert_ok(clt_credentials_get_at(credentials, begin + 86400, &keys));
     assert_string_equal(keys.access, "FIFTH");
@@ -431,12 +433,12 @@ TEST(a_wait_that_the_server_asks_for_is_kept)
     assert_true(clt_retry_wait(1, CLT_S3_AGAIN, 503, 7) == 7);
     assert_true(clt_retry_wait(5, CLT_S3_SLOWER, 429, 0.25) == 0.25);
     for (int i = 0; i < 100; i++) {
-        assert_true(clt_retry_wait(1, CLT_S3_SLOWER, 503, 3600) <= 1); /* not longer than a minute */
+        assert_true(clt_retry_wait(1, CLT_S3_SLOWER, 503, 3600) <= 1); /* at most a minute */
         assert_true(clt_retry_wait(1, CLT_S3_SLOWER, 503, 0) <= 1);
     }
 }
 
-/* A server that does not answer for half a minute, as one that starts again, costs only the wait. */
+/* A server that does not answer for half a minute, for example during a restart, costs only the wait. */
 TEST(waits_without_an_answer_become_long)
 {
     double most = 0, sum = 0;
@@ -451,7 +453,7 @@ TEST(waits_without_an_answer_become_long)
         most = longest > most ? longest : most;
     }
     assert_true(most > 15 && most <= 20);
-    assert_true(sum > 20); /* on average, of all seven waits */
+    assert_true(sum > 20); /* the average of the seven waits together */
 }
 
 /* --- jobs of one process --- */
@@ -468,7 +470,7 @@ static void *use_options(void *context)
     return NULL;
 }
 
-/* What a new address takes is the options of one job, never a mixture of two. */
+/* A new address gets the options of one job, never a mixture of two jobs' options. */
 TEST(options_of_two_jobs_do_not_mix)
 {
     static char a[] = "a", b[] = "b";

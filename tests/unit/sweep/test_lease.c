@@ -2,8 +2,8 @@
  *
  * ctest-labels: quick
  *
- * Leases: one holder at a time, of several processes exactly one; what a holder that died, fell silent, gave
- * back or was overtaken means. Time is an argument, so that no test waits. */
+ * Leases: one holder at a time, and exactly one among competing processes; holders that died, stopped
+ * renewing, gave back or were overtaken. Time is an argument, so that no test waits. */
 #include "tests/unit/test.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ static bool take(const char *name, double now, clt_lease *lease)
     return lease->held;
 }
 
-/* Replaces one text in the newest file of the lease by another of the same length. */
+/* Replaces a text in the newest file of the lease by another one of the same length. */
 static void edit(const char *file, const char *from, const char *to)
 {
     CLT_FREED char *text = read_file(in_dir(file), NULL);
@@ -59,9 +59,9 @@ TEST(a_silent_holder_loses_it)
     clt_lease mine = {0}, other = {0};
     assert_true(take("t", 1000, &mine));
     touch("t.1", 100);
-    assert_false(take("t", 0, &other)); /* the clocks of two hosts have nothing in common */
+    assert_false(take("t", 0, &other)); /* the clocks of two hosts are independent */
     assert_false(take("t", 59, &other));
-    touch("t.1", 101); /* it was renewed */
+    touch("t.1", 101); /* renewed */
     assert_false(take("t", 61, &other));
     assert_false(take("t", 120, &other));
     assert_true(take("t", 121, &other));
@@ -102,8 +102,8 @@ TEST(a_dead_process_of_this_machine_loses_it_at_once)
     assert_contains(who, "process ");
 }
 
-/* The process id of a dead holder may belong to another process by now; a holder of another machine, or of
- * another start of this one, may live although there is no such process here. */
+/* The process id of a dead holder may belong to another process by now. A holder on another machine, or
+ * from before this machine's restart, may be alive although there is no such process here. */
 TEST(holders_are_told_apart)
 {
     clt_lease mine = {0}, other = {0};
@@ -126,7 +126,7 @@ TEST(holders_are_told_apart)
     assert_true(take("far", 60, &last));
 }
 
-/* A file that is being made by a host without hard links is empty for a moment. */
+/* While a host without hard links makes a file, the file is empty for a moment. */
 TEST(a_damaged_file_counts_as_a_holder)
 {
     clt_lease mine = {0};
@@ -135,7 +135,7 @@ TEST(a_damaged_file_counts_as_a_holder)
     assert_true(take("t", 60, &mine));
 }
 
-/* A process that waits at the gate, tries once, tells, and lives until all have told. */
+/* A process that waits at the gate, tries once, reports the result, and lives until all have reported. */
 static void contender(const char *path, const int *gate, const int *told, const int *end)
 {
     clt_lease its = {0};
@@ -165,7 +165,7 @@ TEST(of_several_processes_exactly_one_takes_it)
                 contender(path, gate, told, end);
         }
         close(gate[0]);
-        close(gate[1]); /* which opens it */
+        close(gate[1]); /* closing it opens the gate */
         for (int i = 0; i < PROCESSES; i++) {
             assert_int_equal(read(told[0], &byte, 1), 1);
             assert_true(byte < 2);

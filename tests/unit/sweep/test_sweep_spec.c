@@ -117,7 +117,8 @@ TEST(what_is_wrong_is_named)
             "more than 1000 trials");
 }
 
-/* Without evaluation data trials are compared by their mean loss, and no figure of an evaluation will do. */
+/* Without evaluation data trials are compared by their mean loss, and a figure of an evaluation is
+ * refused. */
 TEST(the_metric_follows_the_data)
 {
     CLT_SCOPED(clt_sweep) *s = NULL;
@@ -132,7 +133,7 @@ TEST(the_metric_follows_the_data)
     assert_contains(clt_error_text(), "metric: best_r2 comes from evaluations");
 }
 
-/* A figure that no run of the model can have is refused before anything is trained. */
+/* A figure that the model's runs cannot have is refused before anything is trained. */
 TEST(a_metric_that_the_model_lacks_is_refused)
 {
     static const char *const lacking[] = {"best_r2", "best_mae", "best_rmse", "best_perplexity"};
@@ -142,7 +143,7 @@ TEST(a_metric_that_the_model_lacks_is_refused)
         refused(text, words);
     }
     refused(RATES ", \"metric\": \"energy_kwh\", \"set\": {\"monitor.seconds\": 0}", "has no energy_kwh");
-    /* a loss that varies: the second trial has no accuracy */
+    /* the loss is a key: the second trial has no accuracy */
     refused("\"metric\": \"accuracy\", \"keys\": {\"model.loss\": {\"values\": [\"cross_entropy\", "
             "\"mse\"]}}",
             "trial 2: metric: this training has no accuracy");
@@ -150,7 +151,7 @@ TEST(a_metric_that_the_model_lacks_is_refused)
     assert_ok(load(RATES ", \"metric\": \"accuracy\"", &s));
 }
 
-/* A budget, and a metric that is money, need a price above 0 for every trial. */
+/* A budget, or a metric in money, needs a price above 0 for every trial. */
 TEST(money_needs_a_price)
 {
     const clt_sweep_options budget = {.budget = 5}, none = {.budget = 0};
@@ -180,7 +181,7 @@ TEST(money_needs_a_price)
     assert_contains(clt_error_text(), "the metric cost needs a price above 0");
 }
 
-/* Places are told as line and column. */
+/* Positions are given as line and column. */
 TEST(places_are_told)
 {
     clt_sweep *sweep;
@@ -231,10 +232,10 @@ TEST(points_of_a_scale)
     clt_sweep_free(s);
     assert_ok(load(
         "\"keys\": {\"data.micro_batch\": {\"from\": 1, \"to\": 8, \"scale\": \"log\", \"count\": 9}}", &s));
-    values_are(s, "1; 2; 3; 4; 5; 6; 8"); /* 1.3 is 1 again, 2.2 is 2 again */
+    values_are(s, "1; 2; 3; 4; 5; 6; 8"); /* 1.3 rounds to 1 again, 2.2 to 2 again */
 }
 
-/* Computed by this program on 2026-11-30; a change would make sweeps that are under way another sweep. */
+/* Computed by this program on 2026-11-30; a change would give running sweeps other trials. */
 TEST(drawn_trials_stay_the_same)
 {
     CLT_SCOPED(clt_sweep) *s = NULL;
@@ -264,8 +265,8 @@ TEST(halving_has_rungs)
     }
 }
 
-/* The best of a rung go on, in the order of their numbers; a failed trial and one without a number never do
- * before one with a number. */
+/* The best trials of a rung continue, in the order of their numbers; failed trials and trials without a
+ * figure come after all trials with one. */
 TEST(the_best_go_on)
 {
     clt_sweep s = {.trials = 6, .keep = 3, .rungs = 2, .rung_trials = {6, 3}};
@@ -277,7 +278,7 @@ TEST(the_best_go_on)
                            {.result = {.done = true, .value = 0.2}}};
     int members[6] = {0, 1, 2, 3, 4, 5}, order[6] = {0, 1, 2, 3, 4, 5};
     assert_int_equal(clt_sweep_survivors(&s, 1, trials, members, 6), 3);
-    assert_int_equal(members[0], 0); /* as good as trial 4, which has a greater number */
+    assert_int_equal(members[0], 0); /* as good as trial 4, which comes later */
     assert_int_equal(members[1], 3);
     assert_int_equal(members[2], 5);
     s.more = true;
@@ -287,7 +288,7 @@ TEST(the_best_go_on)
     assert_int_equal(order[3], 3);
     assert_int_equal(order[4], 1);
     assert_int_equal(order[5], 2);
-    trials[0].state = CLT_TRIAL_FAILED; /* after the result that it has */
+    trials[0].state = CLT_TRIAL_FAILED; /* failed after it had a result */
     clt_sweep_rank(&s, trials, order, 6);
     assert_int_equal(order[0], 4);
     assert_int_equal(order[4], 2);

@@ -27,8 +27,7 @@ static inline clt_status write_whole(const char *folder, const char *tag,
     return clt_checkpoint_write_part(folder, tag, content, pieces, n, part);
 }
 
-/* Deletes the oldest checkpoints beyond `keep`, if that is not 0, when the new one is in place and
- * verified. */
+/* Saves, verifies, and then deletes the oldest checkpoints beyond `keep`; 0: deletes none. */
 static inline clt_status save_checkpoint(const char *folder, const clt_checkpoint_content *content, int keep)
 {
     const clt_retention retention = {.keep = keep, .best = -1};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Answers to questions compared with those of people: exact matches and F1 are those that
+ * Answers to questions compared with those of people: exact matches and F1 equal those that
  * tests/golden/make_golden_answers.py computes by SQuAD's rules. Needs no device.
  * ctest-labels: quick */
 #include "tests/unit/test.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collectives beside the device: what is taken of an urgent one does not wait for the sums of earlier flights, commands
- * in between run meanwhile, and the time for which the device waited is known. One rank, whose communication thread a
- * request holds up. ctest-labels: quick ctest-cost: 3 */
+ * Collectives while the device works: the result of an urgent one does not wait for sums that were posted
+ * before it, commands in between run meanwhile, and the time for which the device waited is known. There is
+ * one rank, whose communication thread is held up by a request. ctest-labels: quick ctest-cost: 3 */
 #include "tests/unit/test.h"
 
 #include <stdatomic.h>
@@ -19,9 +19,9 @@ static clt_realized realized;
 static clt_run run;
 static clt_async_shared shared;
 static atomic_bool released;
-static atomic_int reached; /* 1: all is well, -1: a command failed, 0: not yet */
+static atomic_int reached; /* 1: all commands ended, -1: one failed, 0: not yet */
 
-/* Holds up all that is not urgent. */
+/* Holds up everything that is not urgent. */
 static clt_status hold(void *context)
 {
     int turns = 0;
@@ -37,7 +37,7 @@ static void note(void *context, bool ok)
     atomic_store(&reached, ok ? 1 : -1);
 }
 
-/* Sets `reached` when all that is on the compute queue has ended. */
+/* Sets `reached` when all commands on the compute queue have ended. */
 static void watch_compute(void)
 {
     ocl_event *end = NULL;
@@ -130,7 +130,7 @@ TEST(test_urgent_results_do_not_queue)
     pthread_mutex_unlock(&shared.lock);
     must(clt_async_wait(&bucket), "wait");
     watch_compute();
-    usleep(50000); /* time for the device to go on too early */
+    usleep(50000); /* time in which the device could wrongly continue */
     int early = atomic_load(&reached);
     atomic_store(&released, true);
     assert_true(ended); /* the device has the records */
@@ -146,8 +146,8 @@ TEST(test_urgent_results_do_not_queue)
     free_memory(&records);
 }
 
-/* An urgent request that is posted first holds up the record: a device that has nothing else to do waits for it, one that
- * is busy for longer does not. */
+/* A request that is posted before the record holds it up: a device with nothing else to do waits for the
+ * record, one that is busy for longer does not. */
 TEST(test_waited_time)
 {
     enum { LATE = 40 }; /* ms */
@@ -163,14 +163,14 @@ TEST(test_waited_time)
         comm_engine_post(all->engine, &slow);
         comm_request_ready(&slow, true);
         start(&record, &records, true, &route);
-        if (busy) { /* commands behind the record, which run meanwhile */
+        if (busy) { /* commands after the record, which run meanwhile */
             must(ocl_user_event_create(device, &work), "work");
             must(ocl_wait_on_device(device, OCL_QUEUE_COMPUTE, work), "work");
         }
         must(clt_async_take(&record, &route), "take");
         must(ocl_flush(device, OCL_QUEUE_OUT), "flush");
         must(ocl_flush(device, OCL_QUEUE_COMPUTE), "flush");
-        if (!busy) { /* the time counts from the moment at which the device has come to it */
+        if (!busy) { /* the wait begins when the device has come to the record */
             pthread_mutex_lock(&shared.lock);
             while (record.got == 0)
                 pthread_cond_wait(&shared.told, &shared.lock);
@@ -180,7 +180,7 @@ TEST(test_waited_time)
         usleep(LATE * 1000);
         double late = clt_now() - come;
         atomic_store(&released, true);
-        if (busy) { /* the result is there before the device comes to it */
+        if (busy) { /* the result arrives before the device needs it */
             must(comm_request_wait_timed(record.request, &times), "record");
             record.request = NULL;
             ocl_user_event_complete(work);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training on packed rows: loss and gradients are those of the same samples in rows of their own, for gpt
- * and llama; a change of one sample changes no bit of another one's gradients. Needs a device.
+ * Training on packed rows: loss and gradients equal those of the same samples in separate rows, for gpt and
+ * llama; a change of one sample changes no bit of another one's gradients. Needs a device.
  * ctest-labels: quick ctest-cost: 20 ctest-optimise: no */
 #include "tests/unit/train/train_test.h"
 
@@ -21,7 +21,7 @@ static const char *const samples[] = {
     "{\"prompt\":\"x\",\"completion\":\"y\"}"};
 #define SAMPLES ((int)(sizeof samples / sizeof samples[0]))
 
-/* Writes the samples whose bit is set; the words of sample `changed` are others. */
+/* Writes the samples whose bit in `chosen` is set; sample `changed` gets other words. */
 static void put_samples(unsigned chosen, int changed)
 {
     CLT_SCOPED(clt_str) text = {0};
@@ -53,7 +53,8 @@ static clt_config *config_of(const char *model, const char *packing)
     return config;
 }
 
-/* The gradients of the first step, of one parameter or (name NULL) all, and its loss; free the result. */
+/* The gradients of the first step (of the parameter `name`, or of all if NULL) and its loss; free the
+ * result. */
 static float *gradients_of(const clt_config *config, const char *name, double *loss, uint64_t *count)
 {
     CLT_SCOPED(clt_run) *run = NULL;

@@ -29,7 +29,7 @@
 static struct {
     int at, count;
     bool kill, no_exchange;
-    unsigned long long free_bytes; /* what statvfs reports; 0: the truth */
+    unsigned long long free_bytes; /* what statvfs reports; 0: the real value */
 } fault;
 
 static bool fails_now(void)
@@ -111,7 +111,7 @@ FIXTURE(set_up)
     memset(&fault, 0, sizeof fault);
     log_text[0] = '\0';
     clt_log_set_sink(keep_line, NULL, CLT_LOG_WARN);
-    /* Thousands of fsync calls: in memory where that is possible, or a busy disk makes this test last
+    /* Thousands of fsync calls: in memory where possible, since on a busy disk this test would take
      * minutes. */
     const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     (void)snprintf(root, sizeof root, "%s/cltrain-test-checkpoint-XXXXXX", base);
@@ -286,7 +286,7 @@ TEST(equal_content_gives_equal_files)
     for (int i = 0; i < 4; i++) {
         (void)snprintf(name, sizeof name, "step_5/%s", files[i]);
         first[i] = slurp(name, &size[i]);
-        assert_null(strstr(i < 2 ? first[i] + 8 : first[i], root)); /* no path in any file */
+        assert_null(strstr(i < 2 ? first[i] + 8 : first[i], root)); /* no file contains a path */
     }
     must_save(5, 2.0F, 0); /* replaces the first */
     assert_string_equal(listing(), "step_5");
@@ -297,7 +297,7 @@ TEST(equal_content_gives_equal_files)
         assert_int_equal(again, size[i]);
         assert_memory_equal(data, first[i], again);
     }
-    char *other = slurp("step_6/model.safetensors", &again); /* the step is not in it either */
+    char *other = slurp("step_6/model.safetensors", &again); /* nor does it contain the step */
     assert_int_equal(again, size[0]);
     assert_memory_equal(other, first[0], again);
     free(other);
@@ -340,7 +340,7 @@ TEST(keep_deletes_the_oldest)
     assert_string_equal(listing(), "step_10 step_100 step_101");
     must_save(102, 1.0F, 1);
     assert_string_equal(listing(), "step_102");
-    /* A run that went back to an earlier step must not delete what it just wrote. */
+    /* A run that went back to an earlier step must not delete the checkpoint it has just written. */
     must_save(50, 5.0F, 1);
     assert_string_equal(listing(), "step_50");
     must_save(60, 6.0F, 2);
@@ -356,7 +356,7 @@ static void saved_and_kept(int64_t step, const clt_retention *r, bool exceeds, c
     assert_string_equal(listing(), left);
 }
 
-/* Checkpoints that stay for another reason than their age leave nothing to delete, so nothing is read back. */
+/* If checkpoints are kept for another reason than their age, nothing is deleted, so nothing is read back. */
 TEST(major_and_best_take_no_room)
 {
     const clt_retention r = {.keep = 2, .major = 100, .best = 7};
@@ -375,7 +375,7 @@ TEST(stale_folders_are_removed)
     must_save(3, 3.0F, 0);
     make_stale("step_8.tmp-12345");
     make_stale("step_3.old-12345");
-    make_stale("step_9.tmp"); /* not ours: stays */
+    make_stale("step_9.tmp"); /* not made by cltrain: stays */
     make_stale("my.tmp-1");
     int64_t step = 0;
     assert_true(saved_fill(folder, &step) == 3.0F &&
@@ -408,7 +408,7 @@ static uint32_t draw(uint32_t round, uint32_t index)
     return clt_rng_u32(3, CLT_RNG_VERIFY, 0, round, index);
 }
 
-/* Damages step_2's file in one way or another; *size is its size afterwards. Returns what was done. */
+/* Damages step_2's file in one of eight ways; *size is its size afterwards. Returns a description. */
 static const char *damage(char *data, size_t *size, uint32_t round, size_t *where)
 {
     *where = draw(round, 0) % *size;
@@ -450,7 +450,7 @@ static void expect_fallback(const char *file, const char *what, size_t where, ui
     assert_non_null(strstr(log_text, "step_2 is skipped"));
 }
 
-static uint32_t damage_rounds = 200; /* or the program's argument */
+static uint32_t damage_rounds = 200; /* or argv[1] */
 
 TEST(random_damage_is_found_and_passed_over)
 {
@@ -471,7 +471,7 @@ TEST(random_damage_is_found_and_passed_over)
         expect_fallback(file, what, where, round);
         spill(name, data, size);
     }
-    assert_true(saved_fill(folder, NULL) == 2.0F); /* whole again: it was the damage that was refused */
+    assert_true(saved_fill(folder, NULL) == 2.0F); /* repaired: only the damage was refused */
 }
 
 /* Files of the same name and size from another checkpoint, and two files of one checkpoint exchanged. */
@@ -535,7 +535,7 @@ TEST(a_damaged_one_is_passed_over_with_its_reason)
     assert_non_null(strstr(log_text, "step_2 is skipped"));
     assert_non_null(strstr(log_text, "not a complete checkpoint"));
 
-    /* Asked for by name, a bad one is an error and nothing else is taken instead. */
+    /* A bad checkpoint that was named is an error, and no other one is taken instead. */
     clt_checkpoint *c = NULL;
     (void)snprintf(path, sizeof path, "%s/step_3", folder);
     assert_int_equal(clt_checkpoint_open(path, &c), CLT_ECHECKPOINT);
@@ -560,7 +560,7 @@ TEST(nothing_to_open_is_said)
     assert_false(clt_checkpoint_exists("/nonexistent"));
 }
 
-/* Taken for an empty one, it would make a resumed run start anew. */
+/* If the folder counted as empty, a resumed run would start again from the beginning. */
 TEST(a_folder_that_cannot_be_listed_is_not_empty)
 {
     must_save(1, 1.0F, 0);
@@ -603,7 +603,7 @@ TEST(a_manifest_cannot_point_outside)
     }
 }
 
-/* --- storage that fails --- */
+/* --- failing storage --- */
 
 TEST(too_little_space_is_found_before_writing)
 {
@@ -701,8 +701,8 @@ TEST(any_failing_call_leaves_complete_checkpoints)
     assert_in_range(fail_each_call(1, true), 15, 100);
 }
 
-/* As above, but the process dies at the n-th call, as by a power cut without lost writes. Returns how many
- * died. */
+/* As above, but the process dies at the n-th call, as in a power failure that loses no writes. Returns how
+ * many processes died. */
 static int kill_at_each_call(int64_t next, bool no_exchange)
 {
     for (int n = 1; n < 200; n++) {
@@ -720,7 +720,7 @@ static int kill_at_each_call(int64_t next, bool no_exchange)
         int result = 0;
         assert_int_equal(waitpid(child, &result, 0), child);
         assert_true(WIFEXITED(result) && (WEXITSTATUS(result) == 0 || WEXITSTATUS(result) == 99));
-        /* In the two-rename form there is one moment without step_1; tidying gives it its name back. */
+        /* With two renames there is a moment without step_1; tidying gives it its name back. */
         if (no_exchange)
             clt_checkpoint_tidy(folder);
         (void)saved_fill(folder, NULL);

@@ -2,8 +2,9 @@
  *
  * ctest-labels: quick
  *
- * Checkpoints that several processes write together have the bytes of one that a single process writes, whatever the
- * parts; what is missing is found. The check sum of files in parts, and checkpoints of the older format. */
+ * Checkpoints that several processes write together have the same bytes as one from a single process,
+ * whatever the parts; missing parts are found. Also the checksum of files in parts, and checkpoints of the
+ * older format. */
 #include "tests/unit/test.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ static uint32_t draw(uint32_t round, uint32_t index, uint32_t below)
     return clt_rng_u32(2, CLT_RNG_VERIFY, 0, round, index) % below;
 }
 
-/* --- check sum --- */
+/* --- checksum --- */
 
 TEST(crc_has_the_published_value)
 {
@@ -43,7 +44,7 @@ TEST(crc_has_the_published_value)
     assert_true(clt_crc64("123456789", 9) == 0x995dc9bbdf1939faULL);
 }
 
-/* A remainder bit by bit. */
+/* The remainder, computed bit by bit. */
 static uint64_t slow_crc(const uint8_t *data, size_t size)
 {
     uint64_t value = ~0ULL;
@@ -79,7 +80,7 @@ TEST(crc_of_parts_is_that_of_the_whole)
 
 enum { MODEL = 3, OPTIMIZER = 2, TENSORS = MODEL + OPTIMIZER };
 
-/* The tensors, of which those with `transposed` lie in memory with the last two dimensions swapped. */
+/* The tensors; those with `transposed` have their last two dimensions swapped in memory. */
 typedef struct net {
     clt_named_tensor tensors[TENSORS];
     bool transposed[TENSORS];
@@ -132,7 +133,7 @@ static char *read_of_step(int64_t step, const char *name, size_t *size)
     return data;
 }
 
-/* A save by one process, from the tensors as they are in files. */
+/* A save by one process, from the tensors in the order of files. */
 static void save_whole(net *n)
 {
     for (int t = 0; t < TENSORS; t++)
@@ -276,7 +277,7 @@ TEST_BETWEEN(the_first_version_is_still_read, set_up, tear_down)
     assert_ok(clt_file_write(path, text.text, text.length));
     assert_ok(clt_checkpoint_open(folder, &c));
     clt_checkpoint_close(c);
-    /* and its hashes are looked at */
+    /* its hashes are checked */
     manifest.files[1].sum ^= 1;
     text.length = 0;
     assert_ok(clt_manifest_print(&manifest, &text));
@@ -310,7 +311,7 @@ TEST(a_refused_manifest_is_not_a_missing_one)
     listing = CLT_ESTORAGE;
     assert_int_equal(clt_checkpoint_verify("s3://bucket/step_7"), CLT_ESTORAGE);
     assert_string_equal(clt_error_text(), "s3://bucket/step_7/manifest.json: the reason");
-    listing = CLT_EDATA; /* nothing is there */
+    listing = CLT_EDATA; /* no such file */
     assert_int_equal(clt_checkpoint_verify("s3://bucket/step_7"), CLT_ECHECKPOINT);
     assert_non_null(strstr(clt_error_text(), "s3://bucket/step_7: has no manifest.json"));
     clt_remote_files_use(NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Correlations between predictions and targets: those of scipy 1.17 (stats.pearsonr, stats.spearmanr), with
- * ties, and the reasons for which there is none. Needs no device.
+ * Correlations between predictions and targets equal scipy 1.17's (stats.pearsonr, stats.spearmanr), with
+ * ties; and the reasons why there may be none. Needs no device.
  * ctest-labels: quick */
 #include "tests/unit/test.h"
 

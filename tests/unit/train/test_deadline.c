@@ -2,7 +2,8 @@
  *
  * ctest-labels: quick
  *
- * The deadline in plain steps: what the config asks for, or 20 median steps of the newest, at least a minute. */
+ * The deadline of ordinary steps: the config's, or 20 times the median of the newest steps, at least a
+ * minute. */
 #include "tests/unit/test.h"
 
 #include "engine/train/ranks/deadline.h"
@@ -19,7 +20,7 @@ TEST(steps_decide_unless_it_is_set)
     assert_true(clt_deadline_plain(&d) == 60);
     for (int i = 0; i < CLT_DEADLINE_STEPS; i++)
         clt_deadline_step(&d, ++step, i % 2 ? 9 : 11);
-    assert_true(clt_deadline_plain(&d) == 220); /* 16 of 31 took 11 s */
+    assert_true(clt_deadline_plain(&d) == 220); /* 16 of 31 steps took 11 s */
     d.asked = 7;
     assert_true(clt_deadline_plain(&d) == 7);
 }

@@ -11,7 +11,7 @@
 
 static clt_config *config;
 
-/* A graph that has one node, a loss of the fields x and y; shapes with the batch of 4. */
+/* A graph with one node, a loss of the fields x and y; shapes include the batch of 4. */
 typedef struct made {
     clt_graph *graph;
     clt_node node, *nodes[1];
@@ -50,7 +50,7 @@ static clt_shape shape(int n, const int64_t *dims)
 }
 #define SHAPE(...) shape((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 
-/* What is seen: classes 0 stands for none. */
+/* Checks what is found; classes 0: no classes. */
 static void sees(const char *op, clt_dtype targets, clt_shape x, clt_shape y, int64_t classes, int64_t places,
                  int64_t sample, int64_t place, int64_t class)
 {
@@ -81,11 +81,10 @@ TEST(test_views)
     sees("cross_entropy", CLT_U8, SHAPE(5, 7, 3), SHAPE(5, 7), 3, 35, 105, 3, 1); /* classes last */
     sees("cross_entropy", CLT_U8, SHAPE(3, 5, 7), SHAPE(5, 7), 3, 35, 105, 1, 35);
     sees("cross_entropy", CLT_I32, SHAPE(2, 4, 5, 6), SHAPE(4, 5, 6), 2, 120, 240, 1, 120);
-    sees("cross_entropy", CLT_I32, SHAPE(6, 6), SHAPE(6), 6, 6, 36, 6, 1); /* either way: classes last */
+    sees("cross_entropy", CLT_I32, SHAPE(6, 6), SHAPE(6), 6, 6, 36, 6, 1); /* fits both ways: classes last */
     sees("bce_with_logits", CLT_F32, SHAPE(1), SHAPE(1), 2, 1, 1, 1, 0);
     sees("bce_with_logits", CLT_U8, SHAPE(1, 5, 7), SHAPE(5, 7), 2, 35, 35, 1, 0);
-    sees("bce_with_logits", CLT_F32, SHAPE(3), SHAPE(3), 0, 0, 0, 0,
-         0); /* three answers to three questions */
+    sees("bce_with_logits", CLT_F32, SHAPE(3), SHAPE(3), 0, 0, 0, 0, 0); /* three yes-or-no questions */
     sees("mse", CLT_F32, SHAPE(3), SHAPE(3), 0, 0, 0, 0, 0);
 }
 

@@ -30,7 +30,7 @@ FIXTURE(teardown)
     return clt_remove_tree(dir) == CLT_OK ? 0 : -1;
 }
 
-/* Halves, ties, the largest number that f16 rounds down to, its smallest and what vanishes in it. */
+/* Halves, ties, the largest number that f16 rounds down to, its smallest, and numbers that vanish in it. */
 static const float values[12] = {1.0f,      -1.0f / 3, 1.00048828125f, 1.00146484375f, 65519.0f, -65519.0f,
                                  5.96e-08f, 1e-8f,     -2e-8f,         0.0f,           -0.0f,    3.14159265f};
 
@@ -120,7 +120,7 @@ TEST(test_refused)
     assert_non_null(strstr(result.from, "step_3"));
 }
 
-/* Moving averages take the place of the values that they belong to, under the same names. */
+/* Moving averages replace the values that they belong to, under the same names. */
 TEST(test_averages)
 {
     const float raw[3] = {1, 2, 3}, average[3] = {4, 5, 6};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Generation: the decode plan against the evaluation plan of the same parameters, the draw of a token as a
- * pure function, texts longer than the model's context, and what is said when a checkpoint cannot continue a
+ * pure function, texts longer than the model's context, and the message if a checkpoint cannot continue a
  * text.
  * ctest-labels: quick ctest-cost: 16 */
 #include "tests/unit/train/checkpoint_save.h"
@@ -91,7 +91,7 @@ static void compare_logits(const char *what, const clt_config *config, const cha
     assert_int_equal(run->job->context, clt_config_int(config, "model.context"));
     float *got = malloc((size_t)outputs * sizeof *got);
     assert_non_null(got);
-    /* The second sequence is read over the first one's keys and values. */
+    /* The second sequence overwrites the first one's keys and values. */
     for (int row = 0; row < ROWS; row++)
         for (int at = 0; at < LENGTH; at++) {
             must(clt_decode_token(run, x[row * LENGTH + at], at, got), "token");
@@ -139,7 +139,7 @@ static void count_draws(const float *logits, int n, const clt_sampling *s, int *
     }
 }
 
-/* Five standard deviations of a count whose probability is p. */
+/* A count may differ from its expectation by five standard deviations. */
 static void expect_count(const char *what, int token, int count, double p)
 {
     double allowed = 5 * sqrt(DRAWS * p * (1 - p)) + 1e-9;
@@ -148,7 +148,7 @@ static void expect_count(const char *what, int token, int count, double p)
                  DRAWS * p, allowed);
 }
 
-/* Probabilities 0.4, 0.3, 0.2, 0.1 in another order, and the expected share of each after a rule. */
+/* Probabilities 0.4, 0.3, 0.2, 0.1 in another order, and the share of each token that a rule gives. */
 static void draw_follows_the_rules(void **state)
 {
     static const double p[4] = {0.2, 0.4, 0.1, 0.3};
@@ -270,7 +270,8 @@ static int different_bytes(const clt_str *text)
     return count;
 }
 
-/* A text of five times the context; a prompt longer than the context gives the same text as its end alone. */
+/* A text five times as long as the context; a prompt longer than the context gives the same text as its end
+ * alone. */
 static void text_goes_on_beyond_the_context(void **state)
 {
     clt_run_result result;
@@ -287,7 +288,8 @@ static void text_goes_on_beyond_the_context(void **state)
     must(continue_text(in_dir("letters"), "abcdbcde", 1, 6, &other, &made), "another seed");
     expect_equal(&other, &tail, false);
     must(continue_text(result.checkpoint, "abcdbcde", 100, 5, &hot, &made), "a high temperature");
-    assert_in_range(different_bytes(&hot), 20, 5 * CONTEXT); /* of 256: every draw is one of its own */
+    assert_in_range(different_bytes(&hot), 20,
+                    5 * CONTEXT); /* of 256 byte values: each draw is independent */
     must(continue_text(result.checkpoint, "", 0, 5, &empty, &made), "no prompt");
     assert_int_equal(made.prompt_tokens, 1);
     assert_int_equal(empty.length, 5 * CONTEXT);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LAMB by two steps whose results were computed by hand in double precision: NVIDIA's form, its NVLAMB, and
- * without clipping, as in the paper with weight decay's exceptions. The checker (cltrain verify) compares the
- * kernels with this reference. Needs no device. Source: You et al. 2020, arXiv:1904.00962.
+ * Two steps of LAMB against results that were computed by hand in double precision: NVIDIA's form, its
+ * NVLAMB, and the paper's form without clipping, in which parameters without weight decay are exceptions.
+ * The checker (cltrain verify) compares the kernels with this reference. Needs no device. Source: You et
+ * al. 2020, arXiv:1904.00962.
  * ctest-labels: quick */
 #include "tests/unit/test.h"
 
@@ -22,7 +23,7 @@ typedef struct problem {
 
 static const double gradients[2][ALL] = {{3, -4, 0, 12, 1, -2}, {0.3, -0.4, 0.1, 0.2, 0.05, 0.02}};
 
-/* Updates one parameter of `n` elements, of which the first has the index `at`. */
+/* Updates one parameter of `n` elements from index `at` on. */
 static void update(problem *q, const double *g, int at, int n, clt_update_factors f)
 {
     const clt_optimizer *o = clt_optimizer_find("lamb");

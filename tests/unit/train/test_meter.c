@@ -2,8 +2,8 @@
  *
  * ctest-labels: quick
  *
- * What the trainer's meter counts, against arithmetic by hand: time in which steps stood still for checkpoints,
- * each second once, and start-ups that never came to a step. */
+ * What the trainer's meter counts, against arithmetic by hand: time in which steps waited for checkpoints,
+ * each second once, and start-ups that never reached a step. */
 #include "tests/unit/test.h"
 
 #include <math.h>
@@ -18,18 +18,18 @@ static void near(double got, double want)
         fail_msg("%.17g, expected %.17g", got, want);
 }
 
-/* A checkpoint holds up the steps while it is begun and while the device's queue hands out its tensors; at
- * the end of a run, until it is complete. */
+/* A checkpoint holds up the steps while it is begun and while the device's queue reads its tensors; at the
+ * end of a run, until it is complete. */
 TEST(a_second_counts_once_as_saving)
 {
     clt_loop l = {.quiet = false};
-    clt_meter_saving(&l, 100, 102); /* the save is begun, and steps go on at 102 ... */
-    clt_meter_saving(&l, 101, 105); /* ... behind reads that end at 105, which is known later */
+    clt_meter_saving(&l, 100, 102); /* the save begins, and steps continue at 102 ... */
+    clt_meter_saving(&l, 101, 105); /* ... but wait for reads until 105, which is known later */
     near(l.meter.saving_s, 5);
     clt_meter_saving(&l, 200, 200.5); /* begun and read at once */
     clt_meter_saving(&l, 200, 200.25);
     near(l.meter.saving_s, 5.5);
-    clt_meter_saving(&l, 301, 304); /* reads of a save within the wait for it at the end, from 300 to 310 */
+    clt_meter_saving(&l, 301, 304); /* reads within the final wait for a save, from 300 to 310 */
     clt_meter_saving(&l, 300, 310);
     near(l.meter.saving_s, 5.5 + 3 + 6);
 }
@@ -48,7 +48,7 @@ static clt_config *config_of(const char *price)
     return config;
 }
 
-/* A start-up that is left without its end, as by a signal that kills: its file tells the next one. */
+/* A start-up that does not end, as if killed, leaves a file that the next start-up counts. */
 TEST(start_ups_that_were_cut_short_add_up)
 {
     char mark[300], lock[300];
@@ -63,7 +63,7 @@ TEST(start_ups_that_were_cut_short_add_up)
     assert_int_equal(l.meter.starts_cut, 0);
     clt_startup_leave(&l);
     assert_true(clt_file_exists(mark));
-    const double first = clt_now() - begin; /* at most so long it took */
+    const double first = clt_now() - begin; /* the start-up took no longer */
     clt_loop second = {.options = &options, .lock = l.lock, .meter = {.began = clt_now() - 10}};
     assert_ok(clt_startup_begin(&second));
     assert_int_equal(second.meter.starts_cut, 1);
@@ -75,7 +75,7 @@ TEST(start_ups_that_were_cut_short_add_up)
     assert_int_equal(third.meter.starts_cut, 2);
     assert_true(third.meter.cut_seconds >= 110);
     near(third.meter.cut_total, 2 * third.meter.cut_seconds);
-    /* one that comes to its first step takes the sums over */
+    /* a start-up that reaches its first step takes over the sums */
     clt_startup_over(&third);
     assert_false(clt_file_exists(mark));
     clt_loop fourth = {.options = &options, .lock = l.lock, .meter = {.began = clt_now()}};
@@ -94,7 +94,7 @@ TEST(start_ups_that_were_cut_short_add_up)
     clt_lock_release(l.lock);
 }
 
-/* Without a price nothing is lost, and in a folder that is not the run's nothing is written. */
+/* Without a price no loss is counted, and nothing is written to a folder that is not the run's. */
 TEST(nothing_is_noted_without_a_price_or_a_run)
 {
     char mark[300], lock[300];

@@ -2,7 +2,7 @@
  *
  * ctest-labels: quick
  *
- * What ranks refuse and warn of after they have compared themselves, from tables of ranks made up here. */
+ * What ranks refuse and warn about after they have compared themselves, with made-up tables of ranks. */
 #include "tests/unit/test.h"
 
 #include "engine/train/ranks/preflight.h"
@@ -76,7 +76,7 @@ TEST(a_gpu_is_for_one_rank)
     refused(told, true, NULL);
     assert_int_equal(clt_preflight_on_gpu(told, RANKS, 1), 1);
     assert_int_equal(clt_preflight_on_gpu(told, RANKS, 3), 2);
-    /* Two drivers number their devices alike. */
+    /* Two drivers number their devices in the same way. */
     for (int r = 2; r < RANKS; r++)
         (void)snprintf(told[r].place, sizeof told[r].place, "device 0:0");
     refused(told, false, "ranks 2 and 3 on node1 would share the GPU 'GPU model' (device 0:0)");
@@ -140,7 +140,7 @@ TEST(what_makes_ranks_slow_is_said_once)
     told[1].cores = 0; /* not known */
     warned(told, NULL, NULL);
     make(told);
-    told[3].rounds_correctly = 0; /* no matter, with one kind */
+    told[3].rounds_correctly = 0; /* does not matter for equal devices */
     memcpy(told[3].place, told[2].place, sizeof told[3].place);
     warned(told, "2 ranks on node1 share the GPU 'GPU model' (0000:30:00.0) and its memory\n", NULL);
     make(told);

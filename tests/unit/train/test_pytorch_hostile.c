@@ -110,7 +110,7 @@ TEST(what_would_be_run_is_named_and_left_out)
     };
     for (size_t i = 0; i < sizeof roots / sizeof roots[0]; i++)
         assert_refused(old_file(roots[i].object, NO_KEYS), roots[i].part);
-    /* a weight beside such a value is read */
+    /* a weight next to such a value is read */
     assert_int_equal(count_in(old_file(B("\x80\x02}X\1\0\0\0w" GOOD "sX\1\0\0\0x" SYSTEM "s."), KEYS)), 1);
     assert_int_equal(count_in(old_file(B("\x80\x02}X\1\0\0\0w" GOOD "s" SYSTEM "X\1\0\0\0y"
                                          "00."),
@@ -159,7 +159,7 @@ TEST(opcodes_and_stacks)
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_refused(old_file(bad[i].object, KEYS), bad[i].part);
-    /* the highest memo index is one entry of a small table */
+    /* the highest memo index takes one entry of a small table */
     assert_int_equal(count_in(old_file(B("\x80\x02}r\xff\xff\xff\xff"
                                          "0j\xff\xff\xff\xffX\1\0\0\0w" GOOD "s."),
                                        KEYS)),
@@ -196,10 +196,10 @@ TEST(modules_are_state_dicts)
          1, "m.w"},
         /* the older form stores the class elsewhere, with its source text */
         {B("\x80\x02" OBJECT("(X\6\0\0\0moduleca\nB\nNNtQ", ONE("w", GOOD), "}", "}", "") "."), 1, "w"},
-        /* an entry of a dict, and of a dict in it */
+        /* a module in a dict, and in a dict of a dict */
         {B("\x80\x02" ONE("x", MODULE(ONE("w", GOOD), "}", "}")) "."), 1, "w"},
         {B("\x80\x02" ONE("x", ONE("y", MODULE(ONE("w", GOOD), "}", "}"))) "."), 1, "w"},
-        /* buffers that are left out, as sets of both kinds */
+        /* buffers that the module does not save, as sets of both kinds */
         {B("\x80\x02" OBJECT(MODULE_CLASS, ONE("w", GOOD), ONE("b", GOOD), "}",
                              LEFT_OUT("c__builtin__\nset\n]" KEY("\1", "b") "a\x85R")) "."),
          1, "w"},
@@ -254,7 +254,7 @@ TEST(modules_that_are_refused)
         assert_refused(old_file(bad[i].object, NO_KEYS), bad[i].part);
 }
 
-/* Writes modules each of which holds the one before it under `names` names; the first one is innermost. */
+/* Writes modules, each of which holds the previous one under `names` names; the first one is innermost. */
 static const char *nested_modules(int count, const char *names, const char *name_end)
 {
     CLT_SCOPED(clt_str) s = {0};
@@ -386,7 +386,7 @@ TEST(every_truncation_is_refused)
 typedef struct zipped {
     const char *name;
     bytes data;
-    uint32_t method, flags, shift; /* shift: how far its place in the directory is wrong */
+    uint32_t method, flags, shift; /* shift: error of its offset in the directory */
     const char *local_name;        /* NULL: the name */
 } zipped;
 
@@ -396,7 +396,7 @@ static void add_number(clt_str *s, uint64_t value, int size)
         clt_str_append_n(s, (char[]){(char)(value & 255)}, 1);
 }
 
-/* Writes an archive; `count` is what its end record says. */
+/* Writes an archive; its end record says `count` entries. */
 static const char *archive(const zipped *entries, int n, uint64_t count, const char *tail)
 {
     CLT_SCOPED(clt_str) s = {0};

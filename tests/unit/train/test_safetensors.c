@@ -17,7 +17,7 @@ static char folder[64], path[128];
 
 FIXTURE(make_folder)
 {
-    /* Thousands of small files: in memory where that is possible. */
+    /* Thousands of small files: in memory where possible. */
     const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     (void)snprintf(folder, sizeof folder, "%s/cltrain-test-safetensors-XXXXXX", base);
     if (!mkdtemp(folder))
@@ -260,7 +260,7 @@ static const hostile liars[] = {
     {"{\"a\\u0000b\":{}}", 0, "x.safetensors:1:"},
 };
 
-/* Types and ranks that the engine does not store matter only to who needs the tensor. */
+/* Types and ranks that the engine does not store matter only to readers of that tensor. */
 TEST_BETWEEN(unknown_types_are_kept, make_folder, remove_folder)
 {
     static const char header[] = "{" T("a", "F99", "[3]", "[0,5]") "," T("b", "F32", "[1]", "[5,9]") "," T(
@@ -385,10 +385,10 @@ TEST_BETWEEN(mutated_headers_never_escape_the_file, make_folder, remove_folder)
         assert_true(total <= 32);
         accepted += status == CLT_OK;
     }
-    assert_in_range(accepted, 1, 1500); /* changed names and metadata are fine; most changes are not */
+    assert_in_range(accepted, 1, 1500); /* changed names and metadata are accepted; most changes are not */
 }
 
-/* A file that is cut while its values are read: they are zeros, and the check says so. */
+/* A file is cut while its values are read: they read as zeros, and the check reports it. */
 TEST_BETWEEN(a_file_that_is_cut_is_noticed, make_folder, remove_folder)
 {
     enum { N = 20000 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints of programs that saved neither config.json nor data.json are evaluated, resumed and made longer
- * if their run folder has its config, bitwise like new ones. And models with label smoothing, several losses
- * or a regression have no perplexity. ctest-labels: quick */
+ * Checkpoints of programs that saved neither config.json nor data.json are evaluated, resumed and extended
+ * if their run folder has its config, with the same bits as new ones. Also: models with label smoothing,
+ * several losses or a regression have no perplexity. ctest-labels: quick */
 #include "engine/checkpoint/saved_run.h"
 #include "tests/unit/train/checkpoint_save.h"
 #include "tests/unit/train/train_test.h"
@@ -28,8 +28,8 @@ static void put_data(void)
     put_npy("few.npy", "<i4", few, ROWS, 0);
 }
 
-/* Saves the newest checkpoint of a run again without the texts that older programs did not write, with
- * another state unless that is NULL. */
+/* Saves a run's newest checkpoint again without the texts that older programs did not write; `other_state`
+ * replaces its state unless it is NULL. */
 static void save_again(const char *run, const char *other_state)
 {
     clt_checkpoint *saved;
@@ -126,12 +126,12 @@ TEST(older_checkpoints_are_evaluated_and_gone_on_with)
     assert_true(
         files_equal("new/checkpoints/step_9/model.safetensors", "old/checkpoints/step_9/model.safetensors"));
     assert_true(clt_file_exists(in_dir("old/checkpoints/step_9/data.json")));
-    /* Classes need the training data no longer. */
+    /* The training data is no longer needed to know the classes. */
     assert_int_equal(unlink(in_dir("y.npy")), 0);
     evaluate("new");
 }
 
-/* Old data at another place cannot be recognised. */
+/* Old data that was moved cannot be recognised. */
 TEST(older_checkpoints_know_their_data_by_path_alone)
 {
     clt_run_result result;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What makes a checkpoint self-contained, without a device: data.json written and read (also hostile ones),
- * the fingerprint of data, bytes behind tokens, which keys a resumed run may change, the run folder's config
- * kept when it changes, paths found from another folder, checkpoints with and without these files.
+ * the fingerprint of data, the bytes of a text that its tokens stand for, which keys a resumed run may
+ * change, the run folder's config kept when it changes, paths found from another folder, checkpoints with
+ * and without these files.
  * ctest-labels: quick */
 #include "tests/unit/data/tokenizer_test.h"
 
@@ -133,12 +134,12 @@ TEST(hostile_facts_are_refused_with_a_reason)
             !strstr(clt_error_text(), "data.json"))
             fail_msg("%s -> %s: %s: %s", cases[i].from, cases[i].to, clt_status_name(status),
                      clt_error_text());
-        assert_int_equal(g.n_fields, 0); /* nothing half-read is left */
+        assert_int_equal(g.n_fields, 0); /* nothing is left of a partial read */
     }
     clt_str_free(&text);
 }
 
-/* Every cut, and bytes changed at random: refused or read, never more. */
+/* A cut anywhere, and bytes changed at random: the text is refused or read without harm. */
 TEST(damaged_facts_do_no_harm)
 {
     clt_data_facts f = example(), g;
@@ -236,7 +237,7 @@ TEST(the_fingerprint_stays_when_data_moves)
     clt_source_close(source);
 }
 
-/* --- bytes behind tokens --- */
+/* --- bytes of tokens --- */
 
 static int64_t all_bytes(const clt_source *source)
 {
@@ -246,7 +247,7 @@ static int64_t all_bytes(const clt_source *source)
     return bytes;
 }
 
-/* Over an evaluation each target counts once: all bytes but those of the first token. */
+/* An evaluation counts each target once: all bytes except the first token's. */
 TEST(targets_stand_for_the_bytes_of_the_text)
 {
     size_t size;
@@ -284,7 +285,7 @@ TEST(perplexity_and_bits_follow_from_the_sum)
     clt_eval_language(100 * log(2) * 8, 100, 400, &m);
     assert_true(fabs(m.perplexity - 256) < 1e-9);
     assert_true(fabs(m.bits_per_byte - 2) < 1e-12);
-    clt_eval_language(5, 10, 0, &m); /* nobody knows the text */
+    clt_eval_language(5, 10, 0, &m); /* the number of bytes is not known */
     assert_true(isnan(m.bits_per_byte) && m.perplexity > 1);
     clt_eval_language(0, 0, 0, &m);
     assert_true(isnan(m.perplexity) && isnan(m.bits_per_byte));
@@ -338,7 +339,7 @@ TEST(keys_are_of_five_kinds)
     }
 }
 
-/* The config as a program printed it that knew neither data.fill nor data.standardize. */
+/* The config as printed by a program that knew neither data.fill nor data.standardize. */
 static char *older_print(const clt_config *config)
 {
     CLT_SCOPED(clt_str) text = {0};
@@ -361,8 +362,8 @@ static char *older_print(const clt_config *config)
     return older;
 }
 
-/* Runs of any format of data go on although the older program did not know the keys of tables; those of tables need the
- * values that repeat what that program did. */
+/* Older runs of other data formats continue without the keys of tables; older runs of tables need the
+ * values that repeat what the older program did. */
 TEST(keys_of_tables_bind_older_tables_alone)
 {
     static const char *const data[] = {"\"type\": \"synthetic\", \"shape\": [2], \"classes\": 2",
@@ -416,7 +417,7 @@ TEST(the_earlier_config_is_kept)
         CLT_SCOPED(clt_config) *longer = net_config(steps);
         char *before = read_all(in_dir("folder/config.resolved.json"));
         (void)snprintf(name, sizeof name, "folder/config.resolved.%d.json", i);
-        if (i == 2) /* a crash after the copy was kept and before the new one was written */
+        if (i == 2) /* a crash after the old config was copied and before the new one was written */
             put_file(name, before, strlen(before));
         must(clt_resolved_config_check(in_dir("folder"), longer), "allowed");
         must(clt_resolved_config_update(in_dir("folder"), longer), "update");
@@ -470,7 +471,7 @@ TEST(data_is_found_near_the_run_then_where_it_was)
     must(clt_config_parse(text, "text.json", NULL, 0, &config), "config");
     clt_data_places places = {.near = near, .then = then};
     must(clt_data_paths_find(config, &places), "finding");
-    assert_int_equal(clt_config_list_count(config, "data.path"), 6); /* the list was opened */
+    assert_int_equal(clt_config_list_count(config, "data.path"), 6); /* the file with the list was read */
     (void)snprintf(list, sizeof list, "%s/a.txt", near);
     assert_string_equal(clt_config_list_string(config, "data.path", 0), list);
     assert_string_equal(clt_config_list_string(config, "data.path", 2), list);
@@ -484,7 +485,7 @@ TEST(data_is_found_near_the_run_then_where_it_was)
     assert_string_equal(missing.text, "data.eval_path 'e.txt'");
     clt_str_free(&missing);
     clt_config_destroy(config);
-    const char *own = "data.path=a.txt"; /* what the command line says is meant from here */
+    const char *own = "data.path=a.txt"; /* paths on the command line are relative to the current folder */
     must(clt_config_parse(text, "text.json", &own, 1, &config), "config");
     must(clt_data_paths_find(config, &places), "finding");
     assert_string_equal(clt_config_list_string(config, "data.path", 0), "a.txt");
@@ -574,7 +575,7 @@ TEST(damaged_or_missing_texts_are_told)
     expect_open(in_dir("bad"), CLT_ECHECKPOINT, "\"type\" is missing");
     save_step(in_dir("wrong"), 1, wrong, 1);
     expect_open(in_dir("wrong"), CLT_ECONFIG, "config.json");
-    save_step(in_dir("old"), 1, NULL, 0); /* as an older program saved it, moved away from its run */
+    save_step(in_dir("old"), 1, NULL, 0); /* saved by an older program, and moved away from its run */
     expect_open(in_dir("old/step_1"), CLT_ECHECKPOINT, "config.resolved.json");
     put_file("old/step_1/config.resolved.json", net, sizeof net - 1);
     expect_open(in_dir("old/step_1"), CLT_OK, NULL);
@@ -592,7 +593,7 @@ typedef struct writing {
     atomic_bool done;
 } writing;
 
-/* As a training does that keeps one checkpoint. */
+/* Saves like a training that keeps one checkpoint. */
 static void *save_many(void *context)
 {
     writing *w = context;

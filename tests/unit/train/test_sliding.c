@@ -30,7 +30,7 @@ static clt_status keep_plane(void *context, int64_t plane, const uint8_t *classe
 {
     problem *p = context;
     int64_t area = p->grid.size[1] * p->grid.size[2];
-    assert_int_equal(plane, p->planes++); /* each once, in order */
+    assert_int_equal(plane, p->planes++); /* each plane once, in order */
     memcpy(p->map + plane * area, classes, (size_t)area);
     return CLT_OK;
 }
@@ -114,7 +114,7 @@ TEST(test_maps)
     for (int s = 0; s < 5; s++)
         for (int w = 0; w < 5; w++)
             for (int k = 0; k < 3; k++) {
-                if ((s == 4) != (w == 4)) /* the large ones: with so many classes, several threads add them */
+                if ((s == 4) != (w == 4)) /* only the large ones with 9 classes, which several threads add */
                     continue;
                 problem p = {.weights = k == 1 ? CLT_WEIGHTS_CONSTANT : CLT_WEIGHTS_GAUSSIAN,
                              .view.classes = s == 4 ? 9 : 1 + (s + w + k) % 4};
@@ -124,7 +124,7 @@ TEST(test_maps)
             }
 }
 
-/* A window whose logits are not numbers leaves the class to the others, and is counted. */
+/* A window whose logits are not finite leaves the class to the other windows, and is counted. */
 TEST(test_not_finite)
 {
     const int64_t size[3] = {1, 1, 2}, window[3] = {1, 1, 2};
@@ -162,11 +162,11 @@ TEST(test_views)
     assert_true(clt_slide_view_of(graph, first, &info, &x, &view));
     assert_int_equal(view.classes, 3);
     assert_int_equal(view.class_stride, 120);
-    info = (clt_model_info){.classes = 6}; /* another loss, which has no axis */
+    info = (clt_model_info){.classes = 6}; /* another loss, without an axis */
     assert_true(clt_slide_view_of(graph, first, &info, &x, &view));
     assert_int_equal(view.classes, 3);
     info = (clt_model_info){.classes = 7, .is_classifier = true};
-    assert_true(clt_slide_view_of(graph, last, &info, &x, &view)); /* one of 8 is padding */
+    assert_true(clt_slide_view_of(graph, last, &info, &x, &view)); /* one of 8 classes is padding */
     assert_int_equal(view.classes, 7);
     assert_int_equal(view.voxel_stride, 8);
     assert_true(clt_slide_view_of(graph, rows, &info, &x, &view));
@@ -182,13 +182,13 @@ TEST(test_dice)
     clt_dice_add(d, map, mask, 3, true, 255);
     clt_dice_add(d, map + 3, mask + 3, 3, true, 255);
     clt_dice_end_volume(d);
-    assert_true(fabs(clt_dice_of(d, 0) - 2.0 / 3) < 1e-12); /* 1 of 1 and 2 */
+    assert_true(fabs(clt_dice_of(d, 0) - 2.0 / 3) < 1e-12); /* 1 voxel in common, of 1 and 2 */
     assert_true(fabs(clt_dice_of(d, 1) - 2.0 / 3) < 1e-12);
     assert_true(fabs(clt_dice_of(d, 2) - 2.0 / 3) < 1e-12);
-    assert_true(isnan(clt_dice_of(d, 3))); /* predicted, but no mask has it */
+    assert_true(isnan(clt_dice_of(d, 3))); /* predicted, but in no mask */
     clt_dice_add(d, mask, mask, 2, false, 0);
     clt_dice_end_volume(d);
     assert_true(fabs(clt_dice_of(d, 1) - (2.0 / 3 + 1) / 2) < 1e-12);
-    assert_true(fabs(clt_dice_of(d, 2) - 2.0 / 3) < 1e-12); /* of the first volume alone */
+    assert_true(fabs(clt_dice_of(d, 2) - 2.0 / 3) < 1e-12); /* only from the first volume */
     assert_true(fabs(clt_dice_mean(d, 4) - ((2.0 / 3 + 1) / 2 + 2.0 / 3) / 2) < 1e-12);
 }

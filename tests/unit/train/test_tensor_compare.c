@@ -29,7 +29,7 @@ TEST(equal_tensors_have_the_same_bits)
     assert_true(d.same_bits);
     assert_int_equal(d.different, 0);
     assert_true(d.cosine == 1 && d.largest == 0 && d.relative == 0 && d.ulp == 0);
-    d = compare_f32(4, a, b); /* 0 and -0 are equal values of other bits */
+    d = compare_f32(4, a, b); /* 0 and -0 are equal values with different bits */
     assert_false(d.same_bits);
     assert_int_equal(d.different, 0);
     assert_int_equal(d.at, -1);
@@ -59,7 +59,7 @@ TEST(units_in_the_last_place_of_f32)
         float a, b;
         double ulp;
     } known[] = {{1, 1.00000011920928955f, 1},
-                 {1, 0.999999940395355225f, 0.5}, /* below a power of two the numbers lie twice as close */
+                 {1, 0.999999940395355225f, 0.5}, /* below a power of two the numbers are twice as close */
                  {-3, 3, 25165824},               /* 6 over 2^-22 */
                  {FLT_MIN, FLT_MIN / 2, 4194304},
                  {0, FLT_TRUE_MIN, 1},
@@ -72,7 +72,7 @@ TEST(units_in_the_last_place_of_f32)
     }
 }
 
-/* The unit is that of the type with fewer digits, whichever side has it. */
+/* The unit in the last place is that of the type with fewer digits, on whichever side it is. */
 TEST(a_rounded_copy_is_within_half_a_unit)
 {
     enum { COUNT = 3000 };
@@ -88,7 +88,7 @@ TEST(a_rounded_copy_is_within_half_a_unit)
     clt_tensor_difference h = clt_tensor_compare(&f32, &f16), b = clt_tensor_compare(&bf16, &f32);
     assert_true(h.ulp <= 0.5 && h.ulp > 0.49);
     assert_true(b.ulp <= 0.5 && b.ulp > 0.49);
-    brain[1000] ^= 1; /* one value is another number of its type */
+    brain[1000] ^= 1; /* one value differs by a unit of its type */
     b = clt_tensor_compare(&f32, &bf16);
     assert_true(b.ulp > 0.5 && b.ulp <= 1.5);
     half[0] = 1; /* the smallest subnormal of f16 instead of 0 */
@@ -102,7 +102,7 @@ TEST(values_that_are_not_finite_are_infinitely_far)
     assert_int_equal(d.different, 1);
     assert_int_equal(d.at, 1);
     assert_true(isinf(d.largest) && isinf(d.relative) && isinf(d.ulp));
-    assert_true(d.cosine == 1); /* of the values that are finite */
+    assert_true(d.cosine == 1); /* only finite values count */
     b[1] = NAN;
     b[2] = -INFINITY;
     d = compare_f32(4, a, b);

@@ -8,8 +8,8 @@
 #include "engine/train/saved/saver.h"
 #include "tests/unit/train/train_test.h"
 
-/* --- linear regression: 24 samples of 3 numbers, 2 targets, batches of 8, so that the stream wraps after
- * three --- */
+/* --- linear regression: 24 samples of 3 numbers, 2 targets, batches of 8, so that the stream begins again
+ * after three batches --- */
 
 #define SAMPLES 24
 #define IN 3
@@ -37,7 +37,7 @@ static void make_regression(regression *r)
 typedef struct recipe {
     const char *optimizer; /* JSON */
     const clt_optimizer *type;
-    double value[CLT_OPTIMIZER_VALUES]; /* of the optimizer's keys */
+    double value[CLT_OPTIMIZER_VALUES]; /* values of the optimizer's keys */
     double decay, clip;
     bool decay_all;
 } recipe;
@@ -106,7 +106,7 @@ static double norm_of(const double *g)
     return sqrt(sum);
 }
 
-/* One update of every parameter by the checker's reference. */
+/* Updates every parameter once with the checker's reference. */
 static void host_update(const recipe *c, host_state *s, const double *gradient, double lr)
 {
     clt_update_factors f = {.gradient = clt_clip_reference(c->clip, norm_of(gradient)), .lr = lr, .trust = 1};
@@ -183,8 +183,8 @@ TEST(test_trajectories)
         check_trajectory(&r, &recipes[i], (int)i);
 }
 
-/* The other shapes on the way from a config to a rate, --max-steps among them: it ends a run and leaves the
- * schedule alone. */
+/* Other ways from a config to a learning rate, including --max-steps, which ends a run but does not change
+ * the schedule. */
 TEST(test_max_steps)
 {
     regression r;
@@ -268,7 +268,7 @@ TEST(test_schedule_edges)
                            .horizon = 100,
                            .every = 20,
                            .factor = 0.5};
-        for (int64_t u = 10; u < 120; u++) /* after warm-up it never rises, and stays in its range */
+        for (int64_t u = 10; u < 120; u++) /* after warm-up the rate never rises, and stays in its range */
             assert_true(clt_schedule_rate(&s, u) >= clt_schedule_rate(&s, u + 1) &&
                         clt_schedule_rate(&s, u) >= 0.1 - 1e-12);
     }
@@ -287,7 +287,7 @@ TEST(test_schedule_edges)
 TEST(a_schedule_fits_into_the_run)
 {
     static const int64_t cases[][6] = {
-        /* steps, warm-up, decay; of a wsd schedule: warm-up, decay; of others: warm-up */
+        /* given: steps, warm-up, decay; results: warm-up and decay of a wsd schedule; warm-up of others */
         {100, 12, 0, 12, 0, 12},   {12, 12, 0, 12, 0, 12}, {4, 12, 0, 1, 0, 1},     {200, 300, 0, 20, 0, 20},
         {100, 60, 50, 10, 10, 60}, {3, 0, 9, 0, 1, 0},     {100, 5, 200, 5, 10, 5}, {1, 7, 7, 1, 1, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -315,7 +315,6 @@ typedef struct classes {
     int32_t y[CSAMPLES];
 } classes;
 
-/* Samples 0..3 all count, of 4..7 none, of the others some. */
 /* Saves step 0 into the folder and waits for it. */
 static clt_status save_run(clt_run *run, const char *folder)
 {
@@ -330,6 +329,7 @@ static clt_status save_run(clt_run *run, const char *folder)
     return clt_error_put(&result.error);
 }
 
+/* Of samples 0 to 3 all targets count, of 4 to 7 none, of the others some. */
 static void make_classes(classes *c)
 {
     fill_normal(&c->x[0][0], CSAMPLES * CIN, 3);
@@ -383,7 +383,7 @@ static double host_cross_entropy(const classes *c, int first, int last, int *cou
     return sum;
 }
 
-/* The mean is over the targets of the whole global batch: 4, 0 and some of three micro-batches, not a mean of
+/* The mean is over all targets of the global batch (its three micro-batches have 4, 0 and some), not over
  * three means. */
 TEST(test_ignored_targets)
 {
@@ -396,7 +396,7 @@ TEST(test_ignored_targets)
         of_means += part[i] ? mean / part[i] / 3 : 0;
     }
     assert_true(part[0] == 4 && part[1] == 0 && part[2] > 0 && part[2] < 4);
-    assert_true(fabs(of_means - sum / counted) > 0.05); /* the wrong mean would be seen */
+    assert_true(fabs(of_means - sum / counted) > 0.05); /* the test would detect the wrong mean */
     for (int micro = 4; micro <= 12; micro += 8) {
         record rec = {.n = 0};
         clt_run_result result;
@@ -408,7 +408,7 @@ TEST(test_ignored_targets)
     }
 }
 
-/* A global batch without any target: loss 0, no gradient, no NaN, and the run goes on. */
+/* A global batch without any target: loss 0, no gradient, no NaN, and the run continues. */
 TEST(test_nothing_counts)
 {
     classes c;
@@ -475,7 +475,7 @@ TEST(test_evaluation)
     assert_int_equal(m.targets, counted);
     assert_close("loss", 0, m.loss, sum / counted, 1e-5);
     assert_close("accuracy", 0, m.accuracy, (double)hits / counted, 1e-6);
-    /* the same from inside a training run whose rate is too small to move anything */
+    /* the same within a training whose learning rate is too small to change anything */
     record rec = {.n = 0};
     clt_run_result result;
     set(config, "optimizer.learning_rate", "1e-20");
@@ -508,7 +508,7 @@ TEST(test_determinism)
     clt_run_result result;
     CLT_SCOPED(clt_config) *config = repeat_config();
     must(train_run(config, "first", NULL, &rec, &result), "train");
-    set(config, "data.workers", "3"); /* neither threads nor prefetch may show */
+    set(config, "data.workers", "3"); /* neither threads nor prefetching may change a bit */
     set(config, "data.prefetch", "7");
     must(train_run(config, "second", NULL, &rec, &result), "train");
     set(config, "train.seed", "12");
@@ -521,8 +521,8 @@ TEST(test_determinism)
                              "third/checkpoints/step_20/model.safetensors"));
 }
 
-/* A million parameters: the norm goes through all of its stages. With plain SGD the gradient is what a step
- * took off the parameters. */
+/* A million parameters, so that the norm takes all of its stages. With plain SGD, what a step subtracts
+ * from the parameters is the gradient. */
 TEST(test_norm_of_many)
 {
     enum { WIDE_IN = 1100, WIDE_OUT = 900, WEIGHTS = WIDE_IN * WIDE_OUT };
@@ -548,7 +548,7 @@ TEST(test_norm_of_many)
     assert_close("norm", 2, rec.step[1].grad_norm, sqrt(sum), 1e-5 * sqrt(sum));
 }
 
-/* File to store to file: equal bytes. */
+/* From a file into the store and back into a file: equal bytes. */
 TEST(test_init_round_trip)
 {
     char folder[256];
@@ -563,7 +563,7 @@ TEST(test_init_round_trip)
     snprintf(folder, sizeof folder, "%s", in_dir("copy"));
     must(save_run(run, folder), "save");
     assert_true(files_equal("source/checkpoints/step_20/model.safetensors", "copy/step_0/model.safetensors"));
-    /* the same through pinned memory, which is taken for GPUs */
+    /* the same through pinned memory, as on GPUs */
     ocl_device_desc *desc = (ocl_device_desc *)(uintptr_t)ocl_device_describe(run->device);
     desc->is_cpu = false;
     snprintf(folder, sizeof folder, "%s", in_dir("pinned"));
@@ -590,7 +590,7 @@ TEST(test_init_refusals)
     assert_int_equal(train_run(config, "refused", "half.safetensors", &rec, &result), CLT_ECHECKPOINT);
     assert_non_null(strstr(clt_error_text(), "out.bias is missing"));
     assert_int_equal(train_run(config, "refused", "absent.safetensors", &rec, &result), CLT_ECHECKPOINT);
-    assert_false(clt_file_exists(in_dir("refused"))); /* nothing was begun */
+    assert_false(clt_file_exists(in_dir("refused"))); /* refused before the run folder is made */
 }
 
 TEST_PROGRAM(.device = true);

@@ -2,7 +2,7 @@
  *
  * What the trainer does when something goes wrong: loss or gradients that are not finite (skipped, counted,
  * end of the run with the name of the first bad tensor, never saved), a stop during the run, a run folder
- * that is in use, has an earlier run, or cannot be written. ctest-labels: quick */
+ * that is in use, contains an earlier run, or cannot be written. ctest-labels: quick */
 #include "tests/unit/train/train_test.h"
 
 #include <dirent.h>
@@ -73,7 +73,7 @@ static void expect_words(const char *const *words, int count)
             fail_msg("'%s' is not in: %s", words[i], clt_error_text());
 }
 
-/* An infinite parameter: after three skipped updates the run ends, and says which one it was. */
+/* An infinite parameter: after three skipped updates the run ends and names the parameter. */
 TEST(test_bad_parameter)
 {
     data d;
@@ -111,7 +111,7 @@ TEST(test_bad_parameter)
     assert_true(file_says("inf2/log.txt", "first bad tensor"));
     assert_true(file_says("inf2/log.txt", "warning: step 2: loss or gradients are not finite; the update was "
                                           "skipped (2 in a row)"));
-    /* too few steps to end that way: the last save refuses instead */
+    /* too few steps for three skipped ones: the last save refuses instead */
     set(config, "train.steps", "2");
     assert_int_equal(train_run(config, "inf3", "init.safetensors", &rec, &result), CLT_ENUMERIC);
     expect_words((const char *const[]){"out.weight"}, 1);
@@ -119,8 +119,8 @@ TEST(test_bad_parameter)
     assert_int_equal(count_entries("inf3/checkpoints"), 0);
 }
 
-/* Finite parameters whose products are not: named is the first activation; parameters and moments stay as
- * they are, bit for bit. */
+/* Finite parameters whose products are not finite: the first activation is named; parameters and moments
+ * keep all their bits. */
 TEST(test_overflow)
 {
     data d;
@@ -151,8 +151,8 @@ TEST(test_overflow)
     assert_int_equal(count_entries("over2/checkpoints"), 0);
 }
 
-/* What earlier steps have left in memory is nobody's fault: not of a command that writes only a part of a
- * tensor, nor of a loss record that is added to. */
+/* Values that earlier steps have left in memory are not blamed on a command: neither on one that writes
+ * only a part of a tensor, nor on one that adds to a loss record. */
 TEST(test_innocent_commands)
 {
     char text[512];
@@ -189,7 +189,7 @@ static bool is_bad(int step)
     return step == 2 || step == 4;
 }
 
-/* Plain arithmetic in double, bad batches left out. */
+/* The same training in double precision, without the bad batches. */
 static void host_run(const data *d, int steps, bool adam, double p[IN + 1])
 {
     double m[IN + 1] = {0}, v[IN + 1] = {0};
@@ -218,8 +218,8 @@ static void host_run(const data *d, int steps, bool adam, double p[IN + 1])
     }
 }
 
-/* Bad batches among good ones: exactly those updates are missing, the count in a row starts again, bias
- * corrections and the schedule go on from where they were. */
+/* Bad batches among good ones: exactly their updates are missing, the count of skips in a row starts again,
+ * and bias corrections and the schedule continue from where they were. */
 TEST(test_bad_batches)
 {
     for (int adam = 0; adam < 2; adam++) {
@@ -282,7 +282,7 @@ TEST(test_divergence)
         for (int i = 0; i < IN; i++)
             assert_true(isfinite(weight[i]));
     }
-    assert_int_equal(saved, 0); /* every entry is a checkpoint: nothing half-written */
+    assert_int_equal(saved, 0); /* every entry is a checkpoint, and none is incomplete */
 }
 
 TEST(test_stop)
@@ -299,7 +299,7 @@ TEST(test_stop)
     clt_status status = train_run(config, "stopped", "init.safetensors", &rec, &result);
     assert_int_equal(status, CLT_EINTERRUPTED);
     assert_int_equal(clt_status_exit_code(status), 75);
-    assert_true(rec.n >= 4 && rec.n < 60); /* later than asked by the steps in flight */
+    assert_true(rec.n >= 4 && rec.n < 60); /* later than requested, by the steps in flight */
     assert_int_equal(result.steps, rec.n);
     char file[96], words[96];
     snprintf(file, sizeof file, "stopped/checkpoints/step_%d/state.json", rec.n);
@@ -316,7 +316,7 @@ typedef struct intruder {
     char text[512];
 } intruder;
 
-/* From inside a run: a second one wants its folder. */
+/* Called within a run: a second run wants the same folder. */
 static void intrude(void *context, const clt_step_metrics *metrics)
 {
     intruder *in = context;
@@ -347,7 +347,7 @@ TEST(test_locked_folder)
     assert_int_equal(in.status, CLT_ESTORAGE);
     assert_non_null(strstr(in.text, "shared"));
     assert_true(clt_file_exists(in_dir("shared/checkpoints/step_4/manifest.json")));
-    /* once it is over, the folder is not locked any more, but it is not empty either */
+    /* after the run the folder is not locked any more, but it is not empty */
     assert_int_equal(train_run(config, "shared", NULL, &rec, &result), CLT_EUSAGE);
     expect_words((const char *const[]){"shared", "earlier run"}, 2);
     assert_int_equal(rec.n, 0);

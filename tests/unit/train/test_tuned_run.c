@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tuning choices in checkpoints, with checkpoints made for the purpose: those of another device are named and
- * carried along, those of other kernels are not taken for the same, and when the newest checkpoint turns out
- * to be damaged the choices of the one before it hold.
+ * Tuning choices in checkpoints that the tests make: choices of another device are named and kept for
+ * later, choices of other kernels do not count as the same, and if the newest checkpoint is damaged, the
+ * choices of the one before it hold.
  * ctest-labels: quick ctest-cost: 7 */
 #include "tests/unit/train/checkpoint_save.h"
 #include "tests/unit/train/train_test.h"
@@ -35,7 +35,7 @@ FIXTURE(end)
     return 0;
 }
 
-/* The only record on disk says that this backend does the first product; NULL: there is none. */
+/* Makes a record that chooses this variant for the first product the only one on disk; NULL: no record. */
 static void put_record(const char *variant)
 {
     ocl_open_options options = {.caps_mask = OCL_CAPS_ALL};
@@ -55,7 +55,7 @@ static void put_record(const char *variant)
     }
 }
 
-/* What the run said at its start in the row "tuning". */
+/* The row "tuning" at the start of a run. */
 static char tuning_row[200];
 static void on_start(void *context, const clt_table_row *rows, int count)
 {
@@ -93,7 +93,7 @@ static const char *model_of(const char *run, int step)
     return name[turn];
 }
 
-/* Writes step `step` of the run `from` into the run `to`, its state with `what` replaced by `with`. */
+/* Copies step `step` of the run `from` to the run `to`, with `what` in its state replaced by `with`. */
 static void copy_step(const char *from, const char *to, int step, const char *what, const char *with)
 {
     char path[256], folder[256], state_name[160];
@@ -144,7 +144,7 @@ static void assert_has(const char *text, const char *part)
         fail_msg("'%s' is not in: %s", part, text);
 }
 
-/* Runs without a break: by the record ("simple" rounds this product differently on most devices), and
+/* Uninterrupted runs: with the record ("simple" rounds this product differently on most devices), and
  * without. */
 static void straight_runs(void)
 {
@@ -169,13 +169,13 @@ TEST(test_pins_of_another_device)
     assert_has(r.messages, "this device makes its own");
     assert_has(tuning_row, "0 of ");
     assert_has(tuning_row, "(cached)");
-    /* They go along, for the way back. */
+    /* The other device's choices are kept, for the way back. */
     char *text = read_bytes("moved/checkpoints/step_6/state.json", &size);
     assert_has(text, "\"device\": \"Other ");
     assert_has(text, "\"variant\": \"simple\"");
     free(text);
     copy_step("moved", "back", 4, "\"device\": \"Other ", "\"device\": \"");
-    /* Now two sets are this device's: the first one is what was in use. */
+    /* Now two sets belong to this device: the first one was in use. */
     train("back", "auto", &r);
     assert_has(tuning_row, "0 of ");
     assert_has(tuning_row, "kept from the checkpoint");
@@ -187,7 +187,7 @@ TEST(test_pins_of_other_kernels)
     record r;
     straight_runs();
     copy_step("recorded", "updated", 2, "\"gemm\": \"", "\"gemm\": \"*");
-    train("updated", "auto", &r); /* its hash is too long: no set of ours */
+    train("updated", "auto", &r); /* the hash is too long: not a valid set */
     assert_has(tuning_row, "(cached)");
     copy_step("recorded", "older", 2, "\"families\": {\n        \"gemm\": \"",
               "\"families\": {\n        \"gemm\": \"0000000000000000\",\n        \"x\": \"");
@@ -197,8 +197,8 @@ TEST(test_pins_of_other_kernels)
     assert_has(tuning_row, "(cached)");
 }
 
-/* The newest checkpoint, whose state is read ahead of time, has a damaged model: the one before it is taken,
- * and the plans are made again with what was chosen there. */
+/* The newest checkpoint, whose state is read early, has a damaged model: the one before it is taken, and
+ * plans are made again with that one's choices. */
 TEST(test_pins_of_a_damaged_checkpoint)
 {
     record r;

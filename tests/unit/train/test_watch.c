@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs that are watched: the metrics' device times, profiles and traces of a real run, advice for a run whose
- * loader is slow; and that none of it changes a number.
+ * Watched runs: device times in the metrics, profiles and traces of a real run, advice for a run with a
+ * slow loader; and that none of this changes a number.
  * ctest-labels: quick ctest-cost: 8 ctest-optimise: no */
 #include "tests/unit/train/train_test.h"
 
@@ -20,7 +20,7 @@ static clt_config *small_config(void)
                         "\"train\":{\"steps\":20,\"eval_every\":7},\"checkpoint\":{\"every\":5}}");
 }
 
-static double run_seconds; /* that the last run took */
+static double run_seconds; /* duration of the last run */
 
 static void run(const clt_config *config, const char *out, bool profile, int64_t trace_from,
                 clt_source *source, record *r)
@@ -72,7 +72,7 @@ static int count_lines(const char *file, const char *part)
     return n;
 }
 
-/* A device without time stamps: unknown, not zero, and everything else is as it was. */
+/* A device without time stamps: its times are unknown, not zero, and nothing else changes. */
 TEST(test_no_timestamps)
 {
     record with = {.n = 0}, without = {.n = 0};
@@ -131,10 +131,10 @@ static void check_profile(const char *file)
                    *commands = clt_json_get(root, "commands");
     double busy = member(root, "device_busy"), step_ms = member(root, "step_ms");
     assert_true(busy > 0 && busy <= 1 && step_ms > 0);
-    assert_int_equal((int)member(root, "steps"), STEPS - 1); /* not the first one */
+    assert_int_equal((int)member(root, "steps"), STEPS - 1); /* without the first step */
     assert_int_equal((int)member(root, "not_recorded"), 0);
     assert_true(clt_json_count(kernels) > 5 && clt_json_count(commands) > clt_json_count(kernels));
-    /* the table, the commands and the busy time are three sums of the same thing */
+    /* the table, the commands and the busy time add up the same times */
     assert_close("kernels", 0, sum_of(kernels, "ms"), sum_of(commands, "ms"), 1e-6 * step_ms);
     assert_close("shares", 0, sum_of(kernels, "share"), 1, 1e-9);
     assert_close("busy", 0, sum_of(commands, "ms"), busy * step_ms, 0.05 * step_ms);
@@ -176,7 +176,7 @@ static int slices(const clt_json *events, int track, const char *track_name)
     return n;
 }
 
-/* Everything that the compute queue did in a step lies inside the step's slice. */
+/* Everything that the compute queue did in a step is inside the step's slice. */
 static void check_nesting(const clt_json *events, int first, int last)
 {
     for (int step = first; step <= last; step++) {
@@ -200,8 +200,8 @@ static void check_nesting(const clt_json *events, int first, int last)
     }
 }
 
-/* Nothing runs on the device before the host has uploaded the step's data, to a millisecond, or later than
- * the run lasts: the clocks fit. */
+/* No command runs on the device more than a millisecond before the host has uploaded the step's data, or
+ * after the run: the clocks agree. */
 static void check_clocks(const clt_json *events, int step)
 {
     double uploaded = INFINITY;
@@ -258,7 +258,7 @@ TEST(test_profile_and_trace)
 
 /* --- advice --- */
 
-static useconds_t read_us; /* how long the read of a sample sleeps */
+static useconds_t read_us; /* how long the read of a sample sleeps, in us */
 
 static clt_status slow_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
 {
@@ -291,7 +291,7 @@ static clt_status slow_bound(const clt_source *source, int field, int64_t bound,
     return CLT_OK;
 }
 
-/* Loading a micro-batch takes 32 ms or more, and 20 times what a step takes that need not wait for data. */
+/* Loading a micro-batch takes at least 32 ms, and 20 times as long as a step that does not wait for data. */
 TEST(test_starved_run)
 {
     enum { SAMPLES = 8, LEAST_US = 4000, TIMES = 20 };
@@ -325,7 +325,7 @@ TEST(test_starved_run)
     clt_config_destroy(config);
 }
 
-/* A run too short to judge gets none. */
+/* A run that is too short to judge gets no advice. */
 TEST(test_no_advice)
 {
     record r = {.n = 0};

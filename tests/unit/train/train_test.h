@@ -59,7 +59,7 @@ static inline void set(clt_config *config, const char *key, const char *value)
     must(clt_config_set(config, key, value), key);
 }
 
-/* What a run reported. */
+/* The reports of a run. */
 typedef struct record {
     int n, n_evals;
     clt_step_metrics step[TEST_MAX_STEPS];

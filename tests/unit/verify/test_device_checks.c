@@ -11,7 +11,7 @@
 
 TEST(test_errors_in_ulp)
 {
-    const long double ulp = 0x1p-23L; /* of numbers from 1 to 2 */
+    const long double ulp = 0x1p-23L; /* for numbers from 1 to 2 */
     assert_true(clt_real_error(1.5f, 1.5L) == 0.0);
     assert_true(clt_real_error(1.5f, 1.5L + 0.25L * ulp) == 0.25);
     assert_true(clt_real_error(1.5f, 1.5L - 3.0L * ulp) == 3.0);
@@ -32,8 +32,7 @@ TEST(test_errors_beyond_f32)
     assert_true(clt_real_error(INFINITY, (long double)INFINITY) == 0.0);
     assert_true(clt_real_error(-INFINITY, 1e40L) > 1e6);
     assert_true(clt_real_error(INFINITY, top - 2.0L * ulp) == 2.0);
-    assert_true(clt_real_error(FLT_MAX, 1e40L) >
-                0.9); /* one place below the first number that is too large */
+    assert_true(clt_real_error(FLT_MAX, 1e40L) > 0.9); /* one unit below the first number that overflows */
     assert_true(isinf(clt_real_error(NAN, 1.0L)) && isinf(clt_real_error(1.0f, (long double)NAN)));
     assert_true(clt_real_error(NAN, (long double)NAN) == 0.0);
 }
@@ -51,7 +50,7 @@ TEST(test_flushed_numbers)
     assert_true(error_of(BUILTIN_ADD, tiny, tiny, 0.0f, 2.0f * tiny, false) == 0.0);
     assert_true(error_of(BUILTIN_ADD, tiny, tiny, 0.0f, 0.0f, false) > 0.0);
     assert_true(error_of(BUILTIN_ADD, tiny, tiny, 0.0f, 0.0f, true) == 0.0);
-    /* one argument is flushed, or the other, or none */
+    /* either argument is flushed, or none */
     assert_true(error_of(BUILTIN_ADD, tiny, FLT_MIN, 0.0f, FLT_MIN, true) == 0.0);
     assert_true(error_of(BUILTIN_ADD, tiny, FLT_MIN, 0.0f, FLT_MIN + tiny, true) == 0.0);
     assert_true(error_of(BUILTIN_ADD, tiny, FLT_MIN, 0.0f, FLT_MIN, false) > 0.0);
@@ -59,7 +58,7 @@ TEST(test_flushed_numbers)
     assert_true(error_of(BUILTIN_LOG, tiny, 0.0f, 0.0f, -INFINITY, false) > 1e6);
 }
 
-/* A result below 2^-126 that rounds to 2^-126 may be flushed, one of 2^-126 may not. */
+/* A result below 2^-126 that rounds to 2^-126 may be flushed; an exact 2^-126 may not. */
 TEST(test_flushed_before_rounding)
 {
     const float down = nextafterf(1.0f, 0.0f), up = nextafterf(1.0f, 2.0f);
@@ -71,7 +70,7 @@ TEST(test_flushed_before_rounding)
         assert_true(error_of(BUILTIN_MULTIPLY, least, up, 0.0f, 0.0f, true) > 1e6);
         assert_true(error_of(BUILTIN_MULTIPLY, least, 1.0f, 0.0f, 0.0f, true) > 1e6);
         assert_true(error_of(BUILTIN_FMA, FLT_MIN, (float)-sign * 0x1p-24f, least, 0.0f, true) == 0.0);
-        /* too little is missing for a long double */
+        /* the difference is too small for a long double */
         assert_true(error_of(BUILTIN_FMA, FLT_MIN, (float)-sign * 0x1p-80f, least, 0.0f, true) == 0.0);
         assert_true(error_of(BUILTIN_FMA, FLT_MIN, (float)sign * 0x1p-80f, least, 0.0f, true) > 1e6);
         assert_true(error_of(BUILTIN_FMA, 0.0f, 1.0f, least, 0.0f, true) > 1e6);
@@ -79,7 +78,8 @@ TEST(test_flushed_before_rounding)
     }
 }
 
-/* A driver with sinpi(x) = sin(pi x) in f64 errs where pi x is rounded, not elsewhere. */
+/* A driver that computes sinpi(x) as sin(pi x) in f64 is wrong where pi x is rounded, and right
+ * elsewhere. */
 TEST(test_turns_without_reduction)
 {
     const double pi = 3.14159265358979323846;
@@ -105,7 +105,7 @@ TEST(test_zeros)
     assert_true(error_of(BUILTIN_SELECT, -0.0f, 1.0f, 1.0f, -0.0f, false) == 0.0);
 }
 
-/* Values that are known without the code under test. */
+/* Values known independently of the code under test. */
 TEST(test_exact_values)
 {
     assert_true(clt_real_exact(BUILTIN_SINPI, 0.5f, 0, 0) == 1.0L);
@@ -125,7 +125,7 @@ TEST(test_exact_values)
     assert_true(clt_real_exact(BUILTIN_CLAMP, -9.0f, 2.0f, 0) == -2.0L);
 }
 
-/* What is counted in a set of samples. */
+/* Counts of what a set of samples contains. */
 typedef struct seen {
     bool half[65536];
     uint32_t subnormal, infinite, nan, signalling, cancelling;

@@ -13,7 +13,7 @@
 #include "engine/verify/verify_internal.h"
 
 static ocl_device *device;
-static ocl_device_desc desc; /* of any style: kernels for GPUs run on CPUs, too */
+static ocl_device_desc desc; /* accepts any style, since kernels for GPUs run on CPUs, too */
 
 static bool judge(const ocl_family *family, void *bench, void *ready, char *why, size_t size)
 {
@@ -39,14 +39,15 @@ static bool try_candidate(const ocl_family *family, void *bench, const ocl_choic
     assert_ok(status);
     bool right = judge(family, bench, ready, why, sizeof why);
     family->bench->release(bench, ready);
-    for (int i = 0; i < candidate->n_values; i++) /* the variant asked for what it declares */
+    for (int i = 0; i < candidate->n_values; i++) /* the variant asked for the tunables that it declares */
         assert_int_equal(ocl_choice_value(&asked, candidate->values[i].name, -1), candidate->values[i].value);
     if (!right)
         fail_msg("%s: %s", ocl_choice_text(candidate, text, sizeof text), why);
     return true;
 }
 
-/* Every variant that accepts, with each value of each tunable; returns how many values were possible. */
+/* Tries every variant that accepts, with each value of each tunable; returns how many values were
+ * possible. */
 static int all_values(const ocl_tuning_use *use)
 {
     const ocl_family *family = ocl_family_find(use->family);
@@ -72,7 +73,7 @@ static int all_values(const ocl_tuning_use *use)
     return count;
 }
 
-/* The results of `other` are not those of `use`. */
+/* The results of `other` must not pass as those of `use`. */
 static void tells_apart(const ocl_tuning_use *use, const ocl_tuning_use *other)
 {
     const ocl_family *family = ocl_family_find(use->family);
@@ -158,7 +159,7 @@ TEST(test_update)
     clt_verify_bench_destroy(bench);
 }
 
-/* Ranks that agreed on an order of sums keep to it: a record may not take another one. */
+/* Ranks keep to an order of sums that they agreed on: a record cannot choose another one. */
 TEST(test_agreed_order)
 {
     ocl_device_desc own;
@@ -187,9 +188,9 @@ TEST(test_agreed_order)
 /* --- ops --- */
 
 typedef struct op_problem {
-    const char *op, *attrs, *others; /* attributes; others that give other results */
+    const char *op, *attrs, *others; /* attributes; other attributes, with other results */
     const char *forward, *backward;  /* words of the problems */
-    int values;                      /* of tunables, at least, over both directions */
+    int values;                      /* least number of possible values of tunables, over both directions */
     clt_case_input x;
 } op_problem;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rule by which times of two runs are compared, on times made from random numbers: an unchanged device
- * does not fail, a command that takes 10 % longer is found, and a machine that became slower is no slower
+ * The rule that compares the times of two runs, with random times: an unchanged device does not fail, a
+ * command that takes 10 % longer is found, and a machine that became slower does not count as a slower
  * kernel. */
 #include <math.h>
 #include <string.h>
@@ -15,8 +15,8 @@ static double normal(uint32_t *draw)
     return clt_rng_normal(7, CLT_RNG_INIT, 0, 0, (*draw)++);
 }
 
-/* Times of n processes around `ns`, with a relative standard deviation. machine: how much slower memory and
- * arithmetic are as well. */
+/* Times of n processes around `ns`, with a relative standard deviation. machine: the factor by which memory
+ * and arithmetic are slower, too. */
 static verify_speed make(uint32_t *draw, int n, double ns, double deviation, double machine)
 {
     verify_speed s = {.what = "forward", .n = n};
@@ -29,7 +29,8 @@ static verify_speed make(uint32_t *draw, int n, double ns, double deviation, dou
     return s;
 }
 
-/* How often of 2000 pairs of runs the second is judged so, with the processes that a run would start. */
+/* How many of 2000 pairs of runs, with as many processes as a run starts, get this verdict for the second
+ * run. */
 static int count(verify_pace_kind kind, double factor, double deviation, double machine)
 {
     uint32_t draw = 0;
@@ -67,7 +68,7 @@ TEST(test_slower_machine_is_no_slower_kernel)
     assert_true(count(VERIFY_PACE_SLOWER, 1.2, 0.01, 1.5) >= 1990);
 }
 
-/* What varies too much is told, and is not judged as the same. */
+/* Times that vary too much are reported, and do not count as unchanged. */
 TEST(test_noise_is_told)
 {
     uint32_t draw = 1000;
@@ -87,7 +88,7 @@ TEST(test_slowest_is_named)
     int unsure = 0;
     strcpy(then[1].what, "forward/a");
     strcpy(now[1].what, "forward/a");
-    strcpy(now[2].what, "forward/new"); /* the earlier run does not have it */
+    strcpy(now[2].what, "forward/new"); /* missing in the earlier run */
     assert_ptr_equal(verify_slowest(then, 2, now, 3, &pace, &unsure), &now[1]);
     assert_float_equal(pace.ratio, 2.0, 0.05);
     assert_int_equal(unsure, 0);

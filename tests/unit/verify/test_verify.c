@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The checker notices what it is there for: wrong values, gradients and references, bytes written outside,
- * results that depend on what memory held, zeros that prove nothing, missing references. Faults are planted
- * in arrays, in references, and in kernels on a device.
+ * The checker detects the faults that it exists for: wrong values, gradients and references, bytes written
+ * outside, results that depend on what memory held, zeros that prove nothing, missing references. Faults
+ * are planted in arrays, in references, and in kernels on a device.
  * ctest-labels: quick ctest-cost: 18 ctest-programs: full */
 #include <math.h>
 
@@ -87,20 +87,19 @@ TEST(test_compare_limits)
     double want[2] = {4.0, -1.0}, got[2] = {4.0, -1.0};
     assert_int_equal(compare(got, want, 2, ten).state, CLT_VERIFY_PASS);
     assert_true(compare(got, want, 2, ten).limit == 10.0);
-    got[1] += 39 * CLT_VERIFY_EPS; /* the limit is 10 eps of the largest, 4 */
+    got[1] += 39 * CLT_VERIFY_EPS; /* the limit is 10 eps of the largest value, 4 */
     assert_int_equal(compare(got, want, 2, ten).state, CLT_VERIFY_PASS);
     assert_true(fabs(compare(got, want, 2, ten).error - 39.0 / 4.0) < 1e-6);
     assert_int_equal(compare(got, want, 2, exact).state, CLT_VERIFY_FAIL);
     got[1] += 2 * CLT_VERIFY_EPS;
     assert_int_equal(compare(got, want, 2, ten).state, CLT_VERIFY_FAIL);
     assert_contains(compare(got, want, 2, ten).reason, "element 1 of 2");
-    assert_int_equal(compare(got, want, 2, half).state,
-                     CLT_VERIFY_PASS); /* half a unit of f16 is more than that */
+    assert_int_equal(compare(got, want, 2, half).state, CLT_VERIFY_PASS); /* less than half a unit of f16 */
     got[1] += 0x1p-10;
     assert_int_equal(compare(got, want, 2, half).state, CLT_VERIFY_FAIL);
 }
 
-/* Sums of integers are exact in f32; what is stored in 16 bits is rounded once, to nearest, ties to even. */
+/* Sums of integers are exact in f32; results in 16 bits are rounded once, to nearest, ties to even. */
 TEST(test_compare_exact)
 {
     const clt_verify_rule bf16 = {.dtype = CLT_BF16, .exact = true}, f16 = {.dtype = CLT_F16, .exact = true};
@@ -109,7 +108,7 @@ TEST(test_compare_exact)
     double large[1] = {2049.0}, down[1] = {2048.0}, up[1] = {2050.0};
     assert_int_equal(compare(near, whole, 3, bf16).state, CLT_VERIFY_PASS);
     assert_int_equal(compare(off, whole, 3, bf16).state, CLT_VERIFY_FAIL);
-    assert_int_equal(compare(whole, near, 3, bf16).state, CLT_VERIFY_FAIL); /* 265 is not a number of bf16 */
+    assert_int_equal(compare(whole, near, 3, bf16).state, CLT_VERIFY_FAIL); /* bf16 has no 265 */
     assert_int_equal(compare(near, whole, 3, f16).state, CLT_VERIFY_FAIL);
     assert_int_equal(compare(down, large, 1, f16).state, CLT_VERIFY_PASS);
     assert_int_equal(compare(up, large, 1, f16).state, CLT_VERIFY_FAIL);
@@ -128,8 +127,8 @@ TEST(test_compare_not_finite)
     assert_int_equal(compare(neg, neg, 1, rule).state, CLT_VERIFY_PASS);
 }
 
-/* Within the largest error, but not within what most elements may have, or not within what small results
- * deserve. */
+/* Results within the limit for the largest error, but not within the limit for most elements, or for small
+ * results. */
 TEST(test_compare_distribution)
 {
     enum { N = 200 };
@@ -146,13 +145,13 @@ TEST(test_compare_distribution)
     for (int i = 0; i < N; i++) {
         want[i] = 1e-3;
         got[i] = want[i] *
-                 (1.0 + 2e-5 * (i % 2 ? 1 : -1)); /* a sixth of the limit, but only five digits are right */
+                 (1.0 + 2e-5 * (i % 2 ? 1 : -1)); /* a sixth of the limit, but only five correct digits */
     }
     assert_int_equal(compare(got, want, N, rule).state, CLT_VERIFY_FAIL);
     assert_contains(compare(got, want, N, rule).reason, "mean square");
 }
 
-/* A small difference of large terms has their roundings, and no more. */
+/* A small difference of large terms may have the terms' rounding errors, and no more. */
 TEST(test_compare_terms)
 {
     enum { N = 20 };
@@ -180,7 +179,7 @@ TEST(test_compare_keeps_first)
     clt_verify_outcome o = {.state = CLT_VERIFY_PASS};
     clt_verify_compare(&o, "first", got, want, 1, &rule);
     clt_verify_compare(&o, "second", want, want, 1, &rule);
-    assert_true(fabs(o.error - 4.0) < 1e-6); /* of the worst so far */
+    assert_true(fabs(o.error - 4.0) < 1e-6); /* the worst error so far */
     clt_verify_compare(&o, "third", bad, want, 1, &rule);
     clt_verify_compare(&o, "fourth", bad, want, 1, &rule);
     assert_int_equal(o.state, CLT_VERIFY_FAIL);
@@ -191,7 +190,7 @@ TEST(test_trust)
 {
     double v[100] = {0};
     clt_verify_outcome o = {.state = CLT_VERIFY_PASS};
-    clt_verify_trust(&o, "y", v, 15, 0.02); /* too few to judge */
+    clt_verify_trust(&o, "y", v, 15, 0.02); /* too few values to judge */
     assert_int_equal(o.state, CLT_VERIFY_PASS);
     v[7] = 1.0;
     clt_verify_trust(&o, "y", v, 100, 0.0);
@@ -346,7 +345,7 @@ TEST(test_wrong_values)
     assert_state("relu.tail[lane]/correct", CLT_VERIFY_FAIL, "'d x0'");
 }
 
-/* A failure that only the second check of a process shows. */
+/* A failure that appears only in the second check of a process. */
 static int n_forward;
 static void wrong_later(clt_ref_call *call)
 {
@@ -365,7 +364,7 @@ TEST(test_left_behind)
     fake_ref.cases = two;
     fake_ref.n_cases = 2;
     fake_ref.forward = wrong_later;
-    fake_op.backward = (ocl_family){0}; /* one forward pass a check */
+    fake_op.backward = (ocl_family){0}; /* a single forward pass in each check */
     options.modes = CLT_VERIFY_CORRECT;
     n_forward = -2; /* a check runs the reference three times */
     assert_int_equal(run(&options, &fake_op, &summary), CLT_ECHECK);
@@ -374,7 +373,8 @@ TEST(test_left_behind)
     assert_int_equal(second->state, CLT_VERIFY_FAIL);
     assert_contains(second->repeat, "-t 'relu.second[lane]/correct' --seed 5 --device ");
     assert_contains(second->repeat, " --after 'relu.*[lane]' --mode correct");
-    /* what the line asks for: the check alone, which passes in a fresh process, then after the first one */
+    /* the two runs that the line requests: the check alone, which passes in a fresh process, then after the
+     * first one */
     options.pattern = "relu.second[lane]/correct";
     options.after = "relu.*[lane]";
     n_forward = -5;
@@ -488,14 +488,14 @@ TEST(test_kernel_outside)
            "relu.tail[lane]/correct", "forward wrote where it must not");
 }
 
-/* A result that hangs on what memory held differs between two runs of the bitwise check. */
+/* A result that depends on what memory held differs between two runs of the bitwise check. */
 TEST(test_kernel_stale)
 {
     spoilt(STORE_F32, STORE_F32 " ((p)[i] = (v) + (isnan((p)[i]) ? 0.0f : 1e-7f))", "relu", "relu.tail[lane]",
            "relu.tail[lane]/bitwise", "the second run differs");
 }
 
-/* Stores past the caches, which only arrays larger than those get, are checked on small ones too. */
+/* Non-temporal stores, which only arrays larger than the caches use, are checked on small arrays, too. */
 TEST(test_kernel_past_caches)
 {
     clt_verify_summary summary;
@@ -523,7 +523,7 @@ TEST(test_kernel_zero)
 
 #define STORE_GRAD "#define STORE_GRAD(dt, p, i, v, accumulate)"
 
-/* Accumulation that overwrites: found where a second node adds, and where a second micro-batch does. */
+/* Accumulation that overwrites: found where a second node adds, and where a second micro-batch adds. */
 TEST(test_kernel_overwrites)
 {
     spoilt(STORE_GRAD, STORE_GRAD " STORE(dt, p, i, v)", "relu", "relu.tail[lane]", "relu.tail[lane]/correct",
@@ -544,7 +544,7 @@ TEST(test_kernel_broken)
     spoilt(STORE_F32, STORE_F32 " no_such_function(v)", "relu", "relu.tail", "relu.tail[lane]/correct",
            "kernel build failed");
     assert_int_equal(find("relu.tail/grad")->state,
-                     CLT_VERIFY_PASS); /* a broken kernel is not a reason to stop */
+                     CLT_VERIFY_PASS); /* the run continues after a broken kernel */
 }
 
 TEST(test_known_answers_notice)
@@ -560,7 +560,7 @@ TEST(test_known_answers_notice)
     assert_int_equal(find("known.philox/correct")->state, CLT_VERIFY_PASS);
 }
 
-/* GEMM writes C with STORE as well. */
+/* A GEMM stores C with STORE, too. */
 TEST(test_gemm_notices)
 {
     clt_verify_summary summary;
@@ -598,7 +598,7 @@ TEST(test_shards)
     assert_int_equal(run(&options, NULL, &summary), CLT_EUSAGE);
 }
 
-/* One check alone sees the data that it saw among others. */
+/* A check that runs alone gets the same data as among others. */
 TEST(test_repeats)
 {
     clt_verify_summary summary;
@@ -626,7 +626,7 @@ TEST(test_nothing_matches)
     assert_contains(clt_error_text(), "sotfmax");
 }
 
-/* The place of some values is not the place of the values that are compared next. */
+/* Positions of one comparison are not carried over to the next one. */
 TEST(test_places_end)
 {
     const clt_verify_rule exact = {.dtype = CLT_F32, .exact = true};
